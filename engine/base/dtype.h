@@ -1,0 +1,21 @@
+/* Element types of tensors. bf16 and f16 are stored as uint16_t; arithmetic on them is the kernels' business. */
+#ifndef ENGINE_BASE_DTYPE_H
+#define ENGINE_BASE_DTYPE_H
+
+#include <stdint.h>
+
+enum dtype { DTYPE_F32, DTYPE_BF16, DTYPE_F16, DTYPE_F64, DTYPE_I32 };
+
+static inline int dtype_bytes(enum dtype dtype)
+{
+    static const int bytes[] = {[DTYPE_F32] = 4, [DTYPE_BF16] = 2, [DTYPE_F16] = 2, [DTYPE_F64] = 8, [DTYPE_I32] = 4};
+    return bytes[dtype];
+}
+
+static inline const char *dtype_name(enum dtype dtype)
+{
+    static const char *const names[] = {"fp32", "bf16", "fp16", "fp64", "int32"};
+    return names[dtype];
+}
+
+#endif

@@ -1,0 +1,30 @@
+/* Errors are values. A function that can fail returns an int: 0, or one of enum status, and leaves one line of text in
+ * the struct error it was given (NULL where the caller does not care). Failing is one statement:
+ *
+ *     if (ranks > units) return error_set(err, STATUS_USAGE, "...: %d", ranks);
+ *
+ * The text is a clause for the user, without the program's name and without a newline: what was wrong and, after a
+ * semicolon, what to do. The values of enum status are the program's exit codes. */
+#ifndef ENGINE_BASE_ERROR_H
+#define ENGINE_BASE_ERROR_H
+
+enum status {
+    STATUS_OK = 0,
+    STATUS_CHECK = 1, /* a check or a comparison failed */
+    STATUS_USAGE = 2, /* wrong command line or configuration */
+    STATUS_INPUT = 3, /* an input file cannot be read */
+    STATUS_RUN = 4,   /* a run failed: out of memory, a dead rank, a full disk */
+};
+
+struct error {
+    int status;
+    char text[512];
+};
+
+/* Stores status and the formatted text in err (which may be NULL); returns status. */
+int error_set(struct error *err, int status, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* Puts "prefix: " before the text that err already holds; returns err's status. */
+int error_prefix(struct error *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+#endif

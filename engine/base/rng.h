@@ -1,0 +1,36 @@
+/* Counter-based random numbers: the value at (seed, stream, index) is a pure function, so a tensor can be initialised
+ * shard by shard, on any rank, at any stage, and comes out the same; likewise the samples of a step.
+ * The mixer is SplitMix64's finalizer (Steele, Lea, Flood 2014), applied to each of the three inputs in turn. */
+#ifndef ENGINE_BASE_RNG_H
+#define ENGINE_BASE_RNG_H
+
+#include <math.h>
+#include <stdint.h>
+
+static inline uint64_t rng_mix(uint64_t x)
+{
+    x += 0x9e3779b97f4a7c15u;
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    return x ^ (x >> 31);
+}
+
+static inline uint64_t rng_u64(uint64_t seed, uint64_t stream, uint64_t index)
+{
+    return rng_mix(rng_mix(rng_mix(seed) ^ stream) ^ index);
+}
+
+/* Uniform in (0, 1], 53 bits: never 0, so that its logarithm is finite. */
+static inline double rng_uniform(uint64_t seed, uint64_t stream, uint64_t index)
+{
+    return (double)((rng_u64(seed, stream, index) >> 11) + 1) * 0x1.0p-53;
+}
+
+/* Standard normal by Box and Muller; one value per index. */
+static inline double rng_normal(uint64_t seed, uint64_t stream, uint64_t index)
+{
+    double radius = sqrt(-2.0 * log(rng_uniform(seed, stream, 2 * index)));
+    return radius * cos(6.283185307179586 * rng_uniform(seed, stream, 2 * index + 1));
+}
+
+#endif

@@ -1,0 +1,92 @@
+/* Collectives between ranks: one interface in elements and a dtype, never bare bytes.
+ *
+ * Ranks of a node meet in shared memory: each maps the symmetric segment of every other (memory.h), so a collective is
+ * "wait until all are here, read what is theirs, wait until all have read". Ranks of different (virtual) nodes use MPI.
+ * Reductions add in fp32 in rank order, divide by the number of ranks, and round once; an element's bits never depend on
+ * its position or on how the parts were cut.
+ *
+ * A collective moves *parts*: ranges that have one owner each. A gather of a unit has one part per rank (its shard); a
+ * bucket that holds pieces of several tensors has more, of unequal size. All ranks pass the same parts in the same order.
+ *
+ *     struct comm *comm;                                     // every rank:
+ *     comm_open_mpi(&comm, ...) or comm_group_create + comm_open_thread
+ *     comm_attach(comm, memory)                              // peers map each other's symmetric segment
+ *     comm_reduce_scatter(comm, DTYPE_BF16, parts, n, 0, &stat)
+ *     comm_close(comm)
+ *
+ * Only one thread of a rank (its communication lane) may be inside a collective at a time. Waiting sleeps on a futex.
+ *
+ * Failure: a rank that lacks a buffer still takes part, with healthy = false; then nobody moves data in that collective,
+ * everybody learns of it (stat.healthy), and nobody is left waiting. When a rank has died, collectives return STATUS_RUN
+ * naming it, within about a second. */
+#ifndef ENGINE_COMM_COMM_H
+#define ENGINE_COMM_COMM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine/base/dtype.h"
+#include "engine/base/error.h"
+#include "engine/base/tier.h"
+
+struct comm;
+struct comm_group; /* what the threads of one process share when ranks are threads */
+struct memory;
+
+struct comm_part {
+    int owner;         /* rank that holds it (gather) or receives it (reduce) */
+    int64_t elems;
+    uint64_t source;   /* offset in the symmetric segment: of the owner (gather), of every rank (reduce) */
+    void *destination; /* local: every rank's copy (gather; may be the source itself), the owner's result (reduce; may be its source) */
+};
+
+enum comm_flags {
+    COMM_ACCUMULATE = 1, /* reduce: destination += result, rounded once more */
+};
+
+struct comm_stat {
+    uint64_t sent_bytes[2]; /* by link (LINK_INTRA, LINK_INTER): what others copied or reduced from this rank */
+    uint64_t peers_ns;      /* spent waiting for other ranks */
+    bool healthy;           /* every rank took part with its data */
+};
+
+struct comm_layout { int rank, ranks, node, nodes, ranks_per_node; };
+
+/* Ranks as threads of one process. Each thread opens its rank once. */
+int comm_group_create(struct comm_group **out, int ranks, int ranks_per_node, struct error *err);
+void comm_group_free(struct comm_group *group);
+int comm_open_thread(struct comm **out, struct comm_group *group, int rank, struct error *err);
+
+/* Ranks as processes under MPI (mpirun, srun): initialises MPI. ranks_per_node 0: as the machine is; less: virtual nodes. */
+int comm_open_mpi(struct comm **out, int ranks_per_node, struct error *err);
+bool comm_have_mpi(void); /* built with MPI? */
+
+void comm_close(struct comm *comm); /* collective when all is well; after a failure it does not wait */
+
+const struct comm_layout *comm_layout(const struct comm *comm);
+
+/* Collective: maps the symmetric segments of the node's other ranks. Once per comm. */
+int comm_attach(struct comm *comm, struct memory *memory, struct error *err);
+
+/* Memory of `bytes` that all ranks of the node share, zeroed (rings, command words); each rank gets one for itself, and
+ * comm_segment_of() maps that of another rank of the node. Call collectively; valid until comm_close(). */
+int comm_share(struct comm *comm, size_t bytes, struct error *err);
+void *comm_segment_of(struct comm *comm, int rank);
+
+int comm_all_gather(struct comm *comm, enum dtype dtype, const struct comm_part *parts, int count, bool healthy, struct comm_stat *stat, struct error *err);
+int comm_reduce_scatter(struct comm *comm, enum dtype dtype, const struct comm_part *parts, int count, int flags, bool healthy, struct comm_stat *stat, struct error *err);
+/* Reduces every part to its owner, then gathers: afterwards all ranks hold the same bits at `source` (in place;
+ * destination is ignored). */
+int comm_all_reduce(struct comm *comm, enum dtype dtype, const struct comm_part *parts, int count, bool healthy, struct comm_stat *stat, struct error *err);
+
+/* Control data, not tensors: every rank gives `bytes` (at most 4096) and receives those of all, in rank order. */
+int comm_exchange(struct comm *comm, const void *mine, void *all, size_t bytes, struct comm_stat *stat, struct error *err);
+
+/* Rank 0's bytes (any size, known to all) reach everyone. Waits as long as it takes, asleep (pauses live here). */
+int comm_broadcast_control(struct comm *comm, void *data, size_t bytes, struct error *err);
+
+/* Wakes every waiter of the node with a failure: "rank R: reason". Safe from any thread, once is enough. */
+void comm_abort(struct comm *comm, const char *reason);
+
+#endif

@@ -1,0 +1,37 @@
+/* Commands: what keys, --at, labs and the socket send to a running engine. One table (commands.def) gives name, argument,
+ * class and help. A command is a line of text: "stage=3", "pause", "set zero_optimization.reduce_bucket_size=5e5". */
+#ifndef ENGINE_CONFIG_COMMAND_H
+#define ENGINE_CONFIG_COMMAND_H
+
+#include <stdint.h>
+
+#include "engine/base/error.h"
+
+enum command_id {
+#define COMMAND(ID, name, argument, class, help) COMMAND_##ID,
+#include "engine/config/commands.def"
+#undef COMMAND
+    COMMANDS
+};
+
+enum command_class { COMMAND_CLASS_LIVE, COMMAND_CLASS_CONTROL, COMMAND_CLASS_RESTART };
+
+struct command {
+    enum command_id id;
+    char key[96];   /* of `set` */
+    char value[160];
+};
+
+struct command_info { const char *name, *argument; enum command_class class; const char *help; };
+extern const struct command_info command_table[COMMANDS];
+
+/* Parses a line. STATUS_USAGE names the nearest command. */
+int command_parse(struct command *command, const char *line, struct error *err);
+
+/* One --at argument: "5:stage=1" or "oom:stage=3" (*step = -1). */
+int command_parse_at(const char *text, int64_t *step, struct command *command, struct error *err);
+
+/* The line that command_parse() would read back. */
+void command_format(const struct command *command, char *line, int room);
+
+#endif

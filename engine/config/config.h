@@ -1,0 +1,75 @@
+/* The configuration of a run, resolved: a DeepSpeed JSON file read as it is, plus our own sections (model, data, memory,
+ * topology). config_keys.def is the one table of keys; this struct holds the values after defaults, "auto" and the
+ * batch triad. Sizes called *_elems are in elements, as in DeepSpeed. */
+#ifndef ENGINE_CONFIG_CONFIG_H
+#define ENGINE_CONFIG_CONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine/base/dtype.h"
+#include "engine/base/error.h"
+#include "engine/base/tier.h"
+
+struct config_model {
+    char name[32]; /* "nano", "micro", "gpt2" ...; "custom" when sizes are given */
+    int layers, hidden, heads, context, vocabulary;
+};
+
+/* The knobs of zero_optimization: all of them can change between two steps. */
+struct config_zero {
+    int stage;
+    int64_t reduce_bucket_elems, allgather_bucket_elems;
+    bool overlap_comm;
+    int64_t prefetch_bucket_elems, max_live_parameters, max_reuse_distance, param_persistence_threshold;
+};
+
+struct config_link { double bandwidth_bytes_per_s, latency_s; }; /* 0: not paced */
+
+enum ranks_as { RANKS_AS_PROCESSES, RANKS_AS_THREADS };
+
+struct config {
+    struct config_model model;
+    enum dtype dtype; /* of parameters, activations, gradients: DTYPE_F32, or DTYPE_BF16 under bf16.enabled */
+    struct {
+        char path[4096];      /* "": the default text */
+        bool synthetic;
+        int sequence_length;  /* T; default: the model's context */
+        uint64_t seed;
+        double validation_fraction;
+    } data;
+    int train_batch_size, micro_batch_size, accumulation_steps; /* B of a rank and micro-step is micro_batch_size */
+    struct { float learning_rate, beta1, beta2, epsilon, weight_decay; } adam;
+    float gradient_clipping; /* 0: off */
+    struct config_zero zero;
+    uint64_t budget_bytes[TIERS]; /* 0: no limit */
+    struct {
+        int ranks, ranks_per_node, threads_per_rank;
+        enum ranks_as ranks_as;
+        struct config_link links[LINKS];
+        double slow_motion; /* 1: real time */
+        int slow_rank;      /* -1: none */
+    } topology;
+    char *notes; /* lines "key: accepted, no effect here: reason", printed once; owned */
+};
+
+/* Reads the file (Hjson comments and trailing commas allowed), applies `sets` ("bf16.enabled=true", in order), resolves and
+ * checks. path NULL: only defaults. Unknown keys are refused with the nearest valid one named. Errors: STATUS_USAGE (wrong
+ * content), STATUS_INPUT (file missing or not JSON). On success *config is whole and config_release() frees what it owns. */
+int config_load(struct config *config, const char *path, const char *const *sets, int set_count, struct error *err);
+void config_release(struct config *config);
+
+/* The resolved configuration as one JSON object (caller frees). */
+char *config_to_json(const struct config *config);
+
+/* Sets one live key of config_zero, budgets, links or slow motion ("zero_optimization.stage", "3"); used by commands. */
+int config_set(struct config *config, const char *key, const char *value, struct error *err);
+
+/* "256MiB", "1.5GB", "5e8" or a number: bytes. */
+int config_parse_bytes(const char *text, uint64_t *bytes, struct error *err);
+
+/* Built-in model shapes by name (nano, micro, gpt2, gpt2-medium, gpt2-large, gpt2-xl); NULL if unknown. */
+const struct config_model *config_model_named(const char *name);
+
+#endif

@@ -1,0 +1,71 @@
+/* The tier allocator. All tensor memory of a rank comes from here, tagged with tier and category and counted.
+ *
+ * Every category has an address range of its own, reserved when the rank starts and committed as it is used. Where a
+ * buffer lies in that range is said by the schedule (a static plan: see docs/ARCHITECTURE.md), so taking memory never
+ * searches, never fragments, and is the same on every rank. The shared categories (P, G, B) lie one after another in one
+ * memfd, the *symmetric segment*: the same offset is the same buffer on every rank, and peers map it through
+ * /proc/PID/fd (it leaves no file behind). The others are private memory.
+ *
+ *     live      bytes taken and not given back
+ *     reserved  bytes committed (touched pages), live or not; reserved - live is category F of the views
+ *
+ * Under a budget, taking more than fits first returns committed pages that nobody uses, then fails: that is "out of
+ * memory", an outcome the engine handles. Thread safe: a rank's lanes take and give concurrently. */
+#ifndef ENGINE_MEMORY_MEMORY_H
+#define ENGINE_MEMORY_MEMORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine/base/error.h"
+#include "engine/base/tier.h"
+
+struct memory;
+
+/* Most bytes that each category of the device tier may ever need (the address range; costs nothing until touched). */
+struct memory_ranges { uint64_t bytes[TIERS][CATEGORIES]; };
+
+struct memory_count { uint64_t live_bytes, reserved_bytes, peak_bytes; };
+
+/* A snapshot that is consistent: taken under the allocator's lock. */
+struct memory_snapshot {
+    struct memory_count category[TIERS][CATEGORIES];
+    struct memory_count tier[TIERS];               /* all categories together; peak of the sum, not sum of the peaks */
+    uint64_t at_peak_bytes[TIERS][CATEGORIES];     /* live of each category at the instant of the tier's peak */
+    uint64_t budget_bytes[TIERS];
+};
+
+/* Called under the lock after each change, to write trace records; may be NULL. */
+typedef void memory_observer(void *user, enum tier tier, enum category category, const struct memory_count *count);
+
+int memory_create(struct memory **out, const struct memory_ranges *ranges, const uint64_t budget_bytes[TIERS], struct error *err);
+void memory_destroy(struct memory *memory);
+void memory_observe(struct memory *memory, memory_observer *observer, void *user);
+
+/* Takes [offset, offset + bytes) of a category's range; offset is a multiple of 64. Newly committed pages read as zero;
+ * recycled ones hold old data. STATUS_RUN when the budget does not allow it: the text says tier, category, what was asked
+ * and what is left. Overlap with live memory is a bug of the plan: it aborts with a message. */
+int memory_take(struct memory *memory, enum tier tier, enum category category, uint64_t offset, uint64_t bytes, struct error *err);
+void memory_give(struct memory *memory, enum tier tier, enum category category, uint64_t offset, uint64_t bytes);
+
+/* Address of an offset; stable for the life of the memory. Only for TIER_DEVICE and TIER_HOST. */
+void *memory_at(const struct memory *memory, enum tier tier, enum category category, uint64_t offset);
+
+/* The symmetric segment: descriptor, whole size, and where a category starts in it (category must be shared). */
+int memory_symmetric_fd(const struct memory *memory);
+uint64_t memory_symmetric_bytes(const struct memory *memory);
+uint64_t memory_symmetric_offset(const struct memory *memory, enum category category);
+bool memory_is_symmetric(enum category category);
+void *memory_symmetric_base(const struct memory *memory);
+
+void memory_snapshot(const struct memory *memory, struct memory_snapshot *snapshot);
+void memory_reset_peaks(struct memory *memory);
+/* Returns committed but unused pages to the system (after a switch of stage). */
+void memory_trim(struct memory *memory);
+int memory_set_budget(struct memory *memory, enum tier tier, uint64_t bytes, struct error *err); /* STATUS_RUN: more is live already */
+
+/* Makes the n-th next take fail (tests of the out-of-memory paths); 0: off. */
+void memory_fail_after(struct memory *memory, uint64_t takes);
+
+#endif

@@ -1,0 +1,27 @@
+/* What a schedule says about memory and traffic: its running sums. Predicted marks, `zerolab plan` and the tests that hold
+ * the measured bytes against the plan all come from here. */
+#ifndef ENGINE_PLAN_FOOTPRINT_H
+#define ENGINE_PLAN_FOOTPRINT_H
+
+#include "engine/plan/schedule.h"
+
+struct footprint {
+    struct {
+        int64_t resting_bytes, peak_bytes, at_peak_bytes; /* between steps; within; at the instant of the tier's peak */
+        uint64_t extent_bytes;                            /* address range in use: planned `reserved` */
+    } category[TIERS][CATEGORIES];
+    int64_t resting_bytes[TIERS], peak_bytes[TIERS];
+    int peak_op[TIERS]; /* operation at whose start the peak is reached */
+};
+
+void footprint_of(struct footprint *footprint, const struct schedule *schedule);
+
+struct traffic_sum { int count; int64_t sent_bytes; };
+
+/* Planned tensor traffic of one rank in one step. */
+void traffic_of(struct traffic_sum sums[TRAFFIC_KINDS], const struct schedule *schedule, const struct model *model, int rank);
+
+/* The paper's volume for this stage and accumulation: k x Psi x bytes x (N-1)/N (ZeRO section 7). */
+double traffic_theory_bytes(const struct model *model, int stage, int ranks, int micro_steps);
+
+#endif

@@ -1,0 +1,65 @@
+/* The model as the plan sees it: units and their tensors, no numbers inside.
+ *
+ * A unit is what is gathered and released together: the embeddings (unit 0, used twice: the output layer is tied to it),
+ * each block, the final norm. At every stage a unit is one flat array, its tensors in the order of tensors.def, padded at
+ * the end and cut into N equal shards; rank r owns shard r. So a gather is one collective without reordering, and a switch
+ * of stage moves nothing that its owner already holds. */
+#ifndef ENGINE_PLAN_MODEL_H
+#define ENGINE_PLAN_MODEL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/config/config.h"
+
+enum unit_kind { UNIT_EMBED, UNIT_BLOCK, UNIT_NORM };
+enum tensor_init { INIT_NORMAL, INIT_RESIDUAL, INIT_ONE, INIT_ZERO };
+
+enum tensor_id {
+#define TENSOR(ID, name, unit, rows, columns, init, decay) TENSOR_##ID,
+#include "engine/plan/tensors.def"
+#undef TENSOR
+    TENSOR_IDS
+};
+
+struct tensor {
+    enum tensor_id id;
+    int64_t rows, columns, elems;
+    int64_t offset; /* of its first element in the unit's flat array */
+    int global;     /* number over the whole model: the stream of its initial values */
+    enum tensor_init init;
+    bool decay;     /* weight decay applies (matrices and embeddings only) */
+};
+
+struct unit {
+    enum unit_kind kind;
+    int block;        /* number of the block, or -1 */
+    char name[24];    /* "embed", "block 3", "norm" */
+    int64_t elems;    /* without padding */
+    int tensor_count;
+    struct tensor tensors[TENSOR_IDS];
+};
+
+struct model {
+    struct config_model shape;
+    enum dtype dtype;
+    int unit_count; /* layers + 2 */
+    struct unit *units;
+    int64_t elems;  /* Psi: all parameters, without padding */
+};
+
+/* Shards are cut at multiples of 16 elements: 64 bytes in fp32, so no two ranks write one cache line, and 32 in bf16. */
+enum { SHARD_ALIGN_ELEMS = 16 };
+
+int model_init(struct model *model, const struct config_model *shape, enum dtype dtype, struct error *err);
+void model_release(struct model *model);
+
+const char *tensor_name(enum tensor_id id);
+
+/* Elements of one shard of a unit of `elems` over `ranks`; the padded unit is ranks times that. */
+int64_t shard_elems(int64_t elems, int ranks);
+
+/* First element of the tail of small tensors that stays gathered at stage 3 (unit.elems: no tail). */
+int64_t unit_persistent_from(const struct unit *unit, int64_t threshold);
+
+#endif

@@ -1,0 +1,124 @@
+/* A ZeRO stage is a schedule. schedule_build() is a pure function from (model, knobs, ranks, micro-steps, batch shape) to
+ * the operations of one step; nothing below it asks "which stage?". Because it is data it can be printed and taught
+ * (schedule_io.h), proved (checker.h), run (engine/zero/executor.h) or simulated, and its sums predict memory and traffic.
+ *
+ * Lanes take their operations in the order of the list and never out of order. An operation starts when every dependency
+ * has ended. Memory is part of the schedule: an operation takes its buffers when it starts and gives others back when it
+ * ends, and "take this only after that was given back" is a dependency like any other. Reading the list from top to bottom
+ * gives the *canonical* order; because each take waits for every give that stands above it, the memory live at any instant
+ * of any interleaving is at most what the canonical order has live at some point (proof in docs/ARCHITECTURE.md), so the
+ * measured peak cannot exceed the planned one, and a buffer's address can be fixed here.
+ *
+ * Buffers: the lasting ones (parameters, gradients, optimizer state: the layout) live between steps; the others belong to
+ * the step. A buffer covers a range of its unit's flat array that its extent names; which elements those are depends on
+ * the rank only for shards. */
+#ifndef ENGINE_PLAN_SCHEDULE_H
+#define ENGINE_PLAN_SCHEDULE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/base/tier.h"
+#include "engine/plan/activation.h"
+#include "engine/plan/model.h"
+
+enum lane { LANE_COMPUTE, LANE_COMM, LANES };
+enum phase { PHASE_FORWARD, PHASE_BACKWARD, PHASE_OPTIMIZER, PHASES };
+enum purpose { PURPOSE_TRAIN, PURPOSE_EVALUATE, PURPOSE_SAMPLE, PURPOSES };
+
+enum op_kind {
+#define OP(ID, name, lane, phase, help) OP_##ID,
+#include "engine/plan/ops.def"
+#undef OP
+    OP_KINDS
+};
+
+const char *op_name(enum op_kind kind);
+const char *lane_name(enum lane lane);
+const char *phase_name(enum phase phase);
+
+enum extent {
+    EXTENT_WHOLE,  /* the padded unit */
+    EXTENT_SHARD,  /* elements [rank * S, rank * S + S) */
+    EXTENT_HEAD,   /* from 0 to the first persistent element (all of the padded unit where none is) */
+    EXTENT_TAIL,   /* the persistent tensors, up to the padded end */
+    EXTENT_BYTES,  /* not made of a unit's elements: activations, scratch, tokens */
+};
+
+struct buffer {
+    char name[24];
+    enum tier tier;
+    enum category category;
+    enum extent extent;
+    enum dtype dtype;
+    int unit;          /* -1: none */
+    bool lasting;      /* lives between steps */
+    int64_t bytes;     /* exactly what is counted */
+    uint64_t offset;   /* in its category's address range */
+};
+
+/* What an operation does with a buffer. */
+enum role {
+    ROLE_PARAMETERS, /* of the unit: whole, or gathered head */
+    ROLE_TAIL,       /* small tensors kept gathered apart */
+    ROLE_GRADIENT,   /* where backward writes the unit's gradient */
+    ROLE_INPUT, ROLE_ACTIVATION, ROLE_RESIDUAL, ROLE_SCRATCH, ROLE_TOKENS,
+    ROLE_MASTER, ROLE_MOMENT1, ROLE_MOMENT2,
+    ROLES
+};
+
+/* A piece of a collective: elements [first, first + elems) of a unit, cut at shard borders when it runs. */
+struct piece { int unit; int64_t first, elems; int source, destination; /* buffers */ };
+
+enum why_wait { WAIT_DATA, WAIT_MEMORY, WAIT_LIMIT };
+struct dependency { int op; enum why_wait why; };
+
+enum flush { FLUSH_NONE, FLUSH_FULL, FLUSH_END };
+
+enum { OP_DEPENDENCIES_MAX = 8 };
+
+struct op {
+    enum op_kind kind;
+    enum lane lane;
+    enum phase phase;
+    int micro_step, unit, bucket; /* -1: none */
+    int buffer[ROLES];            /* -1: none */
+    bool accumulate;              /* gradients are added to what is there */
+    bool in_tail;                 /* after the last backward: skipped when the step is dropped */
+    bool prefetch;                /* a gather issued ahead of need */
+    enum flush flush;
+    int first_piece, piece_count; /* of schedule.pieces */
+    int64_t bytes;                /* payload of a collective (all ranks' parts), else 0 */
+    int64_t sent_bytes;           /* by each rank, mean over ranks */
+    int first_take, take_count;   /* of schedule.effects: buffers taken at its start, in order */
+    int first_give, give_count;   /* ... and given back at its end */
+    int dependency_count;
+    struct dependency dependency[OP_DEPENDENCIES_MAX];
+};
+
+struct schedule {
+    enum purpose purpose;
+    int stage, ranks, micro_steps, B, T;
+    struct config_zero knobs;
+    int lasting_count;   /* the first buffers: the layout, equal in every schedule of these knobs */
+    int buffer_count, op_count, piece_count, effect_count;
+    struct buffer *buffers;
+    struct op *ops;
+    struct piece *pieces;
+    int *effects;        /* buffer numbers */
+};
+
+struct schedule_input {
+    const struct model *model;
+    const struct config_zero *knobs;
+    enum purpose purpose;
+    int ranks, micro_steps, B, T, threads;
+};
+
+int schedule_build(struct schedule *schedule, const struct schedule_input *input, struct error *err);
+void schedule_release(struct schedule *schedule);
+
+/* First element of a buffer's unit that the buffer covers on `rank`, and one past the last. */
+void buffer_range(const struct schedule *schedule, const struct model *model, const struct buffer *buffer, int rank, int64_t *first, int64_t *end);
+
+#endif

@@ -1,0 +1,56 @@
+/* Trace records as structs, made from kinds.def. A struct trace_record is the decoded form of any record; `text` fields
+ * point into the bytes they were decoded from (or, when encoding, to the caller's text) and are not NUL-terminated. */
+#ifndef ENGINE_TRACE_RECORD_H
+#define ENGINE_TRACE_RECORD_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct trace_text { const char *at; size_t bytes; };
+
+typedef uint8_t trace_u8; typedef uint16_t trace_u16; typedef uint32_t trace_u32; typedef uint64_t trace_u64;
+typedef int64_t trace_i64; typedef float trace_f32; typedef double trace_f64; typedef struct trace_text trace_text;
+
+enum trace_kind {
+#define TRACE_KIND(number, ID, name, FIELDS, help) TRACE_##ID = number,
+#include "engine/trace/kinds.def"
+#undef TRACE_KIND
+};
+
+#define F(type, field, help) trace_##type field;
+#define TRACE_KIND(number, ID, name, FIELDS, help) struct trace_of_##name { FIELDS(F) };
+#include "engine/trace/kinds.def"
+#undef TRACE_KIND
+#undef F
+
+struct trace_record {
+    enum trace_kind kind;
+    uint16_t rank;     /* 65535: the run as a whole */
+    uint64_t time_ns;  /* clock_ns() */
+    union {
+#define TRACE_KIND(number, ID, name, FIELDS, help) struct trace_of_##name name;
+#include "engine/trace/kinds.def"
+#undef TRACE_KIND
+    };
+};
+
+#define TRACE_RANK_ALL 65535
+
+enum run_state { RUN_STARTING, RUN_RUNNING, RUN_PAUSED, RUN_OUT_OF_MEMORY, RUN_ENDED };
+enum outcome { OUTCOME_FINISHED, OUTCOME_OUT_OF_MEMORY, OUTCOME_FAILED, OUTCOME_STOPPED };
+
+/* Bytes that record takes on disk. */
+size_t trace_encoded_bytes(const struct trace_record *record);
+
+/* Writes record to out, which has room for trace_encoded_bytes(record); returns that number. */
+size_t trace_encode(const struct trace_record *record, void *out);
+
+/* Decodes the record at the head of `bytes`. Returns its size (known kind: *record is filled; unknown kind or a longer
+ * version of a known one: skipped fields are ignored, record->kind is the number found), or 0 if `bytes` holds no whole,
+ * well-formed record. Never reads past `bytes`. */
+size_t trace_decode(const void *bytes, size_t available, struct trace_record *record);
+
+/* "op_end", or NULL for a number that this version does not know. */
+const char *trace_kind_name(enum trace_kind kind);
+
+#endif

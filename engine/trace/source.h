@@ -1,0 +1,37 @@
+/* Where records come from: a trace file (finished, cut, or still growing) or the socket of a live run. The consumer does
+ * not know which. Typical use:
+ *
+ *     struct source *source; struct trace_record record;
+ *     if (source_open_file(&source, path, &err)) ...
+ *     while (source_next(source, &record) == SOURCE_RECORD) model_fold(model, &record);
+ *     source_close(source);
+ */
+#ifndef ENGINE_TRACE_SOURCE_H
+#define ENGINE_TRACE_SOURCE_H
+
+#include <stdbool.h>
+
+#include "engine/base/error.h"
+#include "engine/trace/record.h"
+
+struct source;
+
+enum source_result {
+    SOURCE_RECORD, /* *record is valid until the next call */
+    SOURCE_WAIT,   /* live: nothing more now; poll source_fd() */
+    SOURCE_END,    /* file: end reached (source_torn() says if it was cut); socket: closed by the engine */
+    SOURCE_BAD,    /* not usable from here on; source_error() says why */
+};
+
+int source_open_file(struct source **out, const char *path, struct error *err); /* STATUS_INPUT: missing, foreign, empty */
+int source_open_socket(struct source **out, const char *path, struct error *err);
+int source_adopt_fd(struct source **out, int connected_fd, struct error *err); /* takes the descriptor */
+
+enum source_result source_next(struct source *source, struct trace_record *record);
+bool source_torn(const struct source *source);          /* file: it ended inside a chunk; what came before is whole */
+const char *source_error(const struct source *source);
+int source_fd(const struct source *source);             /* for poll(); -1: a file */
+int source_send(struct source *source, const char *command_line, struct error *err); /* live and driving only */
+void source_close(struct source *source);
+
+#endif

@@ -1,0 +1,32 @@
+/* The writer of a node: one thread that drains every lane's ring in time order, in chunks, to a file and to whoever is
+ * connected to a Unix socket (mode 0600; the first viewer drives: its lines are commands; further ones watch). A viewer
+ * that attaches in mid-run gets the run header, the last schedules and a keyframe first. A viewer that stalls is cut
+ * off rather than waited for (it may attach again). A full disk ends the file with one warning, never the run. */
+#ifndef ENGINE_TRACE_WRITER_H
+#define ENGINE_TRACE_WRITER_H
+
+#include "engine/base/error.h"
+#include "engine/trace/ring.h"
+
+struct trace_writer;
+
+struct trace_writer_options {
+    const char *file;    /* NULL: no file */
+    const char *socket;  /* NULL: no socket */
+    int adopted_fd;      /* an already connected stream socket that drives from the start (socketpair of the parent); -1: none */
+    /* Called on the writer's thread with each command line of the driver (NUL-terminated, no newline). */
+    void (*on_command)(void *user, const char *line);
+    /* Called once when the driver's connection ends. */
+    void (*on_driver_gone)(void *user);
+    void *user;
+};
+
+int trace_writer_start(struct trace_writer **out, const struct trace_writer_options *options, struct error *err);
+
+/* Rings may be added at any time; the writer does not own their memory. */
+void trace_writer_add_ring(struct trace_writer *writer, struct trace_ring *ring);
+
+/* Drains what is left, writes the index, closes file and socket (removes its path), joins the thread, frees. */
+void trace_writer_stop(struct trace_writer *writer);
+
+#endif

@@ -1,0 +1,80 @@
+/* One rank of a ZeRO run: state, lanes, and what can be done with them between two steps.
+ *
+ *     zero_open(&zero, &options)             reserves memory, builds layout and schedules, makes the initial state
+ *     loop:
+ *         zero_step(zero, &result)           one training step; its outcome is the same on every rank
+ *         zero_switch(zero, &knobs, ...)     another stage or other knobs: new schedule, state resharded in place
+ *     zero_close(zero)
+ *
+ * Every call is collective: all ranks make it, with equal arguments. A rank that cannot allocate does not leave the step:
+ * it drains it with an error flag, all ranks agree, step-scoped memory is given back, the state at the boundary stands, and
+ * the result says ZERO_OUT_OF_MEMORY. The same step can then be taken again, after a switch or with another budget. */
+#ifndef ENGINE_ZERO_ZERO_H
+#define ENGINE_ZERO_ZERO_H
+
+#include "engine/comm/comm.h"
+#include "engine/config/config.h"
+#include "engine/data/data.h"
+#include "engine/memory/memory.h"
+#include "engine/plan/footprint.h"
+#include "engine/trace/ring.h"
+
+struct zero;
+
+/* One ring per lane, and the last for the rank's control thread (the caller of these functions). */
+enum { ZERO_RINGS = LANES + 1 };
+
+struct zero_options {
+    const struct config *config; /* kept; must outlive the rank */
+    struct comm *comm;
+    const struct data *data;
+    struct trace_ring *rings[ZERO_RINGS]; /* NULL: telemetry off */
+};
+
+enum zero_outcome { ZERO_DONE, ZERO_OUT_OF_MEMORY };
+
+struct zero_shortage { /* why a take failed, on the first rank that failed */
+    int rank, op; /* -1: not in a step */
+    enum tier tier;
+    enum category category;
+    uint64_t wanted_bytes, budget_bytes;
+    struct memory_snapshot memory;
+    char text[256];
+};
+
+struct zero_result {
+    enum zero_outcome outcome;
+    int64_t step; /* the step that was done, or that failed */
+    float loss, grad_norm, learning_rate;
+    uint64_t total_ns;
+    struct zero_shortage shortage;
+};
+
+/* STATUS_RUN with *zero set and outcome in `shortage`: the lasting state does not fit the budget; zero_switch() to
+ * something smaller, or zero_set_budget(), starts it. */
+int zero_open(struct zero **out, const struct zero_options *options, struct zero_shortage *shortage, struct error *err);
+void zero_close(struct zero *zero);
+
+/* False while the initial state has not been made for lack of memory. */
+bool zero_ready(const struct zero *zero);
+
+int zero_step(struct zero *zero, struct zero_result *result, struct error *err);
+
+/* Reshards in place, never holding more than one extra unit. ZERO_OUT_OF_MEMORY: it would not fit; nothing was changed. */
+int zero_switch(struct zero *zero, const struct config_zero *knobs, struct zero_result *result, struct error *err);
+int zero_set_budget(struct zero *zero, enum tier tier, uint64_t bytes, struct error *err);
+
+/* Mean loss over at most `samples` held-out samples (all ranks together); *tokens says how many tokens were read. */
+int zero_evaluate(struct zero *zero, int64_t samples, float *loss, int64_t *tokens, struct error *err);
+
+/* `count` tokens from the model after `prompt` (byte vocabulary); every rank gets the same text. Seeded by the step. */
+int zero_sample(struct zero *zero, const char *prompt, int count, float temperature, char *text, struct error *err);
+
+/* Over parameters, master weights and moments in canonical (unsharded, unpadded) order; equal on every rank. */
+int zero_state_hash(struct zero *zero, uint64_t *hash, struct error *err);
+
+int64_t zero_steps_done(const struct zero *zero);
+const struct schedule *zero_schedule(const struct zero *zero);
+const struct memory *zero_memory(const struct zero *zero);
+
+#endif
