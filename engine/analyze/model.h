@@ -1,13 +1,214 @@
 /* The state of a run as its trace tells it: records are folded in, one by one, and every reader (views, headless progress,
  * reports, labs) looks at the result. No I/O, no clock, no curses: the same records always give the same state, whether
- * they come from a live engine or from a file. What is not known is marked so (has_*), never 0. */
+ * they come from a live engine or from a file.
+ *
+ *     struct run_model *model = run_model_new(&(struct run_model_options){.steps = 4096});
+ *     while (source_next(source, &record) == SOURCE_RECORD) run_model_fold(model, &record);
+ *     const struct run_step *step = run_last_step(model);
+ *     run_model_free(model);
+ *
+ * What is not known is marked so: has_* and known flags, RUN_UNKNOWN in the header's numbers, a NULL pointer. Never 0. */
 #ifndef ENGINE_ANALYZE_MODEL_H
 #define ENGINE_ANALYZE_MODEL_H
 
 #include "engine/plan/schedule.h"
 #include "engine/trace/record.h"
 
-/* Owned by whoever writes engine/analyze; see model.c. */
-struct run_model;
+enum { RUN_UNKNOWN = -1, RUN_CURVE_POINTS = 256, RUN_FITS_MAX = 6 };
+
+/* ---- what the run is: the RUN record ------------------------------------------------------------------------------ */
+
+struct run_unit { char name[24]; int64_t elems; };
+
+struct run_header {
+    bool known;
+    char version[32], model_name[40], precision[8], backend[16], isa[24]; /* "": unknown */
+    int64_t parameters;
+    int layers, hidden, heads, context, vocabulary;
+    int ranks, ranks_per_node, threads_per_rank, micro_batch, sequence_length, accumulation_steps;
+    struct run_unit *units;
+    int unit_count;
+    char *config_json; /* the resolved configuration; NULL: unknown */
+};
+
+/* ---- what was planned: SCHEDULE, PREDICTED and THEORY records ------------------------------------------------------ */
+
+struct run_predicted { bool known; uint64_t peak_bytes, at_peak_bytes, resting_bytes; };
+
+/* Sums over the ranks that reported (`ranks` of them): divide for one rank's mean. */
+struct run_traffic { int ranks; uint64_t count, sent_bytes, busy_ns, exposed_ns; };
+
+struct run_schedule {
+    uint32_t number;
+    enum purpose purpose;
+    int stage;
+    bool has_ops;
+    struct schedule ops;                               /* valid if has_ops */
+    struct run_predicted category[TIERS][CATEGORIES];  /* of every rank alike */
+    struct run_predicted tier[TIERS];                  /* all categories together */
+    struct run_traffic traffic[TRAFFIC_KINDS][LINKS];  /* planned: count and sent_bytes */
+    uint64_t theory_bytes;                             /* one rank, one step, the paper's formula; 0: not said */
+};
+
+/* ---- who holds what: MEMORY, BUDGET, TIER_PEAK, TENANT records ----------------------------------------------------- */
+
+struct run_memory {
+    bool known;
+    uint64_t live_bytes, reserved_bytes, peak_bytes;
+    bool has_at_peak;
+    uint64_t at_peak_bytes; /* at the instant of the tier's peak */
+};
+
+/* One tier of one rank at one instant. */
+struct run_instant { bool known; uint64_t live_bytes, reserved_bytes, held_bytes[CATEGORIES]; };
+
+struct run_tier {
+    struct run_memory category[CATEGORIES];
+    struct run_instant now;       /* sums over the categories as last reported */
+    struct run_instant step_peak; /* the fullest instant of the last whole step: what a calm screen shows */
+    struct run_instant open_peak; /* ... of the step in progress */
+    uint64_t highest_bytes;       /* of `now`, since the first record */
+    bool has_total;               /* TIER_PEAK was seen: the allocator's own sums */
+    uint64_t live_bytes, reserved_bytes, peak_bytes, peak_reserved_bytes;
+    bool has_budget;
+    uint64_t budget_bytes; /* 0: no limit */
+};
+
+/* ---- where the time goes: OP_BEGIN, OP_END ------------------------------------------------------------------------- */
+
+struct run_lane { bool busy; uint32_t schedule, step, op; uint64_t issued_ns, started_ns; };
+
+/* Compute lane of one rank in one step. Exposed: the lane stood waiting for an operation of another lane, and the time
+ * that other lanes went on after its last operation. */
+struct run_split { uint64_t phase_ns[PHASES], exposed_ns, exposed_by_ns[TRAFFIC_KINDS]; };
+
+struct run_rank {
+    struct run_tier tier[TIERS];
+    struct run_lane lane[LANES];
+    struct { bool known; uint32_t pid; uint64_t rss_bytes, pss_bytes, peak_rss_bytes; } process; /* pss 0: not read */
+    struct { /* the step in progress */
+        bool begun, lost;                /* lost: records are missing, so the split is unknown */
+        uint32_t step, attempt;          /* attempt > 0: taken again after it ran out of memory */
+        uint64_t compute_end_ns, tail_end_ns;
+        uint64_t tail_by_ns[TRAFFIC_KINDS];
+        struct run_split split;
+    } open;
+};
+
+/* ---- history ------------------------------------------------------------------------------------------------------- */
+
+struct run_step {
+    uint32_t step, schedule, attempt;
+    int stage;
+    int ended;    /* ranks that ended it */
+    int timed;    /* ranks in `split`, which is a sum over them; 0: unknown */
+    int traffic_ranks; /* ranks whose sent bytes are known */
+    bool skipped; /* no update was made */
+    float loss, grad_norm, learning_rate, loss_scale;
+    uint32_t tokens, micro_steps;
+    uint64_t total_ns, paused_ns; /* slowest rank */
+    struct run_split split;
+};
+
+/* The whole run in at most RUN_CURVE_POINTS points; each is the mean of `stride` steps. */
+struct run_curve { int count; uint32_t stride, pending; double pending_sum; float value[RUN_CURVE_POINTS]; };
+
+enum run_notice_kind { NOTICE_EVENT, NOTICE_COMMAND, NOTICE_LOG, NOTICE_VALIDATION, NOTICE_STATE, NOTICE_GAP };
+
+struct run_notice {
+    enum run_notice_kind kind;
+    bool has_step;
+    uint32_t step;
+    uint64_t time_ns;
+    int level;   /* 0 note, 1 warning, 2 error */
+    char *text;  /* one line for people */
+    char *json;  /* events: as recorded; else NULL */
+};
+
+/* The last out-of-memory event. Keys read from its detail, all optional: rank, tier, category, op, wanted_bytes,
+ * budget_bytes, text, held_bytes: {"parameters": n, ...}, reserved_bytes,
+ * fits: [{"command": "stage=3", "peak_bytes": n}, ...] (what would fit, smallest change first). */
+struct run_shortage {
+    bool known;
+    uint32_t step;
+    int rank, tier, category; /* RUN_UNKNOWN */
+    int64_t wanted_bytes, budget_bytes, reserved_bytes;
+    int64_t held_bytes[CATEGORIES];
+    bool has_held;
+    char op[64], text[256];
+    int fit_count;
+    struct { char command[64]; int64_t peak_bytes; } fits[RUN_FITS_MAX];
+};
+
+struct run_model_options {
+    int steps;   /* steps kept in full; 0: all of them (reports) */
+    int notices; /* notices kept; 0: all of them */
+};
+
+struct run_model {
+    struct run_model_options options;
+    struct run_header header;
+    int ranks; /* as many as the header says, or as were heard of */
+    struct run_rank *rank;
+
+    bool has_state;
+    enum run_state state;
+    char reason[256];
+    bool ended;
+    enum outcome outcome;
+    char error[512]; /* with the outcome; "": none */
+
+    struct run_schedule *schedules;
+    int schedule_count;
+    uint32_t training_schedule; /* number of the one that trains now; see run_training() */
+    bool has_training;
+
+    struct run_step *steps; /* oldest first; the last may be in progress */
+    uint64_t *sent_bytes;   /* [step_count][ranks]: tensor collectives */
+    int step_count, step_room;
+    uint32_t steps_seen;    /* whole steps with an update, also those no longer kept */
+    uint64_t tokens_seen, time_seen_ns;
+    struct run_curve loss;
+
+    uint32_t traffic_step;  /* of `traffic` */
+    struct run_traffic traffic[TRAFFIC_KINDS][LINKS];       /* last step that reported any */
+    struct run_traffic traffic_total[TRAFFIC_KINDS][LINKS]; /* whole run */
+    uint32_t traffic_steps;
+
+    struct run_notice *notices; /* oldest first */
+    int notice_count, notice_room;
+    struct run_shortage shortage;
+
+    struct { bool known; uint32_t step, tokens; float loss; } validation;
+    struct { uint32_t step; char *text; size_t bytes; } sample;  /* text NULL: none; may hold any byte; NUL-terminated */
+    struct { bool known; uint32_t step; uint64_t hash; } state_hash;
+    uint64_t lost_records;
+
+    uint64_t first_ns, now_ns; /* times of the first and the latest record; equal to 0 before the first */
+    uint64_t revision;         /* grows with every record */
+    char problem[200];         /* what could not be understood or kept, last; "": nothing */
+};
+
+struct run_model *run_model_new(const struct run_model_options *options); /* NULL: no memory */
+void run_model_free(struct run_model *model);
+void run_model_fold(struct run_model *model, const struct trace_record *record);
+
+/* ---- questions that several readers ask ---------------------------------------------------------------------------- */
+
+const struct run_step *run_last_step(const struct run_model *model);   /* that every rank ended; NULL: none */
+const struct run_step *run_step_numbered(const struct run_model *model, uint32_t step); /* NULL: not kept */
+const uint64_t *run_step_sent(const struct run_model *model, const struct run_step *step); /* [ranks]; NULL: unknown */
+const struct run_schedule *run_schedule_numbered(const struct run_model *model, uint32_t number);
+const struct run_schedule *run_training(const struct run_model *model); /* the schedule that trains; NULL: none yet */
+
+/* Over the last steps that together took about a second. False: not known yet. */
+bool run_tokens_per_second(const struct run_model *model, double *value);
+
+/* What the whole tier of a rank is planned to hold at its fullest; false: unknown. */
+bool run_predicted_peak(const struct run_model *model, enum tier tier, uint64_t *bytes);
+
+/* "starting", "running", "paused", "out of memory", "ended"; "finished", "out_of_memory", "failed", "stopped". */
+const char *run_state_name(enum run_state state);
+const char *run_outcome_name(enum outcome outcome);
 
 #endif

@@ -1,0 +1,11 @@
+/* The JSON report of a run, for scripts: every name of it is a promise (docs: the report's format). Unknown is null.
+ * traffic[].count is the operations of one rank over the run; *_per_step are means over steps and ranks. */
+#ifndef ENGINE_ANALYZE_REPORT_H
+#define ENGINE_ANALYZE_REPORT_H
+
+#include "engine/analyze/model.h"
+
+/* Make the model with options.steps = 0, or the oldest steps are missing. Caller frees; NULL: no memory. */
+char *report_json(const struct run_model *model);
+
+#endif

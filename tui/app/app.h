@@ -1,0 +1,64 @@
+/* The front end as the command line sees it: watch a run (live or recorded) in the terminal, or print one frame.
+ *
+ *     if (!app_terminal_fits(&err)) ... train without a screen, and say err.text
+ *     app_run(&(struct app_options){.source = source, .owner = true, .trace_file = path}, &err)   live
+ *     app_run(&(struct app_options){.replay_file = path}, &err)                                   recorded
+ */
+#ifndef TUI_APP_APP_H
+#define TUI_APP_APP_H
+
+#include <stdbool.h>
+
+#include "engine/analyze/model.h"
+#include "engine/base/error.h"
+#include "engine/trace/source.h"
+
+enum app_units { APP_UNITS_GB, APP_UNITS_GIB, APP_UNITS_BYTES };
+
+struct app_look {
+    bool ascii;           /* no block characters; also by itself where the locale is not UTF-8 */
+    bool no_color;        /* also by itself under NO_COLOR */
+    const char *theme;    /* NULL: the default; see app_theme_names() */
+    enum app_units units;
+};
+
+struct app_options {
+    struct app_look look;
+    struct source *source;      /* live: borrowed; NULL: replay */
+    const char *replay_file;    /* replay: opened by the app */
+    const char *trace_file;     /* live: where the run is recorded, replayed after its end; NULL: nowhere */
+    struct run_model *model;    /* live: folded into this one (borrowed: its reports go on after); NULL: its own */
+    bool owner;                 /* live: quitting sends "stop" */
+    bool readonly;              /* sends no commands */
+    double speed;               /* replay: 0 or 1: as recorded */
+};
+
+/* False, with the reason: standard input or output is not a terminal, or TERM is dumb or unknown. */
+bool app_terminal_fits(struct error *err);
+
+/* Runs until the user leaves. Returns 0, or a status with err set when the terminal or the file cannot be used. The
+ * terminal is restored on every way out. A failed or out-of-memory run is no error here: ask the model. */
+int app_run(const struct app_options *options, struct error *err);
+
+enum app_frame_as { APP_AS_TEXT, APP_AS_ANSI, APP_AS_SVG };
+
+struct app_frame_options {
+    struct app_look look;
+    const char *file;       /* a trace */
+    int columns, rows;
+    const char *view;       /* "overview", "help", "oom"; NULL: overview */
+    const char *at;         /* "step:12" (its end), "end", "oom"; NULL: end */
+    enum app_frame_as as;
+};
+
+/* One screen of a recorded run as text; the caller frees *out. STATUS_USAGE: unknown view, place or theme. */
+int app_frame(const struct app_frame_options *options, char **out, struct error *err);
+
+/* The keys as lines of text ("  Space   pause, or go on"), and as a Markdown table; the caller frees; NULL: no memory. */
+char *app_keys_text(void);
+char *app_keys_markdown(void);
+
+/* "default light projector mono" */
+const char *app_theme_names(void);
+
+#endif
