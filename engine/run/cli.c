@@ -1,0 +1,153 @@
+/* Parsing of the command line from the tables: see cli.h. */
+#include "engine/run/cli.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/nearest.h"
+#include "engine/run/cli_tables.h"
+
+#define V(verb) (1u << VERB_##verb)
+#define RUNS    (V(VIEW) | V(TRAIN))
+#define SCREENS (RUNS | V(ATTACH) | V(REPLAY))
+#define ALL     (~0u)
+
+const struct verb_info cli_verbs[VERBS] = {
+#define VERB(ID, name, operands, least, most, help, note) {name, operands, least, most, help, note},
+#include "engine/run/verbs.def"
+#undef VERB
+};
+
+const struct option_info cli_options[] = {
+#define OPTION(type, field, short, long, argument, verbs, help)                                                        \
+    {OPTION_##type, offsetof(struct cli, field), short, long, argument, verbs, help},
+#include "engine/run/options.def"
+#undef OPTION
+};
+const int cli_option_count = sizeof cli_options / sizeof *cli_options;
+
+static int find_verb(enum verb *verb, const char *name, struct error *err)
+{
+    const char *names[VERBS];
+    int known = 0;
+    for (int v = 0; v < VERBS; v++) {
+        if (v != VERB_VIEW && strcmp(cli_verbs[v].name, name) == 0) return *verb = v, STATUS_OK;
+        if (cli_verbs[v].name[0] != '\0' && cli_verbs[v].name[0] != '-') names[known++] = cli_verbs[v].name;
+    }
+    const char *nearest = nearest_name(name, names, known);
+    if (nearest) return error_set(err, STATUS_USAGE, "no command %s; did you mean %s?", name, nearest);
+    return error_set(err, STATUS_USAGE, "no command %s; see zerolab --help", name);
+}
+
+static bool option_applies(const struct option_info *option, enum verb verb)
+{
+    return option->verbs & (1u << verb);
+}
+
+/* The first listed subcommand that knows the option `name`, or NULL. */
+static const char *owner_of(const char *name)
+{
+    for (int o = 0; o < cli_option_count; o++)
+        for (enum verb verb = VERB_TRAIN; verb < VERB_WORKER; verb++)
+            if (option_applies(&cli_options[o], verb) && strcmp(cli_options[o].name, name) == 0) return cli_verbs[verb].name;
+    return NULL;
+}
+
+static int unknown_option(enum verb verb, const char *text, struct error *err)
+{
+    const char *names[64];
+    int known = 0;
+    const char *body = text + strspn(text, "-");
+    for (int o = 0; o < cli_option_count; o++)
+        if (option_applies(&cli_options[o], verb)) names[known++] = cli_options[o].name;
+    if (owner_of(body)) return error_set(err, STATUS_USAGE, "--%s is an option of zerolab %s", body, owner_of(body));
+    const char *nearest = nearest_name(body, names, known);
+    const char *space = verb == VERB_VIEW ? "" : " ";
+    if (nearest)
+        return error_set(err, STATUS_USAGE, "no option %s%s%s; did you mean --%s?", text, *space ? " of " : "",
+                         cli_verbs[verb].name, nearest);
+    return error_set(err, STATUS_USAGE, "no option %s; see zerolab%s%s --help", text, space, cli_verbs[verb].name);
+}
+
+/* The option that `arg` names ("-n", "-n4", "--ranks", "--ranks=4"), and in *value what is glued to it, or NULL. */
+static const struct option_info *find_option(enum verb verb, const char *arg, const char **value)
+{
+    *value = NULL;
+    for (int o = 0; o < cli_option_count; o++) {
+        const struct option_info *option = &cli_options[o];
+        if (!option_applies(option, verb)) continue;
+        if (arg[1] != '-') {
+            if (option->letter != arg[1] || (arg[2] && option->type == OPTION_FLAG)) continue;
+            if (arg[2]) *value = arg + 2;
+            return option;
+        }
+        size_t length = strlen(option->name);
+        if (strncmp(arg + 2, option->name, length) != 0) continue;
+        if (arg[2 + length] == '\0') return option;
+        if (arg[2 + length] == '=' && option->argument) return *value = arg + 3 + length, option;
+    }
+    return NULL;
+}
+
+static int store(struct cli *cli, const struct option_info *option, const char *value, struct error *err)
+{
+    void *field = (char *)cli + option->offset;
+    if (option->type == OPTION_FLAG) return *(bool *)field = true, STATUS_OK;
+    if (option->type == OPTION_TEXT) return *(const char **)field = value, STATUS_OK;
+    if (option->type == OPTION_LIST) {
+        struct cli_list *list = field;
+        if (list->count == CLI_LIST_MAX)
+            return error_set(err, STATUS_USAGE, "--%s is given more than %d times", option->name, CLI_LIST_MAX);
+        list->at[list->count++] = value;
+        return STATUS_OK;
+    }
+    char *end;
+    errno = 0;
+    long long number = strtoll(value, &end, 10);
+    if (errno || end == value || *end || number < 1 || number > 1000000000)
+        return error_set(err, STATUS_USAGE, "--%s %s: give a whole number of at least 1", option->name, value);
+    *(int64_t *)field = number;
+    return STATUS_OK;
+}
+
+static void set_defaults(struct cli *cli)
+{
+    memset(cli, 0, sizeof *cli);
+    for (int o = 0; o < cli_option_count; o++)
+        if (cli_options[o].type == OPTION_COUNT) *(int64_t *)((char *)cli + cli_options[o].offset) = -1;
+}
+
+static int check_operands(const struct cli *cli, int operands, const char *last, struct error *err)
+{
+    const struct verb_info *verb = &cli_verbs[cli->verb];
+    if (cli->help || cli->version) return STATUS_OK;
+    if (operands > verb->most) return error_set(err, STATUS_USAGE, "one operand too many: %s", last);
+    if (operands < verb->least)
+        return error_set(err, STATUS_USAGE, "zerolab %s needs %s; see zerolab %s --help", verb->name, verb->operands, verb->name);
+    return STATUS_OK;
+}
+
+int cli_parse(struct cli *cli, int argc, char *const argv[], struct error *err)
+{
+    set_defaults(cli);
+    int i = 1, operands = 0, status;
+    bool options_ended = false;
+    bool named = argc > 1 && (argv[1][0] != '-' || strncmp(argv[1], "--worker", 8) == 0);
+    if (named && (status = find_verb(&cli->verb, argv[i++], err))) return status;
+    for (; i < argc; i++) {
+        const char *arg = argv[i], *value;
+        if (!options_ended && strcmp(arg, "--") == 0) {
+            options_ended = true;
+        } else if (options_ended || arg[0] != '-' || arg[1] == '\0') {
+            if (operands++ == 0) cli->operand = arg;
+        } else {
+            const struct option_info *option = find_option(cli->verb, arg, &value);
+            if (!option) return unknown_option(cli->verb, arg, err);
+            if (option->argument && !value && !(value = i + 1 < argc ? argv[++i] : NULL))
+                return error_set(err, STATUS_USAGE, "--%s needs %s", option->name, option->argument);
+            if ((status = store(cli, option, value, err))) return status;
+        }
+    }
+    return check_operands(cli, operands, argv[argc - 1], err);
+}

@@ -1,0 +1,46 @@
+/* The command line: which subcommand, its options, its operands. Two tables, verbs.def and options.def, give parsing, help
+ * and the README's block, so adding an option is one row (and its use). */
+#ifndef ENGINE_RUN_CLI_H
+#define ENGINE_RUN_CLI_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "engine/base/error.h"
+
+#define ZEROLAB_VERSION "0.1.0"
+
+enum verb {
+#define VERB(ID, name, operands, least, most, help, note) VERB_##ID,
+#include "engine/run/verbs.def"
+#undef VERB
+    VERBS
+};
+
+enum { CLI_LIST_MAX = 64 };
+struct cli_list { int count; const char *at[CLI_LIST_MAX]; };
+
+typedef bool cli_FLAG;
+typedef const char *cli_TEXT;
+typedef int64_t cli_COUNT;
+typedef struct cli_list cli_LIST;
+
+struct cli {
+    enum verb verb;
+    const char *operand; /* NULL: none */
+#define OPTION(type, field, short, long, argument, verbs, help) cli_##type field;
+#include "engine/run/options.def"
+#undef OPTION
+};
+
+/* Text fields point into argv. STATUS_USAGE names what is wrong and the nearest valid name. */
+int cli_parse(struct cli *cli, int argc, char *const argv[], struct error *err);
+
+/* Help of one subcommand; of VERB_VIEW: of the whole program. */
+void cli_print_help(FILE *out, enum verb verb);
+
+/* The README's block: every subcommand with its options. */
+void cli_print_reference(FILE *out);
+
+#endif

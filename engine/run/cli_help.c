@@ -1,0 +1,63 @@
+/* What --help prints, and the README's block, from the same tables as the parser. */
+#include <string.h>
+
+#include "engine/run/cli_tables.h"
+
+static bool is_listed(enum verb verb)
+{
+    return cli_verbs[verb].name[0] != '-';
+}
+
+static void print_option(FILE *out, const struct option_info *option)
+{
+    char name[48];
+    snprintf(name, sizeof name, "%c%c%c --%s%s%s", option->letter ? '-' : ' ', option->letter ? option->letter : ' ',
+             option->letter ? ',' : ' ', option->name, option->argument ? " " : "", option->argument ? option->argument : "");
+    fprintf(out, "  %-26s %s\n", name, option->help);
+}
+
+static void print_options(FILE *out, enum verb verb)
+{
+    for (int o = 0; o < cli_option_count; o++)
+        if (cli_options[o].verbs & (1u << verb)) print_option(out, &cli_options[o]);
+}
+
+static void print_verbs(FILE *out)
+{
+    for (int v = 0; v < VERBS; v++) {
+        if (!is_listed(v)) continue;
+        const struct verb_info *verb = &cli_verbs[v];
+        char usage[64];
+        snprintf(usage, sizeof usage, "zerolab%s%s %s", *verb->name ? " " : "", verb->name, verb->operands);
+        fprintf(out, "  %-26s %s\n", usage, verb->help);
+    }
+}
+
+static const char exit_codes[] = "Exit status: 0 good, 1 a check failed, 2 usage or configuration, 3 unreadable input, 4 a run failed.\n";
+
+void cli_print_help(FILE *out, enum verb verb)
+{
+    const struct verb_info *info = &cli_verbs[verb];
+    if (verb == VERB_VIEW) {
+        fputs("zerolab trains GPT models with a real ZeRO engine and shows what happens inside.\n\n", out);
+        print_verbs(out);
+        fputs("\nOptions, here and of train:\n", out);
+    } else {
+        fprintf(out, "zerolab %s [OPTIONS] %s\n\n%c%s. %s\n\nOptions:\n", info->name, info->operands,
+                info->help[0] - 'a' + 'A', info->help + 1, info->note);
+    }
+    print_options(out, verb);
+    if (verb == VERB_VIEW) fprintf(out, "\n%s", exit_codes);
+}
+
+void cli_print_reference(FILE *out)
+{
+    fputs("```\n", out);
+    print_verbs(out);
+    for (int v = 0; v < VERBS; v++) {
+        if (!is_listed(v) || v == VERB_VIEW) continue; /* whose options are those of train */
+        fprintf(out, "\nzerolab %s\n", cli_verbs[v].name);
+        print_options(out, v);
+    }
+    fprintf(out, "\n%s```\n", exit_codes);
+}

@@ -1,0 +1,24 @@
+/* The tables of verbs.def and options.def as data; for cli.c and cli_help.c only. */
+#ifndef ENGINE_RUN_CLI_TABLES_H
+#define ENGINE_RUN_CLI_TABLES_H
+
+#include <stddef.h>
+
+#include "engine/run/cli.h"
+
+struct verb_info { const char *name, *operands; int least, most; const char *help, *note; };
+enum option_type { OPTION_FLAG, OPTION_TEXT, OPTION_COUNT, OPTION_LIST };
+struct option_info {
+    enum option_type type;
+    size_t offset; /* of its field in struct cli */
+    char letter;
+    const char *name, *argument;
+    unsigned verbs;
+    const char *help;
+};
+
+extern const struct verb_info cli_verbs[VERBS];
+extern const struct option_info cli_options[];
+extern const int cli_option_count;
+
+#endif

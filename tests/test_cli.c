@@ -1,0 +1,103 @@
+/* The command line: what is understood, and what is said about what is not. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "engine/base/nearest.h"
+#include "engine/run/cli.h"
+
+static struct cli cli;
+static struct error err;
+
+#define PARSE(...) parse((const char *const[]){"zerolab", __VA_ARGS__, NULL})
+
+static int parse(const char *const *args)
+{
+    int count = 0;
+    while (args[count]) count++;
+    return cli_parse(&cli, count, (char *const *)args, &err);
+}
+
+static void test_reads_options_of_all_types(void **state)
+{
+    (void)state;
+    assert_int_equal(PARSE("train", "a.json", "-n", "3", "--set", "a=1", "--set=b=2", "--headless", "--at", "5:stage=1"), STATUS_OK);
+    assert_int_equal(cli.verb, VERB_TRAIN);
+    assert_string_equal(cli.operand, "a.json");
+    assert_int_equal(cli.ranks, 3);
+    assert_int_equal(cli.steps, -1);
+    assert_true(cli.headless);
+    assert_int_equal(cli.sets.count, 2);
+    assert_string_equal(cli.sets.at[1], "b=2");
+    assert_string_equal(cli.at.at[0], "5:stage=1");
+}
+
+static void test_the_bare_program_takes_the_options_of_train(void **state)
+{
+    (void)state;
+    assert_int_equal(PARSE("-n2", "-U"), STATUS_OK);
+    assert_int_equal(cli.verb, VERB_VIEW);
+    assert_int_equal(cli.ranks, 2);
+    assert_true(cli.ascii);
+    assert_int_equal(parse((const char *const[]){"zerolab", NULL}), STATUS_OK);
+}
+
+static void test_at_means_a_moment_in_replay(void **state)
+{
+    (void)state;
+    assert_int_equal(PARSE("replay", "x.zlt", "--at", "step:12", "--frame", "80x24"), STATUS_OK);
+    assert_string_equal(cli.where, "step:12");
+    assert_int_equal(cli.at.count, 0);
+}
+
+static void test_names_what_was_meant(void **state)
+{
+    (void)state;
+    assert_int_equal(PARSE("trian"), STATUS_USAGE);
+    assert_string_equal(err.text, "no command trian; did you mean train?");
+    assert_int_equal(PARSE("train", "--headles"), STATUS_USAGE);
+    assert_string_equal(err.text, "no option --headles of train; did you mean --headless?");
+    assert_int_equal(PARSE("--frame", "80x24"), STATUS_USAGE);
+    assert_string_equal(err.text, "--frame is an option of zerolab replay");
+    assert_int_equal(PARSE("check", "a", "b"), STATUS_USAGE);
+    assert_string_equal(err.text, "one operand too many: b");
+    assert_int_equal(PARSE("replay"), STATUS_USAGE);
+    assert_int_equal(PARSE("train", "--ranks", "0"), STATUS_USAGE);
+    assert_int_equal(PARSE("train", "--ranks", "4x"), STATUS_USAGE);
+    assert_int_equal(PARSE("train", "--ranks"), STATUS_USAGE);
+    assert_string_equal(err.text, "--ranks needs RANKS");
+}
+
+static void test_help_needs_no_operand(void **state)
+{
+    (void)state;
+    assert_int_equal(PARSE("replay", "--help"), STATUS_OK);
+    assert_true(cli.help);
+}
+
+static void test_nearest_name(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"stage", "set", "budget", "pause"};
+    assert_string_equal(nearest_name("satge", names, 4), "stage");
+    assert_string_equal(nearest_name("bud", names, 4), "budget");
+    assert_string_equal(nearest_name("pauze", names, 4), "pause");
+    assert_null(nearest_name("explode", names, 4));
+    assert_null(nearest_name("", names, 4));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_reads_options_of_all_types),
+        cmocka_unit_test(test_the_bare_program_takes_the_options_of_train),
+        cmocka_unit_test(test_at_means_a_moment_in_replay),
+        cmocka_unit_test(test_names_what_was_meant),
+        cmocka_unit_test(test_help_needs_no_operand),
+        cmocka_unit_test(test_nearest_name),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
