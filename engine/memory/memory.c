@@ -1,0 +1,359 @@
+/* The tier allocator: counts, budgets and pages of address ranges whose layout others decide.
+ *
+ * The state is a snapshot that is always up to date, one lock, and per range two sets of runs: live bytes and committed
+ * pages. A take that the budget's live bytes allow cannot fail for pages: unused pages of other ranges are returned first.
+ * So whether a plan fits depends on its bytes alone, and not on page sizes or on what was used before. */
+#include "engine/memory/memory.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/memory/pages.h"
+#include "engine/memory/runs.h"
+
+struct range {
+    unsigned char *base; /* NULL: counted only (NVMe) */
+    uint64_t bytes;
+    bool shared;
+    struct runs live, committed;
+};
+
+struct memory {
+    pthread_mutex_t lock;
+    struct range range[TIERS][CATEGORIES];
+    struct memory_snapshot now;
+    int symmetric_fd;
+    unsigned char *symmetric_base;
+    uint64_t symmetric_bytes;
+    uint64_t symmetric_offset[CATEGORIES];
+    memory_observer *observer;
+    void *observer_user;
+    uint64_t fail_after;
+};
+
+static const uint64_t ALIGNMENT_BYTES = 64;
+
+bool memory_is_symmetric(enum category category)
+{
+    return category == CATEGORY_PARAMETERS || category == CATEGORY_GRADIENTS || category == CATEGORY_BUCKETS;
+}
+
+/* The lock is part of what a const memory may change: readers take it too. */
+static void lock(const struct memory *memory)
+{
+    pthread_mutex_lock((pthread_mutex_t *)&memory->lock);
+}
+
+static void unlock(const struct memory *memory)
+{
+    pthread_mutex_unlock((pthread_mutex_t *)&memory->lock);
+}
+
+static int reserve_symmetric(struct memory *memory, struct error *err)
+{
+    for (int c = 0; c < CATEGORIES; c++) {
+        if (!memory_is_symmetric(c)) continue;
+        memory->symmetric_offset[c] = memory->symmetric_bytes;
+        memory->symmetric_bytes += round_up(memory->range[TIER_DEVICE][c].bytes, BLOCK_BYTES);
+    }
+    if (memory->symmetric_bytes == 0) memory->symmetric_bytes = BLOCK_BYTES; /* peers can always map it */
+    memory->symmetric_fd = pages_file("zerolab-symmetric", memory->symmetric_bytes, err);
+    if (memory->symmetric_fd < 0) return STATUS_RUN;
+    memory->symmetric_base = pages_reserve(memory->symmetric_bytes, memory->symmetric_fd, err);
+    if (!memory->symmetric_base) return STATUS_RUN;
+    for (int c = 0; c < CATEGORIES; c++) {
+        if (!memory_is_symmetric(c)) continue;
+        memory->range[TIER_DEVICE][c].base = memory->symmetric_base + memory->symmetric_offset[c];
+        memory->range[TIER_DEVICE][c].shared = true;
+    }
+    return 0;
+}
+
+static int reserve_private(struct memory *memory, struct error *err)
+{
+    for (int t = 0; t <= TIER_HOST; t++) {
+        for (int c = 0; c < CATEGORIES; c++) {
+            struct range *range = &memory->range[t][c];
+            if (range->shared || range->bytes == 0) continue;
+            range->base = pages_reserve(range->bytes, -1, err);
+            if (!range->base) return STATUS_RUN;
+        }
+    }
+    return 0;
+}
+
+int memory_create(struct memory **out, const struct memory_ranges *ranges, const uint64_t budget_bytes[TIERS], struct error *err)
+{
+    *out = NULL;
+    struct memory *memory = calloc(1, sizeof *memory);
+    if (!memory) return error_set(err, STATUS_RUN, "no memory for the allocator");
+    pthread_mutex_init(&memory->lock, NULL);
+    memory->symmetric_fd = -1;
+    memcpy(memory->now.budget_bytes, budget_bytes, sizeof memory->now.budget_bytes);
+    for (int t = 0; t < TIERS; t++)
+        for (int c = 0; c < CATEGORIES; c++) memory->range[t][c].bytes = ranges->bytes[t][c];
+    int status = reserve_symmetric(memory, err);
+    if (!status) status = reserve_private(memory, err);
+    if (status)
+        memory_destroy(memory);
+    else
+        *out = memory;
+    return status;
+}
+
+void memory_destroy(struct memory *memory)
+{
+    if (!memory) return;
+    for (int t = 0; t < TIERS; t++) {
+        for (int c = 0; c < CATEGORIES; c++) {
+            struct range *range = &memory->range[t][c];
+            if (!range->shared) pages_unreserve(range->base, range->bytes);
+            runs_release(&range->live);
+            runs_release(&range->committed);
+        }
+    }
+    pages_unreserve(memory->symmetric_base, memory->symmetric_bytes);
+    if (memory->symmetric_fd >= 0) close(memory->symmetric_fd);
+    pthread_mutex_destroy(&memory->lock);
+    free(memory);
+}
+
+void memory_observe(struct memory *memory, memory_observer *observer, void *user)
+{
+    lock(memory);
+    memory->observer = observer;
+    memory->observer_user = user;
+    unlock(memory);
+}
+
+static void notify(struct memory *memory, enum tier tier, enum category category)
+{
+    if (memory->observer) memory->observer(memory->observer_user, tier, category, &memory->now.category[tier][category]);
+}
+
+static void copy_live(struct memory_snapshot *now, enum tier tier)
+{
+    for (int c = 0; c < CATEGORIES; c++) now->at_peak_bytes[tier][c] = now->category[tier][c].live_bytes;
+}
+
+/* Adds to a category's live bytes (a negative change wraps and is right). */
+static void count_live(struct memory *memory, enum tier tier, enum category category, uint64_t change)
+{
+    struct memory_snapshot *now = &memory->now;
+    struct memory_count *own = &now->category[tier][category], *all = &now->tier[tier];
+    own->live_bytes += change;
+    all->live_bytes += change;
+    if (own->live_bytes > own->peak_bytes) own->peak_bytes = own->live_bytes;
+    if (all->live_bytes > all->peak_bytes) {
+        all->peak_bytes = all->live_bytes;
+        copy_live(now, tier);
+    }
+}
+
+static void count_reserved(struct memory *memory, enum tier tier, enum category category, uint64_t change)
+{
+    memory->now.category[tier][category].reserved_bytes += change;
+    memory->now.tier[tier].reserved_bytes += change;
+}
+
+/* Returns unused pages of one range, at most about `wanted` bytes; returns how many. A page is in use when any byte of it
+ * is live. */
+static uint64_t return_unused(struct memory *memory, enum tier tier, enum category category, uint64_t wanted)
+{
+    struct range *range = &memory->range[tier][category];
+    struct run pages, idle;
+    uint64_t returned = 0;
+    for (uint64_t at = 0; returned < wanted && runs_next(&range->committed, at, UINT64_MAX, &pages);) {
+        if (!runs_next_gap(&range->live, pages.first, pages.end, &idle)) {
+            at = pages.end;
+            continue;
+        }
+        at = idle.end;
+        idle.first = round_up(idle.first, PAGE_BYTES);
+        idle.end = round_down(idle.end, PAGE_BYTES);
+        if (idle.first >= idle.end) continue;
+        if (idle.end - idle.first > wanted - returned) idle.end = idle.first + round_up(wanted - returned, PAGE_BYTES);
+        if (range->base) pages_return(range->base, idle.first, idle.end, range->shared);
+        runs_remove(&range->committed, idle.first, idle.end);
+        returned += idle.end - idle.first;
+    }
+    if (returned) {
+        count_reserved(memory, tier, category, -returned);
+        notify(memory, tier, category);
+    }
+    return returned;
+}
+
+/* Returns unused pages until `more` further bytes can be committed under the budget, as far as that is possible. */
+static void make_room(struct memory *memory, enum tier tier, uint64_t more)
+{
+    uint64_t budget = memory->now.budget_bytes[tier];
+    for (int c = 0; budget && c < CATEGORIES; c++) {
+        uint64_t after = memory->now.tier[tier].reserved_bytes + more;
+        if (after <= budget) return;
+        return_unused(memory, tier, c, after - budget);
+    }
+}
+
+static uint64_t uncommitted_bytes(const struct range *range, uint64_t first, uint64_t end)
+{
+    struct run gap;
+    uint64_t bytes = 0;
+    for (uint64_t at = first; runs_next_gap(&range->committed, at, end, &gap); at = gap.end) bytes += gap.end - gap.first;
+    return bytes;
+}
+
+static int commit(struct memory *memory, enum tier tier, enum category category, uint64_t first, uint64_t end, struct error *err)
+{
+    struct range *range = &memory->range[tier][category];
+    if (first == end) return 0;
+    first = round_down(first, PAGE_BYTES);
+    end = round_up(end, PAGE_BYTES);
+    uint64_t more = uncommitted_bytes(range, first, end);
+    if (more == 0) return 0;
+    make_room(memory, tier, more);
+    struct run gap;
+    for (uint64_t at = first; runs_next_gap(&range->committed, at, end, &gap); at = gap.end) {
+        int status = range->base ? pages_commit(range->base, gap.first, gap.end, err) : 0;
+        if (status) return status;
+        runs_add(&range->committed, gap.first, gap.end);
+        count_reserved(memory, tier, category, gap.end - gap.first);
+    }
+    return 0;
+}
+
+static _Noreturn void plan_bug(enum tier tier, enum category category, uint64_t offset, uint64_t bytes, const char *what)
+{
+    fprintf(stderr, "zerolab: bug in the memory plan: %s %s [%llu, %llu) %s\n", tier_name(tier), category_name(category),
+            (unsigned long long)offset, (unsigned long long)(offset + bytes), what);
+    abort();
+}
+
+static int over_budget(const struct memory *memory, enum tier tier, enum category category, uint64_t bytes, struct error *err)
+{
+    uint64_t budget = memory->now.budget_bytes[tier], live = memory->now.tier[tier].live_bytes;
+    if (budget == 0 || (live <= budget && bytes <= budget - live)) return 0;
+    return error_set(err, STATUS_RUN, "out of %s memory: %s asks for %llu bytes, %llu of the budget of %llu are left",
+                     tier_name(tier), category_name(category), (unsigned long long)bytes,
+                     (unsigned long long)(live < budget ? budget - live : 0), (unsigned long long)budget);
+}
+
+static int take(struct memory *memory, enum tier tier, enum category category, uint64_t offset, uint64_t bytes, struct error *err)
+{
+    struct range *range = &memory->range[tier][category];
+    if (offset % ALIGNMENT_BYTES) plan_bug(tier, category, offset, bytes, "is not aligned to 64 bytes");
+    if (offset > range->bytes || bytes > range->bytes - offset) plan_bug(tier, category, offset, bytes, "is beyond the category's range");
+    if (runs_touch(&range->live, offset, offset + bytes)) plan_bug(tier, category, offset, bytes, "overlaps live memory");
+    if (memory->fail_after && --memory->fail_after == 0)
+        return error_set(err, STATUS_RUN, "out of %s memory: %s asks for %llu bytes (failure injected by a test)",
+                         tier_name(tier), category_name(category), (unsigned long long)bytes);
+    int status = over_budget(memory, tier, category, bytes, err);
+    if (status) return status;
+    runs_add(&range->live, offset, offset + bytes); /* first, or making room could return the very pages we reuse */
+    status = commit(memory, tier, category, offset, offset + bytes, err);
+    if (status) {
+        runs_remove(&range->live, offset, offset + bytes);
+        notify(memory, tier, category); /* some pages may have been committed */
+        return status;
+    }
+    count_live(memory, tier, category, bytes);
+    notify(memory, tier, category);
+    return 0;
+}
+
+int memory_take(struct memory *memory, enum tier tier, enum category category, uint64_t offset, uint64_t bytes, struct error *err)
+{
+    lock(memory);
+    int status = take(memory, tier, category, offset, bytes, err);
+    unlock(memory);
+    return status;
+}
+
+void memory_give(struct memory *memory, enum tier tier, enum category category, uint64_t offset, uint64_t bytes)
+{
+    lock(memory);
+    struct range *range = &memory->range[tier][category];
+    if (!runs_cover(&range->live, offset, offset + bytes)) plan_bug(tier, category, offset, bytes, "is given back but not live");
+    runs_remove(&range->live, offset, offset + bytes);
+    count_live(memory, tier, category, -bytes);
+    notify(memory, tier, category);
+    unlock(memory);
+}
+
+void *memory_at(const struct memory *memory, enum tier tier, enum category category, uint64_t offset)
+{
+    unsigned char *base = memory->range[tier][category].base;
+    return base ? base + offset : NULL;
+}
+
+int memory_symmetric_fd(const struct memory *memory)
+{
+    return memory->symmetric_fd;
+}
+
+uint64_t memory_symmetric_bytes(const struct memory *memory)
+{
+    return memory->symmetric_bytes;
+}
+
+uint64_t memory_symmetric_offset(const struct memory *memory, enum category category)
+{
+    return memory->symmetric_offset[category];
+}
+
+void *memory_symmetric_base(const struct memory *memory)
+{
+    return memory->symmetric_base;
+}
+
+void memory_snapshot(const struct memory *memory, struct memory_snapshot *snapshot)
+{
+    lock(memory);
+    *snapshot = memory->now;
+    unlock(memory);
+}
+
+void memory_reset_peaks(struct memory *memory)
+{
+    lock(memory);
+    for (int t = 0; t < TIERS; t++) {
+        memory->now.tier[t].peak_bytes = memory->now.tier[t].live_bytes;
+        for (int c = 0; c < CATEGORIES; c++) memory->now.category[t][c].peak_bytes = memory->now.category[t][c].live_bytes;
+        copy_live(&memory->now, t);
+    }
+    unlock(memory);
+}
+
+void memory_trim(struct memory *memory)
+{
+    lock(memory);
+    for (int t = 0; t < TIERS; t++)
+        for (int c = 0; c < CATEGORIES; c++) return_unused(memory, t, c, UINT64_MAX);
+    unlock(memory);
+}
+
+int memory_set_budget(struct memory *memory, enum tier tier, uint64_t bytes, struct error *err)
+{
+    lock(memory);
+    uint64_t live = memory->now.tier[tier].live_bytes;
+    int status = 0;
+    if (bytes && live > bytes) {
+        status = error_set(err, STATUS_RUN, "a %s budget of %llu bytes is below the %llu in use; free some first, by a higher stage",
+                           tier_name(tier), (unsigned long long)bytes, (unsigned long long)live);
+    } else {
+        memory->now.budget_bytes[tier] = bytes;
+        make_room(memory, tier, 0);
+    }
+    unlock(memory);
+    return status;
+}
+
+void memory_fail_after(struct memory *memory, uint64_t takes)
+{
+    lock(memory);
+    memory->fail_after = takes;
+    unlock(memory);
+}
