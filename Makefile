@@ -43,6 +43,9 @@ $(BUILD)/%.o: %.c
 	@echo "  CC   $<"
 	$(Q)$(CC) $(CFLAGS_BASE) $(ISA) -c -o $@ $<
 
+$(BUILD)/engine/config/builtin.o: configs/nano.json
+$(BUILD)/engine/data/default_text.o: data/default.txt
+
 clean:
 	rm -rf build
 

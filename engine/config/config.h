@@ -43,6 +43,7 @@ struct config {
     struct { float learning_rate, beta1, beta2, epsilon, weight_decay; } adam;
     float gradient_clipping; /* 0: off */
     struct config_zero zero;
+    bool overlap_follows_stage; /* overlap_comm was not given: config_set() of the stage sets it to stage == 3 */
     uint64_t budget_bytes[TIERS]; /* 0: no limit */
     struct {
         int ranks, ranks_per_node, threads_per_rank;
@@ -55,7 +56,7 @@ struct config {
 };
 
 /* Reads the file (Hjson comments and trailing commas allowed), applies `sets` ("bf16.enabled=true", in order), resolves and
- * checks. path NULL: only defaults. Unknown keys are refused with the nearest valid one named. Errors: STATUS_USAGE (wrong
+ * checks. path NULL: the built-in default, configs/nano.json. Unknown keys are refused with the nearest valid one named. Errors: STATUS_USAGE (wrong
  * content), STATUS_INPUT (file missing or not JSON). On success *config is whole and config_release() frees what it owns. */
 int config_load(struct config *config, const char *path, const char *const *sets, int set_count, struct error *err);
 void config_release(struct config *config);

@@ -1,0 +1,31 @@
+/* DeepSpeed's configuration files are Hjson in practice: JSON with comments, trailing commas and unquoted keys. This reads
+ * them into a cJSON tree by rewriting the text to plain JSON first. Every number becomes a marked string holding its text,
+ * because cJSON would keep it as a double; hjson_number() gives that text back. Every call that makes a tree makes it so. */
+#ifndef ENGINE_CONFIG_HJSON_H
+#define ENGINE_CONFIG_HJSON_H
+
+#include <cjson/cJSON.h>
+#include <stddef.h>
+
+#include "engine/base/error.h"
+
+/* Reads `length` bytes into *tree (cJSON_Delete). STATUS_INPUT names the line; a key given twice is an error too. */
+int hjson_parse(cJSON **tree, const char *text, size_t length, struct error *err);
+
+/* A value as typed after `=`: JSON if it is JSON ("true", "[0.9, 0.95]", "5e8"), else a string (nano, 256MiB, a path).
+ * NULL only without memory. */
+cJSON *hjson_value(const char *text);
+
+/* The text of a number, NULL if the item is not one. */
+const char *hjson_number(const cJSON *item);
+
+/* A string that is not a number. */
+const char *hjson_string(const cJSON *item);
+
+/* false, null, "none", "auto", empty objects and lists: what says "not this" in DeepSpeed's files. */
+int hjson_is_off(const cJSON *item);
+
+/* The value, shortened to the room, for messages. */
+const char *hjson_show(const cJSON *item, char *text, size_t room);
+
+#endif

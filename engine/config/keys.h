@@ -1,0 +1,56 @@
+/* config_keys.def as a table of rows, and what can be done with one row: find it, parse a value, store it, print it. */
+#ifndef ENGINE_CONFIG_KEYS_H
+#define ENGINE_CONFIG_KEYS_H
+
+#include <cjson/cJSON.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "engine/config/config.h"
+
+enum key_type {
+    KEY_BOOL, KEY_INT, KEY_INT64, KEY_UINT64, KEY_FLOAT, KEY_DOUBLE,
+    KEY_PAIR,      /* two floats */
+    KEY_TEXT,
+    KEY_CHOICE,    /* an enum; the range names its values in order */
+    KEY_BYTES,     /* uint64_t from "256MiB" */
+    KEY_BANDWIDTH, /* double, bytes per second, from "2GB" */
+    KEY_SECONDS,   /* double from "20us" */
+    KEY_BF16,      /* true or false; the field is an enum dtype */
+    KEY_OBJECT, KEY_ANY,
+};
+
+enum key_class { CLASS_HONOURED, CLASS_FIXED, CLASS_INERT, CLASS_QUIET, CLASS_SWITCH, CLASS_OPAQUE, CLASS_ALIAS };
+
+struct config_key {
+    const char *path;
+    enum key_type type;
+    enum key_class class;
+    size_t offset, size;  /* of the field in struct config (honoured keys) */
+    const char *value;    /* default; what a FIXED key accepts; where an INERT key says nothing; the key an ALIAS means */
+    const char *range;
+    bool live;
+    const char *text;     /* help, or the reason */
+};
+
+enum { CONFIG_KEYS_MAX = 256, CONFIG_PATH_MAX = 128 };
+
+extern const struct config_key config_keys[];
+extern const int config_key_count;
+
+/* The row of a full path, or -1. */
+int key_index(const char *path);
+
+/* A section is what stands before a dot in some path ("zero_optimization"). */
+bool key_is_section(const char *path);
+
+/* STATUS_USAGE "path: unknown key; did you mean ...". */
+int key_unknown(const char *path, struct error *err);
+
+/* Checks the item against the row's type and range and, for honoured keys with a config, stores it. */
+int key_read(const struct config_key *key, const cJSON *item, struct config *config, struct error *err);
+
+/* The value that config holds for an honoured key; numbers are exact. */
+cJSON *key_to_json(const struct config_key *key, const struct config *config);
+
+#endif

@@ -1,0 +1,29 @@
+/* The built-in model shapes. The two small ones are ours, at byte vocabulary; the others are GPT-2's as published. */
+#include <stddef.h>
+#include <string.h>
+
+#include "engine/config/config.h"
+#include "engine/config/resolve.h"
+
+static const struct config_model models[] = {
+    /* name, layers, hidden, heads, context, vocabulary */
+    {"nano", 4, 128, 4, 64, 256},
+    {"micro", 6, 384, 6, 128, 256},
+    {"gpt2", 12, 768, 12, 1024, 50257},
+    {"gpt2-medium", 24, 1024, 16, 1024, 50257},
+    {"gpt2-large", 36, 1280, 20, 1024, 50257},
+    {"gpt2-xl", 48, 1600, 25, 1024, 50257},
+};
+
+const struct config_model *config_model_at(int number)
+{
+    return number < (int)(sizeof models / sizeof *models) ? &models[number] : NULL;
+}
+
+const struct config_model *config_model_named(const char *name)
+{
+    const struct config_model *model;
+    for (int m = 0; (model = config_model_at(m)); m++)
+        if (strcmp(model->name, name) == 0) return model;
+    return NULL;
+}

@@ -1,0 +1,25 @@
+/* From values as given to values as used: "auto", the batch triad, the model's sizes, and the checks across keys. */
+#ifndef ENGINE_CONFIG_RESOLVE_H
+#define ENGINE_CONFIG_RESOLVE_H
+
+#include "engine/config/config.h"
+#include "engine/config/keys.h"
+
+enum given { GIVEN_NOT, GIVEN_VALUE, GIVEN_AUTO };
+
+struct config_source {
+    struct config *config;
+    enum given given[CONFIG_KEYS_MAX]; /* by row of config_keys */
+};
+
+/* Appends one line to config->notes. */
+int config_note(struct config *config, struct error *err, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+int config_resolve(struct config_source *source, struct error *err);
+
+/* What must hold between keys; also after a live change. */
+int config_check(const struct config *config, struct error *err);
+
+const struct config_model *config_model_at(int number); /* NULL past the last */
+
+#endif

@@ -1,0 +1,13 @@
+/* data/default.txt, assembled into the program. tools/freeze-text.sh makes the file, and the two numbers here: losses,
+ * golden files and lab figures hang on every byte of it. */
+#ifndef ENGINE_DATA_DEFAULT_TEXT_H
+#define ENGINE_DATA_DEFAULT_TEXT_H
+
+#include <stdint.h>
+
+#define DEFAULT_TEXT_BYTES 187255
+#define DEFAULT_TEXT_CRC32 0x15daaa37
+
+extern const uint8_t default_text[], default_text_end[];
+
+#endif
