@@ -39,15 +39,27 @@ struct trace_record {
 enum run_state { RUN_STARTING, RUN_RUNNING, RUN_PAUSED, RUN_OUT_OF_MEMORY, RUN_ENDED };
 enum outcome { OUTCOME_FINISHED, OUTCOME_OUT_OF_MEMORY, OUTCOME_FAILED, OUTCOME_STOPPED };
 
+/* What every record begins with on disk, and the most that any kind's fields take before its text. */
+enum { TRACE_HEAD_BYTES = 16, TRACE_FIXED_MAX = 112 };
+
+struct trace_head { uint32_t bytes; uint16_t kind, rank; uint64_t time_ns; };
+
+/* Reads the head of an encoded record; the caller has at least TRACE_HEAD_BYTES. */
+struct trace_head trace_peek(const void *bytes);
+
 /* Bytes that record takes on disk. */
 size_t trace_encoded_bytes(const struct trace_record *record);
 
 /* Writes record to out, which has room for trace_encoded_bytes(record); returns that number. */
 size_t trace_encode(const struct trace_record *record, void *out);
 
+/* The same in two parts, for a destination that is not in one piece: head and fixed fields go to out (TRACE_FIXED_MAX
+ * bytes), *text is what follows them. Returns the bytes of the first part. */
+size_t trace_encode_fixed(const struct trace_record *record, void *out, struct trace_text *text);
+
 /* Decodes the record at the head of `bytes`. Returns its size (known kind: *record is filled; unknown kind or a longer
  * version of a known one: skipped fields are ignored, record->kind is the number found), or 0 if `bytes` holds no whole,
- * well-formed record. Never reads past `bytes`. */
+ * well-formed record. Never reads past `bytes`. Numbers are as found: whoever uses one as an index checks its range. */
 size_t trace_decode(const void *bytes, size_t available, struct trace_record *record);
 
 /* "op_end", or NULL for a number that this version does not know. */

@@ -14,6 +14,9 @@ struct trace_ring *trace_ring_init(void *memory, size_t bytes);
 /* Producer. ring may be NULL (telemetry off). A record larger than the ring is lost. */
 void trace_emit(struct trace_ring *ring, const struct trace_record *record);
 
+/* Consumer: bytes that wait to be drained now (whole records). */
+size_t trace_ring_waiting(const struct trace_ring *ring);
+
 /* Consumer: copies the oldest whole records, at most `room` bytes, to out; returns the bytes. */
 size_t trace_ring_drain(struct trace_ring *ring, void *out, size_t room);
 

@@ -23,15 +23,27 @@ enum source_result {
     SOURCE_BAD,    /* not usable from here on; source_error() says why */
 };
 
+/* A file is read chunk by chunk, each checked before a record of it is handed out. SOURCE_END at the end of a file that is
+ * still growing is not final: call source_next() again later. */
 int source_open_file(struct source **out, const char *path, struct error *err); /* STATUS_INPUT: missing, foreign, empty */
 int source_open_socket(struct source **out, const char *path, struct error *err);
-int source_adopt_fd(struct source **out, int connected_fd, struct error *err); /* takes the descriptor */
+int source_adopt_fd(struct source **out, int connected_fd, struct error *err); /* takes the descriptor, also on error */
 
 enum source_result source_next(struct source *source, struct trace_record *record);
+
+/* File: what comes next is what a reader needs who wants to see `step` (the last begun at or before it, else the start):
+ * from the beginning of the file the records that hold until replaced (RUN, SCHEDULE, BUDGET ...), then everything from
+ * the step's start on. The consumer starts with an empty state. STATUS_USAGE: not a file. */
+int source_seek_step(struct source *source, uint32_t step, struct error *err);
+
 bool source_torn(const struct source *source);          /* file: it ended inside a chunk; what came before is whole */
-const char *source_error(const struct source *source);
+const char *source_error(const struct source *source);  /* after SOURCE_BAD: one line; else "" */
+bool source_drives(const struct source *source);        /* live: lines sent are commands (known after the first record) */
 int source_fd(const struct source *source);             /* for poll(); -1: a file */
-int source_send(struct source *source, const char *command_line, struct error *err); /* live and driving only */
+
+/* Live: sends a command line (at most 1023 bytes, without a newline). To one that only watches, the run answers with a LOG
+ * record that says so. STATUS_RUN: the connection is gone. */
+int source_send(struct source *source, const char *command_line, struct error *err);
 void source_close(struct source *source);
 
 #endif

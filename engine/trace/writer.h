@@ -16,17 +16,20 @@ struct trace_writer_options {
     int adopted_fd;      /* an already connected stream socket that drives from the start (socketpair of the parent); -1: none */
     /* Called on the writer's thread with each command line of the driver (NUL-terminated, no newline). */
     void (*on_command)(void *user, const char *line);
-    /* Called once when the driver's connection ends. */
+    /* Both may be NULL, and are called on the writer's thread too: a viewer that connected drives; the
+     * driver's connection has ended (the next viewer to connect will drive). */
+    void (*on_driver)(void *user);
     void (*on_driver_gone)(void *user);
     void *user;
 };
 
+/* STATUS_USAGE: the file or the socket cannot be made (the text says why). adopted_fd is taken in any case. */
 int trace_writer_start(struct trace_writer **out, const struct trace_writer_options *options, struct error *err);
 
-/* Rings may be added at any time; the writer does not own their memory. */
+/* Rings may be added at any time, from any thread; their memory stays the caller's and outlives the writer. */
 void trace_writer_add_ring(struct trace_writer *writer, struct trace_ring *ring);
 
-/* Drains what is left, writes the index, closes file and socket (removes its path), joins the thread, frees. */
+/* Once every producer has emitted its last record: drains what is left, writes the index, closes file and socket (removes its path), joins the thread, frees. */
 void trace_writer_stop(struct trace_writer *writer);
 
 #endif

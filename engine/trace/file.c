@@ -1,0 +1,152 @@
+#include "engine/trace/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+#include <zstd.h>
+
+#include "engine/base/clock.h"
+#include "engine/base/wire.h"
+#include "engine/trace/chunk.h"
+#include "engine/trace/sticky.h"
+
+/* A chunk is closed when it is this large or this old: small enough to lose, large enough to compress. */
+enum { CHUNK_FULL_BYTES = 256 << 10, CHUNK_OLD_NS = 250 * 1000 * 1000 };
+
+struct trace_file {
+    int fd; /* -1: an error ended it */
+    char path[256];
+    uint64_t written; /* whole chunks */
+    struct chunk chunk;
+    uint64_t begun_ns; /* when the chunk got its first record */
+    struct bytes sealed, index, encoded;
+    ZSTD_CCtx *zstd; /* NULL: not compressed */
+};
+
+static int stop_writing(struct trace_file *file, int problem, struct error *err)
+{
+    /* What is behind the last whole chunk is dropped, as far as the disk lets us; a reader would see a torn tail. */
+    if (ftruncate(file->fd, (off_t)file->written) != 0) errno = 0;
+    close(file->fd);
+    file->fd = -1;
+    return error_set(err, STATUS_RUN, "cannot write trace %s any further: %s; it ends here, the run goes on", file->path, strerror(problem));
+}
+
+static int write_all(struct trace_file *file, const void *bytes, size_t count, struct error *err)
+{
+    for (size_t done = 0; done < count;) {
+        ssize_t now = write(file->fd, (const char *)bytes + done, count - done);
+        if (now < 0 && errno == EINTR) continue;
+        if (now <= 0) return stop_writing(file, now < 0 ? errno : ENOSPC, err);
+        done += (size_t)now;
+    }
+    file->written += count;
+    return 0;
+}
+
+int trace_file_create(struct trace_file **out, const char *path, struct error *err)
+{
+    *out = NULL;
+    struct trace_file *file = calloc(1, sizeof *file);
+    if (!file) return error_set(err, STATUS_RUN, "no memory for a trace file");
+    file->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    if (file->fd < 0) {
+        error_set(err, STATUS_USAGE, "cannot write trace %s: %s", path, strerror(errno));
+        free(file);
+        return STATUS_USAGE;
+    }
+    size_t length = strlen(path), shown = length < sizeof file->path ? length : sizeof file->path - 1;
+    memcpy(file->path, path + length - shown, shown);
+    file->zstd = ZSTD_createCCtx();
+    uint8_t head[STREAM_HEAD_BYTES];
+    stream_head_write(0, head);
+    int status = write_all(file, head, sizeof head, err);
+    if (status) trace_file_close(file, NULL);
+    else *out = file;
+    return status;
+}
+
+static bool index_chunk(struct trace_file *file)
+{
+    uint8_t entry[INDEX_ENTRY_BYTES], *at = put_u64(entry, file->written);
+    at = put_u64(at, file->chunk.head.first_ns);
+    at = put_u32(at, file->chunk.head.step);
+    put_u32(at, file->chunk.head.flags);
+    return bytes_append(&file->index, entry, sizeof entry);
+}
+
+static int flush(struct trace_file *file, struct error *err)
+{
+    if (file->fd < 0 || !file->chunk.head.records) return 0;
+    file->sealed.count = 0;
+    if (!index_chunk(file) || !chunk_seal(&file->chunk, file->zstd, &file->sealed)) return stop_writing(file, ENOMEM, err);
+    return write_all(file, file->sealed.at, file->sealed.count, err);
+}
+
+/* The first STEP_BEGIN of a step starts a chunk, so that a seek can start reading there. */
+static int begin_keyframe(struct trace_file *file, const void *bytes, uint32_t size, struct error *err)
+{
+    struct trace_record record;
+    if (!trace_decode(bytes, size, &record) || record.step_begin.step == file->chunk.head.step) return 0;
+    int status = flush(file, err);
+    file->chunk.head.step = record.step_begin.step;
+    file->chunk.head.flags |= CHUNK_KEYFRAME;
+    return status;
+}
+
+int trace_file_put_encoded(struct trace_file *file, const void *record, struct error *err)
+{
+    if (file->fd < 0) return 0;
+    struct trace_head head = trace_peek(record);
+    int status = 0;
+    if (head.kind == TRACE_STEP_BEGIN) status = begin_keyframe(file, record, head.bytes, err);
+    if (!status && file->chunk.raw.count + head.bytes > CHUNK_FULL_BYTES) status = flush(file, err);
+    if (status) return status;
+    if (!file->chunk.head.records) file->begun_ns = clock_ns();
+    if (sticky_is_standing(head.kind)) file->chunk.head.flags |= CHUNK_STANDING;
+    if (!chunk_append(&file->chunk, record, head)) return stop_writing(file, head.bytes > CHUNK_BYTES_MAX ? EFBIG : ENOMEM, err);
+    return 0;
+}
+
+int trace_file_put(struct trace_file *file, const struct trace_record *record, struct error *err)
+{
+    if (file->fd < 0) return 0;
+    file->encoded.count = 0;
+    if (!bytes_reserve(&file->encoded, trace_encoded_bytes(record))) return stop_writing(file, ENOMEM, err);
+    trace_encode(record, file->encoded.at);
+    return trace_file_put_encoded(file, file->encoded.at, err);
+}
+
+int trace_file_tick(struct trace_file *file, uint64_t now_ns, struct error *err)
+{
+    if (!file->chunk.head.records || now_ns - file->begun_ns < CHUNK_OLD_NS) return 0;
+    return flush(file, err);
+}
+
+static int write_index(struct trace_file *file, struct error *err)
+{
+    uint8_t last[INDEX_LAST_BYTES];
+    memcpy(put_u64(last, file->written), INDEX_MAGIC, 8);
+    struct chunk index = {.head.flags = CHUNK_INDEX, .raw = file->index};
+    file->sealed.count = 0;
+    bool done = bytes_append(&index.raw, last, sizeof last) && index.raw.count <= CHUNK_BYTES_MAX && chunk_seal(&index, NULL, &file->sealed);
+    file->index = index.raw;
+    return done ? write_all(file, file->sealed.at, file->sealed.count, err) : 0; /* readers work without it */
+}
+
+int trace_file_close(struct trace_file *file, struct error *err)
+{
+    if (!file) return 0;
+    int status = flush(file, err);
+    if (file->fd >= 0 && !status) status = write_index(file, err);
+    if (file->fd >= 0 && close(file->fd) != 0 && !status)
+        status = error_set(err, STATUS_RUN, "cannot finish trace %s: %s", file->path, strerror(errno));
+    chunk_release(&file->chunk);
+    bytes_release(&file->sealed);
+    bytes_release(&file->index);
+    bytes_release(&file->encoded);
+    ZSTD_freeCCtx(file->zstd);
+    free(file);
+    return status;
+}

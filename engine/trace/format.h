@@ -1,0 +1,66 @@
+/* Layout of a trace on disk and on a viewer's socket. All numbers are little-endian.
+ *
+ *     stream    offset  bytes
+ *     head      0       8      "zerolab\n"
+ *               8       4      version
+ *               12      4      STREAM_ flags (file: 0)
+ *     chunk...
+ *
+ *     chunk     offset  bytes
+ *     head      0       4      "CHNK"
+ *               4       4      CHUNK_ flags
+ *               8       4      stored bytes: what follows the head
+ *               12      4      raw bytes: the same without compression
+ *               16      4      step that was last begun when the chunk was begun (0: none)
+ *               20      4      records
+ *               24      8      earliest time of its records
+ *               32      8      latest time of its records
+ *               40      4      CRC-32 of the stored bytes
+ *               44      4      CRC-32 of the 44 bytes before: lengths are believed only after this one is right
+ *     stored    48      ...    whole records (record.h), one after the other; zstd where CHUNK_ZSTD says so
+ *
+ * A file is closed by a chunk with CHUNK_INDEX, which holds no records but one entry for each chunk before it, and ends
+ * with where it starts itself, so that a reader finds it from the file's end. A reader must work without it: a run that
+ * was killed has none.
+ *
+ *     index     offset  bytes
+ *     entry...  0       8      where the chunk starts in the file
+ *               8       8      earliest time
+ *               16      4      step
+ *               20      4      CHUNK_ flags
+ *     last      0       8      where the index chunk starts in the file
+ *               8       8      "zlindex\n"
+ *
+ * What a version promises: kinds may be added and fields appended (record.h says how old readers skip them); anything
+ * else raises the version, and readers refuse versions that they do not know. */
+#ifndef ENGINE_TRACE_FORMAT_H
+#define ENGINE_TRACE_FORMAT_H
+
+#define STREAM_MAGIC "zerolab\n"
+#define INDEX_MAGIC "zlindex\n"
+
+enum {
+    STREAM_HEAD_BYTES = 16,
+    STREAM_VERSION = 1,
+    CHUNK_MAGIC = 0x4b4e4843, /* "CHNK" */
+    CHUNK_HEAD_BYTES = 48,
+    INDEX_ENTRY_BYTES = 24,
+    INDEX_LAST_BYTES = 16,
+};
+
+enum stream_flag {
+    STREAM_DRIVES = 1, /* socket: this viewer's lines are commands */
+};
+
+enum chunk_flag {
+    CHUNK_KEYFRAME = 1, /* starts with a rank's STEP_BEGIN, the first of its step */
+    CHUNK_STANDING = 2, /* has records that hold until replaced (RUN, SCHEDULE, BUDGET ...): a seek reads these on its way */
+    CHUNK_ZSTD = 4,
+    CHUNK_INDEX = 8,
+};
+
+/* Bounds that let a reader allocate without trusting the file: no chunk is larger, and none grows by more than this when
+ * it is decompressed (the writer stores it plain instead). */
+enum { CHUNK_BYTES_MAX = 64 << 20, CHUNK_RATIO_MAX = 256 };
+
+#endif

@@ -1,0 +1,124 @@
+#include "engine/trace/merge.h"
+
+#include <pthread.h>
+
+struct feed {
+    struct trace_ring *ring;
+    uint16_t rank;     /* of a record seen: gap records need one */
+    uint64_t lost, since_ns; /* not yet said in a gap record */
+    struct bytes held; /* whole records, drained and not yet released */
+    size_t at;         /* of them, released in this pass */
+};
+
+struct merge {
+    pthread_mutex_t lock; /* over `added` alone: the rest belongs to the thread that calls merge_pass */
+    struct bytes added;   /* struct trace_ring *, not yet in feeds */
+    struct feed *feeds;
+    size_t feed_count;
+    uint64_t pass_before_ns;
+};
+
+struct merge *merge_new(void)
+{
+    struct merge *merge = calloc(1, sizeof *merge);
+    if (merge) pthread_mutex_init(&merge->lock, NULL);
+    return merge;
+}
+
+void merge_free(struct merge *merge)
+{
+    if (!merge) return;
+    for (size_t i = 0; i < merge->feed_count; i++) bytes_release(&merge->feeds[i].held);
+    free(merge->feeds);
+    bytes_release(&merge->added);
+    pthread_mutex_destroy(&merge->lock);
+    free(merge);
+}
+
+bool merge_add(struct merge *merge, struct trace_ring *ring)
+{
+    pthread_mutex_lock(&merge->lock);
+    bool added = bytes_append(&merge->added, &ring, sizeof ring);
+    pthread_mutex_unlock(&merge->lock);
+    return added;
+}
+
+static void take_added(struct merge *merge)
+{
+    pthread_mutex_lock(&merge->lock);
+    size_t count = merge->added.count / sizeof(struct trace_ring *);
+    struct feed *feeds = count ? realloc(merge->feeds, (merge->feed_count + count) * sizeof *feeds) : NULL;
+    if (feeds) { /* else: tried again in the next pass */
+        merge->feeds = feeds;
+        for (size_t i = 0; i < count; i++) {
+            struct feed *feed = &feeds[merge->feed_count++];
+            *feed = (struct feed){.rank = TRACE_RANK_ALL};
+            memcpy(&feed->ring, merge->added.at + i * sizeof feed->ring, sizeof feed->ring);
+        }
+        merge->added.count = 0;
+    }
+    pthread_mutex_unlock(&merge->lock);
+}
+
+/* What a ring lost comes after all that it kept: it was full when it lost, and has been drained now. */
+static void hold_gap(struct feed *feed, uint64_t now_ns)
+{
+    struct trace_record gap = {.kind = TRACE_GAP, .rank = feed->rank, .time_ns = now_ns,
+                               .gap = {.records = feed->lost, .since_ns = feed->since_ns}};
+    if (!bytes_reserve(&feed->held, trace_encoded_bytes(&gap))) return;
+    feed->held.count += trace_encode(&gap, feed->held.at + feed->held.count);
+    feed->lost = 0;
+}
+
+static void collect(struct feed *feed, uint64_t now_ns)
+{
+    uint64_t since_ns, lost = trace_ring_lost(feed->ring, &since_ns);
+    if (lost && !feed->lost) feed->since_ns = since_ns;
+    feed->lost += lost;
+    size_t waiting = trace_ring_waiting(feed->ring);
+    if (bytes_reserve(&feed->held, waiting)) { /* else it stays in the ring, which counts what it then loses */
+        uint8_t *at = feed->held.at + feed->held.count;
+        size_t drained = waiting ? trace_ring_drain(feed->ring, at, waiting) : 0;
+        if (drained >= TRACE_HEAD_BYTES) feed->rank = trace_peek(at).rank;
+        feed->held.count += drained;
+    }
+    if (feed->lost) hold_gap(feed, now_ns);
+}
+
+/* The head of a feed's oldest record, if there is a well-formed one; damaged bytes (a stray store into shared memory) are
+ * dropped up to what was drained. */
+static bool peek(struct feed *feed, struct trace_head *head)
+{
+    size_t left = feed->held.count - feed->at;
+    if (left >= TRACE_HEAD_BYTES) {
+        *head = trace_peek(feed->held.at + feed->at);
+        if (head->bytes >= TRACE_HEAD_BYTES && head->bytes <= left) return true;
+    }
+    feed->at = feed->held.count;
+    return false;
+}
+
+void merge_pass(struct merge *merge, uint64_t now_ns, bool everything, struct bytes *batch)
+{
+    take_added(merge);
+    for (size_t i = 0; i < merge->feed_count; i++) collect(&merge->feeds[i], now_ns);
+    uint64_t cut = merge->pass_before_ns;
+    merge->pass_before_ns = now_ns;
+    for (;;) {
+        /* The oldest of all heads, by looking at each: there are a dozen rings, and few records between two looks. */
+        struct feed *oldest = NULL;
+        struct trace_head first = {0}, head;
+        for (size_t i = 0; i < merge->feed_count; i++) {
+            if (!peek(&merge->feeds[i], &head) || (oldest && head.time_ns >= first.time_ns)) continue;
+            oldest = &merge->feeds[i];
+            first = head;
+        }
+        if (!oldest || (!everything && first.time_ns >= cut && first.time_ns <= now_ns)) break;
+        if (!bytes_append(batch, oldest->held.at + oldest->at, first.bytes)) break;
+        oldest->at += first.bytes;
+    }
+    for (size_t i = 0; i < merge->feed_count; i++) {
+        bytes_drop(&merge->feeds[i].held, merge->feeds[i].at);
+        merge->feeds[i].at = 0;
+    }
+}

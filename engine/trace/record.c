@@ -1,0 +1,169 @@
+/* Encoder and decoder of every record kind, made from kinds.def: for each field of a kind the table yields one put_ or
+ * get_ call, so a new kind or field needs nothing here. */
+#include "engine/trace/record.h"
+
+#include "engine/base/wire.h"
+
+/* Bytes of each field type on disk; text comes after the fixed part. */
+#define BYTES_u8 1
+#define BYTES_u16 2
+#define BYTES_u32 4
+#define BYTES_u64 8
+#define BYTES_i64 8
+#define BYTES_f32 4
+#define BYTES_f64 8
+#define BYTES_text 0
+
+#define F(type, field, help) +BYTES_##type
+#define TRACE_KIND(number, ID, name, FIELDS, help) \
+    _Static_assert(TRACE_HEAD_BYTES FIELDS(F) <= TRACE_FIXED_MAX, "raise TRACE_FIXED_MAX for " #name);
+#include "engine/trace/kinds.def"
+#undef TRACE_KIND
+
+/* Head and fixed fields of a kind; 0: unknown. */
+static size_t fixed_bytes(unsigned kind)
+{
+    switch (kind) {
+#define TRACE_KIND(number, ID, name, FIELDS, help) case number: return TRACE_HEAD_BYTES FIELDS(F);
+#include "engine/trace/kinds.def"
+#undef TRACE_KIND
+    }
+    return 0;
+}
+#undef F
+
+#define TEXT_u8(field)
+#define TEXT_u16(field)
+#define TEXT_u32(field)
+#define TEXT_u64(field)
+#define TEXT_i64(field)
+#define TEXT_f32(field)
+#define TEXT_f64(field)
+#define TEXT_text(field) return of->field;
+
+static struct trace_text text_of(const struct trace_record *record)
+{
+    switch ((unsigned)record->kind) {
+#define F(type, field, help) TEXT_##type(field)
+#define TRACE_KIND(number, ID, name, FIELDS, help)          \
+    case number: {                                          \
+        const struct trace_of_##name *of = &record->name;   \
+        (void)of;                                           \
+        FIELDS(F)                                           \
+        break;                                              \
+    }
+#include "engine/trace/kinds.def"
+#undef TRACE_KIND
+#undef F
+    }
+    return (struct trace_text){NULL, 0};
+}
+
+static uint8_t *put_text(uint8_t *at, struct trace_text text)
+{
+    (void)text; /* comes after the fixed part */
+    return at;
+}
+
+static uint8_t *put_fields(uint8_t *at, const struct trace_record *record)
+{
+    switch ((unsigned)record->kind) {
+#define F(type, field, help) at = put_##type(at, of->field);
+#define TRACE_KIND(number, ID, name, FIELDS, help)        \
+    case number: {                                        \
+        const struct trace_of_##name *of = &record->name; \
+        FIELDS(F)                                         \
+        break;                                            \
+    }
+#include "engine/trace/kinds.def"
+#undef TRACE_KIND
+#undef F
+    }
+    return at;
+}
+
+size_t trace_encoded_bytes(const struct trace_record *record)
+{
+    return fixed_bytes(record->kind) + text_of(record).bytes;
+}
+
+size_t trace_encode_fixed(const struct trace_record *record, void *out, struct trace_text *text)
+{
+    *text = text_of(record);
+    size_t fixed = fixed_bytes(record->kind);
+    uint8_t *at = out;
+    at = put_u32(at, (uint32_t)(fixed + text->bytes));
+    at = put_u16(at, (uint16_t)record->kind);
+    at = put_u16(at, record->rank);
+    at = put_u64(at, record->time_ns);
+    put_fields(at, record);
+    return fixed;
+}
+
+size_t trace_encode(const struct trace_record *record, void *out)
+{
+    struct trace_text text;
+    size_t fixed = trace_encode_fixed(record, out, &text);
+    if (text.bytes) memcpy((uint8_t *)out + fixed, text.at, text.bytes);
+    return fixed + text.bytes;
+}
+
+struct trace_head trace_peek(const void *bytes)
+{
+    struct trace_head head;
+    const uint8_t *at = get_u32(bytes, &head.bytes);
+    at = get_u16(at, &head.kind);
+    at = get_u16(at, &head.rank);
+    get_u64(at, &head.time_ns);
+    return head;
+}
+
+/* text takes what is left of the record. */
+#define GET_u8(target) at = get_u8(at, &target);
+#define GET_u16(target) at = get_u16(at, &target);
+#define GET_u32(target) at = get_u32(at, &target);
+#define GET_u64(target) at = get_u64(at, &target);
+#define GET_i64(target) at = get_i64(at, &target);
+#define GET_f32(target) at = get_f32(at, &target);
+#define GET_f64(target) at = get_f64(at, &target);
+#define GET_text(target) target = (struct trace_text){(const char *)at, (size_t)(end - at)};
+
+static void get_fields(const uint8_t *at, const uint8_t *end, struct trace_record *record)
+{
+    (void)end;
+    switch ((unsigned)record->kind) {
+#define F(type, field, help) GET_##type(of->field)
+#define TRACE_KIND(number, ID, name, FIELDS, help)  \
+    case number: {                                  \
+        struct trace_of_##name *of = &record->name; \
+        FIELDS(F)                                   \
+        break;                                      \
+    }
+#include "engine/trace/kinds.def"
+#undef TRACE_KIND
+#undef F
+    }
+}
+
+size_t trace_decode(const void *bytes, size_t available, struct trace_record *record)
+{
+    if (available < TRACE_HEAD_BYTES) return 0;
+    struct trace_head head = trace_peek(bytes);
+    if (head.bytes < TRACE_HEAD_BYTES || head.bytes > available || head.bytes < fixed_bytes(head.kind)) return 0;
+    record->kind = (enum trace_kind)head.kind;
+    record->rank = head.rank;
+    record->time_ns = head.time_ns;
+    const uint8_t *at = bytes;
+    get_fields(at + TRACE_HEAD_BYTES, at + head.bytes, record);
+    return head.bytes;
+}
+
+const char *trace_kind_name(enum trace_kind kind)
+{
+    switch ((unsigned)kind) {
+#define TRACE_KIND(number, ID, name, FIELDS, help) case number: return #name;
+#include "engine/trace/kinds.def"
+#undef TRACE_KIND
+    }
+    return NULL;
+}

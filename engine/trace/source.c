@@ -1,0 +1,84 @@
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "engine/trace/source_parts.h"
+#include "engine/trace/sticky.h"
+
+int source_new(struct source **out, const struct source_origin *origin, int fd, struct error *err)
+{
+    struct source *source = *out = calloc(1, sizeof *source);
+    if (!source) {
+        close(fd);
+        return error_set(err, STATUS_RUN, "no memory to read a trace");
+    }
+    source->origin = origin;
+    source->fd = fd;
+    return 0;
+}
+
+enum source_result source_fail(struct source *source, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(source->problem, sizeof source->problem, format, args);
+    va_end(args);
+    return SOURCE_BAD;
+}
+
+/* The next record of the present chunk. Its CRC was right, so a malformed one is a fault of whoever wrote it. */
+static enum source_result next_of_chunk(struct source *source, struct trace_record *record)
+{
+    size_t size = trace_decode(source->records + source->at, source->record_bytes - source->at, record);
+    if (!size) return source_fail(source, "a chunk holds a malformed record; nothing behind it can be read");
+    source->at += size;
+    return SOURCE_RECORD;
+}
+
+enum source_result source_next(struct source *source, struct trace_record *record)
+{
+    if (source->problem[0]) return SOURCE_BAD;
+    for (;;) {
+        enum source_result result;
+        if (source->at == source->record_bytes) {
+            source->at = source->record_bytes = 0;
+            result = source->origin->next_chunk(source);
+            if (result != SOURCE_RECORD) return result;
+            continue;
+        }
+        result = next_of_chunk(source, record);
+        if (result == SOURCE_RECORD && source->only_standing && !sticky_is_standing((uint16_t)record->kind)) continue;
+        return result;
+    }
+}
+
+bool source_torn(const struct source *source)
+{
+    return source->torn;
+}
+
+const char *source_error(const struct source *source)
+{
+    return source->problem;
+}
+
+bool source_drives(const struct source *source)
+{
+    return source->drives;
+}
+
+int source_fd(const struct source *source)
+{
+    return source->origin->is_file ? -1 : source->fd;
+}
+
+void source_close(struct source *source)
+{
+    if (!source) return;
+    close(source->fd);
+    bytes_release(&source->stored);
+    bytes_release(&source->unpacked);
+    bytes_release(&source->received);
+    free(source);
+}

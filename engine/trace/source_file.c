@@ -1,0 +1,166 @@
+/* A trace file as a source. It is read with pread, never mapped: the file may be cut back by its writer (full disk) while
+ * we read. Lengths are believed only after the CRC of their head, and a chunk is read only when the file has all of it, so
+ * nothing is allocated beyond the file's size (times CHUNK_RATIO_MAX for a compressed chunk). */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "engine/base/wire.h"
+#include "engine/trace/source_parts.h"
+
+/* Bytes read at offset: fewer than count only at the file's end, or on an error. */
+static size_t read_at(int fd, uint64_t offset, void *out, size_t count)
+{
+    size_t done = 0;
+    while (done < count) {
+        ssize_t now = pread(fd, (char *)out + done, count - done, (off_t)(offset + done));
+        if (now < 0 && errno == EINTR) continue;
+        if (now <= 0) break;
+        done += (size_t)now;
+    }
+    return done;
+}
+
+static uint64_t file_bytes(int fd)
+{
+    struct stat what;
+    return fstat(fd, &what) == 0 && what.st_size > 0 ? (uint64_t)what.st_size : 0;
+}
+
+/* The head of the chunk at offset. SOURCE_END: the file has no whole chunk there (yet). */
+static enum source_result head_at(struct source *source, uint64_t offset, struct chunk_head *head)
+{
+    uint8_t bytes[CHUNK_HEAD_BYTES];
+    size_t count = read_at(source->fd, offset, bytes, sizeof bytes);
+    source->torn = count > 0;
+    if (count < sizeof bytes) return SOURCE_END;
+    if (chunk_head_read(head, bytes) != CHUNK_GOOD)
+        return source_fail(source, "damaged at byte %" PRIu64 "; what stands before it is whole", offset);
+    if (head->stored_bytes > file_bytes(source->fd) - offset - CHUNK_HEAD_BYTES) return SOURCE_END;
+    source->torn = false;
+    return SOURCE_RECORD;
+}
+
+static enum source_result load(struct source *source, const struct chunk_head *head)
+{
+    uint64_t at = source->offset + CHUNK_HEAD_BYTES;
+    source->stored.count = 0;
+    if (!bytes_reserve(&source->stored, head->stored_bytes)) return source_fail(source, "no memory for a chunk of %u bytes", head->stored_bytes);
+    if (read_at(source->fd, at, source->stored.at, head->stored_bytes) < head->stored_bytes) {
+        source->torn = true; /* cut back between two calls */
+        return SOURCE_END;
+    }
+    if (chunk_unpack(head, source->stored.at, &source->unpacked, &source->records) != CHUNK_GOOD)
+        return source_fail(source, "damaged between bytes %" PRIu64 " and %" PRIu64 "; what stands before is whole", at, at + head->stored_bytes);
+    source->record_bytes = head->raw_bytes;
+    return SOURCE_RECORD;
+}
+
+static enum source_result next_chunk(struct source *source)
+{
+    for (;;) {
+        struct chunk_head head;
+        enum source_result result = head_at(source, source->offset, &head);
+        if (result != SOURCE_RECORD) return result;
+        source->only_standing = source->offset < source->standing_until;
+        bool wanted = !(head.flags & CHUNK_INDEX) && (!source->only_standing || (head.flags & CHUNK_STANDING));
+        if (wanted) result = load(source, &head);
+        if (result != SOURCE_RECORD) return result;
+        source->offset += CHUNK_HEAD_BYTES + head.stored_bytes;
+        if (wanted) return SOURCE_RECORD;
+    }
+}
+
+static const struct source_origin file_origin = {.next_chunk = next_chunk, .is_file = true};
+
+static int check_head(int fd, struct error *err)
+{
+    uint8_t head[STREAM_HEAD_BYTES] = {0};
+    uint32_t flags;
+    size_t count = read_at(fd, 0, head, sizeof head);
+    if (!count) return error_set(err, STATUS_INPUT, "empty, not a zerolab trace");
+    if (count < sizeof head && !memcmp(head, STREAM_MAGIC, count < 8 ? count : 8))
+        return error_set(err, STATUS_INPUT, "cut off within its first %d bytes; nothing can be read", STREAM_HEAD_BYTES);
+    return stream_head_read(head, &flags, err);
+}
+
+int source_open_file(struct source **out, const char *path, struct error *err)
+{
+    *out = NULL;
+    struct stat what;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO must not make us wait */
+    if (fd < 0) return error_set(err, STATUS_INPUT, "cannot read %s: %s", path, strerror(errno));
+    int status = fstat(fd, &what) == 0 && S_ISREG(what.st_mode) ? check_head(fd, err) : error_set(err, STATUS_INPUT, "not a file");
+    if (status) {
+        close(fd);
+        error_prefix(err, "%s", path);
+        return status;
+    }
+    status = source_new(out, &file_origin, fd, err);
+    if (!status) (*out)->offset = STREAM_HEAD_BYTES;
+    return status;
+}
+
+/* --- seeking -------------------------------------------------------------------------------------------------------- */
+
+/* Is this chunk's step still at or before the wanted one? Notes the last keyframe seen. Steps of a run only go up. */
+static bool look_at(uint64_t offset, uint32_t step, uint32_t flags, uint32_t wanted, uint64_t *target)
+{
+    if ((flags & CHUNK_KEYFRAME) && step > wanted) return false;
+    if (flags & CHUNK_KEYFRAME) *target = offset;
+    return true;
+}
+
+/* Without an index: from head to head. */
+static void scan_heads(struct source *source, uint32_t wanted, uint64_t *target)
+{
+    struct chunk_head head;
+    uint64_t offset = STREAM_HEAD_BYTES;
+    while (head_at(source, offset, &head) == SOURCE_RECORD && look_at(offset, head.step, head.flags, wanted, target))
+        offset += CHUNK_HEAD_BYTES + head.stored_bytes;
+    source->problem[0] = '\0'; /* reading will come to the damage and say so */
+}
+
+/* The index chunk's bytes, if the file ends with a sound one; the caller frees. */
+static bool load_index(struct source *source, struct bytes *index)
+{
+    uint8_t last[INDEX_LAST_BYTES], head_bytes[CHUNK_HEAD_BYTES];
+    uint64_t size = file_bytes(source->fd), offset;
+    struct chunk_head head;
+    const uint8_t *records;
+    if (size < STREAM_HEAD_BYTES + CHUNK_HEAD_BYTES + sizeof last) return false;
+    if (read_at(source->fd, size - sizeof last, last, sizeof last) < sizeof last) return false;
+    get_u64(last, &offset);
+    if (memcmp(last + 8, INDEX_MAGIC, 8) || offset > size - CHUNK_HEAD_BYTES) return false;
+    if (read_at(source->fd, offset, head_bytes, sizeof head_bytes) < sizeof head_bytes || chunk_head_read(&head, head_bytes) != CHUNK_GOOD) return false;
+    if (head.flags != CHUNK_INDEX || head.stored_bytes != size - offset - CHUNK_HEAD_BYTES || !bytes_reserve(index, head.stored_bytes)) return false;
+    index->count = read_at(source->fd, offset + CHUNK_HEAD_BYTES, index->at, head.stored_bytes);
+    return index->count == head.stored_bytes && chunk_unpack(&head, index->at, &source->unpacked, &records) == CHUNK_GOOD;
+}
+
+static void scan_index(const struct bytes *index, uint32_t wanted, uint64_t *target)
+{
+    for (size_t at = 0; at + INDEX_ENTRY_BYTES + INDEX_LAST_BYTES <= index->count; at += INDEX_ENTRY_BYTES) {
+        uint64_t offset, first_ns;
+        uint32_t step, flags;
+        get_u32(get_u32(get_u64(get_u64(index->at + at, &offset), &first_ns), &step), &flags);
+        if (!look_at(offset, step, flags, wanted, target)) return;
+    }
+}
+
+int source_seek_step(struct source *source, uint32_t step, struct error *err)
+{
+    if (!source->origin->is_file) return error_set(err, STATUS_USAGE, "a live run has no past to seek in; replay its trace");
+    struct bytes index = {0};
+    uint64_t target = STREAM_HEAD_BYTES;
+    if (load_index(source, &index)) scan_index(&index, step, &target);
+    else scan_heads(source, step, &target);
+    bytes_release(&index);
+    source->offset = STREAM_HEAD_BYTES;
+    source->standing_until = target;
+    source->at = source->record_bytes = 0;
+    source->problem[0] = '\0';
+    return 0;
+}

@@ -1,0 +1,161 @@
+/* A hash table from (kind, rank, what within the rank) to the last record, open addressing, never shrinking: a few dozen
+ * entries per rank. */
+#include "engine/trace/sticky.h"
+
+struct entry {
+    uint64_t key;      /* 0: free */
+    uint64_t sequence; /* 0: withdrawn (of a schedule that was replaced) */
+    struct bytes record;
+};
+
+struct sticky {
+    struct entry *entries;
+    size_t room, count; /* room is a power of two */
+    uint64_t sequence;
+};
+
+bool sticky_is_standing(uint16_t kind)
+{
+    switch (kind) {
+    case TRACE_RUN: case TRACE_SCHEDULE: case TRACE_PREDICTED: case TRACE_THEORY: case TRACE_BUDGET: return true;
+    default: return false;
+    }
+}
+
+/* What tells two kept records of one kind and rank apart; false: the kind is not kept. */
+static bool part_of(const struct trace_record *record, uint64_t *part)
+{
+    *part = 0;
+    switch ((unsigned)record->kind) {
+    case TRACE_SCHEDULE: *part = record->schedule.purpose; return true;
+    case TRACE_PREDICTED:
+        *part = (uint64_t)(record->predicted.schedule & 0xffff) << 16 | record->predicted.tier << 8 | record->predicted.category;
+        return true;
+    case TRACE_THEORY:
+        *part = (uint64_t)(record->theory.schedule & 0xffff) << 16 | record->theory.traffic << 8 | record->theory.link;
+        return true;
+    case TRACE_MEMORY: *part = record->memory.tier << 8 | record->memory.category; return true;
+    case TRACE_TENANT: *part = record->tenant.tier << 8 | record->tenant.category; return true;
+    case TRACE_TRAFFIC: *part = record->traffic.traffic << 8 | record->traffic.link; return true;
+    case TRACE_BUDGET: *part = record->budget.tier; return true;
+    case TRACE_TIER_PEAK: *part = record->tier_peak.tier; return true;
+    case TRACE_RUN: case TRACE_STEP_BEGIN: case TRACE_STEP_END: case TRACE_PROCESS: case TRACE_STATE:
+    case TRACE_VALIDATION: case TRACE_SAMPLE: case TRACE_END: return true;
+    default: return false;
+    }
+}
+
+static uint64_t key_of(uint64_t kind, uint64_t rank, uint64_t part)
+{
+    return kind << 48 | rank << 32 | part; /* kind is at least 1, so never the free key */
+}
+
+struct sticky *sticky_new(void)
+{
+    enum { ROOM_AT_START = 256 };
+    struct sticky *sticky = calloc(1, sizeof *sticky);
+    if (!sticky) return NULL;
+    sticky->room = ROOM_AT_START;
+    sticky->entries = calloc(sticky->room, sizeof *sticky->entries);
+    if (sticky->entries) return sticky;
+    free(sticky);
+    return NULL;
+}
+
+void sticky_free(struct sticky *sticky)
+{
+    if (!sticky) return;
+    for (size_t i = 0; i < sticky->room; i++) bytes_release(&sticky->entries[i].record);
+    free(sticky->entries);
+    free(sticky);
+}
+
+/* The entry with this key, or the free one where it would go. There is always a free one. */
+static struct entry *find(struct entry *entries, size_t room, uint64_t key)
+{
+    uint64_t mixed = key * 0x9e3779b97f4a7c15u;
+    size_t at = (size_t)(mixed >> 32) & (room - 1);
+    while (entries[at].key && entries[at].key != key) at = (at + 1) & (room - 1);
+    return &entries[at];
+}
+
+static bool grow(struct sticky *sticky)
+{
+    size_t room = sticky->room * 2;
+    struct entry *entries = calloc(room, sizeof *entries);
+    if (!entries) return false;
+    for (size_t i = 0; i < sticky->room; i++)
+        if (sticky->entries[i].key) *find(entries, room, sticky->entries[i].key) = sticky->entries[i];
+    free(sticky->entries);
+    sticky->entries = entries;
+    sticky->room = room;
+    return true;
+}
+
+static bool belongs_to(const struct entry *entry, uint32_t schedule)
+{
+    struct trace_record record;
+    if (!entry->sequence || !trace_decode(entry->record.at, entry->record.count, &record)) return false;
+    return (record.kind == TRACE_PREDICTED && record.predicted.schedule == schedule) ||
+           (record.kind == TRACE_THEORY && record.theory.schedule == schedule);
+}
+
+/* A schedule takes its plan with it when another one replaces it. */
+static void withdraw(struct sticky *sticky, const struct entry *replaced, uint32_t by)
+{
+    struct trace_record old;
+    if (!trace_decode(replaced->record.at, replaced->record.count, &old) || old.schedule.schedule == by) return;
+    for (size_t i = 0; i < sticky->room; i++)
+        if (belongs_to(&sticky->entries[i], old.schedule.schedule)) sticky->entries[i].sequence = 0;
+}
+
+void sticky_put(struct sticky *sticky, const void *bytes)
+{
+    struct trace_record record;
+    uint64_t part;
+    size_t size = trace_decode(bytes, trace_peek(bytes).bytes, &record);
+    if (!size || !part_of(&record, &part)) return;
+    if (sticky->count * 2 >= sticky->room && !grow(sticky)) return;
+    struct entry *entry = find(sticky->entries, sticky->room, key_of(record.kind, record.rank, part));
+    if (!bytes_reserve(&entry->record, size > entry->record.count ? size - entry->record.count : 0)) return;
+    if (record.kind == TRACE_SCHEDULE && entry->key) withdraw(sticky, entry, record.schedule.schedule);
+    if (!entry->key) sticky->count++;
+    entry->key = key_of(record.kind, record.rank, part);
+    entry->sequence = ++sticky->sequence;
+    entry->record.count = 0;
+    bytes_append(&entry->record, bytes, size);
+}
+
+static int by_sequence(const void *a, const void *b)
+{
+    const struct entry *first = *(const struct entry *const *)a, *second = *(const struct entry *const *)b;
+    bool first_runs = first->key >> 48 == TRACE_RUN, second_runs = second->key >> 48 == TRACE_RUN;
+    if (first_runs != second_runs) return first_runs ? -1 : 1;
+    return first->sequence < second->sequence ? -1 : first->sequence > second->sequence;
+}
+
+void sticky_each(const struct sticky *sticky, void (*visit)(void *user, const void *record), void *user)
+{
+    const struct entry **kept = malloc((sticky->count + 1) * sizeof *kept);
+    if (!kept) return;
+    size_t count = 0;
+    for (size_t i = 0; i < sticky->room; i++)
+        if (sticky->entries[i].sequence) kept[count++] = &sticky->entries[i];
+    qsort(kept, count, sizeof *kept, by_sequence);
+    for (size_t i = 0; i < count; i++) visit(user, kept[i]->record.at);
+    free(kept);
+}
+
+uint32_t sticky_open_step(const struct sticky *sticky)
+{
+    uint32_t open = 0;
+    for (size_t i = 0; i < sticky->room; i++) {
+        const struct entry *begin = &sticky->entries[i];
+        if (begin->key >> 48 != TRACE_STEP_BEGIN) continue;
+        const struct entry *end = find(sticky->entries, sticky->room, key_of(TRACE_STEP_END, begin->key >> 32 & 0xffff, 0));
+        struct trace_record record;
+        if (end->sequence > begin->sequence || !trace_decode(begin->record.at, begin->record.count, &record)) continue;
+        if (record.step_begin.step > open) open = record.step_begin.step;
+    }
+    return open;
+}

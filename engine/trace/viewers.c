@@ -1,0 +1,282 @@
+#include "engine/trace/viewers.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "engine/base/clock.h"
+#include "engine/trace/chunk.h"
+#include "engine/trace/listen.h"
+
+enum { VIEWERS_MAX = 32, QUEUE_BYTES_MAX = 8 << 20, LINE_BYTES_MAX = 1024 };
+
+struct viewer {
+    int fd;
+    bool drives;
+    bool whole;          /* gets every record; else operations of the step it attached in the middle of are left out */
+    uint32_t first_step; /* not whole: the first step it can see from the start */
+    struct bytes queue;
+    size_t sent; /* of the queue */
+    char line[LINE_BYTES_MAX];
+    size_t line_bytes; /* LINE_BYTES_MAX: too long, skipping to its end */
+};
+
+struct viewers {
+    struct trace_writer_options options;
+    const struct sticky *sticky;
+    int listen_fd;
+    bool deaf; /* accept() failed (no descriptors left): try again later, not at once */
+    struct viewer *seats[VIEWERS_MAX];
+    int count;
+    struct chunk chunk;  /* being built */
+    bool too_much;       /* a record did not go into it */
+    struct bytes shared; /* the sealed chunk that goes to every whole viewer */
+};
+
+/* --- out ------------------------------------------------------------------------------------------------------------ */
+
+static void leave(struct viewers *viewers, int seat)
+{
+    struct viewer *viewer = viewers->seats[seat];
+    viewers->seats[seat] = viewers->seats[--viewers->count];
+    bool drove = viewer->drives;
+    close(viewer->fd);
+    bytes_release(&viewer->queue);
+    free(viewer);
+    if (drove && viewers->options.on_driver_gone) viewers->options.on_driver_gone(viewers->options.user);
+}
+
+/* Sends what the socket takes now; false: the connection is over. */
+static bool flush(struct viewer *viewer)
+{
+    while (viewer->sent < viewer->queue.count) {
+        ssize_t sent = send(viewer->fd, viewer->queue.at + viewer->sent, viewer->queue.count - viewer->sent, MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (sent < 0 && errno == EINTR) continue;
+        if (sent < 0) return errno == EAGAIN || errno == EWOULDBLOCK;
+        viewer->sent += (size_t)sent;
+    }
+    viewer->queue.count = viewer->sent = 0;
+    return true;
+}
+
+/* False: over the bound. A queue that is empty takes anything, so that the first picture may be large. */
+static bool enqueue(struct viewer *viewer, const void *bytes, size_t count)
+{
+    size_t waiting = viewer->queue.count - viewer->sent;
+    if (waiting && waiting + count > QUEUE_BYTES_MAX) return false;
+    if (viewer->sent > viewer->queue.count / 2) {
+        bytes_drop(&viewer->queue, viewer->sent);
+        viewer->sent = 0;
+    }
+    return bytes_append(&viewer->queue, bytes, count);
+}
+
+static void add_record(void *user, const void *record)
+{
+    struct viewers *viewers = user;
+    if (!chunk_append(&viewers->chunk, record, trace_peek(record))) viewers->too_much = true;
+}
+
+/* Seals what was added. False: something is missing from it, so whoever was to get it must be cut off. */
+static bool seal(struct viewers *viewers, struct bytes *sealed)
+{
+    bool whole = chunk_seal(&viewers->chunk, NULL, sealed) && !viewers->too_much;
+    viewers->too_much = false;
+    return whole;
+}
+
+/* Seals what was added and queues it for one viewer. */
+static bool enqueue_chunk(struct viewers *viewers, struct viewer *viewer)
+{
+    if (!viewers->chunk.head.records) return true;
+    struct bytes sealed = {0};
+    bool done = seal(viewers, &sealed) && enqueue(viewer, sealed.at, sealed.count);
+    bytes_release(&sealed);
+    return done;
+}
+
+/* One line from the writer to one viewer. */
+static bool tell(struct viewers *viewers, struct viewer *viewer, const char *text)
+{
+    struct trace_record record = {.kind = TRACE_LOG, .rank = TRACE_RANK_ALL, .time_ns = clock_ns(),
+                                  .log = {.level = 1, .text = {text, strlen(text)}}};
+    uint8_t bytes[TRACE_FIXED_MAX + 256];
+    if (trace_encoded_bytes(&record) > sizeof bytes) return true;
+    trace_encode(&record, bytes);
+    add_record(viewers, bytes);
+    return enqueue_chunk(viewers, viewer) && flush(viewer);
+}
+
+static uint32_t step_of_operation(const struct trace_record *record)
+{
+    return record->kind == TRACE_OP_BEGIN ? record->op_begin.step : record->op_end.step;
+}
+
+/* A late viewer would see the step it came into with half of its operations and could not know; so these are left out,
+ * and everything else (state, log, answers to its commands) goes to it at once. */
+static bool enqueue_filtered(struct viewers *viewers, struct viewer *viewer, const struct bytes *records)
+{
+    struct trace_record record;
+    for (size_t at = 0, size; at < records->count; at += size) {
+        size = trace_decode(records->at + at, records->count - at, &record);
+        if (!size) break;
+        bool operation = record.kind == TRACE_OP_BEGIN || record.kind == TRACE_OP_END;
+        if (operation && step_of_operation(&record) < viewer->first_step) continue;
+        if (record.kind == TRACE_STEP_BEGIN && record.step_begin.step > viewer->first_step) viewer->whole = true;
+        add_record(viewers, records->at + at);
+    }
+    return enqueue_chunk(viewers, viewer);
+}
+
+/* The chunk that all whole viewers get. */
+static bool seal_shared(struct viewers *viewers, const struct bytes *records)
+{
+    viewers->shared.count = 0;
+    for (size_t at = 0; at < records->count; at += trace_peek(records->at + at).bytes) add_record(viewers, records->at + at);
+    return seal(viewers, &viewers->shared);
+}
+
+void viewers_send(struct viewers *viewers, const struct bytes *records)
+{
+    if (!viewers->count || !records->count) return;
+    bool shared = seal_shared(viewers, records);
+    for (int seat = viewers->count - 1; seat >= 0; seat--) {
+        struct viewer *viewer = viewers->seats[seat];
+        bool kept = viewer->whole ? shared && enqueue(viewer, viewers->shared.at, viewers->shared.count)
+                                  : enqueue_filtered(viewers, viewer, records);
+        if (!kept || !flush(viewer)) leave(viewers, seat);
+    }
+}
+
+/* --- in ------------------------------------------------------------------------------------------------------------- */
+
+static bool someone_drives(const struct viewers *viewers)
+{
+    for (int seat = 0; seat < viewers->count; seat++)
+        if (viewers->seats[seat]->drives) return true;
+    return false;
+}
+
+static bool greet(struct viewers *viewers, struct viewer *viewer)
+{
+    uint8_t head[STREAM_HEAD_BYTES];
+    stream_head_write(viewer->drives ? STREAM_DRIVES : 0, head);
+    sticky_each(viewers->sticky, add_record, viewers);
+    return enqueue(viewer, head, sizeof head) && enqueue_chunk(viewers, viewer) && flush(viewer);
+}
+
+static void seat_viewer(struct viewers *viewers, int fd)
+{
+    struct viewer *viewer = viewers->count < VIEWERS_MAX ? calloc(1, sizeof *viewer) : NULL;
+    if (!viewer) {
+        close(fd);
+        return;
+    }
+    uint32_t open_step = sticky_open_step(viewers->sticky);
+    viewer->fd = fd;
+    viewer->drives = !someone_drives(viewers);
+    viewer->whole = !open_step;
+    viewer->first_step = open_step + 1;
+    viewers->seats[viewers->count++] = viewer;
+    bool adopted = fd == viewers->options.adopted_fd;
+    if (viewer->drives && !adopted && viewers->options.on_driver) viewers->options.on_driver(viewers->options.user);
+    if (!greet(viewers, viewer)) leave(viewers, viewers->count - 1);
+}
+
+static bool take_line(struct viewers *viewers, struct viewer *viewer)
+{
+    bool too_long = viewer->line_bytes == LINE_BYTES_MAX;
+    viewer->line[too_long ? 0 : viewer->line_bytes] = '\0';
+    viewer->line_bytes = 0;
+    if (!viewer->drives) return tell(viewers, viewer, "you only watch: another viewer drives this run; attach again when it has left");
+    if (too_long) return tell(viewers, viewer, "command ignored: longer than 1023 bytes");
+    if (viewers->options.on_command && viewer->line[0]) viewers->options.on_command(viewers->options.user, viewer->line);
+    return true;
+}
+
+/* Takes what has arrived; false: the connection is over. */
+static bool listen_to(struct viewers *viewers, struct viewer *viewer)
+{
+    char bytes[4096];
+    ssize_t count = recv(viewer->fd, bytes, sizeof bytes, MSG_DONTWAIT);
+    if (count < 0) return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
+    for (ssize_t i = 0; i < count; i++) {
+        if (bytes[i] == '\n') {
+            if (!take_line(viewers, viewer)) return false;
+        } else if (viewer->line_bytes < LINE_BYTES_MAX) {
+            viewer->line[viewer->line_bytes++] = bytes[i];
+        }
+    }
+    return count > 0;
+}
+
+void viewers_poll(struct viewers *viewers, int wake_fd, int timeout_ms)
+{
+    struct pollfd polled[VIEWERS_MAX + 2] = {{.fd = wake_fd, .events = POLLIN},
+                                             {.fd = viewers->deaf ? -1 : viewers->listen_fd, .events = POLLIN}};
+    viewers->deaf = false;
+    for (int seat = 0; seat < viewers->count; seat++) {
+        const struct viewer *viewer = viewers->seats[seat];
+        polled[2 + seat] = (struct pollfd){.fd = viewer->fd, .events = POLLIN | (viewer->queue.count ? POLLOUT : 0)};
+    }
+    if (poll(polled, (nfds_t)viewers->count + 2, timeout_ms) <= 0) return;
+    for (int seat = viewers->count - 1; seat >= 0; seat--) { /* downwards: leave() fills a seat from above */
+        struct viewer *viewer = viewers->seats[seat];
+        short happened = polled[2 + seat].revents;
+        bool stays = !(happened & (POLLIN | POLLHUP | POLLERR)) || listen_to(viewers, viewer);
+        if (stays && (happened & POLLOUT)) stays = flush(viewer);
+        if (!stays) leave(viewers, seat);
+    }
+    if (polled[1].revents & POLLIN) {
+        int fd = accept4(viewers->listen_fd, NULL, NULL, SOCK_CLOEXEC);
+        if (fd >= 0) seat_viewer(viewers, fd);
+        viewers->deaf = fd < 0;
+    }
+}
+
+/* --- life ----------------------------------------------------------------------------------------------------------- */
+
+int viewers_open(struct viewers **out, const struct trace_writer_options *options, const struct sticky *sticky, struct error *err)
+{
+    *out = NULL;
+    struct viewers *viewers = calloc(1, sizeof *viewers);
+    if (!viewers) return error_set(err, STATUS_RUN, "no memory for the viewers of a run");
+    viewers->options = *options;
+    viewers->sticky = sticky;
+    viewers->listen_fd = -1;
+    if (options->socket) {
+        int status = listen_at(&viewers->listen_fd, options->socket, err);
+        if (status) {
+            free(viewers);
+            return status;
+        }
+    }
+    if (options->adopted_fd >= 0) seat_viewer(viewers, options->adopted_fd);
+    *out = viewers;
+    return 0;
+}
+
+static bool anything_queued(struct viewers *viewers)
+{
+    for (int seat = 0; seat < viewers->count; seat++)
+        if (viewers->seats[seat]->queue.count) return true;
+    return false;
+}
+
+void viewers_close(struct viewers *viewers, int linger_ms)
+{
+    if (!viewers) return;
+    unlisten(viewers->listen_fd);
+    viewers->listen_fd = -1;
+    viewers->options.on_command = NULL; /* it is the run that leaves: nobody to call any more */
+    viewers->options.on_driver = viewers->options.on_driver_gone = NULL;
+    uint64_t deadline = clock_ns() + (uint64_t)linger_ms * 1000000;
+    for (uint64_t now; anything_queued(viewers) && (now = clock_ns()) < deadline;)
+        viewers_poll(viewers, -1, (int)((deadline - now) / 1000000) + 1);
+    while (viewers->count) leave(viewers, viewers->count - 1);
+    chunk_release(&viewers->chunk);
+    bytes_release(&viewers->shared);
+    free(viewers);
+}

@@ -1,0 +1,26 @@
+/* The live side of the writer: a Unix stream socket and the viewers connected to it. Everything happens on the writer's
+ * thread, inside viewers_poll() and viewers_send(); no call waits for a viewer. Each has its own queue of bytes not yet
+ * sent; one that lets it grow beyond a bound is cut off and may attach again. */
+#ifndef ENGINE_TRACE_VIEWERS_H
+#define ENGINE_TRACE_VIEWERS_H
+
+#include "engine/base/bytes.h"
+#include "engine/trace/sticky.h"
+#include "engine/trace/writer.h"
+
+struct viewers;
+
+/* Binds the socket of the options (if any) and seats the adopted driver (if any). */
+int viewers_open(struct viewers **out, const struct trace_writer_options *options, const struct sticky *sticky, struct error *err);
+
+/* Waits until wake_fd is readable, something happens on a connection, or timeout_ms have passed; then accepts, reads
+ * command lines and sends what is queued. */
+void viewers_poll(struct viewers *viewers, int wake_fd, int timeout_ms);
+
+/* Queues whole records for every viewer and sends what their sockets take. */
+void viewers_send(struct viewers *viewers, const struct bytes *records);
+
+/* Gives viewers at most linger_ms to read what is queued, then closes everything and removes the socket's path. */
+void viewers_close(struct viewers *viewers, int linger_ms);
+
+#endif

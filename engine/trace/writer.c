@@ -1,0 +1,147 @@
+/* The thread of the writer: about fifty times a second it merges what the rings hold (merge.h), keeps what a late viewer
+ * will need (sticky.h), and hands the records to the trace file (file.h) and to the viewers (viewers.h). In between it
+ * sleeps in poll(), where a command line or a stop wakes it. */
+#include "engine/trace/writer.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "engine/base/clock.h"
+#include "engine/trace/file.h"
+#include "engine/trace/merge.h"
+#include "engine/trace/viewers.h"
+
+enum { PASS_MS = 20, LINGER_MS = 1000 };
+
+struct trace_writer {
+    struct merge *merge;
+    struct sticky *sticky;
+    struct viewers *viewers;
+    struct trace_file *file; /* NULL: none, or ended by an error */
+    struct bytes batch;
+    int wake_fd;
+    pthread_t thread;
+};
+
+static void say(struct trace_writer *writer, const char *text)
+{
+    struct trace_record record = {.kind = TRACE_LOG, .rank = TRACE_RANK_ALL, .time_ns = clock_ns(),
+                                  .log = {.level = 1, .text = {text, strlen(text)}}};
+    if (!bytes_reserve(&writer->batch, trace_encoded_bytes(&record))) return;
+    writer->batch.count += trace_encode(&record, writer->batch.at + writer->batch.count);
+}
+
+/* An error ends the file and is said once, to the viewers: the file cannot hold it. */
+static void end_file(struct trace_writer *writer, const struct error *err)
+{
+    trace_file_close(writer->file, NULL);
+    writer->file = NULL;
+    say(writer, err->text);
+}
+
+static void write_file(struct trace_writer *writer, uint64_t now_ns)
+{
+    struct error err;
+    int status = 0;
+    for (size_t at = 0; !status && at < writer->batch.count; at += trace_peek(writer->batch.at + at).bytes)
+        status = trace_file_put_encoded(writer->file, writer->batch.at + at, &err);
+    if (!status) status = trace_file_tick(writer->file, now_ns, &err);
+    if (status) end_file(writer, &err);
+}
+
+static void pass(struct trace_writer *writer, bool everything)
+{
+    uint64_t now_ns = clock_ns();
+    writer->batch.count = 0;
+    merge_pass(writer->merge, now_ns, everything, &writer->batch);
+    for (size_t at = 0; at < writer->batch.count; at += trace_peek(writer->batch.at + at).bytes)
+        sticky_put(writer->sticky, writer->batch.at + at);
+    if (writer->file) write_file(writer, now_ns);
+    viewers_send(writer->viewers, &writer->batch);
+}
+
+static bool stop_wanted(int wake_fd)
+{
+    eventfd_t value;
+    return eventfd_read(wake_fd, &value) == 0;
+}
+
+static void *writer_main(void *argument)
+{
+    struct trace_writer *writer = argument;
+    for (uint64_t next_ns = clock_ns(), now_ns;;) {
+        if (stop_wanted(writer->wake_fd)) break;
+        if ((now_ns = clock_ns()) >= next_ns) {
+            pass(writer, false);
+            next_ns = now_ns + PASS_MS * 1000000ull;
+        }
+        now_ns = clock_ns();
+        viewers_poll(writer->viewers, writer->wake_fd, now_ns < next_ns ? (int)((next_ns - now_ns + 999999) / 1000000) : 0);
+    }
+    pass(writer, true);
+    struct error err;
+    if (trace_file_close(writer->file, &err)) {
+        writer->batch.count = 0;
+        say(writer, err.text);
+        viewers_send(writer->viewers, &writer->batch);
+    }
+    writer->file = NULL;
+    return NULL;
+}
+
+static void writer_free(struct trace_writer *writer)
+{
+    trace_file_close(writer->file, NULL);
+    viewers_close(writer->viewers, LINGER_MS);
+    merge_free(writer->merge);
+    sticky_free(writer->sticky);
+    bytes_release(&writer->batch);
+    if (writer->wake_fd >= 0) close(writer->wake_fd);
+    free(writer);
+}
+
+/* Signals are for other threads; a file at its size limit then fails with an error instead of killing the run (SIGXFSZ). */
+static int start_thread(struct trace_writer *writer)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int problem = pthread_create(&writer->thread, NULL, writer_main, writer);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return problem;
+}
+
+int trace_writer_start(struct trace_writer **out, const struct trace_writer_options *options, struct error *err)
+{
+    *out = NULL;
+    struct trace_writer *writer = calloc(1, sizeof *writer);
+    if (!writer) return error_set(err, STATUS_RUN, "no memory for the trace");
+    writer->merge = merge_new();
+    writer->sticky = sticky_new();
+    writer->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    int status = 0;
+    if (!writer->merge || !writer->sticky || writer->wake_fd < 0) status = error_set(err, STATUS_RUN, "no memory for the trace");
+    if (!status && options->file) status = trace_file_create(&writer->file, options->file, err);
+    if (!status) status = viewers_open(&writer->viewers, options, writer->sticky, err);
+    if (!status && start_thread(writer)) status = error_set(err, STATUS_RUN, "no thread for the trace");
+    if (status && !writer->viewers && options->adopted_fd >= 0) close(options->adopted_fd);
+    if (status) writer_free(writer);
+    else *out = writer;
+    return status;
+}
+
+void trace_writer_add_ring(struct trace_writer *writer, struct trace_ring *ring)
+{
+    while (!merge_add(writer->merge, ring)) usleep(1000); /* without a ring its lane would go unseen */
+}
+
+void trace_writer_stop(struct trace_writer *writer)
+{
+    if (!writer) return;
+    eventfd_write(writer->wake_fd, 1);
+    pthread_join(writer->thread, NULL);
+    writer_free(writer);
+}
