@@ -1,0 +1,21 @@
+/* What each use needs beside its inputs and outputs. Backward writes activation gradients over activations that are no
+ * longer needed (gpt/block_backward.c), so scratch is only what the kernels themselves work in. */
+#include "engine/plan/scratch.h"
+
+#include "engine/plan/activation.h"
+
+static int64_t whole_lines(int64_t bytes)
+{
+    return (bytes + ACTIVATION_ALIGN - 1) / ACTIVATION_ALIGN * ACTIVATION_ALIGN;
+}
+
+int64_t scratch_bytes(const struct model *model, enum use use, int B, int T, int threads)
+{
+    const int64_t head_size = model->shape.hidden / model->shape.heads;
+    switch (use) {
+    case USE_BLOCK_FORWARD: return threads * attention_forward_scratch_bytes(head_size);
+    case USE_BLOCK_BACKWARD: return threads * attention_backward_scratch_bytes(T, head_size);
+    case USE_EMBED_BACKWARD: return whole_lines(embed_scratch_bytes((int64_t)B * T));
+    default: return 0;
+    }
+}

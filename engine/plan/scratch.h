@@ -1,0 +1,36 @@
+/* Scratch of the kernels, in one place that the plan (sizes) and the kernels (offsets) both read. */
+#ifndef ENGINE_PLAN_SCRATCH_H
+#define ENGINE_PLAN_SCRATCH_H
+
+#include <stdint.h>
+
+/* Attention works on tiles of this many queries by this many keys; rows of a tile are padded to whole vectors. */
+enum { ATTENTION_TILE = 64, ATTENTION_PAD = 16 };
+
+static inline int64_t attention_padded(int64_t head_size)
+{
+    return (head_size + ATTENTION_PAD - 1) / ATTENTION_PAD * ATTENTION_PAD;
+}
+
+/* Of one thread. Forward: four tiles of rows (queries, keys, values, output), one of scores, two columns. */
+static inline int64_t attention_forward_scratch_bytes(int64_t head_size)
+{
+    const int64_t rows = ATTENTION_TILE * attention_padded(head_size), scores = ATTENTION_TILE * ATTENTION_TILE;
+    return (4 * rows + scores + 2 * ATTENTION_TILE) * 4;
+}
+
+/* Backward: seven tiles of rows (keys twice, values, queries, dout, dkeys, dvalues), two of scores, and for the whole
+ * sequence dqueries and one column. Grows with T, never with T x T. */
+static inline int64_t attention_backward_scratch_bytes(int64_t T, int64_t head_size)
+{
+    const int64_t padded = attention_padded(head_size), column = (T + ATTENTION_PAD - 1) / ATTENTION_PAD * ATTENTION_PAD;
+    return (7 * ATTENTION_TILE * padded + 2 * ATTENTION_TILE * ATTENTION_TILE + T * padded + column) * 4;
+}
+
+/* Embedding backward sorts the N rows by token. */
+static inline int64_t embed_scratch_bytes(int64_t N)
+{
+    return N * 8;
+}
+
+#endif

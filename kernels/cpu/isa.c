@@ -1,0 +1,28 @@
+/* Which instruction sets this processor has. */
+#include "kernels/cpu/isa.h"
+
+#include <string.h>
+
+static bool has_avx2(void)
+{
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+}
+
+static bool has_avx512(void)
+{
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+           __builtin_cpu_supports("avx512dq");
+}
+
+const struct isa *isa_best(void)
+{
+    return has_avx512() ? &isa_avx512 : has_avx2() ? &isa_avx2 : &isa_plain;
+}
+
+const struct isa *isa_named(const char *name)
+{
+    if (!strcmp(name, isa_plain.name)) return &isa_plain;
+    if (!strcmp(name, isa_avx2.name)) return has_avx2() ? &isa_avx2 : NULL;
+    if (!strcmp(name, isa_avx512.name)) return has_avx512() ? &isa_avx512 : NULL;
+    return NULL;
+}

@@ -1,0 +1,28 @@
+/* One instruction set: all bodies compiled for it, and its table. Included by the isa_*.c, which say which. */
+#include "kernels/cpu/isa.h"
+#include "kernels/cpu/vector.h"
+
+#include "kernels/cpu/body_elementwise.h"
+#include "kernels/cpu/body_norm.h"
+#include "kernels/cpu/body_embed.h"
+#include "kernels/cpu/body_loss.h"
+#include "kernels/cpu/body_adamw.h"
+#include "kernels/cpu/body_attention.h"
+
+/* Bodies take the dtype apart, so that each is compiled for one known dtype at a time. */
+#define BODY(name)                                                                                             \
+    static void name(const void *arguments, int64_t first, int64_t end, int thread)                            \
+    {                                                                                                          \
+        const struct name##_args *a = arguments;                                                               \
+        if (a->dtype == DTYPE_BF16) name##_body(a, DTYPE_BF16, first, end, thread);                            \
+        else name##_body(a, DTYPE_F32, first, end, thread);                                                    \
+    }
+#include "kernels/cpu/bodies.def"
+#undef BODY
+
+const struct isa ISA_TABLE = {
+    .name = ISA_NAME,
+#define BODY(name) .name = name,
+#include "kernels/cpu/bodies.def"
+#undef BODY
+};

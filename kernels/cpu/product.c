@@ -1,0 +1,187 @@
+/* Products by oneDNN, one primitive per shape, made on first use and kept. Where bf16 cannot be multiplied natively, the
+ * operands are converted block by block into fp32 buffers of fixed size and multiplied there (product_convert.c). */
+#include "kernels/cpu/product.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/cpu/dnnl_matmul.h"
+#include "kernels/cpu/parallel.h"
+#include "kernels/cpu/product_convert.h"
+
+enum { OPERAND_A, OPERAND_B, OPERAND_C, OPERAND_BIAS, OPERAND_RESIDUAL, OPERANDS };
+
+struct entry {
+    struct product product;
+    dnnl_primitive_t primitive;
+    dnnl_memory_t memory[OPERANDS]; /* handles are set anew for every run; NULL: not used */
+    struct entry *next;
+};
+
+enum { BUCKETS = 64 };
+
+struct products {
+    int threads;
+    bool native_bf16;
+    dnnl_engine_t engine;
+    dnnl_stream_t stream;
+    struct entry *buckets[BUCKETS];
+    struct product_buffers *buffers; /* for conversion; made on first use */
+};
+
+static int failed(dnnl_status_t status, const struct product *product, struct error *err)
+{
+    return error_set(err, STATUS_RUN, "oneDNN cannot multiply %s [%lld, %lld] x [%lld, %lld] (its status %d)",
+                     dtype_name(product->dtype), (long long)product->M, (long long)product->K, (long long)product->K,
+                     (long long)product->N, (int)status);
+}
+
+static void entry_free(struct entry *entry)
+{
+    for (int i = 0; i < OPERANDS; i++)
+        if (entry->memory[i]) dnnl_memory_destroy(entry->memory[i]);
+    if (entry->primitive) dnnl_primitive_destroy(entry->primitive);
+    free(entry);
+}
+
+static dnnl_status_t descs_create(matrix_desc desc[OPERANDS], const struct product *p)
+{
+    const dnnl_data_type_t type = p->dtype == DTYPE_BF16 ? dnnl_bf16 : dnnl_f32;
+    const int64_t M = p->M, N = p->N, K = p->K;
+    dnnl_status_t status = matrix_desc_create(&desc[OPERAND_A], type, M, K, p->transpose_a ? 1 : K, p->transpose_a ? M : 1);
+    if (!status) status = matrix_desc_create(&desc[OPERAND_B], type, K, N, p->transpose_b ? 1 : N, p->transpose_b ? K : 1);
+    if (!status) status = matrix_desc_create(&desc[OPERAND_C], type, M, N, N, 1);
+    if (!status && p->bias) status = matrix_desc_create(&desc[OPERAND_BIAS], type, 1, N, N, 1);
+    if (!status && p->residual) status = matrix_desc_create(&desc[OPERAND_RESIDUAL], type, M, N, N, 1);
+    return status;
+}
+
+static dnnl_status_t primitive_create(dnnl_primitive_t *out, dnnl_engine_t engine, const struct product *p, matrix_desc desc[OPERANDS])
+{
+    dnnl_primitive_attr_t attr = NULL;
+    dnnl_post_ops_t ops = NULL;
+    dnnl_primitive_desc_t matmul = NULL;
+    dnnl_status_t status = dnnl_primitive_attr_create(&attr);
+    if (!status) status = dnnl_post_ops_create(&ops);
+    if (!status && p->residual) status = append_add(ops, desc[OPERAND_RESIDUAL]);
+    if (!status && p->accumulate) status = append_sum(ops);
+    if (!status) status = dnnl_primitive_attr_set_post_ops(attr, ops);
+    if (!status)
+        status = matmul_desc_create(&matmul, engine, desc[OPERAND_A], desc[OPERAND_B], desc[OPERAND_BIAS], desc[OPERAND_C], attr);
+    if (!status) status = dnnl_primitive_create(out, matmul);
+    if (matmul) dnnl_primitive_desc_destroy(matmul);
+    if (ops) dnnl_post_ops_destroy(ops);
+    if (attr) dnnl_primitive_attr_destroy(attr);
+    return status;
+}
+
+static int entry_create(struct entry **out, struct products *products, const struct product *product, struct error *err)
+{
+    matrix_desc desc[OPERANDS] = {NULL};
+    struct entry *entry = calloc(1, sizeof *entry);
+    if (!entry) return error_set(err, STATUS_RUN, "no memory for a matrix product");
+    entry->product = *product;
+    dnnl_status_t status = descs_create(desc, product);
+    if (!status) status = primitive_create(&entry->primitive, products->engine, product, desc);
+    for (int i = 0; i < OPERANDS && !status; i++)
+        if (desc[i]) status = dnnl_memory_create(&entry->memory[i], desc[i], products->engine, DNNL_MEMORY_NONE);
+    for (int i = 0; i < OPERANDS; i++) matrix_desc_destroy(desc[i]);
+    if (status) {
+        entry_free(entry);
+        return failed(status, product, err);
+    }
+    *out = entry;
+    return STATUS_OK;
+}
+
+static bool same(const struct product *a, const struct product *b)
+{
+    return a->dtype == b->dtype && a->M == b->M && a->N == b->N && a->K == b->K && a->transpose_a == b->transpose_a &&
+           a->transpose_b == b->transpose_b && a->bias == b->bias && a->residual == b->residual && a->accumulate == b->accumulate;
+}
+
+static int entry_find(struct entry **out, struct products *products, const struct product *product, struct error *err)
+{
+    struct entry **bucket = &products->buckets[(uint64_t)(product->M * 31 + product->N * 17 + product->K) % BUCKETS];
+    for (*out = *bucket; *out; *out = (*out)->next)
+        if (same(&(*out)->product, product)) return STATUS_OK;
+    int status = entry_create(out, products, product, err);
+    if (status) return status;
+    (*out)->next = *bucket;
+    *bucket = *out;
+    return STATUS_OK;
+}
+
+static int run_native(struct products *products, const struct product *product, const struct product_data *data, struct error *err)
+{
+    static const int names[OPERANDS] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, DNNL_ARG_BIAS,
+                                        DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1};
+    const void *at[OPERANDS] = {data->a, data->b, data->c, data->bias, data->residual};
+    dnnl_exec_arg_t arguments[OPERANDS];
+    struct entry *entry;
+    int count = 0, status = entry_find(&entry, products, product, err);
+    if (status) return status;
+    for (int i = 0; i < OPERANDS; i++) {
+        if (!entry->memory[i]) continue;
+        dnnl_memory_set_data_handle(entry->memory[i], (void *)at[i]);
+        arguments[count++] = (dnnl_exec_arg_t){names[i], entry->memory[i]};
+    }
+    dnnl_status_t ran = dnnl_primitive_execute(entry->primitive, products->stream, count, arguments);
+    if (!ran) ran = dnnl_stream_wait(products->stream);
+    return ran ? failed(ran, product, err) : STATUS_OK;
+}
+
+int products_run(struct products *products, const struct product *product, const struct product_data *data, struct error *err)
+{
+    parallel_limit(products->threads);
+    if (product->dtype == DTYPE_F32 || products->native_bf16) return run_native(products, product, data, err);
+    if (!products->buffers) {
+        int status = product_buffers_create(&products->buffers, err);
+        if (status) return status;
+    }
+    return product_run_converted(products->buffers, products->threads, product, data, err);
+}
+
+/* Processors without AVX-512 have no bf16 product in oneDNN 2. */
+static bool can_multiply_bf16(struct products *products)
+{
+    const struct product probe = {.dtype = DTYPE_BF16, .M = 32, .N = 32, .K = 32, .transpose_b = true, .bias = true};
+    struct entry *entry;
+    if (entry_create(&entry, products, &probe, NULL)) return false;
+    entry_free(entry);
+    return true;
+}
+
+int products_create(struct products **out, int threads, bool native_bf16, struct error *err)
+{
+    struct products *products = calloc(1, sizeof *products);
+    if (!products) return error_set(err, STATUS_RUN, "no memory for the matrix products");
+    products->threads = threads;
+    parallel_limit(threads);
+    if (dnnl_engine_create(&products->engine, dnnl_cpu, 0) || dnnl_stream_create(&products->stream, products->engine, dnnl_stream_default_flags)) {
+        products_free(products);
+        return error_set(err, STATUS_RUN, "oneDNN cannot be started");
+    }
+    products->native_bf16 = native_bf16 && can_multiply_bf16(products);
+    *out = products;
+    return STATUS_OK;
+}
+
+void products_free(struct products *products)
+{
+    if (!products) return;
+    for (int b = 0; b < BUCKETS; b++)
+        for (struct entry *entry = products->buckets[b], *next; entry; entry = next) {
+            next = entry->next;
+            entry_free(entry);
+        }
+    if (products->stream) dnnl_stream_destroy(products->stream);
+    if (products->engine) dnnl_engine_destroy(products->engine);
+    product_buffers_free(products->buffers);
+    free(products);
+}
+
+bool products_native_bf16(const struct products *products)
+{
+    return products->native_bf16;
+}

@@ -1,0 +1,30 @@
+/* Matrix products, row-major: C [M, N] = op(A) [M, K] op(B) [K, N], with what may be fused into them. */
+#ifndef KERNELS_CPU_PRODUCT_H
+#define KERNELS_CPU_PRODUCT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/base/dtype.h"
+#include "engine/base/error.h"
+
+struct product {
+    enum dtype dtype;
+    int64_t M, N, K;
+    bool transpose_a, transpose_b; /* a lies as [K, M], b as [N, K] */
+    bool bias;                     /* + bias [N] on every row */
+    bool residual;                 /* + residual [M, N] */
+    bool accumulate;               /* + what c held */
+};
+
+struct product_data { void *c; const void *a, *b, *bias, *residual; };
+
+struct products; /* engine, stream and the primitives made so far */
+
+/* native_bf16: let oneDNN multiply bf16; it is asked once whether it can. */
+int products_create(struct products **out, int threads, bool native_bf16, struct error *err);
+void products_free(struct products *products);
+bool products_native_bf16(const struct products *products);
+int products_run(struct products *products, const struct product *product, const struct product_data *data, struct error *err);
+
+#endif

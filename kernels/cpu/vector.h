@@ -1,0 +1,71 @@
+/* A vector of sixteen floats, whatever the instruction set, so that each kernel is written once and compiled three times.
+ * Included only by the isa_*.c files, each of which defines one of VECTOR_AVX512, VECTOR_AVX2, VECTOR_PLAIN.
+ *
+ *     vec_load_part(x, n)       lanes from n on are 0; n may exceed 16
+ *     vec_store_part(y, a, n)   touches only y[0 .. n)
+ *     vec_fma(a, b, c)          a*b + c
+ *     vec_max(a, b), vec_min    b where either is NaN: put what may be NaN second, so that it survives
+ *     vec_first(a, n, rest)     lanes from n on are `rest`
+ *     vec_scale2(a, n)          a * 2^n, n integral, in [-126, 127]
+ *     vec_sum, vec_highest      over the lanes, always in the same order
+ *
+ * A tail is a vector with fewer lanes: there are no scalar loops, so an element's arithmetic never depends on where in a
+ * range it stands. */
+#ifndef KERNELS_CPU_VECTOR_H
+#define KERNELS_CPU_VECTOR_H
+
+#include <stdint.h>
+
+#include "engine/base/dtype.h"
+
+enum { VEC_LANES = 16 };
+
+#if defined VECTOR_AVX512
+#include "kernels/cpu/vector_avx512.h"
+#elif defined VECTOR_AVX2
+#include "kernels/cpu/vector_avx2.h"
+#else
+#include "kernels/cpu/vector_plain.h"
+#endif
+
+/* Kernels that must be compiled for one dtype at a time are inlined into a branch on it. */
+#define INLINE static inline __attribute__((always_inline))
+
+/* Lanes of elements [i, i + 16) of x, cut at n lanes. */
+INLINE vec load(enum dtype dtype, const void *x, int64_t i, int64_t n)
+{
+    if (dtype == DTYPE_BF16) return vec_load_bf16_part((const uint16_t *)x + i, n);
+    return vec_load_part((const float *)x + i, n);
+}
+
+INLINE void store(enum dtype dtype, void *y, int64_t i, vec a, int64_t n)
+{
+    if (dtype == DTYPE_BF16) vec_store_bf16_part((uint16_t *)y + i, a, n);
+    else vec_store_part((float *)y + i, a, n);
+}
+
+INLINE void *at(enum dtype dtype, const void *x, int64_t i)
+{
+    return (char *)x + i * (dtype == DTYPE_BF16 ? 2 : 4);
+}
+
+/* e^x to about 1 ulp: x = n ln 2 + r, then a polynomial in r. Clamped to where the result is a normal float. */
+INLINE vec vec_exp(vec x)
+{
+    x = vec_min(vec_set(88.0f), vec_max(vec_set(-87.0f), x));
+    const vec magic = vec_set(12582912.0f); /* 1.5 x 2^23: adding it rounds to an integer */
+    vec n = vec_sub(vec_fma(x, vec_set(1.44269504f), magic), magic);
+    vec r = vec_fma(n, vec_set(-0.693145751953125f), x);
+    r = vec_fma(n, vec_set(-1.42860677e-6f), r);
+    vec p = vec_set(1.98412698e-4f);
+    p = vec_fma(p, r, vec_set(1.38888889e-3f));
+    p = vec_fma(p, r, vec_set(8.33333333e-3f));
+    p = vec_fma(p, r, vec_set(4.16666667e-2f));
+    p = vec_fma(p, r, vec_set(1.66666667e-1f));
+    p = vec_fma(p, r, vec_set(0.5f));
+    p = vec_fma(p, r, vec_set(1.0f));
+    p = vec_fma(p, r, vec_set(1.0f));
+    return vec_scale2(p, n);
+}
+
+#endif

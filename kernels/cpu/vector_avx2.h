@@ -1,0 +1,182 @@
+/* Sixteen floats in two AVX registers. See vector.h for what each function must do. */
+#include <immintrin.h>
+#include <string.h>
+
+typedef struct { __m256 low, high; } vec;
+typedef struct { __m256d part[4]; } vec_double;
+
+enum { TILE_ROWS = 4, TILE_VECS = 1 }; /* of the attention micro-kernel: 8 accumulators of 16 registers */
+
+#define BOTH(function, a, b) ((vec){function((a).low, (b).low), function((a).high, (b).high)})
+
+static inline vec vec_set(float x) { return (vec){_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
+static inline vec vec_add(vec a, vec b) { return BOTH(_mm256_add_ps, a, b); }
+static inline vec vec_sub(vec a, vec b) { return BOTH(_mm256_sub_ps, a, b); }
+static inline vec vec_mul(vec a, vec b) { return BOTH(_mm256_mul_ps, a, b); }
+static inline vec vec_div(vec a, vec b) { return BOTH(_mm256_div_ps, a, b); }
+static inline vec vec_max(vec a, vec b) { return BOTH(_mm256_max_ps, a, b); }
+static inline vec vec_min(vec a, vec b) { return BOTH(_mm256_min_ps, a, b); }
+static inline vec vec_sqrt(vec a) { return (vec){_mm256_sqrt_ps(a.low), _mm256_sqrt_ps(a.high)}; }
+
+static inline vec vec_fma(vec a, vec b, vec c)
+{
+    return (vec){_mm256_fmadd_ps(a.low, b.low, c.low), _mm256_fmadd_ps(a.high, b.high, c.high)};
+}
+
+static inline __m256 power_of_two(__m256 n)
+{
+    __m256i biased = _mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(biased, 23));
+}
+
+static inline vec vec_scale2(vec a, vec n)
+{
+    return (vec){_mm256_mul_ps(a.low, power_of_two(n.low)), _mm256_mul_ps(a.high, power_of_two(n.high))};
+}
+
+static inline float vec_sum(vec a)
+{
+    __m256 eight = _mm256_add_ps(a.low, a.high);
+    __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+    __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps(two, two, 1)));
+}
+
+static inline float vec_highest(vec a)
+{
+    __m256 eight = _mm256_max_ps(a.low, a.high);
+    __m128 four = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+    __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_max_ss(two, _mm_shuffle_ps(two, two, 1)));
+}
+
+/* All ones in the lanes below n of eight lanes that start at `from`. */
+static inline __m256i lane_mask(int64_t n, int from)
+{
+    const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n - from), lane);
+}
+
+static inline vec vec_first(vec a, int64_t n, float rest)
+{
+    const __m256 other = _mm256_set1_ps(rest);
+    return (vec){_mm256_blendv_ps(other, a.low, _mm256_castsi256_ps(lane_mask(n, 0))),
+                 _mm256_blendv_ps(other, a.high, _mm256_castsi256_ps(lane_mask(n, 8)))};
+}
+
+static inline vec vec_load(const float *x) { return (vec){_mm256_loadu_ps(x), _mm256_loadu_ps(x + 8)}; }
+
+static inline void vec_store(float *y, vec a)
+{
+    _mm256_storeu_ps(y, a.low);
+    _mm256_storeu_ps(y + 8, a.high);
+}
+
+static inline vec vec_load_part(const float *x, int64_t n)
+{
+    if (n >= VEC_LANES) return vec_load(x);
+    return (vec){_mm256_maskload_ps(x, lane_mask(n, 0)), _mm256_maskload_ps(x + 8, lane_mask(n, 8))};
+}
+
+static inline void vec_store_part(float *y, vec a, int64_t n)
+{
+    if (n >= VEC_LANES) {
+        vec_store(y, a);
+        return;
+    }
+    _mm256_maskstore_ps(y, lane_mask(n, 0), a.low);
+    _mm256_maskstore_ps(y + 8, lane_mask(n, 8), a.high);
+}
+
+static inline __m256 widen(__m128i halves)
+{
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(halves), 16));
+}
+
+static inline vec vec_load_bf16_part(const uint16_t *x, int64_t n)
+{
+    uint16_t some[VEC_LANES];
+    if (n < VEC_LANES) {
+        memset(some, 0, sizeof some);
+        memcpy(some, x, (size_t)n * sizeof *x);
+        x = some;
+    }
+    return (vec){widen(_mm_loadu_si128((const __m128i *)x)), widen(_mm_loadu_si128((const __m128i *)(x + 8)))};
+}
+
+static inline __m256i narrow(__m256 a)
+{
+    __m256i bits = _mm256_castps_si256(a);
+    __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+    __m256i rounded = _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
+    __m256i quiet = _mm256_or_si256(bits, _mm256_set1_epi32(0x400000));
+    __m256 nan = _mm256_cmp_ps(a, a, _CMP_UNORD_Q);
+    rounded = _mm256_blendv_epi8(rounded, quiet, _mm256_castps_si256(nan));
+    return _mm256_srli_epi32(rounded, 16);
+}
+
+static inline void vec_store_bf16_part(uint16_t *y, vec a, int64_t n)
+{
+    __m256i packed = _mm256_permute4x64_epi64(_mm256_packus_epi32(narrow(a.low), narrow(a.high)), 0xd8);
+    if (n >= VEC_LANES) {
+        _mm256_storeu_si256((__m256i *)y, packed);
+        return;
+    }
+    uint16_t all[VEC_LANES];
+    _mm256_storeu_si256((__m256i *)all, packed);
+    memcpy(y, all, (size_t)n * sizeof *y);
+}
+
+static inline vec_double vec_double_zero(void)
+{
+    return (vec_double){{_mm256_setzero_pd(), _mm256_setzero_pd(), _mm256_setzero_pd(), _mm256_setzero_pd()}};
+}
+
+static inline vec_double vec_add_squares(vec_double sum, vec a)
+{
+    const __m128 quarter[4] = {_mm256_castps256_ps128(a.low), _mm256_extractf128_ps(a.low, 1),
+                               _mm256_castps256_ps128(a.high), _mm256_extractf128_ps(a.high, 1)};
+    for (int q = 0; q < 4; q++) {
+        __m256d x = _mm256_cvtps_pd(quarter[q]);
+        sum.part[q] = _mm256_fmadd_pd(x, x, sum.part[q]);
+    }
+    return sum;
+}
+
+static inline double vec_double_sum(vec_double a)
+{
+    double lane[4];
+    _mm256_storeu_pd(lane, _mm256_add_pd(_mm256_add_pd(a.part[0], a.part[1]), _mm256_add_pd(a.part[2], a.part[3])));
+    return (lane[0] + lane[1]) + (lane[2] + lane[3]);
+}
+
+static inline void transpose8(__m256 row[8])
+{
+    __m256 pair[8];
+    for (int i = 0; i < 8; i += 2) {
+        pair[i] = _mm256_unpacklo_ps(row[i], row[i + 1]);
+        pair[i + 1] = _mm256_unpackhi_ps(row[i], row[i + 1]);
+    }
+    __m256 four[8];
+    for (int i = 0; i < 8; i += 4) {
+        four[i] = _mm256_shuffle_ps(pair[i], pair[i + 2], 0x44);
+        four[i + 1] = _mm256_shuffle_ps(pair[i], pair[i + 2], 0xee);
+        four[i + 2] = _mm256_shuffle_ps(pair[i + 1], pair[i + 3], 0x44);
+        four[i + 3] = _mm256_shuffle_ps(pair[i + 1], pair[i + 3], 0xee);
+    }
+    for (int c = 0; c < 4; c++) {
+        row[c] = _mm256_permute2f128_ps(four[c], four[c + 4], 0x20);
+        row[c + 4] = _mm256_permute2f128_ps(four[c], four[c + 4], 0x31);
+    }
+}
+
+static inline void vec_transpose(vec row[VEC_LANES])
+{
+    __m256 block[2][2][8]; /* [rows][columns] in blocks of 8 x 8 */
+    for (int i = 0; i < VEC_LANES; i++) {
+        block[i / 8][0][i % 8] = row[i].low;
+        block[i / 8][1][i % 8] = row[i].high;
+    }
+    for (int b = 0; b < 4; b++) transpose8(block[b / 2][b % 2]);
+    for (int i = 0; i < VEC_LANES; i++) row[i] = (vec){block[0][i / 8][i % 8], block[1][i / 8][i % 8]};
+}

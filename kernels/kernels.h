@@ -1,0 +1,110 @@
+/* The numeric kernels of one rank: matrix products (oneDNN) and everything else a GPT needs (our own), on `threads`
+ * threads, on the widest instruction set that the processor has.
+ *
+ *     struct kernels *kernels;
+ *     kernels_create(&kernels, threads, NULL, err)
+ *     kernels_linear_forward(kernels, DTYPE_BF16, y, x, w, bias, NULL, N, out, in, err)
+ *     kernels_free(kernels)
+ *
+ * One thread at a time may use a struct kernels (the compute lane); it need not be the one that created it.
+ *
+ * Types: dtype is DTYPE_F32 or DTYPE_BF16; it is the type of every `void *` argument. Arithmetic is in fp32, rounded once
+ * (to nearest even) where a result is stored. In our own kernels an element's bits depend neither on its position and
+ * alignment nor on the number of threads: tails are masked lanes of the same arithmetic, sums run in an order that the
+ * shape fixes. In products they may depend on the number of threads (oneDNN), never on the run.
+ *
+ * Shapes stand beside the arguments; N is B*T rows. `accumulate` adds to what is there, with one rounding of the sum. */
+#ifndef KERNELS_KERNELS_H
+#define KERNELS_KERNELS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/base/dtype.h"
+#include "engine/base/error.h"
+
+struct kernels;
+
+/* isa: "avx512", "avx2" or "plain"; NULL: the widest this processor has. STATUS_USAGE: it lacks the one asked for. */
+int kernels_create(struct kernels **out, int threads, const char *isa, struct error *err);
+void kernels_free(struct kernels *kernels);
+int kernels_threads(const struct kernels *kernels);
+const char *kernels_isa(const struct kernels *kernels);
+/* False: bf16 is only how numbers are stored, products convert and run in fp32. */
+bool kernels_bf16_products(const struct kernels *kernels);
+
+/* Linear layer, weight w [out, in].
+ * y [N, out] = x [N, in] w^T + bias [out] (NULL: none) + residual [N, out] (NULL: none), rounded once. */
+int kernels_linear_forward(struct kernels *kernels, enum dtype dtype, void *y, const void *x, const void *w, const void *bias,
+                           const void *residual, int64_t N, int64_t out, int64_t in, struct error *err);
+/* dx [N, in] = dy [N, out] w */
+int kernels_linear_backward_input(struct kernels *kernels, enum dtype dtype, void *dx, const void *dy, const void *w,
+                                  int64_t N, int64_t out, int64_t in, struct error *err);
+/* dw [out, in] = dy^T x */
+int kernels_linear_backward_weight(struct kernels *kernels, enum dtype dtype, void *dw, bool accumulate, const void *dy,
+                                   const void *x, int64_t N, int64_t out, int64_t in, struct error *err);
+/* db [out] = column sums of dy [N, out], in row order */
+void kernels_linear_backward_bias(struct kernels *kernels, enum dtype dtype, void *db, bool accumulate, const void *dy,
+                                  int64_t N, int64_t out);
+
+/* Layer norm over rows of C; mean and rstd [N] are kept for backward. */
+void kernels_norm_forward(struct kernels *kernels, enum dtype dtype, void *y, float *mean, float *rstd, const void *x,
+                          const void *w, const void *b, int64_t N, int64_t C);
+/* dx [N, C] = gradient of the norm's input, plus what dx held where `add` is set (the residual branch). dx may be dy. */
+void kernels_norm_backward(struct kernels *kernels, enum dtype dtype, void *dx, bool add, const void *dy, const void *x,
+                           const float *mean, const float *rstd, const void *w, int64_t N, int64_t C);
+void kernels_norm_backward_weights(struct kernels *kernels, enum dtype dtype, void *dw, void *db, bool accumulate,
+                                   const void *dy, const void *x, const float *mean, const float *rstd, int64_t N, int64_t C);
+
+/* GELU in tanh form, over n elements; dx may be dy. */
+void kernels_gelu_forward(struct kernels *kernels, enum dtype dtype, void *y, const void *x, int64_t n);
+void kernels_gelu_backward(struct kernels *kernels, enum dtype dtype, void *dx, const void *dy, const void *x, int64_t n);
+
+/* Causal self-attention of NH heads. qkv [B, T, 3, NH, C/NH], out [B, T, NH, C/NH], lse [B, NH, T]: log of each softmax's
+ * sum, all that backward needs to make the probabilities again. scratch: threads x attention_scratch_bytes() of plan. */
+struct attention_shape { int B, T, C, NH; };
+void kernels_attention_forward(struct kernels *kernels, enum dtype dtype, void *out, float *lse, const void *qkv,
+                               const struct attention_shape *shape, void *scratch);
+void kernels_attention_backward(struct kernels *kernels, enum dtype dtype, void *dqkv, const void *dout, const void *out,
+                                const float *lse, const void *qkv, const struct attention_shape *shape, void *scratch);
+
+/* x [N, C] = wte [token] + wpe [position] */
+void kernels_embed_forward(struct kernels *kernels, enum dtype dtype, void *x, const void *wte, const void *wpe,
+                           const int32_t *tokens, int64_t N, int64_t T, int64_t C);
+/* Adds to the rows of dwte that tokens name; the rows of one token are summed in fp32 in order of position, and rounded
+ * once with what was there. scratch: embed_scratch_bytes() of plan. */
+void kernels_embed_backward_tokens(struct kernels *kernels, enum dtype dtype, void *dwte, const void *dx,
+                                   const int32_t *tokens, int64_t N, int64_t C, void *scratch);
+/* dwpe [rows, C]: row t sums dx over the batch; rows from T on are 0 (or left, where accumulate is set). */
+void kernels_embed_backward_positions(struct kernels *kernels, enum dtype dtype, void *dwpe, bool accumulate,
+                                      const void *dx, int64_t rows, int64_t N, int64_t T, int64_t C);
+
+/* losses [N] of logits [N, V] against targets; logits become gradient_scale x the gradient of each row's loss. */
+void kernels_loss(struct kernels *kernels, enum dtype dtype, float *losses, void *logits, const int32_t *targets,
+                  float gradient_scale, int64_t N, int64_t V);
+
+/* One AdamW update of n elements, in PyTorch's order of operations. gradient and parameters are in dtype; parameters may
+ * be the master itself. Factors are worked out by the caller (optim/adamw.c), once per step. */
+struct adamw_factors {
+    float gradient;                /* multiplies the gradient */
+    float decay;                   /* 1 - learning rate x weight decay, or 1 */
+    float beta1, beta2;
+    float step_size;               /* learning rate / (1 - beta1^step) */
+    float second_moment;           /* 1 / sqrt(1 - beta2^step) */
+    float epsilon;
+};
+void kernels_adamw(struct kernels *kernels, enum dtype dtype, const struct adamw_factors *factors, const void *gradient,
+                   float *master, float *m, float *v, void *parameters, int64_t n);
+
+/* Sum of squares in double. Summed by blocks of the range and then over blocks in order, whatever the threads. */
+double kernels_sum_squares(struct kernels *kernels, enum dtype dtype, const void *x, int64_t n);
+
+void kernels_cast(struct kernels *kernels, enum dtype to, void *y, enum dtype from, const void *x, int64_t n);
+
+/* For the communication lane: no struct kernels, the calling thread alone, safe from any thread.
+ * destination = round(sum over sources in order, in fp32, x 1/count); with accumulate that is then added to what
+ * destination held and rounded again. destination may be one of the sources. */
+void kernels_reduce(enum dtype dtype, void *destination, const void *const *sources, int count, int64_t elems, bool accumulate);
+void kernels_copy(enum dtype dtype, void *destination, const void *source, int64_t elems);
+
+#endif

@@ -1,0 +1,154 @@
+/* One rank's whole model in plain memory, for tests and the benchmark: no stages, no shards, one micro-step at a time.
+ * Buffers come with guard bytes behind them, so that a test can tell when code wrote further than the plan said. */
+#ifndef TESTS_GPT_FIXTURE_H
+#define TESTS_GPT_FIXTURE_H
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "engine/gpt/gpt.h"
+#include "engine/optim/adamw.h"
+#include "kernels/kernels.h"
+
+enum { GUARD_BYTES = 64, GUARD_BYTE = 0xa5 };
+
+struct guarded { unsigned char *at; int64_t bytes; };
+
+static inline struct guarded guarded_new(int64_t bytes)
+{
+    struct guarded g = {.bytes = bytes};
+    const size_t huge = 2 << 20, room = ((size_t)bytes + GUARD_BYTES + huge - 1) / huge * huge;
+    g.at = room > huge ? aligned_alloc(huge, room) : aligned_alloc(64, ((size_t)bytes + GUARD_BYTES + 63) / 64 * 64);
+    if (!g.at) abort();
+    if (room > huge) madvise(g.at, room, MADV_HUGEPAGE);
+    memset(g.at, 0, (size_t)bytes);
+    memset(g.at + bytes, GUARD_BYTE, GUARD_BYTES);
+    return g;
+}
+
+static inline int guarded_intact(const struct guarded *g)
+{
+    for (int i = 0; i < GUARD_BYTES; i++)
+        if (g->at[g->bytes + i] != GUARD_BYTE) return 0;
+    return 1;
+}
+
+enum { FIXTURE_UNITS_MAX = 64, FIXTURE_USES_MAX = FIXTURE_UNITS_MAX + 1 };
+
+struct fixture {
+    struct model model;
+    struct gpt gpt;
+    struct kernels *kernels;
+    struct guarded parameters[FIXTURE_UNITS_MAX], gradients[FIXTURE_UNITS_MAX];
+    struct gpt_tensors weights[FIXTURE_UNITS_MAX], gradient[FIXTURE_UNITS_MAX];
+    struct guarded activations[FIXTURE_USES_MAX]; /* embed, blocks, norm, head */
+    struct guarded residual, scratch[USES];
+};
+
+static inline void fixture_open(struct fixture *f, const struct config_model *shape, enum dtype dtype, int B, int T, int threads, const char *isa)
+{
+    struct error err = {0};
+    memset(f, 0, sizeof *f);
+    if (model_init(&f->model, shape, dtype, &err) || kernels_create(&f->kernels, threads, isa, &err)) {
+        fprintf(stderr, "%s\n", err.text);
+        abort();
+    }
+    f->gpt = (struct gpt){&f->model, f->kernels, B, T};
+    const int element = dtype_bytes(dtype), units = f->model.unit_count;
+    for (int u = 0; u < units; u++) {
+        const struct unit *unit = &f->model.units[u];
+        f->parameters[u] = guarded_new(unit->elems * element);
+        f->gradients[u] = guarded_new(unit->elems * element);
+        gpt_tensors_of(&f->weights[u], unit, dtype, f->parameters[u].at, unit->elems, NULL);
+        gpt_tensors_of(&f->gradient[u], unit, dtype, f->gradients[u].at, unit->elems, NULL);
+    }
+    for (int use = 0; use < units + 1; use++) {
+        const enum use kind = use == 0 ? USE_EMBED_FORWARD : use <= shape->layers ? USE_BLOCK_FORWARD
+                              : use == shape->layers + 1 ? USE_NORM_FORWARD : USE_HEAD_FORWARD;
+        struct activation_layout layout;
+        activation_layout(&layout, &f->model, kind, B, T);
+        f->activations[use] = guarded_new(layout.bytes);
+    }
+    f->residual = guarded_new((int64_t)B * T * shape->hidden * element);
+    for (int use = 0; use < USES; use++) f->scratch[use] = guarded_new(scratch_bytes(&f->model, (enum use)use, B, T, threads));
+}
+
+static inline void fixture_close(struct fixture *f)
+{
+    for (int u = 0; u < FIXTURE_UNITS_MAX; u++) free(f->parameters[u].at), free(f->gradients[u].at);
+    for (int u = 0; u < FIXTURE_USES_MAX; u++) free(f->activations[u].at);
+    for (int u = 0; u < USES; u++) free(f->scratch[u].at);
+    free(f->residual.at);
+    kernels_free(f->kernels);
+    model_release(&f->model);
+}
+
+/* What the use numbered `use` put out, the input of the next. */
+static inline void *fixture_output(struct fixture *f, int use)
+{
+    const int layers = f->model.shape.layers;
+    struct activation_layout layout;
+    activation_layout(&layout, &f->model, use == 0 ? USE_EMBED_FORWARD : use <= layers ? USE_BLOCK_FORWARD
+                      : use == layers + 1 ? USE_NORM_FORWARD : USE_HEAD_FORWARD, f->gpt.B, f->gpt.T);
+    return f->activations[use].at + layout.offset[layout.count - 1];
+}
+
+static inline float fixture_forward(struct fixture *f, const int32_t *tokens, const int32_t *targets, float loss_scale)
+{
+    const int layers = f->model.shape.layers;
+    float loss = 0;
+    int failed = gpt_embed_forward(&f->gpt, &f->weights[0], tokens, f->activations[0].at, NULL);
+    for (int l = 1; l <= layers && !failed; l++)
+        failed = gpt_block_forward(&f->gpt, &f->weights[l], fixture_output(f, l - 1), f->activations[l].at, f->scratch[USE_BLOCK_FORWARD].at, NULL);
+    if (!failed) failed = gpt_norm_forward(&f->gpt, &f->weights[layers + 1], fixture_output(f, layers), f->activations[layers + 1].at, NULL);
+    if (!failed)
+        failed = gpt_head_forward(&f->gpt, &f->weights[0], fixture_output(f, layers + 1), targets, loss_scale, f->activations[layers + 2].at, &loss, NULL);
+    if (failed) abort();
+    return loss;
+}
+
+static inline void fixture_backward(struct fixture *f, const int32_t *tokens, bool accumulate)
+{
+    const int layers = f->model.shape.layers;
+    void *residual = f->residual.at;
+    int failed = gpt_head_backward(&f->gpt, &f->weights[0], &f->gradient[0], accumulate, fixture_output(f, layers + 1),
+                                   f->activations[layers + 2].at, residual, f->scratch[USE_HEAD_BACKWARD].at, NULL);
+    if (!failed)
+        failed = gpt_norm_backward(&f->gpt, &f->weights[layers + 1], &f->gradient[layers + 1], accumulate, fixture_output(f, layers),
+                                   f->activations[layers + 1].at, residual, f->scratch[USE_NORM_BACKWARD].at, NULL);
+    for (int l = layers; l >= 1 && !failed; l--)
+        failed = gpt_block_backward(&f->gpt, &f->weights[l], &f->gradient[l], accumulate, fixture_output(f, l - 1),
+                                    f->activations[l].at, residual, f->scratch[USE_BLOCK_BACKWARD].at, NULL);
+    if (!failed) failed = gpt_embed_backward(&f->gpt, &f->gradient[0], accumulate, tokens, residual, f->scratch[USE_EMBED_BACKWARD].at, NULL);
+    if (failed) abort();
+}
+
+static inline float bf16_to_float(uint16_t half)
+{
+    uint32_t bits = (uint32_t)half << 16;
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static inline uint16_t float_to_bf16(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return (uint16_t)((bits + (bits >> 16 & 1) + 0x7fff) >> 16);
+}
+
+static inline float element_at(enum dtype dtype, const void *x, int64_t i)
+{
+    return dtype == DTYPE_BF16 ? bf16_to_float(((const uint16_t *)x)[i]) : ((const float *)x)[i];
+}
+
+static inline void element_put(enum dtype dtype, void *x, int64_t i, float value)
+{
+    if (dtype == DTYPE_BF16) ((uint16_t *)x)[i] = float_to_bf16(value);
+    else ((float *)x)[i] = value;
+}
+
+#endif
