@@ -1,54 +1,99 @@
-# zerolab: `make` builds, `make run` and `make test` also set up a fresh machine. Knobs: SAN=address|undefined|thread,
-# CUDA=auto|0|1, V=1, CC=clang.
-BUILD ?= build/$(if $(SAN),$(SAN),release)
-CC ?= gcc
-V ?= 0
-Q := $(if $(filter 1,$(V)),,@)
+# zerolab. `make run` and `make test` also set up a fresh machine; `make` alone only builds.
+#
+#   make                       build/release/zerolab
+#   make run [ARGS="..."]      ... and start it
+#   make test                  all tests, within five minutes
+#   make bench                 the figures that the README quotes
+#   make clean
+#
+# Knobs: SAN=address|undefined|thread (a build of its own under build/), CUDA=auto|0|1, V=1 shows the commands,
+# CC=clang, -jN (default: all processors).
 
-PKGS := dnnl ncursesw libcjson libzstd zlib
-CFLAGS_BASE := -std=c17 -D_GNU_SOURCE -O2 -g -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Werror \
-	-ffp-contract=off -fno-math-errno -fopenmp -pthread -I. -MMD -MP
+ifneq ($(filter-out address undefined thread,$(SAN)),)
+$(error SAN=$(SAN) is unknown; use address, undefined or thread)
+endif
+CUDA ?= auto
+ifneq ($(filter-out auto 0 1,$(CUDA)),)
+$(error CUDA=$(CUDA) is unknown; use auto, 0 or 1)
+endif
+ifeq ($(CUDA),1)
+$(error CUDA=1: there is no GPU backend in this version; use CUDA=auto or CUDA=0)
+endif
+
+ifeq ($(MAKELEVEL)$(filter -j%,$(MAKEFLAGS)),0)
+MAKEFLAGS += -j$(shell nproc)
+endif
+ifeq ($(origin CC),default)
+CC := gcc
+endif
+Q := $(if $(filter 1,$(V)),,@)
+BUILD := build/$(or $(SAN),release)
+
 MPI_CFLAGS := $(shell pkg-config --silence-errors --cflags ompi-c)
 MPI_LIBS := $(shell pkg-config --silence-errors --libs ompi-c)
-CFLAGS_BASE += $(if $(MPI_LIBS),-DHAVE_MPI $(patsubst -I%,-isystem %,$(MPI_CFLAGS)))
+FLAGS := -std=c17 -D_GNU_SOURCE -O2 -g -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Werror \
+	-ffp-contract=off -fno-math-errno -fopenmp -pthread -I. -MMD -MP \
+	$(if $(MPI_LIBS),-DHAVE_MPI $(patsubst -I%,-isystem %,$(MPI_CFLAGS)))
 LIBS := $(MPI_LIBS) -lncursesw -lcjson -lzstd -lz -laio -ldnnl -lgomp -lpthread -lm
-ifneq ($(SAN),)
-CFLAGS_BASE += -fsanitize=$(SAN) -fno-omit-frame-pointer
-endif
+FLAGS += $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer)
+FLAGS += $(if $(filter undefined,$(SAN)),-fno-sanitize-recover=undefined)
 
 SOURCES := $(wildcard engine/*/*.c kernels/cpu/*.c tui/*/*.c)
 OBJECTS := $(SOURCES:%.c=$(BUILD)/%.o)
-LIBRARY_OBJECTS := $(filter-out $(BUILD)/engine/run/main.o,$(OBJECTS))
-TESTS := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/test_*.c))
+PROGRAMS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/test_*.c tests/bench_*.c))
+TESTS := $(filter $(BUILD)/tests/test_%,$(PROGRAMS))
+BENCHES := $(filter $(BUILD)/tests/bench_%,$(PROGRAMS))
 
 all: $(BUILD)/zerolab
-tests: $(TESTS)
+tests: all $(TESTS)
+benches: all $(BENCHES)
 
-$(BUILD)/zerolab: $(OBJECTS)
-	@echo "  LINK $@"
-	$(Q)$(CC) $(CFLAGS_BASE) -o $@ $^ $(LIBS)
+# A second make, because what this one asked pkg-config may have changed.
+run:
+	@tools/bootstrap.sh
+	@$(MAKE) --no-print-directory all
+	@$(BUILD)/zerolab $(ARGS)
 
-$(BUILD)/libzerolab.a: $(LIBRARY_OBJECTS)
-	@rm -f $@; ar rcs $@ $^
+test:
+	@tools/bootstrap.sh
+	@$(MAKE) --no-print-directory tests
+	@tests/run-tests $(BUILD)
 
-$(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/libzerolab.a
-	@echo "  LINK $@"
-	$(Q)$(CC) $(CFLAGS_BASE) -o $@ $^ -lcmocka $(LIBS)
-
-$(BUILD)/%_avx512.o: ISA := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mfma -mf16c
-$(BUILD)/%_avx512bf16.o: ISA := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512bf16 -mfma -mf16c
-$(BUILD)/%_avx2.o: ISA := -mavx2 -mfma -mf16c
-$(BUILD)/%.o: %.c
-	@mkdir -p $(@D)
-	@echo "  CC   $<"
-	$(Q)$(CC) $(CFLAGS_BASE) $(ISA) -c -o $@ $<
-
-$(BUILD)/engine/config/builtin.o: configs/nano.json
-$(BUILD)/engine/data/default_text.o: data/default.txt
+bench:
+	@tools/bootstrap.sh
+	@$(MAKE) --no-print-directory benches
+	@set -e; for bench in $(BENCHES); do echo "== $$bench"; $$bench; done
 
 clean:
 	rm -rf build
 
-.PHONY: all tests clean
+$(BUILD)/zerolab: $(OBJECTS)
+	@echo "  LINK $@"
+	$(Q)$(CC) $(FLAGS) -o $@ $^ $(LIBS)
+
+$(BUILD)/libzerolab.a: $(filter-out $(BUILD)/engine/run/main.o,$(OBJECTS))
+	@rm -f $@; ar rcs $@ $^
+
+$(PROGRAMS): $(BUILD)/%: $(BUILD)/%.o $(BUILD)/libzerolab.a
+	@echo "  LINK $@"
+	$(Q)$(CC) $(FLAGS) -o $@ $^ -lcmocka $(LIBS)
+
+$(BUILD)/%_avx512.o: ISA := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mfma -mf16c
+$(BUILD)/%_avx512bf16.o: ISA := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512bf16 -mfma -mf16c
+$(BUILD)/%_avx2.o: ISA := -mavx2 -mfma -mf16c
+$(BUILD)/%.o: %.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	@echo "  CC   $<"
+	$(Q)$(CC) $(FLAGS) $(ISA) -c -o $@ $<
+
+# Written anew only when it differs, so that objects follow the flags (MPI installed later, another compiler).
+$(BUILD)/flags: always
+	@mkdir -p $(@D); echo '$(CC) $(FLAGS)' | cmp -s - $@ || echo '$(CC) $(FLAGS)' > $@
+
+# Files that the assembler includes, which -MMD does not see.
+$(BUILD)/engine/config/builtin.o: configs/nano.json
+$(BUILD)/engine/data/default_text.o: data/default.txt
+
+.PHONY: all tests benches run test bench clean always
 .SECONDARY:
--include $(OBJECTS:.o=.d) $(TESTS:=.d)
+-include $(OBJECTS:.o=.d) $(PROGRAMS:=.d)

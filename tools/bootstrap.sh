@@ -1,0 +1,64 @@
+#!/bin/sh
+# Sees to it that what the build and the tests need is there: looks for each piece, says what is missing, installs it with
+# apt-get where it may (root, or sudo without a password), and otherwise prints the one command to type. Silent when all is well.
+set -u
+
+has_command() { command -v "$1" >/dev/null 2>&1; }
+has_library() { pkg-config --exists "$1" 2>/dev/null; }
+has_header() { [ -e "/usr/include/$1" ] || echo "#include <$1>" | cc -E - >/dev/null 2>&1; }
+has_compiler() { echo 'int main(void) { return 0; }' | cc -x c -o /dev/null - 2>/dev/null; }
+
+# What is looked for, how, and the Debian package that has it.
+missing() {
+    while read -r check name package purpose; do
+        $check "$name" || echo "$package $purpose"
+    done <<-END
+	has_compiler cc build-essential C compiler
+	has_command pkg-config pkg-config finding libraries
+	has_library ncursesw libncurses-dev the terminal
+	has_library libcjson libcjson-dev JSON
+	has_library libzstd libzstd-dev trace compression
+	has_library zlib zlib1g-dev checksums
+	has_header libaio.h libaio-dev NVMe I/O
+	has_header dnnl.h libdnnl-dev matrix products
+	has_library ompi-c libopenmpi-dev ranks as processes
+	has_command mpirun openmpi-bin launching ranks
+	has_library cmocka libcmocka-dev tests
+	has_command tmux tmux screen tests
+	END
+}
+
+lines=$(missing)
+[ -z "$lines" ] && exit 0
+packages=$(echo "$lines" | cut -d ' ' -f 1 | sort -u | tr '\n' ' ')
+echo "zerolab: missing on this machine:"
+echo "$lines" | while read -r package purpose; do printf '    %-18s %s\n' "$package" "$purpose"; done
+
+install="apt-get install -y --no-install-recommends $packages"
+if ! has_command apt-get; then
+    echo "zerolab: there is no apt-get here; install the equivalents of: $packages"
+    exit 1
+elif [ "$(id -u)" = 0 ]; then
+    as_root="env DEBIAN_FRONTEND=noninteractive"
+elif has_command sudo && sudo -n true 2>/dev/null; then
+    as_root="sudo -n env DEBIAN_FRONTEND=noninteractive"
+else
+    echo "zerolab: please type this, then try again:"
+    echo "    sudo apt-get update && sudo $install"
+    exit 1
+fi
+
+echo "zerolab: installing them with apt-get ..."
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+if ! { $as_root apt-get update && $as_root $install; } >"$log" 2>&1 </dev/null; then
+    tail -n 15 "$log"
+    echo "zerolab: apt-get failed (above); once it works, this is all that is needed:"
+    echo "    apt-get update && $install"
+    exit 1
+fi
+lines=$(missing)
+[ -z "$lines" ] && exit 0
+echo "zerolab: still missing after the installation:"
+echo "$lines"
+exit 1
