@@ -40,8 +40,8 @@ const char *phase_name(enum phase phase);
 enum extent {
     EXTENT_WHOLE,  /* the padded unit */
     EXTENT_SHARD,  /* elements [rank * S, rank * S + S) */
-    EXTENT_HEAD,   /* from 0 to the first persistent element (all of the padded unit where none is) */
-    EXTENT_TAIL,   /* the persistent tensors, up to the padded end */
+    EXTENT_HEAD,   /* from 0 to the first persistent element; the whole padded unit where none is */
+    EXTENT_TAIL,   /* the persistent tensors and the padding */
     EXTENT_BYTES,  /* not made of a unit's elements: activations, scratch, tokens */
 };
 

@@ -1,0 +1,97 @@
+#include "engine/plan/buckets.h"
+
+#include <stdlib.h>
+
+void buckets_init(struct buckets *buckets, struct builder *builder, enum op_kind kind)
+{
+    *buckets = (struct buckets){.builder = builder, .kind = kind, .last_op = -1};
+}
+
+void buckets_release(struct buckets *buckets)
+{
+    for (int b = 0; b < buckets->full_count; b++) free(buckets->full[b].pieces);
+    free(buckets->full);
+    free(buckets->open.pieces);
+}
+
+static void flush_open(struct buckets *buckets, enum flush why)
+{
+    if (buckets->open.count == 0) return;
+    if (buckets->full_count == buckets->full_room) {
+        int room = buckets->full_room ? buckets->full_room * 2 : 16;
+        struct bucket *larger = realloc(buckets->full, (size_t)room * sizeof *larger);
+        if (!larger) {
+            buckets->builder->failed = true;
+            return;
+        }
+        buckets->full = larger;
+        buckets->full_room = room;
+    }
+    buckets->open.why = why;
+    buckets->full[buckets->full_count++] = buckets->open;
+    buckets->open = (struct bucket){0};
+}
+
+static void add_piece(struct buckets *buckets, const struct piece *piece, int micro_step, int ready_op)
+{
+    struct bucket *open = &buckets->open;
+    if (open->elems + piece->elems > buckets->builder->schedule->knobs.reduce_bucket_elems) flush_open(buckets, FLUSH_FULL);
+    if (open->count == open->room) {
+        int room = open->room ? open->room * 2 : 16;
+        struct piece *larger = realloc(open->pieces, (size_t)room * sizeof *larger);
+        if (!larger) {
+            buckets->builder->failed = true;
+            return;
+        }
+        open->pieces = larger;
+        open->room = room;
+    }
+    open->pieces[open->count++] = *piece;
+    open->elems += piece->elems;
+    open->micro_step = micro_step;
+    open->ready_op = ready_op;
+}
+
+void buckets_add_unit(struct buckets *buckets, int micro_step, int u, int source, int destination, int ready_op)
+{
+    const struct unit *unit = &buckets->builder->model->units[u];
+    int64_t end = shard_elems(unit->elems, buckets->builder->schedule->ranks) * buckets->builder->schedule->ranks;
+    for (int t = unit->tensor_count - 1; t >= 0; t--) { /* the padding travels with the last tensor */
+        int64_t first = unit->tensors[t].offset;
+        add_piece(buckets, &(struct piece){u, first, end - first, source, destination}, micro_step, ready_op);
+        end = first;
+    }
+}
+
+void buckets_close(struct buckets *buckets)
+{
+    flush_open(buckets, FLUSH_END);
+}
+
+static void write_one(struct buckets *buckets, const struct bucket *bucket)
+{
+    struct builder *builder = buckets->builder;
+    struct op *op = builder_begin(builder, buckets->kind, bucket->micro_step, -1);
+    op->bucket = buckets->written++;
+    op->flush = bucket->why;
+    for (int p = 0; p < bucket->count; p++) {
+        const struct piece *piece = &bucket->pieces[p];
+        builder_piece(builder, piece->unit, piece->first, piece->elems, piece->source, piece->destination);
+        /* Element 0 comes last out of a unit: then a gradient buffer of the step is no longer needed. */
+        if (piece->first == 0 && !builder->failed && !builder->schedule->buffers[piece->source].lasting)
+            builder_give(builder, piece->source);
+    }
+    op->accumulate = buckets->kind == OP_REDUCE_SCATTER && bucket->micro_step > 0 &&
+                     bucket->pieces[0].source != bucket->pieces[0].destination;
+    builder_depend(builder, bucket->ready_op, WAIT_DATA);
+    buckets->last_op = builder_end(builder);
+}
+
+void buckets_write(struct buckets *buckets)
+{
+    for (int b = 0; b < buckets->full_count; b++) {
+        write_one(buckets, &buckets->full[b]);
+        free(buckets->full[b].pieces);
+    }
+    buckets->full_count = 0;
+}

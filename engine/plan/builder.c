@@ -1,0 +1,261 @@
+#include "engine/plan/builder.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ADDRESS_ALIGN = 64 };
+
+static void *grown(struct builder *builder, void *array, int count, int *room, size_t size)
+{
+    if (builder->failed || count < *room) return array;
+    int wanted = *room ? *room * 2 : 64;
+    void *larger = realloc(array, (size_t)wanted * size);
+    if (!larger) {
+        builder->failed = true;
+        return array;
+    }
+    *room = wanted;
+    return larger;
+}
+
+/* ---- buffers ---- */
+
+int builder_buffer(struct builder *builder, const struct buffer *buffer)
+{
+    struct schedule *schedule = builder->schedule;
+    schedule->buffers = grown(builder, schedule->buffers, schedule->buffer_count, &builder->buffer_room, sizeof *buffer);
+    if (builder->failed) return -1;
+    schedule->buffers[schedule->buffer_count] = *buffer;
+    return schedule->buffer_count++;
+}
+
+int builder_bytes(struct builder *builder, const char *name, enum category category, int64_t bytes)
+{
+    struct buffer buffer = {.tier = TIER_DEVICE, .category = category, .extent = EXTENT_BYTES, .unit = -1, .bytes = bytes};
+    snprintf(buffer.name, sizeof buffer.name, "%s", name);
+    return builder_buffer(builder, &buffer);
+}
+
+int builder_unit_buffer(struct builder *builder, const char *name, enum category category, enum extent extent, enum dtype dtype,
+                        int unit, bool lasting)
+{
+    struct buffer buffer = {.tier = TIER_DEVICE, .category = category, .extent = extent, .dtype = dtype, .unit = unit, .lasting = lasting};
+    int64_t first, end;
+    snprintf(buffer.name, sizeof buffer.name, "%s", name);
+    buffer_range(builder->schedule, builder->model, &buffer, 0, &first, &end);
+    buffer.bytes = (end - first) * dtype_bytes(dtype);
+    return builder_buffer(builder, &buffer);
+}
+
+void buffer_range(const struct schedule *schedule, const struct model *model, const struct buffer *buffer, int rank, int64_t *first, int64_t *end)
+{
+    *first = *end = 0;
+    if (buffer->extent == EXTENT_BYTES) return;
+    const struct unit *unit = &model->units[buffer->unit];
+    const int64_t shard = shard_elems(unit->elems, schedule->ranks), padded = shard * schedule->ranks;
+    int64_t from = unit_persistent_from(unit, schedule->knobs.param_persistence_threshold);
+    if (from == unit->elems) from = padded;
+    switch (buffer->extent) {
+    case EXTENT_WHOLE: *end = padded; break;
+    case EXTENT_SHARD: *first = rank * shard, *end = *first + shard; break;
+    case EXTENT_HEAD: *end = from; break;
+    case EXTENT_TAIL: *first = from, *end = padded; break;
+    case EXTENT_BYTES: break;
+    }
+}
+
+/* ---- operations ---- */
+
+static const struct { const char *name; enum lane lane; enum phase phase; } op_rows[OP_KINDS] = {
+#define OP(ID, name, lane, phase, help) {name, LANE_##lane, PHASE_##phase},
+#include "engine/plan/ops.def"
+#undef OP
+};
+
+const char *op_name(enum op_kind kind)
+{
+    return op_rows[kind].name;
+}
+
+const char *lane_name(enum lane lane)
+{
+    static const char *const names[LANES] = {"compute", "comm"};
+    return names[lane];
+}
+
+const char *phase_name(enum phase phase)
+{
+    static const char *const names[PHASES] = {"forward", "backward", "optimizer"};
+    return names[phase];
+}
+
+struct op *builder_begin(struct builder *builder, enum op_kind kind, int micro_step, int unit)
+{
+    static struct op scrap; /* written to, never read, once memory has run out */
+    struct schedule *schedule = builder->schedule;
+    schedule->ops = grown(builder, schedule->ops, schedule->op_count, &builder->op_room, sizeof *schedule->ops);
+    struct op *op = builder->failed ? &scrap : &schedule->ops[schedule->op_count];
+    *op = (struct op){.kind = kind, .lane = op_rows[kind].lane, .phase = op_rows[kind].phase, .micro_step = micro_step,
+                      .unit = unit, .bucket = -1, .first_piece = schedule->piece_count, .first_take = schedule->effect_count};
+    for (int role = 0; role < ROLES; role++) op->buffer[role] = -1;
+    builder->op = op;
+    builder->give_count = 0;
+    return op;
+}
+
+static void add_effect(struct builder *builder, int buffer)
+{
+    struct schedule *schedule = builder->schedule;
+    schedule->effects = grown(builder, schedule->effects, schedule->effect_count, &builder->effect_room, sizeof *schedule->effects);
+    if (!builder->failed) schedule->effects[schedule->effect_count++] = buffer;
+}
+
+void builder_take(struct builder *builder, enum role role, int buffer)
+{
+    add_effect(builder, buffer);
+    builder->op->take_count++;
+    if (role < ROLES) builder->op->buffer[role] = buffer;
+}
+
+void builder_give(struct builder *builder, int buffer)
+{
+    if (builder->give_count < (int)(sizeof builder->gives / sizeof *builder->gives)) builder->gives[builder->give_count++] = buffer;
+    else builder->failed = true;
+}
+
+/* Lanes are in order, so of several dependencies on one lane only the last matters. */
+void builder_depend(struct builder *builder, int on, enum why_wait why)
+{
+    struct op *op = builder->op;
+    if (on < 0 || builder->failed || builder->schedule->ops[on].lane == op->lane) return;
+    for (int d = 0; d < op->dependency_count; d++) {
+        struct dependency *old = &op->dependency[d];
+        if (builder->schedule->ops[old->op].lane != builder->schedule->ops[on].lane) continue;
+        if (old->op < on) *old = (struct dependency){on, why};
+        return;
+    }
+    op->dependency[op->dependency_count++] = (struct dependency){on, why};
+}
+
+void builder_piece(struct builder *builder, int unit, int64_t first, int64_t elems, int source, int destination)
+{
+    struct schedule *schedule = builder->schedule;
+    struct op *op = builder->op;
+    if (op->piece_count) { /* a neighbour below (backward fills buckets from the end) or above extends the last piece */
+        struct piece *last = &schedule->pieces[schedule->piece_count - 1];
+        if (last->unit == unit && last->source == source && first + elems == last->first) {
+            last->first = first;
+            last->elems += elems;
+            return;
+        }
+        if (last->unit == unit && last->source == source && last->first + last->elems == first) {
+            last->elems += elems;
+            return;
+        }
+    }
+    schedule->pieces = grown(builder, schedule->pieces, schedule->piece_count, &builder->piece_room, sizeof *schedule->pieces);
+    if (builder->failed) return;
+    schedule->pieces[schedule->piece_count++] = (struct piece){unit, first, elems, source, destination};
+    op->piece_count++;
+}
+
+int builder_end(struct builder *builder)
+{
+    struct op *op = builder->op;
+    struct schedule *schedule = builder->schedule;
+    op->first_give = schedule->effect_count;
+    op->give_count = builder->give_count;
+    for (int g = 0; g < builder->give_count; g++) add_effect(builder, builder->gives[g]);
+    for (int p = 0; p < op->piece_count; p++)
+        op->bytes += schedule->pieces[op->first_piece + p].elems * dtype_bytes(builder->model->dtype);
+    /* A ring sends (N-1)/N of the payload per rank; an all-reduce twice that. */
+    op->sent_bytes = op->bytes * (schedule->ranks - 1) / schedule->ranks * (op->kind == OP_ALL_REDUCE ? 2 : 1);
+    builder->op = NULL;
+    return builder->failed ? -1 : schedule->op_count++;
+}
+
+/* ---- memory: order and addresses ---- */
+
+/* "Take this only after that was given back": each operation that takes waits for the last giver above it on every other
+ * lane. That one edge stands for all givers above, because lanes are in order. */
+static void add_memory_dependencies(struct builder *builder)
+{
+    struct schedule *schedule = builder->schedule;
+    int last_giver[LANES];
+    for (int lane = 0; lane < LANES; lane++) last_giver[lane] = -1;
+    for (int i = 0; i < schedule->op_count; i++) {
+        struct op *op = builder->op = &schedule->ops[i];
+        if (op->take_count)
+            for (int lane = 0; lane < LANES; lane++) builder_depend(builder, last_giver[lane], WAIT_MEMORY);
+        if (op->give_count) last_giver[op->lane] = i;
+    }
+    builder->op = NULL;
+}
+
+static bool overlaps_live(const struct schedule *schedule, const bool *live, const struct buffer *buffer, uint64_t at, uint64_t *past)
+{
+    for (int b = 0; b < schedule->buffer_count; b++) {
+        const struct buffer *other = &schedule->buffers[b];
+        if (!live[b] || other->tier != buffer->tier || other->category != buffer->category) continue;
+        if (at < other->offset + (uint64_t)other->bytes && other->offset < at + (uint64_t)buffer->bytes) {
+            *past = (other->offset + (uint64_t)other->bytes + ADDRESS_ALIGN - 1) / ADDRESS_ALIGN * ADDRESS_ALIGN;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* First fit in the canonical order. Valid for every interleaving: whoever takes waits for all who gave above. */
+static void place(struct schedule *schedule, const bool *live, struct buffer *buffer)
+{
+    uint64_t at = 0;
+    while (overlaps_live(schedule, live, buffer, at, &at)) continue;
+    buffer->offset = at;
+}
+
+static void place_all(struct builder *builder)
+{
+    struct schedule *schedule = builder->schedule;
+    bool *live = calloc((size_t)schedule->buffer_count + 1, sizeof *live);
+    if (!live) {
+        builder->failed = true;
+        return;
+    }
+    for (int b = 0; b < schedule->lasting_count; b++) { /* the layout stands one behind the other */
+        place(schedule, live, &schedule->buffers[b]);
+        live[b] = true;
+    }
+    for (int i = 0; i < schedule->op_count; i++) {
+        const struct op *op = &schedule->ops[i];
+        for (int t = 0; t < op->take_count; t++) {
+            int b = schedule->effects[op->first_take + t];
+            place(schedule, live, &schedule->buffers[b]);
+            live[b] = true;
+        }
+        for (int g = 0; g < op->give_count; g++) live[schedule->effects[op->first_give + g]] = false;
+    }
+    free(live);
+}
+
+int builder_finish(struct builder *builder, struct error *err)
+{
+    if (!builder->failed) {
+        add_memory_dependencies(builder);
+        place_all(builder);
+    }
+    free(builder->layout);
+    builder->layout = NULL;
+    if (!builder->failed) return STATUS_OK;
+    schedule_release(builder->schedule);
+    return error_set(err, STATUS_RUN, "no memory to build a schedule");
+}
+
+void schedule_release(struct schedule *schedule)
+{
+    free(schedule->buffers);
+    free(schedule->ops);
+    free(schedule->pieces);
+    free(schedule->effects);
+    *schedule = (struct schedule){0};
+}

@@ -1,0 +1,41 @@
+/* How a schedule is written down: operations are appended in canonical order, each with its buffers, pieces and
+ * dependencies; builder_finish() adds the dependencies that keep memory within the canonical order and gives every buffer
+ * its address. Internal to engine/plan. */
+#ifndef ENGINE_PLAN_BUILDER_H
+#define ENGINE_PLAN_BUILDER_H
+
+#include "engine/plan/schedule.h"
+
+/* The lasting buffers of a unit, by number (-1: has none). */
+struct unit_layout { int parameters, tail, gradient, master, moment1, moment2; };
+
+struct builder {
+    struct schedule *schedule;
+    const struct schedule_input *input;
+    const struct model *model;
+    struct unit_layout *layout; /* by unit */
+    int op_room, buffer_room, piece_room, effect_room;
+    struct op *op;              /* being written, or NULL */
+    int gives[1024], give_count;  /* of that operation, appended after its takes */
+    bool failed;                /* out of memory; every call is then a no-op */
+};
+
+/* Lasting buffers for these knobs: who keeps what between steps. */
+void layout_build(struct builder *builder);
+
+int builder_buffer(struct builder *builder, const struct buffer *buffer);
+/* A step-scoped buffer of plain bytes, or of a unit's extent. */
+int builder_bytes(struct builder *builder, const char *name, enum category category, int64_t bytes);
+int builder_unit_buffer(struct builder *builder, const char *name, enum category category, enum extent extent, enum dtype dtype, int unit, bool lasting);
+
+/* One operation: begin, then any of the calls below, then end (returns its number). */
+struct op *builder_begin(struct builder *builder, enum op_kind kind, int micro_step, int unit);
+void builder_take(struct builder *builder, enum role role, int buffer); /* role ROLES: taken, but has no role here */
+void builder_give(struct builder *builder, int buffer);
+void builder_depend(struct builder *builder, int op, enum why_wait why); /* op < 0: nothing */
+void builder_piece(struct builder *builder, int unit, int64_t first, int64_t elems, int source, int destination);
+int builder_end(struct builder *builder);
+
+int builder_finish(struct builder *builder, struct error *err);
+
+#endif

@@ -1,0 +1,22 @@
+/* Proves of a schedule, before anything runs, what must be true of every interleaving of its lanes:
+ *
+ *   order      dependencies point upwards, so lane order, data and memory edges together are acyclic: in-order lanes
+ *              cannot deadlock
+ *   use        a buffer is used only between its take and its give, as seen from the operation that uses it
+ *   memory     every take waits for every give above it, so live bytes never exceed the canonical order's; buffers that
+ *              share addresses never live together
+ *   gather     parameters are gathered before use and given back after the last
+ *   coverage   each gradient element is reduced exactly once per round, each parameter element updated exactly once, and
+ *              every rank ends with every parameter that its layout says it holds
+ *   limits     buckets and live gathered elements stay within the knobs
+ *   lanes      collectives stand on one communicating lane, in one order for all ranks
+ */
+#ifndef ENGINE_PLAN_CHECKER_H
+#define ENGINE_PLAN_CHECKER_H
+
+#include "engine/plan/schedule.h"
+
+/* STATUS_CHECK and the first violation in err, naming the operation. */
+int schedule_check(const struct schedule *schedule, const struct model *model, struct error *err);
+
+#endif

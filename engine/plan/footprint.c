@@ -1,0 +1,93 @@
+#include "engine/plan/footprint.h"
+
+#include <string.h>
+
+static void add(struct footprint *footprint, int64_t live[TIERS][CATEGORIES], const struct buffer *buffer)
+{
+    live[buffer->tier][buffer->category] += buffer->bytes;
+    uint64_t end = buffer->offset + (uint64_t)buffer->bytes;
+    if (footprint->category[buffer->tier][buffer->category].extent_bytes < end)
+        footprint->category[buffer->tier][buffer->category].extent_bytes = end;
+}
+
+static void note_peaks(struct footprint *footprint, int64_t live[TIERS][CATEGORIES], int op)
+{
+    for (int tier = 0; tier < TIERS; tier++) {
+        int64_t total = 0;
+        for (int c = 0; c < CATEGORIES; c++) {
+            total += live[tier][c];
+            if (footprint->category[tier][c].peak_bytes < live[tier][c]) footprint->category[tier][c].peak_bytes = live[tier][c];
+        }
+        if (total <= footprint->peak_bytes[tier]) continue;
+        footprint->peak_bytes[tier] = total;
+        footprint->peak_op[tier] = op;
+        for (int c = 0; c < CATEGORIES; c++) footprint->category[tier][c].at_peak_bytes = live[tier][c];
+    }
+}
+
+void footprint_of(struct footprint *footprint, const struct schedule *schedule)
+{
+    int64_t live[TIERS][CATEGORIES] = {0};
+    *footprint = (struct footprint){0};
+    for (int b = 0; b < schedule->lasting_count; b++) add(footprint, live, &schedule->buffers[b]);
+    for (int tier = 0; tier < TIERS; tier++)
+        for (int c = 0; c < CATEGORIES; c++) {
+            footprint->category[tier][c].resting_bytes = live[tier][c];
+            footprint->resting_bytes[tier] += live[tier][c];
+        }
+    note_peaks(footprint, live, -1);
+    for (int i = 0; i < schedule->op_count; i++) {
+        const struct op *op = &schedule->ops[i];
+        for (int t = 0; t < op->take_count; t++) add(footprint, live, &schedule->buffers[schedule->effects[op->first_take + t]]);
+        note_peaks(footprint, live, i);
+        for (int g = 0; g < op->give_count; g++) {
+            const struct buffer *buffer = &schedule->buffers[schedule->effects[op->first_give + g]];
+            live[buffer->tier][buffer->category] -= buffer->bytes;
+        }
+    }
+}
+
+static enum traffic traffic_of_op(enum op_kind kind)
+{
+    switch (kind) {
+    case OP_GATHER:
+    case OP_REFRESH: return TRAFFIC_ALL_GATHER;
+    case OP_REDUCE_SCATTER: return TRAFFIC_REDUCE_SCATTER;
+    case OP_ALL_REDUCE: return TRAFFIC_ALL_REDUCE;
+    default: return TRAFFIC_KINDS;
+    }
+}
+
+/* Elements of a piece that `rank` owns. */
+static int64_t owned(const struct model *model, const struct piece *piece, int ranks, int rank)
+{
+    int64_t shard = shard_elems(model->units[piece->unit].elems, ranks);
+    int64_t first = piece->first > rank * shard ? piece->first : rank * shard;
+    int64_t end = piece->first + piece->elems < (rank + 1) * shard ? piece->first + piece->elems : (rank + 1) * shard;
+    return end > first ? end - first : 0;
+}
+
+void traffic_of(struct traffic_sum sums[TRAFFIC_KINDS], const struct schedule *schedule, const struct model *model, int rank)
+{
+    memset(sums, 0, TRAFFIC_KINDS * sizeof *sums);
+    for (int i = 0; i < schedule->op_count; i++) {
+        const struct op *op = &schedule->ops[i];
+        enum traffic kind = traffic_of_op(op->kind);
+        if (kind == TRAFFIC_KINDS) continue;
+        sums[kind].count++;
+        for (int p = 0; p < op->piece_count; p++) {
+            const struct piece *piece = &schedule->pieces[op->first_piece + p];
+            int64_t mine = owned(model, piece, schedule->ranks, rank), bytes = dtype_bytes(model->dtype);
+            int64_t gathered = mine * (schedule->ranks - 1) * bytes; /* what I own goes to all others */
+            int64_t reduced = (piece->elems - mine) * bytes;         /* what I do not own goes to its owner */
+            if (kind != TRAFFIC_REDUCE_SCATTER) sums[kind].sent_bytes += gathered;
+            if (kind != TRAFFIC_ALL_GATHER) sums[kind].sent_bytes += reduced;
+        }
+    }
+}
+
+double traffic_theory_bytes(const struct model *model, int stage, int ranks, int micro_steps)
+{
+    const double volumes[] = {2, 2, micro_steps + 1.0, 3.0 * micro_steps}; /* in units of Psi elements */
+    return volumes[stage] * (double)model->elems * dtype_bytes(model->dtype) * (ranks - 1) / ranks;
+}

@@ -1,0 +1,103 @@
+#include "engine/plan/gather.h"
+
+#include <stdlib.h>
+
+int gatherer_init(struct gatherer *gatherer, struct builder *builder, const struct walk_step *walk, int length, bool active)
+{
+    int units = builder->model->unit_count;
+    *gatherer = (struct gatherer){.builder = builder, .walk = walk, .walk_length = length, .active = active};
+    gatherer->buffer = malloc((size_t)units * sizeof *gatherer->buffer);
+    gatherer->op = malloc((size_t)units * sizeof *gatherer->op);
+    if (!gatherer->buffer || !gatherer->op) {
+        builder->failed = true;
+        return STATUS_RUN;
+    }
+    for (int u = 0; u < units; u++) gatherer->buffer[u] = gatherer->op[u] = -1;
+    return STATUS_OK;
+}
+
+void gatherer_release(struct gatherer *gatherer)
+{
+    free(gatherer->buffer);
+    free(gatherer->op);
+}
+
+/* Elements that a gather of the unit brings: without the tail that is kept gathered. */
+static int64_t gathered_elems(const struct gatherer *gatherer, int unit)
+{
+    const struct schedule *schedule = gatherer->builder->schedule;
+    struct buffer head = {.extent = EXTENT_HEAD, .unit = unit};
+    int64_t first, end;
+    buffer_range(schedule, gatherer->builder->model, &head, 0, &first, &end);
+    return end;
+}
+
+static int gather(struct gatherer *gatherer, int at, bool prefetch, int serial)
+{
+    struct builder *builder = gatherer->builder;
+    const struct walk_step *step = &gatherer->walk[at];
+    const int unit = step->unit;
+    struct op *op = builder_begin(builder, OP_GATHER, step->micro_step, unit);
+    op->prefetch = prefetch;
+    op->phase = step->use >= USE_HEAD_BACKWARD ? PHASE_BACKWARD : PHASE_FORWARD;
+    int buffer = builder_unit_buffer(builder, "gathered", CATEGORY_GATHERED, EXTENT_HEAD, builder->model->dtype, unit, false);
+    builder_take(builder, ROLE_PARAMETERS, buffer);
+    builder_piece(builder, unit, 0, gathered_elems(gatherer, unit), builder->layout[unit].parameters, buffer);
+    builder_depend(builder, serial, WAIT_LIMIT);
+    gatherer->buffer[unit] = buffer;
+    gatherer->op[unit] = builder_end(builder);
+    gatherer->live_elems += gathered_elems(gatherer, unit);
+    return gatherer->op[unit];
+}
+
+static bool missing(const struct gatherer *gatherer, int at)
+{
+    const struct walk_step *step = &gatherer->walk[at];
+    return step->needs_parameters && gatherer->buffer[step->unit] < 0 && gathered_elems(gatherer, step->unit) > 0;
+}
+
+int gatherer_before(struct gatherer *gatherer, int at, int serial)
+{
+    const struct config_zero *knobs = &gatherer->builder->schedule->knobs;
+    int newest = -1;
+    if (!gatherer->active || gatherer->builder->failed) return newest;
+    if (missing(gatherer, at)) newest = gather(gatherer, at, false, serial);
+    /* What is gathered already and not yet used counts as on its way. */
+    int64_t ahead = 0;
+    for (int next = at + 1; next < gatherer->walk_length && ahead < knobs->prefetch_bucket_elems; next++) {
+        const struct walk_step *step = &gatherer->walk[next];
+        if (!step->needs_parameters || step->unit == gatherer->walk[at].unit) continue;
+        int64_t elems = gathered_elems(gatherer, step->unit);
+        if (missing(gatherer, next)) {
+            if (gatherer->live_elems + elems > knobs->max_live_parameters) break;
+            newest = gather(gatherer, next, true, serial);
+        }
+        ahead += elems;
+    }
+    return newest;
+}
+
+static bool comes_again_soon(const struct gatherer *gatherer, int at)
+{
+    const struct config_zero *knobs = &gatherer->builder->schedule->knobs;
+    int64_t distance = 0;
+    for (int next = at + 1; next < gatherer->walk_length && distance <= knobs->max_reuse_distance; next++) {
+        const struct walk_step *step = &gatherer->walk[next];
+        if (!step->needs_parameters) continue;
+        if (step->unit == gatherer->walk[at].unit) return true;
+        distance += gatherer->builder->model->units[step->unit].elems;
+    }
+    return false;
+}
+
+bool gatherer_lets_go(struct gatherer *gatherer, int at)
+{
+    const int unit = gatherer->walk[at].unit;
+    if (!gatherer->active || !gatherer->walk[at].needs_parameters || gatherer->buffer[unit] < 0) return false;
+    bool next_use_is_same = at + 1 < gatherer->walk_length && gatherer->walk[at + 1].needs_parameters && gatherer->walk[at + 1].unit == unit;
+    bool within_limit = gatherer->live_elems <= gatherer->builder->schedule->knobs.max_live_parameters;
+    if (next_use_is_same || (within_limit && comes_again_soon(gatherer, at))) return false;
+    gatherer->buffer[unit] = -1;
+    gatherer->live_elems -= gathered_elems(gatherer, unit);
+    return true;
+}

@@ -1,0 +1,39 @@
+/* Stage 3's gathers: which unit is gathered when, how far ahead, and when it is let go (ZeRO, section 5.3; DeepSpeed's
+ * parameter coordinator). The walk over a step is known in advance, so the rules are exact:
+ *
+ *   fetch     before a use whose unit is not gathered, gather it;
+ *   prefetch  then go on along the walk and gather units ahead, until stage3_prefetch_bucket_size elements are on their
+ *             way for this use (the unit that reaches the size is the last; 0: none), as long as the gathered elements
+ *             stay within stage3_max_live_parameters;
+ *   release   after a use, unless the unit comes again within stage3_max_reuse_distance elements of other units' uses
+ *             and the gathered elements are within stage3_max_live_parameters.
+ *
+ * Where parameters are whole (stages 0 to 2) there is nothing to gather and every call finds nothing to do.
+ * Internal to engine/plan. */
+#ifndef ENGINE_PLAN_GATHER_H
+#define ENGINE_PLAN_GATHER_H
+
+#include "engine/plan/builder.h"
+
+struct walk_step { enum use use; int unit, micro_step; bool needs_parameters; };
+
+struct gatherer {
+    struct builder *builder;
+    const struct walk_step *walk;
+    int walk_length;
+    int *buffer, *op;    /* by unit: where it is gathered (-1: not), and by which operation */
+    int64_t live_elems;
+    bool active;
+};
+
+int gatherer_init(struct gatherer *gatherer, struct builder *builder, const struct walk_step *walk, int length, bool active);
+void gatherer_release(struct gatherer *gatherer);
+
+/* Writes the gathers that belong before use `at`: its own and those ahead. `serial` is the operation that each must follow
+ * when communication may not overlap (-1: none). Returns the newest gather written, or -1. */
+int gatherer_before(struct gatherer *gatherer, int at, int serial);
+
+/* True if use `at` is the last before the unit is let go: its operation gives the buffer back; the gatherer forgets it. */
+bool gatherer_lets_go(struct gatherer *gatherer, int at);
+
+#endif

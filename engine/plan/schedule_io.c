@@ -1,0 +1,263 @@
+#include "engine/plan/schedule_io.h"
+
+#include <cjson/cJSON.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Objects are written as arrays of numbers in a fixed order (the schedule of a large model has thousands of them); "format"
+ * changes with that order. */
+enum { SCHEDULE_FORMAT = 1 };
+
+/* ---- writing: by hand into one growing text, because cJSON would make an object of each number ---- */
+
+struct text { char *at; size_t length, room; bool failed; };
+
+__attribute__((format(printf, 2, 3))) static void put(struct text *text, const char *format, ...)
+{
+    va_list args;
+    if (text->room - text->length < 512) {
+        size_t room = text->room * 2 + 4096;
+        char *larger = text->failed ? NULL : realloc(text->at, room);
+        if (!larger) {
+            text->failed = true;
+            return;
+        }
+        text->at = larger;
+        text->room = room;
+    }
+    va_start(args, format);
+    int length = vsnprintf(text->at + text->length, text->room - text->length, format, args);
+    va_end(args);
+    if (length > 0) text->length += (size_t)length;
+}
+
+static void put_op(struct text *text, const struct op *op)
+{
+    put(text, "[%d,%d,%d,%d,%d,%d,%d,%d,%d,%lld,%lld,%d,%d,%d,%d,%d,%d,[", op->kind, op->phase, op->micro_step, op->unit, op->bucket,
+        op->accumulate, op->in_tail, op->prefetch, op->flush, (long long)op->bytes, (long long)op->sent_bytes, op->first_piece, op->piece_count,
+        op->first_take, op->take_count, op->first_give, op->give_count);
+    for (int role = 0; role < ROLES; role++) put(text, "%s%d", role ? "," : "", op->buffer[role]);
+    put(text, "],[");
+    for (int d = 0; d < op->dependency_count; d++) put(text, "%s%d,%d", d ? "," : "", op->dependency[d].op, op->dependency[d].why);
+    put(text, "]]");
+}
+
+char *schedule_to_json(const struct schedule *s)
+{
+    struct text text = {0};
+    put(&text, "{\"format\":%d,\"purpose\":%d,\"stage\":%d,\"ranks\":%d,\"micro_steps\":%d,\"B\":%d,\"T\":%d,\"lasting\":%d,\"knobs\":[%lld,%lld,%d,%lld,%lld,%lld,%lld],\"buffers\":[",
+        SCHEDULE_FORMAT, s->purpose, s->stage, s->ranks, s->micro_steps, s->B, s->T, s->lasting_count, (long long)s->knobs.reduce_bucket_elems,
+        (long long)s->knobs.allgather_bucket_elems, s->knobs.overlap_comm, (long long)s->knobs.prefetch_bucket_elems,
+        (long long)s->knobs.max_live_parameters, (long long)s->knobs.max_reuse_distance, (long long)s->knobs.param_persistence_threshold);
+    for (int b = 0; b < s->buffer_count; b++) {
+        const struct buffer *buffer = &s->buffers[b];
+        put(&text, "%s[\"%s\",%d,%d,%d,%d,%d,%lld,%llu]", b ? "," : "", buffer->name, buffer->tier, buffer->category, buffer->extent,
+            buffer->dtype, buffer->unit, (long long)buffer->bytes, (unsigned long long)buffer->offset);
+    }
+    put(&text, "],\"pieces\":[");
+    for (int p = 0; p < s->piece_count; p++)
+        put(&text, "%s[%d,%lld,%lld,%d,%d]", p ? "," : "", s->pieces[p].unit, (long long)s->pieces[p].first, (long long)s->pieces[p].elems,
+            s->pieces[p].source, s->pieces[p].destination);
+    put(&text, "],\"effects\":[");
+    for (int e = 0; e < s->effect_count; e++) put(&text, "%s%d", e ? "," : "", s->effects[e]);
+    put(&text, "],\"ops\":[");
+    for (int i = 0; i < s->op_count; i++) {
+        if (i) put(&text, ",");
+        put_op(&text, &s->ops[i]);
+    }
+    put(&text, "]}");
+    if (!text.failed) return text.at;
+    free(text.at);
+    return NULL;
+}
+
+/* ---- reading ---- */
+
+struct reader { const cJSON *next; bool bad; };
+
+static int64_t number(struct reader *reader, double low, double high)
+{
+    const cJSON *item = reader->next;
+    if (!cJSON_IsNumber(item) || !(item->valuedouble >= low && item->valuedouble <= high)) {
+        reader->bad = true;
+        return 0;
+    }
+    reader->next = item->next;
+    return item->valuedouble >= 9.2e18 ? INT64_MAX : (int64_t)item->valuedouble;
+}
+
+static const cJSON *list(const cJSON *root, const char *name, int *count)
+{
+    const cJSON *array = cJSON_GetObjectItemCaseSensitive(root, name);
+    *count = cJSON_IsArray(array) ? cJSON_GetArraySize(array) : -1;
+    return array ? array->child : NULL;
+}
+
+#define EXACT 9007199254740992.0
+
+static void read_buffer(struct reader *reader, struct buffer *buffer)
+{
+    if (!cJSON_IsString(reader->next)) {
+        reader->bad = true;
+        return;
+    }
+    snprintf(buffer->name, sizeof buffer->name, "%s", reader->next->valuestring);
+    reader->next = reader->next->next;
+    buffer->tier = (enum tier)number(reader, 0, TIERS - 1);
+    buffer->category = (enum category)number(reader, 0, CATEGORIES - 1);
+    buffer->extent = (enum extent)number(reader, 0, EXTENT_BYTES);
+    buffer->dtype = (enum dtype)number(reader, 0, DTYPE_I32);
+    buffer->unit = (int)number(reader, -1, 1e6);
+    buffer->bytes = number(reader, 0, EXACT);
+    buffer->offset = (uint64_t)number(reader, 0, EXACT);
+}
+
+static void read_span(struct reader *reader, int *first, int *count, int limit)
+{
+    *first = (int)number(reader, 0, limit);
+    *count = (int)number(reader, 0, limit - (reader->bad ? 0 : *first));
+}
+
+static enum lane lane_of(enum op_kind kind)
+{
+    static const enum lane lanes[OP_KINDS] = {
+#define OP(ID, name, lane, phase, help) LANE_##lane,
+#include "engine/plan/ops.def"
+#undef OP
+    };
+    return lanes[kind];
+}
+
+static void read_op(struct reader *reader, struct op *op, const struct schedule *s, int index)
+{
+    op->kind = (enum op_kind)number(reader, 0, OP_KINDS - 1);
+    op->lane = lane_of(op->kind);
+    op->phase = (enum phase)number(reader, 0, PHASES - 1);
+    op->micro_step = (int)number(reader, -1, 1e6);
+    op->unit = (int)number(reader, -1, 1e6);
+    op->bucket = (int)number(reader, -1, 1e9);
+    op->accumulate = number(reader, 0, 1) != 0;
+    op->in_tail = number(reader, 0, 1) != 0;
+    op->prefetch = number(reader, 0, 1) != 0;
+    op->flush = (enum flush)number(reader, 0, FLUSH_END);
+    op->bytes = number(reader, 0, EXACT);
+    op->sent_bytes = number(reader, 0, EXACT);
+    read_span(reader, &op->first_piece, &op->piece_count, s->piece_count);
+    read_span(reader, &op->first_take, &op->take_count, s->effect_count);
+    read_span(reader, &op->first_give, &op->give_count, s->effect_count);
+    struct reader roles = {reader->next ? reader->next->child : NULL, false};
+    for (int role = 0; role < ROLES && !roles.bad; role++) op->buffer[role] = (int)number(&roles, -1, s->buffer_count - 1);
+    struct reader waits = {reader->next && reader->next->next ? reader->next->next->child : NULL, false};
+    while (waits.next && !waits.bad && op->dependency_count < OP_DEPENDENCIES_MAX) {
+        struct dependency *dependency = &op->dependency[op->dependency_count++];
+        dependency->op = (int)number(&waits, 0, index - 1);
+        dependency->why = (enum why_wait)number(&waits, 0, WAIT_LIMIT);
+    }
+    reader->bad |= roles.bad || waits.bad;
+}
+
+static bool read_all(struct schedule *s, const cJSON *root)
+{
+    const cJSON *buffers = list(root, "buffers", &s->buffer_count), *pieces = list(root, "pieces", &s->piece_count);
+    const cJSON *effects = list(root, "effects", &s->effect_count), *ops = list(root, "ops", &s->op_count);
+    if (s->buffer_count < 0 || s->piece_count < 0 || s->effect_count < 0 || s->op_count < 0 || s->lasting_count > s->buffer_count) return false;
+    s->buffers = calloc((size_t)s->buffer_count + 1, sizeof *s->buffers);
+    s->pieces = calloc((size_t)s->piece_count + 1, sizeof *s->pieces);
+    s->effects = calloc((size_t)s->effect_count + 1, sizeof *s->effects);
+    s->ops = calloc((size_t)s->op_count + 1, sizeof *s->ops);
+    if (!s->buffers || !s->pieces || !s->effects || !s->ops) return false;
+    bool bad = false;
+    for (int b = 0; b < s->buffer_count && !bad; b++, buffers = buffers->next) {
+        struct reader reader = {buffers->child, false};
+        read_buffer(&reader, &s->buffers[b]);
+        s->buffers[b].lasting = b < s->lasting_count;
+        bad = reader.bad;
+    }
+    for (int p = 0; p < s->piece_count && !bad; p++, pieces = pieces->next) {
+        struct reader reader = {pieces->child, false};
+        s->pieces[p].unit = (int)number(&reader, 0, 1e6);
+        s->pieces[p].first = number(&reader, 0, EXACT);
+        s->pieces[p].elems = number(&reader, 0, EXACT);
+        s->pieces[p].source = (int)number(&reader, 0, s->buffer_count - 1);
+        s->pieces[p].destination = (int)number(&reader, 0, s->buffer_count - 1);
+        bad = reader.bad;
+    }
+    struct reader effect = {effects, false};
+    for (int e = 0; e < s->effect_count && !bad; e++, bad = effect.bad) s->effects[e] = (int)number(&effect, 0, s->buffer_count - 1);
+    for (int i = 0; i < s->op_count && !bad; i++, ops = ops->next) {
+        struct reader reader = {ops->child, false};
+        read_op(&reader, &s->ops[i], s, i);
+        bad = reader.bad;
+    }
+    return !bad;
+}
+
+static int field(const cJSON *root, const char *name, int low, int high, bool *bad)
+{
+    struct reader reader = {cJSON_GetObjectItemCaseSensitive(root, name), false};
+    int value = (int)number(&reader, low, high);
+    *bad |= reader.bad;
+    return value;
+}
+
+int schedule_from_json(struct schedule *s, const char *json, size_t bytes, struct error *err)
+{
+    cJSON *root = cJSON_ParseWithLength(json, bytes);
+    bool bad = false;
+    *s = (struct schedule){0};
+    if (root && field(root, "format", SCHEDULE_FORMAT, SCHEDULE_FORMAT, &bad) == SCHEDULE_FORMAT) {
+        s->purpose = (enum purpose)field(root, "purpose", 0, PURPOSES - 1, &bad);
+        s->stage = s->knobs.stage = field(root, "stage", 0, 3, &bad);
+        s->ranks = field(root, "ranks", 1, 1 << 20, &bad);
+        s->micro_steps = field(root, "micro_steps", 1, 1 << 20, &bad);
+        s->B = field(root, "B", 1, 1 << 24, &bad);
+        s->T = field(root, "T", 1, 1 << 24, &bad);
+        s->lasting_count = field(root, "lasting", 0, 1 << 24, &bad);
+        const cJSON *knobs = cJSON_GetObjectItemCaseSensitive(root, "knobs");
+        struct reader reader = {knobs ? knobs->child : NULL, false};
+        s->knobs.reduce_bucket_elems = number(&reader, 0, 1e19);
+        s->knobs.allgather_bucket_elems = number(&reader, 0, 1e19);
+        s->knobs.overlap_comm = number(&reader, 0, 1) != 0;
+        s->knobs.prefetch_bucket_elems = number(&reader, 0, 1e19);
+        s->knobs.max_live_parameters = number(&reader, 0, 1e19);
+        s->knobs.max_reuse_distance = number(&reader, 0, 1e19);
+        s->knobs.param_persistence_threshold = number(&reader, 0, 1e19);
+        bad |= reader.bad || !read_all(s, root);
+    } else {
+        bad = true;
+    }
+    cJSON_Delete(root);
+    if (!bad) return STATUS_OK;
+    schedule_release(s);
+    return error_set(err, STATUS_INPUT, "the trace holds a schedule that cannot be read");
+}
+
+/* ---- text ---- */
+
+static void print_buffers(FILE *out, const struct schedule *s, const char *sign, int first, int count)
+{
+    for (int e = 0; e < count; e++) {
+        const struct buffer *buffer = &s->buffers[s->effects[first + e]];
+        fprintf(out, " %s%c:%lld", sign, category_letter(buffer->category), (long long)buffer->bytes);
+    }
+}
+
+void schedule_print(FILE *out, const struct schedule *s, const struct model *model)
+{
+    static const char *const why[] = {"data", "memory", "limit"};
+    fprintf(out, "%5s  %-7s %-9s %-10s %14s  %s\n", "op", "lane", "what", "on", "payload B", "takes (+), gives back (-), waits for");
+    for (int i = 0; i < s->op_count; i++) {
+        const struct op *op = &s->ops[i];
+        char on[24] = "";
+        if (op->unit >= 0) snprintf(on, sizeof on, "%s", model->units[op->unit].name);
+        else if (op->bucket >= 0) snprintf(on, sizeof on, "bucket %d", op->bucket);
+        fprintf(out, "%5d  %-7s %-9s %-10s %14lld ", i, lane_name(op->lane), op_name(op->kind), on, (long long)op->bytes);
+        if (op->prefetch) fputs(" ahead", out);
+        if (op->flush) fputs(op->flush == FLUSH_FULL ? " full" : " end of backward", out);
+        print_buffers(out, s, "+", op->first_take, op->take_count);
+        print_buffers(out, s, "-", op->first_give, op->give_count);
+        for (int d = 0; d < op->dependency_count; d++) fprintf(out, " <%d (%s)", op->dependency[d].op, why[op->dependency[d].why]);
+        fputc('\n', out);
+    }
+}

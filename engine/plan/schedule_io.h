@@ -1,0 +1,18 @@
+/* A schedule as JSON (what the trace stores, what `plan --schedule --json` prints) and as text for people. */
+#ifndef ENGINE_PLAN_SCHEDULE_IO_H
+#define ENGINE_PLAN_SCHEDULE_IO_H
+
+#include <stdio.h>
+
+#include "engine/plan/schedule.h"
+
+/* One JSON object; the caller frees it. NULL: no memory. */
+char *schedule_to_json(const struct schedule *schedule);
+
+/* Reads what schedule_to_json() wrote; every number is checked, so that a hostile file cannot lead outside the arrays. */
+int schedule_from_json(struct schedule *schedule, const char *json, size_t bytes, struct error *err);
+
+/* One line an operation: number, lane, name, unit or bucket, payload, what it takes and gives, what it waits for. */
+void schedule_print(FILE *out, const struct schedule *schedule, const struct model *model);
+
+#endif
