@@ -1,0 +1,29 @@
+/* Sleeping until a word in memory changes: the one way to wait in the engine. The word may lie in memory that processes
+ * share. Waits return early on signals and wake-ups meant for others, so callers look at the word again:
+ *
+ *     while (atomic_load(&word) == seen) futex_wait(&word, seen, timeout_ns); */
+#ifndef ENGINE_BASE_FUTEX_H
+#define ENGINE_BASE_FUTEX_H
+
+#include <limits.h>
+#include <linux/futex.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Returns at once when the word is not `expected`; timeout_ns 0: no limit. */
+static inline void futex_wait(_Atomic uint32_t *word, uint32_t expected, uint64_t timeout_ns)
+{
+    struct timespec limit = {(time_t)(timeout_ns / 1000000000u), (long)(timeout_ns % 1000000000u)};
+    syscall(SYS_futex, word, FUTEX_WAIT, expected, timeout_ns ? &limit : NULL, NULL, 0);
+}
+
+static inline void futex_wake_all(_Atomic uint32_t *word)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+#endif

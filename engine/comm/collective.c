@@ -1,0 +1,124 @@
+/* The collectives on tensors: arrive, move, leave. Here data moves between near ranks, read in place from where its owner
+ * has it; what comes from far ranks moves through the wire. */
+#include <string.h>
+
+#include "engine/base/rng.h"
+#include "engine/comm/internal.h"
+#include "kernels/kernels.h"
+
+/* A block of every source together stays in the second-level cache. */
+enum { BLOCK_ELEMS = 16384 };
+
+static uint64_t digest_parts(enum dtype dtype, const struct comm_part *parts, int count, int flags)
+{
+    uint64_t digest = rng_mix((uint64_t)dtype << 32 | (uint64_t)flags << 48 | (uint64_t)count);
+    for (int i = 0; i < count; i++) {
+        digest = rng_mix(digest ^ (uint64_t)parts[i].owner);
+        digest = rng_mix(digest ^ (uint64_t)parts[i].elems);
+        digest = rng_mix(digest ^ parts[i].source);
+    }
+    return digest;
+}
+
+/* Whoever reads from a rank counts it as that rank's sending. */
+static void count_sent(struct comm *comm, int owner, uint64_t bytes)
+{
+    if (owner != comm->layout.rank)
+        atomic_fetch_add_explicit(&comm->node->seat[owner].sent_bytes[comm_link(comm, owner)], bytes, memory_order_relaxed);
+}
+
+static void *place(const struct comm *comm, const struct comm_part *part, bool in_place)
+{
+    return in_place ? comm->base[comm->layout.rank] + part->source : part->destination;
+}
+
+/* Copies every near part. Ranks begin at different parts, so that they do not all read one owner's memory at once. */
+static void gather_near(struct comm *comm, enum dtype dtype, const struct comm_part *parts, int count, bool in_place)
+{
+    int start = (int)((int64_t)count * comm->layout.rank / comm->layout.ranks);
+    for (int k = 0; k < count; k++) {
+        const struct comm_part *part = &parts[(start + k) % count];
+        if (!comm->base[part->owner]) continue;
+        const unsigned char *source = comm->base[part->owner] + part->source;
+        void *destination = place(comm, part, in_place);
+        if (source == destination) continue;
+        kernels_copy(dtype, destination, source, part->elems);
+        count_sent(comm, part->owner, (uint64_t)part->elems * (uint64_t)dtype_bytes(dtype));
+    }
+}
+
+static void reduce_part(struct comm *comm, enum dtype dtype, const struct comm_part *part, bool in_place, bool accumulate)
+{
+    const void *sources[comm->layout.ranks];
+    int64_t width = dtype_bytes(dtype);
+    unsigned char *destination = place(comm, part, in_place);
+    for (int64_t first = 0; first < part->elems; first += BLOCK_ELEMS) {
+        int64_t elems = part->elems - first < BLOCK_ELEMS ? part->elems - first : BLOCK_ELEMS;
+        for (int r = 0; r < comm->layout.ranks; r++) sources[r] = comm->base[r] + part->source + first * width;
+        kernels_reduce(dtype, destination + first * width, sources, comm->layout.ranks, elems, accumulate);
+    }
+    for (int r = 0; r < comm->layout.ranks; r++) count_sent(comm, r, (uint64_t)(part->elems * width));
+}
+
+static int gather(struct comm *comm, enum dtype dtype, const struct comm_part *parts, int count, bool in_place)
+{
+    gather_near(comm, dtype, parts, count, in_place);
+    return comm->wire ? comm->wire->gather(comm, dtype, parts, count, in_place) : 0;
+}
+
+static int reduce(struct comm *comm, enum dtype dtype, const struct comm_part *parts, int count, bool in_place, bool accumulate)
+{
+    if (comm->wire) return comm->wire->reduce(comm, dtype, parts, count, in_place, accumulate);
+    for (int i = 0; i < count; i++)
+        if (parts[i].owner == comm->layout.rank) reduce_part(comm, dtype, &parts[i], in_place, accumulate);
+    return 0;
+}
+
+/* All have read what was ours: we may write it again, and nobody adds to our counters any more. */
+static int leave(struct comm *comm, struct comm_stat *stat)
+{
+    int status = node_meet(comm->node, &comm->watch, &stat->peers_ns);
+    struct node_seat *seat = &comm->node->seat[comm->layout.rank];
+    for (int link = 0; !status && link < 2; link++) stat->sent_bytes[link] = atomic_exchange(&seat->sent_bytes[link], 0);
+    return status;
+}
+
+static int move(struct comm *comm, enum comm_call call, enum dtype dtype, const struct comm_part *parts, int count, bool accumulate, struct comm_stat *stat)
+{
+    if (call == CALL_GATHER) return gather(comm, dtype, parts, count, false);
+    if (call == CALL_REDUCE) return reduce(comm, dtype, parts, count, false, accumulate);
+    int status = reduce(comm, dtype, parts, count, true, false);
+    /* The results go where our own contributions were: those must have been read by all first. */
+    if (!status) status = node_meet(comm->node, &comm->watch, &stat->peers_ns);
+    return status ? status : gather(comm, dtype, parts, count, true);
+}
+
+static int collective(struct comm *comm, enum comm_call call, enum dtype dtype, const struct comm_part *parts, int count, int flags, bool healthy, struct comm_stat *stat, struct error *err)
+{
+    struct comm_stat unused;
+    if (!stat) stat = &unused;
+    atomic_fetch_add(&comm->node->inside, 1);
+    int status = comm_arrive(comm, call, digest_parts(dtype, parts, count, flags), healthy, NULL, 0, 0, stat, err);
+    if (!status && stat->healthy) {
+        status = move(comm, call, dtype, parts, count, flags & COMM_ACCUMULATE, stat);
+        if (!status) status = leave(comm, stat);
+        status = comm_result(comm, status, err);
+    }
+    atomic_fetch_sub(&comm->node->inside, 1);
+    return status;
+}
+
+int comm_all_gather(struct comm *comm, enum dtype dtype, const struct comm_part *parts, int count, bool healthy, struct comm_stat *stat, struct error *err)
+{
+    return collective(comm, CALL_GATHER, dtype, parts, count, 0, healthy, stat, err);
+}
+
+int comm_reduce_scatter(struct comm *comm, enum dtype dtype, const struct comm_part *parts, int count, int flags, bool healthy, struct comm_stat *stat, struct error *err)
+{
+    return collective(comm, CALL_REDUCE, dtype, parts, count, flags, healthy, stat, err);
+}
+
+int comm_all_reduce(struct comm *comm, enum dtype dtype, const struct comm_part *parts, int count, bool healthy, struct comm_stat *stat, struct error *err)
+{
+    return collective(comm, CALL_ALL_REDUCE, dtype, parts, count, 0, healthy, stat, err);
+}

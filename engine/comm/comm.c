@@ -1,0 +1,167 @@
+/* A rank's view of the others: arriving together, control messages, closing. */
+#include "engine/comm/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include "engine/memory/pages.h"
+
+static const char *call_name(uint32_t call)
+{
+    static const char *const names[] = {"all-gather", "reduce-scatter", "all-reduce", "exchange", "broadcast", "attach", "share", "close"};
+    return call < sizeof names / sizeof *names ? names[call] : "nothing known";
+}
+
+int comm_new(struct comm **out, const struct comm_layout *layout, struct error *err)
+{
+    *out = NULL;
+    struct comm *comm = calloc(1, sizeof *comm);
+    size_t ranks = (size_t)layout->ranks;
+    if (comm) {
+        comm->layout = *layout;
+        comm->peer = calloc(ranks, sizeof *comm->peer);
+        comm->base = calloc(ranks, sizeof *comm->base);
+        comm->shared = calloc(ranks, sizeof *comm->shared);
+    }
+    if (comm && comm->peer && comm->base && comm->shared) {
+        *out = comm;
+        return 0;
+    }
+    comm_close(comm);
+    return error_set(err, STATUS_RUN, "no memory for the communicator");
+}
+
+const struct comm_layout *comm_layout(const struct comm *comm)
+{
+    return &comm->layout;
+}
+
+void comm_abort(struct comm *comm, const char *reason)
+{
+    node_fail(comm->node, "rank %d: %s", comm->layout.rank, reason);
+}
+
+int comm_result(struct comm *comm, int status, struct error *err)
+{
+    if (!status) return 0;
+    if (comm->wire) comm->wire->announce(comm);
+    return node_error(comm->node, err);
+}
+
+static int message_slot(const struct comm *comm)
+{
+    return (int)(comm->exchanges & 1);
+}
+
+const struct node_message *comm_message(const struct comm *comm, int rank)
+{
+    return &comm->node->seat[rank].message[message_slot(comm)];
+}
+
+/* All ranks must be in the same call with the same arguments: anything else is a bug, and would corrupt data silently. */
+static int check_agreement(struct comm *comm, bool *healthy)
+{
+    const struct node_message *own = comm_message(comm, comm->layout.rank);
+    *healthy = true;
+    for (int r = 0; r < comm->layout.ranks; r++) {
+        const struct node_message *message = comm_message(comm, r);
+        *healthy = *healthy && message->healthy;
+        if (message->call == own->call && message->digest == own->digest) continue;
+        int low = r < comm->layout.rank ? r : comm->layout.rank, high = r < comm->layout.rank ? comm->layout.rank : r;
+        node_fail(comm->node, "ranks %d and %d disagree on a collective (%s and %s); this is a bug", low, high,
+                  call_name(comm_message(comm, low)->call), call_name(comm_message(comm, high)->call));
+        return STATUS_RUN;
+    }
+    return 0;
+}
+
+/* One barrier per arrival is enough: slots are used in turn, and a slot is written again only after a later arrival,
+ * which its slowest reader takes part in. Between nodes, the first rank of each fetches what the others said. */
+int comm_arrive(struct comm *comm, enum comm_call call, uint64_t digest, bool healthy, const void *mine, size_t bytes,
+                size_t payload_bytes, struct comm_stat *stat, struct error *err)
+{
+    *stat = (struct comm_stat){0};
+    /* Once failed, nobody waits for slow readers any more: leave the slots alone. */
+    if (node_has_failed(comm->node)) return comm_result(comm, STATUS_RUN, err);
+    comm->exchanges++;
+    struct node_message *message = &comm->node->seat[comm->layout.rank].message[message_slot(comm)];
+    message->call = call;
+    message->healthy = healthy;
+    message->digest = digest;
+    if (bytes) memcpy(message->payload, mine, bytes);
+    int status = node_meet(comm->node, &comm->watch, &stat->peers_ns);
+    if (!status && comm->wire) {
+        if (comm->layout.rank == comm->node_first) status = comm->wire->exchange(comm, message_slot(comm), payload_bytes);
+        if (!status) status = node_meet(comm->node, &comm->watch, &stat->peers_ns);
+    }
+    if (!status) status = check_agreement(comm, &stat->healthy);
+    return comm_result(comm, status, err);
+}
+
+int comm_exchange(struct comm *comm, const void *mine, void *all, size_t bytes, struct comm_stat *stat, struct error *err)
+{
+    struct comm_stat unused;
+    if (!stat) stat = &unused;
+    if (bytes > NODE_PAYLOAD_BYTES) return error_set(err, STATUS_RUN, "an exchange of %zu bytes is too large; this is a bug", bytes);
+    int status = comm_arrive(comm, CALL_EXCHANGE, bytes, true, mine, bytes, bytes, stat, err);
+    if (status) return status;
+    for (int r = 0; bytes && r < comm->layout.ranks; r++) {
+        memcpy((char *)all + (size_t)r * bytes, comm_message(comm, r)->payload, bytes);
+        if (r != comm->layout.rank) stat->sent_bytes[comm_link(comm, r)] += bytes;
+    }
+    return 0;
+}
+
+int comm_broadcast_control(struct comm *comm, void *data, size_t bytes, struct error *err)
+{
+    struct comm_stat stat;
+    bool root = comm->layout.rank == 0;
+    for (size_t at = 0; at < bytes; at += NODE_PAYLOAD_BYTES) {
+        size_t size = bytes - at < NODE_PAYLOAD_BYTES ? bytes - at : NODE_PAYLOAD_BYTES;
+        int status = comm_arrive(comm, CALL_BROADCAST, bytes, true, (char *)data + at, root ? size : 0, size, &stat, err);
+        if (status) return status;
+        if (!root) memcpy((char *)data + at, comm_message(comm, 0)->payload, size);
+    }
+    return 0;
+}
+
+/* Threads see each other's memory directly, so a thread that leaves after a failure lets those finish who still read.
+ * They never wait long: every wait of a failed node ends at once. */
+static void wait_until_nobody_reads(struct node *node)
+{
+    while (atomic_load(&node->inside)) nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
+}
+
+static void unmap_peers(struct comm *comm)
+{
+    for (int r = 0; r < comm->layout.ranks; r++) {
+        bool own = r == comm->layout.rank;
+        if (comm->group) {
+            if (own && comm->shared && comm->shared[r]) comm_group_keep(comm->group, r, comm->shared[r], comm->shared_bytes);
+            continue;
+        }
+        if (comm->base && comm->base[r] && !own) pages_unreserve(comm->base[r], comm->segment_bytes);
+        if (comm->shared && comm->shared[r]) pages_unreserve(comm->shared[r], comm->shared_bytes);
+    }
+}
+
+void comm_close(struct comm *comm)
+{
+    if (!comm) return;
+    bool healthy = false;
+    if (comm->node) {
+        struct comm_stat stat;
+        healthy = comm_arrive(comm, CALL_CLOSE, 0, true, NULL, 0, 0, &stat, NULL) == 0;
+        if (comm->group && !healthy) wait_until_nobody_reads(comm->node);
+    }
+    if (comm->wire) comm->wire->close(comm, healthy);
+    unmap_peers(comm);
+    if (!comm->group && comm->node) munmap(comm->node, comm->node_bytes);
+    watch_release(&comm->watch);
+    free(comm->peer);
+    free(comm->base);
+    free(comm->shared);
+    free(comm);
+}

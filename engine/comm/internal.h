@@ -1,0 +1,65 @@
+/* What the files of comm/ share. A rank knows three circles of others:
+ *     its node        (layout)          decides the link class that bytes are counted under
+ *     its near ranks  (base not NULL)   their symmetric segment is mapped here: data is read in place
+ *     the far ranks                     reached through the wire
+ * Processes have their node's ranks near. Threads have everyone near: their virtual nodes are only counted as such. */
+#ifndef ENGINE_COMM_INTERNAL_H
+#define ENGINE_COMM_INTERNAL_H
+
+#include "engine/comm/comm.h"
+#include "engine/comm/node.h"
+
+enum comm_call { CALL_GATHER, CALL_REDUCE, CALL_ALL_REDUCE, CALL_EXCHANGE, CALL_BROADCAST, CALL_ATTACH, CALL_SHARE, CALL_CLOSE };
+
+/* Where each rank lives; equal on every rank. */
+struct comm_peer { int node, machine, pid; };
+
+/* Between nodes. Only the thread inside a collective calls these. They return 0, or STATUS_RUN after node_fail(). */
+struct comm_wire {
+    /* Called on the first rank of each node: completes the messages of slot with those of the other nodes. */
+    int (*exchange)(struct comm *comm, int slot, size_t payload_bytes);
+    /* in_place: destinations are the parts' sources in our own segment. */
+    int (*gather)(struct comm *comm, enum dtype dtype, const struct comm_part *parts, int count, bool in_place);
+    int (*reduce)(struct comm *comm, enum dtype dtype, const struct comm_part *parts, int count, bool in_place, bool accumulate);
+    void (*announce)(struct comm *comm); /* tells the far ranks that we have failed */
+    void (*close)(struct comm *comm, bool healthy);
+};
+
+struct comm {
+    struct comm_layout layout;
+    struct comm_peer *peer;       /* by rank */
+    struct node *node;            /* shared by all who meet in it */
+    size_t node_bytes;            /* of its mapping, to undo it */
+    int node_first;               /* first rank of the node */
+    struct watch watch;
+    const struct comm_wire *wire; /* NULL: no far ranks */
+    void *wire_state;
+    struct comm_group *group;     /* NULL: ranks are processes */
+    uint64_t exchanges;           /* done so far: says which message slot is next */
+    unsigned char **base;         /* by rank: symmetric segment, NULL when far */
+    uint64_t segment_bytes;
+    void **shared;                /* by rank: comm_share() memory, NULL on another machine */
+    size_t shared_bytes;
+};
+
+/* Allocates a rank's view with its tables; node, watch and wire are the backend's to fill in. */
+int comm_new(struct comm **out, const struct comm_layout *layout, struct error *err);
+
+/* All ranks meet and say what they are about to do; afterwards message(comm, rank) holds what each said. bytes of `mine`
+ * are sent along; payload_bytes is the size that all agree on. stat->healthy and peers_ns are set. */
+int comm_arrive(struct comm *comm, enum comm_call call, uint64_t digest, bool healthy, const void *mine, size_t bytes,
+                size_t payload_bytes, struct comm_stat *stat, struct error *err);
+const struct node_message *comm_message(const struct comm *comm, int rank);
+
+/* The result of a step that may have failed: 0, or the node's failure in err. */
+int comm_result(struct comm *comm, int status, struct error *err);
+
+/* Gives memory that comm_share() made to the group, to be freed with it: other threads may still read it. */
+void comm_group_keep(struct comm_group *group, int rank, void *memory, size_t bytes);
+
+static inline enum link comm_link(const struct comm *comm, int rank)
+{
+    return comm->peer[rank].node == comm->layout.node ? LINK_INTRA : LINK_INTER;
+}
+
+#endif
