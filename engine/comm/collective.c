@@ -20,18 +20,6 @@ static uint64_t digest_parts(enum dtype dtype, const struct comm_part *parts, in
     return digest;
 }
 
-/* Whoever reads from a rank counts it as that rank's sending. */
-static void count_sent(struct comm *comm, int owner, uint64_t bytes)
-{
-    if (owner != comm->layout.rank)
-        atomic_fetch_add_explicit(&comm->node->seat[owner].sent_bytes[comm_link(comm, owner)], bytes, memory_order_relaxed);
-}
-
-static void *place(const struct comm *comm, const struct comm_part *part, bool in_place)
-{
-    return in_place ? comm->base[comm->layout.rank] + part->source : part->destination;
-}
-
 /* Copies every near part. Ranks begin at different parts, so that they do not all read one owner's memory at once. */
 static void gather_near(struct comm *comm, enum dtype dtype, const struct comm_part *parts, int count, bool in_place)
 {
@@ -40,10 +28,11 @@ static void gather_near(struct comm *comm, enum dtype dtype, const struct comm_p
         const struct comm_part *part = &parts[(start + k) % count];
         if (!comm->base[part->owner]) continue;
         const unsigned char *source = comm->base[part->owner] + part->source;
-        void *destination = place(comm, part, in_place);
+        void *destination = comm_place(comm, part, in_place);
         if (source == destination) continue;
         kernels_copy(dtype, destination, source, part->elems);
-        count_sent(comm, part->owner, (uint64_t)part->elems * (uint64_t)dtype_bytes(dtype));
+        if (part->owner == comm->layout.rank) continue;
+        comm_count_sent(comm, part->owner, comm_link(comm, part->owner), (uint64_t)part->elems * (uint64_t)dtype_bytes(dtype));
     }
 }
 
@@ -51,13 +40,14 @@ static void reduce_part(struct comm *comm, enum dtype dtype, const struct comm_p
 {
     const void *sources[comm->layout.ranks];
     int64_t width = dtype_bytes(dtype);
-    unsigned char *destination = place(comm, part, in_place);
+    unsigned char *destination = comm_place(comm, part, in_place);
     for (int64_t first = 0; first < part->elems; first += BLOCK_ELEMS) {
         int64_t elems = part->elems - first < BLOCK_ELEMS ? part->elems - first : BLOCK_ELEMS;
         for (int r = 0; r < comm->layout.ranks; r++) sources[r] = comm->base[r] + part->source + first * width;
         kernels_reduce(dtype, destination + first * width, sources, comm->layout.ranks, elems, accumulate);
     }
-    for (int r = 0; r < comm->layout.ranks; r++) count_sent(comm, r, (uint64_t)(part->elems * width));
+    for (int r = 0; r < comm->layout.ranks; r++)
+        if (r != comm->layout.rank) comm_count_sent(comm, r, comm_link(comm, r), (uint64_t)(part->elems * width));
 }
 
 static int gather(struct comm *comm, enum dtype dtype, const struct comm_part *parts, int count, bool in_place)

@@ -3,7 +3,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <time.h>
 
 #include "engine/memory/pages.h"
@@ -156,9 +155,9 @@ void comm_close(struct comm *comm)
         healthy = comm_arrive(comm, CALL_CLOSE, 0, true, NULL, 0, 0, &stat, NULL) == 0;
         if (comm->group && !healthy) wait_until_nobody_reads(comm->node);
     }
-    if (comm->wire) comm->wire->close(comm, healthy);
+    if (comm->close_backend) comm->close_backend(comm, healthy);
     unmap_peers(comm);
-    if (!comm->group && comm->node) munmap(comm->node, comm->node_bytes);
+    if (!comm->group) pages_unreserve(comm->node, comm->node_bytes);
     watch_release(&comm->watch);
     free(comm->peer);
     free(comm->base);

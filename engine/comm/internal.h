@@ -22,7 +22,6 @@ struct comm_wire {
     int (*gather)(struct comm *comm, enum dtype dtype, const struct comm_part *parts, int count, bool in_place);
     int (*reduce)(struct comm *comm, enum dtype dtype, const struct comm_part *parts, int count, bool in_place, bool accumulate);
     void (*announce)(struct comm *comm); /* tells the far ranks that we have failed */
-    void (*close)(struct comm *comm, bool healthy);
 };
 
 struct comm {
@@ -33,7 +32,8 @@ struct comm {
     int node_first;               /* first rank of the node */
     struct watch watch;
     const struct comm_wire *wire; /* NULL: no far ranks */
-    void *wire_state;
+    struct wire *wire_state;
+    void (*close_backend)(struct comm *comm, bool healthy); /* NULL: nothing to close */
     struct comm_group *group;     /* NULL: ranks are processes */
     uint64_t exchanges;           /* done so far: says which message slot is next */
     unsigned char **base;         /* by rank: symmetric segment, NULL when far */
@@ -57,9 +57,24 @@ int comm_result(struct comm *comm, int status, struct error *err);
 /* Gives memory that comm_share() made to the group, to be freed with it: other threads may still read it. */
 void comm_group_keep(struct comm_group *group, int rank, void *memory, size_t bytes);
 
+/* Maps a descriptor of another process of this machine; NULL and an error when that is not allowed. */
+void *comm_map_of_process(int pid, int fd, uint64_t bytes, struct error *err);
+
 static inline enum link comm_link(const struct comm *comm, int rank)
 {
     return comm->peer[rank].node == comm->layout.node ? LINK_INTRA : LINK_INTER;
+}
+
+/* Whoever reads from a near rank counts it as that rank's sending; what goes through the wire, the sender counts. */
+static inline void comm_count_sent(struct comm *comm, int sender, enum link link, uint64_t bytes)
+{
+    atomic_fetch_add_explicit(&comm->node->seat[sender].sent_bytes[link], bytes, memory_order_relaxed);
+}
+
+/* Where this rank wants a part: at the destination, or (in_place) in its own segment where the part's source is. */
+static inline unsigned char *comm_place(const struct comm *comm, const struct comm_part *part, bool in_place)
+{
+    return in_place ? comm->base[comm->layout.rank] + part->source : part->destination;
 }
 
 #endif

@@ -13,7 +13,7 @@
 
 struct offer { int fd; void *address; };
 
-static void *map_of_process(int pid, int fd, uint64_t bytes, struct error *err)
+void *comm_map_of_process(int pid, int fd, uint64_t bytes, struct error *err)
 {
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/fd/%d", pid, fd);
@@ -42,7 +42,7 @@ static int map_offers(struct comm *comm, enum comm_call call, struct offer mine,
         if (peer->pid == self->pid && peer->machine == self->machine)
             mapped[r] = offer.address;
         else if (whole_machine ? peer->machine == self->machine : peer->node == self->node)
-            mapped[r] = map_of_process(peer->pid, offer.fd, bytes, &own);
+            mapped[r] = comm_map_of_process(peer->pid, offer.fd, bytes, &own);
     }
     if (own.status) node_fail(comm->node, "rank %d: %s", comm->layout.rank, own.text);
     return comm_arrive(comm, call, bytes, true, NULL, 0, 0, &stat, err);

@@ -1,0 +1,173 @@
+/* Control messages between nodes: the first rank of a node speaks for all of it. */
+#ifdef HAVE_MPI
+#include "engine/comm/wire.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "engine/base/clock.h"
+
+int wire_check(struct comm *comm, int mpi_status)
+{
+    if (mpi_status == MPI_SUCCESS) return 0;
+    char text[MPI_MAX_ERROR_STRING];
+    int length = 0;
+    MPI_Error_string(mpi_status, text, &length);
+    node_fail(comm->node, "rank %d: message passing failed: %.*s", comm->layout.rank, length, text);
+    return STATUS_RUN;
+}
+
+static void hear_failure(struct comm *comm)
+{
+    int there = 0;
+    char text[NODE_FAILURE_BYTES] = "";
+    MPI_Comm world = comm->wire_state->world;
+    if (MPI_Iprobe(MPI_ANY_SOURCE, WIRE_FAILURE, world, &there, MPI_STATUS_IGNORE) || !there) return;
+    if (MPI_Recv(text, sizeof text, MPI_BYTE, MPI_ANY_SOURCE, WIRE_FAILURE, world, MPI_STATUS_IGNORE)) return;
+    node_fail(comm->node, "%.*s", (int)sizeof text - 1, text);
+}
+
+/* Sleeps about a sixteenth of the time waited so far: short waits stay exact, long ones cost nothing. */
+int wire_pause(struct comm *comm, struct patience *patience)
+{
+    enum { LOOKS = 4, SHORTEST_NS = 20000, LONGEST_NS = 5000000 };
+    uint64_t now = clock_ns();
+    if (!patience->since_ns) patience->since_ns = now;
+    hear_failure(comm);
+    node_check_peers(comm->node, &comm->watch);
+    if (node_has_failed(comm->node)) return STATUS_RUN;
+    if (patience->looks++ < LOOKS) {
+        sched_yield();
+        return 0;
+    }
+    uint64_t sleep_ns = (now - patience->since_ns) / 16;
+    if (sleep_ns < SHORTEST_NS) sleep_ns = SHORTEST_NS;
+    if (sleep_ns > LONGEST_NS) sleep_ns = LONGEST_NS;
+    nanosleep(&(struct timespec){.tv_nsec = (long)sleep_ns}, NULL);
+    return 0;
+}
+
+void wire_drop(MPI_Request *request, int count)
+{
+    for (int i = 0; i < count; i++) {
+        if (request[i] == MPI_REQUEST_NULL) continue;
+        MPI_Cancel(&request[i]);
+        MPI_Request_free(&request[i]);
+    }
+}
+
+static int wait_all(struct comm *comm, MPI_Request *request, int count)
+{
+    struct patience patience = {0};
+    for (;;) {
+        int done = 0, status = wire_check(comm, MPI_Testall(count, request, &done, MPI_STATUSES_IGNORE));
+        if (!status && done) return 0;
+        if (!status) status = wire_pause(comm, &patience);
+        if (!status) continue;
+        wire_drop(request, count);
+        return status;
+    }
+}
+
+/* Messages travel without the unused end of their payload. */
+static size_t pack(unsigned char *to, const struct comm *comm, int node, int slot, size_t size)
+{
+    const struct wire *wire = comm->wire_state;
+    for (int i = 0; i < wire->members[node]; i++)
+        memcpy(to + (size_t)i * size, &comm->node->seat[wire->first[node] + i].message[slot], size);
+    return (size_t)wire->members[node] * size;
+}
+
+static void unpack(struct comm *comm, int node, int slot, const unsigned char *from, size_t size)
+{
+    const struct wire *wire = comm->wire_state;
+    for (int i = 0; i < wire->members[node]; i++)
+        memcpy(&comm->node->seat[wire->first[node] + i].message[slot], from + (size_t)i * size, size);
+}
+
+static int exchange(struct comm *comm, int slot, size_t payload_bytes)
+{
+    struct wire *wire = comm->wire_state;
+    size_t size = offsetof(struct node_message, payload) + payload_bytes;
+    size_t own_bytes = pack((unsigned char *)wire->out, comm, comm->layout.node, slot, size);
+    int status = 0, posted = 0;
+    for (int n = 0; n < comm->layout.nodes && !status; n++) {
+        if (n == comm->layout.node) continue;
+        status = wire_check(comm, MPI_Irecv(&wire->in[wire->first[n]], (int)(size * (size_t)wire->members[n]), MPI_BYTE, wire->first[n],
+                                            WIRE_MESSAGE, wire->world, &wire->request[posted]));
+        if (!status) posted++;
+        if (!status) status = wire_check(comm, MPI_Isend(wire->out, (int)own_bytes, MPI_BYTE, wire->first[n], WIRE_MESSAGE, wire->world, &wire->request[posted]));
+        if (!status) posted++;
+    }
+    if (status) wire_drop(wire->request, posted);
+    if (!status) status = wait_all(comm, wire->request, posted);
+    for (int n = 0; n < comm->layout.nodes && !status; n++)
+        if (n != comm->layout.node) unpack(comm, n, slot, (const unsigned char *)&wire->in[wire->first[n]], size);
+    return status;
+}
+
+/* Small enough to leave at once, and nobody waits for it to arrive. */
+static void announce(struct comm *comm)
+{
+    struct wire *wire = comm->wire_state;
+    struct error reason = {0};
+    if (wire->announced) return;
+    wire->announced = true;
+    node_error(comm->node, &reason);
+    memcpy(wire->announcement, reason.text, sizeof wire->announcement - 1);
+    for (int i = 0; i < wire->far_count; i++) {
+        MPI_Request request;
+        if (MPI_Isend(wire->announcement, sizeof wire->announcement, MPI_BYTE, wire->far[i], WIRE_FAILURE, wire->world, &request) == MPI_SUCCESS)
+            MPI_Request_free(&request);
+    }
+}
+
+const struct comm_wire wire_mpi = {exchange, wire_gather, wire_reduce, announce};
+
+static void note_nodes(struct comm *comm, struct wire *wire)
+{
+    for (int r = comm->layout.ranks - 1; r >= 0; r--) {
+        wire->first[comm->peer[r].node] = r;
+        wire->members[comm->peer[r].node]++;
+    }
+    for (int r = 0; r < comm->layout.ranks; r++)
+        if (comm->peer[r].node != comm->layout.node) wire->far[wire->far_count++] = r;
+}
+
+int wire_open(struct comm *comm, struct error *err)
+{
+    enum { CHUNK_MOST = 256 << 10, CHUNK_LEAST = 4 << 10, CHUNKS_BYTES = 16 << 20 };
+    struct wire *wire = comm->wire_state;
+    size_t nodes = (size_t)comm->layout.nodes, ranks = (size_t)comm->layout.ranks;
+    wire->first = calloc(nodes, sizeof *wire->first);
+    wire->members = calloc(nodes, sizeof *wire->members);
+    wire->out = calloc(ranks, sizeof *wire->out);
+    wire->in = calloc(ranks, sizeof *wire->in);
+    wire->far = calloc(ranks, sizeof *wire->far);
+    wire->request = calloc(2 * nodes + WIRE_GROUPS * ranks, sizeof *wire->request);
+    if (!wire->first || !wire->members || !wire->out || !wire->in || !wire->far || !wire->request)
+        return error_set(err, STATUS_RUN, "no memory for messages between nodes");
+    int64_t chunk = CHUNKS_BYTES / comm->layout.ranks / 64 * 64;
+    wire->chunk_bytes = chunk > CHUNK_MOST ? CHUNK_MOST : chunk < CHUNK_LEAST ? CHUNK_LEAST : chunk;
+    note_nodes(comm, wire);
+    comm->wire = &wire_mpi;
+    return 0;
+}
+
+void wire_release(struct wire *wire)
+{
+    if (!wire) return;
+    for (int g = 0; g < WIRE_GROUPS; g++) free(wire->chunk[g]);
+    free(wire->first);
+    free(wire->members);
+    free(wire->out);
+    free(wire->in);
+    free(wire->far);
+    free(wire->request);
+    free(wire);
+}
+#else
+typedef int wire_needs_mpi;
+#endif

@@ -1,0 +1,255 @@
+/* Tensor data between nodes, by direct exchange: the owner of a part sends it to every far rank (gather), or every far
+ * rank sends its contribution to the owner, who adds all N in rank order (reduce). The sums are therefore those of one
+ * node, bit for bit.
+ *
+ * Data moves in chunks. All transfers of a collective have one order, the same on every rank: by part, then chunk, then
+ * peer. Each rank walks its own sends and its own receives in that order, with a few under way at a time. The earliest
+ * transfer that is not finished is thus always under way at both its ends, so nothing can lock up; and the messages of a
+ * pair match by order alone. */
+#ifdef HAVE_MPI
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/comm/wire.h"
+#include "kernels/kernels.h"
+
+enum { WINDOW = 8 };
+
+struct move {
+    struct comm *comm;
+    struct wire *wire;
+    enum dtype dtype;
+    const struct comm_part *parts;
+    int count;
+    bool in_place, accumulate;
+    int64_t width, chunk_elems;
+    struct patience patience;
+};
+
+/* Elements [first, first + elems) of a part. */
+struct chunk { const struct comm_part *part; int64_t first, elems; };
+
+struct cursor { int part; int64_t first; };
+
+/* The next chunk of the parts that are ours (own), or of those whose owner is far. */
+static bool next_chunk(const struct move *move, struct cursor *at, bool own, struct chunk *chunk)
+{
+    const struct comm_layout *layout = &move->comm->layout;
+    for (; at->part < move->count; *at = (struct cursor){at->part + 1, 0}) {
+        const struct comm_part *part = &move->parts[at->part];
+        bool ours = part->owner == layout->rank, far = move->comm->peer[part->owner].node != layout->node;
+        if ((own ? !ours : !far) || at->first >= part->elems) continue;
+        int64_t rest = part->elems - at->first;
+        *chunk = (struct chunk){part, at->first, rest < move->chunk_elems ? rest : move->chunk_elems};
+        at->first += chunk->elems;
+        return true;
+    }
+    return false;
+}
+
+/* A stream of single transfers: chunks of our own parts go to every far rank in turn, chunks of far parts have one peer. */
+struct stream {
+    bool own, sends, ended;
+    int peer; /* next far rank that the current chunk goes to */
+    struct cursor at;
+    struct chunk chunk;
+    int live;
+    MPI_Request request[WINDOW];
+};
+
+static struct stream stream_of(bool own, bool sends)
+{
+    struct stream stream = {.own = own, .sends = sends};
+    for (int i = 0; i < WINDOW; i++) stream.request[i] = MPI_REQUEST_NULL;
+    return stream;
+}
+
+static bool next_transfer(const struct move *move, struct stream *stream, int *peer)
+{
+    int peers = stream->own ? move->wire->far_count : 1;
+    if (stream->peer == 0 && !next_chunk(move, &stream->at, stream->own, &stream->chunk)) return false;
+    *peer = stream->own ? move->wire->far[stream->peer] : stream->chunk.part->owner;
+    stream->peer = (stream->peer + 1) % peers;
+    return true;
+}
+
+static int post(struct move *move, const struct stream *stream, int peer, MPI_Request *request)
+{
+    const struct chunk *chunk = &stream->chunk;
+    struct comm *comm = move->comm;
+    int64_t offset = chunk->first * move->width, bytes = chunk->elems * move->width;
+    if (!stream->sends) {
+        unsigned char *to = comm_place(comm, chunk->part, move->in_place) + offset;
+        return wire_check(comm, MPI_Irecv(to, (int)bytes, MPI_BYTE, peer, WIRE_DATA, move->wire->world, request));
+    }
+    const unsigned char *from = comm->base[comm->layout.rank] + chunk->part->source + offset;
+    comm_count_sent(comm, comm->layout.rank, LINK_INTER, (uint64_t)bytes);
+    return wire_check(comm, MPI_Isend(from, (int)bytes, MPI_BYTE, peer, WIRE_DATA, move->wire->world, request));
+}
+
+/* Takes note of finished transfers and starts further ones; *moved when anything happened. */
+static int stream_advance(struct move *move, struct stream *stream, bool *moved)
+{
+    int done = 0, index[WINDOW], peer;
+    if (stream->live) {
+        int status = wire_check(move->comm, MPI_Testsome(WINDOW, stream->request, &done, index, MPI_STATUSES_IGNORE));
+        if (status) return status;
+    }
+    if (done > 0) stream->live -= done;
+    *moved = *moved || done > 0;
+    for (int i = 0; i < WINDOW && !stream->ended; i++) {
+        if (stream->request[i] != MPI_REQUEST_NULL) continue;
+        stream->ended = !next_transfer(move, stream, &peer);
+        if (stream->ended) break;
+        int status = post(move, stream, peer, &stream->request[i]);
+        if (status) return status;
+        stream->live++;
+        *moved = true;
+    }
+    return 0;
+}
+
+static bool stream_over(const struct stream *stream)
+{
+    return stream->ended && stream->live == 0;
+}
+
+/* Sleeps when nothing moved. */
+static int rest(struct move *move, bool moved)
+{
+    if (moved) {
+        move->patience = (struct patience){0};
+        return 0;
+    }
+    return wire_pause(move->comm, &move->patience);
+}
+
+static struct move move_of(struct comm *comm, enum dtype dtype, const struct comm_part *parts, int count, bool in_place, bool accumulate)
+{
+    return (struct move){
+        .comm = comm,
+        .wire = comm->wire_state,
+        .dtype = dtype,
+        .parts = parts,
+        .count = count,
+        .in_place = in_place,
+        .accumulate = accumulate,
+        .width = dtype_bytes(dtype),
+        .chunk_elems = comm->wire_state->chunk_bytes / dtype_bytes(dtype),
+    };
+}
+
+int wire_gather(struct comm *comm, enum dtype dtype, const struct comm_part *parts, int count, bool in_place)
+{
+    struct move move = move_of(comm, dtype, parts, count, in_place, false);
+    struct stream out = stream_of(true, true), in = stream_of(false, false);
+    int status = 0;
+    while (!status && !(stream_over(&out) && stream_over(&in))) {
+        bool moved = false;
+        status = stream_advance(&move, &out, &moved);
+        if (!status) status = stream_advance(&move, &in, &moved);
+        if (!status) status = rest(&move, moved);
+    }
+    if (status) wire_drop(out.request, WINDOW);
+    if (status) wire_drop(in.request, WINDOW);
+    return status;
+}
+
+/* The chunks of our own parts, a few at a time: each is complete when every far rank's contribution is here. Groups are
+ * filled and reduced in turn. */
+struct groups {
+    struct cursor at;
+    struct chunk chunk[WIRE_GROUPS];
+    int64_t begun, finished;
+    bool ended;
+};
+
+static MPI_Request *group_requests(const struct move *move, int64_t number)
+{
+    return move->wire->request + number % WIRE_GROUPS * move->wire->far_count;
+}
+
+static unsigned char *group_chunk(const struct move *move, int64_t number, int far)
+{
+    return move->wire->chunk[number % WIRE_GROUPS] + far * move->wire->chunk_bytes;
+}
+
+static int group_begin(struct move *move, struct groups *groups)
+{
+    struct chunk *chunk = &groups->chunk[groups->begun % WIRE_GROUPS];
+    groups->ended = !next_chunk(move, &groups->at, true, chunk);
+    if (groups->ended) return 0;
+    MPI_Request *request = group_requests(move, groups->begun);
+    int status = 0;
+    for (int f = 0; f < move->wire->far_count; f++) request[f] = MPI_REQUEST_NULL;
+    for (int f = 0; f < move->wire->far_count && !status; f++)
+        status = wire_check(move->comm, MPI_Irecv(group_chunk(move, groups->begun, f), (int)(chunk->elems * move->width), MPI_BYTE,
+                                                  move->wire->far[f], WIRE_DATA, move->wire->world, &request[f]));
+    groups->begun++;
+    return status;
+}
+
+static void group_reduce(struct move *move, const struct groups *groups)
+{
+    struct comm *comm = move->comm;
+    const struct chunk *chunk = &groups->chunk[groups->finished % WIRE_GROUPS];
+    const void *sources[comm->layout.ranks];
+    int64_t offset = chunk->first * move->width;
+    for (int f = 0; f < move->wire->far_count; f++) sources[move->wire->far[f]] = group_chunk(move, groups->finished, f);
+    for (int r = 0; r < comm->layout.ranks; r++) {
+        if (comm->peer[r].node != comm->layout.node) continue;
+        sources[r] = comm->base[r] + chunk->part->source + offset;
+        if (r != comm->layout.rank) comm_count_sent(comm, r, LINK_INTRA, (uint64_t)(chunk->elems * move->width));
+    }
+    unsigned char *destination = comm_place(comm, chunk->part, move->in_place) + offset;
+    kernels_reduce(move->dtype, destination, sources, comm->layout.ranks, chunk->elems, move->accumulate);
+}
+
+static int groups_advance(struct move *move, struct groups *groups, bool *moved)
+{
+    int status = 0, done = 0;
+    while (!status && !groups->ended && groups->begun - groups->finished < WIRE_GROUPS) {
+        *moved = true;
+        status = group_begin(move, groups);
+    }
+    if (status || groups->finished == groups->begun) return status;
+    status = wire_check(move->comm, MPI_Testall(move->wire->far_count, group_requests(move, groups->finished), &done, MPI_STATUSES_IGNORE));
+    if (status || !done) return status;
+    group_reduce(move, groups);
+    groups->finished++;
+    *moved = true;
+    return 0;
+}
+
+static int make_chunks(struct comm *comm)
+{
+    struct wire *wire = comm->wire_state;
+    for (int g = 0; g < WIRE_GROUPS; g++) {
+        if (!wire->chunk[g]) wire->chunk[g] = malloc((size_t)wire->far_count * (size_t)wire->chunk_bytes);
+        if (wire->chunk[g]) continue;
+        node_fail(comm->node, "rank %d: no memory for messages between nodes", comm->layout.rank);
+        return STATUS_RUN;
+    }
+    return 0;
+}
+
+int wire_reduce(struct comm *comm, enum dtype dtype, const struct comm_part *parts, int count, bool in_place, bool accumulate)
+{
+    struct move move = move_of(comm, dtype, parts, count, in_place, accumulate);
+    struct stream out = stream_of(false, true);
+    struct groups groups = {0};
+    int status = make_chunks(comm);
+    while (!status && !(stream_over(&out) && groups.ended && groups.finished == groups.begun)) {
+        bool moved = false;
+        status = stream_advance(&move, &out, &moved);
+        if (!status) status = groups_advance(&move, &groups, &moved);
+        if (!status) status = rest(&move, moved);
+    }
+    if (status) wire_drop(out.request, WINDOW);
+    for (; status && groups.finished < groups.begun; groups.finished++)
+        wire_drop(group_requests(&move, groups.finished), move.wire->far_count);
+    return status;
+}
+#else
+typedef int wire_move_needs_mpi;
+#endif
