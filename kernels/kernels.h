@@ -30,6 +30,7 @@ int kernels_create(struct kernels **out, int threads, const char *isa, struct er
 void kernels_free(struct kernels *kernels);
 int kernels_threads(const struct kernels *kernels);
 const char *kernels_isa(const struct kernels *kernels);
+const char *kernels_widest_isa(void); /* what NULL chooses */
 /* False: bf16 is only how numbers are stored, products convert and run in fp32. */
 bool kernels_bf16_products(const struct kernels *kernels);
 

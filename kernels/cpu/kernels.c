@@ -49,6 +49,7 @@ void kernels_free(struct kernels *kernels)
 
 int kernels_threads(const struct kernels *kernels) { return kernels->threads; }
 const char *kernels_isa(const struct kernels *kernels) { return kernels->isa->name; }
+const char *kernels_widest_isa(void) { return isa_best()->name; }
 bool kernels_bf16_products(const struct kernels *kernels) { return products_native_bf16(kernels->products); }
 
 int kernels_linear_forward(struct kernels *kernels, enum dtype dtype, void *y, const void *x, const void *w, const void *bias,

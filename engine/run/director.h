@@ -1,0 +1,57 @@
+/* Rank 0's decisions: what all ranks do next. Commands come in from the driver's connection (the writer's thread) at any
+ * time and from --at; between two steps the director turns them into orders, one at a time, which rank 0 broadcasts. So
+ * every rank does the same in the same order, and pausing is nothing but an order that is late in coming.
+ *
+ *     worker (every rank)                      director (rank 0)
+ *     loop: order = broadcast(...)       <---  director_next()     waits while paused
+ *           obey it                      --->  director_stepped() / director_applied() / director_short_of_memory()
+ *
+ * It knows nothing of the engine: it sees only outcomes, and can be tested alone. */
+#ifndef ENGINE_RUN_DIRECTOR_H
+#define ENGINE_RUN_DIRECTOR_H
+
+#include <stdbool.h>
+
+#include "engine/config/command.h"
+#include "engine/run/cli.h"
+#include "engine/trace/record.h"
+
+enum order_kind { ORDER_STEP, ORDER_COMMAND, ORDER_END };
+
+struct order {
+    enum order_kind kind;
+    enum outcome outcome;   /* of ORDER_END */
+    struct command command; /* of ORDER_COMMAND: changes the run, or asks it for something */
+};
+
+struct director_options {
+    int64_t steps;        /* 0: until stopped */
+    struct cli_list at;
+    bool interactive;     /* somebody can send commands: running out of memory waits for them */
+    bool detached;        /* goes on without an owner */
+    int signal_fd;        /* readable (a signalfd): stop at the next boundary; -1: none */
+    uint64_t grace_ns;    /* how long an interactive run waits for another owner when its own is gone */
+    /* What the trace is to say; called on the thread of director_next() and its like. */
+    void (*on_state)(void *user, enum run_state state, const char *reason);
+    void (*on_command)(void *user, const char *line, const char *refusal); /* refusal NULL: accepted */
+    void *user;
+};
+
+struct director;
+
+/* STATUS_USAGE: an --at that cannot be understood. */
+int director_new(struct director **out, const struct director_options *options, struct error *err);
+void director_free(struct director *director);
+
+void director_push(struct director *director, const char *line); /* any thread */
+void director_owner_gone(struct director *director);             /* any thread */
+void director_owner_here(struct director *director);             /* any thread: somebody drives again */
+
+/* The next order, after `steps_done` steps. */
+void director_next(struct director *director, int64_t steps_done, struct order *order);
+
+/* What became of the last order. A change that was made ends a shortage of memory: the step is tried again. */
+void director_applied(struct director *director, const struct command *command, const char *refusal);
+void director_short_of_memory(struct director *director, const char *text);
+
+#endif

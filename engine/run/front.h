@@ -1,0 +1,20 @@
+/* What the subcommands do in the process that the user started. Each returns the exit status; what went wrong has been
+ * said on standard error. */
+#ifndef ENGINE_RUN_FRONT_H
+#define ENGINE_RUN_FRONT_H
+
+#include "engine/run/cli.h"
+#include "tui/app/app.h"
+
+int front_train(const struct cli *cli);  /* zerolab, zerolab train */
+int front_attach(const struct cli *cli);
+int front_replay(const struct cli *cli);
+int front_check(const struct cli *cli);
+int front_plan(const struct cli *cli);
+
+/* Shared by them. */
+int front_fail(const struct error *err); /* prints, returns err's status */
+int front_look(struct app_look *look, const struct cli *cli, struct error *err);
+int front_write(const char *path, const char *text, struct error *err); /* NULL or "-": standard output */
+
+#endif

@@ -1,0 +1,33 @@
+/* A run without a screen: reads the trace to its end, folds it into the model, and says how it goes: on a terminal one
+ * line rewritten in place, elsewhere a plain line now and then. What a person should know (out of memory, a refused
+ * command) is printed as it comes. */
+#ifndef ENGINE_RUN_HEADLESS_H
+#define ENGINE_RUN_HEADLESS_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "engine/analyze/model.h"
+#include "engine/run/launch.h"
+#include "engine/trace/source.h"
+
+struct headless {
+    FILE *out;
+    bool tty;
+    int64_t steps;      /* to be trained; 0: until stopped */
+    int signal_fd;      /* SIGINT and SIGTERM: the first asks the run to stop, the second ends it */
+    struct engine *engine;
+    /* Its own. */
+    uint64_t shown_ns;
+    uint32_t shown_steps;
+    int shown_notices;
+    bool line_open, stopping;
+};
+
+/* Returns when the trace has ended. */
+void headless_run(struct headless *headless, struct source *source, struct run_model *model);
+
+/* The progress line, without a newline; for headless_run() and tests. */
+void headless_line(char *line, size_t room, const struct run_model *model, int64_t steps);
+
+#endif

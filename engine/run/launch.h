@@ -1,0 +1,46 @@
+/* Starts the engine and sees it end. The front end never trains: the engine is `mpirun ... zerolab --worker FOLDER` (ranks
+ * are processes) or `zerolab --worker-threads FOLDER` (ranks are threads of one process), in a session of its own, without
+ * input, its output captured.
+ *
+ *     engine_start(&engine, &dir, &config, log, &err)
+ *     engine_call(engine, &fd, &err)        waits for rank 0; what it writes to fd is the trace
+ *     ... until the trace ends ...
+ *     engine_end(engine, grace_ms, &err)    waits, ends what is left by force, says in one line what went wrong
+ *
+ * No process outlives the run: a rank gets SIGKILL when mpirun is gone (worker.c asks the kernel for that), and rank 0
+ * ends the run when its owner is gone (director.h). */
+#ifndef ENGINE_RUN_LAUNCH_H
+#define ENGINE_RUN_LAUNCH_H
+
+#include <stdbool.h>
+
+#include "engine/config/config.h"
+#include "engine/run/rundir.h"
+
+struct engine;
+
+enum { LAUNCH_ARGS_MAX = 48 };
+struct launch_args { int count; const char *at[LAUNCH_ARGS_MAX]; char ranks[16]; };
+
+/* The command line, as execvp() wants it; texts point to the parameters, which must stay. */
+void launch_arguments(struct launch_args *args, const struct config *config, const char *program, const char *folder, bool root);
+
+/* Can ranks be processes here? False: the text of err says why not. */
+bool launch_has_mpi(struct error *err);
+
+int engine_start(struct engine **out, const struct rundir *dir, const struct config *config, const char *log, struct error *err);
+
+/* Waits until rank 0 calls. STATUS_RUN: the engine ended before, or a signal came on signal_fd (-1: none). */
+int engine_call(struct engine *engine, int signal_fd, int *connected_fd, struct error *err);
+
+/* True if all of the engine's processes have ended within timeout_ms. */
+bool engine_wait(struct engine *engine, int timeout_ms);
+
+/* Asks the engine's processes to end at once. */
+void engine_kill(struct engine *engine);
+
+/* Waits at most grace_ms for all of the engine's processes, then ends them; frees. Returns the status and line of
+ * failure_explain(). */
+int engine_end(struct engine *engine, int grace_ms, struct error *err);
+
+#endif

@@ -1,0 +1,43 @@
+/* A rank's life between its first and its last breath: open, obey orders, close. worker.c starts it, as a process or as a
+ * thread; obey.c carries out the commands. */
+#ifndef ENGINE_RUN_RANK_H
+#define ENGINE_RUN_RANK_H
+
+#include "engine/plan/model.h"
+#include "engine/run/director.h"
+#include "engine/run/rundir.h"
+#include "engine/run/spec.h"
+#include "engine/trace/writer.h"
+#include "engine/zero/zero.h"
+
+struct rank {
+    int rank, ranks;
+    const struct rundir *dir;
+    const struct run_spec *spec;
+    struct config config;
+    struct model model;
+    struct comm *comm;
+    struct data *data;
+    struct zero *zero;
+    struct trace_ring *rings[ZERO_RINGS]; /* in shared memory: rank 0's writer drains those of all */
+    struct trace_ring *ring;              /* the last of them: for records of the run */
+    int64_t steps_done;
+
+    /* Rank 0 only. */
+    int signal_fd; /* SIGINT and SIGTERM arrive here; -1: elsewhere */
+    struct director *director;
+    struct trace_writer *writer;
+};
+
+/* The whole life, on an open comm, which stays the caller's. */
+int rank_live(struct rank *rank, struct error *err);
+
+/* Carries out a command that changes the run or asks it for something. Collective. A status other than 0: refused, err
+ * says why, and nothing has changed. (A rank that died meanwhile is found out by the next order.) */
+int rank_obey(struct rank *rank, const struct command *command, struct error *err);
+
+/* Collective; records what came out of it. */
+int rank_validate(struct rank *rank, struct error *err);
+int rank_sample(struct rank *rank, int64_t tokens, struct error *err);
+
+#endif

@@ -1,0 +1,161 @@
+#include "engine/run/records.h"
+
+#include <cjson/cJSON.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/base/clock.h"
+#include "engine/run/cli.h"
+
+static struct trace_text text_of(const char *text)
+{
+    return (struct trace_text){text, strlen(text)};
+}
+
+/* A record of the run as a whole, to be filled in. */
+static struct trace_record of_run(enum trace_kind kind)
+{
+    return (struct trace_record){.kind = kind, .rank = TRACE_RANK_ALL, .time_ns = clock_ns()};
+}
+
+static cJSON *model_json(const struct model *model)
+{
+    cJSON *json = cJSON_CreateObject(), *units = cJSON_CreateArray();
+    cJSON_AddStringToObject(json, "name", model->shape.name);
+    cJSON_AddNumberToObject(json, "parameters", (double)model->elems);
+    cJSON_AddNumberToObject(json, "layers", model->shape.layers);
+    cJSON_AddNumberToObject(json, "hidden", model->shape.hidden);
+    cJSON_AddNumberToObject(json, "heads", model->shape.heads);
+    cJSON_AddNumberToObject(json, "context", model->shape.context);
+    cJSON_AddNumberToObject(json, "vocabulary", model->shape.vocabulary);
+    for (int u = 0; u < model->unit_count; u++) {
+        cJSON *unit = cJSON_CreateObject();
+        cJSON_AddStringToObject(unit, "name", model->units[u].name);
+        cJSON_AddNumberToObject(unit, "elems", (double)model->units[u].elems);
+        cJSON_AddItemToArray(units, unit);
+    }
+    cJSON_AddItemToObject(json, "units", units);
+    return json;
+}
+
+char *run_header_json(const struct config *config, const struct model *model, int ranks, int ranks_per_node, const char *isa)
+{
+    cJSON *json = cJSON_CreateObject();
+    cJSON_AddStringToObject(json, "version", ZEROLAB_VERSION);
+    cJSON_AddItemToObject(json, "model", model_json(model));
+    cJSON_AddStringToObject(json, "precision", dtype_name(config->dtype));
+    cJSON_AddNumberToObject(json, "ranks", ranks);
+    cJSON_AddNumberToObject(json, "ranks_per_node", ranks_per_node);
+    cJSON_AddStringToObject(json, "ranks_as", config->topology.ranks_as == RANKS_AS_THREADS ? "threads" : "processes");
+    cJSON_AddNumberToObject(json, "threads_per_rank", config->topology.threads_per_rank);
+    cJSON_AddStringToObject(json, "backend", "cpu");
+    cJSON_AddStringToObject(json, "isa", isa);
+    cJSON_AddNumberToObject(json, "micro_batch", config->micro_batch_size);
+    cJSON_AddNumberToObject(json, "sequence_length", config->data.sequence_length);
+    cJSON_AddNumberToObject(json, "accumulation_steps", config->accumulation_steps);
+    char *resolved = config_to_json(config);
+    cJSON_AddItemToObject(json, "config", resolved ? cJSON_Parse(resolved) : NULL);
+    free(resolved);
+    char *text = cJSON_PrintUnformatted(json);
+    cJSON_Delete(json);
+    return text;
+}
+
+void record_run(struct trace_ring *ring, const char *json)
+{
+    struct trace_record record = of_run(TRACE_RUN);
+    record.run.json = text_of(json);
+    trace_emit(ring, &record);
+}
+
+void record_state(struct trace_ring *ring, int64_t steps_done, enum run_state state, const char *reason)
+{
+    struct trace_record record = of_run(TRACE_STATE);
+    record.state = (struct trace_of_state){.step = (uint32_t)steps_done, .state = (uint8_t)state, .reason = text_of(reason)};
+    trace_emit(ring, &record);
+}
+
+void record_command(struct trace_ring *ring, int64_t steps_done, const char *line, const char *refusal)
+{
+    struct trace_record record = of_run(TRACE_COMMAND);
+    char text[1024];
+    snprintf(text, sizeof text, refusal ? "%s\t%s" : "%s", line, refusal);
+    record.command = (struct trace_of_command){.step = (uint32_t)steps_done + 1, .accepted = refusal == NULL, .text = text_of(text)};
+    trace_emit(ring, &record);
+}
+
+void record_event(struct trace_ring *ring, int64_t step, const char *kind, cJSON *detail)
+{
+    cJSON *json = cJSON_CreateObject();
+    cJSON_AddStringToObject(json, "kind", kind);
+    cJSON_AddItemToObject(json, "detail", detail);
+    char *text = cJSON_PrintUnformatted(json);
+    cJSON_Delete(json);
+    if (!text) return;
+    struct trace_record record = of_run(TRACE_EVENT);
+    record.event = (struct trace_of_event){.step = (uint32_t)step, .json = text_of(text)};
+    trace_emit(ring, &record);
+    free(text);
+}
+
+void record_validation(struct trace_ring *ring, int64_t steps_done, float loss, int64_t tokens)
+{
+    struct trace_record record = of_run(TRACE_VALIDATION);
+    record.validation = (struct trace_of_validation){.step = (uint32_t)steps_done, .loss = loss, .tokens = (uint32_t)tokens};
+    trace_emit(ring, &record);
+}
+
+void record_sample(struct trace_ring *ring, int64_t steps_done, const char *text, size_t bytes)
+{
+    struct trace_record record = of_run(TRACE_SAMPLE);
+    record.sample = (struct trace_of_sample){.step = (uint32_t)steps_done, .text = {text, bytes}};
+    trace_emit(ring, &record);
+}
+
+void record_state_hash(struct trace_ring *ring, int64_t steps_done, uint64_t hash)
+{
+    struct trace_record record = of_run(TRACE_STATE_HASH);
+    record.state_hash = (struct trace_of_state_hash){.step = (uint32_t)steps_done, .hash = hash};
+    trace_emit(ring, &record);
+}
+
+void record_log(struct trace_ring *ring, int level, const char *text)
+{
+    struct trace_record record = of_run(TRACE_LOG);
+    record.log = (struct trace_of_log){.level = (uint8_t)level, .text = text_of(text)};
+    trace_emit(ring, &record);
+}
+
+void record_end(struct trace_ring *ring, enum outcome outcome, const char *error)
+{
+    struct trace_record record = of_run(TRACE_END);
+    record.end = (struct trace_of_end){.outcome = (uint8_t)outcome, .error = text_of(error)};
+    trace_emit(ring, &record);
+}
+
+/* The value of "name:  1234 kB" in a file of /proc, in bytes; 0: not there. */
+static uint64_t proc_bytes(const char *path, const char *name)
+{
+    FILE *file = fopen(path, "re");
+    char line[256];
+    unsigned long long kib = 0;
+    size_t length = strlen(name);
+    while (file && fgets(line, sizeof line, file))
+        if (strncmp(line, name, length) == 0 && sscanf(line + length, ": %llu", &kib) == 1) break;
+    if (file) fclose(file);
+    return kib * 1024;
+}
+
+void record_process(struct trace_ring *ring, int rank, bool with_pss)
+{
+    struct trace_record record = {.kind = TRACE_PROCESS, .rank = (uint16_t)rank, .time_ns = clock_ns()};
+    record.process = (struct trace_of_process){
+        .pid = (uint32_t)getpid(),
+        .rss_bytes = proc_bytes("/proc/self/status", "VmRSS"),
+        .peak_rss_bytes = proc_bytes("/proc/self/status", "VmHWM"),
+        .pss_bytes = with_pss ? proc_bytes("/proc/self/smaps_rollup", "Pss") : 0,
+    };
+    trace_emit(ring, &record);
+}

@@ -1,0 +1,30 @@
+/* The records that a rank's control thread writes between two steps (those of the steps come from the engine). */
+#ifndef ENGINE_RUN_RECORDS_H
+#define ENGINE_RUN_RECORDS_H
+
+#include <stdbool.h>
+
+#include "engine/config/config.h"
+#include "engine/plan/model.h"
+#include "engine/trace/ring.h"
+
+struct cJSON;
+
+/* What the run is, for the first record. The caller frees; NULL: no memory. */
+char *run_header_json(const struct config *config, const struct model *model, int ranks, int ranks_per_node, const char *isa);
+
+void record_run(struct trace_ring *ring, const char *json);
+void record_state(struct trace_ring *ring, int64_t steps_done, enum run_state state, const char *reason);
+/* The command is about to apply before the step after steps_done. refusal NULL: accepted. */
+void record_command(struct trace_ring *ring, int64_t steps_done, const char *line, const char *refusal);
+void record_event(struct trace_ring *ring, int64_t step, const char *kind, struct cJSON *detail); /* takes detail */
+void record_validation(struct trace_ring *ring, int64_t steps_done, float loss, int64_t tokens);
+void record_sample(struct trace_ring *ring, int64_t steps_done, const char *text, size_t bytes);
+void record_state_hash(struct trace_ring *ring, int64_t steps_done, uint64_t hash);
+void record_log(struct trace_ring *ring, int level, const char *text);
+void record_end(struct trace_ring *ring, enum outcome outcome, const char *error);
+
+/* What the kernel says of this process; pss is slow to read (a walk over all its pages), so only at marks. */
+void record_process(struct trace_ring *ring, int rank, bool with_pss);
+
+#endif

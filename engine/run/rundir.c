@@ -1,0 +1,169 @@
+#include "engine/run/rundir.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+static const char prefix[] = "zerolab-";
+
+/* A folder is ours if it is a real one (no link), belongs to us and lets nobody else in. */
+static bool is_private(const char *path)
+{
+    struct stat s;
+    return lstat(path, &s) == 0 && S_ISDIR(s.st_mode) && s.st_uid == geteuid() && (s.st_mode & 077) == 0;
+}
+
+/* Where the folders of this user's runs are. A socket's path must stay under 108 bytes, so a long one is not used. */
+static int base_folder(char *base, int room, struct error *err)
+{
+    const char *runtime = getenv("XDG_RUNTIME_DIR");
+    if (runtime && *runtime == '/' && strlen(runtime) < 48 && is_private(runtime) && access(runtime, W_OK) == 0) {
+        snprintf(base, (size_t)room, "%s", runtime);
+        return STATUS_OK;
+    }
+    snprintf(base, (size_t)room, "/tmp/zerolab-%u", (unsigned)geteuid());
+    if (mkdir(base, 0700) != 0 && errno != EEXIST) return error_set(err, STATUS_RUN, "cannot make %s: %s", base, strerror(errno));
+    if (!is_private(base)) return error_set(err, STATUS_RUN, "%s is not a private folder of yours; remove it", base);
+    return STATUS_OK;
+}
+
+static int remove_entry(const char *path, const struct stat *s, int type, struct FTW *where)
+{
+    (void)s, (void)type, (void)where;
+    remove(path);
+    return 0;
+}
+
+/* Open MPI's daemons may still be removing their own files: what vanishes meanwhile is no error, and a second pass takes
+ * what they added. */
+static void remove_tree(const char *path)
+{
+    for (int pass = 0; pass < 3 && access(path, F_OK) == 0; pass++) nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+static int open_lock(const char *folder, int flags)
+{
+    char path[96];
+    snprintf(path, sizeof path, "%s/lock", folder);
+    return open(path, flags | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0600);
+}
+
+/* While a folder is being made its lock is missing or not yet held: then its process is alive and the folder young. */
+static bool is_stale(const char *folder, pid_t pid)
+{
+    enum { YOUNG_S = 5 };
+    struct stat s;
+    bool gone = kill(pid, 0) != 0 && errno == ESRCH;
+    if (!gone && (stat(folder, &s) != 0 || time(NULL) - s.st_ctime < YOUNG_S)) return false;
+    int fd = open_lock(folder, 0);
+    if (fd < 0) return gone;
+    bool stale = flock(fd, LOCK_EX | LOCK_NB) == 0;
+    close(fd);
+    return stale;
+}
+
+typedef void visit(void *user, const char *path, pid_t pid);
+
+static void each_folder(visit *visitor, void *user)
+{
+    char base[64];
+    if (base_folder(base, sizeof base, NULL)) return;
+    DIR *entries = opendir(base);
+    for (struct dirent *entry; entries && (entry = readdir(entries));) {
+        char path[80], *end;
+        if (strncmp(entry->d_name, prefix, sizeof prefix - 1) != 0) continue;
+        long pid = strtol(entry->d_name + sizeof prefix - 1, &end, 10);
+        if (pid <= 0 || *end || snprintf(path, sizeof path, "%s/%s", base, entry->d_name) >= (int)sizeof path) continue;
+        if (is_private(path)) visitor(user, path, (pid_t)pid);
+    }
+    if (entries) closedir(entries);
+}
+
+static void sweep_one(void *user, const char *path, pid_t pid)
+{
+    if (!is_stale(path, pid)) return;
+    remove_tree(path);
+    ++*(int *)user;
+}
+
+int rundir_sweep(void)
+{
+    int removed = 0;
+    each_folder(sweep_one, &removed);
+    return removed;
+}
+
+static int take_lock(struct rundir *dir, int flags, struct error *err)
+{
+    dir->lock_fd = open_lock(dir->path, flags);
+    if (dir->lock_fd >= 0 && flock(dir->lock_fd, LOCK_SH) == 0) return STATUS_OK;
+    return error_set(err, STATUS_RUN, "cannot lock %s/lock: %s", dir->path, strerror(errno));
+}
+
+int rundir_create(struct rundir *dir, struct error *err)
+{
+    char base[64];
+    dir->lock_fd = -1;
+    int status = base_folder(base, sizeof base, err);
+    if (status) return status;
+    rundir_sweep();
+    snprintf(dir->path, sizeof dir->path, "%s/%s%d", base, prefix, (int)getpid());
+    if (mkdir(dir->path, 0700) != 0) return error_set(err, STATUS_RUN, "cannot make %s: %s", dir->path, strerror(errno));
+    return take_lock(dir, O_CREAT, err);
+}
+
+int rundir_join(struct rundir *dir, const char *path, struct error *err)
+{
+    snprintf(dir->path, sizeof dir->path, "%s", path);
+    return take_lock(dir, 0, err);
+}
+
+void rundir_close(struct rundir *dir, bool remove)
+{
+    if (remove && dir->path[0]) remove_tree(dir->path);
+    if (dir->lock_fd >= 0) close(dir->lock_fd);
+    dir->lock_fd = -1;
+}
+
+void rundir_path(const struct rundir *dir, const char *name, char *out, int room)
+{
+    snprintf(out, (size_t)room, "%s/%s", dir->path, name);
+}
+
+struct finding { struct rundir_found *found; int count, room; };
+
+static void find_one(void *user, const char *path, pid_t pid)
+{
+    struct finding *finding = user;
+    char socket_path[96];
+    struct stat s;
+    snprintf(socket_path, sizeof socket_path, "%s/socket", path);
+    if (finding->count == finding->room || is_stale(path, pid) || stat(socket_path, &s) != 0) return;
+    struct rundir_found *found = &finding->found[finding->count++];
+    *found = (struct rundir_found){.pid = pid, .started_s = s.st_mtime};
+    snprintf(found->path, sizeof found->path, "%s", path);
+}
+
+static int newest_first(const void *a, const void *b)
+{
+    const struct rundir_found *x = a, *y = b;
+    if (x->started_s != y->started_s) return x->started_s < y->started_s ? 1 : -1;
+    return x->pid < y->pid ? 1 : -1;
+}
+
+int rundir_list(struct rundir_found *found, int room)
+{
+    struct finding finding = {.found = found, .room = room};
+    each_folder(find_one, &finding);
+    qsort(found, (size_t)finding.count, sizeof *found, newest_first);
+    return finding.count;
+}

@@ -1,0 +1,39 @@
+/* One training run, seen from the front end: the engine is started, its trace is read to the end (on the screen, or as
+ * lines), the report is written, and nothing is left behind. */
+#ifndef ENGINE_RUN_SESSION_H
+#define ENGINE_RUN_SESSION_H
+
+#include <signal.h>
+
+#include "engine/analyze/model.h"
+#include "engine/run/front.h"
+#include "engine/run/launch.h"
+#include "engine/run/spec.h"
+
+struct session {
+    const struct cli *cli;
+    bool live; /* with a screen */
+    char rank_set[48], trace[4096], report[4096]; /* report "": none */
+    struct run_spec spec;
+    struct config config;
+    FILE *out;
+    struct run_model *model; /* what became of the run; NULL: it is somewhere else, or never began */
+    /* Its own. */
+    struct rundir dir;
+    struct engine *engine;
+    int signal_fd;
+};
+
+/* The run in this process. A run that failed is an error; one that was stopped or ran out of memory is not. */
+int session_run(struct session *session, struct error *err);
+
+/* The run in a process of its own that stays when this one ends; returns when it is up. */
+int session_detach(struct session *session, struct error *err);
+
+/* Shared by the two: SIGINT, SIGTERM and SIGHUP to be read from signal_fd; the folder and the engine; what is left of them. */
+void session_take_signals(struct session *session, sigset_t *before);
+int session_start(struct session *session, struct error *err);
+int session_finish(struct session *session, int grace_ms, int shown, struct error *err);
+int session_report(const struct session *session, struct error *err);
+
+#endif

@@ -1,0 +1,95 @@
+#include "engine/run/spec.h"
+
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void put_text(cJSON *json, const char *name, const char *text)
+{
+    if (text) cJSON_AddStringToObject(json, name, text);
+}
+
+static void put_list(cJSON *json, const char *name, const struct cli_list *list)
+{
+    cJSON_AddItemToObject(json, name, cJSON_CreateStringArray(list->at, list->count));
+}
+
+static const char *get_text(const cJSON *json, const char *name)
+{
+    return cJSON_GetStringValue(cJSON_GetObjectItem(json, name));
+}
+
+static void get_list(const cJSON *json, const char *name, struct cli_list *list)
+{
+    const cJSON *item;
+    cJSON_ArrayForEach(item, cJSON_GetObjectItem(json, name))
+    {
+        if (list->count < CLI_LIST_MAX && cJSON_IsString(item)) list->at[list->count++] = item->valuestring;
+    }
+}
+
+static int64_t get_count(const cJSON *json, const char *name)
+{
+    const cJSON *item = cJSON_GetObjectItem(json, name);
+    return cJSON_IsNumber(item) ? (int64_t)item->valuedouble : 0;
+}
+
+int spec_write(const struct run_spec *spec, const struct rundir *dir, struct error *err)
+{
+    cJSON *json = cJSON_CreateObject();
+    put_text(json, "config", spec->config_path);
+    put_list(json, "sets", &spec->sets);
+    put_list(json, "at", &spec->at);
+    cJSON_AddNumberToObject(json, "steps", (double)spec->steps);
+    cJSON_AddNumberToObject(json, "sample_tokens", (double)spec->sample_tokens);
+    put_text(json, "trace", spec->trace);
+    cJSON_AddBoolToObject(json, "interactive", spec->interactive);
+    cJSON_AddBoolToObject(json, "detached", spec->detached);
+    char *text = cJSON_Print(json);
+    cJSON_Delete(json);
+
+    char path[96];
+    rundir_path(dir, "run.json", path, sizeof path);
+    FILE *file = fopen(path, "we");
+    bool written = file && text && fputs(text, file) >= 0;
+    if (file && fclose(file) != 0) written = false;
+    free(text);
+    return written ? STATUS_OK : error_set(err, STATUS_RUN, "cannot write %s: %s", path, strerror(errno));
+}
+
+static char *read_all(const char *path)
+{
+    char *text = NULL;
+    size_t room = 0;
+    FILE *file = fopen(path, "re");
+    if (file && getdelim(&text, &room, '\0', file) < 0) free(text), text = NULL;
+    if (file) fclose(file);
+    return text;
+}
+
+int spec_read(struct run_spec *spec, const struct rundir *dir, struct error *err)
+{
+    char path[96];
+    rundir_path(dir, "run.json", path, sizeof path);
+    char *text = read_all(path);
+    cJSON *json = text ? cJSON_Parse(text) : NULL;
+    free(text);
+    *spec = (struct run_spec){.storage = json};
+    if (!json) return error_set(err, STATUS_RUN, "cannot read %s; was the run's folder removed?", path);
+    spec->config_path = get_text(json, "config");
+    get_list(json, "sets", &spec->sets);
+    get_list(json, "at", &spec->at);
+    spec->steps = get_count(json, "steps");
+    spec->sample_tokens = get_count(json, "sample_tokens");
+    spec->trace = get_text(json, "trace");
+    spec->interactive = cJSON_IsTrue(cJSON_GetObjectItem(json, "interactive"));
+    spec->detached = cJSON_IsTrue(cJSON_GetObjectItem(json, "detached"));
+    return STATUS_OK;
+}
+
+void spec_release(struct run_spec *spec)
+{
+    cJSON_Delete(spec->storage);
+    spec->storage = NULL;
+}

@@ -1,0 +1,218 @@
+/* What surrounds the engine's processes: their command line, their private folder, what they print, and the line that is
+ * made of it. */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "engine/run/capture.h"
+#include "engine/run/failure.h"
+#include "engine/run/home.h"
+#include "engine/run/rundir.h"
+#include "engine/run/spec.h"
+
+static char base[] = "/tmp/zerolab-test-XXXXXX";
+static struct error err;
+
+static int make_base(void **state)
+{
+    (void)state;
+    return mkdtemp(base) && setenv("XDG_RUNTIME_DIR", base, 1) == 0 ? 0 : -1;
+}
+
+static int remove_base(void **state)
+{
+    (void)state;
+    return rmdir(base); /* fails if anything was left */
+}
+
+static bool exists(const char *path)
+{
+    return access(path, F_OK) == 0;
+}
+
+/* ---- the folder ---- */
+
+static void test_folder_is_private_and_goes_away(void **state)
+{
+    (void)state;
+    struct rundir dir;
+    struct stat s;
+    char path[96];
+    assert_int_equal(rundir_create(&dir, &err), STATUS_OK);
+    assert_int_equal(stat(dir.path, &s), 0);
+    assert_int_equal(s.st_mode & 0777, 0700);
+    rundir_path(&dir, "deep", path, sizeof path);
+    assert_int_equal(mkdir(path, 0700), 0);
+    assert_int_equal(rundir_sweep(), 0); /* ours is alive */
+    rundir_close(&dir, true);
+    assert_false(exists(dir.path));
+}
+
+static void test_a_dead_run_is_swept_and_its_last_rank_keeps_it(void **state)
+{
+    (void)state;
+    int ready[2], go[2];
+    char path[80] = "", byte = 0;
+    assert_int_equal(pipe(ready) | pipe(go), 0);
+    pid_t front = fork();
+    if (front == 0) { /* the front end makes the folder, starts a "rank", and is killed */
+        struct rundir dir;
+        if (rundir_create(&dir, NULL)) _exit(1);
+        if (fork() == 0) {
+            struct rundir joined;
+            if (rundir_join(&joined, dir.path, NULL)) _exit(1);
+            close(dir.lock_fd);
+            if (write(ready[1], joined.path, sizeof joined.path) < 0 || read(go[0], &byte, 1) < 0) _exit(1);
+            _exit(0);
+        }
+        pause();
+    }
+    assert_int_equal(read(ready[0], path, sizeof path), sizeof path);
+    assert_int_equal(kill(front, SIGKILL), 0);
+    assert_int_equal(waitpid(front, NULL, 0), front);
+    assert_int_equal(rundir_sweep(), 0); /* the rank is alive */
+    assert_true(exists(path));
+    assert_int_equal(write(go[1], &byte, 1), 1);
+    close(ready[1]);
+    assert_int_equal(read(ready[0], &byte, 1), 0); /* until the rank has closed its end by ending */
+    assert_int_equal(rundir_sweep(), 1);
+    assert_false(exists(path));
+    close(ready[0]), close(go[0]), close(go[1]);
+}
+
+static void test_lists_only_runs_that_listen(void **state)
+{
+    (void)state;
+    struct rundir dir;
+    struct rundir_found found[4];
+    char path[96];
+    assert_int_equal(rundir_create(&dir, &err), STATUS_OK);
+    assert_int_equal(rundir_list(found, 4), 0);
+    rundir_path(&dir, "socket", path, sizeof path);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fclose(file);
+    assert_int_equal(rundir_list(found, 4), 1);
+    assert_int_equal(found[0].pid, getpid());
+    assert_string_equal(found[0].path, dir.path);
+    rundir_close(&dir, true);
+}
+
+static void test_spec_and_home_through_the_folder(void **state)
+{
+    (void)state;
+    struct rundir dir;
+    struct run_spec spec = {.config_path = "a \"b\".json", .sets = {2, {"a=1", "b=[1,2]"}}, .at = {1, {"5:stage=1"}}, .steps = 30,
+                            .interactive = true};
+    struct run_spec back;
+    int listen_fd, fd;
+    assert_int_equal(rundir_create(&dir, &err), STATUS_OK);
+    assert_int_equal(spec_write(&spec, &dir, &err), STATUS_OK);
+    assert_int_equal(spec_read(&back, &dir, &err), STATUS_OK);
+    assert_string_equal(back.config_path, spec.config_path);
+    assert_int_equal(back.sets.count, 2);
+    assert_string_equal(back.sets.at[1], "b=[1,2]");
+    assert_string_equal(back.at.at[0], "5:stage=1");
+    assert_int_equal(back.steps, 30);
+    assert_null(back.trace);
+    assert_true(back.interactive);
+    assert_false(back.detached);
+    spec_release(&back);
+
+    assert_int_equal(home_call(&dir, &fd, &err), STATUS_RUN); /* nobody listens yet */
+    assert_int_equal(home_listen(&dir, &listen_fd, &err), STATUS_OK);
+    assert_int_equal(home_call(&dir, &fd, &err), STATUS_OK);
+    close(fd);
+    close(listen_fd);
+    assert_int_equal(home_call(&dir, &fd, &err), STATUS_RUN); /* nor any more */
+    rundir_close(&dir, true);
+    assert_int_equal(spec_read(&back, &dir, &err), STATUS_RUN);
+}
+
+/* ---- what is printed ---- */
+
+static void test_capture_keeps_head_and_tail(void **state)
+{
+    (void)state;
+    struct capture *capture;
+    int fd[2];
+    assert_int_equal(pipe(fd), 0);
+    assert_int_equal(capture_start(&capture, fd[0], NULL, &err), STATUS_OK);
+    assert_false(capture_wait(capture, 10));
+    FILE *pen = fdopen(fd[1], "w");
+    for (int i = 0; i < 20000; i++) fprintf(pen, "line %d\n", i);
+    fclose(pen);
+    assert_true(capture_wait(capture, 5000));
+    char *text = capture_finish(capture);
+    assert_true(strlen(text) < 40000);
+    assert_non_null(strstr(text, "line 0\n"));
+    assert_string_equal(text + strlen(text) - 11, "line 19999\n");
+    free(text);
+}
+
+static void test_capture_stops_before_the_end(void **state)
+{
+    (void)state;
+    struct capture *capture;
+    int fd[2];
+    assert_int_equal(pipe(fd), 0);
+    assert_int_equal(capture_start(&capture, fd[0], NULL, &err), STATUS_OK);
+    char *text = capture_finish(capture);
+    assert_string_equal(text, "");
+    free(text);
+    close(fd[1]);
+}
+
+enum { EXITED = 256 };
+
+static void test_failure_is_one_line(void **state)
+{
+    (void)state;
+    static const char banner[] =
+        "--------------------------------------------------------------------------\n"
+        "Primary job  terminated normally, but 1 process returned\na non-zero exit code. Per user-direction, the job has been aborted.\n"
+        "--------------------------------------------------------------------------\n";
+    static const char noticed[] = "mpirun noticed that process rank 2 with PID 71 on node x exited on signal 9 (Killed).\n";
+    char text[1024];
+    snprintf(text, sizeof text, "zerolab: rank 2 does not answer\n%s%s", banner, noticed);
+    assert_int_equal(failure_explain(137 * EXITED, text, "mpirun", &err), STATUS_RUN);
+    assert_string_equal(err.text, "rank 2 (process 71) was ended by signal 9 (Killed)");
+
+    snprintf(text, sizeof text, "zerolab: cannot read a.txt: No such file\n%s", banner);
+    assert_int_equal(failure_explain(3 * EXITED, text, "mpirun", &err), STATUS_INPUT);
+    assert_string_equal(err.text, "cannot read a.txt: No such file");
+
+    assert_int_equal(failure_explain(9, "", "mpirun", &err), STATUS_RUN);
+    assert_string_equal(err.text, "mpirun was ended by signal 9 (Killed)");
+
+    assert_int_equal(failure_explain(1 * EXITED, "==7==ERROR: AddressSanitizer: x\nSUMMARY: AddressSanitizer: heap-use-after-free a.c:3\n==7==ABORTING\n", "the engine", &err), STATUS_RUN);
+    assert_string_equal(err.text, "SUMMARY: AddressSanitizer: heap-use-after-free a.c:3");
+
+    assert_int_equal(failure_explain(77 * EXITED, "something\nodd\n---\n", "the engine", &err), STATUS_RUN);
+    assert_string_equal(err.text, "the engine ended with status 77: odd");
+    assert_int_equal(failure_explain(77 * EXITED, NULL, "the engine", &err), STATUS_RUN);
+    assert_int_equal(failure_explain(0, "chatter\n", "the engine", &err), STATUS_OK);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_folder_is_private_and_goes_away),
+        cmocka_unit_test(test_a_dead_run_is_swept_and_its_last_rank_keeps_it),
+        cmocka_unit_test(test_lists_only_runs_that_listen),
+        cmocka_unit_test(test_spec_and_home_through_the_folder),
+        cmocka_unit_test(test_capture_keeps_head_and_tail),
+        cmocka_unit_test(test_capture_stops_before_the_end),
+        cmocka_unit_test(test_failure_is_one_line),
+    };
+    return cmocka_run_group_tests(tests, make_base, remove_base);
+}
