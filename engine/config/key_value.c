@@ -152,6 +152,12 @@ int key_read(const struct config_key *key, const cJSON *item, struct config *con
     return STATUS_OK;
 }
 
+bool key_is_zero(const struct config_key *key, const struct config *config)
+{
+    static const char zeros[sizeof(uint64_t)];
+    return key->size <= sizeof zeros && memcmp((const char *)config + key->offset, zeros, key->size) == 0;
+}
+
 static cJSON *raw(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 static cJSON *raw(const char *format, ...)

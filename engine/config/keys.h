@@ -50,6 +50,9 @@ int key_unknown(const char *path, struct error *err);
 /* Checks the item against the row's type and range and, for honoured keys with a config, stores it. */
 int key_read(const struct config_key *key, const cJSON *item, struct config *config, struct error *err);
 
+/* Whether config holds a zero there. */
+bool key_is_zero(const struct config_key *key, const struct config *config);
+
 /* The value that config holds for an honoured key; numbers are exact. */
 cJSON *key_to_json(const struct config_key *key, const struct config *config);
 

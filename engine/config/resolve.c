@@ -145,12 +145,25 @@ int config_check(const struct config *config, struct error *err)
     return STATUS_OK;
 }
 
+/* Keys of tiers and links that nothing uses while nothing is offloaded. 0 is their default. */
+static int note_unused(struct config_source *source, struct error *err)
+{
+    static const char *const prefixes[] = {"memory.host_budget", "memory.nvme_budget", "topology.links.pcie.", "topology.links.nvme."};
+    int status = STATUS_OK;
+    for (int row = 0; row < config_key_count; row++)
+        for (size_t p = 0; !status && p < sizeof prefixes / sizeof *prefixes; p++)
+            if (source->given[row] == GIVEN_VALUE && strncmp(config_keys[row].path, prefixes[p], strlen(prefixes[p])) == 0 && !key_is_zero(&config_keys[row], source->config))
+                status = config_note(source->config, err, "%s: accepted, no effect here: nothing is offloaded", config_keys[row].path);
+    return status;
+}
+
 int config_resolve(struct config_source *source, struct error *err)
 {
     struct config *config = source->config;
     int status = resolve_model(source, err);
     if (!status) status = resolve_autos(source, err);
     if (!status) status = resolve_batch(source, err);
+    if (!status) status = note_unused(source, err);
     if (status) return status;
     if (config->data.sequence_length == 0) config->data.sequence_length = config->model.context;
     config->overlap_follows_stage = given(source, "zero_optimization.overlap_comm") != GIVEN_VALUE;
