@@ -21,8 +21,9 @@
 
 struct zero;
 
-/* One ring per lane, and the last for the rank's control thread (the caller of these functions). */
-enum { ZERO_RINGS = LANES + 1 };
+/* One ring per lane, one for the rank's control thread (the caller of these functions), one for memory records (written
+ * under the allocator's lock by whichever lane takes or gives). */
+enum { ZERO_RING_CONTROL = LANES, ZERO_RING_MEMORY, ZERO_RINGS };
 
 struct zero_options {
     const struct config *config; /* kept; must outlive the rank */
@@ -51,7 +52,7 @@ struct zero_result {
 };
 
 /* STATUS_RUN with *zero set and outcome in `shortage`: the lasting state does not fit the budget; zero_switch() to
- * something smaller, or zero_set_budget(), starts it. */
+ * something smaller, or zero_set_budget() and zero_switch() to the same, starts it. */
 int zero_open(struct zero **out, const struct zero_options *options, struct zero_shortage *shortage, struct error *err);
 void zero_close(struct zero *zero);
 

@@ -1,0 +1,253 @@
+#include "engine/zero/executor.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/clock.h"
+#include "engine/base/futex.h"
+
+struct lane_state {
+    struct executor *executor;
+    enum lane lane;
+    pthread_t thread;
+    _Atomic uint32_t done __attribute__((aligned(64))); /* 1 + number of the last operation that ended; what others wait on */
+};
+
+struct executor {
+    struct executor_host host;
+    struct lane_state lanes[LANES];
+    int lanes_started; /* threads running, the compute lane not counted */
+
+    /* The run in progress. */
+    const struct schedule *schedule;
+    uint32_t number, step;
+    unsigned char *held; /* by buffer: taken and not given back */
+    int held_room;
+    _Atomic int failed, broken, drop_tail;
+    struct take_failure take;  /* written by the first lane that fails */
+    struct error error;        /* written by the first lane that breaks */
+    int status;
+
+    _Atomic uint32_t generation, running; /* start and end of runs, for the lane threads */
+    _Atomic int quit;
+};
+
+/* ---- one operation ---- */
+
+struct timing { uint64_t issued_ns, ready_ns, started_ns; int64_t waited_on; };
+
+static void wait_for_dependencies(struct executor *executor, const struct op *op, struct timing *timing)
+{
+    timing->waited_on = -1;
+    for (int d = 0; d < op->dependency_count; d++) {
+        int on = op->dependency[d].op;
+        struct lane_state *other = &executor->lanes[executor->schedule->ops[on].lane];
+        for (uint32_t seen; (seen = atomic_load_explicit(&other->done, memory_order_acquire)) <= (uint32_t)on;) {
+            timing->waited_on = on;
+            futex_wait(&other->done, seen, 0);
+        }
+    }
+    timing->ready_ns = clock_ns();
+}
+
+static void take_buffers(struct executor *executor, const struct op *op)
+{
+    const struct schedule *schedule = executor->schedule;
+    for (int t = 0; t < op->take_count && !atomic_load(&executor->failed) && !atomic_load(&executor->broken); t++) {
+        int b = schedule->effects[op->first_take + t];
+        const struct buffer *buffer = &schedule->buffers[b];
+        struct error err;
+        if (memory_take(executor->host.memory, buffer->tier, buffer->category, buffer->offset, (uint64_t)buffer->bytes, &err) == STATUS_OK) {
+            executor->held[b] = 1;
+            continue;
+        }
+        if (atomic_exchange(&executor->failed, 1)) return;
+        executor->take = (struct take_failure){.failed = true, .op = (int)(op - schedule->ops), .tier = buffer->tier,
+                                               .category = buffer->category, .wanted_bytes = (uint64_t)buffer->bytes};
+        memory_snapshot(executor->host.memory, &executor->take.memory);
+        snprintf(executor->take.text, sizeof executor->take.text, "%.255s", err.text);
+    }
+}
+
+static void give_buffers(struct executor *executor, const struct op *op)
+{
+    for (int g = 0; g < op->give_count; g++) {
+        int b = executor->schedule->effects[op->first_give + g];
+        const struct buffer *buffer = &executor->schedule->buffers[b];
+        if (!executor->held[b]) continue; /* its take failed */
+        memory_give(executor->host.memory, buffer->tier, buffer->category, buffer->offset, (uint64_t)buffer->bytes);
+        executor->held[b] = 0;
+    }
+}
+
+static void sleep_until(uint64_t when_ns)
+{
+    struct timespec when = {(time_t)(when_ns / 1000000000u), (long)(when_ns % 1000000000u)};
+    while (clock_ns() < when_ns) clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &when, NULL);
+}
+
+/* Paced links and slow motion: the data has really moved; the lane only waits before it says so. Returns the time added. */
+static uint64_t pace(const struct executor *executor, const struct op_stat *stat, uint64_t started_ns)
+{
+    uint64_t now_ns = clock_ns();
+    double least_ns = (double)(now_ns - started_ns) * executor->host.slow_motion;
+    for (int link = 0; link < 2; link++) {
+        const struct config_link *paced = &executor->host.links[link];
+        if (paced->bandwidth_bytes_per_s <= 0 || stat->sent_bytes[link] == 0) continue;
+        double link_ns = (paced->latency_s + (double)stat->sent_bytes[link] / paced->bandwidth_bytes_per_s) * 1e9;
+        if (link_ns > least_ns) least_ns = link_ns;
+    }
+    if (least_ns <= (double)(now_ns - started_ns)) return 0;
+    sleep_until(started_ns + (uint64_t)least_ns);
+    return clock_ns() - now_ns;
+}
+
+static void record_begin(const struct executor *executor, const struct op *op, const struct timing *timing)
+{
+    struct trace_record record = {.kind = TRACE_OP_BEGIN, .rank = executor->host.rank, .time_ns = timing->started_ns};
+    record.op_begin = (struct trace_of_op_begin){executor->number, executor->step, (uint32_t)(op - executor->schedule->ops), timing->issued_ns};
+    trace_emit(executor->host.rings[op->lane], &record);
+}
+
+static void record_end(const struct executor *executor, const struct op *op, const struct timing *timing, const struct op_stat *stat, uint64_t paced_ns)
+{
+    struct trace_record record = {.kind = TRACE_OP_END, .rank = executor->host.rank, .time_ns = clock_ns()};
+    record.op_end = (struct trace_of_op_end){
+        .schedule = executor->number, .step = executor->step, .op = (uint32_t)(op - executor->schedule->ops), .issued_ns = timing->issued_ns,
+        .ready_ns = timing->ready_ns, .started_ns = timing->started_ns, .waited_on = timing->waited_on, .peers_ns = stat->peers_ns,
+        .paced_ns = paced_ns, .sent_bytes = stat->sent_bytes[0] + stat->sent_bytes[1]};
+    trace_emit(executor->host.rings[op->lane], &record);
+}
+
+static void break_run(struct executor *executor, const struct error *err)
+{
+    if (atomic_exchange(&executor->broken, 1)) return;
+    executor->error = *err;
+    executor->status = err->status;
+}
+
+static void run_op(struct executor *executor, struct lane_state *lane, const struct op *op)
+{
+    struct timing timing = {.issued_ns = clock_ns()};
+    wait_for_dependencies(executor, op, &timing);
+    if (!(op->in_tail && atomic_load(&executor->drop_tail)) && !atomic_load(&executor->broken)) {
+        struct op_stat stat = {.healthy = true};
+        struct error err = {0};
+        take_buffers(executor, op);
+        bool healthy = !atomic_load(&executor->failed);
+        timing.started_ns = clock_ns();
+        record_begin(executor, op, &timing);
+        if (healthy || op->lane == LANE_COMM) {
+            if (executor->host.run(executor->host.user, executor->schedule, op, healthy, &stat, &err)) break_run(executor, &err);
+            if (!stat.healthy) atomic_store(&executor->failed, 1);
+        }
+        uint64_t paced_ns = healthy ? pace(executor, &stat, timing.started_ns) : 0;
+        record_end(executor, op, &timing, &stat, paced_ns);
+    }
+    give_buffers(executor, op);
+    atomic_store_explicit(&lane->done, (uint32_t)(op - executor->schedule->ops) + 1, memory_order_release);
+    futex_wake_all(&lane->done);
+}
+
+/* ---- lanes ---- */
+
+static void run_lane(struct executor *executor, struct lane_state *lane)
+{
+    for (int i = 0; i < executor->schedule->op_count; i++)
+        if (executor->schedule->ops[i].lane == lane->lane) run_op(executor, lane, &executor->schedule->ops[i]);
+}
+
+static void *lane_thread(void *argument)
+{
+    struct lane_state *lane = argument;
+    struct executor *executor = lane->executor;
+    for (uint32_t seen = 0;;) {
+        while (atomic_load_explicit(&executor->generation, memory_order_acquire) == seen) futex_wait(&executor->generation, seen, 0);
+        seen++;
+        if (atomic_load(&executor->quit)) return NULL;
+        run_lane(executor, lane);
+        if (atomic_fetch_sub(&executor->running, 1) == 1) futex_wake_all(&executor->running);
+    }
+}
+
+static int start_lanes(struct executor *executor, struct error *err)
+{
+    for (int lane = LANE_COMPUTE + 1; lane < LANES; lane++) {
+        if (pthread_create(&executor->lanes[lane].thread, NULL, lane_thread, &executor->lanes[lane]))
+            return error_set(err, STATUS_RUN, "cannot start the thread of lane %s", lane_name((enum lane)lane));
+        executor->lanes_started++;
+    }
+    return STATUS_OK;
+}
+
+int executor_create(struct executor **out, const struct executor_host *host, struct error *err)
+{
+    struct executor *executor = aligned_alloc(64, (sizeof *executor + 63) / 64 * 64);
+    if (!executor) return error_set(err, STATUS_RUN, "no memory for the executor");
+    memset(executor, 0, sizeof *executor);
+    executor->host = *host;
+    for (int lane = 0; lane < LANES; lane++) executor->lanes[lane] = (struct lane_state){.executor = executor, .lane = (enum lane)lane};
+    if (start_lanes(executor, err)) {
+        executor_free(executor);
+        return STATUS_RUN;
+    }
+    *out = executor;
+    return STATUS_OK;
+}
+
+void executor_free(struct executor *executor)
+{
+    if (!executor) return;
+    atomic_store(&executor->quit, 1);
+    atomic_fetch_add_explicit(&executor->generation, 1, memory_order_release);
+    futex_wake_all(&executor->generation);
+    for (int lane = 1; lane <= executor->lanes_started; lane++) pthread_join(executor->lanes[lane].thread, NULL);
+    free(executor->held);
+    free(executor);
+}
+
+/* ---- a run ---- */
+
+static int prepare(struct executor *executor, const struct schedule *schedule, struct error *err)
+{
+    if (executor->held_room < schedule->buffer_count) {
+        unsigned char *larger = realloc(executor->held, (size_t)schedule->buffer_count);
+        if (!larger) return error_set(err, STATUS_RUN, "no memory for a step's table of buffers");
+        executor->held = larger;
+        executor->held_room = schedule->buffer_count;
+    }
+    memset(executor->held, 0, (size_t)schedule->buffer_count);
+    executor->schedule = schedule;
+    executor->take.failed = false;
+    executor->status = STATUS_OK;
+    atomic_store(&executor->failed, 0);
+    atomic_store(&executor->broken, 0);
+    atomic_store(&executor->drop_tail, 0);
+    for (int lane = 0; lane < LANES; lane++) atomic_store(&executor->lanes[lane].done, 0);
+    return STATUS_OK;
+}
+
+int executor_run(struct executor *executor, const struct schedule *schedule, uint32_t number, uint32_t step, struct executor_result *result,
+                 struct error *err)
+{
+    if (prepare(executor, schedule, err)) return STATUS_RUN;
+    executor->number = number;
+    executor->step = step;
+    atomic_store(&executor->running, (uint32_t)executor->lanes_started);
+    atomic_fetch_add_explicit(&executor->generation, 1, memory_order_release);
+    futex_wake_all(&executor->generation);
+    run_lane(executor, &executor->lanes[LANE_COMPUTE]);
+    for (uint32_t left; (left = atomic_load(&executor->running)) > 0;) futex_wait(&executor->running, left, 0);
+    result->failed = atomic_load(&executor->failed);
+    result->take = executor->take;
+    if (executor->status && err) *err = executor->error;
+    return executor->status;
+}
+
+void executor_drop_tail(struct executor *executor)
+{
+    atomic_store(&executor->drop_tail, 1);
+}

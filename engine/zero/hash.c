@@ -1,0 +1,75 @@
+/* A hash of the training state that does not depend on who holds what: every element contributes a mixed word made of
+ * (array, its number in the unsharded, unpadded model, its bits), and contributions are added. Each rank adds its own
+ * shards; ranks' sums are added. Where a rank holds whole arrays, their sum must come to the same: replicas that have
+ * drifted apart are found here. */
+#include <inttypes.h>
+
+#include "engine/base/rng.h"
+#include "engine/zero/internal.h"
+
+enum array { ARRAY_PARAMETERS, ARRAY_MASTER, ARRAY_MOMENT1, ARRAY_MOMENT2, ARRAYS };
+
+static uint64_t bits_of(const void *at, int bytes, int64_t i)
+{
+    return bytes == 2 ? ((const uint16_t *)at)[i] : ((const uint32_t *)at)[i];
+}
+
+static uint64_t hash_range(const struct zero *zero, const struct schedule *schedule, int b, enum array array, int64_t base, int64_t first, int64_t end)
+{
+    const struct buffer *buffer = &schedule->buffers[b];
+    const int64_t elems = zero->model.units[buffer->unit].elems;
+    const int bytes = dtype_bytes(buffer->dtype);
+    uint64_t sum = 0;
+    if (end > elems) end = elems;
+    if (first >= end) return 0;
+    const void *at = zero_at(zero, schedule, b, first);
+    for (int64_t i = 0; i < end - first; i++)
+        sum += rng_mix(rng_mix(((uint64_t)array << 56) + (uint64_t)(base + first + i)) ^ bits_of(at, bytes, i));
+    return sum;
+}
+
+/* Own shards go into *own; of arrays held whole, all elements go into whole[array], and counts how many units they are. */
+static void hash_unit(const struct zero *zero, const struct schedule *schedule, const struct op *update, int64_t base, uint64_t own[ARRAYS], uint64_t whole[ARRAYS])
+{
+    static const enum role roles[ARRAYS] = {ROLE_PARAMETERS, ROLE_MASTER, ROLE_MOMENT1, ROLE_MOMENT2};
+    const int64_t shard = shard_elems(zero->model.units[update->unit].elems, zero->ranks);
+    for (int a = 0; a < ARRAYS; a++) {
+        int b = update->buffer[roles[a]];
+        if (a == ARRAY_MASTER && b == update->buffer[ROLE_PARAMETERS]) continue;
+        own[a] += hash_range(zero, schedule, b, (enum array)a, base, zero->rank * shard, (zero->rank + 1) * shard);
+        if (schedule->buffers[b].extent == EXTENT_WHOLE) whole[a] += hash_range(zero, schedule, b, (enum array)a, base, 0, zero->ranks * shard);
+    }
+}
+
+int zero_state_hash(struct zero *zero, uint64_t *hash, struct error *err)
+{
+    const struct schedule *schedule = &zero->schedules[PURPOSE_TRAIN];
+    static const char *const names[ARRAYS] = {"parameters", "master weights", "first moments", "second moments"};
+    static const enum role roles[ARRAYS] = {ROLE_PARAMETERS, ROLE_MASTER, ROLE_MOMENT1, ROLE_MOMENT2};
+    uint64_t own[ARRAYS] = {0}, whole[ARRAYS] = {0}, all[zero->ranks][ARRAYS], sums[ARRAYS] = {0};
+    struct comm_stat stat = {0};
+    int64_t base = 0;
+    bool is_whole[ARRAYS] = {0};
+    for (int i = 0; i < schedule->op_count; i++) {
+        const struct op *op = &schedule->ops[i];
+        if (op->kind != OP_UPDATE) continue;
+        hash_unit(zero, schedule, op, base, own, whole);
+        base += zero->model.units[op->unit].elems;
+        for (int a = 0; a < ARRAYS; a++)
+            is_whole[a] = schedule->buffers[op->buffer[roles[a]]].extent == EXTENT_WHOLE && !(a == ARRAY_MASTER && zero->model.dtype == DTYPE_F32);
+    }
+    int status = comm_exchange(zero->comm, own, all, sizeof own, &stat, err);
+    if (status) return status;
+    *hash = 0;
+    for (int a = 0; a < ARRAYS; a++) {
+        for (int r = 0; r < zero->ranks; r++) sums[a] += all[r][a];
+        *hash = rng_mix(*hash ^ sums[a]);
+    }
+    int32_t differs = -1, verdicts[zero->ranks];
+    for (int a = ARRAYS - 1; a >= 0; a--)
+        if (is_whole[a] && whole[a] != sums[a]) differs = a;
+    status = comm_exchange(zero->comm, &differs, verdicts, sizeof differs, &stat, err);
+    for (int r = 0; r < zero->ranks && status == STATUS_OK; r++)
+        if (verdicts[r] >= 0) status = error_set(err, STATUS_CHECK, "rank %d's copy of the %s differs from what the owners hold", r, names[verdicts[r]]);
+    return status;
+}

@@ -1,0 +1,80 @@
+/* The inside of a rank, shared by the files of engine/zero. */
+#ifndef ENGINE_ZERO_INTERNAL_H
+#define ENGINE_ZERO_INTERNAL_H
+
+#include "engine/gpt/gpt.h"
+#include "engine/zero/executor.h"
+#include "engine/zero/zero.h"
+
+/* What ranks tell each other at the end of a step. */
+struct agreement { double loss, sum_squares; int32_t failed; };
+
+struct sampler { int32_t *tokens; int position; float temperature; uint64_t draw; int32_t next; };
+
+struct zero {
+    const struct config *config;
+    struct config_zero knobs; /* in force; config's are the ones it started with */
+    struct comm *comm;
+    const struct data *data;
+    struct trace_ring *rings[ZERO_RINGS];
+    int rank, ranks;
+    struct model model;
+    struct kernels *kernels;
+    struct memory *memory;
+    struct executor *executor;
+    struct schedule schedules[PURPOSES];
+    struct footprint footprint; /* of the training schedule */
+    uint32_t schedule_number;   /* of the training schedule; the others follow it */
+    bool ready;                 /* the lasting state exists */
+
+    int64_t steps_done;
+    uint64_t last_end_ns;
+    float learning_rate;
+
+    /* Of the step in progress; written by one lane each. */
+    enum purpose purpose;
+    int64_t first_sample;       /* evaluation: where in the held-out slice */
+    double loss_sum;            /* over micro-steps */
+    double sum_squares;         /* of own gradient shards */
+    float gradient_factor;      /* clipping, known after the agreement */
+    struct agreement *agreed;   /* of all ranks */
+    struct { double loss, grad_norm; bool failed; } concluded; /* what follows from them */
+    struct sampler sampler;
+    struct comm_part *parts;    /* scratch of the communication lane */
+    uint64_t recorded_peak_bytes[TIERS];
+    struct { uint32_t count; uint64_t sent_bytes[2], busy_ns; } traffic[TRAFFIC_KINDS];
+};
+
+/* Address of element `elem` of the unit that a buffer covers, on this rank. */
+void *zero_at(const struct zero *zero, const struct schedule *schedule, int buffer, int64_t elem);
+void *zero_buffer(const struct zero *zero, const struct schedule *schedule, int buffer); /* its first byte; NULL for -1 */
+
+/* operations.c: runs one operation of the compute lane. */
+int zero_compute(struct zero *zero, const struct schedule *schedule, const struct op *op, struct error *err);
+
+/* collectives.c: runs one operation of the communication lane. */
+int zero_communicate(struct zero *zero, const struct schedule *schedule, const struct op *op, bool healthy, struct op_stat *stat, struct error *err);
+
+/* All-gathers a unit's array from every rank's shard at `source` (offset in the symmetric segment) into `whole`. */
+int zero_spread(struct zero *zero, int unit, enum dtype dtype, uint64_t source, void *whole, struct error *err);
+
+/* state.c: the lasting state. */
+int zero_plan(struct zero *zero, const struct config_zero *knobs, struct schedule schedules[PURPOSES], struct error *err);
+int zero_make_state(struct zero *zero, bool *failed, struct zero_shortage *shortage, struct error *err);
+
+/* reshard.c: moves the lasting state from the layout in force to that of `to`; all or nothing. */
+int zero_reshard(struct zero *zero, const struct schedule *to, bool *failed, struct zero_shortage *shortage, struct error *err);
+int zero_fill_tails(struct zero *zero, const struct schedule *schedule, struct error *err); /* small tensors, from their owners */
+
+/* Between steps: every rank says whether a take failed; *shortage describes the first that did. Returns true in *failed
+ * on every rank if there was one. */
+int zero_agree_on_failure(struct zero *zero, const struct take_failure *mine, bool *failed, struct zero_shortage *shortage, struct error *err);
+
+/* records.c: what goes into the trace besides the operations. */
+void zero_record_memory(void *user, enum tier tier, enum category category, const struct memory_count *count);
+void zero_record_plan(struct zero *zero);
+void zero_record_budgets(struct zero *zero);
+void zero_record_step_begin(struct zero *zero);
+void zero_record_step_end(struct zero *zero, const struct zero_result *result, uint64_t paused_ns);
+
+#endif

@@ -1,0 +1,164 @@
+/* What a rank writes into the trace besides its operations: the plan, memory, steps, traffic. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/clock.h"
+#include "engine/plan/schedule_io.h"
+#include "engine/zero/internal.h"
+
+static struct trace_record record_of(const struct zero *zero, enum trace_kind kind)
+{
+    return (struct trace_record){.kind = kind, .rank = (uint16_t)zero->rank, .time_ns = clock_ns()};
+}
+
+static void emit(struct zero *zero, const struct trace_record *record)
+{
+    trace_emit(zero->rings[ZERO_RING_CONTROL], record);
+}
+
+/* Called under the allocator's lock, so this ring has one writer at a time. */
+void zero_record_memory(void *user, enum tier tier, enum category category, const struct memory_count *count)
+{
+    struct zero *zero = user;
+    struct trace_record record = record_of(zero, TRACE_MEMORY);
+    record.memory = (struct trace_of_memory){(uint8_t)tier, (uint8_t)category, count->live_bytes, count->reserved_bytes, count->peak_bytes};
+    trace_emit(zero->rings[ZERO_RING_MEMORY], &record);
+}
+
+static void record_schedule(struct zero *zero, enum purpose purpose)
+{
+    const struct schedule *schedule = &zero->schedules[purpose];
+    char *json = schedule_to_json(schedule);
+    struct trace_record record = record_of(zero, TRACE_SCHEDULE);
+    if (!json) return;
+    record.schedule = (struct trace_of_schedule){zero->schedule_number + (uint32_t)purpose, (uint8_t)purpose, (uint8_t)schedule->stage, {json, strlen(json)}};
+    emit(zero, &record);
+    free(json);
+}
+
+static void record_predictions(struct zero *zero)
+{
+    const struct footprint *footprint = &zero->footprint;
+    for (int tier = 0; tier < TIERS; tier++) {
+        struct trace_record record = record_of(zero, TRACE_PREDICTED);
+        for (int c = 0; c < CATEGORIES; c++) {
+            if (footprint->category[tier][c].peak_bytes == 0) continue;
+            record.predicted = (struct trace_of_predicted){zero->schedule_number, (uint8_t)tier, (uint8_t)c, (uint64_t)footprint->category[tier][c].peak_bytes,
+                                                           (uint64_t)footprint->category[tier][c].at_peak_bytes,
+                                                           (uint64_t)footprint->category[tier][c].resting_bytes};
+            emit(zero, &record);
+        }
+        record.predicted = (struct trace_of_predicted){zero->schedule_number, (uint8_t)tier, 255, (uint64_t)footprint->peak_bytes[tier],
+                                                       (uint64_t)footprint->peak_bytes[tier], (uint64_t)footprint->resting_bytes[tier]};
+        emit(zero, &record);
+    }
+}
+
+static void record_theory(struct zero *zero)
+{
+    const struct schedule *schedule = &zero->schedules[PURPOSE_TRAIN];
+    struct traffic_sum sums[TRAFFIC_KINDS];
+    traffic_of(sums, schedule, &zero->model, zero->rank);
+    double theory = traffic_theory_bytes(&zero->model, schedule->stage, zero->ranks, schedule->micro_steps);
+    for (int kind = 0; kind < TRAFFIC_KINDS; kind++) {
+        if (sums[kind].count == 0) continue;
+        struct trace_record record = record_of(zero, TRACE_THEORY);
+        record.theory = (struct trace_of_theory){zero->schedule_number, (uint8_t)kind, LINK_INTRA, (uint32_t)sums[kind].count,
+                                                 (uint64_t)sums[kind].sent_bytes, (uint64_t)(theory + 0.5)};
+        theory = 0; /* the whole step's volume stands in the first record */
+        emit(zero, &record);
+    }
+}
+
+void zero_record_budgets(struct zero *zero)
+{
+    struct memory_snapshot snapshot;
+    memory_snapshot(zero->memory, &snapshot);
+    for (int tier = 0; tier < TIERS; tier++) {
+        struct trace_record record = record_of(zero, TRACE_BUDGET);
+        record.budget = (struct trace_of_budget){(uint8_t)tier, snapshot.budget_bytes[tier]};
+        emit(zero, &record);
+    }
+}
+
+void zero_record_plan(struct zero *zero)
+{
+    if (!zero->rings[ZERO_RING_CONTROL]) return;
+    record_theory(zero); /* every rank's own; the rest is the same on all */
+    if (zero->rank == 0) {
+        for (int purpose = 0; purpose < PURPOSES; purpose++) record_schedule(zero, (enum purpose)purpose);
+        record_predictions(zero);
+    }
+    zero_record_budgets(zero);
+}
+
+static void record_holdings(struct zero *zero, const struct memory_snapshot *snapshot)
+{
+    for (int tier = 0; tier < TIERS; tier++)
+        for (int c = 0; c < CATEGORIES; c++) {
+            const struct memory_count *count = &snapshot->category[tier][c];
+            if (count->peak_bytes == 0 && count->reserved_bytes == 0) continue;
+            struct trace_record record = record_of(zero, TRACE_MEMORY);
+            record.memory = (struct trace_of_memory){(uint8_t)tier, (uint8_t)c, count->live_bytes, count->reserved_bytes, count->peak_bytes};
+            emit(zero, &record);
+        }
+}
+
+void zero_record_step_begin(struct zero *zero)
+{
+    struct memory_snapshot snapshot;
+    if (!zero->rings[ZERO_RING_CONTROL]) return;
+    struct trace_record record = record_of(zero, TRACE_STEP_BEGIN);
+    record.step_begin = (struct trace_of_step_begin){(uint32_t)zero->steps_done + 1, zero->schedule_number, (uint8_t)zero->schedules[PURPOSE_TRAIN].stage};
+    emit(zero, &record);
+    memory_snapshot(zero->memory, &snapshot);
+    record_holdings(zero, &snapshot);
+}
+
+static void record_peaks(struct zero *zero)
+{
+    struct memory_snapshot snapshot;
+    memory_snapshot(zero->memory, &snapshot);
+    record_holdings(zero, &snapshot);
+    for (int tier = 0; tier < TIERS; tier++) {
+        const struct memory_count *count = &snapshot.tier[tier];
+        if (count->peak_bytes == 0) continue;
+        struct trace_record record = record_of(zero, TRACE_TIER_PEAK);
+        record.tier_peak = (struct trace_of_tier_peak){(uint8_t)tier, count->live_bytes, count->reserved_bytes, count->peak_bytes, count->reserved_bytes};
+        emit(zero, &record);
+        if (count->peak_bytes == zero->recorded_peak_bytes[tier]) continue;
+        zero->recorded_peak_bytes[tier] = count->peak_bytes;
+        for (int c = 0; c < CATEGORIES; c++) {
+            record = record_of(zero, TRACE_TENANT);
+            record.tenant = (struct trace_of_tenant){(uint8_t)tier, (uint8_t)c, snapshot.at_peak_bytes[tier][c]};
+            emit(zero, &record);
+        }
+    }
+}
+
+static void record_traffic(struct zero *zero, uint32_t step)
+{
+    for (int kind = 0; kind < TRAFFIC_KINDS; kind++)
+        for (int link = LINK_INTRA; link <= LINK_INTER; link++) {
+            if (zero->traffic[kind].count == 0 || (link == LINK_INTER && zero->traffic[kind].sent_bytes[link] == 0)) continue;
+            struct trace_record record = record_of(zero, TRACE_TRAFFIC);
+            record.traffic = (struct trace_of_traffic){step, (uint8_t)kind, (uint8_t)link, zero->traffic[kind].count, zero->traffic[kind].sent_bytes[link],
+                                                       link == LINK_INTRA ? zero->traffic[kind].busy_ns : 0};
+            emit(zero, &record);
+        }
+}
+
+void zero_record_step_end(struct zero *zero, const struct zero_result *result, uint64_t paused_ns)
+{
+    const struct schedule *schedule = &zero->schedules[PURPOSE_TRAIN];
+    if (!zero->rings[ZERO_RING_CONTROL]) return;
+    record_traffic(zero, (uint32_t)result->step);
+    record_peaks(zero);
+    struct trace_record record = record_of(zero, TRACE_STEP_END);
+    record.step_end = (struct trace_of_step_end){
+        .step = (uint32_t)result->step, .schedule = zero->schedule_number, .stage = (uint8_t)schedule->stage, .skipped = result->outcome != ZERO_DONE,
+        .loss = result->loss, .grad_norm = result->grad_norm, .learning_rate = result->learning_rate, .loss_scale = 1,
+        .tokens = (uint32_t)(schedule->B * schedule->T * schedule->micro_steps * zero->ranks), .micro_steps = (uint32_t)schedule->micro_steps,
+        .total_ns = result->total_ns, .paused_ns = paused_ns};
+    emit(zero, &record);
+}

@@ -1,0 +1,260 @@
+#include "engine/zero/zero.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/clock.h"
+#include "engine/zero/internal.h"
+#include "kernels/kernels.h"
+
+/* ---- opening ---- */
+
+static int run_op(void *user, const struct schedule *schedule, const struct op *op, bool healthy, struct op_stat *stat, struct error *err)
+{
+    if (op->lane == LANE_COMM) return zero_communicate(user, schedule, op, healthy, stat, err);
+    return zero_compute(user, schedule, op, err);
+}
+
+/* Address ranges that hold any layout and any step: the widest of all stages at knobs that keep the most. Costs nothing
+ * until it is used. */
+static void ranges_for(const struct zero *zero, struct memory_ranges *ranges)
+{
+    const int64_t element = dtype_bytes(zero->model.dtype);
+    struct activation_layout head, block, other;
+    uint64_t padded = 0;
+    int64_t B = zero->config->micro_batch_size, T = zero->config->data.sequence_length, scratch = 0;
+    for (int u = 0; u < zero->model.unit_count; u++)
+        padded += (uint64_t)(shard_elems(zero->model.units[u].elems, zero->ranks) * zero->ranks) + 64;
+    activation_layout(&head, &zero->model, USE_HEAD_FORWARD, (int)B, (int)T);
+    activation_layout(&block, &zero->model, USE_BLOCK_FORWARD, (int)B, (int)T);
+    activation_layout(&other, &zero->model, USE_NORM_FORWARD, (int)B, (int)T);
+    for (int use = 0; use < USES; use++) {
+        int64_t bytes = scratch_bytes(&zero->model, (enum use)use, (int)B, (int)T, zero->config->topology.threads_per_rank);
+        if (bytes > scratch) scratch = bytes;
+    }
+    uint64_t *bytes = ranges->bytes[TIER_DEVICE];
+    bytes[CATEGORY_PARAMETERS] = bytes[CATEGORY_GRADIENTS] = padded * (uint64_t)element;
+    bytes[CATEGORY_OPTIMIZER] = padded * 12;
+    bytes[CATEGORY_GATHERED] = padded * (uint64_t)element * 3;
+    bytes[CATEGORY_BUCKETS] = padded * 4 * 2; /* unreduced gradients, or a bouncing shard of fp32 */
+    bytes[CATEGORY_ACTIVATIONS] = (uint64_t)(2 * head.bytes + (zero->model.shape.layers + 2) * (block.bytes + 64) + 4 * other.bytes + 16 * B * T + 4096);
+    bytes[CATEGORY_WORKSPACE] = (uint64_t)(2 * scratch + B * T * zero->model.shape.hidden * 8 + 4096);
+}
+
+static int open_parts(struct zero *zero, struct error *err)
+{
+    const struct config *config = zero->config;
+    struct memory_ranges ranges = {0};
+    int status = model_init(&zero->model, &config->model, config->dtype, err);
+    if (status == STATUS_OK) status = kernels_create(&zero->kernels, config->topology.threads_per_rank, NULL, err);
+    if (status) return status;
+    ranges_for(zero, &ranges);
+    status = memory_create(&zero->memory, &ranges, config->budget_bytes, err);
+    if (status == STATUS_OK) status = comm_attach(zero->comm, zero->memory, err);
+    if (status) return status;
+    memory_observe(zero->memory, zero_record_memory, zero);
+    struct executor_host host = {.user = zero, .memory = zero->memory, .run = run_op, .rank = (uint16_t)zero->rank, .links = config->topology.links,
+                                 .slow_motion = config->topology.slow_motion * (config->topology.slow_rank == zero->rank ? 2 : 1)};
+    memcpy(host.rings, zero->rings, sizeof host.rings);
+    return executor_create(&zero->executor, &host, err);
+}
+
+/* Parts of a collective at most: every piece cut at every shard border. */
+static int make_room_for_parts(struct zero *zero, const struct schedule schedules[PURPOSES], struct error *err)
+{
+    int most = zero->ranks;
+    for (int purpose = 0; purpose < PURPOSES; purpose++)
+        for (int i = 0; i < schedules[purpose].op_count; i++) {
+            int parts = schedules[purpose].ops[i].piece_count * zero->ranks;
+            if (parts > most) most = parts;
+        }
+    struct comm_part *room = realloc(zero->parts, (size_t)most * sizeof *room);
+    if (!room) return error_set(err, STATUS_RUN, "no memory for a list of %d parts", most);
+    zero->parts = room;
+    return STATUS_OK;
+}
+
+static void adopt(struct zero *zero, const struct config_zero *knobs, struct schedule schedules[PURPOSES])
+{
+    for (int purpose = 0; purpose < PURPOSES; purpose++) schedule_release(&zero->schedules[purpose]);
+    memcpy(zero->schedules, schedules, sizeof zero->schedules);
+    zero->knobs = *knobs;
+    zero->schedule_number += PURPOSES;
+    footprint_of(&zero->footprint, &zero->schedules[PURPOSE_TRAIN]);
+    zero_record_plan(zero);
+}
+
+int zero_open(struct zero **out, const struct zero_options *options, struct zero_shortage *shortage, struct error *err)
+{
+    struct schedule schedules[PURPOSES];
+    bool failed = false;
+    struct zero *zero = calloc(1, sizeof *zero);
+    *out = zero;
+    if (!zero) return error_set(err, STATUS_RUN, "no memory for a rank");
+    const struct comm_layout *layout = comm_layout(options->comm);
+    zero->config = options->config;
+    zero->comm = options->comm;
+    zero->data = options->data;
+    zero->rank = layout->rank;
+    zero->ranks = layout->ranks;
+    zero->learning_rate = options->config->adam.learning_rate;
+    memcpy(zero->rings, options->rings, sizeof zero->rings);
+    zero->agreed = calloc((size_t)zero->ranks, sizeof *zero->agreed);
+    zero->sampler.tokens = calloc((size_t)options->config->data.sequence_length, sizeof *zero->sampler.tokens);
+    int status = zero->agreed && zero->sampler.tokens ? open_parts(zero, err) : error_set(err, STATUS_RUN, "no memory for a rank");
+    if (status == STATUS_OK) status = zero_plan(zero, &options->config->zero, schedules, err);
+    if (status == STATUS_OK) {
+        status = make_room_for_parts(zero, schedules, err);
+        adopt(zero, &options->config->zero, schedules);
+    }
+    if (status == STATUS_OK) status = zero_make_state(zero, &failed, shortage, err);
+    if (status) {
+        zero_close(zero);
+        *out = NULL;
+    } else if (failed) {
+        return error_set(err, STATUS_RUN, "%.400s", shortage->text);
+    }
+    return status;
+}
+
+void zero_close(struct zero *zero)
+{
+    if (!zero) return;
+    executor_free(zero->executor);
+    for (int purpose = 0; purpose < PURPOSES; purpose++) schedule_release(&zero->schedules[purpose]);
+    if (zero->memory) memory_destroy(zero->memory);
+    if (zero->kernels) kernels_free(zero->kernels);
+    model_release(&zero->model);
+    free(zero->sampler.tokens);
+    free(zero->agreed);
+    free(zero->parts);
+    free(zero);
+}
+
+/* ---- running a schedule ---- */
+
+static int run(struct zero *zero, enum purpose purpose, bool *failed, struct zero_shortage *shortage, struct error *err)
+{
+    struct executor_result result = {0};
+    zero->purpose = purpose;
+    zero->loss_sum = zero->sum_squares = 0;
+    int status = executor_run(zero->executor, &zero->schedules[purpose], zero->schedule_number + (uint32_t)purpose, (uint32_t)zero->steps_done + 1, &result, err);
+    *failed = result.failed;
+    if (status || !result.failed) return status;
+    if (result.take.failed) return zero_agree_on_failure(zero, &result.take, failed, shortage, err);
+    return zero_agree_on_failure(zero, &(struct take_failure){.op = -1}, failed, shortage, err);
+}
+
+int zero_step(struct zero *zero, struct zero_result *result, struct error *err)
+{
+    bool failed;
+    uint64_t begin_ns = clock_ns(), paused_ns = zero->last_end_ns ? begin_ns - zero->last_end_ns : 0;
+    memset(zero->traffic, 0, sizeof zero->traffic);
+    zero_record_step_begin(zero);
+    int status = run(zero, PURPOSE_TRAIN, &failed, &result->shortage, err);
+    if (status) return status;
+    zero->last_end_ns = clock_ns();
+    result->outcome = failed ? ZERO_OUT_OF_MEMORY : ZERO_DONE;
+    result->step = zero->steps_done + 1;
+    result->loss = (float)zero->concluded.loss;
+    result->grad_norm = (float)zero->concluded.grad_norm;
+    result->learning_rate = zero->learning_rate;
+    result->total_ns = zero->last_end_ns - begin_ns;
+    if (!failed) zero->steps_done++;
+    zero_record_step_end(zero, result, paused_ns);
+    return STATUS_OK;
+}
+
+int zero_evaluate(struct zero *zero, int64_t samples, float *loss, int64_t *tokens, struct error *err)
+{
+    const struct schedule *schedule = &zero->schedules[PURPOSE_EVALUATE];
+    const int64_t held_out = data_validation_samples(zero->data, schedule->T), batch = (int64_t)schedule->B * zero->ranks;
+    int64_t runs = (samples < held_out ? samples : held_out) / batch;
+    double sum = 0;
+    struct zero_shortage shortage;
+    if (runs == 0) return error_set(err, STATUS_USAGE, "the held-out slice has %lld samples, a batch of all ranks is %lld; raise data.validation_fraction", (long long)held_out, (long long)batch);
+    for (int64_t i = 0; i < runs; i++) {
+        bool failed;
+        zero->first_sample = i * batch;
+        int status = run(zero, PURPOSE_EVALUATE, &failed, &shortage, err);
+        if (status) return status;
+        if (failed) return error_set(err, STATUS_RUN, "no memory to evaluate: %.400s", shortage.text);
+        sum += zero->concluded.loss;
+    }
+    *loss = (float)(sum / (double)runs);
+    *tokens = runs * batch * schedule->T;
+    return STATUS_OK;
+}
+
+int zero_sample(struct zero *zero, const char *prompt, int count, float temperature, char *text, struct error *err)
+{
+    struct sampler *sampler = &zero->sampler;
+    const int T = zero->schedules[PURPOSE_SAMPLE].T;
+    int length = 0;
+    struct zero_shortage shortage;
+    for (const char *p = *prompt ? prompt : "\n"; *p && length < T; p++) sampler->tokens[length++] = (unsigned char)*p;
+    sampler->temperature = temperature;
+    sampler->draw = 0;
+    for (int i = 0; i < count; i++) {
+        bool failed;
+        sampler->position = length - 1;
+        int status = run(zero, PURPOSE_SAMPLE, &failed, &shortage, err);
+        if (status) return status;
+        if (failed) return error_set(err, STATUS_RUN, "no memory to sample: %.400s", shortage.text);
+        text[i] = (char)(unsigned char)sampler->next;
+        if (length == T) memmove(sampler->tokens, sampler->tokens + 1, (size_t)--length * sizeof *sampler->tokens);
+        sampler->tokens[length++] = sampler->next;
+    }
+    text[count] = '\0';
+    return STATUS_OK;
+}
+
+/* ---- between steps ---- */
+
+int zero_switch(struct zero *zero, const struct config_zero *knobs, struct zero_result *result, struct error *err)
+{
+    struct schedule schedules[PURPOSES];
+    bool failed = false;
+    result->outcome = ZERO_DONE;
+    int status = zero_plan(zero, knobs, schedules, err);
+    if (status) return status;
+    status = make_room_for_parts(zero, schedules, err);
+    if (status == STATUS_OK && zero->ready) status = zero_reshard(zero, &schedules[PURPOSE_TRAIN], &failed, &result->shortage, err);
+    if (status || failed) {
+        for (int purpose = 0; purpose < PURPOSES; purpose++) schedule_release(&schedules[purpose]);
+        result->outcome = ZERO_OUT_OF_MEMORY;
+        return status;
+    }
+    adopt(zero, knobs, schedules);
+    memset(zero->recorded_peak_bytes, 0, sizeof zero->recorded_peak_bytes);
+    if (!zero->ready) status = zero_make_state(zero, &failed, &result->shortage, err);
+    if (failed) result->outcome = ZERO_OUT_OF_MEMORY;
+    return status;
+}
+
+int zero_set_budget(struct zero *zero, enum tier tier, uint64_t bytes, struct error *err)
+{
+    int status = memory_set_budget(zero->memory, tier, bytes, err);
+    zero_record_budgets(zero);
+    return status;
+}
+
+bool zero_ready(const struct zero *zero)
+{
+    return zero->ready;
+}
+
+int64_t zero_steps_done(const struct zero *zero)
+{
+    return zero->steps_done;
+}
+
+const struct schedule *zero_schedule(const struct zero *zero)
+{
+    return &zero->schedules[PURPOSE_TRAIN];
+}
+
+const struct memory *zero_memory(const struct zero *zero)
+{
+    return zero->memory;
+}
