@@ -11,7 +11,9 @@
 
 #include "engine/base/bytes.h"
 #include "engine/base/clock.h"
+#include "engine/trace/check.h"
 #include "engine/trace/chunk.h"
+#include "engine/trace/dump.h"
 #include "engine/trace/file.h"
 #include "engine/trace/source.h"
 #include "engine/trace/writer.h"
@@ -185,6 +187,69 @@ static void later_versions_are_skipped_over(void **state)
     assert_int_equal(trace_decode(encoded, sizeof encoded, &decoded), longer);
     assert_int_equal(decoded.kind, unknown);
     assert_null(trace_kind_name(decoded.kind));
+}
+
+/* What `print` writes, as a string; the caller frees. */
+static char *printed(void (*print)(FILE *out, const void *what), const void *what)
+{
+    char *text;
+    size_t count;
+    FILE *out = open_memstream(&text, &count);
+    print(out, what);
+    fclose(out);
+    return text;
+}
+
+static void print_record(FILE *out, const void *record)
+{
+    trace_dump(out, record);
+}
+
+static void print_document(FILE *out, const void *nothing)
+{
+    (void)nothing;
+    trace_document(out);
+}
+
+static void a_dump_is_one_harmless_line(void **state)
+{
+    (void)state;
+    for (int i = 0; i < KINDS; i++)
+        for (int pattern = 0; pattern < PATTERNS; pattern++) {
+            struct trace_record record = sample(kinds[i], pattern);
+            char *line = printed(print_record, &record);
+            assert_non_null(strstr(line, trace_kind_name(record.kind)));
+            size_t count = strlen(line);
+            for (size_t at = 0; at < count; at++) assert_true((line[at] >= ' ' && line[at] <= '~') || at == count - 1);
+            assert_int_equal(line[count - 1], '\n');
+            free(line);
+        }
+    struct trace_record log = {.kind = TRACE_LOG, .rank = 2, .time_ns = 1500000000, .log = {.level = 1, .text = {"a \"b\" \x1b\n", 8}}};
+    char *line = printed(print_record, &log);
+    assert_string_equal(line, "1.500000000 r2 log level=1 text=\"a \\\"b\\\" \\x1b\\n\"\n");
+    free(line);
+}
+
+/* To accept a change of the table: build/release/tests/test_trace > /dev/null with UPDATE=1 in the environment. */
+static void the_documentation_has_the_table_of_kinds(void **state)
+{
+    (void)state;
+    static const char path[] = "docs/trace-records.md";
+    static const char heading[] = "# Records of a trace\n\n"
+                                  "Made from `engine/trace/kinds.def`; `engine/trace/format.h` draws the file around them. A record is its size (u32), its\n"
+                                  "kind (u16), the rank (u16; 65535: the run as a whole), its time in ns (u64), then these fields, packed, little-endian.\n\n";
+    char *table = printed(print_document, NULL);
+    if (getenv("UPDATE")) {
+        FILE *out = fopen(path, "w");
+        fprintf(out, "%s%s", heading, table);
+        fclose(out);
+    }
+    struct bytes page = load(path);
+    bytes_append(&page, "", 1);
+    assert_memory_equal(page.at, heading, strlen(heading));
+    assert_string_equal((char *)page.at + strlen(heading), table);
+    bytes_release(&page);
+    free(table);
 }
 
 /* --- ring ----------------------------------------------------------------------------------------------------------- */
@@ -498,6 +563,68 @@ static void a_chunk_that_compresses_well_is_compressed(void **state)
     unlink(path);
 }
 
+/* --- check ---------------------------------------------------------------------------------------------------------- */
+
+static void put_for_check(struct trace_file *file, struct trace_record record)
+{
+    static uint64_t time_ns;
+    struct error err;
+    record.time_ns = record.time_ns ? record.time_ns : ++time_ns;
+    assert_int_equal(trace_file_put(file, &record, &err), 0);
+}
+
+static void a_check_names_what_is_missing(void **state)
+{
+    (void)state;
+    const char *path = in_folder("check");
+    struct trace_file *file;
+    struct trace_check check;
+    struct error err;
+    assert_int_equal(trace_file_create(&file, path, &err), 0);
+    put_for_check(file, (struct trace_record){.kind = TRACE_RUN, .rank = TRACE_RANK_ALL});
+    put_for_check(file, (struct trace_record){.kind = TRACE_SCHEDULE, .schedule = {.schedule = 4}});
+    for (uint16_t rank = 0; rank < 2; rank++) {
+        put_for_check(file, (struct trace_record){.kind = TRACE_STEP_BEGIN, .rank = rank, .step_begin = {.step = 1}});
+        put_for_check(file, (struct trace_record){.kind = TRACE_OP_BEGIN, .rank = rank, .op_begin = {.schedule = 4}});
+        put_for_check(file, (struct trace_record){.kind = TRACE_OP_END, .rank = rank, .op_end = {.schedule = 4}});
+        put_for_check(file, (struct trace_record){.kind = TRACE_STEP_END, .rank = rank, .step_end = {.step = 1}});
+    }
+    put_for_check(file, (struct trace_record){.kind = TRACE_END, .rank = TRACE_RANK_ALL, .end = {.outcome = OUTCOME_FINISHED}});
+    assert_int_equal(trace_file_close(file, &err), 0);
+    assert_int_equal(trace_check(&check, path, &err), 0);
+    assert_int_equal(trace_check_status(&check), STATUS_OK);
+    assert_int_equal(check.records, 11);
+    assert_int_equal(check.by_kind[TRACE_OP_END], 2);
+    assert_int_equal(check.ranks, 2);
+    assert_int_equal(check.last_step, 1);
+    assert_true(check.usable[TRACE_USE_TIMELINE] && check.usable[TRACE_USE_REPLAY] && check.usable[TRACE_USE_LEARNING]);
+    assert_false(check.usable[TRACE_USE_MEMORY] || check.usable[TRACE_USE_TRAFFIC]);
+    assert_int_equal(check.steps_unfinished + check.ops_open + check.ops_homeless + check.out_of_order, 0);
+
+    assert_int_equal(trace_file_create(&file, path, &err), 0); /* all that can be wrong with a whole file */
+    put_for_check(file, (struct trace_record){.kind = TRACE_OP_BEGIN, .rank = 5});
+    put_for_check(file, (struct trace_record){.kind = TRACE_OP_END, .rank = 4, .time_ns = 1});
+    put_for_check(file, (struct trace_record){.kind = TRACE_STEP_BEGIN, .rank = 1, .step_begin = {.step = 9}});
+    put_for_check(file, (struct trace_record){.kind = TRACE_GAP, .gap = {.records = 12}});
+    assert_int_equal(trace_file_close(file, &err), 0);
+    assert_int_equal(trace_check(&check, path, &err), 0);
+    assert_int_equal(trace_check_status(&check), STATUS_CHECK);
+    assert_false(check.header_first || check.ended || check.torn || check.usable[TRACE_USE_TIMELINE] || check.usable[TRACE_USE_REPLAY]);
+    assert_int_equal(check.ops_open, 1);
+    assert_int_equal(check.ops_homeless, 1);
+    assert_int_equal(check.out_of_order, 1);
+    assert_int_equal(check.steps_unfinished, 1);
+    assert_int_equal(check.lost, 12);
+
+    struct stat what;
+    assert_int_equal(stat(path, &what), 0);
+    assert_int_equal(truncate(path, what.st_size - 1), 0);
+    assert_int_equal(trace_check(&check, path, &err), 0);
+    assert_true(check.torn);
+    unlink(path);
+    assert_int_equal(trace_check(&check, path, &err), STATUS_INPUT);
+}
+
 /* --- writer --------------------------------------------------------------------------------------------------------- */
 
 enum { PRODUCERS = 12, EACH = 3000 };
@@ -606,6 +733,8 @@ int main(void)
         cmocka_unit_test(every_kind_survives_encoding),
         cmocka_unit_test(a_record_with_too_few_bytes_for_its_fields_is_malformed),
         cmocka_unit_test(later_versions_are_skipped_over),
+        cmocka_unit_test(a_dump_is_one_harmless_line),
+        cmocka_unit_test(the_documentation_has_the_table_of_kinds),
         cmocka_unit_test(a_ring_wraps_at_any_offset),
         cmocka_unit_test(a_full_ring_counts_what_it_loses),
         cmocka_unit_test(draining_into_little_room_takes_whole_records),
@@ -617,6 +746,7 @@ int main(void)
         cmocka_unit_test(a_growing_file_is_followed),
         cmocka_unit_test(seeking_lands_on_a_step_with_and_without_an_index),
         cmocka_unit_test(a_chunk_that_compresses_well_is_compressed),
+        cmocka_unit_test(a_check_names_what_is_missing),
         cmocka_unit_test(order_holds_over_rings),
         cmocka_unit_test(what_a_ring_lost_becomes_a_gap),
         cmocka_unit_test(a_file_that_cannot_be_made_fails_at_once),

@@ -5,7 +5,7 @@
 
 #include "engine/base/wire.h"
 
-static uint32_t crc_of(const void *bytes, size_t count)
+uint32_t chunk_crc(const void *bytes, size_t count)
 {
     return (uint32_t)crc32_z(0, bytes, count);
 }
@@ -32,7 +32,7 @@ void chunk_head_write(const struct chunk_head *head, void *bytes)
     at = put_u64(at, head->first_ns);
     at = put_u64(at, head->last_ns);
     at = put_u32(at, head->crc);
-    put_u32(at, crc_of(bytes, CHUNK_HEAD_BYTES - 4));
+    put_u32(at, chunk_crc(bytes, CHUNK_HEAD_BYTES - 4));
 }
 
 enum chunk_verdict chunk_head_read(struct chunk_head *head, const void *bytes)
@@ -49,7 +49,7 @@ enum chunk_verdict chunk_head_read(struct chunk_head *head, const void *bytes)
     at = get_u32(at, &head->crc);
     get_u32(at, &own_crc);
     bool plain = !(head->flags & CHUNK_ZSTD);
-    if (magic != CHUNK_MAGIC || own_crc != crc_of(bytes, CHUNK_HEAD_BYTES - 4)) return CHUNK_DAMAGED;
+    if (magic != CHUNK_MAGIC || own_crc != chunk_crc(bytes, CHUNK_HEAD_BYTES - 4)) return CHUNK_DAMAGED;
     if (head->stored_bytes > CHUNK_BYTES_MAX || head->raw_bytes > CHUNK_BYTES_MAX) return CHUNK_DAMAGED;
     if (plain ? head->raw_bytes != head->stored_bytes : head->raw_bytes / CHUNK_RATIO_MAX > head->stored_bytes)
         return CHUNK_DAMAGED;
@@ -81,7 +81,7 @@ bool chunk_seal(struct chunk *chunk, void *zstd, struct bytes *out)
     uint8_t *head = out->at + start, *stored = head + CHUNK_HEAD_BYTES;
     chunk->head.stored_bytes = (uint32_t)(out->at + out->count - stored);
     chunk->head.raw_bytes = (uint32_t)chunk->raw.count;
-    chunk->head.crc = crc_of(stored, chunk->head.stored_bytes);
+    chunk->head.crc = chunk_crc(stored, chunk->head.stored_bytes);
     chunk_head_write(&chunk->head, head);
     chunk->head = (struct chunk_head){.step = chunk->head.step};
     chunk->raw.count = 0;
@@ -96,7 +96,7 @@ void chunk_release(struct chunk *chunk)
 
 enum chunk_verdict chunk_unpack(const struct chunk_head *head, const void *stored, struct bytes *room, const uint8_t **records)
 {
-    if (head->crc != crc_of(stored, head->stored_bytes)) return CHUNK_DAMAGED;
+    if (head->crc != chunk_crc(stored, head->stored_bytes)) return CHUNK_DAMAGED;
     *records = stored;
     if (!(head->flags & CHUNK_ZSTD)) return CHUNK_GOOD;
     room->count = 0;

@@ -27,6 +27,8 @@ bool chunk_append(struct chunk *chunk, const void *record, struct trace_head hea
 bool chunk_seal(struct chunk *chunk, void *zstd, struct bytes *out);
 void chunk_release(struct chunk *chunk);
 
+uint32_t chunk_crc(const void *bytes, size_t count);
+
 enum chunk_verdict { CHUNK_GOOD, CHUNK_DAMAGED };
 
 /* Reads and checks CHUNK_HEAD_BYTES. */
