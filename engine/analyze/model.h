@@ -36,7 +36,7 @@ struct run_header {
 struct run_predicted { bool known; uint64_t peak_bytes, at_peak_bytes, resting_bytes; };
 
 /* Sums over the ranks that reported (`ranks` of them): divide for one rank's mean. */
-struct run_traffic { int ranks; uint64_t count, sent_bytes, busy_ns, exposed_ns; };
+struct run_traffic { int ranks; uint64_t count, sent_bytes, busy_ns; };
 
 struct run_schedule {
     uint32_t number;
@@ -102,12 +102,12 @@ struct run_step {
     int stage;
     int ended;    /* ranks that ended it */
     int timed;    /* ranks in `split`, which is a sum over them; 0: unknown */
-    int traffic_ranks; /* ranks whose sent bytes are known */
     bool skipped; /* no update was made */
     float loss, grad_norm, learning_rate, loss_scale;
     uint32_t tokens, micro_steps;
     uint64_t total_ns, paused_ns; /* slowest rank */
     struct run_split split;
+    uint64_t *sent_bytes; /* [ranks], tensor collectives; NULL: unknown */
 };
 
 /* The whole run in at most RUN_CURVE_POINTS points; each is the mean of `stride` steps. */
@@ -164,16 +164,17 @@ struct run_model {
     bool has_training;
 
     struct run_step *steps; /* oldest first; the last may be in progress */
-    uint64_t *sent_bytes;   /* [step_count][ranks]: tensor collectives */
     int step_count, step_room;
     uint32_t steps_seen;    /* whole steps with an update, also those no longer kept */
     uint64_t tokens_seen, time_seen_ns;
+    struct run_split split_total; /* over every step and rank whose operations were all seen: ... */
+    uint64_t split_count;         /* ... so many */
     struct run_curve loss;
 
     uint32_t traffic_step;  /* of `traffic` */
     struct run_traffic traffic[TRAFFIC_KINDS][LINKS];       /* last step that reported any */
     struct run_traffic traffic_total[TRAFFIC_KINDS][LINKS]; /* whole run */
-    uint32_t traffic_steps;
+    uint32_t traffic_steps;                                 /* in the total */
 
     struct run_notice *notices; /* oldest first */
     int notice_count, notice_room;
@@ -197,11 +198,17 @@ void run_model_fold(struct run_model *model, const struct trace_record *record);
 
 const struct run_step *run_last_step(const struct run_model *model);   /* that every rank ended; NULL: none */
 const struct run_step *run_step_numbered(const struct run_model *model, uint32_t step); /* NULL: not kept */
-const uint64_t *run_step_sent(const struct run_model *model, const struct run_step *step); /* [ranks]; NULL: unknown */
 const struct run_schedule *run_schedule_numbered(const struct run_model *model, uint32_t number);
 const struct run_schedule *run_training(const struct run_model *model); /* the schedule that trains; NULL: none yet */
 
-/* Over the last steps that together took about a second. False: not known yet. */
+/* The last whole steps of one schedule that together took about a second: calm figures for a screen. False: none yet. */
+struct run_recent {
+    int steps, split_steps;                 /* split_steps: of these the split is known */
+    uint64_t tokens, total_ns;              /* sums */
+    uint64_t split_total_ns;                /* of the steps whose split is known ... */
+    double phase_ns[PHASES], exposed_ns;    /* ... and where it went, mean over ranks */
+};
+bool run_recent(const struct run_model *model, struct run_recent *recent);
 bool run_tokens_per_second(const struct run_model *model, double *value);
 
 /* What the whole tier of a rank is planned to hold at its fullest; false: unknown. */

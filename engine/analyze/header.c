@@ -1,0 +1,88 @@
+/* The RUN record: what this run is, from its JSON. A key that is missing leaves its field unknown. */
+#include <cjson/cJSON.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/analyze/fold.h"
+
+static void read_text(char *out, size_t room, const cJSON *object, const char *key)
+{
+    const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, key));
+    text_into(out, room, (struct trace_text){text, text ? strlen(text) : 0});
+}
+
+static int64_t read_number(const cJSON *object, const char *key)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
+    return cJSON_IsNumber(item) && item->valuedouble >= 0 ? (int64_t)item->valuedouble : RUN_UNKNOWN;
+}
+
+static int read_int(const cJSON *object, const char *key)
+{
+    int64_t number = read_number(object, key);
+    return number <= INT32_MAX ? (int)number : RUN_UNKNOWN;
+}
+
+static void read_units(struct run_header *header, const cJSON *units)
+{
+    int count = cJSON_GetArraySize(units);
+    if (count <= 0 || !(header->units = calloc((size_t)count, sizeof *header->units))) return;
+    const cJSON *unit;
+    cJSON_ArrayForEach(unit, units)
+    {
+        struct run_unit *out = &header->units[header->unit_count++];
+        read_text(out->name, sizeof out->name, unit, "name");
+        out->elems = read_number(unit, "elems");
+    }
+}
+
+static void read_header(struct run_header *header, const cJSON *json)
+{
+    const cJSON *model = cJSON_GetObjectItemCaseSensitive(json, "model");
+    const cJSON *config = cJSON_GetObjectItemCaseSensitive(json, "config");
+    read_text(header->version, sizeof header->version, json, "version");
+    read_text(header->precision, sizeof header->precision, json, "precision");
+    read_text(header->backend, sizeof header->backend, json, "backend");
+    read_text(header->isa, sizeof header->isa, json, "isa");
+    read_text(header->model_name, sizeof header->model_name, model, "name");
+    header->parameters = read_number(model, "parameters");
+    header->layers = read_int(model, "layers");
+    header->hidden = read_int(model, "hidden");
+    header->heads = read_int(model, "heads");
+    header->context = read_int(model, "context");
+    header->vocabulary = read_int(model, "vocabulary");
+    header->ranks = read_int(json, "ranks");
+    header->ranks_per_node = read_int(json, "ranks_per_node");
+    header->threads_per_rank = read_int(json, "threads_per_rank");
+    header->micro_batch = read_int(json, "micro_batch");
+    header->sequence_length = read_int(json, "sequence_length");
+    header->accumulation_steps = read_int(json, "accumulation_steps");
+    header->config_json = config ? cJSON_PrintUnformatted(config) : NULL;
+    read_units(header, cJSON_GetObjectItemCaseSensitive(model, "units"));
+    header->known = true;
+}
+
+void header_release(struct run_header *header)
+{
+    free(header->units);
+    free(header->config_json);
+}
+
+void fold_run(struct run_model *model, const struct trace_record *record)
+{
+    if (model->header.known) return; /* said again to a viewer that came late */
+    cJSON *json = cJSON_ParseWithLength(record->run.json.at, record->run.json.bytes);
+    if (!json) {
+        model_problem(model, "the run header is not JSON");
+        return;
+    }
+    read_header(&model->header, json);
+    cJSON_Delete(json);
+    int ranks = model->header.ranks;
+    if (ranks > 0 && ranks < TRACE_RANK_ALL) {
+        bool was_known = model->header.known;
+        model->header.known = false; /* lets model_rank() grow */
+        model_rank(model, (unsigned)ranks - 1);
+        model->header.known = was_known;
+    }
+}

@@ -1,0 +1,179 @@
+/* What a person should know, in one list in the order it happened: events, commands, log lines, validation losses, changes
+ * of state, gaps. Each is one line of text; events keep their JSON for reports. */
+#include <cjson/cJSON.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/analyze/fold.h"
+
+static void notice_release(struct run_notice *notice)
+{
+    free(notice->text);
+    free(notice->json);
+}
+
+void notices_release(struct run_model *model)
+{
+    for (int i = 0; i < model->notice_count; i++) notice_release(&model->notices[i]);
+    free(model->notices);
+}
+
+static void forget_old(struct run_model *model)
+{
+    int kept = model->options.notices;
+    if (kept <= 0 || model->notice_count < 2 * kept) return;
+    int dropped = model->notice_count - kept;
+    for (int i = 0; i < dropped; i++) notice_release(&model->notices[i]);
+    memmove(model->notices, model->notices + dropped, (size_t)kept * sizeof *model->notices);
+    model->notice_count = kept;
+}
+
+/* Adds a line; takes ownership of `text`. NULL: no memory, the notice is lost and said so. */
+static struct run_notice *notice_add(struct run_model *model, enum run_notice_kind kind, uint64_t time_ns, int level, char *text)
+{
+    forget_old(model);
+    if (!text || !grow((void **)&model->notices, model->notice_count, &model->notice_room, sizeof *model->notices)) {
+        free(text);
+        model_problem(model, "no memory for a notice");
+        return NULL;
+    }
+    struct run_notice *notice = &model->notices[model->notice_count++];
+    *notice = (struct run_notice){.kind = kind, .time_ns = time_ns, .level = level, .text = text};
+    return notice;
+}
+
+static void at_step(struct run_notice *notice, uint32_t step)
+{
+    if (!notice) return;
+    notice->has_step = true;
+    notice->step = step;
+}
+
+static char *format_text(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+static char *format_text(const char *format, ...)
+{
+    char *text = NULL;
+    va_list args;
+    va_start(args, format);
+    if (vasprintf(&text, format, args) < 0) text = NULL;
+    va_end(args);
+    return text;
+}
+
+/* {"from": 0, "to": 3} as "from 0, to 3"; what is itself an object or a list stays in the JSON. */
+static void write_detail(FILE *out, const cJSON *detail)
+{
+    const char *separator = ": ";
+    const cJSON *item;
+    cJSON_ArrayForEach(item, detail)
+    {
+        if (cJSON_IsNumber(item))
+            fprintf(out, "%s%s %.10g", separator, item->string, item->valuedouble);
+        else if (cJSON_IsString(item))
+            fprintf(out, "%s%s %s", separator, item->string, item->valuestring);
+        else if (cJSON_IsBool(item))
+            fprintf(out, "%s%s %s", separator, item->string, cJSON_IsTrue(item) ? "yes" : "no");
+        else
+            continue;
+        separator = ", ";
+    }
+}
+
+static char *event_text(const char *kind, const cJSON *detail)
+{
+    char *text = NULL;
+    size_t bytes;
+    FILE *out = open_memstream(&text, &bytes);
+    if (!out) return NULL;
+    const char *said = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(detail, "text"));
+    fputs(kind, out);
+    if (said)
+        fprintf(out, ": %s", said);
+    else if (cJSON_IsObject(detail))
+        write_detail(out, detail);
+    else if (cJSON_IsString(detail))
+        fprintf(out, ": %s", detail->valuestring);
+    return fclose(out) == 0 ? text : NULL;
+}
+
+void fold_event(struct run_model *model, const struct trace_record *record)
+{
+    cJSON *json = cJSON_ParseWithLength(record->event.json.at, record->event.json.bytes);
+    const char *kind = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "kind"));
+    const cJSON *detail = cJSON_GetObjectItemCaseSensitive(json, "detail");
+    bool oom = kind && !strcmp(kind, "oom");
+    if (oom) {
+        shortage_read(&model->shortage, detail);
+        model->shortage.step = record->event.step;
+    }
+    char *text = kind ? event_text(kind, detail) : format_text("an event that is not JSON");
+    struct run_notice *notice = notice_add(model, NOTICE_EVENT, record->time_ns, oom ? 2 : 0, text);
+    at_step(notice, record->event.step);
+    if (notice && json) notice->json = cJSON_PrintUnformatted(json);
+    cJSON_Delete(json);
+}
+
+/* "stage=3", or if it was refused "stage=4<tab>reason". */
+void fold_command(struct run_model *model, const struct trace_record *record)
+{
+    struct trace_text text = record->command.text;
+    const char *tab = text.bytes ? memchr(text.at, '\t', text.bytes) : NULL;
+    int sent = tab ? (int)(tab - text.at) : (int)text.bytes;
+    int reason = tab ? (int)text.bytes - sent - 1 : 0;
+    char *line = record->command.accepted
+                     ? format_text("command %.*s", sent, text.at)
+                     : format_text("command %.*s refused%s%.*s", sent, text.at, reason ? ": " : "", reason, tab ? tab + 1 : "");
+    at_step(notice_add(model, NOTICE_COMMAND, record->time_ns, record->command.accepted ? 0 : 1, line), record->command.step);
+}
+
+void fold_log(struct run_model *model, const struct trace_record *record)
+{
+    notice_add(model, NOTICE_LOG, record->time_ns, record->log.level, text_copy(record->log.text));
+}
+
+void fold_validation(struct run_model *model, const struct trace_record *record)
+{
+    const struct trace_of_validation *from = &record->validation;
+    model->validation.known = true;
+    model->validation.step = from->step;
+    model->validation.tokens = from->tokens;
+    model->validation.loss = from->loss;
+    char *line = format_text("validation loss %.4f over %u tokens", (double)from->loss, from->tokens);
+    at_step(notice_add(model, NOTICE_VALIDATION, record->time_ns, 0, line), from->step);
+}
+
+void fold_state(struct run_model *model, const struct trace_record *record)
+{
+    if (record->state.state > RUN_ENDED) return;
+    bool same = model->has_state && model->state == record->state.state;
+    model->has_state = true;
+    model->state = record->state.state;
+    text_into(model->reason, sizeof model->reason, record->state.reason);
+    if (same || model->state == RUN_STARTING || model->state == RUN_ENDED) return;
+    char *line = format_text("%s%s%s", run_state_name(model->state), model->reason[0] ? ": " : "", model->reason);
+    at_step(notice_add(model, NOTICE_STATE, record->time_ns, 0, line), record->state.step);
+}
+
+/* Records of a rank (or of all) are missing: the splits of the steps in progress cannot be known any more. */
+void fold_gap(struct run_model *model, const struct trace_record *record)
+{
+    model->lost_records += record->gap.records;
+    for (int rank = 0; rank < model->ranks; rank++)
+        if (record->rank == TRACE_RANK_ALL || record->rank == rank) model->rank[rank].open.lost = true;
+    notice_add(model, NOTICE_GAP, record->time_ns, 1,
+               format_text("%llu records could not be kept: what they said is unknown", (unsigned long long)record->gap.records));
+}
+
+void fold_end(struct run_model *model, const struct trace_record *record)
+{
+    if (record->end.outcome > OUTCOME_STOPPED) return;
+    model->ended = model->has_state = true;
+    model->state = RUN_ENDED;
+    model->outcome = record->end.outcome;
+    text_into(model->error, sizeof model->error, record->end.error);
+    notice_add(model, NOTICE_STATE, record->time_ns, model->error[0] ? 2 : 0,
+               format_text("%s%s%s", run_outcome_name(model->outcome), model->error[0] ? ": " : "", model->error));
+}

@@ -1,0 +1,134 @@
+/* The history of steps: the last ones in full, the loss of all of them as a curve whose points merge as the run grows, and
+ * the traffic of a step. A step that ran out of memory is taken again under the same number; the new attempt replaces it. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/analyze/fold.h"
+
+void steps_release(struct run_model *model)
+{
+    for (int i = 0; i < model->step_count; i++) free(model->steps[i].sent_bytes);
+    free(model->steps);
+}
+
+/* With a bound on the history, twice as many steps may stand before the older half goes: dropping stays cheap. */
+static void forget_old(struct run_model *model)
+{
+    int kept = model->options.steps;
+    if (kept <= 0 || model->step_count < 2 * kept) return;
+    int dropped = model->step_count - kept;
+    for (int i = 0; i < dropped; i++) free(model->steps[i].sent_bytes);
+    memmove(model->steps, model->steps + dropped, (size_t)kept * sizeof *model->steps);
+    model->step_count = kept;
+}
+
+static struct run_step *step_at(struct run_model *model, uint32_t number)
+{
+    for (int i = model->step_count - 1; i >= 0; i--) {
+        if (model->steps[i].step == number) return &model->steps[i];
+        if (model->steps[i].step < number) break;
+        if (i == 0) return NULL; /* older than what is kept */
+    }
+    forget_old(model);
+    if (!grow((void **)&model->steps, model->step_count, &model->step_room, sizeof *model->steps)) {
+        model_problem(model, "no memory for step %u", number);
+        return NULL;
+    }
+    struct run_step *step = &model->steps[model->step_count++];
+    *step = (struct run_step){.step = number};
+    return step;
+}
+
+void fold_step_begin(struct run_model *model, const struct trace_record *record)
+{
+    struct run_rank *rank = model_rank(model, record->rank);
+    struct run_step *step = step_at(model, record->step_begin.step);
+    if (!rank || !step) return;
+    timing_begin_step(rank, record->step_begin.step);
+    holdings_begin_step(rank);
+    if (rank->open.attempt > step->attempt) {
+        free(step->sent_bytes);
+        *step = (struct run_step){.step = step->step, .attempt = rank->open.attempt};
+    }
+    step->schedule = model->training_schedule = record->step_begin.schedule;
+    step->stage = record->step_begin.stage;
+    model->has_training = true;
+}
+
+static void curve_push(struct run_curve *curve, float value)
+{
+    if (!isfinite(value)) return;
+    if (!curve->stride) curve->stride = 1;
+    curve->pending_sum += value;
+    if (++curve->pending < curve->stride) return;
+    curve->value[curve->count++] = (float)(curve->pending_sum / curve->stride);
+    curve->pending = 0;
+    curve->pending_sum = 0;
+    if (curve->count < RUN_CURVE_POINTS) return;
+    curve->count /= 2;
+    for (int i = 0; i < curve->count; i++) curve->value[i] = (curve->value[2 * i] + curve->value[2 * i + 1]) / 2;
+    curve->stride *= 2;
+}
+
+static void step_completed(struct run_model *model, const struct run_step *step)
+{
+    if (step->skipped) return;
+    model->steps_seen++;
+    model->tokens_seen += step->tokens;
+    model->time_seen_ns += step->total_ns;
+    curve_push(&model->loss, step->loss);
+}
+
+void fold_step_end(struct run_model *model, const struct trace_record *record)
+{
+    const struct trace_of_step_end *from = &record->step_end;
+    struct run_rank *rank = model_rank(model, record->rank);
+    struct run_step *step = step_at(model, from->step);
+    if (!rank || !step || rank->open.attempt < step->attempt) return;
+    struct run_split split;
+    if (timing_end_step(rank, from->step, &split)) {
+        split_add(&step->split, &split);
+        step->timed++;
+        split_add(&model->split_total, &split);
+        model->split_count++;
+    }
+    holdings_end_step(rank);
+    step->schedule = from->schedule;
+    step->stage = from->stage;
+    step->skipped = from->skipped;
+    step->loss = from->loss;
+    step->grad_norm = from->grad_norm;
+    step->learning_rate = from->learning_rate;
+    step->loss_scale = from->loss_scale;
+    step->tokens = from->tokens;
+    step->micro_steps = from->micro_steps;
+    if (from->total_ns > step->total_ns) step->total_ns = from->total_ns;
+    if (from->paused_ns > step->paused_ns) step->paused_ns = from->paused_ns;
+    if (++step->ended == model->ranks) step_completed(model, step);
+}
+
+static void traffic_add(struct run_traffic *sum, const struct trace_of_traffic *from)
+{
+    sum->ranks++;
+    sum->count += from->count;
+    sum->sent_bytes += from->sent_bytes;
+    sum->busy_ns += from->busy_ns;
+}
+
+void fold_traffic(struct run_model *model, const struct trace_record *record)
+{
+    const struct trace_of_traffic *from = &record->traffic;
+    if (!model_rank(model, record->rank) || from->traffic >= TRAFFIC_KINDS || from->link >= LINKS) return;
+    if (from->step != model->traffic_step || !model->traffic_steps) {
+        memset(model->traffic, 0, sizeof model->traffic);
+        model->traffic_step = from->step;
+        model->traffic_steps++;
+    }
+    traffic_add(&model->traffic[from->traffic][from->link], from);
+    traffic_add(&model->traffic_total[from->traffic][from->link], from);
+    struct run_step *step = step_at(model, from->step);
+    if (!step || from->traffic > TRAFFIC_ALL_TO_ALL) return;
+    if (!step->sent_bytes) step->sent_bytes = calloc((size_t)model->ranks, sizeof *step->sent_bytes);
+    if (step->sent_bytes) step->sent_bytes[record->rank] += from->sent_bytes;
+}

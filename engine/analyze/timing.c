@@ -1,0 +1,102 @@
+/* Where the time of a step goes, seen from the compute lane of each rank: its operations by phase; the time it stood
+ * waiting for an operation of another lane (exposed communication); and the tail, when it was done and others were not.
+ * What is left of the step is neither: starting, bookkeeping, waiting for its own lane's memory. */
+#include <string.h>
+
+#include "engine/analyze/fold.h"
+
+enum traffic traffic_of_op(enum op_kind kind)
+{
+    switch (kind) {
+    case OP_GATHER:
+    case OP_REFRESH: return TRAFFIC_ALL_GATHER;
+    case OP_REDUCE_SCATTER: return TRAFFIC_REDUCE_SCATTER;
+    case OP_ALL_REDUCE: return TRAFFIC_ALL_REDUCE;
+    default: return TRAFFIC_CONTROL;
+    }
+}
+
+void split_add(struct run_split *sum, const struct run_split *split)
+{
+    for (int phase = 0; phase < PHASES; phase++) sum->phase_ns[phase] += split->phase_ns[phase];
+    for (int kind = 0; kind < TRAFFIC_KINDS; kind++) sum->exposed_by_ns[kind] += split->exposed_by_ns[kind];
+    sum->exposed_ns += split->exposed_ns;
+}
+
+void timing_begin_step(struct run_rank *rank, uint32_t step)
+{
+    uint32_t attempt = rank->open.step == step ? rank->open.attempt + 1 : 0;
+    memset(&rank->open, 0, sizeof rank->open);
+    rank->open.begun = true;
+    rank->open.step = step;
+    rank->open.attempt = attempt;
+}
+
+bool timing_end_step(struct run_rank *rank, uint32_t step, struct run_split *split)
+{
+    bool whole = rank->open.begun && !rank->open.lost && rank->open.step == step && rank->open.compute_end_ns;
+    if (whole) {
+        *split = rank->open.split;
+        for (int kind = 0; kind < TRAFFIC_KINDS; kind++) {
+            split->exposed_ns += rank->open.tail_by_ns[kind];
+            split->exposed_by_ns[kind] += rank->open.tail_by_ns[kind];
+        }
+    }
+    rank->open.begun = false;
+    return whole;
+}
+
+static const struct op *find_op(const struct run_schedule *schedule, int64_t number)
+{
+    if (!schedule || !schedule->has_ops || number < 0 || number >= schedule->ops.op_count) return NULL;
+    return &schedule->ops.ops[number];
+}
+
+void fold_op_begin(struct run_model *model, const struct trace_record *record)
+{
+    const struct trace_of_op_begin *from = &record->op_begin;
+    struct run_rank *rank = model_rank(model, record->rank);
+    const struct op *op = find_op(run_schedule_numbered(model, from->schedule), from->op);
+    if (!rank || !op) return;
+    rank->lane[op->lane] = (struct run_lane){true, from->schedule, from->step, from->op, from->issued_ns, record->time_ns};
+}
+
+static void compute_ended(struct run_rank *rank, const struct trace_record *record, const struct op *op, const struct op *awaited)
+{
+    const struct trace_of_op_end *from = &record->op_end;
+    rank->open.split.phase_ns[op->phase] += record->time_ns - from->started_ns;
+    if (awaited && awaited->lane != LANE_COMPUTE && from->ready_ns > from->issued_ns) {
+        uint64_t waited_ns = from->ready_ns - from->issued_ns;
+        rank->open.split.exposed_ns += waited_ns;
+        rank->open.split.exposed_by_ns[traffic_of_op(awaited->kind)] += waited_ns;
+    }
+    rank->open.compute_end_ns = record->time_ns;
+    memset(rank->open.tail_by_ns, 0, sizeof rank->open.tail_by_ns); /* what ran on meanwhile was hidden after all */
+}
+
+static void other_ended(struct run_rank *rank, const struct trace_record *record, const struct op *op)
+{
+    uint64_t from_ns = rank->open.compute_end_ns > rank->open.tail_end_ns ? rank->open.compute_end_ns : rank->open.tail_end_ns;
+    if (!rank->open.compute_end_ns || record->time_ns <= from_ns) return;
+    rank->open.tail_by_ns[traffic_of_op(op->kind)] += record->time_ns - from_ns;
+    rank->open.tail_end_ns = record->time_ns;
+}
+
+void fold_op_end(struct run_model *model, const struct trace_record *record)
+{
+    const struct trace_of_op_end *from = &record->op_end;
+    struct run_rank *rank = model_rank(model, record->rank);
+    if (!rank) return;
+    const struct run_schedule *schedule = run_schedule_numbered(model, from->schedule);
+    const struct op *op = find_op(schedule, from->op);
+    if (!op || record->time_ns < from->started_ns) {
+        rank->open.lost = true;
+        return;
+    }
+    rank->lane[op->lane].busy = false;
+    if (schedule->purpose != PURPOSE_TRAIN || !rank->open.begun || rank->open.step != from->step) return;
+    if (op->lane == LANE_COMPUTE)
+        compute_ended(rank, record, op, find_op(schedule, from->waited_on));
+    else
+        other_ended(rank, record, op);
+}

@@ -1,0 +1,93 @@
+/* Bars, sparklines and heat rows. */
+#include "tui/draw/bar.h"
+
+#include <math.h>
+
+static int widest(const int shares[], int count)
+{
+    int best = 0;
+    for (int i = 1; i < count; i++)
+        if (shares[i] > shares[best]) best = i;
+    return best;
+}
+
+static int columns_up_to(double sum, uint64_t scale, int columns)
+{
+    if (!scale) return 0;
+    double end = floor(sum / (double)scale * columns + 0.5);
+    return end > columns ? columns : (int)end;
+}
+
+void bar_shares(int shares[], const struct segment segments[], int count, uint64_t scale, int columns)
+{
+    double sum = 0;
+    int before = 0;
+    for (int i = 0; i < count; i++) {
+        sum += (double)segments[i].value;
+        int end = columns_up_to(sum, scale, columns);
+        shares[i] = end - before;
+        before = end;
+    }
+    for (int i = 0; i < count; i++) {
+        if (!segments[i].value || shares[i]) continue;
+        int giver = widest(shares, count);
+        if (shares[giver] > 1)
+            shares[giver]--;
+        else if (before < columns)
+            before++;
+        else
+            continue;
+        shares[i]++;
+    }
+}
+
+static bool has_colour(const struct surface *surface, enum style style)
+{
+    return style_look(surface->theme, style).background != COLOUR_DEFAULT;
+}
+
+void draw_bar(struct canvas canvas, int x, int y, int columns, const struct segment segments[], int count, uint64_t scale)
+{
+    int shares[SEGMENTS_MAX];
+    bar_shares(shares, segments, count, scale, columns);
+    for (int i = 0; i < count; i++) {
+        uint32_t fill = canvas.surface->ascii                            ? (uint32_t)segments[i].letter
+                        : has_colour(canvas.surface, segments[i].style) ? ' '
+                                                                         : segments[i].pattern;
+        draw_fill(canvas, x, y, shares[i], segments[i].style, fill);
+        if (shares[i]) draw_character(canvas, x, y, segments[i].style, (uint32_t)segments[i].letter);
+        x += shares[i];
+    }
+}
+
+/* Mean of the values that fall on column i of `columns`; with fewer values than columns, the nearest one. */
+static float column_value(const float values[], int count, int i, int columns)
+{
+    int first = (int)((int64_t)i * count / columns), end = (int)((int64_t)(i + 1) * count / columns);
+    float sum = 0;
+    if (end <= first) end = first + 1;
+    for (int k = first; k < end; k++) sum += values[k];
+    return sum / (float)(end - first);
+}
+
+void draw_sparkline(struct canvas canvas, int x, int y, int columns, enum style style, const float values[], int count)
+{
+    if (count <= 0 || columns <= 0) return;
+    if (count < columns) columns = count;
+    float low = values[0], high = values[0];
+    for (int i = 1; i < count; i++) {
+        low = fminf(low, values[i]);
+        high = fmaxf(high, values[i]);
+    }
+    for (int i = 0; i < columns; i++) {
+        float share = high > low ? (column_value(values, count, i, columns) - low) / (high - low) : 0.5f;
+        draw_character(canvas, x + i, y, style, 0x2581 + (uint32_t)(share * 7.0f + 0.5f));
+    }
+}
+
+void draw_heat(struct canvas canvas, int x, int y, enum style style, uint64_t value, uint64_t scale)
+{
+    static const uint32_t shades[] = {' ', 0x2591, 0x2592, 0x2593, 0x2588};
+    int level = scale ? (int)ceil((double)value / (double)scale * 4.0) : 0;
+    draw_character(canvas, x, y, style, shades[level > 4 ? 4 : level]);
+}

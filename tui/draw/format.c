@@ -1,0 +1,87 @@
+/* Numbers as text. Four digits are kept: enough to see a shard's padding, few enough to read at a glance. */
+#include "tui/draw/format.h"
+
+#include <stdio.h>
+#include <string.h>
+
+const char *units_name(enum units units)
+{
+    static const char *const names[] = {"GB = 10^9 bytes", "GiB = 2^30 bytes", "bytes"};
+    return names[units];
+}
+
+int bytes_columns(enum units units)
+{
+    static const int columns[] = {8, 9, 17};
+    return columns[units];
+}
+
+/* "1.234", "12.34", "123.4", or "1023" where four digits stand before the point. */
+static int digits(char *out, double value)
+{
+    int decimals = value < 9.9995 ? 3 : value < 99.995 ? 2 : value < 999.95 ? 1 : 0;
+    return snprintf(out, FORMAT_ROOM, "%.*f", decimals, value);
+}
+
+static void scaled(char *out, double value, double base, const char *const names[], int count)
+{
+    int i = 0;
+    double limit = base == 1000 ? 999.95 : 1023.5;
+    while (i + 1 < count && value >= limit) value /= base, i++;
+    int end = i == 0 ? snprintf(out, FORMAT_ROOM, "%.0f", value) : digits(out, value);
+    snprintf(out + end, FORMAT_ROOM - (size_t)end, "%s%s", names[i][0] ? " " : "", names[i]);
+}
+
+char *format_count(char out[FORMAT_ROOM], uint64_t count)
+{
+    char plain[FORMAT_ROOM];
+    int length = snprintf(plain, sizeof plain, "%llu", (unsigned long long)count), at = 0;
+    for (int i = 0; i < length; i++) {
+        if (i && (length - i) % 3 == 0) out[at++] = ',';
+        out[at++] = plain[i];
+    }
+    out[at] = '\0';
+    return out;
+}
+
+char *format_bytes_bare(char out[FORMAT_ROOM], enum units units, uint64_t bytes)
+{
+    static const char *const decimal[] = {"B", "kB", "MB", "GB", "TB", "PB"};
+    static const char *const binary[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+    if (units == UNITS_BYTES)
+        strcat(format_count(out, bytes), " B");
+    else
+        scaled(out, (double)bytes, units == UNITS_GB ? 1000 : 1024, units == UNITS_GB ? decimal : binary, 6);
+    return out;
+}
+
+static char *pad_left(char out[FORMAT_ROOM], int columns)
+{
+    char text[FORMAT_ROOM];
+    memcpy(text, out, FORMAT_ROOM);
+    snprintf(out, FORMAT_ROOM, "%*.31s", columns, text);
+    return out;
+}
+
+char *format_bytes(char out[FORMAT_ROOM], enum units units, bool known, uint64_t bytes)
+{
+    if (known)
+        format_bytes_bare(out, units, bytes);
+    else
+        strcpy(out, "n/a");
+    return pad_left(out, bytes_columns(units));
+}
+
+char *format_time(char out[FORMAT_ROOM], uint64_t ns)
+{
+    static const char *const names[] = {"ns", "us", "ms", "s"};
+    scaled(out, (double)ns, 1000, names, 4);
+    return pad_left(out, 8);
+}
+
+char *format_short(char out[FORMAT_ROOM], uint64_t count)
+{
+    static const char *const names[] = {"", "k", "M", "G", "T"};
+    scaled(out, (double)count, 1000, names, 5);
+    return out;
+}

@@ -1,0 +1,25 @@
+/* Looks by meaning: a view asks for STYLE_WARN, a theme says what that is. */
+#ifndef TUI_DRAW_STYLE_H
+#define TUI_DRAW_STYLE_H
+
+#include <stdint.h>
+
+enum style {
+#define STYLE(ID, dark, light, projector, mono) STYLE_##ID,
+#include "tui/draw/styles.def"
+#undef STYLE
+    STYLES
+};
+
+enum theme { THEME_DEFAULT, THEME_LIGHT, THEME_PROJECTOR, THEME_MONO, THEMES };
+
+enum { ATTRIBUTE_BOLD = 1, ATTRIBUTE_UNDERLINE = 2, ATTRIBUTE_REVERSE = 4, COLOUR_DEFAULT = 255 };
+
+struct look { uint8_t foreground, background, attributes; };
+
+struct look style_look(enum theme theme, enum style style);
+
+const char *theme_name(enum theme theme);
+int theme_named(const char *name); /* -1: no such theme */
+
+#endif

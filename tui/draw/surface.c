@@ -1,0 +1,162 @@
+/* Cells, clipping and text. */
+#include "tui/draw/surface.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What stands for a character where only ASCII can be shown. */
+static const struct { uint32_t character; char twin; } twins[] = {
+    {0x2500, '-'}, {0x2502, '|'}, {0x2503, '|'}, {0x2501, '='}, {0x00b7, '-'}, {0x00d7, 'x'}, {0x2192, '>'}, {0x2190, '<'},
+    {0x2191, '^'}, {0x2193, 'v'}, {0x25b6, '>'}, {0x25cf, '*'}, {0x2026, '~'}, {0x00b5, 'u'}, {0x2265, '>'}, {0x2264, '<'},
+    {0x2581, '_'}, {0x2582, '.'}, {0x2583, ','}, {0x2584, '-'}, {0x2585, '='}, {0x2586, '+'}, {0x2587, '*'}, {0x2588, '#'},
+    {0x2591, '.'}, {0x2592, ':'}, {0x2593, '%'}, {0x25a1, 'o'}, {0x2039, '<'}, {0x203a, '>'},
+};
+
+static uint32_t ascii_twin(uint32_t character)
+{
+    for (size_t i = 0; i < sizeof twins / sizeof twins[0]; i++)
+        if (twins[i].character == character) return (uint32_t)twins[i].twin;
+    return '?';
+}
+
+/* Latin, Greek, Cyrillic, and the arrows, lines and blocks used here: one column wide in every terminal. */
+static bool is_one_column(uint32_t character)
+{
+    return (character >= 0x20 && character < 0x7f) || (character >= 0xa1 && character < 0x300 && character != 0xad) ||
+           (character >= 0x386 && character < 0x482) || (character >= 0x2010 && character < 0x2028) ||
+           character == 0x2039 || character == 0x203a || (character >= 0x2190 && character < 0x2194) ||
+           character == 0x2264 || character == 0x2265 || (character >= 0x2500 && character < 0x2600);
+}
+
+bool surface_init(struct surface *surface, int columns, int rows, enum theme theme, bool ascii)
+{
+    *surface = (struct surface){columns, rows, theme, ascii, NULL};
+    if (columns <= 0 || rows <= 0) return false;
+    surface->cells = malloc((size_t)columns * (size_t)rows * sizeof *surface->cells);
+    if (!surface->cells) return false;
+    surface_erase(surface);
+    return true;
+}
+
+void surface_release(struct surface *surface)
+{
+    free(surface->cells);
+    surface->cells = NULL;
+}
+
+void surface_erase(struct surface *surface)
+{
+    struct cell blank = {' ', style_look(surface->theme, STYLE_TEXT)};
+    for (int i = 0; i < surface->columns * surface->rows; i++) surface->cells[i] = blank;
+}
+
+const struct cell *surface_at(const struct surface *surface, int x, int y)
+{
+    return &surface->cells[y * surface->columns + x];
+}
+
+struct canvas canvas_of(struct surface *surface)
+{
+    return (struct canvas){surface, {0, 0, surface->columns, surface->rows}};
+}
+
+static int clamp(int value, int low, int high)
+{
+    return value < low ? low : value > high ? high : value;
+}
+
+struct canvas canvas_part(struct canvas canvas, int x, int y, int columns, int rows)
+{
+    int left = clamp(x, 0, canvas.at.columns), right = clamp(x + columns, left, canvas.at.columns);
+    int top = clamp(y, 0, canvas.at.rows), bottom = clamp(y + rows, top, canvas.at.rows);
+    return (struct canvas){canvas.surface, {canvas.at.x + left, canvas.at.y + top, right - left, bottom - top}};
+}
+
+static struct cell *cell_at(struct canvas canvas, int x, int y)
+{
+    if (x < 0 || y < 0 || x >= canvas.at.columns || y >= canvas.at.rows) return NULL;
+    return &canvas.surface->cells[(canvas.at.y + y) * canvas.surface->columns + canvas.at.x + x];
+}
+
+static uint32_t shown(const struct surface *surface, uint32_t character)
+{
+    if (!is_one_column(character)) return '?';
+    return surface->ascii && character >= 0x7f ? ascii_twin(character) : character;
+}
+
+void draw_character(struct canvas canvas, int x, int y, enum style style, uint32_t character)
+{
+    struct cell *cell = cell_at(canvas, x, y);
+    if (cell) *cell = (struct cell){shown(canvas.surface, character), style_look(canvas.surface->theme, style)};
+}
+
+void draw_over(struct canvas canvas, int x, int y, enum style style, uint32_t character)
+{
+    struct cell *cell = cell_at(canvas, x, y);
+    if (!cell) return;
+    uint8_t background = cell->look.background;
+    draw_character(canvas, x, y, style, character);
+    if (background == COLOUR_DEFAULT) return;
+    cell->look.background = background;
+    cell->look.foreground = background == 4 || background == 8 || background == 5 ? 15 : 0;
+}
+
+void draw_fill(struct canvas canvas, int x, int y, int columns, enum style style, uint32_t character)
+{
+    for (int i = 0; i < columns; i++) draw_character(canvas, x + i, y, style, character);
+}
+
+uint32_t utf8_next(const char **text)
+{
+    const unsigned char *at = (const unsigned char *)*text;
+    if (!*at) return 0;
+    int more = *at < 0x80 ? 0 : *at >= 0xc2 && *at < 0xe0 ? 1 : *at >= 0xe0 && *at < 0xf0 ? 2 : *at >= 0xf0 && *at < 0xf5 ? 3 : -1;
+    uint32_t character = more == 0 ? *at : more > 0 ? *at & (0x3fu >> more) : '?';
+    *text += 1;
+    for (int i = 1; i <= more; i++) {
+        if ((at[i] & 0xc0) != 0x80) return '?';
+        character = character << 6 | (at[i] & 0x3f);
+    }
+    if (more > 0) *text += more;
+    return character;
+}
+
+int utf8_columns(const char *text)
+{
+    int columns = 0;
+    while (utf8_next(&text)) columns++;
+    return columns;
+}
+
+int draw_text(struct canvas canvas, int x, int y, enum style style, const char *text)
+{
+    uint32_t character;
+    while ((character = utf8_next(&text))) draw_character(canvas, x++, y, style, character);
+    return x;
+}
+
+int draw_format(struct canvas canvas, int x, int y, enum style style, const char *format, ...)
+{
+    char text[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    return draw_text(canvas, x, y, style, text);
+}
+
+void draw_right(struct canvas canvas, int end, int y, enum style style, const char *text)
+{
+    draw_text(canvas, end - utf8_columns(text), y, style, text);
+}
+
+int draw_title(struct canvas canvas, int y, bool focused, const char *title)
+{
+    draw_fill(canvas, 0, y, canvas.at.columns, STYLE_FRAME, 0x2500);
+    draw_character(canvas, 1, y, STYLE_TEXT, ' ');
+    int end = draw_text(canvas, 2, y, focused ? STYLE_FOCUS : STYLE_TITLE, title);
+    draw_character(canvas, end, y, STYLE_TEXT, ' ');
+    return end + 1;
+}

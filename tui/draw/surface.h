@@ -1,0 +1,53 @@
+/* A screen in memory: cells that views paint and that output.h or the terminal turn into something to look at. A canvas
+ * is a rectangle of a surface; what is drawn through it is cut at its edges, so a view cannot paint outside its place.
+ * Every character takes one column: code points of other widths, and control characters, become '?'. On an ASCII surface
+ * each code point is replaced by its twin, so views write one text for both. */
+#ifndef TUI_DRAW_SURFACE_H
+#define TUI_DRAW_SURFACE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "tui/draw/style.h"
+
+struct cell { uint32_t character; struct look look; };
+
+struct surface {
+    int columns, rows;
+    enum theme theme;
+    bool ascii;
+    struct cell *cells; /* [rows][columns] */
+};
+
+struct rect { int x, y, columns, rows; };
+
+struct canvas { struct surface *surface; struct rect at; };
+
+/* False: no memory. Contents after init or resize: blanks. */
+bool surface_init(struct surface *surface, int columns, int rows, enum theme theme, bool ascii);
+void surface_release(struct surface *surface);
+void surface_erase(struct surface *surface);
+const struct cell *surface_at(const struct surface *surface, int x, int y);
+
+struct canvas canvas_of(struct surface *surface);
+/* A rectangle of a canvas, cut to it. */
+struct canvas canvas_part(struct canvas canvas, int x, int y, int columns, int rows);
+
+void draw_character(struct canvas canvas, int x, int y, enum style style, uint32_t character);
+/* Puts a character on what is there, keeping the background. */
+void draw_over(struct canvas canvas, int x, int y, enum style style, uint32_t character);
+void draw_fill(struct canvas canvas, int x, int y, int columns, enum style style, uint32_t character);
+/* UTF-8; returns the column after the text, also where it was cut. */
+int draw_text(struct canvas canvas, int x, int y, enum style style, const char *text);
+int draw_format(struct canvas canvas, int x, int y, enum style style, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
+/* Ends before column `end`. */
+void draw_right(struct canvas canvas, int end, int y, enum style style, const char *text);
+/* "── title ───────" over the whole width; returns the column after the title. */
+int draw_title(struct canvas canvas, int y, bool focused, const char *title);
+
+/* Decodes one code point from UTF-8 and moves *text behind it; 0 at the end; '?' for a malformed byte. */
+uint32_t utf8_next(const char **text);
+int utf8_columns(const char *text);
+
+#endif

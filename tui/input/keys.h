@@ -1,0 +1,46 @@
+/* Keys by code, independent of any terminal library, and the table of what they do. */
+#ifndef TUI_INPUT_KEYS_H
+#define TUI_INPUT_KEYS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Codes of keys that are no characters lie beyond Unicode. */
+enum input {
+    INPUT_NONE = 0,
+    INPUT_ESCAPE = 27,
+    INPUT_SPECIAL = 0x110000,
+    INPUT_UP, INPUT_DOWN, INPUT_LEFT, INPUT_RIGHT, INPUT_HOME, INPUT_END, INPUT_PAGE_UP, INPUT_PAGE_DOWN, INPUT_BACKTAB,
+    INPUT_F0, /* F1 is INPUT_F0 + 1 */
+};
+
+enum action {
+    ACTION_NONE, ACTION_QUIT, ACTION_HELP, ACTION_COMMAND, ACTION_PLAY, ACTION_NEXT_STEP, ACTION_PREVIOUS_STEP,
+    ACTION_FASTER, ACTION_SLOWER, ACTION_FIRST, ACTION_LAST, ACTION_NEXT_PANE, ACTION_PREVIOUS_PANE, ACTION_ENLARGE,
+    ACTION_DOWN, ACTION_UP, ACTION_BARS, ACTION_SHORTAGE, ACTION_UNITS, ACTION_THEME, ACTION_CLOSE, ACTION_REDRAW,
+    ACTION_SUSPEND,
+};
+
+enum key_mode { KEY_MODE_LIVE = 1, KEY_MODE_REPLAY = 2, KEY_MODE_ALWAYS = 3 };
+
+struct key_row {
+    uint32_t code;
+    const char *label;
+    enum action action;
+    const char *argument;
+    enum key_mode modes;
+    const char *footer; /* NULL: not in the footer */
+    const char *help;
+};
+
+extern const struct key_row key_table[];
+extern const int key_count;
+
+/* The row of a key in a mode (one of LIVE, REPLAY); NULL: it does nothing. */
+const struct key_row *key_find(uint32_t code, enum key_mode mode);
+
+/* The table as lines of text, and in Markdown. The caller frees; NULL: no memory. */
+char *keys_as_text(void);
+char *keys_as_markdown(void);
+
+#endif

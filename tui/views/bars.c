@@ -1,0 +1,202 @@
+/* Memory of each rank's device tier as a bar by category, against one scale for all ranks: the budget where there is one
+ * and it is near enough to be seen, else the most that was ever held or planned; so that a switch of stage changes the
+ * bars and not the scale. Past eight ranks: one bar for the fullest, then heat rows, one column for each rank. */
+#include <stdio.h>
+
+#include "tui/views/parts.h"
+
+enum { BARS_MAX = 8, HEAT_ROWS = 6 };
+
+static const struct category_look looks[CATEGORIES + 1] = {
+    [CATEGORY_PARAMETERS] = {'P', 0x2588, STYLE_PARAMETERS, "parameters", "param"},
+    [CATEGORY_GRADIENTS] = {'G', 0x2593, STYLE_GRADIENTS, "gradients", "grad"},
+    [CATEGORY_OPTIMIZER] = {'O', 0x2592, STYLE_OPTIMIZER, "optimizer", "optim"},
+    [CATEGORY_ACTIVATIONS] = {'A', 0x2591, STYLE_ACTIVATIONS, "activations", "activ"},
+    [CATEGORY_BUCKETS] = {'B', 0x25a0, STYLE_BUCKETS, "buckets", "bucket"},
+    [CATEGORY_GATHERED] = {'L', 0x256c, STYLE_GATHERED, "gathered", "gather"},
+    [CATEGORY_STAGING] = {'S', 0x2550, STYLE_STAGING, "staging", "stage"},
+    [CATEGORY_WORKSPACE] = {'W', 0x2591, STYLE_WORKSPACE, "workspace", "work"},
+    [CATEGORY_SECONDARY] = {'H', 0x2261, STYLE_SECONDARY, "secondary", "second"},
+    [CATEGORIES] = {'F', 0x00b7, STYLE_FREE, "reserved, free", "free"},
+};
+
+const struct category_look *category_look(int category)
+{
+    return &looks[category];
+}
+
+static const struct run_instant *instant_of(const struct run_rank *rank, const struct view_state *state)
+{
+    const struct run_tier *tier = &rank->tier[TIER_DEVICE];
+    return state->bars_now || !tier->step_peak.known ? &tier->now : &tier->step_peak;
+}
+
+int fullest_rank(const struct run_model *model, enum tier tier)
+{
+    int best = -1;
+    uint64_t most = 0;
+    for (int rank = 0; rank < model->ranks; rank++) {
+        const struct run_tier *at = &model->rank[rank].tier[tier];
+        uint64_t bytes = at->step_peak.known ? at->step_peak.live_bytes : at->now.live_bytes;
+        if (!at->now.known || (best >= 0 && bytes <= most)) continue;
+        best = rank;
+        most = bytes;
+    }
+    return best;
+}
+
+struct scale { uint64_t full, budget, planned; bool has_planned, is_budget; };
+
+static struct scale find_scale(const struct run_model *model)
+{
+    struct scale scale = {0};
+    scale.has_planned = run_predicted_peak(model, TIER_DEVICE, &scale.planned);
+    for (int i = 0; i < model->schedule_count; i++)
+        if (model->schedules[i].tier[TIER_DEVICE].peak_bytes > scale.full) scale.full = model->schedules[i].tier[TIER_DEVICE].peak_bytes;
+    for (int rank = 0; rank < model->ranks; rank++) {
+        const struct run_tier *tier = &model->rank[rank].tier[TIER_DEVICE];
+        if (tier->highest_bytes > scale.full) scale.full = tier->highest_bytes;
+        if (tier->now.reserved_bytes > scale.full) scale.full = tier->now.reserved_bytes;
+        if (tier->has_budget && tier->budget_bytes > scale.budget) scale.budget = tier->budget_bytes;
+    }
+    scale.is_budget = scale.budget && scale.budget <= 4 * scale.full;
+    if (scale.is_budget) scale.full = scale.budget;
+    return scale;
+}
+
+static int fill_segments(struct segment segments[], const struct run_instant *instant)
+{
+    for (int i = 0; i <= CATEGORIES; i++)
+        segments[i] = (struct segment){i < CATEGORIES ? instant->held_bytes[i] : 0, looks[i].letter, looks[i].pattern, looks[i].style};
+    if (instant->reserved_bytes > instant->live_bytes) segments[CATEGORIES].value = instant->reserved_bytes - instant->live_bytes;
+    return CATEGORIES + 1;
+}
+
+static void draw_mark(struct canvas canvas, int x, int y, int columns, const struct scale *scale)
+{
+    if (!scale->has_planned || !scale->full) return;
+    int at = (int)((double)scale->planned / (double)scale->full * columns);
+    draw_over(canvas, x + (at < columns ? at : columns - 1), y, STYLE_PLANNED, 0x2503);
+}
+
+static void draw_rank(struct canvas canvas, int y, int rank, const struct scene *scene, const struct scale *scale)
+{
+    const struct run_instant *instant = instant_of(&scene->model->rank[rank], scene->state);
+    struct segment segments[SEGMENTS_MAX];
+    char text[FORMAT_ROOM];
+    int bytes = bytes_columns(scene->state->units), x = 5, end = canvas.at.columns - bytes - 3;
+    draw_format(canvas, 0, y, STYLE_TEXT, "%4d", rank);
+    draw_character(canvas, x, y, STYLE_FRAME, '[');
+    draw_character(canvas, end, y, STYLE_FRAME, ']');
+    if (instant->known) draw_bar(canvas, x + 1, y, end - x - 1, segments, fill_segments(segments, instant), scale->full);
+    draw_mark(canvas, x + 1, y, end - x - 1, scale);
+    bool over = scale->budget && instant->live_bytes > scale->budget;
+    draw_right(canvas, canvas.at.columns - 1, y, over ? STYLE_BAD : STYLE_STRONG,
+               format_bytes(text, scene->state->units, instant->known, instant->live_bytes));
+}
+
+/* Column `column` of `columns` stands for ranks [first, end): the fullest of them is shown. */
+static uint64_t column_bytes(const struct scene *scene, int column, int columns, int category)
+{
+    int ranks = scene->model->ranks;
+    int first = (int)((int64_t)column * ranks / columns), end = (int)((int64_t)(column + 1) * ranks / columns);
+    uint64_t most = 0;
+    for (int rank = first; rank < end || rank == first; rank++) {
+        const struct run_instant *instant = instant_of(&scene->model->rank[rank], scene->state);
+        uint64_t bytes = category == CATEGORIES ? instant->live_bytes : instant->held_bytes[category];
+        if (bytes > most) most = bytes;
+    }
+    return most;
+}
+
+static void draw_heat_row(struct canvas canvas, int y, int category, const struct scene *scene)
+{
+    int room = canvas.at.columns - bytes_columns(scene->state->units) - 14;
+    int columns = scene->model->ranks < room ? scene->model->ranks : room;
+    uint64_t most = 0;
+    char text[FORMAT_ROOM];
+    for (int i = 0; i < columns; i++) {
+        uint64_t bytes = column_bytes(scene, i, columns, category);
+        if (bytes > most) most = bytes;
+    }
+    const struct category_look *look = &looks[category];
+    if (category == CATEGORIES)
+        draw_text(canvas, 1, y, STYLE_STRONG, "all");
+    else
+        draw_character(canvas, 1, y, look->style, (uint32_t)look->letter);
+    draw_text(canvas, 5, y, STYLE_TEXT, category == CATEGORIES ? "" : look->brief);
+    for (int i = 0; i < columns; i++) draw_heat(canvas, 12 + i, y, STYLE_HEAT, column_bytes(scene, i, columns, category), most);
+    draw_right(canvas, canvas.at.columns - 1, y, STYLE_TEXT, format_bytes(text, scene->state->units, true, most));
+}
+
+static bool category_is_used(const struct run_model *model, int category)
+{
+    for (int rank = 0; rank < model->ranks; rank++)
+        if (model->rank[rank].tier[TIER_DEVICE].category[category].peak_bytes) return true;
+    return false;
+}
+
+static void draw_heat_rows(struct canvas canvas, int y, int end, const struct scene *scene)
+{
+    if (y < end) draw_heat_row(canvas, y++, CATEGORIES, scene);
+    for (int category = 0; category < CATEGORIES && y < end; category++)
+        if (category_is_used(scene->model, category)) draw_heat_row(canvas, y++, category, scene);
+}
+
+/* Names in full where they fit, else short ones; staging and secondary only where they are used. */
+static void draw_legend(struct canvas canvas, int y, const struct scene *scene, const struct scale *scale)
+{
+    bool brief = canvas.at.columns < 110;
+    int x = 1;
+    for (int i = 0; i <= CATEGORIES; i++) {
+        bool rare = i == CATEGORY_STAGING || i == CATEGORY_SECONDARY;
+        if (rare && !category_is_used(scene->model, i)) continue;
+        draw_character(canvas, x, y, looks[i].style, (uint32_t)looks[i].letter);
+        x = draw_text(canvas, x + 2, y, STYLE_TEXT, brief ? looks[i].brief : looks[i].name) + 2;
+    }
+    if (!scale->has_planned) return;
+    draw_character(canvas, x, y, STYLE_PLANNED, 0x2503);
+    draw_text(canvas, x + 2, y, STYLE_TEXT, brief ? "plan" : "planned peak");
+}
+
+static void draw_bars_title(struct canvas canvas, const struct scene *scene, const struct scale *scale)
+{
+    const struct run_step *step = run_last_step(scene->model);
+    char text[FORMAT_ROOM], title[80];
+    if (scene->state->bars_now || !step)
+        snprintf(title, sizeof title, "device memory now");
+    else
+        snprintf(title, sizeof title, "device memory, fullest instant of step %u", step->step);
+    draw_title(canvas, 0, false, title);
+    char note[96];
+    int at = 0;
+    if (scale->has_planned) at = snprintf(note, sizeof note, " plan %s ", format_bytes_bare(text, scene->state->units, scale->planned));
+    if (scale->budget)
+        snprintf(note + at, sizeof note - (size_t)at, "· budget %s ", format_bytes_bare(text, scene->state->units, scale->budget));
+    else
+        snprintf(note + at, sizeof note - (size_t)at, "· no budget ");
+    draw_right(canvas, canvas.at.columns - 1, 0, STYLE_TEXT, note);
+}
+
+int bars_rows(const struct run_model *model, int rows)
+{
+    int wanted = model->ranks > BARS_MAX ? 2 + 1 + HEAT_ROWS : 2 + (model->ranks > 0 ? model->ranks : 1);
+    return wanted < rows ? wanted : rows;
+}
+
+void bars_draw(struct canvas canvas, const struct scene *scene)
+{
+    const struct run_model *model = scene->model;
+    struct scale scale = find_scale(model);
+    int y = 1, end = canvas.at.rows - 1;
+    draw_bars_title(canvas, scene, &scale);
+    int fullest = fullest_rank(model, TIER_DEVICE);
+    if (fullest < 0)
+        draw_text(canvas, 1, y, STYLE_DIM, "not known yet: no memory record has come");
+    else if (model->ranks > BARS_MAX || model->ranks > end - y) {
+        draw_rank(canvas, y++, fullest, scene, &scale);
+        draw_heat_rows(canvas, y, end, scene);
+    } else
+        for (int rank = 0; rank < model->ranks; rank++) draw_rank(canvas, y++, rank, scene, &scale);
+    draw_legend(canvas, end, scene, &scale);
+}

@@ -1,0 +1,204 @@
+/* The four rows at the top: what the run is, how the learning goes, where a step's time goes, and the state of the run
+ * with what can be done about it. */
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "tui/views/parts.h"
+
+/* Adds a piece if all of it fits. */
+static int add(struct canvas canvas, int x, enum style style, const char *text)
+{
+    return x + utf8_columns(text) < canvas.at.columns ? draw_text(canvas, x, 0, style, text) : x;
+}
+
+static int add_format(struct canvas canvas, int x, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+static int add_format(struct canvas canvas, int x, const char *format, ...)
+{
+    char text[160];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    return add(canvas, x, STYLE_TEXT, text);
+}
+
+static void draw_identity(struct canvas canvas, const struct run_model *model)
+{
+    const struct run_header *header = &model->header;
+    char number[FORMAT_ROOM];
+    int x = draw_text(canvas, 1, 0, STYLE_TITLE, "zerolab") + 2;
+    if (!header->known) {
+        draw_text(canvas, x, 0, STYLE_DIM, "the run has not said yet what it is");
+        return;
+    }
+    x = add(canvas, x, STYLE_STRONG, header->model_name[0] ? header->model_name : "unnamed model");
+    if (header->parameters > 0) x = add_format(canvas, x, " %s parameters", format_short(number, (uint64_t)header->parameters));
+    if (header->precision[0]) x = add_format(canvas, x, " · %s", header->precision);
+    if (header->ranks > 0) x = add_format(canvas, x, " · %d rank%s", header->ranks, header->ranks == 1 ? "" : "s");
+    if (header->threads_per_rank > 0)
+        x = add_format(canvas, x, " × %d thread%s", header->threads_per_rank, header->threads_per_rank == 1 ? "" : "s");
+    if (header->backend[0]) x = add_format(canvas, x, " · %s %s", header->backend, header->isa);
+    if (header->micro_batch > 0 && header->sequence_length > 0)
+        x = add_format(canvas, x, " · B %d T %d", header->micro_batch, header->sequence_length);
+    if (header->accumulation_steps > 1) x = add_format(canvas, x, " × %d", header->accumulation_steps);
+    if (header->layers > 0)
+        add_format(canvas, x, " · %d layers, hidden %d, %d heads, vocabulary %d", header->layers, header->hidden, header->heads,
+                   header->vocabulary);
+}
+
+/* Right to left: tokens/s, validation; what is left in the middle is the loss and its curve. */
+static void draw_learning(struct canvas canvas, const struct run_model *model)
+{
+    const struct run_step *step = run_last_step(model);
+    const struct run_schedule *plan = run_training(model);
+    char text[64], number[FORMAT_ROOM];
+    int x = 1, end = canvas.at.columns - 1;
+    double rate;
+    if (plan)
+        x = draw_format(canvas, x, 1, STYLE_STAGE, " ZeRO stage %d ", plan->stage) + 2;
+    else
+        x = draw_text(canvas, x, 1, STYLE_DIM, "ZeRO stage n/a") + 2;
+    x = step ? draw_format(canvas, x, 1, STYLE_TEXT, "step %s", format_count(number, step->step))
+             : draw_text(canvas, x, 1, STYLE_DIM, "no step yet");
+    x += 2;
+    snprintf(text, sizeof text, "%s tokens/s", run_tokens_per_second(model, &rate) ? format_count(number, (uint64_t)rate) : "n/a");
+    draw_right(canvas, end, 1, STYLE_STRONG, text);
+    end -= utf8_columns(text) + 2;
+    if (model->validation.known) {
+        snprintf(text, sizeof text, "val %.4f @%u", (double)model->validation.loss, model->validation.step);
+        draw_right(canvas, end, 1, STYLE_TEXT, text);
+        end -= utf8_columns(text) + 2;
+    }
+    if (!step) return;
+    x = step->skipped ? draw_text(canvas, x, 1, STYLE_WARN, "step dropped")
+                      : draw_format(canvas, x, 1, STYLE_STRONG, "loss %.4f", (double)step->loss);
+    draw_sparkline(canvas, x + 1, 1, end - x - 1 > 60 ? 60 : end - x - 1, STYLE_SPARK, model->loss.value, model->loss.count);
+}
+
+struct share { char letter; uint32_t pattern; enum style style; const char *name, *brief; };
+
+static const struct share shares[] = {
+    {'f', 0x2588, STYLE_FORWARD, "forward", "fwd"},
+    {'b', 0x2593, STYLE_BACKWARD, "backward", "bwd"},
+    {'u', 0x2592, STYLE_UPDATE, "optimizer", "upd"},
+    {'c', 0x25a1, STYLE_EXPOSED, "communication exposed", "comm"},
+    {'o', 0x00b7, STYLE_OTHER, "other", "other"},
+};
+enum { SHARES = sizeof shares / sizeof shares[0] };
+
+/* Nanoseconds of each share in the mean step; they add up to *total. */
+static void fill_shares(uint64_t values[SHARES], const struct run_recent *recent, uint64_t *total)
+{
+    double known = 0, steps = recent->split_steps;
+    *total = (uint64_t)((double)recent->split_total_ns / steps);
+    for (int i = 0; i < SHARES - 1; i++) {
+        double value = (i < PHASES ? recent->phase_ns[i] : recent->exposed_ns) / steps;
+        values[i] = (uint64_t)value;
+        known += value;
+    }
+    values[SHARES - 1] = known < (double)*total ? *total - (uint64_t)known : 0;
+}
+
+/* Right-aligned; on a narrow screen short names, and what is left over goes without one. Returns where they begin. */
+static int draw_share_names(struct canvas canvas, const uint64_t values[SHARES], uint64_t total)
+{
+    bool brief = canvas.at.columns < 120;
+    int named = brief ? SHARES - 1 : SHARES, columns = 1;
+    char text[SHARES][48];
+    for (int i = 0; i < named; i++) {
+        snprintf(text[i], sizeof text[i], " %s%3.0f%%", brief ? shares[i].brief : shares[i].name,
+                 total ? 100.0 * (double)values[i] / (double)total : 0.0);
+        columns += utf8_columns(text[i]) + 2;
+    }
+    int begin = canvas.at.columns - columns, x = begin;
+    for (int i = 0; i < named; i++) {
+        draw_character(canvas, x, 2, shares[i].style, (uint32_t)shares[i].letter);
+        x = draw_text(canvas, x + 1, 2, STYLE_TEXT, text[i]) + 1;
+    }
+    return begin;
+}
+
+static void draw_split(struct canvas canvas, const struct run_model *model)
+{
+    struct run_recent recent;
+    uint64_t values[SHARES], total;
+    char time[FORMAT_ROOM];
+    struct segment segments[SHARES];
+    if (!run_recent(model, &recent)) return;
+    uint64_t mean = recent.total_ns / (uint64_t)recent.steps;
+    int x = draw_format(canvas, 1, 2, STYLE_TEXT, "step %s ", format_time(time, mean));
+    if (!recent.split_steps) {
+        draw_text(canvas, x, 2, STYLE_DIM, "where the time goes is not known");
+        return;
+    }
+    fill_shares(values, &recent, &total);
+    int end = draw_share_names(canvas, values, total) - 1;
+    for (int i = 0; i < SHARES; i++)
+        segments[i] = (struct segment){values[i], shares[i].letter, shares[i].pattern, shares[i].style};
+    draw_character(canvas, x, 2, STYLE_FRAME, '[');
+    draw_bar(canvas, x + 1, 2, end - x - 2, segments, SHARES, total);
+    draw_character(canvas, end - 1, 2, STYLE_FRAME, ']');
+}
+
+/* A hint replaces the reason where that one is told at length elsewhere. */
+struct badge { enum style style; const char *name, *live_hint, *hint; bool only_hint; };
+
+static const struct badge badges[] = {
+    [RUN_STARTING] = {STYLE_STRONG, "STARTING", "", "", false},
+    [RUN_RUNNING] = {STYLE_GOOD, "RUNNING", "", "", false},
+    [RUN_PAUSED] = {STYLE_WARN, "PAUSED", "Space goes on, . trains one step", "", false},
+    [RUN_OUT_OF_MEMORY] = {STYLE_BAD, "OUT OF MEMORY", "i shows why; 0 1 2 3 change the stage, Space goes on", "i shows why", true},
+    [RUN_ENDED] = {STYLE_STRONG, "ENDED", "", "", false},
+};
+
+static void state_text(char *text, size_t room, const struct scene *scene)
+{
+    const struct run_model *model = scene->model;
+    const struct view_state *state = scene->state;
+    const struct badge *badge = &badges[model->state];
+    const char *hint = state->live && !state->readonly ? badge->live_hint : badge->hint;
+    if (!model->has_state)
+        snprintf(text, room, "waiting for the first record");
+    else if (model->state == RUN_ENDED && model->ended)
+        snprintf(text, room, "%s%s%s%s", run_outcome_name(model->outcome), model->error[0] ? ": " : "", model->error,
+                 state->live && state->trace_file ? "; , replays it from here" : "");
+    else
+        snprintf(text, room, "%s%s%s", badge->only_hint ? "" : model->reason,
+                 !badge->only_hint && model->reason[0] && hint[0] ? "; " : "", hint);
+}
+
+/* Returns where it begins. */
+static int draw_clock(struct canvas canvas, const struct scene *scene)
+{
+    const struct view_state *state = scene->state;
+    uint64_t seconds = (scene->model->now_ns - scene->model->first_ns) / 1000000000u;
+    char text[64];
+    int at = 0;
+    if (!state->live && state->speed > 0)
+        at = snprintf(text, sizeof text, "REPLAY %s ×%g  ", state->playing ? "▶" : "stopped at", state->speed);
+    snprintf(text + at, sizeof text - (size_t)at, "%llu:%02llu", (unsigned long long)(seconds / 60), (unsigned long long)(seconds % 60));
+    draw_right(canvas, canvas.at.columns - 1, 3, STYLE_DIM, text);
+    return canvas.at.columns - 1 - utf8_columns(text);
+}
+
+static void draw_state(struct canvas canvas, const struct scene *scene)
+{
+    const struct run_model *model = scene->model;
+    char text[700];
+    const struct badge *badge = &badges[model->has_state ? model->state : RUN_STARTING];
+    enum style style = model->ended && model->outcome != OUTCOME_FINISHED && model->outcome != OUTCOME_STOPPED ? STYLE_BAD : badge->style;
+    int x = draw_text(canvas, 1, 3, style, badge->name) + 2, end = draw_clock(canvas, scene);
+    bool trouble = scene->state->trouble && !model->ended;
+    state_text(text, sizeof text, scene);
+    draw_text(canvas_part(canvas, x, 3, end - x - 1, 1), 0, 0, trouble ? STYLE_WARN : STYLE_TEXT,
+              trouble ? scene->state->trouble : text);
+}
+
+void header_draw(struct canvas canvas, const struct scene *scene)
+{
+    draw_identity(canvas, scene->model);
+    draw_learning(canvas, scene->model);
+    draw_split(canvas, scene->model);
+    draw_state(canvas, scene);
+}

@@ -1,0 +1,58 @@
+/* The help page: the keys of keys.def, the letters of the bars, and what the figures mean. Scrolls. */
+#include "tui/input/keys.h"
+#include "tui/views/parts.h"
+
+static int draw_keys(struct canvas canvas, int y, enum key_mode mode)
+{
+    for (int i = 0; i < key_count; i++) {
+        const struct key_row *row = &key_table[i];
+        if (!(row->modes & mode)) continue;
+        draw_format(canvas, 2, y, STYLE_STRONG, "%-10s", row->label);
+        draw_text(canvas, 13, y++, STYLE_TEXT, row->help);
+    }
+    return y;
+}
+
+static const char *const category_help[] = {
+#define X(id, letter, name, help) help,
+    CATEGORY_TABLE(X)
+#undef X
+    "held by the pool, in use by nobody",
+};
+
+static int draw_letters(struct canvas canvas, int y)
+{
+    for (int i = 0; i <= CATEGORIES; i++) {
+        const struct category_look *look = category_look(i);
+        draw_character(canvas, 2, y, look->style, (uint32_t)look->letter);
+        draw_format(canvas, 4, y, STYLE_STRONG, "%-15s", look->name);
+        draw_text(canvas, 20, y++, STYLE_TEXT, category_help[i]);
+    }
+    return y;
+}
+
+static const char *const figures[] = {
+    "The bar of a rank shows the fullest instant of the last step: that decides what fits.",
+    "┃ is the peak that the schedule plans. Everything else is measured.",
+    "Exposed communication: the compute lane stood waiting for a transfer.",
+    "Sent bytes are counted once, where another rank copies or adds them.",
+    "Theory is the paper's volume; unit padding and the tied embedding make the difference.",
+};
+
+static void help_draw(const struct run_model *model, const struct view_state *state, struct surface *surface)
+{
+    struct scene scene = {model, state};
+    struct canvas page = canvas_part(canvas_of(surface), 0, 0, surface->columns, surface->rows - 1);
+    int y = 1 - state->scroll;
+    y = draw_keys(page, y, state->live ? KEY_MODE_LIVE : KEY_MODE_REPLAY) + 1;
+    draw_text(page, 0, y++, STYLE_TITLE, "Memory");
+    y = draw_letters(page, y) + 1;
+    draw_text(page, 0, y++, STYLE_TITLE, "Figures");
+    for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++) draw_text(page, 2, y++, STYLE_TEXT, figures[i]);
+    draw_text(canvas_part(page, 0, 0, surface->columns, 1), 0, 0, STYLE_TITLE, "");
+    draw_fill(page, 0, 0, surface->columns, STYLE_TEXT, ' ');
+    draw_title(page, 0, false, y > page.at.rows ? "help (j and k move, Esc closes)" : "help (Esc closes)");
+    footer_draw(canvas_part(canvas_of(surface), 0, surface->rows - 1, surface->columns, 1), &scene);
+}
+
+const struct view view_help = {"help", "help", help_draw};

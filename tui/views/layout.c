@@ -1,0 +1,104 @@
+/* The overview's layout. The header, the memory bars and the footer span the screen. What lies between is one column of
+ * panes below 120 columns, two below 180, else three; each column is a list of panes, the most telling first. A pane is
+ * dropped when its column is too short for it, and the focused pane then takes the place of the last one of its column. */
+#include "tui/views/layout.h"
+
+#include <string.h>
+
+enum { HEADER_ROWS = 4, FOOTER_ROWS = 1, PANE_ROWS_MIN = 5, COLUMNS_MAX = 3 };
+
+struct column { int count; enum pane panes[PANES]; };
+
+static const struct column one_column[] = {{6, {PANE_TRAFFIC, PANE_EVENTS, PANE_STEPS, PANE_MEMORY, PANE_TEXT, PANE_LOSS}}};
+static const struct column two_columns[] = {{3, {PANE_MEMORY, PANE_EVENTS, PANE_TEXT}}, {3, {PANE_TRAFFIC, PANE_STEPS, PANE_LOSS}}};
+static const struct column three_columns[] = {
+    {2, {PANE_MEMORY, PANE_TEXT}}, {2, {PANE_TRAFFIC, PANE_EVENTS}}, {2, {PANE_LOSS, PANE_STEPS}}};
+
+static int smaller(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+/* Rows that a pane wants; 0: as many as there are. */
+static int wanted(enum pane pane, const struct overview_needs *needs)
+{
+    return pane == PANE_MEMORY ? needs->memory_rows : pane == PANE_TRAFFIC ? needs->traffic_rows : 0;
+}
+
+static int least(enum pane pane, const struct overview_needs *needs)
+{
+    int rows = wanted(pane, needs);
+    return rows ? rows : PANE_ROWS_MIN;
+}
+
+static int position(const struct column *column, enum pane pane)
+{
+    for (int i = 0; i < column->count; i++)
+        if (column->panes[i] == pane) return i;
+    return -1;
+}
+
+/* The panes of a column that fit, with the focused one among them if it belongs here. */
+static struct column choose(const struct column *column, int rows, const struct overview_needs *needs)
+{
+    struct column chosen = {0};
+    int used = 0, at;
+    for (int i = 0; i < column->count; i++) {
+        int rows_least = least(column->panes[i], needs);
+        if (used + rows_least > rows) continue;
+        chosen.panes[chosen.count++] = column->panes[i];
+        used += rows_least;
+    }
+    if (chosen.count == 0) chosen.panes[chosen.count++] = column->panes[0];
+    at = position(column, needs->focus);
+    if (at >= 0 && position(&chosen, needs->focus) < 0) chosen.panes[chosen.count - 1] = needs->focus;
+    return chosen;
+}
+
+/* Fixed panes get what they want, the others share the rest; the last one takes what is left over. */
+static void stack(struct overview_layout *layout, const struct column *column, struct rect area, const struct overview_needs *needs)
+{
+    int fixed = 0, flexible = 0, y = area.y, end = area.y + area.rows;
+    for (int i = 0; i < column->count; i++) {
+        int rows = wanted(column->panes[i], needs);
+        fixed += rows;
+        flexible += rows == 0;
+    }
+    int share = flexible && area.rows > fixed ? (area.rows - fixed) / flexible : 0;
+    for (int i = 0; i < column->count; i++) {
+        int rows = wanted(column->panes[i], needs);
+        rows = i == column->count - 1 ? end - y : smaller(rows ? rows : share, end - y);
+        if (rows > 0) layout->pane[column->panes[i]] = (struct rect){area.x, y, area.columns, rows};
+        y += rows;
+    }
+}
+
+static void place_panes(struct overview_layout *layout, struct rect area, const struct overview_needs *needs)
+{
+    const struct column *columns = area.columns < 120 ? one_column : area.columns < 180 ? two_columns : three_columns;
+    int count = area.columns < 120 ? 1 : area.columns < 180 ? 2 : 3;
+    int width = (area.columns - 2 * (count - 1)) / count;
+    for (int i = 0; i < count; i++) {
+        int x = area.x + i * (width + 2);
+        struct rect part = {x, area.y, i == count - 1 ? area.x + area.columns - x : width, area.rows};
+        struct column chosen = choose(&columns[i], area.rows, needs);
+        stack(layout, &chosen, part, needs);
+    }
+}
+
+void overview_layout(struct overview_layout *layout, int columns, int rows, const struct overview_needs *needs)
+{
+    memset(layout, 0, sizeof *layout);
+    if (columns < VIEW_COLUMNS_MIN || rows < VIEW_ROWS_MIN) return;
+    layout->fits = true;
+    layout->header = (struct rect){0, 0, columns, HEADER_ROWS};
+    layout->footer = (struct rect){0, rows - FOOTER_ROWS, columns, FOOTER_ROWS};
+    struct rect body = {0, HEADER_ROWS, columns, rows - HEADER_ROWS - FOOTER_ROWS};
+    if (needs->enlarged) {
+        layout->pane[needs->focus] = body;
+        return;
+    }
+    int bars = smaller(needs->bars_rows, body.rows - 2 * PANE_ROWS_MIN);
+    layout->bars = (struct rect){0, body.y, columns, bars};
+    place_panes(layout, (struct rect){0, body.y + bars, columns, body.rows - bars}, needs);
+}

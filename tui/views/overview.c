@@ -1,0 +1,28 @@
+/* The first screen: everything that matters at 80x24; more room adds panes, never meaning. */
+#include "tui/views/parts.h"
+
+static struct canvas part(struct surface *surface, struct rect at)
+{
+    return canvas_part(canvas_of(surface), at.x, at.y, at.columns, at.rows);
+}
+
+static int memory_pane_rows(void)
+{
+    return CATEGORIES + 4; /* title, head, categories, reserved and free, total */
+}
+
+static void overview_draw(const struct run_model *model, const struct view_state *state, struct surface *surface)
+{
+    struct scene scene = {model, state};
+    struct overview_needs needs = {bars_rows(model, surface->rows / 2 - 2), traffic_rows(model), memory_pane_rows(), state->focus,
+                                   state->enlarged};
+    struct overview_layout layout;
+    overview_layout(&layout, surface->columns, surface->rows, &needs);
+    header_draw(part(surface, layout.header), &scene);
+    if (layout.bars.rows) bars_draw(part(surface, layout.bars), &scene);
+    for (enum pane pane = 0; pane < PANES; pane++)
+        if (layout.pane[pane].rows) pane_draw(pane, part(surface, layout.pane[pane]), &scene);
+    footer_draw(part(surface, layout.footer), &scene);
+}
+
+const struct view view_overview = {"overview", "overview", overview_draw};

@@ -1,0 +1,32 @@
+/* The parts that views are made of; each draws into the canvas that it is given. */
+#ifndef TUI_VIEWS_PARTS_H
+#define TUI_VIEWS_PARTS_H
+
+#include "tui/draw/bar.h"
+#include "tui/views/layout.h"
+#include "tui/views/view.h"
+
+struct scene { const struct run_model *model; const struct view_state *state; };
+
+void header_draw(struct canvas canvas, const struct scene *scene); /* header.c */
+void footer_draw(struct canvas canvas, const struct scene *scene); /* footer.c */
+void bars_draw(struct canvas canvas, const struct scene *scene);   /* bars.c */
+int bars_rows(const struct run_model *model, int rows);            /* what bars_draw() needs, at most `rows` */
+
+void pane_draw(enum pane pane, struct canvas canvas, const struct scene *scene); /* panes.c */
+void memory_pane(struct canvas canvas, const struct scene *scene, bool focused);
+void traffic_pane(struct canvas canvas, const struct scene *scene, bool focused);
+int traffic_rows(const struct run_model *model); /* that the pane needs, title included */
+void events_pane(struct canvas canvas, const struct scene *scene, bool focused);
+void steps_pane(struct canvas canvas, const struct scene *scene, bool focused);
+void text_pane(struct canvas canvas, const struct scene *scene, bool focused);
+void loss_pane(struct canvas canvas, const struct scene *scene, bool focused);
+
+/* Looks of a category and of the pool's free part (category == CATEGORIES). */
+struct category_look { char letter; uint32_t pattern; enum style style; const char *name, *brief; };
+const struct category_look *category_look(int category);
+
+/* The rank whose tier was fullest; -1: nothing known. */
+int fullest_rank(const struct run_model *model, enum tier tier);
+
+#endif
