@@ -56,17 +56,35 @@ static bool missing(const struct gatherer *gatherer, int at)
     return step->needs_parameters && gatherer->buffer[step->unit] < 0 && gathered_elems(gatherer, step->unit) > 0;
 }
 
+/* First place after `at` that is not the same unit's again. */
+static int past_same_unit(const struct gatherer *gatherer, int at)
+{
+    int next = at + 1;
+    while (next < gatherer->walk_length && gatherer->walk[next].unit == gatherer->walk[at].unit) next++;
+    return next;
+}
+
+static bool seen_since(const struct gatherer *gatherer, int from, int place)
+{
+    for (int i = from; i < place; i++)
+        if (gatherer->walk[i].unit == gatherer->walk[place].unit) return true;
+    return false;
+}
+
 int gatherer_before(struct gatherer *gatherer, int at, int serial)
 {
     const struct config_zero *knobs = &gatherer->builder->schedule->knobs;
     int newest = -1;
     if (!gatherer->active || gatherer->builder->failed) return newest;
     if (missing(gatherer, at)) newest = gather(gatherer, at, false, serial);
-    /* What is gathered already and not yet used counts as on its way. */
+    /* What is gathered already and not yet used counts as on its way. The walk ahead ends where the unit in use comes
+     * again: it has to be let go before it can be gathered anew, and nothing may overtake it. */
+    const int from = past_same_unit(gatherer, at);
     int64_t ahead = 0;
-    for (int next = at + 1; next < gatherer->walk_length && ahead < knobs->prefetch_bucket_elems; next++) {
+    for (int next = from; next < gatherer->walk_length && ahead < knobs->prefetch_bucket_elems; next++) {
         const struct walk_step *step = &gatherer->walk[next];
-        if (!step->needs_parameters || step->unit == gatherer->walk[at].unit) continue;
+        if (step->unit == gatherer->walk[at].unit) break;
+        if (!step->needs_parameters || seen_since(gatherer, from, next)) continue;
         int64_t elems = gathered_elems(gatherer, step->unit);
         if (missing(gatherer, next)) {
             if (gatherer->live_elems + elems > knobs->max_live_parameters) break;
