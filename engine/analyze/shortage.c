@@ -35,11 +35,14 @@ static int category_named(const char *name)
     return RUN_UNKNOWN;
 }
 
+/* A category that the event does not name held nothing. */
 static void read_held(struct run_shortage *shortage, const cJSON *held)
 {
     shortage->has_held = cJSON_IsObject(held);
-    for (int category = 0; category < CATEGORIES; category++)
-        shortage->held_bytes[category] = number(held, category_name(category));
+    for (int category = 0; category < CATEGORIES; category++) {
+        int64_t bytes = number(held, category_name(category));
+        shortage->held_bytes[category] = bytes == RUN_UNKNOWN ? 0 : bytes;
+    }
 }
 
 static void read_fits(struct run_shortage *shortage, const cJSON *fits)

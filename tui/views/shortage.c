@@ -23,7 +23,7 @@ static bool held_bytes(const struct run_model *model, int category, uint64_t *by
     const struct run_shortage *shortage = &model->shortage;
     if (shortage->has_held) {
         *bytes = (uint64_t)shortage->held_bytes[category];
-        return shortage->held_bytes[category] != RUN_UNKNOWN;
+        return true;
     }
     if (shortage->rank < 0 || shortage->rank >= model->ranks) return false;
     const struct run_tier *tier = &model->rank[shortage->rank].tier[shortage->tier < 0 ? TIER_DEVICE : shortage->tier];

@@ -1,0 +1,30 @@
+/* Themes, and the tables that the command line shows. */
+#include "tui/app/look.h"
+
+#include <stdlib.h>
+
+#include "tui/input/keys.h"
+
+int look_theme(enum theme *theme, const struct app_look *look, bool can_colour, struct error *err)
+{
+    const char *no_colour = getenv("NO_COLOR");
+    int named = look->theme ? theme_named(look->theme) : THEME_DEFAULT;
+    if (named < 0) return error_set(err, STATUS_USAGE, "there is no theme %s; there are: %s", look->theme, app_theme_names());
+    *theme = look->no_color || !can_colour || (no_colour && no_colour[0]) ? THEME_MONO : (enum theme)named;
+    return STATUS_OK;
+}
+
+const char *app_theme_names(void)
+{
+    return "default light projector mono";
+}
+
+char *app_keys_text(void)
+{
+    return keys_as_text();
+}
+
+char *app_keys_markdown(void)
+{
+    return keys_as_markdown();
+}

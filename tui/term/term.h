@@ -1,0 +1,31 @@
+/* The terminal: the only place that knows ncurses. It shows surfaces, sending only the cells that changed, and reads keys.
+ * Whatever way the program ends, the terminal gets its screen, cursor and modes back; what others wrote to standard error
+ * meanwhile is kept aside and shown then. One terminal at a time (ncurses and signals know no more). */
+#ifndef TUI_TERM_TERM_H
+#define TUI_TERM_TERM_H
+
+#include "engine/base/error.h"
+#include "tui/draw/surface.h"
+#include "tui/input/keys.h"
+
+struct terminal;
+
+/* False, with the reason: not a terminal, or TERM is dumb or unknown. Changes nothing. */
+bool terminal_fits(struct error *err);
+
+int terminal_open(struct terminal **out, bool no_colour, struct error *err);
+void terminal_close(struct terminal *terminal);
+
+bool terminal_has_colour(const struct terminal *terminal);
+bool terminal_is_utf8(void);
+void terminal_size(const struct terminal *terminal, int *columns, int *rows);
+void terminal_show(struct terminal *terminal, const struct surface *surface);
+void terminal_forget(struct terminal *terminal); /* the next terminal_show() sends every cell */
+
+int terminal_fd(const struct terminal *terminal); /* for poll() */
+
+/* The next key, INPUT_NONE where none waits, INPUT_RESIZE after the size changed, INPUT_GONE when the terminal went away or
+ * a signal asked to end (SIGINT, SIGTERM, SIGHUP). */
+uint32_t terminal_key(struct terminal *terminal);
+
+#endif
