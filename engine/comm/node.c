@@ -32,19 +32,14 @@ void node_fail(struct node *node, const char *format, ...)
     futex_wake_all(&node->round);
 }
 
-void node_check_peers(struct node *node, struct watch *watch)
-{
-    const struct watched *dead = watch_dead(watch);
-    if (dead) node_fail(node, "rank %d (process %d) died", dead->rank, dead->pid);
-}
-
 /* Asleep until the round is over or the node fails; true: it is over. */
 static bool wait_for_round(struct node *node, struct watch *watch, uint32_t round)
 {
     uint32_t now;
     while ((now = atomic_load(&node->round)) == round) {
         futex_wait(&node->round, round, WATCH_NS);
-        node_check_peers(node, watch);
+        const struct watched *dead = watch_dead(watch);
+        if (dead) node_fail(node, DEATH_FORMAT, dead->rank, dead->pid);
     }
     return (now & ~(uint32_t)FAILED) != round;
 }

@@ -54,7 +54,4 @@ void node_fail(struct node *node, const char *format, ...) __attribute__((format
 bool node_has_failed(const struct node *node);
 int node_error(const struct node *node, struct error *err); /* sets the reason; returns STATUS_RUN */
 
-/* Fails the node when a watched peer has died. */
-void node_check_peers(struct node *node, struct watch *watch);
-
 #endif

@@ -96,7 +96,7 @@ static int meet_peers(struct comm *comm, int ranks_per_node, struct error *err)
     if (status) return status;
     const struct comm_peer *self = &comm->peer[comm->layout.rank];
     for (int r = 0; r < comm->layout.ranks; r++)
-        if (r != comm->layout.rank && comm->peer[r].machine == self->machine) watch_add(&comm->watch, r, comm->peer[r].pid);
+        if (r != comm->layout.rank && comm->peer[r].node == self->node) watch_add(&comm->watch, r, comm->peer[r].pid);
     return 0;
 }
 

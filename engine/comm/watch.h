@@ -5,10 +5,11 @@
 #include <stdint.h>
 
 enum { WATCH_NS = 500000000 };
+#define DEATH_FORMAT "rank %d (process %d) died"
 
 struct watched { int rank, pid, pidfd; }; /* pidfd -1: the kernel has none, signal 0 is asked instead */
 struct watch {
-    struct watched *peer; /* of this machine, except ourselves; none when ranks are threads */
+    struct watched *peer; /* none when ranks are threads */
     int count;
     uint64_t next_ns;
 };

@@ -29,14 +29,25 @@ static void hear_failure(struct comm *comm)
     node_fail(comm->node, "%.*s", (int)sizeof text - 1, text);
 }
 
+/* A rank that fails tells the node, then the far ranks, then leaves. So someone who is gone may only have left: what it
+ * said, or what the node knows, goes first. */
+static void look_for_failure(struct comm *comm)
+{
+    hear_failure(comm);
+    const struct watched *dead = watch_dead(&comm->watch);
+    if (!dead) dead = watch_dead(&comm->wire_state->far_watch);
+    if (!dead) return;
+    hear_failure(comm);
+    node_fail(comm->node, DEATH_FORMAT, dead->rank, dead->pid);
+}
+
 /* Sleeps about a sixteenth of the time waited so far: short waits stay exact, long ones cost nothing. */
 int wire_pause(struct comm *comm, struct patience *patience)
 {
     enum { LOOKS = 4, SHORTEST_NS = 20000, LONGEST_NS = 5000000 };
     uint64_t now = clock_ns();
     if (!patience->since_ns) patience->since_ns = now;
-    hear_failure(comm);
-    node_check_peers(comm->node, &comm->watch);
+    look_for_failure(comm);
     if (node_has_failed(comm->node)) return STATUS_RUN;
     if (patience->looks++ < LOOKS) {
         sched_yield();
@@ -132,8 +143,13 @@ static void note_nodes(struct comm *comm, struct wire *wire)
         wire->first[comm->peer[r].node] = r;
         wire->members[comm->peer[r].node]++;
     }
-    for (int r = 0; r < comm->layout.ranks; r++)
-        if (comm->peer[r].node != comm->layout.node) wire->far[wire->far_count++] = r;
+    const struct comm_peer *self = &comm->peer[comm->layout.rank];
+    for (int r = 0; r < comm->layout.ranks; r++) {
+        const struct comm_peer *peer = &comm->peer[r];
+        if (peer->node == self->node) continue;
+        wire->far[wire->far_count++] = r;
+        if (peer->machine == self->machine) watch_add(&wire->far_watch, r, peer->pid);
+    }
 }
 
 int wire_open(struct comm *comm, struct error *err)
@@ -159,6 +175,7 @@ int wire_open(struct comm *comm, struct error *err)
 void wire_release(struct wire *wire)
 {
     if (!wire) return;
+    watch_release(&wire->far_watch);
     for (int g = 0; g < WIRE_GROUPS; g++) free(wire->chunk[g]);
     free(wire->first);
     free(wire->members);

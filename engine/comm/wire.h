@@ -20,6 +20,7 @@ struct wire {
     struct node_message *out, *in;     /* by rank: what the first ranks of nodes tell each other */
     int far_count;
     int *far;                          /* the far ranks, ascending */
+    struct watch far_watch;            /* far ranks on this machine (virtual nodes) */
     MPI_Request *request;              /* room for two per node, and for every far rank of every group */
     int64_t chunk_bytes;               /* equal on every rank */
     unsigned char *chunk[WIRE_GROUPS]; /* what far ranks sent of a chunk that is to be reduced; made at first need */

@@ -1,0 +1,294 @@
+/* Communication between ranks that are processes. The program starts mpirun on itself; a rank then runs one scenario and
+ * leaves what it found in a file, one line per rank, by a single write. */
+#include <dirent.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "engine/base/clock.h"
+#include "tests/comm_scenarios.h"
+
+#ifdef __SANITIZE_THREAD__
+enum { THREAD_SANITIZED = 1 };
+#else
+enum { THREAD_SANITIZED = 0 };
+#endif
+
+enum { ROUNDS = 400, RESULT_BYTES = 8192 };
+
+/* ---- the rank's side ---- */
+
+static const char *result_path;
+
+__attribute__((format(printf, 1, 2))) static void report(const char *format, ...)
+{
+    char line[600];
+    va_list args;
+    va_start(args, format);
+    int length = vsnprintf(line, sizeof line - 1, format, args);
+    va_end(args);
+    line[length++] = '\n';
+    int fd = open(result_path, O_WRONLY | O_APPEND | O_CREAT, 0600);
+    CHECK(fd >= 0 && write(fd, line, (size_t)length) == length, "%s", result_path);
+    close(fd);
+}
+
+/* Every kind of call; the hash covers the bits of all results. */
+static void run_all(struct comm *comm, struct memory *memory)
+{
+    uint64_t hash = scenario_random(comm, memory, ROUNDS);
+    scenario_unhealthy(comm, memory);
+    scenario_control(comm);
+    scenario_share(comm);
+    report("%016llx", (unsigned long long)hash);
+}
+
+/* Collectives of every kind until one fails, as it must; the time since the last that went well is what the user waits. */
+static void meet_until_failure(struct comm *comm, struct memory *memory)
+{
+    struct trial trial;
+    struct error err = {0};
+    uint64_t start = clock_ns();
+    for (uint64_t round = 0;; round++, start = clock_ns()) {
+        trial_draw(&trial, comm, memory, round);
+        if (trial_run(&trial, comm, true, NULL, &err)) break;
+    }
+    report("%s after %s", err.text, clock_ns() - start < 2000000000 ? "less than 2 s" : "too long");
+}
+
+static void die(int number)
+{
+    (void)number;
+    kill(getpid(), SIGKILL);
+}
+
+/* Rank 2 dies wherever it happens to be. */
+static void run_death(struct comm *comm, struct memory *memory)
+{
+    signal(SIGALRM, die);
+    struct itimerval soon = {.it_value.tv_usec = 1 + getpid() % 40000};
+    if (comm_layout(comm)->rank == 2) setitimer(ITIMER_REAL, &soon, NULL);
+    meet_until_failure(comm, memory);
+}
+
+static void run_abort(struct comm *comm, struct memory *memory)
+{
+    if (comm_layout(comm)->rank == 2) comm_abort(comm, "the disk is full");
+    meet_until_failure(comm, memory);
+}
+
+static void run_pause(struct comm *comm, struct memory *memory)
+{
+    (void)memory;
+    int word = comm_layout(comm)->rank;
+    struct timespec before, after;
+    struct error err = {0};
+    if (word == 0) nanosleep(&(struct timespec){.tv_nsec = 600000000}, NULL);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &before);
+    CHECK(!comm_broadcast_control(comm, &word, sizeof word, &err) && word == 0, "%s", err.text);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &after);
+    double used = (double)(after.tv_sec - before.tv_sec) + 1e-9 * (double)(after.tv_nsec - before.tv_nsec);
+    report("%s", used < 0.03 ? "slept" : "burned the processor");
+}
+
+static int run_rank(const char *scenario, int ranks_per_node)
+{
+    struct comm *comm;
+    struct error err = {0};
+    CHECK(!comm_open_mpi(&comm, ranks_per_node, &err), "%s", err.text);
+    struct memory *memory = scenario_memory();
+    if (comm_attach(comm, memory, &err)) report("%s after less than 2 s", err.text); /* another may be past it and fail already */
+    else if (!strcmp(scenario, "all")) run_all(comm, memory);
+    else if (!strcmp(scenario, "death")) run_death(comm, memory);
+    else if (!strcmp(scenario, "abort")) run_abort(comm, memory);
+    else if (!strcmp(scenario, "pause")) run_pause(comm, memory);
+    comm_close(comm);
+    memory_destroy(memory);
+    return 0;
+}
+
+/* ---- the test's side ---- */
+
+static char folder[] = "/tmp/zerolab-test-XXXXXX";
+
+static void remove_tree(const char *path)
+{
+    DIR *dir = opendir(path);
+    struct dirent *entry;
+    while (dir && (entry = readdir(dir))) {
+        if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..")) continue;
+        char name[4096];
+        snprintf(name, sizeof name, "%s/%s", path, entry->d_name);
+        if (unlink(name)) remove_tree(name);
+    }
+    if (dir) closedir(dir);
+    rmdir(path);
+}
+
+/* Starts mpirun on ourselves and returns the lines the ranks left. Recovery on: mpirun must not kill the survivors of a
+ * death before they can say what they saw. */
+static int start_ranks(const char *scenario, int ranks, int ranks_per_node, char *result)
+{
+    char self[4096], path[128], written[128], count[16], per_node[16];
+    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+    assert_true(length > 0);
+    self[length] = 0;
+    snprintf(written, sizeof written, "%s/result", folder);
+    result_path = written;
+    snprintf(count, sizeof count, "%d", ranks);
+    snprintf(per_node, sizeof per_node, "%d", ranks_per_node);
+    unlink(result_path);
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        setsid();
+        snprintf(path, sizeof path, "%s/printed", folder);
+        dup2(open("/dev/null", O_RDWR), STDIN_FILENO);
+        dup2(open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600), STDERR_FILENO); /* mpirun talks a lot when a rank dies */
+        dup2(STDERR_FILENO, STDOUT_FILENO);
+        setenv("ASAN_OPTIONS", "detect_leaks=0", 1); /* Open MPI's own */
+        execlp("mpirun", "mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--enable-recovery", "--mca", "orte_tmpdir_base",
+               folder, "--mca", "btl_vader_backing_directory", folder, "--mca", "btl", "vader,self", "-n", count, self, "--rank", scenario,
+               per_node, result_path, NULL);
+        _exit(127);
+    }
+    int status;
+    waitpid(child, &status, 0);
+    int fd = open(result_path, O_RDONLY | O_CLOEXEC);
+    ssize_t got = fd < 0 ? 0 : read(fd, result, RESULT_BYTES - 1);
+    if (fd >= 0) close(fd);
+    result[got > 0 ? got : 0] = 0;
+    return status;
+}
+
+static void show_printed(void)
+{
+    char path[128], text[4096];
+    snprintf(path, sizeof path, "%s/printed", folder);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t got = fd < 0 ? 0 : read(fd, text, sizeof text);
+    if (got > 0) fprintf(stderr, "%.*s", (int)got, text);
+    if (fd >= 0) close(fd);
+}
+
+static int count_lines(const char *text, const char *line)
+{
+    int count = 0;
+    size_t length = strlen(line);
+    for (; *text; text = strchr(text, '\n') + 1) count += strncmp(text, line, length) == 0;
+    return count;
+}
+
+static void first_line(const char *text, char *line, size_t room)
+{
+    snprintf(line, room, "%.*s", (int)strcspn(text, "\n"), text);
+}
+
+/* Each rank says the same; returns what. */
+static void expect_all_say(const char *scenario, int ranks, int ranks_per_node, char *said, size_t room)
+{
+    char result[RESULT_BYTES];
+    int status = start_ranks(scenario, ranks, ranks_per_node, result);
+    first_line(result, said, room);
+    if (status == 0 && count_lines(result, said) == ranks) return;
+    show_printed();
+    fail_msg("%s on %d ranks, %d per node: status %x, said:\n%s", scenario, ranks, ranks_per_node, (unsigned)status, result);
+}
+
+/* One node of four, two of two, four of one, and an uneven split: the same bits. */
+static void test_nodes_change_no_bit(void **state)
+{
+    (void)state;
+    char one[64], other[64];
+    expect_all_say("all", 4, 0, one, sizeof one);
+    for (int ranks_per_node = 1; ranks_per_node <= 3; ranks_per_node++) {
+        expect_all_say("all", 4, ranks_per_node, other, sizeof other);
+        assert_string_equal(one, other);
+    }
+}
+
+static void test_odd_ranks(void **state)
+{
+    (void)state;
+    char said[64], other[64];
+    expect_all_say("all", 1, 0, said, sizeof said);
+    expect_all_say("all", 3, 0, said, sizeof said);
+    expect_all_say("all", 3, 1, other, sizeof other);
+    assert_string_equal(said, other);
+}
+
+static void test_pause_sleeps(void **state)
+{
+    (void)state;
+    char said[64];
+    for (int ranks_per_node = 0; ranks_per_node <= 2; ranks_per_node += 2) {
+        expect_all_say("pause", 4, ranks_per_node, said, sizeof said);
+        assert_string_equal(said, "slept");
+    }
+}
+
+static void expect_survivors_say(const char *scenario, int ranks_per_node, int survivors, const char *what)
+{
+    char result[RESULT_BYTES];
+    start_ranks(scenario, 4, ranks_per_node, result);
+    int said = 0;
+    for (const char *line = result; *line; line = strchr(line, '\n') + 1)
+        said += !strncmp(line, "rank 2", 6) && strstr(line, what) && strstr(line, what) < strchr(line, '\n');
+    if (said == survivors && !strstr(result, "too long")) return;
+    show_printed();
+    fail_msg("%s, %d per node: %d said '%s':\n%s", scenario, ranks_per_node, said, what, result);
+}
+
+static void test_death_is_named(void **state)
+{
+    (void)state;
+    for (int ranks_per_node = 0; ranks_per_node <= 2; ranks_per_node++)
+        expect_survivors_say("death", ranks_per_node, 3, ") died after less than 2 s");
+}
+
+static void test_abort_reaches_all(void **state)
+{
+    (void)state;
+    for (int ranks_per_node = 0; ranks_per_node <= 2; ranks_per_node++)
+        expect_survivors_say("abort", ranks_per_node, 4, "the disk is full after less than 2 s");
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    return mkdtemp(folder) ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    remove_tree(folder);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 5 && !strcmp(argv[1], "--rank")) {
+        result_path = argv[4];
+        return run_rank(argv[2], atoi(argv[3]));
+    }
+    if (!comm_have_mpi() || THREAD_SANITIZED) {
+        puts("skipped: needs MPI, and a build without ThreadSanitizer (which cannot follow MPI)");
+        return 0;
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_nodes_change_no_bit),
+        cmocka_unit_test(test_odd_ranks),
+        cmocka_unit_test(test_pause_sleeps),
+        cmocka_unit_test(test_death_is_named),
+        cmocka_unit_test(test_abort_reaches_all),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
