@@ -115,27 +115,21 @@ static const struct { enum lane lane; enum phase phase; } synthetic_kinds[] = {
 #undef OP
 };
 
-/* Schedules travel as JSON; this run's are no real plans, so a little reader of its own stands in for plan/schedule_io:
- * the numbers of the operations' kinds, separated by blanks. */
-__attribute__((weak)) int schedule_from_json(struct schedule *schedule, const char *json, size_t bytes, struct error *err)
+/* A schedule of these operations, with no buffers: enough for whoever asks only for lanes and phases. */
+static inline char *synthetic_schedule_json(const struct synthetic *run, int stage)
 {
-    char text[512] = "";
-    memcpy(text, json, bytes < sizeof text ? bytes : sizeof text - 1);
-    memset(schedule, 0, sizeof *schedule);
-    schedule->ops = calloc(64, sizeof *schedule->ops);
-    for (char *at = text, *end; schedule->op_count < 64; at = end) {
-        long kind = strtol(at, &end, 10);
-        if (end == at) break;
-        if (kind < 0 || kind >= OP_KINDS) return error_set(err, STATUS_INPUT, "operation %ld is unknown", kind);
-        schedule->ops[schedule->op_count++] =
-            (struct op){.kind = (enum op_kind)kind, .lane = synthetic_kinds[kind].lane, .phase = synthetic_kinds[kind].phase};
+    struct synthetic_op ops[64];
+    struct op list[64];
+    int count = synthetic_ops(run, stage, ops);
+    memset(list, 0, sizeof list);
+    for (int i = 0; i < count; i++) {
+        list[i] = (struct op){.kind = ops[i].kind, .lane = synthetic_kinds[ops[i].kind].lane, .phase = synthetic_kinds[ops[i].kind].phase,
+                              .unit = -1, .bucket = -1};
+        for (int role = 0; role < ROLES; role++) list[i].buffer[role] = -1;
     }
-    return 0;
-}
-
-__attribute__((weak)) void schedule_release(struct schedule *schedule)
-{
-    free(schedule->ops);
+    struct schedule schedule = {.purpose = PURPOSE_TRAIN, .stage = stage, .ranks = run->ranks, .micro_steps = 1, .B = 4, .T = 64,
+                                .op_count = count, .ops = list};
+    return schedule_to_json(&schedule);
 }
 
 static inline double synthetic_share(const struct synthetic *run)
@@ -187,16 +181,14 @@ static inline void synthetic_predict(struct synthetic *run, int category, uint64
 /* Announces the schedule of a stage with its predictions. */
 static inline void synthetic_plan(struct synthetic *run, int stage)
 {
-    struct synthetic_op ops[64];
-    char json[512] = "";
+    char *json = synthetic_schedule_json(run, stage);
     uint64_t sum = 0, resting = 0;
-    int count = synthetic_ops(run, stage, ops), at = 0;
-    for (int i = 0; i < count; i++) at += snprintf(json + at, sizeof json - (size_t)at, "%d ", (int)ops[i].kind);
     run->stage = stage;
     run->schedule++;
     synthetic_put(run, SYNTHETIC_ALL,
                   (struct trace_record){.kind = TRACE_SCHEDULE,
                                         .schedule = {run->schedule, PURPOSE_TRAIN, (uint8_t)stage, synthetic_text(json)}});
+    free(json);
     for (int category = 0; category < CATEGORIES; category++) {
         synthetic_predict(run, category, synthetic_peak(run, category, stage), synthetic_resting(run, category, stage));
         sum += synthetic_peak(run, category, stage);
@@ -365,12 +357,12 @@ static inline void synthetic_switch(struct synthetic *run, uint32_t before, int 
     snprintf(json, sizeof json, "{\"kind\": \"stage\", \"detail\": {\"from\": %d, \"to\": %d, \"seconds\": 0.012}}", run->stage, stage);
     synthetic_put(run, SYNTHETIC_ALL, (struct trace_record){.kind = TRACE_COMMAND, .command = {before, 1, synthetic_text(command)}});
     synthetic_plan(run, stage);
-    synthetic_reset_peaks(run);
     synthetic_hold_all(run, synthetic_resting);
+    synthetic_reset_peaks(run);
     synthetic_put(run, SYNTHETIC_ALL, (struct trace_record){.kind = TRACE_EVENT, .event = {before, synthetic_text(json)}});
 }
 
-/* Until a budget and a first plan are there, nothing has trained. */
+/* What comes before the first step; stage -1: the run is still starting. */
 static inline void synthetic_start(struct synthetic *run, int ranks, int stage, uint64_t budget_bytes, synthetic_emit *emit, void *user)
 {
     memset(run, 0, sizeof *run);
@@ -387,6 +379,7 @@ static inline void synthetic_start(struct synthetic *run, int ranks, int stage, 
         synthetic_put(run, rank, (struct trace_record){.kind = TRACE_BUDGET, .budget = {TIER_DEVICE, budget_bytes}});
         synthetic_put(run, rank, (struct trace_record){.kind = TRACE_PROCESS, .process = {1000u + (uint32_t)rank, 90000000, 0, 95000000}});
     }
+    if (stage < 0) return;
     run->time_ns += 1500000 * SYNTHETIC_US;
     synthetic_plan(run, stage);
     synthetic_state(run, 0, RUN_RUNNING, "");
@@ -412,7 +405,7 @@ static inline void synthetic_close(struct synthetic *run, uint32_t step)
 static inline void synthetic_story(struct synthetic *run, int ranks, enum synthetic_place until, synthetic_emit *emit, void *user)
 {
     uint32_t step = 0;
-    synthetic_start(run, ranks, 0, 20000000, emit, user);
+    synthetic_start(run, ranks, until == STORY_STARTING ? -1 : 0, 20000000, emit, user);
     if (until == STORY_STARTING) return;
     synthetic_put(run, SYNTHETIC_ALL, (struct trace_record){.kind = TRACE_LOG, .log = {0, synthetic_text("text: 301,203 bytes, 95 % to learn from")}});
     while (step < 6) synthetic_step(run, ++step);

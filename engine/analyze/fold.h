@@ -26,7 +26,7 @@ void holdings_end_step(struct run_rank *rank);
 /* timing.c */
 void fold_op_begin(struct run_model *model, const struct trace_record *record);
 void fold_op_end(struct run_model *model, const struct trace_record *record);
-void timing_begin_step(struct run_rank *rank, uint32_t step);
+void timing_begin_step(struct run_rank *rank, uint32_t step, uint64_t time_ns);
 /* Closes the open step: true, with its split, if every record of it was there. */
 bool timing_end_step(struct run_rank *rank, uint32_t step, struct run_split *split);
 void split_add(struct run_split *sum, const struct run_split *split);

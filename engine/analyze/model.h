@@ -87,10 +87,12 @@ struct run_rank {
     struct run_lane lane[LANES];
     struct { bool known; uint32_t pid; uint64_t rss_bytes, pss_bytes, peak_rss_bytes; } process; /* pss 0: not read */
     struct { /* the step in progress */
-        bool begun, lost;                /* lost: records are missing, so the split is unknown */
+        bool begun, computed, lost;      /* lost: records are missing, so the split is unknown */
         uint32_t step, attempt;          /* attempt > 0: taken again after it ran out of memory */
-        uint64_t compute_end_ns, tail_end_ns;
-        uint64_t tail_by_ns[TRAFFIC_KINDS];
+        uint64_t idle_since_ns;          /* the compute lane's last end */
+        uint64_t covered_ns;             /* other lanes' operations are counted up to here ... */
+        uint64_t beside_ns[TRAFFIC_KINDS];  /* ... by kind, since idle_since_ns */
+        uint64_t awaited_ns[TRAFFIC_KINDS]; /* the same when the compute lane's present operation started */
         struct run_split split;
     } open;
 };

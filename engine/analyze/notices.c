@@ -152,8 +152,8 @@ void fold_state(struct run_model *model, const struct trace_record *record)
     model->has_state = true;
     model->state = record->state.state;
     text_into(model->reason, sizeof model->reason, record->state.reason);
-    if (same || model->state == RUN_STARTING || model->state == RUN_ENDED) return;
-    char *line = format_text("%s%s%s", run_state_name(model->state), model->reason[0] ? ": " : "", model->reason);
+    if (same || model->state != RUN_PAUSED) return; /* the others have a record of their own that says more, or nothing to say */
+    char *line = format_text("paused%s%s", model->reason[0] ? ": " : "", model->reason);
     at_step(notice_add(model, NOTICE_STATE, record->time_ns, 0, line), record->state.step);
 }
 

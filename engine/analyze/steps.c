@@ -45,7 +45,7 @@ void fold_step_begin(struct run_model *model, const struct trace_record *record)
     struct run_rank *rank = model_rank(model, record->rank);
     struct run_step *step = step_at(model, record->step_begin.step);
     if (!rank || !step) return;
-    timing_begin_step(rank, record->step_begin.step);
+    timing_begin_step(rank, record->step_begin.step, record->time_ns);
     holdings_begin_step(rank);
     if (rank->open.attempt > step->attempt) {
         free(step->sent_bytes);

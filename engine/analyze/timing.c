@@ -23,23 +23,24 @@ void split_add(struct run_split *sum, const struct run_split *split)
     sum->exposed_ns += split->exposed_ns;
 }
 
-void timing_begin_step(struct run_rank *rank, uint32_t step)
+void timing_begin_step(struct run_rank *rank, uint32_t step, uint64_t time_ns)
 {
     uint32_t attempt = rank->open.step == step ? rank->open.attempt + 1 : 0;
     memset(&rank->open, 0, sizeof rank->open);
     rank->open.begun = true;
     rank->open.step = step;
     rank->open.attempt = attempt;
+    rank->open.idle_since_ns = rank->open.covered_ns = time_ns;
 }
 
 bool timing_end_step(struct run_rank *rank, uint32_t step, struct run_split *split)
 {
-    bool whole = rank->open.begun && !rank->open.lost && rank->open.step == step && rank->open.compute_end_ns;
+    bool whole = rank->open.begun && !rank->open.lost && rank->open.step == step && rank->open.computed;
     if (whole) {
         *split = rank->open.split;
         for (int kind = 0; kind < TRAFFIC_KINDS; kind++) {
-            split->exposed_ns += rank->open.tail_by_ns[kind];
-            split->exposed_by_ns[kind] += rank->open.tail_by_ns[kind];
+            split->exposed_ns += rank->open.beside_ns[kind];
+            split->exposed_by_ns[kind] += rank->open.beside_ns[kind];
         }
     }
     rank->open.begun = false;
@@ -59,27 +60,42 @@ void fold_op_begin(struct run_model *model, const struct trace_record *record)
     const struct op *op = find_op(run_schedule_numbered(model, from->schedule), from->op);
     if (!rank || !op) return;
     rank->lane[op->lane] = (struct run_lane){true, from->schedule, from->step, from->op, from->issued_ns, record->time_ns};
+    if (op->lane == LANE_COMPUTE) memcpy(rank->open.awaited_ns, rank->open.beside_ns, sizeof rank->open.awaited_ns);
+}
+
+/* A wait belongs to the operations that the other lanes ran meanwhile, each by its share; what rounding leaves, and waits
+ * in which nothing was seen to run, to the operation that was awaited. */
+static void waited(struct run_rank *rank, uint64_t wait_ns, enum traffic awaited)
+{
+    uint64_t seen_ns = 0, left_ns = wait_ns;
+    for (int kind = 0; kind < TRAFFIC_KINDS; kind++) seen_ns += rank->open.awaited_ns[kind];
+    for (int kind = 0; seen_ns && kind < TRAFFIC_KINDS; kind++) {
+        uint64_t share_ns = (uint64_t)((double)wait_ns * (double)rank->open.awaited_ns[kind] / (double)seen_ns);
+        if (share_ns > left_ns) share_ns = left_ns;
+        rank->open.split.exposed_by_ns[kind] += share_ns;
+        left_ns -= share_ns;
+    }
+    rank->open.split.exposed_by_ns[awaited] += left_ns;
+    rank->open.split.exposed_ns += wait_ns;
 }
 
 static void compute_ended(struct run_rank *rank, const struct trace_record *record, const struct op *op, const struct op *awaited)
 {
     const struct trace_of_op_end *from = &record->op_end;
     rank->open.split.phase_ns[op->phase] += record->time_ns - from->started_ns;
-    if (awaited && awaited->lane != LANE_COMPUTE && from->ready_ns > from->issued_ns) {
-        uint64_t waited_ns = from->ready_ns - from->issued_ns;
-        rank->open.split.exposed_ns += waited_ns;
-        rank->open.split.exposed_by_ns[traffic_of_op(awaited->kind)] += waited_ns;
-    }
-    rank->open.compute_end_ns = record->time_ns;
-    memset(rank->open.tail_by_ns, 0, sizeof rank->open.tail_by_ns); /* what ran on meanwhile was hidden after all */
+    if (awaited && awaited->lane != LANE_COMPUTE && from->ready_ns > from->issued_ns)
+        waited(rank, from->ready_ns - from->issued_ns, traffic_of_op(awaited->kind));
+    rank->open.computed = true;
+    rank->open.idle_since_ns = record->time_ns;
+    memset(rank->open.beside_ns, 0, sizeof rank->open.beside_ns); /* what ran meanwhile was hidden after all */
 }
 
 static void other_ended(struct run_rank *rank, const struct trace_record *record, const struct op *op)
 {
-    uint64_t from_ns = rank->open.compute_end_ns > rank->open.tail_end_ns ? rank->open.compute_end_ns : rank->open.tail_end_ns;
-    if (!rank->open.compute_end_ns || record->time_ns <= from_ns) return;
-    rank->open.tail_by_ns[traffic_of_op(op->kind)] += record->time_ns - from_ns;
-    rank->open.tail_end_ns = record->time_ns;
+    uint64_t from_ns = rank->open.idle_since_ns > rank->open.covered_ns ? rank->open.idle_since_ns : rank->open.covered_ns;
+    if (record->time_ns <= from_ns) return;
+    rank->open.beside_ns[traffic_of_op(op->kind)] += record->time_ns - from_ns;
+    rank->open.covered_ns = record->time_ns;
 }
 
 void fold_op_end(struct run_model *model, const struct trace_record *record)

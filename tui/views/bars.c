@@ -1,11 +1,12 @@
 /* Memory of each rank's device tier as a bar by category, against one scale for all ranks: the budget where there is one
  * and it is near enough to be seen, else the most that was ever held or planned; so that a switch of stage changes the
- * bars and not the scale. Past eight ranks: one bar for the fullest, then heat rows, one column for each rank. */
+ * bars and not the scale. Where they do not fit one below the other they stand in columns; where that is too narrow, there
+ * is one bar for the fullest rank, then heat rows, one column for each rank. */
 #include <stdio.h>
 
 #include "tui/views/parts.h"
 
-enum { BARS_MAX = 8, HEAT_ROWS = 6 };
+enum { BAR_ROWS_MAX = 8, BAR_COLUMNS_MIN = 38, HEAT_ROWS = 6 };
 
 static const struct category_look looks[CATEGORIES + 1] = {
     [CATEGORY_PARAMETERS] = {'P', 0x2588, STYLE_PARAMETERS, "parameters", "param"},
@@ -76,7 +77,7 @@ static void draw_mark(struct canvas canvas, int x, int y, int columns, const str
 {
     if (!scale->has_planned || !scale->full) return;
     int at = (int)((double)scale->planned / (double)scale->full * columns);
-    draw_over(canvas, x + (at < columns ? at : columns - 1), y, STYLE_PLANNED, 0x2503);
+    draw_over(canvas, x + (at < columns ? at : columns - 1), y, STYLE_PLANNED, at <= columns ? 0x2503 : '>');
 }
 
 static void draw_rank(struct canvas canvas, int y, int rank, const struct scene *scene, const struct scale *scale)
@@ -170,33 +171,49 @@ static void draw_bars_title(struct canvas canvas, const struct scene *scene, con
     draw_title(canvas, 0, false, title);
     char note[96];
     int at = 0;
-    if (scale->has_planned) at = snprintf(note, sizeof note, " plan %s ", format_bytes_bare(text, scene->state->units, scale->planned));
+    if (scale->has_planned) at = snprintf(note, sizeof note, " plan %s ·", format_bytes_bare(text, scene->state->units, scale->planned));
     if (scale->budget)
-        snprintf(note + at, sizeof note - (size_t)at, "· budget %s ", format_bytes_bare(text, scene->state->units, scale->budget));
+        snprintf(note + at, sizeof note - (size_t)at, " budget %s ", format_bytes_bare(text, scene->state->units, scale->budget));
     else
-        snprintf(note + at, sizeof note - (size_t)at, "· no budget ");
+        snprintf(note + at, sizeof note - (size_t)at, " no budget ");
     draw_right(canvas, canvas.at.columns - 1, 0, STYLE_TEXT, note);
 }
 
-int bars_rows(const struct run_model *model, int rows)
+int bars_rows(const struct run_model *model, int columns, int rows)
 {
-    int wanted = model->ranks > BARS_MAX ? 2 + 1 + HEAT_ROWS : 2 + (model->ranks > 0 ? model->ranks : 1);
-    return wanted < rows ? wanted : rows;
+    int inner = rows - 2 < BAR_ROWS_MAX ? rows - 2 : BAR_ROWS_MAX, across = columns / BAR_COLUMNS_MIN;
+    if (model->ranks > inner * across) return 2 + (inner < 1 + HEAT_ROWS ? inner : 1 + HEAT_ROWS);
+    if (model->ranks <= inner) return 2 + (model->ranks > 1 ? model->ranks : 1);
+    int stacks = (model->ranks + inner - 1) / inner;
+    return 2 + (model->ranks + stacks - 1) / stacks;
+}
+
+/* Ranks from top to bottom, then in the next column. False: too narrow. */
+static bool draw_ranks(struct canvas canvas, const struct scene *scene, const struct scale *scale)
+{
+    int rows = canvas.at.rows - 2, ranks = scene->model->ranks;
+    int stacks = rows > 0 ? (ranks + rows - 1) / rows : ranks;
+    if (rows < 1 || canvas.at.columns / stacks < BAR_COLUMNS_MIN) return false;
+    int columns = canvas.at.columns / stacks;
+    for (int rank = 0; rank < ranks; rank++) {
+        int x = rank / rows * columns, last = rank / rows == stacks - 1;
+        draw_rank(canvas_part(canvas, x, 1, last ? canvas.at.columns - x : columns, rows), rank % rows, rank, scene, scale);
+    }
+    return true;
 }
 
 void bars_draw(struct canvas canvas, const struct scene *scene)
 {
     const struct run_model *model = scene->model;
     struct scale scale = find_scale(model);
-    int y = 1, end = canvas.at.rows - 1;
+    int end = canvas.at.rows - 1;
     draw_bars_title(canvas, scene, &scale);
     int fullest = fullest_rank(model, TIER_DEVICE);
     if (fullest < 0)
-        draw_text(canvas, 1, y, STYLE_DIM, "not known yet: no memory record has come");
-    else if (model->ranks > BARS_MAX || model->ranks > end - y) {
-        draw_rank(canvas, y++, fullest, scene, &scale);
-        draw_heat_rows(canvas, y, end, scene);
-    } else
-        for (int rank = 0; rank < model->ranks; rank++) draw_rank(canvas, y++, rank, scene, &scale);
+        draw_text(canvas, 1, 1, STYLE_DIM, "not known yet: no memory record has come");
+    else if (!draw_ranks(canvas, scene, &scale)) {
+        draw_rank(canvas, 1, fullest, scene, &scale);
+        draw_heat_rows(canvas, 2, end, scene);
+    }
     draw_legend(canvas, end, scene, &scale);
 }

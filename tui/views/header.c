@@ -188,8 +188,9 @@ static void draw_state(struct canvas canvas, const struct scene *scene)
     char text[700];
     const struct badge *badge = &badges[model->has_state ? model->state : RUN_STARTING];
     enum style style = model->ended && model->outcome != OUTCOME_FINISHED && model->outcome != OUTCOME_STOPPED ? STYLE_BAD : badge->style;
-    int x = draw_text(canvas, 1, 3, style, badge->name) + 2, end = draw_clock(canvas, scene);
-    bool trouble = scene->state->trouble && !model->ended;
+    bool trouble = scene->state->trouble && !model->ended, lost = trouble && scene->state->live;
+    int x = draw_text(canvas, 1, 3, lost ? STYLE_BAD : style, lost ? "CONNECTION LOST" : badge->name) + 2;
+    int end = draw_clock(canvas, scene);
     state_text(text, sizeof text, scene);
     draw_text(canvas_part(canvas, x, 3, end - x - 1, 1), 0, 0, trouble ? STYLE_WARN : STYLE_TEXT,
               trouble ? scene->state->trouble : text);

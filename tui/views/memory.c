@@ -57,9 +57,9 @@ static void draw_total(struct canvas canvas, int y, const struct scene *scene, c
 
 static void draw_head(struct canvas canvas, enum units units)
 {
-    static const char *const names[] = {"now", "peak", "planned", "at the peak"};
+    static const char *const names[] = {"now", "peak", "planned", "at peak"};
     struct pen pen = pen_at(canvas, 15, 1);
-    for (int i = 0; i < 4; i++) pen_right(&pen, bytes_columns(units) + 2, STYLE_DIM, i == 3 && units == UNITS_GB ? "at peak" : names[i]);
+    for (int i = 0; i < 4; i++) pen_right(&pen, bytes_columns(units) + 2, STYLE_DIM, names[i]);
 }
 
 void memory_pane(struct canvas canvas, const struct scene *scene, bool focused)

@@ -11,11 +11,20 @@ static int memory_pane_rows(void)
     return CATEGORIES + 4; /* title, head, categories, reserved and free, total */
 }
 
+/* Traffic and a few events stay visible beside the bars. */
+static int bars_room(int rows, int traffic)
+{
+    enum { HEADER_AND_FOOTER = 5, EVENTS = 5, BARS_LEAST = 5 };
+    int room = rows - HEADER_AND_FOOTER - traffic - EVENTS;
+    return room > BARS_LEAST ? room : BARS_LEAST;
+}
+
 static void overview_draw(const struct run_model *model, const struct view_state *state, struct surface *surface)
 {
     struct scene scene = {model, state};
-    struct overview_needs needs = {bars_rows(model, surface->rows / 2 - 2), traffic_rows(model), memory_pane_rows(), state->focus,
-                                   state->enlarged};
+    int traffic = traffic_rows(model);
+    struct overview_needs needs = {bars_rows(model, surface->columns, bars_room(surface->rows, traffic)), traffic, memory_pane_rows(),
+                                   state->focus, state->enlarged};
     struct overview_layout layout;
     overview_layout(&layout, surface->columns, surface->rows, &needs);
     header_draw(part(surface, layout.header), &scene);

@@ -11,7 +11,7 @@ struct scene { const struct run_model *model; const struct view_state *state; };
 void header_draw(struct canvas canvas, const struct scene *scene); /* header.c */
 void footer_draw(struct canvas canvas, const struct scene *scene); /* footer.c */
 void bars_draw(struct canvas canvas, const struct scene *scene);   /* bars.c */
-int bars_rows(const struct run_model *model, int rows);            /* what bars_draw() needs, at most `rows` */
+int bars_rows(const struct run_model *model, int columns, int rows); /* what bars_draw() wants, at most `rows` */
 
 void pane_draw(enum pane pane, struct canvas canvas, const struct scene *scene); /* panes.c */
 void memory_pane(struct canvas canvas, const struct scene *scene, bool focused);

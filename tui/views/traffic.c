@@ -127,6 +127,6 @@ void traffic_pane(struct canvas canvas, const struct scene *scene, bool focused)
     for (int kind = 0; kind < TRAFFIC_KINDS; kind++)
         for (int link = 0; link < LINKS; link++)
             if (is_shown(model, kind, link)) draw_kind(canvas, y++, kind, link, scene, &sums);
-    draw_sum(canvas, y++, scene->state->units, &sums);
+    if (model->header.ranks != 1) draw_sum(canvas, y++, scene->state->units, &sums);
     draw_theory(canvas, y, scene, &sums);
 }

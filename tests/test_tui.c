@@ -1,0 +1,370 @@
+/* The parts of screens: layout at every size, clipping, bars, numbers, outputs, keys, and the pace of a replay. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include <unistd.h>
+
+#include "engine/config/command.h"
+#include "engine/trace/writer.h"
+#include "tests/synthetic.h"
+#include "tui/app/app.h"
+#include "tui/app/feed.h"
+#include "tui/draw/bar.h"
+#include "tui/draw/format.h"
+#include "tui/draw/output.h"
+#include "tui/input/keys.h"
+#include "tui/views/layout.h"
+
+static bool overlap(const struct rect *a, const struct rect *b)
+{
+    return a->columns && b->columns && a->x < b->x + b->columns && b->x < a->x + a->columns && a->y < b->y + b->rows &&
+           b->y < a->y + a->rows;
+}
+
+static void check_layout(int columns, int rows, const struct overview_needs *needs)
+{
+    struct overview_layout layout;
+    overview_layout(&layout, columns, rows, needs);
+    struct rect all[3 + PANES] = {layout.header, layout.bars, layout.footer};
+    memcpy(all + 3, layout.pane, sizeof layout.pane);
+    assert_int_equal(layout.fits, columns >= VIEW_COLUMNS_MIN && rows >= VIEW_ROWS_MIN);
+    for (int i = 0; i < 3 + PANES; i++) {
+        assert_true((all[i].columns == 0) == (all[i].rows == 0));
+        assert_true(all[i].x >= 0 && all[i].y >= 0 && all[i].columns >= 0 && all[i].rows >= 0);
+        assert_true(all[i].x + all[i].columns <= columns && all[i].y + all[i].rows <= rows);
+        for (int k = i + 1; k < 3 + PANES; k++) assert_false(overlap(&all[i], &all[k]));
+    }
+    if (!layout.fits) return;
+    assert_true(layout.header.rows && layout.footer.rows && (layout.bars.rows || needs->enlarged));
+    assert_true(layout.pane[needs->focus].rows >= 3); /* the focused pane is always there */
+}
+
+static void layout_fits_every_size(void **state)
+{
+    (void)state;
+    for (int rows = 1; rows <= 120; rows++)
+        for (int columns = 1; columns <= 400; columns++)
+            for (int focus = 0; focus < PANES; focus++) {
+                check_layout(columns, rows, &(struct overview_needs){6, 7, 13, (enum pane)focus, false});
+                check_layout(columns, rows, &(struct overview_needs){7 + focus, 6 + focus % 4, 13, (enum pane)focus, focus & 1});
+            }
+}
+
+static void fold(void *model, const struct trace_record *record)
+{
+    run_model_fold(model, record);
+}
+
+/* Views draw at every size without leaving the surface (the sanitizers watch) and say what they need when it is small. */
+static void views_draw_at_every_size(void **state)
+{
+    static const char *const views[] = {"overview", "help", "oom"};
+    struct run_model *model = run_model_new(&(struct run_model_options){0});
+    struct synthetic run;
+    struct surface surface;
+    (void)state;
+    synthetic_story(&run, 11, STORY_SHORTAGE, fold, model);
+    for (int size = 0; size < 60; size++)
+        for (int view = 0; view < 3; view++) {
+            struct view_state view_state = {.units = (enum units)(size % UNITS), .focus = (enum pane)(size % PANES), .live = size & 1,
+                                            .enlarged = size % 5 == 4, .scroll = size};
+            assert_true(surface_init(&surface, 1 + size * 7, 1 + size * 2, (enum theme)(size % THEMES), size & 2));
+            view_draw(view_named(views[view]), model, &view_state, &surface);
+            surface_release(&surface);
+        }
+    run_model_free(model);
+}
+
+static struct surface painted(int columns, int rows, enum theme theme, bool ascii)
+{
+    struct surface surface;
+    assert_true(surface_init(&surface, columns, rows, theme, ascii));
+    return surface;
+}
+
+static void assert_text(struct surface *surface, const char *expected)
+{
+    char *text = surface_to_text(surface);
+    assert_string_equal(text, expected);
+    free(text);
+    surface_release(surface);
+}
+
+static void text_is_cut_at_its_canvas(void **state)
+{
+    struct surface surface = painted(10, 3, THEME_MONO, false);
+    struct canvas part = canvas_part(canvas_of(&surface), 2, 1, 5, 1);
+    (void)state;
+    assert_int_equal(draw_text(part, 3, 0, STYLE_TEXT, "abcdef"), 9);
+    draw_text(part, -2, 0, STYLE_TEXT, "xyz");
+    draw_text(part, 0, 1, STYLE_TEXT, "below");
+    draw_text(part, 0, -1, STYLE_TEXT, "above");
+    draw_right(canvas_part(part, 100, 0, 9, 9), 3, 0, STYLE_TEXT, "outside");
+    assert_text(&surface, "\n  z  ab\n\n");
+}
+
+static void odd_characters_take_one_column(void **state)
+{
+    struct surface surface = painted(12, 1, THEME_MONO, false), ascii = painted(12, 1, THEME_MONO, true);
+    (void)state;
+    draw_text(canvas_of(&surface), 0, 0, STYLE_TEXT, "ä\x01\x1b\xff\xe4\xb8\xad\xcc\x80Ψ─\xc3");
+    draw_text(canvas_of(&ascii), 0, 0, STYLE_TEXT, "ä×·█Ψ─");
+    assert_text(&surface, "ä?????Ψ─?\n");
+    assert_text(&ascii, "?x-#?-\n");
+}
+
+static void bars_add_up(void **state)
+{
+    struct segment segments[] = {{50, 'P', '#', STYLE_PARAMETERS}, {0, 'G', '#', STYLE_GRADIENTS}, {1, 'O', '#', STYLE_OPTIMIZER}, {49, 'A', '#', STYLE_ACTIVATIONS}};
+    int shares[4];
+    (void)state;
+    bar_shares(shares, segments, 4, 100, 10);
+    assert_int_equal(shares[0] + shares[1] + shares[2] + shares[3], 10);
+    assert_int_equal(shares[1], 0);
+    assert_int_equal(shares[2], 1); /* small, but there */
+    bar_shares(shares, segments, 4, 200, 10);
+    assert_int_equal(shares[0] + shares[1] + shares[2] + shares[3], 5);
+    bar_shares(shares, segments, 4, 50, 10); /* more than the scale: full, never beyond */
+    assert_true(shares[0] + shares[1] + shares[2] + shares[3] == 10 && shares[3] == 1);
+    for (uint64_t scale = 0; scale < 130; scale++)
+        for (int columns = 0; columns < 30; columns++) {
+            int sum = 0;
+            bar_shares(shares, segments, 4, scale, columns);
+            for (int i = 0; i < 4; i++) sum += shares[i], assert_true(shares[i] >= 0);
+            assert_true(sum <= columns);
+        }
+}
+
+static void bars_have_letters_and_patterns(void **state)
+{
+    struct segment segments[] = {{5, 'P', 0x2588, STYLE_PARAMETERS}, {5, 'G', 0x2593, STYLE_GRADIENTS}};
+    struct surface utf8 = painted(10, 1, THEME_MONO, false), ascii = painted(10, 1, THEME_MONO, true), colour = painted(10, 1, THEME_DEFAULT, false);
+    (void)state;
+    draw_bar(canvas_of(&utf8), 0, 0, 10, segments, 2, 10);
+    draw_bar(canvas_of(&ascii), 0, 0, 10, segments, 2, 10);
+    draw_bar(canvas_of(&colour), 0, 0, 10, segments, 2, 10);
+    assert_int_equal(surface_at(&colour, 3, 0)->look.background, 4);
+    assert_text(&utf8, "P████G▓▓▓▓\n");
+    assert_text(&ascii, "PPPPPGGGGG\n");
+    assert_text(&colour, "P    G\n");
+}
+
+static void numbers_keep_their_width(void **state)
+{
+    static const struct { enum units units; uint64_t bytes; const char *text; } cases[] = {
+        {UNITS_GB, 0, "     0 B"}, {UNITS_GB, 999, "   999 B"}, {UNITS_GB, 1000, "1.000 kB"}, {UNITS_GB, 999949, "999.9 kB"},
+        {UNITS_GB, 999950, "1.000 MB"}, {UNITS_GB, 12345678901u, "12.35 GB"}, {UNITS_GIB, 1023, "   1023 B"}, {UNITS_GIB, 1024, "1.000 KiB"},
+        {UNITS_GIB, 1047552, " 1023 KiB"}, {UNITS_GIB, 1048064, "1.000 MiB"}, {UNITS_BYTES, 1234567, "      1,234,567 B"}};
+    char text[FORMAT_ROOM];
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        assert_string_equal(format_bytes(text, cases[i].units, true, cases[i].bytes), cases[i].text);
+    for (int units = 0; units < UNITS; units++)
+        for (uint64_t bytes = 1; bytes < 900000000000ull; bytes = bytes * 3 / 2 + 1)
+            assert_int_equal(strlen(format_bytes(text, (enum units)units, true, bytes)), bytes_columns((enum units)units));
+    assert_string_equal(format_bytes(text, UNITS_GB, false, 0), "     n/a");
+    assert_string_equal(format_time(text, 28850000), "28.85 ms");
+    assert_string_equal(format_count(text, 1234567), "1,234,567");
+    assert_string_equal(format_short(text, 834304), "834.3 k");
+}
+
+static void curves_span_lowest_to_highest(void **state)
+{
+    float values[64], same[] = {2, 2, 2};
+    struct surface surface = painted(8, 2, THEME_MONO, false);
+    (void)state;
+    for (int i = 0; i < 64; i++) values[i] = (float)(i / 8);
+    draw_sparkline(canvas_of(&surface), 0, 0, 8, STYLE_SPARK, values, 64);
+    draw_sparkline(canvas_of(&surface), 0, 1, 8, STYLE_SPARK, same, 3);
+    assert_text(&surface, "▁▂▃▄▅▆▇█\n▅▅▅\n");
+}
+
+static void outputs_end_in_the_default_look(void **state)
+{
+    struct surface surface = painted(6, 2, THEME_DEFAULT, false);
+    (void)state;
+    draw_text(canvas_of(&surface), 0, 0, STYLE_BAD, "<&>");
+    char *ansi = surface_to_ansi(&surface), *svg = surface_to_svg(&surface);
+    assert_string_equal(ansi, "\033[0;1;97;41m<&>\033[0m\n\n");
+    assert_non_null(strstr(svg, "&lt;&amp;>"));
+    assert_non_null(strstr(svg, "</svg>"));
+    free(ansi);
+    free(svg);
+    surface_release(&surface);
+}
+
+static void every_key_means_one_thing(void **state)
+{
+    (void)state;
+    for (int i = 0; i < key_count; i++) {
+        assert_true(key_table[i].help[0] && key_table[i].label[0]);
+        assert_true((key_table[i].action == ACTION_COMMAND) == (key_table[i].argument != NULL));
+        for (int k = i + 1; k < key_count; k++)
+            assert_false(key_table[i].code == key_table[k].code && key_table[i].modes & key_table[k].modes);
+        struct command command;
+        if (key_table[i].argument) assert_int_equal(command_parse(&command, key_table[i].argument, NULL), 0);
+    }
+    assert_int_equal(key_find('3', KEY_MODE_LIVE)->action, ACTION_COMMAND);
+    assert_null(key_find('3', KEY_MODE_REPLAY));
+    assert_int_equal(key_find(INPUT_ESCAPE, KEY_MODE_LIVE)->action, ACTION_CLOSE);
+    char *text = app_keys_markdown();
+    assert_non_null(strstr(text, "| `Space` | live |"));
+    free(text);
+}
+
+/* ---- a replay, from a real trace file ------------------------------------------------------------------------------ */
+
+static char trace_path[] = "/tmp/zerolab-test-tui-XXXXXX";
+
+static void emit(void *ring, const struct trace_record *record)
+{
+    trace_emit(ring, record);
+}
+
+static int make_trace(void **state)
+{
+    enum { ROOM = 8 << 20 };
+    struct trace_writer *writer;
+    struct trace_ring *ring;
+    struct synthetic run;
+    struct error err;
+    int fd = mkstemp(trace_path);
+    void *memory = aligned_alloc(64, ROOM);
+    (void)state;
+    if (fd < 0 || !memory) return -1;
+    close(fd);
+    ring = trace_ring_init(memory, ROOM);
+    if (trace_writer_start(&writer, &(struct trace_writer_options){.file = trace_path, .adopted_fd = -1}, &err)) return -1;
+    trace_writer_add_ring(writer, ring);
+    synthetic_story(&run, 4, STORY_ENDED, emit, ring);
+    trace_writer_stop(writer);
+    free(memory);
+    return 0;
+}
+
+static int remove_trace(void **state)
+{
+    (void)state;
+    return unlink(trace_path);
+}
+
+static uint32_t step_of(const struct feed *feed)
+{
+    const struct run_step *step = run_last_step(feed->model);
+    return step ? step->step : 0;
+}
+
+static void replay_steps_both_ways(void **state)
+{
+    struct feed feed;
+    struct error err;
+    (void)state;
+    assert_int_equal(feed_open_replay(&feed, trace_path, 1, &err), 0);
+    feed_first(&feed);
+    assert_int_equal(step_of(&feed), 0);
+    assert_true(feed.model->header.known && run_training(feed.model));
+    feed_next_step(&feed);
+    assert_int_equal(step_of(&feed), 1);
+    feed_next_step(&feed);
+    feed_next_step(&feed);
+    assert_int_equal(step_of(&feed), 3);
+    feed_previous_step(&feed);
+    assert_int_equal(step_of(&feed), 2);
+    feed_last(&feed);
+    assert_int_equal(step_of(&feed), 25);
+    assert_true(feed.over && feed.model->ended && !feed.trouble[0]);
+    feed_previous_step(&feed);
+    assert_int_equal(step_of(&feed), 24);
+    assert_false(feed.over);
+    feed_first(&feed);
+    assert_true(feed_until_shortage(&feed));
+    assert_int_equal(feed.model->state, RUN_OUT_OF_MEMORY);
+    feed_close(&feed);
+}
+
+/* Played by a clock of its own: after half a second of trace time, what was recorded in it is there and no more. */
+static void replay_keeps_the_recorded_pace(void **state)
+{
+    struct feed feed;
+    struct error err;
+    uint64_t now_ns = 77;
+    (void)state;
+    assert_int_equal(feed_open_replay(&feed, trace_path, 2, &err), 0);
+    feed_play(&feed, true, now_ns);
+    feed_advance(&feed, now_ns);
+    assert_true(feed.model->header.known);
+    assert_int_equal(step_of(&feed), 0);
+    int64_t wait_ns = feed_wait_ns(&feed, now_ns);
+    assert_true(wait_ns >= 749000000 && wait_ns <= 751000000); /* 1.5 s of starting, at twice the speed */
+    now_ns += (uint64_t)wait_ns;
+    feed_advance(&feed, now_ns);
+    assert_int_equal(feed.model->state, RUN_RUNNING);
+    now_ns += 26950000 / 2 + 1000;
+    feed_advance(&feed, now_ns);
+    assert_int_equal(step_of(&feed), 1);
+    feed_speed(&feed, 2, now_ns); /* the place does not jump */
+    feed_advance(&feed, now_ns);
+    assert_int_equal(step_of(&feed), 1);
+    feed_play(&feed, false, now_ns);
+    assert_false(feed_advance(&feed, now_ns + 10000000000u));
+    assert_int_equal(feed_wait_ns(&feed, now_ns), -1);
+    feed_close(&feed);
+}
+
+static void frames_are_printed_or_refused(void **state)
+{
+    struct app_frame_options options = {.file = trace_path, .columns = 80, .rows = 24, .at = "step:3"};
+    struct error err;
+    char *text;
+    (void)state;
+    assert_int_equal(app_frame(&options, &text, &err), 0);
+    assert_non_null(strstr(text, "step 3"));
+    free(text);
+    options.at = "oom";
+    options.view = "oom";
+    assert_int_equal(app_frame(&options, &text, &err), 0);
+    assert_non_null(strstr(text, "wanted 793.1 kB"));
+    free(text);
+    static const struct { const char *at, *view, *file; int columns, status; } bad[] = {
+        {"step:26", NULL, trace_path, 80, STATUS_USAGE}, {"step:x", NULL, trace_path, 80, STATUS_USAGE}, {"noon", NULL, trace_path, 80, STATUS_USAGE},
+        {"end", "memory", trace_path, 80, STATUS_USAGE}, {"end", NULL, "/nonexistent", 80, STATUS_INPUT}, {"end", NULL, trace_path, 0, STATUS_USAGE},
+        {"end", NULL, "/dev/null", 80, STATUS_INPUT}};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        options = (struct app_frame_options){.file = bad[i].file, .columns = bad[i].columns, .rows = 24, .at = bad[i].at, .view = bad[i].view};
+        assert_int_equal(app_frame(&options, &text, &err), bad[i].status);
+        assert_true(err.text[0] && !strchr(err.text, '\n'));
+    }
+}
+
+static void no_terminal_is_refused(void **state)
+{
+    struct error err;
+    (void)state;
+    if (isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)) skip();
+    assert_false(app_terminal_fits(&err));
+    assert_int_equal(app_run(&(struct app_options){.replay_file = trace_path}, &err), STATUS_USAGE);
+    assert_non_null(strstr(err.text, "--frame"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(layout_fits_every_size),
+        cmocka_unit_test(views_draw_at_every_size),
+        cmocka_unit_test(text_is_cut_at_its_canvas),
+        cmocka_unit_test(odd_characters_take_one_column),
+        cmocka_unit_test(bars_add_up),
+        cmocka_unit_test(bars_have_letters_and_patterns),
+        cmocka_unit_test(numbers_keep_their_width),
+        cmocka_unit_test(curves_span_lowest_to_highest),
+        cmocka_unit_test(outputs_end_in_the_default_look),
+        cmocka_unit_test(every_key_means_one_thing),
+        cmocka_unit_test(replay_steps_both_ways),
+        cmocka_unit_test(replay_keeps_the_recorded_pace),
+        cmocka_unit_test(frames_are_printed_or_refused),
+        cmocka_unit_test(no_terminal_is_refused),
+    };
+    return cmocka_run_group_tests(tests, make_trace, remove_trace);
+}

@@ -1,0 +1,128 @@
+/* Screens against files in tests/golden, which people can look at: cat them. After a change that is meant, accept all:
+ *     ACCEPT=1 build/release/tests/test_tui_golden */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include "tests/synthetic.h"
+#include "tui/draw/output.h"
+#include "tui/views/view.h"
+
+enum as { TEXT, ANSI, SVG };
+
+static const struct golden {
+    const char *name, *view;
+    enum synthetic_place place;
+    int ranks, columns, rows;
+    enum theme theme;
+    bool ascii;
+    enum as as;
+    struct view_state state;
+} goldens[] = {
+    {"starting-80x24.txt", "overview", STORY_STARTING, 4, 80, 24, THEME_MONO, false, TEXT, {.focus = PANE_EVENTS, .live = true}},
+    {"stage0-80x24.txt", "overview", STORY_STAGE0, 4, 80, 24, THEME_MONO, false, TEXT, {.focus = PANE_EVENTS, .live = true}},
+    {"stage3-80x24.txt", "overview", STORY_STAGE3, 4, 80, 24, THEME_MONO, false, TEXT, {.focus = PANE_EVENTS, .live = true}},
+    {"stage3-80x24.ascii.txt", "overview", STORY_STAGE3, 4, 80, 24, THEME_MONO, true, TEXT, {.focus = PANE_EVENTS, .live = true}},
+    {"stage3-80x24.ansi", "overview", STORY_STAGE3, 4, 80, 24, THEME_DEFAULT, false, ANSI, {.focus = PANE_EVENTS, .live = true}},
+    {"stage3-80x24.ascii.ansi", "overview", STORY_STAGE3, 4, 80, 24, THEME_DEFAULT, true, ANSI, {.focus = PANE_EVENTS, .live = true}},
+    {"stage3-80x24.svg", "overview", STORY_STAGE3, 4, 80, 24, THEME_LIGHT, false, SVG, {.focus = PANE_EVENTS, .live = true}},
+    {"stage3-8-ranks-80x24.txt", "overview", STORY_STAGE3, 8, 80, 24, THEME_MONO, false, TEXT, {.focus = PANE_EVENTS, .live = true}},
+    {"stage3-64-ranks-80x24.txt", "overview", STORY_STAGE3, 64, 80, 24, THEME_MONO, false, TEXT, {.focus = PANE_EVENTS, .live = true}},
+    {"one-rank-80x24.txt", "overview", STORY_STAGE0, 1, 80, 24, THEME_MONO, false, TEXT, {.focus = PANE_EVENTS, .live = true}},
+    {"memory-pane-80x24.txt", "overview", STORY_STAGE3, 4, 80, 24, THEME_MONO, false, TEXT, {.focus = PANE_MEMORY, .enlarged = true, .units = UNITS_BYTES, .live = true}},
+    {"paused-120x40.txt", "overview", STORY_PAUSED, 4, 120, 40, THEME_MONO, false, TEXT, {.focus = PANE_EVENTS, .live = true, .message = "sent: toggle"}},
+    {"paused-120x40.ascii.txt", "overview", STORY_PAUSED, 4, 120, 40, THEME_MONO, true, TEXT, {.focus = PANE_STEPS, .live = true, .units = UNITS_GIB}},
+    {"paused-120x40.ansi", "overview", STORY_PAUSED, 4, 120, 40, THEME_PROJECTOR, false, ANSI, {.focus = PANE_EVENTS, .live = true}},
+    {"shortage-80x24.txt", "overview", STORY_SHORTAGE, 4, 80, 24, THEME_MONO, false, TEXT, {.focus = PANE_EVENTS, .live = true}},
+    {"oom-80x24.txt", "oom", STORY_SHORTAGE, 4, 80, 24, THEME_MONO, false, TEXT, {.live = true}},
+    {"oom-80x24.ansi", "oom", STORY_SHORTAGE, 4, 80, 24, THEME_LIGHT, false, ANSI, {.live = true}},
+    {"ended-80x24.txt", "overview", STORY_ENDED, 4, 80, 24, THEME_MONO, false, TEXT, {.focus = PANE_EVENTS, .live = true, .trace_file = "run.zlt"}},
+    {"ended-200x60.txt", "overview", STORY_ENDED, 4, 200, 60, THEME_MONO, false, TEXT, {.focus = PANE_EVENTS, .live = true, .trace_file = "run.zlt"}},
+    {"ended-200x60.ascii.txt", "overview", STORY_ENDED, 4, 200, 60, THEME_MONO, true, TEXT, {.focus = PANE_EVENTS}},
+    {"replay-80x24.txt", "overview", STORY_STAGE0, 4, 80, 24, THEME_MONO, false, TEXT, {.focus = PANE_STEPS, .playing = true, .speed = 2}},
+    {"lost-80x24.txt", "overview", STORY_STAGE0, 4, 80, 24, THEME_MONO, false, TEXT, {.focus = PANE_TEXT, .live = true, .trouble = "the engine closed the connection"}},
+    {"help-80x24.txt", "help", STORY_STARTING, 4, 80, 24, THEME_MONO, false, TEXT, {.live = true}},
+    {"help-120x60.txt", "help", STORY_STARTING, 4, 120, 60, THEME_MONO, false, TEXT, {.live = true}},
+    {"too-small-40x5.txt", "overview", STORY_STAGE3, 4, 40, 5, THEME_MONO, false, TEXT, {.live = true}},
+};
+
+static void fold(void *model, const struct trace_record *record)
+{
+    run_model_fold(model, record);
+}
+
+static char *paint(const struct golden *golden)
+{
+    struct run_model *model = run_model_new(&(struct run_model_options){0});
+    struct synthetic run;
+    struct surface surface;
+    synthetic_story(&run, golden->ranks, golden->place, fold, model);
+    assert_true(surface_init(&surface, golden->columns, golden->rows, golden->theme, golden->ascii));
+    view_draw(view_named(golden->view), model, &golden->state, &surface);
+    char *text = golden->as == SVG ? surface_to_svg(&surface) : golden->as == ANSI ? surface_to_ansi(&surface) : surface_to_text(&surface);
+    surface_release(&surface);
+    run_model_free(model);
+    return text;
+}
+
+static char *read_whole(const char *path)
+{
+    FILE *file = fopen(path, "r");
+    char *text = NULL;
+    size_t room = 0;
+    if (!file) return NULL;
+    if (getdelim(&text, &room, '\0', file) < 0) {
+        free(text);
+        text = NULL;
+    }
+    fclose(file);
+    return text;
+}
+
+static int line_that_differs(const char *a, const char *b)
+{
+    int line = 1;
+    for (; *a && *a == *b; a++, b++) line += *a == '\n';
+    return line;
+}
+
+static void show_line(const char *name, const char *text, int line)
+{
+    while (--line > 0 && strchr(text, '\n')) text = strchr(text, '\n') + 1;
+    print_error("  %s: %.*s\n", name, (int)strcspn(text, "\n"), text);
+}
+
+static void screen_is_as_accepted(void **state)
+{
+    const struct golden *golden = *state;
+    char path[256], *text = paint(golden), *accepted;
+    snprintf(path, sizeof path, "tests/golden/%s", golden->name);
+    if (getenv("ACCEPT")) {
+        FILE *file = fopen(path, "w");
+        assert_non_null(file);
+        fputs(text, file);
+        assert_int_equal(fclose(file), 0);
+    }
+    accepted = read_whole(path);
+    bool same = accepted && strcmp(text, accepted) == 0;
+    if (accepted && !same) {
+        int line = line_that_differs(text, accepted);
+        print_error("%s differs in line %d; if that is meant: ACCEPT=1 build/release/tests/test_tui_golden\n", path, line);
+        show_line("accepted", accepted, line);
+        show_line("now     ", text, line);
+    }
+    if (!accepted) print_error("%s is missing; run from the repository's root, or accept with ACCEPT=1\n", path);
+    free(text);
+    free(accepted);
+    assert_true(same);
+}
+
+int main(void)
+{
+    enum { COUNT = sizeof goldens / sizeof goldens[0] };
+    struct CMUnitTest tests[COUNT];
+    for (int i = 0; i < COUNT; i++)
+        tests[i] = (struct CMUnitTest){goldens[i].name, screen_is_as_accepted, NULL, NULL, (void *)&goldens[i]};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
