@@ -308,7 +308,9 @@ static void a_late_viewer_gets_the_whole_picture_and_only_whole_steps(void **sta
     struct source *early = attach(&run);
     emit_memory(&run, 0, 5); /* before the run header, which a late viewer gets first all the same */
     emit_text(&run, TRACE_RUN, "{\"ranks\": 1}");
+    emit(&run, (struct trace_record){.kind = TRACE_PREDICTED, .predicted = {.schedule = 1, .category = 9}}); /* of a plan that goes */
     emit_schedule(&run, 1);
+    emit(&run, (struct trace_record){.kind = TRACE_PREDICTED, .predicted = {.schedule = 1, .category = 2}});
     emit_schedule(&run, 2); /* replaces the first, and its plan */
     emit(&run, (struct trace_record){.kind = TRACE_BUDGET, .budget = {.bytes = 100}});
     emit(&run, (struct trace_record){.kind = TRACE_STATE, .state = {.state = RUN_RUNNING}});

@@ -8,10 +8,13 @@ struct entry {
     struct bytes record;
 };
 
+enum { PURPOSES_KEPT = 4 }; /* of schedules: train, evaluate, sample, and whatever else */
+
 struct sticky {
     struct entry *entries;
     size_t room, count; /* room is a power of two */
     uint64_t sequence;
+    uint32_t schedule[PURPOSES_KEPT]; /* number of the schedule in force */
 };
 
 bool sticky_is_standing(uint16_t kind)
@@ -22,17 +25,30 @@ bool sticky_is_standing(uint16_t kind)
     }
 }
 
+static unsigned purpose_of(uint8_t purpose)
+{
+    return purpose < PURPOSES_KEPT ? purpose : PURPOSES_KEPT - 1;
+}
+
+/* Which of the schedules in force a plan belongs to: keyed so, a new schedule's plan takes the place of the old one's. */
+static uint64_t purpose_of_plan(const struct sticky *sticky, uint32_t schedule)
+{
+    unsigned purpose = 0;
+    while (purpose < PURPOSES_KEPT - 1 && sticky->schedule[purpose] != schedule) purpose++;
+    return purpose;
+}
+
 /* What tells two kept records of one kind and rank apart; false: the kind is not kept. */
-static bool part_of(const struct trace_record *record, uint64_t *part)
+static bool part_of(const struct sticky *sticky, const struct trace_record *record, uint64_t *part)
 {
     *part = 0;
     switch ((unsigned)record->kind) {
-    case TRACE_SCHEDULE: *part = record->schedule.purpose; return true;
+    case TRACE_SCHEDULE: *part = purpose_of(record->schedule.purpose); return true;
     case TRACE_PREDICTED:
-        *part = (uint64_t)(record->predicted.schedule & 0xffff) << 16 | record->predicted.tier << 8 | record->predicted.category;
+        *part = purpose_of_plan(sticky, record->predicted.schedule) << 16 | record->predicted.tier << 8 | record->predicted.category;
         return true;
     case TRACE_THEORY:
-        *part = (uint64_t)(record->theory.schedule & 0xffff) << 16 | record->theory.traffic << 8 | record->theory.link;
+        *part = purpose_of_plan(sticky, record->theory.schedule) << 16 | record->theory.traffic << 8 | record->theory.link;
         return true;
     case TRACE_MEMORY: *part = record->memory.tier << 8 | record->memory.category; return true;
     case TRACE_TENANT: *part = record->tenant.tier << 8 | record->tenant.category; return true;
@@ -101,12 +117,12 @@ static bool belongs_to(const struct entry *entry, uint32_t schedule)
 }
 
 /* A schedule takes its plan with it when another one replaces it. */
-static void withdraw(struct sticky *sticky, const struct entry *replaced, uint32_t by)
+static void replace_schedule(struct sticky *sticky, unsigned purpose, uint32_t by)
 {
-    struct trace_record old;
-    if (!trace_decode(replaced->record.at, replaced->record.count, &old) || old.schedule.schedule == by) return;
-    for (size_t i = 0; i < sticky->room; i++)
-        if (belongs_to(&sticky->entries[i], old.schedule.schedule)) sticky->entries[i].sequence = 0;
+    uint32_t old = sticky->schedule[purpose];
+    sticky->schedule[purpose] = by;
+    for (size_t i = 0; i < sticky->room && old != by; i++)
+        if (belongs_to(&sticky->entries[i], old)) sticky->entries[i].sequence = 0;
 }
 
 void sticky_put(struct sticky *sticky, const void *bytes)
@@ -114,11 +130,11 @@ void sticky_put(struct sticky *sticky, const void *bytes)
     struct trace_record record;
     uint64_t part;
     size_t size = trace_decode(bytes, trace_peek(bytes).bytes, &record);
-    if (!size || !part_of(&record, &part)) return;
+    if (!size || !part_of(sticky, &record, &part)) return;
     if (sticky->count * 2 >= sticky->room && !grow(sticky)) return;
+    if (record.kind == TRACE_SCHEDULE) replace_schedule(sticky, purpose_of(record.schedule.purpose), record.schedule.schedule);
     struct entry *entry = find(sticky->entries, sticky->room, key_of(record.kind, record.rank, part));
     if (!bytes_reserve(&entry->record, size > entry->record.count ? size - entry->record.count : 0)) return;
-    if (record.kind == TRACE_SCHEDULE && entry->key) withdraw(sticky, entry, record.schedule.schedule);
     if (!entry->key) sticky->count++;
     entry->key = key_of(record.kind, record.rank, part);
     entry->sequence = ++sticky->sequence;
