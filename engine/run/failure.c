@@ -12,7 +12,7 @@ static int line_length(const char *at)
     return (int)strcspn(at, "\r\n");
 }
 
-/* "mpirun noticed that process rank 2 with PID 71 on node x exited on signal 9 (Killed)." */
+/* "mpirun noticed that process rank 2 with PID 71 on node x exited on signal 9 (Killed)."; the PID is sometimes 0. */
 static bool explain_killed_rank(const char *printed, struct error *err)
 {
     int rank, pid, number;
@@ -21,7 +21,9 @@ static bool explain_killed_rank(const char *printed, struct error *err)
     if (!on || sscanf(at, "noticed that process rank %d with PID %d", &rank, &pid) != 2 ||
         sscanf(on, "exited on signal %d", &number) != 1)
         return false;
-    error_set(err, STATUS_RUN, "rank %d (process %d) was ended by signal %d (%s)", rank, pid, number, strsignal(number));
+    char process[32] = "";
+    if (pid > 0) snprintf(process, sizeof process, " (process %d)", pid);
+    error_set(err, STATUS_RUN, "rank %d%s was ended by signal %d (%s)", rank, process, number, strsignal(number));
     return true;
 }
 

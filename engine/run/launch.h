@@ -7,8 +7,8 @@
  *     ... until the trace ends ...
  *     engine_end(engine, grace_ms, &err)    waits, ends what is left by force, says in one line what went wrong
  *
- * No process outlives the run: a rank gets SIGKILL when mpirun is gone (worker.c asks the kernel for that), and rank 0
- * ends the run when its owner is gone (director.h). */
+ * No process outlives the run: a rank gets SIGKILL when mpirun is gone (worker.c asks the kernel for that), whoever is then
+ * left becomes a child of the front end, which waits for it, and rank 0 ends the run when its owner is gone (director.h). */
 #ifndef ENGINE_RUN_LAUNCH_H
 #define ENGINE_RUN_LAUNCH_H
 

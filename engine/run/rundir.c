@@ -71,6 +71,13 @@ static bool is_stale(const char *folder, pid_t pid)
     return stale;
 }
 
+/* The folder of all runs goes with the last of them; $XDG_RUNTIME_DIR is not ours to remove. */
+static void remove_empty_base(void)
+{
+    char base[64];
+    if (base_folder(base, sizeof base, NULL) == STATUS_OK && strncmp(base, "/tmp/", 5) == 0 && strstr(base, prefix)) rmdir(base);
+}
+
 typedef void visit(void *user, const char *path, pid_t pid);
 
 static void each_folder(visit *visitor, void *user)
@@ -109,16 +116,22 @@ static int take_lock(struct rundir *dir, int flags, struct error *err)
     return error_set(err, STATUS_RUN, "cannot lock %s/lock: %s", dir->path, strerror(errno));
 }
 
+/* Twice: another run that ends may just have removed the folder of all runs, when it was empty. */
 int rundir_create(struct rundir *dir, struct error *err)
 {
     char base[64];
     dir->lock_fd = -1;
-    int status = base_folder(base, sizeof base, err);
-    if (status) return status;
-    rundir_sweep();
-    snprintf(dir->path, sizeof dir->path, "%s/%s%d", base, prefix, (int)getpid());
-    if (mkdir(dir->path, 0700) != 0) return error_set(err, STATUS_RUN, "cannot make %s: %s", dir->path, strerror(errno));
-    return take_lock(dir, O_CREAT, err);
+    dir->path[0] = '\0';
+    for (int attempt = 0; attempt < 2; attempt++) {
+        int status = base_folder(base, sizeof base, err);
+        if (status) return status;
+        if (attempt == 0) rundir_sweep();
+        snprintf(dir->path, sizeof dir->path, "%s/%s%d", base, prefix, (int)getpid());
+        if (mkdir(dir->path, 0700) == 0) return take_lock(dir, O_CREAT, err);
+    }
+    int status = error_set(err, STATUS_RUN, "cannot make %s: %s", dir->path, strerror(errno));
+    dir->path[0] = '\0';
+    return status;
 }
 
 int rundir_join(struct rundir *dir, const char *path, struct error *err)
@@ -129,7 +142,10 @@ int rundir_join(struct rundir *dir, const char *path, struct error *err)
 
 void rundir_close(struct rundir *dir, bool remove)
 {
-    if (remove && dir->path[0]) remove_tree(dir->path);
+    if (remove && dir->path[0]) {
+        remove_tree(dir->path);
+        remove_empty_base();
+    }
     if (dir->lock_fd >= 0) close(dir->lock_fd);
     dir->lock_fd = -1;
 }

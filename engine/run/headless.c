@@ -1,0 +1,144 @@
+#include "engine/run/headless.h"
+
+#include <poll.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "engine/base/clock.h"
+
+static const uint64_t tty_every_ns = 100000000u, plain_every_ns = 10000000000u;
+
+static __attribute__((format(printf, 3, 4))) void append(char *line, size_t room, const char *format, ...)
+{
+    size_t used = strlen(line);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(line + used, room - used, format, args);
+    va_end(args);
+}
+
+/* The fullest that the device tier of any rank has been; false: unknown. */
+static bool device_peak(const struct run_model *model, uint64_t *bytes)
+{
+    bool known = false;
+    *bytes = 0;
+    for (int r = 0; r < model->ranks; r++) {
+        const struct run_tier *tier = &model->rank[r].tier[TIER_DEVICE];
+        if (!tier->has_total) continue;
+        known = true;
+        if (tier->peak_bytes > *bytes) *bytes = tier->peak_bytes;
+    }
+    return known;
+}
+
+static void append_duration(char *line, size_t room, double seconds)
+{
+    long whole = (long)(seconds + 0.5);
+    if (whole >= 3600) append(line, room, "%ld:%02ld:%02ld", whole / 3600, whole / 60 % 60, whole % 60);
+    else append(line, room, "%ld:%02ld", whole / 60, whole % 60);
+}
+
+void headless_line(char *line, size_t room, const struct run_model *model, int64_t steps)
+{
+    const struct run_step *step = run_last_step(model);
+    uint64_t peak_bytes;
+    double rate;
+    line[0] = '\0';
+    if (!step) {
+        append(line, room, "%s", model->has_state ? run_state_name(model->state) : "starting");
+        return;
+    }
+    if (steps > 0) append(line, room, "step %u/%lld", step->step, (long long)steps);
+    else append(line, room, "step %u", step->step);
+    append(line, room, "  stage %d  loss %.4f", step->stage, (double)step->loss);
+    if (run_tokens_per_second(model, &rate)) append(line, room, "  %.0f tokens/s", rate);
+    if (device_peak(model, &peak_bytes)) append(line, room, "  peak %.1f MiB/rank", (double)peak_bytes / (1 << 20));
+    if (model->has_state && model->state == RUN_RUNNING && steps > step->step && model->steps_seen > 0) {
+        append(line, room, "  ");
+        append_duration(line, room, (double)model->time_seen_ns * 1e-9 / model->steps_seen * (double)(steps - step->step));
+        append(line, room, " left");
+    } else if (model->has_state && model->state != RUN_RUNNING) {
+        append(line, room, "  %s", run_state_name(model->state));
+    }
+}
+
+static int terminal_columns(FILE *out)
+{
+    struct winsize size;
+    return ioctl(fileno(out), TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col - 1 : 79;
+}
+
+static void close_line(struct headless *headless)
+{
+    if (headless->line_open) fputs("\r\033[K", headless->out);
+    headless->line_open = false;
+}
+
+static void show_notices(struct headless *headless, const struct run_model *model)
+{
+    for (; headless->shown_notices < model->notice_count; headless->shown_notices++) {
+        const struct run_notice *notice = &model->notices[headless->shown_notices];
+        if (notice->kind == NOTICE_STATE) continue; /* the line says it */
+        close_line(headless);
+        if (notice->has_step) fprintf(headless->out, "step %u: ", notice->step);
+        fprintf(headless->out, "%s\n", notice->text);
+    }
+}
+
+/* A plain line for the first step, each tenth of the way, the last, and when ten seconds have gone by. */
+static bool plain_is_due(const struct headless *headless, const struct run_model *model, uint64_t now_ns)
+{
+    uint32_t seen = model->steps_seen, tenth = headless->steps >= 10 ? (uint32_t)(headless->steps / 10) : 1;
+    if (seen == headless->shown_steps) return false;
+    if (seen == 1 || (headless->steps > 0 && seen / tenth != headless->shown_steps / tenth)) return true;
+    return now_ns - headless->shown_ns >= plain_every_ns;
+}
+
+static void show(struct headless *headless, const struct run_model *model, bool last)
+{
+    uint64_t now_ns = clock_ns();
+    char line[256];
+    show_notices(headless, model);
+    if (headless->tty ? !last && now_ns - headless->shown_ns < tty_every_ns : !plain_is_due(headless, model, now_ns)) return;
+    headless_line(line, sizeof line, model, headless->steps);
+    if (headless->tty) fprintf(headless->out, "\r\033[K%.*s", terminal_columns(headless->out), line);
+    else fprintf(headless->out, "%s\n", line);
+    headless->line_open = headless->tty;
+    headless->shown_ns = now_ns;
+    headless->shown_steps = model->steps_seen;
+    fflush(headless->out);
+}
+
+static void take_signal(struct headless *headless, struct source *source)
+{
+    struct signalfd_siginfo info;
+    if (read(headless->signal_fd, &info, sizeof info) != sizeof info) return;
+    bool asked = !headless->stopping && source_send(source, "stop", NULL) == STATUS_OK;
+    close_line(headless);
+    fputs(asked ? "stopping after this step; once more to end at once\n" : "ending at once\n", headless->out);
+    fflush(headless->out);
+    if (!asked) engine_kill(headless->engine);
+    headless->stopping = true;
+}
+
+void headless_run(struct headless *headless, struct source *source, struct run_model *model)
+{
+    enum { TICK_MS = 250 };
+    struct trace_record record;
+    for (;;) {
+        enum source_result result;
+        while ((result = source_next(source, &record)) == SOURCE_RECORD) {
+            run_model_fold(model, &record);
+            if (record.kind == TRACE_STEP_END) show(headless, model, false);
+        }
+        show(headless, model, result != SOURCE_WAIT);
+        if (result != SOURCE_WAIT) break;
+        struct pollfd ready[2] = {{.fd = source_fd(source), .events = POLLIN}, {.fd = headless->signal_fd, .events = POLLIN}};
+        poll(ready, 2, TICK_MS);
+        if (ready[1].revents) take_signal(headless, source);
+    }
+    if (headless->line_open) fputc('\n', headless->out);
+}

@@ -1,0 +1,131 @@
+/* What each command does to a rank. All ranks run this with the same command at the same boundary, so that config and
+ * engine stay equal everywhere; only rank 0 writes about it. */
+#include <cjson/cJSON.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/run/rank.h"
+#include "engine/run/records.h"
+
+static struct trace_ring *pen(struct rank *rank)
+{
+    return rank->rank == 0 ? rank->ring : NULL;
+}
+
+/* Brings the engine to `knobs`; the config follows only if the engine did. */
+static int switch_knobs(struct rank *rank, const struct config_zero *knobs, struct error *err)
+{
+    struct zero_result result;
+    int status = zero_switch(rank->zero, knobs, &result, err);
+    if (status) return status;
+    if (result.outcome == ZERO_OUT_OF_MEMORY) return error_set(err, STATUS_RUN, "%s", result.shortage.text);
+    rank->config.zero = *knobs;
+    return STATUS_OK;
+}
+
+static int set_budgets(struct rank *rank, const uint64_t budget_bytes[TIERS], struct error *err)
+{
+    for (int tier = 0; tier < TIERS; tier++) {
+        if (budget_bytes[tier] == rank->config.budget_bytes[tier]) continue;
+        int status = zero_set_budget(rank->zero, tier, budget_bytes[tier], err);
+        if (status) return status;
+        rank->config.budget_bytes[tier] = budget_bytes[tier];
+    }
+    return STATUS_OK;
+}
+
+static void tell(struct rank *rank, const char *kind, double from, double to)
+{
+    cJSON *detail = cJSON_CreateObject();
+    cJSON_AddNumberToObject(detail, "from", from);
+    cJSON_AddNumberToObject(detail, "to", to);
+    record_event(pen(rank), rank->steps_done + 1, kind, detail);
+}
+
+static int obey_stage(struct rank *rank, const struct command *command, struct error *err)
+{
+    struct config_zero knobs = rank->config.zero;
+    int before = knobs.stage;
+    knobs.stage = atoi(command->value);
+    if (knobs.stage == before) return error_set(err, STATUS_USAGE, "this is the stage already");
+    int status = switch_knobs(rank, &knobs, err);
+    if (!status) tell(rank, "stage", before, knobs.stage);
+    return status;
+}
+
+static int obey_budget(struct rank *rank, const struct command *command, struct error *err)
+{
+    uint64_t budget_bytes[TIERS], before = rank->config.budget_bytes[TIER_DEVICE];
+    memcpy(budget_bytes, rank->config.budget_bytes, sizeof budget_bytes);
+    int status = config_parse_bytes(command->value, &budget_bytes[TIER_DEVICE], err);
+    if (!status) status = set_budgets(rank, budget_bytes, err);
+    if (!status) tell(rank, "budget", (double)before, (double)budget_bytes[TIER_DEVICE]);
+    return status;
+}
+
+/* The new values are tried on a copy; links and slow motion, which need no new schedule, are copied last. */
+static int obey_set(struct rank *rank, const struct command *command, struct error *err)
+{
+    struct config changed = rank->config;
+    int status = config_set(&changed, command->key, command->value, err);
+    bool new_knobs = memcmp(&changed.zero, &rank->config.zero, sizeof changed.zero) != 0;
+    if (!status && new_knobs) status = switch_knobs(rank, &changed.zero, err);
+    if (!status) status = set_budgets(rank, changed.budget_bytes, err);
+    if (status) return status;
+    rank->config.topology = changed.topology;
+    cJSON *detail = cJSON_CreateObject();
+    cJSON_AddStringToObject(detail, "key", command->key);
+    cJSON_AddStringToObject(detail, "to", command->value);
+    record_event(pen(rank), rank->steps_done + 1, "set", detail);
+    return STATUS_OK;
+}
+
+/* At most as many tokens as the run has trained on, so that measuring never costs more than a third of the training. */
+int rank_validate(struct rank *rank, struct error *err)
+{
+    enum { MOST_TOKENS = 16384 };
+    int T = rank->config.data.sequence_length;
+    int64_t samples = data_validation_samples(rank->data, T), most = MOST_TOKENS / T, trained = rank->steps_done * rank->config.train_batch_size;
+    float loss;
+    int64_t tokens;
+    if (samples > most) samples = most;
+    if (samples > trained) samples = trained;
+    if (samples < 1) return error_set(err, STATUS_USAGE, "there is no held-out text to measure on");
+    int status = zero_evaluate(rank->zero, samples, &loss, &tokens, err);
+    if (!status) record_validation(pen(rank), rank->steps_done, loss, tokens);
+    return status;
+}
+
+int rank_sample(struct rank *rank, int64_t tokens, struct error *err)
+{
+    static const char prompt[] = "\n";
+    char *text = calloc(1, (size_t)tokens + sizeof prompt + 1);
+    if (!text) return error_set(err, STATUS_RUN, "no memory for a sample of %lld tokens", (long long)tokens);
+    int status = zero_sample(rank->zero, prompt, (int)tokens, 0.8f, text, err);
+    if (!status) record_sample(pen(rank), rank->steps_done, text, (size_t)tokens);
+    free(text);
+    return status;
+}
+
+static int obey_validate(struct rank *rank, const struct command *command, struct error *err)
+{
+    (void)command;
+    return rank_validate(rank, err);
+}
+
+static int obey_sample(struct rank *rank, const struct command *command, struct error *err)
+{
+    return rank_sample(rank, atoll(command->value), err);
+}
+
+int rank_obey(struct rank *rank, const struct command *command, struct error *err)
+{
+    static int (*const obey[COMMANDS])(struct rank *, const struct command *, struct error *) = {
+        [COMMAND_STAGE] = obey_stage, [COMMAND_BUDGET] = obey_budget, [COMMAND_SET] = obey_set,
+        [COMMAND_VALIDATE] = obey_validate, [COMMAND_SAMPLE] = obey_sample,
+    };
+    bool asks = command->id == COMMAND_VALIDATE || command->id == COMMAND_SAMPLE;
+    if (asks && !zero_ready(rank->zero)) return error_set(err, STATUS_RUN, "there is no model yet, for lack of memory");
+    if (!obey[command->id]) return error_set(err, STATUS_USAGE, "not known to this engine");
+    return obey[command->id](rank, command, err);
+}

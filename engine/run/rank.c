@@ -1,0 +1,227 @@
+#include "engine/run/rank.h"
+
+#include <cjson/cJSON.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/run/home.h"
+#include "engine/run/records.h"
+#include "engine/run/shortage.h"
+#include "kernels/kernels.h"
+
+enum { RING_BYTES = 512 << 10, PROCESS_MARK_STEPS = 50 };
+static const uint64_t owner_grace_ns = 10000000000u;
+
+/* ---- rank 0: the trace and the director ---- */
+
+static void on_line(void *user, const char *line)
+{
+    director_push(user, line);
+}
+
+static void on_owner(void *user)
+{
+    director_owner_here(user);
+}
+
+static void on_owner_gone(void *user)
+{
+    director_owner_gone(user);
+}
+
+static void on_state(void *user, enum run_state state, const char *reason)
+{
+    struct rank *rank = user;
+    record_state(rank->ring, rank->steps_done, state, reason);
+    if (state == RUN_PAUSED) record_event(rank->ring, rank->steps_done + 1, "pause", cJSON_CreateObject());
+}
+
+static void on_command(void *user, const char *line, const char *refusal)
+{
+    struct rank *rank = user;
+    record_command(rank->ring, rank->steps_done, line, refusal);
+}
+
+static int start_director(struct rank *rank, struct error *err)
+{
+    struct director_options options = {
+        .steps = rank->spec->steps, .at = rank->spec->at, .interactive = rank->spec->interactive,
+        .detached = rank->spec->detached, .grace_ns = owner_grace_ns, .signal_fd = rank->signal_fd,
+        .on_state = on_state, .on_command = on_command, .user = rank,
+    };
+    return director_new(&rank->director, &options, err);
+}
+
+/* A detached run has no owner: rank 0 only lets the front end know that it is up, by calling and hanging up. */
+static int start_writer(struct rank *rank, struct error *err)
+{
+    char socket_path[96];
+    int home_fd = -1, status = home_call(rank->dir, &home_fd, err);
+    if (status) return status;
+    if (rank->spec->detached) close(home_fd), home_fd = -1;
+    rundir_path(rank->dir, "socket", socket_path, sizeof socket_path);
+    struct trace_writer_options options = {
+        .file = rank->spec->trace, .socket = socket_path, .adopted_fd = home_fd,
+        .on_command = on_line, .on_driver = on_owner, .on_driver_gone = on_owner_gone, .user = rank->director,
+    };
+    return trace_writer_start(&rank->writer, &options, err);
+}
+
+/* ---- opening ---- */
+
+static struct trace_ring *ring_of(struct rank *rank, int of, int lane)
+{
+    return (struct trace_ring *)((char *)comm_segment_of(rank->comm, of) + (size_t)lane * RING_BYTES);
+}
+
+static int open_rings(struct rank *rank, struct error *err)
+{
+    int status = comm_share(rank->comm, (size_t)ZERO_RINGS * RING_BYTES, err);
+    if (status) return status;
+    for (int lane = 0; lane < ZERO_RINGS; lane++) rank->rings[lane] = trace_ring_init(ring_of(rank, rank->rank, lane), RING_BYTES);
+    rank->ring = rank->rings[ZERO_RINGS - 1];
+    return STATUS_OK;
+}
+
+/* After this all ranks have reached the same place. */
+static int meet(struct rank *rank, struct error *err)
+{
+    char mine = 0, all[4096];
+    return comm_exchange(rank->comm, &mine, all, sizeof mine, NULL, err);
+}
+
+static int open_trace(struct rank *rank, struct error *err)
+{
+    int status = open_rings(rank, err);
+    if (!status && rank->rank == 0) status = start_director(rank, err);
+    if (!status && rank->rank == 0) status = start_writer(rank, err);
+    if (!status) status = meet(rank, err); /* every ring is ready for the writer */
+    if (status || rank->rank != 0) return status;
+    for (int of = 0; of < rank->ranks; of++) /* those of this machine, whatever virtual node they are on */
+        for (int lane = 0; comm_segment_of(rank->comm, of) && lane < ZERO_RINGS; lane++)
+            trace_writer_add_ring(rank->writer, ring_of(rank, of, lane));
+    return STATUS_OK;
+}
+
+static void introduce_run(struct rank *rank)
+{
+    char *json = run_header_json(&rank->config, &rank->model, rank->ranks, comm_layout(rank->comm)->ranks_per_node, kernels_widest_isa());
+    if (json) record_run(rank->ring, json);
+    free(json);
+    record_state(rank->ring, 0, RUN_STARTING, "");
+    char *rest = rank->config.notes;
+    for (char *note; (note = strsep(&rest, "\n"));)
+        if (*note) record_log(rank->ring, 0, note);
+}
+
+static void run_short(struct rank *rank, const struct zero_shortage *shortage)
+{
+    if (rank->rank != 0) return;
+    const struct schedule *schedule = zero_ready(rank->zero) ? zero_schedule(rank->zero) : NULL;
+    cJSON *detail = shortage_json(shortage, &rank->config, &rank->model, schedule, rank->ranks);
+    record_event(rank->ring, rank->steps_done + 1, "oom", detail);
+    director_short_of_memory(rank->director, shortage->text);
+}
+
+static int open_engine(struct rank *rank, struct error *err)
+{
+    struct zero_options options = {.config = &rank->config, .comm = rank->comm, .data = rank->data};
+    memcpy(options.rings, rank->rings, sizeof options.rings);
+    struct zero_shortage shortage;
+    int status = zero_open(&rank->zero, &options, &shortage, err);
+    if (status == STATUS_RUN && rank->zero) return run_short(rank, &shortage), STATUS_OK;
+    return status;
+}
+
+static int open_rank(struct rank *rank, struct error *err)
+{
+    const struct run_spec *spec = rank->spec;
+    int status = config_load(&rank->config, spec->config_path, spec->sets.at, spec->sets.count, err);
+    if (status) return status;
+    rank->rank = comm_layout(rank->comm)->rank;
+    rank->ranks = comm_layout(rank->comm)->ranks;
+    if (!status) status = model_init(&rank->model, &rank->config.model, rank->config.dtype, err);
+    if (!status) status = open_trace(rank, err);
+    if (!status && rank->rank == 0) introduce_run(rank);
+    if (!status) status = data_open(&rank->data, &rank->config, err);
+    if (!status) status = open_engine(rank, err);
+    return status;
+}
+
+/* ---- living ---- */
+
+static int take_step(struct rank *rank, struct error *err)
+{
+    struct zero_result result;
+    int status = zero_step(rank->zero, &result, err);
+    if (status) return status;
+    if (result.outcome == ZERO_OUT_OF_MEMORY) return run_short(rank, &result.shortage), STATUS_OK;
+    rank->steps_done = zero_steps_done(rank->zero);
+    bool mark = rank->steps_done == 1 || rank->steps_done % PROCESS_MARK_STEPS == 0;
+    record_process(rank->ring, rank->rank, mark);
+    return STATUS_OK;
+}
+
+static void obey(struct rank *rank, const struct command *command)
+{
+    struct error err;
+    int status = rank_obey(rank, command, &err);
+    if (rank->rank == 0) director_applied(rank->director, command, status ? err.text : NULL);
+}
+
+static int obey_orders(struct rank *rank, struct order *order, struct error *err)
+{
+    for (;;) {
+        if (rank->rank == 0) director_next(rank->director, rank->steps_done, order);
+        int status = comm_broadcast_control(rank->comm, order, sizeof *order, err);
+        if (status || order->kind == ORDER_END) return status;
+        if (order->kind == ORDER_COMMAND) obey(rank, &order->command);
+        else if ((status = take_step(rank, err))) return status;
+    }
+}
+
+/* What a run leaves behind: its validation loss and sample if it came to its end, and the hash of its state. What cannot be
+ * had (no held-out text, no memory for it) is missing from the report; it fails nothing. */
+static int conclude(struct rank *rank, enum outcome outcome, struct error *err)
+{
+    struct error why;
+    uint64_t hash;
+    record_process(rank->ring, rank->rank, true);
+    if (!zero_ready(rank->zero)) return meet(rank, err);
+    if (outcome == OUTCOME_FINISHED && rank_validate(rank, &why) && rank->rank == 0) record_log(rank->ring, 0, why.text);
+    if (outcome == OUTCOME_FINISHED && rank->spec->sample_tokens && rank_sample(rank, rank->spec->sample_tokens, &why) && rank->rank == 0)
+        record_log(rank->ring, 1, why.text);
+    int status = zero_state_hash(rank->zero, &hash, err);
+    if (!status && rank->rank == 0) record_state_hash(rank->ring, rank->steps_done, hash);
+    return status ? status : meet(rank, err);
+}
+
+/* ---- closing ---- */
+
+static void close_trace(struct rank *rank, enum outcome outcome, const char *error)
+{
+    if (rank->rank != 0) return;
+    if (rank->writer) {
+        record_state(rank->ring, rank->steps_done, RUN_ENDED, error);
+        record_end(rank->ring, outcome, error);
+        trace_writer_stop(rank->writer);
+    }
+    director_free(rank->director);
+}
+
+int rank_live(struct rank *rank, struct error *err)
+{
+    struct order order = {.kind = ORDER_STEP};
+    int status = open_rank(rank, err);
+    if (!status) status = obey_orders(rank, &order, err);
+    if (!status) status = conclude(rank, order.outcome, err);
+    if (status) comm_abort(rank->comm, err->text);
+    zero_close(rank->zero);
+    close_trace(rank, status ? OUTCOME_FAILED : order.outcome, status ? err->text : "");
+    data_close(rank->data);
+    model_release(&rank->model);
+    config_release(&rank->config);
+    return status;
+}

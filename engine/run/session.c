@@ -1,0 +1,132 @@
+#include "engine/run/session.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "engine/analyze/report.h"
+#include "engine/base/clock.h"
+#include "engine/run/headless.h"
+
+enum { GRACE_MS = 3000 };
+
+void session_take_signals(struct session *session, sigset_t *before)
+{
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGHUP);
+    sigprocmask(SIG_BLOCK, &signals, before);
+    signal(SIGPIPE, SIG_IGN);
+    session->signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+int session_start(struct session *session, struct error *err)
+{
+    session->model = run_model_new(&(struct run_model_options){0});
+    if (!session->model) return error_set(err, STATUS_RUN, "no memory for the model of the run");
+    int status = rundir_create(&session->dir, err);
+    if (session->spec.detached && *session->report && !session->spec.trace) { /* the report is made from the trace */
+        rundir_path(&session->dir, "trace.zlt", session->trace, sizeof session->trace);
+        session->spec.trace = session->trace;
+    }
+    if (!status) status = spec_write(&session->spec, &session->dir, err);
+    if (!status) status = engine_start(&session->engine, &session->dir, &session->config, session->cli->log, err);
+    return status;
+}
+
+static void read_headless(struct session *session, struct source *source, FILE *out)
+{
+    struct headless headless = {.out = out, .tty = isatty(fileno(out)), .steps = session->spec.steps,
+                                .signal_fd = session->signal_fd, .engine = session->engine};
+    headless_run(&headless, source, session->model);
+}
+
+/* After the screen has gone the engine is still at work on its last step, and what it then says belongs in the report. */
+static void read_rest(struct session *session, struct source *source)
+{
+    FILE *nowhere = session->model->ended ? NULL : fopen("/dev/null", "we");
+    if (!nowhere) return;
+    source_send(source, "stop", NULL);
+    read_headless(session, source, nowhere);
+    fclose(nowhere);
+}
+
+static int show_live(struct session *session, struct source *source, const sigset_t *signals, struct error *err)
+{
+    struct app_options options = {.source = source, .model = session->model, .owner = true,
+                                  .readonly = session->cli->readonly, .trace_file = session->spec.trace};
+    sigset_t blocked;
+    int status = front_look(&options.look, session->cli, err);
+    sigprocmask(SIG_SETMASK, signals, &blocked); /* the app has its own way with them */
+    if (!status) status = app_run(&options, err);
+    sigprocmask(SIG_SETMASK, &blocked, NULL);
+    read_rest(session, source);
+    return status;
+}
+
+static int show(struct session *session, const sigset_t *signals, struct error *err)
+{
+    struct source *source;
+    int fd, status = engine_call(session->engine, session->signal_fd, &fd, err);
+    if (!status) status = source_adopt_fd(&source, fd, err);
+    if (status) return engine_kill(session->engine), status;
+    if (session->live) status = show_live(session, source, signals, err);
+    else read_headless(session, source, session->out);
+    source_close(source);
+    return status;
+}
+
+/* A run that did not say how it ended has failed: the model, and so the report, hears it from here. */
+static void fold_failure(struct run_model *model, const char *text)
+{
+    struct trace_record record = {.kind = TRACE_END, .rank = TRACE_RANK_ALL, .time_ns = clock_ns()};
+    record.end = (struct trace_of_end){.outcome = OUTCOME_FAILED, .error = {text, strlen(text)}};
+    run_model_fold(model, &record);
+}
+
+/* What became of the run. The engine's last record tells; where there is none, or it says "failed", what its processes
+ * left behind tells more. `shown` is the status of watching it, with err. */
+int session_finish(struct session *session, int grace_ms, int shown, struct error *err)
+{
+    struct run_model *model = session->model;
+    struct error ended;
+    int status = session->engine ? engine_end(session->engine, grace_ms, &ended) : STATUS_OK;
+    session->engine = NULL;
+    if (!status && shown) ended = *err, status = shown;
+    if (!status && model->ended && model->outcome == OUTCOME_FAILED) status = error_set(&ended, STATUS_RUN, "%s", model->error);
+    if (!status && !model->ended) status = error_set(&ended, STATUS_RUN, "the engine ended without saying why");
+    if (!model->ended) fold_failure(model, ended.text);
+    if (model->outcome != OUTCOME_FAILED) return shown;
+    *err = ended;
+    return status;
+}
+
+int session_report(const struct session *session, struct error *err)
+{
+    if (!*session->report) return STATUS_OK;
+    char *json = report_json(session->model);
+    int status = json ? front_write(session->report, json, err) : error_set(err, STATUS_RUN, "no memory for the report");
+    free(json);
+    return status;
+}
+
+int session_run(struct session *session, struct error *err)
+{
+    sigset_t signals;
+    session_take_signals(session, &signals);
+    int status = session_start(session, err);
+    if (!status) status = show(session, &signals, err);
+    if (session->model) {
+        status = session_finish(session, GRACE_MS, status, err);
+        int reported = session_report(session, status ? NULL : err);
+        if (!status) status = reported;
+    }
+    rundir_close(&session->dir, true);
+    close(session->signal_fd);
+    sigprocmask(SIG_SETMASK, &signals, NULL);
+    return status;
+}

@@ -1,0 +1,100 @@
+#include "engine/run/shortage.h"
+
+#include <cjson/cJSON.h>
+#include <stdio.h>
+
+/* The knob that changes most how much of a category there is. */
+static const char *knob_of(enum category category)
+{
+    switch (category) {
+    case CATEGORY_PARAMETERS: return "zero_optimization.stage (3 keeps a shard)";
+    case CATEGORY_GRADIENTS: return "zero_optimization.stage (2 and 3 keep a shard)";
+    case CATEGORY_OPTIMIZER: return "zero_optimization.stage (1, 2 and 3 keep a shard)";
+    case CATEGORY_BUCKETS: return "zero_optimization.reduce_bucket_size";
+    case CATEGORY_GATHERED: return "zero_optimization.stage3_max_live_parameters";
+    case CATEGORY_ACTIVATIONS:
+    case CATEGORY_WORKSPACE: return "train_micro_batch_size_per_gpu";
+    default: return "memory.device_budget";
+    }
+}
+
+static void add_op(cJSON *json, const struct zero_shortage *shortage, const struct model *model, const struct schedule *schedule)
+{
+    if (!schedule || shortage->op < 0 || shortage->op >= schedule->op_count) return;
+    const struct op *op = &schedule->ops[shortage->op];
+    char text[64];
+    snprintf(text, sizeof text, "%s%s%s", op_name(op->kind), op->unit >= 0 ? " " : "", op->unit >= 0 ? model->units[op->unit].name : "");
+    cJSON_AddStringToObject(json, "op", text);
+}
+
+static void add_held(cJSON *json, const struct zero_shortage *shortage)
+{
+    const struct memory_snapshot *memory = &shortage->memory;
+    cJSON *held = cJSON_AddObjectToObject(json, "held_bytes");
+    for (int c = 0; c < CATEGORIES; c++) {
+        uint64_t bytes = memory->category[shortage->tier][c].live_bytes;
+        if (bytes) cJSON_AddNumberToObject(held, category_name(c), (double)bytes);
+    }
+    cJSON_AddNumberToObject(json, "reserved_bytes", (double)memory->tier[shortage->tier].reserved_bytes);
+}
+
+/* What a stage would need of the tier at its fullest; -1: it cannot be planned. */
+static int64_t planned_peak(const struct config *config, const struct model *model, int ranks, int stage, enum tier tier)
+{
+    struct config_zero knobs = config->zero;
+    knobs.stage = stage;
+    struct schedule_input input = {
+        .model = model, .knobs = &knobs, .purpose = PURPOSE_TRAIN, .ranks = ranks,
+        .micro_steps = config->accumulation_steps, .B = config->micro_batch_size,
+        .T = config->data.sequence_length, .threads = config->topology.threads_per_rank,
+    };
+    struct schedule schedule;
+    struct footprint footprint;
+    if (schedule_build(&schedule, &input, NULL)) return -1;
+    footprint_of(&footprint, &schedule);
+    schedule_release(&schedule);
+    return footprint.peak_bytes[tier];
+}
+
+static void add_fit(cJSON *fits, const char *command, int64_t peak_bytes)
+{
+    cJSON *fit = cJSON_CreateObject();
+    cJSON_AddStringToObject(fit, "command", command);
+    cJSON_AddNumberToObject(fit, "peak_bytes", (double)peak_bytes);
+    cJSON_AddItemToArray(fits, fit);
+}
+
+/* Stages whose planned peak is within the budget, then the budget that this stage needs. */
+static void add_fits(cJSON *json, const struct zero_shortage *shortage, const struct config *config, const struct model *model, int ranks)
+{
+    cJSON *fits = cJSON_AddArrayToObject(json, "fits");
+    char command[64];
+    for (int stage = 0; stage <= 3; stage++) {
+        int64_t peak_bytes = planned_peak(config, model, ranks, stage, shortage->tier);
+        if (stage == config->zero.stage || peak_bytes < 0 || (uint64_t)peak_bytes > shortage->budget_bytes) continue;
+        snprintf(command, sizeof command, "stage=%d", stage);
+        add_fit(fits, command, peak_bytes);
+    }
+    enum { MIB = 1 << 20 };
+    int64_t peak_bytes = planned_peak(config, model, ranks, config->zero.stage, shortage->tier);
+    if (peak_bytes < 0 || shortage->tier != TIER_DEVICE) return;
+    snprintf(command, sizeof command, "budget=%lldMiB", (long long)(peak_bytes / MIB + 1));
+    add_fit(fits, command, peak_bytes);
+}
+
+cJSON *shortage_json(const struct zero_shortage *shortage, const struct config *config, const struct model *model,
+                     const struct schedule *schedule, int ranks)
+{
+    cJSON *json = cJSON_CreateObject();
+    cJSON_AddStringToObject(json, "text", shortage->text);
+    cJSON_AddNumberToObject(json, "rank", shortage->rank);
+    cJSON_AddStringToObject(json, "tier", tier_name(shortage->tier));
+    cJSON_AddStringToObject(json, "category", category_name(shortage->category));
+    cJSON_AddStringToObject(json, "knob", knob_of(shortage->category));
+    cJSON_AddNumberToObject(json, "wanted_bytes", (double)shortage->wanted_bytes);
+    cJSON_AddNumberToObject(json, "budget_bytes", (double)shortage->budget_bytes);
+    add_op(json, shortage, model, schedule);
+    add_held(json, shortage);
+    add_fits(json, shortage, config, model, ranks);
+    return json;
+}

@@ -1,0 +1,147 @@
+/* `zerolab` and `zerolab train`: finds out what is to be run, refuses what cannot be, has it run, and says what came of it. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "engine/config/command.h"
+#include "engine/data/data.h"
+#include "engine/run/session.h"
+
+enum { DEFAULT_STEPS = 30 };
+
+/* ---- what is asked for ---- */
+
+static int add_set(struct run_spec *spec, const char *set, struct error *err)
+{
+    if (spec->sets.count == CLI_LIST_MAX) return error_set(err, STATUS_USAGE, "--set is given more than %d times", CLI_LIST_MAX);
+    spec->sets.at[spec->sets.count++] = set;
+    return STATUS_OK;
+}
+
+/* Where the bare program leaves what it recorded: $XDG_STATE_HOME/zerolab, or ~/.local/state/zerolab. */
+static bool state_file(char *out, size_t room, const char *name)
+{
+    const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+    char folder[2048];
+    if (state && *state == '/') snprintf(folder, sizeof folder, "%s", state);
+    else if (home && *home == '/') snprintf(folder, sizeof folder, "%s/.local/state", home);
+    else return false;
+    for (char *slash = folder + 1; (slash = strchr(slash, '/')); slash++) *slash = '\0', mkdir(folder, 0755), *slash = '/';
+    mkdir(folder, 0755);
+    strncat(folder, "/zerolab", sizeof folder - strlen(folder) - 1);
+    if (mkdir(folder, 0755) != 0 && errno != EEXIST) return false;
+    return snprintf(out, room, "%s/%s", folder, name) < (int)room;
+}
+
+static int check_commands(const struct run_spec *spec, struct error *err)
+{
+    for (int i = 0; i < spec->at.count; i++) {
+        int64_t step;
+        struct command command;
+        int status = command_parse_at(spec->at.at[i], &step, &command, err);
+        if (status) return status;
+        if (spec->steps > 0 && step > spec->steps)
+            return error_set(err, STATUS_USAGE, "--at %s comes after the last step, %lld", spec->at.at[i], (long long)spec->steps);
+    }
+    return STATUS_OK;
+}
+
+static int choose_ranks(struct session *session, struct error *err)
+{
+    struct error why;
+    if (session->config.topology.ranks_as == RANKS_AS_THREADS || launch_has_mpi(&why)) return STATUS_OK;
+    fprintf(stderr, "zerolab: ranks are threads of one process: %s\n", why.text);
+    session->config.topology.ranks_as = RANKS_AS_THREADS;
+    return add_set(&session->spec, "topology.ranks_as=threads", err);
+}
+
+/* Data are opened here once only to refuse them before anything is started. */
+static int check_data(const struct config *config, struct error *err)
+{
+    struct data *data;
+    int status = data_open(&data, config, err);
+    if (!status) data_close(data);
+    return status;
+}
+
+static void choose_files(struct session *session)
+{
+    const struct cli *cli = session->cli;
+    bool bare = cli->verb == VERB_VIEW && !session->live && !cli->detach;
+    if (cli->trace) snprintf(session->trace, sizeof session->trace, "%s", cli->trace);
+    else if (bare) state_file(session->trace, sizeof session->trace, "last.zlt");
+    if (cli->report) snprintf(session->report, sizeof session->report, "%s", cli->report);
+    else if (bare) state_file(session->report, sizeof session->report, "last.json");
+    session->out = strcmp(session->report, "-") == 0 ? stderr : stdout;
+}
+
+static int resolve(struct session *session, struct error *err)
+{
+    const struct cli *cli = session->cli;
+    struct run_spec *spec = &session->spec;
+    session->live = !cli->headless && !cli->detach && app_terminal_fits(NULL);
+    int64_t steps = session->live || cli->detach ? 0 : DEFAULT_STEPS;
+    choose_files(session);
+    *spec = (struct run_spec){
+        .config_path = cli->operand, .sets = cli->sets, .at = cli->at, .steps = cli->steps > 0 ? cli->steps : steps,
+        .sample_tokens = cli->sample > 0 ? cli->sample : 0, .trace = *session->trace ? session->trace : NULL,
+        .interactive = session->live || cli->detach, .detached = cli->detach,
+    };
+    int status = STATUS_OK;
+    snprintf(session->rank_set, sizeof session->rank_set, "topology.ranks=%lld", (long long)cli->ranks);
+    if (cli->ranks > 0) status = add_set(spec, session->rank_set, err);
+    if (!status) status = config_load(&session->config, spec->config_path, spec->sets.at, spec->sets.count, err);
+    if (!status) status = choose_ranks(session, err);
+    if (!status) status = check_commands(spec, err);
+    if (!status) status = check_data(&session->config, err);
+    return status;
+}
+
+/* ---- what came of it ---- */
+
+static void print_sample(FILE *out, const struct run_model *model)
+{
+    if (!model->sample.text) return;
+    fputs("sample: ", out);
+    for (size_t i = 0; i < model->sample.bytes; i++) {
+        unsigned char c = (unsigned char)model->sample.text[i];
+        fputc(c == '\n' || c == '\t' || (c >= ' ' && c != 127) ? c : '?', out);
+    }
+    fputc('\n', out);
+}
+
+static void print_result(const struct session *session)
+{
+    const struct run_model *model = session->model;
+    const struct run_step *step = run_last_step(model);
+    FILE *out = session->out;
+    fprintf(out, "%s", run_outcome_name(model->outcome));
+    if (step) fprintf(out, " after step %u, loss %.4f", step->step, (double)step->loss);
+    if (model->validation.known) fprintf(out, ", validation loss %.4f", (double)model->validation.loss);
+    fputc('\n', out);
+    if (!session->live) print_sample(out, model);
+    if (session->spec.trace) fprintf(out, "trace: %s   look at it with: zerolab replay %s\n", session->spec.trace, session->spec.trace);
+    if (*session->report && strcmp(session->report, "-") != 0) fprintf(out, "report: %s\n", session->report);
+}
+
+/* Out of memory is an outcome, but not a good one for scripts. */
+static int exit_status(const struct run_model *model)
+{
+    return model->outcome == OUTCOME_OUT_OF_MEMORY ? STATUS_RUN : STATUS_OK;
+}
+
+int front_train(const struct cli *cli)
+{
+    struct session session = {.cli = cli, .signal_fd = -1, .dir.lock_fd = -1};
+    struct error err;
+    int status = resolve(&session, &err);
+    if (!status && session.config.notes) fputs(session.config.notes, stderr);
+    if (!status) status = cli->detach ? session_detach(&session, &err) : session_run(&session, &err);
+    if (!status && session.model) print_result(&session), status = exit_status(session.model);
+    else if (status) front_fail(&err);
+    run_model_free(session.model);
+    config_release(&session.config);
+    return status;
+}
