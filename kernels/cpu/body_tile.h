@@ -33,23 +33,25 @@ INLINE void tile_clear(float *tile, int64_t elems)
     for (int64_t i = 0; i < elems; i += VEC_LANES) vec_store(tile + i, vec_set(0));
 }
 
-/* `rows` x `vecs` vectors of c stay in registers while depth runs. */
+/* `rows` x `vecs` vectors of c stay in registers while depth runs; without unrolling they would be an array in memory. */
+#define UNROLL _Pragma("GCC unroll 4")
+
 INLINE void tile_block(float *c, int64_t c_row, const float *a, int64_t a_row, int64_t a_depth, const float *b, int64_t b_depth,
                        int rows, int vecs, int64_t depth, bool add)
 {
     vec sum[TILE_ROWS][TILE_VECS];
-    for (int r = 0; r < rows; r++)
-        for (int j = 0; j < vecs; j++) sum[r][j] = add ? vec_load(c + r * c_row + j * VEC_LANES) : vec_set(0);
+    UNROLL for (int r = 0; r < rows; r++)
+        UNROLL for (int j = 0; j < vecs; j++) sum[r][j] = add ? vec_load(c + r * c_row + j * VEC_LANES) : vec_set(0);
     for (int64_t k = 0; k < depth; k++) {
         vec right[TILE_VECS];
-        for (int j = 0; j < vecs; j++) right[j] = vec_load(b + k * b_depth + j * VEC_LANES);
-        for (int r = 0; r < rows; r++) {
+        UNROLL for (int j = 0; j < vecs; j++) right[j] = vec_load(b + k * b_depth + j * VEC_LANES);
+        UNROLL for (int r = 0; r < rows; r++) {
             const vec left = vec_set(a[r * a_row + k * a_depth]);
-            for (int j = 0; j < vecs; j++) sum[r][j] = vec_fma(left, right[j], sum[r][j]);
+            UNROLL for (int j = 0; j < vecs; j++) sum[r][j] = vec_fma(left, right[j], sum[r][j]);
         }
     }
-    for (int r = 0; r < rows; r++)
-        for (int j = 0; j < vecs; j++) vec_store(c + r * c_row + j * VEC_LANES, sum[r][j]);
+    UNROLL for (int r = 0; r < rows; r++)
+        UNROLL for (int j = 0; j < vecs; j++) vec_store(c + r * c_row + j * VEC_LANES, sum[r][j]);
 }
 
 #define TILE_BLOCKS(vecs)                                                                                      \
