@@ -11,6 +11,7 @@
 #include "engine/gpt/gpt.h"
 #include "engine/optim/adamw.h"
 #include "kernels/kernels.h"
+#include "tests/elements.h"
 
 enum { GUARD_BYTES = 64, GUARD_BYTE = 0xa5 };
 
@@ -123,32 +124,6 @@ static inline void fixture_backward(struct fixture *f, const int32_t *tokens, bo
                                     f->activations[l].at, residual, f->scratch[USE_BLOCK_BACKWARD].at, NULL);
     if (!failed) failed = gpt_embed_backward(&f->gpt, &f->gradient[0], accumulate, tokens, residual, f->scratch[USE_EMBED_BACKWARD].at, NULL);
     if (failed) abort();
-}
-
-static inline float bf16_to_float(uint16_t half)
-{
-    uint32_t bits = (uint32_t)half << 16;
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-static inline uint16_t float_to_bf16(float value)
-{
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return (uint16_t)((bits + (bits >> 16 & 1) + 0x7fff) >> 16);
-}
-
-static inline float element_at(enum dtype dtype, const void *x, int64_t i)
-{
-    return dtype == DTYPE_BF16 ? bf16_to_float(((const uint16_t *)x)[i]) : ((const float *)x)[i];
-}
-
-static inline void element_put(enum dtype dtype, void *x, int64_t i, float value)
-{
-    if (dtype == DTYPE_BF16) ((uint16_t *)x)[i] = float_to_bf16(value);
-    else ((float *)x)[i] = value;
 }
 
 #endif

@@ -1,0 +1,529 @@
+/* Each kernel by itself: against a plain double-precision account of the same thing, against finite differences, on every
+ * instruction set this processor has, on one thread and on three, and at odd lengths and misaligned starts. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/rng.h"
+#include "engine/plan/scratch.h"
+#include "kernels/kernels.h"
+#include "tests/elements.h"
+
+static const char *const isas[] = {"avx512", "avx2", "plain"};
+enum { ISAS = 3 };
+
+/* NULL where the processor lacks it. */
+static struct kernels *kernels_on(const char *isa, int threads)
+{
+    struct kernels *kernels = NULL;
+    struct error err;
+    return kernels_create(&kernels, threads, isa, &err) ? NULL : kernels;
+}
+
+/* n normal numbers, stored as dtype; freed by the caller. */
+static void *numbers(enum dtype dtype, uint64_t stream, int64_t n, float scale)
+{
+    void *x = malloc((size_t)n * 4 + 64);
+    for (int64_t i = 0; i < n; i++) element_put(dtype, x, i, scale * (float)rng_normal(3, stream, (uint64_t)i));
+    return x;
+}
+
+static double relative(enum dtype dtype, const void *x, const double *expected, int64_t n)
+{
+    double delta = 0, whole = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const double d = (double)element_at(dtype, x, i) - expected[i];
+        delta += d * d;
+        whole += expected[i] * expected[i];
+    }
+    return sqrt(delta / (whole + 1e-300));
+}
+
+static void assert_close(const char *what, double found, double allowed)
+{
+    if (!(found <= allowed)) fail_msg("%s: relative difference %.3g, allowed %.3g", what, found, allowed);
+}
+
+static double allowed_for(enum dtype dtype)
+{
+    return dtype == DTYPE_BF16 ? 0x1p-8 : 2e-6;
+}
+
+/* ---- casts -------------------------------------------------------------------------------------------------------- */
+
+static void bf16_rounds_to_nearest_even(void **state)
+{
+    (void)state;
+    static const uint32_t bits[] = {0x3f800000, 0x3f807fff, 0x3f808000, 0x3f808001, 0x3f818000, 0xbf818000, 0x7f7fffff, 0xff7fffff,
+                                    0x7f800000, 0xff800000, 0x7fffffff, 0xff800001, 0x00000001, 0x0000ffff, 0x80008000, 0x00000000};
+    static const uint16_t expected[] = {0x3f80, 0x3f80, 0x3f80, 0x3f81, 0x3f82, 0xbf82, 0x7f80, 0xff80,
+                                        0x7f80, 0xff80, 0x7fff, 0xffc0, 0x0000, 0x0001, 0x8000, 0x0000};
+    for (int s = 0; s < ISAS; s++) {
+        struct kernels *kernels = kernels_on(isas[s], 1);
+        uint16_t found[16];
+        float back[16];
+        if (!kernels) continue;
+        kernels_cast(kernels, DTYPE_BF16, found, DTYPE_F32, bits, 16);
+        assert_memory_equal(found, expected, sizeof expected);
+        kernels_cast(kernels, DTYPE_F32, back, DTYPE_BF16, found, 16);
+        for (int i = 0; i < 16; i++) assert_true(bf16_to_float(found[i]) == back[i] || isnan(back[i]));
+        kernels_free(kernels);
+    }
+}
+
+/* ---- elementwise kernels: position, alignment, threads ------------------------------------------------------------- */
+
+enum { ELEMENTWISE_N = 9001 };
+
+struct elementwise { enum dtype dtype; char *gradient, *x, *master, *m, *v, *y; };
+
+/* Every elementwise kernel over [first, first + n), results into y, master, m, v. */
+static void run_elementwise(struct kernels *kernels, int which, const struct elementwise *e, int64_t first, int64_t n)
+{
+    static const struct adamw_factors factors = {0.5f, 0.999f, 0.9f, 0.95f, 1e-2f, 2.5f, 1e-8f};
+    const int64_t at = first * dtype_bytes(e->dtype);
+    const void *sources[3] = {e->x + at, e->gradient + at, e->y + at};
+    switch (which) {
+    case 0: kernels_gelu_forward(kernels, e->dtype, e->y + at, e->x + at, n); break;
+    case 1: kernels_gelu_backward(kernels, e->dtype, e->y + at, e->gradient + at, e->x + at, n); break;
+    case 2: kernels_adamw(kernels, e->dtype, &factors, e->gradient + at, (float *)e->master + first, (float *)e->m + first,
+                          (float *)e->v + first, e->y + at, n); break;
+    case 3: kernels_reduce(e->dtype, e->y + at, sources, 3, n, true); break;
+    case 4: kernels_reduce(e->dtype, e->y + at, sources, 3, n, false); break;
+    case 5: kernels_cast(kernels, DTYPE_F32, e->master + first * 4, e->dtype, e->x + at, n); break;
+    case 6: kernels_copy(e->dtype, e->y + at, e->x + at, n); break;
+    default: abort();
+    }
+}
+enum { ELEMENTWISE_KERNELS = 7 };
+
+/* The same numbers, `shift` bytes away from alignment. */
+static struct elementwise elementwise_new(enum dtype dtype, int shift)
+{
+    struct elementwise e = {.dtype = dtype};
+    char **arrays[] = {&e.gradient, &e.x, &e.master, &e.m, &e.v, &e.y};
+    for (int i = 0; i < 6; i++) {
+        *arrays[i] = (char *)aligned_alloc(64, 4 * ELEMENTWISE_N + 256) + shift;
+        for (int64_t j = 0; j < ELEMENTWISE_N; j++)
+            element_put(i >= 2 && i <= 4 ? DTYPE_F32 : dtype, *arrays[i], j, (float)fabs(rng_normal(4, (uint64_t)i, (uint64_t)j)) * (i == 1 && j % 2 ? -3 : 3));
+    }
+    return e;
+}
+
+static void elementwise_free(struct elementwise *e, int shift)
+{
+    char *arrays[] = {e->gradient, e->x, e->master, e->m, e->v, e->y};
+    for (int i = 0; i < 6; i++) free(arrays[i] - shift);
+}
+
+static void bits_ignore_position(void **state)
+{
+    (void)state;
+    static const int64_t cuts[] = {1, 2, 3, 13, 16, 17, 31, 64, 100, 4095, 257};
+    for (int s = 0; s < ISAS; s++)
+        for (enum dtype dtype = DTYPE_F32; dtype <= DTYPE_BF16; dtype++)
+            for (int which = 0; which < ELEMENTWISE_KERNELS; which++) {
+                struct kernels *one = kernels_on(isas[s], 1), *three = kernels_on(isas[s], 3);
+                if (!one) continue;
+                const int shift = dtype_bytes(dtype) * 4 + 4;
+                struct elementwise whole = elementwise_new(dtype, 0), cut = elementwise_new(dtype, shift);
+                run_elementwise(three, which, &whole, 0, ELEMENTWISE_N);
+                int64_t first = 0;
+                for (int c = 0; first < ELEMENTWISE_N; c = (c + 1) % 11) {
+                    const int64_t n = ELEMENTWISE_N - first < cuts[c] ? ELEMENTWISE_N - first : cuts[c];
+                    run_elementwise(one, which, &cut, first, n);
+                    first += n;
+                }
+                assert_memory_equal(whole.y, cut.y, ELEMENTWISE_N * dtype_bytes(dtype));
+                assert_memory_equal(whole.master, cut.master, ELEMENTWISE_N * 4);
+                assert_memory_equal(whole.m, cut.m, ELEMENTWISE_N * 4);
+                assert_memory_equal(whole.v, cut.v, ELEMENTWISE_N * 4);
+                elementwise_free(&whole, 0);
+                elementwise_free(&cut, shift);
+                kernels_free(one);
+                kernels_free(three);
+            }
+}
+
+static void reductions_round_once_in_rank_order(void **state)
+{
+    (void)state;
+    uint16_t sources[3][5], into[5];
+    static const float values[3][5] = {{1, 256, 1e30f, 0, -3}, {0x1p-8f, 1, -1e30f, 0, 1}, {0x1p-9f, 1, 1, 3, 5}};
+    const void *at[3] = {sources[0], sources[1], sources[2]};
+    for (int r = 0; r < 3; r++)
+        for (int i = 0; i < 5; i++) sources[r][i] = float_to_bf16(values[r][i]);
+    kernels_reduce(DTYPE_BF16, into, at, 3, 5, false);
+    for (int i = 0; i < 5; i++) {
+        const float sum = bf16_to_float(sources[0][i]) + bf16_to_float(sources[1][i]) + bf16_to_float(sources[2][i]);
+        assert_int_equal(into[i], float_to_bf16(sum * (1.0f / 3)));
+    }
+    const uint16_t before[5] = {float_to_bf16(300), float_to_bf16(2), 0, 0, float_to_bf16(-1)};
+    uint16_t added[5];
+    memcpy(added, before, sizeof before);
+    kernels_reduce(DTYPE_BF16, added, at, 3, 5, true);
+    for (int i = 0; i < 5; i++) assert_int_equal(added[i], float_to_bf16(bf16_to_float(before[i]) + bf16_to_float(into[i])));
+    kernels_reduce(DTYPE_BF16, sources[1], at, 3, 5, false); /* into one of its sources */
+    assert_memory_equal(sources[1], into, sizeof into);
+}
+
+static void squares_are_summed_in_double(void **state)
+{
+    (void)state;
+    const int64_t n = 100003;
+    for (enum dtype dtype = DTYPE_F32; dtype <= DTYPE_BF16; dtype++) {
+        void *x = numbers(dtype, 9, n, 1);
+        double expected = 0;
+        for (int64_t i = 0; i < n; i++) expected += (double)element_at(dtype, x, i) * element_at(dtype, x, i);
+        for (int s = 0; s < ISAS; s++) {
+            struct kernels *one = kernels_on(isas[s], 1), *three = kernels_on(isas[s], 3);
+            if (!one) continue;
+            const double found = kernels_sum_squares(one, dtype, x, n);
+            assert_close(isas[s], fabs(found / expected - 1), 1e-12);
+            assert_true(found == kernels_sum_squares(three, dtype, x, n));
+            kernels_free(one);
+            kernels_free(three);
+        }
+        free(x);
+    }
+}
+
+/* ---- products ------------------------------------------------------------------------------------------------------ */
+
+static void check_linear(struct kernels *kernels, enum dtype dtype, int64_t N, int64_t out, int64_t in)
+{
+    void *x = numbers(dtype, 1, N * in, 1), *w = numbers(dtype, 2, out * in, 1), *b = numbers(dtype, 3, out, 1);
+    void *r = numbers(dtype, 4, N * out, 1), *dy = numbers(dtype, 5, N * out, 1), *y = numbers(dtype, 6, N * out, 1);
+    void *dx = numbers(dtype, 7, N * in, 1), *dw = numbers(dtype, 8, out * in, 1), *db = numbers(dtype, 10, out, 1);
+    const int64_t most = N * in + out * in + N * out;
+    double *expected = calloc((size_t)most, sizeof *expected);
+    struct error err = {0};
+#define E(array, i) ((double)element_at(dtype, array, i))
+    for (int64_t n = 0; n < N; n++)
+        for (int64_t o = 0; o < out; o++) {
+            double sum = E(b, o) + E(r, n * out + o);
+            for (int64_t i = 0; i < in; i++) sum += E(x, n * in + i) * E(w, o * in + i);
+            expected[n * out + o] = sum;
+        }
+    assert_int_equal(kernels_linear_forward(kernels, dtype, y, x, w, b, r, N, out, in, &err), STATUS_OK);
+    assert_close("y", relative(dtype, y, expected, N * out), allowed_for(dtype));
+    for (int64_t n = 0; n < N * out; n++) expected[n] -= E(b, n % out) + E(r, n);
+    assert_int_equal(kernels_linear_forward(kernels, dtype, y, x, w, NULL, NULL, N, out, in, &err), STATUS_OK);
+    assert_close("y without bias", relative(dtype, y, expected, N * out), allowed_for(dtype));
+
+    memset(expected, 0, (size_t)most * sizeof *expected);
+    for (int64_t n = 0; n < N; n++)
+        for (int64_t o = 0; o < out; o++)
+            for (int64_t i = 0; i < in; i++) expected[n * in + i] += E(dy, n * out + o) * E(w, o * in + i);
+    assert_int_equal(kernels_linear_backward_input(kernels, dtype, dx, dy, w, N, out, in, &err), STATUS_OK);
+    assert_close("dx", relative(dtype, dx, expected, N * in), allowed_for(dtype));
+
+    for (int accumulate = 0; accumulate < 2; accumulate++) {
+        for (int64_t i = 0; i < out * in; i++) expected[i] = accumulate ? E(dw, i) : 0;
+        for (int64_t n = 0; n < N; n++)
+            for (int64_t o = 0; o < out; o++)
+                for (int64_t i = 0; i < in; i++) expected[o * in + i] += E(dy, n * out + o) * E(x, n * in + i);
+        assert_int_equal(kernels_linear_backward_weight(kernels, dtype, dw, accumulate, dy, x, N, out, in, &err), STATUS_OK);
+        assert_close("dw", relative(dtype, dw, expected, out * in), allowed_for(dtype));
+        for (int64_t o = 0; o < out; o++) {
+            expected[o] = accumulate ? E(db, o) : 0;
+            for (int64_t n = 0; n < N; n++) expected[o] += E(dy, n * out + o);
+        }
+        kernels_linear_backward_bias(kernels, dtype, db, accumulate, dy, N, out);
+        assert_close("db", relative(dtype, db, expected, out), allowed_for(dtype));
+    }
+#undef E
+    free(x), free(w), free(b), free(r), free(dy), free(y), free(dx), free(dw), free(db), free(expected);
+}
+
+static void products_are_right(void **state)
+{
+    (void)state;
+    for (int s = 0; s < ISAS; s++) {
+        struct kernels *kernels = kernels_on(isas[s], 1 + s % 2);
+        if (!kernels) continue;
+        for (enum dtype dtype = DTYPE_F32; dtype <= DTYPE_BF16; dtype++) {
+            check_linear(kernels, dtype, 7, 5, 3);
+            check_linear(kernels, dtype, 33, 97, 51);
+        }
+        /* Beyond the blocks of the converting path (256 x 256 x 512), in each direction. */
+        if (!kernels_bf16_products(kernels) && s == 1) {
+            check_linear(kernels, DTYPE_BF16, 259, 65, 17);
+            check_linear(kernels, DTYPE_BF16, 19, 523, 31);
+            check_linear(kernels, DTYPE_BF16, 18, 33, 519);
+        }
+        kernels_free(kernels);
+    }
+}
+
+/* ---- layer norm, GELU, loss: finite differences along a random direction --------------------------------------------- */
+
+enum { FD_ROWS = 3, FD_COLUMNS = 37, FD_N = FD_ROWS * FD_COLUMNS };
+
+/* Sum of y x weight, in double: a scalar whose gradient by y is the weight. */
+static double weighted(const float *y, const float *weight, int n)
+{
+    double sum = 0;
+    for (int i = 0; i < n; i++) sum += (double)y[i] * weight[i];
+    return sum;
+}
+
+static void moved(float *to, const float *from, const float *direction, float by, int n)
+{
+    for (int i = 0; i < n; i++) to[i] = from[i] + by * direction[i];
+}
+
+static void assert_slope(const char *what, double above, double below, float step, double expected)
+{
+    const double slope = (above - below) / (2 * (double)step);
+    if (!(fabs(slope - expected) <= 3e-3 * (fabs(expected) + 1))) fail_msg("%s: slope %.6g, gradient says %.6g", what, slope, expected);
+}
+
+static void gelu_slope(struct kernels *kernels)
+{
+    float *x = numbers(DTYPE_F32, 20, FD_N, 2), *d = numbers(DTYPE_F32, 21, FD_N, 1), *dy = numbers(DTYPE_F32, 22, FD_N, 1);
+    float dx[FD_N], at[FD_N], y[FD_N];
+    double value[2];
+    for (int i = 0; i < FD_N; i++) {
+        const double u = 0.7978845608028654 * (x[i] + 0.044715 * pow(x[i], 3));
+        kernels_gelu_forward(kernels, DTYPE_F32, y, x + i, 1);
+        assert_true(fabs(y[0] - 0.5 * x[i] * (1 + tanh(u))) <= 1e-6 * (1 + fabs(x[i])));
+    }
+    kernels_gelu_backward(kernels, DTYPE_F32, dx, dy, x, FD_N);
+    for (int side = 0; side < 2; side++) {
+        moved(at, x, d, side ? -1e-2f : 1e-2f, FD_N);
+        kernels_gelu_forward(kernels, DTYPE_F32, y, at, FD_N);
+        value[side] = weighted(y, dy, FD_N);
+    }
+    assert_slope("gelu", value[0], value[1], 1e-2f, weighted(dx, d, FD_N));
+    const float far[4] = {-100, 100, -20, 20};
+    kernels_gelu_forward(kernels, DTYPE_F32, y, far, 4);
+    assert_true(fabsf(y[0]) < 1e-30f && y[1] == 100 && fabsf(y[2]) < 1e-30f && y[3] == 20);
+    free(x), free(d), free(dy);
+}
+
+static void norm_slope(struct kernels *kernels)
+{
+    float *x = numbers(DTYPE_F32, 23, FD_N, 2), *d = numbers(DTYPE_F32, 24, FD_N, 1), *dy = numbers(DTYPE_F32, 25, FD_N, 1);
+    float *w = numbers(DTYPE_F32, 26, FD_COLUMNS, 1), *b = numbers(DTYPE_F32, 27, FD_COLUMNS, 1);
+    float mean[FD_ROWS], rstd[FD_ROWS], y[FD_N], dx[FD_N] = {0}, dw[FD_COLUMNS], db[FD_COLUMNS], at[FD_N];
+    double value[2];
+    kernels_norm_forward(kernels, DTYPE_F32, y, mean, rstd, x, w, b, FD_ROWS, FD_COLUMNS);
+    kernels_norm_backward(kernels, DTYPE_F32, dx, true, dy, x, mean, rstd, w, FD_ROWS, FD_COLUMNS);
+    kernels_norm_backward_weights(kernels, DTYPE_F32, dw, db, false, dy, x, mean, rstd, FD_ROWS, FD_COLUMNS);
+    for (int what = 0; what < 3; what++) {
+        for (int side = 0; side < 2; side++) {
+            const float step = side ? -1e-2f : 1e-2f;
+            moved(at, what == 0 ? x : what == 1 ? w : b, d, step, what == 0 ? FD_N : FD_COLUMNS);
+            kernels_norm_forward(kernels, DTYPE_F32, y, mean, rstd, what == 0 ? at : x, what == 1 ? at : w, what == 2 ? at : b, FD_ROWS, FD_COLUMNS);
+            value[side] = weighted(y, dy, FD_N);
+        }
+        assert_slope("norm", value[0], value[1], 1e-2f, what == 0 ? weighted(dx, d, FD_N) : weighted(what == 1 ? dw : db, d, FD_COLUMNS));
+    }
+    free(x), free(d), free(dy), free(w), free(b);
+}
+
+static void loss_slope(struct kernels *kernels)
+{
+    float *x = numbers(DTYPE_F32, 28, FD_N, 3), *d = numbers(DTYPE_F32, 29, FD_N, 1), at[FD_N], losses[FD_ROWS];
+    const int32_t targets[FD_ROWS] = {0, FD_COLUMNS - 1, 17};
+    const float ones[FD_ROWS] = {1, 1, 1};
+    double value[2];
+    for (int side = 0; side < 2; side++) {
+        moved(at, x, d, side ? -1e-2f : 1e-2f, FD_N);
+        kernels_loss(kernels, DTYPE_F32, losses, at, targets, 1, FD_ROWS, FD_COLUMNS);
+        value[side] = weighted(losses, ones, FD_ROWS);
+    }
+    memcpy(at, x, sizeof at);
+    kernels_loss(kernels, DTYPE_F32, losses, at, targets, 0.5f, FD_ROWS, FD_COLUMNS);
+    assert_slope("loss", value[0], value[1], 1e-2f, 2 * weighted(at, d, FD_N));
+    for (int n = 0; n < FD_ROWS; n++) {
+        double sum = 0;
+        for (int i = 0; i < FD_COLUMNS; i++) sum += exp((double)x[n * FD_COLUMNS + i]);
+        assert_close("loss", fabs(losses[n] - (log(sum) - x[n * FD_COLUMNS + targets[n]])), 1e-5);
+    }
+    free(x), free(d);
+}
+
+static void embed_slope(struct kernels *kernels)
+{
+    enum { ROWS = 6, T = 3, V = 4, X = 5, C = 18 };
+    const int32_t tokens[ROWS] = {1, 3, 1, 1, 0, 3};
+    float *dx = numbers(DTYPE_F32, 30, ROWS * C, 1), *before = numbers(DTYPE_F32, 31, V * C, 1), dwte[V * C], dwpe[X * C];
+    uint64_t scratch[ROWS];
+    memcpy(dwte, before, sizeof dwte);
+    memset(dwpe, 0xff, sizeof dwpe);
+    kernels_embed_backward_tokens(kernels, DTYPE_F32, dwte, dx, tokens, ROWS, C, scratch);
+    kernels_embed_backward_positions(kernels, DTYPE_F32, dwpe, false, dx, X, ROWS, T, C);
+    for (int i = 0; i < C; i++) { /* the exact order of the sums */
+        assert_true(dwte[1 * C + i] == before[1 * C + i] + (dx[i] + dx[2 * C + i] + dx[3 * C + i]));
+        assert_true(dwte[2 * C + i] == before[2 * C + i]);
+        assert_true(dwte[3 * C + i] == before[3 * C + i] + (dx[C + i] + dx[5 * C + i]));
+        assert_true(dwpe[2 * C + i] == dx[2 * C + i] + dx[5 * C + i]);
+        assert_true(dwpe[3 * C + i] == 0 && dwpe[4 * C + i] == 0);
+    }
+    float wte[V * C], *wpe = numbers(DTYPE_F32, 32, X * C, 1), x[ROWS * C];
+    memcpy(wte, before, sizeof wte);
+    kernels_embed_forward(kernels, DTYPE_F32, x, wte, wpe, tokens, ROWS, T, C);
+    for (int n = 0; n < ROWS; n++)
+        for (int i = 0; i < C; i++) assert_true(x[n * C + i] == wte[tokens[n] * C + i] + wpe[n % T * C + i]);
+    free(dx), free(before), free(wpe);
+}
+
+static void slopes_agree_with_gradients(void **state)
+{
+    (void)state;
+    for (int s = 0; s < ISAS; s++) {
+        struct kernels *kernels = kernels_on(isas[s], 1);
+        if (!kernels) continue;
+        gelu_slope(kernels);
+        norm_slope(kernels);
+        loss_slope(kernels);
+        embed_slope(kernels);
+        kernels_free(kernels);
+    }
+}
+
+/* ---- attention ------------------------------------------------------------------------------------------------------ */
+
+/* out, and dqkv for dout, of one head in double, with the T x T matrix that the kernel never has. */
+static void attention_plainly(double *out, double *dqkv, const float *qkv, const float *dout, int64_t T, int64_t C, int64_t offset, int64_t size)
+{
+    double *p = calloc((size_t)T, sizeof *p), *dp = calloc((size_t)T, sizeof *dp);
+    const double scale = 1 / sqrt((double)size);
+    for (int64_t t = 0; t < T; t++) {
+        const float *q = qkv + t * 3 * C + offset;
+        double sum = 0, delta = 0;
+        for (int64_t j = 0; j <= t; j++) {
+            p[j] = 0;
+            for (int64_t i = 0; i < size; i++) p[j] += scale * q[i] * qkv[j * 3 * C + C + offset + i];
+            sum += p[j] = exp(p[j]);
+        }
+        for (int64_t j = 0; j <= t; j++) {
+            p[j] /= sum;
+            dp[j] = 0;
+            for (int64_t i = 0; i < size; i++) {
+                const double v = qkv[j * 3 * C + 2 * C + offset + i], g = dout[t * C + offset + i];
+                out[t * C + offset + i] += p[j] * v;
+                dqkv[j * 3 * C + 2 * C + offset + i] += p[j] * g;
+                dp[j] += g * v;
+            }
+            delta += p[j] * dp[j];
+        }
+        for (int64_t j = 0; j <= t; j++)
+            for (int64_t i = 0; i < size; i++) {
+                const double slope = scale * p[j] * (dp[j] - delta);
+                dqkv[t * 3 * C + offset + i] += slope * qkv[j * 3 * C + C + offset + i];
+                dqkv[j * 3 * C + C + offset + i] += slope * q[i];
+            }
+    }
+    free(p), free(dp);
+}
+
+static void check_attention(struct kernels *one, struct kernels *three, int B, int T, int NH, int size)
+{
+    const int C = NH * size;
+    const int64_t N = (int64_t)B * T, bytes = attention_backward_scratch_bytes(T, size);
+    const struct attention_shape shape = {B, T, C, NH};
+    float *qkv = numbers(DTYPE_F32, 40, N * 3 * C, 1.5f), *dout = numbers(DTYPE_F32, 41, N * C, 1);
+    float *out[2], *lse[2], *dqkv[2];
+    double *expected = calloc((size_t)(N * C), sizeof *expected), *slopes = calloc((size_t)(N * 3 * C), sizeof *slopes);
+    for (int64_t b = 0; b < B; b++)
+        for (int64_t h = 0; h < NH; h++)
+            attention_plainly(expected + b * T * C, slopes + b * T * 3 * C, qkv + b * T * 3 * C, dout + b * T * C, T, C, h * size, size);
+    for (int k = 0; k < 2; k++) {
+        struct kernels *kernels = k ? three : one;
+        char *scratch = malloc((size_t)(bytes * (k ? 3 : 1)));
+        memset(scratch, 0xff, (size_t)(bytes * (k ? 3 : 1))); /* NaN: whatever is read must have been written */
+        out[k] = malloc((size_t)(N * C) * 4);
+        lse[k] = malloc((size_t)(N * NH) * 4);
+        dqkv[k] = malloc((size_t)(N * 3 * C) * 4);
+        kernels_attention_forward(kernels, DTYPE_F32, out[k], lse[k], qkv, &shape, scratch);
+        kernels_attention_backward(kernels, DTYPE_F32, dqkv[k], dout, out[k], lse[k], qkv, &shape, scratch);
+        free(scratch);
+    }
+    assert_close("attention", relative(DTYPE_F32, out[0], expected, N * C), 2e-6);
+    assert_close("attention backward", relative(DTYPE_F32, dqkv[0], slopes, N * 3 * C), 5e-6);
+    assert_memory_equal(out[0], out[1], (size_t)(N * C) * 4);
+    assert_memory_equal(lse[0], lse[1], (size_t)(N * NH) * 4);
+    assert_memory_equal(dqkv[0], dqkv[1], (size_t)(N * 3 * C) * 4);
+    for (int k = 0; k < 2; k++) free(out[k]), free(lse[k]), free(dqkv[k]);
+    free(qkv), free(dout), free(expected), free(slopes);
+}
+
+static void attention_is_right(void **state)
+{
+    (void)state;
+    static const struct { int B, T, NH, size; } shapes[] = {{1, 1, 1, 1}, {2, 5, 3, 5}, {1, 64, 2, 16}, {2, 65, 1, 20}, {1, 150, 2, 64}, {1, 31, 1, 80}};
+    for (int s = 0; s < ISAS; s++) {
+        struct kernels *one = kernels_on(isas[s], 1), *three = kernels_on(isas[s], 3);
+        if (!one) continue;
+        for (int i = 0; i < 6; i++) check_attention(one, three, shapes[i].B, shapes[i].T, shapes[i].NH, shapes[i].size);
+        kernels_free(one);
+        kernels_free(three);
+    }
+}
+
+/* ---- rows and columns over threads ------------------------------------------------------------------------------------ */
+
+static void threads_do_not_change_bits(void **state)
+{
+    (void)state;
+    enum { N = 301, C = 77, V = 503 };
+    for (int s = 0; s < ISAS; s++)
+        for (enum dtype dtype = DTYPE_F32; dtype <= DTYPE_BF16; dtype++) {
+            char *results[2];
+            for (int k = 0; k < 2; k++) {
+                struct kernels *kernels = kernels_on(isas[s], k ? 3 : 1);
+                char *r = results[k] = calloc(1, 4 * (4 * N + 4 * N * C + N * V + 8 * C));
+                if (!kernels) continue;
+                float *mean = (float *)r, *rstd = mean + N, *losses = rstd + N;
+                char *y = (char *)(losses + 2 * N), *dx = y + 4 * N * C, *logits = dx + 4 * N * C, *dw = logits + 4 * N * V, *db = dw + 4 * C, *sums = db + 4 * C;
+                void *x = numbers(dtype, 50, N * C, 1), *w = numbers(dtype, 51, C, 1), *b = numbers(dtype, 52, C, 1), *l = numbers(dtype, 53, N * V, 3);
+                int32_t targets[N];
+                for (int n = 0; n < N; n++) targets[n] = n * 7 % V;
+                memcpy(logits, l, (size_t)(N * V * dtype_bytes(dtype)));
+                kernels_norm_forward(kernels, dtype, y, mean, rstd, x, w, b, N, C);
+                kernels_norm_backward(kernels, dtype, dx, false, y, x, mean, rstd, w, N, C);
+                kernels_norm_backward_weights(kernels, dtype, dw, db, true, y, x, mean, rstd, N, C);
+                kernels_linear_backward_bias(kernels, dtype, sums, true, y, N, C);
+                kernels_loss(kernels, dtype, losses, logits, targets, 0.25f, N, V);
+                free(x), free(w), free(b), free(l);
+                kernels_free(kernels);
+            }
+            assert_memory_equal(results[0], results[1], 4 * (4 * N + 4 * N * C + N * V + 8 * C));
+            free(results[0]), free(results[1]);
+        }
+}
+
+static void unknown_instruction_sets_are_refused(void **state)
+{
+    (void)state;
+    struct kernels *kernels = NULL;
+    struct error err = {0};
+    assert_int_equal(kernels_create(&kernels, 1, "mmx", &err), STATUS_USAGE);
+    assert_non_null(strstr(err.text, "mmx"));
+    assert_int_equal(kernels_create(&kernels, 0, NULL, &err), STATUS_USAGE);
+    assert_null(kernels);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bf16_rounds_to_nearest_even),
+        cmocka_unit_test(bits_ignore_position),
+        cmocka_unit_test(reductions_round_once_in_rank_order),
+        cmocka_unit_test(squares_are_summed_in_double),
+        cmocka_unit_test(products_are_right),
+        cmocka_unit_test(slopes_agree_with_gradients),
+        cmocka_unit_test(attention_is_right),
+        cmocka_unit_test(threads_do_not_change_bits),
+        cmocka_unit_test(unknown_instruction_sets_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
