@@ -3,9 +3,12 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -16,6 +19,7 @@
 #include "engine/trace/chunk.h"
 #include "engine/trace/dump.h"
 #include "engine/trace/file.h"
+#include "engine/trace/merge.h"
 #include "engine/trace/source.h"
 #include "engine/trace/writer.h"
 
@@ -341,6 +345,42 @@ static void a_ring_without_room_loses_everything(void **state)
     assert_int_equal(trace_ring_waiting(ring), 0);
 }
 
+/* Drains and checks that the records are whole and their numbers go up by one, but for what was lost; returns the next number. */
+static uint32_t drain_in_order(struct trace_ring *ring, uint32_t expected)
+{
+    static char out[1 << 16];
+    struct trace_record record;
+    size_t bytes = trace_ring_drain(ring, out, sizeof out);
+    for (size_t at = 0, size; at < bytes; at += size) {
+        size = trace_decode(out + at, bytes - at, &record);
+        assert_true(size > 0);
+        assert_true(record.op_end.op >= expected);
+        expected = record.op_end.op + 1;
+    }
+    return expected;
+}
+
+static void a_producer_killed_in_the_middle_leaves_whole_records(void **state)
+{
+    (void)state;
+    enum { BYTES = 1 << 16 };
+    void *memory = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(memory != MAP_FAILED);
+    struct trace_ring *ring = trace_ring_init(memory, BYTES);
+    pid_t child = fork();
+    if (child == 0)
+        for (uint32_t i = 0;; i++) {
+            struct trace_record record = op_end(0, i, i);
+            trace_emit(ring, &record);
+        }
+    uint32_t expected = 0;
+    while (expected < 5000) expected = drain_in_order(ring, expected);
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    while (trace_ring_waiting(ring)) expected = drain_in_order(ring, expected);
+    munmap(memory, BYTES);
+}
+
 static void emitting_takes_well_under_a_microsecond(void **state)
 {
     (void)state;
@@ -649,6 +689,45 @@ static void *produce(void *argument)
     return NULL;
 }
 
+static void emit_at(struct trace_ring *ring, uint16_t rank, uint64_t time_ns)
+{
+    struct trace_record record = op_end(rank, 0, time_ns);
+    trace_emit(ring, &record);
+}
+
+static void check_pass(struct merge *merge, uint64_t now_ns, bool everything, const uint64_t *times_ns)
+{
+    struct bytes batch = {0};
+    merge_pass(merge, now_ns, everything, &batch);
+    for (size_t at = 0; at < batch.count; at += trace_peek(batch.at + at).bytes)
+        assert_int_equal(trace_peek(batch.at + at).time_ns, *times_ns++);
+    assert_int_equal(*times_ns, 0);
+    bytes_release(&batch);
+}
+
+/* A record stamped before a pass and emitted after it still comes in its place. */
+static void what_could_be_overtaken_is_held_back(void **state)
+{
+    (void)state;
+    static _Alignas(64) char memory[2][2048];
+    struct trace_ring *a = trace_ring_init(memory[0], sizeof memory[0]), *b = trace_ring_init(memory[1], sizeof memory[1]);
+    struct merge *merge = merge_new();
+    assert_true(merge_add(merge, a) && merge_add(merge, b));
+    emit_at(a, 0, 110);
+    emit_at(a, 0, 130);
+    check_pass(merge, 200, false, (uint64_t[]){0});
+    emit_at(b, 1, 120);
+    emit_at(b, 1, 250);
+    check_pass(merge, 300, false, (uint64_t[]){110, 120, 130, 0});
+    emit_at(a, 0, 240);
+    emit_at(a, 0, 9000); /* of another clock: not held until that time has come */
+    check_pass(merge, 400, false, (uint64_t[]){240, 250, 9000, 0});
+    emit_at(a, 0, 390);
+    check_pass(merge, 500, true, (uint64_t[]){390, 0});
+    check_pass(merge, 600, true, (uint64_t[]){0});
+    merge_free(merge);
+}
+
 /* Twelve producers into one file: every record of each arrives, in its order, and times never go back. */
 static void order_holds_over_rings(void **state)
 {
@@ -742,6 +821,7 @@ int main(void)
         cmocka_unit_test(a_full_ring_counts_what_it_loses),
         cmocka_unit_test(draining_into_little_room_takes_whole_records),
         cmocka_unit_test(a_ring_without_room_loses_everything),
+        cmocka_unit_test(a_producer_killed_in_the_middle_leaves_whole_records),
         cmocka_unit_test(emitting_takes_well_under_a_microsecond),
         cmocka_unit_test(a_file_cut_anywhere_yields_its_whole_chunks),
         cmocka_unit_test(every_flipped_bit_is_seen),
@@ -750,6 +830,7 @@ int main(void)
         cmocka_unit_test(seeking_lands_on_a_step_with_and_without_an_index),
         cmocka_unit_test(a_chunk_that_compresses_well_is_compressed),
         cmocka_unit_test(a_check_names_what_is_missing),
+        cmocka_unit_test(what_could_be_overtaken_is_held_back),
         cmocka_unit_test(order_holds_over_rings),
         cmocka_unit_test(what_a_ring_lost_becomes_a_gap),
         cmocka_unit_test(a_file_that_cannot_be_made_fails_at_once),
