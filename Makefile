@@ -29,13 +29,13 @@ endif
 Q := $(if $(filter 1,$(V)),,@)
 BUILD := build/$(or $(SAN),release)
 
-MPI_CFLAGS := $(shell pkg-config --silence-errors --cflags ompi-c)
-MPI_LIBS := $(shell pkg-config --silence-errors --libs ompi-c)
+MPI_CFLAGS := $(shell pkg-config --cflags ompi-c 2>/dev/null)
+MPI_LIBS := $(shell pkg-config --libs ompi-c 2>/dev/null)
 FLAGS := -std=c17 -D_GNU_SOURCE -O2 -g -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Werror \
 	-ffp-contract=off -fno-math-errno -fopenmp -pthread -I. -MMD -MP \
 	$(if $(MPI_LIBS),-DHAVE_MPI $(patsubst -I%,-isystem %,$(MPI_CFLAGS)))
 LIBS := $(MPI_LIBS) -lncursesw -lcjson -lzstd -lz -laio -ldnnl -lgomp -lpthread -lm
-FLAGS += $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer)
+FLAGS += $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-var-tracking-assignments)
 FLAGS += $(if $(filter undefined,$(SAN)),-fno-sanitize-recover=undefined)
 
 SOURCES := $(wildcard engine/*/*.c kernels/cpu/*.c tui/*/*.c)
