@@ -26,11 +26,13 @@ static inline double rng_uniform(uint64_t seed, uint64_t stream, uint64_t index)
     return (double)((rng_u64(seed, stream, index) >> 11) + 1) * 0x1.0p-53;
 }
 
-/* Standard normal by Box and Muller; one value per index. */
-static inline double rng_normal(uint64_t seed, uint64_t stream, uint64_t index)
+/* Standard normals by Box and Muller, two for the price of one: numbers 2 * pair and 2 * pair + 1 of the stream. */
+static inline void rng_normal_pair(uint64_t seed, uint64_t stream, uint64_t pair, double normal[2])
 {
-    double radius = sqrt(-2.0 * log(rng_uniform(seed, stream, 2 * index)));
-    return radius * cos(6.283185307179586 * rng_uniform(seed, stream, 2 * index + 1));
+    double radius = sqrt(-2.0 * log(rng_uniform(seed, stream, 2 * pair)));
+    double angle = 6.283185307179586 * rng_uniform(seed, stream, 2 * pair + 1);
+    normal[0] = radius * cos(angle);
+    normal[1] = radius * sin(angle);
 }
 
 #endif

@@ -15,28 +15,38 @@ void gpt_tensors_of(struct gpt_tensors *tensors, const struct unit *unit, enum d
     }
 }
 
-/* Element i of a tensor, i counted from its own start, so that neither unit nor shard matters. */
-static float initial_value(const struct tensor *tensor, uint64_t seed, int64_t i, double residual_scale)
+/* Elements [from, to) of a tensor, counted from its own start, so that neither unit nor shard matters. */
+static void fill_normal(const struct tensor *tensor, uint64_t seed, double scale, int64_t from, int64_t to, float *values)
+{
+    for (int64_t pair = from / 2; 2 * pair < to; pair++) {
+        double normal[2];
+        rng_normal_pair(seed, (uint64_t)tensor->global, (uint64_t)pair, normal);
+        for (int half = 0; half < 2; half++)
+            if (2 * pair + half >= from && 2 * pair + half < to) values[2 * pair + half - from] = (float)(scale * normal[half]);
+    }
+}
+
+static void fill(const struct tensor *tensor, uint64_t seed, int layers, int64_t from, int64_t to, float *values)
 {
     switch (tensor->init) {
-    case INIT_NORMAL: return (float)(0.02 * rng_normal(seed, (uint64_t)tensor->global, (uint64_t)i));
-    case INIT_RESIDUAL: return (float)(residual_scale * rng_normal(seed, (uint64_t)tensor->global, (uint64_t)i));
-    case INIT_ONE: return 1;
-    case INIT_ZERO: return 0;
+    case INIT_NORMAL: fill_normal(tensor, seed, 0.02, from, to, values); break;
+    case INIT_RESIDUAL: fill_normal(tensor, seed, 0.02 / sqrt(2.0 * layers), from, to, values); break;
+    case INIT_ONE:
+    case INIT_ZERO:
+        for (int64_t i = from; i < to; i++) values[i - from] = tensor->init == INIT_ONE ? 1 : 0;
+        break;
     }
-    return 0;
 }
 
 void gpt_initial_values(const struct model *model, int unit_number, uint64_t seed, int64_t first, int64_t count, float *values)
 {
     const struct unit *unit = &model->units[unit_number];
-    const double residual_scale = 0.02 / sqrt(2.0 * model->shape.layers);
     const int64_t end = first + count;
     for (int t = 0; t < unit->tensor_count; t++) {
         const struct tensor *tensor = &unit->tensors[t];
         const int64_t from = tensor->offset > first ? tensor->offset : first;
         const int64_t to = tensor->offset + tensor->elems < end ? tensor->offset + tensor->elems : end;
-        for (int64_t i = from; i < to; i++) values[i - first] = initial_value(tensor, seed, i - tensor->offset, residual_scale);
+        if (from < to) fill(tensor, seed, model->shape.layers, from - tensor->offset, to - tensor->offset, values + (from - first));
     }
     for (int64_t i = unit->elems > first ? unit->elems : first; i < end; i++) values[i - first] = 0;
 }

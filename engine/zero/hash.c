@@ -1,5 +1,5 @@
 /* A hash of the training state that does not depend on who holds what: every element contributes a mixed word made of
- * (array, its number in the unsharded, unpadded model, its bits), and contributions are added. Each rank adds its own
+ * (array, its number in the unsharded, unpadded model, its bits), and contributions are added: a multilinear hash. Each rank adds its own
  * shards; ranks' sums are added. Where a rank holds whole arrays, their sum must come to the same: replicas that have
  * drifted apart are found here. */
 #include <inttypes.h>
@@ -14,6 +14,14 @@ static uint64_t bits_of(const void *at, int bytes, int64_t i)
     return bytes == 2 ? ((const uint16_t *)at)[i] : ((const uint32_t *)at)[i];
 }
 
+/* A pseudo-random odd number for each element. */
+static uint64_t weight_of(uint64_t number)
+{
+    uint64_t x = number * 0x9e3779b97f4a7c15u;
+    x = (x ^ (x >> 32)) * 0xbf58476d1ce4e5b9u;
+    return (x ^ (x >> 29)) | 1;
+}
+
 static uint64_t hash_range(const struct zero *zero, const struct schedule *schedule, int b, enum array array, int64_t base, int64_t first, int64_t end)
 {
     const struct buffer *buffer = &schedule->buffers[b];
@@ -23,8 +31,7 @@ static uint64_t hash_range(const struct zero *zero, const struct schedule *sched
     if (end > elems) end = elems;
     if (first >= end) return 0;
     const void *at = zero_at(zero, schedule, b, first);
-    for (int64_t i = 0; i < end - first; i++)
-        sum += rng_mix(rng_mix(((uint64_t)array << 56) + (uint64_t)(base + first + i)) ^ bits_of(at, bytes, i));
+    for (int64_t i = 0; i < end - first; i++) sum += weight_of(((uint64_t)array << 56) + (uint64_t)(base + first + i)) * (2 * bits_of(at, bytes, i) + 1);
     return sum;
 }
 

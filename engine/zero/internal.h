@@ -57,6 +57,8 @@ int zero_communicate(struct zero *zero, const struct schedule *schedule, const s
 
 /* All-gathers a unit's array from every rank's shard at `source` (offset in the symmetric segment) into `whole`. */
 int zero_spread(struct zero *zero, int unit, enum dtype dtype, uint64_t source, void *whole, struct error *err);
+/* Fills a buffer held whole from the shards that each rank has put in its place. */
+int zero_spread_own(struct zero *zero, const struct schedule *schedule, int buffer, struct error *err);
 
 /* state.c: the lasting state. */
 int zero_plan(struct zero *zero, const struct config_zero *knobs, struct schedule schedules[PURPOSES], struct error *err);

@@ -40,15 +40,32 @@ static char *place(const struct zero *zero, const struct buffer *buffer)
     return memory_at(zero->memory, buffer->tier, buffer->category, buffer->offset);
 }
 
-static struct buffer bounce_for(const struct zero *zero, const struct move *move)
+/* Where a shard rests on its way, readable by peers. */
+static struct buffer bounce_for(const struct zero *zero, const struct buffer *buffer)
 {
-    int64_t shard = shard_elems(zero->model.units[move->from->unit].elems, zero->ranks);
-    return (struct buffer){.tier = TIER_DEVICE, .category = CATEGORY_BUCKETS, .bytes = shard * dtype_bytes(move->from->dtype)};
+    int64_t shard = shard_elems(zero->model.units[buffer->unit].elems, zero->ranks);
+    return (struct buffer){.tier = TIER_DEVICE, .category = CATEGORY_BUCKETS, .bytes = shard * dtype_bytes(buffer->dtype)};
+}
+
+static int spread_from_bounce(struct zero *zero, const struct buffer *whole, struct error *err)
+{
+    return zero_spread(zero, whole->unit, whole->dtype, memory_symmetric_offset(zero->memory, CATEGORY_BUCKETS), place(zero, whole), err);
+}
+
+int zero_spread_own(struct zero *zero, const struct schedule *schedule, int b, struct error *err)
+{
+    const struct buffer *whole = &schedule->buffers[b];
+    struct buffer bounce = bounce_for(zero, whole);
+    if (take(zero, &bounce, err)) return STATUS_RUN;
+    memcpy(place(zero, &bounce), place(zero, whole) + zero->rank * bounce.bytes, (size_t)bounce.bytes);
+    int status = spread_from_bounce(zero, whole, err);
+    give(zero, &bounce);
+    return status;
 }
 
 static int shrink(struct zero *zero, const struct move *move, struct error *err)
 {
-    struct buffer bounce = bounce_for(zero, move);
+    struct buffer bounce = bounce_for(zero, move->from);
     if (take(zero, &bounce, err)) return err->status;
     memcpy(place(zero, &bounce), place(zero, move->from) + zero->rank * bounce.bytes, (size_t)bounce.bytes);
     give(zero, move->from);
@@ -60,13 +77,12 @@ static int shrink(struct zero *zero, const struct move *move, struct error *err)
 
 static int grow(struct zero *zero, const struct move *move, struct error *err)
 {
-    struct buffer bounce = bounce_for(zero, move);
+    struct buffer bounce = bounce_for(zero, move->from);
     if (take(zero, &bounce, err)) return err->status;
     memcpy(place(zero, &bounce), place(zero, move->from), (size_t)bounce.bytes);
     give(zero, move->from);
     int status = take(zero, move->to, err);
-    if (status == STATUS_OK)
-        status = zero_spread(zero, move->to->unit, move->to->dtype, memory_symmetric_offset(zero->memory, CATEGORY_BUCKETS), place(zero, move->to), err);
+    if (status == STATUS_OK) status = spread_from_bounce(zero, move->to, err);
     give(zero, &bounce);
     return status;
 }
@@ -106,7 +122,7 @@ static int64_t switch_peak(const struct zero *zero, const struct schedule *from,
     for (int b = 0; b < from->lasting_count; b++) live += from->buffers[b].bytes;
     int64_t peak = live + remade_bytes(from);
     for (int m = 0; m < count; m++) {
-        int64_t bounce = bounce_for(zero, &moves[m]).bytes;
+        int64_t bounce = bounce_for(zero, moves[m].from).bytes;
         int64_t during = moves[m].to->bytes > moves[m].from->bytes ? moves[m].to->bytes - moves[m].from->bytes : 0;
         if (live + bounce + during > peak) peak = live + bounce + during;
         live += moves[m].to->bytes - moves[m].from->bytes;

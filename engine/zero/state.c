@@ -39,47 +39,28 @@ static void fill_shard(struct zero *zero, const struct schedule *schedule, int b
     }
 }
 
-/* A whole copy of optimizer state lies in private memory, which peers cannot read: its own shard is filled from the
- * generator like every other rank's would be, because that is cheaper than a detour. */
-static void fill_whole(struct zero *zero, const struct schedule *schedule, int b, float *chunk)
+/* The rank's own shard, and where the array is held whole, everybody's. */
+static int fill(struct zero *zero, const struct schedule *schedule, int b, float *chunk, struct error *err)
 {
-    const struct buffer *buffer = &schedule->buffers[b];
-    const int64_t padded = shard_elems(zero->model.units[buffer->unit].elems, zero->ranks) * zero->ranks;
-    for (int64_t at = 0; at < padded; at += CHUNK_ELEMS) {
-        int64_t count = padded - at < CHUNK_ELEMS ? padded - at : CHUNK_ELEMS;
-        gpt_initial_values(&zero->model, buffer->unit, zero->config->data.seed, at, count, chunk);
-        kernels_cast(zero->kernels, buffer->dtype, zero_at(zero, schedule, b, at), DTYPE_F32, chunk, count);
-    }
+    fill_shard(zero, schedule, b, chunk);
+    return schedule->buffers[b].extent == EXTENT_WHOLE ? zero_spread_own(zero, schedule, b, err) : STATUS_OK;
 }
 
-static int fill_parameters(struct zero *zero, const struct schedule *schedule, int b, float *chunk, struct error *err)
+static int fill_unit(struct zero *zero, const struct schedule *schedule, const struct op *update, float *chunk, struct error *err)
 {
-    const struct buffer *buffer = &schedule->buffers[b];
-    fill_shard(zero, schedule, b, chunk);
-    if (buffer->extent != EXTENT_WHOLE) return STATUS_OK;
-    const int64_t shard = shard_elems(zero->model.units[buffer->unit].elems, zero->ranks);
-    struct comm_stat stat = {0};
-    for (int r = 0; r < zero->ranks; r++)
-        zero->parts[r] = (struct comm_part){
-            .owner = r, .elems = shard,
-            .source = memory_symmetric_offset(zero->memory, buffer->category) + buffer->offset + (uint64_t)(r * shard * dtype_bytes(buffer->dtype)),
-            .destination = zero_at(zero, schedule, b, r * shard)};
-    return comm_all_gather(zero->comm, buffer->dtype, zero->parts, zero->ranks, true, &stat, err);
+    int master = update->buffer[ROLE_MASTER], parameters = update->buffer[ROLE_PARAMETERS];
+    for (int role = ROLE_MOMENT1; role <= ROLE_MOMENT2; role++)
+        memset(zero_buffer(zero, schedule, update->buffer[role]), 0, (size_t)schedule->buffers[update->buffer[role]].bytes);
+    int status = fill(zero, schedule, parameters, chunk, err);
+    return status == STATUS_OK && master != parameters ? fill(zero, schedule, master, chunk, err) : status;
 }
 
 static int fill_state(struct zero *zero, const struct schedule *schedule, struct error *err)
 {
     float *chunk = malloc(CHUNK_ELEMS * sizeof *chunk);
     int status = chunk ? STATUS_OK : error_set(err, STATUS_RUN, "no memory for initial values");
-    for (int i = 0; i < schedule->op_count && status == STATUS_OK; i++) {
-        const struct op *op = &schedule->ops[i];
-        if (op->kind != OP_UPDATE) continue; /* an update names every lasting buffer of its unit */
-        int master = op->buffer[ROLE_MASTER], parameters = op->buffer[ROLE_PARAMETERS];
-        status = fill_parameters(zero, schedule, parameters, chunk, err);
-        if (master != parameters) (schedule->buffers[master].extent == EXTENT_WHOLE ? fill_whole : fill_shard)(zero, schedule, master, chunk);
-        for (int role = ROLE_MOMENT1; role <= ROLE_MOMENT2; role++)
-            memset(zero_buffer(zero, schedule, op->buffer[role]), 0, (size_t)schedule->buffers[op->buffer[role]].bytes);
-    }
+    for (int i = 0; i < schedule->op_count && status == STATUS_OK; i++) /* an update names every lasting buffer of its unit */
+        if (schedule->ops[i].kind == OP_UPDATE) status = fill_unit(zero, schedule, &schedule->ops[i], chunk, err);
     free(chunk);
     return status == STATUS_OK ? zero_fill_tails(zero, schedule, err) : status;
 }
