@@ -3,11 +3,15 @@
 #include <string.h>
 
 #include "engine/base/rng.h"
+#include "engine/comm/copy.h"
 #include "engine/comm/internal.h"
 #include "kernels/kernels.h"
 
 /* A block of every source together stays in the second-level cache. */
 enum { BLOCK_ELEMS = 16384 };
+
+/* A gather of this many bytes outgrows the second-level cache. */
+enum { STREAM_BYTES = 4 << 20 };
 
 static uint64_t digest_parts(enum dtype dtype, const struct comm_part *parts, int count, int flags)
 {
@@ -24,15 +28,23 @@ static uint64_t digest_parts(enum dtype dtype, const struct comm_part *parts, in
 static void gather_near(struct comm *comm, enum dtype dtype, const struct comm_part *parts, int count, bool in_place)
 {
     int start = (int)((int64_t)count * comm->layout.rank / comm->layout.ranks);
+    size_t width = (size_t)dtype_bytes(dtype);
+    int64_t elems = 0;
+    for (int i = 0; i < count; i++) elems += parts[i].elems;
+    bool stream = (size_t)elems * width >= STREAM_BYTES;
     for (int k = 0; k < count; k++) {
         const struct comm_part *part = &parts[(start + k) % count];
         if (!comm->base[part->owner]) continue;
         const unsigned char *source = comm->base[part->owner] + part->source;
         void *destination = comm_place(comm, part, in_place);
         if (source == destination) continue;
-        kernels_copy(dtype, destination, source, part->elems);
+        size_t bytes = (size_t)part->elems * width;
+        if (stream)
+            copy_stream(destination, source, bytes);
+        else
+            memcpy(destination, source, bytes);
         if (part->owner == comm->layout.rank) continue;
-        comm_count_sent(comm, part->owner, comm_link(comm, part->owner), (uint64_t)part->elems * (uint64_t)dtype_bytes(dtype));
+        comm_count_sent(comm, part->owner, comm_link(comm, part->owner), bytes);
     }
 }
 
