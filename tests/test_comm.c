@@ -9,12 +9,13 @@
 #include <cmocka.h>
 
 #include "engine/base/clock.h"
+#include "engine/comm/copy.h"
 #include "tests/comm_scenarios.h"
 
 #ifdef __SANITIZE_THREAD__
 enum { ROUNDS = 60 };
 #else
-enum { ROUNDS = 300 };
+enum { ROUNDS = 250 };
 #endif
 
 struct rank {
@@ -67,7 +68,7 @@ static void test_random_collectives(void **state)
 
 static void thousand_rounds(struct comm *comm, struct memory *memory, uint64_t *result)
 {
-    *result = scenario_random(comm, memory, 4 * ROUNDS);
+    *result = scenario_random(comm, memory, 5 * ROUNDS);
 }
 
 /* Where the nodes' borders lie changes what is counted as what, and no bit. */
@@ -169,6 +170,24 @@ static void test_disagreement(void **state)
     run_ranks(3, 0, one_leaves);
 }
 
+/* Every alignment and length copies what it should, and nothing beside it. */
+static void test_copy_stream(void **state)
+{
+    (void)state;
+    enum { ROOM = 1500 };
+    unsigned char from[ROOM], to[ROOM];
+    for (int i = 0; i < ROOM; i++) from[i] = (unsigned char)(i * 7 + i / 256);
+    for (size_t at = 0; at < 130; at += 3) {
+        for (size_t bytes = 0; bytes < 1300; bytes += 1 + bytes / 16) {
+            memset(to, 0xee, sizeof to);
+            copy_stream(to + at, from + at / 2, bytes);
+            assert_memory_equal(to + at, from + at / 2, bytes);
+            for (size_t i = 0; i < ROOM; i++)
+                if (i < at || i >= at + bytes) assert_int_equal(to[i], 0xee);
+        }
+    }
+}
+
 static uint64_t thread_cpu_ns(void)
 {
     struct timespec used;
@@ -224,6 +243,7 @@ int main(void)
         cmocka_unit_test(test_control),
         cmocka_unit_test(test_abort),
         cmocka_unit_test(test_disagreement),
+        cmocka_unit_test(test_copy_stream),
         cmocka_unit_test(test_pause_sleeps),
         cmocka_unit_test(test_waiting_is_measured),
     };
