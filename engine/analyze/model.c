@@ -96,8 +96,11 @@ static void fold_process(struct run_model *model, const struct trace_record *rec
     rank->process.known = true;
     rank->process.pid = record->process.pid;
     rank->process.rss_bytes = record->process.rss_bytes;
-    rank->process.pss_bytes = record->process.pss_bytes;
     rank->process.peak_rss_bytes = record->process.peak_rss_bytes;
+    if (record->process.pss_bytes == 0) return;
+    const int place = rank->marks < RUN_MARKS ? rank->marks++ : RUN_MARKS - 1;
+    rank->mark[place] = (struct run_mark){record->process.step, record->process.rss_bytes, record->process.pss_bytes,
+                                          record->process.live_bytes, record->process.reserved_bytes};
 }
 
 static void fold_sample(struct run_model *model, const struct trace_record *record)

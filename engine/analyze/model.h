@@ -82,10 +82,16 @@ struct run_lane { bool busy; uint32_t schedule, step, op; uint64_t issued_ns, st
  * that other lanes went on after its last operation. */
 struct run_split { uint64_t phase_ns[PHASES], exposed_ns, exposed_by_ns[TRAFFIC_KINDS]; };
 
+/* What the kernel says of a rank's memory, beside what the allocator counted at the same moment. */
+enum { RUN_MARKS = 8 };
+struct run_mark { uint32_t step; uint64_t rss_bytes, pss_bytes, live_bytes, reserved_bytes; };
+
 struct run_rank {
     struct run_tier tier[TIERS];
     struct run_lane lane[LANES];
-    struct { bool known; uint32_t pid; uint64_t rss_bytes, pss_bytes, peak_rss_bytes; } process; /* pss 0: not read */
+    struct { bool known; uint32_t pid; uint64_t rss_bytes, peak_rss_bytes; } process;
+    struct run_mark mark[RUN_MARKS]; /* the first, and in the last place the newest */
+    int marks;
     struct { /* the step in progress */
         bool begun, computed, lost;      /* lost: records are missing, so the split is unknown */
         uint32_t step, attempt;          /* attempt > 0: taken again after it ran out of memory */

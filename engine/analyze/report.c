@@ -214,6 +214,24 @@ static void add_processes(cJSON *report, const struct run_model *model)
                                        : cJSON_CreateNull());
 }
 
+/* Proportional set size beside the allocator's own count, so that anybody can hold one against the other. */
+static void add_marks(cJSON *report, const struct run_model *model)
+{
+    cJSON *list = cJSON_AddArrayToObject(report, "process_memory");
+    for (int rank = 0; rank < model->ranks; rank++)
+        for (int m = 0; m < model->rank[rank].marks; m++) {
+            const struct run_mark *mark = &model->rank[rank].mark[m];
+            cJSON *out = cJSON_CreateObject();
+            add_number(out, "rank", true, rank);
+            add_number(out, "step", true, mark->step);
+            add_number(out, "rss_bytes", true, (double)mark->rss_bytes);
+            add_number(out, "pss_bytes", true, (double)mark->pss_bytes);
+            add_number(out, "counted_live_bytes", true, (double)mark->live_bytes);
+            add_number(out, "counted_reserved_bytes", true, (double)mark->reserved_bytes);
+            cJSON_AddItemToArray(list, out);
+        }
+}
+
 char *report_json(const struct run_model *model)
 {
     cJSON *report = cJSON_CreateObject();
@@ -229,6 +247,7 @@ char *report_json(const struct run_model *model)
     add_traffic(report, model);
     add_events(report, model);
     add_processes(report, model);
+    add_marks(report, model);
     add_number(report, "validation_loss", model->validation.known, (double)model->validation.loss);
     double time_s = seconds(model->time_seen_ns);
     add_number(report, "tokens_per_second", time_s > 0, time_s > 0 ? (double)model->tokens_seen / time_s : 0);

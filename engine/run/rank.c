@@ -159,8 +159,8 @@ static int take_step(struct rank *rank, struct error *err)
     if (status) return status;
     if (result.outcome == ZERO_OUT_OF_MEMORY) return run_short(rank, &result.shortage), STATUS_OK;
     rank->steps_done = zero_steps_done(rank->zero);
-    bool mark = rank->steps_done == 1 || rank->steps_done % PROCESS_MARK_STEPS == 0;
-    record_process(rank->ring, rank->rank, mark);
+    bool mark = rank->steps_done <= 2 || rank->steps_done % PROCESS_MARK_STEPS == 0;
+    record_process(rank->ring, rank->rank, rank->steps_done, zero_memory(rank->zero), mark);
     return STATUS_OK;
 }
 
@@ -188,7 +188,7 @@ static int conclude(struct rank *rank, enum outcome outcome, struct error *err)
 {
     struct error why;
     uint64_t hash;
-    record_process(rank->ring, rank->rank, true);
+    record_process(rank->ring, rank->rank, rank->steps_done, zero_memory(rank->zero), true);
     if (!zero_ready(rank->zero)) return meet(rank, err);
     if (outcome == OUTCOME_FINISHED && rank_validate(rank, &why) && rank->rank == 0) record_log(rank->ring, 0, why.text);
     if (outcome == OUTCOME_FINISHED && rank->spec->sample_tokens && rank_sample(rank, rank->spec->sample_tokens, &why) && rank->rank == 0)

@@ -148,14 +148,19 @@ static uint64_t proc_bytes(const char *path, const char *name)
     return kib * 1024;
 }
 
-void record_process(struct trace_ring *ring, int rank, bool with_pss)
+void record_process(struct trace_ring *ring, int rank, int64_t step, const struct memory *memory, bool with_pss)
 {
+    struct memory_snapshot counted;
+    memory_snapshot(memory, &counted);
     struct trace_record record = {.kind = TRACE_PROCESS, .rank = (uint16_t)rank, .time_ns = clock_ns()};
     record.process = (struct trace_of_process){
         .pid = (uint32_t)getpid(),
         .rss_bytes = proc_bytes("/proc/self/status", "VmRSS"),
         .peak_rss_bytes = proc_bytes("/proc/self/status", "VmHWM"),
         .pss_bytes = with_pss ? proc_bytes("/proc/self/smaps_rollup", "Pss") : 0,
+        .step = (uint32_t)step,
+        .live_bytes = counted.tier[TIER_DEVICE].live_bytes + counted.tier[TIER_HOST].live_bytes,
+        .reserved_bytes = counted.tier[TIER_DEVICE].reserved_bytes + counted.tier[TIER_HOST].reserved_bytes,
     };
     trace_emit(ring, &record);
 }

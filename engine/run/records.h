@@ -5,6 +5,7 @@
 #include <stdbool.h>
 
 #include "engine/config/config.h"
+#include "engine/memory/memory.h"
 #include "engine/plan/model.h"
 #include "engine/trace/ring.h"
 
@@ -25,6 +26,6 @@ void record_log(struct trace_ring *ring, int level, const char *text);
 void record_end(struct trace_ring *ring, enum outcome outcome, const char *error);
 
 /* What the kernel says of this process; pss is slow to read (a walk over all its pages), so only at marks. */
-void record_process(struct trace_ring *ring, int rank, bool with_pss);
+void record_process(struct trace_ring *ring, int rank, int64_t step, const struct memory *memory, bool with_pss);
 
 #endif
