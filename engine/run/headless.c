@@ -77,14 +77,46 @@ static void close_line(struct headless *headless)
     headless->line_open = false;
 }
 
+static double mib(int64_t bytes)
+{
+    return (double)bytes / (1 << 20);
+}
+
+/* Out of memory teaches: who held what, and what would fit. */
+static void show_shortage(FILE *out, const struct run_shortage *shortage)
+{
+    if (shortage->has_held) {
+        fprintf(out, "  rank %d held", shortage->rank);
+        const char *comma = "";
+        for (int c = 0; c < CATEGORIES; c++) {
+            if (shortage->held_bytes[c] <= 0) continue;
+            fprintf(out, "%s %s %.2f MiB", comma, category_name(c), mib(shortage->held_bytes[c]));
+            comma = ",";
+        }
+        fprintf(out, *shortage->op ? "; it was at %s\n" : "\n", shortage->op);
+    }
+    fputs(shortage->fit_count ? "  would fit:" : "  nothing that was tried would fit", out);
+    for (int f = 0; f < shortage->fit_count; f++)
+        fprintf(out, "%s %s (%.2f MiB)", f ? "," : "", shortage->fits[f].command, mib(shortage->fits[f].peak_bytes));
+    fputc('\n', out);
+}
+
+static bool is_worth_a_line(const struct run_notice *notice)
+{
+    if (notice->kind == NOTICE_STATE) return false;                      /* the progress line says it */
+    return notice->kind != NOTICE_COMMAND || notice->level > 0; /* what an accepted one did is said by itself */
+}
+
 static void show_notices(struct headless *headless, const struct run_model *model)
 {
     for (; headless->shown_notices < model->notice_count; headless->shown_notices++) {
         const struct run_notice *notice = &model->notices[headless->shown_notices];
-        if (notice->kind == NOTICE_STATE) continue; /* the line says it */
+        if (!is_worth_a_line(notice)) continue;
         close_line(headless);
         if (notice->has_step) fprintf(headless->out, "step %u: ", notice->step);
         fprintf(headless->out, "%s\n", notice->text);
+        if (notice->kind == NOTICE_EVENT && notice->level == 2) show_shortage(headless->out, &model->shortage);
+        fflush(headless->out);
     }
 }
 
@@ -100,10 +132,12 @@ static bool plain_is_due(const struct headless *headless, const struct run_model
 static void show(struct headless *headless, const struct run_model *model, bool last)
 {
     uint64_t now_ns = clock_ns();
-    char line[256];
+    char line[sizeof headless->line];
     show_notices(headless, model);
     if (headless->tty ? !last && now_ns - headless->shown_ns < tty_every_ns : !plain_is_due(headless, model, now_ns)) return;
     headless_line(line, sizeof line, model, headless->steps);
+    if (headless->line_open && strcmp(line, headless->line) == 0) return;
+    memcpy(headless->line, line, sizeof line);
     if (headless->tty) fprintf(headless->out, "\r\033[K%.*s", terminal_columns(headless->out), line);
     else fprintf(headless->out, "%s\n", line);
     headless->line_open = headless->tty;

@@ -13,7 +13,7 @@
 
 struct headless {
     FILE *out;
-    bool tty;
+    bool tty;           /* can rewrite a line */
     int64_t steps;      /* to be trained; 0: until stopped */
     int signal_fd;      /* SIGINT and SIGTERM: the first asks the run to stop, the second ends it */
     struct engine *engine;
@@ -22,6 +22,7 @@ struct headless {
     uint32_t shown_steps;
     int shown_notices;
     bool line_open, stopping;
+    char line[256];
 };
 
 /* Returns when the trace has ended. */

@@ -154,8 +154,10 @@ static int open_rank(struct rank *rank, struct error *err)
 
 static int take_step(struct rank *rank, struct error *err)
 {
-    struct zero_result result;
-    int status = zero_step(rank->zero, &result, err);
+    struct zero_result result = {.outcome = ZERO_DONE};
+    int status = STATUS_OK;
+    if (!zero_ready(rank->zero)) status = zero_switch(rank->zero, &rank->config.zero, &result, err); /* there was no room for the state at first */
+    if (!status && result.outcome == ZERO_DONE) status = zero_step(rank->zero, &result, err);
     if (status) return status;
     if (result.outcome == ZERO_OUT_OF_MEMORY) return run_short(rank, &result.shortage), STATUS_OK;
     rank->steps_done = zero_steps_done(rank->zero);

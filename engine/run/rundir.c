@@ -22,6 +22,11 @@ static bool is_private(const char *path)
     return lstat(path, &s) == 0 && S_ISDIR(s.st_mode) && s.st_uid == geteuid() && (s.st_mode & 077) == 0;
 }
 
+static void own_base(char *base, size_t room)
+{
+    snprintf(base, room, "/tmp/%s%u", prefix, (unsigned)geteuid());
+}
+
 /* Where the folders of this user's runs are. A socket's path must stay under 108 bytes, so a long one is not used. */
 static int base_folder(char *base, int room, struct error *err)
 {
@@ -30,7 +35,7 @@ static int base_folder(char *base, int room, struct error *err)
         snprintf(base, (size_t)room, "%s", runtime);
         return STATUS_OK;
     }
-    snprintf(base, (size_t)room, "/tmp/zerolab-%u", (unsigned)geteuid());
+    own_base(base, (size_t)room);
     if (mkdir(base, 0700) != 0 && errno != EEXIST) return error_set(err, STATUS_RUN, "cannot make %s: %s", base, strerror(errno));
     if (!is_private(base)) return error_set(err, STATUS_RUN, "%s is not a private folder of yours; remove it", base);
     return STATUS_OK;
@@ -74,8 +79,9 @@ static bool is_stale(const char *folder, pid_t pid)
 /* The folder of all runs goes with the last of them; $XDG_RUNTIME_DIR is not ours to remove. */
 static void remove_empty_base(void)
 {
-    char base[64];
-    if (base_folder(base, sizeof base, NULL) == STATUS_OK && strncmp(base, "/tmp/", 5) == 0 && strstr(base, prefix)) rmdir(base);
+    char own[64];
+    own_base(own, sizeof own);
+    rmdir(own);
 }
 
 typedef void visit(void *user, const char *path, pid_t pid);

@@ -38,9 +38,15 @@ int session_start(struct session *session, struct error *err)
     return status;
 }
 
+static bool can_rewrite(FILE *out)
+{
+    const char *term = getenv("TERM");
+    return isatty(fileno(out)) && term && strcmp(term, "dumb") != 0;
+}
+
 static void read_headless(struct session *session, struct source *source, FILE *out)
 {
-    struct headless headless = {.out = out, .tty = isatty(fileno(out)), .steps = session->spec.steps,
+    struct headless headless = {.out = out, .tty = can_rewrite(out), .steps = session->spec.steps,
                                 .signal_fd = session->signal_fd, .engine = session->engine};
     headless_run(&headless, source, session->model);
 }

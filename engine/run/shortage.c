@@ -23,7 +23,8 @@ static void add_op(cJSON *json, const struct zero_shortage *shortage, const stru
     if (!schedule || shortage->op < 0 || shortage->op >= schedule->op_count) return;
     const struct op *op = &schedule->ops[shortage->op];
     char text[64];
-    snprintf(text, sizeof text, "%s%s%s", op_name(op->kind), op->unit >= 0 ? " " : "", op->unit >= 0 ? model->units[op->unit].name : "");
+    const char *what = op->lane == LANE_COMPUTE ? phase_name(op->phase) : op_name(op->kind);
+    snprintf(text, sizeof text, op->unit >= 0 ? "%s %s" : "%s", what, op->unit >= 0 ? model->units[op->unit].name : "");
     cJSON_AddStringToObject(json, "op", text);
 }
 

@@ -112,10 +112,18 @@ static void print_sample(FILE *out, const struct run_model *model)
     fputc('\n', out);
 }
 
+/* The last step that made an update; NULL: none. */
+static const struct run_step *last_update(const struct run_model *model)
+{
+    for (int i = model->step_count - 1; i >= 0; i--)
+        if (model->steps[i].ended == model->ranks && !model->steps[i].skipped) return &model->steps[i];
+    return NULL;
+}
+
 static void print_result(const struct session *session)
 {
     const struct run_model *model = session->model;
-    const struct run_step *step = run_last_step(model);
+    const struct run_step *step = last_update(model);
     FILE *out = session->out;
     fprintf(out, "%s", run_outcome_name(model->outcome));
     if (step) fprintf(out, " after step %u, loss %.4f", step->step, (double)step->loss);

@@ -1,0 +1,62 @@
+# For tests that drive the real program, sourced by them: TAP output, a folder of their own, and waiting for a condition.
+#
+#     check "name of the test" command...      ok if the command succeeds
+#     finish                                   the plan line, and the exit status
+set -u
+zerolab=$(realpath "${ZEROLAB:-build/release/zerolab}")
+root=$(realpath "$(dirname "$0")/..")
+work=$(mktemp -d "${TMPDIR:-/tmp}/zerolab-script-XXXXXX")
+export HOME=$work XDG_RUNTIME_DIR=$work/runtime TERM=dumb
+mkdir -m 700 "$XDG_RUNTIME_DIR"
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+count=0 failures=0
+
+check() {
+    count=$((count + 1))
+    name=$1
+    shift
+    if "$@"; then echo "ok $count - $name"; else
+        echo "not ok $count - $name"
+        failures=$((failures + 1))
+    fi
+}
+
+skip() {
+    count=$((count + 1))
+    echo "ok $count - $1 # SKIP $2"
+}
+
+finish() {
+    echo "1..$count"
+    [ $failures -eq 0 ]
+    exit
+}
+
+# Until the command succeeds, at most so many seconds.
+within() {
+    local end=$(($(date +%s) + $1))
+    shift
+    until "$@" >/dev/null 2>&1; do
+        [ "$(date +%s)" -lt $end ] || { echo "# not within the time: $*"; return 1; }
+        sleep 0.05
+    done
+}
+
+# Runs headless with the report in NAME.json: train NAME ARGS...
+train() {
+    local name=$1
+    shift
+    "$zerolab" train --headless --report "$name.json" "$@" >"$name.out" 2>"$name.err" || { sed 's/^/# /' "$name.err"; return 1; }
+}
+
+# What must be equal bit by bit: the losses of all steps and the hash of the state.
+bits() {
+    grep -E '"(loss_bits|state_hash)"' "$1.json" | tr -d ' \t,'
+}
+
+same_bits() {
+    [ -n "$(bits "$1")" ] || { echo "# $1 has no losses"; return 1; }
+    diff <(bits "$1") <(bits "$2") | sed 's/^/# /'
+    [ "$(bits "$1")" = "$(bits "$2")" ]
+}

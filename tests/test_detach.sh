@@ -1,0 +1,29 @@
+#!/bin/bash
+# --detach and attach: a run that goes on by itself, is found, is stopped by its number, and leaves its report.
+. "$(dirname "$0")/tap.sh"
+threads="--set topology.ranks_as=threads"
+runs() {
+    "$zerolab" attach --json | grep -o '"run": [0-9]*' | grep -o '[0-9]*'
+}
+no_runs() {
+    [ -z "$(runs)" ]
+}
+
+check "a short run" "$zerolab" train --detach --steps 3 $threads --report short.json
+check "... ends by itself" within 30 test -s short.json
+check "... with its report" grep -q '"outcome":.*"finished"' short.json
+within 5 no_runs
+check "a long run" "$zerolab" train --detach $threads --report long.json --trace long.zlt
+number=$(runs)
+check "... is found" [ -n "$number" ]
+check "another" "$zerolab" train --detach $threads
+check "two are listed" [ "$(runs | wc -l)" -eq 2 ]
+"$zerolab" attach >out 2>err
+check "... and one must be named" [ $? -eq 2 ]
+for run in $(runs); do kill "$run"; done
+check "SIGTERM ends them" within 20 no_runs
+check "... as stopped" within 5 grep -q '"outcome":.*"stopped"' long.json
+check "... with a whole trace" "$zerolab" check long.zlt
+check "nothing is left" within 5 test -z "$(ls -A "$XDG_RUNTIME_DIR")"
+check "what cannot start says so" eval '! "$zerolab" train --detach nosuch.json 2>/dev/null'
+finish

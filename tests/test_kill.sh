@@ -1,0 +1,78 @@
+#!/bin/bash
+# kill -9 of a rank, of mpirun, of the front end: one clear line in time, no process and no file left.
+. "$(dirname "$0")/tap.sh"
+if ! command -v mpirun >/dev/null; then skip "killing processes" "no mpirun"; finish; fi
+
+children() {
+    cat /proc/"$1"/task/*/children
+}
+
+# Starts a long run; sets front, launcher, and ranks (its processes, rank 0 first).
+start() {
+    rm -f out err
+    "$zerolab" train --headless --steps 100000 "$@" >out 2>err </dev/null &
+    front=$!
+    within 30 grep -q "^step " out || return 1
+    launcher=$(children $front | tr -d " ")
+    ranks=($(children "$launcher"))
+}
+gone() {
+    local pid
+    for pid in "$@"; do
+        [ ! -e /proc/$pid ] || [ "$(sed 's/.*) //; s/ .*//' /proc/$pid/stat)" = Z ] || return 1 # a zombie waits for init only
+    done
+}
+# killed "line": the front end has ended in time with status 4 and this one line; nothing is left.
+killed() {
+    local before=$SECONDS
+    wait $front
+    local status=$?
+    [ $status -eq 4 ] || { echo "# exit status $status"; return 1; }
+    [ $((SECONDS - before)) -le 5 ] || { echo "# after $((SECONDS - before)) s"; return 1; }
+    [ "$(wc -l <err)" -eq 1 ] && grep -qE "$1" err || { echo "# said: $(cat err)"; return 1; }
+    within 2 gone "$launcher" "${ranks[@]}" || return 1
+    [ -z "$(ls -A "$XDG_RUNTIME_DIR")" ] || { echo "# left: $(ls -A "$XDG_RUNTIME_DIR")"; return 1; }
+}
+shm_before=$(ls -A /dev/shm | grep -c "$(hostname).*vader")
+
+check "a run to kill" start
+kill -9 "${ranks[2]}"
+check "kill -9 of a rank" killed 'rank 2.* signal 9'
+check "another" start
+kill -9 "${ranks[0]}"
+check "kill -9 of rank 0" killed 'rank 0.* signal 9'
+check "another" start
+kill -9 "$launcher"
+check "kill -9 of mpirun" killed 'mpirun was ended by signal 9'
+
+check "another" start
+kill -9 $front
+wait $front 2>/dev/null
+check "kill -9 of the front end: the engine ends by itself" within 5 gone "$launcher" "${ranks[@]}"
+check "... and the next start cleans up" train next --steps 1 -n 1
+check "... entirely" [ -z "$(ls -A "$XDG_RUNTIME_DIR")" ]
+
+check "ranks as threads" start --set topology.ranks_as=threads
+ranks=()
+kill -9 "$launcher"
+check "kill -9 of their process" killed 'the engine was ended by signal 9'
+
+check "another" start --trace cut.zlt --report cut.json
+kill -9 "${ranks[0]}"
+wait $front
+check "the report of a killed run" grep -q '"outcome":.*"failed"' cut.json
+"$zerolab" check cut.zlt >out 2>&1
+check "its trace is known to be cut" [ $? -eq 1 ]
+check "... and good up to there" grep -q 'whole steps' out
+
+check "SIGINT" start
+kill -INT $front
+wait $front
+check "... stops the run" [ $? -eq 0 ]
+check "... and says so" grep -q '^stopped after step' out
+check "SIGTERM" start
+kill $front
+wait $front
+check "... too" grep -q '^stopped after step' out
+check "nothing in /dev/shm" [ "$(ls -A /dev/shm | grep -c "$(hostname).*vader")" -le "$shm_before" ]
+finish

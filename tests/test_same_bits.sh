@@ -1,0 +1,49 @@
+#!/bin/bash
+# A stage never changes the learning: every loss and the final state, bit by bit, over stages, live switches, knobs, and
+# ranks as threads or processes. SHORT=1: ranks as threads only, fewer steps.
+. "$(dirname "$0")/tap.sh"
+short=${SHORT:-}
+steps=${short:+8}
+steps=${steps:-30}
+switches="--at 3:stage=1 --at 4:stage=2 --at 5:stage=3 --at 6:stage=0 --at 7:stage=3"
+[ -n "$short" ] || switches="--at 5:stage=1 --at 10:stage=2 --at 15:stage=3 --at 20:stage=0 --at 25:stage=3"
+threads="--set topology.ranks_as=threads"
+stage="--set zero_optimization.stage"
+
+# all_equal NAME STEPS ARGS...: stages 0 to 3 and the switches (with ARGS) against stage 0 as threads.
+all_equal() {
+    local name=$1 n=$2
+    shift 2
+    train "$name-0" --steps "$n" $threads "$@" || return 1
+    for s in 1 2 3; do
+        train "$name-$s" --steps "$n" $threads $stage=$s "$@" && same_bits "$name-0" "$name-$s" || { echo "# stage $s"; return 1; }
+    done
+}
+
+for precision in fp32 bf16; do
+    flags=
+    [ $precision = bf16 ] && flags="--set bf16.enabled=true"
+    check "$precision, four ranks, stages 0 to 3" all_equal $precision "$steps" $flags
+    check "$precision, switching while it trains" train $precision-switch --steps "$steps" $threads $flags $switches
+    check "... changes no bit" same_bits $precision-0 $precision-switch
+    if [ -n "$short" ]; then skip "$precision, ranks as processes" "short"; else
+        check "$precision, ranks as processes" train $precision-mpi --steps "$steps" $stage=3 $flags
+        check "... change no bit" same_bits $precision-0 $precision-mpi
+    fi
+done
+
+check "other buckets and prefetch" train knobs --steps 6 $threads $stage=3 --set zero_optimization.reduce_bucket_size=5e4 \
+    --set zero_optimization.stage3_prefetch_bucket_size=3e5 --set zero_optimization.stage3_param_persistence_threshold=2000 \
+    --set zero_optimization.overlap_comm=true
+check "the plain run for it" train plain --steps 6 $threads
+check "... change no bit" same_bits plain knobs
+check "three ranks, which divide nothing" all_equal three 4 -n 3
+check "two ranks" all_equal two 4 -n 2
+check "an odd vocabulary" all_equal odd 4 --set model.name=custom --set model.layers=2 --set model.hidden=64 --set model.heads=4 \
+    --set model.context=32 --set data.sequence_length=32 --set model.vocabulary=257
+for s in 0 1 2 3; do
+    check "accumulation 4, stage $s" train acc-$s --steps 4 $threads $stage=$s --set gradient_accumulation_steps=4 --set train_batch_size=64
+done
+check "... same bits at 0 and 1" same_bits acc-0 acc-1
+check "... same bits at 2 and 3" same_bits acc-2 acc-3
+finish
