@@ -95,7 +95,7 @@ static int stay(struct session *session, int up_fd)
         wait_for_end(session);
         if (session->spec.trace) fold_file(session->model, session->spec.trace);
     }
-    if (session->model) status = session_finish(session, 0, status, &err);
+    if (session->model) status = session_finish(session, status, &err);
     if (session->model) session_report(session, NULL);
     rundir_close(&session->dir, true);
     if (up.status) {

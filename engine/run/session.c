@@ -10,7 +10,8 @@
 #include "engine/base/clock.h"
 #include "engine/run/headless.h"
 
-enum { GRACE_MS = 3000 };
+/* How long the engine's processes may take to end: giving back much memory takes a while, dying does not. */
+enum { GOOD_END_MS = 30000, BAD_END_MS = 3000 };
 
 void session_take_signals(struct session *session, sigset_t *before)
 {
@@ -96,12 +97,14 @@ static void fold_failure(struct run_model *model, const char *text)
 
 /* What became of the run. The engine's last record tells; where there is none, or it says "failed", what its processes
  * left behind tells more. `shown` is the status of watching it, with err. */
-int session_finish(struct session *session, int grace_ms, int shown, struct error *err)
+int session_finish(struct session *session, int shown, struct error *err)
 {
     struct run_model *model = session->model;
     struct error ended;
-    int status = session->engine ? engine_end(session->engine, grace_ms, &ended) : STATUS_OK;
+    int status = session->engine ? engine_end(session->engine, model->ended ? GOOD_END_MS : BAD_END_MS, &ended) : STATUS_OK;
     session->engine = NULL;
+    if (status && model->ended && model->outcome != OUTCOME_FAILED && !shown)
+        return error_set(err, status, "the run is %s, but its processes ended badly: %.400s", run_outcome_name(model->outcome), ended.text);
     if (!status && shown) ended = *err, status = shown;
     if (!status && model->ended && model->outcome == OUTCOME_FAILED) status = error_set(&ended, STATUS_RUN, "%s", model->error);
     if (!status && !model->ended) status = error_set(&ended, STATUS_RUN, "the engine ended without saying why");
@@ -127,7 +130,7 @@ int session_run(struct session *session, struct error *err)
     int status = session_start(session, err);
     if (!status) status = show(session, &signals, err);
     if (session->model) {
-        status = session_finish(session, GRACE_MS, status, err);
+        status = session_finish(session, status, err);
         int reported = session_report(session, status ? NULL : err);
         if (!status) status = reported;
     }

@@ -33,7 +33,7 @@ int session_detach(struct session *session, struct error *err);
 /* Shared by the two: SIGINT, SIGTERM and SIGHUP to be read from signal_fd; the folder and the engine; what is left of them. */
 void session_take_signals(struct session *session, sigset_t *before);
 int session_start(struct session *session, struct error *err);
-int session_finish(struct session *session, int grace_ms, int shown, struct error *err);
+int session_finish(struct session *session, int shown, struct error *err);
 int session_report(const struct session *session, struct error *err);
 
 #endif
