@@ -6,7 +6,7 @@ set -u
 has_command() { command -v "$1" >/dev/null 2>&1; }
 has_library() { pkg-config --exists "$1" 2>/dev/null; }
 has_header() { [ -e "/usr/include/$1" ] || echo "#include <$1>" | cc -E - >/dev/null 2>&1; }
-has_compiler() { echo 'int main(void) { return 0; }' | cc -x c -o /dev/null - 2>/dev/null; }
+has_compiler() { echo '#include <stdio.h>' | cc -x c -fsyntax-only - 2>/dev/null; }
 
 # What is looked for, how, and the Debian package that has it.
 missing() {
@@ -15,15 +15,15 @@ missing() {
     done <<-END
 	has_compiler cc build-essential C compiler
 	has_command pkg-config pkg-config finding libraries
-	has_library ncursesw libncurses-dev the terminal
-	has_library libcjson libcjson-dev JSON
-	has_library libzstd libzstd-dev trace compression
-	has_library zlib zlib1g-dev checksums
+	has_header ncursesw/ncurses.h libncurses-dev the terminal
+	has_header cjson/cJSON.h libcjson-dev JSON
+	has_header zstd.h libzstd-dev trace compression
+	has_header zlib.h zlib1g-dev checksums
 	has_header libaio.h libaio-dev NVMe I/O
 	has_header dnnl.h libdnnl-dev matrix products
 	has_library ompi-c libopenmpi-dev ranks as processes
 	has_command mpirun openmpi-bin launching ranks
-	has_library cmocka libcmocka-dev tests
+	has_header cmocka.h libcmocka-dev tests
 	has_command tmux tmux screen tests
 	END
 }
