@@ -31,7 +31,7 @@ BUILD := build/$(or $(SAN),release)
 
 MPI_CFLAGS := $(shell pkg-config --cflags ompi-c 2>/dev/null)
 MPI_LIBS := $(shell pkg-config --libs ompi-c 2>/dev/null)
-FLAGS := -std=c17 -D_GNU_SOURCE -O2 -g -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Werror \
+FLAGS := -std=c17 -D_GNU_SOURCE -O2 -g -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wno-psabi -Werror \
 	-ffp-contract=off -fno-math-errno -fopenmp -pthread -I. -MMD -MP \
 	$(if $(MPI_LIBS),-DHAVE_MPI $(patsubst -I%,-isystem %,$(MPI_CFLAGS)))
 LIBS := $(MPI_LIBS) -lncursesw -lcjson -lzstd -lz -laio -ldnnl -lgomp -lpthread -lm
