@@ -5,8 +5,8 @@
 
 #include <stdint.h>
 
-#define DEFAULT_TEXT_BYTES 187255
-#define DEFAULT_TEXT_CRC32 0x15daaa37
+#define DEFAULT_TEXT_BYTES 299962
+#define DEFAULT_TEXT_CRC32 0x70e57b5a
 
 extern const uint8_t default_text[], default_text_end[];
 
