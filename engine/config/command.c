@@ -19,7 +19,10 @@ static int unknown(const char *name, struct error *err)
     for (int c = 0; c < COMMANDS; c++) names[c] = command_table[c].name;
     const char *near = nearest_name(name, names, COMMANDS);
     if (near) return error_set(err, STATUS_USAGE, "%.40s: unknown command; did you mean %s?", name, near);
-    return error_set(err, STATUS_USAGE, "%.40s: unknown command; there are stage=N, set KEY=VALUE, budget=BYTES, pause, resume, toggle, step, sample=TOKENS, validate, stop", name);
+    return error_set(err, STATUS_USAGE,
+                     "%.40s: unknown command; there are stage=N, set KEY=VALUE, budget=BYTES, pause, resume, toggle, "
+                     "step, sample=TOKENS, validate, stop",
+                     name);
 }
 
 /* A positive whole number that fits an int64, and nothing after it. */
@@ -27,18 +30,21 @@ static int read_count(const char *text, int64_t *count, const char *what, struct
 {
     char *end;
     long long value = strtoll(text, &end, 10);
-    if (end == text || *end || value < 1 || value > 1000000000000) return error_set(err, STATUS_USAGE, "%s must be a number from 1: \"%.40s\"", what, text);
+    if (end == text || *end || value < 1 || value > 1000000000000)
+        return error_set(err, STATUS_USAGE, "%s must be a number from 1: \"%.40s\"", what, text);
     *count = value;
     return STATUS_OK;
 }
 
-/* "KEY=VALUE" is tried on a configuration of its own, so that a typo is refused where it was typed and not at step 500. */
+/* "KEY=VALUE" is tried on a configuration of its own, so that a typo is refused where it was typed and not at step 500.
+ */
 static int read_set(struct command *command, const char *argument, struct error *err)
 {
     const char *equals = strchr(argument, '=');
     size_t key = equals ? (size_t)(equals - argument) : 0;
     if (!equals || key == 0) return error_set(err, STATUS_USAGE, "set: must be followed by KEY=VALUE");
-    if (key >= sizeof command->key || strlen(equals + 1) >= sizeof command->value) return error_set(err, STATUS_USAGE, "set: too long");
+    if (key >= sizeof command->key || strlen(equals + 1) >= sizeof command->value)
+        return error_set(err, STATUS_USAGE, "set: too long");
     memcpy(command->key, argument, key);
     strcpy(command->value, equals + 1);
     struct config scratch;
@@ -55,15 +61,24 @@ static int read_argument(struct command *command, const char *argument, struct e
     const struct command_info *info = &command_table[command->id];
     uint64_t bytes;
     int64_t count;
-    if (!info->argument) return *argument ? error_set(err, STATUS_USAGE, "%s takes no argument: \"%.40s\"", info->name, argument) : STATUS_OK;
-    if (!*argument) return error_set(err, STATUS_USAGE, "%s needs an argument: %s=%s", info->name, info->name, info->argument);
+    if (!info->argument)
+        return *argument ? error_set(err, STATUS_USAGE, "%s takes no argument: \"%.40s\"", info->name, argument)
+                         : STATUS_OK;
+    if (!*argument)
+        return error_set(err, STATUS_USAGE, "%s needs an argument: %s=%s", info->name, info->name, info->argument);
     if (command->id == COMMAND_SET) return read_set(command, argument, err);
-    if (strlen(argument) >= sizeof command->value) return error_set(err, STATUS_USAGE, "%s: argument too long", info->name);
+    if (strlen(argument) >= sizeof command->value)
+        return error_set(err, STATUS_USAGE, "%s: argument too long", info->name);
     strcpy(command->value, argument);
     switch (command->id) {
-    case COMMAND_STAGE: return strlen(argument) == 1 && strchr("0123", *argument) ? STATUS_OK : error_set(err, STATUS_USAGE, "stage=%.20s: must be 0, 1, 2 or 3", argument);
-    case COMMAND_BUDGET: return config_parse_bytes(argument, &bytes, err) ? error_prefix(err, "budget") : STATUS_OK;
-    default: return read_count(argument, &count, info->name, err);
+    case COMMAND_STAGE:
+        return strlen(argument) == 1 && strchr("0123", *argument)
+                   ? STATUS_OK
+                   : error_set(err, STATUS_USAGE, "stage=%.20s: must be 0, 1, 2 or 3", argument);
+    case COMMAND_BUDGET:
+        return config_parse_bytes(argument, &bytes, err) ? error_prefix(err, "budget") : STATUS_OK;
+    default:
+        return read_count(argument, &count, info->name, err);
     }
 }
 
@@ -90,7 +105,8 @@ int command_parse_at(const char *text, int64_t *step, struct command *command, s
 {
     const char *colon = strchr(text, ':');
     char when[24];
-    if (!colon || colon - text >= (int)sizeof when) return error_set(err, STATUS_USAGE, "\"%.60s\": must be STEP:COMMAND or oom:COMMAND, as in 5:stage=1", text);
+    if (!colon || colon - text >= (int)sizeof when)
+        return error_set(err, STATUS_USAGE, "\"%.60s\": must be STEP:COMMAND or oom:COMMAND, as in 5:stage=1", text);
     snprintf(when, sizeof when, "%.*s", (int)(colon - text), text);
     *step = -1;
     int status = strcmp(when, "oom") == 0 ? STATUS_OK : read_count(when, step, "the step", err);

@@ -29,9 +29,11 @@ static int read_file(const char *path, char **text, size_t *length, struct error
     int status = STATUS_OK;
     if (!*text) status = no_memory(err);
     else if (ferror(file)) status = error_set(err, STATUS_INPUT, "cannot be read: %m");
-    else if (*length > FILE_BYTES_MAX) status = error_set(err, STATUS_INPUT, "longer than %d bytes, which no configuration is", FILE_BYTES_MAX);
+    else if (*length > FILE_BYTES_MAX)
+        status = error_set(err, STATUS_INPUT, "longer than %d bytes, which no configuration is", FILE_BYTES_MAX);
     fclose(file);
     if (status) free(*text), *text = NULL;
+    else (*text)[*length] = '\0';
     return status;
 }
 
@@ -66,7 +68,8 @@ static int rename_aliases(cJSON *section, const char *prefix, struct error *err)
         if (row >= 0 && config_keys[row].class == CLASS_ALIAS) {
             const char *target = config_keys[row].value, *dot = strrchr(target, '.');
             const char *name = dot ? dot + 1 : target;
-            if (cJSON_GetObjectItemCaseSensitive(section, name)) return error_set(err, STATUS_USAGE, "%s: %s means the same; give one of them", path, target);
+            if (cJSON_GetObjectItemCaseSensitive(section, name))
+                return error_set(err, STATUS_USAGE, "%s: %s means the same; give one of them", path, target);
             char *copy = cJSON_malloc(strlen(name) + 1);
             if (!copy) return no_memory(err);
             cJSON_free(item->string);
@@ -101,7 +104,8 @@ static void rename_path(char path[PATH_ROOM], const char *typed)
     for (int k = 0; k < config_key_count; k++) {
         size_t length = strlen(config_keys[k].path);
         if (config_keys[k].class != CLASS_ALIAS || strncmp(typed, config_keys[k].path, length) != 0) continue;
-        if (typed[length] == '\0' || typed[length] == '.') snprintf(path, PATH_ROOM, "%s%.60s", config_keys[k].value, typed + length);
+        if (typed[length] == '\0' || typed[length] == '.')
+            snprintf(path, PATH_ROOM, "%s%.60s", config_keys[k].value, typed + length);
     }
 }
 
@@ -158,7 +162,8 @@ static bool has_value(const char *values, const cJSON *item)
 static int refuse(const struct config_key *key, const cJSON *item, struct error *err)
 {
     char shown[64];
-    return error_set(err, STATUS_USAGE, "%s = %s: cannot be honoured: %s", key->path, hjson_show(item, shown, sizeof shown), key->text);
+    return error_set(err, STATUS_USAGE, "%s = %s: cannot be honoured: %s", key->path,
+                     hjson_show(item, shown, sizeof shown), key->text);
 }
 
 static int read_key(struct config_source *source, int row, const cJSON *item, struct error *err)
@@ -175,8 +180,12 @@ static int read_key(struct config_source *source, int row, const cJSON *item, st
     int status = can_be_off ? STATUS_OK : key_read(key, item, source->config, err);
     if (status) return status;
     switch (key->class) {
-    case CLASS_FIXED: return can_be_off || has_value(key->value, item) ? STATUS_OK : refuse(key, item, err);
-    case CLASS_INERT: return has_value(key->value, item) ? STATUS_OK : config_note(source->config, err, "%s: accepted, no effect here: %s", key->path, key->text);
+    case CLASS_FIXED:
+        return can_be_off || has_value(key->value, item) ? STATUS_OK : refuse(key, item, err);
+    case CLASS_INERT:
+        return has_value(key->value, item)
+                   ? STATUS_OK
+                   : config_note(source->config, err, "%s: accepted, no effect here: %s", key->path, key->text);
     case CLASS_SWITCH:
         item = cJSON_GetObjectItemCaseSensitive(item, "enabled");
         return !item || hjson_is_off(item) ? STATUS_OK : refuse(key, item, err);
@@ -185,7 +194,8 @@ static int read_key(struct config_source *source, int row, const cJSON *item, st
         return config_note(source->config, err, "%s: accepted, no effect here: %s", key->path, key->text);
     case CLASS_HONOURED:
     case CLASS_QUIET:
-    case CLASS_ALIAS: break;
+    case CLASS_ALIAS:
+        break;
     }
     return STATUS_OK;
 }
@@ -201,7 +211,8 @@ static int walk(struct config_source *source, const cJSON *section, const char *
         else if (cJSON_IsObject(item)) status = walk(source, item, path, err);
         else if (!cJSON_IsNull(item)) {
             char shown[64];
-            status = error_set(err, STATUS_USAGE, "%s = %s: must be a section { ... }", path, hjson_show(item, shown, sizeof shown));
+            status = error_set(err, STATUS_USAGE, "%s = %s: must be a section { ... }", path,
+                               hjson_show(item, shown, sizeof shown));
         }
         if (status) return status;
     }
@@ -260,8 +271,11 @@ int config_set(struct config *config, const char *typed, const char *value, stru
     int row = key_index(path);
     if (row < 0) return key_unknown(path, err);
     const struct config_key *key = &config_keys[row];
-    if (key->class != CLASS_HONOURED) return error_set(err, STATUS_USAGE, "%s: has no effect here%s%s", path, key->text[0] ? ": " : "", key->text);
-    if (!key->live) return error_set(err, STATUS_USAGE, "%s: cannot change while a run goes on; start again with --set %s=%.100s", path, path, value);
+    if (key->class != CLASS_HONOURED)
+        return error_set(err, STATUS_USAGE, "%s: has no effect here%s%s", path, key->text[0] ? ": " : "", key->text);
+    if (!key->live)
+        return error_set(err, STATUS_USAGE, "%s: cannot change while a run goes on; start again with --set %s=%.100s",
+                         path, path, value);
     struct config changed = *config;
     cJSON *item = hjson_value(value);
     int status = item ? key_read(key, item, &changed, err) : no_memory(err);
@@ -290,7 +304,8 @@ char *config_to_json(const struct config *config)
     cJSON *tree = cJSON_CreateObject();
     bool whole = tree && put(tree, "optimizer.type", cJSON_CreateString("AdamW"));
     for (int k = 0; whole && k < config_key_count; k++)
-        if (config_keys[k].class == CLASS_HONOURED) whole = put(tree, config_keys[k].path, key_to_json(&config_keys[k], config));
+        if (config_keys[k].class == CLASS_HONOURED)
+            whole = put(tree, config_keys[k].path, key_to_json(&config_keys[k], config));
     char *text = whole ? cJSON_PrintUnformatted(tree) : NULL;
     cJSON_Delete(tree);
     return text;

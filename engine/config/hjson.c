@@ -42,7 +42,8 @@ static int skip_space(struct rewrite *rewrite, struct error *err)
         } else if (c == '/' && peek(rewrite, 1) == '*') {
             int opened = rewrite->line;
             for (rewrite->at += 2; !(peek(rewrite, 0) == '*' && peek(rewrite, 1) == '/'); rewrite->at++) {
-                if (rewrite->at >= rewrite->end) return error_set(err, STATUS_INPUT, "line %d: comment without end", opened);
+                if (rewrite->at >= rewrite->end)
+                    return error_set(err, STATUS_INPUT, "line %d: comment without end", opened);
                 if (*rewrite->at == '\n') rewrite->line++, emit(rewrite, '\n');
             }
             rewrite->at++;
@@ -60,7 +61,8 @@ static int copy_string(struct rewrite *rewrite, struct error *err)
 {
     emit(rewrite, *rewrite->at++);
     while (rewrite->at < rewrite->end && *rewrite->at != '"') {
-        if ((unsigned char)*rewrite->at < ' ') return error_set(err, STATUS_INPUT, "line %d: string without end", rewrite->line);
+        if ((unsigned char)*rewrite->at < ' ')
+            return error_set(err, STATUS_INPUT, "line %d: string without end", rewrite->line);
         if (*rewrite->at == '\\' && rewrite->at + 1 < rewrite->end) emit(rewrite, *rewrite->at++);
         emit(rewrite, *rewrite->at++);
     }
@@ -72,7 +74,9 @@ static int copy_string(struct rewrite *rewrite, struct error *err)
 static size_t word_length(const struct rewrite *rewrite)
 {
     size_t length = 0;
-    while (isalnum((unsigned char)peek(rewrite, length)) || (peek(rewrite, length) && strchr("_-+.$", peek(rewrite, length)))) length++;
+    while (isalnum((unsigned char)peek(rewrite, length)) ||
+           (peek(rewrite, length) && strchr("_-+.$", peek(rewrite, length))))
+        length++;
     return length;
 }
 
@@ -91,16 +95,22 @@ static int copy_word(struct rewrite *rewrite, struct error *err)
     static const char mark[] = {NUMBER_MARK, '\0'};
     const char *word = rewrite->at;
     size_t length = word_length(rewrite);
-    if (length == 0) return error_set(err, STATUS_INPUT, "line %d: unexpected character '%c'", rewrite->line, isprint((unsigned char)*word) ? *word : '?');
+    if (length == 0)
+        return error_set(err, STATUS_INPUT, "line %d: unexpected character '%c'", rewrite->line,
+                         isprint((unsigned char)*word) ? *word : '?');
     rewrite->at += length;
     int line = rewrite->line;
     int status = skip_space(rewrite, err); /* looks ahead; the line breaks go in front of the word */
     if (status) return status;
     if (peek(rewrite, 0) == ':') emit_quoted(rewrite, "", word, length);
     else if (number_length(word) == length) emit_quoted(rewrite, mark, word, length);
-    else if ((length == 4 && (!memcmp(word, "true", 4) || !memcmp(word, "null", 4))) || (length == 5 && !memcmp(word, "false", 5)))
+    else if ((length == 4 && (!memcmp(word, "true", 4) || !memcmp(word, "null", 4))) ||
+             (length == 5 && !memcmp(word, "false", 5)))
         memcpy(rewrite->out + rewrite->length, word, length), rewrite->length += length;
-    else return error_set(err, STATUS_INPUT, "line %d: %.*s is neither a number nor true, false or null; put text in double quotes", line, (int)(length > 40 ? 40 : length), word);
+    else
+        return error_set(err, STATUS_INPUT,
+                         "line %d: %.*s is neither a number nor true, false or null; put text in double quotes", line,
+                         (int)(length > 40 ? 40 : length), word);
     return STATUS_OK;
 }
 
@@ -109,7 +119,8 @@ static int copy_punctuation(struct rewrite *rewrite, struct error *err)
     char c = *rewrite->at++;
     char before = rewrite->length ? rewrite->out[rewrite->last] : '\0';
     if ((c == '}' || c == ']') && before == ',') rewrite->out[rewrite->last] = ' ';
-    if (c == ',' && (before == ',' || before == '{' || before == '[')) return error_set(err, STATUS_INPUT, "line %d: a comma too many", rewrite->line);
+    if (c == ',' && (before == ',' || before == '{' || before == '['))
+        return error_set(err, STATUS_INPUT, "line %d: a comma too many", rewrite->line);
     emit(rewrite, c);
     return STATUS_OK;
 }
@@ -136,7 +147,8 @@ static int refuse_duplicates(const cJSON *item, struct error *err)
     for (const cJSON *child = item->child; child; child = child->next) {
         if (child->string)
             for (const cJSON *other = child->next; other; other = other->next)
-                if (strcmp(child->string, other->string) == 0) return error_set(err, STATUS_INPUT, "\"%.60s\" is given twice in one section", child->string);
+                if (strcmp(child->string, other->string) == 0)
+                    return error_set(err, STATUS_INPUT, "\"%.60s\" is given twice in one section", child->string);
         int status = refuse_duplicates(child, err);
         if (status) return status;
     }
@@ -195,6 +207,12 @@ const char *hjson_show(const cJSON *item, char *text, size_t room)
 {
     if (hjson_number(item)) snprintf(text, room, "%.40s", hjson_number(item));
     else if (cJSON_IsString(item)) snprintf(text, room, "\"%.40s\"", item->valuestring);
-    else snprintf(text, room, "%s", cJSON_IsTrue(item) ? "true" : cJSON_IsFalse(item) ? "false" : cJSON_IsNull(item) ? "null" : cJSON_IsArray(item) ? "[...]" : "{...}");
+    else
+        snprintf(text, room, "%s",
+                 cJSON_IsTrue(item)    ? "true"
+                 : cJSON_IsFalse(item) ? "false"
+                 : cJSON_IsNull(item)  ? "null"
+                 : cJSON_IsArray(item) ? "[...]"
+                                       : "{...}");
     return text;
 }

@@ -9,7 +9,8 @@
 
 #include "engine/base/error.h"
 
-/* Reads `length` bytes into *tree (cJSON_Delete). STATUS_INPUT names the line; a key given twice is an error too. */
+/* Reads `length` bytes, with a NUL after them, into *tree (cJSON_Delete). STATUS_INPUT names the line;
+ * a key given twice is an error too. */
 int hjson_parse(cJSON **tree, const char *text, size_t length, struct error *err);
 
 /* A value as typed after `=`: JSON if it is JSON ("true", "[0.9, 0.95]", "5e8"), else a string (nano, 256MiB, a path).

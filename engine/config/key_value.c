@@ -14,11 +14,21 @@
 static const char *allowed(const struct config_key *key, char *text, size_t room)
 {
     static const char *const types[] = {
-        [KEY_BOOL] = "true or false", [KEY_BF16] = "true or false", [KEY_INT] = "an integer", [KEY_INT64] = "an integer", [KEY_UINT64] = "an integer",
-        [KEY_FLOAT] = "a number", [KEY_DOUBLE] = "a number", [KEY_PAIR] = "two numbers", [KEY_TEXT] = "a string",
-        [KEY_CHOICE] = "one of", [KEY_BYTES] = "bytes, or a size such as \"256MiB\"",
-        [KEY_BANDWIDTH] = "bytes per second, or a size such as \"2GB\"", [KEY_SECONDS] = "seconds, or a time such as \"20us\"",
-        [KEY_OBJECT] = "a section { ... }", [KEY_ANY] = "anything",
+        [KEY_BOOL] = "true or false",
+        [KEY_BF16] = "true or false",
+        [KEY_INT] = "an integer",
+        [KEY_INT64] = "an integer",
+        [KEY_UINT64] = "an integer",
+        [KEY_FLOAT] = "a number",
+        [KEY_DOUBLE] = "a number",
+        [KEY_PAIR] = "two numbers",
+        [KEY_TEXT] = "a string",
+        [KEY_CHOICE] = "one of",
+        [KEY_BYTES] = "bytes, or a size such as \"256MiB\"",
+        [KEY_BANDWIDTH] = "bytes per second, or a size such as \"2GB\"",
+        [KEY_SECONDS] = "seconds, or a time such as \"20us\"",
+        [KEY_OBJECT] = "a section { ... }",
+        [KEY_ANY] = "anything",
     };
     bool with_range = key->class == CLASS_HONOURED && key->range[0];
     snprintf(text, room, "%s%s%s", types[key->type], with_range ? " " : "", with_range ? key->range : "");
@@ -28,7 +38,8 @@ static const char *allowed(const struct config_key *key, char *text, size_t room
 static int refuse(const struct config_key *key, const cJSON *item, struct error *err)
 {
     char shown[64], words[128];
-    return error_set(err, STATUS_USAGE, "%s = %s: must be %s", key->path, hjson_show(item, shown, sizeof shown), allowed(key, words, sizeof words));
+    return error_set(err, STATUS_USAGE, "%s = %s: must be %s", key->path, hjson_show(item, shown, sizeof shown),
+                     allowed(key, words, sizeof words));
 }
 
 /* "1..64", "0..<1", ">=0", ">0", "": bounds are small, so long double holds them and the value exactly enough. */
@@ -110,19 +121,25 @@ static bool read_field(const struct config_key *key, const cJSON *item, union fi
     const char *string = hjson_string(item);
     int64_t integer;
     switch (key->type) {
-    case KEY_BOOL: return field->boolean = cJSON_IsTrue(item), cJSON_IsBool(item);
-    case KEY_BF16: return field->dtype = cJSON_IsTrue(item) ? DTYPE_BF16 : DTYPE_F32, cJSON_IsBool(item);
+    case KEY_BOOL:
+        return field->boolean = cJSON_IsTrue(item), cJSON_IsBool(item);
+    case KEY_BF16:
+        return field->dtype = cJSON_IsTrue(item) ? DTYPE_BF16 : DTYPE_F32, cJSON_IsBool(item);
     case KEY_INT:
         if (!read_int64(item, &integer) || !in_range(range, integer)) return false;
         field->integer = (int)integer; /* every row has a range inside int */
         return true;
-    case KEY_INT64: return read_int64(item, &field->integer64) && in_range(range, field->integer64);
-    case KEY_UINT64: return read_uint64(item, &field->unsigned64);
-    case KEY_FLOAT: return read_float(key, item, &field->floats[0]);
-    case KEY_DOUBLE: return read_double(item, &field->real) && in_range(range, field->real);
+    case KEY_INT64:
+        return read_int64(item, &field->integer64) && in_range(range, field->integer64);
+    case KEY_UINT64:
+        return read_uint64(item, &field->unsigned64);
+    case KEY_FLOAT:
+        return read_float(key, item, &field->floats[0]);
+    case KEY_DOUBLE:
+        return read_double(item, &field->real) && in_range(range, field->real);
     case KEY_PAIR:
-        return cJSON_GetArraySize(item) == 2 && cJSON_IsArray(item) && read_float(key, item->child, &field->floats[0]) &&
-               read_float(key, item->child->next, &field->floats[1]);
+        return cJSON_GetArraySize(item) == 2 && cJSON_IsArray(item) &&
+               read_float(key, item->child, &field->floats[0]) && read_float(key, item->child->next, &field->floats[1]);
     case KEY_TEXT:
         if (!string || strlen(string) >= (key->size ? key->size : sizeof field->text)) return false;
         memcpy(field->text, string, strlen(string) + 1);
@@ -130,14 +147,18 @@ static bool read_field(const struct config_key *key, const cJSON *item, union fi
     case KEY_CHOICE:
         if (key->class != CLASS_HONOURED) return string != NULL;
         return string && (field->integer = choice_of(range, string)) >= 0;
-    case KEY_BYTES: return number_bytes(quantity(item), &field->unsigned64);
+    case KEY_BYTES:
+        return number_bytes(quantity(item), &field->unsigned64);
     case KEY_BANDWIDTH:
         if (!number_bytes(quantity(item), &field->unsigned64)) return false;
         field->real = (double)field->unsigned64;
         return true;
-    case KEY_SECONDS: return number_seconds(quantity(item), &field->real);
-    case KEY_OBJECT: return cJSON_IsObject(item);
-    case KEY_ANY: return true;
+    case KEY_SECONDS:
+        return number_seconds(quantity(item), &field->real);
+    case KEY_OBJECT:
+        return cJSON_IsObject(item);
+    case KEY_ANY:
+        return true;
     }
     return false;
 }
@@ -194,21 +215,33 @@ cJSON *key_to_json(const struct config_key *key, const struct config *config)
     const void *field = (const char *)config + key->offset;
     char text[32], second[32];
     switch (key->type) {
-    case KEY_BOOL: return cJSON_CreateBool(*(const bool *)field);
-    case KEY_BF16: return cJSON_CreateBool(*(const enum dtype *)field == DTYPE_BF16);
-    case KEY_INT: return raw("%d", *(const int *)field);
-    case KEY_INT64: return raw("%lld", (long long)*(const int64_t *)field);
+    case KEY_BOOL:
+        return cJSON_CreateBool(*(const bool *)field);
+    case KEY_BF16:
+        return cJSON_CreateBool(*(const enum dtype *)field == DTYPE_BF16);
+    case KEY_INT:
+        return raw("%d", *(const int *)field);
+    case KEY_INT64:
+        return raw("%lld", (long long)*(const int64_t *)field);
     case KEY_UINT64:
-    case KEY_BYTES: return raw("%llu", (unsigned long long)*(const uint64_t *)field);
-    case KEY_FLOAT: return raw("%s", shortest((double)*(const float *)field, true, text));
+    case KEY_BYTES:
+        return raw("%llu", (unsigned long long)*(const uint64_t *)field);
+    case KEY_FLOAT:
+        return raw("%s", shortest((double)*(const float *)field, true, text));
     case KEY_DOUBLE:
     case KEY_BANDWIDTH:
-    case KEY_SECONDS: return raw("%s", shortest(*(const double *)field, false, text));
-    case KEY_PAIR: return raw("[%s, %s]", shortest((double)((const float *)field)[0], true, text), shortest((double)((const float *)field)[1], true, second));
-    case KEY_TEXT: return cJSON_CreateString(field);
-    case KEY_CHOICE: return choice_to_json(key->range, *(const int *)field);
+    case KEY_SECONDS:
+        return raw("%s", shortest(*(const double *)field, false, text));
+    case KEY_PAIR:
+        return raw("[%s, %s]", shortest((double)((const float *)field)[0], true, text),
+                   shortest((double)((const float *)field)[1], true, second));
+    case KEY_TEXT:
+        return cJSON_CreateString(field);
+    case KEY_CHOICE:
+        return choice_to_json(key->range, *(const int *)field);
     case KEY_OBJECT:
-    case KEY_ANY: break;
+    case KEY_ANY:
+        break;
     }
     return cJSON_CreateNull();
 }

@@ -63,10 +63,13 @@ bool number_integer(const char *text, bool *negative, uint64_t *magnitude)
     return true;
 }
 
-struct unit { const char *name; double factor; };
+struct unit {
+    const char *name;
+    double factor;
+};
 
 static const struct unit byte_units[] = {
-    {"", 1}, {"B", 1}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12},
+    {"", 1},         {"B", 1},        {"KB", 1e3},     {"MB", 1e6},     {"GB", 1e9}, {"TB", 1e12},
     {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}, {NULL, 0},
 };
 static const struct unit second_units[] = {{"", 1}, {"s", 1}, {"ms", 1e-3}, {"us", 1e-6}, {"ns", 1e-9}, {NULL, 0}};

@@ -33,13 +33,16 @@ static int resolve_model(struct config_source *source, struct error *err)
 {
     struct config_model *model = &source->config->model;
     int *sizes[] = {&model->layers, &model->hidden, &model->heads, &model->context, &model->vocabulary};
-    static const char *const paths[] = {"model.layers", "model.hidden", "model.heads", "model.context", "model.vocabulary"};
+    static const char *const paths[] = {"model.layers", "model.hidden", "model.heads", "model.context",
+                                        "model.vocabulary"};
     enum { SIZES = sizeof sizes / sizeof *sizes };
     int given_sizes = 0;
     for (int s = 0; s < SIZES; s++) given_sizes += *sizes[s] != 0;
     if (strcmp(model->name, "custom") == 0) {
         for (int s = 0; s < SIZES; s++)
-            if (*sizes[s] == 0) return error_set(err, STATUS_USAGE, "%s: not given, and model.name \"custom\" has no sizes of its own", paths[s]);
+            if (*sizes[s] == 0)
+                return error_set(err, STATUS_USAGE, "%s: not given, and model.name \"custom\" has no sizes of its own",
+                                 paths[s]);
         return STATUS_OK;
     }
     const struct config_model *named = config_model_named(model->name);
@@ -48,8 +51,10 @@ static int resolve_model(struct config_source *source, struct error *err)
         int count = 0;
         while (config_model_at(count)) names[count] = config_model_at(count)->name, count++;
         near = nearest_name(model->name, names, count);
-        return error_set(err, STATUS_USAGE, "model.name = \"%s\": no such model; %s%s%s there are nano, micro, gpt2, gpt2-medium, gpt2-large, gpt2-xl",
-                         model->name, near ? "did you mean " : "", near ? near : "", near ? "?" : "");
+        return error_set(
+            err, STATUS_USAGE,
+            "model.name = \"%s\": no such model; %s%s%s there are nano, micro, gpt2, gpt2-medium, gpt2-large, gpt2-xl",
+            model->name, near ? "did you mean " : "", near ? near : "", near ? "?" : "");
     }
     const int known[] = {named->layers, named->hidden, named->heads, named->context, named->vocabulary};
     bool same = true;
@@ -61,9 +66,13 @@ static int resolve_model(struct config_source *source, struct error *err)
     return STATUS_OK;
 }
 
-/* "auto" is what the Hugging Face integration puts in: the trainer's arguments, here at their defaults, or a function of
- * the hidden size. It fills the last two at stage 3 only; here always, because the stage can change while training. */
-static const struct { const char *path, *value, *why; int numerator, denominator, power; } autos[] = {
+/* "auto" is what the Hugging Face integration puts in: the trainer's arguments, here at their defaults, or a function
+ * of the hidden size. It fills the last two at stage 3 only; here always, because the stage can change while training.
+ */
+static const struct {
+    const char *path, *value, *why;
+    int numerator, denominator, power;
+} autos[] = {
     {"train_micro_batch_size_per_gpu", "8", "per_device_train_batch_size", 0, 0, 0},
     {"gradient_accumulation_steps", "1", "gradient_accumulation_steps", 0, 0, 0},
     {"gradient_clipping", "1.0", "max_grad_norm", 0, 0, 0},
@@ -84,18 +93,21 @@ static int resolve_auto(struct config_source *source, int row, struct error *err
     size_t a = 0;
     while (a < sizeof autos / sizeof *autos && strcmp(autos[a].path, key->path) != 0) a++;
     if (a == sizeof autos / sizeof *autos)
-        return config_note(source->config, err, "%s: \"auto\" leaves the default, %s", key->path, key->value[0] ? key->value : "none");
+        return config_note(source->config, err, "%s: \"auto\" leaves the default, %s", key->path,
+                           key->value[0] ? key->value : "none");
     if (autos[a].value) {
         snprintf(value, sizeof value, "%s", autos[a].value);
     } else {
         int64_t h = source->config->model.hidden;
-        snprintf(value, sizeof value, "%lld", (long long)((autos[a].power == 2 ? h * h : h) * autos[a].numerator / autos[a].denominator));
+        snprintf(value, sizeof value, "%lld",
+                 (long long)((autos[a].power == 2 ? h * h : h) * autos[a].numerator / autos[a].denominator));
     }
     cJSON *item = hjson_value(value);
     int status = item ? key_read(key, item, source->config, err) : error_set(err, STATUS_RUN, "no memory for a value");
     cJSON_Delete(item);
     if (status) return status;
-    return config_note(source->config, err, "%s: \"auto\" is %s (%s%s)", key->path, value, autos[a].why, autos[a].value ? " of the Hugging Face trainer, at its default" : ", h = hidden");
+    return config_note(source->config, err, "%s: \"auto\" is %s (%s%s)", key->path, value, autos[a].why,
+                       autos[a].value ? " of the Hugging Face trainer, at its default" : ", h = hidden");
 }
 
 /* train_batch_size alone may be "auto": then it follows from the other two. */
@@ -110,20 +122,26 @@ static int resolve_autos(struct config_source *source, struct error *err)
     return STATUS_OK;
 }
 
-/* DeepSpeed's rules for the three batch sizes, floor divisions included; what does not divide is caught by the last check. */
+/* DeepSpeed's rules for the three batch sizes, floor divisions included; what does not divide is caught by the last
+ * check. */
 static int resolve_batch(struct config_source *source, struct error *err)
 {
     struct config *config = source->config;
-    int64_t W = config->topology.ranks, T = config->train_batch_size, m = config->micro_batch_size, g = config->accumulation_steps;
+    int64_t W = config->topology.ranks, T = config->train_batch_size, m = config->micro_batch_size,
+            g = config->accumulation_steps;
     if (T && m && !g) g = T / m / W;
     else if (T && g && !m) m = T / W / g;
     else if (T && !m) g = 1, m = T / W;
     else if (m && !T) g = g ? g : 1, T = m * g * W;
-    else if (!T) return error_set(err, STATUS_USAGE, "no batch size; give train_micro_batch_size_per_gpu or train_batch_size");
+    else if (!T)
+        return error_set(err, STATUS_USAGE, "no batch size; give train_micro_batch_size_per_gpu or train_batch_size");
     if (m <= 0 || g <= 0 || T != m * g * W)
-        return error_set(err, STATUS_USAGE, "train_batch_size %lld is not train_micro_batch_size_per_gpu %lld x gradient_accumulation_steps %lld x %lld ranks",
+        return error_set(err, STATUS_USAGE,
+                         "train_batch_size %lld is not train_micro_batch_size_per_gpu %lld x "
+                         "gradient_accumulation_steps %lld x %lld ranks",
                          (long long)T, (long long)m, (long long)g, (long long)W);
-    if (T > 1000000000) return error_set(err, STATUS_USAGE, "train_batch_size %lld: must be at most 1000000000", (long long)T);
+    if (T > 1000000000)
+        return error_set(err, STATUS_USAGE, "train_batch_size %lld: must be at most 1000000000", (long long)T);
     config->train_batch_size = (int)T, config->micro_batch_size = (int)m, config->accumulation_steps = (int)g;
     return STATUS_OK;
 }
@@ -133,27 +151,36 @@ int config_check(const struct config *config, struct error *err)
     const struct config_model *model = &config->model;
     int ranks = config->topology.ranks, per_node = config->topology.ranks_per_node;
     if (model->hidden % model->heads)
-        return error_set(err, STATUS_USAGE, "model.heads = %d: must divide model.hidden, which is %d", model->heads, model->hidden);
+        return error_set(err, STATUS_USAGE, "model.heads = %d: must divide model.hidden, which is %d", model->heads,
+                         model->hidden);
     if (config->data.sequence_length > model->context)
-        return error_set(err, STATUS_USAGE, "data.sequence_length = %d: must be at most model.context, which is %d", config->data.sequence_length, model->context);
+        return error_set(err, STATUS_USAGE, "data.sequence_length = %d: must be at most model.context, which is %d",
+                         config->data.sequence_length, model->context);
     if (per_node && ranks % per_node)
-        return error_set(err, STATUS_USAGE, "topology.ranks_per_node = %d: must divide topology.ranks, which is %d", per_node, ranks);
+        return error_set(err, STATUS_USAGE, "topology.ranks_per_node = %d: must divide topology.ranks, which is %d",
+                         per_node, ranks);
     if (config->topology.slow_rank >= ranks)
-        return error_set(err, STATUS_USAGE, "topology.slow_rank = %d: there are ranks 0 to %d", config->topology.slow_rank, ranks - 1);
+        return error_set(err, STATUS_USAGE, "topology.slow_rank = %d: there are ranks 0 to %d",
+                         config->topology.slow_rank, ranks - 1);
     if (config->data.synthetic && config->data.path[0])
-        return error_set(err, STATUS_USAGE, "data.path = \"%.200s\": data.synthetic is true as well; give one of them", config->data.path);
+        return error_set(err, STATUS_USAGE, "data.path = \"%.200s\": data.synthetic is true as well; give one of them",
+                         config->data.path);
     return STATUS_OK;
 }
 
 /* Keys of tiers and links that nothing uses while nothing is offloaded. 0 is their default. */
 static int note_unused(struct config_source *source, struct error *err)
 {
-    static const char *const prefixes[] = {"memory.host_budget", "memory.nvme_budget", "topology.links.pcie.", "topology.links.nvme."};
+    static const char *const prefixes[] = {"memory.host_budget", "memory.nvme_budget", "topology.links.pcie.",
+                                           "topology.links.nvme."};
     int status = STATUS_OK;
     for (int row = 0; row < config_key_count; row++)
         for (size_t p = 0; !status && p < sizeof prefixes / sizeof *prefixes; p++)
-            if (source->given[row] == GIVEN_VALUE && strncmp(config_keys[row].path, prefixes[p], strlen(prefixes[p])) == 0 && !key_is_zero(&config_keys[row], source->config))
-                status = config_note(source->config, err, "%s: accepted, no effect here: nothing is offloaded", config_keys[row].path);
+            if (source->given[row] == GIVEN_VALUE &&
+                strncmp(config_keys[row].path, prefixes[p], strlen(prefixes[p])) == 0 &&
+                !key_is_zero(&config_keys[row], source->config))
+                status = config_note(source->config, err, "%s: accepted, no effect here: nothing is offloaded",
+                                     config_keys[row].path);
     return status;
 }
 

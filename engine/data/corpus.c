@@ -26,7 +26,8 @@ static int add_default(struct corpus *corpus, struct error *err)
 {
     uint64_t length = (uint64_t)(default_text_end - default_text);
     if (length != DEFAULT_TEXT_BYTES || crc32(0, default_text, (uInt)length) != DEFAULT_TEXT_CRC32)
-        return error_set(err, STATUS_INPUT, "the built-in default text is not the frozen one; restore data/default.txt and build again");
+        return error_set(err, STATUS_INPUT,
+                         "the built-in default text is not the frozen one; restore data/default.txt and build again");
     return add(corpus, default_text, length, err);
 }
 
@@ -69,7 +70,8 @@ static int add_entry(struct corpus *corpus, int folder, const char *name, struct
 {
     struct stat about;
     int status = STATUS_OK;
-    if (fstatat(folder, name, &about, AT_SYMLINK_NOFOLLOW) != 0) status = error_set(err, STATUS_INPUT, "cannot be examined: %m");
+    if (fstatat(folder, name, &about, AT_SYMLINK_NOFOLLOW) != 0)
+        status = error_set(err, STATUS_INPUT, "cannot be examined: %m");
     else if (S_ISDIR(about.st_mode)) status = add_folder(corpus, folder, name, err);
     else if (S_ISREG(about.st_mode)) status = add_file(corpus, folder, name, O_NOFOLLOW, err);
     return status ? error_prefix(err, "%s", name) : STATUS_OK;
@@ -110,7 +112,8 @@ int corpus_open(struct corpus *corpus, const char *path, struct error *err)
 void corpus_close(struct corpus *corpus)
 {
     for (size_t f = 0; f < corpus->count; f++)
-        if (corpus->files[f].bytes != default_text) munmap((void *)(uintptr_t)corpus->files[f].bytes, corpus->files[f].length);
+        if (corpus->files[f].bytes != default_text)
+            munmap((void *)(uintptr_t)corpus->files[f].bytes, corpus->files[f].length);
     free(corpus->files);
     *corpus = (struct corpus){0};
 }

@@ -20,12 +20,16 @@ static int open_text(struct data *data, const struct config *config, struct erro
 {
     int status, T = config->data.sequence_length;
     if (config->model.vocabulary < 256)
-        return error_set(err, STATUS_USAGE, "model.vocabulary = %d: must be at least 256 to train on text, whose tokens are bytes", config->model.vocabulary);
+        return error_set(err, STATUS_USAGE,
+                         "model.vocabulary = %d: must be at least 256 to train on text, whose tokens are bytes",
+                         config->model.vocabulary);
     if ((status = corpus_open(&data->corpus, config->data.path, err))) return status;
     uint64_t held_out = (uint64_t)((double)data->corpus.length * config->data.validation_fraction);
     data->train_bytes = data->corpus.length - held_out;
     if (data->train_bytes < (uint64_t)T + 1)
-        return error_set(err, STATUS_INPUT, "data.path %s: %llu bytes to train on (%llu held out) are less than one sample of %d tokens and the next; use more text or a smaller data.sequence_length",
+        return error_set(err, STATUS_INPUT,
+                         "data.path %s: %llu bytes to train on (%llu held out) are less than one sample of %d tokens "
+                         "and the next; use more text or a smaller data.sequence_length",
                          config->data.path, (unsigned long long)data->train_bytes, (unsigned long long)held_out, T);
     return STATUS_OK;
 }
@@ -67,7 +71,8 @@ static void read_text(const struct data *data, uint64_t offset, int T, int32_t *
     }
 }
 
-static void make_up(const struct data *data, enum data_split split, uint64_t sample, int T, int32_t *tokens, int32_t *targets)
+static void make_up(const struct data *data, enum data_split split, uint64_t sample, int T, int32_t *tokens,
+                    int32_t *targets)
 {
     uint64_t stream = split == DATA_TRAIN ? STREAM_MADE_UP : STREAM_MADE_UP_HELD_OUT;
     uint64_t of_sample = rng_u64(data->seed, stream, sample);
@@ -78,7 +83,8 @@ static void make_up(const struct data *data, enum data_split split, uint64_t sam
     }
 }
 
-void data_batch(const struct data *data, enum data_split split, int64_t first_sample, int B, int T, int32_t *tokens, int32_t *targets)
+void data_batch(const struct data *data, enum data_split split, int64_t first_sample, int B, int T, int32_t *tokens,
+                int32_t *targets)
 {
     for (int b = 0; b < B; b++, tokens += T, targets += T) {
         uint64_t sample = (uint64_t)first_sample + (uint64_t)b;
