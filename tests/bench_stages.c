@@ -1,0 +1,206 @@
+/* What a stage costs in time, and what watching costs. Both in one run, so that a slower machine or a busy moment weighs on
+ * all alike:
+ *
+ *   stages     one run of four ranks switches its stage every few steps, several times around; of each stage the median of
+ *              forward + backward + exposed communication, as a ratio to stage 0 (1: no slower)
+ *   telemetry  the engine alone, ranks as threads, with rings, writer and file against without, in turn; median of the pairs
+ *
+ *     bench_stages [-z ZEROLAB] [-c CONFIG] [-r ROUNDS] [-k STEPS_A_STAGE] */
+#include <cjson/cJSON.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/base/clock.h"
+#include "engine/trace/writer.h"
+#include "engine/zero/zero.h"
+
+static void stop(const char *what)
+{
+    fprintf(stderr, "bench_stages: %s\n", what);
+    exit(1);
+}
+
+static int ascending(const void *left, const void *right)
+{
+    const double a = *(const double *)left, b = *(const double *)right;
+    return (a > b) - (a < b);
+}
+
+static double median(double *values, int count)
+{
+    qsort(values, (size_t)count, sizeof *values, ascending);
+    return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
+}
+
+/* ---- stages ---- */
+
+enum { SAMPLES_MAX = 512 };
+
+struct samples { int count; double seconds[SAMPLES_MAX], total[SAMPLES_MAX]; };
+
+static char *read_file(const char *path)
+{
+    FILE *file = fopen(path, "rb");
+    if (!file) stop("no report was written");
+    fseek(file, 0, SEEK_END);
+    long bytes = ftell(file);
+    rewind(file);
+    char *text = calloc((size_t)bytes + 1, 1);
+    if (!text || fread(text, 1, (size_t)bytes, file) != (size_t)bytes) stop("cannot read the report");
+    fclose(file);
+    return text;
+}
+
+static double number(const cJSON *object, const char *name)
+{
+    return cJSON_GetNumberValue(cJSON_GetObjectItem(object, name));
+}
+
+/* The first step after a switch pays for fresh pages; it does not count. */
+static void collect(const char *report, int steps_a_stage, struct samples samples[4])
+{
+    char *text = read_file(report);
+    cJSON *json = cJSON_Parse(text), *step;
+    cJSON_ArrayForEach(step, cJSON_GetObjectItem(json, "steps"))
+    {
+        int index = (int)number(step, "step") - 1, stage = (int)number(step, "stage");
+        const cJSON *seconds = cJSON_GetObjectItem(step, "seconds");
+        struct samples *s = &samples[stage];
+        if (index % steps_a_stage == 0 || s->count == SAMPLES_MAX) continue;
+        s->seconds[s->count] = number(seconds, "forward") + number(seconds, "backward") + number(seconds, "communication_exposed");
+        s->total[s->count++] = number(seconds, "total");
+    }
+    cJSON_Delete(json);
+    free(text);
+}
+
+static void bench_stages(const char *zerolab, const char *config, int rounds, int steps_a_stage)
+{
+    static struct samples samples[4];
+    char command[8192], report[] = "/tmp/bench_stages.XXXXXX";
+    int room = sizeof command, at = 0, fd = mkstemp(report);
+    if (fd < 0) stop("cannot make a temporary file");
+    close(fd);
+    at += snprintf(command, (size_t)room, "%s train %s --headless --steps %d --report %s --set zero_optimization.stage=0", zerolab, config, rounds * 4 * steps_a_stage, report);
+    for (int block = 1; block < rounds * 4 && at < room; block++)
+        at += snprintf(command + at, (size_t)(room - at), " --at %d:stage=%d", block * steps_a_stage + 1, block % 4);
+    snprintf(command + at, (size_t)(room - at), " >/dev/null");
+    if (system(command)) stop("the run failed");
+    collect(report, steps_a_stage, samples);
+    unlink(report);
+    double base = median(samples[0].seconds, samples[0].count);
+    printf("%s: median of %d steps at each stage\n", config, samples[0].count);
+    for (int stage = 0; stage < 4; stage++) {
+        double seconds = median(samples[stage].seconds, samples[stage].count);
+        printf("  stage %d: forward + backward + exposed communication %7.1f ms, whole step %7.1f ms; stage 0 / this = %.3f (goal 0.85)\n", stage,
+               1e3 * seconds, 1e3 * median(samples[stage].total, samples[stage].count), base / seconds);
+    }
+}
+
+/* ---- telemetry ---- */
+
+enum { RANKS = 4, PAIRS = 9, TELEMETRY_STEPS = 120, RING_BYTES = 512 << 10 };
+
+struct rank { struct config *config; struct comm_group *group; struct data *data; struct trace_ring *rings[ZERO_RINGS]; int rank; double seconds; };
+
+static void *rank_main(void *argument)
+{
+    struct rank *rank = argument;
+    struct error err = {0};
+    struct zero_result result;
+    struct comm *comm;
+    struct zero *zero;
+    if (comm_open_thread(&comm, rank->group, rank->rank, &err)) stop(err.text);
+    struct zero_options options = {.config = rank->config, .comm = comm, .data = rank->data};
+    memcpy(options.rings, rank->rings, sizeof options.rings);
+    if (zero_open(&zero, &options, &result.shortage, &err)) stop(err.text);
+    double steps[TELEMETRY_STEPS];
+    for (int i = 0; i < TELEMETRY_STEPS; i++) {
+        if (zero_step(zero, &result, &err)) stop(err.text);
+        steps[i] = 1e-9 * (double)result.total_ns;
+    }
+    rank->seconds = median(steps + 10, TELEMETRY_STEPS - 10);
+    zero_close(zero);
+    comm_close(comm);
+    return NULL;
+}
+
+/* Median step of a run, in seconds. */
+static double run_threads(struct config *config, struct data *data, bool telemetry)
+{
+    struct rank ranks[RANKS];
+    pthread_t threads[RANKS];
+    struct trace_writer *writer = NULL;
+    struct comm_group *group;
+    void *memory = NULL;
+    struct error err = {0};
+    char file[] = "/tmp/bench_stages.XXXXXX";
+    if (comm_group_create(&group, RANKS, 0, &err)) stop(err.text);
+    if (telemetry) {
+        close(mkstemp(file));
+        struct trace_writer_options options = {.file = file, .adopted_fd = -1};
+        memory = aligned_alloc(64, (size_t)RANKS * ZERO_RINGS * RING_BYTES);
+        if (!memory || trace_writer_start(&writer, &options, &err)) stop("cannot start the writer");
+    }
+    for (int r = 0; r < RANKS; r++) {
+        ranks[r] = (struct rank){.config = config, .group = group, .data = data, .rank = r};
+        for (int ring = 0; telemetry && ring < ZERO_RINGS; ring++) {
+            ranks[r].rings[ring] = trace_ring_init((char *)memory + (size_t)(r * ZERO_RINGS + ring) * RING_BYTES, RING_BYTES);
+            trace_writer_add_ring(writer, ranks[r].rings[ring]);
+        }
+        pthread_create(&threads[r], NULL, rank_main, &ranks[r]);
+    }
+    for (int r = 0; r < RANKS; r++) pthread_join(threads[r], NULL);
+    if (telemetry) {
+        trace_writer_stop(writer);
+        unlink(file);
+    }
+    free(memory);
+    comm_group_free(group);
+    return ranks[0].seconds;
+}
+
+static void bench_telemetry(const char *stage)
+{
+    struct config config;
+    struct error err = {0};
+    struct data *data;
+    const char *sets[] = {stage};
+    double ratio[PAIRS], on[PAIRS], off[PAIRS];
+    if (config_load(&config, NULL, sets, 1, &err) || data_open(&data, &config, &err)) stop(err.text);
+    for (int p = 0; p < PAIRS; p++) {
+        bool on_first = p % 2;
+        if (on_first) on[p] = run_threads(&config, data, true);
+        off[p] = run_threads(&config, data, false);
+        if (!on_first) on[p] = run_threads(&config, data, true);
+        ratio[p] = on[p] / off[p];
+    }
+    double m = median(ratio, PAIRS);
+    printf("nano, %s, telemetry on / off: %.4f (goal: below 1.01); pairs from %.4f to %.4f; step without %.2f ms\n", stage, m, ratio[0], ratio[PAIRS - 1],
+           1e3 * median(off, PAIRS));
+    data_close(data);
+    config_release(&config);
+}
+
+int main(int argc, char **argv)
+{
+    const char *zerolab = "build/release/zerolab", *config = "configs/gpt2-bf16.json";
+    int rounds = 3, steps_a_stage = 4;
+    for (int option; (option = getopt(argc, argv, "z:c:r:k:")) != -1;) {
+        switch (option) {
+        case 'z': zerolab = optarg; break;
+        case 'c': config = optarg; break;
+        case 'r': rounds = atoi(optarg); break;
+        case 'k': steps_a_stage = atoi(optarg); break;
+        default: return 2;
+        }
+    }
+    setenv("OMP_WAIT_POLICY", "passive", 0);
+    bench_telemetry("zero_optimization.stage=0");
+    bench_telemetry("zero_optimization.stage=3");
+    bench_stages(zerolab, config, rounds, steps_a_stage);
+    return 0;
+}
