@@ -71,3 +71,10 @@ int failure_explain(int wait_status, const char *printed, const char *launcher, 
         return error_set(err, STATUS_RUN, "%s ended with status %d: %.*s", launcher, code, line_length(line), line);
     return error_set(err, STATUS_RUN, "%s ended with status %d and said nothing", launcher, code);
 }
+
+int failure_explain_forced(const char *printed, struct error *err)
+{
+    const char *line = printed ? own_line(printed) : NULL;
+    if (line) return error_set(err, STATUS_RUN, "%.*s", line_length(line), line);
+    return error_set(err, STATUS_RUN, "the engine did not end by itself and was ended");
+}

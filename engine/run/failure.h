@@ -8,4 +8,7 @@
  * untouched when nothing tells of a failure. */
 int failure_explain(int wait_status, const char *printed, const char *launcher, struct error *err);
 
+/* Of processes that had to be ended by force, so that their status says nothing. */
+int failure_explain_forced(const char *printed, struct error *err);
+
 #endif

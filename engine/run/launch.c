@@ -222,8 +222,7 @@ int engine_end(struct engine *engine, int grace_ms, struct error *err)
     reap(engine, 0);
     reap_orphans();
     char *printed = capture_finish(engine->capture);
-    int status = forced ? error_set(err, STATUS_RUN, "the engine did not end by itself and was ended")
-                        : failure_explain(engine->wait_status, printed, engine->launcher, err);
+    int status = forced ? failure_explain_forced(printed, err) : failure_explain(engine->wait_status, printed, engine->launcher, err);
     free(printed);
     close(engine->home_fd);
     free(engine);
