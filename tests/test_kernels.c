@@ -115,7 +115,7 @@ static struct elementwise elementwise_new(enum dtype dtype, int shift)
     struct elementwise e = {.dtype = dtype};
     char **arrays[] = {&e.gradient, &e.x, &e.master, &e.m, &e.v, &e.y};
     for (int i = 0; i < 6; i++) {
-        *arrays[i] = (char *)aligned_alloc(64, 4 * ELEMENTWISE_N + 256) + shift;
+        *arrays[i] = (char *)aligned_alloc(64, (4 * ELEMENTWISE_N + 256) / 64 * 64) + shift;
         for (int64_t j = 0; j < ELEMENTWISE_N; j++)
             element_put(i >= 2 && i <= 4 ? DTYPE_F32 : dtype, *arrays[i], j, (float)fabs(normal(4, (uint64_t)i, (uint64_t)j)) * (i == 1 && j % 2 ? -3 : 3));
     }
