@@ -25,6 +25,8 @@ struct run_header {
     char version[32], model_name[40], precision[8], backend[16], isa[24]; /* "": unknown */
     int64_t parameters;
     int layers, hidden, heads, context, vocabulary;
+    bool has_unigram_entropy;
+    double unigram_entropy; /* nats a byte of the training text */
     int ranks, ranks_per_node, threads_per_rank, micro_batch, sequence_length, accumulation_steps;
     struct run_unit *units;
     int unit_count;

@@ -250,6 +250,7 @@ char *report_json(const struct run_model *model)
     add_marks(report, model);
     add_number(report, "validation_loss", model->validation.known, (double)model->validation.loss);
     double time_s = seconds(model->time_seen_ns);
+    add_number(report, "unigram_entropy", model->header.has_unigram_entropy, model->header.unigram_entropy);
     add_number(report, "tokens_per_second", time_s > 0, time_s > 0 ? (double)model->tokens_seen / time_s : 0);
     char *text = cJSON_Print(report);
     cJSON_Delete(report);

@@ -102,7 +102,8 @@ int64_t data_validation_samples(const struct data *data, int T)
 double data_unigram_entropy(const struct data *data)
 {
     if (data->vocabulary) return log(data->vocabulary);
-    uint64_t counts[256] = {0}, left = data->train_bytes;
+    const uint64_t enough = 64u << 20, counted = data->train_bytes < enough ? data->train_bytes : enough;
+    uint64_t counts[256] = {0}, left = counted;
     double entropy = 0;
     for (size_t f = 0; left > 0; f++) {
         const struct corpus_file *file = &data->corpus.files[f];
@@ -111,7 +112,7 @@ double data_unigram_entropy(const struct data *data)
         left -= length;
     }
     for (int byte = 0; byte < 256; byte++) {
-        double share = (double)counts[byte] / (double)data->train_bytes;
+        double share = (double)counts[byte] / (double)counted;
         if (share > 0) entropy -= share * log(share);
     }
     return entropy;

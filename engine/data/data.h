@@ -20,7 +20,7 @@ void data_batch(const struct data *data, enum data_split split, int64_t first_sa
 /* Whole samples of T tokens in the held-out slice (0: there is none). */
 int64_t data_validation_samples(const struct data *data, int T);
 
-/* Entropy of single bytes of the training slice, in nats: what a model that learned only frequencies would reach. */
+/* Entropy of single bytes of the training slice (of its first 64 MiB), in nats: what a model that learned only frequencies would reach. */
 double data_unigram_entropy(const struct data *data);
 
 uint64_t data_bytes(const struct data *data);

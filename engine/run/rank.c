@@ -107,7 +107,7 @@ static int open_trace(struct rank *rank, struct error *err)
 
 static void introduce_run(struct rank *rank)
 {
-    char *json = run_header_json(&rank->config, &rank->model, rank->ranks, comm_layout(rank->comm)->ranks_per_node, kernels_widest_isa());
+    char *json = run_header_json(&rank->config, &rank->model, rank->data, rank->ranks, comm_layout(rank->comm)->ranks_per_node, kernels_widest_isa());
     if (json) record_run(rank->ring, json);
     free(json);
     record_state(rank->ring, 0, RUN_STARTING, "");
@@ -144,8 +144,8 @@ static int open_rank(struct rank *rank, struct error *err)
     rank->ranks = comm_layout(rank->comm)->ranks;
     if (!status) status = model_init(&rank->model, &rank->config.model, rank->config.dtype, err);
     if (!status) status = open_trace(rank, err);
-    if (!status && rank->rank == 0) introduce_run(rank);
     if (!status) status = data_open(&rank->data, &rank->config, err);
+    if (!status && rank->rank == 0) introduce_run(rank);
     if (!status) status = open_engine(rank, err);
     return status;
 }

@@ -40,7 +40,16 @@ static cJSON *model_json(const struct model *model)
     return json;
 }
 
-char *run_header_json(const struct config *config, const struct model *model, int ranks, int ranks_per_node, const char *isa)
+/* The entropy of single bytes is what a model reaches that has learned nothing but their frequencies. */
+static cJSON *data_json(const struct data *data)
+{
+    cJSON *json = cJSON_CreateObject();
+    cJSON_AddNumberToObject(json, "bytes", (double)data_bytes(data));
+    if (data_bytes(data)) cJSON_AddNumberToObject(json, "unigram_entropy", data_unigram_entropy(data));
+    return json;
+}
+
+char *run_header_json(const struct config *config, const struct model *model, const struct data *data, int ranks, int ranks_per_node, const char *isa)
 {
     cJSON *json = cJSON_CreateObject();
     cJSON_AddStringToObject(json, "version", ZEROLAB_VERSION);
@@ -52,6 +61,7 @@ char *run_header_json(const struct config *config, const struct model *model, in
     cJSON_AddNumberToObject(json, "threads_per_rank", config->topology.threads_per_rank);
     cJSON_AddStringToObject(json, "backend", "cpu");
     cJSON_AddStringToObject(json, "isa", isa);
+    cJSON_AddItemToObject(json, "data", data_json(data));
     cJSON_AddNumberToObject(json, "micro_batch", config->micro_batch_size);
     cJSON_AddNumberToObject(json, "sequence_length", config->data.sequence_length);
     cJSON_AddNumberToObject(json, "accumulation_steps", config->accumulation_steps);

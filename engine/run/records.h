@@ -5,6 +5,7 @@
 #include <stdbool.h>
 
 #include "engine/config/config.h"
+#include "engine/data/data.h"
 #include "engine/memory/memory.h"
 #include "engine/plan/model.h"
 #include "engine/trace/ring.h"
@@ -12,7 +13,7 @@
 struct cJSON;
 
 /* What the run is, for the first record. The caller frees; NULL: no memory. */
-char *run_header_json(const struct config *config, const struct model *model, int ranks, int ranks_per_node, const char *isa);
+char *run_header_json(const struct config *config, const struct model *model, const struct data *data, int ranks, int ranks_per_node, const char *isa);
 
 void record_run(struct trace_ring *ring, const char *json);
 void record_state(struct trace_ring *ring, int64_t steps_done, enum run_state state, const char *reason);

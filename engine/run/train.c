@@ -128,6 +128,9 @@ static void print_result(const struct session *session)
     fprintf(out, "%s", run_outcome_name(model->outcome));
     if (step) fprintf(out, " after step %u, loss %.4f", step->step, (double)step->loss);
     if (model->validation.known) fprintf(out, ", validation loss %.4f", (double)model->validation.loss);
+    if (model->validation.known && model->header.has_unigram_entropy)
+        fprintf(out, " (%.2f of the text's unigram entropy, %.4f)", (double)model->validation.loss / model->header.unigram_entropy,
+                model->header.unigram_entropy);
     fputc('\n', out);
     if (!session->live) print_sample(out, model);
     if (session->spec.trace) fprintf(out, "trace: %s   look at it with: zerolab replay %s\n", session->spec.trace, session->spec.trace);
