@@ -57,6 +57,10 @@ ranks=()
 kill -9 "$launcher"
 check "kill -9 of their process" killed 'the engine was ended by signal 9'
 
+check "another" start --trace end.zlt
+kill -9 "${ranks[2]}"
+wait $front
+check "rank 0 ends the trace of a run that lost a rank" "$zerolab" check end.zlt
 check "another" start --trace cut.zlt --report cut.json
 kill -9 "${ranks[0]}"
 wait $front

@@ -40,7 +40,7 @@ check "a vocabulary that does not fit" refuses 2 "vocabulary" train --headless -
 check "a trace that is none" refuses 3 "bad.json" check bad.json
 check "a missing trace" refuses 3 "nosuch.zlt" replay nosuch.zlt --frame 80x24
 check "replay without a terminal" refuses 2 "terminal" replay bad.json
-check "a report that cannot be written" refuses 4 "/nosuch/r.json" train --headless --steps 1 -n 1 --report /nosuch/r.json
+check "a report that cannot be written" refuses 2 "/nosuch/r.json" train --headless --steps 1 -n 1 --report /nosuch/r.json
 check "a trace that cannot be written" refuses 2 "/nosuch/t.zlt" train --headless --steps 1 -n 1 --trace /nosuch/t.zlt
 check "no run to attach to" refuses 3 "no run goes on" attach
 check "a run that is none" refuses 3 "no run 1 goes on" attach 1

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-enum { WATCH_NS = 500000000 };
+enum { WATCH_NS = 200000000 };
 #define DEATH_FORMAT "rank %d (process %d) died"
 
 struct watched { int rank, pid, pidfd; }; /* pidfd -1: the kernel has none, signal 0 is asked instead */

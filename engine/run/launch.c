@@ -37,6 +37,7 @@ static const char *const mpirun_options[] = {
     "--mca", "pml", "ob1", "--mca", "btl", "self,vader",
     "--mca", "btl_vader_single_copy_mechanism", "none", /* needs ptrace rights that containers lack */
     "--mca", "orte_base_help_aggregate", "0",
+    "--mca", "odls_base_sigkill_timeout", "2", /* when a rank has died, rank 0 needs a second to end the trace properly */
 };
 
 static void add(struct launch_args *args, const char *text)

@@ -10,8 +10,8 @@
 #include "engine/base/clock.h"
 #include "engine/run/headless.h"
 
-/* How long the engine's processes may take to end: giving back much memory takes a while, dying does not. (mpirun gives the
- * other ranks of a failed one two seconds, in which rank 0 ends the trace properly.) */
+/* How long the engine's processes may take to end: giving back much memory takes a while, dying does not. (mpirun
+ * gives the other ranks of a failed one two seconds, twice.) */
 enum { GOOD_END_MS = 30000, BAD_END_MS = 4500 };
 
 void session_take_signals(struct session *session, sigset_t *before)

@@ -1,5 +1,6 @@
 /* `zerolab` and `zerolab train`: finds out what is to be run, refuses what cannot be, has it run, and says what came of it. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -66,6 +67,16 @@ static int check_data(const struct config *config, struct error *err)
     return status;
 }
 
+/* Found out now rather than after hours of training. */
+static int check_file(const char *what, const char *path, struct error *err)
+{
+    if (!*path || strcmp(path, "-") == 0) return STATUS_OK;
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    if (fd < 0) return error_set(err, STATUS_USAGE, "cannot write the %s %s: %s", what, path, strerror(errno));
+    close(fd);
+    return STATUS_OK;
+}
+
 static void choose_files(struct session *session)
 {
     const struct cli *cli = session->cli;
@@ -96,6 +107,8 @@ static int resolve(struct session *session, struct error *err)
     if (!status) status = choose_ranks(session, err);
     if (!status) status = check_commands(spec, err);
     if (!status) status = check_data(&session->config, err);
+    if (!status) status = check_file("trace", session->trace, err);
+    if (!status) status = check_file("report", session->report, err);
     return status;
 }
 
