@@ -51,7 +51,7 @@ check "its trace is whole" says "ended: finished" check $last.zlt
 check "its report too" grep -q '"outcome":.*"finished"' $last.json
 check "its trace can be shown" says "step 3" replay $last.zlt --frame 100x30
 head -c $(($(stat -c %s $last.zlt) * 2 / 3)) $last.zlt >torn.zlt
-check "a torn trace is told from a whole one" says "cut: " check torn.zlt
+check "a torn trace is told from a whole one" says "cut off" check torn.zlt
 "$zerolab" check torn.zlt >out 2>&1
 check "... by status 1" [ $? -eq 1 ]
 check "... and can be shown" says "zerolab" replay torn.zlt --frame 100x30

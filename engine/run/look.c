@@ -5,6 +5,7 @@
 
 #include "engine/plan/print.h"
 #include "engine/run/front.h"
+#include "engine/trace/check.h"
 
 /* ---- replay ---- */
 
@@ -54,54 +55,6 @@ int front_replay(const struct cli *cli)
 
 /* ---- check ---- */
 
-struct finding { bool torn, bad; uint64_t records; char why[256]; };
-
-static int fold_file(const char *path, struct run_model *model, struct finding *finding, struct error *err)
-{
-    struct source *source;
-    struct trace_record record;
-    enum source_result result;
-    int status = source_open_file(&source, path, err);
-    if (status) return status;
-    while ((result = source_next(source, &record)) == SOURCE_RECORD) run_model_fold(model, &record), finding->records++;
-    finding->torn = source_torn(source);
-    finding->bad = result == SOURCE_BAD;
-    if (finding->bad) snprintf(finding->why, sizeof finding->why, "%s", source_error(source));
-    source_close(source);
-    if (finding->records == 0) return error_set(err, STATUS_INPUT, "%s holds no whole record", path);
-    return STATUS_OK;
-}
-
-static bool is_whole(const struct run_model *model, const struct finding *finding)
-{
-    return !finding->torn && !finding->bad && model->ended && model->lost_records == 0;
-}
-
-static void print_check(FILE *out, const struct run_model *model, const struct finding *finding)
-{
-    const struct run_header *header = &model->header;
-    if (header->known)
-        fprintf(out, "run: %s, %lld parameters, %s, %d ranks, %s\n", header->model_name, (long long)header->parameters,
-                header->precision, header->ranks, header->isa);
-    fprintf(out, "holds: %llu records, %u whole steps, %d schedules\n", (unsigned long long)finding->records, model->steps_seen,
-            model->schedule_count);
-    if (finding->torn) fprintf(out, "cut: the file ends inside a chunk; what came before it is whole\n");
-    if (finding->bad) fprintf(out, "damaged: %s; what came before it is whole\n", finding->why);
-    if (!model->ended) fprintf(out, "cut: the run did not end in this file\n");
-    else fprintf(out, "ended: %s%s%s\n", run_outcome_name(model->outcome), *model->error ? ": " : "", model->error);
-    if (model->lost_records) fprintf(out, "gaps: %llu records were lost\n", (unsigned long long)model->lost_records);
-    fprintf(out, "good for: %s%s\n", model->steps_seen ? "replay, loss, memory, traffic" : "replay of the start",
-            model->steps_seen && !model->lost_records ? ", times" : "");
-}
-
-static void print_check_json(FILE *out, const struct run_model *model, const struct finding *finding)
-{
-    fprintf(out, "{\"whole\": %s, \"torn\": %s, \"damaged\": %s, \"ended\": %s, \"records\": %llu, \"steps\": %u, \"lost_records\": %llu}\n",
-            is_whole(model, finding) ? "true" : "false", finding->torn ? "true" : "false", finding->bad ? "true" : "false",
-            model->ended ? "true" : "false", (unsigned long long)finding->records, model->steps_seen,
-            (unsigned long long)model->lost_records);
-}
-
 static FILE *open_output(const char *path, struct error *err)
 {
     FILE *out = path && strcmp(path, "-") != 0 ? fopen(path, "we") : stdout;
@@ -118,17 +71,13 @@ static int close_output(FILE *out, const char *path, struct error *err)
 int front_check(const struct cli *cli)
 {
     struct error err;
-    struct finding finding = {0};
-    struct run_model *model = run_model_new(&(struct run_model_options){.steps = 16, .notices = 16});
-    FILE *out = NULL;
-    int status = model ? fold_file(cli->operand, model, &finding, &err) : error_set(&err, STATUS_RUN, "no memory");
-    if (!status && !(out = open_output(cli->output, &err))) status = err.status;
-    if (!status) (cli->json ? print_check_json : print_check)(out, model, &finding);
-    if (!status) status = close_output(out, cli->output, &err);
-    bool whole = !status && is_whole(model, &finding);
-    run_model_free(model);
-    if (status) return front_fail(&err);
-    return whole ? STATUS_OK : STATUS_CHECK;
+    struct trace_check check;
+    int status = trace_check(&check, cli->operand, &err);
+    FILE *out = status ? NULL : open_output(cli->output, &err);
+    if (!out) return front_fail(&err);
+    (cli->json ? trace_check_print_json : trace_check_print)(&check, out);
+    status = close_output(out, cli->output, &err);
+    return status ? front_fail(&err) : trace_check_status(&check);
 }
 
 /* ---- plan ---- */
@@ -149,7 +98,7 @@ static int plan(const struct cli *cli, struct error *err)
     int status = config_load(&config, cli->operand, sets, count, err);
     if (status) return status;
     FILE *out = open_output(cli->output, err);
-    status = out ? plan_print(out, &config, cli->schedule, err) : err->status;
+    status = out ? (cli->json ? plan_print_json : plan_print)(out, &config, cli->schedule, err) : err->status;
     config_release(&config);
     if (!out) return status;
     int closed = close_output(out, cli->output, status ? NULL : err);
