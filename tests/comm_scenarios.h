@@ -86,7 +86,7 @@ static inline void trial_draw(struct trial *trial, const struct comm *comm, cons
     trial->count = 1 + (int)(rng_u64(1, 6, round) % PARTS_MAX);
     trial->seed = round;
     uint64_t largest = round % 64 == 0 ? 40000 : 300;
-    bool huge = round == 1; /* more than fits the caches: copied another way */
+    bool huge = round == 270; /* more than fits the caches: copied another way */
     if (huge) trial->kind = TRIAL_GATHER, trial->dtype = DTYPE_F32, trial->count = PARTS_MAX;
     uint64_t width = (uint64_t)dtype_bytes(trial->dtype), at = memory_symmetric_offset(memory, CATEGORY_BUCKETS);
     unsigned char *own = memory_symmetric_base(memory), *private = memory_at(memory, TIER_DEVICE, CATEGORY_GATHERED, 0);
