@@ -58,11 +58,13 @@ int comm_group_create(struct comm_group **out, int ranks, int ranks_per_node, st
 void comm_group_free(struct comm_group *group);
 int comm_open_thread(struct comm **out, struct comm_group *group, int rank, struct error *err);
 
-/* Ranks as processes under MPI (mpirun, srun): initialises MPI. ranks_per_node 0: as the machine is; less: virtual nodes. */
+/* Ranks as processes under MPI (mpirun, srun): initialises MPI with MPI_THREAD_SERIALIZED. Afterwards MPI is called only
+ * inside calls of this interface. To let survivors of a death name it, start mpirun with --enable-recovery. ranks_per_node 0: as the machine is; less: virtual nodes. */
 int comm_open_mpi(struct comm **out, int ranks_per_node, struct error *err);
 bool comm_have_mpi(void); /* built with MPI? */
 
-void comm_close(struct comm *comm); /* collective when all is well; after a failure it does not wait */
+/* Collective when all is well; after a failure it does not wait, and leaves MPI unfinalised. Before the memory's end. */
+void comm_close(struct comm *comm);
 
 const struct comm_layout *comm_layout(const struct comm *comm);
 
@@ -70,7 +72,8 @@ const struct comm_layout *comm_layout(const struct comm *comm);
 int comm_attach(struct comm *comm, struct memory *memory, struct error *err);
 
 /* Memory of `bytes` that all ranks of the node share, zeroed (rings, command words); each rank gets one for itself, and
- * comm_segment_of() maps that of another rank of the node. Call collectively; valid until comm_close(). */
+ * comm_segment_of() is that of another rank of this machine (also of another virtual node; NULL beyond). Call
+ * collectively, once; valid until comm_close(). */
 int comm_share(struct comm *comm, size_t bytes, struct error *err);
 void *comm_segment_of(struct comm *comm, int rank);
 

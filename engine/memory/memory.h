@@ -9,8 +9,9 @@
  *     live      bytes taken and not given back
  *     reserved  bytes committed (touched pages), live or not; reserved - live is category F of the views
  *
- * Under a budget, taking more than fits first returns committed pages that nobody uses, then fails: that is "out of
- * memory", an outcome the engine handles. Thread safe: a rank's lanes take and give concurrently. */
+ * A take fails when live bytes would exceed the budget (0: none): that is "out of memory", an outcome the engine handles,
+ * and it depends on the plan's bytes alone. Pages follow: committed ones that nobody uses are returned before the budget
+ * is passed, so that reserved stays within it but for the edges of pages. Thread safe: a rank's lanes take and give concurrently. */
 #ifndef ENGINE_MEMORY_MEMORY_H
 #define ENGINE_MEMORY_MEMORY_H
 
