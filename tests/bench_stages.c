@@ -102,85 +102,74 @@ static void bench_stages(const char *zerolab, const char *config, int rounds, in
 
 /* ---- telemetry ---- */
 
-enum { RANKS = 4, PAIRS = 9, TELEMETRY_STEPS = 120, RING_BYTES = 512 << 10 };
+/* Two engines in one process, one with rings and a writer to a file, one without; every rank is a thread that takes a step of
+ * one, then a step of the other, so a pair meets the same machine. */
+enum { RANKS = 4, PAIRS = 400, WARM_UP = 20, RING_BYTES = 512 << 10 };
 
-struct rank { struct config *config; struct comm_group *group; struct data *data; struct trace_ring *rings[ZERO_RINGS]; int rank; double seconds; };
+enum side { WITH, WITHOUT, SIDES };
+
+struct rank { struct config *config; struct comm_group *group[SIDES]; struct data *data; struct trace_ring *rings[ZERO_RINGS]; int rank; double seconds[SIDES][PAIRS]; };
 
 static void *rank_main(void *argument)
 {
     struct rank *rank = argument;
     struct error err = {0};
     struct zero_result result;
-    struct comm *comm;
-    struct zero *zero;
-    if (comm_open_thread(&comm, rank->group, rank->rank, &err)) stop(err.text);
-    struct zero_options options = {.config = rank->config, .comm = comm, .data = rank->data};
-    memcpy(options.rings, rank->rings, sizeof options.rings);
-    if (zero_open(&zero, &options, &result.shortage, &err)) stop(err.text);
-    double steps[TELEMETRY_STEPS];
-    for (int i = 0; i < TELEMETRY_STEPS; i++) {
-        if (zero_step(zero, &result, &err)) stop(err.text);
-        steps[i] = 1e-9 * (double)result.total_ns;
+    struct comm *comm[SIDES];
+    struct zero *zero[SIDES];
+    for (int side = 0; side < SIDES; side++) {
+        if (comm_open_thread(&comm[side], rank->group[side], rank->rank, &err)) stop(err.text);
+        struct zero_options options = {.config = rank->config, .comm = comm[side], .data = rank->data};
+        if (side == WITH) memcpy(options.rings, rank->rings, sizeof options.rings);
+        if (zero_open(&zero[side], &options, &result.shortage, &err)) stop(err.text);
     }
-    rank->seconds = median(steps + 10, TELEMETRY_STEPS - 10);
-    zero_close(zero);
-    comm_close(comm);
+    for (int i = -WARM_UP; i < PAIRS; i++)
+        for (int half = 0; half < SIDES; half++) {
+            int side = (i + half) & 1;
+            if (zero_step(zero[side], &result, &err)) stop(err.text);
+            if (i >= 0) rank->seconds[side][i] = 1e-9 * (double)result.total_ns;
+        }
+    for (int side = 0; side < SIDES; side++) {
+        zero_close(zero[side]);
+        comm_close(comm[side]);
+    }
     return NULL;
 }
 
-/* Median step of a run, in seconds. */
-static double run_threads(struct config *config, struct data *data, bool telemetry)
+static void bench_telemetry(const char *stage)
 {
-    struct rank ranks[RANKS];
+    static struct rank ranks[RANKS];
     pthread_t threads[RANKS];
-    struct trace_writer *writer = NULL;
-    struct comm_group *group;
-    void *memory = NULL;
+    struct trace_writer *writer;
+    struct config config;
+    struct data *data;
     struct error err = {0};
+    const char *sets[] = {stage};
     char file[] = "/tmp/bench_stages.XXXXXX";
-    if (comm_group_create(&group, RANKS, 0, &err)) stop(err.text);
-    if (telemetry) {
-        close(mkstemp(file));
-        struct trace_writer_options options = {.file = file, .adopted_fd = -1};
-        memory = aligned_alloc(64, (size_t)RANKS * ZERO_RINGS * RING_BYTES);
-        if (!memory || trace_writer_start(&writer, &options, &err)) stop("cannot start the writer");
-    }
+    close(mkstemp(file));
+    struct trace_writer_options options = {.file = file, .adopted_fd = -1};
+    char *memory = aligned_alloc(64, (size_t)RANKS * ZERO_RINGS * RING_BYTES);
+    if (config_load(&config, NULL, sets, 1, &err) || data_open(&data, &config, &err) || trace_writer_start(&writer, &options, &err)) stop(err.text);
+    for (int side = 0; side < SIDES; side++)
+        if (comm_group_create(&ranks[0].group[side], RANKS, 0, &err)) stop(err.text);
     for (int r = 0; r < RANKS; r++) {
-        ranks[r] = (struct rank){.config = config, .group = group, .data = data, .rank = r};
-        for (int ring = 0; telemetry && ring < ZERO_RINGS; ring++) {
-            ranks[r].rings[ring] = trace_ring_init((char *)memory + (size_t)(r * ZERO_RINGS + ring) * RING_BYTES, RING_BYTES);
+        ranks[r] = (struct rank){.config = &config, .group = {ranks[0].group[0], ranks[0].group[1]}, .data = data, .rank = r};
+        for (int ring = 0; ring < ZERO_RINGS; ring++) {
+            ranks[r].rings[ring] = trace_ring_init(memory + (size_t)(r * ZERO_RINGS + ring) * RING_BYTES, RING_BYTES);
             trace_writer_add_ring(writer, ranks[r].rings[ring]);
         }
         pthread_create(&threads[r], NULL, rank_main, &ranks[r]);
     }
     for (int r = 0; r < RANKS; r++) pthread_join(threads[r], NULL);
-    if (telemetry) {
-        trace_writer_stop(writer);
-        unlink(file);
-    }
+    trace_writer_stop(writer);
+    static double ratio[PAIRS];
+    for (int p = 0; p < PAIRS; p++) ratio[p] = ranks[0].seconds[WITH][p] / ranks[0].seconds[WITHOUT][p];
+    double with = median(ranks[0].seconds[WITH], PAIRS), without = median(ranks[0].seconds[WITHOUT], PAIRS), paired = median(ratio, PAIRS);
+    printf("nano, %s: step %.3f ms with telemetry, %.3f ms without; medians' ratio %.4f, median of %d pairs %.4f (goal: below 1.01)\n", stage, 1e3 * with,
+           1e3 * without, with / without, PAIRS, paired);
+    for (int side = 0; side < SIDES; side++) comm_group_free(ranks[0].group[side]);
     free(memory);
-    comm_group_free(group);
-    return ranks[0].seconds;
-}
-
-static void bench_telemetry(const char *stage)
-{
-    struct config config;
-    struct error err = {0};
-    struct data *data;
-    const char *sets[] = {stage};
-    double ratio[PAIRS], on[PAIRS], off[PAIRS];
-    if (config_load(&config, NULL, sets, 1, &err) || data_open(&data, &config, &err)) stop(err.text);
-    for (int p = 0; p < PAIRS; p++) {
-        bool on_first = p % 2;
-        if (on_first) on[p] = run_threads(&config, data, true);
-        off[p] = run_threads(&config, data, false);
-        if (!on_first) on[p] = run_threads(&config, data, true);
-        ratio[p] = on[p] / off[p];
-    }
-    double m = median(ratio, PAIRS);
-    printf("nano, %s, telemetry on / off: %.4f (goal: below 1.01); pairs from %.4f to %.4f; step without %.2f ms\n", stage, m, ratio[0], ratio[PAIRS - 1],
-           1e3 * median(off, PAIRS));
+    unlink(file);
     data_close(data);
     config_release(&config);
 }
@@ -201,6 +190,7 @@ int main(int argc, char **argv)
     setenv("OMP_WAIT_POLICY", "passive", 0);
     bench_telemetry("zero_optimization.stage=0");
     bench_telemetry("zero_optimization.stage=3");
+    fflush(stdout);
     bench_stages(zerolab, config, rounds, steps_a_stage);
     return 0;
 }
