@@ -300,6 +300,10 @@ static void gelu_slope(struct kernels *kernels)
         const double u = 0.7978845608028654 * (x[i] + 0.044715 * pow(x[i], 3));
         kernels_gelu_forward(kernels, DTYPE_F32, y, x + i, 1);
         assert_true(fabs(y[0] - 0.5 * x[i] * (1 + tanh(u))) <= 1e-6 * (1 + fabs(x[i])));
+        const float one = 1;
+        const double rise = 0.7978845608028654 * (1 + 3 * 0.044715 * x[i] * x[i]);
+        kernels_gelu_backward(kernels, DTYPE_F32, y, &one, x + i, 1);
+        assert_true(fabs(y[0] - (0.5 * (1 + tanh(u)) + 0.5 * x[i] * (1 - tanh(u) * tanh(u)) * rise)) <= 2e-6);
     }
     kernels_gelu_backward(kernels, DTYPE_F32, dx, dy, x, FD_N);
     for (int side = 0; side < 2; side++) {

@@ -6,6 +6,10 @@ INLINE void adamw_body(const struct adamw_args *a, enum dtype dtype, int64_t fir
     const struct adamw_factors *f = &a->factors;
     for (int64_t i = first; i < end; i += VEC_LANES) {
         const int64_t n = end - i;
+        fetch_ahead(dtype, a->gradient, i);
+        fetch_ahead(DTYPE_F32, a->m, i);
+        fetch_ahead(DTYPE_F32, a->v, i);
+        fetch_ahead(DTYPE_F32, a->master, i);
         vec g = vec_mul(load(dtype, a->gradient, i, n), vec_set(f->gradient));
         vec m = vec_load_part(a->m + i, n), v = vec_load_part(a->v + i, n);
         m = vec_fma(vec_set(1 - f->beta1), vec_sub(g, m), m);

@@ -16,6 +16,8 @@ INLINE void sum_squares_body(const struct sum_squares_args *a, enum dtype dtype,
         int64_t i = block * SUM_BLOCK_ELEMS, stop = i + SUM_BLOCK_ELEMS < a->n ? i + SUM_BLOCK_ELEMS : a->n;
         vec_double sum = vec_double_zero(), other = vec_double_zero();
         for (; i < stop; i += 2 * VEC_LANES) {
+            fetch_ahead(dtype, a->x, i);
+            if (dtype == DTYPE_F32) fetch_ahead(dtype, a->x, i + VEC_LANES);
             sum = vec_add_squares(sum, load(dtype, a->x, i, stop - i));
             if (i + VEC_LANES < stop)
                 other = vec_add_squares(other, load(dtype, a->x, i + VEC_LANES, stop - i - VEC_LANES));
@@ -30,7 +32,11 @@ INLINE void reduce_body(const struct reduce_args *a, enum dtype dtype, int64_t f
     const vec share = vec_set(1.0f / (float)a->count);
     for (int64_t i = first; i < end; i += VEC_LANES) {
         vec sum = load(dtype, a->sources[0], i, end - i);
-        for (int s = 1; s < a->count; s++) sum = vec_add(sum, load(dtype, a->sources[s], i, end - i));
+        fetch_ahead(dtype, a->sources[0], i);
+        for (int s = 1; s < a->count; s++) {
+            fetch_ahead(dtype, a->sources[s], i);
+            sum = vec_add(sum, load(dtype, a->sources[s], i, end - i));
+        }
         sum = vec_mul(sum, share);
         if (a->accumulate) { /* what is added is a stored number, so it is rounded first */
             char rounded[4 * VEC_LANES];
