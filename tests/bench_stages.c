@@ -130,8 +130,8 @@ static void *rank_main(void *argument)
             if (i >= 0) rank->seconds[side][i] = 1e-9 * (double)result.total_ns;
         }
     for (int side = 0; side < SIDES; side++) {
-        zero_close(zero[side]);
         comm_close(comm[side]);
+        zero_close(zero[side]);
     }
     return NULL;
 }

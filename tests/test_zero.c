@@ -110,8 +110,8 @@ static void *rank_main(void *argument)
     traffic_of(thread->out.traffic, zero_schedule(zero), &model, thread->rank);
     thread->out.model_elems = model.elems;
     model_release(&model);
-    zero_close(zero);
     comm_close(comm);
+    zero_close(zero);
     return NULL;
 }
 

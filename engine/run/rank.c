@@ -220,8 +220,10 @@ int rank_live(struct rank *rank, struct error *err)
     if (!status) status = obey_orders(rank, &order, err);
     if (!status) status = conclude(rank, order.outcome, err);
     if (status) comm_abort(rank->comm, err->text);
-    zero_close(rank->zero);
     close_trace(rank, status ? OUTCOME_FAILED : order.outcome, status ? err->text : "");
+    comm_close(rank->comm); /* the rings lay in its memory; and after it no peer reads ours */
+    rank->comm = NULL;
+    zero_close(rank->zero);
     data_close(rank->data);
     model_release(&rank->model);
     config_release(&rank->config);

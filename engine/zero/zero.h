@@ -4,6 +4,7 @@
  *     loop:
  *         zero_step(zero, &result)           one training step; its outcome is the same on every rank
  *         zero_switch(zero, &knobs, ...)     another stage or other knobs: new schedule, state resharded in place
+ *     comm_close(comm)                       from here on no peer reads this rank's memory
  *     zero_close(zero)
  *
  * Every call is collective: all ranks make it, with equal arguments. A rank that cannot allocate does not leave the step:
