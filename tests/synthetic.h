@@ -352,7 +352,7 @@ static inline void synthetic_shortage(struct synthetic *run, uint32_t step)
 
 static inline void synthetic_switch(struct synthetic *run, uint32_t before, int stage)
 {
-    char command[16], json[128];
+    char command[32], json[128];
     snprintf(command, sizeof command, "stage=%d", stage);
     snprintf(json, sizeof json, "{\"kind\": \"stage\", \"detail\": {\"from\": %d, \"to\": %d, \"seconds\": 0.012}}", run->stage, stage);
     synthetic_put(run, SYNTHETIC_ALL, (struct trace_record){.kind = TRACE_COMMAND, .command = {before, 1, synthetic_text(command)}});

@@ -32,6 +32,11 @@ bool terminal_fits(struct error *err)
         error_set(err, STATUS_USAGE, "TERM=%s cannot show a screen; use --headless, or --frame to print one", name ? name : "");
         return false;
     }
+    char leave[256];
+    if (!terminfo_leave(leave, sizeof leave)) {
+        error_set(err, STATUS_USAGE, "TERM=%s is not known here; try TERM=xterm, or --headless", name);
+        return false;
+    }
     return true;
 }
 
@@ -58,15 +63,12 @@ static void set_up(struct terminal *terminal, bool no_colour)
 
 int terminal_open(struct terminal **out, bool no_colour, struct error *err)
 {
-    if (!terminal_fits(err)) return err ? err->status : STATUS_USAGE;
+    char leave[256] = "";
+    if (!terminal_fits(err)) return STATUS_USAGE;
     struct terminal *terminal = calloc(1, sizeof *terminal);
     if (!terminal) return error_set(err, STATUS_RUN, "no memory for a screen");
     setlocale(LC_CTYPE, "");
-    char leave[256];
-    if (!terminfo_leave(leave, sizeof leave)) {
-        free(terminal);
-        return error_set(err, STATUS_USAGE, "TERM=%s is not known here; try TERM=xterm, or --headless", getenv("TERM"));
-    }
+    terminfo_leave(leave, sizeof leave);
     restore_arm(leave); /* before the modes change */
     stderr_keep();
     terminal->screen = newterm(NULL, stdout, stdin);
