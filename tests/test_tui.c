@@ -14,6 +14,7 @@
 #include "tui/draw/bar.h"
 #include "tui/draw/format.h"
 #include "tui/draw/output.h"
+#include "tui/draw/paragraph.h"
 #include "tui/input/keys.h"
 #include "tui/views/layout.h"
 
@@ -113,6 +114,15 @@ static void odd_characters_take_one_column(void **state)
     draw_text(canvas_of(&ascii), 0, 0, STYLE_TEXT, "ä×·█Ψ─");
     assert_text(&surface, "ä?????Ψ─?\n");
     assert_text(&ascii, "?x-#?-\n");
+}
+
+static void paragraphs_break_between_words(void **state)
+{
+    struct surface surface = painted(10, 6, THEME_MONO, false);
+    (void)state;
+    assert_int_equal(draw_paragraph(canvas_part(canvas_of(&surface), 1, 0, 8, 6), 0, STYLE_TEXT, "one two three\nfour  abcdefghijklm x"), 5);
+    assert_int_equal(draw_paragraph(canvas_part(canvas_of(&surface), 0, 5, 8, 1), 1, STYLE_TEXT, "skipped shown"), 2);
+    assert_text(&surface, " one two\n three\n four  ab\n cdefghij\n klm x\nshown\n");
 }
 
 static void bars_add_up(void **state)
@@ -355,6 +365,7 @@ int main(void)
         cmocka_unit_test(views_draw_at_every_size),
         cmocka_unit_test(text_is_cut_at_its_canvas),
         cmocka_unit_test(odd_characters_take_one_column),
+        cmocka_unit_test(paragraphs_break_between_words),
         cmocka_unit_test(bars_add_up),
         cmocka_unit_test(bars_have_letters_and_patterns),
         cmocka_unit_test(numbers_keep_their_width),

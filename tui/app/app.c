@@ -57,6 +57,7 @@ static void act_command(struct app *app, const struct key_row *row)
     } else {
         snprintf(text, sizeof text, "sent: %s", row->argument);
         say(app, text);
+        if (!strncmp(row->argument, "sample", 6)) app->state.focus = PANE_TEXT; /* where the answer will stand */
     }
 }
 

@@ -137,6 +137,11 @@ static bool category_is_used(const struct run_model *model, int category)
     return false;
 }
 
+bool category_is_shown(const struct run_model *model, int category)
+{
+    return (category != CATEGORY_STAGING && category != CATEGORY_SECONDARY) || category_is_used(model, category);
+}
+
 static void draw_heat_rows(struct canvas canvas, int y, int end, const struct scene *scene)
 {
     if (y < end) draw_heat_row(canvas, y++, CATEGORIES, scene);
@@ -150,8 +155,7 @@ static void draw_legend(struct canvas canvas, int y, const struct scene *scene, 
     bool brief = canvas.at.columns < 110;
     int x = 1;
     for (int i = 0; i <= CATEGORIES; i++) {
-        bool rare = i == CATEGORY_STAGING || i == CATEGORY_SECONDARY;
-        if (rare && !category_is_used(scene->model, i)) continue;
+        if (i < CATEGORIES && !category_is_shown(scene->model, i)) continue;
         draw_character(canvas, x, y, looks[i].style, (uint32_t)looks[i].letter);
         x = draw_text(canvas, x + 2, y, STYLE_TEXT, brief ? looks[i].brief : looks[i].name) + 2;
     }

@@ -148,7 +148,7 @@ static const struct badge badges[] = {
     [RUN_STARTING] = {STYLE_STRONG, "STARTING", "", "", false},
     [RUN_RUNNING] = {STYLE_GOOD, "RUNNING", "", "", false},
     [RUN_PAUSED] = {STYLE_WARN, "PAUSED", "Space goes on, . trains one step", "", false},
-    [RUN_OUT_OF_MEMORY] = {STYLE_BAD, "OUT OF MEMORY", "i shows why; 0 1 2 3 change the stage, Space goes on", "i shows why", true},
+    [RUN_OUT_OF_MEMORY] = {STYLE_BAD, "OUT OF MEMORY", "i shows why; a stage that fits (0 1 2 3) goes on", "i shows why", true},
     [RUN_ENDED] = {STYLE_STRONG, "ENDED", "", "", false},
 };
 

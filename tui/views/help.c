@@ -34,7 +34,8 @@ static int draw_letters(struct canvas canvas, int y)
 static const char *const figures[] = {
     "The bar of a rank shows the fullest instant of the last step: that decides what fits.",
     "┃ is the peak that the schedule plans. Everything else is measured.",
-    "Exposed communication: the compute lane stood waiting for a transfer.",
+    "Communication exposed: the compute lane stood waiting for a transfer.",
+    "Other: between operations; with more lanes than processors, mostly waiting for one.",
     "Sent bytes are counted once, where another rank copies or adds them.",
     "Theory is the paper's volume; unit padding and the tied embedding make the difference.",
 };

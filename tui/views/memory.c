@@ -62,6 +62,13 @@ static void draw_head(struct canvas canvas, enum units units)
     for (int i = 0; i < 4; i++) pen_right(&pen, bytes_columns(units) + 2, STYLE_DIM, names[i]);
 }
 
+int memory_rows(const struct run_model *model)
+{
+    int rows = 4; /* title, head, sum, free */
+    for (int category = 0; category < CATEGORIES; category++) rows += category_is_shown(model, category);
+    return rows;
+}
+
 void memory_pane(struct canvas canvas, const struct scene *scene, bool focused)
 {
     int rank = fullest_rank(scene->model, TIER_DEVICE), y = 2;
@@ -75,6 +82,7 @@ void memory_pane(struct canvas canvas, const struct scene *scene, bool focused)
     const struct run_tier *tier = &scene->model->rank[rank].tier[TIER_DEVICE];
     draw_head(canvas, scene->state->units);
     draw_total(canvas, y++, scene, tier);
-    for (int category = 0; category < CATEGORIES; category++) draw_category(canvas, y++, category, scene, tier);
+    for (int category = 0; category < CATEGORIES; category++)
+        if (category_is_shown(scene->model, category)) draw_category(canvas, y++, category, scene, tier);
     draw_free(canvas, y, scene, tier);
 }

@@ -6,11 +6,6 @@ static struct canvas part(struct surface *surface, struct rect at)
     return canvas_part(canvas_of(surface), at.x, at.y, at.columns, at.rows);
 }
 
-static int memory_pane_rows(void)
-{
-    return CATEGORIES + 4; /* title, head, categories, reserved and free, total */
-}
-
 /* Traffic and a few events stay visible beside the bars. */
 static int bars_room(int rows, int traffic)
 {
@@ -23,7 +18,7 @@ static void overview_draw(const struct run_model *model, const struct view_state
 {
     struct scene scene = {model, state};
     int traffic = traffic_rows(model);
-    struct overview_needs needs = {bars_rows(model, surface->columns, bars_room(surface->rows, traffic)), traffic, memory_pane_rows(),
+    struct overview_needs needs = {bars_rows(model, surface->columns, bars_room(surface->rows, traffic)), traffic, memory_rows(model),
                                    state->focus, state->enlarged};
     struct overview_layout layout;
     overview_layout(&layout, surface->columns, surface->rows, &needs);

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "tui/draw/paragraph.h"
 #include "tui/draw/pen.h"
 #include "tui/views/parts.h"
 
@@ -90,22 +91,6 @@ void steps_pane(struct canvas canvas, const struct scene *scene, bool focused)
     }
 }
 
-/* Raw bytes of the model, wrapped; `skip` rows are left out at the top. */
-static void draw_wrapped(struct canvas canvas, int y, int skip, const char *text)
-{
-    int x = 1, row = y - skip;
-    uint32_t character;
-    while ((character = utf8_next(&text)) && row < canvas.at.rows) {
-        if (character == '\n' || x >= canvas.at.columns - 1) {
-            x = 1;
-            row++;
-        }
-        if (character == '\n' || row >= canvas.at.rows) continue;
-        if (row >= y) draw_character(canvas, x, row, STYLE_TEXT, character);
-        x++;
-    }
-}
-
 void text_pane(struct canvas canvas, const struct scene *scene, bool focused)
 {
     const struct run_model *model = scene->model;
@@ -113,7 +98,8 @@ void text_pane(struct canvas canvas, const struct scene *scene, bool focused)
     if (model->sample.text) snprintf(title, sizeof title, "text from the model after step %u", model->sample.step);
     draw_title(canvas, 0, focused, title);
     if (model->sample.text)
-        draw_wrapped(canvas, 1, focused ? scene->state->scroll : 0, model->sample.text);
+        draw_paragraph(canvas_part(canvas, 1, 1, canvas.at.columns - 2, canvas.at.rows - 1), focused ? scene->state->scroll : 0,
+                       STYLE_TEXT, model->sample.text);
     else
         draw_text(canvas, 1, 1, STYLE_DIM, scene->state->live && !scene->state->readonly ? "none yet; p prints some" : "none yet");
 }

@@ -15,6 +15,7 @@ int bars_rows(const struct run_model *model, int columns, int rows); /* what bar
 
 void pane_draw(enum pane pane, struct canvas canvas, const struct scene *scene); /* panes.c */
 void memory_pane(struct canvas canvas, const struct scene *scene, bool focused);
+int memory_rows(const struct run_model *model); /* that the pane needs, title included */
 void traffic_pane(struct canvas canvas, const struct scene *scene, bool focused);
 int traffic_rows(const struct run_model *model); /* that the pane needs, title included */
 void events_pane(struct canvas canvas, const struct scene *scene, bool focused);
@@ -25,6 +26,9 @@ void loss_pane(struct canvas canvas, const struct scene *scene, bool focused);
 /* Looks of a category and of the pool's free part (category == CATEGORIES). */
 struct category_look { char letter; uint32_t pattern; enum style style; const char *name, *brief; };
 const struct category_look *category_look(int category);
+
+/* Staging and secondary take no room where no rank ever used them. */
+bool category_is_shown(const struct run_model *model, int category);
 
 /* The rank whose tier was fullest; -1: nothing known. */
 int fullest_rank(const struct run_model *model, enum tier tier);

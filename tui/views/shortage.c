@@ -1,6 +1,7 @@
 /* The out-of-memory report: what was asked for, who held what at that instant, which knob owns each, what would fit. */
 #include <stdio.h>
 
+#include "tui/draw/paragraph.h"
 #include "tui/draw/pen.h"
 #include "tui/views/parts.h"
 
@@ -43,10 +44,11 @@ static int draw_request(struct canvas canvas, int y, const struct scene *scene)
         x = draw_format(canvas, x, y, STYLE_TEXT, ", wanted %s more", format_bytes_bare(wanted, units, (uint64_t)shortage->wanted_bytes));
         if (shortage->category >= 0) x = draw_format(canvas, x, y, STYLE_TEXT, " for %s", category_look(shortage->category)->name);
     }
-    if (shortage->text[0]) draw_text(canvas, 1, ++y, STYLE_WARN, shortage->text);
+    y++;
+    y += draw_paragraph(canvas_part(canvas, 1, y, canvas.at.columns - 2, 3), 0, STYLE_WARN, shortage->text);
     if (shortage->budget_bytes > 0)
-        draw_format(canvas, 1, ++y, STYLE_TEXT, "The budget of a rank is %s.", format_bytes_bare(budget, units, (uint64_t)shortage->budget_bytes));
-    return y + 2;
+        draw_format(canvas, 1, y++, STYLE_TEXT, "The budget of a rank is %s.", format_bytes_bare(budget, units, (uint64_t)shortage->budget_bytes));
+    return y + 1;
 }
 
 static void draw_tenant(struct canvas canvas, int y, int category, const struct scene *scene, uint64_t most)
@@ -100,7 +102,7 @@ static void draw_fits(struct canvas canvas, int y, const struct scene *scene)
     }
     if (!shortage->fit_count) draw_text(canvas, 3, y++, STYLE_DIM, "the event does not say; a higher stage or a smaller batch needs less");
     if (scene->state->live && !scene->state->readonly)
-        draw_text(canvas, 1, y + 1, STYLE_TEXT, "The last whole step stands. Choose a stage or a budget, then Space goes on.");
+        draw_text(canvas, 1, y + 1, STYLE_TEXT, "The last whole step stands: choose a stage that fits, and training goes on.");
 }
 
 static void shortage_draw(const struct run_model *model, const struct view_state *state, struct surface *surface)
