@@ -38,6 +38,9 @@ check "missing text" refuses 3 "nosuch.txt" train --headless --set data.path=nos
 check "empty text" refuses 3 "empty.txt" train --headless --set data.path=empty.txt
 check "a vocabulary that does not fit" refuses 2 "vocabulary" train --headless --set model.vocabulary=100
 check "a trace that is none" refuses 3 "bad.json" check bad.json
+check "a model that outgrows the machine" refuses 2 "do not fit into" train --headless --set model.hidden=65536 --set model.heads=1 --set model.layers=1000
+check "a micro-batch that outgrows the machine" refuses 2 "do not fit into" train --headless --set train_micro_batch_size_per_gpu=1000000
+check "one file for trace and report" refuses 2 "two files" train --headless --steps 1 -n 1 --trace same --report same
 check "a missing trace" refuses 3 "nosuch.zlt" replay nosuch.zlt --frame 80x24
 check "replay without a terminal" refuses 2 "terminal" replay bad.json
 check "a report that cannot be written" refuses 2 "/nosuch/r.json" train --headless --steps 1 -n 1 --report /nosuch/r.json

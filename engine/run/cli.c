@@ -106,7 +106,7 @@ static int store(struct cli *cli, const struct option_info *option, const char *
     errno = 0;
     long long number = strtoll(value, &end, 10);
     if (errno || end == value || *end || number < 1 || number > 1000000000)
-        return error_set(err, STATUS_USAGE, "--%s %s: give a whole number of at least 1", option->name, value);
+        return error_set(err, STATUS_USAGE, "--%s %s: give a whole number from 1 to 1000000000", option->name, value);
     *(int64_t *)field = number;
     return STATUS_OK;
 }

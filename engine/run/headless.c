@@ -87,13 +87,13 @@ static void show_shortage(FILE *out, const struct run_shortage *shortage)
 {
     if (shortage->has_held) {
         fprintf(out, "  rank %d held", shortage->rank);
-        const char *comma = "";
+        const char *comma = "", *nothing = " nothing";
         for (int c = 0; c < CATEGORIES; c++) {
             if (shortage->held_bytes[c] <= 0) continue;
             fprintf(out, "%s %s %.2f MiB", comma, category_name(c), mib(shortage->held_bytes[c]));
-            comma = ",";
+            comma = ",", nothing = "";
         }
-        fprintf(out, *shortage->op ? "; it was at %s\n" : "\n", shortage->op);
+        fprintf(out, *shortage->op ? "%s; it was at %s\n" : "%s\n", nothing, shortage->op);
     }
     fputs(shortage->fit_count ? "  would fit:" : "  nothing that was tried would fit", out);
     for (int f = 0; f < shortage->fit_count; f++)

@@ -8,6 +8,7 @@
 
 #include "engine/config/command.h"
 #include "engine/data/data.h"
+#include "engine/run/room.h"
 #include "engine/run/session.h"
 
 enum { DEFAULT_STEPS = 30 };
@@ -77,6 +78,16 @@ static int check_file(const char *what, const char *path, struct error *err)
     return STATUS_OK;
 }
 
+static int check_files(const struct session *session, struct error *err)
+{
+    struct stat trace, report;
+    int status = check_file("trace", session->trace, err);
+    if (!status) status = check_file("report", session->report, err);
+    if (status || stat(session->trace, &trace) != 0 || stat(session->report, &report) != 0) return status;
+    if (!S_ISREG(trace.st_mode) || trace.st_dev != report.st_dev || trace.st_ino != report.st_ino) return STATUS_OK;
+    return error_set(err, STATUS_USAGE, "%s cannot be both the trace and the report; give two files", session->trace);
+}
+
 static void choose_files(struct session *session)
 {
     const struct cli *cli = session->cli;
@@ -107,8 +118,8 @@ static int resolve(struct session *session, struct error *err)
     if (!status) status = choose_ranks(session, err);
     if (!status) status = check_commands(spec, err);
     if (!status) status = check_data(&session->config, err);
-    if (!status) status = check_file("trace", session->trace, err);
-    if (!status) status = check_file("report", session->report, err);
+    if (!status) status = room_check(&session->config, room_available_bytes(), err);
+    if (!status) status = check_files(session, err);
     return status;
 }
 
@@ -141,6 +152,7 @@ static void print_result(const struct session *session)
     fprintf(out, "%s", run_outcome_name(model->outcome));
     if (step) fprintf(out, " after step %u, loss %.4f", step->step, (double)step->loss);
     if (model->validation.known) fprintf(out, ", validation loss %.4f", (double)model->validation.loss);
+    if (model->validation.known && step && model->validation.step != step->step) fprintf(out, " after step %u", model->validation.step);
     if (model->validation.known && model->header.has_unigram_entropy)
         fprintf(out, " (%.2f of the text's unigram entropy, %.4f)", (double)model->validation.loss / model->header.unigram_entropy,
                 model->header.unigram_entropy);

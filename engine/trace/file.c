@@ -30,6 +30,7 @@ static int stop_writing(struct trace_file *file, int problem, struct error *err)
     if (ftruncate(file->fd, (off_t)file->written) != 0) errno = 0;
     close(file->fd);
     file->fd = -1;
+    if (!file->written) return error_set(err, STATUS_RUN, "cannot write trace %s: %s", file->path, strerror(problem));
     return error_set(err, STATUS_RUN, "cannot write trace %s any further: %s; it ends here, the run goes on", file->path, strerror(problem));
 }
 

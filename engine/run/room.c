@@ -1,0 +1,60 @@
+#include "engine/run/room.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "engine/plan/footprint.h"
+
+static bool read_number(const char *path, const char *format, uint64_t *value)
+{
+    char line[160];
+    FILE *file = fopen(path, "re");
+    bool found = false;
+    while (file && !found && fgets(line, sizeof line, file)) found = sscanf(line, format, value) == 1;
+    if (file) fclose(file);
+    return found;
+}
+
+/* The machine's, or what is left to the container we are in, whichever is less. */
+uint64_t room_available_bytes(void)
+{
+    uint64_t available = UINT64_MAX, kib, limit, used;
+    if (read_number("/proc/meminfo", "MemAvailable: %" SCNu64 " kB", &kib)) available = kib * 1024;
+    if (read_number("/sys/fs/cgroup/memory.max", "%" SCNu64, &limit) && read_number("/sys/fs/cgroup/memory.current", "%" SCNu64, &used)) {
+        uint64_t left = limit > used ? limit - used : 0;
+        if (left < available) available = left;
+    }
+    return available;
+}
+
+static int planned_peak(const struct config *config, uint64_t *bytes, struct error *err)
+{
+    struct model model;
+    struct schedule schedule;
+    struct footprint footprint;
+    int status = model_init(&model, &config->model, config->dtype, err);
+    if (status) return status;
+    struct schedule_input input = {&model, &config->zero, PURPOSE_TRAIN, config->topology.ranks, config->accumulation_steps,
+                                   config->micro_batch_size, config->data.sequence_length, config->topology.threads_per_rank};
+    status = schedule_build(&schedule, &input, err);
+    if (!status) {
+        footprint_of(&footprint, &schedule);
+        *bytes = (uint64_t)footprint.peak_bytes[TIER_DEVICE];
+        schedule_release(&schedule);
+    }
+    model_release(&model);
+    return status;
+}
+
+int room_check(const struct config *config, uint64_t available_bytes, struct error *err)
+{
+    uint64_t peak_bytes, budget_bytes = config->budget_bytes[TIER_DEVICE];
+    int status = planned_peak(config, &peak_bytes, err);
+    if (status) return status;
+    if (budget_bytes && budget_bytes < peak_bytes) peak_bytes = budget_bytes;
+    if (peak_bytes <= available_bytes / (uint64_t)config->topology.ranks) return STATUS_OK;
+    return error_set(err, STATUS_USAGE,
+                     "%d ranks of %.2f GiB do not fit into the %.2f GiB of memory that are free here; try a smaller "
+                     "train_micro_batch_size_per_gpu or model, a higher stage, fewer ranks or a memory.device_budget (zerolab plan shows what takes the memory)",
+                     config->topology.ranks, (double)peak_bytes / (1 << 30), (double)available_bytes / (1 << 30));
+}

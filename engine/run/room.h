@@ -1,0 +1,15 @@
+/* Is there room on this machine for what is planned? Found out before ranks are started: a run that outgrows the machine's
+ * memory is ended by the kernel, and perhaps a neighbour with it. */
+#ifndef ENGINE_RUN_ROOM_H
+#define ENGINE_RUN_ROOM_H
+
+#include "engine/config/config.h"
+
+/* Bytes that the kernel says can still be had; UINT64_MAX: it does not say. */
+uint64_t room_available_bytes(void);
+
+/* Refuses (STATUS_USAGE) a configuration whose ranks together are planned to hold more than available_bytes. A rank with a
+ * budget stays below it, whatever its plan. */
+int room_check(const struct config *config, uint64_t available_bytes, struct error *err);
+
+#endif
