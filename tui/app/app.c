@@ -36,9 +36,14 @@ static void say(struct app *app, const char *text)
 
 /* ---- actions ------------------------------------------------------------------------------------------------------- */
 
+/* Readers of help pages leave them with q: here too, rather than losing the run. */
 static void act_quit(struct app *app, const struct key_row *row)
 {
-    (void)row;
+    if (row->code == 'q' && app->view == &view_help) {
+        app->view = &view_overview;
+        app->state.scroll = 0;
+        return;
+    }
     if (app->feed.live && app->options->owner && !app->options->readonly && !app->feed.over)
         source_send(app->feed.source, "stop", NULL); /* a connection that is gone needs no stop */
     app->quit = true;
@@ -195,7 +200,7 @@ static void read_keys(struct app *app)
 {
     uint32_t key;
     while (!app->quit && (key = terminal_key(app->terminal)) != INPUT_NONE) {
-        const struct key_row *row = key == INPUT_GONE ? key_find('q', KEY_MODE_ALWAYS) : row_of(app, key);
+        const struct key_row *row = key == INPUT_GONE ? key_find(INPUT_F0 + 10, KEY_MODE_ALWAYS) : row_of(app, key);
         app->changed = app->urgent = true;
         if (!row || !actions[row->action]) continue;
         if (key != INPUT_GONE) app->state.message[0] = '\0';

@@ -87,6 +87,9 @@ int terminal_open(struct terminal **out, bool no_colour, struct error *err)
 void terminal_close(struct terminal *terminal)
 {
     if (!terminal) return;
+    move(LINES - 1, 0); /* a terminal without a second screen goes on writing here */
+    clrtoeol();
+    refresh();
     endwin();
     restore_disarm();
     stderr_show();

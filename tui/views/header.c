@@ -127,7 +127,7 @@ static void draw_split(struct canvas canvas, const struct run_model *model)
     struct segment segments[SHARES];
     if (!run_recent(model, &recent)) return;
     uint64_t mean = recent.total_ns / (uint64_t)recent.steps;
-    int x = draw_format(canvas, 1, 2, STYLE_TEXT, "step %s ", format_time(time, mean));
+    int x = draw_format(canvas, 1, 2, STYLE_TEXT, "mean step %s ", format_time(time, mean));
     if (!recent.split_steps) {
         draw_text(canvas, x, 2, STYLE_DIM, "where the time goes is not known");
         return;

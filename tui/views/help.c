@@ -52,7 +52,7 @@ static void help_draw(const struct run_model *model, const struct view_state *st
     for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++) draw_text(page, 2, y++, STYLE_TEXT, figures[i]);
     draw_text(canvas_part(page, 0, 0, surface->columns, 1), 0, 0, STYLE_TITLE, "");
     draw_fill(page, 0, 0, surface->columns, STYLE_TEXT, ' ');
-    draw_title(page, 0, false, y > page.at.rows ? "help (j and k move, Esc closes)" : "help (Esc closes)");
+    draw_title(page, 0, false, y > page.at.rows ? "help (j and k move, q or Esc closes)" : "help (q or Esc closes)");
     footer_draw(canvas_part(canvas_of(surface), 0, surface->rows - 1, surface->columns, 1), &scene);
 }
 

@@ -23,7 +23,7 @@ static void draw_category(struct canvas canvas, int y, int category, const struc
     const struct run_predicted *planned = plan ? &plan->category[TIER_DEVICE][category] : NULL;
     const struct run_memory *memory = &tier->category[category];
     const struct category_look *look = category_look(category);
-    struct row row = {memory->known, memory->known, memory->has_at_peak, planned && planned->known,
+    struct row row = {memory->known, memory->known, memory->known && memory->has_at_peak, planned && planned->known,
                       memory->live_bytes, memory->peak_bytes, memory->at_peak_bytes, planned ? planned->peak_bytes : 0};
     draw_character(canvas, 1, y, look->style, (uint32_t)look->letter);
     struct pen pen = pen_at(canvas, 3, y);

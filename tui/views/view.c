@@ -22,8 +22,9 @@ static void draw_too_small(struct surface *surface)
 {
     struct canvas canvas = canvas_of(surface);
     draw_text(canvas, 0, 0, STYLE_STRONG, "terminal too small");
-    draw_format(canvas, 0, 1, STYLE_TEXT, "need %dx%d, have %dx%d", VIEW_COLUMNS_MIN, VIEW_ROWS_MIN, surface->columns, surface->rows);
-    draw_text(canvas, 0, 2, STYLE_TEXT, "make it larger, or q to quit");
+    draw_format(canvas, 0, 1, STYLE_TEXT, "this is %dx%d", surface->columns, surface->rows);
+    draw_format(canvas, 0, 2, STYLE_TEXT, "%dx%d is needed", VIEW_COLUMNS_MIN, VIEW_ROWS_MIN);
+    draw_text(canvas, 0, 3, STYLE_TEXT, "q quits");
 }
 
 void view_draw(const struct view *view, const struct run_model *model, const struct view_state *state, struct surface *surface)
