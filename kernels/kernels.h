@@ -106,6 +106,5 @@ void kernels_cast(struct kernels *kernels, enum dtype to, void *y, enum dtype fr
  * destination = round(sum over sources in order, in fp32, x 1/count); with accumulate that is then added to what
  * destination held and rounded again. destination may be one of the sources. */
 void kernels_reduce(enum dtype dtype, void *destination, const void *const *sources, int count, int64_t elems, bool accumulate);
-void kernels_copy(enum dtype dtype, void *destination, const void *source, int64_t elems);
 
 #endif

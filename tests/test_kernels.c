@@ -103,11 +103,10 @@ static void run_elementwise(struct kernels *kernels, int which, const struct ele
     case 3: kernels_reduce(e->dtype, e->y + at, sources, 3, n, true); break;
     case 4: kernels_reduce(e->dtype, e->y + at, sources, 3, n, false); break;
     case 5: kernels_cast(kernels, DTYPE_F32, e->master + first * 4, e->dtype, e->x + at, n); break;
-    case 6: kernels_copy(e->dtype, e->y + at, e->x + at, n); break;
     default: abort();
     }
 }
-enum { ELEMENTWISE_KERNELS = 7 };
+enum { ELEMENTWISE_KERNELS = 6 };
 
 /* The same numbers, `shift` bytes away from alignment. */
 static struct elementwise elementwise_new(enum dtype dtype, int shift)

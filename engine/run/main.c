@@ -1,9 +1,21 @@
 /* zerolab: finds out what is asked for and hands over. */
 #include <locale.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "engine/run/front.h"
 #include "engine/run/worker.h"
+#include "tui/app/app.h"
+
+/* For the README, which tests/test_readme.sh holds against it. */
+static int print_keys(void)
+{
+    char *text = app_keys_markdown();
+    int printed = text && fputs(text, stdout) >= 0 ? STATUS_OK : STATUS_RUN;
+    free(text);
+    return printed;
+}
 
 static int work(const struct cli *cli)
 {
@@ -21,6 +33,7 @@ int main(int argc, char **argv)
     struct error err;
     setlocale(LC_CTYPE, "");
     if (argc == 2 && strcmp(argv[1], "--help-reference") == 0) return cli_print_reference(stdout), STATUS_OK;
+    if (argc == 2 && strcmp(argv[1], "--help-keys") == 0) return print_keys();
     if (cli_parse(&cli, argc, argv, &err)) return front_fail(&err);
     if (cli.version) return puts("zerolab " ZEROLAB_VERSION), STATUS_OK;
     if (cli.help) return cli_print_help(stdout, cli.verb), STATUS_OK;

@@ -198,8 +198,3 @@ void kernels_reduce(enum dtype dtype, void *destination, const void *const *sour
     const struct reduce_args a = {dtype, destination, sources, count, accumulate};
     isa_best()->reduce(&a, 0, elems, 0);
 }
-
-void kernels_copy(enum dtype dtype, void *destination, const void *source, int64_t elems)
-{
-    memcpy(destination, source, (size_t)elems * (size_t)dtype_bytes(dtype));
-}

@@ -54,8 +54,7 @@ struct app_frame_options {
 /* One screen of a recorded run as text; the caller frees *out. STATUS_USAGE: unknown view, place or theme. */
 int app_frame(const struct app_frame_options *options, char **out, struct error *err);
 
-/* The keys as lines of text ("  Space   pause, or go on"), and as a Markdown table; the caller frees; NULL: no memory. */
-char *app_keys_text(void);
+/* The keys as a Markdown table; the caller frees; NULL: no memory. */
 char *app_keys_markdown(void);
 
 /* "default light projector mono" */

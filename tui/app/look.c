@@ -19,11 +19,6 @@ const char *app_theme_names(void)
     return "default light projector mono";
 }
 
-char *app_keys_text(void)
-{
-    return keys_as_text();
-}
-
 char *app_keys_markdown(void)
 {
     return keys_as_markdown();

@@ -29,27 +29,16 @@ static const char *where(enum key_mode modes)
     return modes == KEY_MODE_LIVE ? "live" : modes == KEY_MODE_REPLAY ? "replay" : "";
 }
 
-static char *write_table(const char *head, const char *format)
+char *keys_as_markdown(void)
 {
     char *text = NULL;
     size_t bytes;
     FILE *out = open_memstream(&text, &bytes);
     if (!out) return NULL;
-    fputs(head, out);
-    for (int i = 0; i < key_count; i++) fprintf(out, format, key_table[i].label, where(key_table[i].modes), key_table[i].help);
+    fputs("| key | where | what |\n|---|---|---|\n", out);
+    for (int i = 0; i < key_count; i++)
+        fprintf(out, "| `%s` | %s | %s |\n", key_table[i].label, where(key_table[i].modes), key_table[i].help);
     if (fclose(out) == 0) return text;
     free(text);
     return NULL;
-}
-
-#pragma GCC diagnostic ignored "-Wformat-nonliteral"
-
-char *keys_as_text(void)
-{
-    return write_table("", "  %-9s  %-6s  %s\n");
-}
-
-char *keys_as_markdown(void)
-{
-    return write_table("| key | where | what |\n|---|---|---|\n", "| `%s` | %s | %s |\n");
 }

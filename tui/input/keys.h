@@ -39,8 +39,7 @@ extern const int key_count;
 /* The row of a key in a mode (one of LIVE, REPLAY); NULL: it does nothing. */
 const struct key_row *key_find(uint32_t code, enum key_mode mode);
 
-/* The table as lines of text, and in Markdown. The caller frees; NULL: no memory. */
-char *keys_as_text(void);
+/* The table in Markdown. The caller frees; NULL: no memory. */
 char *keys_as_markdown(void);
 
 #endif
