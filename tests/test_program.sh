@@ -49,6 +49,7 @@ check "no run to attach to" refuses 3 "no run goes on" attach
 check "a run that is none" refuses 3 "no run 1 goes on" attach 1
 
 check "the bare program trains and says where to look" says "zerolab replay $work/.local/state/zerolab/last.zlt" -n 1 --steps 3
+check "... and trains where nothing can be left" env HOME=/proc "$zerolab" -n 1 --steps 1 >out 2>&1 </dev/null
 last=.local/state/zerolab/last
 check "its trace is whole" says "ended: finished" check $last.zlt
 check "its report too" grep -q '"outcome":.*"finished"' $last.json

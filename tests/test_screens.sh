@@ -94,7 +94,7 @@ waits_for "Esc closes the help" 'device memory'
 tm resize-window -t 0 -x 130 -y 42
 waits_for "more room adds panes" 'device memory of rank [0-9], the fullest'
 tm resize-window -t 0 -x 50 -y 8
-waits_for "too small says what is needed" 'need 80x24, have 50x8'
+waits_for "too small says what is needed" '80x24 is needed'
 tm resize-window -t 0 -x 80 -y 24
 waits_for "and comes back" 'ZeRO stage 3 '
 keys u

@@ -34,7 +34,10 @@ static bool state_file(char *out, size_t room, const char *name)
     mkdir(folder, 0755);
     strncat(folder, "/zerolab", sizeof folder - strlen(folder) - 1);
     if (mkdir(folder, 0755) != 0 && errno != EEXIST) return false;
-    return snprintf(out, room, "%s/%s", folder, name) < (int)room;
+    if (snprintf(out, room, "%s/%s", folder, name) >= (int)room) return *out = '\0', false;
+    int fd = open(out, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    if (fd < 0) return *out = '\0', false; /* nobody asked for it: no reason not to train */
+    return close(fd), true;
 }
 
 static int check_commands(const struct run_spec *spec, struct error *err)
@@ -149,7 +152,7 @@ static void print_result(const struct session *session)
     const struct run_model *model = session->model;
     const struct run_step *step = last_update(model);
     FILE *out = session->out;
-    fprintf(out, "%s", run_outcome_name(model->outcome));
+    fputs(model->outcome == OUTCOME_OUT_OF_MEMORY ? "out of memory" : run_outcome_name(model->outcome), out);
     if (step) fprintf(out, " after step %u, loss %.4f", step->step, (double)step->loss);
     if (model->validation.known) fprintf(out, ", validation loss %.4f", (double)model->validation.loss);
     if (model->validation.known && step && model->validation.step != step->step) fprintf(out, " after step %u", model->validation.step);

@@ -32,12 +32,14 @@ static int draw_letters(struct canvas canvas, int y)
 }
 
 static const char *const figures[] = {
-    "The bar of a rank shows the fullest instant of the last step: that decides what fits.",
+    "A bar shows the fullest instant of the last step: that decides what fits.",
     "┃ is the peak that the schedule plans. Everything else is measured.",
-    "Communication exposed: the compute lane stood waiting for a transfer.",
-    "Other: between operations; with more lanes than processors, mostly waiting for one.",
+    "Mean step, its split and tokens/s: the last steps, about a second of them.",
+    "Communication exposed: the compute lane waited for a transfer; longer than",
+    "the transfer was busy if its rank first had to wait for a processor.",
+    "Other: between operations; on few processors mostly waiting for one.",
     "Sent bytes are counted once, where another rank copies or adds them.",
-    "Theory is the paper's volume; unit padding and the tied embedding make the difference.",
+    "Theory is the paper's volume; padding and the tied embedding differ from it.",
 };
 
 static void help_draw(const struct run_model *model, const struct view_state *state, struct surface *surface)
