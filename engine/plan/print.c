@@ -207,7 +207,7 @@ static void print_units(FILE *out, const struct setup *setup)
 {
     const struct schedule *schedule = &setup->schedule;
     char a[32], b[32], c[32], d[32];
-    fprintf(out, "\nUnits (elements moved in a step)\n  %-10s %14s %9s %14s %14s %14s\n", "", "elements", "padding", "gathered", "reduced", "refreshed");
+    fprintf(out, "\nUnits (elements moved in a step)\n  %-10s %13s %8s %13s %13s %13s\n", "", "elements", "padding", "gathered", "reduced", "refreshed");
     for (int u = 0; u < setup->model.unit_count; u++) {
         int64_t moved[3] = {0};
         for (int i = 0; i < schedule->op_count; i++) {
@@ -217,7 +217,7 @@ static void print_units(FILE *out, const struct setup *setup)
                 if (schedule->pieces[op->first_piece + p].unit == u) moved[column] += schedule->pieces[op->first_piece + p].elems;
         }
         const struct unit *unit = &setup->model.units[u];
-        fprintf(out, "  %-10s %14s %9lld %14s %14s %14s%s\n", unit->name, grouped(a, unit->elems),
+        fprintf(out, "  %-10s %13s %8lld %13s %13s %13s%s\n", unit->name, grouped(a, unit->elems),
                 (long long)(shard_elems(unit->elems, schedule->ranks) * schedule->ranks - unit->elems), grouped(b, moved[0]), grouped(c, moved[1]),
                 grouped(d, moved[2]), u == 0 && moved[0] ? "  tied: embedding and output" : "");
     }

@@ -118,6 +118,6 @@ int session_detach(struct session *session, struct error *err)
     close(pipe_fd[0]);
     if (got != sizeof up) return error_set(err, STATUS_RUN, "the run could not be left alone");
     if (up.status) return *err = up.err, up.status;
-    fprintf(session->out, "run %d goes on; watch it with: zerolab attach %d\n", (int)pid, (int)pid);
+    fprintf(session->out, "run %d goes on; watch it with: zerolab attach %d, end it with: kill %d\n", (int)pid, (int)pid, (int)pid);
     return STATUS_OK;
 }

@@ -41,8 +41,8 @@ static int draw_request(struct canvas canvas, int y, const struct scene *scene)
     if (shortage->rank != RUN_UNKNOWN) x = draw_format(canvas, x, y, STYLE_TEXT, ": rank %d", shortage->rank);
     if (shortage->op[0]) x = draw_format(canvas, x, y, STYLE_TEXT, ", at %s", shortage->op);
     if (shortage->wanted_bytes >= 0) {
-        x = draw_format(canvas, x, y, STYLE_TEXT, ", wanted %s more", format_bytes_bare(wanted, units, (uint64_t)shortage->wanted_bytes));
-        if (shortage->category >= 0) x = draw_format(canvas, x, y, STYLE_TEXT, " for %s", category_look(shortage->category)->name);
+        x = draw_format(canvas, x, y, STYLE_TEXT, ", wanted %s", format_bytes_bare(wanted, units, (uint64_t)shortage->wanted_bytes));
+        if (shortage->category >= 0) x = draw_format(canvas, x, y, STYLE_TEXT, " of %s", category_look(shortage->category)->name);
     }
     y++;
     y += draw_paragraph(canvas_part(canvas, 1, y, canvas.at.columns - 2, 3), 0, STYLE_WARN, shortage->text);
