@@ -48,6 +48,7 @@ check "a trace that cannot be written" refuses 2 "/nosuch/t.zlt" train --headles
 check "no run to attach to" refuses 3 "no run goes on" attach
 check "a run that is none" refuses 3 "no run 1 goes on" attach 1
 
+check "knobs that hide a stage are named" says "nothing is released, because stage3_max_reuse_distance" train --headless -n 1 --steps 1 --set zero_optimization.stage=3 --set zero_optimization.stage3_max_reuse_distance=1e9
 check "the bare program trains and says where to look" says "zerolab replay $work/.local/state/zerolab/last.zlt" -n 1 --steps 3
 check "... and trains where nothing can be left" env HOME=/proc "$zerolab" -n 1 --steps 1 >out 2>&1 </dev/null
 last=.local/state/zerolab/last

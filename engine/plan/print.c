@@ -243,15 +243,16 @@ static void print_header(FILE *out, const struct setup *setup, const struct conf
 }
 
 /* DeepSpeed's default sizes are meant for billions of parameters: a small model never lets anything go. */
-static void print_warnings(FILE *out, const struct setup *setup, const struct config *config)
+void plan_notes(FILE *out, const char *prefix, const struct model *model, const struct config_zero *zero)
 {
-    const struct config_zero *zero = &config->zero;
-    if (zero->stage == 3 && zero->max_reuse_distance >= 2 * setup->model.elems)
-        fprintf(out, "note: nothing is released, because stage3_max_reuse_distance (%" PRId64 ") is longer than the whole step\n", zero->max_reuse_distance);
-    if (zero->stage == 3 && unit_persistent_from(&setup->model.units[1], zero->param_persistence_threshold) == 0)
-        fprintf(out, "note: blocks stay gathered, because no tensor of theirs is over stage3_param_persistence_threshold (%" PRId64 ")\n", zero->param_persistence_threshold);
-    if (zero->stage >= 1 && zero->reduce_bucket_elems >= setup->model.elems)
-        fprintf(out, "note: one bucket holds all gradients, because reduce_bucket_size (%" PRId64 ") is not below Psi\n", zero->reduce_bucket_elems);
+    if (zero->stage == 3 && zero->max_reuse_distance >= 2 * model->elems)
+        fprintf(out, "%snothing is released, because stage3_max_reuse_distance (%" PRId64 ") is longer than the whole step\n", prefix,
+                zero->max_reuse_distance);
+    if (zero->stage == 3 && unit_persistent_from(&model->units[1], zero->param_persistence_threshold) == 0)
+        fprintf(out, "%sblocks stay gathered, because no tensor of theirs is over stage3_param_persistence_threshold (%" PRId64 ")\n", prefix,
+                zero->param_persistence_threshold);
+    if (zero->stage >= 1 && zero->reduce_bucket_elems >= model->elems)
+        fprintf(out, "%sone bucket holds all gradients, because reduce_bucket_size (%" PRId64 ") is not below Psi\n", prefix, zero->reduce_bucket_elems);
 }
 
 int plan_print(FILE *out, const struct config *config, bool with_schedule, struct error *err)
@@ -260,7 +261,7 @@ int plan_print(FILE *out, const struct config *config, bool with_schedule, struc
     int status = setup_init(&setup, config, err);
     if (status) return status;
     print_header(out, &setup, config);
-    print_warnings(out, &setup, config);
+    plan_notes(out, "note: ", &setup.model, &config->zero);
     print_categories(out, &setup);
     print_model_states(out, &setup);
     print_buffers(out, &setup);

@@ -7,10 +7,14 @@
 #include <stdio.h>
 
 #include "engine/config/config.h"
+#include "engine/plan/model.h"
 
 int plan_print(FILE *out, const struct config *config, bool with_schedule, struct error *err);
 
 /* The same as one JSON object. */
 int plan_print_json(FILE *out, const struct config *config, bool with_schedule, struct error *err);
+
+/* What cannot be seen under these knobs, and which of them makes it so: a line each after `prefix`, or nothing. */
+void plan_notes(FILE *out, const char *prefix, const struct model *model, const struct config_zero *zero);
 
 #endif

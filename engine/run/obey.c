@@ -20,6 +20,7 @@ static int switch_knobs(struct rank *rank, const struct config_zero *knobs, stru
     if (status) return status;
     if (result.outcome == ZERO_OUT_OF_MEMORY) return error_set(err, STATUS_RUN, "%s", result.shortage.text);
     rank->config.zero = *knobs;
+    record_plan_notes(pen(rank), &rank->model, knobs);
     return STATUS_OK;
 }
 

@@ -111,9 +111,8 @@ static void introduce_run(struct rank *rank)
     if (json) record_run(rank->ring, json);
     free(json);
     record_state(rank->ring, 0, RUN_STARTING, "");
-    char *rest = rank->config.notes;
-    for (char *note; (note = strsep(&rest, "\n"));)
-        if (*note) record_log(rank->ring, 0, note);
+    record_lines(rank->ring, rank->config.notes);
+    record_plan_notes(rank->ring, &rank->model, &rank->config.zero);
 }
 
 static void run_short(struct rank *rank, const struct zero_shortage *shortage)

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "engine/base/clock.h"
+#include "engine/plan/print.h"
 #include "engine/run/cli.h"
 
 static struct trace_text text_of(const char *text)
@@ -136,6 +137,23 @@ void record_log(struct trace_ring *ring, int level, const char *text)
     struct trace_record record = of_run(TRACE_LOG);
     record.log = (struct trace_of_log){.level = (uint8_t)level, .text = text_of(text)};
     trace_emit(ring, &record);
+}
+
+void record_lines(struct trace_ring *ring, char *text)
+{
+    for (char *line; (line = strsep(&text, "\n"));)
+        if (*line) record_log(ring, 0, line);
+}
+
+void record_plan_notes(struct trace_ring *ring, const struct model *model, const struct config_zero *zero)
+{
+    char *text = NULL;
+    size_t bytes;
+    FILE *out = ring ? open_memstream(&text, &bytes) : NULL;
+    if (!out) return;
+    plan_notes(out, "", model, zero);
+    if (fclose(out) == 0) record_lines(ring, text);
+    free(text);
 }
 
 void record_end(struct trace_ring *ring, enum outcome outcome, const char *error)
