@@ -29,8 +29,8 @@ struct bench {
     struct memory *memory;
     int rank;
     struct comm_part parts[RANKS];
-    unsigned char *source, *result;   /* ours: the unit in the symmetric segment, and a private unit */
-    unsigned char *send, *receive;    /* MPI's */
+    unsigned char *source, *result; /* ours: the unit in the symmetric segment, and a private unit */
+    unsigned char *send, *receive;  /* MPI's */
 };
 
 static void stop(const char *what)
@@ -92,7 +92,8 @@ static double median(double *values)
     return values[REPEATS / 2];
 }
 
-static void compare(struct bench *b, const char *name, collective *ours, collective *theirs, enum dtype dtype, double target)
+static void compare(struct bench *b, const char *name, collective *ours, collective *theirs, enum dtype dtype,
+                    double target)
 {
     double own[REPEATS], mpi[REPEATS], ratio[REPEATS];
     for (int i = -WARM_UP; i < REPEATS; i++) {
@@ -103,8 +104,8 @@ static void compare(struct bench *b, const char *name, collective *ours, collect
     double moved = b->unit_bytes * (RANKS - 1.0); /* bytes sent by all ranks together */
     double times = median(ratio);
     if (b->rank) return;
-    printf("%-14s %s  ours %6.2f ms (%5.2f GB/s)  Open MPI %6.2f ms (%5.2f GB/s)  %.2fx", name, dtype_name(dtype), 1e3 * median(own),
-           1e-9 * moved / median(own), 1e3 * median(mpi), 1e-9 * moved / median(mpi), times);
+    printf("%-14s %s  ours %6.2f ms (%5.2f GB/s)  Open MPI %6.2f ms (%5.2f GB/s)  %.2fx", name, dtype_name(dtype),
+           1e3 * median(own), 1e-9 * moved / median(own), 1e3 * median(mpi), 1e-9 * moved / median(mpi), times);
     if (target > 0) printf("  (target %.1fx: %s)", target, times >= target ? "met" : "missed");
     putchar('\n');
 }
@@ -118,7 +119,8 @@ static void open_bench(struct bench *b)
     if (comm_open_mpi(&b->comm, 0, &err) || memory_create(&b->memory, &ranges, (uint64_t[TIERS]){0}, &err) ||
         memory_take(b->memory, TIER_DEVICE, CATEGORY_PARAMETERS, 0, LARGEST_BYTES, &err) ||
         memory_take(b->memory, TIER_DEVICE, CATEGORY_GATHERED, 0, LARGEST_BYTES, &err) ||
-        memory_take(b->memory, TIER_DEVICE, CATEGORY_STAGING, 0, 2 * LARGEST_BYTES, &err) || comm_attach(b->comm, b->memory, &err))
+        memory_take(b->memory, TIER_DEVICE, CATEGORY_STAGING, 0, 2 * LARGEST_BYTES, &err) ||
+        comm_attach(b->comm, b->memory, &err))
         stop(err.text);
     b->rank = comm_layout(b->comm)->rank;
     b->source = memory_at(b->memory, TIER_DEVICE, CATEGORY_PARAMETERS, 0);
@@ -134,8 +136,11 @@ static void compare_all(struct bench *b, int unit_bytes)
     const uint64_t at = memory_symmetric_offset(b->memory, CATEGORY_PARAMETERS);
     b->unit_bytes = unit_bytes;
     b->shard_bytes = unit_bytes / RANKS;
-    for (int r = 0; r < RANKS; r++) b->parts[r] = (struct comm_part){.owner = r, .source = at + (uint64_t)r * (uint64_t)b->shard_bytes};
-    if (b->rank == 0) printf("%d MiB in all, %d MiB a rank, %d ranks, median of %d\n", b->unit_bytes >> 20, b->shard_bytes >> 20, RANKS, REPEATS);
+    for (int r = 0; r < RANKS; r++)
+        b->parts[r] = (struct comm_part){.owner = r, .source = at + (uint64_t)r * (uint64_t)b->shard_bytes};
+    if (b->rank == 0)
+        printf("%d MiB in all, %d MiB a rank, %d ranks, median of %d\n", b->unit_bytes >> 20, b->shard_bytes >> 20,
+               RANKS, REPEATS);
     compare(b, "all-gather", ours_gather, mpi_gather, DTYPE_F32, 1.5);
     compare(b, "reduce-scatter", ours_reduce, mpi_reduce, DTYPE_F32, 4);
     compare(b, "reduce-scatter", ours_reduce, mpi_reduce, DTYPE_BF16, 0);
@@ -164,7 +169,8 @@ int main(int argc, char **argv)
     pid_t child = fork();
     if (child == 0) {
         dup2(open("/dev/null", O_RDWR), STDIN_FILENO);
-        execlp("mpirun", "mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-n", count, self, "--rank", NULL);
+        execlp("mpirun", "mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-n", count, self,
+               "--rank", NULL);
         _exit(127);
     }
     int status;

@@ -15,7 +15,10 @@ enum { STEPS_MAX = 200, PARTS = 4 };
 
 static const char *const part_names[PARTS] = {"forward", "backward", "norm", "adamw"};
 
-struct options { const char *model, *isa, *llmc; int B, T, threads, steps; };
+struct options {
+    const char *model, *isa, *llmc;
+    int B, T, threads, steps;
+};
 
 struct bench {
     struct fixture f;
@@ -60,7 +63,8 @@ static void bench_open(struct bench *bench, const struct options *options, enum 
         bench->v[u] = guarded_new(elems * 4);
         bench->master[u] = dtype == DTYPE_F32 ? bench->f.parameters[u] : guarded_new(elems * 4);
         gpt_initial_values(&bench->f.model, u, 1, 0, elems, (float *)bench->master[u].at);
-        if (dtype != DTYPE_F32) kernels_cast(bench->f.kernels, dtype, bench->f.parameters[u].at, DTYPE_F32, bench->master[u].at, elems);
+        if (dtype != DTYPE_F32)
+            kernels_cast(bench->f.kernels, dtype, bench->f.parameters[u].at, DTYPE_F32, bench->master[u].at, elems);
     }
     const int N = options->B * options->T;
     bench->tokens = malloc((size_t)N * sizeof *bench->tokens);
@@ -83,11 +87,17 @@ static void bench_close(struct bench *bench)
 
 static void update(struct bench *bench, float gradient_factor)
 {
-    const struct adamw_step step = {.learning_rate = 1e-4f, .beta1 = 0.9f, .beta2 = 0.999f, .epsilon = 1e-8f, .weight_decay = 0.1f,
-                                    .gradient_factor = gradient_factor, .step = bench->step};
+    const struct adamw_step step = {.learning_rate = 1e-4f,
+                                    .beta1 = 0.9f,
+                                    .beta2 = 0.999f,
+                                    .epsilon = 1e-8f,
+                                    .weight_decay = 0.1f,
+                                    .gradient_factor = gradient_factor,
+                                    .step = bench->step};
     for (int u = 0; u < bench->f.model.unit_count; u++)
-        adamw_update(bench->f.kernels, &bench->f.model, u, 0, bench->f.model.units[u].elems, &step, bench->f.gradients[u].at,
-                     (float *)bench->master[u].at, (float *)bench->m[u].at, (float *)bench->v[u].at, bench->f.parameters[u].at);
+        adamw_update(bench->f.kernels, &bench->f.model, u, 0, bench->f.model.units[u].elems, &step,
+                     bench->f.gradients[u].at, (float *)bench->master[u].at, (float *)bench->m[u].at,
+                     (float *)bench->v[u].at, bench->f.parameters[u].at);
 }
 
 /* One training step; returns its loss, and the seconds of each part. */
@@ -124,9 +134,13 @@ static void linear_products(struct fixture *f, const void *w, void *dw, void *x,
 
 static double products_step(struct bench *bench, double *update_seconds)
 {
-    static const struct { enum tensor_id weight; enum block_slot x, y; } linears[] = {
-        {TENSOR_QKV_W, BLOCK_LN1, BLOCK_QKV}, {TENSOR_ATTPROJ_W, BLOCK_ATT, BLOCK_MID},
-        {TENSOR_FC_W, BLOCK_LN2, BLOCK_FC}, {TENSOR_FCPROJ_W, BLOCK_GELU, BLOCK_X}};
+    static const struct {
+        enum tensor_id weight;
+        enum block_slot x, y;
+    } linears[] = {{TENSOR_QKV_W, BLOCK_LN1, BLOCK_QKV},
+                   {TENSOR_ATTPROJ_W, BLOCK_ATT, BLOCK_MID},
+                   {TENSOR_FC_W, BLOCK_LN2, BLOCK_FC},
+                   {TENSOR_FCPROJ_W, BLOCK_GELU, BLOCK_X}};
     struct fixture *f = &bench->f;
     struct activation_layout layout;
     activation_layout(&layout, &f->model, USE_BLOCK_FORWARD, f->gpt.B, f->gpt.T);
@@ -135,11 +149,13 @@ static double products_step(struct bench *bench, double *update_seconds)
         for (int i = 0; i < 4; i++) {
             const enum tensor_id id = linears[i].weight;
             const struct tensor *tensor = &f->model.units[l].tensors[id - TENSOR_FC_W];
-            linear_products(f, f->weights[l].at[id], f->gradient[l].at[id], f->activations[l].at + layout.offset[linears[i].x],
+            linear_products(f, f->weights[l].at[id], f->gradient[l].at[id],
+                            f->activations[l].at + layout.offset[linears[i].x],
                             f->activations[l].at + layout.offset[linears[i].y], tensor->rows, tensor->columns);
         }
-    linear_products(f, f->weights[0].at[TENSOR_WTE], f->gradient[0].at[TENSOR_WTE], fixture_output(f, f->model.shape.layers + 1),
-                    fixture_output(f, f->model.shape.layers + 2), f->model.shape.vocabulary, f->model.shape.hidden);
+    linear_products(f, f->weights[0].at[TENSOR_WTE], f->gradient[0].at[TENSOR_WTE],
+                    fixture_output(f, f->model.shape.layers + 1), fixture_output(f, f->model.shape.layers + 2),
+                    f->model.shape.vocabulary, f->model.shape.hidden);
     const double products = seconds_now();
     update(bench, 0);
     const double end = seconds_now();
@@ -151,7 +167,8 @@ static double products_step(struct bench *bench, double *update_seconds)
 static double bench_dtype(const struct options *options, enum dtype dtype, double llmc_seconds)
 {
     struct bench *bench = malloc(sizeof *bench);
-    double whole[STEPS_MAX], part[PARTS][STEPS_MAX], products[STEPS_MAX], updates[STEPS_MAX], bare[STEPS_MAX], seconds[PARTS], unused;
+    double whole[STEPS_MAX], part[PARTS][STEPS_MAX], products[STEPS_MAX], updates[STEPS_MAX], bare[STEPS_MAX],
+        seconds[PARTS], unused;
     float loss = 0;
     if (!bench) abort();
     bench_open(bench, options, dtype);
@@ -166,14 +183,16 @@ static double bench_dtype(const struct options *options, enum dtype dtype, doubl
     }
     const double step = median(whole, options->steps), loop = median(bare, options->steps);
     const int64_t N = (int64_t)options->B * options->T;
-    printf("%s %s, B=%d T=%d, %d threads, %s, products in %s: step %.1f ms, %.0f tokens/s, loss %.4f\n  ", options->model, dtype_name(dtype),
-           options->B, options->T, options->threads, kernels_isa(bench->f.kernels),
-           dtype == DTYPE_F32 || !kernels_bf16_products(bench->f.kernels) ? "fp32" : "bf16", 1e3 * step, (double)N / step, (double)loss);
+    printf("%s %s, B=%d T=%d, %d threads, %s, products in %s: step %.1f ms, %.0f tokens/s, loss %.4f\n  ",
+           options->model, dtype_name(dtype), options->B, options->T, options->threads, kernels_isa(bench->f.kernels),
+           dtype == DTYPE_F32 || !kernels_bf16_products(bench->f.kernels) ? "fp32" : "bf16", 1e3 * step,
+           (double)N / step, (double)loss);
     for (int p = 0; p < PARTS; p++) printf("%s %.1f ms  ", part_names[p], 1e3 * median(part[p], options->steps));
-    printf("\n  only products %.1f ms + AdamW %.1f ms = %.1f ms: ratio %.2f (wanted: 0.80)\n", 1e3 * median(products, options->steps),
-           1e3 * median(updates, options->steps), 1e3 * loop, loop / step);
+    printf("\n  only products %.1f ms + AdamW %.1f ms = %.1f ms: ratio %.2f (wanted: 0.80)\n",
+           1e3 * median(products, options->steps), 1e3 * median(updates, options->steps), 1e3 * loop, loop / step);
     if (llmc_seconds > 0)
-        printf("  llm.c %.1f ms: %.1fx its tokens/s (wanted: %s)\n", 1e3 * llmc_seconds, llmc_seconds / step, dtype == DTYPE_F32 ? "3.5x, aim 4x" : "7x, aim 8x");
+        printf("  llm.c %.1f ms: %.1fx its tokens/s (wanted: %s)\n", 1e3 * llmc_seconds, llmc_seconds / step,
+               dtype == DTYPE_F32 ? "3.5x, aim 4x" : "7x, aim 8x");
     bench_close(bench);
     free(bench);
     return step;
@@ -200,8 +219,7 @@ static double run_llmc(const char *folder, int threads, int steps)
 int main(int count, char **arguments)
 {
     struct options options = {.model = "gpt2", .B = 4, .T = 64, .threads = 2, .steps = 10};
-    for (int option; (option = getopt(count, arguments, "m:b:t:n:s:i:l:c")) != -1;)
-        switch (option) {
+    for (int option; (option = getopt(count, arguments, "m:b:t:n:s:i:l:c")) != -1;) switch (option) {
         case 'm': options.model = optarg; break;
         case 'b': options.B = atoi(optarg); break;
         case 't': options.T = atoi(optarg); break;
@@ -212,12 +230,14 @@ int main(int count, char **arguments)
         case 'c': count_cpu = true; break;
         default: return STATUS_USAGE;
         }
-    if (!config_model_named(options.model) || options.B < 1 || options.T < 1 || options.T > config_model_named(options.model)->context ||
-        options.threads < 1 || options.steps < 1 || options.steps > STEPS_MAX) {
+    if (!config_model_named(options.model) || options.B < 1 || options.T < 1 ||
+        options.T > config_model_named(options.model)->context || options.threads < 1 || options.steps < 1 ||
+        options.steps > STEPS_MAX) {
         fprintf(stderr, "bench_gpt: unknown model or a size out of range\n");
         return STATUS_USAGE;
     }
-    const double llmc = options.llmc ? run_llmc(options.llmc, options.threads, options.steps < 5 ? options.steps : 5) : 0;
+    const double llmc =
+        options.llmc ? run_llmc(options.llmc, options.threads, options.steps < 5 ? options.steps : 5) : 0;
     bench_dtype(&options, DTYPE_F32, llmc);
     bench_dtype(&options, DTYPE_BF16, llmc);
     return STATUS_OK;

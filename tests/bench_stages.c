@@ -39,7 +39,10 @@ static double median(double *values, int count)
 
 enum { SAMPLES_MAX = 512 };
 
-struct samples { int count; double seconds[SAMPLES_MAX], total[SAMPLES_MAX]; };
+struct samples {
+    int count;
+    double seconds[SAMPLES_MAX], total[SAMPLES_MAX];
+};
 
 static char *read_file(const char *path)
 {
@@ -70,7 +73,8 @@ static void collect(const char *report, int steps_a_stage, struct samples sample
         const cJSON *seconds = cJSON_GetObjectItem(step, "seconds");
         struct samples *s = &samples[stage];
         if (index % steps_a_stage == 0 || s->count == SAMPLES_MAX) continue;
-        s->seconds[s->count] = number(seconds, "forward") + number(seconds, "backward") + number(seconds, "communication_exposed");
+        s->seconds[s->count] =
+            number(seconds, "forward") + number(seconds, "backward") + number(seconds, "communication_exposed");
         s->total[s->count++] = number(seconds, "total");
     }
     cJSON_Delete(json);
@@ -84,7 +88,9 @@ static void bench_stages(const char *zerolab, const char *config, int rounds, in
     int room = sizeof command, at = 0, fd = mkstemp(report);
     if (fd < 0) stop("cannot make a temporary file");
     close(fd);
-    at += snprintf(command, (size_t)room, "%s train %s --headless --steps %d --report %s --set zero_optimization.stage=0", zerolab, config, rounds * 4 * steps_a_stage, report);
+    at +=
+        snprintf(command, (size_t)room, "%s train %s --headless --steps %d --report %s --set zero_optimization.stage=0",
+                 zerolab, config, rounds * 4 * steps_a_stage, report);
     for (int block = 1; block < rounds * 4 && at < room; block++)
         at += snprintf(command + at, (size_t)(room - at), " --at %d:stage=%d", block * steps_a_stage + 1, block % 4);
     snprintf(command + at, (size_t)(room - at), " >/dev/null");
@@ -95,8 +101,9 @@ static void bench_stages(const char *zerolab, const char *config, int rounds, in
     printf("%s: median of %d steps at each stage\n", config, samples[0].count);
     for (int stage = 0; stage < 4; stage++) {
         double seconds = median(samples[stage].seconds, samples[stage].count);
-        printf("  stage %d: forward + backward + exposed communication %7.1f ms, whole step %7.1f ms; stage 0 / this = %.3f (goal 0.85)\n", stage,
-               1e3 * seconds, 1e3 * median(samples[stage].total, samples[stage].count), base / seconds);
+        printf("  stage %d: forward + backward + exposed communication %7.1f ms, whole step %7.1f ms; stage 0 / this = "
+               "%.3f (goal 0.85)\n",
+               stage, 1e3 * seconds, 1e3 * median(samples[stage].total, samples[stage].count), base / seconds);
     }
 }
 
@@ -108,7 +115,14 @@ enum { RANKS = 4, BLOCK = 10, PAIRS = 101, STEPS = BLOCK * PAIRS, WARM_UP = 20, 
 
 enum side { WITH, WITHOUT, SIDES };
 
-struct rank { struct config *config; struct comm_group *group[SIDES]; struct data *data; struct trace_ring *rings[ZERO_RINGS]; int rank; double seconds[SIDES][STEPS]; };
+struct rank {
+    struct config *config;
+    struct comm_group *group[SIDES];
+    struct data *data;
+    struct trace_ring *rings[ZERO_RINGS];
+    int rank;
+    double seconds[SIDES][STEPS];
+};
 
 static void *rank_main(void *argument)
 {
@@ -149,11 +163,14 @@ static void bench_telemetry(const char *stage)
     close(mkstemp(file));
     struct trace_writer_options options = {.file = file, .adopted_fd = -1};
     char *memory = aligned_alloc(64, (size_t)RANKS * ZERO_RINGS * RING_BYTES);
-    if (config_load(&config, NULL, sets, 1, &err) || data_open(&data, &config, &err) || trace_writer_start(&writer, &options, &err)) stop(err.text);
+    if (config_load(&config, NULL, sets, 1, &err) || data_open(&data, &config, &err) ||
+        trace_writer_start(&writer, &options, &err))
+        stop(err.text);
     for (int side = 0; side < SIDES; side++)
         if (comm_group_create(&ranks[0].group[side], RANKS, 0, &err)) stop(err.text);
     for (int r = 0; r < RANKS; r++) {
-        ranks[r] = (struct rank){.config = &config, .group = {ranks[0].group[0], ranks[0].group[1]}, .data = data, .rank = r};
+        ranks[r] =
+            (struct rank){.config = &config, .group = {ranks[0].group[0], ranks[0].group[1]}, .data = data, .rank = r};
         for (int ring = 0; ring < ZERO_RINGS; ring++) {
             ranks[r].rings[ring] = trace_ring_init(memory + (size_t)(r * ZERO_RINGS + ring) * RING_BYTES, RING_BYTES);
             trace_writer_add_ring(writer, ranks[r].rings[ring]);
@@ -169,9 +186,11 @@ static void bench_telemetry(const char *stage)
             for (int i = 0; i < BLOCK; i++) sum[side] += ranks[0].seconds[side][p * BLOCK + i];
         ratio[p] = sum[WITH] / sum[WITHOUT];
     }
-    double with = median(ranks[0].seconds[WITH], STEPS), without = median(ranks[0].seconds[WITHOUT], STEPS), paired = median(ratio, PAIRS);
-    printf("nano, %s: step %.3f ms with telemetry, %.3f ms without; median of %d pairs %.4f (goal: below 1.01), half of them from %.4f to %.4f\n", stage,
-           1e3 * with, 1e3 * without, PAIRS, paired, ratio[PAIRS / 4], ratio[PAIRS * 3 / 4]);
+    double with = median(ranks[0].seconds[WITH], STEPS), without = median(ranks[0].seconds[WITHOUT], STEPS),
+           paired = median(ratio, PAIRS);
+    printf("nano, %s: step %.3f ms with telemetry, %.3f ms without; median of %d pairs %.4f (goal: below 1.01), half "
+           "of them from %.4f to %.4f\n",
+           stage, 1e3 * with, 1e3 * without, PAIRS, paired, ratio[PAIRS / 4], ratio[PAIRS * 3 / 4]);
     for (int side = 0; side < SIDES; side++) comm_group_free(ranks[0].group[side]);
     free(memory);
     unlink(file);

@@ -12,8 +12,13 @@
 #include "tests/elements.h"
 #include "tests/reference.h"
 
-static const struct adamw_step usual = {.learning_rate = 1e-2f, .beta1 = 0.9f, .beta2 = 0.999f, .epsilon = 1e-8f, .weight_decay = 0.1f,
-                                        .gradient_factor = 1, .step = 1};
+static const struct adamw_step usual = {.learning_rate = 1e-2f,
+                                        .beta1 = 0.9f,
+                                        .beta2 = 0.999f,
+                                        .epsilon = 1e-8f,
+                                        .weight_decay = 0.1f,
+                                        .gradient_factor = 1,
+                                        .step = 1};
 
 static struct kernels *kernels_open(const char *isa)
 {
@@ -26,7 +31,8 @@ static void ten_steps_follow_pytorch(void **state)
 {
     (void)state;
     static const char *const isas[] = {"avx512", "avx2", "plain"};
-    const struct config_model shape = {"one table", 1, 1, 1, 1, REFERENCE_ADAM - 1}; /* unit 0: 36 + 1 parameters that decay */
+    const struct config_model shape = {"one table", 1, 1,
+                                       1,           1, REFERENCE_ADAM - 1}; /* unit 0: 36 + 1 parameters that decay */
     struct model model;
     struct reference reference;
     struct error err;
@@ -40,9 +46,11 @@ static void ten_steps_follow_pytorch(void **state)
         for (int k = 0; k < REFERENCE_ADAM_STEPS; k++) {
             struct adamw_step step = usual;
             step.step = k + 1;
-            for (int i = 0; i < REFERENCE_ADAM; i++) gradient[i] = reference_signed(1001 + (uint64_t)k, (uint64_t)i) / 128;
+            for (int i = 0; i < REFERENCE_ADAM; i++)
+                gradient[i] = reference_signed(1001 + (uint64_t)k, (uint64_t)i) / 128;
             adamw_update(kernels, &model, 0, 0, REFERENCE_ADAM, &step, gradient, p, m, v, p);
-            for (int i = 0; i < REFERENCE_ADAM; i++) assert_true(fabsf(p[i] - reference.adamw[k * REFERENCE_ADAM + i]) <= 4e-7f);
+            for (int i = 0; i < REFERENCE_ADAM; i++)
+                assert_true(fabsf(p[i] - reference.adamw[k * REFERENCE_ADAM + i]) <= 4e-7f);
         }
         kernels_free(kernels);
     }
@@ -50,11 +58,15 @@ static void ten_steps_follow_pytorch(void **state)
     reference_release(&reference);
 }
 
-struct state { float *master, *m, *v; void *gradient, *parameters; };
+struct state {
+    float *master, *m, *v;
+    void *gradient, *parameters;
+};
 
 static struct state state_new(enum dtype dtype, int64_t n)
 {
-    struct state s = {calloc((size_t)n, 4), calloc((size_t)n, 4), calloc((size_t)n, 4), calloc((size_t)n, 4), calloc((size_t)n, 4)};
+    struct state s = {calloc((size_t)n, 4), calloc((size_t)n, 4), calloc((size_t)n, 4), calloc((size_t)n, 4),
+                      calloc((size_t)n, 4)};
     for (int64_t i = 0; i < n; i++) {
         s.master[i] = reference_signed(1, (uint64_t)i) / 100;
         s.m[i] = reference_signed(2, (uint64_t)i) / 1000;
@@ -69,13 +81,14 @@ static void state_free(struct state *s)
     free(s->master), free(s->m), free(s->v), free(s->gradient), free(s->parameters);
 }
 
-static void update_range(struct kernels *kernels, const struct model *model, const struct state *s, int64_t first, int64_t count)
+static void update_range(struct kernels *kernels, const struct model *model, const struct state *s, int64_t first,
+                         int64_t count)
 {
     const int element = dtype_bytes(model->dtype);
     struct adamw_step step = usual;
     step.gradient_factor = 0.3f;
-    adamw_update(kernels, model, 1, first, count, &step, (char *)s->gradient + first * element, s->master + first, s->m + first, s->v + first,
-                 (char *)s->parameters + first * element);
+    adamw_update(kernels, model, 1, first, count, &step, (char *)s->gradient + first * element, s->master + first,
+                 s->m + first, s->v + first, (char *)s->parameters + first * element);
 }
 
 static void bits_ignore_how_a_unit_is_cut(void **unused)
@@ -97,7 +110,8 @@ static void bits_ignore_how_a_unit_is_cut(void **unused)
         assert_memory_equal(whole.parameters, cut.parameters, (size_t)padded * 4);
         for (int64_t i = 0; i < model.units[1].elems; i++) {
             const float expected = whole.master[i];
-            assert_true(element_at(dtype, whole.parameters, i) == (dtype == DTYPE_BF16 ? bf16_to_float(float_to_bf16(expected)) : expected));
+            assert_true(element_at(dtype, whole.parameters, i) ==
+                        (dtype == DTYPE_BF16 ? bf16_to_float(float_to_bf16(expected)) : expected));
         }
         state_free(&whole);
         state_free(&cut);
@@ -117,10 +131,12 @@ static void only_matrices_decay(void **unused)
     const struct unit *unit = &model.units[1];
     float *ones = calloc((size_t)unit->elems, 4), *zeros = calloc((size_t)unit->elems * 3, 4);
     for (int64_t i = 0; i < unit->elems; i++) ones[i] = 1;
-    adamw_update(kernels, &model, 1, 0, unit->elems, &usual, zeros, ones, zeros + unit->elems, zeros + 2 * unit->elems, ones);
+    adamw_update(kernels, &model, 1, 0, unit->elems, &usual, zeros, ones, zeros + unit->elems, zeros + 2 * unit->elems,
+                 ones);
     for (int t = 0; t < unit->tensor_count; t++) {
         const struct tensor *tensor = &unit->tensors[t];
-        for (int64_t i = 0; i < tensor->elems; i++) assert_true(ones[tensor->offset + i] == (tensor->columns > 1 ? (float)(1 - 0.01f * (double)0.1f) : 1));
+        for (int64_t i = 0; i < tensor->elems; i++)
+            assert_true(ones[tensor->offset + i] == (tensor->columns > 1 ? (float)(1 - 0.01f * (double)0.1f) : 1));
     }
     free(ones), free(zeros);
     model_release(&model);

@@ -24,7 +24,8 @@ static int parse(const char *const *args)
 static void test_reads_options_of_all_types(void **state)
 {
     (void)state;
-    assert_int_equal(PARSE("train", "a.json", "-n", "3", "--set", "a=1", "--set=b=2", "--headless", "--at", "5:stage=1"), STATUS_OK);
+    assert_int_equal(
+        PARSE("train", "a.json", "-n", "3", "--set", "a=1", "--set=b=2", "--headless", "--at", "5:stage=1"), STATUS_OK);
     assert_int_equal(cli.verb, VERB_TRAIN);
     assert_string_equal(cli.operand, "a.json");
     assert_int_equal(cli.ranks, 3);

@@ -206,7 +206,9 @@ static void long_pause(struct comm *comm, struct memory *memory, uint64_t *resul
     CHECK(!comm_broadcast_control(comm, &word, sizeof word, &err) && word == 0, "%s", err.text);
     wall = clock_ns() - wall;
     cpu = thread_cpu_ns() - cpu;
-    if (comm_layout(comm)->rank) CHECK(wall > 300000000 && cpu < wall / 50, "%llu of %llu ns", (unsigned long long)cpu, (unsigned long long)wall);
+    if (comm_layout(comm)->rank)
+        CHECK(wall > 300000000 && cpu < wall / 50, "%llu of %llu ns", (unsigned long long)cpu,
+              (unsigned long long)wall);
 }
 
 static void test_pause_sleeps(void **state)

@@ -104,7 +104,8 @@ static int run_rank(const char *scenario, int ranks_per_node)
     struct error err = {0};
     CHECK(!comm_open_mpi(&comm, ranks_per_node, &err), "%s", err.text);
     struct memory *memory = scenario_memory();
-    if (comm_attach(comm, memory, &err)) report("%s after less than 2 s", err.text); /* another may be past it and fail already */
+    if (comm_attach(comm, memory, &err))
+        report("%s after less than 2 s", err.text); /* another may be past it and fail already */
     else if (!strcmp(scenario, "all")) run_all(comm, memory);
     else if (!strcmp(scenario, "death")) run_death(comm, memory);
     else if (!strcmp(scenario, "abort")) run_abort(comm, memory);
@@ -154,9 +155,9 @@ static int start_ranks(const char *scenario, int ranks, int ranks_per_node, char
         dup2(open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600), STDERR_FILENO); /* mpirun talks a lot when a rank dies */
         dup2(STDERR_FILENO, STDOUT_FILENO);
         setenv("ASAN_OPTIONS", "detect_leaks=0", 1); /* Open MPI's own */
-        execlp("mpirun", "mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--enable-recovery", "--mca", "orte_tmpdir_base",
-               folder, "--mca", "btl_vader_backing_directory", folder, "--mca", "btl", "vader,self", "-n", count, self, "--rank", scenario,
-               per_node, result_path, NULL);
+        execlp("mpirun", "mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--enable-recovery",
+               "--mca", "orte_tmpdir_base", folder, "--mca", "btl_vader_backing_directory", folder, "--mca", "btl",
+               "vader,self", "-n", count, self, "--rank", scenario, per_node, result_path, NULL);
         _exit(127);
     }
     int status;
@@ -199,7 +200,8 @@ static void expect_all_say(const char *scenario, int ranks, int ranks_per_node, 
     first_line(result, said, room);
     if (status == 0 && count_lines(result, said) == ranks) return;
     show_printed();
-    fail_msg("%s on %d ranks, %d per node: status %x, said:\n%s", scenario, ranks, ranks_per_node, (unsigned)status, result);
+    fail_msg("%s on %d ranks, %d per node: status %x, said:\n%s", scenario, ranks, ranks_per_node, (unsigned)status,
+             result);
 }
 
 /* One node of four, two of two, four of one, and an uneven split: the same bits. */
@@ -284,10 +286,8 @@ int main(int argc, char **argv)
         return 0;
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nodes_change_no_bit),
-        cmocka_unit_test(test_odd_ranks),
-        cmocka_unit_test(test_pause_sleeps),
-        cmocka_unit_test(test_death_is_named),
+        cmocka_unit_test(test_nodes_change_no_bit), cmocka_unit_test(test_odd_ranks),
+        cmocka_unit_test(test_pause_sleeps),        cmocka_unit_test(test_death_is_named),
         cmocka_unit_test(test_abort_reaches_all),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

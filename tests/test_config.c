@@ -105,7 +105,9 @@ static void hjson_is_read(void **state)
 {
     (void)state;
     struct config config = loaded("\xef\xbb\xbf{ # a comment\n train_micro_batch_size_per_gpu: 2, // another\n"
-                                  " zero_optimization /* and\n one more */ : { \"stage\": 3, },\n optimizer: {params: {betas: [0.5, 0.75,],},},}\n", NULL);
+                                  " zero_optimization /* and\n one more */ : { \"stage\": 3, },\n optimizer: {params: "
+                                  "{betas: [0.5, 0.75,],},},}\n",
+                                  NULL);
     assert_int_equal(config.micro_batch_size, 2);
     assert_int_equal(config.zero.stage, 3);
     assert_true(config.adam.beta1 == 0.5f && config.adam.beta2 == 0.75f);
@@ -144,10 +146,14 @@ static void a_typo_is_refused_with_the_nearest_key(void **state)
 {
     (void)state;
     refused("{" BATCH "\"zero_optimisation\": {\"stage\": 1}}", NULL, STATUS_USAGE, "did you mean zero_optimization?");
-    refused("{" BATCH "\"zero_optimization\": {\"stge\": 1}}", NULL, STATUS_USAGE, "did you mean zero_optimization.stage?");
-    refused("{" BATCH "\"optimizer\": {\"params\": {\"lrr\": 1}}}", NULL, STATUS_USAGE, "did you mean optimizer.params.lr?");
-    refused("{" BATCH "\"reduce_bucket_size\": 5}", NULL, STATUS_USAGE, "did you mean zero_optimization.reduce_bucket_size?");
-    refused("{" BATCH "\"zero_optimization\": {\"grad_hooks\": true}}", NULL, STATUS_USAGE, "zero_optimization.grad_hooks: unknown key");
+    refused("{" BATCH "\"zero_optimization\": {\"stge\": 1}}", NULL, STATUS_USAGE,
+            "did you mean zero_optimization.stage?");
+    refused("{" BATCH "\"optimizer\": {\"params\": {\"lrr\": 1}}}", NULL, STATUS_USAGE,
+            "did you mean optimizer.params.lr?");
+    refused("{" BATCH "\"reduce_bucket_size\": 5}", NULL, STATUS_USAGE,
+            "did you mean zero_optimization.reduce_bucket_size?");
+    refused("{" BATCH "\"zero_optimization\": {\"grad_hooks\": true}}", NULL, STATUS_USAGE,
+            "zero_optimization.grad_hooks: unknown key");
     refused("{" BATCH "\"model\": {\"name\": \"gtp2\"}}", NULL, STATUS_USAGE, "did you mean gpt2?");
     refused("{" BATCH "}", "topology.rank=2", STATUS_USAGE, "did you mean topology.ranks?");
 }
@@ -155,15 +161,19 @@ static void a_typo_is_refused_with_the_nearest_key(void **state)
 static void a_wrong_value_says_what_is_allowed(void **state)
 {
     (void)state;
-    refused("{" BATCH "\"zero_optimization\": {\"stage\": 4}}", NULL, STATUS_USAGE, "zero_optimization.stage = 4: must be an integer 0..3");
-    refused("{" BATCH "\"zero_optimization\": {\"stage\": \"two\"}}", NULL, STATUS_USAGE, "stage = \"two\": must be an integer");
-    refused("{" BATCH "\"zero_optimization\": {\"stage\": 1.5}}", NULL, STATUS_USAGE, "stage = 1.5: must be an integer");
+    refused("{" BATCH "\"zero_optimization\": {\"stage\": 4}}", NULL, STATUS_USAGE,
+            "zero_optimization.stage = 4: must be an integer 0..3");
+    refused("{" BATCH "\"zero_optimization\": {\"stage\": \"two\"}}", NULL, STATUS_USAGE,
+            "stage = \"two\": must be an integer");
+    refused("{" BATCH "\"zero_optimization\": {\"stage\": 1.5}}", NULL, STATUS_USAGE,
+            "stage = 1.5: must be an integer");
     refused("{" BATCH "\"zero_optimization\": 3}", NULL, STATUS_USAGE, "zero_optimization = 3: must be a section");
     refused("{" BATCH "\"bf16\": {\"enabled\": 1}}", NULL, STATUS_USAGE, "bf16.enabled = 1: must be true or false");
     refused("{" BATCH "\"optimizer\": {\"params\": {\"betas\": [0.9, 1.0]}}}", NULL, STATUS_USAGE, "two numbers 0..<1");
     refused("{" BATCH "\"optimizer\": {\"params\": {\"betas\": [0.9]}}}", NULL, STATUS_USAGE, "two numbers");
     refused("{" BATCH "\"memory\": {\"device_budget\": \"256 apples\"}}", NULL, STATUS_USAGE, "256MiB");
-    refused("{" BATCH "\"zero_optimization\": {\"reduce_bucket_size\": 1e19}}", NULL, STATUS_USAGE, "must be an integer");
+    refused("{" BATCH "\"zero_optimization\": {\"reduce_bucket_size\": 1e19}}", NULL, STATUS_USAGE,
+            "must be an integer");
     refused("{" BATCH "}", "topology.ranks=65", STATUS_USAGE, "1..64");
     refused("{" BATCH "}", "topology.ranks=0", STATUS_USAGE, "1..64");
     refused("{" BATCH "}", "nothing", STATUS_USAGE, "KEY=VALUE");
@@ -183,33 +193,53 @@ static void what_cannot_be_honoured_is_refused_by_name(void **state)
 {
     (void)state;
     static const char *const sets[] = {
-        "fp16.enabled=true", "scheduler={\"type\": \"WarmupLR\"}", "zero_optimization.offload_optimizer.device=cpu",
-        "zero_optimization.offload_param.device=nvme", "zero_optimization.zero_quantized_weights=true",
-        "zero_optimization.zero_hpz_partition_size=8", "zero_optimization.mics_shard_size=4", "zero_optimization.cpu_offload=true",
-        "optimizer.type=Lion", "optimizer.params.adam_w_mode=false", "amp={\"enabled\": true, \"opt_level\": \"O1\"}",
-        "activation_checkpointing.cpu_checkpointing=true", "gradient_predivide_factor=2", "communication_data_type=fp32",
-        "bf16.bf16_master_weights_and_grads=true", "optimizer.params.max_grad_norm=1.0",
+        "fp16.enabled=true",
+        "scheduler={\"type\": \"WarmupLR\"}",
+        "zero_optimization.offload_optimizer.device=cpu",
+        "zero_optimization.offload_param.device=nvme",
+        "zero_optimization.zero_quantized_weights=true",
+        "zero_optimization.zero_hpz_partition_size=8",
+        "zero_optimization.mics_shard_size=4",
+        "zero_optimization.cpu_offload=true",
+        "optimizer.type=Lion",
+        "optimizer.params.adam_w_mode=false",
+        "amp={\"enabled\": true, \"opt_level\": \"O1\"}",
+        "activation_checkpointing.cpu_checkpointing=true",
+        "gradient_predivide_factor=2",
+        "communication_data_type=fp32",
+        "bf16.bf16_master_weights_and_grads=true",
+        "optimizer.params.max_grad_norm=1.0",
     };
-    for (size_t s = 0; s < sizeof sets / sizeof *sets; s++) refused("{" BATCH "}", sets[s], STATUS_USAGE, "cannot be honoured: ");
+    for (size_t s = 0; s < sizeof sets / sizeof *sets; s++)
+        refused("{" BATCH "}", sets[s], STATUS_USAGE, "cannot be honoured: ");
 }
 
 static void what_needs_offload_is_said_to_have_no_effect(void **state)
 {
     (void)state;
-    struct config config = loaded("{" BATCH "\"memory\": {\"nvme_budget\": 5}, \"topology\": {\"links\": {\"pcie\": {\"bandwidth\": \"2GB\"}}}}", NULL);
-    assert_string_equal(config.notes, "memory.nvme_budget: accepted, no effect here: nothing is offloaded\n"
-                                      "topology.links.pcie.bandwidth: accepted, no effect here: nothing is offloaded\n");
+    struct config config = loaded(
+        "{" BATCH "\"memory\": {\"nvme_budget\": 5}, \"topology\": {\"links\": {\"pcie\": {\"bandwidth\": \"2GB\"}}}}",
+        NULL);
+    assert_string_equal(config.notes,
+                        "memory.nvme_budget: accepted, no effect here: nothing is offloaded\n"
+                        "topology.links.pcie.bandwidth: accepted, no effect here: nothing is offloaded\n");
     config_release(&config);
 }
 
 static void the_same_features_switched_off_are_accepted_in_silence(void **state)
 {
     (void)state;
-    struct config config = loaded("{" BATCH "\"fp16\": {\"enabled\": false, \"loss_scale\": 0, \"initial_scale_power\": 16}, \"scheduler\": null,"
-        "\"zero_optimization\": {\"offload_optimizer\": {\"device\": \"none\", \"pin_memory\": true}, \"offload_param\": null, \"zero_hpz_partition_size\": 1,"
-        "\"mics_shard_size\": -1, \"contiguous_gradients\": true, \"stage3_model_persistence_threshold\": 9223372036854775807},"
-        "\"optimizer\": {\"type\": \"Adam\"}, \"amp\": {\"enabled\": false, \"opt_level\": \"O1\"}, \"gradient_predivide_factor\": 1.0,"
-        "\"aio\": {\"block_size\": 1048576, \"thread_count\": 1}, \"tensorboard\": {\"enabled\": false, \"job_name\": \"x\"}}", NULL);
+    struct config config = loaded(
+        "{" BATCH "\"fp16\": {\"enabled\": false, \"loss_scale\": 0, \"initial_scale_power\": 16}, \"scheduler\": null,"
+        "\"zero_optimization\": {\"offload_optimizer\": {\"device\": \"none\", \"pin_memory\": true}, "
+        "\"offload_param\": null, \"zero_hpz_partition_size\": 1,"
+        "\"mics_shard_size\": -1, \"contiguous_gradients\": true, \"stage3_model_persistence_threshold\": "
+        "9223372036854775807},"
+        "\"optimizer\": {\"type\": \"Adam\"}, \"amp\": {\"enabled\": false, \"opt_level\": \"O1\"}, "
+        "\"gradient_predivide_factor\": 1.0,"
+        "\"aio\": {\"block_size\": 1048576, \"thread_count\": 1}, \"tensorboard\": {\"enabled\": false, \"job_name\": "
+        "\"x\"}}",
+        NULL);
     if (config.notes) fail_msg("%s", config.notes);
     config_release(&config);
 }
@@ -217,22 +247,29 @@ static void the_same_features_switched_off_are_accepted_in_silence(void **state)
 static void what_has_no_effect_is_said_once(void **state)
 {
     (void)state;
-    struct config config = loaded("{" BATCH "\"steps_per_print\": 10, \"zero_optimization\": {\"round_robin_gradients\": true}, \"wandb\": {\"team\": \"x\"}}", NULL);
-    assert_string_equal(config.notes, "steps_per_print: accepted, no effect here: headless runs print a line at their own pace\n"
-        "zero_optimization.round_robin_gradients: accepted, no effect here: every unit is spread evenly over all ranks\n"
-        "wandb: accepted, no effect here: metrics go to --report and the trace\n");
+    struct config config = loaded("{" BATCH "\"steps_per_print\": 10, \"zero_optimization\": "
+                                            "{\"round_robin_gradients\": true}, \"wandb\": {\"team\": \"x\"}}",
+                                  NULL);
+    assert_string_equal(config.notes,
+                        "steps_per_print: accepted, no effect here: headless runs print a line at their own pace\n"
+                        "zero_optimization.round_robin_gradients: accepted, no effect here: every unit is spread "
+                        "evenly over all ranks\n"
+                        "wandb: accepted, no effect here: metrics go to --report and the trace\n");
     config_release(&config);
 }
 
 static void other_spellings_mean_the_same(void **state)
 {
     (void)state;
-    struct config config = loaded("{" BATCH "\"zero_optimization\": {\"prefetch_bucket_size\": 7, \"max_live_parameters\": 8}, \"bfloat16\": {\"enabled\": true}}", NULL);
+    struct config config = loaded("{" BATCH "\"zero_optimization\": {\"prefetch_bucket_size\": 7, "
+                                            "\"max_live_parameters\": 8}, \"bfloat16\": {\"enabled\": true}}",
+                                  NULL);
     assert_int_equal(config.zero.prefetch_bucket_elems, 7);
     assert_int_equal(config.zero.max_live_parameters, 8);
     assert_int_equal(config.dtype, DTYPE_BF16);
     config_release(&config);
-    config = loaded("{" BATCH "\"zero_optimization\": {\"prefetch_bucket_size\": 7}}", "zero_optimization.stage3_prefetch_bucket_size=9");
+    config = loaded("{" BATCH "\"zero_optimization\": {\"prefetch_bucket_size\": 7}}",
+                    "zero_optimization.stage3_prefetch_bucket_size=9");
     assert_int_equal(config.zero.prefetch_bucket_elems, 9);
     config_release(&config);
     config = loaded("{" BATCH "}", "bfloat16.enabled=true");
@@ -241,7 +278,8 @@ static void other_spellings_mean_the_same(void **state)
     config = loaded("{" BATCH "\"zero_optimization\": true}", NULL);
     assert_int_equal(config.zero.stage, 1);
     config_release(&config);
-    refused("{" BATCH "\"zero_optimization\": {\"prefetch_bucket_size\": 7, \"stage3_prefetch_bucket_size\": 7}}", NULL, STATUS_USAGE, "means the same");
+    refused("{" BATCH "\"zero_optimization\": {\"prefetch_bucket_size\": 7, \"stage3_prefetch_bucket_size\": 7}}", NULL,
+            STATUS_USAGE, "means the same");
 }
 
 static void overlap_follows_the_stage_unless_given(void **state)
@@ -266,10 +304,15 @@ static void overlap_follows_the_stage_unless_given(void **state)
 static void auto_is_what_hugging_face_puts_in(void **state)
 {
     (void)state;
-    struct config config = loaded("{\"train_batch_size\": \"auto\", \"train_micro_batch_size_per_gpu\": \"auto\", \"gradient_accumulation_steps\": \"auto\","
-        "\"gradient_clipping\": \"auto\", \"fp16\": {\"enabled\": \"auto\"}, \"bf16\": {\"enabled\": \"auto\"}, \"optimizer\": {\"type\": \"AdamW\","
-        "\"params\": {\"lr\": \"auto\", \"betas\": \"auto\", \"eps\": \"auto\", \"weight_decay\": \"auto\"}}, \"zero_optimization\": {\"stage\": 3,"
-        "\"reduce_bucket_size\": \"auto\", \"stage3_prefetch_bucket_size\": \"auto\", \"stage3_param_persistence_threshold\": \"auto\"}}", "model.hidden=132");
+    struct config config = loaded("{\"train_batch_size\": \"auto\", \"train_micro_batch_size_per_gpu\": \"auto\", "
+                                  "\"gradient_accumulation_steps\": \"auto\","
+                                  "\"gradient_clipping\": \"auto\", \"fp16\": {\"enabled\": \"auto\"}, \"bf16\": "
+                                  "{\"enabled\": \"auto\"}, \"optimizer\": {\"type\": \"AdamW\","
+                                  "\"params\": {\"lr\": \"auto\", \"betas\": \"auto\", \"eps\": \"auto\", "
+                                  "\"weight_decay\": \"auto\"}}, \"zero_optimization\": {\"stage\": 3,"
+                                  "\"reduce_bucket_size\": \"auto\", \"stage3_prefetch_bucket_size\": \"auto\", "
+                                  "\"stage3_param_persistence_threshold\": \"auto\"}}",
+                                  "model.hidden=132");
     assert_int_equal(config.zero.reduce_bucket_elems, 132 * 132);
     assert_int_equal(config.zero.prefetch_bucket_elems, 15681); /* 0.9 * 17424 = 15681.6 */
     assert_int_equal(config.zero.param_persistence_threshold, 1320);
@@ -278,14 +321,17 @@ static void auto_is_what_hugging_face_puts_in(void **state)
     assert_int_equal(config.accumulation_steps, 1);
     assert_true(config.adam.learning_rate == 5e-5f);
     assert_int_equal(config.dtype, DTYPE_F32);
-    assert_non_null(strstr(config.notes, "zero_optimization.stage3_prefetch_bucket_size: \"auto\" is 15681 (0.9*h*h, h = hidden)\n"));
+    assert_non_null(strstr(config.notes,
+                           "zero_optimization.stage3_prefetch_bucket_size: \"auto\" is 15681 (0.9*h*h, h = hidden)\n"));
     config_release(&config);
 }
 
 static void the_batch_triad(void **state)
 {
     (void)state;
-    static const struct { int T, m, g, ranks, want_T, want_m, want_g; } cases[] = {
+    static const struct {
+        int T, m, g, ranks, want_T, want_m, want_g;
+    } cases[] = {
         {32, 4, 2, 4, 32, 4, 2}, {32, 4, 0, 4, 32, 4, 2}, {32, 0, 2, 4, 32, 4, 2}, {0, 4, 2, 4, 32, 4, 2},
         {32, 0, 0, 4, 32, 8, 1}, {0, 4, 0, 4, 16, 4, 1},  {33, 4, 2, 4, 0, 0, 0},  {33, 4, 0, 4, 0, 0, 0},
         {33, 0, 2, 4, 0, 0, 0},  {33, 0, 0, 4, 0, 0, 0},  {0, 0, 2, 4, 0, 0, 0},   {0, 0, 0, 4, 0, 0, 0},
@@ -312,8 +358,10 @@ static void the_batch_triad(void **state)
 static void integers_are_exact_past_2_to_53(void **state)
 {
     (void)state;
-    struct config config = loaded("{" BATCH "\"zero_optimization\": {\"stage3_max_live_parameters\": 9007199254740993, \"stage3_max_reuse_distance\": 9223372036854775807,"
-                                  "\"reduce_bucket_size\": 5e8}, \"data\": {\"seed\": 18446744073709551615}}", "zero_optimization.allgather_bucket_size=1.5e3");
+    struct config config = loaded("{" BATCH "\"zero_optimization\": {\"stage3_max_live_parameters\": 9007199254740993, "
+                                            "\"stage3_max_reuse_distance\": 9223372036854775807,"
+                                  "\"reduce_bucket_size\": 5e8}, \"data\": {\"seed\": 18446744073709551615}}",
+                                  "zero_optimization.allgather_bucket_size=1.5e3");
     assert_true(config.zero.max_live_parameters == 9007199254740993);
     assert_true(config.zero.max_reuse_distance == INT64_MAX);
     assert_true(config.zero.reduce_bucket_elems == 500000000);
@@ -325,10 +373,24 @@ static void integers_are_exact_past_2_to_53(void **state)
 static void numbers(void **state)
 {
     (void)state;
-    static const struct { const char *text; bool good; uint64_t magnitude; } integers[] = {
-        {"0", true, 0}, {"-7", true, 7}, {"5e8", true, 500000000}, {"1.25e2", true, 125}, {"1.25e1", false, 0}, {"1200e-2", true, 12},
-        {"0e999999999", true, 0}, {"1e-1", false, 0}, {"18446744073709551615", true, UINT64_MAX}, {"18446744073709551616", false, 0}, {"1e20", false, 0},
-        {"0.000", true, 0}, {"1e99999999999999999999", false, 0},
+    static const struct {
+        const char *text;
+        bool good;
+        uint64_t magnitude;
+    } integers[] = {
+        {"0", true, 0},
+        {"-7", true, 7},
+        {"5e8", true, 500000000},
+        {"1.25e2", true, 125},
+        {"1.25e1", false, 0},
+        {"1200e-2", true, 12},
+        {"0e999999999", true, 0},
+        {"1e-1", false, 0},
+        {"18446744073709551615", true, UINT64_MAX},
+        {"18446744073709551616", false, 0},
+        {"1e20", false, 0},
+        {"0.000", true, 0},
+        {"1e99999999999999999999", false, 0},
     };
     for (size_t i = 0; i < sizeof integers / sizeof *integers; i++) {
         bool negative;
@@ -337,17 +399,29 @@ static void numbers(void **state)
         assert_int_equal(number_integer(integers[i].text, &negative, &magnitude), integers[i].good);
         if (integers[i].good) assert_true(magnitude == integers[i].magnitude);
     }
-    static const struct { const char *text; uint64_t bytes; } sizes[] = {
-        {"256MiB", 268435456}, {"1.5GB", 1500000000}, {"5e8", 500000000}, {"1024", 1024}, {"2 KiB", 2048}, {"0", 0}, {"7b", 7},
-        {"18446744073709551615", UINT64_MAX}, {"0.5KiB", 512},
+    static const struct {
+        const char *text;
+        uint64_t bytes;
+    } sizes[] = {
+        {"256MiB", 268435456},
+        {"1.5GB", 1500000000},
+        {"5e8", 500000000},
+        {"1024", 1024},
+        {"2 KiB", 2048},
+        {"0", 0},
+        {"7b", 7},
+        {"18446744073709551615", UINT64_MAX},
+        {"0.5KiB", 512},
     };
     uint64_t bytes;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         assert_int_equal(config_parse_bytes(sizes[i].text, &bytes, NULL), STATUS_OK);
         assert_true(bytes == sizes[i].bytes);
     }
-    static const char *const bad[] = {"", "MiB", "-1", "1e30", "0x10", "nan", "inf", "1 2", "3 apples", "18446744073709551615KB"};
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) assert_int_equal(config_parse_bytes(bad[i], &bytes, NULL), STATUS_USAGE);
+    static const char *const bad[] = {"",    "MiB", "-1",  "1e30",     "0x10",
+                                      "nan", "inf", "1 2", "3 apples", "18446744073709551615KB"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_int_equal(config_parse_bytes(bad[i], &bytes, NULL), STATUS_USAGE);
     double seconds;
     assert_true(number_seconds("20us", &seconds) && seconds == 20 * 1e-6);
     assert_false(number_seconds("-1", &seconds));
@@ -356,9 +430,19 @@ static void numbers(void **state)
 static void every_honoured_key_survives_a_round_trip(void **state)
 {
     (void)state;
-    static const char *const sets[] = {"model.name=gpt2", "model.vocabulary=50304", "zero_optimization.stage=2", "memory.device_budget=256MiB",
-        "topology.links.inter.bandwidth=2GB", "topology.links.inter.latency=20us", "topology.ranks_as=threads", "data.path=/some/\"odd\"\tpath", "bf16.enabled=true",
-        "optimizer.params.lr=3e-4", "data.seed=18446744073709551615", "data.validation_fraction=0.05", "topology.slow_rank=2"};
+    static const char *const sets[] = {"model.name=gpt2",
+                                       "model.vocabulary=50304",
+                                       "zero_optimization.stage=2",
+                                       "memory.device_budget=256MiB",
+                                       "topology.links.inter.bandwidth=2GB",
+                                       "topology.links.inter.latency=20us",
+                                       "topology.ranks_as=threads",
+                                       "data.path=/some/\"odd\"\tpath",
+                                       "bf16.enabled=true",
+                                       "optimizer.params.lr=3e-4",
+                                       "data.seed=18446744073709551615",
+                                       "data.validation_fraction=0.05",
+                                       "topology.slow_rank=2"};
     struct config first, second;
     struct error err;
     if (config_load(&first, NULL, sets, sizeof sets / sizeof *sets, &err)) fail_msg("%s", err.text);
@@ -406,7 +490,8 @@ static void the_table_is_sound(void **state)
             int target = key_index(config_keys[k].value);
             assert_true(target < 0 ? key_is_section(config_keys[k].value) : config_keys[target].class != CLASS_ALIAS);
         }
-        if (config_keys[k].class == CLASS_HONOURED && config_keys[k].type == KEY_INT) assert_true(config_keys[k].range[0] != '\0');
+        if (config_keys[k].class == CLASS_HONOURED && config_keys[k].type == KEY_INT)
+            assert_true(config_keys[k].range[0] != '\0');
     }
 }
 
@@ -427,14 +512,17 @@ static void print_keys(FILE *out)
         const struct config_key *key = &config_keys[k];
         bool one_value = key->class == CLASS_FIXED && strcmp(key->value, "off") != 0;
         if (key->class == CLASS_FIXED || key->class == CLASS_SWITCH)
-            fprintf(out, "| `%s` | %.*s | %s |\n", key->path, one_value ? (int)strcspn(key->value, "|") : 3, one_value ? key->value : "off", key->text);
+            fprintf(out, "| `%s` | %.*s | %s |\n", key->path, one_value ? (int)strcspn(key->value, "|") : 3,
+                    one_value ? key->value : "off", key->text);
     }
     fprintf(out, "\n| accepted, no effect here | because |\n|---|---|\n");
     for (int k = 0; k < config_key_count; k++)
-        if (config_keys[k].class == CLASS_INERT || config_keys[k].class == CLASS_OPAQUE) fprintf(out, "| `%s` | %s |\n", config_keys[k].path, config_keys[k].text);
+        if (config_keys[k].class == CLASS_INERT || config_keys[k].class == CLASS_OPAQUE)
+            fprintf(out, "| `%s` | %s |\n", config_keys[k].path, config_keys[k].text);
     fprintf(out, "\n| other spelling | of |\n|---|---|\n");
     for (int k = 0; k < config_key_count; k++)
-        if (config_keys[k].class == CLASS_ALIAS) fprintf(out, "| `%s` | `%s` |\n", config_keys[k].path, config_keys[k].value);
+        if (config_keys[k].class == CLASS_ALIAS)
+            fprintf(out, "| `%s` | `%s` |\n", config_keys[k].path, config_keys[k].value);
     fprintf(out, "\nDetails of features that are off are accepted in silence:");
     for (int k = 0; k < config_key_count; k++)
         if (config_keys[k].class == CLASS_QUIET) fprintf(out, " `%s`", config_keys[k].path);
@@ -479,10 +567,16 @@ static void the_readme_lists_every_key(void **state)
 static void every_config_of_ours_loads(void **state)
 {
     (void)state;
-    static const struct { const char *file; int stage; const char *model; } files[] = {
-        {"configs/nano.json", 0, "nano"}, {"configs/nano-stage1.json", 1, "nano"}, {"configs/nano-stage2.json", 2, "nano"},
-        {"configs/nano-stage3.json", 3, "nano"}, {"configs/nano-paced.json", 3, "nano"}, {"configs/micro.json", 1, "micro"},
-        {"configs/gpt2.json", 3, "gpt2"}, {"configs/gpt2-bf16.json", 3, "gpt2"}, {"configs/auto.json", 3, "nano"},
+    static const struct {
+        const char *file;
+        int stage;
+        const char *model;
+    } files[] = {
+        {"configs/nano.json", 0, "nano"},        {"configs/nano-stage1.json", 1, "nano"},
+        {"configs/nano-stage2.json", 2, "nano"}, {"configs/nano-stage3.json", 3, "nano"},
+        {"configs/nano-paced.json", 3, "nano"},  {"configs/micro.json", 1, "micro"},
+        {"configs/gpt2.json", 3, "gpt2"},        {"configs/gpt2-bf16.json", 3, "gpt2"},
+        {"configs/auto.json", 3, "nano"},
     };
     for (size_t f = 0; f < sizeof files / sizeof *files; f++) {
         struct config config;
@@ -492,7 +586,8 @@ static void every_config_of_ours_loads(void **state)
         assert_string_equal(config.model.name, files[f].model);
         assert_int_equal(config.topology.ranks, 4);
         int64_t h = config.model.hidden, block = 12 * h * h + 13 * h;
-        if (strcmp(files[f].file, "configs/auto.json") != 0) assert_true(config.zero.reduce_bucket_elems == block && config.zero.prefetch_bucket_elems == block);
+        if (strcmp(files[f].file, "configs/auto.json") != 0)
+            assert_true(config.zero.reduce_bucket_elems == block && config.zero.prefetch_bucket_elems == block);
         config_release(&config);
     }
 }
@@ -500,8 +595,9 @@ static void every_config_of_ours_loads(void **state)
 static void commands_are_read_and_written_back(void **state)
 {
     (void)state;
-    static const char *const lines[] = {"stage=3", "pause", "resume", "toggle", "step", "sample=200", "validate", "stop", "budget=256MiB",
-                                        "set zero_optimization.reduce_bucket_size=5e5"};
+    static const char *const lines[] = {
+        "stage=3",    "pause",    "resume", "toggle",        "step",
+        "sample=200", "validate", "stop",   "budget=256MiB", "set zero_optimization.reduce_bucket_size=5e5"};
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         struct command command;
         struct error err;
@@ -515,10 +611,22 @@ static void commands_are_read_and_written_back(void **state)
 static void bad_commands_are_one_clear_line(void **state)
 {
     (void)state;
-    static const struct { const char *line, *words; } cases[] = {
-        {"stag=3", "did you mean stage?"}, {"stage=4", "must be 0, 1, 2 or 3"}, {"stage", "needs an argument"}, {"pause=1", "takes no argument"},
-        {"", "empty"}, {"xyzzy", "there are stage=N"}, {"set", "needs an argument"}, {"set a", "KEY=VALUE"}, {"sample=0", "number from 1"},
-        {"set zero_optimization.stge=1", "did you mean"}, {"set model.name=micro", "cannot change while"}, {"budget=lots", "not a size"}, {"sample=12x", "number from 1"},
+    static const struct {
+        const char *line, *words;
+    } cases[] = {
+        {"stag=3", "did you mean stage?"},
+        {"stage=4", "must be 0, 1, 2 or 3"},
+        {"stage", "needs an argument"},
+        {"pause=1", "takes no argument"},
+        {"", "empty"},
+        {"xyzzy", "there are stage=N"},
+        {"set", "needs an argument"},
+        {"set a", "KEY=VALUE"},
+        {"sample=0", "number from 1"},
+        {"set zero_optimization.stge=1", "did you mean"},
+        {"set model.name=micro", "cannot change while"},
+        {"budget=lots", "not a size"},
+        {"sample=12x", "number from 1"},
     };
     struct command command;
     struct error err;
@@ -544,23 +652,39 @@ static void at_takes_a_step_or_oom(void **state)
     assert_int_equal(command_parse_at("oom:set zero_optimization.stage=3", &step, &command, &err), STATUS_OK);
     assert_int_equal(step, -1);
     static const char *const bad[] = {"stage=1", "x:stage=1", "0:stage=1", "-1:pause", "5:stag=1", ":pause", "5:"};
-    for (size_t b = 0; b < sizeof bad / sizeof *bad; b++) assert_int_equal(command_parse_at(bad[b], &step, &command, &err), STATUS_USAGE);
+    for (size_t b = 0; b < sizeof bad / sizeof *bad; b++)
+        assert_int_equal(command_parse_at(bad[b], &step, &command, &err), STATUS_USAGE);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_default_is_nano), cmocka_unit_test(an_empty_file_has_deepspeeds_defaults), cmocka_unit_test(hjson_is_read),
-        cmocka_unit_test(what_is_not_hjson_names_its_line), cmocka_unit_test(a_missing_or_foreign_file_is_input),
-        cmocka_unit_test(a_typo_is_refused_with_the_nearest_key), cmocka_unit_test(a_wrong_value_says_what_is_allowed),
-        cmocka_unit_test(sizes_must_fit_each_other), cmocka_unit_test(what_cannot_be_honoured_is_refused_by_name),
+        cmocka_unit_test(the_default_is_nano),
+        cmocka_unit_test(an_empty_file_has_deepspeeds_defaults),
+        cmocka_unit_test(hjson_is_read),
+        cmocka_unit_test(what_is_not_hjson_names_its_line),
+        cmocka_unit_test(a_missing_or_foreign_file_is_input),
+        cmocka_unit_test(a_typo_is_refused_with_the_nearest_key),
+        cmocka_unit_test(a_wrong_value_says_what_is_allowed),
+        cmocka_unit_test(sizes_must_fit_each_other),
+        cmocka_unit_test(what_cannot_be_honoured_is_refused_by_name),
         cmocka_unit_test(what_needs_offload_is_said_to_have_no_effect),
-        cmocka_unit_test(the_same_features_switched_off_are_accepted_in_silence), cmocka_unit_test(what_has_no_effect_is_said_once),
-        cmocka_unit_test(other_spellings_mean_the_same), cmocka_unit_test(overlap_follows_the_stage_unless_given),
-        cmocka_unit_test(auto_is_what_hugging_face_puts_in), cmocka_unit_test(the_batch_triad), cmocka_unit_test(integers_are_exact_past_2_to_53),
-        cmocka_unit_test(numbers), cmocka_unit_test(every_honoured_key_survives_a_round_trip), cmocka_unit_test(live_keys_change_and_others_do_not),
-        cmocka_unit_test(the_table_is_sound), cmocka_unit_test(the_readme_lists_every_key), cmocka_unit_test(every_config_of_ours_loads), cmocka_unit_test(commands_are_read_and_written_back),
-        cmocka_unit_test(bad_commands_are_one_clear_line), cmocka_unit_test(at_takes_a_step_or_oom),
+        cmocka_unit_test(the_same_features_switched_off_are_accepted_in_silence),
+        cmocka_unit_test(what_has_no_effect_is_said_once),
+        cmocka_unit_test(other_spellings_mean_the_same),
+        cmocka_unit_test(overlap_follows_the_stage_unless_given),
+        cmocka_unit_test(auto_is_what_hugging_face_puts_in),
+        cmocka_unit_test(the_batch_triad),
+        cmocka_unit_test(integers_are_exact_past_2_to_53),
+        cmocka_unit_test(numbers),
+        cmocka_unit_test(every_honoured_key_survives_a_round_trip),
+        cmocka_unit_test(live_keys_change_and_others_do_not),
+        cmocka_unit_test(the_table_is_sound),
+        cmocka_unit_test(the_readme_lists_every_key),
+        cmocka_unit_test(every_config_of_ours_loads),
+        cmocka_unit_test(commands_are_read_and_written_back),
+        cmocka_unit_test(bad_commands_are_one_clear_line),
+        cmocka_unit_test(at_takes_a_step_or_oom),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -43,7 +43,10 @@ static void write_file(const char *path, const void *bytes, size_t length)
 
 static struct config config_for(const char *path, double validation_fraction)
 {
-    struct config config = {.data.sequence_length = T, .data.seed = 7, .data.validation_fraction = validation_fraction, .model.vocabulary = 256};
+    struct config config = {.data.sequence_length = T,
+                            .data.seed = 7,
+                            .data.validation_fraction = validation_fraction,
+                            .model.vocabulary = 256};
     snprintf(config.data.path, sizeof config.data.path, "%s", path);
     return config;
 }
@@ -268,11 +271,16 @@ static void the_default_text_is_the_frozen_one(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(samples_do_not_depend_on_how_they_are_asked_for), cmocka_unit_test(training_never_sees_the_held_out_end),
-        cmocka_unit_test(held_out_samples_walk_and_wrap), cmocka_unit_test(a_folder_is_one_text_in_path_order),
-        cmocka_unit_test(samples_longer_than_the_copy_buffer), cmocka_unit_test(the_shortest_text_has_one_sample),
-        cmocka_unit_test(bad_input_is_one_clear_line), cmocka_unit_test(made_up_tokens_need_no_file),
-        cmocka_unit_test(entropy_of_known_frequencies), cmocka_unit_test(the_default_text_is_the_frozen_one),
+        cmocka_unit_test(samples_do_not_depend_on_how_they_are_asked_for),
+        cmocka_unit_test(training_never_sees_the_held_out_end),
+        cmocka_unit_test(held_out_samples_walk_and_wrap),
+        cmocka_unit_test(a_folder_is_one_text_in_path_order),
+        cmocka_unit_test(samples_longer_than_the_copy_buffer),
+        cmocka_unit_test(the_shortest_text_has_one_sample),
+        cmocka_unit_test(bad_input_is_one_clear_line),
+        cmocka_unit_test(made_up_tokens_need_no_file),
+        cmocka_unit_test(entropy_of_known_frequencies),
+        cmocka_unit_test(the_default_text_is_the_frozen_one),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -10,7 +10,9 @@
 
 #include "engine/run/director.h"
 
-struct notebook { char text[4096]; };
+struct notebook {
+    char text[4096];
+};
 
 static void note_state(void *user, enum run_state state, const char *reason)
 {
@@ -98,8 +100,9 @@ static void test_pauses_steps_and_resumes(void **state)
     director_push(director, "resume");
     director_push(director, "no such thing");
     assert_int_equal(next(director, 2), ORDER_STEP);
-    assert_string_equal(notebook.text, "paused;yes pause;running;yes step;paused;running;yes resume;paused;yes toggle;running;"
-                                       "yes toggle;no resume;no no such thing;");
+    assert_string_equal(notebook.text,
+                        "paused;yes pause;running;yes step;paused;running;yes resume;paused;yes toggle;running;"
+                        "yes toggle;no resume;no no such thing;");
     director_push(director, "stop");
     assert_int_equal(next(director, 3), ORDER_END);
     assert_int_equal(order.outcome, OUTCOME_STOPPED);

@@ -23,13 +23,14 @@ struct bench {
     struct footprint planned;
     struct memory *memory;
     struct executor *executor;
-    uint64_t seed;           /* of the random delays; 0: none */
+    uint64_t seed; /* of the random delays; 0: none */
     _Atomic int ran[LANES];
-    unsigned char *done;     /* by operation */
+    unsigned char *done; /* by operation */
     int violations, break_at, unhealthy;
 };
 
-static int run(void *user, const struct schedule *schedule, const struct op *op, bool healthy, struct op_stat *stat, struct error *err)
+static int run(void *user, const struct schedule *schedule, const struct op *op, bool healthy, struct op_stat *stat,
+               struct error *err)
 {
     struct bench *bench = user;
     const int number = (int)(op - schedule->ops);
@@ -48,7 +49,10 @@ static void give_or_take_lasting(struct bench *bench, bool take)
 {
     for (int b = 0; b < bench->schedule.lasting_count; b++) {
         const struct buffer *buffer = &bench->schedule.buffers[b];
-        if (take) assert_int_equal(memory_take(bench->memory, buffer->tier, buffer->category, buffer->offset, (uint64_t)buffer->bytes, NULL), 0);
+        if (take)
+            assert_int_equal(memory_take(bench->memory, buffer->tier, buffer->category, buffer->offset,
+                                         (uint64_t)buffer->bytes, NULL),
+                             0);
         else memory_give(bench->memory, buffer->tier, buffer->category, buffer->offset, (uint64_t)buffer->bytes);
     }
 }
@@ -56,8 +60,12 @@ static void give_or_take_lasting(struct bench *bench, bool take)
 static struct bench *bench_open(int stage, bool overlap, uint64_t budget_bytes)
 {
     struct bench *bench = calloc(1, sizeof *bench);
-    struct config_zero knobs = {.stage = stage, .reduce_bucket_elems = 100000, .allgather_bucket_elems = 100000, .overlap_comm = overlap,
-                                .prefetch_bucket_elems = 200000, .max_live_parameters = 1000000000};
+    struct config_zero knobs = {.stage = stage,
+                                .reduce_bucket_elems = 100000,
+                                .allgather_bucket_elems = 100000,
+                                .overlap_comm = overlap,
+                                .prefetch_bucket_elems = 200000,
+                                .max_live_parameters = 1000000000};
     struct memory_ranges ranges = {0};
     for (int c = 0; c < CATEGORIES; c++) ranges.bytes[TIER_DEVICE][c] = 64 << 20;
     uint64_t budgets[TIERS] = {budget_bytes, 0, 0};
@@ -104,7 +112,8 @@ static int64_t excess(const struct bench *bench)
     memory_snapshot(bench->memory, &snapshot);
     int64_t worst = (int64_t)snapshot.tier[TIER_DEVICE].peak_bytes - bench->planned.peak_bytes[TIER_DEVICE];
     for (int c = 0; c < CATEGORIES; c++) {
-        int64_t over = (int64_t)snapshot.category[TIER_DEVICE][c].peak_bytes - bench->planned.category[TIER_DEVICE][c].peak_bytes;
+        int64_t over =
+            (int64_t)snapshot.category[TIER_DEVICE][c].peak_bytes - bench->planned.category[TIER_DEVICE][c].peak_bytes;
         if (over > worst) worst = over;
     }
     return worst;
@@ -185,9 +194,12 @@ static void test_a_budget_below_the_plan_fails_and_one_at_the_plan_does_not(void
 {
     (void)state;
     struct bench *bench = bench_open(2, true, 0);
-    assert_int_equal(memory_set_budget(bench->memory, TIER_DEVICE, (uint64_t)bench->planned.peak_bytes[TIER_DEVICE], NULL), 0);
+    assert_int_equal(
+        memory_set_budget(bench->memory, TIER_DEVICE, (uint64_t)bench->planned.peak_bytes[TIER_DEVICE], NULL), 0);
     for (bench->seed = 1; bench->seed <= 10; bench->seed++) assert_false(step(bench, STATUS_OK).failed);
-    assert_int_equal(memory_set_budget(bench->memory, TIER_DEVICE, (uint64_t)bench->planned.resting_bytes[TIER_DEVICE] + 1000, NULL), 0);
+    assert_int_equal(
+        memory_set_budget(bench->memory, TIER_DEVICE, (uint64_t)bench->planned.resting_bytes[TIER_DEVICE] + 1000, NULL),
+        0);
     assert_true(step(bench, STATUS_OK).failed);
     bench_close(bench);
 }

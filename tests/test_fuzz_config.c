@@ -21,8 +21,38 @@
 enum { ROOM = 4096 };
 
 static const char *const words[] = {
-    "{", "}", "[", "]", ",", ":", "\"", "\\", "#", "//", "/*", "*/", "\n", "null", "true", "false", "\"auto\"", "-1", "0", "1e400", "5e8",
-    "9223372036854775808", "1e-999999999999", "0.5", "\"256MiB\"", "\"\\u0001\"", "\"\\u00015\"", "\xff", "{}", "[]", "\"none\"", "\"x\":",
+    "{",
+    "}",
+    "[",
+    "]",
+    ",",
+    ":",
+    "\"",
+    "\\",
+    "#",
+    "//",
+    "/*",
+    "*/",
+    "\n",
+    "null",
+    "true",
+    "false",
+    "\"auto\"",
+    "-1",
+    "0",
+    "1e400",
+    "5e8",
+    "9223372036854775808",
+    "1e-999999999999",
+    "0.5",
+    "\"256MiB\"",
+    "\"\\u0001\"",
+    "\"\\u00015\"",
+    "\xff",
+    "{}",
+    "[]",
+    "\"none\"",
+    "\"x\":",
 };
 
 static uint64_t counter;
@@ -44,7 +74,8 @@ static size_t damage(char *text, size_t length)
         text[at] = (char)below(256);
         return length;
     }
-    const char *word = kind == 2 ? words[below(sizeof words / sizeof *words)] : config_keys[below((size_t)config_key_count)].path;
+    const char *word =
+        kind == 2 ? words[below(sizeof words / sizeof *words)] : config_keys[below((size_t)config_key_count)].path;
     size_t more = strlen(word);
     if (length + more >= ROOM) return length;
     memmove(text + at + more, text + at, length - at);

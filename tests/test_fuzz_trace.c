@@ -122,12 +122,15 @@ static struct bytes seed_trace(void)
     struct error err;
     struct bytes seed = {0};
     if (fd < 0 || trace_file_create(&file, path, &err)) return seed;
-    trace_file_put(file, &(struct trace_record){.kind = TRACE_RUN, .rank = TRACE_RANK_ALL, .run.json = {"{}", 2}}, &err);
-    trace_file_put(file, &(struct trace_record){.kind = TRACE_SCHEDULE, .schedule = {.schedule = 1, .json = {"[1, 2]", 6}}}, &err);
+    trace_file_put(file, &(struct trace_record){.kind = TRACE_RUN, .rank = TRACE_RANK_ALL, .run.json = {"{}", 2}},
+                   &err);
+    trace_file_put(
+        file, &(struct trace_record){.kind = TRACE_SCHEDULE, .schedule = {.schedule = 1, .json = {"[1, 2]", 6}}}, &err);
     for (uint32_t step = 1; step <= 3; step++) {
         trace_file_put(file, &(struct trace_record){.kind = TRACE_STEP_BEGIN, .step_begin = {.step = step}}, &err);
         for (uint32_t op = 0; op < (step == 2 ? 20 : 2); op++)
-            trace_file_put(file, &(struct trace_record){.kind = TRACE_OP_END, .op_end = {.step = step, .op = op}}, &err);
+            trace_file_put(file, &(struct trace_record){.kind = TRACE_OP_END, .op_end = {.step = step, .op = op}},
+                           &err);
         trace_file_put(file, &(struct trace_record){.kind = TRACE_STEP_END, .step_end = {.step = step}}, &err);
     }
     trace_file_close(file, &err);
@@ -148,7 +151,9 @@ static void mutate(struct bytes *bytes)
         case 0: bytes->at[at] ^= (uint8_t)(1 << next_random() % 8); break;
         case 1: bytes->at[at] = extremes[next_random() % sizeof extremes]; break;
         case 2: bytes->at[at] = (uint8_t)next_random(); break;
-        case 3: if (next_random() % 4 == 0) bytes->count = at + 1; break;
+        case 3:
+            if (next_random() % 4 == 0) bytes->count = at + 1;
+            break;
         }
     }
 }

@@ -60,7 +60,8 @@ static void assert_close(const char *what, double found, double allowed)
 static void check_guards(const struct fixture *f)
 {
     for (int u = 0; u < f->model.unit_count; u++)
-        assert_true(guarded_intact(&f->parameters[u]) && guarded_intact(&f->gradients[u]) && guarded_intact(&f->activations[u]));
+        assert_true(guarded_intact(&f->parameters[u]) && guarded_intact(&f->gradients[u]) &&
+                    guarded_intact(&f->activations[u]));
     assert_true(guarded_intact(&f->activations[f->model.unit_count]) && guarded_intact(&f->residual));
     for (int use = 0; use < USES; use++) assert_true(guarded_intact(&f->scratch[use]));
 }
@@ -81,12 +82,15 @@ static void follows_pytorch(enum dtype dtype, int threads, const char *isa, doub
     open_tiny(&f, dtype, threads, isa);
 
     fixture_forward(&f, tokens, NULL, 1);
-    assert_close("logits", difference(dtype, fixture_output(&f, tiny.layers + 2), reference.logits, REFERENCE_N * REFERENCE_V), allowed);
+    assert_close("logits",
+                 difference(dtype, fixture_output(&f, tiny.layers + 2), reference.logits, REFERENCE_N * REFERENCE_V),
+                 allowed);
     const float loss = fixture_forward(&f, tokens, targets, 1);
     double mean = 0;
     for (int n = 0; n < REFERENCE_N; n++) mean += reference.losses[n] / REFERENCE_N;
     assert_close("mean loss", fabs(loss - mean) / mean, allowed);
-    assert_close("losses", difference(DTYPE_F32, f.activations[tiny.layers + 2].at, reference.losses, REFERENCE_N), allowed);
+    assert_close("losses", difference(DTYPE_F32, f.activations[tiny.layers + 2].at, reference.losses, REFERENCE_N),
+                 allowed);
     fixture_backward(&f, tokens, false);
 
     const float *expected = reference.gradients;
@@ -94,13 +98,15 @@ static void follows_pytorch(enum dtype dtype, int threads, const char *isa, doub
         for (int t = 0; t < f.model.units[u].tensor_count; t++) {
             const struct tensor *tensor = &f.model.units[u].tensors[t];
             char what[80];
-            snprintf(what, sizeof what, "%s %s, gradient of %s %s", isa, dtype_name(dtype), f.model.units[u].name, tensor_name(tensor->id));
+            snprintf(what, sizeof what, "%s %s, gradient of %s %s", isa, dtype_name(dtype), f.model.units[u].name,
+                     tensor_name(tensor->id));
             const double found = difference(dtype, f.gradient[u].at[tensor->id], expected, tensor->elems);
             worst = found > worst ? found : worst;
             assert_close(what, found, allowed);
             expected += tensor->elems;
         }
-    printf("%s %s, %d threads: worst gradient differs by %.3g of its norm (allowed %.3g)\n", isa, dtype_name(dtype), threads, worst, allowed);
+    printf("%s %s, %d threads: worst gradient differs by %.3g of its norm (allowed %.3g)\n", isa, dtype_name(dtype),
+           threads, worst, allowed);
     check_guards(&f);
     fixture_close(&f);
     reference_release(&reference);
@@ -141,10 +147,12 @@ static void accumulating_adds(void **state)
         const int64_t wte_elems = (int64_t)REFERENCE_V * REFERENCE_C;
         for (int u = 0; u < once.model.unit_count; u++)
             for (int64_t i = u == 0 ? wte_elems : 0; i < once.model.units[u].elems; i++)
-                assert_true(element_at(dtype, twice.gradients[u].at, i) == 2 * element_at(dtype, once.gradients[u].at, i));
+                assert_true(element_at(dtype, twice.gradients[u].at, i) ==
+                            2 * element_at(dtype, once.gradients[u].at, i));
         float doubled[REFERENCE_V * REFERENCE_C]; /* wte is added to twice in a micro-step, so its roundings differ */
         for (int64_t i = 0; i < wte_elems; i++) doubled[i] = 2 * element_at(dtype, once.gradients[0].at, i);
-        assert_close("wte", difference(dtype, twice.gradients[0].at, doubled, wte_elems), dtype == DTYPE_F32 ? 0x1p-22 : 0x1p-8);
+        assert_close("wte", difference(dtype, twice.gradients[0].at, doubled, wte_elems),
+                     dtype == DTYPE_F32 ? 0x1p-22 : 0x1p-8);
         fixture_close(&once);
         fixture_close(&twice);
     }

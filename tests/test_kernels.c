@@ -66,8 +66,9 @@ static double allowed_for(enum dtype dtype)
 static void bf16_rounds_to_nearest_even(void **state)
 {
     (void)state;
-    static const uint32_t bits[] = {0x3f800000, 0x3f807fff, 0x3f808000, 0x3f808001, 0x3f818000, 0xbf818000, 0x7f7fffff, 0xff7fffff,
-                                    0x7f800000, 0xff800000, 0x7fffffff, 0xff800001, 0x00000001, 0x0000ffff, 0x80008000, 0x00000000};
+    static const uint32_t bits[] = {0x3f800000, 0x3f807fff, 0x3f808000, 0x3f808001, 0x3f818000, 0xbf818000,
+                                    0x7f7fffff, 0xff7fffff, 0x7f800000, 0xff800000, 0x7fffffff, 0xff800001,
+                                    0x00000001, 0x0000ffff, 0x80008000, 0x00000000};
     static const uint16_t expected[] = {0x3f80, 0x3f80, 0x3f80, 0x3f81, 0x3f82, 0xbf82, 0x7f80, 0xff80,
                                         0x7f80, 0xff80, 0x7fff, 0xffc0, 0x0000, 0x0001, 0x8000, 0x0000};
     for (int s = 0; s < ISAS; s++) {
@@ -87,7 +88,10 @@ static void bf16_rounds_to_nearest_even(void **state)
 
 enum { ELEMENTWISE_N = 9001 };
 
-struct elementwise { enum dtype dtype; char *gradient, *x, *master, *m, *v, *y; };
+struct elementwise {
+    enum dtype dtype;
+    char *gradient, *x, *master, *m, *v, *y;
+};
 
 /* Every elementwise kernel over [first, first + n), results into y, master, m, v. */
 static void run_elementwise(struct kernels *kernels, int which, const struct elementwise *e, int64_t first, int64_t n)
@@ -98,8 +102,10 @@ static void run_elementwise(struct kernels *kernels, int which, const struct ele
     switch (which) {
     case 0: kernels_gelu_forward(kernels, e->dtype, e->y + at, e->x + at, n); break;
     case 1: kernels_gelu_backward(kernels, e->dtype, e->y + at, e->gradient + at, e->x + at, n); break;
-    case 2: kernels_adamw(kernels, e->dtype, &factors, e->gradient + at, (float *)e->master + first, (float *)e->m + first,
-                          (float *)e->v + first, e->y + at, n); break;
+    case 2:
+        kernels_adamw(kernels, e->dtype, &factors, e->gradient + at, (float *)e->master + first, (float *)e->m + first,
+                      (float *)e->v + first, e->y + at, n);
+        break;
     case 3: kernels_reduce(e->dtype, e->y + at, sources, 3, n, true); break;
     case 4: kernels_reduce(e->dtype, e->y + at, sources, 3, n, false); break;
     case 5: kernels_cast(kernels, DTYPE_F32, e->master + first * 4, e->dtype, e->x + at, n); break;
@@ -116,7 +122,8 @@ static struct elementwise elementwise_new(enum dtype dtype, int shift)
     for (int i = 0; i < 6; i++) {
         *arrays[i] = (char *)aligned_alloc(64, (4 * ELEMENTWISE_N + 256) / 64 * 64) + shift;
         for (int64_t j = 0; j < ELEMENTWISE_N; j++)
-            element_put(i >= 2 && i <= 4 ? DTYPE_F32 : dtype, *arrays[i], j, (float)fabs(normal(4, (uint64_t)i, (uint64_t)j)) * (i == 1 && j % 2 ? -3 : 3));
+            element_put(i >= 2 && i <= 4 ? DTYPE_F32 : dtype, *arrays[i], j,
+                        (float)fabs(normal(4, (uint64_t)i, (uint64_t)j)) * (i == 1 && j % 2 ? -3 : 3));
     }
     return e;
 }
@@ -173,7 +180,8 @@ static void reductions_round_once_in_rank_order(void **state)
     uint16_t added[5];
     memcpy(added, before, sizeof before);
     kernels_reduce(DTYPE_BF16, added, at, 3, 5, true);
-    for (int i = 0; i < 5; i++) assert_int_equal(added[i], float_to_bf16(bf16_to_float(before[i]) + bf16_to_float(into[i])));
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(added[i], float_to_bf16(bf16_to_float(before[i]) + bf16_to_float(into[i])));
     kernels_reduce(DTYPE_BF16, sources[1], at, 3, 5, false); /* into one of its sources */
     assert_memory_equal(sources[1], into, sizeof into);
 }
@@ -234,7 +242,8 @@ static void check_linear(struct kernels *kernels, enum dtype dtype, int64_t N, i
         for (int64_t n = 0; n < N; n++)
             for (int64_t o = 0; o < out; o++)
                 for (int64_t i = 0; i < in; i++) expected[o * in + i] += E(dy, n * out + o) * E(x, n * in + i);
-        assert_int_equal(kernels_linear_backward_weight(kernels, dtype, dw, accumulate, dy, x, N, out, in, &err), STATUS_OK);
+        assert_int_equal(kernels_linear_backward_weight(kernels, dtype, dw, accumulate, dy, x, N, out, in, &err),
+                         STATUS_OK);
         assert_close("dw", relative(dtype, dw, expected, out * in), allowed_for(dtype));
         for (int64_t o = 0; o < out; o++) {
             expected[o] = accumulate ? E(db, o) : 0;
@@ -287,12 +296,14 @@ static void moved(float *to, const float *from, const float *direction, float by
 static void assert_slope(const char *what, double above, double below, float step, double expected)
 {
     const double slope = (above - below) / (2 * (double)step);
-    if (!(fabs(slope - expected) <= 3e-3 * (fabs(expected) + 1))) fail_msg("%s: slope %.6g, gradient says %.6g", what, slope, expected);
+    if (!(fabs(slope - expected) <= 3e-3 * (fabs(expected) + 1)))
+        fail_msg("%s: slope %.6g, gradient says %.6g", what, slope, expected);
 }
 
 static void gelu_slope(struct kernels *kernels)
 {
-    float *x = numbers(DTYPE_F32, 20, FD_N, 2), *d = numbers(DTYPE_F32, 21, FD_N, 1), *dy = numbers(DTYPE_F32, 22, FD_N, 1);
+    float *x = numbers(DTYPE_F32, 20, FD_N, 2), *d = numbers(DTYPE_F32, 21, FD_N, 1),
+          *dy = numbers(DTYPE_F32, 22, FD_N, 1);
     float dx[FD_N], at[FD_N], y[FD_N];
     double value[2];
     for (int i = 0; i < FD_N; i++) {
@@ -319,7 +330,8 @@ static void gelu_slope(struct kernels *kernels)
 
 static void norm_slope(struct kernels *kernels)
 {
-    float *x = numbers(DTYPE_F32, 23, FD_N, 2), *d = numbers(DTYPE_F32, 24, FD_N, 1), *dy = numbers(DTYPE_F32, 25, FD_N, 1);
+    float *x = numbers(DTYPE_F32, 23, FD_N, 2), *d = numbers(DTYPE_F32, 24, FD_N, 1),
+          *dy = numbers(DTYPE_F32, 25, FD_N, 1);
     float *w = numbers(DTYPE_F32, 26, FD_COLUMNS, 1), *b = numbers(DTYPE_F32, 27, FD_COLUMNS, 1);
     float mean[FD_ROWS], rstd[FD_ROWS], y[FD_N], dx[FD_N] = {0}, dw[FD_COLUMNS], db[FD_COLUMNS], at[FD_N];
     double value[2];
@@ -330,10 +342,12 @@ static void norm_slope(struct kernels *kernels)
         for (int side = 0; side < 2; side++) {
             const float step = side ? -1e-2f : 1e-2f;
             moved(at, what == 0 ? x : what == 1 ? w : b, d, step, what == 0 ? FD_N : FD_COLUMNS);
-            kernels_norm_forward(kernels, DTYPE_F32, y, mean, rstd, what == 0 ? at : x, what == 1 ? at : w, what == 2 ? at : b, FD_ROWS, FD_COLUMNS);
+            kernels_norm_forward(kernels, DTYPE_F32, y, mean, rstd, what == 0 ? at : x, what == 1 ? at : w,
+                                 what == 2 ? at : b, FD_ROWS, FD_COLUMNS);
             value[side] = weighted(y, dy, FD_N);
         }
-        assert_slope("norm", value[0], value[1], 1e-2f, what == 0 ? weighted(dx, d, FD_N) : weighted(what == 1 ? dw : db, d, FD_COLUMNS));
+        assert_slope("norm", value[0], value[1], 1e-2f,
+                     what == 0 ? weighted(dx, d, FD_N) : weighted(what == 1 ? dw : db, d, FD_COLUMNS));
     }
     free(x), free(d), free(dy), free(w), free(b);
 }
@@ -364,7 +378,8 @@ static void embed_slope(struct kernels *kernels)
 {
     enum { ROWS = 6, T = 3, V = 4, X = 5, C = 18 };
     const int32_t tokens[ROWS] = {1, 3, 1, 1, 0, 3};
-    float *dx = numbers(DTYPE_F32, 30, ROWS * C, 1), *before = numbers(DTYPE_F32, 31, V * C, 1), dwte[V * C], dwpe[X * C];
+    float *dx = numbers(DTYPE_F32, 30, ROWS * C, 1), *before = numbers(DTYPE_F32, 31, V * C, 1), dwte[V * C],
+          dwpe[X * C];
     uint64_t scratch[ROWS];
     memcpy(dwte, before, sizeof dwte);
     memset(dwpe, 0xff, sizeof dwpe);
@@ -402,7 +417,8 @@ static void slopes_agree_with_gradients(void **state)
 /* ---- attention ------------------------------------------------------------------------------------------------------ */
 
 /* out, and dqkv for dout, of one head in double, with the T x T matrix that the kernel never has. */
-static void attention_plainly(double *out, double *dqkv, const float *qkv, const float *dout, int64_t T, int64_t C, int64_t offset, int64_t size)
+static void attention_plainly(double *out, double *dqkv, const float *qkv, const float *dout, int64_t T, int64_t C,
+                              int64_t offset, int64_t size)
 {
     double *p = calloc((size_t)T, sizeof *p), *dp = calloc((size_t)T, sizeof *dp);
     const double scale = 1 / sqrt((double)size);
@@ -445,7 +461,8 @@ static void check_attention(struct kernels *one, struct kernels *three, int B, i
     double *expected = calloc((size_t)(N * C), sizeof *expected), *slopes = calloc((size_t)(N * 3 * C), sizeof *slopes);
     for (int64_t b = 0; b < B; b++)
         for (int64_t h = 0; h < NH; h++)
-            attention_plainly(expected + b * T * C, slopes + b * T * 3 * C, qkv + b * T * 3 * C, dout + b * T * C, T, C, h * size, size);
+            attention_plainly(expected + b * T * C, slopes + b * T * 3 * C, qkv + b * T * 3 * C, dout + b * T * C, T, C,
+                              h * size, size);
     for (int k = 0; k < 2; k++) {
         struct kernels *kernels = k ? three : one;
         char *scratch = malloc((size_t)(bytes * (k ? 3 : 1)));
@@ -469,7 +486,9 @@ static void check_attention(struct kernels *one, struct kernels *three, int B, i
 static void attention_is_right(void **state)
 {
     (void)state;
-    static const struct { int B, T, NH, size; } shapes[] = {{1, 1, 1, 1}, {2, 5, 3, 5}, {1, 64, 2, 16}, {2, 65, 1, 20}, {1, 150, 2, 64}, {1, 31, 1, 80}};
+    static const struct {
+        int B, T, NH, size;
+    } shapes[] = {{1, 1, 1, 1}, {2, 5, 3, 5}, {1, 64, 2, 16}, {2, 65, 1, 20}, {1, 150, 2, 64}, {1, 31, 1, 80}};
     for (int s = 0; s < ISAS; s++) {
         struct kernels *one = kernels_on(isas[s], 1), *three = kernels_on(isas[s], 3);
         if (!one) continue;
@@ -493,8 +512,10 @@ static void threads_do_not_change_bits(void **state)
                 char *r = results[k] = calloc(1, 4 * (4 * N + 4 * N * C + N * V + 8 * C));
                 if (!kernels) continue;
                 float *mean = (float *)r, *rstd = mean + N, *losses = rstd + N;
-                char *y = (char *)(losses + 2 * N), *dx = y + 4 * N * C, *logits = dx + 4 * N * C, *dw = logits + 4 * N * V, *db = dw + 4 * C, *sums = db + 4 * C;
-                void *x = numbers(dtype, 50, N * C, 1), *w = numbers(dtype, 51, C, 1), *b = numbers(dtype, 52, C, 1), *l = numbers(dtype, 53, N * V, 3);
+                char *y = (char *)(losses + 2 * N), *dx = y + 4 * N * C, *logits = dx + 4 * N * C,
+                     *dw = logits + 4 * N * V, *db = dw + 4 * C, *sums = db + 4 * C;
+                void *x = numbers(dtype, 50, N * C, 1), *w = numbers(dtype, 51, C, 1), *b = numbers(dtype, 52, C, 1),
+                     *l = numbers(dtype, 53, N * V, 3);
                 int32_t targets[N];
                 for (int n = 0; n < N; n++) targets[n] = n * 7 % V;
                 memcpy(logits, l, (size_t)(N * V * dtype_bytes(dtype)));

@@ -111,7 +111,10 @@ static void test_spec_and_home_through_the_folder(void **state)
 {
     (void)state;
     struct rundir dir;
-    struct run_spec spec = {.config_path = "a \"b\".json", .sets = {2, {"a=1", "b=[1,2]"}}, .at = {1, {"5:stage=1"}}, .steps = 30,
+    struct run_spec spec = {.config_path = "a \"b\".json",
+                            .sets = {2, {"a=1", "b=[1,2]"}},
+                            .at = {1, {"5:stage=1"}},
+                            .steps = 30,
                             .interactive = true};
     struct run_spec back;
     int listen_fd, fd;
@@ -177,11 +180,12 @@ enum { EXITED = 256 };
 static void test_failure_is_one_line(void **state)
 {
     (void)state;
-    static const char banner[] =
-        "--------------------------------------------------------------------------\n"
-        "Primary job  terminated normally, but 1 process returned\na non-zero exit code. Per user-direction, the job has been aborted.\n"
-        "--------------------------------------------------------------------------\n";
-    static const char noticed[] = "mpirun noticed that process rank 2 with PID 0 on node x exited on signal 9 (Killed).\n";
+    static const char banner[] = "--------------------------------------------------------------------------\n"
+                                 "Primary job  terminated normally, but 1 process returned\na non-zero exit code. Per "
+                                 "user-direction, the job has been aborted.\n"
+                                 "--------------------------------------------------------------------------\n";
+    static const char noticed[] =
+        "mpirun noticed that process rank 2 with PID 0 on node x exited on signal 9 (Killed).\n";
     char text[1024];
     snprintf(text, sizeof text, "zerolab: rank 2 does not answer\n%s%s", banner, noticed);
     assert_int_equal(failure_explain(137 * EXITED, text, "mpirun", &err), STATUS_RUN);
@@ -194,7 +198,12 @@ static void test_failure_is_one_line(void **state)
     assert_int_equal(failure_explain(9, "", "mpirun", &err), STATUS_RUN);
     assert_string_equal(err.text, "mpirun was ended by signal 9 (Killed)");
 
-    assert_int_equal(failure_explain(1 * EXITED, "==7==ERROR: AddressSanitizer: x\nSUMMARY: AddressSanitizer: heap-use-after-free a.c:3\n==7==ABORTING\n", "the engine", &err), STATUS_RUN);
+    assert_int_equal(
+        failure_explain(
+            1 * EXITED,
+            "==7==ERROR: AddressSanitizer: x\nSUMMARY: AddressSanitizer: heap-use-after-free a.c:3\n==7==ABORTING\n",
+            "the engine", &err),
+        STATUS_RUN);
     assert_string_equal(err.text, "SUMMARY: AddressSanitizer: heap-use-after-free a.c:3");
 
     assert_int_equal(failure_explain(77 * EXITED, "something\nodd\n---\n", "the engine", &err), STATUS_RUN);

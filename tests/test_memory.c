@@ -152,7 +152,8 @@ static void test_budget(void **state)
     struct error err = {0};
     take(memory, CATEGORY_PARAMETERS, 0, MIB - 1000);
     assert_int_equal(memory_take(memory, TIER_DEVICE, CATEGORY_GATHERED, 0, 1001, &err), STATUS_RUN);
-    assert_string_equal(err.text, "out of device memory: gathered asks for 1001 bytes, 1000 of the budget of 1048576 are left");
+    assert_string_equal(err.text,
+                        "out of device memory: gathered asks for 1001 bytes, 1000 of the budget of 1048576 are left");
     take(memory, CATEGORY_GATHERED, 0, 1000);
     assert_int_equal(snapshot(memory).tier[TIER_DEVICE].live_bytes, MIB);
     assert_int_equal(memory_set_budget(memory, TIER_DEVICE, MIB - 1, &err), STATUS_RUN);
@@ -227,7 +228,8 @@ static void check_pss(const struct memory *memory, uint64_t before, const char *
     struct memory_snapshot now = snapshot(memory);
     int64_t counted = (int64_t)(now.tier[TIER_DEVICE].reserved_bytes + now.tier[TIER_HOST].reserved_bytes);
     int64_t seen = (int64_t)(pss_bytes() - before);
-    if (llabs(seen - counted) > 256 * 1024) fail_msg("%s: counted %lld, Pss grew by %lld", where, (long long)counted, (long long)seen);
+    if (llabs(seen - counted) > 256 * 1024)
+        fail_msg("%s: counted %lld, Pss grew by %lld", where, (long long)counted, (long long)seen);
 }
 
 /* Reserved is what the system really gave, also after odd sizes, partial returns and writes. */
@@ -368,7 +370,10 @@ static void test_observer_sees_all(void **state)
     memory_destroy(memory);
 }
 
-struct churn { struct memory *memory; int thread; };
+struct churn {
+    struct memory *memory;
+    int thread;
+};
 
 static void *churn(void *user)
 {

@@ -195,12 +195,15 @@ static void gaps_make_unknown(void **state)
 {
     struct synthetic run;
     struct run_model *model = told(&run, STORY_STAGE0, 0);
-    struct trace_record begin = {.kind = TRACE_STEP_BEGIN, .step_begin = {7, 1, 0}}, end = {.kind = TRACE_STEP_END, .step_end = {.step = 7, .schedule = 1}};
+    struct trace_record begin = {.kind = TRACE_STEP_BEGIN, .step_begin = {7, 1, 0}},
+                        end = {.kind = TRACE_STEP_END, .step_end = {.step = 7, .schedule = 1}};
     struct trace_record gap = {.kind = TRACE_GAP, .rank = 1, .gap = {12, 0}};
     (void)state;
     for (int rank = 0; rank < RANKS; rank++) begin.rank = (uint16_t)rank, run_model_fold(model, &begin);
     run_model_fold(model, &gap);
-    struct trace_record op = {.kind = TRACE_OP_END, .time_ns = run.time_ns + 5000, .op_end = {.schedule = 1, .step = 7, .started_ns = run.time_ns, .waited_on = -1}};
+    struct trace_record op = {.kind = TRACE_OP_END,
+                              .time_ns = run.time_ns + 5000,
+                              .op_end = {.schedule = 1, .step = 7, .started_ns = run.time_ns, .waited_on = -1}};
     for (int rank = 0; rank < RANKS; rank++) op.rank = (uint16_t)rank, run_model_fold(model, &op);
     for (int rank = 0; rank < RANKS; rank++) end.rank = (uint16_t)rank, run_model_fold(model, &end);
     assert_int_equal(run_step_numbered(model, 7)->timed, RANKS - 1);
@@ -216,7 +219,9 @@ static void half_a_step_has_no_split(void **state)
     struct synthetic run;
     (void)state;
     synthetic_start(&run, 2, 0, 0, fold, model);
-    run_model_fold(model, &(struct trace_record){.kind = TRACE_OP_END, .time_ns = 9, .op_end = {.schedule = 1, .step = 3, .waited_on = -1}});
+    run_model_fold(model, &(struct trace_record){.kind = TRACE_OP_END,
+                                                 .time_ns = 9,
+                                                 .op_end = {.schedule = 1, .step = 3, .waited_on = -1}});
     synthetic_end_step(&run, 3, run.time_ns - 1000, false);
     assert_int_equal(run_last_step(model)->timed, 0);
     synthetic_step(&run, 4);
@@ -234,7 +239,8 @@ static void history_is_bounded(void **state)
     for (uint32_t step = 1; step <= 1024; step++) {
         synthetic_step(&run, step);
         sum += (double)synthetic_loss(step);
-        run_model_fold(model, &(struct trace_record){.kind = TRACE_LOG, .rank = TRACE_RANK_ALL, .log = {0, synthetic_text("a line")}});
+        run_model_fold(model, &(struct trace_record){
+                                  .kind = TRACE_LOG, .rank = TRACE_RANK_ALL, .log = {0, synthetic_text("a line")}});
         assert_true(model->step_count <= 20 && model->notice_count <= 10);
     }
     assert_int_equal(run_last_step(model)->step, 1024);
@@ -266,7 +272,9 @@ static void hostile_records_are_survived(void **state)
         {.kind = TRACE_STATE, .state = {1, 250, synthetic_text("")}},
         {.kind = TRACE_END, .end = {250, synthetic_text("")}},
         {.kind = TRACE_EVENT, .event = {1, synthetic_text("not json")}},
-        {.kind = TRACE_EVENT, .event = {1, synthetic_text("{\"kind\": \"oom\", \"detail\": {\"rank\": 1e18, \"fits\": [1,2,3,4,5,6,7,8]}}")}},
+        {.kind = TRACE_EVENT,
+         .event = {1,
+                   synthetic_text("{\"kind\": \"oom\", \"detail\": {\"rank\": 1e18, \"fits\": [1,2,3,4,5,6,7,8]}}")}},
         {.kind = TRACE_COMMAND, .command = {1, 0, {"", 0}}},
         {.kind = TRACE_SAMPLE, .sample = {1, {"", 0}}},
         {.kind = TRACE_STEP_END, .rank = TRACE_RANK_ALL, .step_end = {.step = 9}},
@@ -291,10 +299,29 @@ static double number_at(const cJSON *object, const char *key)
 
 static void report_has_the_promised_names(void **state)
 {
-    static const char *const names[] = {"version", "outcome", "error", "config", "model", "ranks", "threads_per_rank", "backend", "steps",
-                                        "state_hash", "memory", "peak", "traffic", "events", "rss_peak_bytes", "validation_loss", "tokens_per_second"};
-    static const char *const in_step[] = {"step", "stage", "loss", "loss_bits", "grad_norm", "learning_rate", "loss_scale", "skipped", "tokens", "micro_steps", "seconds", "sent_bytes"};
-    static const char *const in_seconds[] = {"total", "forward", "backward", "optimizer", "communication_exposed", "offload_exposed", "host_update", "io_exposed", "paused"};
+    static const char *const names[] = {"version",
+                                        "outcome",
+                                        "error",
+                                        "config",
+                                        "model",
+                                        "ranks",
+                                        "threads_per_rank",
+                                        "backend",
+                                        "steps",
+                                        "state_hash",
+                                        "memory",
+                                        "peak",
+                                        "traffic",
+                                        "events",
+                                        "rss_peak_bytes",
+                                        "validation_loss",
+                                        "tokens_per_second"};
+    static const char *const in_step[] = {"step",      "stage",         "loss",       "loss_bits",
+                                          "grad_norm", "learning_rate", "loss_scale", "skipped",
+                                          "tokens",    "micro_steps",   "seconds",    "sent_bytes"};
+    static const char *const in_seconds[] = {
+        "total",           "forward",     "backward",   "optimizer", "communication_exposed",
+        "offload_exposed", "host_update", "io_exposed", "paused"};
     struct synthetic run;
     struct run_model *model = told(&run, STORY_ENDED, 0);
     char *text = report_json(model), bits[12];
@@ -305,7 +332,8 @@ static void report_has_the_promised_names(void **state)
     const cJSON *step = cJSON_GetArrayItem(cJSON_GetObjectItem(report, "steps"), 24);
     for (size_t i = 0; i < sizeof in_step / sizeof in_step[0]; i++) assert_true(cJSON_HasObjectItem(step, in_step[i]));
     const cJSON *seconds = cJSON_GetObjectItem(step, "seconds");
-    for (size_t i = 0; i < sizeof in_seconds / sizeof in_seconds[0]; i++) assert_true(cJSON_HasObjectItem(seconds, in_seconds[i]));
+    for (size_t i = 0; i < sizeof in_seconds / sizeof in_seconds[0]; i++)
+        assert_true(cJSON_HasObjectItem(seconds, in_seconds[i]));
     float loss = synthetic_loss(25);
     uint32_t pattern;
     memcpy(&pattern, &loss, sizeof pattern);
@@ -316,7 +344,8 @@ static void report_has_the_promised_names(void **state)
     assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(report, "outcome")), "finished");
     assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(report, "state_hash")), "1234abcd5678ef90");
     assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(report, "memory")), RANKS * CATEGORIES);
-    assert_true(number_at(cJSON_GetArrayItem(cJSON_GetObjectItem(report, "peak"), 1), "bytes") == 4.0 * PSI + 5200000 - 1000);
+    assert_true(number_at(cJSON_GetArrayItem(cJSON_GetObjectItem(report, "peak"), 1), "bytes") ==
+                4.0 * PSI + 5200000 - 1000);
     assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(report, "events")), 6);
     cJSON_Delete(report);
     free(text);

@@ -18,7 +18,11 @@
 
 enum { RANKS = 4, STAGES = 4, STEPS = 3 };
 
-static struct { cJSON *nano, *stage[STAGES], *accumulated[STAGES]; struct model model; const char *config; } runs;
+static struct {
+    cJSON *nano, *stage[STAGES], *accumulated[STAGES];
+    struct model model;
+    const char *config;
+} runs;
 
 static cJSON *run(const char *config, const char *more)
 {
@@ -26,8 +30,9 @@ static cJSON *run(const char *config, const char *more)
     const char *zerolab = getenv("ZEROLAB") ? getenv("ZEROLAB") : "build/release/zerolab";
     int fd = mkstemp(report);
     assert_true(fd >= 0);
-    snprintf(command, sizeof command, "%s train %s --headless --steps %d --report %s --set bf16.enabled=true -n %d %s >%s.log 2>&1", zerolab, config, STEPS,
-             report, RANKS, more, report);
+    snprintf(command, sizeof command,
+             "%s train %s --headless --steps %d --report %s --set bf16.enabled=true -n %d %s >%s.log 2>&1", zerolab,
+             config, STEPS, report, RANKS, more, report);
     if (system(command)) fail_msg("failed: %s", command);
     static char text[4 << 20];
     ssize_t length = read(fd, text, sizeof text - 1);
@@ -85,7 +90,8 @@ static int64_t integer(const cJSON *object, const char *name)
 static int64_t padded(void)
 {
     int64_t sum = 0;
-    for (int u = 0; u < runs.model.unit_count; u++) sum += (runs.model.units[u].elems + 16 * RANKS - 1) / (16 * RANKS) * 16 * RANKS;
+    for (int u = 0; u < runs.model.unit_count; u++)
+        sum += (runs.model.units[u].elems + 16 * RANKS - 1) / (16 * RANKS) * 16 * RANKS;
     return sum;
 }
 
@@ -102,14 +108,16 @@ static void test_model_states(void **state)
             {
                 const char *category = child(row, "category")->valuestring;
                 if (integer(row, "rank") != rank || strcmp(child(row, "tier")->valuestring, "device")) continue;
-                if (strcmp(category, "parameters") && strcmp(category, "gradients") && strcmp(category, "optimizer")) continue;
+                if (strcmp(category, "parameters") && strcmp(category, "gradients") && strcmp(category, "optimizer"))
+                    continue;
                 assert_int_equal(integer(row, "peak_bytes"), integer(row, "predicted_peak_bytes"));
                 sum += integer(row, "peak_bytes");
             }
             assert_int_equal(sum, want[stage]);
         }
-    print_message("%s: Psi %lld, %lld elements of padding; model states of a rank: %lld, %lld, %lld, %lld bytes\n", runs.config, (long long)runs.model.elems,
-                  (long long)(p - runs.model.elems), (long long)want[0], (long long)want[1], (long long)want[2], (long long)want[3]);
+    print_message("%s: Psi %lld, %lld elements of padding; model states of a rank: %lld, %lld, %lld, %lld bytes\n",
+                  runs.config, (long long)runs.model.elems, (long long)(p - runs.model.elems), (long long)want[0],
+                  (long long)want[1], (long long)want[2], (long long)want[3]);
 }
 
 static void test_peak_is_as_planned(void **state)
@@ -136,8 +144,8 @@ static double baseline(int rank)
 {
     const cJSON *mark;
     double bytes = -1;
-    cJSON_ArrayForEach(mark, child(runs.nano, "process_memory")) if (integer(mark, "rank") == rank)
-        bytes = (double)(integer(mark, "pss_bytes") - integer(mark, "counted_reserved_bytes"));
+    cJSON_ArrayForEach(mark, child(runs.nano, "process_memory")) if (integer(mark, "rank") == rank) bytes =
+        (double)(integer(mark, "pss_bytes") - integer(mark, "counted_reserved_bytes"));
     assert_true(bytes > 0);
     return bytes;
 }
@@ -158,7 +166,8 @@ static void test_count_against_the_kernel(void **state)
             if (off > worst) worst = off;
             marks++;
         }
-        print_message("stage %d: %d marks, Pss without the baseline differs from the count by %.2f %% at most\n", stage, marks, 100 * worst);
+        print_message("stage %d: %d marks, Pss without the baseline differs from the count by %.2f %% at most\n", stage,
+                      marks, 100 * worst);
         assert_int_equal(marks, 3 * RANKS);
         assert_true(worst <= 0.05);
     }
@@ -183,7 +192,8 @@ static void test_traffic(void **state)
     const int plain[STAGES] = {2, 2, 2, 3}, accumulated[STAGES] = {2, 2, 5, 12};
     for (int stage = 0; stage < STAGES; stage++) {
         check_traffic(runs.stage[stage], plain[stage] * 2 * (padded() / RANKS) * (RANKS - 1));
-        if (runs.accumulated[stage]) check_traffic(runs.accumulated[stage], accumulated[stage] * 2 * (padded() / RANKS) * (RANKS - 1));
+        if (runs.accumulated[stage])
+            check_traffic(runs.accumulated[stage], accumulated[stage] * 2 * (padded() / RANKS) * (RANKS - 1));
     }
 }
 
@@ -192,7 +202,8 @@ static void test_one_hash_for_all_stages(void **state)
     (void)state;
     if (!runs.nano) skip();
     for (int stage = 1; stage < STAGES; stage++)
-        assert_string_equal(child(runs.stage[stage], "state_hash")->valuestring, child(runs.stage[0], "state_hash")->valuestring);
+        assert_string_equal(child(runs.stage[stage], "state_hash")->valuestring,
+                            child(runs.stage[0], "state_hash")->valuestring);
 }
 
 int main(void)

@@ -16,11 +16,17 @@ static const struct config_model nano = {"nano", 4, 128, 4, 64, 256}, odd = {"od
 
 static struct config_zero knobs_of(int stage, int64_t block)
 {
-    return (struct config_zero){.stage = stage, .reduce_bucket_elems = block, .allgather_bucket_elems = block, .overlap_comm = true,
-                                .prefetch_bucket_elems = block, .max_live_parameters = 1000000000, .max_reuse_distance = 0};
+    return (struct config_zero){.stage = stage,
+                                .reduce_bucket_elems = block,
+                                .allgather_bucket_elems = block,
+                                .overlap_comm = true,
+                                .prefetch_bucket_elems = block,
+                                .max_live_parameters = 1000000000,
+                                .max_reuse_distance = 0};
 }
 
-static struct schedule built(const struct model *model, const struct config_zero *knobs, enum purpose purpose, int ranks, int micro_steps)
+static struct schedule built(const struct model *model, const struct config_zero *knobs, enum purpose purpose,
+                             int ranks, int micro_steps)
 {
     struct schedule schedule;
     struct error err = {0};
@@ -65,8 +71,8 @@ static void check_variants(const struct model *model, int stage, int ranks, int 
             struct schedule schedule = built(model, &knobs, (enum purpose)purpose, ranks, micro_steps);
             struct error err = {0};
             if (schedule_check(&schedule, model, &err))
-                fail_msg("stage %d ranks %d micro %d size %lld variant %d purpose %d: %s", stage, ranks, micro_steps, (long long)size, variant,
-                         purpose, err.text);
+                fail_msg("stage %d ranks %d micro %d size %lld variant %d purpose %d: %s", stage, ranks, micro_steps,
+                         (long long)size, variant, purpose, err.text);
             schedule_release(&schedule);
             ++*checked;
         }
@@ -113,8 +119,10 @@ static void test_model_states_are_the_papers(void **state)
             struct footprint footprint;
             footprint_of(&footprint, &schedule);
             int64_t padded = padded_elems(&model, ranks);
-            int64_t want[] = {16 * padded, 4 * padded + 12 * padded / ranks, 2 * padded + 14 * padded / ranks, 16 * padded / ranks};
-            int64_t got = footprint.category[0][CATEGORY_PARAMETERS].peak_bytes + footprint.category[0][CATEGORY_GRADIENTS].peak_bytes +
+            int64_t want[] = {16 * padded, 4 * padded + 12 * padded / ranks, 2 * padded + 14 * padded / ranks,
+                              16 * padded / ranks};
+            int64_t got = footprint.category[0][CATEGORY_PARAMETERS].peak_bytes +
+                          footprint.category[0][CATEGORY_GRADIENTS].peak_bytes +
                           footprint.category[0][CATEGORY_OPTIMIZER].peak_bytes;
             assert_int_equal(got, want[stage]);
             assert_in_range(padded - model.elems, 0, model.unit_count * ranks * SHARD_ALIGN_ELEMS);
@@ -140,7 +148,8 @@ static void test_traffic_is_the_papers(void **state)
                     traffic_of(sums, &schedule, &model, rank);
                     int64_t sent = 0;
                     for (int kind = 0; kind < TRAFFIC_KINDS; kind++) sent += sums[kind].sent_bytes;
-                    assert_int_equal(sent, k[stage] * 2 * padded / ranks * (ranks - 1)); /* over the padded units: exact */
+                    assert_int_equal(sent,
+                                     k[stage] * 2 * padded / ranks * (ranks - 1)); /* over the padded units: exact */
                     all_ranks += sent;
                 }
                 double theory = traffic_theory_bytes(&model, stage, ranks, micro) * ranks;
@@ -159,7 +168,8 @@ static void test_number_of_collectives(void **state)
     struct traffic_sum sums[TRAFFIC_KINDS];
     struct schedule schedule = built(&model, &knobs, PURPOSE_TRAIN, 4, 1);
     traffic_of(sums, &schedule, &model, 0);
-    assert_int_equal(sums[TRAFFIC_ALL_GATHER].count, 2 * model.unit_count); /* plain form: once forward, once backward */
+    assert_int_equal(sums[TRAFFIC_ALL_GATHER].count,
+                     2 * model.unit_count); /* plain form: once forward, once backward */
     schedule_release(&schedule);
     knobs.max_reuse_distance = 1000000000; /* DeepSpeed's default: a small model stays gathered */
     schedule = built(&model, &knobs, PURPOSE_TRAIN, 4, 1);
@@ -193,7 +203,8 @@ static void test_knobs_cost_memory(void **state)
     knobs.prefetch_bucket_elems = 1;
     assert_int_equal(footprint_with(&model, &knobs).category[0][CATEGORY_GATHERED].peak_bytes, 2 * block);
     knobs.overlap_comm = true;
-    assert_int_equal(footprint_with(&model, &knobs).category[0][CATEGORY_BUCKETS].peak_bytes, none.category[0][CATEGORY_BUCKETS].peak_bytes + block);
+    assert_int_equal(footprint_with(&model, &knobs).category[0][CATEGORY_BUCKETS].peak_bytes,
+                     none.category[0][CATEGORY_BUCKETS].peak_bytes + block);
     model_release(&model);
 }
 
@@ -209,7 +220,8 @@ enum damage { NO_DEPENDENCIES, DOWNWARD_DEPENDENCY, LOST_ELEMENTS, LOST_GIVE, SH
 static bool damage(struct schedule *schedule, struct op *op, enum damage kind)
 {
     struct buffer *taken[2] = {0};
-    for (int t = 0; t < 2 && t < op->take_count; t++) taken[t] = &schedule->buffers[schedule->effects[op->first_take + t]];
+    for (int t = 0; t < 2 && t < op->take_count; t++)
+        taken[t] = &schedule->buffers[schedule->effects[op->first_take + t]];
     switch (kind) {
     case NO_DEPENDENCIES:
         if (op->dependency_count == 0) return false;
@@ -264,7 +276,8 @@ static void test_damage_is_found(void **state)
         assert_true(tried > 3);
         print_message("damage %d: %d of %d caught\n", kind, caught, tried);
         /* A dependency may be implied by others: then losing it does no harm, and only then may damage pass. */
-        if (kind == NO_DEPENDENCIES) assert_true(caught > 20 && caught * 5 > tried); /* small buckets: many flushes wait for one backward */
+        if (kind == NO_DEPENDENCIES)
+            assert_true(caught > 20 && caught * 5 > tried); /* small buckets: many flushes wait for one backward */
         else assert_int_equal(caught, tried);
     }
 }

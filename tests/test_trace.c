@@ -90,25 +90,26 @@ static void fill_text(struct trace_text *text, int pattern)
     *text = (struct trace_text){texts[pattern], strlen(texts[pattern])};
 }
 
-#define FILL_u8(at) fill_number(&at, sizeof at, pattern)
-#define FILL_u16 FILL_u8
-#define FILL_u32 FILL_u8
-#define FILL_u64 FILL_u8
-#define FILL_i64 FILL_u8
-#define FILL_f32 FILL_u8
-#define FILL_f64 FILL_u8
+#define FILL_u8(at)   fill_number(&at, sizeof at, pattern)
+#define FILL_u16      FILL_u8
+#define FILL_u32      FILL_u8
+#define FILL_u64      FILL_u8
+#define FILL_i64      FILL_u8
+#define FILL_f32      FILL_u8
+#define FILL_f64      FILL_u8
 #define FILL_text(at) fill_text(&at, pattern)
 
 static struct trace_record sample(unsigned kind, int pattern)
 {
-    struct trace_record record = {.kind = kind, .rank = pattern == 1 ? TRACE_RANK_ALL : 3, .time_ns = pattern == 1 ? UINT64_MAX : 77};
+    struct trace_record record = {
+        .kind = kind, .rank = pattern == 1 ? TRACE_RANK_ALL : 3, .time_ns = pattern == 1 ? UINT64_MAX : 77};
     switch (kind) {
 #define F(type, field, help) FILL_##type(of->field);
-#define TRACE_KIND(number, ID, name, FIELDS, help)  \
-    case number: {                                  \
-        struct trace_of_##name *of = &record.name;  \
-        FIELDS(F)                                   \
-        break;                                      \
+#define TRACE_KIND(number, ID, name, FIELDS, help)                                                                     \
+    case number: {                                                                                                     \
+        struct trace_of_##name *of = &record.name;                                                                     \
+        FIELDS(F)                                                                                                      \
+        break;                                                                                                         \
     }
 #include "engine/trace/kinds.def"
 #undef TRACE_KIND
@@ -122,13 +123,13 @@ static bool same_text(struct trace_text a, struct trace_text b)
     return a.bytes == b.bytes && (!a.bytes || !memcmp(a.at, b.at, a.bytes));
 }
 
-#define SAME_u8(field) !memcmp(&one->field, &two->field, sizeof one->field)
-#define SAME_u16 SAME_u8
-#define SAME_u32 SAME_u8
-#define SAME_u64 SAME_u8
-#define SAME_i64 SAME_u8
-#define SAME_f32 SAME_u8
-#define SAME_f64 SAME_u8
+#define SAME_u8(field)   !memcmp(&one->field, &two->field, sizeof one->field)
+#define SAME_u16         SAME_u8
+#define SAME_u32         SAME_u8
+#define SAME_u64         SAME_u8
+#define SAME_i64         SAME_u8
+#define SAME_f32         SAME_u8
+#define SAME_f64         SAME_u8
 #define SAME_text(field) same_text(one->field, two->field)
 
 static bool same(const struct trace_record *a, const struct trace_record *b)
@@ -136,10 +137,10 @@ static bool same(const struct trace_record *a, const struct trace_record *b)
     if (a->kind != b->kind || a->rank != b->rank || a->time_ns != b->time_ns) return false;
     switch ((unsigned)a->kind) {
 #define F(type, field, help) &&SAME_##type(field)
-#define TRACE_KIND(number, ID, name, FIELDS, help)                              \
-    case number: {                                                              \
-        const struct trace_of_##name *one = &a->name, *two = &b->name;          \
-        return true FIELDS(F);                                                  \
+#define TRACE_KIND(number, ID, name, FIELDS, help)                                                                     \
+    case number: {                                                                                                     \
+        const struct trace_of_##name *one = &a->name, *two = &b->name;                                                 \
+        return true FIELDS(F);                                                                                         \
     }
 #include "engine/trace/kinds.def"
 #undef TRACE_KIND
@@ -231,7 +232,8 @@ static void a_dump_is_one_harmless_line(void **state)
             assert_int_equal(line[count - 1], '\n');
             free(line);
         }
-    struct trace_record log = {.kind = TRACE_LOG, .rank = 2, .time_ns = 1500000000, .log = {.level = 1, .text = {"a \"b\" \x1b\n", 8}}};
+    struct trace_record log = {
+        .kind = TRACE_LOG, .rank = 2, .time_ns = 1500000000, .log = {.level = 1, .text = {"a \"b\" \x1b\n", 8}}};
     char *line = printed(print_record, &log);
     assert_string_equal(line, "1.500000000 r2 log level=1 text=\"a \\\"b\\\" \\x1b\\n\"\n");
     free(line);
@@ -243,8 +245,10 @@ static void the_documentation_has_the_table_of_kinds(void **state)
     (void)state;
     static const char path[] = "docs/trace-records.md";
     static const char heading[] = "# Records of a trace\n\n"
-                                  "Made from `engine/trace/kinds.def`; `engine/trace/format.h` draws the file around them. A record is its size (u32), its\n"
-                                  "kind (u16), the rank (u16; 65535: the run as a whole), its time in ns (u64), then these fields, packed, little-endian.\n\n";
+                                  "Made from `engine/trace/kinds.def`; `engine/trace/format.h` draws the file around "
+                                  "them. A record is its size (u32), its\n"
+                                  "kind (u16), the rank (u16; 65535: the run as a whole), its time in ns (u64), then "
+                                  "these fields, packed, little-endian.\n\n";
     char *table = printed(print_document, NULL);
     if (getenv("UPDATE")) {
         FILE *out = fopen(path, "w");
@@ -263,7 +267,8 @@ static void the_documentation_has_the_table_of_kinds(void **state)
 
 static struct trace_record op_end(uint16_t rank, uint32_t number, uint64_t time_ns)
 {
-    return (struct trace_record){.kind = TRACE_OP_END, .rank = rank, .time_ns = time_ns, .op_end = {.op = number, .step = 1, .waited_on = -1}};
+    return (struct trace_record){
+        .kind = TRACE_OP_END, .rank = rank, .time_ns = time_ns, .op_end = {.op = number, .step = 1, .waited_on = -1}};
 }
 
 static void a_ring_wraps_at_any_offset(void **state)
@@ -273,7 +278,8 @@ static void a_ring_wraps_at_any_offset(void **state)
     struct trace_ring *ring = trace_ring_init(memory, sizeof memory);
     char out[512];
     for (uint32_t i = 0; i < 1000; i++) {
-        struct trace_record record = op_end(1, i, i), note = {.kind = TRACE_LOG, .time_ns = i, .log.text = {"abcdefghij", i % 11}}, decoded;
+        struct trace_record record = op_end(1, i, i),
+                            note = {.kind = TRACE_LOG, .time_ns = i, .log.text = {"abcdefghij", i % 11}}, decoded;
         trace_emit(ring, &record);
         trace_emit(ring, &note);
         size_t waiting = trace_ring_waiting(ring), bytes = trace_ring_drain(ring, out, sizeof out);
@@ -416,11 +422,14 @@ static int write_small_trace(const char *path, uint32_t steps)
     struct error err;
     int records = 0;
     assert_int_equal(trace_file_create(&file, path, &err), 0);
-    struct trace_record run = {.kind = TRACE_RUN, .rank = TRACE_RANK_ALL, .time_ns = 1, .run.json = {"{\"ranks\": 1}", 12}};
+    struct trace_record run = {
+        .kind = TRACE_RUN, .rank = TRACE_RANK_ALL, .time_ns = 1, .run.json = {"{\"ranks\": 1}", 12}};
     records += !trace_file_put(file, &run, &err);
     for (uint32_t step = 1; step <= steps; step++) {
-        struct trace_record begin = {.kind = TRACE_STEP_BEGIN, .time_ns = step * 100, .step_begin = {.step = step, .schedule = 1}};
-        struct trace_record end = {.kind = TRACE_STEP_END, .time_ns = step * 100 + 50, .step_end = {.step = step, .loss = 2.5f}};
+        struct trace_record begin = {
+            .kind = TRACE_STEP_BEGIN, .time_ns = step * 100, .step_begin = {.step = step, .schedule = 1}};
+        struct trace_record end = {
+            .kind = TRACE_STEP_END, .time_ns = step * 100 + 50, .step_end = {.step = step, .loss = 2.5f}};
         records += !trace_file_put(file, &begin, &err);
         for (uint32_t i = 0; i < 5; i++) {
             struct trace_record op = op_end(0, i, step * 100 + i);
@@ -470,7 +479,8 @@ static void a_file_cut_anywhere_yields_its_whole_chunks(void **state)
             continue;
         }
         assert_int_equal(result, SOURCE_END);
-        assert_true(records >= before && (records == 0 || records % 7 == 1)); /* a chunk: the run header, then seven for a step */
+        assert_true(records >= before &&
+                    (records == 0 || records % 7 == 1)); /* a chunk: the run header, then seven for a step */
         if (cut == whole.count) assert_false(torn);
         before = records;
     }
@@ -505,7 +515,11 @@ static void every_flipped_bit_is_seen(void **state)
 static void a_foreign_file_is_refused_in_one_line(void **state)
 {
     (void)state;
-    static const struct { const char *content; size_t bytes; const char *says; } cases[] = {
+    static const struct {
+        const char *content;
+        size_t bytes;
+        const char *says;
+    } cases[] = {
         {"", 0, "empty"},
         {"GIF89a, certainly not a trace", 29, "not a zerolab trace"},
         {"zer", 3, "cut off"},
@@ -632,7 +646,8 @@ static void a_check_names_what_is_missing(void **state)
         put_for_check(file, (struct trace_record){.kind = TRACE_OP_END, .rank = rank, .op_end = {.schedule = 4}});
         put_for_check(file, (struct trace_record){.kind = TRACE_STEP_END, .rank = rank, .step_end = {.step = 1}});
     }
-    put_for_check(file, (struct trace_record){.kind = TRACE_END, .rank = TRACE_RANK_ALL, .end = {.outcome = OUTCOME_FINISHED}});
+    put_for_check(
+        file, (struct trace_record){.kind = TRACE_END, .rank = TRACE_RANK_ALL, .end = {.outcome = OUTCOME_FINISHED}});
     assert_int_equal(trace_file_close(file, &err), 0);
     assert_int_equal(trace_check(&check, path, &err), 0);
     assert_int_equal(trace_check_status(&check), STATUS_OK);
@@ -652,7 +667,8 @@ static void a_check_names_what_is_missing(void **state)
     assert_int_equal(trace_file_close(file, &err), 0);
     assert_int_equal(trace_check(&check, path, &err), 0);
     assert_int_equal(trace_check_status(&check), STATUS_CHECK);
-    assert_false(check.header_first || check.ended || check.torn || check.usable[TRACE_USE_TIMELINE] || check.usable[TRACE_USE_REPLAY]);
+    assert_false(check.header_first || check.ended || check.torn || check.usable[TRACE_USE_TIMELINE] ||
+                 check.usable[TRACE_USE_REPLAY]);
     assert_int_equal(check.ops_open, 1);
     assert_int_equal(check.ops_homeless, 1);
     assert_int_equal(check.out_of_order, 1);
@@ -710,7 +726,8 @@ static void what_could_be_overtaken_is_held_back(void **state)
 {
     (void)state;
     static _Alignas(64) char memory[2][2048];
-    struct trace_ring *a = trace_ring_init(memory[0], sizeof memory[0]), *b = trace_ring_init(memory[1], sizeof memory[1]);
+    struct trace_ring *a = trace_ring_init(memory[0], sizeof memory[0]),
+                      *b = trace_ring_init(memory[1], sizeof memory[1]);
     struct merge *merge = merge_new();
     assert_true(merge_add(merge, a) && merge_add(merge, b));
     emit_at(a, 0, 110);
@@ -737,9 +754,11 @@ static void order_holds_over_rings(void **state)
     struct trace_writer *writer;
     struct error err;
     struct producer producers[PRODUCERS];
-    assert_int_equal(trace_writer_start(&writer, &(struct trace_writer_options){.file = path, .adopted_fd = -1}, &err), 0);
+    assert_int_equal(trace_writer_start(&writer, &(struct trace_writer_options){.file = path, .adopted_fd = -1}, &err),
+                     0);
     for (int i = 0; i < PRODUCERS; i++) {
-        producers[i] = (struct producer){.ring = trace_ring_init(aligned_alloc(64, RING_BYTES), RING_BYTES), .rank = (uint16_t)i};
+        producers[i] =
+            (struct producer){.ring = trace_ring_init(aligned_alloc(64, RING_BYTES), RING_BYTES), .rank = (uint16_t)i};
         trace_writer_add_ring(writer, producers[i].ring);
         assert_int_equal(pthread_create(&producers[i].thread, NULL, produce, &producers[i]), 0);
     }
@@ -762,7 +781,8 @@ static void order_holds_over_rings(void **state)
         assert_int_equal(next[i], EACH);
         free(producers[i].ring);
     }
-    assert_true(back <= 2); /* a producer that is put to sleep for 20 ms between taking the time and emitting comes late */
+    assert_true(back <=
+                2); /* a producer that is put to sleep for 20 ms between taking the time and emitting comes late */
     unlink(path);
 }
 
@@ -781,7 +801,8 @@ static void what_a_ring_lost_becomes_a_gap(void **state)
         trace_emit(ring, &record);
         if (!first_lost && trace_ring_waiting(ring) == before) first_lost = base + i;
     }
-    assert_int_equal(trace_writer_start(&writer, &(struct trace_writer_options){.file = path, .adopted_fd = -1}, &err), 0);
+    assert_int_equal(trace_writer_start(&writer, &(struct trace_writer_options){.file = path, .adopted_fd = -1}, &err),
+                     0);
     trace_writer_add_ring(writer, ring);
     trace_writer_stop(writer);
     struct source *source;

@@ -68,8 +68,13 @@ static void start(struct run *run, bool with_file, int adopted_fd)
     snprintf(run->socket, sizeof run->socket, "%s/socket", folder);
     snprintf(run->file, sizeof run->file, "%s/file", folder);
     run->ring = trace_ring_init(aligned_alloc(64, RING_BYTES), RING_BYTES);
-    struct trace_writer_options options = {.socket = run->socket, .file = with_file ? run->file : NULL, .adopted_fd = adopted_fd,
-                                           .on_command = on_command, .on_driver = on_driver, .on_driver_gone = on_driver_gone, .user = run};
+    struct trace_writer_options options = {.socket = run->socket,
+                                           .file = with_file ? run->file : NULL,
+                                           .adopted_fd = adopted_fd,
+                                           .on_command = on_command,
+                                           .on_driver = on_driver,
+                                           .on_driver_gone = on_driver_gone,
+                                           .user = run};
     assert_int_equal(trace_writer_start(&run->writer, &options, &err), 0);
     trace_writer_add_ring(run->writer, run->ring);
 }
@@ -138,7 +143,8 @@ static void emit_text(struct run *run, enum trace_kind kind, const char *text)
 static void emit_schedule(struct run *run, uint32_t schedule)
 {
     emit(run, (struct trace_record){.kind = TRACE_SCHEDULE, .schedule = {.schedule = schedule, .json = {"[]", 2}}});
-    emit(run, (struct trace_record){.kind = TRACE_PREDICTED, .predicted = {.schedule = schedule, .category = 1, .peak_bytes = schedule}});
+    emit(run, (struct trace_record){.kind = TRACE_PREDICTED,
+                                    .predicted = {.schedule = schedule, .category = 1, .peak_bytes = schedule}});
     emit(run, (struct trace_record){.kind = TRACE_THEORY, .theory = {.schedule = schedule, .sent_bytes = schedule}});
 }
 
@@ -237,7 +243,8 @@ static void an_adopted_driver_gets_everything_from_the_start_to_the_end(void **s
     for (uint32_t op = 0; op < OPS; op++) {
         emit(&run, (struct trace_record){.kind = TRACE_OP_END, .op_end = {.step = 1, .op = op}});
         if (op % 1000 == 999) /* what was sent is read meanwhile */
-            for (uint32_t seen = op - 999; seen <= op; seen++) assert_int_equal(next_of(driver, TRACE_OP_END).op_end.op, seen);
+            for (uint32_t seen = op - 999; seen <= op; seen++)
+                assert_int_equal(next_of(driver, TRACE_OP_END).op_end.op, seen);
     }
     emit(&run, (struct trace_record){.kind = TRACE_END, .end = {.outcome = OUTCOME_FINISHED}});
     stop(&run); /* what is queued is still delivered */
@@ -308,7 +315,8 @@ static void a_late_viewer_gets_the_whole_picture_and_only_whole_steps(void **sta
     struct source *early = attach(&run);
     emit_memory(&run, 0, 5); /* before the run header, which a late viewer gets first all the same */
     emit_text(&run, TRACE_RUN, "{\"ranks\": 1}");
-    emit(&run, (struct trace_record){.kind = TRACE_PREDICTED, .predicted = {.schedule = 1, .category = 9}}); /* of a plan that goes */
+    emit(&run, (struct trace_record){.kind = TRACE_PREDICTED,
+                                     .predicted = {.schedule = 1, .category = 9}}); /* of a plan that goes */
     emit_schedule(&run, 1);
     emit(&run, (struct trace_record){.kind = TRACE_PREDICTED, .predicted = {.schedule = 1, .category = 2}});
     emit_schedule(&run, 2); /* replaces the first, and its plan */
@@ -323,9 +331,13 @@ static void a_late_viewer_gets_the_whole_picture_and_only_whole_steps(void **sta
     next_of(early, TRACE_LOG); /* the writer has passed all of it on, so what comes next is a late viewer */
 
     struct source *late = attach(&run);
-    static const struct { enum trace_kind kind; uint64_t value; } picture[] = {
-        {TRACE_RUN, 0}, {TRACE_SCHEDULE, 2}, {TRACE_PREDICTED, 2}, {TRACE_THEORY, 2}, {TRACE_BUDGET, 100}, {TRACE_STATE, RUN_RUNNING},
-        {TRACE_STEP_BEGIN, 7}, {TRACE_MEMORY, 20}, {TRACE_MEMORY, 11},
+    static const struct {
+        enum trace_kind kind;
+        uint64_t value;
+    } picture[] = {
+        {TRACE_RUN, 0},        {TRACE_SCHEDULE, 2}, {TRACE_PREDICTED, 2},
+        {TRACE_THEORY, 2},     {TRACE_BUDGET, 100}, {TRACE_STATE, RUN_RUNNING},
+        {TRACE_STEP_BEGIN, 7}, {TRACE_MEMORY, 20},  {TRACE_MEMORY, 11},
     };
     for (size_t i = 0; i < sizeof picture / sizeof picture[0]; i++) {
         struct trace_record record;
@@ -348,7 +360,8 @@ static void a_late_viewer_gets_the_whole_picture_and_only_whole_steps(void **sta
     emit(&run, (struct trace_record){.kind = TRACE_STEP_BEGIN, .step_begin = {.step = 8}});
     emit_op(&run, 7, 2); /* of a slower rank */
     emit_op(&run, 8, 0);
-    static const enum trace_kind then[] = {TRACE_MEMORY, TRACE_STEP_END, TRACE_STEP_BEGIN, TRACE_OP_BEGIN, TRACE_OP_END};
+    static const enum trace_kind then[] = {TRACE_MEMORY, TRACE_STEP_END, TRACE_STEP_BEGIN, TRACE_OP_BEGIN,
+                                           TRACE_OP_END};
     for (size_t i = 0; i < sizeof then / sizeof then[0]; i++) {
         struct trace_record record;
         assert_int_equal(next(late, &record), SOURCE_RECORD);
@@ -374,7 +387,8 @@ static void between_steps_a_late_viewer_misses_nothing_of_the_next(void **state)
     next_of(early, TRACE_STEP_END);
     struct source *late = attach(&run);
     next_of(late, TRACE_STEP_END);
-    emit(&run, (struct trace_record){.kind = TRACE_STEP_BEGIN, .step_begin = {.step = 3}}); /* tried again, after out of memory */
+    emit(&run, (struct trace_record){.kind = TRACE_STEP_BEGIN,
+                                     .step_begin = {.step = 3}}); /* tried again, after out of memory */
     emit_op(&run, 3, 0);
     assert_int_equal(next_of(late, TRACE_OP_END).op_end.step, 3);
     source_close(early);
@@ -398,7 +412,8 @@ static void a_stalled_viewer_is_cut_and_nobody_waits(void **state)
     struct trace_record record = {.kind = TRACE_SAMPLE, .sample.text = {page, sizeof page}}, got;
     uint64_t longest_ns = 0, deadline = clock_ns() + PATIENCE_MS * 1000000ull;
     uint32_t sent = 0, seen = 0, gaps = 0;
-    while (atomic_load(&run.drivers_gone) == 0 && clock_ns() < deadline) { /* the stalled one came first, so it drives */
+    while (atomic_load(&run.drivers_gone) == 0 &&
+           clock_ns() < deadline) { /* the stalled one came first, so it drives */
         uint64_t before = clock_ns();
         for (int i = 0; i < 100; i++, sent++) {
             record.time_ns = clock_ns();
@@ -419,7 +434,8 @@ static void a_stalled_viewer_is_cut_and_nobody_waits(void **state)
     }
     assert_int_equal(seen + gaps, sent); /* nothing is lost without being counted */
     stop(&run);
-    print_message("           cut after %u MiB; the slowest hundred emits took %llu ns each\n", sent >> 8, (unsigned long long)longest_ns);
+    print_message("           cut after %u MiB; the slowest hundred emits took %llu ns each\n", sent >> 8,
+                  (unsigned long long)longest_ns);
     assert_true(longest_ns < 5000000);
 
     enum source_result result;
@@ -448,7 +464,8 @@ static void a_full_disk_ends_the_file_with_one_warning(void **state)
     for (bool warned = false; !warned && step < 1000;) {
         emit(&run, (struct trace_record){.kind = TRACE_STEP_BEGIN, .step_begin = {.step = ++step}});
         for (size_t i = 0; i < sizeof noise; i++) noise[i] = (char)((random = random * 1664525u + 1013904223u) >> 24);
-        emit(&run, (struct trace_record){.kind = TRACE_SAMPLE, .sample = {.step = step, .text = {noise, sizeof noise}}});
+        emit(&run,
+             (struct trace_record){.kind = TRACE_SAMPLE, .sample = {.step = step, .text = {noise, sizeof noise}}});
         for (bool mine = false; !mine;) { /* read on to this step's sample */
             struct trace_record record;
             assert_int_equal(next(viewer, &record), SOURCE_RECORD);

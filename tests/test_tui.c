@@ -49,7 +49,8 @@ static void layout_fits_every_size(void **state)
         for (int columns = 1; columns <= 400; columns++)
             for (int focus = 0; focus < PANES; focus++) {
                 check_layout(columns, rows, &(struct overview_needs){6, 7, 13, (enum pane)focus, false});
-                check_layout(columns, rows, &(struct overview_needs){7 + focus, 6 + focus % 4, 13, (enum pane)focus, focus & 1});
+                check_layout(columns, rows,
+                             &(struct overview_needs){7 + focus, 6 + focus % 4, 13, (enum pane)focus, focus & 1});
             }
 }
 
@@ -69,8 +70,11 @@ static void views_draw_at_every_size(void **state)
     synthetic_story(&run, 11, STORY_SHORTAGE, fold, model);
     for (int size = 0; size < 60; size++)
         for (int view = 0; view < 3; view++) {
-            struct view_state view_state = {.units = (enum units)(size % UNITS), .focus = (enum pane)(size % PANES), .live = size & 1,
-                                            .enlarged = size % 5 == 4, .scroll = size};
+            struct view_state view_state = {.units = (enum units)(size % UNITS),
+                                            .focus = (enum pane)(size % PANES),
+                                            .live = size & 1,
+                                            .enlarged = size % 5 == 4,
+                                            .scroll = size};
             assert_true(surface_init(&surface, 1 + size * 7, 1 + size * 2, (enum theme)(size % THEMES), size & 2));
             view_draw(view_named(views[view]), model, &view_state, &surface);
             surface_release(&surface);
@@ -120,14 +124,19 @@ static void paragraphs_break_between_words(void **state)
 {
     struct surface surface = painted(10, 6, THEME_MONO, false);
     (void)state;
-    assert_int_equal(draw_paragraph(canvas_part(canvas_of(&surface), 1, 0, 8, 6), 0, STYLE_TEXT, "one two three\nfour  abcdefghijklm x"), 5);
+    assert_int_equal(draw_paragraph(canvas_part(canvas_of(&surface), 1, 0, 8, 6), 0, STYLE_TEXT,
+                                    "one two three\nfour  abcdefghijklm x"),
+                     5);
     assert_int_equal(draw_paragraph(canvas_part(canvas_of(&surface), 0, 5, 8, 1), 1, STYLE_TEXT, "skipped shown"), 2);
     assert_text(&surface, " one two\n three\n four  ab\n cdefghij\n klm x\nshown\n");
 }
 
 static void bars_add_up(void **state)
 {
-    struct segment segments[] = {{50, 'P', '#', STYLE_PARAMETERS}, {0, 'G', '#', STYLE_GRADIENTS}, {1, 'O', '#', STYLE_OPTIMIZER}, {49, 'A', '#', STYLE_ACTIVATIONS}};
+    struct segment segments[] = {{50, 'P', '#', STYLE_PARAMETERS},
+                                 {0, 'G', '#', STYLE_GRADIENTS},
+                                 {1, 'O', '#', STYLE_OPTIMIZER},
+                                 {49, 'A', '#', STYLE_ACTIVATIONS}};
     int shares[4];
     (void)state;
     bar_shares(shares, segments, 4, 100, 10);
@@ -150,7 +159,8 @@ static void bars_add_up(void **state)
 static void bars_have_letters_and_patterns(void **state)
 {
     struct segment segments[] = {{5, 'P', 0x2588, STYLE_PARAMETERS}, {5, 'G', 0x2593, STYLE_GRADIENTS}};
-    struct surface utf8 = painted(10, 1, THEME_MONO, false), ascii = painted(10, 1, THEME_MONO, true), colour = painted(10, 1, THEME_DEFAULT, false);
+    struct surface utf8 = painted(10, 1, THEME_MONO, false), ascii = painted(10, 1, THEME_MONO, true),
+                   colour = painted(10, 1, THEME_DEFAULT, false);
     (void)state;
     draw_bar(canvas_of(&utf8), 0, 0, 10, segments, 2, 10);
     draw_bar(canvas_of(&ascii), 0, 0, 10, segments, 2, 10);
@@ -163,17 +173,29 @@ static void bars_have_letters_and_patterns(void **state)
 
 static void numbers_keep_their_width(void **state)
 {
-    static const struct { enum units units; uint64_t bytes; const char *text; } cases[] = {
-        {UNITS_GB, 0, "     0 B"}, {UNITS_GB, 999, "   999 B"}, {UNITS_GB, 1000, "1.000 kB"}, {UNITS_GB, 999949, "999.9 kB"},
-        {UNITS_GB, 999950, "1.000 MB"}, {UNITS_GB, 12345678901u, "12.35 GB"}, {UNITS_GIB, 1023, "   1023 B"}, {UNITS_GIB, 1024, "1.000 KiB"},
-        {UNITS_GIB, 1047552, " 1023 KiB"}, {UNITS_GIB, 1048064, "1.000 MiB"}, {UNITS_BYTES, 1234567, "      1,234,567 B"}};
+    static const struct {
+        enum units units;
+        uint64_t bytes;
+        const char *text;
+    } cases[] = {{UNITS_GB, 0, "     0 B"},
+                 {UNITS_GB, 999, "   999 B"},
+                 {UNITS_GB, 1000, "1.000 kB"},
+                 {UNITS_GB, 999949, "999.9 kB"},
+                 {UNITS_GB, 999950, "1.000 MB"},
+                 {UNITS_GB, 12345678901u, "12.35 GB"},
+                 {UNITS_GIB, 1023, "   1023 B"},
+                 {UNITS_GIB, 1024, "1.000 KiB"},
+                 {UNITS_GIB, 1047552, " 1023 KiB"},
+                 {UNITS_GIB, 1048064, "1.000 MiB"},
+                 {UNITS_BYTES, 1234567, "      1,234,567 B"}};
     char text[FORMAT_ROOM];
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         assert_string_equal(format_bytes(text, cases[i].units, true, cases[i].bytes), cases[i].text);
     for (int units = 0; units < UNITS; units++)
         for (uint64_t bytes = 1; bytes < 900000000000ull; bytes = bytes * 3 / 2 + 1)
-            assert_int_equal(strlen(format_bytes(text, (enum units)units, true, bytes)), bytes_columns((enum units)units));
+            assert_int_equal(strlen(format_bytes(text, (enum units)units, true, bytes)),
+                             bytes_columns((enum units)units));
     assert_string_equal(format_bytes(text, UNITS_GB, false, 0), "     n/a");
     assert_string_equal(format_time(text, 28850000), "28.85 ms");
     assert_string_equal(format_count(text, 1234567), "1,234,567");
@@ -246,7 +268,8 @@ static int make_trace(void **state)
     if (fd < 0 || !memory) return -1;
     close(fd);
     ring = trace_ring_init(memory, ROOM);
-    if (trace_writer_start(&writer, &(struct trace_writer_options){.file = trace_path, .adopted_fd = -1}, &err)) return -1;
+    if (trace_writer_start(&writer, &(struct trace_writer_options){.file = trace_path, .adopted_fd = -1}, &err))
+        return -1;
     trace_writer_add_ring(writer, ring);
     synthetic_story(&run, 4, STORY_ENDED, emit, ring);
     trace_writer_stop(writer);
@@ -337,12 +360,16 @@ static void frames_are_printed_or_refused(void **state)
     assert_int_equal(app_frame(&options, &text, &err), 0);
     assert_non_null(strstr(text, "wanted 793.1 kB"));
     free(text);
-    static const struct { const char *at, *view, *file; int columns, status; } bad[] = {
-        {"step:26", NULL, trace_path, 80, STATUS_USAGE}, {"step:x", NULL, trace_path, 80, STATUS_USAGE}, {"noon", NULL, trace_path, 80, STATUS_USAGE},
-        {"end", "memory", trace_path, 80, STATUS_USAGE}, {"end", NULL, "/nonexistent", 80, STATUS_INPUT}, {"end", NULL, trace_path, 0, STATUS_USAGE},
-        {"end", NULL, "/dev/null", 80, STATUS_INPUT}};
+    static const struct {
+        const char *at, *view, *file;
+        int columns, status;
+    } bad[] = {{"step:26", NULL, trace_path, 80, STATUS_USAGE}, {"step:x", NULL, trace_path, 80, STATUS_USAGE},
+               {"noon", NULL, trace_path, 80, STATUS_USAGE},    {"end", "memory", trace_path, 80, STATUS_USAGE},
+               {"end", NULL, "/nonexistent", 80, STATUS_INPUT}, {"end", NULL, trace_path, 0, STATUS_USAGE},
+               {"end", NULL, "/dev/null", 80, STATUS_INPUT}};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        options = (struct app_frame_options){.file = bad[i].file, .columns = bad[i].columns, .rows = 24, .at = bad[i].at, .view = bad[i].view};
+        options = (struct app_frame_options){
+            .file = bad[i].file, .columns = bad[i].columns, .rows = 24, .at = bad[i].at, .view = bad[i].view};
         assert_int_equal(app_frame(&options, &text, &err), bad[i].status);
         assert_true(err.text[0] && !strchr(err.text, '\n'));
     }
@@ -361,20 +388,13 @@ static void no_terminal_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(layout_fits_every_size),
-        cmocka_unit_test(views_draw_at_every_size),
-        cmocka_unit_test(text_is_cut_at_its_canvas),
-        cmocka_unit_test(odd_characters_take_one_column),
-        cmocka_unit_test(paragraphs_break_between_words),
-        cmocka_unit_test(bars_add_up),
-        cmocka_unit_test(bars_have_letters_and_patterns),
-        cmocka_unit_test(numbers_keep_their_width),
-        cmocka_unit_test(curves_span_lowest_to_highest),
-        cmocka_unit_test(outputs_end_in_the_default_look),
-        cmocka_unit_test(every_key_means_one_thing),
-        cmocka_unit_test(replay_steps_both_ways),
-        cmocka_unit_test(replay_keeps_the_recorded_pace),
-        cmocka_unit_test(frames_are_printed_or_refused),
+        cmocka_unit_test(layout_fits_every_size),         cmocka_unit_test(views_draw_at_every_size),
+        cmocka_unit_test(text_is_cut_at_its_canvas),      cmocka_unit_test(odd_characters_take_one_column),
+        cmocka_unit_test(paragraphs_break_between_words), cmocka_unit_test(bars_add_up),
+        cmocka_unit_test(bars_have_letters_and_patterns), cmocka_unit_test(numbers_keep_their_width),
+        cmocka_unit_test(curves_span_lowest_to_highest),  cmocka_unit_test(outputs_end_in_the_default_look),
+        cmocka_unit_test(every_key_means_one_thing),      cmocka_unit_test(replay_steps_both_ways),
+        cmocka_unit_test(replay_keeps_the_recorded_pace), cmocka_unit_test(frames_are_printed_or_refused),
         cmocka_unit_test(no_terminal_is_refused),
     };
     return cmocka_run_group_tests(tests, make_trace, remove_trace);

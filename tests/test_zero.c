@@ -17,10 +17,12 @@ enum { STEPS_MAX = 40, RANKS_MAX = 8, SWITCHES_MAX = 8 };
 struct plan_of_run { /* what a run does */
     const char *sets[24];
     int set_count, steps;
-    struct { int before_step, stage; } switches[SWITCHES_MAX];
+    struct {
+        int before_step, stage;
+    } switches[SWITCHES_MAX];
     int switch_count;
-    uint64_t budget_bytes;  /* 0: none */
-    int rescue_stage;       /* switched to when out of memory; -1: none */
+    uint64_t budget_bytes; /* 0: none */
+    int rescue_stage;      /* switched to when out of memory; -1: none */
     bool evaluate;
 };
 
@@ -67,7 +69,8 @@ static void train(struct rank_thread *thread, struct zero *zero)
     for (int step = 1; step <= plan->steps;) {
         struct zero_result result = {0};
         for (int s = 0; s < plan->switch_count; s++)
-            if (plan->switches[s].before_step == step && switch_to(thread, zero, plan->switches[s].stage, &result)) return;
+            if (plan->switches[s].before_step == step && switch_to(thread, zero, plan->switches[s].stage, &result))
+                return;
         if (note(thread, zero_step(zero, &result, &err), &err)) return;
         if (result.outcome == ZERO_OUT_OF_MEMORY) {
             thread->out.shortages++;
@@ -160,12 +163,15 @@ static struct plan_of_run base(int steps, const char *ranks, const char *stage, 
     return plan;
 }
 
-static const char *const stage_sets[] = {"zero_optimization.stage=0", "zero_optimization.stage=1", "zero_optimization.stage=2", "zero_optimization.stage=3"};
+static const char *const stage_sets[] = {"zero_optimization.stage=0", "zero_optimization.stage=1",
+                                         "zero_optimization.stage=2", "zero_optimization.stage=3"};
 
-static void expect_same(const struct outcome_of_run *want, const struct outcome_of_run *got, int steps, const char *what)
+static void expect_same(const struct outcome_of_run *want, const struct outcome_of_run *got, int steps,
+                        const char *what)
 {
     for (int s = 0; s < steps; s++)
-        if (memcmp(&want->loss[s], &got->loss[s], 4)) fail_msg("%s: step %d: loss %.9g, not %.9g", what, s + 1, (double)got->loss[s], (double)want->loss[s]);
+        if (memcmp(&want->loss[s], &got->loss[s], 4))
+            fail_msg("%s: step %d: loss %.9g, not %.9g", what, s + 1, (double)got->loss[s], (double)want->loss[s]);
     if (want->hash != got->hash) fail_msg("%s: another state hash", what);
 }
 
@@ -183,24 +189,45 @@ static void same_bits(bool bf16, const char *ranks, const char *extra)
     }
     plan.sets[1] = stage_sets[0];
     plan.switch_count = 5;
-    for (int s = 0; s < 5; s++) plan.switches[s].before_step = 2 + 2 * s, plan.switches[s].stage = (int[]){1, 2, 3, 0, 3}[s];
+    for (int s = 0; s < 5; s++)
+        plan.switches[s].before_step = 2 + 2 * s, plan.switches[s].stage = (int[]){1, 2, 3, 0, 3}[s];
     struct outcome_of_run switched = run(&plan);
     expect_same(&reference, &switched, steps, "switching");
 }
 
-static void test_same_bits_fp32(void **state) { (void)state; same_bits(false, "topology.ranks=4", NULL); }
-static void test_same_bits_bf16(void **state) { (void)state; same_bits(true, "topology.ranks=4", NULL); }
-static void test_same_bits_three_ranks(void **state) { (void)state; same_bits(true, "topology.ranks=3", NULL); }
-static void test_same_bits_odd_vocabulary(void **state) { (void)state; same_bits(true, "topology.ranks=2", "model.vocabulary=263"); }
+static void test_same_bits_fp32(void **state)
+{
+    (void)state;
+    same_bits(false, "topology.ranks=4", NULL);
+}
+static void test_same_bits_bf16(void **state)
+{
+    (void)state;
+    same_bits(true, "topology.ranks=4", NULL);
+}
+static void test_same_bits_three_ranks(void **state)
+{
+    (void)state;
+    same_bits(true, "topology.ranks=3", NULL);
+}
+static void test_same_bits_odd_vocabulary(void **state)
+{
+    (void)state;
+    same_bits(true, "topology.ranks=2", "model.vocabulary=263");
+}
 
 static void test_knobs_do_not_change_learning(void **state)
 {
     (void)state;
     static const char *const knobs[][3] = {
-        {"zero_optimization.reduce_bucket_size=1000", "zero_optimization.stage3_prefetch_bucket_size=0", "zero_optimization.overlap_comm=false"},
-        {"zero_optimization.reduce_bucket_size=100000000", "zero_optimization.stage3_prefetch_bucket_size=100000000", "zero_optimization.stage3_max_reuse_distance=1000000000"},
-        {"zero_optimization.allgather_bucket_size=10000", "zero_optimization.stage3_param_persistence_threshold=1280", "zero_optimization.stage3_max_live_parameters=100000"},
-        {"zero_optimization.allgather_bucket_size=10000", "zero_optimization.stage3_param_persistence_threshold=100000", "zero_optimization.overlap_comm=true"},
+        {"zero_optimization.reduce_bucket_size=1000", "zero_optimization.stage3_prefetch_bucket_size=0",
+         "zero_optimization.overlap_comm=false"},
+        {"zero_optimization.reduce_bucket_size=100000000", "zero_optimization.stage3_prefetch_bucket_size=100000000",
+         "zero_optimization.stage3_max_reuse_distance=1000000000"},
+        {"zero_optimization.allgather_bucket_size=10000", "zero_optimization.stage3_param_persistence_threshold=1280",
+         "zero_optimization.stage3_max_live_parameters=100000"},
+        {"zero_optimization.allgather_bucket_size=10000", "zero_optimization.stage3_param_persistence_threshold=100000",
+         "zero_optimization.overlap_comm=true"},
     };
     struct plan_of_run plan = base(6, "topology.ranks=4", stage_sets[0], true);
     struct outcome_of_run reference = run(&plan);
@@ -245,8 +272,10 @@ static void test_memory_is_as_planned(void **state)
             struct outcome_of_run out = run(&plan);
             static const enum category states[] = {CATEGORY_PARAMETERS, CATEGORY_GRADIENTS, CATEGORY_OPTIMIZER};
             for (int c = 0; c < 3; c++)
-                assert_int_equal(out.memory.category[TIER_DEVICE][states[c]].peak_bytes, out.footprint.category[TIER_DEVICE][states[c]].peak_bytes);
-            double measured = (double)out.memory.tier[TIER_DEVICE].peak_bytes, planned = (double)out.footprint.peak_bytes[TIER_DEVICE];
+                assert_int_equal(out.memory.category[TIER_DEVICE][states[c]].peak_bytes,
+                                 out.footprint.category[TIER_DEVICE][states[c]].peak_bytes);
+            double measured = (double)out.memory.tier[TIER_DEVICE].peak_bytes,
+                   planned = (double)out.footprint.peak_bytes[TIER_DEVICE];
             print_message("stage %d %s: peak %.0f of %.0f planned\n", stage, bf16 ? "bf16" : "fp32", measured, planned);
             assert_true(measured <= planned && measured >= 0.98 * planned);
             assert_int_equal(out.memory.tier[TIER_DEVICE].live_bytes, out.footprint.resting_bytes[TIER_DEVICE]);

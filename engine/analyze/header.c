@@ -57,7 +57,8 @@ static void read_header(struct run_header *header, const cJSON *json)
     header->micro_batch = read_int(json, "micro_batch");
     header->sequence_length = read_int(json, "sequence_length");
     header->accumulation_steps = read_int(json, "accumulation_steps");
-    const cJSON *entropy = cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(json, "data"), "unigram_entropy");
+    const cJSON *entropy =
+        cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(json, "data"), "unigram_entropy");
     header->has_unigram_entropy = cJSON_IsNumber(entropy);
     header->unigram_entropy = header->has_unigram_entropy ? entropy->valuedouble : 0;
     header->config_json = config ? cJSON_PrintUnformatted(config) : NULL;

@@ -31,7 +31,8 @@ static void forget_old(struct run_model *model)
 }
 
 /* Adds a line; takes ownership of `text`. NULL: no memory, the notice is lost and said so. */
-static struct run_notice *notice_add(struct run_model *model, enum run_notice_kind kind, uint64_t time_ns, int level, char *text)
+static struct run_notice *notice_add(struct run_model *model, enum run_notice_kind kind, uint64_t time_ns, int level,
+                                     char *text)
 {
     forget_old(model);
     if (!text || !grow((void **)&model->notices, model->notice_count, &model->notice_room, sizeof *model->notices)) {
@@ -70,14 +71,11 @@ static void write_detail(FILE *out, const cJSON *detail)
     const cJSON *item;
     cJSON_ArrayForEach(item, detail)
     {
-        if (cJSON_IsNumber(item))
-            fprintf(out, "%s%s %.10g", separator, item->string, item->valuedouble);
-        else if (cJSON_IsString(item))
-            fprintf(out, "%s%s %s", separator, item->string, item->valuestring);
+        if (cJSON_IsNumber(item)) fprintf(out, "%s%s %.10g", separator, item->string, item->valuedouble);
+        else if (cJSON_IsString(item)) fprintf(out, "%s%s %s", separator, item->string, item->valuestring);
         else if (cJSON_IsBool(item))
             fprintf(out, "%s%s %s", separator, item->string, cJSON_IsTrue(item) ? "yes" : "no");
-        else
-            continue;
+        else continue;
         separator = ", ";
     }
 }
@@ -90,12 +88,9 @@ static char *event_text(const char *kind, const cJSON *detail)
     if (!out) return NULL;
     const char *said = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(detail, "text"));
     fputs(kind, out);
-    if (said)
-        fprintf(out, ": %s", said);
-    else if (cJSON_IsObject(detail))
-        write_detail(out, detail);
-    else if (cJSON_IsString(detail))
-        fprintf(out, ": %s", detail->valuestring);
+    if (said) fprintf(out, ": %s", said);
+    else if (cJSON_IsObject(detail)) write_detail(out, detail);
+    else if (cJSON_IsString(detail)) fprintf(out, ": %s", detail->valuestring);
     return fclose(out) == 0 ? text : NULL;
 }
 
@@ -123,10 +118,11 @@ void fold_command(struct run_model *model, const struct trace_record *record)
     const char *tab = text.bytes ? memchr(text.at, '\t', text.bytes) : NULL;
     int sent = tab ? (int)(tab - text.at) : (int)text.bytes;
     int reason = tab ? (int)text.bytes - sent - 1 : 0;
-    char *line = record->command.accepted
-                     ? format_text("command %.*s", sent, text.at)
-                     : format_text("command %.*s refused%s%.*s", sent, text.at, reason ? ": " : "", reason, tab ? tab + 1 : "");
-    at_step(notice_add(model, NOTICE_COMMAND, record->time_ns, record->command.accepted ? 0 : 1, line), record->command.step);
+    char *line = record->command.accepted ? format_text("command %.*s", sent, text.at)
+                                          : format_text("command %.*s refused%s%.*s", sent, text.at, reason ? ": " : "",
+                                                        reason, tab ? tab + 1 : "");
+    at_step(notice_add(model, NOTICE_COMMAND, record->time_ns, record->command.accepted ? 0 : 1, line),
+            record->command.step);
 }
 
 void fold_log(struct run_model *model, const struct trace_record *record)
@@ -152,7 +148,8 @@ void fold_state(struct run_model *model, const struct trace_record *record)
     model->has_state = true;
     model->state = record->state.state;
     text_into(model->reason, sizeof model->reason, record->state.reason);
-    if (same || model->state != RUN_PAUSED) return; /* the others have a record of their own that says more, or nothing to say */
+    if (same || model->state != RUN_PAUSED)
+        return; /* the others have a record of their own that says more, or nothing to say */
     char *line = format_text("paused%s%s", model->reason[0] ? ": " : "", model->reason);
     at_step(notice_add(model, NOTICE_STATE, record->time_ns, 0, line), record->state.step);
 }
@@ -164,7 +161,8 @@ void fold_gap(struct run_model *model, const struct trace_record *record)
     for (int rank = 0; rank < model->ranks; rank++)
         if (record->rank == TRACE_RANK_ALL || record->rank == rank) model->rank[rank].open.lost = true;
     notice_add(model, NOTICE_GAP, record->time_ns, 1,
-               format_text("%llu records could not be kept: what they said is unknown", (unsigned long long)record->gap.records));
+               format_text("%llu records could not be kept: what they said is unknown",
+                           (unsigned long long)record->gap.records));
 }
 
 void fold_end(struct run_model *model, const struct trace_record *record)

@@ -44,8 +44,7 @@ void fold_schedule(struct run_model *model, const struct trace_record *record)
     schedule->stage = record->schedule.stage;
     if (schedule_from_json(&schedule->ops, record->schedule.json.at, record->schedule.json.bytes, &err) == 0)
         schedule->has_ops = true;
-    else
-        model_problem(model, "schedule %u: %s", schedule->number, err.text);
+    else model_problem(model, "schedule %u: %s", schedule->number, err.text);
     if (schedule->purpose != PURPOSE_TRAIN) return;
     model->training_schedule = schedule->number;
     model->has_training = true;

@@ -8,18 +8,14 @@
 
 static void add_number(cJSON *object, const char *key, bool known, double value)
 {
-    if (known && isfinite(value))
-        cJSON_AddNumberToObject(object, key, value);
-    else
-        cJSON_AddNullToObject(object, key);
+    if (known && isfinite(value)) cJSON_AddNumberToObject(object, key, value);
+    else cJSON_AddNullToObject(object, key);
 }
 
 static void add_text(cJSON *object, const char *key, const char *text)
 {
-    if (text && text[0])
-        cJSON_AddStringToObject(object, key, text);
-    else
-        cJSON_AddNullToObject(object, key);
+    if (text && text[0]) cJSON_AddStringToObject(object, key, text);
+    else cJSON_AddNullToObject(object, key);
 }
 
 static double seconds(uint64_t ns)
@@ -45,7 +41,8 @@ static void add_header(cJSON *report, const struct run_model *model)
     add_text(report, "backend", header->backend);
     add_text(report, "isa", header->isa);
     add_text(report, "precision", header->precision);
-    add_number(report, "accumulation_steps", header->known && header->accumulation_steps >= 0, header->accumulation_steps);
+    add_number(report, "accumulation_steps", header->known && header->accumulation_steps >= 0,
+               header->accumulation_steps);
 }
 
 /* Means over the ranks whose operations were all seen. Offload does not exist in a schedule without offload lanes: its
@@ -131,7 +128,8 @@ static void add_memory(cJSON *report, const struct run_model *model)
                 add_number(out, "peak_bytes", true, (double)memory->peak_bytes);
                 add_number(out, "at_peak_bytes", memory->has_at_peak, (double)memory->at_peak_bytes);
                 const struct run_predicted *planned = plan ? &plan->category[tier][category] : NULL;
-                add_number(out, "predicted_peak_bytes", planned && planned->known, planned ? (double)planned->peak_bytes : 0);
+                add_number(out, "predicted_peak_bytes", planned && planned->known,
+                           planned ? (double)planned->peak_bytes : 0);
                 cJSON_AddItemToArray(list, out);
             }
 }

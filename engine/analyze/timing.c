@@ -59,7 +59,8 @@ void fold_op_begin(struct run_model *model, const struct trace_record *record)
     struct run_rank *rank = model_rank(model, record->rank);
     const struct op *op = find_op(run_schedule_numbered(model, from->schedule), from->op);
     if (!rank || !op) return;
-    rank->lane[op->lane] = (struct run_lane){true, from->schedule, from->step, from->op, from->issued_ns, record->time_ns};
+    rank->lane[op->lane] =
+        (struct run_lane){true, from->schedule, from->step, from->op, from->issued_ns, record->time_ns};
     if (op->lane == LANE_COMPUTE) memcpy(rank->open.awaited_ns, rank->open.beside_ns, sizeof rank->open.awaited_ns);
 }
 
@@ -79,7 +80,8 @@ static void waited(struct run_rank *rank, uint64_t wait_ns, enum traffic awaited
     rank->open.split.exposed_ns += wait_ns;
 }
 
-static void compute_ended(struct run_rank *rank, const struct trace_record *record, const struct op *op, const struct op *awaited)
+static void compute_ended(struct run_rank *rank, const struct trace_record *record, const struct op *op,
+                          const struct op *awaited)
 {
     const struct trace_of_op_end *from = &record->op_end;
     rank->open.split.phase_ns[op->phase] += record->time_ns - from->started_ns;
@@ -92,7 +94,8 @@ static void compute_ended(struct run_rank *rank, const struct trace_record *reco
 
 static void other_ended(struct run_rank *rank, const struct trace_record *record, const struct op *op)
 {
-    uint64_t from_ns = rank->open.idle_since_ns > rank->open.covered_ns ? rank->open.idle_since_ns : rank->open.covered_ns;
+    uint64_t from_ns =
+        rank->open.idle_since_ns > rank->open.covered_ns ? rank->open.idle_since_ns : rank->open.covered_ns;
     if (record->time_ns <= from_ns) return;
     rank->open.beside_ns[traffic_of_op(op->kind)] += record->time_ns - from_ns;
     rank->open.covered_ns = record->time_ns;
@@ -111,8 +114,6 @@ void fold_op_end(struct run_model *model, const struct trace_record *record)
     }
     rank->lane[op->lane].busy = false;
     if (schedule->purpose != PURPOSE_TRAIN || !rank->open.begun || rank->open.step != from->step) return;
-    if (op->lane == LANE_COMPUTE)
-        compute_ended(rank, record, op, find_op(schedule, from->waited_on));
-    else
-        other_ended(rank, record, op);
+    if (op->lane == LANE_COMPUTE) compute_ended(rank, record, op, find_op(schedule, from->waited_on));
+    else other_ended(rank, record, op);
 }

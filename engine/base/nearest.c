@@ -19,7 +19,8 @@ static int edit_distance(const char *a, int a_length, const char *b, int b_lengt
         row[0] = i;
         for (int j = 1; j <= b_length; j++) {
             row[j] = least(least(above[j], row[j - 1]) + 1, above[j - 1] + (a[i - 1] != b[j - 1]));
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) row[j] = least(row[j], two_above[j - 2] + 1);
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+                row[j] = least(row[j], two_above[j - 2] + 1);
         }
     }
     return rows[a_length % 3][b_length];
@@ -35,7 +36,8 @@ const char *nearest_name(const char *typed, const char *const *names, int count)
         if (length > NAME_MAX_LENGTH) continue;
         int distance = edit_distance(typed, typed_length, names[n], length);
         if (strncmp(names[n], typed, (size_t)typed_length) == 0) distance = 1;
-        if (distance < best_distance && distance <= (longer < 6 ? 1 : longer / 3)) best = names[n], best_distance = distance;
+        if (distance < best_distance && distance <= (longer < 6 ? 1 : longer / 3))
+            best = names[n], best_distance = distance;
     }
     return best;
 }

@@ -39,16 +39,15 @@ static void gather_near(struct comm *comm, enum dtype dtype, const struct comm_p
         void *destination = comm_place(comm, part, in_place);
         if (source == destination) continue;
         size_t bytes = (size_t)part->elems * width;
-        if (stream)
-            copy_stream(destination, source, bytes);
-        else
-            memcpy(destination, source, bytes);
+        if (stream) copy_stream(destination, source, bytes);
+        else memcpy(destination, source, bytes);
         if (part->owner == comm->layout.rank) continue;
         comm_count_sent(comm, part->owner, comm_link(comm, part->owner), bytes);
     }
 }
 
-static void reduce_part(struct comm *comm, enum dtype dtype, const struct comm_part *part, bool in_place, bool accumulate)
+static void reduce_part(struct comm *comm, enum dtype dtype, const struct comm_part *part, bool in_place,
+                        bool accumulate)
 {
     const void *sources[comm->layout.ranks];
     int64_t width = dtype_bytes(dtype);
@@ -68,7 +67,8 @@ static int gather(struct comm *comm, enum dtype dtype, const struct comm_part *p
     return comm->wire ? comm->wire->gather(comm, dtype, parts, count, in_place) : 0;
 }
 
-static int reduce(struct comm *comm, enum dtype dtype, const struct comm_part *parts, int count, bool in_place, bool accumulate)
+static int reduce(struct comm *comm, enum dtype dtype, const struct comm_part *parts, int count, bool in_place,
+                  bool accumulate)
 {
     if (comm->wire) return comm->wire->reduce(comm, dtype, parts, count, in_place, accumulate);
     for (int i = 0; i < count; i++)
@@ -81,11 +81,13 @@ static int leave(struct comm *comm, struct comm_stat *stat)
 {
     int status = node_meet(comm->node, &comm->watch, &stat->peers_ns);
     struct node_seat *seat = &comm->node->seat[comm->layout.rank];
-    for (int link = 0; !status && link < 2; link++) stat->sent_bytes[link] = atomic_exchange(&seat->sent_bytes[link], 0);
+    for (int link = 0; !status && link < 2; link++)
+        stat->sent_bytes[link] = atomic_exchange(&seat->sent_bytes[link], 0);
     return status;
 }
 
-static int move(struct comm *comm, enum comm_call call, enum dtype dtype, const struct comm_part *parts, int count, bool accumulate, struct comm_stat *stat)
+static int move(struct comm *comm, enum comm_call call, enum dtype dtype, const struct comm_part *parts, int count,
+                bool accumulate, struct comm_stat *stat)
 {
     if (call == CALL_GATHER) return gather(comm, dtype, parts, count, false);
     if (call == CALL_REDUCE) return reduce(comm, dtype, parts, count, false, accumulate);
@@ -95,7 +97,8 @@ static int move(struct comm *comm, enum comm_call call, enum dtype dtype, const 
     return status ? status : gather(comm, dtype, parts, count, true);
 }
 
-static int collective(struct comm *comm, enum comm_call call, enum dtype dtype, const struct comm_part *parts, int count, int flags, bool healthy, struct comm_stat *stat, struct error *err)
+static int collective(struct comm *comm, enum comm_call call, enum dtype dtype, const struct comm_part *parts,
+                      int count, int flags, bool healthy, struct comm_stat *stat, struct error *err)
 {
     struct comm_stat unused;
     if (!stat) stat = &unused;
@@ -110,17 +113,20 @@ static int collective(struct comm *comm, enum comm_call call, enum dtype dtype, 
     return status;
 }
 
-int comm_all_gather(struct comm *comm, enum dtype dtype, const struct comm_part *parts, int count, bool healthy, struct comm_stat *stat, struct error *err)
+int comm_all_gather(struct comm *comm, enum dtype dtype, const struct comm_part *parts, int count, bool healthy,
+                    struct comm_stat *stat, struct error *err)
 {
     return collective(comm, CALL_GATHER, dtype, parts, count, 0, healthy, stat, err);
 }
 
-int comm_reduce_scatter(struct comm *comm, enum dtype dtype, const struct comm_part *parts, int count, int flags, bool healthy, struct comm_stat *stat, struct error *err)
+int comm_reduce_scatter(struct comm *comm, enum dtype dtype, const struct comm_part *parts, int count, int flags,
+                        bool healthy, struct comm_stat *stat, struct error *err)
 {
     return collective(comm, CALL_REDUCE, dtype, parts, count, flags, healthy, stat, err);
 }
 
-int comm_all_reduce(struct comm *comm, enum dtype dtype, const struct comm_part *parts, int count, bool healthy, struct comm_stat *stat, struct error *err)
+int comm_all_reduce(struct comm *comm, enum dtype dtype, const struct comm_part *parts, int count, bool healthy,
+                    struct comm_stat *stat, struct error *err)
 {
     return collective(comm, CALL_ALL_REDUCE, dtype, parts, count, 0, healthy, stat, err);
 }

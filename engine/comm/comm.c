@@ -9,7 +9,8 @@
 
 static const char *call_name(uint32_t call)
 {
-    static const char *const names[] = {"all-gather", "reduce-scatter", "all-reduce", "exchange", "broadcast", "attach", "share", "close"};
+    static const char *const names[] = {"all-gather", "reduce-scatter", "all-reduce", "exchange",
+                                        "broadcast",  "attach",         "share",      "close"};
     return call < sizeof names / sizeof *names ? names[call] : "nothing known";
 }
 
@@ -92,18 +93,21 @@ int comm_arrive(struct comm *comm, enum comm_call call, uint64_t digest, bool he
     if (bytes) memcpy(message->payload, mine, bytes);
     int status = node_meet(comm->node, &comm->watch, &stat->peers_ns);
     if (!status && comm->wire) {
-        if (comm->layout.rank == comm->node_first) status = comm->wire->exchange(comm, message_slot(comm), payload_bytes);
+        if (comm->layout.rank == comm->node_first)
+            status = comm->wire->exchange(comm, message_slot(comm), payload_bytes);
         if (!status) status = node_meet(comm->node, &comm->watch, &stat->peers_ns);
     }
     if (!status) status = check_agreement(comm, &stat->healthy);
     return comm_result(comm, status, err);
 }
 
-int comm_exchange(struct comm *comm, const void *mine, void *all, size_t bytes, struct comm_stat *stat, struct error *err)
+int comm_exchange(struct comm *comm, const void *mine, void *all, size_t bytes, struct comm_stat *stat,
+                  struct error *err)
 {
     struct comm_stat unused;
     if (!stat) stat = &unused;
-    if (bytes > NODE_PAYLOAD_BYTES) return error_set(err, STATUS_RUN, "an exchange of %zu bytes is too large; this is a bug", bytes);
+    if (bytes > NODE_PAYLOAD_BYTES)
+        return error_set(err, STATUS_RUN, "an exchange of %zu bytes is too large; this is a bug", bytes);
     int status = comm_arrive(comm, CALL_EXCHANGE, bytes, true, mine, bytes, bytes, stat, err);
     if (status) return status;
     for (int r = 0; bytes && r < comm->layout.ranks; r++) {
@@ -119,7 +123,8 @@ int comm_broadcast_control(struct comm *comm, void *data, size_t bytes, struct e
     bool root = comm->layout.rank == 0;
     for (size_t at = 0; at < bytes; at += NODE_PAYLOAD_BYTES) {
         size_t size = bytes - at < NODE_PAYLOAD_BYTES ? bytes - at : NODE_PAYLOAD_BYTES;
-        int status = comm_arrive(comm, CALL_BROADCAST, bytes, true, (char *)data + at, root ? size : 0, size, &stat, err);
+        int status =
+            comm_arrive(comm, CALL_BROADCAST, bytes, true, (char *)data + at, root ? size : 0, size, &stat, err);
         if (status) return status;
         if (!root) memcpy((char *)data + at, comm_message(comm, 0)->payload, size);
     }
@@ -138,7 +143,8 @@ static void unmap_peers(struct comm *comm)
     for (int r = 0; r < comm->layout.ranks; r++) {
         bool own = r == comm->layout.rank;
         if (comm->group) {
-            if (own && comm->shared && comm->shared[r]) comm_group_keep(comm->group, r, comm->shared[r], comm->shared_bytes);
+            if (own && comm->shared && comm->shared[r])
+                comm_group_keep(comm->group, r, comm->shared[r], comm->shared_bytes);
             continue;
         }
         if (comm->base && comm->base[r] && !own) pages_unreserve(comm->base[r], comm->segment_bytes);

@@ -25,8 +25,10 @@ __attribute__((target("avx512f"))) static void stream_avx512(char *to, const cha
 __attribute__((target("avx2"))) static void stream_avx2(char *to, const char *from, size_t bytes)
 {
     for (size_t i = 0; i < bytes; i += 128) {
-        __m256i a = _mm256_loadu_si256((const __m256i *)(from + i)), b = _mm256_loadu_si256((const __m256i *)(from + i + 32));
-        __m256i c = _mm256_loadu_si256((const __m256i *)(from + i + 64)), d = _mm256_loadu_si256((const __m256i *)(from + i + 96));
+        __m256i a = _mm256_loadu_si256((const __m256i *)(from + i)),
+                b = _mm256_loadu_si256((const __m256i *)(from + i + 32));
+        __m256i c = _mm256_loadu_si256((const __m256i *)(from + i + 64)),
+                d = _mm256_loadu_si256((const __m256i *)(from + i + 96));
         _mm256_stream_si256((__m256i *)(to + i), a);
         _mm256_stream_si256((__m256i *)(to + i + 32), b);
         _mm256_stream_si256((__m256i *)(to + i + 64), c);

@@ -12,7 +12,8 @@ int comm_open_mpi(struct comm **out, int ranks_per_node, struct error *err)
 {
     (void)ranks_per_node;
     *out = NULL;
-    return error_set(err, STATUS_USAGE, "built without MPI; install Open MPI (libopenmpi-dev) and build again, or run ranks as threads");
+    return error_set(err, STATUS_USAGE,
+                     "built without MPI; install Open MPI (libopenmpi-dev) and build again, or run ranks as threads");
 }
 
 #else
@@ -61,7 +62,10 @@ static int agree(MPI_Comm world, const struct error *own, struct error *err)
     return error_set(err, theirs.status, "rank %d: %.400s", first, theirs.text);
 }
 
-struct hello { uint64_t machine; int pid; };
+struct hello {
+    uint64_t machine;
+    int pid;
+};
 
 /* Numbers machines and nodes in the order of ranks; a machine's ranks must follow one another. */
 static int number_nodes(struct comm *comm, const struct hello *hello, int ranks_per_node, struct error *err)
@@ -72,7 +76,10 @@ static int number_nodes(struct comm *comm, const struct hello *hello, int ranks_
             machine++, node++, on_machine = 0;
             for (int s = 0; s < r - 1; s++)
                 if (hello[s].machine == hello[r].machine)
-                    return error_set(err, STATUS_USAGE, "ranks %d and %d are on one machine, others between them are not; start with --map-by slot", s, r);
+                    return error_set(
+                        err, STATUS_USAGE,
+                        "ranks %d and %d are on one machine, others between them are not; start with --map-by slot", s,
+                        r);
         } else if (r && ranks_per_node > 0 && on_machine % ranks_per_node == 0) {
             node++;
         }
@@ -112,7 +119,8 @@ static int make_node(struct comm *comm, struct error *err)
     int status = agree(world, &own, err);
     if (!status) {
         comm->node_bytes = bytes;
-        comm->node = rank == first ? pages_reserve(bytes, fd, &own) : comm_map_of_process(comm->peer[first].pid, fds[first], bytes, &own);
+        comm->node = rank == first ? pages_reserve(bytes, fd, &own)
+                                   : comm_map_of_process(comm->peer[first].pid, fds[first], bytes, &own);
         if (comm->node && rank == first)
             for (int r = first; r < ranks && comm->peer[r].node == comm->layout.node; r++) comm->node->members++;
         status = agree(world, &own, err);
@@ -143,7 +151,8 @@ static int start_mpi(struct wire *wire, struct error *err)
         return error_set(err, STATUS_RUN, "MPI does not start");
     MPI_Query_thread(&level);
     if (level < MPI_THREAD_SERIALIZED)
-        return error_set(err, STATUS_RUN, "this MPI lets only the main thread call it; MPI_THREAD_SERIALIZED is needed");
+        return error_set(err, STATUS_RUN,
+                         "this MPI lets only the main thread call it; MPI_THREAD_SERIALIZED is needed");
     MPI_Comm_dup(MPI_COMM_WORLD, &wire->world);
     MPI_Comm_set_errhandler(wire->world, MPI_ERRORS_RETURN);
     return 0;
@@ -175,10 +184,8 @@ int comm_open_mpi(struct comm **out, int ranks_per_node, struct error *err)
     if (!own.status && comm->layout.nodes > 1) wire_open(comm, &own);
     status = agree(wire->world, &own, err);
     if (!status) status = make_node(comm, err);
-    if (status)
-        comm_close(comm);
-    else
-        *out = comm;
+    if (status) comm_close(comm);
+    else *out = comm;
     return status;
 }
 

@@ -11,7 +11,10 @@
 #include "engine/memory/memory.h"
 #include "engine/memory/pages.h"
 
-struct offer { int fd; void *address; };
+struct offer {
+    int fd;
+    void *address;
+};
 
 void *comm_map_of_process(int pid, int fd, uint64_t bytes, struct error *err)
 {
@@ -19,7 +22,8 @@ void *comm_map_of_process(int pid, int fd, uint64_t bytes, struct error *err)
     snprintf(path, sizeof path, "/proc/%d/fd/%d", pid, fd);
     int own_fd = open(path, O_RDWR | O_CLOEXEC);
     if (own_fd < 0) {
-        error_set(err, STATUS_RUN, "cannot open %s to share memory: %s; ranks must run as one user in one container", path, strerror(errno));
+        error_set(err, STATUS_RUN, "cannot open %s to share memory: %s; ranks must run as one user in one container",
+                  path, strerror(errno));
         return NULL;
     }
     void *mapped = pages_reserve(bytes, own_fd, err);
@@ -28,19 +32,20 @@ void *comm_map_of_process(int pid, int fd, uint64_t bytes, struct error *err)
 }
 
 /* Maps what each rank in reach offers. All ranks learn whether all could: nobody goes on with a hole. */
-static int map_offers(struct comm *comm, enum comm_call call, struct offer mine, uint64_t bytes, bool whole_machine, void **mapped, struct error *err)
+static int map_offers(struct comm *comm, enum comm_call call, struct offer mine, uint64_t bytes, bool whole_machine,
+                      void **mapped, struct error *err)
 {
     struct comm_stat stat;
     struct error own = {0};
-    int ranks = comm->layout.ranks, status = comm_arrive(comm, call, bytes, true, &mine, sizeof mine, sizeof mine, &stat, err);
+    int ranks = comm->layout.ranks,
+        status = comm_arrive(comm, call, bytes, true, &mine, sizeof mine, sizeof mine, &stat, err);
     if (status) return status;
     const struct comm_peer *self = &comm->peer[comm->layout.rank];
     for (int r = 0; r < ranks && !own.status; r++) {
         const struct comm_peer *peer = &comm->peer[r];
         struct offer offer;
         memcpy(&offer, comm_message(comm, r)->payload, sizeof offer);
-        if (peer->pid == self->pid && peer->machine == self->machine)
-            mapped[r] = offer.address;
+        if (peer->pid == self->pid && peer->machine == self->machine) mapped[r] = offer.address;
         else if (whole_machine ? peer->machine == self->machine : peer->node == self->node)
             mapped[r] = comm_map_of_process(peer->pid, offer.fd, bytes, &own);
     }

@@ -6,7 +6,10 @@
 #include "engine/comm/internal.h"
 #include "engine/memory/pages.h"
 
-struct kept { void *memory; size_t bytes; };
+struct kept {
+    void *memory;
+    size_t bytes;
+};
 
 struct comm_group {
     int ranks, ranks_per_node;

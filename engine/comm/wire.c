@@ -106,10 +106,12 @@ static int exchange(struct comm *comm, int slot, size_t payload_bytes)
     int status = 0, posted = 0;
     for (int n = 0; n < comm->layout.nodes && !status; n++) {
         if (n == comm->layout.node) continue;
-        status = wire_check(comm, MPI_Irecv(&wire->in[wire->first[n]], (int)(size * (size_t)wire->members[n]), MPI_BYTE, wire->first[n],
-                                            WIRE_MESSAGE, wire->world, &wire->request[posted]));
+        status = wire_check(comm, MPI_Irecv(&wire->in[wire->first[n]], (int)(size * (size_t)wire->members[n]), MPI_BYTE,
+                                            wire->first[n], WIRE_MESSAGE, wire->world, &wire->request[posted]));
         if (!status) posted++;
-        if (!status) status = wire_check(comm, MPI_Isend(wire->out, (int)own_bytes, MPI_BYTE, wire->first[n], WIRE_MESSAGE, wire->world, &wire->request[posted]));
+        if (!status)
+            status = wire_check(comm, MPI_Isend(wire->out, (int)own_bytes, MPI_BYTE, wire->first[n], WIRE_MESSAGE,
+                                                wire->world, &wire->request[posted]));
         if (!status) posted++;
     }
     if (status) wire_drop(wire->request, posted);
@@ -130,7 +132,8 @@ static void announce(struct comm *comm)
     memcpy(wire->announcement, reason.text, sizeof wire->announcement - 1);
     for (int i = 0; i < wire->far_count; i++) {
         MPI_Request request;
-        if (MPI_Isend(wire->announcement, sizeof wire->announcement, MPI_BYTE, wire->far[i], WIRE_FAILURE, wire->world, &request) == MPI_SUCCESS)
+        if (MPI_Isend(wire->announcement, sizeof wire->announcement, MPI_BYTE, wire->far[i], WIRE_FAILURE, wire->world,
+                      &request) == MPI_SUCCESS)
             MPI_Request_free(&request);
     }
 }

@@ -27,9 +27,15 @@ struct move {
 };
 
 /* Elements [first, first + elems) of a part. */
-struct chunk { const struct comm_part *part; int64_t first, elems; };
+struct chunk {
+    const struct comm_part *part;
+    int64_t first, elems;
+};
 
-struct cursor { int part; int64_t first; };
+struct cursor {
+    int part;
+    int64_t first;
+};
 
 /* The next chunk of the parts that are ours (own), or of those whose owner is far. */
 static bool next_chunk(const struct move *move, struct cursor *at, bool own, struct chunk *chunk)
@@ -124,7 +130,8 @@ static int rest(struct move *move, bool moved)
     return wire_pause(move->comm, &move->patience);
 }
 
-static struct move move_of(struct comm *comm, enum dtype dtype, const struct comm_part *parts, int count, bool in_place, bool accumulate)
+static struct move move_of(struct comm *comm, enum dtype dtype, const struct comm_part *parts, int count, bool in_place,
+                           bool accumulate)
 {
     return (struct move){
         .comm = comm,
@@ -183,8 +190,9 @@ static int group_begin(struct move *move, struct groups *groups)
     int status = 0;
     for (int f = 0; f < move->wire->far_count; f++) request[f] = MPI_REQUEST_NULL;
     for (int f = 0; f < move->wire->far_count && !status; f++)
-        status = wire_check(move->comm, MPI_Irecv(group_chunk(move, groups->begun, f), (int)(chunk->elems * move->width), MPI_BYTE,
-                                                  move->wire->far[f], WIRE_DATA, move->wire->world, &request[f]));
+        status =
+            wire_check(move->comm, MPI_Irecv(group_chunk(move, groups->begun, f), (int)(chunk->elems * move->width),
+                                             MPI_BYTE, move->wire->far[f], WIRE_DATA, move->wire->world, &request[f]));
     groups->begun++;
     return status;
 }
@@ -195,7 +203,8 @@ static void group_reduce(struct move *move, const struct groups *groups)
     const struct chunk *chunk = &groups->chunk[groups->finished % WIRE_GROUPS];
     const void *sources[comm->layout.ranks];
     int64_t offset = chunk->first * move->width;
-    for (int f = 0; f < move->wire->far_count; f++) sources[move->wire->far[f]] = group_chunk(move, groups->finished, f);
+    for (int f = 0; f < move->wire->far_count; f++)
+        sources[move->wire->far[f]] = group_chunk(move, groups->finished, f);
     for (int r = 0; r < comm->layout.ranks; r++) {
         if (comm->peer[r].node != comm->layout.node) continue;
         sources[r] = comm->base[r] + chunk->part->source + offset;
@@ -213,7 +222,8 @@ static int groups_advance(struct move *move, struct groups *groups, bool *moved)
         status = group_begin(move, groups);
     }
     if (status || groups->finished == groups->begun) return status;
-    status = wire_check(move->comm, MPI_Testall(move->wire->far_count, group_requests(move, groups->finished), &done, MPI_STATUSES_IGNORE));
+    status = wire_check(move->comm, MPI_Testall(move->wire->far_count, group_requests(move, groups->finished), &done,
+                                                MPI_STATUSES_IGNORE));
     if (status || !done) return status;
     group_reduce(move, groups);
     groups->finished++;
@@ -233,7 +243,8 @@ static int make_chunks(struct comm *comm)
     return 0;
 }
 
-int wire_reduce(struct comm *comm, enum dtype dtype, const struct comm_part *parts, int count, bool in_place, bool accumulate)
+int wire_reduce(struct comm *comm, enum dtype dtype, const struct comm_part *parts, int count, bool in_place,
+                bool accumulate)
 {
     struct move move = move_of(comm, dtype, parts, count, in_place, accumulate);
     struct stream out = stream_of(false, true);

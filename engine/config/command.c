@@ -75,10 +75,8 @@ static int read_argument(struct command *command, const char *argument, struct e
         return strlen(argument) == 1 && strchr("0123", *argument)
                    ? STATUS_OK
                    : error_set(err, STATUS_USAGE, "stage=%.20s: must be 0, 1, 2 or 3", argument);
-    case COMMAND_BUDGET:
-        return config_parse_bytes(argument, &bytes, err) ? error_prefix(err, "budget") : STATUS_OK;
-    default:
-        return read_count(argument, &count, info->name, err);
+    case COMMAND_BUDGET: return config_parse_bytes(argument, &bytes, err) ? error_prefix(err, "budget") : STATUS_OK;
+    default: return read_count(argument, &count, info->name, err);
     }
 }
 

@@ -180,8 +180,7 @@ static int read_key(struct config_source *source, int row, const cJSON *item, st
     int status = can_be_off ? STATUS_OK : key_read(key, item, source->config, err);
     if (status) return status;
     switch (key->class) {
-    case CLASS_FIXED:
-        return can_be_off || has_value(key->value, item) ? STATUS_OK : refuse(key, item, err);
+    case CLASS_FIXED: return can_be_off || has_value(key->value, item) ? STATUS_OK : refuse(key, item, err);
     case CLASS_INERT:
         return has_value(key->value, item)
                    ? STATUS_OK
@@ -194,8 +193,7 @@ static int read_key(struct config_source *source, int row, const cJSON *item, st
         return config_note(source->config, err, "%s: accepted, no effect here: %s", key->path, key->text);
     case CLASS_HONOURED:
     case CLASS_QUIET:
-    case CLASS_ALIAS:
-        break;
+    case CLASS_ALIAS: break;
     }
     return STATUS_OK;
 }

@@ -121,22 +121,16 @@ static bool read_field(const struct config_key *key, const cJSON *item, union fi
     const char *string = hjson_string(item);
     int64_t integer;
     switch (key->type) {
-    case KEY_BOOL:
-        return field->boolean = cJSON_IsTrue(item), cJSON_IsBool(item);
-    case KEY_BF16:
-        return field->dtype = cJSON_IsTrue(item) ? DTYPE_BF16 : DTYPE_F32, cJSON_IsBool(item);
+    case KEY_BOOL: return field->boolean = cJSON_IsTrue(item), cJSON_IsBool(item);
+    case KEY_BF16: return field->dtype = cJSON_IsTrue(item) ? DTYPE_BF16 : DTYPE_F32, cJSON_IsBool(item);
     case KEY_INT:
         if (!read_int64(item, &integer) || !in_range(range, integer)) return false;
         field->integer = (int)integer; /* every row has a range inside int */
         return true;
-    case KEY_INT64:
-        return read_int64(item, &field->integer64) && in_range(range, field->integer64);
-    case KEY_UINT64:
-        return read_uint64(item, &field->unsigned64);
-    case KEY_FLOAT:
-        return read_float(key, item, &field->floats[0]);
-    case KEY_DOUBLE:
-        return read_double(item, &field->real) && in_range(range, field->real);
+    case KEY_INT64: return read_int64(item, &field->integer64) && in_range(range, field->integer64);
+    case KEY_UINT64: return read_uint64(item, &field->unsigned64);
+    case KEY_FLOAT: return read_float(key, item, &field->floats[0]);
+    case KEY_DOUBLE: return read_double(item, &field->real) && in_range(range, field->real);
     case KEY_PAIR:
         return cJSON_GetArraySize(item) == 2 && cJSON_IsArray(item) &&
                read_float(key, item->child, &field->floats[0]) && read_float(key, item->child->next, &field->floats[1]);
@@ -147,18 +141,14 @@ static bool read_field(const struct config_key *key, const cJSON *item, union fi
     case KEY_CHOICE:
         if (key->class != CLASS_HONOURED) return string != NULL;
         return string && (field->integer = choice_of(range, string)) >= 0;
-    case KEY_BYTES:
-        return number_bytes(quantity(item), &field->unsigned64);
+    case KEY_BYTES: return number_bytes(quantity(item), &field->unsigned64);
     case KEY_BANDWIDTH:
         if (!number_bytes(quantity(item), &field->unsigned64)) return false;
         field->real = (double)field->unsigned64;
         return true;
-    case KEY_SECONDS:
-        return number_seconds(quantity(item), &field->real);
-    case KEY_OBJECT:
-        return cJSON_IsObject(item);
-    case KEY_ANY:
-        return true;
+    case KEY_SECONDS: return number_seconds(quantity(item), &field->real);
+    case KEY_OBJECT: return cJSON_IsObject(item);
+    case KEY_ANY: return true;
     }
     return false;
 }
@@ -215,33 +205,23 @@ cJSON *key_to_json(const struct config_key *key, const struct config *config)
     const void *field = (const char *)config + key->offset;
     char text[32], second[32];
     switch (key->type) {
-    case KEY_BOOL:
-        return cJSON_CreateBool(*(const bool *)field);
-    case KEY_BF16:
-        return cJSON_CreateBool(*(const enum dtype *)field == DTYPE_BF16);
-    case KEY_INT:
-        return raw("%d", *(const int *)field);
-    case KEY_INT64:
-        return raw("%lld", (long long)*(const int64_t *)field);
+    case KEY_BOOL: return cJSON_CreateBool(*(const bool *)field);
+    case KEY_BF16: return cJSON_CreateBool(*(const enum dtype *)field == DTYPE_BF16);
+    case KEY_INT: return raw("%d", *(const int *)field);
+    case KEY_INT64: return raw("%lld", (long long)*(const int64_t *)field);
     case KEY_UINT64:
-    case KEY_BYTES:
-        return raw("%llu", (unsigned long long)*(const uint64_t *)field);
-    case KEY_FLOAT:
-        return raw("%s", shortest((double)*(const float *)field, true, text));
+    case KEY_BYTES: return raw("%llu", (unsigned long long)*(const uint64_t *)field);
+    case KEY_FLOAT: return raw("%s", shortest((double)*(const float *)field, true, text));
     case KEY_DOUBLE:
     case KEY_BANDWIDTH:
-    case KEY_SECONDS:
-        return raw("%s", shortest(*(const double *)field, false, text));
+    case KEY_SECONDS: return raw("%s", shortest(*(const double *)field, false, text));
     case KEY_PAIR:
         return raw("[%s, %s]", shortest((double)((const float *)field)[0], true, text),
                    shortest((double)((const float *)field)[1], true, second));
-    case KEY_TEXT:
-        return cJSON_CreateString(field);
-    case KEY_CHOICE:
-        return choice_to_json(key->range, *(const int *)field);
+    case KEY_TEXT: return cJSON_CreateString(field);
+    case KEY_CHOICE: return choice_to_json(key->range, *(const int *)field);
     case KEY_OBJECT:
-    case KEY_ANY:
-        break;
+    case KEY_ANY: break;
     }
     return cJSON_CreateNull();
 }

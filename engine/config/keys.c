@@ -6,17 +6,18 @@
 #include "engine/base/nearest.h"
 
 #define FIELD(field) offsetof(struct config, field), sizeof(((struct config *)0)->field)
-#define LIVE true
-#define RESTART false
+#define LIVE         true
+#define RESTART      false
 
 const struct config_key config_keys[] = {
-#define KEY(path, type, field, fallback, range, live, help) {path, KEY_##type, CLASS_HONOURED, FIELD(field), fallback, range, live, help},
+#define KEY(path, type, field, fallback, range, live, help)                                                            \
+    {path, KEY_##type, CLASS_HONOURED, FIELD(field), fallback, range, live, help},
 #define FIXED(path, type, accepted, reason) {path, KEY_##type, CLASS_FIXED, 0, 0, accepted, accepted, false, reason},
-#define INERT(path, type, silent, reason) {path, KEY_##type, CLASS_INERT, 0, 0, silent, "", false, reason},
-#define QUIET(path, type) {path, KEY_##type, CLASS_QUIET, 0, 0, "", "", false, ""},
-#define SWITCH(path, reason) {path, KEY_OBJECT, CLASS_SWITCH, 0, 0, "", "", false, reason},
-#define OPAQUE(path, reason) {path, KEY_OBJECT, CLASS_OPAQUE, 0, 0, "", "", false, reason},
-#define ALIAS(path, key) {path, KEY_ANY, CLASS_ALIAS, 0, 0, key, "", false, ""},
+#define INERT(path, type, silent, reason)   {path, KEY_##type, CLASS_INERT, 0, 0, silent, "", false, reason},
+#define QUIET(path, type)                   {path, KEY_##type, CLASS_QUIET, 0, 0, "", "", false, ""},
+#define SWITCH(path, reason)                {path, KEY_OBJECT, CLASS_SWITCH, 0, 0, "", "", false, reason},
+#define OPAQUE(path, reason)                {path, KEY_OBJECT, CLASS_OPAQUE, 0, 0, "", "", false, reason},
+#define ALIAS(path, key)                    {path, KEY_ANY, CLASS_ALIAS, 0, 0, key, "", false, ""},
 #include "engine/config/config_keys.def"
 };
 
@@ -65,10 +66,13 @@ int key_unknown(const char *path, struct error *err)
     char storage[CONFIG_KEYS_MAX][CONFIG_PATH_MAX];
     const char *names[CONFIG_KEYS_MAX];
     const char *near = nearest_name(leaf(path), names, siblings(path, storage, names));
-    if (near) return error_set(err, STATUS_USAGE, "%s: unknown key; did you mean %.*s%s?", path, (int)(leaf(path) - path), path, near);
+    if (near)
+        return error_set(err, STATUS_USAGE, "%s: unknown key; did you mean %.*s%s?", path, (int)(leaf(path) - path),
+                         path, near);
     for (int k = 0; k < config_key_count; k++) names[k] = leaf(config_keys[k].path);
     near = nearest_name(leaf(path), names, config_key_count);
     for (int k = 0; near && k < config_key_count; k++)
-        if (leaf(config_keys[k].path) == near) return error_set(err, STATUS_USAGE, "%s: unknown key; did you mean %s?", path, config_keys[k].path);
+        if (leaf(config_keys[k].path) == near)
+            return error_set(err, STATUS_USAGE, "%s: unknown key; did you mean %s?", path, config_keys[k].path);
     return error_set(err, STATUS_USAGE, "%s: unknown key, and none is like it; configs/README.md lists them", path);
 }

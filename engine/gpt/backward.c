@@ -23,39 +23,54 @@ struct pass {
 static struct pass pass_of(const struct gpt *gpt, enum use forward_use, const struct gpt_tensors *weights,
                            const struct gpt_tensors *gradient, bool accumulate, void *activation)
 {
-    return (struct pass){gpt->kernels, gpt->model->dtype, weights, gradient, accumulate, (int64_t)gpt->B * gpt->T,
-                         gpt->model->shape.hidden, slots_of(gpt, forward_use, activation)};
+    return (struct pass){gpt->kernels,
+                         gpt->model->dtype,
+                         weights,
+                         gradient,
+                         accumulate,
+                         (int64_t)gpt->B * gpt->T,
+                         gpt->model->shape.hidden,
+                         slots_of(gpt, forward_use, activation)};
 }
 
-struct linear { enum tensor_id weight, bias; int64_t out, in; };
+struct linear {
+    enum tensor_id weight, bias;
+    int64_t out, in;
+};
 
 /* Of y = x w^T + b: gradients of w and b. */
-static int linear_weights(const struct pass *p, const struct linear *linear, const void *dy, const void *x, struct error *err)
+static int linear_weights(const struct pass *p, const struct linear *linear, const void *dy, const void *x,
+                          struct error *err)
 {
-    kernels_linear_backward_bias(p->kernels, p->dtype, p->gradient->at[linear->bias], p->accumulate, dy, p->N, linear->out);
-    return kernels_linear_backward_weight(p->kernels, p->dtype, p->gradient->at[linear->weight], p->accumulate, dy, x, p->N,
-                                          linear->out, linear->in, err);
+    kernels_linear_backward_bias(p->kernels, p->dtype, p->gradient->at[linear->bias], p->accumulate, dy, p->N,
+                                 linear->out);
+    return kernels_linear_backward_weight(p->kernels, p->dtype, p->gradient->at[linear->weight], p->accumulate, dy, x,
+                                          p->N, linear->out, linear->in, err);
 }
 
 /* The same and then the gradient of x, which may take the place of x. */
-static int linear_backward(const struct pass *p, const struct linear *linear, void *dx, const void *dy, const void *x, struct error *err)
+static int linear_backward(const struct pass *p, const struct linear *linear, void *dx, const void *dy, const void *x,
+                           struct error *err)
 {
     int status = linear_weights(p, linear, dy, x, err);
     if (status) return status;
-    return kernels_linear_backward_input(p->kernels, p->dtype, dx, dy, p->weights->at[linear->weight], p->N, linear->out, linear->in, err);
+    return kernels_linear_backward_input(p->kernels, p->dtype, dx, dy, p->weights->at[linear->weight], p->N,
+                                         linear->out, linear->in, err);
 }
 
 /* dresidual becomes, or is added, the gradient of the norm's input x. */
-static void norm_backward(const struct pass *p, enum tensor_id weight, enum tensor_id bias, const void *dy, const void *x,
-                          const float *mean, const float *rstd, void *dresidual, bool add)
+static void norm_backward(const struct pass *p, enum tensor_id weight, enum tensor_id bias, const void *dy,
+                          const void *x, const float *mean, const float *rstd, void *dresidual, bool add)
 {
-    kernels_norm_backward_weights(p->kernels, p->dtype, p->gradient->at[weight], p->gradient->at[bias], p->accumulate, dy, x, mean, rstd, p->N, p->C);
+    kernels_norm_backward_weights(p->kernels, p->dtype, p->gradient->at[weight], p->gradient->at[bias], p->accumulate,
+                                  dy, x, mean, rstd, p->N, p->C);
     kernels_norm_backward(p->kernels, p->dtype, dresidual, add, dy, x, mean, rstd, p->weights->at[weight], p->N, p->C);
 }
 
 static int mlp_backward(const struct pass *p, void *dresidual, struct error *err)
 {
-    const struct linear fc = {TENSOR_FC_W, TENSOR_FC_B, 4 * p->C, p->C}, proj = {TENSOR_FCPROJ_W, TENSOR_FCPROJ_B, p->C, 4 * p->C};
+    const struct linear fc = {TENSOR_FC_W, TENSOR_FC_B, 4 * p->C, p->C},
+                        proj = {TENSOR_FCPROJ_W, TENSOR_FCPROJ_B, p->C, 4 * p->C};
     void *gelu = slot(&p->slots, BLOCK_GELU), *hidden = slot(&p->slots, BLOCK_FC), *ln2 = slot(&p->slots, BLOCK_LN2);
     int status = linear_backward(p, &proj, gelu, dresidual, gelu, err);
     if (status) return status;
@@ -67,23 +82,27 @@ static int mlp_backward(const struct pass *p, void *dresidual, struct error *err
     return STATUS_OK;
 }
 
-static int attention_backward(const struct pass *p, const struct attention_shape *shape, const void *input, void *dresidual,
-                              void *scratch, struct error *err)
+static int attention_backward(const struct pass *p, const struct attention_shape *shape, const void *input,
+                              void *dresidual, void *scratch, struct error *err)
 {
-    const struct linear qkv = {TENSOR_QKV_W, TENSOR_QKV_B, 3 * p->C, p->C}, proj = {TENSOR_ATTPROJ_W, TENSOR_ATTPROJ_B, p->C, p->C};
+    const struct linear qkv = {TENSOR_QKV_W, TENSOR_QKV_B, 3 * p->C, p->C},
+                        proj = {TENSOR_ATTPROJ_W, TENSOR_ATTPROJ_B, p->C, p->C};
     void *att = slot(&p->slots, BLOCK_ATT), *datt = slot(&p->slots, BLOCK_GELU), *dqkv = slot(&p->slots, BLOCK_FC);
     void *ln1 = slot(&p->slots, BLOCK_LN1);
     int status = linear_backward(p, &proj, datt, dresidual, att, err);
     if (status) return status;
-    kernels_attention_backward(p->kernels, p->dtype, dqkv, datt, att, slot(&p->slots, BLOCK_LSE), slot(&p->slots, BLOCK_QKV), shape, scratch);
+    kernels_attention_backward(p->kernels, p->dtype, dqkv, datt, att, slot(&p->slots, BLOCK_LSE),
+                               slot(&p->slots, BLOCK_QKV), shape, scratch);
     status = linear_backward(p, &qkv, ln1, dqkv, ln1, err);
     if (status) return status;
-    norm_backward(p, TENSOR_LN1_W, TENSOR_LN1_B, ln1, input, slot(&p->slots, BLOCK_LN1_MEAN), slot(&p->slots, BLOCK_LN1_RSTD), dresidual, true);
+    norm_backward(p, TENSOR_LN1_W, TENSOR_LN1_B, ln1, input, slot(&p->slots, BLOCK_LN1_MEAN),
+                  slot(&p->slots, BLOCK_LN1_RSTD), dresidual, true);
     return STATUS_OK;
 }
 
-int gpt_block_backward(const struct gpt *gpt, const struct gpt_tensors *block, const struct gpt_tensors *gradient, bool accumulate,
-                       const void *input, void *activation, void *dresidual, void *scratch, struct error *err)
+int gpt_block_backward(const struct gpt *gpt, const struct gpt_tensors *block, const struct gpt_tensors *gradient,
+                       bool accumulate, const void *input, void *activation, void *dresidual, void *scratch,
+                       struct error *err)
 {
     const struct pass pass = pass_of(gpt, USE_BLOCK_FORWARD, block, gradient, accumulate, activation);
     const struct attention_shape shape = {gpt->B, gpt->T, (int)pass.C, gpt->model->shape.heads};
@@ -91,34 +110,40 @@ int gpt_block_backward(const struct gpt *gpt, const struct gpt_tensors *block, c
     return status ? status : attention_backward(&pass, &shape, input, dresidual, scratch, err);
 }
 
-int gpt_norm_backward(const struct gpt *gpt, const struct gpt_tensors *norm, const struct gpt_tensors *gradient, bool accumulate,
-                      const void *input, void *activation, void *dresidual, void *scratch, struct error *err)
+int gpt_norm_backward(const struct gpt *gpt, const struct gpt_tensors *norm, const struct gpt_tensors *gradient,
+                      bool accumulate, const void *input, void *activation, void *dresidual, void *scratch,
+                      struct error *err)
 {
     (void)scratch, (void)err;
     const struct pass pass = pass_of(gpt, USE_NORM_FORWARD, norm, gradient, accumulate, activation);
-    norm_backward(&pass, TENSOR_LNF_W, TENSOR_LNF_B, dresidual, input, slot(&pass.slots, NORM_MEAN), slot(&pass.slots, NORM_RSTD), dresidual, false);
+    norm_backward(&pass, TENSOR_LNF_W, TENSOR_LNF_B, dresidual, input, slot(&pass.slots, NORM_MEAN),
+                  slot(&pass.slots, NORM_RSTD), dresidual, false);
     return STATUS_OK;
 }
 
-int gpt_head_backward(const struct gpt *gpt, const struct gpt_tensors *embed, const struct gpt_tensors *gradient, bool accumulate,
-                      const void *input, void *activation, void *dresidual, void *scratch, struct error *err)
+int gpt_head_backward(const struct gpt *gpt, const struct gpt_tensors *embed, const struct gpt_tensors *gradient,
+                      bool accumulate, const void *input, void *activation, void *dresidual, void *scratch,
+                      struct error *err)
 {
     (void)scratch;
     const struct pass pass = pass_of(gpt, USE_HEAD_FORWARD, embed, gradient, accumulate, activation);
     const int64_t V = gpt->model->shape.vocabulary;
     const void *dlogits = slot(&pass.slots, HEAD_LOGITS);
-    int status = kernels_linear_backward_weight(pass.kernels, pass.dtype, gradient->at[TENSOR_WTE], accumulate, dlogits, input, pass.N, V, pass.C, err);
+    int status = kernels_linear_backward_weight(pass.kernels, pass.dtype, gradient->at[TENSOR_WTE], accumulate, dlogits,
+                                                input, pass.N, V, pass.C, err);
     if (status) return status;
-    return kernels_linear_backward_input(pass.kernels, pass.dtype, dresidual, dlogits, embed->at[TENSOR_WTE], pass.N, V, pass.C, err);
+    return kernels_linear_backward_input(pass.kernels, pass.dtype, dresidual, dlogits, embed->at[TENSOR_WTE], pass.N, V,
+                                         pass.C, err);
 }
 
-int gpt_embed_backward(const struct gpt *gpt, const struct gpt_tensors *gradient, bool accumulate, const int32_t *tokens,
-                       const void *dresidual, void *scratch, struct error *err)
+int gpt_embed_backward(const struct gpt *gpt, const struct gpt_tensors *gradient, bool accumulate,
+                       const int32_t *tokens, const void *dresidual, void *scratch, struct error *err)
 {
     (void)err;
     const int64_t N = (int64_t)gpt->B * gpt->T, C = gpt->model->shape.hidden;
     const enum dtype dtype = gpt->model->dtype;
     kernels_embed_backward_tokens(gpt->kernels, dtype, gradient->at[TENSOR_WTE], dresidual, tokens, N, C, scratch);
-    kernels_embed_backward_positions(gpt->kernels, dtype, gradient->at[TENSOR_WPE], accumulate, dresidual, gpt->model->shape.context, N, gpt->T, C);
+    kernels_embed_backward_positions(gpt->kernels, dtype, gradient->at[TENSOR_WPE], accumulate, dresidual,
+                                     gpt->model->shape.context, N, gpt->T, C);
     return STATUS_OK;
 }

@@ -3,7 +3,8 @@
 
 #include "engine/base/rng.h"
 
-void gpt_tensors_of(struct gpt_tensors *tensors, const struct unit *unit, enum dtype dtype, void *flat, int64_t split, void *tail)
+void gpt_tensors_of(struct gpt_tensors *tensors, const struct unit *unit, enum dtype dtype, void *flat, int64_t split,
+                    void *tail)
 {
     *tensors = (struct gpt_tensors){0};
     for (int t = 0; t < unit->tensor_count; t++) {
@@ -16,13 +17,15 @@ void gpt_tensors_of(struct gpt_tensors *tensors, const struct unit *unit, enum d
 }
 
 /* Elements [from, to) of a tensor, counted from its own start, so that neither unit nor shard matters. */
-static void fill_normal(const struct tensor *tensor, uint64_t seed, double scale, int64_t from, int64_t to, float *values)
+static void fill_normal(const struct tensor *tensor, uint64_t seed, double scale, int64_t from, int64_t to,
+                        float *values)
 {
     for (int64_t pair = from / 2; 2 * pair < to; pair++) {
         double normal[2];
         rng_normal_pair(seed, (uint64_t)tensor->global, (uint64_t)pair, normal);
         for (int half = 0; half < 2; half++)
-            if (2 * pair + half >= from && 2 * pair + half < to) values[2 * pair + half - from] = (float)(scale * normal[half]);
+            if (2 * pair + half >= from && 2 * pair + half < to)
+                values[2 * pair + half - from] = (float)(scale * normal[half]);
     }
 }
 
@@ -38,7 +41,8 @@ static void fill(const struct tensor *tensor, uint64_t seed, int layers, int64_t
     }
 }
 
-void gpt_initial_values(const struct model *model, int unit_number, uint64_t seed, int64_t first, int64_t count, float *values)
+void gpt_initial_values(const struct model *model, int unit_number, uint64_t seed, int64_t first, int64_t count,
+                        float *values)
 {
     const struct unit *unit = &model->units[unit_number];
     const int64_t end = first + count;
@@ -46,7 +50,9 @@ void gpt_initial_values(const struct model *model, int unit_number, uint64_t see
         const struct tensor *tensor = &unit->tensors[t];
         const int64_t from = tensor->offset > first ? tensor->offset : first;
         const int64_t to = tensor->offset + tensor->elems < end ? tensor->offset + tensor->elems : end;
-        if (from < to) fill(tensor, seed, model->shape.layers, from - tensor->offset, to - tensor->offset, values + (from - first));
+        if (from < to)
+            fill(tensor, seed, model->shape.layers, from - tensor->offset, to - tensor->offset,
+                 values + (from - first));
     }
     for (int64_t i = unit->elems > first ? unit->elems : first; i < end; i++) values[i - first] = 0;
 }

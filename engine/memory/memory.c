@@ -85,7 +85,8 @@ static int reserve_private(struct memory *memory, struct error *err)
     return 0;
 }
 
-int memory_create(struct memory **out, const struct memory_ranges *ranges, const uint64_t budget_bytes[TIERS], struct error *err)
+int memory_create(struct memory **out, const struct memory_ranges *ranges, const uint64_t budget_bytes[TIERS],
+                  struct error *err)
 {
     *out = NULL;
     struct memory *memory = calloc(1, sizeof *memory);
@@ -97,10 +98,8 @@ int memory_create(struct memory **out, const struct memory_ranges *ranges, const
         for (int c = 0; c < CATEGORIES; c++) memory->range[t][c].bytes = ranges->bytes[t][c];
     int status = reserve_symmetric(memory, err);
     if (!status) status = reserve_private(memory, err);
-    if (status)
-        memory_destroy(memory);
-    else
-        *out = memory;
+    if (status) memory_destroy(memory);
+    else *out = memory;
     return status;
 }
 
@@ -131,7 +130,8 @@ void memory_observe(struct memory *memory, memory_observer *observer, void *user
 
 static void notify(struct memory *memory, enum tier tier, enum category category)
 {
-    if (memory->observer) memory->observer(memory->observer_user, tier, category, &memory->now.category[tier][category]);
+    if (memory->observer)
+        memory->observer(memory->observer_user, tier, category, &memory->now.category[tier][category]);
 }
 
 static void copy_live(struct memory_snapshot *now, enum tier tier)
@@ -202,11 +202,13 @@ static uint64_t uncommitted_bytes(const struct range *range, uint64_t first, uin
 {
     struct run gap;
     uint64_t bytes = 0;
-    for (uint64_t at = first; runs_next_gap(&range->committed, at, end, &gap); at = gap.end) bytes += gap.end - gap.first;
+    for (uint64_t at = first; runs_next_gap(&range->committed, at, end, &gap); at = gap.end)
+        bytes += gap.end - gap.first;
     return bytes;
 }
 
-static int commit(struct memory *memory, enum tier tier, enum category category, uint64_t first, uint64_t end, struct error *err)
+static int commit(struct memory *memory, enum tier tier, enum category category, uint64_t first, uint64_t end,
+                  struct error *err)
 {
     struct range *range = &memory->range[tier][category];
     if (first == end) return 0;
@@ -225,14 +227,16 @@ static int commit(struct memory *memory, enum tier tier, enum category category,
     return 0;
 }
 
-static _Noreturn void plan_bug(enum tier tier, enum category category, uint64_t offset, uint64_t bytes, const char *what)
+static _Noreturn void plan_bug(enum tier tier, enum category category, uint64_t offset, uint64_t bytes,
+                               const char *what)
 {
-    fprintf(stderr, "zerolab: bug in the memory plan: %s %s [%llu, %llu) %s\n", tier_name(tier), category_name(category),
-            (unsigned long long)offset, (unsigned long long)(offset + bytes), what);
+    fprintf(stderr, "zerolab: bug in the memory plan: %s %s [%llu, %llu) %s\n", tier_name(tier),
+            category_name(category), (unsigned long long)offset, (unsigned long long)(offset + bytes), what);
     abort();
 }
 
-static int over_budget(const struct memory *memory, enum tier tier, enum category category, uint64_t bytes, struct error *err)
+static int over_budget(const struct memory *memory, enum tier tier, enum category category, uint64_t bytes,
+                       struct error *err)
 {
     uint64_t budget = memory->now.budget_bytes[tier], live = memory->now.tier[tier].live_bytes;
     if (budget == 0 || (live <= budget && bytes <= budget - live)) return 0;
@@ -241,12 +245,15 @@ static int over_budget(const struct memory *memory, enum tier tier, enum categor
                      (unsigned long long)(live < budget ? budget - live : 0), (unsigned long long)budget);
 }
 
-static int take(struct memory *memory, enum tier tier, enum category category, uint64_t offset, uint64_t bytes, struct error *err)
+static int take(struct memory *memory, enum tier tier, enum category category, uint64_t offset, uint64_t bytes,
+                struct error *err)
 {
     struct range *range = &memory->range[tier][category];
     if (offset % ALIGNMENT_BYTES) plan_bug(tier, category, offset, bytes, "is not aligned to 64 bytes");
-    if (offset > range->bytes || bytes > range->bytes - offset) plan_bug(tier, category, offset, bytes, "is beyond the category's range");
-    if (runs_touch(&range->live, offset, offset + bytes)) plan_bug(tier, category, offset, bytes, "overlaps live memory");
+    if (offset > range->bytes || bytes > range->bytes - offset)
+        plan_bug(tier, category, offset, bytes, "is beyond the category's range");
+    if (runs_touch(&range->live, offset, offset + bytes))
+        plan_bug(tier, category, offset, bytes, "overlaps live memory");
     if (memory->fail_after && --memory->fail_after == 0)
         return error_set(err, STATUS_RUN, "out of %s memory: %s asks for %llu bytes (failure injected by a test)",
                          tier_name(tier), category_name(category), (unsigned long long)bytes);
@@ -264,7 +271,8 @@ static int take(struct memory *memory, enum tier tier, enum category category, u
     return 0;
 }
 
-int memory_take(struct memory *memory, enum tier tier, enum category category, uint64_t offset, uint64_t bytes, struct error *err)
+int memory_take(struct memory *memory, enum tier tier, enum category category, uint64_t offset, uint64_t bytes,
+                struct error *err)
 {
     lock(memory);
     int status = take(memory, tier, category, offset, bytes, err);
@@ -276,7 +284,8 @@ void memory_give(struct memory *memory, enum tier tier, enum category category, 
 {
     lock(memory);
     struct range *range = &memory->range[tier][category];
-    if (!runs_cover(&range->live, offset, offset + bytes)) plan_bug(tier, category, offset, bytes, "is given back but not live");
+    if (!runs_cover(&range->live, offset, offset + bytes))
+        plan_bug(tier, category, offset, bytes, "is given back but not live");
     runs_remove(&range->live, offset, offset + bytes);
     count_live(memory, tier, category, -bytes);
     notify(memory, tier, category);
@@ -321,7 +330,8 @@ void memory_reset_peaks(struct memory *memory)
     lock(memory);
     for (int t = 0; t < TIERS; t++) {
         memory->now.tier[t].peak_bytes = memory->now.tier[t].live_bytes;
-        for (int c = 0; c < CATEGORIES; c++) memory->now.category[t][c].peak_bytes = memory->now.category[t][c].live_bytes;
+        for (int c = 0; c < CATEGORIES; c++)
+            memory->now.category[t][c].peak_bytes = memory->now.category[t][c].live_bytes;
         copy_live(&memory->now, t);
     }
     unlock(memory);
@@ -341,7 +351,8 @@ int memory_set_budget(struct memory *memory, enum tier tier, uint64_t bytes, str
     uint64_t live = memory->now.tier[tier].live_bytes;
     int status = 0;
     if (bytes && live > bytes) {
-        status = error_set(err, STATUS_RUN, "a %s budget of %llu bytes is below the %llu in use; free some first, by a higher stage",
+        status = error_set(err, STATUS_RUN,
+                           "a %s budget of %llu bytes is below the %llu in use; free some first, by a higher stage",
                            tier_name(tier), (unsigned long long)bytes, (unsigned long long)live);
     } else {
         memory->now.budget_bytes[tier] = bytes;

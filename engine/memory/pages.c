@@ -13,7 +13,8 @@
 void *pages_reserve(uint64_t bytes, int fd, struct error *err)
 {
     uint64_t whole = round_up(bytes, BLOCK_BYTES);
-    unsigned char *room = mmap(NULL, whole + BLOCK_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    unsigned char *room =
+        mmap(NULL, whole + BLOCK_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (room == MAP_FAILED) {
         error_set(err, STATUS_RUN, "no address space for %llu bytes: %s", (unsigned long long)bytes, strerror(errno));
         return NULL;
@@ -40,7 +41,8 @@ int pages_file(const char *name, uint64_t bytes, struct error *err)
 {
     int fd = memfd_create(name, MFD_CLOEXEC);
     if (fd >= 0 && ftruncate(fd, (off_t)round_up(bytes, BLOCK_BYTES)) == 0) return fd;
-    error_set(err, STATUS_RUN, "cannot make shared memory of %llu bytes: %s", (unsigned long long)bytes, strerror(errno));
+    error_set(err, STATUS_RUN, "cannot make shared memory of %llu bytes: %s", (unsigned long long)bytes,
+              strerror(errno));
     if (fd >= 0) close(fd);
     return -1;
 }

@@ -17,10 +17,8 @@ static int find(const struct runs *runs, uint64_t at)
     int low = 0, high = runs->count;
     while (low < high) {
         int middle = low + (high - low) / 2;
-        if (runs->run[middle].end > at)
-            high = middle;
-        else
-            low = middle + 1;
+        if (runs->run[middle].end > at) high = middle;
+        else low = middle + 1;
     }
     return low;
 }

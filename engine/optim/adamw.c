@@ -21,7 +21,8 @@ static struct adamw_factors factors_of(const struct adamw_step *step)
 }
 
 void adamw_update(struct kernels *kernels, const struct model *model, int unit_number, int64_t first, int64_t count,
-                  const struct adamw_step *step, const void *gradient, float *master, float *m, float *v, void *parameters)
+                  const struct adamw_step *step, const void *gradient, float *master, float *m, float *v,
+                  void *parameters)
 {
     const struct unit *unit = &model->units[unit_number];
     const int element = dtype_bytes(model->dtype);

@@ -35,7 +35,8 @@ static void flush_open(struct buckets *buckets, enum flush why)
 static void add_piece(struct buckets *buckets, const struct piece *piece, int micro_step, int ready_op)
 {
     struct bucket *open = &buckets->open;
-    if (open->elems + piece->elems > buckets->builder->schedule->knobs.reduce_bucket_elems) flush_open(buckets, FLUSH_FULL);
+    if (open->elems + piece->elems > buckets->builder->schedule->knobs.reduce_bucket_elems)
+        flush_open(buckets, FLUSH_FULL);
     if (open->count == open->room) {
         int room = open->room ? open->room * 2 : 16;
         struct piece *larger = realloc(open->pieces, (size_t)room * sizeof *larger);

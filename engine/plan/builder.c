@@ -24,7 +24,8 @@ static void *grown(struct builder *builder, void *array, int count, int *room, s
 int builder_buffer(struct builder *builder, const struct buffer *buffer)
 {
     struct schedule *schedule = builder->schedule;
-    schedule->buffers = grown(builder, schedule->buffers, schedule->buffer_count, &builder->buffer_room, sizeof *buffer);
+    schedule->buffers =
+        grown(builder, schedule->buffers, schedule->buffer_count, &builder->buffer_room, sizeof *buffer);
     if (builder->failed) return -1;
     schedule->buffers[schedule->buffer_count] = *buffer;
     return schedule->buffer_count++;
@@ -32,15 +33,17 @@ int builder_buffer(struct builder *builder, const struct buffer *buffer)
 
 int builder_bytes(struct builder *builder, const char *name, enum category category, int64_t bytes)
 {
-    struct buffer buffer = {.tier = TIER_DEVICE, .category = category, .extent = EXTENT_BYTES, .unit = -1, .bytes = bytes};
+    struct buffer buffer = {
+        .tier = TIER_DEVICE, .category = category, .extent = EXTENT_BYTES, .unit = -1, .bytes = bytes};
     snprintf(buffer.name, sizeof buffer.name, "%s", name);
     return builder_buffer(builder, &buffer);
 }
 
-int builder_unit_buffer(struct builder *builder, const char *name, enum category category, enum extent extent, enum dtype dtype,
-                        int unit, bool lasting)
+int builder_unit_buffer(struct builder *builder, const char *name, enum category category, enum extent extent,
+                        enum dtype dtype, int unit, bool lasting)
 {
-    struct buffer buffer = {.tier = TIER_DEVICE, .category = category, .extent = extent, .dtype = dtype, .unit = unit, .lasting = lasting};
+    struct buffer buffer = {
+        .tier = TIER_DEVICE, .category = category, .extent = extent, .dtype = dtype, .unit = unit, .lasting = lasting};
     int64_t first, end;
     snprintf(buffer.name, sizeof buffer.name, "%s", name);
     buffer_range(builder->schedule, builder->model, &buffer, 0, &first, &end);
@@ -48,7 +51,8 @@ int builder_unit_buffer(struct builder *builder, const char *name, enum category
     return builder_buffer(builder, &buffer);
 }
 
-void buffer_range(const struct schedule *schedule, const struct model *model, const struct buffer *buffer, int rank, int64_t *first, int64_t *end)
+void buffer_range(const struct schedule *schedule, const struct model *model, const struct buffer *buffer, int rank,
+                  int64_t *first, int64_t *end)
 {
     *first = *end = 0;
     if (buffer->extent == EXTENT_BYTES) return;
@@ -67,7 +71,11 @@ void buffer_range(const struct schedule *schedule, const struct model *model, co
 
 /* ---- operations ---- */
 
-static const struct { const char *name; enum lane lane; enum phase phase; } op_rows[OP_KINDS] = {
+static const struct {
+    const char *name;
+    enum lane lane;
+    enum phase phase;
+} op_rows[OP_KINDS] = {
 #define OP(ID, name, lane, phase, help) {name, LANE_##lane, PHASE_##phase},
 #include "engine/plan/ops.def"
 #undef OP
@@ -96,8 +104,14 @@ struct op *builder_begin(struct builder *builder, enum op_kind kind, int micro_s
     struct schedule *schedule = builder->schedule;
     schedule->ops = grown(builder, schedule->ops, schedule->op_count, &builder->op_room, sizeof *schedule->ops);
     struct op *op = builder->failed ? &scrap : &schedule->ops[schedule->op_count];
-    *op = (struct op){.kind = kind, .lane = op_rows[kind].lane, .phase = op_rows[kind].phase, .micro_step = micro_step,
-                      .unit = unit, .bucket = -1, .first_piece = schedule->piece_count, .first_take = schedule->effect_count};
+    *op = (struct op){.kind = kind,
+                      .lane = op_rows[kind].lane,
+                      .phase = op_rows[kind].phase,
+                      .micro_step = micro_step,
+                      .unit = unit,
+                      .bucket = -1,
+                      .first_piece = schedule->piece_count,
+                      .first_take = schedule->effect_count};
     for (int role = 0; role < ROLES; role++) op->buffer[role] = -1;
     builder->op = op;
     builder->give_count = 0;
@@ -107,7 +121,8 @@ struct op *builder_begin(struct builder *builder, enum op_kind kind, int micro_s
 static void add_effect(struct builder *builder, int buffer)
 {
     struct schedule *schedule = builder->schedule;
-    schedule->effects = grown(builder, schedule->effects, schedule->effect_count, &builder->effect_room, sizeof *schedule->effects);
+    schedule->effects =
+        grown(builder, schedule->effects, schedule->effect_count, &builder->effect_room, sizeof *schedule->effects);
     if (!builder->failed) schedule->effects[schedule->effect_count++] = buffer;
 }
 
@@ -120,7 +135,8 @@ void builder_take(struct builder *builder, enum role role, int buffer)
 
 void builder_give(struct builder *builder, int buffer)
 {
-    if (builder->give_count < (int)(sizeof builder->gives / sizeof *builder->gives)) builder->gives[builder->give_count++] = buffer;
+    if (builder->give_count < (int)(sizeof builder->gives / sizeof *builder->gives))
+        builder->gives[builder->give_count++] = buffer;
     else builder->failed = true;
 }
 
@@ -154,7 +170,8 @@ void builder_piece(struct builder *builder, int unit, int64_t first, int64_t ele
             return;
         }
     }
-    schedule->pieces = grown(builder, schedule->pieces, schedule->piece_count, &builder->piece_room, sizeof *schedule->pieces);
+    schedule->pieces =
+        grown(builder, schedule->pieces, schedule->piece_count, &builder->piece_room, sizeof *schedule->pieces);
     if (builder->failed) return;
     schedule->pieces[schedule->piece_count++] = (struct piece){unit, first, elems, source, destination};
     op->piece_count++;
@@ -193,7 +210,8 @@ static void add_memory_dependencies(struct builder *builder)
     builder->op = NULL;
 }
 
-static bool overlaps_live(const struct schedule *schedule, const bool *live, const struct buffer *buffer, uint64_t at, uint64_t *past)
+static bool overlaps_live(const struct schedule *schedule, const bool *live, const struct buffer *buffer, uint64_t at,
+                          uint64_t *past)
 {
     for (int b = 0; b < schedule->buffer_count; b++) {
         const struct buffer *other = &schedule->buffers[b];

@@ -5,7 +5,9 @@
 
 /* done[i][lane]: the highest operation of `lane` that has certainly ended when operation i starts (-1: none). Lanes are in
  * order, so that one number stands for all operations below it on that lane. */
-struct past { int done[LANES]; };
+struct past {
+    int done[LANES];
+};
 
 struct checker {
     const struct schedule *schedule;
@@ -17,8 +19,8 @@ struct checker {
 
 static int fail(const struct checker *checker, int op, const char *what, const char *detail)
 {
-    return error_set(checker->err, STATUS_CHECK, "schedule, operation %d (%s): %s%s%s", op, op_name(checker->schedule->ops[op].kind), what,
-                     detail ? ": " : "", detail ? detail : "");
+    return error_set(checker->err, STATUS_CHECK, "schedule, operation %d (%s): %s%s%s", op,
+                     op_name(checker->schedule->ops[op].kind), what, detail ? ": " : "", detail ? detail : "");
 }
 
 static bool ended_before(const struct checker *checker, int earlier, int op)
@@ -34,11 +36,13 @@ static int check_order(struct checker *checker)
     for (int i = 0; i < schedule->op_count; i++) {
         const struct op *op = &schedule->ops[i];
         struct past *past = &checker->past[i];
-        for (int lane = 0; lane < LANES; lane++) past->done[lane] = last[op->lane] < 0 ? -1 : checker->past[last[op->lane]].done[lane];
+        for (int lane = 0; lane < LANES; lane++)
+            past->done[lane] = last[op->lane] < 0 ? -1 : checker->past[last[op->lane]].done[lane];
         past->done[op->lane] = last[op->lane];
         for (int d = 0; d < op->dependency_count; d++) {
             int on = op->dependency[d].op;
-            if (on < 0 || on >= i) return fail(checker, i, "depends on an operation that does not stand above it", NULL);
+            if (on < 0 || on >= i)
+                return fail(checker, i, "depends on an operation that does not stand above it", NULL);
             for (int lane = 0; lane < LANES; lane++) {
                 int known = lane == (int)schedule->ops[on].lane ? on : checker->past[on].done[lane];
                 if (known > past->done[lane]) past->done[lane] = known;
@@ -60,7 +64,8 @@ static int check_lives(struct checker *checker)
         const struct op *op = &schedule->ops[i];
         for (int t = 0; t < op->take_count; t++) {
             int b = schedule->effects[op->first_take + t];
-            if (checker->taken_by[b] != -2) return fail(checker, i, "takes a buffer for the second time", schedule->buffers[b].name);
+            if (checker->taken_by[b] != -2)
+                return fail(checker, i, "takes a buffer for the second time", schedule->buffers[b].name);
             checker->taken_by[b] = i;
         }
         for (int g = 0; g < op->give_count; g++) {
@@ -72,8 +77,8 @@ static int check_lives(struct checker *checker)
     }
     for (int b = schedule->lasting_count; b < schedule->buffer_count; b++)
         if (checker->taken_by[b] < 0 || checker->given_by[b] == schedule->op_count)
-            return error_set(checker->err, STATUS_CHECK, "schedule: buffer %d (%s) is never %s", b, schedule->buffers[b].name,
-                             checker->taken_by[b] < 0 ? "taken" : "given back");
+            return error_set(checker->err, STATUS_CHECK, "schedule: buffer %d (%s) is never %s", b,
+                             schedule->buffers[b].name, checker->taken_by[b] < 0 ? "taken" : "given back");
     return STATUS_OK;
 }
 
@@ -82,8 +87,10 @@ static int check_use(struct checker *checker, int i, int b)
 {
     if (b < 0 || checker->schedule->buffers[b].lasting) return STATUS_OK;
     int taker = checker->taken_by[b], giver = checker->given_by[b];
-    if (taker != i && !ended_before(checker, taker, i)) return fail(checker, i, "uses a buffer before it is taken and filled", checker->schedule->buffers[b].name);
-    if (giver != i && !ended_before(checker, i, giver)) return fail(checker, i, "uses a buffer that may be given back meanwhile", checker->schedule->buffers[b].name);
+    if (taker != i && !ended_before(checker, taker, i))
+        return fail(checker, i, "uses a buffer before it is taken and filled", checker->schedule->buffers[b].name);
+    if (giver != i && !ended_before(checker, i, giver))
+        return fail(checker, i, "uses a buffer that may be given back meanwhile", checker->schedule->buffers[b].name);
     return STATUS_OK;
 }
 
@@ -112,7 +119,8 @@ static int check_memory_order(struct checker *checker)
         const struct op *op = &schedule->ops[i];
         for (int lane = 0; op->take_count && lane < LANES; lane++)
             if (last_giver[lane] >= 0 && !ended_before(checker, last_giver[lane], i))
-                return fail(checker, i, "takes memory before an operation above has given back its own", op_name(schedule->ops[last_giver[lane]].kind));
+                return fail(checker, i, "takes memory before an operation above has given back its own",
+                            op_name(schedule->ops[last_giver[lane]].kind));
         if (op->give_count) last_giver[op->lane] = i;
     }
     return STATUS_OK;
@@ -126,9 +134,14 @@ static int check_addresses(struct checker *checker)
             const struct buffer *x = &schedule->buffers[a], *y = &schedule->buffers[b];
             if (x->tier != y->tier || x->category != y->category) continue;
             if (x->offset >= y->offset + (uint64_t)y->bytes || y->offset >= x->offset + (uint64_t)x->bytes) continue;
-            bool apart = (checker->given_by[a] < schedule->op_count && checker->taken_by[b] >= 0 && ended_before(checker, checker->given_by[a], checker->taken_by[b])) ||
-                         (checker->given_by[b] < schedule->op_count && checker->taken_by[a] >= 0 && ended_before(checker, checker->given_by[b], checker->taken_by[a]));
-            if (!apart) return error_set(checker->err, STATUS_CHECK, "schedule: buffers %d (%s) and %d (%s) share addresses and may live together", a, x->name, b, y->name);
+            bool apart = (checker->given_by[a] < schedule->op_count && checker->taken_by[b] >= 0 &&
+                          ended_before(checker, checker->given_by[a], checker->taken_by[b])) ||
+                         (checker->given_by[b] < schedule->op_count && checker->taken_by[a] >= 0 &&
+                          ended_before(checker, checker->given_by[b], checker->taken_by[a]));
+            if (!apart)
+                return error_set(checker->err, STATUS_CHECK,
+                                 "schedule: buffers %d (%s) and %d (%s) share addresses and may live together", a,
+                                 x->name, b, y->name);
         }
     return STATUS_OK;
 }
@@ -141,7 +154,8 @@ static bool pieces_overlap(const struct piece *a, const struct piece *b)
     return a->unit == b->unit && a->first < b->first + b->elems && b->first < a->first + a->elems;
 }
 
-static int check_cover(struct checker *checker, enum op_kind first_kind, enum op_kind second_kind, int micro_step, const char *what)
+static int check_cover(struct checker *checker, enum op_kind first_kind, enum op_kind second_kind, int micro_step,
+                       const char *what)
 {
     const struct schedule *schedule = checker->schedule;
     int64_t covered = 0, wanted = 0;
@@ -152,18 +166,22 @@ static int check_cover(struct checker *checker, enum op_kind first_kind, enum op
             const struct piece *piece = &schedule->pieces[op->first_piece + p];
             covered += piece->elems;
             for (int q = p + 1; q < op->piece_count; q++)
-                if (pieces_overlap(piece, &schedule->pieces[op->first_piece + q])) return fail(checker, i, "moves an element twice", what);
+                if (pieces_overlap(piece, &schedule->pieces[op->first_piece + q]))
+                    return fail(checker, i, "moves an element twice", what);
             for (int j = i + 1; j < schedule->op_count; j++) {
                 const struct op *other = &schedule->ops[j];
                 if (other->kind != op->kind || other->micro_step != micro_step) continue;
                 for (int q = 0; q < other->piece_count; q++)
-                    if (pieces_overlap(piece, &schedule->pieces[other->first_piece + q])) return fail(checker, j, "moves an element for the second time", what);
+                    if (pieces_overlap(piece, &schedule->pieces[other->first_piece + q]))
+                        return fail(checker, j, "moves an element for the second time", what);
             }
         }
     }
-    for (int u = 0; u < checker->model->unit_count; u++) wanted += shard_elems(checker->model->units[u].elems, schedule->ranks) * schedule->ranks;
+    for (int u = 0; u < checker->model->unit_count; u++)
+        wanted += shard_elems(checker->model->units[u].elems, schedule->ranks) * schedule->ranks;
     if (covered != wanted)
-        return error_set(checker->err, STATUS_CHECK, "schedule: %s covers %lld of %lld elements", what, (long long)covered, (long long)wanted);
+        return error_set(checker->err, STATUS_CHECK, "schedule: %s covers %lld of %lld elements", what,
+                         (long long)covered, (long long)wanted);
     return STATUS_OK;
 }
 
@@ -173,10 +191,14 @@ static int check_coverage(struct checker *checker)
     if (schedule->purpose != PURPOSE_TRAIN) return STATUS_OK;
     for (int m = schedule->stage >= 2 ? 0 : schedule->micro_steps - 1; m < schedule->micro_steps; m++)
         if (check_cover(checker, OP_REDUCE_SCATTER, OP_ALL_REDUCE, m, "gradient reduction")) return STATUS_CHECK;
-    if ((schedule->stage == 1 || schedule->stage == 2) && check_cover(checker, OP_REFRESH, OP_REFRESH, -1, "refresh of parameters")) return STATUS_CHECK;
+    if ((schedule->stage == 1 || schedule->stage == 2) &&
+        check_cover(checker, OP_REFRESH, OP_REFRESH, -1, "refresh of parameters"))
+        return STATUS_CHECK;
     int updates = 0;
     for (int i = 0; i < schedule->op_count; i++) updates += schedule->ops[i].kind == OP_UPDATE;
-    if (updates != checker->model->unit_count) return error_set(checker->err, STATUS_CHECK, "schedule: %d updates for %d units", updates, checker->model->unit_count);
+    if (updates != checker->model->unit_count)
+        return error_set(checker->err, STATUS_CHECK, "schedule: %d updates for %d units", updates,
+                         checker->model->unit_count);
     return STATUS_OK;
 }
 
@@ -184,7 +206,8 @@ static int check_coverage(struct checker *checker)
 
 static bool communicates(const struct op *op)
 {
-    return op->kind == OP_GATHER || op->kind == OP_REDUCE_SCATTER || op->kind == OP_ALL_REDUCE || op->kind == OP_REFRESH || op->kind == OP_AGREE;
+    return op->kind == OP_GATHER || op->kind == OP_REDUCE_SCATTER || op->kind == OP_ALL_REDUCE ||
+           op->kind == OP_REFRESH || op->kind == OP_AGREE;
 }
 
 static bool single_tensor(const struct checker *checker, const struct op *op)
@@ -193,7 +216,8 @@ static bool single_tensor(const struct checker *checker, const struct op *op)
     const struct unit *unit = &checker->model->units[piece->unit];
     int touched = 0;
     for (int t = 0; t < unit->tensor_count; t++)
-        touched += unit->tensors[t].offset < piece->first + piece->elems && piece->first < unit->tensors[t].offset + unit->tensors[t].elems;
+        touched += unit->tensors[t].offset < piece->first + piece->elems &&
+                   piece->first < unit->tensors[t].offset + unit->tensors[t].elems;
     return op->piece_count == 1 && touched == 1;
 }
 
@@ -204,12 +228,15 @@ static int check_limits(struct checker *checker)
     for (int i = 0; i < schedule->op_count; i++) {
         const struct op *op = &schedule->ops[i];
         int64_t elems = 0;
-        if (communicates(op) != (op->lane == LANE_COMM)) return fail(checker, i, "stands on the wrong lane", lane_name(op->lane));
+        if (communicates(op) != (op->lane == LANE_COMM))
+            return fail(checker, i, "stands on the wrong lane", lane_name(op->lane));
         for (int p = 0; p < op->piece_count; p++) elems += schedule->pieces[op->first_piece + p].elems;
-        if ((op->kind == OP_REDUCE_SCATTER || op->kind == OP_ALL_REDUCE) && elems > schedule->knobs.reduce_bucket_elems && !single_tensor(checker, op))
+        if ((op->kind == OP_REDUCE_SCATTER || op->kind == OP_ALL_REDUCE) &&
+            elems > schedule->knobs.reduce_bucket_elems && !single_tensor(checker, op))
             return fail(checker, i, "is larger than reduce_bucket_size", NULL);
         if (op->kind == OP_GATHER) gathered += elems;
-        if (op->prefetch && gathered > schedule->knobs.max_live_parameters) return fail(checker, i, "prefetches beyond stage3_max_live_parameters", NULL);
+        if (op->prefetch && gathered > schedule->knobs.max_live_parameters)
+            return fail(checker, i, "prefetches beyond stage3_max_live_parameters", NULL);
         for (int g = 0; g < op->give_count; g++) {
             const struct buffer *buffer = &schedule->buffers[schedule->effects[op->first_give + g]];
             if (buffer->category == CATEGORY_GATHERED) gathered -= buffer->bytes / dtype_bytes(buffer->dtype);
@@ -224,8 +251,11 @@ int schedule_check(const struct schedule *schedule, const struct model *model, s
     checker.past = calloc((size_t)schedule->op_count, sizeof *checker.past);
     checker.taken_by = calloc((size_t)schedule->buffer_count, sizeof *checker.taken_by);
     checker.given_by = calloc((size_t)schedule->buffer_count, sizeof *checker.given_by);
-    static int (*const checks[])(struct checker *) = {check_order, check_lives, check_uses, check_memory_order, check_addresses, check_coverage, check_limits};
-    int status = checker.past && checker.taken_by && checker.given_by ? STATUS_OK : error_set(err, STATUS_RUN, "no memory to check a schedule");
+    static int (*const checks[])(struct checker *) = {check_order,     check_lives,    check_uses,  check_memory_order,
+                                                      check_addresses, check_coverage, check_limits};
+    int status = checker.past && checker.taken_by && checker.given_by
+                     ? STATUS_OK
+                     : error_set(err, STATUS_RUN, "no memory to check a schedule");
     for (size_t c = 0; status == STATUS_OK && c < sizeof checks / sizeof *checks; c++) status = checks[c](&checker);
     free(checker.past);
     free(checker.taken_by);

@@ -16,7 +16,8 @@ static void note_peaks(struct footprint *footprint, int64_t live[TIERS][CATEGORI
         int64_t total = 0;
         for (int c = 0; c < CATEGORIES; c++) {
             total += live[tier][c];
-            if (footprint->category[tier][c].peak_bytes < live[tier][c]) footprint->category[tier][c].peak_bytes = live[tier][c];
+            if (footprint->category[tier][c].peak_bytes < live[tier][c])
+                footprint->category[tier][c].peak_bytes = live[tier][c];
         }
         if (total <= footprint->peak_bytes[tier]) continue;
         footprint->peak_bytes[tier] = total;
@@ -38,7 +39,8 @@ void footprint_of(struct footprint *footprint, const struct schedule *schedule)
     note_peaks(footprint, live, -1);
     for (int i = 0; i < schedule->op_count; i++) {
         const struct op *op = &schedule->ops[i];
-        for (int t = 0; t < op->take_count; t++) add(footprint, live, &schedule->buffers[schedule->effects[op->first_take + t]]);
+        for (int t = 0; t < op->take_count; t++)
+            add(footprint, live, &schedule->buffers[schedule->effects[op->first_take + t]]);
         note_peaks(footprint, live, i);
         for (int g = 0; g < op->give_count; g++) {
             const struct buffer *buffer = &schedule->buffers[schedule->effects[op->first_give + g]];
@@ -67,7 +69,8 @@ static int64_t owned(const struct model *model, const struct piece *piece, int r
     return end > first ? end - first : 0;
 }
 
-void traffic_of(struct traffic_sum sums[TRAFFIC_KINDS], const struct schedule *schedule, const struct model *model, int rank)
+void traffic_of(struct traffic_sum sums[TRAFFIC_KINDS], const struct schedule *schedule, const struct model *model,
+                int rank)
 {
     memset(sums, 0, TRAFFIC_KINDS * sizeof *sums);
     for (int i = 0; i < schedule->op_count; i++) {

@@ -2,7 +2,8 @@
 
 #include <stdlib.h>
 
-int gatherer_init(struct gatherer *gatherer, struct builder *builder, const struct walk_step *walk, int length, bool active)
+int gatherer_init(struct gatherer *gatherer, struct builder *builder, const struct walk_step *walk, int length,
+                  bool active)
 {
     int units = builder->model->unit_count;
     *gatherer = (struct gatherer){.builder = builder, .walk = walk, .walk_length = length, .active = active};
@@ -40,7 +41,8 @@ static int gather(struct gatherer *gatherer, int at, bool prefetch, int serial)
     struct op *op = builder_begin(builder, OP_GATHER, step->micro_step, unit);
     op->prefetch = prefetch;
     op->phase = step->use >= USE_HEAD_BACKWARD ? PHASE_BACKWARD : PHASE_FORWARD;
-    int buffer = builder_unit_buffer(builder, "gathered", CATEGORY_GATHERED, EXTENT_HEAD, builder->model->dtype, unit, false);
+    int buffer =
+        builder_unit_buffer(builder, "gathered", CATEGORY_GATHERED, EXTENT_HEAD, builder->model->dtype, unit, false);
     builder_take(builder, ROLE_PARAMETERS, buffer);
     builder_piece(builder, unit, 0, gathered_elems(gatherer, unit), builder->layout[unit].parameters, buffer);
     builder_depend(builder, serial, WAIT_LIMIT);
@@ -112,7 +114,8 @@ bool gatherer_lets_go(struct gatherer *gatherer, int at)
 {
     const int unit = gatherer->walk[at].unit;
     if (!gatherer->active || !gatherer->walk[at].needs_parameters || gatherer->buffer[unit] < 0) return false;
-    bool next_use_is_same = at + 1 < gatherer->walk_length && gatherer->walk[at + 1].needs_parameters && gatherer->walk[at + 1].unit == unit;
+    bool next_use_is_same = at + 1 < gatherer->walk_length && gatherer->walk[at + 1].needs_parameters &&
+                            gatherer->walk[at + 1].unit == unit;
     bool within_limit = gatherer->live_elems <= gatherer->builder->schedule->knobs.max_live_parameters;
     if (next_use_is_same || (within_limit && comes_again_soon(gatherer, at))) return false;
     gatherer->buffer[unit] = -1;

@@ -19,13 +19,18 @@ void layout_build(struct builder *builder)
     for (int u = 0; u < model->unit_count && !builder->failed; u++) {
         struct unit_layout *layout = &builder->layout[u];
         const struct unit *unit = &model->units[u];
-        bool tail = stage >= 3 && unit_persistent_from(unit, builder->schedule->knobs.param_persistence_threshold) < unit->elems;
-        layout->parameters = builder_unit_buffer(builder, "parameters", CATEGORY_PARAMETERS, parameters, model->dtype, u, true);
-        layout->tail = tail ? builder_unit_buffer(builder, "small tensors", CATEGORY_GATHERED, EXTENT_TAIL, model->dtype, u, true) : -1;
-        layout->gradient = builder_unit_buffer(builder, "gradient", CATEGORY_GRADIENTS, gradients, model->dtype, u, true);
-        layout->master = model->dtype == DTYPE_F32
-                             ? layout->parameters
-                             : builder_unit_buffer(builder, "master", CATEGORY_OPTIMIZER, optimizer, DTYPE_F32, u, true);
+        bool tail = stage >= 3 &&
+                    unit_persistent_from(unit, builder->schedule->knobs.param_persistence_threshold) < unit->elems;
+        layout->parameters =
+            builder_unit_buffer(builder, "parameters", CATEGORY_PARAMETERS, parameters, model->dtype, u, true);
+        layout->tail =
+            tail ? builder_unit_buffer(builder, "small tensors", CATEGORY_GATHERED, EXTENT_TAIL, model->dtype, u, true)
+                 : -1;
+        layout->gradient =
+            builder_unit_buffer(builder, "gradient", CATEGORY_GRADIENTS, gradients, model->dtype, u, true);
+        layout->master = model->dtype == DTYPE_F32 ? layout->parameters
+                                                   : builder_unit_buffer(builder, "master", CATEGORY_OPTIMIZER,
+                                                                         optimizer, DTYPE_F32, u, true);
         layout->moment1 = builder_unit_buffer(builder, "moment 1", CATEGORY_OPTIMIZER, optimizer, DTYPE_F32, u, true);
         layout->moment2 = builder_unit_buffer(builder, "moment 2", CATEGORY_OPTIMIZER, optimizer, DTYPE_F32, u, true);
     }

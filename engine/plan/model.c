@@ -20,8 +20,11 @@ static void tensor_shape(enum tensor_id id, const struct config_model *shape, in
 {
     int64_t C = shape->hidden, V = shape->vocabulary, X = shape->context;
     switch (id) {
-#define TENSOR(ID, name, unit, rows, columns, init, decay) \
-    case TENSOR_##ID: *rows_out = rows; *columns_out = columns; return;
+#define TENSOR(ID, name, unit, rows, columns, init, decay)                                                             \
+    case TENSOR_##ID:                                                                                                  \
+        *rows_out = rows;                                                                                              \
+        *columns_out = columns;                                                                                        \
+        return;
 #include "engine/plan/tensors.def"
 #undef TENSOR
     case TENSOR_IDS: break;
@@ -39,8 +42,11 @@ static void unit_init(struct unit *unit, enum unit_kind kind, int block, const s
     for (int id = 0; id < TENSOR_IDS; id++) {
         if (tensor_rows[id].unit != kind) continue;
         struct tensor *tensor = &unit->tensors[unit->tensor_count++];
-        *tensor = (struct tensor){.id = (enum tensor_id)id, .offset = unit->elems, .global = (*global)++,
-                                  .init = tensor_rows[id].init, .decay = tensor_rows[id].decay};
+        *tensor = (struct tensor){.id = (enum tensor_id)id,
+                                  .offset = unit->elems,
+                                  .global = (*global)++,
+                                  .init = tensor_rows[id].init,
+                                  .decay = tensor_rows[id].decay};
         tensor_shape(tensor->id, shape, &tensor->rows, &tensor->columns);
         tensor->elems = tensor->rows * tensor->columns;
         unit->elems += tensor->elems;
@@ -54,7 +60,8 @@ int model_init(struct model *model, const struct config_model *shape, enum dtype
     if (!model->units) return error_set(err, STATUS_RUN, "no memory for a table of %d units", model->unit_count);
     int global = 0;
     unit_init(&model->units[0], UNIT_EMBED, -1, shape, &global);
-    for (int block = 0; block < shape->layers; block++) unit_init(&model->units[1 + block], UNIT_BLOCK, block, shape, &global);
+    for (int block = 0; block < shape->layers; block++)
+        unit_init(&model->units[1 + block], UNIT_BLOCK, block, shape, &global);
     unit_init(&model->units[shape->layers + 1], UNIT_NORM, -1, shape, &global);
     for (int u = 0; u < model->unit_count; u++) model->elems += model->units[u].elems;
     return STATUS_OK;
@@ -80,6 +87,7 @@ int64_t shard_elems(int64_t elems, int ranks)
 int64_t unit_persistent_from(const struct unit *unit, int64_t threshold)
 {
     int64_t from = unit->elems;
-    for (int t = unit->tensor_count - 1; t >= 0 && unit->tensors[t].elems <= threshold; t--) from = unit->tensors[t].offset;
+    for (int t = unit->tensor_count - 1; t >= 0 && unit->tensors[t].elems <= threshold; t--)
+        from = unit->tensors[t].offset;
     return from;
 }

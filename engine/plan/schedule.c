@@ -56,7 +56,7 @@ static int chain_place(const struct planner *planner, const struct walk_step *st
 /* ---- operations of one use ---- */
 
 static const enum op_kind op_of_use[USES] = {
-    OP_EMBED_FORWARD, OP_BLOCK_FORWARD, OP_NORM_FORWARD, OP_HEAD_FORWARD,
+    OP_EMBED_FORWARD, OP_BLOCK_FORWARD, OP_NORM_FORWARD,   OP_HEAD_FORWARD,
     OP_HEAD_BACKWARD, OP_NORM_BACKWARD, OP_BLOCK_BACKWARD, OP_EMBED_BACKWARD,
 };
 
@@ -64,7 +64,8 @@ static void write_load(struct planner *planner, int micro_step)
 {
     const struct schedule_input *input = planner->builder.input;
     builder_begin(&planner->builder, OP_LOAD, micro_step, -1);
-    planner->tokens = builder_bytes(&planner->builder, "tokens", CATEGORY_ACTIVATIONS, (int64_t)input->B * input->T * 2 * 4);
+    planner->tokens =
+        builder_bytes(&planner->builder, "tokens", CATEGORY_ACTIVATIONS, (int64_t)input->B * input->T * 2 * 4);
     builder_take(&planner->builder, ROLE_TOKENS, planner->tokens);
     planner->last_compute = builder_end(&planner->builder);
 }
@@ -110,7 +111,8 @@ static void write_forward(struct planner *planner, int at)
     activation_layout(&layout, builder->model, step->use, builder->input->B, builder->input->T);
     builder_begin(builder, op_of_use[step->use], step->micro_step, step->unit);
     builder_depend(builder, serial(planner, planner->last_comm), WAIT_LIMIT);
-    int activation = planner->activation[place] = builder_bytes(builder, names[step->use], CATEGORY_ACTIVATIONS, layout.bytes);
+    int activation = planner->activation[place] =
+        builder_bytes(builder, names[step->use], CATEGORY_ACTIVATIONS, layout.bytes);
     builder_take(builder, ROLE_ACTIVATION, activation);
     take_scratch(planner, step->use);
     builder->op->buffer[ROLE_TOKENS] = planner->tokens;
@@ -132,7 +134,8 @@ static void take_gradient(struct planner *planner, const struct walk_step *step)
     struct builder *builder = &planner->builder;
     const bool first = step->use != USE_EMBED_BACKWARD; /* the tied embedding got its buffer in head backward */
     if (planner->own_gradients && first) {
-        int buffer = builder_unit_buffer(builder, "unreduced gradient", CATEGORY_BUCKETS, EXTENT_WHOLE, builder->model->dtype, step->unit, false);
+        int buffer = builder_unit_buffer(builder, "unreduced gradient", CATEGORY_BUCKETS, EXTENT_WHOLE,
+                                         builder->model->dtype, step->unit, false);
         planner->unit_gradient[step->unit] = buffer;
         builder_take(builder, ROLE_GRADIENT, buffer);
     }
@@ -183,7 +186,8 @@ static void write_use(struct planner *planner, int at)
 
     const int micro_step = step->micro_step, unit = step->unit;
     bool reduced = planner->reduce_every_time || micro_step == planner->builder.schedule->micro_steps - 1;
-    bool complete = step->use == USE_NORM_BACKWARD || step->use == USE_BLOCK_BACKWARD || step->use == USE_EMBED_BACKWARD;
+    bool complete =
+        step->use == USE_NORM_BACKWARD || step->use == USE_BLOCK_BACKWARD || step->use == USE_EMBED_BACKWARD;
     if (complete && reduced) {
         int source = planner->unit_gradient[unit], destination = planner->builder.layout[unit].gradient;
         buckets_add_unit(&planner->buckets, micro_step, unit, source, destination, planner->last_compute);
@@ -233,7 +237,8 @@ static void write_updates(struct planner *planner, bool refresh)
         planner->last_compute = builder_end(builder);
         if (!refresh) continue;
         waiting += shard_elems(model->units[u].elems, builder->schedule->ranks) * builder->schedule->ranks;
-        while (waiting >= builder->schedule->knobs.allgather_bucket_elems || (waiting > 0 && u == model->unit_count - 1)) {
+        while (waiting >= builder->schedule->knobs.allgather_bucket_elems ||
+               (waiting > 0 && u == model->unit_count - 1)) {
             int64_t bucket = builder->schedule->knobs.allgather_bucket_elems;
             write_refresh_bucket(planner, &unit, &at, u, planner->last_compute);
             waiting -= waiting < bucket ? waiting : bucket;
@@ -288,7 +293,8 @@ static int planner_init(struct planner *planner, struct schedule *schedule, cons
 {
     const struct model *model = input->model;
     const int stage = schedule->stage, units = model->unit_count;
-    *planner = (struct planner){.builder = {.schedule = schedule, .input = input, .model = model}, .last_comm = -1, .last_compute = -1};
+    *planner = (struct planner){
+        .builder = {.schedule = schedule, .input = input, .model = model}, .last_comm = -1, .last_compute = -1};
     planner->training = input->purpose == PURPOSE_TRAIN;
     planner->own_gradients = stage >= 2;
     planner->reduce_every_time = stage >= 2;
@@ -296,7 +302,8 @@ static int planner_init(struct planner *planner, struct schedule *schedule, cons
     planner->walk = calloc((size_t)(2 * units + 4) * (size_t)schedule->micro_steps, sizeof *planner->walk);
     planner->activation = calloc((size_t)units + 1, sizeof *planner->activation);
     planner->unit_gradient = calloc((size_t)units, sizeof *planner->unit_gradient);
-    if (!planner->builder.layout || !planner->walk || !planner->activation || !planner->unit_gradient) planner->builder.failed = true;
+    if (!planner->builder.layout || !planner->walk || !planner->activation || !planner->unit_gradient)
+        planner->builder.failed = true;
     if (planner->builder.failed) return STATUS_RUN;
     for (int m = 0; m < schedule->micro_steps; m++) walk_micro_step(planner, m);
     buckets_init(&planner->buckets, &planner->builder, stage == 0 ? OP_ALL_REDUCE : OP_REDUCE_SCATTER);
@@ -308,8 +315,13 @@ static int planner_init(struct planner *planner, struct schedule *schedule, cons
 int schedule_build(struct schedule *schedule, const struct schedule_input *input, struct error *err)
 {
     struct planner planner;
-    *schedule = (struct schedule){.purpose = input->purpose, .stage = input->knobs->stage, .ranks = input->ranks, .B = input->B, .T = input->T,
-                                  .micro_steps = input->purpose == PURPOSE_TRAIN ? input->micro_steps : 1, .knobs = *input->knobs};
+    *schedule = (struct schedule){.purpose = input->purpose,
+                                  .stage = input->knobs->stage,
+                                  .ranks = input->ranks,
+                                  .B = input->B,
+                                  .T = input->T,
+                                  .micro_steps = input->purpose == PURPOSE_TRAIN ? input->micro_steps : 1,
+                                  .knobs = *input->knobs};
     if (planner_init(&planner, schedule, input) == STATUS_OK) {
         for (int at = 0; at < planner.walk_length && !planner.builder.failed; at++) write_use(&planner, at);
         buckets_write(&planner.buckets);

@@ -11,7 +11,11 @@ enum { SCHEDULE_FORMAT = 1 };
 
 /* ---- writing: by hand into one growing text, because cJSON would make an object of each number ---- */
 
-struct text { char *at; size_t length, room; bool failed; };
+struct text {
+    char *at;
+    size_t length, room;
+    bool failed;
+};
 
 __attribute__((format(printf, 2, 3))) static void put(struct text *text, const char *format, ...)
 {
@@ -34,31 +38,36 @@ __attribute__((format(printf, 2, 3))) static void put(struct text *text, const c
 
 static void put_op(struct text *text, const struct op *op)
 {
-    put(text, "[%d,%d,%d,%d,%d,%d,%d,%d,%d,%lld,%lld,%d,%d,%d,%d,%d,%d,[", op->kind, op->phase, op->micro_step, op->unit, op->bucket,
-        op->accumulate, op->in_tail, op->prefetch, op->flush, (long long)op->bytes, (long long)op->sent_bytes, op->first_piece, op->piece_count,
-        op->first_take, op->take_count, op->first_give, op->give_count);
+    put(text, "[%d,%d,%d,%d,%d,%d,%d,%d,%d,%lld,%lld,%d,%d,%d,%d,%d,%d,[", op->kind, op->phase, op->micro_step,
+        op->unit, op->bucket, op->accumulate, op->in_tail, op->prefetch, op->flush, (long long)op->bytes,
+        (long long)op->sent_bytes, op->first_piece, op->piece_count, op->first_take, op->take_count, op->first_give,
+        op->give_count);
     for (int role = 0; role < ROLES; role++) put(text, "%s%d", role ? "," : "", op->buffer[role]);
     put(text, "],[");
-    for (int d = 0; d < op->dependency_count; d++) put(text, "%s%d,%d", d ? "," : "", op->dependency[d].op, op->dependency[d].why);
+    for (int d = 0; d < op->dependency_count; d++)
+        put(text, "%s%d,%d", d ? "," : "", op->dependency[d].op, op->dependency[d].why);
     put(text, "]]");
 }
 
 char *schedule_to_json(const struct schedule *s)
 {
     struct text text = {0};
-    put(&text, "{\"format\":%d,\"purpose\":%d,\"stage\":%d,\"ranks\":%d,\"micro_steps\":%d,\"B\":%d,\"T\":%d,\"lasting\":%d,\"knobs\":[%lld,%lld,%d,%lld,%lld,%lld,%lld],\"buffers\":[",
-        SCHEDULE_FORMAT, s->purpose, s->stage, s->ranks, s->micro_steps, s->B, s->T, s->lasting_count, (long long)s->knobs.reduce_bucket_elems,
-        (long long)s->knobs.allgather_bucket_elems, s->knobs.overlap_comm, (long long)s->knobs.prefetch_bucket_elems,
-        (long long)s->knobs.max_live_parameters, (long long)s->knobs.max_reuse_distance, (long long)s->knobs.param_persistence_threshold);
+    put(&text,
+        "{\"format\":%d,\"purpose\":%d,\"stage\":%d,\"ranks\":%d,\"micro_steps\":%d,\"B\":%d,\"T\":%d,\"lasting\":%d,"
+        "\"knobs\":[%lld,%lld,%d,%lld,%lld,%lld,%lld],\"buffers\":[",
+        SCHEDULE_FORMAT, s->purpose, s->stage, s->ranks, s->micro_steps, s->B, s->T, s->lasting_count,
+        (long long)s->knobs.reduce_bucket_elems, (long long)s->knobs.allgather_bucket_elems, s->knobs.overlap_comm,
+        (long long)s->knobs.prefetch_bucket_elems, (long long)s->knobs.max_live_parameters,
+        (long long)s->knobs.max_reuse_distance, (long long)s->knobs.param_persistence_threshold);
     for (int b = 0; b < s->buffer_count; b++) {
         const struct buffer *buffer = &s->buffers[b];
-        put(&text, "%s[\"%s\",%d,%d,%d,%d,%d,%lld,%llu]", b ? "," : "", buffer->name, buffer->tier, buffer->category, buffer->extent,
-            buffer->dtype, buffer->unit, (long long)buffer->bytes, (unsigned long long)buffer->offset);
+        put(&text, "%s[\"%s\",%d,%d,%d,%d,%d,%lld,%llu]", b ? "," : "", buffer->name, buffer->tier, buffer->category,
+            buffer->extent, buffer->dtype, buffer->unit, (long long)buffer->bytes, (unsigned long long)buffer->offset);
     }
     put(&text, "],\"pieces\":[");
     for (int p = 0; p < s->piece_count; p++)
-        put(&text, "%s[%d,%lld,%lld,%d,%d]", p ? "," : "", s->pieces[p].unit, (long long)s->pieces[p].first, (long long)s->pieces[p].elems,
-            s->pieces[p].source, s->pieces[p].destination);
+        put(&text, "%s[%d,%lld,%lld,%d,%d]", p ? "," : "", s->pieces[p].unit, (long long)s->pieces[p].first,
+            (long long)s->pieces[p].elems, s->pieces[p].source, s->pieces[p].destination);
     put(&text, "],\"effects\":[");
     for (int e = 0; e < s->effect_count; e++) put(&text, "%s%d", e ? "," : "", s->effects[e]);
     put(&text, "],\"ops\":[");
@@ -74,7 +83,10 @@ char *schedule_to_json(const struct schedule *s)
 
 /* ---- reading ---- */
 
-struct reader { const cJSON *next; bool bad; };
+struct reader {
+    const cJSON *next;
+    bool bad;
+};
 
 static int64_t number(struct reader *reader, double low, double high)
 {
@@ -147,7 +159,8 @@ static void read_op(struct reader *reader, struct op *op, const struct schedule 
     read_span(reader, &op->first_take, &op->take_count, s->effect_count);
     read_span(reader, &op->first_give, &op->give_count, s->effect_count);
     struct reader roles = {reader->next ? reader->next->child : NULL, false};
-    for (int role = 0; role < ROLES && !roles.bad; role++) op->buffer[role] = (int)number(&roles, -1, s->buffer_count - 1);
+    for (int role = 0; role < ROLES && !roles.bad; role++)
+        op->buffer[role] = (int)number(&roles, -1, s->buffer_count - 1);
     struct reader waits = {reader->next && reader->next->next ? reader->next->next->child : NULL, false};
     while (waits.next && !waits.bad && op->dependency_count < OP_DEPENDENCIES_MAX) {
         struct dependency *dependency = &op->dependency[op->dependency_count++];
@@ -161,7 +174,9 @@ static bool read_all(struct schedule *s, const cJSON *root)
 {
     const cJSON *buffers = list(root, "buffers", &s->buffer_count), *pieces = list(root, "pieces", &s->piece_count);
     const cJSON *effects = list(root, "effects", &s->effect_count), *ops = list(root, "ops", &s->op_count);
-    if (s->buffer_count < 0 || s->piece_count < 0 || s->effect_count < 0 || s->op_count < 0 || s->lasting_count > s->buffer_count) return false;
+    if (s->buffer_count < 0 || s->piece_count < 0 || s->effect_count < 0 || s->op_count < 0 ||
+        s->lasting_count > s->buffer_count)
+        return false;
     s->buffers = calloc((size_t)s->buffer_count + 1, sizeof *s->buffers);
     s->pieces = calloc((size_t)s->piece_count + 1, sizeof *s->pieces);
     s->effects = calloc((size_t)s->effect_count + 1, sizeof *s->effects);
@@ -184,7 +199,8 @@ static bool read_all(struct schedule *s, const cJSON *root)
         bad = reader.bad;
     }
     struct reader effect = {effects, false};
-    for (int e = 0; e < s->effect_count && !bad; e++, bad = effect.bad) s->effects[e] = (int)number(&effect, 0, s->buffer_count - 1);
+    for (int e = 0; e < s->effect_count && !bad; e++, bad = effect.bad)
+        s->effects[e] = (int)number(&effect, 0, s->buffer_count - 1);
     for (int i = 0; i < s->op_count && !bad; i++, ops = ops->next) {
         struct reader reader = {ops->child, false};
         read_op(&reader, &s->ops[i], s, i);
@@ -246,18 +262,21 @@ static void print_buffers(FILE *out, const struct schedule *s, const char *sign,
 void schedule_print(FILE *out, const struct schedule *s, const struct model *model)
 {
     static const char *const why[] = {"data", "memory", "limit"};
-    fprintf(out, "%5s  %-7s %-9s %-10s %14s  %s\n", "op", "lane", "what", "on", "payload B", "takes (+), gives back (-), waits for");
+    fprintf(out, "%5s  %-7s %-9s %-10s %14s  %s\n", "op", "lane", "what", "on", "payload B",
+            "takes (+), gives back (-), waits for");
     for (int i = 0; i < s->op_count; i++) {
         const struct op *op = &s->ops[i];
         char on[24] = "";
         if (op->unit >= 0) snprintf(on, sizeof on, "%s", model->units[op->unit].name);
         else if (op->bucket >= 0) snprintf(on, sizeof on, "bucket %d", op->bucket);
-        fprintf(out, "%5d  %-7s %-9s %-10s %14lld ", i, lane_name(op->lane), op_name(op->kind), on, (long long)op->bytes);
+        fprintf(out, "%5d  %-7s %-9s %-10s %14lld ", i, lane_name(op->lane), op_name(op->kind), on,
+                (long long)op->bytes);
         if (op->prefetch) fputs(" ahead", out);
         if (op->flush) fputs(op->flush == FLUSH_FULL ? " full" : " end of backward", out);
         print_buffers(out, s, "+", op->first_take, op->take_count);
         print_buffers(out, s, "-", op->first_give, op->give_count);
-        for (int d = 0; d < op->dependency_count; d++) fprintf(out, " <%d (%s)", op->dependency[d].op, why[op->dependency[d].why]);
+        for (int d = 0; d < op->dependency_count; d++)
+            fprintf(out, " <%d (%s)", op->dependency[d].op, why[op->dependency[d].why]);
         fputc('\n', out);
     }
 }

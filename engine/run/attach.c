@@ -13,24 +13,30 @@ static void print_runs(FILE *out, const struct rundir_found *found, int count, b
     if (json) fputc('[', out);
     for (int i = 0; i < count; i++) {
         long long ago_s = (long long)time(NULL) - found[i].started_s;
-        if (json) fprintf(out, "%s\n  {\"run\": %lld, \"seconds\": %lld}", i ? "," : "", (long long)found[i].pid, ago_s);
-        else fprintf(out, "%lld   for %lld:%02lld:%02lld\n", (long long)found[i].pid, ago_s / 3600, ago_s / 60 % 60, ago_s % 60);
+        if (json)
+            fprintf(out, "%s\n  {\"run\": %lld, \"seconds\": %lld}", i ? "," : "", (long long)found[i].pid, ago_s);
+        else
+            fprintf(out, "%lld   for %lld:%02lld:%02lld\n", (long long)found[i].pid, ago_s / 3600, ago_s / 60 % 60,
+                    ago_s % 60);
     }
     if (json) fputs(count ? "\n]\n" : "]\n", out);
 }
 
-static int choose(const struct rundir_found **chosen, const struct rundir_found *found, int count, const char *name, struct error *err)
+static int choose(const struct rundir_found **chosen, const struct rundir_found *found, int count, const char *name,
+                  struct error *err)
 {
     char *end;
     long long pid = name ? strtoll(name, &end, 10) : 0;
-    if (name && (*end || pid <= 0)) return error_set(err, STATUS_USAGE, "%s is not the number of a run; see zerolab attach --json", name);
+    if (name && (*end || pid <= 0))
+        return error_set(err, STATUS_USAGE, "%s is not the number of a run; see zerolab attach --json", name);
     for (int i = 0; i < count && name; i++)
         if (found[i].pid == pid) return *chosen = &found[i], STATUS_OK;
     if (name) return error_set(err, STATUS_INPUT, "no run %s goes on", name);
     if (count == 0) return error_set(err, STATUS_INPUT, "no run goes on; start one with zerolab train --detach");
     if (count == 1) return *chosen = &found[0], STATUS_OK;
     print_runs(stdout, found, count, false);
-    return error_set(err, STATUS_USAGE, "%d runs go on; say which: zerolab attach %lld", count, (long long)found[0].pid);
+    return error_set(err, STATUS_USAGE, "%d runs go on; say which: zerolab attach %lld", count,
+                     (long long)found[0].pid);
 }
 
 static int watch(const struct cli *cli, const struct rundir_found *run, struct error *err)

@@ -50,7 +50,8 @@ static const char *owner_of(const char *name)
 {
     for (int o = 0; o < cli_option_count; o++)
         for (enum verb verb = VERB_TRAIN; verb < VERB_WORKER; verb++)
-            if (option_applies(&cli_options[o], verb) && strcmp(cli_options[o].name, name) == 0) return cli_verbs[verb].name;
+            if (option_applies(&cli_options[o], verb) && strcmp(cli_options[o].name, name) == 0)
+                return cli_verbs[verb].name;
     return NULL;
 }
 
@@ -124,7 +125,8 @@ static int check_operands(const struct cli *cli, int operands, const char *last,
     if (cli->help || cli->version) return STATUS_OK;
     if (operands > verb->most) return error_set(err, STATUS_USAGE, "one operand too many: %s", last);
     if (operands < verb->least)
-        return error_set(err, STATUS_USAGE, "zerolab %s needs %s; see zerolab %s --help", verb->name, verb->operands, verb->name);
+        return error_set(err, STATUS_USAGE, "zerolab %s needs %s; see zerolab %s --help", verb->name, verb->operands,
+                         verb->name);
     return STATUS_OK;
 }
 

@@ -12,7 +12,8 @@ static void print_option(FILE *out, const struct option_info *option)
 {
     char name[48];
     snprintf(name, sizeof name, "%c%c%c --%s%s%s", option->letter ? '-' : ' ', option->letter ? option->letter : ' ',
-             option->letter ? ',' : ' ', option->name, option->argument ? " " : "", option->argument ? option->argument : "");
+             option->letter ? ',' : ' ', option->name, option->argument ? " " : "",
+             option->argument ? option->argument : "");
     fprintf(out, "  %-26s %s\n", name, option->help);
 }
 
@@ -33,7 +34,8 @@ static void print_verbs(FILE *out)
     }
 }
 
-static const char exit_codes[] = "Exit status: 0 good, 1 a check failed, 2 usage or configuration, 3 unreadable input, 4 a run failed.\n";
+static const char exit_codes[] =
+    "Exit status: 0 good, 1 a check failed, 2 usage or configuration, 3 unreadable input, 4 a run failed.\n";
 
 void cli_print_help(FILE *out, enum verb verb)
 {

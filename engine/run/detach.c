@@ -10,7 +10,10 @@
 #include "engine/trace/source.h"
 
 /* What the child tells its parent when the run is up, or is not. */
-struct up { int status; struct error err; };
+struct up {
+    int status;
+    struct error err;
+};
 
 static int wait_for_call(struct session *session, struct error *err)
 {
@@ -47,7 +50,8 @@ static void stay_connected(const struct session *session, struct source *source)
 {
     enum { TICK_MS = 500 };
     struct trace_record record;
-    for (enum source_result result; (result = source_next(source, &record)) == SOURCE_RECORD || result == SOURCE_WAIT;) {
+    for (enum source_result result;
+         (result = source_next(source, &record)) == SOURCE_RECORD || result == SOURCE_WAIT;) {
         struct pollfd ready = {.fd = source_fd(source), .events = POLLIN};
         if (result == SOURCE_WAIT) poll(&ready, 1, TICK_MS);
         bool refused = result == SOURCE_RECORD && !source_drives(source);
@@ -118,6 +122,7 @@ int session_detach(struct session *session, struct error *err)
     close(pipe_fd[0]);
     if (got != sizeof up) return error_set(err, STATUS_RUN, "the run could not be left alone");
     if (up.status) return *err = up.err, up.status;
-    fprintf(session->out, "run %d goes on; watch it with: zerolab attach %d, end it with: kill %d\n", (int)pid, (int)pid, (int)pid);
+    fprintf(session->out, "run %d goes on; watch it with: zerolab attach %d, end it with: kill %d\n", (int)pid,
+            (int)pid, (int)pid);
     return STATUS_OK;
 }

@@ -13,7 +13,11 @@
 
 enum { LINE_BYTES = 320, QUEUE_LINES = 64 };
 
-struct planned { int64_t step; struct command command; bool done; }; /* step -1: on running out of memory */
+struct planned {
+    int64_t step;
+    struct command command;
+    bool done;
+}; /* step -1: on running out of memory */
 
 struct director {
     struct director_options options;
@@ -133,19 +137,18 @@ static const char *control(struct director *director, const struct command *comm
     case COMMAND_RESUME:
         if (!waiting) return "not paused";
         return enter(director, RUN_RUNNING, "by command"), NULL;
-    case COMMAND_TOGGLE:
-        return enter(director, waiting ? RUN_RUNNING : RUN_PAUSED, "by command"), NULL;
+    case COMMAND_TOGGLE: return enter(director, waiting ? RUN_RUNNING : RUN_PAUSED, "by command"), NULL;
     case COMMAND_STEP:
         if (!waiting) return "only while paused";
         return director->stepped_from = steps_done, enter(director, RUN_RUNNING, "one step"), NULL;
-    default:
-        return *stop = true, NULL;
+    default: return *stop = true, NULL;
     }
 }
 
 static bool is_control(enum command_id id)
 {
-    return id == COMMAND_PAUSE || id == COMMAND_RESUME || id == COMMAND_TOGGLE || id == COMMAND_STEP || id == COMMAND_STOP;
+    return id == COMMAND_PAUSE || id == COMMAND_RESUME || id == COMMAND_TOGGLE || id == COMMAND_STEP ||
+           id == COMMAND_STOP;
 }
 
 static bool end(struct order *order, enum outcome outcome)
@@ -210,7 +213,8 @@ static void sleep_until_woken(struct director *director)
 {
     uint64_t grace_ns = owner_grace(director), count;
     int timeout_ms = grace_ns / 1000000 > 3600000 ? -1 : (int)(grace_ns / 1000000) + 1;
-    struct pollfd woken[2] = {{.fd = director->wake_fd, .events = POLLIN}, {.fd = director->options.signal_fd, .events = POLLIN}};
+    struct pollfd woken[2] = {{.fd = director->wake_fd, .events = POLLIN},
+                              {.fd = director->options.signal_fd, .events = POLLIN}};
     if (poll(woken, 2, timeout_ms) <= 0) return;
     ssize_t size = read(director->wake_fd, &count, sizeof count);
     (void)size; /* nothing to read: another wake-up was taken with it */

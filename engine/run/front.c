@@ -29,7 +29,8 @@ static bool is_theme(const char *name)
 
 int front_look(struct app_look *look, const struct cli *cli, struct error *err)
 {
-    *look = (struct app_look){.ascii = cli->ascii, .no_color = cli->no_color, .theme = cli->theme, .units = APP_UNITS_GIB};
+    *look =
+        (struct app_look){.ascii = cli->ascii, .no_color = cli->no_color, .theme = cli->theme, .units = APP_UNITS_GIB};
     if (cli->theme && !is_theme(cli->theme))
         return error_set(err, STATUS_USAGE, "no theme %s; there are: %s", cli->theme, app_theme_names());
     return units_named(cli->units, &look->units, err);
@@ -39,7 +40,10 @@ int front_write(const char *path, const char *text, struct error *err)
 {
     bool standard = !path || strcmp(path, "-") == 0;
     FILE *file = standard ? stdout : fopen(path, "we");
-    bool written = file && fputs(text, file) >= 0 && (*text == '\0' || text[strlen(text) - 1] == '\n' || fputc('\n', file) != EOF);
+    bool written =
+        file && fputs(text, file) >= 0 && (*text == '\0' || text[strlen(text) - 1] == '\n' || fputc('\n', file) != EOF);
     if (file && (standard ? fflush(file) : fclose(file)) != 0) written = false;
-    return written ? STATUS_OK : error_set(err, STATUS_RUN, "cannot write %s: %s", standard ? "standard output" : path, strerror(errno));
+    return written ? STATUS_OK
+                   : error_set(err, STATUS_RUN, "cannot write %s: %s", standard ? "standard output" : path,
+                               strerror(errno));
 }

@@ -58,7 +58,8 @@ void headless_line(char *line, size_t room, const struct run_model *model, int64
     if (device_peak(model, &peak_bytes)) append(line, room, "  peak %.1f MiB/rank", (double)peak_bytes / (1 << 20));
     if (model->has_state && model->state == RUN_RUNNING && steps > step->step && model->steps_seen > 0) {
         append(line, room, "  ");
-        append_duration(line, room, (double)model->time_seen_ns * 1e-9 / model->steps_seen * (double)(steps - step->step));
+        append_duration(line, room,
+                        (double)model->time_seen_ns * 1e-9 / model->steps_seen * (double)(steps - step->step));
         append(line, room, " left");
     } else if (model->has_state && model->state != RUN_RUNNING) {
         append(line, room, "  %s", run_state_name(model->state));
@@ -103,7 +104,7 @@ static void show_shortage(FILE *out, const struct run_shortage *shortage)
 
 static bool is_worth_a_line(const struct run_notice *notice)
 {
-    if (notice->kind == NOTICE_STATE) return false;                      /* the progress line says it */
+    if (notice->kind == NOTICE_STATE) return false;             /* the progress line says it */
     return notice->kind != NOTICE_COMMAND || notice->level > 0; /* what an accepted one did is said by itself */
 }
 
@@ -134,7 +135,8 @@ static void show(struct headless *headless, const struct run_model *model, bool 
     uint64_t now_ns = clock_ns();
     char line[sizeof headless->line];
     show_notices(headless, model);
-    if (headless->tty ? !last && now_ns - headless->shown_ns < tty_every_ns : !plain_is_due(headless, model, now_ns)) return;
+    if (headless->tty ? !last && now_ns - headless->shown_ns < tty_every_ns : !plain_is_due(headless, model, now_ns))
+        return;
     headless_line(line, sizeof line, model, headless->steps);
     if (headless->line_open && strcmp(line, headless->line) == 0) return;
     memcpy(headless->line, line, sizeof line);
@@ -170,7 +172,8 @@ void headless_run(struct headless *headless, struct source *source, struct run_m
         }
         show(headless, model, result != SOURCE_WAIT);
         if (result != SOURCE_WAIT) break;
-        struct pollfd ready[2] = {{.fd = source_fd(source), .events = POLLIN}, {.fd = headless->signal_fd, .events = POLLIN}};
+        struct pollfd ready[2] = {{.fd = source_fd(source), .events = POLLIN},
+                                  {.fd = headless->signal_fd, .events = POLLIN}};
         poll(ready, 2, TICK_MS);
         if (ready[1].revents) take_signal(headless, source);
     }

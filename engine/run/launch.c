@@ -31,13 +31,27 @@ struct engine {
 
 /* What mpirun is told, and why. */
 static const char *const mpirun_options[] = {
-    "--oversubscribe",            /* more ranks than cores is our normal case */
-    "--bind-to", "none",          /* with one core a rank, four ranks would share core 0 */
-    "--mca", "plm", "isolated",   /* this machine only: needs neither ssh nor a network */
-    "--mca", "pml", "ob1", "--mca", "btl", "self,vader",
-    "--mca", "btl_vader_single_copy_mechanism", "none", /* needs ptrace rights that containers lack */
-    "--mca", "orte_base_help_aggregate", "0",
-    "--mca", "odls_base_sigkill_timeout", "2", /* when a rank has died, rank 0 needs a second to end the trace properly */
+    "--oversubscribe", /* more ranks than cores is our normal case */
+    "--bind-to",
+    "none", /* with one core a rank, four ranks would share core 0 */
+    "--mca",
+    "plm",
+    "isolated", /* this machine only: needs neither ssh nor a network */
+    "--mca",
+    "pml",
+    "ob1",
+    "--mca",
+    "btl",
+    "self,vader",
+    "--mca",
+    "btl_vader_single_copy_mechanism",
+    "none", /* needs ptrace rights that containers lack */
+    "--mca",
+    "orte_base_help_aggregate",
+    "0",
+    "--mca",
+    "odls_base_sigkill_timeout",
+    "2", /* when a rank has died, rank 0 needs a second to end the trace properly */
 };
 
 static void add(struct launch_args *args, const char *text)
@@ -58,7 +72,8 @@ static void add_mpirun(struct launch_args *args, const struct config *config, co
     add(args, "-n"), add(args, args->ranks);
 }
 
-void launch_arguments(struct launch_args *args, const struct config *config, const char *program, const char *folder, bool root)
+void launch_arguments(struct launch_args *args, const struct config *config, const char *program, const char *folder,
+                      bool root)
 {
     args->count = 0;
     bool processes = config->topology.ranks_as == RANKS_AS_PROCESSES;
@@ -83,7 +98,8 @@ static bool is_on_path(const char *name)
 bool launch_has_mpi(struct error *err)
 {
     if (!comm_have_mpi()) return error_set(err, STATUS_RUN, "built without Open MPI"), false;
-    if (!is_on_path("mpirun")) return error_set(err, STATUS_RUN, "mpirun is not installed (package openmpi-bin)"), false;
+    if (!is_on_path("mpirun"))
+        return error_set(err, STATUS_RUN, "mpirun is not installed (package openmpi-bin)"), false;
     return true;
 }
 
@@ -122,7 +138,8 @@ static void become_engine(const struct launch_args *args, const struct config *c
     _exit(STATUS_RUN);
 }
 
-static int fork_engine(struct engine *engine, const struct rundir *dir, const struct config *config, const char *log, struct error *err)
+static int fork_engine(struct engine *engine, const struct rundir *dir, const struct config *config, const char *log,
+                       struct error *err)
 {
     char program[4096];
     ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
@@ -144,7 +161,8 @@ static int fork_engine(struct engine *engine, const struct rundir *dir, const st
     return error_set(err, STATUS_RUN, "cannot start the engine: %s", strerror(fork_errno));
 }
 
-int engine_start(struct engine **out, const struct rundir *dir, const struct config *config, const char *log, struct error *err)
+int engine_start(struct engine **out, const struct rundir *dir, const struct config *config, const char *log,
+                 struct error *err)
 {
     struct engine *engine = calloc(1, sizeof *engine);
     if (!engine) return error_set(err, STATUS_RUN, "no memory to start the engine");
@@ -174,9 +192,11 @@ int engine_call(struct engine *engine, int signal_fd, int *connected_fd, struct 
     for (;;) {
         poll(ready, 2, TICK_MS);
         if (ready[1].revents) return error_set(err, STATUS_RUN, "interrupted before the run began");
-        if (ready[0].revents && (*connected_fd = accept4(engine->home_fd, NULL, NULL, SOCK_CLOEXEC)) >= 0) return STATUS_OK;
+        if (ready[0].revents && (*connected_fd = accept4(engine->home_fd, NULL, NULL, SOCK_CLOEXEC)) >= 0)
+            return STATUS_OK;
         if (reap(engine, WNOHANG)) return error_set(err, STATUS_RUN, "%s ended before the run began", engine->launcher);
-        if (clock_ns() - began_ns > patience_ns) return error_set(err, STATUS_RUN, "the engine was not up after two minutes");
+        if (clock_ns() - began_ns > patience_ns)
+            return error_set(err, STATUS_RUN, "the engine was not up after two minutes");
     }
 }
 
@@ -223,7 +243,8 @@ int engine_end(struct engine *engine, int grace_ms, struct error *err)
     reap(engine, 0);
     reap_orphans();
     char *printed = capture_finish(engine->capture);
-    int status = forced ? failure_explain_forced(printed, err) : failure_explain(engine->wait_status, printed, engine->launcher, err);
+    int status = forced ? failure_explain_forced(printed, err)
+                        : failure_explain(engine->wait_status, printed, engine->launcher, err);
     free(printed);
     close(engine->home_fd);
     free(engine);

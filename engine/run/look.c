@@ -18,7 +18,8 @@ static int frame_options(struct app_frame_options *options, const struct cli *cl
         options->rows < 1 || options->columns > 1000 || options->rows > 1000)
         return error_set(err, STATUS_USAGE, "--frame %s: give a size like 100x30", cli->frame);
     for (int a = 0; cli->as && a < 3; a++)
-        if (strcmp(cli->as, as[a]) == 0) return options->as = (enum app_frame_as)a, front_look(&options->look, cli, err);
+        if (strcmp(cli->as, as[a]) == 0)
+            return options->as = (enum app_frame_as)a, front_look(&options->look, cli, err);
     if (cli->as) return error_set(err, STATUS_USAGE, "--as %s: give text, ansi or svg", cli->as);
     return front_look(&options->look, cli, err);
 }
@@ -65,7 +66,8 @@ static FILE *open_output(const char *path, struct error *err)
 static int close_output(FILE *out, const char *path, struct error *err)
 {
     int failed = out == stdout ? fflush(out) : fclose(out);
-    return failed ? error_set(err, STATUS_RUN, "cannot write %s: %s", path ? path : "standard output", strerror(errno)) : STATUS_OK;
+    return failed ? error_set(err, STATUS_RUN, "cannot write %s: %s", path ? path : "standard output", strerror(errno))
+                  : STATUS_OK;
 }
 
 int front_check(const struct cli *cli)

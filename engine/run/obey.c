@@ -86,7 +86,8 @@ int rank_validate(struct rank *rank, struct error *err)
 {
     enum { MOST_TOKENS = 16384 };
     int T = rank->config.data.sequence_length;
-    int64_t samples = data_validation_samples(rank->data, T), most = MOST_TOKENS / T, trained = rank->steps_done * rank->config.train_batch_size;
+    int64_t samples = data_validation_samples(rank->data, T), most = MOST_TOKENS / T,
+            trained = rank->steps_done * rank->config.train_batch_size;
     float loss;
     int64_t tokens;
     if (samples > most) samples = most;
@@ -122,7 +123,7 @@ static int obey_sample(struct rank *rank, const struct command *command, struct 
 int rank_obey(struct rank *rank, const struct command *command, struct error *err)
 {
     static int (*const obey[COMMANDS])(struct rank *, const struct command *, struct error *) = {
-        [COMMAND_STAGE] = obey_stage, [COMMAND_BUDGET] = obey_budget, [COMMAND_SET] = obey_set,
+        [COMMAND_STAGE] = obey_stage,       [COMMAND_BUDGET] = obey_budget, [COMMAND_SET] = obey_set,
         [COMMAND_VALIDATE] = obey_validate, [COMMAND_SAMPLE] = obey_sample,
     };
     bool asks = command->id == COMMAND_VALIDATE || command->id == COMMAND_SAMPLE;

@@ -47,9 +47,15 @@ static void on_command(void *user, const char *line, const char *refusal)
 static int start_director(struct rank *rank, struct error *err)
 {
     struct director_options options = {
-        .steps = rank->spec->steps, .at = rank->spec->at, .interactive = rank->spec->interactive,
-        .detached = rank->spec->detached, .grace_ns = owner_grace_ns, .signal_fd = rank->signal_fd,
-        .on_state = on_state, .on_command = on_command, .user = rank,
+        .steps = rank->spec->steps,
+        .at = rank->spec->at,
+        .interactive = rank->spec->interactive,
+        .detached = rank->spec->detached,
+        .grace_ns = owner_grace_ns,
+        .signal_fd = rank->signal_fd,
+        .on_state = on_state,
+        .on_command = on_command,
+        .user = rank,
     };
     return director_new(&rank->director, &options, err);
 }
@@ -63,8 +69,13 @@ static int start_writer(struct rank *rank, struct error *err)
     if (rank->spec->detached) close(home_fd), home_fd = -1;
     rundir_path(rank->dir, "socket", socket_path, sizeof socket_path);
     struct trace_writer_options options = {
-        .file = rank->spec->trace, .socket = socket_path, .adopted_fd = home_fd,
-        .on_command = on_line, .on_driver = on_owner, .on_driver_gone = on_owner_gone, .user = rank->director,
+        .file = rank->spec->trace,
+        .socket = socket_path,
+        .adopted_fd = home_fd,
+        .on_command = on_line,
+        .on_driver = on_owner,
+        .on_driver_gone = on_owner_gone,
+        .user = rank->director,
     };
     return trace_writer_start(&rank->writer, &options, err);
 }
@@ -80,7 +91,8 @@ static int open_rings(struct rank *rank, struct error *err)
 {
     int status = comm_share(rank->comm, (size_t)ZERO_RINGS * RING_BYTES, err);
     if (status) return status;
-    for (int lane = 0; lane < ZERO_RINGS; lane++) rank->rings[lane] = trace_ring_init(ring_of(rank, rank->rank, lane), RING_BYTES);
+    for (int lane = 0; lane < ZERO_RINGS; lane++)
+        rank->rings[lane] = trace_ring_init(ring_of(rank, rank->rank, lane), RING_BYTES);
     rank->ring = rank->rings[ZERO_RINGS - 1];
     return STATUS_OK;
 }
@@ -107,7 +119,8 @@ static int open_trace(struct rank *rank, struct error *err)
 
 static void introduce_run(struct rank *rank)
 {
-    char *json = run_header_json(&rank->config, &rank->model, rank->data, rank->ranks, comm_layout(rank->comm)->ranks_per_node, kernels_widest_isa());
+    char *json = run_header_json(&rank->config, &rank->model, rank->data, rank->ranks,
+                                 comm_layout(rank->comm)->ranks_per_node, kernels_widest_isa());
     if (json) record_run(rank->ring, json);
     free(json);
     record_state(rank->ring, 0, RUN_STARTING, "");
@@ -155,7 +168,9 @@ static int take_step(struct rank *rank, struct error *err)
 {
     struct zero_result result = {.outcome = ZERO_DONE};
     int status = STATUS_OK;
-    if (!zero_ready(rank->zero)) status = zero_switch(rank->zero, &rank->config.zero, &result, err); /* there was no room for the state at first */
+    if (!zero_ready(rank->zero))
+        status =
+            zero_switch(rank->zero, &rank->config.zero, &result, err); /* there was no room for the state at first */
     if (!status && result.outcome == ZERO_DONE) status = zero_step(rank->zero, &result, err);
     if (status) return status;
     if (result.outcome == ZERO_OUT_OF_MEMORY) return run_short(rank, &result.shortage), STATUS_OK;
@@ -191,8 +206,10 @@ static int conclude(struct rank *rank, enum outcome outcome, struct error *err)
     uint64_t hash;
     record_process(rank->ring, rank->rank, rank->steps_done, zero_memory(rank->zero), true);
     if (!zero_ready(rank->zero)) return meet(rank, err);
-    if (outcome == OUTCOME_FINISHED && rank_validate(rank, &why) && rank->rank == 0) record_log(rank->ring, 0, why.text);
-    if (outcome == OUTCOME_FINISHED && rank->spec->sample_tokens && rank_sample(rank, rank->spec->sample_tokens, &why) && rank->rank == 0)
+    if (outcome == OUTCOME_FINISHED && rank_validate(rank, &why) && rank->rank == 0)
+        record_log(rank->ring, 0, why.text);
+    if (outcome == OUTCOME_FINISHED && rank->spec->sample_tokens &&
+        rank_sample(rank, rank->spec->sample_tokens, &why) && rank->rank == 0)
         record_log(rank->ring, 1, why.text);
     int status = zero_state_hash(rank->zero, &hash, err);
     if (!status && rank->rank == 0) record_state_hash(rank->ring, rank->steps_done, hash);

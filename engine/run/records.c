@@ -50,7 +50,8 @@ static cJSON *data_json(const struct data *data)
     return json;
 }
 
-char *run_header_json(const struct config *config, const struct model *model, const struct data *data, int ranks, int ranks_per_node, const char *isa)
+char *run_header_json(const struct config *config, const struct model *model, const struct data *data, int ranks,
+                      int ranks_per_node, const char *isa)
 {
     cJSON *json = cJSON_CreateObject();
     cJSON_AddStringToObject(json, "version", ZEROLAB_VERSION);
@@ -84,7 +85,8 @@ void record_run(struct trace_ring *ring, const char *json)
 void record_state(struct trace_ring *ring, int64_t steps_done, enum run_state state, const char *reason)
 {
     struct trace_record record = of_run(TRACE_STATE);
-    record.state = (struct trace_of_state){.step = (uint32_t)steps_done, .state = (uint8_t)state, .reason = text_of(reason)};
+    record.state =
+        (struct trace_of_state){.step = (uint32_t)steps_done, .state = (uint8_t)state, .reason = text_of(reason)};
     trace_emit(ring, &record);
 }
 
@@ -93,7 +95,8 @@ void record_command(struct trace_ring *ring, int64_t steps_done, const char *lin
     struct trace_record record = of_run(TRACE_COMMAND);
     char text[1024];
     snprintf(text, sizeof text, refusal ? "%s\t%s" : "%s", line, refusal);
-    record.command = (struct trace_of_command){.step = (uint32_t)steps_done + 1, .accepted = refusal == NULL, .text = text_of(text)};
+    record.command =
+        (struct trace_of_command){.step = (uint32_t)steps_done + 1, .accepted = refusal == NULL, .text = text_of(text)};
     trace_emit(ring, &record);
 }
 
@@ -114,7 +117,8 @@ void record_event(struct trace_ring *ring, int64_t step, const char *kind, cJSON
 void record_validation(struct trace_ring *ring, int64_t steps_done, float loss, int64_t tokens)
 {
     struct trace_record record = of_run(TRACE_VALIDATION);
-    record.validation = (struct trace_of_validation){.step = (uint32_t)steps_done, .loss = loss, .tokens = (uint32_t)tokens};
+    record.validation =
+        (struct trace_of_validation){.step = (uint32_t)steps_done, .loss = loss, .tokens = (uint32_t)tokens};
     trace_emit(ring, &record);
 }
 

@@ -20,7 +20,8 @@ uint64_t room_available_bytes(void)
 {
     uint64_t available = UINT64_MAX, kib, limit, used;
     if (read_number("/proc/meminfo", "MemAvailable: %" SCNu64 " kB", &kib)) available = kib * 1024;
-    if (read_number("/sys/fs/cgroup/memory.max", "%" SCNu64, &limit) && read_number("/sys/fs/cgroup/memory.current", "%" SCNu64, &used)) {
+    if (read_number("/sys/fs/cgroup/memory.max", "%" SCNu64, &limit) &&
+        read_number("/sys/fs/cgroup/memory.current", "%" SCNu64, &used)) {
         uint64_t left = limit > used ? limit - used : 0;
         if (left < available) available = left;
     }
@@ -34,8 +35,14 @@ static int planned_peak(const struct config *config, uint64_t *bytes, struct err
     struct footprint footprint;
     int status = model_init(&model, &config->model, config->dtype, err);
     if (status) return status;
-    struct schedule_input input = {&model, &config->zero, PURPOSE_TRAIN, config->topology.ranks, config->accumulation_steps,
-                                   config->micro_batch_size, config->data.sequence_length, config->topology.threads_per_rank};
+    struct schedule_input input = {&model,
+                                   &config->zero,
+                                   PURPOSE_TRAIN,
+                                   config->topology.ranks,
+                                   config->accumulation_steps,
+                                   config->micro_batch_size,
+                                   config->data.sequence_length,
+                                   config->topology.threads_per_rank};
     status = schedule_build(&schedule, &input, err);
     if (!status) {
         footprint_of(&footprint, &schedule);
@@ -55,6 +62,7 @@ int room_check(const struct config *config, uint64_t available_bytes, struct err
     if (peak_bytes <= available_bytes / (uint64_t)config->topology.ranks) return STATUS_OK;
     return error_set(err, STATUS_USAGE,
                      "%d ranks of %.2f GiB do not fit into the %.2f GiB of memory that are free here; try a smaller "
-                     "train_micro_batch_size_per_gpu or model, a higher stage, fewer ranks or a memory.device_budget (zerolab plan shows what takes the memory)",
+                     "train_micro_batch_size_per_gpu or model, a higher stage, fewer ranks or a memory.device_budget "
+                     "(zerolab plan shows what takes the memory)",
                      config->topology.ranks, (double)peak_bytes / (1 << 30), (double)available_bytes / (1 << 30));
 }

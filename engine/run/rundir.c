@@ -36,7 +36,8 @@ static int base_folder(char *base, int room, struct error *err)
         return STATUS_OK;
     }
     own_base(base, (size_t)room);
-    if (mkdir(base, 0700) != 0 && errno != EEXIST) return error_set(err, STATUS_RUN, "cannot make %s: %s", base, strerror(errno));
+    if (mkdir(base, 0700) != 0 && errno != EEXIST)
+        return error_set(err, STATUS_RUN, "cannot make %s: %s", base, strerror(errno));
     if (!is_private(base)) return error_set(err, STATUS_RUN, "%s is not a private folder of yours; remove it", base);
     return STATUS_OK;
 }
@@ -161,7 +162,10 @@ void rundir_path(const struct rundir *dir, const char *name, char *out, int room
     snprintf(out, (size_t)room, "%s/%s", dir->path, name);
 }
 
-struct finding { struct rundir_found *found; int count, room; };
+struct finding {
+    struct rundir_found *found;
+    int count, room;
+};
 
 static void find_one(void *user, const char *path, pid_t pid)
 {

@@ -48,8 +48,11 @@ static bool can_rewrite(FILE *out)
 
 static void read_headless(struct session *session, struct source *source, FILE *out)
 {
-    struct headless headless = {.out = out, .tty = can_rewrite(out), .steps = session->spec.steps,
-                                .signal_fd = session->signal_fd, .engine = session->engine};
+    struct headless headless = {.out = out,
+                                .tty = can_rewrite(out),
+                                .steps = session->spec.steps,
+                                .signal_fd = session->signal_fd,
+                                .engine = session->engine};
     headless_run(&headless, source, session->model);
 }
 
@@ -65,8 +68,11 @@ static void read_rest(struct session *session, struct source *source)
 
 static int show_live(struct session *session, struct source *source, const sigset_t *signals, struct error *err)
 {
-    struct app_options options = {.source = source, .model = session->model, .owner = true,
-                                  .readonly = session->cli->readonly, .trace_file = session->spec.trace};
+    struct app_options options = {.source = source,
+                                  .model = session->model,
+                                  .owner = true,
+                                  .readonly = session->cli->readonly,
+                                  .trace_file = session->spec.trace};
     sigset_t blocked;
     int status = front_look(&options.look, session->cli, err);
     sigprocmask(SIG_SETMASK, signals, &blocked); /* the app has its own way with them */
@@ -102,12 +108,15 @@ int session_finish(struct session *session, int shown, struct error *err)
 {
     struct run_model *model = session->model;
     struct error ended;
-    int status = session->engine ? engine_end(session->engine, model->ended ? GOOD_END_MS : BAD_END_MS, &ended) : STATUS_OK;
+    int status =
+        session->engine ? engine_end(session->engine, model->ended ? GOOD_END_MS : BAD_END_MS, &ended) : STATUS_OK;
     session->engine = NULL;
     if (status && model->ended && model->outcome != OUTCOME_FAILED && !shown)
-        return error_set(err, status, "the run is %s, but its processes ended badly: %.400s", run_outcome_name(model->outcome), ended.text);
+        return error_set(err, status, "the run is %s, but its processes ended badly: %.400s",
+                         run_outcome_name(model->outcome), ended.text);
     if (!status && shown) ended = *err, status = shown;
-    if (!status && model->ended && model->outcome == OUTCOME_FAILED) status = error_set(&ended, STATUS_RUN, "%s", model->error);
+    if (!status && model->ended && model->outcome == OUTCOME_FAILED)
+        status = error_set(&ended, STATUS_RUN, "%s", model->error);
     if (!status && !model->ended) status = error_set(&ended, STATUS_RUN, "the engine ended without saying why");
     if (!model->ended) fold_failure(model, ended.text);
     if (model->outcome != OUTCOME_FAILED) return shown;
@@ -119,7 +128,8 @@ int session_report(const struct session *session, struct error *err)
 {
     if (!*session->report) return STATUS_OK;
     char *json = report_json(session->model);
-    int status = json ? front_write(session->report, json, err) : error_set(err, STATUS_RUN, "no memory for the report");
+    int status =
+        json ? front_write(session->report, json, err) : error_set(err, STATUS_RUN, "no memory for the report");
     free(json);
     return status;
 }

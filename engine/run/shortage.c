@@ -18,7 +18,8 @@ static const char *knob_of(enum category category)
     }
 }
 
-static void add_op(cJSON *json, const struct zero_shortage *shortage, const struct model *model, const struct schedule *schedule)
+static void add_op(cJSON *json, const struct zero_shortage *shortage, const struct model *model,
+                   const struct schedule *schedule)
 {
     if (!schedule || shortage->op < 0 || shortage->op >= schedule->op_count) return;
     const struct op *op = &schedule->ops[shortage->op];
@@ -40,14 +41,20 @@ static void add_held(cJSON *json, const struct zero_shortage *shortage)
 }
 
 /* What a stage would need of the tier at its fullest; -1: it cannot be planned. */
-static int64_t planned_peak(const struct config *config, const struct model *model, int ranks, int stage, enum tier tier)
+static int64_t planned_peak(const struct config *config, const struct model *model, int ranks, int stage,
+                            enum tier tier)
 {
     struct config_zero knobs = config->zero;
     knobs.stage = stage;
     struct schedule_input input = {
-        .model = model, .knobs = &knobs, .purpose = PURPOSE_TRAIN, .ranks = ranks,
-        .micro_steps = config->accumulation_steps, .B = config->micro_batch_size,
-        .T = config->data.sequence_length, .threads = config->topology.threads_per_rank,
+        .model = model,
+        .knobs = &knobs,
+        .purpose = PURPOSE_TRAIN,
+        .ranks = ranks,
+        .micro_steps = config->accumulation_steps,
+        .B = config->micro_batch_size,
+        .T = config->data.sequence_length,
+        .threads = config->topology.threads_per_rank,
     };
     struct schedule schedule;
     struct footprint footprint;
@@ -66,7 +73,8 @@ static void add_fit(cJSON *fits, const char *command, int64_t peak_bytes)
 }
 
 /* Stages whose planned peak is within the budget, then the budget that this stage needs. */
-static void add_fits(cJSON *json, const struct zero_shortage *shortage, const struct config *config, const struct model *model, int ranks)
+static void add_fits(cJSON *json, const struct zero_shortage *shortage, const struct config *config,
+                     const struct model *model, int ranks)
 {
     cJSON *fits = cJSON_AddArrayToObject(json, "fits");
     char command[64];

@@ -17,7 +17,8 @@ enum { DEFAULT_STEPS = 30 };
 
 static int add_set(struct run_spec *spec, const char *set, struct error *err)
 {
-    if (spec->sets.count == CLI_LIST_MAX) return error_set(err, STATUS_USAGE, "--set is given more than %d times", CLI_LIST_MAX);
+    if (spec->sets.count == CLI_LIST_MAX)
+        return error_set(err, STATUS_USAGE, "--set is given more than %d times", CLI_LIST_MAX);
     spec->sets.at[spec->sets.count++] = set;
     return STATUS_OK;
 }
@@ -30,7 +31,8 @@ static bool state_file(char *out, size_t room, const char *name)
     if (state && *state == '/') snprintf(folder, sizeof folder, "%s", state);
     else if (home && *home == '/') snprintf(folder, sizeof folder, "%s/.local/state", home);
     else return false;
-    for (char *slash = folder + 1; (slash = strchr(slash, '/')); slash++) *slash = '\0', mkdir(folder, 0755), *slash = '/';
+    for (char *slash = folder + 1; (slash = strchr(slash, '/')); slash++)
+        *slash = '\0', mkdir(folder, 0755), *slash = '/';
     mkdir(folder, 0755);
     strncat(folder, "/zerolab", sizeof folder - strlen(folder) - 1);
     if (mkdir(folder, 0755) != 0 && errno != EEXIST) return false;
@@ -48,7 +50,8 @@ static int check_commands(const struct run_spec *spec, struct error *err)
         int status = command_parse_at(spec->at.at[i], &step, &command, err);
         if (status) return status;
         if (spec->steps > 0 && step > spec->steps)
-            return error_set(err, STATUS_USAGE, "--at %s comes after the last step, %lld", spec->at.at[i], (long long)spec->steps);
+            return error_set(err, STATUS_USAGE, "--at %s comes after the last step, %lld", spec->at.at[i],
+                             (long long)spec->steps);
     }
     return STATUS_OK;
 }
@@ -110,9 +113,14 @@ static int resolve(struct session *session, struct error *err)
     int64_t steps = session->live || cli->detach ? 0 : DEFAULT_STEPS;
     choose_files(session);
     *spec = (struct run_spec){
-        .config_path = cli->operand, .sets = cli->sets, .at = cli->at, .steps = cli->steps > 0 ? cli->steps : steps,
-        .sample_tokens = cli->sample > 0 ? cli->sample : 0, .trace = *session->trace ? session->trace : NULL,
-        .interactive = session->live || cli->detach, .detached = cli->detach,
+        .config_path = cli->operand,
+        .sets = cli->sets,
+        .at = cli->at,
+        .steps = cli->steps > 0 ? cli->steps : steps,
+        .sample_tokens = cli->sample > 0 ? cli->sample : 0,
+        .trace = *session->trace ? session->trace : NULL,
+        .interactive = session->live || cli->detach,
+        .detached = cli->detach,
     };
     int status = STATUS_OK;
     snprintf(session->rank_set, sizeof session->rank_set, "topology.ranks=%lld", (long long)cli->ranks);
@@ -155,13 +163,15 @@ static void print_result(const struct session *session)
     fputs(model->outcome == OUTCOME_OUT_OF_MEMORY ? "out of memory" : run_outcome_name(model->outcome), out);
     if (step) fprintf(out, " after step %u, loss %.4f", step->step, (double)step->loss);
     if (model->validation.known) fprintf(out, ", validation loss %.4f", (double)model->validation.loss);
-    if (model->validation.known && step && model->validation.step != step->step) fprintf(out, " after step %u", model->validation.step);
+    if (model->validation.known && step && model->validation.step != step->step)
+        fprintf(out, " after step %u", model->validation.step);
     if (model->validation.known && model->header.has_unigram_entropy)
-        fprintf(out, " (%.2f of the text's unigram entropy, %.4f)", (double)model->validation.loss / model->header.unigram_entropy,
-                model->header.unigram_entropy);
+        fprintf(out, " (%.2f of the text's unigram entropy, %.4f)",
+                (double)model->validation.loss / model->header.unigram_entropy, model->header.unigram_entropy);
     fputc('\n', out);
     if (!session->live) print_sample(out, model);
-    if (session->spec.trace) fprintf(out, "trace: %s   look at it with: zerolab replay %s\n", session->spec.trace, session->spec.trace);
+    if (session->spec.trace)
+        fprintf(out, "trace: %s   look at it with: zerolab replay %s\n", session->spec.trace, session->spec.trace);
     if (*session->report && strcmp(session->report, "-") != 0) fprintf(out, "report: %s\n", session->report);
 }
 

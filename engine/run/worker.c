@@ -11,7 +11,12 @@
 #include "engine/run/rank.h"
 
 /* What every rank of a process shares. */
-struct workplace { struct rundir dir; struct run_spec spec; struct config config; int signal_fd; };
+struct workplace {
+    struct rundir dir;
+    struct run_spec spec;
+    struct config config;
+    int signal_fd;
+};
 
 /* SIGINT and SIGTERM are taken from a descriptor, between two steps, by rank 0. They are blocked before any thread is
  * made, so that no library's thread gets them. */
@@ -29,7 +34,8 @@ static int enter(struct workplace *place, const char *folder, struct error *err)
 {
     int status = rundir_join(&place->dir, folder, err);
     if (!status) status = spec_read(&place->spec, &place->dir, err);
-    if (!status) status = config_load(&place->config, place->spec.config_path, place->spec.sets.at, place->spec.sets.count, err);
+    if (!status)
+        status = config_load(&place->config, place->spec.config_path, place->spec.sets.at, place->spec.sets.count, err);
     return status;
 }
 
@@ -59,7 +65,13 @@ int worker_process(const char *folder)
     return leave(&place, status, &err);
 }
 
-struct rank_thread { pthread_t thread; struct comm_group *group; struct rank rank; int number, status; struct error err; };
+struct rank_thread {
+    pthread_t thread;
+    struct comm_group *group;
+    struct rank rank;
+    int number, status;
+    struct error err;
+};
 
 static void *run_rank(void *user)
 {
@@ -77,12 +89,14 @@ static int run_threads(struct workplace *place, struct comm_group *group, int ra
     int started = 0, status = STATUS_OK;
     for (; started < ranks; started++) {
         struct rank_thread *self = &threads[started];
-        *self = (struct rank_thread){.group = group, .number = started,
+        *self = (struct rank_thread){.group = group,
+                                     .number = started,
                                      .rank = {.dir = &place->dir, .spec = &place->spec, .signal_fd = place->signal_fd}};
         if (pthread_create(&self->thread, NULL, run_rank, self) != 0) break;
     }
     /* Those that wait for a rank that could not be started would wait for ever. */
-    if (started < ranks) fprintf(stderr, "zerolab: cannot start thread %d of %d ranks\n", started, ranks), _exit(STATUS_RUN);
+    if (started < ranks)
+        fprintf(stderr, "zerolab: cannot start thread %d of %d ranks\n", started, ranks), _exit(STATUS_RUN);
     for (int r = 0; r < ranks; r++) {
         pthread_join(threads[r].thread, NULL);
         if (threads[r].status && !status) status = threads[r].status, *err = threads[r].err;

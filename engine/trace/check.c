@@ -10,9 +10,9 @@
 /* What counting has to remember beside the counts. */
 struct walk {
     struct trace_check *check;
-    uint32_t *step_open; /* by rank: the step begun and not ended, or 0 */
-    bool *seen;          /* by rank */
-    int64_t *ops_open;   /* by rank */
+    uint32_t *step_open;    /* by rank: the step begun and not ended, or 0 */
+    bool *seen;             /* by rank */
+    int64_t *ops_open;      /* by rank */
     struct bytes schedules; /* uint32_t numbers of the schedules seen: a handful */
     uint64_t before_ns;
 };
@@ -105,7 +105,9 @@ int trace_check(struct trace_check *check, const char *path, struct error *err)
     *check = (struct trace_check){0};
     int status = source_open_file(&source, path, err);
     if (status) return status;
-    struct walk walk = {.check = check, .step_open = calloc(RANKS, sizeof *walk.step_open), .seen = calloc(RANKS, sizeof *walk.seen),
+    struct walk walk = {.check = check,
+                        .step_open = calloc(RANKS, sizeof *walk.step_open),
+                        .seen = calloc(RANKS, sizeof *walk.seen),
                         .ops_open = calloc(RANKS, sizeof *walk.ops_open)};
     if (walk.step_open && walk.seen && walk.ops_open) {
         struct trace_record record;

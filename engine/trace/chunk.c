@@ -94,7 +94,8 @@ void chunk_release(struct chunk *chunk)
     *chunk = (struct chunk){0};
 }
 
-enum chunk_verdict chunk_unpack(const struct chunk_head *head, const void *stored, struct bytes *room, const uint8_t **records)
+enum chunk_verdict chunk_unpack(const struct chunk_head *head, const void *stored, struct bytes *room,
+                                const uint8_t **records)
 {
     if (head->crc != chunk_crc(stored, head->stored_bytes)) return CHUNK_DAMAGED;
     *records = stored;
@@ -120,7 +121,8 @@ int stream_head_read(const void *bytes, uint32_t *flags, struct error *err)
     get_u32(get_u32((const uint8_t *)bytes + 8, &version), flags);
     if (memcmp(bytes, STREAM_MAGIC, 8)) return error_set(err, STATUS_INPUT, "not a zerolab trace");
     if (version != STREAM_VERSION)
-        return error_set(err, STATUS_INPUT, "a trace of version %u, this program reads version %d; use the zerolab that wrote it",
-                         version, STREAM_VERSION);
+        return error_set(err, STATUS_INPUT,
+                         "a trace of version %u, this program reads version %d; use the zerolab that wrote it", version,
+                         STREAM_VERSION);
     return 0;
 }

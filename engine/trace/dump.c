@@ -15,24 +15,24 @@ static void print_text(FILE *out, struct trace_text text)
     putc('"', out);
 }
 
-#define PRINT_u8(name, value) fprintf(out, " " name "=%u", value)
-#define PRINT_u16 PRINT_u8
-#define PRINT_u32 PRINT_u8
-#define PRINT_u64(name, value) fprintf(out, " " name "=%" PRIu64, value)
-#define PRINT_i64(name, value) fprintf(out, " " name "=%" PRId64, value)
-#define PRINT_f32(name, value) fprintf(out, " " name "=%.9g", (double)value)
-#define PRINT_f64(name, value) fprintf(out, " " name "=%.17g", value)
+#define PRINT_u8(name, value)   fprintf(out, " " name "=%u", value)
+#define PRINT_u16               PRINT_u8
+#define PRINT_u32               PRINT_u8
+#define PRINT_u64(name, value)  fprintf(out, " " name "=%" PRIu64, value)
+#define PRINT_i64(name, value)  fprintf(out, " " name "=%" PRId64, value)
+#define PRINT_f32(name, value)  fprintf(out, " " name "=%.9g", (double)value)
+#define PRINT_f64(name, value)  fprintf(out, " " name "=%.17g", value)
 #define PRINT_text(name, value) (fputs(" " name "=", out), print_text(out, value))
 
 static void print_fields(FILE *out, const struct trace_record *record)
 {
     switch ((unsigned)record->kind) {
 #define F(type, field, help) PRINT_##type(#field, of->field);
-#define TRACE_KIND(number, ID, name, FIELDS, help)        \
-    case number: {                                        \
-        const struct trace_of_##name *of = &record->name; \
-        FIELDS(F)                                         \
-        break;                                            \
+#define TRACE_KIND(number, ID, name, FIELDS, help)                                                                     \
+    case number: {                                                                                                     \
+        const struct trace_of_##name *of = &record->name;                                                              \
+        FIELDS(F)                                                                                                      \
+        break;                                                                                                         \
     }
 #include "engine/trace/kinds.def"
 #undef TRACE_KIND
@@ -62,9 +62,9 @@ void trace_document(FILE *out)
 {
     fputs("| number | kind | meaning | fields |\n|---|---|---|---|\n", out);
 #define F(type, field, help) document_field(out, #type, #field, help);
-#define TRACE_KIND(number, ID, name, FIELDS, help)             \
-    fprintf(out, "| %d | `%s` | %s | ", number, #name, help);  \
-    FIELDS(F)                                                  \
+#define TRACE_KIND(number, ID, name, FIELDS, help)                                                                     \
+    fprintf(out, "| %d | `%s` | %s | ", number, #name, help);                                                          \
+    FIELDS(F)                                                                                                          \
     fputs("|\n", out);
 #include "engine/trace/kinds.def"
 #undef TRACE_KIND

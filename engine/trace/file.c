@@ -31,7 +31,8 @@ static int stop_writing(struct trace_file *file, int problem, struct error *err)
     close(file->fd);
     file->fd = -1;
     if (!file->written) return error_set(err, STATUS_RUN, "cannot write trace %s: %s", file->path, strerror(problem));
-    return error_set(err, STATUS_RUN, "cannot write trace %s any further: %s; it ends here, the run goes on", file->path, strerror(problem));
+    return error_set(err, STATUS_RUN, "cannot write trace %s any further: %s; it ends here, the run goes on",
+                     file->path, strerror(problem));
 }
 
 static int write_all(struct trace_file *file, const void *bytes, size_t count, struct error *err)
@@ -81,7 +82,8 @@ static int flush(struct trace_file *file, struct error *err)
 {
     if (file->fd < 0 || !file->chunk.head.records) return 0;
     file->sealed.count = 0;
-    if (!index_chunk(file) || !chunk_seal(&file->chunk, file->zstd, &file->sealed)) return stop_writing(file, ENOMEM, err);
+    if (!index_chunk(file) || !chunk_seal(&file->chunk, file->zstd, &file->sealed))
+        return stop_writing(file, ENOMEM, err);
     return write_all(file, file->sealed.at, file->sealed.count, err);
 }
 
@@ -106,7 +108,8 @@ int trace_file_put_encoded(struct trace_file *file, const void *record, struct e
     if (status) return status;
     if (!file->chunk.head.records) file->begun_ns = clock_ns();
     if (sticky_is_standing(head.kind)) file->chunk.head.flags |= CHUNK_STANDING;
-    if (!chunk_append(&file->chunk, record, head)) return stop_writing(file, head.bytes > CHUNK_BYTES_MAX ? EFBIG : ENOMEM, err);
+    if (!chunk_append(&file->chunk, record, head))
+        return stop_writing(file, head.bytes > CHUNK_BYTES_MAX ? EFBIG : ENOMEM, err);
     return 0;
 }
 
@@ -131,7 +134,8 @@ static int write_index(struct trace_file *file, struct error *err)
     memcpy(put_u64(last, file->written), INDEX_MAGIC, 8);
     struct chunk index = {.head.flags = CHUNK_INDEX, .raw = file->index};
     file->sealed.count = 0;
-    bool done = bytes_append(&index.raw, last, sizeof last) && index.raw.count <= CHUNK_BYTES_MAX && chunk_seal(&index, NULL, &file->sealed);
+    bool done = bytes_append(&index.raw, last, sizeof last) && index.raw.count <= CHUNK_BYTES_MAX &&
+                chunk_seal(&index, NULL, &file->sealed);
     file->index = index.raw;
     return done ? write_all(file, file->sealed.at, file->sealed.count, err) : 0; /* readers work without it */
 }

@@ -12,7 +12,8 @@ static int address_of(struct sockaddr_un *address, const char *path, struct erro
 {
     *address = (struct sockaddr_un){.sun_family = AF_UNIX};
     if (!path[0] || strlen(path) >= sizeof address->sun_path)
-        return error_set(err, STATUS_USAGE, "socket path of %zu bytes: %s; at most %zu fit", strlen(path), path, sizeof address->sun_path - 1);
+        return error_set(err, STATUS_USAGE, "socket path of %zu bytes: %s; at most %zu fit", strlen(path), path,
+                         sizeof address->sun_path - 1);
     strcpy(address->sun_path, path);
     return 0;
 }
@@ -23,7 +24,8 @@ static bool is_left_over(const struct sockaddr_un *address)
     struct stat what;
     if (lstat(address->sun_path, &what) != 0 || !S_ISSOCK(what.st_mode)) return false;
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    bool refused = fd >= 0 && connect(fd, (const struct sockaddr *)address, sizeof *address) != 0 && errno == ECONNREFUSED;
+    bool refused =
+        fd >= 0 && connect(fd, (const struct sockaddr *)address, sizeof *address) != 0 && errno == ECONNREFUSED;
     if (fd >= 0) close(fd);
     return refused;
 }
@@ -48,7 +50,9 @@ int listen_at(int *out, const char *path, struct error *err)
     }
     int problem = errno;
     close(fd);
-    if (problem == EADDRINUSE) return error_set(err, STATUS_USAGE, "socket %s is in use; stop the run that listens there or name another", path);
+    if (problem == EADDRINUSE)
+        return error_set(err, STATUS_USAGE, "socket %s is in use; stop the run that listens there or name another",
+                         path);
     return error_set(err, STATUS_USAGE, "cannot listen at %s: %s", path, strerror(problem));
 }
 

@@ -4,10 +4,10 @@
 
 struct feed {
     struct trace_ring *ring;
-    uint16_t rank;     /* of a record seen: gap records need one */
+    uint16_t rank;           /* of a record seen: gap records need one */
     uint64_t lost, since_ns; /* not yet said in a gap record */
-    struct bytes held; /* whole records, drained and not yet released */
-    size_t at;         /* of them, released in this pass */
+    struct bytes held;       /* whole records, drained and not yet released */
+    size_t at;               /* of them, released in this pass */
 };
 
 struct merge {
@@ -63,7 +63,9 @@ static void take_added(struct merge *merge)
 /* What a ring lost comes after all that it kept: it was full when it lost, and has been drained now. */
 static void hold_gap(struct feed *feed, uint64_t now_ns)
 {
-    struct trace_record gap = {.kind = TRACE_GAP, .rank = feed->rank, .time_ns = now_ns,
+    struct trace_record gap = {.kind = TRACE_GAP,
+                               .rank = feed->rank,
+                               .time_ns = now_ns,
                                .gap = {.records = feed->lost, .since_ns = feed->since_ns}};
     if (!bytes_reserve(&feed->held, trace_encoded_bytes(&gap))) return;
     feed->held.count += trace_encode(&gap, feed->held.at + feed->held.count);

@@ -5,17 +5,17 @@
 #include "engine/base/wire.h"
 
 /* Bytes of each field type on disk; text comes after the fixed part. */
-#define BYTES_u8 1
-#define BYTES_u16 2
-#define BYTES_u32 4
-#define BYTES_u64 8
-#define BYTES_i64 8
-#define BYTES_f32 4
-#define BYTES_f64 8
+#define BYTES_u8   1
+#define BYTES_u16  2
+#define BYTES_u32  4
+#define BYTES_u64  8
+#define BYTES_i64  8
+#define BYTES_f32  4
+#define BYTES_f64  8
 #define BYTES_text 0
 
 #define F(type, field, help) +BYTES_##type
-#define TRACE_KIND(number, ID, name, FIELDS, help) \
+#define TRACE_KIND(number, ID, name, FIELDS, help)                                                                     \
     _Static_assert(TRACE_HEAD_BYTES FIELDS(F) <= TRACE_FIXED_MAX, "raise TRACE_FIXED_MAX for " #name);
 #include "engine/trace/kinds.def"
 #undef TRACE_KIND
@@ -24,7 +24,9 @@
 static size_t fixed_bytes(unsigned kind)
 {
     switch (kind) {
-#define TRACE_KIND(number, ID, name, FIELDS, help) case number: return TRACE_HEAD_BYTES FIELDS(F);
+#define TRACE_KIND(number, ID, name, FIELDS, help)                                                                     \
+    case number:                                                                                                       \
+        return TRACE_HEAD_BYTES FIELDS(F);
 #include "engine/trace/kinds.def"
 #undef TRACE_KIND
     }
@@ -45,12 +47,12 @@ static struct trace_text text_of(const struct trace_record *record)
 {
     switch ((unsigned)record->kind) {
 #define F(type, field, help) TEXT_##type(field)
-#define TRACE_KIND(number, ID, name, FIELDS, help)          \
-    case number: {                                          \
-        const struct trace_of_##name *of = &record->name;   \
-        (void)of;                                           \
-        FIELDS(F)                                           \
-        break;                                              \
+#define TRACE_KIND(number, ID, name, FIELDS, help)                                                                     \
+    case number: {                                                                                                     \
+        const struct trace_of_##name *of = &record->name;                                                              \
+        (void)of;                                                                                                      \
+        FIELDS(F)                                                                                                      \
+        break;                                                                                                         \
     }
 #include "engine/trace/kinds.def"
 #undef TRACE_KIND
@@ -69,11 +71,11 @@ static uint8_t *put_fields(uint8_t *at, const struct trace_record *record)
 {
     switch ((unsigned)record->kind) {
 #define F(type, field, help) at = put_##type(at, of->field);
-#define TRACE_KIND(number, ID, name, FIELDS, help)        \
-    case number: {                                        \
-        const struct trace_of_##name *of = &record->name; \
-        FIELDS(F)                                         \
-        break;                                            \
+#define TRACE_KIND(number, ID, name, FIELDS, help)                                                                     \
+    case number: {                                                                                                     \
+        const struct trace_of_##name *of = &record->name;                                                              \
+        FIELDS(F)                                                                                                      \
+        break;                                                                                                         \
     }
 #include "engine/trace/kinds.def"
 #undef TRACE_KIND
@@ -119,13 +121,13 @@ struct trace_head trace_peek(const void *bytes)
 }
 
 /* text takes what is left of the record. */
-#define GET_u8(target) at = get_u8(at, &target);
-#define GET_u16(target) at = get_u16(at, &target);
-#define GET_u32(target) at = get_u32(at, &target);
-#define GET_u64(target) at = get_u64(at, &target);
-#define GET_i64(target) at = get_i64(at, &target);
-#define GET_f32(target) at = get_f32(at, &target);
-#define GET_f64(target) at = get_f64(at, &target);
+#define GET_u8(target)   at = get_u8(at, &target);
+#define GET_u16(target)  at = get_u16(at, &target);
+#define GET_u32(target)  at = get_u32(at, &target);
+#define GET_u64(target)  at = get_u64(at, &target);
+#define GET_i64(target)  at = get_i64(at, &target);
+#define GET_f32(target)  at = get_f32(at, &target);
+#define GET_f64(target)  at = get_f64(at, &target);
 #define GET_text(target) target = (struct trace_text){(const char *)at, (size_t)(end - at)};
 
 static void get_fields(const uint8_t *at, const uint8_t *end, struct trace_record *record)
@@ -133,11 +135,11 @@ static void get_fields(const uint8_t *at, const uint8_t *end, struct trace_recor
     (void)end;
     switch ((unsigned)record->kind) {
 #define F(type, field, help) GET_##type(of->field)
-#define TRACE_KIND(number, ID, name, FIELDS, help)  \
-    case number: {                                  \
-        struct trace_of_##name *of = &record->name; \
-        FIELDS(F)                                   \
-        break;                                      \
+#define TRACE_KIND(number, ID, name, FIELDS, help)                                                                     \
+    case number: {                                                                                                     \
+        struct trace_of_##name *of = &record->name;                                                                    \
+        FIELDS(F)                                                                                                      \
+        break;                                                                                                         \
     }
 #include "engine/trace/kinds.def"
 #undef TRACE_KIND
@@ -161,7 +163,9 @@ size_t trace_decode(const void *bytes, size_t available, struct trace_record *re
 const char *trace_kind_name(enum trace_kind kind)
 {
     switch ((unsigned)kind) {
-#define TRACE_KIND(number, ID, name, FIELDS, help) case number: return #name;
+#define TRACE_KIND(number, ID, name, FIELDS, help)                                                                     \
+    case number:                                                                                                       \
+        return #name;
 #include "engine/trace/kinds.def"
 #undef TRACE_KIND
     }

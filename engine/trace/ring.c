@@ -82,7 +82,8 @@ size_t trace_ring_waiting(const struct trace_ring *ring)
 {
     uint64_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
     uint64_t waiting = atomic_load_explicit(&ring->head, memory_order_acquire) - tail;
-    return waiting <= ring->capacity ? waiting : 0; /* else the memory was overwritten by a stray store: trust nothing */
+    return waiting <= ring->capacity ? waiting
+                                     : 0; /* else the memory was overwritten by a stray store: trust nothing */
 }
 
 /* Of the `waiting` bytes from `tail` on, how many make whole records within `room`. */

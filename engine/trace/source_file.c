@@ -47,13 +47,15 @@ static enum source_result load(struct source *source, const struct chunk_head *h
 {
     uint64_t at = source->offset + CHUNK_HEAD_BYTES;
     source->stored.count = 0;
-    if (!bytes_reserve(&source->stored, head->stored_bytes)) return source_fail(source, "no memory for a chunk of %u bytes", head->stored_bytes);
+    if (!bytes_reserve(&source->stored, head->stored_bytes))
+        return source_fail(source, "no memory for a chunk of %u bytes", head->stored_bytes);
     if (read_at(source->fd, at, source->stored.at, head->stored_bytes) < head->stored_bytes) {
         source->torn = true; /* cut back between two calls */
         return SOURCE_END;
     }
     if (chunk_unpack(head, source->stored.at, &source->unpacked, &source->records) != CHUNK_GOOD)
-        return source_fail(source, "damaged between bytes %" PRIu64 " and %" PRIu64 "; what stands before is whole", at, at + head->stored_bytes);
+        return source_fail(source, "damaged between bytes %" PRIu64 " and %" PRIu64 "; what stands before is whole", at,
+                           at + head->stored_bytes);
     source->record_bytes = head->raw_bytes;
     return SOURCE_RECORD;
 }
@@ -82,7 +84,8 @@ static int check_head(int fd, struct error *err)
     size_t count = read_at(fd, 0, head, sizeof head);
     if (!count) return error_set(err, STATUS_INPUT, "empty, not a zerolab trace");
     if (count < sizeof head && !memcmp(head, STREAM_MAGIC, count < 8 ? count : 8))
-        return error_set(err, STATUS_INPUT, "cut off within its first %d bytes; nothing can be read", STREAM_HEAD_BYTES);
+        return error_set(err, STATUS_INPUT, "cut off within its first %d bytes; nothing can be read",
+                         STREAM_HEAD_BYTES);
     return stream_head_read(head, &flags, err);
 }
 
@@ -92,7 +95,8 @@ int source_open_file(struct source **out, const char *path, struct error *err)
     struct stat what;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO must not make us wait */
     if (fd < 0) return error_set(err, STATUS_INPUT, "cannot read %s: %s", path, strerror(errno));
-    int status = fstat(fd, &what) == 0 && S_ISREG(what.st_mode) ? check_head(fd, err) : error_set(err, STATUS_INPUT, "not a file");
+    int status = fstat(fd, &what) == 0 && S_ISREG(what.st_mode) ? check_head(fd, err)
+                                                                : error_set(err, STATUS_INPUT, "not a file");
     if (status) {
         close(fd);
         error_prefix(err, "%s", path);
@@ -134,10 +138,15 @@ static bool load_index(struct source *source, struct bytes *index)
     if (read_at(source->fd, size - sizeof last, last, sizeof last) < sizeof last) return false;
     get_u64(last, &offset);
     if (memcmp(last + 8, INDEX_MAGIC, 8) || offset > size - CHUNK_HEAD_BYTES) return false;
-    if (read_at(source->fd, offset, head_bytes, sizeof head_bytes) < sizeof head_bytes || chunk_head_read(&head, head_bytes) != CHUNK_GOOD) return false;
-    if (head.flags != CHUNK_INDEX || head.stored_bytes != size - offset - CHUNK_HEAD_BYTES || !bytes_reserve(index, head.stored_bytes)) return false;
+    if (read_at(source->fd, offset, head_bytes, sizeof head_bytes) < sizeof head_bytes ||
+        chunk_head_read(&head, head_bytes) != CHUNK_GOOD)
+        return false;
+    if (head.flags != CHUNK_INDEX || head.stored_bytes != size - offset - CHUNK_HEAD_BYTES ||
+        !bytes_reserve(index, head.stored_bytes))
+        return false;
     index->count = read_at(source->fd, offset + CHUNK_HEAD_BYTES, index->at, head.stored_bytes);
-    return index->count == head.stored_bytes && chunk_unpack(&head, index->at, &source->unpacked, &records) == CHUNK_GOOD;
+    return index->count == head.stored_bytes &&
+           chunk_unpack(&head, index->at, &source->unpacked, &records) == CHUNK_GOOD;
 }
 
 static void scan_index(const struct bytes *index, uint32_t wanted, uint64_t *target)
@@ -152,7 +161,8 @@ static void scan_index(const struct bytes *index, uint32_t wanted, uint64_t *tar
 
 int source_seek_step(struct source *source, uint32_t step, struct error *err)
 {
-    if (!source->origin->is_file) return error_set(err, STATUS_USAGE, "a live run has no past to seek in; replay its trace");
+    if (!source->origin->is_file)
+        return error_set(err, STATUS_USAGE, "a live run has no past to seek in; replay its trace");
     struct bytes index = {0};
     uint64_t target = STREAM_HEAD_BYTES;
     if (load_index(source, &index)) scan_index(&index, step, &target);

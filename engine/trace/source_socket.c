@@ -39,10 +39,12 @@ static enum source_result take_chunk(struct source *source)
     struct bytes *received = &source->received;
     struct chunk_head head;
     if (received->count < CHUNK_HEAD_BYTES) return SOURCE_WAIT;
-    if (chunk_head_read(&head, received->at) != CHUNK_GOOD) return source_fail(source, "the run sent something that is not a trace");
+    if (chunk_head_read(&head, received->at) != CHUNK_GOOD)
+        return source_fail(source, "the run sent something that is not a trace");
     if (received->count - CHUNK_HEAD_BYTES < head.stored_bytes) return SOURCE_WAIT;
     source->stored.count = 0;
-    if (!bytes_append(&source->stored, received->at + CHUNK_HEAD_BYTES, head.stored_bytes)) return source_fail(source, "no memory to follow the run");
+    if (!bytes_append(&source->stored, received->at + CHUNK_HEAD_BYTES, head.stored_bytes))
+        return source_fail(source, "no memory to follow the run");
     bytes_drop(received, CHUNK_HEAD_BYTES + head.stored_bytes);
     if (chunk_unpack(&head, source->stored.at, &source->unpacked, &source->records) != CHUNK_GOOD)
         return source_fail(source, "the run sent a damaged chunk");

@@ -20,7 +20,11 @@ struct sticky {
 bool sticky_is_standing(uint16_t kind)
 {
     switch (kind) {
-    case TRACE_RUN: case TRACE_SCHEDULE: case TRACE_PREDICTED: case TRACE_THEORY: case TRACE_BUDGET: return true;
+    case TRACE_RUN:
+    case TRACE_SCHEDULE:
+    case TRACE_PREDICTED:
+    case TRACE_THEORY:
+    case TRACE_BUDGET: return true;
     default: return false;
     }
 }
@@ -45,18 +49,26 @@ static bool part_of(const struct sticky *sticky, const struct trace_record *reco
     switch ((unsigned)record->kind) {
     case TRACE_SCHEDULE: *part = purpose_of(record->schedule.purpose); return true;
     case TRACE_PREDICTED:
-        *part = purpose_of_plan(sticky, record->predicted.schedule) << 16 | record->predicted.tier << 8 | record->predicted.category;
+        *part = purpose_of_plan(sticky, record->predicted.schedule) << 16 | record->predicted.tier << 8 |
+                record->predicted.category;
         return true;
     case TRACE_THEORY:
-        *part = purpose_of_plan(sticky, record->theory.schedule) << 16 | record->theory.traffic << 8 | record->theory.link;
+        *part =
+            purpose_of_plan(sticky, record->theory.schedule) << 16 | record->theory.traffic << 8 | record->theory.link;
         return true;
     case TRACE_MEMORY: *part = record->memory.tier << 8 | record->memory.category; return true;
     case TRACE_TENANT: *part = record->tenant.tier << 8 | record->tenant.category; return true;
     case TRACE_TRAFFIC: *part = record->traffic.traffic << 8 | record->traffic.link; return true;
     case TRACE_BUDGET: *part = record->budget.tier; return true;
     case TRACE_TIER_PEAK: *part = record->tier_peak.tier; return true;
-    case TRACE_RUN: case TRACE_STEP_BEGIN: case TRACE_STEP_END: case TRACE_PROCESS: case TRACE_STATE:
-    case TRACE_VALIDATION: case TRACE_SAMPLE: case TRACE_END: return true;
+    case TRACE_RUN:
+    case TRACE_STEP_BEGIN:
+    case TRACE_STEP_END:
+    case TRACE_PROCESS:
+    case TRACE_STATE:
+    case TRACE_VALIDATION:
+    case TRACE_SAMPLE:
+    case TRACE_END: return true;
     default: return false;
     }
 }
@@ -132,7 +144,8 @@ void sticky_put(struct sticky *sticky, const void *bytes)
     size_t size = trace_decode(bytes, trace_peek(bytes).bytes, &record);
     if (!size || !part_of(sticky, &record, &part)) return;
     if (sticky->count * 2 >= sticky->room && !grow(sticky)) return;
-    if (record.kind == TRACE_SCHEDULE) replace_schedule(sticky, purpose_of(record.schedule.purpose), record.schedule.schedule);
+    if (record.kind == TRACE_SCHEDULE)
+        replace_schedule(sticky, purpose_of(record.schedule.purpose), record.schedule.schedule);
     struct entry *entry = find(sticky->entries, sticky->room, key_of(record.kind, record.rank, part));
     if (!bytes_reserve(&entry->record, size > entry->record.count ? size - entry->record.count : 0)) return;
     if (!entry->key) sticky->count++;
@@ -168,7 +181,8 @@ uint32_t sticky_open_step(const struct sticky *sticky)
     for (size_t i = 0; i < sticky->room; i++) {
         const struct entry *begin = &sticky->entries[i];
         if (begin->key >> 48 != TRACE_STEP_BEGIN) continue;
-        const struct entry *end = find(sticky->entries, sticky->room, key_of(TRACE_STEP_END, begin->key >> 32 & 0xffff, 0));
+        const struct entry *end =
+            find(sticky->entries, sticky->room, key_of(TRACE_STEP_END, begin->key >> 32 & 0xffff, 0));
         struct trace_record record;
         if (end->sequence > begin->sequence || !trace_decode(begin->record.at, begin->record.count, &record)) continue;
         if (record.step_begin.step > open) open = record.step_begin.step;

@@ -52,7 +52,8 @@ static void leave(struct viewers *viewers, int seat)
 static bool flush(struct viewer *viewer)
 {
     while (viewer->sent < viewer->queue.count) {
-        ssize_t sent = send(viewer->fd, viewer->queue.at + viewer->sent, viewer->queue.count - viewer->sent, MSG_DONTWAIT | MSG_NOSIGNAL);
+        ssize_t sent = send(viewer->fd, viewer->queue.at + viewer->sent, viewer->queue.count - viewer->sent,
+                            MSG_DONTWAIT | MSG_NOSIGNAL);
         if (sent < 0 && errno == EINTR) continue;
         if (sent < 0) return errno == EAGAIN || errno == EWOULDBLOCK;
         viewer->sent += (size_t)sent;
@@ -100,7 +101,9 @@ static bool enqueue_chunk(struct viewers *viewers, struct viewer *viewer)
 /* One line from the writer to one viewer. */
 static bool tell(struct viewers *viewers, struct viewer *viewer, const char *text)
 {
-    struct trace_record record = {.kind = TRACE_LOG, .rank = TRACE_RANK_ALL, .time_ns = clock_ns(),
+    struct trace_record record = {.kind = TRACE_LOG,
+                                  .rank = TRACE_RANK_ALL,
+                                  .time_ns = clock_ns(),
                                   .log = {.level = 1, .text = {text, strlen(text)}}};
     uint8_t bytes[TRACE_FIXED_MAX + 256];
     if (trace_encoded_bytes(&record) > sizeof bytes) return true;
@@ -134,7 +137,8 @@ static bool enqueue_filtered(struct viewers *viewers, struct viewer *viewer, con
 static bool seal_shared(struct viewers *viewers, const struct bytes *records)
 {
     viewers->shared.count = 0;
-    for (size_t at = 0; at < records->count; at += trace_peek(records->at + at).bytes) add_record(viewers, records->at + at);
+    for (size_t at = 0; at < records->count; at += trace_peek(records->at + at).bytes)
+        add_record(viewers, records->at + at);
     return seal(viewers, &viewers->shared);
 }
 
@@ -190,9 +194,11 @@ static bool take_line(struct viewers *viewers, struct viewer *viewer)
     bool too_long = viewer->line_bytes == LINE_BYTES_MAX;
     viewer->line[too_long ? 0 : viewer->line_bytes] = '\0';
     viewer->line_bytes = 0;
-    if (!viewer->drives) return tell(viewers, viewer, "you only watch: another viewer drives this run; attach again when it has left");
+    if (!viewer->drives)
+        return tell(viewers, viewer, "you only watch: another viewer drives this run; attach again when it has left");
     if (too_long) return tell(viewers, viewer, "command ignored: longer than 1023 bytes");
-    if (viewers->options.on_command && viewer->line[0]) viewers->options.on_command(viewers->options.user, viewer->line);
+    if (viewers->options.on_command && viewer->line[0])
+        viewers->options.on_command(viewers->options.user, viewer->line);
     return true;
 }
 
@@ -238,7 +244,8 @@ void viewers_poll(struct viewers *viewers, int wake_fd, int timeout_ms)
 
 /* --- life ----------------------------------------------------------------------------------------------------------- */
 
-int viewers_open(struct viewers **out, const struct trace_writer_options *options, const struct sticky *sticky, struct error *err)
+int viewers_open(struct viewers **out, const struct trace_writer_options *options, const struct sticky *sticky,
+                 struct error *err)
 {
     *out = NULL;
     struct viewers *viewers = calloc(1, sizeof *viewers);

@@ -28,7 +28,9 @@ struct trace_writer {
 
 static void say(struct trace_writer *writer, const char *text)
 {
-    struct trace_record record = {.kind = TRACE_LOG, .rank = TRACE_RANK_ALL, .time_ns = clock_ns(),
+    struct trace_record record = {.kind = TRACE_LOG,
+                                  .rank = TRACE_RANK_ALL,
+                                  .time_ns = clock_ns(),
                                   .log = {.level = 1, .text = {text, strlen(text)}}};
     if (!bytes_reserve(&writer->batch, trace_encoded_bytes(&record))) return;
     writer->batch.count += trace_encode(&record, writer->batch.at + writer->batch.count);
@@ -79,7 +81,8 @@ static void *writer_main(void *argument)
             next_ns = now_ns + PASS_MS * 1000000ull;
         }
         now_ns = clock_ns();
-        viewers_poll(writer->viewers, writer->wake_fd, now_ns < next_ns ? (int)((next_ns - now_ns + 999999) / 1000000) : 0);
+        viewers_poll(writer->viewers, writer->wake_fd,
+                     now_ns < next_ns ? (int)((next_ns - now_ns + 999999) / 1000000) : 0);
     }
     pass(writer, true);
     struct error err;
@@ -123,7 +126,8 @@ int trace_writer_start(struct trace_writer **out, const struct trace_writer_opti
     writer->sticky = sticky_new();
     writer->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     int status = 0;
-    if (!writer->merge || !writer->sticky || writer->wake_fd < 0) status = error_set(err, STATUS_RUN, "no memory for the trace");
+    if (!writer->merge || !writer->sticky || writer->wake_fd < 0)
+        status = error_set(err, STATUS_RUN, "no memory for the trace");
     if (!status && options->file) status = trace_file_create(&writer->file, options->file, err);
     if (!status) status = viewers_open(&writer->viewers, options, writer->sticky, err);
     if (!status && start_thread(writer)) status = error_set(err, STATUS_RUN, "no thread for the trace");

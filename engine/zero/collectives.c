@@ -6,29 +6,35 @@
 #include "engine/base/clock.h"
 #include "engine/zero/internal.h"
 
-static uint64_t symmetric_place(const struct zero *zero, const struct schedule *schedule, int buffer, int owner, int64_t elem)
+static uint64_t symmetric_place(const struct zero *zero, const struct schedule *schedule, int buffer, int owner,
+                                int64_t elem)
 {
     const struct buffer *b = &schedule->buffers[buffer];
     int64_t first, end;
     buffer_range(schedule, &zero->model, b, owner, &first, &end);
-    return memory_symmetric_offset(zero->memory, b->category) + b->offset + (uint64_t)((elem - first) * dtype_bytes(b->dtype));
+    return memory_symmetric_offset(zero->memory, b->category) + b->offset +
+           (uint64_t)((elem - first) * dtype_bytes(b->dtype));
 }
 
 /* Reductions deliver to the owner only; elsewhere the destination has no meaning. */
-static int cut_pieces(const struct zero *zero, const struct schedule *schedule, const struct op *op, struct comm_part *parts)
+static int cut_pieces(const struct zero *zero, const struct schedule *schedule, const struct op *op,
+                      struct comm_part *parts)
 {
     const bool gathers = op->kind == OP_GATHER || op->kind == OP_REFRESH;
     int count = 0;
     for (int p = 0; p < op->piece_count; p++) {
         const struct piece *piece = &schedule->pieces[op->first_piece + p];
-        const int64_t shard = shard_elems(zero->model.units[piece->unit].elems, zero->ranks), end = piece->first + piece->elems;
+        const int64_t shard = shard_elems(zero->model.units[piece->unit].elems, zero->ranks),
+                      end = piece->first + piece->elems;
         for (int64_t at = piece->first, next; at < end; at = next) {
             int owner = (int)(at / shard);
             next = (owner + 1) * shard < end ? (owner + 1) * shard : end;
             bool here = gathers || owner == zero->rank;
-            parts[count++] = (struct comm_part){.owner = owner, .elems = next - at,
-                                                .source = symmetric_place(zero, schedule, piece->source, owner, at),
-                                                .destination = here ? zero_at(zero, schedule, piece->destination, at) : NULL};
+            parts[count++] =
+                (struct comm_part){.owner = owner,
+                                   .elems = next - at,
+                                   .source = symmetric_place(zero, schedule, piece->source, owner, at),
+                                   .destination = here ? zero_at(zero, schedule, piece->destination, at) : NULL};
         }
     }
     return count;
@@ -44,13 +50,15 @@ static enum traffic traffic_kind(enum op_kind kind)
     }
 }
 
-static int move(struct zero *zero, const struct schedule *schedule, const struct op *op, bool healthy, struct comm_stat *stat, struct error *err)
+static int move(struct zero *zero, const struct schedule *schedule, const struct op *op, bool healthy,
+                struct comm_stat *stat, struct error *err)
 {
     const enum dtype dtype = zero->model.dtype;
     int count = cut_pieces(zero, schedule, op, zero->parts);
     switch (op->kind) {
     case OP_REDUCE_SCATTER:
-        return comm_reduce_scatter(zero->comm, dtype, zero->parts, count, op->accumulate ? COMM_ACCUMULATE : 0, healthy, stat, err);
+        return comm_reduce_scatter(zero->comm, dtype, zero->parts, count, op->accumulate ? COMM_ACCUMULATE : 0, healthy,
+                                   stat, err);
     case OP_ALL_REDUCE: return comm_all_reduce(zero->comm, dtype, zero->parts, count, healthy, stat, err);
     default: return comm_all_gather(zero->comm, dtype, zero->parts, count, healthy, stat, err);
     }
@@ -74,7 +82,8 @@ static void conclude(struct zero *zero)
     if (zero->concluded.failed) executor_drop_tail(zero->executor);
 }
 
-static int agree(struct zero *zero, const struct schedule *schedule, bool healthy, struct comm_stat *stat, struct error *err)
+static int agree(struct zero *zero, const struct schedule *schedule, bool healthy, struct comm_stat *stat,
+                 struct error *err)
 {
     struct agreement mine = {zero->loss_sum / schedule->micro_steps, zero->sum_squares, !healthy};
     int status = comm_exchange(zero->comm, &mine, zero->agreed, sizeof mine, stat, err);
@@ -83,11 +92,13 @@ static int agree(struct zero *zero, const struct schedule *schedule, bool health
     return status;
 }
 
-int zero_communicate(struct zero *zero, const struct schedule *schedule, const struct op *op, bool healthy, struct op_stat *stat, struct error *err)
+int zero_communicate(struct zero *zero, const struct schedule *schedule, const struct op *op, bool healthy,
+                     struct op_stat *stat, struct error *err)
 {
     struct comm_stat moved = {.healthy = true};
     uint64_t started_ns = clock_ns();
-    int status = op->kind == OP_AGREE ? agree(zero, schedule, healthy, &moved, err) : move(zero, schedule, op, healthy, &moved, err);
+    int status = op->kind == OP_AGREE ? agree(zero, schedule, healthy, &moved, err)
+                                      : move(zero, schedule, op, healthy, &moved, err);
     enum traffic kind = traffic_kind(op->kind);
     zero->traffic[kind].count++;
     zero->traffic[kind].busy_ns += clock_ns() - started_ns;
@@ -101,6 +112,9 @@ int zero_spread(struct zero *zero, int unit, enum dtype dtype, uint64_t source, 
     const int64_t shard = shard_elems(zero->model.units[unit].elems, zero->ranks);
     struct comm_stat stat = {0};
     for (int r = 0; r < zero->ranks; r++)
-        zero->parts[r] = (struct comm_part){.owner = r, .elems = shard, .source = source, .destination = (char *)whole + r * shard * dtype_bytes(dtype)};
+        zero->parts[r] = (struct comm_part){.owner = r,
+                                            .elems = shard,
+                                            .source = source,
+                                            .destination = (char *)whole + r * shard * dtype_bytes(dtype)};
     return comm_all_gather(zero->comm, dtype, zero->parts, zero->ranks, true, &stat, err);
 }

@@ -13,7 +13,8 @@ struct lane_state {
     struct executor *executor;
     enum lane lane;
     pthread_t thread;
-    _Atomic uint32_t done __attribute__((aligned(64))); /* 1 + number of the last operation that ended; what others wait on */
+    _Atomic uint32_t done
+        __attribute__((aligned(64))); /* 1 + number of the last operation that ended; what others wait on */
 };
 
 struct executor {
@@ -27,8 +28,8 @@ struct executor {
     unsigned char *held; /* by buffer: taken and not given back */
     int held_room;
     _Atomic int failed, broken, drop_tail;
-    struct take_failure take;  /* written by the first lane that fails */
-    struct error error;        /* written by the first lane that breaks */
+    struct take_failure take; /* written by the first lane that fails */
+    struct error error;       /* written by the first lane that breaks */
     int status;
 
     _Atomic uint32_t generation, running; /* start and end of runs, for the lane threads */
@@ -37,7 +38,10 @@ struct executor {
 
 /* ---- one operation ---- */
 
-struct timing { uint64_t issued_ns, ready_ns, started_ns; int64_t waited_on; };
+struct timing {
+    uint64_t issued_ns, ready_ns, started_ns;
+    int64_t waited_on;
+};
 
 static void wait_for_dependencies(struct executor *executor, const struct op *op, struct timing *timing)
 {
@@ -60,13 +64,17 @@ static void take_buffers(struct executor *executor, const struct op *op)
         int b = schedule->effects[op->first_take + t];
         const struct buffer *buffer = &schedule->buffers[b];
         struct error err;
-        if (memory_take(executor->host.memory, buffer->tier, buffer->category, buffer->offset, (uint64_t)buffer->bytes, &err) == STATUS_OK) {
+        if (memory_take(executor->host.memory, buffer->tier, buffer->category, buffer->offset, (uint64_t)buffer->bytes,
+                        &err) == STATUS_OK) {
             executor->held[b] = 1;
             continue;
         }
         if (atomic_exchange(&executor->failed, 1)) return;
-        executor->take = (struct take_failure){.failed = true, .op = (int)(op - schedule->ops), .tier = buffer->tier,
-                                               .category = buffer->category, .wanted_bytes = (uint64_t)buffer->bytes};
+        executor->take = (struct take_failure){.failed = true,
+                                               .op = (int)(op - schedule->ops),
+                                               .tier = buffer->tier,
+                                               .category = buffer->category,
+                                               .wanted_bytes = (uint64_t)buffer->bytes};
         memory_snapshot(executor->host.memory, &executor->take.memory);
         snprintf(executor->take.text, sizeof executor->take.text, "%.255s", err.text);
     }
@@ -108,17 +116,25 @@ static uint64_t pace(const struct executor *executor, const struct op_stat *stat
 static void record_begin(const struct executor *executor, const struct op *op, const struct timing *timing)
 {
     struct trace_record record = {.kind = TRACE_OP_BEGIN, .rank = executor->host.rank, .time_ns = timing->started_ns};
-    record.op_begin = (struct trace_of_op_begin){executor->number, executor->step, (uint32_t)(op - executor->schedule->ops), timing->issued_ns};
+    record.op_begin = (struct trace_of_op_begin){executor->number, executor->step,
+                                                 (uint32_t)(op - executor->schedule->ops), timing->issued_ns};
     trace_emit(executor->host.rings[op->lane], &record);
 }
 
-static void record_end(const struct executor *executor, const struct op *op, const struct timing *timing, const struct op_stat *stat, uint64_t paced_ns)
+static void record_end(const struct executor *executor, const struct op *op, const struct timing *timing,
+                       const struct op_stat *stat, uint64_t paced_ns)
 {
     struct trace_record record = {.kind = TRACE_OP_END, .rank = executor->host.rank, .time_ns = clock_ns()};
-    record.op_end = (struct trace_of_op_end){
-        .schedule = executor->number, .step = executor->step, .op = (uint32_t)(op - executor->schedule->ops), .issued_ns = timing->issued_ns,
-        .ready_ns = timing->ready_ns, .started_ns = timing->started_ns, .waited_on = timing->waited_on, .peers_ns = stat->peers_ns,
-        .paced_ns = paced_ns, .sent_bytes = stat->sent_bytes[0] + stat->sent_bytes[1]};
+    record.op_end = (struct trace_of_op_end){.schedule = executor->number,
+                                             .step = executor->step,
+                                             .op = (uint32_t)(op - executor->schedule->ops),
+                                             .issued_ns = timing->issued_ns,
+                                             .ready_ns = timing->ready_ns,
+                                             .started_ns = timing->started_ns,
+                                             .waited_on = timing->waited_on,
+                                             .peers_ns = stat->peers_ns,
+                                             .paced_ns = paced_ns,
+                                             .sent_bytes = stat->sent_bytes[0] + stat->sent_bytes[1]};
     trace_emit(executor->host.rings[op->lane], &record);
 }
 
@@ -141,7 +157,8 @@ static void run_op(struct executor *executor, struct lane_state *lane, const str
         timing.started_ns = clock_ns();
         record_begin(executor, op, &timing);
         if (healthy || op->lane == LANE_COMM) {
-            if (executor->host.run(executor->host.user, executor->schedule, op, healthy, &stat, &err)) break_run(executor, &err);
+            if (executor->host.run(executor->host.user, executor->schedule, op, healthy, &stat, &err))
+                break_run(executor, &err);
             if (!stat.healthy) atomic_store(&executor->failed, 1);
         }
         uint64_t paced_ns = healthy ? pace(executor, &stat, timing.started_ns) : 0;
@@ -165,7 +182,8 @@ static void *lane_thread(void *argument)
     struct lane_state *lane = argument;
     struct executor *executor = lane->executor;
     for (uint32_t seen = 0;;) {
-        while (atomic_load_explicit(&executor->generation, memory_order_acquire) == seen) futex_wait(&executor->generation, seen, 0);
+        while (atomic_load_explicit(&executor->generation, memory_order_acquire) == seen)
+            futex_wait(&executor->generation, seen, 0);
         seen++;
         if (atomic_load(&executor->quit)) return NULL;
         run_lane(executor, lane);
@@ -189,7 +207,8 @@ int executor_create(struct executor **out, const struct executor_host *host, str
     if (!executor) return error_set(err, STATUS_RUN, "no memory for the executor");
     memset(executor, 0, sizeof *executor);
     executor->host = *host;
-    for (int lane = 0; lane < LANES; lane++) executor->lanes[lane] = (struct lane_state){.executor = executor, .lane = (enum lane)lane};
+    for (int lane = 0; lane < LANES; lane++)
+        executor->lanes[lane] = (struct lane_state){.executor = executor, .lane = (enum lane)lane};
     if (start_lanes(executor, err)) {
         executor_free(executor);
         return STATUS_RUN;
@@ -230,8 +249,8 @@ static int prepare(struct executor *executor, const struct schedule *schedule, s
     return STATUS_OK;
 }
 
-int executor_run(struct executor *executor, const struct schedule *schedule, uint32_t number, uint32_t step, struct executor_result *result,
-                 struct error *err)
+int executor_run(struct executor *executor, const struct schedule *schedule, uint32_t number, uint32_t step,
+                 struct executor_result *result, struct error *err)
 {
     if (prepare(executor, schedule, err)) return STATUS_RUN;
     executor->number = number;

@@ -22,7 +22,8 @@ static uint64_t weight_of(uint64_t number)
     return (x ^ (x >> 29)) | 1;
 }
 
-static uint64_t hash_range(const struct zero *zero, const struct schedule *schedule, int b, enum array array, int64_t base, int64_t first, int64_t end)
+static uint64_t hash_range(const struct zero *zero, const struct schedule *schedule, int b, enum array array,
+                           int64_t base, int64_t first, int64_t end)
 {
     const struct buffer *buffer = &schedule->buffers[b];
     const int64_t elems = zero->model.units[buffer->unit].elems;
@@ -31,12 +32,14 @@ static uint64_t hash_range(const struct zero *zero, const struct schedule *sched
     if (end > elems) end = elems;
     if (first >= end) return 0;
     const void *at = zero_at(zero, schedule, b, first);
-    for (int64_t i = 0; i < end - first; i++) sum += weight_of(((uint64_t)array << 56) + (uint64_t)(base + first + i)) * (2 * bits_of(at, bytes, i) + 1);
+    for (int64_t i = 0; i < end - first; i++)
+        sum += weight_of(((uint64_t)array << 56) + (uint64_t)(base + first + i)) * (2 * bits_of(at, bytes, i) + 1);
     return sum;
 }
 
 /* Own shards go into *own; of arrays held whole, all elements go into whole[array], and counts how many units they are. */
-static void hash_unit(const struct zero *zero, const struct schedule *schedule, const struct op *update, int64_t base, uint64_t own[ARRAYS], uint64_t whole[ARRAYS])
+static void hash_unit(const struct zero *zero, const struct schedule *schedule, const struct op *update, int64_t base,
+                      uint64_t own[ARRAYS], uint64_t whole[ARRAYS])
 {
     static const enum role roles[ARRAYS] = {ROLE_PARAMETERS, ROLE_MASTER, ROLE_MOMENT1, ROLE_MOMENT2};
     const int64_t shard = shard_elems(zero->model.units[update->unit].elems, zero->ranks);
@@ -44,7 +47,8 @@ static void hash_unit(const struct zero *zero, const struct schedule *schedule, 
         int b = update->buffer[roles[a]];
         if (a == ARRAY_MASTER && b == update->buffer[ROLE_PARAMETERS]) continue;
         own[a] += hash_range(zero, schedule, b, (enum array)a, base, zero->rank * shard, (zero->rank + 1) * shard);
-        if (schedule->buffers[b].extent == EXTENT_WHOLE) whole[a] += hash_range(zero, schedule, b, (enum array)a, base, 0, zero->ranks * shard);
+        if (schedule->buffers[b].extent == EXTENT_WHOLE)
+            whole[a] += hash_range(zero, schedule, b, (enum array)a, base, 0, zero->ranks * shard);
     }
 }
 
@@ -63,7 +67,8 @@ int zero_state_hash(struct zero *zero, uint64_t *hash, struct error *err)
         hash_unit(zero, schedule, op, base, own, whole);
         base += zero->model.units[op->unit].elems;
         for (int a = 0; a < ARRAYS; a++)
-            is_whole[a] = schedule->buffers[op->buffer[roles[a]]].extent == EXTENT_WHOLE && !(a == ARRAY_MASTER && zero->model.dtype == DTYPE_F32);
+            is_whole[a] = schedule->buffers[op->buffer[roles[a]]].extent == EXTENT_WHOLE &&
+                          !(a == ARRAY_MASTER && zero->model.dtype == DTYPE_F32);
     }
     int status = comm_exchange(zero->comm, own, all, sizeof own, &stat, err);
     if (status) return status;
@@ -77,6 +82,8 @@ int zero_state_hash(struct zero *zero, uint64_t *hash, struct error *err)
         if (is_whole[a] && whole[a] != sums[a]) differs = a;
     status = comm_exchange(zero->comm, &differs, verdicts, sizeof differs, &stat, err);
     for (int r = 0; r < zero->ranks && status == STATUS_OK; r++)
-        if (verdicts[r] >= 0) status = error_set(err, STATUS_CHECK, "rank %d's copy of the %s differs from what the owners hold", r, names[verdicts[r]]);
+        if (verdicts[r] >= 0)
+            status = error_set(err, STATUS_CHECK, "rank %d's copy of the %s differs from what the owners hold", r,
+                               names[verdicts[r]]);
     return status;
 }

@@ -43,7 +43,8 @@ static enum use producer_of_input(enum op_kind kind, int unit, int layers)
     }
 }
 
-static void parameters_of(const struct zero *zero, const struct schedule *schedule, const struct op *op, struct gpt_tensors *tensors)
+static void parameters_of(const struct zero *zero, const struct schedule *schedule, const struct op *op,
+                          struct gpt_tensors *tensors)
 {
     const struct unit *unit = &zero->model.units[op->unit];
     int tail = op->buffer[ROLE_TAIL];
@@ -53,7 +54,8 @@ static void parameters_of(const struct zero *zero, const struct schedule *schedu
 }
 
 /* Pointers into the unit's gradient. Its padding is kept at zero, so that it can be reduced and summed like the rest. */
-static void gradients_of(const struct zero *zero, const struct schedule *schedule, const struct op *op, struct gpt_tensors *tensors)
+static void gradients_of(const struct zero *zero, const struct schedule *schedule, const struct op *op,
+                         struct gpt_tensors *tensors)
 {
     const struct unit *unit = &zero->model.units[op->unit];
     const struct buffer *buffer = &schedule->buffers[op->buffer[ROLE_GRADIENT]];
@@ -70,13 +72,16 @@ static int64_t training_sample(const struct zero *zero, const struct schedule *s
 
 static void load(struct zero *zero, const struct schedule *schedule, const struct op *op)
 {
-    int32_t *tokens = zero_buffer(zero, schedule, op->buffer[ROLE_TOKENS]), *targets = tokens + schedule->B * schedule->T;
+    int32_t *tokens = zero_buffer(zero, schedule, op->buffer[ROLE_TOKENS]),
+            *targets = tokens + schedule->B * schedule->T;
     switch (zero->purpose) {
     case PURPOSE_TRAIN:
-        data_batch(zero->data, DATA_TRAIN, training_sample(zero, schedule, op->micro_step), schedule->B, schedule->T, tokens, targets);
+        data_batch(zero->data, DATA_TRAIN, training_sample(zero, schedule, op->micro_step), schedule->B, schedule->T,
+                   tokens, targets);
         break;
     case PURPOSE_EVALUATE:
-        data_batch(zero->data, DATA_VALIDATION, zero->first_sample + (int64_t)zero->rank * schedule->B, schedule->B, schedule->T, tokens, targets);
+        data_batch(zero->data, DATA_VALIDATION, zero->first_sample + (int64_t)zero->rank * schedule->B, schedule->B,
+                   schedule->T, tokens, targets);
         break;
     case PURPOSE_SAMPLE: memcpy(tokens, zero->sampler.tokens, (size_t)schedule->T * sizeof *tokens); break;
     case PURPOSES: break;
@@ -86,7 +91,10 @@ static void load(struct zero *zero, const struct schedule *schedule, const struc
 static float logit(const struct zero *zero, const void *logits, int64_t i)
 {
     if (zero->model.dtype == DTYPE_F32) return ((const float *)logits)[i];
-    union { uint32_t bits; float value; } wide = {(uint32_t)((const uint16_t *)logits)[i] << 16};
+    union {
+        uint32_t bits;
+        float value;
+    } wide = {(uint32_t)((const uint16_t *)logits)[i] << 16};
     return wide.value;
 }
 
@@ -97,13 +105,15 @@ static void draw_token(struct zero *zero, const struct schedule *schedule, const
     struct sampler *sampler = &zero->sampler;
     const int V = zero->model.shape.vocabulary;
     activation_layout(&layout, &zero->model, USE_HEAD_FORWARD, schedule->B, schedule->T);
-    const char *logits = (const char *)zero_buffer(zero, schedule, op->buffer[ROLE_ACTIVATION]) + layout.offset[HEAD_LOGITS];
+    const char *logits =
+        (const char *)zero_buffer(zero, schedule, op->buffer[ROLE_ACTIVATION]) + layout.offset[HEAD_LOGITS];
     const void *row = logits + (int64_t)sampler->position * V * dtype_bytes(zero->model.dtype);
     float highest = logit(zero, row, 0);
     for (int v = 1; v < V; v++) highest = fmaxf(highest, logit(zero, row, v));
     double sum = 0, temperature = sampler->temperature > 0 ? sampler->temperature : 1e-6;
     for (int v = 0; v < V; v++) sum += exp((double)(logit(zero, row, v) - highest) / temperature);
-    double place = rng_uniform(zero->config->data.seed, 0x73616d706c65u + (uint64_t)zero->steps_done, sampler->draw++) * sum;
+    double place =
+        rng_uniform(zero->config->data.seed, 0x73616d706c65u + (uint64_t)zero->steps_done, sampler->draw++) * sum;
     int v = 0;
     while (v < V - 1 && (place -= exp((double)(logit(zero, row, v) - highest) / temperature)) > 0) v++;
     sampler->next = v;
@@ -116,30 +126,37 @@ static void sum_squares(struct zero *zero, const struct schedule *schedule)
         const struct buffer *buffer = &schedule->buffers[b];
         if (buffer->category != CATEGORY_GRADIENTS) continue;
         int64_t shard = shard_elems(zero->model.units[buffer->unit].elems, zero->ranks);
-        zero->sum_squares += kernels_sum_squares(zero->kernels, buffer->dtype, zero_at(zero, schedule, b, zero->rank * shard), shard);
+        zero->sum_squares +=
+            kernels_sum_squares(zero->kernels, buffer->dtype, zero_at(zero, schedule, b, zero->rank * shard), shard);
     }
 }
 
 static void update(struct zero *zero, const struct schedule *schedule, const struct op *op)
 {
     const struct config *config = zero->config;
-    struct adamw_step step = {config->adam.learning_rate, config->adam.beta1, config->adam.beta2, config->adam.epsilon,
-                              config->adam.weight_decay, zero->gradient_factor, zero->steps_done + 1};
+    struct adamw_step step = {config->adam.learning_rate, config->adam.beta1,        config->adam.beta2,
+                              config->adam.epsilon,       config->adam.weight_decay, zero->gradient_factor,
+                              zero->steps_done + 1};
     int64_t first, end, elems = zero->model.units[op->unit].elems;
     buffer_range(schedule, &zero->model, &schedule->buffers[op->buffer[ROLE_MOMENT1]], zero->rank, &first, &end);
     if (end > elems) end = elems;
     if (first >= end) return; /* this rank's shard is padding */
-    adamw_update(zero->kernels, &zero->model, op->unit, first, end - first, &step, zero_at(zero, schedule, op->buffer[ROLE_GRADIENT], first),
-                 zero_at(zero, schedule, op->buffer[ROLE_MASTER], first), zero_at(zero, schedule, op->buffer[ROLE_MOMENT1], first),
-                 zero_at(zero, schedule, op->buffer[ROLE_MOMENT2], first), zero_at(zero, schedule, op->buffer[ROLE_PARAMETERS], first));
+    adamw_update(zero->kernels, &zero->model, op->unit, first, end - first, &step,
+                 zero_at(zero, schedule, op->buffer[ROLE_GRADIENT], first),
+                 zero_at(zero, schedule, op->buffer[ROLE_MASTER], first),
+                 zero_at(zero, schedule, op->buffer[ROLE_MOMENT1], first),
+                 zero_at(zero, schedule, op->buffer[ROLE_MOMENT2], first),
+                 zero_at(zero, schedule, op->buffer[ROLE_PARAMETERS], first));
 }
 
 static int head_forward(struct zero *zero, const struct gpt *gpt, const struct schedule *schedule, const struct op *op,
                         const struct gpt_tensors *parameters, const void *input, struct error *err)
 {
-    const int32_t *tokens = zero_buffer(zero, schedule, op->buffer[ROLE_TOKENS]), *targets = tokens + schedule->B * schedule->T;
+    const int32_t *tokens = zero_buffer(zero, schedule, op->buffer[ROLE_TOKENS]),
+                  *targets = tokens + schedule->B * schedule->T;
     float loss = 0;
-    int status = gpt_head_forward(gpt, parameters, input, zero->purpose == PURPOSE_SAMPLE ? NULL : targets, 1.0f / (float)schedule->micro_steps,
+    int status = gpt_head_forward(gpt, parameters, input, zero->purpose == PURPOSE_SAMPLE ? NULL : targets,
+                                  1.0f / (float)schedule->micro_steps,
                                   zero_buffer(zero, schedule, op->buffer[ROLE_ACTIVATION]), &loss, err);
     if (status == STATUS_OK && zero->purpose == PURPOSE_SAMPLE) draw_token(zero, schedule, op);
     zero->loss_sum += (double)loss;
@@ -151,11 +168,13 @@ static int use_unit(struct zero *zero, const struct schedule *schedule, const st
     const struct gpt gpt = {&zero->model, zero->kernels, schedule->B, schedule->T};
     struct gpt_tensors parameters, gradients;
     const int32_t *tokens = zero_buffer(zero, schedule, op->buffer[ROLE_TOKENS]);
-    void *activation = zero_buffer(zero, schedule, op->buffer[ROLE_ACTIVATION]), *scratch = zero_buffer(zero, schedule, op->buffer[ROLE_SCRATCH]);
+    void *activation = zero_buffer(zero, schedule, op->buffer[ROLE_ACTIVATION]),
+         *scratch = zero_buffer(zero, schedule, op->buffer[ROLE_SCRATCH]);
     void *residual = zero_buffer(zero, schedule, op->buffer[ROLE_RESIDUAL]);
     const void *input = NULL;
     if (op->buffer[ROLE_INPUT] >= 0)
-        input = output_of(zero, schedule, producer_of_input(op->kind, op->unit, zero->model.shape.layers), op->buffer[ROLE_INPUT]);
+        input = output_of(zero, schedule, producer_of_input(op->kind, op->unit, zero->model.shape.layers),
+                          op->buffer[ROLE_INPUT]);
     if (op->kind != OP_EMBED_BACKWARD) parameters_of(zero, schedule, op, &parameters);
     if (op->buffer[ROLE_GRADIENT] >= 0) gradients_of(zero, schedule, op, &gradients);
     switch (op->kind) {
@@ -163,9 +182,15 @@ static int use_unit(struct zero *zero, const struct schedule *schedule, const st
     case OP_BLOCK_FORWARD: return gpt_block_forward(&gpt, &parameters, input, activation, scratch, err);
     case OP_NORM_FORWARD: return gpt_norm_forward(&gpt, &parameters, input, activation, err);
     case OP_HEAD_FORWARD: return head_forward(zero, &gpt, schedule, op, &parameters, input, err);
-    case OP_HEAD_BACKWARD: return gpt_head_backward(&gpt, &parameters, &gradients, op->accumulate, input, activation, residual, scratch, err);
-    case OP_NORM_BACKWARD: return gpt_norm_backward(&gpt, &parameters, &gradients, op->accumulate, input, activation, residual, scratch, err);
-    case OP_BLOCK_BACKWARD: return gpt_block_backward(&gpt, &parameters, &gradients, op->accumulate, input, activation, residual, scratch, err);
+    case OP_HEAD_BACKWARD:
+        return gpt_head_backward(&gpt, &parameters, &gradients, op->accumulate, input, activation, residual, scratch,
+                                 err);
+    case OP_NORM_BACKWARD:
+        return gpt_norm_backward(&gpt, &parameters, &gradients, op->accumulate, input, activation, residual, scratch,
+                                 err);
+    case OP_BLOCK_BACKWARD:
+        return gpt_block_backward(&gpt, &parameters, &gradients, op->accumulate, input, activation, residual, scratch,
+                                  err);
     default: return gpt_embed_backward(&gpt, &gradients, op->accumulate, tokens, residual, scratch, err);
     }
 }

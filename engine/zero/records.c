@@ -21,7 +21,8 @@ void zero_record_memory(void *user, enum tier tier, enum category category, cons
 {
     struct zero *zero = user;
     struct trace_record record = record_of(zero, TRACE_MEMORY);
-    record.memory = (struct trace_of_memory){(uint8_t)tier, (uint8_t)category, count->live_bytes, count->reserved_bytes, count->peak_bytes};
+    record.memory = (struct trace_of_memory){(uint8_t)tier, (uint8_t)category, count->live_bytes, count->reserved_bytes,
+                                             count->peak_bytes};
     trace_emit(zero->rings[ZERO_RING_MEMORY], &record);
 }
 
@@ -31,7 +32,8 @@ static void record_schedule(struct zero *zero, enum purpose purpose)
     char *json = schedule_to_json(schedule);
     struct trace_record record = record_of(zero, TRACE_SCHEDULE);
     if (!json) return;
-    record.schedule = (struct trace_of_schedule){zero->schedule_number + (uint32_t)purpose, (uint8_t)purpose, (uint8_t)schedule->stage, {json, strlen(json)}};
+    record.schedule = (struct trace_of_schedule){
+        zero->schedule_number + (uint32_t)purpose, (uint8_t)purpose, (uint8_t)schedule->stage, {json, strlen(json)}};
     emit(zero, &record);
     free(json);
 }
@@ -43,13 +45,20 @@ static void record_predictions(struct zero *zero)
         struct trace_record record = record_of(zero, TRACE_PREDICTED);
         for (int c = 0; c < CATEGORIES; c++) {
             if (footprint->category[tier][c].peak_bytes == 0) continue;
-            record.predicted = (struct trace_of_predicted){zero->schedule_number, (uint8_t)tier, (uint8_t)c, (uint64_t)footprint->category[tier][c].peak_bytes,
+            record.predicted = (struct trace_of_predicted){zero->schedule_number,
+                                                           (uint8_t)tier,
+                                                           (uint8_t)c,
+                                                           (uint64_t)footprint->category[tier][c].peak_bytes,
                                                            (uint64_t)footprint->category[tier][c].at_peak_bytes,
                                                            (uint64_t)footprint->category[tier][c].resting_bytes};
             emit(zero, &record);
         }
-        record.predicted = (struct trace_of_predicted){zero->schedule_number, (uint8_t)tier, 255, (uint64_t)footprint->peak_bytes[tier],
-                                                       (uint64_t)footprint->peak_bytes[tier], (uint64_t)footprint->resting_bytes[tier]};
+        record.predicted = (struct trace_of_predicted){zero->schedule_number,
+                                                       (uint8_t)tier,
+                                                       255,
+                                                       (uint64_t)footprint->peak_bytes[tier],
+                                                       (uint64_t)footprint->peak_bytes[tier],
+                                                       (uint64_t)footprint->resting_bytes[tier]};
         emit(zero, &record);
     }
 }
@@ -63,8 +72,9 @@ static void record_theory(struct zero *zero)
     for (int kind = 0; kind < TRAFFIC_KINDS; kind++) {
         if (sums[kind].count == 0) continue;
         struct trace_record record = record_of(zero, TRACE_THEORY);
-        record.theory = (struct trace_of_theory){zero->schedule_number, (uint8_t)kind, LINK_INTRA, (uint32_t)sums[kind].count,
-                                                 (uint64_t)sums[kind].sent_bytes, (uint64_t)(theory + 0.5)};
+        record.theory = (struct trace_of_theory){
+            zero->schedule_number,           (uint8_t)kind,           LINK_INTRA, (uint32_t)sums[kind].count,
+            (uint64_t)sums[kind].sent_bytes, (uint64_t)(theory + 0.5)};
         theory = 0; /* the whole step's volume stands in the first record */
         emit(zero, &record);
     }
@@ -99,7 +109,8 @@ static void record_holdings(struct zero *zero, const struct memory_snapshot *sna
             const struct memory_count *count = &snapshot->category[tier][c];
             if (count->peak_bytes == 0 && count->reserved_bytes == 0) continue;
             struct trace_record record = record_of(zero, TRACE_MEMORY);
-            record.memory = (struct trace_of_memory){(uint8_t)tier, (uint8_t)c, count->live_bytes, count->reserved_bytes, count->peak_bytes};
+            record.memory = (struct trace_of_memory){(uint8_t)tier, (uint8_t)c, count->live_bytes,
+                                                     count->reserved_bytes, count->peak_bytes};
             emit(zero, &record);
         }
 }
@@ -109,7 +120,8 @@ void zero_record_step_begin(struct zero *zero)
     struct memory_snapshot snapshot;
     if (!zero->rings[ZERO_RING_CONTROL]) return;
     struct trace_record record = record_of(zero, TRACE_STEP_BEGIN);
-    record.step_begin = (struct trace_of_step_begin){(uint32_t)zero->steps_done + 1, zero->schedule_number, (uint8_t)zero->schedules[PURPOSE_TRAIN].stage};
+    record.step_begin = (struct trace_of_step_begin){(uint32_t)zero->steps_done + 1, zero->schedule_number,
+                                                     (uint8_t)zero->schedules[PURPOSE_TRAIN].stage};
     emit(zero, &record);
     memory_snapshot(zero->memory, &snapshot);
     record_holdings(zero, &snapshot);
@@ -124,7 +136,8 @@ static void record_peaks(struct zero *zero)
         const struct memory_count *count = &snapshot.tier[tier];
         if (count->peak_bytes == 0) continue;
         struct trace_record record = record_of(zero, TRACE_TIER_PEAK);
-        record.tier_peak = (struct trace_of_tier_peak){(uint8_t)tier, count->live_bytes, count->reserved_bytes, count->peak_bytes, count->reserved_bytes};
+        record.tier_peak = (struct trace_of_tier_peak){(uint8_t)tier, count->live_bytes, count->reserved_bytes,
+                                                       count->peak_bytes, count->reserved_bytes};
         emit(zero, &record);
         if (count->peak_bytes == zero->recorded_peak_bytes[tier]) continue;
         zero->recorded_peak_bytes[tier] = count->peak_bytes;
@@ -140,9 +153,14 @@ static void record_traffic(struct zero *zero, uint32_t step)
 {
     for (int kind = 0; kind < TRAFFIC_KINDS; kind++)
         for (int link = LINK_INTRA; link <= LINK_INTER; link++) {
-            if (zero->traffic[kind].count == 0 || (link == LINK_INTER && zero->traffic[kind].sent_bytes[link] == 0)) continue;
+            if (zero->traffic[kind].count == 0 || (link == LINK_INTER && zero->traffic[kind].sent_bytes[link] == 0))
+                continue;
             struct trace_record record = record_of(zero, TRACE_TRAFFIC);
-            record.traffic = (struct trace_of_traffic){step, (uint8_t)kind, (uint8_t)link, zero->traffic[kind].count, zero->traffic[kind].sent_bytes[link],
+            record.traffic = (struct trace_of_traffic){step,
+                                                       (uint8_t)kind,
+                                                       (uint8_t)link,
+                                                       zero->traffic[kind].count,
+                                                       zero->traffic[kind].sent_bytes[link],
                                                        link == LINK_INTRA ? zero->traffic[kind].busy_ns : 0};
             emit(zero, &record);
         }
@@ -156,9 +174,17 @@ void zero_record_step_end(struct zero *zero, const struct zero_result *result, u
     record_peaks(zero);
     struct trace_record record = record_of(zero, TRACE_STEP_END);
     record.step_end = (struct trace_of_step_end){
-        .step = (uint32_t)result->step, .schedule = zero->schedule_number, .stage = (uint8_t)schedule->stage, .skipped = result->outcome != ZERO_DONE,
-        .loss = result->loss, .grad_norm = result->grad_norm, .learning_rate = result->learning_rate, .loss_scale = 1,
-        .tokens = (uint32_t)(schedule->B * schedule->T * schedule->micro_steps * zero->ranks), .micro_steps = (uint32_t)schedule->micro_steps,
-        .total_ns = result->total_ns, .paused_ns = paused_ns};
+        .step = (uint32_t)result->step,
+        .schedule = zero->schedule_number,
+        .stage = (uint8_t)schedule->stage,
+        .skipped = result->outcome != ZERO_DONE,
+        .loss = result->loss,
+        .grad_norm = result->grad_norm,
+        .learning_rate = result->learning_rate,
+        .loss_scale = 1,
+        .tokens = (uint32_t)(schedule->B * schedule->T * schedule->micro_steps * zero->ranks),
+        .micro_steps = (uint32_t)schedule->micro_steps,
+        .total_ns = result->total_ns,
+        .paused_ns = paused_ns};
     emit(zero, &record);
 }

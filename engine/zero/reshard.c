@@ -13,7 +13,9 @@
 
 #include "engine/zero/internal.h"
 
-struct move { const struct buffer *from, *to; };
+struct move {
+    const struct buffer *from, *to;
+};
 
 /* Lasting buffers come in the same order in every layout, but a layout may have tails or not. */
 static int next_kept(const struct schedule *schedule, int b, int step)
@@ -44,12 +46,14 @@ static char *place(const struct zero *zero, const struct buffer *buffer)
 static struct buffer bounce_for(const struct zero *zero, const struct buffer *buffer)
 {
     int64_t shard = shard_elems(zero->model.units[buffer->unit].elems, zero->ranks);
-    return (struct buffer){.tier = TIER_DEVICE, .category = CATEGORY_BUCKETS, .bytes = shard * dtype_bytes(buffer->dtype)};
+    return (struct buffer){
+        .tier = TIER_DEVICE, .category = CATEGORY_BUCKETS, .bytes = shard * dtype_bytes(buffer->dtype)};
 }
 
 static int spread_from_bounce(struct zero *zero, const struct buffer *whole, struct error *err)
 {
-    return zero_spread(zero, whole->unit, whole->dtype, memory_symmetric_offset(zero->memory, CATEGORY_BUCKETS), place(zero, whole), err);
+    return zero_spread(zero, whole->unit, whole->dtype, memory_symmetric_offset(zero->memory, CATEGORY_BUCKETS),
+                       place(zero, whole), err);
 }
 
 int zero_spread_own(struct zero *zero, const struct schedule *schedule, int b, struct error *err)
@@ -96,9 +100,11 @@ static int list_moves(const struct schedule *from, const struct schedule *to, st
     for (int pass = 0; pass < 2; pass++) {
         const int step = pass == 0 ? 1 : -1;
         const enum extent wanted = pass == 0 ? EXTENT_WHOLE : EXTENT_SHARD;
-        int f = next_kept(from, pass == 0 ? 0 : from->lasting_count - 1, step), t = next_kept(to, pass == 0 ? 0 : to->lasting_count - 1, step);
+        int f = next_kept(from, pass == 0 ? 0 : from->lasting_count - 1, step),
+            t = next_kept(to, pass == 0 ? 0 : to->lasting_count - 1, step);
         for (; f >= 0 && t >= 0; f = next_kept(from, f + step, step), t = next_kept(to, t + step, step))
-            if (from->buffers[f].extent == wanted && to->buffers[t].extent != wanted) moves[count++] = (struct move){&from->buffers[f], &to->buffers[t]};
+            if (from->buffers[f].extent == wanted && to->buffers[t].extent != wanted)
+                moves[count++] = (struct move){&from->buffers[f], &to->buffers[t]};
     }
     return count;
 }
@@ -111,12 +117,14 @@ static bool is_remade(const struct buffer *buffer) /* given up before the moves,
 static int64_t remade_bytes(const struct schedule *schedule)
 {
     int64_t bytes = 0;
-    for (int b = 0; b < schedule->lasting_count; b++) bytes += is_remade(&schedule->buffers[b]) ? schedule->buffers[b].bytes : 0;
+    for (int b = 0; b < schedule->lasting_count; b++)
+        bytes += is_remade(&schedule->buffers[b]) ? schedule->buffers[b].bytes : 0;
     return bytes;
 }
 
 /* Highest number of bytes live during the switch. */
-static int64_t switch_peak(const struct zero *zero, const struct schedule *from, const struct schedule *to, const struct move *moves, int count)
+static int64_t switch_peak(const struct zero *zero, const struct schedule *from, const struct schedule *to,
+                           const struct move *moves, int count)
 {
     int64_t live = -remade_bytes(from);
     for (int b = 0; b < from->lasting_count; b++) live += from->buffers[b].bytes;
@@ -139,7 +147,8 @@ static struct take_failure foresee(const struct zero *zero, int64_t peak_bytes)
     failure.failed = budget && (uint64_t)peak_bytes > budget;
     failure.wanted_bytes = (uint64_t)peak_bytes;
     if (failure.failed)
-        snprintf(failure.text, sizeof failure.text, "the switch needs %lld bytes on the device at its widest; the budget is %llu", (long long)peak_bytes,
+        snprintf(failure.text, sizeof failure.text,
+                 "the switch needs %lld bytes on the device at its widest; the budget is %llu", (long long)peak_bytes,
                  (unsigned long long)budget);
     return failure;
 }
@@ -155,7 +164,8 @@ static int each_remade(struct zero *zero, const struct schedule *schedule, bool 
     return STATUS_OK;
 }
 
-static int apply(struct zero *zero, const struct schedule *from, const struct schedule *to, const struct move *moves, int count, struct error *err)
+static int apply(struct zero *zero, const struct schedule *from, const struct schedule *to, const struct move *moves,
+                 int count, struct error *err)
 {
     int status = each_remade(zero, from, false, err);
     for (int m = 0; m < count && status == STATUS_OK; m++)
@@ -164,7 +174,8 @@ static int apply(struct zero *zero, const struct schedule *from, const struct sc
     return status == STATUS_OK ? zero_fill_tails(zero, to, err) : status;
 }
 
-int zero_reshard(struct zero *zero, const struct schedule *to, bool *failed, struct zero_shortage *shortage, struct error *err)
+int zero_reshard(struct zero *zero, const struct schedule *to, bool *failed, struct zero_shortage *shortage,
+                 struct error *err)
 {
     const struct schedule *from = &zero->schedules[PURPOSE_TRAIN];
     struct move *moves = calloc((size_t)from->lasting_count, sizeof *moves);

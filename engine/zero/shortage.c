@@ -35,11 +35,16 @@ static struct shortage_message message_of(const struct take_failure *mine)
 
 static void describe(const struct shortage_message *message, int rank, struct zero_shortage *shortage)
 {
-    *shortage = (struct zero_shortage){.rank = rank, .op = message->op, .tier = (enum tier)message->tier, .category = (enum category)message->category,
-                                       .wanted_bytes = message->wanted_bytes, .budget_bytes = message->budget_bytes};
+    *shortage = (struct zero_shortage){.rank = rank,
+                                       .op = message->op,
+                                       .tier = (enum tier)message->tier,
+                                       .category = (enum category)message->category,
+                                       .wanted_bytes = message->wanted_bytes,
+                                       .budget_bytes = message->budget_bytes};
     struct memory_snapshot *memory = &shortage->memory;
     memory->budget_bytes[shortage->tier] = message->budget_bytes;
-    memory->tier[shortage->tier] = (struct memory_count){message->live_bytes, message->reserved_bytes, message->peak_bytes};
+    memory->tier[shortage->tier] =
+        (struct memory_count){message->live_bytes, message->reserved_bytes, message->peak_bytes};
     for (int c = 0; c < CATEGORIES; c++) {
         memory->category[shortage->tier][c].live_bytes = message->category_live_bytes[c];
         memory->category[shortage->tier][c].reserved_bytes = message->category_reserved_bytes[c];
@@ -47,7 +52,8 @@ static void describe(const struct shortage_message *message, int rank, struct ze
     memcpy(shortage->text, message->text, sizeof shortage->text);
 }
 
-int zero_agree_on_failure(struct zero *zero, const struct take_failure *mine, bool *failed, struct zero_shortage *shortage, struct error *err)
+int zero_agree_on_failure(struct zero *zero, const struct take_failure *mine, bool *failed,
+                          struct zero_shortage *shortage, struct error *err)
 {
     struct shortage_message message = message_of(mine), all[zero->ranks];
     struct comm_stat stat = {0};

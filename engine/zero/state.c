@@ -7,15 +7,22 @@
 #include "engine/zero/internal.h"
 #include "kernels/kernels.h"
 
-int zero_plan(struct zero *zero, const struct config_zero *knobs, struct schedule schedules[PURPOSES], struct error *err)
+int zero_plan(struct zero *zero, const struct config_zero *knobs, struct schedule schedules[PURPOSES],
+              struct error *err)
 {
     const struct config *config = zero->config;
     for (int purpose = 0; purpose < PURPOSES; purpose++) {
-        struct schedule_input input = {&zero->model, knobs, (enum purpose)purpose, zero->ranks, config->accumulation_steps,
-                                       purpose == PURPOSE_SAMPLE ? 1 : config->micro_batch_size, config->data.sequence_length,
+        struct schedule_input input = {&zero->model,
+                                       knobs,
+                                       (enum purpose)purpose,
+                                       zero->ranks,
+                                       config->accumulation_steps,
+                                       purpose == PURPOSE_SAMPLE ? 1 : config->micro_batch_size,
+                                       config->data.sequence_length,
                                        config->topology.threads_per_rank};
         int status = schedule_build(&schedules[purpose], &input, err);
-        if (status == STATUS_OK && (status = schedule_check(&schedules[purpose], &zero->model, err))) schedule_release(&schedules[purpose]);
+        if (status == STATUS_OK && (status = schedule_check(&schedules[purpose], &zero->model, err)))
+            schedule_release(&schedules[purpose]);
         if (status == STATUS_OK) continue;
         while (purpose-- > 0) schedule_release(&schedules[purpose]);
         return status;
@@ -46,11 +53,13 @@ static int fill(struct zero *zero, const struct schedule *schedule, int b, float
     return schedule->buffers[b].extent == EXTENT_WHOLE ? zero_spread_own(zero, schedule, b, err) : STATUS_OK;
 }
 
-static int fill_unit(struct zero *zero, const struct schedule *schedule, const struct op *update, float *chunk, struct error *err)
+static int fill_unit(struct zero *zero, const struct schedule *schedule, const struct op *update, float *chunk,
+                     struct error *err)
 {
     int master = update->buffer[ROLE_MASTER], parameters = update->buffer[ROLE_PARAMETERS];
     for (int role = ROLE_MOMENT1; role <= ROLE_MOMENT2; role++)
-        memset(zero_buffer(zero, schedule, update->buffer[role]), 0, (size_t)schedule->buffers[update->buffer[role]].bytes);
+        memset(zero_buffer(zero, schedule, update->buffer[role]), 0,
+               (size_t)schedule->buffers[update->buffer[role]].bytes);
     int status = fill(zero, schedule, parameters, chunk, err);
     return status == STATUS_OK && master != parameters ? fill(zero, schedule, master, chunk, err) : status;
 }
@@ -59,7 +68,8 @@ static int fill_state(struct zero *zero, const struct schedule *schedule, struct
 {
     float *chunk = malloc(CHUNK_ELEMS * sizeof *chunk);
     int status = chunk ? STATUS_OK : error_set(err, STATUS_RUN, "no memory for initial values");
-    for (int i = 0; i < schedule->op_count && status == STATUS_OK; i++) /* an update names every lasting buffer of its unit */
+    for (int i = 0; i < schedule->op_count && status == STATUS_OK;
+         i++) /* an update names every lasting buffer of its unit */
         if (schedule->ops[i].kind == OP_UPDATE) status = fill_unit(zero, schedule, &schedule->ops[i], chunk, err);
     free(chunk);
     return status == STATUS_OK ? zero_fill_tails(zero, schedule, err) : status;
@@ -83,8 +93,14 @@ int zero_make_state(struct zero *zero, bool *failed, struct zero_shortage *short
     for (; taken < schedule->lasting_count; taken++) {
         const struct buffer *buffer = &schedule->buffers[taken];
         struct error why;
-        if (memory_take(zero->memory, buffer->tier, buffer->category, buffer->offset, (uint64_t)buffer->bytes, &why) == STATUS_OK) continue;
-        failure = (struct take_failure){.failed = true, .op = -1, .tier = buffer->tier, .category = buffer->category, .wanted_bytes = (uint64_t)buffer->bytes};
+        if (memory_take(zero->memory, buffer->tier, buffer->category, buffer->offset, (uint64_t)buffer->bytes, &why) ==
+            STATUS_OK)
+            continue;
+        failure = (struct take_failure){.failed = true,
+                                        .op = -1,
+                                        .tier = buffer->tier,
+                                        .category = buffer->category,
+                                        .wanted_bytes = (uint64_t)buffer->bytes};
         memory_snapshot(zero->memory, &failure.memory);
         snprintf(failure.text, sizeof failure.text, "%.255s", why.text);
         break;

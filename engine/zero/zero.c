@@ -9,7 +9,8 @@
 
 /* ---- opening ---- */
 
-static int run_op(void *user, const struct schedule *schedule, const struct op *op, bool healthy, struct op_stat *stat, struct error *err)
+static int run_op(void *user, const struct schedule *schedule, const struct op *op, bool healthy, struct op_stat *stat,
+                  struct error *err)
 {
     if (op->lane == LANE_COMM) return zero_communicate(user, schedule, op, healthy, stat, err);
     return zero_compute(user, schedule, op, err);
@@ -29,7 +30,8 @@ static void ranges_for(const struct zero *zero, struct memory_ranges *ranges)
     activation_layout(&block, &zero->model, USE_BLOCK_FORWARD, (int)B, (int)T);
     activation_layout(&other, &zero->model, USE_NORM_FORWARD, (int)B, (int)T);
     for (int use = 0; use < USES; use++) {
-        int64_t bytes = scratch_bytes(&zero->model, (enum use)use, (int)B, (int)T, zero->config->topology.threads_per_rank);
+        int64_t bytes =
+            scratch_bytes(&zero->model, (enum use)use, (int)B, (int)T, zero->config->topology.threads_per_rank);
         if (bytes > scratch) scratch = bytes;
     }
     uint64_t *bytes = ranges->bytes[TIER_DEVICE];
@@ -37,7 +39,8 @@ static void ranges_for(const struct zero *zero, struct memory_ranges *ranges)
     bytes[CATEGORY_OPTIMIZER] = padded * 12;
     bytes[CATEGORY_GATHERED] = padded * (uint64_t)element * 3;
     bytes[CATEGORY_BUCKETS] = padded * 4 * 2; /* unreduced gradients, or a bouncing shard of fp32 */
-    bytes[CATEGORY_ACTIVATIONS] = (uint64_t)(2 * head.bytes + (zero->model.shape.layers + 2) * (block.bytes + 64) + 4 * other.bytes + 16 * B * T + 4096);
+    bytes[CATEGORY_ACTIVATIONS] = (uint64_t)(2 * head.bytes + (zero->model.shape.layers + 2) * (block.bytes + 64) +
+                                             4 * other.bytes + 16 * B * T + 4096);
     bytes[CATEGORY_WORKSPACE] = (uint64_t)(2 * scratch + B * T * zero->model.shape.hidden * 8 + 4096);
 }
 
@@ -53,8 +56,13 @@ static int open_parts(struct zero *zero, struct error *err)
     if (status == STATUS_OK) status = comm_attach(zero->comm, zero->memory, err);
     if (status) return status;
     memory_observe(zero->memory, zero_record_memory, zero);
-    struct executor_host host = {.user = zero, .memory = zero->memory, .run = run_op, .rank = (uint16_t)zero->rank, .links = config->topology.links,
-                                 .slow_motion = config->topology.slow_motion * (config->topology.slow_rank == zero->rank ? 2 : 1)};
+    struct executor_host host = {.user = zero,
+                                 .memory = zero->memory,
+                                 .run = run_op,
+                                 .rank = (uint16_t)zero->rank,
+                                 .links = config->topology.links,
+                                 .slow_motion =
+                                     config->topology.slow_motion * (config->topology.slow_rank == zero->rank ? 2 : 1)};
     memcpy(host.rings, zero->rings, sizeof host.rings);
     return executor_create(&zero->executor, &host, err);
 }
@@ -101,7 +109,8 @@ int zero_open(struct zero **out, const struct zero_options *options, struct zero
     memcpy(zero->rings, options->rings, sizeof zero->rings);
     zero->agreed = calloc((size_t)zero->ranks, sizeof *zero->agreed);
     zero->sampler.tokens = calloc((size_t)options->config->data.sequence_length, sizeof *zero->sampler.tokens);
-    int status = zero->agreed && zero->sampler.tokens ? open_parts(zero, err) : error_set(err, STATUS_RUN, "no memory for a rank");
+    int status = zero->agreed && zero->sampler.tokens ? open_parts(zero, err)
+                                                      : error_set(err, STATUS_RUN, "no memory for a rank");
     if (status == STATUS_OK) status = zero_plan(zero, &options->config->zero, schedules, err);
     if (status == STATUS_OK) {
         status = make_room_for_parts(zero, schedules, err);
@@ -138,7 +147,8 @@ static int run(struct zero *zero, enum purpose purpose, bool *failed, struct zer
     struct executor_result result = {0};
     zero->purpose = purpose;
     zero->loss_sum = zero->sum_squares = 0;
-    int status = executor_run(zero->executor, &zero->schedules[purpose], zero->schedule_number + (uint32_t)purpose, (uint32_t)zero->steps_done + 1, &result, err);
+    int status = executor_run(zero->executor, &zero->schedules[purpose], zero->schedule_number + (uint32_t)purpose,
+                              (uint32_t)zero->steps_done + 1, &result, err);
     *failed = result.failed;
     if (status || !result.failed) return status;
     if (result.take.failed) return zero_agree_on_failure(zero, &result.take, failed, shortage, err);
@@ -168,11 +178,16 @@ int zero_step(struct zero *zero, struct zero_result *result, struct error *err)
 int zero_evaluate(struct zero *zero, int64_t samples, float *loss, int64_t *tokens, struct error *err)
 {
     const struct schedule *schedule = &zero->schedules[PURPOSE_EVALUATE];
-    const int64_t held_out = data_validation_samples(zero->data, schedule->T), batch = (int64_t)schedule->B * zero->ranks;
+    const int64_t held_out = data_validation_samples(zero->data, schedule->T),
+                  batch = (int64_t)schedule->B * zero->ranks;
     int64_t runs = (samples < held_out ? samples : held_out) / batch;
     double sum = 0;
     struct zero_shortage shortage;
-    if (runs == 0) return error_set(err, STATUS_USAGE, "the held-out slice has %lld samples, a batch of all ranks is %lld; raise data.validation_fraction", (long long)held_out, (long long)batch);
+    if (runs == 0)
+        return error_set(
+            err, STATUS_USAGE,
+            "the held-out slice has %lld samples, a batch of all ranks is %lld; raise data.validation_fraction",
+            (long long)held_out, (long long)batch);
     for (int64_t i = 0; i < runs; i++) {
         bool failed;
         zero->first_sample = i * batch;
@@ -219,7 +234,8 @@ int zero_switch(struct zero *zero, const struct config_zero *knobs, struct zero_
     int status = zero_plan(zero, knobs, schedules, err);
     if (status) return status;
     status = make_room_for_parts(zero, schedules, err);
-    if (status == STATUS_OK && zero->ready) status = zero_reshard(zero, &schedules[PURPOSE_TRAIN], &failed, &result->shortage, err);
+    if (status == STATUS_OK && zero->ready)
+        status = zero_reshard(zero, &schedules[PURPOSE_TRAIN], &failed, &result->shortage, err);
     if (status || failed) {
         for (int purpose = 0; purpose < PURPOSES; purpose++) schedule_release(&schedules[purpose]);
         result->outcome = ZERO_OUT_OF_MEMORY;

@@ -4,7 +4,8 @@
 
 #if DNNL_VERSION_MAJOR >= 3
 
-dnnl_status_t matrix_desc_create(matrix_desc *out, dnnl_data_type_t type, int64_t rows, int64_t columns, int64_t row_stride, int64_t column_stride)
+dnnl_status_t matrix_desc_create(matrix_desc *out, dnnl_data_type_t type, int64_t rows, int64_t columns,
+                                 int64_t row_stride, int64_t column_stride)
 {
     const dnnl_dims_t dims = {rows, columns}, strides = {row_stride, column_stride};
     return dnnl_memory_desc_create_with_strides(out, 2, dims, type, strides);
@@ -33,7 +34,8 @@ dnnl_status_t append_add(dnnl_post_ops_t ops, matrix_desc other)
 
 #else
 
-dnnl_status_t matrix_desc_create(matrix_desc *out, dnnl_data_type_t type, int64_t rows, int64_t columns, int64_t row_stride, int64_t column_stride)
+dnnl_status_t matrix_desc_create(matrix_desc *out, dnnl_data_type_t type, int64_t rows, int64_t columns,
+                                 int64_t row_stride, int64_t column_stride)
 {
     const dnnl_dims_t dims = {rows, columns}, strides = {row_stride, column_stride};
     *out = malloc(sizeof **out);

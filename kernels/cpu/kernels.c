@@ -25,7 +25,9 @@ enum { GRAIN_ELEMS = 4096, GRAIN_COLUMNS = 64 };
 int kernels_create(struct kernels **out, int threads, const char *isa, struct error *err)
 {
     const struct isa *chosen = isa ? isa_named(isa) : isa_best();
-    if (!chosen) return error_set(err, STATUS_USAGE, "instruction set \"%s\" is not here; use avx512, avx2 or plain as the processor allows", isa);
+    if (!chosen)
+        return error_set(err, STATUS_USAGE,
+                         "instruction set \"%s\" is not here; use avx512, avx2 or plain as the processor allows", isa);
     if (threads < 1) return error_set(err, STATUS_USAGE, "%d threads per rank; use 1 or more", threads);
     struct kernels *kernels = calloc(1, sizeof *kernels);
     if (!kernels) return error_set(err, STATUS_RUN, "no memory for the kernels");
@@ -47,15 +49,29 @@ void kernels_free(struct kernels *kernels)
     free(kernels);
 }
 
-int kernels_threads(const struct kernels *kernels) { return kernels->threads; }
-const char *kernels_isa(const struct kernels *kernels) { return kernels->isa->name; }
-const char *kernels_widest_isa(void) { return isa_best()->name; }
-bool kernels_bf16_products(const struct kernels *kernels) { return products_native_bf16(kernels->products); }
-
-int kernels_linear_forward(struct kernels *kernels, enum dtype dtype, void *y, const void *x, const void *w, const void *bias,
-                           const void *residual, int64_t N, int64_t out, int64_t in, struct error *err)
+int kernels_threads(const struct kernels *kernels)
 {
-    const struct product product = {.dtype = dtype, .M = N, .N = out, .K = in, .transpose_b = true, .bias = bias, .residual = residual};
+    return kernels->threads;
+}
+const char *kernels_isa(const struct kernels *kernels)
+{
+    return kernels->isa->name;
+}
+const char *kernels_widest_isa(void)
+{
+    return isa_best()->name;
+}
+bool kernels_bf16_products(const struct kernels *kernels)
+{
+    return products_native_bf16(kernels->products);
+}
+
+int kernels_linear_forward(struct kernels *kernels, enum dtype dtype, void *y, const void *x, const void *w,
+                           const void *bias, const void *residual, int64_t N, int64_t out, int64_t in,
+                           struct error *err)
+{
+    const struct product product = {
+        .dtype = dtype, .M = N, .N = out, .K = in, .transpose_b = true, .bias = bias, .residual = residual};
     const struct product_data data = {.c = y, .a = x, .b = w, .bias = bias, .residual = residual};
     return products_run(kernels->products, &product, &data, err);
 }
@@ -71,12 +87,14 @@ int kernels_linear_backward_input(struct kernels *kernels, enum dtype dtype, voi
 int kernels_linear_backward_weight(struct kernels *kernels, enum dtype dtype, void *dw, bool accumulate, const void *dy,
                                    const void *x, int64_t N, int64_t out, int64_t in, struct error *err)
 {
-    const struct product product = {.dtype = dtype, .M = out, .N = in, .K = N, .transpose_a = true, .accumulate = accumulate};
+    const struct product product = {
+        .dtype = dtype, .M = out, .N = in, .K = N, .transpose_a = true, .accumulate = accumulate};
     const struct product_data data = {.c = dw, .a = dy, .b = x};
     return products_run(kernels->products, &product, &data, err);
 }
 
-void kernels_linear_backward_bias(struct kernels *kernels, enum dtype dtype, void *db, bool accumulate, const void *dy, int64_t N, int64_t out)
+void kernels_linear_backward_bias(struct kernels *kernels, enum dtype dtype, void *db, bool accumulate, const void *dy,
+                                  int64_t N, int64_t out)
 {
     const struct column_sums_args a = {dtype, db, accumulate, dy, N, out};
     parallel_run(kernels->threads, kernels->isa->column_sums, &a, out, GRAIN_COLUMNS);
@@ -97,7 +115,8 @@ void kernels_norm_backward(struct kernels *kernels, enum dtype dtype, void *dx, 
 }
 
 void kernels_norm_backward_weights(struct kernels *kernels, enum dtype dtype, void *dw, void *db, bool accumulate,
-                                   const void *dy, const void *x, const float *mean, const float *rstd, int64_t N, int64_t C)
+                                   const void *dy, const void *x, const float *mean, const float *rstd, int64_t N,
+                                   int64_t C)
 {
     const struct norm_backward_weights_args a = {dtype, dw, db, accumulate, dy, x, mean, rstd, N, C};
     parallel_run(kernels->threads, kernels->isa->norm_backward_weights, &a, C, GRAIN_COLUMNS);
@@ -109,7 +128,8 @@ void kernels_gelu_forward(struct kernels *kernels, enum dtype dtype, void *y, co
     parallel_run(kernels->threads, kernels->isa->gelu_forward, &a, n, GRAIN_ELEMS);
 }
 
-void kernels_gelu_backward(struct kernels *kernels, enum dtype dtype, void *dx, const void *dy, const void *x, int64_t n)
+void kernels_gelu_backward(struct kernels *kernels, enum dtype dtype, void *dx, const void *dy, const void *x,
+                           int64_t n)
 {
     const struct gelu_backward_args a = {dtype, dx, dy, x};
     parallel_run(kernels->threads, kernels->isa->gelu_backward, &a, n, GRAIN_ELEMS);
@@ -122,8 +142,9 @@ void kernels_attention_forward(struct kernels *kernels, enum dtype dtype, void *
     parallel_run(kernels->threads, kernels->isa->attention_forward, &a, (int64_t)shape->B * shape->NH, 1);
 }
 
-void kernels_attention_backward(struct kernels *kernels, enum dtype dtype, void *dqkv, const void *dout, const void *out,
-                                const float *lse, const void *qkv, const struct attention_shape *shape, void *scratch)
+void kernels_attention_backward(struct kernels *kernels, enum dtype dtype, void *dqkv, const void *dout,
+                                const void *out, const float *lse, const void *qkv, const struct attention_shape *shape,
+                                void *scratch)
 {
     const struct attention_backward_args a = {dtype, dqkv, dout, out, lse, qkv, *shape, scratch};
     parallel_run(kernels->threads, kernels->isa->attention_backward, &a, (int64_t)shape->B * shape->NH, 1);
@@ -193,7 +214,8 @@ void kernels_cast(struct kernels *kernels, enum dtype to, void *y, enum dtype fr
     parallel_run(kernels->threads, kernels->isa->cast, &a, n, GRAIN_ELEMS);
 }
 
-void kernels_reduce(enum dtype dtype, void *destination, const void *const *sources, int count, int64_t elems, bool accumulate)
+void kernels_reduce(enum dtype dtype, void *destination, const void *const *sources, int count, int64_t elems,
+                    bool accumulate)
 {
     const struct reduce_args a = {dtype, destination, sources, count, accumulate};
     isa_best()->reduce(&a, 0, elems, 0);

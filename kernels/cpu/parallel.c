@@ -6,7 +6,11 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-struct region { isa_body *body; const void *arguments; int64_t count, share; };
+struct region {
+    isa_body *body;
+    const void *arguments;
+    int64_t count, share;
+};
 
 static void region_part(const struct region *region, int thread)
 {
@@ -17,7 +21,11 @@ static void region_part(const struct region *region, int thread)
 
 #if defined __SANITIZE_THREAD__
 
-struct part { const struct region *region; int thread; pthread_t id; };
+struct part {
+    const struct region *region;
+    int thread;
+    pthread_t id;
+};
 
 static void *part_main(void *user)
 {

@@ -48,15 +48,18 @@ static dnnl_status_t descs_create(matrix_desc desc[OPERANDS], const struct produ
 {
     const dnnl_data_type_t type = p->dtype == DTYPE_BF16 ? dnnl_bf16 : dnnl_f32;
     const int64_t M = p->M, N = p->N, K = p->K;
-    dnnl_status_t status = matrix_desc_create(&desc[OPERAND_A], type, M, K, p->transpose_a ? 1 : K, p->transpose_a ? M : 1);
-    if (!status) status = matrix_desc_create(&desc[OPERAND_B], type, K, N, p->transpose_b ? 1 : N, p->transpose_b ? K : 1);
+    dnnl_status_t status =
+        matrix_desc_create(&desc[OPERAND_A], type, M, K, p->transpose_a ? 1 : K, p->transpose_a ? M : 1);
+    if (!status)
+        status = matrix_desc_create(&desc[OPERAND_B], type, K, N, p->transpose_b ? 1 : N, p->transpose_b ? K : 1);
     if (!status) status = matrix_desc_create(&desc[OPERAND_C], type, M, N, N, 1);
     if (!status && p->bias) status = matrix_desc_create(&desc[OPERAND_BIAS], type, 1, N, N, 1);
     if (!status && p->residual) status = matrix_desc_create(&desc[OPERAND_RESIDUAL], type, M, N, N, 1);
     return status;
 }
 
-static dnnl_status_t primitive_create(dnnl_primitive_t *out, dnnl_engine_t engine, const struct product *p, matrix_desc desc[OPERANDS])
+static dnnl_status_t primitive_create(dnnl_primitive_t *out, dnnl_engine_t engine, const struct product *p,
+                                      matrix_desc desc[OPERANDS])
 {
     dnnl_primitive_attr_t attr = NULL;
     dnnl_post_ops_t ops = NULL;
@@ -67,7 +70,8 @@ static dnnl_status_t primitive_create(dnnl_primitive_t *out, dnnl_engine_t engin
     if (!status && p->accumulate) status = append_sum(ops);
     if (!status) status = dnnl_primitive_attr_set_post_ops(attr, ops);
     if (!status)
-        status = matmul_desc_create(&matmul, engine, desc[OPERAND_A], desc[OPERAND_B], desc[OPERAND_BIAS], desc[OPERAND_C], attr);
+        status = matmul_desc_create(&matmul, engine, desc[OPERAND_A], desc[OPERAND_B], desc[OPERAND_BIAS],
+                                    desc[OPERAND_C], attr);
     if (!status) status = dnnl_primitive_create(out, matmul);
     if (matmul) dnnl_primitive_desc_destroy(matmul);
     if (ops) dnnl_post_ops_destroy(ops);
@@ -97,7 +101,8 @@ static int entry_create(struct entry **out, struct products *products, const str
 static bool same(const struct product *a, const struct product *b)
 {
     return a->dtype == b->dtype && a->M == b->M && a->N == b->N && a->K == b->K && a->transpose_a == b->transpose_a &&
-           a->transpose_b == b->transpose_b && a->bias == b->bias && a->residual == b->residual && a->accumulate == b->accumulate;
+           a->transpose_b == b->transpose_b && a->bias == b->bias && a->residual == b->residual &&
+           a->accumulate == b->accumulate;
 }
 
 static int entry_find(struct entry **out, struct products *products, const struct product *product, struct error *err)
@@ -112,7 +117,8 @@ static int entry_find(struct entry **out, struct products *products, const struc
     return STATUS_OK;
 }
 
-static int run_native(struct products *products, const struct product *product, const struct product_data *data, struct error *err)
+static int run_native(struct products *products, const struct product *product, const struct product_data *data,
+                      struct error *err)
 {
     static const int names[OPERANDS] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, DNNL_ARG_BIAS,
                                         DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1};
@@ -131,7 +137,8 @@ static int run_native(struct products *products, const struct product *product, 
     return ran ? failed(ran, product, err) : STATUS_OK;
 }
 
-int products_run(struct products *products, const struct product *product, const struct product_data *data, struct error *err)
+int products_run(struct products *products, const struct product *product, const struct product_data *data,
+                 struct error *err)
 {
     parallel_limit(products->threads);
     if (product->dtype == DTYPE_F32 || products->native_bf16) return run_native(products, product, data, err);
@@ -158,7 +165,8 @@ int products_create(struct products **out, int threads, bool native_bf16, struct
     if (!products) return error_set(err, STATUS_RUN, "no memory for the matrix products");
     products->threads = threads;
     parallel_limit(threads);
-    if (dnnl_engine_create(&products->engine, dnnl_cpu, 0) || dnnl_stream_create(&products->stream, products->engine, dnnl_stream_default_flags)) {
+    if (dnnl_engine_create(&products->engine, dnnl_cpu, 0) ||
+        dnnl_stream_create(&products->stream, products->engine, dnnl_stream_default_flags)) {
         products_free(products);
         return error_set(err, STATUS_RUN, "oneDNN cannot be started");
     }

@@ -9,7 +9,9 @@
 
 enum { BLOCK = 256, DEPTH = 512 };
 
-struct product_buffers { float a[BLOCK * DEPTH], b[BLOCK * DEPTH], c[BLOCK * BLOCK]; };
+struct product_buffers {
+    float a[BLOCK * DEPTH], b[BLOCK * DEPTH], c[BLOCK * BLOCK];
+};
 
 int product_buffers_create(struct product_buffers **out, struct error *err)
 {
@@ -23,7 +25,12 @@ void product_buffers_free(struct product_buffers *buffers)
 }
 
 /* Rows [first, first + rows) x columns [0, columns) of a matrix in bf16 that lies `stride` apart. */
-struct widen_args { float *y; const uint16_t *x; int64_t columns, stride; const struct isa *isa; };
+struct widen_args {
+    float *y;
+    const uint16_t *x;
+    int64_t columns, stride;
+    const struct isa *isa;
+};
 
 static void widen_rows(const void *arguments, int64_t first, int64_t end, int thread)
 {
@@ -34,20 +41,26 @@ static void widen_rows(const void *arguments, int64_t first, int64_t end, int th
     }
 }
 
-static void widen(int threads, float *y, const void *x, int64_t first_row, int64_t first_column, int64_t rows, int64_t columns, int64_t stride)
+static void widen(int threads, float *y, const void *x, int64_t first_row, int64_t first_column, int64_t rows,
+                  int64_t columns, int64_t stride)
 {
-    const struct widen_args a = {y, (const uint16_t *)x + first_row * stride + first_column, columns, stride, isa_best()};
+    const struct widen_args a = {y, (const uint16_t *)x + first_row * stride + first_column, columns, stride,
+                                 isa_best()};
     parallel_run(threads, widen_rows, &a, rows, 16);
 }
 
 static float widened(const void *x, int64_t i)
 {
-    union { uint32_t bits; float value; } wide = {.bits = (uint32_t)((const uint16_t *)x)[i] << 16};
+    union {
+        uint32_t bits;
+        float value;
+    } wide = {.bits = (uint32_t)((const uint16_t *)x)[i] << 16};
     return wide.value;
 }
 
 /* What is added before rounding: bias, residual, what was there. */
-static void finish(const struct product *p, const struct product_data *data, float *c, int64_t m, int64_t n, int64_t rows, int64_t columns)
+static void finish(const struct product *p, const struct product_data *data, float *c, int64_t m, int64_t n,
+                   int64_t rows, int64_t columns)
 {
     const struct isa *isa = isa_best();
     for (int64_t r = 0; r < rows; r++) {
@@ -63,8 +76,8 @@ static void finish(const struct product *p, const struct product_data *data, flo
     }
 }
 
-static int run_block(struct product_buffers *buffers, int threads, const struct product *p, const struct product_data *data,
-                     int64_t m, int64_t n, struct error *err)
+static int run_block(struct product_buffers *buffers, int threads, const struct product *p,
+                     const struct product_data *data, int64_t m, int64_t n, struct error *err)
 {
     const int64_t rows = p->M - m < BLOCK ? p->M - m : BLOCK, columns = p->N - n < BLOCK ? p->N - n : BLOCK;
     for (int64_t k = 0; k < p->K; k += DEPTH) {
@@ -73,8 +86,8 @@ static int run_block(struct product_buffers *buffers, int threads, const struct 
         else widen(threads, buffers->a, data->a, m, k, rows, depth, p->K);
         if (p->transpose_b) widen(threads, buffers->b, data->b, n, k, columns, depth, p->K);
         else widen(threads, buffers->b, data->b, k, n, depth, columns, p->N);
-        dnnl_status_t status = dnnl_sgemm(p->transpose_a ? 'T' : 'N', p->transpose_b ? 'T' : 'N', rows, columns, depth, 1.0f,
-                                          buffers->a, p->transpose_a ? rows : depth, buffers->b,
+        dnnl_status_t status = dnnl_sgemm(p->transpose_a ? 'T' : 'N', p->transpose_b ? 'T' : 'N', rows, columns, depth,
+                                          1.0f, buffers->a, p->transpose_a ? rows : depth, buffers->b,
                                           p->transpose_b ? depth : columns, k ? 1.0f : 0.0f, buffers->c, columns);
         if (status) return error_set(err, STATUS_RUN, "oneDNN's sgemm failed (its status %d)", (int)status);
     }

@@ -88,10 +88,8 @@ static void act_shortage(struct app *app, const struct key_row *row)
 static void act_close(struct app *app, const struct key_row *row)
 {
     (void)row;
-    if (app->view != &view_overview)
-        app->view = &view_overview;
-    else
-        app->state.enlarged = false;
+    if (app->view != &view_overview) app->view = &view_overview;
+    else app->state.enlarged = false;
     app->state.scroll = 0;
 }
 
@@ -178,13 +176,13 @@ static void act_replay(struct app *app, const struct key_row *row)
 }
 
 static void (*const actions[])(struct app *, const struct key_row *) = {
-    [ACTION_QUIT] = act_quit,         [ACTION_HELP] = act_help,          [ACTION_COMMAND] = act_command,
-    [ACTION_PLAY] = act_replay,       [ACTION_NEXT_STEP] = act_replay,   [ACTION_PREVIOUS_STEP] = act_replay,
-    [ACTION_FASTER] = act_replay,     [ACTION_SLOWER] = act_replay,      [ACTION_FIRST] = act_replay,
-    [ACTION_LAST] = act_replay,       [ACTION_NEXT_PANE] = act_pane,     [ACTION_PREVIOUS_PANE] = act_pane,
-    [ACTION_ENLARGE] = act_enlarge,   [ACTION_DOWN] = act_scroll,        [ACTION_UP] = act_scroll,
-    [ACTION_BARS] = act_bars,         [ACTION_SHORTAGE] = act_shortage,  [ACTION_UNITS] = act_units,
-    [ACTION_THEME] = act_theme,       [ACTION_CLOSE] = act_close,        [ACTION_REDRAW] = act_redraw,
+    [ACTION_QUIT] = act_quit,       [ACTION_HELP] = act_help,         [ACTION_COMMAND] = act_command,
+    [ACTION_PLAY] = act_replay,     [ACTION_NEXT_STEP] = act_replay,  [ACTION_PREVIOUS_STEP] = act_replay,
+    [ACTION_FASTER] = act_replay,   [ACTION_SLOWER] = act_replay,     [ACTION_FIRST] = act_replay,
+    [ACTION_LAST] = act_replay,     [ACTION_NEXT_PANE] = act_pane,    [ACTION_PREVIOUS_PANE] = act_pane,
+    [ACTION_ENLARGE] = act_enlarge, [ACTION_DOWN] = act_scroll,       [ACTION_UP] = act_scroll,
+    [ACTION_BARS] = act_bars,       [ACTION_SHORTAGE] = act_shortage, [ACTION_UNITS] = act_units,
+    [ACTION_THEME] = act_theme,     [ACTION_CLOSE] = act_close,       [ACTION_REDRAW] = act_redraw,
 };
 
 /* ---- the loop ------------------------------------------------------------------------------------------------------ */
@@ -214,10 +212,8 @@ static void follow_run(struct app *app)
     const struct run_model *model = app->feed.model;
     if (!model->has_state || model->state == app->run_state) return;
     app->run_state = model->state;
-    if (model->state == RUN_OUT_OF_MEMORY)
-        app->view = &view_shortage;
-    else if (app->view == &view_shortage)
-        app->view = &view_overview;
+    if (model->state == RUN_OUT_OF_MEMORY) app->view = &view_shortage;
+    else if (app->view == &view_shortage) app->view = &view_overview;
     app->urgent = true;
 }
 
@@ -255,11 +251,14 @@ static void wait_for_work(struct app *app)
 {
     uint64_t now_ns = clock_ns();
     int64_t wait_ns = feed_wait_ns(&app->feed, now_ns);
-    if (app->changed) sooner(&wait_ns, app->drawn_ns + FRAME_NS > now_ns ? (int64_t)(app->drawn_ns + FRAME_NS - now_ns) : 0);
+    if (app->changed)
+        sooner(&wait_ns, app->drawn_ns + FRAME_NS > now_ns ? (int64_t)(app->drawn_ns + FRAME_NS - now_ns) : 0);
     if (app->message_ns) sooner(&wait_ns, app->message_ns > now_ns ? (int64_t)(app->message_ns - now_ns) : 0);
-    struct pollfd fds[2] = {{.fd = terminal_fd(app->terminal), .events = POLLIN}, {.fd = feed_fd(&app->feed), .events = POLLIN}};
+    struct pollfd fds[2] = {{.fd = terminal_fd(app->terminal), .events = POLLIN},
+                            {.fd = feed_fd(&app->feed), .events = POLLIN}};
     struct timespec wait = {wait_ns / 1000000000, wait_ns % 1000000000};
-    if (ppoll(fds, 2, wait_ns < 0 ? NULL : &wait, NULL) > 0 && fds[0].revents & (POLLHUP | POLLERR | POLLNVAL)) app->quit = true;
+    if (ppoll(fds, 2, wait_ns < 0 ? NULL : &wait, NULL) > 0 && fds[0].revents & (POLLHUP | POLLERR | POLLNVAL))
+        app->quit = true;
 }
 
 static void take_away_message(struct app *app, uint64_t now_ns)
@@ -306,8 +305,11 @@ static int open_screen(struct app *app, struct error *err)
 int app_run(const struct app_options *options, struct error *err)
 {
     struct app app = {.options = options, .view = &view_overview, .run_state = RUN_STARTING};
-    app.state = (struct view_state){.units = (enum units)options->look.units, .focus = PANE_EVENTS, .live = options->source != NULL,
-                                    .readonly = options->readonly, .trace_file = options->trace_file};
+    app.state = (struct view_state){.units = (enum units)options->look.units,
+                                    .focus = PANE_EVENTS,
+                                    .live = options->source != NULL,
+                                    .readonly = options->readonly,
+                                    .trace_file = options->trace_file};
     int status = open_feed(&app, err);
     if (status) return status;
     status = open_screen(&app, err);

@@ -23,7 +23,8 @@ int feed_open_live(struct feed *feed, struct source *source, struct run_model *m
 
 int feed_open_replay(struct feed *feed, const char *path, double speed, struct error *err)
 {
-    *feed = (struct feed){.model = new_model(), .owns_model = true, .path = strdup(path), .speed = speed > 0 ? speed : 1};
+    *feed =
+        (struct feed){.model = new_model(), .owns_model = true, .path = strdup(path), .speed = speed > 0 ? speed : 1};
     int status = feed->model && feed->path ? source_open_file(&feed->source, path, err)
                                            : error_set(err, STATUS_RUN, "no memory for the state of a run");
     if (status) feed_close(feed);
@@ -41,12 +42,12 @@ void feed_close(struct feed *feed)
 static void ended(struct feed *feed, enum source_result result)
 {
     feed->over = true;
-    if (result == SOURCE_BAD)
-        snprintf(feed->trouble, sizeof feed->trouble, "%s", source_error(feed->source));
+    if (result == SOURCE_BAD) snprintf(feed->trouble, sizeof feed->trouble, "%s", source_error(feed->source));
     else if (source_torn(feed->source))
         snprintf(feed->trouble, sizeof feed->trouble, "the file ends in the middle of a chunk; all before it is shown");
     else if (!feed->model->ended)
-        snprintf(feed->trouble, sizeof feed->trouble, feed->live ? "the engine closed the connection" : "the trace ends here, without the run's own end");
+        snprintf(feed->trouble, sizeof feed->trouble,
+                 feed->live ? "the engine closed the connection" : "the trace ends here, without the run's own end");
 }
 
 /* The next record, without folding it. */
@@ -170,10 +171,8 @@ static bool rewind_feed(struct feed *feed)
 void feed_previous_step(struct feed *feed)
 {
     uint32_t step = steps_done(feed);
-    if (step <= 1)
-        feed_first(feed);
-    else if (rewind_feed(feed))
-        feed_until_step(feed, step - 1);
+    if (step <= 1) feed_first(feed);
+    else if (rewind_feed(feed)) feed_until_step(feed, step - 1);
 }
 
 /* To where the first step begins: what the run is and what was planned is known there. */

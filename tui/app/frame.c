@@ -20,7 +20,8 @@ static int go_to_step(struct feed *feed, const char *text, struct error *err)
     feed_until_step(feed, (uint32_t)step);
     const struct run_step *last = run_last_step(feed->model);
     if (!last) return error_set(err, STATUS_USAGE, "this run has no whole step; use --at end");
-    if (last->step < step) return error_set(err, STATUS_USAGE, "this run ends after step %u; there is no step %lu", last->step, step);
+    if (last->step < step)
+        return error_set(err, STATUS_USAGE, "this run ends after step %u; there is no step %lu", last->step, step);
     return STATUS_OK;
 }
 
@@ -31,14 +32,18 @@ static int go_to(struct feed *feed, const char *at, struct error *err)
         return STATUS_OK;
     }
     if (!strcmp(at, "oom"))
-        return feed_until_shortage(feed) ? STATUS_OK : error_set(err, STATUS_USAGE, "this run never was out of memory; use --at end");
+        return feed_until_shortage(feed)
+                   ? STATUS_OK
+                   : error_set(err, STATUS_USAGE, "this run never was out of memory; use --at end");
     if (!strncmp(at, "step:", 5)) return go_to_step(feed, at + 5, err);
     return error_set(err, STATUS_USAGE, "--at %s: use step:N, oom or end", at);
 }
 
-static char *paint(const struct feed *feed, const struct view *view, const struct app_frame_options *options, enum theme theme)
+static char *paint(const struct feed *feed, const struct view *view, const struct app_frame_options *options,
+                   enum theme theme)
 {
-    struct view_state state = {.units = (enum units)options->look.units, .focus = PANE_EVENTS,
+    struct view_state state = {.units = (enum units)options->look.units,
+                               .focus = PANE_EVENTS,
                                .trouble = feed->trouble[0] ? feed->trouble : NULL};
     struct surface surface;
     if (!surface_init(&surface, options->columns, options->rows, theme, options->look.ascii)) return NULL;
@@ -58,7 +63,8 @@ int app_frame(const struct app_frame_options *options, char **out, struct error 
     struct feed feed;
     if (!view) return error_set(err, STATUS_USAGE, "there is no view %s; there are: %s", name, view_names());
     if (options->columns < 1 || options->rows < 1 || options->columns > 1000 || options->rows > 1000)
-        return error_set(err, STATUS_USAGE, "a frame of %dx%d cannot be drawn; use for example 80x24", options->columns, options->rows);
+        return error_set(err, STATUS_USAGE, "a frame of %dx%d cannot be drawn; use for example 80x24", options->columns,
+                         options->rows);
     int status = look_theme(&theme, &options->look, options->as != APP_AS_TEXT, err);
     if (status) return status;
     status = feed_open_replay(&feed, options->file, 1, err);

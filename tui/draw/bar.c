@@ -31,12 +31,9 @@ void bar_shares(int shares[], const struct segment segments[], int count, uint64
     for (int i = 0; i < count; i++) {
         if (!segments[i].value || shares[i]) continue;
         int giver = widest(shares, count);
-        if (shares[giver] > 1)
-            shares[giver]--;
-        else if (before < columns)
-            before++;
-        else
-            continue;
+        if (shares[giver] > 1) shares[giver]--;
+        else if (before < columns) before++;
+        else continue;
         shares[i]++;
     }
 }
@@ -46,14 +43,15 @@ static bool has_colour(const struct surface *surface, enum style style)
     return style_look(surface->theme, style).background != COLOUR_DEFAULT;
 }
 
-void draw_bar(struct canvas canvas, int x, int y, int columns, const struct segment segments[], int count, uint64_t scale)
+void draw_bar(struct canvas canvas, int x, int y, int columns, const struct segment segments[], int count,
+              uint64_t scale)
 {
     int shares[SEGMENTS_MAX];
     bar_shares(shares, segments, count, scale, columns);
     for (int i = 0; i < count; i++) {
-        uint32_t fill = canvas.surface->ascii                            ? (uint32_t)segments[i].letter
+        uint32_t fill = canvas.surface->ascii                           ? (uint32_t)segments[i].letter
                         : has_colour(canvas.surface, segments[i].style) ? ' '
-                                                                         : segments[i].pattern;
+                                                                        : segments[i].pattern;
         draw_fill(canvas, x, y, shares[i], segments[i].style, fill);
         if (shares[i]) draw_character(canvas, x, y, segments[i].style, (uint32_t)segments[i].letter);
         x += shares[i];

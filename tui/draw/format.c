@@ -48,10 +48,8 @@ char *format_bytes_bare(char out[FORMAT_ROOM], enum units units, uint64_t bytes)
 {
     static const char *const decimal[] = {"B", "kB", "MB", "GB", "TB", "PB"};
     static const char *const binary[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
-    if (units == UNITS_BYTES)
-        strcat(format_count(out, bytes), " B");
-    else
-        scaled(out, (double)bytes, units == UNITS_GB ? 1000 : 1024, units == UNITS_GB ? decimal : binary, 6);
+    if (units == UNITS_BYTES) strcat(format_count(out, bytes), " B");
+    else scaled(out, (double)bytes, units == UNITS_GB ? 1000 : 1024, units == UNITS_GB ? decimal : binary, 6);
     return out;
 }
 
@@ -65,10 +63,8 @@ static char *pad_left(char out[FORMAT_ROOM], int columns)
 
 char *format_bytes(char out[FORMAT_ROOM], enum units units, bool known, uint64_t bytes)
 {
-    if (known)
-        format_bytes_bare(out, units, bytes);
-    else
-        strcpy(out, "n/a");
+    if (known) format_bytes_bare(out, units, bytes);
+    else strcpy(out, "n/a");
     return pad_left(out, bytes_columns(units));
 }
 

@@ -112,20 +112,17 @@ enum { SVG_CELL_X = 9, SVG_CELL_Y = 19 };
 
 static const char *rgb(uint8_t colour, const char *otherwise)
 {
-    static const char *const palette[16] = {
-        "#16191d", "#d55e00", "#009e73", "#e69f00", "#0072b2", "#8b4f86", "#56b4e9", "#c4c9cf",
-        "#6b737c", "#e8743b", "#3fbf97", "#f0e442", "#7ea6e0", "#cc79a7", "#9ad5f5", "#ffffff"};
+    static const char *const palette[16] = {"#16191d", "#d55e00", "#009e73", "#e69f00", "#0072b2", "#8b4f86",
+                                            "#56b4e9", "#c4c9cf", "#6b737c", "#e8743b", "#3fbf97", "#f0e442",
+                                            "#7ea6e0", "#cc79a7", "#9ad5f5", "#ffffff"};
     return colour == COLOUR_DEFAULT ? otherwise : palette[colour];
 }
 
 static void svg_escape(FILE *out, const struct cell *cell)
 {
-    if (cell->character == '<')
-        fputs("&lt;", out);
-    else if (cell->character == '&')
-        fputs("&amp;", out);
-    else
-        put_cell(out, cell);
+    if (cell->character == '<') fputs("&lt;", out);
+    else if (cell->character == '&') fputs("&amp;", out);
+    else put_cell(out, cell);
 }
 
 /* One run of cells with one look: a rectangle where it has a background, then its text. */
@@ -138,8 +135,8 @@ static void svg_run(FILE *out, const struct surface *surface, int y, int x, int 
         front = rgb(look.background, paper);
     }
     if (back)
-        fprintf(out, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"%s\"/>\n", x * SVG_CELL_X, y * SVG_CELL_Y,
-                (end - x) * SVG_CELL_X, SVG_CELL_Y, back);
+        fprintf(out, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"%s\"/>\n", x * SVG_CELL_X,
+                y * SVG_CELL_Y, (end - x) * SVG_CELL_X, SVG_CELL_Y, back);
     fprintf(out, "<text x=\"%d\" y=\"%d\" textLength=\"%d\" fill=\"%s\"%s%s>", x * SVG_CELL_X, y * SVG_CELL_Y + 14,
             (end - x) * SVG_CELL_X, front, look.attributes & ATTRIBUTE_BOLD ? " font-weight=\"bold\"" : "",
             look.attributes & ATTRIBUTE_UNDERLINE ? " text-decoration=\"underline\"" : "");
@@ -166,10 +163,11 @@ char *surface_to_svg(const struct surface *surface)
     size_t bytes;
     FILE *out = open_memstream(&text, &bytes);
     if (!out) return NULL;
-    fprintf(out,
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" font-family=\"DejaVu Sans Mono, monospace\" "
-            "font-size=\"15\" xml:space=\"preserve\">\n<rect width=\"%d\" height=\"%d\" fill=\"%s\"/>\n",
-            width, height, width, height, paper);
+    fprintf(
+        out,
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" font-family=\"DejaVu Sans Mono, monospace\" "
+        "font-size=\"15\" xml:space=\"preserve\">\n<rect width=\"%d\" height=\"%d\" fill=\"%s\"/>\n",
+        width, height, width, height, paper);
     for (int y = 0; y < surface->rows; y++) svg_row(out, surface, y, ink, paper);
     fputs("</svg>\n", out);
     return finish(out, &text);

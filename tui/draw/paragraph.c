@@ -15,7 +15,8 @@ int draw_paragraph(struct canvas canvas, int skip, enum style style, const char 
     uint32_t character, before = ' ';
     if (width < 1 || !*text) return 0;
     for (const char *at = text; (character = utf8_next(&text)); at = text, before = character) {
-        bool breaks = before == ' ' && character != ' ' && x > 0 && x + word_columns(at) > width && word_columns(at) <= width;
+        bool breaks =
+            before == ' ' && character != ' ' && x > 0 && x + word_columns(at) > width && word_columns(at) <= width;
         if (character == '\n' || breaks || x >= width) {
             x = 0;
             y++;

@@ -3,11 +3,14 @@
 
 #include <string.h>
 
-#define L(foreground, background, attributes) {foreground, background, attributes}
-#define D COLOUR_DEFAULT
-#define BOLD ATTRIBUTE_BOLD
+#define L(foreground, background, attributes)                                                                          \
+    {                                                                                                                  \
+        foreground, background, attributes                                                                             \
+    }
+#define D         COLOUR_DEFAULT
+#define BOLD      ATTRIBUTE_BOLD
 #define UNDERLINE ATTRIBUTE_UNDERLINE
-#define REVERSE ATTRIBUTE_REVERSE
+#define REVERSE   ATTRIBUTE_REVERSE
 static const struct look looks[STYLES][THEMES] = {
 #define STYLE(ID, ...) [STYLE_##ID] = {__VA_ARGS__},
 #include "tui/draw/styles.def"

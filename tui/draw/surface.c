@@ -7,10 +7,14 @@
 #include <string.h>
 
 /* What stands for a character where only ASCII can be shown. */
-static const struct { uint32_t character; char twin; } twins[] = {
-    {0x2500, '-'}, {0x2502, '|'}, {0x2503, '|'}, {0x2501, '='}, {0x00b7, '-'}, {0x00d7, 'x'}, {0x2192, '>'}, {0x2190, '<'},
-    {0x2191, '^'}, {0x2193, 'v'}, {0x25b6, '>'}, {0x25cf, '*'}, {0x2026, '~'}, {0x00b5, 'u'}, {0x2265, '>'}, {0x2264, '<'},
-    {0x2581, '_'}, {0x2582, '.'}, {0x2583, ','}, {0x2584, '-'}, {0x2585, '='}, {0x2586, '+'}, {0x2587, '*'}, {0x2588, '#'},
+static const struct {
+    uint32_t character;
+    char twin;
+} twins[] = {
+    {0x2500, '-'}, {0x2502, '|'}, {0x2503, '|'}, {0x2501, '='}, {0x00b7, '-'}, {0x00d7, 'x'},
+    {0x2192, '>'}, {0x2190, '<'}, {0x2191, '^'}, {0x2193, 'v'}, {0x25b6, '>'}, {0x25cf, '*'},
+    {0x2026, '~'}, {0x00b5, 'u'}, {0x2265, '>'}, {0x2264, '<'}, {0x2581, '_'}, {0x2582, '.'},
+    {0x2583, ','}, {0x2584, '-'}, {0x2585, '='}, {0x2586, '+'}, {0x2587, '*'}, {0x2588, '#'},
     {0x2591, '.'}, {0x2592, ':'}, {0x2593, '%'}, {0x25a1, 'o'}, {0x2039, '<'}, {0x203a, '>'},
 };
 
@@ -112,7 +116,11 @@ uint32_t utf8_next(const char **text)
 {
     const unsigned char *at = (const unsigned char *)*text;
     if (!*at) return 0;
-    int more = *at < 0x80 ? 0 : *at >= 0xc2 && *at < 0xe0 ? 1 : *at >= 0xe0 && *at < 0xf0 ? 2 : *at >= 0xf0 && *at < 0xf5 ? 3 : -1;
+    int more = *at < 0x80                  ? 0
+               : *at >= 0xc2 && *at < 0xe0 ? 1
+               : *at >= 0xe0 && *at < 0xf0 ? 2
+               : *at >= 0xf0 && *at < 0xf5 ? 3
+                                           : -1;
     uint32_t character = more == 0 ? *at : more > 0 ? *at & (0x3fu >> more) : '?';
     *text += 1;
     for (int i = 1; i <= more; i++) {

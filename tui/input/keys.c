@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define INPUT_F(n) (INPUT_F0 + (n))
-#define INPUT_CONTROL(letter) ((letter) & 0x1f)
+#define INPUT_F(n)            (INPUT_F0 + (n))
+#define INPUT_CONTROL(letter) ((letter)&0x1f)
 
 const struct key_row key_table[] = {
-#define KEY(code, label, action, argument, modes, footer, help) \
+#define KEY(code, label, action, argument, modes, footer, help)                                                        \
     {code, label, ACTION_##action, argument, KEY_MODE_##modes, footer, help},
 #include "tui/input/keys.def"
 #undef KEY

@@ -36,7 +36,8 @@ static void watch_crash(int i)
 {
     sigaction(crashing[i], NULL, &before_crash[i]);
     if (before_crash[i].sa_handler != SIG_DFL) return;
-    sigaction(crashing[i], &(struct sigaction){.sa_handler = on_crash, .sa_flags = (int)SA_RESETHAND | SA_NODEFER}, NULL);
+    sigaction(crashing[i], &(struct sigaction){.sa_handler = on_crash, .sa_flags = (int)SA_RESETHAND | SA_NODEFER},
+              NULL);
 }
 
 void restore_arm(const char *leave_screen)
@@ -44,7 +45,8 @@ void restore_arm(const char *leave_screen)
     snprintf(leave, sizeof leave, "%s", leave_screen);
     has_modes = tcgetattr(STDIN_FILENO, &modes) == 0;
     end_asked = 0;
-    for (int i = 0; i < ENDING; i++) sigaction(ending[i], &(struct sigaction){.sa_handler = on_ending}, &before_ending[i]);
+    for (int i = 0; i < ENDING; i++)
+        sigaction(ending[i], &(struct sigaction){.sa_handler = on_ending}, &before_ending[i]);
     for (int i = 0; i < CRASHING; i++) watch_crash(i);
 }
 

@@ -25,11 +25,13 @@ bool terminal_fits(struct error *err)
 {
     const char *name = getenv("TERM");
     if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO)) {
-        error_set(err, STATUS_USAGE, "standard input and output are not a terminal; use --headless, or --frame to print a screen");
+        error_set(err, STATUS_USAGE,
+                  "standard input and output are not a terminal; use --headless, or --frame to print a screen");
         return false;
     }
     if (!name || !name[0] || strcmp(name, "dumb") == 0) {
-        error_set(err, STATUS_USAGE, "TERM=%s cannot show a screen; use --headless, or --frame to print one", name ? name : "");
+        error_set(err, STATUS_USAGE, "TERM=%s cannot show a screen; use --headless, or --frame to print one",
+                  name ? name : "");
         return false;
     }
     char leave[256];
@@ -131,7 +133,8 @@ static short pair_of(struct terminal *terminal, struct look look)
     if (!terminal->has_colour || (front < 0 && back < 0)) return 0;
     if (front == back) front = front == 0 ? 7 : 0; /* eight colours: bright ones fell onto their dark ones */
     short *pair = &terminal->pair[front < 0 ? 16 : front][back < 0 ? 16 : back];
-    if (!*pair && terminal->pairs + 1 < COLOR_PAIRS && init_pair((short)(terminal->pairs + 1), front, back) == OK) *pair = ++terminal->pairs;
+    if (!*pair && terminal->pairs + 1 < COLOR_PAIRS && init_pair((short)(terminal->pairs + 1), front, back) == OK)
+        *pair = ++terminal->pairs;
     return *pair;
 }
 
@@ -162,7 +165,8 @@ static bool same_cell(const struct cell *a, const struct cell *b)
 /* A copy of what is on the screen, of the surface's size; false if it had to be made anew. */
 static bool has_copy(struct terminal *terminal, const struct surface *surface)
 {
-    if (terminal->shown.cells && terminal->shown.columns == surface->columns && terminal->shown.rows == surface->rows) return true;
+    if (terminal->shown.cells && terminal->shown.columns == surface->columns && terminal->shown.rows == surface->rows)
+        return true;
     surface_release(&terminal->shown);
     surface_init(&terminal->shown, surface->columns, surface->rows, surface->theme, surface->ascii);
     return false;
@@ -178,17 +182,21 @@ void terminal_show(struct terminal *terminal, const struct surface *surface)
             if (all || !same_cell(cell, surface_at(&terminal->shown, x, y))) put_cell(terminal, x, y, cell);
         }
     if (terminal->shown.cells)
-        memcpy(terminal->shown.cells, surface->cells, (size_t)surface->columns * (size_t)surface->rows * sizeof *surface->cells);
+        memcpy(terminal->shown.cells, surface->cells,
+               (size_t)surface->columns * (size_t)surface->rows * sizeof *surface->cells);
     terminal->forget = false;
     refresh();
 }
 
 static uint32_t special_key(wint_t code)
 {
-    static const struct { int from; uint32_t to; } table[] = {
-        {KEY_UP, INPUT_UP},       {KEY_DOWN, INPUT_DOWN},        {KEY_LEFT, INPUT_LEFT},        {KEY_RIGHT, INPUT_RIGHT},
-        {KEY_HOME, INPUT_HOME},   {KEY_END, INPUT_END},          {KEY_PPAGE, INPUT_PAGE_UP},    {KEY_NPAGE, INPUT_PAGE_DOWN},
-        {KEY_BTAB, INPUT_BACKTAB}, {KEY_RESIZE, INPUT_RESIZE},   {KEY_ENTER, '\r'},
+    static const struct {
+        int from;
+        uint32_t to;
+    } table[] = {
+        {KEY_UP, INPUT_UP},        {KEY_DOWN, INPUT_DOWN},     {KEY_LEFT, INPUT_LEFT},     {KEY_RIGHT, INPUT_RIGHT},
+        {KEY_HOME, INPUT_HOME},    {KEY_END, INPUT_END},       {KEY_PPAGE, INPUT_PAGE_UP}, {KEY_NPAGE, INPUT_PAGE_DOWN},
+        {KEY_BTAB, INPUT_BACKTAB}, {KEY_RESIZE, INPUT_RESIZE}, {KEY_ENTER, '\r'},
     };
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
         if ((wint_t)table[i].from == code) return table[i].to;

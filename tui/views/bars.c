@@ -46,14 +46,18 @@ int fullest_rank(const struct run_model *model, enum tier tier)
     return best;
 }
 
-struct scale { uint64_t full, budget, planned; bool has_planned, is_budget; };
+struct scale {
+    uint64_t full, budget, planned;
+    bool has_planned, is_budget;
+};
 
 static struct scale find_scale(const struct run_model *model)
 {
     struct scale scale = {0};
     scale.has_planned = run_predicted_peak(model, TIER_DEVICE, &scale.planned);
     for (int i = 0; i < model->schedule_count; i++)
-        if (model->schedules[i].tier[TIER_DEVICE].peak_bytes > scale.full) scale.full = model->schedules[i].tier[TIER_DEVICE].peak_bytes;
+        if (model->schedules[i].tier[TIER_DEVICE].peak_bytes > scale.full)
+            scale.full = model->schedules[i].tier[TIER_DEVICE].peak_bytes;
     for (int rank = 0; rank < model->ranks; rank++) {
         const struct run_tier *tier = &model->rank[rank].tier[TIER_DEVICE];
         if (tier->highest_bytes > scale.full) scale.full = tier->highest_bytes;
@@ -68,8 +72,10 @@ static struct scale find_scale(const struct run_model *model)
 static int fill_segments(struct segment segments[], const struct run_instant *instant)
 {
     for (int i = 0; i <= CATEGORIES; i++)
-        segments[i] = (struct segment){i < CATEGORIES ? instant->held_bytes[i] : 0, looks[i].letter, looks[i].pattern, looks[i].style};
-    if (instant->reserved_bytes > instant->live_bytes) segments[CATEGORIES].value = instant->reserved_bytes - instant->live_bytes;
+        segments[i] = (struct segment){i < CATEGORIES ? instant->held_bytes[i] : 0, looks[i].letter, looks[i].pattern,
+                                       looks[i].style};
+    if (instant->reserved_bytes > instant->live_bytes)
+        segments[CATEGORIES].value = instant->reserved_bytes - instant->live_bytes;
     return CATEGORIES + 1;
 }
 
@@ -89,7 +95,8 @@ static void draw_rank(struct canvas canvas, int y, int rank, const struct scene 
     draw_format(canvas, 0, y, STYLE_TEXT, "%4d", rank);
     draw_character(canvas, x, y, STYLE_FRAME, '[');
     draw_character(canvas, end, y, STYLE_FRAME, ']');
-    if (instant->known) draw_bar(canvas, x + 1, y, end - x - 1, segments, fill_segments(segments, instant), scale->full);
+    if (instant->known)
+        draw_bar(canvas, x + 1, y, end - x - 1, segments, fill_segments(segments, instant), scale->full);
     draw_mark(canvas, x + 1, y, end - x - 1, scale);
     bool over = scale->budget && instant->live_bytes > scale->budget;
     draw_right(canvas, canvas.at.columns - 1, y, over ? STYLE_BAD : STYLE_STRONG,
@@ -121,12 +128,11 @@ static void draw_heat_row(struct canvas canvas, int y, int category, const struc
         if (bytes > most) most = bytes;
     }
     const struct category_look *look = &looks[category];
-    if (category == CATEGORIES)
-        draw_text(canvas, 1, y, STYLE_STRONG, "all");
-    else
-        draw_character(canvas, 1, y, look->style, (uint32_t)look->letter);
+    if (category == CATEGORIES) draw_text(canvas, 1, y, STYLE_STRONG, "all");
+    else draw_character(canvas, 1, y, look->style, (uint32_t)look->letter);
     draw_text(canvas, 5, y, STYLE_TEXT, category == CATEGORIES ? "" : look->brief);
-    for (int i = 0; i < columns; i++) draw_heat(canvas, 12 + i, y, STYLE_HEAT, column_bytes(scene, i, columns, category), most);
+    for (int i = 0; i < columns; i++)
+        draw_heat(canvas, 12 + i, y, STYLE_HEAT, column_bytes(scene, i, columns, category), most);
     draw_right(canvas, canvas.at.columns - 1, y, STYLE_TEXT, format_bytes(text, scene->state->units, true, most));
 }
 
@@ -168,18 +174,17 @@ static void draw_bars_title(struct canvas canvas, const struct scene *scene, con
 {
     const struct run_step *step = run_last_step(scene->model);
     char text[FORMAT_ROOM], title[80];
-    if (scene->state->bars_now || !step)
-        snprintf(title, sizeof title, "device memory now");
-    else
-        snprintf(title, sizeof title, "device memory, fullest instant of step %u", step->step);
+    if (scene->state->bars_now || !step) snprintf(title, sizeof title, "device memory now");
+    else snprintf(title, sizeof title, "device memory, fullest instant of step %u", step->step);
     draw_title(canvas, 0, false, title);
     char note[96];
     int at = 0;
-    if (scale->has_planned) at = snprintf(note, sizeof note, " plan %s ·", format_bytes_bare(text, scene->state->units, scale->planned));
+    if (scale->has_planned)
+        at = snprintf(note, sizeof note, " plan %s ·", format_bytes_bare(text, scene->state->units, scale->planned));
     if (scale->budget)
-        snprintf(note + at, sizeof note - (size_t)at, " budget %s ", format_bytes_bare(text, scene->state->units, scale->budget));
-    else
-        snprintf(note + at, sizeof note - (size_t)at, " no budget ");
+        snprintf(note + at, sizeof note - (size_t)at, " budget %s ",
+                 format_bytes_bare(text, scene->state->units, scale->budget));
+    else snprintf(note + at, sizeof note - (size_t)at, " no budget ");
     draw_right(canvas, canvas.at.columns - 1, 0, STYLE_TEXT, note);
 }
 
@@ -201,7 +206,8 @@ static bool draw_ranks(struct canvas canvas, const struct scene *scene, const st
     int columns = canvas.at.columns / stacks;
     for (int rank = 0; rank < ranks; rank++) {
         int x = rank / rows * columns, last = rank / rows == stacks - 1;
-        draw_rank(canvas_part(canvas, x, 1, last ? canvas.at.columns - x : columns, rows), rank % rows, rank, scene, scale);
+        draw_rank(canvas_part(canvas, x, 1, last ? canvas.at.columns - x : columns, rows), rank % rows, rank, scene,
+                  scale);
     }
     return true;
 }
@@ -213,8 +219,7 @@ void bars_draw(struct canvas canvas, const struct scene *scene)
     int end = canvas.at.rows - 1;
     draw_bars_title(canvas, scene, &scale);
     int fullest = fullest_rank(model, TIER_DEVICE);
-    if (fullest < 0)
-        draw_text(canvas, 1, 1, STYLE_DIM, "not known yet: no memory record has come");
+    if (fullest < 0) draw_text(canvas, 1, 1, STYLE_DIM, "not known yet: no memory record has come");
     else if (!draw_ranks(canvas, scene, &scale)) {
         draw_rank(canvas, 1, fullest, scene, &scale);
         draw_heat_rows(canvas, 2, end, scene);

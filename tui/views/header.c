@@ -33,7 +33,8 @@ static void draw_identity(struct canvas canvas, const struct run_model *model)
         return;
     }
     x = add(canvas, x, STYLE_STRONG, header->model_name[0] ? header->model_name : "unnamed model");
-    if (header->parameters > 0) x = add_format(canvas, x, " %s parameters", format_short(number, (uint64_t)header->parameters));
+    if (header->parameters > 0)
+        x = add_format(canvas, x, " %s parameters", format_short(number, (uint64_t)header->parameters));
     if (header->precision[0]) x = add_format(canvas, x, " · %s", header->precision);
     if (header->ranks > 0) x = add_format(canvas, x, " · %d rank%s", header->ranks, header->ranks == 1 ? "" : "s");
     if (header->threads_per_rank > 0)
@@ -43,8 +44,8 @@ static void draw_identity(struct canvas canvas, const struct run_model *model)
         x = add_format(canvas, x, " · B %d T %d", header->micro_batch, header->sequence_length);
     if (header->accumulation_steps > 1) x = add_format(canvas, x, " × %d", header->accumulation_steps);
     if (header->layers > 0)
-        add_format(canvas, x, " · %d layers, hidden %d, %d heads, vocabulary %d", header->layers, header->hidden, header->heads,
-                   header->vocabulary);
+        add_format(canvas, x, " · %d layers, hidden %d, %d heads, vocabulary %d", header->layers, header->hidden,
+                   header->heads, header->vocabulary);
 }
 
 /* Right to left: tokens/s, validation; what is left in the middle is the loss and its curve. */
@@ -55,14 +56,13 @@ static void draw_learning(struct canvas canvas, const struct run_model *model)
     char text[64], number[FORMAT_ROOM];
     int x = 1, end = canvas.at.columns - 1;
     double rate;
-    if (plan)
-        x = draw_format(canvas, x, 1, STYLE_STAGE, " ZeRO stage %d ", plan->stage) + 2;
-    else
-        x = draw_text(canvas, x, 1, STYLE_DIM, "ZeRO stage n/a") + 2;
+    if (plan) x = draw_format(canvas, x, 1, STYLE_STAGE, " ZeRO stage %d ", plan->stage) + 2;
+    else x = draw_text(canvas, x, 1, STYLE_DIM, "ZeRO stage n/a") + 2;
     x = step ? draw_format(canvas, x, 1, STYLE_TEXT, "step %s", format_count(number, step->step))
              : draw_text(canvas, x, 1, STYLE_DIM, "no step yet");
     x += 2;
-    snprintf(text, sizeof text, "%s tokens/s", run_tokens_per_second(model, &rate) ? format_count(number, (uint64_t)rate) : "n/a");
+    snprintf(text, sizeof text, "%s tokens/s",
+             run_tokens_per_second(model, &rate) ? format_count(number, (uint64_t)rate) : "n/a");
     draw_right(canvas, end, 1, STYLE_STRONG, text);
     end -= utf8_columns(text) + 2;
     if (model->validation.known) {
@@ -73,16 +73,20 @@ static void draw_learning(struct canvas canvas, const struct run_model *model)
     if (!step) return;
     x = step->skipped ? draw_text(canvas, x, 1, STYLE_WARN, "step dropped")
                       : draw_format(canvas, x, 1, STYLE_STRONG, "loss %.4f", (double)step->loss);
-    draw_sparkline(canvas, x + 1, 1, end - x - 1 > 60 ? 60 : end - x - 1, STYLE_SPARK, model->loss.value, model->loss.count);
+    draw_sparkline(canvas, x + 1, 1, end - x - 1 > 60 ? 60 : end - x - 1, STYLE_SPARK, model->loss.value,
+                   model->loss.count);
 }
 
-struct share { char letter; uint32_t pattern; enum style style; const char *name, *brief; };
+struct share {
+    char letter;
+    uint32_t pattern;
+    enum style style;
+    const char *name, *brief;
+};
 
 static const struct share shares[] = {
-    {'f', 0x2588, STYLE_FORWARD, "forward", "fwd"},
-    {'b', 0x2593, STYLE_BACKWARD, "backward", "bwd"},
-    {'u', 0x2592, STYLE_UPDATE, "optimizer", "upd"},
-    {'c', 0x25a1, STYLE_EXPOSED, "communication exposed", "comm"},
+    {'f', 0x2588, STYLE_FORWARD, "forward", "fwd"},  {'b', 0x2593, STYLE_BACKWARD, "backward", "bwd"},
+    {'u', 0x2592, STYLE_UPDATE, "optimizer", "upd"}, {'c', 0x25a1, STYLE_EXPOSED, "communication exposed", "comm"},
     {'o', 0x00b7, STYLE_OTHER, "other", "other"},
 };
 enum { SHARES = sizeof shares / sizeof shares[0] };
@@ -142,13 +146,18 @@ static void draw_split(struct canvas canvas, const struct run_model *model)
 }
 
 /* A hint replaces the reason where that one is told at length elsewhere. */
-struct badge { enum style style; const char *name, *live_hint, *hint; bool only_hint; };
+struct badge {
+    enum style style;
+    const char *name, *live_hint, *hint;
+    bool only_hint;
+};
 
 static const struct badge badges[] = {
     [RUN_STARTING] = {STYLE_STRONG, "STARTING", "", "", false},
     [RUN_RUNNING] = {STYLE_GOOD, "RUNNING", "", "", false},
     [RUN_PAUSED] = {STYLE_WARN, "PAUSED", "Space goes on, . trains one step", "", false},
-    [RUN_OUT_OF_MEMORY] = {STYLE_BAD, "OUT OF MEMORY", "i shows why; a stage that fits (0 1 2 3) goes on", "i shows why", true},
+    [RUN_OUT_OF_MEMORY] = {STYLE_BAD, "OUT OF MEMORY", "i shows why; a stage that fits (0 1 2 3) goes on",
+                           "i shows why", true},
     [RUN_ENDED] = {STYLE_STRONG, "ENDED", "", "", false},
 };
 
@@ -158,8 +167,7 @@ static void state_text(char *text, size_t room, const struct scene *scene)
     const struct view_state *state = scene->state;
     const struct badge *badge = &badges[model->state];
     const char *hint = state->live && !state->readonly ? badge->live_hint : badge->hint;
-    if (!model->has_state)
-        snprintf(text, room, "waiting for the first record");
+    if (!model->has_state) snprintf(text, room, "waiting for the first record");
     else if (model->state == RUN_ENDED && model->ended)
         snprintf(text, room, "%s%s%s%s", run_outcome_name(model->outcome), model->error[0] ? ": " : "", model->error,
                  state->live && state->trace_file ? "; , replays it from here" : "");
@@ -177,7 +185,8 @@ static int draw_clock(struct canvas canvas, const struct scene *scene)
     int at = 0;
     if (!state->live && state->speed > 0)
         at = snprintf(text, sizeof text, "REPLAY %s ×%g  ", state->playing ? "▶" : "stopped at", state->speed);
-    snprintf(text + at, sizeof text - (size_t)at, "%llu:%02llu", (unsigned long long)(seconds / 60), (unsigned long long)(seconds % 60));
+    snprintf(text + at, sizeof text - (size_t)at, "%llu:%02llu", (unsigned long long)(seconds / 60),
+             (unsigned long long)(seconds % 60));
     draw_right(canvas, canvas.at.columns - 1, 3, STYLE_DIM, text);
     return canvas.at.columns - 1 - utf8_columns(text);
 }
@@ -187,7 +196,9 @@ static void draw_state(struct canvas canvas, const struct scene *scene)
     const struct run_model *model = scene->model;
     char text[700];
     const struct badge *badge = &badges[model->has_state ? model->state : RUN_STARTING];
-    enum style style = model->ended && model->outcome != OUTCOME_FINISHED && model->outcome != OUTCOME_STOPPED ? STYLE_BAD : badge->style;
+    enum style style = model->ended && model->outcome != OUTCOME_FINISHED && model->outcome != OUTCOME_STOPPED
+                           ? STYLE_BAD
+                           : badge->style;
     bool trouble = scene->state->trouble && !model->ended, lost = trouble && scene->state->live;
     int x = draw_text(canvas, 1, 3, lost ? STYLE_BAD : style, lost ? "CONNECTION LOST" : badge->name) + 2;
     int end = draw_clock(canvas, scene);

@@ -17,7 +17,7 @@ static const char *const category_help[] = {
 #define X(id, letter, name, help) help,
     CATEGORY_TABLE(X)
 #undef X
-    "held by the pool, in use by nobody",
+        "held by the pool, in use by nobody",
 };
 
 static int draw_letters(struct canvas canvas, int y)

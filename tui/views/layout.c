@@ -7,10 +7,15 @@
 
 enum { HEADER_ROWS = 4, FOOTER_ROWS = 1, PANE_ROWS_MIN = 5, COLUMNS_MAX = 3 };
 
-struct column { int count; enum pane panes[PANES]; };
+struct column {
+    int count;
+    enum pane panes[PANES];
+};
 
-static const struct column one_column[] = {{6, {PANE_TRAFFIC, PANE_EVENTS, PANE_STEPS, PANE_MEMORY, PANE_TEXT, PANE_LOSS}}};
-static const struct column two_columns[] = {{3, {PANE_MEMORY, PANE_EVENTS, PANE_TEXT}}, {3, {PANE_TRAFFIC, PANE_STEPS, PANE_LOSS}}};
+static const struct column one_column[] = {
+    {6, {PANE_TRAFFIC, PANE_EVENTS, PANE_STEPS, PANE_MEMORY, PANE_TEXT, PANE_LOSS}}};
+static const struct column two_columns[] = {{3, {PANE_MEMORY, PANE_EVENTS, PANE_TEXT}},
+                                            {3, {PANE_TRAFFIC, PANE_STEPS, PANE_LOSS}}};
 static const struct column three_columns[] = {
     {2, {PANE_MEMORY, PANE_TEXT}}, {2, {PANE_TRAFFIC, PANE_EVENTS}}, {2, {PANE_LOSS, PANE_STEPS}}};
 
@@ -56,7 +61,8 @@ static struct column choose(const struct column *column, int rows, const struct 
 }
 
 /* Fixed panes get what they want, the others share the rest; the last one takes what is left over. */
-static void stack(struct overview_layout *layout, const struct column *column, struct rect area, const struct overview_needs *needs)
+static void stack(struct overview_layout *layout, const struct column *column, struct rect area,
+                  const struct overview_needs *needs)
 {
     int fixed = 0, flexible = 0, y = area.y, end = area.y + area.rows;
     for (int i = 0; i < column->count; i++) {

@@ -4,7 +4,10 @@
 #include "tui/draw/pen.h"
 #include "tui/views/parts.h"
 
-struct row { bool has_live, has_peak, has_at_peak, has_planned; uint64_t live, peak, at_peak, planned; };
+struct row {
+    bool has_live, has_peak, has_at_peak, has_planned;
+    uint64_t live, peak, at_peak, planned;
+};
 
 static void draw_values(struct pen pen, enum units units, enum style style, const struct row *row)
 {
@@ -17,14 +20,21 @@ static void draw_values(struct pen pen, enum units units, enum style style, cons
     pen_right(&pen, columns, style, format_bytes(text, units, row->has_at_peak, row->at_peak));
 }
 
-static void draw_category(struct canvas canvas, int y, int category, const struct scene *scene, const struct run_tier *tier)
+static void draw_category(struct canvas canvas, int y, int category, const struct scene *scene,
+                          const struct run_tier *tier)
 {
     const struct run_schedule *plan = run_training(scene->model);
     const struct run_predicted *planned = plan ? &plan->category[TIER_DEVICE][category] : NULL;
     const struct run_memory *memory = &tier->category[category];
     const struct category_look *look = category_look(category);
-    struct row row = {memory->known, memory->known, memory->known && memory->has_at_peak, planned && planned->known,
-                      memory->live_bytes, memory->peak_bytes, memory->at_peak_bytes, planned ? planned->peak_bytes : 0};
+    struct row row = {memory->known,
+                      memory->known,
+                      memory->known && memory->has_at_peak,
+                      planned && planned->known,
+                      memory->live_bytes,
+                      memory->peak_bytes,
+                      memory->at_peak_bytes,
+                      planned ? planned->peak_bytes : 0};
     draw_character(canvas, 1, y, look->style, (uint32_t)look->letter);
     struct pen pen = pen_at(canvas, 3, y);
     pen_left(&pen, 12, STYLE_TEXT, look->name);
@@ -46,7 +56,10 @@ static void draw_free(struct canvas canvas, int y, const struct scene *scene, co
 
 static void draw_total(struct canvas canvas, int y, const struct scene *scene, const struct run_tier *tier)
 {
-    struct row row = {.has_live = tier->now.known, .live = tier->now.live_bytes, .has_peak = tier->has_total, .peak = tier->peak_bytes};
+    struct row row = {.has_live = tier->now.known,
+                      .live = tier->now.live_bytes,
+                      .has_peak = tier->has_total,
+                      .peak = tier->peak_bytes};
     row.has_planned = run_predicted_peak(scene->model, TIER_DEVICE, &row.planned);
     row.has_at_peak = tier->has_total;
     row.at_peak = tier->peak_bytes;

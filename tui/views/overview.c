@@ -18,8 +18,8 @@ static void overview_draw(const struct run_model *model, const struct view_state
 {
     struct scene scene = {model, state};
     int traffic = traffic_rows(model);
-    struct overview_needs needs = {bars_rows(model, surface->columns, bars_room(surface->rows, traffic)), traffic, memory_rows(model),
-                                   state->focus, state->enlarged};
+    struct overview_needs needs = {bars_rows(model, surface->columns, bars_room(surface->rows, traffic)), traffic,
+                                   memory_rows(model), state->focus, state->enlarged};
     struct overview_layout layout;
     overview_layout(&layout, surface->columns, surface->rows, &needs);
     header_draw(part(surface, layout.header), &scene);

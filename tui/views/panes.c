@@ -26,7 +26,8 @@ static void draw_notice(struct canvas canvas, int y, const struct run_notice *no
 {
     static const enum style by_level[] = {STYLE_TEXT, STYLE_WARN, STYLE_BAD};
     uint64_t seconds = notice->time_ns > first_ns ? (notice->time_ns - first_ns) / 1000000000u : 0;
-    draw_format(canvas, 0, y, STYLE_DIM, "%4llu:%02llu", (unsigned long long)(seconds / 60), (unsigned long long)(seconds % 60));
+    draw_format(canvas, 0, y, STYLE_DIM, "%4llu:%02llu", (unsigned long long)(seconds / 60),
+                (unsigned long long)(seconds % 60));
     if (notice->has_step) draw_format(canvas, 8, y, STYLE_DIM, "step %-6u", notice->step);
     draw_text(canvas, 20, y, by_level[notice->level > 2 || notice->level < 0 ? 2 : notice->level], notice->text);
 }
@@ -45,8 +46,11 @@ void events_pane(struct canvas canvas, const struct scene *scene, bool focused)
 
 static void draw_step_head(struct canvas canvas)
 {
-    static const struct { const char *name; int columns; } head[] = {
-        {"step", 7}, {"stage", 6}, {"loss", 9}, {"norm", 9}, {"time", 10}, {"comm", 7}, {"fwd", 7}, {"bwd", 7}, {"upd", 7}, {"rate", 10}};
+    static const struct {
+        const char *name;
+        int columns;
+    } head[] = {{"step", 7}, {"stage", 6}, {"loss", 9}, {"norm", 9}, {"time", 10},
+                {"comm", 7}, {"fwd", 7},   {"bwd", 7},  {"upd", 7},  {"rate", 10}};
     struct pen pen = pen_at(canvas, 0, 1);
     for (size_t i = 0; i < sizeof head / sizeof head[0]; i++) pen_right(&pen, head[i].columns, STYLE_DIM, head[i].name);
 }
@@ -55,8 +59,7 @@ static void pen_percent(struct pen *pen, const struct run_step *step, uint64_t s
 {
     if (step->timed && step->total_ns)
         pen_format(pen, 7, STYLE_TEXT, "%.1f%%", 100.0 * (double)sum_ns / step->timed / (double)step->total_ns);
-    else
-        pen_right(pen, 7, STYLE_TEXT, "n/a");
+    else pen_right(pen, 7, STYLE_TEXT, "n/a");
 }
 
 static void draw_step(struct canvas canvas, int y, const struct run_step *step)
@@ -66,10 +69,8 @@ static void draw_step(struct canvas canvas, int y, const struct run_step *step)
     enum style style = step->skipped ? STYLE_WARN : STYLE_TEXT;
     pen_format(&pen, 7, style, "%u", step->step);
     pen_format(&pen, 6, STYLE_TEXT, "%d", step->stage);
-    if (step->skipped)
-        pen_right(&pen, 9, style, "dropped");
-    else
-        pen_format(&pen, 9, STYLE_STRONG, "%.4f", (double)step->loss);
+    if (step->skipped) pen_right(&pen, 9, style, "dropped");
+    else pen_format(&pen, 9, STYLE_STRONG, "%.4f", (double)step->loss);
     pen_format(&pen, 9, STYLE_TEXT, "%.4g", (double)step->grad_norm);
     pen_right(&pen, 10, STYLE_TEXT, format_time(text, step->total_ns));
     pen_percent(&pen, step, step->split.exposed_ns);
@@ -98,14 +99,16 @@ void text_pane(struct canvas canvas, const struct scene *scene, bool focused)
     if (model->sample.text) snprintf(title, sizeof title, "text from the model after step %u", model->sample.step);
     draw_title(canvas, 0, focused, title);
     if (model->sample.text)
-        draw_paragraph(canvas_part(canvas, 1, 1, canvas.at.columns - 2, canvas.at.rows - 1), focused ? scene->state->scroll : 0,
-                       STYLE_TEXT, model->sample.text);
+        draw_paragraph(canvas_part(canvas, 1, 1, canvas.at.columns - 2, canvas.at.rows - 1),
+                       focused ? scene->state->scroll : 0, STYLE_TEXT, model->sample.text);
     else
-        draw_text(canvas, 1, 1, STYLE_DIM, scene->state->live && !scene->state->readonly ? "none yet; p prints some" : "none yet");
+        draw_text(canvas, 1, 1, STYLE_DIM,
+                  scene->state->live && !scene->state->readonly ? "none yet; p prints some" : "none yet");
 }
 
 /* The loss as columns of eighths of a row. */
-static void draw_chart(struct canvas canvas, int x, int columns, int rows, const struct run_curve *curve, float low, float high)
+static void draw_chart(struct canvas canvas, int x, int columns, int rows, const struct run_curve *curve, float low,
+                       float high)
 {
     for (int i = 0; i < columns; i++) {
         float value = curve->value[(int64_t)i * curve->count / columns];
@@ -113,7 +116,8 @@ static void draw_chart(struct canvas canvas, int x, int columns, int rows, const
         int eighths = 1 + (int)(share * (float)(rows * 8 - 1));
         for (int row = 0; row < rows; row++) {
             int here = eighths - 8 * row;
-            if (here > 0) draw_character(canvas, x + i, rows - row, STYLE_SPARK, here >= 8 ? 0x2588 : 0x2580 + (uint32_t)here);
+            if (here > 0)
+                draw_character(canvas, x + i, rows - row, STYLE_SPARK, here >= 8 ? 0x2588 : 0x2580 + (uint32_t)here);
         }
     }
 }
@@ -133,5 +137,6 @@ void loss_pane(struct canvas canvas, const struct scene *scene, bool focused)
     draw_chart(canvas, 9, columns, rows, curve, low, high);
     draw_format(canvas, 0, 1, STYLE_DIM, "%8.4f", (double)high);
     draw_format(canvas, 0, rows, STYLE_DIM, "%8.4f", (double)low);
-    draw_format(canvas, 9, rows + 1, STYLE_DIM, "%u steps, each column the mean of %u", scene->model->steps_seen, curve->stride);
+    draw_format(canvas, 9, rows + 1, STYLE_DIM, "%u steps, each column the mean of %u", scene->model->steps_seen,
+                curve->stride);
 }

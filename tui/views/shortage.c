@@ -41,13 +41,16 @@ static int draw_request(struct canvas canvas, int y, const struct scene *scene)
     if (shortage->rank != RUN_UNKNOWN) x = draw_format(canvas, x, y, STYLE_TEXT, ": rank %d", shortage->rank);
     if (shortage->op[0]) x = draw_format(canvas, x, y, STYLE_TEXT, ", at %s", shortage->op);
     if (shortage->wanted_bytes >= 0) {
-        x = draw_format(canvas, x, y, STYLE_TEXT, ", wanted %s", format_bytes_bare(wanted, units, (uint64_t)shortage->wanted_bytes));
-        if (shortage->category >= 0) x = draw_format(canvas, x, y, STYLE_TEXT, " of %s", category_look(shortage->category)->name);
+        x = draw_format(canvas, x, y, STYLE_TEXT, ", wanted %s",
+                        format_bytes_bare(wanted, units, (uint64_t)shortage->wanted_bytes));
+        if (shortage->category >= 0)
+            x = draw_format(canvas, x, y, STYLE_TEXT, " of %s", category_look(shortage->category)->name);
     }
     y++;
     y += draw_paragraph(canvas_part(canvas, 1, y, canvas.at.columns - 2, 3), 0, STYLE_WARN, shortage->text);
     if (shortage->budget_bytes > 0)
-        draw_format(canvas, 1, y++, STYLE_TEXT, "The budget of a rank is %s.", format_bytes_bare(budget, units, (uint64_t)shortage->budget_bytes));
+        draw_format(canvas, 1, y++, STYLE_TEXT, "The budget of a rank is %s.",
+                    format_bytes_bare(budget, units, (uint64_t)shortage->budget_bytes));
     return y + 1;
 }
 
@@ -61,11 +64,13 @@ static void draw_tenant(struct canvas canvas, int y, int category, const struct 
     draw_character(canvas, 1, y, look->style, (uint32_t)look->letter);
     draw_text(canvas, 3, y, STYLE_TEXT, look->name);
     struct pen pen = pen_at(canvas, 15, y);
-    pen_right(&pen, bytes_columns(scene->state->units), STYLE_STRONG, format_bytes(text, scene->state->units, known, bytes));
+    pen_right(&pen, bytes_columns(scene->state->units), STYLE_STRONG,
+              format_bytes(text, scene->state->units, known, bytes));
     struct segment segment = {bytes, look->letter, look->pattern, look->style};
     draw_bar(canvas, pen.x + 1, y, bar, &segment, 1, most);
     bool asked = scene->model->shortage.category == category;
-    draw_format(canvas, pen.x + bar + 2, y, asked ? STYLE_WARN : STYLE_DIM, "%s%s", asked ? "asked: " : "", knobs[category]);
+    draw_format(canvas, pen.x + bar + 2, y, asked ? STYLE_WARN : STYLE_DIM, "%s%s", asked ? "asked: " : "",
+                knobs[category]);
 }
 
 static int draw_tenants(struct canvas canvas, int y, const struct scene *scene)
@@ -86,7 +91,8 @@ static int draw_tenants(struct canvas canvas, int y, const struct scene *scene)
         draw_tenant(canvas, y++, category, scene, most);
     }
     draw_text(canvas, 3, y, STYLE_STRONG, "together");
-    draw_right(canvas, 15 + bytes_columns(scene->state->units), y, STYLE_STRONG, format_bytes(text, scene->state->units, sum > 0, sum));
+    draw_right(canvas, 15 + bytes_columns(scene->state->units), y, STYLE_STRONG,
+               format_bytes(text, scene->state->units, sum > 0, sum));
     return y + 2;
 }
 
@@ -98,11 +104,14 @@ static void draw_fits(struct canvas canvas, int y, const struct scene *scene)
     for (int i = 0; i < shortage->fit_count; i++, y++) {
         int x = draw_format(canvas, 3, y, STYLE_STRONG, "%-24s", shortage->fits[i].command);
         if (shortage->fits[i].peak_bytes >= 0)
-            draw_format(canvas, x, y, STYLE_TEXT, " peak %s", format_bytes_bare(text, scene->state->units, (uint64_t)shortage->fits[i].peak_bytes));
+            draw_format(canvas, x, y, STYLE_TEXT, " peak %s",
+                        format_bytes_bare(text, scene->state->units, (uint64_t)shortage->fits[i].peak_bytes));
     }
-    if (!shortage->fit_count) draw_text(canvas, 3, y++, STYLE_DIM, "the event does not say; a higher stage or a smaller batch needs less");
+    if (!shortage->fit_count)
+        draw_text(canvas, 3, y++, STYLE_DIM, "the event does not say; a higher stage or a smaller batch needs less");
     if (scene->state->live && !scene->state->readonly)
-        draw_text(canvas, 1, y + 1, STYLE_TEXT, "The last whole step stands: choose a stage that fits, and training goes on.");
+        draw_text(canvas, 1, y + 1, STYLE_TEXT,
+                  "The last whole step stands: choose a stage that fits, and training goes on.");
 }
 
 static void shortage_draw(const struct run_model *model, const struct view_state *state, struct surface *surface)

@@ -6,7 +6,10 @@
 #include "tui/draw/pen.h"
 #include "tui/views/parts.h"
 
-struct sums { bool has_sent, has_planned; double sent, planned; };
+struct sums {
+    bool has_sent, has_planned;
+    double sent, planned;
+};
 
 static const struct run_traffic nothing;
 
@@ -62,17 +65,16 @@ static bool exposed_time(const struct run_model *model, int kind, uint64_t *ns)
 
 static void draw_kind(struct canvas canvas, int y, int kind, int link, const struct scene *scene, struct sums *sums)
 {
-    const struct run_traffic *sent = &scene->model->traffic[kind][link], *planned = planned_of(scene->model, kind, link);
+    const struct run_traffic *sent = &scene->model->traffic[kind][link],
+                             *planned = planned_of(scene->model, kind, link);
     enum style style = kind == TRAFFIC_CONTROL ? STYLE_DIM : STYLE_TEXT;
     enum units units = scene->state->units;
     char text[FORMAT_ROOM];
     uint64_t exposed;
     struct pen pen = pen_at(canvas, 1, y);
     pen_left(&pen, 15, style, traffic_name(kind));
-    if (sent->ranks)
-        pen_format(&pen, 5, style, "%llu", (unsigned long long)(sent->count / (uint64_t)sent->ranks));
-    else
-        pen_right(&pen, 5, style, "n/a");
+    if (sent->ranks) pen_format(&pen, 5, style, "%llu", (unsigned long long)(sent->count / (uint64_t)sent->ranks));
+    else pen_right(&pen, 5, style, "n/a");
     pen_right(&pen, bytes_columns(units) + 2, style,
               format_bytes(text, units, sent->ranks, rounded(mean(sent->sent_bytes, sent->ranks))));
     pen_right(&pen, bytes_columns(units) + 2, style,
@@ -92,8 +94,10 @@ static void draw_sum(struct canvas canvas, int y, enum units units, const struct
     char text[FORMAT_ROOM];
     struct pen pen = pen_at(canvas, 1, y);
     pen_left(&pen, 20, STYLE_STRONG, "tensors together");
-    pen_right(&pen, bytes_columns(units) + 2, STYLE_STRONG, format_bytes(text, units, sums->has_sent, rounded(sums->sent)));
-    pen_right(&pen, bytes_columns(units) + 2, STYLE_STRONG, format_bytes(text, units, sums->has_planned, rounded(sums->planned)));
+    pen_right(&pen, bytes_columns(units) + 2, STYLE_STRONG,
+              format_bytes(text, units, sums->has_sent, rounded(sums->sent)));
+    pen_right(&pen, bytes_columns(units) + 2, STYLE_STRONG,
+              format_bytes(text, units, sums->has_planned, rounded(sums->planned)));
 }
 
 /* theory_bytes = k x Psi x element size x (N-1)/N: the factor k is what the paper names per stage. */
@@ -109,8 +113,9 @@ static void draw_theory(struct canvas canvas, int y, const struct scene *scene, 
     }
     int element = strcmp(header->precision, "fp32") == 0 ? 4 : 2;
     double volume = (double)header->parameters * element * (header->ranks - 1) / header->ranks;
-    int x = draw_format(canvas, 1, y, STYLE_TEXT, "theory: %.3g×%s(N-1)/N×%dB = %s", (double)plan->theory_bytes / volume,
-                        ascii ? "Psi" : "Ψ", element, format_bytes_bare(text, scene->state->units, plan->theory_bytes));
+    int x =
+        draw_format(canvas, 1, y, STYLE_TEXT, "theory: %.3g×%s(N-1)/N×%dB = %s", (double)plan->theory_bytes / volume,
+                    ascii ? "Psi" : "Ψ", element, format_bytes_bare(text, scene->state->units, plan->theory_bytes));
     if (sums->has_sent)
         draw_format(canvas, x, y, STYLE_TEXT, ", sent %+.2f %%", 100.0 * (sums->sent / (double)plan->theory_bytes - 1));
 }

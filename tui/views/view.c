@@ -27,11 +27,10 @@ static void draw_too_small(struct surface *surface)
     draw_text(canvas, 0, 3, STYLE_TEXT, "q quits");
 }
 
-void view_draw(const struct view *view, const struct run_model *model, const struct view_state *state, struct surface *surface)
+void view_draw(const struct view *view, const struct run_model *model, const struct view_state *state,
+               struct surface *surface)
 {
     surface_erase(surface);
-    if (surface->columns < VIEW_COLUMNS_MIN || surface->rows < VIEW_ROWS_MIN)
-        draw_too_small(surface);
-    else
-        view->draw(model, state, surface);
+    if (surface->columns < VIEW_COLUMNS_MIN || surface->rows < VIEW_ROWS_MIN) draw_too_small(surface);
+    else view->draw(model, state, surface);
 }
