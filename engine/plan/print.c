@@ -120,9 +120,9 @@ static const struct {
     {"moment 2", "4 x elements of the unit, padded (stages 1-3: / ranks)"},
     {"tokens", "2 x 4 N: tokens and targets"},
     {"embedding out", "e N C"},
-    {"block activations", "16 e N C + (4 + heads) 4 N: what backward needs of a block"},
+    {"block activations", "16 e N C + (4 + heads) 4 N: what backward needs"},
     {"norm activations", "e N C + 2 x 4 N"},
-    {"logits", "e N V + 4 N: logits, turned into their gradient in place; losses"},
+    {"logits", "e N V + 4 N: logits, then their gradient; losses"},
     {"residual gradient", "e N C"},
     {"scratch", "what the operation's kernels ask for"},
     {"gathered", "e x elements of the unit without its small tensors"},
@@ -193,16 +193,18 @@ static void print_buffers(FILE *out, const struct setup *setup)
     struct kind kinds[32];
     int count = collect_kinds(&setup->schedule, kinds);
     char a[32], b[32];
-    fprintf(out, "\nBuffers of this stage\n  %-20s %6s %8s %16s %18s  %-20s %s\n", "", "count", "at once", "largest",
-            "at once, bytes", "from - to", "size");
+    fprintf(out, "\nBuffers of this stage\n  %-20s %5s %4s %14s %14s  %s\n", "", "count", "live", "largest", "live, bytes",
+            "from - to");
     for (int k = 0; k < count; k++) {
         const struct kind *kind = &kinds[k];
         char life[48];
         snprintf(life, sizeof life, "%s - %s", kind->taken, kind->given);
-        fprintf(out, "  %c %-18s %6d %8d %16s %18s  %-20s %s\n", category_letter(kind->first->category),
-                kind->first->name, kind->count, kind->most_live, grouped(a, kind->most), grouped(b, kind->most_bytes),
-                life, formula_of(kind->first->name));
+        fprintf(out, "  %c %-18s %5d %4d %14s %14s  %s\n", category_letter(kind->first->category), kind->first->name,
+                kind->count, kind->most_live, grouped(a, kind->most), grouped(b, kind->most_bytes), life);
     }
+    fputs("their sizes (N = B T rows of a micro-batch, e bytes an element, C hidden, V vocabulary)\n", out);
+    for (int k = 0; k < count; k++)
+        fprintf(out, "  %-20s %s\n", kinds[k].first->name, formula_of(kinds[k].first->name));
 }
 
 /* ---- traffic ---- */

@@ -22,6 +22,7 @@ struct order {
     enum order_kind kind;
     enum outcome outcome;   /* of ORDER_END */
     struct command command; /* of ORDER_COMMAND: changes the run, or asks it for something */
+    uint64_t waited_ns;     /* how long rank 0 waited for it: set by its caller */
 };
 
 struct director_options {

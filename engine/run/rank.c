@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/base/clock.h"
 #include "engine/run/home.h"
 #include "engine/run/records.h"
 #include "engine/run/shortage.h"
@@ -187,11 +188,20 @@ static void obey(struct rank *rank, const struct command *command)
     if (rank->rank == 0) director_applied(rank->director, command, status ? err.text : NULL);
 }
 
+/* A pause is rank 0 waiting here for a command; the others wait for rank 0, and are told how long it was. */
+static void next_order(struct rank *rank, struct order *order)
+{
+    const uint64_t since_ns = clock_ns();
+    director_next(rank->director, rank->steps_done, order);
+    order->waited_ns = clock_ns() - since_ns;
+}
+
 static int obey_orders(struct rank *rank, struct order *order, struct error *err)
 {
     for (;;) {
-        if (rank->rank == 0) director_next(rank->director, rank->steps_done, order);
+        if (rank->rank == 0) next_order(rank, order);
         int status = comm_broadcast_control(rank->comm, order, sizeof *order, err);
+        zero_waited(rank->zero, order->waited_ns);
         if (status || order->kind == ORDER_END) return status;
         if (order->kind == ORDER_COMMAND) obey(rank, &order->command);
         else if ((status = take_step(rank, err))) return status;

@@ -28,7 +28,7 @@ struct zero {
     bool ready;                 /* the lasting state exists */
 
     int64_t steps_done;
-    uint64_t last_end_ns;
+    uint64_t waited_ns; /* since the last step */
     float learning_rate;
 
     /* Of the step in progress; written by one lane each. */

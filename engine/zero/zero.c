@@ -158,21 +158,27 @@ static int run(struct zero *zero, enum purpose purpose, bool *failed, struct zer
 int zero_step(struct zero *zero, struct zero_result *result, struct error *err)
 {
     bool failed;
-    uint64_t begin_ns = clock_ns(), paused_ns = zero->last_end_ns ? begin_ns - zero->last_end_ns : 0;
+    const uint64_t begin_ns = clock_ns();
     memset(zero->traffic, 0, sizeof zero->traffic);
     zero_record_step_begin(zero);
     int status = run(zero, PURPOSE_TRAIN, &failed, &result->shortage, err);
     if (status) return status;
-    zero->last_end_ns = clock_ns();
+    const uint64_t end_ns = clock_ns();
     result->outcome = failed ? ZERO_OUT_OF_MEMORY : ZERO_DONE;
     result->step = zero->steps_done + 1;
     result->loss = (float)zero->concluded.loss;
     result->grad_norm = (float)zero->concluded.grad_norm;
     result->learning_rate = zero->learning_rate;
-    result->total_ns = zero->last_end_ns - begin_ns;
+    result->total_ns = end_ns - begin_ns;
     if (!failed) zero->steps_done++;
-    zero_record_step_end(zero, result, paused_ns);
+    zero_record_step_end(zero, result, zero->waited_ns);
+    zero->waited_ns = 0;
     return STATUS_OK;
+}
+
+void zero_waited(struct zero *zero, uint64_t ns)
+{
+    zero->waited_ns += ns;
 }
 
 int zero_evaluate(struct zero *zero, int64_t samples, float *loss, int64_t *tokens, struct error *err)

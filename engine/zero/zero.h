@@ -62,6 +62,9 @@ bool zero_ready(const struct zero *zero);
 
 int zero_step(struct zero *zero, struct zero_result *result, struct error *err);
 
+/* Time spent paused or waiting for a command; it goes into the record of the next step. */
+void zero_waited(struct zero *zero, uint64_t ns);
+
 /* Reshards in place, never holding more than one extra unit. ZERO_OUT_OF_MEMORY: it would not fit; nothing was changed. */
 int zero_switch(struct zero *zero, const struct config_zero *knobs, struct zero_result *result, struct error *err);
 int zero_set_budget(struct zero *zero, enum tier tier, uint64_t bytes, struct error *err);
