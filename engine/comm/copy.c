@@ -8,17 +8,19 @@
 #ifdef __x86_64__
 #include <immintrin.h>
 
-/* Both take aligned destinations and multiples of 256 bytes. */
+/* Both take aligned destinations and multiples of 256 bytes. Half a kilobyte is read before it is written: fewer turns
+ * between reading and writing memory (measured: a few per cent over a quarter of one). */
 __attribute__((target("avx512f"))) static void stream_avx512(char *to, const char *from, size_t bytes)
 {
-    for (size_t i = 0; i < bytes; i += 256) {
-        __m512i a = _mm512_loadu_si512(from + i), b = _mm512_loadu_si512(from + i + 64);
-        __m512i c = _mm512_loadu_si512(from + i + 128), d = _mm512_loadu_si512(from + i + 192);
-        _mm512_stream_si512((__m512i *)(to + i), a);
-        _mm512_stream_si512((__m512i *)(to + i + 64), b);
-        _mm512_stream_si512((__m512i *)(to + i + 128), c);
-        _mm512_stream_si512((__m512i *)(to + i + 192), d);
+    size_t i = 0;
+    for (; i + 512 <= bytes; i += 512) {
+        __m512i line[8];
+#pragma GCC unroll 8
+        for (int l = 0; l < 8; l++) line[l] = _mm512_loadu_si512(from + i + 64 * l);
+#pragma GCC unroll 8
+        for (int l = 0; l < 8; l++) _mm512_stream_si512((__m512i *)(to + i + 64 * l), line[l]);
     }
+    for (; i < bytes; i += 64) _mm512_stream_si512((__m512i *)(to + i), _mm512_loadu_si512(from + i));
     _mm_sfence();
 }
 
