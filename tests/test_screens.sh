@@ -66,7 +66,10 @@ start() { # COLUMNS, ROWS, ENVIRONMENT..., -- COMMAND...: a shell that shows the
     tm new-session -d -x "$columns" -y "$rows" "cd $place && LC_ALL=C.UTF-8 bash ./script"
 }
 
-program_pid() { pgrep -P "$(tm list-panes -F '#{pane_pid}')" | head -n 1; }
+program_pid() { # the child of the shell; read from /proc, because a small machine has no pgrep
+    local shell; shell=$(tm list-panes -F '#{pane_pid}')
+    cut -d ' ' -f 1 "/proc/$shell/task/$shell/children"
+}
 
 cd "$place" || exit 1
 
