@@ -114,8 +114,8 @@ waits_for "out of memory opens the report" 'Who held what at that instant'
 waits_for "with what would fit" 'stage=3 +peak'
 keys 3
 waits_for "stage 3 goes on" 'RUNNING'
-keys i
-waits_for "i shows the report again" 'Who held what'
+keys I
+waits_for "I shows the report again" 'Who held what'
 keys C-c
 waits_for "Ctrl-C leaves" 'status 0'
 waits_for "and restores the terminal" 'modes restored'

@@ -29,7 +29,7 @@ static const struct golden {
      THEME_MONO,
      false,
      TEXT,
-     {.focus = PANE_EVENTS, .live = true}},
+     {.focus = VIEW_EVENTS, .live = true}},
     {"stage0-80x24.txt",
      "overview",
      STORY_STAGE0,
@@ -39,7 +39,7 @@ static const struct golden {
      THEME_MONO,
      false,
      TEXT,
-     {.focus = PANE_EVENTS, .live = true}},
+     {.focus = VIEW_EVENTS, .live = true}},
     {"stage3-80x24.txt",
      "overview",
      STORY_STAGE3,
@@ -49,7 +49,7 @@ static const struct golden {
      THEME_MONO,
      false,
      TEXT,
-     {.focus = PANE_EVENTS, .live = true}},
+     {.focus = VIEW_EVENTS, .live = true}},
     {"stage3-80x24.ascii.txt",
      "overview",
      STORY_STAGE3,
@@ -59,7 +59,7 @@ static const struct golden {
      THEME_MONO,
      true,
      TEXT,
-     {.focus = PANE_EVENTS, .live = true}},
+     {.focus = VIEW_EVENTS, .live = true}},
     {"stage3-80x24.ansi",
      "overview",
      STORY_STAGE3,
@@ -69,7 +69,7 @@ static const struct golden {
      THEME_DEFAULT,
      false,
      ANSI,
-     {.focus = PANE_EVENTS, .live = true}},
+     {.focus = VIEW_EVENTS, .live = true}},
     {"stage3-80x24.ascii.ansi",
      "overview",
      STORY_STAGE3,
@@ -79,7 +79,7 @@ static const struct golden {
      THEME_DEFAULT,
      true,
      ANSI,
-     {.focus = PANE_EVENTS, .live = true}},
+     {.focus = VIEW_EVENTS, .live = true}},
     {"stage3-80x24.svg",
      "overview",
      STORY_STAGE3,
@@ -89,7 +89,7 @@ static const struct golden {
      THEME_LIGHT,
      false,
      SVG,
-     {.focus = PANE_EVENTS, .live = true}},
+     {.focus = VIEW_EVENTS, .live = true}},
     {"stage3-8-ranks-80x24.txt",
      "overview",
      STORY_STAGE3,
@@ -99,7 +99,7 @@ static const struct golden {
      THEME_MONO,
      false,
      TEXT,
-     {.focus = PANE_EVENTS, .live = true}},
+     {.focus = VIEW_EVENTS, .live = true}},
     {"stage3-64-ranks-80x24.txt",
      "overview",
      STORY_STAGE3,
@@ -109,7 +109,7 @@ static const struct golden {
      THEME_MONO,
      false,
      TEXT,
-     {.focus = PANE_EVENTS, .live = true}},
+     {.focus = VIEW_EVENTS, .live = true}},
     {"one-rank-80x24.txt",
      "overview",
      STORY_STAGE0,
@@ -119,7 +119,7 @@ static const struct golden {
      THEME_MONO,
      false,
      TEXT,
-     {.focus = PANE_EVENTS, .live = true}},
+     {.focus = VIEW_EVENTS, .live = true}},
     {"memory-pane-80x24.txt",
      "overview",
      STORY_STAGE3,
@@ -129,7 +129,7 @@ static const struct golden {
      THEME_MONO,
      false,
      TEXT,
-     {.focus = PANE_MEMORY, .enlarged = true, .units = UNITS_BYTES, .live = true}},
+     {.focus = VIEW_MEMORY, .units = UNITS_BYTES, .live = true}},
     {"paused-120x40.txt",
      "overview",
      STORY_PAUSED,
@@ -139,7 +139,7 @@ static const struct golden {
      THEME_MONO,
      false,
      TEXT,
-     {.focus = PANE_EVENTS, .live = true, .message = "sent: toggle"}},
+     {.focus = VIEW_EVENTS, .live = true, .message = "sent: toggle"}},
     {"paused-120x40.ascii.txt",
      "overview",
      STORY_PAUSED,
@@ -149,7 +149,7 @@ static const struct golden {
      THEME_MONO,
      true,
      TEXT,
-     {.focus = PANE_STEPS, .live = true, .units = UNITS_GIB}},
+     {.focus = VIEW_STEPS, .live = true, .units = UNITS_GIB}},
     {"paused-120x40.ansi",
      "overview",
      STORY_PAUSED,
@@ -159,7 +159,7 @@ static const struct golden {
      THEME_PROJECTOR,
      false,
      ANSI,
-     {.focus = PANE_EVENTS, .live = true}},
+     {.focus = VIEW_EVENTS, .live = true}},
     {"shortage-80x24.txt",
      "overview",
      STORY_SHORTAGE,
@@ -169,7 +169,7 @@ static const struct golden {
      THEME_MONO,
      false,
      TEXT,
-     {.focus = PANE_EVENTS, .live = true}},
+     {.focus = VIEW_EVENTS, .live = true}},
     {"oom-80x24.txt", "oom", STORY_SHORTAGE, 4, 80, 24, THEME_MONO, false, TEXT, {.live = true}},
     {"oom-80x24.ansi", "oom", STORY_SHORTAGE, 4, 80, 24, THEME_LIGHT, false, ANSI, {.live = true}},
     {"ended-80x24.txt",
@@ -181,7 +181,7 @@ static const struct golden {
      THEME_MONO,
      false,
      TEXT,
-     {.focus = PANE_EVENTS, .live = true, .trace_file = "run.zlt"}},
+     {.focus = VIEW_EVENTS, .live = true, .trace_file = "run.zlt"}},
     {"ended-200x60.txt",
      "overview",
      STORY_ENDED,
@@ -191,8 +191,8 @@ static const struct golden {
      THEME_MONO,
      false,
      TEXT,
-     {.focus = PANE_EVENTS, .live = true, .trace_file = "run.zlt"}},
-    {"ended-200x60.ascii.txt", "overview", STORY_ENDED, 4, 200, 60, THEME_MONO, true, TEXT, {.focus = PANE_EVENTS}},
+     {.focus = VIEW_EVENTS, .live = true, .trace_file = "run.zlt"}},
+    {"ended-200x60.ascii.txt", "overview", STORY_ENDED, 4, 200, 60, THEME_MONO, true, TEXT, {.focus = VIEW_EVENTS}},
     {"replay-80x24.txt",
      "overview",
      STORY_STAGE0,
@@ -202,7 +202,7 @@ static const struct golden {
      THEME_MONO,
      false,
      TEXT,
-     {.focus = PANE_STEPS, .playing = true, .speed = 2}},
+     {.focus = VIEW_STEPS, .playing = true, .speed = 2}},
     {"lost-80x24.txt",
      "overview",
      STORY_STAGE0,
@@ -212,30 +212,37 @@ static const struct golden {
      THEME_MONO,
      false,
      TEXT,
-     {.focus = PANE_TEXT, .live = true, .trouble = "the engine closed the connection"}},
+     {.focus = VIEW_TEXT, .live = true, .trouble = "the engine closed the connection"}},
     {"help-80x24.txt", "help", STORY_STARTING, 4, 80, 24, THEME_MONO, false, TEXT, {.live = true}},
     {"help-120x60.txt", "help", STORY_STARTING, 4, 120, 60, THEME_MONO, false, TEXT, {.live = true}},
     {"too-small-40x5.txt", "overview", STORY_STAGE3, 4, 40, 5, THEME_MONO, false, TEXT, {.live = true}},
 };
 
-static void fold(void *model, const struct trace_record *record)
+struct past { struct run_model *model; struct tape *tape; };
+
+static void fold(void *user, const struct trace_record *record)
 {
-    run_model_fold(model, record);
+    struct past *past = user;
+    run_model_fold(past->model, record);
+    tape_fold(past->tape, past->model, record);
 }
 
 static char *paint(const struct golden *golden)
 {
-    struct run_model *model = run_model_new(&(struct run_model_options){0});
+    struct past past = {run_model_new(&(struct run_model_options){0}), tape_new(0)};
+    struct view_state state = golden->state;
     struct synthetic run;
     struct surface surface;
-    synthetic_story(&run, golden->ranks, golden->place, fold, model);
+    synthetic_story(&run, golden->ranks, golden->place, fold, &past);
     assert_true(surface_init(&surface, golden->columns, golden->rows, golden->theme, golden->ascii));
-    view_draw(view_named(golden->view), model, &golden->state, &surface);
+    state.view = (enum view_id)view_named(golden->view);
+    view_draw(past.model, past.tape, &state, &surface);
     char *text = golden->as == SVG    ? surface_to_svg(&surface)
                  : golden->as == ANSI ? surface_to_ansi(&surface)
                                       : surface_to_text(&surface);
     surface_release(&surface);
-    run_model_free(model);
+    tape_free(past.tape);
+    run_model_free(past.model);
     return text;
 }
 

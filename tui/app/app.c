@@ -20,7 +20,6 @@ struct app {
     struct terminal *terminal;
     struct surface surface;
     struct feed feed;
-    const struct view *view;
     struct view_state state;
     enum theme theme;
     enum run_state run_state; /* that the view was chosen for */
@@ -39,9 +38,8 @@ static void say(struct app *app, const char *text)
 /* Readers of help pages leave them with q: here too, rather than losing the run. */
 static void act_quit(struct app *app, const struct key_row *row)
 {
-    if (row->code == 'q' && app->view == &view_help) {
-        app->view = &view_overview;
-        app->state.scroll = 0;
+    if (row->code == 'q' && app->state.view == VIEW_HELP) {
+        app->state.view = VIEW_OVERVIEW;
         return;
     }
     if (app->feed.live && app->options->owner && !app->options->readonly && !app->feed.over)
@@ -62,55 +60,42 @@ static void act_command(struct app *app, const struct key_row *row)
     } else {
         snprintf(text, sizeof text, "sent: %s", row->argument);
         say(app, text);
-        if (!strncmp(row->argument, "sample", 6)) app->state.focus = PANE_TEXT; /* where the answer will stand */
+        if (!strncmp(row->argument, "sample", 6)) app->state.focus = VIEW_TEXT; /* where the answer will stand */
     }
 }
 
-static void open_view(struct app *app, const struct view *view)
+static void act_view(struct app *app, const struct key_row *row)
 {
-    app->view = app->view == view ? &view_overview : view;
-    app->state.scroll = 0;
+    int id = view_named(row->argument);
+    app->state.view = (int)app->state.view == id ? VIEW_OVERVIEW : (enum view_id)id;
 }
 
-static void act_help(struct app *app, const struct key_row *row)
-{
-    (void)row;
-    open_view(app, &view_help);
-}
-
-static void act_shortage(struct app *app, const struct key_row *row)
-{
-    (void)row;
-    open_view(app, &view_shortage);
-}
-
-/* What is open, innermost first: a view over the overview, then an enlarged pane, then what was scrolled. */
 static void act_close(struct app *app, const struct key_row *row)
 {
     (void)row;
-    if (app->view != &view_overview) app->view = &view_overview;
-    else app->state.enlarged = false;
-    app->state.scroll = 0;
+    app->state.view = VIEW_OVERVIEW;
 }
 
+/* The next pane of the overview, or the next view. */
 static void act_pane(struct app *app, const struct key_row *row)
 {
-    int by = row->action == ACTION_NEXT_PANE ? 1 : PANES - 1;
-    app->state.focus = (enum pane)((app->state.focus + by) % PANES);
-    app->state.scroll = 0;
+    int by = row->action == ACTION_NEXT_PANE ? 1 : VIEWS - 1;
+    enum view_id *at = app->state.view == VIEW_OVERVIEW ? &app->state.focus : &app->state.view;
+    do *at = (enum view_id)((*at + by) % VIEWS);
+    while (at == &app->state.focus ? !view_of(*at)->pane : *at == VIEW_OVERVIEW);
 }
 
 static void act_enlarge(struct app *app, const struct key_row *row)
 {
     (void)row;
-    app->state.enlarged = !app->state.enlarged && app->view == &view_overview;
+    app->state.view = app->state.view == VIEW_OVERVIEW ? app->state.focus : VIEW_OVERVIEW;
 }
 
 static void act_scroll(struct app *app, const struct key_row *row)
 {
-    bool back = app->view == &view_overview && app->state.focus == PANE_EVENTS; /* a log's newest line is its last */
-    int by = (row->action == ACTION_DOWN) != back ? 1 : -1;
-    if (app->state.scroll + by >= 0 && app->state.scroll + by < 100000) app->state.scroll += by;
+    enum view_id at = app->state.view == VIEW_OVERVIEW ? app->state.focus : app->state.view;
+    int by = (row->action == ACTION_DOWN) != (at == VIEW_EVENTS) ? 1 : -1; /* a log's newest line is its last */
+    if (app->state.row[at] + by >= 0 && app->state.row[at] + by < 100000) app->state.row[at] += by;
 }
 
 static void act_bars(struct app *app, const struct key_row *row)
@@ -176,13 +161,13 @@ static void act_replay(struct app *app, const struct key_row *row)
 }
 
 static void (*const actions[])(struct app *, const struct key_row *) = {
-    [ACTION_QUIT] = act_quit,       [ACTION_HELP] = act_help,         [ACTION_COMMAND] = act_command,
+    [ACTION_QUIT] = act_quit,       [ACTION_VIEW] = act_view,         [ACTION_COMMAND] = act_command,
     [ACTION_PLAY] = act_replay,     [ACTION_NEXT_STEP] = act_replay,  [ACTION_PREVIOUS_STEP] = act_replay,
     [ACTION_FASTER] = act_replay,   [ACTION_SLOWER] = act_replay,     [ACTION_FIRST] = act_replay,
     [ACTION_LAST] = act_replay,     [ACTION_NEXT_PANE] = act_pane,    [ACTION_PREVIOUS_PANE] = act_pane,
     [ACTION_ENLARGE] = act_enlarge, [ACTION_DOWN] = act_scroll,       [ACTION_UP] = act_scroll,
-    [ACTION_BARS] = act_bars,       [ACTION_SHORTAGE] = act_shortage, [ACTION_UNITS] = act_units,
-    [ACTION_THEME] = act_theme,     [ACTION_CLOSE] = act_close,       [ACTION_REDRAW] = act_redraw,
+    [ACTION_BARS] = act_bars,       [ACTION_UNITS] = act_units,       [ACTION_THEME] = act_theme,
+    [ACTION_CLOSE] = act_close,     [ACTION_REDRAW] = act_redraw,
 };
 
 /* ---- the loop ------------------------------------------------------------------------------------------------------ */
@@ -212,8 +197,8 @@ static void follow_run(struct app *app)
     const struct run_model *model = app->feed.model;
     if (!model->has_state || model->state == app->run_state) return;
     app->run_state = model->state;
-    if (model->state == RUN_OUT_OF_MEMORY) app->view = &view_shortage;
-    else if (app->view == &view_shortage) app->view = &view_overview;
+    if (model->state == RUN_OUT_OF_MEMORY) app->state.view = VIEW_SHORTAGE;
+    else if (app->state.view == VIEW_SHORTAGE) app->state.view = VIEW_OVERVIEW;
     app->urgent = true;
 }
 
@@ -235,7 +220,7 @@ static void draw(struct app *app, uint64_t now_ns)
     app->state.trouble = app->feed.trouble[0] ? app->feed.trouble : NULL;
     app->state.playing = app->feed.playing;
     app->state.speed = app->feed.live ? 0 : app->feed.speed;
-    view_draw(app->view, app->feed.model, &app->state, &app->surface);
+    view_draw(app->feed.model, app->feed.tape, &app->state, &app->surface);
     terminal_show(app->terminal, &app->surface);
     app->drawn_ns = now_ns;
     app->changed = app->urgent = false;
@@ -304,9 +289,9 @@ static int open_screen(struct app *app, struct error *err)
 
 int app_run(const struct app_options *options, struct error *err)
 {
-    struct app app = {.options = options, .view = &view_overview, .run_state = RUN_STARTING};
-    app.state = (struct view_state){.units = (enum units)options->look.units,
-                                    .focus = PANE_EVENTS,
+    struct app app = {.options = options, .run_state = RUN_STARTING};
+    app.state = (struct view_state){.focus = VIEW_EVENTS,
+                                    .units = (enum units)options->look.units,
                                     .live = options->source != NULL,
                                     .readonly = options->readonly,
                                     .trace_file = options->trace_file};

@@ -17,15 +17,15 @@ static struct run_model *new_model(void)
 
 int feed_open_live(struct feed *feed, struct source *source, struct run_model *model, struct error *err)
 {
-    *feed = (struct feed){.live = true, .source = source, .model = model ? model : new_model(), .owns_model = !model};
-    return feed->model ? STATUS_OK : error_set(err, STATUS_RUN, "no memory for the state of a run");
+    *feed = (struct feed){.live = true, .source = source, .model = model ? model : new_model(), .owns_model = !model, .tape = tape_new(0)};
+    return feed->model && feed->tape ? STATUS_OK : error_set(err, STATUS_RUN, "no memory for the state of a run");
 }
 
 int feed_open_replay(struct feed *feed, const char *path, double speed, struct error *err)
 {
     *feed =
-        (struct feed){.model = new_model(), .owns_model = true, .path = strdup(path), .speed = speed > 0 ? speed : 1};
-    int status = feed->model && feed->path ? source_open_file(&feed->source, path, err)
+        (struct feed){.model = new_model(), .owns_model = true, .tape = tape_new(0), .path = strdup(path), .speed = speed > 0 ? speed : 1};
+    int status = feed->model && feed->tape && feed->path ? source_open_file(&feed->source, path, err)
                                            : error_set(err, STATUS_RUN, "no memory for the state of a run");
     if (status) feed_close(feed);
     return status;
@@ -35,6 +35,7 @@ void feed_close(struct feed *feed)
 {
     if (!feed->live && feed->source) source_close(feed->source);
     if (feed->owns_model) run_model_free(feed->model);
+    tape_free(feed->tape);
     free(feed->path);
     memset(feed, 0, sizeof *feed);
 }
@@ -64,6 +65,7 @@ static bool fold_next(struct feed *feed)
 {
     if (!peek(feed)) return false;
     run_model_fold(feed->model, &feed->next);
+    tape_fold(feed->tape, feed->model, &feed->next);
     feed->has_next = false;
     return true;
 }
@@ -153,16 +155,20 @@ static bool rewind_feed(struct feed *feed)
     struct source *source;
     struct error err;
     struct run_model *model = new_model();
+    struct tape *tape = tape_new(0);
     feed->playing = false;
-    if (!model || source_open_file(&source, feed->path, &err)) {
-        snprintf(feed->trouble, sizeof feed->trouble, "%.250s", model ? err.text : "no memory");
+    if (!model || !tape || source_open_file(&source, feed->path, &err)) {
+        snprintf(feed->trouble, sizeof feed->trouble, "%.250s", model && tape ? err.text : "no memory");
         run_model_free(model);
+        tape_free(tape);
         return false;
     }
     source_close(feed->source);
     run_model_free(feed->model);
+    tape_free(feed->tape);
     feed->source = source;
     feed->model = model;
+    feed->tape = tape;
     feed->over = feed->has_next = false;
     feed->trouble[0] = '\0';
     return true;

@@ -4,11 +4,13 @@
 #define TUI_APP_FEED_H
 
 #include "engine/analyze/model.h"
+#include "engine/analyze/tape.h"
 #include "engine/base/error.h"
 #include "engine/trace/source.h"
 
 struct feed {
     struct run_model *model;  /* what was folded so far; replaced when a replay goes back */
+    struct tape *tape;        /* ... and all that is kept of its past */
     bool live, owns_model;
     struct source *source;
     bool over;                /* nothing more will come */

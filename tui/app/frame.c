@@ -39,15 +39,16 @@ static int go_to(struct feed *feed, const char *at, struct error *err)
     return error_set(err, STATUS_USAGE, "--at %s: use step:N, oom or end", at);
 }
 
-static char *paint(const struct feed *feed, const struct view *view, const struct app_frame_options *options,
+static char *paint(const struct feed *feed, enum view_id view, const struct app_frame_options *options,
                    enum theme theme)
 {
-    struct view_state state = {.units = (enum units)options->look.units,
-                               .focus = PANE_EVENTS,
+    struct view_state state = {.view = view,
+                               .focus = VIEW_EVENTS,
+                               .units = (enum units)options->look.units,
                                .trouble = feed->trouble[0] ? feed->trouble : NULL};
     struct surface surface;
     if (!surface_init(&surface, options->columns, options->rows, theme, options->look.ascii)) return NULL;
-    view_draw(view, feed->model, &state, &surface);
+    view_draw(feed->model, feed->tape, &state, &surface);
     char *text = options->as == APP_AS_SVG    ? surface_to_svg(&surface)
                  : options->as == APP_AS_ANSI ? surface_to_ansi(&surface)
                                               : surface_to_text(&surface);
@@ -58,10 +59,10 @@ static char *paint(const struct feed *feed, const struct view *view, const struc
 int app_frame(const struct app_frame_options *options, char **out, struct error *err)
 {
     const char *name = options->view ? options->view : "overview";
-    const struct view *view = view_named(name);
+    int view = view_named(name);
     enum theme theme;
     struct feed feed;
-    if (!view) return error_set(err, STATUS_USAGE, "there is no view %s; there are: %s", name, view_names());
+    if (view < 0) return error_set(err, STATUS_USAGE, "there is no view %s; there are: %s", name, view_names());
     if (options->columns < 1 || options->rows < 1 || options->columns > 1000 || options->rows > 1000)
         return error_set(err, STATUS_USAGE, "a frame of %dx%d cannot be drawn; use for example 80x24", options->columns,
                          options->rows);
@@ -70,7 +71,7 @@ int app_frame(const struct app_frame_options *options, char **out, struct error 
     status = feed_open_replay(&feed, options->file, 1, err);
     if (status) return status;
     status = go_to(&feed, options->at, err);
-    if (!status) *out = paint(&feed, view, options, theme);
+    if (!status) *out = paint(&feed, (enum view_id)view, options, theme);
     if (!status && !*out) status = error_set(err, STATUS_RUN, "no memory for a frame");
     feed_close(&feed);
     return status;

@@ -1,5 +1,5 @@
-/* The four rows at the top: what the run is, how the learning goes, where a step's time goes, and the state of the run
- * with what can be done about it. */
+/* The rows at the top: what the run is, how the learning goes, where a step's time goes, and the state of the run with what
+ * can be done about it. Views other than the overview have the second and the last of them. */
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -56,24 +56,24 @@ static void draw_learning(struct canvas canvas, const struct run_model *model)
     char text[64], number[FORMAT_ROOM];
     int x = 1, end = canvas.at.columns - 1;
     double rate;
-    if (plan) x = draw_format(canvas, x, 1, STYLE_STAGE, " ZeRO stage %d ", plan->stage) + 2;
-    else x = draw_text(canvas, x, 1, STYLE_DIM, "ZeRO stage n/a") + 2;
-    x = step ? draw_format(canvas, x, 1, STYLE_TEXT, "step %s", format_count(number, step->step))
-             : draw_text(canvas, x, 1, STYLE_DIM, "no step yet");
+    if (plan) x = draw_format(canvas, x, 0, STYLE_STAGE, " ZeRO stage %d ", plan->stage) + 2;
+    else x = draw_text(canvas, x, 0, STYLE_DIM, "ZeRO stage n/a") + 2;
+    x = step ? draw_format(canvas, x, 0, STYLE_TEXT, "step %s", format_count(number, step->step))
+             : draw_text(canvas, x, 0, STYLE_DIM, "no step yet");
     x += 2;
     snprintf(text, sizeof text, "%s tokens/s",
              run_tokens_per_second(model, &rate) ? format_count(number, (uint64_t)rate) : "n/a");
-    draw_right(canvas, end, 1, STYLE_STRONG, text);
+    draw_right(canvas, end, 0, STYLE_STRONG, text);
     end -= utf8_columns(text) + 2;
     if (model->validation.known) {
         snprintf(text, sizeof text, "val %.4f @%u", (double)model->validation.loss, model->validation.step);
-        draw_right(canvas, end, 1, STYLE_TEXT, text);
+        draw_right(canvas, end, 0, STYLE_TEXT, text);
         end -= utf8_columns(text) + 2;
     }
     if (!step) return;
-    x = step->skipped ? draw_text(canvas, x, 1, STYLE_WARN, "step dropped")
-                      : draw_format(canvas, x, 1, STYLE_STRONG, "loss %.4f", (double)step->loss);
-    draw_sparkline(canvas, x + 1, 1, end - x - 1 > 60 ? 60 : end - x - 1, STYLE_SPARK, model->loss.value,
+    x = step->skipped ? draw_text(canvas, x, 0, STYLE_WARN, "step dropped")
+                      : draw_format(canvas, x, 0, STYLE_STRONG, "loss %.4f", (double)step->loss);
+    draw_sparkline(canvas, x + 1, 0, end - x - 1 > 60 ? 60 : end - x - 1, STYLE_SPARK, model->loss.value,
                    model->loss.count);
 }
 
@@ -156,8 +156,8 @@ static const struct badge badges[] = {
     [RUN_STARTING] = {STYLE_STRONG, "STARTING", "", "", false},
     [RUN_RUNNING] = {STYLE_GOOD, "RUNNING", "", "", false},
     [RUN_PAUSED] = {STYLE_WARN, "PAUSED", "Space goes on, . trains one step", "", false},
-    [RUN_OUT_OF_MEMORY] = {STYLE_BAD, "OUT OF MEMORY", "i shows why; a stage that fits (0 1 2 3) goes on",
-                           "i shows why", true},
+    [RUN_OUT_OF_MEMORY] = {STYLE_BAD, "OUT OF MEMORY", "I shows why; a stage that fits (0 1 2 3) goes on",
+                           "I shows why", true},
     [RUN_ENDED] = {STYLE_STRONG, "ENDED", "", "", false},
 };
 
@@ -187,7 +187,7 @@ static int draw_clock(struct canvas canvas, const struct scene *scene)
         at = snprintf(text, sizeof text, "REPLAY %s ×%g  ", state->playing ? "▶" : "stopped at", state->speed);
     snprintf(text + at, sizeof text - (size_t)at, "%llu:%02llu", (unsigned long long)(seconds / 60),
              (unsigned long long)(seconds % 60));
-    draw_right(canvas, canvas.at.columns - 1, 3, STYLE_DIM, text);
+    draw_right(canvas, canvas.at.columns - 1, 0, STYLE_DIM, text);
     return canvas.at.columns - 1 - utf8_columns(text);
 }
 
@@ -200,17 +200,23 @@ static void draw_state(struct canvas canvas, const struct scene *scene)
                            ? STYLE_BAD
                            : badge->style;
     bool trouble = scene->state->trouble && !model->ended, lost = trouble && scene->state->live;
-    int x = draw_text(canvas, 1, 3, lost ? STYLE_BAD : style, lost ? "CONNECTION LOST" : badge->name) + 2;
+    int x = draw_text(canvas, 1, 0, lost ? STYLE_BAD : style, lost ? "CONNECTION LOST" : badge->name) + 2;
     int end = draw_clock(canvas, scene);
     state_text(text, sizeof text, scene);
-    draw_text(canvas_part(canvas, x, 3, end - x - 1, 1), 0, 0, trouble ? STYLE_WARN : STYLE_TEXT,
+    draw_text(canvas_part(canvas, x, 0, end - x - 1, 1), 0, 0, trouble ? STYLE_WARN : STYLE_TEXT,
               trouble ? scene->state->trouble : text);
+}
+
+static struct canvas row(struct canvas canvas, int y)
+{
+    return canvas_part(canvas, 0, y, canvas.at.columns, 1);
 }
 
 void header_draw(struct canvas canvas, const struct scene *scene)
 {
-    draw_identity(canvas, scene->model);
-    draw_learning(canvas, scene->model);
-    draw_split(canvas, scene->model);
-    draw_state(canvas, scene);
+    bool brief = canvas.at.rows < 4;
+    if (!brief) draw_identity(canvas, scene->model);
+    if (!brief) draw_split(canvas, scene->model);
+    draw_learning(row(canvas, brief ? 0 : 1), scene->model);
+    draw_state(row(canvas, brief ? 1 : 3), scene);
 }

@@ -42,20 +42,16 @@ static const char *const figures[] = {
     "Theory is the paper's volume; padding and the tied embedding differ from it.",
 };
 
-static void help_draw(const struct run_model *model, const struct view_state *state, struct surface *surface)
+static void help_draw(struct canvas page, const struct scene *scene)
 {
-    struct scene scene = {model, state};
-    struct canvas page = canvas_part(canvas_of(surface), 0, 0, surface->columns, surface->rows - 1);
-    int y = 1 - state->scroll;
-    y = draw_keys(page, y, state->live ? KEY_MODE_LIVE : KEY_MODE_REPLAY) + 1;
+    int y = 1 - scene->state->row[VIEW_HELP];
+    y = draw_keys(page, y, scene->state->live ? KEY_MODE_LIVE : KEY_MODE_REPLAY) + 1;
     draw_text(page, 0, y++, STYLE_TITLE, "Memory");
     y = draw_letters(page, y) + 1;
     draw_text(page, 0, y++, STYLE_TITLE, "Figures");
     for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++) draw_text(page, 2, y++, STYLE_TEXT, figures[i]);
-    draw_text(canvas_part(page, 0, 0, surface->columns, 1), 0, 0, STYLE_TITLE, "");
-    draw_fill(page, 0, 0, surface->columns, STYLE_TEXT, ' ');
+    draw_fill(page, 0, 0, page.at.columns, STYLE_TEXT, ' ');
     draw_title(page, 0, false, y > page.at.rows ? "help (j and k move, q or Esc closes)" : "help (q or Esc closes)");
-    footer_draw(canvas_part(canvas_of(surface), 0, surface->rows - 1, surface->columns, 1), &scene);
 }
 
-const struct view view_help = {"help", "help", help_draw};
+const struct view view_help = {"help", "help", .draw = help_draw};

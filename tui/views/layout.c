@@ -1,42 +1,36 @@
-/* The overview's layout. The header, the memory bars and the footer span the screen. What lies between is one column of
- * panes below 120 columns, two below 180, else three; each column is a list of panes, the most telling first. A pane is
- * dropped when its column is too short for it, and the focused pane then takes the place of the last one of its column. */
+/* The overview's layout: the memory bars span the screen; below them is one column of panes under 120 columns, two under
+ * 180, else three. Each column is a list of panes, the most telling first. A pane is dropped when its column is too short
+ * for it, and the focused pane then takes the place of the last one of its column. */
 #include "tui/views/layout.h"
 
 #include <string.h>
 
-enum { HEADER_ROWS = 4, FOOTER_ROWS = 1, PANE_ROWS_MIN = 5, COLUMNS_MAX = 3 };
+enum { PANE_ROWS_MIN = 5 };
 
 struct column {
     int count;
-    enum pane panes[PANES];
+    enum view_id panes[VIEWS];
 };
 
 static const struct column one_column[] = {
-    {6, {PANE_TRAFFIC, PANE_EVENTS, PANE_STEPS, PANE_MEMORY, PANE_TEXT, PANE_LOSS}}};
-static const struct column two_columns[] = {{3, {PANE_MEMORY, PANE_EVENTS, PANE_TEXT}},
-                                            {3, {PANE_TRAFFIC, PANE_STEPS, PANE_LOSS}}};
+    {6, {VIEW_COLLECTIVES, VIEW_EVENTS, VIEW_STEPS, VIEW_MEMORY, VIEW_TEXT, VIEW_LOSS}}};
+static const struct column two_columns[] = {{3, {VIEW_MEMORY, VIEW_EVENTS, VIEW_TEXT}},
+                                            {3, {VIEW_COLLECTIVES, VIEW_STEPS, VIEW_LOSS}}};
 static const struct column three_columns[] = {
-    {2, {PANE_MEMORY, PANE_TEXT}}, {2, {PANE_TRAFFIC, PANE_EVENTS}}, {2, {PANE_LOSS, PANE_STEPS}}};
+    {2, {VIEW_MEMORY, VIEW_TEXT}}, {2, {VIEW_COLLECTIVES, VIEW_EVENTS}}, {2, {VIEW_LOSS, VIEW_STEPS}}};
 
 static int smaller(int a, int b)
 {
     return a < b ? a : b;
 }
 
-/* Rows that a pane wants; 0: as many as there are. */
-static int wanted(enum pane pane, const struct overview_needs *needs)
+static int least(enum view_id pane, const struct overview_needs *needs)
 {
-    return pane == PANE_MEMORY ? needs->memory_rows : pane == PANE_TRAFFIC ? needs->traffic_rows : 0;
-}
-
-static int least(enum pane pane, const struct overview_needs *needs)
-{
-    int rows = wanted(pane, needs);
+    int rows = needs->rows[pane];
     return rows ? rows : PANE_ROWS_MIN;
 }
 
-static int position(const struct column *column, enum pane pane)
+static int position(const struct column *column, enum view_id pane)
 {
     for (int i = 0; i < column->count; i++)
         if (column->panes[i] == pane) return i;
@@ -66,13 +60,13 @@ static void stack(struct overview_layout *layout, const struct column *column, s
 {
     int fixed = 0, flexible = 0, y = area.y, end = area.y + area.rows;
     for (int i = 0; i < column->count; i++) {
-        int rows = wanted(column->panes[i], needs);
+        int rows = needs->rows[column->panes[i]];
         fixed += rows;
         flexible += rows == 0;
     }
     int share = flexible && area.rows > fixed ? (area.rows - fixed) / flexible : 0;
     for (int i = 0; i < column->count; i++) {
-        int rows = wanted(column->panes[i], needs);
+        int rows = needs->rows[column->panes[i]];
         rows = i == column->count - 1 ? end - y : smaller(rows ? rows : share, end - y);
         if (rows > 0) layout->pane[column->panes[i]] = (struct rect){area.x, y, area.columns, rows};
         y += rows;
@@ -95,16 +89,8 @@ static void place_panes(struct overview_layout *layout, struct rect area, const 
 void overview_layout(struct overview_layout *layout, int columns, int rows, const struct overview_needs *needs)
 {
     memset(layout, 0, sizeof *layout);
-    if (columns < VIEW_COLUMNS_MIN || rows < VIEW_ROWS_MIN) return;
-    layout->fits = true;
-    layout->header = (struct rect){0, 0, columns, HEADER_ROWS};
-    layout->footer = (struct rect){0, rows - FOOTER_ROWS, columns, FOOTER_ROWS};
-    struct rect body = {0, HEADER_ROWS, columns, rows - HEADER_ROWS - FOOTER_ROWS};
-    if (needs->enlarged) {
-        layout->pane[needs->focus] = body;
-        return;
-    }
-    int bars = smaller(needs->bars_rows, body.rows - 2 * PANE_ROWS_MIN);
-    layout->bars = (struct rect){0, body.y, columns, bars};
-    place_panes(layout, (struct rect){0, body.y + bars, columns, body.rows - bars}, needs);
+    int bars = smaller(needs->bars_rows, rows - 2 * PANE_ROWS_MIN);
+    if (bars < 0) bars = 0;
+    layout->bars = (struct rect){0, 0, bars ? columns : 0, bars};
+    place_panes(layout, (struct rect){0, bars, columns, rows - bars}, needs);
 }

@@ -5,16 +5,14 @@
 #include "tui/views/view.h"
 
 struct overview_needs {
-    int bars_rows;    /* title, bars and legend */
-    int traffic_rows, memory_rows;
-    enum pane focus;
-    bool enlarged;
+    int bars_rows;       /* title, bars and legend */
+    int rows[VIEWS];     /* that a pane wants; 0: as many as there are */
+    enum view_id focus;  /* a view with a pane */
 };
 
 /* A part that is not shown has columns == 0 and rows == 0. */
 struct overview_layout {
-    bool fits; /* false: below 80x24, nothing is shown */
-    struct rect header, bars, footer, pane[PANES];
+    struct rect bars, pane[VIEWS]; /* within the screen less header and footer */
 };
 
 void overview_layout(struct overview_layout *layout, int columns, int rows, const struct overview_needs *needs);

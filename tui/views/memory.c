@@ -75,14 +75,14 @@ static void draw_head(struct canvas canvas, enum units units)
     for (int i = 0; i < 4; i++) pen_right(&pen, bytes_columns(units) + 2, STYLE_DIM, names[i]);
 }
 
-int memory_rows(const struct run_model *model)
+static int rows_wanted(const struct scene *scene)
 {
     int rows = 4; /* title, head, sum, free */
-    for (int category = 0; category < CATEGORIES; category++) rows += category_is_shown(model, category);
+    for (int category = 0; category < CATEGORIES; category++) rows += category_is_shown(scene->model, category);
     return rows;
 }
 
-void memory_pane(struct canvas canvas, const struct scene *scene, bool focused)
+static void draw_pane(struct canvas canvas, const struct scene *scene, bool focused)
 {
     int rank = fullest_rank(scene->model, TIER_DEVICE), y = 2;
     char title[64] = "device memory";
@@ -99,3 +99,10 @@ void memory_pane(struct canvas canvas, const struct scene *scene, bool focused)
         if (category_is_shown(scene->model, category)) draw_category(canvas, y++, category, scene, tier);
     draw_free(canvas, y, scene, tier);
 }
+
+static void draw_view(struct canvas canvas, const struct scene *scene)
+{
+    draw_pane(canvas, scene, false);
+}
+
+const struct view view_memory = {"memory", "memory", .draw = draw_view, .pane = draw_pane, .pane_rows = rows_wanted};

@@ -1,32 +1,31 @@
 /* The first screen: everything that matters at 80x24; more room adds panes, never meaning. */
+#include "tui/views/layout.h"
 #include "tui/views/parts.h"
 
-static struct canvas part(struct surface *surface, struct rect at)
+static struct canvas part(struct canvas canvas, struct rect at)
 {
-    return canvas_part(canvas_of(surface), at.x, at.y, at.columns, at.rows);
+    return canvas_part(canvas, at.x, at.y, at.columns, at.rows);
 }
 
-/* Traffic and a few events stay visible beside the bars. */
-static int bars_room(int rows, int traffic)
+/* Two panes stay visible beside the bars. */
+static int bars_room(int rows, int pane)
 {
-    enum { HEADER_AND_FOOTER = 5, EVENTS = 5, BARS_LEAST = 5 };
-    int room = rows - HEADER_AND_FOOTER - traffic - EVENTS;
+    enum { EVENTS = 5, BARS_LEAST = 5 };
+    int room = rows - pane - EVENTS;
     return room > BARS_LEAST ? room : BARS_LEAST;
 }
 
-static void overview_draw(const struct run_model *model, const struct view_state *state, struct surface *surface)
+static void overview_draw(struct canvas canvas, const struct scene *scene)
 {
-    struct scene scene = {model, state};
-    int traffic = traffic_rows(model);
-    struct overview_needs needs = {bars_rows(model, surface->columns, bars_room(surface->rows, traffic)), traffic,
-                                   memory_rows(model), state->focus, state->enlarged};
+    struct overview_needs needs = {.focus = scene->state->focus};
     struct overview_layout layout;
-    overview_layout(&layout, surface->columns, surface->rows, &needs);
-    header_draw(part(surface, layout.header), &scene);
-    if (layout.bars.rows) bars_draw(part(surface, layout.bars), &scene);
-    for (enum pane pane = 0; pane < PANES; pane++)
-        if (layout.pane[pane].rows) pane_draw(pane, part(surface, layout.pane[pane]), &scene);
-    footer_draw(part(surface, layout.footer), &scene);
+    for (enum view_id id = 0; id < VIEWS; id++)
+        if (view_of(id)->pane_rows) needs.rows[id] = view_of(id)->pane_rows(scene);
+    needs.bars_rows = bars_rows(scene->model, canvas.at.columns, bars_room(canvas.at.rows, needs.rows[VIEW_COLLECTIVES]));
+    overview_layout(&layout, canvas.at.columns, canvas.at.rows, &needs);
+    if (layout.bars.rows) bars_draw(part(canvas, layout.bars), scene);
+    for (enum view_id id = 0; id < VIEWS; id++)
+        if (layout.pane[id].rows) view_of(id)->pane(part(canvas, layout.pane[id]), scene, id == needs.focus);
 }
 
-const struct view view_overview = {"overview", "overview", overview_draw};
+const struct view view_overview = {"overview", "overview", .draw = overview_draw};

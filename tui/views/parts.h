@@ -3,25 +3,15 @@
 #define TUI_VIEWS_PARTS_H
 
 #include "tui/draw/bar.h"
-#include "tui/views/layout.h"
 #include "tui/views/view.h"
 
-struct scene { const struct run_model *model; const struct view_state *state; };
-
-void header_draw(struct canvas canvas, const struct scene *scene); /* header.c */
+void header_draw(struct canvas canvas, const struct scene *scene); /* header.c; four rows, or the two that change */
 void footer_draw(struct canvas canvas, const struct scene *scene); /* footer.c */
 void bars_draw(struct canvas canvas, const struct scene *scene);   /* bars.c */
 int bars_rows(const struct run_model *model, int columns, int rows); /* what bars_draw() wants, at most `rows` */
 
-void pane_draw(enum pane pane, struct canvas canvas, const struct scene *scene); /* panes.c */
-void memory_pane(struct canvas canvas, const struct scene *scene, bool focused);
-int memory_rows(const struct run_model *model); /* that the pane needs, title included */
-void traffic_pane(struct canvas canvas, const struct scene *scene, bool focused);
-int traffic_rows(const struct run_model *model); /* that the pane needs, title included */
-void events_pane(struct canvas canvas, const struct scene *scene, bool focused);
-void steps_pane(struct canvas canvas, const struct scene *scene, bool focused);
-void text_pane(struct canvas canvas, const struct scene *scene, bool focused);
-void loss_pane(struct canvas canvas, const struct scene *scene, bool focused);
+/* For a list of `items` rows in `rows`: the first row to show when the user scrolled by `scroll`, kept within what there is. */
+int scrolled(int scroll, int items, int rows);
 
 /* Looks of a category and of the pool's free part (category == CATEGORIES). */
 struct category_look { char letter; uint32_t pattern; enum style style; const char *name, *brief; };

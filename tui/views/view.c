@@ -1,21 +1,42 @@
-/* The views by name, and what every view shares: a screen that is too small says so. */
+/* The views by name, and what every screen shares: header and footer, and that one that is too small says so. */
 #include "tui/views/view.h"
 
-#include <stdio.h>
 #include <string.h>
 
-static const struct view *const views[] = {&view_overview, &view_help, &view_shortage};
+#include "tui/views/parts.h"
 
-const struct view *view_named(const char *name)
+static const struct view *const views[VIEWS] = {
+#define VIEW(ID, name) [VIEW_##ID] = &view_##name,
+#include "tui/views/views.def"
+#undef VIEW
+};
+
+const struct view *view_of(enum view_id id)
 {
-    for (size_t i = 0; i < sizeof views / sizeof views[0]; i++)
-        if (!strcmp(views[i]->name, name)) return views[i];
-    return NULL;
+    return views[id];
+}
+
+int view_named(const char *name)
+{
+    for (int id = 0; id < VIEWS; id++)
+        if (!strcmp(views[id]->name, name)) return id;
+    return -1;
 }
 
 const char *view_names(void)
 {
-    return "overview help oom";
+    static const char names[] =
+#define VIEW(ID, name) " " #name
+#include "tui/views/views.def"
+#undef VIEW
+        ;
+    return names + 1;
+}
+
+int scrolled(int scroll, int items, int rows)
+{
+    int most = items > rows ? items - rows : 0;
+    return scroll < 0 ? 0 : scroll > most ? most : scroll;
 }
 
 static void draw_too_small(struct surface *surface)
@@ -27,10 +48,18 @@ static void draw_too_small(struct surface *surface)
     draw_text(canvas, 0, 3, STYLE_TEXT, "q quits");
 }
 
-void view_draw(const struct view *view, const struct run_model *model, const struct view_state *state,
+void view_draw(const struct run_model *model, const struct tape *tape, const struct view_state *state,
                struct surface *surface)
 {
+    struct scene scene = {model, tape, state};
+    struct canvas all = canvas_of(surface);
+    int header = state->view == VIEW_OVERVIEW ? 4 : 2, columns = surface->columns, rows = surface->rows;
     surface_erase(surface);
-    if (surface->columns < VIEW_COLUMNS_MIN || surface->rows < VIEW_ROWS_MIN) draw_too_small(surface);
-    else view->draw(model, state, surface);
+    if (columns < VIEW_COLUMNS_MIN || rows < VIEW_ROWS_MIN) {
+        draw_too_small(surface);
+        return;
+    }
+    header_draw(canvas_part(all, 0, 0, columns, header), &scene);
+    views[state->view]->draw(canvas_part(all, 0, header, columns, rows - header - 1), &scene);
+    footer_draw(canvas_part(all, 0, rows - 1, columns, 1), &scene);
 }

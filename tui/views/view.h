@@ -1,42 +1,89 @@
-/* Views: pure functions from the state of the run and of the screen to cells. */
+/* Views: pure functions from the state of the run and of the screen to cells. All show the same moment, the cursor: the
+ * model is the run as it was then, and the tape is its past (and, when one looks back, what came after).
+ *
+ * The screen is a header (what the run is, where the cursor is), a view, and a footer with keys. The overview's panes are
+ * the other views in small. */
 #ifndef TUI_VIEWS_VIEW_H
 #define TUI_VIEWS_VIEW_H
 
 #include "engine/analyze/model.h"
+#include "engine/analyze/tape.h"
 #include "tui/draw/format.h"
 #include "tui/draw/surface.h"
+#include "tui/input/keys.h"
 
 enum { VIEW_COLUMNS_MIN = 80, VIEW_ROWS_MIN = 24 };
 
-enum pane { PANE_MEMORY, PANE_TRAFFIC, PANE_EVENTS, PANE_STEPS, PANE_TEXT, PANE_LOSS, PANES };
+enum view_id {
+#define VIEW(ID, name) VIEW_##ID,
+#include "tui/views/views.def"
+#undef VIEW
+    VIEWS
+};
+
+enum { MARKERS_MAX = 32, LINE_ROOM = 80 };
+
+struct marker { uint64_t time_ns; char name[24]; };
+
+/* An event that the user picked on the timeline (and other views follow). */
+struct selection { bool known; int rank; enum lane lane; uint32_t step, op; };
+
+/* A line that the user is typing: search, filter, the value of a knob, the name of a marker. */
+enum prompt { PROMPT_NONE, PROMPT_SEARCH, PROMPT_FILTER, PROMPT_VALUE, PROMPT_MARKER };
 
 /* What the user chose and what the screen itself knows; the run is in the model. */
 struct view_state {
+    enum view_id view, focus; /* focus: pane of the overview */
     enum units units;
-    bool bars_now;          /* bars show this instant, not the fullest one of the last step */
-    enum pane focus;
-    bool enlarged;
-    int scroll;             /* rows scrolled in the focused pane or the help page */
-    bool live, readonly;    /* live: keys send commands */
-    const char *trace_file; /* where a live run is recorded; NULL: nowhere */
-    const char *trouble;    /* why no more records come; NULL: all is well */
-    char message[160];      /* answer to the last key; "": none */
-    bool playing;           /* replay: time goes on */
-    double speed;
+    bool bars_now;            /* bars show this instant, not the fullest one of the last step */
+    int rank;                 /* the rank that views of one rank show */
+    int row[VIEWS];           /* each view's own: the chosen row of a list, or rows scrolled */
+
+    /* time */
+    bool live, readonly;      /* live: keys send commands */
+    bool behind;              /* the cursor stands in the past; false: it is at the newest record */
+    uint64_t cursor_ns;
+    uint64_t from_ns, to_ns;  /* the timeline's window; both 0: the step under the cursor, whole */
+    struct selection selected;
+    struct { bool open; uint64_t from_ns, to_ns; } span;      /* 'v': totals of this window */
+    struct { bool known; uint64_t time_ns; } mark[2];         /* 'c': A and B */
+    struct marker markers[MARKERS_MAX];
+    int marker_count;
+    bool playing;             /* replay: time goes on */
+    double speed;             /* ... so fast; < 0: backwards */
+
+    /* text */
+    char search[LINE_ROOM], filter[LINE_ROOM];
+    struct { enum prompt kind; char label[LINE_ROOM], text[LINE_ROOM]; } prompt;
+    const char *trace_file;   /* where a live run is recorded; NULL: nowhere */
+    const char *trouble;      /* why no more records come; NULL: all is well */
+    char message[160];        /* answer to the last key; "": none */
+    char command[160];        /* set by a view's act(): to be sent to the engine; "": nothing */
 };
+
+struct scene { const struct run_model *model; const struct tape *tape; const struct view_state *state; };
 
 struct view {
     const char *name, *title;
-    void (*draw)(const struct run_model *model, const struct view_state *state, struct surface *surface);
+    /* The view over its canvas: the whole screen without header and footer. */
+    void (*draw)(struct canvas canvas, const struct scene *scene);
+    /* In small, as a pane of the overview, whose title row it draws too; NULL: not there. */
+    void (*pane)(struct canvas canvas, const struct scene *scene, bool focused);
+    int (*pane_rows)(const struct scene *scene); /* rows the pane wants, title included; NULL: as many as there are */
+    /* A key that is the view's own: moves in lists, zooms, opens prompts, changes `state` (which scene->state points to).
+     * False: not its key; the app does what the key does everywhere. NULL: all of them. */
+    bool (*act)(struct view_state *state, const struct scene *scene, const struct key_row *key);
 };
 
-extern const struct view view_overview, view_help, view_shortage;
+#define VIEW(ID, name) extern const struct view view_##name;
+#include "tui/views/views.def"
+#undef VIEW
 
-/* "overview", "help", "oom"; NULL: no such view. */
-const struct view *view_named(const char *name);
-const char *view_names(void);
+const struct view *view_of(enum view_id id);
+int view_named(const char *name); /* -1: no such view */
+const char *view_names(void);     /* "overview memory ..." */
 
-/* Erases the surface and draws the view, or on a surface under 80x24 what size is needed. */
-void view_draw(const struct view *view, const struct run_model *model, const struct view_state *state, struct surface *surface);
+/* Erases the surface and draws header, view and footer; on a surface under 80x24 what size is needed. */
+void view_draw(const struct run_model *model, const struct tape *tape, const struct view_state *state, struct surface *surface);
 
 #endif

@@ -114,19 +114,16 @@ static void draw_fits(struct canvas canvas, int y, const struct scene *scene)
                   "The last whole step stands: choose a stage that fits, and training goes on.");
 }
 
-static void shortage_draw(const struct run_model *model, const struct view_state *state, struct surface *surface)
+static void shortage_draw(struct canvas page, const struct scene *scene)
 {
-    struct scene scene = {model, state};
-    struct canvas page = canvas_part(canvas_of(surface), 0, 0, surface->columns, surface->rows - 1);
     draw_title(page, 0, false, "out of memory");
-    if (!model->shortage.known) {
+    if (!scene->model->shortage.known) {
         draw_text(page, 1, 2, STYLE_DIM, "this run has not run out of memory (Esc closes)");
-    } else {
-        int y = draw_request(page, 2, &scene);
-        y = draw_tenants(page, y, &scene);
-        draw_fits(page, y, &scene);
+        return;
     }
-    footer_draw(canvas_part(canvas_of(surface), 0, surface->rows - 1, surface->columns, 1), &scene);
+    int y = draw_request(page, 2, scene);
+    y = draw_tenants(page, y, scene);
+    draw_fits(page, y, scene);
 }
 
-const struct view view_shortage = {"oom", "out of memory", shortage_draw};
+const struct view view_oom = {"oom", "out of memory", .draw = shortage_draw};

@@ -34,8 +34,9 @@ static uint64_t rounded(double value)
     return (uint64_t)(value + 0.5);
 }
 
-int traffic_rows(const struct run_model *model)
+static int rows_wanted(const struct scene *scene)
 {
+    const struct run_model *model = scene->model;
     int rows = 0;
     for (int kind = 0; kind < TRAFFIC_KINDS; kind++)
         for (int link = 0; link < LINKS; link++) rows += is_shown(model, kind, link);
@@ -120,7 +121,7 @@ static void draw_theory(struct canvas canvas, int y, const struct scene *scene, 
         draw_format(canvas, x, y, STYLE_TEXT, ", sent %+.2f %%", 100.0 * (sums->sent / (double)plan->theory_bytes - 1));
 }
 
-void traffic_pane(struct canvas canvas, const struct scene *scene, bool focused)
+static void draw_pane(struct canvas canvas, const struct scene *scene, bool focused)
 {
     const struct run_model *model = scene->model;
     struct sums sums = {0};
@@ -135,3 +136,10 @@ void traffic_pane(struct canvas canvas, const struct scene *scene, bool focused)
     if (model->header.ranks != 1) draw_sum(canvas, y++, scene->state->units, &sums);
     draw_theory(canvas, y, scene, &sums);
 }
+
+static void draw_view(struct canvas canvas, const struct scene *scene)
+{
+    draw_pane(canvas, scene, false);
+}
+
+const struct view view_collectives = {"collectives", "collectives", .draw = draw_view, .pane = draw_pane, .pane_rows = rows_wanted};

@@ -1,0 +1,58 @@
+/* The last steps, one a row. */
+#include "tui/draw/pen.h"
+#include "tui/views/parts.h"
+
+static void draw_step_head(struct canvas canvas)
+{
+    static const struct {
+        const char *name;
+        int columns;
+    } head[] = {{"step", 7}, {"stage", 6}, {"loss", 9}, {"norm", 9}, {"time", 10},
+                {"comm", 7}, {"fwd", 7},   {"bwd", 7},  {"upd", 7},  {"rate", 10}};
+    struct pen pen = pen_at(canvas, 0, 1);
+    for (size_t i = 0; i < sizeof head / sizeof head[0]; i++) pen_right(&pen, head[i].columns, STYLE_DIM, head[i].name);
+}
+
+static void pen_percent(struct pen *pen, const struct run_step *step, uint64_t sum_ns)
+{
+    if (step->timed && step->total_ns)
+        pen_format(pen, 7, STYLE_TEXT, "%.1f%%", 100.0 * (double)sum_ns / step->timed / (double)step->total_ns);
+    else pen_right(pen, 7, STYLE_TEXT, "n/a");
+}
+
+static void draw_step(struct canvas canvas, int y, const struct run_step *step)
+{
+    char text[FORMAT_ROOM];
+    struct pen pen = pen_at(canvas, 0, y);
+    enum style style = step->skipped ? STYLE_WARN : STYLE_TEXT;
+    pen_format(&pen, 7, style, "%u", step->step);
+    pen_format(&pen, 6, STYLE_TEXT, "%d", step->stage);
+    if (step->skipped) pen_right(&pen, 9, style, "dropped");
+    else pen_format(&pen, 9, STYLE_STRONG, "%.4f", (double)step->loss);
+    pen_format(&pen, 9, STYLE_TEXT, "%.4g", (double)step->grad_norm);
+    pen_right(&pen, 10, STYLE_TEXT, format_time(text, step->total_ns));
+    pen_percent(&pen, step, step->split.exposed_ns);
+    for (int phase = 0; phase < PHASES; phase++) pen_percent(&pen, step, step->split.phase_ns[phase]);
+    pen_format(&pen, 10, STYLE_TEXT, "%.2e", (double)step->learning_rate);
+}
+
+/* The newest stands first; a step in progress is not listed. */
+static void draw_pane(struct canvas canvas, const struct scene *scene, bool focused)
+{
+    const struct run_model *model = scene->model;
+    int rows = canvas.at.rows - 2, y = 2;
+    int skip = scrolled(scene->state->row[VIEW_STEPS], model->step_count, rows);
+    draw_title(canvas, 0, focused, "steps");
+    draw_step_head(canvas);
+    for (int i = model->step_count - 1; i >= 0 && y < canvas.at.rows; i--) {
+        if (model->steps[i].ended < model->ranks || skip-- > 0) continue;
+        draw_step(canvas, y++, &model->steps[i]);
+    }
+}
+
+static void draw_view(struct canvas canvas, const struct scene *scene)
+{
+    draw_pane(canvas, scene, false);
+}
+
+const struct view view_steps = {"steps", "steps", .draw = draw_view, .pane = draw_pane};
