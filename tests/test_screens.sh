@@ -127,7 +127,7 @@ waits_for "a recording plays" 'REPLAY'
 keys G
 waits_for "to its end" 'ENDED +stopped'
 last=$(step)
-keys ,
+keys BSpace
 waits_for "one step back" "step $((last - 1)) "
 keys g
 waits_for "to its beginning" 'no step yet'

@@ -161,33 +161,34 @@ static void act_replay(struct app *app, const struct key_row *row)
 }
 
 static void (*const actions[])(struct app *, const struct key_row *) = {
-    [ACTION_QUIT] = act_quit,       [ACTION_VIEW] = act_view,         [ACTION_COMMAND] = act_command,
-    [ACTION_PLAY] = act_replay,     [ACTION_NEXT_STEP] = act_replay,  [ACTION_PREVIOUS_STEP] = act_replay,
-    [ACTION_FASTER] = act_replay,   [ACTION_SLOWER] = act_replay,     [ACTION_FIRST] = act_replay,
-    [ACTION_LAST] = act_replay,     [ACTION_NEXT_PANE] = act_pane,    [ACTION_PREVIOUS_PANE] = act_pane,
-    [ACTION_ENLARGE] = act_enlarge, [ACTION_DOWN] = act_scroll,       [ACTION_UP] = act_scroll,
-    [ACTION_BARS] = act_bars,       [ACTION_UNITS] = act_units,       [ACTION_THEME] = act_theme,
-    [ACTION_CLOSE] = act_close,     [ACTION_REDRAW] = act_redraw,
+    [ACTION_QUIT] = act_quit,       [ACTION_VIEW] = act_view,        [ACTION_COMMAND] = act_command,
+    [ACTION_PLAY] = act_replay,     [ACTION_NEXT_STEP] = act_replay, [ACTION_PREVIOUS_STEP] = act_replay,
+    [ACTION_FASTER] = act_replay,   [ACTION_SLOWER] = act_replay,    [ACTION_FIRST] = act_replay,
+    [ACTION_LAST] = act_replay,     [ACTION_NEXT_PANE] = act_pane,   [ACTION_PREVIOUS_PANE] = act_pane,
+    [ACTION_ENLARGE] = act_enlarge, [ACTION_ENTER] = act_enlarge,    [ACTION_DOWN] = act_scroll,
+    [ACTION_UP] = act_scroll,       [ACTION_BARS] = act_bars,        [ACTION_UNITS] = act_units,
+    [ACTION_THEME] = act_theme,     [ACTION_CLOSE] = act_close,      [ACTION_REDRAW] = act_redraw,
 };
 
 /* ---- the loop ------------------------------------------------------------------------------------------------------ */
 
-static const struct key_row *row_of(const struct app *app, uint32_t key)
+static void act(struct app *app, const struct key_row *row)
 {
-    bool ended = app->feed.live && app->feed.model->ended && app->options->trace_file;
-    const struct key_row *row = ended ? key_find(key, KEY_MODE_REPLAY) : NULL;
-    return row ? row : key_find(key, app->feed.live ? KEY_MODE_LIVE : KEY_MODE_REPLAY);
+    struct scene scene = {app->feed.model, app->feed.tape, &app->state};
+    const struct view *view = view_of(app->state.view);
+    if (!(view->act && view->act(&app->state, &scene, row)) && actions[row->action]) actions[row->action](app, row);
 }
 
 static void read_keys(struct app *app)
 {
     uint32_t key;
     while (!app->quit && (key = terminal_key(app->terminal)) != INPUT_NONE) {
-        const struct key_row *row = key == INPUT_GONE ? key_find(INPUT_F0 + 10, KEY_MODE_ALWAYS) : row_of(app, key);
+        struct scene scene = {app->feed.model, app->feed.tape, &app->state};
+        const struct key_row *row = key_find(key == INPUT_GONE ? INPUT_F0 + 10 : key, view_key_mode(&scene));
         app->changed = app->urgent = true;
-        if (!row || !actions[row->action]) continue;
+        if (!row) continue;
         if (key != INPUT_GONE) app->state.message[0] = '\0';
-        actions[row->action](app, row);
+        act(app, row);
     }
 }
 

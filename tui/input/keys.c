@@ -19,8 +19,18 @@ const int key_count = sizeof key_table / sizeof key_table[0];
 
 const struct key_row *key_find(uint32_t code, enum key_mode mode)
 {
+    const struct key_row *found = NULL;
+    for (int i = 0; i < key_count; i++) {
+        const struct key_row *row = &key_table[i];
+        if (row->code == code && row->modes & mode && (!found || row->modes & KEY_MODE_REPLAY)) found = row;
+    }
+    return found;
+}
+
+const struct key_row *key_of_action(enum action action, enum key_mode mode)
+{
     for (int i = 0; i < key_count; i++)
-        if (key_table[i].code == code && key_table[i].modes & mode) return &key_table[i];
+        if (key_table[i].action == action && key_table[i].modes & mode) return &key_table[i];
     return NULL;
 }
 

@@ -10,7 +10,8 @@ enum input {
     INPUT_NONE = 0,
     INPUT_ESCAPE = 27,
     INPUT_SPECIAL = 0x110000,
-    INPUT_UP, INPUT_DOWN, INPUT_LEFT, INPUT_RIGHT, INPUT_HOME, INPUT_END, INPUT_PAGE_UP, INPUT_PAGE_DOWN, INPUT_BACKTAB, INPUT_RESIZE, INPUT_GONE,
+    INPUT_UP, INPUT_DOWN, INPUT_LEFT, INPUT_RIGHT, INPUT_HOME, INPUT_END, INPUT_PAGE_UP, INPUT_PAGE_DOWN, INPUT_BACKTAB,
+    INPUT_BACKSPACE, INPUT_MOUSE, INPUT_RESIZE, INPUT_GONE,
     INPUT_F0, /* F1 is INPUT_F0 + 1 */
 };
 
@@ -46,8 +47,11 @@ struct key_row {
 extern const struct key_row key_table[];
 extern const int key_count;
 
-/* The row of a key in a mode (one of LIVE, REPLAY); NULL: it does nothing. */
+/* The row of a key in a mode; NULL: it does nothing. Of two modes (ALWAYS: looking back in a live run) REPLAY goes first. */
 const struct key_row *key_find(uint32_t code, enum key_mode mode);
+
+/* The first row that does this in a mode: what the footer shows of an action; NULL: none. */
+const struct key_row *key_of_action(enum action action, enum key_mode mode);
 
 /* The table in Markdown. The caller frees; NULL: no memory. */
 char *keys_as_markdown(void);

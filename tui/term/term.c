@@ -194,9 +194,12 @@ static uint32_t special_key(wint_t code)
         int from;
         uint32_t to;
     } table[] = {
-        {KEY_UP, INPUT_UP},        {KEY_DOWN, INPUT_DOWN},     {KEY_LEFT, INPUT_LEFT},     {KEY_RIGHT, INPUT_RIGHT},
-        {KEY_HOME, INPUT_HOME},    {KEY_END, INPUT_END},       {KEY_PPAGE, INPUT_PAGE_UP}, {KEY_NPAGE, INPUT_PAGE_DOWN},
-        {KEY_BTAB, INPUT_BACKTAB}, {KEY_RESIZE, INPUT_RESIZE}, {KEY_ENTER, '\r'},
+        {KEY_UP, INPUT_UP},         {KEY_DOWN, INPUT_DOWN},
+        {KEY_LEFT, INPUT_LEFT},     {KEY_RIGHT, INPUT_RIGHT},
+        {KEY_HOME, INPUT_HOME},     {KEY_END, INPUT_END},
+        {KEY_PPAGE, INPUT_PAGE_UP}, {KEY_NPAGE, INPUT_PAGE_DOWN},
+        {KEY_BTAB, INPUT_BACKTAB},  {KEY_RESIZE, INPUT_RESIZE},
+        {KEY_ENTER, '\r'},          {KEY_BACKSPACE, INPUT_BACKSPACE},
     };
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
         if ((wint_t)table[i].from == code) return table[i].to;
@@ -211,7 +214,7 @@ uint32_t terminal_key(struct terminal *terminal)
     if (restore_end_asked()) return INPUT_GONE;
     switch (get_wch(&code)) {
     case KEY_CODE_YES: return special_key(code);
-    case OK: return code == '\n' ? '\r' : (uint32_t)code;
+    case OK: return code == '\n' ? '\r' : code == 127 || code == 8 ? INPUT_BACKSPACE : (uint32_t)code;
     default: return INPUT_NONE;
     }
 }

@@ -1,26 +1,66 @@
-/* The last row: the answer to the last key, then as many keys as fit. */
+/* The last row: the line that is being typed; else the answer to the last key, the keys of the view that is looked at, and
+ * as many others as fit. */
 #include "tui/input/keys.h"
 #include "tui/views/parts.h"
 
-static bool shown(const struct key_row *row, const struct view_state *state)
+struct footer {
+    struct canvas canvas;
+    int x;
+};
+
+/* Adds a key if all of it fits. */
+static void add(struct footer *footer, const char *label, const char *name)
 {
-    if (!row->footer || !(row->modes & (state->live ? KEY_MODE_LIVE : KEY_MODE_REPLAY))) return false;
-    return !(state->readonly && row->action == ACTION_COMMAND);
+    if (footer->x + utf8_columns(label) + utf8_columns(name) + 3 > footer->canvas.at.columns) return;
+    footer->x = draw_format(footer->canvas, footer->x, 0, STYLE_KEY, " %s ", label);
+    footer->x = draw_text(footer->canvas, footer->x, 0, STYLE_TEXT, name) + 1;
 }
 
-static int draw_key(struct canvas canvas, int x, const char *label, const char *name)
+static const struct view *view_in_focus(const struct view_state *state)
 {
-    if (x + utf8_columns(label) + utf8_columns(name) + 3 > canvas.at.columns) return x;
-    x = draw_format(canvas, x, 0, STYLE_KEY, " %s ", label);
-    return draw_text(canvas, x, 0, STYLE_TEXT, name) + 1;
+    return view_of(state->view == VIEW_OVERVIEW ? state->focus : state->view);
+}
+
+static bool is_own(const struct view *view, enum action action)
+{
+    for (int i = 0; i < VIEW_KEYS_MAX; i++)
+        if (view->keys[i] == action) return action != ACTION_NONE;
+    return false;
+}
+
+/* The row that a key means now, and not one that another mode puts in front of it. */
+static bool is_shown(const struct key_row *row, const struct scene *scene)
+{
+    if (!row->footer || key_find(row->code, view_key_mode(scene)) != row) return false;
+    return !(scene->state->readonly && row->action == ACTION_COMMAND);
+}
+
+static void draw_prompt(struct canvas canvas, const struct view_state *state)
+{
+    int x = draw_format(canvas, 0, 0, STYLE_FOCUS, " %s ", state->prompt.label) + 1;
+    int room = canvas.at.columns - x - 1, columns = utf8_columns(state->prompt.text);
+    struct canvas line = canvas_part(canvas, x, 0, room + 1, 1);
+    x = draw_text(line, columns > room ? room - columns : 0, 0, STYLE_STRONG, state->prompt.text); /* its end is seen */
+    draw_character(line, x, 0, STYLE_FOCUS, ' ');
 }
 
 void footer_draw(struct canvas canvas, const struct scene *scene)
 {
     const struct view_state *state = scene->state;
-    int x = 0;
-    if (state->message[0]) x = draw_format(canvas, 0, 0, STYLE_FOCUS, " %s ", state->message) + 1;
-    if (state->live && !state->readonly) x = draw_key(canvas, x, "0 1 2 3", "stage");
+    const struct view *view = view_in_focus(state);
+    enum key_mode mode = view_key_mode(scene);
+    struct footer footer = {canvas, 0};
+    if (state->prompt.kind != PROMPT_NONE) {
+        draw_prompt(canvas, state);
+        return;
+    }
+    if (state->message[0]) footer.x = draw_format(canvas, 0, 0, STYLE_FOCUS, " %s ", state->message) + 1;
+    for (int i = 0; i < VIEW_KEYS_MAX && view->keys[i] != ACTION_NONE; i++) {
+        const struct key_row *row = key_of_action(view->keys[i], mode);
+        if (row && row->footer) add(&footer, row->label, row->footer);
+    }
+    if (mode & KEY_MODE_LIVE && !state->readonly) add(&footer, "0 1 2 3", "stage");
     for (int i = 0; i < key_count; i++)
-        if (shown(&key_table[i], state)) x = draw_key(canvas, x, key_table[i].label, key_table[i].footer);
+        if (is_shown(&key_table[i], scene) && !is_own(view, key_table[i].action))
+            add(&footer, key_table[i].label, key_table[i].footer);
 }

@@ -170,7 +170,7 @@ static void state_text(char *text, size_t room, const struct scene *scene)
     if (!model->has_state) snprintf(text, room, "waiting for the first record");
     else if (model->state == RUN_ENDED && model->ended)
         snprintf(text, room, "%s%s%s%s", run_outcome_name(model->outcome), model->error[0] ? ": " : "", model->error,
-                 state->live && state->trace_file ? "; , replays it from here" : "");
+                 state->live && state->trace_file ? "; Backspace replays it from here" : "");
     else
         snprintf(text, room, "%s%s%s", badge->only_hint ? "" : model->reason,
                  !badge->only_hint && model->reason[0] && hint[0] ? "; " : "", hint);

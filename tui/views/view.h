@@ -21,7 +21,7 @@ enum view_id {
     VIEWS
 };
 
-enum { MARKERS_MAX = 32, LINE_ROOM = 80 };
+enum { MARKERS_MAX = 32, LINE_ROOM = 80, VIEW_KEYS_MAX = 8 };
 
 struct marker { uint64_t time_ns; char name[24]; };
 
@@ -65,6 +65,7 @@ struct scene { const struct run_model *model; const struct tape *tape; const str
 
 struct view {
     const char *name, *title;
+    enum action keys[VIEW_KEYS_MAX]; /* what its own keys do, for the footer, which shows them first */
     /* The view over its canvas: the whole screen without header and footer. */
     void (*draw)(struct canvas canvas, const struct scene *scene);
     /* In small, as a pane of the overview, whose title row it draws too; NULL: not there. */
@@ -80,6 +81,9 @@ struct view {
 #undef VIEW
 
 const struct view *view_of(enum view_id id);
+
+/* What keys mean now: LIVE; REPLAY; or both (ALWAYS, see key_find()): a live run that one looks back in. */
+enum key_mode view_key_mode(const struct scene *scene);
 int view_named(const char *name); /* -1: no such view */
 const char *view_names(void);     /* "overview memory ..." */
 
