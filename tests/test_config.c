@@ -248,7 +248,7 @@ static void what_has_no_effect_is_said_once(void **state)
 {
     (void)state;
     struct config config = loaded("{" BATCH "\"steps_per_print\": 10, \"zero_optimization\": "
-                                            "{\"round_robin_gradients\": true}, \"wandb\": {\"team\": \"x\"}}",
+                                  "{\"round_robin_gradients\": true}, \"wandb\": {\"team\": \"x\"}}",
                                   NULL);
     assert_string_equal(config.notes,
                         "steps_per_print: accepted, no effect here: headless runs print a line at their own pace\n"
@@ -262,7 +262,7 @@ static void other_spellings_mean_the_same(void **state)
 {
     (void)state;
     struct config config = loaded("{" BATCH "\"zero_optimization\": {\"prefetch_bucket_size\": 7, "
-                                            "\"max_live_parameters\": 8}, \"bfloat16\": {\"enabled\": true}}",
+                                  "\"max_live_parameters\": 8}, \"bfloat16\": {\"enabled\": true}}",
                                   NULL);
     assert_int_equal(config.zero.prefetch_bucket_elems, 7);
     assert_int_equal(config.zero.max_live_parameters, 8);
@@ -359,7 +359,7 @@ static void integers_are_exact_past_2_to_53(void **state)
 {
     (void)state;
     struct config config = loaded("{" BATCH "\"zero_optimization\": {\"stage3_max_live_parameters\": 9007199254740993, "
-                                            "\"stage3_max_reuse_distance\": 9223372036854775807,"
+                                  "\"stage3_max_reuse_distance\": 9223372036854775807,"
                                   "\"reduce_bucket_size\": 5e8}, \"data\": {\"seed\": 18446744073709551615}}",
                                   "zero_optimization.allgather_bucket_size=1.5e3");
     assert_true(config.zero.max_live_parameters == 9007199254740993);
@@ -458,6 +458,42 @@ static void every_honoured_key_survives_a_round_trip(void **state)
     assert_non_null(strstr(text, "\"lr\":0.0003"));
     free(text), free(again);
     config_release(&first), config_release(&second);
+}
+
+static void shown(const struct config *config, const char *key, const char *expected)
+{
+    char text[64];
+    config_show(config, key, text, sizeof text);
+    assert_string_equal(text, expected);
+}
+
+static void values_are_shown_as_one_types_them(void **state)
+{
+    (void)state;
+    struct config config, again;
+    char text[64], own[CONFIG_PATH_MAX];
+    const char *sets[] = {"topology.links.intra.bandwidth=50MB", "topology.links.intra.latency=1e-4",
+                          "memory.device_budget=256MiB", "topology.slow_motion=2.5"};
+    assert_int_equal(config_load(&config, NULL, sets, 4, NULL), STATUS_OK);
+    assert_int_equal(config_load(&again, NULL, NULL, 0, NULL), STATUS_OK);
+    shown(&config, "topology.links.intra.bandwidth", "50MB");
+    shown(&config, "topology.links.intra.latency", "100us");
+    shown(&config, "topology.links.inter.latency", "0");
+    shown(&config, "memory.device_budget", "256MiB");
+    shown(&config, "topology.slow_motion", "2.5");
+    shown(&config, "zero_optimization.overlap_comm", "false");
+    shown(&config, "optimizer.params.betas", "[0.9, 0.95]");
+    shown(&config, "zero_optimization.prefetch_bucket_size", "198272"); /* an alias */
+    shown(&config, "no.such_key", "");
+    config_path(own, "zero_optimization.prefetch_bucket_size");
+    assert_string_equal(own, "zero_optimization.stage3_prefetch_bucket_size");
+    for (int k = 0; k < config_key_count; k++) { /* and every live one reads back as it is */
+        if (config_keys[k].class != CLASS_HONOURED || !config_keys[k].live) continue;
+        config_show(&config, config_keys[k].path, text, sizeof text);
+        assert_int_equal(config_set(&again, config_keys[k].path, text, NULL), STATUS_OK);
+        shown(&again, config_keys[k].path, text);
+    }
+    config_release(&config), config_release(&again);
 }
 
 static void live_keys_change_and_others_do_not(void **state)
@@ -678,6 +714,7 @@ int main(void)
         cmocka_unit_test(integers_are_exact_past_2_to_53),
         cmocka_unit_test(numbers),
         cmocka_unit_test(every_honoured_key_survives_a_round_trip),
+        cmocka_unit_test(values_are_shown_as_one_types_them),
         cmocka_unit_test(live_keys_change_and_others_do_not),
         cmocka_unit_test(the_table_is_sound),
         cmocka_unit_test(the_readme_lists_every_key),

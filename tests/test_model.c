@@ -297,6 +297,43 @@ static double number_at(const cJSON *object, const char *key)
     return item->valuedouble;
 }
 
+static void say_event(struct run_model *model, const char *json)
+{
+    struct trace_record record = {
+        .kind = TRACE_EVENT, .rank = TRACE_RANK_ALL, .event = {.step = 3, .json = synthetic_text(json)}};
+    run_model_fold(model, &record);
+}
+
+static void pace_is_the_header_and_what_was_set_since(void **state)
+{
+    (void)state;
+    struct run_model *model = run_model_new(&(struct run_model_options){0});
+    struct trace_record header = {
+        .kind = TRACE_RUN,
+        .rank = TRACE_RANK_ALL,
+        .run = {synthetic_text("{\"ranks\": 2, \"config\": {\"topology\": {\"slow_motion\": 5, \"slow_rank\": 1, "
+                               "\"links\": {\"intra\": {\"bandwidth\": 5e7, \"latency\": 0.0001}}}}}")}};
+    assert_false(model->pace.known);
+    run_model_fold(model, &header);
+    assert_true(model->pace.known);
+    assert_true(model->pace.slow_motion == 5);
+    assert_int_equal(model->pace.slow_rank, 1);
+    assert_true(model->pace.links[LINK_INTRA].bandwidth_bytes_per_s == 5e7);
+    assert_true(model->pace.links[LINK_INTRA].latency_s == 1e-4);
+    assert_true(model->pace.links[LINK_INTER].bandwidth_bytes_per_s == 0);
+    say_event(model, "{\"kind\":\"set\",\"detail\":{\"key\":\"topology.slow_motion\",\"from\":\"5\",\"to\":\"20\"}}");
+    say_event(model, "{\"kind\":\"set\",\"detail\":{\"key\":\"topology.slow_rank\",\"to\":\"-1\"}}");
+    say_event(model, "{\"kind\":\"set\",\"detail\":{\"key\":\"topology.links.intra.bandwidth\",\"to\":\"20MB\"}}");
+    say_event(model, "{\"kind\":\"set\",\"detail\":{\"key\":\"topology.links.inter.latency\",\"to\":\"3ms\"}}");
+    say_event(model, "{\"kind\":\"set\",\"detail\":{\"key\":\"memory.device_budget\",\"to\":\"20MB\"}}");
+    assert_true(model->pace.slow_motion == 20);
+    assert_int_equal(model->pace.slow_rank, -1);
+    assert_true(model->pace.links[LINK_INTRA].bandwidth_bytes_per_s == 2e7);
+    assert_true(model->pace.links[LINK_INTRA].latency_s == 1e-4);
+    assert_true(model->pace.links[LINK_INTER].latency_s == 3e-3);
+    run_model_free(model);
+}
+
 static void report_has_the_promised_names(void **state)
 {
     static const char *const names[] = {"version",
@@ -367,6 +404,7 @@ int main(void)
         cmocka_unit_test(half_a_step_has_no_split),
         cmocka_unit_test(history_is_bounded),
         cmocka_unit_test(hostile_records_are_survived),
+        cmocka_unit_test(pace_is_the_header_and_what_was_set_since),
         cmocka_unit_test(report_has_the_promised_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

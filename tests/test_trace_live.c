@@ -305,6 +305,14 @@ static void a_path_that_cannot_be_a_socket_is_refused(void **state)
     unlink(path);
 }
 
+/* Its step says which it is. */
+static void emit_setting(struct run *run, const char *key, uint32_t value)
+{
+    char json[128];
+    snprintf(json, sizeof json, "{\"kind\":\"set\",\"detail\":{\"key\":\"%s\",\"to\":\"%u\"}}", key, value);
+    emit(run, (struct trace_record){.kind = TRACE_EVENT, .event = {.step = value, .json = {json, strlen(json)}}});
+}
+
 /* --- a late viewer -------------------------------------------------------------------------------------------------- */
 
 static void a_late_viewer_gets_the_whole_picture_and_only_whole_steps(void **state)
@@ -321,6 +329,9 @@ static void a_late_viewer_gets_the_whole_picture_and_only_whole_steps(void **sta
     emit(&run, (struct trace_record){.kind = TRACE_PREDICTED, .predicted = {.schedule = 1, .category = 2}});
     emit_schedule(&run, 2); /* replaces the first, and its plan */
     emit(&run, (struct trace_record){.kind = TRACE_BUDGET, .budget = {.bytes = 100}});
+    emit_setting(&run, "topology.slow_motion", 20);
+    emit_setting(&run, "topology.slow_rank", 1);
+    emit_setting(&run, "topology.slow_motion", 10); /* replaces the first */
     emit(&run, (struct trace_record){.kind = TRACE_STATE, .state = {.state = RUN_RUNNING}});
     emit(&run, (struct trace_record){.kind = TRACE_STEP_BEGIN, .step_begin = {.step = 7, .schedule = 2}});
     emit_memory(&run, 0, 10);
@@ -335,8 +346,8 @@ static void a_late_viewer_gets_the_whole_picture_and_only_whole_steps(void **sta
         enum trace_kind kind;
         uint64_t value;
     } picture[] = {
-        {TRACE_RUN, 0},        {TRACE_SCHEDULE, 2}, {TRACE_PREDICTED, 2},
-        {TRACE_THEORY, 2},     {TRACE_BUDGET, 100}, {TRACE_STATE, RUN_RUNNING},
+        {TRACE_RUN, 0},        {TRACE_SCHEDULE, 2}, {TRACE_PREDICTED, 2}, {TRACE_THEORY, 2},
+        {TRACE_BUDGET, 100},   {TRACE_EVENT, 1},    {TRACE_EVENT, 10},    {TRACE_STATE, RUN_RUNNING},
         {TRACE_STEP_BEGIN, 7}, {TRACE_MEMORY, 20},  {TRACE_MEMORY, 11},
     };
     for (size_t i = 0; i < sizeof picture / sizeof picture[0]; i++) {
@@ -347,6 +358,7 @@ static void a_late_viewer_gets_the_whole_picture_and_only_whole_steps(void **sta
                          : record.kind == TRACE_PREDICTED  ? record.predicted.peak_bytes
                          : record.kind == TRACE_THEORY     ? record.theory.sent_bytes
                          : record.kind == TRACE_BUDGET     ? record.budget.bytes
+                         : record.kind == TRACE_EVENT      ? record.event.step
                          : record.kind == TRACE_STATE      ? record.state.state
                          : record.kind == TRACE_STEP_BEGIN ? record.step_begin.step
                          : record.kind == TRACE_MEMORY     ? record.memory.live_bytes

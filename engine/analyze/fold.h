@@ -5,9 +5,15 @@
 
 #include "engine/analyze/model.h"
 
+struct cJSON;
+
 /* header.c */
 void fold_run(struct run_model *model, const struct trace_record *record);
 void header_release(struct run_header *header);
+
+/* pace.c */
+void pace_begin(struct run_pace *pace, const struct cJSON *config); /* of the header */
+void pace_set(struct run_pace *pace, const struct cJSON *detail);   /* of a "set" event */
 
 /* plans.c */
 void fold_schedule(struct run_model *model, const struct trace_record *record);
@@ -49,7 +55,6 @@ void fold_end(struct run_model *model, const struct trace_record *record);
 void notices_release(struct run_model *model);
 
 /* shortage.c */
-struct cJSON;
 void shortage_read(struct run_shortage *shortage, const struct cJSON *detail);
 
 /* model.c: the rank a record is about, made known if need be; NULL: the run as a whole, or no such rank. */

@@ -81,6 +81,7 @@ void fold_run(struct run_model *model, const struct trace_record *record)
         return;
     }
     read_header(&model->header, json);
+    pace_begin(&model->pace, cJSON_GetObjectItemCaseSensitive(json, "config"));
     cJSON_Delete(json);
     int ranks = model->header.ranks;
     if (ranks > 0 && ranks < TRACE_RANK_ALL) {

@@ -11,6 +11,7 @@
 #ifndef ENGINE_ANALYZE_MODEL_H
 #define ENGINE_ANALYZE_MODEL_H
 
+#include "engine/config/config.h"
 #include "engine/plan/schedule.h"
 #include "engine/trace/record.h"
 
@@ -31,6 +32,14 @@ struct run_header {
     struct run_unit *units;
     int unit_count;
     char *config_json; /* the resolved configuration; NULL: unknown */
+};
+
+/* How time is stretched now: the configuration at the start, and every "set" since. */
+struct run_pace {
+    bool known;
+    double slow_motion;              /* 1: real time */
+    int slow_rank;                   /* -1: none */
+    struct config_link links[LINKS]; /* bandwidth 0: not paced */
 };
 
 /* ---- what was planned: SCHEDULE, PREDICTED and THEORY records ------------------------------------------------------ */
@@ -158,6 +167,7 @@ struct run_model_options {
 struct run_model {
     struct run_model_options options;
     struct run_header header;
+    struct run_pace pace;
     int ranks; /* as many as the header says, or as were heard of */
     struct run_rank *rank;
 

@@ -100,6 +100,7 @@ void fold_event(struct run_model *model, const struct trace_record *record)
     const char *kind = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "kind"));
     const cJSON *detail = cJSON_GetObjectItemCaseSensitive(json, "detail");
     bool oom = kind && !strcmp(kind, "oom");
+    if (kind && !strcmp(kind, "set")) pace_set(&model->pace, detail);
     if (oom) {
         shortage_read(&model->shortage, detail);
         model->shortage.step = record->event.step;

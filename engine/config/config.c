@@ -98,7 +98,7 @@ static int expand_legacy_switch(cJSON *tree, struct error *err)
 }
 
 /* The same for a path that was typed. */
-static void rename_path(char path[PATH_ROOM], const char *typed)
+void config_path(char path[CONFIG_PATH_MAX], const char *typed)
 {
     snprintf(path, PATH_ROOM, "%.*s", PATH_ROOM - 1, typed);
     for (int k = 0; k < config_key_count; k++) {
@@ -135,7 +135,7 @@ static int apply_set(cJSON *tree, const char *set, struct error *err)
     if (!equals || equals == set) return error_set(err, STATUS_USAGE, "%.100s: must be KEY=VALUE", set);
     if (equals - set >= PATH_ROOM) return error_set(err, STATUS_USAGE, "%.100s: no key is that long", set);
     snprintf(typed, sizeof typed, "%.*s", (int)(equals - set), set);
-    rename_path(path, typed);
+    config_path(path, typed);
     const char *name;
     cJSON *section = section_for(tree, path, &name), *value = hjson_value(equals + 1);
     if (!section || !value) {
@@ -265,7 +265,7 @@ void config_release(struct config *config)
 int config_set(struct config *config, const char *typed, const char *value, struct error *err)
 {
     char path[PATH_ROOM];
-    rename_path(path, typed);
+    config_path(path, typed);
     int row = key_index(path);
     if (row < 0) return key_unknown(path, err);
     const struct config_key *key = &config_keys[row];
@@ -283,6 +283,15 @@ int config_set(struct config *config, const char *typed, const char *value, stru
     if (!status) status = config_check(&changed, err);
     if (!status) *config = changed;
     return status;
+}
+
+void config_show(const struct config *config, const char *typed, char *text, size_t room)
+{
+    char path[PATH_ROOM];
+    config_path(path, typed);
+    int row = key_index(path);
+    *text = '\0';
+    if (row >= 0 && config_keys[row].class == CLASS_HONOURED) key_show(&config_keys[row], config, text, room);
 }
 
 /* Puts value at "a.b.c", making the sections on the way. */

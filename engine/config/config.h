@@ -67,6 +67,13 @@ char *config_to_json(const struct config *config);
 /* Sets one live key of config_zero, budgets, links or slow motion ("zero_optimization.stage", "3"); used by commands. */
 int config_set(struct config *config, const char *key, const char *value, struct error *err);
 
+/* The value of a key as one would type it ("50MB", "100us", "true"), so that it reads back the same. "": no such key. */
+void config_show(const struct config *config, const char *key, char *text, size_t room);
+
+/* A key's own path, also where an older spelling was typed. */
+enum { CONFIG_PATH_MAX = 128 };
+void config_path(char path[CONFIG_PATH_MAX], const char *typed);
+
 /* "256MiB", "1.5GB", "5e8" or a number: bytes. */
 int config_parse_bytes(const char *text, uint64_t *bytes, struct error *err);
 

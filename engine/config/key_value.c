@@ -225,3 +225,35 @@ cJSON *key_to_json(const struct config_key *key, const struct config *config)
     }
     return cJSON_CreateNull();
 }
+
+struct show_unit {
+    const char *name;
+    double factor;
+};
+
+/* In the largest unit that makes it a whole number; false: none does. */
+static bool show_whole(double value, const struct show_unit *units, char *text, size_t room)
+{
+    for (; units->name && value > 0; units++) {
+        double whole = round(value / units->factor);
+        if (whole < 1 || fabs(whole * units->factor - value) > 1e-12 * value) continue;
+        return snprintf(text, room, "%.0f%s", whole, units->name), true;
+    }
+    return false;
+}
+
+void key_show(const struct config_key *key, const struct config *config, char *text, size_t room)
+{
+    static const struct show_unit bytes[] = {{"TB", 1e12}, {"GiB", 0x1p30}, {"GB", 1e9}, {"MiB", 0x1p20},
+                                             {"MB", 1e6},  {"KiB", 0x1p10}, {"KB", 1e3}, {NULL, 0}};
+    static const struct show_unit times[] = {{"s", 1}, {"ms", 1e-3}, {"us", 1e-6}, {"ns", 1e-9}, {NULL, 0}};
+    const void *field = (const char *)config + key->offset;
+    if (key->type == KEY_BYTES && show_whole((double)*(const uint64_t *)field, bytes, text, room)) return;
+    if (key->type == KEY_BANDWIDTH && show_whole(*(const double *)field, bytes, text, room)) return;
+    if (key->type == KEY_SECONDS && show_whole(*(const double *)field, times, text, room)) return;
+    cJSON *item = key_to_json(key, config);
+    char *json = cJSON_IsString(item) ? NULL : cJSON_PrintUnformatted(item);
+    snprintf(text, room, "%s", cJSON_IsString(item) ? item->valuestring : json ? json : "");
+    cJSON_free(json);
+    cJSON_Delete(item);
+}

@@ -33,7 +33,7 @@ struct config_key {
     const char *text;     /* help, or the reason */
 };
 
-enum { CONFIG_KEYS_MAX = 256, CONFIG_PATH_MAX = 128 };
+enum { CONFIG_KEYS_MAX = 256 };
 
 extern const struct config_key config_keys[];
 extern const int config_key_count;
@@ -55,5 +55,8 @@ bool key_is_zero(const struct config_key *key, const struct config *config);
 
 /* The value that config holds for an honoured key; numbers are exact. */
 cJSON *key_to_json(const struct config_key *key, const struct config *config);
+
+/* The same as text that one would type: sizes and times with a unit where that is exact. */
+void key_show(const struct config_key *key, const struct config *config, char *text, size_t room);
 
 #endif

@@ -45,12 +45,12 @@ static void tell(struct rank *rank, const char *kind, double from, double to)
 
 static int obey_stage(struct rank *rank, const struct command *command, struct error *err)
 {
-    struct config_zero knobs = rank->config.zero;
-    int before = knobs.stage;
-    knobs.stage = atoi(command->value);
-    if (knobs.stage == before) return error_set(err, STATUS_USAGE, "this is the stage already");
-    int status = switch_knobs(rank, &knobs, err);
-    if (!status) tell(rank, "stage", before, knobs.stage);
+    struct config changed = rank->config;
+    const int before = rank->config.zero.stage;
+    int status = config_set(&changed, "zero_optimization.stage", command->value, err); /* and what follows the stage */
+    if (!status && changed.zero.stage == before) status = error_set(err, STATUS_USAGE, "this is the stage already");
+    if (!status) status = switch_knobs(rank, &changed.zero, err);
+    if (!status) tell(rank, "stage", before, changed.zero.stage);
     return status;
 }
 
@@ -64,20 +64,33 @@ static int obey_budget(struct rank *rank, const struct command *command, struct 
     return status;
 }
 
+/* The key comes first: the writer finds by it which setting this replaces, for viewers that come later. */
+static void tell_set(struct rank *rank, const char *key, const char *before)
+{
+    char path[CONFIG_PATH_MAX], now[128];
+    config_path(path, key);
+    config_show(&rank->config, path, now, sizeof now);
+    cJSON *detail = cJSON_CreateObject();
+    cJSON_AddStringToObject(detail, "key", path);
+    cJSON_AddStringToObject(detail, "from", before);
+    cJSON_AddStringToObject(detail, "to", now);
+    record_event(pen(rank), rank->steps_done + 1, "set", detail);
+}
+
 /* The new values are tried on a copy; links and slow motion, which need no new schedule, are copied last. */
 static int obey_set(struct rank *rank, const struct command *command, struct error *err)
 {
     struct config changed = rank->config;
+    char before[128];
+    config_show(&rank->config, command->key, before, sizeof before);
     int status = config_set(&changed, command->key, command->value, err);
     bool new_knobs = memcmp(&changed.zero, &rank->config.zero, sizeof changed.zero) != 0;
     if (!status && new_knobs) status = switch_knobs(rank, &changed.zero, err);
     if (!status) status = set_budgets(rank, changed.budget_bytes, err);
     if (status) return status;
     rank->config.topology = changed.topology;
-    cJSON *detail = cJSON_CreateObject();
-    cJSON_AddStringToObject(detail, "key", command->key);
-    cJSON_AddStringToObject(detail, "to", command->value);
-    record_event(pen(rank), rank->steps_done + 1, "set", detail);
+    rank->config.overlap_follows_stage = changed.overlap_follows_stage;
+    tell_set(rank, command->key, before);
     return STATUS_OK;
 }
 

@@ -2,6 +2,8 @@
  * entries per rank. */
 #include "engine/trace/sticky.h"
 
+#include <string.h>
+
 struct entry {
     uint64_t key;      /* 0: free */
     uint64_t sequence; /* 0: withdrawn (of a schedule that was replaced) */
@@ -42,6 +44,17 @@ static uint64_t purpose_of_plan(const struct sticky *sticky, uint32_t schedule)
     return purpose;
 }
 
+/* Of events, the last setting of each key is kept: {"kind":"set","detail":{"key":"...". */
+static bool setting_of(struct trace_text json, uint64_t *part)
+{
+    static const char head[] = "{\"kind\":\"set\",\"detail\":{\"key\":\"";
+    if (json.bytes < sizeof head || memcmp(json.at, head, sizeof head - 1) != 0) return false;
+    uint32_t hash = 2166136261u; /* FNV-1a */
+    for (size_t i = sizeof head - 1; i < json.bytes && json.at[i] != '"'; i++)
+        hash = (hash ^ (uint8_t)json.at[i]) * 16777619u;
+    return *part = hash, true;
+}
+
 /* What tells two kept records of one kind and rank apart; false: the kind is not kept. */
 static bool part_of(const struct sticky *sticky, const struct trace_record *record, uint64_t *part)
 {
@@ -61,6 +74,7 @@ static bool part_of(const struct sticky *sticky, const struct trace_record *reco
     case TRACE_TRAFFIC: *part = record->traffic.traffic << 8 | record->traffic.link; return true;
     case TRACE_BUDGET: *part = record->budget.tier; return true;
     case TRACE_TIER_PEAK: *part = record->tier_peak.tier; return true;
+    case TRACE_EVENT: return setting_of(record->event.json, part);
     case TRACE_RUN:
     case TRACE_STEP_BEGIN:
     case TRACE_STEP_END:
