@@ -27,6 +27,7 @@ void timing_begin_step(struct run_rank *rank, uint32_t step, uint64_t time_ns)
 {
     uint32_t attempt = rank->open.step == step ? rank->open.attempt + 1 : 0;
     memset(&rank->open, 0, sizeof rank->open);
+    memset(rank->lane, 0, sizeof rank->lane); /* nothing of this attempt has begun */
     rank->open.begun = true;
     rank->open.step = step;
     rank->open.attempt = attempt;
@@ -44,6 +45,7 @@ bool timing_end_step(struct run_rank *rank, uint32_t step, struct run_split *spl
         }
     }
     rank->open.begun = false;
+    rank->open.step = step; /* also if its beginning was not seen */
     return whole;
 }
 
@@ -53,12 +55,19 @@ static const struct op *find_op(const struct run_schedule *schedule, int64_t num
     return &schedule->ops.ops[number];
 }
 
+/* An evaluation runs its schedule for one batch after the other, under one step number. */
+static bool begins_again(const struct run_lane *last, const struct trace_of_op_begin *from)
+{
+    return last->started_ns && last->schedule == from->schedule && last->step == from->step && from->op <= last->op;
+}
+
 void fold_op_begin(struct run_model *model, const struct trace_record *record)
 {
     const struct trace_of_op_begin *from = &record->op_begin;
     struct run_rank *rank = model_rank(model, record->rank);
     const struct op *op = find_op(run_schedule_numbered(model, from->schedule), from->op);
     if (!rank || !op) return;
+    if (begins_again(&rank->lane[op->lane], from)) memset(rank->lane, 0, sizeof rank->lane);
     rank->lane[op->lane] =
         (struct run_lane){true, from->schedule, from->step, from->op, from->issued_ns, record->time_ns};
     if (op->lane == LANE_COMPUTE) memcpy(rank->open.awaited_ns, rank->open.beside_ns, sizeof rank->open.awaited_ns);
@@ -112,7 +121,8 @@ void fold_op_end(struct run_model *model, const struct trace_record *record)
         rank->open.lost = true;
         return;
     }
-    rank->lane[op->lane].busy = false;
+    rank->lane[op->lane] =
+        (struct run_lane){false, from->schedule, from->step, from->op, from->issued_ns, from->started_ns};
     if (schedule->purpose != PURPOSE_TRAIN || !rank->open.begun || rank->open.step != from->step) return;
     if (op->lane == LANE_COMPUTE) compute_ended(rank, record, op, find_op(schedule, from->waited_on));
     else other_ended(rank, record, op);
