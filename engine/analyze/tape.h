@@ -26,6 +26,7 @@ struct span {
     enum purpose purpose;
     enum op_kind kind;
     enum phase phase;
+    enum stall stall;          /* why its lane stood before it (stall_before()); known when it has ended */
     int unit, bucket, micro_step; /* -1: none */
     bool prefetch;
 };
