@@ -2,7 +2,8 @@
 
 #include "engine/analyze/tape.h"
 
-/* What a lane waits for when it waits for data: the kind of operation that makes it. */
+/* What the communication lane brings: whoever waits for it waits for that. A bucket in flight is awaited for the memory of
+ * its gradients, save at the end of backward. */
 static enum stall stall_of_kind(enum op_kind kind)
 {
     switch (kind) {
@@ -15,20 +16,19 @@ static enum stall stall_of_kind(enum op_kind kind)
     }
 }
 
-/* A dependency says why it is one; one operation may be awaited for its data and for the memory it gives back, and then
- * the data is what counts. */
-static enum stall stall_for(const struct op *op, const struct schedule *schedule, int awaited)
+static enum why_wait dependency_on(const struct op *op, int awaited)
 {
-    enum stall why = STALL_NONE;
-    for (int d = 0; d < op->dependency_count; d++) {
-        if (op->dependency[d].op != awaited) continue;
-        switch (op->dependency[d].why) {
-        case WAIT_DATA: return stall_of_kind(schedule->ops[awaited].kind);
-        case WAIT_MEMORY: why = STALL_MEMORY; break;
-        case WAIT_LIMIT: why = STALL_LIMIT; break;
-        }
-    }
-    return why != STALL_NONE ? why : stall_of_kind(schedule->ops[awaited].kind);
+    for (int d = 0; d < op->dependency_count; d++)
+        if (op->dependency[d].op == awaited) return op->dependency[d].why;
+    return WAIT_DATA;
+}
+
+static enum stall stall_for(const struct op *op, const struct op *awaited, enum why_wait why)
+{
+    bool own_gather = awaited->kind == OP_GATHER && awaited->unit == op->unit; /* needed with or without overlap */
+    if (why == WAIT_LIMIT && !own_gather) return STALL_LIMIT;
+    if (why == WAIT_MEMORY && awaited->lane == LANE_COMPUTE) return STALL_MEMORY;
+    return stall_of_kind(awaited->kind);
 }
 
 struct stall_reason stall_before(const struct schedule *schedule, const struct span *span)
@@ -36,7 +36,8 @@ struct stall_reason stall_before(const struct schedule *schedule, const struct s
     bool waited = span->waited_on >= 0 && span->waited_on < schedule->op_count &&
                   span->op < (uint32_t)schedule->op_count && span->ready_ns > span->issued_ns;
     if (!waited) return (struct stall_reason){STALL_NONE, 0, -1};
-    enum stall why = stall_for(&schedule->ops[span->op], schedule, span->waited_on);
+    const struct op *op = &schedule->ops[span->op];
+    enum stall why = stall_for(op, &schedule->ops[span->waited_on], dependency_on(op, span->waited_on));
     return (struct stall_reason){why, span->ready_ns - span->issued_ns, span->waited_on};
 }
 

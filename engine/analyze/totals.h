@@ -11,23 +11,29 @@
 
 struct interval { uint64_t from_ns, to_ns; };
 
-/* Plain intervals: any order, may overlap. Sums are over their unions. Reorders its arguments. */
+/* Plain intervals: any order, may overlap. Sums are over their unions; the window is from the first start to the last end.
+ * Reorders its arguments. */
 struct temporal { uint64_t window_ns, compute_ns, communication_ns, overlapped_ns, non_compute_ns, idle_ns; };
 void temporal_of(struct interval *compute, int compute_count, struct interval *communication, int communication_count, struct temporal *out);
 
+/* Operations that ended in the window; times are clipped to it. */
 struct collective_totals {
     int64_t count;
     uint64_t bytes;       /* payload: what the operation hands out or reduces, all ranks' parts */
-    uint64_t sent_bytes, busy_ns, exposed_ns, peers_ns, paced_ns;
-    double algbw, busbw;  /* bytes / s; NCCL's definitions; 0: nothing was timed */
+    uint64_t sent_bytes;
+    uint64_t busy_ns, exposed_ns; /* exposed: no compute beside it */
+    uint64_t peers_ns, paced_ns;  /* of busy: waiting for the slowest rank; added by a paced link or slow motion */
+    double algbw, busbw;  /* bytes / s by the definitions of nccl-tests, of busy time; 0: nothing was timed */
 };
 
-/* How a stage-3 step's gathers went. A gather is hidden as far as no compute waited for it. */
+/* How the gathers went that a stage-3 step needs in forward and backward. A gather is hidden as far as compute went on
+ * beside it. */
 struct prefetch_totals {
-    int64_t gathers, prefetched;   /* gathers in forward and backward; those issued ahead of need */
+    int64_t gathers, prefetched;   /* prefetched: issued ahead of need */
     uint64_t early_ns;             /* sum over those that were ready before they were needed: how long before */
     int64_t early_count;
-    uint64_t busy_ns, stalled_ns;  /* of all gathers; compute's waits for them */
+    uint64_t busy_ns, hidden_ns;   /* of all gathers */
+    uint64_t stalled_ns;           /* compute's waits for them, also while they queued behind other transfers */
     int64_t stalls;
 };
 
@@ -43,7 +49,15 @@ struct totals {
     struct prefetch_totals prefetch;
 };
 
-/* Training operations only. `model` for the schedules. */
+/* Training operations only. `model` for the schedules; rank -1: mean over all. */
 void totals_of(struct totals *out, const struct tape *tape, const struct run_model *model, int rank, uint64_t from_ns, uint64_t to_ns);
+
+/* Sums of totals, of several steps or ranks; `known` and the bandwidths are the caller's to settle. */
+void totals_add(struct totals *sum, const struct totals *one);
+void totals_share(struct totals *sum, uint64_t parts); /* divides every sum, rounding */
+void totals_bandwidths(struct totals *totals, int ranks);
+
+/* Share of the gathers' time that was hidden; negative: there were none. */
+double prefetch_hidden_share(const struct prefetch_totals *prefetch);
 
 #endif

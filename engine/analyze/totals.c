@@ -1,0 +1,271 @@
+/* Totals of a window from the spans of a tape, in one pass over each lane; then the same for the mean of all ranks. */
+#include "engine/analyze/totals.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/analyze/fold.h"
+
+/* One rank's window while it is summed. */
+struct window {
+    struct totals *out;
+    const struct tape *tape;
+    const struct run_model *model;
+    int64_t first[LANES], end[LANES]; /* spans in it */
+    struct interval *busy[LANES];     /* of training operations, clipped, in order */
+    int count[LANES];
+};
+
+static const struct span *span_at(const struct window *window, enum lane lane, int64_t number)
+{
+    const struct span *span = tape_span(window->tape, window->out->rank, lane, number);
+    return span && span->purpose == PURPOSE_TRAIN && span->ended_ns ? span : NULL;
+}
+
+static struct interval clipped(const struct totals *totals, uint64_t from_ns, uint64_t to_ns)
+{
+    if (from_ns < totals->from_ns) from_ns = totals->from_ns;
+    if (to_ns > totals->to_ns) to_ns = totals->to_ns;
+    return (struct interval){from_ns, to_ns > from_ns ? to_ns : from_ns};
+}
+
+static uint64_t length(struct interval interval)
+{
+    return interval.to_ns - interval.from_ns;
+}
+
+static bool ends_in(const struct totals *totals, const struct span *span)
+{
+    return span->ended_ns > totals->from_ns && span->ended_ns <= totals->to_ns;
+}
+
+/* ---- waits ---- */
+
+static void add_stall(struct totals *out, enum stall why, uint64_t wait_ns)
+{
+    if (why == STALL_NONE || wait_ns == 0) return;
+    out->stall_ns[why] += wait_ns;
+    out->stall_count[why]++;
+}
+
+/* The one after the window may have waited in it. */
+static void sum_waits(struct window *window)
+{
+    struct totals *out = window->out;
+    for (int64_t number = window->first[LANE_COMPUTE]; number <= window->end[LANE_COMPUTE]; number++) {
+        const struct span *span = span_at(window, LANE_COMPUTE, number);
+        if (span) add_stall(out, span->stall, length(clipped(out, span->issued_ns, span->ready_ns)));
+    }
+    for (int lane = 0; lane < LANES; lane++)
+        for (int64_t number = window->first[lane]; number < window->end[lane]; number++) {
+            const struct span *span = span_at(window, lane, number);
+            if (span && ends_in(out, span)) add_stall(out, STALL_PEERS, span->peers_ns);
+        }
+    out->prefetch.stalled_ns = out->stall_ns[STALL_GATHER];
+    out->prefetch.stalls = out->stall_count[STALL_GATHER];
+}
+
+/* ---- gathers ---- */
+
+/* The operation that a gather was made for: the first that depends on it, or the first on its unit if that dependency was
+ * merged into a later one of the lane. */
+static int first_user(const struct schedule *schedule, uint32_t gather)
+{
+    for (int op = (int)gather + 1; op < schedule->op_count; op++)
+        if (schedule->ops[op].lane == LANE_COMPUTE && schedule->ops[op].unit == schedule->ops[gather].unit) return op;
+    return -1;
+}
+
+static const struct span *user_of(const struct window *window, const struct span *gather)
+{
+    const struct run_schedule *schedule = run_schedule_numbered(window->model, gather->schedule);
+    int user = schedule && schedule->has_ops ? first_user(&schedule->ops, gather->op) : -1;
+    int64_t number =
+        user < 0 ? -1 : tape_span_of(window->tape, window->out->rank, LANE_COMPUTE, gather->step, (uint32_t)user);
+    const struct span *span = tape_span(window->tape, window->out->rank, LANE_COMPUTE, number);
+    return span && span->started_ns >= gather->ended_ns ? span : NULL; /* else: of another attempt */
+}
+
+static void add_gather(struct window *window, const struct span *gather, uint64_t busy_ns, uint64_t hidden_ns)
+{
+    struct prefetch_totals *prefetch = &window->out->prefetch;
+    const struct span *user = user_of(window, gather);
+    prefetch->gathers++;
+    prefetch->prefetched += gather->prefetch;
+    prefetch->busy_ns += busy_ns;
+    prefetch->hidden_ns += hidden_ns;
+    if (!user || user->issued_ns <= gather->ended_ns) return;
+    prefetch->early_ns += user->issued_ns - gather->ended_ns;
+    prefetch->early_count++;
+}
+
+/* ---- lanes ---- */
+
+static bool collect(struct window *window, enum lane lane)
+{
+    struct totals *out = window->out;
+    int64_t first, end;
+    tape_spans(window->tape, window->out->rank, lane, out->from_ns, out->to_ns, &first, &end);
+    window->first[lane] = first;
+    window->end[lane] = end;
+    window->busy[lane] = malloc((size_t)(end - first + 1) * sizeof *window->busy[lane]);
+    if (!window->busy[lane]) return false;
+    for (int64_t number = first; number < end; number++) {
+        const struct span *span = span_at(window, lane, number);
+        if (!span) continue;
+        struct interval busy = clipped(out, span->started_ns, span->ended_ns);
+        window->busy[lane][window->count[lane]++] = busy;
+        if (lane == LANE_COMPUTE) out->phase_ns[span->phase] += length(busy);
+    }
+    return true;
+}
+
+/* How much of `busy` compute covers. Spans come in order, so *at, the place in compute's intervals, only moves on. */
+static uint64_t covered(const struct window *window, struct interval busy, int *at)
+{
+    const struct interval *compute = window->busy[LANE_COMPUTE];
+    uint64_t sum_ns = 0;
+    while (*at < window->count[LANE_COMPUTE] && compute[*at].to_ns <= busy.from_ns) ++*at;
+    for (int i = *at; i < window->count[LANE_COMPUTE] && compute[i].from_ns < busy.to_ns; i++) {
+        uint64_t from_ns = compute[i].from_ns > busy.from_ns ? compute[i].from_ns : busy.from_ns;
+        uint64_t to_ns = compute[i].to_ns < busy.to_ns ? compute[i].to_ns : busy.to_ns;
+        sum_ns += to_ns - from_ns;
+    }
+    return sum_ns;
+}
+
+static void add_collective(struct window *window, const struct span *span, uint64_t busy_ns, uint64_t hidden_ns)
+{
+    struct collective_totals *sum = &window->out->traffic[traffic_of_op(span->kind)];
+    const struct run_schedule *schedule = run_schedule_numbered(window->model, span->schedule);
+    sum->busy_ns += busy_ns;
+    sum->exposed_ns += busy_ns - hidden_ns;
+    if (!ends_in(window->out, span)) return;
+    sum->count++;
+    if (schedule && schedule->has_ops) sum->bytes += (uint64_t)schedule->ops.ops[span->op].bytes;
+    sum->sent_bytes += span->sent_bytes;
+    sum->peers_ns += span->peers_ns;
+    sum->paced_ns += span->paced_ns;
+    if (span->kind == OP_GATHER) add_gather(window, span, busy_ns, hidden_ns);
+}
+
+static void sum_communication(struct window *window, enum lane lane)
+{
+    int at = 0;
+    for (int64_t number = window->first[lane]; number < window->end[lane]; number++) {
+        const struct span *span = span_at(window, lane, number);
+        if (!span) continue;
+        struct interval busy = clipped(window->out, span->started_ns, span->ended_ns);
+        add_collective(window, span, length(busy), covered(window, busy, &at));
+    }
+}
+
+/* The share of a payload that crosses a link, by nccl-tests. */
+static double bus_factor(enum traffic kind, int ranks)
+{
+    double part = ranks > 0 ? (double)(ranks - 1) / ranks : 0;
+    switch (kind) {
+    case TRAFFIC_ALL_GATHER:
+    case TRAFFIC_REDUCE_SCATTER:
+    case TRAFFIC_ALL_TO_ALL: return part;
+    case TRAFFIC_ALL_REDUCE: return 2 * part;
+    default: return 1;
+    }
+}
+
+void totals_bandwidths(struct totals *out, int ranks)
+{
+    for (int kind = 0; kind < TRAFFIC_KINDS; kind++) {
+        struct collective_totals *sum = &out->traffic[kind];
+        sum->algbw = sum->busy_ns ? (double)sum->bytes * 1e9 / (double)sum->busy_ns : 0;
+        sum->busbw = sum->algbw * bus_factor((enum traffic)kind, ranks);
+    }
+}
+
+/* ---- adding totals up ---- */
+
+/* Every sum of struct totals, as 64-bit integers that lie side by side; the collectives have bandwidths between. */
+static const struct {
+    size_t offset, count;
+} sums[] = {
+    {offsetof(struct totals, temporal), sizeof(struct temporal) / sizeof(uint64_t)},
+    {offsetof(struct totals, phase_ns), PHASES},
+    {offsetof(struct totals, stall_ns), STALLS},
+    {offsetof(struct totals, stall_count), STALLS},
+    {offsetof(struct totals, prefetch), sizeof(struct prefetch_totals) / sizeof(uint64_t)},
+};
+enum {
+    RUNS = sizeof sums / sizeof sums[0],
+    COLLECTIVE_SUMS = offsetof(struct collective_totals, algbw) / sizeof(uint64_t)
+};
+
+/* The place of the next run of sums; NULL: that was the last. */
+static uint64_t *run_of_sums(struct totals *totals, size_t run, size_t *count)
+{
+    if (run < RUNS) {
+        *count = sums[run].count;
+        return (uint64_t *)((char *)totals + sums[run].offset);
+    }
+    *count = COLLECTIVE_SUMS;
+    return run < RUNS + TRAFFIC_KINDS ? (uint64_t *)&totals->traffic[run - RUNS] : NULL;
+}
+
+void totals_add(struct totals *sum, const struct totals *one)
+{
+    struct totals from = *one;
+    size_t count;
+    for (size_t run = 0; run < RUNS + TRAFFIC_KINDS; run++) {
+        const uint64_t *values = run_of_sums(&from, run, &count);
+        uint64_t *into = run_of_sums(sum, run, &count);
+        for (size_t i = 0; i < count; i++) into[i] += values[i];
+    }
+}
+
+void totals_share(struct totals *sum, uint64_t parts)
+{
+    uint64_t *values;
+    size_t count;
+    for (size_t run = 0; (values = run_of_sums(sum, run, &count)); run++)
+        for (size_t i = 0; i < count; i++) values[i] = (values[i] + parts / 2) / parts;
+}
+
+/* ---- one rank, and the mean of all ---- */
+
+/* True: something of this rank was found in the window. */
+static bool totals_of_rank(struct totals *out, const struct tape *tape, const struct run_model *model, int rank)
+{
+    struct window window = {.out = out, .tape = tape, .model = model};
+    bool collected = true;
+    out->rank = rank;
+    for (int lane = 0; lane < LANES; lane++) collected &= collect(&window, (enum lane)lane);
+    if (collected) {
+        sum_waits(&window);
+        for (int lane = LANE_COMPUTE + 1; lane < LANES; lane++) sum_communication(&window, (enum lane)lane);
+        temporal_of(window.busy[LANE_COMPUTE], window.count[LANE_COMPUTE], window.busy[LANE_COMM],
+                    window.count[LANE_COMM], &out->temporal); /* last, because it reorders */
+    }
+    for (int lane = 0; lane < LANES; lane++) free(window.busy[lane]);
+    return collected && out->temporal.window_ns > 0;
+}
+
+void totals_of(struct totals *out, const struct tape *tape, const struct run_model *model, int rank, uint64_t from_ns,
+               uint64_t to_ns)
+{
+    const int first = rank < 0 ? 0 : rank, end = rank < 0 ? tape_ranks(tape) : rank + 1;
+    int seen = 0;
+    *out = (struct totals){.rank = rank < 0 ? -1 : rank, .from_ns = from_ns, .to_ns = to_ns};
+    for (int r = first; r < end; r++) {
+        struct totals one = {.from_ns = from_ns, .to_ns = to_ns};
+        seen += totals_of_rank(&one, tape, model, r);
+        totals_add(out, &one);
+    }
+    if (seen > 1) totals_share(out, (uint64_t)seen);
+    totals_bandwidths(out, model->ranks);
+    out->known =
+        seen == end - first && seen > 0 && from_ns >= tape_whole_from(tape) && !tape_has_gap(tape, from_ns, to_ns);
+}
+
+double prefetch_hidden_share(const struct prefetch_totals *prefetch)
+{
+    return prefetch->busy_ns ? (double)prefetch->hidden_ns / (double)prefetch->busy_ns : -1;
+}
