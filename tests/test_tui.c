@@ -48,14 +48,17 @@ static void layout_fits_every_size(void **state)
             for (enum view_id focus = 0; focus < VIEWS; focus++) {
                 if (!view_of(focus)->pane) continue;
                 struct overview_needs needs = {.bars_rows = 6, .focus = focus};
-                needs.rows[VIEW_COLLECTIVES] = 7, needs.rows[VIEW_MEMORY] = 13;
+                needs.rows[VIEW_COLLECTIVES] = 7, needs.rows[VIEW_MEMORY] = 13, needs.timeline_rows = 5;
                 check_layout(columns, rows, &needs);
-                needs.bars_rows += focus, needs.rows[VIEW_COLLECTIVES] += focus % 4;
+                needs.bars_rows += focus, needs.timeline_rows += focus % 5, needs.rows[VIEW_COLLECTIVES] += focus % 4;
                 check_layout(columns, rows, &needs);
             }
 }
 
-struct past { struct run_model *model; struct tape *tape; };
+struct past {
+    struct run_model *model;
+    struct tape *tape;
+};
 
 static void fold_past(void *user, const struct trace_record *record)
 {

@@ -38,9 +38,10 @@ void bar_shares(int shares[], const struct segment segments[], int count, uint64
     }
 }
 
-static bool has_colour(const struct surface *surface, enum style style)
+uint32_t filling(const struct surface *surface, enum style style, char letter, uint32_t pattern)
 {
-    return style_look(surface->theme, style).background != COLOUR_DEFAULT;
+    if (surface->ascii) return (uint32_t)letter;
+    return style_look(surface->theme, style).background != COLOUR_DEFAULT ? ' ' : pattern;
 }
 
 void draw_bar(struct canvas canvas, int x, int y, int columns, const struct segment segments[], int count,
@@ -49,10 +50,8 @@ void draw_bar(struct canvas canvas, int x, int y, int columns, const struct segm
     int shares[SEGMENTS_MAX];
     bar_shares(shares, segments, count, scale, columns);
     for (int i = 0; i < count; i++) {
-        uint32_t fill = canvas.surface->ascii                           ? (uint32_t)segments[i].letter
-                        : has_colour(canvas.surface, segments[i].style) ? ' '
-                                                                        : segments[i].pattern;
-        draw_fill(canvas, x, y, shares[i], segments[i].style, fill);
+        draw_fill(canvas, x, y, shares[i], segments[i].style,
+                  filling(canvas.surface, segments[i].style, segments[i].letter, segments[i].pattern));
         if (shares[i]) draw_character(canvas, x, y, segments[i].style, (uint32_t)segments[i].letter);
         x += shares[i];
     }

@@ -10,6 +10,9 @@ struct segment { uint64_t value; char letter; uint32_t pattern; enum style style
 
 enum { SEGMENTS_MAX = 16 };
 
+/* What fills an area of a style: its colour (so a blank), without one its pattern, in ASCII its letter. */
+uint32_t filling(const struct surface *surface, enum style style, char letter, uint32_t pattern);
+
 /* How many of `columns` each segment gets when `scale` fills them all. Sums are rounded, not parts, so the end is exact to
  * half a column; a part that is not 0 gets at least one column where there is room, taken from the widest. */
 void bar_shares(int shares[], const struct segment segments[], int count, uint64_t scale, int columns);

@@ -11,11 +11,12 @@ static const struct {
     uint32_t character;
     char twin;
 } twins[] = {
-    {0x2500, '-'}, {0x2502, '|'}, {0x2503, '|'}, {0x2501, '='}, {0x00b7, '-'}, {0x00d7, 'x'},
-    {0x2192, '>'}, {0x2190, '<'}, {0x2191, '^'}, {0x2193, 'v'}, {0x25b6, '>'}, {0x25cf, '*'},
-    {0x2026, '~'}, {0x00b5, 'u'}, {0x2265, '>'}, {0x2264, '<'}, {0x2581, '_'}, {0x2582, '.'},
-    {0x2583, ','}, {0x2584, '-'}, {0x2585, '='}, {0x2586, '+'}, {0x2587, '*'}, {0x2588, '#'},
-    {0x2591, '.'}, {0x2592, ':'}, {0x2593, '%'}, {0x25a1, 'o'}, {0x2039, '<'}, {0x203a, '>'},
+    {0x2500, '-'}, {0x2502, '|'}, {0x2503, '|'}, {0x2501, '='}, {0x00b7, '-'}, {0x00d7, 'x'}, {0x2192, '>'},
+    {0x2190, '<'}, {0x2191, '^'}, {0x2193, 'v'}, {0x25b6, '>'}, {0x25cf, '*'}, {0x2026, '~'}, {0x00b5, 'u'},
+    {0x2265, '>'}, {0x2264, '<'}, {0x2581, '_'}, {0x2582, '.'}, {0x2583, ','}, {0x2584, '-'}, {0x2585, '='},
+    {0x2586, '+'}, {0x2587, '*'}, {0x2588, '#'}, {0x250a, ':'}, {0x2508, '.'}, {0x253c, '+'}, {0x251c, '|'},
+    {0x2524, '|'}, {0x2550, '='}, {0x25bc, 'v'}, {0x25c6, '*'}, {0x2591, '.'}, {0x2592, ':'}, {0x2593, '%'},
+    {0x25a1, 'o'}, {0x2039, '<'}, {0x203a, '>'},
 };
 
 static uint32_t ascii_twin(uint32_t character)
@@ -105,6 +106,15 @@ void draw_over(struct canvas canvas, int x, int y, enum style style, uint32_t ch
     if (background == COLOUR_DEFAULT) return;
     cell->look.background = background;
     cell->look.foreground = background == 4 || background == 8 || background == 5 ? 15 : 0;
+}
+
+void draw_shape(struct canvas canvas, int x, int y, enum style style, uint32_t character)
+{
+    struct cell *cell = cell_at(canvas, x, y);
+    if (!cell) return;
+    draw_character(canvas, x, y, style, character);
+    if (cell->look.background == COLOUR_DEFAULT) return;
+    cell->look = (struct look){cell->look.background, COLOUR_DEFAULT, 0};
 }
 
 void draw_fill(struct canvas canvas, int x, int y, int columns, enum style style, uint32_t character)

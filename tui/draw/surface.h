@@ -36,6 +36,8 @@ struct canvas canvas_part(struct canvas canvas, int x, int y, int columns, int r
 void draw_character(struct canvas canvas, int x, int y, enum style style, uint32_t character);
 /* Puts a character on what is there, keeping the background. */
 void draw_over(struct canvas canvas, int x, int y, enum style style, uint32_t character);
+/* A character in the colour that the style fills areas with: for areas that end inside a cell. */
+void draw_shape(struct canvas canvas, int x, int y, enum style style, uint32_t character);
 void draw_fill(struct canvas canvas, int x, int y, int columns, enum style style, uint32_t character);
 /* UTF-8; returns the column after the text, also where it was cut. */
 int draw_text(struct canvas canvas, int x, int y, enum style style, const char *text);

@@ -46,14 +46,9 @@ int fullest_rank(const struct run_model *model, enum tier tier)
     return best;
 }
 
-struct scale {
-    uint64_t full, budget, planned;
-    bool has_planned, is_budget;
-};
-
-static struct scale find_scale(const struct run_model *model)
+struct memory_scale memory_scale(const struct run_model *model)
 {
-    struct scale scale = {0};
+    struct memory_scale scale = {0};
     scale.has_planned = run_predicted_peak(model, TIER_DEVICE, &scale.planned);
     for (int i = 0; i < model->schedule_count; i++)
         if (model->schedules[i].tier[TIER_DEVICE].peak_bytes > scale.full)
@@ -79,14 +74,15 @@ static int fill_segments(struct segment segments[], const struct run_instant *in
     return CATEGORIES + 1;
 }
 
-static void draw_mark(struct canvas canvas, int x, int y, int columns, const struct scale *scale)
+static void draw_mark(struct canvas canvas, int x, int y, int columns, const struct memory_scale *scale)
 {
     if (!scale->has_planned || !scale->full) return;
     int at = (int)((double)scale->planned / (double)scale->full * columns);
     draw_over(canvas, x + (at < columns ? at : columns - 1), y, STYLE_PLANNED, at <= columns ? 0x2503 : '>');
 }
 
-static void draw_rank(struct canvas canvas, int y, int rank, const struct scene *scene, const struct scale *scale)
+static void draw_rank(struct canvas canvas, int y, int rank, const struct scene *scene,
+                      const struct memory_scale *scale)
 {
     const struct run_instant *instant = instant_of(&scene->model->rank[rank], scene->state);
     struct segment segments[SEGMENTS_MAX];
@@ -156,7 +152,7 @@ static void draw_heat_rows(struct canvas canvas, int y, int end, const struct sc
 }
 
 /* Names in full where they fit, else short ones; staging and secondary only where they are used. */
-static void draw_legend(struct canvas canvas, int y, const struct scene *scene, const struct scale *scale)
+static void draw_legend(struct canvas canvas, int y, const struct scene *scene, const struct memory_scale *scale)
 {
     bool brief = canvas.at.columns < 110;
     int x = 1;
@@ -170,7 +166,7 @@ static void draw_legend(struct canvas canvas, int y, const struct scene *scene, 
     draw_text(canvas, x + 2, y, STYLE_TEXT, brief ? "plan" : "planned peak");
 }
 
-static void draw_bars_title(struct canvas canvas, const struct scene *scene, const struct scale *scale)
+static void draw_bars_title(struct canvas canvas, const struct scene *scene, const struct memory_scale *scale)
 {
     const struct run_step *step = run_last_step(scene->model);
     char text[FORMAT_ROOM], title[80];
@@ -198,7 +194,7 @@ int bars_rows(const struct run_model *model, int columns, int rows)
 }
 
 /* Ranks from top to bottom, then in the next column. False: too narrow. */
-static bool draw_ranks(struct canvas canvas, const struct scene *scene, const struct scale *scale)
+static bool draw_ranks(struct canvas canvas, const struct scene *scene, const struct memory_scale *scale)
 {
     int rows = canvas.at.rows - 2, ranks = scene->model->ranks;
     int stacks = rows > 0 ? (ranks + rows - 1) / rows : ranks;
@@ -215,7 +211,7 @@ static bool draw_ranks(struct canvas canvas, const struct scene *scene, const st
 void bars_draw(struct canvas canvas, const struct scene *scene)
 {
     const struct run_model *model = scene->model;
-    struct scale scale = find_scale(model);
+    struct memory_scale scale = memory_scale(model);
     int end = canvas.at.rows - 1;
     draw_bars_title(canvas, scene, &scale);
     int fullest = fullest_rank(model, TIER_DEVICE);

@@ -1,5 +1,5 @@
-/* The overview's layout: the memory bars span the screen; below them is one column of panes under 120 columns, two under
- * 180, else three. Each column is a list of panes, the most telling first. A pane is dropped when its column is too short
+/* The overview's layout: the memory bars and the timeline span the screen, because both are read across ranks; below them
+ * is one column of panes under 120 columns, two under 180, else three. Each column is a list of panes, the most telling first. A pane is dropped when its column is too short
  * for it, and the focused pane then takes the place of the last one of its column. */
 #include "tui/views/layout.h"
 
@@ -86,11 +86,26 @@ static void place_panes(struct overview_layout *layout, struct rect area, const 
     }
 }
 
+/* Rows for what spans the screen, as long as one pane stays below. */
+static int take(int *left, int rows)
+{
+    rows = smaller(rows, *left - PANE_ROWS_MIN);
+    if (rows < 0) rows = 0;
+    *left -= rows;
+    return rows;
+}
+
+static struct rect strip(int y, int columns, int rows)
+{
+    return (struct rect){0, y, rows ? columns : 0, rows};
+}
+
 void overview_layout(struct overview_layout *layout, int columns, int rows, const struct overview_needs *needs)
 {
     memset(layout, 0, sizeof *layout);
-    int bars = smaller(needs->bars_rows, rows - 2 * PANE_ROWS_MIN);
-    if (bars < 0) bars = 0;
-    layout->bars = (struct rect){0, 0, bars ? columns : 0, bars};
-    place_panes(layout, (struct rect){0, bars, columns, rows - bars}, needs);
+    int left = rows, bars = take(&left, needs->bars_rows), timeline = take(&left, needs->timeline_rows);
+    if (timeline < 2) left += timeline, timeline = 0; /* a title alone says nothing */
+    layout->bars = strip(0, columns, bars);
+    layout->pane[VIEW_TIMELINE] = strip(bars, columns, timeline);
+    place_panes(layout, (struct rect){0, rows - left, columns, left}, needs);
 }

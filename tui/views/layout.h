@@ -6,6 +6,7 @@
 
 struct overview_needs {
     int bars_rows;       /* title, bars and legend */
+    int timeline_rows;   /* title and lanes; the timeline is as wide as the screen */
     int rows[VIEWS];     /* that a pane wants; 0: as many as there are */
     enum view_id focus;  /* a view with a pane */
 };

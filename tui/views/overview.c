@@ -7,12 +7,20 @@ static struct canvas part(struct canvas canvas, struct rect at)
     return canvas_part(canvas, at.x, at.y, at.columns, at.rows);
 }
 
-/* Two panes stay visible beside the bars. */
-static int bars_room(int rows, int pane)
+/* The timeline stays visible below the bars, and a pane below that. */
+static int bars_room(int rows, int timeline)
 {
-    enum { EVENTS = 5, BARS_LEAST = 5 };
-    int room = rows - pane - EVENTS;
+    enum { PANE = 5, BARS_LEAST = 5 };
+    int room = rows - timeline - PANE;
     return room > BARS_LEAST ? room : BARS_LEAST;
+}
+
+/* Where there is room, each rank has both its lanes. */
+static int timeline_rows(const struct scene *scene, int rows)
+{
+    enum { ROOMY = 30 };
+    int least = view_timeline.pane_rows(scene);
+    return rows >= ROOMY ? 1 + (least - 1) * LANES : least;
 }
 
 static void overview_draw(struct canvas canvas, const struct scene *scene)
@@ -21,11 +29,12 @@ static void overview_draw(struct canvas canvas, const struct scene *scene)
     struct overview_layout layout;
     for (enum view_id id = 0; id < VIEWS; id++)
         if (view_of(id)->pane_rows) needs.rows[id] = view_of(id)->pane_rows(scene);
-    needs.bars_rows = bars_rows(scene->model, canvas.at.columns, bars_room(canvas.at.rows, needs.rows[VIEW_COLLECTIVES]));
+    needs.timeline_rows = timeline_rows(scene, canvas.at.rows);
+    needs.bars_rows = bars_rows(scene->model, canvas.at.columns, bars_room(canvas.at.rows, needs.timeline_rows));
     overview_layout(&layout, canvas.at.columns, canvas.at.rows, &needs);
     if (layout.bars.rows) bars_draw(part(canvas, layout.bars), scene);
     for (enum view_id id = 0; id < VIEWS; id++)
         if (layout.pane[id].rows) view_of(id)->pane(part(canvas, layout.pane[id]), scene, id == needs.focus);
 }
 
-const struct view view_overview = {"overview", "overview", .draw = overview_draw};
+const struct view view_overview = {.name = "overview", .title = "overview", .draw = overview_draw};

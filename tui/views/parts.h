@@ -10,6 +10,17 @@ void footer_draw(struct canvas canvas, const struct scene *scene); /* footer.c *
 void bars_draw(struct canvas canvas, const struct scene *scene);   /* bars.c */
 int bars_rows(const struct run_model *model, int columns, int rows); /* what bars_draw() wants, at most `rows` */
 
+/* One scale for all that shows device memory: the budget where there is one and it is near enough to be seen (is_budget),
+ * else the most that was ever held or planned. So a switch of stage changes bars and curves, not their scale. */
+struct memory_scale { uint64_t full, budget, planned; bool has_planned, is_budget; };
+struct memory_scale memory_scale(const struct run_model *model);
+
+/* labels.c: operations by the names that people call them: "block' 3", "gather block 2", "reduce bucket 1". */
+enum { LABEL_ROOM = 64 };
+void span_label(char out[LABEL_ROOM], const struct run_model *model, const struct span *span);
+bool op_label(char out[LABEL_ROOM], const struct run_model *model, uint32_t schedule, int op); /* false: not known */
+int op_number(const struct run_model *model, enum op_kind kind, int unit, int bucket); /* of block or bucket; -1: none */
+
 /* For a list of `items` rows in `rows`: the first row to show when the user scrolled by `scroll`, kept within what there is. */
 int scrolled(int scroll, int items, int rows);
 

@@ -43,9 +43,11 @@ struct view_state {
     bool live, readonly;      /* live: keys send commands */
     bool behind;              /* the cursor stands in the past; false: it is at the newest record */
     uint64_t cursor_ns;
-    uint64_t from_ns, to_ns;  /* the timeline's window; both 0: the step under the cursor, whole */
+    /* The timeline's window; both 0: the step under the cursor, whole; to UINT64_MAX: the whole run, as far as it is known. */
+    uint64_t from_ns, to_ns;
     struct selection selected;
-    struct { bool open; uint64_t from_ns, to_ns; } span;      /* 'v': totals of this window */
+    /* 'v': totals of this window, which reaches from what it was opened on (its anchor; to 0: nothing yet) to what is chosen */
+    struct { bool open; uint64_t from_ns, to_ns, anchor_from_ns, anchor_to_ns; } span;
     struct { bool known; uint64_t time_ns; } mark[2];         /* 'c': A and B */
     struct marker markers[MARKERS_MAX];
     int marker_count;

@@ -1,0 +1,88 @@
+/* The timeline: steps and time, memory of one rank, and what every lane of every rank does, from the whole run down to one
+ * operation; below, what is chosen in figures. In small, the compute lanes of one step. */
+#include "tui/views/timeline.h"
+
+#include <stdio.h>
+
+#include "tui/views/parts.h"
+
+enum { PANE_RANKS = 4 };
+
+static struct canvas part(struct canvas canvas, struct rect at)
+{
+    return canvas_part(canvas, at.x, at.y, at.columns, at.rows);
+}
+
+static bool nothing_yet(struct canvas canvas, const struct scene *scene)
+{
+    if (tape_ranks(scene->tape) > 0 && tape_step_count(scene->tape) > 0) return false;
+    draw_text(canvas, 1, 1, STYLE_DIM, "nothing yet: no step has begun");
+    return true;
+}
+
+static void draw_lanes(struct canvas canvas, const struct scene *scene, const struct timeline_layout *layout,
+                       const struct window *window)
+{
+    int chosen = scene->state->rank;
+    for (int rank = layout->first_rank; rank < layout->first_rank + layout->rank_count; rank++)
+        for (enum lane lane = 0; lane < LANES; lane++) {
+            int row = timeline_row(layout, chosen, rank, lane);
+            struct canvas at = canvas_part(canvas, 0, row, canvas.at.columns, layout->lane_rows);
+            if (!layout->heat || rank == chosen) timeline_draw_lane(at, scene, window, rank, lane);
+            else if (lane == LANE_COMPUTE) timeline_draw_heat(at, scene, window, rank);
+        }
+}
+
+static void draw_view(struct canvas canvas, const struct scene *scene)
+{
+    struct timeline_layout layout;
+    if (nothing_yet(canvas, scene)) return;
+    struct window window = timeline_window(scene);
+    timeline_layout(&layout, canvas.at.columns, canvas.at.rows, tape_ranks(scene->tape), scene->state->rank);
+    timeline_draw_steps(part(canvas, layout.steps), scene, &window);
+    timeline_draw_ticks(part(canvas, layout.ticks), scene, &window);
+    timeline_draw_curve(part(canvas, layout.curve), scene, &window);
+    draw_lanes(part(canvas, layout.lanes), scene, &layout, &window);
+    timeline_draw_details(part(canvas, layout.details), scene);
+    timeline_draw_legend(part(canvas, layout.legend), scene);
+}
+
+/* The step in small: a title with the verdict, then compute lanes. */
+static void draw_pane(struct canvas canvas, const struct scene *scene, bool focused)
+{
+    const struct tape_step *step = timeline_step(scene);
+    char title[160], verdict[128];
+    if (!step) {
+        draw_title(canvas, 0, focused, "timeline");
+        nothing_yet(canvas, scene);
+        return;
+    }
+    struct window window = timeline_window(scene);
+    int at = snprintf(title, sizeof title, "step %u, rank %d: ", step->step, scene->state->rank);
+    timeline_verdict(verdict, sizeof verdict, canvas.at.columns - at - 4, scene);
+    snprintf(title + at, sizeof title - (size_t)at, "%s", verdict);
+    draw_title(canvas, 0, focused, title);
+    int ranks = tape_ranks(scene->tape), rows = canvas.at.rows - 1, shown = ranks < rows ? ranks : rows;
+    int first = scene->state->rank - shown / 2;
+    first = first > ranks - shown ? ranks - shown : first < 0 ? 0 : first;
+    bool both = ranks * LANES <= rows;
+    for (int i = 0; i < shown; i++)
+        for (enum lane lane = 0; lane < (both ? LANES : 1); lane++)
+            timeline_draw_lane(canvas_part(canvas, 0, 1 + i * (both ? LANES : 1) + (int)lane, canvas.at.columns, 1),
+                               scene, &window, first + i, lane);
+}
+
+static int pane_rows(const struct scene *scene)
+{
+    int ranks = scene->model->ranks;
+    return 1 + (ranks < 1 ? 1 : ranks > PANE_RANKS ? PANE_RANKS : ranks);
+}
+
+const struct view view_timeline = {.name = "timeline",
+                                   .title = "timeline",
+                                   .keys = {ACTION_ZOOM_IN, ACTION_ZOOM_OUT, ACTION_PAN_LEFT, ACTION_PAN_RIGHT,
+                                            ACTION_FIT, ACTION_CENTRE, ACTION_SPAN},
+                                   .draw = draw_view,
+                                   .pane = draw_pane,
+                                   .pane_rows = pane_rows,
+                                   .act = timeline_act};

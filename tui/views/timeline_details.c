@@ -1,0 +1,260 @@
+/* Below the lanes: of the chosen operation what is known of it, of an open span its totals, else the totals of the step
+ * that is shown. Facts are set one after the other and break between facts, so that no size cuts a figure in two. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tui/views/parts.h"
+#include "tui/views/timeline.h"
+
+struct facts {
+    struct canvas canvas;
+    int x, y;
+};
+
+/* One fact in several pieces of text has one call. What does not fit any more is left out, whole. */
+static void fact(struct facts *facts, enum style style, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+static void fact(struct facts *facts, enum style style, const char *format, ...)
+{
+    char text[256];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    int columns = utf8_columns(text);
+    if (facts->x > 1 && facts->x + 3 + columns > facts->canvas.at.columns) facts->x = 1, facts->y++;
+    if (facts->x > 1) facts->x = draw_text(facts->canvas, facts->x, facts->y, STYLE_DIM, " · ");
+    facts->x = draw_text(facts->canvas, facts->x, facts->y, style, text);
+}
+
+static void new_line(struct facts *facts)
+{
+    if (facts->x > 1) facts->x = 1, facts->y++;
+}
+
+static const char *time_text(char out[FORMAT_ROOM], uint64_t ns)
+{
+    format_time(out, ns);
+    return out + strspn(out, " ");
+}
+
+static double percent(uint64_t part, uint64_t whole)
+{
+    return whole ? 100.0 * (double)part / (double)whole : 0;
+}
+
+/* ---- an operation ------------------------------------------------------------------------------------------------------ */
+
+/* The operation that a gather was made for: the first of the compute lane on its unit. -1: none. */
+static int user_of(const struct schedule *schedule, int gather)
+{
+    for (int op = gather + 1; op < schedule->op_count; op++)
+        if (schedule->ops[op].lane == LANE_COMPUTE && schedule->ops[op].unit == schedule->ops[gather].unit) return op;
+    return -1;
+}
+
+/* How early a gather came: from its end to the moment at which compute asked for it. */
+static void tell_how_early(struct facts *facts, const struct scene *scene, int rank, const struct schedule *schedule,
+                           const struct span *span)
+{
+    int user = user_of(schedule, (int)span->op);
+    int64_t number = user >= 0 ? tape_span_of(scene->tape, rank, LANE_COMPUTE, span->step, (uint32_t)user) : -1;
+    const struct span *use = number >= 0 ? tape_span(scene->tape, rank, LANE_COMPUTE, number) : NULL;
+    char label[LABEL_ROOM], time[FORMAT_ROOM];
+    if (user < 0 || !span->ended_ns || !op_label(label, scene->model, span->schedule, user)) return;
+    const char *how = span->prefetch ? "prefetched: " : "";
+    if (!use) fact(facts, STYLE_STRONG, "%s%s has not asked for it yet", how, label);
+    else if (use->issued_ns >= span->ended_ns)
+        fact(facts, STYLE_GOOD, "%sready %s before %s needed it", how, time_text(time, use->issued_ns - span->ended_ns),
+             label);
+    else
+        fact(facts, STYLE_WARN, "%s%s stood %s waiting for it", how, label,
+             time_text(time, span->ended_ns - (use->issued_ns > span->issued_ns ? use->issued_ns : span->issued_ns)));
+}
+
+static void tell_waits(struct facts *facts, const struct scene *scene, int rank, const struct span *span)
+{
+    struct stall_reason before = timeline_wait(scene, rank, span), inside = stall_inside(span);
+    char label[LABEL_ROOM] = "", time[FORMAT_ROOM];
+    op_label(label, scene->model, span->schedule, before.op);
+    if (before.why == STALL_NONE) fact(facts, STYLE_TEXT, "did not wait");
+    else fact(facts, STYLE_STRONG, "waited %s for %s: %s", time_text(time, before.ns), label, stall_help(before.why));
+    if (inside.why != STALL_NONE)
+        fact(facts, STYLE_TEXT, "%s in it waiting for the slowest rank", time_text(time, inside.ns));
+    if (span->paced_ns) fact(facts, STYLE_TEXT, "%s of it paced", time_text(time, span->paced_ns));
+}
+
+static void tell_times(struct facts *facts, const struct scene *scene, const struct span *span)
+{
+    const struct tape_step *step = tape_step_numbered(scene->tape, span->step);
+    uint64_t zero_ns = step ? step->begun_ns : tape_first_ns(scene->tape);
+    char time[FORMAT_ROOM];
+    if (!step) fact(facts, STYLE_DIM, "times since the run began");
+    fact(facts, STYLE_TEXT, "issued %s", time_text(time, span->issued_ns - zero_ns));
+    if (span->ended_ns) fact(facts, STYLE_TEXT, "ready %s", time_text(time, span->ready_ns - zero_ns));
+    fact(facts, STYLE_TEXT, "started %s", time_text(time, span->started_ns - zero_ns));
+    if (span->ended_ns) fact(facts, STYLE_TEXT, "ended %s", time_text(time, span->ended_ns - zero_ns));
+}
+
+static const char *group_text(char *out, size_t room, const struct run_header *header)
+{
+    int nodes = header->ranks_per_node > 0 ? (header->ranks + header->ranks_per_node - 1) / header->ranks_per_node : 1;
+    snprintf(out, room, nodes > 1 ? "all %d ranks, %d nodes" : "all %d ranks", header->ranks, nodes);
+    return out;
+}
+
+static void tell_bytes(struct facts *facts, const struct scene *scene, const struct op *op, const struct span *span)
+{
+    enum units units = scene->state->units;
+    char bytes[FORMAT_ROOM], group[64];
+    if (op->lane != LANE_COMM) return;
+    fact(facts, STYLE_TEXT, "among %s", group_text(group, sizeof group, &scene->model->header));
+    if (op->bytes) fact(facts, STYLE_TEXT, "payload %s", format_bytes_bare(bytes, units, (uint64_t)op->bytes));
+    if (span->ended_ns) fact(facts, STYLE_TEXT, "sent %s", format_bytes_bare(bytes, units, span->sent_bytes));
+    if (op->flush != FLUSH_NONE)
+        fact(facts, STYLE_TEXT, op->flush == FLUSH_FULL ? "the bucket was full" : "end of backward");
+}
+
+static void draw_operation(struct canvas canvas, const struct scene *scene, const struct span *span)
+{
+    const struct run_schedule *schedule = run_schedule_numbered(scene->model, span->schedule);
+    const struct selection *selected = &scene->state->selected;
+    struct facts facts = {canvas, 1, 1};
+    char label[LABEL_ROOM], title[160], time[FORMAT_ROOM] = "", phase[24];
+    span_label(label, scene->model, span);
+    snprintf(phase, sizeof phase, "%s", phase_name(span->phase));
+    time_text(time, span_end(scene, span) - span->started_ns);
+    snprintf(title, sizeof title, "%s · rank %d %s · step %u, %s · %s %s", label, selected->rank,
+             lane_name(selected->lane), span->step, phase, span->ended_ns ? "took" : "so far",
+             time + strspn(time, " "));
+    draw_title(canvas, 0, true, title);
+    if (schedule && schedule->has_ops && span->kind == OP_GATHER)
+        tell_how_early(&facts, scene, selected->rank, &schedule->ops, span);
+    tell_waits(&facts, scene, selected->rank, span);
+    new_line(&facts);
+    if (schedule && schedule->has_ops) tell_bytes(&facts, scene, &schedule->ops.ops[span->op], span);
+    tell_times(&facts, scene, span);
+}
+
+/* ---- totals of a span or a step ---------------------------------------------------------------------------------------- */
+
+static void tell_time_split(struct facts *facts, const struct totals *totals)
+{
+    const struct temporal *t = &totals->temporal;
+    char time[FORMAT_ROOM];
+    fact(facts, STYLE_TEXT, "computing %.1f %%", percent(t->compute_ns, t->window_ns));
+    fact(facts, STYLE_TEXT, "communicating only %.1f %%", percent(t->non_compute_ns, t->window_ns));
+    fact(facts, STYLE_TEXT, "idle %.1f %%", percent(t->idle_ns, t->window_ns));
+    if (!t->communication_ns) return;
+    fact(facts, STYLE_STRONG, "overlap %.1f %%", percent(t->overlapped_ns, t->communication_ns));
+    fact(facts, STYLE_STRONG, "exposed %s", time_text(time, t->communication_ns - t->overlapped_ns));
+}
+
+static void tell_stalls(struct facts *facts, const struct totals *totals)
+{
+    char time[FORMAT_ROOM];
+    for (enum stall why = STALL_NONE + 1; why < STALLS; why++) {
+        if (!totals->stall_ns[why]) continue;
+        fact(facts, STYLE_TEXT, "%c %s %s", stall_letter(why), mark_look(MARK_WAIT + (enum mark)why).name,
+             time_text(time, totals->stall_ns[why]));
+    }
+}
+
+static void tell_traffic(struct facts *facts, const struct totals *totals, enum units units)
+{
+    char bytes[FORMAT_ROOM];
+    for (enum traffic kind = 0; kind < TRAFFIC_KINDS; kind++) {
+        const struct collective_totals *of = &totals->traffic[kind];
+        if (of->count && kind != TRAFFIC_CONTROL)
+            fact(facts, STYLE_TEXT, "%lld %s, sent %s", (long long)of->count, traffic_name(kind),
+                 format_bytes_bare(bytes, units, of->sent_bytes));
+    }
+}
+
+static void draw_totals(struct canvas canvas, const struct scene *scene, const struct totals *totals)
+{
+    struct facts facts = {canvas, 1, 1};
+    if (!totals->known) {
+        fact(&facts, STYLE_DIM, "records of this time were lost or are not kept in full: no totals");
+        return;
+    }
+    tell_time_split(&facts, totals);
+    new_line(&facts);
+    tell_stalls(&facts, totals);
+    new_line(&facts);
+    tell_traffic(&facts, totals, scene->state->units);
+}
+
+static void draw_span(struct canvas canvas, const struct scene *scene)
+{
+    struct totals totals;
+    char title[160], time[FORMAT_ROOM];
+    uint64_t from_ns = scene->state->span.from_ns, to_ns = scene->state->span.to_ns;
+    totals_of(&totals, scene->tape, scene->model, scene->state->rank, from_ns, to_ns);
+    snprintf(title, sizeof title, "span of %s, rank %d", time_text(time, to_ns - from_ns), scene->state->rank);
+    draw_title(canvas, 0, true, title);
+    draw_totals(canvas, scene, &totals);
+}
+
+/* ---- the verdict ------------------------------------------------------------------------------------------------------- */
+
+static bool totals_of_step(struct totals *totals, const struct scene *scene)
+{
+    const struct tape_step *step = timeline_step(scene);
+    if (!step) return false;
+    totals_of(totals, scene->tape, scene->model, scene->state->rank, step->begun_ns,
+              step->ended_ns ? step->ended_ns : timeline_now(scene));
+    return totals->known;
+}
+
+/* In one line of at most `columns`: the longest way of saying it that fits. */
+static void write_verdict(char *text, size_t room, int columns, const struct totals *totals)
+{
+    const struct prefetch_totals *p = &totals->prefetch;
+    const struct temporal *t = &totals->temporal;
+    uint64_t exposed_ns = t->communication_ns - t->overlapped_ns;
+    char time[FORMAT_ROOM], whole[FORMAT_ROOM];
+    const char *lost = time_text(time, p->gathers ? p->stalled_ns : exposed_ns);
+    double share = p->gathers ? 100 * prefetch_hidden_share(p) : percent(t->overlapped_ns, t->communication_ns);
+    long long stalls = (long long)p->stalls;
+    if (p->gathers) {
+        snprintf(text, room, "prefetch hid %.0f %% of gather time; %lld stall%s before blocks, %s", share, stalls,
+                 stalls == 1 ? "" : "s", lost);
+        if (utf8_columns(text) > columns)
+            snprintf(text, room, "prefetch hid %.0f %%; %lld stall%s, %s", share, stalls, stalls == 1 ? "" : "s", lost);
+    } else if (t->communication_ns) {
+        snprintf(text, room, "overlap %.0f %%: of %s of communication %s exposed", share,
+                 time_text(whole, t->communication_ns), lost);
+        if (utf8_columns(text) > columns) snprintf(text, room, "overlap %.0f %%; %s exposed", share, lost);
+    } else snprintf(text, room, "nothing was communicated");
+}
+
+void timeline_verdict(char *text, size_t room, int columns, const struct scene *scene)
+{
+    struct totals totals;
+    if (totals_of_step(&totals, scene)) write_verdict(text, room, columns, &totals);
+    else snprintf(text, room, "overlap n/a");
+}
+
+static void draw_step(struct canvas canvas, const struct scene *scene)
+{
+    const struct tape_step *step = timeline_step(scene);
+    struct totals totals;
+    char title[160], verdict[128];
+    int at = snprintf(title, sizeof title, step ? "rank %d: " : "no step", scene->state->rank);
+    timeline_verdict(verdict, sizeof verdict, canvas.at.columns - at - 4, scene);
+    if (step) snprintf(title + at, sizeof title - (size_t)at, "%s", verdict);
+    draw_title(canvas, 0, false, title);
+    if (!step) return;
+    totals_of_step(&totals, scene);
+    draw_totals(canvas, scene, &totals);
+}
+
+void timeline_draw_details(struct canvas canvas, const struct scene *scene)
+{
+    const struct span *span = timeline_selected(scene);
+    if (scene->state->span.open) draw_span(canvas, scene);
+    else if (span) draw_operation(canvas, scene, span);
+    else draw_step(canvas, scene);
+}

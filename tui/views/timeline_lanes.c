@@ -1,0 +1,130 @@
+/* A lane as boxes. Columns that show the same operation are one box, named as far as its width allows: "block' 3", "B3",
+ * "B". A wait is a thread of thin lines that says by its letter what was waited for. */
+#include <stdio.h>
+#include <string.h>
+
+#include "tui/draw/bar.h"
+#include "tui/draw/output.h"
+#include "tui/views/parts.h"
+#include "tui/views/timeline.h"
+
+enum { COLUMNS_MAX = 1024 };
+
+/* In a box that holds more than work. */
+static const uint32_t textures[TEXTURES] = {[TEXTURE_PEERS] = 0x250a, [TEXTURE_PACED] = 0x00b7};
+static const char ascii_textures[TEXTURES] = {[TEXTURE_PEERS] = ':', [TEXTURE_PACED] = '~'};
+
+static uint32_t column_filling(const struct surface *surface, const struct column *column)
+{
+    struct mark_look look = mark_look(column->mark);
+    if (column->mark < MARK_WAIT && column->texture != TEXTURE_WORK)
+        return surface->ascii ? (uint32_t)ascii_textures[column->texture] : textures[column->texture];
+    return filling(surface, look.style, look.sign, look.pattern);
+}
+
+/* Names of a box, longest first; the last is its letter. */
+static int box_names(char names[3][LABEL_ROOM], const struct scene *scene, int rank, enum mark mark,
+                     const struct span *span)
+{
+    struct mark_look look = mark_look(mark);
+    int count = 0;
+    if (span && mark >= MARK_WAIT) {
+        struct stall_reason reason = timeline_wait(scene, rank, span);
+        char awaited[LABEL_ROOM];
+        if (reason.op >= 0 && op_label(awaited, scene->model, span->schedule, reason.op))
+            snprintf(names[count++], LABEL_ROOM, "%c %.40s ", look.letter, awaited);
+    } else if (span && mark > MARK_UNKNOWN) {
+        int number = op_number(scene->model, span->kind, span->unit, span->bucket);
+        span_label(names[count++], scene->model, span);
+        if (number >= 0) snprintf(names[count++], LABEL_ROOM, "%c%d", look.letter, number);
+    }
+    snprintf(names[count++], LABEL_ROOM, "%c", look.letter);
+    return count;
+}
+
+static void draw_box(struct canvas canvas, int x, const struct column columns[], int count, const struct scene *scene,
+                     int rank, enum lane lane, bool selected)
+{
+    struct mark_look look = mark_look(columns->mark);
+    const struct span *span = columns->span >= 0 ? tape_span(scene->tape, rank, lane, columns->span) : NULL;
+    enum style style = selected ? STYLE_SELECTED : look.style;
+    char names[3][LABEL_ROOM];
+    if (columns->mark == MARK_IDLE) return;
+    for (int y = 0; y < canvas.at.rows; y++)
+        for (int i = 0; i < count; i++)
+            draw_character(canvas, x + i, y, style, column_filling(canvas.surface, &columns[i]));
+    int named = box_names(names, scene, rank, columns->mark, span), edges = selected && count > 2 ? 1 : 0;
+    for (int i = 0; i < named; i++) {
+        if (i < named - 1 && utf8_columns(names[i]) >= count - 2 * edges) continue; /* a box ends in its filling */
+        draw_text(canvas, x + edges, 0, style, names[i]);
+        break;
+    }
+    if (!edges) return;
+    draw_character(canvas, x, 0, style, '[');
+    draw_character(canvas, x + count - 1, 0, style, ']');
+}
+
+static bool is_selected(const struct scene *scene, int rank, enum lane lane, const struct column *column)
+{
+    const struct selection *selected = &scene->state->selected;
+    if (!selected->known || selected->rank != rank || selected->lane != lane || column->mark >= MARK_WAIT) return false;
+    const struct span *span = column->span >= 0 ? tape_span(scene->tape, rank, lane, column->span) : NULL;
+    return span && span->step == selected->step && span->op == selected->op;
+}
+
+static bool same_box(const struct column *a, const struct column *b)
+{
+    return a->mark == b->mark && a->span == b->span;
+}
+
+static int columns_of(struct column out[COLUMNS_MAX], struct canvas canvas, const struct scene *scene,
+                      const struct window *window, int rank, enum lane lane)
+{
+    int columns = canvas.at.columns - TIMELINE_GUTTER;
+    if (columns > COLUMNS_MAX) columns = COLUMNS_MAX;
+    if (columns > 0) timeline_columns(out, columns, scene, rank, lane, window);
+    return columns;
+}
+
+static void draw_cursor(struct canvas canvas, const struct scene *scene, const struct window *window, int columns)
+{
+    int at = scene->state->behind ? window_column(window, columns, scene->state->cursor_ns) : -1;
+    if (at < 0 || at >= columns) return;
+    for (int y = 0; y < canvas.at.rows; y++)
+        if (surface_at(canvas.surface, canvas.at.x + TIMELINE_GUTTER + at, canvas.at.y + y)->character == ' ')
+            draw_over(canvas, TIMELINE_GUTTER + at, y, STYLE_CURSOR, 0x2502);
+}
+
+void timeline_draw_lane(struct canvas canvas, const struct scene *scene, const struct window *window, int rank,
+                        enum lane lane)
+{
+    static const char *const names[LANES] = {"comp", "comm"};
+    struct column columns[COLUMNS_MAX];
+    int count = columns_of(columns, canvas, scene, window, rank, lane), begin = 0;
+    bool chosen = rank == scene->state->rank;
+    if (lane == LANE_COMPUTE) draw_format(canvas, 0, 0, chosen ? STYLE_FOCUS : STYLE_TEXT, "%3d", rank);
+    draw_text(canvas, 4, 0, STYLE_DIM, names[lane]);
+    for (int i = 1; i <= count; i++) {
+        if (i < count && same_box(&columns[i], &columns[begin])) continue;
+        draw_box(canvas, TIMELINE_GUTTER + begin, &columns[begin], i - begin, scene, rank, lane,
+                 is_selected(scene, rank, lane, &columns[begin]));
+        begin = i;
+    }
+    draw_cursor(canvas, scene, window, count);
+}
+
+/* One row for a rank: how busy its compute lane is, as a shade; where it mostly waits, for what. */
+void timeline_draw_heat(struct canvas canvas, const struct scene *scene, const struct window *window, int rank)
+{
+    struct column columns[COLUMNS_MAX];
+    int count = columns_of(columns, canvas, scene, window, rank, LANE_COMPUTE);
+    draw_format(canvas, 0, 0, STYLE_TEXT, "%3d", rank);
+    for (int i = 0; i < count; i++) {
+        struct mark_look look = mark_look(columns[i].mark);
+        uint64_t length_ns = window_time(window, count, i + 1) - window_time(window, count, i);
+        if (columns[i].mark >= MARK_WAIT || columns[i].mark == MARK_UNKNOWN)
+            draw_character(canvas, TIMELINE_GUTTER + i, 0, look.style, (uint32_t)look.letter);
+        else draw_heat(canvas, TIMELINE_GUTTER + i, 0, STYLE_HEAT, columns[i].busy_ns, length_ns);
+    }
+    draw_cursor(canvas, scene, window, count);
+}

@@ -1,0 +1,93 @@
+/* Where the timeline's parts stand. The lanes come first; then what explains them; the memory curve takes what is left.
+ * Every rank has its two lanes as long as they all fit; else each rank has one row, and the chosen one its lanes. */
+#include <string.h>
+
+#include "tui/views/timeline.h"
+
+enum {
+    LANES_RANKS_MAX = 8,
+    DETAILS_ROWS = 4,
+    LEGEND_ROWS = 2,
+    CURVE_ROWS_MIN = 4,
+    CURVE_ROWS_MAX = 12,
+    DETAILS_ROWS_MAX = 8
+};
+
+static int smaller(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+static int take(int *left, int rows)
+{
+    rows = rows < 0 ? 0 : smaller(rows, *left);
+    *left -= rows;
+    return rows;
+}
+
+static int lanes_rows(const struct timeline_layout *layout, int ranks)
+{
+    return ranks * LANES * layout->lane_rows + (ranks - 1) * layout->gap_rows;
+}
+
+/* Lanes may be two rows high and ranks stand apart where there is room for it. */
+static int place_lanes(struct timeline_layout *layout, int room, int ranks)
+{
+    static const struct {
+        int lane_rows, gap_rows;
+    } looks[] = {{2, 1}, {1, 1}, {1, 0}};
+    for (size_t i = 0; ranks <= LANES_RANKS_MAX && i < sizeof looks / sizeof looks[0]; i++) {
+        layout->lane_rows = looks[i].lane_rows, layout->gap_rows = looks[i].gap_rows;
+        layout->rank_count = ranks;
+        if (lanes_rows(layout, ranks) <= room) return lanes_rows(layout, ranks);
+    }
+    layout->heat = true;
+    layout->lane_rows = 1, layout->gap_rows = 0;
+    layout->rank_count = smaller(ranks, room - (LANES - 1));
+    if (layout->rank_count < 0) layout->rank_count = 0;
+    return layout->rank_count ? layout->rank_count + LANES - 1 : 0;
+}
+
+/* The chosen rank stays in sight, in the middle where it can. */
+static int first_shown(int ranks, int shown, int chosen)
+{
+    int first = chosen - shown / 2, most = ranks - shown;
+    return first > most ? most : first < 0 ? 0 : first;
+}
+
+static struct rect rows_at(int *y, int columns, int rows)
+{
+    struct rect at = {0, *y, rows ? columns : 0, rows};
+    *y += rows;
+    return at;
+}
+
+void timeline_layout(struct timeline_layout *layout, int columns, int rows, int ranks, int chosen)
+{
+    int left = rows, y = 0;
+    memset(layout, 0, sizeof *layout);
+    int axis = take(&left, 2), kept = smaller(left, LEGEND_ROWS + DETAILS_ROWS + CURVE_ROWS_MIN);
+    int room = left - kept > LANES ? left - kept : smaller(left, LANES);
+    int lanes = place_lanes(layout, room, ranks);
+    left -= lanes;
+    int details = take(&left, DETAILS_ROWS), legend = take(&left, LEGEND_ROWS), curve = take(&left, CURVE_ROWS_MIN);
+    details += take(&left, smaller(left / 3, DETAILS_ROWS_MAX - details));
+    curve += take(&left, CURVE_ROWS_MAX - curve);
+    if (curve < 2) curve = 0;
+    layout->steps = rows_at(&y, columns, smaller(axis, 1));
+    layout->ticks = rows_at(&y, columns, axis - smaller(axis, 1));
+    layout->curve = rows_at(&y, columns, curve);
+    layout->lanes = rows_at(&y, columns, lanes);
+    layout->details = rows_at(&y, columns, details);
+    layout->legend = (struct rect){0, rows - legend, legend ? columns : 0, legend};
+    layout->first_rank = first_shown(ranks, layout->rank_count, chosen);
+}
+
+int timeline_row(const struct timeline_layout *layout, int chosen, int rank, enum lane lane)
+{
+    int at = rank - layout->first_rank;
+    if (at < 0 || at >= layout->rank_count) return -1;
+    if (!layout->heat) return (at * LANES + (int)lane) * layout->lane_rows + at * layout->gap_rows;
+    if (rank == chosen) return at + (int)lane;
+    return at + (rank > chosen ? LANES - 1 : 0);
+}
