@@ -420,6 +420,7 @@ static inline void synthetic_story(struct synthetic *run, int ranks, enum synthe
     if (until == STORY_PAUSED) {
         synthetic_put(run, SYNTHETIC_ALL, (struct trace_record){.kind = TRACE_COMMAND, .command = {step + 1, 0, synthetic_text("stage=7\tstage is 0, 1, 2 or 3")}});
         synthetic_state(run, step, RUN_PAUSED, "by command");
+        synthetic_put(run, SYNTHETIC_ALL, (struct trace_record){.kind = TRACE_EVENT, .event = {step + 1, synthetic_text("{\"kind\":\"pause\",\"detail\":{\"text\":\"by command\"}}")}});
         return;
     }
     synthetic_budget(run, 12500000);

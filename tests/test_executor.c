@@ -27,6 +27,9 @@ struct bench {
     _Atomic int ran[LANES];
     unsigned char *done; /* by operation */
     int violations, break_at, unhealthy;
+    struct gate gate;
+    uint32_t at_once; /* that the gate lets through each time */
+    int stood;
 };
 
 static int run(void *user, const struct schedule *schedule, const struct op *op, bool healthy, struct op_stat *stat,
@@ -43,6 +46,16 @@ static int run(void *user, const struct schedule *schedule, const struct op *op,
     bench->ran[op->lane]++;
     bench->done[number] = 1;
     return number == bench->break_at ? error_set(err, STATUS_RUN, "rank 7 died") : STATUS_OK;
+}
+
+/* What rank 0 does: all below the limit have run and nothing else has; then it lets some more. */
+static void at_gate(void *user, const struct schedule *schedule, uint32_t next)
+{
+    struct bench *bench = user;
+    for (int i = 0; i < schedule->op_count; i++)
+        if (bench->done[i] != (i < (int)next)) bench->violations++;
+    bench->stood++;
+    gate_raise(&bench->gate, next + bench->at_once);
 }
 
 static void give_or_take_lasting(struct bench *bench, bool take)
@@ -70,6 +83,7 @@ static struct bench *bench_open(int stage, bool overlap, uint64_t budget_bytes)
     for (int c = 0; c < CATEGORIES; c++) ranges.bytes[TIER_DEVICE][c] = 64 << 20;
     uint64_t budgets[TIERS] = {budget_bytes, 0, 0};
     bench->break_at = -1;
+    bench->gate.limit = GATE_OPEN;
     assert_int_equal(model_init(&bench->model, &nano, DTYPE_BF16, NULL), 0);
     struct schedule_input input = {&bench->model, &knobs, PURPOSE_TRAIN, 4, 2, 2, 64, 1};
     assert_int_equal(schedule_build(&bench->schedule, &input, NULL), 0);
@@ -77,7 +91,8 @@ static struct bench *bench_open(int stage, bool overlap, uint64_t budget_bytes)
     assert_int_equal(memory_create(&bench->memory, &ranges, budgets, NULL), 0);
     bench->done = calloc((size_t)bench->schedule.op_count, 1);
     static const struct config_link links[LINKS];
-    struct executor_host host = {.user = bench, .memory = bench->memory, .run = run, .slow_motion = 1, .links = links};
+    struct executor_host host = {
+        .user = bench, .memory = bench->memory, .run = run, .links = links, .gate = &bench->gate, .at_gate = at_gate};
     assert_int_equal(executor_create(&bench->executor, &host, NULL), 0);
     give_or_take_lasting(bench, true);
     memory_reset_peaks(bench->memory);
@@ -216,21 +231,62 @@ static void test_a_broken_operation_ends_the_run(void **state)
     bench_close(bench);
 }
 
-static void test_slow_motion_stretches(void **state)
+static uint64_t time_of_step(struct bench *bench)
+{
+    uint64_t begin_ns = clock_ns();
+    step(bench, STATUS_OK);
+    return clock_ns() - begin_ns;
+}
+
+static void test_slow_motion_stretches_from_the_next_run_on(void **state)
 {
     (void)state;
     struct bench *bench = bench_open(0, true, 0);
-    static const struct config_link links[LINKS];
-    struct executor_host host = {.user = bench, .memory = bench->memory, .run = run, .slow_motion = 20, .links = links};
     bench->seed = 3;
-    uint64_t begin = clock_ns();
-    step(bench, STATUS_OK);
-    uint64_t plain = clock_ns() - begin;
-    executor_free(bench->executor);
-    assert_int_equal(executor_create(&bench->executor, &host, NULL), 0);
-    begin = clock_ns();
-    step(bench, STATUS_OK);
-    assert_true(clock_ns() - begin > 4 * plain);
+    uint64_t plain_ns = time_of_step(bench);
+    executor_slow(bench->executor, 20);
+    assert_true(time_of_step(bench) > 4 * plain_ns);
+    gate_hurry(&bench->gate); /* the run is to end: nothing is slowed any more */
+    assert_true(time_of_step(bench) < 4 * plain_ns);
+    bench_close(bench);
+}
+
+/* ---- the gate ---- */
+
+static void test_a_step_by_operations_runs_them_in_the_order_of_the_list(void **state)
+{
+    (void)state;
+    for (int stage = 0; stage <= 3; stage++) {
+        struct bench *bench = bench_open(stage, true, 0);
+        const int count = bench->schedule.op_count;
+        for (int at_once = 1; at_once <= count; at_once = at_once < 3 ? at_once + 1 : at_once * 4) {
+            bench->at_once = (uint32_t)at_once;
+            bench->seed = (uint64_t)at_once;
+            bench->stood = 0;
+            gate_close(&bench->gate, bench->at_once);
+            struct executor_result result = step(bench, STATUS_OK);
+            assert_int_equal(bench->stood, (count + at_once - 1) / at_once - (count % at_once != 0));
+            assert_true(result.stood_ns > 0);
+            assert_int_equal(bench->violations, 0);
+            assert_int_equal(bench->ran[LANE_COMPUTE] + bench->ran[LANE_COMM], count);
+            assert_true(excess(bench) <= 0);
+            gate_raise(&bench->gate, GATE_OPEN);
+        }
+        assert_true(step(bench, STATUS_OK).stood_ns == 0);
+        bench_close(bench);
+    }
+}
+
+static void test_a_failure_opens_the_gate(void **state)
+{
+    (void)state;
+    struct bench *bench = bench_open(3, true, 0);
+    bench->at_once = 1;
+    bench->break_at = 5;
+    gate_close(&bench->gate, 1);
+    step(bench, STATUS_RUN);
+    assert_int_equal(gate_limit(&bench->gate), GATE_OPEN);
+    assert_int_equal(bench->stood, 5);
     bench_close(bench);
 }
 
@@ -242,7 +298,9 @@ int main(void)
         cmocka_unit_test(test_a_failing_take_drains_the_step),
         cmocka_unit_test(test_a_budget_below_the_plan_fails_and_one_at_the_plan_does_not),
         cmocka_unit_test(test_a_broken_operation_ends_the_run),
-        cmocka_unit_test(test_slow_motion_stretches),
+        cmocka_unit_test(test_slow_motion_stretches_from_the_next_run_on),
+        cmocka_unit_test(test_a_step_by_operations_runs_them_in_the_order_of_the_list),
+        cmocka_unit_test(test_a_failure_opens_the_gate),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

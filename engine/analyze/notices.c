@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "engine/analyze/fold.h"
+#include "engine/config/command.h"
 
 static void notice_release(struct run_notice *notice)
 {
@@ -112,10 +113,23 @@ void fold_event(struct run_model *model, const struct trace_record *record)
     cJSON_Delete(json);
 }
 
+/* Commands that make the run wait or go on: what they did is said by itself. */
+static bool is_about_time(struct trace_text text)
+{
+    for (int c = 0; c < COMMANDS; c++) {
+        size_t length = strlen(command_table[c].name);
+        if (command_table[c].class == COMMAND_CLASS_TIME && text.bytes >= length &&
+            memcmp(text.at, command_table[c].name, length) == 0 && (text.bytes == length || text.at[length] == '='))
+            return true;
+    }
+    return false;
+}
+
 /* "stage=3", or if it was refused "stage=4<tab>reason". */
 void fold_command(struct run_model *model, const struct trace_record *record)
 {
     struct trace_text text = record->command.text;
+    if (record->command.accepted && is_about_time(text)) return;
     const char *tab = text.bytes ? memchr(text.at, '\t', text.bytes) : NULL;
     int sent = tab ? (int)(tab - text.at) : (int)text.bytes;
     int reason = tab ? (int)text.bytes - sent - 1 : 0;
@@ -142,17 +156,16 @@ void fold_validation(struct run_model *model, const struct trace_record *record)
     at_step(notice_add(model, NOTICE_VALIDATION, record->time_ns, 0, line), from->step);
 }
 
+/* Pauses are events too, and the end has a record of its own; what is left to say is that a paused run goes on. */
 void fold_state(struct run_model *model, const struct trace_record *record)
 {
     if (record->state.state > RUN_ENDED) return;
-    bool same = model->has_state && model->state == record->state.state;
+    bool was_paused = model->has_state && model->state == RUN_PAUSED;
     model->has_state = true;
     model->state = record->state.state;
     text_into(model->reason, sizeof model->reason, record->state.reason);
-    if (same || model->state != RUN_PAUSED)
-        return; /* the others have a record of their own that says more, or nothing to say */
-    char *line = format_text("paused%s%s", model->reason[0] ? ": " : "", model->reason);
-    at_step(notice_add(model, NOTICE_STATE, record->time_ns, 0, line), record->state.step);
+    if (was_paused && model->state == RUN_RUNNING && strcmp(model->reason, "by command") == 0)
+        at_step(notice_add(model, NOTICE_STATE, record->time_ns, 0, format_text("goes on")), record->state.step + 1);
 }
 
 /* Records of a rank (or of all) are missing: the splits of the steps in progress cannot be known any more. */

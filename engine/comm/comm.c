@@ -97,8 +97,17 @@ int comm_arrive(struct comm *comm, enum comm_call call, uint64_t digest, bool he
             status = comm->wire->exchange(comm, message_slot(comm), payload_bytes);
         if (!status) status = node_meet(comm->node, &comm->watch, &stat->peers_ns);
     }
+    stat->arrival_ns = stat->peers_ns;
     if (!status) status = check_agreement(comm, &stat->healthy);
     return comm_result(comm, status, err);
+}
+
+int comm_check(struct comm *comm, struct error *err)
+{
+    const struct watched *dead = comm->wire ? NULL : watch_dead(&comm->watch);
+    if (comm->wire) comm->wire->look(comm);
+    if (dead) node_fail(comm->node, DEATH_FORMAT, dead->rank, dead->pid);
+    return comm_result(comm, node_has_failed(comm->node) ? STATUS_RUN : 0, err);
 }
 
 int comm_exchange(struct comm *comm, const void *mine, void *all, size_t bytes, struct comm_stat *stat,

@@ -48,6 +48,7 @@ enum comm_flags {
 struct comm_stat {
     uint64_t sent_bytes[2]; /* by link (LINK_INTRA, LINK_INTER): what others copied or reduced from this rank */
     uint64_t peers_ns;      /* spent waiting for other ranks */
+    uint64_t arrival_ns;    /* ... of it until all had come: a tensor collective then begins to move data */
     bool healthy;           /* every rank took part with its data */
 };
 
@@ -88,6 +89,10 @@ int comm_exchange(struct comm *comm, const void *mine, void *all, size_t bytes, 
 
 /* Rank 0's bytes (any size, known to all) reach everyone. Waits as long as it takes, asleep (pauses live here). */
 int comm_broadcast_control(struct comm *comm, void *data, size_t bytes, struct error *err);
+
+/* For a rank that waits outside of any collective, on the thread that enters them: STATUS_RUN once the run has failed or a
+ * peer was found dead. Costs little, and looks for the dead at most a few times a second. */
+int comm_check(struct comm *comm, struct error *err);
 
 /* Wakes every waiter of the node with a failure: "rank R: reason". Safe from any thread, once is enough. */
 void comm_abort(struct comm *comm, const char *reason);

@@ -22,6 +22,7 @@ struct comm_wire {
     int (*gather)(struct comm *comm, enum dtype dtype, const struct comm_part *parts, int count, bool in_place);
     int (*reduce)(struct comm *comm, enum dtype dtype, const struct comm_part *parts, int count, bool in_place, bool accumulate);
     void (*announce)(struct comm *comm); /* tells the far ranks that we have failed */
+    void (*look)(struct comm *comm);     /* fails the node if far ranks say so, or a peer has died */
 };
 
 struct comm {

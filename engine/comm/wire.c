@@ -138,7 +138,7 @@ static void announce(struct comm *comm)
     }
 }
 
-const struct comm_wire wire_mpi = {exchange, wire_gather, wire_reduce, announce};
+const struct comm_wire wire_mpi = {exchange, wire_gather, wire_reduce, announce, look_for_failure};
 
 static void note_nodes(struct comm *comm, struct wire *wire)
 {

@@ -21,7 +21,7 @@ static int unknown(const char *name, struct error *err)
     if (near) return error_set(err, STATUS_USAGE, "%.40s: unknown command; did you mean %s?", name, near);
     return error_set(err, STATUS_USAGE,
                      "%.40s: unknown command; there are stage=N, set KEY=VALUE, budget=BYTES, pause, resume, toggle, "
-                     "step, sample=TOKENS, validate, stop",
+                     "step, op=COUNT, sample=TOKENS, validate, stop",
                      name);
 }
 
@@ -64,6 +64,7 @@ static int read_argument(struct command *command, const char *argument, struct e
     if (!info->argument)
         return *argument ? error_set(err, STATUS_USAGE, "%s takes no argument: \"%.40s\"", info->name, argument)
                          : STATUS_OK;
+    if (!*argument && command->id == COMMAND_OP) argument = "1";
     if (!*argument)
         return error_set(err, STATUS_USAGE, "%s needs an argument: %s=%s", info->name, info->name, info->argument);
     if (command->id == COMMAND_SET) return read_set(command, argument, err);

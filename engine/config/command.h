@@ -14,7 +14,7 @@ enum command_id {
     COMMANDS
 };
 
-enum command_class { COMMAND_CLASS_LIVE, COMMAND_CLASS_CONTROL, COMMAND_CLASS_RESTART };
+enum command_class { COMMAND_CLASS_LIVE, COMMAND_CLASS_TIME, COMMAND_CLASS_CONTROL };
 
 struct command {
     enum command_id id;

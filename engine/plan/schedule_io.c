@@ -280,3 +280,14 @@ void schedule_print(FILE *out, const struct schedule *s, const struct model *mod
         fputc('\n', out);
     }
 }
+
+void op_describe(char *text, size_t room, const struct op *op, const struct model *model)
+{
+    const bool head = op->kind == OP_HEAD_FORWARD || op->kind == OP_HEAD_BACKWARD;
+    const bool use = op->lane == LANE_COMPUTE && op->phase != PHASE_OPTIMIZER && op->unit >= 0;
+    const char *what = use ? phase_name(op->phase) : op_name(op->kind);
+    if (head) snprintf(text, room, "%s head", what);
+    else if (op->unit >= 0) snprintf(text, room, "%s %s", what, model->units[op->unit].name);
+    else if (op->bucket >= 0) snprintf(text, room, "%s bucket %d", what, op->bucket);
+    else snprintf(text, room, "%s", what);
+}

@@ -15,4 +15,7 @@ int schedule_from_json(struct schedule *schedule, const char *json, size_t bytes
 /* One line an operation: number, lane, name, unit or bucket, payload, what it takes and gives, what it waits for. */
 void schedule_print(FILE *out, const struct schedule *schedule, const struct model *model);
 
+/* "gather block 2", "backward head", "reduce bucket 3", "agree": one operation in a sentence. */
+void op_describe(char *text, size_t room, const struct op *op, const struct model *model);
+
 #endif

@@ -1,9 +1,10 @@
 #include "engine/run/director.h"
 
-#include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -19,19 +20,43 @@ struct planned {
     bool done;
 }; /* step -1: on running out of memory */
 
+struct lines {
+    char at[QUEUE_LINES][LINE_BYTES];
+    int first, count;
+};
+
 struct director {
     struct director_options options;
     struct planned plan[CLI_LIST_MAX];
     int plan_count;
     enum run_state state;
     int64_t stepped_from; /* a single step was ordered after this many; -1: none */
+    uint32_t operations;  /* that were asked for, of the step to come or in progress; 0: all of it */
 
     int wake_fd;
     _Atomic uint64_t gone_ns; /* when the owner went; 0: here */
     pthread_mutex_t lock;     /* of the queue */
-    char queue[QUEUE_LINES][LINE_BYTES];
-    int queue_first, queue_count;
+    struct lines queue;
+    struct lines kept; /* heard within a step, for its end */
+    bool in_step;      /* at the gate */
+    bool stop;         /* ... and so was a stop */
 };
+
+static bool lines_put(struct lines *lines, const char *line)
+{
+    if (lines->count == QUEUE_LINES) return false;
+    snprintf(lines->at[(lines->first + lines->count++) % QUEUE_LINES], LINE_BYTES, "%s", line);
+    return true;
+}
+
+static bool lines_take(struct lines *lines, char line[LINE_BYTES])
+{
+    if (lines->count == 0) return false;
+    memcpy(line, lines->at[lines->first], LINE_BYTES);
+    lines->first = (lines->first + 1) % QUEUE_LINES;
+    lines->count--;
+    return true;
+}
 
 int director_new(struct director **out, const struct director_options *options, struct error *err)
 {
@@ -66,15 +91,18 @@ static void wake(struct director *director)
     (void)written; /* fails only when a wake-up is pending already */
 }
 
+static void hurry(struct director *director)
+{
+    if (director->options.gate) gate_hurry(director->options.gate);
+}
+
+/* Whoever wants the run to end does not want to wait for a step in slow motion. */
 void director_push(struct director *director, const char *line)
 {
     pthread_mutex_lock(&director->lock);
-    if (director->queue_count < QUEUE_LINES) {
-        char *slot = director->queue[(director->queue_first + director->queue_count++) % QUEUE_LINES];
-        strncpy(slot, line, LINE_BYTES - 1);
-        slot[LINE_BYTES - 1] = '\0';
-    }
+    lines_put(&director->queue, line);
     pthread_mutex_unlock(&director->lock);
+    if (strcmp(line, "stop") == 0) hurry(director);
     wake(director);
 }
 
@@ -87,18 +115,14 @@ void director_owner_here(struct director *director)
 void director_owner_gone(struct director *director)
 {
     atomic_store(&director->gone_ns, clock_ns());
+    if (!director->options.interactive && !director->options.detached) hurry(director);
     wake(director);
 }
 
 static bool take_line(struct director *director, char line[LINE_BYTES])
 {
     pthread_mutex_lock(&director->lock);
-    bool any = director->queue_count > 0;
-    if (any) {
-        memcpy(line, director->queue[director->queue_first], LINE_BYTES);
-        director->queue_first = (director->queue_first + 1) % QUEUE_LINES;
-        director->queue_count--;
-    }
+    bool any = lines_take(&director->queue, line);
     pthread_mutex_unlock(&director->lock);
     return any;
 }
@@ -109,7 +133,7 @@ static void enter(struct director *director, enum run_state state, const char *r
 {
     if (director->state == state) return;
     director->state = state;
-    director->options.on_state(director->options.user, state, reason);
+    director->options.on_state(director->options.user, state, reason, director->in_step);
 }
 
 static bool is_waiting(const struct director *director)
@@ -126,29 +150,57 @@ static uint64_t owner_grace(const struct director *director)
     return now_ns - gone_ns >= grace_ns ? 0 : gone_ns + grace_ns - now_ns;
 }
 
-/* The commands that only the director needs to know. A refusal, or NULL. */
-static const char *control(struct director *director, const struct command *command, int64_t steps_done, bool *stop)
+static bool is_control(enum command_id id)
+{
+    return command_table[id].class == COMMAND_CLASS_TIME;
+}
+
+/* Why a command that only the director needs to know cannot be obeyed now; NULL: it can. */
+static const char *refusal_of(const struct director *director, enum command_id id)
 {
     bool waiting = is_waiting(director);
-    switch (command->id) {
-    case COMMAND_PAUSE:
-        if (waiting) return "already waiting";
-        return enter(director, RUN_PAUSED, "by command"), NULL;
-    case COMMAND_RESUME:
-        if (!waiting) return "not paused";
-        return enter(director, RUN_RUNNING, "by command"), NULL;
-    case COMMAND_TOGGLE: return enter(director, waiting ? RUN_RUNNING : RUN_PAUSED, "by command"), NULL;
-    case COMMAND_STEP:
-        if (!waiting) return "only while paused";
-        return director->stepped_from = steps_done, enter(director, RUN_RUNNING, "one step"), NULL;
-    default: return *stop = true, NULL;
+    switch (id) {
+    case COMMAND_PAUSE: return waiting ? "already waiting" : NULL;
+    case COMMAND_RESUME: return waiting ? NULL : "not paused";
+    case COMMAND_STEP: return waiting ? NULL : "only while paused";
+    case COMMAND_OP:
+        if (director->state != RUN_PAUSED) return "only while paused";
+        return director->options.gate ? NULL
+                                      : "ranks on other machines share no memory with rank 0; step takes a whole step";
+    default: return NULL;
     }
 }
 
-static bool is_control(enum command_id id)
+static uint32_t count_of(const struct command *command)
 {
-    return id == COMMAND_PAUSE || id == COMMAND_RESUME || id == COMMAND_TOGGLE || id == COMMAND_STEP ||
-           id == COMMAND_STOP;
+    long long count = atoll(command->value);
+    return count < GATE_OPEN ? (uint32_t)count : GATE_OPEN;
+}
+
+static void control(struct director *director, const struct command *command, int64_t steps_done)
+{
+    const enum command_id id = command->id;
+    if (id == COMMAND_STEP || id == COMMAND_OP) {
+        director->stepped_from = steps_done;
+        director->operations = id == COMMAND_OP ? count_of(command) : 0;
+        enter(director, RUN_RUNNING, id == COMMAND_OP ? "by operations" : "one step");
+    } else if (id == COMMAND_RESUME || (id == COMMAND_TOGGLE && is_waiting(director))) {
+        director->stepped_from = -1;
+        enter(director, RUN_RUNNING, "by command");
+    } else if (id != COMMAND_STOP) {
+        enter(director, RUN_PAUSED, "by command");
+    }
+}
+
+/* True if it was obeyed. The trace hears of the command before it hears what came of it. */
+static bool obey_control(struct director *director, const struct command *command, int64_t steps_done)
+{
+    char line[LINE_BYTES];
+    command_format(command, line, sizeof line);
+    const char *refusal = refusal_of(director, command->id);
+    director->options.on_command(director->options.user, line, refusal);
+    if (!refusal) control(director, command, steps_done);
+    return !refusal;
 }
 
 static bool end(struct order *order, enum outcome outcome)
@@ -169,12 +221,8 @@ static bool handle(struct director *director, const struct command *command, int
         *order = (struct order){.kind = ORDER_COMMAND, .command = *command};
         return true;
     }
-    bool stop = false;
-    char line[LINE_BYTES];
-    command_format(command, line, sizeof line);
-    const char *refusal = control(director, command, steps_done, &stop);
-    director->options.on_command(director->options.user, line, refusal);
-    return stop && end(order, outcome_of_stop(director));
+    obey_control(director, command, steps_done);
+    return command->id == COMMAND_STOP && end(order, outcome_of_stop(director));
 }
 
 /* The first --at command that is due: before the next step, or now that memory ran out. */
@@ -186,15 +234,22 @@ static struct planned *planned_now(struct director *director, int64_t steps_done
     return NULL;
 }
 
+/* What was sent after `step` or `op` is for what comes after it. */
+static bool step_is_asked_for(const struct director *director, int64_t steps_done)
+{
+    return director->state == RUN_RUNNING && director->stepped_from == steps_done;
+}
+
 static bool next_command(struct director *director, int64_t steps_done, struct order *order)
 {
     char line[LINE_BYTES];
     struct planned *planned;
-    while ((planned = planned_now(director, steps_done))) {
+    while (!director->operations && (planned = planned_now(director, steps_done))) {
         planned->done = true;
         if (handle(director, &planned->command, steps_done, order)) return true;
     }
-    while (take_line(director, line)) {
+    while (!step_is_asked_for(director, steps_done) &&
+           (lines_take(&director->kept, line) || take_line(director, line))) {
         struct command command;
         struct error err;
         if (command_parse(&command, line, &err)) director->options.on_command(director->options.user, line, err.text);
@@ -209,10 +264,10 @@ static bool is_signalled(const struct director *director)
     return poll(&signals, 1, 0) > 0;
 }
 
-static void sleep_until_woken(struct director *director)
+static void sleep_until_woken(struct director *director, int timeout_ms)
 {
-    uint64_t grace_ns = owner_grace(director), count;
-    int timeout_ms = grace_ns / 1000000 > 3600000 ? -1 : (int)(grace_ns / 1000000) + 1;
+    uint64_t grace_ms = owner_grace(director) / 1000000, count;
+    if (timeout_ms < 0 && grace_ms < INT_MAX) timeout_ms = (int)grace_ms + 1;
     struct pollfd woken[2] = {{.fd = director->wake_fd, .events = POLLIN},
                               {.fd = director->options.signal_fd, .events = POLLIN}};
     if (poll(woken, 2, timeout_ms) <= 0) return;
@@ -222,13 +277,14 @@ static void sleep_until_woken(struct director *director)
 
 void director_next(struct director *director, int64_t steps_done, struct order *order)
 {
+    if (director->options.gate) gate_raise(director->options.gate, GATE_OPEN);
     bool all_done = director->options.steps > 0 && steps_done >= director->options.steps;
     if (director->stepped_from >= 0 && steps_done > director->stepped_from) {
         director->stepped_from = -1;
         if (director->state == RUN_RUNNING) enter(director, RUN_PAUSED, "after one step");
     }
     for (;;) {
-        if (is_signalled(director) || owner_grace(director) == 0) {
+        if (director->stop || is_signalled(director) || owner_grace(director) == 0) {
             end(order, outcome_of_stop(director));
             return;
         }
@@ -242,10 +298,76 @@ void director_next(struct director *director, int64_t steps_done, struct order *
             return;
         }
         if (!is_waiting(director)) break;
-        sleep_until_woken(director);
+        sleep_until_woken(director, -1);
     }
     enter(director, RUN_RUNNING, "");
-    *order = (struct order){.kind = ORDER_STEP};
+    *order = (struct order){.kind = ORDER_STEP, .operations = director->operations};
+    director->operations = 0;
+}
+
+/* ---- within a step ---- */
+
+/* What cannot be obeyed in the middle of a step is kept, and said to be. */
+static void keep(struct director *director, const struct command *command, int64_t steps_done)
+{
+    char line[LINE_BYTES], note[LINE_BYTES + 64];
+    command_format(command, line, sizeof line);
+    if (!lines_put(&director->kept, line)) {
+        director->options.on_command(director->options.user, line, "too many commands wait for the end of the step");
+        return;
+    }
+    snprintf(note, sizeof note, "%s waits for the end of step %lld", line, (long long)steps_done + 1);
+    director->options.on_note(director->options.user, note);
+}
+
+/* The next command that lets the step go on and was obeyed; false: none has come. */
+static bool next_control(struct director *director, int64_t steps_done, struct command *command)
+{
+    char line[LINE_BYTES];
+    struct error err;
+    for (;;) {
+        struct planned *planned = planned_now(director, steps_done);
+        if (planned) planned->done = true, *command = planned->command;
+        else if (!take_line(director, line)) return false;
+        else if (command_parse(command, line, &err)) {
+            director->options.on_command(director->options.user, line, err.text);
+            continue;
+        }
+        if (!is_control(command->id)) keep(director, command, steps_done);
+        else if (obey_control(director, command, steps_done)) return true;
+    }
+}
+
+/* How far the gate is to open; 0: it stays. */
+static uint32_t hear_at_gate(struct director *director, int64_t steps_done, uint32_t next)
+{
+    struct command command;
+    if (is_signalled(director) || owner_grace(director) == 0) {
+        hurry(director); /* director_next() will find the same, and end the run */
+        return GATE_OPEN;
+    }
+    if (!next_control(director, steps_done, &command)) return 0;
+    director->stop = command.id == COMMAND_STOP;
+    uint32_t count = director->operations;
+    director->operations = 0;
+    return count && count < GATE_OPEN - next ? next + count : GATE_OPEN;
+}
+
+void director_at_gate(struct director *director, int64_t steps_done, uint32_t next, uint32_t operations,
+                      const char *what)
+{
+    enum { LOOK_MS = 200 }; /* a rank that finds a peer dead opens the gate, but cannot wake us */
+    struct gate *gate = director->options.gate;
+    uint32_t limit = next < operations ? 0 : GATE_OPEN; /* nothing is left to wait before */
+    char reason[160];
+    director->in_step = true;
+    snprintf(reason, sizeof reason, "before op %u %s of step %lld", next, what, (long long)steps_done + 1);
+    if (!limit) enter(director, RUN_PAUSED, reason);
+    while (!limit && !gate_lets(gate, next) && !(limit = hear_at_gate(director, steps_done, next)))
+        sleep_until_woken(director, LOOK_MS);
+    enter(director, RUN_RUNNING, "");
+    director->in_step = false;
+    if (limit) gate_raise(gate, limit);
 }
 
 void director_applied(struct director *director, const struct command *command, const char *refusal)

@@ -4,7 +4,10 @@
  *
  *     worker (every rank)                      director (rank 0)
  *     loop: order = broadcast(...)       <---  director_next()     waits while paused
- *           obey it                      --->  director_stepped() / director_applied() / director_short_of_memory()
+ *           obey it                      --->  director_applied() / director_short_of_memory()
+ *
+ * A step that is taken by operations stands at the gate (engine/base/gate.h) in between. Rank 0 hears commands there too, on
+ * the same thread, in director_at_gate(): those that let it go on are obeyed, all others wait for the end of the step.
  *
  * It knows nothing of the engine: it sees only outcomes, and can be tested alone. */
 #ifndef ENGINE_RUN_DIRECTOR_H
@@ -12,6 +15,7 @@
 
 #include <stdbool.h>
 
+#include "engine/base/gate.h"
 #include "engine/config/command.h"
 #include "engine/run/cli.h"
 #include "engine/trace/record.h"
@@ -22,6 +26,7 @@ struct order {
     enum order_kind kind;
     enum outcome outcome;   /* of ORDER_END */
     struct command command; /* of ORDER_COMMAND: changes the run, or asks it for something */
+    uint32_t operations;    /* of ORDER_STEP: how many may run before it stands at the gate; 0: all */
     uint64_t waited_ns;     /* how long rank 0 waited for it: set by its caller */
 };
 
@@ -31,10 +36,12 @@ struct director_options {
     bool interactive;     /* somebody can send commands: running out of memory waits for them */
     bool detached;        /* goes on without an owner */
     int signal_fd;        /* readable (a signalfd): stop at the next boundary; -1: none */
+    struct gate *gate;    /* of all ranks; NULL: some cannot see it, so no step is taken by operations */
     uint64_t grace_ns;    /* how long an interactive run waits for another owner when its own is gone */
     /* What the trace is to say; called on the thread of director_next() and its like. */
-    void (*on_state)(void *user, enum run_state state, const char *reason);
+    void (*on_state)(void *user, enum run_state state, const char *reason, bool in_step);
     void (*on_command)(void *user, const char *line, const char *refusal); /* refusal NULL: accepted */
+    void (*on_note)(void *user, const char *text);
     void *user;
 };
 
@@ -50,6 +57,10 @@ void director_owner_here(struct director *director);             /* any thread: 
 
 /* The next order, after `steps_done` steps. */
 void director_next(struct director *director, int64_t steps_done, struct order *order);
+
+/* Within the step after `steps_done`, which stands before its operation `next` of so many; `what` describes it. Returns when
+ * the gate lets more happen: by command, because the run is to end, or because a rank that found a peer dead opened it. */
+void director_at_gate(struct director *director, int64_t steps_done, uint32_t next, uint32_t operations, const char *what);
 
 /* What became of the last order. A change that was made ends a shortage of memory: the step is tried again. */
 void director_applied(struct director *director, const struct command *command, const char *refusal);

@@ -12,6 +12,12 @@ static struct trace_ring *pen(struct rank *rank)
     return rank->rank == 0 ? rank->ring : NULL;
 }
 
+/* Causes stand before effects in the trace: said before anything is recorded of what the command did. */
+static void accept(struct rank *rank, const struct command *command)
+{
+    if (command && rank->rank == 0) director_applied(rank->director, command, NULL);
+}
+
 /* Brings the engine to `knobs`; the config follows only if the engine did. */
 static int switch_knobs(struct rank *rank, const struct config_zero *knobs, struct error *err)
 {
@@ -20,7 +26,6 @@ static int switch_knobs(struct rank *rank, const struct config_zero *knobs, stru
     if (status) return status;
     if (result.outcome == ZERO_OUT_OF_MEMORY) return error_set(err, STATUS_RUN, "%s", result.shortage.text);
     rank->config.zero = *knobs;
-    record_plan_notes(pen(rank), &rank->model, knobs);
     return STATUS_OK;
 }
 
@@ -50,8 +55,11 @@ static int obey_stage(struct rank *rank, const struct command *command, struct e
     int status = config_set(&changed, "zero_optimization.stage", command->value, err); /* and what follows the stage */
     if (!status && changed.zero.stage == before) status = error_set(err, STATUS_USAGE, "this is the stage already");
     if (!status) status = switch_knobs(rank, &changed.zero, err);
-    if (!status) tell(rank, "stage", before, changed.zero.stage);
-    return status;
+    if (status) return status;
+    accept(rank, command);
+    tell(rank, "stage", before, changed.zero.stage);
+    record_plan_notes(pen(rank), &rank->model, &rank->config.zero);
+    return STATUS_OK;
 }
 
 static int obey_budget(struct rank *rank, const struct command *command, struct error *err)
@@ -60,8 +68,10 @@ static int obey_budget(struct rank *rank, const struct command *command, struct 
     memcpy(budget_bytes, rank->config.budget_bytes, sizeof budget_bytes);
     int status = config_parse_bytes(command->value, &budget_bytes[TIER_DEVICE], err);
     if (!status) status = set_budgets(rank, budget_bytes, err);
-    if (!status) tell(rank, "budget", (double)before, (double)budget_bytes[TIER_DEVICE]);
-    return status;
+    if (status) return status;
+    accept(rank, command);
+    tell(rank, "budget", (double)before, (double)budget_bytes[TIER_DEVICE]);
+    return STATUS_OK;
 }
 
 /* The key comes first: the writer finds by it which setting this replaces, for viewers that come later. */
@@ -90,12 +100,14 @@ static int obey_set(struct rank *rank, const struct command *command, struct err
     if (status) return status;
     rank->config.topology = changed.topology;
     rank->config.overlap_follows_stage = changed.overlap_follows_stage;
+    accept(rank, command);
     tell_set(rank, command->key, before);
+    if (new_knobs) record_plan_notes(pen(rank), &rank->model, &rank->config.zero);
     return STATUS_OK;
 }
 
 /* At most as many tokens as the run has trained on, so that measuring never costs more than a third of the training. */
-int rank_validate(struct rank *rank, struct error *err)
+int rank_validate(struct rank *rank, const struct command *command, struct error *err)
 {
     enum { MOST_TOKENS = 16384 };
     int T = rank->config.data.sequence_length;
@@ -107,30 +119,34 @@ int rank_validate(struct rank *rank, struct error *err)
     if (samples > trained) samples = trained;
     if (samples < 1) return error_set(err, STATUS_USAGE, "there is no held-out text to measure on");
     int status = zero_evaluate(rank->zero, samples, &loss, &tokens, err);
-    if (!status) record_validation(pen(rank), rank->steps_done, loss, tokens);
-    return status;
+    if (status) return status;
+    accept(rank, command);
+    record_validation(pen(rank), rank->steps_done, loss, tokens);
+    return STATUS_OK;
 }
 
-int rank_sample(struct rank *rank, int64_t tokens, struct error *err)
+int rank_sample(struct rank *rank, const struct command *command, int64_t tokens, struct error *err)
 {
     static const char prompt[] = "\n";
     char *text = calloc(1, (size_t)tokens + sizeof prompt + 1);
     if (!text) return error_set(err, STATUS_RUN, "no memory for a sample of %lld tokens", (long long)tokens);
     int status = zero_sample(rank->zero, prompt, (int)tokens, 0.8f, text, err);
-    if (!status) record_sample(pen(rank), rank->steps_done, text, (size_t)tokens);
+    if (!status) {
+        accept(rank, command);
+        record_sample(pen(rank), rank->steps_done, text, (size_t)tokens);
+    }
     free(text);
     return status;
 }
 
 static int obey_validate(struct rank *rank, const struct command *command, struct error *err)
 {
-    (void)command;
-    return rank_validate(rank, err);
+    return rank_validate(rank, command, err);
 }
 
 static int obey_sample(struct rank *rank, const struct command *command, struct error *err)
 {
-    return rank_sample(rank, atoll(command->value), err);
+    return rank_sample(rank, command, atoll(command->value), err);
 }
 
 int rank_obey(struct rank *rank, const struct command *command, struct error *err)

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "engine/base/clock.h"
+#include "engine/plan/schedule_io.h"
 #include "engine/run/home.h"
 #include "engine/run/records.h"
 #include "engine/run/shortage.h"
@@ -32,17 +33,49 @@ static void on_owner_gone(void *user)
     director_owner_gone(user);
 }
 
-static void on_state(void *user, enum run_state state, const char *reason)
+/* A pause between two steps is an event of the run; standing within a step is only a state. */
+static void on_state(void *user, enum run_state state, const char *reason, bool in_step)
 {
     struct rank *rank = user;
     record_state(rank->ring, rank->steps_done, state, reason);
-    if (state == RUN_PAUSED) record_event(rank->ring, rank->steps_done + 1, "pause", cJSON_CreateObject());
+    if (state != RUN_PAUSED || in_step) return;
+    cJSON *detail = cJSON_CreateObject();
+    cJSON_AddStringToObject(detail, "text", reason);
+    record_event(rank->ring, rank->steps_done + 1, "pause", detail);
 }
 
 static void on_command(void *user, const char *line, const char *refusal)
 {
     struct rank *rank = user;
     record_command(rank->ring, rank->steps_done, line, refusal);
+}
+
+static void on_note(void *user, const char *text)
+{
+    struct rank *rank = user;
+    record_log(rank->ring, 0, text);
+}
+
+static void at_gate(void *user, const struct schedule *schedule, uint32_t next)
+{
+    struct rank *rank = user;
+    char what[64] = "";
+    if ((int)next < schedule->op_count) op_describe(what, sizeof what, &schedule->ops[next], &rank->model);
+    director_at_gate(rank->director, rank->steps_done, next, (uint32_t)schedule->op_count, what);
+}
+
+/* One for all ranks, in rank 0's shared memory, behind its rings; NULL on another machine. */
+static struct gate *gate_of(const struct rank *rank)
+{
+    char *segment = comm_segment_of(rank->comm, 0);
+    return segment ? (struct gate *)(segment + (size_t)ZERO_RINGS * RING_BYTES) : NULL;
+}
+
+static bool all_see_the_gate(const struct rank *rank)
+{
+    for (int of = 0; of < rank->ranks; of++)
+        if (!comm_segment_of(rank->comm, of)) return false;
+    return true;
 }
 
 static int start_director(struct rank *rank, struct error *err)
@@ -56,6 +89,8 @@ static int start_director(struct rank *rank, struct error *err)
         .signal_fd = rank->signal_fd,
         .on_state = on_state,
         .on_command = on_command,
+        .on_note = on_note,
+        .gate = all_see_the_gate(rank) ? rank->gate : NULL,
         .user = rank,
     };
     return director_new(&rank->director, &options, err);
@@ -90,11 +125,13 @@ static struct trace_ring *ring_of(struct rank *rank, int of, int lane)
 
 static int open_rings(struct rank *rank, struct error *err)
 {
-    int status = comm_share(rank->comm, (size_t)ZERO_RINGS * RING_BYTES, err);
+    int status = comm_share(rank->comm, (size_t)ZERO_RINGS * RING_BYTES + sizeof *rank->gate, err);
     if (status) return status;
+    rank->gate = gate_of(rank);
+    if (rank->rank == 0) gate_close(rank->gate, GATE_OPEN);
     for (int lane = 0; lane < ZERO_RINGS; lane++)
         rank->rings[lane] = trace_ring_init(ring_of(rank, rank->rank, lane), RING_BYTES);
-    rank->ring = rank->rings[ZERO_RINGS - 1];
+    rank->ring = rank->rings[ZERO_RING_CONTROL];
     return STATUS_OK;
 }
 
@@ -140,7 +177,12 @@ static void run_short(struct rank *rank, const struct zero_shortage *shortage)
 
 static int open_engine(struct rank *rank, struct error *err)
 {
-    struct zero_options options = {.config = &rank->config, .comm = rank->comm, .data = rank->data};
+    struct zero_options options = {.config = &rank->config,
+                                   .comm = rank->comm,
+                                   .data = rank->data,
+                                   .gate = rank->gate,
+                                   .at_gate = rank->rank == 0 ? at_gate : NULL,
+                                   .gate_user = rank};
     memcpy(options.rings, rank->rings, sizeof options.rings);
     struct zero_shortage shortage;
     int status = zero_open(&rank->zero, &options, &shortage, err);
@@ -165,6 +207,13 @@ static int open_rank(struct rank *rank, struct error *err)
 
 /* ---- living ---- */
 
+/* After the order has been broadcast nobody is in the last step any more; after the meeting the next one may begin. */
+static int close_gate(struct rank *rank, uint32_t operations, struct error *err)
+{
+    if (rank->rank == 0) gate_close(rank->gate, operations);
+    return meet(rank, err);
+}
+
 static int take_step(struct rank *rank, struct error *err)
 {
     struct zero_result result = {.outcome = ZERO_DONE};
@@ -185,7 +234,7 @@ static void obey(struct rank *rank, const struct command *command)
 {
     struct error err;
     int status = rank_obey(rank, command, &err);
-    if (rank->rank == 0) director_applied(rank->director, command, status ? err.text : NULL);
+    if (status && rank->rank == 0) director_applied(rank->director, command, err.text);
 }
 
 /* A pause is rank 0 waiting here for a command; the others wait for rank 0, and are told how long it was. */
@@ -204,7 +253,9 @@ static int obey_orders(struct rank *rank, struct order *order, struct error *err
         zero_waited(rank->zero, order->waited_ns);
         if (status || order->kind == ORDER_END) return status;
         if (order->kind == ORDER_COMMAND) obey(rank, &order->command);
-        else if ((status = take_step(rank, err))) return status;
+        else if (order->operations) status = close_gate(rank, order->operations, err);
+        if (!status && order->kind == ORDER_STEP) status = take_step(rank, err);
+        if (status) return status;
     }
 }
 
@@ -216,10 +267,10 @@ static int conclude(struct rank *rank, enum outcome outcome, struct error *err)
     uint64_t hash;
     record_process(rank->ring, rank->rank, rank->steps_done, zero_memory(rank->zero), true);
     if (!zero_ready(rank->zero)) return meet(rank, err);
-    if (outcome == OUTCOME_FINISHED && rank_validate(rank, &why) && rank->rank == 0)
+    if (outcome == OUTCOME_FINISHED && rank_validate(rank, NULL, &why) && rank->rank == 0)
         record_log(rank->ring, 0, why.text);
     if (outcome == OUTCOME_FINISHED && rank->spec->sample_tokens &&
-        rank_sample(rank, rank->spec->sample_tokens, &why) && rank->rank == 0)
+        rank_sample(rank, NULL, rank->spec->sample_tokens, &why) && rank->rank == 0)
         record_log(rank->ring, 1, why.text);
     int status = zero_state_hash(rank->zero, &hash, err);
     if (!status && rank->rank == 0) record_state_hash(rank->ring, rank->steps_done, hash);

@@ -20,7 +20,8 @@ struct rank {
     struct data *data;
     struct zero *zero;
     struct trace_ring *rings[ZERO_RINGS]; /* in shared memory: rank 0's writer drains those of all */
-    struct trace_ring *ring;              /* the last of them: for records of the run */
+    struct trace_ring *ring;              /* its control thread's: for records of the run */
+    struct gate *gate;                    /* one for all ranks; NULL: rank 0 is on another machine */
     int64_t steps_done;
 
     /* Rank 0 only. */
@@ -32,12 +33,13 @@ struct rank {
 /* The whole life, on an open comm, which stays the caller's. */
 int rank_live(struct rank *rank, struct error *err);
 
-/* Carries out a command that changes the run or asks it for something. Collective. A status other than 0: refused, err
- * says why, and nothing has changed. (A rank that died meanwhile is found out by the next order.) */
+/* Carries out a command that changes the run or asks it for something. Collective. 0: the director has been told, before
+ * what came of it was recorded. Else refused: err says why, nothing has changed, and the caller tells the director. (A rank
+ * that died meanwhile is found out by the next order.) */
 int rank_obey(struct rank *rank, const struct command *command, struct error *err);
 
-/* Collective; records what came out of it. */
-int rank_validate(struct rank *rank, struct error *err);
-int rank_sample(struct rank *rank, int64_t tokens, struct error *err);
+/* Collective; records what came out of it. command: that asked for it; NULL: none did. */
+int rank_validate(struct rank *rank, const struct command *command, struct error *err);
+int rank_sample(struct rank *rank, const struct command *command, int64_t tokens, struct error *err);
 
 #endif

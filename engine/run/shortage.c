@@ -3,6 +3,8 @@
 #include <cjson/cJSON.h>
 #include <stdio.h>
 
+#include "engine/plan/schedule_io.h"
+
 /* The knob that changes most how much of a category there is. */
 static const char *knob_of(enum category category)
 {
@@ -24,8 +26,7 @@ static void add_op(cJSON *json, const struct zero_shortage *shortage, const stru
     if (!schedule || shortage->op < 0 || shortage->op >= schedule->op_count) return;
     const struct op *op = &schedule->ops[shortage->op];
     char text[64];
-    const char *what = op->lane == LANE_COMPUTE ? phase_name(op->phase) : op_name(op->kind);
-    snprintf(text, sizeof text, op->unit >= 0 ? "%s %s" : "%s", what, op->unit >= 0 ? model->units[op->unit].name : "");
+    op_describe(text, sizeof text, op, model);
     cJSON_AddStringToObject(json, "op", text);
 }
 

@@ -103,7 +103,10 @@ int zero_communicate(struct zero *zero, const struct schedule *schedule, const s
     zero->traffic[kind].count++;
     zero->traffic[kind].busy_ns += clock_ns() - started_ns;
     for (int link = 0; link < 2; link++) zero->traffic[kind].sent_bytes[link] += moved.sent_bytes[link];
-    *stat = (struct op_stat){moved.peers_ns, {moved.sent_bytes[0], moved.sent_bytes[1]}, moved.healthy};
+    *stat = (struct op_stat){.peers_ns = moved.peers_ns,
+                             .arrival_ns = moved.arrival_ns,
+                             .sent_bytes = {moved.sent_bytes[0], moved.sent_bytes[1]},
+                             .healthy = moved.healthy};
     return status;
 }
 

@@ -19,8 +19,11 @@ struct lane_state {
 
 struct executor {
     struct executor_host host;
+    struct gate own_gate; /* of a host that has none: always open */
     struct lane_state lanes[LANES];
     int lanes_started; /* threads running, the compute lane not counted */
+
+    double slow_motion;
 
     /* The run in progress. */
     const struct schedule *schedule;
@@ -31,6 +34,7 @@ struct executor {
     struct take_failure take; /* written by the first lane that fails */
     struct error error;       /* written by the first lane that breaks */
     int status;
+    uint64_t stood_ns; /* written by the compute lane */
 
     _Atomic uint32_t generation, running; /* start and end of runs, for the lane threads */
     _Atomic int quit;
@@ -91,25 +95,37 @@ static void give_buffers(struct executor *executor, const struct op *op)
     }
 }
 
-static void sleep_until(uint64_t when_ns)
+/* Unless the run is to end. */
+static void sleep_until(struct gate *gate, uint64_t when_ns)
 {
-    struct timespec when = {(time_t)(when_ns / 1000000000u), (long)(when_ns % 1000000000u)};
-    while (clock_ns() < when_ns) clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &when, NULL);
+    for (uint64_t now_ns; !atomic_load(&gate->haste) && (now_ns = clock_ns()) < when_ns;)
+        futex_wait(&gate->haste, 0, when_ns - now_ns);
 }
 
-/* Paced links and slow motion: the data has really moved; the lane only waits before it says so. Returns the time added. */
-static uint64_t pace(const struct executor *executor, const struct op_stat *stat, uint64_t started_ns)
+/* What the bytes take over a paced link: the slower of the links they took. */
+static double link_ns(const struct executor *executor, const struct op_stat *stat)
 {
-    uint64_t now_ns = clock_ns();
-    double least_ns = (double)(now_ns - started_ns) * executor->host.slow_motion;
+    double most_ns = 0;
     for (int link = 0; link < 2; link++) {
         const struct config_link *paced = &executor->host.links[link];
-        if (paced->bandwidth_bytes_per_s <= 0 || stat->sent_bytes[link] == 0) continue;
-        double link_ns = (paced->latency_s + (double)stat->sent_bytes[link] / paced->bandwidth_bytes_per_s) * 1e9;
-        if (link_ns > least_ns) least_ns = link_ns;
+        if (stat->sent_bytes[link] == 0) continue;
+        double seconds = paced->latency_s;
+        if (paced->bandwidth_bytes_per_s > 0) seconds += (double)stat->sent_bytes[link] / paced->bandwidth_bytes_per_s;
+        if (seconds * 1e9 > most_ns) most_ns = seconds * 1e9;
     }
-    if (least_ns <= (double)(now_ns - started_ns)) return 0;
-    sleep_until(started_ns + (uint64_t)least_ns);
+    return most_ns;
+}
+
+/* Paced links and slow motion: the data has really moved; the lane only waits before it says so. A transfer begins when all
+ * ranks have come; what was waited before is not stretched, because those who came late were stretched themselves. Returns
+ * the time added. */
+static uint64_t pace(struct executor *executor, const struct op_stat *stat, uint64_t started_ns)
+{
+    const uint64_t now_ns = clock_ns(), began_ns = started_ns + stat->arrival_ns;
+    const double took_ns = (double)(now_ns - began_ns), paced_ns = link_ns(executor, stat);
+    const double least_ns = (paced_ns > took_ns ? paced_ns : took_ns) * executor->slow_motion;
+    if (least_ns <= took_ns) return 0;
+    sleep_until(executor->host.gate, began_ns + (uint64_t)least_ns);
     return clock_ns() - now_ns;
 }
 
@@ -143,10 +159,48 @@ static void break_run(struct executor *executor, const struct error *err)
     if (atomic_exchange(&executor->broken, 1)) return;
     executor->error = *err;
     executor->status = err->status;
+    gate_raise(executor->host.gate, GATE_OPEN);
 }
+
+/* ---- the gate ---- */
+
+/* Until this rank has done, on its other lanes too, all that the gate lets. */
+static void settle(struct executor *executor, uint32_t limit)
+{
+    const struct schedule *schedule = executor->schedule;
+    bool settled[LANES] = {[LANE_COMPUTE] = true};
+    for (int i = (int)limit < schedule->op_count ? (int)limit - 1 : schedule->op_count - 1; i >= 0; i--) {
+        struct lane_state *lane = &executor->lanes[schedule->ops[i].lane];
+        if (settled[lane->lane]) continue; /* lanes are in order: its last one stands for all */
+        settled[lane->lane] = true;
+        for (uint32_t seen; (seen = atomic_load_explicit(&lane->done, memory_order_acquire)) <= (uint32_t)i;)
+            futex_wait(&lane->done, seen, 0);
+    }
+}
+
+/* The operation of this number may start when this returns. The number after the last stands for the end of the step. */
+static void pass_gate(struct executor *executor, enum lane lane, uint32_t number)
+{
+    const struct executor_host *host = &executor->host;
+    const uint64_t since_ns = gate_lets(host->gate, number) ? 0 : clock_ns(), look_ns = 200000000;
+    for (uint32_t limit; number >= (limit = gate_limit(host->gate));) {
+        if (lane == LANE_COMPUTE && host->at_gate) {
+            settle(executor, limit);
+            if (gate_limit(host->gate) == limit) host->at_gate(host->user, executor->schedule, limit);
+        } else {
+            bool watches = lane == LANE_COMM && host->alive;
+            gate_wait(host->gate, number, watches ? look_ns : 0);
+            if (watches && !host->alive(host->user)) gate_raise(host->gate, GATE_OPEN); /* to meet the failure */
+        }
+    }
+    if (since_ns && lane == LANE_COMPUTE) executor->stood_ns += clock_ns() - since_ns;
+}
+
+/* ---- one operation, all of it ---- */
 
 static void run_op(struct executor *executor, struct lane_state *lane, const struct op *op)
 {
+    pass_gate(executor, lane->lane, (uint32_t)(op - executor->schedule->ops));
     struct timing timing = {.issued_ns = clock_ns()};
     wait_for_dependencies(executor, op, &timing);
     if (!(op->in_tail && atomic_load(&executor->drop_tail)) && !atomic_load(&executor->broken)) {
@@ -175,6 +229,7 @@ static void run_lane(struct executor *executor, struct lane_state *lane)
 {
     for (int i = 0; i < executor->schedule->op_count; i++)
         if (executor->schedule->ops[i].lane == lane->lane) run_op(executor, lane, &executor->schedule->ops[i]);
+    pass_gate(executor, lane->lane, (uint32_t)executor->schedule->op_count);
 }
 
 static void *lane_thread(void *argument)
@@ -207,6 +262,9 @@ int executor_create(struct executor **out, const struct executor_host *host, str
     if (!executor) return error_set(err, STATUS_RUN, "no memory for the executor");
     memset(executor, 0, sizeof *executor);
     executor->host = *host;
+    executor->slow_motion = 1;
+    executor->own_gate.limit = GATE_OPEN;
+    if (!host->gate) executor->host.gate = &executor->own_gate;
     for (int lane = 0; lane < LANES; lane++)
         executor->lanes[lane] = (struct lane_state){.executor = executor, .lane = (enum lane)lane};
     if (start_lanes(executor, err)) {
@@ -242,6 +300,7 @@ static int prepare(struct executor *executor, const struct schedule *schedule, s
     executor->schedule = schedule;
     executor->take.failed = false;
     executor->status = STATUS_OK;
+    executor->stood_ns = 0;
     atomic_store(&executor->failed, 0);
     atomic_store(&executor->broken, 0);
     atomic_store(&executor->drop_tail, 0);
@@ -262,6 +321,7 @@ int executor_run(struct executor *executor, const struct schedule *schedule, uin
     for (uint32_t left; (left = atomic_load(&executor->running)) > 0;) futex_wait(&executor->running, left, 0);
     result->failed = atomic_load(&executor->failed);
     result->take = executor->take;
+    result->stood_ns = executor->stood_ns;
     if (executor->status && err) *err = executor->error;
     return executor->status;
 }
@@ -269,4 +329,9 @@ int executor_run(struct executor *executor, const struct schedule *schedule, uin
 void executor_drop_tail(struct executor *executor)
 {
     atomic_store(&executor->drop_tail, 1);
+}
+
+void executor_slow(struct executor *executor, double factor)
+{
+    executor->slow_motion = factor;
 }

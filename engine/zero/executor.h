@@ -7,13 +7,18 @@
 #ifndef ENGINE_ZERO_EXECUTOR_H
 #define ENGINE_ZERO_EXECUTOR_H
 
+#include "engine/base/gate.h"
 #include "engine/memory/memory.h"
 #include "engine/plan/schedule.h"
 #include "engine/trace/ring.h"
 
 struct executor;
 
-struct op_stat { uint64_t peers_ns, sent_bytes[2]; bool healthy; };
+struct op_stat {
+    uint64_t peers_ns, arrival_ns; /* waiting for other ranks, and of it until all had come */
+    uint64_t sent_bytes[2];
+    bool healthy;
+};
 
 struct executor_host {
     void *user;
@@ -23,19 +28,33 @@ struct executor_host {
      * rank, an error of the system), which is not the same as failed (no memory). */
     int (*run)(void *user, const struct schedule *schedule, const struct op *op, bool healthy, struct op_stat *stat, struct error *err);
     uint16_t rank;
-    double slow_motion;                           /* every operation takes at least this many times as long */
-    const struct config_link *links;              /* by enum link; bandwidth 0: not paced */
+    const struct config_link *links; /* by enum link; bandwidth 0: not paced */
+    /* Stepping by operations. gate NULL: none. The others may be NULL too. */
+    struct gate *gate;
+    /* Called instead of sleeping at the closed gate, on the compute lane, once this rank has done all that the gate lets:
+     * `next` comes next. Returns when it may have moved. */
+    void (*at_gate)(void *user, const struct schedule *schedule, uint32_t next);
+    /* Called a few times a second on the communication lane while it waits there. False: the run has failed. */
+    bool (*alive)(void *user);
 };
 
 struct take_failure { bool failed; int op; enum tier tier; enum category category; uint64_t wanted_bytes; struct memory_snapshot memory; char text[256]; };
 
-struct executor_result { bool failed; struct take_failure take; /* take.failed: the failure began here, not on a peer */ };
+struct executor_result {
+    bool failed;
+    struct take_failure take; /* take.failed: the failure began here, not on a peer */
+    uint64_t stood_ns;        /* that the compute lane stood at the closed gate */
+};
 
 int executor_create(struct executor **out, const struct executor_host *host, struct error *err);
 void executor_free(struct executor *executor);
 
 /* Runs the whole schedule; `number` and `step` go into its records. Returns when every lane has done all it had. */
 int executor_run(struct executor *executor, const struct schedule *schedule, uint32_t number, uint32_t step, struct executor_result *result, struct error *err);
+
+/* From the next run on an operation takes this many times as long as it would, links included. Not the time in which a
+ * collective waits for ranks that come later: they are slowed themselves. */
+void executor_slow(struct executor *executor, double factor);
 
 /* Drops what is left of the step: operations marked in_tail are skipped. Called by an operation, for later ones. */
 void executor_drop_tail(struct executor *executor);

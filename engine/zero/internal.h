@@ -17,6 +17,9 @@ struct zero {
     struct comm *comm;
     const struct data *data;
     struct trace_ring *rings[ZERO_RINGS];
+    struct gate *gate;
+    void (*at_gate)(void *user, const struct schedule *schedule, uint32_t next);
+    void *gate_user;
     int rank, ranks;
     struct model model;
     struct kernels *kernels;
@@ -29,6 +32,7 @@ struct zero {
 
     int64_t steps_done;
     uint64_t waited_ns; /* since the last step */
+    uint64_t stood_ns;  /* in the last run, at the gate */
     float learning_rate;
 
     /* Of the step in progress; written by one lane each. */

@@ -16,6 +16,18 @@ static int run_op(void *user, const struct schedule *schedule, const struct op *
     return zero_compute(user, schedule, op, err);
 }
 
+static void at_gate(void *user, const struct schedule *schedule, uint32_t next)
+{
+    const struct zero *zero = user;
+    zero->at_gate(zero->gate_user, schedule, next);
+}
+
+static bool alive(void *user)
+{
+    const struct zero *zero = user;
+    return comm_check(zero->comm, NULL) == STATUS_OK;
+}
+
 /* Address ranges that hold any layout and any step: the widest of all stages at knobs that keep the most. Costs nothing
  * until it is used. */
 static void ranges_for(const struct zero *zero, struct memory_ranges *ranges)
@@ -61,8 +73,9 @@ static int open_parts(struct zero *zero, struct error *err)
                                  .run = run_op,
                                  .rank = (uint16_t)zero->rank,
                                  .links = config->topology.links,
-                                 .slow_motion =
-                                     config->topology.slow_motion * (config->topology.slow_rank == zero->rank ? 2 : 1)};
+                                 .gate = zero->gate,
+                                 .at_gate = zero->at_gate ? at_gate : NULL,
+                                 .alive = alive};
     memcpy(host.rings, zero->rings, sizeof host.rings);
     return executor_create(&zero->executor, &host, err);
 }
@@ -101,6 +114,9 @@ int zero_open(struct zero **out, const struct zero_options *options, struct zero
     if (!zero) return error_set(err, STATUS_RUN, "no memory for a rank");
     const struct comm_layout *layout = comm_layout(options->comm);
     zero->config = options->config;
+    zero->gate = options->gate;
+    zero->at_gate = options->at_gate;
+    zero->gate_user = options->gate_user;
     zero->comm = options->comm;
     zero->data = options->data;
     zero->rank = layout->rank;
@@ -142,14 +158,23 @@ void zero_close(struct zero *zero)
 
 /* ---- running a schedule ---- */
 
+/* Slow motion is for watching the training; what is measured and sampled in between keeps its speed. */
+static double slowness(const struct zero *zero, enum purpose purpose)
+{
+    double straggler = zero->config->topology.slow_rank == zero->rank ? 2 : 1;
+    return purpose == PURPOSE_TRAIN ? zero->config->topology.slow_motion * straggler : 1;
+}
+
 static int run(struct zero *zero, enum purpose purpose, bool *failed, struct zero_shortage *shortage, struct error *err)
 {
     struct executor_result result = {0};
+    executor_slow(zero->executor, slowness(zero, purpose));
     zero->purpose = purpose;
     zero->loss_sum = zero->sum_squares = 0;
     int status = executor_run(zero->executor, &zero->schedules[purpose], zero->schedule_number + (uint32_t)purpose,
                               (uint32_t)zero->steps_done + 1, &result, err);
     *failed = result.failed;
+    zero->stood_ns = result.stood_ns;
     if (status || !result.failed) return status;
     if (result.take.failed) return zero_agree_on_failure(zero, &result.take, failed, shortage, err);
     return zero_agree_on_failure(zero, &(struct take_failure){.op = -1}, failed, shortage, err);
@@ -169,7 +194,8 @@ int zero_step(struct zero *zero, struct zero_result *result, struct error *err)
     result->loss = (float)zero->concluded.loss;
     result->grad_norm = (float)zero->concluded.grad_norm;
     result->learning_rate = zero->learning_rate;
-    result->total_ns = end_ns - begin_ns;
+    result->total_ns = end_ns - begin_ns - zero->stood_ns;
+    zero->waited_ns += zero->stood_ns;
     if (!failed) zero->steps_done++;
     zero_record_step_end(zero, result, zero->waited_ns);
     zero->waited_ns = 0;

@@ -31,6 +31,11 @@ struct zero_options {
     struct comm *comm;
     const struct data *data;
     struct trace_ring *rings[ZERO_RINGS]; /* NULL: telemetry off */
+    struct gate *gate;                    /* shared by all ranks; NULL: none (engine/base/gate.h) */
+    /* Rank 0, on the thread of zero_step(): the step stands at the closed gate, before operation `next` (or its end);
+     * returns when the gate may have been raised. NULL: somebody else raises it. */
+    void (*at_gate)(void *user, const struct schedule *schedule, uint32_t next);
+    void *gate_user;
 };
 
 enum zero_outcome { ZERO_DONE, ZERO_OUT_OF_MEMORY };
@@ -48,7 +53,7 @@ struct zero_result {
     enum zero_outcome outcome;
     int64_t step; /* the step that was done, or that failed */
     float loss, grad_norm, learning_rate;
-    uint64_t total_ns;
+    uint64_t total_ns; /* without what it stood at the gate */
     struct zero_shortage shortage;
 };
 
