@@ -20,6 +20,7 @@ void fold_schedule(struct run_model *model, const struct trace_record *record);
 void fold_predicted(struct run_model *model, const struct trace_record *record);
 void fold_theory(struct run_model *model, const struct trace_record *record);
 void plans_release(struct run_model *model);
+struct run_schedule *plans_share(struct run_schedule *from, int count); /* a copy of an array; NULL: no memory */
 
 /* holdings.c */
 void fold_memory(struct run_model *model, const struct trace_record *record);

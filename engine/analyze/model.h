@@ -55,6 +55,7 @@ struct run_schedule {
     int stage;
     bool has_ops;
     struct schedule ops;                               /* valid if has_ops */
+    int *holders;                                      /* how many models share ops (snapshot.h); NULL: only this one */
     struct run_predicted category[TIERS][CATEGORIES];  /* of every rank alike */
     struct run_predicted tier[TIERS];                  /* all categories together */
     struct run_traffic traffic[TRAFFIC_KINDS][LINKS];  /* planned: count and sent_bytes */
@@ -164,6 +165,7 @@ struct run_model_options {
     int notices; /* notices kept; 0: all of them */
 };
 
+/* Whatever it points to must be known to snapshot.c too. */
 struct run_model {
     struct run_model_options options;
     struct run_header header;
@@ -198,6 +200,7 @@ struct run_model {
 
     struct run_notice *notices; /* oldest first */
     int notice_count, notice_room;
+    uint64_t notices_dropped; /* older ones, no longer kept */
     struct run_shortage shortage;
 
     struct { bool known; uint32_t step, tokens; float loss; } validation;

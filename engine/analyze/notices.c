@@ -29,6 +29,7 @@ static void forget_old(struct run_model *model)
     for (int i = 0; i < dropped; i++) notice_release(&model->notices[i]);
     memmove(model->notices, model->notices + dropped, (size_t)kept * sizeof *model->notices);
     model->notice_count = kept;
+    model->notices_dropped += (uint64_t)dropped;
 }
 
 /* Adds a line; takes ownership of `text`. NULL: no memory, the notice is lost and said so. */

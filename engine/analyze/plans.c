@@ -10,7 +10,23 @@ enum { SCHEDULES_KEPT = 24 };
 
 static void schedule_drop(struct run_schedule *schedule)
 {
+    if (schedule->holders && --*schedule->holders > 0) return;
     if (schedule->has_ops) schedule_release(&schedule->ops);
+    free(schedule->holders);
+}
+
+/* Operations do not change any more: whoever copies a model shares them. */
+struct run_schedule *plans_share(struct run_schedule *from, int count)
+{
+    struct run_schedule *copies = calloc(SCHEDULES_KEPT, sizeof *copies);
+    for (int i = 0; copies && i < count; i++) {
+        if (from[i].has_ops && !from[i].holders && (from[i].holders = malloc(sizeof *from[i].holders)))
+            *from[i].holders = 1;
+        copies[i] = from[i];
+        if (copies[i].holders) ++*copies[i].holders;
+        else copies[i].has_ops = false;
+    }
+    return copies;
 }
 
 void plans_release(struct run_model *model)

@@ -14,7 +14,7 @@ int front_fail(const struct error *err)
 static int units_named(const char *name, enum app_units *units, struct error *err)
 {
     static const char *const names[] = {[APP_UNITS_GB] = "GB", [APP_UNITS_GIB] = "GiB", [APP_UNITS_BYTES] = "bytes"};
-    for (int u = 0; name && u < (int)(sizeof names / sizeof *names); u++)
+    for (int u = APP_UNITS_GB; name && u <= APP_UNITS_BYTES; u++)
         if (strcasecmp(name, names[u]) == 0) return *units = (enum app_units)u, STATUS_OK;
     return name ? error_set(err, STATUS_USAGE, "--units %s: give GB, GiB or bytes", name) : STATUS_OK;
 }
@@ -29,8 +29,8 @@ static bool is_theme(const char *name)
 
 int front_look(struct app_look *look, const struct cli *cli, struct error *err)
 {
-    *look =
-        (struct app_look){.ascii = cli->ascii, .no_color = cli->no_color, .theme = cli->theme, .units = APP_UNITS_GIB};
+    *look = (struct app_look){
+        .ascii = cli->ascii, .no_color = cli->no_color, .no_mouse = cli->no_mouse, .theme = cli->theme};
     if (cli->theme && !is_theme(cli->theme))
         return error_set(err, STATUS_USAGE, "no theme %s; there are: %s", cli->theme, app_theme_names());
     return units_named(cli->units, &look->units, err);

@@ -10,7 +10,7 @@ int source_new(struct source **out, const struct source_origin *origin, int fd, 
 {
     struct source *source = *out = calloc(1, sizeof *source);
     if (!source) {
-        close(fd);
+        if (fd >= 0) close(fd);
         return error_set(err, STATUS_RUN, "no memory to read a trace");
     }
     source->origin = origin;
@@ -32,6 +32,7 @@ static enum source_result next_of_chunk(struct source *source, struct trace_reco
 {
     size_t size = trace_decode(source->records + source->at, source->record_bytes - source->at, record);
     if (!size) return source_fail(source, "a chunk holds a malformed record; nothing behind it can be read");
+    source->last = source->at;
     source->at += size;
     return SOURCE_RECORD;
 }
@@ -53,6 +54,32 @@ enum source_result source_next(struct source *source, struct trace_record *recor
     }
 }
 
+const void *source_encoded(const struct source *source)
+{
+    return source->records + source->last;
+}
+
+static int seek(struct source *source, uint32_t step, bool standing, struct error *err)
+{
+    if (!source->origin->seek)
+        return error_set(err, STATUS_USAGE, "a live run has no past to seek in; replay its trace");
+    int status = source->origin->seek(source, step, standing, err);
+    if (status) return status;
+    source->at = source->record_bytes = 0;
+    source->problem[0] = '\0';
+    return STATUS_OK;
+}
+
+int source_seek_step(struct source *source, uint32_t step, struct error *err)
+{
+    return seek(source, step, true, err);
+}
+
+int source_resume_step(struct source *source, uint32_t step, struct error *err)
+{
+    return seek(source, step, false, err);
+}
+
 bool source_torn(const struct source *source)
 {
     return source->torn;
@@ -70,13 +97,13 @@ bool source_drives(const struct source *source)
 
 int source_fd(const struct source *source)
 {
-    return source->origin->is_file ? -1 : source->fd;
+    return source->origin->live ? source->fd : -1;
 }
 
 void source_close(struct source *source)
 {
     if (!source) return;
-    close(source->fd);
+    if (source->fd >= 0) close(source->fd);
     bytes_release(&source->stored);
     bytes_release(&source->unpacked);
     bytes_release(&source->received);

@@ -1,5 +1,5 @@
-/* Where records come from: a trace file (finished, cut, or still growing) or the socket of a live run. The consumer does
- * not know which. Typical use:
+/* Where records come from: a trace file (finished, cut, or still growing), the socket of a live run, or what was kept of
+ * one in memory (past.h). The consumer does not know which. Typical use:
  *
  *     struct source *source; struct trace_record record;
  *     if (source_open_file(&source, path, &err)) ...
@@ -31,10 +31,17 @@ int source_adopt_fd(struct source **out, int connected_fd, struct error *err); /
 
 enum source_result source_next(struct source *source, struct trace_record *record);
 
-/* File: what comes next is what a reader needs who wants to see `step` (the last begun at or before it, else the start):
+/* The record that source_next() gave last, encoded; valid until the next call. */
+const void *source_encoded(const struct source *source);
+
+/* File, memory: what comes next is what a reader needs who wants to see `step` (the last begun at or before it, else the start):
  * from the beginning of the file the records that hold until replaced (RUN, SCHEDULE, BUDGET ...), then everything from
- * the step's start on. The consumer starts with an empty state. STATUS_USAGE: not a file. */
+ * the step's start on. The consumer starts with an empty state. STATUS_USAGE: a socket. */
 int source_seek_step(struct source *source, uint32_t step, struct error *err);
+
+/* File, memory: what comes next is everything from the first STEP_BEGIN of exactly this step on, and nothing before it: for
+ * a consumer whose state is already what it was there. STATUS_INPUT: the step is not there, or not any more. */
+int source_resume_step(struct source *source, uint32_t step, struct error *err);
 
 bool source_torn(const struct source *source);          /* file: it ended inside a chunk; what came before is whole */
 const char *source_error(const struct source *source);  /* after SOURCE_BAD: one line; else "" */

@@ -75,50 +75,23 @@ static enum source_result next_chunk(struct source *source)
     }
 }
 
-static const struct source_origin file_origin = {.next_chunk = next_chunk, .is_file = true};
-
-static int check_head(int fd, struct error *err)
-{
-    uint8_t head[STREAM_HEAD_BYTES] = {0};
-    uint32_t flags;
-    size_t count = read_at(fd, 0, head, sizeof head);
-    if (!count) return error_set(err, STATUS_INPUT, "empty, not a zerolab trace");
-    if (count < sizeof head && !memcmp(head, STREAM_MAGIC, count < 8 ? count : 8))
-        return error_set(err, STATUS_INPUT, "cut off within its first %d bytes; nothing can be read",
-                         STREAM_HEAD_BYTES);
-    return stream_head_read(head, &flags, err);
-}
-
-int source_open_file(struct source **out, const char *path, struct error *err)
-{
-    *out = NULL;
-    struct stat what;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO must not make us wait */
-    if (fd < 0) return error_set(err, STATUS_INPUT, "cannot read %s: %s", path, strerror(errno));
-    int status = fstat(fd, &what) == 0 && S_ISREG(what.st_mode) ? check_head(fd, err)
-                                                                : error_set(err, STATUS_INPUT, "not a file");
-    if (status) {
-        close(fd);
-        error_prefix(err, "%s", path);
-        return status;
-    }
-    status = source_new(out, &file_origin, fd, err);
-    if (!status) (*out)->offset = STREAM_HEAD_BYTES;
-    return status;
-}
-
 /* --- seeking -------------------------------------------------------------------------------------------------------- */
 
+struct keyframe {
+    uint64_t offset;
+    uint32_t step; /* 0: the start of the file, no keyframe */
+};
+
 /* Is this chunk's step still at or before the wanted one? Notes the last keyframe seen. Steps of a run only go up. */
-static bool look_at(uint64_t offset, uint32_t step, uint32_t flags, uint32_t wanted, uint64_t *target)
+static bool look_at(uint64_t offset, uint32_t step, uint32_t flags, uint32_t wanted, struct keyframe *target)
 {
     if ((flags & CHUNK_KEYFRAME) && step > wanted) return false;
-    if (flags & CHUNK_KEYFRAME) *target = offset;
+    if (flags & CHUNK_KEYFRAME) *target = (struct keyframe){offset, step};
     return true;
 }
 
 /* Without an index: from head to head. */
-static void scan_heads(struct source *source, uint32_t wanted, uint64_t *target)
+static void scan_heads(struct source *source, uint32_t wanted, struct keyframe *target)
 {
     struct chunk_head head;
     uint64_t offset = STREAM_HEAD_BYTES;
@@ -149,7 +122,7 @@ static bool load_index(struct source *source, struct bytes *index)
            chunk_unpack(&head, index->at, &source->unpacked, &records) == CHUNK_GOOD;
 }
 
-static void scan_index(const struct bytes *index, uint32_t wanted, uint64_t *target)
+static void scan_index(const struct bytes *index, uint32_t wanted, struct keyframe *target)
 {
     for (size_t at = 0; at + INDEX_ENTRY_BYTES + INDEX_LAST_BYTES <= index->count; at += INDEX_ENTRY_BYTES) {
         uint64_t offset, first_ns;
@@ -159,18 +132,49 @@ static void scan_index(const struct bytes *index, uint32_t wanted, uint64_t *tar
     }
 }
 
-int source_seek_step(struct source *source, uint32_t step, struct error *err)
+static int seek(struct source *source, uint32_t step, bool standing, struct error *err)
 {
-    if (!source->origin->is_file)
-        return error_set(err, STATUS_USAGE, "a live run has no past to seek in; replay its trace");
     struct bytes index = {0};
-    uint64_t target = STREAM_HEAD_BYTES;
+    struct keyframe target = {.offset = STREAM_HEAD_BYTES};
     if (load_index(source, &index)) scan_index(&index, step, &target);
     else scan_heads(source, step, &target);
     bytes_release(&index);
-    source->offset = STREAM_HEAD_BYTES;
-    source->standing_until = target;
-    source->at = source->record_bytes = 0;
-    source->problem[0] = '\0';
-    return 0;
+    if (!standing && target.step != step) return error_set(err, STATUS_INPUT, "the trace has no step %u", step);
+    source->offset = standing ? STREAM_HEAD_BYTES : target.offset;
+    source->standing_until = target.offset;
+    return STATUS_OK;
+}
+
+/* --- opening -------------------------------------------------------------------------------------------------------- */
+
+static const struct source_origin file_origin = {.next_chunk = next_chunk, .seek = seek};
+
+static int check_head(int fd, struct error *err)
+{
+    uint8_t head[STREAM_HEAD_BYTES] = {0};
+    uint32_t flags;
+    size_t count = read_at(fd, 0, head, sizeof head);
+    if (!count) return error_set(err, STATUS_INPUT, "empty, not a zerolab trace");
+    if (count < sizeof head && !memcmp(head, STREAM_MAGIC, count < 8 ? count : 8))
+        return error_set(err, STATUS_INPUT, "cut off within its first %d bytes; nothing can be read",
+                         STREAM_HEAD_BYTES);
+    return stream_head_read(head, &flags, err);
+}
+
+int source_open_file(struct source **out, const char *path, struct error *err)
+{
+    *out = NULL;
+    struct stat what;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO must not make us wait */
+    if (fd < 0) return error_set(err, STATUS_INPUT, "cannot read %s: %s", path, strerror(errno));
+    int status = fstat(fd, &what) == 0 && S_ISREG(what.st_mode) ? check_head(fd, err)
+                                                                : error_set(err, STATUS_INPUT, "not a file");
+    if (status) {
+        close(fd);
+        error_prefix(err, "%s", path);
+        return status;
+    }
+    status = source_new(out, &file_origin, fd, err);
+    if (!status) (*out)->offset = STREAM_HEAD_BYTES;
+    return status;
 }

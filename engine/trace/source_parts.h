@@ -9,14 +9,17 @@
 struct source_origin {
     /* SOURCE_RECORD: the next chunk is in source->records; else what source_next() is to answer. */
     enum source_result (*next_chunk)(struct source *source);
-    bool is_file;
+    /* To the chunk that the first STEP_BEGIN of `step` begins, or the last keyframe before it. `standing`: with the standing
+     * records from before it; else only if that very step is there. NULL: cannot go back. */
+    int (*seek)(struct source *source, uint32_t step, bool standing, struct error *err);
+    bool live; /* its descriptor is for poll(), and takes commands */
 };
 
 struct source {
     const struct source_origin *origin;
     int fd;
     const uint8_t *records; /* of the present chunk: whole records, checked by CRC */
-    size_t record_bytes, at;
+    size_t record_bytes, at, last; /* at: of the next record; last: of the one handed out */
     struct bytes stored, unpacked;
     bool torn, drives;
     char problem[256];
@@ -24,6 +27,10 @@ struct source {
     uint64_t offset;        /* where the next chunk starts */
     uint64_t standing_until; /* after a seek: of the chunks before this offset only standing records are handed out */
     bool only_standing;      /* the present chunk is one of these */
+    /* Memory: `offset` is the number of the chunk */
+    const struct past *past;
+    size_t taken;           /* bytes of it that were handed out: it may still grow */
+    bool standing_due;
     /* Socket: received and not yet taken */
     struct bytes received;
     bool greeted;
@@ -32,6 +39,6 @@ struct source {
 /* Says why the source is not usable any more; returns SOURCE_BAD. */
 enum source_result source_fail(struct source *source, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-int source_new(struct source **out, const struct source_origin *origin, int fd, struct error *err); /* takes fd, also on error */
+int source_new(struct source **out, const struct source_origin *origin, int fd, struct error *err); /* takes fd (-1: none), also on error */
 
 #endif

@@ -64,7 +64,7 @@ static enum source_result next_chunk(struct source *source)
     }
 }
 
-static const struct source_origin socket_origin = {.next_chunk = next_chunk};
+static const struct source_origin socket_origin = {.next_chunk = next_chunk, .live = true};
 
 int source_adopt_fd(struct source **out, int connected_fd, struct error *err)
 {
@@ -82,7 +82,7 @@ int source_send(struct source *source, const char *command_line, struct error *e
 {
     char line[COMMAND_BYTES_MAX + 1];
     size_t length = strlen(command_line);
-    if (source->origin->is_file) return error_set(err, STATUS_USAGE, "a replay takes no commands");
+    if (!source->origin->live) return error_set(err, STATUS_USAGE, "a replay takes no commands");
     if (length > COMMAND_BYTES_MAX || strchr(command_line, '\n'))
         return error_set(err, STATUS_USAGE, "a command is one line of at most %d bytes", COMMAND_BYTES_MAX);
     memcpy(line, command_line, length);

@@ -1,5 +1,5 @@
-/* The loop of the front end: wait for records and keys, fold, act, draw. It draws when something changed and at most ten
- * times a second (a key is answered at once); when nothing happens it sleeps. */
+/* The loop of the front end: wait for keys and records, fold, act, draw. Records are taken ten times a second (what comes
+ * in between waits in the socket) and drawn then; a key is answered at once; when nothing happens it sleeps. */
 #include "tui/app/app.h"
 
 #include <poll.h>
@@ -7,195 +7,66 @@
 #include <string.h>
 
 #include "engine/base/clock.h"
-#include "tui/app/feed.h"
+#include "tui/app/app_parts.h"
 #include "tui/app/look.h"
-#include "tui/term/term.h"
-#include "tui/views/view.h"
 
-enum { FRAME_NS = 100000000 };
-static const uint64_t MESSAGE_NS = 3000000000u;
+enum { FRAME_NS = 100000000, RECORDING_ENDS_MS = 3000 };
 
-struct app {
-    const struct app_options *options;
-    struct terminal *terminal;
-    struct surface surface;
-    struct feed feed;
-    struct view_state state;
-    enum theme theme;
-    enum run_state run_state; /* that the view was chosen for */
-    bool changed, urgent, quit;
-    uint64_t drawn_ns, message_ns; /* of the last frame; until when the message stays (0: none) */
-};
-
-static void say(struct app *app, const char *text)
+struct scene app_scene(const struct app *app)
 {
-    snprintf(app->state.message, sizeof app->state.message, "%.150s", text);
-    app->message_ns = clock_ns() + MESSAGE_NS;
+    return (struct scene){feed_model(&app->feed), feed_tape(&app->feed), &app->state};
 }
 
-/* ---- actions ------------------------------------------------------------------------------------------------------- */
-
-/* Readers of help pages leave them with q: here too, rather than losing the run. */
-static void act_quit(struct app *app, const struct key_row *row)
+void app_tell_time(struct app *app)
 {
-    if (row->code == 'q' && app->state.view == VIEW_HELP) {
-        app->state.view = VIEW_OVERVIEW;
-        return;
-    }
-    if (app->feed.live && app->options->owner && !app->options->readonly && !app->feed.over)
-        source_send(app->feed.source, "stop", NULL); /* a connection that is gone needs no stop */
-    app->quit = true;
+    const struct feed *feed = &app->feed;
+    struct view_state *state = &app->state;
+    state->behind = feed->behind;
+    state->newest_ns = feed->newest.model->now_ns;
+    state->cursor_ns = feed->behind ? feed->cursor_ns : state->newest_ns;
+    state->playing = feed->playing;
+    state->speed = feed_speed(feed);
+    state->trouble = feed->newest.trouble[0] ? feed->newest.trouble : NULL;
+    state->trace_file = app->options->trace_file ? app->options->trace_file
+                        : feed->recording        ? feed->recorded
+                                                 : app->options->replay_file;
 }
 
-static void act_command(struct app *app, const struct key_row *row)
+/* ---- keys ---------------------------------------------------------------------------------------------------------- */
+
+static void take_key(struct app *app, uint32_t key)
 {
-    struct error err;
-    char text[sizeof app->state.message];
-    if (app->options->readonly) {
-        say(app, "read only: no commands are sent");
-    } else if (app->feed.over || app->feed.model->ended) {
-        say(app, "the run has ended");
-    } else if (source_send(app->feed.source, row->argument, &err)) {
-        say(app, err.text);
+    struct scene scene = app_scene(app);
+    if (key == INPUT_GONE) {
+        app->quit = true;
+    } else if (app->state.prompt.kind != PROMPT_NONE && key != INPUT_MOUSE && key != INPUT_RESIZE) {
+        typing_key(app, key);
+    } else if (key == INPUT_MOUSE) {
+        pointing_act(app);
     } else {
-        snprintf(text, sizeof text, "sent: %s", row->argument);
-        say(app, text);
-        if (!strncmp(row->argument, "sample", 6)) app->state.focus = VIEW_TEXT; /* where the answer will stand */
+        const struct key_row *row = key_find(key, view_key_mode(&scene));
+        app->state.message[0] = '\0';
+        app->message_ns = 0;
+        if (row && row->action != ACTION_QUIT) app->asked = false;
+        if (row) app_act(app, row);
     }
-}
-
-static void act_view(struct app *app, const struct key_row *row)
-{
-    int id = view_named(row->argument);
-    app->state.view = (int)app->state.view == id ? VIEW_OVERVIEW : (enum view_id)id;
-}
-
-static void act_close(struct app *app, const struct key_row *row)
-{
-    (void)row;
-    app->state.view = VIEW_OVERVIEW;
-}
-
-/* The next pane of the overview, or the next view. */
-static void act_pane(struct app *app, const struct key_row *row)
-{
-    int by = row->action == ACTION_NEXT_PANE ? 1 : VIEWS - 1;
-    enum view_id *at = app->state.view == VIEW_OVERVIEW ? &app->state.focus : &app->state.view;
-    do *at = (enum view_id)((*at + by) % VIEWS);
-    while (at == &app->state.focus ? !view_of(*at)->pane : *at == VIEW_OVERVIEW);
-}
-
-static void act_enlarge(struct app *app, const struct key_row *row)
-{
-    (void)row;
-    app->state.view = app->state.view == VIEW_OVERVIEW ? app->state.focus : VIEW_OVERVIEW;
-}
-
-static void act_scroll(struct app *app, const struct key_row *row)
-{
-    enum view_id at = app->state.view == VIEW_OVERVIEW ? app->state.focus : app->state.view;
-    int by = (row->action == ACTION_DOWN) != (at == VIEW_EVENTS) ? 1 : -1; /* a log's newest line is its last */
-    if (app->state.row[at] + by >= 0 && app->state.row[at] + by < 100000) app->state.row[at] += by;
-}
-
-static void act_bars(struct app *app, const struct key_row *row)
-{
-    (void)row;
-    app->state.bars_now = !app->state.bars_now;
-}
-
-static void act_units(struct app *app, const struct key_row *row)
-{
-    (void)row;
-    app->state.units = (app->state.units + 1) % UNITS;
-    say(app, units_name(app->state.units));
-}
-
-static void act_theme(struct app *app, const struct key_row *row)
-{
-    (void)row;
-    if (terminal_has_colour(app->terminal)) app->theme = (app->theme + 1) % THEMES;
-    say(app, theme_name(app->theme));
-}
-
-static void act_redraw(struct app *app, const struct key_row *row)
-{
-    (void)row;
-    terminal_forget(app->terminal);
-}
-
-/* After a live run its recording can be walked through in the same screen. */
-static bool turn_to_replay(struct app *app)
-{
-    struct feed replay;
-    struct error err;
-    if (!app->feed.live) return true;
-    if (!app->feed.model->ended || !app->options->trace_file) return false;
-    if (feed_open_replay(&replay, app->options->trace_file, 1, &err)) {
-        say(app, err.text);
-        return false;
-    }
-    feed_last(&replay);
-    feed_close(&app->feed);
-    app->feed = replay;
-    app->state.live = false;
-    return true;
-}
-
-static void act_replay(struct app *app, const struct key_row *row)
-{
-    struct feed *feed = &app->feed;
-    if (!turn_to_replay(app)) return;
-    switch (row->action) {
-    case ACTION_PLAY:
-        if (feed->over && !feed->playing) feed_first(feed);
-        feed_play(feed, !feed->playing, clock_ns());
-        break;
-    case ACTION_NEXT_STEP: feed_next_step(feed); break;
-    case ACTION_PREVIOUS_STEP: feed_previous_step(feed); break;
-    case ACTION_FASTER: feed_speed(feed, 2, clock_ns()); break;
-    case ACTION_SLOWER: feed_speed(feed, 0.5, clock_ns()); break;
-    case ACTION_FIRST: feed_first(feed); break;
-    default: feed_last(feed); break;
-    }
-}
-
-static void (*const actions[])(struct app *, const struct key_row *) = {
-    [ACTION_QUIT] = act_quit,       [ACTION_VIEW] = act_view,        [ACTION_COMMAND] = act_command,
-    [ACTION_PLAY] = act_replay,     [ACTION_NEXT_STEP] = act_replay, [ACTION_PREVIOUS_STEP] = act_replay,
-    [ACTION_FASTER] = act_replay,   [ACTION_SLOWER] = act_replay,    [ACTION_FIRST] = act_replay,
-    [ACTION_LAST] = act_replay,     [ACTION_NEXT_PANE] = act_pane,   [ACTION_PREVIOUS_PANE] = act_pane,
-    [ACTION_ENLARGE] = act_enlarge, [ACTION_ENTER] = act_enlarge,    [ACTION_DOWN] = act_scroll,
-    [ACTION_UP] = act_scroll,       [ACTION_BARS] = act_bars,        [ACTION_UNITS] = act_units,
-    [ACTION_THEME] = act_theme,     [ACTION_CLOSE] = act_close,      [ACTION_REDRAW] = act_redraw,
-};
-
-/* ---- the loop ------------------------------------------------------------------------------------------------------ */
-
-static void act(struct app *app, const struct key_row *row)
-{
-    struct scene scene = {app->feed.model, app->feed.tape, &app->state};
-    const struct view *view = view_of(app->state.view);
-    if (!(view->act && view->act(&app->state, &scene, row)) && actions[row->action]) actions[row->action](app, row);
 }
 
 static void read_keys(struct app *app)
 {
     uint32_t key;
     while (!app->quit && (key = terminal_key(app->terminal)) != INPUT_NONE) {
-        struct scene scene = {app->feed.model, app->feed.tape, &app->state};
-        const struct key_row *row = key_find(key == INPUT_GONE ? INPUT_F0 + 10 : key, view_key_mode(&scene));
         app->changed = app->urgent = true;
-        if (!row) continue;
-        if (key != INPUT_GONE) app->state.message[0] = '\0';
-        act(app, row);
+        take_key(app, key);
     }
 }
+
+/* ---- drawing ------------------------------------------------------------------------------------------------------- */
 
 /* Running out of memory opens its report, once; going on closes it. */
 static void follow_run(struct app *app)
 {
-    const struct run_model *model = app->feed.model;
+    const struct run_model *model = feed_model(&app->feed);
     if (!model->has_state || model->state == app->run_state) return;
     app->run_state = model->state;
     if (model->state == RUN_OUT_OF_MEMORY) app->state.view = VIEW_SHORTAGE;
@@ -212,39 +83,18 @@ static bool fit_surface(struct app *app)
         return true;
     }
     surface_release(&app->surface);
-    return surface_init(&app->surface, columns, rows, app->theme, app->options->look.ascii || !terminal_is_utf8());
+    return surface_init(&app->surface, columns, rows, app->theme, app->settings.ascii || !terminal_is_utf8());
 }
 
 static void draw(struct app *app, uint64_t now_ns)
 {
+    app_tell_time(app);
     if (!fit_surface(app)) return;
-    app->state.trouble = app->feed.trouble[0] ? app->feed.trouble : NULL;
-    app->state.playing = app->feed.playing;
-    app->state.speed = app->feed.live ? 0 : app->feed.speed;
-    view_draw(app->feed.model, app->feed.tape, &app->state, &app->surface);
+    struct scene scene = app_scene(app);
+    view_draw(scene.model, scene.tape, &app->state, &app->surface);
     terminal_show(app->terminal, &app->surface);
     app->drawn_ns = now_ns;
     app->changed = app->urgent = false;
-}
-
-static void sooner(int64_t *wait_ns, int64_t other_ns)
-{
-    if (other_ns >= 0 && (*wait_ns < 0 || other_ns < *wait_ns)) *wait_ns = other_ns;
-}
-
-/* Sleeps until there is a key, a record, a frame to draw or a message to take away. */
-static void wait_for_work(struct app *app)
-{
-    uint64_t now_ns = clock_ns();
-    int64_t wait_ns = feed_wait_ns(&app->feed, now_ns);
-    if (app->changed)
-        sooner(&wait_ns, app->drawn_ns + FRAME_NS > now_ns ? (int64_t)(app->drawn_ns + FRAME_NS - now_ns) : 0);
-    if (app->message_ns) sooner(&wait_ns, app->message_ns > now_ns ? (int64_t)(app->message_ns - now_ns) : 0);
-    struct pollfd fds[2] = {{.fd = terminal_fd(app->terminal), .events = POLLIN},
-                            {.fd = feed_fd(&app->feed), .events = POLLIN}};
-    struct timespec wait = {wait_ns / 1000000000, wait_ns % 1000000000};
-    if (ppoll(fds, 2, wait_ns < 0 ? NULL : &wait, NULL) > 0 && fds[0].revents & (POLLHUP | POLLERR | POLLNVAL))
-        app->quit = true;
 }
 
 static void take_away_message(struct app *app, uint64_t now_ns)
@@ -255,12 +105,47 @@ static void take_away_message(struct app *app, uint64_t now_ns)
     app->changed = true;
 }
 
+/* ---- the loop ------------------------------------------------------------------------------------------------------ */
+
+static void sooner(int64_t *wait_ns, int64_t other_ns)
+{
+    if (other_ns >= 0 && (*wait_ns < 0 || other_ns < *wait_ns)) *wait_ns = other_ns;
+}
+
+static int64_t until(uint64_t then_ns, uint64_t now_ns)
+{
+    return then_ns > now_ns ? (int64_t)(then_ns - now_ns) : 0;
+}
+
+/* Sleeps until there is a key, a record to take, a frame to draw or a message to take away. */
+static void wait_for_work(struct app *app)
+{
+    uint64_t now_ns = clock_ns();
+    int64_t rest_ns = until(app->taken_ns + FRAME_NS, now_ns), wait_ns = feed_wait_ns(&app->feed, now_ns);
+    if (app->feed.playing && wait_ns >= 0 && wait_ns < rest_ns) wait_ns = rest_ns;
+    struct pollfd fds[2] = {{.fd = terminal_fd(app->terminal), .events = POLLIN},
+                            {.fd = rest_ns ? -1 : feed_fd(&app->feed), .events = POLLIN}};
+    if (rest_ns && feed_fd(&app->feed) >= 0) sooner(&wait_ns, rest_ns);
+    if (app->changed) sooner(&wait_ns, until(app->drawn_ns + FRAME_NS, now_ns));
+    if (app->message_ns) sooner(&wait_ns, until(app->message_ns, now_ns));
+    struct timespec wait = {wait_ns / 1000000000, wait_ns % 1000000000};
+    if (ppoll(fds, 2, wait_ns < 0 ? NULL : &wait, NULL) > 0 && fds[0].revents & (POLLHUP | POLLERR | POLLNVAL))
+        app->quit = true;
+}
+
+static void take_records(struct app *app, uint64_t now_ns)
+{
+    if (!feed_advance(&app->feed, now_ns)) return;
+    app->changed = true;
+    app->taken_ns = now_ns;
+}
+
 static void loop(struct app *app)
 {
     app->changed = app->urgent = true;
     while (!app->quit) {
         uint64_t now_ns = clock_ns();
-        if (feed_advance(&app->feed, now_ns)) app->changed = true;
+        if (now_ns >= app->taken_ns + FRAME_NS || feed_wait_ns(&app->feed, now_ns) == 0) take_records(app, now_ns);
         follow_run(app);
         take_away_message(app, now_ns);
         if (app->urgent || (app->changed && now_ns >= app->drawn_ns + FRAME_NS)) draw(app, now_ns);
@@ -269,38 +154,78 @@ static void loop(struct app *app)
     }
 }
 
+/* ---- opening and leaving ------------------------------------------------------------------------------------------- */
+
 static int open_feed(struct app *app, struct error *err)
 {
     const struct app_options *options = app->options;
-    if (options->source) return feed_open_live(&app->feed, options->source, options->model, err);
-    int status = feed_open_replay(&app->feed, options->replay_file, options->speed, err);
-    if (status) return status;
-    feed_play(&app->feed, true, clock_ns());
-    return STATUS_OK;
+    if (options->source) return feed_open_live(&app->feed, options->source, options->model, options->trace_file, err);
+    int status = feed_open_replay(&app->feed, options->replay_file, err);
+    if (!status) feed_play(&app->feed, true, clock_ns());
+    return status;
+}
+
+/* Option, environment, file, default: the first that says something. A faulty file is said, not refused, and left alone. */
+static void load_settings(struct app *app)
+{
+    const struct app_look *look = &app->options->look;
+    struct error err;
+    app->saved = settings_default();
+    int faulty = settings_load(&app->saved, &err);
+    app->saves = !faulty && !app->options->readonly;
+    if (faulty) app_say(app, "%.150s", err.text);
+    app->settings = app->saved;
+    if (settings_from_environment(&app->settings, &err)) app_say(app, "%.150s", err.text);
+    if (look->theme) app->settings.theme = (enum theme)theme_named(look->theme);
+    if (look->units) app->settings.units = (enum units)(look->units - APP_UNITS_GB);
+    app->settings.ascii |= look->ascii;
+    app->settings.mouse &= !look->no_mouse;
 }
 
 static int open_screen(struct app *app, struct error *err)
 {
     const struct app_look *look = &app->options->look;
-    int status = look_theme(&app->theme, look, true, err);
-    if (!status) status = terminal_open(&app->terminal, look->no_color, err);
-    if (!status) status = look_theme(&app->theme, look, terminal_has_colour(app->terminal), err);
-    return status;
+    enum theme theme;
+    int status = look_theme(&theme, look, true, err);
+    if (status) return status;
+    load_settings(app);
+    status = terminal_open(&app->terminal, look->no_color, app->settings.mouse, err);
+    if (status) return status;
+    app->theme = look_is_mono(look, terminal_has_colour(app->terminal)) ? THEME_MONO : app->settings.theme;
+    app->state.units = app->settings.units;
+    app->state.bars_now = app->settings.bars_now;
+    return STATUS_OK;
+}
+
+/* A run started here stops with its screen. What it then says still belongs into a recording. */
+static void leave(struct app *app)
+{
+    struct feed *feed = &app->feed;
+    bool stops = feed->live && app->options->owner && !app->options->readonly && !feed->newest.over;
+    if (stops) source_send(feed->newest.source, "stop", NULL); /* a connection that is gone needs no stop */
+    uint64_t end_ns = clock_ns() + RECORDING_ENDS_MS * 1000000ull;
+    while (stops && feed->recording && !feed->newest.over && !feed->newest.model->ended && clock_ns() < end_ns) {
+        struct pollfd fd = {.fd = feed_fd(feed), .events = POLLIN};
+        poll(&fd, 1, 100);
+        feed_advance(feed, clock_ns());
+    }
 }
 
 int app_run(const struct app_options *options, struct error *err)
 {
     struct app app = {.options = options, .run_state = RUN_STARTING};
-    app.state = (struct view_state){.focus = VIEW_EVENTS,
-                                    .units = (enum units)options->look.units,
-                                    .live = options->source != NULL,
-                                    .readonly = options->readonly,
-                                    .trace_file = options->trace_file};
+    app.state =
+        (struct view_state){.focus = VIEW_EVENTS, .live = options->source != NULL, .readonly = options->readonly};
     int status = open_feed(&app, err);
     if (status) return status;
     status = open_screen(&app, err);
     if (!status) loop(&app);
+    if (!status && options->cost) {
+        struct terminal_cost cost = terminal_cost(app.terminal);
+        *options->cost = (struct app_cost){cost.frames, cost.bytes};
+    }
     terminal_close(app.terminal);
+    if (!status) leave(&app);
     surface_release(&app.surface);
     feed_close(&app.feed);
     return status;

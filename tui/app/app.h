@@ -13,14 +13,18 @@
 #include "engine/base/error.h"
 #include "engine/trace/source.h"
 
-enum app_units { APP_UNITS_GB, APP_UNITS_GIB, APP_UNITS_BYTES };
+enum app_units { APP_UNITS_UNSAID, APP_UNITS_GB, APP_UNITS_GIB, APP_UNITS_BYTES };
 
 struct app_look {
     bool ascii;           /* no block characters; also by itself where the locale is not UTF-8 */
     bool no_color;        /* also by itself under NO_COLOR */
-    const char *theme;    /* NULL: the default; see app_theme_names() */
+    bool no_mouse;
+    const char *theme;    /* NULL: from the settings, or the default; see app_theme_names() */
     enum app_units units;
 };
+
+/* What showing a run on the terminal took. */
+struct app_cost { int64_t frames, bytes; }; /* bytes -1: unknown */
 
 struct app_options {
     struct app_look look;
@@ -30,7 +34,7 @@ struct app_options {
     struct run_model *model;    /* live: folded into this one (borrowed: its reports go on after); NULL: its own */
     bool owner;                 /* live: quitting sends "stop" */
     bool readonly;              /* sends no commands */
-    double speed;               /* replay: 0 or 1: as recorded */
+    struct app_cost *cost;      /* NULL: nobody asks */
 };
 
 /* False, with the reason: standard input or output is not a terminal, or TERM is dumb or unknown. */
@@ -47,7 +51,7 @@ struct app_frame_options {
     const char *file;       /* a trace */
     int columns, rows;
     const char *view;       /* "overview", "help", "oom"; NULL: overview */
-    const char *at;         /* "step:12" (its end), "end", "oom"; NULL: end */
+    const char *at;         /* "step:12" (its end), "step:12.3" (of its operation 3), "time:1.5", "oom", "end"; NULL: end */
     enum app_frame_as as;
 };
 

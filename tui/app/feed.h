@@ -1,50 +1,76 @@
-/* Where the app's records come from, and when: live, as fast as they come; or from a file, at the pace they were recorded,
- * with stops and steps both ways. Time is handed in, so a feed can be driven by a test. */
+/* What the app knows of a run, and the moment that is looked at. A live run is a trace that has not ended, so both are read
+ * alike: `newest` folds everything as it comes (a file as fast as it can be read); it leaves keyframes behind, and while one
+ * looks back `back` is folded from one of these to the cursor, out of memory (engine/trace/past.h) or out of the trace file.
+ *
+ *     feed_open_live(&feed, source, NULL, "run.zlt", &err)   or feed_open_replay(&feed, "run.zlt", &err)
+ *     feed_advance(&feed, now_ns)                            folds what has come, moves a cursor that plays
+ *     draw(feed_model(&feed), feed_tape(&feed))
+ *     feed_go_step(&feed, 12); feed_newest(&feed);
+ *
+ * Time is handed in, so a feed can be driven by a test. */
 #ifndef TUI_APP_FEED_H
 #define TUI_APP_FEED_H
 
-#include "engine/analyze/model.h"
-#include "engine/analyze/tape.h"
 #include "engine/base/error.h"
-#include "engine/trace/source.h"
+#include "engine/trace/file.h"
+#include "engine/trace/past.h"
+#include "tui/app/keyframes.h"
+#include "tui/app/reel.h"
 
 struct feed {
-    struct run_model *model;  /* what was folded so far; replaced when a replay goes back */
-    struct tape *tape;        /* ... and all that is kept of its past */
-    bool live, owns_model;
-    struct source *source;
-    bool over;                /* nothing more will come */
-    char trouble[256];        /* why, if that is no good end; "": all is well */
-    /* replay */
-    char *path;
-    struct trace_record next; /* read, but its time has not come */
-    bool has_next, playing;
-    double speed;
-    uint64_t base_ns, trace_ns; /* at clock base_ns the replay stood at trace_ns */
+    bool live, owns_model, owns_source;
+    struct reel newest;
+    uint32_t step;               /* that began last in newest */
+    struct keyframes keyframes;
+    char *path;                  /* the trace file; NULL: none */
+    struct past *past;           /* live: what is kept in memory */
+    struct trace_file *recording;/* feed_record() */
+    char recorded[64];           /* its name; "": never asked for */
+    /* the cursor */
+    bool behind;                 /* it is not at the newest record */
+    uint64_t cursor_ns;
+    struct reel back;            /* folded to the cursor */
+    /* pace: at clock base_ns the cursor stood at from_ns */
+    bool playing;
+    int speed;                   /* steps up or down from that of the recording */
+    uint64_t base_ns, from_ns;
 };
 
-int feed_open_live(struct feed *feed, struct source *source, struct run_model *model, struct error *err);
-int feed_open_replay(struct feed *feed, const char *path, double speed, struct error *err);
+/* The model is borrowed, or NULL: one of its own. path: where the engine records it; NULL: nowhere. */
+int feed_open_live(struct feed *feed, struct source *source, struct run_model *model, const char *path, struct error *err);
+int feed_open_replay(struct feed *feed, const char *path, struct error *err); /* its cursor stands before the first record */
 void feed_close(struct feed *feed);
 
-/* Folds what is due, for at most some milliseconds. True: something was folded or the feed ended. */
-bool feed_advance(struct feed *feed, uint64_t now_ns);
+const struct run_model *feed_model(const struct feed *feed); /* as of the cursor */
+const struct tape *feed_tape(const struct feed *feed);
 
+/* Folds what is due, for at most some milliseconds. True: what is to be seen may have changed. */
+bool feed_advance(struct feed *feed, uint64_t now_ns);
 /* Nanoseconds until feed_advance() has work; 0: now; -1: when feed_fd() can be read, or never. */
 int64_t feed_wait_ns(const struct feed *feed, uint64_t now_ns);
 int feed_fd(const struct feed *feed); /* -1: none */
 
-/* Replays. Each stops the clock, except play. */
-void feed_play(struct feed *feed, bool playing, uint64_t now_ns);
-void feed_speed(struct feed *feed, double factor, uint64_t now_ns);
-void feed_next_step(struct feed *feed);
-void feed_previous_step(struct feed *feed);
-void feed_first(struct feed *feed);
-void feed_last(struct feed *feed);
+/* Live: writes what is kept to a new file, and what comes as well. feed_close() ends it. */
+int feed_record(struct feed *feed, const char *path, struct error *err);
 
-/* Folds until every rank has ended step number `step`, or the records end. */
-void feed_until_step(struct feed *feed, uint32_t step);
-/* ... until the run is out of memory. False: it never was. */
-bool feed_until_shortage(struct feed *feed);
+/* ---- cursor.c: each stops the play. False: there is no such moment, or it is not kept any more. -------------------- */
+
+bool feed_go_time(struct feed *feed, uint64_t time_ns);
+bool feed_go_step(struct feed *feed, uint32_t step); /* its end (reel_until_step_ends()); 0: before the first */
+bool feed_next_step(struct feed *feed);
+bool feed_previous_step(struct feed *feed);
+bool feed_next_op(struct feed *feed, int rank);      /* to where one of the rank's operations ends */
+bool feed_previous_op(struct feed *feed, int rank);
+void feed_newest(struct feed *feed);
+
+/* To the next record that matches after the cursor, or the last before it. False: none; the cursor stays. */
+typedef bool feed_match(const struct run_model *model, const struct trace_record *record, const void *user);
+bool feed_find(struct feed *feed, feed_match *match, const void *user, bool forward);
+
+/* ---- pace.c --------------------------------------------------------------------------------------------------------- */
+
+void feed_play(struct feed *feed, bool playing, uint64_t now_ns);
+void feed_faster(struct feed *feed, int by, uint64_t now_ns); /* by steps of the scale; negative: slower, then backwards */
+double feed_speed(const struct feed *feed);
 
 #endif

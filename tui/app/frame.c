@@ -1,54 +1,84 @@
 /* One frame of a recorded run, without a terminal. */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tui/app/app.h"
-#include "tui/app/feed.h"
 #include "tui/app/look.h"
+#include "tui/app/reel.h"
 #include "tui/draw/output.h"
 #include "tui/views/view.h"
 
-static int go_to_step(struct feed *feed, const char *text, struct error *err)
+/* "12" or "12.3": the end of a step, or of one of its operations on rank 0. */
+static int go_to_step(struct reel *reel, const char *text, struct error *err)
 {
-    char *end;
-    errno = 0;
-    unsigned long step = strtoul(text, &end, 10);
-    if (errno || *end || end == text || step < 1 || step > UINT32_MAX)
-        return error_set(err, STATUS_USAGE, "--at step:%s: a step is a number from 1", text);
-    feed_until_step(feed, (uint32_t)step);
-    const struct run_step *last = run_last_step(feed->model);
-    if (!last) return error_set(err, STATUS_USAGE, "this run has no whole step; use --at end");
-    if (last->step < step)
-        return error_set(err, STATUS_USAGE, "this run ends after step %u; there is no step %lu", last->step, step);
+    unsigned step, op;
+    char end;
+    int read = sscanf(text, "%9u.%9u%c", &step, &op, &end);
+    bool whole = sscanf(text, "%9u%c", &step, &end) == 1;
+    if ((!whole && read != 2) || step < 1 || text[0] == '+')
+        return error_set(err, STATUS_USAGE, "--at step:%s: give a step from 1 on, or step:STEP.OPERATION", text);
+    if (!whole && !reel_until_op_ends(reel, step, op))
+        return error_set(err, STATUS_USAGE, "this run has no operation %u in step %u on rank 0", op, step);
+    if (whole) reel_until_step_ends(reel, step);
+    uint32_t last = reel_steps_done(reel);
+    if (whole && !last) return error_set(err, STATUS_USAGE, "this run has no whole step; use --at end");
+    if (whole && last < step)
+        return error_set(err, STATUS_USAGE, "this run ends after step %u; there is no step %u", last, step);
     return STATUS_OK;
 }
 
-static int go_to(struct feed *feed, const char *at, struct error *err)
+/* Seconds since the first record. */
+static int go_to_time(struct reel *reel, const char *text, struct error *err)
+{
+    char *end;
+    double seconds = strtod(text, &end);
+    if (end == text || *end || !(seconds >= 0 && seconds < 1e9))
+        return error_set(err, STATUS_USAGE, "--at time:%s: give seconds since the start of the run, like time:1.5",
+                         text);
+    if (reel_peek(reel)) reel_until_time(reel, reel->next.time_ns + (uint64_t)(seconds * 1e9));
+    return STATUS_OK;
+}
+
+static int go_to(struct reel *reel, const char *at, struct error *err)
 {
     if (!at || !strcmp(at, "end")) {
-        feed_last(feed);
+        while (reel_fold(reel)) {}
         return STATUS_OK;
     }
     if (!strcmp(at, "oom"))
-        return feed_until_shortage(feed)
+        return reel_until_shortage(reel)
                    ? STATUS_OK
                    : error_set(err, STATUS_USAGE, "this run never was out of memory; use --at end");
-    if (!strncmp(at, "step:", 5)) return go_to_step(feed, at + 5, err);
-    return error_set(err, STATUS_USAGE, "--at %s: use step:N, oom or end", at);
+    if (!strncmp(at, "step:", 5)) return go_to_step(reel, at + 5, err);
+    if (!strncmp(at, "time:", 5)) return go_to_time(reel, at + 5, err);
+    return error_set(err, STATUS_USAGE, "--at %s: use step:N, step:N.OPERATION, time:SECONDS, oom or end", at);
 }
 
-static char *paint(const struct feed *feed, enum view_id view, const struct app_frame_options *options,
+static int open_reel(struct reel *reel, const char *file, struct error *err)
+{
+    *reel = (struct reel){0};
+    int status = source_open_file(&reel->source, file, err);
+    if (status) return status;
+    reel->model = reel_model();
+    reel->tape = tape_new(0);
+    return reel->model && reel->tape ? STATUS_OK : error_set(err, STATUS_RUN, "no memory for the state of a run");
+}
+
+static char *paint(const struct reel *reel, enum view_id view, const struct app_frame_options *options,
                    enum theme theme)
 {
     struct view_state state = {.view = view,
                                .focus = VIEW_EVENTS,
-                               .units = (enum units)options->look.units,
-                               .trouble = feed->trouble[0] ? feed->trouble : NULL};
+                               .units =
+                                   options->look.units ? (enum units)(options->look.units - APP_UNITS_GB) : UNITS_GIB,
+                               .cursor_ns = reel->model->now_ns,
+                               .newest_ns = reel->model->now_ns,
+                               .trace_file = options->file,
+                               .trouble = reel->trouble[0] ? reel->trouble : NULL};
     struct surface surface;
     if (!surface_init(&surface, options->columns, options->rows, theme, options->look.ascii)) return NULL;
-    view_draw(feed->model, feed->tape, &state, &surface);
+    view_draw(reel->model, reel->tape, &state, &surface);
     char *text = options->as == APP_AS_SVG    ? surface_to_svg(&surface)
                  : options->as == APP_AS_ANSI ? surface_to_ansi(&surface)
                                               : surface_to_text(&surface);
@@ -61,18 +91,17 @@ int app_frame(const struct app_frame_options *options, char **out, struct error 
     const char *name = options->view ? options->view : "overview";
     int view = view_named(name);
     enum theme theme;
-    struct feed feed;
+    struct reel reel;
     if (view < 0) return error_set(err, STATUS_USAGE, "there is no view %s; there are: %s", name, view_names());
     if (options->columns < 1 || options->rows < 1 || options->columns > 1000 || options->rows > 1000)
         return error_set(err, STATUS_USAGE, "a frame of %dx%d cannot be drawn; use for example 80x24", options->columns,
                          options->rows);
     int status = look_theme(&theme, &options->look, options->as != APP_AS_TEXT, err);
     if (status) return status;
-    status = feed_open_replay(&feed, options->file, 1, err);
-    if (status) return status;
-    status = go_to(&feed, options->at, err);
-    if (!status) *out = paint(&feed, (enum view_id)view, options, theme);
+    status = open_reel(&reel, options->file, err);
+    if (!status) status = go_to(&reel, options->at, err);
+    if (!status) *out = paint(&reel, (enum view_id)view, options, theme);
     if (!status && !*out) status = error_set(err, STATUS_RUN, "no memory for a frame");
-    feed_close(&feed);
+    reel_release(&reel, true);
     return status;
 }

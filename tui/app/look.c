@@ -7,12 +7,17 @@
 
 int look_theme(enum theme *theme, const struct app_look *look, bool can_colour, struct error *err)
 {
-    const char *no_colour = getenv("NO_COLOR");
     int named = look->theme ? theme_named(look->theme) : THEME_DEFAULT;
     if (named < 0)
         return error_set(err, STATUS_USAGE, "there is no theme %s; there are: %s", look->theme, app_theme_names());
-    *theme = look->no_color || !can_colour || (no_colour && no_colour[0]) ? THEME_MONO : (enum theme)named;
+    *theme = look_is_mono(look, can_colour) ? THEME_MONO : (enum theme)named;
     return STATUS_OK;
+}
+
+bool look_is_mono(const struct app_look *look, bool can_colour)
+{
+    const char *no_colour = getenv("NO_COLOR");
+    return look->no_color || !can_colour || (no_colour && no_colour[0]);
 }
 
 const char *app_theme_names(void)

@@ -6,6 +6,7 @@
 #include "tui/draw/style.h"
 
 /* Without colour (asked for, NO_COLOR, or nothing to show it on) the theme is mono: patterns carry the meaning. */
+bool look_is_mono(const struct app_look *look, bool can_colour);
 int look_theme(enum theme *theme, const struct app_look *look, bool can_colour, struct error *err);
 
 #endif

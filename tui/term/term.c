@@ -2,8 +2,10 @@
 #define NCURSES_WIDECHAR 1
 #include "tui/term/term.h"
 
+#include <fcntl.h>
 #include <langinfo.h>
 #include <locale.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,6 +18,9 @@
 struct terminal {
     SCREEN *screen;
     bool has_colour, forget;
+    int io_fd; /* /proc/self/io; -1: none */
+    struct terminal_cost cost;
+    struct terminal_pointing pointing;
     struct surface shown;
     short pair[17][17]; /* number of the pair for foreground and background, 0 last for the default; 0: none yet */
     short pairs;
@@ -48,8 +53,9 @@ bool terminal_is_utf8(void)
     return strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
 }
 
-static void set_up(struct terminal *terminal, bool no_colour)
+static void set_up(struct terminal *terminal, bool no_colour, bool mouse)
 {
+    enum { BUTTONS = BUTTON1_PRESSED | BUTTON4_PRESSED | BUTTON5_PRESSED };
     set_escdelay(25);
     cbreak();
     noecho();
@@ -57,13 +63,17 @@ static void set_up(struct terminal *terminal, bool no_colour)
     keypad(stdscr, TRUE);
     nodelay(stdscr, TRUE);
     curs_set(0);
+    if (mouse && has_mouse()) {
+        mouseinterval(0);
+        mousemask(BUTTONS, NULL);
+    }
     if (no_colour || !has_colors()) return;
     start_color();
     use_default_colors();
     terminal->has_colour = true;
 }
 
-int terminal_open(struct terminal **out, bool no_colour, struct error *err)
+int terminal_open(struct terminal **out, bool no_colour, bool mouse, struct error *err)
 {
     char leave[256] = "";
     if (!terminal_fits(err)) return STATUS_USAGE;
@@ -80,7 +90,9 @@ int terminal_open(struct terminal **out, bool no_colour, struct error *err)
         free(terminal);
         return error_set(err, STATUS_USAGE, "TERM=%s cannot show a screen; use --headless", getenv("TERM"));
     }
-    set_up(terminal, no_colour);
+    set_up(terminal, no_colour, mouse);
+    terminal->io_fd = open("/proc/self/io", O_RDONLY | O_CLOEXEC);
+    if (terminal->io_fd < 0) terminal->cost.bytes = -1;
     terminal->forget = true;
     *out = terminal;
     return STATUS_OK;
@@ -97,6 +109,7 @@ void terminal_close(struct terminal *terminal)
     stderr_show();
     delscreen(terminal->screen);
     surface_release(&terminal->shown);
+    if (terminal->io_fd >= 0) close(terminal->io_fd);
     free(terminal);
 }
 
@@ -172,6 +185,39 @@ static bool has_copy(struct terminal *terminal, const struct surface *surface)
     return false;
 }
 
+void terminal_suspend(struct terminal *terminal)
+{
+    def_prog_mode();
+    endwin();
+    raise(SIGTSTP);
+    reset_prog_mode();
+    terminal->forget = true;
+}
+
+struct terminal_cost terminal_cost(const struct terminal *terminal)
+{
+    return terminal->cost;
+}
+
+/* All that this process has written anywhere; ncurses does not tell what it sends. */
+static int64_t written_bytes(const struct terminal *terminal)
+{
+    char text[256];
+    ssize_t count = terminal->io_fd >= 0 ? pread(terminal->io_fd, text, sizeof text - 1, 0) : -1;
+    text[count > 0 ? count : 0] = '\0';
+    const char *at = strstr(text, "wchar: ");
+    return at ? atoll(at + 7) : 0;
+}
+
+/* Sends what differs. */
+static void update(struct terminal *terminal)
+{
+    int64_t before = written_bytes(terminal);
+    refresh();
+    terminal->cost.frames++;
+    if (terminal->cost.bytes >= 0) terminal->cost.bytes += written_bytes(terminal) - before;
+}
+
 void terminal_show(struct terminal *terminal, const struct surface *surface)
 {
     bool all = !has_copy(terminal, surface) || terminal->forget || !terminal->shown.cells;
@@ -185,7 +231,7 @@ void terminal_show(struct terminal *terminal, const struct surface *surface)
         memcpy(terminal->shown.cells, surface->cells,
                (size_t)surface->columns * (size_t)surface->rows * sizeof *surface->cells);
     terminal->forget = false;
-    refresh();
+    update(terminal);
 }
 
 static uint32_t special_key(wint_t code)
@@ -207,13 +253,28 @@ static uint32_t special_key(wint_t code)
     return INPUT_NONE;
 }
 
+static uint32_t take_pointing(struct terminal *terminal)
+{
+    MEVENT event;
+    if (getmouse(&event) != OK) return INPUT_NONE;
+    enum pointing what = event.bstate & BUTTON4_PRESSED   ? POINTING_WHEEL_UP
+                         : event.bstate & BUTTON5_PRESSED ? POINTING_WHEEL_DOWN
+                                                          : POINTING_CLICK;
+    terminal->pointing = (struct terminal_pointing){what, event.x, event.y};
+    return INPUT_MOUSE;
+}
+
+struct terminal_pointing terminal_pointing(const struct terminal *terminal)
+{
+    return terminal->pointing;
+}
+
 uint32_t terminal_key(struct terminal *terminal)
 {
     wint_t code;
-    (void)terminal;
     if (restore_end_asked()) return INPUT_GONE;
     switch (get_wch(&code)) {
-    case KEY_CODE_YES: return special_key(code);
+    case KEY_CODE_YES: return code == KEY_MOUSE ? take_pointing(terminal) : special_key(code);
     case OK: return code == '\n' ? '\r' : code == 127 || code == 8 ? INPUT_BACKSPACE : (uint32_t)code;
     default: return INPUT_NONE;
     }

@@ -13,7 +13,7 @@ struct terminal;
 /* False, with the reason: not a terminal, or TERM is dumb or unknown. Changes nothing. */
 bool terminal_fits(struct error *err);
 
-int terminal_open(struct terminal **out, bool no_colour, struct error *err);
+int terminal_open(struct terminal **out, bool no_colour, bool mouse, struct error *err);
 void terminal_close(struct terminal *terminal);
 
 bool terminal_has_colour(const struct terminal *terminal);
@@ -22,10 +22,21 @@ void terminal_size(const struct terminal *terminal, int *columns, int *rows);
 void terminal_show(struct terminal *terminal, const struct surface *surface);
 void terminal_forget(struct terminal *terminal); /* the next terminal_show() sends every cell */
 
+void terminal_suspend(struct terminal *terminal); /* as Ctrl-Z does elsewhere; returns after fg */
+
+/* Frames shown, and bytes that went to the terminal for them (-1: /proc does not say). */
+struct terminal_cost { int64_t frames, bytes; };
+struct terminal_cost terminal_cost(const struct terminal *terminal);
+
 int terminal_fd(const struct terminal *terminal); /* for poll() */
 
 /* The next key, INPUT_NONE where none waits, INPUT_RESIZE after the size changed, INPUT_GONE when the terminal went away or
  * a signal asked to end (SIGINT, SIGTERM, SIGHUP). */
 uint32_t terminal_key(struct terminal *terminal);
+
+/* What INPUT_MOUSE was about. */
+enum pointing { POINTING_CLICK, POINTING_WHEEL_UP, POINTING_WHEEL_DOWN };
+struct terminal_pointing { enum pointing what; int x, y; };
+struct terminal_pointing terminal_pointing(const struct terminal *terminal);
 
 #endif

@@ -3,17 +3,25 @@
 #include "tui/input/keys.h"
 #include "tui/views/parts.h"
 
+/* Drawn, or only gone through, to find what stands at column `wanted`. */
 struct footer {
     struct canvas canvas;
-    int x;
+    int columns, x, wanted;
+    bool draws;
+    const struct key_row *found;
 };
 
 /* Adds a key if all of it fits. */
-static void add(struct footer *footer, const char *label, const char *name)
+static void add(struct footer *footer, const struct key_row *row, const char *label, const char *name)
 {
-    if (footer->x + utf8_columns(label) + utf8_columns(name) + 3 > footer->canvas.at.columns) return;
-    footer->x = draw_format(footer->canvas, footer->x, 0, STYLE_KEY, " %s ", label);
-    footer->x = draw_text(footer->canvas, footer->x, 0, STYLE_TEXT, name) + 1;
+    int begin = footer->x, end = begin + utf8_columns(label) + utf8_columns(name) + 3;
+    if (end > footer->columns) return;
+    if (footer->draws) {
+        int x = draw_format(footer->canvas, begin, 0, STYLE_KEY, " %s ", label);
+        draw_text(footer->canvas, x, 0, STYLE_TEXT, name);
+    }
+    if (footer->wanted >= begin && footer->wanted < end) footer->found = row;
+    footer->x = end;
 }
 
 static const struct view *view_in_focus(const struct view_state *state)
@@ -44,23 +52,42 @@ static void draw_prompt(struct canvas canvas, const struct view_state *state)
     draw_character(line, x, 0, STYLE_FOCUS, ' ');
 }
 
-void footer_draw(struct canvas canvas, const struct scene *scene)
+static void add_keys(struct footer *footer, const struct scene *scene)
 {
     const struct view_state *state = scene->state;
     const struct view *view = view_in_focus(state);
     enum key_mode mode = view_key_mode(scene);
-    struct footer footer = {canvas, 0};
+    for (int i = 0; i < VIEW_KEYS_MAX && view->keys[i] != ACTION_NONE; i++) {
+        const struct key_row *row = key_of_action(view->keys[i], mode);
+        if (row && row->footer) add(footer, row, row->label, row->footer);
+    }
+    if (mode & KEY_MODE_LIVE && !state->readonly) add(footer, NULL, "0 1 2 3", "stage");
+    for (int i = 0; i < key_count; i++)
+        if (is_shown(&key_table[i], scene) && !is_own(view, key_table[i].action))
+            add(footer, &key_table[i], key_table[i].label, key_table[i].footer);
+}
+
+static int message_columns(const struct view_state *state)
+{
+    return state->message[0] ? utf8_columns(state->message) + 3 : 0;
+}
+
+void footer_draw(struct canvas canvas, const struct scene *scene)
+{
+    const struct view_state *state = scene->state;
+    struct footer footer = {.canvas = canvas, .columns = canvas.at.columns, .draws = true, .wanted = -1};
     if (state->prompt.kind != PROMPT_NONE) {
         draw_prompt(canvas, state);
         return;
     }
-    if (state->message[0]) footer.x = draw_format(canvas, 0, 0, STYLE_FOCUS, " %s ", state->message) + 1;
-    for (int i = 0; i < VIEW_KEYS_MAX && view->keys[i] != ACTION_NONE; i++) {
-        const struct key_row *row = key_of_action(view->keys[i], mode);
-        if (row && row->footer) add(&footer, row->label, row->footer);
-    }
-    if (mode & KEY_MODE_LIVE && !state->readonly) add(&footer, "0 1 2 3", "stage");
-    for (int i = 0; i < key_count; i++)
-        if (is_shown(&key_table[i], scene) && !is_own(view, key_table[i].action))
-            add(&footer, key_table[i].label, key_table[i].footer);
+    if (state->message[0]) draw_format(canvas, 0, 0, STYLE_FOCUS, " %s ", state->message);
+    footer.x = message_columns(state);
+    add_keys(&footer, scene);
+}
+
+const struct key_row *footer_key_at(int columns, const struct scene *scene, int x)
+{
+    struct footer footer = {.columns = columns, .x = message_columns(scene->state), .wanted = x};
+    if (scene->state->prompt.kind == PROMPT_NONE) add_keys(&footer, scene);
+    return footer.found;
 }

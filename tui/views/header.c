@@ -176,18 +176,41 @@ static void state_text(char *text, size_t room, const struct scene *scene)
                  !badge->only_hint && model->reason[0] && hint[0] ? "; " : "", hint);
 }
 
+/* "×2", "×1/64", "×-4" */
+static const char *format_speed(char out[FORMAT_ROOM], double speed)
+{
+    double size = speed < 0 ? -speed : speed;
+    snprintf(out, FORMAT_ROOM, size < 1 ? "×%s1/%.0f" : "×%s%.0f", speed < 0 ? "-" : "", size < 1 ? 1 / size : size);
+    return out;
+}
+
+/* Where the cursor is: "LIVE", "3.2 s behind (F: live)", "REPLAY stopped ×1"; on a printed frame nothing. */
+static int place_text(char *out, size_t room, const struct scene *scene)
+{
+    const struct view_state *state = scene->state;
+    double behind_s = state->newest_ns > state->cursor_ns ? (double)(state->newest_ns - state->cursor_ns) / 1e9 : 0;
+    char speed[FORMAT_ROOM];
+    if (!state->speed) return 0;
+    format_speed(speed, state->speed);
+    if (!state->live) return snprintf(out, room, "REPLAY %s %s  ", state->playing ? "▶" : "stopped", speed);
+    if (!state->behind) return snprintf(out, room, "%s", scene->model->ended ? "" : "LIVE  ");
+    return snprintf(out, room, "%.1f s behind%s%s (F: live)  ", behind_s, state->playing ? " ▶ " : "",
+                    state->playing ? speed : "");
+}
+
 /* Returns where it begins. */
 static int draw_clock(struct canvas canvas, const struct scene *scene)
 {
-    const struct view_state *state = scene->state;
-    uint64_t seconds = (scene->model->now_ns - scene->model->first_ns) / 1000000000u;
-    char text[64];
-    int at = 0;
-    if (!state->live && state->speed > 0)
-        at = snprintf(text, sizeof text, "REPLAY %s ×%g  ", state->playing ? "▶" : "stopped at", state->speed);
+    const struct run_model *model = scene->model;
+    uint64_t now_ns =
+        scene->state->behind && scene->state->cursor_ns > model->now_ns ? scene->state->cursor_ns : model->now_ns;
+    uint64_t seconds = (now_ns - (model->first_ns ? model->first_ns : now_ns)) / 1000000000u;
+    char text[96];
+    int at = place_text(text, sizeof text, scene);
     snprintf(text + at, sizeof text - (size_t)at, "%llu:%02llu", (unsigned long long)(seconds / 60),
              (unsigned long long)(seconds % 60));
-    draw_right(canvas, canvas.at.columns - 1, 0, STYLE_DIM, text);
+    draw_right(canvas, canvas.at.columns - 1, 0, scene->state->behind && scene->state->live ? STYLE_WARN : STYLE_DIM,
+               text);
     return canvas.at.columns - 1 - utf8_columns(text);
 }
 

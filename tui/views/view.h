@@ -42,7 +42,8 @@ struct view_state {
     /* time */
     bool live, readonly;      /* live: keys send commands */
     bool behind;              /* the cursor stands in the past; false: it is at the newest record */
-    uint64_t cursor_ns;
+    uint64_t cursor_ns;       /* a view's act() may move it; the app follows */
+    uint64_t newest_ns;       /* of the newest record */
     /* The timeline's window; both 0: the step under the cursor, whole; to UINT64_MAX: the whole run, as far as it is known. */
     uint64_t from_ns, to_ns;
     struct selection selected;
@@ -57,7 +58,7 @@ struct view_state {
     /* text */
     char search[LINE_ROOM], filter[LINE_ROOM];
     struct { enum prompt kind; char label[LINE_ROOM], text[LINE_ROOM]; } prompt;
-    const char *trace_file;   /* where a live run is recorded; NULL: nowhere */
+    const char *trace_file;   /* where the run is recorded; NULL: nowhere */
     const char *trouble;      /* why no more records come; NULL: all is well */
     char message[160];        /* answer to the last key; "": none */
     char command[160];        /* set by a view's act(): to be sent to the engine; "": nothing */

@@ -1,0 +1,202 @@
+/* Chunks are numbered from 0 on and never change once the next one is begun; the last one grows. A reader copies what it
+ * hands out, so that dropping a chunk never pulls the ground from under it. */
+#include "engine/trace/past.h"
+
+#include <string.h>
+
+#include "engine/trace/source_parts.h"
+#include "engine/trace/sticky.h"
+
+enum { CHUNK_FULL_BYTES = 256 << 10 };
+
+struct past_chunk {
+    struct bytes records;
+    uint32_t step, flags; /* as in a file (format.h) */
+};
+
+struct past {
+    struct past_chunk *chunks; /* oldest first */
+    size_t count, room;
+    uint64_t first; /* number of chunks[0] */
+    size_t bytes, bytes_max;
+    struct sticky *standing; /* of the chunks that were dropped */
+};
+
+struct past *past_new(size_t bytes)
+{
+    struct past *past = calloc(1, sizeof *past);
+    if (!past) return NULL;
+    past->bytes_max = bytes ? bytes : PAST_BYTES;
+    past->standing = sticky_new();
+    if (past->standing) return past;
+    free(past);
+    return NULL;
+}
+
+void past_free(struct past *past)
+{
+    if (!past) return;
+    for (size_t i = 0; i < past->count; i++) bytes_release(&past->chunks[i].records);
+    sticky_free(past->standing);
+    free(past->chunks);
+    free(past);
+}
+
+size_t past_bytes(const struct past *past)
+{
+    return past->bytes;
+}
+
+bool past_is_cut(const struct past *past)
+{
+    return past->first > 0;
+}
+
+uint32_t past_first_step(const struct past *past)
+{
+    for (size_t i = 0; i < past->count; i++)
+        if (past->chunks[i].flags & CHUNK_KEYFRAME) return past->chunks[i].step;
+    return 0;
+}
+
+static void keep_standing(struct past *past, const struct past_chunk *chunk)
+{
+    if (!(chunk->flags & CHUNK_STANDING)) return;
+    for (size_t at = 0; at < chunk->records.count;) {
+        struct trace_head head = trace_peek(chunk->records.at + at);
+        if (sticky_is_standing(head.kind)) sticky_put(past->standing, chunk->records.at + at);
+        at += head.bytes;
+    }
+}
+
+/* The oldest step, and all chunks that belong to it. The one that grows stays. */
+static void drop_oldest(struct past *past)
+{
+    size_t dropped = 0;
+    do {
+        keep_standing(past, &past->chunks[dropped]);
+        past->bytes -= past->chunks[dropped].records.count;
+        bytes_release(&past->chunks[dropped].records);
+        dropped++;
+    } while (dropped + 1 < past->count && !(past->chunks[dropped].flags & CHUNK_KEYFRAME));
+    past->count -= dropped;
+    past->first += dropped;
+    memmove(past->chunks, past->chunks + dropped, past->count * sizeof *past->chunks);
+}
+
+static struct past_chunk *begin_chunk(struct past *past, uint32_t step, uint32_t flags)
+{
+    if (past->count == past->room) {
+        size_t room = past->room ? 2 * past->room : 64;
+        struct past_chunk *larger = realloc(past->chunks, room * sizeof *larger);
+        if (!larger) return NULL;
+        past->chunks = larger;
+        past->room = room;
+    }
+    past->chunks[past->count] = (struct past_chunk){.step = step, .flags = flags};
+    return &past->chunks[past->count++];
+}
+
+/* The chunk that a record belongs to: as in a file, the first STEP_BEGIN of a step begins one. */
+static struct past_chunk *chunk_for(struct past *past, const void *bytes, struct trace_head head)
+{
+    struct past_chunk *last = past->count ? &past->chunks[past->count - 1] : NULL;
+    uint32_t step = last ? last->step : 0;
+    struct trace_record record;
+    if (head.kind == TRACE_STEP_BEGIN && trace_decode(bytes, head.bytes, &record) && record.step_begin.step != step)
+        return begin_chunk(past, record.step_begin.step, CHUNK_KEYFRAME);
+    if (!last || last->records.count + head.bytes > CHUNK_FULL_BYTES) return begin_chunk(past, step, 0);
+    return last;
+}
+
+bool past_put(struct past *past, const void *record)
+{
+    struct trace_head head = trace_peek(record);
+    while (past->count > 1 && past->bytes + head.bytes > past->bytes_max) drop_oldest(past);
+    struct past_chunk *chunk = chunk_for(past, record, head);
+    if (!chunk || !bytes_append(&chunk->records, record, head.bytes)) return false;
+    if (sticky_is_standing(head.kind)) chunk->flags |= CHUNK_STANDING;
+    past->bytes += head.bytes;
+    return true;
+}
+
+/* --- reading -------------------------------------------------------------------------------------------------------- */
+
+static void append_record(void *user, const void *record)
+{
+    bytes_append(user, record, trace_peek(record).bytes);
+}
+
+/* What holds from before the chunk with this number: of those that were dropped, then of those that are passed over. */
+static void collect_standing(struct bytes *out, const struct past *past, uint64_t until)
+{
+    sticky_each(past->standing, append_record, out);
+    for (size_t i = 0; i < past->count && past->first + i < until; i++) {
+        const struct bytes *records = &past->chunks[i].records;
+        for (size_t at = 0; past->chunks[i].flags & CHUNK_STANDING && at < records->count;) {
+            struct trace_head head = trace_peek(records->at + at);
+            if (sticky_is_standing(head.kind)) bytes_append(out, records->at + at, head.bytes);
+            at += head.bytes;
+        }
+    }
+}
+
+static enum source_result hand_out(struct source *source)
+{
+    source->records = source->unpacked.at;
+    source->record_bytes = source->unpacked.count;
+    return SOURCE_RECORD;
+}
+
+static enum source_result next_chunk(struct source *source)
+{
+    const struct past *past = source->past;
+    source->unpacked.count = 0;
+    if (source->standing_due) {
+        source->standing_due = false;
+        collect_standing(&source->unpacked, past, source->offset);
+        if (source->unpacked.count) return hand_out(source);
+    }
+    if (source->offset < past->first) return source_fail(source, "this part of the past is not kept any more");
+    for (; source->offset - past->first < past->count; source->offset++, source->taken = 0) {
+        const struct bytes *records = &past->chunks[source->offset - past->first].records;
+        if (source->taken < records->count) {
+            if (!bytes_append(&source->unpacked, records->at + source->taken, records->count - source->taken))
+                return source_fail(source, "no memory to look back");
+            source->taken = records->count;
+            return hand_out(source);
+        }
+        if (source->offset - past->first + 1 == past->count) break; /* this one still grows */
+    }
+    return SOURCE_END;
+}
+
+static int seek(struct source *source, uint32_t step, bool standing, struct error *err)
+{
+    const struct past *past = source->past;
+    uint64_t target = past->first;
+    uint32_t found = 0;
+    for (size_t i = 0; i < past->count; i++) {
+        if (!(past->chunks[i].flags & CHUNK_KEYFRAME)) continue;
+        if (past->chunks[i].step > step) break;
+        target = past->first + i;
+        found = past->chunks[i].step;
+    }
+    if (!standing && found != step) return error_set(err, STATUS_INPUT, "step %u is not kept", step);
+    source->offset = target;
+    source->taken = 0;
+    source->standing_due = standing;
+    return STATUS_OK;
+}
+
+static const struct source_origin past_origin = {.next_chunk = next_chunk, .seek = seek};
+
+int source_open_past(struct source **out, const struct past *past, struct error *err)
+{
+    int status = source_new(out, &past_origin, -1, err);
+    if (status) return status;
+    (*out)->past = past;
+    (*out)->offset = past->first;
+    (*out)->standing_due = true;
+    return STATUS_OK;
+}

@@ -1,0 +1,31 @@
+/* The past of a live run in bounded memory: the records as they came, in chunks of a step. When it is full the oldest step
+ * goes, but not what still holds of it (run header, schedules, budgets). So it can be opened like a trace file that begins
+ * where it was cut, at any time, while it grows; or written out as one.
+ *
+ *     struct past *past = past_new(0);
+ *     while (source_next(live, &record) == SOURCE_RECORD) past_put(past, source_encoded(live));
+ *     source_open_past(&source, past, &err);
+ *     source_seek_step(source, 12, &err); */
+#ifndef ENGINE_TRACE_PAST_H
+#define ENGINE_TRACE_PAST_H
+
+#include "engine/trace/source.h"
+
+struct past;
+
+enum { PAST_BYTES = 64 << 20 }; /* kept when the caller says 0 */
+
+struct past *past_new(size_t bytes); /* NULL: no memory */
+void past_free(struct past *past);
+
+/* Keeps a copy of one whole encoded record. Without memory the oldest steps go first; false: even so it was lost. */
+bool past_put(struct past *past, const void *record);
+
+size_t past_bytes(const struct past *past);
+uint32_t past_first_step(const struct past *past); /* the oldest that is kept from its start on; 0: none */
+bool past_is_cut(const struct past *past);         /* something was dropped */
+
+/* Reads what is kept, and then what comes; SOURCE_END is not final. The past outlives the source. */
+int source_open_past(struct source **out, const struct past *past, struct error *err);
+
+#endif

@@ -1,0 +1,204 @@
+/* What a key does when the view that is looked at has no use of its own for it. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/base/clock.h"
+#include "tui/app/app_parts.h"
+
+static const uint64_t MESSAGE_NS = 3000000000u;
+
+void app_say(struct app *app, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(app->state.message, sizeof app->state.message, format, args);
+    va_end(args);
+    app->message_ns = clock_ns() + MESSAGE_NS;
+}
+
+bool app_send(struct app *app, const char *command)
+{
+    struct error err;
+    if (app->options->readonly) return app_say(app, "read only: no commands are sent"), false;
+    if (!app->feed.live) return app_say(app, "a recording takes no commands"), false;
+    if (app->feed.newest.over || app->feed.newest.model->ended) return app_say(app, "the run has ended"), false;
+    if (source_send(app->feed.newest.source, command, &err)) return app_say(app, "%.150s", err.text), false;
+    app_say(app, "sent: %.140s", command);
+    return true;
+}
+
+/* ---- leaving ------------------------------------------------------------------------------------------------------- */
+
+/* A recording that was begun and could not be kept. */
+static bool is_unsaved(const struct app *app)
+{
+    return app->feed.recorded[0] && !app->feed.recording;
+}
+
+/* Readers of help pages leave them with q: here too, rather than losing the run. */
+static void act_quit(struct app *app, const struct key_row *row)
+{
+    if (row->code == 'q' && app->state.view == VIEW_HELP) {
+        app->state.view = VIEW_OVERVIEW;
+        return;
+    }
+    if (is_unsaved(app) && !app->asked) {
+        app->asked = true;
+        app_say(app, "the recording could not be saved; %s again leaves all the same", row->label);
+        return;
+    }
+    app->quit = true;
+}
+
+/* ---- views --------------------------------------------------------------------------------------------------------- */
+
+static void act_command(struct app *app, const struct key_row *row)
+{
+    if (app_send(app, row->argument) && !strncmp(row->argument, "sample", 6))
+        app->state.focus = VIEW_TEXT; /* where the answer will stand */
+}
+
+static void act_view(struct app *app, const struct key_row *row)
+{
+    int id = view_named(row->argument);
+    if (id < 0) return;
+    app->state.view = (int)app->state.view == id ? VIEW_OVERVIEW : (enum view_id)id;
+}
+
+/* The innermost of what is open. */
+static void act_close(struct app *app, const struct key_row *row)
+{
+    (void)row;
+    if (app->state.selected.known) app->state.selected.known = false;
+    else if (app->state.span.open) app->state.span.open = false;
+    else app->state.view = VIEW_OVERVIEW;
+}
+
+/* The next pane of the overview, or the next view. */
+static void act_pane(struct app *app, const struct key_row *row)
+{
+    int by = row->action == ACTION_NEXT_PANE ? 1 : VIEWS - 1;
+    enum view_id *at = app->state.view == VIEW_OVERVIEW ? &app->state.focus : &app->state.view;
+    do *at = (enum view_id)((*at + by) % VIEWS);
+    while (at == &app->state.focus ? !view_of(*at)->pane : *at == VIEW_OVERVIEW);
+}
+
+static void act_enlarge(struct app *app, const struct key_row *row)
+{
+    if (app->state.view == VIEW_OVERVIEW) app->state.view = app->state.focus;
+    else if (row->action == ACTION_ENLARGE) app->state.view = VIEW_OVERVIEW;
+}
+
+static void act_scroll(struct app *app, const struct key_row *row)
+{
+    enum view_id at = app->state.view == VIEW_OVERVIEW ? app->state.focus : app->state.view;
+    int by = (row->action == ACTION_DOWN) != (at == VIEW_EVENTS) ? 1 : -1; /* a log's newest line is its last */
+    if (app->state.row[at] + by >= 0 && app->state.row[at] + by < 100000) app->state.row[at] += by;
+}
+
+/* Only the timeline zooms and pans. */
+static void act_elsewhere(struct app *app, const struct key_row *row)
+{
+    app_say(app, "%s is a key of the timeline", row->label);
+}
+
+/* ---- the look ------------------------------------------------------------------------------------------------------ */
+
+static void save(struct app *app)
+{
+    struct error err;
+    if (app->saves && settings_save(&app->saved, &err)) app_say(app, "%.150s", err.text);
+}
+
+static void act_bars(struct app *app, const struct key_row *row)
+{
+    (void)row;
+    app->saved.bars_now = app->state.bars_now = !app->state.bars_now;
+    app_say(app, app->state.bars_now ? "bars: this instant" : "bars: fullest instant of the last step");
+    save(app);
+}
+
+static void act_units(struct app *app, const struct key_row *row)
+{
+    (void)row;
+    app->saved.units = app->state.units = (app->state.units + 1) % UNITS;
+    app_say(app, "%s", units_name(app->state.units));
+    save(app);
+}
+
+static void act_theme(struct app *app, const struct key_row *row)
+{
+    (void)row;
+    if (!terminal_has_colour(app->terminal)) {
+        app_say(app, "mono: there is no colour here");
+        return;
+    }
+    app->saved.theme = app->theme = (app->theme + 1) % THEMES;
+    app_say(app, "%s", theme_name(app->theme));
+    save(app);
+}
+
+static void act_redraw(struct app *app, const struct key_row *row)
+{
+    (void)row;
+    terminal_forget(app->terminal);
+}
+
+static void act_suspend(struct app *app, const struct key_row *row)
+{
+    (void)row;
+    terminal_suspend(app->terminal);
+}
+
+/* ---- the table ----------------------------------------------------------------------------------------------------- */
+
+static action_function *const actions[] = {
+    [ACTION_QUIT] = act_quit,          [ACTION_CLOSE] = act_close,
+    [ACTION_REDRAW] = act_redraw,      [ACTION_SUSPEND] = act_suspend,
+    [ACTION_VIEW] = act_view,          [ACTION_NEXT_PANE] = act_pane,
+    [ACTION_PREVIOUS_PANE] = act_pane, [ACTION_ENLARGE] = act_enlarge,
+    [ACTION_ENTER] = act_enlarge,      [ACTION_COMMAND] = act_command,
+    [ACTION_UP] = act_scroll,          [ACTION_DOWN] = act_scroll,
+    [ACTION_LEFT] = act_time,          [ACTION_RIGHT] = act_time,
+    [ACTION_PAGE_UP] = act_time,       [ACTION_PAGE_DOWN] = act_time,
+    [ACTION_FIRST] = act_time,         [ACTION_LAST] = act_time,
+    [ACTION_ZOOM_IN] = act_elsewhere,  [ACTION_ZOOM_OUT] = act_elsewhere,
+    [ACTION_PAN_LEFT] = act_elsewhere, [ACTION_PAN_RIGHT] = act_elsewhere,
+    [ACTION_FIT] = act_elsewhere,      [ACTION_CENTRE] = act_elsewhere,
+    [ACTION_SPAN] = act_elsewhere,     [ACTION_SEARCH] = act_type,
+    [ACTION_SEARCH_NEXT] = act_find,   [ACTION_SEARCH_PREVIOUS] = act_find,
+    [ACTION_FILTER] = act_type,        [ACTION_PLAY] = act_time,
+    [ACTION_NEXT_STEP] = act_time,     [ACTION_PREVIOUS_STEP] = act_time,
+    [ACTION_NEXT_OP] = act_time,       [ACTION_PREVIOUS_OP] = act_time,
+    [ACTION_FASTER] = act_pace,        [ACTION_SLOWER] = act_pace,
+    [ACTION_LINK_FASTER] = act_pace,   [ACTION_LINK_SLOWER] = act_pace,
+    [ACTION_LIVE] = act_time,          [ACTION_MARK] = act_type,
+    [ACTION_MARKERS] = act_markers,    [ACTION_COMPARE] = act_compare,
+    [ACTION_RECORD] = act_record,      [ACTION_BARS] = act_bars,
+    [ACTION_UNITS] = act_units,        [ACTION_THEME] = act_theme,
+};
+
+/* What a view asked for while it acted. */
+static void follow_view(struct app *app, uint64_t cursor_ns)
+{
+    char command[sizeof app->state.command];
+    if (app->state.command[0]) {
+        memcpy(command, app->state.command, sizeof command);
+        app->state.command[0] = '\0';
+        app_send(app, command);
+    } else if (app->state.message[0] && !app->message_ns) {
+        app->message_ns = clock_ns() + MESSAGE_NS;
+    }
+    if (app->state.cursor_ns != cursor_ns) feed_go_time(&app->feed, app->state.cursor_ns);
+}
+
+void app_act(struct app *app, const struct key_row *row)
+{
+    const struct view *view = view_of(app->state.view);
+    struct scene scene = app_scene(app);
+    uint64_t cursor_ns = app->state.cursor_ns;
+    if (view->act && view->act(&app->state, &scene, row)) follow_view(app, cursor_ns);
+    else if (actions[row->action]) actions[row->action](app, row);
+    app_tell_time(app);
+}

@@ -1,0 +1,52 @@
+/* Inside of the app: app.c is the loop, actions.c what keys do, act_time.c those that move in time, typing.c the line at
+ * the bottom, pointing.c the mouse. */
+#ifndef TUI_APP_APP_PARTS_H
+#define TUI_APP_APP_PARTS_H
+
+#include "tui/app/app.h"
+#include "tui/app/feed.h"
+#include "tui/app/settings.h"
+#include "tui/term/term.h"
+#include "tui/views/view.h"
+
+struct app {
+    const struct app_options *options;
+    struct terminal *terminal;
+    struct surface surface;
+    struct feed feed;
+    struct view_state state;
+    struct settings settings; /* in force */
+    struct settings saved;    /* in the file, and what keys changed since */
+    bool saves;               /* changes go to the file */
+    enum theme theme;
+    enum run_state run_state; /* that the view was chosen for */
+    bool changed, urgent, quit, asked; /* asked: whether to leave all the same */
+    uint64_t taken_ns, drawn_ns, message_ns; /* of the last records and frame; until when the message stays (0: none) */
+};
+
+typedef void action_function(struct app *app, const struct key_row *row);
+
+void app_say(struct app *app, const char *format, ...) __attribute__((format(printf, 2, 3)));
+bool app_send(struct app *app, const char *command); /* says what came of it */
+
+struct scene app_scene(const struct app *app);
+/* What views are told about time, from the feed; and the other way round, when a view has moved the cursor. */
+void app_tell_time(struct app *app);
+
+/* A key: the line that is typed goes first, then the view, then what the key does everywhere. */
+void app_act(struct app *app, const struct key_row *row);
+
+void act_time(struct app *app, const struct key_row *row);  /* act_time.c */
+void act_pace(struct app *app, const struct key_row *row);
+void act_record(struct app *app, const struct key_row *row);
+
+void typing_open(struct app *app, enum prompt kind, const char *label, const char *text); /* typing.c */
+void typing_key(struct app *app, uint32_t key);
+void act_type(struct app *app, const struct key_row *row);
+void act_find(struct app *app, const struct key_row *row);
+void act_markers(struct app *app, const struct key_row *row);
+void act_compare(struct app *app, const struct key_row *row);
+
+void pointing_act(struct app *app); /* pointing.c */
+
+#endif

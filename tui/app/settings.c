@@ -1,0 +1,175 @@
+#include "tui/app/settings.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { PATH_ROOM = 1024, WORD_ROOM = 32 };
+
+struct settings settings_default(void)
+{
+    return (struct settings){.theme = THEME_DEFAULT, .units = UNITS_GIB, .mouse = true};
+}
+
+/* ---- one value ----------------------------------------------------------------------------------------------------- */
+
+static bool read_theme(void *to, const char *value)
+{
+    int theme = theme_named(value);
+    if (theme >= 0) *(enum theme *)to = (enum theme)theme;
+    return theme >= 0;
+}
+
+static const char *const units_words[UNITS] = {[UNITS_GB] = "GB", [UNITS_GIB] = "GiB", [UNITS_BYTES] = "bytes"};
+
+static bool read_units(void *to, const char *value)
+{
+    for (enum units units = 0; units < UNITS; units++)
+        if (!strcasecmp(value, units_words[units])) return *(enum units *)to = units, true;
+    return false;
+}
+
+static bool read_yes(void *to, const char *value)
+{
+    bool yes = !strcmp(value, "yes") || !strcmp(value, "1");
+    if (!yes && strcmp(value, "no") && strcmp(value, "0")) return false;
+    *(bool *)to = yes;
+    return true;
+}
+
+static const char *print_theme(const void *from)
+{
+    return theme_name(*(const enum theme *)from);
+}
+
+static const char *print_units(const void *from)
+{
+    return units_words[*(const enum units *)from];
+}
+
+static const char *print_yes(const void *from)
+{
+    return *(const bool *)from ? "yes" : "no";
+}
+
+static const struct setting {
+    const char *key, *variable, *values;
+    size_t at;
+    bool (*read)(void *to, const char *value);
+    const char *(*print)(const void *from);
+} table[] = {
+    {"theme", "ZEROLAB_THEME", "default, light, projector or mono", offsetof(struct settings, theme), read_theme,
+     print_theme},
+    {"units", "ZEROLAB_UNITS", "GB, GiB or bytes", offsetof(struct settings, units), read_units, print_units},
+    {"ascii", "ZEROLAB_ASCII", "yes or no", offsetof(struct settings, ascii), read_yes, print_yes},
+    {"mouse", "ZEROLAB_MOUSE", "yes or no", offsetof(struct settings, mouse), read_yes, print_yes},
+    {"bars_now", "ZEROLAB_BARS_NOW", "yes or no", offsetof(struct settings, bars_now), read_yes, print_yes},
+};
+enum { SETTINGS = sizeof table / sizeof table[0] };
+
+/* ---- text ---------------------------------------------------------------------------------------------------------- */
+
+static int read_line(struct settings *settings, const char *line, size_t length, int number, struct error *err)
+{
+    char text[160], key[WORD_ROOM], value[WORD_ROOM], more;
+    snprintf(text, sizeof text, "%.*s", (int)length, line);
+    text[strcspn(text, "#")] = '\0';
+    if (text[strspn(text, " \t\r")] == '\0') return STATUS_OK;
+    if (sscanf(text, " %31[a-z_] = %31s %c", key, value, &more) != 2)
+        return error_set(err, STATUS_USAGE, "line %d is no \"key = value\"", number);
+    for (int i = 0; i < SETTINGS; i++) {
+        if (strcmp(table[i].key, key)) continue;
+        if (table[i].read((char *)settings + table[i].at, value)) return STATUS_OK;
+        return error_set(err, STATUS_USAGE, "line %d: %s is %s, not %s", number, key, table[i].values, value);
+    }
+    return error_set(err, STATUS_USAGE, "line %d: there is no setting %s", number, key);
+}
+
+int settings_read(struct settings *settings, const char *text, struct error *err)
+{
+    int status = STATUS_OK;
+    for (int number = 1; *text; number++) {
+        size_t length = strcspn(text, "\n");
+        struct error other;
+        int of_line = read_line(settings, text, length, number, &other);
+        if (of_line && !status) status = of_line, *err = other;
+        text += length + (text[length] == '\n');
+    }
+    return status;
+}
+
+void settings_print(const struct settings *settings, char out[SETTINGS_ROOM])
+{
+    int at = snprintf(out, SETTINGS_ROOM, "# zerolab writes this file when one of these is changed by a key.\n");
+    for (int i = 0; i < SETTINGS; i++)
+        at += snprintf(out + at, SETTINGS_ROOM - (size_t)at, "%s = %s\n", table[i].key,
+                       table[i].print((const char *)settings + table[i].at));
+}
+
+int settings_from_environment(struct settings *settings, struct error *err)
+{
+    int status = STATUS_OK;
+    for (int i = 0; i < SETTINGS; i++) {
+        const char *value = getenv(table[i].variable);
+        if (!value || !*value || table[i].read((char *)settings + table[i].at, value)) continue;
+        status = error_set(err, STATUS_USAGE, "%s is %s, not %.40s", table[i].variable, table[i].values, value);
+    }
+    return status;
+}
+
+/* ---- the file ------------------------------------------------------------------------------------------------------ */
+
+static bool file_path(char path[PATH_ROOM])
+{
+    const char *folder = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
+    int length = -1;
+    if (folder && *folder == '/') length = snprintf(path, PATH_ROOM, "%s/zerolab/settings", folder);
+    else if (home && *home == '/') length = snprintf(path, PATH_ROOM, "%s/.config/zerolab/settings", home);
+    return length > 0 && length < PATH_ROOM - 8;
+}
+
+int settings_load(struct settings *settings, struct error *err)
+{
+    char path[PATH_ROOM], text[8192];
+    int fd = file_path(path) ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
+    if (fd < 0)
+        return errno == ENOENT || errno == ENOTDIR || !file_path(path)
+                   ? STATUS_OK
+                   : error_set(err, STATUS_INPUT, "settings %s: %s", path, strerror(errno));
+    ssize_t count = read(fd, text, sizeof text - 1);
+    int problem = errno;
+    close(fd);
+    if (count < 0) return error_set(err, STATUS_INPUT, "settings %s: %s", path, strerror(problem));
+    text[count] = '\0';
+    int status = settings_read(settings, text, err);
+    if (status) error_prefix(err, "settings %s", path);
+    return status;
+}
+
+static void make_folders(char *path)
+{
+    for (char *slash = path + 1; (slash = strchr(slash, '/')); slash++) {
+        *slash = '\0';
+        mkdir(path, 0755);
+        *slash = '/';
+    }
+}
+
+int settings_save(const struct settings *settings, struct error *err)
+{
+    char path[PATH_ROOM], beside[PATH_ROOM + 8], text[SETTINGS_ROOM];
+    if (!file_path(path)) return STATUS_OK;
+    make_folders(path);
+    settings_print(settings, text);
+    snprintf(beside, sizeof beside, "%s.new", path);
+    FILE *file = fopen(beside, "we");
+    bool written = file && fputs(text, file) >= 0;
+    if (file && fclose(file) != 0) written = false;
+    if (written && rename(beside, path) == 0) return STATUS_OK;
+    return error_set(err, STATUS_RUN, "settings are not saved: %s: %s", path, strerror(errno));
+}

@@ -1,0 +1,129 @@
+/* The line at the bottom that is typed, and what comes of it: search, filter, markers, and the values that views ask for. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tui/app/app_parts.h"
+#include "tui/app/search.h"
+#include "tui/input/prompt.h"
+
+void typing_open(struct app *app, enum prompt kind, const char *label, const char *text)
+{
+    app->state.prompt.kind = kind;
+    snprintf(app->state.prompt.label, sizeof app->state.prompt.label, "%s", label);
+    snprintf(app->state.prompt.text, sizeof app->state.prompt.text, "%s", text);
+}
+
+/* ---- search -------------------------------------------------------------------------------------------------------- */
+
+static void find(struct app *app, bool forward)
+{
+    struct search search = {app->state.search, app->state.rank};
+    if (!search.text[0]) app_say(app, "nothing to search for: / begins a search");
+    else if (feed_find(&app->feed, search_matches, &search, forward))
+        app_say(app, "%s: n next, N previous", search.text);
+    else app_say(app, "%s is not found %s the cursor", search.text, forward ? "after" : "before");
+}
+
+void act_find(struct app *app, const struct key_row *row)
+{
+    find(app, row->action == ACTION_SEARCH_NEXT);
+}
+
+/* Onwards; and where the cursor is at the end of a run, backwards: what was, is what one looks for then. */
+static void take_search(struct app *app, const char *text)
+{
+    snprintf(app->state.search, sizeof app->state.search, "%s", text);
+    if (text[0]) find(app, app->feed.behind);
+}
+
+/* ---- markers ------------------------------------------------------------------------------------------------------- */
+
+static int by_time(const void *a, const void *b)
+{
+    const struct marker *first = a, *second = b;
+    return first->time_ns < second->time_ns ? -1 : first->time_ns > second->time_ns;
+}
+
+static void take_marker(struct app *app, const char *text)
+{
+    struct view_state *state = &app->state;
+    if (state->marker_count == MARKERS_MAX) {
+        app_say(app, "there are %d markers already", MARKERS_MAX);
+        return;
+    }
+    struct marker *marker = &state->markers[state->marker_count++];
+    *marker = (struct marker){.time_ns = state->cursor_ns};
+    snprintf(marker->name, sizeof marker->name, "%.23s", text);
+    app_say(app, "marker %s is set; ' goes there", marker->name);
+    qsort(state->markers, (size_t)state->marker_count, sizeof *state->markers, by_time);
+}
+
+/* To the next one after the cursor, and from the last to the first. */
+void act_markers(struct app *app, const struct key_row *row)
+{
+    struct view_state *state = &app->state;
+    int next = 0;
+    (void)row;
+    while (next < state->marker_count && state->markers[next].time_ns <= state->cursor_ns) next++;
+    if (!state->marker_count) {
+        app_say(app, "no markers yet: m sets one");
+        return;
+    }
+    const struct marker *marker = &state->markers[next % state->marker_count];
+    if (feed_go_time(&app->feed, marker->time_ns)) app_say(app, "marker %s", marker->name);
+    else app_say(app, "marker %s: what was then is not kept any more", marker->name);
+}
+
+/* A, then B, then both are held against each other; then anew. */
+void act_compare(struct app *app, const struct key_row *row)
+{
+    struct view_state *state = &app->state;
+    int which = state->mark[0].known && !state->mark[1].known, view = view_named("compare");
+    if (!which) memset(state->mark, 0, sizeof state->mark);
+    state->mark[which].known = true;
+    state->mark[which].time_ns = state->cursor_ns;
+    if (!which) app_say(app, "A is here; at another moment %s marks B and compares", row->label);
+    else if (view >= 0) state->view = (enum view_id)view;
+}
+
+/* ---- the line ------------------------------------------------------------------------------------------------------ */
+
+void act_type(struct app *app, const struct key_row *row)
+{
+    char name[24];
+    snprintf(name, sizeof name, "%d", app->state.marker_count + 1);
+    if (row->action == ACTION_SEARCH) typing_open(app, PROMPT_SEARCH, "search", "");
+    else if (row->action == ACTION_FILTER) typing_open(app, PROMPT_FILTER, "show only", app->state.filter);
+    else typing_open(app, PROMPT_MARKER, "name of the marker", name);
+}
+
+/* The view that asked for a value gets it with Enter, while the prompt is still there. */
+static void take_value(struct app *app)
+{
+    const struct key_row *enter = key_find('\r', KEY_MODE_ALWAYS);
+    app_act(app, enter);
+}
+
+static void take_filter(struct app *app, const char *text)
+{
+    snprintf(app->state.filter, sizeof app->state.filter, "%s", text);
+    if (text[0]) app_say(app, "only: %s", text);
+    else app_say(app, "everything is shown");
+}
+
+void typing_key(struct app *app, uint32_t key)
+{
+    char text[LINE_ROOM];
+    enum prompt kind = app->state.prompt.kind;
+    enum prompt_answer answer = prompt_type(app->state.prompt.text, sizeof app->state.prompt.text, key);
+    if (answer == PROMPT_GOES_ON) return;
+    memcpy(text, app->state.prompt.text, sizeof text);
+    if (answer == PROMPT_TAKEN && kind == PROMPT_VALUE) take_value(app);
+    app->state.prompt.kind = PROMPT_NONE;
+    if (answer == PROMPT_LEFT) return;
+    if (kind == PROMPT_SEARCH) take_search(app, text);
+    if (kind == PROMPT_FILTER) take_filter(app, text);
+    if (kind == PROMPT_MARKER) take_marker(app, text);
+    app_tell_time(app);
+}
