@@ -47,29 +47,35 @@ static void draw_view(struct canvas canvas, const struct scene *scene)
     timeline_draw_legend(part(canvas, layout.legend), scene);
 }
 
-/* The step in small: a title with the verdict, then compute lanes. */
+/* The chosen rank is among them. */
+static void draw_pane_lanes(struct canvas canvas, const struct scene *scene)
+{
+    struct window window = timeline_window(scene);
+    int ranks = tape_ranks(scene->tape), rows = canvas.at.rows, shown = ranks < rows ? ranks : rows;
+    int first = scene->state->rank - shown / 2, lanes = ranks * LANES <= rows ? LANES : 1;
+    first = first > ranks - shown ? ranks - shown : first < 0 ? 0 : first;
+    for (int i = 0; i < shown; i++)
+        for (int lane = 0; lane < lanes; lane++)
+            timeline_draw_lane(canvas_part(canvas, 0, i * lanes + lane, canvas.at.columns, 1), scene, &window,
+                               first + i, (enum lane)lane);
+}
+
+/* The step in small, whatever the user looks at in the view itself: a title with the verdict, then lanes. */
 static void draw_pane(struct canvas canvas, const struct scene *scene, bool focused)
 {
-    const struct tape_step *step = timeline_step(scene);
-    char title[160], verdict[128];
-    if (!step) {
-        draw_title(canvas, 0, focused, "timeline");
-        nothing_yet(canvas, scene);
-        return;
+    struct view_state calm = *scene->state;
+    struct scene in_small = {scene->model, scene->tape, &calm};
+    calm.from_ns = calm.to_ns = 0;
+    const struct tape_step *step = timeline_step(&in_small);
+    char title[160] = "timeline", verdict[128];
+    if (step) {
+        int at = snprintf(title, sizeof title, "step %u, rank %d: ", step->step, calm.rank);
+        timeline_verdict(verdict, sizeof verdict, canvas.at.columns - at - 4, &in_small);
+        snprintf(title + at, sizeof title - (size_t)at, "%s", verdict);
     }
-    struct window window = timeline_window(scene);
-    int at = snprintf(title, sizeof title, "step %u, rank %d: ", step->step, scene->state->rank);
-    timeline_verdict(verdict, sizeof verdict, canvas.at.columns - at - 4, scene);
-    snprintf(title + at, sizeof title - (size_t)at, "%s", verdict);
     draw_title(canvas, 0, focused, title);
-    int ranks = tape_ranks(scene->tape), rows = canvas.at.rows - 1, shown = ranks < rows ? ranks : rows;
-    int first = scene->state->rank - shown / 2;
-    first = first > ranks - shown ? ranks - shown : first < 0 ? 0 : first;
-    bool both = ranks * LANES <= rows;
-    for (int i = 0; i < shown; i++)
-        for (enum lane lane = 0; lane < (both ? LANES : 1); lane++)
-            timeline_draw_lane(canvas_part(canvas, 0, 1 + i * (both ? LANES : 1) + (int)lane, canvas.at.columns, 1),
-                               scene, &window, first + i, lane);
+    if (nothing_yet(canvas, scene)) return;
+    draw_pane_lanes(canvas_part(canvas, 0, 1, canvas.at.columns, canvas.at.rows - 1), &in_small);
 }
 
 static int pane_rows(const struct scene *scene)

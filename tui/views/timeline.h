@@ -14,13 +14,16 @@ struct window { uint64_t from_ns, to_ns; }; /* to_ns > from_ns */
 
 /* What the state asks for, resolved: the user's own window, the whole run, or the step under the cursor. */
 struct window timeline_window(const struct scene *scene);
+bool timeline_is_own(const struct scene *scene); /* the user zoomed, panned or chose something */
 /* The end of what is known: spans that are not over are drawn up to here. */
 uint64_t timeline_now(const struct scene *scene);
-/* The step that a calm screen shows: under the cursor; of a run that moves on, the last whole one; NULL: none yet. */
+/* The step that is shown: in the middle of the user's own window; else what a calm screen shows, the step under the cursor
+ * and of a run that moves on the last whole one. NULL: none yet. */
 const struct tape_step *timeline_step(const struct scene *scene);
 
 uint64_t window_time(const struct window *window, int columns, int column);     /* where a column begins */
 int window_column(const struct window *window, int columns, uint64_t time_ns); /* -1: before, columns: after the window */
+int timeline_cursor(const struct scene *scene, const struct window *window, int columns); /* its column; -1: not to be seen */
 /* By `factor` (< 1: closer); what is shown at around_ns stays where it is. Kept within what can be drawn. */
 struct window window_zoomed(struct window window, double factor, uint64_t around_ns);
 struct window window_panned(struct window window, double share);
@@ -51,11 +54,13 @@ enum mark mark_of_op(enum op_kind kind, enum phase phase, bool prefetch);
 
 /* ---- columns: what each column of a lane shows (timeline_columns.c) ------------------------------------------------- */
 
+enum { COLUMN_NONE = -1, COLUMN_SUMS = -2 }; /* ... COLUMN_SUMS: seen from far, no span is known */
+
 /* What took most of the column's time; a column in which a lane did nothing for longer than anything else is idle. */
 struct column {
     enum mark mark;
     enum texture texture;
-    int64_t span;        /* the span that took most of that; -1: not one (idle, or seen from far) */
+    int64_t span;        /* the span that took most of that; COLUMN_NONE: no span (idle, or a wait that goes on) ... */
     uint64_t busy_ns;    /* of all operations in this column */
 };
 

@@ -26,8 +26,9 @@ static void draw_bracket(struct canvas canvas, int x, int end, const struct brac
     if (begins) draw_character(canvas, x, 0, STYLE_TITLE, 0x251c);
     if (ends && end - x > 1) draw_character(canvas, end - 1, 0, STYLE_TITLE, 0x2524);
     for (int i = 0; i < bracket->count; i++) {
-        if (utf8_columns(bracket->names[i]) + 4 > end - x) continue;
-        draw_format(canvas, x + 1, 0, STYLE_TITLE, " %s ", bracket->names[i]);
+        bool last = i == bracket->count - 1; /* a bare number needs no blanks */
+        if (utf8_columns(bracket->names[i]) + (last ? 2 : 4) > end - x) continue;
+        draw_format(canvas, x + 1, 0, STYLE_TITLE, last ? "%s" : " %s ", bracket->names[i]);
         return;
     }
 }
@@ -93,12 +94,11 @@ static void draw_steps(struct canvas canvas, const struct scene *scene, const st
 void timeline_draw_steps(struct canvas canvas, const struct scene *scene, const struct window *window)
 {
     struct canvas axis = canvas_part(canvas, TIMELINE_GUTTER, 0, canvas.at.columns - TIMELINE_GUTTER, 1);
-    const struct view_state *state = scene->state;
     draw_text(canvas, 1, 0, STYLE_DIM, "steps");
     if (axis.at.columns < 1) return;
     draw_steps(axis, scene, window);
-    if (state->behind)
-        draw_character(axis, window_column(window, axis.at.columns, state->cursor_ns), 0, STYLE_CURSOR, 0x25bc);
+    int cursor = timeline_cursor(scene, window, axis.at.columns);
+    if (cursor >= 0) draw_character(axis, cursor, 0, STYLE_CURSOR, 0x25bc);
 }
 
 /* ---- ticks ------------------------------------------------------------------------------------------------------------ */

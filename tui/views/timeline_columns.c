@@ -186,7 +186,7 @@ static void columns_of_loads(struct column out[], int columns, const struct scen
         for (enum stall why = STALL_NONE + 1; why < STALLS; why++)
             if (why != STALL_PEERS) add_share(&shares, MARK_WAIT + (enum mark)why, load.waited_ns[why], -1);
         out[i] = choose(&shares, &cell);
-        out[i].span = -1;
+        out[i].span = COLUMN_SUMS;
     }
 }
 

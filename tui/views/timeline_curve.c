@@ -131,7 +131,6 @@ void timeline_draw_curve(struct canvas canvas, const struct scene *scene, const 
     if (scale.has_planned) draw_line(plot, scale.planned, scale.full, STYLE_PLANNED, 0x2500);
     if (scale.is_budget) draw_line(plot, scale.budget, scale.full, STYLE_WARN, 0x2550);
     draw_stack(plot, instants, scale.full);
-    int cursor = scene->state->behind ? window_column(window, columns, scene->state->cursor_ns) : -1;
-    for (int y = 0; cursor >= 0 && cursor < columns && y < plot.at.rows; y++)
-        draw_over(plot, cursor, y, STYLE_CURSOR, 0x2502);
+    int cursor = timeline_cursor(scene, window, columns);
+    for (int y = 0; cursor >= 0 && y < plot.at.rows; y++) draw_over(plot, cursor, y, STYLE_CURSOR, 0x2502);
 }

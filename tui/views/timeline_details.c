@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/analyze/progress.h"
 #include "tui/views/parts.h"
 #include "tui/views/timeline.h"
 
@@ -79,18 +80,19 @@ static void tell_waits(struct facts *facts, const struct scene *scene, int rank,
     char label[LABEL_ROOM] = "", time[FORMAT_ROOM];
     op_label(label, scene->model, span->schedule, before.op);
     if (before.why == STALL_NONE) fact(facts, STYLE_TEXT, "did not wait");
-    else fact(facts, STYLE_STRONG, "waited %s for %s: %s", time_text(time, before.ns), label, stall_help(before.why));
-    if (inside.why != STALL_NONE)
-        fact(facts, STYLE_TEXT, "%s in it waiting for the slowest rank", time_text(time, inside.ns));
-    if (span->paced_ns) fact(facts, STYLE_TEXT, "%s of it paced", time_text(time, span->paced_ns));
+    else
+        fact(facts, STYLE_STRONG, "waited %s for %s (%c %s)", time_text(time, before.ns), label,
+             stall_letter(before.why), stall_name(before.why));
+    if (inside.why != STALL_NONE) fact(facts, STYLE_TEXT, "in it %s for the slowest rank", time_text(time, inside.ns));
+    if (span->paced_ns) fact(facts, STYLE_TEXT, "paced by %s", time_text(time, span->paced_ns));
 }
 
+/* Within its step. */
 static void tell_times(struct facts *facts, const struct scene *scene, const struct span *span)
 {
     const struct tape_step *step = tape_step_numbered(scene->tape, span->step);
-    uint64_t zero_ns = step ? step->begun_ns : tape_first_ns(scene->tape);
+    uint64_t zero_ns = step && step->begun_ns <= span->issued_ns ? step->begun_ns : tape_first_ns(scene->tape);
     char time[FORMAT_ROOM];
-    if (!step) fact(facts, STYLE_DIM, "times since the run began");
     fact(facts, STYLE_TEXT, "issued %s", time_text(time, span->issued_ns - zero_ns));
     if (span->ended_ns) fact(facts, STYLE_TEXT, "ready %s", time_text(time, span->ready_ns - zero_ns));
     fact(facts, STYLE_TEXT, "started %s", time_text(time, span->started_ns - zero_ns));
@@ -109,7 +111,7 @@ static void tell_bytes(struct facts *facts, const struct scene *scene, const str
     enum units units = scene->state->units;
     char bytes[FORMAT_ROOM], group[64];
     if (op->lane != LANE_COMM) return;
-    fact(facts, STYLE_TEXT, "among %s", group_text(group, sizeof group, &scene->model->header));
+    fact(facts, STYLE_TEXT, "%s", group_text(group, sizeof group, &scene->model->header));
     if (op->bytes) fact(facts, STYLE_TEXT, "payload %s", format_bytes_bare(bytes, units, (uint64_t)op->bytes));
     if (span->ended_ns) fact(facts, STYLE_TEXT, "sent %s", format_bytes_bare(bytes, units, span->sent_bytes));
     if (op->flush != FLUSH_NONE)
@@ -133,8 +135,39 @@ static void draw_operation(struct canvas canvas, const struct scene *scene, cons
         tell_how_early(&facts, scene, selected->rank, &schedule->ops, span);
     tell_waits(&facts, scene, selected->rank, span);
     new_line(&facts);
-    if (schedule && schedule->has_ops) tell_bytes(&facts, scene, &schedule->ops.ops[span->op], span);
     tell_times(&facts, scene, span);
+    new_line(&facts);
+    if (schedule && schedule->has_ops) tell_bytes(&facts, scene, &schedule->ops.ops[span->op], span);
+}
+
+/* ---- now ----------------------------------------------------------------------------------------------------------------- */
+
+/* What a lane of the chosen rank is at, in a step that is going on. */
+static void tell_lane(struct facts *facts, const struct scene *scene, const struct progress *at, enum lane lane)
+{
+    uint64_t since_ns = 0;
+    struct stall_reason pending = timeline_pending(scene, scene->state->rank, lane, &since_ns);
+    int running = progress_running(at, lane), next = progress_next(at, lane);
+    char label[LABEL_ROOM], awaited[LABEL_ROOM], time[FORMAT_ROOM];
+    if (!op_label(label, scene->model, at->plan->number, running >= 0 ? running : next)) return;
+    int64_t number =
+        running >= 0 ? tape_span_of(scene->tape, scene->state->rank, lane, at->step, (uint32_t)running) : -1;
+    const struct span *span = number >= 0 ? tape_span(scene->tape, scene->state->rank, lane, number) : NULL;
+    if (span)
+        fact(facts, STYLE_STRONG, "%s: %s for %s", lane_name(lane), label,
+             time_text(time, span_end(scene, span) - span->started_ns));
+    else if (running >= 0) fact(facts, STYLE_STRONG, "%s: %s", lane_name(lane), label);
+    else if (pending.why != STALL_NONE && op_label(awaited, scene->model, at->plan->number, pending.op))
+        fact(facts, STYLE_STRONG, "%s: %s waits for %s", lane_name(lane), label, awaited);
+    else fact(facts, STYLE_STRONG, "%s: next is %s", lane_name(lane), label);
+}
+
+static void tell_now(struct facts *facts, const struct scene *scene)
+{
+    struct progress at = progress_of(scene->model, scene->state->rank);
+    if (!at.plan || !at.open) return;
+    for (enum lane lane = 0; lane < LANES; lane++) tell_lane(facts, scene, &at, lane);
+    new_line(facts);
 }
 
 /* ---- totals of a span or a step ---------------------------------------------------------------------------------------- */
@@ -172,29 +205,29 @@ static void tell_traffic(struct facts *facts, const struct totals *totals, enum 
     }
 }
 
-static void draw_totals(struct canvas canvas, const struct scene *scene, const struct totals *totals)
+static void tell_totals(struct facts *facts, const struct scene *scene, const struct totals *totals)
 {
-    struct facts facts = {canvas, 1, 1};
     if (!totals->known) {
-        fact(&facts, STYLE_DIM, "records of this time were lost or are not kept in full: no totals");
+        fact(facts, STYLE_DIM, "records of this time were lost or are not kept in full: no totals");
         return;
     }
-    tell_time_split(&facts, totals);
-    new_line(&facts);
-    tell_stalls(&facts, totals);
-    new_line(&facts);
-    tell_traffic(&facts, totals, scene->state->units);
+    tell_time_split(facts, totals);
+    new_line(facts);
+    tell_stalls(facts, totals);
+    new_line(facts);
+    tell_traffic(facts, totals, scene->state->units);
 }
 
 static void draw_span(struct canvas canvas, const struct scene *scene)
 {
+    struct facts facts = {canvas, 1, 1};
     struct totals totals;
     char title[160], time[FORMAT_ROOM];
     uint64_t from_ns = scene->state->span.from_ns, to_ns = scene->state->span.to_ns;
     totals_of(&totals, scene->tape, scene->model, scene->state->rank, from_ns, to_ns);
     snprintf(title, sizeof title, "span of %s, rank %d", time_text(time, to_ns - from_ns), scene->state->rank);
     draw_title(canvas, 0, true, title);
-    draw_totals(canvas, scene, &totals);
+    tell_totals(&facts, scene, &totals);
 }
 
 /* ---- the verdict ------------------------------------------------------------------------------------------------------- */
@@ -240,15 +273,20 @@ void timeline_verdict(char *text, size_t room, int columns, const struct scene *
 static void draw_step(struct canvas canvas, const struct scene *scene)
 {
     const struct tape_step *step = timeline_step(scene);
+    struct facts facts = {canvas, 1, 1};
     struct totals totals;
     char title[160], verdict[128];
-    int at = snprintf(title, sizeof title, step ? "rank %d: " : "no step", scene->state->rank);
+    int at = !step ? snprintf(title, sizeof title, "no step")
+             : timeline_is_own(scene)
+                 ? snprintf(title, sizeof title, "step %u, rank %d: ", step->step, scene->state->rank)
+                 : snprintf(title, sizeof title, "rank %d: ", scene->state->rank);
     timeline_verdict(verdict, sizeof verdict, canvas.at.columns - at - 4, scene);
     if (step) snprintf(title + at, sizeof title - (size_t)at, "%s", verdict);
     draw_title(canvas, 0, false, title);
     if (!step) return;
+    if (!step->ended_ns && !scene->state->behind) tell_now(&facts, scene);
     totals_of_step(&totals, scene);
-    draw_totals(canvas, scene, &totals);
+    tell_totals(&facts, scene, &totals);
 }
 
 void timeline_draw_details(struct canvas canvas, const struct scene *scene)

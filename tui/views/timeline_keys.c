@@ -196,6 +196,14 @@ static bool toggle_span(struct view_state *state, const struct scene *scene)
     return true;
 }
 
+/* The cursor to the chosen operation: all views show the moment at which it started. */
+static bool go_there(struct view_state *state, const struct scene *scene)
+{
+    const struct span *span = span_of(scene->tape, &state->selected);
+    if (span) state->cursor_ns = span->started_ns;
+    return span != NULL;
+}
+
 /* The innermost thing that is open. */
 static bool close_one(struct view_state *state)
 {
@@ -224,6 +232,7 @@ bool timeline_act(struct view_state *state, const struct scene *scene, const str
     case ACTION_DOWN: return move_across(state, scene, 1);
     case ACTION_PAGE_UP: return move_ranks(state, scene, -page);
     case ACTION_PAGE_DOWN: return move_ranks(state, scene, page);
+    case ACTION_ENTER: return go_there(state, scene);
     case ACTION_CLOSE: return close_one(state);
     default: return false;
     }

@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/analyze/progress.h"
 #include "tui/draw/bar.h"
-#include "tui/draw/output.h"
 #include "tui/views/parts.h"
 #include "tui/views/timeline.h"
 
@@ -22,23 +22,34 @@ static uint32_t column_filling(const struct surface *surface, const struct colum
     return filling(surface, look.style, look.sign, look.pattern);
 }
 
-/* Names of a box, longest first; the last is its letter. */
-static int box_names(char names[3][LABEL_ROOM], const struct scene *scene, int rank, enum mark mark,
-                     const struct span *span)
+/* A wait that goes on, or the one before a span: the operation that is awaited. */
+static bool name_awaited(char out[LABEL_ROOM], const struct scene *scene, int rank, enum lane lane,
+                         const struct span *span)
 {
-    struct mark_look look = mark_look(mark);
+    uint64_t since_ns;
+    struct progress at = progress_of(scene->model, rank);
+    struct stall_reason reason =
+        span ? timeline_wait(scene, rank, span) : timeline_pending(scene, rank, lane, &since_ns);
+    if (!span && !at.plan) return false;
+    return reason.op >= 0 && op_label(out, scene->model, span ? span->schedule : at.plan->number, reason.op);
+}
+
+/* Names of a box, longest first; the last is its letter. */
+static int box_names(char names[3][LABEL_ROOM], const struct scene *scene, int rank, enum lane lane,
+                     const struct column *column)
+{
+    const struct span *span = column->span >= 0 ? tape_span(scene->tape, rank, lane, column->span) : NULL;
+    char letter = mark_look(column->mark).letter, awaited[LABEL_ROOM];
     int count = 0;
-    if (span && mark >= MARK_WAIT) {
-        struct stall_reason reason = timeline_wait(scene, rank, span);
-        char awaited[LABEL_ROOM];
-        if (reason.op >= 0 && op_label(awaited, scene->model, span->schedule, reason.op))
-            snprintf(names[count++], LABEL_ROOM, "%c %.40s ", look.letter, awaited);
-    } else if (span && mark > MARK_UNKNOWN) {
+    if (column->mark >= MARK_WAIT && column->span != COLUMN_SUMS) {
+        if (name_awaited(awaited, scene, rank, lane, span))
+            snprintf(names[count++], LABEL_ROOM, "%c %.40s ", letter, awaited);
+    } else if (span && column->mark > MARK_UNKNOWN) {
         int number = op_number(scene->model, span->kind, span->unit, span->bucket);
         span_label(names[count++], scene->model, span);
-        if (number >= 0) snprintf(names[count++], LABEL_ROOM, "%c%d", look.letter, number);
+        if (number >= 0) snprintf(names[count++], LABEL_ROOM, "%c%d", letter, number);
     }
-    snprintf(names[count++], LABEL_ROOM, "%c", look.letter);
+    snprintf(names[count++], LABEL_ROOM, "%c", letter);
     return count;
 }
 
@@ -46,14 +57,13 @@ static void draw_box(struct canvas canvas, int x, const struct column columns[],
                      int rank, enum lane lane, bool selected)
 {
     struct mark_look look = mark_look(columns->mark);
-    const struct span *span = columns->span >= 0 ? tape_span(scene->tape, rank, lane, columns->span) : NULL;
     enum style style = selected ? STYLE_SELECTED : look.style;
     char names[3][LABEL_ROOM];
     if (columns->mark == MARK_IDLE) return;
     for (int y = 0; y < canvas.at.rows; y++)
         for (int i = 0; i < count; i++)
             draw_character(canvas, x + i, y, style, column_filling(canvas.surface, &columns[i]));
-    int named = box_names(names, scene, rank, columns->mark, span), edges = selected && count > 2 ? 1 : 0;
+    int named = box_names(names, scene, rank, lane, columns), edges = selected && count > 2 ? 1 : 0;
     for (int i = 0; i < named; i++) {
         if (i < named - 1 && utf8_columns(names[i]) >= count - 2 * edges) continue; /* a box ends in its filling */
         draw_text(canvas, x + edges, 0, style, names[i]);
@@ -88,9 +98,8 @@ static int columns_of(struct column out[COLUMNS_MAX], struct canvas canvas, cons
 
 static void draw_cursor(struct canvas canvas, const struct scene *scene, const struct window *window, int columns)
 {
-    int at = scene->state->behind ? window_column(window, columns, scene->state->cursor_ns) : -1;
-    if (at < 0 || at >= columns) return;
-    for (int y = 0; y < canvas.at.rows; y++)
+    int at = timeline_cursor(scene, window, columns);
+    for (int y = 0; at >= 0 && y < canvas.at.rows; y++)
         if (surface_at(canvas.surface, canvas.at.x + TIMELINE_GUTTER + at, canvas.at.y + y)->character == ' ')
             draw_over(canvas, TIMELINE_GUTTER + at, y, STYLE_CURSOR, 0x2502);
 }

@@ -6,7 +6,7 @@
 
 enum {
     LANES_RANKS_MAX = 8,
-    DETAILS_ROWS = 4,
+    DETAILS_ROWS = 5,
     LEGEND_ROWS = 2,
     CURVE_ROWS_MIN = 4,
     CURVE_ROWS_MAX = 12,

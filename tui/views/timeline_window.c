@@ -41,7 +41,7 @@ static bool is_slow(const struct scene *scene, const struct tape_step *step, con
     return (double)(so_far_ns > before_ns ? so_far_ns : before_ns) / pace > SLOW_STEP_NS;
 }
 
-const struct tape_step *timeline_step(const struct scene *scene)
+static const struct tape_step *followed_step(const struct scene *scene)
 {
     const struct tape_step *step = tape_step_at(scene->tape, cursor_of(scene)), *before;
     if (!step || step->ended_ns || !moves_on(scene)) return step;
@@ -80,13 +80,25 @@ static struct window window_of_newest(const struct scene *scene, const struct ta
 struct window timeline_window(const struct scene *scene)
 {
     const struct view_state *state = scene->state;
-    const struct tape_step *step = timeline_step(scene);
+    const struct tape_step *step = followed_step(scene);
     uint64_t first_ns = tape_first_ns(scene->tape), now_ns = timeline_now(scene);
     if (state->to_ns == UINT64_MAX) return window_of_run(first_ns, now_ns);
     if (state->to_ns > state->from_ns) return (struct window){state->from_ns, state->to_ns};
     if (!step) return window_of_run(first_ns, now_ns);
     if (!step->ended_ns && scene->model->state == RUN_PAUSED) return window_of_newest(scene, step);
     return window_of_step(scene, step);
+}
+
+bool timeline_is_own(const struct scene *scene)
+{
+    return scene->state->to_ns > scene->state->from_ns;
+}
+
+const struct tape_step *timeline_step(const struct scene *scene)
+{
+    const struct view_state *state = scene->state;
+    if (!timeline_is_own(scene) || state->to_ns == UINT64_MAX) return followed_step(scene);
+    return tape_step_at(scene->tape, state->from_ns + (state->to_ns - state->from_ns) / 2);
 }
 
 /* ---- the maths of windows ------------------------------------------------------------------------------------------- */
@@ -107,6 +119,15 @@ int window_column(const struct window *window, int columns, uint64_t time_ns)
     if (column > 0 && time_ns < window_time(window, columns, column)) column--;
     if (column + 1 < columns && time_ns >= window_time(window, columns, column + 1)) column++;
     return column;
+}
+
+/* Of a run that is followed the cursor is its end, and needs no sign. At the end of a step it stands on the step's last column. */
+int timeline_cursor(const struct scene *scene, const struct window *window, int columns)
+{
+    uint64_t at_ns = scene->state->cursor_ns;
+    if (!scene->state->behind || at_ns < window->from_ns || at_ns > window->to_ns) return -1;
+    int column = window_column(window, columns, at_ns);
+    return column < columns ? column : columns - 1;
 }
 
 static struct window placed(double from_ns, double length_ns)
