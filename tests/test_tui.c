@@ -390,6 +390,30 @@ static void looking_back_is_exact(void **state)
     feed_close(&feed);
 }
 
+/* What the newest tape has dropped can be had all the same, and is what it was. */
+static void older_windows_have_a_tape(void **state)
+{
+    struct feed feed;
+    struct error err;
+    (void)state;
+    assert_int_equal(feed_open_replay(&feed, trace_path, &err), 0);
+    tape_free(feed.newest.tape);
+    feed.newest.tape = tape_new(300 << 10);
+    assert_true(feed_go_step(&feed, 24));
+    const struct tape *newest = feed_tape(&feed, 0, 0);
+    assert_ptr_equal(newest, feed.newest.tape);
+    assert_true(feed_go_step(&feed, 2) && feed.cursor_ns < tape_whole_from(newest));
+    const struct tape *part = feed_tape(&feed, 0, 0);
+    assert_ptr_not_equal(part, newest);
+    int64_t first, end;
+    tape_spans(part, 3, LANE_COMPUTE, tape_step_numbered(part, 2)->begun_ns, feed.cursor_ns, &first, &end);
+    assert_true(end - first > 4 && tape_span(part, 3, LANE_COMPUTE, first)->step == 2);
+    assert_int_equal(tape_span_of(newest, 3, LANE_COMPUTE, 2, tape_span(part, 3, LANE_COMPUTE, first)->op), -1);
+    assert_ptr_equal(feed_tape(&feed, 0, 0), part);
+    assert_ptr_equal(feed_tape(&feed, 0, UINT64_MAX), newest); /* the whole run: sums */
+    feed_close(&feed);
+}
+
 static bool ends_op(const struct run_model *model, const struct trace_record *record, const void *user)
 {
     (void)model, (void)user;
@@ -578,7 +602,8 @@ int main(void)
         cmocka_unit_test(bars_have_letters_and_patterns), cmocka_unit_test(numbers_keep_their_width),
         cmocka_unit_test(curves_span_lowest_to_highest),  cmocka_unit_test(outputs_end_in_the_default_look),
         cmocka_unit_test(every_key_means_one_thing),      cmocka_unit_test(replay_steps_both_ways),
-        cmocka_unit_test(looking_back_is_exact),          cmocka_unit_test(operations_both_ways),
+        cmocka_unit_test(looking_back_is_exact),          cmocka_unit_test(older_windows_have_a_tape),
+        cmocka_unit_test(operations_both_ways),
         cmocka_unit_test(search_finds_what_people_type),  cmocka_unit_test(looking_back_while_it_goes_on),
         cmocka_unit_test(replay_keeps_the_recorded_pace), cmocka_unit_test(frames_are_printed_or_refused),
         cmocka_unit_test(no_terminal_is_refused),

@@ -12,9 +12,10 @@
 
 enum { FRAME_NS = 100000000, RECORDING_ENDS_MS = 3000 };
 
-struct scene app_scene(const struct app *app)
+struct scene app_scene(struct app *app)
 {
-    return (struct scene){feed_model(&app->feed), feed_tape(&app->feed), &app->state};
+    const struct tape *tape = feed_tape(&app->feed, app->state.from_ns, app->state.to_ns);
+    return (struct scene){feed_model(&app->feed), tape, &app->state};
 }
 
 void app_tell_time(struct app *app)

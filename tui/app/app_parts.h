@@ -29,7 +29,7 @@ typedef void action_function(struct app *app, const struct key_row *row);
 void app_say(struct app *app, const char *format, ...) __attribute__((format(printf, 2, 3)));
 bool app_send(struct app *app, const char *command); /* says what came of it */
 
-struct scene app_scene(const struct app *app);
+struct scene app_scene(struct app *app);
 /* What views are told about time, from the feed; and the other way round, when a view has moved the cursor. */
 void app_tell_time(struct app *app);
 

@@ -35,7 +35,7 @@ static bool open_at(struct feed *feed, const struct keyframe *keyframe, struct r
 }
 
 /* The keyframe, or where it is not kept any more the oldest that is. */
-static bool open_near(struct feed *feed, const struct keyframe *keyframe, struct reel *reel)
+bool cursor_open(struct feed *feed, const struct keyframe *keyframe, struct reel *reel)
 {
     if (open_at(feed, keyframe, reel)) return true;
     uint32_t first = feed->past ? past_first_step(feed->past) : 0;
@@ -47,7 +47,7 @@ static bool move_back_to(struct feed *feed, const struct keyframe *keyframe)
 {
     struct reel reel;
     feed->playing = false;
-    if (!open_near(feed, keyframe, &reel)) return false;
+    if (!cursor_open(feed, keyframe, &reel)) return false;
     reel_release(&feed->back, true);
     feed->back = reel;
     return feed->behind = true;
@@ -139,7 +139,7 @@ static uint64_t scan(struct reel *reel, uint64_t until_ns, feed_match *match, co
 static uint64_t find_after(struct feed *feed, feed_match *match, const void *user)
 {
     struct reel reel;
-    if (!feed->behind || !open_near(feed, keyframe_before_time(&feed->keyframes, feed->cursor_ns), &reel)) return 0;
+    if (!feed->behind || !cursor_open(feed, keyframe_before_time(&feed->keyframes, feed->cursor_ns), &reel)) return 0;
     reel_until_time(&reel, feed->cursor_ns);
     uint64_t found_ns = scan(&reel, UINT64_MAX, match, user, true);
     reel_release(&reel, true);

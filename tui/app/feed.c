@@ -50,6 +50,7 @@ int feed_open_replay(struct feed *feed, const char *path, struct error *err)
 void feed_close(struct feed *feed)
 {
     reel_release(&feed->back, true);
+    part_release(&feed->part);
     if (!feed->owns_source) feed->newest.source = NULL;
     reel_release(&feed->newest, feed->owns_model);
     trace_file_close(feed->recording, NULL);
@@ -62,11 +63,6 @@ void feed_close(struct feed *feed)
 const struct run_model *feed_model(const struct feed *feed)
 {
     return feed->behind ? feed->back.model : feed->newest.model;
-}
-
-const struct tape *feed_tape(const struct feed *feed)
-{
-    return feed->newest.tape;
 }
 
 /* ---- reading on ---------------------------------------------------------------------------------------------------- */

@@ -4,7 +4,7 @@
  *
  *     feed_open_live(&feed, source, NULL, "run.zlt", &err)   or feed_open_replay(&feed, "run.zlt", &err)
  *     feed_advance(&feed, now_ns)                            folds what has come, moves a cursor that plays
- *     draw(feed_model(&feed), feed_tape(&feed))
+ *     draw(feed_model(&feed), feed_tape(&feed, 0, 0))
  *     feed_go_step(&feed, 12); feed_newest(&feed);
  *
  * Time is handed in, so a feed can be driven by a test. */
@@ -16,6 +16,8 @@
 #include "engine/trace/past.h"
 #include "tui/app/keyframes.h"
 #include "tui/app/reel.h"
+
+struct part { struct tape *tape; uint64_t from_ns, to_ns; };
 
 struct feed {
     bool live, owns_model, owns_source;
@@ -30,6 +32,7 @@ struct feed {
     bool behind;                 /* it is not at the newest record */
     uint64_t cursor_ns;
     struct reel back;            /* folded to the cursor */
+    struct part part;
     /* pace: at clock base_ns the cursor stood at from_ns */
     bool playing;
     int speed;                   /* steps up or down from that of the recording */
@@ -42,7 +45,8 @@ int feed_open_replay(struct feed *feed, const char *path, struct error *err); /*
 void feed_close(struct feed *feed);
 
 const struct run_model *feed_model(const struct feed *feed); /* as of the cursor */
-const struct tape *feed_tape(const struct feed *feed);
+/* The tape that has a window in full, if there is one (part.c). Both 0: the step under the cursor. */
+const struct tape *feed_tape(struct feed *feed, uint64_t from_ns, uint64_t to_ns);
 
 /* Folds what is due, for at most some milliseconds. True: what is to be seen may have changed. */
 bool feed_advance(struct feed *feed, uint64_t now_ns);

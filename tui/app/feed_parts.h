@@ -1,4 +1,5 @@
-/* Inside of a feed: feed.c reads, cursor.c looks back, pace.c plays. */
+/* Inside of a feed: feed.c reads, cursor.c looks back, pace.c plays, part.c has the tape
+ * of what is older than the newest one reaches. */
 #ifndef TUI_APP_FEED_PARTS_H
 #define TUI_APP_FEED_PARTS_H
 
@@ -6,6 +7,11 @@
 
 /* A recording is read on, as far as it takes and all at once; of a live run only what has come. True: it is enough. */
 bool feed_read_until(struct feed *feed, bool (*enough)(const struct reel *newest, uint64_t what), uint64_t what);
+
+/* cursor.c: a reel that begins at a keyframe (NULL: the start), or where that is not kept, at the oldest that is. */
+bool cursor_open(struct feed *feed, const struct keyframe *keyframe, struct reel *reel);
+
+void part_release(struct part *part);
 
 void pace_advance(struct feed *feed, uint64_t now_ns);
 int64_t pace_wait_ns(const struct feed *feed, uint64_t now_ns); /* -1: it does not play */
