@@ -1,0 +1,38 @@
+/* Lists that one moves in. */
+#include "tui/views/list.h"
+
+enum { PAGE = 10 };
+
+int list_kept(int row, int items)
+{
+    return row >= items ? (items > 0 ? items - 1 : 0) : row < 0 ? 0 : row;
+}
+
+int list_top(int chosen, int items, int rows)
+{
+    const int most = items > rows ? items - rows : 0, top = chosen - rows / 2;
+    return top < 0 ? 0 : top > most ? most : top;
+}
+
+bool list_act(int *row, int items, const struct key_row *key)
+{
+    const int page = key->argument ? PAGE / 2 : PAGE;
+    switch (key->action) {
+    case ACTION_UP: *row = list_kept(*row - 1, items); return true;
+    case ACTION_DOWN: *row = list_kept(*row + 1, items); return true;
+    case ACTION_PAGE_UP: *row = list_kept(*row - page, items); return true;
+    case ACTION_PAGE_DOWN: *row = list_kept(*row + page, items); return true;
+    case ACTION_FIRST: *row = 0; return true;
+    case ACTION_LAST: *row = list_kept(items - 1, items); return true;
+    default: return false;
+    }
+}
+
+bool rank_act(struct view_state *state, const struct scene *scene, const struct key_row *key)
+{
+    const int ranks = scene->model->ranks;
+    if (ranks <= 0 || (key->action != ACTION_NEXT_RANK && key->action != ACTION_PREVIOUS_RANK)) return false;
+    const int by = key->action == ACTION_NEXT_RANK ? 1 : ranks - 1;
+    state->rank = (list_kept(state->rank, ranks) + by) % ranks;
+    return true;
+}

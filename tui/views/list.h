@@ -1,0 +1,20 @@
+/* Lists that one moves in. */
+#ifndef TUI_VIEWS_LIST_H
+#define TUI_VIEWS_LIST_H
+
+#include "tui/input/keys.h"
+#include "tui/views/view.h"
+
+/* Up, down, pages, first and last, on a list of `items`. False: not such a key. */
+bool list_act(int *row, int items, const struct key_row *key);
+
+/* The next or previous rank, for views of one rank. False: not such a key. */
+bool rank_act(struct view_state *state, const struct scene *scene, const struct key_row *key);
+
+/* A number of the state kept within what there is: [0, items), or 0. */
+int list_kept(int row, int items);
+
+/* The first of the `rows` that are shown, so that the chosen one stands near their middle. */
+int list_top(int chosen, int items, int rows);
+
+#endif
