@@ -31,7 +31,7 @@ static struct run_model *new_model(void)
 /* Bytes of a category that the cells of a rank show. */
 static int64_t shown_bytes(const struct progress *at, enum category category)
 {
-    struct cell cells[UNITS_MAX];
+    struct unit_cell cells[UNITS_MAX];
     struct unit_keep keep[UNITS_MAX];
     const int units = units_of(&at->plan->ops);
     int64_t sum = 0;

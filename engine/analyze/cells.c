@@ -67,7 +67,7 @@ void units_keep(const struct schedule *ops, struct unit_keep keep[], int units)
 
 /* ---- what an operation does to cells ---- */
 
-static void take(const struct buffer *buffer, struct cell cells[], int units)
+static void take(const struct buffer *buffer, struct unit_cell cells[], int units)
 {
     if (buffer->unit >= units) return;
     if (is_gathered(buffer)) {
@@ -79,7 +79,7 @@ static void take(const struct buffer *buffer, struct cell cells[], int units)
     }
 }
 
-static void give(const struct buffer *buffer, struct cell cells[], int units)
+static void give(const struct buffer *buffer, struct unit_cell cells[], int units)
 {
     if (buffer->unit >= units) return;
     if (is_gathered(buffer)) {
@@ -93,7 +93,7 @@ static void give(const struct buffer *buffer, struct cell cells[], int units)
 }
 
 /* A unit goes back from its last tensor to its first, so the piece with its first element completes it. */
-static void reduce(const struct schedule *ops, const struct op *op, bool ended, struct cell cells[], int units)
+static void reduce(const struct schedule *ops, const struct op *op, bool ended, struct unit_cell cells[], int units)
 {
     for (int p = 0; p < op->piece_count; p++) {
         const struct piece *piece = &ops->pieces[op->first_piece + p];
@@ -102,7 +102,7 @@ static void reduce(const struct schedule *ops, const struct op *op, bool ended, 
     }
 }
 
-static void refresh(const struct schedule *ops, const struct op *op, bool ended, struct cell cells[], int units)
+static void refresh(const struct schedule *ops, const struct op *op, bool ended, struct unit_cell cells[], int units)
 {
     for (int p = 0; p < op->piece_count; p++) {
         const int unit = ops->pieces[op->first_piece + p].unit;
@@ -116,14 +116,14 @@ static bool writes_gradient(enum op_kind kind)
            kind == OP_EMBED_BACKWARD;
 }
 
-static void apply(const struct schedule *ops, int number, bool ended, struct cell cells[], int units)
+static void apply(const struct schedule *ops, int number, bool ended, struct unit_cell cells[], int units)
 {
     const struct op *op = &ops->ops[number];
     for (int t = 0; t < op->take_count; t++) take(&ops->buffers[ops->effects[op->first_take + t]], cells, units);
     if (op->kind == OP_REDUCE_SCATTER || op->kind == OP_ALL_REDUCE) reduce(ops, op, ended, cells, units);
     if (op->kind == OP_REFRESH) refresh(ops, op, ended, cells, units);
     if (op->unit >= 0 && op->unit < units) {
-        struct cell *cell = &cells[op->unit];
+        struct unit_cell *cell = &cells[op->unit];
         if (op->kind == OP_GATHER && ended) cell->parameters = CELL_WHOLE;
         if (writes_gradient(op->kind)) cell->gradient = CELL_WRITTEN;
         if (op->kind == OP_UPDATE) cell->update = ended ? CELL_UPDATED : CELL_UPDATING;
@@ -134,9 +134,9 @@ static void apply(const struct schedule *ops, int number, bool ended, struct cel
 }
 
 /* Between steps there is nothing to gather and nothing to hold but the layout: stage 0 to 2 whole, or all of it tail. */
-static void rest(const struct schedule *ops, struct cell cells[], int units)
+static void rest(const struct schedule *ops, struct unit_cell cells[], int units)
 {
-    for (int u = 0; u < units; u++) cells[u] = (struct cell){.used_by = -1, .parameters = CELL_WHOLE};
+    for (int u = 0; u < units; u++) cells[u] = (struct unit_cell){.used_by = -1, .parameters = CELL_WHOLE};
     for (int b = 0; b < ops->lasting_count; b++) {
         const struct buffer *buffer = &ops->buffers[b];
         if (buffer->category == CATEGORY_PARAMETERS && buffer->extent == EXTENT_SHARD && buffer->unit >= 0 &&
@@ -145,7 +145,7 @@ static void rest(const struct schedule *ops, struct cell cells[], int units)
     }
 }
 
-void cells_of(const struct progress *at, struct cell cells[], int units)
+void cells_of(const struct progress *at, struct unit_cell cells[], int units)
 {
     const struct schedule *ops = &at->plan->ops;
     rest(ops, cells, units);

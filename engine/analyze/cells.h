@@ -34,7 +34,7 @@ enum cell_gradient {
 
 enum cell_update { CELL_NOT_UPDATED, CELL_UPDATING, CELL_UPDATED, CELL_REFRESHING, CELL_REFRESHED };
 
-struct cell {
+struct unit_cell {
     enum cell_parameters parameters;
     bool gathered;          /* what is there, or on its way, is a gathered buffer of the step, and ... */
     bool let_go;            /* ... it was there before in this step and was given back */
@@ -46,7 +46,7 @@ struct cell {
 };
 
 /* The cells of one rank, by unit. */
-void cells_of(const struct progress *at, struct cell cells[], int units);
+void cells_of(const struct progress *at, struct unit_cell cells[], int units);
 
 /* What the gathers of a rank come to now. */
 struct gathered { int units, in_flight; int64_t elems, bytes; };

@@ -54,7 +54,6 @@ const char *moment_text(char out[OP_TEXT_ROOM], const struct progress *at)
     static const char *const names[PURPOSES] = {"step", "evaluation before step", "sample before step"};
     if (!at->plan) snprintf(out, OP_TEXT_ROOM, "no schedule is known yet");
     else if (!at->step) snprintf(out, OP_TEXT_ROOM, "before the first step");
-    else
-        snprintf(out, OP_TEXT_ROOM, "%s %u, %s", names[at->plan->purpose], at->step, at->open ? "going on" : "done");
+    else snprintf(out, OP_TEXT_ROOM, "%s %u, %s", names[at->plan->purpose], at->step, at->open ? "going on" : "done");
     return out;
 }

@@ -1,0 +1,432 @@
+/* Buckets of gradients: which gradients each one collects, how full it is on the chosen rank at the cursor, whether it is in
+ * flight or gone, why it was flushed and how long that took; and what the knobs that make it so mean here. The list follows
+ * the bucket that is being worked on until one moves in it. */
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/analyze/cells.h"
+#include "engine/analyze/filling.h"
+#include "engine/analyze/op_times.h"
+#include "tui/draw/paragraph.h"
+#include "tui/draw/pen.h"
+#include "tui/views/list.h"
+#include "tui/views/op_text.h"
+#include "tui/views/parts.h"
+
+enum { UNITS_MAX = 1024, GRADIENTS_COLUMNS = 20, BAR_COLUMNS = 12, KNOB_ROWS = 4, DETAIL_ROWS = 6 };
+
+struct buckets {
+    const struct scene *scene;
+    struct progress at; /* of the chosen rank */
+    const struct schedule *ops;
+    int rank, units;
+    struct bucket_sums sums;
+    uint32_t measured; /* last whole step of this schedule; 0: none */
+    struct unit_keep keep[UNITS_MAX];
+};
+
+static bool buckets_init(struct buckets *buckets, const struct scene *scene)
+{
+    buckets->scene = scene;
+    if (scene->model->ranks <= 0) return false;
+    buckets->rank = list_kept(scene->state->rank, scene->model->ranks);
+    buckets->at = progress_of(scene->model, buckets->rank);
+    if (!buckets->at.plan) return false;
+    buckets->ops = &buckets->at.plan->ops;
+    buckets->units = units_of(buckets->ops) < UNITS_MAX ? units_of(buckets->ops) : UNITS_MAX;
+    buckets->sums = bucket_sums_of(buckets->ops);
+    buckets->measured = whole_step_of(scene->model, buckets->at.plan);
+    units_keep(buckets->ops, buckets->keep, buckets->units);
+    return true;
+}
+
+static int op_of_row(const struct buckets *buckets, int row)
+{
+    int op = bucket_after(buckets->ops, -1);
+    while (row-- > 0 && op >= 0) op = bucket_after(buckets->ops, op);
+    return op;
+}
+
+/* The first that is not flushed; of a step that is over the last. */
+static int present_row(const struct buckets *buckets)
+{
+    int row = 0;
+    for (int op = bucket_after(buckets->ops, -1); op >= 0; op = bucket_after(buckets->ops, op), row++)
+        if (filling_of(&buckets->at, op).state < BUCKET_FLUSHED) return row;
+    return list_kept(row, buckets->sums.count);
+}
+
+/* 0 in the state means that the list follows. */
+static int chosen_row(const struct buckets *buckets)
+{
+    const int row = buckets->scene->state->row[VIEW_BUCKETS];
+    return row > 0 ? list_kept(row - 1, buckets->sums.count) : present_row(buckets);
+}
+
+/* ---- one bucket in a row ---- */
+
+static const char *state_name(enum bucket_state state)
+{
+    static const char *const names[BUCKET_STATES] = {"to come",   "filling", "full, waits",
+                                                     "in flight", "flushed", "dropped"};
+    return names[state];
+}
+
+/* "norm, block 3 67%", "block 2 33%, 1 67%": what is whole is named, of a part its share. Cut between names. */
+static void gradients_text(char out[64], int columns, const struct buckets *buckets, int op)
+{
+    const struct op *flush = &buckets->ops->ops[op];
+    char name[OP_TEXT_ROOM], next[64], before = '\0';
+    out[0] = '\0';
+    for (int p = 0; p < flush->piece_count; p++) {
+        const struct piece *piece = &buckets->ops->pieces[flush->first_piece + p];
+        const int64_t whole = piece->unit < buckets->units ? buckets->keep[piece->unit].elems : 0;
+        const char *number = strchr(unit_text(name, buckets->scene->model, piece->unit), ' ');
+        const char *shown = number && name[0] == before ? number + 1 : name; /* a block after a block */
+        int used = snprintf(next, sizeof next, "%s%s", p ? ", " : "", shown);
+        if (whole > piece->elems)
+            used += snprintf(next + used, sizeof next - (size_t)used, " %.0f%%",
+                             (double)piece->elems / (double)whole * 100);
+        if ((int)strlen(out) + used > columns - (p + 1 < flush->piece_count)) {
+            strcat(out, "…");
+            return;
+        }
+        strcat(out, next);
+        before = name[0];
+    }
+}
+
+/* The bar is as long as the largest bucket, or as the knob allows if that is near: what is filled, what is still to come. */
+static int64_t bar_scale(const struct buckets *buckets)
+{
+    const int64_t element = buckets->sums.elems ? buckets->sums.bytes / buckets->sums.elems : 1;
+    const int64_t knob = buckets->ops->knobs.reduce_bucket_elems * element, largest = buckets->sums.largest_bytes;
+    return knob > largest && knob < 2 * largest ? knob : largest;
+}
+
+static void draw_filling(struct canvas canvas, int x, int y, int columns, const struct filling *filling, int64_t bytes,
+                         int64_t scale)
+{
+    const struct category_look *look = category_look(CATEGORY_BUCKETS);
+    int end = scale ? (int)((double)bytes / (double)scale * columns + 0.5) : 0;
+    if (end < 1) end = 1;
+    const int filled = filling->elems ? (int)((double)filling->filled_elems / (double)filling->elems * end) : 0;
+    struct segment segment = {1, look->letter, 0x2588, look->style};
+    draw_character(canvas, x, y, STYLE_FRAME, '[');
+    draw_character(canvas, x + columns + 1, y, STYLE_FRAME, ']');
+    for (int i = 0; i < end; i++) draw_character(canvas, x + 1 + i, y, STYLE_DIM, 0x00b7);
+    if (filling->state == BUCKET_FLUSHED)
+        for (int i = 0; i < end; i++) draw_character(canvas, x + 1 + i, y, STYLE_DIM, 0x2591);
+    else if (filling->state == BUCKET_IN_FLIGHT)
+        for (int i = 0; i < end; i++) draw_character(canvas, x + 1 + i, y, STYLE_SPARK, 0x2593);
+    else if (filled) draw_bar(canvas, x + 1, y, filled, &segment, 1, 1);
+}
+
+/* How the flush went: in the open step if all ranks have ended it, else in the last whole one. */
+static struct op_times times_of(const struct buckets *buckets, int op, uint32_t *step)
+{
+    const struct run_model *model = buckets->scene->model;
+    struct op_times times = {0};
+    *step = buckets->at.step;
+    if (*step) times = op_times_of(buckets->scene->tape, buckets->at.plan, *step, op, model->now_ns);
+    if (times.ranks == model->ranks || !buckets->measured || buckets->measured == *step) return times;
+    *step = buckets->measured;
+    return op_times_of(buckets->scene->tape, buckets->at.plan, *step, op, model->now_ns);
+}
+
+static void draw_rank_states(struct canvas canvas, int x, int y, int columns, const struct buckets *buckets, int op)
+{
+    static const char letters[BUCKET_STATES + 1] = ".f+>=x";
+    static const enum style styles[BUCKET_STATES] = {STYLE_DIM,   STYLE_TEXT, STYLE_STRONG,
+                                                     STYLE_SPARK, STYLE_DIM,  STYLE_WARN};
+    const struct run_model *model = buckets->scene->model;
+    for (int rank = 0; rank < model->ranks && rank < columns; rank++) {
+        const struct progress at = progress_of(model, rank);
+        if (at.plan != buckets->at.plan || at.lost) {
+            draw_character(canvas, x + rank, y, STYLE_DIM, '?');
+            continue;
+        }
+        const enum bucket_state state = filling_of(&at, op).state;
+        draw_character(canvas, x + rank, y, styles[state], (uint32_t)letters[state]);
+    }
+}
+
+static int rank_columns(const struct buckets *buckets)
+{
+    return buckets->scene->model->ranks > 5 ? buckets->scene->model->ranks : 5;
+}
+
+static void draw_list_head(struct canvas canvas, int y, const struct buckets *buckets)
+{
+    const enum units units = buckets->scene->state->units;
+    char head[24];
+    snprintf(head, sizeof head, "  on rank %d", buckets->rank);
+    struct pen pen = pen_at(canvas, 0, y);
+    pen_right(&pen, 4, STYLE_DIM, "#");
+    pen_left(&pen, 1, STYLE_DIM, "");
+    pen_left(&pen, GRADIENTS_COLUMNS, STYLE_DIM, "gradients");
+    pen_right(&pen, bytes_columns(units) + 1, STYLE_DIM, "bytes");
+    pen_left(&pen, BAR_COLUMNS + 3, STYLE_DIM, head);
+    pen_left(&pen, 1, STYLE_DIM, "");
+    pen_left(&pen, 11, STYLE_DIM, "state");
+    pen_right(&pen, 9, STYLE_DIM, "in flight");
+    pen_right(&pen, 10, STYLE_DIM, "for peers");
+    pen_left(&pen, 2, STYLE_DIM, "");
+    pen_left(&pen, rank_columns(buckets), STYLE_DIM, "ranks");
+    pen_left(&pen, 2, STYLE_DIM, "");
+    pen_left(&pen, 16, STYLE_DIM, "flushed because");
+    pen_right(&pen, 12, STYLE_DIM, "came last");
+    pen_right(&pen, 10, STYLE_DIM, "behind");
+    pen_right(&pen, 10, STYLE_DIM, "waited");
+    if (buckets->ops->micro_steps > 1) pen_right(&pen, 12, STYLE_DIM, "micro-step");
+}
+
+static void pen_times(struct pen *pen, const struct buckets *buckets, int op, enum bucket_state state)
+{
+    const struct run_lane *lane = &buckets->scene->model->rank[buckets->rank].lane[LANE_COMM];
+    uint32_t step;
+    const struct op_times times = times_of(buckets, op, &step);
+    const enum style style = step == buckets->at.step ? STYLE_TEXT : STYLE_DIM;
+    char text[FORMAT_ROOM];
+    if (state == BUCKET_IN_FLIGHT) {
+        pen_right(pen, 9, STYLE_STRONG, format_time(text, buckets->scene->model->now_ns - lane->started_ns));
+        pen_right(pen, 10, STYLE_STRONG, "so far");
+    } else {
+        pen_right(pen, 9, style, times.ranks ? format_time(text, times.mean_ns) : "n/a");
+        pen_right(pen, 10, style, times.ranks ? format_time(text, times.peers_ns) : "n/a");
+    }
+}
+
+static void pen_wide(struct pen *pen, const struct buckets *buckets, int op)
+{
+    uint32_t step;
+    const struct op *flush = &buckets->ops->ops[op];
+    const struct op_times times = times_of(buckets, op, &step);
+    const enum style style = step == buckets->at.step ? STYLE_TEXT : STYLE_DIM;
+    const int ranks = rank_columns(buckets);
+    char text[FORMAT_ROOM];
+    pen_left(pen, 2, STYLE_TEXT, "");
+    const int x = pen->x;
+    pen_left(pen, ranks, STYLE_TEXT, "");
+    if (!pen->full) draw_rank_states(pen->canvas, x, pen->y, ranks, buckets, op);
+    pen_left(pen, 2, STYLE_TEXT, "");
+    pen_left(pen, 16, STYLE_TEXT, flush->flush == FLUSH_FULL ? "full" : "end of backward");
+    if (times.ranks > 1) pen_format(pen, 12, style, "rank %d", times.last_rank);
+    else pen_right(pen, 12, style, "n/a");
+    pen_right(pen, 10, style, times.ranks > 1 ? format_time(text, times.last_ns - times.first_ns) : "n/a");
+    pen_right(pen, 10, style, times.ranks ? format_time(text, times.waited_ns) : "n/a");
+    if (buckets->ops->micro_steps > 1) pen_format(pen, 12, STYLE_TEXT, "%d", flush->micro_step + 1);
+}
+
+static void draw_bucket(struct canvas canvas, int y, int op, bool chosen, const struct buckets *buckets)
+{
+    const struct op *flush = &buckets->ops->ops[op];
+    const struct filling filling = filling_of(&buckets->at, op);
+    const enum units units = buckets->scene->state->units;
+    const enum style style = filling.state == BUCKET_IN_FLIGHT ? STYLE_STRONG : STYLE_TEXT;
+    char text[64], bytes[FORMAT_ROOM];
+    struct pen pen = pen_at(canvas, 0, y);
+    pen_format(&pen, 4, chosen ? STYLE_FOCUS : style, "%d", flush->bucket);
+    pen_left(&pen, 1, style, "");
+    gradients_text(text, GRADIENTS_COLUMNS, buckets, op);
+    pen_left(&pen, GRADIENTS_COLUMNS, chosen ? STYLE_FOCUS : style, text);
+    pen_right(&pen, bytes_columns(units) + 1, style, format_bytes(bytes, units, true, (uint64_t)flush->bytes));
+    const int x = pen.x + 1;
+    pen_left(&pen, BAR_COLUMNS + 4, style, "");
+    if (!pen.full) draw_filling(canvas, x, y, BAR_COLUMNS, &filling, flush->bytes, bar_scale(buckets));
+    pen_left(&pen, 11, filling.state == BUCKET_FLUSHED ? STYLE_DIM : style, state_name(filling.state));
+    pen_times(&pen, buckets, op, filling.state);
+    pen_wide(&pen, buckets, op);
+}
+
+static void draw_list(struct canvas canvas, const struct buckets *buckets, int chosen)
+{
+    const int rows = canvas.at.rows - 1, top = list_top(chosen, buckets->sums.count, rows);
+    int op = op_of_row(buckets, top);
+    draw_list_head(canvas, 0, buckets);
+    for (int row = top; row < top + rows && op >= 0; row++, op = bucket_after(buckets->ops, op))
+        draw_bucket(canvas, 1 + row - top, op, row == chosen, buckets);
+}
+
+/* ---- the chosen bucket ---- */
+
+static void draw_pieces(struct canvas canvas, int y, const struct buckets *buckets, int op)
+{
+    const struct op *flush = &buckets->ops->ops[op];
+    char text[512], name[OP_TEXT_ROOM], from[FORMAT_ROOM], to[FORMAT_ROOM];
+    int used = 0;
+    text[0] = '\0';
+    for (int p = 0; p < flush->piece_count && used < 400; p++) {
+        const struct piece *piece = &buckets->ops->pieces[flush->first_piece + p];
+        used +=
+            snprintf(text + used, sizeof text - (size_t)used, "%s%s elements %s to %s", p ? ", " : "",
+                     unit_text(name, buckets->scene->model, piece->unit), format_count(from, (uint64_t)piece->first),
+                     format_count(to, (uint64_t)(piece->first + piece->elems - 1)));
+    }
+    draw_paragraph(canvas_part(canvas, 1, y, canvas.at.columns - 2, 2), 0, STYLE_TEXT, text);
+}
+
+static void draw_flush_times(struct canvas canvas, int y, const struct buckets *buckets, int op)
+{
+    uint32_t step;
+    const struct op_times times = times_of(buckets, op, &step);
+    char flight[FORMAT_ROOM], longest[FORMAT_ROOM], peers[FORMAT_ROOM], behind[FORMAT_ROOM];
+    if (!times.ranks) {
+        draw_text(canvas, 1, y, STYLE_DIM, "not measured yet");
+        return;
+    }
+    draw_format(canvas, 1, y, STYLE_TEXT, "step %u: in flight %s, longest on rank %d: %s", step,
+                format_time(flight, times.mean_ns) + strspn(flight, " "), times.slowest,
+                format_time(longest, times.longest_ns) + strspn(longest, " "));
+    if (times.ranks < 2) return;
+    format_time(peers, times.peers_ns);
+    format_time(behind, times.last_ns - times.first_ns);
+    draw_format(canvas, 1, y + 1, STYLE_TEXT, "%s of it waiting for others: rank %d came last, %s after the first",
+                peers + strspn(peers, " "), times.last_rank, behind + strspn(behind, " "));
+}
+
+static void draw_chosen(struct canvas canvas, const struct buckets *buckets, int row)
+{
+    const int op = op_of_row(buckets, row);
+    const struct op *flush = &buckets->ops->ops[op];
+    char title[128], elems[FORMAT_ROOM];
+    const struct filling filling = filling_of(&buckets->at, op);
+    snprintf(title, sizeof title, "bucket %d: %s elements, operation #%d, flushed %s", flush->bucket,
+             format_count(elems, (uint64_t)filling.elems), op,
+             flush->flush == FLUSH_FULL ? "when full" : "at the end of backward");
+    draw_title(canvas, 0, false, title);
+    draw_pieces(canvas, 1, buckets, op);
+    draw_flush_times(canvas, 3, buckets, op);
+    int x = draw_text(canvas, 1, 5, STYLE_TEXT, "by rank ");
+    draw_rank_states(canvas, x, 5, canvas.at.columns - x - 1, buckets, op);
+    x += buckets->scene->model->ranks + 2;
+    if (x < canvas.at.columns - 54)
+        draw_text(canvas, x, 5, STYLE_DIM, ". to come  f filling  + full  > in flight  = flushed");
+}
+
+/* ---- what the knobs mean ---- */
+
+static void draw_totals(struct canvas canvas, int y, const struct buckets *buckets)
+{
+    const struct bucket_sums *sums = &buckets->sums;
+    const enum units units = buckets->scene->state->units;
+    char bytes[FORMAT_ROOM], mean[FORMAT_ROOM];
+    draw_format(canvas, 1, y, STYLE_STRONG, "%d bucket%s, %s together, mean %s: %d flushed when full, %d by the end",
+                sums->count, sums->count == 1 ? "" : "s", format_bytes_bare(bytes, units, (uint64_t)sums->bytes),
+                format_bytes_bare(mean, units, (uint64_t)(sums->bytes / sums->count)), sums->full, sums->by_end);
+}
+
+static void draw_size_knob(struct canvas canvas, int y, const struct buckets *buckets)
+{
+    const struct bucket_sums *sums = &buckets->sums;
+    const int64_t knob = buckets->ops->knobs.reduce_bucket_elems, element = sums->elems ? sums->bytes / sums->elems : 0;
+    char elems[FORMAT_ROOM], bytes[FORMAT_ROOM];
+    int x =
+        draw_format(canvas, 1, y, STYLE_TEXT, "reduce_bucket_size %s elements", format_count(elems, (uint64_t)knob));
+    if (knob >= sums->elems) draw_text(canvas, x, y, STYLE_WARN, ": more than all, so nothing goes before the end");
+    else if (sums->largest_bytes > knob * element)
+        draw_text(canvas, x, y, STYLE_TEXT, ": a tensor larger than that goes by itself");
+    else
+        draw_format(canvas, x, y, STYLE_TEXT, " (%s): what would not fit flushes it",
+                    format_bytes_bare(bytes, buckets->scene->state->units, (uint64_t)(knob * element)));
+}
+
+static void draw_memory_line(struct canvas canvas, int y, const struct buckets *buckets)
+{
+    const struct run_memory *memory =
+        &buckets->scene->model->rank[buckets->rank].tier[TIER_DEVICE].category[CATEGORY_BUCKETS];
+    const struct run_predicted *planned = &buckets->at.plan->category[TIER_DEVICE][CATEGORY_BUCKETS];
+    const enum units units = buckets->scene->state->units;
+    char live[FORMAT_ROOM] = "n/a", most[FORMAT_ROOM] = "n/a";
+    if (buckets->at.plan->stage < 2) {
+        draw_text(canvas, 1, y, STYLE_TEXT,
+                  buckets->ops->micro_steps > 1
+                      ? "reduced in place, in G, after the last micro-step: no memory of their own"
+                      : "reduced in place, in G: buckets have no memory of their own");
+        return;
+    }
+    if (memory->known) format_bytes_bare(live, units, memory->live_bytes);
+    if (planned->known) format_bytes_bare(most, units, planned->peak_bytes);
+    draw_format(canvas, 1, y, STYLE_TEXT,
+                "gradients that wait to be reduced: B holds %s on rank %d, planned at most %s", live, buckets->rank,
+                most);
+}
+
+static void draw_knobs(struct canvas canvas, const struct buckets *buckets)
+{
+    draw_totals(canvas, 0, buckets);
+    draw_size_knob(canvas, 1, buckets);
+    draw_text(canvas, 1, 2, STYLE_TEXT,
+              buckets->ops->knobs.overlap_comm
+                  ? "overlap_comm true: one is in flight while backward fills the next"
+                  : "overlap_comm false: backward stands still while a bucket is in flight");
+    draw_memory_line(canvas, 3, buckets);
+}
+
+/* ---- the view ---- */
+
+static void draw_buckets_title(struct canvas canvas, bool focused, const struct buckets *buckets)
+{
+    char title[128], moment[OP_TEXT_ROOM];
+    const int first = bucket_after(buckets->ops, -1);
+    snprintf(title, sizeof title, "buckets: stage %d, %s%s%s", buckets->at.plan->stage,
+             moment_text(moment, &buckets->at),
+             first < 0                                        ? ""
+             : buckets->ops->ops[first].kind == OP_ALL_REDUCE ? ", all-reduce"
+                                                              : ", reduce-scatter",
+             buckets->at.lost ? " (records lost)" : "");
+    draw_title(canvas, 0, focused, title);
+}
+
+/* False: nothing to show, and it was said why. */
+static bool draw_none(struct canvas canvas, bool focused, const struct buckets *buckets)
+{
+    if (buckets && buckets->sums.count) return true;
+    if (buckets) draw_buckets_title(canvas, focused, buckets);
+    else draw_title(canvas, 0, focused, "buckets");
+    draw_text(canvas, 1, 1, STYLE_DIM,
+              buckets ? "this schedule reduces no gradients" : "not known yet: no schedule has come");
+    return false;
+}
+
+static void draw_view(struct canvas canvas, const struct scene *scene)
+{
+    struct buckets buckets;
+    const bool known = buckets_init(&buckets, scene);
+    if (!draw_none(canvas, false, known ? &buckets : NULL)) return;
+    const int columns = canvas.at.columns, chosen = chosen_row(&buckets);
+    int rows = canvas.at.rows - 1 - DETAIL_ROWS - KNOB_ROWS - 1;
+    if (rows > buckets.sums.count + 1) rows = buckets.sums.count + 1;
+    draw_buckets_title(canvas, false, &buckets);
+    draw_list(canvas_part(canvas, 0, 1, columns, rows), &buckets, chosen);
+    draw_chosen(canvas_part(canvas, 0, 1 + rows, columns, DETAIL_ROWS), &buckets, chosen);
+    draw_title(canvas_part(canvas, 0, 1 + rows + DETAIL_ROWS, columns, 1), 0, false, "all of them");
+    draw_knobs(canvas_part(canvas, 0, 2 + rows + DETAIL_ROWS, columns, KNOB_ROWS), &buckets);
+}
+
+static void draw_pane(struct canvas canvas, const struct scene *scene, bool focused)
+{
+    struct buckets buckets;
+    const bool known = buckets_init(&buckets, scene);
+    if (!draw_none(canvas, focused, known ? &buckets : NULL)) return;
+    draw_buckets_title(canvas, focused, &buckets);
+    draw_list(canvas_part(canvas, 0, 1, canvas.at.columns, canvas.at.rows - 1), &buckets, chosen_row(&buckets));
+}
+
+static bool act(struct view_state *state, const struct scene *scene, const struct key_row *key)
+{
+    struct buckets buckets;
+    if (rank_act(state, scene, key)) return true;
+    if (!buckets_init(&buckets, scene) || !buckets.sums.count) return false;
+    if (key->action == ACTION_CLOSE && state->row[VIEW_BUCKETS]) {
+        state->row[VIEW_BUCKETS] = 0; /* follow again */
+        return true;
+    }
+    int row = chosen_row(&buckets);
+    if (!list_act(&row, buckets.sums.count, key)) return false;
+    state->row[VIEW_BUCKETS] = row + 1;
+    return true;
+}
+
+const struct view view_buckets = {"buckets",         "buckets",         {ACTION_DOWN, ACTION_UP, ACTION_NEXT_RANK},
+                                  .draw = draw_view, .pane = draw_pane, .act = act};

@@ -1,0 +1,384 @@
+/* The operations of the step, in the order of the schedule, with what runs now: state, the time it took when it was measured
+ * last, what it takes and gives back, what it waits for. The list follows what runs until one moves in it; Enter shows one
+ * operation in full below. At the bottom every lane of every rank. */
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/analyze/op_times.h"
+#include "tui/draw/pen.h"
+#include "tui/views/list.h"
+#include "tui/views/op_text.h"
+#include "tui/views/parts.h"
+#include "tui/views/schedule_detail.h"
+
+enum { LANE_ROWS = LANES + 1, LIST_ROWS_MIN = 5, DETAIL_ROWS = 18 };
+
+struct listing {
+    const struct scene *scene;
+    struct progress at; /* of the chosen rank */
+    const struct schedule *ops;
+    int rank, count;   /* operations that pass the filter */
+    uint32_t measured; /* the step that times are of; 0: none */
+};
+
+/* ---- which operations ---- */
+
+static bool is_shown(const struct listing *list, int op)
+{
+    const char *filter = list->scene->state->filter;
+    char text[OP_TEXT_ROOM];
+    if (!filter[0]) return true;
+    return strcasestr(op_text(text, list->scene->model, list->ops, op), filter) ||
+           strcasestr(lane_name(list->ops->ops[op].lane), filter) ||
+           strcasestr(phase_name(list->ops->ops[op].phase), filter);
+}
+
+static int next_shown(const struct listing *list, int op)
+{
+    for (op++; op < list->ops->op_count; op++)
+        if (is_shown(list, op)) return op;
+    return -1;
+}
+
+static int op_of_row(const struct listing *list, int row)
+{
+    int op = next_shown(list, -1);
+    while (row-- > 0 && op >= 0) op = next_shown(list, op);
+    return op;
+}
+
+static int row_of_op(const struct listing *list, int op)
+{
+    int row = 0;
+    for (int at = next_shown(list, -1); at >= 0 && at < op; at = next_shown(list, at)) row++;
+    return list_kept(row, list->count);
+}
+
+static bool listing_init(struct listing *list, const struct scene *scene)
+{
+    *list = (struct listing){.scene = scene};
+    if (scene->model->ranks <= 0) return false;
+    list->rank = list_kept(scene->state->rank, scene->model->ranks);
+    list->at = progress_of(scene->model, list->rank);
+    if (!list->at.plan) return false;
+    list->ops = &list->at.plan->ops;
+    list->measured = whole_step_of(scene->model, list->at.plan);
+    for (int op = next_shown(list, -1); op >= 0; op = next_shown(list, op)) list->count++;
+    return true;
+}
+
+/* Operations that last less than a frame would only flicker: then the list stands still and says so. */
+static bool too_fast(const struct scene *scene, const struct listing *list)
+{
+    struct run_recent recent;
+    const struct view_state *state = scene->state;
+    if (!state->live || state->behind || scene->model->state != RUN_RUNNING || !run_recent(scene->model, &recent))
+        return false;
+    return recent.total_ns / (uint64_t)recent.steps / (uint64_t)list->ops->op_count < 50000000;
+}
+
+/* Where the rank stands: what its compute lane runs or waits before, else the communication lane. */
+static int present_op(const struct progress *at)
+{
+    for (int lane = 0; lane < LANES; lane++) {
+        const int running = progress_running(at, (enum lane)lane), next = progress_next(at, (enum lane)lane);
+        if (running >= 0 || next >= 0) return running >= 0 ? running : next;
+    }
+    return 0;
+}
+
+/* The chosen row: 0 in the state means that the list follows. */
+static int chosen_row(const struct listing *list)
+{
+    const int row = list->scene->state->row[VIEW_SCHEDULE];
+    if (row > 0) return list_kept(row - 1, list->count);
+    return too_fast(list->scene, list) ? 0 : row_of_op(list, present_op(&list->at));
+}
+
+static bool detail_is_open(const struct listing *list)
+{
+    const struct selection *selected = &list->scene->state->selected;
+    return selected->known && (int)selected->op < list->ops->op_count;
+}
+
+/* ---- a row ---- */
+
+static void effects_text(char out[48], enum units units, char sign, const struct schedule *ops, int first, int count)
+{
+    char bytes[FORMAT_ROOM], letters[CATEGORIES + 1] = "";
+    int64_t sum = 0;
+    out[0] = '\0';
+    for (int e = 0; e < count; e++) {
+        const struct buffer *buffer = &ops->buffers[ops->effects[first + e]];
+        const char letter[2] = {category_letter(buffer->category), '\0'};
+        if (!strchr(letters, letter[0])) strcat(letters, letter);
+        sum += buffer->bytes;
+    }
+    if (count) snprintf(out, 48, "%c%s %s", sign, letters, format_bytes_bare(bytes, units, (uint64_t)sum));
+}
+
+static void depends_text(char out[48], const struct op *op)
+{
+    static const char *const why[] = {"data", "memory", "limit"};
+    int at = 0;
+    out[0] = '\0';
+    for (int d = 0; d < op->dependency_count && at < 40; d++)
+        at += snprintf(out + at, 48 - (size_t)at, "%s#%d %s", d ? ", " : "", op->dependency[d].op,
+                       why[op->dependency[d].why]);
+}
+
+static void draw_list_head(struct canvas canvas, int y, enum units units)
+{
+    struct pen pen = pen_at(canvas, 0, y);
+    pen_right(&pen, 5, STYLE_DIM, "#");
+    pen_left(&pen, 1, STYLE_DIM, "");
+    pen_left(&pen, 8, STYLE_DIM, "lane");
+    pen_left(&pen, 9, STYLE_DIM, "operation");
+    pen_left(&pen, 11, STYLE_DIM, " on");
+    pen_left(&pen, 10, STYLE_DIM, "state");
+    pen_right(&pen, 8, STYLE_DIM, "took");
+    pen_right(&pen, bytes_columns(units) + 6, STYLE_DIM, "takes");
+    pen_right(&pen, bytes_columns(units) + 6, STYLE_DIM, "gives back");
+    pen_right(&pen, 16, STYLE_DIM, "longest");
+    pen_left(&pen, 22, STYLE_DIM, "  waits for");
+    pen_right(&pen, bytes_columns(units) + 2, STYLE_DIM, "payload");
+    pen_left(&pen, 12, STYLE_DIM, "  phase");
+    pen_right(&pen, 10, STYLE_DIM, "waited");
+    pen_right(&pen, 10, STYLE_DIM, "for peers");
+    pen_left(&pen, 18, STYLE_DIM, "  note");
+}
+
+static void pen_time(struct pen *pen, int columns, bool known, uint64_t ns)
+{
+    char text[FORMAT_ROOM];
+    pen_right(pen, columns, STYLE_TEXT, known ? format_time(text, ns) : "n/a");
+}
+
+static const char *note_of(const struct op *op)
+{
+    if (op->prefetch) return "ahead";
+    return op->flush == FLUSH_FULL ? "full" : op->flush == FLUSH_END ? "end of backward" : op->in_tail ? "tail" : "";
+}
+
+static void draw_wide(struct pen *pen, const struct listing *list, const struct op *op, const struct op_times *times)
+{
+    const enum units units = list->scene->state->units;
+    char text[48], time[FORMAT_ROOM];
+    if (times->ranks > 1)
+        pen_format(pen, 16, STYLE_TEXT, "%d:%s", times->slowest, format_time(time, times->longest_ns));
+    else pen_right(pen, 16, STYLE_TEXT, times->ranks ? "" : "n/a");
+    depends_text(text, op);
+    pen_left(pen, 2, STYLE_TEXT, "");
+    pen_left(pen, 20, STYLE_TEXT, text);
+    pen_right(pen, bytes_columns(units) + 2, STYLE_TEXT,
+              op->bytes ? format_bytes(time, units, true, (uint64_t)op->bytes) : "");
+    pen_left(pen, 2, STYLE_TEXT, "");
+    pen_left(pen, 10, STYLE_TEXT, phase_name(op->phase));
+    pen_time(pen, 10, times->ranks, times->waited_ns);
+    pen_right(pen, 10, STYLE_TEXT,
+              op->lane != LANE_COMM ? ""
+              : times->ranks        ? format_time(time, times->peers_ns)
+                                    : "n/a");
+    pen_left(pen, 2, STYLE_TEXT, "");
+    pen_left(pen, 16, STYLE_TEXT, note_of(op));
+}
+
+static void draw_op(struct canvas canvas, int y, int number, bool chosen, bool still, const struct listing *list)
+{
+    const struct op *op = &list->ops->ops[number];
+    const enum progress_state state = progress_state(&list->at, number);
+    const enum style style = still                       ? STYLE_TEXT
+                             : state == PROGRESS_RUNNING ? STYLE_STRONG
+                             : state == PROGRESS_WAITING ? STYLE_WARN
+                             : state == PROGRESS_TO_COME ? STYLE_TEXT
+                                                         : STYLE_DIM;
+    const enum units units = list->scene->state->units;
+    const struct op_times times =
+        op_times_of(list->scene->tape, list->at.plan, list->measured, number, list->scene->model->now_ns);
+    char object[OP_TEXT_ROOM], text[48];
+    if (!still && state == PROGRESS_RUNNING) draw_character(canvas, 0, y, STYLE_STRONG, 0x25b6);
+    struct pen pen = pen_at(canvas, 0, y);
+    pen_format(&pen, 5, chosen ? STYLE_FOCUS : style, "%d", number);
+    pen_left(&pen, 1, style, "");
+    pen_left(&pen, 8, style, lane_name(op->lane));
+    pen_left(&pen, 9, chosen ? STYLE_FOCUS : style, op_name(op->kind));
+    pen_left(&pen, 1, style, "");
+    pen_left(&pen, 10, style, op_object(object, list->scene->model, list->ops, number));
+    pen_left(&pen, 10, style, still ? "" : state_text(text, &list->at, number));
+    pen_time(&pen, 8, times.ranks, times.mean_ns);
+    effects_text(text, units, '+', list->ops, op->first_take, op->take_count);
+    pen_right(&pen, bytes_columns(units) + 6, style, text);
+    effects_text(text, units, '-', list->ops, op->first_give, op->give_count);
+    pen_right(&pen, bytes_columns(units) + 6, style, text);
+    draw_wide(&pen, list, op, &times);
+}
+
+static void draw_list(struct canvas canvas, const struct listing *list, int chosen)
+{
+    const bool still = too_fast(list->scene, list);
+    const int rows = canvas.at.rows - 1, top = list_top(chosen, list->count, rows);
+    int op = op_of_row(list, top);
+    draw_list_head(canvas, 0, list->scene->state->units);
+    for (int row = top; row < top + rows && op >= 0; row++, op = next_shown(list, op))
+        draw_op(canvas, 1 + row - top, op, row == chosen, still, list);
+    if (!list->count) draw_text(canvas, 1, 1, STYLE_DIM, "no operation passes the filter");
+}
+
+/* ---- lanes of all ranks ---- */
+
+struct standing {
+    int op;
+    bool running;
+};
+
+static struct standing standing_of(const struct progress *at, enum lane lane)
+{
+    const int running = progress_running(at, lane);
+    return running >= 0 ? (struct standing){running, true} : (struct standing){progress_next(at, lane), false};
+}
+
+static bool stands_so(const struct listing *list, int rank, enum lane lane, const struct standing *as)
+{
+    const struct progress at = progress_of(list->scene->model, rank);
+    const struct standing found = standing_of(&at, lane);
+    return at.plan == list->at.plan && found.op == as->op && found.running == as->running;
+}
+
+/* "#20 block' 3: 0-2 5", the ranks whose lane stands so; false: an earlier rank does, and was told. */
+static bool group_text(char out[128], const struct listing *list, int rank, enum lane lane, const struct standing *as)
+{
+    const int ranks = list->scene->model->ranks;
+    char text[OP_TEXT_ROOM];
+    int used;
+    for (int earlier = 0; earlier < rank; earlier++)
+        if (stands_so(list, earlier, lane, as)) return false;
+    if (as->op < 0) used = snprintf(out, 128, "idle:");
+    else
+        used = snprintf(out, 128, "%s#%d %s:", as->running ? "" : "before ", as->op,
+                        op_text(text, list->scene->model, list->ops, as->op));
+    for (; rank < ranks && used < 112; rank++) {
+        int last = rank;
+        if (!stands_so(list, rank, lane, as)) continue;
+        while (last + 1 < ranks && stands_so(list, last + 1, lane, as)) last++;
+        used += snprintf(out + used, 128 - (size_t)used, last > rank ? " %d-%d" : " %d", rank, last);
+        rank = last;
+    }
+    return true;
+}
+
+static void draw_lane(struct canvas canvas, int y, enum lane lane, const struct listing *list)
+{
+    const struct run_model *model = list->scene->model;
+    char text[128];
+    int x = draw_format(canvas, 1, y, STYLE_DIM, "%-9s", lane_name(lane));
+    for (int rank = 0; rank < model->ranks; rank++) {
+        const struct progress at = progress_of(model, rank);
+        const struct standing as = standing_of(&at, lane);
+        if (at.plan != list->at.plan || !group_text(text, list, rank, lane, &as)) continue;
+        if (x + utf8_columns(text) + 2 > canvas.at.columns) {
+            draw_character(canvas, x, y, STYLE_DIM, 0x2026);
+            return;
+        }
+        x = draw_text(canvas, x, y, as.op < 0 ? STYLE_DIM : as.running ? STYLE_STRONG : STYLE_WARN, text) + 2;
+    }
+}
+
+static void draw_lanes(struct canvas canvas, const struct listing *list)
+{
+    draw_title(canvas, 0, false, "lanes, with the ranks that stand there");
+    if (too_fast(list->scene, list)) {
+        draw_text(canvas, 1, 1, STYLE_DIM,
+                  "operations are too short to be followed by eye: slow motion (<), or pause (Space)");
+        return;
+    }
+    for (int lane = 0; lane < LANES; lane++) draw_lane(canvas, 1 + lane, (enum lane)lane, list);
+}
+
+/* ---- the view ---- */
+
+static void draw_schedule_title(struct canvas canvas, bool focused, const struct listing *list)
+{
+    char title[192], moment[OP_TEXT_ROOM];
+    int done = 0, used;
+    for (int op = 0; op < list->ops->op_count; op++) done += progress_state(&list->at, op) == PROGRESS_ENDED;
+    used =
+        snprintf(title, sizeof title, "schedule: stage %d, %s", list->at.plan->stage, moment_text(moment, &list->at));
+    if (list->at.open && !too_fast(list->scene, list))
+        used += snprintf(title + used, sizeof title - (size_t)used, ": rank %d has done %d of %d", list->rank, done,
+                         list->ops->op_count);
+    else used += snprintf(title + used, sizeof title - (size_t)used, ": %d operations", list->ops->op_count);
+    if (list->measured)
+        used += snprintf(title + used, sizeof title - (size_t)used, "; times of step %u", list->measured);
+    if (list->scene->state->filter[0])
+        snprintf(title + used, sizeof title - (size_t)used, "; only \"%s\"", list->scene->state->filter);
+    draw_title(canvas, 0, focused, title);
+}
+
+static void draw_nothing(struct canvas canvas, bool focused)
+{
+    draw_title(canvas, 0, focused, "schedule");
+    draw_text(canvas, 1, 1, STYLE_DIM, "not known yet: no schedule has come");
+}
+
+static void draw_view(struct canvas canvas, const struct scene *scene)
+{
+    struct listing list;
+    if (!listing_init(&list, scene)) {
+        draw_nothing(canvas, false);
+        return;
+    }
+    const int columns = canvas.at.columns, below = canvas.at.rows - LANE_ROWS;
+    const bool open = detail_is_open(&list);
+    int rows = below - 1;
+    if (open) rows = rows - DETAIL_ROWS > LIST_ROWS_MIN ? rows - DETAIL_ROWS : LIST_ROWS_MIN;
+    draw_schedule_title(canvas, false, &list);
+    draw_list(canvas_part(canvas, 0, 1, columns, rows), &list,
+              open ? row_of_op(&list, (int)scene->state->selected.op) : chosen_row(&list));
+    if (open)
+        schedule_detail_draw(canvas_part(canvas, 0, 1 + rows, columns, below - 1 - rows), scene, &list.at,
+                             (int)scene->state->selected.op);
+    draw_lanes(canvas_part(canvas, 0, below, columns, LANE_ROWS), &list);
+}
+
+static void draw_pane(struct canvas canvas, const struct scene *scene, bool focused)
+{
+    struct listing list;
+    if (!listing_init(&list, scene)) {
+        draw_nothing(canvas, focused);
+        return;
+    }
+    draw_schedule_title(canvas, focused, &list);
+    draw_list(canvas_part(canvas, 0, 1, canvas.at.columns, canvas.at.rows - 1), &list, chosen_row(&list));
+}
+
+static void open_detail(struct view_state *state, const struct listing *list, int op)
+{
+    if (op < 0) return;
+    state->selected = (struct selection){true, list->rank, list->ops->ops[op].lane, list->at.step, (uint32_t)op};
+}
+
+static bool act(struct view_state *state, const struct scene *scene, const struct key_row *key)
+{
+    struct listing list;
+    if (rank_act(state, scene, key)) return true;
+    if (!listing_init(&list, scene)) return false;
+    const bool open = detail_is_open(&list);
+    if (key->action == ACTION_CLOSE && (open || state->row[VIEW_SCHEDULE])) {
+        if (!open) state->row[VIEW_SCHEDULE] = 0; /* follow again */
+        state->selected.known = false;
+        return true;
+    }
+    int row = open ? row_of_op(&list, (int)state->selected.op) : chosen_row(&list);
+    if (key->action == ACTION_ENTER) {
+        open_detail(state, &list, op_of_row(&list, row));
+        return true;
+    }
+    if (!list_act(&row, list.count, key)) return false;
+    state->row[VIEW_SCHEDULE] = row + 1;
+    if (open) open_detail(state, &list, op_of_row(&list, row));
+    return true;
+}
+
+const struct view view_schedule = {
+    "schedule",        "schedule",        {ACTION_DOWN, ACTION_UP, ACTION_ENTER, ACTION_NEXT_RANK, ACTION_FILTER},
+    .draw = draw_view, .pane = draw_pane, .act = act};

@@ -1,0 +1,208 @@
+/* One operation of a schedule in full. */
+#include "tui/views/schedule_detail.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/analyze/op_times.h"
+#include "tui/draw/paragraph.h"
+#include "tui/views/op_text.h"
+
+enum { LABEL_COLUMNS = 12, TEXT_ROOM = 1024 };
+
+static const char *const op_help[OP_KINDS] = {
+#define OP(ID, name, lane, phase, help) [OP_##ID] = help,
+#include "engine/plan/ops.def"
+#undef OP
+};
+
+/* A sheet of labelled paragraphs, filled from the top. */
+struct sheet {
+    struct canvas canvas;
+    const struct scene *scene;
+    const struct progress *at;
+    const struct schedule *ops;
+    int y, end;
+    char text[TEXT_ROOM];
+};
+
+static void say(struct sheet *sheet, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void say(struct sheet *sheet, const char *format, ...)
+{
+    const size_t used = strlen(sheet->text);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(sheet->text + used, sizeof sheet->text - used, format, args);
+    va_end(args);
+}
+
+/* Puts what was said on the sheet; nothing where nothing was. */
+static void paragraph(struct sheet *sheet, const char *label)
+{
+    if (sheet->text[0] && sheet->y < sheet->end) {
+        const struct canvas place = canvas_part(sheet->canvas, LABEL_COLUMNS, sheet->y,
+                                                sheet->canvas.at.columns - LABEL_COLUMNS - 1, sheet->end - sheet->y);
+        draw_text(sheet->canvas, 1, sheet->y, STYLE_DIM, label);
+        sheet->y += draw_paragraph(place, 0, STYLE_TEXT, sheet->text);
+    }
+    sheet->text[0] = '\0';
+}
+
+static const char *bytes_text(char out[FORMAT_ROOM], const struct sheet *sheet, int64_t bytes)
+{
+    return format_bytes_bare(out, sheet->scene->state->units, (uint64_t)bytes);
+}
+
+static const char *separator(const struct sheet *sheet)
+{
+    return sheet->text[0] ? ", " : "";
+}
+
+static void say_buffers(struct sheet *sheet, int first, int count)
+{
+    char bytes[FORMAT_ROOM];
+    for (int e = 0; e < count; e++) {
+        const struct buffer *buffer = &sheet->ops->buffers[sheet->ops->effects[first + e]];
+        say(sheet, "%s%c %s %s", separator(sheet), category_letter(buffer->category), buffer->name,
+            bytes_text(bytes, sheet, buffer->bytes));
+    }
+}
+
+static void say_roles(struct sheet *sheet, const struct op *op)
+{
+    static const char *const names[ROLES] = {
+        "parameters", "small tensors", "gradient to", "input",  "activations", "residual gradient",
+        "scratch",    "tokens",        "master",      "moment", "moment"};
+    for (int role = 0; role < ROLES; role++) {
+        if (op->buffer[role] < 0) continue;
+        const struct buffer *buffer = &sheet->ops->buffers[op->buffer[role]];
+        say(sheet, "%s%s: %c %s", separator(sheet), names[role], category_letter(buffer->category), buffer->name);
+    }
+}
+
+static void say_pieces(struct sheet *sheet, const struct op *op)
+{
+    char name[OP_TEXT_ROOM], from[FORMAT_ROOM], to[FORMAT_ROOM];
+    for (int p = 0; p < op->piece_count; p++) {
+        const struct piece *piece = &sheet->ops->pieces[op->first_piece + p];
+        say(sheet, "%s%s elements %s to %s", separator(sheet), unit_text(name, sheet->scene->model, piece->unit),
+            format_count(from, (uint64_t)piece->first), format_count(to, (uint64_t)(piece->first + piece->elems - 1)));
+    }
+}
+
+static void say_waits(struct sheet *sheet, const struct op *op)
+{
+    static const char *const why[] = {"for its result", "until it has given memory back",
+                                      "by a limit of the configuration"};
+    char text[OP_TEXT_ROOM];
+    for (int d = 0; d < op->dependency_count; d++)
+        say(sheet, "%s#%d %s %s", separator(sheet), op->dependency[d].op,
+            op_text(text, sheet->scene->model, sheet->ops, op->dependency[d].op), why[op->dependency[d].why]);
+}
+
+static void say_awaited(struct sheet *sheet, int number)
+{
+    char text[OP_TEXT_ROOM];
+    for (int i = number + 1; i < sheet->ops->op_count; i++)
+        for (int d = 0; d < sheet->ops->ops[i].dependency_count; d++)
+            if (sheet->ops->ops[i].dependency[d].op == number)
+                say(sheet, "%s#%d %s", separator(sheet), i, op_text(text, sheet->scene->model, sheet->ops, i));
+}
+
+static void say_payload(struct sheet *sheet, const struct op *op)
+{
+    char payload[FORMAT_ROOM], sent[FORMAT_ROOM];
+    if (op->bytes)
+        say(sheet, "%s payload, each rank sends %s", bytes_text(payload, sheet, op->bytes),
+            bytes_text(sent, sheet, op->sent_bytes));
+    if (op->prefetch) say(sheet, "%sissued ahead of its use", separator(sheet));
+    if (op->flush == FLUSH_FULL) say(sheet, "%sflushed because the next gradient would not fit", separator(sheet));
+    if (op->flush == FLUSH_END) say(sheet, "%sflushed because backward ended", separator(sheet));
+    if (op->accumulate) say(sheet, "%sadds to what is there", separator(sheet));
+}
+
+static void say_times(struct sheet *sheet, int number)
+{
+    const struct run_model *model = sheet->scene->model;
+    const uint32_t step = whole_step_of(model, sheet->at->plan);
+    const struct op_times times = op_times_of(sheet->scene->tape, sheet->at->plan, step, number, model->now_ns);
+    char mean[FORMAT_ROOM], longest[FORMAT_ROOM], other[FORMAT_ROOM];
+    if (!step || !times.ranks) return;
+    say(sheet, "step %u: %s, mean of %d ranks; rank %d longest, %s", step,
+        format_time(mean, times.mean_ns) + strspn(mean, " "), times.ranks, times.slowest,
+        format_time(longest, times.longest_ns) + strspn(longest, " "));
+    if (times.waited_ns) say(sheet, "; waited %s before it", format_time(other, times.waited_ns) + strspn(other, " "));
+    if (times.peers_ns)
+        say(sheet, "; %s of it for other ranks", format_time(other, times.peers_ns) + strspn(other, " "));
+    if (times.paced_ns) say(sheet, "; %s added by pacing", format_time(other, times.paced_ns) + strspn(other, " "));
+    if (times.ranks > 1 && sheet->ops->ops[number].lane == LANE_COMM)
+        say(sheet, "; rank %d came last, %s after the first", times.last_rank,
+            format_time(other, times.last_ns - times.first_ns) + strspn(other, " "));
+}
+
+static void say_now(struct sheet *sheet, int number)
+{
+    const struct run_model *model = sheet->scene->model;
+    char text[24];
+    for (int rank = 0; rank < model->ranks && rank < 16; rank++) {
+        const struct progress at = progress_of(model, rank);
+        if (at.plan == sheet->at->plan)
+            say(sheet, "%srank %d %s", separator(sheet), rank, state_text(text, &at, number));
+    }
+    int missing = 0, first = 0;
+    if (sheet->ops->ops[number].lane == LANE_COMM && progress_state(sheet->at, number) == PROGRESS_RUNNING)
+        missing = progress_missing(model, sheet->at, number, &first);
+    if (missing == 1) say(sheet, "; rank %d has not come yet", first);
+    if (missing > 1) say(sheet, "; %d ranks have not come yet, rank %d among them", missing, first);
+}
+
+const char *state_text(char out[24], const struct progress *at, int op)
+{
+    const struct dependency *wait;
+    switch (progress_state(at, op)) {
+    case PROGRESS_TO_COME: return strcpy(out, "to come");
+    case PROGRESS_RUNNING: return strcpy(out, "running");
+    case PROGRESS_ENDED: return strcpy(out, "done");
+    case PROGRESS_DROPPED: return strcpy(out, "dropped");
+    case PROGRESS_WAITING: break;
+    }
+    wait = progress_wait(at, op);
+    if (wait) snprintf(out, 24, "wait #%d", wait->op);
+    else strcpy(out, "next");
+    return out;
+}
+
+void schedule_detail_draw(struct canvas canvas, const struct scene *scene, const struct progress *at, int number)
+{
+    const struct op *op = &at->plan->ops.ops[number];
+    struct sheet sheet = {
+        .canvas = canvas, .scene = scene, .at = at, .ops = &at->plan->ops, .y = 1, .end = canvas.at.rows};
+    char title[96], text[OP_TEXT_ROOM];
+    int used = snprintf(title, sizeof title, "#%d %s: %s, %s lane", number,
+                        op_text(text, scene->model, sheet.ops, number), phase_name(op->phase), lane_name(op->lane));
+    if (op->micro_step >= 0 && sheet.ops->micro_steps > 1)
+        snprintf(title + used, sizeof title - (size_t)used, ", micro-step %d of %d", op->micro_step + 1,
+                 sheet.ops->micro_steps);
+    draw_title(canvas, 0, true, title);
+    say(&sheet, "%s", op_help[op->kind]);
+    paragraph(&sheet, "does");
+    say_now(&sheet, number);
+    paragraph(&sheet, "now");
+    say_times(&sheet, number);
+    paragraph(&sheet, "took");
+    say_waits(&sheet, op);
+    paragraph(&sheet, "waits for");
+    say_awaited(&sheet, number);
+    paragraph(&sheet, "awaited by");
+    say_payload(&sheet, op);
+    paragraph(&sheet, "moves");
+    say_buffers(&sheet, op->first_take, op->take_count);
+    paragraph(&sheet, "takes");
+    say_buffers(&sheet, op->first_give, op->give_count);
+    paragraph(&sheet, "gives back");
+    say_roles(&sheet, op);
+    paragraph(&sheet, "works on");
+    say_pieces(&sheet, op);
+    paragraph(&sheet, "pieces");
+}
