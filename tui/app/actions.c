@@ -5,6 +5,7 @@
 
 #include "engine/base/clock.h"
 #include "tui/app/app_parts.h"
+#include "tui/views/list.h"
 
 static const uint64_t MESSAGE_NS = 3000000000u;
 
@@ -119,6 +120,12 @@ static void act_bars(struct app *app, const struct key_row *row)
     save(app);
 }
 
+static void act_rank(struct app *app, const struct key_row *row)
+{
+    const struct scene scene = app_scene(app);
+    if (rank_act(&app->state, &scene, row)) app_say(app, "rank %d", app->state.rank);
+}
+
 static void act_units(struct app *app, const struct key_row *row)
 {
     (void)row;
@@ -177,6 +184,7 @@ static action_function *const actions[] = {
     [ACTION_MARKERS] = act_markers,    [ACTION_COMPARE] = act_compare,
     [ACTION_RECORD] = act_record,      [ACTION_BARS] = act_bars,
     [ACTION_UNITS] = act_units,        [ACTION_THEME] = act_theme,
+    [ACTION_NEXT_RANK] = act_rank,     [ACTION_PREVIOUS_RANK] = act_rank,
 };
 
 /* What a view asked for while it acted. */

@@ -12,12 +12,14 @@ struct column {
     enum view_id panes[VIEWS];
 };
 
-static const struct column one_column[] = {
-    {6, {VIEW_COLLECTIVES, VIEW_EVENTS, VIEW_STEPS, VIEW_MEMORY, VIEW_TEXT, VIEW_LOSS}}};
-static const struct column two_columns[] = {{3, {VIEW_MEMORY, VIEW_EVENTS, VIEW_TEXT}},
-                                            {3, {VIEW_COLLECTIVES, VIEW_STEPS, VIEW_LOSS}}};
-static const struct column three_columns[] = {
-    {2, {VIEW_MEMORY, VIEW_TEXT}}, {2, {VIEW_COLLECTIVES, VIEW_EVENTS}}, {2, {VIEW_LOSS, VIEW_STEPS}}};
+static const struct column one_column[] = {{9,
+                                            {VIEW_COLLECTIVES, VIEW_EVENTS, VIEW_STEPS, VIEW_MEMORY, VIEW_SHARDS,
+                                             VIEW_BUCKETS, VIEW_SCHEDULE, VIEW_TEXT, VIEW_LOSS}}};
+static const struct column two_columns[] = {{5, {VIEW_MEMORY, VIEW_EVENTS, VIEW_TEXT, VIEW_SHARDS, VIEW_BUCKETS}},
+                                            {4, {VIEW_COLLECTIVES, VIEW_STEPS, VIEW_LOSS, VIEW_SCHEDULE}}};
+static const struct column three_columns[] = {{3, {VIEW_MEMORY, VIEW_TEXT, VIEW_SHARDS}},
+                                              {3, {VIEW_COLLECTIVES, VIEW_EVENTS, VIEW_BUCKETS}},
+                                              {3, {VIEW_LOSS, VIEW_STEPS, VIEW_SCHEDULE}}};
 
 static int smaller(int a, int b)
 {

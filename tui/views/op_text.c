@@ -32,20 +32,9 @@ const char *op_object(char out[OP_TEXT_ROOM], const struct run_model *model, con
     return out;
 }
 
-const char *op_text(char out[OP_TEXT_ROOM], const struct run_model *model, const struct schedule *ops, int number)
+const char *op_text(char out[OP_TEXT_ROOM], const struct run_model *model, const struct run_schedule *plan, int op)
 {
-    char object[OP_TEXT_ROOM];
-    const struct op *op = &ops->ops[number];
-    const char *name = op_name(op->kind);
-    op_object(object, model, ops, number);
-    if (op->kind == OP_BLOCK_FORWARD || op->kind == OP_BLOCK_BACKWARD) { /* "block' 3", not "block' block 3" */
-        const char *space = strrchr(object, ' ');
-        snprintf(out, OP_TEXT_ROOM, "%s%.20s", name, space ? space : "");
-    } else if (op->lane == LANE_COMPUTE && op->kind != OP_UPDATE) {
-        snprintf(out, OP_TEXT_ROOM, "%s", name);
-    } else {
-        snprintf(out, OP_TEXT_ROOM, "%s%s%.28s", name, object[0] ? " " : "", object);
-    }
+    if (!op_label(out, model, plan->number, op)) out[0] = '\0';
     return out;
 }
 

@@ -2,22 +2,21 @@
 #ifndef TUI_VIEWS_OP_TEXT_H
 #define TUI_VIEWS_OP_TEXT_H
 
-#include <stddef.h>
-
 #include "engine/analyze/progress.h"
+#include "tui/views/parts.h"
 
-enum { OP_TEXT_ROOM = 40 };
+enum { OP_TEXT_ROOM = LABEL_ROOM };
 
 /* "block 3"; where the trace does not say the names: "unit 4". */
 const char *unit_text(char out[OP_TEXT_ROOM], const struct run_model *model, int unit);
 
-/* What it works on: "block 3", "bucket 2", "block 0, block 1..."; "": nothing in particular. */
+/* What it works on: "block 3", "bucket 2", "block 0…block 2"; "": nothing in particular. */
 const char *op_object(char out[OP_TEXT_ROOM], const struct run_model *model, const struct schedule *ops, int op);
 
-/* Both: "gather block 3", "block' 3", "reduce bucket 2", "agree". */
-const char *op_text(char out[OP_TEXT_ROOM], const struct run_model *model, const struct schedule *ops, int op);
+/* op_label() of an operation that is there: "gather block 3", "block' 3", "reduce bucket 2", "agree". */
+const char *op_text(char out[OP_TEXT_ROOM], const struct run_model *model, const struct run_schedule *plan, int op);
 
-/* "step 7 of stage 3, going on", "step 7 of stage 3, done", "before the first step". */
+/* "step 7, going on", "step 7, done", "before the first step". */
 const char *moment_text(char out[OP_TEXT_ROOM], const struct progress *at);
 
 #endif

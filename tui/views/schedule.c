@@ -6,6 +6,7 @@
 
 #include "engine/analyze/op_times.h"
 #include "tui/draw/pen.h"
+#include "tui/views/filter.h"
 #include "tui/views/list.h"
 #include "tui/views/op_text.h"
 #include "tui/views/parts.h"
@@ -17,20 +18,20 @@ struct listing {
     const struct scene *scene;
     struct progress at; /* of the chosen rank */
     const struct schedule *ops;
+    struct filter filter;
     int rank, count;   /* operations that pass the filter */
     uint32_t measured; /* the step that times are of; 0: none */
 };
 
 /* ---- which operations ---- */
 
-static bool is_shown(const struct listing *list, int op)
+static bool is_shown(const struct listing *list, int number)
 {
-    const char *filter = list->scene->state->filter;
+    const struct op *op = &list->ops->ops[number];
     char text[OP_TEXT_ROOM];
-    if (!filter[0]) return true;
-    return strcasestr(op_text(text, list->scene->model, list->ops, op), filter) ||
-           strcasestr(lane_name(list->ops->ops[op].lane), filter) ||
-           strcasestr(phase_name(list->ops->ops[op].phase), filter);
+    if (!filter_shows_lane(&list->filter, op->lane)) return false;
+    return filter_shows_text(&list->filter, op_text(text, list->scene->model, list->at.plan, number)) ||
+           filter_shows_text(&list->filter, phase_name(op->phase));
 }
 
 static int next_shown(const struct listing *list, int op)
@@ -62,6 +63,7 @@ static bool listing_init(struct listing *list, const struct scene *scene)
     list->at = progress_of(scene->model, list->rank);
     if (!list->at.plan) return false;
     list->ops = &list->at.plan->ops;
+    list->filter = filter_of(scene->state->filter);
     list->measured = whole_step_of(scene->model, list->at.plan);
     for (int op = next_shown(list, -1); op >= 0; op = next_shown(list, op)) list->count++;
     return true;
@@ -255,7 +257,7 @@ static bool group_text(char out[128], const struct listing *list, int rank, enum
     if (as->op < 0) used = snprintf(out, 128, "idle:");
     else
         used = snprintf(out, 128, "%s#%d %s:", as->running ? "" : "before ", as->op,
-                        op_text(text, list->scene->model, list->ops, as->op));
+                        op_text(text, list->scene->model, list->at.plan, as->op));
     for (; rank < ranks && used < 112; rank++) {
         int last = rank;
         if (!stands_so(list, rank, lane, as)) continue;

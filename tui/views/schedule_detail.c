@@ -98,7 +98,7 @@ static void say_waits(struct sheet *sheet, const struct op *op)
     char text[OP_TEXT_ROOM];
     for (int d = 0; d < op->dependency_count; d++)
         say(sheet, "%s#%d %s %s", separator(sheet), op->dependency[d].op,
-            op_text(text, sheet->scene->model, sheet->ops, op->dependency[d].op), why[op->dependency[d].why]);
+            op_text(text, sheet->scene->model, sheet->at->plan, op->dependency[d].op), why[op->dependency[d].why]);
 }
 
 static void say_awaited(struct sheet *sheet, int number)
@@ -107,7 +107,7 @@ static void say_awaited(struct sheet *sheet, int number)
     for (int i = number + 1; i < sheet->ops->op_count; i++)
         for (int d = 0; d < sheet->ops->ops[i].dependency_count; d++)
             if (sheet->ops->ops[i].dependency[d].op == number)
-                say(sheet, "%s#%d %s", separator(sheet), i, op_text(text, sheet->scene->model, sheet->ops, i));
+                say(sheet, "%s#%d %s", separator(sheet), i, op_text(text, sheet->scene->model, sheet->at->plan, i));
 }
 
 static void say_payload(struct sheet *sheet, const struct op *op)
@@ -180,7 +180,7 @@ void schedule_detail_draw(struct canvas canvas, const struct scene *scene, const
         .canvas = canvas, .scene = scene, .at = at, .ops = &at->plan->ops, .y = 1, .end = canvas.at.rows};
     char title[96], text[OP_TEXT_ROOM];
     int used = snprintf(title, sizeof title, "#%d %s: %s, %s lane", number,
-                        op_text(text, scene->model, sheet.ops, number), phase_name(op->phase), lane_name(op->lane));
+                        op_text(text, scene->model, at->plan, number), phase_name(op->phase), lane_name(op->lane));
     if (op->micro_step >= 0 && sheet.ops->micro_steps > 1)
         snprintf(title + used, sizeof title - (size_t)used, ", micro-step %d of %d", op->micro_step + 1,
                  sheet.ops->micro_steps);

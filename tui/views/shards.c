@@ -262,7 +262,7 @@ static void draw_unit_state(struct canvas canvas, int y, int unit, const struct 
                         parameters_words(&picture->keep[unit], cell));
     if (cell->used_by >= 0)
         x = draw_format(canvas, x, y, STYLE_STRONG, " by %s",
-                        op_text(text, picture->scene->model, &picture->at.plan->ops, cell->used_by));
+                        op_text(text, picture->scene->model, picture->at.plan, cell->used_by));
     draw_format(canvas, x, y, STYLE_TEXT, "; %s; %s", gradient[cell->gradient], update[cell->update]);
 }
 
