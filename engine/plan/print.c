@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/grouped.h"
 #include "engine/plan/checker.h"
 #include "engine/plan/footprint.h"
 #include "engine/plan/schedule_io.h"
@@ -37,19 +38,6 @@ static void setup_release(struct setup *setup)
 {
     schedule_release(&setup->schedule);
     model_release(&setup->model);
-}
-
-/* 1234567 -> "1,234,567" */
-static const char *grouped(char out[32], int64_t value)
-{
-    char digits[24];
-    int length = snprintf(digits, sizeof digits, "%" PRId64, value), at = 0;
-    for (int i = 0; i < length && at < 30; i++) {
-        if (i > 0 && (length - i) % 3 == 0 && digits[i - 1] != '-') out[at++] = ',';
-        out[at++] = digits[i];
-    }
-    out[at] = '\0';
-    return out;
 }
 
 static int64_t padded_elems(const struct setup *setup)

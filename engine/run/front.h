@@ -9,6 +9,7 @@
 int front_train(const struct cli *cli);  /* zerolab, zerolab train */
 int front_attach(const struct cli *cli);
 int front_replay(const struct cli *cli);
+int front_analyze(const struct cli *cli);
 int front_check(const struct cli *cli);
 int front_plan(const struct cli *cli);
 

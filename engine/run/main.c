@@ -23,8 +23,9 @@ static int work(const struct cli *cli)
 }
 
 static int (*const handlers[VERBS])(const struct cli *cli) = {
-    [VERB_VIEW] = front_train,  [VERB_TRAIN] = front_train, [VERB_ATTACH] = front_attach, [VERB_REPLAY] = front_replay,
-    [VERB_CHECK] = front_check, [VERB_PLAN] = front_plan,   [VERB_WORKER] = work,         [VERB_WORKER_THREADS] = work,
+    [VERB_VIEW] = front_train,    [VERB_TRAIN] = front_train,     [VERB_ATTACH] = front_attach,
+    [VERB_REPLAY] = front_replay, [VERB_ANALYZE] = front_analyze, [VERB_CHECK] = front_check,
+    [VERB_PLAN] = front_plan,     [VERB_WORKER] = work,           [VERB_WORKER_THREADS] = work,
 };
 
 int main(int argc, char **argv)

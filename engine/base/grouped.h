@@ -1,0 +1,20 @@
+/* 1234567 -> "1,234,567": bytes and counts as people read them. */
+#ifndef ENGINE_BASE_GROUPED_H
+#define ENGINE_BASE_GROUPED_H
+
+#include <inttypes.h>
+#include <stdio.h>
+
+static inline const char *grouped(char out[32], int64_t value)
+{
+    char digits[24];
+    int length = snprintf(digits, sizeof digits, "%" PRId64, value), at = 0;
+    for (int i = 0; i < length && at < 30; i++) {
+        if (i > 0 && (length - i) % 3 == 0 && digits[i - 1] != '-') out[at++] = ',';
+        out[at++] = digits[i];
+    }
+    out[at] = '\0';
+    return out;
+}
+
+#endif
