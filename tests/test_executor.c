@@ -25,7 +25,7 @@ struct bench {
     struct executor *executor;
     uint64_t seed; /* of the random delays; 0: none */
     _Atomic int ran[LANES];
-    unsigned char *done; /* by operation */
+    _Atomic unsigned char *done; /* by operation */
     int violations, break_at, unhealthy;
     struct gate gate;
     uint32_t at_once; /* that the gate lets through each time */
@@ -105,7 +105,7 @@ static void bench_close(struct bench *bench)
     memory_destroy(bench->memory);
     schedule_release(&bench->schedule);
     model_release(&bench->model);
-    free(bench->done);
+    free((void *)bench->done);
     free(bench);
 }
 
@@ -113,7 +113,7 @@ static struct executor_result step(struct bench *bench, int expected)
 {
     struct executor_result result = {0};
     struct error err = {0};
-    memset(bench->done, 0, (size_t)bench->schedule.op_count);
+    for (int i = 0; i < bench->schedule.op_count; i++) bench->done[i] = 0;
     memset(bench->ran, 0, sizeof bench->ran);
     memory_reset_peaks(bench->memory);
     assert_int_equal(executor_run(bench->executor, &bench->schedule, 1, 1, &result, &err), expected);
@@ -244,7 +244,7 @@ static void test_slow_motion_stretches_from_the_next_run_on(void **state)
     struct bench *bench = bench_open(0, true, 0);
     bench->seed = 3;
     uint64_t plain_ns = time_of_step(bench);
-    executor_slow(bench->executor, 20);
+    executor_slow(bench->executor, 20, 0);
     assert_true(time_of_step(bench) > 4 * plain_ns);
     gate_hurry(&bench->gate); /* the run is to end: nothing is slowed any more */
     assert_true(time_of_step(bench) < 4 * plain_ns);

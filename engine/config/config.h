@@ -29,6 +29,11 @@ struct config_link { double bandwidth_bytes_per_s, latency_s; }; /* 0: not paced
 
 enum ranks_as { RANKS_AS_PROCESSES, RANKS_AS_THREADS };
 
+/* Slow motion from this factor on is for the eye: what moves or uses parameters and gradients is stretched as if it had
+ * taken at least so long, however small the model is. At 20 that is 0.2 s. */
+#define SLOW_MOTION_EYE         10.0
+#define SLOW_MOTION_EYE_SECONDS 0.01
+
 struct config {
     struct config_model model;
     enum dtype dtype; /* of parameters, activations, gradients: DTYPE_F32, or DTYPE_BF16 under bf16.enabled */

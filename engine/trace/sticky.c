@@ -26,7 +26,8 @@ bool sticky_is_standing(uint16_t kind)
     case TRACE_SCHEDULE:
     case TRACE_PREDICTED:
     case TRACE_THEORY:
-    case TRACE_BUDGET: return true;
+    case TRACE_BUDGET:
+    case TRACE_EVENT: return true; /* among them what was set */
     default: return false;
     }
 }

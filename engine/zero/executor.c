@@ -24,6 +24,7 @@ struct executor {
     int lanes_started; /* threads running, the compute lane not counted */
 
     double slow_motion;
+    uint64_t least_ns; /* of an operation that is worth looking at */
 
     /* The run in progress. */
     const struct schedule *schedule;
@@ -116,16 +117,24 @@ static double link_ns(const struct executor *executor, const struct op_stat *sta
     return most_ns;
 }
 
+/* What moves or uses parameters and gradients; the rest (tokens, norms, agreement, updates) is bookkeeping beside it. */
+static bool is_worth_looking_at(const struct op *op)
+{
+    return op->bytes > 0 || (op->unit >= 0 && op->phase != PHASE_OPTIMIZER);
+}
+
 /* Paced links and slow motion: the data has really moved; the lane only waits before it says so. A transfer begins when all
  * ranks have come; what was waited before is not stretched, because those who came late were stretched themselves. Returns
  * the time added. */
-static uint64_t pace(struct executor *executor, const struct op_stat *stat, uint64_t started_ns)
+static uint64_t pace(struct executor *executor, const struct op *op, const struct op_stat *stat, uint64_t started_ns)
 {
     const uint64_t now_ns = clock_ns(), began_ns = started_ns + stat->arrival_ns;
     const double took_ns = (double)(now_ns - began_ns), paced_ns = link_ns(executor, stat);
-    const double least_ns = (paced_ns > took_ns ? paced_ns : took_ns) * executor->slow_motion;
-    if (least_ns <= took_ns) return 0;
-    sleep_until(executor->host.gate, began_ns + (uint64_t)least_ns);
+    double counted_ns = paced_ns > took_ns ? paced_ns : took_ns;
+    if (counted_ns < (double)executor->least_ns && is_worth_looking_at(op)) counted_ns = (double)executor->least_ns;
+    const double slowed_ns = counted_ns * executor->slow_motion;
+    if (slowed_ns <= took_ns) return 0;
+    sleep_until(executor->host.gate, began_ns + (uint64_t)slowed_ns);
     return clock_ns() - now_ns;
 }
 
@@ -215,7 +224,7 @@ static void run_op(struct executor *executor, struct lane_state *lane, const str
                 break_run(executor, &err);
             if (!stat.healthy) atomic_store(&executor->failed, 1);
         }
-        uint64_t paced_ns = healthy ? pace(executor, &stat, timing.started_ns) : 0;
+        uint64_t paced_ns = healthy ? pace(executor, op, &stat, timing.started_ns) : 0;
         record_end(executor, op, &timing, &stat, paced_ns);
     }
     give_buffers(executor, op);
@@ -331,7 +340,8 @@ void executor_drop_tail(struct executor *executor)
     atomic_store(&executor->drop_tail, 1);
 }
 
-void executor_slow(struct executor *executor, double factor)
+void executor_slow(struct executor *executor, double factor, uint64_t least_ns)
 {
     executor->slow_motion = factor;
+    executor->least_ns = least_ns;
 }

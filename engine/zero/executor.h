@@ -52,9 +52,10 @@ void executor_free(struct executor *executor);
 /* Runs the whole schedule; `number` and `step` go into its records. Returns when every lane has done all it had. */
 int executor_run(struct executor *executor, const struct schedule *schedule, uint32_t number, uint32_t step, struct executor_result *result, struct error *err);
 
-/* From the next run on an operation takes this many times as long as it would, links included. Not the time in which a
- * collective waits for ranks that come later: they are slowed themselves. */
-void executor_slow(struct executor *executor, double factor);
+/* From the next run on an operation takes this many times as long as it would, links included; one that moves or uses
+ * parameters or gradients as if it had taken at least least_ns. Not stretched is the time in which a collective waits for
+ * ranks that come later: they are slowed themselves. */
+void executor_slow(struct executor *executor, double factor, uint64_t least_ns);
 
 /* Drops what is left of the step: operations marked in_tail are skipped. Called by an operation, for later ones. */
 void executor_drop_tail(struct executor *executor);

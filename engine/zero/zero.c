@@ -159,16 +159,19 @@ void zero_close(struct zero *zero)
 /* ---- running a schedule ---- */
 
 /* Slow motion is for watching the training; what is measured and sampled in between keeps its speed. */
-static double slowness(const struct zero *zero, enum purpose purpose)
+static void set_pace(struct zero *zero, enum purpose purpose)
 {
-    double straggler = zero->config->topology.slow_rank == zero->rank ? 2 : 1;
-    return purpose == PURPOSE_TRAIN ? zero->config->topology.slow_motion * straggler : 1;
+    const double straggler = zero->config->topology.slow_rank == zero->rank ? 2 : 1;
+    const double slow = zero->config->topology.slow_motion;
+    const double least_s = slow >= SLOW_MOTION_EYE ? SLOW_MOTION_EYE_SECONDS : 0;
+    if (purpose == PURPOSE_TRAIN) executor_slow(zero->executor, slow * straggler, (uint64_t)(least_s * 1e9));
+    else executor_slow(zero->executor, 1, 0);
 }
 
 static int run(struct zero *zero, enum purpose purpose, bool *failed, struct zero_shortage *shortage, struct error *err)
 {
     struct executor_result result = {0};
-    executor_slow(zero->executor, slowness(zero, purpose));
+    set_pace(zero, purpose);
     zero->purpose = purpose;
     zero->loss_sum = zero->sum_squares = 0;
     int status = executor_run(zero->executor, &zero->schedules[purpose], zero->schedule_number + (uint32_t)purpose,

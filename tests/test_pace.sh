@@ -1,0 +1,32 @@
+#!/bin/bash
+# Slow motion, a straggler and paced links, changed while the run goes on: steps take as long as they say, and learn the same.
+. "$(dirname "$0")/tap.sh"
+config=$root/configs/nano-stage3.json
+threads="--set topology.ranks_as=threads"
+
+# seconds NAME STEP: of that step
+seconds() { grep -o '"total":[^,]*' "$1.json" | sed -n "$2p" | cut -d: -f2; }
+# holds EXPRESSION: of numbers
+holds() { awk "BEGIN { exit !($1) }" || { echo "# not so: $1"; return 1; }; }
+
+check "a plain run" train plain "$config" --steps 5 $threads
+check "slow motion from one step to the next and back" train slow "$config" --steps 5 $threads \
+    --at "3:set topology.slow_motion=20" --at "4:set topology.slow_motion=1"
+check "... the same bits" same_bits plain slow
+# 20 x 10 ms for each of the 16 operations in a row that the compute lane has at stage 3, and their gathers
+check "... stretches the step" holds "$(seconds slow 3) > 14 * 20 * 0.01"
+check "... and only this one" holds "$(seconds slow 2) < 1 && $(seconds slow 4) < 1"
+check "what was set is said" grep -q '"key":.*"topology.slow_motion"' slow.json
+
+bytes=$((3 * 4 * 834304 * 3 / 4)) # that a rank sends in a step: 3 Psi (N-1)/N elements
+check "a link, paced while it trains" train link "$config" --steps 4 $threads --at "3:set topology.links.intra.bandwidth=20MB"
+check "... the same bits as far as it goes" grep -q "$(grep -o '"loss_bits":[^,]*' plain.json | sed -n 4p)" link.json
+check "... is as slow as it says" holds "$(seconds link 3) > 0.8 * $bytes / 20e6"
+check "... and was not before" holds "$(seconds link 2) < 0.5 * $bytes / 20e6"
+check "slow motion slows the link as well" train both "$config" --steps 3 $threads \
+    --set topology.links.intra.bandwidth=1GB --at "3:set topology.slow_motion=5"
+check "... by as much" holds "$(seconds both 3) > 0.8 * 5 * $bytes / 1e9"
+
+check "a straggler" train straggler "$config" --steps 3 $threads --set topology.slow_motion=10 --at "3:set topology.slow_rank=2"
+check "... makes all wait" holds "$(seconds straggler 3) > 1.3 * $(seconds straggler 2)"
+finish
