@@ -8,7 +8,7 @@
  *
  * One thread at a time may use a struct kernels (the compute lane); it need not be the one that created it.
  *
- * Types: dtype is DTYPE_F32 or DTYPE_BF16; it is the type of every `void *` argument. Arithmetic is in fp32, rounded once
+ * Types: dtype is DTYPE_F32, DTYPE_BF16 or DTYPE_F16; it is the type of every `void *` argument. Arithmetic is in fp32, rounded once
  * (to nearest even) where a result is stored. In our own kernels an element's bits depend neither on its position and
  * alignment nor on the number of threads: tails are masked lanes of the same arithmetic, sums run in an order that the
  * shape fixes. In products they may depend on the number of threads (oneDNN), never on the run.
@@ -31,8 +31,8 @@ void kernels_free(struct kernels *kernels);
 int kernels_threads(const struct kernels *kernels);
 const char *kernels_isa(const struct kernels *kernels);
 const char *kernels_widest_isa(void); /* what NULL chooses */
-/* False: bf16 is only how numbers are stored, products convert and run in fp32. */
-bool kernels_bf16_products(const struct kernels *kernels);
+/* False: dtype is only how numbers are stored, products convert and run in fp32. */
+bool kernels_native_products(const struct kernels *kernels, enum dtype dtype);
 
 /* Linear layer, weight w [out, in].
  * y [N, out] = x [N, in] w^T + bias [out] (NULL: none) + residual [N, out] (NULL: none), rounded once. */

@@ -185,7 +185,7 @@ static double bench_dtype(const struct options *options, enum dtype dtype, doubl
     const int64_t N = (int64_t)options->B * options->T;
     printf("%s %s, B=%d T=%d, %d threads, %s, products in %s: step %.1f ms, %.0f tokens/s, loss %.4f\n  ",
            options->model, dtype_name(dtype), options->B, options->T, options->threads, kernels_isa(bench->f.kernels),
-           dtype == DTYPE_F32 || !kernels_bf16_products(bench->f.kernels) ? "fp32" : "bf16", 1e3 * step,
+           dtype_name(kernels_native_products(bench->f.kernels, dtype) ? dtype : DTYPE_F32), 1e3 * step,
            (double)N / step, (double)loss);
     for (int p = 0; p < PARTS; p++) printf("%s %.1f ms  ", part_names[p], 1e3 * median(part[p], options->steps));
     printf("\n  only products %.1f ms + AdamW %.1f ms = %.1f ms: ratio %.2f (wanted: 0.80)\n",

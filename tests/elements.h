@@ -1,4 +1,4 @@
-/* Single elements of a tensor of either type, written apart from the kernels that are tested with them. */
+/* Single elements of a tensor of any type, written apart from the kernels that are tested with them. */
 #ifndef TESTS_ELEMENTS_H
 #define TESTS_ELEMENTS_H
 
@@ -23,12 +23,14 @@ static inline uint16_t float_to_bf16(float value)
 
 static inline float element_at(enum dtype dtype, const void *x, int64_t i)
 {
+    if (dtype == DTYPE_F16) return (float)((const _Float16 *)x)[i];
     return dtype == DTYPE_BF16 ? bf16_to_float(((const uint16_t *)x)[i]) : ((const float *)x)[i];
 }
 
 static inline void element_put(enum dtype dtype, void *x, int64_t i, float value)
 {
-    if (dtype == DTYPE_BF16) ((uint16_t *)x)[i] = float_to_bf16(value);
+    if (dtype == DTYPE_F16) ((_Float16 *)x)[i] = (_Float16)value; /* the compiler's own conversion */
+    else if (dtype == DTYPE_BF16) ((uint16_t *)x)[i] = float_to_bf16(value);
     else ((float *)x)[i] = value;
 }
 

@@ -128,11 +128,19 @@ static void bf16_follows_pytorch(void **state)
     follows_pytorch(DTYPE_BF16, 1, "plain", 0x1p-7);
 }
 
+static void fp16_follows_pytorch(void **state)
+{
+    (void)state;
+    follows_pytorch(DTYPE_F16, 1, "avx512", 0x1p-9);
+    follows_pytorch(DTYPE_F16, 2, "avx2", 0x1p-9);
+    follows_pytorch(DTYPE_F16, 1, "plain", 0x1p-9);
+}
+
 /* A micro-step added to itself is twice the gradient, exactly: doubling does not round. */
 static void accumulating_adds(void **state)
 {
     (void)state;
-    for (enum dtype dtype = DTYPE_F32; dtype <= DTYPE_BF16; dtype++) {
+    for (enum dtype dtype = DTYPE_F32; dtype <= DTYPE_F16; dtype++) {
         struct fixture once, twice;
         int32_t tokens[REFERENCE_N], targets[REFERENCE_N];
         tokens_and_targets(tokens, targets);
@@ -152,7 +160,7 @@ static void accumulating_adds(void **state)
         float doubled[REFERENCE_V * REFERENCE_C]; /* wte is added to twice in a micro-step, so its roundings differ */
         for (int64_t i = 0; i < wte_elems; i++) doubled[i] = 2 * element_at(dtype, once.gradients[0].at, i);
         assert_close("wte", difference(dtype, twice.gradients[0].at, doubled, wte_elems),
-                     dtype == DTYPE_F32 ? 0x1p-22 : 0x1p-8);
+                     dtype == DTYPE_F32 ? 0x1p-22 : dtype == DTYPE_F16 ? 0x1p-10 : 0x1p-8);
         fixture_close(&once);
         fixture_close(&twice);
     }
@@ -207,6 +215,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fp32_follows_pytorch),
         cmocka_unit_test(bf16_follows_pytorch),
+        cmocka_unit_test(fp16_follows_pytorch),
         cmocka_unit_test(accumulating_adds),
         cmocka_unit_test(initial_values_ignore_shards),
         cmocka_unit_test(split_tensors_meet_their_tail),

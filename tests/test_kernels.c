@@ -58,7 +58,7 @@ static void assert_close(const char *what, double found, double allowed)
 
 static double allowed_for(enum dtype dtype)
 {
-    return dtype == DTYPE_BF16 ? 0x1p-8 : 2e-6;
+    return dtype == DTYPE_BF16 ? 0x1p-8 : dtype == DTYPE_F16 ? 0x1p-11 : 2e-6;
 }
 
 /* ---- casts -------------------------------------------------------------------------------------------------------- */
@@ -82,6 +82,40 @@ static void bf16_rounds_to_nearest_even(void **state)
         for (int i = 0; i < 16; i++) assert_true(bf16_to_float(found[i]) == back[i] || isnan(back[i]));
         kernels_free(kernels);
     }
+}
+
+/* Every fp16 number, and the floats around and half-way between any two neighbours, against the compiler's conversion. */
+static void fp16_rounds_as_the_compiler_does(void **state)
+{
+    (void)state;
+    enum { HALVES = 65536, EACH = 8, N = HALVES * EACH };
+    uint16_t *halves = malloc(N * sizeof *halves), *first = malloc(N * sizeof *halves);
+    float *floats = malloc(N * sizeof *floats), *back = malloc(N * sizeof *back);
+    for (int h = 0; h < HALVES; h++) {
+        const uint16_t bits[2] = {(uint16_t)h, (uint16_t)(h + 1)};
+        const float low = element_at(DTYPE_F16, bits, 0), high = element_at(DTYPE_F16, bits, 1);
+        const float half_way = isfinite(low) && isfinite(high) ? low / 2 + high / 2 : copysignf(65520, low);
+        const float around[EACH] = {low, nextafterf(low, INFINITY), nextafterf(low, -INFINITY), half_way,
+                                    nextafterf(half_way, INFINITY), nextafterf(half_way, -INFINITY), low * 1e5f,
+                                    low * 1e-6f};
+        memcpy(floats + h * EACH, around, sizeof around);
+    }
+    for (int s = 0, begun = 0; s < ISAS; s++) {
+        struct kernels *kernels = kernels_on(isas[s], 1);
+        if (!kernels) continue;
+        kernels_cast(kernels, DTYPE_F16, halves, DTYPE_F32, floats, N);
+        kernels_cast(kernels, DTYPE_F32, back, DTYPE_F16, halves, N);
+        for (int64_t i = 0; i < N; i++) {
+            const _Float16 expected = (_Float16)floats[i];
+            const float wide = (float)expected;
+            if (isnan(wide)) assert_true(isnan(back[i]));
+            else assert_true(memcmp(&expected, &halves[i], 2) == 0 && memcmp(&wide, &back[i], 4) == 0);
+        }
+        if (begun++) assert_memory_equal(first, halves, N * sizeof *halves); /* NaNs too */
+        else memcpy(first, halves, N * sizeof *halves);
+        kernels_free(kernels);
+    }
+    free(halves), free(first), free(floats), free(back);
 }
 
 /* ---- elementwise kernels: position, alignment, threads ------------------------------------------------------------- */
@@ -139,7 +173,7 @@ static void bits_ignore_position(void **state)
     (void)state;
     static const int64_t cuts[] = {1, 2, 3, 13, 16, 17, 31, 64, 100, 4095, 257};
     for (int s = 0; s < ISAS; s++)
-        for (enum dtype dtype = DTYPE_F32; dtype <= DTYPE_BF16; dtype++)
+        for (enum dtype dtype = DTYPE_F32; dtype <= DTYPE_F16; dtype++)
             for (int which = 0; which < ELEMENTWISE_KERNELS; which++) {
                 struct kernels *one = kernels_on(isas[s], 1), *three = kernels_on(isas[s], 3);
                 if (!one) continue;
@@ -190,7 +224,7 @@ static void squares_are_summed_in_double(void **state)
 {
     (void)state;
     const int64_t n = 100003;
-    for (enum dtype dtype = DTYPE_F32; dtype <= DTYPE_BF16; dtype++) {
+    for (enum dtype dtype = DTYPE_F32; dtype <= DTYPE_F16; dtype++) {
         void *x = numbers(dtype, 9, n, 1);
         double expected = 0;
         for (int64_t i = 0; i < n; i++) expected += (double)element_at(dtype, x, i) * element_at(dtype, x, i);
@@ -262,15 +296,16 @@ static void products_are_right(void **state)
     for (int s = 0; s < ISAS; s++) {
         struct kernels *kernels = kernels_on(isas[s], 1 + s % 2);
         if (!kernels) continue;
-        for (enum dtype dtype = DTYPE_F32; dtype <= DTYPE_BF16; dtype++) {
+        for (enum dtype dtype = DTYPE_F32; dtype <= DTYPE_F16; dtype++) {
             check_linear(kernels, dtype, 7, 5, 3);
             check_linear(kernels, dtype, 33, 97, 51);
         }
         /* Beyond the blocks of the converting path (256 x 256 x 512), in each direction. */
-        if (!kernels_bf16_products(kernels) && s == 1) {
-            check_linear(kernels, DTYPE_BF16, 259, 65, 17);
-            check_linear(kernels, DTYPE_BF16, 19, 523, 31);
-            check_linear(kernels, DTYPE_BF16, 18, 33, 519);
+        for (enum dtype dtype = DTYPE_BF16; dtype <= DTYPE_F16 && s == 1; dtype++) {
+            if (kernels_native_products(kernels, dtype)) continue;
+            check_linear(kernels, dtype, 259, 65, 17);
+            check_linear(kernels, dtype, 19, 523, 31);
+            check_linear(kernels, dtype, 18, 33, 519);
         }
         kernels_free(kernels);
     }
@@ -505,7 +540,7 @@ static void threads_do_not_change_bits(void **state)
     (void)state;
     enum { N = 301, C = 77, V = 503 };
     for (int s = 0; s < ISAS; s++)
-        for (enum dtype dtype = DTYPE_F32; dtype <= DTYPE_BF16; dtype++) {
+        for (enum dtype dtype = DTYPE_F32; dtype <= DTYPE_F16; dtype++) {
             char *results[2];
             for (int k = 0; k < 2; k++) {
                 struct kernels *kernels = kernels_on(isas[s], k ? 3 : 1);
@@ -547,6 +582,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bf16_rounds_to_nearest_even),
+        cmocka_unit_test(fp16_rounds_as_the_compiler_does),
         cmocka_unit_test(bits_ignore_position),
         cmocka_unit_test(reductions_round_once_in_rank_order),
         cmocka_unit_test(squares_are_summed_in_double),

@@ -1,12 +1,16 @@
 /* Kernels where each element stands for itself, and plain sums. */
 
+INLINE void cast_range(const struct cast_args *a, enum dtype to, enum dtype from, int64_t first, int64_t end)
+{
+    for (int64_t i = first; i < end; i += VEC_LANES) store(to, a->y, i, load(from, a->x, i, end - i), end - i);
+}
+
 INLINE void cast_body(const struct cast_args *a, enum dtype to, int64_t first, int64_t end, int thread)
 {
     (void)thread;
-    if (a->from == DTYPE_BF16)
-        for (int64_t i = first; i < end; i += VEC_LANES) store(to, a->y, i, load(DTYPE_BF16, a->x, i, end - i), end - i);
-    else
-        for (int64_t i = first; i < end; i += VEC_LANES) store(to, a->y, i, load(DTYPE_F32, a->x, i, end - i), end - i);
+    if (a->from == DTYPE_BF16) cast_range(a, to, DTYPE_BF16, first, end);
+    else if (a->from == DTYPE_F16) cast_range(a, to, DTYPE_F16, first, end);
+    else cast_range(a, to, DTYPE_F32, first, end);
 }
 
 INLINE void sum_squares_body(const struct sum_squares_args *a, enum dtype dtype, int64_t first, int64_t end, int thread)

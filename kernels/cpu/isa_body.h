@@ -15,6 +15,7 @@
     {                                                                                                          \
         const struct name##_args *a = arguments;                                                               \
         if (a->dtype == DTYPE_BF16) name##_body(a, DTYPE_BF16, first, end, thread);                            \
+        else if (a->dtype == DTYPE_F16) name##_body(a, DTYPE_F16, first, end, thread);                         \
         else name##_body(a, DTYPE_F32, first, end, thread);                                                    \
     }
 #include "kernels/cpu/bodies.def"

@@ -61,9 +61,9 @@ const char *kernels_widest_isa(void)
 {
     return isa_best()->name;
 }
-bool kernels_bf16_products(const struct kernels *kernels)
+bool kernels_native_products(const struct kernels *kernels, enum dtype dtype)
 {
-    return products_native_bf16(kernels->products);
+    return products_native(kernels->products, dtype);
 }
 
 int kernels_linear_forward(struct kernels *kernels, enum dtype dtype, void *y, const void *x, const void *w,

@@ -1,4 +1,4 @@
-/* Products by oneDNN, one primitive per shape, made on first use and kept. Where bf16 cannot be multiplied natively, the
+/* Products by oneDNN, one primitive per shape, made on first use and kept. Where a 16-bit type cannot be multiplied natively, the
  * operands are converted block by block into fp32 buffers of fixed size and multiplied there (product_convert.c). */
 #include "kernels/cpu/product.h"
 
@@ -22,7 +22,7 @@ enum { BUCKETS = 64 };
 
 struct products {
     int threads;
-    bool native_bf16;
+    bool native[DTYPE_F16 + 1]; /* by dtype */
     dnnl_engine_t engine;
     dnnl_stream_t stream;
     struct entry *buckets[BUCKETS];
@@ -46,7 +46,8 @@ static void entry_free(struct entry *entry)
 
 static dnnl_status_t descs_create(matrix_desc desc[OPERANDS], const struct product *p)
 {
-    const dnnl_data_type_t type = p->dtype == DTYPE_BF16 ? dnnl_bf16 : dnnl_f32;
+    static const dnnl_data_type_t types[] = {[DTYPE_F32] = dnnl_f32, [DTYPE_BF16] = dnnl_bf16, [DTYPE_F16] = dnnl_f16};
+    const dnnl_data_type_t type = types[p->dtype];
     const int64_t M = p->M, N = p->N, K = p->K;
     dnnl_status_t status =
         matrix_desc_create(&desc[OPERAND_A], type, M, K, p->transpose_a ? 1 : K, p->transpose_a ? M : 1);
@@ -141,7 +142,7 @@ int products_run(struct products *products, const struct product *product, const
                  struct error *err)
 {
     parallel_limit(products->threads);
-    if (product->dtype == DTYPE_F32 || products->native_bf16) return run_native(products, product, data, err);
+    if (products->native[product->dtype]) return run_native(products, product, data, err);
     if (!products->buffers) {
         int status = product_buffers_create(&products->buffers, err);
         if (status) return status;
@@ -149,17 +150,22 @@ int products_run(struct products *products, const struct product *product, const
     return product_run_converted(products->buffers, products->threads, product, data, err);
 }
 
-/* Processors without AVX-512 have no bf16 product in oneDNN 2. */
-static bool can_multiply_bf16(struct products *products)
+/* Processors without AVX-512 have no bf16 product in oneDNN 2, which has none of fp16 on any. */
+static bool can_multiply(struct products *products, enum dtype dtype)
 {
-    const struct product probe = {.dtype = DTYPE_BF16, .M = 32, .N = 32, .K = 32, .transpose_b = true, .bias = true};
-    struct entry *entry;
-    if (entry_create(&entry, products, &probe, NULL)) return false;
-    entry_free(entry);
+    const struct product probes[] = {
+        {.dtype = dtype, .M = 32, .N = 32, .K = 32, .transpose_b = true, .bias = true, .residual = true},
+        {.dtype = dtype, .M = 32, .N = 32, .K = 32, .transpose_a = true, .accumulate = true},
+    };
+    for (int p = 0; p < 2; p++) {
+        struct entry *entry;
+        if (entry_create(&entry, products, &probes[p], NULL)) return false;
+        entry_free(entry);
+    }
     return true;
 }
 
-int products_create(struct products **out, int threads, bool native_bf16, struct error *err)
+int products_create(struct products **out, int threads, bool native, struct error *err)
 {
     struct products *products = calloc(1, sizeof *products);
     if (!products) return error_set(err, STATUS_RUN, "no memory for the matrix products");
@@ -170,7 +176,9 @@ int products_create(struct products **out, int threads, bool native_bf16, struct
         products_free(products);
         return error_set(err, STATUS_RUN, "oneDNN cannot be started");
     }
-    products->native_bf16 = native_bf16 && can_multiply_bf16(products);
+    products->native[DTYPE_F32] = true;
+    products->native[DTYPE_BF16] = native && can_multiply(products, DTYPE_BF16);
+    products->native[DTYPE_F16] = native && can_multiply(products, DTYPE_F16);
     *out = products;
     return STATUS_OK;
 }
@@ -189,7 +197,7 @@ void products_free(struct products *products)
     free(products);
 }
 
-bool products_native_bf16(const struct products *products)
+bool products_native(const struct products *products, enum dtype dtype)
 {
-    return products->native_bf16;
+    return products->native[dtype];
 }

@@ -21,10 +21,10 @@ struct product_data { void *c; const void *a, *b, *bias, *residual; };
 
 struct products; /* engine, stream and the primitives made so far */
 
-/* native_bf16: let oneDNN multiply bf16; it is asked once whether it can. */
-int products_create(struct products **out, int threads, bool native_bf16, struct error *err);
+/* native: let oneDNN multiply 16-bit types; it is asked once which of them it can. */
+int products_create(struct products **out, int threads, bool native, struct error *err);
 void products_free(struct products *products);
-bool products_native_bf16(const struct products *products);
+bool products_native(const struct products *products, enum dtype dtype);
 int products_run(struct products *products, const struct product *product, const struct product_data *data, struct error *err);
 
 #endif

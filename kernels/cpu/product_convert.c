@@ -1,4 +1,4 @@
-/* bf16 storage, fp32 products: C is made block by block. For each, the parts of A and B that it needs are widened to
+/* 16-bit storage, fp32 products: C is made block by block. For each, the parts of A and B that it needs are widened to
  * fp32 in buffers of fixed size, multiplied with oneDNN's sgemm, and the finished block is rounded once. */
 #include "kernels/cpu/product_convert.h"
 
@@ -24,8 +24,9 @@ void product_buffers_free(struct product_buffers *buffers)
     free(buffers);
 }
 
-/* Rows [first, first + rows) x columns [0, columns) of a matrix in bf16 that lies `stride` apart. */
+/* Rows [first, first + rows) x columns [0, columns) of a matrix whose rows lie `stride` apart. */
 struct widen_args {
+    enum dtype dtype;
     float *y;
     const uint16_t *x;
     int64_t columns, stride;
@@ -36,43 +37,40 @@ static void widen_rows(const void *arguments, int64_t first, int64_t end, int th
 {
     const struct widen_args *a = arguments;
     for (int64_t r = first; r < end; r++) {
-        const struct cast_args cast = {DTYPE_F32, DTYPE_BF16, a->y + r * a->columns, a->x + r * a->stride};
+        const struct cast_args cast = {DTYPE_F32, a->dtype, a->y + r * a->columns, a->x + r * a->stride};
         a->isa->cast(&cast, 0, a->columns, thread);
     }
 }
 
-static void widen(int threads, float *y, const void *x, int64_t first_row, int64_t first_column, int64_t rows,
-                  int64_t columns, int64_t stride)
+static void widen(int threads, enum dtype dtype, float *y, const void *x, int64_t first_row, int64_t first_column,
+                  int64_t rows, int64_t columns, int64_t stride)
 {
-    const struct widen_args a = {y, (const uint16_t *)x + first_row * stride + first_column, columns, stride,
+    const struct widen_args a = {dtype, y, (const uint16_t *)x + first_row * stride + first_column, columns, stride,
                                  isa_best()};
     parallel_run(threads, widen_rows, &a, rows, 16);
 }
 
-static float widened(const void *x, int64_t i)
+/* row += n elements of x from element `at` on. */
+static void add_widened(enum dtype dtype, float *row, const void *x, int64_t at, int64_t n)
 {
-    union {
-        uint32_t bits;
-        float value;
-    } wide = {.bits = (uint32_t)((const uint16_t *)x)[i] << 16};
-    return wide.value;
+    float some[BLOCK];
+    const struct cast_args cast = {DTYPE_F32, dtype, some, (const uint16_t *)x + at};
+    isa_best()->cast(&cast, 0, n, 0);
+    for (int64_t i = 0; i < n; i++) row[i] += some[i];
 }
 
 /* What is added before rounding: bias, residual, what was there. */
 static void finish(const struct product *p, const struct product_data *data, float *c, int64_t m, int64_t n,
                    int64_t rows, int64_t columns)
 {
-    const struct isa *isa = isa_best();
     for (int64_t r = 0; r < rows; r++) {
         const int64_t at = (m + r) * p->N + n;
         float *row = c + r * columns;
-        for (int64_t i = 0; i < columns; i++) {
-            if (p->bias) row[i] += widened(data->bias, n + i);
-            if (p->residual) row[i] += widened(data->residual, at + i);
-            if (p->accumulate) row[i] += widened(data->c, at + i);
-        }
-        const struct cast_args cast = {DTYPE_BF16, DTYPE_F32, (uint16_t *)data->c + at, row};
-        isa->cast(&cast, 0, columns, 0);
+        if (p->bias) add_widened(p->dtype, row, data->bias, n, columns);
+        if (p->residual) add_widened(p->dtype, row, data->residual, at, columns);
+        if (p->accumulate) add_widened(p->dtype, row, data->c, at, columns);
+        const struct cast_args cast = {p->dtype, DTYPE_F32, (uint16_t *)data->c + at, row};
+        isa_best()->cast(&cast, 0, columns, 0);
     }
 }
 
@@ -82,10 +80,10 @@ static int run_block(struct product_buffers *buffers, int threads, const struct 
     const int64_t rows = p->M - m < BLOCK ? p->M - m : BLOCK, columns = p->N - n < BLOCK ? p->N - n : BLOCK;
     for (int64_t k = 0; k < p->K; k += DEPTH) {
         const int64_t depth = p->K - k < DEPTH ? p->K - k : DEPTH;
-        if (p->transpose_a) widen(threads, buffers->a, data->a, k, m, depth, rows, p->M);
-        else widen(threads, buffers->a, data->a, m, k, rows, depth, p->K);
-        if (p->transpose_b) widen(threads, buffers->b, data->b, n, k, columns, depth, p->K);
-        else widen(threads, buffers->b, data->b, k, n, depth, columns, p->N);
+        if (p->transpose_a) widen(threads, p->dtype, buffers->a, data->a, k, m, depth, rows, p->M);
+        else widen(threads, p->dtype, buffers->a, data->a, m, k, rows, depth, p->K);
+        if (p->transpose_b) widen(threads, p->dtype, buffers->b, data->b, n, k, columns, depth, p->K);
+        else widen(threads, p->dtype, buffers->b, data->b, k, n, depth, columns, p->N);
         dnnl_status_t status = dnnl_sgemm(p->transpose_a ? 'T' : 'N', p->transpose_b ? 'T' : 'N', rows, columns, depth,
                                           1.0f, buffers->a, p->transpose_a ? rows : depth, buffers->b,
                                           p->transpose_b ? depth : columns, k ? 1.0f : 0.0f, buffers->c, columns);

@@ -1,4 +1,4 @@
-/* bf16 products where there are none: see product_convert.c. */
+/* Products of 16-bit types where there are none: see product_convert.c. */
 #ifndef KERNELS_CPU_PRODUCT_CONVERT_H
 #define KERNELS_CPU_PRODUCT_CONVERT_H
 

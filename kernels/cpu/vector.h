@@ -35,18 +35,20 @@ enum { VEC_LANES = 16 };
 INLINE vec load(enum dtype dtype, const void *x, int64_t i, int64_t n)
 {
     if (dtype == DTYPE_BF16) return vec_load_bf16_part((const uint16_t *)x + i, n);
+    if (dtype == DTYPE_F16) return vec_load_f16_part((const uint16_t *)x + i, n);
     return vec_load_part((const float *)x + i, n);
 }
 
 INLINE void store(enum dtype dtype, void *y, int64_t i, vec a, int64_t n)
 {
     if (dtype == DTYPE_BF16) vec_store_bf16_part((uint16_t *)y + i, a, n);
+    else if (dtype == DTYPE_F16) vec_store_f16_part((uint16_t *)y + i, a, n);
     else vec_store_part((float *)y + i, a, n);
 }
 
 INLINE void *at(enum dtype dtype, const void *x, int64_t i)
 {
-    return (char *)x + i * (dtype == DTYPE_BF16 ? 2 : 4);
+    return (char *)x + i * (dtype == DTYPE_F32 ? 4 : 2);
 }
 
 /* Asks for the cache line 4 KiB after x[i]. The processor's own prefetching stops at 4 KiB pages; asking across them

@@ -88,12 +88,15 @@ static inline void vec_store_part(float *y, vec a, int64_t n)
     _mm256_maskstore_ps(y + 8, lane_mask(n, 8), a.high);
 }
 
-static inline __m256 widen(__m128i halves)
+static inline __m256 widen(__m128i eight)
 {
-    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(halves), 16));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(eight), 16));
 }
 
-static inline vec vec_load_bf16_part(const uint16_t *x, int64_t n)
+/* Sixteen halves in two registers; AVX2 masks no 16-bit lanes, so a part goes through memory. */
+typedef struct { __m128i low, high; } halves;
+
+static inline halves load_halves(const uint16_t *x, int64_t n)
 {
     uint16_t some[VEC_LANES];
     if (n < VEC_LANES) {
@@ -101,7 +104,24 @@ static inline vec vec_load_bf16_part(const uint16_t *x, int64_t n)
         memcpy(some, x, (size_t)n * sizeof *x);
         x = some;
     }
-    return (vec){widen(_mm_loadu_si128((const __m128i *)x)), widen(_mm_loadu_si128((const __m128i *)(x + 8)))};
+    return (halves){_mm_loadu_si128((const __m128i *)x), _mm_loadu_si128((const __m128i *)(x + 8))};
+}
+
+static inline void store_halves(uint16_t *y, __m256i all, int64_t n)
+{
+    if (n >= VEC_LANES) {
+        _mm256_storeu_si256((__m256i *)y, all);
+        return;
+    }
+    uint16_t some[VEC_LANES];
+    _mm256_storeu_si256((__m256i *)some, all);
+    memcpy(y, some, (size_t)n * sizeof *y);
+}
+
+static inline vec vec_load_bf16_part(const uint16_t *x, int64_t n)
+{
+    halves in = load_halves(x, n);
+    return (vec){widen(in.low), widen(in.high)};
 }
 
 static inline __m256i narrow(__m256 a)
@@ -117,14 +137,19 @@ static inline __m256i narrow(__m256 a)
 
 static inline void vec_store_bf16_part(uint16_t *y, vec a, int64_t n)
 {
-    __m256i packed = _mm256_permute4x64_epi64(_mm256_packus_epi32(narrow(a.low), narrow(a.high)), 0xd8);
-    if (n >= VEC_LANES) {
-        _mm256_storeu_si256((__m256i *)y, packed);
-        return;
-    }
-    uint16_t all[VEC_LANES];
-    _mm256_storeu_si256((__m256i *)all, packed);
-    memcpy(y, all, (size_t)n * sizeof *y);
+    store_halves(y, _mm256_permute4x64_epi64(_mm256_packus_epi32(narrow(a.low), narrow(a.high)), 0xd8), n);
+}
+
+static inline vec vec_load_f16_part(const uint16_t *x, int64_t n)
+{
+    halves in = load_halves(x, n);
+    return (vec){_mm256_cvtph_ps(in.low), _mm256_cvtph_ps(in.high)};
+}
+
+static inline void vec_store_f16_part(uint16_t *y, vec a, int64_t n)
+{
+    enum { NEAREST = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC };
+    store_halves(y, _mm256_set_m128i(_mm256_cvtps_ph(a.high, NEAREST), _mm256_cvtps_ph(a.low, NEAREST)), n);
 }
 
 static inline vec_double vec_double_zero(void)

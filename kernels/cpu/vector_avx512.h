@@ -50,6 +50,16 @@ static inline void vec_store_bf16_part(uint16_t *y, vec a, int64_t n)
     _mm256_mask_storeu_epi16(y, lane_mask(n), _mm512_cvtepi32_epi16(_mm512_srli_epi32(rounded, 16)));
 }
 
+static inline vec vec_load_f16_part(const uint16_t *x, int64_t n)
+{
+    return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(lane_mask(n), x));
+}
+
+static inline void vec_store_f16_part(uint16_t *y, vec a, int64_t n)
+{
+    _mm256_mask_storeu_epi16(y, lane_mask(n), _mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+
 static inline vec_double vec_double_zero(void)
 {
     return (vec_double){_mm512_setzero_pd(), _mm512_setzero_pd()};

@@ -87,6 +87,34 @@ static inline void vec_store_bf16_part(uint16_t *y, vec a, int64_t n)
     for (int i = 0; i < VEC_LANES && i < n; i++) y[i] = bf16_of_float(a[i]);
 }
 
+/* fp16 as F16C converts it: subnormals are kept, what rounds to 2^16 or more is infinite, a NaN stays one and is quiet. */
+static inline float float_of_f16(uint16_t half)
+{
+    const uint32_t sign = (uint32_t)(half & 0x8000) << 16, magnitude = half & 0x7fff;
+    if (magnitude > 0x7c00) return float_of_bits(sign | 0x7fc00000 | magnitude << 13);
+    if (magnitude == 0x7c00) return float_of_bits(sign | 0x7f800000);
+    if (magnitude >= 0x400) return float_of_bits(sign | ((magnitude << 13) + 0x38000000));
+    return float_of_bits(sign | bits_of_float((float)magnitude * 0x1p-24f));
+}
+
+static inline uint16_t f16_of_float(float value)
+{
+    const uint32_t bits = bits_of_float(value), sign = bits >> 16 & 0x8000, magnitude = bits & 0x7fffffff;
+    if (magnitude > 0x7f800000) return (uint16_t)(sign | 0x7e00 | (magnitude >> 13 & 0x3ff));
+    if (magnitude >= 0x477ff000) return (uint16_t)(sign | 0x7c00); /* 65520 */
+    if (magnitude >= 0x38800000)
+        return (uint16_t)(sign | (magnitude - 0x38000000 + 0xfff + (magnitude >> 13 & 1)) >> 13);
+    /* Below 2^-14 a step is 2^-24, which is the last bit of a float between a half and one: adding a half rounds. */
+    return (uint16_t)(sign | (bits_of_float(float_of_bits(magnitude) + 0.5f) - 0x3f000000));
+}
+
+static inline vec vec_load_f16_part(const uint16_t *x, int64_t n) { EACH(i < n ? float_of_f16(x[i]) : 0); }
+
+static inline void vec_store_f16_part(uint16_t *y, vec a, int64_t n)
+{
+    for (int i = 0; i < VEC_LANES && i < n; i++) y[i] = f16_of_float(a[i]);
+}
+
 static inline vec_double vec_double_zero(void) { return (vec_double){0}; }
 
 static inline vec_double vec_add_squares(vec_double sum, vec a)
