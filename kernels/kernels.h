@@ -22,6 +22,7 @@
 
 #include "engine/base/dtype.h"
 #include "engine/base/error.h"
+#include "engine/config/optimizers.h"
 
 struct kernels;
 
@@ -84,18 +85,23 @@ void kernels_embed_backward_positions(struct kernels *kernels, enum dtype dtype,
 void kernels_loss(struct kernels *kernels, enum dtype dtype, float *losses, void *logits, const int32_t *targets,
                   float gradient_scale, int64_t N, int64_t V);
 
-/* One AdamW update of n elements, in PyTorch's order of operations. gradient and parameters are in dtype; parameters may
- * be the master itself. Factors are worked out by the caller (optim/adamw.c), once per step. */
-struct adamw_factors {
+/* One update of n elements by an optimizer, in PyTorch's order of operations; the same bits on every instruction set. The
+ * gradient is in `dtype`, the parameters in `to`; parameters may be the master itself (then `to` says nothing). Factors are
+ * worked out by the caller (engine/optim/optimizer.c), once per step; state: as many arrays as the optimizer keeps. */
+struct update_factors {
     float gradient;                /* multiplies the gradient */
-    float decay;                   /* 1 - learning rate x weight decay, or 1 */
-    float beta1, beta2;
+    float decay;                   /* of the parameter that is added to the gradient (L2), or 0 */
+    float keep;                    /* of the parameter: 1 - learning rate x weight decay, or 1 */
+    float beta1, share1;           /* what is kept of the first state, how much of the new comes in */
+    float beta2, share2;
     float step_size;               /* learning rate / (1 - beta1^step) */
     float second_moment;           /* 1 / sqrt(1 - beta2^step) */
     float epsilon;
+    bool nesterov;
 };
-void kernels_adamw(struct kernels *kernels, enum dtype dtype, const struct adamw_factors *factors, const void *gradient,
-                   float *master, float *m, float *v, void *parameters, int64_t n);
+struct update_arrays { const void *gradient; float *master, *state[OPTIMIZER_STATES_MAX]; void *parameters; };
+void kernels_update(struct kernels *kernels, enum optimizer optimizer, const struct update_factors *factors,
+                    enum dtype dtype, enum dtype to, const struct update_arrays *arrays, int64_t n);
 
 /* Sum of squares in double. Summed by blocks of the range and then over blocks in order, whatever the threads. */
 double kernels_sum_squares(struct kernels *kernels, enum dtype dtype, const void *x, int64_t n);

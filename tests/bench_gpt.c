@@ -87,17 +87,17 @@ static void bench_close(struct bench *bench)
 
 static void update(struct bench *bench, float gradient_factor)
 {
-    const struct adamw_step step = {.learning_rate = 1e-4f,
-                                    .beta1 = 0.9f,
-                                    .beta2 = 0.999f,
-                                    .epsilon = 1e-8f,
-                                    .weight_decay = 0.1f,
-                                    .gradient_factor = gradient_factor,
-                                    .step = bench->step};
-    for (int u = 0; u < bench->f.model.unit_count; u++)
-        adamw_update(bench->f.kernels, &bench->f.model, u, 0, bench->f.model.units[u].elems, &step,
-                     bench->f.gradients[u].at, (float *)bench->master[u].at, (float *)bench->m[u].at,
-                     (float *)bench->v[u].at, bench->f.parameters[u].at);
+    static const struct config_optimizer adamw = {
+        .rule = OPTIMIZER_ADAMW, .epsilon = 1e-8, .weight_decay = 0.1, .bias_correction = true};
+    const struct optimizer_step step = {&adamw, {1e-4, 0.9, 0.999}, gradient_factor, bench->step};
+    for (int u = 0; u < bench->f.model.unit_count; u++) {
+        const struct update_arrays arrays = {bench->f.gradients[u].at,
+                                             (float *)bench->master[u].at,
+                                             {(float *)bench->m[u].at, (float *)bench->v[u].at},
+                                             bench->f.parameters[u].at};
+        optimizer_update(bench->f.kernels, &bench->f.model, u, 0, bench->f.model.units[u].elems, &step,
+                         bench->f.model.dtype, &arrays);
+    }
 }
 
 /* One training step; returns its loss, and the seconds of each part. */

@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 
 #include "engine/gpt/gpt.h"
-#include "engine/optim/adamw.h"
+#include "engine/optim/optimizer.h"
 #include "kernels/kernels.h"
 #include "tests/elements.h"
 

@@ -96,7 +96,8 @@ static void an_empty_file_has_deepspeeds_defaults(void **state)
     assert_int_equal(config.zero.max_live_parameters, 1000000000);
     assert_int_equal(config.zero.param_persistence_threshold, 100000);
     assert_true(config.gradient_clipping == 1.0f);
-    assert_true(config.adam.learning_rate == 1e-3f && config.adam.beta2 == 0.999f && config.adam.weight_decay == 0);
+    assert_true(config.optimizer.learning_rate == 1e-3 && config.optimizer.beta2 == 0.999 &&
+                config.optimizer.weight_decay == 0);
     assert_int_equal(config.data.sequence_length, config.model.context);
     config_release(&config);
 }
@@ -110,7 +111,7 @@ static void hjson_is_read(void **state)
                                   NULL);
     assert_int_equal(config.micro_batch_size, 2);
     assert_int_equal(config.zero.stage, 3);
-    assert_true(config.adam.beta1 == 0.5f && config.adam.beta2 == 0.75f);
+    assert_true(config.optimizer.beta1 == 0.5 && config.optimizer.beta2 == 0.75);
     config_release(&config);
 }
 
@@ -194,15 +195,14 @@ static void what_cannot_be_honoured_is_refused_by_name(void **state)
     (void)state;
     static const char *const sets[] = {
         "fp16.enabled=true",
-        "scheduler={\"type\": \"WarmupLR\"}",
         "zero_optimization.offload_optimizer.device=cpu",
         "zero_optimization.offload_param.device=nvme",
         "zero_optimization.zero_quantized_weights=true",
         "zero_optimization.zero_hpz_partition_size=8",
         "zero_optimization.mics_shard_size=4",
         "zero_optimization.cpu_offload=true",
-        "optimizer.type=Lion",
-        "optimizer.params.adam_w_mode=false",
+        "optimizer.params.amsgrad=true",
+        "scheduler.params.last_batch_iteration=5",
         "amp={\"enabled\": true, \"opt_level\": \"O1\"}",
         "activation_checkpointing.cpu_checkpointing=true",
         "gradient_predivide_factor=2",
@@ -212,6 +212,72 @@ static void what_cannot_be_honoured_is_refused_by_name(void **state)
     };
     for (size_t s = 0; s < sizeof sets / sizeof *sets; s++)
         refused("{" BATCH "}", sets[s], STATUS_USAGE, "cannot be honoured: ");
+}
+
+static void optimizers_have_their_own_parameters(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *set;
+        enum optimizer rule;
+        double rate, epsilon;
+    } accepted[] = {
+        {"optimizer={\"type\": \"Adam\"}", OPTIMIZER_ADAMW, 1e-3, 1e-8},
+        {"optimizer={\"type\": \"adam\", \"params\": {\"adam_w_mode\": false}}", OPTIMIZER_ADAM, 1e-3, 1e-8},
+        {"optimizer={\"type\": \"AdamW\", \"params\": {\"adam_w_mode\": false}}", OPTIMIZER_ADAMW, 1e-3, 1e-8},
+        {"optimizer={\"type\": \"Lion\"}", OPTIMIZER_LION, 1e-3, 1e-8},
+        {"optimizer={\"type\": \"Adagrad\"}", OPTIMIZER_ADAGRAD, 1e-2, 1e-10},
+        {"optimizer={\"type\": \"Adagrad\", \"params\": {\"lr\": 0.5}}", OPTIMIZER_ADAGRAD, 0.5, 1e-10},
+        {"optimizer={\"type\": \"SGD\"}", OPTIMIZER_SGD, 1e-3, 1e-8},
+        {"optimizer={\"type\": \"SGD\", \"params\": {\"momentum\": 0.9}}", OPTIMIZER_MOMENTUM, 1e-3, 1e-8},
+    };
+    for (size_t a = 0; a < sizeof accepted / sizeof *accepted; a++) {
+        struct config config = loaded("{" BATCH "}", accepted[a].set);
+        assert_int_equal(config.optimizer.rule, accepted[a].rule);
+        assert_true(config.optimizer.learning_rate == accepted[a].rate);
+        assert_true(config.optimizer.epsilon == accepted[a].epsilon);
+        config_release(&config);
+    }
+    struct config config = loaded("{" BATCH "}", "optimizer={\"params\": {\"torch_adam\": true}}");
+    assert_true(config.optimizer.weight_decay == 0.01);
+    config_release(&config);
+    refused("{" BATCH "}", "optimizer.type=AdamX", STATUS_USAGE, "did you mean Adam");
+    refused("{" BATCH "}", "optimizer.type=Lamb", STATUS_USAGE, "the norm of each whole tensor");
+    refused("{" BATCH "}", "optimizer.params.momentum=0.9", STATUS_USAGE, "AdamW has no such parameter");
+    refused("{" BATCH "}", "optimizer={\"type\": \"SGD\", \"params\": {\"betas\": [0, 0]}}", STATUS_USAGE,
+            "optimizer.params.betas: SGD has no such parameter");
+    refused("{" BATCH "}", "optimizer={\"type\": \"SGD\", \"params\": {\"nesterov\": true}}", STATUS_USAGE,
+            "needs a momentum");
+}
+
+static void schedules_have_their_own_parameters(void **state)
+{
+    (void)state;
+    struct config config = loaded("{" BATCH "\"scheduler\": {\"type\": \"WarmupLR\", \"params\": {\"warmup_min_lr\": "
+                                  "\"auto\", \"warmup_max_lr\": \"auto\", \"warmup_num_steps\": \"auto\"}}}",
+                                  NULL);
+    assert_int_equal(config.scheduler.kind, SCHEDULER_WARMUP);
+    assert_true(config.scheduler.warmup_max_lr == 5e-5 && config.scheduler.warmup_steps == 2);
+    config_release(&config);
+    config =
+        loaded("{" BATCH "\"optimizer\": {\"params\": {\"lr\": 0.25}}, \"scheduler\": {\"type\": \"WarmupLR\"}}", NULL);
+    assert_true(config.scheduler.warmup_max_lr == 0.25);
+    config_release(&config);
+    config = loaded("{" BATCH
+                    "\"scheduler\": {\"type\": \"OneCycle\", \"params\": {\"cycle_min_lr\": 1, \"cycle_max_lr\": 2, "
+                    "\"cycle_first_step_size\": 7, \"cycle_first_stair_count\": 3}}}",
+                    NULL);
+    assert_int_equal(config.scheduler.cycle_second_steps, 7);
+    assert_int_equal(config.scheduler.cycle_second_stairs, 3);
+    config_release(&config);
+    refused("{" BATCH "}", "scheduler.type=WarmupLr", STATUS_USAGE, "did you mean WarmupLR?");
+    refused("{" BATCH "}", "scheduler.type=WarmupDecayLR", STATUS_USAGE,
+            "total_num_steps: not given; WarmupDecayLR needs it");
+    refused("{" BATCH "}", "scheduler.params.cos_min_ratio=0.5", STATUS_USAGE, "scheduler.type is not given");
+    refused("{" BATCH "}", "scheduler={\"type\": \"WarmupLR\", \"params\": {\"cos_min_ratio\": 1}}", STATUS_USAGE,
+            "WarmupLR has no such parameter");
+    refused("{" BATCH "}", "scheduler={\"type\": \"WarmupCosineLR\", \"params\": {\"total_num_steps\": \"auto\"}}",
+            STATUS_USAGE, "the trainer's number of steps");
 }
 
 static void what_needs_offload_is_said_to_have_no_effect(void **state)
@@ -319,7 +385,7 @@ static void auto_is_what_hugging_face_puts_in(void **state)
     assert_int_equal(config.train_batch_size, 32);
     assert_int_equal(config.micro_batch_size, 8);
     assert_int_equal(config.accumulation_steps, 1);
-    assert_true(config.adam.learning_rate == 5e-5f);
+    assert_true(config.optimizer.learning_rate == 5e-5);
     assert_int_equal(config.dtype, DTYPE_F32);
     assert_non_null(strstr(config.notes,
                            "zero_optimization.stage3_prefetch_bucket_size: \"auto\" is 15681 (0.9*h*h, h = hidden)\n"));
@@ -440,6 +506,8 @@ static void every_honoured_key_survives_a_round_trip(void **state)
                                        "data.path=/some/\"odd\"\tpath",
                                        "bf16.enabled=true",
                                        "optimizer.params.lr=3e-4",
+                                       "scheduler.type=WarmupDecayLR",
+                                       "scheduler.params.total_num_steps=5000000000",
                                        "data.seed=18446744073709551615",
                                        "data.validation_fraction=0.05",
                                        "topology.slow_rank=2"};
@@ -538,7 +606,7 @@ static void print_keys(FILE *out)
     for (int k = 0; k < config_key_count; k++) {
         const struct config_key *key = &config_keys[k];
         if (key->class != CLASS_HONOURED) continue;
-        bool from_others = key->type == KEY_INT && strcmp(key->value, "0") == 0 && key->range[0] == '1';
+        bool from_others = strcmp(key->value, "0") == 0 && (key->range[0] == '1' || strcmp(key->range, ">=1") == 0);
         fprintf(out, "| `%s` | %s | ", key->path, from_others ? "" : key->value);
         for (const char *c = key->range; *c; c++) fprintf(out, *c == '|' ? ", " : "%c", *c);
         fprintf(out, " | %s | %s |\n", key->live ? "live" : "", key->text);
@@ -704,6 +772,8 @@ int main(void)
         cmocka_unit_test(a_wrong_value_says_what_is_allowed),
         cmocka_unit_test(sizes_must_fit_each_other),
         cmocka_unit_test(what_cannot_be_honoured_is_refused_by_name),
+        cmocka_unit_test(optimizers_have_their_own_parameters),
+        cmocka_unit_test(schedules_have_their_own_parameters),
         cmocka_unit_test(what_needs_offload_is_said_to_have_no_effect),
         cmocka_unit_test(the_same_features_switched_off_are_accepted_in_silence),
         cmocka_unit_test(what_has_no_effect_is_said_once),

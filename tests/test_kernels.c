@@ -95,8 +95,13 @@ static void fp16_rounds_as_the_compiler_does(void **state)
         const uint16_t bits[2] = {(uint16_t)h, (uint16_t)(h + 1)};
         const float low = element_at(DTYPE_F16, bits, 0), high = element_at(DTYPE_F16, bits, 1);
         const float half_way = isfinite(low) && isfinite(high) ? low / 2 + high / 2 : copysignf(65520, low);
-        const float around[EACH] = {low, nextafterf(low, INFINITY), nextafterf(low, -INFINITY), half_way,
-                                    nextafterf(half_way, INFINITY), nextafterf(half_way, -INFINITY), low * 1e5f,
+        const float around[EACH] = {low,
+                                    nextafterf(low, INFINITY),
+                                    nextafterf(low, -INFINITY),
+                                    half_way,
+                                    nextafterf(half_way, INFINITY),
+                                    nextafterf(half_way, -INFINITY),
+                                    low * 1e5f,
                                     low * 1e-6f};
         memcpy(floats + h * EACH, around, sizeof around);
     }
@@ -120,7 +125,7 @@ static void fp16_rounds_as_the_compiler_does(void **state)
 
 /* ---- elementwise kernels: position, alignment, threads ------------------------------------------------------------- */
 
-enum { ELEMENTWISE_N = 9001 };
+enum { ELEMENTWISE_N = 9001, ELEMENTWISE_OTHERS = 5, ELEMENTWISE_KERNELS = ELEMENTWISE_OTHERS + OPTIMIZERS };
 
 struct elementwise {
     enum dtype dtype;
@@ -130,23 +135,21 @@ struct elementwise {
 /* Every elementwise kernel over [first, first + n), results into y, master, m, v. */
 static void run_elementwise(struct kernels *kernels, int which, const struct elementwise *e, int64_t first, int64_t n)
 {
-    static const struct adamw_factors factors = {0.5f, 0.999f, 0.9f, 0.95f, 1e-2f, 2.5f, 1e-8f};
+    static const struct update_factors factors = {0.5f,  0.01f, 0.999f, 0.9f,  0.1f, 0.95f,
+                                                  0.05f, 1e-2f, 2.5f,   1e-8f, true};
     const int64_t at = first * dtype_bytes(e->dtype);
+    const struct update_arrays arrays = {
+        e->gradient + at, (float *)e->master + first, {(float *)e->m + first, (float *)e->v + first}, e->y + at};
     const void *sources[3] = {e->x + at, e->gradient + at, e->y + at};
     switch (which) {
     case 0: kernels_gelu_forward(kernels, e->dtype, e->y + at, e->x + at, n); break;
     case 1: kernels_gelu_backward(kernels, e->dtype, e->y + at, e->gradient + at, e->x + at, n); break;
-    case 2:
-        kernels_adamw(kernels, e->dtype, &factors, e->gradient + at, (float *)e->master + first, (float *)e->m + first,
-                      (float *)e->v + first, e->y + at, n);
-        break;
-    case 3: kernels_reduce(e->dtype, e->y + at, sources, 3, n, true); break;
-    case 4: kernels_reduce(e->dtype, e->y + at, sources, 3, n, false); break;
-    case 5: kernels_cast(kernels, DTYPE_F32, e->master + first * 4, e->dtype, e->x + at, n); break;
-    default: abort();
+    case 2: kernels_reduce(e->dtype, e->y + at, sources, 3, n, true); break;
+    case 3: kernels_reduce(e->dtype, e->y + at, sources, 3, n, false); break;
+    case 4: kernels_cast(kernels, DTYPE_F32, e->master + first * 4, e->dtype, e->x + at, n); break;
+    default: kernels_update(kernels, which - ELEMENTWISE_OTHERS, &factors, e->dtype, e->dtype, &arrays, n);
     }
 }
-enum { ELEMENTWISE_KERNELS = 6 };
 
 /* The same numbers, `shift` bytes away from alignment. */
 static struct elementwise elementwise_new(enum dtype dtype, int shift)
@@ -581,16 +584,11 @@ static void unknown_instruction_sets_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bf16_rounds_to_nearest_even),
-        cmocka_unit_test(fp16_rounds_as_the_compiler_does),
-        cmocka_unit_test(bits_ignore_position),
-        cmocka_unit_test(reductions_round_once_in_rank_order),
-        cmocka_unit_test(squares_are_summed_in_double),
-        cmocka_unit_test(products_are_right),
-        cmocka_unit_test(slopes_agree_with_gradients),
-        cmocka_unit_test(attention_is_right),
-        cmocka_unit_test(threads_do_not_change_bits),
-        cmocka_unit_test(unknown_instruction_sets_are_refused),
+        cmocka_unit_test(bf16_rounds_to_nearest_even),  cmocka_unit_test(fp16_rounds_as_the_compiler_does),
+        cmocka_unit_test(bits_ignore_position),         cmocka_unit_test(reductions_round_once_in_rank_order),
+        cmocka_unit_test(squares_are_summed_in_double), cmocka_unit_test(products_are_right),
+        cmocka_unit_test(slopes_agree_with_gradients),  cmocka_unit_test(attention_is_right),
+        cmocka_unit_test(threads_do_not_change_bits),   cmocka_unit_test(unknown_instruction_sets_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -35,7 +35,7 @@ struct outcome_of_run {
     struct memory_snapshot memory;
     struct footprint footprint;
     struct traffic_sum traffic[TRAFFIC_KINDS];
-    int64_t model_elems;
+    int64_t model_elems, padded_elems; /* Psi, and with the padding of every unit */
     char error[512];
 };
 
@@ -109,9 +109,12 @@ static void *rank_main(void *argument)
     memory_snapshot(zero_memory(zero), &thread->out.memory);
     footprint_of(&thread->out.footprint, zero_schedule(zero));
     struct model model;
-    model_init(&model, &thread->config->model, thread->config->dtype, NULL);
+    model_of(&model, thread->config, NULL);
     traffic_of(thread->out.traffic, zero_schedule(zero), &model, thread->rank);
     thread->out.model_elems = model.elems;
+    for (int u = 0; u < model.unit_count; u++)
+        thread->out.padded_elems +=
+            shard_elems(model.units[u].elems, thread->config->topology.ranks) * thread->config->topology.ranks;
     model_release(&model);
     comm_close(comm);
     zero_close(zero);
@@ -214,6 +217,43 @@ static void test_same_bits_odd_vocabulary(void **state)
 {
     (void)state;
     same_bits(true, "topology.ranks=2", "model.vocabulary=263");
+}
+
+/* Every optimizer, under a schedule: each stage and a way through all of them; states are as many as it keeps. */
+static void test_every_optimizer(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *set;
+        int states;
+    } optimizers[] = {
+        {"optimizer={\"type\": \"Adam\", \"params\": {\"adam_w_mode\": false, \"weight_decay\": 0.1}}", 2},
+        {"optimizer={\"type\": \"Lion\", \"params\": {\"weight_decay\": 0.1}}", 1},
+        {"optimizer={\"type\": \"Adagrad\"}", 1},
+        {"optimizer={\"type\": \"SGD\"}", 0},
+        {"optimizer={\"type\": \"SGD\"}", 0},
+        {"optimizer={\"type\": \"SGD\", \"params\": {\"momentum\": 0.9, \"dampening\": 0.1}}", 1},
+    };
+    for (int o = 0; o < 6; o++) {
+        const bool bf16 = o % 2;
+        struct plan_of_run plan = base(6, "topology.ranks=3", stage_sets[0], bf16);
+        set(&plan, optimizers[o].set);
+        set(&plan, "scheduler={\"type\": \"WarmupCosineLR\", \"params\": {\"total_num_steps\": 6, "
+                   "\"warmup_num_steps\": 3, \"warmup_type\": \"linear\"}}");
+        struct outcome_of_run reference = run(&plan);
+        for (int stage = 1; stage <= 3; stage++) {
+            plan.sets[1] = stage_sets[stage];
+            struct outcome_of_run other = run(&plan);
+            expect_same(&reference, &other, 6, optimizers[o].set);
+        }
+        assert_int_equal(reference.memory.category[TIER_DEVICE][CATEGORY_OPTIMIZER].live_bytes,
+                         (optimizers[o].states + bf16) * 4 * reference.padded_elems);
+        plan.switch_count = 4;
+        for (int s = 0; s < 4; s++)
+            plan.switches[s].before_step = 2 + s, plan.switches[s].stage = (int[]){0, 1, 3, 2}[s];
+        struct outcome_of_run switched = run(&plan);
+        expect_same(&reference, &switched, 6, "switching");
+    }
 }
 
 static void test_knobs_do_not_change_learning(void **state)
@@ -338,6 +378,7 @@ int main(void)
         cmocka_unit_test(test_same_bits_bf16),
         cmocka_unit_test(test_same_bits_three_ranks),
         cmocka_unit_test(test_same_bits_odd_vocabulary),
+        cmocka_unit_test(test_every_optimizer),
         cmocka_unit_test(test_knobs_do_not_change_learning),
         cmocka_unit_test(test_accumulation),
         cmocka_unit_test(test_memory_is_as_planned),

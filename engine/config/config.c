@@ -11,6 +11,7 @@
 #include "engine/config/hjson.h"
 #include "engine/config/keys.h"
 #include "engine/config/number.h"
+#include "engine/config/optimizer.h"
 #include "engine/config/resolve.h"
 
 enum { FILE_BYTES_MAX = 256 * 1024, PATH_ROOM = CONFIG_PATH_MAX };
@@ -309,9 +310,10 @@ static bool put(cJSON *tree, const char *path, cJSON *value)
 char *config_to_json(const struct config *config)
 {
     cJSON *tree = cJSON_CreateObject();
-    bool whole = tree && put(tree, "optimizer.type", cJSON_CreateString("AdamW"));
+    bool whole = tree != NULL;
     for (int k = 0; whole && k < config_key_count; k++)
-        if (config_keys[k].class == CLASS_HONOURED)
+        if (config_keys[k].class == CLASS_HONOURED && optimizer_has(config, config_keys[k].path) &&
+            scheduler_has(config, config_keys[k].path))
             whole = put(tree, config_keys[k].path, key_to_json(&config_keys[k], config));
     char *text = whole ? cJSON_PrintUnformatted(tree) : NULL;
     cJSON_Delete(tree);

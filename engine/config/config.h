@@ -11,6 +11,7 @@
 #include "engine/base/dtype.h"
 #include "engine/base/error.h"
 #include "engine/base/tier.h"
+#include "engine/config/optimizers.h"
 
 struct config_model {
     char name[32]; /* "nano", "micro", "gpt2" ...; "custom" when sizes are given */
@@ -26,6 +27,37 @@ struct config_zero {
 };
 
 struct config_link { double bandwidth_bytes_per_s, latency_s; }; /* 0: not paced */
+
+enum decay_on { DECAY_ON_MATRICES, DECAY_ON_ALL };
+
+struct config_optimizer {
+    char type[32];          /* as optimizers.def names it */
+    enum optimizer rule;    /* what type and parameters come to */
+    double learning_rate, beta1, beta2, epsilon, weight_decay, momentum, dampening;
+    bool adam_w_mode, torch_adam, bias_correction, nesterov;
+    enum decay_on decay_on; /* which tensors decay */
+};
+
+enum scheduler {
+    SCHEDULER_NONE, SCHEDULER_WARMUP, SCHEDULER_WARMUP_DECAY, SCHEDULER_WARMUP_COSINE, SCHEDULER_ONE_CYCLE,
+    SCHEDULER_LR_RANGE_TEST, SCHEDULERS
+};
+enum warmup { WARMUP_LOG, WARMUP_LINEAR };
+
+/* Parameters of all schedules; which of them count follows from the kind. */
+struct config_scheduler {
+    char type[32];          /* "": the learning rate is constant */
+    enum scheduler kind;
+    double warmup_min_lr, warmup_max_lr, warmup_min_ratio, cos_min_ratio;
+    int64_t warmup_steps, total_steps;
+    enum warmup warmup_type;
+    double cycle_min_lr, cycle_max_lr, decay_lr_rate, cycle_min_mom, cycle_max_mom, decay_mom_rate;
+    int64_t cycle_first_steps, cycle_second_steps, cycle_first_stairs, cycle_second_stairs, decay_steps;
+    bool cycle_momentum;
+    double range_min_lr, range_step_rate;
+    int64_t range_steps;
+    bool range_staircase;
+};
 
 enum ranks_as { RANKS_AS_PROCESSES, RANKS_AS_THREADS };
 
@@ -45,7 +77,8 @@ struct config {
         double validation_fraction;
     } data;
     int train_batch_size, micro_batch_size, accumulation_steps; /* B of a rank and micro-step is micro_batch_size */
-    struct { float learning_rate, beta1, beta2, epsilon, weight_decay; } adam;
+    struct config_optimizer optimizer;
+    struct config_scheduler scheduler;
     float gradient_clipping; /* 0: off */
     struct config_zero zero;
     bool overlap_follows_stage; /* overlap_comm was not given: config_set() of the stage sets it to stage == 3 */

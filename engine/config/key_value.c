@@ -101,7 +101,8 @@ union field {
     int integer;
     int64_t integer64;
     uint64_t unsigned64;
-    float floats[2];
+    float single;
+    double reals[2];
     double real;
     enum dtype dtype;
     char text[4096];
@@ -112,7 +113,14 @@ static bool read_float(const struct config_key *key, const cJSON *item, float *v
     double real;
     if (!read_double(item, &real) || !in_range(key->range, real) || fabs(real) > 3e38) return false;
     *value = (float)real;
-    return in_range(key->range, *value); /* 0.99999999999 is below 1, but not as a float */
+    return true;
+}
+
+static bool read_pair(const struct config_key *key, const cJSON *item, double values[2])
+{
+    return cJSON_IsArray(item) && cJSON_GetArraySize(item) == 2 && read_double(item->child, &values[0]) &&
+           read_double(item->child->next, &values[1]) && in_range(key->range, values[0]) &&
+           in_range(key->range, values[1]);
 }
 
 static bool read_field(const struct config_key *key, const cJSON *item, union field *field)
@@ -129,11 +137,9 @@ static bool read_field(const struct config_key *key, const cJSON *item, union fi
         return true;
     case KEY_INT64: return read_int64(item, &field->integer64) && in_range(range, field->integer64);
     case KEY_UINT64: return read_uint64(item, &field->unsigned64);
-    case KEY_FLOAT: return read_float(key, item, &field->floats[0]);
+    case KEY_FLOAT: return read_float(key, item, &field->single);
     case KEY_DOUBLE: return read_double(item, &field->real) && in_range(range, field->real);
-    case KEY_PAIR:
-        return cJSON_GetArraySize(item) == 2 && cJSON_IsArray(item) &&
-               read_float(key, item->child, &field->floats[0]) && read_float(key, item->child->next, &field->floats[1]);
+    case KEY_PAIR: return read_pair(key, item, field->reals);
     case KEY_TEXT:
         if (!string || strlen(string) >= (key->size ? key->size : sizeof field->text)) return false;
         memcpy(field->text, string, strlen(string) + 1);
@@ -216,8 +222,8 @@ cJSON *key_to_json(const struct config_key *key, const struct config *config)
     case KEY_BANDWIDTH:
     case KEY_SECONDS: return raw("%s", shortest(*(const double *)field, false, text));
     case KEY_PAIR:
-        return raw("[%s, %s]", shortest((double)((const float *)field)[0], true, text),
-                   shortest((double)((const float *)field)[1], true, second));
+        return raw("[%s, %s]", shortest(((const double *)field)[0], false, text),
+                   shortest(((const double *)field)[1], false, second));
     case KEY_TEXT: return cJSON_CreateString(field);
     case KEY_CHOICE: return choice_to_json(key->range, *(const int *)field);
     case KEY_OBJECT:

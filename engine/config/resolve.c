@@ -7,6 +7,7 @@
 
 #include "engine/base/nearest.h"
 #include "engine/config/hjson.h"
+#include "engine/config/optimizer.h"
 
 int config_note(struct config *config, struct error *err, const char *format, ...)
 {
@@ -80,6 +81,9 @@ static const struct {
     {"optimizer.params.betas", "[0.9, 0.999]", "adam_beta1, adam_beta2", 0, 0, 0},
     {"optimizer.params.eps", "1e-8", "adam_epsilon", 0, 0, 0},
     {"optimizer.params.weight_decay", "0", "weight_decay", 0, 0, 0},
+    {"scheduler.params.warmup_min_lr", "0", "0", 0, 0, 0},
+    {"scheduler.params.warmup_max_lr", "5e-5", "learning_rate", 0, 0, 0},
+    {"scheduler.params.warmup_num_steps", "2", "warmup_steps, of which DeepSpeed makes at least 2", 0, 0, 0},
     {"bf16.enabled", "false", "bf16", 0, 0, 0},
     {"zero_optimization.reduce_bucket_size", NULL, "h*h", 1, 1, 2},
     {"zero_optimization.stage3_prefetch_bucket_size", NULL, "0.9*h*h", 9, 10, 2},
@@ -190,6 +194,8 @@ int config_resolve(struct config_source *source, struct error *err)
     int status = resolve_model(source, err);
     if (!status) status = resolve_autos(source, err);
     if (!status) status = resolve_batch(source, err);
+    if (!status) status = optimizer_resolve(source, err);
+    if (!status) status = scheduler_resolve(source, err);
     if (!status) status = note_unused(source, err);
     if (status) return status;
     if (config->data.sequence_length == 0) config->data.sequence_length = config->model.context;

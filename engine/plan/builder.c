@@ -56,11 +56,18 @@ void buffer_range(const struct schedule *schedule, const struct model *model, co
 {
     *first = *end = 0;
     if (buffer->extent == EXTENT_BYTES) return;
-    const struct unit *unit = &model->units[buffer->unit];
+    extent_range(schedule, model, buffer->unit, buffer->extent, rank, first, end);
+}
+
+void extent_range(const struct schedule *schedule, const struct model *model, int unit_number, enum extent extent,
+                  int rank, int64_t *first, int64_t *end)
+{
+    const struct unit *unit = &model->units[unit_number];
     const int64_t shard = shard_elems(unit->elems, schedule->ranks), padded = shard * schedule->ranks;
     int64_t from = unit_persistent_from(unit, schedule->knobs.param_persistence_threshold);
     if (from == unit->elems) from = padded;
-    switch (buffer->extent) {
+    *first = *end = 0;
+    switch (extent) {
     case EXTENT_WHOLE: *end = padded; break;
     case EXTENT_SHARD: *first = rank * shard, *end = *first + shard; break;
     case EXTENT_HEAD: *end = from; break;

@@ -7,7 +7,7 @@
 #include "engine/plan/schedule.h"
 
 /* The lasting buffers of a unit, by number (-1: has none). */
-struct unit_layout { int parameters, tail, gradient, master, moment1, moment2; };
+struct unit_layout { int parameters, tail, gradient, master, state[OPTIMIZER_STATES_MAX]; };
 
 struct builder {
     struct schedule *schedule;

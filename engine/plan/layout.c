@@ -6,7 +6,7 @@
  *     stage 2   whole        shard       shard
  *     stage 3   shard        shard       shard      + the tail of small tensors, kept gathered
  *
- * In fp32 training the parameters are their own master weights. */
+ * In fp32 training the parameters are their own master weights; what else is optimizer state says optimizers.def. */
 #include "engine/plan/builder.h"
 
 void layout_build(struct builder *builder)
@@ -16,6 +16,7 @@ void layout_build(struct builder *builder)
     const enum extent parameters = stage >= 3 ? EXTENT_SHARD : EXTENT_WHOLE;
     const enum extent gradients = stage >= 2 ? EXTENT_SHARD : EXTENT_WHOLE;
     const enum extent optimizer = stage >= 1 ? EXTENT_SHARD : EXTENT_WHOLE;
+    const struct optimizer_info *keeps = &optimizer_table[model->optimizer];
     for (int u = 0; u < model->unit_count && !builder->failed; u++) {
         struct unit_layout *layout = &builder->layout[u];
         const struct unit *unit = &model->units[u];
@@ -31,8 +32,10 @@ void layout_build(struct builder *builder)
         layout->master = model->dtype == DTYPE_F32 ? layout->parameters
                                                    : builder_unit_buffer(builder, "master", CATEGORY_OPTIMIZER,
                                                                          optimizer, DTYPE_F32, u, true);
-        layout->moment1 = builder_unit_buffer(builder, "moment 1", CATEGORY_OPTIMIZER, optimizer, DTYPE_F32, u, true);
-        layout->moment2 = builder_unit_buffer(builder, "moment 2", CATEGORY_OPTIMIZER, optimizer, DTYPE_F32, u, true);
+        for (int s = 0; s < OPTIMIZER_STATES_MAX; s++)
+            layout->state[s] = s < keeps->states ? builder_unit_buffer(builder, keeps->state[s], CATEGORY_OPTIMIZER,
+                                                                       optimizer, DTYPE_F32, u, true)
+                                                 : -1;
     }
     builder->schedule->lasting_count = builder->schedule->buffer_count;
 }

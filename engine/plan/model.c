@@ -67,6 +67,13 @@ int model_init(struct model *model, const struct config_model *shape, enum dtype
     return STATUS_OK;
 }
 
+int model_of(struct model *model, const struct config *config, struct error *err)
+{
+    int status = model_init(model, &config->model, config->dtype, err);
+    model->optimizer = config->optimizer.rule;
+    return status;
+}
+
 void model_release(struct model *model)
 {
     free(model->units);

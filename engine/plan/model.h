@@ -28,7 +28,7 @@ struct tensor {
     int64_t offset; /* of its first element in the unit's flat array */
     int global;     /* number over the whole model: the stream of its initial values */
     enum tensor_init init;
-    bool decay;     /* weight decay applies (matrices and embeddings only) */
+    bool decay;     /* a matrix or an embedding: what decays unless all does */
 };
 
 struct unit {
@@ -43,6 +43,7 @@ struct unit {
 struct model {
     struct config_model shape;
     enum dtype dtype;
+    enum optimizer optimizer; /* what state is kept */
     int unit_count; /* layers + 2 */
     struct unit *units;
     int64_t elems;  /* Psi: all parameters, without padding */
@@ -51,7 +52,9 @@ struct model {
 /* Shards are cut at multiples of 16 elements: 64 bytes in fp32, so no two ranks write one cache line, and 32 in bf16. */
 enum { SHARD_ALIGN_ELEMS = 16 };
 
+/* A shape by itself, for AdamW; or as a configuration has it. */
 int model_init(struct model *model, const struct config_model *shape, enum dtype dtype, struct error *err);
+int model_of(struct model *model, const struct config *config, struct error *err);
 void model_release(struct model *model);
 
 const char *tensor_name(enum tensor_id id);

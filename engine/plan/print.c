@@ -17,7 +17,7 @@ struct setup {
 
 static int setup_init(struct setup *setup, const struct config *config, struct error *err)
 {
-    int status = model_init(&setup->model, &config->model, config->dtype, err);
+    int status = model_of(&setup->model, config, err);
     if (status) return status;
     struct schedule_input input = {&setup->model,
                                    &config->zero,
@@ -82,7 +82,8 @@ static int64_t model_state_bytes(const struct footprint *footprint)
 static void print_model_states(FILE *out, const struct setup *setup)
 {
     const int N = setup->schedule.ranks, stage = setup->schedule.stage, e = dtype_bytes(setup->model.dtype);
-    const int k = setup->model.dtype == DTYPE_F32 ? 8 : 12, whole[] = {2 * e + k, 2 * e, e, 0};
+    const int k = 4 * optimizer_table[setup->model.optimizer].states + (setup->model.dtype == DTYPE_F32 ? 0 : 4);
+    const int whole[] = {2 * e + k, 2 * e, e, 0};
     const int sharded = 2 * e + k - whole[stage];
     const int64_t psi = setup->model.elems, padding = padded_elems(setup) - psi;
     char a[32], b[32], c[32], formula[64];
@@ -106,6 +107,8 @@ static const struct {
     {"master", "4 x elements of the unit, padded (stages 1-3: / ranks)"},
     {"moment 1", "4 x elements of the unit, padded (stages 1-3: / ranks)"},
     {"moment 2", "4 x elements of the unit, padded (stages 1-3: / ranks)"},
+    {"momentum", "4 x elements of the unit, padded (stages 1-3: / ranks)"},
+    {"sum of squares", "4 x elements of the unit, padded (stages 1-3: / ranks)"},
     {"tokens", "2 x 4 N: tokens and targets"},
     {"embedding out", "e N C"},
     {"block activations", "16 e N C + (4 + heads) 4 N: what backward needs"},
@@ -181,8 +184,8 @@ static void print_buffers(FILE *out, const struct setup *setup)
     struct kind kinds[32];
     int count = collect_kinds(&setup->schedule, kinds);
     char a[32], b[32];
-    fprintf(out, "\nBuffers of this stage\n  %-20s %5s %4s %14s %14s  %s\n", "", "count", "live", "largest", "live, bytes",
-            "from - to");
+    fprintf(out, "\nBuffers of this stage\n  %-20s %5s %4s %14s %14s  %s\n", "", "count", "live", "largest",
+            "live, bytes", "from - to");
     for (int k = 0; k < count; k++) {
         const struct kind *kind = &kinds[k];
         char life[48];
@@ -247,9 +250,10 @@ static void print_header(FILE *out, const struct setup *setup, const struct conf
 {
     char a[32];
     const struct config_zero *zero = &config->zero;
-    fprintf(out, "%s: %s parameters (Psi) in %d units, %s, %d rank%s x %d thread%s, ZeRO stage %d\n",
+    fprintf(out, "%s: %s parameters (Psi) in %d units, %s, %s, %d rank%s x %d thread%s, ZeRO stage %d\n",
             config->model.name, grouped(a, setup->model.elems), setup->model.unit_count, dtype_name(config->dtype),
-            config->topology.ranks, config->topology.ranks == 1 ? "" : "s", config->topology.threads_per_rank,
+            optimizer_table[setup->model.optimizer].name, config->topology.ranks,
+            config->topology.ranks == 1 ? "" : "s", config->topology.threads_per_rank,
             config->topology.threads_per_rank == 1 ? "" : "s", zero->stage);
     fprintf(out, "micro-batch %d x %d tokens a rank, %d micro-step%s; %d operations, %d buffers; the checker passed\n",
             config->micro_batch_size, config->data.sequence_length, config->accumulation_steps,

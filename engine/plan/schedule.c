@@ -231,8 +231,9 @@ static void write_updates(struct planner *planner, bool refresh)
         op->buffer[ROLE_PARAMETERS] = layout->parameters;
         op->buffer[ROLE_GRADIENT] = layout->gradient;
         op->buffer[ROLE_MASTER] = layout->master;
-        op->buffer[ROLE_MOMENT1] = layout->moment1;
-        op->buffer[ROLE_MOMENT2] = layout->moment2;
+        op->buffer[ROLE_STATE1] = layout->state[0];
+        op->buffer[ROLE_STATE2] = layout->state[1];
+        op->extent = builder->schedule->stage >= 1 ? EXTENT_SHARD : EXTENT_WHOLE;
         builder_depend(builder, u == 0 || !builder->schedule->knobs.overlap_comm ? planner->last_comm : -1, WAIT_DATA);
         planner->last_compute = builder_end(builder);
         if (!refresh) continue;

@@ -63,7 +63,7 @@ enum role {
     ROLE_TAIL,       /* small tensors kept gathered apart */
     ROLE_GRADIENT,   /* where backward writes the unit's gradient */
     ROLE_INPUT, ROLE_ACTIVATION, ROLE_RESIDUAL, ROLE_SCRATCH, ROLE_TOKENS,
-    ROLE_MASTER, ROLE_MOMENT1, ROLE_MOMENT2,
+    ROLE_MASTER, ROLE_STATE1, ROLE_STATE2, /* of the optimizer: as many as it keeps */
     ROLES
 };
 
@@ -84,6 +84,7 @@ struct op {
     int micro_step, unit, bucket; /* -1: none */
     int buffer[ROLES];            /* -1: none */
     bool accumulate;              /* gradients are added to what is there */
+    enum extent extent;           /* of an update: what of the unit this rank updates, whole or its shard */
     bool in_tail;                 /* after the last backward: skipped when the step is dropped */
     bool prefetch;                /* a gather issued ahead of need */
     enum flush flush;
@@ -118,7 +119,8 @@ struct schedule_input {
 int schedule_build(struct schedule *schedule, const struct schedule_input *input, struct error *err);
 void schedule_release(struct schedule *schedule);
 
-/* First element of a buffer's unit that the buffer covers on `rank`, and one past the last. */
+/* First element of a unit that an extent, or a buffer, covers on `rank`, and one past the last. */
+void extent_range(const struct schedule *schedule, const struct model *model, int unit, enum extent extent, int rank, int64_t *first, int64_t *end);
 void buffer_range(const struct schedule *schedule, const struct model *model, const struct buffer *buffer, int rank, int64_t *first, int64_t *end);
 
 #endif

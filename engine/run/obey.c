@@ -87,7 +87,7 @@ static void tell_set(struct rank *rank, const char *key, const char *before)
     record_event(pen(rank), rank->steps_done + 1, "set", detail);
 }
 
-/* The new values are tried on a copy; links and slow motion, which need no new schedule, are copied last. */
+/* The new values are tried on a copy; what needs no new schedule (links, the learning rate) is copied last. */
 static int obey_set(struct rank *rank, const struct command *command, struct error *err)
 {
     struct config changed = rank->config;
@@ -98,8 +98,7 @@ static int obey_set(struct rank *rank, const struct command *command, struct err
     if (!status && new_knobs) status = switch_knobs(rank, &changed.zero, err);
     if (!status) status = set_budgets(rank, changed.budget_bytes, err);
     if (status) return status;
-    rank->config.topology = changed.topology;
-    rank->config.overlap_follows_stage = changed.overlap_follows_stage;
+    rank->config = changed;
     accept(rank, command);
     tell_set(rank, command->key, before);
     if (new_knobs) record_plan_notes(pen(rank), &rank->model, &rank->config.zero);

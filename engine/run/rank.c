@@ -197,7 +197,7 @@ static int open_rank(struct rank *rank, struct error *err)
     if (status) return status;
     rank->rank = comm_layout(rank->comm)->rank;
     rank->ranks = comm_layout(rank->comm)->ranks;
-    if (!status) status = model_init(&rank->model, &rank->config.model, rank->config.dtype, err);
+    if (!status) status = model_of(&rank->model, &rank->config, err);
     if (!status) status = open_trace(rank, err);
     if (!status) status = data_open(&rank->data, &rank->config, err);
     if (!status && rank->rank == 0) introduce_run(rank);

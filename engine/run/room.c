@@ -33,7 +33,7 @@ static int planned_peak(const struct config *config, uint64_t *bytes, struct err
     struct model model;
     struct schedule schedule;
     struct footprint footprint;
-    int status = model_init(&model, &config->model, config->dtype, err);
+    int status = model_of(&model, config, err);
     if (status) return status;
     struct schedule_input input = {&model,
                                    &config->zero,

@@ -7,7 +7,9 @@
 #include "engine/base/rng.h"
 #include "engine/zero/internal.h"
 
-enum array { ARRAY_PARAMETERS, ARRAY_MASTER, ARRAY_MOMENT1, ARRAY_MOMENT2, ARRAYS };
+enum array { ARRAY_PARAMETERS, ARRAY_MASTER, ARRAY_STATE1, ARRAY_STATE2, ARRAYS };
+
+static const enum role roles[ARRAYS] = {ROLE_PARAMETERS, ROLE_MASTER, ROLE_STATE1, ROLE_STATE2};
 
 static uint64_t bits_of(const void *at, int bytes, int64_t i)
 {
@@ -41,11 +43,10 @@ static uint64_t hash_range(const struct zero *zero, const struct schedule *sched
 static void hash_unit(const struct zero *zero, const struct schedule *schedule, const struct op *update, int64_t base,
                       uint64_t own[ARRAYS], uint64_t whole[ARRAYS])
 {
-    static const enum role roles[ARRAYS] = {ROLE_PARAMETERS, ROLE_MASTER, ROLE_MOMENT1, ROLE_MOMENT2};
     const int64_t shard = shard_elems(zero->model.units[update->unit].elems, zero->ranks);
     for (int a = 0; a < ARRAYS; a++) {
         int b = update->buffer[roles[a]];
-        if (a == ARRAY_MASTER && b == update->buffer[ROLE_PARAMETERS]) continue;
+        if (b < 0 || (a == ARRAY_MASTER && b == update->buffer[ROLE_PARAMETERS])) continue;
         own[a] += hash_range(zero, schedule, b, (enum array)a, base, zero->rank * shard, (zero->rank + 1) * shard);
         if (schedule->buffers[b].extent == EXTENT_WHOLE)
             whole[a] += hash_range(zero, schedule, b, (enum array)a, base, 0, zero->ranks * shard);
@@ -55,8 +56,8 @@ static void hash_unit(const struct zero *zero, const struct schedule *schedule, 
 int zero_state_hash(struct zero *zero, uint64_t *hash, struct error *err)
 {
     const struct schedule *schedule = &zero->schedules[PURPOSE_TRAIN];
-    static const char *const names[ARRAYS] = {"parameters", "master weights", "first moments", "second moments"};
-    static const enum role roles[ARRAYS] = {ROLE_PARAMETERS, ROLE_MASTER, ROLE_MOMENT1, ROLE_MOMENT2};
+    const struct optimizer_info *keeps = &optimizer_table[zero->model.optimizer];
+    const char *const names[ARRAYS] = {"parameters", "master weights", keeps->state[0], keeps->state[1]};
     uint64_t own[ARRAYS] = {0}, whole[ARRAYS] = {0}, all[zero->ranks][ARRAYS], sums[ARRAYS] = {0};
     struct comm_stat stat = {0};
     int64_t base = 0;
@@ -67,7 +68,7 @@ int zero_state_hash(struct zero *zero, uint64_t *hash, struct error *err)
         hash_unit(zero, schedule, op, base, own, whole);
         base += zero->model.units[op->unit].elems;
         for (int a = 0; a < ARRAYS; a++)
-            is_whole[a] = schedule->buffers[op->buffer[roles[a]]].extent == EXTENT_WHOLE &&
+            is_whole[a] = op->buffer[roles[a]] >= 0 && schedule->buffers[op->buffer[roles[a]]].extent == EXTENT_WHOLE &&
                           !(a == ARRAY_MASTER && zero->model.dtype == DTYPE_F32);
     }
     int status = comm_exchange(zero->comm, own, all, sizeof own, &stat, err);

@@ -3,6 +3,7 @@
 #define ENGINE_ZERO_INTERNAL_H
 
 #include "engine/gpt/gpt.h"
+#include "engine/optim/learning_rate.h"
 #include "engine/zero/executor.h"
 #include "engine/zero/zero.h"
 
@@ -33,11 +34,12 @@ struct zero {
     int64_t steps_done;
     uint64_t waited_ns; /* since the last step */
     uint64_t stood_ns;  /* in the last run, at the gate */
-    float learning_rate;
+    int64_t updates;    /* steps that were not skipped: what the schedule of the learning rate counts */
 
     /* Of the step in progress; written by one lane each. */
     enum purpose purpose;
     int64_t first_sample;       /* evaluation: where in the held-out slice */
+    struct learning_rate now;
     double loss_sum;            /* over micro-steps */
     double sum_squares;         /* of own gradient shards */
     float gradient_factor;      /* clipping, known after the agreement */

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "engine/base/rng.h"
-#include "engine/optim/adamw.h"
+#include "engine/optim/optimizer.h"
 #include "engine/zero/internal.h"
 #include "kernels/kernels.h"
 
@@ -133,20 +133,20 @@ static void sum_squares(struct zero *zero, const struct schedule *schedule)
 
 static void update(struct zero *zero, const struct schedule *schedule, const struct op *op)
 {
-    const struct config *config = zero->config;
-    struct adamw_step step = {config->adam.learning_rate, config->adam.beta1,        config->adam.beta2,
-                              config->adam.epsilon,       config->adam.weight_decay, zero->gradient_factor,
-                              zero->steps_done + 1};
+    const struct optimizer_step step = {&zero->config->optimizer, zero->now, zero->gradient_factor, zero->updates + 1};
     int64_t first, end, elems = zero->model.units[op->unit].elems;
-    buffer_range(schedule, &zero->model, &schedule->buffers[op->buffer[ROLE_MOMENT1]], zero->rank, &first, &end);
+    extent_range(schedule, &zero->model, op->unit, op->extent, zero->rank, &first, &end);
     if (end > elems) end = elems;
     if (first >= end) return; /* this rank's shard is padding */
-    adamw_update(zero->kernels, &zero->model, op->unit, first, end - first, &step,
-                 zero_at(zero, schedule, op->buffer[ROLE_GRADIENT], first),
-                 zero_at(zero, schedule, op->buffer[ROLE_MASTER], first),
-                 zero_at(zero, schedule, op->buffer[ROLE_MOMENT1], first),
-                 zero_at(zero, schedule, op->buffer[ROLE_MOMENT2], first),
-                 zero_at(zero, schedule, op->buffer[ROLE_PARAMETERS], first));
+    const struct update_arrays arrays = {
+        .gradient = zero_at(zero, schedule, op->buffer[ROLE_GRADIENT], first),
+        .master = zero_at(zero, schedule, op->buffer[ROLE_MASTER], first),
+        .state = {zero_at(zero, schedule, op->buffer[ROLE_STATE1], first),
+                  zero_at(zero, schedule, op->buffer[ROLE_STATE2], first)},
+        .parameters = zero_at(zero, schedule, op->buffer[ROLE_PARAMETERS], first),
+    };
+    optimizer_update(zero->kernels, &zero->model, op->unit, first, end - first, &step,
+                     schedule->buffers[op->buffer[ROLE_GRADIENT]].dtype, &arrays);
 }
 
 static int head_forward(struct zero *zero, const struct gpt *gpt, const struct schedule *schedule, const struct op *op,

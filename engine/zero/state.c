@@ -57,9 +57,10 @@ static int fill_unit(struct zero *zero, const struct schedule *schedule, const s
                      struct error *err)
 {
     int master = update->buffer[ROLE_MASTER], parameters = update->buffer[ROLE_PARAMETERS];
-    for (int role = ROLE_MOMENT1; role <= ROLE_MOMENT2; role++)
-        memset(zero_buffer(zero, schedule, update->buffer[role]), 0,
-               (size_t)schedule->buffers[update->buffer[role]].bytes);
+    for (int role = ROLE_STATE1; role <= ROLE_STATE2; role++) {
+        int b = update->buffer[role];
+        if (b >= 0) memset(zero_buffer(zero, schedule, b), 0, (size_t)schedule->buffers[b].bytes);
+    }
     int status = fill(zero, schedule, parameters, chunk, err);
     return status == STATUS_OK && master != parameters ? fill(zero, schedule, master, chunk, err) : status;
 }

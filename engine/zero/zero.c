@@ -60,7 +60,7 @@ static int open_parts(struct zero *zero, struct error *err)
 {
     const struct config *config = zero->config;
     struct memory_ranges ranges = {0};
-    int status = model_init(&zero->model, &config->model, config->dtype, err);
+    int status = model_of(&zero->model, config, err);
     if (status == STATUS_OK) status = kernels_create(&zero->kernels, config->topology.threads_per_rank, NULL, err);
     if (status) return status;
     ranges_for(zero, &ranges);
@@ -121,7 +121,6 @@ int zero_open(struct zero **out, const struct zero_options *options, struct zero
     zero->data = options->data;
     zero->rank = layout->rank;
     zero->ranks = layout->ranks;
-    zero->learning_rate = options->config->adam.learning_rate;
     memcpy(zero->rings, options->rings, sizeof zero->rings);
     zero->agreed = calloc((size_t)zero->ranks, sizeof *zero->agreed);
     zero->sampler.tokens = calloc((size_t)options->config->data.sequence_length, sizeof *zero->sampler.tokens);
@@ -188,6 +187,7 @@ int zero_step(struct zero *zero, struct zero_result *result, struct error *err)
     bool failed;
     const uint64_t begin_ns = clock_ns();
     memset(zero->traffic, 0, sizeof zero->traffic);
+    zero->now = learning_rate_at(zero->config, zero->updates);
     zero_record_step_begin(zero);
     int status = run(zero, PURPOSE_TRAIN, &failed, &result->shortage, err);
     if (status) return status;
@@ -196,10 +196,10 @@ int zero_step(struct zero *zero, struct zero_result *result, struct error *err)
     result->step = zero->steps_done + 1;
     result->loss = (float)zero->concluded.loss;
     result->grad_norm = (float)zero->concluded.grad_norm;
-    result->learning_rate = zero->learning_rate;
+    result->learning_rate = (float)zero->now.rate;
     result->total_ns = end_ns - begin_ns - zero->stood_ns;
     zero->waited_ns += zero->stood_ns;
-    if (!failed) zero->steps_done++;
+    if (!failed) zero->steps_done++, zero->updates++;
     zero_record_step_end(zero, result, zero->waited_ns);
     zero->waited_ns = 0;
     return STATUS_OK;

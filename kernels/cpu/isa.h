@@ -55,8 +55,13 @@ struct embed_forward_args {                                                     
 struct embed_backward_tokens_args { enum dtype dtype; void *dwte; const void *dx; const uint64_t *order; int64_t N, C; }; /* places in order */
 struct embed_backward_positions_args { enum dtype dtype; void *dwpe; bool accumulate; const void *dx; int64_t N, T, C; }; /* rows of dwpe */
 struct loss_args { enum dtype dtype; float *losses; void *logits; const int32_t *targets; float gradient_scale; int64_t V; }; /* rows */
-struct adamw_args {                                                                                    /* elements */
-    enum dtype dtype; struct adamw_factors factors; const void *gradient; float *master, *m, *v; void *parameters;
+struct update_args {                                                                                   /* elements */
+    enum dtype dtype, to; struct update_factors factors; const void *gradient; float *master, *state[2]; void *parameters;
 };
+#define update_adam_args     update_args
+#define update_lion_args     update_args
+#define update_adagrad_args  update_args
+#define update_sgd_args      update_args
+#define update_momentum_args update_args
 
 #endif

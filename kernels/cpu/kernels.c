@@ -187,11 +187,23 @@ void kernels_loss(struct kernels *kernels, enum dtype dtype, float *losses, void
     parallel_run(kernels->threads, kernels->isa->loss, &a, N, 1 + GRAIN_ELEMS / V);
 }
 
-void kernels_adamw(struct kernels *kernels, enum dtype dtype, const struct adamw_factors *factors, const void *gradient,
-                   float *master, float *m, float *v, void *parameters, int64_t n)
+void kernels_update(struct kernels *kernels, enum optimizer optimizer, const struct update_factors *factors,
+                    enum dtype dtype, enum dtype to, const struct update_arrays *arrays, int64_t n)
 {
-    const struct adamw_args a = {dtype, *factors, gradient, master, m, v, parameters};
-    parallel_run(kernels->threads, kernels->isa->adamw, &a, n, GRAIN_ELEMS);
+    const struct isa *isa = kernels->isa;
+    isa_body *const bodies[OPTIMIZERS] = {
+        [OPTIMIZER_ADAMW] = isa->update_adam, [OPTIMIZER_ADAM] = isa->update_adam,
+        [OPTIMIZER_LION] = isa->update_lion,  [OPTIMIZER_ADAGRAD] = isa->update_adagrad,
+        [OPTIMIZER_SGD] = isa->update_sgd,    [OPTIMIZER_MOMENTUM] = isa->update_momentum,
+    };
+    const struct update_args a = {dtype,
+                                  to,
+                                  *factors,
+                                  arrays->gradient,
+                                  arrays->master,
+                                  {arrays->state[0], arrays->state[1]},
+                                  arrays->parameters};
+    parallel_run(kernels->threads, bodies[optimizer], &a, n, GRAIN_ELEMS);
 }
 
 double kernels_sum_squares(struct kernels *kernels, enum dtype dtype, const void *x, int64_t n)

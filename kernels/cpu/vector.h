@@ -6,6 +6,7 @@
  *     vec_fma(a, b, c)          a*b + c
  *     vec_max(a, b), vec_min    b where either is NaN: put what may be NaN second, so that it survives
  *     vec_first(a, n, rest)     lanes from n on are `rest`
+ *     vec_sign(a)               -1, 0 or 1; 0 for NaN
  *     vec_scale2(a, n)          a * 2^n, n integral, in [-126, 127]
  *     vec_sum, vec_highest      over the lanes, always in the same order
  *

@@ -64,6 +64,15 @@ static inline vec vec_first(vec a, int64_t n, float rest)
                  _mm256_blendv_ps(other, a.high, _mm256_castsi256_ps(lane_mask(n, 8)))};
 }
 
+static inline __m256 sign_of(__m256 a)
+{
+    const __m256 zero = _mm256_setzero_ps(), one = _mm256_set1_ps(1);
+    return _mm256_sub_ps(_mm256_and_ps(_mm256_cmp_ps(a, zero, _CMP_GT_OQ), one),
+                         _mm256_and_ps(_mm256_cmp_ps(a, zero, _CMP_LT_OQ), one));
+}
+
+static inline vec vec_sign(vec a) { return (vec){sign_of(a.low), sign_of(a.high)}; }
+
 static inline vec vec_load(const float *x) { return (vec){_mm256_loadu_ps(x), _mm256_loadu_ps(x + 8)}; }
 
 static inline void vec_store(float *y, vec a)

@@ -29,6 +29,12 @@ static inline vec vec_first(vec a, int64_t n, float rest)
     return _mm512_mask_mov_ps(_mm512_set1_ps(rest), lane_mask(n), a);
 }
 
+static inline vec vec_sign(vec a)
+{
+    const vec positive = _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(a, _mm512_setzero_ps(), _CMP_GT_OQ), vec_set(1));
+    return _mm512_mask_mov_ps(positive, _mm512_cmp_ps_mask(a, _mm512_setzero_ps(), _CMP_LT_OQ), vec_set(-1));
+}
+
 static inline vec vec_load(const float *x) { return _mm512_loadu_ps(x); }
 static inline void vec_store(float *y, vec a) { _mm512_storeu_ps(y, a); }
 static inline vec vec_load_part(const float *x, int64_t n) { return _mm512_maskz_loadu_ps(lane_mask(n), x); }

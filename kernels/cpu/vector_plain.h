@@ -22,6 +22,7 @@ static inline vec vec_fma(vec a, vec b, vec c) { return a * b + c; }
 static inline vec vec_sqrt(vec a) { EACH(sqrtf(a[i])); }
 static inline vec vec_max(vec a, vec b) { EACH(a[i] > b[i] ? a[i] : b[i]); }
 static inline vec vec_min(vec a, vec b) { EACH(a[i] < b[i] ? a[i] : b[i]); }
+static inline vec vec_sign(vec a) { EACH(a[i] > 0 ? 1 : a[i] < 0 ? -1 : 0); }
 static inline vec vec_first(vec a, int64_t n, float rest) { EACH(i < n ? a[i] : rest); }
 
 static inline float float_of_bits(uint32_t bits)

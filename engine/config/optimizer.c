@@ -1,0 +1,136 @@
+/* optimizer.type and optimizer.params, as DeepSpeed takes them: a type is a class, its params are that class's arguments, so
+ * one that it lacks is an error. Names that DeepSpeed knows and zerolab does not are refused with the reason. */
+#include "engine/config/optimizer.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "engine/base/nearest.h"
+
+const struct optimizer_info optimizer_table[OPTIMIZERS] = {
+#define OPTIMIZER(ID, name, states, first, second) [OPTIMIZER_##ID] = {name, states, {first, second}},
+#include "engine/config/optimizers.def"
+#undef OPTIMIZER
+};
+
+/* Letters: which of the types below has the parameter. */
+static const struct {
+    char letter;
+    const char *name;
+} types[] = {{'W', "AdamW"}, {'A', "Adam"}, {'L', "Lion"}, {'G', "Adagrad"}, {'S', "SGD"}};
+enum { TYPES = sizeof types / sizeof *types };
+
+static const struct {
+    const char *path, *letters;
+} params[] = {
+    {"optimizer.params.betas", "WAL"},          {"optimizer.params.eps", "WAG"},
+    {"optimizer.params.bias_correction", "WA"}, {"optimizer.params.adam_w_mode", "WA"},
+    {"optimizer.params.torch_adam", "WA"},      {"optimizer.params.amsgrad", "WA"},
+    {"optimizer.params.momentum", "S"},         {"optimizer.params.dampening", "S"},
+    {"optimizer.params.nesterov", "S"},         {"optimizer.params.fp32_optimizer_states", "WALG"},
+};
+
+static const struct {
+    const char *name, *why;
+} refused[] = {
+    {"lamb", "its step needs the norm of each whole tensor, which no rank holds"},
+    {"muon", "its step needs each whole matrix, which no rank holds"},
+    {"onebitadam", "1-bit compression is not there, and does not go with ZeRO in DeepSpeed"},
+    {"zerooneadam", "1-bit compression is not there, and does not go with ZeRO in DeepSpeed"},
+    {"onebitlamb", "1-bit compression is not there, and does not go with ZeRO in DeepSpeed"},
+    {"muadam", "maximal-update parametrization is not there"},
+    {"muadamw", "maximal-update parametrization is not there"},
+    {"musgd", "maximal-update parametrization is not there"},
+};
+
+bool optimizer_has(const struct config *config, const char *path)
+{
+    char letter = 0;
+    for (int t = 0; t < TYPES; t++)
+        if (strcmp(types[t].name, config->optimizer.type) == 0) letter = types[t].letter;
+    for (size_t p = 0; p < sizeof params / sizeof *params; p++)
+        if (strcmp(params[p].path, path) == 0) return strchr(params[p].letters, letter) != NULL;
+    return true;
+}
+
+/* DeepSpeed compares in lower case. */
+static int find_type(struct config_optimizer *optimizer, struct error *err)
+{
+    const char *names[TYPES], *near;
+    for (int t = 0; t < TYPES; t++) {
+        names[t] = types[t].name;
+        if (strcasecmp(optimizer->type, names[t]) == 0) return strcpy(optimizer->type, names[t]), STATUS_OK;
+    }
+    for (size_t r = 0; r < sizeof refused / sizeof *refused; r++)
+        if (strcasecmp(optimizer->type, refused[r].name) == 0)
+            return error_set(err, STATUS_USAGE,
+                             "optimizer.type = \"%s\": %s; there are Adam, AdamW, Lion, Adagrad, SGD", optimizer->type,
+                             refused[r].why);
+    near = nearest_name(optimizer->type, names, TYPES);
+    return error_set(err, STATUS_USAGE,
+                     "optimizer.type = \"%s\": no such optimizer; %s%s%sthere are Adam, AdamW, Lion, Adagrad, SGD",
+                     optimizer->type, near ? "did you mean " : "", near ? near : "", near ? "? " : "");
+}
+
+/* "Adam" is AdamW unless adam_w_mode is false, and "AdamW" is AdamW whatever adam_w_mode says: DeepSpeed's rule. */
+static enum optimizer rule_of(const struct config_optimizer *optimizer)
+{
+    if (strcmp(optimizer->type, "Lion") == 0) return OPTIMIZER_LION;
+    if (strcmp(optimizer->type, "Adagrad") == 0) return OPTIMIZER_ADAGRAD;
+    if (strcmp(optimizer->type, "SGD") == 0) return optimizer->momentum > 0 ? OPTIMIZER_MOMENTUM : OPTIMIZER_SGD;
+    return strcmp(optimizer->type, "Adam") == 0 && !optimizer->adam_w_mode ? OPTIMIZER_ADAM : OPTIMIZER_ADAMW;
+}
+
+static bool given(const struct config_source *source, const char *path)
+{
+    return source->given[key_index(path)] != GIVEN_NOT;
+}
+
+/* Where a class's own default is not that of the table. */
+static int class_defaults(struct config_source *source, struct error *err)
+{
+    struct config_optimizer *optimizer = &source->config->optimizer;
+    if (optimizer->rule == OPTIMIZER_ADAGRAD && !given(source, "optimizer.params.lr")) optimizer->learning_rate = 1e-2;
+    if (optimizer->rule == OPTIMIZER_ADAGRAD && !given(source, "optimizer.params.eps")) optimizer->epsilon = 1e-10;
+    if (optimizer->rule == OPTIMIZER_ADAMW && optimizer->torch_adam &&
+        !given(source, "optimizer.params.weight_decay")) {
+        optimizer->weight_decay = 1e-2;
+        return config_note(
+            source->config, err,
+            "optimizer.params.weight_decay: 0.01, the default of PyTorch's AdamW, which torch_adam asks for");
+    }
+    return STATUS_OK;
+}
+
+static int notes(struct config_source *source, struct error *err)
+{
+    const struct config *config = source->config;
+    int status = STATUS_OK;
+    if (strcmp(config->optimizer.type, "AdamW") == 0 && !config->optimizer.adam_w_mode)
+        status = config_note(source->config, err,
+                             "optimizer.params.adam_w_mode: no effect, AdamW decays as AdamW; use type Adam for L2");
+    if (!status && strcmp(config->optimizer.type, "SGD") == 0 && config->zero.stage > 0 &&
+        !given(source, "zero_allow_untested_optimizer"))
+        status =
+            config_note(source->config, err,
+                        "optimizer.type: with SGD DeepSpeed asks for zero_allow_untested_optimizer at stages 1 to 3; "
+                        "here every optimizer is tested at every stage");
+    return status;
+}
+
+int optimizer_resolve(struct config_source *source, struct error *err)
+{
+    struct config_optimizer *optimizer = &source->config->optimizer;
+    int status = find_type(optimizer, err);
+    for (size_t p = 0; !status && p < sizeof params / sizeof *params; p++)
+        if (given(source, params[p].path) && !optimizer_has(source->config, params[p].path))
+            status = error_set(err, STATUS_USAGE, "%s: %s has no such parameter", params[p].path, optimizer->type);
+    if (status) return status;
+    optimizer->rule = rule_of(optimizer);
+    if (optimizer->nesterov && (optimizer->momentum <= 0 || optimizer->dampening != 0))
+        return error_set(err, STATUS_USAGE,
+                         "optimizer.params.nesterov: needs a momentum and no dampening, as in PyTorch");
+    status = class_defaults(source, err);
+    return status ? status : notes(source, err);
+}

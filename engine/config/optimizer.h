@@ -1,0 +1,15 @@
+/* The optimizer and the scheduler that a configuration names: which parameters each has, what they default to, and what
+ * follows from them. */
+#ifndef ENGINE_CONFIG_OPTIMIZER_H
+#define ENGINE_CONFIG_OPTIMIZER_H
+
+#include "engine/config/resolve.h"
+
+int optimizer_resolve(struct config_source *source, struct error *err);
+int scheduler_resolve(struct config_source *source, struct error *err);
+
+/* False: a parameter of another optimizer or scheduler than the one in force. */
+bool optimizer_has(const struct config *config, const char *path);
+bool scheduler_has(const struct config *config, const char *path);
+
+#endif

@@ -1,0 +1,22 @@
+/* The optimizers as a table: which there are, and what state each keeps. */
+#ifndef ENGINE_CONFIG_OPTIMIZERS_H
+#define ENGINE_CONFIG_OPTIMIZERS_H
+
+enum optimizer {
+#define OPTIMIZER(ID, name, states, first, second) OPTIMIZER_##ID,
+#include "engine/config/optimizers.def"
+#undef OPTIMIZER
+    OPTIMIZERS
+};
+
+enum { OPTIMIZER_STATES_MAX = 2 };
+
+struct optimizer_info {
+    const char *name;
+    int states;
+    const char *state[OPTIMIZER_STATES_MAX];
+};
+
+extern const struct optimizer_info optimizer_table[OPTIMIZERS];
+
+#endif

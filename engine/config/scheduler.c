@@ -1,0 +1,129 @@
+/* scheduler.type and scheduler.params: DeepSpeed's five schedules. As with optimizers a type is a class and its params are
+ * that class's arguments. The formulas are in engine/optim/learning_rate.c. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/base/nearest.h"
+#include "engine/config/optimizer.h"
+
+static const char *const names[SCHEDULERS] = {"",         "WarmupLR",   "WarmupDecayLR", "WarmupCosineLR",
+                                              "OneCycle", "LRRangeTest"};
+
+enum {
+    W = 1 << SCHEDULER_WARMUP,
+    D = 1 << SCHEDULER_WARMUP_DECAY,
+    C = 1 << SCHEDULER_WARMUP_COSINE,
+    O = 1 << SCHEDULER_ONE_CYCLE,
+    R = 1 << SCHEDULER_LR_RANGE_TEST
+};
+
+#define PARAM "scheduler.params."
+static const struct {
+    const char *path;
+    int has, needs; /* by which schedules */
+} params[] = {
+    {PARAM "warmup_min_lr", W | D, 0},
+    {PARAM "warmup_max_lr", W | D, 0},
+    {PARAM "warmup_num_steps", W | D | C, 0},
+    {PARAM "warmup_type", W | D | C, 0},
+    {PARAM "total_num_steps", D | C, D | C},
+    {PARAM "warmup_min_ratio", C, 0},
+    {PARAM "cos_min_ratio", C, 0},
+    {PARAM "cycle_min_lr", O, O},
+    {PARAM "cycle_max_lr", O, O},
+    {PARAM "decay_lr_rate", O, 0},
+    {PARAM "cycle_first_step_size", O, 0},
+    {PARAM "cycle_second_step_size", O, 0},
+    {PARAM "cycle_first_stair_count", O, 0},
+    {PARAM "cycle_second_stair_count", O, 0},
+    {PARAM "decay_step_size", O, 0},
+    {PARAM "cycle_momentum", O, 0},
+    {PARAM "cycle_min_mom", O, 0},
+    {PARAM "cycle_max_mom", O, 0},
+    {PARAM "decay_mom_rate", O, 0},
+    {PARAM "lr_range_test_min_lr", R, 0},
+    {PARAM "lr_range_test_step_size", R, 0},
+    {PARAM "lr_range_test_step_rate", R, 0},
+    {PARAM "lr_range_test_staircase", R, 0},
+};
+enum { PARAMS = sizeof params / sizeof *params };
+
+bool scheduler_has(const struct config *config, const char *path)
+{
+    if (strcmp(path, "scheduler.type") == 0) return config->scheduler.kind != SCHEDULER_NONE;
+    for (int p = 0; p < PARAMS; p++)
+        if (strcmp(params[p].path, path) == 0) return params[p].has >> config->scheduler.kind & 1;
+    return true;
+}
+
+static bool given(const struct config_source *source, const char *path)
+{
+    return source->given[key_index(path)] != GIVEN_NOT;
+}
+
+static int find_kind(struct config_scheduler *scheduler, struct error *err)
+{
+    for (int kind = 0; kind < SCHEDULERS; kind++)
+        if (strcmp(scheduler->type, names[kind]) == 0) return scheduler->kind = (enum scheduler)kind, STATUS_OK;
+    const char *near = nearest_name(scheduler->type, names + 1, SCHEDULERS - 1);
+    return error_set(err, STATUS_USAGE,
+                     "scheduler.type = \"%s\": no such schedule; %s%s%sthere are WarmupLR, WarmupDecayLR, "
+                     "WarmupCosineLR, OneCycle, LRRangeTest",
+                     scheduler->type, near ? "did you mean " : "", near ? near : "", near ? "? " : "");
+}
+
+static int check_params(const struct config_source *source, struct error *err)
+{
+    const struct config_scheduler *scheduler = &source->config->scheduler;
+    for (int p = 0; p < PARAMS; p++) {
+        const char *path = params[p].path;
+        if (given(source, path) && scheduler->kind == SCHEDULER_NONE)
+            return error_set(err, STATUS_USAGE, "%s: scheduler.type is not given", path);
+        if (given(source, path) && !scheduler_has(source->config, path))
+            return error_set(err, STATUS_USAGE, "%s: %s has no such parameter", path, scheduler->type);
+        if (params[p].needs >> scheduler->kind & 1 && source->given[key_index(path)] != GIVEN_VALUE)
+            return error_set(err, STATUS_USAGE, "%s: %s; %s needs it", path,
+                             given(source, path) ? "\"auto\" is the trainer's number of steps, which is not known here"
+                                                 : "not given",
+                             scheduler->type);
+    }
+    return STATUS_OK;
+}
+
+/* Python's None: what another value says. */
+static void follow(const struct config_source *source)
+{
+    struct config_scheduler *scheduler = &source->config->scheduler;
+    if (!given(source, PARAM "warmup_max_lr"))
+        scheduler->warmup_max_lr =
+            scheduler->kind == SCHEDULER_WARMUP_DECAY ? 1e-3 : source->config->optimizer.learning_rate;
+    if (!given(source, PARAM "cycle_second_step_size")) scheduler->cycle_second_steps = scheduler->cycle_first_steps;
+    if (!given(source, PARAM "cycle_second_stair_count"))
+        scheduler->cycle_second_stairs = scheduler->cycle_first_stairs;
+}
+
+static int notes(struct config_source *source, struct error *err)
+{
+    const struct config_scheduler *scheduler = &source->config->scheduler;
+    const enum optimizer rule = source->config->optimizer.rule;
+    int status = STATUS_OK;
+    if (scheduler_has(source->config, PARAM "total_num_steps") && scheduler->kind != SCHEDULER_NONE &&
+        scheduler->total_steps < scheduler->warmup_steps)
+        status = config_note(source->config, err, PARAM "total_num_steps: %lld is less than warmup_num_steps, %lld",
+                             (long long)scheduler->total_steps, (long long)scheduler->warmup_steps);
+    if (!status && scheduler->kind == SCHEDULER_ONE_CYCLE && scheduler->cycle_momentum &&
+        (rule == OPTIMIZER_SGD || rule == OPTIMIZER_MOMENTUM || rule == OPTIMIZER_ADAGRAD))
+        status = config_note(source->config, err, PARAM "cycle_momentum: no effect, %s has no betas",
+                             source->config->optimizer.type);
+    return status;
+}
+
+int scheduler_resolve(struct config_source *source, struct error *err)
+{
+    int status = find_kind(&source->config->scheduler, err);
+    if (!status) status = check_params(source, err);
+    if (status) return status;
+    follow(source);
+    return notes(source, err);
+}
