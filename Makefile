@@ -41,12 +41,13 @@ FLAGS += $(if $(filter undefined,$(SAN)),-fno-sanitize-recover=undefined)
 
 SOURCES := $(wildcard engine/*/*.c kernels/cpu/*.c tui/*/*.c)
 OBJECTS := $(SOURCES:%.c=$(BUILD)/%.o)
-PROGRAMS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/test_*.c tests/bench_*.c))
+PROGRAMS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/test_*.c tests/bench_*.c tests/truth.c))
 TESTS := $(filter $(BUILD)/tests/test_%,$(PROGRAMS))
 BENCHES := $(filter $(BUILD)/tests/bench_%,$(PROGRAMS))
+HELPERS := $(filter-out $(TESTS) $(BENCHES),$(PROGRAMS)) # programs that test scripts call
 
 all: $(BUILD)/zerolab
-tests: all $(TESTS)
+tests: all $(TESTS) $(HELPERS)
 benches: all $(BENCHES)
 
 # A second make, because what this one asked pkg-config may have changed.

@@ -92,4 +92,41 @@ output() {
 }
 check "-o writes the same to a file" output
 
+# The same figures, counted by a program that shares no code with the analysis.
+truth() {
+    analyze one.zlt --from 2 --to 2 --json >figures && "$(dirname "$zerolab")/tests/truth" one.zlt 2 >truth || return 1
+    local key name factor wrong=0
+    while read -r name key factor at; do
+        awk -v name="$name" -v truth="$(sed -n "s/^$name //p" truth)" -v value="$(value figures "$key" "$at")" -v factor="$factor" '
+            BEGIN { if (truth == "" || value == "") exit 1
+                    off = value * factor - truth; if (off < 0) off = -off
+                    if (off > 1 + truth / 1e6) exit 1 }' || { echo "# $name: $(sed -n "s/^$name //p" truth), $key: $(value figures "$key" "$at")"; wrong=1; }
+    done <<END
+step.loss last_loss 1 1
+rank0.window_ns window_seconds 1e9 1
+rank1.compute_ns compute_seconds 1e9 2
+mean.compute_ns compute_seconds 1e9 3
+mean.communication_ns communication_seconds 1e9 3
+mean.overlapped_ns overlapped_seconds 1e9 3
+mean.exposed_ns exposed_seconds 1e9 3
+mean.idle_ns idle_seconds 1e9 3
+mean.forward_ns forward_seconds 1e9 3
+mean.backward_ns backward_seconds 1e9 3
+mean.optimizer_ns optimizer_seconds 1e9 3
+mean.waited.gather_ns stalled_seconds_per_step 1e9 1
+traffic.all_gather.count count 1 9
+traffic.all_gather.payload_bytes bytes_per_step 1 1
+traffic.all_gather.sent_bytes sent_bytes_per_step 1 1
+traffic.all_gather.busbw busbw_bytes_per_second 1 1
+traffic.reduce_scatter.sent_bytes sent_bytes_per_step 1 2
+traffic.reduce_scatter.busy_ns seconds_per_step 1e9 11
+gathers gathers 1 1
+gathers.prefetched prefetched 1 1
+memory.rank0.device.fullest_bytes peak_bytes 1 1
+memory.rank1.device.fullest_bytes peak_bytes 1 2
+END
+    return $wrong
+}
+check "22 figures are those of an independent count" truth
+
 finish

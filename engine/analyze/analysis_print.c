@@ -43,7 +43,9 @@ static void print_head(const struct analysis *analysis, FILE *out)
 static void print_section_head(const struct printer *printer)
 {
     const struct analysis_section *section = printer->section;
-    fprintf(printer->out, "\nZeRO stage %d, steps %u to %u", section->stage, section->first_step, section->last_step);
+    fprintf(printer->out, "\nZeRO stage %d, step%s %u", section->stage,
+            section->first_step == section->last_step ? "" : "s", section->first_step);
+    if (section->first_step != section->last_step) fprintf(printer->out, " to %u", section->last_step);
     if (section->steps && section->total_ns)
         fprintf(printer->out, "\n  %.3f ms a step, %.0f tokens/s, loss %.4f to %.4f",
                 (double)section->total_ns / (double)section->steps / 1e6,
@@ -75,8 +77,8 @@ static void print_temporal_row(const struct printer *printer, const char *name, 
 
 static void print_temporal(const struct printer *printer)
 {
-    fprintf(printer->out, "\n  time of a step, by HTA's definitions\n  %-8s %9s %7s %7s %7s %9s %8s %10s\n", "",
-            "ms", "compute", "other", "idle", "comm. ms", "overlap", "exposed ms");
+    fprintf(printer->out, "\n  time of a step, by HTA's definitions\n  %-8s %9s %7s %7s %7s %9s %8s %10s\n", "", "ms",
+            "compute", "other", "idle", "comm. ms", "overlap", "exposed ms");
     for (int rank = 0; rank < printer->section->ranks; rank++) {
         char name[16];
         struct totals sum;
@@ -97,8 +99,7 @@ static void print_stall(const struct printer *printer, enum stall why)
 
 static void print_stalls(const struct printer *printer)
 {
-    fprintf(printer->out, "\n  why compute stood still in a step\n  %-14s %6s %9s %7s\n", "", "times", "ms",
-            "of step");
+    fprintf(printer->out, "\n  why compute stood still in a step\n  %-14s %6s %9s %7s\n", "", "times", "ms", "of step");
     for (int why = 0; why < STALLS; why++)
         if (why != STALL_PEERS) print_stall(printer, (enum stall)why);
     if (printer->sum.stall_count[STALL_PEERS] == 0) return;
