@@ -1,10 +1,5 @@
-/* Screens against files in tests/golden, which people can look at: cat them. After a change that is meant, accept all:
- *     ACCEPT=1 build/release/tests/test_tui_golden */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-
+/* Screens of a run that never was (tests/synthetic.h), against files in tests/golden. */
+#include "tests/golden.h"
 #include "tests/synthetic.h"
 #include "tui/draw/output.h"
 #include "tui/views/view.h"
@@ -246,57 +241,10 @@ static char *paint(const struct golden *golden)
     return text;
 }
 
-static char *read_whole(const char *path)
-{
-    FILE *file = fopen(path, "r");
-    char *text = NULL;
-    size_t room = 0;
-    if (!file) return NULL;
-    if (getdelim(&text, &room, '\0', file) < 0) {
-        free(text);
-        text = NULL;
-    }
-    fclose(file);
-    return text;
-}
-
-static int line_that_differs(const char *a, const char *b)
-{
-    int line = 1;
-    for (; *a && *a == *b; a++, b++) line += *a == '\n';
-    return line;
-}
-
-static void show_line(const char *name, const char *text, int line)
-{
-    while (--line > 0 && strchr(text, '\n')) text = strchr(text, '\n') + 1;
-    print_error("  %s: %.*s\n", name, (int)strcspn(text, "\n"), text);
-}
-
 static void screen_is_as_accepted(void **state)
 {
     const struct golden *golden = *state;
-    char path[256], *text = paint(golden), *accepted;
-    snprintf(path, sizeof path, "tests/golden/%s", golden->name);
-    if (getenv("ACCEPT")) {
-        FILE *file = fopen(path, "w");
-        assert_non_null(file);
-        fputs(text, file);
-        assert_int_equal(fclose(file), 0);
-    }
-    accepted = read_whole(path);
-    bool same = accepted && strcmp(text, accepted) == 0;
-    if (accepted && !same) {
-        int line = line_that_differs(text, accepted);
-        print_error("%s differs in line %d; if that is meant: ACCEPT=1 build/release/tests/test_tui_golden\n", path,
-                    line);
-        show_line("accepted", accepted, line);
-        show_line("now     ", text, line);
-    }
-    if (!accepted) print_error("%s is missing; run from the repository's root, or accept with ACCEPT=1\n", path);
-    free(text);
-    free(accepted);
-    assert_true(same);
+    golden_check(golden->name, paint(golden));
 }
 
 int main(void)

@@ -176,9 +176,9 @@ static void tell_time_split(struct facts *facts, const struct totals *totals)
 {
     const struct temporal *t = &totals->temporal;
     char time[FORMAT_ROOM];
-    fact(facts, STYLE_TEXT, "computing %.1f %%", percent(t->compute_ns, t->window_ns));
-    fact(facts, STYLE_TEXT, "communicating only %.1f %%", percent(t->non_compute_ns, t->window_ns));
-    fact(facts, STYLE_TEXT, "idle %.1f %%", percent(t->idle_ns, t->window_ns));
+    fact(facts, STYLE_TEXT, "compute %.0f %%", percent(t->compute_ns, t->window_ns));
+    fact(facts, STYLE_TEXT, "comm only %.0f %%", percent(t->non_compute_ns, t->window_ns));
+    fact(facts, STYLE_TEXT, "idle %.0f %%", percent(t->idle_ns, t->window_ns));
     if (!t->communication_ns) return;
     fact(facts, STYLE_STRONG, "overlap %.1f %%", percent(t->overlapped_ns, t->communication_ns));
     fact(facts, STYLE_STRONG, "exposed %s", time_text(time, t->communication_ns - t->overlapped_ns));
@@ -205,6 +205,15 @@ static void tell_traffic(struct facts *facts, const struct totals *totals, enum 
     }
 }
 
+static void tell_how_early_gathers(struct facts *facts, const struct prefetch_totals *prefetch)
+{
+    char time[FORMAT_ROOM];
+    if (!prefetch->early_count) return;
+    fact(facts, STYLE_TEXT, "%lld of %lld gathers ready before they were needed, by %s on average",
+         (long long)prefetch->early_count, (long long)prefetch->gathers,
+         time_text(time, prefetch->early_ns / (uint64_t)prefetch->early_count));
+}
+
 static void tell_totals(struct facts *facts, const struct scene *scene, const struct totals *totals)
 {
     if (!totals->known) {
@@ -216,6 +225,8 @@ static void tell_totals(struct facts *facts, const struct scene *scene, const st
     tell_stalls(facts, totals);
     new_line(facts);
     tell_traffic(facts, totals, scene->state->units);
+    new_line(facts);
+    tell_how_early_gathers(facts, &totals->prefetch);
 }
 
 static void draw_span(struct canvas canvas, const struct scene *scene)

@@ -35,12 +35,22 @@ static void mark_op(bool can[MARKS], const struct schedule *schedule, int number
     }
 }
 
+/* False: operations were recorded without what they depend on. */
+static bool waits_are_known(const struct schedule *schedule)
+{
+    for (int i = 0; i < schedule->op_count; i++)
+        if (schedule->ops[i].dependency_count) return true;
+    return false;
+}
+
 void timeline_draw_legend(struct canvas canvas, const struct scene *scene)
 {
     const struct run_schedule *schedule = run_training(scene->model);
     bool known = schedule && schedule->has_ops, ascii = canvas.surface->ascii, can[MARKS];
     memset(can, !known, sizeof can);
     for (int i = 0; known && i < schedule->ops.op_count; i++) mark_op(can, &schedule->ops, i);
+    for (enum mark mark = MARK_WAIT; known && !waits_are_known(&schedule->ops) && mark < MARKS; mark++)
+        can[mark] = true;
     int x = draw_text(canvas, 1, 0, STYLE_DIM, "works") + 1;
     for (enum mark mark = MARK_FORWARD; mark < MARK_WAIT; mark++)
         if (can[mark]) x = draw_mark_entry(canvas, x, 0, mark);

@@ -1,9 +1,9 @@
 /* Which time the timeline shows. Until the user zooms or pans it is one step, whole. A run that moves on is shown calmly:
- * the last whole step, drawn anew when the next one has ended; only where a step takes so long that one can follow it
- * (slow motion, big models) is it drawn as it happens, on a scale that the step before it has set. */
+ * one of its last whole steps, for half a second; only where a step takes so long that one can follow it (slow motion, big
+ * models) is it drawn as it happens, on a scale that the step before it has set. */
 #include "tui/views/timeline.h"
 
-enum { SLOW_STEP_NS = 300000000, FIRST_STEP_NS = 250000000 };
+enum { SLOW_STEP_NS = 300000000, FIRST_STEP_NS = 250000000, BEAT_NS = 500000000 };
 
 uint64_t timeline_now(const struct scene *scene)
 {
@@ -16,12 +16,12 @@ static uint64_t cursor_of(const struct scene *scene)
     return scene->state->behind ? scene->state->cursor_ns : timeline_now(scene);
 }
 
-/* The newest step that was whole before `step`. */
-static const struct tape_step *whole_before(const struct tape *tape, const struct tape_step *step)
+/* The newest whole step that had ended at time_ns; NULL: none is kept. */
+static const struct tape_step *whole_at(const struct tape *tape, uint64_t time_ns)
 {
     for (int i = tape_step_count(tape) - 1; i >= 0; i--) {
         const struct tape_step *at = tape_step(tape, i);
-        if (at->ended_ns && at->begun_ns < step->begun_ns) return at;
+        if (at->ended_ns && at->ended_ns <= time_ns) return at;
     }
     return NULL;
 }
@@ -29,29 +29,40 @@ static const struct tape_step *whole_before(const struct tape *tape, const struc
 static bool moves_on(const struct scene *scene)
 {
     const struct view_state *state = scene->state;
-    if (state->behind) return false;
-    return state->live ? scene->model->state == RUN_RUNNING : state->playing;
+    return state->playing || (state->live && !state->behind && scene->model->state == RUN_RUNNING);
 }
 
-/* So long that eyes can follow it. */
-static bool is_slow(const struct scene *scene, const struct tape_step *step, const struct tape_step *before)
+/* Trace time that passes in a second of the user's. */
+static double pace(const struct view_state *state)
 {
-    double pace = scene->state->live || scene->state->speed <= 0 ? 1 : scene->state->speed;
-    uint64_t so_far_ns = timeline_now(scene) - step->begun_ns, before_ns = before->ended_ns - before->begun_ns;
-    return (double)(so_far_ns > before_ns ? so_far_ns : before_ns) / pace > SLOW_STEP_NS;
+    double speed = state->speed < 0 ? -state->speed : state->speed;
+    return state->playing && speed > 0 ? speed : 1;
 }
 
+/* So long that eyes can follow it; of one that has not ended, as far as it and the one before it tell. */
+static bool is_slow(const struct scene *scene, const struct tape_step *step)
+{
+    const struct tape_step *before = whole_at(scene->tape, step->begun_ns);
+    uint64_t so_far_ns = (step->ended_ns ? step->ended_ns : timeline_now(scene)) - step->begun_ns;
+    if (!step->ended_ns && before && before->ended_ns - before->begun_ns > so_far_ns)
+        so_far_ns = before->ended_ns - before->begun_ns;
+    return (double)so_far_ns > SLOW_STEP_NS * pace(scene->state);
+}
+
+/* Of short steps a new one is picked twice a second. */
 static const struct tape_step *followed_step(const struct scene *scene)
 {
-    const struct tape_step *step = tape_step_at(scene->tape, cursor_of(scene)), *before;
-    if (!step || step->ended_ns || !moves_on(scene)) return step;
-    before = whole_before(scene->tape, step);
-    return before && !is_slow(scene, step, before) ? before : step;
+    uint64_t at_ns = cursor_of(scene), beat_ns = (uint64_t)(BEAT_NS * pace(scene->state)) + 1;
+    const struct tape_step *step = tape_step_at(scene->tape, at_ns), *whole;
+    if (!step || !moves_on(scene) || is_slow(scene, step)) return step;
+    whole = whole_at(scene->tape, at_ns - at_ns % beat_ns);
+    if (!whole) whole = whole_at(scene->tape, at_ns);
+    return whole ? whole : step;
 }
 
 static struct window window_of_step(const struct scene *scene, const struct tape_step *step)
 {
-    const struct tape_step *before = whole_before(scene->tape, step);
+    const struct tape_step *before = whole_at(scene->tape, step->begun_ns);
     uint64_t room_ns = before ? before->ended_ns - before->begun_ns : FIRST_STEP_NS, now_ns = timeline_now(scene);
     if (step->ended_ns > step->begun_ns) return (struct window){step->begun_ns, step->ended_ns};
     if (room_ns < WINDOW_LEAST_NS) room_ns = WINDOW_LEAST_NS;

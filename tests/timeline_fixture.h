@@ -1,0 +1,54 @@
+/* A run folded for a test: a recorded one, up to a step, or one that never was (tests/synthetic.h). */
+#ifndef TESTS_TIMELINE_FIXTURE_H
+#define TESTS_TIMELINE_FIXTURE_H
+
+#include "engine/trace/source.h"
+#include "tests/synthetic.h"
+#include "tui/views/timeline.h"
+
+struct folded { struct run_model *model; struct tape *tape; };
+
+static inline struct folded folded_new(void)
+{
+    return (struct folded){run_model_new(&(struct run_model_options){0}), tape_new(0)};
+}
+
+static inline void folded_free(struct folded *run)
+{
+    tape_free(run->tape);
+    run_model_free(run->model);
+}
+
+static inline void folded_fold(void *user, const struct trace_record *record)
+{
+    struct folded *run = user;
+    run_model_fold(run->model, record);
+    tape_fold(run->tape, run->model, record);
+}
+
+/* The committed recording, until every rank has ended `step`; 0: all of it. */
+static inline struct folded folded_example(uint32_t step)
+{
+    struct folded run = folded_new();
+    struct source *source;
+    struct trace_record record;
+    struct error err;
+    assert_int_equal(source_open_file(&source, "docs/example.zlt", &err), 0);
+    while (source_next(source, &record) == SOURCE_RECORD) {
+        folded_fold(&run, &record);
+        const struct run_step *last = run_last_step(run.model);
+        if (step && last && last->step >= step) break;
+    }
+    source_close(source);
+    return run;
+}
+
+static inline struct folded folded_story(int ranks, enum synthetic_place until)
+{
+    struct folded run = folded_new();
+    struct synthetic story;
+    synthetic_story(&story, ranks, until, folded_fold, &run);
+    return run;
+}
+
+#endif
