@@ -136,26 +136,26 @@ static double products_step(struct bench *bench, double *update_seconds)
 {
     static const struct {
         enum tensor_id weight;
-        enum block_slot x, y;
-    } linears[] = {{TENSOR_QKV_W, BLOCK_LN1, BLOCK_QKV},
-                   {TENSOR_ATTPROJ_W, BLOCK_ATT, BLOCK_MID},
-                   {TENSOR_FC_W, BLOCK_LN2, BLOCK_FC},
-                   {TENSOR_FCPROJ_W, BLOCK_GELU, BLOCK_X}};
+        enum activation_part from, to;
+        int x, y;
+    } linears[] = {{TENSOR_QKV_W, PART_ATTENTION, PART_ATTENTION, ATTENTION_LN1, ATTENTION_QKV},
+                   {TENSOR_ATTPROJ_W, PART_ATTENTION, PART_MLP, ATTENTION_ATT, MLP_MID},
+                   {TENSOR_FC_W, PART_MLP, PART_MLP, MLP_LN2, MLP_FC},
+                   {TENSOR_FCPROJ_W, PART_MLP, PART_MLP, MLP_GELU, MLP_LN2}};
     struct fixture *f = &bench->f;
-    struct activation_layout layout;
-    activation_layout(&layout, &f->model, USE_BLOCK_FORWARD, f->gpt.B, f->gpt.T);
     const double start = seconds_now();
     for (int l = 1; l <= f->model.shape.layers; l++)
         for (int i = 0; i < 4; i++) {
             const enum tensor_id id = linears[i].weight;
             const struct tensor *tensor = &f->model.units[l].tensors[id - TENSOR_FC_W];
             linear_products(f, f->weights[l].at[id], f->gradient[l].at[id],
-                            f->activations[l].at + layout.offset[linears[i].x],
-                            f->activations[l].at + layout.offset[linears[i].y], tensor->rows, tensor->columns);
+                            fixture_slot(f, l, linears[i].from, linears[i].x),
+                            fixture_slot(f, l, linears[i].to, linears[i].y), tensor->rows, tensor->columns);
         }
     linear_products(f, f->weights[0].at[TENSOR_WTE], f->gradient[0].at[TENSOR_WTE],
-                    fixture_output(f, f->model.shape.layers + 1), fixture_output(f, f->model.shape.layers + 2),
-                    f->model.shape.vocabulary, f->model.shape.hidden);
+                    f->outputs[f->model.shape.layers + 1].at,
+                    fixture_slot(f, f->model.shape.layers + 2, PART_HEAD, HEAD_LOGITS), f->model.shape.vocabulary,
+                    f->model.shape.hidden);
     const double products = seconds_now();
     update(bench, 0);
     const double end = seconds_now();

@@ -44,9 +44,19 @@ struct fixture {
     struct kernels *kernels;
     struct guarded parameters[FIXTURE_UNITS_MAX], gradients[FIXTURE_UNITS_MAX];
     struct gpt_tensors weights[FIXTURE_UNITS_MAX], gradient[FIXTURE_UNITS_MAX];
-    struct guarded activations[FIXTURE_USES_MAX]; /* embed, blocks, norm, head */
+    struct guarded outputs[FIXTURE_USES_MAX], parts[PART_KINDS][FIXTURE_USES_MAX]; /* by use: embed, blocks, norm, head */
     struct guarded residual, scratch[USES];
 };
+
+static inline bool fixture_has(const struct fixture *f, enum activation_part part, int use)
+{
+    const int layers = f->model.shape.layers;
+    switch (part) {
+    case PART_NORM: return use == layers + 1;
+    case PART_HEAD: return use == layers + 2;
+    default: return use >= 1 && use <= layers;
+    }
+}
 
 static inline void fixture_open(struct fixture *f, const struct config_model *shape, enum dtype dtype, int B, int T, int threads, const char *isa)
 {
@@ -65,13 +75,13 @@ static inline void fixture_open(struct fixture *f, const struct config_model *sh
         gpt_tensors_of(&f->weights[u], unit, dtype, f->parameters[u].at, unit->elems, NULL);
         gpt_tensors_of(&f->gradient[u], unit, dtype, f->gradients[u].at, unit->elems, NULL);
     }
-    for (int use = 0; use < units + 1; use++) {
-        const enum use kind = use == 0 ? USE_EMBED_FORWARD : use <= shape->layers ? USE_BLOCK_FORWARD
-                              : use == shape->layers + 1 ? USE_NORM_FORWARD : USE_HEAD_FORWARD;
-        struct activation_layout layout;
-        activation_layout(&layout, &f->model, kind, B, T);
-        f->activations[use] = guarded_new(layout.bytes);
-    }
+    for (int use = 0; use < units + 1; use++) f->outputs[use] = guarded_new(activation_output_bytes(&f->model, B, T));
+    for (int part = 0; part < PART_KINDS; part++)
+        for (int use = 0; use < units + 1; use++) {
+            struct activation_layout layout;
+            activation_layout(&layout, &f->model, (enum activation_part)part, B, T);
+            if (fixture_has(f, (enum activation_part)part, use)) f->parts[part][use] = guarded_new(layout.bytes);
+        }
     f->residual = guarded_new((int64_t)B * T * shape->hidden * element);
     for (int use = 0; use < USES; use++) f->scratch[use] = guarded_new(scratch_bytes(&f->model, (enum use)use, B, T, threads));
 }
@@ -79,33 +89,42 @@ static inline void fixture_open(struct fixture *f, const struct config_model *sh
 static inline void fixture_close(struct fixture *f)
 {
     for (int u = 0; u < FIXTURE_UNITS_MAX; u++) free(f->parameters[u].at), free(f->gradients[u].at);
-    for (int u = 0; u < FIXTURE_USES_MAX; u++) free(f->activations[u].at);
+    for (int u = 0; u < FIXTURE_USES_MAX; u++) free(f->outputs[u].at);
+    for (int p = 0; p < PART_KINDS; p++)
+        for (int u = 0; u < FIXTURE_USES_MAX; u++) free(f->parts[p][u].at);
     for (int u = 0; u < USES; u++) free(f->scratch[u].at);
     free(f->residual.at);
     kernels_free(f->kernels);
     model_release(&f->model);
 }
 
-/* What the use numbered `use` put out, the input of the next. */
-static inline void *fixture_output(struct fixture *f, int use)
+static inline void *fixture_slot(struct fixture *f, int use, enum activation_part part, int slot)
 {
-    const int layers = f->model.shape.layers;
     struct activation_layout layout;
-    activation_layout(&layout, &f->model, use == 0 ? USE_EMBED_FORWARD : use <= layers ? USE_BLOCK_FORWARD
-                      : use == layers + 1 ? USE_NORM_FORWARD : USE_HEAD_FORWARD, f->gpt.B, f->gpt.T);
-    return f->activations[use].at + layout.offset[layout.count - 1];
+    activation_layout(&layout, &f->model, part, f->gpt.B, f->gpt.T);
+    return f->parts[part][use].at + layout.offset[slot];
+}
+
+static inline struct gpt_saved fixture_saved(struct fixture *f, int use)
+{
+    struct gpt_saved saved = {{0}};
+    for (int part = 0; part < PART_KINDS; part++) saved.part[part] = f->parts[part][use].at;
+    return saved;
 }
 
 static inline float fixture_forward(struct fixture *f, const int32_t *tokens, const int32_t *targets, float loss_scale)
 {
     const int layers = f->model.shape.layers;
     float loss = 0;
-    int failed = gpt_embed_forward(&f->gpt, &f->weights[0], tokens, f->activations[0].at, NULL);
-    for (int l = 1; l <= layers && !failed; l++)
-        failed = gpt_block_forward(&f->gpt, &f->weights[l], fixture_output(f, l - 1), f->activations[l].at, f->scratch[USE_BLOCK_FORWARD].at, NULL);
-    if (!failed) failed = gpt_norm_forward(&f->gpt, &f->weights[layers + 1], fixture_output(f, layers), f->activations[layers + 1].at, NULL);
+    int failed = gpt_embed_forward(&f->gpt, &f->weights[0], tokens, f->outputs[0].at, NULL);
+    for (int l = 1; l <= layers && !failed; l++) {
+        const struct gpt_saved saved = fixture_saved(f, l);
+        failed = gpt_block_forward(&f->gpt, &f->weights[l], f->outputs[l - 1].at, &saved, f->outputs[l].at, f->scratch[USE_BLOCK_FORWARD].at, NULL);
+    }
+    const struct gpt_saved norm = fixture_saved(f, layers + 1), head = fixture_saved(f, layers + 2);
+    if (!failed) failed = gpt_norm_forward(&f->gpt, &f->weights[layers + 1], f->outputs[layers].at, &norm, f->outputs[layers + 1].at, NULL);
     if (!failed)
-        failed = gpt_head_forward(&f->gpt, &f->weights[0], fixture_output(f, layers + 1), targets, loss_scale, f->activations[layers + 2].at, &loss, NULL);
+        failed = gpt_head_forward(&f->gpt, &f->weights[0], f->outputs[layers + 1].at, targets, loss_scale, &head, &loss, NULL);
     if (failed) abort();
     return loss;
 }
@@ -114,14 +133,17 @@ static inline void fixture_backward(struct fixture *f, const int32_t *tokens, bo
 {
     const int layers = f->model.shape.layers;
     void *residual = f->residual.at;
-    int failed = gpt_head_backward(&f->gpt, &f->weights[0], &f->gradient[0], accumulate, fixture_output(f, layers + 1),
-                                   f->activations[layers + 2].at, residual, f->scratch[USE_HEAD_BACKWARD].at, NULL);
+    const struct gpt_saved norm = fixture_saved(f, layers + 1), head = fixture_saved(f, layers + 2);
+    int failed = gpt_head_backward(&f->gpt, &f->weights[0], &f->gradient[0], accumulate, f->outputs[layers + 1].at, &head, residual,
+                                   f->scratch[USE_HEAD_BACKWARD].at, NULL);
     if (!failed)
-        failed = gpt_norm_backward(&f->gpt, &f->weights[layers + 1], &f->gradient[layers + 1], accumulate, fixture_output(f, layers),
-                                   f->activations[layers + 1].at, residual, f->scratch[USE_NORM_BACKWARD].at, NULL);
-    for (int l = layers; l >= 1 && !failed; l--)
-        failed = gpt_block_backward(&f->gpt, &f->weights[l], &f->gradient[l], accumulate, fixture_output(f, l - 1),
-                                    f->activations[l].at, residual, f->scratch[USE_BLOCK_BACKWARD].at, NULL);
+        failed = gpt_norm_backward(&f->gpt, &f->weights[layers + 1], &f->gradient[layers + 1], accumulate, f->outputs[layers].at, &norm,
+                                   residual, f->scratch[USE_NORM_BACKWARD].at, NULL);
+    for (int l = layers; l >= 1 && !failed; l--) {
+        const struct gpt_saved saved = fixture_saved(f, l);
+        failed = gpt_block_backward(&f->gpt, &f->weights[l], &f->gradient[l], accumulate, f->outputs[l - 1].at, &saved, residual,
+                                    f->scratch[USE_BLOCK_BACKWARD].at, NULL);
+    }
     if (!failed) failed = gpt_embed_backward(&f->gpt, &f->gradient[0], accumulate, tokens, residual, f->scratch[USE_EMBED_BACKWARD].at, NULL);
     if (failed) abort();
 }

@@ -60,9 +60,13 @@ static void assert_close(const char *what, double found, double allowed)
 static void check_guards(const struct fixture *f)
 {
     for (int u = 0; u < f->model.unit_count; u++)
-        assert_true(guarded_intact(&f->parameters[u]) && guarded_intact(&f->gradients[u]) &&
-                    guarded_intact(&f->activations[u]));
-    assert_true(guarded_intact(&f->activations[f->model.unit_count]) && guarded_intact(&f->residual));
+        assert_true(guarded_intact(&f->parameters[u]) && guarded_intact(&f->gradients[u]));
+    for (int use = 0; use <= f->model.unit_count; use++) {
+        assert_true(guarded_intact(&f->outputs[use]));
+        for (int part = 0; part < PART_KINDS; part++)
+            assert_true(!f->parts[part][use].at || guarded_intact(&f->parts[part][use]));
+    }
+    assert_true(guarded_intact(&f->residual));
     for (int use = 0; use < USES; use++) assert_true(guarded_intact(&f->scratch[use]));
 }
 
@@ -83,14 +87,17 @@ static void follows_pytorch(enum dtype dtype, int threads, const char *isa, doub
 
     fixture_forward(&f, tokens, NULL, 1);
     assert_close("logits",
-                 difference(dtype, fixture_output(&f, tiny.layers + 2), reference.logits, REFERENCE_N * REFERENCE_V),
+                 difference(dtype, fixture_slot(&f, tiny.layers + 2, PART_HEAD, HEAD_LOGITS), reference.logits,
+                            REFERENCE_N * REFERENCE_V),
                  allowed);
     const float loss = fixture_forward(&f, tokens, targets, 1);
     double mean = 0;
     for (int n = 0; n < REFERENCE_N; n++) mean += reference.losses[n] / REFERENCE_N;
     assert_close("mean loss", fabs(loss - mean) / mean, allowed);
-    assert_close("losses", difference(DTYPE_F32, f.activations[tiny.layers + 2].at, reference.losses, REFERENCE_N),
-                 allowed);
+    assert_close(
+        "losses",
+        difference(DTYPE_F32, fixture_slot(&f, tiny.layers + 2, PART_HEAD, HEAD_LOSS), reference.losses, REFERENCE_N),
+        allowed);
     fixture_backward(&f, tokens, false);
 
     const float *expected = reference.gradients;

@@ -67,6 +67,8 @@ static void check_variants(const struct model *model, int stage, int ranks, int 
         knobs.max_live_parameters = variant & 4 ? 1 : 1000000000;
         knobs.max_reuse_distance = variant >= 16 ? 1000000000 : 0;
         knobs.param_persistence_threshold = variant >= 8 ? 10 * model->shape.hidden : 0;
+        knobs.recompute = (enum recompute)(*checked / PURPOSES % 3); /* all of them meet all of the others */
+        knobs.checkpoint_every = 1 + *checked / (3 * PURPOSES) % 5;
         for (int purpose = 0; purpose < PURPOSES; purpose++) {
             struct schedule schedule = built(model, &knobs, (enum purpose)purpose, ranks, micro_steps);
             struct error err = {0};
@@ -211,11 +213,23 @@ static void test_knobs_cost_memory(void **state)
 static struct schedule damaged_base(struct model *model)
 {
     struct config_zero knobs = knobs_of(3, 20000);
+    knobs.recompute = RECOMPUTE_FULL;
+    knobs.checkpoint_every = 2;
     model_init(model, &nano, DTYPE_BF16, NULL);
     return built(model, &knobs, PURPOSE_TRAIN, 4, 2);
 }
 
-enum damage { NO_DEPENDENCIES, DOWNWARD_DEPENDENCY, LOST_ELEMENTS, LOST_GIVE, SHARED_ADDRESS, LOST_UPDATE, DAMAGES };
+enum damage {
+    NO_DEPENDENCIES,
+    DOWNWARD_DEPENDENCY,
+    LOST_ELEMENTS,
+    LOST_GIVE,
+    SHARED_ADDRESS,
+    LOST_UPDATE,
+    FOREIGN_ACTIVATION,
+    FOREIGN_INPUT,
+    DAMAGES
+};
 
 static bool damage(struct schedule *schedule, struct op *op, enum damage kind)
 {
@@ -247,6 +261,14 @@ static bool damage(struct schedule *schedule, struct op *op, enum damage kind)
     case LOST_UPDATE:
         if (op->kind != OP_UPDATE) return false;
         op->kind = OP_GRAD_NORM;
+        return true;
+    case FOREIGN_ACTIVATION: /* another block is made again than the one that needs it */
+        if (op->kind != OP_BLOCK_RECOMPUTE) return false;
+        op->unit = op->unit == 1 ? 2 : op->unit - 1;
+        return true;
+    case FOREIGN_INPUT: /* recomputed from its own output */
+        if (op->kind != OP_BLOCK_RECOMPUTE || op->buffer[ROLE_OUTPUT] < 0) return false;
+        op->buffer[ROLE_INPUT] = op->buffer[ROLE_OUTPUT];
         return true;
     case DAMAGES: break;
     }

@@ -18,12 +18,16 @@ struct config_model {
     int layers, hidden, heads, context, vocabulary;
 };
 
-/* The knobs of zero_optimization: all of them can change between two steps. */
+enum recompute { RECOMPUTE_NONE, RECOMPUTE_FULL, RECOMPUTE_ATTENTION };
+
+/* The knobs of a step's schedule, most of them of zero_optimization: all of them can change between two steps. */
 struct config_zero {
     int stage;
     int64_t reduce_bucket_elems, allgather_bucket_elems;
     bool overlap_comm;
     int64_t prefetch_bucket_elems, max_live_parameters, max_reuse_distance, param_persistence_threshold;
+    enum recompute recompute; /* what of a block backward makes again */
+    int checkpoint_every;     /* blocks of a segment, under full recomputation */
 };
 
 struct config_link { double bandwidth_bytes_per_s, latency_s; }; /* 0: not paced */
@@ -81,6 +85,7 @@ struct config {
     struct config_scheduler scheduler;
     float gradient_clipping; /* 0: off */
     struct config_zero zero;
+    int number_checkpoints;     /* as given; zero.recompute and zero.checkpoint_every follow from it. 0: not given */
     bool overlap_follows_stage; /* overlap_comm was not given: config_set() of the stage sets it to stage == 3 */
     uint64_t budget_bytes[TIERS]; /* 0: no limit */
     struct {

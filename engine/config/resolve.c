@@ -172,6 +172,26 @@ int config_check(const struct config *config, struct error *err)
     return STATUS_OK;
 }
 
+/* DeepSpeed's section only sets how a model's own calls behave; here the number says that checkpointing is wanted. */
+static int resolve_checkpoints(struct config_source *source, struct error *err)
+{
+    struct config *config = source->config;
+    const int layers = config->model.layers, wanted = config->number_checkpoints;
+    if (wanted == 0) return STATUS_OK;
+    if (given(source, "model.recompute") != GIVEN_VALUE) config->zero.recompute = RECOMPUTE_FULL;
+    if (config->zero.recompute != RECOMPUTE_FULL)
+        return config_note(config, err,
+                           "activation_checkpointing.number_checkpoints: no effect, because model.recompute "
+                           "is not \"full\"");
+    if (given(source, "model.checkpoint_every") == GIVEN_VALUE)
+        return config_note(config, err,
+                           "activation_checkpointing.number_checkpoints: no effect, because "
+                           "model.checkpoint_every is given");
+    config->zero.checkpoint_every = (layers + wanted - 1) / wanted;
+    return config_note(config, err, "activation_checkpointing.number_checkpoints: %d of %d blocks is one every %d",
+                       wanted, layers, config->zero.checkpoint_every);
+}
+
 /* Keys of tiers and links that nothing uses while nothing is offloaded. 0 is their default. */
 static int note_unused(struct config_source *source, struct error *err)
 {
@@ -196,6 +216,7 @@ int config_resolve(struct config_source *source, struct error *err)
     if (!status) status = resolve_batch(source, err);
     if (!status) status = optimizer_resolve(source, err);
     if (!status) status = scheduler_resolve(source, err);
+    if (!status) status = resolve_checkpoints(source, err);
     if (!status) status = note_unused(source, err);
     if (status) return status;
     if (config->data.sequence_length == 0) config->data.sequence_length = config->model.context;

@@ -17,20 +17,28 @@ struct pass {
     const struct gpt_tensors *weights, *gradient;
     bool accumulate;
     int64_t N, C;
-    struct slots slots;
+    struct slots part[PART_KINDS];
 };
 
-static struct pass pass_of(const struct gpt *gpt, enum use forward_use, const struct gpt_tensors *weights,
-                           const struct gpt_tensors *gradient, bool accumulate, void *activation)
+static struct pass pass_of(const struct gpt *gpt, const struct gpt_tensors *weights, const struct gpt_tensors *gradient,
+                           bool accumulate, const struct gpt_saved *saved)
 {
-    return (struct pass){gpt->kernels,
-                         gpt->model->dtype,
-                         weights,
-                         gradient,
-                         accumulate,
-                         (int64_t)gpt->B * gpt->T,
-                         gpt->model->shape.hidden,
-                         slots_of(gpt, forward_use, activation)};
+    struct pass pass = {gpt->kernels,
+                        gpt->model->dtype,
+                        weights,
+                        gradient,
+                        accumulate,
+                        (int64_t)gpt->B * gpt->T,
+                        gpt->model->shape.hidden,
+                        .part = {{0}}};
+    for (int part = 0; part < PART_KINDS; part++)
+        pass.part[part] = slots_of(gpt, (enum activation_part)part, saved->part[part]);
+    return pass;
+}
+
+static void *saved_at(const struct pass *p, enum activation_part part, int number)
+{
+    return slot(&p->part[part], number);
 }
 
 struct linear {
@@ -71,14 +79,15 @@ static int mlp_backward(const struct pass *p, void *dresidual, struct error *err
 {
     const struct linear fc = {TENSOR_FC_W, TENSOR_FC_B, 4 * p->C, p->C},
                         proj = {TENSOR_FCPROJ_W, TENSOR_FCPROJ_B, p->C, 4 * p->C};
-    void *gelu = slot(&p->slots, BLOCK_GELU), *hidden = slot(&p->slots, BLOCK_FC), *ln2 = slot(&p->slots, BLOCK_LN2);
+    void *gelu = saved_at(p, PART_MLP, MLP_GELU), *hidden = saved_at(p, PART_MLP, MLP_FC),
+         *ln2 = saved_at(p, PART_MLP, MLP_LN2);
     int status = linear_backward(p, &proj, gelu, dresidual, gelu, err);
     if (status) return status;
     kernels_gelu_backward(p->kernels, p->dtype, hidden, gelu, hidden, p->N * 4 * p->C);
     status = linear_backward(p, &fc, ln2, hidden, ln2, err);
     if (status) return status;
-    norm_backward(p, TENSOR_LN2_W, TENSOR_LN2_B, ln2, slot(&p->slots, BLOCK_MID), slot(&p->slots, BLOCK_LN2_MEAN),
-                  slot(&p->slots, BLOCK_LN2_RSTD), dresidual, true);
+    norm_backward(p, TENSOR_LN2_W, TENSOR_LN2_B, ln2, saved_at(p, PART_MLP, MLP_MID),
+                  saved_at(p, PART_MLP, MLP_LN2_MEAN), saved_at(p, PART_MLP, MLP_LN2_RSTD), dresidual, true);
     return STATUS_OK;
 }
 
@@ -87,48 +96,49 @@ static int attention_backward(const struct pass *p, const struct attention_shape
 {
     const struct linear qkv = {TENSOR_QKV_W, TENSOR_QKV_B, 3 * p->C, p->C},
                         proj = {TENSOR_ATTPROJ_W, TENSOR_ATTPROJ_B, p->C, p->C};
-    void *att = slot(&p->slots, BLOCK_ATT), *datt = slot(&p->slots, BLOCK_GELU), *dqkv = slot(&p->slots, BLOCK_FC);
-    void *ln1 = slot(&p->slots, BLOCK_LN1);
+    void *att = saved_at(p, PART_ATTENTION, ATTENTION_ATT), *datt = saved_at(p, PART_MLP, MLP_GELU),
+         *dqkv = saved_at(p, PART_MLP, MLP_FC);
+    void *ln1 = saved_at(p, PART_ATTENTION, ATTENTION_LN1);
     int status = linear_backward(p, &proj, datt, dresidual, att, err);
     if (status) return status;
-    kernels_attention_backward(p->kernels, p->dtype, dqkv, datt, att, slot(&p->slots, BLOCK_LSE),
-                               slot(&p->slots, BLOCK_QKV), shape, scratch);
+    kernels_attention_backward(p->kernels, p->dtype, dqkv, datt, att, saved_at(p, PART_ATTENTION, ATTENTION_LSE),
+                               saved_at(p, PART_ATTENTION, ATTENTION_QKV), shape, scratch);
     status = linear_backward(p, &qkv, ln1, dqkv, ln1, err);
     if (status) return status;
-    norm_backward(p, TENSOR_LN1_W, TENSOR_LN1_B, ln1, input, slot(&p->slots, BLOCK_LN1_MEAN),
-                  slot(&p->slots, BLOCK_LN1_RSTD), dresidual, true);
+    norm_backward(p, TENSOR_LN1_W, TENSOR_LN1_B, ln1, input, saved_at(p, PART_ATTENTION, ATTENTION_LN1_MEAN),
+                  saved_at(p, PART_ATTENTION, ATTENTION_LN1_RSTD), dresidual, true);
     return STATUS_OK;
 }
 
 int gpt_block_backward(const struct gpt *gpt, const struct gpt_tensors *block, const struct gpt_tensors *gradient,
-                       bool accumulate, const void *input, void *activation, void *dresidual, void *scratch,
-                       struct error *err)
+                       bool accumulate, const void *input, const struct gpt_saved *saved, void *dresidual,
+                       void *scratch, struct error *err)
 {
-    const struct pass pass = pass_of(gpt, USE_BLOCK_FORWARD, block, gradient, accumulate, activation);
+    const struct pass pass = pass_of(gpt, block, gradient, accumulate, saved);
     const struct attention_shape shape = {gpt->B, gpt->T, (int)pass.C, gpt->model->shape.heads};
     int status = mlp_backward(&pass, dresidual, err);
     return status ? status : attention_backward(&pass, &shape, input, dresidual, scratch, err);
 }
 
 int gpt_norm_backward(const struct gpt *gpt, const struct gpt_tensors *norm, const struct gpt_tensors *gradient,
-                      bool accumulate, const void *input, void *activation, void *dresidual, void *scratch,
+                      bool accumulate, const void *input, const struct gpt_saved *saved, void *dresidual, void *scratch,
                       struct error *err)
 {
     (void)scratch, (void)err;
-    const struct pass pass = pass_of(gpt, USE_NORM_FORWARD, norm, gradient, accumulate, activation);
-    norm_backward(&pass, TENSOR_LNF_W, TENSOR_LNF_B, dresidual, input, slot(&pass.slots, NORM_MEAN),
-                  slot(&pass.slots, NORM_RSTD), dresidual, false);
+    const struct pass pass = pass_of(gpt, norm, gradient, accumulate, saved);
+    norm_backward(&pass, TENSOR_LNF_W, TENSOR_LNF_B, dresidual, input, saved_at(&pass, PART_NORM, NORM_MEAN),
+                  saved_at(&pass, PART_NORM, NORM_RSTD), dresidual, false);
     return STATUS_OK;
 }
 
 int gpt_head_backward(const struct gpt *gpt, const struct gpt_tensors *embed, const struct gpt_tensors *gradient,
-                      bool accumulate, const void *input, void *activation, void *dresidual, void *scratch,
+                      bool accumulate, const void *input, const struct gpt_saved *saved, void *dresidual, void *scratch,
                       struct error *err)
 {
     (void)scratch;
-    const struct pass pass = pass_of(gpt, USE_HEAD_FORWARD, embed, gradient, accumulate, activation);
+    const struct pass pass = pass_of(gpt, embed, gradient, accumulate, saved);
     const int64_t V = gpt->model->shape.vocabulary;
-    const void *dlogits = slot(&pass.slots, HEAD_LOGITS);
+    const void *dlogits = saved_at(&pass, PART_HEAD, HEAD_LOGITS);
     int status = kernels_linear_backward_weight(pass.kernels, pass.dtype, gradient->at[TENSOR_WTE], accumulate, dlogits,
                                                 input, pass.N, V, pass.C, err);
     if (status) return status;

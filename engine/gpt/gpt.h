@@ -11,6 +11,7 @@
  *     gpt_head_backward   (embed)                  -> dresidual, part of embed's gradient
  *     gpt_norm_backward   (norm)                   -> dresidual in place, norm's gradient
  *     gpt_block_backward  (block l)                -> dresidual in place, block's gradient      l = L-1 .. 0
+ *         where forward's buffers were given up meanwhile, gpt_block_forward fills new ones first, with the same bits
  *     gpt_embed_backward                           -> rest of embed's gradient
  *
  * Results are the same bits on every run at equal shapes, dtype, thread count and instruction set. */
@@ -35,25 +36,34 @@ struct gpt_tensors { void *at[TENSOR_IDS]; };
  * small tensors are kept gathered apart; split = unit->elems: all in `flat`). */
 void gpt_tensors_of(struct gpt_tensors *tensors, const struct unit *unit, enum dtype dtype, void *flat, int64_t split, void *tail);
 
-/* `activation` is the buffer of this use (activation_layout), `input` the output slot of the one before it. */
-int gpt_embed_forward(const struct gpt *gpt, const struct gpt_tensors *embed, const int32_t *tokens, void *activation, struct error *err);
-int gpt_block_forward(const struct gpt *gpt, const struct gpt_tensors *block, const void *input, void *activation, void *scratch, struct error *err);
-int gpt_norm_forward(const struct gpt *gpt, const struct gpt_tensors *norm, const void *input, void *activation, struct error *err);
+/* What forward leaves for backward: one buffer per part (activation.h). A use touches the parts that are its own. */
+struct gpt_saved { void *part[PART_KINDS]; };
+
+/* Forward. `input` is the output of the use before. */
+int gpt_embed_forward(const struct gpt *gpt, const struct gpt_tensors *embed, const int32_t *tokens, void *output, struct error *err);
+/* output NULL: it is still there from the first time (recomputation), and the product that makes it is left out. */
+int gpt_block_forward(const struct gpt *gpt, const struct gpt_tensors *block, const void *input, const struct gpt_saved *saved, void *output,
+                      void *scratch, struct error *err);
+/* Fills PART_ATTENTION alone, as gpt_block_forward does. */
+int gpt_attention_forward(const struct gpt *gpt, const struct gpt_tensors *block, const void *input, const struct gpt_saved *saved,
+                          void *scratch, struct error *err);
+int gpt_norm_forward(const struct gpt *gpt, const struct gpt_tensors *norm, const void *input, const struct gpt_saved *saved, void *output,
+                     struct error *err);
 
 /* Losses per row (fp32), and the gradient of `loss_scale` x their mean over rows, written over the logits. targets NULL:
  * the logits are left as they are (sampling). *mean_loss is the mean over the N rows, summed in double in row order. */
-int gpt_head_forward(const struct gpt *gpt, const struct gpt_tensors *embed, const void *input, const int32_t *targets,
-                     float loss_scale, void *activation, float *mean_loss, struct error *err);
+int gpt_head_forward(const struct gpt *gpt, const struct gpt_tensors *embed, const void *input, const int32_t *targets, float loss_scale,
+                     const struct gpt_saved *saved, float *mean_loss, struct error *err);
 
 /* Backward. `gradient` points to gradients of the unit in the model's dtype, overwritten, or added to where accumulate is
  * set (micro-steps after the first). dresidual [N, C] is the gradient of the residual stream, updated in place;
  * gpt_head_backward overwrites it. `input` is what the forward use got. */
 int gpt_head_backward(const struct gpt *gpt, const struct gpt_tensors *embed, const struct gpt_tensors *gradient, bool accumulate,
-                      const void *input, void *activation, void *dresidual, void *scratch, struct error *err);
+                      const void *input, const struct gpt_saved *saved, void *dresidual, void *scratch, struct error *err);
 int gpt_norm_backward(const struct gpt *gpt, const struct gpt_tensors *norm, const struct gpt_tensors *gradient, bool accumulate,
-                      const void *input, void *activation, void *dresidual, void *scratch, struct error *err);
+                      const void *input, const struct gpt_saved *saved, void *dresidual, void *scratch, struct error *err);
 int gpt_block_backward(const struct gpt *gpt, const struct gpt_tensors *block, const struct gpt_tensors *gradient, bool accumulate,
-                       const void *input, void *activation, void *dresidual, void *scratch, struct error *err);
+                       const void *input, const struct gpt_saved *saved, void *dresidual, void *scratch, struct error *err);
 /* Adds to wte what head_backward left there (so it never overwrites it), writes or adds wpe. */
 int gpt_embed_backward(const struct gpt *gpt, const struct gpt_tensors *gradient, bool accumulate, const int32_t *tokens,
                        const void *dresidual, void *scratch, struct error *err);

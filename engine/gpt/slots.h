@@ -1,4 +1,4 @@
-/* Where the pieces of one use lie in its activation buffer. */
+/* Where the pieces of a part lie in its buffer. */
 #ifndef ENGINE_GPT_SLOTS_H
 #define ENGINE_GPT_SLOTS_H
 
@@ -6,10 +6,10 @@
 
 struct slots { char *base; struct activation_layout layout; };
 
-static inline struct slots slots_of(const struct gpt *gpt, enum use forward_use, void *activation)
+static inline struct slots slots_of(const struct gpt *gpt, enum activation_part part, void *saved)
 {
-    struct slots slots = {.base = activation};
-    activation_layout(&slots.layout, gpt->model, forward_use, gpt->B, gpt->T);
+    struct slots slots = {.base = saved};
+    activation_layout(&slots.layout, gpt->model, part, gpt->B, gpt->T);
     return slots;
 }
 

@@ -11,19 +11,25 @@ static void slot_add(struct activation_layout *layout, int64_t elems, int bytes_
     layout->bytes += align_up(elems * bytes_per_elem);
 }
 
-void activation_layout(struct activation_layout *layout, const struct model *model, enum use forward_use, int B, int T)
+void activation_layout(struct activation_layout *layout, const struct model *model, enum activation_part part, int B,
+                       int T)
 {
     const int64_t N = (int64_t)B * T, C = model->shape.hidden, V = model->shape.vocabulary, NH = model->shape.heads;
     const int element = dtype_bytes(model->dtype);
     *layout = (struct activation_layout){0};
 #define SLOT(ID, elems, fp32) slot_add(layout, elems, fp32 ? 4 : element);
-    switch (forward_use) {
-    case USE_EMBED_FORWARD: EMBED_SLOTS(SLOT) break;
-    case USE_BLOCK_FORWARD: BLOCK_SLOTS(SLOT) break;
-    case USE_NORM_FORWARD: NORM_SLOTS(SLOT) break;
-    case USE_HEAD_FORWARD: HEAD_SLOTS(SLOT) break;
-    default: break;
+    switch (part) {
+    case PART_ATTENTION: ATTENTION_SLOTS(SLOT) break;
+    case PART_MLP: MLP_SLOTS(SLOT) break;
+    case PART_NORM: NORM_SLOTS(SLOT) break;
+    case PART_HEAD: HEAD_SLOTS(SLOT) break;
+    case PART_KINDS: break;
     }
 #undef SLOT
     (void)C, (void)V, (void)NH;
+}
+
+int64_t activation_output_bytes(const struct model *model, int B, int T)
+{
+    return align_up((int64_t)B * T * model->shape.hidden * dtype_bytes(model->dtype));
 }

@@ -109,6 +109,33 @@ static int check_uses(struct checker *checker)
     return STATUS_OK;
 }
 
+/* The unit before `op`'s in the chain of outputs. */
+static int unit_before(const struct checker *checker, const struct op *op)
+{
+    bool head = op->kind == OP_HEAD_FORWARD || op->kind == OP_HEAD_BACKWARD;
+    return head ? checker->model->unit_count - 1 : op->unit - 1;
+}
+
+/* What a use reads was made for it: its input is the output of the use before, what was saved was saved by the forward of
+ * the same unit, first or again, and all in the same micro-step. */
+static int check_activations(struct checker *checker)
+{
+    static const enum role roles[] = {ROLE_INPUT, ROLE_ATTENTION, ROLE_ACTIVATION};
+    for (int i = 0; i < checker->schedule->op_count; i++) {
+        const struct op *op = &checker->schedule->ops[i];
+        for (size_t r = 0; r < sizeof roles / sizeof *roles; r++) {
+            const int b = op->buffer[roles[r]];
+            if (b < 0) continue;
+            const struct op *maker = &checker->schedule->ops[checker->taken_by[b]];
+            const bool input = roles[r] == ROLE_INPUT;
+            if (maker->micro_step != op->micro_step || maker->buffer[input ? ROLE_OUTPUT : roles[r]] != b ||
+                maker->unit != (input ? unit_before(checker, op) : op->unit))
+                return fail(checker, i, "uses what was not made for it", checker->schedule->buffers[b].name);
+        }
+    }
+    return STATUS_OK;
+}
+
 /* Every take waits for every give above it: it is enough to look at the last giver of each lane. */
 static int check_memory_order(struct checker *checker)
 {
@@ -251,8 +278,9 @@ int schedule_check(const struct schedule *schedule, const struct model *model, s
     checker.past = calloc((size_t)schedule->op_count, sizeof *checker.past);
     checker.taken_by = calloc((size_t)schedule->buffer_count, sizeof *checker.taken_by);
     checker.given_by = calloc((size_t)schedule->buffer_count, sizeof *checker.given_by);
-    static int (*const checks[])(struct checker *) = {check_order,     check_lives,    check_uses,  check_memory_order,
-                                                      check_addresses, check_coverage, check_limits};
+    static int (*const checks[])(struct checker *) = {check_order,       check_lives,        check_uses,
+                                                      check_activations, check_memory_order, check_addresses,
+                                                      check_coverage,    check_limits};
     int status = checker.past && checker.taken_by && checker.given_by
                      ? STATUS_OK
                      : error_set(err, STATUS_RUN, "no memory to check a schedule");

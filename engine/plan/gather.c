@@ -2,11 +2,10 @@
 
 #include <stdlib.h>
 
-int gatherer_init(struct gatherer *gatherer, struct builder *builder, const struct walk_step *walk, int length,
-                  bool active)
+int gatherer_init(struct gatherer *gatherer, struct builder *builder, const struct walk *walk, bool active)
 {
     int units = builder->model->unit_count;
-    *gatherer = (struct gatherer){.builder = builder, .walk = walk, .walk_length = length, .active = active};
+    *gatherer = (struct gatherer){.builder = builder, .walk = walk, .active = active};
     gatherer->buffer = malloc((size_t)units * sizeof *gatherer->buffer);
     gatherer->op = malloc((size_t)units * sizeof *gatherer->op);
     if (!gatherer->buffer || !gatherer->op) {
@@ -36,7 +35,7 @@ static int64_t gathered_elems(const struct gatherer *gatherer, int unit)
 static int gather(struct gatherer *gatherer, int at, bool prefetch, int serial)
 {
     struct builder *builder = gatherer->builder;
-    const struct walk_step *step = &gatherer->walk[at];
+    const struct walk_step *step = &gatherer->walk->steps[at];
     const int unit = step->unit;
     struct op *op = builder_begin(builder, OP_GATHER, step->micro_step, unit);
     op->prefetch = prefetch;
@@ -54,7 +53,7 @@ static int gather(struct gatherer *gatherer, int at, bool prefetch, int serial)
 
 static bool missing(const struct gatherer *gatherer, int at)
 {
-    const struct walk_step *step = &gatherer->walk[at];
+    const struct walk_step *step = &gatherer->walk->steps[at];
     return step->needs_parameters && gatherer->buffer[step->unit] < 0 && gathered_elems(gatherer, step->unit) > 0;
 }
 
@@ -62,14 +61,14 @@ static bool missing(const struct gatherer *gatherer, int at)
 static int past_same_unit(const struct gatherer *gatherer, int at)
 {
     int next = at + 1;
-    while (next < gatherer->walk_length && gatherer->walk[next].unit == gatherer->walk[at].unit) next++;
+    while (next < gatherer->walk->length && gatherer->walk->steps[next].unit == gatherer->walk->steps[at].unit) next++;
     return next;
 }
 
 static bool seen_since(const struct gatherer *gatherer, int from, int place)
 {
     for (int i = from; i < place; i++)
-        if (gatherer->walk[i].unit == gatherer->walk[place].unit) return true;
+        if (gatherer->walk->steps[i].unit == gatherer->walk->steps[place].unit) return true;
     return false;
 }
 
@@ -83,9 +82,9 @@ int gatherer_before(struct gatherer *gatherer, int at, int serial)
      * again: it has to be let go before it can be gathered anew, and nothing may overtake it. */
     const int from = past_same_unit(gatherer, at);
     int64_t ahead = 0;
-    for (int next = from; next < gatherer->walk_length && ahead < knobs->prefetch_bucket_elems; next++) {
-        const struct walk_step *step = &gatherer->walk[next];
-        if (step->unit == gatherer->walk[at].unit) break;
+    for (int next = from; next < gatherer->walk->length && ahead < knobs->prefetch_bucket_elems; next++) {
+        const struct walk_step *step = &gatherer->walk->steps[next];
+        if (step->unit == gatherer->walk->steps[at].unit) break;
         if (!step->needs_parameters || seen_since(gatherer, from, next)) continue;
         int64_t elems = gathered_elems(gatherer, step->unit);
         if (missing(gatherer, next)) {
@@ -101,10 +100,10 @@ static bool comes_again_soon(const struct gatherer *gatherer, int at)
 {
     const struct config_zero *knobs = &gatherer->builder->schedule->knobs;
     int64_t distance = 0;
-    for (int next = at + 1; next < gatherer->walk_length && distance <= knobs->max_reuse_distance; next++) {
-        const struct walk_step *step = &gatherer->walk[next];
+    for (int next = at + 1; next < gatherer->walk->length && distance <= knobs->max_reuse_distance; next++) {
+        const struct walk_step *step = &gatherer->walk->steps[next];
         if (!step->needs_parameters) continue;
-        if (step->unit == gatherer->walk[at].unit) return true;
+        if (step->unit == gatherer->walk->steps[at].unit) return true;
         distance += gatherer->builder->model->units[step->unit].elems;
     }
     return false;
@@ -112,10 +111,10 @@ static bool comes_again_soon(const struct gatherer *gatherer, int at)
 
 bool gatherer_lets_go(struct gatherer *gatherer, int at)
 {
-    const int unit = gatherer->walk[at].unit;
-    if (!gatherer->active || !gatherer->walk[at].needs_parameters || gatherer->buffer[unit] < 0) return false;
-    bool next_use_is_same = at + 1 < gatherer->walk_length && gatherer->walk[at + 1].needs_parameters &&
-                            gatherer->walk[at + 1].unit == unit;
+    const int unit = gatherer->walk->steps[at].unit;
+    if (!gatherer->active || !gatherer->walk->steps[at].needs_parameters || gatherer->buffer[unit] < 0) return false;
+    bool next_use_is_same = at + 1 < gatherer->walk->length && gatherer->walk->steps[at + 1].needs_parameters &&
+                            gatherer->walk->steps[at + 1].unit == unit;
     bool within_limit = gatherer->live_elems <= gatherer->builder->schedule->knobs.max_live_parameters;
     if (next_use_is_same || (within_limit && comes_again_soon(gatherer, at))) return false;
     gatherer->buffer[unit] = -1;

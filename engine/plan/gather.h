@@ -14,19 +14,17 @@
 #define ENGINE_PLAN_GATHER_H
 
 #include "engine/plan/builder.h"
-
-struct walk_step { enum use use; int unit, micro_step; bool needs_parameters; };
+#include "engine/plan/walk.h"
 
 struct gatherer {
     struct builder *builder;
-    const struct walk_step *walk;
-    int walk_length;
+    const struct walk *walk;
     int *buffer, *op;    /* by unit: where it is gathered (-1: not), and by which operation */
     int64_t live_elems;
     bool active;
 };
 
-int gatherer_init(struct gatherer *gatherer, struct builder *builder, const struct walk_step *walk, int length, bool active);
+int gatherer_init(struct gatherer *gatherer, struct builder *builder, const struct walk *walk, bool active);
 void gatherer_release(struct gatherer *gatherer);
 
 /* Writes the gathers that belong before use `at`: its own and those ahead. `serial` is the operation that each must follow

@@ -2,20 +2,14 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "engine/base/grouped.h"
 #include "engine/plan/checker.h"
-#include "engine/plan/footprint.h"
+#include "engine/plan/flops.h"
+#include "engine/plan/print_parts.h"
 #include "engine/plan/schedule_io.h"
 
-struct setup {
-    struct model model;
-    struct schedule schedule;
-    struct footprint footprint;
-};
-
-static int setup_init(struct setup *setup, const struct config *config, struct error *err)
+static int setup_init(struct plan_setup *setup, const struct config *config, struct error *err)
 {
     int status = model_of(&setup->model, config, err);
     if (status) return status;
@@ -34,173 +28,15 @@ static int setup_init(struct setup *setup, const struct config *config, struct e
     return status;
 }
 
-static void setup_release(struct setup *setup)
+static void setup_release(struct plan_setup *setup)
 {
     schedule_release(&setup->schedule);
     model_release(&setup->model);
 }
 
-static int64_t padded_elems(const struct setup *setup)
-{
-    int64_t padded = 0;
-    for (int u = 0; u < setup->model.unit_count; u++)
-        padded += shard_elems(setup->model.units[u].elems, setup->schedule.ranks) * setup->schedule.ranks;
-    return padded;
-}
-
-/* ---- memory ---- */
-
-static void print_categories(FILE *out, const struct setup *setup)
-{
-    char a[32], b[32], c[32];
-    const struct footprint *footprint = &setup->footprint;
-    fprintf(out, "\nMemory of each rank, device tier, bytes\n");
-    fprintf(out, "  %-14s %16s %16s %16s\n", "category", "between steps", "own peak", "at the peak");
-    for (int k = 0; k < CATEGORIES; k++) {
-        if (footprint->category[TIER_DEVICE][k].peak_bytes == 0) continue;
-        fprintf(out, "  %c %-12s %16s %16s %16s\n", category_letter((enum category)k), category_name((enum category)k),
-                grouped(a, footprint->category[TIER_DEVICE][k].resting_bytes),
-                grouped(b, footprint->category[TIER_DEVICE][k].peak_bytes),
-                grouped(c, footprint->category[TIER_DEVICE][k].at_peak_bytes));
-    }
-    const char *where = footprint->peak_op[TIER_DEVICE] < 0
-                            ? "between steps"
-                            : op_name(setup->schedule.ops[footprint->peak_op[TIER_DEVICE]].kind);
-    fprintf(out, "  %-14s %16s %16s %16s  at operation %d (%s)\n", "all",
-            grouped(a, footprint->resting_bytes[TIER_DEVICE]), "", grouped(c, footprint->peak_bytes[TIER_DEVICE]),
-            footprint->peak_op[TIER_DEVICE], where);
-}
-
-static int64_t model_state_bytes(const struct footprint *footprint)
-{
-    return footprint->category[TIER_DEVICE][CATEGORY_PARAMETERS].peak_bytes +
-           footprint->category[TIER_DEVICE][CATEGORY_GRADIENTS].peak_bytes +
-           footprint->category[TIER_DEVICE][CATEGORY_OPTIMIZER].peak_bytes;
-}
-
-/* ZeRO section 5: parameters p, gradients g, optimizer k bytes an element; a stage divides some of them by N. */
-static void print_model_states(FILE *out, const struct setup *setup)
-{
-    const int N = setup->schedule.ranks, stage = setup->schedule.stage, e = dtype_bytes(setup->model.dtype);
-    const int k = 4 * optimizer_table[setup->model.optimizer].states + (setup->model.dtype == DTYPE_F32 ? 0 : 4);
-    const int whole[] = {2 * e + k, 2 * e, e, 0};
-    const int sharded = 2 * e + k - whole[stage];
-    const int64_t psi = setup->model.elems, padding = padded_elems(setup) - psi;
-    char a[32], b[32], c[32], formula[64];
-    if (stage == 0) snprintf(formula, sizeof formula, "%d Psi", whole[0]);
-    else if (stage == 3) snprintf(formula, sizeof formula, "%d Psi/N", sharded);
-    else snprintf(formula, sizeof formula, "%d Psi + %d Psi/N", whole[stage], sharded);
-    const int64_t paper = whole[stage] * psi + sharded * psi / N, states = model_state_bytes(&setup->footprint);
-    fprintf(out, "\nModel states (P + G + O): %s bytes = %s = %s, and %s for padding\n", grouped(a, states), formula,
-            grouped(b, paper), grouped(c, states - paper));
-    fprintf(out, "  padding: %s elements over all units, so that every unit cuts into %d shards of a multiple of %d\n",
-            grouped(a, padding), N, SHARD_ALIGN_ELEMS);
-}
-
-/* What each kind of buffer is made of. N = B*T rows of one micro-batch, e = bytes of an element. */
-static const struct {
-    const char *name, *formula;
-} formulas[] = {
-    {"parameters", "e x elements of the unit, padded (stage 3: / ranks)"},
-    {"small tensors", "e x elements at or under the persistence threshold"},
-    {"gradient", "e x elements of the unit, padded (stages 2, 3: / ranks)"},
-    {"master", "4 x elements of the unit, padded (stages 1-3: / ranks)"},
-    {"moment 1", "4 x elements of the unit, padded (stages 1-3: / ranks)"},
-    {"moment 2", "4 x elements of the unit, padded (stages 1-3: / ranks)"},
-    {"momentum", "4 x elements of the unit, padded (stages 1-3: / ranks)"},
-    {"sum of squares", "4 x elements of the unit, padded (stages 1-3: / ranks)"},
-    {"tokens", "2 x 4 N: tokens and targets"},
-    {"embedding out", "e N C"},
-    {"block activations", "16 e N C + (4 + heads) 4 N: what backward needs"},
-    {"norm activations", "e N C + 2 x 4 N"},
-    {"logits", "e N V + 4 N: logits, then their gradient; losses"},
-    {"residual gradient", "e N C"},
-    {"scratch", "what the operation's kernels ask for"},
-    {"gathered", "e x elements of the unit without its small tensors"},
-    {"unreduced gradient", "e x elements of the unit, until its last bucket is reduced"},
-};
-
-static const char *formula_of(const char *name)
-{
-    for (size_t f = 0; f < sizeof formulas / sizeof *formulas; f++)
-        if (strcmp(formulas[f].name, name) == 0) return formulas[f].formula;
-    return "";
-}
-
-struct kind {
-    const struct buffer *first;
-    int count, live, most_live;
-    int64_t least, most, live_bytes, most_bytes;
-    const char *taken, *given;
-};
-
-static struct kind *kind_of(struct kind *kinds, int *count, const struct buffer *buffer)
-{
-    for (int i = 0; i < *count; i++)
-        if (strcmp(kinds[i].first->name, buffer->name) == 0) return &kinds[i];
-    kinds[*count] = (struct kind){.first = buffer, .least = buffer->bytes, .taken = "start", .given = "end of run"};
-    return &kinds[(*count)++];
-}
-
-static void kind_take(struct kind *kind, int64_t bytes)
-{
-    kind->live_bytes += bytes;
-    if (++kind->live > kind->most_live) kind->most_live = kind->live;
-    if (kind->live_bytes > kind->most_bytes) kind->most_bytes = kind->live_bytes;
-}
-
-static int collect_kinds(const struct schedule *schedule, struct kind *kinds)
-{
-    int count = 0;
-    for (int b = 0; b < schedule->buffer_count; b++) {
-        const struct buffer *buffer = &schedule->buffers[b];
-        struct kind *kind = kind_of(kinds, &count, buffer);
-        kind->count++;
-        if (buffer->bytes < kind->least) kind->least = buffer->bytes;
-        if (buffer->bytes > kind->most) kind->most = buffer->bytes;
-        if (buffer->lasting) kind_take(kind, buffer->bytes);
-    }
-    for (int i = 0; i < schedule->op_count; i++) {
-        const struct op *op = &schedule->ops[i];
-        for (int t = 0; t < op->take_count; t++) {
-            const struct buffer *buffer = &schedule->buffers[schedule->effects[op->first_take + t]];
-            struct kind *kind = kind_of(kinds, &count, buffer);
-            kind_take(kind, buffer->bytes);
-            kind->taken = op_name(op->kind);
-        }
-        for (int g = 0; g < op->give_count; g++) {
-            const struct buffer *buffer = &schedule->buffers[schedule->effects[op->first_give + g]];
-            struct kind *kind = kind_of(kinds, &count, buffer);
-            kind->live--;
-            kind->live_bytes -= buffer->bytes;
-            kind->given = op_name(op->kind);
-        }
-    }
-    return count;
-}
-
-static void print_buffers(FILE *out, const struct setup *setup)
-{
-    struct kind kinds[32];
-    int count = collect_kinds(&setup->schedule, kinds);
-    char a[32], b[32];
-    fprintf(out, "\nBuffers of this stage\n  %-20s %5s %4s %14s %14s  %s\n", "", "count", "live", "largest",
-            "live, bytes", "from - to");
-    for (int k = 0; k < count; k++) {
-        const struct kind *kind = &kinds[k];
-        char life[48];
-        snprintf(life, sizeof life, "%s - %s", kind->taken, kind->given);
-        fprintf(out, "  %c %-18s %5d %4d %14s %14s  %s\n", category_letter(kind->first->category), kind->first->name,
-                kind->count, kind->most_live, grouped(a, kind->most), grouped(b, kind->most_bytes), life);
-    }
-    fputs("their sizes (N = B T rows of a micro-batch, e bytes an element, C hidden, V vocabulary)\n", out);
-    for (int k = 0; k < count; k++)
-        fprintf(out, "  %-20s %s\n", kinds[k].first->name, formula_of(kinds[k].first->name));
-}
-
 /* ---- traffic ---- */
 
-static void print_traffic(FILE *out, const struct setup *setup)
+static void print_traffic(FILE *out, const struct plan_setup *setup)
 {
     const struct schedule *schedule = &setup->schedule;
     const int N = schedule->ranks;
@@ -223,7 +59,7 @@ static void print_traffic(FILE *out, const struct setup *setup)
 }
 
 /* How often each unit's elements move, so that any difference from the paper has a name. */
-static void print_units(FILE *out, const struct setup *setup)
+static void print_units(FILE *out, const struct plan_setup *setup)
 {
     const struct schedule *schedule = &setup->schedule;
     char a[32], b[32], c[32], d[32];
@@ -246,7 +82,7 @@ static void print_units(FILE *out, const struct setup *setup)
     }
 }
 
-static void print_header(FILE *out, const struct setup *setup, const struct config *config)
+static void print_header(FILE *out, const struct plan_setup *setup, const struct config *config)
 {
     char a[32];
     const struct config_zero *zero = &config->zero;
@@ -266,6 +102,9 @@ static void print_header(FILE *out, const struct setup *setup, const struct conf
                 ", stage3_max_reuse_distance %" PRId64 ", stage3_param_persistence_threshold %" PRId64,
                 zero->prefetch_bucket_elems, zero->max_live_parameters, zero->max_reuse_distance,
                 zero->param_persistence_threshold);
+    static const char *const recompute[] = {"", ",\nmodel.recompute full", ",\nmodel.recompute attention"};
+    fputs(recompute[zero->recompute], out);
+    if (zero->recompute == RECOMPUTE_FULL) fprintf(out, ", model.checkpoint_every %d", zero->checkpoint_every);
     fputc('\n', out);
 }
 
@@ -290,14 +129,12 @@ void plan_notes(FILE *out, const char *prefix, const struct model *model, const 
 
 int plan_print(FILE *out, const struct config *config, bool with_schedule, struct error *err)
 {
-    struct setup setup;
+    struct plan_setup setup;
     int status = setup_init(&setup, config, err);
     if (status) return status;
     print_header(out, &setup, config);
     plan_notes(out, "note: ", &setup.model, &config->zero);
-    print_categories(out, &setup);
-    print_model_states(out, &setup);
-    print_buffers(out, &setup);
+    plan_print_memory(out, &setup);
     print_traffic(out, &setup);
     print_units(out, &setup);
     if (with_schedule) {
@@ -310,7 +147,7 @@ int plan_print(FILE *out, const struct config *config, bool with_schedule, struc
 
 int plan_print_json(FILE *out, const struct config *config, bool with_schedule, struct error *err)
 {
-    struct setup setup;
+    struct plan_setup setup;
     int status = setup_init(&setup, config, err);
     if (status) return status;
     const struct footprint *footprint = &setup.footprint;
@@ -326,9 +163,10 @@ int plan_print_json(FILE *out, const struct config *config, bool with_schedule, 
         if (footprint->category[TIER_DEVICE][c].peak_bytes == 0) continue;
         fprintf(out,
                 "%s{\"tier\":\"device\",\"category\":\"%s\",\"resting_bytes\":%" PRId64 ",\"peak_bytes\":%" PRId64
-                ",\"at_peak_bytes\":%" PRId64 "}",
+                ",\"at_peak_bytes\":%" PRId64 ",\"reserved_bytes\":%" PRIu64 "}",
                 comma, category_name((enum category)c), footprint->category[TIER_DEVICE][c].resting_bytes,
-                footprint->category[TIER_DEVICE][c].peak_bytes, footprint->category[TIER_DEVICE][c].at_peak_bytes);
+                footprint->category[TIER_DEVICE][c].peak_bytes, footprint->category[TIER_DEVICE][c].at_peak_bytes,
+                footprint->category[TIER_DEVICE][c].extent_bytes);
         comma = ",";
     }
     fprintf(out, "],\"peak_bytes\":%" PRId64 ",\"resting_bytes\":%" PRId64 ",\"traffic\":[",
@@ -340,7 +178,11 @@ int plan_print_json(FILE *out, const struct config *config, bool with_schedule, 
                 traffic_name((enum traffic)kind), sums[kind].count, sums[kind].sent_bytes);
         comma = ",";
     }
-    fprintf(out, "],\"theory_bytes\":%.0f",
+    struct flops flops;
+    flops_of(&flops, &setup.schedule, &setup.model);
+    fprintf(out, "],\"flops\":{\"forward\":%" PRId64 ",\"backward\":%" PRId64 ",\"recomputed\":%" PRId64 "}",
+            flops.forward, flops.backward, flops.recomputed);
+    fprintf(out, ",\"theory_bytes\":%.0f",
             traffic_theory_bytes(&setup.model, setup.schedule.stage, setup.schedule.ranks, setup.schedule.micro_steps));
     if (with_schedule) {
         char *json = schedule_to_json(&setup.schedule);

@@ -6,58 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/plan/buckets.h"
-#include "engine/plan/builder.h"
-#include "engine/plan/gather.h"
-
-struct planner {
-    struct builder builder;
-    struct walk_step *walk;
-    int walk_length;
-    struct gatherer gatherer;
-    struct buckets buckets;
-    bool training;
-    bool own_gradients;     /* unreduced gradients live in the step's own buffers (stages 2, 3) */
-    bool reduce_every_time; /* after every micro-step, not only the last (stages 2, 3) */
-    int *activation;        /* by place in the forward walk */
-    int *unit_gradient;     /* by unit: where backward writes */
-    int tokens, residual;
-    int last_compute, last_comm;
-};
-
-/* ---- the walk: compute uses of units in order ---- */
-
-static void walk_add(struct planner *planner, enum use use, int unit, int micro_step)
-{
-    planner->walk[planner->walk_length++] = (struct walk_step){use, unit, micro_step, use != USE_EMBED_BACKWARD};
-}
-
-static void walk_micro_step(struct planner *planner, int micro_step)
-{
-    const int last = planner->builder.model->unit_count - 1;
-    walk_add(planner, USE_EMBED_FORWARD, 0, micro_step);
-    for (int u = 1; u < last; u++) walk_add(planner, USE_BLOCK_FORWARD, u, micro_step);
-    walk_add(planner, USE_NORM_FORWARD, last, micro_step);
-    walk_add(planner, USE_HEAD_FORWARD, 0, micro_step);
-    if (!planner->training) return;
-    walk_add(planner, USE_HEAD_BACKWARD, 0, micro_step);
-    walk_add(planner, USE_NORM_BACKWARD, last, micro_step);
-    for (int u = last - 1; u >= 1; u--) walk_add(planner, USE_BLOCK_BACKWARD, u, micro_step);
-    walk_add(planner, USE_EMBED_BACKWARD, 0, micro_step);
-}
-
-/* Place of a use in the chain of forward activations: embed 0, block l at l + 1, norm, head. */
-static int chain_place(const struct planner *planner, const struct walk_step *step)
-{
-    bool head = step->use == USE_HEAD_FORWARD || step->use == USE_HEAD_BACKWARD;
-    return head ? planner->builder.model->unit_count : step->unit;
-}
+#include "engine/plan/planner.h"
 
 /* ---- operations of one use ---- */
 
 static const enum op_kind op_of_use[USES] = {
-    OP_EMBED_FORWARD, OP_BLOCK_FORWARD, OP_NORM_FORWARD,   OP_HEAD_FORWARD,
-    OP_HEAD_BACKWARD, OP_NORM_BACKWARD, OP_BLOCK_BACKWARD, OP_EMBED_BACKWARD,
+    OP_EMBED_FORWARD, OP_BLOCK_FORWARD,  OP_NORM_FORWARD,   OP_HEAD_FORWARD,    OP_HEAD_BACKWARD,
+    OP_NORM_BACKWARD, OP_BLOCK_BACKWARD, OP_EMBED_BACKWARD, OP_BLOCK_RECOMPUTE, OP_ATTENTION_RECOMPUTE,
 };
 
 static void write_load(struct planner *planner, int micro_step)
@@ -79,7 +34,7 @@ static int serial(const struct planner *planner, int op)
 static void use_parameters(struct planner *planner, int at)
 {
     struct builder *builder = &planner->builder;
-    const struct walk_step *step = &planner->walk[at];
+    const struct walk_step *step = &planner->walk.steps[at];
     const struct unit_layout *layout = &builder->layout[step->unit];
     if (!step->needs_parameters) return;
     bool gathered = planner->gatherer.active;
@@ -101,32 +56,116 @@ static void take_scratch(struct planner *planner, enum use use)
     builder_give(&planner->builder, scratch);
 }
 
+/* ---- activations ---- */
+
+static int output_buffer(struct planner *planner, int place)
+{
+    const struct schedule_input *input = planner->builder.input;
+    const int blocks = input->model->shape.layers;
+    const bool checkpoint = planner->training && input->knobs->recompute == RECOMPUTE_FULL && place < blocks &&
+                            walk_keeps_output(input->model, input->knobs, place);
+    const char *name = checkpoint        ? "checkpoint"
+                       : place == 0      ? "embedding out"
+                       : place <= blocks ? "block out"
+                                         : "norm out";
+    return planner->output[place] = builder_bytes(&planner->builder, name, CATEGORY_ACTIVATIONS,
+                                                  activation_output_bytes(input->model, input->B, input->T));
+}
+
+static int part_buffer(struct planner *planner, enum activation_part part, int place)
+{
+    static const char *const names[PART_KINDS] = {"attention activations", "mlp activations", "norm activations",
+                                                  "logits"};
+    const struct schedule_input *input = planner->builder.input;
+    struct activation_layout layout;
+    activation_layout(&layout, input->model, part, input->B, input->T);
+    return planner->part[part][place] =
+               builder_bytes(&planner->builder, names[part], CATEGORY_ACTIVATIONS, layout.bytes);
+}
+
+static enum role role_of_part(enum activation_part part)
+{
+    return part == PART_ATTENTION ? ROLE_ATTENTION : ROLE_ACTIVATION;
+}
+
+/* The parts that a use saves, or needs for its backward. */
+static bool use_has_part(enum use use, enum activation_part part)
+{
+    switch (use) {
+    case USE_BLOCK_FORWARD:
+    case USE_BLOCK_RECOMPUTE:
+    case USE_BLOCK_BACKWARD: return part == PART_ATTENTION || part == PART_MLP;
+    case USE_ATTENTION_RECOMPUTE: return part == PART_ATTENTION;
+    case USE_NORM_FORWARD:
+    case USE_NORM_BACKWARD: return part == PART_NORM;
+    case USE_HEAD_FORWARD:
+    case USE_HEAD_BACKWARD: return part == PART_HEAD;
+    default: return false;
+    }
+}
+
+static void take_parts(struct planner *planner, enum use use, int place)
+{
+    for (int part = 0; part < PART_KINDS; part++)
+        if (use_has_part(use, (enum activation_part)part))
+            builder_take(&planner->builder, role_of_part((enum activation_part)part),
+                         part_buffer(planner, (enum activation_part)part, place));
+}
+
+static void use_input(struct planner *planner, int place)
+{
+    if (place > 0) planner->builder.op->buffer[ROLE_INPUT] = planner->output[place - 1];
+}
+
+/* Forward lets go of what nobody comes back for, and of what backward makes again. */
+static void give_after_forward(struct planner *planner, enum use use, int place)
+{
+    struct builder *builder = &planner->builder;
+    const struct config_zero *knobs = builder->input->knobs;
+    for (int part = 0; part < PART_KINDS; part++)
+        if (use_has_part(use, (enum activation_part)part) &&
+            !(planner->training && walk_keeps_part(knobs, (enum activation_part)part)))
+            builder_give(builder, planner->part[part][place]);
+    if (place > 0 && !(planner->training && walk_keeps_output(builder->model, knobs, place - 1)))
+        builder_give(builder, planner->output[place - 1]);
+    if (!planner->training && use == USE_HEAD_FORWARD) builder_give(builder, planner->tokens);
+}
+
 static void write_forward(struct planner *planner, int at)
 {
-    static const char *const names[] = {"embedding out", "block activations", "norm activations", "logits"};
     struct builder *builder = &planner->builder;
-    const struct walk_step *step = &planner->walk[at];
-    const int place = chain_place(planner, step);
-    struct activation_layout layout;
-    activation_layout(&layout, builder->model, step->use, builder->input->B, builder->input->T);
+    const struct walk_step *step = &planner->walk.steps[at];
+    const int place = walk_place(builder->model, step);
     builder_begin(builder, op_of_use[step->use], step->micro_step, step->unit);
     builder_depend(builder, serial(planner, planner->last_comm), WAIT_LIMIT);
-    int activation = planner->activation[place] =
-        builder_bytes(builder, names[step->use], CATEGORY_ACTIVATIONS, layout.bytes);
-    builder_take(builder, ROLE_ACTIVATION, activation);
+    if (step->use != USE_HEAD_FORWARD) builder_take(builder, ROLE_OUTPUT, output_buffer(planner, place));
+    take_parts(planner, step->use, place);
     take_scratch(planner, step->use);
     builder->op->buffer[ROLE_TOKENS] = planner->tokens;
     use_parameters(planner, at);
-    if (place > 0) {
-        builder->op->buffer[ROLE_INPUT] = planner->activation[place - 1];
-        if (!planner->training) builder_give(builder, planner->activation[place - 1]); /* nobody comes back for it */
-    }
-    if (!planner->training && step->use == USE_HEAD_FORWARD) {
-        builder_give(builder, activation);
-        builder_give(builder, planner->tokens);
-    }
+    use_input(planner, place);
+    give_after_forward(planner, step->use, place);
     planner->last_compute = builder_end(builder);
 }
+
+/* Forward again, into new buffers. The output of a segment's last block is a checkpoint and still there. */
+static void write_recompute(struct planner *planner, int at)
+{
+    struct builder *builder = &planner->builder;
+    const struct walk_step *step = &planner->walk.steps[at];
+    const int place = walk_place(builder->model, step);
+    builder_begin(builder, op_of_use[step->use], step->micro_step, step->unit);
+    builder_depend(builder, serial(planner, planner->last_comm), WAIT_LIMIT);
+    if (!walk_keeps_output(builder->model, builder->input->knobs, place))
+        builder_take(builder, ROLE_OUTPUT, output_buffer(planner, place));
+    take_parts(planner, step->use, place);
+    take_scratch(planner, step->use);
+    use_parameters(planner, at);
+    use_input(planner, place);
+    planner->last_compute = builder_end(builder);
+}
+
+/* ---- backward ---- */
 
 /* The gradient of a unit is written whole: into its lasting place, or into a buffer that goes back when it was reduced. */
 static void take_gradient(struct planner *planner, const struct walk_step *step)
@@ -143,11 +182,21 @@ static void take_gradient(struct planner *planner, const struct walk_step *step)
     builder->op->accumulate = !planner->own_gradients && step->micro_step > 0;
 }
 
+static void give_after_backward(struct planner *planner, enum use use, int place)
+{
+    for (int part = 0; part < PART_KINDS; part++) {
+        if (!use_has_part(use, (enum activation_part)part)) continue;
+        planner->builder.op->buffer[role_of_part((enum activation_part)part)] = planner->part[part][place];
+        builder_give(&planner->builder, planner->part[part][place]);
+    }
+    builder_give(&planner->builder, planner->output[place - 1]);
+}
+
 static void write_backward(struct planner *planner, int at)
 {
     struct builder *builder = &planner->builder;
-    const struct walk_step *step = &planner->walk[at];
-    const int place = chain_place(planner, step);
+    const struct walk_step *step = &planner->walk.steps[at];
+    const int place = walk_place(builder->model, step);
     builder_begin(builder, op_of_use[step->use], step->micro_step, step->unit);
     builder_depend(builder, serial(planner, planner->last_comm), WAIT_LIMIT);
     if (step->use == USE_HEAD_BACKWARD) {
@@ -162,25 +211,24 @@ static void write_backward(struct planner *planner, int at)
     use_parameters(planner, at);
     if (step->use == USE_EMBED_BACKWARD) {
         builder->op->buffer[ROLE_TOKENS] = planner->tokens;
-        builder_give(builder, planner->activation[0]);
         builder_give(builder, planner->residual);
         builder_give(builder, planner->tokens);
     } else {
-        builder->op->buffer[ROLE_ACTIVATION] = planner->activation[place];
-        builder->op->buffer[ROLE_INPUT] = planner->activation[place - 1];
-        builder_give(builder, planner->activation[place]);
+        use_input(planner, place);
+        give_after_backward(planner, step->use, place);
     }
     planner->last_compute = builder_end(builder);
 }
 
 static void write_use(struct planner *planner, int at)
 {
-    const struct walk_step *step = &planner->walk[at];
+    const struct walk_step *step = &planner->walk.steps[at];
     const bool overlap = planner->builder.schedule->knobs.overlap_comm;
     if (step->use == USE_EMBED_FORWARD) write_load(planner, step->micro_step);
     int newest = gatherer_before(&planner->gatherer, at, serial(planner, planner->last_compute));
     if (newest >= 0) planner->last_comm = newest;
     if (step->use < USE_HEAD_BACKWARD) write_forward(planner, at);
+    else if (step->use >= USE_BLOCK_RECOMPUTE) write_recompute(planner, at);
     else write_backward(planner, at);
     if (overlap) buckets_write(&planner->buckets); /* flushes of the use before: in flight while this one runs */
 
@@ -197,97 +245,6 @@ static void write_use(struct planner *planner, int at)
     if (planner->buckets.last_op > planner->last_comm) planner->last_comm = planner->buckets.last_op;
 }
 
-/* ---- the tail: norm, agreement, update, refresh ---- */
-
-/* Stages 1 and 2: updated parameters are gathered in pieces of allgather_bucket_size elements, cut anywhere. */
-static void write_refresh_bucket(struct planner *planner, int *unit, int64_t *at, int updated_unit, int update_op)
-{
-    struct builder *builder = &planner->builder;
-    const struct schedule *schedule = builder->schedule;
-    int64_t room = schedule->knobs.allgather_bucket_elems;
-    builder_begin(builder, OP_REFRESH, -1, -1)->in_tail = true;
-    while (*unit <= updated_unit && room > 0) {
-        int64_t padded = shard_elems(builder->model->units[*unit].elems, schedule->ranks) * schedule->ranks;
-        int64_t elems = padded - *at < room ? padded - *at : room;
-        builder_piece(builder, *unit, *at, elems, builder->layout[*unit].parameters, builder->layout[*unit].parameters);
-        room -= elems;
-        *at += elems;
-        if (*at == padded) ++*unit, *at = 0;
-    }
-    builder_depend(builder, update_op, WAIT_DATA);
-    planner->last_comm = builder_end(builder);
-}
-
-static void write_updates(struct planner *planner, bool refresh)
-{
-    struct builder *builder = &planner->builder;
-    const struct model *model = builder->model;
-    int64_t waiting = 0, at = 0; /* updated elements that no refresh has taken yet; place in the first of them */
-    int unit = 0;
-    for (int u = 0; u < model->unit_count && !builder->failed; u++) {
-        const struct unit_layout *layout = &builder->layout[u];
-        struct op *op = builder_begin(builder, OP_UPDATE, -1, u);
-        op->in_tail = true;
-        op->buffer[ROLE_PARAMETERS] = layout->parameters;
-        op->buffer[ROLE_GRADIENT] = layout->gradient;
-        op->buffer[ROLE_MASTER] = layout->master;
-        op->buffer[ROLE_STATE1] = layout->state[0];
-        op->buffer[ROLE_STATE2] = layout->state[1];
-        op->extent = builder->schedule->stage >= 1 ? EXTENT_SHARD : EXTENT_WHOLE;
-        builder_depend(builder, u == 0 || !builder->schedule->knobs.overlap_comm ? planner->last_comm : -1, WAIT_DATA);
-        planner->last_compute = builder_end(builder);
-        if (!refresh) continue;
-        waiting += shard_elems(model->units[u].elems, builder->schedule->ranks) * builder->schedule->ranks;
-        while (waiting >= builder->schedule->knobs.allgather_bucket_elems ||
-               (waiting > 0 && u == model->unit_count - 1)) {
-            int64_t bucket = builder->schedule->knobs.allgather_bucket_elems;
-            write_refresh_bucket(planner, &unit, &at, u, planner->last_compute);
-            waiting -= waiting < bucket ? waiting : bucket;
-        }
-    }
-}
-
-/* Stage 3: the small tensors that stay gathered, in one call. */
-static void write_tail_refresh(struct planner *planner)
-{
-    struct builder *builder = &planner->builder;
-    const struct schedule *schedule = builder->schedule;
-    bool any = false;
-    for (int u = 0; u < builder->model->unit_count; u++) any |= builder->layout[u].tail >= 0;
-    if (!any) return;
-    builder_begin(builder, OP_REFRESH, -1, -1)->in_tail = true;
-    for (int u = 0; u < builder->model->unit_count && !builder->failed; u++) {
-        if (builder->layout[u].tail < 0) continue;
-        int64_t first, end;
-        buffer_range(schedule, builder->model, &schedule->buffers[builder->layout[u].tail], 0, &first, &end);
-        builder_piece(builder, u, first, end - first, builder->layout[u].parameters, builder->layout[u].tail);
-    }
-    builder_depend(builder, planner->last_compute, WAIT_DATA);
-    planner->last_comm = builder_end(builder);
-}
-
-static void write_tail(struct planner *planner)
-{
-    struct builder *builder = &planner->builder;
-    const int stage = builder->schedule->stage;
-    builder_begin(builder, OP_GRAD_NORM, -1, -1);
-    builder_depend(builder, planner->last_comm, WAIT_DATA);
-    planner->last_compute = builder_end(builder);
-    builder_begin(builder, OP_AGREE, -1, -1);
-    builder_depend(builder, planner->last_compute, WAIT_DATA);
-    planner->last_comm = builder_end(builder);
-    write_updates(planner, stage == 1 || stage == 2);
-    if (stage == 3) write_tail_refresh(planner);
-}
-
-/* Losses (or the fact that a rank could not go on) are exchanged at the end of every step of any purpose. */
-static void write_agreement(struct planner *planner)
-{
-    builder_begin(&planner->builder, OP_AGREE, -1, -1);
-    builder_depend(&planner->builder, planner->last_compute, WAIT_DATA);
-    planner->last_comm = builder_end(&planner->builder);
-}
-
 /* ---- all together ---- */
 
 static int planner_init(struct planner *planner, struct schedule *schedule, const struct schedule_input *input)
@@ -300,17 +257,20 @@ static int planner_init(struct planner *planner, struct schedule *schedule, cons
     planner->own_gradients = stage >= 2;
     planner->reduce_every_time = stage >= 2;
     planner->builder.layout = calloc((size_t)units, sizeof *planner->builder.layout);
-    planner->walk = calloc((size_t)(2 * units + 4) * (size_t)schedule->micro_steps, sizeof *planner->walk);
-    planner->activation = calloc((size_t)units + 1, sizeof *planner->activation);
+    planner->output = calloc((size_t)units + 1, sizeof *planner->output);
+    for (int part = 0; part < PART_KINDS; part++) {
+        planner->part[part] = calloc((size_t)units + 1, sizeof *planner->part[part]);
+        planner->builder.failed |= !planner->part[part];
+    }
     planner->unit_gradient = calloc((size_t)units, sizeof *planner->unit_gradient);
-    if (!planner->builder.layout || !planner->walk || !planner->activation || !planner->unit_gradient)
+    if (!walk_init(&planner->walk, model, input->knobs, planner->training, schedule->micro_steps) ||
+        !planner->builder.layout || !planner->output || !planner->unit_gradient)
         planner->builder.failed = true;
     if (planner->builder.failed) return STATUS_RUN;
-    for (int m = 0; m < schedule->micro_steps; m++) walk_micro_step(planner, m);
     buckets_init(&planner->buckets, &planner->builder, stage == 0 ? OP_ALL_REDUCE : OP_REDUCE_SCATTER);
     layout_build(&planner->builder);
     for (int u = 0; u < units; u++) planner->unit_gradient[u] = planner->builder.layout[u].gradient;
-    return gatherer_init(&planner->gatherer, &planner->builder, planner->walk, planner->walk_length, stage == 3);
+    return gatherer_init(&planner->gatherer, &planner->builder, &planner->walk, stage == 3);
 }
 
 int schedule_build(struct schedule *schedule, const struct schedule_input *input, struct error *err)
@@ -324,16 +284,16 @@ int schedule_build(struct schedule *schedule, const struct schedule_input *input
                                   .micro_steps = input->purpose == PURPOSE_TRAIN ? input->micro_steps : 1,
                                   .knobs = *input->knobs};
     if (planner_init(&planner, schedule, input) == STATUS_OK) {
-        for (int at = 0; at < planner.walk_length && !planner.builder.failed; at++) write_use(&planner, at);
+        for (int at = 0; at < planner.walk.length && !planner.builder.failed; at++) write_use(&planner, at);
         buckets_write(&planner.buckets);
         if (planner.buckets.last_op > planner.last_comm) planner.last_comm = planner.buckets.last_op;
-        if (planner.training) write_tail(&planner);
-        else write_agreement(&planner);
+        tail_write(&planner);
     }
     gatherer_release(&planner.gatherer);
     buckets_release(&planner.buckets);
-    free(planner.walk);
-    free(planner.activation);
+    walk_release(&planner.walk);
+    free(planner.output);
+    for (int part = 0; part < PART_KINDS; part++) free(planner.part[part]);
     free(planner.unit_gradient);
     return builder_finish(&planner.builder, err);
 }

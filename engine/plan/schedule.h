@@ -62,8 +62,12 @@ enum role {
     ROLE_PARAMETERS, /* of the unit: whole, or gathered head */
     ROLE_TAIL,       /* small tensors kept gathered apart */
     ROLE_GRADIENT,   /* where backward writes the unit's gradient */
-    ROLE_INPUT, ROLE_ACTIVATION, ROLE_RESIDUAL, ROLE_SCRATCH, ROLE_TOKENS,
+    ROLE_INPUT,      /* what the use before put out */
+    ROLE_ACTIVATION, /* saved for backward: the mlp, norm or head part */
+    ROLE_RESIDUAL, ROLE_SCRATCH, ROLE_TOKENS,
     ROLE_MASTER, ROLE_STATE1, ROLE_STATE2, /* of the optimizer: as many as it keeps */
+    ROLE_ATTENTION,  /* saved for backward: the attention part */
+    ROLE_OUTPUT,
     ROLES
 };
 

@@ -7,7 +7,7 @@
 
 /* Objects are written as arrays of numbers in a fixed order (the schedule of a large model has thousands of them); "format"
  * changes with that order. */
-enum { SCHEDULE_FORMAT = 1 };
+enum { SCHEDULE_FORMAT = 1, ROLES_OLDEST = ROLE_ATTENTION };
 
 /* ---- writing: by hand into one growing text, because cJSON would make an object of each number ---- */
 
@@ -159,8 +159,8 @@ static void read_op(struct reader *reader, struct op *op, const struct schedule 
     read_span(reader, &op->first_take, &op->take_count, s->effect_count);
     read_span(reader, &op->first_give, &op->give_count, s->effect_count);
     struct reader roles = {reader->next ? reader->next->child : NULL, false};
-    for (int role = 0; role < ROLES && !roles.bad; role++)
-        op->buffer[role] = (int)number(&roles, -1, s->buffer_count - 1);
+    for (int role = 0; role < ROLES && !roles.bad; role++) /* older traces know fewer roles */
+        op->buffer[role] = roles.next || role < ROLES_OLDEST ? (int)number(&roles, -1, s->buffer_count - 1) : -1;
     struct reader waits = {reader->next && reader->next->next ? reader->next->next->child : NULL, false};
     while (waits.next && !waits.bad && op->dependency_count < OP_DEPENDENCIES_MAX) {
         struct dependency *dependency = &op->dependency[op->dependency_count++];

@@ -13,7 +13,9 @@ int64_t scratch_bytes(const struct model *model, enum use use, int B, int T, int
 {
     const int64_t head_size = model->shape.hidden / model->shape.heads;
     switch (use) {
-    case USE_BLOCK_FORWARD: return threads * attention_forward_scratch_bytes(head_size);
+    case USE_BLOCK_FORWARD:
+    case USE_BLOCK_RECOMPUTE:
+    case USE_ATTENTION_RECOMPUTE: return threads * attention_forward_scratch_bytes(head_size);
     case USE_BLOCK_BACKWARD: return threads * attention_backward_scratch_bytes(T, head_size);
     case USE_EMBED_BACKWARD: return whole_lines(embed_scratch_bytes((int64_t)B * T));
     default: return 0;

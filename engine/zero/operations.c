@@ -24,23 +24,14 @@ void *zero_at(const struct zero *zero, const struct schedule *schedule, int buff
     return (char *)zero_buffer(zero, schedule, buffer) + (elem - first) * dtype_bytes(b->dtype);
 }
 
-/* The output slot of a forward activation: the next use's input. Every layout ends with it, except the head's. */
-static const void *output_of(const struct zero *zero, const struct schedule *schedule, enum use use, int buffer)
+/* A use has the attention part and one other at most. */
+static struct gpt_saved saved_of(const struct zero *zero, const struct schedule *schedule, const struct op *op)
 {
-    struct activation_layout layout;
-    activation_layout(&layout, &zero->model, use, schedule->B, schedule->T);
-    return (const char *)zero_buffer(zero, schedule, buffer) + layout.offset[layout.count - 1];
-}
-
-static enum use producer_of_input(enum op_kind kind, int unit, int layers)
-{
-    switch (kind) {
-    case OP_HEAD_FORWARD:
-    case OP_HEAD_BACKWARD: return USE_NORM_FORWARD;
-    case OP_NORM_FORWARD:
-    case OP_NORM_BACKWARD: return layers ? USE_BLOCK_FORWARD : USE_EMBED_FORWARD;
-    default: return unit > 1 ? USE_BLOCK_FORWARD : USE_EMBED_FORWARD;
-    }
+    void *other = zero_buffer(zero, schedule, op->buffer[ROLE_ACTIVATION]);
+    return (struct gpt_saved){{[PART_ATTENTION] = zero_buffer(zero, schedule, op->buffer[ROLE_ATTENTION]),
+                               [PART_MLP] = other,
+                               [PART_NORM] = other,
+                               [PART_HEAD] = other}};
 }
 
 static void parameters_of(const struct zero *zero, const struct schedule *schedule, const struct op *op,
@@ -104,7 +95,7 @@ static void draw_token(struct zero *zero, const struct schedule *schedule, const
     struct activation_layout layout;
     struct sampler *sampler = &zero->sampler;
     const int V = zero->model.shape.vocabulary;
-    activation_layout(&layout, &zero->model, USE_HEAD_FORWARD, schedule->B, schedule->T);
+    activation_layout(&layout, &zero->model, PART_HEAD, schedule->B, schedule->T);
     const char *logits =
         (const char *)zero_buffer(zero, schedule, op->buffer[ROLE_ACTIVATION]) + layout.offset[HEAD_LOGITS];
     const void *row = logits + (int64_t)sampler->position * V * dtype_bytes(zero->model.dtype);
@@ -150,14 +141,14 @@ static void update(struct zero *zero, const struct schedule *schedule, const str
 }
 
 static int head_forward(struct zero *zero, const struct gpt *gpt, const struct schedule *schedule, const struct op *op,
-                        const struct gpt_tensors *parameters, const void *input, struct error *err)
+                        const struct gpt_tensors *parameters, const void *input, const struct gpt_saved *saved,
+                        struct error *err)
 {
     const int32_t *tokens = zero_buffer(zero, schedule, op->buffer[ROLE_TOKENS]),
                   *targets = tokens + schedule->B * schedule->T;
     float loss = 0;
     int status = gpt_head_forward(gpt, parameters, input, zero->purpose == PURPOSE_SAMPLE ? NULL : targets,
-                                  1.0f / (float)schedule->micro_steps,
-                                  zero_buffer(zero, schedule, op->buffer[ROLE_ACTIVATION]), &loss, err);
+                                  1.0f / (float)schedule->micro_steps, saved, &loss, err);
     if (status == STATUS_OK && zero->purpose == PURPOSE_SAMPLE) draw_token(zero, schedule, op);
     zero->loss_sum += (double)loss;
     return status;
@@ -168,29 +159,26 @@ static int use_unit(struct zero *zero, const struct schedule *schedule, const st
     const struct gpt gpt = {&zero->model, zero->kernels, schedule->B, schedule->T};
     struct gpt_tensors parameters, gradients;
     const int32_t *tokens = zero_buffer(zero, schedule, op->buffer[ROLE_TOKENS]);
-    void *activation = zero_buffer(zero, schedule, op->buffer[ROLE_ACTIVATION]),
-         *scratch = zero_buffer(zero, schedule, op->buffer[ROLE_SCRATCH]);
-    void *residual = zero_buffer(zero, schedule, op->buffer[ROLE_RESIDUAL]);
-    const void *input = NULL;
-    if (op->buffer[ROLE_INPUT] >= 0)
-        input = output_of(zero, schedule, producer_of_input(op->kind, op->unit, zero->model.shape.layers),
-                          op->buffer[ROLE_INPUT]);
+    const void *input = zero_buffer(zero, schedule, op->buffer[ROLE_INPUT]);
+    const struct gpt_saved saved = saved_of(zero, schedule, op);
+    void *output = zero_buffer(zero, schedule, op->buffer[ROLE_OUTPUT]),
+         *scratch = zero_buffer(zero, schedule, op->buffer[ROLE_SCRATCH]),
+         *residual = zero_buffer(zero, schedule, op->buffer[ROLE_RESIDUAL]);
     if (op->kind != OP_EMBED_BACKWARD) parameters_of(zero, schedule, op, &parameters);
     if (op->buffer[ROLE_GRADIENT] >= 0) gradients_of(zero, schedule, op, &gradients);
     switch (op->kind) {
-    case OP_EMBED_FORWARD: return gpt_embed_forward(&gpt, &parameters, tokens, activation, err);
-    case OP_BLOCK_FORWARD: return gpt_block_forward(&gpt, &parameters, input, activation, scratch, err);
-    case OP_NORM_FORWARD: return gpt_norm_forward(&gpt, &parameters, input, activation, err);
-    case OP_HEAD_FORWARD: return head_forward(zero, &gpt, schedule, op, &parameters, input, err);
+    case OP_EMBED_FORWARD: return gpt_embed_forward(&gpt, &parameters, tokens, output, err);
+    case OP_BLOCK_FORWARD:
+    case OP_BLOCK_RECOMPUTE: return gpt_block_forward(&gpt, &parameters, input, &saved, output, scratch, err);
+    case OP_ATTENTION_RECOMPUTE: return gpt_attention_forward(&gpt, &parameters, input, &saved, scratch, err);
+    case OP_NORM_FORWARD: return gpt_norm_forward(&gpt, &parameters, input, &saved, output, err);
+    case OP_HEAD_FORWARD: return head_forward(zero, &gpt, schedule, op, &parameters, input, &saved, err);
     case OP_HEAD_BACKWARD:
-        return gpt_head_backward(&gpt, &parameters, &gradients, op->accumulate, input, activation, residual, scratch,
-                                 err);
+        return gpt_head_backward(&gpt, &parameters, &gradients, op->accumulate, input, &saved, residual, scratch, err);
     case OP_NORM_BACKWARD:
-        return gpt_norm_backward(&gpt, &parameters, &gradients, op->accumulate, input, activation, residual, scratch,
-                                 err);
+        return gpt_norm_backward(&gpt, &parameters, &gradients, op->accumulate, input, &saved, residual, scratch, err);
     case OP_BLOCK_BACKWARD:
-        return gpt_block_backward(&gpt, &parameters, &gradients, op->accumulate, input, activation, residual, scratch,
-                                  err);
+        return gpt_block_backward(&gpt, &parameters, &gradients, op->accumulate, input, &saved, residual, scratch, err);
     default: return gpt_embed_backward(&gpt, &gradients, op->accumulate, tokens, residual, scratch, err);
     }
 }

@@ -33,14 +33,17 @@ static bool alive(void *user)
 static void ranges_for(const struct zero *zero, struct memory_ranges *ranges)
 {
     const int64_t element = dtype_bytes(zero->model.dtype);
-    struct activation_layout head, block, other;
+    struct activation_layout part;
     uint64_t padded = 0;
     int64_t B = zero->config->micro_batch_size, T = zero->config->data.sequence_length, scratch = 0;
     for (int u = 0; u < zero->model.unit_count; u++)
         padded += (uint64_t)(shard_elems(zero->model.units[u].elems, zero->ranks) * zero->ranks) + 64;
-    activation_layout(&head, &zero->model, USE_HEAD_FORWARD, (int)B, (int)T);
-    activation_layout(&block, &zero->model, USE_BLOCK_FORWARD, (int)B, (int)T);
-    activation_layout(&other, &zero->model, USE_NORM_FORWARD, (int)B, (int)T);
+    const int64_t layers = zero->model.shape.layers, output = activation_output_bytes(&zero->model, (int)B, (int)T) + 64;
+    int64_t activations = (layers + 2) * output + 16 * B * T + 4096;
+    for (int p = 0; p < PART_KINDS; p++) {
+        activation_layout(&part, &zero->model, (enum activation_part)p, (int)B, (int)T);
+        activations += (p == PART_ATTENTION || p == PART_MLP ? layers : 1) * (part.bytes + 64);
+    }
     for (int use = 0; use < USES; use++) {
         int64_t bytes =
             scratch_bytes(&zero->model, (enum use)use, (int)B, (int)T, zero->config->topology.threads_per_rank);
@@ -51,8 +54,7 @@ static void ranges_for(const struct zero *zero, struct memory_ranges *ranges)
     bytes[CATEGORY_OPTIMIZER] = padded * 12;
     bytes[CATEGORY_GATHERED] = padded * (uint64_t)element * 3;
     bytes[CATEGORY_BUCKETS] = padded * 4 * 2; /* unreduced gradients, or a bouncing shard of fp32 */
-    bytes[CATEGORY_ACTIVATIONS] = (uint64_t)(2 * head.bytes + (zero->model.shape.layers + 2) * (block.bytes + 64) +
-                                             4 * other.bytes + 16 * B * T + 4096);
+    bytes[CATEGORY_ACTIVATIONS] = 2 * (uint64_t)activations; /* twice: holes between checkpoints */
     bytes[CATEGORY_WORKSPACE] = (uint64_t)(2 * scratch + B * T * zero->model.shape.hidden * 8 + 4096);
 }
 

@@ -1,0 +1,36 @@
+#include "engine/plan/flops.h"
+
+/* y [N, out] = x [N, in] w^T */
+static int64_t product(int64_t N, int64_t out, int64_t in)
+{
+    return 2 * N * out * in;
+}
+
+int64_t op_flops(const struct schedule *schedule, const struct model *model, const struct op *op)
+{
+    const int64_t N = (int64_t)schedule->B * schedule->T, C = model->shape.hidden;
+    const int64_t scores = N * (schedule->T + 1) * C; /* one product of attention: row t of T meets t + 1 keys */
+    const int64_t attention = product(N, 3 * C, C) + 2 * scores, last = product(N, C, 4 * C);
+    const int64_t block = attention + product(N, C, C) + product(N, 4 * C, C) + last;
+    const int64_t head = product(N, model->shape.vocabulary, C);
+    switch (op->kind) {
+    case OP_BLOCK_FORWARD: return block;
+    case OP_BLOCK_RECOMPUTE: return op->buffer[ROLE_OUTPUT] < 0 ? block - last : block;
+    case OP_ATTENTION_RECOMPUTE: return attention;
+    case OP_BLOCK_BACKWARD: return 2 * (block - 2 * scores) + 5 * scores; /* scores, dv, dp, dq, dk */
+    case OP_HEAD_FORWARD: return head;
+    case OP_HEAD_BACKWARD: return 2 * head;
+    default: return 0;
+    }
+}
+
+void flops_of(struct flops *flops, const struct schedule *schedule, const struct model *model)
+{
+    *flops = (struct flops){0};
+    for (int i = 0; i < schedule->op_count; i++) {
+        const struct op *op = &schedule->ops[i];
+        const bool again = op->kind == OP_BLOCK_RECOMPUTE || op->kind == OP_ATTENTION_RECOMPUTE;
+        int64_t *sum = again ? &flops->recomputed : op->phase == PHASE_FORWARD ? &flops->forward : &flops->backward;
+        *sum += op_flops(schedule, model, op);
+    }
+}

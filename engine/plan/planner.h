@@ -1,0 +1,29 @@
+/* What the files that write a schedule down share while they do: schedule.c the uses, tail.c what follows the last of
+ * them. Internal to engine/plan. */
+#ifndef ENGINE_PLAN_PLANNER_H
+#define ENGINE_PLAN_PLANNER_H
+
+#include "engine/plan/buckets.h"
+#include "engine/plan/builder.h"
+#include "engine/plan/gather.h"
+#include "engine/plan/walk.h"
+
+struct planner {
+    struct builder builder;
+    struct walk walk;
+    struct gatherer gatherer;
+    struct buckets buckets;
+    bool training;
+    bool own_gradients;     /* unreduced gradients live in the step's own buffers (stages 2, 3) */
+    bool reduce_every_time; /* after every micro-step, not only the last (stages 2, 3) */
+    int *output;            /* by place in the chain (walk_place): the next use's input */
+    int *part[PART_KINDS];  /* by place: what forward, or recomputation, saved */
+    int *unit_gradient;     /* by unit: where backward writes */
+    int tokens, residual;
+    int last_compute, last_comm;
+};
+
+/* After the last backward: norm, agreement, updates, refreshes; when not training, the agreement alone. */
+void tail_write(struct planner *planner);
+
+#endif

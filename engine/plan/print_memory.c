@@ -1,0 +1,226 @@
+/* The memory that a schedule takes, for `zerolab plan`: by category, against the papers' formulas, and buffer by buffer. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "engine/base/grouped.h"
+#include "engine/plan/activation_terms.h"
+#include "engine/plan/flops.h"
+#include "engine/plan/print_parts.h"
+
+static int64_t padded_elems(const struct plan_setup *setup)
+{
+    int64_t padded = 0;
+    for (int u = 0; u < setup->model.unit_count; u++)
+        padded += shard_elems(setup->model.units[u].elems, setup->schedule.ranks) * setup->schedule.ranks;
+    return padded;
+}
+
+/* The last two columns are the fragmentation meter: where a category's addresses end, and how much further that is than
+ * what is live at most. Addresses are fixed before the run, so what is printed is what happens. */
+static void print_categories(FILE *out, const struct plan_setup *setup)
+{
+    char a[32], b[32], c[32], d[32];
+    const struct footprint *footprint = &setup->footprint;
+    int64_t reserved = 0;
+    fprintf(out, "\nMemory of each rank, device tier, bytes\n");
+    fprintf(out, "  %-14s %13s %13s %13s %13s %6s\n", "category", "between steps", "own peak", "at the peak",
+            "addresses to", "/ peak");
+    for (int k = 0; k < CATEGORIES; k++) {
+        const int64_t peak = footprint->category[TIER_DEVICE][k].peak_bytes,
+                      end = (int64_t)footprint->category[TIER_DEVICE][k].extent_bytes;
+        if (peak == 0) continue;
+        reserved += end;
+        fprintf(out, "  %c %-12s %13s %13s %13s %13s %6.2f\n", category_letter((enum category)k),
+                category_name((enum category)k), grouped(a, footprint->category[TIER_DEVICE][k].resting_bytes),
+                grouped(b, peak), grouped(c, footprint->category[TIER_DEVICE][k].at_peak_bytes), grouped(d, end),
+                (double)end / (double)peak);
+    }
+    const char *where = footprint->peak_op[TIER_DEVICE] < 0
+                            ? "between steps"
+                            : op_name(setup->schedule.ops[footprint->peak_op[TIER_DEVICE]].kind);
+    fprintf(out, "  %-14s %13s %13s %13s %13s %6.2f\n", "all", grouped(a, footprint->resting_bytes[TIER_DEVICE]), "",
+            grouped(c, footprint->peak_bytes[TIER_DEVICE]), grouped(d, reserved),
+            (double)reserved / (double)footprint->peak_bytes[TIER_DEVICE]);
+    fprintf(out, "  the peak is reached at operation %d (%s)\n", footprint->peak_op[TIER_DEVICE], where);
+}
+
+/* ---- activations ---- */
+
+static void print_activation_line(FILE *out, const char *what, const char *formula, int64_t bytes, int layers)
+{
+    char a[32], b[32];
+    fprintf(out, "  %-42s %-10s %12s", what, formula, grouped(a, bytes));
+    if (bytes % layers == 0) fprintf(out, " %11s\n", grouped(b, bytes / layers));
+    else fprintf(out, " %11.1f\n", (double)bytes / layers);
+}
+
+static void print_activations(FILE *out, const struct plan_setup *setup)
+{
+    const int L = setup->model.shape.layers;
+    struct activation_terms terms;
+    activation_terms_of(&terms, &setup->model, &setup->schedule.knobs, setup->schedule.B, setup->schedule.T);
+    fprintf(out,
+            "\nActivations of the blocks, kept from forward to backward (s = T, b = B, h = C)\n  %-53s %12s %11s\n", "",
+            "all blocks", "a block");
+    print_activation_line(out, "Korthikanti et al. 2022: sbh(34 + 5as/h)", "16 bits", terms.stored, L);
+    print_activation_line(out, "... without the attention matrix", "34 s b h", terms.flash, L);
+    print_activation_line(out, "... inputs of layers only", "2 s b h", terms.inputs, L);
+    print_activation_line(out, "here", "", terms.kept, L);
+    fputs("from the first to the last, term by term\n", out);
+    for (int t = 0; t < terms.count; t++)
+        print_activation_line(out, terms.difference[t].what, terms.difference[t].formula, terms.difference[t].bytes, L);
+}
+
+/* What recomputation costs: the ratio of operations is the ratio of times where products take the time. */
+static void print_flops(FILE *out, const struct plan_setup *setup)
+{
+    struct flops flops;
+    flops_of(&flops, &setup->schedule, &setup->model);
+    const double once = (double)(flops.forward + flops.backward);
+    fprintf(out, "\nProducts of a rank in a step, GFLOP: forward %.3f, backward %.3f", 1e-9 * (double)flops.forward,
+            1e-9 * (double)flops.backward);
+    if (flops.recomputed)
+        fprintf(out, ", made again %.3f: +%.1f %%", 1e-9 * (double)flops.recomputed,
+                100 * (double)flops.recomputed / once);
+    fputc('\n', out);
+}
+
+static int64_t model_state_bytes(const struct footprint *footprint)
+{
+    return footprint->category[TIER_DEVICE][CATEGORY_PARAMETERS].peak_bytes +
+           footprint->category[TIER_DEVICE][CATEGORY_GRADIENTS].peak_bytes +
+           footprint->category[TIER_DEVICE][CATEGORY_OPTIMIZER].peak_bytes;
+}
+
+/* ZeRO section 5: parameters p, gradients g, optimizer k bytes an element; a stage divides some of them by N. */
+static void print_model_states(FILE *out, const struct plan_setup *setup)
+{
+    const int N = setup->schedule.ranks, stage = setup->schedule.stage, e = dtype_bytes(setup->model.dtype);
+    const int k = 4 * optimizer_table[setup->model.optimizer].states + (setup->model.dtype == DTYPE_F32 ? 0 : 4);
+    const int whole[] = {2 * e + k, 2 * e, e, 0};
+    const int sharded = 2 * e + k - whole[stage];
+    const int64_t psi = setup->model.elems, padding = padded_elems(setup) - psi;
+    char a[32], b[32], c[32], formula[64];
+    if (stage == 0) snprintf(formula, sizeof formula, "%d Psi", whole[0]);
+    else if (stage == 3) snprintf(formula, sizeof formula, "%d Psi/N", sharded);
+    else snprintf(formula, sizeof formula, "%d Psi + %d Psi/N", whole[stage], sharded);
+    const int64_t paper = whole[stage] * psi + sharded * psi / N, states = model_state_bytes(&setup->footprint);
+    fprintf(out, "\nModel states (P + G + O): %s bytes = %s = %s, and %s for padding\n", grouped(a, states), formula,
+            grouped(b, paper), grouped(c, states - paper));
+    fprintf(out, "  padding: %s elements over all units, so that every unit cuts into %d shards of a multiple of %d\n",
+            grouped(a, padding), N, SHARD_ALIGN_ELEMS);
+}
+
+/* What each kind of buffer is made of. N = B*T rows of one micro-batch, e = bytes of an element. */
+static const struct {
+    const char *name, *formula;
+} formulas[] = {
+    {"parameters", "e x elements of the unit, padded (stage 3: / ranks)"},
+    {"small tensors", "e x elements at or under the persistence threshold"},
+    {"gradient", "e x elements of the unit, padded (stages 2, 3: / ranks)"},
+    {"master", "4 x elements of the unit, padded (stages 1-3: / ranks)"},
+    {"moment 1", "4 x elements of the unit, padded (stages 1-3: / ranks)"},
+    {"moment 2", "4 x elements of the unit, padded (stages 1-3: / ranks)"},
+    {"momentum", "4 x elements of the unit, padded (stages 1-3: / ranks)"},
+    {"sum of squares", "4 x elements of the unit, padded (stages 1-3: / ranks)"},
+    {"tokens", "2 x 4 N: tokens and targets"},
+    {"embedding out", "e N C"},
+    {"block out", "e N C: the next block's input"},
+    {"checkpoint", "e N C: the input from which blocks are made again"},
+    {"norm out", "e N C"},
+    {"attention activations", "5 e N C + (2 + heads) 4 N: norm, its statistics, q k v, log-sum-exp, attention"},
+    {"mlp activations", "10 e N C + 2 x 4 N: residual, norm, its statistics, fc, gelu"},
+    {"norm activations", "2 x 4 N: statistics"},
+    {"logits", "e N V + 4 N: logits, then their gradient; losses"},
+    {"residual gradient", "e N C"},
+    {"scratch", "what the operation's kernels ask for"},
+    {"gathered", "e x elements of the unit without its small tensors"},
+    {"unreduced gradient", "e x elements of the unit, until its last bucket is reduced"},
+};
+
+static const char *formula_of(const char *name)
+{
+    for (size_t f = 0; f < sizeof formulas / sizeof *formulas; f++)
+        if (strcmp(formulas[f].name, name) == 0) return formulas[f].formula;
+    return "";
+}
+
+struct kind {
+    const struct buffer *first;
+    int count, live, most_live;
+    int64_t least, most, live_bytes, most_bytes;
+    const char *taken, *given;
+};
+
+static struct kind *kind_of(struct kind *kinds, int *count, const struct buffer *buffer)
+{
+    for (int i = 0; i < *count; i++)
+        if (strcmp(kinds[i].first->name, buffer->name) == 0) return &kinds[i];
+    kinds[*count] = (struct kind){.first = buffer, .least = buffer->bytes, .taken = "start", .given = "end of run"};
+    return &kinds[(*count)++];
+}
+
+static void kind_take(struct kind *kind, int64_t bytes)
+{
+    kind->live_bytes += bytes;
+    if (++kind->live > kind->most_live) kind->most_live = kind->live;
+    if (kind->live_bytes > kind->most_bytes) kind->most_bytes = kind->live_bytes;
+}
+
+static int collect_kinds(const struct schedule *schedule, struct kind *kinds)
+{
+    int count = 0;
+    for (int b = 0; b < schedule->buffer_count; b++) {
+        const struct buffer *buffer = &schedule->buffers[b];
+        struct kind *kind = kind_of(kinds, &count, buffer);
+        kind->count++;
+        if (buffer->bytes < kind->least) kind->least = buffer->bytes;
+        if (buffer->bytes > kind->most) kind->most = buffer->bytes;
+        if (buffer->lasting) kind_take(kind, buffer->bytes);
+    }
+    for (int i = 0; i < schedule->op_count; i++) {
+        const struct op *op = &schedule->ops[i];
+        for (int t = 0; t < op->take_count; t++) {
+            const struct buffer *buffer = &schedule->buffers[schedule->effects[op->first_take + t]];
+            struct kind *kind = kind_of(kinds, &count, buffer);
+            kind_take(kind, buffer->bytes);
+            kind->taken = op_name(op->kind);
+        }
+        for (int g = 0; g < op->give_count; g++) {
+            const struct buffer *buffer = &schedule->buffers[schedule->effects[op->first_give + g]];
+            struct kind *kind = kind_of(kinds, &count, buffer);
+            kind->live--;
+            kind->live_bytes -= buffer->bytes;
+            kind->given = op_name(op->kind);
+        }
+    }
+    return count;
+}
+
+static void print_buffers(FILE *out, const struct plan_setup *setup)
+{
+    struct kind kinds[32];
+    int count = collect_kinds(&setup->schedule, kinds);
+    char a[32], b[32];
+    fprintf(out, "\nBuffers of this stage\n  %-23s %5s %4s %14s %14s  %s\n", "", "count", "live", "largest",
+            "live, bytes", "from - to");
+    for (int k = 0; k < count; k++) {
+        const struct kind *kind = &kinds[k];
+        char life[48];
+        snprintf(life, sizeof life, "%s - %s", kind->taken, kind->given);
+        fprintf(out, "  %c %-21s %5d %4d %14s %14s  %s\n", category_letter(kind->first->category), kind->first->name,
+                kind->count, kind->most_live, grouped(a, kind->most), grouped(b, kind->most_bytes), life);
+    }
+    fputs("their sizes (N = B T rows of a micro-batch, e bytes an element, C hidden, V vocabulary)\n", out);
+    for (int k = 0; k < count; k++)
+        fprintf(out, "  %-22s %s\n", kinds[k].first->name, formula_of(kinds[k].first->name));
+}
+
+void plan_print_memory(FILE *out, const struct plan_setup *setup)
+{
+    print_categories(out, setup);
+    print_model_states(out, setup);
+    print_activations(out, setup);
+    print_flops(out, setup);
+    print_buffers(out, setup);
+}

@@ -1,0 +1,18 @@
+/* Shared by the files of `zerolab plan`'s text. Internal to engine/plan. */
+#ifndef ENGINE_PLAN_PRINT_PARTS_H
+#define ENGINE_PLAN_PRINT_PARTS_H
+
+#include <stdio.h>
+
+#include "engine/plan/footprint.h"
+
+struct plan_setup {
+    struct model model;
+    struct schedule schedule;
+    struct footprint footprint;
+};
+
+/* Categories, model states, activations, buffers. */
+void plan_print_memory(FILE *out, const struct plan_setup *setup);
+
+#endif

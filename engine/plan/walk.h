@@ -1,0 +1,29 @@
+/* The walk: the uses of units in the order in which a step computes them, forward and back, micro-step by micro-step.
+ * Everything else of a schedule is written around it.
+ *
+ * Activation checkpointing (Chen et al. 2016) changes only the walk and what forward keeps. Blocks stand in segments of
+ * checkpoint_every blocks. With full recomputation forward keeps the input of each segment (its *checkpoint*) and nothing
+ * of the blocks inside; before the backward of a segment its blocks are walked forward again. With attention recomputation
+ * every block keeps its output and its MLP part, and makes its attention part again just before its backward.
+ * Internal to engine/plan. */
+#ifndef ENGINE_PLAN_WALK_H
+#define ENGINE_PLAN_WALK_H
+
+#include "engine/plan/activation.h"
+
+struct walk_step { enum use use; int unit, micro_step; bool needs_parameters; };
+
+struct walk { struct walk_step *steps; int length; };
+
+/* Not training: forward only. Without memory, false. */
+bool walk_init(struct walk *walk, const struct model *model, const struct config_zero *knobs, bool training, int micro_steps);
+void walk_release(struct walk *walk);
+
+/* Place of a use in the chain of outputs: embed 0, block l at l + 1, norm, head. */
+int walk_place(const struct model *model, const struct walk_step *step);
+
+/* Whether forward leaves the output at a place of the chain, and a part of a use, for backward. */
+bool walk_keeps_output(const struct model *model, const struct config_zero *knobs, int place);
+bool walk_keeps_part(const struct config_zero *knobs, enum activation_part part);
+
+#endif

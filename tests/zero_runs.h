@@ -1,0 +1,181 @@
+/* Runs of the engine with ranks as threads, for tests: what a run does (struct plan_of_run) and what came of it. */
+#ifndef TESTS_ZERO_RUNS_H
+#define TESTS_ZERO_RUNS_H
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/zero/zero.h"
+
+enum { STEPS_MAX = 40, RANKS_MAX = 8, SWITCHES_MAX = 8 };
+
+struct plan_of_run { /* what a run does */
+    const char *sets[24];
+    int set_count, steps;
+    struct {
+        int before_step, stage;
+        void (*change)(struct config_zero *knobs); /* NULL: only the stage */
+    } switches[SWITCHES_MAX];
+    int switch_count;
+    uint64_t budget_bytes; /* 0: none */
+    int rescue_stage;      /* switched to when out of memory; -1: none */
+    bool evaluate;
+};
+
+struct outcome_of_run {
+    float loss[STEPS_MAX], grad_norm[STEPS_MAX];
+    uint64_t hash;
+    float validation;
+    int shortages;
+    struct zero_shortage shortage;
+    struct memory_snapshot memory;
+    struct footprint footprint;
+    struct traffic_sum traffic[TRAFFIC_KINDS];
+    int64_t model_elems, padded_elems; /* Psi, and with the padding of every unit */
+    char error[512];
+};
+
+struct rank_thread {
+    const struct plan_of_run *plan;
+    const struct config *config;
+    struct comm_group *group;
+    const struct data *data;
+    int rank;
+    struct outcome_of_run out;
+};
+
+static inline bool note(struct rank_thread *thread, int status, const struct error *err)
+{
+    if (status && !thread->out.error[0]) snprintf(thread->out.error, sizeof thread->out.error, "%s", err->text);
+    return status != STATUS_OK;
+}
+
+static inline bool switch_to(struct rank_thread *thread, struct zero *zero, int stage, void (*change)(struct config_zero *),
+                      struct zero_result *result)
+{
+    struct error err = {0};
+    struct config_zero knobs = thread->config->zero;
+    knobs.stage = stage;
+    if (change) change(&knobs);
+    return note(thread, zero_switch(zero, &knobs, result, &err), &err);
+}
+
+static inline void train(struct rank_thread *thread, struct zero *zero)
+{
+    const struct plan_of_run *plan = thread->plan;
+    struct error err = {0};
+    for (int step = 1; step <= plan->steps;) {
+        struct zero_result result = {0};
+        for (int s = 0; s < plan->switch_count; s++)
+            if (plan->switches[s].before_step == step &&
+                switch_to(thread, zero, plan->switches[s].stage, plan->switches[s].change, &result))
+                return;
+        if (note(thread, zero_step(zero, &result, &err), &err)) return;
+        if (result.outcome == ZERO_OUT_OF_MEMORY) {
+            thread->out.shortages++;
+            thread->out.shortage = result.shortage;
+            if (plan->rescue_stage < 0 || thread->out.shortages > 1) return;
+            if (switch_to(thread, zero, plan->rescue_stage, NULL, &result)) return;
+            continue;
+        }
+        thread->out.loss[step - 1] = result.loss;
+        thread->out.grad_norm[step - 1] = result.grad_norm;
+        step++;
+    }
+    int64_t tokens;
+    if (plan->evaluate && note(thread, zero_evaluate(zero, 64, &thread->out.validation, &tokens, &err), &err)) return;
+    note(thread, zero_state_hash(zero, &thread->out.hash, &err), &err);
+}
+
+static inline void *rank_main(void *argument)
+{
+    struct rank_thread *thread = argument;
+    struct error err = {0};
+    struct comm *comm;
+    struct zero *zero = NULL;
+    struct zero_result result = {0};
+    if (note(thread, comm_open_thread(&comm, thread->group, thread->rank, &err), &err)) return NULL;
+    struct zero_options options = {.config = thread->config, .comm = comm, .data = thread->data};
+    int status = zero_open(&zero, &options, &result.shortage, &err);
+    if (status && zero && thread->plan->rescue_stage >= 0) {
+        thread->out.shortages++;
+        thread->out.shortage = result.shortage;
+        switch_to(thread, zero, thread->plan->rescue_stage, NULL, &result);
+    } else if (note(thread, status, &err)) {
+        return NULL;
+    }
+    train(thread, zero);
+    memory_snapshot(zero_memory(zero), &thread->out.memory);
+    footprint_of(&thread->out.footprint, zero_schedule(zero));
+    struct model model;
+    model_of(&model, thread->config, NULL);
+    traffic_of(thread->out.traffic, zero_schedule(zero), &model, thread->rank);
+    thread->out.model_elems = model.elems;
+    for (int u = 0; u < model.unit_count; u++)
+        thread->out.padded_elems +=
+            shard_elems(model.units[u].elems, thread->config->topology.ranks) * thread->config->topology.ranks;
+    model_release(&model);
+    comm_close(comm);
+    zero_close(zero);
+    return NULL;
+}
+
+/* Runs all ranks and returns rank 0's outcome; ranks must agree on everything. */
+static inline struct outcome_of_run run(const struct plan_of_run *plan)
+{
+    static struct rank_thread threads[RANKS_MAX];
+    pthread_t handles[RANKS_MAX];
+    struct config config;
+    struct error err = {0};
+    struct comm_group *group;
+    struct data *data;
+    if (config_load(&config, NULL, plan->sets, plan->set_count, &err)) fail_msg("%s", err.text);
+    if (plan->budget_bytes) config.budget_bytes[TIER_DEVICE] = plan->budget_bytes;
+    const int ranks = config.topology.ranks;
+    if (data_open(&data, &config, &err)) fail_msg("%s", err.text);
+    assert_int_equal(comm_group_create(&group, ranks, 0, &err), 0);
+    for (int r = 0; r < ranks; r++) {
+        threads[r] = (struct rank_thread){.plan = plan, .config = &config, .group = group, .data = data, .rank = r};
+        assert_int_equal(pthread_create(&handles[r], NULL, rank_main, &threads[r]), 0);
+    }
+    for (int r = 0; r < ranks; r++) pthread_join(handles[r], NULL);
+    for (int r = 0; r < ranks; r++) {
+        if (threads[r].out.error[0]) fail_msg("rank %d: %s", r, threads[r].out.error);
+        assert_memory_equal(threads[r].out.loss, threads[0].out.loss, sizeof threads[0].out.loss);
+        assert_int_equal(threads[r].out.hash, threads[0].out.hash);
+    }
+    comm_group_free(group);
+    data_close(data);
+    config_release(&config);
+    return threads[0].out;
+}
+
+static inline void set(struct plan_of_run *plan, const char *text)
+{
+    plan->sets[plan->set_count++] = text;
+}
+
+static inline struct plan_of_run base(int steps, const char *ranks, const char *stage, bool bf16)
+{
+    struct plan_of_run plan = {.steps = steps, .rescue_stage = -1};
+    set(&plan, ranks);
+    set(&plan, stage);
+    set(&plan, bf16 ? "bf16.enabled=true" : "bf16.enabled=false");
+    set(&plan, "gradient_clipping=0.5");
+    return plan;
+}
+
+static const char *const stage_sets[] = {"zero_optimization.stage=0", "zero_optimization.stage=1",
+                                         "zero_optimization.stage=2", "zero_optimization.stage=3"};
+
+static inline void expect_same(const struct outcome_of_run *want, const struct outcome_of_run *got, int steps,
+                        const char *what)
+{
+    for (int s = 0; s < steps; s++)
+        if (memcmp(&want->loss[s], &got->loss[s], 4))
+            fail_msg("%s: step %d: loss %.9g, not %.9g", what, s + 1, (double)got->loss[s], (double)want->loss[s]);
+    if (want->hash != got->hash) fail_msg("%s: another state hash", what);
+}
+
+#endif
