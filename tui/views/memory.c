@@ -1,108 +1,99 @@
-/* Memory of the fullest rank by category: what it holds now, the most it held, what was planned. */
+/* Memory: the chosen rank's tiers by category, measured against the plan; all ranks side by side; and how the rank's device
+ * memory goes through the step. The pane of the overview shows the table of the fullest rank. */
 #include <stdio.h>
+#include <string.h>
 
-#include "tui/draw/pen.h"
-#include "tui/views/parts.h"
+#include "tui/views/list.h"
+#include "tui/views/memory_parts.h"
+#include "tui/views/timeline.h"
 
-struct row {
-    bool has_live, has_peak, has_at_peak, has_planned;
-    uint64_t live, peak, at_peak, planned;
-};
+enum { CURVE_ROWS_LEAST = 4, CURVE_ROWS_MOST = 26, RANKS_ROWS_LEAST = 3, WORDS_ROWS = 2 };
 
-static void draw_values(struct pen pen, enum units units, enum style style, const struct row *row)
+static int fullest_known(const struct run_model *model)
 {
-    char text[FORMAT_ROOM];
-    int columns = bytes_columns(units) + 2;
-    bool above = row->has_peak && row->has_planned && row->peak > row->planned;
-    pen_right(&pen, columns, style, format_bytes(text, units, row->has_live, row->live));
-    pen_right(&pen, columns, above ? STYLE_WARN : style, format_bytes(text, units, row->has_peak, row->peak));
-    pen_right(&pen, columns, style, format_bytes(text, units, row->has_planned, row->planned));
-    pen_right(&pen, columns, style, format_bytes(text, units, row->has_at_peak, row->at_peak));
-}
-
-static void draw_category(struct canvas canvas, int y, int category, const struct scene *scene,
-                          const struct run_tier *tier)
-{
-    const struct run_schedule *plan = run_training(scene->model);
-    const struct run_predicted *planned = plan ? &plan->category[TIER_DEVICE][category] : NULL;
-    const struct run_memory *memory = &tier->category[category];
-    const struct category_look *look = category_look(category);
-    struct row row = {memory->known,
-                      memory->known,
-                      memory->known && memory->has_at_peak,
-                      planned && planned->known,
-                      memory->live_bytes,
-                      memory->peak_bytes,
-                      memory->at_peak_bytes,
-                      planned ? planned->peak_bytes : 0};
-    draw_character(canvas, 1, y, look->style, (uint32_t)look->letter);
-    struct pen pen = pen_at(canvas, 3, y);
-    pen_left(&pen, 12, STYLE_TEXT, look->name);
-    draw_values(pen, scene->state->units, STYLE_TEXT, &row);
-}
-
-static void draw_free(struct canvas canvas, int y, const struct scene *scene, const struct run_tier *tier)
-{
-    const struct category_look *look = category_look(CATEGORIES);
-    uint64_t held = tier->now.live_bytes, reserved = tier->now.reserved_bytes;
-    struct row row = {.has_live = tier->now.known, .live = reserved > held ? reserved - held : 0};
-    char text[FORMAT_ROOM];
-    draw_character(canvas, 1, y, look->style, (uint32_t)look->letter);
-    struct pen pen = pen_at(canvas, 3, y);
-    pen_left(&pen, 12, STYLE_TEXT, "free in pool");
-    pen_right(&pen, bytes_columns(scene->state->units) + 2, STYLE_TEXT,
-              format_bytes(text, scene->state->units, row.has_live, row.live));
-}
-
-static void draw_total(struct canvas canvas, int y, const struct scene *scene, const struct run_tier *tier)
-{
-    struct row row = {.has_live = tier->now.known,
-                      .live = tier->now.live_bytes,
-                      .has_peak = tier->has_total,
-                      .peak = tier->peak_bytes};
-    row.has_planned = run_predicted_peak(scene->model, TIER_DEVICE, &row.planned);
-    row.has_at_peak = tier->has_total;
-    row.at_peak = tier->peak_bytes;
-    struct pen pen = pen_at(canvas, 3, y);
-    pen_left(&pen, 12, STYLE_STRONG, "together");
-    draw_values(pen, scene->state->units, STYLE_STRONG, &row);
-}
-
-static void draw_head(struct canvas canvas, enum units units)
-{
-    static const char *const names[] = {"now", "peak", "planned", "at peak"};
-    struct pen pen = pen_at(canvas, 15, 1);
-    for (int i = 0; i < 4; i++) pen_right(&pen, bytes_columns(units) + 2, STYLE_DIM, names[i]);
+    return fullest_rank(model, TIER_DEVICE);
 }
 
 static int rows_wanted(const struct scene *scene)
 {
-    int rows = 4; /* title, head, sum, free */
-    for (int category = 0; category < CATEGORIES; category++) rows += category_is_shown(scene->model, category);
-    return rows;
+    return memory_table_rows(scene->model, TIER_DEVICE);
 }
 
 static void draw_pane(struct canvas canvas, const struct scene *scene, bool focused)
 {
-    int rank = fullest_rank(scene->model, TIER_DEVICE), y = 2;
-    char title[64] = "device memory";
-    if (rank >= 0) snprintf(title, sizeof title, "device memory of rank %d, the fullest", rank);
-    draw_title(canvas, 0, focused, title);
-    if (rank < 0) {
-        draw_text(canvas, 1, 1, STYLE_DIM, "not known yet");
+    memory_table_draw(canvas, scene, fullest_known(scene->model), TIER_DEVICE, focused, ", the fullest");
+}
+
+/* What the kernel counts for the rank's process beside what the allocator counts, at the same moment. */
+static void draw_process(struct canvas canvas, int y, const struct scene *scene, int rank)
+{
+    const struct run_rank *of = &scene->model->rank[rank];
+    const enum units units = scene->state->units;
+    char pss[FORMAT_ROOM], rss[FORMAT_ROOM], reserved[FORMAT_ROOM];
+    if (!of->marks) {
+        draw_format(canvas, 1, y, STYLE_DIM, "process of rank %d: what the kernel counts was not recorded yet", rank);
         return;
     }
-    const struct run_tier *tier = &scene->model->rank[rank].tier[TIER_DEVICE];
-    draw_head(canvas, scene->state->units);
-    draw_total(canvas, y++, scene, tier);
-    for (int category = 0; category < CATEGORIES; category++)
-        if (category_is_shown(scene->model, category)) draw_category(canvas, y++, category, scene, tier);
-    draw_free(canvas, y, scene, tier);
+    const struct run_mark *mark = &of->mark[of->marks - 1];
+    int x = draw_format(
+        canvas, 1, y, STYLE_TEXT, "after step %u the kernel counts %s for its process, we %s in tensors", mark->step,
+        format_bytes_bare(pss, units, mark->pss_bytes), format_bytes_bare(reserved, units, mark->reserved_bytes));
+    if (x + 52 < canvas.at.columns)
+        draw_format(canvas, x, y, STYLE_DIM, " reserved; %s with all it shares (RSS)",
+                    format_bytes_bare(rss, units, mark->rss_bytes));
 }
 
+static void draw_words(struct canvas canvas, int y)
+{
+    draw_text(canvas, 1, y, STYLE_DIM, "now: in tensors. peak: most since start or switch. reserved: held by the pool");
+}
+
+/* Tiers below each other; returns the rows they took. */
+static int draw_tables(struct canvas canvas, const struct scene *scene, int rank)
+{
+    int y = 0;
+    for (enum tier tier = 0; tier < TIERS; tier++) {
+        if (!memory_tier_is_used(scene->model, tier)) continue;
+        const int rows = memory_table_rows(scene->model, tier);
+        memory_table_draw(canvas_part(canvas, 0, y, canvas.at.columns, rows), scene, rank, tier, false, "");
+        y += rows;
+    }
+    return y;
+}
+
+/* The curve gets what the others leave, the ranks at least so much that the chosen one is seen. */
 static void draw_view(struct canvas canvas, const struct scene *scene)
 {
-    draw_pane(canvas, scene, false);
+    const int columns = canvas.at.columns, ranks = scene->model->ranks;
+    if (fullest_known(scene->model) < 0) {
+        memory_table_draw(canvas, scene, -1, TIER_DEVICE, false, "");
+        return;
+    }
+    const int rank = list_kept(scene->state->rank, ranks);
+    int y = draw_tables(canvas, scene, rank);
+    draw_words(canvas, y);
+    draw_process(canvas, y + 1, scene, rank);
+    y += WORDS_ROWS;
+    int rows = canvas.at.rows - y - CURVE_ROWS_LEAST;
+    rows = memory_ranks_rows(ranks, columns, rows < RANKS_ROWS_LEAST ? RANKS_ROWS_LEAST : rows);
+    memory_ranks_draw(canvas_part(canvas, 0, y, columns, rows), scene, rank);
+    y += rows;
+    rows = canvas.at.rows - y;
+    if (rows > CURVE_ROWS_MOST) rows = CURVE_ROWS_MOST;
+    const struct window window = timeline_window(scene);
+    timeline_draw_curve(canvas_part(canvas, 0, y, columns, rows), scene, &window);
 }
 
-const struct view view_memory = {"memory", "memory", .draw = draw_view, .pane = draw_pane, .pane_rows = rows_wanted};
+static bool act(struct view_state *state, const struct scene *scene, const struct key_row *key)
+{
+    state->rank = list_kept(state->rank, scene->model->ranks);
+    return rank_act(state, scene, key) || list_act(&state->rank, scene->model->ranks, key);
+}
+
+const struct view view_memory = {.name = "memory",
+                                 .title = "memory",
+                                 .keys = {ACTION_DOWN, ACTION_UP, ACTION_BARS},
+                                 .draw = draw_view,
+                                 .pane = draw_pane,
+                                 .pane_rows = rows_wanted,
+                                 .act = act};

@@ -1,0 +1,102 @@
+/* Ranks side by side, each a bar by category against one scale: they are equal but for padding, so what stands out is worth
+ * a look. As many as there is room for, around the chosen one; where some are left out, a heat row of all of them. */
+#include <stdio.h>
+
+#include "tui/views/list.h"
+#include "tui/views/memory_parts.h"
+
+enum { BAR_LEAST = 8, NUMBER_COLUMNS = 6, WIDE = 36, NARROW = 26 };
+
+/* What a bar shows: the fullest instant of the last step, or this one. */
+static const struct run_instant *instant_of(const struct run_tier *tier, const struct view_state *state)
+{
+    return state->bars_now || !tier->step_peak.known ? &tier->now : &tier->step_peak;
+}
+
+/* How many stand beside each other: wide ones if all of them fit so, else narrow ones. */
+static int across_of(int columns, int ranks, int rows)
+{
+    int across = columns / WIDE;
+    if (across * rows < ranks) across = columns / NARROW;
+    return across < 1 ? 1 : across > ranks ? ranks : across;
+}
+
+int memory_ranks_rows(int ranks, int columns, int room)
+{
+    const int across = across_of(columns, ranks, room - 1), rows = 1 + (ranks + across - 1) / across;
+    return rows < room ? rows : room;
+}
+
+static void draw_rank(struct canvas canvas, int x, int y, int columns, int rank, bool chosen, const struct scene *scene,
+                      uint64_t full)
+{
+    const struct run_tier *tier = &scene->model->rank[rank].tier[TIER_DEVICE];
+    const struct run_instant *instant = instant_of(tier, scene->state);
+    const enum units units = scene->state->units;
+    const int bar = columns - NUMBER_COLUMNS - bytes_columns(units) - 3;
+    struct segment segments[SEGMENTS_MAX];
+    char text[FORMAT_ROOM];
+    draw_format(canvas, x, y, chosen ? STYLE_FOCUS : STYLE_TEXT, "%4d", rank);
+    if (bar >= BAR_LEAST) {
+        for (int category = 0; category < CATEGORIES; category++) {
+            const struct category_look *look = category_look(category);
+            segments[category] =
+                (struct segment){instant->held_bytes[category], look->letter, look->pattern, look->style};
+        }
+        draw_character(canvas, x + NUMBER_COLUMNS - 1, y, STYLE_FRAME, '[');
+        draw_character(canvas, x + NUMBER_COLUMNS + bar, y, STYLE_FRAME, ']');
+        if (instant->known) draw_bar(canvas, x + NUMBER_COLUMNS, y, bar, segments, CATEGORIES, full);
+    }
+    const bool over = tier->has_budget && tier->budget_bytes && instant->live_bytes > tier->budget_bytes;
+    draw_right(canvas, x + columns - 1, y, over ? STYLE_BAD : STYLE_STRONG,
+               format_bytes(text, units, instant->known, instant->live_bytes));
+}
+
+static void draw_heat_of_all(struct canvas canvas, int y, const struct scene *scene, int chosen)
+{
+    const int ranks = scene->model->ranks;
+    uint64_t most = 0;
+    for (int rank = 0; rank < ranks; rank++) {
+        const uint64_t bytes = instant_of(&scene->model->rank[rank].tier[TIER_DEVICE], scene->state)->live_bytes;
+        if (bytes > most) most = bytes;
+    }
+    int x = draw_text(canvas, 1, y, STYLE_DIM, "all ") + 1;
+    for (int rank = 0; rank < ranks && x < canvas.at.columns - 1; rank++, x++)
+        draw_heat(canvas, x, y, rank == chosen ? STYLE_FOCUS : STYLE_HEAT,
+                  instant_of(&scene->model->rank[rank].tier[TIER_DEVICE], scene->state)->live_bytes, most);
+}
+
+static void draw_ranks_title(struct canvas canvas, const struct scene *scene, const struct memory_scale *scale)
+{
+    const struct run_step *step = run_last_step(scene->model);
+    const enum units units = scene->state->units;
+    const int fullest = fullest_rank(scene->model, TIER_DEVICE);
+    char title[96], text[FORMAT_ROOM];
+    int used = scene->state->bars_now || !step
+                   ? snprintf(title, sizeof title, "ranks now")
+                   : snprintf(title, sizeof title, "ranks, fullest instant of step %u", step->step);
+    if (fullest >= 0 && scene->model->ranks > 1)
+        snprintf(title + used, sizeof title - (size_t)used, ": most on rank %d", fullest);
+    draw_title(canvas, 0, false, title);
+    if (scale->budget) {
+        char note[64];
+        snprintf(note, sizeof note, " budget %s ", format_bytes_bare(text, units, scale->budget));
+        draw_right(canvas, canvas.at.columns - 1, 0, STYLE_TEXT, note);
+    }
+}
+
+void memory_ranks_draw(struct canvas canvas, const struct scene *scene, int chosen)
+{
+    const struct memory_scale scale = memory_scale(scene->model);
+    const int ranks = scene->model->ranks, across = across_of(canvas.at.columns, ranks, canvas.at.rows - 1);
+    const int columns = canvas.at.columns / across;
+    int rows = canvas.at.rows - 1;
+    const bool all = rows * across >= ranks;
+    draw_ranks_title(canvas, scene, &scale);
+    if (!all && rows > 1) draw_heat_of_all(canvas, rows--, scene, chosen);
+    const int top = list_top(chosen / across, (ranks + across - 1) / across, rows);
+    for (int i = 0; i < rows * across && top * across + i < ranks; i++) {
+        const int rank = top * across + i;
+        draw_rank(canvas, i % across * columns, 1 + i / across, columns, rank, rank == chosen, scene, scale.full);
+    }
+}

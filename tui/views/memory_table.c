@@ -1,0 +1,162 @@
+/* One tier of one rank by category. What was measured above the plan is marked: it must not happen. */
+#include <stdio.h>
+
+#include "tui/draw/pen.h"
+#include "tui/views/memory_parts.h"
+
+enum { NAMES_END = 15, BAR_LEAST = 8, BAR_MOST = 40 };
+
+struct row {
+    const char *name;
+    char letter;
+    enum style letter_style, style;
+    bool has_live, has_peak, has_at_peak, has_planned, has_reserved;
+    uint64_t live, peak, at_peak, planned, reserved;
+    const uint64_t *parts; /* by category; NULL: it is one */
+};
+
+bool memory_tier_is_used(const struct run_model *model, enum tier tier)
+{
+    for (int rank = 0; rank < model->ranks; rank++)
+        for (int category = 0; category < CATEGORIES; category++)
+            if (model->rank[rank].tier[tier].category[category].peak_bytes) return true;
+    return tier == TIER_DEVICE;
+}
+
+/* The device tier lists all categories, so that a switch of stage changes figures and not rows; others what they hold. */
+static bool is_listed(const struct run_model *model, enum tier tier, int category)
+{
+    if (tier == TIER_DEVICE) return category_is_shown(model, category);
+    for (int rank = 0; rank < model->ranks; rank++)
+        if (model->rank[rank].tier[tier].category[category].peak_bytes) return true;
+    return false;
+}
+
+int memory_table_rows(const struct run_model *model, enum tier tier)
+{
+    int rows = 4; /* title, head, sum, free */
+    for (int category = 0; category < CATEGORIES; category++) rows += is_listed(model, tier, category);
+    return rows;
+}
+
+static const char *const heads[] = {"now", "peak", "planned", "at peak", "reserved"};
+
+static void draw_head(struct canvas canvas, enum units units)
+{
+    struct pen pen = pen_at(canvas, NAMES_END, 1);
+    for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++)
+        pen_right(&pen, bytes_columns(units) + 2, STYLE_DIM, heads[i]);
+    const int room = canvas.at.columns - pen.x - 2;
+    if (!pen.full && room >= BAR_LEAST + 8) draw_text(canvas, pen.x + 2, 1, STYLE_DIM, "now, of the plan");
+}
+
+/* How much of what is planned is there now; of the sum by category. */
+static void draw_share(struct canvas canvas, int x, int y, const struct row *row)
+{
+    struct segment segments[SEGMENTS_MAX] = {{row->live, row->letter, category_look(0)->pattern, row->letter_style}};
+    int columns = canvas.at.columns - x - 3, count = 1;
+    if (columns > BAR_MOST) columns = BAR_MOST;
+    if (columns < BAR_LEAST || !row->has_live || !row->has_planned || !row->planned) return;
+    for (int category = 0; row->parts && category < CATEGORIES; category++) {
+        const struct category_look *look = category_look(category);
+        segments[category] = (struct segment){row->parts[category], look->letter, look->pattern, look->style};
+        count = CATEGORIES;
+    }
+    draw_character(canvas, x, y, STYLE_FRAME, '[');
+    draw_character(canvas, x + columns + 1, y, STYLE_FRAME, ']');
+    draw_bar(canvas, x + 1, y, columns, segments, count, row->planned);
+}
+
+static void draw_row(struct canvas canvas, int y, enum units units, const struct row *row)
+{
+    char text[FORMAT_ROOM];
+    const int columns = bytes_columns(units) + 2;
+    const bool above = row->has_peak && row->has_planned && row->peak > row->planned;
+    struct pen pen = pen_at(canvas, 3, y);
+    if (row->letter) draw_character(canvas, 1, y, row->letter_style, (uint32_t)row->letter);
+    pen_left(&pen, NAMES_END - 3, row->style, row->name);
+    pen_right(&pen, columns, row->style, format_bytes(text, units, row->has_live, row->live));
+    pen_right(&pen, columns, above ? STYLE_WARN : row->style, format_bytes(text, units, row->has_peak, row->peak));
+    pen_right(&pen, columns, row->style, format_bytes(text, units, row->has_planned, row->planned));
+    pen_right(&pen, columns, row->style, format_bytes(text, units, row->has_at_peak, row->at_peak));
+    pen_right(&pen, columns, row->style, format_bytes(text, units, row->has_reserved, row->reserved));
+    if (!pen.full) draw_share(canvas, pen.x + 2, y, row);
+}
+
+static struct row row_of_category(const struct run_model *model, const struct run_tier *of, enum tier tier,
+                                  int category)
+{
+    const struct run_schedule *plan = run_training(model);
+    const struct run_predicted *planned = plan ? &plan->category[tier][category] : NULL;
+    const struct run_memory *memory = &of->category[category];
+    const struct category_look *look = category_look(category);
+    return (struct row){.name = look->name,
+                        .letter = look->letter,
+                        .letter_style = look->style,
+                        .style = STYLE_TEXT,
+                        .has_live = memory->known,
+                        .has_peak = memory->known,
+                        .has_reserved = memory->known,
+                        .has_at_peak = memory->known && memory->has_at_peak,
+                        .has_planned = planned && planned->known,
+                        .live = memory->live_bytes,
+                        .peak = memory->peak_bytes,
+                        .reserved = memory->reserved_bytes,
+                        .at_peak = memory->at_peak_bytes,
+                        .planned = planned ? planned->peak_bytes : 0};
+}
+
+static struct row row_of_sum(const struct run_model *model, const struct run_tier *of, enum tier tier)
+{
+    struct row row = {.name = "together",
+                      .style = STYLE_STRONG,
+                      .has_live = of->now.known,
+                      .has_reserved = of->now.known,
+                      .has_peak = of->has_total,
+                      .has_at_peak = of->has_total,
+                      .live = of->now.live_bytes,
+                      .reserved = of->now.reserved_bytes,
+                      .peak = of->peak_bytes,
+                      .at_peak = of->peak_bytes,
+                      .parts = of->now.held_bytes};
+    row.has_planned = run_predicted_peak(model, tier, &row.planned);
+    return row;
+}
+
+static void draw_free(struct canvas canvas, int y, enum units units, const struct run_tier *of)
+{
+    const struct category_look *look = category_look(CATEGORIES);
+    const uint64_t held = of->now.live_bytes, reserved = of->now.reserved_bytes;
+    char text[FORMAT_ROOM];
+    struct pen pen = pen_at(canvas, 3, y);
+    draw_character(canvas, 1, y, look->style, (uint32_t)look->letter);
+    pen_left(&pen, NAMES_END - 3, STYLE_TEXT, "free in pool");
+    pen_right(&pen, bytes_columns(units) + 2, STYLE_TEXT,
+              format_bytes(text, units, of->now.known, reserved > held ? reserved - held : 0));
+}
+
+void memory_table_draw(struct canvas canvas, const struct scene *scene, int rank, enum tier tier, bool focused,
+                       const char *which)
+{
+    const struct run_model *model = scene->model;
+    const enum units units = scene->state->units;
+    char title[64];
+    int y = 2;
+    if (rank < 0) snprintf(title, sizeof title, "%s memory", tier_name(tier));
+    else snprintf(title, sizeof title, "%s memory of rank %d%s", tier_name(tier), rank, which);
+    draw_title(canvas, 0, focused, title);
+    if (rank < 0) {
+        draw_text(canvas, 1, 1, STYLE_DIM, "not known yet");
+        return;
+    }
+    const struct run_tier *of = &model->rank[rank].tier[tier];
+    draw_head(canvas, units);
+    const struct row sum = row_of_sum(model, of, tier);
+    draw_row(canvas, y++, units, &sum);
+    for (int category = 0; category < CATEGORIES; category++) {
+        if (!is_listed(model, tier, category)) continue;
+        const struct row row = row_of_category(model, of, tier, category);
+        draw_row(canvas, y++, units, &row);
+    }
+    draw_free(canvas, y, units, of);
+}
