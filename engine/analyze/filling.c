@@ -14,7 +14,7 @@ static int completed_by(const struct schedule *ops, int flush, const struct piec
 {
     for (int op = flush - 1; op >= 0; op--) {
         const struct op *of = &ops->ops[op];
-        if (of->lane == LANE_COMPUTE && of->phase == PHASE_BACKWARD && of->unit == piece->unit &&
+        if (of->lane == LANE_COMPUTE && of->buffer[ROLE_GRADIENT] == piece->source &&
             of->micro_step == ops->ops[flush].micro_step)
             return op;
     }

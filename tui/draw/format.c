@@ -68,11 +68,16 @@ char *format_bytes(char out[FORMAT_ROOM], enum units units, bool known, uint64_t
     return pad_left(out, bytes_columns(units));
 }
 
-char *format_time(char out[FORMAT_ROOM], uint64_t ns)
+char *format_time_bare(char out[FORMAT_ROOM], uint64_t ns)
 {
     static const char *const names[] = {"ns", "us", "ms", "s"};
     scaled(out, (double)ns, 1000, names, 4);
-    return pad_left(out, 8);
+    return out;
+}
+
+char *format_time(char out[FORMAT_ROOM], uint64_t ns)
+{
+    return pad_left(format_time_bare(out, ns), 8);
 }
 
 char *format_short(char out[FORMAT_ROOM], uint64_t count)

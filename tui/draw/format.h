@@ -17,6 +17,7 @@ char *format_bytes(char out[FORMAT_ROOM], enum units units, bool known, uint64_t
 /* The same without the padding. */
 char *format_bytes_bare(char out[FORMAT_ROOM], enum units units, uint64_t bytes);
 char *format_time(char out[FORMAT_ROOM], uint64_t ns);     /* "123.4 ms", 8 columns */
+char *format_time_bare(char out[FORMAT_ROOM], uint64_t ns); /* ... without the padding */
 char *format_count(char out[FORMAT_ROOM], uint64_t count); /* "1,234,567" */
 char *format_short(char out[FORMAT_ROOM], uint64_t count); /* "834.3 k", "1.234 M" */
 

@@ -276,13 +276,11 @@ static void draw_flush_times(struct canvas canvas, int y, const struct buckets *
         return;
     }
     draw_format(canvas, 1, y, STYLE_TEXT, "step %u: in flight %s, longest on rank %d: %s", step,
-                format_time(flight, times.mean_ns) + strspn(flight, " "), times.slowest,
-                format_time(longest, times.longest_ns) + strspn(longest, " "));
+                format_time_bare(flight, times.mean_ns), times.slowest, format_time_bare(longest, times.longest_ns));
     if (times.ranks < 2) return;
-    format_time(peers, times.peers_ns);
-    format_time(behind, times.last_ns - times.first_ns);
     draw_format(canvas, 1, y + 1, STYLE_TEXT, "%s of it waiting for others: rank %d came last, %s after the first",
-                peers + strspn(peers, " "), times.last_rank, behind + strspn(behind, " "));
+                format_time_bare(peers, times.peers_ns), times.last_rank,
+                format_time_bare(behind, times.last_ns - times.first_ns));
 }
 
 static void draw_chosen(struct canvas canvas, const struct buckets *buckets, int row)
@@ -347,9 +345,7 @@ static void draw_memory_line(struct canvas canvas, int y, const struct buckets *
     }
     if (memory->known) format_bytes_bare(live, units, memory->live_bytes);
     if (planned->known) format_bytes_bare(most, units, planned->peak_bytes);
-    draw_format(canvas, 1, y, STYLE_TEXT,
-                "gradients that wait to be reduced: B holds %s on rank %d, planned at most %s", live, buckets->rank,
-                most);
+    draw_format(canvas, 1, y, STYLE_TEXT, "gradients not reduced yet: B holds %s, planned at most %s", live, most);
 }
 
 static void draw_knobs(struct canvas canvas, const struct buckets *buckets)

@@ -35,9 +35,9 @@ static void draw_process(struct canvas canvas, int y, const struct scene *scene,
         return;
     }
     const struct run_mark *mark = &of->mark[of->marks - 1];
-    int x = draw_format(
-        canvas, 1, y, STYLE_TEXT, "after step %u the kernel counts %s for its process, we %s in tensors", mark->step,
-        format_bytes_bare(pss, units, mark->pss_bytes), format_bytes_bare(reserved, units, mark->reserved_bytes));
+    int x = draw_format(canvas, 1, y, STYLE_TEXT, "process at step %u: the kernel counts %s (Pss), we count %s",
+                        mark->step, format_bytes_bare(pss, units, mark->pss_bytes),
+                        format_bytes_bare(reserved, units, mark->reserved_bytes));
     if (x + 52 < canvas.at.columns)
         draw_format(canvas, x, y, STYLE_DIM, " reserved; %s with all it shares (RSS)",
                     format_bytes_bare(rss, units, mark->rss_bytes));

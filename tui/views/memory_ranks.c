@@ -52,31 +52,42 @@ static void draw_rank(struct canvas canvas, int x, int y, int columns, int rank,
                format_bytes(text, units, instant->known, instant->live_bytes));
 }
 
+static uint64_t held(const struct scene *scene, int rank)
+{
+    return instant_of(&scene->model->rank[rank].tier[TIER_DEVICE], scene->state)->live_bytes;
+}
+
+/* The first rank with the most (sign 1) or the least (sign -1). */
+static int extreme_rank(const struct scene *scene, int sign)
+{
+    int best = 0;
+    for (int rank = 1; rank < scene->model->ranks; rank++)
+        if (sign > 0 ? held(scene, rank) > held(scene, best) : held(scene, rank) < held(scene, best)) best = rank;
+    return best;
+}
+
 static void draw_heat_of_all(struct canvas canvas, int y, const struct scene *scene, int chosen)
 {
     const int ranks = scene->model->ranks;
-    uint64_t most = 0;
-    for (int rank = 0; rank < ranks; rank++) {
-        const uint64_t bytes = instant_of(&scene->model->rank[rank].tier[TIER_DEVICE], scene->state)->live_bytes;
-        if (bytes > most) most = bytes;
-    }
+    const uint64_t most = held(scene, extreme_rank(scene, 1));
     int x = draw_text(canvas, 1, y, STYLE_DIM, "all ") + 1;
     for (int rank = 0; rank < ranks && x < canvas.at.columns - 1; rank++, x++)
-        draw_heat(canvas, x, y, rank == chosen ? STYLE_FOCUS : STYLE_HEAT,
-                  instant_of(&scene->model->rank[rank].tier[TIER_DEVICE], scene->state)->live_bytes, most);
+        draw_heat(canvas, x, y, rank == chosen ? STYLE_FOCUS : STYLE_HEAT, held(scene, rank), most);
 }
 
 static void draw_ranks_title(struct canvas canvas, const struct scene *scene, const struct memory_scale *scale)
 {
     const struct run_step *step = run_last_step(scene->model);
     const enum units units = scene->state->units;
-    const int fullest = fullest_rank(scene->model, TIER_DEVICE);
     char title[96], text[FORMAT_ROOM];
     int used = scene->state->bars_now || !step
                    ? snprintf(title, sizeof title, "ranks now")
                    : snprintf(title, sizeof title, "ranks, fullest instant of step %u", step->step);
-    if (fullest >= 0 && scene->model->ranks > 1)
-        snprintf(title + used, sizeof title - (size_t)used, ": most on rank %d", fullest);
+    if (scene->model->ranks > 1) {
+        const int most = extreme_rank(scene, 1), least = extreme_rank(scene, -1);
+        if (held(scene, most) == held(scene, least)) snprintf(title + used, sizeof title - (size_t)used, ": all alike");
+        else snprintf(title + used, sizeof title - (size_t)used, ": most on %d, least on %d", most, least);
+    }
     draw_title(canvas, 0, false, title);
     if (scale->budget) {
         char note[64];

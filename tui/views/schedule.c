@@ -309,10 +309,9 @@ static void draw_schedule_title(struct canvas canvas, bool focused, const struct
         used += snprintf(title + used, sizeof title - (size_t)used, ": rank %d has done %d of %d", list->rank, done,
                          list->ops->op_count);
     else used += snprintf(title + used, sizeof title - (size_t)used, ": %d operations", list->ops->op_count);
-    if (list->measured)
-        used += snprintf(title + used, sizeof title - (size_t)used, "; times of step %u", list->measured);
     if (list->scene->state->filter[0])
-        snprintf(title + used, sizeof title - (size_t)used, "; only \"%s\"", list->scene->state->filter);
+        snprintf(title + used, sizeof title - (size_t)used, ", only \"%s\"", list->scene->state->filter);
+    else if (list->measured) snprintf(title + used, sizeof title - (size_t)used, "; times of step %u", list->measured);
     draw_title(canvas, 0, focused, title);
 }
 

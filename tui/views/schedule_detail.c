@@ -71,9 +71,17 @@ static void say_buffers(struct sheet *sheet, int first, int count)
 
 static void say_roles(struct sheet *sheet, const struct op *op)
 {
-    static const char *const names[ROLES] = {
-        "parameters", "small tensors", "gradient to", "input",  "activations", "residual gradient",
-        "scratch",    "tokens",        "master",      "moment", "moment"};
+    static const char *const names[ROLES] = {[ROLE_PARAMETERS] = "parameters",
+                                             [ROLE_TAIL] = "small tensors",
+                                             [ROLE_GRADIENT] = "gradient to",
+                                             [ROLE_INPUT] = "input",
+                                             [ROLE_ACTIVATION] = "activations",
+                                             [ROLE_RESIDUAL] = "residual gradient",
+                                             [ROLE_SCRATCH] = "scratch",
+                                             [ROLE_TOKENS] = "tokens",
+                                             [ROLE_MASTER] = "master",
+                                             [ROLE_STATE1] = "state",
+                                             [ROLE_STATE2] = "state"};
     for (int role = 0; role < ROLES; role++) {
         if (op->buffer[role] < 0) continue;
         const struct buffer *buffer = &sheet->ops->buffers[op->buffer[role]];
@@ -129,16 +137,14 @@ static void say_times(struct sheet *sheet, int number)
     const struct op_times times = op_times_of(sheet->scene->tape, sheet->at->plan, step, number, model->now_ns);
     char mean[FORMAT_ROOM], longest[FORMAT_ROOM], other[FORMAT_ROOM];
     if (!step || !times.ranks) return;
-    say(sheet, "step %u: %s, mean of %d ranks; rank %d longest, %s", step,
-        format_time(mean, times.mean_ns) + strspn(mean, " "), times.ranks, times.slowest,
-        format_time(longest, times.longest_ns) + strspn(longest, " "));
-    if (times.waited_ns) say(sheet, "; waited %s before it", format_time(other, times.waited_ns) + strspn(other, " "));
-    if (times.peers_ns)
-        say(sheet, "; %s of it for other ranks", format_time(other, times.peers_ns) + strspn(other, " "));
-    if (times.paced_ns) say(sheet, "; %s added by pacing", format_time(other, times.paced_ns) + strspn(other, " "));
+    say(sheet, "step %u: %s, mean of %d ranks; rank %d longest, %s", step, format_time_bare(mean, times.mean_ns),
+        times.ranks, times.slowest, format_time_bare(longest, times.longest_ns));
+    if (times.peers_ns) say(sheet, "; %s of that for other ranks", format_time_bare(other, times.peers_ns));
+    if (times.paced_ns) say(sheet, "; %s of that added by pacing", format_time_bare(other, times.paced_ns));
+    if (times.waited_ns) say(sheet, "; its lane waited %s before it", format_time_bare(other, times.waited_ns));
     if (times.ranks > 1 && sheet->ops->ops[number].lane == LANE_COMM)
         say(sheet, "; rank %d came last, %s after the first", times.last_rank,
-            format_time(other, times.last_ns - times.first_ns) + strspn(other, " "));
+            format_time_bare(other, times.last_ns - times.first_ns));
 }
 
 static void say_now(struct sheet *sheet, int number)
