@@ -1,45 +1,139 @@
-/* Any bytes at all, given to every reader of traces: nothing may crash, read out of bounds or run without end. Checksums
- * hide most of a reader from blind mutations, so each input is tried a second time with its checksums made right.
+/* Any bytes at all, given to every reader of traces, and what they make of them to the model, the tape and its totals:
+ * nothing may crash, read out of bounds, run without end or allocate without bound. Checksums hide most of a reader from
+ * blind mutations, so each input is tried a second time with its checksums made right; and a run's records are mutated as
+ * records too, with no chunks around them, because then most of them still make sense.
  *
  * As a libFuzzer harness:
  *     clang -std=c17 -D_GNU_SOURCE -DLIBFUZZER -g -O1 -fsanitize=fuzzer,address,undefined -I. tests/test_fuzz_trace.c
- *         engine/trace/[a-z]*.c engine/base/error.c -lzstd -lz -lpthread -o fuzz_trace
- * Without -DLIBFUZZER it is a program that runs a number of random mutations of a small trace (argument 1), always the same. */
+ *         engine/{base,trace,analyze}/[a-z]*.c build/release/libzerolab.a
+ *         -lcjson -lzstd -lz -ldnnl -lgomp -lpthread -lm -o fuzz_trace
+ * Without -DLIBFUZZER it is a program that runs a number of random mutations of two small traces (argument 1), always the
+ * same; with FUZZ_SECONDS=N in the environment it goes on for so long. */
 #include <assert.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "engine/analyze/totals.h"
 #include "engine/base/bytes.h"
+#include "engine/base/clock.h"
 #include "engine/trace/check.h"
 #include "engine/trace/chunk.h"
 #include "engine/trace/dump.h"
 #include "engine/trace/file.h"
 #include "engine/trace/source.h"
+#ifndef LIBFUZZER
+#include "tests/synthetic.h"
+#endif
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count);
 
 static FILE *nowhere;
 
+/* ---- what records are folded into ---- */
+
+enum { TAPE_LIMIT = 256 << 10, ASK_EVERY = 61, ALLOCATED_MAX = 256 << 20 };
+
+struct past {
+    struct run_model *model;
+    struct tape *tape;
+    int records;
+};
+
+static struct past past_new(void)
+{
+    return (struct past){run_model_new(&(struct run_model_options){.steps = 16, .notices = 16}), tape_new(TAPE_LIMIT),
+                         0};
+}
+
+static void ask_lane(const struct tape *tape, int rank, enum lane lane, uint64_t from_ns, uint64_t to_ns)
+{
+    struct tape_load load;
+    int64_t first, end;
+    tape_load(tape, rank, lane, from_ns, to_ns, &load);
+    tape_spans(tape, rank, lane, from_ns, to_ns, &first, &end);
+    assert(first <= end);
+    for (int64_t number = first; number < end; number++) {
+        const struct span *span = tape_span(tape, rank, lane, number);
+        assert(span && span->issued_ns <= span->started_ns && (!span->ended_ns || span->started_ns <= span->ended_ns));
+        assert(span->started_ns < to_ns && (!span->ended_ns || span->ended_ns > from_ns));
+    }
+    tape_span_of(tape, rank, lane, 2, 3);
+}
+
+static void ask(const struct past *past, uint64_t from_ns, uint64_t to_ns)
+{
+    struct totals totals;
+    const int ranks = tape_ranks(past->tape) < 4 ? tape_ranks(past->tape) : 4;
+    for (int rank = 0; rank <= ranks; rank++) {
+        for (int lane = 0; lane < LANES; lane++) ask_lane(past->tape, rank, (enum lane)lane, from_ns, to_ns);
+        for (int tier = 0; tier < TIERS; tier++) {
+            tape_held(past->tape, rank, (enum tier)tier, from_ns);
+            tape_fullest(past->tape, rank, (enum tier)tier, from_ns, to_ns, NULL);
+        }
+        totals_of(&totals, past->tape, past->model, rank, from_ns, to_ns);
+        assert(totals.temporal.overlapped_ns <= totals.temporal.communication_ns);
+        assert(totals.temporal.compute_ns + totals.temporal.non_compute_ns + totals.temporal.idle_ns ==
+               totals.temporal.window_ns);
+    }
+    tape_step_at(past->tape, from_ns);
+    tape_has_gap(past->tape, from_ns, to_ns);
+}
+
+static void ask_all(const struct past *past)
+{
+    uint64_t first = tape_first_ns(past->tape), last = tape_last_ns(past->tape), whole = tape_whole_from(past->tape);
+    ask(past, first, last);
+    ask(past, first + (last - first) / 3, first + (last - first) / 2);
+    ask(past, whole, last);
+    ask(past, 0, UINT64_MAX);
+}
+
+static void past_fold(struct past *past, const struct trace_record *record)
+{
+    run_model_fold(past->model, record);
+    tape_fold(past->tape, past->model, record);
+    if (++past->records % ASK_EVERY == 0) ask_all(past);
+}
+
+static void past_end(struct past *past)
+{
+    struct mallinfo2 info = mallinfo2(); /* all 0 under a sanitizer, which has bounds of its own */
+    assert(info.uordblks + info.hblkhd < ALLOCATED_MAX);
+    ask_all(past);
+    run_model_free(past->model);
+    tape_free(past->tape);
+}
+
+/* ---- readers ---- */
+
 static void read_records(const uint8_t *bytes, size_t count)
 {
     struct trace_record record;
-    for (size_t at = 0, size; at < count && (size = trace_decode(bytes + at, count - at, &record)) > 0; at += size)
+    struct past past = past_new();
+    for (size_t at = 0, size; at < count && (size = trace_decode(bytes + at, count - at, &record)) > 0; at += size) {
         trace_dump(nowhere, &record);
+        past_fold(&past, &record);
+    }
+    past_end(&past);
 }
 
 /* To the end; every byte of every record is looked at. */
 static void read_source(struct source *source, size_t count)
 {
     struct trace_record record;
+    struct past past = past_new();
     size_t records = 0;
     enum source_result result;
     while ((result = source_next(source, &record)) == SOURCE_RECORD) {
         trace_dump(nowhere, &record);
+        past_fold(&past, &record);
         assert(++records <= count * (CHUNK_RATIO_MAX / TRACE_HEAD_BYTES));
     }
     assert((result == SOURCE_BAD) == (source_error(source)[0] != '\0'));
+    past_end(&past);
 }
 
 static void read_file(const uint8_t *bytes, size_t count)
@@ -142,36 +236,70 @@ static struct bytes seed_trace(void)
     return seed;
 }
 
+/* Two ranks through all stages and out of memory, as bare records. */
+static void put_record(void *user, const struct trace_record *record)
+{
+    struct bytes *out = user;
+    if (bytes_reserve(out, trace_encoded_bytes(record))) out->count += trace_encode(record, out->at + out->count);
+}
+
+static struct bytes seed_records(void)
+{
+    struct bytes seed = {0};
+    struct synthetic run;
+    synthetic_story(&run, 2, STORY_ENDED, put_record, &seed);
+    return seed;
+}
+
 static void mutate(struct bytes *bytes)
 {
     static const uint8_t extremes[] = {0, 1, 0x7f, 0x80, 0xff, 8, 48};
     for (uint32_t changes = 1 + next_random() % 4; changes--;) {
         size_t at = next_random() % bytes->count;
-        switch (next_random() % 4) {
+        switch (next_random() % 5) {
         case 0: bytes->at[at] ^= (uint8_t)(1 << next_random() % 8); break;
         case 1: bytes->at[at] = extremes[next_random() % sizeof extremes]; break;
         case 2: bytes->at[at] = (uint8_t)next_random(); break;
         case 3:
             if (next_random() % 4 == 0) bytes->count = at + 1;
             break;
+        case 4: /* a whole number: the least, the most, or about its middle */
+            for (size_t i = at; i < at + 8 && i < bytes->count; i++) bytes->at[i] = extremes[next_random() % 5];
+            break;
         }
     }
 }
 
+static void try_mutation(const struct bytes *seed, void (*reader)(const uint8_t *, size_t))
+{
+    struct bytes input = {0};
+    bytes_append(&input, seed->at, seed->count);
+    mutate(&input);
+    reader(input.at, input.count);
+    bytes_release(&input);
+}
+
+static void read_input(const uint8_t *bytes, size_t count)
+{
+    LLVMFuzzerTestOneInput(bytes, count);
+}
+
 int main(int argc, char **argv)
 {
-    int rounds = argc > 1 ? atoi(argv[1]) : getenv("SHORT") ? 300 : 1500;
-    struct bytes seed = seed_trace();
-    if (seed.count < 500) return puts("not ok 1 - no seed trace"), 1;
-    for (int round = 0; round < rounds; round++) {
-        struct bytes input = {0};
-        bytes_append(&input, seed.at, seed.count);
-        mutate(&input);
-        LLVMFuzzerTestOneInput(input.at, input.count);
-        bytes_release(&input);
+    int rounds = argc > 1 ? atoi(argv[1]) : getenv("SHORT") ? 300 : 1500, round = 0;
+    const char *seconds = getenv("FUZZ_SECONDS");
+    const uint64_t until_ns = clock_ns() + (uint64_t)(seconds ? atoi(seconds) : 0) * 1000000000u;
+    struct bytes seed = seed_trace(), records = seed_records();
+    if (seed.count < 500 || records.count < 10000) return puts("not ok 1 - no seed trace"), 1;
+    nowhere = fopen("/dev/null", "w");
+    for (; round < rounds || (seconds && clock_ns() < until_ns); round++) {
+        try_mutation(&seed, read_input);
+        if (round % 4 == 0) try_mutation(&records, read_records);
     }
-    printf("ok 1 - no reader minds %d mutations of a trace of %zu bytes\n", rounds, seed.count);
+    printf("ok 1 - no reader minds %d mutations of a trace of %zu bytes and of %zu bytes of records\n", round,
+           seed.count, records.count);
     bytes_release(&seed);
+    bytes_release(&records);
     return fclose(nowhere);
 }
 #endif

@@ -84,7 +84,7 @@ void fold_run(struct run_model *model, const struct trace_record *record)
     pace_begin(&model->pace, cJSON_GetObjectItemCaseSensitive(json, "config"));
     cJSON_Delete(json);
     int ranks = model->header.ranks;
-    if (ranks > 0 && ranks < TRACE_RANK_ALL) {
+    if (ranks > 0 && ranks <= RUN_RANKS_MAX) {
         bool was_known = model->header.known;
         model->header.known = false; /* lets model_rank() grow */
         model_rank(model, (unsigned)ranks - 1);

@@ -65,13 +65,18 @@ void text_into(char *out, size_t room, struct trace_text text)
     out[bytes] = '\0';
 }
 
-/* Ranks are as many as the header says; without one (a trace that lost its head) as many as were heard of. */
+/* Ranks are as many as the header says; without one (a trace that lost its head) as many as were heard of. A damaged trace
+ * must not make us allocate for ranks that cannot be. */
 struct run_rank *model_rank(struct run_model *model, unsigned rank)
 {
     if (rank == TRACE_RANK_ALL) return NULL;
     if ((int)rank < model->ranks) return &model->rank[rank];
     if (model->header.known && model->header.ranks > 0 && model->ranks == model->header.ranks) {
         model_problem(model, "a record of rank %u in a run of %d ranks", rank, model->ranks);
+        return NULL;
+    }
+    if (rank >= RUN_RANKS_MAX) {
+        model_problem(model, "a record of rank %u; at most %d ranks are shown", rank, RUN_RANKS_MAX);
         return NULL;
     }
     struct run_rank *larger = realloc(model->rank, (rank + 1) * sizeof *larger);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STEPS_SHARE = 16, GRID_SHIFT = 20, RANKS_MAX = 1 << 14 };
+enum { STEPS_SHARE = 16, GRID_SHIFT = 20 };
 
 struct tape *tape_new(size_t bytes)
 {
@@ -55,8 +55,7 @@ static bool know_ranks(struct tape *tape, int ranks)
 {
     if (ranks <= tape->rank_room) return true;
     size_t more = (size_t)(ranks - tape->rank_room) * sizeof *tape->ranks;
-    struct tape_rank **larger =
-        ranks <= RANKS_MAX && more <= tape->left.bytes ? realloc(tape->ranks, (size_t)ranks * sizeof *larger) : NULL;
+    struct tape_rank **larger = more <= tape->left.bytes ? realloc(tape->ranks, (size_t)ranks * sizeof *larger) : NULL;
     if (!larger) return false;
     memset(larger + tape->rank_room, 0, more);
     tape->left.bytes -= more;
