@@ -1,77 +1,7 @@
 #!/bin/bash
-# The real program in a real terminal (tmux): keys, sizes, what is on the screen, and that the terminal comes back whole.
-# Nothing here sleeps for a fixed time: it waits until a screen shows what is expected, or gives up. Prints TAP.
-set -u
-cd "$(dirname "$0")/.." || exit 1
-zerolab=$PWD/${ZEROLAB:-build/release/zerolab}
-patience=${PATIENCE:-40} # seconds for one expectation
-count=0 bad=0
-
-if ! command -v tmux >/dev/null; then
-    echo "ok 1 - screens # SKIP tmux is not installed"
-    echo "1..1"
-    exit 0
-fi
-
-place=$(mktemp -d "${TMPDIR:-/tmp}/zerolab-screens-XXXXXX")
-server=0 # each start has a server of its own: one that is going down cannot take the next with it
-tm() { tmux -S "$place/tmux$server" -f /dev/null -u "$@" 2>/dev/null; }
-cleanup() {
-    tm kill-server
-    rm -rf "$place"
-}
-trap cleanup EXIT
-
-screen() { tm capture-pane -p -t 0; }
-keys() { tm send-keys -t 0 "$@"; }
-
-ok() { # NAME, STATUS
-    count=$((count + 1))
-    if [ "$2" -eq 0 ]; then
-        echo "ok $count - $1"
-    else
-        bad=$((bad + 1))
-        echo "not ok $count - $1"
-        screen | sed 's/^/# |/'
-    fi
-}
-
-waits_for() { # NAME, PATTERN: until the screen matches
-    local end=$((SECONDS + patience))
-    until screen | grep -qE -- "$2"; do
-        if [ $SECONDS -ge $end ]; then
-            ok "$1" 1
-            patience=3 # what follows is likely to fail too
-            return 1
-        fi
-        sleep 0.1
-    done
-    ok "$1" 0
-}
-
-step() { screen | sed -nE 's/.*ZeRO stage [0-9] +step ([0-9,]+).*/\1/p' | tr -d ,; }
-
-start() { # COLUMNS, ROWS, ENVIRONMENT..., -- COMMAND...: a shell that shows the modes before and after, and the status
-    local columns=$1 rows=$2 environment=()
-    shift 2
-    while [ "$1" != -- ]; do environment+=("$1"); shift; done
-    shift
-    {
-        echo 'stty -g >before; echo FIRST SCREEN'
-        printf '%q ' env "${environment[@]}" "$@"
-        echo; echo 'echo "status $?"; stty -g >after; cmp before after && echo "modes restored"; exec sleep 1000'
-    } >"$place/script"
-    tm kill-server
-    server=$((server + 1))
-    tm new-session -d -x "$columns" -y "$rows" "cd $place && LC_ALL=C.UTF-8 bash ./script"
-}
-
-program_pid() { # the child of the shell; read from /proc, because a small machine has no pgrep
-    local shell; shell=$(tm list-panes -F '#{pane_pid}')
-    cut -d ' ' -f 1 "/proc/$shell/task/$shell/children"
-}
-
-cd "$place" || exit 1
+# The real program in a real terminal: a live run, out of memory, a recording, what is kept between runs, and that the
+# terminal comes back whole.
+. "$(dirname "$0")/screen.sh"
 
 # ---- a live run: switch, pause, step, sizes, leave
 
@@ -81,7 +11,7 @@ waits_for "first steps are drawn" 'ZeRO stage 0 +step [0-9]+ +loss [0-9]\.[0-9]+
 waits_for "bars against the plan" ' 3 \[P .*\] +[0-9.]+ MiB'
 keys 3
 waits_for "key 3 trains on at stage 3" 'ZeRO stage 3 '
-waits_for "stage 3 gathers parameters" 'all_gather +[0-9]+ '
+waits_for "stage 3 gathers parameters" 'prefetch hid +[0-9]+ %'
 keys Space
 waits_for "Space pauses" 'PAUSED'
 before=$(step)
@@ -148,5 +78,68 @@ start 80 24 TERM=dumb -- "$zerolab" replay live.zlt
 waits_for "TERM=dumb is refused" 'TERM=dumb cannot show a screen'
 waits_for "as a usage error" 'status 2'
 
-echo "1..$count"
-[ $bad -eq 0 ]
+# ---- a live screen is that of its recording at the same moment; and a run without a trace can be recorded by a key
+
+start 80 24 NO_COLOR=1 -- "$zerolab" --at 13:pause --units GiB
+waits_for "pauses before step 13" 'PAUSED +by command'
+body() { sed -e '$d' -e 's/; Space goes on.*//' -e 's/ \{2,\}\(LIVE *\)\?[0-9]*:[0-9][0-9]$//'; } # without footer, hint, clock
+for view in overview M T L E C; do
+    [ $view = overview ] || keys $view
+    settled | body >"live.$view"
+    [ $view = overview ] || keys $view
+done
+keys r
+waits_for "r records what is kept, and goes on" 'recording to zerolab-[0-9]+-[0-9]+.zlt'
+keys .
+waits_for "one more step" 'step 13 '
+keys q
+waits_for "leaves" 'status 0'
+mv zerolab-*.zlt recorded.zlt
+"$zerolab" check recorded.zlt | grep -q 'steps 1 to 13; the run ended: stopped'
+ok "the recording is whole" $?
+for view in overview:overview M:memory T:timeline L:loss E:events C:collectives; do
+    "$zerolab" replay recorded.zlt --frame 80x24 --view "${view#*:}" --at step:12 | body >replayed
+    diff "live.${view%:*}" replayed | sed 's/^/# /'
+    cmp -s "live.${view%:*}" replayed
+    ok "the live ${view#*:} equals the replayed one" $?
+done
+"$zerolab" replay recorded.zlt --frame 80x24 --at step:12.3 | grep -q 'step 11 '
+ok "a moment within a step" $?
+"$zerolab" replay recorded.zlt --frame 80x24 --at time:0 | grep -q 'no step yet'
+ok "a moment in time" $?
+
+# ---- what is kept between runs
+
+rm -r config
+
+start 80 24 -- "$zerolab" replay live.zlt
+waits_for "plays" REPLAY
+keys u
+keys t
+comes '^ light'
+kill -HUP "$(program_pid)"
+waits_for "a hangup leaves" 'modes restored'
+grep -q '^theme = light' config/zerolab/settings
+ok "theme and units are kept" $?
+start 80 24 -- "$zerolab" replay live.zlt --readonly
+waits_for "and in force again" 'device memory.* [0-9,]{7,} B'
+keys u
+comes '^ GB'
+keys q
+waits_for "--readonly leaves" 'status 0'
+grep -q '^units = bytes' config/zerolab/settings
+ok "... and keeps nothing" $?
+start 80 24 ZEROLAB_UNITS=GB -- "$zerolab" replay live.zlt
+waits_for "the environment wins over the file" 'plan [0-9.]+ MB'
+start 80 24 -- "$zerolab" replay live.zlt --units GiB
+waits_for "an option over both" 'plan [0-9.]+ MiB'
+echo 'theme = pink' >config/zerolab/settings
+start 80 24 -- "$zerolab" replay live.zlt
+waits_for "a faulty file is one line" 'settings: line 1: theme is default, light'
+keys u
+comes 'bytes'
+keys q
+grep -q pink config/zerolab/settings
+ok "... and is left alone" $?
+
+done_testing

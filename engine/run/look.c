@@ -40,7 +40,7 @@ static int replay(const struct cli *cli, struct error *err)
     if (cli->frame) return print_frame(cli, err);
     if (cli->view || cli->where || cli->as || cli->output)
         return error_set(err, STATUS_USAGE, "--view, --at, --as and --output belong to --frame COLSxROWS");
-    struct app_options options = {.replay_file = cli->operand};
+    struct app_options options = {.replay_file = cli->operand, .readonly = cli->readonly};
     int status = front_look(&options.look, cli, err);
     if (!status && !app_terminal_fits(err)) status = STATUS_USAGE;
     return status ? status : app_run(&options, err);

@@ -8,10 +8,9 @@
 #include "engine/run/worker.h"
 #include "tui/app/app.h"
 
-/* For the README, which tests/test_readme.sh holds against it. */
-static int print_keys(void)
+/* For the README, which tests/test_readme.sh holds against it, and for tests/test_keys.sh. */
+static int print_keys(char *text)
 {
-    char *text = app_keys_markdown();
     int printed = text && fputs(text, stdout) >= 0 ? STATUS_OK : STATUS_RUN;
     free(text);
     return printed;
@@ -34,7 +33,8 @@ int main(int argc, char **argv)
     struct error err;
     setlocale(LC_CTYPE, "");
     if (argc == 2 && strcmp(argv[1], "--help-reference") == 0) return cli_print_reference(stdout), STATUS_OK;
-    if (argc == 2 && strcmp(argv[1], "--help-keys") == 0) return print_keys();
+    if (argc == 2 && strcmp(argv[1], "--help-keys") == 0) return print_keys(app_keys_markdown());
+    if (argc == 2 && strcmp(argv[1], "--list-keys") == 0) return print_keys(app_keys_list());
     if (cli_parse(&cli, argc, argv, &err)) return front_fail(&err);
     if (cli.version) return puts("zerolab " ZEROLAB_VERSION), STATUS_OK;
     if (cli.help) return cli_print_help(stdout, cli.verb), STATUS_OK;

@@ -6,6 +6,8 @@
 #include "engine/base/clock.h"
 #include "tui/app/app_parts.h"
 
+static const uint64_t ANSWER_NS = 2000000000u;
+
 /* ---- moving the cursor --------------------------------------------------------------------------------------------- */
 
 /* Once a run has ended its screen is that of a recording. */
@@ -55,16 +57,28 @@ static double next_of(const double *scale, int count, double now, bool up)
     return value;
 }
 
+/* A key that comes before the run has answered goes on from what was asked for. */
+static double asked_or(const struct asked *asked, double now)
+{
+    bool waits = asked->sent_ns && now == asked->was && clock_ns() - asked->sent_ns < ANSWER_NS;
+    return waits ? asked->value : now;
+}
+
+static void ask(struct app *app, struct asked *asked, double was, double value, const char *command)
+{
+    if (app_send(app, command)) *asked = (struct asked){was, value, clock_ns()};
+}
+
 static void slow_motion(struct app *app, bool faster)
 {
     static const double factors[] = {1, 2, 5, 10, 20, 50, 100};
     const struct run_pace *pace = &app->feed.newest.model->pace;
     char command[80];
-    double now = pace->known ? pace->slow_motion : 1;
+    double was = pace->known ? pace->slow_motion : 1, now = asked_or(&app->slow_motion, was);
     double next = next_of(factors, sizeof factors / sizeof factors[0], now, !faster);
     snprintf(command, sizeof command, "set topology.slow_motion=%g", next);
     if (next == now) app_say(app, faster ? "this is real time" : "slower than %g times is for --set", now);
-    else app_send(app, command);
+    else ask(app, &app->slow_motion, was, next, command);
 }
 
 /* "off" is faster than any pace. */
@@ -73,13 +87,13 @@ static void pace_link(struct app *app, bool faster)
     static const double paces[] = {10e6, 20e6, 50e6, 100e6, 200e6, 500e6, 1e9, INFINITY};
     const struct run_pace *pace = &app->feed.newest.model->pace;
     double bandwidth = pace->known ? pace->links[LINK_INTRA].bandwidth_bytes_per_s : 0;
-    double now = bandwidth > 0 ? bandwidth : INFINITY;
+    double was = bandwidth > 0 ? bandwidth : INFINITY, now = asked_or(&app->link, was);
     double next = next_of(paces, sizeof paces / sizeof paces[0], now, faster);
     char command[80];
     snprintf(command, sizeof command, "set topology.links.intra.bandwidth=%.0f%s", isinf(next) ? 0 : next / 1e6,
              isinf(next) ? "" : "MB");
     if (next == now) app_say(app, faster ? "the link is not paced" : "slower than this is for --set");
-    else app_send(app, command);
+    else ask(app, &app->link, was, next, command);
 }
 
 static void speed(struct app *app, bool faster)

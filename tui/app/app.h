@@ -60,6 +60,7 @@ int app_frame(const struct app_frame_options *options, char **out, struct error 
 
 /* The keys as a Markdown table; the caller frees; NULL: no memory. */
 char *app_keys_markdown(void);
+char *app_keys_list(void); /* the same for a test that presses all of them (tui/input/keys.h) */
 
 /* "default light projector mono" */
 const char *app_theme_names(void);

@@ -9,6 +9,9 @@
 #include "tui/term/term.h"
 #include "tui/views/view.h"
 
+/* A value that was asked of the run. */
+struct asked { double was, value; uint64_t sent_ns; };
+
 struct app {
     const struct app_options *options;
     struct terminal *terminal;
@@ -19,6 +22,7 @@ struct app {
     struct settings saved;    /* in the file, and what keys changed since */
     bool saves;               /* changes go to the file */
     enum theme theme;
+    struct asked slow_motion, link;
     enum run_state run_state; /* that the view was chosen for */
     bool changed, urgent, quit, asked; /* asked: whether to leave all the same */
     uint64_t taken_ns, drawn_ns, message_ns; /* of the last records and frame; until when the message stays (0: none) */

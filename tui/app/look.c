@@ -25,6 +25,11 @@ const char *app_theme_names(void)
     return "default light projector mono";
 }
 
+char *app_keys_list(void)
+{
+    return keys_as_list();
+}
+
 char *app_keys_markdown(void)
 {
     return keys_as_markdown();

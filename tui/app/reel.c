@@ -74,8 +74,7 @@ static bool ends_boundary(const struct reel *reel)
     case TRACE_STEP_BEGIN:
     case TRACE_END: return true;
     case TRACE_COMMAND:
-    case TRACE_EVENT:
-    case TRACE_STATE: return stands;
+    case TRACE_STATE: return stands; /* the event of the pause itself comes after its state */
     default: return false;
     }
 }

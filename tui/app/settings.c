@@ -147,7 +147,7 @@ int settings_load(struct settings *settings, struct error *err)
     if (count < 0) return error_set(err, STATUS_INPUT, "settings %s: %s", path, strerror(problem));
     text[count] = '\0';
     int status = settings_read(settings, text, err);
-    if (status) error_prefix(err, "settings %s", path);
+    if (status) error_prefix(err, "settings"); /* one row of the screen has no room for the path */
     return status;
 }
 

@@ -39,6 +39,28 @@ static const char *where(enum key_mode modes)
     return modes == KEY_MODE_LIVE ? "live" : modes == KEY_MODE_REPLAY ? "replay" : "";
 }
 
+char *keys_as_list(void)
+{
+    static const char *const actions[] = {
+#define KEY(code, label, action, argument, modes, footer, help) #action,
+#include "tui/input/keys.def"
+#undef KEY
+    };
+    char *text = NULL;
+    size_t bytes;
+    FILE *out = open_memstream(&text, &bytes);
+    if (!out) return NULL;
+    for (int i = 0; i < key_count; i++) {
+        const struct key_row *row = &key_table[i];
+        const char *mode = where(row->modes);
+        fprintf(out, "%s\t%s\t%s\t%s\n", row->label, *mode ? mode : "always", actions[i],
+                row->argument ? row->argument : "");
+    }
+    if (fclose(out) == 0) return text;
+    free(text);
+    return NULL;
+}
+
 char *keys_as_markdown(void)
 {
     char *text = NULL;

@@ -56,4 +56,7 @@ const struct key_row *key_of_action(enum action action, enum key_mode mode);
 /* The table in Markdown. The caller frees; NULL: no memory. */
 char *keys_as_markdown(void);
 
+/* ... and for programs, a line each: label, "live", "replay" or "always", action, argument, with tabs between. The same. */
+char *keys_as_list(void);
+
 #endif

@@ -166,7 +166,7 @@ static void state_text(char *text, size_t room, const struct scene *scene)
     const struct run_model *model = scene->model;
     const struct view_state *state = scene->state;
     const struct badge *badge = &badges[model->state];
-    const char *hint = state->live && !state->readonly ? badge->live_hint : badge->hint;
+    const char *hint = view_key_mode(scene) == KEY_MODE_LIVE && !state->readonly ? badge->live_hint : badge->hint;
     if (!model->has_state) snprintf(text, room, "waiting for the first record");
     else if (model->state == RUN_ENDED && model->ended)
         snprintf(text, room, "%s%s%s%s", run_outcome_name(model->outcome), model->error[0] ? ": " : "", model->error,
@@ -188,13 +188,13 @@ static const char *format_speed(char out[FORMAT_ROOM], double speed)
 static int place_text(char *out, size_t room, const struct scene *scene)
 {
     const struct view_state *state = scene->state;
-    double behind_s = state->newest_ns > state->cursor_ns ? (double)(state->newest_ns - state->cursor_ns) / 1e9 : 0;
-    char speed[FORMAT_ROOM];
+    uint64_t behind_ns = state->newest_ns > state->cursor_ns ? state->newest_ns - state->cursor_ns : 0;
+    char speed[FORMAT_ROOM], behind[FORMAT_ROOM];
     if (!state->speed) return 0;
     format_speed(speed, state->speed);
     if (!state->live) return snprintf(out, room, "REPLAY %s %s  ", state->playing ? "▶" : "stopped", speed);
     if (!state->behind) return snprintf(out, room, "%s", scene->model->ended ? "" : "LIVE  ");
-    return snprintf(out, room, "%.1f s behind%s%s (F: live)  ", behind_s, state->playing ? " ▶ " : "",
+    return snprintf(out, room, "%s behind%s%s (F: live)  ", format_time(behind, behind_ns), state->playing ? " ▶ " : "",
                     state->playing ? speed : "");
 }
 
