@@ -50,9 +50,9 @@ train() {
     "$zerolab" train --headless --report "$name.json" "$@" >"$name.out" 2>"$name.err" || { sed 's/^/# /' "$name.err"; return 1; }
 }
 
-# What must be equal bit by bit: the losses of all steps and the hash of the state.
+# What must be equal bit by bit: the losses of all steps, what was skipped at which scale, and the hash of the state.
 bits() {
-    grep -E '"(loss_bits|state_hash)"' "$1.json" | tr -d ' \t,'
+    grep -E '"(loss_bits|loss_scale|skipped|state_hash)"' "$1.json" | tr -d ' \t,'
 }
 
 same_bits() {

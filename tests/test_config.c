@@ -187,6 +187,9 @@ static void sizes_must_fit_each_other(void **state)
     refused("{" BATCH "}", "data.sequence_length=65", STATUS_USAGE, "at most model.context, which is 64");
     refused("{" BATCH "}", "topology.ranks_per_node=3", STATUS_USAGE, "must divide topology.ranks");
     refused("{" BATCH "}", "topology.slow_rank=4", STATUS_USAGE, "ranks 0 to 3");
+    refused("{" BATCH "\"fp16\": {\"enabled\": true}}", "bf16.enabled=true", STATUS_USAGE, "give one of them");
+    refused("{" BATCH "}", "fp16.loss_scale=true", STATUS_USAGE, "must be a number");
+    refused("{" BATCH "}", "fp16.loss_scale_window=0", STATUS_USAGE, "must be an integer >=1");
     refused("{" BATCH "\"data\": {\"synthetic\": true}}", "data.path=x", STATUS_USAGE, "give one of them");
 }
 
@@ -194,7 +197,7 @@ static void what_cannot_be_honoured_is_refused_by_name(void **state)
 {
     (void)state;
     static const char *const sets[] = {
-        "fp16.enabled=true",
+        "fp16.fp16_master_weights_and_grads=true",
         "zero_optimization.offload_optimizer.device=cpu",
         "zero_optimization.offload_param.device=nvme",
         "zero_optimization.zero_quantized_weights=true",

@@ -20,9 +20,10 @@ all_equal() {
     done
 }
 
-for precision in fp32 bf16; do
+for precision in fp32 bf16 fp16; do
     flags=
     [ $precision = bf16 ] && flags="--set bf16.enabled=true"
+    [ $precision = fp16 ] && flags="--set fp16.enabled=true --set fp16.initial_scale_power=32 --set fp16.hysteresis=1"
     check "$precision, four ranks, stages 0 to 3" all_equal $precision "$steps" $flags
     check "$precision, switching while it trains" train $precision-switch --steps "$steps" $threads $flags $switches
     check "... changes no bit" same_bits $precision-0 $precision-switch

@@ -52,43 +52,6 @@ static void test_same_bits_odd_vocabulary(void **state)
     same_bits(true, "topology.ranks=2", "model.vocabulary=263");
 }
 
-/* Every optimizer, under a schedule: each stage and a way through all of them; states are as many as it keeps. */
-static void test_every_optimizer(void **state)
-{
-    (void)state;
-    static const struct {
-        const char *set;
-        int states;
-    } optimizers[] = {
-        {"optimizer={\"type\": \"Adam\", \"params\": {\"adam_w_mode\": false, \"weight_decay\": 0.1}}", 2},
-        {"optimizer={\"type\": \"Lion\", \"params\": {\"weight_decay\": 0.1}}", 1},
-        {"optimizer={\"type\": \"Adagrad\"}", 1},
-        {"optimizer={\"type\": \"SGD\"}", 0},
-        {"optimizer={\"type\": \"SGD\"}", 0},
-        {"optimizer={\"type\": \"SGD\", \"params\": {\"momentum\": 0.9, \"dampening\": 0.1}}", 1},
-    };
-    for (int o = 0; o < 6; o++) {
-        const bool bf16 = o % 2;
-        struct plan_of_run plan = base(6, "topology.ranks=3", stage_sets[0], bf16);
-        set(&plan, optimizers[o].set);
-        set(&plan, "scheduler={\"type\": \"WarmupCosineLR\", \"params\": {\"total_num_steps\": 6, "
-                   "\"warmup_num_steps\": 3, \"warmup_type\": \"linear\"}}");
-        struct outcome_of_run reference = run(&plan);
-        for (int stage = 1; stage <= 3; stage++) {
-            plan.sets[1] = stage_sets[stage];
-            struct outcome_of_run other = run(&plan);
-            expect_same(&reference, &other, 6, optimizers[o].set);
-        }
-        assert_int_equal(reference.memory.category[TIER_DEVICE][CATEGORY_OPTIMIZER].live_bytes,
-                         (optimizers[o].states + bf16) * 4 * reference.padded_elems);
-        plan.switch_count = 4;
-        for (int s = 0; s < 4; s++)
-            plan.switches[s].before_step = 2 + s, plan.switches[s].stage = (int[]){0, 1, 3, 2}[s];
-        struct outcome_of_run switched = run(&plan);
-        expect_same(&reference, &switched, 6, "switching");
-    }
-}
-
 static void test_knobs_do_not_change_learning(void **state)
 {
     (void)state;
@@ -211,7 +174,6 @@ int main(void)
         cmocka_unit_test(test_same_bits_bf16),
         cmocka_unit_test(test_same_bits_three_ranks),
         cmocka_unit_test(test_same_bits_odd_vocabulary),
-        cmocka_unit_test(test_every_optimizer),
         cmocka_unit_test(test_knobs_do_not_change_learning),
         cmocka_unit_test(test_accumulation),
         cmocka_unit_test(test_memory_is_as_planned),

@@ -21,10 +21,13 @@ struct plan_of_run { /* what a run does */
     uint64_t budget_bytes; /* 0: none */
     int rescue_stage;      /* switched to when out of memory; -1: none */
     bool evaluate;
+    const char *fails_with; /* NULL: it does not */
 };
 
 struct outcome_of_run {
     float loss[STEPS_MAX], grad_norm[STEPS_MAX];
+    bool skipped[STEPS_MAX];
+    double loss_scale[STEPS_MAX];
     uint64_t hash;
     float validation;
     int shortages;
@@ -81,6 +84,8 @@ static inline void train(struct rank_thread *thread, struct zero *zero)
         }
         thread->out.loss[step - 1] = result.loss;
         thread->out.grad_norm[step - 1] = result.grad_norm;
+        thread->out.skipped[step - 1] = result.skipped;
+        thread->out.loss_scale[step - 1] = result.loss_scale;
         step++;
     }
     int64_t tokens;
@@ -141,7 +146,9 @@ static inline struct outcome_of_run run(const struct plan_of_run *plan)
     }
     for (int r = 0; r < ranks; r++) pthread_join(handles[r], NULL);
     for (int r = 0; r < ranks; r++) {
-        if (threads[r].out.error[0]) fail_msg("rank %d: %s", r, threads[r].out.error);
+        if (plan->fails_with && !strstr(threads[r].out.error, plan->fails_with))
+            fail_msg("rank %d: \"%s\", not \"%s\"", r, threads[r].out.error, plan->fails_with);
+        if (!plan->fails_with && threads[r].out.error[0]) fail_msg("rank %d: %s", r, threads[r].out.error);
         assert_memory_equal(threads[r].out.loss, threads[0].out.loss, sizeof threads[0].out.loss);
         assert_int_equal(threads[r].out.hash, threads[0].out.hash);
     }
@@ -175,6 +182,8 @@ static inline void expect_same(const struct outcome_of_run *want, const struct o
     for (int s = 0; s < steps; s++)
         if (memcmp(&want->loss[s], &got->loss[s], 4))
             fail_msg("%s: step %d: loss %.9g, not %.9g", what, s + 1, (double)got->loss[s], (double)want->loss[s]);
+    assert_memory_equal(want->skipped, got->skipped, sizeof want->skipped);
+    assert_memory_equal(want->loss_scale, got->loss_scale, sizeof want->loss_scale);
     if (want->hash != got->hash) fail_msg("%s: another state hash", what);
 }
 

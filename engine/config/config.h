@@ -63,6 +63,16 @@ struct config_scheduler {
     bool range_staircase;
 };
 
+struct config_fp16 {
+    bool enabled;
+    double loss_scale;       /* 0: dynamic, by the rest */
+    int initial_scale_power; /* of 2 */
+    int64_t loss_scale_window;
+    int hysteresis;
+    bool consecutive_hysteresis;
+    double min_loss_scale;
+};
+
 enum ranks_as { RANKS_AS_PROCESSES, RANKS_AS_THREADS };
 
 /* Slow motion from this factor on is for the eye: what moves or uses parameters and gradients is stretched as if it had
@@ -72,7 +82,9 @@ enum ranks_as { RANKS_AS_PROCESSES, RANKS_AS_THREADS };
 
 struct config {
     struct config_model model;
-    enum dtype dtype; /* of parameters, activations, gradients: DTYPE_F32, or DTYPE_BF16 under bf16.enabled */
+    enum dtype dtype; /* of parameters, activations, gradients: what bf16 and fp16 come to */
+    struct config_fp16 fp16;
+    bool bf16, check_grad_overflow; /* the latter: a bf16 step with inf or NaN in its gradients is skipped */
     struct {
         char path[4096];      /* "": the default text */
         bool synthetic;

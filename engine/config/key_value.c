@@ -15,7 +15,6 @@ static const char *allowed(const struct config_key *key, char *text, size_t room
 {
     static const char *const types[] = {
         [KEY_BOOL] = "true or false",
-        [KEY_BF16] = "true or false",
         [KEY_INT] = "an integer",
         [KEY_INT64] = "an integer",
         [KEY_UINT64] = "an integer",
@@ -104,7 +103,6 @@ union field {
     float single;
     double reals[2];
     double real;
-    enum dtype dtype;
     char text[4096];
 };
 
@@ -130,7 +128,6 @@ static bool read_field(const struct config_key *key, const cJSON *item, union fi
     int64_t integer;
     switch (key->type) {
     case KEY_BOOL: return field->boolean = cJSON_IsTrue(item), cJSON_IsBool(item);
-    case KEY_BF16: return field->dtype = cJSON_IsTrue(item) ? DTYPE_BF16 : DTYPE_F32, cJSON_IsBool(item);
     case KEY_INT:
         if (!read_int64(item, &integer) || !in_range(range, integer)) return false;
         field->integer = (int)integer; /* every row has a range inside int */
@@ -212,7 +209,6 @@ cJSON *key_to_json(const struct config_key *key, const struct config *config)
     char text[32], second[32];
     switch (key->type) {
     case KEY_BOOL: return cJSON_CreateBool(*(const bool *)field);
-    case KEY_BF16: return cJSON_CreateBool(*(const enum dtype *)field == DTYPE_BF16);
     case KEY_INT: return raw("%d", *(const int *)field);
     case KEY_INT64: return raw("%lld", (long long)*(const int64_t *)field);
     case KEY_UINT64:

@@ -16,7 +16,6 @@ enum key_type {
     KEY_BYTES,     /* uint64_t from "256MiB" */
     KEY_BANDWIDTH, /* double, bytes per second, from "2GB" */
     KEY_SECONDS,   /* double from "20us" */
-    KEY_BF16,      /* true or false; the field is an enum dtype */
     KEY_OBJECT, KEY_ANY,
 };
 

@@ -85,6 +85,7 @@ static const struct {
     {"scheduler.params.warmup_max_lr", "5e-5", "learning_rate", 0, 0, 0},
     {"scheduler.params.warmup_num_steps", "2", "warmup_steps, of which DeepSpeed makes at least 2", 0, 0, 0},
     {"bf16.enabled", "false", "bf16", 0, 0, 0},
+    {"fp16.enabled", "false", "fp16", 0, 0, 0},
     {"zero_optimization.reduce_bucket_size", NULL, "h*h", 1, 1, 2},
     {"zero_optimization.stage3_prefetch_bucket_size", NULL, "0.9*h*h", 9, 10, 2},
     {"zero_optimization.stage3_param_persistence_threshold", NULL, "10*h", 10, 1, 1},
@@ -192,6 +193,14 @@ static int resolve_checkpoints(struct config_source *source, struct error *err)
                        wanted, layers, config->zero.checkpoint_every);
 }
 
+static int resolve_precision(struct config *config, struct error *err)
+{
+    if (config->fp16.enabled && config->bf16)
+        return error_set(err, STATUS_USAGE, "fp16.enabled: bf16.enabled is true as well; give one of them");
+    config->dtype = config->fp16.enabled ? DTYPE_F16 : config->bf16 ? DTYPE_BF16 : DTYPE_F32;
+    return STATUS_OK;
+}
+
 /* Keys of tiers and links that nothing uses while nothing is offloaded. 0 is their default. */
 static int note_unused(struct config_source *source, struct error *err)
 {
@@ -214,6 +223,7 @@ int config_resolve(struct config_source *source, struct error *err)
     int status = resolve_model(source, err);
     if (!status) status = resolve_autos(source, err);
     if (!status) status = resolve_batch(source, err);
+    if (!status) status = resolve_precision(config, err);
     if (!status) status = optimizer_resolve(source, err);
     if (!status) status = scheduler_resolve(source, err);
     if (!status) status = resolve_checkpoints(source, err);

@@ -214,6 +214,16 @@ static int close_gate(struct rank *rank, uint32_t operations, struct error *err)
     return meet(rank, err);
 }
 
+/* Overflows, and every change of the loss scale. */
+static void tell_scale(struct rank *rank, const struct zero_result *result)
+{
+    if (rank->rank != 0 || (!result->skipped && result->loss_scale == result->next_loss_scale)) return;
+    cJSON *detail = cJSON_CreateObject();
+    cJSON_AddNumberToObject(detail, "from", result->loss_scale);
+    cJSON_AddNumberToObject(detail, "to", result->next_loss_scale);
+    record_event(rank->ring, result->step, result->skipped ? "overflow" : "loss_scale", detail);
+}
+
 static int take_step(struct rank *rank, struct error *err)
 {
     struct zero_result result = {.outcome = ZERO_DONE};
@@ -225,6 +235,7 @@ static int take_step(struct rank *rank, struct error *err)
     if (status) return status;
     if (result.outcome == ZERO_OUT_OF_MEMORY) return run_short(rank, &result.shortage), STATUS_OK;
     rank->steps_done = zero_steps_done(rank->zero);
+    tell_scale(rank, &result);
     bool mark = rank->steps_done <= 2 || rank->steps_done % PROCESS_MARK_STEPS == 0;
     record_process(rank->ring, rank->rank, rank->steps_done, zero_memory(rank->zero), mark);
     return STATUS_OK;

@@ -4,13 +4,14 @@
 
 #include "engine/gpt/gpt.h"
 #include "engine/optim/learning_rate.h"
+#include "engine/optim/loss_scale.h"
 #include "engine/zero/executor.h"
 #include "engine/zero/zero.h"
 
 /* What ranks tell each other at the end of a step. */
 struct agreement { double loss, sum_squares; int32_t failed; };
 
-struct sampler { int32_t *tokens; int position; float temperature; uint64_t draw; int32_t next; };
+struct sampler { int32_t *tokens; float *logits; int position; float temperature; uint64_t draw; int32_t next; };
 
 struct zero {
     const struct config *config;
@@ -34,6 +35,7 @@ struct zero {
     int64_t steps_done;
     uint64_t waited_ns; /* since the last step */
     uint64_t stood_ns;  /* in the last run, at the gate */
+    struct loss_scaler scaler;
     int64_t updates;    /* steps that were not skipped: what the schedule of the learning rate counts */
 
     /* Of the step in progress; written by one lane each. */
@@ -44,7 +46,7 @@ struct zero {
     double sum_squares;         /* of own gradient shards */
     float gradient_factor;      /* clipping, known after the agreement */
     struct agreement *agreed;   /* of all ranks */
-    struct { double loss, grad_norm; bool failed; } concluded; /* what follows from them */
+    struct { double loss, grad_norm; bool failed, overflow; } concluded; /* what follows from them */
     struct sampler sampler;
     struct comm_part *parts;    /* scratch of the communication lane */
     uint64_t recorded_peak_bytes[TIERS];
@@ -69,6 +71,9 @@ int zero_spread_own(struct zero *zero, const struct schedule *schedule, int buff
 /* state.c: the lasting state. */
 int zero_plan(struct zero *zero, const struct config_zero *knobs, struct schedule schedules[PURPOSES], struct error *err);
 int zero_make_state(struct zero *zero, bool *failed, struct zero_shortage *shortage, struct error *err);
+
+/* overflow.c: ends the run that cannot lower its loss scale any more, with the first tensor that overflows. */
+int zero_overflow_error(struct zero *zero, struct error *err);
 
 /* reshard.c: moves the lasting state from the layout in force to that of `to`; all or nothing. */
 int zero_reshard(struct zero *zero, const struct schedule *to, bool *failed, struct zero_shortage *shortage, struct error *err);

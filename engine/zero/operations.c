@@ -79,16 +79,6 @@ static void load(struct zero *zero, const struct schedule *schedule, const struc
     }
 }
 
-static float logit(const struct zero *zero, const void *logits, int64_t i)
-{
-    if (zero->model.dtype == DTYPE_F32) return ((const float *)logits)[i];
-    union {
-        uint32_t bits;
-        float value;
-    } wide = {(uint32_t)((const uint16_t *)logits)[i] << 16};
-    return wide.value;
-}
-
 /* Draws the next token from softmax(logits / temperature): the same draw on every rank. */
 static void draw_token(struct zero *zero, const struct schedule *schedule, const struct op *op)
 {
@@ -98,15 +88,16 @@ static void draw_token(struct zero *zero, const struct schedule *schedule, const
     activation_layout(&layout, &zero->model, PART_HEAD, schedule->B, schedule->T);
     const char *logits =
         (const char *)zero_buffer(zero, schedule, op->buffer[ROLE_ACTIVATION]) + layout.offset[HEAD_LOGITS];
-    const void *row = logits + (int64_t)sampler->position * V * dtype_bytes(zero->model.dtype);
-    float highest = logit(zero, row, 0);
-    for (int v = 1; v < V; v++) highest = fmaxf(highest, logit(zero, row, v));
+    float *row = sampler->logits, highest = -INFINITY;
+    kernels_cast(zero->kernels, DTYPE_F32, row, zero->model.dtype,
+                 logits + (int64_t)sampler->position * V * dtype_bytes(zero->model.dtype), V);
+    for (int v = 0; v < V; v++) highest = fmaxf(highest, row[v]);
     double sum = 0, temperature = sampler->temperature > 0 ? sampler->temperature : 1e-6;
-    for (int v = 0; v < V; v++) sum += exp((double)(logit(zero, row, v) - highest) / temperature);
+    for (int v = 0; v < V; v++) sum += exp((double)(row[v] - highest) / temperature);
     double place =
         rng_uniform(zero->config->data.seed, 0x73616d706c65u + (uint64_t)zero->steps_done, sampler->draw++) * sum;
     int v = 0;
-    while (v < V - 1 && (place -= exp((double)(logit(zero, row, v) - highest) / temperature)) > 0) v++;
+    while (v < V - 1 && (place -= exp((double)(row[v] - highest) / temperature)) > 0) v++;
     sampler->next = v;
 }
 
@@ -148,7 +139,7 @@ static int head_forward(struct zero *zero, const struct gpt *gpt, const struct s
                   *targets = tokens + schedule->B * schedule->T;
     float loss = 0;
     int status = gpt_head_forward(gpt, parameters, input, zero->purpose == PURPOSE_SAMPLE ? NULL : targets,
-                                  1.0f / (float)schedule->micro_steps, saved, &loss, err);
+                                  (float)(zero->scaler.scale / schedule->micro_steps), saved, &loss, err);
     if (status == STATUS_OK && zero->purpose == PURPOSE_SAMPLE) draw_token(zero, schedule, op);
     zero->loss_sum += (double)loss;
     return status;

@@ -126,8 +126,11 @@ int zero_open(struct zero **out, const struct zero_options *options, struct zero
     memcpy(zero->rings, options->rings, sizeof zero->rings);
     zero->agreed = calloc((size_t)zero->ranks, sizeof *zero->agreed);
     zero->sampler.tokens = calloc((size_t)options->config->data.sequence_length, sizeof *zero->sampler.tokens);
-    int status = zero->agreed && zero->sampler.tokens ? open_parts(zero, err)
-                                                      : error_set(err, STATUS_RUN, "no memory for a rank");
+    zero->sampler.logits = calloc((size_t)options->config->model.vocabulary, sizeof *zero->sampler.logits);
+    loss_scaler_init(&zero->scaler, &options->config->fp16);
+    int status = zero->agreed && zero->sampler.tokens && zero->sampler.logits
+                     ? open_parts(zero, err)
+                     : error_set(err, STATUS_RUN, "no memory for a rank");
     if (status == STATUS_OK) status = zero_plan(zero, &options->config->zero, schedules, err);
     if (status == STATUS_OK) {
         status = make_room_for_parts(zero, schedules, err);
@@ -152,6 +155,7 @@ void zero_close(struct zero *zero)
     if (zero->kernels) kernels_free(zero->kernels);
     model_release(&zero->model);
     free(zero->sampler.tokens);
+    free(zero->sampler.logits);
     free(zero->agreed);
     free(zero->parts);
     free(zero);
@@ -201,10 +205,18 @@ int zero_step(struct zero *zero, struct zero_result *result, struct error *err)
     result->learning_rate = (float)zero->now.rate;
     result->total_ns = end_ns - begin_ns - zero->stood_ns;
     zero->waited_ns += zero->stood_ns;
-    if (!failed) zero->steps_done++, zero->updates++;
+    result->loss_scale = result->next_loss_scale = zero->scaler.scale;
+    result->skipped = !failed && zero->concluded.overflow;
+    enum loss_scale_event event = LOSS_SCALE_KEPT;
+    if (!failed) {
+        event = loss_scaler_update(&zero->scaler, result->skipped);
+        result->next_loss_scale = zero->scaler.scale;
+        zero->steps_done++;
+        zero->updates += !result->skipped;
+    }
     zero_record_step_end(zero, result, zero->waited_ns);
     zero->waited_ns = 0;
-    return STATUS_OK;
+    return event == LOSS_SCALE_AT_END ? zero_overflow_error(zero, err) : STATUS_OK;
 }
 
 void zero_waited(struct zero *zero, uint64_t ns)

@@ -52,7 +52,9 @@ struct zero_shortage { /* why a take failed, on the first rank that failed */
 struct zero_result {
     enum zero_outcome outcome;
     int64_t step; /* the step that was done, or that failed */
+    bool skipped; /* done, but without an update: gradients overflowed; their norm is not a number */
     float loss, grad_norm, learning_rate;
+    double loss_scale, next_loss_scale; /* of this step, and of the next */
     uint64_t total_ns; /* without what it stood at the gate */
     struct zero_shortage shortage;
 };

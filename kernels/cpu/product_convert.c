@@ -45,8 +45,8 @@ static void widen_rows(const void *arguments, int64_t first, int64_t end, int th
 static void widen(int threads, enum dtype dtype, float *y, const void *x, int64_t first_row, int64_t first_column,
                   int64_t rows, int64_t columns, int64_t stride)
 {
-    const struct widen_args a = {dtype, y, (const uint16_t *)x + first_row * stride + first_column, columns, stride,
-                                 isa_best()};
+    const struct widen_args a = {dtype,   y,      (const uint16_t *)x + first_row * stride + first_column,
+                                 columns, stride, isa_best()};
     parallel_run(threads, widen_rows, &a, rows, 16);
 }
 

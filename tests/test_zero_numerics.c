@@ -1,0 +1,98 @@
+/* The engine in fp16, with every optimizer, under schedules: stages agree on every bit, every skip and every byte. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/zero_runs.h"
+
+/* A scale that is too high at first, and a short window, so that the scale falls and rises: stages agree on every skip. A
+ * skipped step moves on in the text, but not in the schedule of the learning rate. */
+static void test_fp16_overflows(void **state)
+{
+    (void)state;
+    const int steps = 24;
+    struct plan_of_run plan = base(steps, "topology.ranks=3", stage_sets[0], false);
+    set(&plan, "fp16={\"enabled\": true, \"initial_scale_power\": 22, \"loss_scale_window\": 3, \"hysteresis\": 1}");
+    set(&plan,
+        "scheduler={\"type\": \"WarmupLR\", \"params\": {\"warmup_num_steps\": 8, \"warmup_type\": \"linear\"}}");
+    struct outcome_of_run reference = run(&plan);
+    int skips = 0, raised = 0;
+    for (int s = 0; s < steps; s++) skips += reference.skipped[s];
+    for (int s = 1; s < steps; s++) raised += reference.loss_scale[s] > reference.loss_scale[s - 1];
+    print_message("%d of %d steps skipped, the scale was raised %d times\n", skips, steps, raised);
+    assert_true(reference.skipped[0] && reference.loss_scale[1] == 0x1p21 && skips >= 3 && skips < 20 && raised >= 1);
+    assert_true(reference.loss[steps - 1] < reference.loss[0]);
+    for (int stage = 1; stage <= 3; stage++) {
+        plan.sets[1] = stage_sets[stage];
+        struct outcome_of_run other = run(&plan);
+        expect_same(&reference, &other, steps, stage_sets[stage]);
+    }
+    plan.switch_count = 5;
+    for (int s = 0; s < 5; s++)
+        plan.switches[s].before_step = 2 + 4 * s, plan.switches[s].stage = (int[]){0, 2, 1, 3, 0}[s];
+    struct outcome_of_run switched = run(&plan);
+    expect_same(&reference, &switched, steps, "switching");
+}
+
+/* At the smallest scale DeepSpeed gives up; so does the engine, on every rank, naming a tensor. */
+static void test_fp16_gives_up(void **state)
+{
+    (void)state;
+    for (int stage = 0; stage <= 3; stage += 3) {
+        struct plan_of_run plan = base(9, "topology.ranks=2", stage_sets[stage], false);
+        set(&plan, "fp16={\"enabled\": true, \"initial_scale_power\": 40, \"min_loss_scale\": 1e11}");
+        plan.fails_with = "step 6: gradients overflow fp16 at the smallest loss scale, 1e+11; the first is embed wte";
+        run(&plan);
+    }
+}
+
+/* Every optimizer, under a schedule: stages 0 and 3, and a way through all of them; states are as many as it keeps. */
+static void test_every_optimizer(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *set;
+        int states;
+    } optimizers[] = {
+        {"optimizer={\"type\": \"Adam\", \"params\": {\"adam_w_mode\": false, \"weight_decay\": 0.1}}", 2},
+        {"optimizer={\"type\": \"Lion\", \"params\": {\"weight_decay\": 0.1}}", 1},
+        {"optimizer={\"type\": \"Adagrad\"}", 1},
+        {"optimizer={\"type\": \"SGD\"}", 0},
+        {"optimizer={\"type\": \"SGD\"}", 0},
+        {"optimizer={\"type\": \"SGD\", \"params\": {\"momentum\": 0.9, \"dampening\": 0.1}}", 1},
+    };
+    for (int o = 0; o < 6; o++) {
+        const bool bf16 = o % 2;
+        struct plan_of_run plan = base(6, "topology.ranks=3", stage_sets[0], bf16);
+        set(&plan, optimizers[o].set);
+        set(&plan, "scheduler={\"type\": \"WarmupCosineLR\", \"params\": {\"total_num_steps\": 6, "
+                   "\"warmup_num_steps\": 3, \"warmup_type\": \"linear\"}}");
+        struct outcome_of_run reference = run(&plan);
+        plan.sets[1] = stage_sets[3];
+        struct outcome_of_run sharded = run(&plan);
+        expect_same(&reference, &sharded, 6, optimizers[o].set);
+        assert_int_equal(reference.memory.category[TIER_DEVICE][CATEGORY_OPTIMIZER].live_bytes,
+                         (optimizers[o].states + bf16) * 4 * reference.padded_elems);
+        plan.switch_count = 4;
+        for (int s = 0; s < 4; s++)
+            plan.switches[s].before_step = 2 + s, plan.switches[s].stage = (int[]){0, 1, 3, 2}[s];
+        struct outcome_of_run switched = run(&plan);
+        expect_same(&reference, &switched, 6, "switching");
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_fp16_overflows),
+        cmocka_unit_test(test_fp16_gives_up),
+        cmocka_unit_test(test_every_optimizer),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
