@@ -14,6 +14,7 @@ struct window { uint64_t from_ns, to_ns; }; /* to_ns > from_ns */
 
 /* What the state asks for, resolved: the user's own window, the whole run, or the step under the cursor. */
 struct window timeline_window(const struct scene *scene);
+bool timeline_stands(const struct scene *scene, const struct tape_step *step); /* paused between two of its operations */
 bool timeline_is_own(const struct scene *scene); /* the user zoomed, panned or chose something */
 /* The end of what is known: spans that are not over are drawn up to here. */
 uint64_t timeline_now(const struct scene *scene);

@@ -148,15 +148,9 @@ static void tell_lane(struct facts *facts, const struct scene *scene, const stru
     uint64_t since_ns = 0;
     struct stall_reason pending = timeline_pending(scene, scene->state->rank, lane, &since_ns);
     int running = progress_running(at, lane), next = progress_next(at, lane);
-    char label[LABEL_ROOM], awaited[LABEL_ROOM], time[FORMAT_ROOM];
+    char label[LABEL_ROOM], awaited[LABEL_ROOM];
     if (!op_label(label, scene->model, at->plan->number, running >= 0 ? running : next)) return;
-    int64_t number =
-        running >= 0 ? tape_span_of(scene->tape, scene->state->rank, lane, at->step, (uint32_t)running) : -1;
-    const struct span *span = number >= 0 ? tape_span(scene->tape, scene->state->rank, lane, number) : NULL;
-    if (span)
-        fact(facts, STYLE_STRONG, "%s: %s for %s", lane_name(lane), label,
-             time_text(time, span_end(scene, span) - span->started_ns));
-    else if (running >= 0) fact(facts, STYLE_STRONG, "%s: %s", lane_name(lane), label);
+    if (running >= 0) fact(facts, STYLE_STRONG, "%s: %s", lane_name(lane), label);
     else if (pending.why != STALL_NONE && op_label(awaited, scene->model, at->plan->number, pending.op))
         fact(facts, STYLE_STRONG, "%s: %s waits for %s", lane_name(lane), label, awaited);
     else fact(facts, STYLE_STRONG, "%s: next is %s", lane_name(lane), label);
@@ -281,21 +275,29 @@ void timeline_verdict(char *text, size_t room, int columns, const struct scene *
     else snprintf(text, room, "overlap n/a");
 }
 
+/* The title says what the step came to; of one that stands between two operations that would be the user's time. */
+static void write_title(char *title, size_t room, int columns, const struct scene *scene, const struct tape_step *step)
+{
+    int rank = scene->state->rank, at;
+    if (timeline_stands(scene, step)) {
+        snprintf(title, room, "step %u stands between two operations, rank %d", step->step, rank);
+        return;
+    }
+    at = timeline_is_own(scene) ? snprintf(title, room, "step %u, rank %d: ", step->step, rank)
+                                : snprintf(title, room, "rank %d: ", rank);
+    timeline_verdict(title + at, room - (size_t)at, columns - at - 4, scene);
+}
+
 static void draw_step(struct canvas canvas, const struct scene *scene)
 {
     const struct tape_step *step = timeline_step(scene);
     struct facts facts = {canvas, 1, 1};
     struct totals totals;
-    char title[160], verdict[128];
-    int at = !step ? snprintf(title, sizeof title, "no step")
-             : timeline_is_own(scene)
-                 ? snprintf(title, sizeof title, "step %u, rank %d: ", step->step, scene->state->rank)
-                 : snprintf(title, sizeof title, "rank %d: ", scene->state->rank);
-    timeline_verdict(verdict, sizeof verdict, canvas.at.columns - at - 4, scene);
-    if (step) snprintf(title + at, sizeof title - (size_t)at, "%s", verdict);
+    char title[160] = "no step";
+    if (step) write_title(title, sizeof title, canvas.at.columns, scene, step);
     draw_title(canvas, 0, false, title);
-    if (!step) return;
-    if (!step->ended_ns && !scene->state->behind) tell_now(&facts, scene);
+    if (step && !step->ended_ns && !scene->state->behind) tell_now(&facts, scene);
+    if (!step || timeline_stands(scene, step)) return;
     totals_of_step(&totals, scene);
     tell_totals(&facts, scene, &totals);
 }

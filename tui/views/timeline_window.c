@@ -88,6 +88,11 @@ static struct window window_of_newest(const struct scene *scene, const struct ta
     return (struct window){from_ns - margin_ns, to_ns + margin_ns};
 }
 
+bool timeline_stands(const struct scene *scene, const struct tape_step *step)
+{
+    return !step->ended_ns && scene->model->state == RUN_PAUSED;
+}
+
 struct window timeline_window(const struct scene *scene)
 {
     const struct view_state *state = scene->state;
@@ -96,7 +101,7 @@ struct window timeline_window(const struct scene *scene)
     if (state->to_ns == UINT64_MAX) return window_of_run(first_ns, now_ns);
     if (state->to_ns > state->from_ns) return (struct window){state->from_ns, state->to_ns};
     if (!step) return window_of_run(first_ns, now_ns);
-    if (!step->ended_ns && scene->model->state == RUN_PAUSED) return window_of_newest(scene, step);
+    if (timeline_stands(scene, step)) return window_of_newest(scene, step);
     return window_of_step(scene, step);
 }
 
