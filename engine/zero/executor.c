@@ -45,6 +45,7 @@ struct executor {
 
 struct timing {
     uint64_t issued_ns, ready_ns, started_ns;
+    uint64_t worked_ns; /* by the thread, when it started; in slow motion */
     int64_t waited_on;
 };
 
@@ -123,17 +124,28 @@ static bool is_worth_looking_at(const struct op *op)
     return op->bytes > 0 || (op->unit >= 0 && op->phase != PHASE_OPTIMIZER);
 }
 
-/* Paced links and slow motion: the data has really moved; the lane only waits before it says so. A transfer begins when all
- * ranks have come; what was waited before is not stretched, because those who came late were stretched themselves. Returns
- * the time added. */
-static uint64_t pace(struct executor *executor, const struct op *op, const struct op_stat *stat, uint64_t started_ns)
+/* How long an operation counts for: the time it had a processor, because what ranks that share processors take from each
+ * other is not to be stretched as well. Only between nodes, where a network does the work, it is the time that passed since
+ * all ranks had come; those who came late were stretched themselves. */
+static double counted_ns(const struct executor *executor, const struct op *op, const struct op_stat *stat,
+                         uint64_t took_ns, uint64_t worked_ns)
 {
-    const uint64_t now_ns = clock_ns(), began_ns = started_ns + stat->arrival_ns;
-    const double took_ns = (double)(now_ns - began_ns), paced_ns = link_ns(executor, stat);
-    double counted_ns = paced_ns > took_ns ? paced_ns : took_ns;
-    if (counted_ns < (double)executor->least_ns && is_worth_looking_at(op)) counted_ns = (double)executor->least_ns;
-    const double slowed_ns = counted_ns * executor->slow_motion;
-    if (slowed_ns <= took_ns) return 0;
+    const double paced_ns = link_ns(executor, stat);
+    double counted = (double)(stat->sent_bytes[LINK_INTER] ? took_ns : worked_ns);
+    if (counted < paced_ns) counted = paced_ns;
+    if (counted < (double)executor->least_ns && is_worth_looking_at(op)) counted = (double)executor->least_ns;
+    return counted;
+}
+
+/* Paced links and slow motion: the work is done, the data has moved; the lane only waits before it says so. Returns the
+ * time added. */
+static uint64_t pace(struct executor *executor, const struct op *op, const struct op_stat *stat,
+                     const struct timing *timing)
+{
+    const uint64_t now_ns = clock_ns(), began_ns = timing->started_ns + stat->arrival_ns, took_ns = now_ns - began_ns;
+    const uint64_t worked_ns = executor->slow_motion > 1 ? clock_worked_ns() - timing->worked_ns : 0;
+    const double slowed_ns = counted_ns(executor, op, stat, took_ns, worked_ns) * executor->slow_motion;
+    if (slowed_ns <= (double)took_ns) return 0;
     sleep_until(executor->host.gate, began_ns + (uint64_t)slowed_ns);
     return clock_ns() - now_ns;
 }
@@ -217,6 +229,7 @@ static void run_op(struct executor *executor, struct lane_state *lane, const str
         struct error err = {0};
         take_buffers(executor, op);
         bool healthy = !atomic_load(&executor->failed);
+        timing.worked_ns = executor->slow_motion > 1 ? clock_worked_ns() : 0;
         timing.started_ns = clock_ns();
         record_begin(executor, op, &timing);
         if (healthy || op->lane == LANE_COMM) {
@@ -224,7 +237,7 @@ static void run_op(struct executor *executor, struct lane_state *lane, const str
                 break_run(executor, &err);
             if (!stat.healthy) atomic_store(&executor->failed, 1);
         }
-        uint64_t paced_ns = healthy ? pace(executor, op, &stat, timing.started_ns) : 0;
+        uint64_t paced_ns = healthy ? pace(executor, op, &stat, &timing) : 0;
         record_end(executor, op, &timing, &stat, paced_ns);
     }
     give_buffers(executor, op);
