@@ -246,25 +246,33 @@ static bool stands_so(const struct listing *list, int rank, enum lane lane, cons
     return at.plan == list->at.plan && found.op == as->op && found.running == as->running;
 }
 
-/* "#20 block' 3: 0-2 5", the ranks whose lane stands so; false: an earlier rank does, and was told. */
-static bool group_text(char out[128], const struct listing *list, int rank, enum lane lane, const struct standing *as)
+/* "0-2 5": the ranks from `rank` on whose lane stands so; where that is long, how many they are. */
+static void ranks_text(char out[32], const struct listing *list, int rank, enum lane lane, const struct standing *as)
 {
     const int ranks = list->scene->model->ranks;
-    char text[OP_TEXT_ROOM];
-    int used;
-    for (int earlier = 0; earlier < rank; earlier++)
-        if (stands_so(list, earlier, lane, as)) return false;
-    if (as->op < 0) used = snprintf(out, 128, "idle:");
-    else
-        used = snprintf(out, 128, "%s#%d %s:", as->running ? "" : "before ", as->op,
-                        op_text(text, list->scene->model, list->at.plan, as->op));
-    for (; rank < ranks && used < 112; rank++) {
+    int count = 0, used = 0;
+    for (; rank < ranks; rank++) {
         int last = rank;
         if (!stands_so(list, rank, lane, as)) continue;
         while (last + 1 < ranks && stands_so(list, last + 1, lane, as)) last++;
-        used += snprintf(out + used, 128 - (size_t)used, last > rank ? " %d-%d" : " %d", rank, last);
+        count += last - rank + 1;
+        if (used < 20) used += snprintf(out + used, 32 - (size_t)used, last > rank ? " %d-%d" : " %d", rank, last);
         rank = last;
     }
+    if (used >= 20) snprintf(out, 32, " %d ranks", count);
+}
+
+/* "#20 block' 3: 0-2 5"; false: an earlier rank stands so too, and was told. */
+static bool group_text(char out[128], const struct listing *list, int rank, enum lane lane, const struct standing *as)
+{
+    char text[OP_TEXT_ROOM], ranks[32];
+    for (int earlier = 0; earlier < rank; earlier++)
+        if (stands_so(list, earlier, lane, as)) return false;
+    ranks_text(ranks, list, rank, lane, as);
+    if (as->op < 0) snprintf(out, 128, "idle:%s", ranks);
+    else
+        snprintf(out, 128, "%s#%d %s:%s", as->running ? "" : "before ", as->op,
+                 op_text(text, list->scene->model, list->at.plan, as->op), ranks);
     return true;
 }
 
