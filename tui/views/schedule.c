@@ -65,6 +65,7 @@ static bool listing_init(struct listing *list, const struct scene *scene)
     list->ops = &list->at.plan->ops;
     list->filter = filter_of(scene->state->filter);
     list->measured = whole_step_of(scene->model, list->at.plan);
+    if (!list->measured) list->measured = list->at.step; /* the first: as far as it has come */
     for (int op = next_shown(list, -1); op >= 0; op = next_shown(list, op)) list->count++;
     return true;
 }
@@ -74,9 +75,10 @@ static bool too_fast(const struct scene *scene, const struct listing *list)
 {
     struct run_recent recent;
     const struct view_state *state = scene->state;
-    if (!state->live || state->behind || scene->model->state != RUN_RUNNING || !run_recent(scene->model, &recent))
-        return false;
-    return recent.total_ns / (uint64_t)recent.steps / (uint64_t)list->ops->op_count < 50000000;
+    const bool moves = state->live ? !state->behind && scene->model->state == RUN_RUNNING : state->playing;
+    const double speed = state->live ? 1 : state->speed < 0 ? -state->speed : state->speed;
+    if (!moves || !run_recent(scene->model, &recent)) return false;
+    return (double)recent.total_ns / recent.steps / list->ops->op_count < 50e6 * speed;
 }
 
 /* Where the rank stands: what its compute lane runs or waits before, else the communication lane. */
@@ -167,7 +169,7 @@ static void draw_wide(struct pen *pen, const struct listing *list, const struct 
     const enum units units = list->scene->state->units;
     char text[48], time[FORMAT_ROOM];
     if (times->ranks > 1)
-        pen_format(pen, 16, STYLE_TEXT, "%d:%s", times->slowest, format_time(time, times->longest_ns));
+        pen_format(pen, 16, STYLE_TEXT, "%d:%s", times->slowest, format_time_bare(time, times->longest_ns));
     else pen_right(pen, 16, STYLE_TEXT, times->ranks ? "" : "n/a");
     depends_text(text, op);
     pen_left(pen, 2, STYLE_TEXT, "");
