@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "tui/views/filter.h"
 #include "tui/views/parts.h"
 
 enum { PANE_RANKS = 4 };
@@ -20,17 +21,33 @@ static bool nothing_yet(struct canvas canvas, const struct scene *scene)
     return true;
 }
 
-static void draw_lanes(struct canvas canvas, const struct scene *scene, const struct timeline_layout *layout,
-                       const struct window *window)
+/* The ranks and lanes that the filter leaves; the chosen rank is one of them. */
+static struct timeline_needs needs_of(const struct scene *scene)
 {
-    int chosen = scene->state->rank;
-    for (int rank = layout->first_rank; rank < layout->first_rank + layout->rank_count; rank++)
+    struct filter filter = filter_of(scene->state->filter);
+    int ranks = tape_ranks(scene->tape), last = filter.last_rank < ranks ? filter.last_rank : ranks - 1;
+    struct timeline_needs needs = {filter.first_rank < last ? filter.first_rank : last, 0, scene->state->rank,
+                                   filter.lanes};
+    needs.rank_count = last - needs.first_rank + 1;
+    if (needs.chosen < needs.first_rank) needs.chosen = needs.first_rank;
+    if (needs.chosen > last) needs.chosen = last;
+    return needs;
+}
+
+static void draw_lanes(struct canvas canvas, const struct scene *scene, const struct timeline_layout *layout,
+                       const struct window *window, int chosen)
+{
+    for (int rank = layout->first_rank; rank < layout->first_rank + layout->rank_count; rank++) {
+        bool drawn = false;
         for (enum lane lane = 0; lane < LANES; lane++) {
             int row = timeline_row(layout, chosen, rank, lane);
             struct canvas at = canvas_part(canvas, 0, row, canvas.at.columns, layout->lane_rows);
+            if (row < 0) continue;
             if (!layout->heat || rank == chosen) timeline_draw_lane(at, scene, window, rank, lane);
-            else if (lane == LANE_COMPUTE) timeline_draw_heat(at, scene, window, rank);
+            else if (!drawn) timeline_draw_heat(at, scene, window, rank);
+            drawn = true;
         }
+    }
 }
 
 static void draw_view(struct canvas canvas, const struct scene *scene)
@@ -38,11 +55,12 @@ static void draw_view(struct canvas canvas, const struct scene *scene)
     struct timeline_layout layout;
     if (nothing_yet(canvas, scene)) return;
     struct window window = timeline_window(scene);
-    timeline_layout(&layout, canvas.at.columns, canvas.at.rows, tape_ranks(scene->tape), scene->state->rank);
+    struct timeline_needs needs = needs_of(scene);
+    timeline_layout(&layout, canvas.at.columns, canvas.at.rows, &needs);
     timeline_draw_steps(part(canvas, layout.steps), scene, &window);
     timeline_draw_ticks(part(canvas, layout.ticks), scene, &window);
     timeline_draw_curve(part(canvas, layout.curve), scene, &window);
-    draw_lanes(part(canvas, layout.lanes), scene, &layout, &window);
+    draw_lanes(part(canvas, layout.lanes), scene, &layout, &window, needs.chosen);
     timeline_draw_details(part(canvas, layout.details), scene);
     timeline_draw_legend(part(canvas, layout.legend), scene);
 }

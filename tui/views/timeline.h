@@ -79,11 +79,16 @@ struct stall_reason timeline_pending(const struct scene *scene, int rank, enum l
 /* Parts that are not shown have no rows. Titles belong to their parts. */
 struct timeline_layout {
     struct rect steps, ticks, curve, lanes, details, legend;
-    bool heat;       /* one row a rank; the chosen one has its lanes */
-    int first_rank, rank_count, lane_rows, gap_rows;
+    bool heat;                 /* one row a rank; the chosen one has its lanes */
+    int first_rank, rank_count; /* that are shown */
+    int lane_count, lane_rows, gap_rows;
+    uint32_t lane_mask;        /* as in struct timeline_needs */
 };
 
-void timeline_layout(struct timeline_layout *layout, int columns, int rows, int ranks, int chosen);
+/* What there is to show: ranks [first, first + count), of each the lanes whose bits are set. */
+struct timeline_needs { int first_rank, rank_count, chosen; uint32_t lanes; };
+
+void timeline_layout(struct timeline_layout *layout, int columns, int rows, const struct timeline_needs *needs);
 /* Row of a rank's lane within layout->lanes, in heat rows of a rank that is not chosen its only one; -1: not shown. */
 int timeline_row(const struct timeline_layout *layout, int chosen, int rank, enum lane lane);
 
@@ -98,6 +103,8 @@ void timeline_draw_lane(struct canvas canvas, const struct scene *scene, const s
 void timeline_draw_heat(struct canvas canvas, const struct scene *scene, const struct window *window, int rank);
 void timeline_draw_legend(struct canvas canvas, const struct scene *scene);
 void timeline_draw_details(struct canvas canvas, const struct scene *scene);
+/* The longest waits of a step, of all ranks and both lanes, as a table. */
+void timeline_draw_waits(struct canvas canvas, const struct scene *scene, const struct tape_step *step);
 /* "prefetch hid 83 % of gather time; 3 stalls before blocks, 1.2 ms": of the step that is shown; where nothing is gathered
  * its overlap. At most `columns`. */
 void timeline_verdict(char *text, size_t room, int columns, const struct scene *scene);

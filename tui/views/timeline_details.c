@@ -300,6 +300,8 @@ static void draw_step(struct canvas canvas, const struct scene *scene)
     if (!step || timeline_stands(scene, step)) return;
     totals_of_step(&totals, scene);
     tell_totals(&facts, scene, &totals);
+    new_line(&facts);
+    timeline_draw_waits(canvas_part(canvas, 0, facts.y, canvas.at.columns, canvas.at.rows), scene, step);
 }
 
 void timeline_draw_details(struct canvas canvas, const struct scene *scene)

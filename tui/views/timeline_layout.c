@@ -1,4 +1,5 @@
-/* Where the timeline's parts stand. The lanes come first; then what explains them; the memory curve takes what is left.
+/* Where the timeline's parts stand. The lanes come first; then what explains them; the memory curve and a table of waits
+ * share what is left.
  * Every rank has its two lanes as long as they all fit; else each rank has one row, and the chosen one its lanes. */
 #include <string.h>
 
@@ -9,8 +10,8 @@ enum {
     DETAILS_ROWS = 5,
     LEGEND_ROWS = 2,
     CURVE_ROWS_MIN = 4,
-    CURVE_ROWS_MAX = 12,
-    DETAILS_ROWS_MAX = 8
+    CURVE_ROWS_MAX = 14,
+    DETAILS_ROWS_MAX = 24
 };
 
 static int smaller(int a, int b)
@@ -25,9 +26,9 @@ static int take(int *left, int rows)
     return rows;
 }
 
-static int lanes_rows(const struct timeline_layout *layout, int ranks)
+static int lanes_rows(const struct timeline_layout *layout)
 {
-    return ranks * LANES * layout->lane_rows + (ranks - 1) * layout->gap_rows;
+    return layout->rank_count * layout->lane_count * layout->lane_rows + (layout->rank_count - 1) * layout->gap_rows;
 }
 
 /* Lanes may be two rows high and ranks stand apart where there is room for it. */
@@ -39,13 +40,13 @@ static int place_lanes(struct timeline_layout *layout, int room, int ranks)
     for (size_t i = 0; ranks <= LANES_RANKS_MAX && i < sizeof looks / sizeof looks[0]; i++) {
         layout->lane_rows = looks[i].lane_rows, layout->gap_rows = looks[i].gap_rows;
         layout->rank_count = ranks;
-        if (lanes_rows(layout, ranks) <= room) return lanes_rows(layout, ranks);
+        if (lanes_rows(layout) <= room) return lanes_rows(layout);
     }
     layout->heat = true;
     layout->lane_rows = 1, layout->gap_rows = 0;
-    layout->rank_count = smaller(ranks, room - (LANES - 1));
+    layout->rank_count = smaller(ranks, room - (layout->lane_count - 1));
     if (layout->rank_count < 0) layout->rank_count = 0;
-    return layout->rank_count ? layout->rank_count + LANES - 1 : 0;
+    return layout->rank_count ? layout->rank_count + layout->lane_count - 1 : 0;
 }
 
 /* The chosen rank stays in sight, in the middle where it can. */
@@ -62,17 +63,19 @@ static struct rect rows_at(int *y, int columns, int rows)
     return at;
 }
 
-void timeline_layout(struct timeline_layout *layout, int columns, int rows, int ranks, int chosen)
+void timeline_layout(struct timeline_layout *layout, int columns, int rows, const struct timeline_needs *needs)
 {
     int left = rows, y = 0;
     memset(layout, 0, sizeof *layout);
+    layout->lane_mask = needs->lanes;
+    for (enum lane lane = 0; lane < LANES; lane++) layout->lane_count += needs->lanes >> lane & 1;
     int axis = take(&left, 2), kept = smaller(left, LEGEND_ROWS + DETAILS_ROWS + CURVE_ROWS_MIN);
     int room = left - kept > LANES ? left - kept : smaller(left, LANES);
-    int lanes = place_lanes(layout, room, ranks);
+    int lanes = place_lanes(layout, room, needs->rank_count);
     left -= lanes;
     int details = take(&left, DETAILS_ROWS), legend = take(&left, LEGEND_ROWS), curve = take(&left, CURVE_ROWS_MIN);
-    details += take(&left, smaller(left / 3, DETAILS_ROWS_MAX - details));
-    curve += take(&left, CURVE_ROWS_MAX - curve);
+    curve += take(&left, smaller(left / 2, CURVE_ROWS_MAX - curve));
+    details += take(&left, DETAILS_ROWS_MAX - details);
     if (curve < 2) curve = 0;
     layout->steps = rows_at(&y, columns, smaller(axis, 1));
     layout->ticks = rows_at(&y, columns, axis - smaller(axis, 1));
@@ -80,14 +83,16 @@ void timeline_layout(struct timeline_layout *layout, int columns, int rows, int 
     layout->lanes = rows_at(&y, columns, lanes);
     layout->details = rows_at(&y, columns, details);
     layout->legend = (struct rect){0, rows - legend, legend ? columns : 0, legend};
-    layout->first_rank = first_shown(ranks, layout->rank_count, chosen);
+    layout->first_rank =
+        needs->first_rank + first_shown(needs->rank_count, layout->rank_count, needs->chosen - needs->first_rank);
 }
 
 int timeline_row(const struct timeline_layout *layout, int chosen, int rank, enum lane lane)
 {
-    int at = rank - layout->first_rank;
-    if (at < 0 || at >= layout->rank_count) return -1;
-    if (!layout->heat) return (at * LANES + (int)lane) * layout->lane_rows + at * layout->gap_rows;
-    if (rank == chosen) return at + (int)lane;
-    return at + (rank > chosen ? LANES - 1 : 0);
+    int at = rank - layout->first_rank, among = 0;
+    if (at < 0 || at >= layout->rank_count || !(layout->lane_mask >> lane & 1)) return -1;
+    for (enum lane before = 0; before < lane; before++) among += layout->lane_mask >> before & 1;
+    if (!layout->heat) return (at * layout->lane_count + among) * layout->lane_rows + at * layout->gap_rows;
+    if (rank == chosen) return at + among;
+    return at + (rank > chosen ? layout->lane_count - 1 : 0);
 }
