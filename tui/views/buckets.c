@@ -9,11 +9,12 @@
 #include "engine/analyze/op_times.h"
 #include "tui/draw/paragraph.h"
 #include "tui/draw/pen.h"
+#include "tui/views/bucket_knobs.h"
 #include "tui/views/list.h"
 #include "tui/views/op_text.h"
 #include "tui/views/parts.h"
 
-enum { UNITS_MAX = 1024, GRADIENTS_COLUMNS = 20, BAR_COLUMNS = 12, KNOB_ROWS = 4, DETAIL_ROWS = 6 };
+enum { UNITS_MAX = 1024, GRADIENTS_COLUMNS = 20, BAR_COLUMNS = 12, DETAIL_ROWS = 6 };
 
 struct buckets {
     const struct scene *scene;
@@ -100,8 +101,8 @@ static void gradients_text(char out[64], int columns, const struct buckets *buck
 static int64_t bar_scale(const struct buckets *buckets)
 {
     const int64_t element = buckets->sums.elems ? buckets->sums.bytes / buckets->sums.elems : 1;
-    const int64_t knob = buckets->ops->knobs.reduce_bucket_elems * element, largest = buckets->sums.largest_bytes;
-    return knob > largest && knob < 2 * largest ? knob : largest;
+    const int64_t knob = buckets->ops->knobs.reduce_bucket_elems, largest = buckets->sums.largest_bytes / element;
+    return (knob > largest && knob < 2 * largest ? knob : largest) * element;
 }
 
 static void draw_filling(struct canvas canvas, int x, int y, int columns, const struct filling *filling, int64_t bytes,
@@ -302,63 +303,6 @@ static void draw_chosen(struct canvas canvas, const struct buckets *buckets, int
         draw_text(canvas, x, 5, STYLE_DIM, ". to come  f filling  + full  > in flight  = flushed");
 }
 
-/* ---- what the knobs mean ---- */
-
-static void draw_totals(struct canvas canvas, int y, const struct buckets *buckets)
-{
-    const struct bucket_sums *sums = &buckets->sums;
-    const enum units units = buckets->scene->state->units;
-    char bytes[FORMAT_ROOM], mean[FORMAT_ROOM];
-    draw_format(canvas, 1, y, STYLE_STRONG, "%d bucket%s, %s together, mean %s: %d flushed when full, %d by the end",
-                sums->count, sums->count == 1 ? "" : "s", format_bytes_bare(bytes, units, (uint64_t)sums->bytes),
-                format_bytes_bare(mean, units, (uint64_t)(sums->bytes / sums->count)), sums->full, sums->by_end);
-}
-
-static void draw_size_knob(struct canvas canvas, int y, const struct buckets *buckets)
-{
-    const struct bucket_sums *sums = &buckets->sums;
-    const int64_t knob = buckets->ops->knobs.reduce_bucket_elems, element = sums->elems ? sums->bytes / sums->elems : 0;
-    char elems[FORMAT_ROOM], bytes[FORMAT_ROOM];
-    int x =
-        draw_format(canvas, 1, y, STYLE_TEXT, "reduce_bucket_size %s elements", format_count(elems, (uint64_t)knob));
-    if (knob >= sums->elems) draw_text(canvas, x, y, STYLE_WARN, ": more than all, so nothing goes before the end");
-    else if (sums->largest_bytes > knob * element)
-        draw_text(canvas, x, y, STYLE_TEXT, ": a tensor larger than that goes by itself");
-    else
-        draw_format(canvas, x, y, STYLE_TEXT, " (%s): what would not fit flushes it",
-                    format_bytes_bare(bytes, buckets->scene->state->units, (uint64_t)(knob * element)));
-}
-
-static void draw_memory_line(struct canvas canvas, int y, const struct buckets *buckets)
-{
-    const struct run_memory *memory =
-        &buckets->scene->model->rank[buckets->rank].tier[TIER_DEVICE].category[CATEGORY_BUCKETS];
-    const struct run_predicted *planned = &buckets->at.plan->category[TIER_DEVICE][CATEGORY_BUCKETS];
-    const enum units units = buckets->scene->state->units;
-    char live[FORMAT_ROOM] = "n/a", most[FORMAT_ROOM] = "n/a";
-    if (buckets->at.plan->stage < 2) {
-        draw_text(canvas, 1, y, STYLE_TEXT,
-                  buckets->ops->micro_steps > 1
-                      ? "reduced in place, in G, after the last micro-step: no memory of their own"
-                      : "reduced in place, in G: buckets have no memory of their own");
-        return;
-    }
-    if (memory->known) format_bytes_bare(live, units, memory->live_bytes);
-    if (planned->known) format_bytes_bare(most, units, planned->peak_bytes);
-    draw_format(canvas, 1, y, STYLE_TEXT, "gradients not reduced yet: B holds %s, planned at most %s", live, most);
-}
-
-static void draw_knobs(struct canvas canvas, const struct buckets *buckets)
-{
-    draw_totals(canvas, 0, buckets);
-    draw_size_knob(canvas, 1, buckets);
-    draw_text(canvas, 1, 2, STYLE_TEXT,
-              buckets->ops->knobs.overlap_comm
-                  ? "overlap_comm true: one is in flight while backward fills the next"
-                  : "overlap_comm false: backward stands still while a bucket is in flight");
-    draw_memory_line(canvas, 3, buckets);
-}
-
 /* ---- the view ---- */
 
 static void draw_buckets_title(struct canvas canvas, bool focused, const struct buckets *buckets)
@@ -397,7 +341,8 @@ static void draw_view(struct canvas canvas, const struct scene *scene)
     draw_list(canvas_part(canvas, 0, 1, columns, rows), &buckets, chosen);
     draw_chosen(canvas_part(canvas, 0, 1 + rows, columns, DETAIL_ROWS), &buckets, chosen);
     draw_title(canvas_part(canvas, 0, 1 + rows + DETAIL_ROWS, columns, 1), 0, false, "all of them");
-    draw_knobs(canvas_part(canvas, 0, 2 + rows + DETAIL_ROWS, columns, KNOB_ROWS), &buckets);
+    bucket_knobs_draw(canvas_part(canvas, 0, 2 + rows + DETAIL_ROWS, columns, KNOB_ROWS), scene, &buckets.at,
+                      buckets.rank);
 }
 
 static void draw_pane(struct canvas canvas, const struct scene *scene, bool focused)

@@ -9,6 +9,7 @@
 #include "tui/views/list.h"
 #include "tui/views/op_text.h"
 #include "tui/views/parts.h"
+#include "tui/views/shard_ranks.h"
 #include "tui/views/slots.h"
 
 enum {
@@ -194,38 +195,6 @@ static void draw_figures(struct canvas canvas, int x, int y, int rows, int top, 
     }
 }
 
-/* ---- legend ---- */
-
-/* A picture and what it means, after what stands there. Returns the column behind it. */
-static int draw_meaning(struct canvas canvas, int x, int y, enum slot slot, const char *text)
-{
-    draw_slot(canvas, x, y, slot, CATEGORY_PARAMETERS);
-    return draw_text(canvas, x + 2, y, STYLE_TEXT, text) + 2;
-}
-
-static void draw_slot_legend(struct canvas canvas, int y)
-{
-    draw_text(canvas, 1, y, STYLE_TEXT, "P parameters  G gradient  O optimizer state, each cut into the ranks' parts");
-    int x = draw_meaning(canvas, 1, y + 1, SLOT_KEPT, "kept");
-    x = draw_meaning(canvas, x, y + 1, SLOT_BORROWED, "gathered, or not reduced");
-    x = draw_meaning(canvas, x, y + 1, SLOT_FLIGHT, "in flight");
-    draw_meaning(canvas, x, y + 1, SLOT_USED, "in use");
-    x = draw_meaning(canvas, 1, y + 2, SLOT_STALE, "kept, not of this step");
-    x = draw_meaning(canvas, x, y + 2, SLOT_TAIL, "small, kept gathered");
-    draw_meaning(canvas, x, y + 2, SLOT_AWAY, "not here");
-}
-
-static void draw_letter_legend(struct canvas canvas, int y, enum cells_as as)
-{
-    draw_text(canvas, 1, y, STYLE_TEXT, "P whole  p shard  > in flight  L gathered  U in use  - let go  + small, kept");
-    if (as == AS_LETTER) {
-        draw_text(canvas, 1, y + 1, STYLE_TEXT, "one column a rank, its parameters only; more columns show all");
-        return;
-    }
-    draw_text(canvas, 1, y + 1, STYLE_TEXT, "G . none yet  w written  > in flight  G reduced, whole  g reduced, shard");
-    draw_text(canvas, 1, y + 2, STYLE_TEXT, "O whole  o shard  U in use");
-}
-
 /* ---- the chosen unit and the gathers, in words ---- */
 
 static void draw_unit_sizes(struct canvas canvas, int y, int unit, const struct picture *picture)
@@ -287,58 +256,6 @@ static void draw_gathers(struct canvas canvas, int y, const struct picture *pict
                 format_count(ahead, (uint64_t)knobs->prefetch_bucket_elems));
 }
 
-/* ---- what each rank is at, where there is room for it ---- */
-
-static const char *now_text(char out[OP_TEXT_ROOM], const struct picture *picture, const struct progress *at,
-                            enum lane lane)
-{
-    const int running = progress_running(at, lane), next = progress_next(at, lane);
-    char name[OP_TEXT_ROOM];
-    if (running >= 0) return op_text(out, picture->scene->model, at->plan, running);
-    if (next < 0) return "idle";
-    snprintf(out, OP_TEXT_ROOM, "before %.40s", op_text(name, picture->scene->model, at->plan, next));
-    return out;
-}
-
-static void draw_rank_row(struct canvas canvas, int y, int rank, const struct picture *picture)
-{
-    const struct progress at = progress_of(picture->scene->model, rank);
-    const struct run_memory *memory = picture->scene->model->rank[rank].tier[TIER_DEVICE].category;
-    const enum units units = picture->scene->state->units;
-    char text[OP_TEXT_ROOM];
-    struct pen pen = pen_at(canvas, 1, y);
-    pen_format(&pen, 4, rank == picture->rank ? STYLE_FOCUS : STYLE_TEXT, "%d", rank);
-    pen_left(&pen, 2, STYLE_TEXT, "");
-    pen_left(&pen, 18, STYLE_TEXT, at.plan == picture->at.plan ? now_text(text, picture, &at, LANE_COMPUTE) : "n/a");
-    pen_left(&pen, 24, STYLE_TEXT, at.plan == picture->at.plan ? now_text(text, picture, &at, LANE_COMM) : "n/a");
-    static const enum category categories[] = {CATEGORY_GATHERED, CATEGORY_BUCKETS};
-    for (int i = 0; i < 2; i++) {
-        const struct run_memory *of = &memory[categories[i]];
-        pen_right(&pen, bytes_columns(units) + 2, STYLE_TEXT, format_bytes(text, units, of->known, of->live_bytes));
-    }
-    const struct gathered sum = at.plan == picture->at.plan ? gathered_of(&at) : (struct gathered){0};
-    pen_format(&pen, 10, STYLE_TEXT, "%d", sum.units);
-    pen_format(&pen, 11, STYLE_TEXT, "%d", sum.in_flight);
-}
-
-static void draw_rank_rows(struct canvas canvas, const struct picture *picture)
-{
-    const int bytes = bytes_columns(picture->scene->state->units) + 2, rows = canvas.at.rows - 2;
-    const int top = list_top(picture->rank, picture->ranks, rows);
-    if (rows < 2) return;
-    struct pen pen = pen_at(canvas, 1, 1);
-    draw_title(canvas, 0, false, "ranks: what runs on their lanes, and what they hold of others");
-    pen_right(&pen, 4, STYLE_DIM, "rank");
-    pen_left(&pen, 2, STYLE_DIM, "");
-    pen_left(&pen, 18, STYLE_DIM, "compute");
-    pen_left(&pen, 24, STYLE_DIM, "communication");
-    pen_right(&pen, bytes, STYLE_DIM, "L now");
-    pen_right(&pen, bytes, STYLE_DIM, "B now");
-    pen_right(&pen, 10, STYLE_DIM, "gathered");
-    pen_right(&pen, 11, STYLE_DIM, "in flight");
-    for (int i = 0; i < rows && top + i < picture->ranks; i++) draw_rank_row(canvas, 2 + i, top + i, picture);
-}
-
 /* ---- the view ---- */
 
 static void draw_shards_title(struct canvas canvas, bool focused, const struct picture *picture)
@@ -377,10 +294,11 @@ static void draw_view(struct canvas canvas, const struct scene *scene)
     draw_unit_state(canvas, y + 1, chosen, &picture);
     draw_gathers(canvas, y + 2, &picture);
     rows = canvas.at.rows - LEGEND_ROWS - 1 - (y + DETAIL_ROWS);
-    draw_rank_rows(canvas_part(canvas, 0, y + DETAIL_ROWS, canvas.at.columns, rows), &picture);
+    shard_ranks_draw(canvas_part(canvas, 0, y + DETAIL_ROWS, canvas.at.columns, rows), scene, picture.at.plan,
+                     picture.rank);
     y = canvas.at.rows - LEGEND_ROWS;
     if (grid.as == AS_SLOTS) draw_slot_legend(canvas, y);
-    else draw_letter_legend(canvas, y, grid.as);
+    else draw_letter_legend(canvas, y, grid.as == AS_LETTERS);
 }
 
 static void draw_pane(struct canvas canvas, const struct scene *scene, bool focused)

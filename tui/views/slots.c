@@ -109,3 +109,33 @@ struct mark mark_of_optimizer(const struct unit_keep *keep, const struct unit_ce
     if (cell->update == CELL_UPDATING) return (struct mark){'U', STYLE_FOCUS};
     return (struct mark){keep->shards_optimizer ? 'o' : 'O', STYLE_OPTIMIZER};
 }
+
+/* A picture and what it means, after what stands there. Returns the column behind it. */
+static int draw_meaning(struct canvas canvas, int x, int y, enum slot slot, const char *text)
+{
+    draw_slot(canvas, x, y, slot, CATEGORY_PARAMETERS);
+    return draw_text(canvas, x + 2, y, STYLE_TEXT, text) + 2;
+}
+
+void draw_slot_legend(struct canvas canvas, int y)
+{
+    draw_text(canvas, 1, y, STYLE_TEXT, "P parameters  G gradient  O optimizer state, each cut into the ranks' parts");
+    int x = draw_meaning(canvas, 1, y + 1, SLOT_KEPT, "kept");
+    x = draw_meaning(canvas, x, y + 1, SLOT_BORROWED, "gathered, or not reduced");
+    x = draw_meaning(canvas, x, y + 1, SLOT_FLIGHT, "in flight");
+    draw_meaning(canvas, x, y + 1, SLOT_USED, "in use");
+    x = draw_meaning(canvas, 1, y + 2, SLOT_STALE, "kept, not of this step");
+    x = draw_meaning(canvas, x, y + 2, SLOT_TAIL, "small, kept gathered");
+    draw_meaning(canvas, x, y + 2, SLOT_AWAY, "not here");
+}
+
+void draw_letter_legend(struct canvas canvas, int y, bool all)
+{
+    draw_text(canvas, 1, y, STYLE_TEXT, "P whole  p shard  > in flight  L gathered  U in use  - let go  + small, kept");
+    if (!all) {
+        draw_text(canvas, 1, y + 1, STYLE_TEXT, "one column a rank, its parameters only; more columns show all");
+        return;
+    }
+    draw_text(canvas, 1, y + 1, STYLE_TEXT, "G . none yet  w written  > in flight  G reduced, whole  g reduced, shard");
+    draw_text(canvas, 1, y + 2, STYLE_TEXT, "O whole  o shard  U in use");
+}

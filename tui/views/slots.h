@@ -33,4 +33,8 @@ struct mark mark_of_parameters(const struct unit_keep *keep, const struct unit_c
 struct mark mark_of_gradient(const struct unit_keep *keep, const struct unit_cell *cell);
 struct mark mark_of_optimizer(const struct unit_keep *keep, const struct unit_cell *cell);
 
+/* What the signs mean, in three rows; letters of all three, or of the parameters alone. */
+void draw_slot_legend(struct canvas canvas, int y);
+void draw_letter_legend(struct canvas canvas, int y, bool all);
+
 #endif
