@@ -30,7 +30,7 @@ static void draw_size_knob(struct canvas canvas, int y, const struct knobs *knob
     char elems[FORMAT_ROOM], bytes[FORMAT_ROOM];
     int x =
         draw_format(canvas, 1, y, STYLE_TEXT, "reduce_bucket_size %s elements", format_count(elems, (uint64_t)knob));
-    if (!sums->full) draw_text(canvas, x, y, STYLE_WARN, ": holds all, so nothing goes before the end");
+    if (!sums->full) draw_text(canvas, x, y, STYLE_WARN, ": all fit, go at the end");
     else if (sums->largest_bytes > knob * element)
         draw_text(canvas, x, y, STYLE_TEXT, ": a tensor larger than that goes by itself");
     else
