@@ -38,7 +38,8 @@ static void ranges_for(const struct zero *zero, struct memory_ranges *ranges)
     int64_t B = zero->config->micro_batch_size, T = zero->config->data.sequence_length, scratch = 0;
     for (int u = 0; u < zero->model.unit_count; u++)
         padded += (uint64_t)(shard_elems(zero->model.units[u].elems, zero->ranks) * zero->ranks) + 64;
-    const int64_t layers = zero->model.shape.layers, output = activation_output_bytes(&zero->model, (int)B, (int)T) + 64;
+    const int64_t layers = zero->model.shape.layers,
+                  output = activation_output_bytes(&zero->model, (int)B, (int)T) + 64;
     int64_t activations = (layers + 2) * output + 16 * B * T + 4096;
     for (int p = 0; p < PART_KINDS; p++) {
         activation_layout(&part, &zero->model, (enum activation_part)p, (int)B, (int)T);
@@ -50,10 +51,12 @@ static void ranges_for(const struct zero *zero, struct memory_ranges *ranges)
         if (bytes > scratch) scratch = bytes;
     }
     uint64_t *bytes = ranges->bytes[TIER_DEVICE];
-    bytes[CATEGORY_PARAMETERS] = bytes[CATEGORY_GRADIENTS] = padded * (uint64_t)element;
+    bytes[CATEGORY_PARAMETERS] = padded * (uint64_t)element;
+    bytes[CATEGORY_GRADIENTS] = padded * (uint64_t)dtype_bytes(zero->model.gradient);
     bytes[CATEGORY_OPTIMIZER] = padded * 12;
     bytes[CATEGORY_GATHERED] = padded * (uint64_t)element * 3;
-    bytes[CATEGORY_BUCKETS] = padded * 4 * 2; /* unreduced gradients, or a bouncing shard of fp32 */
+    bytes[CATEGORY_BUCKETS] =
+        padded * 4 * 3; /* unreduced gradients, and to send in another type; or a bouncing shard */
     bytes[CATEGORY_ACTIVATIONS] = 2 * (uint64_t)activations; /* twice: holes between checkpoints */
     bytes[CATEGORY_WORKSPACE] = (uint64_t)(2 * scratch + B * T * zero->model.shape.hidden * 8 + 4096);
 }
