@@ -16,6 +16,7 @@
 #include "engine/run/capture.h"
 #include "engine/run/failure.h"
 #include "engine/run/home.h"
+#include "engine/run/room.h"
 #include "engine/run/rundir.h"
 #include "engine/run/spec.h"
 
@@ -212,6 +213,26 @@ static void test_failure_is_one_line(void **state)
     assert_int_equal(failure_explain(0, "chatter\n", "the engine", &err), STATUS_OK);
 }
 
+/* ---- room ---- */
+
+static void test_room_is_asked_for_before_a_change(void **state)
+{
+    (void)state;
+    enum { MIB = 1 << 20 };
+    struct config config;
+    assert_int_equal(config_load(&config, NULL, NULL, 0, &err), STATUS_OK); /* nano at stage 0: about 21.4 MiB a rank */
+    assert_int_equal(room_check(&config, 4 * 22 * MIB, &err), STATUS_OK);
+    assert_int_equal(room_check(&config, 4 * 21 * MIB, &err), STATUS_USAGE);
+    assert_int_equal(room_check_change(&config, 4, 14 * MIB, 4 * 8 * MIB, &err), STATUS_OK);
+    assert_int_equal(room_check_change(&config, 4, 14 * MIB, 4 * 7 * MIB, &err), STATUS_RUN);
+    assert_non_null(strstr(err.text, "more than they hold"));
+    assert_int_equal(room_check_change(&config, 2, 14 * MIB, 4 * 7 * MIB, &err), STATUS_OK); /* two are elsewhere */
+    assert_int_equal(room_check_change(&config, 4, 22 * MIB, 0, &err), STATUS_OK);           /* less always has room */
+    config.budget_bytes[TIER_DEVICE] = 20 * MIB; /* a rank stays below it, whatever its plan */
+    assert_int_equal(room_check_change(&config, 4, 14 * MIB, 4 * 7 * MIB, &err), STATUS_OK);
+    config_release(&config);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -222,6 +243,7 @@ int main(void)
         cmocka_unit_test(test_capture_keeps_head_and_tail),
         cmocka_unit_test(test_capture_stops_before_the_end),
         cmocka_unit_test(test_failure_is_one_line),
+        cmocka_unit_test(test_room_is_asked_for_before_a_change),
     };
     return cmocka_run_group_tests(tests, make_base, remove_base);
 }

@@ -37,6 +37,10 @@ check "missing text" refuses 3 "nosuch.txt" train --headless --set data.path=nos
 : >empty.txt
 check "empty text" refuses 3 "empty.txt" train --headless --set data.path=empty.txt
 check "a vocabulary that does not fit" refuses 2 "vocabulary" train --headless --set model.vocabulary=100
+: >empty.json
+check "an empty configuration" refuses 3 "empty.json: empty" train empty.json --headless
+check "a switch for a section" refuses 2 "did you mean bf16.enabled" train --headless --set bf16=true
+check "a learning rate that is none" refuses 2 "must be a number 0..1000" train --headless --set optimizer.params.lr=1e300
 check "a trace that is none" refuses 3 "bad.json" check bad.json
 check "a model that outgrows the machine" refuses 2 "do not fit into" train --headless --set model.hidden=65536 --set model.heads=1 --set model.layers=1000
 check "a micro-batch that outgrows the machine" refuses 2 "do not fit into" train --headless --set train_micro_batch_size_per_gpu=1000000
@@ -45,6 +49,11 @@ check "a missing trace" refuses 3 "nosuch.zlt" replay nosuch.zlt --frame 80x24
 check "replay without a terminal" refuses 2 "terminal" replay bad.json
 check "a report that cannot be written" refuses 2 "/nosuch/r.json" train --headless --steps 1 -n 1 --report /nosuch/r.json
 check "a trace that cannot be written" refuses 2 "/nosuch/t.zlt" train --headless --steps 1 -n 1 --trace /nosuch/t.zlt
+check "a refused run" refuses 2 "/nosuch/r.json" train --headless --steps 1 -n 1 --trace left.zlt --report /nosuch/r.json
+check "... leaves no empty file" [ ! -e left.zlt ]
+echo old >kept.zlt
+check "another" refuses 2 "/nosuch/r.json" train --headless --steps 1 -n 1 --trace kept.zlt --report /nosuch/r.json
+check "... leaves a file that was there as it was" grep -q old kept.zlt
 check "no run to attach to" refuses 3 "no run goes on" attach
 check "a run that is none" refuses 3 "no run 1 goes on" attach 1
 

@@ -199,6 +199,16 @@ static int read_key(struct config_source *source, int row, const cJSON *item, st
     return STATUS_OK;
 }
 
+static int not_a_section(const char *path, const cJSON *item, struct error *err)
+{
+    char shown[64], enabled[PATH_ROOM + 16];
+    hjson_show(item, shown, sizeof shown);
+    snprintf(enabled, sizeof enabled, "%s.enabled", path);
+    if (cJSON_IsBool(item) && key_index(enabled) >= 0)
+        return error_set(err, STATUS_USAGE, "%s = %s: is a section; did you mean %s?", path, shown, enabled);
+    return error_set(err, STATUS_USAGE, "%s = %s: must be a section { ... }", path, shown);
+}
+
 static int walk(struct config_source *source, const cJSON *section, const char *prefix, struct error *err)
 {
     for (const cJSON *item = section->child; item; item = item->next) {
@@ -208,11 +218,7 @@ static int walk(struct config_source *source, const cJSON *section, const char *
         if (row >= 0) status = read_key(source, row, item, err);
         else if (!key_is_section(path)) status = key_unknown(path, err);
         else if (cJSON_IsObject(item)) status = walk(source, item, path, err);
-        else if (!cJSON_IsNull(item)) {
-            char shown[64];
-            status = error_set(err, STATUS_USAGE, "%s = %s: must be a section { ... }", path,
-                               hjson_show(item, shown, sizeof shown));
-        }
+        else if (!cJSON_IsNull(item)) status = not_a_section(path, item, err);
         if (status) return status;
     }
     return STATUS_OK;

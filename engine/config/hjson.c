@@ -158,6 +158,7 @@ static int refuse_duplicates(const cJSON *item, struct error *err)
 static int parse_plain(cJSON **tree, const char *json, struct error *err)
 {
     const char *stopped = json;
+    if (json[strspn(json, " \t\r\n")] == '\0') return error_set(err, STATUS_INPUT, "empty; a configuration is { ... }");
     *tree = cJSON_ParseWithOpts(json, &stopped, 1);
     if (*tree) return refuse_duplicates(*tree, err);
     int line = 1;

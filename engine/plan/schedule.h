@@ -68,7 +68,6 @@ enum role {
     ROLE_MASTER, ROLE_STATE1, ROLE_STATE2, /* of the optimizer: as many as it keeps */
     ROLE_ATTENTION,  /* saved for backward: the attention part */
     ROLE_OUTPUT,
-    ROLE_SOURCE,     /* the unit's gradient in the type that a cast reads */
     ROLES
 };
 
@@ -120,6 +119,9 @@ struct schedule_input {
     enum purpose purpose;
     int ranks, micro_steps, B, T, threads;
 };
+
+/* As a configuration has it: its knobs and ranks, which the caller may replace. Sampling takes one sequence at a time. */
+struct schedule_input schedule_input_of(const struct config *config, const struct model *model, enum purpose purpose);
 
 int schedule_build(struct schedule *schedule, const struct schedule_input *input, struct error *err);
 void schedule_release(struct schedule *schedule);

@@ -1,11 +1,13 @@
 /* What each command does to a rank. All ranks run this with the same command at the same boundary, so that config and
  * engine stay equal everywhere; only rank 0 writes about it. */
 #include <cjson/cJSON.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/run/rank.h"
 #include "engine/run/records.h"
+#include "engine/run/room.h"
 
 static struct trace_ring *pen(struct rank *rank)
 {
@@ -18,11 +20,40 @@ static void accept(struct rank *rank, const struct command *command)
     if (command && rank->rank == 0) director_applied(rank->director, command, NULL);
 }
 
+static int ranks_on_this_machine(const struct rank *rank)
+{
+    int count = 0;
+    for (int of = 0; of < rank->ranks; of++) count += comm_segment_of(rank->comm, of) != NULL;
+    return count;
+}
+
+/* Collective. Every rank asks its own machine whether the change has room, and all do what the first that says no says. */
+static int find_room(struct rank *rank, const struct config *changed, struct error *err)
+{
+    struct verdict {
+        int32_t status;
+        char text[252];
+    } mine = {0}, all[rank->ranks];
+    struct memory_snapshot memory;
+    struct error own;
+    memory_snapshot(zero_memory(rank->zero), &memory);
+    mine.status = room_check_change(changed, ranks_on_this_machine(rank), memory.tier[TIER_DEVICE].reserved_bytes,
+                                    room_available_bytes(), &own);
+    if (mine.status) snprintf(mine.text, sizeof mine.text, "%.251s", own.text);
+    int status = comm_exchange(rank->comm, &mine, all, sizeof mine, NULL, err);
+    for (int of = 0; of < rank->ranks && !status; of++)
+        if (all[of].status) status = error_set(err, all[of].status, "%s", all[of].text);
+    return status;
+}
+
 /* Brings the engine to `knobs`; the config follows only if the engine did. */
 static int switch_knobs(struct rank *rank, const struct config_zero *knobs, struct error *err)
 {
     struct zero_result result;
-    int status = zero_switch(rank->zero, knobs, &result, err);
+    struct config changed = rank->config;
+    changed.zero = *knobs;
+    int status = find_room(rank, &changed, err);
+    if (!status) status = zero_switch(rank->zero, knobs, &result, err);
     if (status) return status;
     if (result.outcome == ZERO_OUT_OF_MEMORY) return error_set(err, STATUS_RUN, "%s", result.shortage.text);
     rank->config.zero = *knobs;
@@ -31,6 +62,11 @@ static int switch_knobs(struct rank *rank, const struct config_zero *knobs, stru
 
 static int set_budgets(struct rank *rank, const uint64_t budget_bytes[TIERS], struct error *err)
 {
+    struct config changed = rank->config;
+    memcpy(changed.budget_bytes, budget_bytes, sizeof changed.budget_bytes);
+    bool differ = memcmp(budget_bytes, rank->config.budget_bytes, sizeof changed.budget_bytes) != 0;
+    int room = differ ? find_room(rank, &changed, err) : STATUS_OK;
+    if (room) return room;
     for (int tier = 0; tier < TIERS; tier++) {
         if (budget_bytes[tier] == rank->config.budget_bytes[tier]) continue;
         int status = zero_set_budget(rank->zero, tier, budget_bytes[tier], err);

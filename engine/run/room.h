@@ -12,4 +12,7 @@ uint64_t room_available_bytes(void);
  * budget stays below it, whatever its plan. */
 int room_check(const struct config *config, uint64_t available_bytes, struct error *err);
 
+/* The same for a change of a run that goes on: `ranks` of them on this machine, each of which holds held_bytes already. */
+int room_check_change(const struct config *config, int ranks, uint64_t held_bytes, uint64_t available_bytes, struct error *err);
+
 #endif

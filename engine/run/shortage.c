@@ -47,16 +47,9 @@ static int64_t planned_peak(const struct config *config, const struct model *mod
 {
     struct config_zero knobs = config->zero;
     knobs.stage = stage;
-    struct schedule_input input = {
-        .model = model,
-        .knobs = &knobs,
-        .purpose = PURPOSE_TRAIN,
-        .ranks = ranks,
-        .micro_steps = config->accumulation_steps,
-        .B = config->micro_batch_size,
-        .T = config->data.sequence_length,
-        .threads = config->topology.threads_per_rank,
-    };
+    struct schedule_input input = schedule_input_of(config, model, PURPOSE_TRAIN);
+    input.knobs = &knobs;
+    input.ranks = ranks;
     struct schedule schedule;
     struct footprint footprint;
     if (schedule_build(&schedule, &input, NULL)) return -1;

@@ -26,6 +26,36 @@ static int add_set(struct run_spec *spec, const char *set, struct error *err)
     return STATUS_OK;
 }
 
+/* Whether a file can be written is found out now rather than after hours of training. What was not there before is taken
+ * away again: a run that is refused leaves nothing. */
+struct attempt {
+    const char *made; /* its path; NULL: it was there */
+    bool is_file;
+    dev_t device;
+    ino_t inode;
+};
+
+static int try_file(struct attempt *attempt, const char *what, const char *path, struct error *err)
+{
+    *attempt = (struct attempt){0};
+    if (!*path || strcmp(path, "-") == 0) return STATUS_OK;
+    struct stat found;
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd >= 0) attempt->made = path;
+    else if (errno == EEXIST) fd = open(path, O_WRONLY | O_CLOEXEC);
+    if (fd < 0) return error_set(err, STATUS_USAGE, "cannot write the %s %s: %s", what, path, strerror(errno));
+    attempt->is_file = fstat(fd, &found) == 0 && S_ISREG(found.st_mode);
+    attempt->device = found.st_dev;
+    attempt->inode = found.st_ino;
+    close(fd);
+    return STATUS_OK;
+}
+
+static void take_back(const struct attempt *attempt)
+{
+    if (attempt->made) unlink(attempt->made);
+}
+
 /* Where the bare program leaves what it recorded: $XDG_STATE_HOME/zerolab, or ~/.local/state/zerolab. */
 static bool state_file(char *out, size_t room, const char *name)
 {
@@ -40,9 +70,9 @@ static bool state_file(char *out, size_t room, const char *name)
     strncat(folder, "/zerolab", sizeof folder - strlen(folder) - 1);
     if (mkdir(folder, 0755) != 0 && errno != EEXIST) return false;
     if (snprintf(out, room, "%s/%s", folder, name) >= (int)room) return *out = '\0', false;
-    int fd = open(out, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-    if (fd < 0) return *out = '\0', false; /* nobody asked for it: no reason not to train */
-    return close(fd), true;
+    struct attempt attempt;
+    if (try_file(&attempt, "", out, NULL)) return *out = '\0', false; /* nobody asked for it: no reason not to train */
+    return take_back(&attempt), true;
 }
 
 static int check_commands(const struct run_spec *spec, struct error *err)
@@ -77,23 +107,16 @@ static int check_data(const struct config *config, struct error *err)
     return status;
 }
 
-/* Found out now rather than after hours of training. */
-static int check_file(const char *what, const char *path, struct error *err)
-{
-    if (!*path || strcmp(path, "-") == 0) return STATUS_OK;
-    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-    if (fd < 0) return error_set(err, STATUS_USAGE, "cannot write the %s %s: %s", what, path, strerror(errno));
-    close(fd);
-    return STATUS_OK;
-}
-
 static int check_files(const struct session *session, struct error *err)
 {
-    struct stat trace, report;
-    int status = check_file("trace", session->trace, err);
-    if (!status) status = check_file("report", session->report, err);
-    if (status || stat(session->trace, &trace) != 0 || stat(session->report, &report) != 0) return status;
-    if (!S_ISREG(trace.st_mode) || trace.st_dev != report.st_dev || trace.st_ino != report.st_ino) return STATUS_OK;
+    struct attempt trace, report;
+    int status = try_file(&trace, "trace", session->trace, err);
+    if (status) return status;
+    status = try_file(&report, "report", session->report, err);
+    bool same = trace.is_file && report.is_file && trace.device == report.device && trace.inode == report.inode;
+    take_back(&report);
+    take_back(&trace);
+    if (status || !same) return status;
     return error_set(err, STATUS_USAGE, "%s cannot be both the trace and the report; give two files", session->trace);
 }
 

@@ -50,6 +50,7 @@ struct zero {
     struct sampler sampler;
     struct comm_part *parts;    /* scratch of the communication lane */
     uint64_t recorded_peak_bytes[TIERS];
+    _Atomic bool recorded[TIERS][CATEGORIES]; /* that there ever was something */
     struct { uint32_t count; uint64_t sent_bytes[2], busy_ns; } traffic[TRAFFIC_KINDS];
 };
 

@@ -21,6 +21,7 @@ void zero_record_memory(void *user, enum tier tier, enum category category, cons
 {
     struct zero *zero = user;
     struct trace_record record = record_of(zero, TRACE_MEMORY);
+    atomic_store_explicit(&zero->recorded[tier][category], true, memory_order_relaxed);
     record.memory = (struct trace_of_memory){(uint8_t)tier, (uint8_t)category, count->live_bytes, count->reserved_bytes,
                                              count->peak_bytes};
     trace_emit(zero->rings[ZERO_RING_MEMORY], &record);
@@ -102,12 +103,13 @@ void zero_record_plan(struct zero *zero)
     zero_record_budgets(zero);
 }
 
+/* Of every category that there was, also where nothing is left: a peak that was reset has to be heard of. */
 static void record_holdings(struct zero *zero, const struct memory_snapshot *snapshot)
 {
     for (int tier = 0; tier < TIERS; tier++)
         for (int c = 0; c < CATEGORIES; c++) {
             const struct memory_count *count = &snapshot->category[tier][c];
-            if (count->peak_bytes == 0 && count->reserved_bytes == 0) continue;
+            if (!atomic_load_explicit(&zero->recorded[tier][c], memory_order_relaxed)) continue;
             struct trace_record record = record_of(zero, TRACE_MEMORY);
             record.memory = (struct trace_of_memory){(uint8_t)tier, (uint8_t)c, count->live_bytes,
                                                      count->reserved_bytes, count->peak_bytes};

@@ -10,16 +10,10 @@
 int zero_plan(struct zero *zero, const struct config_zero *knobs, struct schedule schedules[PURPOSES],
               struct error *err)
 {
-    const struct config *config = zero->config;
     for (int purpose = 0; purpose < PURPOSES; purpose++) {
-        struct schedule_input input = {&zero->model,
-                                       knobs,
-                                       (enum purpose)purpose,
-                                       zero->ranks,
-                                       config->accumulation_steps,
-                                       purpose == PURPOSE_SAMPLE ? 1 : config->micro_batch_size,
-                                       config->data.sequence_length,
-                                       config->topology.threads_per_rank};
+        struct schedule_input input = schedule_input_of(zero->config, &zero->model, (enum purpose)purpose);
+        input.knobs = knobs;
+        input.ranks = zero->ranks;
         int status = schedule_build(&schedules[purpose], &input, err);
         if (status == STATUS_OK && (status = schedule_check(&schedules[purpose], &zero->model, err)))
             schedule_release(&schedules[purpose]);
