@@ -50,7 +50,7 @@ static void ours_reduce(struct bench *b, enum dtype dtype)
 {
     for (int r = 0; r < RANKS; r++) b->parts[r].elems = b->shard_bytes / dtype_bytes(dtype);
     b->parts[b->rank].destination = b->result;
-    if (comm_reduce_scatter(b->comm, dtype, b->parts, RANKS, 0, true, NULL, NULL)) stop("reduce-scatter failed");
+    if (comm_reduce_scatter(b->comm, dtype, dtype, b->parts, RANKS, 0, true, NULL, NULL)) stop("reduce-scatter failed");
 }
 
 static void mpi_gather(struct bench *b, enum dtype dtype)

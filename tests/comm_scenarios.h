@@ -174,7 +174,7 @@ static inline int trial_run(const struct trial *trial, struct comm *comm, bool h
 {
     int flags = trial->accumulate ? COMM_ACCUMULATE : 0;
     if (trial->kind == TRIAL_GATHER) return comm_all_gather(comm, trial->dtype, trial->parts, trial->count, healthy, stat, err);
-    if (trial->kind == TRIAL_REDUCE) return comm_reduce_scatter(comm, trial->dtype, trial->parts, trial->count, flags, healthy, stat, err);
+    if (trial->kind == TRIAL_REDUCE) return comm_reduce_scatter(comm, trial->dtype, trial->dtype, trial->parts, trial->count, flags, healthy, stat, err);
     return comm_all_reduce(comm, trial->dtype, trial->parts, trial->count, healthy, stat, err);
 }
 

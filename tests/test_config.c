@@ -190,6 +190,8 @@ static void sizes_must_fit_each_other(void **state)
     refused("{" BATCH "}", "topology.ranks_per_node=3", STATUS_USAGE, "must divide topology.ranks");
     refused("{" BATCH "}", "topology.slow_rank=4", STATUS_USAGE, "ranks 0 to 3");
     refused("{" BATCH "\"fp16\": {\"enabled\": true}}", "bf16.enabled=true", STATUS_USAGE, "give one of them");
+    refused("{" BATCH "}", "communication_data_type=int8", STATUS_USAGE, "must be one of model|fp32|fp16|bf16");
+    refused("{" BATCH "}", "data_types.grad_accum_dtype=bf16", STATUS_USAGE, "in the model's type, fp32, or in fp32");
     refused("{" BATCH "}", "fp16.loss_scale=true", STATUS_USAGE, "must be a number");
     refused("{" BATCH "}", "fp16.loss_scale_window=0", STATUS_USAGE, "must be an integer >=1");
     refused("{" BATCH "\"data\": {\"synthetic\": true}}", "data.path=x", STATUS_USAGE, "give one of them");
@@ -211,7 +213,7 @@ static void what_cannot_be_honoured_is_refused_by_name(void **state)
         "amp={\"enabled\": true, \"opt_level\": \"O1\"}",
         "activation_checkpointing.cpu_checkpointing=true",
         "gradient_predivide_factor=2",
-        "communication_data_type=fp32",
+        "data_types.param_dtype=fp16",
         "bf16.bf16_master_weights_and_grads=true",
         "optimizer.params.max_grad_norm=1.0",
     };

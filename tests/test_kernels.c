@@ -144,8 +144,8 @@ static void run_elementwise(struct kernels *kernels, int which, const struct ele
     switch (which) {
     case 0: kernels_gelu_forward(kernels, e->dtype, e->y + at, e->x + at, n); break;
     case 1: kernels_gelu_backward(kernels, e->dtype, e->y + at, e->gradient + at, e->x + at, n); break;
-    case 2: kernels_reduce(e->dtype, e->y + at, sources, 3, n, true); break;
-    case 3: kernels_reduce(e->dtype, e->y + at, sources, 3, n, false); break;
+    case 2: kernels_reduce(e->dtype, e->dtype, e->y + at, sources, 3, n, true); break;
+    case 3: kernels_reduce(e->dtype, e->dtype, e->y + at, sources, 3, n, false); break;
     case 4: kernels_cast(kernels, DTYPE_F32, e->master + first * 4, e->dtype, e->x + at, n); break;
     default: kernels_update(kernels, which - ELEMENTWISE_OTHERS, &factors, e->dtype, e->dtype, &arrays, n);
     }
@@ -208,7 +208,7 @@ static void reductions_round_once_in_rank_order(void **state)
     const void *at[3] = {sources[0], sources[1], sources[2]};
     for (int r = 0; r < 3; r++)
         for (int i = 0; i < 5; i++) sources[r][i] = float_to_bf16(values[r][i]);
-    kernels_reduce(DTYPE_BF16, into, at, 3, 5, false);
+    kernels_reduce(DTYPE_BF16, DTYPE_BF16, into, at, 3, 5, false);
     for (int i = 0; i < 5; i++) {
         const float sum = bf16_to_float(sources[0][i]) + bf16_to_float(sources[1][i]) + bf16_to_float(sources[2][i]);
         assert_int_equal(into[i], float_to_bf16(sum * (1.0f / 3)));
@@ -216,11 +216,33 @@ static void reductions_round_once_in_rank_order(void **state)
     const uint16_t before[5] = {float_to_bf16(300), float_to_bf16(2), 0, 0, float_to_bf16(-1)};
     uint16_t added[5];
     memcpy(added, before, sizeof before);
-    kernels_reduce(DTYPE_BF16, added, at, 3, 5, true);
+    kernels_reduce(DTYPE_BF16, DTYPE_BF16, added, at, 3, 5, true);
     for (int i = 0; i < 5; i++)
         assert_int_equal(added[i], float_to_bf16(bf16_to_float(before[i]) + bf16_to_float(into[i])));
-    kernels_reduce(DTYPE_BF16, sources[1], at, 3, 5, false); /* into one of its sources */
+    kernels_reduce(DTYPE_BF16, DTYPE_BF16, sources[1], at, 3, 5, false); /* into one of its sources */
     assert_memory_equal(sources[1], into, sizeof into);
+}
+
+/* The mean is rounded to the type it travelled in, then to the one it is kept in. */
+static void reductions_deliver_in_another_type(void **state)
+{
+    (void)state;
+    const float values[2][3] = {{1, 0x1p-9f, 3}, {0x1p-7f, 0x1p-12f, 70000}};
+    for (enum dtype from = DTYPE_F32; from <= DTYPE_F16; from++)
+        for (enum dtype to = DTYPE_F32; to <= DTYPE_F16; to++)
+            for (int accumulate = 0; accumulate < 2; accumulate++) {
+                float sources[2][3], travelled[3], kept[3] = {0}, expected[3];
+                const void *at[2] = {sources[0], sources[1]};
+                for (int i = 0; i < 3; i++) {
+                    for (int r = 0; r < 2; r++) element_put(from, sources[r], i, values[r][i]);
+                    element_put(from, travelled, i,
+                                (element_at(from, sources[0], i) + element_at(from, sources[1], i)) / 2);
+                    element_put(to, kept, i, 5);
+                    element_put(to, expected, i, element_at(from, travelled, i) + (accumulate ? 5 : 0));
+                }
+                kernels_reduce(from, to, kept, at, 2, 3, accumulate);
+                for (int i = 0; i < 3; i++) assert_true(element_at(to, kept, i) == element_at(to, expected, i));
+            }
 }
 
 static void squares_are_summed_in_double(void **state)
@@ -584,11 +606,17 @@ static void unknown_instruction_sets_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bf16_rounds_to_nearest_even),  cmocka_unit_test(fp16_rounds_as_the_compiler_does),
-        cmocka_unit_test(bits_ignore_position),         cmocka_unit_test(reductions_round_once_in_rank_order),
-        cmocka_unit_test(squares_are_summed_in_double), cmocka_unit_test(products_are_right),
-        cmocka_unit_test(slopes_agree_with_gradients),  cmocka_unit_test(attention_is_right),
-        cmocka_unit_test(threads_do_not_change_bits),   cmocka_unit_test(unknown_instruction_sets_are_refused),
+        cmocka_unit_test(bf16_rounds_to_nearest_even),
+        cmocka_unit_test(fp16_rounds_as_the_compiler_does),
+        cmocka_unit_test(bits_ignore_position),
+        cmocka_unit_test(reductions_round_once_in_rank_order),
+        cmocka_unit_test(reductions_deliver_in_another_type),
+        cmocka_unit_test(squares_are_summed_in_double),
+        cmocka_unit_test(products_are_right),
+        cmocka_unit_test(slopes_agree_with_gradients),
+        cmocka_unit_test(attention_is_right),
+        cmocka_unit_test(threads_do_not_change_bits),
+        cmocka_unit_test(unknown_instruction_sets_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -61,6 +61,8 @@ live|/||^ search|Escape
 live|n|/ block Enter N N|block: n next|F
 live|N|/ block Enter|block: n next|F
 live|\||show only|Escape
+live|x|P|CHANGES|Escape Escape Escape
+live|X|P|CHANGES|Escape Escape Escape
 live|m||name of the marker|Enter
 live|'"'"'|m x Enter|marker|
 live|c||A is here|
@@ -114,6 +116,8 @@ replay|/|g|^ search|Escape
 replay|n|g / block Enter|block: n next|
 replay|N|G / block Enter|block: n next|
 replay|\||show only|Escape
+replay|x|P|CHANGES|Escape Escape Escape
+replay|X|P|CHANGES|Escape Escape Escape
 replay|m|g|name of the marker|Enter
 replay|'"'"'|G|marker 1|
 replay|c||A is here|

@@ -133,6 +133,14 @@ static void sixty_four_ranks(void **unused)
     check_state("64-ranks", &run, &state);
 }
 
+static void only_some_ranks_and_lanes(void **unused)
+{
+    struct folded run = folded_example(8);
+    struct view_state state = {.filter = "rank 1-2 lane comm"};
+    (void)unused;
+    check_state("filter", &run, &state);
+}
+
 static void nothing_yet(void **unused)
 {
     struct folded run = folded_story(4, STORY_STARTING);
@@ -152,6 +160,7 @@ int main(void)
         cmocka_unit_test(zoomed_to_half_a_millisecond),
         cmocka_unit_test(whole_run_looked_back_in),
         cmocka_unit_test(sixty_four_ranks),
+        cmocka_unit_test(only_some_ranks_and_lanes),
         cmocka_unit_test(nothing_yet),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

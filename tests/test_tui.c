@@ -570,11 +570,11 @@ static void frames_are_printed_or_refused(void **state)
     static const struct {
         const char *at, *view, *file;
         int columns, status;
-    } bad[] = {{"step:26", NULL, trace_path, 80, STATUS_USAGE}, {"step:x", NULL, trace_path, 80, STATUS_USAGE},
+    } bad[] = {{"step:26", NULL, trace_path, 80, STATUS_USAGE},  {"step:x", NULL, trace_path, 80, STATUS_USAGE},
                {"noon", NULL, trace_path, 80, STATUS_USAGE},     {"step:2.9999", NULL, trace_path, 80, STATUS_USAGE},
-               {"time:-1", NULL, trace_path, 80, STATUS_USAGE},  {"step:2.", NULL, trace_path, 80, STATUS_USAGE},    {"end", "nothing", trace_path, 80, STATUS_USAGE},
-               {"end", NULL, "/nonexistent", 80, STATUS_INPUT}, {"end", NULL, trace_path, 0, STATUS_USAGE},
-               {"end", NULL, "/dev/null", 80, STATUS_INPUT}};
+               {"time:-1", NULL, trace_path, 80, STATUS_USAGE},  {"step:2.", NULL, trace_path, 80, STATUS_USAGE},
+               {"end", "nothing", trace_path, 80, STATUS_USAGE}, {"end", NULL, "/nonexistent", 80, STATUS_INPUT},
+               {"end", NULL, trace_path, 0, STATUS_USAGE},       {"end", NULL, "/dev/null", 80, STATUS_INPUT}};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         options = (struct app_frame_options){
             .file = bad[i].file, .columns = bad[i].columns, .rows = 24, .at = bad[i].at, .view = bad[i].view};
@@ -603,10 +603,9 @@ int main(void)
         cmocka_unit_test(curves_span_lowest_to_highest),  cmocka_unit_test(outputs_end_in_the_default_look),
         cmocka_unit_test(every_key_means_one_thing),      cmocka_unit_test(replay_steps_both_ways),
         cmocka_unit_test(looking_back_is_exact),          cmocka_unit_test(older_windows_have_a_tape),
-        cmocka_unit_test(operations_both_ways),
-        cmocka_unit_test(search_finds_what_people_type),  cmocka_unit_test(looking_back_while_it_goes_on),
-        cmocka_unit_test(replay_keeps_the_recorded_pace), cmocka_unit_test(frames_are_printed_or_refused),
-        cmocka_unit_test(no_terminal_is_refused),
+        cmocka_unit_test(operations_both_ways),           cmocka_unit_test(search_finds_what_people_type),
+        cmocka_unit_test(looking_back_while_it_goes_on),  cmocka_unit_test(replay_keeps_the_recorded_pace),
+        cmocka_unit_test(frames_are_printed_or_refused),  cmocka_unit_test(no_terminal_is_refused),
     };
     return cmocka_run_group_tests(tests, make_trace, remove_trace);
 }

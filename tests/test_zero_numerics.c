@@ -87,12 +87,72 @@ static void test_every_optimizer(void **state)
     }
 }
 
+/* Gradients that accumulate and travel in other types than backward makes them in: stages agree, memory and traffic are as
+ * planned, and it is the bytes of the type that travel. */
+static void test_gradient_types(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *model, *kept, *sent;
+        int kept_bytes, sent_bytes;
+        bool as_plain; /* the same bits as without them: a mean in fp32, rounded once to what it is kept in */
+    } types[] = {
+        {"bf16.enabled=true", "model", "fp32", 2, 4, true},   {"bf16.enabled=true", "fp32", "model", 4, 2, true},
+        {"fp16.enabled=true", "fp32", "fp32", 4, 4, false},   {"fp16.enabled=true", "model", "bf16", 2, 2, false},
+        {"bf16.enabled=false", "model", "bf16", 4, 2, false},
+    };
+    for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
+        char kept[64], sent[64];
+        struct outcome_of_run reference, plain;
+        snprintf(kept, sizeof kept, "data_types.grad_accum_dtype=%s", types[t].kept);
+        snprintf(sent, sizeof sent, "communication_data_type=%s", types[t].sent);
+        struct plan_of_run plan = base(5, "topology.ranks=3", stage_sets[1], false);
+        set(&plan, types[t].model);
+        plain = run(&plan);
+        set(&plan, kept);
+        set(&plan, sent);
+        for (int stage = 0; stage <= 3; stage++) {
+            plan.sets[1] = stage_sets[stage];
+            struct outcome_of_run out = run(&plan);
+            if (stage == 0) reference = out;
+            expect_same(&reference, &out, 5, types[t].sent);
+            const int64_t elems = out.padded_elems / (stage >= 2 ? 3 : 1);
+            assert_int_equal(out.memory.category[TIER_DEVICE][CATEGORY_GRADIENTS].live_bytes,
+                             elems * types[t].kept_bytes);
+            assert_true(out.memory.tier[TIER_DEVICE].peak_bytes <= (uint64_t)out.footprint.peak_bytes[TIER_DEVICE]);
+            assert_int_equal(out.traffic[stage ? TRAFFIC_REDUCE_SCATTER : TRAFFIC_ALL_REDUCE].sent_bytes,
+                             out.padded_elems / 3 * 2 * types[t].sent_bytes * (stage ? 1 : 2));
+        }
+        assert_true((reference.hash == plain.hash) == types[t].as_plain);
+    }
+}
+
+/* Over micro-steps: stages 0 and 1 add in fp32 before anything travels, 2 and 3 what has travelled; the pairs agree. */
+static void test_gradient_types_accumulate(void **state)
+{
+    (void)state;
+    struct outcome_of_run out[4];
+    for (int stage = 0; stage <= 3; stage++) {
+        struct plan_of_run plan = base(4, "topology.ranks=2", stage_sets[stage], true);
+        set(&plan, "gradient_accumulation_steps=3");
+        set(&plan, "train_batch_size=24");
+        set(&plan, "data_types.grad_accum_dtype=fp32");
+        if (stage == 3) set(&plan, "zero_optimization.overlap_comm=false");
+        out[stage] = run(&plan);
+        assert_true(out[stage].loss[3] < out[stage].loss[0]);
+    }
+    expect_same(&out[0], &out[1], 4, "stage 1 against 0");
+    expect_same(&out[2], &out[3], 4, "stage 3 against 2");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_fp16_overflows),
         cmocka_unit_test(test_fp16_gives_up),
         cmocka_unit_test(test_every_optimizer),
+        cmocka_unit_test(test_gradient_types),
+        cmocka_unit_test(test_gradient_types_accumulate),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -46,7 +46,7 @@ static void gather_near(struct comm *comm, enum dtype dtype, const struct comm_p
     }
 }
 
-static void reduce_part(struct comm *comm, enum dtype dtype, const struct comm_part *part, bool in_place,
+static void reduce_part(struct comm *comm, enum dtype dtype, enum dtype to, const struct comm_part *part, bool in_place,
                         bool accumulate)
 {
     const void *sources[comm->layout.ranks];
@@ -55,7 +55,8 @@ static void reduce_part(struct comm *comm, enum dtype dtype, const struct comm_p
     for (int64_t first = 0; first < part->elems; first += BLOCK_ELEMS) {
         int64_t elems = part->elems - first < BLOCK_ELEMS ? part->elems - first : BLOCK_ELEMS;
         for (int r = 0; r < comm->layout.ranks; r++) sources[r] = comm->base[r] + part->source + first * width;
-        kernels_reduce(dtype, destination + first * width, sources, comm->layout.ranks, elems, accumulate);
+        kernels_reduce(dtype, to, destination + first * dtype_bytes(to), sources, comm->layout.ranks, elems,
+                       accumulate);
     }
     for (int r = 0; r < comm->layout.ranks; r++)
         if (r != comm->layout.rank) comm_count_sent(comm, r, comm_link(comm, r), (uint64_t)(part->elems * width));
@@ -67,12 +68,12 @@ static int gather(struct comm *comm, enum dtype dtype, const struct comm_part *p
     return comm->wire ? comm->wire->gather(comm, dtype, parts, count, in_place) : 0;
 }
 
-static int reduce(struct comm *comm, enum dtype dtype, const struct comm_part *parts, int count, bool in_place,
-                  bool accumulate)
+static int reduce(struct comm *comm, enum dtype dtype, enum dtype to, const struct comm_part *parts, int count,
+                  bool in_place, bool accumulate)
 {
-    if (comm->wire) return comm->wire->reduce(comm, dtype, parts, count, in_place, accumulate);
+    if (comm->wire) return comm->wire->reduce(comm, dtype, to, parts, count, in_place, accumulate);
     for (int i = 0; i < count; i++)
-        if (parts[i].owner == comm->layout.rank) reduce_part(comm, dtype, &parts[i], in_place, accumulate);
+        if (parts[i].owner == comm->layout.rank) reduce_part(comm, dtype, to, &parts[i], in_place, accumulate);
     return 0;
 }
 
@@ -86,26 +87,28 @@ static int leave(struct comm *comm, struct comm_stat *stat)
     return status;
 }
 
-static int move(struct comm *comm, enum comm_call call, enum dtype dtype, const struct comm_part *parts, int count,
-                bool accumulate, struct comm_stat *stat)
+static int move(struct comm *comm, enum comm_call call, enum dtype dtype, enum dtype to, const struct comm_part *parts,
+                int count, bool accumulate, struct comm_stat *stat)
 {
     if (call == CALL_GATHER) return gather(comm, dtype, parts, count, false);
-    if (call == CALL_REDUCE) return reduce(comm, dtype, parts, count, false, accumulate);
-    int status = reduce(comm, dtype, parts, count, true, false);
+    if (call == CALL_REDUCE) return reduce(comm, dtype, to, parts, count, false, accumulate);
+    int status = reduce(comm, dtype, dtype, parts, count, true, false);
     /* The results go where our own contributions were: those must have been read by all first. */
     if (!status) status = node_meet(comm->node, &comm->watch, &stat->peers_ns);
     return status ? status : gather(comm, dtype, parts, count, true);
 }
 
-static int collective(struct comm *comm, enum comm_call call, enum dtype dtype, const struct comm_part *parts,
-                      int count, int flags, bool healthy, struct comm_stat *stat, struct error *err)
+static int collective(struct comm *comm, enum comm_call call, enum dtype dtype, enum dtype to,
+                      const struct comm_part *parts, int count, int flags, bool healthy, struct comm_stat *stat,
+                      struct error *err)
 {
     struct comm_stat unused;
     if (!stat) stat = &unused;
     atomic_fetch_add(&comm->node->inside, 1);
-    int status = comm_arrive(comm, call, digest_parts(dtype, parts, count, flags), healthy, NULL, 0, 0, stat, err);
+    int status = comm_arrive(comm, call, digest_parts(dtype, parts, count, flags ^ (int)to << 8), healthy, NULL, 0, 0,
+                             stat, err);
     if (!status && stat->healthy) {
-        status = move(comm, call, dtype, parts, count, flags & COMM_ACCUMULATE, stat);
+        status = move(comm, call, dtype, to, parts, count, flags & COMM_ACCUMULATE, stat);
         if (!status) status = leave(comm, stat);
         status = comm_result(comm, status, err);
     }
@@ -116,17 +119,17 @@ static int collective(struct comm *comm, enum comm_call call, enum dtype dtype, 
 int comm_all_gather(struct comm *comm, enum dtype dtype, const struct comm_part *parts, int count, bool healthy,
                     struct comm_stat *stat, struct error *err)
 {
-    return collective(comm, CALL_GATHER, dtype, parts, count, 0, healthy, stat, err);
+    return collective(comm, CALL_GATHER, dtype, dtype, parts, count, 0, healthy, stat, err);
 }
 
-int comm_reduce_scatter(struct comm *comm, enum dtype dtype, const struct comm_part *parts, int count, int flags,
-                        bool healthy, struct comm_stat *stat, struct error *err)
+int comm_reduce_scatter(struct comm *comm, enum dtype dtype, enum dtype to, const struct comm_part *parts, int count,
+                        int flags, bool healthy, struct comm_stat *stat, struct error *err)
 {
-    return collective(comm, CALL_REDUCE, dtype, parts, count, flags, healthy, stat, err);
+    return collective(comm, CALL_REDUCE, dtype, to, parts, count, flags, healthy, stat, err);
 }
 
 int comm_all_reduce(struct comm *comm, enum dtype dtype, const struct comm_part *parts, int count, bool healthy,
                     struct comm_stat *stat, struct error *err)
 {
-    return collective(comm, CALL_ALL_REDUCE, dtype, parts, count, 0, healthy, stat, err);
+    return collective(comm, CALL_ALL_REDUCE, dtype, dtype, parts, count, 0, healthy, stat, err);
 }

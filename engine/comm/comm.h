@@ -11,7 +11,7 @@
  *     struct comm *comm;                                     // every rank:
  *     comm_open_mpi(&comm, ...) or comm_group_create + comm_open_thread
  *     comm_attach(comm, memory)                              // peers map each other's symmetric segment
- *     comm_reduce_scatter(comm, DTYPE_BF16, parts, n, 0, &stat)
+ *     comm_reduce_scatter(comm, DTYPE_BF16, DTYPE_BF16, parts, n, 0, true, &stat, err)
  *     comm_close(comm)
  *
  * Only one thread of a rank (its communication lane) may be inside a collective at a time. Waiting sleeps on a futex.
@@ -79,7 +79,8 @@ int comm_share(struct comm *comm, size_t bytes, struct error *err);
 void *comm_segment_of(struct comm *comm, int rank);
 
 int comm_all_gather(struct comm *comm, enum dtype dtype, const struct comm_part *parts, int count, bool healthy, struct comm_stat *stat, struct error *err);
-int comm_reduce_scatter(struct comm *comm, enum dtype dtype, const struct comm_part *parts, int count, int flags, bool healthy, struct comm_stat *stat, struct error *err);
+/* Sources in dtype, what owners receive in `to`: kernels_reduce() says how it is rounded. */
+int comm_reduce_scatter(struct comm *comm, enum dtype dtype, enum dtype to, const struct comm_part *parts, int count, int flags, bool healthy, struct comm_stat *stat, struct error *err);
 /* Reduces every part to its owner, then gathers: afterwards all ranks hold the same bits at `source` (in place;
  * destination is ignored). */
 int comm_all_reduce(struct comm *comm, enum dtype dtype, const struct comm_part *parts, int count, bool healthy, struct comm_stat *stat, struct error *err);

@@ -20,7 +20,7 @@ struct comm_wire {
     int (*exchange)(struct comm *comm, int slot, size_t payload_bytes);
     /* in_place: destinations are the parts' sources in our own segment. */
     int (*gather)(struct comm *comm, enum dtype dtype, const struct comm_part *parts, int count, bool in_place);
-    int (*reduce)(struct comm *comm, enum dtype dtype, const struct comm_part *parts, int count, bool in_place, bool accumulate);
+    int (*reduce)(struct comm *comm, enum dtype dtype, enum dtype to, const struct comm_part *parts, int count, bool in_place, bool accumulate);
     void (*announce)(struct comm *comm); /* tells the far ranks that we have failed */
     void (*look)(struct comm *comm);     /* fails the node if far ranks say so, or a peer has died */
 };

@@ -34,7 +34,7 @@ int wire_open(struct comm *comm, struct error *err);
 void wire_release(struct wire *wire);
 
 int wire_gather(struct comm *comm, enum dtype dtype, const struct comm_part *parts, int count, bool in_place);
-int wire_reduce(struct comm *comm, enum dtype dtype, const struct comm_part *parts, int count, bool in_place, bool accumulate);
+int wire_reduce(struct comm *comm, enum dtype dtype, enum dtype to, const struct comm_part *parts, int count, bool in_place, bool accumulate);
 
 /* 0, or STATUS_RUN after failing the node with what MPI says. */
 int wire_check(struct comm *comm, int mpi_status);

@@ -18,7 +18,7 @@ enum { WINDOW = 8 };
 struct move {
     struct comm *comm;
     struct wire *wire;
-    enum dtype dtype;
+    enum dtype dtype, to; /* of the sources; of what a reduction delivers */
     const struct comm_part *parts;
     int count;
     bool in_place, accumulate;
@@ -210,8 +210,8 @@ static void group_reduce(struct move *move, const struct groups *groups)
         sources[r] = comm->base[r] + chunk->part->source + offset;
         if (r != comm->layout.rank) comm_count_sent(comm, r, LINK_INTRA, (uint64_t)(chunk->elems * move->width));
     }
-    unsigned char *destination = comm_place(comm, chunk->part, move->in_place) + offset;
-    kernels_reduce(move->dtype, destination, sources, comm->layout.ranks, chunk->elems, move->accumulate);
+    unsigned char *destination = comm_place(comm, chunk->part, move->in_place) + chunk->first * dtype_bytes(move->to);
+    kernels_reduce(move->dtype, move->to, destination, sources, comm->layout.ranks, chunk->elems, move->accumulate);
 }
 
 static int groups_advance(struct move *move, struct groups *groups, bool *moved)
@@ -243,10 +243,11 @@ static int make_chunks(struct comm *comm)
     return 0;
 }
 
-int wire_reduce(struct comm *comm, enum dtype dtype, const struct comm_part *parts, int count, bool in_place,
-                bool accumulate)
+int wire_reduce(struct comm *comm, enum dtype dtype, enum dtype to, const struct comm_part *parts, int count,
+                bool in_place, bool accumulate)
 {
     struct move move = move_of(comm, dtype, parts, count, in_place, accumulate);
+    move.to = to;
     struct stream out = stream_of(false, true);
     struct groups groups = {0};
     int status = make_chunks(comm);

@@ -63,6 +63,8 @@ struct config_scheduler {
     bool range_staircase;
 };
 
+enum type_of { TYPE_OF_MODEL, TYPE_FP32, TYPE_FP16, TYPE_BF16 };
+
 struct config_fp16 {
     bool enabled;
     double loss_scale;       /* 0: dynamic, by the rest */
@@ -84,6 +86,7 @@ struct config {
     struct config_model model;
     enum dtype dtype; /* of parameters, activations, gradients: what bf16 and fp16 come to */
     struct config_fp16 fp16;
+    enum type_of gradient_type, wire_type; /* in what gradients accumulate, and travel */
     bool bf16, check_grad_overflow; /* the latter: a bf16 step with inf or NaN in its gradients is skipped */
     struct {
         char path[4096];      /* "": the default text */
@@ -131,6 +134,9 @@ void config_path(char path[CONFIG_PATH_MAX], const char *typed);
 
 /* "256MiB", "1.5GB", "5e8" or a number: bytes. */
 int config_parse_bytes(const char *text, uint64_t *bytes, struct error *err);
+
+/* TYPE_OF_MODEL has none of its own. */
+enum dtype config_dtype(enum type_of type);
 
 /* Built-in model shapes by name (nano, micro, gpt2, gpt2-medium, gpt2-large, gpt2-xl); NULL if unknown. */
 const struct config_model *config_model_named(const char *name);

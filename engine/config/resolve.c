@@ -198,7 +198,19 @@ static int resolve_precision(struct config *config, struct error *err)
     if (config->fp16.enabled && config->bf16)
         return error_set(err, STATUS_USAGE, "fp16.enabled: bf16.enabled is true as well; give one of them");
     config->dtype = config->fp16.enabled ? DTYPE_F16 : config->bf16 ? DTYPE_BF16 : DTYPE_F32;
+    if (config->gradient_type > TYPE_FP32 && config_dtype(config->gradient_type) != config->dtype)
+        return error_set(err, STATUS_USAGE,
+                         "data_types.grad_accum_dtype: gradients accumulate in the model's type, %s, or in fp32",
+                         dtype_name(config->dtype));
+    if (config->gradient_type == TYPE_FP32 && config->dtype != DTYPE_F32 && config->zero.stage == 0)
+        return config_note(config, err,
+                           "data_types.grad_accum_dtype: honoured at stage 0 too, where DeepSpeed refuses it");
     return STATUS_OK;
+}
+
+enum dtype config_dtype(enum type_of type)
+{
+    return type == TYPE_BF16 ? DTYPE_BF16 : type == TYPE_FP16 ? DTYPE_F16 : DTYPE_F32;
 }
 
 /* Keys of tiers and links that nothing uses while nothing is offloaded. 0 is their default. */

@@ -2,9 +2,9 @@
 
 #include <stdlib.h>
 
-void buckets_init(struct buckets *buckets, struct builder *builder, enum op_kind kind)
+void buckets_init(struct buckets *buckets, struct builder *builder, enum op_kind kind, bool every_time)
 {
-    *buckets = (struct buckets){.builder = builder, .kind = kind, .last_op = -1};
+    *buckets = (struct buckets){.builder = builder, .kind = kind, .every_time = every_time, .last_op = -1};
 }
 
 void buckets_release(struct buckets *buckets)
@@ -78,12 +78,13 @@ static void write_one(struct buckets *buckets, const struct bucket *bucket)
     for (int p = 0; p < bucket->count; p++) {
         const struct piece *piece = &bucket->pieces[p];
         builder_piece(builder, piece->unit, piece->first, piece->elems, piece->source, piece->destination);
-        /* Element 0 comes last out of a unit: then a gradient buffer of the step is no longer needed. */
-        if (piece->first == 0 && !builder->failed && !builder->schedule->buffers[piece->source].lasting)
+        /* Element 0 comes last out of a unit: then a gradient buffer of the step is no longer needed, unless the result
+         * of an all-reduce stands in it. */
+        if (piece->first == 0 && buckets->kind != OP_ALL_REDUCE && !builder->failed &&
+            !builder->schedule->buffers[piece->source].lasting)
             builder_give(builder, piece->source);
     }
-    op->accumulate = buckets->kind == OP_REDUCE_SCATTER && bucket->micro_step > 0 &&
-                     bucket->pieces[0].source != bucket->pieces[0].destination;
+    op->accumulate = buckets->every_time && bucket->micro_step > 0;
     builder_depend(builder, bucket->ready_op, WAIT_DATA);
     buckets->last_op = builder_end(builder);
 }

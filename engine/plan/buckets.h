@@ -14,6 +14,7 @@ struct bucket { struct piece *pieces; int count, room, ready_op, micro_step; int
 struct buckets {
     struct builder *builder;
     enum op_kind kind;    /* OP_REDUCE_SCATTER or OP_ALL_REDUCE */
+    bool every_time;
     struct bucket open;   /* filling */
     struct bucket *full;  /* waiting to be written down, in order */
     int full_count, full_room;
@@ -21,7 +22,8 @@ struct buckets {
     int last_op;          /* newest flush in the schedule; -1: none yet */
 };
 
-void buckets_init(struct buckets *buckets, struct builder *builder, enum op_kind kind);
+/* every_time: each micro-step is reduced, and added to what the ones before it came to. */
+void buckets_init(struct buckets *buckets, struct builder *builder, enum op_kind kind, bool every_time);
 void buckets_release(struct buckets *buckets);
 
 /* The gradient of `unit` is complete with operation `ready_op`: its tensors enter the bucket. `source` holds the whole

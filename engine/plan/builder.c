@@ -192,7 +192,8 @@ int builder_end(struct builder *builder)
     op->give_count = builder->give_count;
     for (int g = 0; g < builder->give_count; g++) add_effect(builder, builder->gives[g]);
     for (int p = 0; p < op->piece_count; p++)
-        op->bytes += schedule->pieces[op->first_piece + p].elems * dtype_bytes(builder->model->dtype);
+        op->bytes += schedule->pieces[op->first_piece + p].elems *
+                     dtype_bytes(schedule->buffers[schedule->pieces[op->first_piece + p].source].dtype);
     /* A ring sends (N-1)/N of the payload per rank; an all-reduce twice that. */
     op->sent_bytes = op->bytes * (schedule->ranks - 1) / schedule->ranks * (op->kind == OP_ALL_REDUCE ? 2 : 1);
     builder->op = NULL;

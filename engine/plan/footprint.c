@@ -80,7 +80,8 @@ void traffic_of(struct traffic_sum sums[TRAFFIC_KINDS], const struct schedule *s
         sums[kind].count++;
         for (int p = 0; p < op->piece_count; p++) {
             const struct piece *piece = &schedule->pieces[op->first_piece + p];
-            int64_t mine = owned(model, piece, schedule->ranks, rank), bytes = dtype_bytes(model->dtype);
+            int64_t mine = owned(model, piece, schedule->ranks, rank),
+                    bytes = dtype_bytes(schedule->buffers[piece->source].dtype);
             int64_t gathered = mine * (schedule->ranks - 1) * bytes; /* what I own goes to all others */
             int64_t reduced = (piece->elems - mine) * bytes;         /* what I do not own goes to its owner */
             if (kind != TRAFFIC_REDUCE_SCATTER) sums[kind].sent_bytes += gathered;
@@ -91,6 +92,7 @@ void traffic_of(struct traffic_sum sums[TRAFFIC_KINDS], const struct schedule *s
 
 double traffic_theory_bytes(const struct model *model, int stage, int ranks, int micro_steps)
 {
-    const double volumes[] = {2, 2, micro_steps + 1.0, 3.0 * micro_steps}; /* in units of Psi elements */
-    return volumes[stage] * (double)model->elems * dtype_bytes(model->dtype) * (ranks - 1) / ranks;
+    const double gradients[] = {2, 1, micro_steps, micro_steps}, parameters[] = {0, 1, 1, 2.0 * micro_steps}; /* Psi */
+    const double bytes = gradients[stage] * dtype_bytes(model->wire) + parameters[stage] * dtype_bytes(model->dtype);
+    return bytes * (double)model->elems * (ranks - 1) / ranks;
 }

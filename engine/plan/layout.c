@@ -28,7 +28,7 @@ void layout_build(struct builder *builder)
             tail ? builder_unit_buffer(builder, "small tensors", CATEGORY_GATHERED, EXTENT_TAIL, model->dtype, u, true)
                  : -1;
         layout->gradient =
-            builder_unit_buffer(builder, "gradient", CATEGORY_GRADIENTS, gradients, model->dtype, u, true);
+            builder_unit_buffer(builder, "gradient", CATEGORY_GRADIENTS, gradients, model->gradient, u, true);
         layout->master = model->dtype == DTYPE_F32 ? layout->parameters
                                                    : builder_unit_buffer(builder, "master", CATEGORY_OPTIMIZER,
                                                                          optimizer, DTYPE_F32, u, true);

@@ -55,7 +55,8 @@ static void unit_init(struct unit *unit, enum unit_kind kind, int block, const s
 
 int model_init(struct model *model, const struct config_model *shape, enum dtype dtype, struct error *err)
 {
-    *model = (struct model){.shape = *shape, .dtype = dtype, .unit_count = shape->layers + 2};
+    *model = (struct model){
+        .shape = *shape, .dtype = dtype, .gradient = dtype, .wire = dtype, .unit_count = shape->layers + 2};
     model->units = calloc((size_t)model->unit_count, sizeof *model->units);
     if (!model->units) return error_set(err, STATUS_RUN, "no memory for a table of %d units", model->unit_count);
     int global = 0;
@@ -71,6 +72,8 @@ int model_of(struct model *model, const struct config *config, struct error *err
 {
     int status = model_init(model, &config->model, config->dtype, err);
     model->optimizer = config->optimizer.rule;
+    if (config->gradient_type != TYPE_OF_MODEL) model->gradient = config_dtype(config->gradient_type);
+    if (config->wire_type != TYPE_OF_MODEL) model->wire = config_dtype(config->wire_type);
     return status;
 }
 

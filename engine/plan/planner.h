@@ -14,14 +14,18 @@ struct planner {
     struct gatherer gatherer;
     struct buckets buckets;
     bool training;
-    bool own_gradients;     /* unreduced gradients live in the step's own buffers (stages 2, 3) */
+    bool own_gradients;     /* backward writes into the step's own buffers (stages 2, 3; or to accumulate in another type) */
     bool reduce_every_time; /* after every micro-step, not only the last (stages 2, 3) */
     int *output;            /* by place in the chain (walk_place): the next use's input */
     int *part[PART_KINDS];  /* by place: what forward, or recomputation, saved */
-    int *unit_gradient;     /* by unit: where backward writes */
+    int *unit_gradient;     /* by unit: where backward writes, then what is reduced */
     int tokens, residual;
     int last_compute, last_comm;
 };
+
+/* A gradient into a buffer of another type: a buffer of the step is taken to hold it, and one that held it given back.
+ * after: an operation of another lane that it waits for, or -1. */
+void planner_cast(struct planner *planner, int micro_step, int unit, int from, int to, bool accumulate, int after);
 
 /* After the last backward: norm, agreement, updates, refreshes; when not training, the agreement alone. */
 void tail_write(struct planner *planner);

@@ -44,11 +44,17 @@ static void print_traffic(FILE *out, const struct plan_setup *setup)
                 grouped(a, sums[kind].sent_bytes));
         sent += sums[kind].sent_bytes;
     }
-    const int volumes[] = {2, 2, schedule->micro_steps + 1, 3 * schedule->micro_steps};
+    const int m = schedule->micro_steps, gradients[] = {2, 1, m, m}, parameters[] = {0, 1, 1, 2 * m};
+    const int w = gradients[schedule->stage], e = parameters[schedule->stage];
+    char formula[96];
+    if (setup->model.wire == setup->model.dtype) snprintf(formula, sizeof formula, "%d x e Psi (N-1)/N", w + e);
+    else
+        snprintf(formula, sizeof formula, "(%d x %d + %d x e) Psi (N-1)/N, gradients in %s", w,
+                 dtype_bytes(setup->model.wire), e, dtype_name(setup->model.wire));
     double theory = traffic_theory_bytes(&setup->model, schedule->stage, N, schedule->micro_steps);
     fprintf(out, "  %-16s %5s            %16s\n", "all", "", grouped(a, sent));
-    fprintf(out, "  the paper's: %d x e Psi (N-1)/N = %s; difference %s\n", volumes[schedule->stage],
-            grouped(a, (int64_t)(theory + 0.5)), grouped(b, sent - (int64_t)(theory + 0.5)));
+    fprintf(out, "  the paper's: %s = %s; difference %s\n", formula, grouped(a, (int64_t)(theory + 0.5)),
+            grouped(b, sent - (int64_t)(theory + 0.5)));
 }
 
 /* How often each unit's elements move, so that any difference from the paper has a name. */

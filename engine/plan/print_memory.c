@@ -95,10 +95,11 @@ static int64_t model_state_bytes(const struct footprint *footprint)
 /* ZeRO section 5: parameters p, gradients g, optimizer k bytes an element; a stage divides some of them by N. */
 static void print_model_states(FILE *out, const struct plan_setup *setup)
 {
-    const int N = setup->schedule.ranks, stage = setup->schedule.stage, e = dtype_bytes(setup->model.dtype);
+    const int N = setup->schedule.ranks, stage = setup->schedule.stage, e = dtype_bytes(setup->model.dtype),
+              g = dtype_bytes(setup->model.gradient);
     const int k = 4 * optimizer_table[setup->model.optimizer].states + (setup->model.dtype == DTYPE_F32 ? 0 : 4);
-    const int whole[] = {2 * e + k, 2 * e, e, 0};
-    const int sharded = 2 * e + k - whole[stage];
+    const int whole[] = {e + g + k, e + g, e, 0};
+    const int sharded = e + g + k - whole[stage];
     const int64_t psi = setup->model.elems, padding = padded_elems(setup) - psi;
     char a[32], b[32], c[32], formula[64];
     if (stage == 0) snprintf(formula, sizeof formula, "%d Psi", whole[0]);
@@ -117,7 +118,7 @@ static const struct {
 } formulas[] = {
     {"parameters", "e x elements of the unit, padded (stage 3: / ranks)"},
     {"small tensors", "e x elements at or under the persistence threshold"},
-    {"gradient", "e x elements of the unit, padded (stages 2, 3: / ranks)"},
+    {"gradient", "e (or grad_accum_dtype's) x elements of the unit, padded (stages 2, 3: / ranks)"},
     {"master", "4 x elements of the unit, padded (stages 1-3: / ranks)"},
     {"moment 1", "4 x elements of the unit, padded (stages 1-3: / ranks)"},
     {"moment 2", "4 x elements of the unit, padded (stages 1-3: / ranks)"},
@@ -135,6 +136,7 @@ static const struct {
     {"residual gradient", "e N C"},
     {"scratch", "what the operation's kernels ask for"},
     {"gathered", "e x elements of the unit without its small tensors"},
+    {"gradient to send", "communication_data_type's x elements of the unit, until its last bucket is reduced"},
     {"unreduced gradient", "e x elements of the unit, until its last bucket is reduced"},
 };
 

@@ -167,6 +167,21 @@ static void write_recompute(struct planner *planner, int at)
 
 /* ---- backward ---- */
 
+void planner_cast(struct planner *planner, int micro_step, int unit, int from, int to, bool accumulate, int after)
+{
+    struct builder *builder = &planner->builder;
+    if (builder->failed) return;
+    const bool new = !builder->schedule->buffers[to].lasting, last = !builder->schedule->buffers[from].lasting;
+    struct op *op = builder_begin(builder, OP_CAST, micro_step, unit);
+    op->accumulate = accumulate;
+    op->buffer[ROLE_SOURCE] = from;
+    op->buffer[ROLE_GRADIENT] = to;
+    if (new) builder_take(builder, ROLE_GRADIENT, to);
+    if (last) builder_give(builder, from);
+    builder_depend(builder, after, WAIT_DATA);
+    planner->last_compute = builder_end(builder);
+}
+
 /* The gradient of a unit is written whole: into its lasting place, or into a buffer that goes back when it was reduced. */
 static void take_gradient(struct planner *planner, const struct walk_step *step)
 {
@@ -220,6 +235,26 @@ static void write_backward(struct planner *planner, int at)
     planner->last_compute = builder_end(builder);
 }
 
+/* From the type that backward makes to those in which gradients accumulate and travel, where these are others. Stages 0
+ * and 1 accumulate here, before anything travels; 2 and 3 as part of the reduction. */
+static void convert_gradient(struct planner *planner, const struct walk_step *step, bool reduced)
+{
+    struct builder *builder = &planner->builder;
+    const struct model *model = builder->model;
+    const int unit = step->unit, lasting = builder->layout[unit].gradient;
+    const int after = serial(planner, planner->last_comm);
+    int *gradient = &planner->unit_gradient[unit];
+    if (planner->own_gradients && !planner->reduce_every_time) {
+        planner_cast(planner, step->micro_step, unit, *gradient, lasting, step->micro_step > 0, after);
+        *gradient = lasting;
+    }
+    if (!reduced || builder->failed || builder->schedule->buffers[*gradient].dtype == model->wire) return;
+    int wire =
+        builder_unit_buffer(builder, "gradient to send", CATEGORY_BUCKETS, EXTENT_WHOLE, model->wire, unit, false);
+    planner_cast(planner, step->micro_step, unit, *gradient, wire, false, after);
+    *gradient = wire;
+}
+
 static void write_use(struct planner *planner, int at)
 {
     const struct walk_step *step = &planner->walk.steps[at];
@@ -236,6 +271,7 @@ static void write_use(struct planner *planner, int at)
     bool reduced = planner->reduce_every_time || micro_step == planner->builder.schedule->micro_steps - 1;
     bool complete =
         step->use == USE_NORM_BACKWARD || step->use == USE_BLOCK_BACKWARD || step->use == USE_EMBED_BACKWARD;
+    if (complete) convert_gradient(planner, step, reduced);
     if (complete && reduced) {
         int source = planner->unit_gradient[unit], destination = planner->builder.layout[unit].gradient;
         buckets_add_unit(&planner->buckets, micro_step, unit, source, destination, planner->last_compute);
@@ -254,7 +290,7 @@ static int planner_init(struct planner *planner, struct schedule *schedule, cons
     *planner = (struct planner){
         .builder = {.schedule = schedule, .input = input, .model = model}, .last_comm = -1, .last_compute = -1};
     planner->training = input->purpose == PURPOSE_TRAIN;
-    planner->own_gradients = stage >= 2;
+    planner->own_gradients = stage >= 2 || model->gradient != model->dtype;
     planner->reduce_every_time = stage >= 2;
     planner->builder.layout = calloc((size_t)units, sizeof *planner->builder.layout);
     planner->output = calloc((size_t)units + 1, sizeof *planner->output);
@@ -267,7 +303,8 @@ static int planner_init(struct planner *planner, struct schedule *schedule, cons
         !planner->builder.layout || !planner->output || !planner->unit_gradient)
         planner->builder.failed = true;
     if (planner->builder.failed) return STATUS_RUN;
-    buckets_init(&planner->buckets, &planner->builder, stage == 0 ? OP_ALL_REDUCE : OP_REDUCE_SCATTER);
+    buckets_init(&planner->buckets, &planner->builder, stage == 0 ? OP_ALL_REDUCE : OP_REDUCE_SCATTER,
+                 planner->reduce_every_time);
     layout_build(&planner->builder);
     for (int u = 0; u < units; u++) planner->unit_gradient[u] = planner->builder.layout[u].gradient;
     return gatherer_init(&planner->gatherer, &planner->builder, &planner->walk, stage == 3);

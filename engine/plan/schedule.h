@@ -68,6 +68,7 @@ enum role {
     ROLE_MASTER, ROLE_STATE1, ROLE_STATE2, /* of the optimizer: as many as it keeps */
     ROLE_ATTENTION,  /* saved for backward: the attention part */
     ROLE_OUTPUT,
+    ROLE_SOURCE,     /* the unit's gradient in the type that a cast reads */
     ROLES
 };
 

@@ -69,10 +69,22 @@ static void write_tail_refresh(struct planner *planner)
     planner->last_comm = builder_end(builder);
 }
 
+/* All-reduced in another type than they are kept in: back to their lasting place. */
+static void bring_back(struct planner *planner)
+{
+    struct builder *builder = &planner->builder;
+    for (int u = 0; u < builder->model->unit_count && !builder->failed; u++) {
+        const int lasting = builder->layout[u].gradient;
+        if (planner->unit_gradient[u] == lasting) continue;
+        planner_cast(planner, -1, u, planner->unit_gradient[u], lasting, false, planner->last_comm);
+    }
+}
+
 static void write_training_tail(struct planner *planner)
 {
     struct builder *builder = &planner->builder;
     const int stage = builder->schedule->stage;
+    if (stage == 0) bring_back(planner);
     builder_begin(builder, OP_GRAD_NORM, -1, -1);
     builder_depend(builder, planner->last_comm, WAIT_DATA);
     planner->last_compute = builder_end(builder);

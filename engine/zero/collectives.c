@@ -53,12 +53,14 @@ static enum traffic traffic_kind(enum op_kind kind)
 static int move(struct zero *zero, const struct schedule *schedule, const struct op *op, bool healthy,
                 struct comm_stat *stat, struct error *err)
 {
-    const enum dtype dtype = zero->model.dtype;
+    const struct piece *piece = op->piece_count ? &schedule->pieces[op->first_piece] : NULL;
+    const enum dtype dtype = piece ? schedule->buffers[piece->source].dtype : zero->model.dtype,
+                     to = piece ? schedule->buffers[piece->destination].dtype : dtype;
     int count = cut_pieces(zero, schedule, op, zero->parts);
     switch (op->kind) {
     case OP_REDUCE_SCATTER:
-        return comm_reduce_scatter(zero->comm, dtype, zero->parts, count, op->accumulate ? COMM_ACCUMULATE : 0, healthy,
-                                   stat, err);
+        return comm_reduce_scatter(zero->comm, dtype, to, zero->parts, count, op->accumulate ? COMM_ACCUMULATE : 0,
+                                   healthy, stat, err);
     case OP_ALL_REDUCE: return comm_all_reduce(zero->comm, dtype, zero->parts, count, healthy, stat, err);
     default: return comm_all_gather(zero->comm, dtype, zero->parts, count, healthy, stat, err);
     }

@@ -131,6 +131,14 @@ static void update(struct zero *zero, const struct schedule *schedule, const str
                      schedule->buffers[op->buffer[ROLE_GRADIENT]].dtype, &arrays);
 }
 
+static void cast_gradient(struct zero *zero, const struct schedule *schedule, const struct op *op)
+{
+    const int from = op->buffer[ROLE_SOURCE], to = op->buffer[ROLE_GRADIENT];
+    const int64_t elems = shard_elems(zero->model.units[op->unit].elems, zero->ranks) * zero->ranks;
+    kernels_add(zero->kernels, schedule->buffers[to].dtype, zero_buffer(zero, schedule, to), op->accumulate,
+                schedule->buffers[from].dtype, zero_buffer(zero, schedule, from), elems);
+}
+
 static int head_forward(struct zero *zero, const struct gpt *gpt, const struct schedule *schedule, const struct op *op,
                         const struct gpt_tensors *parameters, const void *input, const struct gpt_saved *saved,
                         struct error *err)
@@ -180,6 +188,7 @@ int zero_compute(struct zero *zero, const struct schedule *schedule, const struc
     case OP_LOAD: load(zero, schedule, op); return STATUS_OK;
     case OP_GRAD_NORM: sum_squares(zero, schedule); return STATUS_OK;
     case OP_UPDATE: update(zero, schedule, op); return STATUS_OK;
+    case OP_CAST: cast_gradient(zero, schedule, op); return STATUS_OK;
     default: return use_unit(zero, schedule, op, err);
     }
 }

@@ -2,7 +2,11 @@
 
 INLINE void cast_range(const struct cast_args *a, enum dtype to, enum dtype from, int64_t first, int64_t end)
 {
-    for (int64_t i = first; i < end; i += VEC_LANES) store(to, a->y, i, load(from, a->x, i, end - i), end - i);
+    if (a->accumulate)
+        for (int64_t i = first; i < end; i += VEC_LANES)
+            store(to, a->y, i, vec_add(load(to, a->y, i, end - i), load(from, a->x, i, end - i)), end - i);
+    else
+        for (int64_t i = first; i < end; i += VEC_LANES) store(to, a->y, i, load(from, a->x, i, end - i), end - i);
 }
 
 INLINE void cast_body(const struct cast_args *a, enum dtype to, int64_t first, int64_t end, int thread)
@@ -30,6 +34,18 @@ INLINE void sum_squares_body(const struct sum_squares_args *a, enum dtype dtype,
     }
 }
 
+/* The last step of a reduction: what was reduced is a number of the sources' type, so it is rounded to that first. */
+INLINE void reduce_store(const struct reduce_args *a, enum dtype from, enum dtype to, int64_t i, vec sum, int64_t n)
+{
+    if (from != DTYPE_F32 && (a->accumulate || from != to)) {
+        char rounded[4 * VEC_LANES];
+        store(from, rounded, 0, sum, VEC_LANES);
+        sum = load(from, rounded, 0, VEC_LANES);
+    }
+    if (a->accumulate) sum = vec_add(load(to, a->destination, i, n), sum);
+    store(to, a->destination, i, sum, n);
+}
+
 INLINE void reduce_body(const struct reduce_args *a, enum dtype dtype, int64_t first, int64_t end, int thread)
 {
     (void)thread;
@@ -42,12 +58,10 @@ INLINE void reduce_body(const struct reduce_args *a, enum dtype dtype, int64_t f
             sum = vec_add(sum, load(dtype, a->sources[s], i, end - i));
         }
         sum = vec_mul(sum, share);
-        if (a->accumulate) { /* what is added is a stored number, so it is rounded first */
-            char rounded[4 * VEC_LANES];
-            store(dtype, rounded, 0, sum, VEC_LANES);
-            sum = vec_add(load(dtype, a->destination, i, end - i), load(dtype, rounded, 0, VEC_LANES));
-        }
-        store(dtype, a->destination, i, sum, end - i);
+        if (a->to == dtype) reduce_store(a, dtype, dtype, i, sum, end - i);
+        else if (a->to == DTYPE_BF16) reduce_store(a, dtype, DTYPE_BF16, i, sum, end - i);
+        else if (a->to == DTYPE_F16) reduce_store(a, dtype, DTYPE_F16, i, sum, end - i);
+        else reduce_store(a, dtype, DTYPE_F32, i, sum, end - i);
     }
 }
 

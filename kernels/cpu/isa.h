@@ -27,10 +27,10 @@ const struct isa *isa_named(const char *name);
 
 enum { SUM_BLOCK_ELEMS = 16384 }; /* of kernels_sum_squares */
 
-struct cast_args { enum dtype dtype, from; void *y; const void *x; };                                     /* elements */
+struct cast_args { enum dtype dtype, from; bool accumulate; void *y; const void *x; };                  /* elements */
 struct sum_squares_args { enum dtype dtype; const void *x; int64_t n; double *sums; };                 /* blocks */
 struct reduce_args {                                                                                   /* elements */
-    enum dtype dtype; void *destination; const void *const *sources; int count; bool accumulate;
+    enum dtype dtype, to; void *destination; const void *const *sources; int count; bool accumulate;
 };
 struct column_sums_args { enum dtype dtype; void *sums; bool accumulate; const void *x; int64_t N, columns; }; /* columns */
 struct gelu_forward_args { enum dtype dtype; void *y; const void *x; };                                /* elements */

@@ -222,13 +222,19 @@ double kernels_sum_squares(struct kernels *kernels, enum dtype dtype, const void
 
 void kernels_cast(struct kernels *kernels, enum dtype to, void *y, enum dtype from, const void *x, int64_t n)
 {
-    const struct cast_args a = {to, from, y, x};
+    kernels_add(kernels, to, y, false, from, x, n);
+}
+
+void kernels_add(struct kernels *kernels, enum dtype to, void *y, bool accumulate, enum dtype from, const void *x,
+                 int64_t n)
+{
+    const struct cast_args a = {to, from, accumulate, y, x};
     parallel_run(kernels->threads, kernels->isa->cast, &a, n, GRAIN_ELEMS);
 }
 
-void kernels_reduce(enum dtype dtype, void *destination, const void *const *sources, int count, int64_t elems,
-                    bool accumulate)
+void kernels_reduce(enum dtype dtype, enum dtype to, void *destination, const void *const *sources, int count,
+                    int64_t elems, bool accumulate)
 {
-    const struct reduce_args a = {dtype, destination, sources, count, accumulate};
+    const struct reduce_args a = {dtype, to, destination, sources, count, accumulate};
     isa_best()->reduce(&a, 0, elems, 0);
 }

@@ -37,7 +37,7 @@ static void widen_rows(const void *arguments, int64_t first, int64_t end, int th
 {
     const struct widen_args *a = arguments;
     for (int64_t r = first; r < end; r++) {
-        const struct cast_args cast = {DTYPE_F32, a->dtype, a->y + r * a->columns, a->x + r * a->stride};
+        const struct cast_args cast = {DTYPE_F32, a->dtype, false, a->y + r * a->columns, a->x + r * a->stride};
         a->isa->cast(&cast, 0, a->columns, thread);
     }
 }
@@ -54,7 +54,7 @@ static void widen(int threads, enum dtype dtype, float *y, const void *x, int64_
 static void add_widened(enum dtype dtype, float *row, const void *x, int64_t at, int64_t n)
 {
     float some[BLOCK];
-    const struct cast_args cast = {DTYPE_F32, dtype, some, (const uint16_t *)x + at};
+    const struct cast_args cast = {DTYPE_F32, dtype, false, some, (const uint16_t *)x + at};
     isa_best()->cast(&cast, 0, n, 0);
     for (int64_t i = 0; i < n; i++) row[i] += some[i];
 }
@@ -69,7 +69,7 @@ static void finish(const struct product *p, const struct product_data *data, flo
         if (p->bias) add_widened(p->dtype, row, data->bias, n, columns);
         if (p->residual) add_widened(p->dtype, row, data->residual, at, columns);
         if (p->accumulate) add_widened(p->dtype, row, data->c, at, columns);
-        const struct cast_args cast = {p->dtype, DTYPE_F32, (uint16_t *)data->c + at, row};
+        const struct cast_args cast = {p->dtype, DTYPE_F32, false, (uint16_t *)data->c + at, row};
         isa_best()->cast(&cast, 0, columns, 0);
     }
 }

@@ -63,10 +63,7 @@ static void set_up(struct terminal *terminal, bool no_colour, bool mouse)
     keypad(stdscr, TRUE);
     nodelay(stdscr, TRUE);
     curs_set(0);
-    if (mouse && has_mouse()) {
-        mouseinterval(0);
-        mousemask(BUTTONS, NULL);
-    }
+    if (mouse && mousemask(BUTTONS, NULL)) mouseinterval(0);
     if (no_colour || !has_colors()) return;
     start_color();
     use_default_colors();

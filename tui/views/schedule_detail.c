@@ -71,17 +71,12 @@ static void say_buffers(struct sheet *sheet, int first, int count)
 
 static void say_roles(struct sheet *sheet, const struct op *op)
 {
-    static const char *const names[ROLES] = {[ROLE_PARAMETERS] = "parameters",
-                                             [ROLE_TAIL] = "small tensors",
-                                             [ROLE_GRADIENT] = "gradient to",
-                                             [ROLE_INPUT] = "input",
-                                             [ROLE_ACTIVATION] = "activations",
-                                             [ROLE_RESIDUAL] = "residual gradient",
-                                             [ROLE_SCRATCH] = "scratch",
-                                             [ROLE_TOKENS] = "tokens",
-                                             [ROLE_MASTER] = "master",
-                                             [ROLE_STATE1] = "state",
-                                             [ROLE_STATE2] = "state"};
+    static const char *const names[ROLES] = {
+        [ROLE_PARAMETERS] = "parameters", [ROLE_TAIL] = "small tensors",     [ROLE_GRADIENT] = "gradient to",
+        [ROLE_INPUT] = "input",           [ROLE_ACTIVATION] = "activations", [ROLE_RESIDUAL] = "residual gradient",
+        [ROLE_SCRATCH] = "scratch",       [ROLE_TOKENS] = "tokens",          [ROLE_MASTER] = "master",
+        [ROLE_STATE1] = "state",          [ROLE_STATE2] = "state",           [ROLE_ATTENTION] = "attention saved",
+        [ROLE_OUTPUT] = "output",         [ROLE_SOURCE] = "gradient from"};
     for (int role = 0; role < ROLES; role++) {
         if (op->buffer[role] < 0) continue;
         const struct buffer *buffer = &sheet->ops->buffers[op->buffer[role]];

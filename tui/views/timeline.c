@@ -34,35 +34,48 @@ static struct timeline_needs needs_of(const struct scene *scene)
     return needs;
 }
 
-static void draw_lanes(struct canvas canvas, const struct scene *scene, const struct timeline_layout *layout,
-                       const struct window *window, int chosen)
+static void draw_number(struct canvas canvas, int y, int rank, const struct scene *scene)
 {
-    for (int rank = layout->first_rank; rank < layout->first_rank + layout->rank_count; rank++) {
-        bool drawn = false;
-        for (enum lane lane = 0; lane < LANES; lane++) {
-            int row = timeline_row(layout, chosen, rank, lane);
-            struct canvas at = canvas_part(canvas, 0, row, canvas.at.columns, layout->lane_rows);
-            if (row < 0) continue;
-            if (!layout->heat || rank == chosen) timeline_draw_lane(at, scene, window, rank, lane);
-            else if (!drawn) timeline_draw_heat(at, scene, window, rank);
-            drawn = true;
-        }
+    draw_format(canvas, 0, y, rank == scene->state->rank ? STYLE_FOCUS : STYLE_TEXT, "%3d", rank);
+}
+
+static void draw_rank(struct canvas canvas, const struct scene *scene, const struct timeline_layout *layout,
+                      const struct window *window, int chosen, int rank)
+{
+    bool in_full = !layout->heat || rank == chosen, numbered = false;
+    for (enum lane lane = 0; lane < LANES; lane++) {
+        int row = timeline_row(layout, chosen, rank, lane);
+        struct canvas at = canvas_part(canvas, 0, row, canvas.at.columns, layout->lane_rows);
+        if (row < 0 || (numbered && !in_full)) continue;
+        if (!numbered) draw_number(canvas, row, rank, scene);
+        if (in_full) timeline_draw_lane(at, scene, window, rank, lane);
+        else timeline_draw_heat(at, scene, window, rank, lane);
+        numbered = true;
     }
+}
+
+static void draw_parts(struct canvas canvas, const struct scene *scene, const struct timeline_needs *needs)
+{
+    struct timeline_layout layout;
+    struct window window = timeline_window(scene);
+    timeline_layout(&layout, canvas.at.columns, canvas.at.rows, needs);
+    timeline_draw_steps(part(canvas, layout.steps), scene, &window);
+    timeline_draw_ticks(part(canvas, layout.ticks), scene, &window);
+    timeline_draw_curve(part(canvas, layout.curve), scene, &window);
+    for (int i = 0; i < layout.rank_count; i++)
+        draw_rank(part(canvas, layout.lanes), scene, &layout, &window, needs->chosen, layout.first_rank + i);
+    timeline_draw_details(part(canvas, layout.details), scene);
+    timeline_draw_legend(part(canvas, layout.legend), scene);
 }
 
 static void draw_view(struct canvas canvas, const struct scene *scene)
 {
-    struct timeline_layout layout;
+    struct view_state state = *scene->state;
+    struct scene filtered = {scene->model, scene->tape, &state};
     if (nothing_yet(canvas, scene)) return;
-    struct window window = timeline_window(scene);
     struct timeline_needs needs = needs_of(scene);
-    timeline_layout(&layout, canvas.at.columns, canvas.at.rows, &needs);
-    timeline_draw_steps(part(canvas, layout.steps), scene, &window);
-    timeline_draw_ticks(part(canvas, layout.ticks), scene, &window);
-    timeline_draw_curve(part(canvas, layout.curve), scene, &window);
-    draw_lanes(part(canvas, layout.lanes), scene, &layout, &window, needs.chosen);
-    timeline_draw_details(part(canvas, layout.details), scene);
-    timeline_draw_legend(part(canvas, layout.legend), scene);
+    state.rank = needs.chosen;
+    draw_parts(canvas, &filtered, &needs);
 }
 
 /* The chosen rank is among them. */
@@ -72,10 +85,12 @@ static void draw_pane_lanes(struct canvas canvas, const struct scene *scene)
     int ranks = tape_ranks(scene->tape), rows = canvas.at.rows, shown = ranks < rows ? ranks : rows;
     int first = scene->state->rank - shown / 2, lanes = ranks * LANES <= rows ? LANES : 1;
     first = first > ranks - shown ? ranks - shown : first < 0 ? 0 : first;
-    for (int i = 0; i < shown; i++)
+    for (int i = 0; i < shown; i++) {
+        draw_number(canvas, i * lanes, first + i, scene);
         for (int lane = 0; lane < lanes; lane++)
             timeline_draw_lane(canvas_part(canvas, 0, i * lanes + lane, canvas.at.columns, 1), scene, &window,
                                first + i, (enum lane)lane);
+    }
 }
 
 /* The step in small, whatever the user looks at in the view itself: a title with the verdict, then lanes. */

@@ -100,7 +100,7 @@ void timeline_draw_steps(struct canvas canvas, const struct scene *scene, const 
 void timeline_draw_ticks(struct canvas canvas, const struct scene *scene, const struct window *window);
 void timeline_draw_curve(struct canvas canvas, const struct scene *scene, const struct window *window);
 void timeline_draw_lane(struct canvas canvas, const struct scene *scene, const struct window *window, int rank, enum lane lane);
-void timeline_draw_heat(struct canvas canvas, const struct scene *scene, const struct window *window, int rank);
+void timeline_draw_heat(struct canvas canvas, const struct scene *scene, const struct window *window, int rank, enum lane lane);
 void timeline_draw_legend(struct canvas canvas, const struct scene *scene);
 void timeline_draw_details(struct canvas canvas, const struct scene *scene);
 /* The longest waits of a step, of all ranks and both lanes, as a table. */

@@ -13,7 +13,7 @@ struct facts {
     int x, y;
 };
 
-/* One fact in several pieces of text has one call. What does not fit any more is left out, whole. */
+/* What does not fit in the rows that there are is left out. */
 static void fact(struct facts *facts, enum style style, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 static void fact(struct facts *facts, enum style style, const char *format, ...)
@@ -123,13 +123,11 @@ static void draw_operation(struct canvas canvas, const struct scene *scene, cons
     const struct run_schedule *schedule = run_schedule_numbered(scene->model, span->schedule);
     const struct selection *selected = &scene->state->selected;
     struct facts facts = {canvas, 1, 1};
-    char label[LABEL_ROOM], title[160], time[FORMAT_ROOM] = "", phase[24];
+    char label[LABEL_ROOM], title[160], time[FORMAT_ROOM];
     span_label(label, scene->model, span);
-    snprintf(phase, sizeof phase, "%s", phase_name(span->phase));
-    time_text(time, span_end(scene, span) - span->started_ns);
     snprintf(title, sizeof title, "%s · rank %d %s · step %u, %s · %s %s", label, selected->rank,
-             lane_name(selected->lane), span->step, phase, span->ended_ns ? "took" : "so far",
-             time + strspn(time, " "));
+             lane_name(selected->lane), span->step, phase_name(span->phase), span->ended_ns ? "took" : "so far",
+             time_text(time, span_end(scene, span) - span->started_ns));
     draw_title(canvas, 0, true, title);
     if (schedule && schedule->has_ops && span->kind == OP_GATHER)
         tell_how_early(&facts, scene, selected->rank, &schedule->ops, span);

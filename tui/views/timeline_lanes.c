@@ -110,8 +110,6 @@ void timeline_draw_lane(struct canvas canvas, const struct scene *scene, const s
     static const char *const names[LANES] = {"comp", "comm"};
     struct column columns[COLUMNS_MAX];
     int count = columns_of(columns, canvas, scene, window, rank, lane), begin = 0;
-    bool chosen = rank == scene->state->rank;
-    if (lane == LANE_COMPUTE) draw_format(canvas, 0, 0, chosen ? STYLE_FOCUS : STYLE_TEXT, "%3d", rank);
     draw_text(canvas, 4, 0, STYLE_DIM, names[lane]);
     for (int i = 1; i <= count; i++) {
         if (i < count && same_box(&columns[i], &columns[begin])) continue;
@@ -122,12 +120,12 @@ void timeline_draw_lane(struct canvas canvas, const struct scene *scene, const s
     draw_cursor(canvas, scene, window, count);
 }
 
-/* One row for a rank: how busy its compute lane is, as a shade; where it mostly waits, for what. */
-void timeline_draw_heat(struct canvas canvas, const struct scene *scene, const struct window *window, int rank)
+/* How busy a lane is, as a shade; where it mostly waits, for what. */
+void timeline_draw_heat(struct canvas canvas, const struct scene *scene, const struct window *window, int rank,
+                        enum lane lane)
 {
     struct column columns[COLUMNS_MAX];
-    int count = columns_of(columns, canvas, scene, window, rank, LANE_COMPUTE);
-    draw_format(canvas, 0, 0, STYLE_TEXT, "%3d", rank);
+    int count = columns_of(columns, canvas, scene, window, rank, lane);
     for (int i = 0; i < count; i++) {
         struct mark_look look = mark_look(columns[i].mark);
         uint64_t length_ns = window_time(window, count, i + 1) - window_time(window, count, i);

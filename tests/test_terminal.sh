@@ -1,0 +1,83 @@
+#!/bin/bash
+# What terminals do to a program: sizes that change two hundred times, other kinds of terminals, a mouse, and one that is gone.
+. "$(dirname "$0")/screen.sh"
+
+with_colours() { tm capture-pane -p -e -t 0 | tr -d '\n'; } # tmux ends a colour before or after the end of a line
+
+children() { # PID: it and all that descend from it
+    echo "$1"
+    for child in $(cat "/proc/$1/task/"*/children 2>/dev/null); do children "$child"; done
+}
+
+all_gone() { # PID...
+    for pid in "$@"; do [ ! -e "/proc/$pid" ] || grep -q '^State:.*Z' "/proc/$pid/status" 2>/dev/null || return 1; done
+}
+
+within() { # SECONDS, COMMAND...
+    local end=$((SECONDS + $1))
+    shift
+    until "$@"; do
+        [ $SECONDS -lt $end ] || return 1
+        sleep 0.1
+    done
+}
+
+# ---- sizes
+
+start 100 30 TERM=screen-256color -- "$zerolab" --trace storm.zlt
+comes 'step [1-9]'
+RANDOM=7
+for i in $(seq 200); do
+    tm resize-window -t 0 -x $((20 + RANDOM % 200)) -y $((5 + RANDOM % 60))
+    [ $((i % 20)) -eq 0 ] && keys Tab T M T Escape
+done
+tm resize-window -t 0 -x 100 -y 30
+keys Escape Escape Escape Space
+waits_for "after 200 sizes it goes on" 'PAUSED'
+comes '!sent:'
+settled >/dev/null
+after_storm=$(with_colours)
+keys C-l
+settled >/dev/null
+[ "$(with_colours)" = "$after_storm" ]
+ok "... without a stray cell: a fresh drawing is the same" $?
+[ "$(screen | LC_ALL=C.UTF-8 wc -L)" -le 100 ]
+ok "... and within the screen" $?
+
+# ---- a terminal that goes away
+
+run=$(children "$(program_pid)")
+[ "$(wc -w <<<"$run")" -gt 4 ]
+ok "the run has processes of its own" $?
+tm kill-server
+within 30 all_gone $run
+ok "a terminal that goes away ends the program and the run it started" $?
+"$zerolab" check storm.zlt | grep -q 'the run ended: stopped'
+ok "... at the end of a step" $?
+
+# ---- kinds of terminals
+
+for term in vt100 linux screen tmux tmux-256color xterm xterm-256color putty; do
+    if ! infocmp "$term" >/dev/null 2>&1; then
+        ok "$term # SKIP not known here" 0
+        continue
+    fi
+    start 80 24 TERM=$term -- "$zerolab" replay storm.zlt
+    comes 'REPLAY' && keys G && comes 'ENDED +stopped' && keys M && comes 'peak' && keys q && comes 'modes restored'
+    ok "$term" $?
+done
+
+# ---- the mouse
+
+start 80 24 TERM=xterm-256color ZEROLAB_MOUSE=yes -- "$zerolab" replay storm.zlt
+comes 'REPLAY' && keys G && comes 'ENDED'
+column=$(screen | tail -1 | grep -bo ' ? help' | cut -d: -f1)
+keys -l $'\033[<0;'$((column + 2))$';24M'
+waits_for "a click on a key of the footer is that key" 'help \('
+before=$(screen | head -5)
+keys -l $'\033[<65;10;10M'
+within 10 eval '[ "$(screen | head -5)" != "$before" ]'
+ok "the wheel moves" $?
+kill -TERM "$(program_pid)"
+waits_for "and the terminal is as before" 'modes restored'
+done_testing
