@@ -60,14 +60,15 @@ waits_for() { # NAME, PATTERN
     ok "$1" $?
 }
 
-# A screen that has stopped changing: two looks apart in time that agree.
-settled() {
-    local before now end=$((SECONDS + patience))
+# A screen that has stopped changing: looks apart in time (LOOKS of them, or two) that agree.
+settled() { # [LOOKS]
+    local before= now same=1 end=$((SECONDS + patience))
     now=$(screen)
-    until [ "$now" = "${before-}" ] || [ $SECONDS -ge $end ]; do
+    until [ $same -ge "${1:-2}" ] || [ $SECONDS -ge $end ]; do
         before=$now
         sleep 0.15
         now=$(screen)
+        if [ "$now" = "$before" ]; then same=$((same + 1)); else same=1; fi
     done
     printf '%s\n' "$now"
 }

@@ -59,7 +59,7 @@ static void what_is_not_said_is_unknown(void **state)
     assert_false(model->rank[1].tier[TIER_DEVICE].now.known);
     assert_false(model->rank[1].tier[TIER_DEVICE].has_budget);
     cJSON *report;
-    char *text = report_json(model);
+    char *text = report_json(model, &(struct report_screen){0});
     report = cJSON_Parse(text);
     assert_true(cJSON_IsNull(cJSON_GetObjectItem(report, "outcome")));
     assert_true(cJSON_IsNull(cJSON_GetObjectItem(report, "state_hash")));
@@ -361,7 +361,7 @@ static void report_has_the_promised_names(void **state)
         "offload_exposed", "host_update", "io_exposed", "paused"};
     struct synthetic run;
     struct run_model *model = told(&run, STORY_ENDED, 0);
-    char *text = report_json(model), bits[12];
+    char *text = report_json(model, &(struct report_screen){10, 1234}), bits[12];
     cJSON *report = cJSON_Parse(text);
     (void)state;
     assert_non_null(report);

@@ -2,7 +2,32 @@
 # What terminals do to a program: sizes that change two hundred times, other kinds of terminals, a mouse, and one that is gone.
 . "$(dirname "$0")/screen.sh"
 
-with_colours() { tm capture-pane -p -e -t 0 | tr -d '\n'; } # tmux ends a colour before or after the end of a line
+# The screen, each character with the colours it has; tmux says the same colours in more than one way.
+with_colours() {
+    tm capture-pane -p -e -t 0 | tr -d '\n' | LC_ALL=C awk '
+        BEGIN { RS = "\033"; bold = front = back = "" }
+        NR > 1 {
+            end = index($0, "m")
+            count = split(substr($0, 2, end - 2), codes, ";")
+            for (i = 1; i <= count; i++) {
+                code = codes[i] + 0
+                if (code == 0) bold = front = back = ""
+                else if (code == 39) front = ""
+                else if (code == 49) back = ""
+                else if (code >= 30 && code < 40 || code >= 90 && code < 100) front = code
+                else if (code >= 40 && code < 50 || code >= 100) back = code
+                else bold = bold "+" code
+            }
+            $0 = substr($0, end + 1)
+        }
+        {
+            for (i = 1; i <= length($0); i++) {
+                character = substr($0, i, 1)
+                if (character == " ") print back # of a blank only the ground is seen
+                else print front, back, bold, character
+            }
+        }'
+}
 
 children() { # PID: it and all that descend from it
     echo "$1"
@@ -35,10 +60,10 @@ tm resize-window -t 0 -x 100 -y 30
 keys Escape Escape Escape Space
 waits_for "after 200 sizes it goes on" 'PAUSED'
 comes '!sent:'
-settled >/dev/null
+settled 8 >/dev/null
 after_storm=$(with_colours)
 keys C-l
-settled >/dev/null
+settled 4 >/dev/null
 [ "$(with_colours)" = "$after_storm" ]
 ok "... without a stray cell: a fresh drawing is the same" $?
 [ "$(screen | LC_ALL=C.UTF-8 wc -L)" -le 100 ]

@@ -230,7 +230,16 @@ static void add_marks(cJSON *report, const struct run_model *model)
         }
 }
 
-char *report_json(const struct run_model *model)
+static void add_screen(cJSON *report, const struct report_screen *screen)
+{
+    cJSON *out = screen->frames > 0 ? cJSON_AddObjectToObject(report, "screen") : cJSON_AddNullToObject(report, "screen");
+    if (screen->frames <= 0) return;
+    add_number(out, "frames", true, (double)screen->frames);
+    add_number(out, "bytes", screen->bytes >= 0, (double)screen->bytes);
+    add_number(out, "bytes_per_frame", screen->bytes >= 0, (double)screen->bytes / (double)screen->frames);
+}
+
+char *report_json(const struct run_model *model, const struct report_screen *screen)
 {
     cJSON *report = cJSON_CreateObject();
     if (!report) return NULL;
@@ -250,6 +259,7 @@ char *report_json(const struct run_model *model)
     double time_s = seconds(model->time_seen_ns);
     add_number(report, "unigram_entropy", model->header.has_unigram_entropy, model->header.unigram_entropy);
     add_number(report, "tokens_per_second", time_s > 0, time_s > 0 ? (double)model->tokens_seen / time_s : 0);
+    add_screen(report, screen);
     char *text = cJSON_Print(report);
     cJSON_Delete(report);
     return text;

@@ -5,7 +5,10 @@
 
 #include "engine/analyze/model.h"
 
+/* What showing the run took; frames 0: it was not shown, bytes -1: unknown. */
+struct report_screen { int64_t frames, bytes; };
+
 /* Make the model with options.steps = 0, or the oldest steps are missing. Caller frees; NULL: no memory. */
-char *report_json(const struct run_model *model);
+char *report_json(const struct run_model *model, const struct report_screen *screen);
 
 #endif

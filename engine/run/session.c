@@ -72,7 +72,8 @@ static int show_live(struct session *session, struct source *source, const sigse
                                   .model = session->model,
                                   .owner = true,
                                   .readonly = session->cli->readonly,
-                                  .trace_file = session->spec.trace};
+                                  .trace_file = session->spec.trace,
+                                  .cost = &session->screen};
     sigset_t blocked;
     int status = front_look(&options.look, session->cli, err);
     sigprocmask(SIG_SETMASK, signals, &blocked); /* the app has its own way with them */
@@ -127,7 +128,7 @@ int session_finish(struct session *session, int shown, struct error *err)
 int session_report(const struct session *session, struct error *err)
 {
     if (!*session->report) return STATUS_OK;
-    char *json = report_json(session->model);
+    char *json = report_json(session->model, &(struct report_screen){session->screen.frames, session->screen.bytes});
     int status =
         json ? front_write(session->report, json, err) : error_set(err, STATUS_RUN, "no memory for the report");
     free(json);

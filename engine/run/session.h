@@ -17,6 +17,7 @@ struct session {
     struct run_spec spec;
     struct config config;
     FILE *out;
+    struct app_cost screen;
     struct run_model *model; /* what became of the run; NULL: it is somewhere else, or never began */
     /* Its own. */
     struct rundir dir;

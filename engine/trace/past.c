@@ -93,7 +93,9 @@ static struct past_chunk *begin_chunk(struct past *past, uint32_t step, uint32_t
         past->chunks = larger;
         past->room = room;
     }
-    past->chunks[past->count] = (struct past_chunk){.step = step, .flags = flags};
+    struct past_chunk *chunk = &past->chunks[past->count];
+    *chunk = (struct past_chunk){.step = step, .flags = flags};
+    if (past->count) bytes_reserve(&chunk->records, chunk[-1].records.count); /* a step is much like the one before */
     return &past->chunks[past->count++];
 }
 

@@ -41,7 +41,7 @@ static bool is_unsaved(const struct app *app)
 static void act_quit(struct app *app, const struct key_row *row)
 {
     if (row->code == 'q' && app->state.view == VIEW_HELP) {
-        app->state.view = VIEW_OVERVIEW;
+        app->state.view = app->state.before;
         return;
     }
     if (is_unsaved(app) && !app->asked) {
@@ -64,7 +64,12 @@ static void act_view(struct app *app, const struct key_row *row)
 {
     int id = view_named(row->argument);
     if (id < 0) return;
-    app->state.view = (int)app->state.view == id ? VIEW_OVERVIEW : (enum view_id)id;
+    if ((int)app->state.view != id) {
+        app->state.before = app->state.view;
+        app->state.view = (enum view_id)id;
+    } else {
+        app->state.view = id == VIEW_HELP ? app->state.before : VIEW_OVERVIEW;
+    }
 }
 
 /* The innermost of what is open. */
@@ -73,7 +78,7 @@ static void act_close(struct app *app, const struct key_row *row)
     (void)row;
     if (app->state.selected.known) app->state.selected.known = false;
     else if (app->state.span.open) app->state.span.open = false;
-    else app->state.view = VIEW_OVERVIEW;
+    else app->state.view = app->state.view == VIEW_HELP ? app->state.before : VIEW_OVERVIEW;
 }
 
 /* The next pane of the overview, or the next view. */

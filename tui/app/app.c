@@ -91,6 +91,9 @@ static void draw(struct app *app, uint64_t now_ns)
 {
     app_tell_time(app);
     if (!fit_surface(app)) return;
+    struct terminal_cost cost = terminal_cost(app->terminal);
+    app->state.cost.frames = cost.frames;
+    app->state.cost.bytes = cost.bytes;
     struct scene scene = app_scene(app);
     view_draw(scene.model, scene.tape, &app->state, &app->surface);
     terminal_show(app->terminal, &app->surface);

@@ -39,7 +39,8 @@ static bool is_own(const struct view *view, enum action action)
 /* The row that a key means now, and not one that another mode puts in front of it. */
 static bool is_shown(const struct key_row *row, const struct scene *scene)
 {
-    if (!row->footer || key_find(row->code, view_key_mode(scene)) != row) return false;
+    bool of_timeline = row->action >= ACTION_ZOOM_IN && row->action <= ACTION_SPAN; /* it names them as its own */
+    if (!row->footer || of_timeline || key_find(row->code, view_key_mode(scene)) != row) return false;
     return !(scene->state->readonly && row->action == ACTION_COMMAND);
 }
 

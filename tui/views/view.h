@@ -34,6 +34,7 @@ enum prompt { PROMPT_NONE, PROMPT_SEARCH, PROMPT_FILTER, PROMPT_VALUE, PROMPT_MA
 /* What the user chose and what the screen itself knows; the run is in the model. */
 struct view_state {
     enum view_id view, focus; /* focus: pane of the overview */
+    enum view_id before;      /* the view that the help page was opened from, and closes to */
     enum units units;
     bool bars_now;            /* bars show this instant, not the fullest one of the last step */
     int rank;                 /* the rank that views of one rank show */
@@ -60,6 +61,7 @@ struct view_state {
     struct { enum prompt kind; char label[LINE_ROOM], text[LINE_ROOM]; } prompt;
     const char *trace_file;   /* where the run is recorded; NULL: nowhere */
     const char *trouble;      /* why no more records come; NULL: all is well */
+    struct { int64_t frames, bytes; } cost; /* of this screen; bytes -1: unknown */
     char message[160];        /* answer to the last key; "": none */
     char command[160];        /* set by a view's act(): to be sent to the engine; "": nothing */
 };
