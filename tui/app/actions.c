@@ -22,6 +22,7 @@ bool app_send(struct app *app, const char *command)
 {
     struct error err;
     if (app->options->readonly) return app_say(app, "read only: no commands are sent"), false;
+    if (app->state.watches) return app_say(app, "you watch: another viewer drives this run"), false;
     if (!app->feed.live) return app_say(app, "a recording takes no commands"), false;
     if (app->feed.newest.over || app->feed.newest.model->ended) return app_say(app, "the run has ended"), false;
     if (source_send(app->feed.newest.source, command, &err)) return app_say(app, "%.150s", err.text), false;

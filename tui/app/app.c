@@ -141,6 +141,8 @@ static void take_records(struct app *app, uint64_t now_ns)
 {
     if (!feed_advance(&app->feed, now_ns)) return;
     app->changed = true;
+    app->state.watches = app->feed.live && !source_drives(app->feed.newest.source); /* known with the first record */
+    app->state.readonly = app->options->readonly || app->state.watches;
     app->taken_ns = now_ns;
 }
 

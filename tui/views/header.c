@@ -184,7 +184,7 @@ static const char *format_speed(char out[FORMAT_ROOM], double speed)
     return out;
 }
 
-/* Where the cursor is: "LIVE", "3.2 s behind (F: live)", "REPLAY stopped ×1"; on a printed frame nothing. */
+/* Where the cursor is: "LIVE" ("WATCHING": live, but another viewer drives), "3.2 s behind (F: live)", "REPLAY stopped ×1"; on a printed frame nothing. */
 static int place_text(char *out, size_t room, const struct scene *scene)
 {
     const struct view_state *state = scene->state;
@@ -193,7 +193,8 @@ static int place_text(char *out, size_t room, const struct scene *scene)
     if (!state->speed) return 0;
     format_speed(speed, state->speed);
     if (!state->live) return snprintf(out, room, "REPLAY %s %s  ", state->playing ? "▶" : "stopped", speed);
-    if (!state->behind) return snprintf(out, room, "%s", scene->model->ended ? "" : "LIVE  ");
+    if (!state->behind)
+        return snprintf(out, room, "%s", scene->model->ended ? "" : state->watches ? "WATCHING  " : "LIVE  ");
     return snprintf(out, room, "%s behind%s%s (F: live)  ", format_time(behind, behind_ns), state->playing ? " ▶ " : "",
                     state->playing ? speed : "");
 }

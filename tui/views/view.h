@@ -42,6 +42,7 @@ struct view_state {
 
     /* time */
     bool live, readonly;      /* live: keys send commands */
+    bool watches;             /* ... which the run does not take from us: another viewer drives */
     bool behind;              /* the cursor stands in the past; false: it is at the newest record */
     uint64_t cursor_ns;       /* a view's act() may move it; the app follows */
     uint64_t newest_ns;       /* of the newest record */
