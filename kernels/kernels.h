@@ -109,11 +109,13 @@ double kernels_sum_squares(struct kernels *kernels, enum dtype dtype, const void
 void kernels_cast(struct kernels *kernels, enum dtype to, void *y, enum dtype from, const void *x, int64_t n);
 
 /* For the communication lane: no struct kernels, the calling thread alone, safe from any thread.
- * destination = round(sum over sources in order, in fp32, x 1/count), rounded to the sources' type and then to that of the
+ * destination = round(after x sum over sources in order, in fp32), rounded to the sources' type and then to that of the
  * destination, `to`; with accumulate it is added to what destination held before the second rounding. destination may be one
- * of the sources. */
-void kernels_reduce(enum dtype dtype, enum dtype to, void *destination, const void *const *sources, int count, int64_t elems,
-                    bool accumulate);
+ * of the sources. Where `before` is not 1, a source counts as what it would be, had its rank multiplied and stored it:
+ * round(before x source). */
+struct reduce_factors { float before, after; };
+void kernels_reduce(enum dtype dtype, enum dtype to, void *destination, const void *const *sources, int count,
+                    const struct reduce_factors *factors, int64_t elems, bool accumulate);
 
 /* y += x, where y is in `to`, or y = x: gradients on their way from one type to another. */
 void kernels_add(struct kernels *kernels, enum dtype to, void *y, bool accumulate, enum dtype from, const void *x, int64_t n);

@@ -212,7 +212,6 @@ static void what_cannot_be_honoured_is_refused_by_name(void **state)
         "scheduler.params.last_batch_iteration=5",
         "amp={\"enabled\": true, \"opt_level\": \"O1\"}",
         "activation_checkpointing.cpu_checkpointing=true",
-        "gradient_predivide_factor=2",
         "data_types.param_dtype=fp16",
         "bf16.bf16_master_weights_and_grads=true",
         "optimizer.params.max_grad_norm=1.0",
@@ -325,8 +324,8 @@ static void what_has_no_effect_is_said_once(void **state)
                                   NULL);
     assert_string_equal(config.notes,
                         "steps_per_print: accepted, no effect here: headless runs print a line at their own pace\n"
-                        "zero_optimization.round_robin_gradients: accepted, no effect here: every unit is spread "
-                        "evenly over all ranks\n"
+                        "zero_optimization.round_robin_gradients: accepted, no effect here: every unit is cut "
+                        "into equal shards, so backward never leaves one rank to receive alone\n"
                         "wandb: accepted, no effect here: metrics go to --report and the trace\n");
     config_release(&config);
 }

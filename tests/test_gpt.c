@@ -206,7 +206,7 @@ static void split_tensors_meet_their_tail(void **state)
     struct error err;
     assert_int_equal(model_init(&model, &tiny, DTYPE_BF16, &err), STATUS_OK);
     const struct unit *unit = &model.units[1];
-    const int64_t split = unit_persistent_from(unit, 4 * REFERENCE_C);
+    const int64_t split = unit_tail_from(unit, 4 * REFERENCE_C, INT64_MAX);
     uint16_t flat[1], tail[1];
     struct gpt_tensors tensors;
     gpt_tensors_of(&tensors, unit, DTYPE_BF16, flat, split, tail);

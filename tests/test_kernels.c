@@ -144,8 +144,12 @@ static void run_elementwise(struct kernels *kernels, int which, const struct ele
     switch (which) {
     case 0: kernels_gelu_forward(kernels, e->dtype, e->y + at, e->x + at, n); break;
     case 1: kernels_gelu_backward(kernels, e->dtype, e->y + at, e->gradient + at, e->x + at, n); break;
-    case 2: kernels_reduce(e->dtype, e->dtype, e->y + at, sources, 3, n, true); break;
-    case 3: kernels_reduce(e->dtype, e->dtype, e->y + at, sources, 3, n, false); break;
+    case 2:
+        kernels_reduce(e->dtype, e->dtype, e->y + at, sources, 3, &(struct reduce_factors){0.3f, 0.7f}, n, true);
+        break;
+    case 3:
+        kernels_reduce(e->dtype, e->dtype, e->y + at, sources, 3, &(struct reduce_factors){1, 1.0f / 3}, n, false);
+        break;
     case 4: kernels_cast(kernels, DTYPE_F32, e->master + first * 4, e->dtype, e->x + at, n); break;
     default: kernels_update(kernels, which - ELEMENTWISE_OTHERS, &factors, e->dtype, e->dtype, &arrays, n);
     }
@@ -206,9 +210,16 @@ static void reductions_round_once_in_rank_order(void **state)
     uint16_t sources[3][5], into[5];
     static const float values[3][5] = {{1, 256, 1e30f, 0, -3}, {0x1p-8f, 1, -1e30f, 0, 1}, {0x1p-9f, 1, 1, 3, 5}};
     const void *at[3] = {sources[0], sources[1], sources[2]};
+    const struct reduce_factors mean = {1, 1.0f / 3}, split = {0.3f, 0.7f};
     for (int r = 0; r < 3; r++)
         for (int i = 0; i < 5; i++) sources[r][i] = float_to_bf16(values[r][i]);
-    kernels_reduce(DTYPE_BF16, DTYPE_BF16, into, at, 3, 5, false);
+    kernels_reduce(DTYPE_BF16, DTYPE_BF16, into, at, 3, &split, 5, false); /* each source is rounded after its factor */
+    for (int i = 0; i < 5; i++) {
+        float sum = 0;
+        for (int r = 0; r < 3; r++) sum += bf16_to_float(float_to_bf16(bf16_to_float(sources[r][i]) * 0.3f));
+        assert_int_equal(into[i], float_to_bf16(sum * 0.7f));
+    }
+    kernels_reduce(DTYPE_BF16, DTYPE_BF16, into, at, 3, &mean, 5, false);
     for (int i = 0; i < 5; i++) {
         const float sum = bf16_to_float(sources[0][i]) + bf16_to_float(sources[1][i]) + bf16_to_float(sources[2][i]);
         assert_int_equal(into[i], float_to_bf16(sum * (1.0f / 3)));
@@ -216,10 +227,10 @@ static void reductions_round_once_in_rank_order(void **state)
     const uint16_t before[5] = {float_to_bf16(300), float_to_bf16(2), 0, 0, float_to_bf16(-1)};
     uint16_t added[5];
     memcpy(added, before, sizeof before);
-    kernels_reduce(DTYPE_BF16, DTYPE_BF16, added, at, 3, 5, true);
+    kernels_reduce(DTYPE_BF16, DTYPE_BF16, added, at, 3, &mean, 5, true);
     for (int i = 0; i < 5; i++)
         assert_int_equal(added[i], float_to_bf16(bf16_to_float(before[i]) + bf16_to_float(into[i])));
-    kernels_reduce(DTYPE_BF16, DTYPE_BF16, sources[1], at, 3, 5, false); /* into one of its sources */
+    kernels_reduce(DTYPE_BF16, DTYPE_BF16, sources[1], at, 3, &mean, 5, false); /* into one of its sources */
     assert_memory_equal(sources[1], into, sizeof into);
 }
 
@@ -240,7 +251,7 @@ static void reductions_deliver_in_another_type(void **state)
                     element_put(to, kept, i, 5);
                     element_put(to, expected, i, element_at(from, travelled, i) + (accumulate ? 5 : 0));
                 }
-                kernels_reduce(from, to, kept, at, 2, 3, accumulate);
+                kernels_reduce(from, to, kept, at, 2, &(struct reduce_factors){1, 0.5f}, 3, accumulate);
                 for (int i = 0; i < 3; i++) assert_true(element_at(to, kept, i) == element_at(to, expected, i));
             }
 }

@@ -22,6 +22,7 @@ static struct config_zero knobs_of(int stage, int64_t block)
                                 .overlap_comm = true,
                                 .prefetch_bucket_elems = block,
                                 .max_live_parameters = 1000000000,
+                                .model_persistence_threshold = INT64_MAX,
                                 .max_reuse_distance = 0};
 }
 
@@ -52,9 +53,9 @@ static void test_units_and_shards(void **state)
     }
     /* the tail of small tensors is a suffix, whatever the threshold */
     const struct unit *block = &model.units[1];
-    assert_int_equal(unit_persistent_from(block, 0), block->elems);
-    assert_int_equal(unit_persistent_from(block, 128), block->elems - 6 * 128);
-    assert_int_equal(unit_persistent_from(block, 1000000), 0);
+    assert_int_equal(unit_tail_from(block, 0, INT64_MAX), block->elems);
+    assert_int_equal(unit_tail_from(block, 128, INT64_MAX), block->elems - 6 * 128);
+    assert_int_equal(unit_tail_from(block, 1000000, INT64_MAX), 0);
     model_release(&model);
 }
 
@@ -69,6 +70,10 @@ static void check_variants(const struct model *model, int stage, int ranks, int 
         knobs.param_persistence_threshold = variant >= 8 ? 10 * model->shape.hidden : 0;
         knobs.recompute = (enum recompute)(*checked / PURPOSES % 3); /* all of them meet all of the others */
         knobs.checkpoint_every = 1 + *checked / (3 * PURPOSES) % 5;
+        knobs.keep_last_units = *checked / (5 * PURPOSES) % 4;
+        knobs.no_sync = *checked / (7 * PURPOSES) % 2;
+        knobs.sub_group_elems = *checked / (11 * PURPOSES) % 2 ? 1000 : INT64_MAX;
+        knobs.model_persistence_threshold = *checked / (13 * PURPOSES) % 2 ? 1000 : INT64_MAX;
         for (int purpose = 0; purpose < PURPOSES; purpose++) {
             struct schedule schedule = built(model, &knobs, (enum purpose)purpose, ranks, micro_steps);
             struct error err = {0};
@@ -154,7 +159,7 @@ static void test_traffic_is_the_papers(void **state)
                                      k[stage] * 2 * padded / ranks * (ranks - 1)); /* over the padded units: exact */
                     all_ranks += sent;
                 }
-                double theory = traffic_theory_bytes(&model, stage, ranks, micro) * ranks;
+                double theory = traffic_theory_bytes(&model, &schedule) * ranks;
                 assert_true((double)all_ranks >= theory && (double)all_ranks < theory * 1.001);
                 schedule_release(&schedule);
             }

@@ -55,8 +55,8 @@ static void reduce_part(struct comm *comm, enum dtype dtype, enum dtype to, cons
     for (int64_t first = 0; first < part->elems; first += BLOCK_ELEMS) {
         int64_t elems = part->elems - first < BLOCK_ELEMS ? part->elems - first : BLOCK_ELEMS;
         for (int r = 0; r < comm->layout.ranks; r++) sources[r] = comm->base[r] + part->source + first * width;
-        kernels_reduce(dtype, to, destination + first * dtype_bytes(to), sources, comm->layout.ranks, elems,
-                       accumulate);
+        kernels_reduce(dtype, to, destination + first * dtype_bytes(to), sources, comm->layout.ranks, &comm->factors,
+                       elems, accumulate);
     }
     for (int r = 0; r < comm->layout.ranks; r++)
         if (r != comm->layout.rank) comm_count_sent(comm, r, comm_link(comm, r), (uint64_t)(part->elems * width));

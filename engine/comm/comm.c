@@ -14,6 +14,11 @@ static const char *call_name(uint32_t call)
     return call < sizeof names / sizeof *names ? names[call] : "nothing known";
 }
 
+void comm_scale(struct comm *comm, float before, float after)
+{
+    comm->factors = (struct reduce_factors){before, after};
+}
+
 int comm_new(struct comm **out, const struct comm_layout *layout, struct error *err)
 {
     *out = NULL;
@@ -21,6 +26,7 @@ int comm_new(struct comm **out, const struct comm_layout *layout, struct error *
     size_t ranks = (size_t)layout->ranks;
     if (comm) {
         comm->layout = *layout;
+        comm_scale(comm, 1, 1 / (float)layout->ranks);
         comm->peer = calloc(ranks, sizeof *comm->peer);
         comm->base = calloc(ranks, sizeof *comm->base);
         comm->shared = calloc(ranks, sizeof *comm->shared);

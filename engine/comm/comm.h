@@ -2,8 +2,8 @@
  *
  * Ranks of a node meet in shared memory: each maps the symmetric segment of every other (memory.h), so a collective is
  * "wait until all are here, read what is theirs, wait until all have read". Ranks of different (virtual) nodes use MPI.
- * Reductions add in fp32 in rank order, divide by the number of ranks, and round once; an element's bits never depend on
- * its position or on how the parts were cut.
+ * Reductions add in fp32 in rank order, divide by the number of ranks (or as comm_scale() says), and round once; an
+ * element's bits never depend on its position or on how the parts were cut.
  *
  * A collective moves *parts*: ranges that have one owner each. A gather of a unit has one part per rank (its shard); a
  * bucket that holds pieces of several tensors has more, of unequal size. All ranks pass the same parts in the same order.
@@ -77,6 +77,10 @@ int comm_attach(struct comm *comm, struct memory *memory, struct error *err);
  * collectively, once; valid until comm_close(). */
 int comm_share(struct comm *comm, size_t bytes, struct error *err);
 void *comm_segment_of(struct comm *comm, int rank);
+
+/* From here on reductions multiply each rank's part by `before`, rounded to its type, and the sum by `after`. At first 1 and
+ * 1 / ranks. Every rank alike. */
+void comm_scale(struct comm *comm, float before, float after);
 
 int comm_all_gather(struct comm *comm, enum dtype dtype, const struct comm_part *parts, int count, bool healthy, struct comm_stat *stat, struct error *err);
 /* Sources in dtype, what owners receive in `to`: kernels_reduce() says how it is rounded. */

@@ -8,6 +8,7 @@
 
 #include "engine/comm/comm.h"
 #include "engine/comm/node.h"
+#include "kernels/kernels.h"
 
 enum comm_call { CALL_GATHER, CALL_REDUCE, CALL_ALL_REDUCE, CALL_EXCHANGE, CALL_BROADCAST, CALL_ATTACH, CALL_SHARE, CALL_CLOSE };
 
@@ -36,6 +37,7 @@ struct comm {
     struct wire *wire_state;
     void (*close_backend)(struct comm *comm, bool healthy); /* NULL: nothing to close */
     struct comm_group *group;     /* NULL: ranks are processes */
+    struct reduce_factors factors;
     uint64_t exchanges;           /* done so far: says which message slot is next */
     unsigned char **base;         /* by rank: symmetric segment, NULL when far */
     uint64_t segment_bytes;

@@ -211,7 +211,8 @@ static void group_reduce(struct move *move, const struct groups *groups)
         if (r != comm->layout.rank) comm_count_sent(comm, r, LINK_INTRA, (uint64_t)(chunk->elems * move->width));
     }
     unsigned char *destination = comm_place(comm, chunk->part, move->in_place) + chunk->first * dtype_bytes(move->to);
-    kernels_reduce(move->dtype, move->to, destination, sources, comm->layout.ranks, chunk->elems, move->accumulate);
+    kernels_reduce(move->dtype, move->to, destination, sources, comm->layout.ranks, &comm->factors, chunk->elems,
+                   move->accumulate);
 }
 
 static int groups_advance(struct move *move, struct groups *groups, bool *moved)

@@ -26,6 +26,11 @@ struct config_zero {
     int64_t reduce_bucket_elems, allgather_bucket_elems;
     bool overlap_comm;
     int64_t prefetch_bucket_elems, max_live_parameters, max_reuse_distance, param_persistence_threshold;
+    int64_t model_persistence_threshold, sub_group_elems;
+    bool prescale_gradients;         /* divide before the sum, not after */
+    float gradient_predivide_factor; /* divide by it before the sum, by the rest after */
+    int keep_last_units;             /* so many units stay gathered from forward to backward */
+    bool no_sync;                    /* reduce once, after the last micro-step, at stages 2 and 3 too */
     enum recompute recompute; /* what of a block backward makes again */
     int checkpoint_every;     /* blocks of a segment, under full recomputation */
 };

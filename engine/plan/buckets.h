@@ -14,7 +14,7 @@ struct bucket { struct piece *pieces; int count, room, ready_op, micro_step; int
 struct buckets {
     struct builder *builder;
     enum op_kind kind;    /* OP_REDUCE_SCATTER or OP_ALL_REDUCE */
-    bool every_time;
+    bool every_time;      /* after every micro-step: from the second on, results are added */
     struct bucket open;   /* filling */
     struct bucket *full;  /* waiting to be written down, in order */
     int full_count, full_room;
@@ -22,7 +22,6 @@ struct buckets {
     int last_op;          /* newest flush in the schedule; -1: none yet */
 };
 
-/* every_time: each micro-step is reduced, and added to what the ones before it came to. */
 void buckets_init(struct buckets *buckets, struct builder *builder, enum op_kind kind, bool every_time);
 void buckets_release(struct buckets *buckets);
 

@@ -64,7 +64,7 @@ void extent_range(const struct schedule *schedule, const struct model *model, in
 {
     const struct unit *unit = &model->units[unit_number];
     const int64_t shard = shard_elems(unit->elems, schedule->ranks), padded = shard * schedule->ranks;
-    int64_t from = unit_persistent_from(unit, schedule->knobs.param_persistence_threshold);
+    int64_t from = persistent_from(model, &schedule->knobs, unit_number);
     if (from == unit->elems) from = padded;
     *first = *end = 0;
     switch (extent) {
@@ -74,6 +74,30 @@ void extent_range(const struct schedule *schedule, const struct model *model, in
     case EXTENT_TAIL: *first = from, *end = padded; break;
     case EXTENT_BYTES: break;
     }
+}
+
+/* Elements of one update operation: sub_group_size cuts shards of stage 3, as in DeepSpeed. */
+static int64_t update_elems(const struct schedule *schedule, const struct op *op, int64_t whole)
+{
+    const int64_t most = schedule->knobs.sub_group_elems;
+    return schedule->stage == 3 && op->extent == EXTENT_SHARD && most > 0 && most < whole ? most : whole;
+}
+
+void update_range(const struct schedule *schedule, const struct model *model, const struct op *op, int rank,
+                  int64_t *first, int64_t *end)
+{
+    extent_range(schedule, model, op->unit, op->extent, rank, first, end);
+    const int64_t elems = update_elems(schedule, op, *end - *first);
+    *first += op->tile * elems;
+    if (*first + elems < *end) *end = *first + elems;
+}
+
+int update_tiles(const struct schedule *schedule, const struct model *model, const struct op *op)
+{
+    int64_t first, end;
+    extent_range(schedule, model, op->unit, op->extent, 0, &first, &end);
+    const int64_t elems = update_elems(schedule, op, end - first);
+    return (int)((end - first + elems - 1) / elems);
 }
 
 /* ---- operations ---- */

@@ -212,21 +212,39 @@ static int check_cover(struct checker *checker, enum op_kind first_kind, enum op
     return STATUS_OK;
 }
 
+/* The updates of a unit follow each other over all that the rank updates of it: whole, or its shard. */
+static int check_updates(struct checker *checker)
+{
+    const struct schedule *schedule = checker->schedule;
+    const int last = schedule->ranks - 1;
+    int unit = 0;
+    int64_t at = 0, first, end, whole_first, whole_end;
+    for (int i = 0; i < schedule->op_count; i++) {
+        const struct op *op = &schedule->ops[i];
+        if (op->kind != OP_UPDATE) continue;
+        extent_range(schedule, checker->model, op->unit, op->extent, last, &whole_first, &whole_end);
+        update_range(schedule, checker->model, op, last, &first, &end);
+        if (op->unit != unit || first != (at ? at : whole_first) || first >= end)
+            return fail(checker, i, "does not update what comes next", checker->model->units[unit].name);
+        at = end < whole_end ? end : 0;
+        unit += at == 0;
+    }
+    if (unit == checker->model->unit_count) return STATUS_OK;
+    return error_set(checker->err, STATUS_CHECK, "schedule: %s is not updated, or not wholly",
+                     checker->model->units[unit].name);
+}
+
 static int check_coverage(struct checker *checker)
 {
     const struct schedule *schedule = checker->schedule;
     if (schedule->purpose != PURPOSE_TRAIN) return STATUS_OK;
-    for (int m = schedule->stage >= 2 ? 0 : schedule->micro_steps - 1; m < schedule->micro_steps; m++)
+    const bool every_time = schedule->stage >= 2 && !schedule->knobs.no_sync;
+    for (int m = every_time ? 0 : schedule->micro_steps - 1; m < schedule->micro_steps; m++)
         if (check_cover(checker, OP_REDUCE_SCATTER, OP_ALL_REDUCE, m, "gradient reduction")) return STATUS_CHECK;
     if ((schedule->stage == 1 || schedule->stage == 2) &&
         check_cover(checker, OP_REFRESH, OP_REFRESH, -1, "refresh of parameters"))
         return STATUS_CHECK;
-    int updates = 0;
-    for (int i = 0; i < schedule->op_count; i++) updates += schedule->ops[i].kind == OP_UPDATE;
-    if (updates != checker->model->unit_count)
-        return error_set(checker->err, STATUS_CHECK, "schedule: %d updates for %d units", updates,
-                         checker->model->unit_count);
-    return STATUS_OK;
+    return check_updates(checker);
 }
 
 /* ---- limits and lanes ---- */

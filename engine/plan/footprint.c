@@ -90,9 +90,16 @@ void traffic_of(struct traffic_sum sums[TRAFFIC_KINDS], const struct schedule *s
     }
 }
 
-double traffic_theory_bytes(const struct model *model, int stage, int ranks, int micro_steps)
+struct volume traffic_theory_volume(const struct schedule *schedule)
 {
-    const double gradients[] = {2, 1, micro_steps, micro_steps}, parameters[] = {0, 1, 1, 2.0 * micro_steps}; /* Psi */
-    const double bytes = gradients[stage] * dtype_bytes(model->wire) + parameters[stage] * dtype_bytes(model->dtype);
-    return bytes * (double)model->elems * (ranks - 1) / ranks;
+    const int m = schedule->micro_steps, every_time = schedule->knobs.no_sync ? 1 : m;
+    const int gradients[] = {2, 1, every_time, every_time}, parameters[] = {0, 1, 1, 2 * m};
+    return (struct volume){gradients[schedule->stage], parameters[schedule->stage]};
+}
+
+double traffic_theory_bytes(const struct model *model, const struct schedule *schedule)
+{
+    const struct volume volume = traffic_theory_volume(schedule);
+    const int bytes = volume.gradients * dtype_bytes(model->wire) + volume.parameters * dtype_bytes(model->dtype);
+    return bytes * (double)model->elems * (schedule->ranks - 1) / schedule->ranks;
 }

@@ -22,6 +22,8 @@ struct traffic_sum { int count; int64_t sent_bytes; };
 void traffic_of(struct traffic_sum sums[TRAFFIC_KINDS], const struct schedule *schedule, const struct model *model, int rank);
 
 /* The paper's volume for this stage and accumulation: k x Psi x bytes x (N-1)/N (ZeRO section 7). */
-double traffic_theory_bytes(const struct model *model, int stage, int ranks, int micro_steps);
+double traffic_theory_bytes(const struct model *model, const struct schedule *schedule);
+struct volume { int gradients, parameters; }; /* the k: how often each is sent */
+struct volume traffic_theory_volume(const struct schedule *schedule);
 
 #endif

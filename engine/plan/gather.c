@@ -109,6 +109,14 @@ static bool comes_again_soon(const struct gatherer *gatherer, int at)
     return false;
 }
 
+static bool kept_for_backward(const struct gatherer *gatherer, int at)
+{
+    const struct schedule *schedule = gatherer->builder->schedule;
+    const struct walk_step *step = &gatherer->walk->steps[at];
+    return schedule->purpose == PURPOSE_TRAIN && step->use < USE_HEAD_BACKWARD &&
+           step->unit >= gatherer->builder->model->unit_count - schedule->knobs.keep_last_units;
+}
+
 bool gatherer_lets_go(struct gatherer *gatherer, int at)
 {
     const int unit = gatherer->walk->steps[at].unit;
@@ -116,7 +124,8 @@ bool gatherer_lets_go(struct gatherer *gatherer, int at)
     bool next_use_is_same = at + 1 < gatherer->walk->length && gatherer->walk->steps[at + 1].needs_parameters &&
                             gatherer->walk->steps[at + 1].unit == unit;
     bool within_limit = gatherer->live_elems <= gatherer->builder->schedule->knobs.max_live_parameters;
-    if (next_use_is_same || (within_limit && comes_again_soon(gatherer, at))) return false;
+    if (next_use_is_same || kept_for_backward(gatherer, at) || (within_limit && comes_again_soon(gatherer, at)))
+        return false;
     gatherer->buffer[unit] = -1;
     gatherer->live_elems -= gathered_elems(gatherer, unit);
     return true;

@@ -6,7 +6,8 @@
  *             way for this use (the unit that reaches the size is the last; 0: none), as long as the gathered elements
  *             stay within stage3_max_live_parameters;
  *   release   after a use, unless the unit comes again within stage3_max_reuse_distance elements of other units' uses
- *             and the gathered elements are within stage3_max_live_parameters.
+ *             and the gathered elements are within stage3_max_live_parameters, or is one of the last keep_last_units
+ *             of a forward pass, which backward uses first.
  *
  * Where parameters are whole (stages 0 to 2) there is nothing to gather and every call finds nothing to do.
  * Internal to engine/plan. */

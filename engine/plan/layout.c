@@ -20,8 +20,7 @@ void layout_build(struct builder *builder)
     for (int u = 0; u < model->unit_count && !builder->failed; u++) {
         struct unit_layout *layout = &builder->layout[u];
         const struct unit *unit = &model->units[u];
-        bool tail = stage >= 3 &&
-                    unit_persistent_from(unit, builder->schedule->knobs.param_persistence_threshold) < unit->elems;
+        bool tail = stage >= 3 && persistent_from(model, &builder->schedule->knobs, u) < unit->elems;
         layout->parameters =
             builder_unit_buffer(builder, "parameters", CATEGORY_PARAMETERS, parameters, model->dtype, u, true);
         layout->tail =

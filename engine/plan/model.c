@@ -94,10 +94,22 @@ int64_t shard_elems(int64_t elems, int ranks)
     return (share + SHARD_ALIGN_ELEMS - 1) / SHARD_ALIGN_ELEMS * SHARD_ALIGN_ELEMS;
 }
 
-int64_t unit_persistent_from(const struct unit *unit, int64_t threshold)
+int64_t unit_tail_from(const struct unit *unit, int64_t threshold, int64_t most)
 {
     int64_t from = unit->elems;
-    for (int t = unit->tensor_count - 1; t >= 0 && unit->tensors[t].elems <= threshold; t--)
-        from = unit->tensors[t].offset;
+    for (int t = unit->tensor_count - 1; t >= 0; t--) {
+        const struct tensor *tensor = &unit->tensors[t];
+        if (tensor->elems > threshold || unit->elems - tensor->offset > most) break;
+        from = tensor->offset;
+    }
     return from;
+}
+
+int64_t persistent_from(const struct model *model, const struct config_zero *knobs, int u)
+{
+    const int64_t threshold = knobs->param_persistence_threshold;
+    int64_t left = knobs->model_persistence_threshold;
+    for (int before = 0; before < u && left < model->elems; before++) /* more than the model holds never runs out */
+        left -= model->units[before].elems - unit_tail_from(&model->units[before], threshold, left);
+    return unit_tail_from(&model->units[u], threshold, left);
 }

@@ -63,7 +63,12 @@ const char *tensor_name(enum tensor_id id);
 /* Elements of one shard of a unit of `elems` over `ranks`; the padded unit is ranks times that. */
 int64_t shard_elems(int64_t elems, int ranks);
 
-/* First element of the tail of small tensors that stays gathered at stage 3 (unit.elems: no tail). */
-int64_t unit_persistent_from(const struct unit *unit, int64_t threshold);
+/* First element of the tail of small tensors, none over the threshold and all together at most `most` elements (unit.elems:
+ * no tail). */
+int64_t unit_tail_from(const struct unit *unit, int64_t threshold, int64_t most);
+
+/* The same of unit `u` under stage 3's knobs: what all units keep gathered stays within the model's threshold, and units
+ * take of it in their order. */
+int64_t persistent_from(const struct model *model, const struct config_zero *knobs, int u);
 
 #endif

@@ -14,11 +14,13 @@ struct planner {
     struct gatherer gatherer;
     struct buckets buckets;
     bool training;
+    bool cast_gradients;    /* they accumulate in another type than backward makes them in */
     bool own_gradients;     /* backward writes into the step's own buffers (stages 2, 3; or to accumulate in another type) */
-    bool reduce_every_time; /* after every micro-step, not only the last (stages 2, 3) */
+    bool reduce_every_time; /* after every micro-step, not only the last (stages 2, 3, unless no_sync) */
     int *output;            /* by place in the chain (walk_place): the next use's input */
     int *part[PART_KINDS];  /* by place: what forward, or recomputation, saved */
     int *unit_gradient;     /* by unit: where backward writes, then what is reduced */
+    int *accumulator;       /* by unit: where casts of all micro-steps are added up */
     int tokens, residual;
     int last_compute, last_comm;
 };

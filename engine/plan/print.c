@@ -32,7 +32,6 @@ static void setup_release(struct plan_setup *setup)
 static void print_traffic(FILE *out, const struct plan_setup *setup)
 {
     const struct schedule *schedule = &setup->schedule;
-    const int N = schedule->ranks;
     int64_t sent = 0;
     struct traffic_sum sums[TRAFFIC_KINDS];
     char a[32], b[32];
@@ -44,14 +43,14 @@ static void print_traffic(FILE *out, const struct plan_setup *setup)
                 grouped(a, sums[kind].sent_bytes));
         sent += sums[kind].sent_bytes;
     }
-    const int m = schedule->micro_steps, gradients[] = {2, 1, m, m}, parameters[] = {0, 1, 1, 2 * m};
-    const int w = gradients[schedule->stage], e = parameters[schedule->stage];
+    const struct volume volume = traffic_theory_volume(schedule);
     char formula[96];
-    if (setup->model.wire == setup->model.dtype) snprintf(formula, sizeof formula, "%d x e Psi (N-1)/N", w + e);
+    if (setup->model.wire == setup->model.dtype)
+        snprintf(formula, sizeof formula, "%d x e Psi (N-1)/N", volume.gradients + volume.parameters);
     else
-        snprintf(formula, sizeof formula, "(%d x %d + %d x e) Psi (N-1)/N, gradients in %s", w,
-                 dtype_bytes(setup->model.wire), e, dtype_name(setup->model.wire));
-    double theory = traffic_theory_bytes(&setup->model, schedule->stage, N, schedule->micro_steps);
+        snprintf(formula, sizeof formula, "(%d x %d + %d x e) Psi (N-1)/N, gradients in %s", volume.gradients,
+                 dtype_bytes(setup->model.wire), volume.parameters, dtype_name(setup->model.wire));
+    double theory = traffic_theory_bytes(&setup->model, schedule);
     fprintf(out, "  %-16s %5s            %16s\n", "all", "", grouped(a, sent));
     fprintf(out, "  the paper's: %s = %s; difference %s\n", formula, grouped(a, (int64_t)(theory + 0.5)),
             grouped(b, sent - (int64_t)(theory + 0.5)));
@@ -81,6 +80,20 @@ static void print_units(FILE *out, const struct plan_setup *setup)
     }
 }
 
+/* What few configurations set. */
+static void print_own_knobs(FILE *out, const struct config_zero *zero)
+{
+    if (zero->stage == 3 && zero->model_persistence_threshold < INT64_MAX)
+        fprintf(out, ",\nstage3_model_persistence_threshold %" PRId64, zero->model_persistence_threshold);
+    if (zero->stage == 3) fprintf(out, ", sub_group_size %" PRId64, zero->sub_group_elems);
+    if (zero->stage == 3 && zero->keep_last_units)
+        fprintf(out, ",\nschedule.keep_last_units %d", zero->keep_last_units);
+    if (zero->stage >= 2 && zero->no_sync) fputs(",\nschedule.no_sync true", out);
+    if (zero->prescale_gradients) fputs(",\nprescale_gradients true", out);
+    else if (zero->gradient_predivide_factor != 1)
+        fprintf(out, ",\ngradient_predivide_factor %g", (double)zero->gradient_predivide_factor);
+}
+
 static void print_header(FILE *out, const struct plan_setup *setup, const struct config *config)
 {
     char a[32];
@@ -98,9 +111,10 @@ static void print_header(FILE *out, const struct plan_setup *setup, const struct
     if (zero->stage == 3)
         fprintf(out,
                 ",\nstage3_prefetch_bucket_size %" PRId64 ", stage3_max_live_parameters %" PRId64
-                ", stage3_max_reuse_distance %" PRId64 ", stage3_param_persistence_threshold %" PRId64,
+                ",\nstage3_max_reuse_distance %" PRId64 ", stage3_param_persistence_threshold %" PRId64,
                 zero->prefetch_bucket_elems, zero->max_live_parameters, zero->max_reuse_distance,
                 zero->param_persistence_threshold);
+    print_own_knobs(out, zero);
     static const char *const recompute[] = {"", ",\nmodel.recompute full", ",\nmodel.recompute attention"};
     fputs(recompute[zero->recompute], out);
     if (zero->recompute == RECOMPUTE_FULL) fprintf(out, ", model.checkpoint_every %d", zero->checkpoint_every);
@@ -115,7 +129,7 @@ void plan_notes(FILE *out, const char *prefix, const struct model *model, const 
                 "%snothing is released, because stage3_max_reuse_distance (%" PRId64
                 ") is longer than the whole step\n",
                 prefix, zero->max_reuse_distance);
-    if (zero->stage == 3 && unit_persistent_from(&model->units[1], zero->param_persistence_threshold) == 0)
+    if (zero->stage == 3 && persistent_from(model, zero, model->unit_count - 2) == 0)
         fprintf(
             out,
             "%sblocks stay gathered, because no tensor of theirs is over stage3_param_persistence_threshold (%" PRId64
@@ -181,8 +195,7 @@ int plan_print_json(FILE *out, const struct config *config, bool with_schedule, 
     flops_of(&flops, &setup.schedule, &setup.model);
     fprintf(out, "],\"flops\":{\"forward\":%" PRId64 ",\"backward\":%" PRId64 ",\"recomputed\":%" PRId64 "}",
             flops.forward, flops.backward, flops.recomputed);
-    fprintf(out, ",\"theory_bytes\":%.0f",
-            traffic_theory_bytes(&setup.model, setup.schedule.stage, setup.schedule.ranks, setup.schedule.micro_steps));
+    fprintf(out, ",\"theory_bytes\":%.0f", traffic_theory_bytes(&setup.model, &setup.schedule));
     if (with_schedule) {
         char *json = schedule_to_json(&setup.schedule);
         if (json) fprintf(out, ",\"schedule\":%s", json);

@@ -137,6 +137,7 @@ static const struct {
     {"scratch", "what the operation's kernels ask for"},
     {"gathered", "e x elements of the unit without its small tensors"},
     {"gradient to send", "communication_data_type's x elements of the unit, until its last bucket is reduced"},
+    {"unreduced sum", "bytes of the accumulating type x elements of the unit, over all micro-steps"},
     {"unreduced gradient", "e x elements of the unit, until its last bucket is reduced"},
 };
 

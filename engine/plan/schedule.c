@@ -171,7 +171,8 @@ void planner_cast(struct planner *planner, int micro_step, int unit, int from, i
 {
     struct builder *builder = &planner->builder;
     if (builder->failed) return;
-    const bool new = !builder->schedule->buffers[to].lasting, last = !builder->schedule->buffers[from].lasting;
+    const bool new = !accumulate && !builder->schedule->buffers[to].lasting,
+               last = !builder->schedule->buffers[from].lasting;
     struct op *op = builder_begin(builder, OP_CAST, micro_step, unit);
     op->accumulate = accumulate;
     op->buffer[ROLE_SOURCE] = from;
@@ -186,15 +187,16 @@ void planner_cast(struct planner *planner, int micro_step, int unit, int from, i
 static void take_gradient(struct planner *planner, const struct walk_step *step)
 {
     struct builder *builder = &planner->builder;
-    const bool first = step->use != USE_EMBED_BACKWARD; /* the tied embedding got its buffer in head backward */
-    if (planner->own_gradients && first) {
+    const bool accumulates = step->micro_step > 0 && !planner->reduce_every_time && !planner->cast_gradients;
+    const bool held = step->use == USE_EMBED_BACKWARD || accumulates; /* tied: since head backward */
+    if (planner->own_gradients && !held) {
         int buffer = builder_unit_buffer(builder, "unreduced gradient", CATEGORY_BUCKETS, EXTENT_WHOLE,
                                          builder->model->dtype, step->unit, false);
         planner->unit_gradient[step->unit] = buffer;
         builder_take(builder, ROLE_GRADIENT, buffer);
     }
     builder->op->buffer[ROLE_GRADIENT] = planner->unit_gradient[step->unit];
-    builder->op->accumulate = !planner->own_gradients && step->micro_step > 0;
+    builder->op->accumulate = accumulates;
 }
 
 static void give_after_backward(struct planner *planner, enum use use, int place)
@@ -235,18 +237,29 @@ static void write_backward(struct planner *planner, int at)
     planner->last_compute = builder_end(builder);
 }
 
-/* From the type that backward makes to those in which gradients accumulate and travel, where these are others. Stages 0
- * and 1 accumulate here, before anything travels; 2 and 3 as part of the reduction. */
+/* Where a unit's gradients of all micro-steps are added up before anything travels: its lasting place where that is
+ * whole, or a buffer of the step. */
+static int accumulator(struct planner *planner, int unit)
+{
+    struct builder *builder = &planner->builder;
+    const int lasting = builder->layout[unit].gradient;
+    if (builder->schedule->stage < 2) return lasting;
+    return builder_unit_buffer(builder, "unreduced sum", CATEGORY_BUCKETS, EXTENT_WHOLE, builder->model->gradient, unit,
+                               false);
+}
+
+/* From the type that backward makes to those in which gradients accumulate and travel, where these are others. Where all
+ * micro-steps are reduced at once they are added up here; else as part of the reduction. */
 static void convert_gradient(struct planner *planner, const struct walk_step *step, bool reduced)
 {
     struct builder *builder = &planner->builder;
     const struct model *model = builder->model;
-    const int unit = step->unit, lasting = builder->layout[unit].gradient;
-    const int after = serial(planner, planner->last_comm);
-    int *gradient = &planner->unit_gradient[unit];
-    if (planner->own_gradients && !planner->reduce_every_time) {
-        planner_cast(planner, step->micro_step, unit, *gradient, lasting, step->micro_step > 0, after);
-        *gradient = lasting;
+    const int unit = step->unit, after = serial(planner, planner->last_comm);
+    int *gradient = &planner->unit_gradient[unit], *sum = &planner->accumulator[unit];
+    if (planner->cast_gradients && !planner->reduce_every_time) {
+        if (step->micro_step == 0) *sum = accumulator(planner, unit);
+        planner_cast(planner, step->micro_step, unit, *gradient, *sum, step->micro_step > 0, after);
+        *gradient = *sum;
     }
     if (!reduced || builder->failed || builder->schedule->buffers[*gradient].dtype == model->wire) return;
     int wire =
@@ -290,8 +303,9 @@ static int planner_init(struct planner *planner, struct schedule *schedule, cons
     *planner = (struct planner){
         .builder = {.schedule = schedule, .input = input, .model = model}, .last_comm = -1, .last_compute = -1};
     planner->training = input->purpose == PURPOSE_TRAIN;
-    planner->own_gradients = stage >= 2 || model->gradient != model->dtype;
-    planner->reduce_every_time = stage >= 2;
+    planner->cast_gradients = model->gradient != model->dtype;
+    planner->own_gradients = stage >= 2 || planner->cast_gradients;
+    planner->reduce_every_time = stage >= 2 && !schedule->knobs.no_sync;
     planner->builder.layout = calloc((size_t)units, sizeof *planner->builder.layout);
     planner->output = calloc((size_t)units + 1, sizeof *planner->output);
     for (int part = 0; part < PART_KINDS; part++) {
@@ -299,8 +313,9 @@ static int planner_init(struct planner *planner, struct schedule *schedule, cons
         planner->builder.failed |= !planner->part[part];
     }
     planner->unit_gradient = calloc((size_t)units, sizeof *planner->unit_gradient);
+    planner->accumulator = calloc((size_t)units, sizeof *planner->accumulator);
     if (!walk_init(&planner->walk, model, input->knobs, planner->training, schedule->micro_steps) ||
-        !planner->builder.layout || !planner->output || !planner->unit_gradient)
+        !planner->builder.layout || !planner->output || !planner->unit_gradient || !planner->accumulator)
         planner->builder.failed = true;
     if (planner->builder.failed) return STATUS_RUN;
     buckets_init(&planner->buckets, &planner->builder, stage == 0 ? OP_ALL_REDUCE : OP_REDUCE_SCATTER,
@@ -344,5 +359,6 @@ int schedule_build(struct schedule *schedule, const struct schedule_input *input
     free(planner.output);
     for (int part = 0; part < PART_KINDS; part++) free(planner.part[part]);
     free(planner.unit_gradient);
+    free(planner.accumulator);
     return builder_finish(&planner.builder, err);
 }

@@ -98,6 +98,7 @@ struct op {
     int64_t sent_bytes;           /* by each rank, mean over ranks */
     int first_take, take_count;   /* of schedule.effects: buffers taken at its start, in order */
     int first_give, give_count;   /* ... and given back at its end */
+    int tile;                     /* of an update: which sub_group_size elements of that, from 0 on */
     int dependency_count;
     struct dependency dependency[OP_DEPENDENCIES_MAX];
 };
@@ -130,5 +131,10 @@ void schedule_release(struct schedule *schedule);
 /* First element of a unit that an extent, or a buffer, covers on `rank`, and one past the last. */
 void extent_range(const struct schedule *schedule, const struct model *model, int unit, enum extent extent, int rank, int64_t *first, int64_t *end);
 void buffer_range(const struct schedule *schedule, const struct model *model, const struct buffer *buffer, int rank, int64_t *first, int64_t *end);
+
+
+/* Elements of its unit that an update operation covers on `rank`, and in how many such parts the unit is updated. */
+void update_range(const struct schedule *schedule, const struct model *model, const struct op *op, int rank, int64_t *first, int64_t *end);
+int update_tiles(const struct schedule *schedule, const struct model *model, const struct op *op);
 
 #endif

@@ -46,19 +46,28 @@ static void put_op(struct text *text, const struct op *op)
     put(text, "],[");
     for (int d = 0; d < op->dependency_count; d++)
         put(text, "%s%d,%d", d ? "," : "", op->dependency[d].op, op->dependency[d].why);
-    put(text, "]]");
+    put(text, "],%d,%d]", op->extent, op->tile);
+}
+
+static void put_knobs(struct text *text, const struct config_zero *knobs)
+{
+    put(text, "\"knobs\":[%lld,%lld,%d,%lld,%lld,%lld,%lld,%lld,%lld,%d,%.9g,%d,%d,%d,%d],",
+        (long long)knobs->reduce_bucket_elems, (long long)knobs->allgather_bucket_elems, knobs->overlap_comm,
+        (long long)knobs->prefetch_bucket_elems, (long long)knobs->max_live_parameters,
+        (long long)knobs->max_reuse_distance, (long long)knobs->param_persistence_threshold,
+        (long long)knobs->model_persistence_threshold, (long long)knobs->sub_group_elems, knobs->prescale_gradients,
+        (double)knobs->gradient_predivide_factor, knobs->keep_last_units, knobs->no_sync, knobs->recompute,
+        knobs->checkpoint_every);
 }
 
 char *schedule_to_json(const struct schedule *s)
 {
     struct text text = {0};
     put(&text,
-        "{\"format\":%d,\"purpose\":%d,\"stage\":%d,\"ranks\":%d,\"micro_steps\":%d,\"B\":%d,\"T\":%d,\"lasting\":%d,"
-        "\"knobs\":[%lld,%lld,%d,%lld,%lld,%lld,%lld],\"buffers\":[",
-        SCHEDULE_FORMAT, s->purpose, s->stage, s->ranks, s->micro_steps, s->B, s->T, s->lasting_count,
-        (long long)s->knobs.reduce_bucket_elems, (long long)s->knobs.allgather_bucket_elems, s->knobs.overlap_comm,
-        (long long)s->knobs.prefetch_bucket_elems, (long long)s->knobs.max_live_parameters,
-        (long long)s->knobs.max_reuse_distance, (long long)s->knobs.param_persistence_threshold);
+        "{\"format\":%d,\"purpose\":%d,\"stage\":%d,\"ranks\":%d,\"micro_steps\":%d,\"B\":%d,\"T\":%d,\"lasting\":%d,",
+        SCHEDULE_FORMAT, s->purpose, s->stage, s->ranks, s->micro_steps, s->B, s->T, s->lasting_count);
+    put_knobs(&text, &s->knobs);
+    put(&text, "\"buffers\":[");
     for (int b = 0; b < s->buffer_count; b++) {
         const struct buffer *buffer = &s->buffers[b];
         put(&text, "%s[\"%s\",%d,%d,%d,%d,%d,%lld,%llu]", b ? "," : "", buffer->name, buffer->tier, buffer->category,
@@ -168,6 +177,10 @@ static void read_op(struct reader *reader, struct op *op, const struct schedule 
         dependency->why = (enum why_wait)number(&waits, 0, WAIT_LIMIT);
     }
     reader->bad |= roles.bad || waits.bad;
+    reader->next = reader->next && reader->next->next ? reader->next->next->next : NULL;
+    if (!reader->next || reader->bad) return; /* an older trace */
+    op->extent = (enum extent)number(reader, 0, EXTENT_BYTES);
+    op->tile = (int)number(reader, 0, 1e9);
 }
 
 static bool read_all(struct schedule *s, const cJSON *root)
@@ -217,6 +230,31 @@ static int field(const cJSON *root, const char *name, int low, int high, bool *b
     return value;
 }
 
+static bool read_knobs(struct config_zero *knobs, const cJSON *list_of_knobs)
+{
+    struct reader reader = {list_of_knobs ? list_of_knobs->child : NULL, false};
+    knobs->reduce_bucket_elems = number(&reader, 0, 1e19);
+    knobs->allgather_bucket_elems = number(&reader, 0, 1e19);
+    knobs->overlap_comm = number(&reader, 0, 1) != 0;
+    knobs->prefetch_bucket_elems = number(&reader, 0, 1e19);
+    knobs->max_live_parameters = number(&reader, 0, 1e19);
+    knobs->max_reuse_distance = number(&reader, 0, 1e19);
+    knobs->param_persistence_threshold = number(&reader, 0, 1e19);
+    knobs->model_persistence_threshold = INT64_MAX;
+    knobs->gradient_predivide_factor = 1;
+    if (!reader.next || reader.bad) return !reader.bad; /* an older trace: the others were not there */
+    knobs->model_persistence_threshold = number(&reader, 0, 1e19);
+    knobs->sub_group_elems = number(&reader, 0, 1e19);
+    knobs->prescale_gradients = number(&reader, 0, 1) != 0;
+    knobs->gradient_predivide_factor = reader.next ? (float)reader.next->valuedouble : 1;
+    number(&reader, 0, 1e19);
+    knobs->keep_last_units = (int)number(&reader, 0, 1e6);
+    knobs->no_sync = number(&reader, 0, 1) != 0;
+    knobs->recompute = (enum recompute)number(&reader, 0, RECOMPUTE_ATTENTION);
+    knobs->checkpoint_every = (int)number(&reader, 0, 1e6);
+    return !reader.bad;
+}
+
 int schedule_from_json(struct schedule *s, const char *json, size_t bytes, struct error *err)
 {
     cJSON *root = cJSON_ParseWithLength(json, bytes);
@@ -230,16 +268,7 @@ int schedule_from_json(struct schedule *s, const char *json, size_t bytes, struc
         s->B = field(root, "B", 1, 1 << 24, &bad);
         s->T = field(root, "T", 1, 1 << 24, &bad);
         s->lasting_count = field(root, "lasting", 0, 1 << 24, &bad);
-        const cJSON *knobs = cJSON_GetObjectItemCaseSensitive(root, "knobs");
-        struct reader reader = {knobs ? knobs->child : NULL, false};
-        s->knobs.reduce_bucket_elems = number(&reader, 0, 1e19);
-        s->knobs.allgather_bucket_elems = number(&reader, 0, 1e19);
-        s->knobs.overlap_comm = number(&reader, 0, 1) != 0;
-        s->knobs.prefetch_bucket_elems = number(&reader, 0, 1e19);
-        s->knobs.max_live_parameters = number(&reader, 0, 1e19);
-        s->knobs.max_reuse_distance = number(&reader, 0, 1e19);
-        s->knobs.param_persistence_threshold = number(&reader, 0, 1e19);
-        bad |= reader.bad || !read_all(s, root);
+        bad |= !read_knobs(&s->knobs, cJSON_GetObjectItemCaseSensitive(root, "knobs")) || !read_all(s, root);
     } else {
         bad = true;
     }
@@ -259,6 +288,14 @@ static void print_buffers(FILE *out, const struct schedule *s, const char *sign,
     }
 }
 
+/* How the sum over ranks becomes a mean, where that is not one division at its end. */
+static void print_factors(FILE *out, const struct schedule *s)
+{
+    const double factor = (double)s->knobs.gradient_predivide_factor;
+    if (s->knobs.prescale_gradients) fprintf(out, " /%d before", s->ranks);
+    else if (factor != 1) fprintf(out, " /%g before, x%g/%d after", factor, factor, s->ranks);
+}
+
 void schedule_print(FILE *out, const struct schedule *s, const struct model *model)
 {
     static const char *const why[] = {"data", "memory", "limit"};
@@ -272,6 +309,9 @@ void schedule_print(FILE *out, const struct schedule *s, const struct model *mod
         fprintf(out, "%5d  %-7s %-9s %-10s %14lld ", i, lane_name(op->lane), op_name(op->kind), on,
                 (long long)op->bytes);
         if (op->prefetch) fputs(" ahead", out);
+        if (op->kind == OP_UPDATE && update_tiles(s, model, op) > 1)
+            fprintf(out, " part %d of %d", op->tile + 1, update_tiles(s, model, op));
+        if (op->kind == OP_REDUCE_SCATTER || op->kind == OP_ALL_REDUCE) print_factors(out, s);
         if (op->flush) fputs(op->flush == FLUSH_FULL ? " full" : " end of backward", out);
         print_buffers(out, s, "+", op->first_take, op->take_count);
         print_buffers(out, s, "-", op->first_give, op->give_count);

@@ -21,14 +21,13 @@ static void write_refresh_bucket(struct planner *planner, int *unit, int64_t *at
     planner->last_comm = builder_end(builder);
 }
 
-static void write_updates(struct planner *planner, bool refresh)
+/* One operation, or at stage 3 one for every sub_group_size elements of the shard. */
+static void write_update(struct planner *planner, int u)
 {
     struct builder *builder = &planner->builder;
-    const struct model *model = builder->model;
-    int64_t waiting = 0, at = 0; /* updated elements that no refresh has taken yet; place in the first of them */
-    int unit = 0;
-    for (int u = 0; u < model->unit_count && !builder->failed; u++) {
-        const struct unit_layout *layout = &builder->layout[u];
+    const struct unit_layout *layout = &builder->layout[u];
+    const struct schedule *schedule = builder->schedule;
+    for (int tile = 0, tiles = 1; tile < tiles && !builder->failed; tile++) {
         struct op *op = builder_begin(builder, OP_UPDATE, -1, u);
         op->in_tail = true;
         op->buffer[ROLE_PARAMETERS] = layout->parameters;
@@ -36,14 +35,26 @@ static void write_updates(struct planner *planner, bool refresh)
         op->buffer[ROLE_MASTER] = layout->master;
         op->buffer[ROLE_STATE1] = layout->state[0];
         op->buffer[ROLE_STATE2] = layout->state[1];
-        op->extent = builder->schedule->stage >= 1 ? EXTENT_SHARD : EXTENT_WHOLE;
-        builder_depend(builder, u == 0 || !builder->schedule->knobs.overlap_comm ? planner->last_comm : -1, WAIT_DATA);
+        op->extent = schedule->stage >= 1 ? EXTENT_SHARD : EXTENT_WHOLE;
+        op->tile = tile;
+        tiles = update_tiles(schedule, builder->model, op);
+        builder_depend(builder, u == 0 || !schedule->knobs.overlap_comm ? planner->last_comm : -1, WAIT_DATA);
         planner->last_compute = builder_end(builder);
+    }
+}
+
+static void write_updates(struct planner *planner, bool refresh)
+{
+    struct builder *builder = &planner->builder;
+    const struct model *model = builder->model;
+    const int64_t bucket = builder->schedule->knobs.allgather_bucket_elems;
+    int64_t waiting = 0, at = 0; /* updated elements that no refresh has taken yet; place in the first of them */
+    int unit = 0;
+    for (int u = 0; u < model->unit_count && !builder->failed; u++) {
+        write_update(planner, u);
         if (!refresh) continue;
         waiting += shard_elems(model->units[u].elems, builder->schedule->ranks) * builder->schedule->ranks;
-        while (waiting >= builder->schedule->knobs.allgather_bucket_elems ||
-               (waiting > 0 && u == model->unit_count - 1)) {
-            int64_t bucket = builder->schedule->knobs.allgather_bucket_elems;
+        while (waiting >= bucket || (waiting > 0 && u == model->unit_count - 1)) {
             write_refresh_bucket(planner, &unit, &at, u, planner->last_compute);
             waiting -= waiting < bucket ? waiting : bucket;
         }

@@ -64,7 +64,7 @@ int zero_state_hash(struct zero *zero, uint64_t *hash, struct error *err)
     bool is_whole[ARRAYS] = {0};
     for (int i = 0; i < schedule->op_count; i++) {
         const struct op *op = &schedule->ops[i];
-        if (op->kind != OP_UPDATE) continue;
+        if (op->kind != OP_UPDATE || op->tile) continue;
         hash_unit(zero, schedule, op, base, own, whole);
         base += zero->model.units[op->unit].elems;
         for (int a = 0; a < ARRAYS; a++)

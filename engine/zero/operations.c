@@ -39,7 +39,7 @@ static void parameters_of(const struct zero *zero, const struct schedule *schedu
 {
     const struct unit *unit = &zero->model.units[op->unit];
     int tail = op->buffer[ROLE_TAIL];
-    int64_t split = tail < 0 ? unit->elems : unit_persistent_from(unit, schedule->knobs.param_persistence_threshold);
+    int64_t split = tail < 0 ? unit->elems : persistent_from(&zero->model, &schedule->knobs, op->unit);
     gpt_tensors_of(tensors, unit, zero->model.dtype, zero_buffer(zero, schedule, op->buffer[ROLE_PARAMETERS]), split,
                    zero_buffer(zero, schedule, tail));
 }
@@ -117,7 +117,7 @@ static void update(struct zero *zero, const struct schedule *schedule, const str
 {
     const struct optimizer_step step = {&zero->config->optimizer, zero->now, zero->gradient_factor, zero->updates + 1};
     int64_t first, end, elems = zero->model.units[op->unit].elems;
-    extent_range(schedule, &zero->model, op->unit, op->extent, zero->rank, &first, &end);
+    update_range(schedule, &zero->model, op, zero->rank, &first, &end);
     if (end > elems) end = elems;
     if (first >= end) return; /* this rank's shard is padding */
     const struct update_arrays arrays = {

@@ -69,7 +69,7 @@ static void record_theory(struct zero *zero)
     const struct schedule *schedule = &zero->schedules[PURPOSE_TRAIN];
     struct traffic_sum sums[TRAFFIC_KINDS];
     traffic_of(sums, schedule, &zero->model, zero->rank);
-    double theory = traffic_theory_bytes(&zero->model, schedule->stage, zero->ranks, schedule->micro_steps);
+    double theory = traffic_theory_bytes(&zero->model, schedule);
     for (int kind = 0; kind < TRAFFIC_KINDS; kind++) {
         if (sums[kind].count == 0) continue;
         struct trace_record record = record_of(zero, TRACE_THEORY);

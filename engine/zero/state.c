@@ -65,7 +65,8 @@ static int fill_state(struct zero *zero, const struct schedule *schedule, struct
     int status = chunk ? STATUS_OK : error_set(err, STATUS_RUN, "no memory for initial values");
     for (int i = 0; i < schedule->op_count && status == STATUS_OK;
          i++) /* an update names every lasting buffer of its unit */
-        if (schedule->ops[i].kind == OP_UPDATE) status = fill_unit(zero, schedule, &schedule->ops[i], chunk, err);
+        if (schedule->ops[i].kind == OP_UPDATE && schedule->ops[i].tile == 0)
+            status = fill_unit(zero, schedule, &schedule->ops[i], chunk, err);
     free(chunk);
     return status == STATUS_OK ? zero_fill_tails(zero, schedule, err) : status;
 }

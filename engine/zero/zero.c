@@ -100,11 +100,20 @@ static int make_room_for_parts(struct zero *zero, const struct schedule schedule
     return STATUS_OK;
 }
 
+/* DeepSpeed's two ways to divide by the number of ranks in part or in whole before the sum. */
+static void scale_reductions(struct zero *zero, const struct config_zero *knobs)
+{
+    const float ranks = (float)zero->ranks, before = knobs->gradient_predivide_factor;
+    if (knobs->prescale_gradients) comm_scale(zero->comm, 1 / ranks, 1);
+    else comm_scale(zero->comm, 1 / before, before / ranks);
+}
+
 static void adopt(struct zero *zero, const struct config_zero *knobs, struct schedule schedules[PURPOSES])
 {
     for (int purpose = 0; purpose < PURPOSES; purpose++) schedule_release(&zero->schedules[purpose]);
     memcpy(zero->schedules, schedules, sizeof zero->schedules);
     zero->knobs = *knobs;
+    scale_reductions(zero, knobs);
     zero->schedule_number += PURPOSES;
     footprint_of(&zero->footprint, &zero->schedules[PURPOSE_TRAIN]);
     zero_record_plan(zero);

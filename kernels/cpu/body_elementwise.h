@@ -34,14 +34,25 @@ INLINE void sum_squares_body(const struct sum_squares_args *a, enum dtype dtype,
     }
 }
 
+INLINE vec rounded(enum dtype dtype, vec x)
+{
+    char stored[4 * VEC_LANES];
+    store(dtype, stored, 0, x, VEC_LANES);
+    return load(dtype, stored, 0, VEC_LANES);
+}
+
+/* A source as it would be had its rank multiplied it, and stored it, before. */
+INLINE vec contribution(const struct reduce_args *a, enum dtype dtype, int s, int64_t i, int64_t left)
+{
+    fetch_ahead(dtype, a->sources[s], i);
+    const vec x = load(dtype, a->sources[s], i, left);
+    return a->factors.before == 1 ? x : rounded(dtype, vec_mul(x, vec_set(a->factors.before)));
+}
+
 /* The last step of a reduction: what was reduced is a number of the sources' type, so it is rounded to that first. */
 INLINE void reduce_store(const struct reduce_args *a, enum dtype from, enum dtype to, int64_t i, vec sum, int64_t n)
 {
-    if (from != DTYPE_F32 && (a->accumulate || from != to)) {
-        char rounded[4 * VEC_LANES];
-        store(from, rounded, 0, sum, VEC_LANES);
-        sum = load(from, rounded, 0, VEC_LANES);
-    }
+    if (from != DTYPE_F32 && (a->accumulate || from != to)) sum = rounded(from, sum);
     if (a->accumulate) sum = vec_add(load(to, a->destination, i, n), sum);
     store(to, a->destination, i, sum, n);
 }
@@ -49,15 +60,11 @@ INLINE void reduce_store(const struct reduce_args *a, enum dtype from, enum dtyp
 INLINE void reduce_body(const struct reduce_args *a, enum dtype dtype, int64_t first, int64_t end, int thread)
 {
     (void)thread;
-    const vec share = vec_set(1.0f / (float)a->count);
+    const vec after = vec_set(a->factors.after);
     for (int64_t i = first; i < end; i += VEC_LANES) {
-        vec sum = load(dtype, a->sources[0], i, end - i);
-        fetch_ahead(dtype, a->sources[0], i);
-        for (int s = 1; s < a->count; s++) {
-            fetch_ahead(dtype, a->sources[s], i);
-            sum = vec_add(sum, load(dtype, a->sources[s], i, end - i));
-        }
-        sum = vec_mul(sum, share);
+        vec sum = contribution(a, dtype, 0, i, end - i);
+        for (int s = 1; s < a->count; s++) sum = vec_add(sum, contribution(a, dtype, s, i, end - i));
+        sum = vec_mul(sum, after);
         if (a->to == dtype) reduce_store(a, dtype, dtype, i, sum, end - i);
         else if (a->to == DTYPE_BF16) reduce_store(a, dtype, DTYPE_BF16, i, sum, end - i);
         else if (a->to == DTYPE_F16) reduce_store(a, dtype, DTYPE_F16, i, sum, end - i);

@@ -30,7 +30,7 @@ enum { SUM_BLOCK_ELEMS = 16384 }; /* of kernels_sum_squares */
 struct cast_args { enum dtype dtype, from; bool accumulate; void *y; const void *x; };                  /* elements */
 struct sum_squares_args { enum dtype dtype; const void *x; int64_t n; double *sums; };                 /* blocks */
 struct reduce_args {                                                                                   /* elements */
-    enum dtype dtype, to; void *destination; const void *const *sources; int count; bool accumulate;
+    enum dtype dtype, to; void *destination; const void *const *sources; int count; struct reduce_factors factors; bool accumulate;
 };
 struct column_sums_args { enum dtype dtype; void *sums; bool accumulate; const void *x; int64_t N, columns; }; /* columns */
 struct gelu_forward_args { enum dtype dtype; void *y; const void *x; };                                /* elements */

@@ -233,8 +233,8 @@ void kernels_add(struct kernels *kernels, enum dtype to, void *y, bool accumulat
 }
 
 void kernels_reduce(enum dtype dtype, enum dtype to, void *destination, const void *const *sources, int count,
-                    int64_t elems, bool accumulate)
+                    const struct reduce_factors *factors, int64_t elems, bool accumulate)
 {
-    const struct reduce_args a = {dtype, to, destination, sources, count, accumulate};
+    const struct reduce_args a = {dtype, to, destination, sources, count, *factors, accumulate};
     isa_best()->reduce(&a, 0, elems, 0);
 }
