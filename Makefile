@@ -63,8 +63,8 @@ test:
 
 bench:
 	@tools/bootstrap.sh
-	@$(MAKE) --no-print-directory benches
-	@set -e; for bench in $(BENCHES); do echo "== $$bench"; $$bench; done
+	@$(MAKE) --no-print-directory benches all
+	@set -e; export ZEROLAB=$(BUILD)/zerolab; for bench in $(BENCHES) tests/bench_*.sh; do echo "== $$bench"; $$bench; done
 
 clean:
 	rm -rf build

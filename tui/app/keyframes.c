@@ -3,9 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Folding some steps again takes a millisecond; a snapshot of each would take more memory than the records. */
+enum { SPACING_AT_START = 4 };
+
 void keyframes_init(struct keyframes *keyframes, size_t bytes_max)
 {
-    *keyframes = (struct keyframes){.spacing = 1, .bytes_max = bytes_max};
+    *keyframes = (struct keyframes){.spacing = SPACING_AT_START, .bytes_max = bytes_max};
 }
 
 void keyframes_release(struct keyframes *keyframes)
