@@ -94,15 +94,24 @@ done
 
 # ---- the mouse
 
+click() { keys -l "$(printf '\033[<0;%d;%dM\033[<0;%d;%dm' "$1" "$2" "$1" "$2")"; } # COLUMN, ROW
+
 start 80 24 TERM=xterm-256color ZEROLAB_MOUSE=yes -- "$zerolab" replay storm.zlt
 comes 'REPLAY' && keys G && comes 'ENDED'
 column=$(screen | tail -1 | grep -bo ' ? help' | cut -d: -f1)
-keys -l $'\033[<0;'$((column + 2))$';24M'
+click $((column + 2)) 24
 waits_for "a click on a key of the footer is that key" 'help \('
 before=$(screen | head -5)
 keys -l $'\033[<65;10;10M'
 within 10 eval '[ "$(screen | head -5)" != "$before" ]'
 ok "the wheel moves" $?
+keys Escape
+comes 'device memory'
+click 20 12
+click 20 12
+waits_for "two clicks on a pane open its view" 'works .*F fwd'
+click 40 10
+waits_for "a click on a lane chooses an operation" 'rank [0-3] .*step|issued|started'
 kill -TERM "$(program_pid)"
 waits_for "and the terminal is as before" 'modes restored'
 done_testing

@@ -1,4 +1,4 @@
-/* The mouse: the wheel moves, a click on a key of the footer is that key. */
+/* The mouse: the wheel moves, a click on a key of the footer is that key, any other one is the view's. */
 #include "tui/app/app_parts.h"
 #include "tui/views/parts.h"
 
@@ -7,6 +7,17 @@ static void act_as(struct app *app, enum action action)
     struct scene scene = app_scene(app);
     const struct key_row *row = key_of_action(action, view_key_mode(&scene));
     if (row) app_act(app, row);
+}
+
+/* On the view itself. */
+static void point(struct app *app, int x, int y)
+{
+    const struct view *view = view_of(app->state.view);
+    struct scene scene = app_scene(app);
+    int header = view_header_rows(&app->state), rows = app->surface.rows - header - 1;
+    struct pointed at = {app->surface.columns, rows, x, y - header};
+    if (view->point && at.columns >= VIEW_COLUMNS_MIN && at.y >= 0 && at.y < rows)
+        view->point(&app->state, &scene, &at);
 }
 
 void pointing_act(struct app *app)
@@ -20,6 +31,7 @@ void pointing_act(struct app *app)
     case POINTING_CLICK:
         row = pointing.y == app->surface.rows - 1 ? footer_key_at(app->surface.columns, &scene, pointing.x) : NULL;
         if (row) app_act(app, row);
+        else point(app, pointing.x, pointing.y);
         break;
     }
 }

@@ -117,6 +117,23 @@ static int pane_rows(const struct scene *scene)
     return 1 + (ranks < 1 ? 1 : ranks > PANE_RANKS ? PANE_RANKS : ranks);
 }
 
+/* The operation that is on, or nearest, where one pointed. */
+static void point(struct view_state *state, const struct scene *scene, const struct pointed *at)
+{
+    struct timeline_needs needs = needs_of(scene);
+    struct timeline_layout layout;
+    struct window window = timeline_window(scene);
+    timeline_layout(&layout, at->columns, at->rows, &needs);
+    uint64_t time_ns = window_time(&window, at->columns - TIMELINE_GUTTER, at->x - TIMELINE_GUTTER);
+    for (int i = 0; i < layout.rank_count && at->x >= TIMELINE_GUTTER; i++)
+        for (enum lane lane = 0; lane < LANES; lane++) {
+            int rank = layout.first_rank + i, row = timeline_row(&layout, needs.chosen, rank, lane);
+            int below = at->y - layout.lanes.y - row;
+            if (row >= 0 && below >= 0 && below < layout.lane_rows)
+                return timeline_choose(state, scene, rank, lane, time_ns);
+        }
+}
+
 const struct view view_timeline = {.name = "timeline",
                                    .title = "timeline",
                                    .keys = {ACTION_ZOOM_IN, ACTION_ZOOM_OUT, ACTION_PAN_LEFT, ACTION_PAN_RIGHT,
@@ -124,4 +141,5 @@ const struct view view_timeline = {.name = "timeline",
                                    .draw = draw_view,
                                    .pane = draw_pane,
                                    .pane_rows = pane_rows,
-                                   .act = timeline_act};
+                                   .act = timeline_act,
+                                   .point = point};

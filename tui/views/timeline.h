@@ -113,5 +113,7 @@ void timeline_verdict(char *text, size_t room, int columns, const struct scene *
 
 const struct span *timeline_selected(const struct scene *scene); /* NULL: nothing is, or it is no longer kept */
 bool timeline_act(struct view_state *state, const struct scene *scene, const struct key_row *key);
+/* Chooses the operation of a lane that is on at a time, else the nearest that is shown. */
+void timeline_choose(struct view_state *state, const struct scene *scene, int rank, enum lane lane, uint64_t time_ns);
 
 #endif

@@ -94,6 +94,13 @@ static void choose(struct view_state *state, const struct scene *scene, int rank
     extend_span(state, span->started_ns, span_end(scene, span));
 }
 
+void timeline_choose(struct view_state *state, const struct scene *scene, int rank, enum lane lane, uint64_t time_ns)
+{
+    struct window window = timeline_window(scene);
+    int64_t number = nearest(scene, rank, lane, &window, time_ns);
+    if (number >= 0) choose(state, scene, rank, lane, number);
+}
+
 static bool move_along(struct view_state *state, const struct scene *scene, int by)
 {
     struct window window = timeline_window(scene);

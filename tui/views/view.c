@@ -54,12 +54,17 @@ static void draw_too_small(struct surface *surface)
     draw_text(canvas, 0, 3, STYLE_TEXT, "q quits");
 }
 
+int view_header_rows(const struct view_state *state)
+{
+    return state->view == VIEW_OVERVIEW ? 4 : 2;
+}
+
 void view_draw(const struct run_model *model, const struct tape *tape, const struct view_state *state,
                struct surface *surface)
 {
     struct scene scene = {model, tape, state};
     struct canvas all = canvas_of(surface);
-    int header = state->view == VIEW_OVERVIEW ? 4 : 2, columns = surface->columns, rows = surface->rows;
+    int header = view_header_rows(state), columns = surface->columns, rows = surface->rows;
     surface_erase(surface);
     if (columns < VIEW_COLUMNS_MIN || rows < VIEW_ROWS_MIN) {
         draw_too_small(surface);

@@ -69,6 +69,9 @@ struct view_state {
 
 struct scene { const struct run_model *model; const struct tape *tape; const struct view_state *state; };
 
+/* Where one pointed: a cell of a canvas of this size. */
+struct pointed { int columns, rows, x, y; };
+
 struct view {
     const char *name, *title;
     enum action keys[VIEW_KEYS_MAX]; /* what its own keys do, for the footer, which shows them first */
@@ -80,6 +83,8 @@ struct view {
     /* A key that is the view's own: moves in lists, zooms, opens prompts, changes `state` (which scene->state points to).
      * False: not its key; the app does what the key does everywhere. NULL: all of them. */
     bool (*act)(struct view_state *state, const struct scene *scene, const struct key_row *key);
+    /* A click on its canvas. NULL: nothing to point at. */
+    void (*point)(struct view_state *state, const struct scene *scene, const struct pointed *at);
 };
 
 #define VIEW(ID, name) extern const struct view view_##name;
@@ -92,6 +97,9 @@ const struct view *view_of(enum view_id id);
 enum key_mode view_key_mode(const struct scene *scene);
 int view_named(const char *name); /* -1: no such view */
 const char *view_names(void);     /* "overview memory ..." */
+
+/* Rows of the header above a view. */
+int view_header_rows(const struct view_state *state);
 
 /* Erases the surface and draws header, view and footer; on a surface under 80x24 what size is needed. */
 void view_draw(const struct run_model *model, const struct tape *tape, const struct view_state *state, struct surface *surface);
