@@ -90,8 +90,7 @@ struct run_tier {
 
 struct run_lane { bool busy; uint32_t schedule, step, op; uint64_t issued_ns, started_ns; };
 
-/* Compute lane of one rank in one step. Exposed: the lane stood waiting for an operation of another lane, and the time
- * that other lanes went on after its last operation. */
+/* One rank in one step: its compute lane by phase; and exposed communication: other lanes worked while that one did not. */
 struct run_split { uint64_t phase_ns[PHASES], exposed_ns, exposed_by_ns[TRAFFIC_KINDS]; };
 
 /* What the kernel says of a rank's memory, beside what the allocator counted at the same moment. */
@@ -107,10 +106,7 @@ struct run_rank {
     struct { /* the step in progress */
         bool begun, computed, lost;      /* lost: records are missing, so the split is unknown */
         uint32_t step, attempt;          /* attempt > 0: taken again after it ran out of memory */
-        uint64_t idle_since_ns;          /* the compute lane's last end */
-        uint64_t covered_ns;             /* other lanes' operations are counted up to here ... */
-        uint64_t beside_ns[TRAFFIC_KINDS];  /* ... by kind, since idle_since_ns */
-        uint64_t awaited_ns[TRAFFIC_KINDS]; /* the same when the compute lane's present operation started */
+        uint64_t idle_since_ns;          /* the compute lane's last end; or until here it is known what is exposed */
         struct run_split split;
     } open;
 };

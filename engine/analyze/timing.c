@@ -1,6 +1,6 @@
-/* Where the time of a step goes, seen from the compute lane of each rank: its operations by phase; the time it stood
- * waiting for an operation of another lane (exposed communication); and the tail, when it was done and others were not.
- * What is left of the step is neither: starting, bookkeeping, waiting for its own lane's memory. */
+/* Where the time of a step goes, as it is folded: operations of the compute lane by phase, and exposed communication, by the
+ * definition of totals.h: another lane works and the compute lane does not. What is left of the step is neither: starting,
+ * bookkeeping, waiting while nothing moves. */
 #include <string.h>
 
 #include "engine/analyze/fold.h"
@@ -31,19 +31,13 @@ void timing_begin_step(struct run_rank *rank, uint32_t step, uint64_t time_ns)
     rank->open.begun = true;
     rank->open.step = step;
     rank->open.attempt = attempt;
-    rank->open.idle_since_ns = rank->open.covered_ns = time_ns;
+    rank->open.idle_since_ns = time_ns;
 }
 
 bool timing_end_step(struct run_rank *rank, uint32_t step, struct run_split *split)
 {
     bool whole = rank->open.begun && !rank->open.lost && rank->open.step == step && rank->open.computed;
-    if (whole) {
-        *split = rank->open.split;
-        for (int kind = 0; kind < TRAFFIC_KINDS; kind++) {
-            split->exposed_ns += rank->open.beside_ns[kind];
-            split->exposed_by_ns[kind] += rank->open.beside_ns[kind];
-        }
-    }
+    if (whole) *split = rank->open.split;
     rank->open.begun = false;
     rank->open.step = step; /* also if its beginning was not seen */
     return whole;
@@ -61,6 +55,35 @@ static bool begins_again(const struct run_lane *last, const struct trace_of_op_b
     return last->started_ns && last->schedule == from->schedule && last->step == from->step && from->op <= last->op;
 }
 
+/* An operation of another lane ran from `from_ns` until now, of which nothing is counted before `idle_since_ns`: until then
+ * compute was busy, or another operation is counted already. */
+static void expose(struct run_rank *rank, enum op_kind kind, uint64_t from_ns, uint64_t now_ns)
+{
+    if (from_ns < rank->open.idle_since_ns) from_ns = rank->open.idle_since_ns;
+    if (now_ns <= from_ns) return;
+    rank->open.split.exposed_by_ns[traffic_of_op(kind)] += now_ns - from_ns;
+    rank->open.split.exposed_ns += now_ns - from_ns;
+    rank->open.idle_since_ns = now_ns;
+}
+
+/* What runs on the other lanes was exposed until now, and is hidden from now on. */
+static void compute_begins(struct run_model *model, struct run_rank *rank, uint64_t now_ns)
+{
+    for (int lane = 0; lane < LANES; lane++) {
+        const struct run_lane *other = &rank->lane[lane];
+        const struct op *op =
+            lane != LANE_COMPUTE && other->busy ? find_op(run_schedule_numbered(model, other->schedule), other->op) : NULL;
+        if (op) expose(rank, op->kind, other->started_ns, now_ns);
+    }
+}
+
+static void compute_ended(struct run_rank *rank, const struct trace_record *record, const struct op *op)
+{
+    rank->open.split.phase_ns[op->phase] += record->time_ns - record->op_end.started_ns;
+    rank->open.computed = true;
+    rank->open.idle_since_ns = record->time_ns;
+}
+
 void fold_op_begin(struct run_model *model, const struct trace_record *record)
 {
     const struct trace_of_op_begin *from = &record->op_begin;
@@ -68,46 +91,9 @@ void fold_op_begin(struct run_model *model, const struct trace_record *record)
     const struct op *op = find_op(run_schedule_numbered(model, from->schedule), from->op);
     if (!rank || !op) return;
     if (begins_again(&rank->lane[op->lane], from)) memset(rank->lane, 0, sizeof rank->lane);
+    if (op->lane == LANE_COMPUTE) compute_begins(model, rank, record->time_ns);
     rank->lane[op->lane] =
         (struct run_lane){true, from->schedule, from->step, from->op, from->issued_ns, record->time_ns};
-    if (op->lane == LANE_COMPUTE) memcpy(rank->open.awaited_ns, rank->open.beside_ns, sizeof rank->open.awaited_ns);
-}
-
-/* A wait belongs to the operations that the other lanes ran meanwhile, each by its share; what rounding leaves, and waits
- * in which nothing was seen to run, to the operation that was awaited. */
-static void waited(struct run_rank *rank, uint64_t wait_ns, enum traffic awaited)
-{
-    uint64_t seen_ns = 0, left_ns = wait_ns;
-    for (int kind = 0; kind < TRAFFIC_KINDS; kind++) seen_ns += rank->open.awaited_ns[kind];
-    for (int kind = 0; seen_ns && kind < TRAFFIC_KINDS; kind++) {
-        uint64_t share_ns = (uint64_t)((double)wait_ns * (double)rank->open.awaited_ns[kind] / (double)seen_ns);
-        if (share_ns > left_ns) share_ns = left_ns;
-        rank->open.split.exposed_by_ns[kind] += share_ns;
-        left_ns -= share_ns;
-    }
-    rank->open.split.exposed_by_ns[awaited] += left_ns;
-    rank->open.split.exposed_ns += wait_ns;
-}
-
-static void compute_ended(struct run_rank *rank, const struct trace_record *record, const struct op *op,
-                          const struct op *awaited)
-{
-    const struct trace_of_op_end *from = &record->op_end;
-    rank->open.split.phase_ns[op->phase] += record->time_ns - from->started_ns;
-    if (awaited && awaited->lane != LANE_COMPUTE && from->ready_ns > from->issued_ns)
-        waited(rank, from->ready_ns - from->issued_ns, traffic_of_op(awaited->kind));
-    rank->open.computed = true;
-    rank->open.idle_since_ns = record->time_ns;
-    memset(rank->open.beside_ns, 0, sizeof rank->open.beside_ns); /* what ran meanwhile was hidden after all */
-}
-
-static void other_ended(struct run_rank *rank, const struct trace_record *record, const struct op *op)
-{
-    uint64_t from_ns =
-        rank->open.idle_since_ns > rank->open.covered_ns ? rank->open.idle_since_ns : rank->open.covered_ns;
-    if (record->time_ns <= from_ns) return;
-    rank->open.beside_ns[traffic_of_op(op->kind)] += record->time_ns - from_ns;
-    rank->open.covered_ns = record->time_ns;
 }
 
 void fold_op_end(struct run_model *model, const struct trace_record *record)
@@ -124,6 +110,6 @@ void fold_op_end(struct run_model *model, const struct trace_record *record)
     rank->lane[op->lane] =
         (struct run_lane){false, from->schedule, from->step, from->op, from->issued_ns, from->started_ns};
     if (schedule->purpose != PURPOSE_TRAIN || !rank->open.begun || rank->open.step != from->step) return;
-    if (op->lane == LANE_COMPUTE) compute_ended(rank, record, op, find_op(schedule, from->waited_on));
-    else other_ended(rank, record, op);
+    if (op->lane == LANE_COMPUTE) compute_ended(rank, record, op);
+    else if (!rank->lane[LANE_COMPUTE].busy) expose(rank, op->kind, from->started_ns, record->time_ns);
 }
