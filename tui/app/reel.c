@@ -95,6 +95,7 @@ bool reel_until_op_ends(struct reel *reel, uint32_t step, uint32_t op)
         if (next->kind == TRACE_STEP_BEGIN && next->step_begin.step > step) return false;
         reel_fold(reel);
     }
+    while (found && reel_peek(reel) && reel->next.kind == TRACE_MEMORY && reel->next.rank == 0) reel_fold(reel);
     return found;
 }
 

@@ -33,7 +33,7 @@ void reel_until_step_begins(struct reel *reel, uint32_t step);
  * after a pause: what a live run shows that pauses there. */
 void reel_until_step_ends(struct reel *reel, uint32_t step);
 
-/* ... until an operation of rank 0 has ended. False: it never did. */
+/* ... until an operation of rank 0 has ended and has given back memory, which is said just after. False: it never did. */
 bool reel_until_op_ends(struct reel *reel, uint32_t step, uint32_t op);
 
 /* ... until the run is out of memory. False: it never was. */

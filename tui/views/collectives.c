@@ -13,9 +13,17 @@ struct sums {
 
 static const struct run_traffic nothing;
 
+/* The plan of the step whose bytes are shown: after a switch, until the next step has ended, not that which trains. */
+static const struct run_schedule *plan_of(const struct run_model *model)
+{
+    const struct run_step *step = model->traffic_steps ? run_step_numbered(model, model->traffic_step) : NULL;
+    const struct run_schedule *plan = step ? run_schedule_numbered(model, step->schedule) : NULL;
+    return plan ? plan : run_training(model);
+}
+
 static const struct run_traffic *planned_of(const struct run_model *model, int kind, int link)
 {
-    const struct run_schedule *plan = run_training(model);
+    const struct run_schedule *plan = plan_of(model);
     return plan ? &plan->traffic[kind][link] : &nothing;
 }
 
@@ -105,7 +113,7 @@ static void draw_sum(struct canvas canvas, int y, enum units units, const struct
 static void draw_theory(struct canvas canvas, int y, const struct scene *scene, const struct sums *sums)
 {
     const struct run_header *header = &scene->model->header;
-    const struct run_schedule *plan = run_training(scene->model);
+    const struct run_schedule *plan = plan_of(scene->model);
     bool ascii = canvas.surface->ascii;
     char text[FORMAT_ROOM];
     if (!plan || !plan->theory_bytes || header->ranks < 2 || header->parameters <= 0 || !header->precision[0]) {
@@ -142,4 +150,5 @@ static void draw_view(struct canvas canvas, const struct scene *scene)
     draw_pane(canvas, scene, false);
 }
 
-const struct view view_collectives = {"collectives", "collectives", .draw = draw_view, .pane = draw_pane, .pane_rows = rows_wanted};
+const struct view view_collectives = {"collectives", "collectives", .draw = draw_view, .pane = draw_pane,
+                                      .pane_rows = rows_wanted};

@@ -62,7 +62,7 @@ static void draw_learning(struct canvas canvas, const struct run_model *model)
              : draw_text(canvas, x, 0, STYLE_DIM, "no step yet");
     x += 2;
     snprintf(text, sizeof text, "%s tokens/s",
-             run_tokens_per_second(model, &rate) ? format_count(number, (uint64_t)rate) : "n/a");
+             run_tokens_per_second(model, &rate) ? format_count(number, (uint64_t)(rate + 0.5)) : "n/a");
     draw_right(canvas, end, 0, STYLE_STRONG, text);
     end -= utf8_columns(text) + 2;
     if (model->validation.known) {
