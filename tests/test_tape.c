@@ -342,6 +342,20 @@ static void times_that_cannot_be_are_dropped(void **state)
     past_end(&past);
 }
 
+static void times_at_the_end_of_64_bits_end_too(void **state)
+{
+    (void)state;
+    struct past past = started(0, 1);
+    struct tape_load load;
+    uint64_t late = UINT64_MAX - 5;
+    past_op(&past, 0, 1, BLOCK, 2000 * US, late - 100, late, -1);
+    past_hold(&past, 0, CATEGORY_ACTIVATIONS, 5000, late);
+    tape_load(past.tape, 0, LANE_COMPUTE, 0, UINT64_MAX, &load);
+    assert_int_equal(load.phase_ns[PHASE_FORWARD], 100);
+    assert_int_equal(tape_fullest(past.tape, 0, TIER_DEVICE, 0, UINT64_MAX, NULL).live_bytes, 5000);
+    past_end(&past);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -360,6 +374,7 @@ int main(void)
         cmocka_unit_test(what_was_lost_is_unknown),
         cmocka_unit_test(an_operation_without_end_is_unknown),
         cmocka_unit_test(times_that_cannot_be_are_dropped),
+        cmocka_unit_test(times_at_the_end_of_64_bits_end_too),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

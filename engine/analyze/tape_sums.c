@@ -63,6 +63,13 @@ static uint64_t interval_begin(const struct sum_grid *grid, int place)
     return grid->origin_ns + ((uint64_t)place << grid->shift);
 }
 
+/* Where the interval that from_ns lies in ends, or to_ns if that comes first; the grid may reach past what 64 bits count. */
+static uint64_t piece_end(const struct sum_grid *grid, int place, uint64_t from_ns, uint64_t to_ns)
+{
+    uint64_t end_ns = interval_begin(grid, place + 1);
+    return end_ns > from_ns && end_ns < to_ns ? end_ns : to_ns;
+}
+
 /* ---- adding ---- */
 
 /* Adds [from_ns, to_ns) to one field of the intervals it lies in. */
@@ -70,8 +77,7 @@ static void spread(const struct tape *tape, struct lane_sum *sums, size_t field,
 {
     if (from_ns < tape->grid.origin_ns) from_ns = tape->grid.origin_ns;
     for (int place = sums_place(&tape->grid, from_ns); from_ns < to_ns; place++) {
-        uint64_t end_ns = interval_begin(&tape->grid, place + 1);
-        if (end_ns > to_ns || end_ns <= from_ns) end_ns = to_ns;
+        uint64_t end_ns = piece_end(&tape->grid, place, from_ns, to_ns);
         *(float *)((char *)&sums[place] + field) += (float)(end_ns - from_ns);
         from_ns = end_ns;
     }
@@ -199,7 +205,7 @@ void tape_load(const struct tape *tape, int rank, enum lane lane, uint64_t from_
     const uint64_t width_ns = (uint64_t)1 << tape->grid.shift, spans_from_ns = tape_spans_from(at);
     while (from_ns < to_ns && at->sums) {
         int place = sums_place(&tape->grid, from_ns);
-        uint64_t end_ns = interval_begin(&tape->grid, place + 1), until_ns = end_ns < to_ns ? end_ns : to_ns;
+        uint64_t until_ns = piece_end(&tape->grid, place, from_ns, to_ns);
         bool whole = until_ns - from_ns == width_ns;
         if (whole || from_ns < spans_from_ns)
             add_sums(load, lane, &at->sums[place], whole ? 1 : (double)(until_ns - from_ns) / (double)width_ns);
