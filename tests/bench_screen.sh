@@ -31,21 +31,26 @@ steps_per_second() { # FILE of a report, without its first steps
     awk '/"total":/ { gsub(/[^0-9.e-]/, "", $2); if (++n > 20) { sum += $2; count++ } } END { print count / sum }' "$1"
 }
 
-measure_pair() { # the same run, alone and watched
-    "$zerolab" train --headless --steps 300 --report alone.json >/dev/null
+run_alone() { "$zerolab" train --headless --steps 300 --report alone.json >/dev/null; }
+
+run_watched() {
     start 80 24 -- "$zerolab" train --steps 300 --report watched.json
     comes 'ENDED'
     keys q
     comes 'status 0'
+}
+
+measure_pair() { # NUMBER: the same run, alone and watched, in turns the one or the other first
+    if [ $(($1 % 2)) -eq 0 ]; then run_alone; run_watched; else run_watched; run_alone; fi
     echo "$(steps_per_second watched.json) $(steps_per_second alone.json)" | awk '{ print $1 / $2 }' >>ratio
 }
 
 for i in $(seq "$pairs"); do
     measure_screen 80 24
     measure_screen 200 60
-    measure_pair
+    measure_pair $i
 done
 for columns in 80 200; do
     echo "front end at $columns columns, percent of a core (medians of $pairs): live $(median <live-$columns), paused $(median <paused-$columns); $(median <bytes-$columns) bytes a frame"
 done
-echo "steps a second watched / alone, median of $pairs pairs: $(median <ratio)"
+echo "steps a second watched / alone, median of $pairs pairs: $(median <ratio) (each: $(sort -n ratio | tr '\n' ' '))"
