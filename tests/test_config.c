@@ -211,7 +211,6 @@ static void what_cannot_be_honoured_is_refused_by_name(void **state)
         "optimizer.params.amsgrad=true",
         "scheduler.params.last_batch_iteration=5",
         "amp={\"enabled\": true, \"opt_level\": \"O1\"}",
-        "activation_checkpointing.cpu_checkpointing=true",
         "data_types.param_dtype=fp16",
         "bf16.bf16_master_weights_and_grads=true",
         "optimizer.params.max_grad_norm=1.0",

@@ -70,6 +70,7 @@ static void check_variants(const struct model *model, int stage, int ranks, int 
         knobs.param_persistence_threshold = variant >= 8 ? 10 * model->shape.hidden : 0;
         knobs.recompute = (enum recompute)(*checked / PURPOSES % 3); /* all of them meet all of the others */
         knobs.checkpoint_every = 1 + *checked / (3 * PURPOSES) % 5;
+        knobs.cpu_checkpointing = *checked / (2 * PURPOSES) % 2;
         knobs.keep_last_units = *checked / (5 * PURPOSES) % 4;
         knobs.no_sync = *checked / (7 * PURPOSES) % 2;
         knobs.sub_group_elems = *checked / (11 * PURPOSES) % 2 ? 1000 : INT64_MAX;
@@ -219,7 +220,8 @@ static struct schedule damaged_base(struct model *model)
 {
     struct config_zero knobs = knobs_of(3, 20000);
     knobs.recompute = RECOMPUTE_FULL;
-    knobs.checkpoint_every = 2;
+    knobs.checkpoint_every = 1;
+    knobs.cpu_checkpointing = true;
     model_init(model, &nano, DTYPE_BF16, NULL);
     return built(model, &knobs, PURPOSE_TRAIN, 4, 2);
 }
@@ -233,6 +235,7 @@ enum damage {
     LOST_UPDATE,
     FOREIGN_ACTIVATION,
     FOREIGN_INPUT,
+    FOREIGN_CHECKPOINT,
     DAMAGES
 };
 
@@ -271,9 +274,13 @@ static bool damage(struct schedule *schedule, struct op *op, enum damage kind)
         if (op->kind != OP_BLOCK_RECOMPUTE) return false;
         op->unit = op->unit == 1 ? 2 : op->unit - 1;
         return true;
-    case FOREIGN_INPUT: /* recomputed from its own output */
-        if (op->kind != OP_BLOCK_RECOMPUTE || op->buffer[ROLE_OUTPUT] < 0) return false;
-        op->buffer[ROLE_INPUT] = op->buffer[ROLE_OUTPUT];
+    case FOREIGN_INPUT: /* recomputed from what it saves itself */
+        if (op->kind != OP_BLOCK_RECOMPUTE) return false;
+        op->buffer[ROLE_INPUT] = op->buffer[ROLE_ATTENTION];
+        return true;
+    case FOREIGN_CHECKPOINT: /* another block's is copied */
+        if (op->kind != OP_OFFLOAD && op->kind != OP_FETCH) return false;
+        op->unit++;
         return true;
     case DAMAGES: break;
     }

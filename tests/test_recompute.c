@@ -209,6 +209,37 @@ static void test_number_of_checkpoints(void **state)
     }
 }
 
+/* All checkpoints but the last segment's go to the host tier, and each comes back with the first operation of the segment
+ * whose backward is before its own. */
+static void test_checkpoints_come_back_one_segment_ahead(void **state)
+{
+    (void)state;
+    struct model model;
+    model_init(&model, &odd, DTYPE_BF16, NULL);
+    for (int every = 1; every <= 5; every++) {
+        struct config_zero knobs = knobs_of(3, RECOMPUTE_FULL, every);
+        struct footprint kept, sent;
+        struct schedule schedule = built(&model, &knobs, 2, 2, 17);
+        footprint_of(&kept, &schedule);
+        schedule_release(&schedule);
+        knobs.cpu_checkpointing = true;
+        schedule = built(&model, &knobs, 2, 2, 17);
+        footprint_of(&sent, &schedule);
+        const int away = (5 - 1) / every;
+        assert_int_equal(count(&schedule, OP_OFFLOAD), 2 * away);
+        assert_int_equal(count(&schedule, OP_FETCH), 2 * away);
+        assert_int_equal(sent.peak_bytes[TIER_HOST], away * activation_output_bytes(&model, 2, 17));
+        assert_true(sent.peak_bytes[TIER_DEVICE] <= kept.peak_bytes[TIER_DEVICE]);
+        for (int i = 0; i < schedule.op_count; i++) {
+            if (schedule.ops[i].kind != OP_FETCH) continue;
+            assert_int_equal(schedule.ops[i + 1].kind, OP_BLOCK_RECOMPUTE);
+            assert_int_equal(schedule.ops[i + 1].unit, schedule.ops[i].unit + 1 + every);
+        }
+        schedule_release(&schedule);
+    }
+    model_release(&model);
+}
+
 /* ---- the run ---- */
 
 static const char *const ways[][2] = {{"model.recompute=none", "model.checkpoint_every=1"},
@@ -243,6 +274,29 @@ static void test_same_bits_and_planned_bytes(void **state)
                 assert_true((int64_t)out.memory.tier[TIER_DEVICE].peak_bytes <= out.footprint.peak_bytes[TIER_DEVICE]);
             }
     }
+}
+
+static void test_checkpoints_in_the_host_tier(void **state)
+{
+    (void)state;
+    static const char host[] = "activation_checkpointing.cpu_checkpointing=true", deep[] = "model.layers=7";
+    for (int stage = 0; stage <= 3; stage++)
+        for (int every = 1; every <= 3; every += 2) {
+            struct plan_of_run plan = base(STEPS, "topology.ranks=2", stage_sets[stage], true);
+            set(&plan, deep);
+            set(&plan, "gradient_accumulation_steps=2");
+            struct outcome_of_run reference = run(&plan);
+            set(&plan, "model.recompute=full");
+            set(&plan, every == 1 ? "model.checkpoint_every=1" : "model.checkpoint_every=3");
+            set(&plan, host);
+            struct outcome_of_run out = run(&plan);
+            expect_same(&reference, &out, STEPS, host);
+            assert_true(out.footprint.peak_bytes[TIER_HOST] > 0);
+            assert_int_equal(out.memory.tier[TIER_HOST].peak_bytes, out.footprint.peak_bytes[TIER_HOST]);
+            assert_int_equal(out.memory.tier[TIER_HOST].live_bytes, 0);
+            assert_true((int64_t)out.memory.category[TIER_DEVICE][CATEGORY_ACTIVATIONS].peak_bytes <=
+                        out.footprint.category[TIER_DEVICE][CATEGORY_ACTIVATIONS].peak_bytes);
+        }
 }
 
 static void test_same_bits_with_accumulation(void **state)
@@ -291,6 +345,8 @@ int main(void)
         cmocka_unit_test(test_flops),
         cmocka_unit_test(test_number_of_checkpoints),
         cmocka_unit_test(test_same_bits_and_planned_bytes),
+        cmocka_unit_test(test_checkpoints_come_back_one_segment_ahead),
+        cmocka_unit_test(test_checkpoints_in_the_host_tier),
         cmocka_unit_test(test_same_bits_with_accumulation),
         cmocka_unit_test(test_switching_while_training),
     };

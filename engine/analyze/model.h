@@ -54,6 +54,7 @@ struct run_schedule {
     enum purpose purpose;
     int stage;
     bool has_ops;
+    uint32_t lanes;                                    /* that its operations stand on, as bits */
     struct schedule ops;                               /* valid if has_ops */
     int *holders;                                      /* how many models share ops (snapshot.h); NULL: only this one */
     struct run_predicted category[TIERS][CATEGORIES];  /* of every rank alike */
@@ -218,6 +219,10 @@ void run_model_fold(struct run_model *model, const struct trace_record *record);
 const struct run_step *run_last_step(const struct run_model *model);   /* that every rank ended; NULL: none */
 const struct run_step *run_step_numbered(const struct run_model *model, uint32_t step); /* NULL: not kept */
 const struct run_schedule *run_schedule_numbered(const struct run_model *model, uint32_t number);
+
+/* Lanes that are there to be seen, as bits: compute and communication, and any other that a known schedule uses. */
+uint32_t run_lanes(const struct run_model *model);
+int run_lane_count(const struct run_model *model);
 const struct run_schedule *run_training(const struct run_model *model); /* the schedule that trains; NULL: none yet */
 
 /* The last whole steps of one schedule that together took about a second: calm figures for a screen. False: none yet. */

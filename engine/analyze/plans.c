@@ -51,6 +51,18 @@ static struct run_schedule *schedule_at(struct run_model *model, uint32_t number
     return schedule;
 }
 
+uint32_t run_lanes(const struct run_model *model)
+{
+    uint32_t lanes = 1u << LANE_COMPUTE | 1u << LANE_COMM;
+    for (int i = 0; i < model->schedule_count; i++) lanes |= model->schedules[i].lanes;
+    return lanes;
+}
+
+int run_lane_count(const struct run_model *model)
+{
+    return __builtin_popcount(run_lanes(model));
+}
+
 void fold_schedule(struct run_model *model, const struct trace_record *record)
 {
     struct run_schedule *schedule = schedule_at(model, record->schedule.schedule);
@@ -61,6 +73,8 @@ void fold_schedule(struct run_model *model, const struct trace_record *record)
     if (schedule_from_json(&schedule->ops, record->schedule.json.at, record->schedule.json.bytes, &err) == 0)
         schedule->has_ops = true;
     else model_problem(model, "schedule %u: %s", schedule->number, err.text);
+    for (int i = 0; schedule->has_ops && i < schedule->ops.op_count; i++)
+        schedule->lanes |= 1u << schedule->ops.ops[i].lane;
     if (schedule->purpose != PURPOSE_TRAIN) return;
     model->training_schedule = schedule->number;
     model->has_training = true;

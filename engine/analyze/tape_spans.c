@@ -26,10 +26,12 @@ uint64_t tape_spans_from(const struct tape_lane *lane)
     return oldest ? oldest->issued_ns : UINT64_MAX;
 }
 
-static struct span *push(struct tape *tape, struct tape_lane *lane, int ranks)
+static struct span *push(struct tape *tape, struct tape_lane *lane, enum lane which, int ranks)
 {
     if (!lane->spans.item_bytes) {
-        int64_t share = (int64_t)(tape->bytes / SPANS_SHARE / sizeof(struct span)) / ((ranks ? ranks : 1) * LANES);
+        static const int sixteenths[LANES] = {7, 7, 1, 1}; /* copies between tiers are few */
+        int64_t share =
+            (int64_t)(tape->bytes / SPANS_SHARE / sizeof(struct span)) / (ranks ? ranks : 1) * sixteenths[which] / 16;
         ring_init(&lane->spans, sizeof(struct span), share > SPANS_LEAST ? share : SPANS_LEAST);
     }
     int64_t first = lane->spans.first;
@@ -78,7 +80,7 @@ void tape_op_begin(struct tape *tape, struct tape_rank *rank, const struct run_m
     if (!op || record->time_ns < rank->lane[op->lane].ended_ns) return;
     struct tape_lane *lane = &rank->lane[op->lane];
     forget_open(tape, record->rank, lane, record->time_ns);
-    struct span *span = push(tape, lane, model->ranks);
+    struct span *span = push(tape, lane, op->lane, model->ranks);
     if (!span) return;
     *span = (struct span){.issued_ns = within(from->issued_ns, lane->ended_ns, record->time_ns),
                           .started_ns = record->time_ns,
@@ -90,7 +92,8 @@ void tape_op_begin(struct tape *tape, struct tape_rank *rank, const struct run_m
 }
 
 /* The span that this record ends; one whose beginning was lost is made now. NULL: it cannot be placed. */
-static struct span *ending(struct tape *tape, struct tape_lane *lane, int ranks, const struct trace_record *record)
+static struct span *ending(struct tape *tape, struct tape_lane *lane, enum lane which, int ranks,
+                           const struct trace_record *record)
 {
     const struct trace_of_op_end *from = &record->op_end;
     struct span *span = open_span(lane);
@@ -98,7 +101,7 @@ static struct span *ending(struct tape *tape, struct tape_lane *lane, int ranks,
         return record->time_ns >= span->started_ns ? span : NULL;
     if (from->started_ns < lane->ended_ns || from->started_ns > record->time_ns) return NULL;
     forget_open(tape, record->rank, lane, from->started_ns);
-    span = push(tape, lane, ranks);
+    span = push(tape, lane, which, ranks);
     if (span)
         *span = (struct span){
             .started_ns = from->started_ns, .schedule = from->schedule, .step = from->step, .op = from->op};
@@ -116,7 +119,7 @@ void tape_op_end(struct tape *tape, struct tape_rank *rank, const struct run_mod
         return;
     }
     struct tape_lane *lane = &rank->lane[op->lane];
-    struct span *span = ending(tape, lane, model->ranks, record);
+    struct span *span = ending(tape, lane, op->lane, model->ranks, record);
     if (!span) return;
     span->issued_ns = within(from->issued_ns, lane->ended_ns, span->started_ns);
     span->ready_ns = within(from->ready_ns, span->issued_ns, span->started_ns);

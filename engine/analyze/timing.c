@@ -12,6 +12,8 @@ enum traffic traffic_of_op(enum op_kind kind)
     case OP_REFRESH: return TRAFFIC_ALL_GATHER;
     case OP_REDUCE_SCATTER: return TRAFFIC_REDUCE_SCATTER;
     case OP_ALL_REDUCE: return TRAFFIC_ALL_REDUCE;
+    case OP_OFFLOAD: return TRAFFIC_D2H;
+    case OP_FETCH: return TRAFFIC_H2D;
     default: return TRAFFIC_CONTROL;
     }
 }

@@ -33,6 +33,7 @@ struct config_zero {
     bool no_sync;                    /* reduce once, after the last micro-step, at stages 2 and 3 too */
     enum recompute recompute; /* what of a block backward makes again */
     int checkpoint_every;     /* blocks of a segment, under full recomputation */
+    bool cpu_checkpointing;   /* their inputs wait in the host tier */
 };
 
 struct config_link { double bandwidth_bytes_per_s, latency_s; }; /* 0: not paced */

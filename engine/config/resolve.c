@@ -213,17 +213,28 @@ enum dtype config_dtype(enum type_of type)
     return type == TYPE_BF16 ? DTYPE_BF16 : type == TYPE_FP16 ? DTYPE_F16 : DTYPE_F32;
 }
 
+static int note_checkpoints(struct config_source *source, struct error *err)
+{
+    const struct config_zero *zero = &source->config->zero;
+    if (!zero->cpu_checkpointing || zero->recompute == RECOMPUTE_FULL) return STATUS_OK;
+    return config_note(
+        source->config, err,
+        "activation_checkpointing.cpu_checkpointing: no effect while model.recompute is not \"full\": there "
+        "are no checkpoints");
+}
+
 /* Keys of tiers and links that nothing uses while nothing is offloaded. 0 is their default. */
 static int note_unused(struct config_source *source, struct error *err)
 {
     static const char *const prefixes[] = {"memory.host_budget", "memory.nvme_budget", "topology.links.pcie.",
                                            "topology.links.nvme."};
+    const bool to_host = source->config->zero.cpu_checkpointing;
     int status = STATUS_OK;
     for (int row = 0; row < config_key_count; row++)
         for (size_t p = 0; !status && p < sizeof prefixes / sizeof *prefixes; p++)
             if (source->given[row] == GIVEN_VALUE &&
                 strncmp(config_keys[row].path, prefixes[p], strlen(prefixes[p])) == 0 &&
-                !key_is_zero(&config_keys[row], source->config))
+                !(to_host && !strstr(prefixes[p], "nvme")) && !key_is_zero(&config_keys[row], source->config))
                 status = config_note(source->config, err, "%s: accepted, no effect here: nothing is offloaded",
                                      config_keys[row].path);
     return status;
@@ -239,6 +250,7 @@ int config_resolve(struct config_source *source, struct error *err)
     if (!status) status = optimizer_resolve(source, err);
     if (!status) status = scheduler_resolve(source, err);
     if (!status) status = resolve_checkpoints(source, err);
+    if (!status) status = note_checkpoints(source, err);
     if (!status) status = note_unused(source, err);
     if (status) return status;
     if (config->data.sequence_length == 0) config->data.sequence_length = config->model.context;

@@ -119,7 +119,7 @@ const char *op_name(enum op_kind kind)
 
 const char *lane_name(enum lane lane)
 {
-    static const char *const names[LANES] = {"compute", "comm"};
+    static const char *const names[LANES] = {"compute", "comm", "d2h", "h2d"};
     return names[lane];
 }
 
@@ -220,24 +220,28 @@ int builder_end(struct builder *builder)
                      dtype_bytes(schedule->buffers[schedule->pieces[op->first_piece + p].source].dtype);
     /* A ring sends (N-1)/N of the payload per rank; an all-reduce twice that. */
     op->sent_bytes = op->bytes * (schedule->ranks - 1) / schedule->ranks * (op->kind == OP_ALL_REDUCE ? 2 : 1);
+    if (op->lane == LANE_D2H || op->lane == LANE_H2D) op->sent_bytes = op->bytes; /* once over the bus */
     builder->op = NULL;
     return builder->failed ? -1 : schedule->op_count++;
 }
 
 /* ---- memory: order and addresses ---- */
 
-/* "Take this only after that was given back": each operation that takes waits for the last giver above it on every other
- * lane. That one edge stands for all givers above, because lanes are in order. */
+/* "Take this only after that was given back": each operation that takes from a tier waits for the last giver to that tier
+ * above it on every other lane. That one edge stands for all givers above, because lanes are in order. */
 static void add_memory_dependencies(struct builder *builder)
 {
     struct schedule *schedule = builder->schedule;
-    int last_giver[LANES];
-    for (int lane = 0; lane < LANES; lane++) last_giver[lane] = -1;
+    int last_giver[TIERS][LANES];
+    memset(last_giver, -1, sizeof last_giver);
     for (int i = 0; i < schedule->op_count; i++) {
         struct op *op = builder->op = &schedule->ops[i];
-        if (op->take_count)
-            for (int lane = 0; lane < LANES; lane++) builder_depend(builder, last_giver[lane], WAIT_MEMORY);
-        if (op->give_count) last_giver[op->lane] = i;
+        for (int t = 0; t < op->take_count; t++)
+            for (int lane = 0; lane < LANES; lane++)
+                builder_depend(builder, last_giver[schedule->buffers[schedule->effects[op->first_take + t]].tier][lane],
+                               WAIT_MEMORY);
+        for (int g = 0; g < op->give_count; g++)
+            last_giver[schedule->buffers[schedule->effects[op->first_give + g]].tier][op->lane] = i;
     }
     builder->op = NULL;
 }

@@ -116,6 +116,18 @@ static int unit_before(const struct checker *checker, const struct op *op)
     return head ? checker->model->unit_count - 1 : op->unit - 1;
 }
 
+/* A checkpoint that is copied between tiers is what its unit put out, or the copy of that. */
+static int check_copy(const struct checker *checker, int i)
+{
+    const struct op *op = &checker->schedule->ops[i], *maker = op;
+    if (op->kind != OP_OFFLOAD && op->kind != OP_FETCH) return STATUS_OK;
+    maker = &checker->schedule->ops[checker->taken_by[op->buffer[ROLE_SOURCE]]];
+    if (maker->micro_step == op->micro_step && maker->unit == op->unit &&
+        maker->buffer[ROLE_OUTPUT] == op->buffer[ROLE_SOURCE] && (maker->kind == OP_OFFLOAD) == (op->kind == OP_FETCH))
+        return STATUS_OK;
+    return fail(checker, i, "copies what its unit did not put out", NULL);
+}
+
 /* What a use reads was made for it: its input is the output of the use before, what was saved was saved by the forward of
  * the same unit, first or again, and all in the same micro-step. */
 static int check_activations(struct checker *checker)
@@ -123,6 +135,7 @@ static int check_activations(struct checker *checker)
     static const enum role roles[] = {ROLE_INPUT, ROLE_ATTENTION, ROLE_ACTIVATION};
     for (int i = 0; i < checker->schedule->op_count; i++) {
         const struct op *op = &checker->schedule->ops[i];
+        if (check_copy(checker, i)) return STATUS_CHECK;
         for (size_t r = 0; r < sizeof roles / sizeof *roles; r++) {
             const int b = op->buffer[roles[r]];
             if (b < 0) continue;
@@ -136,19 +149,28 @@ static int check_activations(struct checker *checker)
     return STATUS_OK;
 }
 
-/* Every take waits for every give above it: it is enough to look at the last giver of each lane. */
+/* Every take waits for every give to its tier above it: it is enough to look at the last giver of each lane. */
+static int check_take(const struct checker *checker, int i, const int last_giver[LANES])
+{
+    for (int lane = 0; lane < LANES; lane++)
+        if (last_giver[lane] >= 0 && !ended_before(checker, last_giver[lane], i))
+            return fail(checker, i, "takes memory before an operation above has given back its own",
+                        op_name(checker->schedule->ops[last_giver[lane]].kind));
+    return STATUS_OK;
+}
+
 static int check_memory_order(struct checker *checker)
 {
     const struct schedule *schedule = checker->schedule;
-    int last_giver[LANES];
-    for (int lane = 0; lane < LANES; lane++) last_giver[lane] = -1;
+    int last_giver[TIERS][LANES];
+    memset(last_giver, -1, sizeof last_giver);
     for (int i = 0; i < schedule->op_count; i++) {
         const struct op *op = &schedule->ops[i];
-        for (int lane = 0; op->take_count && lane < LANES; lane++)
-            if (last_giver[lane] >= 0 && !ended_before(checker, last_giver[lane], i))
-                return fail(checker, i, "takes memory before an operation above has given back its own",
-                            op_name(schedule->ops[last_giver[lane]].kind));
-        if (op->give_count) last_giver[op->lane] = i;
+        for (int t = 0; t < op->take_count; t++)
+            if (check_take(checker, i, last_giver[schedule->buffers[schedule->effects[op->first_take + t]].tier]))
+                return STATUS_CHECK;
+        for (int g = 0; g < op->give_count; g++)
+            last_giver[schedule->buffers[schedule->effects[op->first_give + g]].tier][op->lane] = i;
     }
     return STATUS_OK;
 }

@@ -56,6 +56,8 @@ static enum traffic traffic_of_op(enum op_kind kind)
     case OP_REFRESH: return TRAFFIC_ALL_GATHER;
     case OP_REDUCE_SCATTER: return TRAFFIC_REDUCE_SCATTER;
     case OP_ALL_REDUCE: return TRAFFIC_ALL_REDUCE;
+    case OP_OFFLOAD: return TRAFFIC_D2H;
+    case OP_FETCH: return TRAFFIC_H2D;
     default: return TRAFFIC_KINDS;
     }
 }
@@ -78,6 +80,7 @@ void traffic_of(struct traffic_sum sums[TRAFFIC_KINDS], const struct schedule *s
         enum traffic kind = traffic_of_op(op->kind);
         if (kind == TRAFFIC_KINDS) continue;
         sums[kind].count++;
+        if (kind == TRAFFIC_D2H || kind == TRAFFIC_H2D) sums[kind].sent_bytes += op->bytes;
         for (int p = 0; p < op->piece_count; p++) {
             const struct piece *piece = &schedule->pieces[op->first_piece + p];
             int64_t mine = owned(model, piece, schedule->ranks, rank),

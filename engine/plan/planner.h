@@ -1,4 +1,4 @@
-/* What the files that write a schedule down share while they do: schedule.c the uses, tail.c what follows the last of
+/* What the files that write a schedule down share while they do: schedule.c the uses, checkpoints.c the copies between tiers, tail.c what follows the last of
  * them. Internal to engine/plan. */
 #ifndef ENGINE_PLAN_PLANNER_H
 #define ENGINE_PLAN_PLANNER_H
@@ -18,6 +18,7 @@ struct planner {
     bool own_gradients;     /* backward writes into the step's own buffers (stages 2, 3; or to accumulate in another type) */
     bool reduce_every_time; /* after every micro-step, not only the last (stages 2, 3, unless no_sync) */
     int *output;            /* by place in the chain (walk_place): the next use's input */
+    int *last_use, *moved;  /* by place: the forward that made it; the copy that brought it where it is */
     int *part[PART_KINDS];  /* by place: what forward, or recomputation, saved */
     int *unit_gradient;     /* by unit: where backward writes, then what is reduced */
     int *accumulator;       /* by unit: where casts of all micro-steps are added up */
@@ -28,6 +29,10 @@ struct planner {
 /* A gradient into a buffer of another type: a buffer of the step is taken to hold it, and one that held it given back.
  * after: an operation of another lane that it waits for, or -1. */
 void planner_cast(struct planner *planner, int micro_step, int unit, int from, int to, bool accumulate, int after);
+
+/* What a use brings about: a checkpoint that leaves for the host tier, or comes back from there. */
+void checkpoint_offload(struct planner *planner, const struct walk_step *step);
+void checkpoint_fetch(struct planner *planner, const struct walk_step *step);
 
 /* After the last backward: norm, agreement, updates, refreshes; when not training, the agreement alone. */
 void tail_write(struct planner *planner);

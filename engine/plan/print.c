@@ -41,7 +41,7 @@ static void print_traffic(FILE *out, const struct plan_setup *setup)
         if (sums[kind].count == 0) continue;
         fprintf(out, "  %-16s %5d operations %16s\n", traffic_name((enum traffic)kind), sums[kind].count,
                 grouped(a, sums[kind].sent_bytes));
-        sent += sums[kind].sent_bytes;
+        if (kind != TRAFFIC_D2H && kind != TRAFFIC_H2D) sent += sums[kind].sent_bytes;
     }
     const struct volume volume = traffic_theory_volume(schedule);
     char formula[96];
@@ -117,7 +117,9 @@ static void print_header(FILE *out, const struct plan_setup *setup, const struct
     print_own_knobs(out, zero);
     static const char *const recompute[] = {"", ",\nmodel.recompute full", ",\nmodel.recompute attention"};
     fputs(recompute[zero->recompute], out);
-    if (zero->recompute == RECOMPUTE_FULL) fprintf(out, ", model.checkpoint_every %d", zero->checkpoint_every);
+    if (zero->recompute == RECOMPUTE_FULL)
+        fprintf(out, ", model.checkpoint_every %d%s", zero->checkpoint_every,
+                zero->cpu_checkpointing ? ", checkpoints in the host tier" : "");
     fputc('\n', out);
 }
 

@@ -41,6 +41,12 @@ static void print_categories(FILE *out, const struct plan_setup *setup)
     fprintf(out, "  %-14s %13s %13s %13s %13s %6.2f\n", "all", grouped(a, footprint->resting_bytes[TIER_DEVICE]), "",
             grouped(c, footprint->peak_bytes[TIER_DEVICE]), grouped(d, reserved),
             (double)reserved / (double)footprint->peak_bytes[TIER_DEVICE]);
+    if (footprint->peak_bytes[TIER_HOST])
+        fprintf(out, "  %-14s %13s %13s %13s %13s %6.2f\n", "host tier: A", "0",
+                grouped(a, footprint->peak_bytes[TIER_HOST]), "",
+                grouped(b, (int64_t)footprint->category[TIER_HOST][CATEGORY_ACTIVATIONS].extent_bytes),
+                (double)footprint->category[TIER_HOST][CATEGORY_ACTIVATIONS].extent_bytes /
+                    (double)footprint->peak_bytes[TIER_HOST]);
     fprintf(out, "  the peak is reached at operation %d (%s)\n", footprint->peak_op[TIER_DEVICE], where);
 }
 

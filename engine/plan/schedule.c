@@ -145,7 +145,7 @@ static void write_forward(struct planner *planner, int at)
     use_parameters(planner, at);
     use_input(planner, place);
     give_after_forward(planner, step->use, place);
-    planner->last_compute = builder_end(builder);
+    planner->last_compute = planner->last_use[place] = builder_end(builder);
 }
 
 /* Forward again, into new buffers. The output of a segment's last block is a checkpoint and still there. */
@@ -162,6 +162,8 @@ static void write_recompute(struct planner *planner, int at)
     take_scratch(planner, step->use);
     use_parameters(planner, at);
     use_input(planner, place);
+    if (walk_offloads_output(builder->model, builder->input->knobs, place - 1))
+        builder_depend(builder, planner->moved[place - 1], WAIT_DATA);
     planner->last_compute = builder_end(builder);
 }
 
@@ -275,9 +277,11 @@ static void write_use(struct planner *planner, int at)
     if (step->use == USE_EMBED_FORWARD) write_load(planner, step->micro_step);
     int newest = gatherer_before(&planner->gatherer, at, serial(planner, planner->last_compute));
     if (newest >= 0) planner->last_comm = newest;
+    checkpoint_fetch(planner, step);
     if (step->use < USE_HEAD_BACKWARD) write_forward(planner, at);
     else if (step->use >= USE_BLOCK_RECOMPUTE) write_recompute(planner, at);
     else write_backward(planner, at);
+    checkpoint_offload(planner, step);
     if (overlap) buckets_write(&planner->buckets); /* flushes of the use before: in flight while this one runs */
 
     const int micro_step = step->micro_step, unit = step->unit;
@@ -308,6 +312,8 @@ static int planner_init(struct planner *planner, struct schedule *schedule, cons
     planner->reduce_every_time = stage >= 2 && !schedule->knobs.no_sync;
     planner->builder.layout = calloc((size_t)units, sizeof *planner->builder.layout);
     planner->output = calloc((size_t)units + 1, sizeof *planner->output);
+    planner->last_use = calloc((size_t)units + 1, sizeof *planner->last_use);
+    planner->moved = calloc((size_t)units + 1, sizeof *planner->moved);
     for (int part = 0; part < PART_KINDS; part++) {
         planner->part[part] = calloc((size_t)units + 1, sizeof *planner->part[part]);
         planner->builder.failed |= !planner->part[part];
@@ -315,7 +321,8 @@ static int planner_init(struct planner *planner, struct schedule *schedule, cons
     planner->unit_gradient = calloc((size_t)units, sizeof *planner->unit_gradient);
     planner->accumulator = calloc((size_t)units, sizeof *planner->accumulator);
     if (!walk_init(&planner->walk, model, input->knobs, planner->training, schedule->micro_steps) ||
-        !planner->builder.layout || !planner->output || !planner->unit_gradient || !planner->accumulator)
+        !planner->builder.layout || !planner->output || !planner->last_use || !planner->moved ||
+        !planner->unit_gradient || !planner->accumulator)
         planner->builder.failed = true;
     if (planner->builder.failed) return STATUS_RUN;
     buckets_init(&planner->buckets, &planner->builder, stage == 0 ? OP_ALL_REDUCE : OP_REDUCE_SCATTER,
@@ -357,6 +364,8 @@ int schedule_build(struct schedule *schedule, const struct schedule_input *input
     buckets_release(&planner.buckets);
     walk_release(&planner.walk);
     free(planner.output);
+    free(planner.last_use);
+    free(planner.moved);
     for (int part = 0; part < PART_KINDS; part++) free(planner.part[part]);
     free(planner.unit_gradient);
     free(planner.accumulator);

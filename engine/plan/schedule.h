@@ -5,7 +5,7 @@
  * Lanes take their operations in the order of the list and never out of order. An operation starts when every dependency
  * has ended. Memory is part of the schedule: an operation takes its buffers when it starts and gives others back when it
  * ends, and "take this only after that was given back" is a dependency like any other. Reading the list from top to bottom
- * gives the *canonical* order; because each take waits for every give that stands above it, the memory live at any instant
+ * gives the *canonical* order; because each take waits for every give to its tier that stands above it, the memory live at any instant
  * of any interleaving is at most what the canonical order has live at some point (proof in docs/ARCHITECTURE.md), so the
  * measured peak cannot exceed the planned one, and a buffer's address can be fixed here.
  *
@@ -22,7 +22,7 @@
 #include "engine/plan/activation.h"
 #include "engine/plan/model.h"
 
-enum lane { LANE_COMPUTE, LANE_COMM, LANES };
+enum lane { LANE_COMPUTE, LANE_COMM, LANE_D2H, LANE_H2D, LANES };
 enum phase { PHASE_FORWARD, PHASE_BACKWARD, PHASE_OPTIMIZER, PHASES };
 enum purpose { PURPOSE_TRAIN, PURPOSE_EVALUATE, PURPOSE_SAMPLE, PURPOSES };
 
@@ -68,7 +68,7 @@ enum role {
     ROLE_MASTER, ROLE_STATE1, ROLE_STATE2, /* of the optimizer: as many as it keeps */
     ROLE_ATTENTION,  /* saved for backward: the attention part */
     ROLE_OUTPUT,
-    ROLE_SOURCE,     /* the unit's gradient in the type that a cast reads */
+    ROLE_SOURCE,     /* the unit's gradient in the type that a cast reads; what a copy between tiers reads */
     ROLES
 };
 

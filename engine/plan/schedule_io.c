@@ -51,13 +51,13 @@ static void put_op(struct text *text, const struct op *op)
 
 static void put_knobs(struct text *text, const struct config_zero *knobs)
 {
-    put(text, "\"knobs\":[%lld,%lld,%d,%lld,%lld,%lld,%lld,%lld,%lld,%d,%.9g,%d,%d,%d,%d],",
+    put(text, "\"knobs\":[%lld,%lld,%d,%lld,%lld,%lld,%lld,%lld,%lld,%d,%.9g,%d,%d,%d,%d,%d],",
         (long long)knobs->reduce_bucket_elems, (long long)knobs->allgather_bucket_elems, knobs->overlap_comm,
         (long long)knobs->prefetch_bucket_elems, (long long)knobs->max_live_parameters,
         (long long)knobs->max_reuse_distance, (long long)knobs->param_persistence_threshold,
         (long long)knobs->model_persistence_threshold, (long long)knobs->sub_group_elems, knobs->prescale_gradients,
         (double)knobs->gradient_predivide_factor, knobs->keep_last_units, knobs->no_sync, knobs->recompute,
-        knobs->checkpoint_every);
+        knobs->checkpoint_every, knobs->cpu_checkpointing);
 }
 
 char *schedule_to_json(const struct schedule *s)
@@ -252,6 +252,7 @@ static bool read_knobs(struct config_zero *knobs, const cJSON *list_of_knobs)
     knobs->no_sync = number(&reader, 0, 1) != 0;
     knobs->recompute = (enum recompute)number(&reader, 0, RECOMPUTE_ATTENTION);
     knobs->checkpoint_every = (int)number(&reader, 0, 1e6);
+    knobs->cpu_checkpointing = reader.next && number(&reader, 0, 1) != 0;
     return !reader.bad;
 }
 

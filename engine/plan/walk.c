@@ -19,6 +19,18 @@ bool walk_keeps_output(const struct model *model, const struct config_zero *knob
     return knobs->recompute != RECOMPUTE_FULL || !between_blocks || place % segment_blocks(knobs) == 0;
 }
 
+bool walk_offloads_output(const struct model *model, const struct config_zero *knobs, int place)
+{
+    return knobs->recompute == RECOMPUTE_FULL && knobs->cpu_checkpointing && place >= 0 &&
+           place % segment_blocks(knobs) == 0 && place + segment_blocks(knobs) < model->shape.layers;
+}
+
+int walk_checkpoint_before(const struct config_zero *knobs, int unit)
+{
+    const int input = unit - 1;
+    return input % segment_blocks(knobs) == 0 ? input - segment_blocks(knobs) : -1;
+}
+
 bool walk_keeps_part(const struct config_zero *knobs, enum activation_part part)
 {
     switch (part) {

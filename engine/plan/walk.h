@@ -24,6 +24,10 @@ int walk_place(const struct model *model, const struct walk_step *step);
 
 /* Whether forward leaves the output at a place of the chain, and a part of a use, for backward. */
 bool walk_keeps_output(const struct model *model, const struct config_zero *knobs, int place);
+/* Whether that output waits in the host tier meanwhile: a checkpoint, but not that of the last segment, which is needed next. */
+bool walk_offloads_output(const struct model *model, const struct config_zero *knobs, int place);
+/* Place of the checkpoint of the segment before that of block `unit`, if it is the first of its segment; else -1. */
+int walk_checkpoint_before(const struct config_zero *knobs, int unit);
 bool walk_keeps_part(const struct config_zero *knobs, enum activation_part part);
 
 #endif

@@ -116,7 +116,7 @@ int zero_communicate(struct zero *zero, const struct schedule *schedule, const s
     for (int link = 0; link < 2; link++) zero->traffic[kind].sent_bytes[link] += moved.sent_bytes[link];
     *stat = (struct op_stat){.peers_ns = moved.peers_ns,
                              .arrival_ns = moved.arrival_ns,
-                             .sent_bytes = {moved.sent_bytes[0], moved.sent_bytes[1]},
+                             .sent_bytes = {[LINK_INTRA] = moved.sent_bytes[0], [LINK_INTER] = moved.sent_bytes[1]},
                              .healthy = moved.healthy};
     return status;
 }

@@ -13,6 +13,8 @@ struct lane_state {
     struct executor *executor;
     enum lane lane;
     pthread_t thread;
+    bool started;
+    uint32_t seen; /* runs that it is not to take part in, or has */
     _Atomic uint32_t done
         __attribute__((aligned(64))); /* 1 + number of the last operation that ended; what others wait on */
 };
@@ -21,7 +23,7 @@ struct executor {
     struct executor_host host;
     struct gate own_gate; /* of a host that has none: always open */
     struct lane_state lanes[LANES];
-    int lanes_started; /* threads running, the compute lane not counted */
+    uint32_t lanes_started; /* threads running, the compute lane not counted */
 
     double slow_motion;
     uint64_t least_ns; /* of an operation that is worth looking at */
@@ -108,7 +110,7 @@ static void sleep_until(struct gate *gate, uint64_t when_ns)
 static double link_ns(const struct executor *executor, const struct op_stat *stat)
 {
     double most_ns = 0;
-    for (int link = 0; link < 2; link++) {
+    for (int link = 0; link < LINKS; link++) {
         const struct config_link *paced = &executor->host.links[link];
         if (stat->sent_bytes[link] == 0) continue;
         double seconds = paced->latency_s;
@@ -171,7 +173,8 @@ static void record_end(const struct executor *executor, const struct op *op, con
                                              .waited_on = timing->waited_on,
                                              .peers_ns = stat->peers_ns,
                                              .paced_ns = paced_ns,
-                                             .sent_bytes = stat->sent_bytes[0] + stat->sent_bytes[1]};
+                                             .sent_bytes = stat->sent_bytes[LINK_INTRA] + stat->sent_bytes[LINK_INTER] +
+                                                           stat->sent_bytes[LINK_PCIE]};
     trace_emit(executor->host.rings[op->lane], &record);
 }
 
@@ -258,21 +261,26 @@ static void *lane_thread(void *argument)
 {
     struct lane_state *lane = argument;
     struct executor *executor = lane->executor;
-    for (uint32_t seen = 0;;) {
-        while (atomic_load_explicit(&executor->generation, memory_order_acquire) == seen)
-            futex_wait(&executor->generation, seen, 0);
-        seen++;
+    for (;;) {
+        while (atomic_load_explicit(&executor->generation, memory_order_acquire) == lane->seen)
+            futex_wait(&executor->generation, lane->seen, 0);
+        lane->seen++;
         if (atomic_load(&executor->quit)) return NULL;
         run_lane(executor, lane);
         if (atomic_fetch_sub(&executor->running, 1) == 1) futex_wake_all(&executor->running);
     }
 }
 
-static int start_lanes(struct executor *executor, struct error *err)
+/* Between runs: the threads of lanes that a schedule uses for the first time. */
+static int start_lanes(struct executor *executor, const struct schedule *schedule, struct error *err)
 {
-    for (int lane = LANE_COMPUTE + 1; lane < LANES; lane++) {
-        if (pthread_create(&executor->lanes[lane].thread, NULL, lane_thread, &executor->lanes[lane]))
-            return error_set(err, STATUS_RUN, "cannot start the thread of lane %s", lane_name((enum lane)lane));
+    for (int i = 0; i < schedule->op_count; i++) {
+        struct lane_state *lane = &executor->lanes[schedule->ops[i].lane];
+        if (lane->lane == LANE_COMPUTE || lane->started) continue;
+        lane->seen = atomic_load(&executor->generation);
+        if (pthread_create(&lane->thread, NULL, lane_thread, lane))
+            return error_set(err, STATUS_RUN, "cannot start the thread of lane %s", lane_name(lane->lane));
+        lane->started = true;
         executor->lanes_started++;
     }
     return STATUS_OK;
@@ -289,10 +297,6 @@ int executor_create(struct executor **out, const struct executor_host *host, str
     if (!host->gate) executor->host.gate = &executor->own_gate;
     for (int lane = 0; lane < LANES; lane++)
         executor->lanes[lane] = (struct lane_state){.executor = executor, .lane = (enum lane)lane};
-    if (start_lanes(executor, err)) {
-        executor_free(executor);
-        return STATUS_RUN;
-    }
     *out = executor;
     return STATUS_OK;
 }
@@ -303,7 +307,8 @@ void executor_free(struct executor *executor)
     atomic_store(&executor->quit, 1);
     atomic_fetch_add_explicit(&executor->generation, 1, memory_order_release);
     futex_wake_all(&executor->generation);
-    for (int lane = 1; lane <= executor->lanes_started; lane++) pthread_join(executor->lanes[lane].thread, NULL);
+    for (int lane = 0; lane < LANES; lane++)
+        if (executor->lanes[lane].started) pthread_join(executor->lanes[lane].thread, NULL);
     free(executor->held);
     free(executor);
 }
@@ -333,10 +338,10 @@ static int prepare(struct executor *executor, const struct schedule *schedule, s
 int executor_run(struct executor *executor, const struct schedule *schedule, uint32_t number, uint32_t step,
                  struct executor_result *result, struct error *err)
 {
-    if (prepare(executor, schedule, err)) return STATUS_RUN;
+    if (prepare(executor, schedule, err) || start_lanes(executor, schedule, err)) return STATUS_RUN;
     executor->number = number;
     executor->step = step;
-    atomic_store(&executor->running, (uint32_t)executor->lanes_started);
+    atomic_store(&executor->running, executor->lanes_started);
     atomic_fetch_add_explicit(&executor->generation, 1, memory_order_release);
     futex_wake_all(&executor->generation);
     run_lane(executor, &executor->lanes[LANE_COMPUTE]);

@@ -16,7 +16,7 @@ struct executor;
 
 struct op_stat {
     uint64_t peers_ns, arrival_ns; /* waiting for other ranks, and of it until all had come */
-    uint64_t sent_bytes[2];
+    uint64_t sent_bytes[LINKS];
     bool healthy;
 };
 

@@ -61,6 +61,9 @@ void *zero_buffer(const struct zero *zero, const struct schedule *schedule, int 
 /* operations.c: runs one operation of the compute lane. */
 int zero_compute(struct zero *zero, const struct schedule *schedule, const struct op *op, struct error *err);
 
+/* copies.c: runs one operation of a lane between tiers. */
+int zero_copy(struct zero *zero, const struct schedule *schedule, const struct op *op, struct op_stat *stat);
+
 /* collectives.c: runs one operation of the communication lane. */
 int zero_communicate(struct zero *zero, const struct schedule *schedule, const struct op *op, bool healthy, struct op_stat *stat, struct error *err);
 

@@ -157,10 +157,11 @@ static void record_traffic(struct zero *zero, uint32_t step)
         for (int link = LINK_INTRA; link <= LINK_INTER; link++) {
             if (zero->traffic[kind].count == 0 || (link == LINK_INTER && zero->traffic[kind].sent_bytes[link] == 0))
                 continue;
+            const bool copied = kind == TRAFFIC_D2H || kind == TRAFFIC_H2D; /* over one link, counted as the first */
             struct trace_record record = record_of(zero, TRACE_TRAFFIC);
             record.traffic = (struct trace_of_traffic){step,
                                                        (uint8_t)kind,
-                                                       (uint8_t)link,
+                                                       (uint8_t)(copied ? LINK_PCIE : link),
                                                        zero->traffic[kind].count,
                                                        zero->traffic[kind].sent_bytes[link],
                                                        link == LINK_INTRA ? zero->traffic[kind].busy_ns : 0};

@@ -13,6 +13,7 @@ static int run_op(void *user, const struct schedule *schedule, const struct op *
                   struct error *err)
 {
     if (op->lane == LANE_COMM) return zero_communicate(user, schedule, op, healthy, stat, err);
+    if (op->lane != LANE_COMPUTE) return zero_copy(user, schedule, op, stat);
     return zero_compute(user, schedule, op, err);
 }
 
@@ -50,6 +51,7 @@ static void ranges_for(const struct zero *zero, struct memory_ranges *ranges)
             scratch_bytes(&zero->model, (enum use)use, (int)B, (int)T, zero->config->topology.threads_per_rank);
         if (bytes > scratch) scratch = bytes;
     }
+    ranges->bytes[TIER_HOST][CATEGORY_ACTIVATIONS] = (uint64_t)(2 * (layers + 2) * output);
     uint64_t *bytes = ranges->bytes[TIER_DEVICE];
     bytes[CATEGORY_PARAMETERS] = padded * (uint64_t)element;
     bytes[CATEGORY_GRADIENTS] = padded * (uint64_t)dtype_bytes(zero->model.gradient);

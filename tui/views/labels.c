@@ -27,7 +27,7 @@ int op_number(const struct run_model *model, enum op_kind kind, int unit, int bu
 
 static bool moves_a_unit(enum op_kind kind)
 {
-    return kind == OP_GATHER || kind == OP_REFRESH || kind == OP_UPDATE;
+    return kind == OP_GATHER || kind == OP_REFRESH || kind == OP_UPDATE || kind == OP_OFFLOAD || kind == OP_FETCH;
 }
 
 static void write_label(char out[LABEL_ROOM], const struct run_model *model, enum op_kind kind, int unit, int bucket)

@@ -15,12 +15,12 @@ static int bars_room(int rows, int timeline)
     return room > BARS_LEAST ? room : BARS_LEAST;
 }
 
-/* Where there is room, each rank has both its lanes. */
+/* Where there is room, each rank has all its lanes. */
 static int timeline_rows(const struct scene *scene, int rows)
 {
     enum { ROOMY = 30 };
     int least = view_timeline.pane_rows(scene);
-    return rows >= ROOMY ? 1 + (least - 1) * LANES : least;
+    return rows >= ROOMY ? 1 + (least - 1) * run_lane_count(scene->model) : least;
 }
 
 static void lay_out(struct overview_layout *layout, const struct scene *scene, int columns, int rows)

@@ -12,7 +12,7 @@
 #include "tui/views/parts.h"
 #include "tui/views/schedule_detail.h"
 
-enum { LANE_ROWS = LANES + 1, LIST_ROWS_MIN = 5, DETAIL_ROWS = 18 };
+enum { LIST_ROWS_MIN = 5, DETAIL_ROWS = 18 };
 
 struct listing {
     const struct scene *scene;
@@ -303,7 +303,8 @@ static void draw_lanes(struct canvas canvas, const struct listing *list)
                   "operations are too short to be followed by eye: slow motion (<), or pause (Space)");
         return;
     }
-    for (int lane = 0; lane < LANES; lane++) draw_lane(canvas, 1 + lane, (enum lane)lane, list);
+    for (int lane = 0, y = 1; lane < LANES; lane++)
+        if (run_lanes(list->scene->model) >> lane & 1) draw_lane(canvas, y++, (enum lane)lane, list);
 }
 
 /* ---- the view ---- */
@@ -338,7 +339,8 @@ static void draw_view(struct canvas canvas, const struct scene *scene)
         draw_nothing(canvas, false);
         return;
     }
-    const int columns = canvas.at.columns, below = canvas.at.rows - LANE_ROWS;
+    const int columns = canvas.at.columns, lane_rows = run_lane_count(scene->model) + 1,
+              below = canvas.at.rows - lane_rows;
     const bool open = detail_is_open(&list);
     int rows = below - 1;
     if (open) rows = rows - DETAIL_ROWS > LIST_ROWS_MIN ? rows - DETAIL_ROWS : LIST_ROWS_MIN;
@@ -348,7 +350,7 @@ static void draw_view(struct canvas canvas, const struct scene *scene)
     if (open)
         schedule_detail_draw(canvas_part(canvas, 0, 1 + rows, columns, below - 1 - rows), scene, &list.at,
                              (int)scene->state->selected.op);
-    draw_lanes(canvas_part(canvas, 0, below, columns, LANE_ROWS), &list);
+    draw_lanes(canvas_part(canvas, 0, below, columns, lane_rows), &list);
 }
 
 static void draw_pane(struct canvas canvas, const struct scene *scene, bool focused)

@@ -26,8 +26,9 @@ static struct timeline_needs needs_of(const struct scene *scene)
 {
     struct filter filter = filter_of(scene->state->filter);
     int ranks = tape_ranks(scene->tape), last = filter.last_rank < ranks ? filter.last_rank : ranks - 1;
+    const uint32_t there = run_lanes(scene->model), shown = filter.lanes & there;
     struct timeline_needs needs = {filter.first_rank < last ? filter.first_rank : last, 0, scene->state->rank,
-                                   filter.lanes};
+                                   shown ? shown : there};
     needs.rank_count = last - needs.first_rank + 1;
     if (needs.chosen < needs.first_rank) needs.chosen = needs.first_rank;
     if (needs.chosen > last) needs.chosen = last;
@@ -83,13 +84,16 @@ static void draw_pane_lanes(struct canvas canvas, const struct scene *scene)
 {
     struct window window = timeline_window(scene);
     int ranks = tape_ranks(scene->tape), rows = canvas.at.rows, shown = ranks < rows ? ranks : rows;
-    int first = scene->state->rank - shown / 2, lanes = ranks * LANES <= rows ? LANES : 1;
+    const uint32_t there = run_lanes(scene->model);
+    int first = scene->state->rank - shown / 2, count = run_lane_count(scene->model),
+        lanes = ranks * count <= rows ? count : 1;
     first = first > ranks - shown ? ranks - shown : first < 0 ? 0 : first;
     for (int i = 0; i < shown; i++) {
         draw_number(canvas, i * lanes, first + i, scene);
-        for (int lane = 0; lane < lanes; lane++)
-            timeline_draw_lane(canvas_part(canvas, 0, i * lanes + lane, canvas.at.columns, 1), scene, &window,
-                               first + i, (enum lane)lane);
+        for (int lane = 0, row = 0; row < lanes; lane++)
+            if (there >> lane & 1)
+                timeline_draw_lane(canvas_part(canvas, 0, i * lanes + row++, canvas.at.columns, 1), scene, &window,
+                                   first + i, (enum lane)lane);
     }
 }
 

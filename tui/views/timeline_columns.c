@@ -165,6 +165,8 @@ static enum mark mark_of_traffic(enum traffic kind)
     case TRAFFIC_ALL_GATHER: return MARK_GATHER;
     case TRAFFIC_REDUCE_SCATTER: return MARK_REDUCE;
     case TRAFFIC_ALL_REDUCE: return MARK_ALL_REDUCE;
+    case TRAFFIC_D2H: return MARK_OFFLOAD;
+    case TRAFFIC_H2D: return MARK_FETCH;
     default: return MARK_AGREE;
     }
 }

@@ -70,7 +70,7 @@ void timeline_layout(struct timeline_layout *layout, int columns, int rows, cons
     layout->lane_mask = needs->lanes;
     for (enum lane lane = 0; lane < LANES; lane++) layout->lane_count += needs->lanes >> lane & 1;
     int axis = take(&left, 2), kept = smaller(left, LEGEND_ROWS + DETAILS_ROWS + CURVE_ROWS_MIN);
-    int room = left - kept > LANES ? left - kept : smaller(left, LANES);
+    int room = left - kept > layout->lane_count ? left - kept : smaller(left, layout->lane_count);
     int lanes = place_lanes(layout, room, needs->rank_count);
     left -= lanes;
     int details = take(&left, DETAILS_ROWS), legend = take(&left, LEGEND_ROWS), curve = take(&left, CURVE_ROWS_MIN);

@@ -13,6 +13,8 @@ static const struct mark_look looks[MARK_WAIT] = {
     [MARK_REDUCE] = {'S', '@', 0x25a0, STYLE_LANE_REDUCE, "reduce", "reduce"},
     [MARK_ALL_REDUCE] = {'A', '&', 0x25a3, STYLE_LANE_REDUCE, "all-reduce", "all-red."},
     [MARK_REFRESH] = {'R', '$', 0x25a4, STYLE_LANE_REFRESH, "refresh", "refresh"},
+    [MARK_OFFLOAD] = {'D', 'v', 0x25bc, STYLE_LANE_REFRESH, "to the host", "to host"},
+    [MARK_FETCH] = {'H', '^', 0x25b2, STYLE_LANE_GATHER, "from the host", "from host"},
     [MARK_AGREE] = {'C', '!', 0x25aa, STYLE_LANE_AGREE, "agree", "agree"},
 };
 
@@ -48,6 +50,8 @@ enum mark mark_of_op(enum op_kind kind, enum phase phase, bool prefetch)
     case OP_ALL_REDUCE: return MARK_ALL_REDUCE;
     case OP_REFRESH: return MARK_REFRESH;
     case OP_AGREE: return MARK_AGREE;
+    case OP_OFFLOAD: return MARK_OFFLOAD;
+    case OP_FETCH: return MARK_FETCH;
     default: return MARK_FORWARD + (enum mark)phase;
     }
 }
