@@ -166,14 +166,18 @@ static void draw_legend(struct canvas canvas, int y, const struct scene *scene, 
     draw_text(canvas, x + 2, y, STYLE_TEXT, brief ? "plan" : "planned peak");
 }
 
-static void draw_bars_title(struct canvas canvas, const struct scene *scene, const struct memory_scale *scale)
+/* As much of the title as fits beside the note. */
+static void write_bars_title(char *title, size_t room, int columns, const struct scene *scene)
 {
     const struct run_step *step = run_last_step(scene->model);
-    char text[FORMAT_ROOM], title[80];
-    if (scene->state->bars_now || !step) snprintf(title, sizeof title, "device memory now");
-    else snprintf(title, sizeof title, "device memory, fullest instant of step %u", step->step);
-    draw_title(canvas, 0, false, title);
-    char note[96];
+    if (scene->state->bars_now || !step) snprintf(title, room, "device memory now");
+    else if (snprintf(title, room, "device memory, fullest instant of step %u", step->step) > columns)
+        snprintf(title, room, "device memory, step %u", step->step);
+}
+
+static void draw_bars_title(struct canvas canvas, const struct scene *scene, const struct memory_scale *scale)
+{
+    char text[FORMAT_ROOM], title[80], note[96];
     int at = 0;
     if (scale->has_planned)
         at = snprintf(note, sizeof note, " plan %s ·", format_bytes_bare(text, scene->state->units, scale->planned));
@@ -181,6 +185,8 @@ static void draw_bars_title(struct canvas canvas, const struct scene *scene, con
         snprintf(note + at, sizeof note - (size_t)at, " budget %s ",
                  format_bytes_bare(text, scene->state->units, scale->budget));
     else snprintf(note + at, sizeof note - (size_t)at, " no budget ");
+    write_bars_title(title, sizeof title, canvas.at.columns - utf8_columns(note) - 5, scene);
+    draw_title(canvas, 0, false, title);
     draw_right(canvas, canvas.at.columns - 1, 0, STYLE_TEXT, note);
 }
 

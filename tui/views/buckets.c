@@ -68,8 +68,7 @@ static int chosen_row(const struct buckets *buckets)
 
 static const char *state_name(enum bucket_state state)
 {
-    static const char *const names[BUCKET_STATES] = {"to come",   "filling", "full, waits",
-                                                     "in flight", "flushed", "dropped"};
+    static const char *const names[BUCKET_STATES] = {"to come", "filling", "full", "in flight", "flushed", "dropped"};
     return names[state];
 }
 
@@ -182,19 +181,26 @@ static void draw_list_head(struct canvas canvas, int y, const struct buckets *bu
     if (buckets->ops->micro_steps > 1) pen_right(&pen, 12, STYLE_DIM, "micro-step");
 }
 
+/* A time; "~" before it and dim: not of the step that goes on, but of the last whole one. */
+static void pen_earlier(struct pen *pen, int columns, bool present, bool known, uint64_t ns)
+{
+    char time[FORMAT_ROOM], text[FORMAT_ROOM + 1];
+    snprintf(text, sizeof text, "%s%s", present || !known ? "" : "~", known ? format_time_bare(time, ns) : "n/a");
+    pen_right(pen, columns, present ? STYLE_TEXT : STYLE_DIM, text);
+}
+
 static void pen_times(struct pen *pen, const struct buckets *buckets, int op, enum bucket_state state)
 {
     const struct run_lane *lane = &buckets->scene->model->rank[buckets->rank].lane[LANE_COMM];
     uint32_t step;
     const struct op_times times = times_of(buckets, op, &step);
-    const enum style style = step == buckets->at.step ? STYLE_TEXT : STYLE_DIM;
     char text[FORMAT_ROOM];
     if (state == BUCKET_IN_FLIGHT) {
         pen_right(pen, 9, STYLE_STRONG, format_time(text, buckets->scene->model->now_ns - lane->started_ns));
         pen_right(pen, 10, STYLE_STRONG, "so far");
     } else {
-        pen_right(pen, 9, style, times.ranks ? format_time(text, times.mean_ns) : "n/a");
-        pen_right(pen, 10, style, times.ranks ? format_time(text, times.peers_ns) : "n/a");
+        pen_earlier(pen, 9, step == buckets->at.step, times.ranks > 0, times.mean_ns);
+        pen_earlier(pen, 10, step == buckets->at.step, times.ranks > 0, times.peers_ns);
     }
 }
 
@@ -309,12 +315,14 @@ static void draw_buckets_title(struct canvas canvas, bool focused, const struct 
 {
     char title[128], moment[OP_TEXT_ROOM];
     const int first = bucket_after(buckets->ops, -1);
-    snprintf(title, sizeof title, "buckets: stage %d, %s%s%s", buckets->at.plan->stage,
+    char earlier[32] = "";
+    if (buckets->at.open && buckets->measured) snprintf(earlier, sizeof earlier, "; ~ of step %u", buckets->measured);
+    snprintf(title, sizeof title, "buckets: stage %d, %s%s%s%s", buckets->at.plan->stage,
              moment_text(moment, &buckets->at),
              first < 0                                        ? ""
              : buckets->ops->ops[first].kind == OP_ALL_REDUCE ? ", all-reduce"
                                                               : ", reduce-scatter",
-             buckets->at.lost ? " (records lost)" : "");
+             earlier, buckets->at.lost ? " (records lost)" : "");
     draw_title(canvas, 0, focused, title);
 }
 

@@ -1,4 +1,5 @@
-/* The last steps, one a row. */
+/* The last steps, one a row: exposed is communication with no compute beside it, the rest the phases of compute; shares of the
+ * step, means over ranks. */
 #include "tui/draw/pen.h"
 #include "tui/views/parts.h"
 
@@ -7,17 +8,17 @@ static void draw_step_head(struct canvas canvas)
     static const struct {
         const char *name;
         int columns;
-    } head[] = {{"step", 7}, {"stage", 6}, {"loss", 9}, {"norm", 9}, {"time", 10},
-                {"comm", 7}, {"fwd", 7},   {"bwd", 7},  {"upd", 7},  {"rate", 10}};
+    } head[] = {{"step", 7},    {"stage", 6}, {"loss", 9}, {"norm", 9}, {"time", 10},
+                {"exposed", 8}, {"fwd", 7},   {"bwd", 7},  {"upd", 7},  {"rate", 10}};
     struct pen pen = pen_at(canvas, 0, 1);
     for (size_t i = 0; i < sizeof head / sizeof head[0]; i++) pen_right(&pen, head[i].columns, STYLE_DIM, head[i].name);
 }
 
-static void pen_percent(struct pen *pen, const struct run_step *step, uint64_t sum_ns)
+static void pen_percent(struct pen *pen, int columns, const struct run_step *step, uint64_t sum_ns)
 {
     if (step->timed && step->total_ns)
-        pen_format(pen, 7, STYLE_TEXT, "%.1f%%", 100.0 * (double)sum_ns / step->timed / (double)step->total_ns);
-    else pen_right(pen, 7, STYLE_TEXT, "n/a");
+        pen_format(pen, columns, STYLE_TEXT, "%.1f%%", 100.0 * (double)sum_ns / step->timed / (double)step->total_ns);
+    else pen_right(pen, columns, STYLE_TEXT, "n/a");
 }
 
 static void draw_step(struct canvas canvas, int y, const struct run_step *step)
@@ -29,10 +30,10 @@ static void draw_step(struct canvas canvas, int y, const struct run_step *step)
     pen_format(&pen, 6, STYLE_TEXT, "%d", step->stage);
     if (step->skipped) pen_right(&pen, 9, style, "dropped");
     else pen_format(&pen, 9, STYLE_STRONG, "%.4f", (double)step->loss);
-    pen_format(&pen, 9, STYLE_TEXT, "%.4g", (double)step->grad_norm);
+    pen_format(&pen, 9, STYLE_TEXT, "%#.4g", (double)step->grad_norm);
     pen_right(&pen, 10, STYLE_TEXT, format_time(text, step->total_ns));
-    pen_percent(&pen, step, step->split.exposed_ns);
-    for (int phase = 0; phase < PHASES; phase++) pen_percent(&pen, step, step->split.phase_ns[phase]);
+    pen_percent(&pen, 8, step, step->split.exposed_ns);
+    for (int phase = 0; phase < PHASES; phase++) pen_percent(&pen, 7, step, step->split.phase_ns[phase]);
     pen_format(&pen, 10, STYLE_TEXT, "%.2e", (double)step->learning_rate);
 }
 

@@ -134,6 +134,24 @@ static uint64_t origin_of(const struct scene *scene, const struct window *window
     return next && next->step > step->step + 2 ? tape_first_ns(scene->tape) : step->begun_ns;
 }
 
+static bool touches(const struct canvas *axis, const struct window *window, uint64_t mark_ns, const char *name, int x,
+                    int end)
+{
+    int at = window_column(window, axis->at.columns, mark_ns);
+    return at >= 0 && at < end && at + 1 + utf8_columns(name) > x;
+}
+
+/* A tick's label gives way to marks: two words over each other would be neither. */
+static bool is_marked(const struct canvas *axis, const struct view_state *state, const struct window *window, int x,
+                      int end)
+{
+    for (int i = 0; i < 2; i++)
+        if (state->mark[i].known && touches(axis, window, state->mark[i].time_ns, "", x, end)) return true;
+    for (int i = 0; i < state->marker_count; i++)
+        if (touches(axis, window, state->markers[i].time_ns, state->markers[i].name, x, end)) return true;
+    return false;
+}
+
 static void draw_tick_marks(struct canvas canvas, const struct scene *scene, const struct window *window)
 {
     int columns = canvas.at.columns, room = 12;
@@ -145,7 +163,8 @@ static void draw_tick_marks(struct canvas canvas, const struct scene *scene, con
         int x = (int)((origin + at - (double)window->from_ns) / length * columns),
             width = format_tick(text, sizeof text, at, step);
         draw_character(canvas, x, 0, STYLE_DIM, 0x2502);
-        if (x + 1 + width <= columns) draw_text(canvas, x + 1, 0, STYLE_DIM, text);
+        if (x + 1 + width <= columns && !is_marked(&canvas, scene->state, window, x, x + 2 + width))
+            draw_text(canvas, x + 1, 0, STYLE_DIM, text);
     }
 }
 
