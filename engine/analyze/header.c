@@ -62,6 +62,8 @@ static void read_header(struct run_header *header, const cJSON *json)
     header->has_unigram_entropy = cJSON_IsNumber(entropy);
     header->unigram_entropy = header->has_unigram_entropy ? entropy->valuedouble : 0;
     header->config_json = config ? cJSON_PrintUnformatted(config) : NULL;
+    const cJSON *given = cJSON_GetObjectItemCaseSensitive(json, "given");
+    header->given_json = given ? cJSON_PrintUnformatted(given) : NULL;
     read_units(header, cJSON_GetObjectItemCaseSensitive(model, "units"));
     header->known = true;
 }
@@ -70,6 +72,7 @@ void header_release(struct run_header *header)
 {
     free(header->units);
     free(header->config_json);
+    free(header->given_json);
 }
 
 void fold_run(struct run_model *model, const struct trace_record *record)

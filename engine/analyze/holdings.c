@@ -28,7 +28,10 @@ void fold_memory(struct run_model *model, const struct trace_record *record)
 
 void holdings_begin_step(struct run_rank *rank)
 {
-    for (int tier = 0; tier < TIERS; tier++) rank->tier[tier].open_peak = rank->tier[tier].now;
+    for (int tier = 0; tier < TIERS; tier++) {
+        rank->tier[tier].open_peak = rank->tier[tier].now;
+        rank->tier[tier].began_bytes = rank->tier[tier].now.live_bytes;
+    }
 }
 
 void holdings_end_step(struct run_rank *rank)

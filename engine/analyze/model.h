@@ -32,6 +32,7 @@ struct run_header {
     struct run_unit *units;
     int unit_count;
     char *config_json; /* the resolved configuration; NULL: unknown */
+    char *given_json;  /* {"key": {"from": "file | set | auto", "value": text}}: what was given at the start; NULL: unknown */
 };
 
 /* How time is stretched now: the configuration at the start, and every "set" since. */
@@ -80,6 +81,7 @@ struct run_tier {
     struct run_instant now;       /* sums over the categories as last reported */
     struct run_instant step_peak; /* the fullest instant of the last whole step: what a calm screen shows */
     struct run_instant open_peak; /* ... of the step in progress */
+    uint64_t began_bytes;         /* live when it began */
     uint64_t highest_bytes;       /* of `now`, since the first record */
     bool has_total;               /* TIER_PEAK was seen: the allocator's own sums */
     uint64_t live_bytes, reserved_bytes, peak_bytes, peak_reserved_bytes;
@@ -125,6 +127,8 @@ struct run_step {
     uint64_t total_ns, paused_ns; /* slowest rank */
     struct run_split split;
     uint64_t *sent_bytes; /* [ranks], tensor collectives; NULL: unknown */
+    struct { bool known; uint64_t resting_bytes, peak_bytes, at_peak_bytes[CATEGORIES]; } memory; /* device tier of the
+        fullest rank: when the step began, at its fullest instant, and who held it then */
 };
 
 /* The whole run in at most RUN_CURVE_POINTS points; each is the mean of `stride` steps. */

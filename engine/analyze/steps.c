@@ -56,6 +56,17 @@ void fold_step_begin(struct run_model *model, const struct trace_record *record)
     model->has_training = true;
 }
 
+/* The fullest rank stands for all; ranks differ by their last shards' padding at most. */
+static void note_memory(struct run_step *step, const struct run_tier *tier)
+{
+    const struct run_instant *peak = &tier->step_peak;
+    if (!peak->known || (step->memory.known && peak->live_bytes <= step->memory.peak_bytes)) return;
+    step->memory.known = true;
+    step->memory.peak_bytes = peak->live_bytes;
+    step->memory.resting_bytes = tier->began_bytes;
+    memcpy(step->memory.at_peak_bytes, peak->held_bytes, sizeof step->memory.at_peak_bytes);
+}
+
 static void curve_push(struct run_curve *curve, float value)
 {
     if (!isfinite(value)) return;
@@ -94,6 +105,7 @@ void fold_step_end(struct run_model *model, const struct trace_record *record)
         model->split_count++;
     }
     holdings_end_step(rank);
+    note_memory(step, &rank->tier[TIER_DEVICE]);
     step->schedule = from->schedule;
     step->stage = from->stage;
     step->skipped = from->skipped;

@@ -1,48 +1,83 @@
 /* Why a rank's tier is as full as it is: the instant of its peak, who was there, what each is made of, which knob owns it,
- * and what changing that knob would give, computed by building the plan again with the other value. */
+ * and what changing that knob would give, computed by building the plan again with the other value.
+ *
+ *     struct why why = {0};
+ *     while (...) if (why_peak(&why, model, rank, TIER_DEVICE, &err) == STATUS_OK) show(&why);
+ *
+ * The plans are kept in the result and made again only when the run is another or its knobs were changed; measured bytes
+ * are read anew each time. */
 #ifndef ENGINE_ANALYZE_WHY_H
 #define ENGINE_ANALYZE_WHY_H
 
 #include "engine/analyze/model.h"
 
-enum { WHY_TERMS_MAX = 12, WHY_CHANGES_MAX = 4 };
+enum { WHY_TERMS_MAX = 12, WHY_CHANGES_MAX = 4, WHY_STAGES = 4 };
 
-struct why_term { char text[96]; uint64_t bytes; };       /* "master weights, 4 B x 208,576 of its own elements" */
-struct why_change {
-    char command[80];                                     /* as keys and --at would send it; "": needs a restart ... */
-    char text[120];                                       /* ... and for people: "stage 3 instead of 2" */
-    bool restart;
-    uint64_t peak_bytes, at_peak_bytes;                   /* of the whole tier; of this category at the tier's peak */
-    uint64_t sent_bytes;                                  /* per rank and step, to be held against the present's */
+/* "master weights, 1 shard of 4" | "4 B × 208,576 elements" | 834304 */
+struct why_term { char what[72], formula[120]; uint64_t bytes; };
+
+/* What a setting leads to, of each rank: by plan. */
+struct why_plan {
+    bool known;
+    uint64_t peak_bytes, resting_bytes, sent_bytes; /* of the whole tier; sent: in a step */
+    uint64_t at_peak_bytes[CATEGORIES];             /* at the instant of the tier's peak */
 };
+
+struct why_change {
+    char command[112];  /* as it is typed: "stage=3", "set KEY=VALUE"; with `restart`: "--set KEY=VALUE ..." */
+    char text[112];     /* for people: "reduce_bucket_size 99,136 instead of 198,272" */
+    bool restart;
+    struct why_plan plan;
+};
+
 struct why_tenant {
     enum category category;
-    uint64_t bytes, planned_bytes;                        /* at the peak: measured, and by the plan */
+    bool measured;
+    uint64_t bytes, planned_bytes;       /* at the peak: measured, and by the plan */
     int term_count;
-    struct why_term terms[WHY_TERMS_MAX];                 /* largest first; they add up to planned_bytes */
-    const char *knob, *how;                               /* the key that owns it, "": none; one sentence */
+    struct why_term terms[WHY_TERMS_MAX];/* largest first; they add up to planned_bytes */
+    const char *knob, *how;              /* the key that owns it; one sentence */
     int change_count;
-    struct why_change changes[WHY_CHANGES_MAX];           /* that would help, best first */
+    struct why_change changes[WHY_CHANGES_MAX]; /* those that lower the peak first, lowest peak first */
 };
+
 struct why {
+    uint64_t made_from;                  /* what the plans were made from; 0: nothing yet */
     int rank;
     enum tier tier;
-    bool known;                                           /* a peak was recorded */
-    uint64_t peak_bytes, planned_bytes, sent_bytes;       /* sent: by plan, per rank and step */
-    char at_op[64];                                       /* the planned operation of the peak, "block' 3"; "": unknown */
+    int stage;
+    bool measured;                       /* a whole step of this plan was seen */
+    uint64_t peak_bytes;                 /* measured */
+    struct why_plan plan;                /* the present one */
+    bool other_version;                  /* this version plans the step differently than the one that made the trace */
+    uint32_t schedule;
+    int peak_op;                         /* of that schedule, where the plan peaks; -1: between steps */
     int tenant_count;
-    struct why_tenant tenants[CATEGORIES];                /* most bytes first */
-    struct why_change stages[4];                          /* the other stages (and this one), by stage */
+    struct why_tenant tenants[CATEGORIES];      /* most bytes first */
+    struct why_change stages[WHY_STAGES];       /* each stage with the other knobs as they are */
 };
 
-/* Milliseconds of work (plans are built): callers keep the result until the schedule or the peak changes. STATUS_INPUT: the
- * trace does not say enough (no configuration, no schedule). */
-int why_peak(struct why *out, const struct run_model *model, int rank, enum tier tier, struct error *err);
+/* STATUS_INPUT: the trace does not say enough (no configuration, no schedule). */
+int why_peak(struct why *why, const struct run_model *model, int rank, enum tier tier, struct error *err);
 
-/* What a switch of stage or knob changed: means over the last steps before and the first after, of one rank. */
-struct why_side { bool known; int steps; uint64_t peak_bytes[CATEGORIES], tier_peak_bytes, resting_bytes, sent_bytes; double step_ns, exposed_ns; };
-struct why_switch { uint32_t step; char text[96]; struct why_side before, after; }; /* "stage 2 -> 3" */
+/* The answer in one sentence: "stage 2 holds 3.1 MB more at its peak than stage 1 would: buckets (+3.3 MB) outweigh gradients
+ * (-0.2 MB)". `bytes` writes an amount in the reader's unit. */
+typedef void why_bytes(char out[32], uint64_t bytes);
+void why_sentence(char *text, size_t room, const struct why *why, int than_stage, why_bytes *bytes);
+
+/* What a switch of stage or knob changed, as measured: the last steps before and the first after. Memory is that of the
+ * fullest rank at its fullest instant in these steps; the rest are means, over steps and ranks. */
+enum { WHY_SWITCH_STEPS = 5 };
+struct why_side {
+    int steps;                           /* so many were seen; 0: none, and the rest unknown */
+    int stage;
+    uint64_t peak_bytes, resting_bytes, at_peak_bytes[CATEGORIES]; /* device tier */
+    bool has_sent, has_exposed;
+    double sent_bytes, step_ns, exposed_ns, tokens_per_s;
+};
+struct why_switch { uint32_t step; char text[112]; struct why_side before, after; }; /* "stage 2 -> 3" */
+
 /* The last `room` switches, newest first; returns how many. */
-int why_switches(const struct run_model *model, int rank, struct why_switch out[], int room);
+int why_switches(const struct run_model *model, struct why_switch out[], int room);
 
 #endif

@@ -167,14 +167,33 @@ static int refuse(const struct config_key *key, const cJSON *item, struct error 
                      hjson_show(item, shown, sizeof shown), key->text);
 }
 
+/* Whether one of `sets` is for this key. */
+static bool was_set(const struct config_source *source, const char *path)
+{
+    char typed[PATH_ROOM], own[PATH_ROOM];
+    for (int s = 0; s < source->set_count; s++) {
+        snprintf(typed, sizeof typed, "%.*s", (int)strcspn(source->sets[s], "="), source->sets[s]);
+        config_path(own, typed);
+        if (strcmp(own, path) == 0) return true;
+    }
+    return false;
+}
+
 static int read_key(struct config_source *source, int row, const cJSON *item, struct error *err)
 {
     const struct config_key *key = &config_keys[row];
     const char *string = hjson_string(item);
     if (cJSON_IsNull(item)) return STATUS_OK; /* as if not given */
-    if (string && strcmp(string, "auto") == 0) {
+    bool is_auto = string && strcmp(string, "auto") == 0;
+    char shown[64];
+    int noted = config_add_line(&source->config->given, err, "%s\t%s\t%s", key->path,
+                                is_auto                      ? "auto"
+                                : was_set(source, key->path) ? "set"
+                                                             : "file",
+                                hjson_show(item, shown, sizeof shown));
+    if (noted || is_auto) {
         source->given[row] = GIVEN_AUTO; /* acts on honoured keys only */
-        return STATUS_OK;
+        return noted;
     }
     source->given[row] = GIVEN_VALUE;
     bool can_be_off = key->class == CLASS_FIXED && hjson_is_off(item) && strcmp(key->value, "off") == 0;
@@ -238,12 +257,11 @@ static int set_defaults(struct config *config, struct error *err)
     return STATUS_OK;
 }
 
-static int load(struct config *config, const char *path, const char *const *sets, int set_count, struct error *err)
+/* Takes the tree. */
+static int load(struct config *config, cJSON *tree, const char *const *sets, int set_count, struct error *err)
 {
-    struct config_source source = {.config = config};
-    cJSON *tree = NULL;
-    int status = read_tree(&tree, path, err);
-    if (!status) status = rename_aliases(tree, "", err);
+    struct config_source source = {.config = config, .sets = sets, .set_count = set_count};
+    int status = rename_aliases(tree, "", err);
     if (!status) status = expand_legacy_switch(tree, err);
     for (int s = 0; !status && s < set_count; s++) status = apply_set(tree, sets[s], err);
     if (!status) status = set_defaults(config, err);
@@ -256,17 +274,34 @@ static int load(struct config *config, const char *path, const char *const *sets
 int config_load(struct config *config, const char *path, const char *const *sets, int set_count, struct error *err)
 {
     memset(config, 0, sizeof *config);
-    int status = load(config, path, sets, set_count, err);
+    cJSON *tree = NULL;
+    int status = read_tree(&tree, path, err);
+    if (!status) status = load(config, tree, sets, set_count, err);
     if (!status) return STATUS_OK;
     config_release(config);
     error_prefix(err, "%s%s", path ? path : "configs/nano.json", set_count ? " with --set" : "");
     return status;
 }
 
+int config_load_text(struct config *config, const char *text, struct error *err)
+{
+    memset(config, 0, sizeof *config);
+    cJSON *tree = NULL;
+    int status = hjson_parse(&tree, text, strlen(text), err);
+    if (!status && !cJSON_IsObject(tree)) {
+        cJSON_Delete(tree);
+        return error_set(err, STATUS_INPUT, "not a JSON object { ... }");
+    }
+    if (!status) status = load(config, tree, NULL, 0, err);
+    if (status) config_release(config);
+    return status;
+}
+
 void config_release(struct config *config)
 {
     free(config->notes);
-    config->notes = NULL;
+    free(config->given);
+    config->notes = config->given = NULL;
 }
 
 int config_set(struct config *config, const char *typed, const char *value, struct error *err)

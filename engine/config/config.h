@@ -117,6 +117,7 @@ struct config {
         int slow_rank;      /* -1: none */
     } topology;
     char *notes; /* lines "key: accepted, no effect here: reason", printed once; owned */
+    char *given; /* lines "key<tab>file|set|auto<tab>value": what was given, whether it has an effect or not; owned */
 };
 
 /* Reads the file (Hjson comments and trailing commas allowed), applies `sets` ("bf16.enabled=true", in order), resolves and
@@ -124,6 +125,9 @@ struct config {
  * content), STATUS_INPUT (file missing or not JSON). On success *config is whole and config_release() frees what it owns. */
 int config_load(struct config *config, const char *path, const char *const *sets, int set_count, struct error *err);
 void config_release(struct config *config);
+
+/* The same from the text of a resolved configuration, as config_to_json() writes it and traces hold it. */
+int config_load_text(struct config *config, const char *text, struct error *err);
 
 /* The resolved configuration as one JSON object (caller frees). */
 char *config_to_json(const struct config *config);

@@ -9,10 +9,15 @@ enum given { GIVEN_NOT, GIVEN_VALUE, GIVEN_AUTO };
 
 struct config_source {
     struct config *config;
+    const char *const *sets; /* of --set */
+    int set_count;
     enum given given[CONFIG_KEYS_MAX]; /* by row of config_keys */
 };
 
-/* Appends one line to config->notes. */
+/* Appends one line to an owned text (config->notes, config->given). */
+int config_add_line(char **text, struct error *err, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* ... to config->notes. */
 int config_note(struct config *config, struct error *err, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 int config_resolve(struct config_source *source, struct error *err);

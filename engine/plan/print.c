@@ -9,27 +9,19 @@
 #include "engine/plan/print_parts.h"
 #include "engine/plan/schedule_io.h"
 
-static int setup_init(struct plan_setup *setup, const struct config *config, struct error *err)
+/* A plan is only shown of a schedule that an engine would run. */
+static int checked_setup(struct setup *setup, const struct config *config, struct error *err)
 {
-    int status = model_of(&setup->model, config, err);
+    int status = setup_init(setup, config, err);
     if (status) return status;
-    struct schedule_input input = schedule_input_of(config, &setup->model, PURPOSE_TRAIN);
-    status = schedule_build(&setup->schedule, &input, err);
-    if (status == STATUS_OK) status = schedule_check(&setup->schedule, &setup->model, err);
-    if (status) model_release(&setup->model);
-    else footprint_of(&setup->footprint, &setup->schedule);
+    status = schedule_check(&setup->schedule, &setup->model, err);
+    if (status) setup_release(setup);
     return status;
-}
-
-static void setup_release(struct plan_setup *setup)
-{
-    schedule_release(&setup->schedule);
-    model_release(&setup->model);
 }
 
 /* ---- traffic ---- */
 
-static void print_traffic(FILE *out, const struct plan_setup *setup)
+static void print_traffic(FILE *out, const struct setup *setup)
 {
     const struct schedule *schedule = &setup->schedule;
     int64_t sent = 0;
@@ -57,7 +49,7 @@ static void print_traffic(FILE *out, const struct plan_setup *setup)
 }
 
 /* How often each unit's elements move, so that any difference from the paper has a name. */
-static void print_units(FILE *out, const struct plan_setup *setup)
+static void print_units(FILE *out, const struct setup *setup)
 {
     const struct schedule *schedule = &setup->schedule;
     char a[32], b[32], c[32], d[32];
@@ -94,7 +86,7 @@ static void print_own_knobs(FILE *out, const struct config_zero *zero)
         fprintf(out, ",\ngradient_predivide_factor %g", (double)zero->gradient_predivide_factor);
 }
 
-static void print_header(FILE *out, const struct plan_setup *setup, const struct config *config)
+static void print_header(FILE *out, const struct setup *setup, const struct config *config)
 {
     char a[32];
     const struct config_zero *zero = &config->zero;
@@ -144,8 +136,8 @@ void plan_notes(FILE *out, const char *prefix, const struct model *model, const 
 
 int plan_print(FILE *out, const struct config *config, bool with_schedule, struct error *err)
 {
-    struct plan_setup setup;
-    int status = setup_init(&setup, config, err);
+    struct setup setup;
+    int status = checked_setup(&setup, config, err);
     if (status) return status;
     print_header(out, &setup, config);
     plan_notes(out, "note: ", &setup.model, &config->zero);
@@ -162,8 +154,8 @@ int plan_print(FILE *out, const struct config *config, bool with_schedule, struc
 
 int plan_print_json(FILE *out, const struct config *config, bool with_schedule, struct error *err)
 {
-    struct plan_setup setup;
-    int status = setup_init(&setup, config, err);
+    struct setup setup;
+    int status = checked_setup(&setup, config, err);
     if (status) return status;
     const struct footprint *footprint = &setup.footprint;
     struct traffic_sum sums[TRAFFIC_KINDS];

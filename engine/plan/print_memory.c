@@ -5,9 +5,10 @@
 #include "engine/base/grouped.h"
 #include "engine/plan/activation_terms.h"
 #include "engine/plan/flops.h"
+#include "engine/plan/formula.h"
 #include "engine/plan/print_parts.h"
 
-static int64_t padded_elems(const struct plan_setup *setup)
+static int64_t padded_elems(const struct setup *setup)
 {
     int64_t padded = 0;
     for (int u = 0; u < setup->model.unit_count; u++)
@@ -17,7 +18,7 @@ static int64_t padded_elems(const struct plan_setup *setup)
 
 /* The last two columns are the fragmentation meter: where a category's addresses end, and how much further that is than
  * what is live at most. Addresses are fixed before the run, so what is printed is what happens. */
-static void print_categories(FILE *out, const struct plan_setup *setup)
+static void print_categories(FILE *out, const struct setup *setup)
 {
     char a[32], b[32], c[32], d[32];
     const struct footprint *footprint = &setup->footprint;
@@ -60,7 +61,7 @@ static void print_activation_line(FILE *out, const char *what, const char *formu
     else fprintf(out, " %11.1f\n", (double)bytes / layers);
 }
 
-static void print_activations(FILE *out, const struct plan_setup *setup)
+static void print_activations(FILE *out, const struct setup *setup)
 {
     const int L = setup->model.shape.layers;
     struct activation_terms terms;
@@ -78,7 +79,7 @@ static void print_activations(FILE *out, const struct plan_setup *setup)
 }
 
 /* What recomputation costs: the ratio of operations is the ratio of times where products take the time. */
-static void print_flops(FILE *out, const struct plan_setup *setup)
+static void print_flops(FILE *out, const struct setup *setup)
 {
     struct flops flops;
     flops_of(&flops, &setup->schedule, &setup->model);
@@ -99,7 +100,7 @@ static int64_t model_state_bytes(const struct footprint *footprint)
 }
 
 /* ZeRO section 5: parameters p, gradients g, optimizer k bytes an element; a stage divides some of them by N. */
-static void print_model_states(FILE *out, const struct plan_setup *setup)
+static void print_model_states(FILE *out, const struct setup *setup)
 {
     const int N = setup->schedule.ranks, stage = setup->schedule.stage, e = dtype_bytes(setup->model.dtype),
               g = dtype_bytes(setup->model.gradient);
@@ -116,42 +117,6 @@ static void print_model_states(FILE *out, const struct plan_setup *setup)
             grouped(b, paper), grouped(c, states - paper));
     fprintf(out, "  padding: %s elements over all units, so that every unit cuts into %d shards of a multiple of %d\n",
             grouped(a, padding), N, SHARD_ALIGN_ELEMS);
-}
-
-/* What each kind of buffer is made of. N = B*T rows of one micro-batch, e = bytes of an element. */
-static const struct {
-    const char *name, *formula;
-} formulas[] = {
-    {"parameters", "e x elements of the unit, padded (stage 3: / ranks)"},
-    {"small tensors", "e x elements at or under the persistence threshold"},
-    {"gradient", "e (or grad_accum_dtype's) x elements of the unit, padded (stages 2, 3: / ranks)"},
-    {"master", "4 x elements of the unit, padded (stages 1-3: / ranks)"},
-    {"moment 1", "4 x elements of the unit, padded (stages 1-3: / ranks)"},
-    {"moment 2", "4 x elements of the unit, padded (stages 1-3: / ranks)"},
-    {"momentum", "4 x elements of the unit, padded (stages 1-3: / ranks)"},
-    {"sum of squares", "4 x elements of the unit, padded (stages 1-3: / ranks)"},
-    {"tokens", "2 x 4 N: tokens and targets"},
-    {"embedding out", "e N C"},
-    {"block out", "e N C: the next block's input"},
-    {"checkpoint", "e N C: the input from which blocks are made again"},
-    {"norm out", "e N C"},
-    {"attention activations", "5 e N C + (2 + heads) 4 N: norm, its statistics, q k v, log-sum-exp, attention"},
-    {"mlp activations", "10 e N C + 2 x 4 N: residual, norm, its statistics, fc, gelu"},
-    {"norm activations", "2 x 4 N: statistics"},
-    {"logits", "e N V + 4 N: logits, then their gradient; losses"},
-    {"residual gradient", "e N C"},
-    {"scratch", "what the operation's kernels ask for"},
-    {"gathered", "e x elements of the unit without its small tensors"},
-    {"gradient to send", "communication_data_type's x elements of the unit, until its last bucket is reduced"},
-    {"unreduced sum", "bytes of the accumulating type x elements of the unit, over all micro-steps"},
-    {"unreduced gradient", "e x elements of the unit, until its last bucket is reduced"},
-};
-
-static const char *formula_of(const char *name)
-{
-    for (size_t f = 0; f < sizeof formulas / sizeof *formulas; f++)
-        if (strcmp(formulas[f].name, name) == 0) return formulas[f].formula;
-    return "";
 }
 
 struct kind {
@@ -206,7 +171,7 @@ static int collect_kinds(const struct schedule *schedule, struct kind *kinds)
     return count;
 }
 
-static void print_buffers(FILE *out, const struct plan_setup *setup)
+static void print_buffers(FILE *out, const struct setup *setup)
 {
     struct kind kinds[32];
     int count = collect_kinds(&setup->schedule, kinds);
@@ -221,11 +186,15 @@ static void print_buffers(FILE *out, const struct plan_setup *setup)
                 kind->count, kind->most_live, grouped(a, kind->most), grouped(b, kind->most_bytes), life);
     }
     fputs("their sizes (N = B T rows of a micro-batch, e bytes an element, C hidden, V vocabulary)\n", out);
-    for (int k = 0; k < count; k++)
-        fprintf(out, "  %-22s %s\n", kinds[k].first->name, formula_of(kinds[k].first->name));
+    for (int k = 0; k < count; k++) {
+        const struct formula *formula = formula_of(kinds[k].first->name);
+        if (!formula) continue;
+        bool both = formula->bytes[0] && formula->note[0];
+        fprintf(out, "  %-22s %s%s%s\n", formula->buffer, formula->bytes, both ? ": " : "", formula->note);
+    }
 }
 
-void plan_print_memory(FILE *out, const struct plan_setup *setup)
+void plan_print_memory(FILE *out, const struct setup *setup)
 {
     print_categories(out, setup);
     print_model_states(out, setup);

@@ -4,15 +4,9 @@
 
 #include <stdio.h>
 
-#include "engine/plan/footprint.h"
-
-struct plan_setup {
-    struct model model;
-    struct schedule schedule;
-    struct footprint footprint;
-};
+#include "engine/plan/setup.h"
 
 /* Categories, model states, activations, buffers. */
-void plan_print_memory(FILE *out, const struct plan_setup *setup);
+void plan_print_memory(FILE *out, const struct setup *setup);
 
 #endif

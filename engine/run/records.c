@@ -50,6 +50,20 @@ static cJSON *data_json(const struct data *data)
     return json;
 }
 
+/* {"key": {"from": "file", "value": "2"}}: who said what, before defaults and what follows from others. */
+static cJSON *given_json(const char *lines)
+{
+    cJSON *json = cJSON_CreateObject();
+    for (const char *line = lines ? lines : ""; *line; line += strcspn(line, "\n") + (strchr(line, '\n') != NULL)) {
+        char path[CONFIG_PATH_MAX], from[8], value[80];
+        if (sscanf(line, "%127[^\t\n]\t%7[^\t\n]\t%79[^\n]", path, from, value) != 3) continue;
+        cJSON *given = cJSON_AddObjectToObject(json, path);
+        cJSON_AddStringToObject(given, "from", from);
+        cJSON_AddStringToObject(given, "value", value);
+    }
+    return json;
+}
+
 char *run_header_json(const struct config *config, const struct model *model, const struct data *data, int ranks,
                       int ranks_per_node, const char *isa)
 {
@@ -68,8 +82,9 @@ char *run_header_json(const struct config *config, const struct model *model, co
     cJSON_AddNumberToObject(json, "sequence_length", config->data.sequence_length);
     cJSON_AddNumberToObject(json, "accumulation_steps", config->accumulation_steps);
     char *resolved = config_to_json(config);
-    cJSON_AddItemToObject(json, "config", resolved ? cJSON_Parse(resolved) : NULL);
+    if (resolved) cJSON_AddRawToObject(json, "config", resolved); /* as text: integers past 2^53 stay whole */
     free(resolved);
+    cJSON_AddItemToObject(json, "given", given_json(config->given));
     char *text = cJSON_PrintUnformatted(json);
     cJSON_Delete(json);
     return text;

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "engine/plan/schedule_io.h"
+#include "engine/plan/setup.h"
 
 /* The knob that changes most how much of a category there is. */
 static const char *knob_of(enum category category)
@@ -42,20 +43,17 @@ static void add_held(cJSON *json, const struct zero_shortage *shortage)
 }
 
 /* What a stage would need of the tier at its fullest; -1: it cannot be planned. */
-static int64_t planned_peak(const struct config *config, const struct model *model, int ranks, int stage,
-                            enum tier tier)
+static int64_t planned_peak(const struct config *config, int ranks, int stage, enum tier tier)
 {
-    struct config_zero knobs = config->zero;
-    knobs.stage = stage;
-    struct schedule_input input = schedule_input_of(config, model, PURPOSE_TRAIN);
-    input.knobs = &knobs;
-    input.ranks = ranks;
-    struct schedule schedule;
-    struct footprint footprint;
-    if (schedule_build(&schedule, &input, NULL)) return -1;
-    footprint_of(&footprint, &schedule);
-    schedule_release(&schedule);
-    return footprint.peak_bytes[tier];
+    struct config changed = *config;
+    struct setup setup;
+    char value[16];
+    snprintf(value, sizeof value, "%d", stage);
+    changed.topology.ranks = ranks;
+    if (config_set(&changed, "zero_optimization.stage", value, NULL) || setup_init(&setup, &changed, NULL)) return -1;
+    int64_t peak_bytes = setup.footprint.peak_bytes[tier];
+    setup_release(&setup);
+    return peak_bytes;
 }
 
 static void add_fit(cJSON *fits, const char *command, int64_t peak_bytes)
@@ -67,19 +65,18 @@ static void add_fit(cJSON *fits, const char *command, int64_t peak_bytes)
 }
 
 /* Stages whose planned peak is within the budget, then the budget that this stage needs. */
-static void add_fits(cJSON *json, const struct zero_shortage *shortage, const struct config *config,
-                     const struct model *model, int ranks)
+static void add_fits(cJSON *json, const struct zero_shortage *shortage, const struct config *config, int ranks)
 {
     cJSON *fits = cJSON_AddArrayToObject(json, "fits");
     char command[64];
     for (int stage = 0; stage <= 3; stage++) {
-        int64_t peak_bytes = planned_peak(config, model, ranks, stage, shortage->tier);
+        int64_t peak_bytes = planned_peak(config, ranks, stage, shortage->tier);
         if (stage == config->zero.stage || peak_bytes < 0 || (uint64_t)peak_bytes > shortage->budget_bytes) continue;
         snprintf(command, sizeof command, "stage=%d", stage);
         add_fit(fits, command, peak_bytes);
     }
     enum { MIB = 1 << 20 };
-    int64_t peak_bytes = planned_peak(config, model, ranks, config->zero.stage, shortage->tier);
+    int64_t peak_bytes = planned_peak(config, ranks, config->zero.stage, shortage->tier);
     if (peak_bytes < 0 || shortage->tier != TIER_DEVICE) return;
     snprintf(command, sizeof command, "budget=%lldMiB", (long long)(peak_bytes / MIB + 1));
     add_fit(fits, command, peak_bytes);
@@ -98,6 +95,6 @@ cJSON *shortage_json(const struct zero_shortage *shortage, const struct config *
     cJSON_AddNumberToObject(json, "budget_bytes", (double)shortage->budget_bytes);
     add_op(json, shortage, model, schedule);
     add_held(json, shortage);
-    add_fits(json, shortage, config, model, ranks);
+    add_fits(json, shortage, config, ranks);
     return json;
 }

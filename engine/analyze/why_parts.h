@@ -1,0 +1,17 @@
+/* Inside "why". Only engine/analyze/why*.c and knobs.c include this. */
+#ifndef ENGINE_ANALYZE_WHY_PARTS_H
+#define ENGINE_ANALYZE_WHY_PARTS_H
+
+#include "engine/analyze/why.h"
+#include "engine/plan/setup.h"
+
+/* why_terms.c: what a category is made of at the plan's peak. */
+void why_terms(struct why_tenant *tenant, const struct schedule *schedule, const struct model *model, enum tier tier, int peak_op);
+
+/* why_changes.c: what the knobs of a category would give, and what each stage would. */
+void why_changes(struct why_tenant *tenant, const struct config *config, const struct why *why);
+void why_stages(struct why *why, const struct config *config);
+
+void why_plan_of(struct why_plan *plan, const struct config *config, int rank, enum tier tier);
+
+#endif

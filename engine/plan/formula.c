@@ -1,0 +1,95 @@
+#include "engine/plan/formula.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Activation slots are rounded up to whole cache lines, which changes nothing where N is a multiple of 16. */
+const struct formula formulas[] = {
+    {"parameters", "", "e x elements of the unit, padded (stage 3: / ranks)"},
+    {"small tensors", "", "e x elements at or under the persistence threshold"},
+    {"gradient", "", "e (or grad_accum_dtype's) x elements of the unit, padded (stages 2, 3: / ranks)"},
+    {"master", "", "4 x elements of the unit, padded (stages 1-3: / ranks)"},
+    {"moment 1", "", "4 x elements of the unit, padded (stages 1-3: / ranks)"},
+    {"moment 2", "", "4 x elements of the unit, padded (stages 1-3: / ranks)"},
+    {"momentum", "", "4 x elements of the unit, padded (stages 1-3: / ranks)"},
+    {"sum of squares", "", "4 x elements of the unit, padded (stages 1-3: / ranks)"},
+    {"tokens", "2 x 4 N", "tokens and targets"},
+    {"embedding out", "e N C", ""},
+    {"block out", "e N C", "the next block's input"},
+    {"checkpoint", "e N C", "the input from which blocks are made again"},
+    {"norm out", "e N C", ""},
+    {"attention activations", "5 e N C + (2 + heads) 4 N", "norm, its statistics, q k v, log-sum-exp, attention"},
+    {"mlp activations", "10 e N C + 2 x 4 N", "residual, norm, its statistics, fc, gelu"},
+    {"norm activations", "2 x 4 N", "statistics"},
+    {"logits", "e N V + 4 N", "logits, then their gradient; losses"},
+    {"residual gradient", "e N C", ""},
+    {"scratch", "", "what the operation's kernels ask for"},
+    {"gathered", "", "e x elements of the unit without its small tensors"},
+    {"gradient to send", "", "communication_data_type's x elements of the unit, until its last bucket is reduced"},
+    {"unreduced sum", "", "bytes of the accumulating type x elements of the unit, over all micro-steps"},
+    {"unreduced gradient", "", "e x elements of the unit, until its last bucket is reduced"},
+};
+const int formula_count = sizeof formulas / sizeof *formulas;
+
+const struct formula *formula_of(const char *buffer)
+{
+    for (int f = 0; f < formula_count; f++)
+        if (strcmp(formulas[f].buffer, buffer) == 0) return &formulas[f];
+    return NULL;
+}
+
+struct formula_sizes formula_sizes_of(const struct model *model, int B, int T)
+{
+    return (struct formula_sizes){dtype_bytes(model->dtype), (int64_t)B * T, model->shape.hidden,
+                                  model->shape.vocabulary, model->shape.heads};
+}
+
+static int64_t symbol_value(const char *symbol, size_t length, const struct formula_sizes *sizes)
+{
+    if (isdigit((unsigned char)*symbol)) return strtoll(symbol, NULL, 10);
+    if (length > 1) return sizes->heads;
+    return *symbol == 'e' ? sizes->e : *symbol == 'N' ? sizes->N : *symbol == 'C' ? sizes->C : sizes->V;
+}
+
+/* A sum, up to its closing bracket or the end; *at moves behind it. */
+static int64_t sum_value(const char **at, const struct formula_sizes *sizes)
+{
+    int64_t sum = 0, product = 1;
+    for (; **at && **at != ')'; ++*at) {
+        size_t length = strspn(*at, "0123456789abcdefghijklmnopqrstuvwyzBCNTV"); /* any but x */
+        if (**at == '+') sum += product, product = 1;
+        else if (**at == '(') ++*at, product *= sum_value(at, sizes);
+        else if (length) product *= symbol_value(*at, length, sizes), *at += length - 1;
+    }
+    return sum + product;
+}
+
+int64_t formula_value(const char *formula, const struct formula_sizes *sizes)
+{
+    return sum_value(&formula, sizes);
+}
+
+void formula_numbers(char *text, size_t room, const char *formula, const struct formula_sizes *sizes)
+{
+    size_t used = 0;
+    int depth = 0;
+    bool factor = false; /* what stands before is a factor: the next one is joined by × */
+    *text = '\0';
+    for (const char *at = formula; *at && used < room; at++) {
+        size_t length = strspn(at, "0123456789abcdefghijklmnopqrstuvwyzBCNTV");
+        const char *joint = factor && (length || *at == '(') ? "×" : "";
+        if (length) {
+            used += (size_t)snprintf(text + used, room - used, "%s%" PRId64, joint, symbol_value(at, length, sizes));
+            at += length - 1;
+        } else if (*at == '+') {
+            used += (size_t)snprintf(text + used, room - used, depth ? "+" : " + ");
+        } else if (*at == '(' || *at == ')') {
+            used += (size_t)snprintf(text + used, room - used, "%s%c", joint, *at);
+            depth += *at == '(' ? 1 : -1;
+        }
+        if (*at != ' ' && *at != 'x') factor = length || *at == ')';
+    }
+}

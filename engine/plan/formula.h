@@ -1,0 +1,28 @@
+/* What each kind of buffer is made of: its formula in symbols, the same with the numbers put in, and its value. People read
+ * the formulas in `zerolab plan` and in the view "why"; a test holds every one against the bytes of the plan.
+ *
+ * A formula is a sum of products: "5 e N C + (2 + heads) 4 N". Factors stand side by side, an x between them is only for
+ * the eye. e: bytes of an element; N: rows of a micro-batch, B x T; C: hidden; V: vocabulary; heads. */
+#ifndef ENGINE_PLAN_FORMULA_H
+#define ENGINE_PLAN_FORMULA_H
+
+#include "engine/plan/model.h"
+
+struct formula {
+    const char *buffer, *bytes, *note; /* bytes: a formula, or "": one that counts elements, said in the note */
+};
+
+extern const struct formula formulas[];
+extern const int formula_count;
+
+const struct formula *formula_of(const char *buffer); /* NULL: none */
+
+struct formula_sizes { int64_t e, N, C, V, heads; };
+struct formula_sizes formula_sizes_of(const struct model *model, int B, int T);
+
+int64_t formula_value(const char *formula, const struct formula_sizes *sizes);
+
+/* "5×4×256×128 + (2+4)×4×256" */
+void formula_numbers(char *text, size_t room, const char *formula, const struct formula_sizes *sizes);
+
+#endif

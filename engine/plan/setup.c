@@ -1,0 +1,27 @@
+#include "engine/plan/setup.h"
+
+int setup_init(struct setup *setup, const struct config *config, struct error *err)
+{
+    int status = model_of(&setup->model, config, err);
+    if (status) return status;
+    struct schedule_input input = schedule_input_of(config, &setup->model, PURPOSE_TRAIN);
+    status = schedule_build(&setup->schedule, &input, err);
+    if (status) model_release(&setup->model);
+    else footprint_of(&setup->footprint, &setup->schedule);
+    return status;
+}
+
+void setup_release(struct setup *setup)
+{
+    schedule_release(&setup->schedule);
+    model_release(&setup->model);
+}
+
+int64_t setup_sent_bytes(const struct setup *setup, int rank)
+{
+    struct traffic_sum sums[TRAFFIC_KINDS];
+    int64_t sent_bytes = 0;
+    traffic_of(sums, &setup->schedule, &setup->model, rank);
+    for (int kind = 0; kind < TRAFFIC_KINDS; kind++) sent_bytes += sums[kind].sent_bytes;
+    return sent_bytes;
+}

@@ -1,0 +1,20 @@
+/* A configuration with the step that it leads to: what `zerolab plan` prints, what a shortage is weighed against, and what
+ * "why" builds again with one knob changed. Fractions of a millisecond for nano, some milliseconds for gpt2-xl. */
+#ifndef ENGINE_PLAN_SETUP_H
+#define ENGINE_PLAN_SETUP_H
+
+#include "engine/plan/footprint.h"
+
+struct setup {
+    struct model model;
+    struct schedule schedule; /* of a training step */
+    struct footprint footprint;
+};
+
+int setup_init(struct setup *setup, const struct config *config, struct error *err);
+void setup_release(struct setup *setup);
+
+/* Tensor bytes that a rank sends in a step. */
+int64_t setup_sent_bytes(const struct setup *setup, int rank);
+
+#endif

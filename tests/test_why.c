@@ -1,0 +1,336 @@
+/* "Why": terms add up to the plan, predicted changes are what the plan at that setting is and what a run at it measures, and
+ * the sentence says so also where a higher stage takes more. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "engine/analyze/present.h"
+#include "engine/analyze/why.h"
+#include "engine/plan/formula.h"
+#include "engine/plan/schedule_io.h"
+#include "engine/plan/setup.h"
+#include "tests/synthetic.h"
+
+enum { SETS_MAX = 16 };
+
+struct setting {
+    const char *sets[SETS_MAX];
+};
+
+static int count_of(const struct setting *setting)
+{
+    int count = 0;
+    while (count < SETS_MAX && setting->sets[count]) count++;
+    return count;
+}
+
+static struct config config_of(const struct setting *setting)
+{
+    struct config config;
+    struct error err = {0};
+    if (config_load(&config, NULL, setting->sets, count_of(setting), &err)) fail_msg("%s", err.text);
+    return config;
+}
+
+/* What a trace of a run at this setting begins with. */
+static struct run_model *traced(const struct config *config)
+{
+    struct run_model *model = run_model_new(&(struct run_model_options){0});
+    char *resolved = config_to_json(config), *json = NULL;
+    struct setup setup;
+    assert_int_equal(setup_init(&setup, config, NULL), STATUS_OK);
+    assert_true(
+        asprintf(&json, "{\"version\": \"t\", \"ranks\": %d, \"config\": %s}", config->topology.ranks, resolved) > 0);
+    struct trace_record record = {.kind = TRACE_RUN, .rank = TRACE_RANK_ALL, .run = {{json, strlen(json)}}};
+    run_model_fold(model, &record);
+    char *ops = schedule_to_json(&setup.schedule);
+    record = (struct trace_record){.kind = TRACE_SCHEDULE,
+                                   .schedule = {1, PURPOSE_TRAIN, (uint8_t)setup.schedule.stage, {ops, strlen(ops)}}};
+    run_model_fold(model, &record);
+    free(resolved), free(json), free(ops);
+    setup_release(&setup);
+    return model;
+}
+
+static void explain(struct why *why, const struct config *config)
+{
+    struct run_model *model = traced(config);
+    struct error err = {0};
+    *why = (struct why){0};
+    if (why_peak(why, model, 0, TIER_DEVICE, &err)) fail_msg("%s", err.text);
+    assert_false(why->other_version);
+    run_model_free(model);
+}
+
+static void plain_bytes(char out[32], uint64_t bytes)
+{
+    snprintf(out, 32, "%llu", (unsigned long long)bytes);
+}
+
+static const struct setting settings[] = {
+    {{NULL}},
+    {{"zero_optimization.stage=1"}},
+    {{"zero_optimization.stage=2"}},
+    {{"zero_optimization.stage=3"}},
+    {{"zero_optimization.stage=3", "bf16.enabled=true", "zero_optimization.stage3_param_persistence_threshold=1280"}},
+    {{"zero_optimization.stage=2", "bf16.enabled=true", "gradient_accumulation_steps=3", "topology.ranks=3"}},
+    {{"zero_optimization.stage=3", "zero_optimization.stage3_max_reuse_distance=1000000000", "topology.ranks=8"}},
+    {{"zero_optimization.stage=2", "zero_optimization.reduce_bucket_size=500000000"}},
+    {{"zero_optimization.stage=3", "model.name=custom", "model.layers=3", "model.hidden=40", "model.heads=4",
+      "model.context=17", "model.vocabulary=301", "data.synthetic=true", "topology.ranks=5", "data.sequence_length=17",
+      "topology.threads_per_rank=4"}},
+    {{"zero_optimization.stage=2", "model.recompute=full", "model.checkpoint_every=2"}},
+    {{"zero_optimization.stage=1", "model.recompute=attention", "bf16.enabled=true"}},
+    {{"zero_optimization.stage=3", "model.name=gpt2", "data.synthetic=true", "data.sequence_length=1024"}},
+};
+enum { SETTINGS = sizeof settings / sizeof *settings };
+
+static void test_terms_add_up(void **state)
+{
+    (void)state;
+    for (int s = 0; s < SETTINGS; s++) {
+        struct config config = config_of(&settings[s]);
+        struct why why;
+        uint64_t sum = 0;
+        explain(&why, &config);
+        assert_true(why.tenant_count >= 5);
+        for (int t = 0; t < why.tenant_count; t++) {
+            const struct why_tenant *tenant = &why.tenants[t];
+            uint64_t terms = 0;
+            for (int i = 0; i < tenant->term_count; i++) terms += tenant->terms[i].bytes;
+            assert_int_equal(terms, tenant->planned_bytes);
+            sum += terms;
+        }
+        assert_int_equal(sum, why.plan.peak_bytes);
+        config_release(&config);
+    }
+}
+
+/* The formulas that people read are those that the plan follows: to the byte where rows are whole lines, else up to the
+ * rounding of at most sixteen slots. */
+static void test_formulas_are_the_plan(void **state)
+{
+    (void)state;
+    int seen = 0;
+    for (int s = 0; s < SETTINGS; s++) {
+        struct config config = config_of(&settings[s]);
+        struct setup setup;
+        assert_int_equal(setup_init(&setup, &config, NULL), STATUS_OK);
+        const struct formula_sizes sizes = formula_sizes_of(&setup.model, setup.schedule.B, setup.schedule.T);
+        for (int b = 0; b < setup.schedule.buffer_count; b++) {
+            const struct buffer *buffer = &setup.schedule.buffers[b];
+            const struct formula *formula = formula_of(buffer->name);
+            assert_non_null(formula);
+            if (!formula->bytes[0]) continue;
+            int64_t rounding = buffer->bytes - formula_value(formula->bytes, &sizes);
+            assert_true(rounding >= 0 && rounding < 16 * 64);
+            if (sizes.N % 16 == 0) assert_int_equal(rounding, 0);
+            seen++;
+        }
+        setup_release(&setup);
+        config_release(&config);
+    }
+    assert_true(seen > 50);
+}
+
+static void test_formulas_in_numbers(void **state)
+{
+    (void)state;
+    struct formula_sizes sizes = {4, 256, 128, 301, 8};
+    char text[96];
+    formula_numbers(text, sizeof text, "16 e N C + (4 + heads) 4 N", &sizes);
+    assert_string_equal(text, "16×4×256×128 + (4+8)×4×256");
+    assert_int_equal(formula_value("16 e N C + (4 + heads) 4 N", &sizes), 16 * 4 * 256 * 128 + 12 * 4 * 256);
+    formula_numbers(text, sizeof text, "2 x 4 N", &sizes);
+    assert_string_equal(text, "2×4×256");
+    assert_int_equal(formula_value("e N V + 4 N", &sizes), 4 * 256 * 301 + 4 * 256);
+}
+
+/* What a change says it would give is what the plan is after doing what it says: the live ones as a command would, the
+ * others by starting again with its --set. */
+static void obey(struct config *config, const struct setting *setting, const struct why_change *change)
+{
+    struct error err = {0};
+    char key[96], value[64], sets[160], *save = NULL;
+    if (sscanf(change->command, "stage=%63s", value) == 1) {
+        assert_int_equal(config_set(config, "zero_optimization.stage", value, &err), STATUS_OK);
+    } else if (sscanf(change->command, "set %95[^=]=%63s", key, value) == 2) {
+        if (config_set(config, key, value, &err)) fail_msg("%s", err.text);
+    } else {
+        struct setting again = *setting;
+        int count = count_of(setting);
+        snprintf(sets, sizeof sets, "%s", change->command);
+        for (char *word = strtok_r(sets, " ", &save); word; word = strtok_r(NULL, " ", &save))
+            if (strcmp(word, "--set") != 0) again.sets[count++] = word;
+        config_release(config);
+        *config = config_of(&again);
+    }
+}
+
+static void assert_planned(const struct why_plan *said, const struct config *config)
+{
+    struct setup setup;
+    assert_int_equal(setup_init(&setup, config, NULL), STATUS_OK);
+    assert_true(said->known);
+    assert_int_equal(said->peak_bytes, setup.footprint.peak_bytes[TIER_DEVICE]);
+    assert_int_equal(said->resting_bytes, setup.footprint.resting_bytes[TIER_DEVICE]);
+    assert_int_equal(said->sent_bytes, setup_sent_bytes(&setup, 0));
+    for (int c = 0; c < CATEGORIES; c++)
+        assert_int_equal(said->at_peak_bytes[c], setup.footprint.category[TIER_DEVICE][c].at_peak_bytes);
+    setup_release(&setup);
+}
+
+static void test_changes_come_true(void **state)
+{
+    (void)state;
+    int live = 0, restart = 0;
+    for (int s = 0; s < SETTINGS; s++) {
+        struct config config = config_of(&settings[s]);
+        struct why why;
+        explain(&why, &config);
+        for (int t = 0; t < why.tenant_count; t++)
+            for (int c = 0; c < why.tenants[t].change_count; c++) {
+                const struct why_change *change = &why.tenants[t].changes[c];
+                struct config changed = config_of(&settings[s]);
+                obey(&changed, &settings[s], change);
+                assert_planned(&change->plan, &changed);
+                config_release(&changed);
+                *(change->restart ? &restart : &live) += 1;
+            }
+        for (int stage = 0; stage < WHY_STAGES; stage++) {
+            struct config changed = config_of(&settings[s]);
+            if (stage != why.stage) obey(&changed, &settings[s], &why.stages[stage]);
+            assert_planned(&why.stages[stage].plan, &changed);
+            config_release(&changed);
+        }
+        config_release(&config);
+    }
+    assert_true(live > 10 && restart > 10);
+}
+
+/* Gathered units that are never let go cost more than sharding saves. */
+static void test_a_higher_stage_can_take_more(void **state)
+{
+    (void)state;
+    struct config config = config_of(&settings[6]);
+    struct why why;
+    char text[512];
+    explain(&why, &config);
+    assert_int_equal(why.stage, 3);
+    assert_true(why.plan.peak_bytes > why.stages[2].plan.peak_bytes);
+    why_sentence(text, sizeof text, &why, 2, plain_bytes);
+    assert_string_equal(text, "stage 3 holds 252288 more at its peak than stage 2 would: gathered (+3172352) outweighs "
+                              "parameters (-2920064)");
+    why_sentence(text, sizeof text, &why, 3, plain_bytes);
+    assert_string_equal(text, "");
+    config_release(&config);
+}
+
+/* The differences that a sentence names add up to the difference that it begins with. */
+static void test_sentences_add_up(void **state)
+{
+    (void)state;
+    for (int s = 0; s < SETTINGS; s++) {
+        struct config config = config_of(&settings[s]);
+        struct why why;
+        explain(&why, &config);
+        for (int than = 0; than < WHY_STAGES; than++) {
+            char text[512];
+            if (than == why.stage) continue;
+            why_sentence(text, sizeof text, &why, than, plain_bytes);
+            long long sum = 0;
+            for (const char *at = text; (at = strchr(at, '(')); at++) sum += atoll(at + 1);
+            assert_int_equal(sum, (long long)why.plan.peak_bytes - (long long)why.stages[than].plan.peak_bytes);
+        }
+        config_release(&config);
+    }
+}
+
+/* A kept answer follows the run: another stage makes it anew. */
+static void test_kept_answers_are_renewed(void **state)
+{
+    (void)state;
+    struct why why = {0};
+    struct error err;
+    for (int s = 0; s < 4; s++) {
+        struct config config = config_of(&settings[s]);
+        struct run_model *model = traced(&config);
+        assert_int_equal(why_peak(&why, model, 0, TIER_DEVICE, &err), STATUS_OK);
+        uint64_t from = why.made_from;
+        assert_int_equal(why.stage, s);
+        assert_int_equal(why_peak(&why, model, 0, TIER_DEVICE, &err), STATUS_OK);
+        assert_int_equal(why.made_from, from);
+        assert_false(why.measured);
+        assert_int_equal(why_peak(&why, model, 4, TIER_DEVICE, &err), STATUS_USAGE);
+        run_model_free(model);
+        config_release(&config);
+    }
+}
+
+/* ---- what a whole run says ---- */
+
+static void fold(void *user, const struct trace_record *record)
+{
+    run_model_fold(user, record);
+}
+
+static void test_unknown_is_said(void **state)
+{
+    (void)state;
+    struct run_model *model = run_model_new(&(struct run_model_options){0});
+    struct why why = {0};
+    struct error err = {0};
+    assert_int_equal(why_peak(&why, model, 0, TIER_DEVICE, &err), STATUS_INPUT);
+    struct synthetic run;
+    synthetic_story(&run, 4, STORY_STAGE3, fold, model); /* its header holds no configuration that could be planned */
+    assert_int_equal(why_peak(&why, model, 0, TIER_DEVICE, &err), STATUS_INPUT);
+    assert_int_equal(why.made_from, 0);
+    run_model_free(model);
+}
+
+static void test_switches(void **state)
+{
+    (void)state;
+    struct run_model *model = run_model_new(&(struct run_model_options){0});
+    struct why_switch switches[4];
+    struct synthetic run;
+    synthetic_story(&run, 4, STORY_STAGE0, fold, model);
+    assert_int_equal(why_switches(model, switches, 4), 0);
+    run_model_free(model);
+    model = run_model_new(&(struct run_model_options){0});
+    synthetic_story(&run, 4, STORY_STAGE3, fold, model);
+    assert_int_equal(why_switches(model, switches, 2), 2);
+    assert_int_equal(why_switches(model, switches, 4), 3);
+    assert_string_equal(switches[0].text, "stage 2 -> 3");
+    assert_string_equal(switches[2].text, "stage 0 -> 1");
+    assert_true(switches[0].before.steps == WHY_SWITCH_STEPS && switches[0].after.steps >= 1);
+    assert_int_equal(switches[0].before.stage, 2);
+    assert_int_equal(switches[0].after.stage, 3);
+    const struct run_step *before = run_step_numbered(model, switches[0].step - 1);
+    assert_true(before->memory.known);
+    assert_int_equal(switches[0].before.peak_bytes, before->memory.peak_bytes);
+    assert_true(switches[2].after.at_peak_bytes[CATEGORY_OPTIMIZER] <
+                switches[2].before.at_peak_bytes[CATEGORY_OPTIMIZER]);
+    run_model_free(model);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_terms_add_up),
+        cmocka_unit_test(test_formulas_are_the_plan),
+        cmocka_unit_test(test_formulas_in_numbers),
+        cmocka_unit_test(test_changes_come_true),
+        cmocka_unit_test(test_a_higher_stage_can_take_more),
+        cmocka_unit_test(test_sentences_add_up),
+        cmocka_unit_test(test_kept_answers_are_renewed),
+        cmocka_unit_test(test_unknown_is_said),
+        cmocka_unit_test(test_switches),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

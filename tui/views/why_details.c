@@ -1,0 +1,172 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "tui/draw/paragraph.h"
+#include "tui/draw/pen.h"
+#include "tui/views/parts.h"
+#include "tui/views/why.h"
+
+/* "+1.234 MB", "-5.006 MB", "same" */
+static char *format_change(char out[FORMAT_ROOM], enum units units, double before, double after)
+{
+    char text[FORMAT_ROOM];
+    double change = after - before;
+    if (change > -0.5 && change < 0.5) return strcpy(out, "same");
+    format_bytes_bare(text, units, (uint64_t)((change < 0 ? -change : change) + 0.5));
+    snprintf(out, FORMAT_ROOM, "%c%.30s", change < 0 ? '-' : '+', text);
+    return out;
+}
+
+/* ---- a tenant ---- */
+
+static void draw_term(struct canvas canvas, int y, enum units units, const struct why_term *term)
+{
+    char text[FORMAT_ROOM];
+    struct pen pen = pen_at(canvas, 1, y);
+    pen_right(&pen, bytes_columns(units), STYLE_STRONG, format_bytes(text, units, true, term->bytes));
+    int x = draw_text(canvas, pen.x + 2, y, STYLE_TEXT, term->what);
+    if (term->formula[0]) draw_format(canvas, x, y, STYLE_DIM, " = %s", term->formula);
+}
+
+static void draw_change_head(struct canvas canvas, int y, enum units units)
+{
+    int end = canvas.at.columns - 1, columns = bytes_columns(units) + 2;
+    draw_text(canvas, 1, y, STYLE_DIM, "what changing it would give, by plan");
+    draw_right(canvas, end, y, STYLE_DIM, "sent/step");
+    draw_right(canvas, end - columns, y, STYLE_DIM, "peak");
+}
+
+static void draw_change(struct canvas canvas, int y, const struct scene *scene, const struct why *why,
+                        const struct why_change *change)
+{
+    char text[FORMAT_ROOM];
+    enum units units = scene->state->units;
+    int end = canvas.at.columns - 1, columns = bytes_columns(units) + 2;
+    bool helps = change->plan.peak_bytes < why->plan.peak_bytes;
+    draw_text(canvas_part(canvas, 0, y, end - 2 * columns, 1), 1, 0, STYLE_TEXT, change->text);
+    draw_right(canvas, end - columns, y, helps ? STYLE_GOOD : STYLE_TEXT,
+               format_change(text, units, (double)why->plan.peak_bytes, (double)change->plan.peak_bytes));
+    draw_right(canvas, end, y, STYLE_TEXT,
+               format_change(text, units, (double)why->plan.sent_bytes, (double)change->plan.sent_bytes));
+}
+
+void why_draw_tenant(struct canvas canvas, const struct scene *scene, const struct why *why,
+                     const struct why_tenant *tenant)
+{
+    char title[128];
+    const struct category_look *look = category_look(tenant->category);
+    const int rows = canvas.at.rows, commands = tenant->change_count;
+    int y = 1;
+    snprintf(title, sizeof title, "%s: %s", look->name, tenant->knob);
+    draw_title(canvas, 0, false, title);
+    if (rows >= tenant->term_count + tenant->change_count + 4) draw_text(canvas, 1, y++, STYLE_TEXT, tenant->how);
+    for (int t = 0; t < tenant->term_count && y < rows; t++)
+        draw_term(canvas, y++, scene->state->units, &tenant->terms[t]);
+    if (tenant->change_count == 0) {
+        draw_text(canvas, 1, y, STYLE_DIM, "no knob of its own would lower it");
+        return;
+    }
+    if (y + commands < rows) draw_change_head(canvas, y++, scene->state->units);
+    bool roomy = rows - y >= 2 * commands;
+    for (int c = 0; c < tenant->change_count && y < rows; c++) {
+        draw_change(canvas, y++, scene, why, &tenant->changes[c]);
+        if (roomy)
+            draw_format(canvas, 3, y++, STYLE_DIM, "%s %s",
+                        tenant->changes[c].restart ? "restart:" : "live:", tenant->changes[c].command);
+    }
+}
+
+/* ---- a switch ---- */
+
+struct figure {
+    const char *name;
+    bool known;
+    double before, after;
+    bool is_time;
+};
+
+static char *format_figure(char out[FORMAT_ROOM], enum units units, const struct figure *figure, double value)
+{
+    if (!figure->known) return strcpy(out, "n/a");
+    if (figure->is_time) return format_time(out, (uint64_t)(value + 0.5));
+    return format_bytes_bare(out, units, (uint64_t)(value + 0.5));
+}
+
+static char *format_difference(char out[FORMAT_ROOM], enum units units, const struct figure *figure)
+{
+    char text[FORMAT_ROOM];
+    double change = figure->after - figure->before;
+    if (!figure->known) return strcpy(out, "n/a");
+    if (!figure->is_time) return format_change(out, units, figure->before, figure->after);
+    format_time(text, (uint64_t)((change < 0 ? -change : change) + 0.5));
+    snprintf(out, FORMAT_ROOM, "%c%.30s", change < 0 ? '-' : '+', text + strspn(text, " "));
+    return out;
+}
+
+static void draw_figure(struct canvas canvas, int y, enum units units, const struct figure *figure)
+{
+    char text[FORMAT_ROOM];
+    int columns = bytes_columns(units) + 1;
+    struct pen pen = pen_at(canvas, 0, y);
+    pen_left(&pen, 12, STYLE_TEXT, figure->name);
+    pen_right(&pen, columns, STYLE_TEXT, format_figure(text, units, figure, figure->before));
+    pen_right(&pen, columns, STYLE_TEXT, format_figure(text, units, figure, figure->after));
+    pen_right(&pen, columns + 1, STYLE_STRONG, format_difference(text, units, figure));
+}
+
+static void draw_figure_head(struct canvas canvas, enum units units, const char *what)
+{
+    int columns = bytes_columns(units) + 1;
+    struct pen pen = pen_at(canvas, 0, 0);
+    pen_left(&pen, 12, STYLE_DIM, what);
+    pen_right(&pen, columns, STYLE_DIM, "before");
+    pen_right(&pen, columns, STYLE_DIM, "after");
+    pen_right(&pen, columns + 1, STYLE_DIM, "change");
+}
+
+static void draw_categories(struct canvas canvas, enum units units, const struct why_switch *change)
+{
+    int y = 1;
+    draw_figure_head(canvas, units, "at the peak");
+    for (int c = 0; c < CATEGORIES; c++) {
+        struct figure figure = {category_look(c)->name, true, (double)change->before.at_peak_bytes[c],
+                                (double)change->after.at_peak_bytes[c], false};
+        if (figure.before > 0 || figure.after > 0) draw_figure(canvas, y++, units, &figure);
+    }
+}
+
+static void draw_sums(struct canvas canvas, enum units units, const struct why_side *before,
+                      const struct why_side *after)
+{
+    const struct figure figures[] = {
+        {"peak", true, (double)before->peak_bytes, (double)after->peak_bytes, false},
+        {"resting", true, (double)before->resting_bytes, (double)after->resting_bytes, false},
+        {"sent/step", before->has_sent && after->has_sent, before->sent_bytes, after->sent_bytes, false},
+        {"step", true, before->step_ns, after->step_ns, true},
+        {"exposed", before->has_exposed && after->has_exposed, before->exposed_ns, after->exposed_ns, true},
+    };
+    draw_figure_head(canvas, units, "");
+    for (int f = 0; f < (int)(sizeof figures / sizeof *figures); f++) draw_figure(canvas, 1 + f, units, &figures[f]);
+}
+
+/* Two tables side by side; one above the other where amounts are written out in bytes and the screen is narrow. */
+void why_draw_switch(struct canvas canvas, const struct scene *scene, const struct why_switch *change)
+{
+    char title[160];
+    const struct why_side *before = &change->before, *after = &change->after;
+    enum units units = scene->state->units;
+    snprintf(title, sizeof title, "what changed with step %u: %.100s", change->step, change->text);
+    draw_title(canvas, 0, false, title);
+    if (!before->steps || !after->steps) {
+        draw_format(canvas, 1, 1, STYLE_DIM, "n/a: %s",
+                    before->steps ? "no step after it has ended yet" : "no step before it is kept");
+        return;
+    }
+    int width = 12 + 3 * (bytes_columns(units) + 1) + 2;
+    draw_categories(canvas_part(canvas, 1, 1, width, canvas.at.rows - 2), units, change);
+    if (1 + 2 * width <= canvas.at.columns + 2)
+        draw_sums(canvas_part(canvas, 1 + width, 1, width, canvas.at.rows - 2), units, before, after);
+    draw_format(canvas, 1, canvas.at.rows - 1, STYLE_DIM,
+                "measured: fullest rank; %d step%s before, %d after; times and sent bytes are means", before->steps,
+                before->steps == 1 ? "" : "s", after->steps);
+}
