@@ -255,6 +255,26 @@ static void optimizers_have_their_own_parameters(void **state)
             "needs a momentum");
 }
 
+static void what_would_do_nothing_is_refused_while_training(void **state)
+{
+    (void)state;
+    struct error err;
+    struct config config = loaded("{" BATCH "}", "optimizer.type=SGD"); /* built-in file: betas and eps go */
+    assert_int_equal(config_matters(&config, "optimizer.params.lr", &err), STATUS_OK);
+    assert_int_equal(config_matters(&config, "optimizer.params.betas", &err), STATUS_USAGE);
+    assert_int_equal(config_matters(&config, "scheduler.params.warmup_min_lr", &err), STATUS_USAGE);
+    config_release(&config);
+    config = loaded("{" BATCH
+                    "\"optimizer\": {\"params\": {\"eps\": 1, \"lr\": 5}}, \"scheduler\": {\"type\": \"WarmupLR\"}}",
+                    "optimizer.type=Lion");
+    assert_true(config.optimizer.learning_rate == 5);
+    assert_non_null(strstr(config.notes, "optimizer.params.eps: left out, Lion has no such parameter\n"));
+    assert_int_equal(config_matters(&config, "scheduler.params.warmup_min_lr", &err), STATUS_OK);
+    assert_int_equal(config_matters(&config, "scheduler.params.cycle_min_lr", &err), STATUS_USAGE);
+    assert_int_equal(config_matters(&config, "optimizer.params.lr", &err), STATUS_USAGE);
+    config_release(&config);
+}
+
 static void schedules_have_their_own_parameters(void **state)
 {
     (void)state;
@@ -681,10 +701,11 @@ static void every_config_of_ours_loads(void **state)
         int stage;
         const char *model;
     } files[] = {
-        {"configs/nano.json", 0, "nano"},        {"configs/nano-stage1.json", 1, "nano"},
-        {"configs/nano-stage2.json", 2, "nano"}, {"configs/nano-stage3.json", 3, "nano"},
-        {"configs/nano-paced.json", 3, "nano"},  {"configs/micro.json", 1, "micro"},
-        {"configs/gpt2.json", 3, "gpt2"},        {"configs/gpt2-bf16.json", 3, "gpt2"},
+        {"configs/nano.json", 0, "nano"},          {"configs/nano-stage1.json", 1, "nano"},
+        {"configs/nano-stage2.json", 2, "nano"},   {"configs/nano-stage3.json", 3, "nano"},
+        {"configs/nano-paced.json", 3, "nano"},    {"configs/nano-fp16.json", 2, "nano"},
+        {"configs/nano-onecycle.json", 1, "nano"}, {"configs/micro.json", 1, "micro"},
+        {"configs/gpt2.json", 3, "gpt2"},          {"configs/gpt2-bf16.json", 3, "gpt2"},
         {"configs/auto.json", 3, "nano"},
     };
     for (size_t f = 0; f < sizeof files / sizeof *files; f++) {
@@ -778,6 +799,7 @@ int main(void)
         cmocka_unit_test(sizes_must_fit_each_other),
         cmocka_unit_test(what_cannot_be_honoured_is_refused_by_name),
         cmocka_unit_test(optimizers_have_their_own_parameters),
+        cmocka_unit_test(what_would_do_nothing_is_refused_while_training),
         cmocka_unit_test(schedules_have_their_own_parameters),
         cmocka_unit_test(what_needs_offload_is_said_to_have_no_effect),
         cmocka_unit_test(the_same_features_switched_off_are_accepted_in_silence),

@@ -42,6 +42,8 @@ check "three ranks, which divide nothing" all_equal three 4 -n 3
 check "two ranks" all_equal two 4 -n 2
 check "an odd vocabulary" all_equal odd 4 --set model.name=custom --set model.layers=2 --set model.hidden=64 --set model.heads=4 \
     --set model.context=32 --set data.sequence_length=32 --set model.vocabulary=257
+check "Lion in fp16, gradients kept in fp32 and sent in bf16" all_equal lion 4 -n 3 --set fp16.enabled=true --set optimizer.type=Lion \
+    --set data_types.grad_accum_dtype=fp32 --set communication_data_type=bf16
 for s in 0 1 2 3; do
     check "accumulation 4, stage $s" train acc-$s --steps 4 $threads $stage=$s --set gradient_accumulation_steps=4 --set train_batch_size=64
 done

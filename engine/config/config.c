@@ -129,7 +129,7 @@ static cJSON *section_for(cJSON *tree, char *path, const char **name)
     return tree;
 }
 
-static int apply_set(cJSON *tree, const char *set, struct error *err)
+static int apply_set(struct config *config, cJSON *tree, const char *set, struct error *err)
 {
     const char *equals = strchr(set, '=');
     char typed[PATH_ROOM], path[PATH_ROOM];
@@ -144,7 +144,8 @@ static int apply_set(cJSON *tree, const char *set, struct error *err)
         return no_memory(err);
     }
     cJSON_DeleteItemFromObjectCaseSensitive(section, name);
-    return cJSON_AddItemToObject(section, name, value) ? STATUS_OK : no_memory(err);
+    if (!cJSON_AddItemToObject(section, name, value)) return no_memory(err);
+    return strcmp(path, "optimizer.type") == 0 ? optimizer_leave_out(config, section, err) : STATUS_OK;
 }
 
 /* Whether a FIXED key has its one value, or an INERT key the value about which nothing need be said. */
@@ -263,7 +264,7 @@ static int load(struct config *config, cJSON *tree, const char *const *sets, int
     struct config_source source = {.config = config, .sets = sets, .set_count = set_count};
     int status = rename_aliases(tree, "", err);
     if (!status) status = expand_legacy_switch(tree, err);
-    for (int s = 0; !status && s < set_count; s++) status = apply_set(tree, sets[s], err);
+    for (int s = 0; !status && s < set_count; s++) status = apply_set(config, tree, sets[s], err);
     if (!status) status = set_defaults(config, err);
     if (!status) status = walk(&source, tree, "", err);
     if (!status) status = config_resolve(&source, err);

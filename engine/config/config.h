@@ -135,6 +135,10 @@ char *config_to_json(const struct config *config);
 /* Sets one live key of config_zero, budgets, links or slow motion ("zero_optimization.stage", "3"); used by commands. */
 int config_set(struct config *config, const char *key, const char *value, struct error *err);
 
+/* Whether setting a key would do anything: not if it belongs to another optimizer or scheduler than the one in force, or if
+ * the scheduler goes before it. STATUS_USAGE says why not. */
+int config_matters(const struct config *config, const char *key, struct error *err);
+
 /* The value of a key as one would type it ("50MB", "100us", "true"), so that it reads back the same. "": no such key. */
 void config_show(const struct config *config, const char *key, char *text, size_t room);
 

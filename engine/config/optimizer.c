@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "engine/base/nearest.h"
+#include "engine/config/hjson.h"
 
 const struct optimizer_info optimizer_table[OPTIMIZERS] = {
 #define OPTIMIZER(ID, name, states, first, second) [OPTIMIZER_##ID] = {name, states, {first, second}},
@@ -44,14 +45,35 @@ static const struct {
     {"musgd", "maximal-update parametrization is not there"},
 };
 
+/* True for what every type has, and for a type that does not exist. */
+static bool type_has(const char *type, const char *path)
+{
+    for (int t = 0; t < TYPES; t++)
+        for (size_t p = 0; p < sizeof params / sizeof *params; p++)
+            if (strcasecmp(types[t].name, type) == 0 && strcmp(params[p].path, path) == 0)
+                return strchr(params[p].letters, types[t].letter) != NULL;
+    return true;
+}
+
 bool optimizer_has(const struct config *config, const char *path)
 {
-    char letter = 0;
-    for (int t = 0; t < TYPES; t++)
-        if (strcmp(types[t].name, config->optimizer.type) == 0) letter = types[t].letter;
-    for (size_t p = 0; p < sizeof params / sizeof *params; p++)
-        if (strcmp(params[p].path, path) == 0) return strchr(params[p].letters, letter) != NULL;
-    return true;
+    return type_has(config->optimizer.type, path);
+}
+
+int optimizer_leave_out(struct config *config, cJSON *section, struct error *err)
+{
+    const char *type = hjson_string(cJSON_GetObjectItemCaseSensitive(section, "type"));
+    cJSON *given = cJSON_GetObjectItemCaseSensitive(section, "params");
+    int status = STATUS_OK;
+    for (cJSON *item = given ? given->child : NULL, *next; type && item && !status; item = next) {
+        char path[CONFIG_PATH_MAX];
+        next = item->next;
+        snprintf(path, sizeof path, "optimizer.params.%s", item->string);
+        if (type_has(type, path)) continue;
+        status = config_note(config, err, "%s: left out, %s has no such parameter", path, type);
+        cJSON_Delete(cJSON_DetachItemViaPointer(given, item));
+    }
+    return status;
 }
 
 /* DeepSpeed compares in lower case. */

@@ -8,6 +8,9 @@
 int optimizer_resolve(struct config_source *source, struct error *err);
 int scheduler_resolve(struct config_source *source, struct error *err);
 
+/* --set has changed the type: what the file gave to another one goes, and is said. `section` is "optimizer". */
+int optimizer_leave_out(struct config *config, cJSON *section, struct error *err);
+
 /* False: a parameter of another optimizer or scheduler than the one in force. */
 bool optimizer_has(const struct config *config, const char *path);
 bool scheduler_has(const struct config *config, const char *path);

@@ -57,6 +57,21 @@ bool scheduler_has(const struct config *config, const char *path)
     return true;
 }
 
+int config_matters(const struct config *config, const char *key, struct error *err)
+{
+    const enum scheduler kind = config->scheduler.kind;
+    char path[CONFIG_PATH_MAX];
+    config_path(path, key);
+    if (!optimizer_has(config, path))
+        return error_set(err, STATUS_USAGE, "%s: %s has no such parameter", path, config->optimizer.type);
+    if (!scheduler_has(config, path))
+        return error_set(err, STATUS_USAGE, "%s: %s", path,
+                         kind == SCHEDULER_NONE ? "there is no scheduler" : "the scheduler has no such parameter");
+    if (strcmp(path, "optimizer.params.lr") == 0 && kind != SCHEDULER_NONE && kind != SCHEDULER_WARMUP_COSINE)
+        return error_set(err, STATUS_USAGE, "%s: %s sets the learning rate; set scheduler.params", path, names[kind]);
+    return STATUS_OK;
+}
+
 static bool given(const struct config_source *source, const char *path)
 {
     return source->given[key_index(path)] != GIVEN_NOT;

@@ -130,6 +130,7 @@ static int obey_set(struct rank *rank, const struct command *command, struct err
     char before[128];
     config_show(&rank->config, command->key, before, sizeof before);
     int status = config_set(&changed, command->key, command->value, err);
+    if (!status) status = config_matters(&rank->config, command->key, err);
     bool new_knobs = memcmp(&changed.zero, &rank->config.zero, sizeof changed.zero) != 0;
     if (!status && new_knobs) status = switch_knobs(rank, &changed.zero, err);
     if (!status) status = set_budgets(rank, changed.budget_bytes, err);
