@@ -4,6 +4,7 @@
  *   stages     one run of four ranks switches its stage every few steps, several times around; of each stage the median of
  *              forward + backward + exposed communication, as a ratio to stage 0 (1: no slower)
  *   telemetry  the engine alone, ranks as threads, with rings, writer and file against without, in turn; median of the pairs
+ *   viewers    the same with telemetry on both sides, and viewers that never read what they are sent on one
  *
  *     bench_stages [-z ZEROLAB] [-c CONFIG] [-r ROUNDS] [-k STEPS_A_STAGE] */
 #include <cjson/cJSON.h>
@@ -14,6 +15,7 @@
 #include <unistd.h>
 
 #include "engine/base/clock.h"
+#include "engine/trace/source.h"
 #include "engine/trace/writer.h"
 #include "engine/zero/zero.h"
 
@@ -107,19 +109,21 @@ static void bench_stages(const char *zerolab, const char *config, int rounds, in
     }
 }
 
-/* ---- telemetry ---- */
+/* ---- telemetry, and viewers ---- */
 
-/* Two engines in one process, one with rings and a writer to a file, one without; every rank is a thread that takes a step of
- * one, then a step of the other, so both meet the same machine. A pair is the sum of BLOCK such steps each. */
+/* Two engines in one process that differ in one thing: rings and a writer to a file or none; or viewers that stand still or
+ * none. Every rank is a thread that takes a step of one, then a step of the other, so both meet the same machine. A pair is
+ * the sum of BLOCK such steps each. */
 enum { RANKS = 4, BLOCK = 10, PAIRS = 101, STEPS = BLOCK * PAIRS, WARM_UP = 20, RING_BYTES = 512 << 10 };
 
 enum side { WITH, WITHOUT, SIDES };
+enum difference { TELEMETRY, VIEWERS };
 
 struct rank {
     struct config *config;
     struct comm_group *group[SIDES];
     struct data *data;
-    struct trace_ring *rings[ZERO_RINGS];
+    struct trace_ring *rings[SIDES][ZERO_RINGS]; /* NULL: no telemetry */
     int rank;
     double seconds[SIDES][STEPS];
 };
@@ -134,7 +138,7 @@ static void *rank_main(void *argument)
     for (int side = 0; side < SIDES; side++) {
         if (comm_open_thread(&comm[side], rank->group[side], rank->rank, &err)) stop(err.text);
         struct zero_options options = {.config = rank->config, .comm = comm[side], .data = rank->data};
-        if (side == WITH) memcpy(options.rings, rank->rings, sizeof options.rings);
+        memcpy(options.rings, rank->rings[side], sizeof options.rings);
         if (zero_open(&zero[side], &options, &result.shortage, &err)) stop(err.text);
     }
     for (int i = -WARM_UP; i < STEPS; i++)
@@ -150,36 +154,77 @@ static void *rank_main(void *argument)
     return NULL;
 }
 
-static void bench_telemetry(const char *stage)
+/* The writer of one side, and what it writes to. */
+struct telemetry {
+    struct trace_writer *writer;
+    char file[32], socket[48];
+    char *memory; /* of the rings */
+    struct source *stalled[3], *killed;
+};
+
+/* Viewers that never read; and one more, which has gone by now. */
+static void attach_viewers(struct telemetry *telemetry)
+{
+    struct error err;
+    for (int v = 0; v < 3; v++)
+        if (source_open_socket(&telemetry->stalled[v], telemetry->socket, &err)) stop(err.text);
+    if (source_open_socket(&telemetry->killed, telemetry->socket, &err)) stop(err.text);
+    source_close(telemetry->killed);
+}
+
+static void start_telemetry(struct telemetry *telemetry, struct rank *ranks, enum side side)
+{
+    struct error err;
+    strcpy(telemetry->file, "/tmp/bench_stages.XXXXXX");
+    close(mkstemp(telemetry->file));
+    snprintf(telemetry->socket, sizeof telemetry->socket, "%s.socket", telemetry->file);
+    struct trace_writer_options options = {.file = telemetry->file, .socket = telemetry->socket, .adopted_fd = -1};
+    telemetry->memory = aligned_alloc(64, (size_t)RANKS * ZERO_RINGS * RING_BYTES);
+    if (trace_writer_start(&telemetry->writer, &options, &err)) stop(err.text);
+    for (int r = 0; r < RANKS; r++)
+        for (int ring = 0; ring < ZERO_RINGS; ring++) {
+            char *memory = telemetry->memory + (size_t)(r * ZERO_RINGS + ring) * RING_BYTES;
+            ranks[r].rings[side][ring] = trace_ring_init(memory, RING_BYTES);
+            trace_writer_add_ring(telemetry->writer, ranks[r].rings[side][ring]);
+        }
+}
+
+static void stop_telemetry(struct telemetry *telemetry)
+{
+    if (!telemetry->writer) return;
+    for (int v = 0; v < 3; v++)
+        if (telemetry->stalled[v]) source_close(telemetry->stalled[v]);
+    trace_writer_stop(telemetry->writer);
+    free(telemetry->memory);
+    unlink(telemetry->file);
+}
+
+static void bench_pairs(const char *stage, enum difference difference)
 {
     static struct rank ranks[RANKS];
+    static double ratio[PAIRS];
+    struct telemetry telemetry[SIDES] = {0};
     pthread_t threads[RANKS];
-    struct trace_writer *writer;
     struct config config;
     struct data *data;
     struct error err = {0};
     const char *sets[] = {stage};
-    char file[] = "/tmp/bench_stages.XXXXXX";
-    close(mkstemp(file));
-    struct trace_writer_options options = {.file = file, .adopted_fd = -1};
-    char *memory = aligned_alloc(64, (size_t)RANKS * ZERO_RINGS * RING_BYTES);
-    if (config_load(&config, NULL, sets, 1, &err) || data_open(&data, &config, &err) ||
-        trace_writer_start(&writer, &options, &err))
-        stop(err.text);
+    memset(ranks, 0, sizeof ranks);
+    if (config_load(&config, NULL, sets, 1, &err) || data_open(&data, &config, &err)) stop(err.text);
+    start_telemetry(&telemetry[WITH], ranks, WITH);
+    if (difference == VIEWERS) start_telemetry(&telemetry[WITHOUT], ranks, WITHOUT);
+    if (difference == VIEWERS) attach_viewers(&telemetry[WITH]);
     for (int side = 0; side < SIDES; side++)
         if (comm_group_create(&ranks[0].group[side], RANKS, 0, &err)) stop(err.text);
     for (int r = 0; r < RANKS; r++) {
-        ranks[r] =
-            (struct rank){.config = &config, .group = {ranks[0].group[0], ranks[0].group[1]}, .data = data, .rank = r};
-        for (int ring = 0; ring < ZERO_RINGS; ring++) {
-            ranks[r].rings[ring] = trace_ring_init(memory + (size_t)(r * ZERO_RINGS + ring) * RING_BYTES, RING_BYTES);
-            trace_writer_add_ring(writer, ranks[r].rings[ring]);
-        }
+        ranks[r].config = &config;
+        ranks[r].data = data;
+        ranks[r].rank = r;
+        for (int side = 0; side < SIDES; side++) ranks[r].group[side] = ranks[0].group[side];
         pthread_create(&threads[r], NULL, rank_main, &ranks[r]);
     }
     for (int r = 0; r < RANKS; r++) pthread_join(threads[r], NULL);
-    trace_writer_stop(writer);
-    static double ratio[PAIRS];
+    for (int side = 0; side < SIDES; side++) stop_telemetry(&telemetry[side]);
     for (int p = 0; p < PAIRS; p++) {
         double sum[SIDES] = {0};
         for (int side = 0; side < SIDES; side++)
@@ -188,12 +233,11 @@ static void bench_telemetry(const char *stage)
     }
     double with = median(ranks[0].seconds[WITH], STEPS), without = median(ranks[0].seconds[WITHOUT], STEPS),
            paired = median(ratio, PAIRS);
-    printf("nano, %s: step %.3f ms with telemetry, %.3f ms without; median of %d pairs %.4f (goal: below 1.01), half "
+    printf("nano, %s: step %.3f ms with %s, %.3f ms without; median of %d pairs %.4f (goal: below 1.01), half "
            "of them from %.4f to %.4f\n",
-           stage, 1e3 * with, 1e3 * without, PAIRS, paired, ratio[PAIRS / 4], ratio[PAIRS * 3 / 4]);
+           stage, 1e3 * with, difference == TELEMETRY ? "telemetry" : "three viewers that stand still", 1e3 * without,
+           PAIRS, paired, ratio[PAIRS / 4], ratio[PAIRS * 3 / 4]);
     for (int side = 0; side < SIDES; side++) comm_group_free(ranks[0].group[side]);
-    free(memory);
-    unlink(file);
     data_close(data);
     config_release(&config);
 }
@@ -212,8 +256,10 @@ int main(int argc, char **argv)
         }
     }
     setenv("OMP_WAIT_POLICY", "passive", 0);
-    bench_telemetry("zero_optimization.stage=0");
-    bench_telemetry("zero_optimization.stage=3");
+    for (int difference = TELEMETRY; difference <= VIEWERS; difference++) {
+        bench_pairs("zero_optimization.stage=0", difference);
+        bench_pairs("zero_optimization.stage=3", difference);
+    }
     fflush(stdout);
     bench_stages(zerolab, config, rounds, steps_a_stage);
     return 0;
