@@ -13,6 +13,7 @@ run two --steps 6 --at 4:stage=2 || exit 1
 run other --steps 6 --at 4:stage=2 --set zero_optimization.stage3_prefetch_bucket_size=0 || exit 1
 
 analyze() { "$zerolab" analyze "$@"; }
+figures() { analyze "$@" --json | sed '/^\t"why":/,$d'; } # the sections alone
 # value FILE KEY [N]: the N-th number of that key in a JSON file
 value() { grep -E "\"$2\":" "$1" | sed -n "${3:-1}s/.*:[[:space:]]*\([^,]*\),\{0,1\}$/\1/p"; }
 
@@ -25,7 +26,7 @@ text() {
 check "text has a section for each stage and fits 80 columns" text
 
 json() {
-    analyze one.zlt --json >figures || return 1
+    figures one.zlt >figures || return 1
     [ "$(value figures steps)" = 3 ] && [ "$(value figures stage 2)" = 2 ] && [ "$(value figures timed_steps)" = 3 ] &&
         [ "$(value figures gathers)" = 12 ] && [ "$(value figures prefetched)" -gt 0 ] &&
         [ "$(value figures gathers 2)" = 0 ] && [ "$(value figures hidden_share 2)" = null ]
@@ -34,7 +35,7 @@ check "JSON has the same sections, with how gathers went" json
 
 # What was sent: the same as planned, and the same as the report's sum of tensor collectives.
 sent() {
-    analyze one.zlt --to 3 --json >figures || return 1
+    figures one.zlt --to 3 >figures || return 1
     local sent planned
     sent=$(grep '"sent_bytes_per_step"' figures | head -2 | tr -dc '0-9\n' | awk '{ sum += $1 } END { print sum }')
     planned=$(grep '"planned_sent_bytes_per_step"' figures | head -2 | tr -dc '0-9\n' | awk '{ sum += $1 } END { print sum }')
@@ -43,7 +44,7 @@ sent() {
 check "bytes sent are those planned and those of the paper" sent
 
 peak() {
-    analyze one.zlt --json >figures || return 1
+    figures one.zlt >figures || return 1
     local peak planned
     peak=$(grep '"peak_bytes"' figures | tr -dc '0-9\n' | sort -n | tail -1)
     planned=$(grep '"predicted_peak_bytes"' figures | tr -dc '0-9\n' | sort -n | tail -1)
@@ -53,7 +54,7 @@ peak() {
 check "the memory peak is that of the report, at most the planned one" peak
 
 window() {
-    analyze one.zlt --from 2 --to 3 --json >figures || return 1
+    figures one.zlt --from 2 --to 3 >figures || return 1
     [ "$(value figures first_step)" = 2 ] && [ "$(value figures last_step)" = 3 ] && [ "$(grep -c '"stage"' figures)" = 1 ] || return 1
     analyze one.zlt --from 90 2>err
     [ $? = 3 ] && grep -q 'no whole step in that window' err || return 1
@@ -87,6 +88,15 @@ cut() {
 }
 check "a cut trace is analyzed as far as it goes; what is no trace is refused" cut
 
+why() {
+    analyze one.zlt >text && grep -q '^Why the device tier is as full as it is at stage 2: rank' text && grep -q 'stage=2 (as it is)' text || return 1
+    local sum peak
+    peak=$(sed -n 's/^Why .*rank [0-9]*, \([0-9,]*\) bytes$/\1/p' text | tr -d ,)
+    sum=$(sed '1,/^Why/d; /^$/,$d' text | sed -n 's/^  [A-Z] [a-z]* *\([0-9,]*\) .*/\1/p' | tr -d , | awk '{ sum += $1 } END { print sum }')
+    [ "$sum" = "$peak" ] && analyze one.zlt --json | sed -n '/^\t"why":/,$p' | grep -q "\"peak_bytes\":[[:space:]]*$peak,"
+}
+check "why the peak is as high as it is: its tenants add up to it" why
+
 output() {
     analyze one.zlt -o out.txt && analyze one.zlt | cmp - out.txt && ! analyze one.zlt -o /no/such/place 2>err && grep -q 'cannot write' err
 }
@@ -94,7 +104,7 @@ check "-o writes the same to a file" output
 
 # The same figures, counted by a program that shares no code with the analysis.
 truth() {
-    analyze one.zlt --from 2 --to 2 --json >figures && "$(dirname "$zerolab")/tests/truth" one.zlt 2 >truth || return 1
+    figures one.zlt --from 2 --to 2 >figures && "$(dirname "$zerolab")/tests/truth" one.zlt 2 >truth || return 1
     local key name factor wrong=0
     while read -r name key factor at; do
         awk -v name="$name" -v truth="$(sed -n "s/^$name //p" truth)" -v value="$(value figures "$key" "$at")" -v factor="$factor" '
@@ -114,12 +124,12 @@ mean.forward_ns forward_seconds 1e9 3
 mean.backward_ns backward_seconds 1e9 3
 mean.optimizer_ns optimizer_seconds 1e9 3
 mean.waited.gather_ns stalled_seconds_per_step 1e9 1
-traffic.all_gather.count count 1 9
+traffic.all_gather.count count 1 10
 traffic.all_gather.payload_bytes bytes_per_step 1 1
 traffic.all_gather.sent_bytes sent_bytes_per_step 1 1
 traffic.all_gather.busbw busbw_bytes_per_second 1 1
 traffic.reduce_scatter.sent_bytes sent_bytes_per_step 1 2
-traffic.reduce_scatter.busy_ns seconds_per_step 1e9 11
+traffic.reduce_scatter.busy_ns seconds_per_step 1e9 12
 gathers gathers 1 1
 gathers.prefetched prefetched 1 1
 memory.rank0.device.fullest_bytes peak_bytes 1 1

@@ -17,15 +17,17 @@ enum { LAYERS = 4, GATHER_US = 80, COMPUTE_US = 100, SHARED_US = 30, PERIOD_US =
 
 static void hta_case(int steps, uint64_t window_us, uint64_t idle_us)
 {
-    struct interval compute[32], communication[32];
+    struct interval compute[32], communication[32], moving[64];
     struct temporal temporal;
-    int count = 0;
+    int count = 0, moved = 0;
     for (int layer = steps * LAYERS - 1; layer >= 0; layer--, count++) { /* any order will do */
         uint64_t at = 7000 + (uint64_t)layer * PERIOD_US, begin = at + GATHER_US - SHARED_US;
-        communication[count] = (struct interval){at * US, (at + GATHER_US) * US};
+        moving[moved++] = communication[count] = (struct interval){at * US, (at + GATHER_US) * US};
         compute[count] = (struct interval){begin * US, (begin + COMPUTE_US) * US};
+        if (layer % LAYERS == LAYERS - 1) moving[moved++] = (struct interval){(begin + 40) * US, (begin + 60) * US};
     }
-    temporal_of(compute, count, communication, count, &temporal);
+    temporal_of(&temporal, (struct intervals){compute, count}, (struct intervals){communication, count},
+                (struct intervals){moving, moved});
     assert_int_equal(temporal.window_ns, window_us * US);
     assert_int_equal(temporal.compute_ns, (uint64_t)steps * 400 * US);
     assert_int_equal(temporal.non_compute_ns, (uint64_t)steps * 200 * US);
@@ -49,17 +51,20 @@ static void unions_count_once(void **state)
 {
     (void)state;
     struct interval compute[] = {{50, 60}, {10, 30}, {20, 40}, {60, 70}}, communication[] = {{35, 55}, {0, 5}, {1, 4}};
-    struct temporal temporal;
-    temporal_of(compute, 4, communication, 3, &temporal); /* compute 10..40, 50..70; communication 0..5, 35..55 */
-    assert_int_equal(temporal.window_ns, 70);
+    struct interval moving[] = {{35, 55}, {0, 5}, {1, 4}, {3, 8}, {65, 75}}; /* and two copies */
+    struct intervals none = {compute, 0};
+    struct temporal temporal; /* compute 10..40, 50..70; communication 0..5, 35..55; with copies 0..8, 35..55, 65..75 */
+    temporal_of(&temporal, (struct intervals){compute, 4}, (struct intervals){communication, 3},
+                (struct intervals){moving, 5});
+    assert_int_equal(temporal.window_ns, 75);
     assert_int_equal(temporal.compute_ns, 50);
     assert_int_equal(temporal.communication_ns, 25);
     assert_int_equal(temporal.overlapped_ns, 10);
-    assert_int_equal(temporal.non_compute_ns, 15);
-    assert_int_equal(temporal.idle_ns, 5);
-    temporal_of(compute, 0, communication, 0, &temporal);
+    assert_int_equal(temporal.non_compute_ns, 23);
+    assert_int_equal(temporal.idle_ns, 2);
+    temporal_of(&temporal, none, none, none);
     assert_int_equal(temporal.window_ns, 0);
-    temporal_of(compute, 0, communication, 1, &temporal);
+    temporal_of(&temporal, none, (struct intervals){communication, 1}, (struct intervals){moving, 1});
     assert_int_equal(temporal.idle_ns, 0);
 }
 
@@ -178,6 +183,30 @@ static void a_gather_that_is_early_says_how_early(void **state)
     past_end(&past);
 }
 
+/* Copies between tiers are neither compute nor communication: compute waits for one, and it counts as "other". */
+static void copies_are_no_communication(void **state)
+{
+    (void)state;
+    const struct past_op ops[] = {{OP_FETCH, 0, 4000, false, -1, WAIT_DATA},
+                                  {OP_BLOCK_BACKWARD, 0, 0, false, 0, WAIT_DATA},
+                                  {OP_REDUCE_SCATTER, 0, 8000, false, 1, WAIT_DATA}};
+    struct past past;
+    struct totals totals;
+    past_start(&past, 0, 1, 1000 * US);
+    past_plan(&past, 1, 1, PURPOSE_TRAIN, ops, 3, 1000 * US);
+    past_op(&past, 0, 1, 0, 2000 * US, 2000 * US, 2300 * US, -1);
+    past_op(&past, 0, 1, 1, 2100 * US, 2300 * US, 2900 * US, 0);
+    past_op(&past, 0, 1, 2, 2300 * US, 2900 * US, 3000 * US, 1);
+    totals_of(&totals, past.tape, past.model, 0, 1000 * US, 9000 * US);
+    assert_int_equal(totals.temporal.communication_ns, 100 * US);
+    assert_int_equal(totals.temporal.non_compute_ns, 400 * US);
+    assert_int_equal(totals.temporal.idle_ns, 0);
+    assert_int_equal(totals.traffic[TRAFFIC_H2D].count, 1);
+    assert_int_equal(totals.traffic[TRAFFIC_H2D].exposed_ns, 300 * US);
+    assert_int_equal(totals.stall_ns[STALL_COPY], 200 * US);
+    past_end(&past);
+}
+
 static void evaluation_is_not_training(void **state)
 {
     (void)state;
@@ -223,6 +252,7 @@ int main(void)
         cmocka_unit_test(a_window_clips),
         cmocka_unit_test(bandwidths_are_those_of_nccl_tests),
         cmocka_unit_test(a_gather_that_is_early_says_how_early),
+        cmocka_unit_test(copies_are_no_communication),
         cmocka_unit_test(evaluation_is_not_training),
         cmocka_unit_test(sums_add_and_share),
     };

@@ -60,6 +60,11 @@ double analysis_sum(struct totals *sum, const struct analysis_section *section, 
 void analysis_print(const struct analysis *analysis, FILE *out);
 char *analysis_json(const struct analysis *analysis);
 
+/* analysis_why.c: the last section of both */
+struct cJSON;
+void analysis_print_why(const struct analysis *analysis, FILE *out);
+struct cJSON *analysis_why_object(const struct analysis *analysis);
+
 /* The same figures of two traces, side by side. True: all bytes and counts are equal; times never are. */
 bool analysis_diff_print(const struct analysis *left, const struct analysis *right, FILE *out);
 char *analysis_diff_json(const struct analysis *left, const struct analysis *right, bool *equal);

@@ -53,7 +53,7 @@ static void put_time(struct figures *figures, const struct totals *sum, double p
     bool known = parts > 0, communicated = known && of->communication_ns > 0;
     put(figures, FIGURE_MS, false, known, (double)of->compute_ns / parts / 1e6, "compute");
     put(figures, FIGURE_MS, false, known, (double)of->communication_ns / parts / 1e6, "communication");
-    put(figures, FIGURE_MS, false, known, (double)of->non_compute_ns / parts / 1e6, "exposed");
+    put(figures, FIGURE_MS, false, known, (double)(of->communication_ns - of->overlapped_ns) / parts / 1e6, "exposed");
     put(figures, FIGURE_MS, false, known, (double)of->idle_ns / parts / 1e6, "idle");
     put(figures, FIGURE_SHARE, false, communicated, (double)of->overlapped_ns / (double)of->communication_ns,
         "overlap");

@@ -203,6 +203,7 @@ char *analysis_json(const struct analysis *analysis)
     cJSON *list = cJSON_AddArrayToObject(out, "sections");
     for (int i = 0; i < analysis->section_count; i++)
         cJSON_AddItemToArray(list, section_object(&analysis->sections[i]));
+    cJSON_AddItemToObject(out, "why", analysis_why_object(analysis));
     char *text = cJSON_Print(out);
     cJSON_Delete(out);
     return text;

@@ -72,7 +72,7 @@ static void print_temporal_row(const struct printer *printer, const char *name, 
     fprintf(printer->out, "  %-8s %9.3f %5.1f %% %5.1f %% %5.1f %% %9.3f %6.1f %% %10.3f\n", name,
             ms(&row, of->window_ns), percent(of->compute_ns, of->window_ns), percent(of->non_compute_ns, of->window_ns),
             percent(of->idle_ns, of->window_ns), ms(&row, of->communication_ns),
-            percent(of->overlapped_ns, of->communication_ns), ms(&row, of->non_compute_ns));
+            percent(of->overlapped_ns, of->communication_ns), ms(&row, of->communication_ns - of->overlapped_ns));
 }
 
 static void print_temporal(const struct printer *printer)
@@ -225,4 +225,5 @@ void analysis_print(const struct analysis *analysis, FILE *out)
 {
     print_head(analysis, out);
     for (int i = 0; i < analysis->section_count; i++) print_section(&analysis->sections[i], out);
+    analysis_print_why(analysis, out);
 }

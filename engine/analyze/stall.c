@@ -2,8 +2,8 @@
 
 #include "engine/analyze/tape.h"
 
-/* What the communication lane brings: whoever waits for it waits for that. A bucket in flight is awaited for the memory of
- * its gradients, save at the end of backward. */
+/* What other lanes than compute bring: whoever waits for it waits for that. A bucket in flight is awaited for the memory of
+ * its gradients, save at the end of backward; a copy to the host for the memory of what it copies. */
 static enum stall stall_of_kind(enum op_kind kind)
 {
     switch (kind) {
@@ -11,6 +11,8 @@ static enum stall stall_of_kind(enum op_kind kind)
     case OP_REDUCE_SCATTER:
     case OP_ALL_REDUCE: return STALL_BUCKET;
     case OP_REFRESH: return STALL_REFRESH;
+    case OP_OFFLOAD:
+    case OP_FETCH: return STALL_COPY;
     case OP_AGREE: return STALL_AGREE;
     default: return STALL_COMPUTE;
     }

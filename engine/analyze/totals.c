@@ -11,9 +11,8 @@ struct window {
     struct totals *out;
     const struct tape *tape;
     const struct run_model *model;
-    int64_t first[LANES], end[LANES]; /* spans in it */
-    struct interval *busy[LANES];     /* of training operations, clipped, in order */
-    int count[LANES];
+    int64_t first[LANES], end[LANES];                /* spans in it */
+    struct intervals compute, communication, moving; /* training operations, clipped; lane by lane in order */
 };
 
 static const struct span *span_at(const struct window *window, enum lane lane, int64_t number)
@@ -101,32 +100,57 @@ static void add_gather(struct window *window, const struct span *gather, uint64_
 
 /* ---- lanes ---- */
 
-static bool collect(struct window *window, enum lane lane)
+static bool make_room(struct intervals *list, int64_t count)
+{
+    list->at = malloc((size_t)(count + 1) * sizeof *list->at);
+    return list->at;
+}
+
+/* Finds the spans of every lane, and room for all of them. */
+static bool window_open(struct window *window)
 {
     struct totals *out = window->out;
-    int64_t first, end;
-    tape_spans(window->tape, window->out->rank, lane, out->from_ns, out->to_ns, &first, &end);
-    window->first[lane] = first;
-    window->end[lane] = end;
-    window->busy[lane] = malloc((size_t)(end - first + 1) * sizeof *window->busy[lane]);
-    if (!window->busy[lane]) return false;
-    for (int64_t number = first; number < end; number++) {
+    int64_t count[LANES], moving = 0;
+    for (int lane = 0; lane < LANES; lane++) {
+        tape_spans(window->tape, out->rank, (enum lane)lane, out->from_ns, out->to_ns, &window->first[lane],
+                   &window->end[lane]);
+        count[lane] = window->end[lane] - window->first[lane];
+        if (lane != LANE_COMPUTE) moving += count[lane];
+    }
+    return make_room(&window->compute, count[LANE_COMPUTE]) && make_room(&window->communication, count[LANE_COMM]) &&
+           make_room(&window->moving, moving);
+}
+
+static void window_close(struct window *window)
+{
+    free(window->compute.at);
+    free(window->communication.at);
+    free(window->moving.at);
+}
+
+static void collect(struct window *window, enum lane lane)
+{
+    for (int64_t number = window->first[lane]; number < window->end[lane]; number++) {
         const struct span *span = span_at(window, lane, number);
         if (!span) continue;
-        struct interval busy = clipped(out, span->started_ns, span->ended_ns);
-        window->busy[lane][window->count[lane]++] = busy;
-        if (lane == LANE_COMPUTE) out->phase_ns[span->phase] += length(busy);
+        struct interval busy = clipped(window->out, span->started_ns, span->ended_ns);
+        if (lane == LANE_COMPUTE) {
+            window->compute.at[window->compute.count++] = busy;
+            window->out->phase_ns[span->phase] += length(busy);
+            continue;
+        }
+        if (lane == LANE_COMM) window->communication.at[window->communication.count++] = busy;
+        window->moving.at[window->moving.count++] = busy;
     }
-    return true;
 }
 
 /* How much of `busy` compute covers. Spans come in order, so *at, the place in compute's intervals, only moves on. */
 static uint64_t covered(const struct window *window, struct interval busy, int *at)
 {
-    const struct interval *compute = window->busy[LANE_COMPUTE];
+    const struct interval *compute = window->compute.at;
     uint64_t sum_ns = 0;
-    while (*at < window->count[LANE_COMPUTE] && compute[*at].to_ns <= busy.from_ns) ++*at;
-    for (int i = *at; i < window->count[LANE_COMPUTE] && compute[i].from_ns < busy.to_ns; i++) {
+    while (*at < window->compute.count && compute[*at].to_ns <= busy.from_ns) ++*at;
+    for (int i = *at; i < window->compute.count && compute[i].from_ns < busy.to_ns; i++) {
         uint64_t from_ns = compute[i].from_ns > busy.from_ns ? compute[i].from_ns : busy.from_ns;
         uint64_t to_ns = compute[i].to_ns < busy.to_ns ? compute[i].to_ns : busy.to_ns;
         sum_ns += to_ns - from_ns;
@@ -149,7 +173,7 @@ static void add_collective(struct window *window, const struct span *span, uint6
     if (span->kind == OP_GATHER) add_gather(window, span, busy_ns, hidden_ns);
 }
 
-static void sum_communication(struct window *window, enum lane lane)
+static void sum_moving(struct window *window, enum lane lane)
 {
     int at = 0;
     for (int64_t number = window->first[lane]; number < window->end[lane]; number++) {
@@ -235,17 +259,16 @@ void totals_share(struct totals *sum, uint64_t parts)
 static bool totals_of_rank(struct totals *out, const struct tape *tape, const struct run_model *model, int rank)
 {
     struct window window = {.out = out, .tape = tape, .model = model};
-    bool collected = true;
     out->rank = rank;
-    for (int lane = 0; lane < LANES; lane++) collected &= collect(&window, (enum lane)lane);
-    if (collected) {
+    bool opened = window_open(&window);
+    if (opened) {
+        for (int lane = 0; lane < LANES; lane++) collect(&window, (enum lane)lane);
         sum_waits(&window);
-        for (int lane = LANE_COMPUTE + 1; lane < LANES; lane++) sum_communication(&window, (enum lane)lane);
-        temporal_of(window.busy[LANE_COMPUTE], window.count[LANE_COMPUTE], window.busy[LANE_COMM],
-                    window.count[LANE_COMM], &out->temporal); /* last, because it reorders */
+        for (int lane = LANE_COMPUTE + 1; lane < LANES; lane++) sum_moving(&window, (enum lane)lane);
+        temporal_of(&out->temporal, window.compute, window.communication, window.moving); /* last: it reorders */
     }
-    for (int lane = 0; lane < LANES; lane++) free(window.busy[lane]);
-    return collected && out->temporal.window_ns > 0;
+    window_close(&window);
+    return opened && out->temporal.window_ns > 0;
 }
 
 void totals_of(struct totals *out, const struct tape *tape, const struct run_model *model, int rank, uint64_t from_ns,

@@ -11,10 +11,12 @@
 
 struct interval { uint64_t from_ns, to_ns; };
 
+struct intervals { struct interval *at; int count; };
+
 /* Plain intervals: any order, may overlap. Sums are over their unions; the window is from the first start to the last end.
- * Reorders its arguments. */
+ * `moving` is communication and all else that is not compute, copies between tiers. The lists are reordered. */
 struct temporal { uint64_t window_ns, compute_ns, communication_ns, overlapped_ns, non_compute_ns, idle_ns; };
-void temporal_of(struct interval *compute, int compute_count, struct interval *communication, int communication_count, struct temporal *out);
+void temporal_of(struct temporal *out, struct intervals compute, struct intervals communication, struct intervals moving);
 
 /* Operations that ended in the window; times are clipped to it. */
 struct collective_totals {
