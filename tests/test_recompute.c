@@ -248,7 +248,7 @@ static const char *const ways[][2] = {{"model.recompute=none", "model.checkpoint
                                       {"model.recompute=full", "model.checkpoint_every=2"},
                                       {"model.recompute=full", "model.checkpoint_every=3"}};
 
-enum { WAYS = sizeof ways / sizeof *ways, STEPS = 5 };
+enum { WAYS = sizeof ways / sizeof *ways, STEPS = 4 };
 
 static struct outcome_of_run run_way(int way, int stage, bool bf16, const char *extra)
 {
@@ -280,7 +280,7 @@ static void test_checkpoints_in_the_host_tier(void **state)
 {
     (void)state;
     static const char host[] = "activation_checkpointing.cpu_checkpointing=true", deep[] = "model.layers=7";
-    for (int stage = 0; stage <= 3; stage++)
+    for (int stage = 0; stage <= 3; stage += 3)
         for (int every = 1; every <= 3; every += 2) {
             struct plan_of_run plan = base(STEPS, "topology.ranks=2", stage_sets[stage], true);
             set(&plan, deep);
