@@ -222,6 +222,25 @@ communication_exposed mean.exposed_ns
 END
 done
 
+# ---- checkpoints in the host tier: copies of them are no communication, and exposed where compute waits
+
+check "a run with checkpoints on the host is made" train offload "$root/configs/nano-stage3.json" -n 2 --steps 3 --trace offload.zlt \
+    --set model.recompute=full --set activation_checkpointing.cpu_checkpointing=true --set model.checkpoint_every=1
+table offload.zlt 2 <<END
+overview 80x24 recent.exposed_percent   comm +([0-9]+%)
+collectives 120x40 traffic.d2h.sent_bytes     d2h +[0-9]+ +$bytes
+collectives 120x40 traffic.d2h.planned_bytes  d2h +[0-9]+$columns +$bytes
+collectives 120x40 traffic.d2h.exposed_ns    d2h .*s +$time
+collectives 120x40 traffic.h2d.exposed_ns    h2d .*s +$time
+END
+offload_exposed() {
+    local shown
+    shown=$(after offload.json '"step":[[:space:]]*2,' offload_exposed)
+    awk -v s="$shown" -v d="$(figure offload.zlt 2 traffic.d2h.exposed_ns)" -v h="$(figure offload.zlt 2 traffic.h2d.exposed_ns)" \
+        'BEGIN { off = s * 1e9 - d - h; exit !(d + h > 0 && off <= 2 && off >= -2) }' || { echo "# the report has $shown"; return 1; }
+}
+check "report: offload_exposed is the copies that nothing hid" offload_exposed
+
 # in_analysis STEP AFTER KEY FIGURE: of one step, analyzed alone
 in_analysis() {
     local shown true

@@ -219,6 +219,8 @@ static const struct {
     {"reduce_scatter", {"reduce", "reduce"}, TRAFFIC_REDUCE_SCATTER, 1, 1},
     {"all_reduce", {"allreduce", "allreduce"}, TRAFFIC_ALL_REDUCE, 2, 1},
     {"control", {"agree", "agree"}, TRAFFIC_CONTROL, 1, 0},
+    {"d2h", {"offload", "offload"}, TRAFFIC_D2H, 1, 0},
+    {"h2d", {"fetch", "fetch"}, TRAFFIC_H2D, 1, 0},
 };
 
 static void print_bandwidths(int c, double bytes, double ns)

@@ -93,7 +93,8 @@ struct run_tier {
 
 struct run_lane { bool busy; uint32_t schedule, step, op; uint64_t issued_ns, started_ns; };
 
-/* One rank in one step: its compute lane by phase; and exposed communication: other lanes worked while that one did not. */
+/* One rank in one step: its compute lane by phase; and exposed communication: it went on while that lane did not work. By kind
+ * also copies between tiers. */
 struct run_split { uint64_t phase_ns[PHASES], exposed_ns, exposed_by_ns[TRAFFIC_KINDS]; };
 
 /* What the kernel says of a rank's memory, beside what the allocator counted at the same moment. */
@@ -109,7 +110,7 @@ struct run_rank {
     struct { /* the step in progress */
         bool begun, computed, lost;      /* lost: records are missing, so the split is unknown */
         uint32_t step, attempt;          /* attempt > 0: taken again after it ran out of memory */
-        uint64_t idle_since_ns;          /* the compute lane's last end; or until here it is known what is exposed */
+        uint64_t idle_since_ns;          /* the compute lane's last end */
         struct run_split split;
     } open;
 };

@@ -45,8 +45,8 @@ static void add_header(cJSON *report, const struct run_model *model)
                header->accumulation_steps);
 }
 
-/* Means over the ranks whose operations were all seen. Offload does not exist in a schedule without offload lanes: its
- * times are known to be 0 wherever the split is known. */
+/* Means over the ranks whose operations were all seen. What no schedule has yet (updates on the host, NVMe) is known to take
+ * no time wherever the split is known. */
 static void add_seconds(cJSON *object, const struct run_step *step)
 {
     bool known = step->timed > 0;
@@ -57,7 +57,8 @@ static void add_seconds(cJSON *object, const struct run_step *step)
     for (int phase = 0; phase < PHASES; phase++)
         add_number(out, names[phase], known, seconds(step->split.phase_ns[phase]) / ranks);
     add_number(out, "communication_exposed", known, seconds(step->split.exposed_ns) / ranks);
-    add_number(out, "offload_exposed", known, 0);
+    add_number(out, "offload_exposed", known,
+               seconds(step->split.exposed_by_ns[TRAFFIC_D2H] + step->split.exposed_by_ns[TRAFFIC_H2D]) / ranks);
     add_number(out, "host_update", known, 0);
     add_number(out, "io_exposed", known, 0);
     add_number(out, "paused", true, seconds(step->paused_ns));
@@ -232,7 +233,8 @@ static void add_marks(cJSON *report, const struct run_model *model)
 
 static void add_screen(cJSON *report, const struct report_screen *screen)
 {
-    cJSON *out = screen->frames > 0 ? cJSON_AddObjectToObject(report, "screen") : cJSON_AddNullToObject(report, "screen");
+    cJSON *out =
+        screen->frames > 0 ? cJSON_AddObjectToObject(report, "screen") : cJSON_AddNullToObject(report, "screen");
     if (screen->frames <= 0) return;
     add_number(out, "frames", true, (double)screen->frames);
     add_number(out, "bytes", screen->bytes >= 0, (double)screen->bytes);

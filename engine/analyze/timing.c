@@ -1,6 +1,6 @@
 /* Where the time of a step goes, as it is folded: operations of the compute lane by phase, and exposed communication, by the
- * definition of totals.h: another lane works and the compute lane does not. What is left of the step is neither: starting,
- * bookkeeping, waiting while nothing moves. */
+ * definition of totals.h: the communication lane works and the compute lane does not; of copies between tiers the same, by kind.
+ * What is left of the step is neither: starting, bookkeeping, waiting while nothing moves. */
 #include <string.h>
 
 #include "engine/analyze/fold.h"
@@ -57,15 +57,13 @@ static bool begins_again(const struct run_lane *last, const struct trace_of_op_b
     return last->started_ns && last->schedule == from->schedule && last->step == from->step && from->op <= last->op;
 }
 
-/* An operation of another lane ran from `from_ns` until now, of which nothing is counted before `idle_since_ns`: until then
- * compute was busy, or another operation is counted already. */
-static void expose(struct run_rank *rank, enum op_kind kind, uint64_t from_ns, uint64_t now_ns)
+/* An operation of another lane ran from `from_ns` until now; before `idle_since_ns` compute went on beside it. */
+static void expose(struct run_rank *rank, const struct op *op, uint64_t from_ns, uint64_t now_ns)
 {
     if (from_ns < rank->open.idle_since_ns) from_ns = rank->open.idle_since_ns;
     if (now_ns <= from_ns) return;
-    rank->open.split.exposed_by_ns[traffic_of_op(kind)] += now_ns - from_ns;
-    rank->open.split.exposed_ns += now_ns - from_ns;
-    rank->open.idle_since_ns = now_ns;
+    rank->open.split.exposed_by_ns[traffic_of_op(op->kind)] += now_ns - from_ns;
+    if (op->lane == LANE_COMM) rank->open.split.exposed_ns += now_ns - from_ns;
 }
 
 /* What runs on the other lanes was exposed until now, and is hidden from now on. */
@@ -73,9 +71,10 @@ static void compute_begins(struct run_model *model, struct run_rank *rank, uint6
 {
     for (int lane = 0; lane < LANES; lane++) {
         const struct run_lane *other = &rank->lane[lane];
-        const struct op *op =
-            lane != LANE_COMPUTE && other->busy ? find_op(run_schedule_numbered(model, other->schedule), other->op) : NULL;
-        if (op) expose(rank, op->kind, other->started_ns, now_ns);
+        const struct op *op = lane != LANE_COMPUTE && other->busy
+                                  ? find_op(run_schedule_numbered(model, other->schedule), other->op)
+                                  : NULL;
+        if (op) expose(rank, op, other->started_ns, now_ns);
     }
 }
 
@@ -113,5 +112,5 @@ void fold_op_end(struct run_model *model, const struct trace_record *record)
         (struct run_lane){false, from->schedule, from->step, from->op, from->issued_ns, from->started_ns};
     if (schedule->purpose != PURPOSE_TRAIN || !rank->open.begun || rank->open.step != from->step) return;
     if (op->lane == LANE_COMPUTE) compute_ended(rank, record, op);
-    else if (!rank->lane[LANE_COMPUTE].busy) expose(rank, op->kind, from->started_ns, record->time_ns);
+    else if (!rank->lane[LANE_COMPUTE].busy) expose(rank, op, from->started_ns, record->time_ns);
 }

@@ -73,8 +73,9 @@ static void record_theory(struct zero *zero)
     for (int kind = 0; kind < TRAFFIC_KINDS; kind++) {
         if (sums[kind].count == 0) continue;
         struct trace_record record = record_of(zero, TRACE_THEORY);
+        const uint8_t link = kind == TRAFFIC_D2H || kind == TRAFFIC_H2D ? LINK_PCIE : LINK_INTRA;
         record.theory = (struct trace_of_theory){
-            zero->schedule_number,           (uint8_t)kind,           LINK_INTRA, (uint32_t)sums[kind].count,
+            zero->schedule_number,           (uint8_t)kind,           link, (uint32_t)sums[kind].count,
             (uint64_t)sums[kind].sent_bytes, (uint64_t)(theory + 0.5)};
         theory = 0; /* the whole step's volume stands in the first record */
         emit(zero, &record);

@@ -1,5 +1,6 @@
 /* What a rank sends in a step, by collective: measured, planned by the schedule, and the paper's formula. The mean over
- * ranks is shown, since shards may differ by their padding. Control bytes (norms, losses, flags) are not in the sums. */
+ * ranks is shown, since shards may differ by their padding. Control bytes (norms, losses, flags) and copies between tiers are not
+ * in the sums. */
 #include <stdio.h>
 #include <string.h>
 
@@ -72,6 +73,12 @@ static bool exposed_time(const struct run_model *model, int kind, uint64_t *ns)
     return true;
 }
 
+/* Tensors: copies between a rank's own tiers and control bytes are no part of what the paper counts. */
+static bool is_between_ranks(int kind)
+{
+    return kind < TRAFFIC_D2H;
+}
+
 static void draw_kind(struct canvas canvas, int y, int kind, int link, const struct scene *scene, struct sums *sums)
 {
     const struct run_traffic *sent = &scene->model->traffic[kind][link],
@@ -91,7 +98,7 @@ static void draw_kind(struct canvas canvas, int y, int kind, int link, const str
     pen_right(&pen, 10, style, sent->ranks ? format_time(text, rounded(mean(sent->busy_ns, sent->ranks))) : "n/a");
     pen_right(&pen, 10, style, exposed_time(scene->model, kind, &exposed) ? format_time(text, exposed) : "n/a");
     pen_right(&pen, 7, style, link_name(link));
-    if (kind == TRAFFIC_CONTROL) return;
+    if (!is_between_ranks(kind)) return;
     sums->has_sent |= sent->ranks > 0;
     sums->has_planned |= planned->ranks > 0;
     sums->sent += mean(sent->sent_bytes, sent->ranks);
