@@ -90,8 +90,16 @@ memory 200x60 memory.rank0.device.$category.planned_bytes   $category$columns$co
 memory 200x60 memory.rank0.device.$category.at_peak_bytes   $category$columns$columns$columns +$bytes
 memory 200x60 memory.rank0.device.$category.reserved_bytes  $category$columns$columns$columns$columns +$bytes
 END
+        [ $category = buckets ] || cat <<END
+why 120x40 memory.rank0.device.$category.at_peak_bytes         $category +$bytes
+why 120x40 memory.rank0.device.$category.planned_at_peak_bytes $category$columns +$bytes
+END
     done
     cat <<END
+why 120x40 memory.rank0.device.peak_bytes            measured peak $bytes
+why 120x40 memory.rank0.device.planned_bytes         [0-3] +now +$bytes
+why 120x40 memory.rank0.device.planned_resting_bytes [0-3] +now$columns +$bytes
+why 120x40 traffic.planned_bytes                     [0-3] +now$columns$columns +$bytes
 timeline 120x40 rank0.compute_percent        compute ([0-9]+ %)
 timeline 120x40 rank0.exposed_percent        comm only ([0-9]+ %)
 timeline 120x40 rank0.idle_percent           idle ([0-9]+ %)
@@ -157,6 +165,8 @@ timeline 120x40 rank0.waited.gather_ns       stalls? before blocks, $time
 timeline 120x40 rank0.waited.gather_ns       g gather $time
 memory 200x60 memory.rank0.device.gathered.peak_bytes    L gathered$columns +$bytes
 memory 200x60 memory.rank0.device.gathered.planned_bytes L gathered$columns$columns +$bytes
+why 120x40 memory.rank0.device.gathered.at_peak_bytes    gathered +$bytes
+why 120x40 memory.rank0.device.buckets.at_peak_bytes     buckets +$bytes
 shards 80x24 unit.0.lasting_bytes            a shard is [0-9,]+ \($bytes\)
 END
 }
@@ -185,6 +195,14 @@ table "$example" 7 < <(every_stage; collective all_gather; collective reduce_sca
 table "$example" 7.22 < <(within_step)
 table "$example" 6.9 < <(within_step)
 table "$example" 3 < <(every_stage whole; collective all_reduce)
+
+# The curve's axis is from the highest loss to the lowest; this run learns in every step.
+loss_axis() {
+    local ends
+    ends=($(screen "$example" 7 loss 80x24 | sed -nE 's/^ +([0-9]+\.[0-9]+) .*/\1/p'))
+    equal "${ends[0]}" "$(figure "$example" 1 step.loss)" && equal "${ends[-1]}" "$(figure "$example" 7 step.loss)"
+}
+check "example.zlt, step 7, loss: the axis is from the first loss to the last" loss_axis
 
 # ---- a trace of now, with a switch; its report and its analysis
 

@@ -10,8 +10,8 @@
  *     bucket.B.* op.O.* sizes; times from start to end: mean_ns and peers_ns of all ranks, longest_ns of rank slowest
  *     unit.U.*          lasting_bytes: what a rank keeps of its parameters between steps
  *     memory.rankR.TIER.CATEGORY.*  live_bytes when the step had ended, peak_bytes and at_peak_bytes (of the tier's peak) so far,
- *                                   reserved_bytes, fullest_bytes at the step's fullest instant; planned_bytes
- *     memory.rankR.TIER.*           live_bytes; fullest_bytes of the step; peak_bytes so far, by the allocator; planned_bytes
+ *                                   reserved_bytes, fullest_bytes at the step's fullest instant; planned_bytes, planned_at_peak_bytes
+ *     memory.rankR.TIER.*           live_bytes; fullest_bytes of the step; peak_bytes so far, by the allocator; planned_bytes, planned_resting_bytes
  *
  * truth FILE STEP.OPERATION prints what is so when the operation has ended on rank 0: now.* (operations begun and ended, units
  * gathered) and live_bytes. */
@@ -254,6 +254,14 @@ static void print_collective(int c, const struct forecast *forecast)
     print_bandwidths(c, bytes, ns);
 }
 
+/* Copies between a rank's own tiers and control bytes are no part of it. */
+static void print_planned_tensors(const struct forecast *forecast)
+{
+    double sent = 0;
+    for (int kind = 0; kind < TRAFFIC_D2H; kind++) sent += forecast->sent[kind];
+    printf("traffic.planned_bytes %.0f\n", sent / ranks);
+}
+
 /* Of rank 0: all ranks run the same list. */
 static void print_gathers_and_flushes(void)
 {
@@ -367,7 +375,8 @@ static void print_category(int rank, int tier, int c, const struct forecast *for
            peak_then[rank][tier][c]);
     printf("%s.at_peak_bytes %" PRIu64 "\n%s.fullest_bytes %" PRIu64 "\n%s.reserved_bytes %" PRIu64 "\n", name,
            at_peak[rank][tier][c], name, fullest[rank][tier][c], name, reserved[rank][tier][c]);
-    printf("%s.planned_bytes %" PRIu64 "\n", name, forecast->memory[tier][c]);
+    printf("%s.planned_bytes %" PRIu64 "\n%s.planned_at_peak_bytes %" PRIu64 "\n", name, forecast->memory[tier][c],
+           name, forecast->at_peak[tier][c]);
 }
 
 static void print_memory(int rank, int tier, const struct forecast *forecast)
@@ -386,7 +395,8 @@ static void print_memory(int rank, int tier, const struct forecast *forecast)
     printf("%s.peak_bytes %" PRIu64 "\n%s.reserved_bytes %" PRIu64 "\n", name, tier_peak[rank][tier], name,
            sum_of(reserved[rank][tier]));
     printf("%s.free_bytes %" PRIu64 "\n", name, sum_of(reserved[rank][tier]) - sum_of(live_then[rank][tier]));
-    printf("%s.planned_bytes %" PRIu64 "\n", name, forecast->peak[tier]);
+    printf("%s.planned_bytes %" PRIu64 "\n%s.planned_resting_bytes %" PRIu64 "\n", name, forecast->peak[tier], name,
+           forecast->resting[tier]);
 }
 
 /* ---- within a step ---- */
@@ -449,6 +459,7 @@ static int print_whole_step(void)
     print_ranks();
     for (int c = 0; c < (int)(sizeof collectives / sizeof collectives[0]); c++) print_collective(c, forecast);
     printf("traffic.theory_bytes %.0f\n", forecast->theory);
+    print_planned_tensors(forecast);
     print_gathers_and_flushes();
     print_operations(plan);
     print_units(plan);

@@ -39,7 +39,7 @@ struct plan {
 };
 /* What was planned under a schedule; ranks may say it before the schedule itself has come. */
 struct forecast {
-    uint64_t memory[TIERS][CATEGORIES], peak[TIERS];
+    uint64_t memory[TIERS][CATEGORIES], at_peak[TIERS][CATEGORIES], peak[TIERS], resting[TIERS];
     double sent[TRAFFIC_KINDS], theory; /* sent: sums over ranks; theory: the paper's, of one */
 };
 struct done {
@@ -143,8 +143,13 @@ static struct forecast *forecast_of(uint32_t schedule)
 static void read_predicted(const struct trace_of_predicted *from)
 {
     struct forecast *forecast = forecast_of(from->schedule);
-    if (from->category == ALL_CATEGORIES) forecast->peak[from->tier] = from->peak_bytes;
-    else forecast->memory[from->tier][from->category] = from->peak_bytes;
+    if (from->category == ALL_CATEGORIES) {
+        forecast->peak[from->tier] = from->peak_bytes;
+        forecast->resting[from->tier] = from->resting_bytes;
+    } else {
+        forecast->memory[from->tier][from->category] = from->peak_bytes;
+        forecast->at_peak[from->tier][from->category] = from->at_peak_bytes;
+    }
 }
 
 static void read_theory(const struct trace_of_theory *from)

@@ -1,4 +1,4 @@
-/* Words that do not fit into a row begin the next one. */
+/* Words that do not fit into a row begin the next one, or are left out. */
 #include "tui/draw/paragraph.h"
 
 /* Columns up to the next blank or line break. */
@@ -25,4 +25,16 @@ int draw_paragraph(struct canvas canvas, int skip, enum style style, const char 
         draw_character(canvas, x++, y - skip, style, character);
     }
     return y + 1;
+}
+
+void draw_words(struct canvas canvas, int x, int y, enum style style, const char *text)
+{
+    const bool cut = x + utf8_columns(text) > canvas.at.columns;
+    uint32_t character, before = ' ';
+    for (const char *at = text; (character = utf8_next(&text)); at = text, before = character) {
+        /* a word that begins here has to leave room for the sign */
+        if (cut && before == ' ' && x + word_columns(at) + 2 > canvas.at.columns) break;
+        draw_character(canvas, x++, y, style, character);
+    }
+    if (cut) draw_character(canvas, x, y, style, 0x2026);
 }

@@ -223,7 +223,8 @@ static void draw_pane(struct canvas canvas, const struct scene *scene, bool focu
     snprintf(title, sizeof title, "why: rank %d at its peak", scene->state->rank);
     draw_title(canvas, 0, focused, title);
     if (!rows.why) {
-        draw_format(canvas, 1, 1, STYLE_DIM, "n/a: %.200s", rows.err.text);
+        snprintf(text, sizeof text, "n/a: %.200s", rows.err.text);
+        draw_paragraph(canvas_part(canvas, 1, 1, canvas.at.columns - 2, canvas.at.rows - 1), 0, STYLE_DIM, text);
         return;
     }
     why_sentence(text, sizeof text, rows.why, other_stage(rows.why), writers[scene->state->units]);

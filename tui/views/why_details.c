@@ -43,7 +43,7 @@ static void draw_change(struct canvas canvas, int y, const struct scene *scene, 
     enum units units = scene->state->units;
     int end = canvas.at.columns - 1, columns = bytes_columns(units) + 2;
     bool helps = change->plan.peak_bytes < why->plan.peak_bytes;
-    draw_text(canvas_part(canvas, 0, y, end - 2 * columns, 1), 1, 0, STYLE_TEXT, change->text);
+    draw_words(canvas_part(canvas, 0, y, end - 2 * columns, 1), 1, 0, STYLE_TEXT, change->text);
     draw_right(canvas, end - columns, y, helps ? STYLE_GOOD : STYLE_TEXT,
                format_change(text, units, (double)why->plan.peak_bytes, (double)change->plan.peak_bytes));
     draw_right(canvas, end, y, STYLE_TEXT,
