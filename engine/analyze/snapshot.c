@@ -26,6 +26,7 @@ static struct run_model *bare_copy(const struct run_model *from)
     if (!model) return NULL;
     model->header.units = NULL;
     model->header.config_json = NULL;
+    model->header.given_json = NULL;
     model->rank = NULL;
     model->schedules = NULL;
     model->schedule_count = 0;
@@ -108,7 +109,9 @@ static bool restore_header(struct run_header *header, const struct run_header *n
     if (!header->known) return true;
     header->units = copy_of(newest->units, (size_t)header->unit_count * sizeof *newest->units);
     header->config_json = newest->config_json ? strdup(newest->config_json) : NULL;
-    return header->units && (header->config_json || !newest->config_json);
+    header->given_json = newest->given_json ? strdup(newest->given_json) : NULL;
+    return header->units && (header->config_json || !newest->config_json) &&
+           (header->given_json || !newest->given_json);
 }
 
 /* What newest has of the steps before the open ones, then these. */
