@@ -3,7 +3,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "engine/base/clock.h"
 #include "engine/zero/internal.h"
 
 static uint64_t symmetric_place(const struct zero *zero, const struct schedule *schedule, int buffer, int owner,
@@ -40,9 +39,11 @@ static int cut_pieces(const struct zero *zero, const struct schedule *schedule, 
     return count;
 }
 
-static enum traffic traffic_kind(enum op_kind kind)
+enum traffic zero_traffic(const struct op *op)
 {
-    switch (kind) {
+    if (op->lane == LANE_D2H) return TRAFFIC_D2H;
+    if (op->lane == LANE_H2D) return TRAFFIC_H2D;
+    switch (op->kind) {
     case OP_REDUCE_SCATTER: return TRAFFIC_REDUCE_SCATTER;
     case OP_ALL_REDUCE: return TRAFFIC_ALL_REDUCE;
     case OP_AGREE: return TRAFFIC_CONTROL;
@@ -107,12 +108,10 @@ int zero_communicate(struct zero *zero, const struct schedule *schedule, const s
                      struct op_stat *stat, struct error *err)
 {
     struct comm_stat moved = {.healthy = true};
-    uint64_t started_ns = clock_ns();
     int status = op->kind == OP_AGREE ? agree(zero, schedule, healthy, &moved, err)
                                       : move(zero, schedule, op, healthy, &moved, err);
-    enum traffic kind = traffic_kind(op->kind);
+    enum traffic kind = zero_traffic(op);
     zero->traffic[kind].count++;
-    zero->traffic[kind].busy_ns += clock_ns() - started_ns;
     for (int link = 0; link < 2; link++) zero->traffic[kind].sent_bytes[link] += moved.sent_bytes[link];
     *stat = (struct op_stat){.peers_ns = moved.peers_ns,
                              .arrival_ns = moved.arrival_ns,

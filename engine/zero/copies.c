@@ -2,18 +2,16 @@
  * paced PCIe link gives it the time that it would take. */
 #include <string.h>
 
-#include "engine/base/clock.h"
 #include "engine/zero/internal.h"
 
 int zero_copy(struct zero *zero, const struct schedule *schedule, const struct op *op, struct op_stat *stat)
 {
-    const uint64_t started_ns = clock_ns(), bytes = (uint64_t)op->bytes;
-    const enum traffic kind = op->lane == LANE_D2H ? TRAFFIC_D2H : TRAFFIC_H2D; /* each written by its lane alone */
+    const uint64_t bytes = (uint64_t)op->bytes;
+    const enum traffic kind = zero_traffic(op);
     memcpy(zero_buffer(zero, schedule, op->buffer[ROLE_OUTPUT]), zero_buffer(zero, schedule, op->buffer[ROLE_SOURCE]),
            bytes);
     zero->traffic[kind].count++;
     zero->traffic[kind].sent_bytes[0] += bytes;
-    zero->traffic[kind].busy_ns += clock_ns() - started_ns;
     *stat = (struct op_stat){.sent_bytes = {[LINK_PCIE] = bytes}, .healthy = true};
     return STATUS_OK;
 }

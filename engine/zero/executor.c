@@ -242,6 +242,7 @@ static void run_op(struct executor *executor, struct lane_state *lane, const str
         }
         uint64_t paced_ns = healthy ? pace(executor, op, &stat, &timing) : 0;
         record_end(executor, op, &timing, &stat, paced_ns);
+        if (executor->host.ended) executor->host.ended(executor->host.user, op, clock_ns() - timing.started_ns);
     }
     give_buffers(executor, op);
     atomic_store_explicit(&lane->done, (uint32_t)(op - executor->schedule->ops) + 1, memory_order_release);

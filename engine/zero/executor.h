@@ -27,6 +27,8 @@ struct executor_host {
     /* Runs one operation; healthy: the run has not failed so far. A status other than OK ends the run as broken (a dead
      * rank, an error of the system), which is not the same as failed (no memory). */
     int (*run)(void *user, const struct schedule *schedule, const struct op *op, bool healthy, struct op_stat *stat, struct error *err);
+    /* After each, on its lane: how long it took, with what pacing added. NULL: nobody wants to know. */
+    void (*ended)(void *user, const struct op *op, uint64_t took_ns);
     uint16_t rank;
     const struct config_link *links; /* by enum link; bandwidth 0: not paced */
     /* Stepping by operations. gate NULL: none. The others may be NULL too. */

@@ -64,7 +64,10 @@ int zero_compute(struct zero *zero, const struct schedule *schedule, const struc
 /* copies.c: runs one operation of a lane between tiers. */
 int zero_copy(struct zero *zero, const struct schedule *schedule, const struct op *op, struct op_stat *stat);
 
-/* collectives.c: runs one operation of the communication lane. */
+/* collectives.c: what an operation of any lane but compute counts as; each is counted by one lane alone. */
+enum traffic zero_traffic(const struct op *op);
+
+/* Runs one operation of the communication lane. */
 int zero_communicate(struct zero *zero, const struct schedule *schedule, const struct op *op, bool healthy, struct op_stat *stat, struct error *err);
 
 /* All-gathers a unit's array from every rank's shard at `source` (offset in the symmetric segment) into `whole`. */

@@ -17,6 +17,12 @@ static int run_op(void *user, const struct schedule *schedule, const struct op *
     return zero_compute(user, schedule, op, err);
 }
 
+static void op_ended(void *user, const struct op *op, uint64_t took_ns)
+{
+    struct zero *zero = user;
+    if (op->lane != LANE_COMPUTE) zero->traffic[zero_traffic(op)].busy_ns += took_ns;
+}
+
 static void at_gate(void *user, const struct schedule *schedule, uint32_t next)
 {
     const struct zero *zero = user;
@@ -78,6 +84,7 @@ static int open_parts(struct zero *zero, struct error *err)
     struct executor_host host = {.user = zero,
                                  .memory = zero->memory,
                                  .run = run_op,
+                                 .ended = op_ended,
                                  .rank = (uint16_t)zero->rank,
                                  .links = config->topology.links,
                                  .gate = zero->gate,
