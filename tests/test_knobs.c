@@ -1,291 +1,208 @@
-/* Knobs that change a step's schedule, and those that cannot: each is seen in the schedule that a configuration gives, and
- * held against a run. docs/KNOBS.md has a row for each and names its test. */
+/* The knobs of a run: value, source, and whether each binds, which is held against schedules that are counted here. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
-#include "engine/plan/checker.h"
+#include "engine/analyze/knobs.h"
+#include "engine/analyze/present.h"
+#include "engine/plan/same.h"
 #include "engine/plan/schedule_io.h"
-#include "tests/zero_runs.h"
+#include "engine/plan/setup.h"
 
-/* ---- the schedule that a configuration gives ---- */
-
-struct planned {
-    struct config config;
-    struct model model;
-    struct schedule schedule;
+enum { SETS_MAX = 8 };
+struct setting {
+    const char *sets[SETS_MAX];
 };
 
-static struct planned planned_with(const char *const *sets, int count)
+static struct config config_of(const struct setting *setting)
 {
-    struct planned planned;
+    struct config config;
     struct error err = {0};
-    if (config_load(&planned.config, NULL, sets, count, &err)) fail_msg("%s", err.text);
-    const struct config *config = &planned.config;
-    assert_int_equal(model_of(&planned.model, config, &err), 0);
-    struct schedule_input input = {&planned.model,
-                                   &config->zero,
-                                   PURPOSE_TRAIN,
-                                   config->topology.ranks,
-                                   config->accumulation_steps,
-                                   config->micro_batch_size,
-                                   config->data.sequence_length,
-                                   1};
-    if (schedule_build(&planned.schedule, &input, &err)) fail_msg("%s", err.text);
-    if (schedule_check(&planned.schedule, &planned.model, &err)) fail_msg("%s", err.text);
-    return planned;
+    int count = 0;
+    while (count < SETS_MAX && setting->sets[count]) count++;
+    if (config_load(&config, NULL, setting->sets, count, &err)) fail_msg("%s", err.text);
+    return config;
 }
 
-#define PLANNED(...) planned_with((const char *[]){__VA_ARGS__}, sizeof((const char *[]){__VA_ARGS__}) / sizeof(char *))
-
-static void planned_release(struct planned *planned)
+static void fold_event(struct run_model *model, const char *json)
 {
-    schedule_release(&planned->schedule);
-    model_release(&planned->model);
-    config_release(&planned->config);
+    struct trace_record record = {.kind = TRACE_EVENT,
+                                  .rank = TRACE_RANK_ALL,
+                                  .time_ns = model->now_ns + 1000,
+                                  .event = {7, {json, strlen(json)}}};
+    run_model_fold(model, &record);
 }
 
-static int count(const struct schedule *schedule, enum op_kind kind)
+/* A trace of a run at this setting, with some keys said to be given. */
+static struct run_model *traced(const struct config *config, const char *given)
 {
-    int found = 0;
-    for (int i = 0; i < schedule->op_count; i++) found += schedule->ops[i].kind == kind;
-    return found;
+    struct run_model *model = run_model_new(&(struct run_model_options){0});
+    char *resolved = config_to_json(config), *json = NULL;
+    struct setup setup;
+    assert_int_equal(setup_init(&setup, config, NULL), STATUS_OK);
+    assert_true(asprintf(&json, "{\"version\": \"t\", \"ranks\": %d, \"config\":%s%s%s}", config->topology.ranks,
+                         resolved, given ? ", \"given\":" : "", given ? given : "") > 0);
+    struct trace_record record = {.kind = TRACE_RUN, .rank = TRACE_RANK_ALL, .run = {{json, strlen(json)}}};
+    run_model_fold(model, &record);
+    char *ops = schedule_to_json(&setup.schedule);
+    record = (struct trace_record){.kind = TRACE_SCHEDULE,
+                                   .schedule = {1, PURPOSE_TRAIN, (uint8_t)setup.schedule.stage, {ops, strlen(ops)}}};
+    run_model_fold(model, &record);
+    free(resolved), free(json), free(ops);
+    setup_release(&setup);
+    return model;
 }
 
-static int64_t peak(const struct schedule *schedule, enum category category)
+static const struct knob *find(const struct knobs *knobs, const char *path)
 {
-    struct footprint footprint;
-    footprint_of(&footprint, schedule);
-    return footprint.category[TIER_DEVICE][category].peak_bytes;
+    for (int k = 0; k < knobs->count; k++)
+        if (!strcmp(knobs->list[k].key->path, path)) return &knobs->list[k];
+    fail_msg("no knob %s", path);
+    return NULL;
 }
 
-/* ---- runs ---- */
-
-static struct outcome_of_run run_with(int stage, bool bf16, const char *ranks, const char *const *sets, int sets_count)
+static enum knob_binding binding_at(const struct setting *setting, const char *path)
 {
-    struct plan_of_run plan = base(5, ranks, stage_sets[stage], bf16);
-    for (int s = 0; s < sets_count; s++) set(&plan, sets[s]);
-    return run(&plan);
+    static struct knobs knobs;
+    struct config config = config_of(setting);
+    struct run_model *model = traced(&config, NULL);
+    struct error err = {0};
+    knobs = (struct knobs){0};
+    if (knobs_of(&knobs, model, &err)) fail_msg("%s", err.text);
+    enum knob_binding binding = find(&knobs, path)->binding;
+    run_model_free(model);
+    config_release(&config);
+    return binding;
 }
 
-/* ---- knobs without effect: the same schedule, and a reason ---- */
+#define ZERO "zero_optimization."
 
-static void test_no_effect_with_a_reason(void **state)
-{
-    (void)state;
-    static const char *const sets[] = {"zero_optimization.contiguous_gradients=false",
-                                       "zero_optimization.round_robin_gradients=true",
-                                       "activation_checkpointing.partition_activations=true",
-                                       "activation_checkpointing.contiguous_memory_optimization=true"};
-    for (int stage = 0; stage <= 3; stage++)
-        for (size_t s = 0; s < sizeof sets / sizeof *sets; s++) {
-            struct planned plain = PLANNED(stage_sets[stage]), with = PLANNED(stage_sets[stage], sets[s]);
-            char *one = schedule_to_json(&plain.schedule), *other = schedule_to_json(&with.schedule), name[96];
-            assert_string_equal(one, other);
-            snprintf(name, sizeof name, "%.*s: accepted, no effect here", (int)strcspn(sets[s], "="), sets[s]);
-            assert_non_null(with.config.notes);
-            assert_non_null(strstr(with.config.notes, name));
-            free(one), free(other);
-            planned_release(&plain), planned_release(&with);
-        }
-}
-
-/* Why round_robin_gradients has nothing to do: of every unit each rank receives as much as any other. */
-static void test_every_rank_receives_as_much_of_every_unit(void **state)
+static void test_what_binds(void **state)
 {
     (void)state;
-    struct planned planned = PLANNED("zero_optimization.stage=2", "topology.ranks=3");
-    const struct schedule *schedule = &planned.schedule;
-    for (int u = 0; u < planned.model.unit_count; u++) {
-        const int64_t shard = shard_elems(planned.model.units[u].elems, 3);
-        int64_t received[3] = {0};
-        for (int p = 0; p < schedule->piece_count; p++) {
-            const struct piece *piece = &schedule->pieces[p];
-            if (piece->unit != u || piece->source == piece->destination) continue;
-            for (int64_t e = piece->first; e < piece->first + piece->elems; e++) received[e / shard]++;
-        }
-        for (int r = 0; r < 3; r++) assert_int_equal(received[r], shard);
-    }
-    planned_release(&planned);
+    const struct setting stage0 = {{NULL}}, stage2 = {{ZERO "stage=2"}}, stage3 = {{ZERO "stage=3"}};
+    const struct setting wide = {{ZERO "stage=2", ZERO "reduce_bucket_size=500000000"}};
+    const struct setting tight = {{ZERO "stage=3", ZERO "stage3_max_live_parameters=200000"}};
+    const struct setting kept = {{ZERO "stage=3", ZERO "stage3_max_reuse_distance=1000000000"}};
+    const struct setting small = {{ZERO "stage=3", ZERO "stage3_param_persistence_threshold=1280"}};
+    assert_int_equal(binding_at(&stage0, ZERO "stage"), BINDS_NOT);
+    assert_int_equal(binding_at(&stage2, ZERO "stage"), BINDS);
+    assert_int_equal(binding_at(&stage2, ZERO "reduce_bucket_size"), BINDS);
+    assert_int_equal(binding_at(&wide, ZERO "reduce_bucket_size"), BINDS_NOT);
+    assert_int_equal(binding_at(&stage2, ZERO "allgather_bucket_size"), BINDS);
+    assert_int_equal(binding_at(&stage3, ZERO "allgather_bucket_size"), BINDS_NOT);
+    assert_int_equal(binding_at(&stage2, ZERO "stage3_prefetch_bucket_size"), BINDS_NOT);
+    assert_int_equal(binding_at(&stage3, ZERO "stage3_prefetch_bucket_size"), BINDS);
+    assert_int_equal(binding_at(&stage3, ZERO "stage3_max_live_parameters"), BINDS_NOT);
+    assert_int_equal(binding_at(&tight, ZERO "stage3_max_live_parameters"), BINDS);
+    assert_int_equal(binding_at(&stage3, ZERO "stage3_max_reuse_distance"), BINDS_NOT);
+    assert_int_equal(binding_at(&kept, ZERO "stage3_max_reuse_distance"), BINDS);
+    assert_int_equal(binding_at(&stage3, ZERO "stage3_param_persistence_threshold"), BINDS_NOT);
+    assert_int_equal(binding_at(&small, ZERO "stage3_param_persistence_threshold"), BINDS);
+    assert_int_equal(binding_at(&stage3, ZERO "overlap_comm"), BINDS);
 }
 
-/* ---- sub_group_size ---- */
-
-static void test_sub_group_size_cuts_updates(void **state)
+static void test_budgets_and_paces(void **state)
 {
     (void)state;
-    struct planned whole = PLANNED("zero_optimization.stage=3", "topology.ranks=4"),
-                   cut = PLANNED("zero_optimization.stage=3", "topology.ranks=4",
-                                 "zero_optimization.sub_group_size=20000"),
-                   stage2 = PLANNED("zero_optimization.stage=2", "topology.ranks=4",
-                                    "zero_optimization.sub_group_size=20000");
-    assert_int_equal(count(&whole.schedule, OP_UPDATE), 6);
-    assert_int_equal(count(&cut.schedule, OP_UPDATE), 2 + 4 * 3); /* a block's shard has 49,568 elements */
-    assert_int_equal(count(&stage2.schedule, OP_UPDATE), 6);
-    planned_release(&whole), planned_release(&cut), planned_release(&stage2);
-
-    static const char *const sets[] = {"zero_optimization.sub_group_size=777"};
-    struct outcome_of_run reference = run_with(0, true, "topology.ranks=3", NULL, 0),
-                          other = run_with(3, true, "topology.ranks=3", sets, 1);
-    expect_same(&reference, &other, 5, sets[0]);
+    const struct setting none = {{NULL}}, ample = {{"memory.device_budget=64MiB"}},
+                         tight = {{"memory.device_budget=8MiB"}};
+    const struct setting paced = {{"topology.links.intra.bandwidth=50MB", "topology.links.nvme.bandwidth=1GB"}};
+    assert_int_equal(binding_at(&none, "memory.device_budget"), BINDS_NOT);
+    assert_int_equal(binding_at(&ample, "memory.device_budget"), BINDS_NOT);
+    assert_int_equal(binding_at(&tight, "memory.device_budget"), BINDS);
+    assert_int_equal(binding_at(&none, "topology.links.intra.bandwidth"), BINDS_NOT);
+    assert_int_equal(binding_at(&paced, "topology.links.intra.bandwidth"), BINDS);
+    assert_int_equal(binding_at(&paced, "topology.links.nvme.bandwidth"), BINDS_NOT);
+    assert_int_equal(binding_at(&none, "topology.slow_motion"), BINDS_NOT);
+    assert_int_equal(binding_at(&none, "data.seed"), BINDING_NONE);
+    assert_int_equal(binding_at(&none, "optimizer.params.momentum"), BINDS_NOT); /* AdamW has none */
 }
 
-/* ---- stage3_model_persistence_threshold ---- */
-
-static int64_t persistent_elems(const struct schedule *schedule)
-{
-    int64_t bytes = 0;
-    for (int b = 0; b < schedule->lasting_count; b++)
-        if (schedule->buffers[b].extent == EXTENT_TAIL) bytes += schedule->buffers[b].bytes;
-    return bytes / 4;
-}
-
-#define PERSISTENT "zero_optimization.stage3_param_persistence_threshold=512"
-#define CAPPED     "zero_optimization.stage3_model_persistence_threshold=6000"
-
-/* A block has 1,664 elements in tensors of at most 512. Three fit whole; of the fourth the six of 128, and of the norm one. */
-static void test_model_persistence_threshold_caps_the_sum(void **state)
+static void test_sources(void **state)
 {
     (void)state;
-    struct planned all = PLANNED("zero_optimization.stage=3", PERSISTENT),
-                   some = PLANNED("zero_optimization.stage=3", PERSISTENT, CAPPED),
-                   none = PLANNED("zero_optimization.stage=3", PERSISTENT,
-                                  "zero_optimization.stage3_model_persistence_threshold=0");
-    assert_int_equal(persistent_elems(&all.schedule), 4 * 1664 + 256);
-    assert_int_equal(persistent_elems(&some.schedule), 3 * 1664 + 6 * 128 + 128);
-    assert_int_equal(persistent_elems(&none.schedule), 0);
-    planned_release(&all), planned_release(&some), planned_release(&none);
-
-    static const char *const sets[] = {PERSISTENT, CAPPED};
-    struct outcome_of_run reference = run_with(0, true, "topology.ranks=3", NULL, 0),
-                          other = run_with(3, true, "topology.ranks=3", sets, 2);
-    expect_same(&reference, &other, 5, CAPPED);
+    static struct knobs knobs;
+    const struct setting setting = {{ZERO "stage=2"}};
+    struct config config = config_of(&setting);
+    struct run_model *model = traced(&config, "{\"zero_optimization.stage\": {\"from\": \"set\", \"value\": \"2\"}, "
+                                              "\"optimizer.params.lr\": {\"from\": \"file\", \"value\": \"1e-3\"}, "
+                                              "\"bf16.enabled\": {\"from\": \"auto\", \"value\": \"auto\"}, "
+                                              "\"wandb\": {\"from\": \"file\", \"value\": \"{...}\"}}");
+    knobs = (struct knobs){0};
+    assert_int_equal(knobs_of(&knobs, model, NULL), STATUS_OK);
+    assert_int_equal(find(&knobs, ZERO "stage")->source, SOURCE_SET);
+    assert_string_equal(find(&knobs, ZERO "stage")->value, "2");
+    assert_int_equal(find(&knobs, "optimizer.params.lr")->source, SOURCE_FILE);
+    assert_int_equal(find(&knobs, "bf16.enabled")->source, SOURCE_AUTO);
+    assert_int_equal(find(&knobs, "data.seed")->source, SOURCE_DEFAULT);
+    assert_int_equal(find(&knobs, "train_batch_size")->source, SOURCE_DERIVED);
+    assert_int_equal(find(&knobs, "model.layers")->source, SOURCE_DERIVED);
+    assert_int_equal(find(&knobs, "wandb")->class, KNOB_WITHOUT_EFFECT);
+    assert_string_equal(find(&knobs, "wandb")->value, "{...}");
+    assert_string_equal(find(&knobs, ZERO "reduce_bucket_size")->unit, "elements");
+    /* a change while it goes on */
+    fold_event(model, "{\"kind\":\"set\",\"detail\":{\"key\":\"topology.slow_motion\",\"from\":\"1\",\"to\":\"20\"}}");
+    assert_int_equal(knobs_of(&knobs, model, NULL), STATUS_OK);
+    assert_int_equal(find(&knobs, "topology.slow_motion")->source, SOURCE_LIVE);
+    assert_int_equal(find(&knobs, "topology.slow_motion")->changed_step, 7);
+    assert_string_equal(find(&knobs, "topology.slow_motion")->value, "20");
+    assert_int_equal(find(&knobs, "topology.slow_motion")->binding, BINDS);
+    run_model_free(model);
+    /* older traces do not say */
+    model = traced(&config, NULL);
+    assert_int_equal(knobs_of(&knobs, model, NULL), STATUS_OK);
+    assert_int_equal(find(&knobs, "data.seed")->source, SOURCE_UNKNOWN);
+    run_model_free(model);
+    config_release(&config);
 }
 
-/* ---- prescale_gradients, gradient_predivide_factor ---- */
-
-static char *printed(const struct planned *planned)
-{
-    char *text = NULL;
-    size_t bytes;
-    FILE *out = open_memstream(&text, &bytes);
-    schedule_print(out, &planned->schedule, &planned->model);
-    fclose(out);
-    return text;
-}
-
-/* Whatever divides when: all stages the same bits. By powers of two nothing is lost, so that they are also those of the
- * plain mean; by three, in bf16, they are not. */
-static void divided(const char *setting, const char *shown, bool exact, bool bf16, const char *ranks)
-{
-    struct planned planned = PLANNED("zero_optimization.stage=2", ranks, setting);
-    char *text = printed(&planned);
-    assert_non_null(strstr(text, shown));
-    free(text);
-    planned_release(&planned);
-    struct outcome_of_run plain = run_with(0, bf16, ranks, NULL, 0), first = run_with(0, bf16, ranks, &setting, 1);
-    for (int stage = 1; stage <= 3; stage++) {
-        struct outcome_of_run other = run_with(stage, bf16, ranks, &setting, 1);
-        expect_same(&first, &other, 5, setting);
-    }
-    if (exact) expect_same(&plain, &first, 5, setting);
-    else assert_true(plain.hash != first.hash);
-}
-
-static void test_dividing_before_the_sum(void **state)
+/* The present configuration is the one that the schedule was built from, "no limit" and all. */
+static void test_present_config(void **state)
 {
     (void)state;
-    divided("prescale_gradients=true", " /4 before", true, false, "topology.ranks=4");
-    divided("prescale_gradients=true", " /3 before", false, true, "topology.ranks=3");
-    divided("gradient_predivide_factor=3", " /3 before, x3/4 after", false, true, "topology.ranks=4");
-    divided("gradient_predivide_factor=2", " /2 before, x2/4 after", true, true, "topology.ranks=4");
+    const struct setting setting = {
+        {ZERO "stage=3", ZERO "stage3_max_live_parameters=9223372036854775807", "data.seed=18446744073709551615"}};
+    struct config config = config_of(&setting), now;
+    struct run_model *model = traced(&config, NULL);
+    struct setup one, other;
+    assert_int_equal(present_config(&now, model, NULL), STATUS_OK);
+    assert_true(now.data.seed == UINT64_MAX);
+    assert_int_equal(setup_init(&one, &config, NULL), STATUS_OK);
+    assert_int_equal(setup_init(&other, &now, NULL), STATUS_OK);
+    assert_true(schedule_same(&one.schedule, &other.schedule));
+    char *a = config_to_json(&config), *b = config_to_json(&now);
+    assert_string_equal(a, b);
+    free(a), free(b);
+    setup_release(&one), setup_release(&other);
+    config_release(&now), config_release(&config);
+    run_model_free(model);
 }
 
-/* ---- schedule.keep_last_units ---- */
-
-#define KEEP(n) "schedule.keep_last_units=" #n
-
-static void test_keeping_the_last_units(void **state)
+/* What `given` says in the header is what was said. */
+static void test_given(void **state)
 {
     (void)state;
-    static const char *const keeps[] = {KEEP(0), KEEP(1), KEEP(2), KEEP(3)};
-    int64_t most = 0;
-    for (int keep = 0; keep < 4; keep++) {
-        struct planned planned = PLANNED("zero_optimization.stage=3", keeps[keep]);
-        assert_int_equal(count(&planned.schedule, OP_GATHER), 2 * planned.model.unit_count - keep);
-        const int64_t now = peak(&planned.schedule, CATEGORY_GATHERED);
-        if (keep == 3) assert_true(now > most); /* two blocks held, and what is prefetched */
-        most = now;
-        planned_release(&planned);
-    }
-    struct planned all = PLANNED("zero_optimization.stage=3", KEEP(1000));
-    assert_int_equal(count(&all.schedule, OP_GATHER), all.model.unit_count); /* FSDP's SHARD_GRAD_OP */
-    planned_release(&all);
-
-    static const char *const sets[] = {KEEP(2), "model.recompute=full", "model.checkpoint_every=2"};
-    struct outcome_of_run reference = run_with(0, true, "topology.ranks=3", NULL, 0),
-                          other = run_with(3, true, "topology.ranks=3", sets, 3);
-    expect_same(&reference, &other, 5, sets[0]);
-}
-
-/* ---- schedule.no_sync ---- */
-
-#define ACCUMULATE "gradient_accumulation_steps=3"
-#define NO_SYNC    "schedule.no_sync=true"
-
-static void test_no_sync_reduces_once(void **state)
-{
-    (void)state;
-    for (int stage = 2; stage <= 3; stage++) {
-        struct planned each = PLANNED(stage_sets[stage], ACCUMULATE),
-                       once = PLANNED(stage_sets[stage], ACCUMULATE, NO_SYNC);
-        assert_int_equal(count(&each.schedule, OP_REDUCE_SCATTER), 3 * count(&once.schedule, OP_REDUCE_SCATTER));
-        for (int i = 0; i < once.schedule.op_count; i++)
-            if (once.schedule.ops[i].kind == OP_REDUCE_SCATTER) assert_int_equal(once.schedule.ops[i].micro_step, 2);
-        assert_int_equal(peak(&once.schedule, CATEGORY_BUCKETS), 4 * once.model.elems); /* all of them, unreduced */
-        assert_true(peak(&each.schedule, CATEGORY_BUCKETS) < 4 * once.model.elems);
-        const struct volume volume = traffic_theory_volume(&once.schedule);
-        assert_int_equal(volume.gradients, 1);
-        assert_int_equal(volume.parameters, stage == 2 ? 1 : 2 * 3);
-        planned_release(&each), planned_release(&once);
-    }
-}
-
-/* Reducing once, stages 2 and 3 round where 0 and 1 do: all four agree, which they cannot when 2 and 3 reduce every time. */
-static void all_stages_agree(const char *accumulate_in)
-{
-    const char *const sets[] = {ACCUMULATE, "train_micro_batch_size_per_gpu=2", accumulate_in, NO_SYNC};
-    struct outcome_of_run reference = run_with(0, true, "topology.ranks=3", sets, 3);
-    for (int stage = 0; stage <= 3; stage++) {
-        struct outcome_of_run other = run_with(stage, true, "topology.ranks=3", sets, 4);
-        expect_same(&reference, &other, 5, stage_sets[stage]);
-    }
-    struct outcome_of_run apart = run_with(2, true, "topology.ranks=3", sets, 3);
-    assert_true(apart.hash != reference.hash);
-}
-
-static void test_no_sync_makes_all_stages_agree(void **state)
-{
-    (void)state;
-    all_stages_agree("data_types.grad_accum_dtype=bf16");
-    all_stages_agree("data_types.grad_accum_dtype=fp32");
+    const struct setting setting = {{ZERO "prefetch_bucket_size=7", "bf16.enabled=auto"}};
+    struct config config = config_of(&setting);
+    assert_non_null(strstr(config.given, ZERO "stage3_prefetch_bucket_size\tset\t7\n"));
+    assert_non_null(strstr(config.given, "bf16.enabled\tauto\t"));
+    assert_non_null(strstr(config.given, "train_micro_batch_size_per_gpu\tfile\t4\n"));
+    assert_null(strstr(config.given, "data.seed"));
+    config_release(&config);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_no_effect_with_a_reason),
-        cmocka_unit_test(test_every_rank_receives_as_much_of_every_unit),
-        cmocka_unit_test(test_sub_group_size_cuts_updates),
-        cmocka_unit_test(test_model_persistence_threshold_caps_the_sum),
-        cmocka_unit_test(test_dividing_before_the_sum),
-        cmocka_unit_test(test_keeping_the_last_units),
-        cmocka_unit_test(test_no_sync_reduces_once),
-        cmocka_unit_test(test_no_sync_makes_all_stages_agree),
+        cmocka_unit_test(test_what_binds), cmocka_unit_test(test_budgets_and_paces),
+        cmocka_unit_test(test_sources),    cmocka_unit_test(test_present_config),
+        cmocka_unit_test(test_given),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -37,7 +37,7 @@ static void header_is_read(void **state)
     assert_int_equal(model->ranks, RANKS);
     assert_int_equal(model->state, RUN_STARTING);
     assert_string_equal(model->reason, "reading the text");
-    assert_string_equal(model->header.config_json, "{\"steps\":12}");
+    assert_string_equal(model->header.config_json, "{\"steps\": 12}");
     assert_null(run_last_step(model));
     assert_null(run_training(model));
     run_model_free(model);

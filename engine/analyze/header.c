@@ -36,7 +36,20 @@ static void read_units(struct run_header *header, const cJSON *units)
     }
 }
 
-static void read_header(struct run_header *header, const cJSON *json)
+/* The configuration as it was written: cJSON would round integers past 2^53, of which "no limit" is one. */
+static char *config_text(const char *text)
+{
+    static const char key[] = "\"config\":";
+    const char *at = strstr(text, key), *end = NULL;
+    if (!at) return NULL;
+    at += strlen(key) + strspn(at + strlen(key), " ");
+    cJSON *config = cJSON_ParseWithOpts(at, &end, false);
+    bool is_object = cJSON_IsObject(config);
+    cJSON_Delete(config);
+    return is_object ? text_copy((struct trace_text){at, (size_t)(end - at)}) : NULL;
+}
+
+static void read_header(struct run_header *header, const cJSON *json, const char *text)
 {
     const cJSON *model = cJSON_GetObjectItemCaseSensitive(json, "model");
     const cJSON *config = cJSON_GetObjectItemCaseSensitive(json, "config");
@@ -61,7 +74,7 @@ static void read_header(struct run_header *header, const cJSON *json)
         cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(json, "data"), "unigram_entropy");
     header->has_unigram_entropy = cJSON_IsNumber(entropy);
     header->unigram_entropy = header->has_unigram_entropy ? entropy->valuedouble : 0;
-    header->config_json = config ? cJSON_PrintUnformatted(config) : NULL;
+    header->config_json = config ? config_text(text) : NULL;
     const cJSON *given = cJSON_GetObjectItemCaseSensitive(json, "given");
     header->given_json = given ? cJSON_PrintUnformatted(given) : NULL;
     read_units(header, cJSON_GetObjectItemCaseSensitive(model, "units"));
@@ -78,14 +91,17 @@ void header_release(struct run_header *header)
 void fold_run(struct run_model *model, const struct trace_record *record)
 {
     if (model->header.known) return; /* said again to a viewer that came late */
-    cJSON *json = cJSON_ParseWithLength(record->run.json.at, record->run.json.bytes);
-    if (!json) {
+    char *text = text_copy(record->run.json);
+    cJSON *json = text ? cJSON_Parse(text) : NULL;
+    if (json) {
+        read_header(&model->header, json, text);
+        pace_begin(&model->pace, cJSON_GetObjectItemCaseSensitive(json, "config"));
+    } else {
         model_problem(model, "the run header is not JSON");
-        return;
     }
-    read_header(&model->header, json);
-    pace_begin(&model->pace, cJSON_GetObjectItemCaseSensitive(json, "config"));
+    free(text);
     cJSON_Delete(json);
+    if (!json) return;
     int ranks = model->header.ranks;
     if (ranks > 0 && ranks <= RUN_RANKS_MAX) {
         bool was_known = model->header.known;

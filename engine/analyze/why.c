@@ -20,7 +20,8 @@ static uint64_t mix(uint64_t hash, const void *data, size_t bytes)
 static uint64_t fingerprint(const struct run_model *model, const struct run_schedule *plan, int rank, enum tier tier)
 {
     const char *config = model->header.config_json;
-    const int64_t numbers[] = {rank, tier, model->ranks, model->notice_count, plan->number, plan->ops.op_count};
+    const int64_t newest = model->notice_count ? (int64_t)model->notices[model->notice_count - 1].time_ns : 0;
+    const int64_t numbers[] = {rank, tier, model->ranks, model->notice_count, newest, plan->number, plan->ops.op_count};
     uint64_t hash = mix(14695981039346656037u, numbers, sizeof numbers);
     hash = mix(hash, &plan->ops.knobs, sizeof plan->ops.knobs);
     return mix(hash, config, strlen(config)) | 1;

@@ -187,6 +187,7 @@ static cJSON *raw(const char *format, ...)
 /* The fewest digits that read back as the same number: 0.9 and not 0.899999976. */
 static const char *shortest(double value, bool single, char text[32])
 {
+    if (value == floor(value) && fabs(value) < 1e9) return snprintf(text, 32, "%.0f", value), text; /* 20, not 2e+01 */
     for (int digits = 1; digits <= 17; digits++) {
         snprintf(text, 32, "%.*g", digits, value);
         double back = strtod(text, NULL);

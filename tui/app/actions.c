@@ -207,12 +207,18 @@ static void follow_view(struct app *app, uint64_t cursor_ns)
     if (app->state.cursor_ns != cursor_ns) feed_go_time(&app->feed, app->state.cursor_ns);
 }
 
-void app_act(struct app *app, const struct key_row *row)
+bool app_view_acts(struct app *app, const struct key_row *row)
 {
     const struct view *view = view_of(app->state.view);
     struct scene scene = app_scene(app);
     uint64_t cursor_ns = app->state.cursor_ns;
-    if (view->act && view->act(&app->state, &scene, row)) follow_view(app, cursor_ns);
-    else if (actions[row->action]) actions[row->action](app, row);
+    if (!view->act || !view->act(&app->state, &scene, row)) return false;
+    follow_view(app, cursor_ns);
+    return true;
+}
+
+void app_act(struct app *app, const struct key_row *row)
+{
+    if (!app_view_acts(app, row) && actions[row->action]) actions[row->action](app, row);
     app_tell_time(app);
 }

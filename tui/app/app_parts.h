@@ -38,6 +38,7 @@ struct scene app_scene(struct app *app);
 void app_tell_time(struct app *app);
 
 /* A key: the line that is typed goes first, then the view, then what the key does everywhere. */
+bool app_view_acts(struct app *app, const struct key_row *row); /* false: it is not a key of the view's own */
 void app_act(struct app *app, const struct key_row *row);
 
 void act_time(struct app *app, const struct key_row *row);  /* act_time.c */

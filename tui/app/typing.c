@@ -30,11 +30,12 @@ void act_find(struct app *app, const struct key_row *row)
     find(app, row->action == ACTION_SEARCH_NEXT);
 }
 
-/* Onwards; and where the cursor is at the end of a run, backwards: what was, is what one looks for then. */
+/* A view that searches its own list does so; else the cursor goes on, and from the end of a run back: what was, is
+ * what one looks for then. */
 static void take_search(struct app *app, const char *text)
 {
     snprintf(app->state.search, sizeof app->state.search, "%s", text);
-    if (text[0]) find(app, app->feed.behind);
+    if (text[0] && !app_view_acts(app, key_find('n', KEY_MODE_ALWAYS))) find(app, app->feed.behind);
 }
 
 /* ---- markers ------------------------------------------------------------------------------------------------------- */

@@ -88,7 +88,7 @@ static void draw_tenant_row(struct canvas canvas, int y, const struct scene *sce
     int columns = bytes_columns(scene->state->units) + 2;
     const struct category_look *look = category_look(tenant->category);
     enum style style = chosen ? STYLE_FOCUS : STYLE_TEXT;
-    if (chosen) draw_character(canvas, 0, y, STYLE_FOCUS, 0x25b8);
+    if (chosen) draw_character(canvas, 0, y, STYLE_FOCUS, 0x25b6);
     draw_character(canvas, 1, y, look->style, (uint32_t)look->letter);
     struct pen pen = pen_at(canvas, 3, y);
     pen_left(&pen, 12, style, look->name);
@@ -100,8 +100,8 @@ static void draw_switch_row(struct canvas canvas, int y, const struct why_switch
 {
     char text[160];
     snprintf(text, sizeof text, "step %u: %s", change->step, change->text);
-    if (chosen) draw_character(canvas, 0, y, STYLE_FOCUS, 0x25b8);
-    draw_character(canvas, 1, y, STYLE_STRONG, 0x0394);
+    if (chosen) draw_character(canvas, 0, y, STYLE_FOCUS, 0x25b6);
+    draw_character(canvas, 1, y, STYLE_STRONG, '~');
     draw_text(canvas, 3, y, chosen ? STYLE_FOCUS : STYLE_TEXT, text);
 }
 

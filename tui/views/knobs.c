@@ -1,0 +1,266 @@
+/* Every configuration key: value, who said so, whether it binds in this run, and, where the run allows it, a place to change
+ * it. Keys without effect here follow, then those that are refused, then the settings of the screen itself. */
+#include "tui/views/knobs.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/grouped.h"
+#include "tui/draw/pen.h"
+#include "tui/views/parts.h"
+
+/* What the list shows: a section's name, a key, or a setting of the screen. */
+struct item {
+    const char *section;
+    const struct knob *knob;
+    int setting;
+    int choice; /* number among those that can be chosen; -1 */
+};
+enum { SETTINGS = 5, ITEMS_MAX = CONFIG_KEYS_MAX + 64 };
+struct list {
+    const struct knobs *knobs;
+    struct error err;
+    int count, choices;
+    struct item item[ITEMS_MAX];
+};
+
+/* Whether a key binds takes plans to find out: kept until the run or a knob changes, so still a function of the scene. */
+static const struct knobs *knobs_kept(const struct scene *scene, struct error *err)
+{
+    static struct knobs kept;
+    return knobs_of(&kept, scene->model, err) == STATUS_OK ? &kept : NULL;
+}
+
+/* ---- the list ---- */
+
+/* What stands before the last dot of a path, or what a class is called. */
+static void name_section(char *out, size_t room, const struct knob *knob)
+{
+    const char *path = knob->key->path, *dot = strrchr(path, '.');
+    if (knob->class == KNOB_WITHOUT_EFFECT) snprintf(out, room, "accepted, without effect here");
+    else if (knob->class == KNOB_REFUSED) snprintf(out, room, "refused unless off");
+    else if (dot) snprintf(out, room, "%.*s", (int)(dot - path), path);
+    else snprintf(out, room, "batch and gradients");
+}
+
+static bool contains(const char *text, const char *part)
+{
+    return part[0] && strcasestr(text, part);
+}
+
+static bool is_found(const struct view_state *state, const struct knob *knob)
+{
+    return contains(knob->key->path, state->search) || contains(knob->key->text, state->search);
+}
+
+static void add_item(struct list *list, struct item item)
+{
+    if (list->count < ITEMS_MAX) list->item[list->count++] = item;
+}
+
+static void list_items(struct list *list, const struct scene *scene)
+{
+    char before[CONFIG_PATH_MAX] = "", section[CONFIG_PATH_MAX];
+    list->count = list->choices = 0;
+    list->knobs = knobs_kept(scene, &list->err);
+    for (int k = 0; list->knobs && k < list->knobs->count; k++) {
+        const struct knob *knob = &list->knobs->list[k];
+        name_section(section, sizeof section, knob);
+        if (strcmp(section, before) != 0) add_item(list, (struct item){.section = "", .knob = knob, .choice = -1});
+        memcpy(before, section, sizeof before);
+        add_item(list, (struct item){.knob = knob, .choice = list->choices++});
+    }
+    add_item(list, (struct item){.section = "this screen", .choice = -1});
+    for (int s = 0; s < SETTINGS; s++) add_item(list, (struct item){.setting = s, .choice = list->choices++});
+}
+
+static int chosen_item(const struct list *list, const struct view_state *state)
+{
+    int choice = state->row[VIEW_KNOBS] < list->choices ? state->row[VIEW_KNOBS] : list->choices - 1;
+    for (int i = 0; i < list->count; i++)
+        if (list->item[i].choice == choice) return i;
+    return 0;
+}
+
+/* ---- rows ---- */
+
+enum { NAME = 36, VALUE = 13, UNIT = 10, SOURCE = 8, BINDING = 6, CHANGE = 7 };
+
+static void draw_head(struct canvas canvas, int y)
+{
+    struct pen pen = pen_at(canvas, 2, y);
+    pen_left(&pen, NAME - 2, STYLE_DIM, "key");
+    pen_right(&pen, VALUE, STYLE_DIM, "value");
+    pen_left(&pen, UNIT, STYLE_DIM, "");
+    pen_left(&pen, SOURCE, STYLE_DIM, "source");
+    pen_left(&pen, BINDING, STYLE_DIM, "binds");
+    pen_left(&pen, CHANGE, STYLE_DIM, "change");
+}
+
+static const char *binding_word(const struct knob *knob)
+{
+    static const char *const words[] = {"n/a", "yes", "no", ""};
+    return words[knob->binding];
+}
+
+/* Large numbers in groups; what is beyond counting has a name. */
+static const char *shown_value(char out[32], const struct knob *knob)
+{
+    char *end;
+    bool whole = knob->key->type == KEY_INT || knob->key->type == KEY_INT64;
+    long long number = strtoll(knob->value, &end, 10);
+    if (!knob->value[0]) return knob->class == KNOB_HONOURED ? "none" : "-";
+    if (knob->class == KNOB_HONOURED && whole && !*end) return number == INT64_MAX ? "no limit" : grouped(out, number);
+    return knob->value;
+}
+
+static const char *leaf(const char *path)
+{
+    const char *dot = strrchr(path, '.');
+    return dot ? dot + 1 : path;
+}
+
+static void draw_knob(struct canvas canvas, int y, const struct scene *scene, const struct knob *knob, bool chosen)
+{
+    char unit[32], text[32];
+    const char *value = shown_value(text, knob);
+    enum style style = chosen ? STYLE_FOCUS : is_found(scene->state, knob) ? STYLE_GOOD : STYLE_TEXT;
+    bool quiet = knob->source == SOURCE_DEFAULT || knob->class != KNOB_HONOURED;
+    snprintf(unit, sizeof unit, " %s", knob->class == KNOB_HONOURED ? knob->unit : "");
+    if (chosen) draw_character(canvas, 0, y, STYLE_FOCUS, 0x25b6);
+    struct pen pen = pen_at(canvas, 2, y);
+    if (knob->class != KNOB_HONOURED && !knob->value[0]) { /* nobody asked for it: its name has the room */
+        draw_text(canvas, 2, y, style, knob->key->path);
+        return;
+    }
+    pen_left(&pen, NAME - 2, style, knob->class == KNOB_HONOURED ? leaf(knob->key->path) : knob->key->path);
+    pen_right(&pen, VALUE, quiet ? STYLE_DIM : STYLE_STRONG, utf8_columns(value) <= VALUE ? value : "(below)");
+    pen_left(&pen, UNIT, STYLE_DIM, unit);
+    pen_left(&pen, SOURCE, quiet ? STYLE_DIM : STYLE_TEXT, knob_source_name(knob->source));
+    pen_left(&pen, BINDING, knob->binding == BINDS ? STYLE_STRONG : STYLE_DIM, binding_word(knob));
+    pen_left(&pen, CHANGE, STYLE_DIM, knob->class != KNOB_HONOURED ? "" : knob->key->live ? "live" : "restart");
+}
+
+struct setting {
+    const char *name, *value, *key;
+};
+
+static struct setting setting_of(const struct canvas *canvas, const struct scene *scene, int number)
+{
+    const struct view_state *state = scene->state;
+    const struct setting settings[SETTINGS] = {
+        {"units", units_name(state->units), "u"},
+        {"theme", theme_name(canvas->surface->theme), "t"},
+        {"characters", canvas->surface->ascii ? "ASCII" : "UTF-8", "started with -U or not"},
+        {"memory bars", state->bars_now ? "this instant" : "fullest instant of the last step", "b"},
+        {"commands",
+         !state->live      ? "none: a replay"
+         : state->readonly ? "none: read only"
+                           : "sent to the run",
+         "started with --readonly or not"},
+    };
+    return settings[number];
+}
+
+static void draw_setting(struct canvas canvas, int y, const struct scene *scene, int number, bool chosen)
+{
+    struct setting setting = setting_of(&canvas, scene, number);
+    if (chosen) draw_character(canvas, 0, y, STYLE_FOCUS, 0x25b6);
+    draw_text(canvas, 2, y, chosen ? STYLE_FOCUS : STYLE_TEXT, setting.name);
+    int x = draw_text(canvas, 16, y, STYLE_STRONG, setting.value);
+    draw_format(canvas, x + 2, y, STYLE_DIM, utf8_columns(setting.key) == 1 ? "key %s" : "%s", setting.key);
+}
+
+static void draw_item(struct canvas canvas, int y, const struct scene *scene, const struct item *item, bool chosen)
+{
+    char section[CONFIG_PATH_MAX];
+    if (item->choice >= 0 && item->knob) {
+        draw_knob(canvas, y, scene, item->knob, chosen);
+    } else if (item->choice >= 0) {
+        draw_setting(canvas, y, scene, item->setting, chosen);
+    } else {
+        if (item->knob) name_section(section, sizeof section, item->knob);
+        draw_text(canvas, 1, y, STYLE_TITLE, item->knob ? section : item->section);
+    }
+}
+
+/* ---- the view ---- */
+
+static void draw_view(struct canvas canvas, const struct scene *scene)
+{
+    struct list list;
+    list_items(&list, scene);
+    int details = canvas.at.rows - KNOB_DETAIL_ROWS, rows = details - 2, at = chosen_item(&list, scene->state);
+    draw_title(canvas, 0, false, "knobs: every key of the configuration, as it is now");
+    if (!list.knobs) draw_format(canvas, 1, 1, STYLE_DIM, "n/a: %.200s", list.err.text);
+    else draw_head(canvas, 1);
+    /* The chosen row in the middle, so that what it stands beside is seen. */
+    int first = scrolled(at - rows / 2, list.count, rows);
+    for (int i = first; i < list.count && i - first < rows; i++)
+        draw_item(canvas_part(canvas, 0, 2, canvas.at.columns, rows), i - first, scene, &list.item[i], i == at);
+    struct canvas below = canvas_part(canvas, 0, details, canvas.at.columns, KNOB_DETAIL_ROWS);
+    if (list.item[at].knob) knob_draw_details(below, scene, list.knobs, list.item[at].knob);
+    else draw_title(below, 0, false, "settings of the screen are changed by their keys");
+}
+
+/* ---- keys ---- */
+
+/* Enter opens the prompt with the present value; Enter there sends what was typed. */
+static bool act_enter(struct view_state *state, const struct scene *scene, const struct item *item)
+{
+    if (!item->knob) return true;
+    if (state->prompt.kind == PROMPT_VALUE) {
+        snprintf(state->command, sizeof state->command, "set %.70s=%.79s", item->knob->key->path, state->prompt.text);
+        return true;
+    }
+    if (!knob_can_change(scene, item->knob)) {
+        snprintf(state->message, sizeof state->message, "%s",
+                 item->knob->class != KNOB_HONOURED ? "it has no effect here"
+                 : !item->knob->key->live           ? "it can only change with a new start: --set"
+                                          : "it can only be changed in a run that goes on and takes commands");
+        return true;
+    }
+    state->prompt.kind = PROMPT_VALUE;
+    snprintf(state->prompt.label, sizeof state->prompt.label, "%s", leaf(item->knob->key->path));
+    snprintf(state->prompt.text, sizeof state->prompt.text, "%s", item->knob->value);
+    return true;
+}
+
+/* The next key after (or before) the chosen one that the search finds. */
+static bool act_find(struct view_state *state, const struct list *list, int by)
+{
+    int at = chosen_item(list, state);
+    for (int n = 1; n <= list->count; n++) {
+        const struct item *item = &list->item[((at + by * n) % list->count + list->count) % list->count];
+        if (item->choice < 0 || !item->knob || !is_found(state, item->knob)) continue;
+        state->row[VIEW_KNOBS] = item->choice;
+        return true;
+    }
+    snprintf(state->message, sizeof state->message, "no key has %.60s in its name or its help", state->search);
+    return true;
+}
+
+static bool act(struct view_state *state, const struct scene *scene, const struct key_row *key)
+{
+    struct list list;
+    list_items(&list, scene);
+    int row = list.item[chosen_item(&list, state)].choice;
+    switch (key->action) {
+    case ACTION_DOWN: row++; break;
+    case ACTION_UP: row--; break;
+    case ACTION_PAGE_DOWN: row += 10; break;
+    case ACTION_PAGE_UP: row -= 10; break;
+    case ACTION_FIRST: row = 0; break;
+    case ACTION_LAST: row = list.choices - 1; break;
+    case ACTION_ENTER: return act_enter(state, scene, &list.item[chosen_item(&list, state)]);
+    case ACTION_SEARCH_NEXT: return !state->search[0] ? false : act_find(state, &list, 1);
+    case ACTION_SEARCH_PREVIOUS: return !state->search[0] ? false : act_find(state, &list, -1);
+    default: return false;
+    }
+    state->row[VIEW_KNOBS] = row < 0 ? 0 : row >= list.choices ? list.choices - 1 : row;
+    return true;
+}
+
+const struct view view_knobs = {"knobs", "knobs", .keys = {ACTION_UP, ACTION_DOWN, ACTION_ENTER, ACTION_SEARCH},
+                                .draw = draw_view, .act = act};

@@ -1,0 +1,15 @@
+/* What the files of the view "knobs" share. */
+#ifndef TUI_VIEWS_KNOBS_H
+#define TUI_VIEWS_KNOBS_H
+
+#include "engine/analyze/knobs.h"
+#include "tui/views/view.h"
+
+/* The lower part: what the chosen key is for, whether it binds and why, and how it is changed. */
+enum { KNOB_DETAIL_ROWS = 6 };
+void knob_draw_details(struct canvas canvas, const struct scene *scene, const struct knobs *knobs, const struct knob *knob);
+
+/* Whether Enter changes it: a live key of a run that still goes on, at its newest moment. */
+bool knob_can_change(const struct scene *scene, const struct knob *knob);
+
+#endif

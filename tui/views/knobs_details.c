@@ -1,0 +1,95 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "tui/draw/paragraph.h"
+#include "tui/draw/pen.h"
+#include "tui/views/knobs.h"
+#include "tui/views/parts.h"
+
+bool knob_can_change(const struct scene *scene, const struct knob *knob)
+{
+    const struct view_state *state = scene->state;
+    return knob->class == KNOB_HONOURED && knob->key->live && state->live && !state->readonly && !scene->model->ended;
+}
+
+/* ", 1 flush instead of 5": nothing if they are equal. */
+static int add_difference(char *text, size_t room, int used, const char *what, int other, int now)
+{
+    if (other == now || used >= (int)room) return used;
+    return used + snprintf(text + used, room - (size_t)used, ", %s %d instead of %d", what, other, now);
+}
+
+/* What the step would be at the neutral value. */
+static void describe_steps(char *text, size_t room, enum units units, const struct knobs *knobs,
+                           const struct knob *knob)
+{
+    char other[FORMAT_ROOM], now[FORMAT_ROOM];
+    const struct knob_step *there = &knob->other, *here = &knobs->step;
+    int used = 0;
+    used = add_difference(text, room, used, "gathers", there->gathers, here->gathers);
+    used = add_difference(text, room, used, "gathers ahead", there->ahead, here->ahead);
+    used = add_difference(text, room, used, "flushes", there->flushes, here->flushes);
+    used = add_difference(text, room, used, "refreshes", there->refreshes, here->refreshes);
+    if (there->peak_bytes != here->peak_bytes && used < (int)room)
+        used += snprintf(text + used, room - (size_t)used, ", planned peak %s instead of %s",
+                         format_bytes_bare(other, units, there->peak_bytes),
+                         format_bytes_bare(now, units, here->peak_bytes));
+    if (used == 0) snprintf(text, room, ", the same operations in another order");
+}
+
+static void draw_binding(struct canvas canvas, const struct scene *scene, const struct knobs *knobs,
+                         const struct knob *knob)
+{
+    char text[400], steps[300];
+    const char *verb = knob->binding == BINDS ? "binds" : "does not bind";
+    enum style style = knob->binding == BINDS ? STYLE_STRONG : STYLE_TEXT;
+    if (knob->binding == BINDING_UNKNOWN) {
+        snprintf(text, sizeof text, "whether it binds cannot be said: no step can be planned with %s", knob->neutral);
+    } else if (knob->binding == BINDING_NONE) {
+        *text = '\0';
+    } else if (!knob->planned) {
+        snprintf(text, sizeof text, "%s: %s", verb, knob->reason);
+    } else if (!strcmp(knob->neutral, knob->value)) {
+        snprintf(text, sizeof text, "does not bind: %s is the value at which it does nothing", knob->neutral);
+    } else if (knob->binding == BINDS) {
+        describe_steps(steps, sizeof steps, scene->state->units, knobs, knob);
+        snprintf(text, sizeof text, "binds; with %s: %s", knob->neutral, steps + 2);
+    } else {
+        snprintf(text, sizeof text, "does not bind: with %s a step would be the same", knob->neutral);
+    }
+    draw_paragraph(canvas, 0, style, text);
+}
+
+static void draw_change(struct canvas canvas, int y, const struct scene *scene, const struct knob *knob)
+{
+    const struct config_key *key = knob->key;
+    if (knob->class != KNOB_HONOURED) return;
+    int x = 1;
+    if (knob_can_change(scene, knob))
+        x = draw_text(canvas, x, y, STYLE_STRONG, "Enter changes it before the next step");
+    else if (key->live) x = draw_format(canvas, x, y, STYLE_DIM, "live: set %s=...", key->path);
+    else x = draw_format(canvas, x, y, STYLE_DIM, "restart: --set %s=...", key->path);
+    if (knob->changed_step) x = draw_format(canvas, x, y, STYLE_TEXT, "; changed before step %u", knob->changed_step);
+    if (key->range[0]) x = draw_format(canvas, x, y, STYLE_DIM, "; %s", key->range);
+    if (key->value[0] && knob->source != SOURCE_DERIVED)
+        draw_format(canvas, x, y, STYLE_DIM, "; default %s", key->value);
+}
+
+void knob_draw_details(struct canvas canvas, const struct scene *scene, const struct knobs *knobs,
+                       const struct knob *knob)
+{
+    char text[400];
+    const int columns = canvas.at.columns - 2;
+    snprintf(text, sizeof text, "%s%s%s", knob->key->path, knob->value[0] ? " = " : "", knob->value);
+    draw_title(canvas, 0, false, text);
+    if (knob->class == KNOB_HONOURED) snprintf(text, sizeof text, "%s", knob->key->text);
+    else if (knob->class == KNOB_REFUSED)
+        snprintf(text, sizeof text, "refused unless it is %s: %s",
+                 knob->key->class == CLASS_SWITCH || !knob->key->value[0] ? "off" : knob->key->value, knob->key->text);
+    else
+        snprintf(text, sizeof text, "no effect here%s%s",
+                 knob->key->text[0] ? ": " : ", nor in DeepSpeed unless what it belongs to is on", knob->key->text);
+    int y = 1 + draw_paragraph(canvas_part(canvas, 1, 1, columns, 2), 0, STYLE_TEXT, text);
+    draw_binding(canvas_part(canvas, 1, y, columns, canvas.at.rows - y - 1), scene, knobs, knob);
+    draw_change(canvas, canvas.at.rows - 1, scene, knob);
+}
