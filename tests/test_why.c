@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "engine/analyze/present.h"
+#include "engine/analyze/theory.h"
 #include "engine/analyze/why.h"
 #include "engine/plan/formula.h"
 #include "engine/plan/schedule_io.h"
@@ -37,6 +38,14 @@ static struct config config_of(const struct setting *setting)
     return config;
 }
 
+static void units_json(char *text, size_t room, const struct model *model)
+{
+    int used = 0;
+    for (int u = 0; u < model->unit_count; u++)
+        used += snprintf(text + used, room - (size_t)used, "%s{\"name\": \"%s\", \"elems\": %lld}", u ? ", " : "",
+                         model->units[u].name, (long long)model->units[u].elems);
+}
+
 /* What a trace of a run at this setting begins with. */
 static struct run_model *traced(const struct config *config)
 {
@@ -44,8 +53,10 @@ static struct run_model *traced(const struct config *config)
     char *resolved = config_to_json(config), *json = NULL;
     struct setup setup;
     assert_int_equal(setup_init(&setup, config, NULL), STATUS_OK);
-    assert_true(
-        asprintf(&json, "{\"version\": \"t\", \"ranks\": %d, \"config\": %s}", config->topology.ranks, resolved) > 0);
+    char units[4096];
+    units_json(units, sizeof units, &setup.model);
+    assert_true(asprintf(&json, "{\"version\": \"t\", \"ranks\": %d, \"model\": {\"units\": [%s]}, \"config\": %s}",
+                         config->topology.ranks, units, resolved) > 0);
     struct trace_record record = {.kind = TRACE_RUN, .rank = TRACE_RANK_ALL, .run = {{json, strlen(json)}}};
     run_model_fold(model, &record);
     char *ops = schedule_to_json(&setup.schedule);
@@ -272,6 +283,34 @@ static void test_kept_answers_are_renewed(void **state)
     }
 }
 
+/* The plan's bytes are the paper's and the named differences, and both ends are what the plan's own sums say. */
+static void test_theory_adds_up(void **state)
+{
+    (void)state;
+    int differ = 0;
+    for (int s = 0; s < SETTINGS; s++) {
+        struct config config = config_of(&settings[s]);
+        struct run_model *model = traced(&config);
+        struct setup setup;
+        struct theory theory;
+        assert_int_equal(setup_init(&setup, &config, NULL), STATUS_OK);
+        theory_of(&theory, model, run_training(model));
+        assert_true(theory.known);
+        double sent = 0;
+        for (int rank = 0; rank < config.topology.ranks; rank++) sent += (double)setup_sent_bytes(&setup, rank);
+        assert_float_equal(theory.planned_bytes, sent / config.topology.ranks, 0.01);
+        assert_float_equal(theory.paper_bytes, traffic_theory_bytes(&setup.model, &setup.schedule), 0.5);
+        double terms = theory.padding_bytes + theory.parameter_bytes + theory.gradient_bytes;
+        assert_float_equal(theory.paper_bytes + terms, theory.planned_bytes, 0.01);
+        differ += terms > 1 || terms < -1;
+        if (theory.parameter_bytes != 0 || theory.gradient_bytes != 0) assert_true(theory.unit[0]);
+        setup_release(&setup);
+        run_model_free(model);
+        config_release(&config);
+    }
+    assert_true(differ >= 3); /* padding; small tensors kept gathered; units kept for reuse */
+}
+
 /* ---- what a whole run says ---- */
 
 static void fold(void *user, const struct trace_record *record)
@@ -329,6 +368,7 @@ int main(void)
         cmocka_unit_test(test_a_higher_stage_can_take_more),
         cmocka_unit_test(test_sentences_add_up),
         cmocka_unit_test(test_kept_answers_are_renewed),
+        cmocka_unit_test(test_theory_adds_up),
         cmocka_unit_test(test_unknown_is_said),
         cmocka_unit_test(test_switches),
     };

@@ -1,6 +1,8 @@
 /* What a rank sends in a step, by collective: measured, planned by the schedule, and the paper's formula. The mean over
  * ranks is shown, since shards may differ by their padding. Control bytes (norms, losses, flags) and copies between tiers are not
  * in the sums. */
+#include "tui/views/collectives.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -14,8 +16,7 @@ struct sums {
 
 static const struct run_traffic nothing;
 
-/* The plan of the step whose bytes are shown: after a switch, until the next step has ended, not that which trains. */
-static const struct run_schedule *plan_of(const struct run_model *model)
+const struct run_schedule *collectives_plan(const struct run_model *model)
 {
     const struct run_step *step = model->traffic_steps ? run_step_numbered(model, model->traffic_step) : NULL;
     const struct run_schedule *plan = step ? run_schedule_numbered(model, step->schedule) : NULL;
@@ -24,7 +25,7 @@ static const struct run_schedule *plan_of(const struct run_model *model)
 
 static const struct run_traffic *planned_of(const struct run_model *model, int kind, int link)
 {
-    const struct run_schedule *plan = plan_of(model);
+    const struct run_schedule *plan = collectives_plan(model);
     return plan ? &plan->traffic[kind][link] : &nothing;
 }
 
@@ -120,7 +121,7 @@ static void draw_sum(struct canvas canvas, int y, enum units units, const struct
 static void draw_theory(struct canvas canvas, int y, const struct scene *scene, const struct sums *sums)
 {
     const struct run_header *header = &scene->model->header;
-    const struct run_schedule *plan = plan_of(scene->model);
+    const struct run_schedule *plan = collectives_plan(scene->model);
     bool ascii = canvas.surface->ascii;
     char text[FORMAT_ROOM];
     if (!plan || !plan->theory_bytes || header->ranks < 2 || header->parameters <= 0 || !header->precision[0]) {
@@ -152,9 +153,13 @@ static void draw_pane(struct canvas canvas, const struct scene *scene, bool focu
     draw_theory(canvas, y, scene, &sums);
 }
 
+/* What is sent, as in the overview; below it why that differs from the paper, and how long it took. */
 static void draw_view(struct canvas canvas, const struct scene *scene)
 {
-    draw_pane(canvas, scene, false);
+    int columns = canvas.at.columns, y = rows_wanted(scene);
+    draw_pane(canvas_part(canvas, 0, 0, columns, y), scene, false);
+    y += collectives_draw_theory(canvas_part(canvas, 0, y, columns, 2), scene);
+    collectives_draw_times(canvas_part(canvas, 0, y, columns, canvas.at.rows - y), scene);
 }
 
 const struct view view_collectives = {"collectives", "collectives", .draw = draw_view, .pane = draw_pane,

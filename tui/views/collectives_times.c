@@ -1,0 +1,191 @@
+#include <stdio.h>
+
+#include "engine/analyze/theory.h"
+#include "engine/analyze/totals.h"
+#include "tui/draw/paragraph.h"
+#include "tui/draw/pen.h"
+#include "tui/views/collectives.h"
+#include "tui/views/parts.h"
+
+/* ---- the windows: mean of a rank and a step ---- */
+
+struct window {
+    char name[64];
+    bool known;
+    struct totals totals;
+};
+
+/* What ended in [from, to], which is `steps` steps. */
+static void measure(struct window *window, const struct scene *scene, uint64_t from_ns, uint64_t to_ns, int steps)
+{
+    totals_of(&window->totals, scene->tape, scene->model, -1, from_ns, to_ns);
+    window->known = window->totals.known;
+    if (steps > 1) totals_share(&window->totals, (uint64_t)steps);
+}
+
+static bool is_whole(const struct run_model *model, const struct run_step *step)
+{
+    return step->ended >= model->ranks && !step->skipped;
+}
+
+static void last_step(struct window *window, const struct scene *scene)
+{
+    const struct run_step *step = run_last_step(scene->model);
+    const struct tape_step *when = step ? tape_step_numbered(scene->tape, step->step) : NULL;
+    snprintf(window->name, sizeof window->name, step ? "step %u" : "last step", step ? step->step : 0);
+    if (when && when->ended_ns) measure(window, scene, when->begun_ns, when->ended_ns + 1, 1);
+}
+
+/* Whole steps of one schedule, as far back as a second before the last of them ended. */
+static void last_second(struct window *window, const struct scene *scene)
+{
+    const struct run_model *model = scene->model;
+    const struct run_step *last = run_last_step(model);
+    uint64_t from_ns = 0, to_ns = 0;
+    int steps = 0;
+    for (int i = model->step_count - 1; last && i >= 0; i--) {
+        const struct tape_step *when = tape_step_numbered(scene->tape, model->steps[i].step);
+        if (!is_whole(model, &model->steps[i])) continue;
+        if (!when || !when->ended_ns || model->steps[i].schedule != last->schedule) break;
+        if (!to_ns) to_ns = when->ended_ns + 1;
+        if (steps && when->begun_ns + 1000000000u < to_ns) break;
+        from_ns = when->begun_ns;
+        steps++;
+    }
+    snprintf(window->name, sizeof window->name, "last second: mean of %d step%s", steps, steps == 1 ? "" : "s");
+    if (steps) measure(window, scene, from_ns, to_ns, steps);
+}
+
+/* The run is too long to be added up anew for every frame: the model's sums know counts, sent bytes, busy and exposed. A ring
+ * sends (N-1)/N of the payload, an all-reduce twice that. */
+static void whole_run(struct window *window, const struct run_model *model)
+{
+    const double ring = model->ranks > 1 ? (double)(model->ranks - 1) / model->ranks : 0;
+    snprintf(window->name, sizeof window->name, "the run: mean of %u steps", model->traffic_steps);
+    window->known = model->traffic_steps > 0;
+    for (int kind = 0; kind < TRAFFIC_KINDS && window->known; kind++) {
+        struct collective_totals *out = &window->totals.traffic[kind];
+        uint64_t parts = (uint64_t)model->ranks * model->traffic_steps;
+        for (int link = 0; link < LINKS; link++) {
+            const struct run_traffic *sum = &model->traffic_total[kind][link];
+            out->count += sum->ranks ? (int64_t)((sum->count + parts / 2) / parts) : 0;
+            out->sent_bytes += sum->sent_bytes / parts;
+            out->busy_ns += sum->busy_ns / parts;
+        }
+        if (model->split_count) out->exposed_ns = model->split_total.exposed_by_ns[kind] / model->split_count;
+        if (!out->busy_ns || ring <= 0) continue;
+        out->busbw = (double)out->sent_bytes * 1e9 / (double)out->busy_ns;
+        out->algbw = out->busbw / (kind == TRAFFIC_ALL_REDUCE ? 2 * ring : ring);
+        out->bytes = (uint64_t)(out->algbw * (double)out->busy_ns / 1e9 + 0.5);
+    }
+}
+
+/* ---- drawing ---- */
+
+static bool is_tensor(int kind)
+{
+    return kind < TRAFFIC_D2H;
+}
+
+static void draw_times_head(struct canvas canvas, int y, enum units units)
+{
+    int columns = bytes_columns(units) + 1;
+    struct pen pen = pen_at(canvas, 1, y);
+    pen_left(&pen, 16, STYLE_DIM, "a rank, a step");
+    pen_right(&pen, columns, STYLE_DIM, "payload");
+    pen_right(&pen, columns + 2, STYLE_DIM, "algbw");
+    pen_right(&pen, columns + 2, STYLE_DIM, "busbw");
+    pen_right(&pen, 7, STYLE_DIM, "hidden");
+    pen_right(&pen, 10, STYLE_DIM, "exposed");
+    pen_right(&pen, 10, STYLE_DIM, "slowest");
+    pen_right(&pen, 10, STYLE_DIM, "paced");
+    pen_right(&pen, 10, STYLE_DIM, "busy");
+    pen_right(&pen, 6, STYLE_DIM, "ops");
+}
+
+static void pen_rate(struct pen *pen, enum units units, double bytes_per_s)
+{
+    char text[FORMAT_ROOM], rate[FORMAT_ROOM + 4];
+    if (bytes_per_s > 0) snprintf(rate, sizeof rate, "%s/s", format_bytes_bare(text, units, (uint64_t)bytes_per_s));
+    else snprintf(rate, sizeof rate, "n/a");
+    pen_right(pen, bytes_columns(units) + 3, STYLE_TEXT, rate);
+}
+
+static void draw_times(struct canvas canvas, int y, enum units units, int kind, const struct collective_totals *totals,
+                       bool waits_known)
+{
+    char text[FORMAT_ROOM];
+    struct pen pen = pen_at(canvas, 3, y);
+    pen_left(&pen, 14, STYLE_TEXT, traffic_name((enum traffic)kind));
+    pen_right(&pen, bytes_columns(units) + 1, STYLE_TEXT, format_bytes(text, units, totals->bytes > 0, totals->bytes));
+    pen_rate(&pen, units, totals->algbw);
+    pen_rate(&pen, units, totals->busbw);
+    if (totals->busy_ns && totals->exposed_ns <= totals->busy_ns)
+        pen_format(&pen, 7, STYLE_STRONG, "%.0f%%",
+                   100.0 * (double)(totals->busy_ns - totals->exposed_ns) / (double)totals->busy_ns);
+    else pen_right(&pen, 7, STYLE_TEXT, totals->busy_ns ? "0%" : "n/a");
+    pen_right(&pen, 10, STYLE_TEXT, format_time(text, totals->exposed_ns));
+    pen_right(&pen, 10, STYLE_TEXT, waits_known ? format_time(text, totals->peers_ns) : "n/a");
+    pen_right(&pen, 10, STYLE_TEXT, waits_known ? format_time(text, totals->paced_ns) : "n/a");
+    pen_right(&pen, 10, STYLE_TEXT, format_time(text, totals->busy_ns));
+    pen_format(&pen, 6, STYLE_TEXT, "%lld", (long long)totals->count);
+}
+
+static int draw_window(struct canvas canvas, int y, enum units units, const struct window *window, bool waits_known)
+{
+    draw_text(canvas, 1, y, STYLE_STRONG, window->name);
+    if (!window->known) draw_text(canvas, 36, y, STYLE_DIM, "n/a: not kept in full");
+    y++;
+    for (int kind = 0; kind < TRAFFIC_KINDS && window->known; kind++)
+        if (is_tensor(kind) && window->totals.traffic[kind].count > 0)
+            draw_times(canvas, y++, units, kind, &window->totals.traffic[kind], waits_known);
+    return y;
+}
+
+void collectives_draw_times(struct canvas canvas, const struct scene *scene)
+{
+    struct window step = {0}, second = {0}, run = {0};
+    enum units units = scene->state->units;
+    last_step(&step, scene);
+    last_second(&second, scene);
+    whole_run(&run, scene->model);
+    draw_title(canvas, 0, false, "how fast they were, what compute hid, who waited");
+    draw_times_head(canvas, 1, units);
+    int y = draw_window(canvas, 2, units, &step, true);
+    y = draw_window(canvas, y, units, &second, true);
+    draw_window(canvas, y, units, &run, false);
+}
+
+/* ---- the difference to the paper ---- */
+
+static int add_term(char *text, size_t room, int used, enum units units, const char *what, double bytes)
+{
+    char amount[FORMAT_ROOM];
+    if (bytes > -0.5 && bytes < 0.5) return used;
+    format_bytes_bare(amount, units, (uint64_t)((bytes < 0 ? -bytes : bytes) + 0.5));
+    return used + snprintf(text + used, room - (size_t)used, "%s%s %c%s", used ? ", " : "", what, bytes < 0 ? '-' : '+',
+                           amount);
+}
+
+int collectives_draw_theory(struct canvas canvas, const struct scene *scene)
+{
+    char text[300] = "";
+    struct theory theory;
+    enum units units = scene->state->units;
+    theory_of(&theory, scene->model, collectives_plan(scene->model));
+    if (!theory.known) return 0;
+    int used = add_term(text, sizeof text, 0, units, "padding", theory.padding_bytes);
+    used = add_term(text, sizeof text, used, units, "parameters", theory.parameter_bytes);
+    used = add_term(text, sizeof text, used, units, "gradients", theory.gradient_bytes);
+    if (used && theory.unit[0])
+        snprintf(text + used, sizeof text - (size_t)used, "; most by %s, whose %s move %.3g×, not %d×", theory.unit,
+                 theory.unit_is_gradient ? "gradients" : "parameters", theory.unit_times,
+                 theory.unit_is_gradient ? theory.gradients : theory.parameters);
+    canvas = canvas_part(canvas, 1, 0, canvas.at.columns - 2, 2);
+    if (!used)
+        return draw_paragraph(canvas, 0, STYLE_DIM,
+                              "the plan moves just what the paper says: no padding, every unit as often as k");
+    char whole[340];
+    snprintf(whole, sizeof whole, "beside it: %s", text);
+    return draw_paragraph(canvas, 0, STYLE_TEXT, whole);
+}
