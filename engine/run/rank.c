@@ -100,9 +100,8 @@ static int start_director(struct rank *rank, struct error *err)
 static int start_writer(struct rank *rank, struct error *err)
 {
     char socket_path[96];
-    int home_fd = -1, status = home_call(rank->dir, &home_fd, err);
+    int home_fd = -1, status = rank->spec->detached ? STATUS_OK : home_call(rank->dir, &home_fd, err);
     if (status) return status;
-    if (rank->spec->detached) close(home_fd), home_fd = -1;
     rundir_path(rank->dir, "socket", socket_path, sizeof socket_path);
     struct trace_writer_options options = {
         .file = rank->spec->trace,
@@ -113,7 +112,10 @@ static int start_writer(struct rank *rank, struct error *err)
         .on_driver_gone = on_owner_gone,
         .user = rank->director,
     };
-    return trace_writer_start(&rank->writer, &options, err);
+    status = trace_writer_start(&rank->writer, &options, err);
+    if (!status && rank->spec->detached) status = home_call(rank->dir, &home_fd, err);
+    if (!status && rank->spec->detached) close(home_fd);
+    return status;
 }
 
 /* ---- opening ---- */
