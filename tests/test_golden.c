@@ -114,6 +114,14 @@ static void open_span(struct view_state *state, const struct folded *run)
     state->span.to_ns = step_of(run, 8)->begun_ns + 15000000;
 }
 
+static void mark_two(struct view_state *state, const struct folded *run)
+{
+    for (int mark = 0; mark < 2; mark++) {
+        state->mark[mark].known = true;
+        state->mark[mark].time_ns = step_of(run, mark ? 8 : 3)->ended_ns;
+    }
+}
+
 static void zoom(struct view_state *state, const struct folded *run)
 {
     state->from_ns = step_of(run, 8)->begun_ns + 1000000;

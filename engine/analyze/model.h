@@ -15,7 +15,7 @@
 #include "engine/plan/schedule.h"
 #include "engine/trace/record.h"
 
-enum { RUN_UNKNOWN = -1, RUN_RANKS_MAX = 4096, RUN_CURVE_POINTS = 256, RUN_FITS_MAX = 6 };
+enum { RUN_UNKNOWN = -1, RUN_RANKS_MAX = 4096, RUN_CURVE_POINTS = 256, RUN_VALIDATIONS_MAX = 64, RUN_FITS_MAX = 6 };
 
 /* ---- what the run is: the RUN record ------------------------------------------------------------------------------ */
 
@@ -194,6 +194,7 @@ struct run_model {
     struct run_split split_total; /* over every step and rank whose operations were all seen: ... */
     uint64_t split_count;         /* ... so many */
     struct run_curve loss;
+    struct run_curve number, tokens_per_s, grad_norm, learning_rate; /* of the same steps; number: of the step */
 
     uint32_t traffic_step;  /* of `traffic` */
     struct run_traffic traffic[TRAFFIC_KINDS][LINKS];       /* last step that reported any */
@@ -206,6 +207,8 @@ struct run_model {
     struct run_shortage shortage;
 
     struct { bool known; uint32_t step, tokens; float loss; } validation;
+    struct { uint32_t step; float loss; } validations[RUN_VALIDATIONS_MAX]; /* the last ones, oldest first */
+    int validation_count;
     struct { uint32_t step; char *text; size_t bytes; } sample;  /* text NULL: none; may hold any byte; NUL-terminated */
     struct { bool known; uint32_t step; uint64_t hash; } state_hash;
     uint64_t lost_records;

@@ -153,6 +153,10 @@ void fold_validation(struct run_model *model, const struct trace_record *record)
     model->validation.step = from->step;
     model->validation.tokens = from->tokens;
     model->validation.loss = from->loss;
+    if (model->validation_count == RUN_VALIDATIONS_MAX)
+        memmove(model->validations, model->validations + 1, --model->validation_count * sizeof *model->validations);
+    model->validations[model->validation_count].step = from->step;
+    model->validations[model->validation_count++].loss = from->loss;
     char *line = format_text("validation loss %.4f over %u tokens", (double)from->loss, from->tokens);
     at_step(notice_add(model, NOTICE_VALIDATION, record->time_ns, 0, line), from->step);
 }

@@ -69,7 +69,6 @@ static void note_memory(struct run_step *step, const struct run_tier *tier)
 
 static void curve_push(struct run_curve *curve, float value)
 {
-    if (!isfinite(value)) return;
     if (!curve->stride) curve->stride = 1;
     curve->pending_sum += value;
     if (++curve->pending < curve->stride) return;
@@ -88,7 +87,12 @@ static void step_completed(struct run_model *model, const struct run_step *step)
     model->steps_seen++;
     model->tokens_seen += step->tokens;
     model->time_seen_ns += step->total_ns;
+    if (!isfinite(step->loss)) return;
     curve_push(&model->loss, step->loss);
+    curve_push(&model->number, (float)step->step);
+    curve_push(&model->tokens_per_s, step->total_ns ? (float)(step->tokens * 1e9 / (double)step->total_ns) : 0);
+    curve_push(&model->grad_norm, isfinite(step->grad_norm) ? step->grad_norm : 0);
+    curve_push(&model->learning_rate, step->learning_rate);
 }
 
 void fold_step_end(struct run_model *model, const struct trace_record *record)

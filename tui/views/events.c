@@ -1,17 +1,158 @@
-/* Events, commands and the log, in one list. */
+/* Events, commands and the log, in one list, the newest last. In the view one is chosen, told in full below, and Enter puts
+ * the cursor there. */
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/analyze/why.h"
+#include "tui/draw/paragraph.h"
 #include "tui/views/parts.h"
 
-static void draw_notice(struct canvas canvas, int y, const struct run_notice *notice, uint64_t first_ns)
+enum { LEVELS = 3, DETAIL_ROWS = 5 };
+static const enum style by_level[LEVELS] = {STYLE_TEXT, STYLE_WARN, STYLE_BAD};
+static const char level_letters[LEVELS] = {' ', '!', 'X'}; /* for screens without colour */
+
+static int level_of(const struct run_notice *notice)
 {
-    static const enum style by_level[] = {STYLE_TEXT, STYLE_WARN, STYLE_BAD};
+    return notice->level < 0 || notice->level >= LEVELS ? LEVELS - 1 : notice->level;
+}
+
+static bool contains(const char *text, const char *part)
+{
+    return part[0] && strcasestr(text, part);
+}
+
+static void draw_notice(struct canvas canvas, int y, const struct scene *scene, const struct run_notice *notice)
+{
+    const uint64_t first_ns = scene->model->first_ns;
+    const int level = level_of(notice);
     uint64_t seconds = notice->time_ns > first_ns ? (notice->time_ns - first_ns) / 1000000000u : 0;
     draw_format(canvas, 0, y, STYLE_DIM, "%4llu:%02llu", (unsigned long long)(seconds / 60),
                 (unsigned long long)(seconds % 60));
     if (notice->has_step) draw_format(canvas, 8, y, STYLE_DIM, "step %-6u", notice->step);
-    draw_text(canvas, 20, y, by_level[notice->level > 2 || notice->level < 0 ? 2 : notice->level], notice->text);
+    draw_character(canvas, 19, y, by_level[level], (uint32_t)level_letters[level]);
+    bool found = contains(notice->text, scene->state->search);
+    draw_text(canvas, 20, y, found && !level ? STYLE_GOOD : by_level[level], notice->text);
+    if (20 + utf8_columns(notice->text) > canvas.at.columns)
+        draw_character(canvas, canvas.at.columns - 1, y, STYLE_DIM, 0x2026);
 }
 
-/* The newest stands last, like in a log; moving up looks back. */
+/* ---- the list: those that the filter leaves, the newest first ---- */
+
+static bool is_listed(const struct view_state *state, const struct run_notice *notice)
+{
+    return !state->filter[0] || contains(notice->text, state->filter);
+}
+
+static int count_listed(const struct scene *scene)
+{
+    int count = 0;
+    for (int i = 0; i < scene->model->notice_count; i++) count += is_listed(scene->state, &scene->model->notices[i]);
+    return count;
+}
+
+/* NULL: there are not so many. */
+static const struct run_notice *listed(const struct scene *scene, int number)
+{
+    for (int i = scene->model->notice_count - 1; i >= 0; i--)
+        if (is_listed(scene->state, &scene->model->notices[i]) && number-- == 0) return &scene->model->notices[i];
+    return NULL;
+}
+
+static int chosen(const struct scene *scene, int count)
+{
+    int row = scene->state->row[VIEW_EVENTS];
+    return row < count ? row : count - 1;
+}
+
+/* ---- the chosen one in full ---- */
+
+/* What a switch changed, in one line; its view says more. */
+static void draw_outcome(struct canvas canvas, int y, const struct scene *scene, const struct run_notice *notice)
+{
+    struct why_switch switches[16];
+    char before[FORMAT_ROOM], after[FORMAT_ROOM], slow[FORMAT_ROOM], fast[FORMAT_ROOM];
+    int count = why_switches(scene->model, switches, 16);
+    for (int s = 0; s < count; s++) {
+        const struct why_side *from = &switches[s].before, *to = &switches[s].after;
+        if (notice->kind != NOTICE_EVENT || !notice->has_step || switches[s].step != notice->step || !from->steps ||
+            !to->steps)
+            continue;
+        format_bytes_bare(before, scene->state->units, from->peak_bytes);
+        format_bytes_bare(after, scene->state->units, to->peak_bytes);
+        format_time(slow, (uint64_t)from->step_ns);
+        format_time(fast, (uint64_t)to->step_ns);
+        draw_format(canvas, 1, y, STYLE_STRONG, "%s: peak %s, then %s; step %s, then %s (i says more)",
+                    switches[s].text, before, after, slow + strspn(slow, " "), fast + strspn(fast, " "));
+        return;
+    }
+}
+
+static void draw_details(struct canvas canvas, const struct scene *scene, const struct run_notice *notice)
+{
+    char title[64];
+    snprintf(title, sizeof title, "%.3f s into the run", (double)(notice->time_ns - scene->model->first_ns) / 1e9);
+    draw_title(canvas, 0, false, title);
+    draw_paragraph(canvas_part(canvas, 1, 1, canvas.at.columns - 2, canvas.at.rows - 2), 0, by_level[level_of(notice)],
+                   notice->text);
+    draw_outcome(canvas, canvas.at.rows - 1, scene, notice);
+}
+
+static void draw_list_title(struct canvas canvas, const struct scene *scene, int count)
+{
+    int x = draw_title(canvas, 0, false, "events, commands, log");
+    if (scene->state->filter[0])
+        draw_format(canvas, x, 0, STYLE_WARN, "%d of %d: only \"%s\" ", count, scene->model->notice_count,
+                    scene->state->filter);
+}
+
+static void draw_view(struct canvas canvas, const struct scene *scene)
+{
+    const int count = count_listed(scene), at = chosen(scene, count), rows = canvas.at.rows - 1 - DETAIL_ROWS;
+    int below =
+        scrolled(at - rows / 2, count, rows); /* the chosen one in the middle, where there is more on both sides */
+    draw_list_title(canvas, scene, count);
+    if (!count) {
+        draw_text(canvas, 1, 1, STYLE_DIM,
+                  scene->model->notice_count ? "nothing that the filter leaves" : "nothing yet");
+        return;
+    }
+    int shown = count - below < rows ? count - below : rows;
+    for (int n = 0; n < shown; n++) {
+        int y = shown - n;
+        draw_notice(canvas_part(canvas, 1, 0, canvas.at.columns - 1, canvas.at.rows), y, scene,
+                    listed(scene, below + n));
+        if (below + n == at) draw_character(canvas, 0, y, STYLE_FOCUS, 0x25b6);
+    }
+    draw_details(canvas_part(canvas, 0, canvas.at.rows - DETAIL_ROWS, canvas.at.columns, DETAIL_ROWS), scene,
+                 listed(scene, at));
+}
+
+static bool act(struct view_state *state, const struct scene *scene, const struct key_row *key)
+{
+    const int count = count_listed(scene);
+    int row = chosen(scene, count);
+    switch (key->action) {
+    case ACTION_UP: row++; break;
+    case ACTION_DOWN: row--; break;
+    case ACTION_PAGE_UP: row += 10; break;
+    case ACTION_PAGE_DOWN: row -= 10; break;
+    case ACTION_FIRST: row = count - 1; break;
+    case ACTION_LAST: row = 0; break;
+    case ACTION_ENTER:
+        if (count == 0) return true;
+        state->behind = true;
+        state->cursor_ns = listed(scene, row)->time_ns;
+        row = 0; /* it is the newest of what was known then */
+        break;
+    default: return false;
+    }
+    state->row[VIEW_EVENTS] = row >= count ? count - 1 : row;
+    if (state->row[VIEW_EVENTS] < 0) state->row[VIEW_EVENTS] = 0;
+    return true;
+}
+
+/* ---- in small ---- */
+
 static void draw_pane(struct canvas canvas, const struct scene *scene, bool focused)
 {
     const struct run_model *model = scene->model;
@@ -20,12 +161,9 @@ static void draw_pane(struct canvas canvas, const struct scene *scene, bool focu
     int first = last > rows ? last - rows : 0;
     draw_title(canvas, 0, focused, "events, commands, log");
     if (!count) draw_text(canvas, 1, 1, STYLE_DIM, "nothing yet");
-    for (int i = first; i < last; i++) draw_notice(canvas, 1 + i - first, &model->notices[i], model->first_ns);
+    for (int i = first; i < last; i++) draw_notice(canvas, 1 + i - first, scene, &model->notices[i]);
 }
 
-static void draw_view(struct canvas canvas, const struct scene *scene)
-{
-    draw_pane(canvas, scene, false);
-}
-
-const struct view view_events = {"events", "events", .draw = draw_view, .pane = draw_pane};
+const struct view view_events = {
+    "events",          "events",          .keys = {ACTION_UP, ACTION_DOWN, ACTION_ENTER, ACTION_SEARCH, ACTION_FILTER},
+    .draw = draw_view, .pane = draw_pane, .act = act};

@@ -1,46 +1,172 @@
-/* The loss over the whole run. */
-#include <math.h>
+/* The loss over the whole run, with validation points and where stage or knobs were switched; throughput on the same steps;
+ * gradient norm and learning rate; and what the model says by now. */
+#include <stdio.h>
+#include <string.h>
 
+#include "engine/analyze/why.h"
+#include "tui/draw/paragraph.h"
+#include "tui/views/chart.h"
 #include "tui/views/parts.h"
 
-/* The loss as columns of eighths of a row. */
-static void draw_chart(struct canvas canvas, int x, int columns, int rows, const struct run_curve *curve, float low,
-                       float high)
+enum { SWITCHES_SHOWN = 16 };
+
+static const char *loss_label(char out[32], float value)
 {
-    for (int i = 0; i < columns; i++) {
-        float value = curve->value[(int64_t)i * curve->count / columns];
-        float share = high > low ? (value - low) / (high - low) : 0.5f;
-        int eighths = 1 + (int)(share * (float)(rows * 8 - 1));
-        for (int row = 0; row < rows; row++) {
-            int here = eighths - 8 * row;
-            if (here > 0)
-                draw_character(canvas, x + i, rows - row, STYLE_SPARK, here >= 8 ? 0x2588 : 0x2580 + (uint32_t)here);
-        }
+    snprintf(out, 32, "%.4f", (double)value);
+    return out;
+}
+
+static const char *rate_label(char out[32], float value)
+{
+    return format_short(out, (uint64_t)(value + 0.5f));
+}
+
+/* ---- marks on the loss ---- */
+
+static void draw_validations(struct canvas canvas, const struct chart *chart, const struct run_model *model)
+{
+    for (int v = 0; v < model->validation_count; v++) {
+        int x = chart_column(&canvas, chart, model->validations[v].step);
+        if (x >= 0)
+            draw_character(canvas, x, chart_row(&canvas, chart, model->validations[v].loss), STYLE_WARN, 0x25c6);
     }
 }
 
-static void draw_pane(struct canvas canvas, const struct scene *scene, bool focused)
+/* "3" where the stage became 3, "*" where a knob was set, with a line up into the chart where nothing else stands. */
+static void draw_switches(struct canvas canvas, int y, const struct chart *chart, const struct run_model *model)
 {
-    const struct run_curve *curve = &scene->model->loss;
-    int rows = canvas.at.rows - 2, columns = canvas.at.columns - 10;
-    draw_title(canvas, 0, focused, "loss");
-    if (!curve->count || rows < 1) return;
-    float low = curve->value[0], high = low;
-    for (int i = 1; i < curve->count; i++) {
-        low = fminf(low, curve->value[i]);
-        high = fmaxf(high, curve->value[i]);
+    struct why_switch switches[SWITCHES_SHOWN];
+    int count = why_switches(model, switches, SWITCHES_SHOWN);
+    for (int s = count - 1; s >= 0; s--) {
+        const char *arrow = strstr(switches[s].text, "-> ");
+        bool stage = !strncmp(switches[s].text, "stage ", 6) && arrow;
+        int x = chart_column(&canvas, chart, switches[s].step);
+        if (x >= 0) draw_character(canvas, x, y, STYLE_STAGE, stage ? (uint32_t)arrow[3] : '*');
     }
-    if (columns > curve->count) columns = curve->count;
-    draw_chart(canvas, 9, columns, rows, curve, low, high);
-    draw_format(canvas, 0, 1, STYLE_DIM, "%8.4f", (double)high);
-    draw_format(canvas, 0, rows, STYLE_DIM, "%8.4f", (double)low);
-    draw_format(canvas, 9, rows + 1, STYLE_DIM, "%u steps, each column the mean of %u", scene->model->steps_seen,
-                curve->stride);
+}
+
+static bool has_switches(const struct run_model *model)
+{
+    struct why_switch one;
+    return why_switches(model, &one, 1) > 0;
+}
+
+static void draw_legend(struct canvas canvas, int y, const struct run_model *model)
+{
+    int x = CHART_LABEL_COLUMNS;
+    if (model->loss.stride > 1)
+        x = draw_format(canvas, x, y, STYLE_DIM, "each point the mean of %u steps  ", model->loss.stride);
+    if (model->validation_count) {
+        draw_character(canvas, x, y, STYLE_WARN, 0x25c6);
+        x = draw_format(canvas, x + 1, y, STYLE_DIM, " validation %.4f @%u  ", (double)model->validation.loss,
+                        model->validation.step);
+    }
+    if (has_switches(model)) {
+        x = draw_text(canvas, x, y, STYLE_STAGE, "3");
+        x = draw_text(canvas, x, y, STYLE_DIM, " to that stage  ");
+        x = draw_text(canvas, x, y, STYLE_STAGE, "*");
+        draw_text(canvas, x, y, STYLE_DIM, " a knob was set");
+    }
+}
+
+/* ---- parts of the view ---- */
+
+static void draw_loss(struct canvas canvas, const struct run_model *model)
+{
+    struct chart chart;
+    const int rows = canvas.at.rows - 2;
+    if (!chart_init(&chart, &model->loss, &model->number, false, loss_label)) return;
+    for (int v = 0; v < model->validation_count; v++) chart_include(&chart, model->validations[v].loss);
+    struct canvas plot = canvas_part(canvas, 0, 0, canvas.at.columns, rows);
+    chart_draw(plot, &chart);
+    draw_validations(plot, &chart, model);
+    chart_draw_steps(canvas, rows, &chart, !has_switches(model));
+    draw_switches(canvas, rows, &chart, model);
+    draw_legend(canvas, rows + 1, model);
+}
+
+static void draw_throughput(struct canvas canvas, const struct run_model *model)
+{
+    struct chart chart;
+    char text[FORMAT_ROOM];
+    double now;
+    int x = draw_title(canvas, 0, false, "tokens a second");
+    if (run_tokens_per_second(model, &now))
+        draw_format(canvas, x, 0, STYLE_STRONG, "%s now ", format_count(text, (uint64_t)(now + 0.5)));
+    if (!chart_init(&chart, &model->tokens_per_s, &model->number, true, rate_label)) return;
+    chart_draw(canvas_part(canvas, 0, 1, canvas.at.columns, canvas.at.rows - 1), &chart);
+}
+
+static void draw_line(struct canvas canvas, int y, const char *name, const char *format, const struct run_curve *curve,
+                      float now)
+{
+    int end = canvas.at.columns - 1;
+    draw_text(canvas, 1, y, STYLE_TEXT, name);
+    draw_format(canvas, 16, y, STYLE_STRONG, format, (double)now);
+    draw_sparkline(canvas, 28, y, end - 28, STYLE_SPARK, curve->value, curve->count);
+}
+
+static void draw_others(struct canvas canvas, const struct run_model *model)
+{
+    const struct run_step *step = run_last_step(model);
+    draw_title(canvas, 0, false, "gradient norm and learning rate");
+    if (!step) return;
+    draw_line(canvas, 1, "gradient norm", "%10.4g", &model->grad_norm, step->grad_norm);
+    draw_line(canvas, 2, "learning rate", "%10.3g", &model->learning_rate, step->learning_rate);
+}
+
+static void draw_said(struct canvas canvas, const struct scene *scene)
+{
+    const struct run_model *model = scene->model;
+    char title[64] = "text from the model";
+    if (model->sample.text) snprintf(title, sizeof title, "text from the model after step %u", model->sample.step);
+    draw_title(canvas, 0, false, title);
+    if (model->sample.text)
+        draw_paragraph(canvas_part(canvas, 1, 1, canvas.at.columns - 2, canvas.at.rows - 1),
+                       scene->state->row[VIEW_LOSS], STYLE_TEXT, model->sample.text);
+    else
+        draw_text(canvas, 1, 1, STYLE_DIM,
+                  scene->state->live && !scene->state->readonly ? "none yet; p prints some" : "none yet");
 }
 
 static void draw_view(struct canvas canvas, const struct scene *scene)
 {
-    draw_pane(canvas, scene, false);
+    const struct run_model *model = scene->model;
+    enum { OTHERS = 3 };
+    const int columns = canvas.at.columns, rows = canvas.at.rows;
+    const int said = rows / 5, rate = rows / 5 + 1, loss = rows - said - rate - OTHERS;
+    draw_title(canvas, 0, false, "loss");
+    if (!model->loss.count) draw_text(canvas, 1, 1, STYLE_DIM, "no step has ended yet");
+    draw_loss(canvas_part(canvas, 0, 1, columns, loss - 1), model);
+    draw_throughput(canvas_part(canvas, 0, loss, columns, rate), model);
+    draw_others(canvas_part(canvas, 0, loss + rate, columns, OTHERS), model);
+    draw_said(canvas_part(canvas, 0, rows - said, columns, said), scene);
 }
 
-const struct view view_loss = {"loss", "loss", .draw = draw_view, .pane = draw_pane};
+/* In small: the loss alone. */
+static void draw_pane(struct canvas canvas, const struct scene *scene, bool focused)
+{
+    const struct run_model *model = scene->model;
+    struct chart chart;
+    draw_title(canvas, 0, focused, "loss");
+    const int rows = canvas.at.rows - 2;
+    if (rows < 1 || !chart_init(&chart, &model->loss, &model->number, false, loss_label)) return;
+    chart_draw(canvas_part(canvas, 0, 1, canvas.at.columns, rows), &chart);
+    chart_draw_steps(canvas, rows + 1, &chart, true);
+}
+
+static bool act(struct view_state *state, const struct scene *scene, const struct key_row *key)
+{
+    (void)scene;
+    int *row = &state->row[VIEW_LOSS];
+    switch (key->action) {
+    case ACTION_DOWN: ++*row; break;
+    case ACTION_UP: *row -= *row > 0; break;
+    case ACTION_FIRST: *row = 0; break;
+    default: return false;
+    }
+    return true;
+}
+
+const struct view view_loss = {
+    "loss", "loss", .keys = {ACTION_UP, ACTION_DOWN}, .draw = draw_view, .pane = draw_pane, .act = act};

@@ -1,0 +1,244 @@
+/* Two moments of a run, A and B, side by side: what a rank held then, and at the fullest instant of the last whole step
+ * before; what that step sent, how long it took, what it learned; and the knobs that differ. What is not kept is n/a. */
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/config/keys.h"
+#include "tui/draw/pen.h"
+#include "tui/views/parts.h"
+
+/* One side. */
+struct moment {
+    bool known;
+    uint64_t time_ns;
+    const struct run_step *step;     /* the last whole one by then; NULL: not kept */
+    const struct run_schedule *plan; /* its schedule; NULL: not kept */
+    struct run_instant held, peak;   /* of the rank: then; at the fullest instant of that step */
+};
+
+static struct moment moment_of(const struct scene *scene, int mark)
+{
+    const struct run_model *model = scene->model;
+    const int rank = scene->state->rank;
+    struct moment moment = {.known = scene->state->mark[mark].known, .time_ns = scene->state->mark[mark].time_ns};
+    if (!moment.known) return moment;
+    moment.held = tape_held(scene->tape, rank, TIER_DEVICE, moment.time_ns + 1);
+    const struct tape_step *when = tape_step_at(scene->tape, moment.time_ns);
+    if (when && (!when->ended_ns || when->ended_ns > moment.time_ns))
+        when = tape_step_numbered(scene->tape, when->step - 1);
+    if (!when || !when->ended_ns) return moment;
+    uint64_t at_ns;
+    moment.peak = tape_fullest(scene->tape, rank, TIER_DEVICE, when->begun_ns, when->ended_ns + 1, &at_ns);
+    moment.plan = run_schedule_numbered(model, when->schedule);
+    moment.step = run_step_numbered(model, when->step);
+    if (moment.step && moment.step->ended < model->ranks) moment.step = NULL;
+    return moment;
+}
+
+/* ---- a row: A, B, difference ---- */
+
+enum kind { KIND_BYTES, KIND_TIME, KIND_COUNT, KIND_REAL };
+struct row {
+    const char *name;
+    enum kind kind;
+    bool known[2];
+    double value[2];
+};
+
+static char *write_value(char out[FORMAT_ROOM], enum units units, enum kind kind, double value)
+{
+    char text[FORMAT_ROOM];
+    switch (kind) {
+    case KIND_BYTES: return format_bytes_bare(out, units, (uint64_t)(value + 0.5));
+    case KIND_TIME: format_time(text, (uint64_t)(value + 0.5)); return strcpy(out, text + strspn(text, " "));
+    case KIND_COUNT: return format_count(out, (uint64_t)(value + 0.5));
+    case KIND_REAL: break;
+    }
+    snprintf(out, FORMAT_ROOM, "%.4f", value);
+    return out;
+}
+
+static char *write_difference(char out[FORMAT_ROOM], enum units units, const struct row *row)
+{
+    char text[FORMAT_ROOM];
+    double change = row->value[1] - row->value[0];
+    if (!row->known[0] || !row->known[1]) return strcpy(out, "n/a");
+    if (change == 0) return strcpy(out, "same");
+    write_value(text, units, row->kind, change < 0 ? -change : change);
+    snprintf(out, FORMAT_ROOM, "%c%.30s", change < 0 ? '-' : '+', text);
+    return out;
+}
+
+/* Names are cut short where both tables would else not stand side by side. */
+static bool is_tight(const struct canvas *canvas)
+{
+    return canvas->surface->columns < 90;
+}
+
+static int name_columns(const struct canvas *canvas)
+{
+    return is_tight(canvas) ? 8 : 11;
+}
+
+static int cell_columns(enum units units)
+{
+    return bytes_columns(units) + 1;
+}
+
+static void draw_row(struct canvas canvas, int y, enum units units, const struct row *row, enum style style)
+{
+    char text[FORMAT_ROOM];
+    struct pen pen = pen_at(canvas, 0, y);
+    pen_left(&pen, name_columns(&canvas), style, row->name);
+    for (int side = 0; side < 2; side++)
+        pen_right(&pen, cell_columns(units), style,
+                  row->known[side] ? write_value(text, units, row->kind, row->value[side]) : "n/a");
+    pen_right(&pen, cell_columns(units) + 1, STYLE_STRONG, write_difference(text, units, row));
+}
+
+static void draw_head(struct canvas canvas, int y, enum units units, const char *what)
+{
+    struct pen pen = pen_at(canvas, 0, y);
+    pen_left(&pen, name_columns(&canvas), STYLE_DIM, what);
+    pen_right(&pen, cell_columns(units), STYLE_DIM, "A");
+    pen_right(&pen, cell_columns(units), STYLE_DIM, "B");
+    pen_right(&pen, cell_columns(units) + 1, STYLE_DIM, "B - A");
+}
+
+/* ---- memory ---- */
+
+static int draw_instants(struct canvas canvas, int y, const struct scene *scene, const char *what,
+                         const struct run_instant *a, const struct run_instant *b)
+{
+    const enum units units = scene->state->units;
+    draw_head(canvas, y++, units, what);
+    for (int c = 0; c < CATEGORIES; c++) {
+        if (!a->held_bytes[c] && !b->held_bytes[c]) continue;
+        const struct category_look *look = category_look(c);
+        struct row row = {is_tight(&canvas) ? look->brief : look->name,
+                          KIND_BYTES,
+                          {a->known, b->known},
+                          {(double)a->held_bytes[c], (double)b->held_bytes[c]}};
+        draw_row(canvas, y++, units, &row, STYLE_TEXT);
+    }
+    struct row sum = {"together", KIND_BYTES, {a->known, b->known}, {(double)a->live_bytes, (double)b->live_bytes}};
+    draw_row(canvas, y++, units, &sum, STYLE_STRONG);
+    return y;
+}
+
+/* ---- the step ---- */
+
+static double sent_mean(const struct run_step *step, int ranks)
+{
+    double sum = 0;
+    for (int rank = 0; rank < ranks; rank++) sum += (double)step->sent_bytes[rank];
+    return ranks ? sum / ranks : 0;
+}
+
+enum { FIGURES = 8 };
+
+static void read_figures(struct row rows[FIGURES], int side, const struct moment *moment, int ranks)
+{
+    const struct run_step *step = moment->step;
+    const double values[FIGURES] = {
+        step ? step->step : 0,
+        step ? step->stage : 0,
+        step ? (double)step->memory.resting_bytes : 0,
+        step && step->sent_bytes ? sent_mean(step, ranks) : 0,
+        step ? (double)step->total_ns : 0,
+        step && step->timed ? (double)step->split.exposed_ns / step->timed : 0,
+        step && step->total_ns ? step->tokens * 1e9 / (double)step->total_ns : 0,
+        step ? (double)step->loss : 0,
+    };
+    const bool known[FIGURES] = {step,
+                                 step,
+                                 step && step->memory.known,
+                                 step && step->sent_bytes,
+                                 step,
+                                 step && step->timed,
+                                 step && step->total_ns,
+                                 step && !step->skipped};
+    for (int f = 0; f < FIGURES; f++) rows[f].known[side] = known[f], rows[f].value[side] = values[f];
+}
+
+static int draw_figures(struct canvas canvas, int y, const struct scene *scene, const struct moment sides[2])
+{
+    struct row rows[FIGURES] = {{.name = "number", .kind = KIND_COUNT},   {.name = "stage", .kind = KIND_COUNT},
+                                {.name = "resting", .kind = KIND_BYTES},  {.name = "sent", .kind = KIND_BYTES},
+                                {.name = "time", .kind = KIND_TIME},      {.name = "exposed", .kind = KIND_TIME},
+                                {.name = "tokens/s", .kind = KIND_COUNT}, {.name = "loss", .kind = KIND_REAL}};
+    for (int side = 0; side < 2; side++) read_figures(rows, side, &sides[side], scene->model->ranks);
+    draw_head(canvas, y++, scene->state->units, "step");
+    for (int f = 0; f < FIGURES; f++) draw_row(canvas, y++, scene->state->units, &rows[f], STYLE_TEXT);
+    return y;
+}
+
+/* ---- knobs of the two schedules ---- */
+
+static bool is_of_schedule(const struct config_key *key)
+{
+    const size_t first = offsetof(struct config, zero);
+    return key->class == CLASS_HONOURED && key->offset >= first && key->offset < first + sizeof(struct config_zero);
+}
+
+static void draw_knobs(struct canvas canvas, int y, const struct moment sides[2])
+{
+    struct config a = {0}, b = {0};
+    int differ = 0;
+    draw_text(canvas, 0, y++, STYLE_DIM, "knobs that differ");
+    if (!sides[0].plan || !sides[1].plan || !sides[0].plan->has_ops || !sides[1].plan->has_ops) {
+        draw_text(canvas, 0, y, STYLE_TEXT, "n/a");
+        return;
+    }
+    a.zero = sides[0].plan->ops.knobs;
+    b.zero = sides[1].plan->ops.knobs;
+    for (int k = 0; k < config_key_count; k++) {
+        char then[32], now[32];
+        const struct config_key *key = &config_keys[k];
+        if (!is_of_schedule(key)) continue;
+        key_show(key, &a, then, sizeof then);
+        key_show(key, &b, now, sizeof now);
+        if (!strcmp(then, now)) continue;
+        const char *dot = strrchr(key->path, '.');
+        draw_format(canvas, 0, y++, STYLE_TEXT, "%s %s → %s", dot ? dot + 1 : key->path, then, now);
+        differ++;
+    }
+    if (!differ) draw_text(canvas, 0, y, STYLE_TEXT, "none");
+}
+
+/* ---- all together ---- */
+
+static void draw_times(struct canvas canvas, int y, const struct scene *scene, const struct moment sides[2])
+{
+    const uint64_t first_ns = scene->model->first_ns;
+    int x = 1;
+    for (int side = 0; side < 2; side++) {
+        x = draw_format(canvas, x, y, STYLE_STRONG, "%c", 'A' + side);
+        if (!sides[side].known) x = draw_text(canvas, x, y, STYLE_DIM, " not marked: c marks it at the cursor   ");
+        else x = draw_format(canvas, x, y, STYLE_TEXT, " at %.3f s   ", (double)(sides[side].time_ns - first_ns) / 1e9);
+    }
+    draw_format(canvas, x, y, STYLE_DIM, "device memory of rank %d", scene->state->rank);
+}
+
+static void draw_view(struct canvas canvas, const struct scene *scene)
+{
+    const struct moment sides[2] = {moment_of(scene, 0), moment_of(scene, 1)};
+    const int width = name_columns(&canvas) + 3 * cell_columns(scene->state->units) + 1, columns = canvas.at.columns;
+    draw_title(canvas, 0, false, "compare two moments");
+    draw_times(canvas, 1, scene, sides);
+    if (!sides[0].known || !sides[1].known) {
+        draw_text(canvas, 1, 3, STYLE_DIM,
+                  "c marks A where the cursor is; go to another moment, and c marks B and compares");
+        return;
+    }
+    bool wide = columns >= 2 * width + 2;
+    int gap = columns - 2 * width - 2 > 6 ? 6 : columns - 2 * width - 1;
+    struct canvas left = canvas_part(canvas, 1, 2, width, canvas.at.rows - 2);
+    struct canvas right = canvas_part(canvas, 1 + width + gap, 2, columns, canvas.at.rows - 2);
+    int y = wide ? 0 : draw_figures(left, 0, scene, sides);
+    y = draw_instants(left, y, scene, "at peak", &sides[0].peak, &sides[1].peak);
+    draw_instants(left, y, scene, "then", &sides[0].held, &sides[1].held);
+    if (wide) draw_knobs(right, draw_figures(right, 0, scene, sides) + 1, sides);
+}
+
+const struct view view_compare = {"compare", "compare", .keys = {ACTION_COMPARE, ACTION_UNITS}, .draw = draw_view};
