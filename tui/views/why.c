@@ -10,7 +10,7 @@
 #include "tui/draw/pen.h"
 #include "tui/views/parts.h"
 
-enum { SWITCHES_SHOWN = 8, LIST_TOP = 4 };
+enum { SWITCHES_SHOWN = 8, SENTENCE_ROWS = 3, TALL = 36 };
 
 /* What there is to choose from, in this order. */
 struct rows {
@@ -63,11 +63,18 @@ static int other_stage(const struct why *why)
     return why->stage > 0 ? why->stage - 1 : 1;
 }
 
-static void draw_sentence(struct canvas canvas, const struct scene *scene, const struct why *why)
+/* Against the stage below, or the one above stage 0; a tall screen has room for all. Returns the rows taken. */
+static int draw_sentences(struct canvas canvas, const struct scene *scene, const struct why *why, bool all)
 {
     char text[512];
-    why_sentence(text, sizeof text, why, other_stage(why), writers[scene->state->units]);
-    draw_paragraph(canvas, 0, STYLE_STRONG, text);
+    int y = 0;
+    for (int stage = 0; stage < WHY_STAGES; stage++) {
+        if (stage == why->stage || (!all && stage != other_stage(why))) continue;
+        why_sentence(text, sizeof text, why, stage, writers[scene->state->units]);
+        y += draw_paragraph(canvas_part(canvas, 0, y, canvas.at.columns, SENTENCE_ROWS), 0,
+                            stage == other_stage(why) ? STYLE_STRONG : STYLE_TEXT, text);
+    }
+    return y < canvas.at.rows ? y : canvas.at.rows;
 }
 
 /* ---- the list: tenants of the peak, then switches ---- */
@@ -101,7 +108,7 @@ static void draw_switch_row(struct canvas canvas, int y, const struct why_switch
     char text[160];
     snprintf(text, sizeof text, "step %u: %s", change->step, change->text);
     if (chosen) draw_character(canvas, 0, y, STYLE_FOCUS, 0x25b6);
-    draw_character(canvas, 1, y, STYLE_STRONG, '~');
+    draw_character(canvas, 1, y, STYLE_STRONG, 0x0394);
     draw_text(canvas, 3, y, chosen ? STYLE_FOCUS : STYLE_TEXT, text);
 }
 
@@ -164,11 +171,11 @@ static void draw_why_title(struct canvas canvas, const struct scene *scene, cons
     draw_title(canvas, 0, false, title);
 }
 
-/* Rows for the list: all of them where that leaves the details enough. */
-static int list_rows(const struct canvas *canvas, const struct rows *rows)
+/* Rows for the list and the stages beside it: all of them where that leaves the details enough. */
+static int list_rows(int rows, int top, const struct rows *list)
 {
     enum { LEAST = 9, DETAILS = 9 };
-    int most = canvas->at.rows - LIST_TOP - DETAILS, wanted = rows->count + 1;
+    int most = rows - top - DETAILS, wanted = list->count + 1;
     if (wanted > most) wanted = most;
     return wanted < LEAST ? LEAST : wanted;
 }
@@ -183,18 +190,19 @@ static int list_columns(const struct canvas *canvas, enum units units)
 static void draw_view(struct canvas canvas, const struct scene *scene)
 {
     struct rows rows = rows_of(scene);
-    int columns = canvas.at.columns, chosen = chosen_row(scene, &rows), list = list_rows(&canvas, &rows);
-    int details = LIST_TOP + list, left = list_columns(&canvas, scene->state->units);
+    const int columns = canvas.at.columns, chosen = chosen_row(scene, &rows);
+    const int left = rows.why ? list_columns(&canvas, scene->state->units) : columns;
     draw_why_title(canvas, scene, &rows);
-    if (!rows.why) {
-        draw_format(canvas, 1, 1, STYLE_DIM, "n/a: %.200s", rows.err.text);
-        if (rows.count == 0) return;
-    } else {
-        draw_sentence(canvas_part(canvas, 1, 1, columns - 2, LIST_TOP - 1), scene, rows.why);
-        draw_stages(canvas_part(canvas, left + 2, LIST_TOP, columns - left - 2, list), scene, rows.why);
-    }
-    draw_list(canvas_part(canvas, 0, LIST_TOP, rows.why ? left : columns, list), scene, &rows, chosen);
-    struct canvas below = canvas_part(canvas, 0, details, columns, canvas.at.rows - details);
+    if (!rows.why) draw_format(canvas, 1, 1, STYLE_DIM, "n/a: %.200s", rows.err.text);
+    if (rows.count == 0) return;
+    int top = 2;
+    const bool tall = canvas.at.rows >= TALL;
+    struct canvas said = canvas_part(canvas, 1, 1, columns - 2, tall ? 3 * SENTENCE_ROWS : SENTENCE_ROWS);
+    if (rows.why) top = 1 + draw_sentences(said, scene, rows.why, tall);
+    const int list = list_rows(canvas.at.rows, top, &rows);
+    draw_list(canvas_part(canvas, 0, top, left, list), scene, &rows, chosen);
+    if (rows.why) draw_stages(canvas_part(canvas, left + 2, top, columns - left - 2, list), scene, rows.why);
+    struct canvas below = canvas_part(canvas, 0, top + list, columns, canvas.at.rows - top - list);
     if (chosen < rows.tenants) why_draw_tenant(below, scene, rows.why, &rows.why->tenants[chosen]);
     else why_draw_switch(below, scene, &rows.switches[chosen - rows.tenants]);
 }

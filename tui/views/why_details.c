@@ -19,6 +19,8 @@ static char *format_change(char out[FORMAT_ROOM], enum units units, double befor
 
 /* ---- a tenant ---- */
 
+enum { READABLE = 110 }; /* columns: amounts further away from what they are of are hard to follow */
+
 static void draw_term(struct canvas canvas, int y, enum units units, const struct why_term *term)
 {
     char text[FORMAT_ROOM];
@@ -50,24 +52,50 @@ static void draw_change(struct canvas canvas, int y, const struct scene *scene, 
                format_change(text, units, (double)why->plan.sent_bytes, (double)change->plan.sent_bytes));
 }
 
+/* The terms from number `first` on, in one row: together, and by name as far as they fit. */
+static void draw_rest(struct canvas canvas, int y, enum units units, const struct why_tenant *tenant, int first)
+{
+    struct why_term rest = {0};
+    char names[200] = "";
+    for (int t = first; t < tenant->term_count; t++) {
+        size_t used = strlen(names);
+        rest.bytes += tenant->terms[t].bytes;
+        snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", tenant->terms[t].what);
+    }
+    snprintf(rest.what, sizeof rest.what, "%d more: ", tenant->term_count - first);
+    draw_term(canvas, y, units, &rest);
+    int x = 1 + bytes_columns(units) + 2 + utf8_columns(rest.what);
+    draw_words(canvas_part(canvas, x, y, canvas.at.columns - x - 1, 1), 0, 0, STYLE_DIM, names);
+}
+
+/* As many as leave room for what changing the knobs would give. */
+static int draw_terms(struct canvas canvas, int y, enum units units, const struct why_tenant *tenant)
+{
+    int room = canvas.at.rows - y - (tenant->change_count ? 1 + tenant->change_count : 1);
+    int shown = tenant->term_count <= room ? tenant->term_count : room > 1 ? room - 1 : 1;
+    for (int t = 0; t < shown; t++) draw_term(canvas, y++, units, &tenant->terms[t]);
+    if (shown < tenant->term_count) draw_rest(canvas, y++, units, tenant, shown);
+    return y;
+}
+
 void why_draw_tenant(struct canvas canvas, const struct scene *scene, const struct why *why,
                      const struct why_tenant *tenant)
 {
     char title[128];
     const struct category_look *look = category_look(tenant->category);
-    const int rows = canvas.at.rows, commands = tenant->change_count;
+    const int rows = canvas.at.rows;
     int y = 1;
     snprintf(title, sizeof title, "%s: %s", look->name, tenant->knob);
     draw_title(canvas, 0, false, title);
-    if (rows >= tenant->term_count + tenant->change_count + 4) draw_text(canvas, 1, y++, STYLE_TEXT, tenant->how);
-    for (int t = 0; t < tenant->term_count && y < rows; t++)
-        draw_term(canvas, y++, scene->state->units, &tenant->terms[t]);
+    if (canvas.at.columns > READABLE) canvas = canvas_part(canvas, 0, 0, READABLE, rows);
+    if (rows >= tenant->term_count + tenant->change_count + 3) draw_text(canvas, 1, y++, STYLE_TEXT, tenant->how);
+    y = draw_terms(canvas, y, scene->state->units, tenant);
     if (tenant->change_count == 0) {
         draw_text(canvas, 1, y, STYLE_DIM, "no knob of its own would lower it");
         return;
     }
-    if (y + commands < rows) draw_change_head(canvas, y++, scene->state->units);
-    bool roomy = rows - y >= 2 * commands;
+    if (y + tenant->change_count < rows) draw_change_head(canvas, y++, scene->state->units);
+    bool roomy = rows - y >= 2 * tenant->change_count;
     for (int c = 0; c < tenant->change_count && y < rows; c++) {
         draw_change(canvas, y++, scene, why, &tenant->changes[c]);
         if (roomy)
@@ -77,6 +105,17 @@ void why_draw_tenant(struct canvas canvas, const struct scene *scene, const stru
 }
 
 /* ---- a switch ---- */
+
+/* Names are cut short where both tables would else not stand side by side. */
+static bool is_tight(const struct canvas *canvas)
+{
+    return canvas->surface->columns < 90;
+}
+
+static int name_columns(const struct canvas *canvas)
+{
+    return is_tight(canvas) ? 8 : 11;
+}
 
 struct figure {
     const char *name;
@@ -108,7 +147,7 @@ static void draw_figure(struct canvas canvas, int y, enum units units, const str
     char text[FORMAT_ROOM];
     int columns = bytes_columns(units) + 1;
     struct pen pen = pen_at(canvas, 0, y);
-    pen_left(&pen, 12, STYLE_TEXT, figure->name);
+    pen_left(&pen, name_columns(&canvas), STYLE_TEXT, figure->name);
     pen_right(&pen, columns, STYLE_TEXT, format_figure(text, units, figure, figure->before));
     pen_right(&pen, columns, STYLE_TEXT, format_figure(text, units, figure, figure->after));
     pen_right(&pen, columns + 1, STYLE_STRONG, format_difference(text, units, figure));
@@ -118,7 +157,7 @@ static void draw_figure_head(struct canvas canvas, enum units units, const char 
 {
     int columns = bytes_columns(units) + 1;
     struct pen pen = pen_at(canvas, 0, 0);
-    pen_left(&pen, 12, STYLE_DIM, what);
+    pen_left(&pen, name_columns(&canvas), STYLE_DIM, what);
     pen_right(&pen, columns, STYLE_DIM, "before");
     pen_right(&pen, columns, STYLE_DIM, "after");
     pen_right(&pen, columns + 1, STYLE_DIM, "change");
@@ -127,12 +166,20 @@ static void draw_figure_head(struct canvas canvas, enum units units, const char 
 static void draw_categories(struct canvas canvas, enum units units, const struct why_switch *change)
 {
     int y = 1;
-    draw_figure_head(canvas, units, "at the peak");
+    draw_figure_head(canvas, units, "at peak");
     for (int c = 0; c < CATEGORIES; c++) {
-        struct figure figure = {category_look(c)->name, true, (double)change->before.at_peak_bytes[c],
-                                (double)change->after.at_peak_bytes[c], false};
+        const struct category_look *look = category_look(c);
+        struct figure figure = {is_tight(&canvas) ? look->brief : look->name, true,
+                                (double)change->before.at_peak_bytes[c], (double)change->after.at_peak_bytes[c], false};
         if (figure.before > 0 || figure.after > 0) draw_figure(canvas, y++, units, &figure);
     }
+}
+
+static int categories_of(const struct why_switch *change)
+{
+    int count = 0;
+    for (int c = 0; c < CATEGORIES; c++) count += change->before.at_peak_bytes[c] || change->after.at_peak_bytes[c];
+    return count;
 }
 
 static void draw_sums(struct canvas canvas, enum units units, const struct why_side *before,
@@ -141,7 +188,7 @@ static void draw_sums(struct canvas canvas, enum units units, const struct why_s
     const struct figure figures[] = {
         {"peak", true, (double)before->peak_bytes, (double)after->peak_bytes, false},
         {"resting", true, (double)before->resting_bytes, (double)after->resting_bytes, false},
-        {"sent/step", before->has_sent && after->has_sent, before->sent_bytes, after->sent_bytes, false},
+        {"sent", before->has_sent && after->has_sent, before->sent_bytes, after->sent_bytes, false},
         {"step", true, before->step_ns, after->step_ns, true},
         {"exposed", before->has_exposed && after->has_exposed, before->exposed_ns, after->exposed_ns, true},
     };
@@ -149,24 +196,25 @@ static void draw_sums(struct canvas canvas, enum units units, const struct why_s
     for (int f = 0; f < (int)(sizeof figures / sizeof *figures); f++) draw_figure(canvas, 1 + f, units, &figures[f]);
 }
 
-/* Two tables side by side; one above the other where amounts are written out in bytes and the screen is narrow. */
+/* Two tables side by side, or one below the other where amounts are long and the screen is narrow. */
 void why_draw_switch(struct canvas canvas, const struct scene *scene, const struct why_switch *change)
 {
     char title[160];
     const struct why_side *before = &change->before, *after = &change->after;
     enum units units = scene->state->units;
-    snprintf(title, sizeof title, "what changed with step %u: %.100s", change->step, change->text);
-    draw_title(canvas, 0, false, title);
     if (!before->steps || !after->steps) {
+        snprintf(title, sizeof title, "what changed with step %u", change->step);
+        draw_title(canvas, 0, false, title);
         draw_format(canvas, 1, 1, STYLE_DIM, "n/a: %s",
                     before->steps ? "no step after it has ended yet" : "no step before it is kept");
         return;
     }
-    int width = 12 + 3 * (bytes_columns(units) + 1) + 2;
-    draw_categories(canvas_part(canvas, 1, 1, width, canvas.at.rows - 2), units, change);
-    if (1 + 2 * width <= canvas.at.columns + 2)
-        draw_sums(canvas_part(canvas, 1 + width, 1, width, canvas.at.rows - 2), units, before, after);
-    draw_format(canvas, 1, canvas.at.rows - 1, STYLE_DIM,
-                "measured: fullest rank; %d step%s before, %d after; times and sent bytes are means", before->steps,
-                before->steps == 1 ? "" : "s", after->steps);
+    snprintf(title, sizeof title, "measured in %d step%s before step %u, fullest rank, and %d from there on",
+             before->steps, before->steps == 1 ? "" : "s", change->step, after->steps);
+    draw_title(canvas, 0, false, title);
+    int width = name_columns(&canvas) + 3 * (bytes_columns(units) + 1) + 1;
+    draw_categories(canvas_part(canvas, 1, 1, width, canvas.at.rows - 1), units, change);
+    bool beside = 2 * width + 2 <= canvas.at.columns;
+    if (beside) draw_sums(canvas_part(canvas, 2 + width, 1, width, canvas.at.rows - 1), units, before, after);
+    else draw_sums(canvas_part(canvas, 1, 2 + categories_of(change), width, canvas.at.rows), units, before, after);
 }
