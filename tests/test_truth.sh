@@ -199,7 +199,7 @@ table "$example" 3 < <(every_stage whole; collective all_reduce)
 # The curve's axis is from the highest loss to the lowest; this run learns in every step.
 loss_axis() {
     local ends
-    ends=($(screen "$example" 7 loss 80x24 | sed -nE 's/^ +([0-9]+\.[0-9]+) .*/\1/p'))
+    ends=($(screen "$example" 7 loss 80x24 | sed -nE 's/^ +([0-9]+\.[0-9]{4}) .*/\1/p'))
     equal "${ends[0]}" "$(figure "$example" 1 step.loss)" && equal "${ends[-1]}" "$(figure "$example" 7 step.loss)"
 }
 check "example.zlt, step 7, loss: the axis is from the first loss to the last" loss_axis

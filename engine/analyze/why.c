@@ -167,7 +167,7 @@ static int list_differences(char *text, size_t room, const struct why_plan *one,
         int most = 0;
         for (int c = 1; c < CATEGORIES; c++)
             if (difference[c] > difference[most]) most = c;
-        bool named = count < NAMED_MAX;
+        bool named = count < NAMED_MAX || difference[most] == rest;
         int64_t part = named ? difference[most] : rest;
         const char *name = named ? category_name((enum category)most) : "others";
         bytes(amount, (uint64_t)part);
