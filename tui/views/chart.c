@@ -82,18 +82,14 @@ void chart_draw(struct canvas canvas, const struct chart *chart)
     }
 }
 
-/* First and last step at the ends, and what lies halfway in the middle. */
-void chart_draw_steps(struct canvas canvas, int y, const struct chart *chart, bool with_middle)
+int chart_draw_steps(struct canvas canvas, int y, const struct chart *chart)
 {
     const struct run_curve *number = chart->number;
     const int columns = chart_columns(&canvas), last = number->count - 1;
     char text[32];
-    if (last < 0) return;
+    if (last < 0) return CHART_LABEL_COLUMNS;
     draw_fill(canvas, CHART_LABEL_COLUMNS, y, columns, STYLE_FRAME, 0x2500);
-    draw_format(canvas, CHART_LABEL_COLUMNS, y, STYLE_DIM, "step %.0f ", (double)number->value[0]);
-    if (last >= 4 && with_middle)
-        draw_format(canvas, CHART_LABEL_COLUMNS + columns / 2, y, STYLE_DIM, " %.0f ",
-                    (double)number->value[number->count / 2]);
-    snprintf(text, sizeof text, " %.0f", (double)number->value[last]);
-    if (last > 0) draw_right(canvas, CHART_LABEL_COLUMNS + columns, y, STYLE_DIM, text);
+    snprintf(text, sizeof text, "%.0f", (double)number->value[last]);
+    if (last > 0) draw_right(canvas, CHART_LABEL_COLUMNS + columns, y + 1, STYLE_DIM, text);
+    return draw_format(canvas, CHART_LABEL_COLUMNS, y + 1, STYLE_DIM, "step %.0f", (double)number->value[0]);
 }

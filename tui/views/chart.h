@@ -19,8 +19,8 @@ bool chart_init(struct chart *chart, const struct run_curve *curve, const struct
 void chart_include(struct chart *chart, float value);
 
 void chart_draw(struct canvas canvas, const struct chart *chart);
-/* The axis below; without its middle where marks stand on it. */
-void chart_draw_steps(struct canvas canvas, int y, const struct chart *chart, bool with_middle);
+/* The axis, and below it the first and the last step; returns the column after the first. */
+int chart_draw_steps(struct canvas canvas, int y, const struct chart *chart);
 
 int chart_column(const struct canvas *canvas, const struct chart *chart, uint32_t step); /* -1: not on it */
 int chart_row(const struct canvas *canvas, const struct chart *chart, float value);

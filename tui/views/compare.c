@@ -13,7 +13,7 @@ struct moment {
     uint64_t time_ns;
     const struct run_step *step;     /* the last whole one by then; NULL: not kept */
     const struct run_schedule *plan; /* its schedule; NULL: not kept */
-    struct run_instant held, peak;   /* of the rank: then; at the fullest instant of that step */
+    struct run_instant held, peak;   /* of the rank, then; of the fullest rank, at the fullest instant of that step */
 };
 
 static struct moment moment_of(const struct scene *scene, int mark)
@@ -27,11 +27,13 @@ static struct moment moment_of(const struct scene *scene, int mark)
     if (when && (!when->ended_ns || when->ended_ns > moment.time_ns))
         when = tape_step_numbered(scene->tape, when->step - 1);
     if (!when || !when->ended_ns) return moment;
-    uint64_t at_ns;
-    moment.peak = tape_fullest(scene->tape, rank, TIER_DEVICE, when->begun_ns, when->ended_ns + 1, &at_ns);
     moment.plan = run_schedule_numbered(model, when->schedule);
     moment.step = run_step_numbered(model, when->step);
     if (moment.step && moment.step->ended < model->ranks) moment.step = NULL;
+    if (moment.step && moment.step->memory.known) {
+        moment.peak = (struct run_instant){.known = true, .live_bytes = moment.step->memory.peak_bytes};
+        memcpy(moment.peak.held_bytes, moment.step->memory.at_peak_bytes, sizeof moment.peak.held_bytes);
+    }
     return moment;
 }
 
@@ -217,7 +219,7 @@ static void draw_times(struct canvas canvas, int y, const struct scene *scene, c
         if (!sides[side].known) x = draw_text(canvas, x, y, STYLE_DIM, " not marked: c marks it at the cursor   ");
         else x = draw_format(canvas, x, y, STYLE_TEXT, " at %.3f s   ", (double)(sides[side].time_ns - first_ns) / 1e9);
     }
-    draw_format(canvas, x, y, STYLE_DIM, "device memory of rank %d", scene->state->rank);
+    draw_format(canvas, x, y, STYLE_DIM, "peaks of the fullest rank; then: rank %d", scene->state->rank);
 }
 
 static void draw_view(struct canvas canvas, const struct scene *scene)

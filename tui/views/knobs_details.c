@@ -60,16 +60,28 @@ static void draw_binding(struct canvas canvas, const struct scene *scene, const 
     draw_paragraph(canvas, 0, style, text);
 }
 
+/* The engine's answer to the last command, if it was a refusal to change this key. */
+static void draw_refusal(struct canvas canvas, int y, const struct scene *scene, const struct knob *knob)
+{
+    for (int i = scene->model->notice_count - 1; i >= 0; i--) {
+        const struct run_notice *notice = &scene->model->notices[i];
+        if (notice->kind != NOTICE_COMMAND) continue;
+        if (notice->level == 0 || !strstr(notice->text, knob->key->path)) return;
+        draw_text(canvas, 1, y, STYLE_WARN, notice->text);
+        return;
+    }
+}
+
 static void draw_change(struct canvas canvas, int y, const struct scene *scene, const struct knob *knob)
 {
     const struct config_key *key = knob->key;
     if (knob->class != KNOB_HONOURED) return;
     int x = 1;
-    if (knob_can_change(scene, knob))
-        x = draw_text(canvas, x, y, STYLE_STRONG, "Enter changes it before the next step");
-    else if (key->live) x = draw_format(canvas, x, y, STYLE_DIM, "live: set %s=...", key->path);
+    if (knob_can_change(scene, knob)) x = draw_text(canvas, x, y, STYLE_STRONG, "Enter changes it");
+    else if (key->live) x = draw_text(canvas, x, y, STYLE_DIM, "can change while a run goes on");
     else x = draw_format(canvas, x, y, STYLE_DIM, "restart: --set %s=...", key->path);
-    if (knob->changed_step) x = draw_format(canvas, x, y, STYLE_TEXT, "; changed before step %u", knob->changed_step);
+    if (knob->changed_step)
+        x = draw_format(canvas, x, y, STYLE_TEXT, ", last changed before step %u", knob->changed_step);
     if (key->range[0]) x = draw_format(canvas, x, y, STYLE_DIM, "; %s", key->range);
     if (key->value[0] && knob->source != SOURCE_DERIVED)
         draw_format(canvas, x, y, STYLE_DIM, "; default %s", key->value);
@@ -91,5 +103,6 @@ void knob_draw_details(struct canvas canvas, const struct scene *scene, const st
                  knob->key->text[0] ? ": " : ", nor in DeepSpeed unless what it belongs to is on", knob->key->text);
     int y = 1 + draw_paragraph(canvas_part(canvas, 1, 1, columns, 2), 0, STYLE_TEXT, text);
     draw_binding(canvas_part(canvas, 1, y, columns, canvas.at.rows - y - 1), scene, knobs, knob);
+    draw_refusal(canvas, canvas.at.rows - 2, scene, knob);
     draw_change(canvas, canvas.at.rows - 1, scene, knob);
 }

@@ -51,22 +51,18 @@ static bool has_switches(const struct run_model *model)
     return why_switches(model, &one, 1) > 0;
 }
 
-static void draw_legend(struct canvas canvas, int y, const struct run_model *model)
+static void draw_legend(struct canvas canvas, int x, int y, const struct run_model *model)
 {
-    int x = CHART_LABEL_COLUMNS;
-    if (model->loss.stride > 1)
-        x = draw_format(canvas, x, y, STYLE_DIM, "each point the mean of %u steps  ", model->loss.stride);
+    if (model->loss.stride > 1) x = draw_format(canvas, x, y, STYLE_DIM, "   %u steps a point", model->loss.stride);
     if (model->validation_count) {
-        draw_character(canvas, x, y, STYLE_WARN, 0x25c6);
-        x = draw_format(canvas, x + 1, y, STYLE_DIM, " validation %.4f @%u  ", (double)model->validation.loss,
-                        model->validation.step);
+        draw_character(canvas, x + 3, y, STYLE_WARN, 0x25c6);
+        x = draw_text(canvas, x + 4, y, STYLE_DIM, " validation");
     }
-    if (has_switches(model)) {
-        x = draw_text(canvas, x, y, STYLE_STAGE, "3");
-        x = draw_text(canvas, x, y, STYLE_DIM, " to that stage  ");
-        x = draw_text(canvas, x, y, STYLE_STAGE, "*");
-        draw_text(canvas, x, y, STYLE_DIM, " a knob was set");
-    }
+    if (!has_switches(model)) return;
+    x = draw_text(canvas, x + 3, y, STYLE_STAGE, "3");
+    x = draw_text(canvas, x, y, STYLE_DIM, " stage   ");
+    x = draw_text(canvas, x, y, STYLE_STAGE, "*");
+    draw_text(canvas, x, y, STYLE_DIM, " knob");
 }
 
 /* ---- parts of the view ---- */
@@ -80,9 +76,9 @@ static void draw_loss(struct canvas canvas, const struct run_model *model)
     struct canvas plot = canvas_part(canvas, 0, 0, canvas.at.columns, rows);
     chart_draw(plot, &chart);
     draw_validations(plot, &chart, model);
-    chart_draw_steps(canvas, rows, &chart, !has_switches(model));
+    int x = chart_draw_steps(canvas, rows, &chart);
     draw_switches(canvas, rows, &chart, model);
-    draw_legend(canvas, rows + 1, model);
+    draw_legend(canvas, x, rows + 1, model);
 }
 
 static void draw_throughput(struct canvas canvas, const struct run_model *model)
@@ -149,10 +145,10 @@ static void draw_pane(struct canvas canvas, const struct scene *scene, bool focu
     const struct run_model *model = scene->model;
     struct chart chart;
     draw_title(canvas, 0, focused, "loss");
-    const int rows = canvas.at.rows - 2;
+    const int rows = canvas.at.rows - 3;
     if (rows < 1 || !chart_init(&chart, &model->loss, &model->number, false, loss_label)) return;
     chart_draw(canvas_part(canvas, 0, 1, canvas.at.columns, rows), &chart);
-    chart_draw_steps(canvas, rows + 1, &chart, true);
+    chart_draw_steps(canvas, rows + 1, &chart);
 }
 
 static bool act(struct view_state *state, const struct scene *scene, const struct key_row *key)

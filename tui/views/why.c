@@ -238,7 +238,8 @@ static void draw_pane(struct canvas canvas, const struct scene *scene, bool focu
     why_sentence(text, sizeof text, rows.why, other_stage(rows.why), writers[scene->state->units]);
     int used =
         draw_paragraph(canvas_part(canvas, 1, 1, canvas.at.columns - 2, canvas.at.rows - 1), 0, STYLE_TEXT, text);
-    for (int t = 0; t < rows.tenants; t++) draw_tenant_row(canvas, 1 + used + t, scene, &rows.why->tenants[t], false);
+    draw_list_head(canvas_part(canvas, 0, 1 + used, canvas.at.columns, 1), scene);
+    for (int t = 0; t < rows.tenants; t++) draw_tenant_row(canvas, 2 + used + t, scene, &rows.why->tenants[t], false);
 }
 
 const struct view view_why = {
