@@ -1,0 +1,139 @@
+/* Keys in the views that have something to choose: a knob is changed by Enter, a value, Enter; an event takes the cursor to
+ * it; searching a list moves in the list. On the recorded example. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "engine/trace/source.h"
+#include "tui/views/view.h"
+
+struct run {
+    struct run_model *model;
+    struct tape *tape;
+};
+
+static struct run example(void)
+{
+    struct run run = {run_model_new(&(struct run_model_options){0}), tape_new(0)};
+    struct source *source;
+    struct trace_record record;
+    struct error err = {0};
+    if (source_open_file(&source, "docs/example.zlt", &err)) fail_msg("%s", err.text);
+    while (source_next(source, &record) == SOURCE_RECORD) {
+        run_model_fold(run.model, &record);
+        tape_fold(run.tape, run.model, &record);
+    }
+    run.model->ended = false; /* as if it went on: only then can knobs be changed */
+    source_close(source);
+    return run;
+}
+
+static void release(struct run *run)
+{
+    tape_free(run->tape);
+    run_model_free(run->model);
+}
+
+static bool press(const struct run *run, struct view_state *state, enum action action)
+{
+    struct scene scene = {run->model, run->tape, state};
+    struct key_row row = {.action = action};
+    return view_of(state->view)->act(state, &scene, &row);
+}
+
+static void test_a_knob_is_changed(void **unused)
+{
+    (void)unused;
+    struct run run = example();
+    struct view_state state = {.view = VIEW_KNOBS, .live = true};
+    snprintf(state.search, sizeof state.search, "reduce_bucket_size");
+    assert_true(press(&run, &state, ACTION_SEARCH_NEXT));
+    assert_true(press(&run, &state, ACTION_ENTER));
+    assert_int_equal(state.prompt.kind, PROMPT_VALUE);
+    assert_string_equal(state.prompt.label, "reduce_bucket_size");
+    assert_string_equal(state.prompt.text, "198272");
+    assert_string_equal(state.command, "");
+    snprintf(state.prompt.text, sizeof state.prompt.text, "5e4");
+    assert_true(press(&run, &state, ACTION_ENTER));
+    assert_string_equal(state.command, "set zero_optimization.reduce_bucket_size=5e4");
+    release(&run);
+}
+
+static void test_what_cannot_change_says_so(void **unused)
+{
+    (void)unused;
+    struct run run = example();
+    struct view_state state = {.view = VIEW_KNOBS, .live = true};
+    snprintf(state.search, sizeof state.search, "data.seed");
+    assert_true(press(&run, &state, ACTION_SEARCH_NEXT));
+    assert_true(press(&run, &state, ACTION_ENTER));
+    assert_int_equal(state.prompt.kind, PROMPT_NONE);
+    assert_non_null(strstr(state.message, "--set"));
+    state.row[VIEW_KNOBS] = 0; /* the stage: live, but not in a replay, nor for who only looks */
+    state.live = false;
+    assert_true(press(&run, &state, ACTION_ENTER));
+    state.live = state.readonly = true;
+    assert_true(press(&run, &state, ACTION_ENTER));
+    assert_int_equal(state.prompt.kind, PROMPT_NONE);
+    assert_string_equal(state.command, "");
+    release(&run);
+}
+
+static void test_lists_have_ends(void **unused)
+{
+    (void)unused;
+    static const enum view_id lists[] = {VIEW_WHY, VIEW_KNOBS, VIEW_EVENTS};
+    struct run run = example();
+    for (size_t l = 0; l < sizeof lists / sizeof *lists; l++) {
+        struct view_state state = {.view = lists[l]};
+        const int *row = &state.row[lists[l]];
+        for (int i = 0; i < 1000; i++) press(&run, &state, i % 2 ? ACTION_UP : ACTION_DOWN);
+        assert_true(*row >= 0);
+        int most = 0;
+        for (int i = 0; i < 1000; i++)
+            press(&run, &state, lists[l] == VIEW_EVENTS ? ACTION_UP : ACTION_DOWN), most = *row;
+        assert_true(most > 0 && most < 999);
+        press(&run, &state, lists[l] == VIEW_EVENTS ? ACTION_LAST : ACTION_FIRST);
+        assert_int_equal(*row, 0);
+        press(&run, &state, lists[l] == VIEW_EVENTS ? ACTION_FIRST : ACTION_LAST);
+        assert_int_equal(*row, most);
+    }
+    release(&run);
+}
+
+static void test_an_event_takes_the_cursor(void **unused)
+{
+    (void)unused;
+    struct run run = example();
+    struct view_state state = {.view = VIEW_EVENTS, .filter = "stage"};
+    const struct run_notice *expected = NULL;
+    for (int i = 0; i < run.model->notice_count; i++)
+        if (strstr(run.model->notices[i].text, "stage")) expected = expected ? expected : &run.model->notices[i];
+    assert_non_null(expected);
+    assert_true(press(&run, &state, ACTION_FIRST));
+    assert_true(press(&run, &state, ACTION_ENTER));
+    assert_true(state.behind);
+    assert_true(state.cursor_ns == expected->time_ns);
+    snprintf(state.filter, sizeof state.filter, "nothing has this in it");
+    state.behind = false;
+    assert_true(press(&run, &state, ACTION_ENTER));
+    assert_false(state.behind);
+    release(&run);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_knob_is_changed),
+        cmocka_unit_test(test_what_cannot_change_says_so),
+        cmocka_unit_test(test_lists_have_ends),
+        cmocka_unit_test(test_an_event_takes_the_cursor),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
