@@ -120,9 +120,7 @@ static void draw_said(struct canvas canvas, const struct scene *scene)
     if (model->sample.text)
         draw_paragraph(canvas_part(canvas, 1, 1, canvas.at.columns - 2, canvas.at.rows - 1),
                        scene->state->row[VIEW_LOSS], STYLE_TEXT, model->sample.text);
-    else
-        draw_text(canvas, 1, 1, STYLE_DIM,
-                  scene->state->live && !scene->state->readonly ? "none yet; p prints some" : "none yet");
+    else draw_text(canvas, 1, 1, STYLE_DIM, "none yet; while a run goes on, p prints some");
 }
 
 static void draw_view(struct canvas canvas, const struct scene *scene)
