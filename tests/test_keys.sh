@@ -123,7 +123,7 @@ replay|'"'"'|G|marker 1|
 replay|c||A is here|
 replay|b||bars: |
 replay|u||CHANGES|
-replay|t||^ [a-z]+ +q quit|
+replay|t||^ [a-z]+ +Up up|
 '
 
 tmux_key() { # the name that tmux has for a label
