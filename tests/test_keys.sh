@@ -54,7 +54,7 @@ live|A|T w w w|CHANGES|Escape Escape Escape Escape
 live|d|T w w w a a|CHANGES|Escape Escape Escape Escape
 live|D|T w w w a a|CHANGES|Escape Escape Escape Escape
 live|=|T|CHANGES|Escape Escape Escape Escape
-live|f|T = w w Right Right|CHANGES|Escape Escape Escape Escape
+live|f|T = w w Left A|CHANGES|Escape Escape Escape Escape
 live|v|T = w w Right|CHANGES|Escape Escape Escape Escape
 live|R|T = w w Right|CHANGES|Escape Escape Escape Escape
 live|/||^ search|Escape
@@ -109,7 +109,7 @@ replay|A|T w w w|CHANGES|Escape Escape Escape Escape
 replay|d|T w w w a a|CHANGES|Escape Escape Escape Escape
 replay|D|T w w w a a|CHANGES|Escape Escape Escape Escape
 replay|=|T|CHANGES|Escape Escape Escape Escape
-replay|f|T = w w Right Right|CHANGES|Escape Escape Escape Escape
+replay|f|T = w w Left A|CHANGES|Escape Escape Escape Escape
 replay|v|T = w w Right|CHANGES|Escape Escape Escape Escape
 replay|R|T = w w Right|CHANGES|Escape Escape Escape Escape
 replay|/|g|^ search|Escape
