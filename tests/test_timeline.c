@@ -360,6 +360,24 @@ static void arrows_visit_every_operation_of_a_lane(void **unused)
     folded_free(&run);
 }
 
+static void arrows_leave_an_empty_window(void **unused)
+{
+    struct folded run = folded_example(8);
+    uint64_t first_ns = tape_first_ns(run.tape), last_ns = tape_last_ns(run.tape);
+    struct view_state state = {.rank = 1, .from_ns = last_ns + 1000000, .to_ns = last_ns + 2000000};
+    int64_t first, end;
+    (void)unused;
+    tape_spans(run.tape, 1, LANE_COMPUTE, 0, UINT64_MAX, &first, &end);
+    press(&run, &state, ACTION_RIGHT, NULL);
+    assert_false(state.selected.known); /* nothing lies there */
+    press(&run, &state, ACTION_LEFT, NULL);
+    assert_ptr_equal(chosen(&run, &state), tape_span(run.tape, 1, LANE_COMPUTE, end - 1));
+    state = (struct view_state){.rank = 1, .from_ns = first_ns - 2000000, .to_ns = first_ns - 1000000};
+    press(&run, &state, ACTION_RIGHT, NULL);
+    assert_ptr_equal(chosen(&run, &state), tape_span(run.tape, 1, LANE_COMPUTE, first));
+    folded_free(&run);
+}
+
 static void arrows_change_lane_and_rank(void **unused)
 {
     struct folded run = folded_example(8);
@@ -490,6 +508,7 @@ int main(void)
         cmocka_unit_test(a_wait_that_goes_on_is_shown),
         cmocka_unit_test(layout_fits_every_size),
         cmocka_unit_test(arrows_visit_every_operation_of_a_lane),
+        cmocka_unit_test(arrows_leave_an_empty_window),
         cmocka_unit_test(arrows_change_lane_and_rank),
         cmocka_unit_test(spans_grow_from_where_they_were_opened),
         cmocka_unit_test(keys_of_the_window),

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "engine/analyze/why.h"
-#include "tui/draw/paragraph.h"
 #include "tui/views/chart.h"
 #include "tui/views/parts.h"
 
@@ -111,18 +110,6 @@ static void draw_others(struct canvas canvas, const struct run_model *model)
     draw_line(canvas, 2, "learning rate", "%10.3g", &model->learning_rate, step->learning_rate);
 }
 
-static void draw_said(struct canvas canvas, const struct scene *scene)
-{
-    const struct run_model *model = scene->model;
-    char title[64] = "text from the model";
-    if (model->sample.text) snprintf(title, sizeof title, "text from the model after step %u", model->sample.step);
-    draw_title(canvas, 0, false, title);
-    if (model->sample.text)
-        draw_paragraph(canvas_part(canvas, 1, 1, canvas.at.columns - 2, canvas.at.rows - 1),
-                       scene->state->row[VIEW_LOSS], STYLE_TEXT, model->sample.text);
-    else draw_text(canvas, 1, 1, STYLE_DIM, "none yet; while a run goes on, p prints some");
-}
-
 static void draw_view(struct canvas canvas, const struct scene *scene)
 {
     const struct run_model *model = scene->model;
@@ -134,7 +121,7 @@ static void draw_view(struct canvas canvas, const struct scene *scene)
     draw_loss(canvas_part(canvas, 0, 1, columns, loss - 1), model);
     draw_throughput(canvas_part(canvas, 0, loss, columns, rate), model);
     draw_others(canvas_part(canvas, 0, loss + rate, columns, OTHERS), model);
-    draw_said(canvas_part(canvas, 0, rows - said, columns, said), scene);
+    said_draw(canvas_part(canvas, 0, rows - said, columns, said), scene, scene->state->row[VIEW_LOSS], false);
 }
 
 /* In small: the loss alone. */

@@ -71,6 +71,15 @@ static int64_t nearest(const struct scene *scene, int rank, enum lane lane, cons
     return best;
 }
 
+/* Where a window has none: the last before it, or the first after it. */
+static int64_t beyond(const struct scene *scene, int rank, enum lane lane, const struct window *window, int by)
+{
+    int64_t first, end;
+    if (by < 0) tape_spans(scene->tape, rank, lane, 0, window->from_ns, &first, &end);
+    else tape_spans(scene->tape, rank, lane, window->to_ns, UINT64_MAX, &first, &end);
+    return first == end ? -1 : by < 0 ? end - 1 : first;
+}
+
 /* The open span reaches from what it was opened on to what is chosen now. */
 static void extend_span(struct view_state *state, uint64_t from_ns, uint64_t to_ns)
 {
@@ -108,6 +117,7 @@ static bool move_along(struct view_state *state, const struct scene *scene, int 
     enum lane lane = state->selected.known ? state->selected.lane : LANE_COMPUTE;
     int64_t number = span ? tape_span_of(scene->tape, state->selected.rank, lane, span->step, span->op) + by
                           : nearest(scene, state->rank, lane, &window, focus_time(scene, &window));
+    if (!span && number < 0) number = beyond(scene, state->rank, lane, &window, by);
     if (number >= 0) choose(state, scene, span ? state->selected.rank : state->rank, lane, number);
     return true;
 }
