@@ -246,50 +246,57 @@ static void add_memory_dependencies(struct builder *builder)
     builder->op = NULL;
 }
 
-static bool overlaps_live(const struct schedule *schedule, const bool *live, const struct buffer *buffer, uint64_t at,
-                          uint64_t *past)
+/* What is live in a category of a tier, in the order of addresses. */
+struct live {
+    int count, *buffer;
+};
+
+static uint64_t end_of(const struct buffer *buffer)
 {
-    for (int b = 0; b < schedule->buffer_count; b++) {
-        const struct buffer *other = &schedule->buffers[b];
-        if (!live[b] || other->tier != buffer->tier || other->category != buffer->category) continue;
-        if (at < other->offset + (uint64_t)other->bytes && other->offset < at + (uint64_t)buffer->bytes) {
-            *past = (other->offset + (uint64_t)other->bytes + ADDRESS_ALIGN - 1) / ADDRESS_ALIGN * ADDRESS_ALIGN;
-            return true;
-        }
-    }
-    return false;
+    const uint64_t end = buffer->offset + (uint64_t)buffer->bytes;
+    return (end + ADDRESS_ALIGN - 1) / ADDRESS_ALIGN * ADDRESS_ALIGN;
 }
 
 /* First fit in the canonical order. Valid for every interleaving: whoever takes waits for all who gave above. */
-static void place(struct schedule *schedule, const bool *live, struct buffer *buffer)
+static void place(const struct schedule *schedule, struct live *live, int b)
 {
-    uint64_t at = 0;
-    while (overlaps_live(schedule, live, buffer, at, &at)) continue;
-    buffer->offset = at;
+    struct buffer *buffer = &schedule->buffers[b];
+    int at = 0;
+    buffer->offset = 0;
+    while (at < live->count && schedule->buffers[live->buffer[at]].offset < buffer->offset + (uint64_t)buffer->bytes)
+        buffer->offset = end_of(&schedule->buffers[live->buffer[at++]]);
+    memmove(&live->buffer[at + 1], &live->buffer[at], (size_t)(live->count++ - at) * sizeof *live->buffer);
+    live->buffer[at] = b;
+}
+
+static void take_away(struct live *live, int b)
+{
+    int at = 0;
+    while (live->buffer[at] != b) at++;
+    memmove(&live->buffer[at], &live->buffer[at + 1], (size_t)(--live->count - at) * sizeof *live->buffer);
 }
 
 static void place_all(struct builder *builder)
 {
     struct schedule *schedule = builder->schedule;
-    bool *live = calloc((size_t)schedule->buffer_count + 1, sizeof *live);
-    if (!live) {
+    struct live live[TIERS][CATEGORIES] = {0};
+    const size_t room = (size_t)schedule->buffer_count + 1;
+    int *rooms = calloc(room * TIERS * CATEGORIES, sizeof *rooms);
+    if (!rooms) {
         builder->failed = true;
         return;
     }
-    for (int b = 0; b < schedule->lasting_count; b++) { /* the layout stands one behind the other */
-        place(schedule, live, &schedule->buffers[b]);
-        live[b] = true;
-    }
+    for (int i = 0; i < TIERS * CATEGORIES; i++) live[i / CATEGORIES][i % CATEGORIES].buffer = rooms + (size_t)i * room;
+#define LIVE(b) &live[schedule->buffers[b].tier][schedule->buffers[b].category]
+    for (int b = 0; b < schedule->lasting_count; b++) place(schedule, LIVE(b), b);
     for (int i = 0; i < schedule->op_count; i++) {
         const struct op *op = &schedule->ops[i];
-        for (int t = 0; t < op->take_count; t++) {
-            int b = schedule->effects[op->first_take + t];
-            place(schedule, live, &schedule->buffers[b]);
-            live[b] = true;
-        }
-        for (int g = 0; g < op->give_count; g++) live[schedule->effects[op->first_give + g]] = false;
+        const int *take = &schedule->effects[op->first_take], *give = &schedule->effects[op->first_give];
+        for (int t = 0; t < op->take_count; t++) place(schedule, LIVE(take[t]), take[t]);
+        for (int g = 0; g < op->give_count; g++) take_away(LIVE(give[g]), give[g]);
     }
-    free(live);
+#undef LIVE
+    free(rooms);
 }
 
 int builder_finish(struct builder *builder, struct error *err)
