@@ -22,6 +22,7 @@ struct zero {
     struct gate *gate;
     void (*at_gate)(void *user, const struct schedule *schedule, uint32_t next);
     void *gate_user;
+    const struct state_source *source;
     int rank, ranks;
     struct model model;
     struct kernels *kernels;

@@ -24,51 +24,82 @@ int zero_plan(struct zero *zero, const struct config_zero *knobs, struct schedul
     return STATUS_OK;
 }
 
-/* ---- initial values ---- */
+/* ---- the first state ---- */
 
 enum { CHUNK_ELEMS = 65536 };
 
-/* Fills the rank's own shard of a buffer from the counter-based generator; the others' shards are gathered. */
-static void fill_shard(struct zero *zero, const struct schedule *schedule, int b, float *chunk)
+static int first_values(struct zero *zero, int unit, enum state_array array, int64_t first, int64_t elems, float *out,
+                        struct error *err)
 {
-    const struct buffer *buffer = &schedule->buffers[b];
-    const int64_t shard = shard_elems(zero->model.units[buffer->unit].elems, zero->ranks), from = zero->rank * shard;
-    for (int64_t at = from; at < from + shard; at += CHUNK_ELEMS) {
-        int64_t count = from + shard - at < CHUNK_ELEMS ? from + shard - at : CHUNK_ELEMS;
-        gpt_initial_values(&zero->model, buffer->unit, zero->config->data.seed, at, count, chunk);
-        kernels_cast(zero->kernels, buffer->dtype, zero_at(zero, schedule, b, at), DTYPE_F32, chunk, count);
-    }
+    const struct state_source *source = zero->source;
+    if (source) return source->read(source->user, unit, array, first, elems, out, err);
+    gpt_initial_values(&zero->model, unit, zero->config->data.seed, first, elems, out);
+    return STATUS_OK;
 }
 
-/* The rank's own shard, and where the array is held whole, everybody's. */
-static int fill(struct zero *zero, const struct schedule *schedule, int b, float *chunk, struct error *err)
+/* Fills the rank's own shard of the array in a buffer, and if it is given, that of the same weights in the model's type;
+ * where arrays are held whole, the others' shards are gathered. Padding is zero. */
+static int fill(struct zero *zero, const struct schedule *schedule, int unit, enum state_array array, int b,
+                int parameters, float *chunk, struct error *err)
 {
-    fill_shard(zero, schedule, b, chunk);
-    return schedule->buffers[b].extent == EXTENT_WHOLE ? zero_spread_own(zero, schedule, b, err) : STATUS_OK;
+    const int64_t elems = zero->model.units[unit].elems, shard = shard_elems(elems, zero->ranks);
+    const int into[] = {b, parameters == b ? -1 : parameters};
+    int status = STATUS_OK;
+    for (int64_t at = zero->rank * shard, end = at + shard; at < end && status == STATUS_OK; at += CHUNK_ELEMS) {
+        const int64_t count = end - at < CHUNK_ELEMS ? end - at : CHUNK_ELEMS;
+        const int64_t real = at >= elems ? 0 : elems - at < count ? elems - at : count;
+        memset(chunk, 0, (size_t)count * sizeof *chunk);
+        if (real) status = first_values(zero, unit, array, at, real, chunk, err);
+        for (int i = 0; i < 2; i++)
+            if (into[i] >= 0)
+                kernels_cast(zero->kernels, schedule->buffers[into[i]].dtype, zero_at(zero, schedule, into[i], at),
+                             DTYPE_F32, chunk, count);
+    }
+    for (int i = 0; i < 2 && status == STATUS_OK; i++)
+        if (into[i] >= 0 && schedule->buffers[into[i]].extent == EXTENT_WHOLE)
+            status = zero_spread_own(zero, schedule, into[i], err);
+    return status;
 }
 
 static int fill_unit(struct zero *zero, const struct schedule *schedule, const struct op *update, float *chunk,
                      struct error *err)
 {
-    int master = update->buffer[ROLE_MASTER], parameters = update->buffer[ROLE_PARAMETERS];
-    for (int role = ROLE_STATE1; role <= ROLE_STATE2; role++) {
-        int b = update->buffer[role];
-        if (b >= 0) memset(zero_buffer(zero, schedule, b), 0, (size_t)schedule->buffers[b].bytes);
+    int status = fill(zero, schedule, update->unit, STATE_WEIGHTS, update->buffer[ROLE_MASTER],
+                      update->buffer[ROLE_PARAMETERS], chunk, err);
+    for (int s = 0; s < OPTIMIZER_STATES_MAX && status == STATUS_OK; s++) {
+        const int b = update->buffer[ROLE_STATE1 + s];
+        if (b < 0) continue;
+        if (zero->source) status = fill(zero, schedule, update->unit, STATE_1 + s, b, -1, chunk, err);
+        else memset(zero_buffer(zero, schedule, b), 0, (size_t)schedule->buffers[b].bytes);
     }
-    int status = fill(zero, schedule, parameters, chunk, err);
-    return status == STATUS_OK && master != parameters ? fill(zero, schedule, master, chunk, err) : status;
+    return status;
 }
 
 static int fill_state(struct zero *zero, const struct schedule *schedule, struct error *err)
 {
     float *chunk = malloc(CHUNK_ELEMS * sizeof *chunk);
-    int status = chunk ? STATUS_OK : error_set(err, STATUS_RUN, "no memory for initial values");
+    int status = chunk ? STATUS_OK : error_set(err, STATUS_RUN, "no memory to fill the state");
     for (int i = 0; i < schedule->op_count && status == STATUS_OK;
          i++) /* an update names every lasting buffer of its unit */
         if (schedule->ops[i].kind == OP_UPDATE && schedule->ops[i].tile == 0)
             status = fill_unit(zero, schedule, &schedule->ops[i], chunk, err);
     free(chunk);
     return status == STATUS_OK ? zero_fill_tails(zero, schedule, err) : status;
+}
+
+int zero_read_state(const struct zero *zero, int unit, enum state_array array, int64_t first, int64_t elems, float *out,
+                    struct error *err)
+{
+    const struct schedule *schedule = &zero->schedules[PURPOSE_TRAIN];
+    for (int i = 0; i < schedule->op_count; i++) {
+        const struct op *op = &schedule->ops[i];
+        if (op->kind != OP_UPDATE || op->unit != unit) continue;
+        const int b = op->buffer[array == STATE_WEIGHTS ? ROLE_MASTER : ROLE_STATE1 + (int)array - STATE_1];
+        if (b < 0) break;
+        memcpy(out, zero_at(zero, schedule, b, first), (size_t)elems * sizeof *out);
+        return STATUS_OK;
+    }
+    return error_set(err, STATUS_USAGE, "unit %d keeps no array %d", unit, (int)array);
 }
 
 /* ---- taking it ---- */

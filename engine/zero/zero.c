@@ -128,6 +128,24 @@ static void adopt(struct zero *zero, const struct config_zero *knobs, struct sch
     zero_record_plan(zero);
 }
 
+static void adopt_progress(struct zero *zero, const struct zero_progress *progress)
+{
+    zero->steps_done = progress->steps_done;
+    zero->updates = progress->updates;
+    zero->scaler.scale = progress->scaler.scale;
+    zero->scaler.iteration = progress->scaler.iteration;
+    zero->scaler.last_overflow = progress->scaler.last_overflow;
+    zero->scaler.hysteresis = progress->scaler.hysteresis;
+}
+
+struct zero_progress zero_progress(const struct zero *zero)
+{
+    return (struct zero_progress){
+        zero->steps_done,
+        zero->updates,
+        {zero->scaler.scale, zero->scaler.iteration, zero->scaler.last_overflow, zero->scaler.hysteresis}};
+}
+
 int zero_open(struct zero **out, const struct zero_options *options, struct zero_shortage *shortage, struct error *err)
 {
     struct schedule schedules[PURPOSES];
@@ -140,6 +158,7 @@ int zero_open(struct zero **out, const struct zero_options *options, struct zero
     zero->gate = options->gate;
     zero->at_gate = options->at_gate;
     zero->gate_user = options->gate_user;
+    zero->source = options->source;
     zero->comm = options->comm;
     zero->data = options->data;
     zero->rank = layout->rank;
@@ -149,6 +168,7 @@ int zero_open(struct zero **out, const struct zero_options *options, struct zero
     zero->sampler.tokens = calloc((size_t)options->config->data.sequence_length, sizeof *zero->sampler.tokens);
     zero->sampler.logits = calloc((size_t)options->config->model.vocabulary, sizeof *zero->sampler.logits);
     loss_scaler_init(&zero->scaler, &options->config->fp16);
+    if (zero->source) adopt_progress(zero, &zero->source->progress);
     int status = zero->agreed && zero->sampler.tokens && zero->sampler.logits
                      ? open_parts(zero, err)
                      : error_set(err, STATUS_RUN, "no memory for a rank");

@@ -19,6 +19,7 @@
 #include "engine/memory/memory.h"
 #include "engine/plan/footprint.h"
 #include "engine/trace/ring.h"
+#include "engine/zero/state.h"
 
 struct zero;
 
@@ -36,6 +37,7 @@ struct zero_options {
      * returns when the gate may have been raised. NULL: somebody else raises it. */
     void (*at_gate)(void *user, const struct schedule *schedule, uint32_t next);
     void *gate_user;
+    const struct state_source *source;    /* of the first state and its progress; NULL: initial values. Must outlive the rank */
 };
 
 enum zero_outcome { ZERO_DONE, ZERO_OUT_OF_MEMORY };
@@ -84,6 +86,10 @@ int zero_sample(struct zero *zero, const char *prompt, int count, float temperat
 
 /* Over parameters, master weights and moments in canonical (unsharded, unpadded) order; equal on every rank. */
 int zero_state_hash(struct zero *zero, uint64_t *hash, struct error *err);
+
+/* Elements [first, first + elems), all within this rank's shard, of an array of a unit. Not collective. */
+int zero_read_state(const struct zero *zero, int unit, enum state_array array, int64_t first, int64_t elems, float *out, struct error *err);
+struct zero_progress zero_progress(const struct zero *zero);
 
 int64_t zero_steps_done(const struct zero *zero);
 const struct schedule *zero_schedule(const struct zero *zero);

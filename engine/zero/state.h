@@ -1,0 +1,32 @@
+/* The lasting state of a run as those outside the engine see it: arrays of fp32 values, unit by unit, neither sharded nor
+ * padded. Initial values, checkpoints and files of other programs all come in this way, and all go out this way. */
+#ifndef ENGINE_ZERO_STATE_H
+#define ENGINE_ZERO_STATE_H
+
+#include <stdint.h>
+
+#include "engine/base/error.h"
+#include "engine/optim/loss_scale.h"
+
+/* What there is of each unit: the weights in fp32 (master weights, or in fp32 training the weights themselves), and as many
+ * states as the optimizer keeps (optimizers.def). 16-bit parameters are the weights rounded, always. */
+enum state_array { STATE_WEIGHTS, STATE_1, STATE_2, STATE_ARRAYS };
+
+/* How far a run is. With the arrays and the configuration this is all that the next step depends on: samples are drawn by
+ * their number, and random numbers are functions of their place. */
+struct zero_progress {
+    int64_t steps_done; /* also the place in the data */
+    int64_t updates;    /* steps that were not skipped: place in the schedule of the learning rate, bias correction */
+    struct { double scale; int64_t iteration, last_overflow; int hysteresis; } scaler; /* struct loss_scaler */
+};
+
+/* Where a rank's state comes from when it starts. */
+struct state_source {
+    void *user;
+    /* Elements [first, first + elems) of an array of a unit. Each rank asks for its own shards only, from its own thread,
+     * by unit, then array, then in ascending pieces. A source without states leaves zeros. */
+    int (*read)(void *user, int unit, enum state_array array, int64_t first, int64_t elems, float *out, struct error *err);
+    struct zero_progress progress;
+};
+
+#endif
