@@ -1,33 +1,8 @@
 /* The knobs of a run: value, source, and whether each binds, which is held against schedules that are counted here. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "engine/analyze/knobs.h"
 #include "engine/analyze/present.h"
 #include "engine/plan/same.h"
-#include "engine/plan/schedule_io.h"
-#include "engine/plan/setup.h"
-
-enum { SETS_MAX = 8 };
-struct setting {
-    const char *sets[SETS_MAX];
-};
-
-static struct config config_of(const struct setting *setting)
-{
-    struct config config;
-    struct error err = {0};
-    int count = 0;
-    while (count < SETS_MAX && setting->sets[count]) count++;
-    if (config_load(&config, NULL, setting->sets, count, &err)) fail_msg("%s", err.text);
-    return config;
-}
+#include "tests/planned_run.h"
 
 static void fold_event(struct run_model *model, const char *json)
 {
@@ -36,26 +11,6 @@ static void fold_event(struct run_model *model, const char *json)
                                   .time_ns = model->now_ns + 1000,
                                   .event = {7, {json, strlen(json)}}};
     run_model_fold(model, &record);
-}
-
-/* A trace of a run at this setting, with some keys said to be given. */
-static struct run_model *traced(const struct config *config, const char *given)
-{
-    struct run_model *model = run_model_new(&(struct run_model_options){0});
-    char *resolved = config_to_json(config), *json = NULL;
-    struct setup setup;
-    assert_int_equal(setup_init(&setup, config, NULL), STATUS_OK);
-    assert_true(asprintf(&json, "{\"version\": \"t\", \"ranks\": %d, \"config\":%s%s%s}", config->topology.ranks,
-                         resolved, given ? ", \"given\":" : "", given ? given : "") > 0);
-    struct trace_record record = {.kind = TRACE_RUN, .rank = TRACE_RANK_ALL, .run = {{json, strlen(json)}}};
-    run_model_fold(model, &record);
-    char *ops = schedule_to_json(&setup.schedule);
-    record = (struct trace_record){.kind = TRACE_SCHEDULE,
-                                   .schedule = {1, PURPOSE_TRAIN, (uint8_t)setup.schedule.stage, {ops, strlen(ops)}}};
-    run_model_fold(model, &record);
-    free(resolved), free(json), free(ops);
-    setup_release(&setup);
-    return model;
 }
 
 static const struct knob *find(const struct knobs *knobs, const char *path)
@@ -70,7 +25,7 @@ static enum knob_binding binding_at(const struct setting *setting, const char *p
 {
     static struct knobs knobs;
     struct config config = config_of(setting);
-    struct run_model *model = traced(&config, NULL);
+    struct run_model *model = planned_run(&config, NULL);
     struct error err = {0};
     knobs = (struct knobs){0};
     if (knobs_of(&knobs, model, &err)) fail_msg("%s", err.text);
@@ -130,10 +85,11 @@ static void test_sources(void **state)
     static struct knobs knobs;
     const struct setting setting = {{ZERO "stage=2"}};
     struct config config = config_of(&setting);
-    struct run_model *model = traced(&config, "{\"zero_optimization.stage\": {\"from\": \"set\", \"value\": \"2\"}, "
-                                              "\"optimizer.params.lr\": {\"from\": \"file\", \"value\": \"1e-3\"}, "
-                                              "\"bf16.enabled\": {\"from\": \"auto\", \"value\": \"auto\"}, "
-                                              "\"wandb\": {\"from\": \"file\", \"value\": \"{...}\"}}");
+    struct run_model *model =
+        planned_run(&config, "{\"zero_optimization.stage\": {\"from\": \"set\", \"value\": \"2\"}, "
+                             "\"optimizer.params.lr\": {\"from\": \"file\", \"value\": \"1e-3\"}, "
+                             "\"bf16.enabled\": {\"from\": \"auto\", \"value\": \"auto\"}, "
+                             "\"wandb\": {\"from\": \"file\", \"value\": \"{...}\"}}");
     knobs = (struct knobs){0};
     assert_int_equal(knobs_of(&knobs, model, NULL), STATUS_OK);
     assert_int_equal(find(&knobs, ZERO "stage")->source, SOURCE_SET);
@@ -155,7 +111,7 @@ static void test_sources(void **state)
     assert_int_equal(find(&knobs, "topology.slow_motion")->binding, BINDS);
     run_model_free(model);
     /* older traces do not say */
-    model = traced(&config, NULL);
+    model = planned_run(&config, NULL);
     assert_int_equal(knobs_of(&knobs, model, NULL), STATUS_OK);
     assert_int_equal(find(&knobs, "data.seed")->source, SOURCE_UNKNOWN);
     run_model_free(model);
@@ -169,7 +125,7 @@ static void test_present_config(void **state)
     const struct setting setting = {
         {ZERO "stage=3", ZERO "stage3_max_live_parameters=9223372036854775807", "data.seed=18446744073709551615"}};
     struct config config = config_of(&setting), now;
-    struct run_model *model = traced(&config, NULL);
+    struct run_model *model = planned_run(&config, NULL);
     struct setup one, other;
     assert_int_equal(present_config(&now, model, NULL), STATUS_OK);
     assert_true(now.data.seed == UINT64_MAX);

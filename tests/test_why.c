@@ -1,76 +1,15 @@
 /* "Why": terms add up to the plan, predicted changes are what the plan at that setting is and what a run at it measures, and
  * the sentence says so also where a higher stage takes more. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "engine/analyze/present.h"
 #include "engine/analyze/theory.h"
 #include "engine/analyze/why.h"
 #include "engine/plan/formula.h"
-#include "engine/plan/schedule_io.h"
-#include "engine/plan/setup.h"
+#include "tests/planned_run.h"
 #include "tests/synthetic.h"
-
-enum { SETS_MAX = 16 };
-
-struct setting {
-    const char *sets[SETS_MAX];
-};
-
-static int count_of(const struct setting *setting)
-{
-    int count = 0;
-    while (count < SETS_MAX && setting->sets[count]) count++;
-    return count;
-}
-
-static struct config config_of(const struct setting *setting)
-{
-    struct config config;
-    struct error err = {0};
-    if (config_load(&config, NULL, setting->sets, count_of(setting), &err)) fail_msg("%s", err.text);
-    return config;
-}
-
-static void units_json(char *text, size_t room, const struct model *model)
-{
-    int used = 0;
-    for (int u = 0; u < model->unit_count; u++)
-        used += snprintf(text + used, room - (size_t)used, "%s{\"name\": \"%s\", \"elems\": %lld}", u ? ", " : "",
-                         model->units[u].name, (long long)model->units[u].elems);
-}
-
-/* What a trace of a run at this setting begins with. */
-static struct run_model *traced(const struct config *config)
-{
-    struct run_model *model = run_model_new(&(struct run_model_options){0});
-    char *resolved = config_to_json(config), *json = NULL;
-    struct setup setup;
-    assert_int_equal(setup_init(&setup, config, NULL), STATUS_OK);
-    char units[4096];
-    units_json(units, sizeof units, &setup.model);
-    assert_true(asprintf(&json, "{\"version\": \"t\", \"ranks\": %d, \"model\": {\"units\": [%s]}, \"config\": %s}",
-                         config->topology.ranks, units, resolved) > 0);
-    struct trace_record record = {.kind = TRACE_RUN, .rank = TRACE_RANK_ALL, .run = {{json, strlen(json)}}};
-    run_model_fold(model, &record);
-    char *ops = schedule_to_json(&setup.schedule);
-    record = (struct trace_record){.kind = TRACE_SCHEDULE,
-                                   .schedule = {1, PURPOSE_TRAIN, (uint8_t)setup.schedule.stage, {ops, strlen(ops)}}};
-    run_model_fold(model, &record);
-    free(resolved), free(json), free(ops);
-    setup_release(&setup);
-    return model;
-}
 
 static void explain(struct why *why, const struct config *config)
 {
-    struct run_model *model = traced(config);
+    struct run_model *model = planned_run(config, NULL);
     struct error err = {0};
     *why = (struct why){0};
     if (why_peak(why, model, 0, TIER_DEVICE, &err)) fail_msg("%s", err.text);
@@ -270,7 +209,7 @@ static void test_kept_answers_are_renewed(void **state)
     struct error err;
     for (int s = 0; s < 4; s++) {
         struct config config = config_of(&settings[s]);
-        struct run_model *model = traced(&config);
+        struct run_model *model = planned_run(&config, NULL);
         assert_int_equal(why_peak(&why, model, 0, TIER_DEVICE, &err), STATUS_OK);
         uint64_t from = why.made_from;
         assert_int_equal(why.stage, s);
@@ -290,7 +229,7 @@ static void test_theory_adds_up(void **state)
     int differ = 0;
     for (int s = 0; s < SETTINGS; s++) {
         struct config config = config_of(&settings[s]);
-        struct run_model *model = traced(&config);
+        struct run_model *model = planned_run(&config, NULL);
         struct setup setup;
         struct theory theory;
         assert_int_equal(setup_init(&setup, &config, NULL), STATUS_OK);
