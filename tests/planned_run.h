@@ -16,7 +16,7 @@
 #include "engine/plan/schedule_io.h"
 #include "engine/plan/setup.h"
 
-enum { SETS_MAX = 12 };
+enum { SETS_MAX = 16 };
 struct setting { const char *sets[SETS_MAX]; };
 
 static int count_of(const struct setting *setting)
