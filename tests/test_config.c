@@ -171,7 +171,7 @@ static void a_wrong_value_says_what_is_allowed(void **state)
     refused("{" BATCH "\"zero_optimization\": {\"stage\": 1.5}}", NULL, STATUS_USAGE,
             "stage = 1.5: must be an integer");
     refused("{" BATCH "\"zero_optimization\": 3}", NULL, STATUS_USAGE, "zero_optimization = 3: must be a section");
-    refused("{" BATCH "\"bf16\": {\"enabled\": 1}}", NULL, STATUS_USAGE, "bf16.enabled = 1: must be true or false");
+    refused("{" BATCH "\"bf16\": {\"enabled\": 2}}", NULL, STATUS_USAGE, "bf16.enabled = 2: must be true or false");
     refused("{" BATCH "\"optimizer\": {\"params\": {\"betas\": [0.9, 1.0]}}}", NULL, STATUS_USAGE, "two numbers 0..<1");
     refused("{" BATCH "\"optimizer\": {\"params\": {\"betas\": [0.9]}}}", NULL, STATUS_USAGE, "two numbers");
     refused("{" BATCH "\"memory\": {\"device_budget\": \"256 apples\"}}", NULL, STATUS_USAGE, "256MiB");

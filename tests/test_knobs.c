@@ -21,7 +21,7 @@ static const struct knob *find(const struct knobs *knobs, const char *path)
     return NULL;
 }
 
-static enum knob_binding binding_at(const struct setting *setting, const char *path)
+static enum verdict binding_at(const struct setting *setting, const char *path)
 {
     static struct knobs knobs;
     struct config config = config_of(setting);
@@ -29,7 +29,7 @@ static enum knob_binding binding_at(const struct setting *setting, const char *p
     struct error err = {0};
     knobs = (struct knobs){0};
     if (knobs_of(&knobs, model, &err)) fail_msg("%s", err.text);
-    enum knob_binding binding = find(&knobs, path)->binding;
+    enum verdict binding = find(&knobs, path)->binding.verdict;
     run_model_free(model);
     config_release(&config);
     return binding;
@@ -108,7 +108,7 @@ static void test_sources(void **state)
     assert_int_equal(find(&knobs, "topology.slow_motion")->source, SOURCE_LIVE);
     assert_int_equal(find(&knobs, "topology.slow_motion")->changed_step, 7);
     assert_string_equal(find(&knobs, "topology.slow_motion")->value, "20");
-    assert_int_equal(find(&knobs, "topology.slow_motion")->binding, BINDS);
+    assert_int_equal(find(&knobs, "topology.slow_motion")->binding.verdict, BINDS);
     run_model_free(model);
     /* older traces do not say */
     model = planned_run(&config, NULL);
@@ -146,9 +146,9 @@ static void test_given(void **state)
     (void)state;
     const struct setting setting = {{ZERO "prefetch_bucket_size=7", "bf16.enabled=auto"}};
     struct config config = config_of(&setting);
-    assert_non_null(strstr(config.given, ZERO "stage3_prefetch_bucket_size\tset\t7\n"));
+    assert_non_null(strstr(config.given, ZERO "stage3_prefetch_bucket_size\tset\t" ZERO "stage3_prefetch_bucket_size\t7\n"));
     assert_non_null(strstr(config.given, "bf16.enabled\tauto\t"));
-    assert_non_null(strstr(config.given, "train_micro_batch_size_per_gpu\tfile\t4\n"));
+    assert_non_null(strstr(config.given, "train_micro_batch_size_per_gpu\tfile\ttrain_micro_batch_size_per_gpu\t4\n"));
     assert_null(strstr(config.given, "data.seed"));
     config_release(&config);
 }

@@ -5,50 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/analyze/knobs_binding.h"
 #include "engine/analyze/present.h"
-#include "engine/config/hjson.h"
-#include "engine/config/optimizer.h"
 
 const char *knob_source_name(enum knob_source source)
 {
     static const char *const names[] = {"n/a", "default", "file", "--set", "auto", "derived", "live"};
     return names[source];
-}
-
-/* ---- units: what the table's types and help do not say in one word ---- */
-
-static const struct {
-    const char *end, *unit; /* of a key whose path ends so */
-} units[] = {
-    {"_bucket_size", "elements"},
-    {"max_live_parameters", "elements"},
-    {"max_reuse_distance", "elements"},
-    {"persistence_threshold", "elements"},
-    {"sub_group_size", "elements"},
-    {"train_batch_size", "samples"},
-    {"_batch_size_per_gpu", "samples"},
-    {"accumulation_steps", "steps"},
-    {"sequence_length", "tokens"},
-    {"model.context", "tokens"},
-    {"model.vocabulary", "tokens"},
-    {"checkpoint_every", "blocks"},
-    {"model.layers", "blocks"},
-    {"keep_last_units", "units"},
-    {"_num_steps", "steps"},
-    {".bandwidth", "/s"},
-    {"topology.ranks", "ranks"},
-    {"ranks_per_node", "ranks"},
-};
-
-static const char *unit_of(const char *path)
-{
-    size_t length = strlen(path);
-    for (size_t u = 0; u < sizeof units / sizeof *units; u++) {
-        size_t end = strlen(units[u].end);
-        if (length >= end && !strcmp(path + length - end, units[u].end)) return units[u].unit;
-    }
-    return "";
 }
 
 /* ---- value and source ---- */
@@ -76,19 +38,6 @@ static void read_given(struct knob *knob, const cJSON *given)
 
 /* What was not given and is not the default either follows from something else: sizes of a model by name, the batch triad,
  * overlap_comm from the stage. */
-static bool is_default(const struct config_key *key, const char *value)
-{
-    struct config config = {0};
-    struct config_key plain = *key;
-    char text[64];
-    if (key->type != KEY_CHOICE) plain.range = ""; /* 0 stands for "not given" */
-    cJSON *item = hjson_value(key->value);
-    bool read = item && key_read(&plain, item, &config, NULL) == STATUS_OK;
-    cJSON_Delete(item);
-    if (read) key_show(&plain, &config, text, sizeof text);
-    return read && !strcmp(text, value);
-}
-
 static void read_live(struct knob *knob, const struct run *run)
 {
     char began[sizeof knob->value];
@@ -97,7 +46,7 @@ static void read_live(struct knob *knob, const struct run *run)
     for (int c = 0; c < run->changes; c++)
         if (!strcmp(run->change[c].key, knob->key->path)) knob->changed_step = run->change[c].step;
     if (knob->changed_step || (knob->key->live && strcmp(began, knob->value) != 0)) knob->source = SOURCE_LIVE;
-    else if (knob->source == SOURCE_DEFAULT && !is_default(knob->key, knob->value)) knob->source = SOURCE_DERIVED;
+    else if (knob->source == SOURCE_DEFAULT && !key_is_default(knob->key, knob->value)) knob->source = SOURCE_DERIVED;
 }
 
 /* ---- the list ---- */
@@ -111,13 +60,9 @@ static enum knob_class class_of(const struct config_key *key)
 static void add_knob(struct knobs *knobs, const struct config_key *key, enum knob_class class, const struct run *run)
 {
     struct knob *knob = &knobs->list[knobs->count++];
-    *knob = (struct knob){.key = key, .class = class, .unit = unit_of(key->path), .binding = BINDING_NONE};
+    *knob = (struct knob){.key = key, .class = class, .unit = key_unit(key->path), .binding = {BINDING_NONE}};
     read_given(knob, run->given);
-    if (class != KNOB_HONOURED) return;
-    read_live(knob, run);
-    if (optimizer_has(&run->now, key->path) && scheduler_has(&run->now, key->path)) return;
-    knob->binding = BINDS_NOT;
-    snprintf(knob->reason, sizeof knob->reason, "the optimizer or scheduler in force has no such parameter");
+    if (class == KNOB_HONOURED) read_live(knob, run);
 }
 
 /* Those of ZeRO come first, then those of the step's schedule, those without a section, and the rest as in the table. */
@@ -136,6 +81,15 @@ static void add_class(struct knobs *knobs, enum knob_class class, const struct r
             if (key->class != CLASS_ALIAS && class_of(key) == class && place_of(key) == place)
                 add_knob(knobs, key, class, run);
         }
+}
+
+static void bind_all(struct knobs *knobs, const struct config *config)
+{
+    struct setup setup;
+    if (setup_init(&setup, config, NULL)) return;
+    knobs->step = step_counts_of(&setup);
+    for (int k = 0; k < knobs->count; k++) binding_of(&knobs->list[k].binding, knobs->list[k].key, config, &setup);
+    setup_release(&setup);
 }
 
 static uint64_t mix(uint64_t hash, uint64_t value)
@@ -168,7 +122,7 @@ int knobs_of(struct knobs *knobs, const struct run_model *model, struct error *e
         *knobs = (struct knobs){.made_from = from};
         for (int class = KNOB_HONOURED; class <= KNOB_REFUSED; class ++)
             add_class(knobs, (enum knob_class) class, &run);
-        knobs_bind(knobs, &run.now);
+        bind_all(knobs, &run.now);
         cJSON_Delete(run.given);
         config_release(&run.began);
     }

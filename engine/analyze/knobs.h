@@ -1,11 +1,9 @@
-/* Every configuration key of a run as it is at the cursor: its value, who said so, and whether it *binds*: a knob of the
- * plan binds if the step would be another one at its neutral value (no limit, nothing ahead, off), which is found out by
- * planning that step too. A knob that changes nothing is said to change nothing. */
+/* Every configuration key of a run as it is at the cursor: its value, who said so, and whether it binds (plan/binding.h). */
 #ifndef ENGINE_ANALYZE_KNOBS_H
 #define ENGINE_ANALYZE_KNOBS_H
 
 #include "engine/analyze/model.h"
-#include "engine/config/keys.h"
+#include "engine/plan/binding.h"
 
 enum knob_source {
     SOURCE_UNKNOWN, /* the trace does not say what was given */
@@ -14,10 +12,6 @@ enum knob_source {
     SOURCE_LIVE,    /* changed while the run went on */
 };
 enum knob_class { KNOB_HONOURED, KNOB_WITHOUT_EFFECT, KNOB_REFUSED };
-enum knob_binding { BINDING_UNKNOWN, BINDS, BINDS_NOT, BINDING_NONE }; /* NONE: no question of binding */
-
-/* What a step of a plan does, as far as knobs change it. */
-struct knob_step { int gathers, ahead, flushes, refreshes; uint64_t peak_bytes; };
 
 struct knob {
     const struct config_key *key;
@@ -26,16 +20,12 @@ struct knob {
     const char *unit;          /* "elements"; "": in the value, or none */
     enum knob_source source;
     uint32_t changed_step;     /* of SOURCE_LIVE: before this step; 0: not known */
-    enum knob_binding binding;
-    char neutral[24];          /* the value it was held against; "": none */
-    bool planned;              /* the step at the neutral value: */
-    struct knob_step other;
-    char reason[96];           /* why it binds or not, where no step was planned; "": the steps say it */
+    struct binding binding;
 };
 
 struct knobs {
     uint64_t made_from;        /* as in struct why */
-    struct knob_step step;     /* the present one */
+    struct step_counts step;   /* the present one */
     int count;
     struct knob list[CONFIG_KEYS_MAX]; /* honoured ones first, of these ZeRO's; aliases are left out */
 };

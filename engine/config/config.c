@@ -59,8 +59,18 @@ static void join(char *out, const char *prefix, const char *name)
     snprintf(out, PATH_ROOM, "%s%s%.60s", prefix, prefix[0] ? "." : "", name);
 }
 
+/* Remembers it of the key, or of all keys of the section, that an alias means. */
+static void remember_spelling(struct config_source *source, const struct config_key *alias)
+{
+    size_t length = strlen(alias->value);
+    for (int k = 0; k < config_key_count; k++)
+        if (strncmp(config_keys[k].path, alias->value, length) == 0 &&
+            (config_keys[k].path[length] == '\0' || config_keys[k].path[length] == '.'))
+            source->spelled[k] = alias->path;
+}
+
 /* Older and shorter spellings become the keys they mean, so that the rest, `sets` included, knows one spelling. */
-static int rename_aliases(cJSON *section, const char *prefix, struct error *err)
+static int rename_aliases(struct config_source *source, cJSON *section, const char *prefix, struct error *err)
 {
     for (cJSON *item = section->child; item; item = item->next) {
         char path[PATH_ROOM];
@@ -75,17 +85,18 @@ static int rename_aliases(cJSON *section, const char *prefix, struct error *err)
             if (!copy) return no_memory(err);
             cJSON_free(item->string);
             item->string = strcpy(copy, name);
+            remember_spelling(source, &config_keys[row]);
             join(path, prefix, name);
         }
         if (!cJSON_IsObject(item)) continue;
-        int status = rename_aliases(item, path, err);
+        int status = rename_aliases(source, item, path, err);
         if (status) return status;
     }
     return STATUS_OK;
 }
 
 /* `"zero_optimization": true` is an old way to write stage 1, false stage 0. */
-static int expand_legacy_switch(cJSON *tree, struct error *err)
+static int expand_legacy_switch(struct config_source *source, cJSON *tree, struct error *err)
 {
     cJSON *old = cJSON_GetObjectItemCaseSensitive(tree, "zero_optimization");
     if (!cJSON_IsBool(old)) return STATUS_OK;
@@ -95,6 +106,7 @@ static int expand_legacy_switch(cJSON *tree, struct error *err)
         return no_memory(err);
     }
     cJSON_ReplaceItemInObjectCaseSensitive(tree, "zero_optimization", section);
+    source->spelled[key_index("zero_optimization.stage")] = "zero_optimization";
     return STATUS_OK;
 }
 
@@ -164,34 +176,28 @@ static bool has_value(const char *values, const cJSON *item)
 static int refuse(const struct config_key *key, const cJSON *item, struct error *err)
 {
     char shown[64];
-    return error_set(err, STATUS_USAGE, "%s = %s: cannot be honoured: %s", key->path,
-                     hjson_show(item, shown, sizeof shown), key->text);
+    return error_set(err, STATUS_USAGE, "%s%s = %s: cannot be honoured: %s", key->path,
+                     key->class == CLASS_SWITCH ? ".enabled" : "", hjson_show(item, shown, sizeof shown), key->text);
 }
 
-/* Whether one of `sets` is for this key. */
-static bool was_set(const struct config_source *source, const char *path)
+/* Python takes 0 and 1 for false and true, and files have them. */
+static void number_to_bool(cJSON *item)
 {
-    char typed[PATH_ROOM], own[PATH_ROOM];
-    for (int s = 0; s < source->set_count; s++) {
-        snprintf(typed, sizeof typed, "%.*s", (int)strcspn(source->sets[s], "="), source->sets[s]);
-        config_path(own, typed);
-        if (strcmp(own, path) == 0) return true;
-    }
-    return false;
+    const char *number = hjson_number(item);
+    if (!number || (strcmp(number, "0") != 0 && strcmp(number, "1") != 0)) return;
+    item->type = *number == '1' ? cJSON_True : cJSON_False;
+    cJSON_free(item->valuestring);
+    item->valuestring = NULL;
 }
 
-static int read_key(struct config_source *source, int row, const cJSON *item, struct error *err)
+static int read_key(struct config_source *source, int row, cJSON *item, struct error *err)
 {
     const struct config_key *key = &config_keys[row];
     const char *string = hjson_string(item);
     if (cJSON_IsNull(item)) return STATUS_OK; /* as if not given */
+    if (key->type == KEY_BOOL) number_to_bool(item);
     bool is_auto = string && strcmp(string, "auto") == 0;
-    char shown[64];
-    int noted = config_add_line(&source->config->given, err, "%s\t%s\t%s", key->path,
-                                is_auto                      ? "auto"
-                                : was_set(source, key->path) ? "set"
-                                                             : "file",
-                                hjson_show(item, shown, sizeof shown));
+    int noted = config_note_given(source, row, item, is_auto, err);
     if (noted || is_auto) {
         source->given[row] = GIVEN_AUTO; /* acts on honoured keys only */
         return noted;
@@ -229,9 +235,9 @@ static int not_a_section(const char *path, const cJSON *item, struct error *err)
     return error_set(err, STATUS_USAGE, "%s = %s: must be a section { ... }", path, shown);
 }
 
-static int walk(struct config_source *source, const cJSON *section, const char *prefix, struct error *err)
+static int walk(struct config_source *source, cJSON *section, const char *prefix, struct error *err)
 {
-    for (const cJSON *item = section->child; item; item = item->next) {
+    for (cJSON *item = section->child; item; item = item->next) {
         char path[PATH_ROOM];
         join(path, prefix, item->string);
         int row = key_index(path), status = STATUS_OK;
@@ -262,10 +268,11 @@ static int set_defaults(struct config *config, struct error *err)
 static int load(struct config *config, cJSON *tree, const char *const *sets, int set_count, struct error *err)
 {
     struct config_source source = {.config = config, .sets = sets, .set_count = set_count};
-    int status = rename_aliases(tree, "", err);
-    if (!status) status = expand_legacy_switch(tree, err);
+    int status = rename_aliases(&source, tree, "", err);
+    if (!status) status = expand_legacy_switch(&source, tree, err);
     for (int s = 0; !status && s < set_count; s++) status = apply_set(config, tree, sets[s], err);
     if (!status) status = set_defaults(config, err);
+    if (!status) status = optimizer_refuse(tree, err);
     if (!status) status = walk(&source, tree, "", err);
     if (!status) status = config_resolve(&source, err);
     cJSON_Delete(tree);

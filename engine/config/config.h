@@ -117,7 +117,7 @@ struct config {
         int slow_rank;      /* -1: none */
     } topology;
     char *notes; /* lines "key: accepted, no effect here: reason", printed once; owned */
-    char *given; /* lines "key<tab>file|set|auto<tab>value": what was given, whether it has an effect or not; owned */
+    char *given; /* what was given, whether it has an effect or not, for config_given_next(); owned */
 };
 
 /* Reads the file (Hjson comments and trailing commas allowed), applies `sets` ("bf16.enabled=true", in order), resolves and
@@ -139,11 +139,17 @@ int config_set(struct config *config, const char *key, const char *value, struct
  * the scheduler goes before it. STATUS_USAGE says why not. */
 int config_matters(const struct config *config, const char *key, struct error *err);
 
+/* One key that was given: by "file", "set" or "auto", how it is spelled there, and its value, shortened. */
+enum { CONFIG_PATH_MAX = 128 };
+struct config_given { char path[CONFIG_PATH_MAX], from[8], spelling[CONFIG_PATH_MAX], value[80]; };
+
+/* Reads the one at *at, which begins as config->given, and goes on to the next; false: there is no more. */
+bool config_given_next(const char **at, struct config_given *given);
+
 /* The value of a key as one would type it ("50MB", "100us", "true"), so that it reads back the same. "": no such key. */
 void config_show(const struct config *config, const char *key, char *text, size_t room);
 
 /* A key's own path, also where an older spelling was typed. */
-enum { CONFIG_PATH_MAX = 128 };
 void config_path(char path[CONFIG_PATH_MAX], const char *typed);
 
 /* "256MiB", "1.5GB", "5e8" or a number: bytes. */

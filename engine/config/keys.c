@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "engine/base/nearest.h"
+#include "engine/config/hjson.h"
 
 #define FIELD(field) offsetof(struct config, field), sizeof(((struct config *)0)->field)
 #define LIVE         true
@@ -23,6 +24,68 @@ const struct config_key config_keys[] = {
 
 const int config_key_count = sizeof config_keys / sizeof *config_keys;
 _Static_assert(sizeof config_keys / sizeof *config_keys <= CONFIG_KEYS_MAX, "CONFIG_KEYS_MAX is too small");
+
+static const struct {
+    const char *path, *text;
+} quirks[] = {
+#define QUIRK(path, text) {path, text},
+#include "engine/config/quirks.def"
+#undef QUIRK
+};
+
+const char *key_quirk(const char *path)
+{
+    for (size_t q = 0; q < sizeof quirks / sizeof *quirks; q++)
+        if (strcmp(quirks[q].path, path) == 0) return quirks[q].text;
+    return "";
+}
+
+/* What the table's types and help do not say in one word: the unit of a key whose path ends so. */
+static const struct {
+    const char *end, *unit;
+} units[] = {
+    {"_bucket_size", "elements"},
+    {"max_live_parameters", "elements"},
+    {"max_reuse_distance", "elements"},
+    {"persistence_threshold", "elements"},
+    {"sub_group_size", "elements"},
+    {"train_batch_size", "samples"},
+    {"_batch_size_per_gpu", "samples"},
+    {"accumulation_steps", "steps"},
+    {"sequence_length", "tokens"},
+    {"model.context", "tokens"},
+    {"model.vocabulary", "tokens"},
+    {"checkpoint_every", "blocks"},
+    {"model.layers", "blocks"},
+    {"keep_last_units", "units"},
+    {"_num_steps", "steps"},
+    {".bandwidth", "/s"},
+    {"topology.ranks", "ranks"},
+    {"ranks_per_node", "ranks"},
+};
+
+const char *key_unit(const char *path)
+{
+    size_t length = strlen(path);
+    for (size_t u = 0; u < sizeof units / sizeof *units; u++) {
+        size_t end = strlen(units[u].end);
+        if (length >= end && !strcmp(path + length - end, units[u].end)) return units[u].unit;
+    }
+    return "";
+}
+
+bool key_is_default(const struct config_key *key, const char *value)
+{
+    struct config config = {0};
+    struct config_key plain = *key;
+    char text[64];
+    if (key->type != KEY_CHOICE) plain.range = ""; /* 0 stands for "not given" */
+    cJSON *item = hjson_value(key->value);
+    bool read = item && key_read(&plain, item, &config, NULL) == STATUS_OK;
+    cJSON_Delete(item);
+    if (read) key_show(&plain, &config, text, sizeof text);
+    return read && !strcmp(text, value);
+}
 
 int key_index(const char *path)
 {
@@ -74,5 +137,11 @@ int key_unknown(const char *path, struct error *err)
     for (int k = 0; near && k < config_key_count; k++)
         if (leaf(config_keys[k].path) == near)
             return error_set(err, STATUS_USAGE, "%s: unknown key; did you mean %s?", path, config_keys[k].path);
-    return error_set(err, STATUS_USAGE, "%s: unknown key, and none is like it; configs/README.md lists them", path);
+    if (!strchr(path, '.'))
+        return error_set(err, STATUS_USAGE,
+                         "%s: unknown key, which DeepSpeed passes over in silence; take it out (all keys: zerolab plan "
+                         "--explain)",
+                         path);
+    return error_set(err, STATUS_USAGE, "%s: unknown key, and none is like it (all keys: zerolab plan --explain)",
+                     path);
 }

@@ -76,6 +76,18 @@ int optimizer_leave_out(struct config *config, cJSON *section, struct error *err
     return status;
 }
 
+int optimizer_refuse(const cJSON *tree, struct error *err)
+{
+    const cJSON *section = cJSON_GetObjectItemCaseSensitive(tree, "optimizer");
+    const char *type = hjson_string(cJSON_GetObjectItemCaseSensitive(section, "type"));
+    for (size_t r = 0; type && r < sizeof refused / sizeof *refused; r++)
+        if (strcasecmp(type, refused[r].name) == 0)
+            return error_set(err, STATUS_USAGE,
+                             "optimizer.type = \"%s\": %s; there are Adam, AdamW, Lion, Adagrad, SGD", type,
+                             refused[r].why);
+    return STATUS_OK;
+}
+
 /* DeepSpeed compares in lower case. */
 static int find_type(struct config_optimizer *optimizer, struct error *err)
 {
@@ -84,11 +96,6 @@ static int find_type(struct config_optimizer *optimizer, struct error *err)
         names[t] = types[t].name;
         if (strcasecmp(optimizer->type, names[t]) == 0) return strcpy(optimizer->type, names[t]), STATUS_OK;
     }
-    for (size_t r = 0; r < sizeof refused / sizeof *refused; r++)
-        if (strcasecmp(optimizer->type, refused[r].name) == 0)
-            return error_set(err, STATUS_USAGE,
-                             "optimizer.type = \"%s\": %s; there are Adam, AdamW, Lion, Adagrad, SGD", optimizer->type,
-                             refused[r].why);
     near = nearest_name(optimizer->type, names, TYPES);
     return error_set(err, STATUS_USAGE,
                      "optimizer.type = \"%s\": no such optimizer; %s%s%sthere are Adam, AdamW, Lion, Adagrad, SGD",

@@ -11,7 +11,8 @@ struct config_source {
     struct config *config;
     const char *const *sets; /* of --set */
     int set_count;
-    enum given given[CONFIG_KEYS_MAX]; /* by row of config_keys */
+    enum given given[CONFIG_KEYS_MAX];         /* by row of config_keys */
+    const char *spelled[CONFIG_KEYS_MAX];      /* by row: as the file has it, where that is not the path; else NULL */
 };
 
 /* Appends one line to an owned text (config->notes, config->given). */
@@ -19,6 +20,9 @@ int config_add_line(char **text, struct error *err, const char *format, ...) __a
 
 /* ... to config->notes. */
 int config_note(struct config *config, struct error *err, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* Adds a line to config->given. */
+int config_note_given(struct config_source *source, int row, const cJSON *item, bool is_auto, struct error *err);
 
 int config_resolve(struct config_source *source, struct error *err);
 

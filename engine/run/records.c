@@ -54,12 +54,11 @@ static cJSON *data_json(const struct data *data)
 static cJSON *given_json(const char *lines)
 {
     cJSON *json = cJSON_CreateObject();
-    for (const char *line = lines ? lines : ""; *line; line += strcspn(line, "\n") + (strchr(line, '\n') != NULL)) {
-        char path[CONFIG_PATH_MAX], from[8], value[80];
-        if (sscanf(line, "%127[^\t\n]\t%7[^\t\n]\t%79[^\n]", path, from, value) != 3) continue;
-        cJSON *given = cJSON_AddObjectToObject(json, path);
-        cJSON_AddStringToObject(given, "from", from);
-        cJSON_AddStringToObject(given, "value", value);
+    struct config_given given;
+    while (config_given_next(&lines, &given)) {
+        cJSON *row = cJSON_AddObjectToObject(json, given.path);
+        cJSON_AddStringToObject(row, "from", given.from);
+        cJSON_AddStringToObject(row, "value", given.value);
     }
     return json;
 }

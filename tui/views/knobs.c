@@ -101,7 +101,7 @@ static void draw_head(struct canvas canvas, int y)
 static const char *binding_word(const struct knob *knob)
 {
     static const char *const words[] = {"n/a", "yes", "no", ""};
-    return words[knob->binding];
+    return words[knob->binding.verdict];
 }
 
 /* Large numbers in groups; what is beyond counting has a name. */
@@ -138,7 +138,7 @@ static void draw_knob(struct canvas canvas, int y, const struct scene *scene, co
     pen_right(&pen, VALUE, quiet ? STYLE_DIM : STYLE_STRONG, utf8_columns(value) <= VALUE ? value : "(below)");
     pen_left(&pen, UNIT, STYLE_DIM, unit);
     pen_left(&pen, SOURCE, quiet ? STYLE_DIM : STYLE_TEXT, knob_source_name(knob->source));
-    pen_left(&pen, BINDING, knob->binding == BINDS ? STYLE_STRONG : STYLE_DIM, binding_word(knob));
+    pen_left(&pen, BINDING, knob->binding.verdict == BINDS ? STYLE_STRONG : STYLE_DIM, binding_word(knob));
     pen_left(&pen, CHANGE, STYLE_DIM, knob->class != KNOB_HONOURED ? "" : knob->key->live ? "live" : "restart");
 }
 

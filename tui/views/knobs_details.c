@@ -12,52 +12,15 @@ bool knob_can_change(const struct scene *scene, const struct knob *knob)
     return knob->class == KNOB_HONOURED && knob->key->live && state->live && !state->readonly && !scene->model->ended;
 }
 
-/* ", 1 flush instead of 5": nothing if they are equal. */
-static int add_difference(char *text, size_t room, int used, const char *what, int other, int now)
-{
-    if (other == now || used >= (int)room) return used;
-    return used + snprintf(text + used, room - (size_t)used, ", %s %d instead of %d", what, other, now);
-}
-
-/* What the step would be at the neutral value. */
-static void describe_steps(char *text, size_t room, enum units units, const struct knobs *knobs,
-                           const struct knob *knob)
-{
-    char other[FORMAT_ROOM], now[FORMAT_ROOM];
-    const struct knob_step *there = &knob->other, *here = &knobs->step;
-    int used = 0;
-    used = add_difference(text, room, used, "gathers", there->gathers, here->gathers);
-    used = add_difference(text, room, used, "gathers ahead", there->ahead, here->ahead);
-    used = add_difference(text, room, used, "flushes", there->flushes, here->flushes);
-    used = add_difference(text, room, used, "refreshes", there->refreshes, here->refreshes);
-    if (there->peak_bytes != here->peak_bytes && used < (int)room)
-        used += snprintf(text + used, room - (size_t)used, ", planned peak %s instead of %s",
-                         format_bytes_bare(other, units, there->peak_bytes),
-                         format_bytes_bare(now, units, here->peak_bytes));
-    if (used == 0) snprintf(text, room, ", the same operations in another order");
-}
-
 static void draw_binding(struct canvas canvas, const struct scene *scene, const struct knobs *knobs,
                          const struct knob *knob)
 {
-    char text[400], steps[300];
-    const char *verb = knob->binding == BINDS ? "binds" : "does not bind";
-    enum style style = knob->binding == BINDS ? STYLE_STRONG : STYLE_TEXT;
-    if (knob->binding == BINDING_UNKNOWN) {
-        snprintf(text, sizeof text, "whether it binds cannot be said: no step can be planned with %s", knob->neutral);
-    } else if (knob->binding == BINDING_NONE) {
-        *text = '\0';
-    } else if (!knob->planned) {
-        snprintf(text, sizeof text, "%s: %s", verb, knob->reason);
-    } else if (!strcmp(knob->neutral, knob->value)) {
-        snprintf(text, sizeof text, "does not bind: %s is the value at which it does nothing", knob->neutral);
-    } else if (knob->binding == BINDS) {
-        describe_steps(steps, sizeof steps, scene->state->units, knobs, knob);
-        snprintf(text, sizeof text, "binds; with %s: %s", knob->neutral, steps + 2);
-    } else {
-        snprintf(text, sizeof text, "does not bind: with %s a step would be the same", knob->neutral);
-    }
-    draw_paragraph(canvas, 0, style, text);
+    char text[400], other[FORMAT_ROOM], now[FORMAT_ROOM];
+    const enum units units = scene->state->units;
+    binding_say(text, sizeof text, &knob->binding, &knobs->step, knob->value,
+                format_bytes_bare(other, units, knob->binding.other.peak_bytes),
+                format_bytes_bare(now, units, knobs->step.peak_bytes));
+    draw_paragraph(canvas, 0, knob->binding.verdict == BINDS ? STYLE_STRONG : STYLE_TEXT, text);
 }
 
 /* The engine's answer to the last command, if it was a refusal to change this key. */

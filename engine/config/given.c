@@ -1,0 +1,48 @@
+/* Who gave which key: lines "path<tab>file|set|auto<tab>spelling<tab>value", in the order of the file. They are for people
+ * (`zerolab plan --explain`, the header of a trace), so values are shortened; the spelling is the path itself unless the
+ * file has another or an older one. */
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/config/hjson.h"
+#include "engine/config/resolve.h"
+
+/* Whether one of `sets` is for this key. */
+static bool was_set(const struct config_source *source, const char *path)
+{
+    char typed[CONFIG_PATH_MAX], own[CONFIG_PATH_MAX];
+    for (int s = 0; s < source->set_count; s++) {
+        snprintf(typed, sizeof typed, "%.*s", (int)strcspn(source->sets[s], "="), source->sets[s]);
+        config_path(own, typed);
+        if (strcmp(own, path) == 0) return true;
+    }
+    return false;
+}
+
+int config_note_given(struct config_source *source, int row, const cJSON *item, bool is_auto, struct error *err)
+{
+    const char *path = config_keys[row].path, *spelled = source->spelled[row];
+    char shown[64];
+    bool set = was_set(source, path);
+    hjson_show(item, shown, sizeof shown);
+    for (char *c = shown; *c; c++)
+        if (iscntrl((unsigned char)*c)) *c = ' ';
+    return config_add_line(&source->config->given, err, "%s\t%s\t%s\t%s", path,
+                           is_auto ? "auto"
+                           : set   ? "set"
+                                   : "file",
+                           spelled && !set ? spelled : path, shown);
+}
+
+bool config_given_next(const char **at, struct config_given *given)
+{
+    while (*at && **at) {
+        const char *line = *at, *end = strchr(line, '\n');
+        *at = end ? end + 1 : line + strlen(line);
+        if (sscanf(line, "%127[^\t\n]\t%7[^\t\n]\t%127[^\t\n]\t%79[^\n]", given->path, given->from, given->spelling,
+                   given->value) == 4)
+            return true;
+    }
+    return false;
+}

@@ -1,0 +1,177 @@
+#include "engine/plan/binding.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/config/optimizer.h"
+#include "engine/plan/same.h"
+
+#define NO_LIMIT "9223372036854775807"
+
+/* Neutral: no limit, nothing ahead, nothing kept, off; "!": the other one. */
+static const struct {
+    const char *key, *neutral;
+} neutrals[] = {
+    {"zero_optimization.stage", "0"},
+    {"zero_optimization.reduce_bucket_size", NO_LIMIT},
+    {"zero_optimization.allgather_bucket_size", NO_LIMIT},
+    {"zero_optimization.overlap_comm", "!"},
+    {"zero_optimization.stage3_prefetch_bucket_size", "0"},
+    {"zero_optimization.stage3_max_live_parameters", NO_LIMIT},
+    {"zero_optimization.stage3_max_reuse_distance", "0"},
+    {"zero_optimization.stage3_param_persistence_threshold", "0"},
+    {"zero_optimization.stage3_model_persistence_threshold", NO_LIMIT},
+    {"zero_optimization.sub_group_size", NO_LIMIT},
+    {"schedule.keep_last_units", "0"},
+    {"schedule.no_sync", "false"},
+    {"model.recompute", "none"},
+    {"model.checkpoint_every", "1"},
+    {"activation_checkpointing.cpu_checkpointing", "false"},
+};
+
+struct step_counts step_counts_of(const struct setup *setup)
+{
+    struct step_counts step = {.peak_bytes = (uint64_t)setup->footprint.peak_bytes[TIER_DEVICE]};
+    for (int i = 0; i < setup->schedule.op_count; i++) {
+        const struct op *op = &setup->schedule.ops[i];
+        step.gathers += op->kind == OP_GATHER;
+        step.ahead += op->kind == OP_GATHER && op->prefetch;
+        step.flushes += op->flush != FLUSH_NONE;
+        step.refreshes += op->kind == OP_REFRESH;
+    }
+    return step;
+}
+
+static void decide(struct binding *binding, bool binds, const char *reason)
+{
+    binding->verdict = binds ? BINDS : BINDS_NOT;
+    snprintf(binding->reason, sizeof binding->reason, "%s", reason);
+}
+
+/* ---- knobs of the plan ---- */
+
+static const char *neutral_of(const char *path, const char *value)
+{
+    for (size_t n = 0; n < sizeof neutrals / sizeof *neutrals; n++)
+        if (!strcmp(neutrals[n].key, path))
+            return strcmp(neutrals[n].neutral, "!") ? neutrals[n].neutral : strcmp(value, "true") ? "true" : "false";
+    return NULL;
+}
+
+static void bind_planned(struct binding *binding, const struct config_key *key, const struct config *config,
+                         const struct setup *setup, const char *neutral)
+{
+    struct config changed = *config;
+    struct setup other;
+    binding->verdict = BINDING_UNKNOWN;
+    snprintf(binding->neutral, sizeof binding->neutral, "%s", strcmp(neutral, NO_LIMIT) ? neutral : "no limit");
+    if (config_set(&changed, key->path, neutral, NULL) || setup_init(&other, &changed, NULL)) return;
+    binding->planned = true;
+    binding->other = step_counts_of(&other);
+    binding->verdict = schedule_same(&setup->schedule, &other.schedule) ? BINDS_NOT : BINDS;
+    setup_release(&other);
+}
+
+/* ---- budgets and paces ---- */
+
+static void bind_budget(struct binding *binding, const struct config *config, const struct setup *setup, enum tier tier)
+{
+    uint64_t budget_bytes = config->budget_bytes[tier], peak_bytes = (uint64_t)setup->footprint.peak_bytes[tier];
+    if (!budget_bytes) decide(binding, false, "0: no limit");
+    else if (peak_bytes > budget_bytes) decide(binding, true, "the plan needs more than this");
+    else decide(binding, false, "the plan fits into it");
+}
+
+/* Which classes of links a step of this run uses. */
+static bool link_is_used(const char *path, const struct config *config)
+{
+    int ranks = config->topology.ranks, per_node = config->topology.ranks_per_node;
+    bool nodes = per_node && per_node < ranks;
+    if (strstr(path, ".intra.")) return ranks > 1 && (!per_node || per_node > 1);
+    return strstr(path, ".inter.") && nodes;
+}
+
+static void bind_pace(struct binding *binding, const char *path, const char *value, const struct config *config)
+{
+    if (!strcmp(path, "topology.slow_motion")) {
+        bool slow = config->topology.slow_motion > 1;
+        decide(binding, slow, slow ? "every operation is stretched" : "1: real time");
+    } else if (!strcmp(path, "topology.slow_rank")) {
+        decide(binding, config->topology.slow_rank >= 0,
+               config->topology.slow_rank < 0 ? "-1: no straggler" : "a straggler");
+    } else if (!strcmp(value, "0")) {
+        decide(binding, false, "0: not paced");
+    } else {
+        bool used = link_is_used(path, config);
+        decide(binding, used, used ? "transfers are made to wait" : "nothing moves over this link in this run");
+    }
+}
+
+static bool is_pace(const char *path)
+{
+    return !strncmp(path, "topology.links.", 15) || !strncmp(path, "topology.slow_", 14);
+}
+
+/* ---- any key ---- */
+
+void binding_of(struct binding *binding, const struct config_key *key, const struct config *config,
+                const struct setup *setup)
+{
+    static const char *const budgets[TIERS] = {"memory.device_budget", "memory.host_budget", "memory.nvme_budget"};
+    char value[64];
+    *binding = (struct binding){.verdict = BINDING_NONE};
+    if (key->class != CLASS_HONOURED) return;
+    if (!optimizer_has(config, key->path) || !scheduler_has(config, key->path)) {
+        decide(binding, false, "the optimizer or scheduler in force has no such parameter");
+        return;
+    }
+    key_show(key, config, value, sizeof value);
+    const char *neutral = neutral_of(key->path, value);
+    if (neutral) bind_planned(binding, key, config, setup, neutral);
+    else if (is_pace(key->path)) bind_pace(binding, key->path, value, config);
+    for (int tier = 0; tier < TIERS; tier++)
+        if (!strcmp(key->path, budgets[tier])) bind_budget(binding, config, setup, (enum tier)tier);
+}
+
+/* ---- in words ---- */
+
+/* ", flushes 1 instead of 5": nothing if they are equal. */
+static int add_difference(char *text, size_t room, int used, const char *what, int other, int now)
+{
+    if (other == now || used >= (int)room) return used;
+    return used + snprintf(text + used, room - (size_t)used, ", %s %d instead of %d", what, other, now);
+}
+
+/* What the step would be at the neutral value. */
+static void say_steps(char *text, size_t room, const struct step_counts *there, const struct step_counts *here,
+                      const char *other_peak, const char *peak)
+{
+    int used = 0;
+    used = add_difference(text, room, used, "gathers", there->gathers, here->gathers);
+    used = add_difference(text, room, used, "gathers ahead", there->ahead, here->ahead);
+    used = add_difference(text, room, used, "flushes", there->flushes, here->flushes);
+    used = add_difference(text, room, used, "refreshes", there->refreshes, here->refreshes);
+    if (there->peak_bytes != here->peak_bytes && used < (int)room)
+        used += snprintf(text + used, room - (size_t)used, ", planned peak %s instead of %s", other_peak, peak);
+    if (used == 0) snprintf(text, room, ", the same operations in another order");
+}
+
+void binding_say(char *text, size_t room, const struct binding *binding, const struct step_counts *now,
+                 const char *value, const char *other_peak, const char *peak)
+{
+    char steps[300];
+    *text = '\0';
+    if (binding->verdict == BINDING_NONE) return;
+    if (binding->verdict == BINDING_UNKNOWN) {
+        snprintf(text, room, "whether it binds cannot be said: no step can be planned with %s", binding->neutral);
+    } else if (!binding->planned) {
+        snprintf(text, room, "%s: %s", binding->verdict == BINDS ? "binds" : "does not bind", binding->reason);
+    } else if (!strcmp(binding->neutral, value)) {
+        snprintf(text, room, "does not bind: %s is the value at which it does nothing", binding->neutral);
+    } else if (binding->verdict == BINDS) {
+        say_steps(steps, sizeof steps, &binding->other, now, other_peak, peak);
+        snprintf(text, room, "binds; with %s: %s", binding->neutral, steps + 2);
+    } else {
+        snprintf(text, room, "does not bind: with %s a step would be the same", binding->neutral);
+    }
+}
