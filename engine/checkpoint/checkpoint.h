@@ -1,10 +1,10 @@
 /* Checkpoints: the state of a run between two steps, on disk, in a form that knows neither stage nor number of ranks.
  *
  *     DIR/latest              a line: the newest tag (DeepSpeed's name for it)
- *     DIR/TAG/manifest.json   what was trained and how far: version, resolved config, model, threads, instruction set,
- *                             step, updates, loss scale, and of each shard its file, bytes and checksum
- *     DIR/TAG/shard-0-of-4    of each rank that saved: a table of ranges (unit, array, first element, count, type) and their
- *                             values, in blocks, each with its CRC-32C
+ *     DIR/TAG/manifest.json   what was trained and how far: version, resolved config, threads, instruction set, step, updates,
+ *                             loss scale, of each shard its bytes and checksum, and a checksum of all this
+ *     DIR/TAG/shard-0-of-4    of each rank that saved: values, in blocks, each with its CRC-32C, and a table of the ranges
+ *                             (unit, array, first element, count) that they are (format.h)
  *
  * A range says which elements of which unit it holds, so a shard of four ranks and a whole file are the same thing, and a
  * reader asks for elements and not for shards: that is why a checkpoint loads at any stage, any number of ranks and any
@@ -15,22 +15,31 @@
  * A checkpoint is written into DIR/.TAG.partial and gets its name when all is on the disk; then `latest` changes. Whatever
  * dies in between, what stood before still stands. All ranks see the same DIR.
  *
- * Errors: STATUS_INPUT what is read is missing, damaged or of another kind (the text names file and block); STATUS_USAGE it
- * does not fit the model that asks; STATUS_RUN the disk or memory does not let us. */
+ * Errors: STATUS_INPUT what is read is missing, damaged or of another kind (the text names file, block and bytes);
+ * STATUS_USAGE it does not fit the model that asks; STATUS_RUN the disk or memory does not let us. */
 #ifndef ENGINE_CHECKPOINT_CHECKPOINT_H
 #define ENGINE_CHECKPOINT_CHECKPOINT_H
+
+#include <stdatomic.h>
 
 #include "engine/plan/model.h"
 #include "engine/zero/state.h"
 
-/* ---- reading: any process, any number of them ---- */
+enum { CHECKPOINT_TAG_BYTES = 64, CHECKPOINT_FOLDER_BYTES = 4096 };
+
+/* What a writer, or an open checkpoint that is being read, has in memory besides its tables: two buffers, one of which is
+ * on its way to or from the disk. */
+enum { CHECKPOINT_BUFFER_BYTES = 2 << 20 };
+
+/* ---- reading: any process, any number of them; one thread at a time ---- */
 
 struct checkpoint;
 
 struct checkpoint_info {
-    char tag[64], folder[4096]; /* DIR/TAG */
+    char tag[CHECKPOINT_TAG_BYTES], folder[CHECKPOINT_FOLDER_BYTES]; /* DIR/TAG */
     char *config_json;          /* as resolved when it was saved; of the checkpoint */
     struct model model;         /* what it holds; its config is config_json's */
+    bool has[STATE_ARRAYS];     /* the weights always; of what its optimizer keeps all or nothing */
     struct zero_progress progress;
     int ranks, stage, threads;  /* of the run that saved; nothing depends on them but that equal ones repeat bits */
     char isa[32];
@@ -38,41 +47,78 @@ struct checkpoint_info {
     uint64_t bytes;             /* of all its files */
 };
 
-/* tag NULL: DIR/latest. DIR may also be DIR/TAG itself. Opens the manifest and the tables of all shards. */
+/* tag NULL: DIR/latest. DIR may also be DIR/TAG itself. Opens the manifest and the tables of all shards, and checks that
+ * every element is there. */
 int checkpoint_open(struct checkpoint **out, const char *dir, const char *tag, struct error *err);
 void checkpoint_close(struct checkpoint *checkpoint);
 const struct checkpoint_info *checkpoint_info(const struct checkpoint *checkpoint);
 
-/* Elements [first, first + elems) of an array of a unit, unsharded and unpadded. Every block touched is checked. */
+/* Elements [first, first + elems) of an array of a unit, unsharded and unpadded. Every block touched is checked. In
+ * ascending order the disk reads ahead. */
 int checkpoint_read(struct checkpoint *checkpoint, int unit, enum state_array array, int64_t first, int64_t elems, float *out, struct error *err);
 
-/* As where a rank's state comes from (struct zero_options). STATUS_USAGE: another model or optimizer, and which. The
- * checkpoint must stay open as long as the source is used. */
-int checkpoint_source(struct state_source *source, struct checkpoint *checkpoint, const struct model *model, struct error *err);
+/* As where a rank's state comes from (struct zero_options). STATUS_USAGE: another model, precision or optimizer, and which.
+ * weights_only: another precision and another optimizer will do, the optimizer begins with zeros and the run at step 1 (what
+ * DeepSpeed calls load_module_only). The checkpoint must stay open as long as the source is used. */
+int checkpoint_source(struct state_source *source, struct checkpoint *checkpoint, const struct model *model, bool weights_only, struct error *err);
 
 /* Reads everything once; `progress` (may be NULL) is told how far it is. STATUS_INPUT: the first damage found. */
 int checkpoint_verify(struct checkpoint *checkpoint, void (*progress)(void *user, uint64_t done_bytes, uint64_t all_bytes), void *user, struct error *err);
 
-/* ---- writing ---- */
+/* What stands in DIR, newest first, at most `room`; returns how many. No file of theirs but the names has been looked at. */
+struct checkpoint_tag { char tag[CHECKPOINT_TAG_BYTES]; int64_t saved_ns; /* since 1970 */ };
+int checkpoint_tags(const char *dir, struct checkpoint_tag *tags, int room);
 
-/* Who writes a checkpoint from anywhere: one per shard file. Of the engine's ranks each writes its own; a converter writes
- * shard 0 of 1. Ranges are put in any order, each once; together the shards hold every element of every array. */
-struct checkpoint_writer;
+/* The tag that DIR/latest names, if it stands. */
+bool checkpoint_latest(const char *dir, char tag[CHECKPOINT_TAG_BYTES]);
+
+/* ---- writing ----
+ *
+ *     checkpoint_begin(&save, &target, &err)             one process
+ *     checkpoint_writer_open(&writer, &target, s, &err)  whoever writes shard s
+ *     checkpoint_writer_put() or _take() ...             any ranges in any order, each element once
+ *     checkpoint_writer_end(writer, &err)                the shard is on the disk
+ *     checkpoint_writer_close(writer)
+ *     checkpoint_gather(save, &cancelled, &err)          the one process: all shards are there
+ *     checkpoint_commit(save, &info, &err)               ... and the checkpoint stands
+ *     checkpoint_end(save)
+ *
+ * Of the engine's ranks each writes its own shard; a converter writes shard 0 of 1. Together the shards hold every element of
+ * the weights, and of every state or of none. */
 
 struct checkpoint_target {
-    const char *dir, *tag; /* tag NULL: "step-N" */
-    int shard, shards;
-    int keep;              /* this many checkpoints stay in DIR, the newest; 0: all. Those with a tag of their own always stay */
+    const char *dir, *tag;
+    int shards;
+    int keep;      /* of checkpoints named "step-N" so many stay in DIR, the newest; 0: all. Others always stay */
+    void *buffers; /* CHECKPOINT_BUFFER_BYTES, at a multiple of 4096; NULL: the writer takes its own */
 };
 
-int checkpoint_writer_open(struct checkpoint_writer **out, const struct checkpoint_target *target, struct error *err);
-int checkpoint_writer_put(struct checkpoint_writer *writer, int unit, enum state_array array, int64_t first, int64_t elems, const float *values, struct error *err);
-/* Everything is on the disk; the file has its name in the partial folder. */
-int checkpoint_writer_end(struct checkpoint_writer *writer, struct error *err);
-/* Frees; removes the file if it was not ended. */
-void checkpoint_writer_close(struct checkpoint_writer *writer);
+/* Whether a name can be a tag: letters, digits, - _ . and not a dot first. STATUS_USAGE. */
+int checkpoint_check_tag(const char *tag, struct error *err);
+void checkpoint_step_tag(char tag[CHECKPOINT_TAG_BYTES], int64_t step); /* "step-N" */
 
-/* By one process, when all shards have ended: the manifest, the name, `latest`, and the removal of what `keep` leaves out. */
-int checkpoint_commit(const struct checkpoint_target *target, const struct checkpoint_info *info, struct error *err);
+/* Makes DIR and the partial folder in it; removes what killed saves left; keeps other saves out of DIR until the end. */
+struct checkpoint_save;
+int checkpoint_begin(struct checkpoint_save **out, const struct checkpoint_target *target, struct error *err);
+
+/* Waits until every shard has ended. STATUS_RUN: one has failed, and why; or *cancelled was set. */
+int checkpoint_gather(struct checkpoint_save *save, const _Atomic bool *cancelled, struct error *err);
+
+/* The manifest, the name, `latest`, and the removal of what `keep` leaves out. Of info: config_json, progress, ranks, stage,
+ * threads, isa. */
+int checkpoint_commit(struct checkpoint_save *save, const struct checkpoint_info *info, struct error *err);
+
+/* Frees; removes what was not committed. May be NULL. */
+void checkpoint_end(struct checkpoint_save *save);
+
+struct checkpoint_writer;
+int checkpoint_writer_open(struct checkpoint_writer **out, const struct checkpoint_target *target, int shard, struct error *err);
+int checkpoint_writer_put(struct checkpoint_writer *writer, int unit, enum state_array array, int64_t first, int64_t elems, const float *values, struct error *err);
+/* The same from a source, straight into the writer's buffers. */
+int checkpoint_writer_take(struct checkpoint_writer *writer, int unit, enum state_array array, int64_t first, int64_t elems, const struct state_source *source, struct error *err);
+int checkpoint_writer_end(struct checkpoint_writer *writer, struct error *err);
+/* Frees. Of a shard that has not ended nothing stays but, if something went wrong, a note for checkpoint_gather(). */
+void checkpoint_writer_close(struct checkpoint_writer *writer);
+uint64_t checkpoint_writer_bytes(const struct checkpoint_writer *writer); /* put so far */
 
 #endif

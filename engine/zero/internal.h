@@ -33,7 +33,7 @@ struct zero {
     uint32_t schedule_number;   /* of the training schedule; the others follow it */
     bool ready;                 /* the lasting state exists */
 
-    int64_t steps_done;
+    int64_t steps_done, samples_done;
     uint64_t waited_ns; /* since the last step */
     uint64_t stood_ns;  /* in the last run, at the gate */
     struct loss_scaler scaler;

@@ -58,7 +58,7 @@ static void gradients_of(const struct zero *zero, const struct schedule *schedul
 
 static int64_t training_sample(const struct zero *zero, const struct schedule *schedule, int micro_step)
 {
-    return ((zero->steps_done * schedule->micro_steps + micro_step) * zero->ranks + zero->rank) * schedule->B;
+    return zero->samples_done + ((int64_t)micro_step * zero->ranks + zero->rank) * schedule->B;
 }
 
 static void load(struct zero *zero, const struct schedule *schedule, const struct op *op)

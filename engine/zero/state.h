@@ -15,9 +15,10 @@ enum state_array { STATE_WEIGHTS, STATE_1, STATE_2, STATE_ARRAYS };
 /* How far a run is. With the arrays and the configuration this is all that the next step depends on: samples are drawn by
  * their number, and random numbers are functions of their place. */
 struct zero_progress {
-    int64_t steps_done; /* also the place in the data */
-    int64_t updates;    /* steps that were not skipped: place in the schedule of the learning rate, bias correction */
-    struct { double scale; int64_t iteration, last_overflow; int hysteresis; } scaler; /* struct loss_scaler */
+    int64_t steps_done;
+    int64_t updates; /* steps that were not skipped: place in the schedule of the learning rate, bias correction */
+    int64_t samples; /* that these steps have read: the place in the data, however large their batches were */
+    struct { double scale; int64_t iteration, last_overflow; int hysteresis; } scaler; /* struct loss_scaler; scale 0: as a run begins */
 };
 
 /* Where a rank's state comes from when it starts. */

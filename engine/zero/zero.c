@@ -131,7 +131,9 @@ static void adopt(struct zero *zero, const struct config_zero *knobs, struct sch
 static void adopt_progress(struct zero *zero, const struct zero_progress *progress)
 {
     zero->steps_done = progress->steps_done;
+    zero->samples_done = progress->samples;
     zero->updates = progress->updates;
+    if (progress->scaler.scale <= 0 || zero->config->fp16.loss_scale > 0) return; /* a static scale is the config's */
     zero->scaler.scale = progress->scaler.scale;
     zero->scaler.iteration = progress->scaler.iteration;
     zero->scaler.last_overflow = progress->scaler.last_overflow;
@@ -143,6 +145,7 @@ struct zero_progress zero_progress(const struct zero *zero)
     return (struct zero_progress){
         zero->steps_done,
         zero->updates,
+        zero->samples_done,
         {zero->scaler.scale, zero->scaler.iteration, zero->scaler.last_overflow, zero->scaler.hysteresis}};
 }
 
@@ -229,6 +232,11 @@ static int run(struct zero *zero, enum purpose purpose, bool *failed, struct zer
     return zero_agree_on_failure(zero, &(struct take_failure){.op = -1}, failed, shortage, err);
 }
 
+static int64_t samples_of_step(const struct schedule *schedule)
+{
+    return (int64_t)schedule->micro_steps * schedule->ranks * schedule->B;
+}
+
 int zero_step(struct zero *zero, struct zero_result *result, struct error *err)
 {
     bool failed;
@@ -253,6 +261,7 @@ int zero_step(struct zero *zero, struct zero_result *result, struct error *err)
         event = loss_scaler_update(&zero->scaler, result->skipped);
         result->next_loss_scale = zero->scaler.scale;
         zero->steps_done++;
+        zero->samples_done += samples_of_step(&zero->schedules[PURPOSE_TRAIN]);
         zero->updates += !result->skipped;
     }
     zero_record_step_end(zero, result, zero->waited_ns);

@@ -1,0 +1,328 @@
+/* Opening and reading a checkpoint. All ranges of all shards are sorted into one index, so asking for elements is a binary
+ * search, and a hole or an overlap is found before anything is trained on it. */
+#include "engine/checkpoint/checkpoint.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "engine/base/wire.h"
+#include "engine/checkpoint/crc32c.h"
+#include "engine/checkpoint/folder.h"
+#include "engine/checkpoint/manifest.h"
+#include "engine/checkpoint/reader.h"
+
+enum { MANIFEST_MOST_BYTES = 16 << 20 };
+
+struct piece {
+    struct shard_range range;
+    int shard;
+};
+
+struct checkpoint {
+    struct checkpoint_info info;
+    struct config config; /* the model's */
+    struct manifest_shard *expected;
+    struct shard_table *shards;
+    struct piece *pieces; /* by unit, array, first element */
+    size_t piece_count;
+    struct reader reader;
+};
+
+/* ---- which one ---- */
+
+static bool is_one_itself(const char *path)
+{
+    char manifest[PATH_BYTES];
+    snprintf(manifest, sizeof manifest, "%.4200s/manifest.json", path);
+    return access(manifest, F_OK) == 0;
+}
+
+/* "; there are step-10, step-20", or "". */
+static const char *those_that_stand(char text[200], const char *dir)
+{
+    struct checkpoint_tag tags[4];
+    int count = checkpoint_tags(dir, tags, 4);
+    *text = '\0';
+    for (int i = 0; i < count; i++)
+        snprintf(text + strlen(text), 200 - strlen(text), "%s%.40s", i ? ", " : "; there are ", tags[i].tag);
+    return text;
+}
+
+static int find_folder(struct checkpoint_info *info, const char *dir, const char *tag, struct error *err)
+{
+    char latest[CHECKPOINT_TAG_BYTES], others[200];
+    if (strlen(dir) + CHECKPOINT_TAG_BYTES >= sizeof info->folder)
+        return error_set(err, STATUS_USAGE, "the path is too long: %.100s...", dir);
+    if (!tag && is_one_itself(dir)) return snprintf(info->folder, sizeof info->folder, "%s", dir), STATUS_OK;
+    if (tag && checkpoint_check_tag(tag, err)) return err ? err->status : STATUS_USAGE;
+    if (!tag && !checkpoint_latest(dir, latest))
+        return error_set(err, STATUS_INPUT, "there is no checkpoint in %.200s, or its `latest` names none%s", dir,
+                         those_that_stand(others, dir));
+    snprintf(info->folder, sizeof info->folder, "%.4000s/%s", dir, tag ? tag : latest);
+    if (is_one_itself(info->folder)) return STATUS_OK;
+    return error_set(err, STATUS_INPUT, "there is no checkpoint %s in %.200s%s", tag ? tag : latest, dir,
+                     those_that_stand(others, dir));
+}
+
+/* ---- manifest ---- */
+
+static int read_manifest(struct checkpoint *checkpoint, struct error *err)
+{
+    struct checkpoint_info *info = &checkpoint->info;
+    char path[PATH_BYTES];
+    snprintf(path, sizeof path, "%s/manifest.json", info->folder);
+    char *text = folder_read(path, MANIFEST_MOST_BYTES, err);
+    if (!text) return err ? err->status : STATUS_INPUT;
+    info->bytes = strlen(text);
+    int status = manifest_parse(info, &checkpoint->expected, text, err);
+    free(text);
+    if (!status && (status = config_load_text(&checkpoint->config, info->config_json, err))) status = STATUS_INPUT;
+    if (!status) status = model_of(&info->model, &checkpoint->config, err);
+    if (status) error_prefix(err, "%.200s", path);
+    if (status && err) err->status = status;
+    return status;
+}
+
+/* ---- tables ---- */
+
+static int bad_shard(const struct shard_table *shard, const char *why, struct error *err)
+{
+    return error_set(err, STATUS_INPUT, "cannot use %.350s: %s", shard->path, why);
+}
+
+static bool range_is_good(const struct checkpoint *checkpoint, const struct shard_table *shard,
+                          const struct shard_range *range)
+{
+    const struct model *model = &checkpoint->info.model;
+    if (range->unit >= (uint32_t)model->unit_count || range->array >= STATE_ARRAYS) return false;
+    const int64_t elems = model->units[range->unit].elems;
+    return range->first >= 0 && range->elems > 0 && range->first < elems && range->elems <= elems - range->first &&
+           range->offset % sizeof(float) == 0 && range->offset <= shard->head.value_bytes &&
+           (uint64_t)range->elems <= (shard->head.value_bytes - range->offset) / sizeof(float);
+}
+
+static int take_ranges(struct checkpoint *checkpoint, int s, const uint8_t *table, struct error *err)
+{
+    const struct shard_table *shard = &checkpoint->shards[s];
+    if (shard->head.ranges == 0) return STATUS_OK;
+    struct piece *pieces = realloc(checkpoint->pieces, (checkpoint->piece_count + shard->head.ranges) * sizeof *pieces);
+    if (!pieces) return error_set(err, STATUS_RUN, "no memory for the ranges of a checkpoint");
+    checkpoint->pieces = pieces;
+    for (uint32_t r = 0; r < shard->head.ranges; r++) {
+        struct piece *piece = &pieces[checkpoint->piece_count++];
+        piece->shard = s;
+        shard_range_read(&piece->range, table + (size_t)r * RANGE_BYTES);
+        if (!range_is_good(checkpoint, shard, &piece->range))
+            return bad_shard(shard, "a range in its table is not of this model", err);
+    }
+    return STATUS_OK;
+}
+
+static int take_table(struct checkpoint *checkpoint, int s, const uint8_t *table, struct error *err)
+{
+    struct shard_table *shard = &checkpoint->shards[s];
+    const uint8_t *at = table + (size_t)shard->head.ranges * RANGE_BYTES;
+    if (crc32c(0, table, shard_table_bytes(&shard->head)) != shard->head.table_crc) {
+        char why[120];
+        snprintf(why, sizeof why, "its table is damaged (bytes %" PRIu64 " to the end); use another tag",
+                 shard->head.table_offset);
+        return bad_shard(shard, why, err);
+    }
+    shard->crcs = malloc((size_t)shard->head.blocks * sizeof *shard->crcs + 1);
+    if (!shard->crcs) return error_set(err, STATUS_RUN, "no memory for the table of a shard");
+    for (uint32_t b = 0; b < shard->head.blocks; b++) at = get_u32(at, &shard->crcs[b]);
+    return take_ranges(checkpoint, s, table, err);
+}
+
+static int read_table(struct checkpoint *checkpoint, int s, int fd, struct error *err)
+{
+    struct shard_table *shard = &checkpoint->shards[s];
+    const struct manifest_shard *expected = &checkpoint->expected[s];
+    uint8_t page[SHARD_HEAD_BYTES];
+    struct stat found;
+    if (fstat(fd, &found) != 0) return bad_shard(shard, strerror(errno), err);
+    if (!S_ISREG(found.st_mode) || (uint64_t)found.st_size != expected->bytes) {
+        char why[120];
+        snprintf(why, sizeof why, "it has %lld bytes and should have %" PRIu64 "; use another tag",
+                 (long long)found.st_size, expected->bytes);
+        return bad_shard(shard, why, err);
+    }
+    if (pread(fd, page, sizeof page, 0) != (ssize_t)sizeof page) return bad_shard(shard, "it ends early", err);
+    const char *why = shard_head_read(&shard->head, page, expected->bytes);
+    if (!why && (shard->head.crc != expected->crc || shard->head.shard != (uint32_t)s ||
+                 shard->head.shards != (uint32_t)checkpoint->info.shards))
+        why = "it is not the shard that the manifest was written for; use another tag";
+    if (why) return bad_shard(shard, why, err);
+    const size_t bytes = shard_table_bytes(&shard->head);
+    uint8_t *table = malloc(bytes + 1);
+    if (!table) return error_set(err, STATUS_RUN, "no memory for the table of a shard");
+    bool whole = pread(fd, table, bytes, (off_t)shard->head.table_offset) == (ssize_t)bytes;
+    int status = whole ? take_table(checkpoint, s, table, err) : bad_shard(shard, "it ends early", err);
+    free(table);
+    checkpoint->info.bytes += expected->bytes;
+    return status;
+}
+
+static int read_tables(struct checkpoint *checkpoint, struct error *err)
+{
+    const int count = checkpoint->info.shards;
+    checkpoint->shards = calloc((size_t)count, sizeof *checkpoint->shards);
+    int status = checkpoint->shards ? STATUS_OK : error_set(err, STATUS_RUN, "no memory for %d shards", count);
+    for (int s = 0; s < count && !status; s++) {
+        struct shard_table *shard = &checkpoint->shards[s];
+        snprintf(shard->path, sizeof shard->path, "%s/shard-%d-of-%d", checkpoint->info.folder, s, count);
+        int fd = open(shard->path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+        if (fd < 0) return error_set(err, STATUS_INPUT, "cannot read %.350s: %s", shard->path, strerror(errno));
+        status = read_table(checkpoint, s, fd, err);
+        close(fd);
+    }
+    return status;
+}
+
+/* ---- the index ---- */
+
+static int compare(const struct shard_range *a, uint32_t unit, uint32_t array, int64_t first)
+{
+    if (a->unit != unit) return a->unit < unit ? -1 : 1;
+    if (a->array != array) return a->array < array ? -1 : 1;
+    return a->first < first ? -1 : a->first > first;
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const struct shard_range *first = &((const struct piece *)a)->range, *second = &((const struct piece *)b)->range;
+    return compare(first, second->unit, second->array, second->first);
+}
+
+/* The last piece that begins at or before an element; -1: none does. */
+static ssize_t piece_at(const struct checkpoint *checkpoint, int unit, enum state_array array, int64_t first)
+{
+    size_t low = 0, high = checkpoint->piece_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (compare(&checkpoint->pieces[middle].range, (uint32_t)unit, array, first) <= 0) low = middle + 1;
+        else high = middle;
+    }
+    return (ssize_t)low - 1;
+}
+
+static int check_array(const struct checkpoint *checkpoint, int unit, enum state_array array, struct error *err)
+{
+    const struct unit *of = &checkpoint->info.model.units[unit];
+    int64_t next = 0;
+    for (ssize_t p = piece_at(checkpoint, unit, array, -1) + 1; next < of->elems; p++) {
+        const struct piece *piece = &checkpoint->pieces[p];
+        bool there =
+            (size_t)p < checkpoint->piece_count && piece->range.unit == (uint32_t)unit && piece->range.array == array;
+        if (!there || piece->range.first != next)
+            return error_set(err, STATUS_INPUT, "%.300s: element %lld of %s, array %d, is in %s",
+                             checkpoint->info.folder,
+                             (long long)(there && piece->range.first < next ? piece->range.first : next), of->name,
+                             (int)array, there && piece->range.first < next ? "two shards" : "no shard");
+        next += piece->range.elems;
+    }
+    return STATUS_OK;
+}
+
+/* The weights must be there; of what the optimizer keeps, all or nothing. */
+static int check_index(struct checkpoint *checkpoint, struct error *err)
+{
+    struct checkpoint_info *info = &checkpoint->info;
+    const int states = optimizer_table[info->model.optimizer].states;
+    if (checkpoint->piece_count)
+        qsort(checkpoint->pieces, checkpoint->piece_count, sizeof *checkpoint->pieces, by_place);
+    info->has[STATE_WEIGHTS] = true;
+    for (size_t p = 0; p < checkpoint->piece_count; p++) info->has[checkpoint->pieces[p].range.array] = true;
+    for (int a = STATE_1; a < STATE_ARRAYS; a++)
+        if (info->has[a] != (info->has[STATE_1] && a - STATE_1 < states))
+            return error_set(err, STATUS_INPUT, "%.300s: its arrays are not those that %s keeps", info->folder,
+                             checkpoint->config.optimizer.type);
+    for (int u = 0; u < info->model.unit_count; u++)
+        for (int a = 0; a < STATE_ARRAYS; a++) {
+            int status = info->has[a] ? check_array(checkpoint, u, (enum state_array)a, err) : STATUS_OK;
+            if (status) return status;
+        }
+    return STATUS_OK;
+}
+
+/* ---- the life of one ---- */
+
+int checkpoint_open(struct checkpoint **out, const char *dir, const char *tag, struct error *err)
+{
+    struct checkpoint *checkpoint = calloc(1, sizeof *checkpoint);
+    *out = NULL;
+    if (!checkpoint) return error_set(err, STATUS_RUN, "no memory to read a checkpoint");
+    int status = reader_init(&checkpoint->reader, err);
+    if (!status) status = find_folder(&checkpoint->info, dir, tag, err);
+    if (!status) status = read_manifest(checkpoint, err);
+    if (!status) status = read_tables(checkpoint, err);
+    if (!status) status = check_index(checkpoint, err);
+    if (status) checkpoint_close(checkpoint);
+    else *out = checkpoint;
+    return status;
+}
+
+void checkpoint_close(struct checkpoint *checkpoint)
+{
+    if (!checkpoint) return;
+    reader_release(&checkpoint->reader);
+    for (int s = 0; checkpoint->shards && s < checkpoint->info.shards; s++) free(checkpoint->shards[s].crcs);
+    free(checkpoint->shards);
+    free(checkpoint->expected);
+    free(checkpoint->pieces);
+    free(checkpoint->info.config_json);
+    model_release(&checkpoint->info.model);
+    config_release(&checkpoint->config);
+    free(checkpoint);
+}
+
+const struct checkpoint_info *checkpoint_info(const struct checkpoint *checkpoint)
+{
+    return &checkpoint->info;
+}
+
+/* ---- values ---- */
+
+int checkpoint_read(struct checkpoint *checkpoint, int unit, enum state_array array, int64_t first, int64_t elems,
+                    float *out, struct error *err)
+{
+    const struct checkpoint_info *info = &checkpoint->info;
+    if (unit < 0 || unit >= info->model.unit_count || !info->has[array] || first < 0 || elems < 0 ||
+        first > info->model.units[unit].elems - elems)
+        return error_set(err, STATUS_USAGE, "%.300s holds no such elements", info->folder);
+    ssize_t p = piece_at(checkpoint, unit, array, first);
+    for (int status; elems; p++) { /* the index is whole: the next piece goes on where this one ends */
+        const struct piece *piece = &checkpoint->pieces[p];
+        int64_t skip = first - piece->range.first, part = piece->range.elems - skip;
+        if (part > elems) part = elems;
+        status = reader_get(&checkpoint->reader, &checkpoint->shards[piece->shard],
+                            piece->range.offset + (uint64_t)skip * sizeof *out, (size_t)part * sizeof *out, out, err);
+        if (status) return status;
+        first += part, elems -= part, out += part;
+    }
+    return STATUS_OK;
+}
+
+int checkpoint_verify(struct checkpoint *checkpoint, void (*progress)(void *, uint64_t, uint64_t), void *user,
+                      struct error *err)
+{
+    uint64_t done = 0, all = 0;
+    for (int s = 0; s < checkpoint->info.shards; s++) all += checkpoint->shards[s].head.value_bytes;
+    for (int s = 0; s < checkpoint->info.shards; s++) {
+        const struct shard_table *shard = &checkpoint->shards[s];
+        for (uint64_t at = 0; at < shard->head.value_bytes; at += BUFFER_BYTES) {
+            int status = reader_check(&checkpoint->reader, shard, (int64_t)(at / BUFFER_BYTES), err);
+            if (status) return status;
+            uint64_t left = shard->head.value_bytes - at;
+            done += left < BUFFER_BYTES ? left : BUFFER_BYTES;
+            if (progress) progress(user, done, all);
+        }
+    }
+    return STATUS_OK;
+}

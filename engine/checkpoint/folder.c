@@ -1,0 +1,265 @@
+#include "engine/checkpoint/folder.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- names ---- */
+
+int checkpoint_check_tag(const char *tag, struct error *err)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
+    if (*tag && *tag != '.' && strlen(tag) < CHECKPOINT_TAG_BYTES && tag[strspn(tag, letters)] == '\0' &&
+        strcmp(tag, "latest") != 0)
+        return STATUS_OK;
+    return error_set(err, STATUS_USAGE,
+                     "\"%.80s\" cannot name a checkpoint; use at most %d letters, digits, - _ . and not \"latest\"",
+                     tag, CHECKPOINT_TAG_BYTES - 1);
+}
+
+void checkpoint_step_tag(char tag[CHECKPOINT_TAG_BYTES], int64_t step)
+{
+    snprintf(tag, CHECKPOINT_TAG_BYTES, "step-%lld", (long long)step);
+}
+
+static bool is_step_tag(const char *tag)
+{
+    return strncmp(tag, "step-", 5) == 0 && tag[5] && tag[5 + strspn(tag + 5, "0123456789")] == '\0';
+}
+
+static void join(char path[PATH_BYTES], const char *dir, const char *before, const char *name, const char *after)
+{
+    snprintf(path, PATH_BYTES, "%.4000s/%s%.200s%s", dir, before, name, after);
+}
+
+void folder_partial(char path[PATH_BYTES], const struct checkpoint_target *target)
+{
+    join(path, target->dir, ".", target->tag, ".partial");
+}
+
+void folder_shard(char path[PATH_BYTES], const char *folder, int shard, int shards, const char *suffix)
+{
+    snprintf(path, PATH_BYTES, "%.4200s/shard-%d-of-%d%s", folder, shard, shards, suffix);
+}
+
+static bool ends_with(const char *name, const char *end)
+{
+    size_t length = strlen(name), tail = strlen(end);
+    return length > tail && strcmp(name + length - tail, end) == 0;
+}
+
+/* ---- files ---- */
+
+int folder_make(const char *path, struct error *err)
+{
+    char copy[PATH_BYTES];
+    snprintf(copy, sizeof copy, "%s", path);
+    for (char *slash = copy + 1; (slash = strchr(slash, '/')); slash++)
+        *slash = '\0', mkdir(copy, 0777), *slash = '/'; /* what is wrong with one above, the last mkdir says */
+    if (mkdir(copy, 0777) == 0 || errno == EEXIST) return STATUS_OK;
+    return error_set(err, STATUS_RUN, "cannot make the folder %.300s: %s", path, strerror(errno));
+}
+
+int folder_sync(const char *path, struct error *err)
+{
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    bool synced = fd >= 0 && (fsync(fd) == 0 || errno == EINVAL); /* some file systems cannot, and need not */
+    int status =
+        synced ? STATUS_OK
+               : error_set(err, STATUS_RUN, "cannot see the folder %.300s onto the disk: %s", path, strerror(errno));
+    if (fd >= 0) close(fd);
+    return status;
+}
+
+int folder_write(const char *path, const char *text, struct error *err)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    size_t length = strlen(text), done = 0;
+    bool good = fd >= 0;
+    while (good && done < length) {
+        ssize_t written = write(fd, text + done, length - done);
+        if (written >= 0) done += (size_t)written;
+        else good = errno == EINTR;
+    }
+    good = good && fsync(fd) == 0;
+    int cause = errno;
+    if (fd >= 0 && close(fd) != 0 && good) good = false, cause = errno;
+    return good ? STATUS_OK : error_set(err, STATUS_RUN, "cannot write %.300s: %s", path, strerror(cause));
+}
+
+char *folder_read(const char *path, size_t most, struct error *err)
+{
+    struct stat found;
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* a pipe in its place must not hold us up */
+    const char *why = fd < 0 || fstat(fd, &found) != 0 ? strerror(errno)
+                      : !S_ISREG(found.st_mode)        ? "not a file"
+                      : (uint64_t)found.st_size > most ? "too long"
+                                                       : NULL;
+    char *text = why ? NULL : malloc((size_t)found.st_size + 1);
+    size_t length = 0;
+    ssize_t got = 1;
+    while (text && got > 0 && length < (size_t)found.st_size)
+        if ((got = read(fd, text + length, (size_t)found.st_size - length)) > 0) length += (size_t)got;
+    if (text && got < 0) why = strerror(errno), free(text), text = NULL;
+    if (text) text[length] = '\0';
+    else error_set(err, STATUS_INPUT, "cannot read %.300s: %s", path, why ? why : "no memory");
+    if (fd >= 0) close(fd);
+    return text;
+}
+
+static bool is_ours(const char *name)
+{
+    return strncmp(name, "shard-", 6) == 0 || strcmp(name, "manifest.json") == 0;
+}
+
+void folder_remove(const char *path)
+{
+    DIR *folder = opendir(path);
+    if (!folder) return;
+    for (struct dirent *entry; (entry = readdir(folder));)
+        if (is_ours(entry->d_name)) unlinkat(dirfd(folder), entry->d_name, 0);
+    closedir(folder);
+    rmdir(path);
+}
+
+/* ---- what stands in DIR ---- */
+
+static bool stands(const char *dir, const char *tag, struct stat *manifest)
+{
+    char path[PATH_BYTES];
+    join(path, dir, "", tag, "/manifest.json");
+    return stat(path, manifest) == 0 && S_ISREG(manifest->st_mode);
+}
+
+static int newest_first(const void *a, const void *b)
+{
+    const struct checkpoint_tag *first = a, *second = b;
+    if (first->saved_ns != second->saved_ns) return first->saved_ns > second->saved_ns ? -1 : 1;
+    return strcmp(second->tag, first->tag);
+}
+
+/* All of them; the caller frees. */
+static struct checkpoint_tag *list_tags(const char *dir, int *count)
+{
+    struct checkpoint_tag *tags = NULL, *more;
+    DIR *folder = opendir(dir);
+    *count = 0;
+    for (struct dirent *entry; folder && (entry = readdir(folder));) {
+        struct stat manifest;
+        if (checkpoint_check_tag(entry->d_name, NULL) || !stands(dir, entry->d_name, &manifest)) continue;
+        if (!(more = realloc(tags, (size_t)(*count + 1) * sizeof *tags))) break;
+        tags = more;
+        struct checkpoint_tag *tag = &tags[(*count)++];
+        snprintf(tag->tag, sizeof tag->tag, "%.63s", entry->d_name);
+        tag->saved_ns = manifest.st_mtim.tv_sec * INT64_C(1000000000) + manifest.st_mtim.tv_nsec;
+    }
+    if (folder) closedir(folder);
+    if (*count) qsort(tags, (size_t)*count, sizeof *tags, newest_first);
+    return tags;
+}
+
+int checkpoint_tags(const char *dir, struct checkpoint_tag *tags, int room)
+{
+    int count;
+    struct checkpoint_tag *all = list_tags(dir, &count);
+    if (count > room) count = room;
+    if (count) memcpy(tags, all, (size_t)count * sizeof *tags);
+    free(all);
+    return count;
+}
+
+bool checkpoint_latest(const char *dir, char tag[CHECKPOINT_TAG_BYTES])
+{
+    char path[PATH_BYTES];
+    struct stat manifest;
+    join(path, dir, "", "latest", "");
+    char *text = folder_read(path, PATH_BYTES, NULL);
+    if (!text) return false;
+    size_t length = strlen(text);
+    while (length && isspace((unsigned char)text[length - 1])) text[--length] = '\0';
+    bool good = checkpoint_check_tag(text, NULL) == STATUS_OK && stands(dir, text, &manifest);
+    if (good) strcpy(tag, text);
+    free(text);
+    return good;
+}
+
+/* ---- changes of DIR, each of which a crash leaves done or not done ---- */
+
+static void give_name_back(const char *dir, const char *hidden)
+{
+    char tag[CHECKPOINT_TAG_BYTES], from[PATH_BYTES], to[PATH_BYTES];
+    snprintf(tag, sizeof tag, "%.*s", (int)(strlen(hidden) - strlen("..replaced")), hidden + 1);
+    join(from, dir, "", hidden, "");
+    join(to, dir, "", tag, "");
+    if (rename(from, to) != 0) folder_remove(from); /* there is one of that name: it is the newer */
+}
+
+void folder_sweep(const char *dir)
+{
+    char path[PATH_BYTES];
+    DIR *folder = opendir(dir);
+    for (struct dirent *entry; folder && (entry = readdir(folder));) {
+        if (entry->d_name[0] != '.') continue;
+        join(path, dir, "", entry->d_name, "");
+        if (ends_with(entry->d_name, ".replaced")) give_name_back(dir, entry->d_name);
+        else if (ends_with(entry->d_name, ".partial") || ends_with(entry->d_name, ".old")) folder_remove(path);
+    }
+    if (folder) closedir(folder);
+}
+
+/* A save under the tag of one that stands: the two change names at once. Where the file system cannot do that (NFS), the
+ * old one steps aside first; a crash just then leaves it there, and sweeping gives it its name back. */
+static int replace(const struct checkpoint_target *target, const char *partial, const char *final, struct error *err)
+{
+    char aside[PATH_BYTES];
+    if (renameat2(AT_FDCWD, partial, AT_FDCWD, final, RENAME_EXCHANGE) == 0) return folder_remove(partial), STATUS_OK;
+    join(aside, target->dir, ".", target->tag, ".replaced");
+    if (rename(final, aside) == 0 && rename(partial, final) == 0) return folder_remove(aside), STATUS_OK;
+    return error_set(err, STATUS_RUN, "cannot rename %.300s: %s", partial, strerror(errno));
+}
+
+int folder_promote(const struct checkpoint_target *target, struct error *err)
+{
+    char partial[PATH_BYTES], final[PATH_BYTES];
+    folder_partial(partial, target);
+    join(final, target->dir, "", target->tag, "");
+    int status = folder_sync(partial, err);
+    if (!status && rename(partial, final) != 0)
+        status = errno == EEXIST || errno == ENOTEMPTY
+                     ? replace(target, partial, final, err)
+                     : error_set(err, STATUS_RUN, "cannot rename %.300s: %s", partial, strerror(errno));
+    return status ? status : folder_sync(target->dir, err);
+}
+
+int folder_point_latest(const char *dir, const char *tag, struct error *err)
+{
+    char path[PATH_BYTES], fresh[PATH_BYTES], line[CHECKPOINT_TAG_BYTES + 1];
+    join(path, dir, "", "latest", "");
+    join(fresh, dir, ".", "latest", "");
+    snprintf(line, sizeof line, "%s\n", tag);
+    int status = folder_write(fresh, line, err);
+    if (!status && rename(fresh, path) != 0)
+        status = error_set(err, STATUS_RUN, "cannot rename %.300s: %s", fresh, strerror(errno));
+    return status ? status : folder_sync(dir, err);
+}
+
+void folder_prune(const char *dir, int keep)
+{
+    int count, steps = 0;
+    char latest[CHECKPOINT_TAG_BYTES] = "", path[PATH_BYTES], hidden[PATH_BYTES];
+    struct checkpoint_tag *tags = list_tags(dir, &count);
+    checkpoint_latest(dir, latest);
+    for (int i = 0; keep > 0 && i < count; i++) {
+        if (!is_step_tag(tags[i].tag) || ++steps <= keep || strcmp(tags[i].tag, latest) == 0) continue;
+        join(path, dir, "", tags[i].tag, "");
+        join(hidden, dir, ".", tags[i].tag, ".old"); /* half of it gone, it must not look like one */
+        if (rename(path, hidden) == 0) folder_remove(hidden);
+    }
+    free(tags);
+}

@@ -1,0 +1,187 @@
+#include "engine/checkpoint/manifest.h"
+
+#include <cjson/cJSON.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/checkpoint/crc32c.h"
+
+static const char format_name[] = "zerolab checkpoint", checksum_begin[] = ",\n\t\"checksum\":\t\"";
+
+enum { CHECKSUM_ROOM = 40 };
+
+/* ---- writing ---- */
+
+static cJSON *progress_to(const struct zero_progress *progress)
+{
+    cJSON *json = cJSON_CreateObject(), *scaler = cJSON_AddObjectToObject(json, "loss_scaler");
+    cJSON_AddNumberToObject(json, "steps_done", (double)progress->steps_done);
+    cJSON_AddNumberToObject(json, "updates", (double)progress->updates);
+    cJSON_AddNumberToObject(json, "samples", (double)progress->samples);
+    cJSON_AddNumberToObject(scaler, "scale", progress->scaler.scale);
+    cJSON_AddNumberToObject(scaler, "iteration", (double)progress->scaler.iteration);
+    cJSON_AddNumberToObject(scaler, "last_overflow", (double)progress->scaler.last_overflow);
+    cJSON_AddNumberToObject(scaler, "hysteresis", progress->scaler.hysteresis);
+    return json;
+}
+
+static cJSON *run_to(const struct checkpoint_info *info)
+{
+    cJSON *json = cJSON_CreateObject();
+    cJSON_AddNumberToObject(json, "ranks", info->ranks);
+    cJSON_AddNumberToObject(json, "threads_per_rank", info->threads);
+    cJSON_AddStringToObject(json, "isa", info->isa);
+    cJSON_AddNumberToObject(json, "stage", info->stage);
+    return json;
+}
+
+static cJSON *shards_to(const struct manifest_shard *shards, int count)
+{
+    cJSON *list = cJSON_CreateArray();
+    for (int s = 0; s < count; s++) {
+        char crc[12];
+        cJSON *json = cJSON_CreateObject();
+        snprintf(crc, sizeof crc, "%08x", shards[s].crc);
+        cJSON_AddNumberToObject(json, "bytes", (double)shards[s].bytes);
+        cJSON_AddStringToObject(json, "crc32c", crc);
+        cJSON_AddItemToArray(list, json);
+    }
+    return list;
+}
+
+/* `text` ends with "\n}"; the checksum becomes its last member. */
+static char *with_checksum(const char *text)
+{
+    size_t length = strlen(text) - strlen("\n}");
+    char *whole = malloc(length + CHECKSUM_ROOM);
+    if (whole) {
+        memcpy(whole, text, length);
+        snprintf(whole + length, CHECKSUM_ROOM, "%s%08x\"\n}\n", checksum_begin, crc32c(0, text, length));
+    }
+    return whole;
+}
+
+char *manifest_print(const struct checkpoint_info *info, const struct manifest_shard *shards)
+{
+    cJSON *json = cJSON_CreateObject();
+    cJSON_AddStringToObject(json, "format", format_name);
+    cJSON_AddNumberToObject(json, "version", CHECKPOINT_VERSION);
+    cJSON_AddStringToObject(json, "tag", info->tag);
+    cJSON_AddItemToObject(json, "progress", progress_to(&info->progress));
+    cJSON_AddItemToObject(json, "saved_by", run_to(info));
+    cJSON_AddItemToObject(json, "config", cJSON_Parse(info->config_json));
+    cJSON_AddItemToObject(json, "shards", shards_to(shards, info->shards));
+    char *text = cJSON_Print(json), *whole = text && strlen(text) > 2 ? with_checksum(text) : NULL;
+    cJSON_Delete(json);
+    free(text);
+    return whole;
+}
+
+/* ---- reading ---- */
+
+static const cJSON *member(const cJSON *json, const char *name)
+{
+    return cJSON_GetObjectItemCaseSensitive(json, name);
+}
+
+/* A whole number from `least` to `most`; false: it is not. */
+static bool whole(const cJSON *json, const char *name, int64_t least, int64_t most, int64_t *value)
+{
+    const cJSON *item = member(json, name);
+    if (!cJSON_IsNumber(item) || !(item->valuedouble >= (double)least && item->valuedouble <= (double)most) ||
+        floor(item->valuedouble) != item->valuedouble)
+        return false;
+    *value = (int64_t)item->valuedouble;
+    return true;
+}
+
+static bool small(const cJSON *json, const char *name, int least, int most, int *value)
+{
+    int64_t wide;
+    bool good = whole(json, name, least, most, &wide);
+    if (good) *value = (int)wide;
+    return good;
+}
+
+static bool progress_from(struct zero_progress *progress, const cJSON *json)
+{
+    const int64_t most = INT64_C(1) << 53;
+    const cJSON *scaler = member(json, "loss_scaler"), *scale = member(scaler, "scale");
+    if (!cJSON_IsNumber(scale) || !(scale->valuedouble > 0) || isinf(scale->valuedouble)) return false;
+    progress->scaler.scale = scale->valuedouble;
+    return whole(json, "steps_done", 0, UINT32_MAX - 1, &progress->steps_done) &&
+           whole(json, "updates", 0, progress->steps_done, &progress->updates) &&
+           whole(json, "samples", 0, most, &progress->samples) &&
+           whole(scaler, "iteration", 0, most, &progress->scaler.iteration) &&
+           whole(scaler, "last_overflow", -1, most, &progress->scaler.last_overflow) &&
+           small(scaler, "hysteresis", 0, INT32_MAX, &progress->scaler.hysteresis);
+}
+
+static bool run_from(struct checkpoint_info *info, const cJSON *json)
+{
+    const char *isa = cJSON_GetStringValue(member(json, "isa"));
+    snprintf(info->isa, sizeof info->isa, "%s", isa ? isa : "");
+    return isa && small(json, "ranks", 1, SHARDS_MAX, &info->ranks) &&
+           small(json, "threads_per_rank", 1, INT32_MAX, &info->threads) && small(json, "stage", 0, 3, &info->stage);
+}
+
+static bool shards_from(struct checkpoint_info *info, struct manifest_shard **out, const cJSON *list)
+{
+    const cJSON *json;
+    int count = cJSON_GetArraySize(list), s = 0;
+    if (!cJSON_IsArray(list) || count < 1 || count > SHARDS_MAX) return false;
+    info->shards = count;
+    struct manifest_shard *shards = *out = calloc((size_t)count, sizeof *shards);
+    cJSON_ArrayForEach(json, list)
+    {
+        const char *crc = cJSON_GetStringValue(member(json, "crc32c"));
+        int64_t bytes;
+        if (!shards || !crc || sscanf(crc, "%8x", &shards[s].crc) != 1) return false;
+        if (!whole(json, "bytes", 0, INT64_C(1) << 52, &bytes)) return false;
+        shards[s++].bytes = (uint64_t)bytes;
+    }
+    return true;
+}
+
+/* The text up to its checksum, if that is right; 0: it is not. */
+static size_t vouched_for(const char *text)
+{
+    char end[CHECKSUM_ROOM];
+    const size_t length = strlen(text), tail = strlen(checksum_begin) + strlen("01234567\"\n}\n");
+    if (length <= tail) return 0;
+    snprintf(end, sizeof end, "%s%08x\"\n}\n", checksum_begin, crc32c(0, text, length - tail));
+    return strcmp(text + length - tail, end) == 0 ? length - tail : 0;
+}
+
+static int read_members(struct checkpoint_info *info, struct manifest_shard **shards, const cJSON *json,
+                        struct error *err)
+{
+    const char *format = cJSON_GetStringValue(member(json, "format")), *tag = cJSON_GetStringValue(member(json, "tag"));
+    int version;
+    if (!format || strcmp(format, format_name) != 0 || !small(json, "version", 0, INT32_MAX, &version))
+        return error_set(err, STATUS_INPUT, "is no manifest of a checkpoint");
+    if (version != CHECKPOINT_VERSION)
+        return error_set(err, STATUS_INPUT,
+                         "is of version %d of the format, this program reads %d; use a newer zerolab", version,
+                         CHECKPOINT_VERSION);
+    bool good = tag && checkpoint_check_tag(tag, NULL) == STATUS_OK && cJSON_IsObject(member(json, "config")) &&
+                progress_from(&info->progress, member(json, "progress")) && run_from(info, member(json, "saved_by")) &&
+                shards_from(info, shards, member(json, "shards"));
+    if (!good) return error_set(err, STATUS_INPUT, "lacks what a manifest must say, though its checksum is right");
+    strcpy(info->tag, tag);
+    info->config_json = cJSON_PrintUnformatted(member(json, "config"));
+    return info->config_json ? STATUS_OK : error_set(err, STATUS_RUN, "no memory to read it");
+}
+
+int manifest_parse(struct checkpoint_info *info, struct manifest_shard **shards, const char *text, struct error *err)
+{
+    *shards = NULL;
+    if (!vouched_for(text))
+        return error_set(err, STATUS_INPUT, "is damaged: its checksum does not match the %zu bytes", strlen(text));
+    cJSON *json = cJSON_Parse(text);
+    int status = json ? read_members(info, shards, json, err) : error_set(err, STATUS_INPUT, "is not JSON");
+    cJSON_Delete(json);
+    return status;
+}

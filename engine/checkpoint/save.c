@@ -1,0 +1,143 @@
+/* The one process that sees a save through: begins it, waits for the shards, and gives the checkpoint its name. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "engine/checkpoint/folder.h"
+#include "engine/checkpoint/manifest.h"
+
+struct checkpoint_save {
+    struct checkpoint_target target;
+    char dir[CHECKPOINT_FOLDER_BYTES], tag[CHECKPOINT_TAG_BYTES], partial[PATH_BYTES];
+    int lock_fd; /* DIR itself, locked */
+};
+
+/* Two runs that save into one folder would sweep each other's work. Where folders cannot be locked (NFS), this goes
+ * unnoticed. */
+static int keep_others_out(struct checkpoint_save *save, struct error *err)
+{
+    save->lock_fd = open(save->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (save->lock_fd < 0)
+        return error_set(err, STATUS_RUN, "cannot open the folder %.300s: %s", save->dir, strerror(errno));
+    if (flock(save->lock_fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return STATUS_OK;
+    return error_set(err, STATUS_RUN, "another run is saving into %.300s; give each a folder of its own", save->dir);
+}
+
+int checkpoint_begin(struct checkpoint_save **out, const struct checkpoint_target *target, struct error *err)
+{
+    *out = NULL;
+    int status = checkpoint_check_tag(target->tag, err);
+    if (status) return status;
+    if (strlen(target->dir) + CHECKPOINT_TAG_BYTES >= CHECKPOINT_FOLDER_BYTES)
+        return error_set(err, STATUS_USAGE, "the path of the checkpoints is too long: %.100s...", target->dir);
+    struct checkpoint_save *save = calloc(1, sizeof *save);
+    if (!save) return error_set(err, STATUS_RUN, "no memory to save a checkpoint");
+    strcpy(save->dir, target->dir);
+    strcpy(save->tag, target->tag);
+    save->target = *target;
+    save->target.dir = save->dir;
+    save->target.tag = save->tag;
+    save->lock_fd = -1;
+    status = folder_make(save->dir, err);
+    if (!status) status = keep_others_out(save, err);
+    if (!status) folder_sweep(save->dir);
+    if (!status) {
+        folder_partial(save->partial, &save->target);
+        if (mkdir(save->partial, 0777) != 0)
+            status = error_set(err, STATUS_RUN, "cannot make the folder %.300s: %s", save->partial, strerror(errno)),
+            *save->partial = '\0'; /* what is there is not ours */
+    }
+    if (status) checkpoint_end(save);
+    else *out = save;
+    return status;
+}
+
+enum arrival { UNDER_WAY, ARRIVED, FAILED };
+
+static enum arrival look_for(const struct checkpoint_save *save, int shard, struct error *err)
+{
+    char path[PATH_BYTES];
+    folder_shard(path, save->partial, shard, save->target.shards, "");
+    if (access(path, F_OK) == 0) return ARRIVED;
+    folder_shard(path, save->partial, shard, save->target.shards, ".failed");
+    if (access(path, F_OK) != 0) return UNDER_WAY;
+    char *why = folder_read(path, 4096, NULL);
+    error_set(err, STATUS_RUN, "%.450s", why && *why ? why : "a rank cannot write its shard");
+    free(why);
+    return FAILED;
+}
+
+int checkpoint_gather(struct checkpoint_save *save, const _Atomic bool *cancelled, struct error *err)
+{
+    const struct timespec moment = {.tv_nsec = 5000000};
+    for (int shard = 0; shard < save->target.shards;) {
+        enum arrival arrival = look_for(save, shard, err);
+        if (arrival == FAILED) return STATUS_RUN;
+        if (arrival == ARRIVED) shard++;
+        else if (cancelled && atomic_load(cancelled)) return error_set(err, STATUS_RUN, "the run ended meanwhile");
+        else nanosleep(&moment, NULL);
+    }
+    return STATUS_OK;
+}
+
+/* What the manifest says of a shard, from the file that its writer left. */
+static int describe(const struct checkpoint_save *save, int shard, struct manifest_shard *out, struct error *err)
+{
+    char path[PATH_BYTES];
+    uint8_t page[SHARD_HEAD_BYTES];
+    struct shard_head head;
+    struct stat found;
+    folder_shard(path, save->partial, shard, save->target.shards, "");
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    bool read = fd >= 0 && fstat(fd, &found) == 0 && pread(fd, page, sizeof page, 0) == (ssize_t)sizeof page;
+    const char *why = read ? shard_head_read(&head, page, (uint64_t)found.st_size) : strerror(errno);
+    if (!why && (head.shard != (uint32_t)shard || head.shards != (uint32_t)save->target.shards))
+        why = "it is another shard";
+    if (fd >= 0) close(fd);
+    if (why) return error_set(err, STATUS_RUN, "cannot use %.300s: %s", path, why);
+    *out = (struct manifest_shard){(uint64_t)found.st_size, head.crc};
+    return STATUS_OK;
+}
+
+static int write_manifest(const struct checkpoint_save *save, const struct checkpoint_info *info, struct error *err)
+{
+    struct checkpoint_info of = *info;
+    char path[PATH_BYTES + 32], *text = NULL;
+    struct manifest_shard *shards = calloc((size_t)save->target.shards, sizeof *shards);
+    int status = shards ? STATUS_OK : error_set(err, STATUS_RUN, "no memory for a manifest");
+    for (int s = 0; s < save->target.shards && !status; s++) status = describe(save, s, &shards[s], err);
+    strcpy(of.tag, save->tag);
+    of.shards = save->target.shards;
+    if (!status && !(text = manifest_print(&of, shards)))
+        status = error_set(err, STATUS_RUN, "no memory for a manifest");
+    snprintf(path, sizeof path, "%s/manifest.json", save->partial);
+    if (!status) status = folder_write(path, text, err);
+    free(text);
+    free(shards);
+    return status;
+}
+
+int checkpoint_commit(struct checkpoint_save *save, const struct checkpoint_info *info, struct error *err)
+{
+    int status = write_manifest(save, info, err);
+    if (!status) status = folder_promote(&save->target, err);
+    if (status) return status;
+    *save->partial = '\0'; /* it stands */
+    status = folder_point_latest(save->dir, save->tag, err);
+    if (!status) folder_prune(save->dir, save->target.keep);
+    return status;
+}
+
+void checkpoint_end(struct checkpoint_save *save)
+{
+    if (!save) return;
+    if (*save->partial) folder_remove(save->partial);
+    if (save->lock_fd >= 0) close(save->lock_fd);
+    free(save);
+}
