@@ -7,10 +7,10 @@ export LC_ALL=C.UTF-8
 work=$(mktemp -d "${TMPDIR:-/tmp}/zerolab-script-XXXXXX")
 trap 'rm -rf "$work"' EXIT
 
-# Screens are kept between ``` lines; tables and reference bring their own.
+# Screens and pages are kept between ``` lines; tables and reference bring their own.
 made() { # COMMAND LINE
     case $1 in
-    *--frame*) echo '```' && eval "\"$zerolab\" ${1#zerolab }" && echo '```' ;;
+    *--frame* | *--explain*) echo '```' && eval "\"$zerolab\" ${1#zerolab }" && echo '```' ;;
     *) eval "\"$zerolab\" ${1#zerolab }" ;;
     esac
 }

@@ -45,7 +45,7 @@ struct step_counts step_counts_of(const struct setup *setup)
 static void decide(struct binding *binding, bool binds, const char *reason)
 {
     binding->verdict = binds ? BINDS : BINDS_NOT;
-    snprintf(binding->reason, sizeof binding->reason, "%s", reason);
+    snprintf(binding->reason, sizeof binding->reason, "%.95s", reason);
 }
 
 /* ---- knobs of the plan ---- */
@@ -114,6 +114,12 @@ static bool is_pace(const char *path)
 
 /* ---- any key ---- */
 
+bool binding_in_force(const struct config *config, const char *path)
+{
+    if (!strcmp(path, "scheduler.type")) return true; /* none is an answer too */
+    return optimizer_has(config, path) && scheduler_has(config, path);
+}
+
 void binding_of(struct binding *binding, const struct config_key *key, const struct config *config,
                 const struct setup *setup)
 {
@@ -121,8 +127,11 @@ void binding_of(struct binding *binding, const struct config_key *key, const str
     char value[64];
     *binding = (struct binding){.verdict = BINDING_NONE};
     if (key->class != CLASS_HONOURED) return;
-    if (!optimizer_has(config, key->path) || !scheduler_has(config, key->path)) {
-        decide(binding, false, "the optimizer or scheduler in force has no such parameter");
+    if (!binding_in_force(config, key->path)) {
+        struct error err = {.text = ""};
+        config_matters(config, key->path, &err);
+        const char *reason = strstr(err.text, ": ");
+        decide(binding, false, reason ? reason + 2 : err.text);
         return;
     }
     key_show(key, config, value, sizeof value);
@@ -156,22 +165,22 @@ static void say_steps(char *text, size_t room, const struct step_counts *there, 
     if (used == 0) snprintf(text, room, ", the same operations in another order");
 }
 
-void binding_say(char *text, size_t room, const struct binding *binding, const struct step_counts *now,
+void binding_why(char *text, size_t room, const struct binding *binding, const struct step_counts *now,
                  const char *value, const char *other_peak, const char *peak)
 {
     char steps[300];
-    *text = '\0';
-    if (binding->verdict == BINDING_NONE) return;
-    if (binding->verdict == BINDING_UNKNOWN) {
-        snprintf(text, room, "whether it binds cannot be said: no step can be planned with %s", binding->neutral);
+    if (binding->verdict == BINDING_NONE) {
+        snprintf(text, room, "%s", "");
+    } else if (binding->verdict == BINDING_UNKNOWN) {
+        snprintf(text, room, "no step can be planned with %s", binding->neutral);
     } else if (!binding->planned) {
-        snprintf(text, room, "%s: %s", binding->verdict == BINDS ? "binds" : "does not bind", binding->reason);
+        snprintf(text, room, "%s", binding->reason);
     } else if (!strcmp(binding->neutral, value)) {
-        snprintf(text, room, "does not bind: %s is the value at which it does nothing", binding->neutral);
+        snprintf(text, room, "%s is the value at which it does nothing", binding->neutral);
     } else if (binding->verdict == BINDS) {
         say_steps(steps, sizeof steps, &binding->other, now, other_peak, peak);
-        snprintf(text, room, "binds; with %s: %s", binding->neutral, steps + 2);
+        snprintf(text, room, "with %s: %s", binding->neutral, steps + 2);
     } else {
-        snprintf(text, room, "does not bind: with %s a step would be the same", binding->neutral);
+        snprintf(text, room, "with %s a step would be the same", binding->neutral);
     }
 }

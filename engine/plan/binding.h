@@ -22,11 +22,14 @@ struct binding {
 
 struct step_counts step_counts_of(const struct setup *setup);
 
+/* False: a parameter of another optimizer or scheduler than the one in force. */
+bool binding_in_force(const struct config *config, const char *path);
+
 /* `setup` is what the configuration leads to. */
 void binding_of(struct binding *binding, const struct config_key *key, const struct config *config, const struct setup *setup);
 
-/* The verdict and what it stands on, as one sentence: "binds; with 0: gathers 0 instead of 12". `value` is the key's own, and
- * the two peaks are the step's at the neutral value and at this one, as the caller writes bytes. "": no question of binding. */
-void binding_say(char *text, size_t room, const struct binding *binding, const struct step_counts *now, const char *value, const char *other_peak, const char *peak);
+/* What the verdict stands on: "with 0: gathers 0 instead of 12". `value` is the key's own; the two peaks are the step's at the
+ * neutral value and at this one, as the caller writes bytes. "": no question of binding. */
+void binding_why(char *text, size_t room, const struct binding *binding, const struct step_counts *now, const char *value, const char *other_peak, const char *peak);
 
 #endif

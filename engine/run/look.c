@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/plan/explain.h"
 #include "engine/plan/print.h"
 #include "engine/run/front.h"
 #include "engine/trace/check.h"
@@ -91,7 +92,9 @@ static int plan(const struct cli *cli, struct error *err)
     int count = 0;
     struct config config;
     if (cli->model && cli->operand) return error_set(err, STATUS_USAGE, "give a CONFIG or --model, not both");
-    if (!cli->model && !cli->operand) return error_set(err, STATUS_USAGE, "give a CONFIG or --model NAME");
+    if (!cli->model && !cli->operand && !cli->explain)
+        return error_set(err, STATUS_USAGE, "give a CONFIG or --model NAME");
+    if (cli->explain && cli->schedule) return error_set(err, STATUS_USAGE, "give --explain or --schedule, not both");
     snprintf(name, sizeof name, "model.name=%s", cli->model);
     snprintf(ranks, sizeof ranks, "topology.ranks=%lld", (long long)cli->ranks);
     if (cli->model) sets[count++] = name;
@@ -100,7 +103,10 @@ static int plan(const struct cli *cli, struct error *err)
     int status = config_load(&config, cli->operand, sets, count, err);
     if (status) return status;
     FILE *out = open_output(cli->output, err);
-    status = out ? (cli->json ? plan_print_json : plan_print)(out, &config, cli->schedule, err) : err->status;
+    const char *what = cli->operand ? cli->operand : cli->model ? cli->model : "the built-in default";
+    if (!out) status = err->status;
+    else if (cli->explain) status = (cli->json ? explain_print_json : explain_print)(out, &config, what, err);
+    else status = (cli->json ? plan_print_json : plan_print)(out, &config, cli->schedule, err);
     config_release(&config);
     if (!out) return status;
     int closed = close_output(out, cli->output, status ? NULL : err);

@@ -15,9 +15,11 @@ bool knob_can_change(const struct scene *scene, const struct knob *knob)
 static void draw_binding(struct canvas canvas, const struct scene *scene, const struct knobs *knobs,
                          const struct knob *knob)
 {
+    static const char *const verdicts[] = {"whether it binds cannot be said: ", "binds; ", "does not bind: ", ""};
     char text[400], other[FORMAT_ROOM], now[FORMAT_ROOM];
     const enum units units = scene->state->units;
-    binding_say(text, sizeof text, &knob->binding, &knobs->step, knob->value,
+    int used = snprintf(text, sizeof text, "%s", verdicts[knob->binding.verdict]);
+    binding_why(text + used, sizeof text - (size_t)used, &knob->binding, &knobs->step, knob->value,
                 format_bytes_bare(other, units, knob->binding.other.peak_bytes),
                 format_bytes_bare(now, units, knobs->step.peak_bytes));
     draw_paragraph(canvas, 0, knob->binding.verdict == BINDS ? STYLE_STRONG : STYLE_TEXT, text);

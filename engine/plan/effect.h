@@ -1,0 +1,42 @@
+/* What a configuration key does in one particular run: a sentence, with the plan's figures where it has some. The sentences
+ * of ZeRO's knobs and of what they act on are in effect_zero.c, all others in effect.c. */
+#ifndef ENGINE_PLAN_EFFECT_H
+#define ENGINE_PLAN_EFFECT_H
+
+#include "engine/plan/binding.h"
+
+/* A run as its plan has it. */
+struct effect_run {
+    const struct config *config;
+    const struct setup *setup;
+    struct step_counts step;
+    struct traffic_sum traffic[TRAFFIC_KINDS]; /* of rank 0 */
+    int64_t sent_bytes;
+};
+
+struct effect_run effect_run_of(const struct config *config, const struct setup *setup);
+
+/* "": nothing more than the key's help says. */
+void effect_of(char *text, size_t room, const struct config_key *key, const struct effect_run *run);
+
+/* ---- between effect.c and effect_zero.c ---- */
+
+struct effect_text { char *text; size_t room; };
+
+void effect_say(const struct effect_text *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+struct effect_row {
+    const char *path;
+    void (*say)(const struct effect_text *out, const struct effect_run *run);
+};
+
+extern const struct effect_row effect_rows[], effect_zero_rows[];
+extern const int effect_row_count, effect_zero_count;
+
+/* Bytes of a category over all tiers: at rest, and at its fullest. */
+int64_t effect_resting_bytes(const struct effect_run *run, enum category category);
+int64_t effect_peak_bytes(const struct effect_run *run, enum category category);
+
+int effect_ops(const struct effect_run *run, enum op_kind kind);
+
+#endif

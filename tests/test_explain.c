@@ -1,0 +1,257 @@
+/* `zerolab plan --explain`: every key once, those given first, in 80 columns; who said what; figures against the plan. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include <cjson/cJSON.h>
+
+#include "engine/plan/effect.h"
+#include "engine/plan/explain.h"
+
+#define ZERO "zero_optimization."
+
+static struct config config_of(const char *text)
+{
+    struct config config;
+    struct error err = {0};
+    if (config_load_text(&config, text, &err)) fail_msg("%s", err.text);
+    return config;
+}
+
+struct page {
+    struct config config;
+    struct setup setup;
+    struct explained *list;
+    int count;
+};
+
+static struct page explained(struct config config)
+{
+    struct page page = {.config = config};
+    struct error err = {0};
+    if (setup_init(&page.setup, &page.config, &err)) fail_msg("%s", err.text);
+    page.list = explain_keys(&page.config, &page.setup, &page.count);
+    assert_non_null(page.list);
+    return page;
+}
+
+static void page_free(struct page *page)
+{
+    free(page->list);
+    setup_release(&page->setup);
+    config_release(&page->config);
+}
+
+static const struct explained *find(const struct page *page, const char *path)
+{
+    for (int i = 0; i < page->count; i++)
+        if (!strcmp(page->list[i].key->path, path)) return &page->list[i];
+    fail_msg("no key %s", path);
+    return NULL;
+}
+
+static char *printed(const struct config *config,
+                     int (*print)(FILE *, const struct config *, const char *, struct error *))
+{
+    char *text = NULL;
+    size_t length;
+    FILE *out = open_memstream(&text, &length);
+    assert_int_equal(print(out, config, "x.json", NULL), STATUS_OK);
+    fclose(out);
+    return text;
+}
+
+static const char foreign[] =
+    "{\"train_batch_size\": \"auto\", \"train_micro_batch_size_per_gpu\": 2, \"bfloat16\": {\"enabled\": 1},"
+    "\"zero_optimization\": {\"stage\": 3, \"reduce_bucket_size\": \"auto\", \"prefetch_bucket_size\": 500,"
+    "\"stage3_param_persistence_threshold\": 0, \"round_robin_gradients\": true, \"zero_hpz_partition_size\": 1},"
+    "\"scheduler\": {\"type\": \"WarmupLR\"}, \"wandb\": {\"enabled\": true}}";
+
+static void every_key_stands_there_once_and_given_ones_first(void **state)
+{
+    (void)state;
+    struct page page = explained(config_of(foreign));
+    int keys = 0;
+    for (int k = 0; k < config_key_count; k++) {
+        if (config_keys[k].class == CLASS_ALIAS) continue;
+        keys++;
+        find(&page, config_keys[k].path);
+    }
+    assert_int_equal(page.count, keys);
+    for (int i = 1; i < page.count; i++) assert_true(page.list[i].part >= page.list[i - 1].part);
+    int given = 0;
+    while (page.list[given].part == EXPLAIN_GIVEN) given++;
+    assert_int_equal(given, 11);
+    for (int i = 0; i < page.count; i++) /* and each says something */
+        assert_true(page.list[i].effect[0] || page.list[i].why[0]);
+    page_free(&page);
+}
+
+static void who_said_it(void **state)
+{
+    (void)state;
+    struct page page = explained(config_of(foreign));
+    assert_string_equal(find(&page, ZERO "stage")->from, "file");
+    assert_string_equal(find(&page, "train_batch_size")->from, "auto");
+    assert_string_equal(find(&page, "train_batch_size")->value, "8");
+    assert_string_equal(find(&page, ZERO "reduce_bucket_size")->note, "\"auto\" is 16384 (h*h, h = hidden)");
+    assert_string_equal(find(&page, ZERO "stage3_prefetch_bucket_size")->spelling, ZERO "prefetch_bucket_size");
+    assert_string_equal(find(&page, "bf16.enabled")->spelling, "bfloat16");
+    assert_string_equal(find(&page, "bf16.enabled")->value, "true");
+    assert_string_equal(find(&page, ZERO "stage")->spelling, "");
+    assert_string_equal(find(&page, "gradient_accumulation_steps")->from, "derived");
+    assert_string_equal(find(&page, ZERO "overlap_comm")->from, "derived");
+    assert_string_equal(find(&page, ZERO "sub_group_size")->from, "default");
+    page_free(&page);
+    const char *const sets[] = {ZERO "max_live_parameters=5"};
+    struct config config;
+    assert_int_equal(config_load(&config, NULL, sets, 1, NULL), STATUS_OK);
+    page = explained(config);
+    assert_string_equal(find(&page, ZERO "stage3_max_live_parameters")->from, "--set");
+    assert_string_equal(find(&page, ZERO "stage3_max_live_parameters")->spelling, "");
+    page_free(&page);
+    page = explained(config_of("{\"train_batch_size\": 4, \"zero_optimization\": true}"));
+    assert_string_equal(find(&page, ZERO "stage")->value, "1");
+    assert_string_equal(find(&page, ZERO "stage")->spelling, "zero_optimization");
+    page_free(&page);
+}
+
+static void figures_are_the_plans(void **state)
+{
+    (void)state;
+    struct config config;
+    char expected[200];
+    const char *const sets[] = {ZERO "stage=3"};
+    assert_int_equal(config_load(&config, NULL, sets, 1, NULL), STATUS_OK);
+    struct page page = explained(config);
+    int gathers = 0, ahead = 0, reductions = 0;
+    for (int i = 0; i < page.setup.schedule.op_count; i++) {
+        const struct op *op = &page.setup.schedule.ops[i];
+        gathers += op->kind == OP_GATHER;
+        ahead += op->kind == OP_GATHER && op->prefetch;
+        reductions += op->kind == OP_REDUCE_SCATTER;
+    }
+    snprintf(expected, sizeof expected, "%d of %d gathers of a step are issued ahead of their use", ahead, gathers);
+    assert_string_equal(find(&page, ZERO "stage3_prefetch_bucket_size")->effect, expected);
+    snprintf(expected, sizeof expected, "%d reductions a step, of at most 198,272 elements", reductions);
+    assert_string_equal(find(&page, ZERO "reduce_bucket_size")->effect, expected);
+    assert_string_equal(find(&page, "model.name")->effect, "834,304 parameters in 6 units");
+    assert_non_null(strstr(find(&page, ZERO "stage")->effect, "3,337,216 bytes a rank")); /* 16 Psi / N */
+    assert_string_equal(find(&page, "train_batch_size")->effect,
+                        "4 samples x 1 micro-step x 4 ranks = 16, which is 1,024 tokens a step");
+    assert_int_equal(find(&page, ZERO "stage3_prefetch_bucket_size")->binding.verdict, BINDS);
+    assert_non_null(strstr(find(&page, ZERO "stage3_prefetch_bucket_size")->why, "with 0: gathers ahead 0 instead of"));
+    assert_int_equal(find(&page, ZERO "stage3_max_live_parameters")->binding.verdict, BINDS_NOT);
+    assert_int_equal(find(&page, "optimizer.params.momentum")->binding.verdict, BINDS_NOT);
+    assert_string_equal(find(&page, "optimizer.params.momentum")->why, "AdamW has no such parameter");
+    assert_string_equal(find(&page, "scheduler.type")->effect, "none: the learning rate is 0.001 at every step");
+    assert_string_equal(find(&page, "fp16.hysteresis")->effect, "nothing to act on: fp16 is off");
+    page_free(&page);
+}
+
+static void knobs_that_have_nothing_to_act_on_say_so(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *set, *path, *words;
+    } cases[] = {
+        {ZERO "stage=2", ZERO "stage3_prefetch_bucket_size", "this is stage 2"},
+        {ZERO "stage=2", ZERO "sub_group_size", "stage 2 updates what a rank owns"},
+        {ZERO "stage=0", ZERO "allgather_bucket_size", "stage 0 updates every parameter"},
+        {ZERO "stage=3", ZERO "allgather_bucket_size", "stage 3 gathers units"},
+        {"topology.ranks=2", "schedule.no_sync", "a step is one micro-step"},
+        {"gradient_accumulation_steps=3", "schedule.no_sync", "reduced after 1 of 3 micro-steps"},
+        {"model.recompute=attention", "model.checkpoint_every", "model.recompute is not full"},
+        {"fp16={enabled: true, loss_scale: 8}", "fp16.hysteresis", "the loss scale is static"},
+        {"prescale_gradients=true", "gradient_predivide_factor", "prescale_gradients divides"},
+        {"data.synthetic=true", "data.path", "makes tokens up"},
+        {"topology.ranks=1", "topology.ranks", "sends nothing"},
+        {"topology.ranks_per_node=2", "topology.ranks_per_node", "2 virtual nodes of 2 ranks"},
+    };
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        struct config config;
+        struct error err = {0};
+        if (config_load(&config, NULL, &cases[c].set, 1, &err)) fail_msg("%s", err.text);
+        struct page page = explained(config);
+        const char *effect = find(&page, cases[c].path)->effect;
+        if (!strstr(effect, cases[c].words)) fail_msg("%s: \"%s\" lacks \"%s\"", cases[c].set, effect, cases[c].words);
+        page_free(&page);
+    }
+}
+
+static void the_page_is_80_columns_wide(void **state)
+{
+    (void)state;
+    static const char *const more[] = {
+        foreign, "{\"train_batch_size\": 64, \"topology\": {\"ranks\": 1}}",
+        "{\"train_batch_size\": 64, \"model\": {\"name\": \"gpt2-xl\"}, \"data\": {\"path\": "
+        "\"a/rather/long/path/that/goes/on/and/on/and/on/until/it/is/too/wide/for/a/line\"}}"};
+    for (size_t m = 0; m < sizeof more / sizeof *more; m++) {
+        struct config config = config_of(more[m]);
+        char *text = printed(&config, explain_print);
+        for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
+            size_t length = strlen(line);
+            if (length > 80 && !strstr(line, "a/rather/long")) fail_msg("%zu columns: %s", length, line);
+            if (length && line[length - 1] == ' ') fail_msg("ends in a space: \"%s\"", line);
+        }
+        free(text);
+        config_release(&config);
+    }
+}
+
+static void json_says_the_same(void **state)
+{
+    (void)state;
+    struct page page = explained(config_of(foreign));
+    char *text = printed(&page.config, explain_print_json);
+    cJSON *json = cJSON_Parse(text), *keys = cJSON_GetObjectItem(json, "keys");
+    assert_int_equal(cJSON_GetArraySize(keys), page.count);
+    for (int i = 0; i < page.count; i++) {
+        const cJSON *row = cJSON_GetArrayItem(keys, i), *binds = cJSON_GetObjectItem(row, "binds");
+        assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(row, "key")), page.list[i].key->path);
+        const char *value = cJSON_GetStringValue(cJSON_GetObjectItem(row, "value"));
+        assert_string_equal(value ? value : "", page.list[i].value);
+        assert_int_equal(cJSON_IsTrue(binds), page.list[i].binding.verdict == BINDS);
+        assert_int_equal(binds != NULL,
+                         page.list[i].binding.verdict == BINDS || page.list[i].binding.verdict == BINDS_NOT);
+    }
+    cJSON_Delete(json);
+    free(text);
+    page_free(&page);
+}
+
+/* Rows of the tables that name keys name ones that exist. */
+static void tables_name_keys(void **state)
+{
+    (void)state;
+    static const char *const quirks[] = {
+#define QUIRK(path, text) path,
+#include "engine/config/quirks.def"
+#undef QUIRK
+    };
+    for (size_t q = 0; q < sizeof quirks / sizeof *quirks; q++)
+        if (key_index(quirks[q]) < 0) fail_msg("quirks.def: %s is no key", quirks[q]);
+    for (int r = 0; r < effect_row_count; r++) assert_true(key_index(effect_rows[r].path) >= 0);
+    for (int r = 0; r < effect_zero_count; r++) assert_true(key_index(effect_zero_rows[r].path) >= 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_key_stands_there_once_and_given_ones_first),
+        cmocka_unit_test(who_said_it),
+        cmocka_unit_test(figures_are_the_plans),
+        cmocka_unit_test(knobs_that_have_nothing_to_act_on_say_so),
+        cmocka_unit_test(the_page_is_80_columns_wide),
+        cmocka_unit_test(json_says_the_same),
+        cmocka_unit_test(tables_name_keys),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
