@@ -202,12 +202,9 @@ static void what_cannot_be_honoured_is_refused_by_name(void **state)
     (void)state;
     static const char *const sets[] = {
         "fp16.fp16_master_weights_and_grads=true",
-        "zero_optimization.offload_optimizer.device=cpu",
-        "zero_optimization.offload_param.device=nvme",
         "zero_optimization.zero_quantized_weights=true",
         "zero_optimization.zero_hpz_partition_size=8",
         "zero_optimization.mics_shard_size=4",
-        "zero_optimization.cpu_offload=true",
         "optimizer.params.amsgrad=true",
         "scheduler.params.last_batch_iteration=5",
         "amp={\"enabled\": true, \"opt_level\": \"O1\"}",
@@ -303,6 +300,30 @@ static void schedules_have_their_own_parameters(void **state)
             "WarmupLR has no such parameter");
     refused("{" BATCH "}", "scheduler={\"type\": \"WarmupCosineLR\", \"params\": {\"total_num_steps\": \"auto\"}}",
             STATUS_USAGE, "the trainer's number of steps");
+}
+
+static void offload_is_as_in_deepspeed(void **state)
+{
+    (void)state;
+    struct config config = loaded("{" BATCH "\"zero_optimization\": {\"stage\": 3, \"cpu_offload\": true, "
+                                  "\"cpu_offload_param\": true, \"cpu_offload_use_pin_memory\": true}}",
+                                  NULL);
+    assert_true(config.zero.offload_optimizer == OFFLOAD_CPU && config.zero.offload_param == OFFLOAD_CPU);
+    if (config.notes) fail_msg("%s", config.notes);
+    struct error err;
+    assert_int_equal(config_set(&config, "zero_optimization.offload_param.device", "none", &err), 0);
+    assert_int_equal(config_set(&config, "zero_optimization.stage", "2", &err), 0);
+    assert_int_equal(config_set(&config, "zero_optimization.stage", "0", &err), STATUS_USAGE);
+    assert_non_null(strstr(err.text, "stage 0 does not shard"));
+    assert_int_equal(config.zero.stage, 2);
+    config_release(&config);
+    refused("{" BATCH "\"zero_optimization\": {\"stage\": 2}}", "zero_optimization.offload_param.device=cpu",
+            STATUS_USAGE, "use stage 3, or device \"none\"");
+    refused("{" BATCH "}", "zero_optimization.offload_optimizer.device=cpu", STATUS_USAGE, "use stage 1, 2 or 3");
+    refused("{" BATCH "\"zero_optimization\": {\"stage\": 3}}", "zero_optimization.offload_param.device=nvme",
+            STATUS_USAGE, "device");
+    refused("{" BATCH "\"zero_optimization\": {\"offload_optimizer\": {\"device\": \"cpu\"}}}",
+            "zero_optimization.cpu_offload=true", STATUS_USAGE, "give one of them");
 }
 
 static void what_needs_offload_is_said_to_have_no_effect(void **state)
@@ -801,6 +822,7 @@ int main(void)
         cmocka_unit_test(optimizers_have_their_own_parameters),
         cmocka_unit_test(what_would_do_nothing_is_refused_while_training),
         cmocka_unit_test(schedules_have_their_own_parameters),
+        cmocka_unit_test(offload_is_as_in_deepspeed),
         cmocka_unit_test(what_needs_offload_is_said_to_have_no_effect),
         cmocka_unit_test(the_same_features_switched_off_are_accepted_in_silence),
         cmocka_unit_test(what_has_no_effect_is_said_once),

@@ -94,8 +94,8 @@ struct run_tier {
 struct run_lane { bool busy; uint32_t schedule, step, op; uint64_t issued_ns, started_ns; };
 
 /* One rank in one step: its compute lane by phase; and exposed communication: it went on while that lane did not work. By kind
- * also copies between tiers. */
-struct run_split { uint64_t phase_ns[PHASES], exposed_ns, exposed_by_ns[TRAFFIC_KINDS]; };
+ * also copies between tiers. The host lane in all, and exposed. */
+struct run_split { uint64_t phase_ns[PHASES], exposed_ns, exposed_by_ns[TRAFFIC_KINDS], host_ns, host_exposed_ns; };
 
 /* What the kernel says of a rank's memory, beside what the allocator counted at the same moment. */
 enum { RUN_MARKS = 8 };

@@ -45,7 +45,7 @@ static void add_header(cJSON *report, const struct run_model *model)
                header->accumulation_steps);
 }
 
-/* Means over the ranks whose operations were all seen. What no schedule has yet (updates on the host, NVMe) is known to take
+/* Means over the ranks whose operations were all seen. What no schedule has yet (NVMe) is known to take
  * no time wherever the split is known. */
 static void add_seconds(cJSON *object, const struct run_step *step)
 {
@@ -59,7 +59,8 @@ static void add_seconds(cJSON *object, const struct run_step *step)
     add_number(out, "communication_exposed", known, seconds(step->split.exposed_ns) / ranks);
     add_number(out, "offload_exposed", known,
                seconds(step->split.exposed_by_ns[TRAFFIC_D2H] + step->split.exposed_by_ns[TRAFFIC_H2D]) / ranks);
-    add_number(out, "host_update", known, 0);
+    add_number(out, "host_update", known, seconds(step->split.host_ns) / ranks);
+    add_number(out, "host_exposed", known, seconds(step->split.host_exposed_ns) / ranks);
     add_number(out, "io_exposed", known, 0);
     add_number(out, "paused", true, seconds(step->paused_ns));
 }

@@ -6,13 +6,17 @@
  * its gradients, save at the end of backward; a copy to the host for the memory of what it copies. */
 static enum stall stall_of_kind(enum op_kind kind)
 {
+    switch (op_lane(kind)) {
+    case LANE_D2H:
+    case LANE_H2D: return STALL_COPY;
+    case LANE_HOST: return STALL_HOST;
+    default: break;
+    }
     switch (kind) {
     case OP_GATHER: return STALL_GATHER;
     case OP_REDUCE_SCATTER:
     case OP_ALL_REDUCE: return STALL_BUCKET;
     case OP_REFRESH: return STALL_REFRESH;
-    case OP_OFFLOAD:
-    case OP_FETCH: return STALL_COPY;
     case OP_AGREE: return STALL_AGREE;
     default: return STALL_COMPUTE;
     }

@@ -56,7 +56,7 @@ int64_t tape_span_of(const struct tape *tape, int rank, enum lane lane, uint32_t
 /* What a lane did in a window, from spans where they are kept, else from the sums: for a column of a zoomed-out picture. */
 struct tape_load {
     bool unknown;                      /* lost records, or nothing known about this time */
-    uint64_t phase_ns[PHASES];         /* compute lane: busy, by phase */
+    uint64_t phase_ns[PHASES];         /* compute and host lane: busy, by phase */
     uint64_t traffic_ns[TRAFFIC_KINDS];/* other lanes: busy, by what moved */
     uint64_t waited_ns[STALLS];        /* ready - issued, clipped to the window, by cause (engine/analyze/stall.h) */
 };

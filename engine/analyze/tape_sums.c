@@ -90,7 +90,7 @@ static size_t waited_field(enum stall why)
 
 static size_t busy_field(enum lane lane, const struct span *span)
 {
-    int slot = lane == LANE_COMPUTE ? (int)span->phase : (int)traffic_of_op(span->kind);
+    int slot = lane_computes(lane) ? (int)span->phase : (int)traffic_of_op(span->kind);
     return offsetof(struct lane_sum, busy) + (size_t)slot * sizeof(float);
 }
 
@@ -146,9 +146,9 @@ struct tier_sum sums_fullest(const struct tape *tape, const struct tape_tier *ti
 
 static void add_sums(struct tape_load *load, enum lane lane, const struct lane_sum *sum, double share)
 {
-    for (int phase = 0; lane == LANE_COMPUTE && phase < PHASES; phase++)
+    for (int phase = 0; lane_computes(lane) && phase < PHASES; phase++)
         load->phase_ns[phase] += (uint64_t)((double)sum->busy[phase] * share + 0.5);
-    for (int kind = 0; lane != LANE_COMPUTE && kind < TRAFFIC_KINDS; kind++)
+    for (int kind = 0; !lane_computes(lane) && kind < TRAFFIC_KINDS; kind++)
         load->traffic_ns[kind] += (uint64_t)((double)sum->busy[kind] * share + 0.5);
     for (int why = 0; why < STALLS; why++) load->waited_ns[why] += (uint64_t)((double)sum->waited[why] * share + 0.5);
 }
@@ -163,7 +163,7 @@ static uint64_t overlap(uint64_t from_ns, uint64_t to_ns, uint64_t low_ns, uint6
 static void add_span(struct tape_load *load, enum lane lane, const struct span *span, uint64_t from_ns, uint64_t to_ns)
 {
     uint64_t busy_ns = overlap(span->started_ns, span->ended_ns ? span->ended_ns : to_ns, from_ns, to_ns);
-    if (lane == LANE_COMPUTE) load->phase_ns[span->phase] += busy_ns;
+    if (lane_computes(lane)) load->phase_ns[span->phase] += busy_ns;
     else load->traffic_ns[traffic_of_op(span->kind)] += busy_ns;
     if (span->stall != STALL_NONE)
         load->waited_ns[span->stall] += overlap(span->issued_ns, span->ready_ns, from_ns, to_ns);

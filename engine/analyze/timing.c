@@ -4,18 +4,12 @@
 #include <string.h>
 
 #include "engine/analyze/fold.h"
+#include "engine/plan/footprint.h"
 
 enum traffic traffic_of_op(enum op_kind kind)
 {
-    switch (kind) {
-    case OP_GATHER:
-    case OP_REFRESH: return TRAFFIC_ALL_GATHER;
-    case OP_REDUCE_SCATTER: return TRAFFIC_REDUCE_SCATTER;
-    case OP_ALL_REDUCE: return TRAFFIC_ALL_REDUCE;
-    case OP_OFFLOAD: return TRAFFIC_D2H;
-    case OP_FETCH: return TRAFFIC_H2D;
-    default: return TRAFFIC_CONTROL;
-    }
+    const enum traffic traffic = op_traffic(kind);
+    return traffic == TRAFFIC_KINDS ? TRAFFIC_CONTROL : traffic;
 }
 
 void split_add(struct run_split *sum, const struct run_split *split)
@@ -23,6 +17,8 @@ void split_add(struct run_split *sum, const struct run_split *split)
     for (int phase = 0; phase < PHASES; phase++) sum->phase_ns[phase] += split->phase_ns[phase];
     for (int kind = 0; kind < TRAFFIC_KINDS; kind++) sum->exposed_by_ns[kind] += split->exposed_by_ns[kind];
     sum->exposed_ns += split->exposed_ns;
+    sum->host_ns += split->host_ns;
+    sum->host_exposed_ns += split->host_exposed_ns;
 }
 
 void timing_begin_step(struct run_rank *rank, uint32_t step, uint64_t time_ns)
@@ -62,6 +58,10 @@ static void expose(struct run_rank *rank, const struct op *op, uint64_t from_ns,
 {
     if (from_ns < rank->open.idle_since_ns) from_ns = rank->open.idle_since_ns;
     if (now_ns <= from_ns) return;
+    if (op->lane == LANE_HOST) {
+        rank->open.split.host_exposed_ns += now_ns - from_ns;
+        return;
+    }
     rank->open.split.exposed_by_ns[traffic_of_op(op->kind)] += now_ns - from_ns;
     if (op->lane == LANE_COMM) rank->open.split.exposed_ns += now_ns - from_ns;
 }
@@ -111,6 +111,7 @@ void fold_op_end(struct run_model *model, const struct trace_record *record)
     rank->lane[op->lane] =
         (struct run_lane){false, from->schedule, from->step, from->op, from->issued_ns, from->started_ns};
     if (schedule->purpose != PURPOSE_TRAIN || !rank->open.begun || rank->open.step != from->step) return;
+    if (op->lane == LANE_HOST) rank->open.split.host_ns += record->time_ns - from->started_ns;
     if (op->lane == LANE_COMPUTE) compute_ended(rank, record, op);
     else if (!rank->lane[LANE_COMPUTE].busy) expose(rank, op, from->started_ns, record->time_ns);
 }

@@ -184,6 +184,18 @@ static void sum_moving(struct window *window, enum lane lane)
     }
 }
 
+static void sum_host(struct window *window)
+{
+    int at = 0;
+    for (int64_t number = window->first[LANE_HOST]; number < window->end[LANE_HOST]; number++) {
+        const struct span *span = span_at(window, LANE_HOST, number);
+        if (!span) continue;
+        const struct interval busy = clipped(window->out, span->started_ns, span->ended_ns);
+        window->out->host.busy_ns += length(busy);
+        window->out->host.exposed_ns += length(busy) - covered(window, busy, &at);
+    }
+}
+
 /* The share of a payload that crosses a link, by nccl-tests. */
 static double bus_factor(enum traffic kind, int ranks)
 {
@@ -214,6 +226,7 @@ static const struct {
 } sums[] = {
     {offsetof(struct totals, temporal), sizeof(struct temporal) / sizeof(uint64_t)},
     {offsetof(struct totals, phase_ns), PHASES},
+    {offsetof(struct totals, host), sizeof(struct host_totals) / sizeof(uint64_t)},
     {offsetof(struct totals, stall_ns), STALLS},
     {offsetof(struct totals, stall_count), STALLS},
     {offsetof(struct totals, prefetch), sizeof(struct prefetch_totals) / sizeof(uint64_t)},
@@ -264,7 +277,9 @@ static bool totals_of_rank(struct totals *out, const struct tape *tape, const st
     if (opened) {
         for (int lane = 0; lane < LANES; lane++) collect(&window, (enum lane)lane);
         sum_waits(&window);
-        for (int lane = LANE_COMPUTE + 1; lane < LANES; lane++) sum_moving(&window, (enum lane)lane);
+        for (int lane = LANE_COMPUTE + 1; lane < LANES; lane++)
+            if (lane == LANE_HOST) sum_host(&window);
+            else sum_moving(&window, (enum lane)lane);
         temporal_of(&out->temporal, window.compute, window.communication, window.moving); /* last: it reorders */
     }
     window_close(&window);

@@ -14,7 +14,7 @@ struct interval { uint64_t from_ns, to_ns; };
 struct intervals { struct interval *at; int count; };
 
 /* Plain intervals: any order, may overlap. Sums are over their unions; the window is from the first start to the last end.
- * `moving` is communication and all else that is not compute, copies between tiers. The lists are reordered. */
+ * `moving` is communication and all else that is not compute: copies between tiers, and what the host does. The lists are reordered. */
 struct temporal { uint64_t window_ns, compute_ns, communication_ns, overlapped_ns, non_compute_ns, idle_ns; };
 void temporal_of(struct temporal *out, struct intervals compute, struct intervals communication, struct intervals moving);
 
@@ -39,12 +39,16 @@ struct prefetch_totals {
     int64_t stalls;
 };
 
+/* What the host lane does: it adds, takes norms and updates. */
+struct host_totals { uint64_t busy_ns, exposed_ns; }; /* exposed: no compute beside it */
+
 struct totals {
     int rank;                      /* -1: mean over ranks */
     uint64_t from_ns, to_ns;
     bool known;                    /* false: records of this window are not kept in full, or were lost */
     struct temporal temporal;
-    uint64_t phase_ns[PHASES];
+    uint64_t phase_ns[PHASES];     /* of the compute lane */
+    struct host_totals host;
     uint64_t stall_ns[STALLS];     /* of the compute lane; STALL_PEERS: of all lanes */
     int64_t stall_count[STALLS];
     struct collective_totals traffic[TRAFFIC_KINDS];

@@ -110,6 +110,29 @@ static int expand_legacy_switch(struct config_source *source, cJSON *tree, struc
     return STATUS_OK;
 }
 
+/* `"cpu_offload": true` is an old way to write `"offload_optimizer": {"device": "cpu"}`, cpu_offload_param the same for it. */
+static int expand_legacy_offload(cJSON *tree, struct error *err)
+{
+    static const char *const old[][2] = {{"cpu_offload", "offload_optimizer"}, {"cpu_offload_param", "offload_param"}};
+    cJSON *section = cJSON_GetObjectItemCaseSensitive(tree, "zero_optimization");
+    for (int i = 0; i < 2; i++) {
+        const cJSON *given = cJSON_GetObjectItemCaseSensitive(section, old[i][0]);
+        cJSON *place = cJSON_GetObjectItemCaseSensitive(section, old[i][1]);
+        if (!cJSON_IsTrue(given)) continue;
+        if (cJSON_GetObjectItemCaseSensitive(place, "device"))
+            return error_set(err, STATUS_USAGE, "zero_optimization.%s: %s.device means the same; give one of them",
+                             old[i][0], old[i][1]);
+        if (!cJSON_IsObject(place)) {
+            cJSON_DeleteItemFromObjectCaseSensitive(section, old[i][1]);
+            place = cJSON_AddObjectToObject(section, old[i][1]);
+        }
+        cJSON *device = hjson_value("cpu");
+        if (!place || !device || !cJSON_AddItemToObject(place, "device", device)) return no_memory(err);
+        cJSON_DeleteItemFromObjectCaseSensitive(section, old[i][0]);
+    }
+    return STATUS_OK;
+}
+
 /* The same for a path that was typed. */
 void config_path(char path[CONFIG_PATH_MAX], const char *typed)
 {
@@ -271,6 +294,7 @@ static int load(struct config *config, cJSON *tree, const char *const *sets, int
     int status = rename_aliases(&source, tree, "", err);
     if (!status) status = expand_legacy_switch(&source, tree, err);
     for (int s = 0; !status && s < set_count; s++) status = apply_set(config, tree, sets[s], err);
+    if (!status) status = expand_legacy_offload(tree, err);
     if (!status) status = set_defaults(config, err);
     if (!status) status = optimizer_refuse(tree, err);
     if (!status) status = walk(&source, tree, "", err);

@@ -19,6 +19,8 @@ struct config_model {
 };
 
 enum recompute { RECOMPUTE_NONE, RECOMPUTE_FULL, RECOMPUTE_ATTENTION };
+enum offload { OFFLOAD_NONE, OFFLOAD_CPU };
+enum { UPDATE_TILE_ELEMS = 4194304 }; /* the default of schedule.update_tile */
 
 /* The knobs of a step's schedule, most of them of zero_optimization: all of them can change between two steps. */
 struct config_zero {
@@ -34,6 +36,8 @@ struct config_zero {
     enum recompute recompute; /* what of a block backward makes again */
     int checkpoint_every;     /* blocks of a segment, under full recomputation */
     bool cpu_checkpointing;   /* their inputs wait in the host tier */
+    enum offload offload_optimizer, offload_param; /* where what a rank owns lies: states and master; parameters */
+    int64_t update_tile_elems;                     /* of an update on the host, and of what comes back from it */
 };
 
 struct config_link { double bandwidth_bytes_per_s, latency_s; }; /* 0: not paced */

@@ -166,6 +166,21 @@ static int resolve_batch(struct config_source *source, struct error *err)
     return STATUS_OK;
 }
 
+/* DeepSpeed's rules of what can be offloaded when. */
+static int check_offload(const struct config_zero *zero, struct error *err)
+{
+    if (zero->offload_param && zero->stage < 3)
+        return error_set(err, STATUS_USAGE,
+                         "zero_optimization.offload_param: at stage %d every rank uses its parameters whole, on the device; "
+                         "use stage 3, or device \"none\"",
+                         zero->stage);
+    if (zero->offload_optimizer && zero->stage < 1)
+        return error_set(err, STATUS_USAGE,
+                         "zero_optimization.offload_optimizer: stage 0 does not shard what would be offloaded; use stage 1, 2 "
+                         "or 3, or device \"none\"");
+    return STATUS_OK;
+}
+
 int config_check(const struct config *config, struct error *err)
 {
     const struct config_model *model = &config->model;
@@ -182,6 +197,7 @@ int config_check(const struct config *config, struct error *err)
     if (config->topology.slow_rank >= ranks)
         return error_set(err, STATUS_USAGE, "topology.slow_rank = %d: there are ranks 0 to %d",
                          config->topology.slow_rank, ranks - 1);
+    if (check_offload(&config->zero, err)) return STATUS_USAGE;
     if (config->data.synthetic && config->data.path[0])
         return error_set(err, STATUS_USAGE, "data.path = \"%.200s\": data.synthetic is true as well; give one of them",
                          config->data.path);
@@ -243,7 +259,8 @@ static int note_unused(struct config_source *source, struct error *err)
 {
     static const char *const prefixes[] = {"memory.host_budget", "memory.nvme_budget", "topology.links.pcie.",
                                            "topology.links.nvme."};
-    const bool to_host = source->config->zero.cpu_checkpointing;
+    const struct config_zero *zero = &source->config->zero;
+    const bool to_host = zero->cpu_checkpointing || zero->offload_optimizer || zero->offload_param;
     int status = STATUS_OK;
     for (int row = 0; row < config_key_count; row++)
         for (size_t p = 0; !status && p < sizeof prefixes / sizeof *prefixes; p++)

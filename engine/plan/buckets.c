@@ -69,6 +69,14 @@ void buckets_close(struct buckets *buckets)
     flush_open(buckets, FLUSH_END);
 }
 
+/* The last tensor comes first: then a result that leaves for another tier gets a buffer of the step. */
+static bool takes_destination(const struct buckets *buckets, const struct piece *piece)
+{
+    const struct schedule *schedule = buckets->builder->schedule;
+    const int64_t padded = shard_elems(buckets->builder->model->units[piece->unit].elems, schedule->ranks) * schedule->ranks;
+    return !buckets->builder->failed && piece->first + piece->elems == padded && !schedule->buffers[piece->destination].lasting;
+}
+
 static void write_one(struct buckets *buckets, const struct bucket *bucket)
 {
     struct builder *builder = buckets->builder;
@@ -78,13 +86,15 @@ static void write_one(struct buckets *buckets, const struct bucket *bucket)
     for (int p = 0; p < bucket->count; p++) {
         const struct piece *piece = &bucket->pieces[p];
         builder_piece(builder, piece->unit, piece->first, piece->elems, piece->source, piece->destination);
+        if (takes_destination(buckets, piece)) builder_take(builder, ROLES, piece->destination);
         /* Element 0 comes last out of a unit: then a gradient buffer of the step is no longer needed, unless the result
          * of an all-reduce stands in it. */
         if (piece->first == 0 && buckets->kind != OP_ALL_REDUCE && !builder->failed &&
             !builder->schedule->buffers[piece->source].lasting)
             builder_give(builder, piece->source);
     }
-    op->accumulate = buckets->every_time && bucket->micro_step > 0;
+    op->accumulate = buckets->every_time && bucket->micro_step > 0 && !builder->failed &&
+                     builder->schedule->buffers[bucket->pieces[0].destination].lasting;
     builder_depend(builder, bucket->ready_op, WAIT_DATA);
     buckets->last_op = builder_end(builder);
 }

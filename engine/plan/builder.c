@@ -31,19 +31,29 @@ int builder_buffer(struct builder *builder, const struct buffer *buffer)
     return schedule->buffer_count++;
 }
 
-int builder_bytes(struct builder *builder, const char *name, enum category category, int64_t bytes)
+int builder_bytes_in(struct builder *builder, enum tier tier, const char *name, enum category category, int64_t bytes)
 {
-    struct buffer buffer = {
-        .tier = TIER_DEVICE, .category = category, .extent = EXTENT_BYTES, .unit = -1, .bytes = bytes};
+    struct buffer buffer = {.tier = tier, .category = category, .extent = EXTENT_BYTES, .unit = -1, .bytes = bytes};
     snprintf(buffer.name, sizeof buffer.name, "%s", name);
     return builder_buffer(builder, &buffer);
+}
+
+int builder_bytes(struct builder *builder, const char *name, enum category category, int64_t bytes)
+{
+    return builder_bytes_in(builder, TIER_DEVICE, name, category, bytes);
 }
 
 int builder_unit_buffer(struct builder *builder, const char *name, enum category category, enum extent extent,
                         enum dtype dtype, int unit, bool lasting)
 {
+    return builder_unit_buffer_in(builder, TIER_DEVICE, name, category, extent, dtype, unit, lasting);
+}
+
+int builder_unit_buffer_in(struct builder *builder, enum tier tier, const char *name, enum category category,
+                           enum extent extent, enum dtype dtype, int unit, bool lasting)
+{
     struct buffer buffer = {
-        .tier = TIER_DEVICE, .category = category, .extent = extent, .dtype = dtype, .unit = unit, .lasting = lasting};
+        .tier = tier, .category = category, .extent = extent, .dtype = dtype, .unit = unit, .lasting = lasting};
     int64_t first, end;
     snprintf(buffer.name, sizeof buffer.name, "%s", name);
     buffer_range(builder->schedule, builder->model, &buffer, 0, &first, &end);
@@ -76,11 +86,14 @@ void extent_range(const struct schedule *schedule, const struct model *model, in
     }
 }
 
-/* Elements of one update operation: sub_group_size cuts shards of stage 3, as in DeepSpeed. */
+/* Elements of one update operation: sub_group_size cuts shards of stage 3, as in DeepSpeed; on the host update_tile cuts all,
+ * so that one can be copied up while the next is computed. */
 static int64_t update_elems(const struct schedule *schedule, const struct op *op, int64_t whole)
 {
-    const int64_t most = schedule->knobs.sub_group_elems;
-    return schedule->stage == 3 && op->extent == EXTENT_SHARD && most > 0 && most < whole ? most : whole;
+    const bool on_host = op->kind == OP_HOST_UPDATE || op->kind == OP_UPLOAD;
+    const int64_t group = schedule->knobs.sub_group_elems, tile = schedule->knobs.update_tile_elems;
+    if (schedule->stage == 3 && op->extent == EXTENT_SHARD && group > 0 && group < whole) whole = group;
+    return on_host && tile > 0 && tile < whole ? tile : whole;
 }
 
 void update_range(const struct schedule *schedule, const struct model *model, const struct op *op, int rank,
@@ -117,9 +130,24 @@ const char *op_name(enum op_kind kind)
     return op_rows[kind].name;
 }
 
+enum lane op_lane(enum op_kind kind)
+{
+    return op_rows[kind].lane;
+}
+
+bool lane_computes(enum lane lane)
+{
+    return lane == LANE_COMPUTE || lane == LANE_HOST;
+}
+
+bool op_is_update(enum op_kind kind)
+{
+    return kind == OP_UPDATE || kind == OP_HOST_UPDATE;
+}
+
 const char *lane_name(enum lane lane)
 {
-    static const char *const names[LANES] = {"compute", "comm", "d2h", "h2d"};
+    static const char *const names[LANES] = {"compute", "comm", "d2h", "h2d", "host"};
     return names[lane];
 }
 
@@ -218,9 +246,12 @@ int builder_end(struct builder *builder)
     for (int p = 0; p < op->piece_count; p++)
         op->bytes += schedule->pieces[op->first_piece + p].elems *
                      dtype_bytes(schedule->buffers[schedule->pieces[op->first_piece + p].source].dtype);
-    /* A ring sends (N-1)/N of the payload per rank; an all-reduce twice that. */
-    op->sent_bytes = op->bytes * (schedule->ranks - 1) / schedule->ranks * (op->kind == OP_ALL_REDUCE ? 2 : 1);
-    if (op->lane == LANE_D2H || op->lane == LANE_H2D) op->sent_bytes = op->bytes; /* once over the bus */
+    if (op->lane == LANE_D2H || op->lane == LANE_H2D) { /* what a rank owns of the pieces, once over the bus */
+        if (op->piece_count) op->bytes /= schedule->ranks;
+        op->sent_bytes = op->bytes;
+    } else { /* a ring sends (N-1)/N of the payload per rank; an all-reduce twice that */
+        op->sent_bytes = op->bytes * (schedule->ranks - 1) / schedule->ranks * (op->kind == OP_ALL_REDUCE ? 2 : 1);
+    }
     builder->op = NULL;
     return builder->failed ? -1 : schedule->op_count++;
 }
@@ -305,8 +336,6 @@ int builder_finish(struct builder *builder, struct error *err)
         add_memory_dependencies(builder);
         place_all(builder);
     }
-    free(builder->layout);
-    builder->layout = NULL;
     if (!builder->failed) return STATUS_OK;
     schedule_release(builder->schedule);
     return error_set(err, STATUS_RUN, "no memory to build a schedule");
@@ -318,5 +347,6 @@ void schedule_release(struct schedule *schedule)
     free(schedule->ops);
     free(schedule->pieces);
     free(schedule->effects);
+    free(schedule->layout);
     *schedule = (struct schedule){0};
 }

@@ -6,27 +6,28 @@
 
 #include "engine/plan/schedule.h"
 
-/* The lasting buffers of a unit, by number (-1: has none). */
-struct unit_layout { int parameters, tail, gradient, master, state[OPTIMIZER_STATES_MAX]; };
-
 struct builder {
     struct schedule *schedule;
     const struct schedule_input *input;
     const struct model *model;
-    struct unit_layout *layout; /* by unit */
+    struct unit_layout *layout; /* by unit; the schedule's */
     int op_room, buffer_room, piece_room, effect_room;
     struct op *op;              /* being written, or NULL */
     int gives[1024], give_count;  /* of that operation, appended after its takes */
     bool failed;                /* out of memory; every call is then a no-op */
 };
 
-/* Lasting buffers for these knobs: who keeps what between steps. */
+/* Lasting buffers for these knobs: who keeps what between steps, and in which tier. */
 void layout_build(struct builder *builder);
+enum tier layout_parameters_tier(const struct config_zero *knobs);
+enum tier layout_optimizer_tier(const struct config_zero *knobs);
 
 int builder_buffer(struct builder *builder, const struct buffer *buffer);
-/* A step-scoped buffer of plain bytes, or of a unit's extent. */
+/* A step-scoped buffer of plain bytes, or of a unit's extent. They are on the device unless the tier is named. */
 int builder_bytes(struct builder *builder, const char *name, enum category category, int64_t bytes);
+int builder_bytes_in(struct builder *builder, enum tier tier, const char *name, enum category category, int64_t bytes);
 int builder_unit_buffer(struct builder *builder, const char *name, enum category category, enum extent extent, enum dtype dtype, int unit, bool lasting);
+int builder_unit_buffer_in(struct builder *builder, enum tier tier, const char *name, enum category category, enum extent extent, enum dtype dtype, int unit, bool lasting);
 
 /* One operation: begin, then any of the calls below, then end (returns its number). */
 struct op *builder_begin(struct builder *builder, enum op_kind kind, int micro_step, int unit);

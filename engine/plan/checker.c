@@ -243,7 +243,7 @@ static int check_updates(struct checker *checker)
     int64_t at = 0, first, end, whole_first, whole_end;
     for (int i = 0; i < schedule->op_count; i++) {
         const struct op *op = &schedule->ops[i];
-        if (op->kind != OP_UPDATE) continue;
+        if (!op_is_update(op->kind)) continue;
         extent_range(schedule, checker->model, op->unit, op->extent, last, &whole_first, &whole_end);
         update_range(schedule, checker->model, op, last, &first, &end);
         if (op->unit != unit || first != (at ? at : whole_first) || first >= end)

@@ -49,15 +49,16 @@ void footprint_of(struct footprint *footprint, const struct schedule *schedule)
     }
 }
 
-static enum traffic traffic_of_op(enum op_kind kind)
+enum traffic op_traffic(enum op_kind kind)
 {
+    if (op_lane(kind) == LANE_D2H) return TRAFFIC_D2H;
+    if (op_lane(kind) == LANE_H2D) return TRAFFIC_H2D;
     switch (kind) {
     case OP_GATHER:
     case OP_REFRESH: return TRAFFIC_ALL_GATHER;
     case OP_REDUCE_SCATTER: return TRAFFIC_REDUCE_SCATTER;
     case OP_ALL_REDUCE: return TRAFFIC_ALL_REDUCE;
-    case OP_OFFLOAD: return TRAFFIC_D2H;
-    case OP_FETCH: return TRAFFIC_H2D;
+    case OP_AGREE: return TRAFFIC_CONTROL;
     default: return TRAFFIC_KINDS;
     }
 }
@@ -77,14 +78,19 @@ void traffic_of(struct traffic_sum sums[TRAFFIC_KINDS], const struct schedule *s
     memset(sums, 0, TRAFFIC_KINDS * sizeof *sums);
     for (int i = 0; i < schedule->op_count; i++) {
         const struct op *op = &schedule->ops[i];
-        enum traffic kind = traffic_of_op(op->kind);
-        if (kind == TRAFFIC_KINDS) continue;
+        enum traffic kind = op_traffic(op->kind);
+        if (kind == TRAFFIC_KINDS || kind == TRAFFIC_CONTROL) continue;
+        const bool copies = kind == TRAFFIC_D2H || kind == TRAFFIC_H2D;
         sums[kind].count++;
-        if (kind == TRAFFIC_D2H || kind == TRAFFIC_H2D) sums[kind].sent_bytes += op->bytes;
+        if (copies && op->piece_count == 0) sums[kind].sent_bytes += op->bytes;
         for (int p = 0; p < op->piece_count; p++) {
             const struct piece *piece = &schedule->pieces[op->first_piece + p];
             int64_t mine = owned(model, piece, schedule->ranks, rank),
                     bytes = dtype_bytes(schedule->buffers[piece->source].dtype);
+            if (copies) {
+                sums[kind].sent_bytes += mine * bytes;
+                continue;
+            }
             int64_t gathered = mine * (schedule->ranks - 1) * bytes; /* what I own goes to all others */
             int64_t reduced = (piece->elems - mine) * bytes;         /* what I do not own goes to its owner */
             if (kind != TRAFFIC_REDUCE_SCATTER) sums[kind].sent_bytes += gathered;

@@ -18,6 +18,9 @@ void footprint_of(struct footprint *footprint, const struct schedule *schedule);
 
 struct traffic_sum { int count; int64_t sent_bytes; };
 
+/* What an operation of that kind counts as; TRAFFIC_KINDS: it moves nothing. */
+enum traffic op_traffic(enum op_kind kind);
+
 /* Planned tensor traffic of one rank in one step. */
 void traffic_of(struct traffic_sum sums[TRAFFIC_KINDS], const struct schedule *schedule, const struct model *model, int rank);
 

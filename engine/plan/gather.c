@@ -6,20 +6,21 @@ int gatherer_init(struct gatherer *gatherer, struct builder *builder, const stru
 {
     int units = builder->model->unit_count;
     *gatherer = (struct gatherer){.builder = builder, .walk = walk, .active = active};
-    gatherer->buffer = malloc((size_t)units * sizeof *gatherer->buffer);
-    gatherer->op = malloc((size_t)units * sizeof *gatherer->op);
-    if (!gatherer->buffer || !gatherer->op) {
+    gatherer->buffer = malloc(4 * (size_t)units * sizeof *gatherer->buffer);
+    if (!gatherer->buffer) {
         builder->failed = true;
         return STATUS_RUN;
     }
-    for (int u = 0; u < units; u++) gatherer->buffer[u] = gatherer->op[u] = -1;
+    gatherer->op = gatherer->buffer + units;
+    gatherer->brought = gatherer->op + units;
+    gatherer->brought_by = gatherer->brought + units;
+    for (int i = 0; i < 4 * units; i++) gatherer->buffer[i] = -1;
     return STATUS_OK;
 }
 
 void gatherer_release(struct gatherer *gatherer)
 {
     free(gatherer->buffer);
-    free(gatherer->op);
 }
 
 /* Elements that a gather of the unit brings: without the tail that is kept gathered. */
@@ -32,29 +33,74 @@ static int64_t gathered_elems(const struct gatherer *gatherer, int unit)
     return end;
 }
 
-static int gather(struct gatherer *gatherer, int at, bool prefetch, int serial)
+static enum phase phase_of(const struct walk_step *step)
 {
-    struct builder *builder = gatherer->builder;
-    const struct walk_step *step = &gatherer->walk->steps[at];
-    const int unit = step->unit;
-    struct op *op = builder_begin(builder, OP_GATHER, step->micro_step, unit);
-    op->prefetch = prefetch;
-    op->phase = step->use >= USE_HEAD_BACKWARD ? PHASE_BACKWARD : PHASE_FORWARD;
-    int buffer =
-        builder_unit_buffer(builder, "gathered", CATEGORY_GATHERED, EXTENT_HEAD, builder->model->dtype, unit, false);
-    builder_take(builder, ROLE_PARAMETERS, buffer);
-    builder_piece(builder, unit, 0, gathered_elems(gatherer, unit), builder->layout[unit].parameters, buffer);
-    builder_depend(builder, serial, WAIT_LIMIT);
-    gatherer->buffer[unit] = buffer;
-    gatherer->op[unit] = builder_end(builder);
-    gatherer->live_elems += gathered_elems(gatherer, unit);
-    return gatherer->op[unit];
+    return step->use >= USE_HEAD_BACKWARD ? PHASE_BACKWARD : PHASE_FORWARD;
 }
 
 static bool missing(const struct gatherer *gatherer, int at)
 {
     const struct walk_step *step = &gatherer->walk->steps[at];
     return step->needs_parameters && gatherer->buffer[step->unit] < 0 && gathered_elems(gatherer, step->unit) > 0;
+}
+
+/* ---- from the host tier ---- */
+
+/* The own shard of a unit, to where peers can read it. */
+static void bring(struct gatherer *gatherer, int at, bool ahead)
+{
+    struct builder *builder = gatherer->builder;
+    const struct walk_step *step = &gatherer->walk->steps[at];
+    const int unit = step->unit, from = builder->layout[unit].parameters;
+    if (layout_parameters_tier(&builder->schedule->knobs) == TIER_DEVICE || gatherer->brought[unit] >= 0) return;
+    struct op *op = builder_begin(builder, OP_BRING, step->micro_step, unit);
+    op->prefetch = ahead;
+    op->phase = phase_of(step);
+    int shard =
+        builder_unit_buffer(builder, "shard", CATEGORY_BUCKETS, EXTENT_SHARD, builder->model->dtype, unit, false);
+    op->buffer[ROLE_SOURCE] = from;
+    builder_take(builder, ROLE_OUTPUT, shard);
+    builder_piece(builder, unit, 0, gathered_elems(gatherer, unit), from, shard);
+    gatherer->brought[unit] = shard;
+    gatherer->brought_by[unit] = builder_end(builder);
+}
+
+/* The one that is gathered after this: its copy runs beside this gather. */
+static void bring_next(struct gatherer *gatherer, int at)
+{
+    if (gatherer->builder->schedule->knobs.prefetch_bucket_elems == 0) return;
+    for (int next = at + 1; next < gatherer->walk->length; next++) {
+        if (gatherer->walk->steps[next].unit == gatherer->walk->steps[at].unit) continue;
+        if (missing(gatherer, next)) return bring(gatherer, next, true);
+    }
+}
+
+static int gather(struct gatherer *gatherer, int at, bool prefetch, int serial)
+{
+    struct builder *builder = gatherer->builder;
+    const struct walk_step *step = &gatherer->walk->steps[at];
+    const int unit = step->unit;
+    bring(gatherer, at, prefetch);
+    bring_next(gatherer, at);
+    const int brought = gatherer->brought[unit];
+    struct op *op = builder_begin(builder, OP_GATHER, step->micro_step, unit);
+    op->prefetch = prefetch;
+    op->phase = phase_of(step);
+    int buffer =
+        builder_unit_buffer(builder, "gathered", CATEGORY_GATHERED, EXTENT_HEAD, builder->model->dtype, unit, false);
+    builder_take(builder, ROLE_PARAMETERS, buffer);
+    builder_piece(builder, unit, 0, gathered_elems(gatherer, unit),
+                  brought >= 0 ? brought : builder->layout[unit].parameters, buffer);
+    builder_depend(builder, serial, WAIT_LIMIT);
+    if (brought >= 0) {
+        builder_depend(builder, gatherer->brought_by[unit], WAIT_DATA);
+        builder_give(builder, brought);
+        gatherer->brought[unit] = -1;
+    }
+    gatherer->buffer[unit] = buffer;
+    gatherer->op[unit] = builder_end(builder);
+    gatherer->live_elems += gathered_elems(gatherer, unit);
+    return gatherer->op[unit];
 }
 
 /* First place after `at` that is not the same unit's again. */

@@ -9,6 +9,9 @@
  *             and the gathered elements are within stage3_max_live_parameters, or is one of the last keep_last_units
  *             of a forward pass, which backward uses first.
  *
+ * Where shards lie in the host tier, a gather is preceded by a copy of the own one to the device, written one gather
+ * earlier: so copies, gathers and uses of three units run beside each other (ZeRO-Infinity, section 6.2).
+ *
  * Where parameters are whole (stages 0 to 2) there is nothing to gather and every call finds nothing to do.
  * Internal to engine/plan. */
 #ifndef ENGINE_PLAN_GATHER_H
@@ -21,6 +24,7 @@ struct gatherer {
     struct builder *builder;
     const struct walk *walk;
     int *buffer, *op;    /* by unit: where it is gathered (-1: not), and by which operation */
+    int *brought, *brought_by; /* by unit: the own shard, come up from the host tier to be gathered (-1: not), and by which */
     int64_t live_elems;
     bool active;
 };

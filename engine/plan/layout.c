@@ -6,35 +6,76 @@
  *     stage 2   whole        shard       shard
  *     stage 3   shard        shard       shard      + the tail of small tensors, kept gathered
  *
- * In fp32 training the parameters are their own master weights; what else is optimizer state says optimizers.def. */
+ * and where it lies: on the device, or what a rank owns in host memory (ZeRO-Offload, section 4; ZeRO-Infinity, section 5):
+ *
+ *     offload_optimizer   the optimizer's shards, and the own shard of gradients; at stage 1 also whole gradients, on the device
+ *     offload_param       the parameter shards of stage 3
+ *
+ * In fp32 training the parameters are their own master weights, if both lie in the same tier; what else is optimizer state
+ * says optimizers.def. */
 #include "engine/plan/builder.h"
+
+static int in_tier(struct builder *builder, enum tier tier, const char *name, enum category category,
+                   enum extent extent, enum dtype dtype, int unit)
+{
+    return builder_unit_buffer_in(builder, tier, name, category, extent, dtype, unit, true);
+}
+
+static void place_parameters(struct builder *builder, struct unit_layout *layout, int u)
+{
+    const struct model *model = builder->model;
+    const struct config_zero *knobs = &builder->schedule->knobs;
+    const bool shard = knobs->stage >= 3, tail = shard && persistent_from(model, knobs, u) < model->units[u].elems;
+    layout->parameters = in_tier(builder, layout_parameters_tier(knobs), "parameters", CATEGORY_PARAMETERS,
+                                 shard ? EXTENT_SHARD : EXTENT_WHOLE, model->dtype, u);
+    layout->tail = tail ? in_tier(builder, TIER_DEVICE, "small tensors", CATEGORY_GATHERED, EXTENT_TAIL, model->dtype, u)
+                        : -1;
+}
+
+static void place_gradient(struct builder *builder, struct unit_layout *layout, int u)
+{
+    const struct config_zero *knobs = &builder->schedule->knobs;
+    const enum dtype dtype = builder->model->gradient;
+    const enum tier tier = layout_optimizer_tier(knobs);
+    layout->whole = knobs->stage >= 2
+                        ? -1
+                        : in_tier(builder, TIER_DEVICE, "gradient", CATEGORY_GRADIENTS, EXTENT_WHOLE, dtype, u);
+    layout->gradient = layout->whole >= 0 && tier == TIER_DEVICE
+                           ? layout->whole
+                           : in_tier(builder, tier, "gradient", CATEGORY_GRADIENTS, EXTENT_SHARD, dtype, u);
+}
+
+static void place_optimizer(struct builder *builder, struct unit_layout *layout, int u)
+{
+    const struct config_zero *knobs = &builder->schedule->knobs;
+    const struct optimizer_info *keeps = &optimizer_table[builder->model->optimizer];
+    const enum tier tier = layout_optimizer_tier(knobs);
+    const enum extent extent = knobs->stage >= 1 ? EXTENT_SHARD : EXTENT_WHOLE;
+    const bool own_master = builder->model->dtype != DTYPE_F32 || tier != layout_parameters_tier(knobs);
+    layout->master = own_master ? in_tier(builder, tier, "master", CATEGORY_OPTIMIZER, extent, DTYPE_F32, u)
+                                : layout->parameters;
+    for (int s = 0; s < OPTIMIZER_STATES_MAX; s++)
+        layout->state[s] =
+            s < keeps->states ? in_tier(builder, tier, keeps->state[s], CATEGORY_OPTIMIZER, extent, DTYPE_F32, u) : -1;
+}
 
 void layout_build(struct builder *builder)
 {
-    const struct model *model = builder->model;
-    const int stage = builder->schedule->stage;
-    const enum extent parameters = stage >= 3 ? EXTENT_SHARD : EXTENT_WHOLE;
-    const enum extent gradients = stage >= 2 ? EXTENT_SHARD : EXTENT_WHOLE;
-    const enum extent optimizer = stage >= 1 ? EXTENT_SHARD : EXTENT_WHOLE;
-    const struct optimizer_info *keeps = &optimizer_table[model->optimizer];
-    for (int u = 0; u < model->unit_count && !builder->failed; u++) {
+    for (int u = 0; u < builder->model->unit_count && !builder->failed; u++) {
         struct unit_layout *layout = &builder->layout[u];
-        const struct unit *unit = &model->units[u];
-        bool tail = stage >= 3 && persistent_from(model, &builder->schedule->knobs, u) < unit->elems;
-        layout->parameters =
-            builder_unit_buffer(builder, "parameters", CATEGORY_PARAMETERS, parameters, model->dtype, u, true);
-        layout->tail =
-            tail ? builder_unit_buffer(builder, "small tensors", CATEGORY_GATHERED, EXTENT_TAIL, model->dtype, u, true)
-                 : -1;
-        layout->gradient =
-            builder_unit_buffer(builder, "gradient", CATEGORY_GRADIENTS, gradients, model->gradient, u, true);
-        layout->master = model->dtype == DTYPE_F32 ? layout->parameters
-                                                   : builder_unit_buffer(builder, "master", CATEGORY_OPTIMIZER,
-                                                                         optimizer, DTYPE_F32, u, true);
-        for (int s = 0; s < OPTIMIZER_STATES_MAX; s++)
-            layout->state[s] = s < keeps->states ? builder_unit_buffer(builder, keeps->state[s], CATEGORY_OPTIMIZER,
-                                                                       optimizer, DTYPE_F32, u, true)
-                                                 : -1;
+        place_parameters(builder, layout, u);
+        place_gradient(builder, layout, u);
+        place_optimizer(builder, layout, u);
     }
     builder->schedule->lasting_count = builder->schedule->buffer_count;
+}
+
+enum tier layout_parameters_tier(const struct config_zero *knobs)
+{
+    return knobs->offload_param == OFFLOAD_CPU && knobs->stage >= 3 ? TIER_HOST : TIER_DEVICE;
+}
+
+enum tier layout_optimizer_tier(const struct config_zero *knobs)
+{
+    return knobs->offload_optimizer == OFFLOAD_CPU && knobs->stage >= 1 ? TIER_HOST : TIER_DEVICE;
 }

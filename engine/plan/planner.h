@@ -1,5 +1,5 @@
-/* What the files that write a schedule down share while they do: schedule.c the uses, checkpoints.c the copies between tiers, tail.c what follows the last of
- * them. Internal to engine/plan. */
+/* What the files that write a schedule down share while they do: schedule.c the uses, checkpoints.c and offload.c the copies
+ * between tiers, tail.c what follows the last use. Internal to engine/plan. */
 #ifndef ENGINE_PLAN_PLANNER_H
 #define ENGINE_PLAN_PLANNER_H
 
@@ -7,6 +7,9 @@
 #include "engine/plan/builder.h"
 #include "engine/plan/gather.h"
 #include "engine/plan/walk.h"
+
+/* A micro-step's gradient that has come to the host tier and is still to be added there. */
+struct arrival { int unit, staging, copied_by, micro_step; bool accumulate; };
 
 struct planner {
     struct builder builder;
@@ -23,7 +26,13 @@ struct planner {
     int *unit_gradient;     /* by unit: where backward writes, then what is reduced */
     int *accumulator;       /* by unit: where casts of all micro-steps are added up */
     int tokens, residual;
-    int last_compute, last_comm;
+    int last_compute, last_comm, last_d2h;
+    int left, reduced;      /* results of reductions above `left` have been sent to the host; those above `reduced` are next */
+    int host_norm;
+    int updated;            /* the operation after which the parameters of the last update are in their place */
+    int travel_from;        /* the update whose result has yet to cross the bus; -1: none */
+    struct arrival *arrivals;
+    int arrival_count, arrival_room;
 };
 
 /* A gradient into a buffer of another type: a buffer of the step is taken to hold it, and one that held it given back.
@@ -33,6 +42,12 @@ void planner_cast(struct planner *planner, int micro_step, int unit, int from, i
 /* What a use brings about: a checkpoint that leaves for the host tier, or comes back from there. */
 void checkpoint_offload(struct planner *planner, const struct walk_step *step);
 void checkpoint_fetch(struct planner *planner, const struct walk_step *step);
+
+/* What reductions delivered leaves for the host tier: of those that stand above operation `until`. */
+void gradients_leave(struct planner *planner, int until);
+void gradients_arrive(struct planner *planner); /* all that did is added up there */
+/* Where a reduction delivers the rank's own part of a unit. */
+int reduction_into(struct planner *planner, int unit);
 
 /* After the last backward: norm, agreement, updates, refreshes; when not training, the agreement alone. */
 void tail_write(struct planner *planner);

@@ -244,8 +244,8 @@ static void write_backward(struct planner *planner, int at)
 static int accumulator(struct planner *planner, int unit)
 {
     struct builder *builder = &planner->builder;
-    const int lasting = builder->layout[unit].gradient;
-    if (builder->schedule->stage < 2) return lasting;
+    const int lasting = builder->layout[unit].whole;
+    if (lasting >= 0) return lasting;
     return builder_unit_buffer(builder, "unreduced sum", CATEGORY_BUCKETS, EXTENT_WHOLE, builder->model->gradient, unit,
                                false);
 }
@@ -282,6 +282,7 @@ static void write_use(struct planner *planner, int at)
     else if (step->use >= USE_BLOCK_RECOMPUTE) write_recompute(planner, at);
     else write_backward(planner, at);
     checkpoint_offload(planner, step);
+    gradients_leave(planner, planner->reduced); /* one use later again, for the same reason */
     if (overlap) buckets_write(&planner->buckets); /* flushes of the use before: in flight while this one runs */
 
     const int micro_step = step->micro_step, unit = step->unit;
@@ -290,11 +291,12 @@ static void write_use(struct planner *planner, int at)
         step->use == USE_NORM_BACKWARD || step->use == USE_BLOCK_BACKWARD || step->use == USE_EMBED_BACKWARD;
     if (complete) convert_gradient(planner, step, reduced);
     if (complete && reduced) {
-        int source = planner->unit_gradient[unit], destination = planner->builder.layout[unit].gradient;
-        buckets_add_unit(&planner->buckets, micro_step, unit, source, destination, planner->last_compute);
+        buckets_add_unit(&planner->buckets, micro_step, unit, planner->unit_gradient[unit],
+                         reduction_into(planner, unit), planner->last_compute);
         if (step->use == USE_EMBED_BACKWARD) buckets_close(&planner->buckets);
     }
     if (!overlap) buckets_write(&planner->buckets);
+    planner->reduced = planner->builder.schedule->op_count;
     if (planner->buckets.last_op > planner->last_comm) planner->last_comm = planner->buckets.last_op;
 }
 
@@ -305,12 +307,12 @@ static int planner_init(struct planner *planner, struct schedule *schedule, cons
     const struct model *model = input->model;
     const int stage = schedule->stage, units = model->unit_count;
     *planner = (struct planner){
-        .builder = {.schedule = schedule, .input = input, .model = model}, .last_comm = -1, .last_compute = -1};
+        .builder = {.schedule = schedule, .input = input, .model = model}, .last_comm = -1, .last_compute = -1, .last_d2h = -1, .host_norm = -1, .updated = -1, .travel_from = -1};
     planner->training = input->purpose == PURPOSE_TRAIN;
     planner->cast_gradients = model->gradient != model->dtype;
     planner->own_gradients = stage >= 2 || planner->cast_gradients;
     planner->reduce_every_time = stage >= 2 && !schedule->knobs.no_sync;
-    planner->builder.layout = calloc((size_t)units, sizeof *planner->builder.layout);
+    schedule->layout = planner->builder.layout = calloc((size_t)units, sizeof *schedule->layout);
     planner->output = calloc((size_t)units + 1, sizeof *planner->output);
     planner->last_use = calloc((size_t)units + 1, sizeof *planner->last_use);
     planner->moved = calloc((size_t)units + 1, sizeof *planner->moved);
@@ -328,7 +330,7 @@ static int planner_init(struct planner *planner, struct schedule *schedule, cons
     buckets_init(&planner->buckets, &planner->builder, stage == 0 ? OP_ALL_REDUCE : OP_REDUCE_SCATTER,
                  planner->reduce_every_time);
     layout_build(&planner->builder);
-    for (int u = 0; u < units; u++) planner->unit_gradient[u] = planner->builder.layout[u].gradient;
+    for (int u = 0; u < units; u++) planner->unit_gradient[u] = planner->builder.layout[u].whole;
     return gatherer_init(&planner->gatherer, &planner->builder, &planner->walk, stage == 3);
 }
 
@@ -357,6 +359,8 @@ int schedule_build(struct schedule *schedule, const struct schedule_input *input
     if (planner_init(&planner, schedule, input) == STATUS_OK) {
         for (int at = 0; at < planner.walk.length && !planner.builder.failed; at++) write_use(&planner, at);
         buckets_write(&planner.buckets);
+        gradients_leave(&planner, schedule->op_count);
+        gradients_arrive(&planner);
         if (planner.buckets.last_op > planner.last_comm) planner.last_comm = planner.buckets.last_op;
         tail_write(&planner);
     }
@@ -369,5 +373,6 @@ int schedule_build(struct schedule *schedule, const struct schedule_input *input
     for (int part = 0; part < PART_KINDS; part++) free(planner.part[part]);
     free(planner.unit_gradient);
     free(planner.accumulator);
+    free(planner.arrivals);
     return builder_finish(&planner.builder, err);
 }

@@ -22,7 +22,7 @@
 #include "engine/plan/activation.h"
 #include "engine/plan/model.h"
 
-enum lane { LANE_COMPUTE, LANE_COMM, LANE_D2H, LANE_H2D, LANES };
+enum lane { LANE_COMPUTE, LANE_COMM, LANE_D2H, LANE_H2D, LANE_HOST, LANES };
 enum phase { PHASE_FORWARD, PHASE_BACKWARD, PHASE_OPTIMIZER, PHASES };
 enum purpose { PURPOSE_TRAIN, PURPOSE_EVALUATE, PURPOSE_SAMPLE, PURPOSES };
 
@@ -34,6 +34,9 @@ enum op_kind {
 };
 
 const char *op_name(enum op_kind kind);
+enum lane op_lane(enum op_kind kind);
+bool lane_computes(enum lane lane);   /* its work is arithmetic, of a phase; the others move bytes */
+bool op_is_update(enum op_kind kind); /* of the optimizer, on either side */
 const char *lane_name(enum lane lane);
 const char *phase_name(enum phase phase);
 
@@ -67,12 +70,20 @@ enum role {
     ROLE_RESIDUAL, ROLE_SCRATCH, ROLE_TOKENS,
     ROLE_MASTER, ROLE_STATE1, ROLE_STATE2, /* of the optimizer: as many as it keeps */
     ROLE_ATTENTION,  /* saved for backward: the attention part */
-    ROLE_OUTPUT,
+    ROLE_OUTPUT,     /* what a copy between tiers writes, too */
     ROLE_SOURCE,     /* the unit's gradient in the type that a cast reads; what a copy between tiers reads */
     ROLES
 };
 
-/* A piece of a collective: elements [first, first + elems) of a unit, cut at shard borders when it runs. */
+/* The lasting buffers of a unit, by number (-1: has none). Where master is parameters, they are the same array. */
+struct unit_layout {
+    int parameters, tail, master, state[OPTIMIZER_STATES_MAX];
+    int gradient; /* what the update reads */
+    int whole;    /* stages 0, 1: whole, where micro-steps are added up and what is reduced; else -1 */
+};
+
+/* A piece of a collective: elements [first, first + elems) of a unit, cut at shard borders when it runs. Of a copy between
+ * tiers: those of them that the rank owns. */
 struct piece { int unit; int64_t first, elems; int source, destination; /* buffers */ };
 
 enum why_wait { WAIT_DATA, WAIT_MEMORY, WAIT_LIMIT };
@@ -89,16 +100,16 @@ struct op {
     int micro_step, unit, bucket; /* -1: none */
     int buffer[ROLES];            /* -1: none */
     bool accumulate;              /* gradients are added to what is there */
-    enum extent extent;           /* of an update: what of the unit this rank updates, whole or its shard */
+    enum extent extent;           /* of an update, and of a copy that belongs to one: what of the unit, whole or shard */
     bool in_tail;                 /* after the last backward: skipped when the step is dropped */
     bool prefetch;                /* a gather issued ahead of need */
     enum flush flush;
     int first_piece, piece_count; /* of schedule.pieces */
-    int64_t bytes;                /* payload of a collective (all ranks' parts), else 0 */
+    int64_t bytes;                /* payload of a collective (all ranks' parts), of a copy (mean over ranks), else 0 */
     int64_t sent_bytes;           /* by each rank, mean over ranks */
     int first_take, take_count;   /* of schedule.effects: buffers taken at its start, in order */
     int first_give, give_count;   /* ... and given back at its end */
-    int tile;                     /* of an update: which sub_group_size elements of that, from 0 on */
+    int tile;                     /* of those: which sub_group_size elements of that, from 0 on */
     int dependency_count;
     struct dependency dependency[OP_DEPENDENCIES_MAX];
 };
@@ -113,6 +124,7 @@ struct schedule {
     struct op *ops;
     struct piece *pieces;
     int *effects;        /* buffer numbers */
+    struct unit_layout *layout; /* by unit; NULL in a schedule that was read back */
 };
 
 struct schedule_input {
@@ -132,8 +144,7 @@ void schedule_release(struct schedule *schedule);
 void extent_range(const struct schedule *schedule, const struct model *model, int unit, enum extent extent, int rank, int64_t *first, int64_t *end);
 void buffer_range(const struct schedule *schedule, const struct model *model, const struct buffer *buffer, int rank, int64_t *first, int64_t *end);
 
-
-/* Elements of its unit that an update operation covers on `rank`, and in how many such parts the unit is updated. */
+/* Elements of its unit that an update operation, or a copy that belongs to one, covers on `rank`, and in how many such parts the unit is updated. */
 void update_range(const struct schedule *schedule, const struct model *model, const struct op *op, int rank, int64_t *first, int64_t *end);
 int update_tiles(const struct schedule *schedule, const struct model *model, const struct op *op);
 

@@ -51,13 +51,14 @@ static void put_op(struct text *text, const struct op *op)
 
 static void put_knobs(struct text *text, const struct config_zero *knobs)
 {
-    put(text, "\"knobs\":[%lld,%lld,%d,%lld,%lld,%lld,%lld,%lld,%lld,%d,%.9g,%d,%d,%d,%d,%d],",
+    put(text, "\"knobs\":[%lld,%lld,%d,%lld,%lld,%lld,%lld,%lld,%lld,%d,%.9g,%d,%d,%d,%d,%d,%d,%d,%lld],",
         (long long)knobs->reduce_bucket_elems, (long long)knobs->allgather_bucket_elems, knobs->overlap_comm,
         (long long)knobs->prefetch_bucket_elems, (long long)knobs->max_live_parameters,
         (long long)knobs->max_reuse_distance, (long long)knobs->param_persistence_threshold,
         (long long)knobs->model_persistence_threshold, (long long)knobs->sub_group_elems, knobs->prescale_gradients,
         (double)knobs->gradient_predivide_factor, knobs->keep_last_units, knobs->no_sync, knobs->recompute,
-        knobs->checkpoint_every, knobs->cpu_checkpointing);
+        knobs->checkpoint_every, knobs->cpu_checkpointing, knobs->offload_optimizer, knobs->offload_param,
+        (long long)knobs->update_tile_elems);
 }
 
 char *schedule_to_json(const struct schedule *s)
@@ -140,20 +141,10 @@ static void read_span(struct reader *reader, int *first, int *count, int limit)
     *count = (int)number(reader, 0, limit - (reader->bad ? 0 : *first));
 }
 
-static enum lane lane_of(enum op_kind kind)
-{
-    static const enum lane lanes[OP_KINDS] = {
-#define OP(ID, name, lane, phase, help) LANE_##lane,
-#include "engine/plan/ops.def"
-#undef OP
-    };
-    return lanes[kind];
-}
-
 static void read_op(struct reader *reader, struct op *op, const struct schedule *s, int index)
 {
     op->kind = (enum op_kind)number(reader, 0, OP_KINDS - 1);
-    op->lane = lane_of(op->kind);
+    op->lane = op_lane(op->kind);
     op->phase = (enum phase)number(reader, 0, PHASES - 1);
     op->micro_step = (int)number(reader, -1, 1e6);
     op->unit = (int)number(reader, -1, 1e6);
@@ -253,6 +244,9 @@ static bool read_knobs(struct config_zero *knobs, const cJSON *list_of_knobs)
     knobs->recompute = (enum recompute)number(&reader, 0, RECOMPUTE_ATTENTION);
     knobs->checkpoint_every = (int)number(&reader, 0, 1e6);
     knobs->cpu_checkpointing = reader.next && number(&reader, 0, 1) != 0;
+    knobs->offload_optimizer = reader.next ? (enum offload)number(&reader, 0, OFFLOAD_CPU) : OFFLOAD_NONE;
+    knobs->offload_param = reader.next ? (enum offload)number(&reader, 0, OFFLOAD_CPU) : OFFLOAD_NONE;
+    knobs->update_tile_elems = reader.next ? number(&reader, 0, 1e19) : UPDATE_TILE_ELEMS;
     return !reader.bad;
 }
 
@@ -310,7 +304,7 @@ void schedule_print(FILE *out, const struct schedule *s, const struct model *mod
         fprintf(out, "%5d  %-7s %-9s %-10s %14lld ", i, lane_name(op->lane), op_name(op->kind), on,
                 (long long)op->bytes);
         if (op->prefetch) fputs(" ahead", out);
-        if (op->kind == OP_UPDATE && update_tiles(s, model, op) > 1)
+        if (op_is_update(op->kind) && update_tiles(s, model, op) > 1)
             fprintf(out, " part %d of %d", op->tile + 1, update_tiles(s, model, op));
         if (op->kind == OP_REDUCE_SCATTER || op->kind == OP_ALL_REDUCE) print_factors(out, s);
         if (op->flush) fputs(op->flush == FLUSH_FULL ? " full" : " end of backward", out);

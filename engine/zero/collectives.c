@@ -39,18 +39,6 @@ static int cut_pieces(const struct zero *zero, const struct schedule *schedule, 
     return count;
 }
 
-enum traffic zero_traffic(const struct op *op)
-{
-    if (op->lane == LANE_D2H) return TRAFFIC_D2H;
-    if (op->lane == LANE_H2D) return TRAFFIC_H2D;
-    switch (op->kind) {
-    case OP_REDUCE_SCATTER: return TRAFFIC_REDUCE_SCATTER;
-    case OP_ALL_REDUCE: return TRAFFIC_ALL_REDUCE;
-    case OP_AGREE: return TRAFFIC_CONTROL;
-    default: return TRAFFIC_ALL_GATHER;
-    }
-}
-
 static int move(struct zero *zero, const struct schedule *schedule, const struct op *op, bool healthy,
                 struct comm_stat *stat, struct error *err)
 {
@@ -97,7 +85,8 @@ static void conclude(struct zero *zero)
 static int agree(struct zero *zero, const struct schedule *schedule, bool healthy, struct comm_stat *stat,
                  struct error *err)
 {
-    struct agreement mine = {zero->loss_sum / schedule->micro_steps, zero->sum_squares, !healthy};
+    struct agreement mine = {zero->loss_sum / schedule->micro_steps, 0, !healthy};
+    for (int u = 0; u < zero->model.unit_count; u++) mine.sum_squares += zero->unit_squares[u];
     int status = comm_exchange(zero->comm, &mine, zero->agreed, sizeof mine, stat, err);
     if (status == STATUS_OK) conclude(zero);
     stat->healthy = status == STATUS_OK && !zero->concluded.failed;
@@ -110,7 +99,7 @@ int zero_communicate(struct zero *zero, const struct schedule *schedule, const s
     struct comm_stat moved = {.healthy = true};
     int status = op->kind == OP_AGREE ? agree(zero, schedule, healthy, &moved, err)
                                       : move(zero, schedule, op, healthy, &moved, err);
-    enum traffic kind = zero_traffic(op);
+    const enum traffic kind = op_traffic(op->kind);
     zero->traffic[kind].count++;
     for (int link = 0; link < 2; link++) zero->traffic[kind].sent_bytes[link] += moved.sent_bytes[link];
     *stat = (struct op_stat){.peers_ns = moved.peers_ns,

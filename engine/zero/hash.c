@@ -39,14 +39,21 @@ static uint64_t hash_range(const struct zero *zero, const struct schedule *sched
     return sum;
 }
 
+/* In fp32 training master weights are the parameters, or the same values in another tier: counted once. */
+static int array_of(const struct zero *zero, const struct schedule *schedule, int unit, enum array array)
+{
+    if (array == ARRAY_MASTER && zero->model.dtype == DTYPE_F32) return -1;
+    return zero_array(schedule, unit, roles[array]);
+}
+
 /* Own shards go into *own; of arrays held whole, all elements go into whole[array], and counts how many units they are. */
-static void hash_unit(const struct zero *zero, const struct schedule *schedule, const struct op *update, int64_t base,
+static void hash_unit(const struct zero *zero, const struct schedule *schedule, int unit, int64_t base,
                       uint64_t own[ARRAYS], uint64_t whole[ARRAYS])
 {
-    const int64_t shard = shard_elems(zero->model.units[update->unit].elems, zero->ranks);
+    const int64_t shard = shard_elems(zero->model.units[unit].elems, zero->ranks);
     for (int a = 0; a < ARRAYS; a++) {
-        int b = update->buffer[roles[a]];
-        if (b < 0 || (a == ARRAY_MASTER && b == update->buffer[ROLE_PARAMETERS])) continue;
+        int b = array_of(zero, schedule, unit, (enum array)a);
+        if (b < 0) continue;
         own[a] += hash_range(zero, schedule, b, (enum array)a, base, zero->rank * shard, (zero->rank + 1) * shard);
         if (schedule->buffers[b].extent == EXTENT_WHOLE)
             whole[a] += hash_range(zero, schedule, b, (enum array)a, base, 0, zero->ranks * shard);
@@ -62,14 +69,13 @@ int zero_state_hash(struct zero *zero, uint64_t *hash, struct error *err)
     struct comm_stat stat = {0};
     int64_t base = 0;
     bool is_whole[ARRAYS] = {0};
-    for (int i = 0; i < schedule->op_count; i++) {
-        const struct op *op = &schedule->ops[i];
-        if (op->kind != OP_UPDATE || op->tile) continue;
-        hash_unit(zero, schedule, op, base, own, whole);
-        base += zero->model.units[op->unit].elems;
-        for (int a = 0; a < ARRAYS; a++)
-            is_whole[a] = op->buffer[roles[a]] >= 0 && schedule->buffers[op->buffer[roles[a]]].extent == EXTENT_WHOLE &&
-                          !(a == ARRAY_MASTER && zero->model.dtype == DTYPE_F32);
+    for (int u = 0; u < zero->model.unit_count; u++) {
+        hash_unit(zero, schedule, u, base, own, whole);
+        base += zero->model.units[u].elems;
+        for (int a = 0; a < ARRAYS; a++) {
+            const int b = array_of(zero, schedule, u, (enum array)a);
+            is_whole[a] = b >= 0 && schedule->buffers[b].extent == EXTENT_WHOLE;
+        }
     }
     int status = comm_exchange(zero->comm, own, all, sizeof own, &stat, err);
     if (status) return status;

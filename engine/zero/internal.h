@@ -25,7 +25,8 @@ struct zero {
     const struct state_source *source;
     int rank, ranks;
     struct model model;
-    struct kernels *kernels;
+    struct kernels *kernels;      /* of the compute lane, and between steps */
+    struct kernels *host_kernels; /* of the host lane */
     struct memory *memory;
     struct executor *executor;
     struct schedule schedules[PURPOSES];
@@ -44,7 +45,7 @@ struct zero {
     int64_t first_sample;       /* evaluation: where in the held-out slice */
     struct learning_rate now;
     double loss_sum;            /* over micro-steps */
-    double sum_squares;         /* of own gradient shards */
+    double *unit_squares;       /* of the own shard of each unit's gradient */
     float gradient_factor;      /* clipping, known after the agreement */
     struct agreement *agreed;   /* of all ranks */
     struct { double loss, grad_norm; bool failed, overflow; } concluded; /* what follows from them */
@@ -62,11 +63,16 @@ void *zero_buffer(const struct zero *zero, const struct schedule *schedule, int 
 /* operations.c: runs one operation of the compute lane. */
 int zero_compute(struct zero *zero, const struct schedule *schedule, const struct op *op, struct error *err);
 
+/* host.c: runs one operation of the host lane. */
+int zero_host(struct zero *zero, const struct schedule *schedule, const struct op *op);
+
+/* operations.c: the work of either lane, with the kernels that are its. */
+void zero_update(struct zero *zero, struct kernels *kernels, const struct schedule *schedule, const struct op *op);
+void zero_sum_squares(struct zero *zero, struct kernels *kernels, const struct schedule *schedule, enum tier tier);
+void zero_add_gradient(struct zero *zero, struct kernels *kernels, const struct schedule *schedule, const struct op *op);
+
 /* copies.c: runs one operation of a lane between tiers. */
 int zero_copy(struct zero *zero, const struct schedule *schedule, const struct op *op, struct op_stat *stat);
-
-/* collectives.c: what an operation of any lane but compute counts as; each is counted by one lane alone. */
-enum traffic zero_traffic(const struct op *op);
 
 /* Runs one operation of the communication lane. */
 int zero_communicate(struct zero *zero, const struct schedule *schedule, const struct op *op, bool healthy, struct op_stat *stat, struct error *err);
@@ -77,6 +83,7 @@ int zero_spread(struct zero *zero, int unit, enum dtype dtype, uint64_t source, 
 int zero_spread_own(struct zero *zero, const struct schedule *schedule, int buffer, struct error *err);
 
 /* state.c: the lasting state. */
+int zero_array(const struct schedule *schedule, int unit, enum role role); /* its buffer, or -1 */
 int zero_plan(struct zero *zero, const struct config_zero *knobs, struct schedule schedules[PURPOSES], struct error *err);
 int zero_make_state(struct zero *zero, bool *failed, struct zero_shortage *shortage, struct error *err);
 

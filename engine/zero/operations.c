@@ -101,19 +101,29 @@ static void draw_token(struct zero *zero, const struct schedule *schedule, const
     sampler->next = v;
 }
 
-static void sum_squares(struct zero *zero, const struct schedule *schedule)
+/* Of the gradients that lie in a tier; they are added up in the order of units, wherever those are. */
+void zero_sum_squares(struct zero *zero, struct kernels *kernels, const struct schedule *schedule, enum tier tier)
 {
-    zero->sum_squares = 0;
-    for (int b = 0; b < schedule->lasting_count; b++) {
+    for (int u = 0; u < zero->model.unit_count; u++) {
+        const int b = schedule->layout[u].gradient;
         const struct buffer *buffer = &schedule->buffers[b];
-        if (buffer->category != CATEGORY_GRADIENTS) continue;
-        int64_t shard = shard_elems(zero->model.units[buffer->unit].elems, zero->ranks);
-        zero->sum_squares +=
-            kernels_sum_squares(zero->kernels, buffer->dtype, zero_at(zero, schedule, b, zero->rank * shard), shard);
+        if (buffer->tier != tier) continue;
+        const int64_t shard = shard_elems(zero->model.units[u].elems, zero->ranks);
+        zero->unit_squares[u] =
+            kernels_sum_squares(kernels, buffer->dtype, zero_at(zero, schedule, b, zero->rank * shard), shard);
     }
 }
 
-static void update(struct zero *zero, const struct schedule *schedule, const struct op *op)
+/* Parameters go to their place, or to a buffer of the step that begins with this tile. */
+static void *updated_parameters(const struct zero *zero, const struct schedule *schedule, const struct op *op,
+                                int64_t first)
+{
+    const int b = op->buffer[ROLE_PARAMETERS];
+    return schedule->buffers[b].extent == EXTENT_BYTES ? zero_buffer(zero, schedule, b)
+                                                       : zero_at(zero, schedule, b, first);
+}
+
+void zero_update(struct zero *zero, struct kernels *kernels, const struct schedule *schedule, const struct op *op)
 {
     const struct optimizer_step step = {&zero->config->optimizer, zero->now, zero->gradient_factor, zero->updates + 1};
     int64_t first, end, elems = zero->model.units[op->unit].elems;
@@ -125,17 +135,19 @@ static void update(struct zero *zero, const struct schedule *schedule, const str
         .master = zero_at(zero, schedule, op->buffer[ROLE_MASTER], first),
         .state = {zero_at(zero, schedule, op->buffer[ROLE_STATE1], first),
                   zero_at(zero, schedule, op->buffer[ROLE_STATE2], first)},
-        .parameters = zero_at(zero, schedule, op->buffer[ROLE_PARAMETERS], first),
+        .parameters = updated_parameters(zero, schedule, op, first),
     };
-    optimizer_update(zero->kernels, &zero->model, op->unit, first, end - first, &step,
+    optimizer_update(kernels, &zero->model, op->unit, first, end - first, &step,
                      schedule->buffers[op->buffer[ROLE_GRADIENT]].dtype, &arrays);
 }
 
-static void cast_gradient(struct zero *zero, const struct schedule *schedule, const struct op *op)
+void zero_add_gradient(struct zero *zero, struct kernels *kernels, const struct schedule *schedule, const struct op *op)
 {
     const int from = op->buffer[ROLE_SOURCE], to = op->buffer[ROLE_GRADIENT];
-    const int64_t elems = shard_elems(zero->model.units[op->unit].elems, zero->ranks) * zero->ranks;
-    kernels_add(zero->kernels, schedule->buffers[to].dtype, zero_buffer(zero, schedule, to), op->accumulate,
+    int64_t first, end;
+    buffer_range(schedule, &zero->model, &schedule->buffers[to], zero->rank, &first, &end);
+    const int64_t elems = end - first;
+    kernels_add(kernels, schedule->buffers[to].dtype, zero_buffer(zero, schedule, to), op->accumulate,
                 schedule->buffers[from].dtype, zero_buffer(zero, schedule, from), elems);
 }
 
@@ -186,9 +198,9 @@ int zero_compute(struct zero *zero, const struct schedule *schedule, const struc
 {
     switch (op->kind) {
     case OP_LOAD: load(zero, schedule, op); return STATUS_OK;
-    case OP_GRAD_NORM: sum_squares(zero, schedule); return STATUS_OK;
-    case OP_UPDATE: update(zero, schedule, op); return STATUS_OK;
-    case OP_CAST: cast_gradient(zero, schedule, op); return STATUS_OK;
+    case OP_GRAD_NORM: zero_sum_squares(zero, zero->kernels, schedule, TIER_DEVICE); return STATUS_OK;
+    case OP_UPDATE: zero_update(zero, zero->kernels, schedule, op); return STATUS_OK;
+    case OP_CAST: zero_add_gradient(zero, zero->kernels, schedule, op); return STATUS_OK;
     default: return use_unit(zero, schedule, op, err);
     }
 }

@@ -28,10 +28,8 @@ static int32_t first_in_unit(const struct zero *zero, const struct schedule *sch
 static int32_t first_of_own(const struct zero *zero, const struct schedule *schedule)
 {
     int32_t first = INT32_MAX;
-    for (int b = 0; b < schedule->lasting_count; b++) {
-        const struct buffer *buffer = &schedule->buffers[b];
-        if (buffer->category != CATEGORY_GRADIENTS) continue;
-        int32_t found = first_in_unit(zero, schedule, b, &zero->model.units[buffer->unit]);
+    for (int u = 0; u < zero->model.unit_count; u++) {
+        int32_t found = first_in_unit(zero, schedule, schedule->layout[u].gradient, &zero->model.units[u]);
         if (found < first) first = found;
     }
     return first;

@@ -1,12 +1,15 @@
-/* A switch of stage: the lasting state moves from one layout to another, in place.
+/* A switch of stage, or of tier: the lasting state moves from one layout to another, in place.
  *
- * A rank owns the same elements at every stage, so it always holds its own shard of everything, and a switch is, unit by
- * unit, either *shrinking* (keep the own shard of a whole array) or *growing* (gather the whole from all shards). Addresses
- * stay packed: shrinking goes from the first unit up and growing from the last unit down, so a unit's new place never
- * reaches into one that has not moved yet. A shard on its way rests in a bounce buffer among the buckets, which peers can
- * read; that one shard is all the memory a switch needs beyond the larger of the two layouts.
+ * A rank owns the same elements at every stage, so it always holds its own shard of everything, and a switch is, array by
+ * array, *shrinking* (keep the own shard of a whole one), *growing* (gather the whole from all shards), going to another tier,
+ * or shifting within its address range. Each range stays packed, so an array's new place may reach into one that has not moved
+ * yet: the list of moves is gone through until all are done, each waiting for its place to be free. First come those that
+ * leave room on the device, from the first unit up, then those that take it, from the last down. A shard that cannot go straight
+ * to its place rests in a bounce buffer among the buckets, which peers can read: that one shard is all the memory a switch
+ * needs beyond the larger of the two layouts.
  *
- * Whether it fits is computed first, so that a switch either happens on every rank or on none. */
+ * The order follows from the two layouts alone. So what the switch holds at its widest, in each tier, is computed before
+ * anything moves, and a switch either happens on every rank or on none. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,18 +17,10 @@
 #include "engine/zero/internal.h"
 
 struct move {
-    const struct buffer *from, *to;
+    const struct buffer *from, *to; /* to NULL: the array is given up */
+    bool copies;                    /* `from` is the source of another array, and stays */
+    bool done;
 };
-
-/* Lasting buffers come in the same order in every layout, but a layout may have tails or not. */
-static int next_kept(const struct schedule *schedule, int b, int step)
-{
-    for (; b >= 0 && b < schedule->lasting_count; b += step) {
-        enum category category = schedule->buffers[b].category;
-        if (category == CATEGORY_PARAMETERS || category == CATEGORY_OPTIMIZER) return b;
-    }
-    return -1;
-}
 
 static int take(struct zero *zero, const struct buffer *buffer, struct error *err)
 {
@@ -42,12 +37,20 @@ static char *place(const struct zero *zero, const struct buffer *buffer)
     return memory_at(zero->memory, buffer->tier, buffer->category, buffer->offset);
 }
 
+/* ---- one move ---- */
+
 /* Where a shard rests on its way, readable by peers. */
 static struct buffer bounce_for(const struct zero *zero, const struct buffer *buffer)
 {
     int64_t shard = shard_elems(zero->model.units[buffer->unit].elems, zero->ranks);
     return (struct buffer){
         .tier = TIER_DEVICE, .category = CATEGORY_BUCKETS, .bytes = shard * dtype_bytes(buffer->dtype)};
+}
+
+static char *own_shard(const struct zero *zero, const struct buffer *buffer)
+{
+    const int64_t before = buffer->extent == EXTENT_WHOLE ? zero->rank * bounce_for(zero, buffer).bytes : 0;
+    return place(zero, buffer) + before;
 }
 
 static int spread_from_bounce(struct zero *zero, const struct buffer *whole, struct error *err)
@@ -61,97 +64,192 @@ int zero_spread_own(struct zero *zero, const struct schedule *schedule, int b, s
     const struct buffer *whole = &schedule->buffers[b];
     struct buffer bounce = bounce_for(zero, whole);
     if (take(zero, &bounce, err)) return STATUS_RUN;
-    memcpy(place(zero, &bounce), place(zero, whole) + zero->rank * bounce.bytes, (size_t)bounce.bytes);
+    memcpy(place(zero, &bounce), own_shard(zero, whole), (size_t)bounce.bytes);
     int status = spread_from_bounce(zero, whole, err);
     give(zero, &bounce);
     return status;
 }
 
-static int shrink(struct zero *zero, const struct move *move, struct error *err)
+/* Straight from one tier to another, if nothing has to be gathered. */
+static bool goes_straight(const struct move *move)
+{
+    return move->to->extent == EXTENT_SHARD && (move->copies || move->from->tier != move->to->tier);
+}
+
+static int move_straight(struct zero *zero, const struct move *move, struct error *err)
+{
+    if (take(zero, move->to, err)) return err->status;
+    memcpy(place(zero, move->to), own_shard(zero, move->from), (size_t)move->to->bytes);
+    if (!move->copies) give(zero, move->from);
+    return STATUS_OK;
+}
+
+static int move_over_bounce(struct zero *zero, const struct move *move, struct error *err)
 {
     struct buffer bounce = bounce_for(zero, move->from);
     if (take(zero, &bounce, err)) return err->status;
-    memcpy(place(zero, &bounce), place(zero, move->from) + zero->rank * bounce.bytes, (size_t)bounce.bytes);
-    give(zero, move->from);
+    memcpy(place(zero, &bounce), own_shard(zero, move->from), (size_t)bounce.bytes);
+    if (!move->copies) give(zero, move->from);
     int status = take(zero, move->to, err);
-    if (status == STATUS_OK) memcpy(place(zero, move->to), place(zero, &bounce), (size_t)bounce.bytes);
+    if (status == STATUS_OK && move->to->extent == EXTENT_WHOLE) status = spread_from_bounce(zero, move->to, err);
+    else if (status == STATUS_OK) memcpy(place(zero, move->to), place(zero, &bounce), (size_t)bounce.bytes);
     give(zero, &bounce);
     return status;
 }
 
-static int grow(struct zero *zero, const struct move *move, struct error *err)
+static int make_move(struct zero *zero, const struct move *move, struct error *err)
 {
-    struct buffer bounce = bounce_for(zero, move->from);
-    if (take(zero, &bounce, err)) return err->status;
-    memcpy(place(zero, &bounce), place(zero, move->from), (size_t)bounce.bytes);
-    give(zero, move->from);
-    int status = take(zero, move->to, err);
-    if (status == STATUS_OK) status = spread_from_bounce(zero, move->to, err);
-    give(zero, &bounce);
-    return status;
+    if (!move->to) give(zero, move->from);
+    else return goes_straight(move) ? move_straight(zero, move, err) : move_over_bounce(zero, move, err);
+    return STATUS_OK;
 }
 
-/* ---- the moves in their order ---- */
+/* ---- which moves there are ---- */
 
-/* Every buffer that changes its extent: those that shrink, upwards, then those that grow, downwards. Returns how many. */
-static int list_moves(const struct schedule *from, const struct schedule *to, struct move *moves)
+static bool same_place(const struct buffer *a, const struct buffer *b)
 {
+    return a->tier == b->tier && a->category == b->category && a->offset == b->offset && a->bytes == b->bytes;
+}
+
+/* Device bytes that a move gives back, less those that it takes. */
+static int64_t frees(const struct move *move)
+{
+    int64_t bytes = !move->copies && move->from->tier == TIER_DEVICE ? move->from->bytes : 0;
+    return bytes - (move->to && move->to->tier == TIER_DEVICE ? move->to->bytes : 0);
+}
+
+static const enum role kept[] = {ROLE_PARAMETERS, ROLE_MASTER, ROLE_STATE1, ROLE_STATE2};
+enum { KEPT = sizeof kept / sizeof *kept };
+
+/* What becomes of an array of a unit. A master of its own is made from the parameters where there was none (fp32: the same
+ * values), and given up where they are it again. False: nothing. */
+static bool move_of(const struct schedule *from, const struct schedule *to, int unit, enum role role, struct move *move)
+{
+    const int f = zero_array(from, unit, role), t = zero_array(to, unit, role);
+    const bool shared = role == ROLE_MASTER && f == zero_array(from, unit, ROLE_PARAMETERS);
+    const bool shares = role == ROLE_MASTER && t == zero_array(to, unit, ROLE_PARAMETERS);
+    if (f < 0 || (shared && shares)) return false;
+    *move = (struct move){&from->buffers[f], shares ? NULL : &to->buffers[t], shared, false};
+    return shared || shares || !same_place(move->from, move->to);
+}
+
+/* In the order in which they are tried: masters that are copied before their source moves, what leaves room on the device
+ * upwards, what takes it downwards. Returns how many. */
+static int list_moves(const struct zero *zero, const struct schedule *from, const struct schedule *to,
+                      struct move *moves)
+{
+    const int all = zero->model.unit_count * KEPT;
+    struct move move;
     int count = 0;
-    for (int pass = 0; pass < 2; pass++) {
-        const int step = pass == 0 ? 1 : -1;
-        const enum extent wanted = pass == 0 ? EXTENT_WHOLE : EXTENT_SHARD;
-        int f = next_kept(from, pass == 0 ? 0 : from->lasting_count - 1, step),
-            t = next_kept(to, pass == 0 ? 0 : to->lasting_count - 1, step);
-        for (; f >= 0 && t >= 0; f = next_kept(from, f + step, step), t = next_kept(to, t + step, step))
-            if (from->buffers[f].extent == wanted && to->buffers[t].extent != wanted)
-                moves[count++] = (struct move){&from->buffers[f], &to->buffers[t]};
-    }
+    for (int i = 0; i < all; i++)
+        if (move_of(from, to, i / KEPT, kept[i % KEPT], &move) && move.copies) moves[count++] = move;
+    for (int i = 0; i < all; i++)
+        if (move_of(from, to, i / KEPT, kept[i % KEPT], &move) && !move.copies && frees(&move) >= 0)
+            moves[count++] = move;
+    for (int i = all - 1; i >= 0; i--)
+        if (move_of(from, to, i / KEPT, kept[i % KEPT], &move) && !move.copies && frees(&move) < 0)
+            moves[count++] = move;
     return count;
 }
+
+/* ---- their order ---- */
+
+static bool overlap(const struct buffer *a, const struct buffer *b)
+{
+    return a->tier == b->tier && a->category == b->category && a->offset < b->offset + (uint64_t)b->bytes &&
+           b->offset < a->offset + (uint64_t)a->bytes;
+}
+
+/* Its place is free, and nobody has still to copy what it takes away. */
+static bool may_go(const struct move *moves, int count, int m)
+{
+    for (int other = 0; other < count; other++) {
+        if (other == m || moves[other].done) continue;
+        if (moves[other].copies && moves[other].from == moves[m].from) return false;
+        if (moves[m].to && !moves[other].copies && overlap(moves[other].from, moves[m].to)) return false;
+    }
+    return true;
+}
+
+/* Puts the list in an order in which every move finds its place free. False: there is none. */
+static bool order_moves(struct move *moves, int count)
+{
+    struct move *ordered = calloc((size_t)count + 1, sizeof *ordered);
+    int placed = 0;
+    for (bool any = true; ordered && any && placed < count;) {
+        any = false;
+        for (int m = 0; m < count; m++) {
+            if (moves[m].done || !may_go(moves, count, m)) continue;
+            ordered[placed++] = moves[m];
+            moves[m].done = any = true;
+        }
+    }
+    if (ordered && placed == count) memcpy(moves, ordered, (size_t)count * sizeof *moves);
+    free(ordered);
+    return placed == count;
+}
+
+/* ---- does it fit? ---- */
 
 static bool is_remade(const struct buffer *buffer) /* given up before the moves, taken again after them */
 {
     return buffer->category == CATEGORY_GRADIENTS || buffer->category == CATEGORY_GATHERED;
 }
 
-static int64_t remade_bytes(const struct schedule *schedule)
+struct holding { int64_t live_bytes[TIERS], peak_bytes[TIERS]; };
+
+static void hold(struct holding *holding, const struct buffer *buffer, int64_t sign)
 {
-    int64_t bytes = 0;
-    for (int b = 0; b < schedule->lasting_count; b++)
-        bytes += is_remade(&schedule->buffers[b]) ? schedule->buffers[b].bytes : 0;
-    return bytes;
+    int64_t *live = &holding->live_bytes[buffer->tier], *peak = &holding->peak_bytes[buffer->tier];
+    *live += sign * buffer->bytes;
+    if (*live > *peak) *peak = *live;
 }
 
-/* Highest number of bytes live during the switch. */
-static int64_t switch_peak(const struct zero *zero, const struct schedule *from, const struct schedule *to,
-                           const struct move *moves, int count)
+/* The same takes and gives as make_move(). */
+static void hold_move(const struct zero *zero, struct holding *holding, const struct move *move)
 {
-    int64_t live = -remade_bytes(from);
-    for (int b = 0; b < from->lasting_count; b++) live += from->buffers[b].bytes;
-    int64_t peak = live + remade_bytes(from);
-    for (int m = 0; m < count; m++) {
-        int64_t bounce = bounce_for(zero, moves[m].from).bytes;
-        int64_t during = moves[m].to->bytes > moves[m].from->bytes ? moves[m].to->bytes - moves[m].from->bytes : 0;
-        if (live + bounce + during > peak) peak = live + bounce + during;
-        live += moves[m].to->bytes - moves[m].from->bytes;
-    }
-    live += remade_bytes(to);
-    return live > peak ? live : peak;
+    const bool over_bounce = move->to && !goes_straight(move);
+    const struct buffer bounce = bounce_for(zero, move->from);
+    if (over_bounce) hold(holding, &bounce, 1);
+    if (over_bounce && !move->copies) hold(holding, move->from, -1);
+    if (move->to) hold(holding, move->to, 1);
+    if (!over_bounce && !move->copies) hold(holding, move->from, -1);
+    if (over_bounce) hold(holding, &bounce, -1);
 }
 
-static struct take_failure foresee(const struct zero *zero, int64_t peak_bytes)
+/* The most that is live in each tier during the switch. */
+static struct holding widest(const struct zero *zero, const struct schedule *from, const struct schedule *to,
+                             const struct move *moves, int count)
 {
-    struct take_failure failure = {.op = -1, .tier = TIER_DEVICE, .category = CATEGORY_PARAMETERS};
+    struct holding holding = {0};
+    for (int b = 0; b < from->lasting_count; b++) hold(&holding, &from->buffers[b], 1);
+    for (int b = 0; b < from->lasting_count; b++)
+        if (is_remade(&from->buffers[b])) hold(&holding, &from->buffers[b], -1);
+    for (int m = 0; m < count; m++) hold_move(zero, &holding, &moves[m]);
+    for (int b = 0; b < to->lasting_count; b++)
+        if (is_remade(&to->buffers[b])) hold(&holding, &to->buffers[b], 1);
+    return holding;
+}
+
+static struct take_failure foresee(const struct zero *zero, const struct holding *holding)
+{
+    struct take_failure failure = {.op = -1, .category = CATEGORY_PARAMETERS};
     memory_snapshot(zero->memory, &failure.memory);
-    const uint64_t budget = failure.memory.budget_bytes[TIER_DEVICE];
-    failure.failed = budget && (uint64_t)peak_bytes > budget;
-    failure.wanted_bytes = (uint64_t)peak_bytes;
-    if (failure.failed)
+    for (int tier = TIERS - 1; tier >= 0; tier--) {
+        const uint64_t budget = failure.memory.budget_bytes[tier];
+        if (!budget || (uint64_t)holding->peak_bytes[tier] <= budget) continue;
+        failure.failed = true;
+        failure.tier = (enum tier)tier;
+        failure.wanted_bytes = (uint64_t)holding->peak_bytes[tier];
         snprintf(failure.text, sizeof failure.text,
-                 "the switch needs %lld bytes on the device at its widest; the budget is %llu", (long long)peak_bytes,
+                 "the switch needs %lld bytes %s at its widest; the budget is %llu",
+                 (long long)holding->peak_bytes[tier], tier == TIER_DEVICE ? "on the device" : "of the host tier",
                  (unsigned long long)budget);
+    }
     return failure;
 }
+
+/* ---- all of it ---- */
 
 static int each_remade(struct zero *zero, const struct schedule *schedule, bool taken, struct error *err)
 {
@@ -168,8 +266,7 @@ static int apply(struct zero *zero, const struct schedule *from, const struct sc
                  int count, struct error *err)
 {
     int status = each_remade(zero, from, false, err);
-    for (int m = 0; m < count && status == STATUS_OK; m++)
-        status = moves[m].to->extent == EXTENT_WHOLE ? grow(zero, &moves[m], err) : shrink(zero, &moves[m], err);
+    for (int m = 0; m < count && status == STATUS_OK; m++) status = make_move(zero, &moves[m], err);
     if (status == STATUS_OK) status = each_remade(zero, to, true, err);
     return status == STATUS_OK ? zero_fill_tails(zero, to, err) : status;
 }
@@ -178,12 +275,14 @@ int zero_reshard(struct zero *zero, const struct schedule *to, bool *failed, str
                  struct error *err)
 {
     const struct schedule *from = &zero->schedules[PURPOSE_TRAIN];
-    struct move *moves = calloc((size_t)from->lasting_count, sizeof *moves);
+    struct move *moves = calloc((size_t)zero->model.unit_count * KEPT, sizeof *moves);
     struct error local;
     if (!moves) return error_set(err, STATUS_RUN, "no memory to plan a switch");
-    int count = list_moves(from, to, moves);
-    struct take_failure foreseen = foresee(zero, switch_peak(zero, from, to, moves, count));
-    int status = zero_agree_on_failure(zero, &foreseen, failed, shortage, err);
+    int count = list_moves(zero, from, to, moves);
+    int status = order_moves(moves, count) ? STATUS_OK : error_set(err, STATUS_RUN, "no memory to order a switch");
+    const struct holding holding = widest(zero, from, to, moves, count);
+    struct take_failure foreseen = foresee(zero, &holding);
+    if (status == STATUS_OK) status = zero_agree_on_failure(zero, &foreseen, failed, shortage, err);
     if (status == STATUS_OK && !*failed) {
         status = apply(zero, from, to, moves, count, err ? err : &local);
         memory_trim(zero->memory);
@@ -195,16 +294,31 @@ int zero_reshard(struct zero *zero, const struct schedule *to, bool *failed, str
 
 /* ---- small tensors that stay gathered ---- */
 
-/* The pieces of the step's own refresh say what goes where, so this is that operation, run outside a step. */
-int zero_fill_tails(struct zero *zero, const struct schedule *schedule, struct error *err)
+static int run_alone(struct zero *zero, const struct schedule *schedule, const struct op *op, struct error *err)
 {
     struct op_stat stat;
-    for (int i = 0; i < schedule->op_count; i++) {
-        const struct op *op = &schedule->ops[i];
-        if (op->kind != OP_REFRESH || op->piece_count == 0) continue;
-        if (schedule->buffers[schedule->pieces[op->first_piece].destination].extent != EXTENT_TAIL) continue;
-        int status = zero_communicate(zero, schedule, op, true, &stat, err);
-        if (status) return status;
-    }
-    return STATUS_OK;
+    int status = STATUS_OK;
+    for (int t = 0; t < op->take_count && status == STATUS_OK; t++)
+        status = take(zero, &schedule->buffers[schedule->effects[op->first_take + t]], err);
+    if (status) return status;
+    status = op->lane == LANE_COMM ? zero_communicate(zero, schedule, op, true, &stat, err)
+                                   : zero_copy(zero, schedule, op, &stat);
+    for (int g = 0; g < op->give_count; g++) give(zero, &schedule->buffers[schedule->effects[op->first_give + g]]);
+    return status;
+}
+
+static bool fills_tails(const struct schedule *schedule, const struct op *op)
+{
+    if (op->kind == OP_BRING) return op->in_tail;
+    return op->kind == OP_REFRESH && op->piece_count > 0 &&
+           schedule->buffers[schedule->pieces[op->first_piece].destination].extent == EXTENT_TAIL;
+}
+
+/* The step's own operations say what goes where, so these are they, run outside a step. */
+int zero_fill_tails(struct zero *zero, const struct schedule *schedule, struct error *err)
+{
+    int status = STATUS_OK;
+    for (int i = 0; i < schedule->op_count && status == STATUS_OK; i++)
+        if (fills_tails(schedule, &schedule->ops[i])) status = run_alone(zero, schedule, &schedule->ops[i], err);
+    return status;
 }

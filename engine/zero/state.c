@@ -24,6 +24,18 @@ int zero_plan(struct zero *zero, const struct config_zero *knobs, struct schedul
     return STATUS_OK;
 }
 
+int zero_array(const struct schedule *schedule, int unit, enum role role)
+{
+    const struct unit_layout *layout = &schedule->layout[unit];
+    switch (role) {
+    case ROLE_PARAMETERS: return layout->parameters;
+    case ROLE_MASTER: return layout->master;
+    case ROLE_STATE1: return layout->state[0];
+    case ROLE_STATE2: return layout->state[1];
+    default: return -1;
+    }
+}
+
 /* ---- the first state ---- */
 
 enum { CHUNK_ELEMS = 65536 };
@@ -61,15 +73,14 @@ static int fill(struct zero *zero, const struct schedule *schedule, int unit, en
     return status;
 }
 
-static int fill_unit(struct zero *zero, const struct schedule *schedule, const struct op *update, float *chunk,
-                     struct error *err)
+static int fill_unit(struct zero *zero, const struct schedule *schedule, int unit, float *chunk, struct error *err)
 {
-    int status = fill(zero, schedule, update->unit, STATE_WEIGHTS, update->buffer[ROLE_MASTER],
-                      update->buffer[ROLE_PARAMETERS], chunk, err);
+    const struct unit_layout *layout = &schedule->layout[unit];
+    int status = fill(zero, schedule, unit, STATE_WEIGHTS, layout->master, layout->parameters, chunk, err);
     for (int s = 0; s < OPTIMIZER_STATES_MAX && status == STATUS_OK; s++) {
-        const int b = update->buffer[ROLE_STATE1 + s];
+        const int b = layout->state[s];
         if (b < 0) continue;
-        if (zero->source) status = fill(zero, schedule, update->unit, STATE_1 + s, b, -1, chunk, err);
+        if (zero->source) status = fill(zero, schedule, unit, STATE_1 + s, b, -1, chunk, err);
         else memset(zero_buffer(zero, schedule, b), 0, (size_t)schedule->buffers[b].bytes);
     }
     return status;
@@ -79,10 +90,8 @@ static int fill_state(struct zero *zero, const struct schedule *schedule, struct
 {
     float *chunk = malloc(CHUNK_ELEMS * sizeof *chunk);
     int status = chunk ? STATUS_OK : error_set(err, STATUS_RUN, "no memory to fill the state");
-    for (int i = 0; i < schedule->op_count && status == STATUS_OK;
-         i++) /* an update names every lasting buffer of its unit */
-        if (schedule->ops[i].kind == OP_UPDATE && schedule->ops[i].tile == 0)
-            status = fill_unit(zero, schedule, &schedule->ops[i], chunk, err);
+    for (int u = 0; u < zero->model.unit_count && status == STATUS_OK; u++)
+        status = fill_unit(zero, schedule, u, chunk, err);
     free(chunk);
     return status == STATUS_OK ? zero_fill_tails(zero, schedule, err) : status;
 }
@@ -91,15 +100,10 @@ int zero_read_state(const struct zero *zero, int unit, enum state_array array, i
                     struct error *err)
 {
     const struct schedule *schedule = &zero->schedules[PURPOSE_TRAIN];
-    for (int i = 0; i < schedule->op_count; i++) {
-        const struct op *op = &schedule->ops[i];
-        if (op->kind != OP_UPDATE || op->unit != unit) continue;
-        const int b = op->buffer[array == STATE_WEIGHTS ? ROLE_MASTER : ROLE_STATE1 + (int)array - STATE_1];
-        if (b < 0) break;
-        memcpy(out, zero_at(zero, schedule, b, first), (size_t)elems * sizeof *out);
-        return STATUS_OK;
-    }
-    return error_set(err, STATUS_USAGE, "unit %d keeps no array %d", unit, (int)array);
+    const int b = zero_array(schedule, unit, array == STATE_WEIGHTS ? ROLE_MASTER : ROLE_STATE1 + (int)array - STATE_1);
+    if (b < 0) return error_set(err, STATUS_USAGE, "unit %d keeps no array %d", unit, (int)array);
+    memcpy(out, zero_at(zero, schedule, b, first), (size_t)elems * sizeof *out);
+    return STATUS_OK;
 }
 
 /* ---- taking it ---- */

@@ -12,15 +12,19 @@
 static int run_op(void *user, const struct schedule *schedule, const struct op *op, bool healthy, struct op_stat *stat,
                   struct error *err)
 {
-    if (op->lane == LANE_COMM) return zero_communicate(user, schedule, op, healthy, stat, err);
-    if (op->lane != LANE_COMPUTE) return zero_copy(user, schedule, op, stat);
-    return zero_compute(user, schedule, op, err);
+    switch (op->lane) {
+    case LANE_COMM: return zero_communicate(user, schedule, op, healthy, stat, err);
+    case LANE_D2H:
+    case LANE_H2D: return zero_copy(user, schedule, op, stat);
+    case LANE_HOST: return zero_host(user, schedule, op);
+    default: return zero_compute(user, schedule, op, err);
+    }
 }
 
 static void op_ended(void *user, const struct op *op, uint64_t took_ns)
 {
     struct zero *zero = user;
-    if (op->lane != LANE_COMPUTE) zero->traffic[zero_traffic(op)].busy_ns += took_ns;
+    if (op_traffic(op->kind) < TRAFFIC_KINDS) zero->traffic[op_traffic(op->kind)].busy_ns += took_ns;
 }
 
 static void at_gate(void *user, const struct schedule *schedule, uint32_t next)
@@ -57,14 +61,20 @@ static void ranges_for(const struct zero *zero, struct memory_ranges *ranges)
             scratch_bytes(&zero->model, (enum use)use, (int)B, (int)T, zero->config->topology.threads_per_rank);
         if (bytes > scratch) scratch = bytes;
     }
-    ranges->bytes[TIER_HOST][CATEGORY_ACTIVATIONS] = (uint64_t)(2 * (layers + 2) * output);
+    const uint64_t owned = padded / (uint64_t)zero->ranks + 64 * (uint64_t)zero->model.unit_count;
+    uint64_t *host = ranges->bytes[TIER_HOST];
+    host[CATEGORY_ACTIVATIONS] = (uint64_t)(2 * (layers + 2) * output);
+    host[CATEGORY_PARAMETERS] = owned * (uint64_t)element;
+    host[CATEGORY_GRADIENTS] = owned * (uint64_t)dtype_bytes(zero->model.gradient);
+    host[CATEGORY_OPTIMIZER] = owned * 12;
+    host[CATEGORY_STAGING] = owned * 4 * 3; /* gradients to add, parameters on their way; or a bouncing shard */
     uint64_t *bytes = ranges->bytes[TIER_DEVICE];
     bytes[CATEGORY_PARAMETERS] = padded * (uint64_t)element;
     bytes[CATEGORY_GRADIENTS] = padded * (uint64_t)dtype_bytes(zero->model.gradient);
     bytes[CATEGORY_OPTIMIZER] = padded * 12;
     bytes[CATEGORY_GATHERED] = padded * (uint64_t)element * 3;
     bytes[CATEGORY_BUCKETS] =
-        padded * 4 * 3; /* unreduced gradients, and to send in another type; or a bouncing shard */
+        padded * 4 * 4; /* unreduced gradients, to send in another type, reduced; or a bouncing shard */
     bytes[CATEGORY_ACTIVATIONS] = 2 * (uint64_t)activations; /* twice: holes between checkpoints */
     bytes[CATEGORY_WORKSPACE] = (uint64_t)(2 * scratch + B * T * zero->model.shape.hidden * 8 + 4096);
 }
@@ -74,6 +84,8 @@ static int open_parts(struct zero *zero, struct error *err)
     const struct config *config = zero->config;
     struct memory_ranges ranges = {0};
     int status = model_of(&zero->model, config, err);
+    zero->unit_squares = calloc((size_t)zero->model.unit_count + 1, sizeof *zero->unit_squares);
+    if (status == STATUS_OK && !zero->unit_squares) status = error_set(err, STATUS_RUN, "no memory for a rank");
     if (status == STATUS_OK) status = kernels_create(&zero->kernels, config->topology.threads_per_rank, NULL, err);
     if (status) return status;
     ranges_for(zero, &ranges);
@@ -107,6 +119,21 @@ static int make_room_for_parts(struct zero *zero, const struct schedule schedule
     if (!room) return error_set(err, STATUS_RUN, "no memory for a list of %d parts", most);
     zero->parts = room;
     return STATUS_OK;
+}
+
+/* The threads of the host lane start with the first schedule that uses them. */
+static int make_host_kernels(struct zero *zero, const struct schedule *schedule, struct error *err)
+{
+    for (int i = 0; i < schedule->op_count && !zero->host_kernels; i++)
+        if (schedule->ops[i].lane == LANE_HOST)
+            return kernels_create(&zero->host_kernels, zero->config->topology.threads_per_rank, NULL, err);
+    return STATUS_OK;
+}
+
+static int make_room(struct zero *zero, const struct schedule schedules[PURPOSES], struct error *err)
+{
+    int status = make_room_for_parts(zero, schedules, err);
+    return status == STATUS_OK ? make_host_kernels(zero, &schedules[PURPOSE_TRAIN], err) : status;
 }
 
 /* DeepSpeed's two ways to divide by the number of ranks in part or in whole before the sum. */
@@ -177,7 +204,7 @@ int zero_open(struct zero **out, const struct zero_options *options, struct zero
                      : error_set(err, STATUS_RUN, "no memory for a rank");
     if (status == STATUS_OK) status = zero_plan(zero, &options->config->zero, schedules, err);
     if (status == STATUS_OK) {
-        status = make_room_for_parts(zero, schedules, err);
+        status = make_room(zero, schedules, err);
         adopt(zero, &options->config->zero, schedules);
     }
     if (status == STATUS_OK) status = zero_make_state(zero, &failed, shortage, err);
@@ -197,10 +224,12 @@ void zero_close(struct zero *zero)
     for (int purpose = 0; purpose < PURPOSES; purpose++) schedule_release(&zero->schedules[purpose]);
     if (zero->memory) memory_destroy(zero->memory);
     if (zero->kernels) kernels_free(zero->kernels);
+    if (zero->host_kernels) kernels_free(zero->host_kernels);
     model_release(&zero->model);
     free(zero->sampler.tokens);
     free(zero->sampler.logits);
     free(zero->agreed);
+    free(zero->unit_squares);
     free(zero->parts);
     free(zero);
 }
@@ -222,7 +251,8 @@ static int run(struct zero *zero, enum purpose purpose, bool *failed, struct zer
     struct executor_result result = {0};
     set_pace(zero, purpose);
     zero->purpose = purpose;
-    zero->loss_sum = zero->sum_squares = 0;
+    zero->loss_sum = 0;
+    memset(zero->unit_squares, 0, (size_t)zero->model.unit_count * sizeof *zero->unit_squares);
     int status = executor_run(zero->executor, &zero->schedules[purpose], zero->schedule_number + (uint32_t)purpose,
                               (uint32_t)zero->steps_done + 1, &result, err);
     *failed = result.failed;
@@ -332,7 +362,7 @@ int zero_switch(struct zero *zero, const struct config_zero *knobs, struct zero_
     result->outcome = ZERO_DONE;
     int status = zero_plan(zero, knobs, schedules, err);
     if (status) return status;
-    status = make_room_for_parts(zero, schedules, err);
+    status = make_room(zero, schedules, err);
     if (status == STATUS_OK && zero->ready)
         status = zero_reshard(zero, &schedules[PURPOSE_TRAIN], &failed, &result->shortage, err);
     if (status || failed) {

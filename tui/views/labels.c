@@ -18,22 +18,27 @@ static const char *unit_digits(const char *name)
     return blank && blank[1] >= '0' && blank[1] <= '9' ? blank + 1 : NULL;
 }
 
+static bool moves_a_bucket(enum op_kind kind)
+{
+    return kind == OP_REDUCE_SCATTER || kind == OP_ALL_REDUCE || kind == OP_GRADIENT_OFFLOAD;
+}
+
 int op_number(const struct run_model *model, enum op_kind kind, int unit, int bucket)
 {
     const char *digits = unit_digits(unit_name(model, unit));
-    if (kind == OP_REDUCE_SCATTER || kind == OP_ALL_REDUCE) return bucket;
+    if (moves_a_bucket(kind)) return bucket;
     return digits ? atoi(digits) : -1;
 }
 
 static bool moves_a_unit(enum op_kind kind)
 {
-    return kind == OP_GATHER || kind == OP_REFRESH || kind == OP_UPDATE || kind == OP_OFFLOAD || kind == OP_FETCH;
+    return kind == OP_GATHER || kind == OP_REFRESH || kind == OP_UPDATE || op_lane(kind) > LANE_COMM;
 }
 
 static void write_label(char out[LABEL_ROOM], const struct run_model *model, enum op_kind kind, int unit, int bucket)
 {
     const char *name = unit_name(model, unit), *digits = unit_digits(name);
-    if ((kind == OP_REDUCE_SCATTER || kind == OP_ALL_REDUCE) && bucket >= 0)
+    if (moves_a_bucket(kind) && bucket >= 0)
         snprintf(out, LABEL_ROOM, "%s bucket %d", op_name(kind), bucket);
     else if (moves_a_unit(kind) && name) snprintf(out, LABEL_ROOM, "%s %s", op_name(kind), name);
     else snprintf(out, LABEL_ROOM, "%s%s%s", op_name(kind), digits ? " " : "", digits ? digits : "");

@@ -33,6 +33,7 @@ static const struct {
     [STALL_LIMIT] = {0x253c, STYLE_WAIT_LIMIT, "no overlap", "no overl."},
     [STALL_PEERS] = {0x250a, STYLE_WAIT_PEERS, "slowest rank", "slowest"},
     [STALL_AGREE] = {0x2508, STYLE_WAIT_AGREE, "agree", "agree"},
+    [STALL_HOST] = {0x254e, STYLE_WAIT_COMPUTE, "host", "host"},
 };
 
 struct mark_look mark_look(enum mark mark)
@@ -45,14 +46,14 @@ struct mark_look mark_look(enum mark mark)
 
 enum mark mark_of_op(enum op_kind kind, enum phase phase, bool prefetch)
 {
+    if (op_lane(kind) == LANE_D2H) return MARK_OFFLOAD;
+    if (op_lane(kind) == LANE_H2D) return MARK_FETCH;
     switch (kind) {
     case OP_GATHER: return prefetch ? MARK_PREFETCH : MARK_GATHER;
     case OP_REDUCE_SCATTER: return MARK_REDUCE;
     case OP_ALL_REDUCE: return MARK_ALL_REDUCE;
     case OP_REFRESH: return MARK_REFRESH;
     case OP_AGREE: return MARK_AGREE;
-    case OP_OFFLOAD: return MARK_OFFLOAD;
-    case OP_FETCH: return MARK_FETCH;
     default: return MARK_FORWARD + (enum mark)phase;
     }
 }
