@@ -359,11 +359,11 @@ static void the_same_features_switched_off_are_accepted_in_silence(void **state)
 static void what_has_no_effect_is_said_once(void **state)
 {
     (void)state;
-    struct config config = loaded("{" BATCH "\"steps_per_print\": 10, \"zero_optimization\": "
+    struct config config = loaded("{" BATCH "\"log_level\": \"info\", \"zero_optimization\": "
                                   "{\"round_robin_gradients\": true}, \"wandb\": {\"team\": \"x\"}}",
                                   NULL);
     assert_string_equal(config.notes,
-                        "steps_per_print: accepted, no effect here: headless runs print a line at their own pace\n"
+                        "log_level: accepted, no effect here: messages have no levels\n"
                         "zero_optimization.round_robin_gradients: accepted, no effect here: every unit is cut "
                         "into equal shards, so backward never leaves one rank to receive alone\n"
                         "wandb: accepted, no effect here: metrics go to --report and the trace\n");

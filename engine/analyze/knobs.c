@@ -115,7 +115,7 @@ int knobs_of(struct knobs *knobs, const struct run_model *model, struct error *e
     if (knobs->made_from == from) return STATUS_OK;
     int status = present_config(&run.now, model, err);
     if (status) return status;
-    status = config_load_text(&run.began, model->header.config_json, err);
+    status = config_load_text(&run.began, model->header.config_json, NULL, 0, err);
     if (status == STATUS_OK) {
         run.given = model->header.given_json ? cJSON_Parse(model->header.given_json) : NULL;
         run.changes = present_changes(model, run.change);

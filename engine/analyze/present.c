@@ -62,7 +62,7 @@ int present_config(struct config *config, const struct run_model *model, struct 
     struct present_change changes[PRESENT_CHANGES_MAX];
     const struct run_schedule *plan = run_training(model);
     if (!model->header.config_json) return error_set(err, STATUS_INPUT, "the trace does not hold its configuration");
-    int status = config_load_text(config, model->header.config_json, err);
+    int status = config_load_text(config, model->header.config_json, NULL, 0, err);
     if (status) {
         error_prefix(err, "the configuration in the trace");
         return STATUS_INPUT;

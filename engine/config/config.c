@@ -315,7 +315,7 @@ int config_load(struct config *config, const char *path, const char *const *sets
     return status;
 }
 
-int config_load_text(struct config *config, const char *text, struct error *err)
+int config_load_text(struct config *config, const char *text, const char *const *sets, int set_count, struct error *err)
 {
     memset(config, 0, sizeof *config);
     cJSON *tree = NULL;
@@ -324,7 +324,7 @@ int config_load_text(struct config *config, const char *text, struct error *err)
         cJSON_Delete(tree);
         return error_set(err, STATUS_INPUT, "not a JSON object { ... }");
     }
-    if (!status) status = load(config, tree, NULL, 0, err);
+    if (!status) status = load(config, tree, sets, set_count, err);
     if (status) config_release(config);
     return status;
 }

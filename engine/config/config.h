@@ -85,6 +85,22 @@ struct config_fp16 {
     double min_loss_scale;
 };
 
+/* What runs without a screen print beside their progress; engine/analyze/logs.h. */
+struct config_logs {
+    int64_t steps_per_print; /* 0: not given */
+    bool wall_clock_breakdown, memory_breakdown;
+    struct {
+        bool enabled, verbose, prof_all, debug;
+        char prof_ops[256]; /* names, one a line */
+    } comms;
+    struct {
+        bool enabled, detailed;
+        int profile_step, module_depth, top_modules;
+        double peak_flops; /* of one rank; 0: not stated */
+        char output_file[4096];
+    } flops;
+};
+
 enum ranks_as { RANKS_AS_PROCESSES, RANKS_AS_THREADS };
 
 /* Slow motion from this factor on is for the eye: what moves or uses parameters and gradients is stretched as if it had
@@ -120,6 +136,7 @@ struct config {
         double slow_motion; /* 1: real time */
         int slow_rank;      /* -1: none */
     } topology;
+    struct config_logs logs;
     char *notes; /* lines "key: accepted, no effect here: reason", printed once; owned */
     char *given; /* what was given, whether it has an effect or not, for config_given_next(); owned */
 };
@@ -130,8 +147,8 @@ struct config {
 int config_load(struct config *config, const char *path, const char *const *sets, int set_count, struct error *err);
 void config_release(struct config *config);
 
-/* The same from the text of a resolved configuration, as config_to_json() writes it and traces hold it. */
-int config_load_text(struct config *config, const char *text, struct error *err);
+/* The same from the text of a resolved configuration, as config_to_json() writes it and traces hold it; sets as above. */
+int config_load_text(struct config *config, const char *text, const char *const *sets, int set_count, struct error *err);
 
 /* The resolved configuration as one JSON object (caller frees). */
 char *config_to_json(const struct config *config);

@@ -22,6 +22,7 @@ static const char *allowed(const struct config_key *key, char *text, size_t room
         [KEY_DOUBLE] = "a number",
         [KEY_PAIR] = "two numbers",
         [KEY_TEXT] = "a string",
+        [KEY_NAMES] = "a list of names",
         [KEY_CHOICE] = "one of",
         [KEY_BYTES] = "bytes, or a size such as \"256MiB\"",
         [KEY_BANDWIDTH] = "bytes per second, or a size such as \"2GB\"",
@@ -121,6 +122,20 @@ static bool read_pair(const struct config_key *key, const cJSON *item, double va
            in_range(key->range, values[1]);
 }
 
+static bool read_names(const struct config_key *key, const cJSON *item, char *text)
+{
+    const cJSON *name;
+    size_t used = 0;
+    *text = '\0';
+    cJSON_ArrayForEach(name, item)
+    {
+        const char *string = hjson_string(name);
+        if (!string || strchr(string, '\n') || used + strlen(string) + 2 > key->size) return false;
+        used += (size_t)sprintf(text + used, "%s\n", string);
+    }
+    return cJSON_IsArray(item);
+}
+
 static bool read_field(const struct config_key *key, const cJSON *item, union field *field)
 {
     const char *range = key->class == CLASS_HONOURED ? key->range : "";
@@ -141,6 +156,7 @@ static bool read_field(const struct config_key *key, const cJSON *item, union fi
         if (!string || strlen(string) >= (key->size ? key->size : sizeof field->text)) return false;
         memcpy(field->text, string, strlen(string) + 1);
         return true;
+    case KEY_NAMES: return read_names(key, item, field->text);
     case KEY_CHOICE:
         if (key->class != CLASS_HONOURED) return string != NULL;
         return string && (field->integer = choice_of(range, string)) >= 0;
@@ -161,7 +177,8 @@ int key_read(const struct config_key *key, const cJSON *item, struct config *con
     union field field;
     if (!read_field(key, item, &field)) return refuse(key, item, err);
     if (!config || key->class != CLASS_HONOURED) return STATUS_OK;
-    size_t bytes = key->type == KEY_PAIR ? 2 * key->size : key->type == KEY_TEXT ? strlen(field.text) + 1 : key->size;
+    bool text = key->type == KEY_TEXT || key->type == KEY_NAMES;
+    size_t bytes = key->type == KEY_PAIR ? 2 * key->size : text ? strlen(field.text) + 1 : key->size;
     memcpy((char *)config + key->offset, &field, bytes);
     return STATUS_OK;
 }
@@ -204,6 +221,17 @@ static cJSON *choice_to_json(const char *choices, int number)
     return cJSON_CreateString(text);
 }
 
+static cJSON *names_to_json(const char *names)
+{
+    cJSON *list = cJSON_CreateArray();
+    for (; *names; names += strcspn(names, "\n") + 1) {
+        char name[256];
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(names, "\n"), names);
+        cJSON_AddItemToArray(list, cJSON_CreateString(name));
+    }
+    return list;
+}
+
 cJSON *key_to_json(const struct config_key *key, const struct config *config)
 {
     const void *field = (const char *)config + key->offset;
@@ -222,6 +250,7 @@ cJSON *key_to_json(const struct config_key *key, const struct config *config)
         return raw("[%s, %s]", shortest(((const double *)field)[0], false, text),
                    shortest(((const double *)field)[1], false, second));
     case KEY_TEXT: return cJSON_CreateString(field);
+    case KEY_NAMES: return names_to_json(field);
     case KEY_CHOICE: return choice_to_json(key->range, *(const int *)field);
     case KEY_OBJECT:
     case KEY_ANY: break;

@@ -12,6 +12,7 @@ enum key_type {
     KEY_BOOL, KEY_INT, KEY_INT64, KEY_UINT64, KEY_FLOAT, KEY_DOUBLE,
     KEY_PAIR,      /* two doubles */
     KEY_TEXT,
+    KEY_NAMES,     /* a list of strings, kept as text with one a line */
     KEY_CHOICE,    /* an enum; the range names its values in order */
     KEY_BYTES,     /* uint64_t from "256MiB" */
     KEY_BANDWIDTH, /* double, bytes per second, from "2GB" */

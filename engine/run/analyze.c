@@ -82,6 +82,8 @@ static int analyze_two(const struct cli *cli, const struct analysis *left, struc
 static int analyze(const struct cli *cli, struct error *err)
 {
     struct analysis analysis;
+    if (cli->logs) return front_logs(cli, err);
+    if (cli->sets.count) return error_set(err, STATUS_USAGE, "--set says which lines --logs prints; give --logs too");
     if (cli->from > 0 && cli->to > 0 && cli->from > cli->to)
         return error_set(err, STATUS_USAGE, "--from %lld comes after --to %lld", (long long)cli->from,
                          (long long)cli->to);

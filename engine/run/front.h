@@ -13,6 +13,9 @@ int front_analyze(const struct cli *cli);
 int front_check(const struct cli *cli);
 int front_plan(const struct cli *cli);
 
+/* Part of front_analyze(): --logs. */
+int front_logs(const struct cli *cli, struct error *err);
+
 /* Shared by them. */
 int front_fail(const struct error *err); /* prints, returns err's status */
 int front_look(struct app_look *look, const struct cli *cli, struct error *err);

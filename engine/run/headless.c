@@ -126,7 +126,8 @@ static bool plain_is_due(const struct headless *headless, const struct run_model
 {
     uint32_t seen = model->steps_seen, tenth = headless->steps >= 10 ? (uint32_t)(headless->steps / 10) : 1;
     if (seen == headless->shown_steps) return false;
-    if (seen == 1 || (headless->steps > 0 && seen / tenth != headless->shown_steps / tenth)) return true;
+    if (headless->own_pace && (seen == 1 || (headless->steps > 0 && seen / tenth != headless->shown_steps / tenth)))
+        return true;
     return now_ns - headless->shown_ns >= plain_every_ns;
 }
 
@@ -148,6 +149,23 @@ static void show(struct headless *headless, const struct run_model *model, bool 
     fflush(headless->out);
 }
 
+static void show_logs(struct headless *headless)
+{
+    if (!headless->logs || !logs_due(headless->logs)) return;
+    close_line(headless);
+    logs_print(headless->logs, headless->out);
+    fflush(headless->out);
+}
+
+static void fold(struct headless *headless, struct run_model *model, const struct trace_record *record)
+{
+    run_model_fold(model, record);
+    if (headless->logs) logs_fold(headless->logs, model, record);
+    if (record->kind != TRACE_STEP_END) return;
+    show_logs(headless);
+    show(headless, model, false);
+}
+
 static void take_signal(struct headless *headless, struct source *source)
 {
     struct signalfd_siginfo info;
@@ -166,10 +184,7 @@ void headless_run(struct headless *headless, struct source *source, struct run_m
     struct trace_record record;
     for (;;) {
         enum source_result result;
-        while ((result = source_next(source, &record)) == SOURCE_RECORD) {
-            run_model_fold(model, &record);
-            if (record.kind == TRACE_STEP_END) show(headless, model, false);
-        }
+        while ((result = source_next(source, &record)) == SOURCE_RECORD) fold(headless, model, &record);
         show(headless, model, result != SOURCE_WAIT);
         if (result != SOURCE_WAIT) break;
         struct pollfd ready[2] = {{.fd = source_fd(source), .events = POLLIN},
@@ -178,4 +193,7 @@ void headless_run(struct headless *headless, struct source *source, struct run_m
         if (ready[1].revents) take_signal(headless, source);
     }
     if (headless->line_open) fputc('\n', headless->out);
+    headless->line_open = false;
+    if (headless->logs) logs_finish(headless->logs, model);
+    show_logs(headless);
 }

@@ -46,14 +46,26 @@ static bool can_rewrite(FILE *out)
     return isatty(fileno(out)) && term && strcmp(term, "dumb") != 0;
 }
 
-static void read_headless(struct session *session, struct source *source, FILE *out)
+static void read_headless(struct session *session, struct source *source, FILE *out, struct logs *logs)
 {
     struct headless headless = {.out = out,
                                 .tty = can_rewrite(out),
                                 .steps = session->spec.steps,
                                 .signal_fd = session->signal_fd,
-                                .engine = session->engine};
+                                .engine = session->engine,
+                                .logs = logs,
+                                .own_pace = !logs || !session->config.logs.steps_per_print};
     headless_run(&headless, source, session->model);
+}
+
+static int show_lines(struct session *session, struct source *source, struct error *err)
+{
+    const char *profile = session->config.logs.flops.output_file;
+    struct logs *logs = logs_new(&session->config);
+    read_headless(session, source, session->out, logs);
+    int status = logs && *profile ? logs_write_profile(logs, profile, err) : STATUS_OK;
+    logs_free(logs);
+    return status;
 }
 
 /* After the screen has gone the engine is still at work on its last step, and what it then says belongs in the report. */
@@ -62,7 +74,7 @@ static void read_rest(struct session *session, struct source *source)
     FILE *nowhere = session->model->ended ? NULL : fopen("/dev/null", "we");
     if (!nowhere) return;
     source_send(source, "stop", NULL);
-    read_headless(session, source, nowhere);
+    read_headless(session, source, nowhere, NULL);
     fclose(nowhere);
 }
 
@@ -90,7 +102,7 @@ static int show(struct session *session, const sigset_t *signals, struct error *
     if (!status) status = source_adopt_fd(&source, fd, err);
     if (status) return engine_kill(session->engine), status;
     if (session->live) status = show_live(session, source, signals, err);
-    else read_headless(session, source, session->out);
+    else status = show_lines(session, source, err);
     source_close(source);
     return status;
 }

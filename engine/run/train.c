@@ -109,11 +109,14 @@ static int check_data(const struct config *config, struct error *err)
 
 static int check_files(const struct session *session, struct error *err)
 {
-    struct attempt trace, report;
+    struct attempt trace, report, profile = {0};
+    const char *profile_path = session->live || session->cli->detach ? "" : session->config.logs.flops.output_file;
     int status = try_file(&trace, "trace", session->trace, err);
     if (status) return status;
     status = try_file(&report, "report", session->report, err);
     bool same = trace.is_file && report.is_file && trace.device == report.device && trace.inode == report.inode;
+    if (!status) status = try_file(&profile, "profile", profile_path, err);
+    take_back(&profile);
     take_back(&report);
     take_back(&trace);
     if (status || !same) return status;
