@@ -1,5 +1,8 @@
 #include "engine/base/nearest.h"
 
+#include <limits.h>
+#include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { NAME_MAX_LENGTH = 127 };
@@ -26,18 +29,41 @@ static int edit_distance(const char *a, int a_length, const char *b, int b_lengt
     return rows[a_length % 3][b_length];
 }
 
+/* In halves, because a beginning stands between two distances; INT_MAX: not near. */
+static int half_distance(const char *typed, int typed_length, const char *name)
+{
+    int length = (int)strlen(name), longer = length > typed_length ? length : typed_length;
+    int allowed = longer < 6 ? 1 : longer / 3, apart = abs(length - typed_length), half = INT_MAX;
+    if (length > NAME_MAX_LENGTH) return INT_MAX;
+    if (strncmp(name, typed, (size_t)typed_length) == 0) half = 3;
+    if (apart > allowed) return half;
+    int distance = edit_distance(typed, typed_length, name, length);
+    return distance <= allowed ? least(half, 2 * distance) : half;
+}
+
+static bool is_in(const char *name, const char *const *list, int count)
+{
+    for (int n = 0; n < count; n++)
+        if (strcmp(list[n], name) == 0) return true;
+    return false;
+}
+
+int nearest_names(const char *typed, const char *const *names, int count, const char **nearest, int most)
+{
+    int typed_length = (int)strlen(typed), best = INT_MAX - 1, found = 0;
+    if (typed_length == 0 || typed_length > NAME_MAX_LENGTH) return 0;
+    for (int n = 0; n < count; n++) {
+        int half = half_distance(typed, typed_length, names[n]);
+        if (half > best) continue;
+        if (half < best) found = 0;
+        best = half;
+        if (found < most && !is_in(names[n], nearest, found)) nearest[found++] = names[n];
+    }
+    return found;
+}
+
 const char *nearest_name(const char *typed, const char *const *names, int count)
 {
-    const char *best = NULL;
-    int typed_length = (int)strlen(typed), best_distance = NAME_MAX_LENGTH;
-    if (typed_length == 0 || typed_length > NAME_MAX_LENGTH) return NULL;
-    for (int n = 0; n < count; n++) {
-        int length = (int)strlen(names[n]), longer = length > typed_length ? length : typed_length;
-        if (length > NAME_MAX_LENGTH) continue;
-        int distance = edit_distance(typed, typed_length, names[n], length);
-        if (strncmp(names[n], typed, (size_t)typed_length) == 0) distance = 1;
-        if (distance < best_distance && distance <= (longer < 6 ? 1 : longer / 3))
-            best = names[n], best_distance = distance;
-    }
-    return best;
+    const char *nearest;
+    return nearest_names(typed, names, count, &nearest, 1) ? nearest : NULL;
 }

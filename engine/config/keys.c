@@ -108,7 +108,7 @@ static const char *leaf(const char *path)
     return dot ? dot + 1 : path;
 }
 
-/* Names that may stand where the last part of `path` stands: keys and sections of the same parent. */
+/* Names that may stand where the last part of `path` stands: keys and sections of the same parent, each once. */
 static int siblings(const char *path, char storage[][CONFIG_PATH_MAX], const char **names)
 {
     size_t parent = (size_t)(leaf(path) - path);
@@ -117,26 +117,53 @@ static int siblings(const char *path, char storage[][CONFIG_PATH_MAX], const cha
         if (strncmp(config_keys[k].path, path, parent) != 0) continue;
         const char *child = config_keys[k].path + parent;
         snprintf(storage[count], CONFIG_PATH_MAX, "%.*s", (int)strcspn(child, "."), child);
+        bool known = false;
+        for (int n = 0; n < count && !known; n++) known = strcmp(storage[n], storage[count]) == 0;
+        if (known) continue;
         names[count] = storage[count];
         count++;
     }
     return count;
 }
 
-/* Looked for among the siblings first, then among all keys of any section, for a key that stands in the wrong place. */
+enum { SUGGESTIONS_MAX = 3 };
+
+/* "a", "a or b", "a, b or c": each name after the `parent` letters of `path`. */
+static const char *list_names(char *text, size_t room, const char *path, size_t parent, const char *const *names,
+                              int count)
+{
+    size_t used = 0;
+    for (int n = 0; n < count && used < room; n++)
+        used += (size_t)snprintf(text + used, room - used, "%s%.*s%s",
+                                 n == 0           ? ""
+                                 : n == count - 1 ? " or "
+                                                  : ", ",
+                                 (int)parent, path, names[n]);
+    return text;
+}
+
+/* Keys of any section with a name like that, for a key that stands in the wrong place. */
+static int elsewhere(const char *name, const char **paths)
+{
+    const char *names[CONFIG_KEYS_MAX];
+    for (int k = 0; k < config_key_count; k++) names[k] = leaf(config_keys[k].path);
+    const char *near = nearest_name(name, names, config_key_count);
+    int count = 0;
+    for (int k = 0; near && k < config_key_count && count < SUGGESTIONS_MAX; k++)
+        if (strcmp(leaf(config_keys[k].path), near) == 0) paths[count++] = config_keys[k].path;
+    return count;
+}
+
 int key_unknown(const char *path, struct error *err)
 {
-    char storage[CONFIG_KEYS_MAX][CONFIG_PATH_MAX];
-    const char *names[CONFIG_KEYS_MAX];
-    const char *near = nearest_name(leaf(path), names, siblings(path, storage, names));
-    if (near)
-        return error_set(err, STATUS_USAGE, "%s: unknown key; did you mean %.*s%s?", path, (int)(leaf(path) - path),
-                         path, near);
-    for (int k = 0; k < config_key_count; k++) names[k] = leaf(config_keys[k].path);
-    near = nearest_name(leaf(path), names, config_key_count);
-    for (int k = 0; near && k < config_key_count; k++)
-        if (leaf(config_keys[k].path) == near)
-            return error_set(err, STATUS_USAGE, "%s: unknown key; did you mean %s?", path, config_keys[k].path);
+    char storage[CONFIG_KEYS_MAX][CONFIG_PATH_MAX], text[SUGGESTIONS_MAX * CONFIG_PATH_MAX];
+    const char *names[CONFIG_KEYS_MAX], *near[SUGGESTIONS_MAX];
+    size_t parent = (size_t)(leaf(path) - path);
+    int count = nearest_names(path + parent, names, siblings(path, storage, names), near, SUGGESTIONS_MAX);
+    if (count == 0) count = elsewhere(path + parent, near), parent = 0;
+    if (count)
+        return error_set(err, STATUS_USAGE, "%s: unknown key; did you mean %s?", path,
+                         list_names(text, sizeof text, path, parent, near, count));
     if (!strchr(path, '.'))
         return error_set(err, STATUS_USAGE,
                          "%s: unknown key, which DeepSpeed passes over in silence; take it out (all keys: zerolab plan "
