@@ -21,7 +21,7 @@ static struct config config_of(const char *text)
 {
     struct config config;
     struct error err = {0};
-    if (config_load_text(&config, text, &err)) fail_msg("%s", err.text);
+    if (config_load_text(&config, text, NULL, 0, &err)) fail_msg("%s", err.text);
     return config;
 }
 

@@ -82,7 +82,7 @@ static int read_manifest(struct checkpoint *checkpoint, struct error *err)
     info->bytes = strlen(text);
     int status = manifest_parse(info, &checkpoint->expected, text, err);
     free(text);
-    if (!status && (status = config_load_text(&checkpoint->config, info->config_json, err))) status = STATUS_INPUT;
+    if (!status && (status = config_load_text(&checkpoint->config, info->config_json, NULL, 0, err))) status = STATUS_INPUT;
     if (!status) status = model_of(&info->model, &checkpoint->config, err);
     if (status) error_prefix(err, "%.200s", path);
     if (status && err) err->status = status;
