@@ -13,9 +13,10 @@
 
 #include "engine/memory/pages.h"
 #include "engine/memory/runs.h"
+#include "engine/memory/storage.h"
 
 struct range {
-    unsigned char *base; /* NULL: counted only (NVMe) */
+    unsigned char *base; /* NULL: not memory (NVMe) */
     uint64_t bytes;
     bool shared;
     struct runs live, committed;
@@ -29,6 +30,7 @@ struct memory {
     unsigned char *symmetric_base;
     uint64_t symmetric_bytes;
     uint64_t symmetric_offset[CATEGORIES];
+    struct storage *storage;
     memory_observer *observer;
     void *observer_user;
     uint64_t fail_after;
@@ -128,6 +130,13 @@ void memory_observe(struct memory *memory, memory_observer *observer, void *user
     unlock(memory);
 }
 
+void memory_set_storage(struct memory *memory, struct storage *storage)
+{
+    lock(memory);
+    memory->storage = storage;
+    unlock(memory);
+}
+
 static void notify(struct memory *memory, enum tier tier, enum category category)
 {
     if (memory->observer)
@@ -159,6 +168,22 @@ static void count_reserved(struct memory *memory, enum tier tier, enum category 
     memory->now.tier[tier].reserved_bytes += change;
 }
 
+/* What pages are to memory, blocks on the disk are to the NVMe tier. */
+static int commit_pages(struct memory *memory, enum tier tier, enum category category, struct run pages,
+                        struct error *err)
+{
+    const struct range *range = &memory->range[tier][category];
+    if (range->base) return pages_commit(range->base, pages.first, pages.end, err);
+    return memory->storage ? storage_reserve(memory->storage, category, pages.first, pages.end, err) : STATUS_OK;
+}
+
+static void return_pages(struct memory *memory, enum tier tier, enum category category, struct run pages)
+{
+    const struct range *range = &memory->range[tier][category];
+    if (range->base) pages_return(range->base, pages.first, pages.end, range->shared);
+    else if (memory->storage) storage_discard(memory->storage, category, pages.first, pages.end);
+}
+
 /* Returns unused pages of one range, at most about `wanted` bytes; returns how many. A page is in use when any byte of it
  * is live. */
 static uint64_t return_unused(struct memory *memory, enum tier tier, enum category category, uint64_t wanted)
@@ -176,7 +201,7 @@ static uint64_t return_unused(struct memory *memory, enum tier tier, enum catego
         idle.end = round_down(idle.end, PAGE_BYTES);
         if (idle.first >= idle.end) continue;
         if (idle.end - idle.first > wanted - returned) idle.end = idle.first + round_up(wanted - returned, PAGE_BYTES);
-        if (range->base) pages_return(range->base, idle.first, idle.end, range->shared);
+        return_pages(memory, tier, category, idle);
         runs_remove(&range->committed, idle.first, idle.end);
         returned += idle.end - idle.first;
     }
@@ -219,7 +244,7 @@ static int commit(struct memory *memory, enum tier tier, enum category category,
     make_room(memory, tier, more);
     struct run gap;
     for (uint64_t at = first; runs_next_gap(&range->committed, at, end, &gap); at = gap.end) {
-        int status = range->base ? pages_commit(range->base, gap.first, gap.end, err) : 0;
+        int status = commit_pages(memory, tier, category, gap, err);
         if (status) return status;
         runs_add(&range->committed, gap.first, gap.end);
         count_reserved(memory, tier, category, gap.end - gap.first);

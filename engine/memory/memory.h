@@ -23,6 +23,7 @@
 #include "engine/base/tier.h"
 
 struct memory;
+struct storage;
 
 /* Most bytes that each category of the device tier may ever need (the address range; costs nothing until touched). */
 struct memory_ranges { uint64_t bytes[TIERS][CATEGORIES]; };
@@ -43,6 +44,10 @@ typedef void memory_observer(void *user, enum tier tier, enum category category,
 int memory_create(struct memory **out, const struct memory_ranges *ranges, const uint64_t budget_bytes[TIERS], struct error *err);
 void memory_destroy(struct memory *memory);
 void memory_observe(struct memory *memory, memory_observer *observer, void *user);
+
+/* From now on committing bytes of the NVMe tier reserves blocks on the disk (storage.h), and a full disk makes a take fail.
+ * The storage stays the caller's and outlives the memory; without one the tier's bytes are only counted. */
+void memory_set_storage(struct memory *memory, struct storage *storage);
 
 /* Takes [offset, offset + bytes) of a category's range; offset is a multiple of 64. Newly committed pages read as zero;
  * recycled ones hold old data. STATUS_RUN when the budget does not allow it: the text says tier, category, what was asked

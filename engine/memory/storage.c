@@ -1,0 +1,203 @@
+/* The file behind a rank's NVMe tier. */
+#include "engine/memory/storage.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+struct storage {
+    int fd;
+    bool cannot_reserve; /* the file system has no fallocate */
+    uint64_t start[CATEGORIES];
+    struct aio *aio[AIO_DIRECTIONS];
+    char folder[PATH_MAX], buffered_because[PATH_MAX + 128];
+};
+
+/* ---- the file ---- */
+
+static int refuse_folder(const char *folder, int error_number, struct error *err)
+{
+    const char *remedy = "set nvme_path to a folder on another disk";
+    switch (error_number) {
+    case ENOENT: remedy = "make it (mkdir -p), or set nvme_path to one that is there"; break;
+    case EACCES:
+    case EPERM:
+    case EROFS: remedy = "set nvme_path to a folder that you may write to"; break;
+    case ENOTDIR: remedy = "set nvme_path to a folder"; break;
+    case ENOSPC: remedy = "free some space, or set nvme_path to a folder on another disk"; break;
+    default: break;
+    }
+    return error_set(err, STATUS_RUN, "no file for the NVMe tier in %s: %s; %s", folder, strerror(error_number),
+                     remedy);
+}
+
+/* For file systems that cannot make a file without a name (O_TMPFILE): with one, for an instant. */
+static int open_named(const char *folder)
+{
+    char name[PATH_MAX];
+    if (snprintf(name, sizeof name, "%s/zerolab-nvme-XXXXXX", folder) >= (int)sizeof name)
+        return errno = ENAMETOOLONG, -1;
+    int fd = mkostemp(name, O_CLOEXEC);
+    if (fd >= 0) unlink(name);
+    return fd;
+}
+
+static int open_nameless(const char *folder)
+{
+    int fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    return fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL) ? open_named(folder) : fd;
+}
+
+/* A file system may accept the flag and refuse the transfers, so one page is written and read. */
+static bool moves_directly(int fd)
+{
+    void *page = aligned_alloc(AIO_ALIGN_BYTES, AIO_ALIGN_BYTES);
+    if (!page) return false;
+    memset(page, 0, AIO_ALIGN_BYTES);
+    bool works = pwrite(fd, page, AIO_ALIGN_BYTES, 0) == AIO_ALIGN_BYTES &&
+                 pread(fd, page, AIO_ALIGN_BYTES, 0) == AIO_ALIGN_BYTES;
+    free(page);
+    return works;
+}
+
+static void go_direct(struct storage *storage)
+{
+    const int flags = fcntl(storage->fd, F_GETFL);
+    if (fcntl(storage->fd, F_SETFL, flags | O_DIRECT) == 0 && moves_directly(storage->fd)) return;
+    fcntl(storage->fd, F_SETFL, flags);
+    snprintf(storage->buffered_because, sizeof storage->buffered_because,
+             "the file system of %s has no direct I/O (O_DIRECT): the NVMe tier goes through the page cache, "
+             "and its speed is not the disk's",
+             storage->folder);
+}
+
+static void place_categories(struct storage *storage, const uint64_t range_bytes[CATEGORIES])
+{
+    uint64_t at = 0;
+    for (int c = 0; c < CATEGORIES; c++) {
+        storage->start[c] = at;
+        at += (range_bytes[c] + AIO_ALIGN_BYTES - 1) / AIO_ALIGN_BYTES * AIO_ALIGN_BYTES;
+    }
+}
+
+int storage_open(struct storage **out, const char *folder, const struct aio_options *options,
+                 const uint64_t range_bytes[CATEGORIES], struct error *err)
+{
+    struct storage *storage = *out = calloc(1, sizeof *storage);
+    if (!storage) return error_set(err, STATUS_RUN, "no memory for the NVMe tier");
+    snprintf(storage->folder, sizeof storage->folder, "%s", folder);
+    place_categories(storage, range_bytes);
+    storage->fd = open_nameless(folder);
+    int status = storage->fd < 0 ? refuse_folder(folder, errno, err) : STATUS_OK;
+    if (!status) go_direct(storage);
+    for (int d = 0; !status && d < AIO_DIRECTIONS; d++) status = aio_open(&storage->aio[d], storage->fd, options, err);
+    if (!status) return STATUS_OK;
+    storage_close(storage);
+    *out = NULL;
+    return status;
+}
+
+void storage_close(struct storage *storage)
+{
+    if (!storage) return;
+    for (int d = 0; d < AIO_DIRECTIONS; d++) aio_close(storage->aio[d]);
+    if (storage->fd >= 0) close(storage->fd);
+    free(storage);
+}
+
+const char *storage_buffered_because(const struct storage *storage)
+{
+    return storage->buffered_because[0] ? storage->buffered_because : NULL;
+}
+
+/* ---- blocks on the disk ---- */
+
+static int refuse_space(const struct storage *storage, uint64_t wanted_bytes, int error_number, struct error *err)
+{
+    struct statvfs disk;
+    uint64_t free_bytes = fstatvfs(storage->fd, &disk) ? 0 : (uint64_t)disk.f_bavail * disk.f_frsize;
+    if (error_number == EFBIG)
+        return error_set(err, STATUS_RUN,
+                         "the NVMe tier's file in %s cannot grow by %llu bytes: %s; raise ulimit -f, or set "
+                         "nvme_path to a folder on another file system",
+                         storage->folder, (unsigned long long)wanted_bytes, strerror(error_number));
+    return error_set(err, STATUS_RUN,
+                     "the disk of %s has no %llu bytes more for the NVMe tier (%llu are free): %s; free some, or "
+                     "set nvme_path to a folder on another disk",
+                     storage->folder, (unsigned long long)wanted_bytes, (unsigned long long)free_bytes,
+                     strerror(error_number));
+}
+
+int storage_reserve(struct storage *storage, enum category category, uint64_t first, uint64_t end, struct error *err)
+{
+    if (storage->cannot_reserve || first == end) return STATUS_OK;
+    int failed;
+    do failed = fallocate(storage->fd, 0, (off_t)(storage->start[category] + first), (off_t)(end - first));
+    while (failed && errno == EINTR);
+    if (!failed) return STATUS_OK;
+    storage->cannot_reserve = errno == EOPNOTSUPP || errno == ENOSYS;
+    if (storage->cannot_reserve) return STATUS_OK;
+    const int error_number = errno;
+    storage_discard(storage, category, first, end); /* a part may have been reserved */
+    return refuse_space(storage, end - first, error_number, err);
+}
+
+/* Where holes are not supported the blocks stay until the file is closed. */
+void storage_discard(struct storage *storage, enum category category, uint64_t first, uint64_t end)
+{
+    if (first == end) return;
+    fallocate(storage->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)(storage->start[category] + first),
+              (off_t)(end - first));
+}
+
+/* ---- transfers ---- */
+
+static const char *remedy_of(int error_number)
+{
+    switch (error_number) {
+    case ENOSPC: return "; free some space there, or set nvme_path to a folder on another disk";
+    case EIO: return "; the disk may be failing: set nvme_path to a folder on another one";
+    case EINVAL: return "; the disk's blocks may be larger than 4096 bytes: set nvme_path to a folder on another one";
+    default: return "";
+    }
+}
+
+uint64_t storage_at(const struct storage *storage, enum category category, uint64_t offset)
+{
+    return storage->start[category] + offset;
+}
+
+int storage_move(struct storage *storage, enum aio_direction direction, const struct aio_span *spans, int count,
+                 struct error *err)
+{
+    struct error moved = {0};
+    int error_number;
+    for (int i = 0; i < count; i++)
+        if (((uintptr_t)spans[i].memory | spans[i].offset | spans[i].bytes) % AIO_ALIGN_BYTES)
+            abort(); /* a plan's bug */
+    int status = aio_move(storage->aio[direction], direction, spans, count, &error_number, &moved);
+    if (!status) return STATUS_OK;
+    return error_set(err, status, "the NVMe tier in %.200s: %s%s", storage->folder, moved.text,
+                     remedy_of(error_number));
+}
+
+struct aio_flow storage_flow(const struct storage *storage, enum aio_direction direction)
+{
+    return aio_flow(storage->aio[direction]);
+}
+
+void storage_restart_flows(struct storage *storage)
+{
+    for (int d = 0; d < AIO_DIRECTIONS; d++) aio_restart_flow(storage->aio[d]);
+}
+
+void storage_inject(struct storage *storage, enum aio_direction direction, struct aio_fault fault)
+{
+    aio_inject(storage->aio[direction], fault);
+}

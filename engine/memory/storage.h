@@ -1,0 +1,47 @@
+/* One rank's NVMe tier: a file in the folder nvme_path that never has a name there for longer than it takes to make it, so
+ * that nothing is left behind however the process ends. Where a buffer lies is said by the plan, as in the other tiers: a
+ * category has a range of offsets, one after another in the file. A part of the file has blocks on the disk from the moment
+ * its bytes are taken (memory.h calls storage_reserve), so a full disk is met there, where running out of memory is
+ * expected, and not while a step writes.
+ *
+ *     file   |  parameters  |  optimizer                    |
+ *              ^ offset in the category's range, multiple of 4096
+ *
+ * Reading and writing are two streams (aio.h): two threads, one for each direction, use them at the same time. */
+#ifndef ENGINE_MEMORY_STORAGE_H
+#define ENGINE_MEMORY_STORAGE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/base/error.h"
+#include "engine/base/tier.h"
+#include "engine/memory/aio.h"
+
+struct storage;
+
+/* Most bytes of each category: its range (costs nothing until reserved). STATUS_RUN when the folder is not there or may not
+ * be written to, or asynchronous I/O is refused; the text says what to do. */
+int storage_open(struct storage **out, const char *folder, const struct aio_options *options, const uint64_t range_bytes[CATEGORIES], struct error *err);
+void storage_close(struct storage *storage);
+
+/* Why it goes through the page cache (a line for the log), or NULL: it is read and written directly. */
+const char *storage_buffered_because(const struct storage *storage);
+
+/* Blocks on the disk for [first, end) of a category's range, and giving them back; both multiples of 4096. What is reserved
+ * anew reads as zero. STATUS_RUN: the disk is full. A file system that cannot reserve lets a write meet the full disk. */
+int storage_reserve(struct storage *storage, enum category category, uint64_t first, uint64_t end, struct error *err);
+void storage_discard(struct storage *storage, enum category category, uint64_t first, uint64_t end);
+
+/* Where a category's offset lies in the file: for the spans of storage_move(). */
+uint64_t storage_at(const struct storage *storage, enum category category, uint64_t offset);
+
+/* Moves spans, all at once; addresses, offsets and bytes are multiples of 4096. Returns when all have arrived. One thread at a
+ * time for each direction. */
+int storage_move(struct storage *storage, enum aio_direction direction, const struct aio_span *spans, int count, struct error *err);
+
+struct aio_flow storage_flow(const struct storage *storage, enum aio_direction direction); /* from any thread */
+void storage_restart_flows(struct storage *storage); /* counts from 0 again; nothing is being moved */
+void storage_inject(struct storage *storage, enum aio_direction direction, struct aio_fault fault); /* for tests */
+
+#endif
