@@ -34,6 +34,12 @@ static const struct knobs *knobs_kept(const struct scene *scene, struct error *e
 
 /* ---- the list ---- */
 
+static bool is_of_logs(const struct config_key *key)
+{
+    return key->offset >= offsetof(struct config, logs) &&
+           key->offset < offsetof(struct config, logs) + sizeof(struct config_logs);
+}
+
 /* What stands before the last dot of a path, or what a class is called. */
 static void name_section(char *out, size_t room, const struct knob *knob)
 {
@@ -41,7 +47,7 @@ static void name_section(char *out, size_t room, const struct knob *knob)
     if (knob->class == KNOB_WITHOUT_EFFECT) snprintf(out, room, "accepted, without effect here");
     else if (knob->class == KNOB_REFUSED) snprintf(out, room, "refused unless off");
     else if (dot) snprintf(out, room, "%.*s", (int)(dot - path), path);
-    else snprintf(out, room, "batch and gradients");
+    else snprintf(out, room, "%s", is_of_logs(knob->key) ? "logs of runs without a screen" : "batch and gradients");
 }
 
 static bool contains(const char *text, const char *part)
