@@ -34,7 +34,7 @@ MPI_LIBS := $(shell pkg-config --libs ompi-c 2>/dev/null)
 FLAGS := -std=c17 -D_GNU_SOURCE -O2 -g -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wno-psabi -Werror \
 	-ffp-contract=off -fno-math-errno -fopenmp -pthread -I. -MMD -MP \
 	$(if $(MPI_LIBS),-DHAVE_MPI $(patsubst -I%,-isystem %,$(MPI_CFLAGS)))
-LIBS := $(MPI_LIBS) -lncursesw -lcjson -lzstd -lz -laio -ldnnl -lgomp -lpthread -lm
+LIBS := $(MPI_LIBS) -lncursesw -lcjson -lzstd -lz -lpcre2-8 -laio -ldnnl -lgomp -lpthread -lm
 # Sanitizers hide values from gcc's flow analysis, which then warns about what cannot happen.
 FLAGS += $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-var-tracking-assignments -Wno-format-truncation -Wno-maybe-uninitialized)
 FLAGS += $(if $(filter undefined,$(SAN)),-fno-sanitize-recover=undefined)

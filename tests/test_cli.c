@@ -54,6 +54,30 @@ static void test_at_means_a_moment_in_replay(void **state)
     assert_int_equal(cli.at.count, 0);
 }
 
+static void test_a_name_may_have_two_words(void **state)
+{
+    (void)state;
+    assert_int_equal(PARSE("data", "info", "x.bin", "--json"), STATUS_OK);
+    assert_int_equal(cli.verb, VERB_DATA_INFO);
+    assert_string_equal(cli.operand, "x.bin");
+    assert_int_equal(PARSE("data", "encode", "x", "-o", "y", "--shard-tokens", "5"), STATUS_OK);
+    assert_int_equal(cli.verb, VERB_DATA_ENCODE);
+    assert_string_equal(cli.into, "y");
+    assert_int_equal(PARSE("data", "--help"), STATUS_OK);
+    assert_true(cli.help);
+    assert_string_equal(cli.family, "data");
+    assert_int_equal(PARSE("data", "info", "--help"), STATUS_OK);
+    assert_null(cli.family);
+    assert_int_equal(PARSE("data"), STATUS_USAGE);
+    assert_string_equal(err.text, "zerolab data needs encode or info; see zerolab data --help");
+    assert_int_equal(PARSE("data", "inof"), STATUS_USAGE);
+    assert_string_equal(err.text, "no command data inof; did you mean info?");
+    assert_int_equal(PARSE("data", "xyzzy"), STATUS_USAGE);
+    assert_string_equal(err.text, "no command data xyzzy; there is encode or info");
+    assert_int_equal(PARSE("dat", "info"), STATUS_USAGE);
+    assert_int_equal(PARSE("datainfo"), STATUS_USAGE);
+}
+
 static void test_names_what_was_meant(void **state)
 {
     (void)state;
@@ -96,6 +120,7 @@ int main(void)
         cmocka_unit_test(test_reads_options_of_all_types),
         cmocka_unit_test(test_the_bare_program_takes_the_options_of_train),
         cmocka_unit_test(test_at_means_a_moment_in_replay),
+        cmocka_unit_test(test_a_name_may_have_two_words),
         cmocka_unit_test(test_names_what_was_meant),
         cmocka_unit_test(test_help_needs_no_operand),
         cmocka_unit_test(test_nearest_name),

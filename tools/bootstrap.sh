@@ -19,6 +19,7 @@ missing() {
 	has_header cjson/cJSON.h libcjson-dev JSON
 	has_header zstd.h libzstd-dev trace compression
 	has_header zlib.h zlib1g-dev checksums
+	has_header pcre2.h libpcre2-dev words of a byte-pair encoding
 	has_header libaio.h libaio-dev NVMe I/O
 	has_header dnnl.h libdnnl-dev matrix products
 	has_library ompi-c libopenmpi-dev ranks as processes

@@ -18,6 +18,9 @@ struct config_model {
     int layers, hidden, heads, context, vocabulary;
 };
 
+/* What a token of the data is: a byte of text, or a number of a token shard. */
+enum data_format { DATA_BYTES, DATA_TOKENS };
+
 enum recompute { RECOMPUTE_NONE, RECOMPUTE_FULL, RECOMPUTE_ATTENTION };
 enum offload { OFFLOAD_NONE, OFFLOAD_CPU };
 enum { UPDATE_TILE_ELEMS = 4194304 }; /* the default of schedule.update_tile */
@@ -116,6 +119,8 @@ struct config {
     bool bf16, check_grad_overflow; /* the latter: a bf16 step with inf or NaN in its gradients is skipped */
     struct {
         char path[4096];      /* "": the default text */
+        enum data_format format;
+        char vocabulary_file[4096], merges_file[4096]; /* of a byte-pair encoding; "": tokens are bytes, or bare numbers */
         bool synthetic;
         int sequence_length;  /* T; default: the model's context */
         uint64_t seed;

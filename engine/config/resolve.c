@@ -181,6 +181,28 @@ static int check_offload(const struct config_zero *zero, struct error *err)
     return STATUS_OK;
 }
 
+static int check_data(const struct config *config, struct error *err)
+{
+    const bool vocabulary = config->data.vocabulary_file[0], merges = config->data.merges_file[0];
+    const bool tokens = config->data.format == DATA_TOKENS;
+    if (config->data.synthetic && config->data.path[0])
+        return error_set(err, STATUS_USAGE, "data.path = \"%.200s\": data.synthetic is true as well; give one of them",
+                         config->data.path);
+    if (tokens && !config->data.synthetic && !config->data.path[0])
+        return error_set(err, STATUS_USAGE,
+                         "data.format = tokens needs data.path, a token shard or a folder of them; "
+                         "make one with: zerolab data encode TEXT -o FILE.bin");
+    if (vocabulary != merges)
+        return error_set(err, STATUS_USAGE, "data.%s is given alone; give data.%s too",
+                         vocabulary ? "vocabulary_file" : "merges_file",
+                         vocabulary ? "merges_file" : "vocabulary_file");
+    if (vocabulary && !tokens && !config->data.synthetic)
+        return error_set(err, STATUS_USAGE,
+                         "data.vocabulary_file is given, but text is read as bytes; make token shards with zerolab "
+                         "data encode, and give data.format=tokens");
+    return STATUS_OK;
+}
+
 int config_check(const struct config *config, struct error *err)
 {
     const struct config_model *model = &config->model;
@@ -198,10 +220,7 @@ int config_check(const struct config *config, struct error *err)
         return error_set(err, STATUS_USAGE, "topology.slow_rank = %d: there are ranks 0 to %d",
                          config->topology.slow_rank, ranks - 1);
     if (check_offload(&config->zero, err)) return STATUS_USAGE;
-    if (config->data.synthetic && config->data.path[0])
-        return error_set(err, STATUS_USAGE, "data.path = \"%.200s\": data.synthetic is true as well; give one of them",
-                         config->data.path);
-    return STATUS_OK;
+    return check_data(config, err);
 }
 
 /* DeepSpeed's section only sets how a model's own calls behave; here the number says that checkpointing is wanted. */

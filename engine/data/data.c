@@ -2,48 +2,90 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "engine/base/rng.h"
 #include "engine/data/corpus.h"
+#include "engine/data/shard.h"
 
 /* Streams of the generator, apart from those of initial weights, which are small numbers. */
 enum { STREAM_OFFSETS = 0x64617461, STREAM_MADE_UP = 0x746f6b65, STREAM_MADE_UP_HELD_OUT = 0x68656c64 };
 
+/* So many tokens are looked at before a run, to refuse what does not fit; and so many bytes counted for the entropy. */
+enum { LOOKED_AT_BYTES = 64 << 20 };
+
 struct data {
-    struct corpus corpus; /* empty for the synthetic source */
-    uint64_t train_bytes; /* the rest is held out */
+    struct corpus corpus;  /* empty for the synthetic source */
+    uint64_t train_tokens; /* the rest is held out */
     uint64_t seed;
-    int vocabulary; /* of the synthetic source; 0: text */
+    int vocabulary;
+    bool synthetic;
+    struct tokenizer *tokenizer;
 };
 
-static int open_text(struct data *data, const struct config *config, struct error *err)
+static uint64_t looked_at(const struct data *data, uint64_t tokens)
 {
-    int status, T = config->data.sequence_length;
-    if (config->model.vocabulary < 256)
+    const uint64_t most = LOOKED_AT_BYTES / (uint64_t)data->corpus.width;
+    return tokens < most ? tokens : most;
+}
+
+static int outside(int32_t token, int vocabulary, struct error *err)
+{
+    return error_set(err, STATUS_USAGE, "token %d is not in model.vocabulary, which is %d; set it to at least %d",
+                     token, vocabulary, token + 1);
+}
+
+static int check_tokens(const struct data *data, struct error *err)
+{
+    uint64_t *counts = calloc(SHARD_VOCABULARY_MAX, sizeof *counts);
+    int32_t highest = SHARD_VOCABULARY_MAX - 1;
+    if (!counts) return error_set(err, STATUS_RUN, "no memory to look at the data");
+    corpus_count(&data->corpus, looked_at(data, data->corpus.length), counts);
+    while (highest > 0 && !counts[highest]) highest--;
+    free(counts);
+    return highest < data->vocabulary ? STATUS_OK : outside(highest, data->vocabulary, err);
+}
+
+static int open_corpus(struct data *data, const struct config *config, struct error *err)
+{
+    const bool text = config->data.format == DATA_BYTES;
+    int status = corpus_open(&data->corpus, config->data.path, config->data.format, err);
+    if (!status && !text) status = check_tokens(data, err);
+    if (status) return *config->data.path ? error_prefix(err, "data.path %s", config->data.path) : status;
+    const int T = config->data.sequence_length;
+    uint64_t held_out = (uint64_t)((double)data->corpus.length * config->data.validation_fraction);
+    data->train_tokens = data->corpus.length - held_out;
+    if (data->train_tokens < (uint64_t)T + 1)
+        return error_set(err, STATUS_INPUT,
+                         "data.path %s: %llu %s to train on (%llu held out) are less than one sample of %d tokens "
+                         "and the next; use more text or a smaller data.sequence_length",
+                         config->data.path, (unsigned long long)data->train_tokens, text ? "bytes" : "tokens",
+                         (unsigned long long)held_out, T);
+    return STATUS_OK;
+}
+
+static int open_source(struct data *data, const struct config *config, struct error *err)
+{
+    if (config->data.synthetic) return STATUS_OK;
+    if (config->data.format == DATA_BYTES && config->model.vocabulary < 256)
         return error_set(err, STATUS_USAGE,
                          "model.vocabulary = %d: must be at least 256 to train on text, whose tokens are bytes",
                          config->model.vocabulary);
-    if ((status = corpus_open(&data->corpus, config->data.path, err))) return status;
-    uint64_t held_out = (uint64_t)((double)data->corpus.length * config->data.validation_fraction);
-    data->train_bytes = data->corpus.length - held_out;
-    if (data->train_bytes < (uint64_t)T + 1)
-        return error_set(err, STATUS_INPUT,
-                         "data.path %s: %llu bytes to train on (%llu held out) are less than one sample of %d tokens "
-                         "and the next; use more text or a smaller data.sequence_length",
-                         config->data.path, (unsigned long long)data->train_bytes, (unsigned long long)held_out, T);
-    return STATUS_OK;
+    return open_corpus(data, config, err);
 }
 
 int data_open(struct data **out, const struct config *config, struct error *err)
 {
     struct data *data = calloc(1, sizeof *data);
+    *out = data;
     if (!data) return error_set(err, STATUS_RUN, "no memory to open the data");
     data->seed = config->data.seed;
-    int status = STATUS_OK;
-    if (config->data.synthetic) data->vocabulary = config->model.vocabulary;
-    else status = open_text(data, config, err);
-    if (status) data_close(data), data = NULL;
-    *out = data;
+    data->vocabulary = config->model.vocabulary;
+    data->synthetic = config->data.synthetic;
+    data->corpus.width = 1;
+    int status = open_source(data, config, err);
+    if (!status) status = tokenizer_open(&data->tokenizer, config, err);
+    if (status) data_close(data), *out = NULL;
     return status;
 }
 
@@ -51,24 +93,28 @@ void data_close(struct data *data)
 {
     if (!data) return;
     corpus_close(&data->corpus);
+    tokenizer_close(data->tokenizer);
     free(data);
 }
 
-/* Where sample number `sample` begins: anywhere in the training text; in the held-out text one after another. */
+/* Where sample number `sample` begins: anywhere in what is trained on; in the held-out slice one after another. */
 static uint64_t sample_offset(const struct data *data, enum data_split split, uint64_t sample, int T)
 {
-    if (split == DATA_TRAIN) return rng_u64(data->seed, STREAM_OFFSETS, sample) % (data->train_bytes - (uint64_t)T);
-    return data->train_bytes + sample % (uint64_t)data_validation_samples(data, T) * (uint64_t)T;
+    if (split == DATA_TRAIN) return rng_u64(data->seed, STREAM_OFFSETS, sample) % (data->train_tokens - (uint64_t)T);
+    return data->train_tokens + sample % (uint64_t)data_validation_samples(data, T) * (uint64_t)T;
 }
 
-static void read_text(const struct data *data, uint64_t offset, int T, int32_t *tokens, int32_t *targets)
+/* Targets are read first: they have all tokens but the first. */
+static int read_sample(const struct data *data, uint64_t offset, int T, int32_t *tokens, int32_t *targets,
+                       struct error *err)
 {
-    uint8_t bytes[512];
-    for (int t = 0; t < T;) {
-        int part = T - t < (int)sizeof bytes - 1 ? T - t : (int)sizeof bytes - 1;
-        corpus_read(&data->corpus, offset + (uint64_t)t, (size_t)part + 1, bytes);
-        for (int i = 0; i < part; i++, t++) tokens[t] = bytes[i], targets[t] = bytes[i + 1];
-    }
+    corpus_read(&data->corpus, offset, 1, tokens);
+    corpus_read(&data->corpus, offset + 1, (size_t)T, targets);
+    memcpy(tokens + 1, targets, (size_t)(T - 1) * sizeof *tokens);
+    int32_t highest = tokens[0];
+    for (int t = 0; t < T; t++)
+        if (targets[t] > highest) highest = targets[t];
+    return highest < data->vocabulary ? STATUS_OK : outside(highest, data->vocabulary, err);
 }
 
 static void make_up(const struct data *data, enum data_split split, uint64_t sample, int T, int32_t *tokens,
@@ -83,42 +129,57 @@ static void make_up(const struct data *data, enum data_split split, uint64_t sam
     }
 }
 
-void data_batch(const struct data *data, enum data_split split, int64_t first_sample, int B, int T, int32_t *tokens,
-                int32_t *targets)
+int data_batch(const struct data *data, enum data_split split, int64_t first_sample, int B, int T, int32_t *tokens,
+               int32_t *targets, struct error *err)
 {
-    for (int b = 0; b < B; b++, tokens += T, targets += T) {
+    int status = STATUS_OK;
+    for (int b = 0; b < B && !status; b++, tokens += T, targets += T) {
         uint64_t sample = (uint64_t)first_sample + (uint64_t)b;
-        if (data->vocabulary) make_up(data, split, sample, T, tokens, targets);
-        else read_text(data, sample_offset(data, split, sample, T), T, tokens, targets);
+        if (data->synthetic) make_up(data, split, sample, T, tokens, targets);
+        else status = read_sample(data, sample_offset(data, split, sample, T), T, tokens, targets, err);
     }
+    return status;
 }
 
 int64_t data_validation_samples(const struct data *data, int T)
 {
-    uint64_t held_out = data->corpus.length - data->train_bytes;
+    uint64_t held_out = data->corpus.length - data->train_tokens;
     return held_out > (uint64_t)T ? (int64_t)((held_out - 1) / (uint64_t)T) : 0;
 }
 
-double data_unigram_entropy(const struct data *data)
+double data_entropy(const uint64_t *counts, int vocabulary)
 {
-    if (data->vocabulary) return log(data->vocabulary);
-    const uint64_t enough = 64u << 20, counted = data->train_bytes < enough ? data->train_bytes : enough;
-    uint64_t counts[256] = {0}, left = counted;
-    double entropy = 0;
-    for (size_t f = 0; left > 0; f++) {
-        const struct corpus_file *file = &data->corpus.files[f];
-        uint64_t length = file->length < left ? file->length : left;
-        for (uint64_t i = 0; i < length; i++) counts[file->bytes[i]]++;
-        left -= length;
-    }
-    for (int byte = 0; byte < 256; byte++) {
-        double share = (double)counts[byte] / (double)counted;
+    double entropy = 0, all = 0;
+    for (int token = 0; token < vocabulary; token++) all += (double)counts[token];
+    for (int token = 0; token < vocabulary; token++) {
+        double share = all > 0 ? (double)counts[token] / all : 0;
         if (share > 0) entropy -= share * log(share);
     }
     return entropy;
 }
 
-uint64_t data_bytes(const struct data *data)
+double data_unigram_entropy(const struct data *data)
+{
+    if (data->synthetic) return log(data->vocabulary);
+    uint64_t *counts = calloc(SHARD_VOCABULARY_MAX, sizeof *counts);
+    if (!counts) return NAN;
+    corpus_count(&data->corpus, looked_at(data, data->train_tokens), counts);
+    double entropy = data_entropy(counts, SHARD_VOCABULARY_MAX);
+    free(counts);
+    return entropy;
+}
+
+uint64_t data_tokens(const struct data *data)
 {
     return data->corpus.length;
+}
+
+uint64_t data_bytes(const struct data *data)
+{
+    return data->corpus.length * (uint64_t)data->corpus.width;
+}
+
+const struct tokenizer *data_tokenizer(const struct data *data)
+{
+    return data->tokenizer;
 }

@@ -27,17 +27,61 @@ const struct option_info cli_options[] = {
 };
 const int cli_option_count = sizeof cli_options / sizeof *cli_options;
 
-static int find_verb(enum verb *verb, const char *name, struct error *err)
+/* A name may be two words, "data info": the first is a family. Returns how many words of argv name the verb, 0: none. */
+static int words_of(const char *name, char *const argv[])
+{
+    size_t first = strcspn(name, " ");
+    if (strlen(argv[0]) != first || strncmp(argv[0], name, first) != 0) return 0;
+    if (name[first] == '\0') return 1;
+    return argv[1] && strcmp(argv[1], name + first + 1) == 0 ? 2 : 0;
+}
+
+static int no_member(const char *family, const char *typed, struct error *err)
+{
+    const char *names[VERBS];
+    char list[128] = "";
+    int known = 0;
+    for (int v = 0; v < VERBS; v++)
+        if (cli_is_of_family(v, family)) names[known++] = cli_verbs[v].name + strlen(family) + 1;
+    for (int n = 0; n < known; n++) {
+        strcat(list, n == 0 ? "" : n < known - 1 ? ", " : " or ");
+        strcat(list, names[n]);
+    }
+    if (!typed || *typed == '-')
+        return error_set(err, STATUS_USAGE, "zerolab %s needs %s; see zerolab %s --help", family, list, family);
+    const char *nearest = nearest_name(typed, names, known);
+    if (nearest) return error_set(err, STATUS_USAGE, "no command %s %s; did you mean %s?", family, typed, nearest);
+    return error_set(err, STATUS_USAGE, "no command %s %s; there is %s", family, typed, list);
+}
+
+static int no_verb(char *const argv[], struct error *err)
 {
     const char *names[VERBS];
     int known = 0;
     for (int v = 0; v < VERBS; v++) {
-        if (v != VERB_VIEW && strcmp(cli_verbs[v].name, name) == 0) return *verb = v, STATUS_OK;
+        if (cli_is_of_family(v, argv[0])) return no_member(argv[0], argv[1], err);
         if (cli_verbs[v].name[0] != '\0' && cli_verbs[v].name[0] != '-') names[known++] = cli_verbs[v].name;
     }
-    const char *nearest = nearest_name(name, names, known);
-    if (nearest) return error_set(err, STATUS_USAGE, "no command %s; did you mean %s?", name, nearest);
-    return error_set(err, STATUS_USAGE, "no command %s; see zerolab --help", name);
+    const char *nearest = nearest_name(argv[0], names, known);
+    if (nearest) return error_set(err, STATUS_USAGE, "no command %s; did you mean %s?", argv[0], nearest);
+    return error_set(err, STATUS_USAGE, "no command %s; see zerolab --help", argv[0]);
+}
+
+static int find_verb(struct cli *cli, int *words, char *const argv[], struct error *err)
+{
+    for (int v = 0; v < VERBS; v++) {
+        *words = v == VERB_VIEW ? 0 : words_of(cli_verbs[v].name, argv);
+        if (*words) return cli->verb = v, STATUS_OK;
+        bool help = argv[1] && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0);
+        if (help && cli_is_of_family(v, argv[0])) return *words = 2, cli->family = argv[0], cli->help = true, STATUS_OK;
+    }
+    return no_verb(argv, err);
+}
+
+bool cli_is_of_family(enum verb verb, const char *family)
+{
+    size_t length = strlen(family);
+    return length > 0 && strncmp(cli_verbs[verb].name, family, length) == 0 && cli_verbs[verb].name[length] == ' ';
 }
 
 static bool option_applies(const struct option_info *option, enum verb verb)
@@ -133,10 +177,11 @@ static int check_operands(const struct cli *cli, int operands, const char *last,
 int cli_parse(struct cli *cli, int argc, char *const argv[], struct error *err)
 {
     set_defaults(cli);
-    int i = 1, operands = 0, status;
+    int i = 1, operands = 0, words = 0, status;
     bool options_ended = false;
     bool named = argc > 1 && (argv[1][0] != '-' || strncmp(argv[1], "--worker", 8) == 0);
-    if (named && (status = find_verb(&cli->verb, argv[i++], err))) return status;
+    if (named && (status = find_verb(cli, &words, argv + 1, err))) return status;
+    i += words;
     for (; i < argc; i++) {
         const char *arg = argv[i], *value;
         if (!options_ended && strcmp(arg, "--") == 0) {

@@ -28,6 +28,7 @@ typedef struct cli_list cli_LIST;
 
 struct cli {
     enum verb verb;
+    const char *family;  /* "data": help of all verbs whose names begin with it; else NULL */
     const char *operand; /* NULL: none */
 #define OPTION(type, field, short, long, argument, verbs, help) cli_##type field;
 #include "engine/run/options.def"
@@ -37,8 +38,8 @@ struct cli {
 /* Text fields point into argv. STATUS_USAGE names what is wrong and the nearest valid name. */
 int cli_parse(struct cli *cli, int argc, char *const argv[], struct error *err);
 
-/* Help of one subcommand; of VERB_VIEW: of the whole program. */
-void cli_print_help(FILE *out, enum verb verb);
+/* Help of one subcommand, or of a family of them; of VERB_VIEW: of the whole program. */
+void cli_print_help(FILE *out, const struct cli *cli);
 
 /* The README's block: every subcommand with its options. */
 void cli_print_reference(FILE *out);

@@ -37,19 +37,32 @@ static void print_verbs(FILE *out)
 static const char exit_codes[] =
     "Exit status: 0 good, 1 a check failed, 2 usage or configuration, 3 unreadable input, 4 a run failed.\n";
 
-void cli_print_help(FILE *out, enum verb verb)
+static void print_verb(FILE *out, enum verb verb)
 {
     const struct verb_info *info = &cli_verbs[verb];
-    if (verb == VERB_VIEW) {
+    fprintf(out, "zerolab %s [OPTIONS] %s\n\n%c%s. %s\n\nOptions:\n", info->name, info->operands,
+            info->help[0] - 'a' + 'A', info->help + 1, info->note);
+    print_options(out, verb);
+}
+
+static void print_family(FILE *out, const char *family)
+{
+    const char *between = "";
+    for (int v = 0; v < VERBS; v++)
+        if (cli_is_of_family(v, family)) fputs(between, out), print_verb(out, v), between = "\n\n";
+}
+
+void cli_print_help(FILE *out, const struct cli *cli)
+{
+    if (cli->family) print_family(out, cli->family);
+    else if (cli->verb != VERB_VIEW) print_verb(out, cli->verb);
+    else {
         fputs("zerolab trains GPT models with a real ZeRO engine and shows what happens inside.\n\n", out);
         print_verbs(out);
         fputs("\nOptions, here and of train:\n", out);
-    } else {
-        fprintf(out, "zerolab %s [OPTIONS] %s\n\n%c%s. %s\n\nOptions:\n", info->name, info->operands,
-                info->help[0] - 'a' + 'A', info->help + 1, info->note);
+        print_options(out, VERB_VIEW);
+        fprintf(out, "\n%s", exit_codes);
     }
-    print_options(out, verb);
-    if (verb == VERB_VIEW) fprintf(out, "\n%s", exit_codes);
 }
 
 void cli_print_reference(FILE *out)

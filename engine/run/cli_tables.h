@@ -21,4 +21,7 @@ extern const struct verb_info cli_verbs[VERBS];
 extern const struct option_info cli_options[];
 extern const int cli_option_count;
 
+/* Whether a verb's name is of two words, the first being `family`. */
+bool cli_is_of_family(enum verb verb, const char *family);
+
 #endif

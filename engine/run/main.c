@@ -22,9 +22,12 @@ static int work(const struct cli *cli)
 }
 
 static int (*const handlers[VERBS])(const struct cli *cli) = {
-    [VERB_VIEW] = front_train,    [VERB_TRAIN] = front_train,     [VERB_ATTACH] = front_attach,
-    [VERB_REPLAY] = front_replay, [VERB_ANALYZE] = front_analyze, [VERB_CHECK] = front_check,
-    [VERB_PLAN] = front_plan,     [VERB_WORKER] = work,           [VERB_WORKER_THREADS] = work,
+    [VERB_VIEW] = front_train,          [VERB_TRAIN] = front_train,
+    [VERB_ATTACH] = front_attach,       [VERB_REPLAY] = front_replay,
+    [VERB_ANALYZE] = front_analyze,     [VERB_CHECK] = front_check,
+    [VERB_PLAN] = front_plan,           [VERB_DATA_ENCODE] = front_data_encode,
+    [VERB_DATA_INFO] = front_data_info, [VERB_WORKER] = work,
+    [VERB_WORKER_THREADS] = work,
 };
 
 int main(int argc, char **argv)
@@ -37,6 +40,6 @@ int main(int argc, char **argv)
     if (argc == 2 && strcmp(argv[1], "--list-keys") == 0) return print_keys(app_keys_list());
     if (cli_parse(&cli, argc, argv, &err)) return front_fail(&err);
     if (cli.version) return puts("zerolab " ZEROLAB_VERSION), STATUS_OK;
-    if (cli.help) return cli_print_help(stdout, cli.verb), STATUS_OK;
+    if (cli.help) return cli_print_help(stdout, &cli), STATUS_OK;
     return handlers[cli.verb](&cli);
 }

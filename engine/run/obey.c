@@ -163,15 +163,13 @@ int rank_validate(struct rank *rank, const struct command *command, struct error
 
 int rank_sample(struct rank *rank, const struct command *command, int64_t tokens, struct error *err)
 {
-    static const char prompt[] = "\n";
-    char *text = calloc(1, (size_t)tokens + sizeof prompt + 1);
-    if (!text) return error_set(err, STATUS_RUN, "no memory for a sample of %lld tokens", (long long)tokens);
-    int status = zero_sample(rank->zero, prompt, (int)tokens, 0.8f, text, err);
+    struct bytes text = {0};
+    int status = zero_sample(rank->zero, "", (int)tokens, 0.8f, &text, err);
     if (!status) {
         accept(rank, command);
-        record_sample(pen(rank), rank->steps_done, text, (size_t)tokens);
+        record_sample(pen(rank), rank->steps_done, (const char *)text.at, text.count);
     }
-    free(text);
+    bytes_release(&text);
     return status;
 }
 

@@ -41,11 +41,12 @@ static cJSON *model_json(const struct model *model)
     return json;
 }
 
-/* The entropy of single bytes is what a model reaches that has learned nothing but their frequencies. */
+/* The entropy of single tokens is what a model reaches that has learned nothing but their frequencies. */
 static cJSON *data_json(const struct data *data)
 {
     cJSON *json = cJSON_CreateObject();
     cJSON_AddNumberToObject(json, "bytes", (double)data_bytes(data));
+    cJSON_AddNumberToObject(json, "tokens", (double)data_tokens(data));
     if (data_bytes(data)) cJSON_AddNumberToObject(json, "unigram_entropy", data_unigram_entropy(data));
     return json;
 }

@@ -61,22 +61,21 @@ static int64_t training_sample(const struct zero *zero, const struct schedule *s
     return zero->samples_done + ((int64_t)micro_step * zero->ranks + zero->rank) * schedule->B;
 }
 
-static void load(struct zero *zero, const struct schedule *schedule, const struct op *op)
+static int load(struct zero *zero, const struct schedule *schedule, const struct op *op, struct error *err)
 {
     int32_t *tokens = zero_buffer(zero, schedule, op->buffer[ROLE_TOKENS]),
             *targets = tokens + schedule->B * schedule->T;
     switch (zero->purpose) {
     case PURPOSE_TRAIN:
-        data_batch(zero->data, DATA_TRAIN, training_sample(zero, schedule, op->micro_step), schedule->B, schedule->T,
-                   tokens, targets);
-        break;
+        return data_batch(zero->data, DATA_TRAIN, training_sample(zero, schedule, op->micro_step), schedule->B,
+                          schedule->T, tokens, targets, err);
     case PURPOSE_EVALUATE:
-        data_batch(zero->data, DATA_VALIDATION, zero->first_sample + (int64_t)zero->rank * schedule->B, schedule->B,
-                   schedule->T, tokens, targets);
-        break;
+        return data_batch(zero->data, DATA_VALIDATION, zero->first_sample + (int64_t)zero->rank * schedule->B,
+                          schedule->B, schedule->T, tokens, targets, err);
     case PURPOSE_SAMPLE: memcpy(tokens, zero->sampler.tokens, (size_t)schedule->T * sizeof *tokens); break;
     case PURPOSES: break;
     }
+    return STATUS_OK;
 }
 
 /* Draws the next token from softmax(logits / temperature): the same draw on every rank. */
@@ -197,7 +196,7 @@ static int use_unit(struct zero *zero, const struct schedule *schedule, const st
 int zero_compute(struct zero *zero, const struct schedule *schedule, const struct op *op, struct error *err)
 {
     switch (op->kind) {
-    case OP_LOAD: load(zero, schedule, op); return STATUS_OK;
+    case OP_LOAD: return load(zero, schedule, op, err);
     case OP_GRAD_NORM: zero_sum_squares(zero, zero->kernels, schedule, TIER_DEVICE); return STATUS_OK;
     case OP_UPDATE: zero_update(zero, zero->kernels, schedule, op); return STATUS_OK;
     case OP_CAST: zero_add_gradient(zero, zero->kernels, schedule, op); return STATUS_OK;

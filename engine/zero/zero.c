@@ -330,27 +330,49 @@ int zero_evaluate(struct zero *zero, int64_t samples, float *loss, int64_t *toke
     return STATUS_OK;
 }
 
-int zero_sample(struct zero *zero, const char *prompt, int count, float temperature, char *text, struct error *err)
+/* The last `room` tokens of a prompt, in *length how many. Where a text has no token to begin with, a line's end is what
+ * may come before it; where tokens are bare numbers, number 0. */
+static int begin_sample(struct zero *zero, const char *prompt, int room, int *length, struct error *err)
+{
+    struct bytes tokens = {0};
+    const struct tokenizer *tokenizer = data_tokenizer(zero->data);
+    const int32_t between = tokenizer_end_of_text(tokenizer);
+    if (!*prompt && between < 0) prompt = "\n";
+    bool good = between < 0 || bytes_append(&tokens, &between, sizeof between);
+    good = good && tokenizer_encode(tokenizer, prompt, strlen(prompt), true, &tokens) >= 0;
+    const int all = (int)(tokens.count / sizeof between);
+    *length = all < room ? all : room;
+    zero->sampler.tokens[0] = 0;
+    if (*length)
+        memcpy(zero->sampler.tokens, tokens.at + (size_t)(all - *length) * sizeof between,
+               (size_t)*length * sizeof between);
+    else *length = 1;
+    bytes_release(&tokens);
+    return good ? STATUS_OK : error_set(err, STATUS_RUN, "no memory for a prompt");
+}
+
+int zero_sample(struct zero *zero, const char *prompt, int count, float temperature, struct bytes *text,
+                struct error *err)
 {
     struct sampler *sampler = &zero->sampler;
+    const struct tokenizer *tokenizer = data_tokenizer(zero->data);
     const int T = zero->schedules[PURPOSE_SAMPLE].T;
-    int length = 0;
     struct zero_shortage shortage;
-    for (const char *p = *prompt ? prompt : "\n"; *p && length < T; p++) sampler->tokens[length++] = (unsigned char)*p;
+    int length, status = begin_sample(zero, prompt, T, &length, err);
     sampler->temperature = temperature;
     sampler->draw = 0;
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < count && !status; i++) {
         bool failed;
         sampler->position = length - 1;
-        int status = run(zero, PURPOSE_SAMPLE, &failed, &shortage, err);
+        status = run(zero, PURPOSE_SAMPLE, &failed, &shortage, err);
         if (status) return status;
         if (failed) return error_set(err, STATUS_RUN, "no memory to sample: %.400s", shortage.text);
-        text[i] = (char)(unsigned char)sampler->next;
+        if (!tokenizer_decode(tokenizer, sampler->next, text))
+            status = error_set(err, STATUS_RUN, "no memory for a sample");
         if (length == T) memmove(sampler->tokens, sampler->tokens + 1, (size_t)--length * sizeof *sampler->tokens);
         sampler->tokens[length++] = sampler->next;
     }
-    text[count] = '\0';
-    return STATUS_OK;
+    return status;
 }
 
 /* ---- between steps ---- */

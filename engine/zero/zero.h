@@ -81,8 +81,9 @@ int zero_set_budget(struct zero *zero, enum tier tier, uint64_t bytes, struct er
 /* Mean loss over at most `samples` held-out samples (all ranks together); *tokens says how many tokens were read. */
 int zero_evaluate(struct zero *zero, int64_t samples, float *loss, int64_t *tokens, struct error *err);
 
-/* `count` tokens from the model after `prompt` (byte vocabulary); every rank gets the same text. Seeded by the step. */
-int zero_sample(struct zero *zero, const char *prompt, int count, float temperature, char *text, struct error *err);
+/* Appends to `text` what `count` tokens from the model after `prompt` mean (data_tokenizer()); every rank gets the same.
+ * prompt "": the beginning of a text. Seeded by the step. */
+int zero_sample(struct zero *zero, const char *prompt, int count, float temperature, struct bytes *text, struct error *err);
 
 /* Over parameters, master weights and moments in canonical (unsharded, unpadded) order; equal on every rank. */
 int zero_state_hash(struct zero *zero, uint64_t *hash, struct error *err);
