@@ -12,7 +12,7 @@
 
 #include "tests/zero_runs.h"
 
-#define OPTIMIZER "zero_optimization.offload_optimizer.device=cpu"
+#define OPTIMIZER  "zero_optimization.offload_optimizer.device=cpu"
 #define PARAMETERS "zero_optimization.offload_param.device=cpu"
 
 /* What can lie in host memory, by stage. */
@@ -126,7 +126,8 @@ static void test_accumulation(void **state)
     for (int e = 0; e < 3; e++) {
         struct outcome_of_run want[4];
         for (int stage = 0; stage < 4; stage++)
-            want[stage] = run_with(&(struct setup){stage, NULL, NULL}, 5, "topology.ranks=4", "bf16.enabled=true", extras[e]);
+            want[stage] =
+                run_with(&(struct setup){stage, NULL, NULL}, 5, "topology.ranks=4", "bf16.enabled=true", extras[e]);
         for (int s = 0; s < SETUPS; s++) {
             struct outcome_of_run got = run_with(&setups[s], 5, "topology.ranks=4", "bf16.enabled=true", extras[e]);
             expect_same(&want[setups[s].stage], &got, 5, name_of(&setups[s]));
@@ -136,14 +137,27 @@ static void test_accumulation(void **state)
 
 /* ---- live switches of tier ---- */
 
-static void to_host(struct config_zero *knobs) { knobs->offload_optimizer = OFFLOAD_CPU; }
-static void all_to_host(struct config_zero *knobs) { knobs->offload_optimizer = knobs->offload_param = OFFLOAD_CPU; }
-static void parameters_to_host(struct config_zero *knobs) { knobs->offload_param = OFFLOAD_CPU; }
+static void to_host(struct config_zero *knobs)
+{
+    knobs->offload_optimizer = OFFLOAD_CPU;
+}
+static void all_to_host(struct config_zero *knobs)
+{
+    knobs->offload_optimizer = knobs->offload_param = OFFLOAD_CPU;
+}
+static void parameters_to_host(struct config_zero *knobs)
+{
+    knobs->offload_param = OFFLOAD_CPU;
+}
 
 static void switching(const char *precision)
 {
-    static const struct { int stage; void (*change)(struct config_zero *); } path[] = {
-        {1, to_host}, {3, all_to_host}, {3, parameters_to_host}, {2, to_host}, {0, NULL}, {3, parameters_to_host}, {3, NULL}, {3, to_host}};
+    static const struct {
+        int stage;
+        void (*change)(struct config_zero *);
+    } path[] = {{1, to_host}, {3, all_to_host}, {3, parameters_to_host},
+                {2, to_host}, {0, NULL},        {3, parameters_to_host},
+                {3, NULL},    {3, to_host}};
     const int steps = 18;
     struct plan_of_run plan = plan_of(&plain, steps, "topology.ranks=4", precision);
     struct outcome_of_run want = run(&plan);
@@ -180,7 +194,8 @@ static void test_memory_is_as_planned(void **state)
     for (int s = 0; s < SETUPS; s++) {
         struct outcome_of_run out = run_with(&setups[s], 4, "topology.ranks=4", "bf16.enabled=true", extras);
         for (int tier = 0; tier <= TIER_HOST; tier++) {
-            const int64_t measured = (int64_t)out.memory.tier[tier].peak_bytes, planned = out.footprint.peak_bytes[tier];
+            const int64_t measured = (int64_t)out.memory.tier[tier].peak_bytes,
+                          planned = out.footprint.peak_bytes[tier];
             print_message("%s: %s peak %lld of %lld planned\n", name_of(&setups[s]), tier_name((enum tier)tier),
                           (long long)measured, (long long)planned);
             assert_true(measured <= planned && measured * 100 >= planned * 95);

@@ -75,6 +75,9 @@ static void check_variants(const struct model *model, int stage, int ranks, int 
         knobs.no_sync = *checked / (7 * PURPOSES) % 2;
         knobs.sub_group_elems = *checked / (11 * PURPOSES) % 2 ? 1000 : INT64_MAX;
         knobs.model_persistence_threshold = *checked / (13 * PURPOSES) % 2 ? 1000 : INT64_MAX;
+        knobs.offload_optimizer = stage >= 1 && *checked / (17 * PURPOSES) % 2 ? OFFLOAD_CPU : OFFLOAD_NONE;
+        knobs.offload_param = stage >= 3 && *checked / (19 * PURPOSES) % 2 ? OFFLOAD_CPU : OFFLOAD_NONE;
+        knobs.update_tile_elems = *checked / (23 * PURPOSES) % 2 ? 700 : UPDATE_TILE_ELEMS;
         for (int purpose = 0; purpose < PURPOSES; purpose++) {
             struct schedule schedule = built(model, &knobs, (enum purpose)purpose, ranks, micro_steps);
             struct error err = {0};
@@ -216,12 +219,20 @@ static void test_knobs_cost_memory(void **state)
     model_release(&model);
 }
 
-static struct schedule damaged_base(struct model *model)
+enum {
+    TIERINGS = 4
+}; /* of what a rank owns: on the device, the optimizer's on the host, the parameters too, these alone */
+
+static struct schedule damaged_base(struct model *model, int tiering)
 {
     struct config_zero knobs = knobs_of(3, 20000);
     knobs.recompute = RECOMPUTE_FULL;
     knobs.checkpoint_every = 1;
     knobs.cpu_checkpointing = true;
+    knobs.offload_optimizer = tiering == 1 || tiering == 2 ? OFFLOAD_CPU : OFFLOAD_NONE;
+    knobs.offload_param = tiering >= 2 ? OFFLOAD_CPU : OFFLOAD_NONE;
+    knobs.update_tile_elems = 10000;
+    knobs.sub_group_elems = 30000;
     model_init(model, &nano, DTYPE_BF16, NULL);
     return built(model, &knobs, PURPOSE_TRAIN, 4, 2);
 }
@@ -233,6 +244,8 @@ enum damage {
     LOST_GIVE,
     SHARED_ADDRESS,
     LOST_UPDATE,
+    LOST_TILE,
+    LOST_ARRIVAL,
     FOREIGN_ACTIVATION,
     FOREIGN_INPUT,
     FOREIGN_CHECKPOINT,
@@ -267,8 +280,16 @@ static bool damage(struct schedule *schedule, struct op *op, enum damage kind)
         taken[1]->offset = taken[0]->offset;
         return true;
     case LOST_UPDATE:
-        if (op->kind != OP_UPDATE) return false;
-        op->kind = OP_GRAD_NORM;
+        if (!op_is_update(op->kind)) return false;
+        op->kind = op->kind == OP_UPDATE ? OP_GRAD_NORM : OP_HOST_NORM;
+        return true;
+    case LOST_TILE: /* updated, but it does not come up */
+        if (op->kind != OP_UPLOAD && op->kind != OP_STORE) return false;
+        op->tile++;
+        return true;
+    case LOST_ARRIVAL:
+        if (op->kind != OP_GRADIENT_OFFLOAD) return false;
+        schedule->pieces[op->first_piece].elems -= 16;
         return true;
     case FOREIGN_ACTIVATION: /* another block is made again than the one that needs it */
         if (op->kind != OP_BLOCK_RECOMPUTE) return false;
@@ -293,19 +314,17 @@ static void test_damage_is_found(void **state)
     (void)state;
     for (int kind = 0; kind < DAMAGES; kind++) {
         int tried = 0, caught = 0;
-        struct model model;
-        struct schedule count = damaged_base(&model);
-        const int ops = count.op_count;
-        schedule_release(&count);
-        model_release(&model);
-        for (int place = 0; place < ops; place++) {
-            struct schedule schedule = damaged_base(&model);
+        for (int tiering = 0, place = 0, ops; tiering < TIERINGS; place++) {
+            struct model model;
+            struct schedule schedule = damaged_base(&model, tiering);
+            ops = schedule.op_count;
             if (damage(&schedule, &schedule.ops[place], (enum damage)kind)) {
                 tried++;
                 caught += schedule_check(&schedule, &model, NULL) == STATUS_CHECK;
             }
             schedule_release(&schedule);
             model_release(&model);
+            if (place == ops - 1) tiering++, place = -1;
         }
         assert_true(tried > 3);
         print_message("damage %d: %d of %d caught\n", kind, caught, tried);
@@ -320,7 +339,7 @@ static void test_json_round_trip(void **state)
 {
     (void)state;
     struct model model;
-    struct schedule schedule = damaged_base(&model), again;
+    struct schedule schedule = damaged_base(&model, 2), again;
     char *json = schedule_to_json(&schedule);
     struct error err = {0};
     assert_int_equal(schedule_from_json(&again, json, strlen(json), &err), 0);

@@ -170,14 +170,16 @@ static int resolve_batch(struct config_source *source, struct error *err)
 static int check_offload(const struct config_zero *zero, struct error *err)
 {
     if (zero->offload_param && zero->stage < 3)
-        return error_set(err, STATUS_USAGE,
-                         "zero_optimization.offload_param: at stage %d every rank uses its parameters whole, on the device; "
-                         "use stage 3, or device \"none\"",
-                         zero->stage);
+        return error_set(
+            err, STATUS_USAGE,
+            "zero_optimization.offload_param: at stage %d every rank uses its parameters whole, on the device; "
+            "use stage 3, or device \"none\"",
+            zero->stage);
     if (zero->offload_optimizer && zero->stage < 1)
-        return error_set(err, STATUS_USAGE,
-                         "zero_optimization.offload_optimizer: stage 0 does not shard what would be offloaded; use stage 1, 2 "
-                         "or 3, or device \"none\"");
+        return error_set(
+            err, STATUS_USAGE,
+            "zero_optimization.offload_optimizer: stage 0 does not shard what would be offloaded; use stage 1, 2 "
+            "or 3, or device \"none\"");
     return STATUS_OK;
 }
 

@@ -73,8 +73,10 @@ void buckets_close(struct buckets *buckets)
 static bool takes_destination(const struct buckets *buckets, const struct piece *piece)
 {
     const struct schedule *schedule = buckets->builder->schedule;
-    const int64_t padded = shard_elems(buckets->builder->model->units[piece->unit].elems, schedule->ranks) * schedule->ranks;
-    return !buckets->builder->failed && piece->first + piece->elems == padded && !schedule->buffers[piece->destination].lasting;
+    const int64_t padded =
+        shard_elems(buckets->builder->model->units[piece->unit].elems, schedule->ranks) * schedule->ranks;
+    return !buckets->builder->failed && piece->first + piece->elems == padded &&
+           !schedule->buffers[piece->destination].lasting;
 }
 
 static void write_one(struct buckets *buckets, const struct bucket *bucket)

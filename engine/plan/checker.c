@@ -1,29 +1,15 @@
-#include "engine/plan/checker.h"
+#include "engine/plan/checker_parts.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* done[i][lane]: the highest operation of `lane` that has certainly ended when operation i starts (-1: none). Lanes are in
- * order, so that one number stands for all operations below it on that lane. */
-struct past {
-    int done[LANES];
-};
-
-struct checker {
-    const struct schedule *schedule;
-    const struct model *model;
-    struct past *past;
-    int *taken_by, *given_by; /* by buffer; lasting: -1, op_count */
-    struct error *err;
-};
-
-static int fail(const struct checker *checker, int op, const char *what, const char *detail)
+int checker_fail(const struct checker *checker, int op, const char *what, const char *detail)
 {
     return error_set(checker->err, STATUS_CHECK, "schedule, operation %d (%s): %s%s%s", op,
                      op_name(checker->schedule->ops[op].kind), what, detail ? ": " : "", detail ? detail : "");
 }
 
-static bool ended_before(const struct checker *checker, int earlier, int op)
+bool checker_ended_before(const struct checker *checker, int earlier, int op)
 {
     return earlier >= 0 && checker->past[op].done[checker->schedule->ops[earlier].lane] >= earlier;
 }
@@ -42,7 +28,7 @@ static int check_order(struct checker *checker)
         for (int d = 0; d < op->dependency_count; d++) {
             int on = op->dependency[d].op;
             if (on < 0 || on >= i)
-                return fail(checker, i, "depends on an operation that does not stand above it", NULL);
+                return checker_fail(checker, i, "depends on an operation that does not stand above it", NULL);
             for (int lane = 0; lane < LANES; lane++) {
                 int known = lane == (int)schedule->ops[on].lane ? on : checker->past[on].done[lane];
                 if (known > past->done[lane]) past->done[lane] = known;
@@ -65,13 +51,13 @@ static int check_lives(struct checker *checker)
         for (int t = 0; t < op->take_count; t++) {
             int b = schedule->effects[op->first_take + t];
             if (checker->taken_by[b] != -2)
-                return fail(checker, i, "takes a buffer for the second time", schedule->buffers[b].name);
+                return checker_fail(checker, i, "takes a buffer for the second time", schedule->buffers[b].name);
             checker->taken_by[b] = i;
         }
         for (int g = 0; g < op->give_count; g++) {
             int b = schedule->effects[op->first_give + g];
             if (checker->taken_by[b] < 0 || checker->given_by[b] != schedule->op_count)
-                return fail(checker, i, "gives back a buffer that is not held", schedule->buffers[b].name);
+                return checker_fail(checker, i, "gives back a buffer that is not held", schedule->buffers[b].name);
             checker->given_by[b] = i;
         }
     }
@@ -87,10 +73,12 @@ static int check_use(struct checker *checker, int i, int b)
 {
     if (b < 0 || checker->schedule->buffers[b].lasting) return STATUS_OK;
     int taker = checker->taken_by[b], giver = checker->given_by[b];
-    if (taker != i && !ended_before(checker, taker, i))
-        return fail(checker, i, "uses a buffer before it is taken and filled", checker->schedule->buffers[b].name);
-    if (giver != i && !ended_before(checker, i, giver))
-        return fail(checker, i, "uses a buffer that may be given back meanwhile", checker->schedule->buffers[b].name);
+    if (taker != i && !checker_ended_before(checker, taker, i))
+        return checker_fail(checker, i, "uses a buffer before it is taken and filled",
+                            checker->schedule->buffers[b].name);
+    if (giver != i && !checker_ended_before(checker, i, giver))
+        return checker_fail(checker, i, "uses a buffer that may be given back meanwhile",
+                            checker->schedule->buffers[b].name);
     return STATUS_OK;
 }
 
@@ -125,7 +113,7 @@ static int check_copy(const struct checker *checker, int i)
     if (maker->micro_step == op->micro_step && maker->unit == op->unit &&
         maker->buffer[ROLE_OUTPUT] == op->buffer[ROLE_SOURCE] && (maker->kind == OP_OFFLOAD) == (op->kind == OP_FETCH))
         return STATUS_OK;
-    return fail(checker, i, "copies what its unit did not put out", NULL);
+    return checker_fail(checker, i, "copies what its unit did not put out", NULL);
 }
 
 /* What a use reads was made for it: its input is the output of the use before, what was saved was saved by the forward of
@@ -143,7 +131,7 @@ static int check_activations(struct checker *checker)
             const bool input = roles[r] == ROLE_INPUT;
             if (maker->micro_step != op->micro_step || maker->buffer[input ? ROLE_OUTPUT : roles[r]] != b ||
                 maker->unit != (input ? unit_before(checker, op) : op->unit))
-                return fail(checker, i, "uses what was not made for it", checker->schedule->buffers[b].name);
+                return checker_fail(checker, i, "uses what was not made for it", checker->schedule->buffers[b].name);
         }
     }
     return STATUS_OK;
@@ -153,9 +141,9 @@ static int check_activations(struct checker *checker)
 static int check_take(const struct checker *checker, int i, const int last_giver[LANES])
 {
     for (int lane = 0; lane < LANES; lane++)
-        if (last_giver[lane] >= 0 && !ended_before(checker, last_giver[lane], i))
-            return fail(checker, i, "takes memory before an operation above has given back its own",
-                        op_name(checker->schedule->ops[last_giver[lane]].kind));
+        if (last_giver[lane] >= 0 && !checker_ended_before(checker, last_giver[lane], i))
+            return checker_fail(checker, i, "takes memory before an operation above has given back its own",
+                                op_name(checker->schedule->ops[last_giver[lane]].kind));
     return STATUS_OK;
 }
 
@@ -184,9 +172,9 @@ static int check_addresses(struct checker *checker)
             if (x->tier != y->tier || x->category != y->category) continue;
             if (x->offset >= y->offset + (uint64_t)y->bytes || y->offset >= x->offset + (uint64_t)x->bytes) continue;
             bool apart = (checker->given_by[a] < schedule->op_count && checker->taken_by[b] >= 0 &&
-                          ended_before(checker, checker->given_by[a], checker->taken_by[b])) ||
+                          checker_ended_before(checker, checker->given_by[a], checker->taken_by[b])) ||
                          (checker->given_by[b] < schedule->op_count && checker->taken_by[a] >= 0 &&
-                          ended_before(checker, checker->given_by[b], checker->taken_by[a]));
+                          checker_ended_before(checker, checker->given_by[b], checker->taken_by[a]));
             if (!apart)
                 return error_set(checker->err, STATUS_CHECK,
                                  "schedule: buffers %d (%s) and %d (%s) share addresses and may live together", a,
@@ -203,6 +191,16 @@ static bool pieces_overlap(const struct piece *a, const struct piece *b)
     return a->unit == b->unit && a->first < b->first + b->elems && b->first < a->first + a->elems;
 }
 
+/* The own part of the unit's gradients waits for the update in the host tier. */
+static bool gradient_on_host(const struct checker *checker, int unit)
+{
+    for (int b = 0; b < checker->schedule->lasting_count; b++) {
+        const struct buffer *buffer = &checker->schedule->buffers[b];
+        if (buffer->unit == unit && buffer->tier == TIER_HOST && buffer->category == CATEGORY_GRADIENTS) return true;
+    }
+    return false;
+}
+
 static int check_cover(struct checker *checker, enum op_kind first_kind, enum op_kind second_kind, int micro_step,
                        const char *what)
 {
@@ -216,22 +214,38 @@ static int check_cover(struct checker *checker, enum op_kind first_kind, enum op
             covered += piece->elems;
             for (int q = p + 1; q < op->piece_count; q++)
                 if (pieces_overlap(piece, &schedule->pieces[op->first_piece + q]))
-                    return fail(checker, i, "moves an element twice", what);
+                    return checker_fail(checker, i, "moves an element twice", what);
             for (int j = i + 1; j < schedule->op_count; j++) {
                 const struct op *other = &schedule->ops[j];
                 if (other->kind != op->kind || other->micro_step != micro_step) continue;
                 for (int q = 0; q < other->piece_count; q++)
                     if (pieces_overlap(piece, &schedule->pieces[other->first_piece + q]))
-                        return fail(checker, j, "moves an element for the second time", what);
+                        return checker_fail(checker, j, "moves an element for the second time", what);
             }
         }
     }
     for (int u = 0; u < checker->model->unit_count; u++)
-        wanted += shard_elems(checker->model->units[u].elems, schedule->ranks) * schedule->ranks;
+        if (first_kind != OP_GRADIENT_OFFLOAD || gradient_on_host(checker, u))
+            wanted += shard_elems(checker->model->units[u].elems, schedule->ranks) * schedule->ranks;
     if (covered != wanted)
         return error_set(checker->err, STATUS_CHECK, "schedule: %s covers %lld of %lld elements", what,
                          (long long)covered, (long long)wanted);
     return STATUS_OK;
+}
+
+/* Parameters that an update does not put in their place travel there. */
+static bool arrives(const struct schedule *schedule, int i)
+{
+    const struct op *update = &schedule->ops[i];
+    const int b = update->buffer[ROLE_PARAMETERS];
+    if (schedule->buffers[b].category == CATEGORY_PARAMETERS) return true;
+    for (int k = i + 1; k < schedule->op_count; k++) {
+        const struct op *op = &schedule->ops[k];
+        if ((op->kind == OP_UPLOAD || op->kind == OP_STORE) && op->buffer[ROLE_SOURCE] == b &&
+            op->unit == update->unit && op->tile == update->tile && op->extent == update->extent)
+            return true;
+    }
+    return false;
 }
 
 /* The updates of a unit follow each other over all that the rank updates of it: whole, or its shard. */
@@ -247,7 +261,10 @@ static int check_updates(struct checker *checker)
         extent_range(schedule, checker->model, op->unit, op->extent, last, &whole_first, &whole_end);
         update_range(schedule, checker->model, op, last, &first, &end);
         if (op->unit != unit || first != (at ? at : whole_first) || first >= end)
-            return fail(checker, i, "does not update what comes next", checker->model->units[unit].name);
+            return checker_fail(checker, i, "does not update what comes next", checker->model->units[unit].name);
+        if (!arrives(schedule, i))
+            return checker_fail(checker, i, "leaves parameters where nobody reads them",
+                                checker->model->units[unit].name);
         at = end < whole_end ? end : 0;
         unit += at == 0;
     }
@@ -262,7 +279,9 @@ static int check_coverage(struct checker *checker)
     if (schedule->purpose != PURPOSE_TRAIN) return STATUS_OK;
     const bool every_time = schedule->stage >= 2 && !schedule->knobs.no_sync;
     for (int m = every_time ? 0 : schedule->micro_steps - 1; m < schedule->micro_steps; m++)
-        if (check_cover(checker, OP_REDUCE_SCATTER, OP_ALL_REDUCE, m, "gradient reduction")) return STATUS_CHECK;
+        if (check_cover(checker, OP_REDUCE_SCATTER, OP_ALL_REDUCE, m, "gradient reduction") ||
+            check_cover(checker, OP_GRADIENT_OFFLOAD, OP_GRADIENT_OFFLOAD, m, "copy of gradients to the host"))
+            return STATUS_CHECK;
     if ((schedule->stage == 1 || schedule->stage == 2) &&
         check_cover(checker, OP_REFRESH, OP_REFRESH, -1, "refresh of parameters"))
         return STATUS_CHECK;
@@ -296,14 +315,14 @@ static int check_limits(struct checker *checker)
         const struct op *op = &schedule->ops[i];
         int64_t elems = 0;
         if (communicates(op) != (op->lane == LANE_COMM))
-            return fail(checker, i, "stands on the wrong lane", lane_name(op->lane));
+            return checker_fail(checker, i, "stands on the wrong lane", lane_name(op->lane));
         for (int p = 0; p < op->piece_count; p++) elems += schedule->pieces[op->first_piece + p].elems;
         if ((op->kind == OP_REDUCE_SCATTER || op->kind == OP_ALL_REDUCE) &&
             elems > schedule->knobs.reduce_bucket_elems && !single_tensor(checker, op))
-            return fail(checker, i, "is larger than reduce_bucket_size", NULL);
+            return checker_fail(checker, i, "is larger than reduce_bucket_size", NULL);
         if (op->kind == OP_GATHER) gathered += elems;
-        if (op->prefetch && gathered > schedule->knobs.max_live_parameters)
-            return fail(checker, i, "prefetches beyond stage3_max_live_parameters", NULL);
+        if (op->prefetch && op->kind == OP_GATHER && gathered > schedule->knobs.max_live_parameters)
+            return checker_fail(checker, i, "prefetches beyond stage3_max_live_parameters", NULL);
         for (int g = 0; g < op->give_count; g++) {
             const struct buffer *buffer = &schedule->buffers[schedule->effects[op->first_give + g]];
             if (buffer->category == CATEGORY_GATHERED) gathered -= buffer->bytes / dtype_bytes(buffer->dtype);
@@ -318,9 +337,9 @@ int schedule_check(const struct schedule *schedule, const struct model *model, s
     checker.past = calloc((size_t)schedule->op_count, sizeof *checker.past);
     checker.taken_by = calloc((size_t)schedule->buffer_count, sizeof *checker.taken_by);
     checker.given_by = calloc((size_t)schedule->buffer_count, sizeof *checker.given_by);
-    static int (*const checks[])(struct checker *) = {check_order,       check_lives,        check_uses,
-                                                      check_activations, check_memory_order, check_addresses,
-                                                      check_coverage,    check_limits};
+    static int (*const checks[])(struct checker *) = {check_order,       check_lives,    check_uses,
+                                                      check_activations, check_access,   check_memory_order,
+                                                      check_addresses,   check_coverage, check_limits};
     int status = checker.past && checker.taken_by && checker.given_by
                      ? STATUS_OK
                      : error_set(err, STATUS_RUN, "no memory to check a schedule");

@@ -4,6 +4,7 @@
  *              cannot deadlock
  *   use        a buffer is used only between its take and its give, as seen from the operation that uses it
  *   activation what a use reads was made for it: by the use before, by its own forward, or by that forward run again
+ *   access     operations that touch the same bytes, one of them writing, have a certain order
  *   memory     every take waits for every give to its tier above it, so live bytes never exceed the canonical order's; buffers that
  *              share addresses never live together
  *   gather     parameters are gathered before use and given back after the last

@@ -65,13 +65,18 @@ static void bring(struct gatherer *gatherer, int at, bool ahead)
     gatherer->brought_by[unit] = builder_end(builder);
 }
 
-/* The one that is gathered after this: its copy runs beside this gather. */
+/* The one that is gathered after this, within the limits of a gather ahead: its copy runs beside this gather. */
 static void bring_next(struct gatherer *gatherer, int at)
 {
-    if (gatherer->builder->schedule->knobs.prefetch_bucket_elems == 0) return;
+    const struct config_zero *knobs = &gatherer->builder->schedule->knobs;
+    if (knobs->prefetch_bucket_elems == 0) return;
     for (int next = at + 1; next < gatherer->walk->length; next++) {
         if (gatherer->walk->steps[next].unit == gatherer->walk->steps[at].unit) continue;
-        if (missing(gatherer, next)) return bring(gatherer, next, true);
+        if (!missing(gatherer, next)) continue;
+        const int64_t both = gathered_elems(gatherer, gatherer->walk->steps[at].unit) +
+                             gathered_elems(gatherer, gatherer->walk->steps[next].unit);
+        if (gatherer->live_elems + both <= knobs->max_live_parameters) bring(gatherer, next, true);
+        return;
     }
 }
 

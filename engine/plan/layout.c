@@ -28,8 +28,8 @@ static void place_parameters(struct builder *builder, struct unit_layout *layout
     const bool shard = knobs->stage >= 3, tail = shard && persistent_from(model, knobs, u) < model->units[u].elems;
     layout->parameters = in_tier(builder, layout_parameters_tier(knobs), "parameters", CATEGORY_PARAMETERS,
                                  shard ? EXTENT_SHARD : EXTENT_WHOLE, model->dtype, u);
-    layout->tail = tail ? in_tier(builder, TIER_DEVICE, "small tensors", CATEGORY_GATHERED, EXTENT_TAIL, model->dtype, u)
-                        : -1;
+    layout->tail =
+        tail ? in_tier(builder, TIER_DEVICE, "small tensors", CATEGORY_GATHERED, EXTENT_TAIL, model->dtype, u) : -1;
 }
 
 static void place_gradient(struct builder *builder, struct unit_layout *layout, int u)
@@ -37,9 +37,8 @@ static void place_gradient(struct builder *builder, struct unit_layout *layout, 
     const struct config_zero *knobs = &builder->schedule->knobs;
     const enum dtype dtype = builder->model->gradient;
     const enum tier tier = layout_optimizer_tier(knobs);
-    layout->whole = knobs->stage >= 2
-                        ? -1
-                        : in_tier(builder, TIER_DEVICE, "gradient", CATEGORY_GRADIENTS, EXTENT_WHOLE, dtype, u);
+    layout->whole =
+        knobs->stage >= 2 ? -1 : in_tier(builder, TIER_DEVICE, "gradient", CATEGORY_GRADIENTS, EXTENT_WHOLE, dtype, u);
     layout->gradient = layout->whole >= 0 && tier == TIER_DEVICE
                            ? layout->whole
                            : in_tier(builder, tier, "gradient", CATEGORY_GRADIENTS, EXTENT_SHARD, dtype, u);
@@ -52,8 +51,8 @@ static void place_optimizer(struct builder *builder, struct unit_layout *layout,
     const enum tier tier = layout_optimizer_tier(knobs);
     const enum extent extent = knobs->stage >= 1 ? EXTENT_SHARD : EXTENT_WHOLE;
     const bool own_master = builder->model->dtype != DTYPE_F32 || tier != layout_parameters_tier(knobs);
-    layout->master = own_master ? in_tier(builder, tier, "master", CATEGORY_OPTIMIZER, extent, DTYPE_F32, u)
-                                : layout->parameters;
+    layout->master =
+        own_master ? in_tier(builder, tier, "master", CATEGORY_OPTIMIZER, extent, DTYPE_F32, u) : layout->parameters;
     for (int s = 0; s < OPTIMIZER_STATES_MAX; s++)
         layout->state[s] =
             s < keeps->states ? in_tier(builder, tier, keeps->state[s], CATEGORY_OPTIMIZER, extent, DTYPE_F32, u) : -1;

@@ -282,7 +282,7 @@ static void write_use(struct planner *planner, int at)
     else if (step->use >= USE_BLOCK_RECOMPUTE) write_recompute(planner, at);
     else write_backward(planner, at);
     checkpoint_offload(planner, step);
-    gradients_leave(planner, planner->reduced); /* one use later again, for the same reason */
+    gradients_leave(planner, planner->reduced);    /* one use later again, for the same reason */
     if (overlap) buckets_write(&planner->buckets); /* flushes of the use before: in flight while this one runs */
 
     const int micro_step = step->micro_step, unit = step->unit;
@@ -306,8 +306,13 @@ static int planner_init(struct planner *planner, struct schedule *schedule, cons
 {
     const struct model *model = input->model;
     const int stage = schedule->stage, units = model->unit_count;
-    *planner = (struct planner){
-        .builder = {.schedule = schedule, .input = input, .model = model}, .last_comm = -1, .last_compute = -1, .last_d2h = -1, .host_norm = -1, .updated = -1, .travel_from = -1};
+    *planner = (struct planner){.builder = {.schedule = schedule, .input = input, .model = model},
+                                .last_comm = -1,
+                                .last_compute = -1,
+                                .last_d2h = -1,
+                                .host_norm = -1,
+                                .updated = -1,
+                                .travel_from = -1};
     planner->training = input->purpose == PURPOSE_TRAIN;
     planner->cast_gradients = model->gradient != model->dtype;
     planner->own_gradients = stage >= 2 || planner->cast_gradients;

@@ -146,7 +146,8 @@ static void write_tail_refresh_from_host(struct planner *planner, int u)
         builder_unit_buffer(builder, "shard", CATEGORY_BUCKETS, EXTENT_SHARD, builder->model->dtype, u, false);
     builder_take(builder, ROLE_OUTPUT, shard);
     if (!builder->failed) {
-        buffer_range(builder->schedule, builder->model, &builder->schedule->buffers[builder->layout[u].tail], 0, &first, &end);
+        buffer_range(builder->schedule, builder->model, &builder->schedule->buffers[builder->layout[u].tail], 0, &first,
+                     &end);
         builder_piece(builder, u, first, end - first, from, shard);
     }
     builder_depend(builder, planner->updated, WAIT_DATA);

@@ -11,12 +11,14 @@ static uint64_t copy_pieces(const struct zero *zero, const struct schedule *sche
     uint64_t copied_bytes = 0;
     for (int p = 0; p < op->piece_count; p++) {
         const struct piece *piece = &schedule->pieces[op->first_piece + p];
-        const int64_t shard = shard_elems(zero->model.units[piece->unit].elems, zero->ranks), piece_end = piece->first + piece->elems;
+        const int64_t shard = shard_elems(zero->model.units[piece->unit].elems, zero->ranks),
+                      piece_end = piece->first + piece->elems;
         const int64_t own = zero->rank * shard, own_end = own + shard;
         const int64_t first = piece->first > own ? piece->first : own, end = piece_end < own_end ? piece_end : own_end;
         if (first >= end) continue;
         const uint64_t bytes = (uint64_t)((end - first) * dtype_bytes(schedule->buffers[piece->source].dtype));
-        memcpy(zero_at(zero, schedule, piece->destination, first), zero_at(zero, schedule, piece->source, first), bytes);
+        memcpy(zero_at(zero, schedule, piece->destination, first), zero_at(zero, schedule, piece->source, first),
+               bytes);
         copied_bytes += bytes;
     }
     return copied_bytes;

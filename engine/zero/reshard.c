@@ -196,7 +196,9 @@ static bool is_remade(const struct buffer *buffer) /* given up before the moves,
     return buffer->category == CATEGORY_GRADIENTS || buffer->category == CATEGORY_GATHERED;
 }
 
-struct holding { int64_t live_bytes[TIERS], peak_bytes[TIERS]; };
+struct holding {
+    int64_t live_bytes[TIERS], peak_bytes[TIERS];
+};
 
 static void hold(struct holding *holding, const struct buffer *buffer, int64_t sign)
 {
@@ -241,8 +243,7 @@ static struct take_failure foresee(const struct zero *zero, const struct holding
         failure.failed = true;
         failure.tier = (enum tier)tier;
         failure.wanted_bytes = (uint64_t)holding->peak_bytes[tier];
-        snprintf(failure.text, sizeof failure.text,
-                 "the switch needs %lld bytes %s at its widest; the budget is %llu",
+        snprintf(failure.text, sizeof failure.text, "the switch needs %lld bytes %s at its widest; the budget is %llu",
                  (long long)holding->peak_bytes[tier], tier == TIER_DEVICE ? "on the device" : "of the host tier",
                  (unsigned long long)budget);
     }
