@@ -89,7 +89,7 @@ static void a_missing_or_foreign_file_is_input(void **state)
     assert_non_null(strstr(err.text, "/nonexistent/x.json: cannot be opened: No such file"));
     assert_int_equal(config_load(&config, "/", NULL, 0, &err), STATUS_INPUT);
     write_file("{\0}", 3);
-    assert_int_equal(config_load(&config, path, NULL, 0, &err), STATUS_INPUT);
+    assert_int_equal(config_load(&config, file_path, NULL, 0, &err), STATUS_INPUT);
 }
 
 static void a_wrong_value_says_what_is_allowed(void **state)

@@ -160,8 +160,11 @@ static int resolve_batch(struct config_source *source, struct error *err)
                          "train_batch_size %lld is not train_micro_batch_size_per_gpu %lld x "
                          "gradient_accumulation_steps %lld x %lld ranks",
                          (long long)T, (long long)m, (long long)g, (long long)W);
-    if (T > 1000000000)
-        return error_set(err, STATUS_USAGE, "train_batch_size %lld: must be at most 1000000000", (long long)T);
+    if (T > 1000000000 || m > 1000000 || g > 1000000) /* the table's ranges, for what is not given */
+        return error_set(err, STATUS_USAGE,
+                         "train_batch_size %lld = %lld x %lld x %lld ranks: must be at most 1000000000, a micro-batch "
+                         "and accumulation at most 1000000",
+                         (long long)T, (long long)m, (long long)g, (long long)W);
     config->train_batch_size = (int)T, config->micro_batch_size = (int)m, config->accumulation_steps = (int)g;
     return STATUS_OK;
 }
