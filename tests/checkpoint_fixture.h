@@ -67,7 +67,7 @@ static inline int write_checkpoint(const char *dir, const char *tag, int shards,
     int status = model_of(&model, config, err);
     if (!status) status = checkpoint_begin(&save, &target, err);
     for (int s = 0; s < shards && !status; s++) status = write_shard(&target, &model, s, states, err);
-    if (!status) status = checkpoint_gather(save, NULL, err);
+    if (!status) status = checkpoint_gather(save, NULL, NULL, err);
     char *json = config_to_json(config);
     struct checkpoint_info info = info_of(config, json, strncmp(tag, "step-", 5) == 0 ? atoll(tag + 5) : 1);
     if (!status) status = checkpoint_commit(save, &info, err);

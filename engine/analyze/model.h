@@ -115,6 +115,15 @@ struct run_rank {
     } open;
 };
 
+/* ---- checkpoints: events of that kind ------------------------------------------------------------------------------ */
+
+struct run_save {
+    bool saving, failed;                        /* one is under way; the last one came to nothing */
+    char tag[64];                               /* of that one; "": there was none */
+    char saved_tag[64], folder[1024];           /* the last that was completed; "": none */
+    uint64_t saved_ns;
+};
+
 /* ---- history ------------------------------------------------------------------------------------------------------- */
 
 struct run_step {
@@ -205,6 +214,8 @@ struct run_model {
     int notice_count, notice_room;
     uint64_t notices_dropped; /* older ones, no longer kept */
     struct run_shortage shortage;
+
+    struct run_save save;
 
     struct { bool known; uint32_t step, tokens; float loss; } validation;
     struct { uint32_t step; float loss; } validations[RUN_VALIDATIONS_MAX]; /* the last ones, oldest first */

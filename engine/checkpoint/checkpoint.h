@@ -20,12 +20,11 @@
 #ifndef ENGINE_CHECKPOINT_CHECKPOINT_H
 #define ENGINE_CHECKPOINT_CHECKPOINT_H
 
-#include <stdatomic.h>
-
+#include "engine/config/command.h"
 #include "engine/plan/model.h"
 #include "engine/zero/state.h"
 
-enum { CHECKPOINT_TAG_BYTES = 64, CHECKPOINT_FOLDER_BYTES = 4096 };
+enum { CHECKPOINT_TAG_BYTES = COMMAND_TAG_BYTES, CHECKPOINT_FOLDER_BYTES = 4096 };
 
 /* What a writer, or an open checkpoint that is being read, has in memory besides its tables: two buffers, one of which is
  * on its way to or from the disk. */
@@ -79,7 +78,7 @@ bool checkpoint_latest(const char *dir, char tag[CHECKPOINT_TAG_BYTES]);
  *     checkpoint_writer_put() or _take() ...             any ranges in any order, each element once
  *     checkpoint_writer_end(writer, &err)                the shard is on the disk
  *     checkpoint_writer_close(writer)
- *     checkpoint_gather(save, &cancelled, &err)          the one process: all shards are there
+ *     checkpoint_gather(save, NULL, NULL, &err)           the one process: all shards are there
  *     checkpoint_commit(save, &info, &err)               ... and the checkpoint stands
  *     checkpoint_end(save)
  *
@@ -93,7 +92,7 @@ struct checkpoint_target {
     void *buffers; /* CHECKPOINT_BUFFER_BYTES, at a multiple of 4096; NULL: the writer takes its own */
 };
 
-/* Whether a name can be a tag: letters, digits, - _ . and not a dot first. STATUS_USAGE. */
+/* Whether a name can be a tag (command_check_tag()). STATUS_USAGE. */
 int checkpoint_check_tag(const char *tag, struct error *err);
 void checkpoint_step_tag(char tag[CHECKPOINT_TAG_BYTES], int64_t step); /* "step-N" */
 
@@ -101,8 +100,9 @@ void checkpoint_step_tag(char tag[CHECKPOINT_TAG_BYTES], int64_t step); /* "step
 struct checkpoint_save;
 int checkpoint_begin(struct checkpoint_save **out, const struct checkpoint_target *target, struct error *err);
 
-/* Waits until every shard has ended. STATUS_RUN: one has failed, and why; or *cancelled was set. */
-int checkpoint_gather(struct checkpoint_save *save, const _Atomic bool *cancelled, struct error *err);
+/* Waits until every shard has ended. STATUS_RUN: one has failed, and why; or is_over said, asked again and again, that there
+ * is nothing to wait for any more (NULL: never). */
+int checkpoint_gather(struct checkpoint_save *save, bool (*is_over)(void *user), void *user, struct error *err);
 
 /* The manifest, the name, `latest`, and the removal of what `keep` leaves out. Of info: config_json, progress, ranks, stage,
  * threads, isa. */

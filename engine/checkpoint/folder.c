@@ -10,17 +10,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "engine/config/command.h"
+
 /* ---- names ---- */
 
 int checkpoint_check_tag(const char *tag, struct error *err)
 {
-    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
-    if (*tag && *tag != '.' && strlen(tag) < CHECKPOINT_TAG_BYTES && tag[strspn(tag, letters)] == '\0' &&
-        strcmp(tag, "latest") != 0)
-        return STATUS_OK;
-    return error_set(err, STATUS_USAGE,
-                     "\"%.80s\" cannot name a checkpoint; use at most %d letters, digits, - _ . and not \"latest\"",
-                     tag, CHECKPOINT_TAG_BYTES - 1);
+    return command_check_tag(tag, err);
 }
 
 void checkpoint_step_tag(char tag[CHECKPOINT_TAG_BYTES], int64_t step)

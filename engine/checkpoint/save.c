@@ -73,14 +73,14 @@ static enum arrival look_for(const struct checkpoint_save *save, int shard, stru
     return FAILED;
 }
 
-int checkpoint_gather(struct checkpoint_save *save, const _Atomic bool *cancelled, struct error *err)
+int checkpoint_gather(struct checkpoint_save *save, bool (*is_over)(void *), void *user, struct error *err)
 {
     const struct timespec moment = {.tv_nsec = 5000000};
     for (int shard = 0; shard < save->target.shards;) {
         enum arrival arrival = look_for(save, shard, err);
         if (arrival == FAILED) return STATUS_RUN;
         if (arrival == ARRIVED) shard++;
-        else if (cancelled && atomic_load(cancelled)) return error_set(err, STATUS_RUN, "the run ended meanwhile");
+        else if (is_over && is_over(user)) return error_set(err, STATUS_RUN, "the run ended meanwhile");
         else nanosleep(&moment, NULL);
     }
     return STATUS_OK;

@@ -21,7 +21,7 @@ static int unknown(const char *name, struct error *err)
     if (near) return error_set(err, STATUS_USAGE, "%.40s: unknown command; did you mean %s?", name, near);
     return error_set(err, STATUS_USAGE,
                      "%.40s: unknown command; there are stage=N, set KEY=VALUE, budget=BYTES, pause, resume, toggle, "
-                     "step, op=COUNT, sample=TOKENS, validate, stop",
+                     "step, op=COUNT, sample=TOKENS, validate, checkpoint=TAG, stop",
                      name);
 }
 
@@ -56,6 +56,17 @@ static int read_set(struct command *command, const char *argument, struct error 
     return status;
 }
 
+int command_check_tag(const char *tag, struct error *err)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
+    if (*tag && *tag != '.' && strlen(tag) < COMMAND_TAG_BYTES && tag[strspn(tag, letters)] == '\0' &&
+        strcmp(tag, "latest") != 0)
+        return STATUS_OK;
+    return error_set(err, STATUS_USAGE,
+                     "\"%.80s\" cannot name a checkpoint; use at most %d letters, digits, - _ . and not \"latest\"", tag,
+                     COMMAND_TAG_BYTES - 1);
+}
+
 static int read_argument(struct command *command, const char *argument, struct error *err)
 {
     const struct command_info *info = &command_table[command->id];
@@ -65,6 +76,7 @@ static int read_argument(struct command *command, const char *argument, struct e
         return *argument ? error_set(err, STATUS_USAGE, "%s takes no argument: \"%.40s\"", info->name, argument)
                          : STATUS_OK;
     if (!*argument && command->id == COMMAND_OP) argument = "1";
+    if (!*argument && command->id == COMMAND_CHECKPOINT) return STATUS_OK;
     if (!*argument)
         return error_set(err, STATUS_USAGE, "%s needs an argument: %s=%s", info->name, info->name, info->argument);
     if (command->id == COMMAND_SET) return read_set(command, argument, err);
@@ -76,6 +88,7 @@ static int read_argument(struct command *command, const char *argument, struct e
         return strlen(argument) == 1 && strchr("0123", *argument)
                    ? STATUS_OK
                    : error_set(err, STATUS_USAGE, "stage=%.20s: must be 0, 1, 2 or 3", argument);
+    case COMMAND_CHECKPOINT: return command_check_tag(argument, err);
     case COMMAND_BUDGET: return config_parse_bytes(argument, &bytes, err) ? error_prefix(err, "budget") : STATUS_OK;
     default: return read_count(argument, &count, info->name, err);
     }
@@ -117,6 +130,6 @@ void command_format(const struct command *command, char *line, int room)
 {
     const struct command_info *info = &command_table[command->id];
     if (command->id == COMMAND_SET) snprintf(line, (size_t)room, "set %s=%s", command->key, command->value);
-    else if (info->argument) snprintf(line, (size_t)room, "%s=%s", info->name, command->value);
+    else if (info->argument && *command->value) snprintf(line, (size_t)room, "%s=%s", info->name, command->value);
     else snprintf(line, (size_t)room, "%s", info->name);
 }

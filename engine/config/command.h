@@ -34,4 +34,8 @@ int command_parse_at(const char *text, int64_t *step, struct command *command, s
 /* The line that command_parse() would read back. */
 void command_format(const struct command *command, char *line, int room);
 
+/* Whether a name can be a checkpoint's: letters, digits, - _ . and not a dot first. STATUS_USAGE. */
+enum { COMMAND_TAG_BYTES = 64 };
+int command_check_tag(const char *tag, struct error *err);
+
 #endif

@@ -104,6 +104,8 @@ struct config_logs {
     } flops;
 };
 
+enum background { BACKGROUND_AUTO, BACKGROUND_ON, BACKGROUND_OFF };
+
 enum ranks_as { RANKS_AS_PROCESSES, RANKS_AS_THREADS };
 
 /* Slow motion from this factor on is for the eye: what moves or uses parameters and gradients is stretched as if it had
@@ -126,6 +128,13 @@ struct config {
         uint64_t seed;
         double validation_fraction;
     } data;
+    struct {
+        char path[4096];      /* "": no checkpoints */
+        int64_t every;        /* steps; 0: on command */
+        int keep;             /* 0: all */
+        enum background background;
+        bool at_end;
+    } checkpoint;
     int train_batch_size, micro_batch_size, accumulation_steps; /* B of a rank and micro-step is micro_batch_size */
     struct config_optimizer optimizer;
     struct config_scheduler scheduler;

@@ -111,6 +111,7 @@ static int resolve_auto(struct config_source *source, int row, struct error *err
     const struct config_key *key = &config_keys[row];
     char value[32];
     size_t a = 0;
+    if (strcmp(key->value, "auto") == 0) return STATUS_OK; /* a value of its own */
     while (a < sizeof autos / sizeof *autos && strcmp(autos[a].path, key->path) != 0) a++;
     if (a == sizeof autos / sizeof *autos)
         return config_note(source->config, err, "%s: \"auto\" leaves the default, %s", key->path,

@@ -8,6 +8,7 @@
 #include "engine/run/rank.h"
 #include "engine/run/records.h"
 #include "engine/run/room.h"
+#include "engine/run/save.h"
 
 static struct trace_ring *pen(struct rank *rank)
 {
@@ -20,7 +21,7 @@ static void accept(struct rank *rank, const struct command *command)
     if (command && rank->rank == 0) director_applied(rank->director, command, NULL);
 }
 
-static int ranks_on_this_machine(const struct rank *rank)
+int rank_count_here(const struct rank *rank)
 {
     int count = 0;
     for (int of = 0; of < rank->ranks; of++) count += comm_segment_of(rank->comm, of) != NULL;
@@ -37,7 +38,7 @@ static int find_room(struct rank *rank, const struct config *changed, struct err
     struct memory_snapshot memory;
     struct error own;
     memory_snapshot(zero_memory(rank->zero), &memory);
-    mine.status = room_check_change(changed, ranks_on_this_machine(rank), memory.tier[TIER_DEVICE].reserved_bytes,
+    mine.status = room_check_change(changed, rank_count_here(rank), memory.tier[TIER_DEVICE].reserved_bytes,
                                     room_available_bytes(), &own);
     if (mine.status) snprintf(mine.text, sizeof mine.text, "%.251s", own.text);
     int status = comm_exchange(rank->comm, &mine, all, sizeof mine, NULL, err);
@@ -173,6 +174,18 @@ int rank_sample(struct rank *rank, const struct command *command, int64_t tokens
     return status;
 }
 
+static void began(void *user)
+{
+    struct rank *rank = user;
+    accept(rank, &rank->obeys);
+}
+
+static int obey_checkpoint(struct rank *rank, const struct command *command, struct error *err)
+{
+    rank->obeys = *command;
+    return saver_save(rank->saver, &(struct saver_request){command->value, false, began, rank}, err);
+}
+
 static int obey_validate(struct rank *rank, const struct command *command, struct error *err)
 {
     return rank_validate(rank, command, err);
@@ -187,10 +200,10 @@ int rank_obey(struct rank *rank, const struct command *command, struct error *er
 {
     static int (*const obey[COMMANDS])(struct rank *, const struct command *, struct error *) = {
         [COMMAND_STAGE] = obey_stage,       [COMMAND_BUDGET] = obey_budget, [COMMAND_SET] = obey_set,
-        [COMMAND_VALIDATE] = obey_validate, [COMMAND_SAMPLE] = obey_sample,
+        [COMMAND_VALIDATE] = obey_validate, [COMMAND_SAMPLE] = obey_sample, [COMMAND_CHECKPOINT] = obey_checkpoint,
     };
-    bool asks = command->id == COMMAND_VALIDATE || command->id == COMMAND_SAMPLE;
-    if (asks && !zero_ready(rank->zero)) return error_set(err, STATUS_RUN, "there is no model yet, for lack of memory");
+    if (command_table[command->id].class == COMMAND_CLASS_CONTROL && !zero_ready(rank->zero))
+        return error_set(err, STATUS_RUN, "there is no model yet, for lack of memory");
     if (!obey[command->id]) return error_set(err, STATUS_USAGE, "not known to this engine");
     return obey[command->id](rank, command, err);
 }

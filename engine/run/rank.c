@@ -7,13 +7,15 @@
 #include <unistd.h>
 
 #include "engine/base/clock.h"
+#include "engine/checkpoint/checkpoint.h"
 #include "engine/plan/schedule_io.h"
 #include "engine/run/home.h"
 #include "engine/run/records.h"
+#include "engine/run/save.h"
 #include "engine/run/shortage.h"
 #include "kernels/kernels.h"
 
-enum { RING_BYTES = 512 << 10, PROCESS_MARK_STEPS = 50 };
+enum { RING_BYTES = 512 << 10, SAVER_RING_BYTES = 16 << 10, PROCESS_MARK_STEPS = 50 };
 static const uint64_t owner_grace_ns = 10000000000u;
 
 /* ---- rank 0: the trace and the director ---- */
@@ -157,13 +159,52 @@ static int open_trace(struct rank *rank, struct error *err)
     return STATUS_OK;
 }
 
+/* What saves in the background writes its own records: a ring has one producer. */
+static int open_saver(struct rank *rank, struct error *err)
+{
+    struct trace_ring *ring = NULL;
+    if (rank->rank == 0) {
+        rank->saver_ring = aligned_alloc(64, SAVER_RING_BYTES);
+        if (!rank->saver_ring) return error_set(err, STATUS_RUN, "no memory to save checkpoints");
+        ring = trace_ring_init(rank->saver_ring, SAVER_RING_BYTES);
+        trace_writer_add_ring(rank->writer, ring);
+    }
+    return saver_new(&rank->saver, rank, ring, err);
+}
+
+/* Where the run comes from, and what keeps it from repeating the bits of one that never stopped. */
+static void tell_resumed(struct rank *rank)
+{
+    const struct checkpoint_info *info = checkpoint_info(rank->from);
+    char text[sizeof info->folder + 160];
+    cJSON *detail = cJSON_CreateObject();
+    cJSON_AddStringToObject(detail, "folder", info->folder);
+    cJSON_AddNumberToObject(detail, "steps_done", (double)info->progress.steps_done);
+    cJSON_AddBoolToObject(detail, "weights_only", rank->spec->weights_only);
+    snprintf(text, sizeof text, "%s of %s, step %lld, saved at stage %d by %d ranks",
+             rank->spec->weights_only ? "begins with the weights" : "goes on from the state", info->folder,
+             (long long)info->progress.steps_done, info->stage, info->ranks);
+    cJSON_AddStringToObject(detail, "text", text);
+    record_event(rank->ring, rank->steps_done + 1, "resumed", detail);
+    if (rank->spec->weights_only || info->ranks != rank->ranks) return;
+    const int threads = rank->config.topology.threads_per_rank;
+    if (info->threads == threads && strcmp(info->isa, kernels_widest_isa()) == 0) return;
+    snprintf(
+        text, sizeof text,
+        "it was saved with %d threads a rank on %s, this run has %d on %s: losses may differ in their last bits from "
+        "those of a run that never stopped",
+        info->threads, info->isa, threads, kernels_widest_isa());
+    record_log(rank->ring, 1, text);
+}
+
 static void introduce_run(struct rank *rank)
 {
     char *json = run_header_json(&rank->config, &rank->model, rank->data, rank->ranks,
-                                 comm_layout(rank->comm)->ranks_per_node, kernels_widest_isa());
+                                 comm_layout(rank->comm)->ranks_per_node, kernels_widest_isa(), rank->spec->resume);
     if (json) record_run(rank->ring, json);
     free(json);
-    record_state(rank->ring, 0, RUN_STARTING, "");
+    record_state(rank->ring, rank->steps_done, RUN_STARTING, "");
+    if (rank->from) tell_resumed(rank);
     record_lines(rank->ring, rank->config.notes);
     record_plan_notes(rank->ring, &rank->model, &rank->config.zero);
 }
@@ -177,11 +218,32 @@ static void run_short(struct rank *rank, const struct zero_shortage *shortage)
     director_short_of_memory(rank->director, shortage->text);
 }
 
+/* Every rank reads its own part, from its own handle. */
+static int open_source(struct rank *rank, struct error *err)
+{
+    const struct run_spec *spec = rank->spec;
+    if (!spec->resume) return STATUS_OK;
+    int status = checkpoint_open(&rank->from, spec->resume, NULL, err);
+    if (status) return status;
+    status = checkpoint_source(&rank->source, rank->from, &rank->model, spec->weights_only, err);
+    rank->steps_done = rank->source.progress.steps_done;
+    return status;
+}
+
+/* Once the state has been made from it. */
+static void close_source(struct rank *rank)
+{
+    if (!rank->from || !zero_ready(rank->zero)) return;
+    checkpoint_close(rank->from);
+    rank->from = NULL;
+}
+
 static int open_engine(struct rank *rank, struct error *err)
 {
     struct zero_options options = {.config = &rank->config,
                                    .comm = rank->comm,
                                    .data = rank->data,
+                                   .source = rank->from ? &rank->source : NULL,
                                    .gate = rank->gate,
                                    .at_gate = rank->rank == 0 ? at_gate : NULL,
                                    .gate_user = rank};
@@ -195,15 +257,18 @@ static int open_engine(struct rank *rank, struct error *err)
 static int open_rank(struct rank *rank, struct error *err)
 {
     const struct run_spec *spec = rank->spec;
-    int status = config_load(&rank->config, spec->config_path, spec->sets.at, spec->sets.count, err);
+    int status = spec_load_config(spec, &rank->config, err);
     if (status) return status;
     rank->rank = comm_layout(rank->comm)->rank;
     rank->ranks = comm_layout(rank->comm)->ranks;
     if (!status) status = model_of(&rank->model, &rank->config, err);
     if (!status) status = open_trace(rank, err);
     if (!status) status = data_open(&rank->data, &rank->config, err);
+    if (!status) status = open_source(rank, err);
     if (!status && rank->rank == 0) introduce_run(rank);
+    if (!status) status = open_saver(rank, err);
     if (!status) status = open_engine(rank, err);
+    if (!status) close_source(rank);
     return status;
 }
 
@@ -226,6 +291,20 @@ static void tell_scale(struct rank *rank, const struct zero_result *result)
     record_event(rank->ring, result->step, result->skipped ? "overflow" : "loss_scale", detail);
 }
 
+static bool is_due(const struct rank *rank)
+{
+    const int64_t every = rank->config.checkpoint.every;
+    return *rank->config.checkpoint.path && every > 0 && rank->steps_done % every == 0;
+}
+
+/* A save that fails is told of, and training goes on. (A rank that died meanwhile is found out by the next order.) */
+static void save(struct rank *rank, bool at_once)
+{
+    struct error why;
+    if (saver_save(rank->saver, &(struct saver_request){.tag = "", .at_once = at_once}, &why))
+        saver_failed(rank->saver, why.text);
+}
+
 static int take_step(struct rank *rank, struct error *err)
 {
     struct zero_result result = {.outcome = ZERO_DONE};
@@ -235,11 +314,13 @@ static int take_step(struct rank *rank, struct error *err)
             zero_switch(rank->zero, &rank->config.zero, &result, err); /* there was no room for the state at first */
     if (!status && result.outcome == ZERO_DONE) status = zero_step(rank->zero, &result, err);
     if (status) return status;
+    close_source(rank);
     if (result.outcome == ZERO_OUT_OF_MEMORY) return run_short(rank, &result.shortage), STATUS_OK;
     rank->steps_done = zero_steps_done(rank->zero);
     tell_scale(rank, &result);
     bool mark = rank->steps_done <= 2 || rank->steps_done % PROCESS_MARK_STEPS == 0;
     record_process(rank->ring, rank->rank, rank->steps_done, zero_memory(rank->zero), mark);
+    if (is_due(rank)) save(rank, false);
     return STATUS_OK;
 }
 
@@ -278,14 +359,18 @@ static int conclude(struct rank *rank, enum outcome outcome, struct error *err)
 {
     struct error why;
     uint64_t hash;
+    bool is_saved;
     record_process(rank->ring, rank->rank, rank->steps_done, zero_memory(rank->zero), true);
+    int status = saver_finish(rank->saver, &is_saved, err);
+    if (status) return status;
     if (!zero_ready(rank->zero)) return meet(rank, err);
+    if (*rank->config.checkpoint.path && rank->config.checkpoint.at_end && !is_saved) save(rank, true);
     if (outcome == OUTCOME_FINISHED && rank_validate(rank, NULL, &why) && rank->rank == 0)
         record_log(rank->ring, 0, why.text);
     if (outcome == OUTCOME_FINISHED && rank->spec->sample_tokens &&
         rank_sample(rank, NULL, rank->spec->sample_tokens, &why) && rank->rank == 0)
         record_log(rank->ring, 1, why.text);
-    int status = zero_state_hash(rank->zero, &hash, err);
+    status = zero_state_hash(rank->zero, &hash, err);
     if (!status && rank->rank == 0) record_state_hash(rank->ring, rank->steps_done, hash);
     return status ? status : meet(rank, err);
 }
@@ -300,6 +385,7 @@ static void close_trace(struct rank *rank, enum outcome outcome, const char *err
         record_end(rank->ring, outcome, error);
         trace_writer_stop(rank->writer);
     }
+    free(rank->saver_ring);
     director_free(rank->director);
 }
 
@@ -310,10 +396,12 @@ int rank_live(struct rank *rank, struct error *err)
     if (!status) status = obey_orders(rank, &order, err);
     if (!status) status = conclude(rank, order.outcome, err);
     if (status) comm_abort(rank->comm, err->text);
+    saver_free(rank->saver);
     close_trace(rank, status ? OUTCOME_FAILED : order.outcome, status ? err->text : "");
     comm_close(rank->comm); /* the rings lay in its memory; and after it no peer reads ours */
     rank->comm = NULL;
     zero_close(rank->zero);
+    checkpoint_close(rank->from);
     data_close(rank->data);
     model_release(&rank->model);
     config_release(&rank->config);

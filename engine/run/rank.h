@@ -10,6 +10,9 @@
 #include "engine/trace/writer.h"
 #include "engine/zero/zero.h"
 
+struct checkpoint;
+struct saver;
+
 struct rank {
     int rank, ranks;
     const struct rundir *dir;
@@ -23,8 +26,13 @@ struct rank {
     struct trace_ring *ring;              /* its control thread's: for records of the run */
     struct gate *gate;                    /* one for all ranks; NULL: rank 0 is on another machine */
     int64_t steps_done;
+    struct checkpoint *from;    /* what it was resumed from, while it is read; NULL: nothing, or done */
+    struct state_source source; /* ... as that */
+    struct saver *saver;
+    struct command obeys;       /* while it is being obeyed */
 
     /* Rank 0 only. */
+    void *saver_ring;
     int signal_fd; /* SIGINT and SIGTERM arrive here; -1: elsewhere */
     struct director *director;
     struct trace_writer *writer;
@@ -37,6 +45,9 @@ int rank_live(struct rank *rank, struct error *err);
  * what came of it was recorded. Else refused: err says why, nothing has changed, and the caller tells the director. (A rank
  * that died meanwhile is found out by the next order.) */
 int rank_obey(struct rank *rank, const struct command *command, struct error *err);
+
+/* Ranks on this rank's machine. */
+int rank_count_here(const struct rank *rank);
 
 /* Collective; records what came out of it. command: that asked for it; NULL: none did. */
 int rank_validate(struct rank *rank, const struct command *command, struct error *err);

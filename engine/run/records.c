@@ -65,7 +65,7 @@ static cJSON *given_json(const char *lines)
 }
 
 char *run_header_json(const struct config *config, const struct model *model, const struct data *data, int ranks,
-                      int ranks_per_node, const char *isa)
+                      int ranks_per_node, const char *isa, const char *resumed)
 {
     cJSON *json = cJSON_CreateObject();
     cJSON_AddStringToObject(json, "version", ZEROLAB_VERSION);
@@ -77,6 +77,7 @@ char *run_header_json(const struct config *config, const struct model *model, co
     cJSON_AddNumberToObject(json, "threads_per_rank", config->topology.threads_per_rank);
     cJSON_AddStringToObject(json, "backend", "cpu");
     cJSON_AddStringToObject(json, "isa", isa);
+    if (resumed) cJSON_AddStringToObject(json, "resumed_from", resumed);
     cJSON_AddItemToObject(json, "data", data_json(data));
     cJSON_AddNumberToObject(json, "micro_batch", config->micro_batch_size);
     cJSON_AddNumberToObject(json, "sequence_length", config->data.sequence_length);

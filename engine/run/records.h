@@ -12,8 +12,8 @@
 
 struct cJSON;
 
-/* What the run is, for the first record. The caller frees; NULL: no memory. */
-char *run_header_json(const struct config *config, const struct model *model, const struct data *data, int ranks, int ranks_per_node, const char *isa);
+/* What the run is, for the first record. resumed: the folder of the checkpoint that it goes on from, or NULL. The caller frees; NULL: no memory. */
+char *run_header_json(const struct config *config, const struct model *model, const struct data *data, int ranks, int ranks_per_node, const char *isa, const char *resumed);
 
 void record_run(struct trace_ring *ring, const char *json);
 void record_state(struct trace_ring *ring, int64_t steps_done, enum run_state state, const char *reason);

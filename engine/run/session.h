@@ -8,12 +8,14 @@
 #include "engine/analyze/model.h"
 #include "engine/run/front.h"
 #include "engine/run/launch.h"
+#include "engine/run/resume.h"
 #include "engine/run/spec.h"
 
 struct session {
     const struct cli *cli;
     bool live; /* with a screen */
     char rank_set[48], trace[4096], report[4096]; /* report "": none */
+    struct resume resume;
     struct run_spec spec;
     struct config config;
     FILE *out;

@@ -39,11 +39,14 @@ int spec_write(const struct run_spec *spec, const struct rundir *dir, struct err
 {
     cJSON *json = cJSON_CreateObject();
     put_text(json, "config", spec->config_path);
+    put_text(json, "config_text", spec->config_text);
     put_list(json, "sets", &spec->sets);
     put_list(json, "at", &spec->at);
     cJSON_AddNumberToObject(json, "steps", (double)spec->steps);
     cJSON_AddNumberToObject(json, "sample_tokens", (double)spec->sample_tokens);
     put_text(json, "trace", spec->trace);
+    put_text(json, "resume", spec->resume);
+    cJSON_AddBoolToObject(json, "weights_only", spec->weights_only);
     cJSON_AddBoolToObject(json, "interactive", spec->interactive);
     cJSON_AddBoolToObject(json, "detached", spec->detached);
     char *text = cJSON_Print(json);
@@ -78,14 +81,25 @@ int spec_read(struct run_spec *spec, const struct rundir *dir, struct error *err
     *spec = (struct run_spec){.storage = json};
     if (!json) return error_set(err, STATUS_RUN, "cannot read %s; was the run's folder removed?", path);
     spec->config_path = get_text(json, "config");
+    spec->config_text = get_text(json, "config_text");
     get_list(json, "sets", &spec->sets);
     get_list(json, "at", &spec->at);
     spec->steps = get_count(json, "steps");
     spec->sample_tokens = get_count(json, "sample_tokens");
     spec->trace = get_text(json, "trace");
+    spec->resume = get_text(json, "resume");
+    spec->weights_only = cJSON_IsTrue(cJSON_GetObjectItem(json, "weights_only"));
     spec->interactive = cJSON_IsTrue(cJSON_GetObjectItem(json, "interactive"));
     spec->detached = cJSON_IsTrue(cJSON_GetObjectItem(json, "detached"));
     return STATUS_OK;
+}
+
+int spec_load_config(const struct run_spec *spec, struct config *config, struct error *err)
+{
+    const char *const *sets = spec->sets.at;
+    if (!spec->config_text) return config_load(config, spec->config_path, sets, spec->sets.count, err);
+    int status = config_load_text(config, spec->config_text, sets, spec->sets.count, err);
+    return status ? error_prefix(err, "the configuration of %.150s", spec->resume) : STATUS_OK;
 }
 
 void spec_release(struct run_spec *spec)

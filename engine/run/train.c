@@ -75,7 +75,18 @@ static bool state_file(char *out, size_t room, const char *name)
     return take_back(&attempt), true;
 }
 
-static int check_commands(const struct run_spec *spec, struct error *err)
+/* Steps are numbered from the very first one, also in a run that goes on. */
+static int choose_steps(struct session *session, struct error *err)
+{
+    const int64_t done = session->resume.steps_done, asked = session->cli->steps;
+    session->spec.steps = asked > 0 ? asked : session->spec.interactive ? 0 : done + DEFAULT_STEPS;
+    if (asked <= 0 || asked > done) return STATUS_OK;
+    return error_set(err, STATUS_USAGE,
+                     "%.200s has %lld steps already; --steps counts from the first, so it must be more than that",
+                     session->resume.folder, (long long)done);
+}
+
+static int check_commands(const struct run_spec *spec, int64_t steps_done, struct error *err)
 {
     for (int i = 0; i < spec->at.count; i++) {
         int64_t step;
@@ -85,6 +96,9 @@ static int check_commands(const struct run_spec *spec, struct error *err)
         if (spec->steps > 0 && step > spec->steps)
             return error_set(err, STATUS_USAGE, "--at %s comes after the last step, %lld", spec->at.at[i],
                              (long long)spec->steps);
+        if (step > 0 && step <= steps_done)
+            return error_set(err, STATUS_USAGE, "--at %s comes before the first step that is left, %lld",
+                             spec->at.at[i], (long long)steps_done + 1);
     }
     return STATUS_OK;
 }
@@ -139,13 +153,11 @@ static int resolve(struct session *session, struct error *err)
     const struct cli *cli = session->cli;
     struct run_spec *spec = &session->spec;
     session->live = !cli->headless && !cli->detach && app_terminal_fits(NULL);
-    int64_t steps = session->live || cli->detach ? 0 : DEFAULT_STEPS;
     choose_files(session);
     *spec = (struct run_spec){
         .config_path = cli->operand,
         .sets = cli->sets,
         .at = cli->at,
-        .steps = cli->steps > 0 ? cli->steps : steps,
         .sample_tokens = cli->sample > 0 ? cli->sample : 0,
         .trace = *session->trace ? session->trace : NULL,
         .interactive = session->live || cli->detach,
@@ -153,10 +165,15 @@ static int resolve(struct session *session, struct error *err)
     };
     int status = STATUS_OK;
     snprintf(session->rank_set, sizeof session->rank_set, "topology.ranks=%lld", (long long)cli->ranks);
+    if (cli->weights_only && !cli->resume)
+        return error_set(err, STATUS_USAGE,
+                         "--weights-only says what to take from a checkpoint; it needs --resume DIR");
     if (cli->ranks > 0) status = add_set(spec, session->rank_set, err);
-    if (!status) status = config_load(&session->config, spec->config_path, spec->sets.at, spec->sets.count, err);
+    if (!status && cli->resume) status = resume_prepare(&session->resume, spec, cli->resume, cli->weights_only, err);
+    if (!status) status = choose_steps(session, err);
+    if (!status) status = spec_load_config(spec, &session->config, err);
     if (!status) status = choose_ranks(session, err);
-    if (!status) status = check_commands(spec, err);
+    if (!status) status = check_commands(spec, session->resume.steps_done, err);
     if (!status) status = check_data(&session->config, err);
     if (!status) status = room_check(&session->config, room_available_bytes(), err);
     if (!status) status = check_files(session, err);
@@ -212,6 +229,16 @@ static void print_result(const struct session *session)
     if (*session->report && strcmp(session->report, "-") != 0) fprintf(out, "report: %s\n", session->report);
 }
 
+/* What stands, and how to go on from it: the last line, whatever became of the run. */
+static void print_checkpoint(const struct session *session, FILE *out)
+{
+    const struct run_model *model = session->model;
+    const char *dir = model && *model->save.folder ? model->save.folder : session->config.checkpoint.path;
+    char tag[CHECKPOINT_TAG_BYTES];
+    if (*dir && checkpoint_latest(dir, tag))
+        fprintf(out, "checkpoint: %s/%s   go on with: zerolab train --resume %s\n", dir, tag, dir);
+}
+
 /* Out of memory is an outcome, but not a good one for scripts. */
 static int exit_status(const struct run_model *model)
 {
@@ -227,6 +254,8 @@ int front_train(const struct cli *cli)
     if (!status) status = cli->detach ? session_detach(&session, &err) : session_run(&session, &err);
     if (!status && session.model) print_result(&session), status = exit_status(session.model);
     else if (status) front_fail(&err);
+    if (!cli->detach && session.dir.path[0]) print_checkpoint(&session, status ? stderr : session.out);
+    resume_release(&session.resume);
     run_model_free(session.model);
     config_release(&session.config);
     return status;

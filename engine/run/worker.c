@@ -27,6 +27,7 @@ static int take_signals(sigset_t *signals)
     sigaddset(signals, SIGTERM);
     sigprocmask(SIG_BLOCK, signals, NULL);
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a file too large is an error of the write */
     return signalfd(-1, signals, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
@@ -34,8 +35,7 @@ static int enter(struct workplace *place, const char *folder, struct error *err)
 {
     int status = rundir_join(&place->dir, folder, err);
     if (!status) status = spec_read(&place->spec, &place->dir, err);
-    if (!status)
-        status = config_load(&place->config, place->spec.config_path, place->spec.sets.at, place->spec.sets.count, err);
+    if (!status) status = spec_load_config(&place->spec, &place->config, err);
     return status;
 }
 

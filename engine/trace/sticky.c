@@ -45,13 +45,21 @@ static uint64_t purpose_of_plan(const struct sticky *sticky, uint32_t schedule)
     return purpose;
 }
 
-/* Of events, the last setting of each key is kept: {"kind":"set","detail":{"key":"...". */
-static bool setting_of(struct trace_text json, uint64_t *part)
+static bool begins(struct trace_text json, const char *with)
 {
-    static const char head[] = "{\"kind\":\"set\",\"detail\":{\"key\":\"";
-    if (json.bytes < sizeof head || memcmp(json.at, head, sizeof head - 1) != 0) return false;
+    size_t length = strlen(with);
+    return json.bytes > length && memcmp(json.at, with, length) == 0;
+}
+
+/* Of events are kept the last setting of each key, where the run came from, and the last word on checkpoints. */
+static bool event_part(struct trace_text json, uint64_t *part)
+{
+    static const char set[] = "{\"kind\":\"set\",\"detail\":{\"key\":\"";
     uint32_t hash = 2166136261u; /* FNV-1a */
-    for (size_t i = sizeof head - 1; i < json.bytes && json.at[i] != '"'; i++)
+    if (begins(json, "{\"kind\":\"resumed\"")) return *part = 1, true;
+    if (begins(json, "{\"kind\":\"checkpoint\"")) return *part = 2, true;
+    if (!begins(json, set)) return false;
+    for (size_t i = sizeof set - 1; i < json.bytes && json.at[i] != '"'; i++)
         hash = (hash ^ (uint8_t)json.at[i]) * 16777619u;
     return *part = hash, true;
 }
@@ -75,7 +83,7 @@ static bool part_of(const struct sticky *sticky, const struct trace_record *reco
     case TRACE_TRAFFIC: *part = record->traffic.traffic << 8 | record->traffic.link; return true;
     case TRACE_BUDGET: *part = record->budget.tier; return true;
     case TRACE_TIER_PEAK: *part = record->tier_peak.tier; return true;
-    case TRACE_EVENT: return setting_of(record->event.json, part);
+    case TRACE_EVENT: return event_part(record->event.json, part);
     case TRACE_RUN:
     case TRACE_STEP_BEGIN:
     case TRACE_STEP_END:

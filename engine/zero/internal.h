@@ -34,6 +34,7 @@ struct zero {
     uint32_t schedule_number;   /* of the training schedule; the others follow it */
     bool ready;                 /* the lasting state exists */
 
+    uint64_t save_offset; /* in the host's staging: buffers of whoever saves, then the snapshot */
     int64_t steps_done, samples_done;
     uint64_t waited_ns; /* since the last step */
     uint64_t stood_ns;  /* in the last run, at the gate */
@@ -81,6 +82,9 @@ int zero_communicate(struct zero *zero, const struct schedule *schedule, const s
 int zero_spread(struct zero *zero, int unit, enum dtype dtype, uint64_t source, void *whole, struct error *err);
 /* Fills a buffer held whole from the shards that each rank has put in its place. */
 int zero_spread_own(struct zero *zero, const struct schedule *schedule, int buffer, struct error *err);
+
+/* snapshot.c: address range for saving. */
+uint64_t zero_save_range(const struct zero *zero);
 
 /* state.c: the lasting state. */
 int zero_array(const struct schedule *schedule, int unit, enum role role); /* its buffer, or -1 */

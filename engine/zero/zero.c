@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "engine/base/clock.h"
+#include "engine/memory/pages.h"
 #include "engine/zero/internal.h"
 #include "kernels/kernels.h"
 
@@ -89,6 +90,8 @@ static int open_parts(struct zero *zero, struct error *err)
     if (status == STATUS_OK) status = kernels_create(&zero->kernels, config->topology.threads_per_rank, NULL, err);
     if (status) return status;
     ranges_for(zero, &ranges);
+    zero->save_offset = round_up(ranges.bytes[TIER_HOST][CATEGORY_STAGING], PAGE_BYTES); /* above what schedules use */
+    ranges.bytes[TIER_HOST][CATEGORY_STAGING] = zero->save_offset + zero_save_range(zero);
     status = memory_create(&zero->memory, &ranges, config->budget_bytes, err);
     if (status == STATUS_OK) status = comm_attach(zero->comm, zero->memory, err);
     if (status) return status;

@@ -92,6 +92,27 @@ int zero_state_hash(struct zero *zero, uint64_t *hash, struct error *err);
 int zero_read_state(const struct zero *zero, int unit, enum state_array array, int64_t first, int64_t elems, float *out, struct error *err);
 struct zero_progress zero_progress(const struct zero *zero);
 
+/* ---- saving: what a rank holds of the lasting state, its own shards, between two steps. Not collective. ---- */
+
+/* Elements of a unit that this rank owns, without padding; *elems 0: none. */
+void zero_own(const struct zero *zero, int unit, int64_t *first, int64_t *elems);
+
+/* The state itself as a source of its own shards. */
+struct state_source zero_source(const struct zero *zero);
+
+/* A copy of it in host memory (category staging), for a thread that writes it while training goes on. STATUS_RUN: the host
+ * budget has no room. Given back by any thread. */
+struct zero_snapshot;
+uint64_t zero_snapshot_bytes(const struct zero *zero);
+int zero_snapshot_take(struct zero *zero, struct zero_snapshot **out, struct error *err);
+struct state_source zero_snapshot_source(struct zero_snapshot *snapshot);
+void zero_snapshot_give(struct zero_snapshot *snapshot); /* may be NULL */
+
+/* Host memory for the buffers of whoever saves, ZERO_BUFFERS_BYTES at a multiple of 4096; one at a time. */
+enum { ZERO_BUFFERS_BYTES = 2 << 20 };
+int zero_buffers_take(struct zero *zero, void **out, struct error *err);
+void zero_buffers_give(struct zero *zero);
+
 int64_t zero_steps_done(const struct zero *zero);
 const struct schedule *zero_schedule(const struct zero *zero);
 const struct memory *zero_memory(const struct zero *zero);

@@ -161,6 +161,19 @@ static const struct badge badges[] = {
     [RUN_ENDED] = {STYLE_STRONG, "ENDED", "", "", false},
 };
 
+/* Of checkpoints: what is under way, else when the last was completed. */
+static void save_text(char *text, size_t room, const struct run_model *model)
+{
+    const struct run_save *save = &model->save;
+    char time[FORMAT_ROOM];
+    uint64_t ago_ns = model->now_ns > save->saved_ns ? model->now_ns - save->saved_ns : 0;
+    if (save->saving) snprintf(text, room, "saving %s", save->tag);
+    else if (save->failed) snprintf(text, room, "%s was not saved (E)", save->tag);
+    else if (*save->saved_tag)
+        snprintf(text, room, "%s saved %s ago", save->saved_tag, format_time(time, ago_ns / 1000000000u * 1000000000u));
+    else *text = '\0';
+}
+
 static void state_text(char *text, size_t room, const struct scene *scene)
 {
     const struct run_model *model = scene->model;
@@ -168,6 +181,7 @@ static void state_text(char *text, size_t room, const struct scene *scene)
     const struct badge *badge = &badges[model->state];
     const char *hint = view_key_mode(scene) == KEY_MODE_LIVE && !state->readonly ? badge->live_hint : badge->hint;
     if (!model->has_state) snprintf(text, room, "waiting for the first record");
+    else if (model->state == RUN_RUNNING && !model->reason[0]) save_text(text, room, model);
     else if (model->state == RUN_ENDED && model->ended)
         snprintf(text, room, "%s%s%s%s", run_outcome_name(model->outcome), model->error[0] ? ": " : "", model->error,
                  state->live && state->trace_file ? "; Backspace replays it from here" : "");

@@ -1,0 +1,24 @@
+/* What events of the kind "checkpoint" say: a save has begun, is done, or came to nothing. */
+#include <cjson/cJSON.h>
+#include <string.h>
+
+#include "engine/analyze/fold.h"
+
+static void text(char *out, size_t room, const cJSON *object, const char *key)
+{
+    const char *value = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, key));
+    text_into(out, room, (struct trace_text){value, value ? strlen(value) : 0});
+}
+
+void save_read(struct run_save *save, const cJSON *detail, uint64_t time_ns)
+{
+    const char *state = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(detail, "state"));
+    if (!state) return;
+    text(save->tag, sizeof save->tag, detail, "tag");
+    save->saving = strcmp(state, "saving") == 0;
+    save->failed = strcmp(state, "failed") == 0;
+    if (strcmp(state, "saved") != 0) return;
+    text(save->saved_tag, sizeof save->saved_tag, detail, "tag");
+    text(save->folder, sizeof save->folder, detail, "folder");
+    save->saved_ns = time_ns;
+}

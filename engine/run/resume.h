@@ -1,0 +1,24 @@
+/* Going on from a checkpoint: which configuration the run has, and what of it follows from another number of ranks. */
+#ifndef ENGINE_RUN_RESUME_H
+#define ENGINE_RUN_RESUME_H
+
+#include "engine/checkpoint/checkpoint.h"
+#include "engine/run/spec.h"
+
+enum { RESUME_SETS = 5 };
+
+struct resume {
+    char folder[CHECKPOINT_FOLDER_BYTES]; /* DIR/TAG */
+    char set[RESUME_SETS][CHECKPOINT_FOLDER_BYTES + 32];
+    int sets;
+    char *config_json;
+    int64_t steps_done;
+};
+
+/* Fills the spec of a run that goes on from DIR or DIR/TAG: where from, and if no CONFIG is given the saved configuration,
+ * with the sets that the spec already has going before it. `resume` must stay as long as the spec. STATUS_INPUT: there is no
+ * good checkpoint. */
+int resume_prepare(struct resume *resume, struct run_spec *spec, const char *from, bool weights_only, struct error *err);
+void resume_release(struct resume *resume);
+
+#endif

@@ -1,0 +1,295 @@
+#include "engine/run/save.h"
+
+#include <cjson/cJSON.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/clock.h"
+#include "engine/checkpoint/checkpoint.h"
+#include "engine/run/records.h"
+#include "engine/run/room.h"
+#include "kernels/kernels.h"
+
+_Static_assert((int)ZERO_BUFFERS_BYTES == (int)CHECKPOINT_BUFFER_BYTES, "the engine's buffers are the writer's");
+
+struct saver {
+    struct rank *rank;
+    struct trace_ring *ring; /* rank 0 */
+    int64_t saved_step;      /* rank 0: the last that was committed; -1: none */
+
+    /* Of the save under way, or the last. */
+    pthread_t thread;
+    bool has_thread;
+    _Atomic bool done, cancelled;
+    char dir[sizeof((struct config *)0)->checkpoint.path], tag[CHECKPOINT_TAG_BYTES];
+    struct checkpoint_target target;
+    struct checkpoint_info info;  /* rank 0 */
+    struct checkpoint_save *save; /* rank 0 */
+    struct checkpoint_writer *writer;
+    struct zero_snapshot *snapshot; /* NULL: in the foreground */
+    bool has_buffers, background;
+    char why[152]; /* not in the background */
+    uint64_t begun_ns;
+};
+
+/* ---- what the trace is told ---- */
+
+static cJSON *detail_of(const struct saver *saver, const char *state, const char *tag)
+{
+    cJSON *detail = cJSON_CreateObject();
+    cJSON_AddStringToObject(detail, "state", state);
+    cJSON_AddStringToObject(detail, "tag", tag);
+    cJSON_AddStringToObject(detail, "folder", saver->rank->config.checkpoint.path);
+    return detail;
+}
+
+static void tell_begun(const struct saver *saver)
+{
+    cJSON *detail = detail_of(saver, "saving", saver->tag);
+    cJSON_AddBoolToObject(detail, "background", saver->background);
+    record_event(saver->rank->ring, saver->info.progress.steps_done, "checkpoint", detail);
+}
+
+static void tell_failed(const struct saver *saver, struct trace_ring *ring, const char *tag, int64_t step,
+                        const char *why)
+{
+    char text[640];
+    cJSON *detail = detail_of(saver, "failed", tag);
+    snprintf(text, sizeof text, "%s was not saved: %s", tag, why);
+    cJSON_AddStringToObject(detail, "text", text);
+    record_event(ring, step, "checkpoint", detail);
+}
+
+static void tell_saved(const struct saver *saver)
+{
+    char text[320];
+    const uint64_t bytes = checkpoint_writer_bytes(saver->writer) * (uint64_t)saver->rank->ranks;
+    const double seconds = (double)(clock_ns() - saver->begun_ns) * 1e-9;
+    cJSON *detail = detail_of(saver, "saved", saver->tag);
+    snprintf(text, sizeof text, "saved %s, %.1f MiB in %.2f s, %s%s", saver->tag, (double)bytes / (1 << 20), seconds,
+             saver->background ? "in the background" : "while training waited", saver->why);
+    cJSON_AddBoolToObject(detail, "background", saver->background);
+    cJSON_AddNumberToObject(detail, "bytes", (double)bytes);
+    cJSON_AddNumberToObject(detail, "seconds", seconds);
+    cJSON_AddStringToObject(detail, "text", text);
+    record_event(saver->ring, saver->info.progress.steps_done, "checkpoint", detail);
+}
+
+/* ---- the work, on the saver's thread or the rank's ---- */
+
+static int write_shard(struct saver *saver, struct error *err)
+{
+    const struct state_source source =
+        saver->snapshot ? zero_snapshot_source(saver->snapshot) : zero_source(saver->rank->zero);
+    const struct model *model = &saver->rank->model;
+    const int states = optimizer_table[model->optimizer].states;
+    for (int u = 0; u < model->unit_count; u++) {
+        int64_t first, elems;
+        zero_own(saver->rank->zero, u, &first, &elems);
+        for (int a = 0; a <= states && elems; a++) {
+            int status = checkpoint_writer_take(saver->writer, u, (enum state_array)a, first, elems, &source, err);
+            if (status) return status;
+        }
+    }
+    return checkpoint_writer_end(saver->writer, err);
+}
+
+static void give_up_memory(struct saver *saver)
+{
+    checkpoint_writer_close(saver->writer);
+    zero_snapshot_give(saver->snapshot);
+    if (saver->has_buffers) zero_buffers_give(saver->rank->zero);
+    free(saver->info.config_json);
+    checkpoint_end(saver->save);
+    saver->writer = NULL;
+    saver->snapshot = NULL;
+    saver->has_buffers = false;
+    saver->info.config_json = NULL;
+    saver->save = NULL;
+}
+
+/* While it waits for the others' shards: the run has come to its end, or training stands still and somebody has died. */
+static bool is_over(void *user)
+{
+    const struct saver *saver = user;
+    return atomic_load(&saver->cancelled) || (!saver->background && comm_check(saver->rank->comm, NULL));
+}
+
+static void *work(void *user)
+{
+    struct saver *saver = user;
+    struct error err;
+    int status = write_shard(saver, &err);
+    if (saver->save) { /* a shard's own failure is found there too */
+        if (!status) status = checkpoint_gather(saver->save, is_over, saver, &err);
+        if (!status) status = checkpoint_commit(saver->save, &saver->info, &err);
+        if (status) tell_failed(saver, saver->ring, saver->tag, saver->info.progress.steps_done, err.text);
+        else saver->saved_step = saver->info.progress.steps_done, tell_saved(saver);
+    }
+    give_up_memory(saver);
+    atomic_store(&saver->done, true);
+    return NULL;
+}
+
+static void join(struct saver *saver)
+{
+    if (saver->has_thread) pthread_join(saver->thread, NULL);
+    saver->has_thread = false;
+}
+
+/* ---- beginning ---- */
+
+/* What a rank says, and what they all come to. */
+struct verdict {
+    int32_t status, in_foreground;
+    char text[248], why[152];
+};
+
+/* Collective: the first rank's error is everybody's, and what one cannot do in the background nobody does there. */
+static int agree(struct saver *saver, struct verdict *verdict, int own_status, const struct error *own,
+                 struct error *err)
+{
+    struct verdict all[saver->rank->ranks];
+    verdict->status = own_status;
+    if (own_status) snprintf(verdict->text, sizeof verdict->text, "%.247s", own->text);
+    int status = comm_exchange(saver->rank->comm, verdict, all, sizeof *verdict, NULL, err);
+    for (int r = saver->rank->ranks; r-- > 0 && !status;)
+        if (all[r].in_foreground) *verdict = all[r];
+    for (int r = 0; r < saver->rank->ranks && !status; r++)
+        if (all[r].status) status = error_set(err, all[r].status, "%s", all[r].text);
+    return status;
+}
+
+static void describe(struct saver *saver, const char *tag)
+{
+    const struct rank *rank = saver->rank;
+    join(saver);
+    saver->info = (struct checkpoint_info){
+        .progress = zero_progress(rank->zero),
+        .ranks = rank->ranks,
+        .stage = rank->config.zero.stage,
+        .threads = rank->config.topology.threads_per_rank,
+    };
+    snprintf(saver->info.isa, sizeof saver->info.isa, "%s", kernels_widest_isa());
+    snprintf(saver->dir, sizeof saver->dir, "%s", rank->config.checkpoint.path);
+    if (*tag) snprintf(saver->tag, sizeof saver->tag, "%.63s", tag);
+    else checkpoint_step_tag(saver->tag, rank->steps_done);
+    saver->target = (struct checkpoint_target){
+        .dir = saver->dir, .tag = saver->tag, .shards = rank->ranks, .keep = rank->config.checkpoint.keep};
+    saver->begun_ns = clock_ns();
+    atomic_store(&saver->done, false);
+}
+
+/* Rank 0, before the others: whether the last save has come to its end, the folder, and what the manifest will say. (Other
+ * ranks have ended theirs, or nearly so, when rank 0 has, which waits for their shards.) */
+static int open_save(struct saver *saver, const char *tag, struct error *err)
+{
+    if (saver->has_thread && !atomic_load(&saver->done))
+        return error_set(err, STATUS_RUN, "%s is still being saved", saver->tag);
+    describe(saver, tag);
+    int status = checkpoint_begin(&saver->save, &saver->target, err);
+    if (status) return status;
+    saver->info.config_json = config_to_json(&saver->rank->config);
+    return saver->info.config_json ? STATUS_OK : error_set(err, STATUS_RUN, "no memory for a checkpoint's manifest");
+}
+
+/* A copy of the state, where one is wanted, and the machine and the budget have room. */
+static int try_snapshot(struct saver *saver, struct verdict *verdict, struct error *err)
+{
+    struct rank *rank = saver->rank;
+    const enum background wanted = rank->config.checkpoint.background;
+    const uint64_t bytes = zero_snapshot_bytes(rank->zero);
+    const char *why = NULL;
+    if (wanted == BACKGROUND_OFF) why = "";
+    else if (bytes > room_available_bytes() / 2 / (uint64_t)rank_count_here(rank))
+        why = ": the machine has no room for a copy of the state";
+    else if (zero_snapshot_take(rank->zero, &saver->snapshot, NULL))
+        why = ": memory.host_budget has no room for a copy of the state";
+    if (!why) return STATUS_OK;
+    verdict->in_foreground = true;
+    snprintf(verdict->why, sizeof verdict->why, "%s", why);
+    return wanted == BACKGROUND_ON ? error_set(err, STATUS_RUN, "checkpoint.background is on%s", why) : STATUS_OK;
+}
+
+static int open_shard(struct saver *saver, const struct saver_request *request, struct verdict *verdict,
+                      struct error *err)
+{
+    const struct rank *rank = saver->rank;
+    if (rank->rank != 0) describe(saver, request->tag);
+    int status = zero_buffers_take(rank->zero, &saver->target.buffers, err);
+    saver->has_buffers = !status;
+    if (!status) status = checkpoint_writer_open(&saver->writer, &saver->target, rank->rank, err);
+    verdict->in_foreground = request->at_once;
+    return status || request->at_once ? status : try_snapshot(saver, verdict, err);
+}
+
+static void start(struct saver *saver, const struct verdict *verdict)
+{
+    saver->background = !verdict->in_foreground;
+    memcpy(saver->why, verdict->why, sizeof saver->why);
+    if (!saver->background) zero_snapshot_give(saver->snapshot), saver->snapshot = NULL;
+    if (saver->rank->rank == 0) tell_begun(saver);
+    saver->has_thread = saver->background && pthread_create(&saver->thread, NULL, work, saver) == 0;
+    if (saver->has_thread) return;
+    saver->background = false;
+    work(saver);
+}
+
+int saver_save(struct saver *saver, const struct saver_request *request, struct error *err)
+{
+    struct verdict verdict = {0};
+    struct error own;
+    if (!*saver->rank->config.checkpoint.path)
+        return error_set(err, STATUS_USAGE, "there is no folder for checkpoints; set checkpoint.path=DIR first");
+    int status = saver->rank->rank == 0 ? open_save(saver, request->tag, &own) : STATUS_OK;
+    status = agree(saver, &verdict, status, &own, err);
+    if (!status) status = agree(saver, &verdict, open_shard(saver, request, &verdict, &own), &own, err);
+    if (status) {
+        if (!saver->has_thread) give_up_memory(saver); /* else it is the last save that goes on */
+        return status;
+    }
+    if (request->began) request->began(request->user);
+    start(saver, &verdict);
+    return STATUS_OK;
+}
+
+void saver_failed(const struct saver *saver, const char *why)
+{
+    const struct rank *rank = saver->rank;
+    char tag[CHECKPOINT_TAG_BYTES];
+    checkpoint_step_tag(tag, rank->steps_done);
+    if (rank->rank == 0) tell_failed(saver, rank->ring, tag, rank->steps_done, why);
+}
+
+/* ---- its life ---- */
+
+int saver_new(struct saver **out, struct rank *rank, struct trace_ring *ring, struct error *err)
+{
+    struct saver *saver = *out = calloc(1, sizeof *saver);
+    if (!saver) return error_set(err, STATUS_RUN, "no memory to save checkpoints");
+    saver->rank = rank;
+    saver->ring = ring;
+    saver->saved_step = -1;
+    return STATUS_OK;
+}
+
+int saver_finish(struct saver *saver, bool *is_saved, struct error *err)
+{
+    const int ranks = saver->rank->ranks;
+    int64_t all[ranks];
+    join(saver);
+    int status = comm_exchange(saver->rank->comm, &saver->saved_step, all, sizeof *all, NULL, err);
+    *is_saved = !status && all[0] == saver->rank->steps_done;
+    return status;
+}
+
+void saver_free(struct saver *saver)
+{
+    if (!saver) return;
+    atomic_store(&saver->cancelled, true);
+    join(saver);
+    free(saver);
+}

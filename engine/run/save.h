@@ -1,0 +1,31 @@
+/* A rank's part in saving checkpoints. All ranks decide together, between two steps; then each writes its own shard, in a
+ * thread beside the training from a copy of its state, or at once where there is no room for one. Rank 0 waits for all
+ * shards in the folder itself and gives the checkpoint its name, so no rank waits for another's disk.
+ *
+ *     saver_new()
+ *     saver_save()     collective, as often as wanted; ends when the copy is made, or the shard is written
+ *     saver_finish()   collective: what is under way has come to its end
+ *     saver_free()     what is still under way is given up */
+#ifndef ENGINE_RUN_SAVE_H
+#define ENGINE_RUN_SAVE_H
+
+#include "engine/run/rank.h"
+
+struct saver;
+
+/* STATUS_RUN. ring: rank 0's thread tells the trace there what became of a save; NULL on other ranks. */
+int saver_new(struct saver **out, struct rank *rank, struct trace_ring *ring, struct error *err);
+void saver_free(struct saver *saver); /* may be NULL */
+
+/* tag "": of the step. began (may be NULL) is called once it is certain that it is tried. An error says why it could not be
+ * begun, on every rank; what goes wrong later is told to the trace. at_once: not in the background. */
+struct saver_request { const char *tag; bool at_once; void (*began)(void *user); void *user; };
+int saver_save(struct saver *saver, const struct saver_request *request, struct error *err);
+
+/* Tells the trace of a save that nobody asked for and that could not be begun. */
+void saver_failed(const struct saver *saver, const char *why);
+
+/* Also tells whether the state as it is now has been saved. */
+int saver_finish(struct saver *saver, bool *is_saved, struct error *err);
+
+#endif

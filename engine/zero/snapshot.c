@@ -1,0 +1,129 @@
+/* What a save needs of a rank: its shards, as they are or as a copy in host memory, and room for buffers. All of it lies
+ * in the host's staging, above what schedules place there. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/memory/pages.h"
+#include "engine/zero/internal.h"
+
+struct zero_snapshot {
+    struct zero *zero;
+    uint64_t bytes;
+};
+
+static int arrays_of(const struct zero *zero)
+{
+    return 1 + optimizer_table[zero->model.optimizer].states;
+}
+
+static uint64_t bytes_of_unit(const struct zero *zero, int unit) /* one array of it */
+{
+    return (uint64_t)shard_elems(zero->model.units[unit].elems, zero->ranks) * sizeof(float);
+}
+
+void zero_own(const struct zero *zero, int unit, int64_t *first, int64_t *elems)
+{
+    const int64_t all = zero->model.units[unit].elems, shard = shard_elems(all, zero->ranks);
+    *first = zero->rank * shard;
+    *elems = *first >= all ? 0 : all - *first < shard ? all - *first : shard;
+}
+
+/* ---- the state itself ---- */
+
+static int read_state(void *user, int unit, enum state_array array, int64_t first, int64_t elems, float *out,
+                      struct error *err)
+{
+    return zero_read_state(user, unit, array, first, elems, out, err);
+}
+
+struct state_source zero_source(const struct zero *zero)
+{
+    return (struct state_source){.user = (void *)zero, .read = read_state, .progress = zero_progress(zero)};
+}
+
+/* ---- a copy ---- */
+
+uint64_t zero_snapshot_bytes(const struct zero *zero)
+{
+    uint64_t bytes = 0;
+    for (int u = 0; u < zero->model.unit_count; u++) bytes += bytes_of_unit(zero, u) * (uint64_t)arrays_of(zero);
+    return bytes;
+}
+
+uint64_t zero_save_range(const struct zero *zero)
+{
+    return ZERO_BUFFERS_BYTES + round_up(zero_snapshot_bytes(zero), PAGE_BYTES);
+}
+
+static char *place(const struct zero *zero, int unit, enum state_array array)
+{
+    char *at = memory_at(zero->memory, TIER_HOST, CATEGORY_STAGING, zero->save_offset + ZERO_BUFFERS_BYTES);
+    for (int u = 0; u < unit; u++) at += bytes_of_unit(zero, u) * (uint64_t)arrays_of(zero);
+    return at + bytes_of_unit(zero, unit) * (uint64_t)array;
+}
+
+static int copy_all(struct zero *zero, struct error *err)
+{
+    for (int u = 0; u < zero->model.unit_count; u++) {
+        int64_t first, elems;
+        zero_own(zero, u, &first, &elems);
+        for (int a = 0; a < arrays_of(zero) && elems; a++) {
+            float *out = (float *)(void *)place(zero, u, (enum state_array)a);
+            int status = zero_read_state(zero, u, (enum state_array)a, first, elems, out, err);
+            if (status) return status;
+        }
+    }
+    return STATUS_OK;
+}
+
+int zero_snapshot_take(struct zero *zero, struct zero_snapshot **out, struct error *err)
+{
+    struct zero_snapshot *snapshot = malloc(sizeof *snapshot);
+    *out = NULL;
+    if (!snapshot) return error_set(err, STATUS_RUN, "no memory for a snapshot");
+    *snapshot = (struct zero_snapshot){zero, zero_snapshot_bytes(zero)};
+    int status = memory_take(zero->memory, TIER_HOST, CATEGORY_STAGING, zero->save_offset + ZERO_BUFFERS_BYTES,
+                             snapshot->bytes, err);
+    if (status) return free(snapshot), status;
+    status = copy_all(zero, err);
+    if (status) zero_snapshot_give(snapshot);
+    else *out = snapshot;
+    return status;
+}
+
+static int read_copy(void *user, int unit, enum state_array array, int64_t first, int64_t elems, float *out,
+                     struct error *err)
+{
+    const struct zero_snapshot *snapshot = user;
+    int64_t own, count;
+    (void)err;
+    zero_own(snapshot->zero, unit, &own, &count);
+    memcpy(out, place(snapshot->zero, unit, array) + (size_t)(first - own) * sizeof *out, (size_t)elems * sizeof *out);
+    return STATUS_OK;
+}
+
+struct state_source zero_snapshot_source(struct zero_snapshot *snapshot)
+{
+    return (struct state_source){.user = snapshot, .read = read_copy};
+}
+
+void zero_snapshot_give(struct zero_snapshot *snapshot)
+{
+    if (!snapshot) return;
+    struct memory *memory = snapshot->zero->memory;
+    memory_give(memory, TIER_HOST, CATEGORY_STAGING, snapshot->zero->save_offset + ZERO_BUFFERS_BYTES, snapshot->bytes);
+    free(snapshot);
+}
+
+/* ---- buffers ---- */
+
+int zero_buffers_take(struct zero *zero, void **out, struct error *err)
+{
+    *out = memory_at(zero->memory, TIER_HOST, CATEGORY_STAGING, zero->save_offset);
+    return memory_take(zero->memory, TIER_HOST, CATEGORY_STAGING, zero->save_offset, ZERO_BUFFERS_BYTES, err);
+}
+
+void zero_buffers_give(struct zero *zero)
+{
+    memory_give(zero->memory, TIER_HOST, CATEGORY_STAGING, zero->save_offset, ZERO_BUFFERS_BYTES);
+}
