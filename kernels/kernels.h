@@ -18,6 +18,7 @@
 #define KERNELS_KERNELS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "engine/base/dtype.h"
@@ -32,6 +33,7 @@ void kernels_free(struct kernels *kernels);
 int kernels_threads(const struct kernels *kernels);
 const char *kernels_isa(const struct kernels *kernels);
 const char *kernels_widest_isa(void); /* what NULL chooses */
+void kernels_product_library(char *text, size_t room); /* what multiplies matrices: "oneDNN 2.6.0" */
 /* False: dtype is only how numbers are stored, products convert and run in fp32. */
 bool kernels_native_products(const struct kernels *kernels, enum dtype dtype);
 

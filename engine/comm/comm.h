@@ -63,6 +63,7 @@ int comm_open_thread(struct comm **out, struct comm_group *group, int rank, stru
  * inside calls of this interface. To let survivors of a death name it, start mpirun with --enable-recovery. ranks_per_node 0: as the machine is; less: virtual nodes. */
 int comm_open_mpi(struct comm **out, int ranks_per_node, struct error *err);
 bool comm_have_mpi(void); /* built with MPI? */
+void comm_mpi_version(char *text, size_t room); /* "Open MPI v4.1.4", as the library says; "": none */
 
 /* Collective when all is well; after a failure it does not wait, and leaves MPI unfinalised. Before the memory's end. */
 void comm_close(struct comm *comm);

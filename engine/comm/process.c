@@ -8,6 +8,11 @@ bool comm_have_mpi(void)
     return false;
 }
 
+void comm_mpi_version(char *text, size_t room)
+{
+    if (room) *text = '\0';
+}
+
 int comm_open_mpi(struct comm **out, int ranks_per_node, struct error *err)
 {
     (void)ranks_per_node;
@@ -30,6 +35,14 @@ int comm_open_mpi(struct comm **out, int ranks_per_node, struct error *err)
 bool comm_have_mpi(void)
 {
     return true;
+}
+
+void comm_mpi_version(char *text, size_t room)
+{
+    char version[MPI_MAX_LIBRARY_VERSION_STRING];
+    int length;
+    MPI_Get_library_version(version, &length); /* may be asked before MPI_Init */
+    snprintf(text, room, "%.*s", (int)strcspn(version, ",\n"), version);
 }
 
 /* Equal for processes that can open each other's /proc/PID: same boot of the same kernel, same PID namespace. */

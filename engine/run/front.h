@@ -14,6 +14,7 @@ int front_check(const struct cli *cli);
 int front_plan(const struct cli *cli);
 int front_data_encode(const struct cli *cli);
 int front_data_info(const struct cli *cli);
+int front_doctor(const struct cli *cli);
 
 /* Part of front_analyze(): --logs. */
 int front_logs(const struct cli *cli, struct error *err);

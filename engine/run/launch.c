@@ -83,6 +83,15 @@ void launch_arguments(struct launch_args *args, const struct config *config, con
     add(args, folder);
 }
 
+void launch_hello_arguments(struct launch_args *args, const struct config *config, const char *program,
+                            const char *folder, bool root)
+{
+    args->count = 0;
+    add_mpirun(args, config, folder, root);
+    add(args, program);
+    add(args, "--worker-hello");
+}
+
 static bool is_on_path(const char *name)
 {
     const char *path = getenv("PATH");
@@ -104,7 +113,7 @@ bool launch_has_mpi(struct error *err)
 }
 
 /* The OpenMP pool of a rank: as many threads as the run is to record, and no spinning where ranks outnumber the cores. */
-static void set_environment(const struct config *config)
+void launch_environment(const struct config *config)
 {
     char threads[16];
     snprintf(threads, sizeof threads, "%d", config->topology.threads_per_rank);
@@ -132,7 +141,7 @@ static void become_engine(const struct launch_args *args, const struct config *c
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     signal(SIGPIPE, SIG_DFL);
-    set_environment(config);
+    launch_environment(config);
     execvp(args->at[0], (char *const *)args->at);
     fprintf(stderr, "zerolab: cannot start %s: %s\n", args->at[0], strerror(errno));
     _exit(STATUS_RUN);

@@ -25,6 +25,12 @@ struct launch_args { int count; const char *at[LAUNCH_ARGS_MAX]; char ranks[16];
 /* The command line, as execvp() wants it; texts point to the parameters, which must stay. */
 void launch_arguments(struct launch_args *args, const struct config *config, const char *program, const char *folder, bool root);
 
+/* The same for `zerolab --worker-hello`, started as ranks are; see hello.h. */
+void launch_hello_arguments(struct launch_args *args, const struct config *config, const char *program, const char *folder, bool root);
+
+/* What the engine's processes find in their environment; in a child, before exec. */
+void launch_environment(const struct config *config);
+
 /* Can ranks be processes here? False: the text of err says why not. */
 bool launch_has_mpi(struct error *err);
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/run/front.h"
+#include "engine/run/hello.h"
 #include "engine/run/worker.h"
 #include "tui/app/app.h"
 
@@ -21,13 +22,26 @@ static int work(const struct cli *cli)
     return cli->verb == VERB_WORKER ? worker_process(cli->operand) : worker_threads(cli->operand);
 }
 
+static int hello(const struct cli *cli)
+{
+    (void)cli;
+    return hello_process();
+}
+
 static int (*const handlers[VERBS])(const struct cli *cli) = {
-    [VERB_VIEW] = front_train,          [VERB_TRAIN] = front_train,
-    [VERB_ATTACH] = front_attach,       [VERB_REPLAY] = front_replay,
-    [VERB_ANALYZE] = front_analyze,     [VERB_CHECK] = front_check,
-    [VERB_PLAN] = front_plan,           [VERB_DATA_ENCODE] = front_data_encode,
-    [VERB_DATA_INFO] = front_data_info, [VERB_WORKER] = work,
+    [VERB_VIEW] = front_train,
+    [VERB_TRAIN] = front_train,
+    [VERB_ATTACH] = front_attach,
+    [VERB_REPLAY] = front_replay,
+    [VERB_ANALYZE] = front_analyze,
+    [VERB_CHECK] = front_check,
+    [VERB_PLAN] = front_plan,
+    [VERB_DATA_ENCODE] = front_data_encode,
+    [VERB_DATA_INFO] = front_data_info,
+    [VERB_WORKER] = work,
     [VERB_WORKER_THREADS] = work,
+    [VERB_DOCTOR] = front_doctor,
+    [VERB_HELLO] = hello,
 };
 
 int main(int argc, char **argv)

@@ -2,6 +2,7 @@
  * operands are converted block by block into fp32 buffers of fixed size and multiplied there (product_convert.c). */
 #include "kernels/cpu/product.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -200,4 +201,10 @@ void products_free(struct products *products)
 bool products_native(const struct products *products, enum dtype dtype)
 {
     return products->native[dtype];
+}
+
+void products_library(char *text, size_t room)
+{
+    const dnnl_version_t *version = dnnl_version();
+    snprintf(text, room, "oneDNN %d.%d.%d", version->major, version->minor, version->patch);
 }

@@ -9,6 +9,7 @@
 #include "engine/base/clock.h"
 #include "tui/app/app_parts.h"
 #include "tui/app/look.h"
+#include "tui/term/terminfo.h"
 
 enum { FRAME_NS = 100000000, RECORDING_ENDS_MS = 3000 };
 
@@ -240,4 +241,9 @@ int app_run(const struct app_options *options, struct error *err)
 bool app_terminal_fits(struct error *err)
 {
     return terminal_fits(err);
+}
+
+int app_terminal_colours(void)
+{
+    return terminfo_colours();
 }

@@ -39,6 +39,7 @@ struct app_options {
 
 /* False, with the reason: standard input or output is not a terminal, or TERM is dumb or unknown. */
 bool app_terminal_fits(struct error *err);
+int app_terminal_colours(void); /* of TERM, 0: none; -1: TERM is not known here */
 
 /* Runs until the user leaves. Returns 0, or a status with err set when the terminal or the file cannot be used. The
  * terminal is restored on every way out. A failed or out-of-memory run is no error here: ask the model. */

@@ -20,3 +20,12 @@ bool terminfo_leave(char *out, size_t room)
     del_curterm(cur_term); /* newterm() reads its own */
     return true;
 }
+
+int terminfo_colours(void)
+{
+    int unknown;
+    if (setupterm(NULL, STDOUT_FILENO, &unknown) != OK) return -1;
+    int colours = tigetnum((char *)"colors");
+    del_curterm(cur_term);
+    return colours < 0 ? 0 : colours;
+}

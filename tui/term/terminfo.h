@@ -8,4 +8,7 @@
 /* The bytes that leave the screen as it was before it was used. False: this terminal is not known. */
 bool terminfo_leave(char *out, size_t room);
 
+/* How many colours TERM has; -1: TERM is not known here. */
+int terminfo_colours(void);
+
 #endif

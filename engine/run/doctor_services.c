@@ -1,0 +1,170 @@
+/* What the doctor looks at around the machine: starting ranks, storage, GPUs. */
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <libaio.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "engine/base/clock.h"
+#include "engine/comm/comm.h"
+#include "engine/run/doctor.h"
+#include "engine/run/hello.h"
+#include "engine/run/launch.h"
+
+static double since_s(uint64_t began_ns)
+{
+    return (double)(clock_ns() - began_ns) * 1e-9;
+}
+
+/* ---- ranks ---- */
+
+void look_run_folder(struct finding *finding, const struct doctor *doctor)
+{
+    (void)doctor;
+    struct rundir dir;
+    struct error err;
+    if (rundir_create(&dir, &err))
+        return doctor_bad(finding, "make XDG_RUNTIME_DIR or /tmp a folder that you may write to", "%.200s", err.text);
+    doctor_good(finding, "%.*s", (int)(strrchr(dir.path, '/') - dir.path), dir.path);
+    rundir_close(&dir, true);
+}
+
+void look_mpi(struct finding *finding, const struct doctor *doctor)
+{
+    (void)doctor;
+    struct error why;
+    char version[96];
+    comm_mpi_version(version, sizeof version);
+    if (launch_has_mpi(&why)) doctor_good(finding, "%s", version);
+    else
+        doctor_note(finding, "install openmpi-bin and libopenmpi-dev and build again; until then ranks are threads",
+                    "%.200s", why.text);
+}
+
+/* A machine that cannot resolve its own name makes each start of MPI wait for the resolver, ten seconds and more. */
+void look_name(struct finding *finding, const struct doctor *doctor)
+{
+    (void)doctor;
+    char name[256] = "", next[320];
+    struct addrinfo *found = NULL;
+    gethostname(name, sizeof name - 1);
+    const uint64_t began_ns = clock_ns();
+    int failed = getaddrinfo(name, NULL, NULL, &found);
+    const double took_s = since_s(began_ns);
+    if (!failed) freeaddrinfo(found);
+    snprintf(next, sizeof next, "add a line \"127.0.1.1 %.200s\" to /etc/hosts: MPI asks at every start", name);
+    if (failed) doctor_note(finding, next, "%.60s is unknown (%s), after %.1f s", name, gai_strerror(failed), took_s);
+    else if (took_s > 0.5) doctor_note(finding, next, "%.60s is found after %.1f s", name, took_s);
+    else doctor_good(finding, "%.60s, found in %.1f ms", name, took_s * 1e3);
+}
+
+void look_launch(struct finding *finding, const struct doctor *doctor)
+{
+    (void)doctor;
+    enum { RANKS = 2, TIMEOUT_MS = 60000, SLOW_S = 5 };
+    struct error err;
+    double took_s;
+    if (!launch_has_mpi(&err)) return doctor_good(finding, "ranks are threads");
+    if (hello_launch(RANKS, TIMEOUT_MS, &took_s, &err))
+        return doctor_bad(finding, "mpirun -n 2 hostname must work first; or set topology.ranks_as=threads", "%.200s",
+                          err.text);
+    if (took_s > SLOW_S)
+        doctor_note(finding, "most often the host name, above", "%d ranks said hello after %.1f s", RANKS, took_s);
+    else doctor_good(finding, "%d ranks said hello in %.2f s", RANKS, took_s);
+}
+
+/* ---- storage ---- */
+
+void look_space(struct finding *finding, const struct doctor *doctor)
+{
+    struct statvfs place;
+    if (statvfs(doctor->path, &place) != 0)
+        return doctor_note(finding, "give a folder that is there, with --path", "%.180s: %s", doctor->path,
+                           strerror(errno));
+    const double free_gib = (double)place.f_bavail * (double)place.f_frsize / (1 << 30);
+    if (access(doctor->path, W_OK) != 0)
+        return doctor_note(finding, "give another with --path or TMPDIR", "%.180s cannot be written to", doctor->path);
+    if (free_gib >= 1) return doctor_good(finding, "%.180s, %.1f GiB free", doctor->path, free_gib);
+    doctor_note(finding, "traces and checkpoints need some; another folder: --path, TMPDIR", "%.180s, %.2f GiB free",
+                doctor->path, free_gib);
+}
+
+/* A file of one block past the page cache, unlinked at once. 0, or errno. */
+static int write_direct(const char *folder)
+{
+    enum { BLOCK = 4096 };
+    char path[4096];
+    void *block = NULL;
+    snprintf(path, sizeof path, "%.4000s/zerolab-doctor-XXXXXX", folder);
+    int fd = mkostemp(path, O_CLOEXEC);
+    if (fd < 0) return errno;
+    int direct = open(path, O_RDWR | O_DIRECT | O_CLOEXEC), failed = direct < 0 ? errno : 0;
+    unlink(path);
+    close(fd);
+    if (!failed && posix_memalign(&block, BLOCK, BLOCK) != 0) failed = ENOMEM;
+    if (!failed) memset(block, 0x5a, BLOCK);
+    if (!failed && pwrite(direct, block, BLOCK, 0) != BLOCK) failed = errno;
+    if (!failed && pread(direct, block, BLOCK, 0) != BLOCK) failed = errno;
+    free(block);
+    if (direct >= 0) close(direct);
+    return failed;
+}
+
+void look_direct(struct finding *finding, const struct doctor *doctor)
+{
+    int failed = write_direct(doctor->path);
+    if (!failed) doctor_good(finding, "%.180s: written and read past the page cache", doctor->path);
+    else
+        doctor_note(finding, "only the NVMe tier needs it; give a folder on a disk with --path or TMPDIR", "%.180s: %s",
+                    doctor->path, strerror(failed));
+}
+
+void look_aio(struct finding *finding, const struct doctor *doctor)
+{
+    (void)doctor;
+    io_context_t context = NULL;
+    int failed = -io_setup(8, &context);
+    if (failed)
+        return doctor_note(finding, "only the NVMe tier needs it; see /proc/sys/fs/aio-max-nr", "io_setup: %s",
+                           strerror(failed));
+    io_destroy(context);
+    doctor_good(finding, "asynchronous I/O can be set up");
+}
+
+/* ---- GPUs: what the machine has, though this version computes on processors only ---- */
+
+static bool has_library(const char *name)
+{
+    void *library = dlopen(name, RTLD_LAZY | RTLD_LOCAL);
+    if (library) dlclose(library);
+    return library != NULL;
+}
+
+void look_cuda(struct finding *finding, const struct doctor *doctor)
+{
+    (void)doctor;
+    bool device = access("/dev/nvidia0", F_OK) == 0, driver = has_library("libcuda.so.1");
+    doctor_good(finding, "not built; %s, %s", device ? "there is a GPU" : "no GPU found",
+                driver ? "with its driver" : "no driver found");
+}
+
+void look_nccl(struct finding *finding, const struct doctor *doctor)
+{
+    (void)doctor;
+    union { /* ISO C knows no way from an object's pointer to a function's */
+        void *object;
+        int (*function)(int *);
+    } version = {0};
+    void *library = dlopen("libnccl.so.2", RTLD_LAZY | RTLD_LOCAL);
+    int code = 0;
+    if (library) version.object = dlsym(library, "ncclGetVersion");
+    if (version.object && version.function(&code) == 0 && code >= 10000) /* 2.9 and later: major * 10000 + ... */
+        doctor_good(finding, "not built; NCCL %d.%d.%d is installed", code / 10000, code / 100 % 100, code % 100);
+    else doctor_good(finding, "not built; the library is %s", library ? "installed" : "not installed");
+    if (library) dlclose(library);
+}
