@@ -60,6 +60,14 @@ static void hjson_is_read(void **state)
     assert_int_equal(config.zero.stage, 3);
     assert_true(config.optimizer.beta1 == 0.5 && config.optimizer.beta2 == 0.75);
     config_release(&config);
+    config =
+        loaded("{ 'train_batch_size': 8\n zero_optimization: { stage: 2 // two\n reduce_bucket_size: 5e8\n }\n data: "
+               "{path: 'a \"quoted\" name\\'s'}\n optimizer: {params: {betas: [0.5\n 0.75]\n lr: 1}}\n}",
+               NULL);
+    assert_int_equal(config.zero.stage, 2);
+    assert_true(config.optimizer.beta2 == 0.75 && config.optimizer.learning_rate == 1);
+    assert_string_equal(config.data.path, "a \"quoted\" name's");
+    config_release(&config);
 }
 
 static void what_is_not_hjson_names_its_line(void **state)
@@ -74,6 +82,7 @@ static void what_is_not_hjson_names_its_line(void **state)
     refused("  // only a comment\n", NULL, STATUS_INPUT, "empty");
     refused("{" BATCH "\"bf16\": true}", NULL, STATUS_USAGE, "did you mean bf16.enabled?");
     refused("[1, 2]", NULL, STATUS_INPUT, "not a JSON object");
+    refused("{\"a\": 1 \"b\": 2}", NULL, STATUS_INPUT, "line 1: not JSON");
     refused("{} {}", NULL, STATUS_INPUT, "not JSON");
     refused("{ \"a\": 01 }", NULL, STATUS_INPUT, "01 is neither");
     refused("{ " BATCH " \"train_micro_batch_size_per_gpu\": 4 }", NULL, STATUS_INPUT, "given twice");
@@ -237,6 +246,14 @@ static void other_spellings_mean_the_same(void **state)
     config_release(&config);
     refused("{" BATCH "\"zero_optimization\": {\"prefetch_bucket_size\": 7, \"stage3_prefetch_bucket_size\": 7}}", NULL,
             STATUS_USAGE, "means the same");
+    refused("{" BATCH "\"zero_optimization\": {\"stage3_gather_fp16_weights_on_model_save\": true, "
+            "\"gather_16bit_weights_on_model_save\": true}}",
+            NULL, STATUS_USAGE, "means the same");
+    refused("{" BATCH "\"bfloat16\": {}, \"bf16\": {}}", NULL, STATUS_USAGE, "bf16 means the same");
+    config = loaded("{" BATCH "\"zero_optimization\": false, \"bf16\": {\"enabled\": 1}}", NULL);
+    assert_int_equal(config.zero.stage, 0);
+    assert_int_equal(config.dtype, DTYPE_BF16);
+    config_release(&config);
 }
 
 static void overlap_follows_the_stage_unless_given(void **state)
@@ -283,6 +300,21 @@ static void auto_is_what_hugging_face_puts_in(void **state)
     config_release(&config);
 }
 
+static void auto_without_the_others(void **state)
+{
+    (void)state;
+    struct config config = loaded("{\"train_batch_size\": \"auto\", \"bf16\": {\"loss_scale\": \"auto\"}}", NULL);
+    assert_int_equal(config.train_batch_size, 32);
+    assert_string_equal(config.notes, "train_batch_size: \"auto\" is 32 (micro-batch 8 x accumulation 1 x 4 ranks)\n");
+    config_release(&config);
+    config = loaded("{" BATCH "\"train_batch_size\": \"auto\", \"zero_optimization\": {\"sub_group_size\": \"auto\"}}",
+                    NULL);
+    assert_int_equal(config.train_batch_size, 16);
+    assert_int_equal(config.zero.sub_group_elems, 1000000000);
+    assert_non_null(strstr(config.notes, "zero_optimization.sub_group_size: \"auto\" leaves the default, 1e9\n"));
+    config_release(&config);
+}
+
 static void the_batch_triad(void **state)
 {
     (void)state;
@@ -325,6 +357,8 @@ static void integers_are_exact_past_2_to_53(void **state)
     assert_true(config.zero.allgather_bucket_elems == 1500);
     assert_true(config.data.seed == UINT64_MAX);
     config_release(&config);
+    refused("{" BATCH "}", "zero_optimization.reduce_bucket_size=9223372036854775808", STATUS_USAGE,
+            "must be an integer >=1, at most 9223372036854775807");
 }
 
 static void numbers(void **state)
@@ -437,6 +471,7 @@ int main(void)
         cmocka_unit_test(other_spellings_mean_the_same),
         cmocka_unit_test(overlap_follows_the_stage_unless_given),
         cmocka_unit_test(auto_is_what_hugging_face_puts_in),
+        cmocka_unit_test(auto_without_the_others),
         cmocka_unit_test(the_batch_triad),
         cmocka_unit_test(integers_are_exact_past_2_to_53),
         cmocka_unit_test(numbers),

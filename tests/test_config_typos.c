@@ -106,6 +106,7 @@ static void the_file_says_so_too(void **state)
     (void)state;
     refused("{" BATCH "\"f16\": {\"enabled\": true}}", NULL, STATUS_USAGE, "did you mean bf16 or fp16?");
     refused("{" BATCH "\"optimizer\": {\"param\": {\"lr\": 1}}}", NULL, STATUS_USAGE, "did you mean optimizer.params?");
+    refused("{" BATCH "\"flops_profiler\": {\"step\": 3}}", NULL, STATUS_USAGE, "flops_profiler.profile_step?");
     refused("{" BATCH "\"lr\": 1}", NULL, STATUS_USAGE, "did you mean optimizer.params.lr?");
     refused("{" BATCH "\"pin_memory\": true}", NULL, STATUS_USAGE,
             "zero_optimization.offload_param.pin_memory or zero_optimization.offload_optimizer.pin_memory");

@@ -29,12 +29,21 @@ static int edit_distance(const char *a, int a_length, const char *b, int b_lengt
     return rows[a_length % 3][b_length];
 }
 
-/* In halves, because a beginning stands between two distances; INT_MAX: not near. */
+/* Whether `word` stands in the name between underscores or ends: "step" in "profile_step". */
+static bool is_word_of(const char *word, int length, const char *name)
+{
+    for (const char *at = name; (at = strstr(at, word)); at++)
+        if ((at == name || at[-1] == '_') && (at[length] == '_' || at[length] == '\0')) return true;
+    return false;
+}
+
+/* In halves, because a beginning stands between two distances, and a word of the name after them; INT_MAX: not near. */
 static int half_distance(const char *typed, int typed_length, const char *name)
 {
     int length = (int)strlen(name), longer = length > typed_length ? length : typed_length;
     int allowed = longer < 6 ? 1 : longer / 3, apart = abs(length - typed_length), half = INT_MAX;
     if (length > NAME_MAX_LENGTH) return INT_MAX;
+    if (is_word_of(typed, typed_length, name)) half = 5;
     if (strncmp(name, typed, (size_t)typed_length) == 0) half = 3;
     if (apart > allowed) return half;
     int distance = edit_distance(typed, typed_length, name, length);

@@ -13,12 +13,12 @@
 enum { NUMBER_MARK = '\x01' };
 
 /* Rewriting: one pass from `at`, output appended to `out`. `last` is where the last character that is neither space nor
- * comment went, so that a comma can be taken back when a closing bracket follows it. */
+ * comment went, so that a comma can be taken back when a closing bracket follows it; `last_line` is where that token began. */
 struct rewrite {
     const char *at, *end;
     char *out;
     size_t length, last;
-    int line;
+    int line, last_line;
 };
 
 static void emit(struct rewrite *rewrite, char c)
@@ -57,17 +57,31 @@ static int skip_space(struct rewrite *rewrite, struct error *err)
     return STATUS_OK;
 }
 
+/* 'text' is as good as "text". */
+static void copy_character(struct rewrite *rewrite, char quote)
+{
+    char c = *rewrite->at++;
+    if (c == '\\' && rewrite->at < rewrite->end) {
+        if (*rewrite->at != '\'') emit(rewrite, c);
+        emit(rewrite, *rewrite->at++);
+    } else {
+        if (c == '"' && quote == '\'') emit(rewrite, '\\');
+        emit(rewrite, c);
+    }
+}
+
 static int copy_string(struct rewrite *rewrite, struct error *err)
 {
-    emit(rewrite, *rewrite->at++);
-    while (rewrite->at < rewrite->end && *rewrite->at != '"') {
+    const char quote = *rewrite->at++;
+    emit(rewrite, '"');
+    while (rewrite->at < rewrite->end && *rewrite->at != quote) {
         if ((unsigned char)*rewrite->at < ' ')
             return error_set(err, STATUS_INPUT, "line %d: string without end", rewrite->line);
-        if (*rewrite->at == '\\' && rewrite->at + 1 < rewrite->end) emit(rewrite, *rewrite->at++);
-        emit(rewrite, *rewrite->at++);
+        copy_character(rewrite, quote);
     }
     if (rewrite->at >= rewrite->end) return error_set(err, STATUS_INPUT, "line %d: string without end", rewrite->line);
-    emit(rewrite, *rewrite->at++);
+    rewrite->at++;
+    emit(rewrite, '"');
     return STATUS_OK;
 }
 
@@ -125,14 +139,23 @@ static int copy_punctuation(struct rewrite *rewrite, struct error *err)
     return STATUS_OK;
 }
 
+/* A line break is as good as a comma between two members. */
+static void separate(struct rewrite *rewrite)
+{
+    char before = rewrite->length ? rewrite->out[rewrite->last] : ',';
+    if (rewrite->line > rewrite->last_line && !strchr("{[,:", before) && !strchr("}],:", *rewrite->at)) emit(rewrite, ',');
+}
+
 static int rewrite_all(struct rewrite *rewrite, struct error *err)
 {
     for (;;) {
         int status = skip_space(rewrite, err);
         if (status) return status;
         if (rewrite->at >= rewrite->end) break;
+        separate(rewrite);
+        rewrite->last_line = rewrite->line;
         char c = *rewrite->at;
-        if (c == '"') status = copy_string(rewrite, err);
+        if (c == '"' || c == '\'') status = copy_string(rewrite, err);
         else if (c && strchr("{}[],:", c)) status = copy_punctuation(rewrite, err);
         else status = copy_word(rewrite, err);
         if (status) return status;

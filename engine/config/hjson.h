@@ -1,6 +1,7 @@
-/* DeepSpeed's configuration files are Hjson in practice: JSON with comments, trailing commas and unquoted keys. This reads
- * them into a cJSON tree by rewriting the text to plain JSON first. Every number becomes a marked string holding its text,
- * because cJSON would keep it as a double; hjson_number() gives that text back. Every call that makes a tree makes it so. */
+/* DeepSpeed's configuration files are Hjson in practice: JSON with comments, trailing commas, line breaks in place of commas,
+ * unquoted keys and single quotes. This reads them into a cJSON tree by rewriting the text to plain JSON first. Every number
+ * becomes a marked string holding its text, because cJSON would keep it as a double; hjson_number() gives that text back.
+ * Every call that makes a tree makes it so. */
 #ifndef ENGINE_CONFIG_HJSON_H
 #define ENGINE_CONFIG_HJSON_H
 

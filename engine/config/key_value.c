@@ -30,8 +30,9 @@ static const char *allowed(const struct config_key *key, char *text, size_t room
         [KEY_OBJECT] = "a section { ... }",
         [KEY_ANY] = "anything",
     };
-    bool with_range = key->class == CLASS_HONOURED && key->range[0];
-    snprintf(text, room, "%s%s%s", types[key->type], with_range ? " " : "", with_range ? key->range : "");
+    bool with_range = key->class == CLASS_HONOURED && key->range[0], open = with_range && key->range[0] == '>';
+    snprintf(text, room, "%s%s%s%s", types[key->type], with_range ? " " : "", with_range ? key->range : "",
+             open && key->type == KEY_INT64 ? ", at most 9223372036854775807" : "");
     return text;
 }
 

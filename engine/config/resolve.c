@@ -106,6 +106,8 @@ static const struct {
     {"zero_optimization.stage3_param_persistence_threshold", NULL, "10*h", 10, 1, 1},
 };
 
+enum { AUTO_MICRO_BATCH = 8 }; /* the first of them */
+
 static int resolve_auto(struct config_source *source, int row, struct error *err)
 {
     const struct config_key *key = &config_keys[row];
@@ -150,6 +152,8 @@ static int resolve_batch(struct config_source *source, struct error *err)
     struct config *config = source->config;
     int64_t W = config->topology.ranks, T = config->train_batch_size, m = config->micro_batch_size,
             g = config->accumulation_steps;
+    const bool is_auto = given(source, "train_batch_size") == GIVEN_AUTO;
+    if (is_auto && !m && !g) m = AUTO_MICRO_BATCH;
     if (T && m && !g) g = T / m / W;
     else if (T && g && !m) m = T / W / g;
     else if (T && !m) g = 1, m = T / W;
@@ -167,7 +171,9 @@ static int resolve_batch(struct config_source *source, struct error *err)
                          "and accumulation at most 1000000",
                          (long long)T, (long long)m, (long long)g, (long long)W);
     config->train_batch_size = (int)T, config->micro_batch_size = (int)m, config->accumulation_steps = (int)g;
-    return STATUS_OK;
+    if (!is_auto) return STATUS_OK;
+    return config_note(config, err, "train_batch_size: \"auto\" is %lld (micro-batch %lld x accumulation %lld x %lld ranks)",
+                       (long long)T, (long long)m, (long long)g, (long long)W);
 }
 
 /* DeepSpeed's rules of what can be offloaded when. */

@@ -98,10 +98,10 @@ static int check_params(const struct config_source *source, struct error *err)
         if (given(source, path) && !scheduler_has(source->config, path))
             return error_set(err, STATUS_USAGE, "%s: %s has no such parameter", path, scheduler->type);
         if (params[p].needs >> scheduler->kind & 1 && source->given[key_index(path)] != GIVEN_VALUE)
-            return error_set(err, STATUS_USAGE, "%s: %s; %s needs it", path,
+            return error_set(err, STATUS_USAGE, "%s: %s; %s needs it: --set %s=N", path,
                              given(source, path) ? "\"auto\" is the trainer's number of steps, which is not known here"
                                                  : "not given",
-                             scheduler->type);
+                             scheduler->type, path);
     }
     return STATUS_OK;
 }
