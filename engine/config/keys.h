@@ -33,7 +33,7 @@ struct config_key {
     const char *text;     /* help, or the reason */
 };
 
-enum { CONFIG_KEYS_MAX = 256 };
+enum { CONFIG_KEYS_MAX = 512 };
 
 extern const struct config_key config_keys[];
 extern const int config_key_count;
