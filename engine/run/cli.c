@@ -8,10 +8,11 @@
 #include "engine/base/nearest.h"
 #include "engine/run/cli_tables.h"
 
-#define V(verb) (1u << VERB_##verb)
-#define RUNS    (V(VIEW) | V(TRAIN))
-#define SCREENS (RUNS | V(ATTACH) | V(REPLAY))
-#define ALL     (~0u)
+#define V(verb)  (1u << VERB_##verb)
+#define RUNS     (V(VIEW) | V(TRAIN))
+#define SCREENS  (RUNS | V(ATTACH) | V(REPLAY))
+#define CONVERTS (V(CHECKPOINT_CONVERT) | V(CHECKPOINT_EXPORT))
+#define ALL      (~0u)
 
 const struct verb_info cli_verbs[VERBS] = {
 #define VERB(ID, name, operands, least, most, help, note) {name, operands, least, most, help, note},

@@ -3,13 +3,12 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "engine/base/clock.h"
 #include "engine/data/corpus.h"
 #include "engine/data/data.h"
 #include "engine/data/shard.h"
 #include "engine/run/front.h"
+#include "engine/run/progress.h"
 
 /* ---- encode ---- */
 
@@ -19,8 +18,8 @@ struct encoder {
     struct tokenizer *tokenizer;
     struct shard_writer *writer;
     struct bytes tokens;
-    uint64_t done_bytes, all_bytes, written, said_ns;
-    bool shown;
+    uint64_t done_bytes, all_bytes, written;
+    struct progress progress;
 };
 
 static int write_tokens(struct encoder *encoder, struct error *err)
@@ -33,12 +32,9 @@ static int write_tokens(struct encoder *encoder, struct error *err)
 
 static void say_progress(struct encoder *encoder)
 {
-    const uint64_t now_ns = clock_ns();
-    if (!isatty(STDERR_FILENO) || now_ns - encoder->said_ns < 250000000u) return;
-    encoder->said_ns = now_ns;
-    encoder->shown = true;
-    fprintf(stderr, "\r%3.0f %%, %llu tokens ", 100.0 * (double)encoder->done_bytes / (double)encoder->all_bytes,
-            (unsigned long long)encoder->written);
+    if (progress_due(&encoder->progress))
+        fprintf(stderr, "\r%s %3.0f %%, %llu tokens ", encoder->progress.what,
+                100.0 * (double)encoder->done_bytes / (double)encoder->all_bytes, (unsigned long long)encoder->written);
 }
 
 /* As llm.c's own data: what stands between texts stands before each of them. */
@@ -68,7 +64,7 @@ static int encode_corpus(struct encoder *encoder, const struct corpus *corpus, s
     encoder->all_bytes = corpus->length;
     for (size_t f = 0; f < corpus->count && !status; f++) status = encode_file(encoder, &corpus->files[f], err);
     if (!status) status = shard_writer_end(encoder->writer, err);
-    if (encoder->shown) fprintf(stderr, "\r%*s\r", 40, "");
+    progress_end(&encoder->progress);
     return status;
 }
 
@@ -78,7 +74,7 @@ static int open_encoder(struct encoder *encoder, const struct cli *cli, struct e
     if (!cli->vocabulary != !cli->merges)
         return error_set(err, STATUS_USAGE, "--%s is given alone; a byte-pair encoding needs --vocabulary and --merges",
                          cli->vocabulary ? "vocabulary" : "merges");
-    encoder->said_ns = clock_ns();
+    encoder->progress = progress_of("encoding");
     int status = tokenizer_open_files(&encoder->tokenizer, cli->vocabulary, cli->merges, err);
     if (!status && tokenizer_vocabulary(encoder->tokenizer) > SHARD_VOCABULARY_MAX)
         status = error_set(err, STATUS_USAGE, "%s has tokens up to %d, a token shard up to %d", cli->vocabulary,
@@ -94,8 +90,8 @@ static int encode(const struct cli *cli, struct error *err)
     if (!status && (status = corpus_open(&corpus, cli->operand, DATA_BYTES, err)))
         error_prefix(err, "%s", cli->operand);
     if (!status)
-        status = shard_writer_open(&encoder.writer, cli->into,
-                                   cli->shard_tokens > 0 ? (uint64_t)cli->shard_tokens : 0, err);
+        status =
+            shard_writer_open(&encoder.writer, cli->into, cli->shard_tokens > 0 ? (uint64_t)cli->shard_tokens : 0, err);
     if (!status) status = encode_corpus(&encoder, &corpus, err);
     if (!status)
         printf("%llu bytes of text, %llu tokens, %.2f bytes a token, %d shard%s: %s\n",

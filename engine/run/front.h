@@ -12,6 +12,8 @@ int front_replay(const struct cli *cli);
 int front_analyze(const struct cli *cli);
 int front_check(const struct cli *cli);
 int front_plan(const struct cli *cli);
+int front_checkpoint_inspect(const struct cli *cli);
+int front_checkpoint_convert(const struct cli *cli); /* and export */
 int front_data_encode(const struct cli *cli);
 int front_data_info(const struct cli *cli);
 int front_doctor(const struct cli *cli);

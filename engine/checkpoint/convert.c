@@ -1,0 +1,128 @@
+#include "engine/checkpoint/convert.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* ---- origins ---- */
+
+static int open_weights(struct origin *origin, const char *path, int heads, struct error *err)
+{
+    int status = weights_open(&origin->file, path, err);
+    if (status) return status;
+    const struct weights_info *info = weights_info(origin->file);
+    struct config_model shape = info->shape;
+    if (!shape.heads) shape.heads = heads;
+    if (!shape.heads)
+        return error_set(err, STATUS_USAGE,
+                         "%.300s does not say how many attention heads it has; give --set model.heads=N", path);
+    if (heads && shape.heads != heads)
+        return error_set(err, STATUS_USAGE, "%.300s has %d attention heads, model.heads says %d", path, shape.heads,
+                         heads);
+    if (shape.hidden % shape.heads)
+        return error_set(err, STATUS_USAGE, "model.heads = %d: must divide the hidden size of %.300s, which is %d",
+                         heads, path, shape.hidden);
+    status = model_init(&origin->model, &shape, info->dtype, err);
+    return status ? status : weights_source(&origin->source, origin->file, &origin->model, err);
+}
+
+static int open_checkpoint(struct origin *origin, const char *path, const char *tag, struct error *err)
+{
+    int status = checkpoint_open(&origin->checkpoint, path, tag, err);
+    if (status) return status;
+    const struct checkpoint_info *info = checkpoint_info(origin->checkpoint);
+    status = model_init(&origin->model, &info->model.shape, info->model.dtype, err);
+    origin->model.optimizer = info->model.optimizer;
+    const bool states = info->has[STATE_1];
+    return status ? status : checkpoint_source(&origin->source, origin->checkpoint, &origin->model, !states, err);
+}
+
+int origin_open(struct origin *origin, const char *path, const char *tag, int heads, struct error *err)
+{
+    *origin = (struct origin){0};
+    const bool weights = weights_is(path);
+    if (weights && tag)
+        return error_set(err, STATUS_USAGE, "--tag %.64s: %.300s is a file of weights, which has no tags", tag, path);
+    int status = weights ? open_weights(origin, path, heads, err) : open_checkpoint(origin, path, tag, err);
+    if (status) origin_release(origin);
+    return status;
+}
+
+void origin_release(struct origin *origin)
+{
+    checkpoint_close(origin->checkpoint);
+    weights_close(origin->file);
+    model_release(&origin->model);
+    *origin = (struct origin){0};
+}
+
+/* ---- to a checkpoint ---- */
+
+struct conversion {
+    const struct origin *origin;
+    int arrays; /* the weights, and so many more */
+    uint64_t done_bytes, all_bytes;
+    weights_progress *progress;
+    void *user;
+};
+
+static int write_shard(struct conversion *conversion, const struct checkpoint_target *target, int shard,
+                       struct error *err)
+{
+    const struct model *model = &conversion->origin->model;
+    struct checkpoint_writer *writer;
+    int status = checkpoint_writer_open(&writer, target, shard, err);
+    if (status) return status;
+    for (int u = 0; u < model->unit_count && !status; u++) {
+        const int64_t elems = model->units[u].elems, share = shard_elems(elems, target->shards), first = shard * share;
+        const int64_t count = first >= elems ? 0 : elems - first < share ? elems - first : share;
+        for (int array = 0; array < conversion->arrays && count && !status; array++) {
+            status = checkpoint_writer_take(writer, u, (enum state_array)array, first, count,
+                                            &conversion->origin->source, err);
+            conversion->done_bytes += (uint64_t)count * sizeof(float);
+            if (conversion->progress)
+                conversion->progress(conversion->user, conversion->done_bytes, conversion->all_bytes);
+        }
+    }
+    if (!status) status = checkpoint_writer_end(writer, err);
+    checkpoint_writer_close(writer);
+    return status;
+}
+
+/* What the manifest says of where it comes from. A file of weights was trained by nobody here. */
+static struct checkpoint_info describe(const struct origin *origin, const struct convert_target *target)
+{
+    if (origin->checkpoint) return *checkpoint_info(origin->checkpoint);
+    char *json = (char *)(uintptr_t)target->config_json; /* only read */
+    return (struct checkpoint_info){.config_json = json,
+                                    .ranks = target->shards,
+                                    .threads = 1,
+                                    .isa = CONVERTED_ISA,
+                                    .progress.scaler = {.scale = 1, .last_overflow = -1, .hysteresis = 1}};
+}
+
+int convert_to_checkpoint(const struct origin *origin, const struct convert_target *target, weights_progress *progress,
+                          void *user, struct error *err)
+{
+    char tag[CHECKPOINT_TAG_BYTES];
+    const struct checkpoint_info info = describe(origin, target);
+    struct conversion conversion = {origin, 1, 0, 0, progress, user};
+    struct checkpoint_save *save;
+    if (origin->checkpoint)
+        while (conversion.arrays < STATE_ARRAYS && info.has[conversion.arrays]) conversion.arrays++;
+    conversion.all_bytes = (uint64_t)origin->model.elems * sizeof(float) * (uint64_t)conversion.arrays;
+    checkpoint_step_tag(tag, info.progress.steps_done);
+    const struct checkpoint_target to = {.dir = target->dir,
+                                         .tag = target->tag ? target->tag
+                                                : *info.tag ? info.tag
+                                                            : tag,
+                                         .shards = target->shards};
+    int status = checkpoint_begin(&save, &to, err);
+    if (status) return status;
+    for (int shard = 0; shard < to.shards && !status; shard++) status = write_shard(&conversion, &to, shard, err);
+    if (!status) status = checkpoint_gather(save, NULL, NULL, err);
+    if (!status) status = checkpoint_commit(save, &info, err);
+    checkpoint_end(save);
+    return status;
+}

@@ -1,0 +1,36 @@
+/* From one form of a model to another: a checkpoint of ours, or a file of weights, is an *origin*; what is made of it is a
+ * file of weights (weights_write()), or a checkpoint with as many shards as one likes. Nothing larger than one tensor of
+ * the model is in memory at any time, besides the buffers that checkpoint.h and weights.h state. */
+#ifndef ENGINE_CHECKPOINT_CONVERT_H
+#define ENGINE_CHECKPOINT_CONVERT_H
+
+#include "engine/checkpoint/checkpoint.h"
+#include "engine/checkpoint/weights.h"
+
+struct origin {
+    struct checkpoint *checkpoint; /* one of these two; the other is NULL */
+    struct weights_file *file;
+    struct model model;            /* what it holds */
+    struct state_source source;
+};
+
+/* path: a folder of checkpoints (tag NULL: the latest), one of them, or a file or folder of weights. heads: how many
+ * attention heads a file has that does not say it; 0: not known. STATUS_USAGE: it must be known; or a tag was given that
+ * there is no use for. */
+int origin_open(struct origin *origin, const char *path, const char *tag, int heads, struct error *err);
+void origin_release(struct origin *origin);
+
+struct convert_target {
+    const char *dir, *tag;  /* tag NULL: that of the origin, or step-0 */
+    int shards;
+    const char *config_json; /* of a checkpoint that is made of a file; of another origin its own is taken */
+};
+
+/* checkpoint_info.isa of what was made of a file: no processor trained it. */
+#define CONVERTED_ISA "none"
+
+/* Weights, and what states the origin has. */
+int convert_to_checkpoint(const struct origin *origin, const struct convert_target *target, weights_progress *progress,
+                          void *user, struct error *err);
+
+#endif

@@ -1,0 +1,115 @@
+/* Layouts, the table of formats, and what the formats have in common. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/checkpoint/weights_parts.h"
+
+const struct weight_row weight_rows[TENSOR_IDS] = {
+#define WEIGHT(ID, name, transposed) {TENSOR_##ID, name, transposed},
+#include "engine/checkpoint/weights.def"
+#undef WEIGHT
+};
+
+const struct weights_format_info weights_formats[WEIGHTS_FORMATS] = {
+    [WEIGHTS_SAFETENSORS] = {"safetensors", ".safetensors", 1 << DTYPE_F32 | 1 << DTYPE_F16 | 1 << DTYPE_BF16,
+                             safetensors_is, safetensors_read, safetensors_compose},
+    [WEIGHTS_LLMC] = {"llmc", ".bin", 1 << DTYPE_F32 | 1 << DTYPE_BF16, llmc_is, llmc_read, llmc_compose},
+};
+
+const char *weights_format_name(enum weights_format format)
+{
+    return weights_formats[format].name;
+}
+
+bool weights_format_named(const char *name, enum weights_format *format)
+{
+    for (int f = 0; f < WEIGHTS_FORMATS; f++)
+        if (strcmp(weights_formats[f].name, name) == 0) return *format = (enum weights_format)f, true;
+    return false;
+}
+
+bool weights_format_of_path(const char *path, enum weights_format *format)
+{
+    const size_t length = strlen(path);
+    for (int f = 0; f < WEIGHTS_FORMATS; f++) {
+        const size_t ending = strlen(weights_formats[f].ending);
+        if (length > ending && strcmp(path + length - ending, weights_formats[f].ending) == 0)
+            return *format = (enum weights_format)f, true;
+    }
+    return false;
+}
+
+/* The ranges of config_keys.def: within them no size or offset below comes near 2^63. */
+static bool possible(const struct config_model *shape)
+{
+    return shape->layers >= 1 && shape->layers <= 1000 && shape->hidden >= 1 && shape->hidden <= 65536 &&
+           shape->heads >= 0 && shape->heads <= 1024 && (!shape->heads || shape->hidden % shape->heads == 0) &&
+           shape->context >= 1 && shape->context <= 1 << 20 && shape->vocabulary >= 1 && shape->vocabulary <= 10000000;
+}
+
+static void name_shape(struct config_model *shape)
+{
+    static const char *const names[] = {"nano", "micro", "gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl"};
+    strcpy(shape->name, "custom");
+    for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
+        const struct config_model *known = config_model_named(names[n]);
+        if (known->layers == shape->layers && known->hidden == shape->hidden && known->heads == shape->heads &&
+            known->context == shape->context && known->vocabulary == shape->vocabulary)
+            strcpy(shape->name, names[n]);
+    }
+}
+
+int weights_layout_init(struct weights_layout *layout, const struct config_model *shape, enum dtype dtype,
+                        struct error *err)
+{
+    struct config_model named = *shape;
+    *layout = (struct weights_layout){0};
+    if (!possible(shape))
+        return error_set(err, STATUS_INPUT,
+                         "%d layers, hidden %d, %d heads, context %d, vocabulary %d: no model has such sizes",
+                         shape->layers, shape->hidden, shape->heads, shape->context, shape->vocabulary);
+    name_shape(&named);
+    int status = model_init(&layout->model, &named, dtype, err);
+    if (status) return status;
+    layout->places = calloc((size_t)layout->model.unit_count * TENSOR_IDS, sizeof *layout->places);
+    if (layout->places) return STATUS_OK;
+    weights_layout_release(layout);
+    return error_set(err, STATUS_RUN, "no memory for a table of tensors");
+}
+
+void weights_layout_release(struct weights_layout *layout)
+{
+    model_release(&layout->model);
+    free(layout->places);
+    *layout = (struct weights_layout){0};
+}
+
+struct weights_place *weights_place(const struct weights_layout *layout, int unit, enum tensor_id id)
+{
+    return &layout->places[unit * TENSOR_IDS + (int)id];
+}
+
+bool weights_pread(int fd, void *out, size_t bytes, uint64_t offset)
+{
+    for (char *at = out; bytes > 0;) {
+        ssize_t got = pread(fd, at, bytes, (off_t)offset);
+        if (got < 0 && errno == EINTR) continue;
+        if (got == 0) errno = ENODATA;
+        if (got <= 0) return false;
+        at += got, bytes -= (size_t)got, offset += (uint64_t)got;
+    }
+    return true;
+}
+
+bool weights_pwrite(int fd, const void *from, size_t bytes, uint64_t offset)
+{
+    for (const char *at = from; bytes > 0;) {
+        ssize_t put = pwrite(fd, at, bytes, (off_t)offset);
+        if (put < 0 && errno == EINTR) continue;
+        if (put <= 0) return false;
+        at += put, bytes -= (size_t)put, offset += (uint64_t)put;
+    }
+    return true;
+}

@@ -1,0 +1,53 @@
+/* What the formats of weights share; for weights*.c and the formats only. */
+#ifndef ENGINE_CHECKPOINT_WEIGHTS_PARTS_H
+#define ENGINE_CHECKPOINT_WEIGHTS_PARTS_H
+
+#include "engine/base/bytes.h"
+#include "engine/checkpoint/weights.h"
+
+struct weights_place {
+    bool transposed;  /* the file's [columns, rows] is our [rows, columns] */
+    enum dtype dtype;
+    uint64_t offset;  /* in the file */
+};
+
+/* Where everything stands. places: [unit][enum tensor_id]. */
+struct weights_layout {
+    struct model model; /* of the file's sizes */
+    struct weights_place *places;
+    uint64_t bytes;     /* of the whole file */
+};
+
+/* STATUS_INPUT: sizes that no model of ours can have. heads 0: not known. */
+int weights_layout_init(struct weights_layout *layout, const struct config_model *shape, enum dtype dtype, struct error *err);
+void weights_layout_release(struct weights_layout *layout);
+struct weights_place *weights_place(const struct weights_layout *layout, int unit, enum tensor_id id);
+
+/* weights.def as data, in its order, and by tensor. */
+struct weight_row { enum tensor_id id; const char *name; bool transposed; };
+extern const struct weight_row weight_rows[TENSOR_IDS];
+
+struct weights_format_info {
+    const char *name, *ending;
+    unsigned dtypes; /* 1 << enum dtype */
+    /* Whether a file of `bytes` may be one, by its first 16 bytes. */
+    bool (*is)(const uint8_t first[16], uint64_t bytes);
+    /* Reads the head. path: of the file, for what lies beside it. */
+    int (*read)(struct weights_layout *layout, int fd, uint64_t bytes, const char *path, struct error *err);
+    /* The head's bytes, and where all else goes. */
+    int (*compose)(struct weights_layout *layout, struct bytes *head, struct error *err);
+};
+extern const struct weights_format_info weights_formats[WEIGHTS_FORMATS];
+
+bool safetensors_is(const uint8_t first[16], uint64_t bytes);
+int safetensors_read(struct weights_layout *layout, int fd, uint64_t bytes, const char *path, struct error *err);
+int safetensors_compose(struct weights_layout *layout, struct bytes *head, struct error *err);
+bool llmc_is(const uint8_t first[16], uint64_t bytes);
+int llmc_read(struct weights_layout *layout, int fd, uint64_t bytes, const char *path, struct error *err);
+int llmc_compose(struct weights_layout *layout, struct bytes *head, struct error *err);
+
+/* All of [offset, offset + bytes), or false and errno. */
+bool weights_pread(int fd, void *out, size_t bytes, uint64_t offset);
+bool weights_pwrite(int fd, const void *from, size_t bytes, uint64_t offset);
+
+#endif

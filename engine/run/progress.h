@@ -1,0 +1,39 @@
+/* How far something is that takes a while: a line on a terminal, four times a second, and nothing elsewhere. */
+#ifndef ENGINE_RUN_PROGRESS_H
+#define ENGINE_RUN_PROGRESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "engine/base/clock.h"
+
+struct progress {
+    const char *what; /* "checking" */
+    uint64_t said_ns;
+    bool terminal, shown;
+};
+
+static inline struct progress progress_of(const char *what)
+{
+    return (struct progress){what, clock_ns(), isatty(STDERR_FILENO) == 1, false};
+}
+
+/* Whether a line is due: print it to stderr, after a carriage return. */
+static inline bool progress_due(struct progress *progress)
+{
+    const uint64_t now_ns = clock_ns();
+    if (!progress->terminal || now_ns - progress->said_ns < 250000000u) return false;
+    progress->said_ns = now_ns;
+    return progress->shown = true;
+}
+
+/* Takes the line away. */
+static inline void progress_end(struct progress *progress)
+{
+    if (progress->shown) fprintf(stderr, "\r%*s\r", 60, "");
+    progress->shown = false;
+}
+
+#endif
