@@ -1,4 +1,5 @@
 /* The table of keys is sound, the documents say what it says, and our own files load. */
+#include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,6 +13,7 @@
 
 #include "engine/config/config.h"
 #include "engine/config/keys.h"
+#include "engine/plan/explain.h"
 
 static void the_table_is_sound(void **state)
 {
@@ -97,33 +99,97 @@ static void the_readme_lists_every_key(void **state)
     if (!same) fail_msg("configs/README.md does not match config_keys.def; ACCEPT=1 make test writes it anew");
 }
 
-static void every_config_of_ours_loads(void **state)
+/* The key that a row of docs/KNOBS.md is about: its first name, with or without "zero_optimization.". NULL: it is no row. */
+static const struct config_key *key_of_row(const char *line)
+{
+    char path[CONFIG_PATH_MAX];
+    if (strncmp(line, "| `", 3) != 0) return NULL;
+    int length = (int)strcspn(line + 3, "`\n");
+    snprintf(path, sizeof path, "%.*s", length, line + 3);
+    if (key_index(path) < 0) snprintf(path, sizeof path, "zero_optimization.%.*s", length, line + 3);
+    return key_index(path) < 0 ? NULL : &config_keys[key_index(path)];
+}
+
+static int columns_of(const char *line)
+{
+    int bars = 0;
+    for (; *line && *line != '\n'; line++) bars += *line == '|';
+    return bars - 1;
+}
+
+/* The page with the last of five columns taken from quirks.def. */
+static void print_knobs(FILE *out, const char *page)
+{
+    for (const char *line = page, *next; *line; line = next) {
+        size_t length = strcspn(line, "\n");
+        next = line + length + (line[length] == '\n');
+        const struct config_key *key = columns_of(line) == 5 ? key_of_row(line) : NULL;
+        if (key) {
+            const char *quirk = key_quirk(key->path);
+            size_t last = length - 1; /* the bar before the last cell */
+            while (line[last - 1] != '|') last--;
+            fprintf(out, "%.*s%s%s |\n", (int)last, line, *quirk ? " " : "", quirk);
+        } else {
+            fprintf(out, "%.*s", (int)(next - line), line);
+        }
+    }
+}
+
+static void the_knobs_page_says_what_deepspeeds_code_does(void **state)
 {
     (void)state;
-    static const struct {
-        const char *file;
-        int stage;
-        const char *model;
-    } files[] = {
-        {"configs/nano.json", 0, "nano"},          {"configs/nano-stage1.json", 1, "nano"},
-        {"configs/nano-stage2.json", 2, "nano"},   {"configs/nano-stage3.json", 3, "nano"},
-        {"configs/nano-paced.json", 3, "nano"},    {"configs/nano-fp16.json", 2, "nano"},
-        {"configs/nano-onecycle.json", 1, "nano"}, {"configs/micro.json", 1, "micro"},
-        {"configs/gpt2.json", 3, "gpt2"},          {"configs/gpt2-bf16.json", 3, "gpt2"},
-        {"configs/auto.json", 3, "nano"},
-    };
-    for (size_t f = 0; f < sizeof files / sizeof *files; f++) {
-        struct config config;
-        struct error err;
-        if (config_load(&config, files[f].file, NULL, 0, &err)) fail_msg("%s", err.text);
-        assert_int_equal(config.zero.stage, files[f].stage);
-        assert_string_equal(config.model.name, files[f].model);
-        assert_int_equal(config.topology.ranks, 4);
-        int64_t h = config.model.hidden, block = 12 * h * h + 13 * h;
-        if (strcmp(files[f].file, "configs/auto.json") != 0)
-            assert_true(config.zero.reduce_bucket_elems == block && config.zero.prefetch_bucket_elems == block);
-        config_release(&config);
+    char *made = NULL, *page = read_whole("docs/KNOBS.md");
+    size_t length;
+    FILE *out = open_memstream(&made, &length);
+    print_knobs(out, page);
+    fclose(out);
+    bool same = strcmp(page, made) == 0;
+    if (!same && getenv("ACCEPT")) {
+        FILE *file = fopen("docs/KNOBS.md", "wb");
+        assert_non_null(file);
+        fputs(made, file);
+        fclose(file);
+        same = true;
     }
+    free(made);
+    if (!same) fail_msg("docs/KNOBS.md does not match quirks.def; ACCEPT=1 make test writes it anew");
+}
+
+/* Each is in the table of configs/README.md, is scaled to its model, and explains. */
+static void is_ours(const char *name, const char *readme)
+{
+    char path[300], row[300];
+    struct config config;
+    struct error err;
+    snprintf(path, sizeof path, "configs/%s", name);
+    snprintf(row, sizeof row, "`%s`", name);
+    if (!strstr(readme, row)) fail_msg("configs/README.md lacks %s", row);
+    if (config_load(&config, path, NULL, 0, &err)) fail_msg("%s", err.text);
+    assert_int_equal(config.topology.ranks, 4);
+    int64_t h = config.model.hidden, block = 12 * h * h + 13 * h;
+    if (strcmp(name, "auto.json") != 0)
+        assert_true(config.zero.reduce_bucket_elems == block && config.zero.prefetch_bucket_elems == block);
+    FILE *nowhere = fopen("/dev/null", "w");
+    if (explain_print(nowhere, &config, path, &err)) fail_msg("%s", err.text);
+    fclose(nowhere);
+    config_release(&config);
+}
+
+static void every_config_of_ours_loads_and_explains(void **state)
+{
+    (void)state;
+    struct dirent **names;
+    int count = scandir("configs", &names, NULL, alphasort), files = 0;
+    const char *readme = read_whole("configs/README.md");
+    assert_true(count > 0);
+    for (int n = 0; n < count; n++) {
+        size_t length = strlen(names[n]->d_name);
+        if (length > 5 && strcmp(names[n]->d_name + length - 5, ".json") == 0)
+            is_ours(names[n]->d_name, readme), files++;
+        free(names[n]);
+    }
+    free(names);
+    assert_true(files >= 18);
 }
 
 int main(void)
@@ -131,7 +197,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_table_is_sound),
         cmocka_unit_test(the_readme_lists_every_key),
-        cmocka_unit_test(every_config_of_ours_loads),
+        cmocka_unit_test(the_knobs_page_says_what_deepspeeds_code_does),
+        cmocka_unit_test(every_config_of_ours_loads_and_explains),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
