@@ -23,6 +23,7 @@ static struct config_zero knobs_of(int stage, int64_t block)
                                 .prefetch_bucket_elems = block,
                                 .max_live_parameters = 1000000000,
                                 .model_persistence_threshold = INT64_MAX,
+                                .offload_ratio = 1,
                                 .max_reuse_distance = 0};
 }
 
@@ -31,7 +32,7 @@ static struct schedule built(const struct model *model, const struct config_zero
 {
     struct schedule schedule;
     struct error err = {0};
-    struct schedule_input input = {model, knobs, purpose, ranks, micro_steps, 2, model->shape.context, 1};
+    struct schedule_input input = {model, knobs, purpose, ranks, micro_steps, 2, model->shape.context, 1, false};
     if (schedule_build(&schedule, &input, &err)) fail_msg("%s", err.text);
     return schedule;
 }
@@ -78,6 +79,8 @@ static void check_variants(const struct model *model, int stage, int ranks, int 
         knobs.offload_optimizer = stage >= 1 && *checked / (17 * PURPOSES) % 2 ? OFFLOAD_CPU : OFFLOAD_NONE;
         knobs.offload_param = stage >= 3 && *checked / (19 * PURPOSES) % 2 ? OFFLOAD_CPU : OFFLOAD_NONE;
         knobs.update_tile_elems = *checked / (23 * PURPOSES) % 2 ? 700 : UPDATE_TILE_ELEMS;
+        knobs.delayed_update = knobs.offload_optimizer && *checked / (29 * PURPOSES) % 2;
+        knobs.offload_ratio = *checked / (31 * PURPOSES) % 2 && !knobs.delayed_update ? 0.4 : 1;
         for (int purpose = 0; purpose < PURPOSES; purpose++) {
             struct schedule schedule = built(model, &knobs, (enum purpose)purpose, ranks, micro_steps);
             struct error err = {0};
@@ -219,9 +222,8 @@ static void test_knobs_cost_memory(void **state)
     model_release(&model);
 }
 
-enum {
-    TIERINGS = 4
-}; /* of what a rank owns: on the device, the optimizer's on the host, the parameters too, these alone */
+/* Of what a rank owns: on the device, the optimizer's on the host, the parameters too, these alone; delayed updates. */
+enum { TIERINGS = 5 };
 
 static struct schedule damaged_base(struct model *model, int tiering)
 {
@@ -229,8 +231,10 @@ static struct schedule damaged_base(struct model *model, int tiering)
     knobs.recompute = RECOMPUTE_FULL;
     knobs.checkpoint_every = 1;
     knobs.cpu_checkpointing = true;
-    knobs.offload_optimizer = tiering == 1 || tiering == 2 ? OFFLOAD_CPU : OFFLOAD_NONE;
-    knobs.offload_param = tiering >= 2 ? OFFLOAD_CPU : OFFLOAD_NONE;
+    knobs.offload_optimizer = tiering == 1 || tiering == 2 || tiering >= 4 ? OFFLOAD_CPU : OFFLOAD_NONE;
+    knobs.offload_param = tiering == 2 || tiering == 3 ? OFFLOAD_CPU : OFFLOAD_NONE;
+    knobs.delayed_update = tiering >= 4;
+    knobs.offload_ratio = 1;
     knobs.update_tile_elems = 10000;
     knobs.sub_group_elems = 30000;
     model_init(model, &nano, DTYPE_BF16, NULL);

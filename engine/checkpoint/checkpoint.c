@@ -82,7 +82,8 @@ static int read_manifest(struct checkpoint *checkpoint, struct error *err)
     info->bytes = strlen(text);
     int status = manifest_parse(info, &checkpoint->expected, text, err);
     free(text);
-    if (!status && (status = config_load_text(&checkpoint->config, info->config_json, NULL, 0, err))) status = STATUS_INPUT;
+    if (!status && (status = config_load_text(&checkpoint->config, info->config_json, NULL, 0, err)))
+        status = STATUS_INPUT;
     if (!status) status = model_of(&info->model, &checkpoint->config, err);
     if (status) error_prefix(err, "%.200s", path);
     if (status && err) err->status = status;
@@ -240,7 +241,7 @@ static int check_index(struct checkpoint *checkpoint, struct error *err)
     info->has[STATE_WEIGHTS] = true;
     for (size_t p = 0; p < checkpoint->piece_count; p++) info->has[checkpoint->pieces[p].range.array] = true;
     for (int a = STATE_1; a < STATE_ARRAYS; a++)
-        if (info->has[a] != (info->has[STATE_1] && a - STATE_1 < states))
+        if (info->has[a] != (a == STATE_PENDING ? info->progress.pending : info->has[STATE_1] && a - STATE_1 < states))
             return error_set(err, STATUS_INPUT, "%.300s: its arrays are not those that %s keeps", info->folder,
                              checkpoint->config.optimizer.type);
     for (int u = 0; u < info->model.unit_count; u++)

@@ -20,6 +20,7 @@ static cJSON *progress_to(const struct zero_progress *progress)
     cJSON_AddNumberToObject(json, "steps_done", (double)progress->steps_done);
     cJSON_AddNumberToObject(json, "updates", (double)progress->updates);
     cJSON_AddNumberToObject(json, "samples", (double)progress->samples);
+    if (progress->pending) cJSON_AddNumberToObject(json, "pending_factor", (double)progress->pending_factor);
     cJSON_AddNumberToObject(scaler, "scale", progress->scaler.scale);
     cJSON_AddNumberToObject(scaler, "iteration", (double)progress->scaler.iteration);
     cJSON_AddNumberToObject(scaler, "last_overflow", (double)progress->scaler.last_overflow);
@@ -110,6 +111,9 @@ static bool progress_from(struct zero_progress *progress, const cJSON *json)
     const int64_t most = INT64_C(1) << 53;
     const cJSON *scaler = member(json, "loss_scaler"), *scale = member(scaler, "scale");
     if (!cJSON_IsNumber(scale) || !(scale->valuedouble > 0) || isinf(scale->valuedouble)) return false;
+    const cJSON *pending = cJSON_GetObjectItemCaseSensitive(json, "pending_factor"); /* only with delayed updates */
+    progress->pending = cJSON_IsNumber(pending);
+    if (progress->pending) progress->pending_factor = (float)pending->valuedouble;
     progress->scaler.scale = scale->valuedouble;
     return whole(json, "steps_done", 0, UINT32_MAX - 1, &progress->steps_done) &&
            whole(json, "updates", 0, progress->steps_done, &progress->updates) &&

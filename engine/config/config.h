@@ -23,7 +23,7 @@ enum data_format { DATA_BYTES, DATA_TOKENS };
 
 enum recompute { RECOMPUTE_NONE, RECOMPUTE_FULL, RECOMPUTE_ATTENTION };
 enum offload { OFFLOAD_NONE, OFFLOAD_CPU };
-enum { UPDATE_TILE_ELEMS = 4194304 }; /* the default of schedule.update_tile */
+enum { UPDATE_TILE_ELEMS = 4194304, DELAYED_UPDATE_AFTER = 40 }; /* defaults under schedule */
 
 /* The knobs of a step's schedule, most of them of zero_optimization: all of them can change between two steps. */
 struct config_zero {
@@ -40,6 +40,9 @@ struct config_zero {
     int checkpoint_every;     /* blocks of a segment, under full recomputation */
     bool cpu_checkpointing;   /* their inputs wait in the host tier */
     enum offload offload_optimizer, offload_param; /* where what a rank owns lies: states and master; parameters */
+    double offload_ratio;                          /* stage 3: the share of sub-groups whose states are offloaded */
+    bool delayed_update;                           /* the host updates with a step's gradients during the next step */
+    int64_t delayed_update_after;                  /* so many steps are not delayed */
     int64_t update_tile_elems;                     /* of an update on the host, and of what comes back from it */
 };
 

@@ -190,6 +190,19 @@ static int check_offload(const struct config_zero *zero, struct error *err)
             err, STATUS_USAGE,
             "zero_optimization.offload_optimizer: stage 0 does not shard what would be offloaded; use stage 1, 2 "
             "or 3, or device \"none\"");
+    if (zero->offload_ratio < 1 && zero->offload_optimizer && zero->stage < 3)
+        return error_set(
+            err, STATUS_USAGE,
+            "zero_optimization.offload_optimizer.ratio = %g: sub-groups are of stage 3; use ratio 1 at stage %d",
+            zero->offload_ratio, zero->stage);
+    if (zero->delayed_update && !zero->offload_optimizer)
+        return error_set(err, STATUS_USAGE,
+                         "schedule.delayed_update: only updates on the host can run beside the next step; use "
+                         "zero_optimization.offload_optimizer.device \"cpu\"");
+    if (zero->delayed_update && zero->offload_ratio < 1)
+        return error_set(err, STATUS_USAGE,
+                         "schedule.delayed_update: all units are updated with one delay or none; use "
+                         "zero_optimization.offload_optimizer.ratio 1");
     return STATUS_OK;
 }
 

@@ -42,6 +42,7 @@ static struct update_arrays arrays_from(const struct update_arrays *arrays, int6
         .master = arrays->master + i,
         .parameters = (char *)arrays->parameters + i * parameter_bytes,
     };
+    if (arrays->parameters == arrays->master) from.parameters = from.master;
     for (int s = 0; s < OPTIMIZER_STATES_MAX; s++)
         if (arrays->state[s]) from.state[s] = arrays->state[s] + i;
     return from;

@@ -15,7 +15,8 @@ struct optimizer_step {
 };
 
 /* Updates elements [first, first + count) of a unit: master and states (fp32) and the parameters in the model's dtype, from
- * gradients in `gradient`. All pointers are to element `first`. parameters may be the master itself (fp32 training). Which
+ * gradients in `gradient`. All pointers are to element `first`. parameters may be the master itself (fp32 training, or nobody wants
+ * them yet). Which
  * elements decay follows the unit's tensors; padding is left at 0. Same bits however the range is cut. */
 void optimizer_update(struct kernels *kernels, const struct model *model, int unit, int64_t first, int64_t count,
                       const struct optimizer_step *step, enum dtype gradient, const struct update_arrays *arrays);

@@ -32,10 +32,18 @@ static void flush_open(struct buckets *buckets, enum flush why)
     buckets->open = (struct bucket){0};
 }
 
+/* What stays and what leaves for the host tier is not reduced in one: one is added to what is there, the other not. */
+static bool belongs(const struct buckets *buckets, const struct piece *piece)
+{
+    const struct buffer *buffers = buckets->builder->schedule->buffers;
+    if (buckets->open.count == 0 || buckets->builder->failed) return true;
+    return buffers[buckets->open.pieces[0].destination].lasting == buffers[piece->destination].lasting;
+}
+
 static void add_piece(struct buckets *buckets, const struct piece *piece, int micro_step, int ready_op)
 {
     struct bucket *open = &buckets->open;
-    if (open->elems + piece->elems > buckets->builder->schedule->knobs.reduce_bucket_elems)
+    if (open->elems + piece->elems > buckets->builder->schedule->knobs.reduce_bucket_elems || !belongs(buckets, piece))
         flush_open(buckets, FLUSH_FULL);
     if (open->count == open->room) {
         int room = open->room ? open->room * 2 : 16;

@@ -90,7 +90,7 @@ void extent_range(const struct schedule *schedule, const struct model *model, in
  * so that one can be copied up while the next is computed. */
 static int64_t update_elems(const struct schedule *schedule, const struct op *op, int64_t whole)
 {
-    const bool on_host = op->kind == OP_HOST_UPDATE || op->kind == OP_UPLOAD;
+    const bool on_host = op->kind == OP_HOST_UPDATE || op->kind == OP_HOST_CAST || op->kind == OP_UPLOAD;
     const int64_t group = schedule->knobs.sub_group_elems, tile = schedule->knobs.update_tile_elems;
     if (schedule->stage == 3 && op->extent == EXTENT_SHARD && group > 0 && group < whole) whole = group;
     return on_host && tile > 0 && tile < whole ? tile : whole;

@@ -20,7 +20,7 @@ struct builder {
 /* Lasting buffers for these knobs: who keeps what between steps, and in which tier. */
 void layout_build(struct builder *builder);
 enum tier layout_parameters_tier(const struct config_zero *knobs);
-enum tier layout_optimizer_tier(const struct config_zero *knobs);
+enum tier layout_optimizer_tier(const struct schedule *schedule, const struct model *model, int unit);
 
 int builder_buffer(struct builder *builder, const struct buffer *buffer);
 /* A step-scoped buffer of plain bytes, or of a unit's extent. They are on the device unless the tier is named. */

@@ -233,44 +233,60 @@ static int check_cover(struct checker *checker, enum op_kind first_kind, enum op
     return STATUS_OK;
 }
 
-/* Parameters that an update does not put in their place travel there. */
+/* Parameters that an operation does not put in their place go on from where it put them, and get there. */
 static bool arrives(const struct schedule *schedule, int i)
 {
-    const struct op *update = &schedule->ops[i];
-    const int b = update->buffer[ROLE_PARAMETERS];
+    const struct op *made = &schedule->ops[i];
+    const int b = made->buffer[ROLE_PARAMETERS];
     if (schedule->buffers[b].category == CATEGORY_PARAMETERS) return true;
     for (int k = i + 1; k < schedule->op_count; k++) {
         const struct op *op = &schedule->ops[k];
-        if ((op->kind == OP_UPLOAD || op->kind == OP_STORE) && op->buffer[ROLE_SOURCE] == b &&
-            op->unit == update->unit && op->tile == update->tile && op->extent == update->extent)
-            return true;
+        const bool takes_on = op->buffer[ROLE_SOURCE] == b && op->unit == made->unit && op->tile == made->tile &&
+                              op->extent == made->extent;
+        if (takes_on && (op->kind == OP_UPLOAD || op->kind == OP_STORE)) return true;
+        if (takes_on && op->kind == OP_HOST_CAST) return arrives(schedule, k);
     }
     return false;
 }
 
 /* The updates of a unit follow each other over all that the rank updates of it: whole, or its shard. */
-static int check_updates(struct checker *checker)
+static int check_update(struct checker *checker, int i, int64_t *at)
+{
+    const struct op *op = &checker->schedule->ops[i];
+    const int last = checker->schedule->ranks - 1;
+    int64_t first, end, whole_first, whole_end;
+    extent_range(checker->schedule, checker->model, op->unit, op->extent, last, &whole_first, &whole_end);
+    update_range(checker->schedule, checker->model, op, last, &first, &end);
+    if (first != (*at ? *at : whole_first) || first >= end || end > whole_end)
+        return checker_fail(checker, i, "does not update what comes next", checker->model->units[op->unit].name);
+    if (!arrives(checker->schedule, i))
+        return checker_fail(checker, i, "leaves parameters where nobody reads them",
+                            checker->model->units[op->unit].name);
+    *at = end;
+    return STATUS_OK;
+}
+
+/* at: by unit, how far it has been updated. */
+static int check_updates_to(struct checker *checker, int64_t *at)
 {
     const struct schedule *schedule = checker->schedule;
-    const int last = schedule->ranks - 1;
-    int unit = 0;
-    int64_t at = 0, first, end, whole_first, whole_end;
-    for (int i = 0; i < schedule->op_count; i++) {
-        const struct op *op = &schedule->ops[i];
-        if (!op_is_update(op->kind)) continue;
-        extent_range(schedule, checker->model, op->unit, op->extent, last, &whole_first, &whole_end);
-        update_range(schedule, checker->model, op, last, &first, &end);
-        if (op->unit != unit || first != (at ? at : whole_first) || first >= end)
-            return checker_fail(checker, i, "does not update what comes next", checker->model->units[unit].name);
-        if (!arrives(schedule, i))
-            return checker_fail(checker, i, "leaves parameters where nobody reads them",
-                                checker->model->units[unit].name);
-        at = end < whole_end ? end : 0;
-        unit += at == 0;
-    }
-    if (unit == checker->model->unit_count) return STATUS_OK;
-    return error_set(checker->err, STATUS_CHECK, "schedule: %s is not updated, or not wholly",
-                     checker->model->units[unit].name);
+    for (int i = 0; i < schedule->op_count; i++)
+        if (op_is_update(schedule->ops[i].kind) && check_update(checker, i, &at[schedule->ops[i].unit]))
+            return STATUS_CHECK;
+    for (int u = 0; u < checker->model->unit_count; u++)
+        if (at[u] != shard_elems(checker->model->units[u].elems, schedule->ranks) * schedule->ranks)
+            return error_set(checker->err, STATUS_CHECK, "schedule: %s is not updated, or not wholly",
+                             checker->model->units[u].name);
+    return STATUS_OK;
+}
+
+static int check_updates(struct checker *checker)
+{
+    int64_t *at = calloc((size_t)checker->model->unit_count, sizeof *at);
+    if (!at) return error_set(checker->err, STATUS_RUN, "no memory to check a schedule");
+    int status = check_updates_to(checker, at);
+    free(at);
+    return status;
 }
 
 static int check_coverage(struct checker *checker)
@@ -282,6 +298,7 @@ static int check_coverage(struct checker *checker)
         if (check_cover(checker, OP_REDUCE_SCATTER, OP_ALL_REDUCE, m, "gradient reduction") ||
             check_cover(checker, OP_GRADIENT_OFFLOAD, OP_GRADIENT_OFFLOAD, m, "copy of gradients to the host"))
             return STATUS_CHECK;
+    if (schedule->nothing_pending && schedule->knobs.delayed_update) return STATUS_OK;
     if ((schedule->stage == 1 || schedule->stage == 2) &&
         check_cover(checker, OP_REFRESH, OP_REFRESH, -1, "refresh of parameters"))
         return STATUS_CHECK;

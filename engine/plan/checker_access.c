@@ -37,7 +37,7 @@ static void add(struct accesses *list, struct access access)
 static bool writes(const struct op *op, enum role role)
 {
     switch (role) {
-    case ROLE_PARAMETERS: return op_is_update(op->kind) || op->kind == OP_GATHER;
+    case ROLE_PARAMETERS: return op_is_update(op->kind) || op->kind == OP_GATHER || op->kind == OP_HOST_CAST;
     case ROLE_GRADIENT: return !op_is_update(op->kind);
     case ROLE_TOKENS: return op->kind == OP_LOAD;
     case ROLE_TAIL:
@@ -51,7 +51,8 @@ static bool writes(const struct op *op, enum role role)
 static void add_roles(struct accesses *list, const struct schedule *schedule, int i)
 {
     const struct op *op = &schedule->ops[i];
-    const bool by_tile = op_is_update(op->kind) || op->kind == OP_UPLOAD || op->kind == OP_STORE;
+    const bool by_tile =
+        op_is_update(op->kind) || op->kind == OP_HOST_CAST || op->kind == OP_UPLOAD || op->kind == OP_STORE;
     for (int role = 0; role < ROLES && op->piece_count == 0; role++)
         add(list, (struct access){op->buffer[role], i, writes(op, (enum role)role), by_tile ? PART_TILE : PART_ALL,
                                   op->tile, op->tile + 1});

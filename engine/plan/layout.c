@@ -11,8 +11,8 @@
  *     offload_optimizer   the optimizer's shards, and the own shard of gradients; at stage 1 also whole gradients, on the device
  *     offload_param       the parameter shards of stage 3
  *
- * In fp32 training the parameters are their own master weights, if both lie in the same tier; what else is optimizer state
- * says optimizers.def. */
+ * In fp32 training the parameters are their own master weights, if both lie in the same tier and updates are not delayed (then
+ * the old parameters are used while the new ones are made); what else is optimizer state says optimizers.def. */
 #include "engine/plan/builder.h"
 
 static int in_tier(struct builder *builder, enum tier tier, const char *name, enum category category,
@@ -36,7 +36,7 @@ static void place_gradient(struct builder *builder, struct unit_layout *layout, 
 {
     const struct config_zero *knobs = &builder->schedule->knobs;
     const enum dtype dtype = builder->model->gradient;
-    const enum tier tier = layout_optimizer_tier(knobs);
+    const enum tier tier = layout_optimizer_tier(builder->schedule, builder->model, u);
     layout->whole =
         knobs->stage >= 2 ? -1 : in_tier(builder, TIER_DEVICE, "gradient", CATEGORY_GRADIENTS, EXTENT_WHOLE, dtype, u);
     layout->gradient = layout->whole >= 0 && tier == TIER_DEVICE
@@ -48,9 +48,10 @@ static void place_optimizer(struct builder *builder, struct unit_layout *layout,
 {
     const struct config_zero *knobs = &builder->schedule->knobs;
     const struct optimizer_info *keeps = &optimizer_table[builder->model->optimizer];
-    const enum tier tier = layout_optimizer_tier(knobs);
+    const enum tier tier = layout_optimizer_tier(builder->schedule, builder->model, u);
     const enum extent extent = knobs->stage >= 1 ? EXTENT_SHARD : EXTENT_WHOLE;
-    const bool own_master = builder->model->dtype != DTYPE_F32 || tier != layout_parameters_tier(knobs);
+    const bool own_master =
+        builder->model->dtype != DTYPE_F32 || tier != layout_parameters_tier(knobs) || knobs->delayed_update;
     layout->master =
         own_master ? in_tier(builder, tier, "master", CATEGORY_OPTIMIZER, extent, DTYPE_F32, u) : layout->parameters;
     for (int s = 0; s < OPTIMIZER_STATES_MAX; s++)
@@ -74,7 +75,24 @@ enum tier layout_parameters_tier(const struct config_zero *knobs)
     return knobs->offload_param == OFFLOAD_CPU && knobs->stage >= 3 ? TIER_HOST : TIER_DEVICE;
 }
 
-enum tier layout_optimizer_tier(const struct config_zero *knobs)
+static int64_t sub_groups(const struct schedule *schedule, const struct model *model, int unit)
 {
-    return knobs->offload_optimizer == OFFLOAD_CPU && knobs->stage >= 1 ? TIER_HOST : TIER_DEVICE;
+    const int64_t shard = shard_elems(model->units[unit].elems, schedule->ranks),
+                  most = schedule->knobs.sub_group_elems;
+    return most > 0 ? (shard + most - 1) / most : 1;
+}
+
+/* DeepSpeed's Twin-Flow: of n sub-groups those from (1 - ratio) n on are updated on the host. Here a unit's lie together: where
+ * its first does. */
+enum tier layout_optimizer_tier(const struct schedule *schedule, const struct model *model, int unit)
+{
+    const struct config_zero *knobs = &schedule->knobs;
+    int64_t before = 0, all = 0;
+    if (knobs->offload_optimizer == OFFLOAD_NONE || knobs->stage == 0) return TIER_DEVICE;
+    if (knobs->stage < 3 || knobs->offload_ratio >= 1) return TIER_HOST;
+    for (int u = 0; u < model->unit_count; u++) {
+        if (u == unit) before = all;
+        all += sub_groups(schedule, model, u);
+    }
+    return before >= (int64_t)((1 - knobs->offload_ratio) * (double)all) ? TIER_HOST : TIER_DEVICE;
 }

@@ -88,6 +88,16 @@ static void send_unit(struct planner *planner, const struct piece *piece, int mi
     if (!builder->failed && !schedule->buffers[from].lasting) builder_give(builder, from);
 }
 
+/* What lies there is still to be used by the update that is pending. */
+static void depend_on_pending(struct planner *planner, const struct op *reduced)
+{
+    for (int p = 0; p < reduced->piece_count && !planner->builder.failed; p++) {
+        const struct piece *piece = &planner->builder.schedule->pieces[reduced->first_piece + p];
+        if (completes(planner, piece))
+            builder_depend(&planner->builder, planner->pending_update[piece->unit], WAIT_DATA);
+    }
+}
+
 /* One copy for all units that a reduction completes. What came before is added while it runs. */
 static void send(struct planner *planner, int reduction)
 {
@@ -105,6 +115,7 @@ static void send(struct planner *planner, int reduction)
         if (completes(planner, &piece)) send_unit(planner, &piece, reduced.micro_step, accumulate);
     }
     builder_depend(builder, reduction, WAIT_DATA);
+    depend_on_pending(planner, &reduced);
     planner->last_d2h = builder_end(builder);
     for (int a = waiting; a < planner->arrival_count; a++) planner->arrivals[a].copied_by = planner->last_d2h;
     add_arrivals(planner, waiting);

@@ -1,5 +1,5 @@
 /* What the files that write a schedule down share while they do: schedule.c the uses, checkpoints.c and offload.c the copies
- * between tiers, tail.c what follows the last use. Internal to engine/plan. */
+ * between tiers, updates.c the updates, tail.c what follows the last use. Internal to engine/plan. */
 #ifndef ENGINE_PLAN_PLANNER_H
 #define ENGINE_PLAN_PLANNER_H
 
@@ -28,6 +28,9 @@ struct planner {
     int tokens, residual;
     int last_compute, last_comm, last_d2h;
     int left, reduced;      /* results of reductions above `left` have been sent to the host; those above `reduced` are next */
+    bool delayed;           /* updates are those of the step before */
+    bool updating[2];       /* an update on the device, on the host stands in the list */
+    int *pending_update;    /* by unit: the last part of its pending update; -1: none */
     int host_norm;
     int updated;            /* the operation after which the parameters of the last update are in their place */
     int travel_from;        /* the update whose result has yet to cross the bus; -1: none */
@@ -48,6 +51,11 @@ void gradients_leave(struct planner *planner, int until);
 void gradients_arrive(struct planner *planner); /* all that did is added up there */
 /* Where a reduction delivers the rank's own part of a unit. */
 int reduction_into(struct planner *planner, int unit);
+
+/* At the beginning of a step: the host's updates with the gradients of the step before. At its end: the updates, or what
+ * the pending ones have made, to where parameters are used. */
+void updates_pending(struct planner *planner);
+void updates_write(struct planner *planner);
 
 /* After the last backward: norm, agreement, updates, refreshes; when not training, the agreement alone. */
 void tail_write(struct planner *planner);

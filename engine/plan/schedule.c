@@ -314,6 +314,7 @@ static int planner_init(struct planner *planner, struct schedule *schedule, cons
                                 .updated = -1,
                                 .travel_from = -1};
     planner->training = input->purpose == PURPOSE_TRAIN;
+    planner->delayed = planner->training && schedule->knobs.delayed_update;
     planner->cast_gradients = model->gradient != model->dtype;
     planner->own_gradients = stage >= 2 || planner->cast_gradients;
     planner->reduce_every_time = stage >= 2 && !schedule->knobs.no_sync;
@@ -327,15 +328,19 @@ static int planner_init(struct planner *planner, struct schedule *schedule, cons
     }
     planner->unit_gradient = calloc((size_t)units, sizeof *planner->unit_gradient);
     planner->accumulator = calloc((size_t)units, sizeof *planner->accumulator);
+    planner->pending_update = calloc((size_t)units, sizeof *planner->pending_update);
     if (!walk_init(&planner->walk, model, input->knobs, planner->training, schedule->micro_steps) ||
         !planner->builder.layout || !planner->output || !planner->last_use || !planner->moved ||
-        !planner->unit_gradient || !planner->accumulator)
+        !planner->unit_gradient || !planner->accumulator || !planner->pending_update)
         planner->builder.failed = true;
     if (planner->builder.failed) return STATUS_RUN;
     buckets_init(&planner->buckets, &planner->builder, stage == 0 ? OP_ALL_REDUCE : OP_REDUCE_SCATTER,
                  planner->reduce_every_time);
     layout_build(&planner->builder);
-    for (int u = 0; u < units; u++) planner->unit_gradient[u] = planner->builder.layout[u].whole;
+    for (int u = 0; u < units; u++) {
+        planner->unit_gradient[u] = planner->builder.layout[u].whole;
+        planner->pending_update[u] = -1;
+    }
     return gatherer_init(&planner->gatherer, &planner->builder, &planner->walk, stage == 3);
 }
 
@@ -360,8 +365,10 @@ int schedule_build(struct schedule *schedule, const struct schedule_input *input
                                   .B = input->B,
                                   .T = input->T,
                                   .micro_steps = input->purpose == PURPOSE_TRAIN ? input->micro_steps : 1,
-                                  .knobs = *input->knobs};
+                                  .knobs = *input->knobs,
+                                  .nothing_pending = input->nothing_pending};
     if (planner_init(&planner, schedule, input) == STATUS_OK) {
+        if (planner.delayed && !schedule->nothing_pending) updates_pending(&planner);
         for (int at = 0; at < planner.walk.length && !planner.builder.failed; at++) write_use(&planner, at);
         buckets_write(&planner.buckets);
         gradients_leave(&planner, schedule->op_count);
@@ -378,6 +385,7 @@ int schedule_build(struct schedule *schedule, const struct schedule_input *input
     for (int part = 0; part < PART_KINDS; part++) free(planner.part[part]);
     free(planner.unit_gradient);
     free(planner.accumulator);
+    free(planner.pending_update);
     free(planner.arrivals);
     return builder_finish(&planner.builder, err);
 }

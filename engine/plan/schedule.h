@@ -118,6 +118,7 @@ struct schedule {
     enum purpose purpose;
     int stage, ranks, micro_steps, B, T;
     struct config_zero knobs;
+    bool nothing_pending; /* of a run with delayed updates: a step that has none to do */
     int lasting_count;   /* the first buffers: the layout, equal in every schedule of these knobs */
     int buffer_count, op_count, piece_count, effect_count;
     struct buffer *buffers;
@@ -132,6 +133,7 @@ struct schedule_input {
     const struct config_zero *knobs;
     enum purpose purpose;
     int ranks, micro_steps, B, T, threads;
+    bool nothing_pending; /* with delayed updates: the step before left no gradients */
 };
 
 /* As a configuration has it: its knobs and ranks, which the caller may replace. Sampling takes one sequence at a time. */

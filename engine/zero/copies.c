@@ -24,19 +24,10 @@ static uint64_t copy_pieces(const struct zero *zero, const struct schedule *sche
     return copied_bytes;
 }
 
-/* What an update covers of its unit: in its place in a buffer of the unit, at the beginning of one that holds just that. */
-static void *tile_at(const struct zero *zero, const struct schedule *schedule, const struct op *op, int b)
-{
-    int64_t first, end;
-    if (op->unit < 0 || schedule->buffers[b].extent == EXTENT_BYTES) return zero_buffer(zero, schedule, b);
-    update_range(schedule, &zero->model, op, zero->rank, &first, &end);
-    return zero_at(zero, schedule, b, first);
-}
-
 static uint64_t copy_whole(const struct zero *zero, const struct schedule *schedule, const struct op *op)
 {
-    memcpy(tile_at(zero, schedule, op, op->buffer[ROLE_OUTPUT]), tile_at(zero, schedule, op, op->buffer[ROLE_SOURCE]),
-           (size_t)op->bytes);
+    memcpy(zero_tile(zero, schedule, op, op->buffer[ROLE_OUTPUT]),
+           zero_tile(zero, schedule, op, op->buffer[ROLE_SOURCE]), (size_t)op->bytes);
     return (uint64_t)op->bytes;
 }
 

@@ -13,6 +13,12 @@ struct agreement { double loss, sum_squares; int32_t failed; };
 
 struct sampler { int32_t *tokens; float *logits; int position; float temperature; uint64_t draw; int32_t next; };
 
+/* A schedule for each purpose, and of a run with delayed updates one more: of a training step when nothing is pending. */
+enum { SCHEDULE_NOTHING_PENDING = PURPOSES, SCHEDULES };
+
+/* What an update needs to know besides arrays. */
+struct update_of { float factor; struct learning_rate now; int64_t number; };
+
 struct zero {
     const struct config *config;
     struct config_zero knobs; /* in force; config's are the ones it started with */
@@ -29,7 +35,7 @@ struct zero {
     struct kernels *host_kernels; /* of the host lane */
     struct memory *memory;
     struct executor *executor;
-    struct schedule schedules[PURPOSES];
+    struct schedule schedules[SCHEDULES];
     struct footprint footprint; /* of the training schedule */
     uint32_t schedule_number;   /* of the training schedule; the others follow it */
     bool ready;                 /* the lasting state exists */
@@ -51,6 +57,12 @@ struct zero {
     struct agreement *agreed;   /* of all ranks */
     struct { double loss, grad_norm; bool failed, overflow; } concluded; /* what follows from them */
     struct sampler sampler;
+    struct {                    /* gradients in the host tier with which the next step will update */
+        bool there;
+        struct update_of update;
+        unsigned char *done;    /* by operation of the training schedule: this part of it is done */
+    } pending;
+    bool applying_pending;      /* between steps, by whatever schedule is in force */
     struct comm_part *parts;    /* scratch of the communication lane */
     uint64_t recorded_peak_bytes[TIERS];
     _Atomic bool recorded[TIERS][CATEGORIES]; /* that there ever was something */
@@ -60,6 +72,21 @@ struct zero {
 /* Address of element `elem` of the unit that a buffer covers, on this rank. */
 void *zero_at(const struct zero *zero, const struct schedule *schedule, int buffer, int64_t elem);
 void *zero_buffer(const struct zero *zero, const struct schedule *schedule, int buffer); /* its first byte; NULL for -1 */
+/* What an update, or a copy that belongs to one, covers of its unit: in its place in a buffer of the unit, or at the beginning of
+ * a buffer of the step that holds just that. */
+void *zero_tile(const struct zero *zero, const struct schedule *schedule, const struct op *op, int buffer);
+
+/* zero.c: runs one operation, of any lane. */
+int zero_run_op(void *user, const struct schedule *schedule, const struct op *op, bool healthy, struct op_stat *stat, struct error *err);
+/* ... outside a step, on the calling thread, with what it takes and gives. */
+int zero_run_alone(struct zero *zero, const struct schedule *schedule, const struct op *op, struct error *err);
+
+/* delayed.c: whether the step that comes updates with gradients of the one before; what is pending after a step; and all that
+ * an update writes, done now, by the operations of a schedule that has the layout in force. */
+bool zero_is_delayed(const struct zero *zero);
+bool zero_delay_is_due(const struct zero *zero);
+void zero_note_pending(struct zero *zero, bool updates);
+int zero_apply_pending(struct zero *zero, const struct schedule *schedule, struct error *err);
 
 /* operations.c: runs one operation of the compute lane. */
 int zero_compute(struct zero *zero, const struct schedule *schedule, const struct op *op, struct error *err);
@@ -88,7 +115,7 @@ uint64_t zero_save_range(const struct zero *zero);
 
 /* state.c: the lasting state. */
 int zero_array(const struct schedule *schedule, int unit, enum role role); /* its buffer, or -1 */
-int zero_plan(struct zero *zero, const struct config_zero *knobs, struct schedule schedules[PURPOSES], struct error *err);
+int zero_plan(struct zero *zero, const struct config_zero *knobs, struct schedule schedules[SCHEDULES], struct error *err);
 int zero_make_state(struct zero *zero, bool *failed, struct zero_shortage *shortage, struct error *err);
 
 /* overflow.c: ends the run that cannot lower its loss scale any more, with the first tensor that overflows. */
@@ -106,7 +133,7 @@ int zero_agree_on_failure(struct zero *zero, const struct take_failure *mine, bo
 void zero_record_memory(void *user, enum tier tier, enum category category, const struct memory_count *count);
 void zero_record_plan(struct zero *zero);
 void zero_record_budgets(struct zero *zero);
-void zero_record_step_begin(struct zero *zero);
-void zero_record_step_end(struct zero *zero, const struct zero_result *result, uint64_t paused_ns);
+void zero_record_step_begin(struct zero *zero, uint32_t schedule);
+void zero_record_step_end(struct zero *zero, const struct zero_result *result, uint32_t schedule, uint64_t paused_ns);
 
 #endif

@@ -24,6 +24,14 @@ void *zero_at(const struct zero *zero, const struct schedule *schedule, int buff
     return (char *)zero_buffer(zero, schedule, buffer) + (elem - first) * dtype_bytes(b->dtype);
 }
 
+void *zero_tile(const struct zero *zero, const struct schedule *schedule, const struct op *op, int buffer)
+{
+    int64_t first, end;
+    if (op->unit < 0 || schedule->buffers[buffer].extent == EXTENT_BYTES) return zero_buffer(zero, schedule, buffer);
+    update_range(schedule, &zero->model, op, zero->rank, &first, &end);
+    return zero_at(zero, schedule, buffer, first);
+}
+
 /* A use has the attention part and one other at most. */
 static struct gpt_saved saved_of(const struct zero *zero, const struct schedule *schedule, const struct op *op)
 {
@@ -113,18 +121,17 @@ void zero_sum_squares(struct zero *zero, struct kernels *kernels, const struct s
     }
 }
 
-/* Parameters go to their place, or to a buffer of the step that begins with this tile. */
-static void *updated_parameters(const struct zero *zero, const struct schedule *schedule, const struct op *op,
-                                int64_t first)
+/* Of this step, or of the one before. */
+static struct optimizer_step step_of_update(const struct zero *zero, const struct schedule *schedule)
 {
-    const int b = op->buffer[ROLE_PARAMETERS];
-    return schedule->buffers[b].extent == EXTENT_BYTES ? zero_buffer(zero, schedule, b)
-                                                       : zero_at(zero, schedule, b, first);
+    struct update_of of = {zero->gradient_factor, zero->now, zero->updates + 1};
+    if (zero->applying_pending || schedule->knobs.delayed_update) of = zero->pending.update;
+    return (struct optimizer_step){&zero->config->optimizer, of.now, of.factor, of.number};
 }
 
 void zero_update(struct zero *zero, struct kernels *kernels, const struct schedule *schedule, const struct op *op)
 {
-    const struct optimizer_step step = {&zero->config->optimizer, zero->now, zero->gradient_factor, zero->updates + 1};
+    const struct optimizer_step step = step_of_update(zero, schedule);
     int64_t first, end, elems = zero->model.units[op->unit].elems;
     update_range(schedule, &zero->model, op, zero->rank, &first, &end);
     if (end > elems) end = elems;
@@ -134,7 +141,7 @@ void zero_update(struct zero *zero, struct kernels *kernels, const struct schedu
         .master = zero_at(zero, schedule, op->buffer[ROLE_MASTER], first),
         .state = {zero_at(zero, schedule, op->buffer[ROLE_STATE1], first),
                   zero_at(zero, schedule, op->buffer[ROLE_STATE2], first)},
-        .parameters = updated_parameters(zero, schedule, op, first),
+        .parameters = zero_tile(zero, schedule, op, op->buffer[ROLE_PARAMETERS]),
     };
     optimizer_update(kernels, &zero->model, op->unit, first, end - first, &step,
                      schedule->buffers[op->buffer[ROLE_GRADIENT]].dtype, &arrays);

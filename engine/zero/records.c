@@ -27,26 +27,32 @@ void zero_record_memory(void *user, enum tier tier, enum category category, cons
     trace_emit(zero->rings[ZERO_RING_MEMORY], &record);
 }
 
-static void record_schedule(struct zero *zero, enum purpose purpose)
+static void record_schedule(struct zero *zero, int which)
 {
-    const struct schedule *schedule = &zero->schedules[purpose];
+    const struct schedule *schedule = &zero->schedules[which];
+    if (schedule->op_count == 0) return;
     char *json = schedule_to_json(schedule);
     struct trace_record record = record_of(zero, TRACE_SCHEDULE);
     if (!json) return;
-    record.schedule = (struct trace_of_schedule){
-        zero->schedule_number + (uint32_t)purpose, (uint8_t)purpose, (uint8_t)schedule->stage, {json, strlen(json)}};
+    record.schedule = (struct trace_of_schedule){zero->schedule_number + (uint32_t)which,
+                                                 (uint8_t)schedule->purpose,
+                                                 (uint8_t)schedule->stage,
+                                                 {json, strlen(json)}};
     emit(zero, &record);
     free(json);
 }
 
-static void record_predictions(struct zero *zero)
+static void record_predictions(struct zero *zero, int which)
 {
-    const struct footprint *footprint = &zero->footprint;
+    const uint32_t number = zero->schedule_number + (uint32_t)which;
+    struct footprint of, *footprint = &of;
+    if (zero->schedules[which].op_count == 0) return;
+    footprint_of(footprint, &zero->schedules[which]);
     for (int tier = 0; tier < TIERS; tier++) {
         struct trace_record record = record_of(zero, TRACE_PREDICTED);
         for (int c = 0; c < CATEGORIES; c++) {
             if (footprint->category[tier][c].peak_bytes == 0) continue;
-            record.predicted = (struct trace_of_predicted){zero->schedule_number,
+            record.predicted = (struct trace_of_predicted){number,
                                                            (uint8_t)tier,
                                                            (uint8_t)c,
                                                            (uint64_t)footprint->category[tier][c].peak_bytes,
@@ -54,7 +60,7 @@ static void record_predictions(struct zero *zero)
                                                            (uint64_t)footprint->category[tier][c].resting_bytes};
             emit(zero, &record);
         }
-        record.predicted = (struct trace_of_predicted){zero->schedule_number,
+        record.predicted = (struct trace_of_predicted){number,
                                                        (uint8_t)tier,
                                                        255,
                                                        (uint64_t)footprint->peak_bytes[tier],
@@ -64,10 +70,11 @@ static void record_predictions(struct zero *zero)
     }
 }
 
-static void record_theory(struct zero *zero)
+static void record_theory(struct zero *zero, int which)
 {
-    const struct schedule *schedule = &zero->schedules[PURPOSE_TRAIN];
+    const struct schedule *schedule = &zero->schedules[which];
     struct traffic_sum sums[TRAFFIC_KINDS];
+    if (schedule->op_count == 0) return;
     traffic_of(sums, schedule, &zero->model, zero->rank);
     double theory = traffic_theory_bytes(&zero->model, schedule);
     for (int kind = 0; kind < TRAFFIC_KINDS; kind++) {
@@ -75,8 +82,8 @@ static void record_theory(struct zero *zero)
         struct trace_record record = record_of(zero, TRACE_THEORY);
         const uint8_t link = kind == TRAFFIC_D2H || kind == TRAFFIC_H2D ? LINK_PCIE : LINK_INTRA;
         record.theory = (struct trace_of_theory){
-            zero->schedule_number,           (uint8_t)kind,           link, (uint32_t)sums[kind].count,
-            (uint64_t)sums[kind].sent_bytes, (uint64_t)(theory + 0.5)};
+            zero->schedule_number + (uint32_t)which, (uint8_t)kind,           link, (uint32_t)sums[kind].count,
+            (uint64_t)sums[kind].sent_bytes,         (uint64_t)(theory + 0.5)};
         theory = 0; /* the whole step's volume stands in the first record */
         emit(zero, &record);
     }
@@ -96,10 +103,12 @@ void zero_record_budgets(struct zero *zero)
 void zero_record_plan(struct zero *zero)
 {
     if (!zero->rings[ZERO_RING_CONTROL]) return;
-    record_theory(zero); /* every rank's own; the rest is the same on all */
-    if (zero->rank == 0) {
-        for (int purpose = 0; purpose < PURPOSES; purpose++) record_schedule(zero, (enum purpose)purpose);
-        record_predictions(zero);
+    /* The steps that come last: of two training schedules the one that is usual stands. */
+    for (int which = SCHEDULES - 1; which >= 0; which--) {
+        if (zero->rank == 0) record_schedule(zero, which);
+        if (which != PURPOSE_TRAIN && which != SCHEDULE_NOTHING_PENDING) continue;
+        record_theory(zero, which); /* every rank's own; the rest is the same on all */
+        if (zero->rank == 0) record_predictions(zero, which);
     }
     zero_record_budgets(zero);
 }
@@ -118,12 +127,12 @@ static void record_holdings(struct zero *zero, const struct memory_snapshot *sna
         }
 }
 
-void zero_record_step_begin(struct zero *zero)
+void zero_record_step_begin(struct zero *zero, uint32_t schedule)
 {
     struct memory_snapshot snapshot;
     if (!zero->rings[ZERO_RING_CONTROL]) return;
     struct trace_record record = record_of(zero, TRACE_STEP_BEGIN);
-    record.step_begin = (struct trace_of_step_begin){(uint32_t)zero->steps_done + 1, zero->schedule_number,
+    record.step_begin = (struct trace_of_step_begin){(uint32_t)zero->steps_done + 1, schedule,
                                                      (uint8_t)zero->schedules[PURPOSE_TRAIN].stage};
     emit(zero, &record);
     memory_snapshot(zero->memory, &snapshot);
@@ -170,7 +179,7 @@ static void record_traffic(struct zero *zero, uint32_t step)
         }
 }
 
-void zero_record_step_end(struct zero *zero, const struct zero_result *result, uint64_t paused_ns)
+void zero_record_step_end(struct zero *zero, const struct zero_result *result, uint32_t number, uint64_t paused_ns)
 {
     const struct schedule *schedule = &zero->schedules[PURPOSE_TRAIN];
     if (!zero->rings[ZERO_RING_CONTROL]) return;
@@ -179,7 +188,7 @@ void zero_record_step_end(struct zero *zero, const struct zero_result *result, u
     struct trace_record record = record_of(zero, TRACE_STEP_END);
     record.step_end = (struct trace_of_step_end){
         .step = (uint32_t)result->step,
-        .schedule = zero->schedule_number,
+        .schedule = number,
         .stage = (uint8_t)schedule->stage,
         .skipped = result->outcome != ZERO_DONE || result->skipped,
         .loss = result->loss,

@@ -191,9 +191,12 @@ static bool order_moves(struct move *moves, int count)
 
 /* ---- does it fit? ---- */
 
-static bool is_remade(const struct buffer *buffer) /* given up before the moves, taken again after them */
+/* Given up before the moves, taken again after them. Pending gradients stay: they lie at the same place in every layout that
+ * delays updates. */
+static bool is_remade(const struct zero *zero, const struct buffer *buffer)
 {
-    return buffer->category == CATEGORY_GRADIENTS || buffer->category == CATEGORY_GATHERED;
+    if (buffer->category == CATEGORY_GATHERED) return true;
+    return buffer->category == CATEGORY_GRADIENTS && !(zero->pending.there && buffer->tier == TIER_HOST);
 }
 
 struct holding {
@@ -226,10 +229,10 @@ static struct holding widest(const struct zero *zero, const struct schedule *fro
     struct holding holding = {0};
     for (int b = 0; b < from->lasting_count; b++) hold(&holding, &from->buffers[b], 1);
     for (int b = 0; b < from->lasting_count; b++)
-        if (is_remade(&from->buffers[b])) hold(&holding, &from->buffers[b], -1);
+        if (is_remade(zero, &from->buffers[b])) hold(&holding, &from->buffers[b], -1);
     for (int m = 0; m < count; m++) hold_move(zero, &holding, &moves[m]);
     for (int b = 0; b < to->lasting_count; b++)
-        if (is_remade(&to->buffers[b])) hold(&holding, &to->buffers[b], 1);
+        if (is_remade(zero, &to->buffers[b])) hold(&holding, &to->buffers[b], 1);
     return holding;
 }
 
@@ -256,7 +259,7 @@ static int each_remade(struct zero *zero, const struct schedule *schedule, bool 
 {
     for (int b = 0; b < schedule->lasting_count; b++) {
         const struct buffer *buffer = &schedule->buffers[b];
-        if (!is_remade(buffer)) continue;
+        if (!is_remade(zero, buffer)) continue;
         if (!taken) give(zero, buffer);
         else if (take(zero, buffer, err)) return err->status;
     }
@@ -266,7 +269,9 @@ static int each_remade(struct zero *zero, const struct schedule *schedule, bool 
 static int apply(struct zero *zero, const struct schedule *from, const struct schedule *to, const struct move *moves,
                  int count, struct error *err)
 {
-    int status = each_remade(zero, from, false, err);
+    int status = STATUS_OK;
+    if (zero->pending.there && !to->knobs.delayed_update) status = zero_apply_pending(zero, from, err);
+    if (status == STATUS_OK) status = each_remade(zero, from, false, err);
     for (int m = 0; m < count && status == STATUS_OK; m++) status = make_move(zero, &moves[m], err);
     if (status == STATUS_OK) status = each_remade(zero, to, true, err);
     return status == STATUS_OK ? zero_fill_tails(zero, to, err) : status;
@@ -295,22 +300,21 @@ int zero_reshard(struct zero *zero, const struct schedule *to, bool *failed, str
 
 /* ---- small tensors that stay gathered ---- */
 
-static int run_alone(struct zero *zero, const struct schedule *schedule, const struct op *op, struct error *err)
+int zero_run_alone(struct zero *zero, const struct schedule *schedule, const struct op *op, struct error *err)
 {
-    struct op_stat stat;
+    struct op_stat stat = {0};
     int status = STATUS_OK;
     for (int t = 0; t < op->take_count && status == STATUS_OK; t++)
         status = take(zero, &schedule->buffers[schedule->effects[op->first_take + t]], err);
     if (status) return status;
-    status = op->lane == LANE_COMM ? zero_communicate(zero, schedule, op, true, &stat, err)
-                                   : zero_copy(zero, schedule, op, &stat);
+    status = zero_run_op(zero, schedule, op, true, &stat, err);
     for (int g = 0; g < op->give_count; g++) give(zero, &schedule->buffers[schedule->effects[op->first_give + g]]);
     return status;
 }
 
 static bool fills_tails(const struct schedule *schedule, const struct op *op)
 {
-    if (op->kind == OP_BRING) return op->in_tail;
+    if (op->kind == OP_BRING) return op->phase == PHASE_OPTIMIZER;
     return op->kind == OP_REFRESH && op->piece_count > 0 &&
            schedule->buffers[schedule->pieces[op->first_piece].destination].extent == EXTENT_TAIL;
 }
@@ -320,6 +324,6 @@ int zero_fill_tails(struct zero *zero, const struct schedule *schedule, struct e
 {
     int status = STATUS_OK;
     for (int i = 0; i < schedule->op_count && status == STATUS_OK; i++)
-        if (fills_tails(schedule, &schedule->ops[i])) status = run_alone(zero, schedule, &schedule->ops[i], err);
+        if (fills_tails(schedule, &schedule->ops[i])) status = zero_run_alone(zero, schedule, &schedule->ops[i], err);
     return status;
 }

@@ -7,18 +7,30 @@
 #include "engine/zero/internal.h"
 #include "kernels/kernels.h"
 
-int zero_plan(struct zero *zero, const struct config_zero *knobs, struct schedule schedules[PURPOSES],
+static int plan(const struct zero *zero, const struct config_zero *knobs, int which, struct schedule *schedule,
+                struct error *err)
+{
+    const bool training = which == PURPOSE_TRAIN || which == SCHEDULE_NOTHING_PENDING;
+    struct schedule_input input =
+        schedule_input_of(zero->config, &zero->model, training ? PURPOSE_TRAIN : (enum purpose)which);
+    input.knobs = knobs;
+    input.ranks = zero->ranks;
+    input.nothing_pending = which == SCHEDULE_NOTHING_PENDING;
+    int status = schedule_build(schedule, &input, err);
+    if (status == STATUS_OK && (status = schedule_check(schedule, &zero->model, err))) schedule_release(schedule);
+    return status;
+}
+
+int zero_plan(struct zero *zero, const struct config_zero *knobs, struct schedule schedules[SCHEDULES],
               struct error *err)
 {
-    for (int purpose = 0; purpose < PURPOSES; purpose++) {
-        struct schedule_input input = schedule_input_of(zero->config, &zero->model, (enum purpose)purpose);
-        input.knobs = knobs;
-        input.ranks = zero->ranks;
-        int status = schedule_build(&schedules[purpose], &input, err);
-        if (status == STATUS_OK && (status = schedule_check(&schedules[purpose], &zero->model, err)))
-            schedule_release(&schedules[purpose]);
+    struct config_zero now = *knobs;
+    now.delayed_update &= zero->steps_done >= knobs->delayed_update_after;
+    memset(schedules, 0, SCHEDULES * sizeof *schedules);
+    for (int which = 0; which < (now.delayed_update ? SCHEDULES : PURPOSES); which++) {
+        int status = plan(zero, &now, which, &schedules[which], err);
         if (status == STATUS_OK) continue;
-        while (purpose-- > 0) schedule_release(&schedules[purpose]);
+        while (which-- > 0) schedule_release(&schedules[which]);
         return status;
     }
     return STATUS_OK;
@@ -32,6 +44,7 @@ int zero_array(const struct schedule *schedule, int unit, enum role role)
     case ROLE_MASTER: return layout->master;
     case ROLE_STATE1: return layout->state[0];
     case ROLE_STATE2: return layout->state[1];
+    case ROLE_GRADIENT: return layout->gradient;
     default: return -1;
     }
 }
@@ -77,6 +90,8 @@ static int fill_unit(struct zero *zero, const struct schedule *schedule, int uni
 {
     const struct unit_layout *layout = &schedule->layout[unit];
     int status = fill(zero, schedule, unit, STATE_WEIGHTS, layout->master, layout->parameters, chunk, err);
+    if (zero->pending.there && status == STATUS_OK)
+        status = fill(zero, schedule, unit, STATE_PENDING, layout->gradient, -1, chunk, err);
     for (int s = 0; s < OPTIMIZER_STATES_MAX && status == STATUS_OK; s++) {
         const int b = layout->state[s];
         if (b < 0) continue;
@@ -93,16 +108,28 @@ static int fill_state(struct zero *zero, const struct schedule *schedule, struct
     for (int u = 0; u < zero->model.unit_count && status == STATUS_OK; u++)
         status = fill_unit(zero, schedule, u, chunk, err);
     free(chunk);
-    return status == STATUS_OK ? zero_fill_tails(zero, schedule, err) : status;
+    if (status == STATUS_OK) status = zero_fill_tails(zero, schedule, err);
+    if (status == STATUS_OK && zero->pending.there && !zero_is_delayed(zero))
+        status = zero_apply_pending(zero, schedule, err);
+    return status;
+}
+
+bool zero_has_array(const struct zero *zero, enum state_array array)
+{
+    if (array == STATE_PENDING) return zero->pending.there;
+    return array == STATE_WEIGHTS || (int)array - STATE_1 < optimizer_table[zero->model.optimizer].states;
 }
 
 int zero_read_state(const struct zero *zero, int unit, enum state_array array, int64_t first, int64_t elems, float *out,
                     struct error *err)
 {
     const struct schedule *schedule = &zero->schedules[PURPOSE_TRAIN];
-    const int b = zero_array(schedule, unit, array == STATE_WEIGHTS ? ROLE_MASTER : ROLE_STATE1 + (int)array - STATE_1);
+    static const enum role roles[STATE_ARRAYS] = {ROLE_MASTER, ROLE_STATE1, ROLE_STATE2, ROLE_GRADIENT};
+    const bool there = array != STATE_PENDING || zero->pending.there;
+    const int b = there ? zero_array(schedule, unit, roles[array]) : -1;
     if (b < 0) return error_set(err, STATUS_USAGE, "unit %d keeps no array %d", unit, (int)array);
-    memcpy(out, zero_at(zero, schedule, b, first), (size_t)elems * sizeof *out);
+    const void *from = zero_at(zero, schedule, b, first);
+    kernels_reduce(schedule->buffers[b].dtype, DTYPE_F32, out, &from, 1, &(struct reduce_factors){1, 1}, elems, false);
     return STATUS_OK;
 }
 

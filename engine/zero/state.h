@@ -3,14 +3,16 @@
 #ifndef ENGINE_ZERO_STATE_H
 #define ENGINE_ZERO_STATE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "engine/base/error.h"
 #include "engine/optim/loss_scale.h"
 
 /* What there is of each unit: the weights in fp32 (master weights, or in fp32 training the weights themselves), and as many
- * states as the optimizer keeps (optimizers.def). 16-bit parameters are the weights rounded, always. */
-enum state_array { STATE_WEIGHTS, STATE_1, STATE_2, STATE_ARRAYS };
+ * states as the optimizer keeps (optimizers.def). 16-bit parameters are the weights rounded, always. With delayed updates
+ * (zero_progress.pending) also the gradients with which the next step will update. */
+enum state_array { STATE_WEIGHTS, STATE_1, STATE_2, STATE_PENDING, STATE_ARRAYS };
 
 /* How far a run is. With the arrays and the configuration this is all that the next step depends on: samples are drawn by
  * their number, and random numbers are functions of their place. */
@@ -18,6 +20,8 @@ struct zero_progress {
     int64_t steps_done;
     int64_t updates; /* steps that were not skipped: place in the schedule of the learning rate, bias correction */
     int64_t samples; /* that these steps have read: the place in the data, however large their batches were */
+    bool pending;         /* STATE_PENDING is there; its update is counted in `updates` already */
+    float pending_factor; /* multiplies it: clipping, unscaling */
     struct { double scale; int64_t iteration, last_overflow; int hysteresis; } scaler; /* struct loss_scaler; scale 0: as a run begins */
 };
 

@@ -10,8 +10,8 @@
 
 /* ---- opening ---- */
 
-static int run_op(void *user, const struct schedule *schedule, const struct op *op, bool healthy, struct op_stat *stat,
-                  struct error *err)
+int zero_run_op(void *user, const struct schedule *schedule, const struct op *op, bool healthy, struct op_stat *stat,
+                struct error *err)
 {
     switch (op->lane) {
     case LANE_COMM: return zero_communicate(user, schedule, op, healthy, stat, err);
@@ -98,7 +98,7 @@ static int open_parts(struct zero *zero, struct error *err)
     memory_observe(zero->memory, zero_record_memory, zero);
     struct executor_host host = {.user = zero,
                                  .memory = zero->memory,
-                                 .run = run_op,
+                                 .run = zero_run_op,
                                  .ended = op_ended,
                                  .rank = (uint16_t)zero->rank,
                                  .links = config->topology.links,
@@ -110,10 +110,10 @@ static int open_parts(struct zero *zero, struct error *err)
 }
 
 /* Parts of a collective at most: every piece cut at every shard border. */
-static int make_room_for_parts(struct zero *zero, const struct schedule schedules[PURPOSES], struct error *err)
+static int make_room_for_parts(struct zero *zero, const struct schedule schedules[SCHEDULES], struct error *err)
 {
     int most = zero->ranks;
-    for (int purpose = 0; purpose < PURPOSES; purpose++)
+    for (int purpose = 0; purpose < SCHEDULES; purpose++)
         for (int i = 0; i < schedules[purpose].op_count; i++) {
             int parts = schedules[purpose].ops[i].piece_count * zero->ranks;
             if (parts > most) most = parts;
@@ -133,7 +133,15 @@ static int make_host_kernels(struct zero *zero, const struct schedule *schedule,
     return STATUS_OK;
 }
 
-static int make_room(struct zero *zero, const struct schedule schedules[PURPOSES], struct error *err)
+/* Which parts of the pending update have been done: all places are clear but in a step. */
+static int make_pending(struct zero *zero, const struct schedule *schedule, struct error *err)
+{
+    free(zero->pending.done);
+    zero->pending.done = calloc((size_t)schedule->op_count + 1, 1);
+    return zero->pending.done ? STATUS_OK : error_set(err, STATUS_RUN, "no memory for a step's list of updates");
+}
+
+static int make_room(struct zero *zero, const struct schedule schedules[SCHEDULES], struct error *err)
 {
     int status = make_room_for_parts(zero, schedules, err);
     return status == STATUS_OK ? make_host_kernels(zero, &schedules[PURPOSE_TRAIN], err) : status;
@@ -147,13 +155,18 @@ static void scale_reductions(struct zero *zero, const struct config_zero *knobs)
     else comm_scale(zero->comm, 1 / before, before / ranks);
 }
 
-static void adopt(struct zero *zero, const struct config_zero *knobs, struct schedule schedules[PURPOSES])
+static void release_schedules(struct schedule schedules[SCHEDULES])
 {
-    for (int purpose = 0; purpose < PURPOSES; purpose++) schedule_release(&zero->schedules[purpose]);
+    for (int s = 0; s < SCHEDULES; s++) schedule_release(&schedules[s]);
+}
+
+static void adopt(struct zero *zero, const struct config_zero *knobs, struct schedule schedules[SCHEDULES])
+{
+    release_schedules(zero->schedules);
     memcpy(zero->schedules, schedules, sizeof zero->schedules);
     zero->knobs = *knobs;
     scale_reductions(zero, knobs);
-    zero->schedule_number += PURPOSES;
+    zero->schedule_number += SCHEDULES;
     footprint_of(&zero->footprint, &zero->schedules[PURPOSE_TRAIN]);
     zero_record_plan(zero);
 }
@@ -163,6 +176,9 @@ static void adopt_progress(struct zero *zero, const struct zero_progress *progre
     zero->steps_done = progress->steps_done;
     zero->samples_done = progress->samples;
     zero->updates = progress->updates;
+    zero->pending.there = progress->pending;
+    zero->pending.update = (struct update_of){progress->pending_factor,
+                                              learning_rate_at(zero->config, progress->updates - 1), progress->updates};
     if (progress->scaler.scale <= 0 || zero->config->fp16.loss_scale > 0) return; /* a static scale is the config's */
     zero->scaler.scale = progress->scaler.scale;
     zero->scaler.iteration = progress->scaler.iteration;
@@ -176,12 +192,14 @@ struct zero_progress zero_progress(const struct zero *zero)
         zero->steps_done,
         zero->updates,
         zero->samples_done,
+        zero->pending.there,
+        zero->pending.there ? zero->pending.update.factor : 0,
         {zero->scaler.scale, zero->scaler.iteration, zero->scaler.last_overflow, zero->scaler.hysteresis}};
 }
 
 int zero_open(struct zero **out, const struct zero_options *options, struct zero_shortage *shortage, struct error *err)
 {
-    struct schedule schedules[PURPOSES];
+    struct schedule schedules[SCHEDULES];
     bool failed = false;
     struct zero *zero = calloc(1, sizeof *zero);
     *out = zero;
@@ -208,6 +226,7 @@ int zero_open(struct zero **out, const struct zero_options *options, struct zero
     if (status == STATUS_OK) status = zero_plan(zero, &options->config->zero, schedules, err);
     if (status == STATUS_OK) {
         status = make_room(zero, schedules, err);
+        if (status == STATUS_OK) status = make_pending(zero, &schedules[PURPOSE_TRAIN], err);
         adopt(zero, &options->config->zero, schedules);
     }
     if (status == STATUS_OK) status = zero_make_state(zero, &failed, shortage, err);
@@ -224,7 +243,7 @@ void zero_close(struct zero *zero)
 {
     if (!zero) return;
     executor_free(zero->executor);
-    for (int purpose = 0; purpose < PURPOSES; purpose++) schedule_release(&zero->schedules[purpose]);
+    release_schedules(zero->schedules);
     if (zero->memory) memory_destroy(zero->memory);
     if (zero->kernels) kernels_free(zero->kernels);
     if (zero->host_kernels) kernels_free(zero->host_kernels);
@@ -233,6 +252,7 @@ void zero_close(struct zero *zero)
     free(zero->sampler.logits);
     free(zero->agreed);
     free(zero->unit_squares);
+    free(zero->pending.done);
     free(zero->parts);
     free(zero);
 }
@@ -249,14 +269,21 @@ static void set_pace(struct zero *zero, enum purpose purpose)
     else executor_slow(zero->executor, 1, 0);
 }
 
+static int schedule_for(const struct zero *zero, enum purpose purpose)
+{
+    return purpose == PURPOSE_TRAIN && zero_is_delayed(zero) && !zero->pending.there ? SCHEDULE_NOTHING_PENDING
+                                                                                     : (int)purpose;
+}
+
 static int run(struct zero *zero, enum purpose purpose, bool *failed, struct zero_shortage *shortage, struct error *err)
 {
     struct executor_result result = {0};
+    const int which = schedule_for(zero, purpose);
     set_pace(zero, purpose);
     zero->purpose = purpose;
     zero->loss_sum = 0;
     memset(zero->unit_squares, 0, (size_t)zero->model.unit_count * sizeof *zero->unit_squares);
-    int status = executor_run(zero->executor, &zero->schedules[purpose], zero->schedule_number + (uint32_t)purpose,
+    int status = executor_run(zero->executor, &zero->schedules[which], zero->schedule_number + (uint32_t)which,
                               (uint32_t)zero->steps_done + 1, &result, err);
     *failed = result.failed;
     zero->stood_ns = result.stood_ns;
@@ -270,13 +297,38 @@ static int64_t samples_of_step(const struct schedule *schedule)
     return (int64_t)schedule->micro_steps * schedule->ranks * schedule->B;
 }
 
+/* The first steps were not delayed, from now on they are: a switch like any other. */
+static int begin_delay(struct zero *zero, struct zero_result *result, struct error *err)
+{
+    const struct config_zero knobs = zero->knobs;
+    result->step = zero->steps_done + 1;
+    return zero_switch(zero, &knobs, result, err);
+}
+
+/* What the step leaves pending; what a step that failed may have begun is done, so that nothing is. */
+static int settle_pending(struct zero *zero, const struct zero_result *result, struct error *err)
+{
+    const struct schedule *schedule = &zero->schedules[PURPOSE_TRAIN];
+    int status = STATUS_OK;
+    if (!zero_is_delayed(zero)) return STATUS_OK;
+    if (result->outcome == ZERO_DONE) zero_note_pending(zero, !result->skipped);
+    else if (zero->pending.there) status = zero_apply_pending(zero, schedule, err);
+    memset(zero->pending.done, 0, (size_t)schedule->op_count);
+    return status;
+}
+
 int zero_step(struct zero *zero, struct zero_result *result, struct error *err)
 {
     bool failed;
     const uint64_t begin_ns = clock_ns();
+    if (zero_delay_is_due(zero)) {
+        int switched = begin_delay(zero, result, err);
+        if (switched || result->outcome != ZERO_DONE) return switched;
+    }
     memset(zero->traffic, 0, sizeof zero->traffic);
     zero->now = learning_rate_at(zero->config, zero->updates);
-    zero_record_step_begin(zero);
+    const uint32_t number = zero->schedule_number + (uint32_t)schedule_for(zero, PURPOSE_TRAIN);
+    zero_record_step_begin(zero, number);
     int status = run(zero, PURPOSE_TRAIN, &failed, &result->shortage, err);
     if (status) return status;
     const uint64_t end_ns = clock_ns();
@@ -297,8 +349,10 @@ int zero_step(struct zero *zero, struct zero_result *result, struct error *err)
         zero->samples_done += samples_of_step(&zero->schedules[PURPOSE_TRAIN]);
         zero->updates += !result->skipped;
     }
-    zero_record_step_end(zero, result, zero->waited_ns);
+    zero_record_step_end(zero, result, number, zero->waited_ns);
     zero->waited_ns = 0;
+    status = settle_pending(zero, result, err);
+    if (status) return status;
     return event == LOSS_SCALE_AT_END ? zero_overflow_error(zero, err) : STATUS_OK;
 }
 
@@ -382,7 +436,7 @@ int zero_sample(struct zero *zero, const char *prompt, int count, float temperat
 
 int zero_switch(struct zero *zero, const struct config_zero *knobs, struct zero_result *result, struct error *err)
 {
-    struct schedule schedules[PURPOSES];
+    struct schedule schedules[SCHEDULES];
     bool failed = false;
     result->outcome = ZERO_DONE;
     int status = zero_plan(zero, knobs, schedules, err);
@@ -391,13 +445,14 @@ int zero_switch(struct zero *zero, const struct config_zero *knobs, struct zero_
     if (status == STATUS_OK && zero->ready)
         status = zero_reshard(zero, &schedules[PURPOSE_TRAIN], &failed, &result->shortage, err);
     if (status || failed) {
-        for (int purpose = 0; purpose < PURPOSES; purpose++) schedule_release(&schedules[purpose]);
+        release_schedules(schedules);
         result->outcome = ZERO_OUT_OF_MEMORY;
         return status;
     }
+    status = make_pending(zero, &schedules[PURPOSE_TRAIN], err);
     adopt(zero, knobs, schedules);
     memset(zero->recorded_peak_bytes, 0, sizeof zero->recorded_peak_bytes);
-    if (!zero->ready) status = zero_make_state(zero, &failed, &result->shortage, err);
+    if (status == STATUS_OK && !zero->ready) status = zero_make_state(zero, &failed, &result->shortage, err);
     if (failed) result->outcome = ZERO_OUT_OF_MEMORY;
     return status;
 }

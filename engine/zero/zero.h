@@ -88,6 +88,9 @@ int zero_sample(struct zero *zero, const char *prompt, int count, float temperat
 /* Over parameters, master weights and moments in canonical (unsharded, unpadded) order; equal on every rank. */
 int zero_state_hash(struct zero *zero, uint64_t *hash, struct error *err);
 
+/* Whether there is such an array to be read. */
+bool zero_has_array(const struct zero *zero, enum state_array array);
+
 /* Elements [first, first + elems), all within this rank's shard, of an array of a unit. Not collective. */
 int zero_read_state(const struct zero *zero, int unit, enum state_array array, int64_t first, int64_t elems, float *out, struct error *err);
 struct zero_progress zero_progress(const struct zero *zero);

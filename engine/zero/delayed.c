@@ -1,0 +1,44 @@
+/* One-step delayed parameter update (ZeRO-Offload, section 5.2): the gradients of a step stay in the host tier, with the factor
+ * that clips and unscales them, and the host updates with them while the next step computes. So does a run go on from a
+ * checkpoint, or at another stage: they are part of the state.
+ *
+ * Where nothing may stay pending the update is done at once, between two steps, by running the schedule's own operations in
+ * the order of the list: before a switch to updates that are not delayed, and after a step that ran out of memory, when some
+ * of it may have been done. */
+#include "engine/zero/internal.h"
+
+bool zero_is_delayed(const struct zero *zero)
+{
+    return zero->schedules[PURPOSE_TRAIN].knobs.delayed_update;
+}
+
+bool zero_delay_is_due(const struct zero *zero)
+{
+    return zero->ready && zero->knobs.delayed_update && !zero_is_delayed(zero) &&
+           zero->steps_done >= zero->knobs.delayed_update_after;
+}
+
+void zero_note_pending(struct zero *zero, bool updates)
+{
+    zero->pending.there = updates;
+    zero->pending.update = (struct update_of){zero->gradient_factor, zero->now, zero->updates};
+}
+
+static bool is_part(const struct schedule *schedule, int i, bool agreed)
+{
+    return op_is_update(schedule->ops[i].kind) || (agreed && schedule->ops[i].kind != OP_AGREE);
+}
+
+int zero_apply_pending(struct zero *zero, const struct schedule *schedule, struct error *err)
+{
+    bool agreed = false; /* what stands below the agreement is the update and what follows from it */
+    int status = STATUS_OK;
+    zero->applying_pending = true;
+    for (int i = 0; i < schedule->op_count && status == STATUS_OK; i++) {
+        agreed |= schedule->ops[i].kind == OP_AGREE;
+        if (!is_part(schedule, i, agreed) || (zero->pending.done && zero->pending.done[i])) continue;
+        status = zero_run_alone(zero, schedule, &schedule->ops[i], err);
+    }
+    zero->applying_pending = zero->pending.there = false;
+    return status;
+}
