@@ -15,7 +15,6 @@ int aside_open(struct aside *file, const char *path, bool writes, struct error *
         file->fd = open(path, how, 0666);
     }
     if (file->fd < 0) return error_set(err, STATUS_RUN, "%s", strerror(errno));
-    if (!file->by_kernel) file->by_kernel = io_setup(ASIDE_SLOTS, &file->context) == 0;
     return STATUS_OK;
 }
 
@@ -40,6 +39,15 @@ static ssize_t move_now(const struct aside *file, unsigned char *at, size_t byte
     return moved < 0 ? -errno : moved;
 }
 
+/* The kernel takes some 30 ms to give a context back, so there is one only from the first large piece on. */
+static bool goes_by_kernel(struct aside *file, size_t bytes)
+{
+    enum { WORTH_BYTES = 512 << 10 };
+    if (bytes < WORTH_BYTES) return false;
+    if (!file->by_kernel) file->by_kernel = io_setup(ASIDE_SLOTS, &file->context) == 0;
+    return file->by_kernel;
+}
+
 void aside_start(struct aside *file, int s, void *at, size_t bytes, off_t offset)
 {
     struct iocb *request = &file->slot[s].request;
@@ -51,7 +59,7 @@ void aside_start(struct aside *file, int s, void *at, size_t bytes, off_t offset
     else io_prep_pread(request, file->fd, at, bytes, offset);
     request->data = &file->slot[s];
     file->slot[s].result = -EINPROGRESS;
-    if (file->by_kernel && io_submit(file->context, 1, &request) == 1) return;
+    if (goes_by_kernel(file, bytes) && io_submit(file->context, 1, &request) == 1) return;
     file->slot[s].result = move_now(file, at, bytes, offset);
 }
 

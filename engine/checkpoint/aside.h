@@ -1,6 +1,6 @@
 /* Large pieces of a file, read or written beside what the caller does meanwhile. Past the page cache (O_DIRECT) where the
  * file system has that, so that a checkpoint does not push out what others need; by libaio where the kernel has that.
- * Elsewhere the same calls do the same work, at once.
+ * Elsewhere, and for small pieces, the same calls do the same work at once.
  *
  *     aside_open(&file, ...)       one file after the other; all zero but fd -1 before the first
  *     aside_start(&file, 0, ...)   piece 0 is on its way
@@ -39,7 +39,7 @@ struct aside {
 int aside_open(struct aside *file, const char *path, bool writes, struct error *err);
 void aside_close(struct aside *file); /* waits for what is under way */
 
-/* Closes, and gives the kernel's context back. That takes the kernel some 30 ms, so it is not done for each file. */
+/* Closes, and gives back what the kernel keeps. */
 void aside_release(struct aside *file);
 
 void aside_start(struct aside *file, int slot, void *at, size_t bytes, off_t offset);

@@ -305,12 +305,14 @@ static int note_unused(struct config_source *source, struct error *err)
                                            "topology.links.nvme."};
     const struct config_zero *zero = &source->config->zero;
     const bool to_host = zero->cpu_checkpointing || zero->offload_optimizer || zero->offload_param;
+    const bool saves = source->config->checkpoint.path[0] != '\0'; /* from a copy of the state in host memory */
     int status = STATUS_OK;
     for (int row = 0; row < config_key_count; row++)
         for (size_t p = 0; !status && p < sizeof prefixes / sizeof *prefixes; p++)
             if (source->given[row] == GIVEN_VALUE &&
                 strncmp(config_keys[row].path, prefixes[p], strlen(prefixes[p])) == 0 &&
-                !(to_host && !strstr(prefixes[p], "nvme")) && !key_is_zero(&config_keys[row], source->config))
+                !(to_host && !strstr(prefixes[p], "nvme")) && !(saves && p == 0) &&
+                !key_is_zero(&config_keys[row], source->config))
                 status = config_note(source->config, err, "%s: accepted, no effect here: nothing is offloaded",
                                      config_keys[row].path);
     return status;

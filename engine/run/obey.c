@@ -183,7 +183,7 @@ static void began(void *user)
 static int obey_checkpoint(struct rank *rank, const struct command *command, struct error *err)
 {
     rank->obeys = *command;
-    return saver_save(rank->saver, &(struct saver_request){command->value, false, began, rank}, err);
+    return saver_save(rank->saver, &(struct saver_request){command->value, true, false, began, rank}, err);
 }
 
 static int obey_validate(struct rank *rank, const struct command *command, struct error *err)

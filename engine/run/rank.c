@@ -291,10 +291,12 @@ static void tell_scale(struct rank *rank, const struct zero_result *result)
     record_event(rank->ring, result->step, result->skipped ? "overflow" : "loss_scale", detail);
 }
 
+/* What the end saves anyway need not be saved just before it. */
 static bool is_due(const struct rank *rank)
 {
     const int64_t every = rank->config.checkpoint.every;
-    return *rank->config.checkpoint.path && every > 0 && rank->steps_done % every == 0;
+    const bool is_end = rank->config.checkpoint.at_end && rank->steps_done == rank->spec->steps;
+    return *rank->config.checkpoint.path && every > 0 && rank->steps_done % every == 0 && !is_end;
 }
 
 /* A save that fails is told of, and training goes on. (A rank that died meanwhile is found out by the next order.) */

@@ -47,10 +47,17 @@ static void free_a_batch_size(struct resume *resume, const struct config *saved,
     const bool has_total = is_set(sets, total), has_micro = is_set(sets, micro), has_steps = is_set(sets, steps);
     const long ranks = number_set(sets, "topology.ranks");
     const char *gives_way = NULL;
+    const long each = (long)saved->accumulation_steps * ranks;
+    const bool other_ranks = ranks > 0 && ranks != saved->topology.ranks;
     if (has_total) gives_way = !has_micro ? micro : !has_steps ? steps : NULL;
     else if (has_micro || has_steps) gives_way = total;
-    else if (ranks > 0 && ranks != saved->topology.ranks)
-        gives_way = saved->train_batch_size % (ranks * saved->accumulation_steps) == 0 ? micro : total;
+    else if (other_ranks) gives_way = saved->train_batch_size % each == 0 ? micro : total;
+    if (gives_way == total && other_ranks && !has_micro && !has_steps)
+        snprintf(
+            resume->note, sizeof resume->note,
+            "%d samples cannot be dealt out to %ld ranks: train_batch_size is %ld from here on, which changes what is "
+            "learned",
+            saved->train_batch_size, ranks, saved->micro_batch_size * each);
     if (gives_way) add(resume, "%s=null", gives_way);
 }
 

@@ -13,6 +13,7 @@ struct resume {
     int sets;
     char *config_json;
     int64_t steps_done;
+    char note[200]; /* something the user should know; "": nothing */
 };
 
 /* Fills the spec of a run that goes on from DIR or DIR/TAG: where from, and if no CONFIG is given the saved configuration,

@@ -185,11 +185,11 @@ static void describe(struct saver *saver, const char *tag)
 
 /* Rank 0, before the others: whether the last save has come to its end, the folder, and what the manifest will say. (Other
  * ranks have ended theirs, or nearly so, when rank 0 has, which waits for their shards.) */
-static int open_save(struct saver *saver, const char *tag, struct error *err)
+static int open_save(struct saver *saver, const struct saver_request *request, struct error *err)
 {
-    if (saver->has_thread && !atomic_load(&saver->done))
+    if (saver->has_thread && !request->waits && !atomic_load(&saver->done))
         return error_set(err, STATUS_RUN, "%s is still being saved", saver->tag);
-    describe(saver, tag);
+    describe(saver, request->tag);
     int status = checkpoint_begin(&saver->save, &saver->target, err);
     if (status) return status;
     saver->info.config_json = config_to_json(&saver->rank->config);
@@ -244,7 +244,7 @@ int saver_save(struct saver *saver, const struct saver_request *request, struct 
     struct error own;
     if (!*saver->rank->config.checkpoint.path)
         return error_set(err, STATUS_USAGE, "there is no folder for checkpoints; set checkpoint.path=DIR first");
-    int status = saver->rank->rank == 0 ? open_save(saver, request->tag, &own) : STATUS_OK;
+    int status = saver->rank->rank == 0 ? open_save(saver, request, &own) : STATUS_OK;
     status = agree(saver, &verdict, status, &own, err);
     if (!status) status = agree(saver, &verdict, open_shard(saver, request, &verdict, &own), &own, err);
     if (status) {

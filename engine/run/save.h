@@ -18,8 +18,14 @@ int saver_new(struct saver **out, struct rank *rank, struct trace_ring *ring, st
 void saver_free(struct saver *saver); /* may be NULL */
 
 /* tag "": of the step. began (may be NULL) is called once it is certain that it is tried. An error says why it could not be
- * begun, on every rank; what goes wrong later is told to the trace. at_once: not in the background. */
-struct saver_request { const char *tag; bool at_once; void (*began)(void *user); void *user; };
+ * begun, on every rank; what goes wrong later is told to the trace. */
+struct saver_request {
+    const char *tag;
+    bool waits;   /* for the save before it to be completed; else that is an error */
+    bool at_once; /* not in the background */
+    void (*began)(void *user);
+    void *user;
+};
 int saver_save(struct saver *saver, const struct saver_request *request, struct error *err);
 
 /* Tells the trace of a save that nobody asked for and that could not be begun. */

@@ -234,9 +234,11 @@ static void print_checkpoint(const struct session *session, FILE *out)
 {
     const struct run_model *model = session->model;
     const char *dir = model && *model->save.folder ? model->save.folder : session->config.checkpoint.path;
-    char tag[CHECKPOINT_TAG_BYTES];
-    if (*dir && checkpoint_latest(dir, tag))
-        fprintf(out, "checkpoint: %s/%s   go on with: zerolab train --resume %s\n", dir, tag, dir);
+    char tag[CHECKPOINT_TAG_BYTES], folder[sizeof session->resume.folder + sizeof tag];
+    if (!*dir || !checkpoint_latest(dir, tag)) return;
+    snprintf(folder, sizeof folder, "%s/%s", dir, tag);
+    bool could_not_begin = strcmp(folder, session->resume.folder) == 0 && (!model || model->step_count == 0);
+    if (!could_not_begin) fprintf(out, "checkpoint: %s/%s   go on with: zerolab train --resume %s\n", dir, tag, dir);
 }
 
 /* Out of memory is an outcome, but not a good one for scripts. */
@@ -251,6 +253,7 @@ int front_train(const struct cli *cli)
     struct error err;
     int status = resolve(&session, &err);
     if (!status && session.config.notes) fputs(session.config.notes, stderr);
+    if (!status && *session.resume.note) fprintf(stderr, "zerolab: %s\n", session.resume.note);
     if (!status) status = cli->detach ? session_detach(&session, &err) : session_run(&session, &err);
     if (!status && session.model) print_result(&session), status = exit_status(session.model);
     else if (status) front_fail(&err);

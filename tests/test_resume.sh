@@ -1,0 +1,173 @@
+#!/bin/bash
+# Runs that are saved, stopped or killed, and go on: at any stage and number of ranks with the same state, at equal ranks
+# bit for bit as if they had never stopped. KILLS=N: so many runs killed (5).
+. "$(dirname "$0")/tap.sh"
+threads="--set topology.ranks_as=threads"
+small="--set model.name=custom --set model.layers=2 --set model.hidden=32 --set model.heads=2 --set model.context=32 \
+--set data.sequence_length=32 --set model.vocabulary=256"
+kills=${KILLS:-5}
+
+hash_of() {
+    sed -n 's/.*"state_hash":[^"]*"\(.*\)".*/\1/p' "$1.json"
+}
+same_hash() {
+    [ -n "$(hash_of "$1")" ] && [ "$(hash_of "$1")" = "$(hash_of "$2")" ] || { echo "# $1 $(hash_of "$1"), $2 $(hash_of "$2")"; return 1; }
+}
+# The last steps of A are those of B, bit for bit, and so is the state.
+ends_like() {
+    local lines
+    lines=$(grep -c loss_bits "$2.json")
+    [ "$lines" -gt 0 ] && diff <(grep -E '"(loss_bits|skipped)"' "$1.json" | tail -n $((lines * 2))) \
+        <(grep -E '"(loss_bits|skipped)"' "$2.json") >diff.out && same_hash "$1" "$2" || { sed 's/^/# /' diff.out; return 1; }
+}
+# refused "text" STATUS ARGS...: with this status and this line.
+refused() {
+    local text=$1 want=$2
+    shift 2
+    "$zerolab" train --headless "$@" >out 2>err
+    [ $? -eq "$want" ] && grep -qE "$text" err || { sed 's/^/# /' err; return 1; }
+}
+
+# ---- any stage, any number of ranks ----
+
+# hop NAME FOLDER STAGE RANKS ARGS...: loads, trains nothing, saves again in its own shape.
+hop() {
+    local name=$1 folder=$2 stage=$3 ranks=$4
+    shift 4
+    train "$name" --resume "$folder" --at 7:stop -n "$ranks" --set zero_optimization.stage="$stage" --set checkpoint.path="$folder" "$@"
+}
+for precision in fp32 bf16 fp16; do
+    flags=
+    [ $precision = bf16 ] && flags="--set bf16.enabled=true"
+    [ $precision = fp16 ] && flags="--set fp16.enabled=true --set fp16.initial_scale_power=32 --set fp16.hysteresis=1"
+    as=$threads
+    [ $precision = bf16 ] && command -v mpirun >/dev/null && as=
+    check "$precision: saved at stage 3 by 4 ranks" train $precision --steps 6 $threads -n 4 $small $flags \
+        --set zero_optimization.stage=3 --set checkpoint.path=$precision.ck
+    check "... goes on there" train $precision-12 --steps 12 $threads -n 4 $small $flags --set zero_optimization.stage=3
+    for shape in "1 2" "3 3" "0 1" "2 4" "3 4"; do
+        set -- $shape
+        check "... at stage $1 on $2 ranks" hop $precision-$1-$2 $precision.ck $1 $2 $as
+        check "... the same state" same_hash $precision $precision-$1-$2
+        as=$threads
+    done
+    check "... and back, trained on" train $precision-back "$root/configs/nano.json" --resume $precision.ck --steps 12 $threads -n 4 \
+        $small $flags --set zero_optimization.stage=3
+    check "... as if it had never stopped" ends_like $precision-12 $precision-back
+done
+check "weights alone, into another precision and optimizer" train other "$root/configs/nano.json" --resume fp32.ck --weights-only \
+    --steps 2 $threads $small --set bf16.enabled=true --set optimizer.type=Lion
+check "... begin at step 1" grep -q "begins with the weights" other.out
+
+# ---- bit for bit ----
+
+# goes_on NAME ARGS...: saved after 4 of 8 steps in the background, then from there.
+goes_on() {
+    local name=$1
+    shift
+    train "$name" --steps 8 $threads $small --set checkpoint.path="$name.ck" --set checkpoint.every=4 "$@" &&
+        train "$name-on" --resume "$name.ck/step-4" --steps 8 && ends_like "$name" "$name-on"
+}
+check "AdamW on a schedule" goes_on adamw --set zero_optimization.stage=2 --set scheduler.type=WarmupCosineLR \
+    --set scheduler.params.total_num_steps=10 --set scheduler.params.warmup_num_steps=3
+check "Adam with accumulation" goes_on adam --set optimizer.type=Adam --set gradient_accumulation_steps=2 --set train_batch_size=32
+check "Lion in bf16" goes_on lion --set optimizer.type=Lion --set bf16.enabled=true --set zero_optimization.stage=3
+check "Adagrad" goes_on adagrad --set optimizer.type=Adagrad --set zero_optimization.stage=1
+check "SGD on one cycle" goes_on sgd --set optimizer.type=SGD --set optimizer.params.lr=0.1 --set scheduler.type=OneCycle \
+    --set scheduler.params.cycle_min_lr=0.01 --set scheduler.params.cycle_max_lr=0.1 --set scheduler.params.cycle_first_step_size=3
+check "momentum in fp16, while its scale falls" goes_on momentum --set optimizer.type=SGD --set optimizer.params.momentum=0.9 \
+    --set fp16.enabled=true --set fp16.initial_scale_power=32 --set fp16.hysteresis=1
+check "... which it does" grep -q '"skipped":.*true' momentum-on.json
+check "made-up tokens, on three ranks" goes_on synthetic -n 3 --set data.synthetic=true
+
+check "from 4 ranks to 3, which its batch does not divide into" train three -n 3 --resume adamw.ck/step-4 --steps 5
+check "... the user is told" grep -q "train_batch_size is 12 from here on" three.err
+
+# ---- what is refused ----
+
+check "another model" refused 'another model .*model.layers is 2, that of this run is 4' 2 "$root/configs/nano.json" --resume fp32.ck
+check "another optimizer" refused 'trained with AdamW, this run uses Lion; use the same, or' 2 "$root/configs/nano.json" --resume fp32.ck \
+    $small --set optimizer.type=Lion
+check "no checkpoint" refused 'there is no checkpoint in nowhere' 3 --resume nowhere
+check "too few steps" refused 'has 6 steps already' 2 --resume fp32.ck --steps 6
+printf x | dd of=fp32.ck/step-6/shard-1-of-4 bs=1 seek=50000 conv=notrunc 2>/dev/null
+check "a changed byte" refused 'shard-1-of-4 is damaged: block 0 \(bytes 4096 to ' 4 --resume fp32.ck $threads
+rm fp32.ck/step-6/shard-3-of-4
+check "a missing shard" refused 'shard-3-of-4: No such file' 3 --resume fp32.ck $threads
+
+# ---- saves that fail ----
+
+check "no folder can be made" train nofolder --steps 3 $threads $small --set checkpoint.path=/dev/null/ck --set checkpoint.every=1
+check "... is said, and training goes on" grep -q 'step 2: checkpoint: step-2 was not saved: cannot make the folder' nofolder.out
+if unshare -Urm true 2>/dev/null; then
+    mkdir full
+    export zerolab
+    check "a full disk" unshare -Urm bash -c 'mount -t tmpfs -o size=700k none full && "$zerolab" train --headless --steps 4 --report full.json \
+        '"$threads $small"' --set checkpoint.path=full/ck --set checkpoint.every=1 --set checkpoint.background=off >full.out &&
+        ls -A full/ck >full.left && "$zerolab" train --headless --resume full/ck --steps 9 --set checkpoint.at_end=false >resumed.out'
+    check "... is said" grep -q 'was not saved: cannot write .*No space left' full.out
+    check "... leaves what stood, and nothing else" [ "$(tr '\n' ' ' <full.left)" = "latest step-1 " ]
+    check "... to go on from" grep -q 'goes on from the state of full/ck/step-1' resumed.out
+else
+    skip "a full disk" "no user namespaces"
+fi
+
+# ---- memory ----
+
+check "no room for a copy: in the foreground" train host --steps 2 $threads $small --set checkpoint.path=host.ck \
+    --set memory.host_budget=2100KiB --set checkpoint.every=1
+check "... and it says why" grep -q 'while training waited: memory.host_budget has no room' host.out
+
+# ---- the command ----
+
+check "on command" train command --steps 4 $threads $small --set checkpoint.path=command.ck --set checkpoint.at_end=false \
+    --at "2:checkpoint=before" --at 4:checkpoint
+check "... under a name, or the step's" [ "$(ls command.ck | tr '\n' ' ')" = "before latest step-3 " ]
+check "... where there is no folder" train nowhere --steps 2 $threads $small --at 2:checkpoint
+check "... it is refused" grep -q 'checkpoint refused: there is no folder' nowhere.out
+
+# ---- killed, again and again ----
+
+# newest FILE: the last step that the run said was saved; 0: none.
+newest() {
+    sed -n 's/.*checkpoint: saved step-\([0-9]*\),.*/\1/p' "$1" | sort -n | tail -1 | grep . || echo 0
+}
+children() {
+    cat /proc/"$1"/task/*/children 2>/dev/null
+}
+all_gone() {
+    local pid
+    for pid in "$@"; do [ ! -e /proc/"$pid" ] || grep -q "^State:.*Z" /proc/"$pid"/status 2>/dev/null || return 1; done
+}
+# Starts the run, or lets it go on; kills one of its processes after a while. The next one must begin no earlier than at
+# what this one said was saved.
+kill_one() {
+    local -a from=() who
+    rm -f kill.out
+    [ -e kill.ck/latest ] && from=(--resume kill.ck)
+    [ -e kill.ck/latest ] || from=($small --set checkpoint.path=kill.ck --set checkpoint.every=2 --set checkpoint.keep=2)
+    "$zerolab" train --headless --steps 100000 "${from[@]}" $as >kill.out 2>kill.err </dev/null &
+    local front=$! launcher ranks
+    within 30 grep -q "^step " kill.out || { sed 's/^/# /' kill.err; return 1; }
+    launcher=$(children $front | tr -d " ")
+    ranks=($(children "$launcher"))
+    sleep 0.$((RANDOM % 1000 + 1000))
+    who=($front $launcher "${ranks[@]}")
+    kill -9 "${who[RANDOM % ${#who[@]}]}"
+    wait $front 2>/dev/null
+    within 10 all_gone $launcher "${ranks[@]}" || return 1
+    local began
+    began=$(sed -n 's/.*goes on from the state of .*, step \([0-9]*\), .*/\1/p' kill.out)
+    [ "${began:-0}" -ge "$saved" ] || { echo "# began at ${began:-0}, though step $saved was saved"; sed 's/^/# /' kill.out kill.err; return 1; }
+    saved=$(newest kill.out)
+    [ "$saved" -gt 0 ] || saved=${began:-0}
+}
+as=$threads saved=0 RANDOM=7
+command -v mpirun >/dev/null && as=
+for ((k = 1; k <= kills; k++)); do check "killed, run $k" kill_one; done
+end=$(($(sed 's/step-//' kill.ck/latest) + 5))
+check "after all that it goes on" train killed --resume kill.ck --steps $end
+check "a run that was never killed" train whole --steps $end $threads $small
+check "... has the same state" same_hash whole killed
+check "... and no leftovers of killed saves stay" [ -z "$(ls -A kill.ck | grep '^\.')" ]
+finish
