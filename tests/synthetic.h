@@ -19,8 +19,8 @@ struct synthetic {
     void *user;
     int ranks, layers;
     uint64_t parameters, time_ns, budget_bytes;
-    uint32_t schedule;
-    int stage;
+    uint32_t schedule, steps_done;
+    int stage, part;
     uint64_t live[64][CATEGORIES], peak[64][CATEGORIES], tier_peak[64];
     uint64_t at_peak[64][CATEGORIES];
 };
@@ -43,11 +43,11 @@ static inline void synthetic_header(struct synthetic *run)
 {
     char json[1024];
     snprintf(json, sizeof json,
-             "{\"version\": \"0.1\", \"model\": {\"name\": \"nano\", \"parameters\": %llu, \"layers\": %d, \"hidden\": 128, \"heads\": 4, "
+             "{\"version\": \"0.1\", \"part\": %d, \"steps_done\": %u, \"model\": {\"name\": \"nano\", \"parameters\": %llu, \"layers\": %d, \"hidden\": 128, \"heads\": 4, "
              "\"context\": 64, \"vocabulary\": 256, \"units\": [{\"name\": \"embed\", \"elems\": 40960}]}, \"precision\": \"fp32\", "
              "\"ranks\": %d, \"ranks_per_node\": %d, \"threads_per_rank\": 1, \"backend\": \"cpu\", \"isa\": \"avx512\", "
              "\"micro_batch\": 4, \"sequence_length\": 64, \"accumulation_steps\": 1, \"config\": {\"steps\": 12}}",
-             (unsigned long long)run->parameters, run->layers, run->ranks, run->ranks);
+             run->part, run->steps_done, (unsigned long long)run->parameters, run->layers, run->ranks, run->ranks);
     synthetic_put(run, SYNTHETIC_ALL, (struct trace_record){.kind = TRACE_RUN, .run = {synthetic_text(json)}});
 }
 
@@ -362,6 +362,41 @@ static inline void synthetic_switch(struct synthetic *run, uint32_t before, int 
     synthetic_put(run, SYNTHETIC_ALL, (struct trace_record){.kind = TRACE_EVENT, .event = {before, synthetic_text(json)}});
 }
 
+/* The run is to go on with other ranks: asked for, and saving. */
+static inline void synthetic_leave(struct synthetic *run, uint32_t done, int ranks)
+{
+    char command[32];
+    snprintf(command, sizeof command, "ranks=%d", ranks);
+    synthetic_put(run, SYNTHETIC_ALL, (struct trace_record){.kind = TRACE_COMMAND, .command = {done + 1, 1, synthetic_text(command)}});
+    run->time_ns += 200000 * SYNTHETIC_US;
+    synthetic_state(run, done, RUN_RELAUNCHING, "saving 35 %");
+}
+
+/* ... the old ranks have ended, the new ones are there. */
+static inline void synthetic_return(struct synthetic *run, uint32_t done, int ranks)
+{
+    char text[96];
+    int before = run->ranks;
+    run->time_ns += 300000 * SYNTHETIC_US;
+    snprintf(text, sizeof text, "starting %d ranks", ranks);
+    synthetic_state(run, done, RUN_RELAUNCHING, text);
+    run->time_ns += 500000 * SYNTHETIC_US;
+    run->ranks = ranks;
+    run->part++;
+    run->steps_done = done;
+    memset(run->live, 0, sizeof run->live);
+    synthetic_reset_peaks(run);
+    synthetic_header(run);
+    synthetic_state(run, done, RUN_RELAUNCHING, "loading 0 %");
+    for (int rank = 0; rank < ranks; rank++)
+        synthetic_put(run, rank, (struct trace_record){.kind = TRACE_BUDGET, .budget = {TIER_DEVICE, run->budget_bytes}});
+    synthetic_plan(run, run->stage);
+    synthetic_hold_all(run, synthetic_resting);
+    snprintf(text, sizeof text, "{\"kind\": \"ranks\", \"detail\": {\"from\": %d, \"to\": %d, \"seconds\": 1}}", before, ranks);
+    synthetic_put(run, SYNTHETIC_ALL, (struct trace_record){.kind = TRACE_EVENT, .event = {done + 1, synthetic_text(text)}});
+    synthetic_state(run, done, RUN_RUNNING, "");
+}
+
 /* What comes before the first step; stage -1: the run is still starting. */
 static inline void synthetic_start(struct synthetic *run, int ranks, int stage, uint64_t budget_bytes, synthetic_emit *emit, void *user)
 {
@@ -387,7 +422,11 @@ static inline void synthetic_start(struct synthetic *run, int ranks, int stage, 
 
 /* The story that the screens are tested with: stage 0 from a generous budget, 1, 2, 3, a smaller budget and stage 0 again,
  * which does not fit; stage 3 goes on. `until`: how far the story is told. */
-enum synthetic_place { STORY_STARTING, STORY_STAGE0, STORY_STAGE3, STORY_PAUSED, STORY_SHORTAGE, STORY_ENDED };
+enum synthetic_place {
+    STORY_STARTING, STORY_STAGE0, STORY_STAGE3, STORY_PAUSED, STORY_SHORTAGE, STORY_ENDED,
+    STORY_LEAVES,  /* instead of what follows stage 3: on the way to two ranks */
+    STORY_RETURNS, /* ... there; and after some steps to three */
+};
 
 static inline void synthetic_budget(struct synthetic *run, uint64_t bytes)
 {
@@ -417,6 +456,17 @@ static inline void synthetic_story(struct synthetic *run, int ranks, enum synthe
     synthetic_put(run, SYNTHETIC_ALL, (struct trace_record){.kind = TRACE_VALIDATION, .validation = {step, 2.9876f, 16384}});
     synthetic_put(run, SYNTHETIC_ALL, (struct trace_record){.kind = TRACE_SAMPLE, .sample = {step, synthetic_text("The schedule of a step\nis a list, and the rank that owns a shard \xc3\xa4 \xff\x01 keeps it.")}});
     if (until == STORY_STAGE3) return;
+    if (until == STORY_LEAVES || until == STORY_RETURNS) {
+        synthetic_leave(run, step, 2);
+        if (until == STORY_LEAVES) return;
+        synthetic_return(run, step, 2);
+        for (int i = 0; i < 5; i++) synthetic_step(run, ++step);
+        synthetic_leave(run, step, 3);
+        synthetic_return(run, step, 3);
+        for (int i = 0; i < 4; i++) synthetic_step(run, ++step);
+        synthetic_close(run, step);
+        return;
+    }
     if (until == STORY_PAUSED) {
         synthetic_put(run, SYNTHETIC_ALL, (struct trace_record){.kind = TRACE_COMMAND, .command = {step + 1, 0, synthetic_text("stage=7\tstage is 0, 1, 2 or 3")}});
         synthetic_state(run, step, RUN_PAUSED, "by command");

@@ -102,7 +102,9 @@ static void bad_commands_are_one_clear_line(void **state)
         {"set a", "KEY=VALUE"},
         {"sample=0", "number from 1"},
         {"set zero_optimization.stge=1", "did you mean"},
-        {"set model.name=micro", "cannot change while"},
+        {"set topology.threads_per_rank=0", "1..256"},
+        {"ranks=65", "1..64"},
+        {"ranks", "needs an argument"},
         {"budget=lots", "not a size"},
         {"sample=12x", "number from 1"},
     };

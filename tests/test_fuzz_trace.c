@@ -66,7 +66,7 @@ static void ask_lane(const struct tape *tape, int rank, enum lane lane, uint64_t
 static void ask(const struct past *past, uint64_t from_ns, uint64_t to_ns)
 {
     struct totals totals;
-    const int ranks = tape_ranks(past->tape) < 4 ? tape_ranks(past->tape) : 4;
+    const int ranks = tape_ranks(past->tape, from_ns, to_ns) < 4 ? tape_ranks(past->tape, from_ns, to_ns) : 4;
     for (int rank = 0; rank <= ranks; rank++) {
         for (int lane = 0; lane < LANES; lane++) ask_lane(past->tape, rank, (enum lane)lane, from_ns, to_ns);
         for (int tier = 0; tier < TIERS; tier++) {

@@ -140,6 +140,19 @@ static void look_back(struct view_state *state, const struct folded *run)
     state->markers[0] = (struct marker){step_of(run, 7)->begun_ns, "here"};
 }
 
+static void see_all(struct view_state *state, const struct folded *run)
+{
+    (void)run;
+    state->to_ns = UINT64_MAX;
+}
+
+/* Steps 22 to 26 had two ranks, those before four and those after three. */
+static void see_two(struct view_state *state, const struct folded *run)
+{
+    state->from_ns = step_of(run, 23)->begun_ns;
+    state->to_ns = step_of(run, 24)->ended_ns;
+}
+
 #define LIVE .focus = VIEW_EVENTS, .live = true
 
 static const struct special {
@@ -156,6 +169,8 @@ static const struct special {
 #define SPECIAL(view, what, moment, columns, rows, ...)                                                                \
     {what, VIEW_##view, moment, columns, rows, .state = {__VA_ARGS__}},
 #define PREPARED(view, what, by, ...) {what, VIEW_##view, STEP(8), 80, 24, .state = {__VA_ARGS__}, .prepare = by},
+#define PREPARED_STORY(view, what, by, moment, columns, rows, ...)                                                     \
+    {what, VIEW_##view, moment, columns, rows, .state = {__VA_ARGS__}, .prepare = by},
 #define LOOK(view, what, moment, columns, rows, theme, ascii, as, ...)                                                 \
     {what, VIEW_##view, moment, columns, rows, theme, ascii, as, {__VA_ARGS__}, NULL},
 #include "tests/golden_specials.def"

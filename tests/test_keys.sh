@@ -14,6 +14,8 @@ live|0|E|command stage=0|Escape
 live|1|E|command stage=1|Escape
 live|2|E|command stage=2|Escape
 live|3|E|command stage=3|Escape
+live|#||^ command +ranks=|Escape
+live|:||^ command|Escape
 live|Space||RUNNING|
 live|Z||PAUSED|
 live|.||PAUSED  after one step|

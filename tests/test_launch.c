@@ -116,12 +116,20 @@ static void test_spec_and_home_through_the_folder(void **state)
                             .sets = {2, {"a=1", "b=[1,2]"}},
                             .at = {1, {"5:stage=1"}},
                             .steps = 30,
-                            .interactive = true};
+                            .interactive = true,
+                            .part = {.number = 2,
+                                     .steps_done = 20,
+                                     .state = "/run/state",
+                                     .lines = {1, {"ranks 3"}},
+                                     .paused = true,
+                                     .key = "topology.ranks",
+                                     .from = "4",
+                                     .since_ns = 0xfedcba9876543210u}};
     struct run_spec back;
     int listen_fd, fd;
     assert_int_equal(rundir_create(&dir, &err), STATUS_OK);
-    assert_int_equal(spec_write(&spec, &dir, &err), STATUS_OK);
-    assert_int_equal(spec_read(&back, &dir, &err), STATUS_OK);
+    assert_int_equal(spec_write(&spec, &dir, SPEC_FILE, &err), STATUS_OK);
+    assert_int_equal(spec_read(&back, &dir, SPEC_FILE, &err), STATUS_OK);
     assert_string_equal(back.config_path, spec.config_path);
     assert_int_equal(back.sets.count, 2);
     assert_string_equal(back.sets.at[1], "b=[1,2]");
@@ -130,6 +138,15 @@ static void test_spec_and_home_through_the_folder(void **state)
     assert_null(back.trace);
     assert_true(back.interactive);
     assert_false(back.detached);
+    assert_int_equal(back.part.number, 2);
+    assert_int_equal(back.part.steps_done, 20);
+    assert_string_equal(back.part.state, "/run/state");
+    assert_string_equal(back.part.lines.at[0], "ranks 3");
+    assert_true(back.part.paused);
+    assert_string_equal(back.part.key, "topology.ranks");
+    assert_string_equal(back.part.from, "4");
+    assert_null(back.part.failure);
+    assert_int_equal(back.part.since_ns, 0xfedcba9876543210u);
     spec_release(&back);
 
     assert_int_equal(home_call(&dir, &fd, &err), STATUS_RUN); /* nobody listens yet */
@@ -139,7 +156,7 @@ static void test_spec_and_home_through_the_folder(void **state)
     close(listen_fd);
     assert_int_equal(home_call(&dir, &fd, &err), STATUS_RUN); /* nor any more */
     rundir_close(&dir, true);
-    assert_int_equal(spec_read(&back, &dir, &err), STATUS_RUN);
+    assert_int_equal(spec_read(&back, &dir, SPEC_FILE, &err), STATUS_RUN);
 }
 
 /* ---- what is printed ---- */

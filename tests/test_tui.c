@@ -258,39 +258,43 @@ static void every_key_means_one_thing(void **state)
 
 /* ---- a replay, from a real trace file ------------------------------------------------------------------------------ */
 
-static char trace_path[] = "/tmp/zerolab-test-tui-XXXXXX";
+static char trace_path[] = "/tmp/zerolab-test-tui-XXXXXX", parts_path[] = "/tmp/zerolab-test-tui-XXXXXX";
 
 static void emit(void *ring, const struct trace_record *record)
 {
     trace_emit(ring, record);
 }
 
-static int make_trace(void **state)
+static int make_story(char *path, enum synthetic_place until)
 {
     enum { ROOM = 8 << 20 };
     struct trace_writer *writer;
     struct trace_ring *ring;
     struct synthetic run;
     struct error err;
-    int fd = mkstemp(trace_path);
+    int fd = mkstemp(path);
     void *memory = aligned_alloc(64, ROOM);
-    (void)state;
     if (fd < 0 || !memory) return -1;
     close(fd);
     ring = trace_ring_init(memory, ROOM);
-    if (trace_writer_start(&writer, &(struct trace_writer_options){.file = trace_path, .adopted_fd = -1}, &err))
-        return -1;
+    if (trace_writer_start(&writer, &(struct trace_writer_options){.file = path, .adopted_fd = -1}, &err)) return -1;
     trace_writer_add_ring(writer, ring);
-    synthetic_story(&run, 4, STORY_ENDED, emit, ring);
+    synthetic_story(&run, 4, until, emit, ring);
     trace_writer_stop(writer);
     free(memory);
     return 0;
 }
 
+static int make_trace(void **state)
+{
+    (void)state;
+    return make_story(trace_path, STORY_ENDED) || make_story(parts_path, STORY_RETURNS);
+}
+
 static int remove_trace(void **state)
 {
     (void)state;
-    return unlink(trace_path);
+    return unlink(trace_path) || unlink(parts_path);
 }
 
 static uint32_t step_of(const struct feed *feed)
@@ -336,7 +340,7 @@ static void assert_same(const struct run_model *model, const struct run_model *e
     for (int i = 0; i < model->step_count; i++) {
         struct run_step step = model->steps[i], other = expected->steps[i];
         assert_int_equal(step.sent_bytes != NULL, other.sent_bytes != NULL);
-        for (int rank = 0; step.sent_bytes && rank < model->ranks; rank++)
+        for (int rank = 0; step.sent_bytes && rank < step.ranks; rank++)
             assert_int_equal(step.sent_bytes[rank], other.sent_bytes[rank]);
         step.sent_bytes = other.sent_bytes = NULL;
         assert_memory_equal(&step, &other, sizeof step);
@@ -355,39 +359,55 @@ static void assert_same(const struct run_model *model, const struct run_model *e
     assert_int_equal(model->header.unit_count, expected->header.unit_count);
     assert_string_equal(model->header.config_json, expected->header.config_json);
     assert_int_equal(model->tokens_seen, expected->tokens_seen);
+    assert_int_equal(model->header.ranks, expected->header.ranks);
+    assert_int_equal(model->part_count, expected->part_count);
+    assert_memory_equal(model->parts, expected->parts, sizeof model->parts);
 }
 
-static struct reel reel_at_step(uint32_t step)
+static struct reel reel_at_step(const char *path, uint32_t step)
 {
     struct reel reel = {.model = reel_model()};
     struct error err;
-    assert_int_equal(source_open_file(&reel.source, trace_path, &err), 0);
+    assert_int_equal(source_open_file(&reel.source, path, &err), 0);
     reel_until_step_ends(&reel, step);
     return reel;
 }
 
-static void looking_back_is_exact(void **state)
+static void look_back(const char *path, const uint32_t steps[], size_t count)
 {
-    static const uint32_t steps[] = {3, 20, 1, 11, 24, 12, 2};
     struct feed feed;
     struct error err;
-    (void)state;
-    assert_int_equal(feed_open_replay(&feed, trace_path, &err), 0);
+    assert_int_equal(feed_open_replay(&feed, path, &err), 0);
     for (int round = 0; round < 2; round++)
-        for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
-            struct reel reel = reel_at_step(steps[i]);
+        for (size_t i = 0; i < count; i++) {
+            struct reel reel = reel_at_step(path, steps[i]);
             assert_true(feed_go_step(&feed, steps[i]));
             assert_same(feed_model(&feed), reel.model);
             uint64_t time_ns = reel.model->now_ns - 1000 * (i + 1);
             reel_release(&reel, true);
             reel = (struct reel){.model = reel_model()};
-            assert_int_equal(source_open_file(&reel.source, trace_path, &err), 0);
+            assert_int_equal(source_open_file(&reel.source, path, &err), 0);
             reel_until_time(&reel, time_ns);
             assert_true(feed_go_time(&feed, time_ns));
             assert_same(feed_model(&feed), reel.model);
             reel_release(&reel, true);
         }
     feed_close(&feed);
+}
+
+static void looking_back_is_exact(void **state)
+{
+    static const uint32_t steps[] = {3, 20, 1, 11, 24, 12, 2};
+    (void)state;
+    look_back(trace_path, steps, sizeof steps / sizeof steps[0]);
+}
+
+/* 4 ranks to step 21, 2 to step 26, 3 to step 30; to both sides of where they change. */
+static void looking_back_over_other_ranks_is_exact(void **state)
+{
+    static const uint32_t steps[] = {29, 3, 22, 21, 26, 27, 10, 30, 23, 20};
+    (void)state;
+    look_back(parts_path, steps, sizeof steps / sizeof steps[0]);
 }
 
 /* What the newest tape has dropped can be had all the same, and is what it was. */
@@ -536,7 +556,7 @@ static void looking_back_while_it_goes_on(void **state)
         uint32_t first = past_first_step(feed.past), done = reel_steps_done(&feed.newest);
         if (done < 2 || done == looked || first + 1 >= done) continue;
         looked = done;
-        struct reel reel = reel_at_step(done - 1);
+        struct reel reel = reel_at_step(trace_path, done - 1);
         assert_true(feed_go_step(&feed, done - 1));
         assert_same(feed_model(&feed), reel.model);
         reel_release(&reel, true);
@@ -602,10 +622,11 @@ int main(void)
         cmocka_unit_test(bars_have_letters_and_patterns), cmocka_unit_test(numbers_keep_their_width),
         cmocka_unit_test(curves_span_lowest_to_highest),  cmocka_unit_test(outputs_end_in_the_default_look),
         cmocka_unit_test(every_key_means_one_thing),      cmocka_unit_test(replay_steps_both_ways),
-        cmocka_unit_test(looking_back_is_exact),          cmocka_unit_test(older_windows_have_a_tape),
-        cmocka_unit_test(operations_both_ways),           cmocka_unit_test(search_finds_what_people_type),
-        cmocka_unit_test(looking_back_while_it_goes_on),  cmocka_unit_test(replay_keeps_the_recorded_pace),
-        cmocka_unit_test(frames_are_printed_or_refused),  cmocka_unit_test(no_terminal_is_refused),
+        cmocka_unit_test(looking_back_is_exact),          cmocka_unit_test(looking_back_over_other_ranks_is_exact),
+        cmocka_unit_test(older_windows_have_a_tape),      cmocka_unit_test(operations_both_ways),
+        cmocka_unit_test(search_finds_what_people_type),  cmocka_unit_test(looking_back_while_it_goes_on),
+        cmocka_unit_test(replay_keeps_the_recorded_pace), cmocka_unit_test(frames_are_printed_or_refused),
+        cmocka_unit_test(no_terminal_is_refused),
     };
     return cmocka_run_group_tests(tests, make_trace, remove_trace);
 }

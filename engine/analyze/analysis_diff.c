@@ -41,6 +41,7 @@ static void put_section(struct figures *figures, const struct analysis_section *
     bool any = section->steps > 0;
     double steps = any ? (double)section->steps : 1;
     put(figures, FIGURE_STAGE, true, section->ranks > 0, section->stage, "ZeRO stage");
+    put(figures, FIGURE_COUNT, true, section->ranks > 0, section->ranks, "ranks");
     put(figures, FIGURE_COUNT, true, section->ranks > 0, (double)section->steps, "steps");
     put(figures, FIGURE_COUNT, true, any, (double)section->tokens / steps, "tokens a step");
     put(figures, FIGURE_MS, false, any, (double)section->total_ns / steps / 1e6, "step");

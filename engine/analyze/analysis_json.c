@@ -165,6 +165,7 @@ static cJSON *section_object(const struct analysis_section *section)
     cJSON *out = cJSON_CreateObject();
     add_number(out, "stage", true, section->stage);
     add_number(out, "schedule", true, section->schedule);
+    add_number(out, "ranks", true, section->ranks);
     add_number(out, "first_step", true, section->first_step);
     add_number(out, "last_step", true, section->last_step);
     add_number(out, "steps", true, (double)section->steps);

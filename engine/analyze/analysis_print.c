@@ -10,6 +10,7 @@ struct printer {
     const struct analysis_section *section;
     struct totals sum; /* over all ranks and steps */
     double parts;      /* ... so many of them */
+    int parts_of_run;  /* more than one: it went on with other ranks */
 };
 
 static double ms(const struct printer *printer, uint64_t ns)
@@ -24,6 +25,13 @@ static double percent(uint64_t part, uint64_t whole)
 
 /* ---- the trace ---- */
 
+/* ", 4, then 2, then 3 ranks": of each part. */
+static void print_ranks(const struct run_model *model, FILE *out)
+{
+    for (int i = 0; i + 1 < model->part_count; i++) fprintf(out, "%s%d", i ? ", then " : ", ", model->parts[i].ranks);
+    fprintf(out, "%s%d rank%s\n", model->part_count > 1 ? ", then " : ", ", model->ranks, model->ranks == 1 ? "" : "s");
+}
+
 static void print_head(const struct analysis *analysis, FILE *out)
 {
     const struct run_model *model = analysis->model;
@@ -32,7 +40,7 @@ static void print_head(const struct analysis *analysis, FILE *out)
     fprintf(out, "%s: %s", analysis->path, header->model_name[0] ? header->model_name : "unknown model");
     if (header->parameters >= 0) fprintf(out, ", %s parameters", grouped(a, header->parameters));
     if (header->precision[0]) fprintf(out, ", %s", header->precision);
-    fprintf(out, ", %d rank%s\n", model->ranks, model->ranks == 1 ? "" : "s");
+    print_ranks(model, out);
     fprintf(out, "%s records over %.3f s; ", grouped(b, (int64_t)analysis->records),
             (double)(model->now_ns - model->first_ns) / 1e9);
     if (analysis->defect[0]) fprintf(out, "%s\n", analysis->defect);
@@ -43,8 +51,9 @@ static void print_head(const struct analysis *analysis, FILE *out)
 static void print_section_head(const struct printer *printer)
 {
     const struct analysis_section *section = printer->section;
-    fprintf(printer->out, "\nZeRO stage %d, step%s %u", section->stage,
-            section->first_step == section->last_step ? "" : "s", section->first_step);
+    fprintf(printer->out, "\nZeRO stage %d, ", section->stage);
+    if (printer->parts_of_run > 1) fprintf(printer->out, "%d rank%s, ", section->ranks, section->ranks == 1 ? "" : "s");
+    fprintf(printer->out, "step%s %u", section->first_step == section->last_step ? "" : "s", section->first_step);
     if (section->first_step != section->last_step) fprintf(printer->out, " to %u", section->last_step);
     if (section->steps && section->total_ns)
         fprintf(printer->out, "\n  %.3f ms a step, %.0f tokens/s, loss %.4f to %.4f",
@@ -206,9 +215,9 @@ static void print_tier(const struct printer *printer, enum tier tier)
 
 /* ---- all of it ---- */
 
-static void print_section(const struct analysis_section *section, FILE *out)
+static void print_section(const struct analysis *analysis, const struct analysis_section *section, FILE *out)
 {
-    struct printer printer = {.out = out, .section = section};
+    struct printer printer = {.out = out, .section = section, .parts_of_run = analysis->model->part_count};
     printer.parts = analysis_sum(&printer.sum, section, -1);
     print_section_head(&printer);
     if (printer.parts > 0) {
@@ -224,6 +233,6 @@ static void print_section(const struct analysis_section *section, FILE *out)
 void analysis_print(const struct analysis *analysis, FILE *out)
 {
     print_head(analysis, out);
-    for (int i = 0; i < analysis->section_count; i++) print_section(&analysis->sections[i], out);
+    for (int i = 0; i < analysis->section_count; i++) print_section(analysis, &analysis->sections[i], out);
     analysis_print_why(analysis, out);
 }

@@ -10,6 +10,10 @@ struct cJSON;
 /* header.c */
 void fold_run(struct run_model *model, const struct trace_record *record);
 void header_release(struct run_header *header);
+bool header_share(struct run_header *copy, struct run_header *from); /* copy is one of the struct; false: no memory */
+
+/* parts.c: the header is of a new part. Forgets what was said of the ranks before. */
+void part_begin(struct run_model *model, int number, uint32_t steps_done, uint64_t begun_ns);
 
 /* pace.c */
 void pace_begin(struct run_pace *pace, const struct cJSON *config); /* of the header */
@@ -44,6 +48,7 @@ void fold_step_begin(struct run_model *model, const struct trace_record *record)
 void fold_step_end(struct run_model *model, const struct trace_record *record);
 void fold_traffic(struct run_model *model, const struct trace_record *record);
 void steps_release(struct run_model *model);
+void steps_of_more_ranks(struct run_model *model); /* a rank was heard of for the first time */
 
 /* notices.c */
 void fold_event(struct run_model *model, const struct trace_record *record);

@@ -51,6 +51,8 @@ static char *config_text(const char *text)
 
 static void read_header(struct run_header *header, const cJSON *json, const char *text)
 {
+    *header = (struct run_header){.holders = malloc(sizeof *header->holders)};
+    if (header->holders) *header->holders = 1;
     const cJSON *model = cJSON_GetObjectItemCaseSensitive(json, "model");
     const cJSON *config = cJSON_GetObjectItemCaseSensitive(json, "config");
     read_text(header->version, sizeof header->version, json, "version");
@@ -83,30 +85,50 @@ static void read_header(struct run_header *header, const cJSON *json, const char
 
 void header_release(struct run_header *header)
 {
+    if (header->holders && --*header->holders > 0) return;
     free(header->units);
     free(header->config_json);
     free(header->given_json);
+    free(header->holders);
+}
+
+bool header_share(struct run_header *copy, struct run_header *from)
+{
+    *copy = *from;
+    if (!from->known) return true;
+    if (!from->holders) return *copy = (struct run_header){.parameters = RUN_UNKNOWN}, false;
+    return ++*from->holders > 0;
+}
+
+/* The header is said again to a viewer that came late; a new part has another number. */
+static bool is_new(const struct run_model *model, int part)
+{
+    return !model->header.known || !model->part_count || run_present_part(model)->number != part;
+}
+
+static void know_ranks(struct run_model *model)
+{
+    const int ranks = model->header.ranks;
+    if (ranks <= 0 || ranks > RUN_RANKS_MAX) return;
+    model->header.known = false; /* lets model_rank() grow */
+    model_rank(model, (unsigned)ranks - 1);
+    model->header.known = true;
 }
 
 void fold_run(struct run_model *model, const struct trace_record *record)
 {
-    if (model->header.known) return; /* said again to a viewer that came late */
     char *text = text_copy(record->run.json);
     cJSON *json = text ? cJSON_Parse(text) : NULL;
-    if (json) {
+    const int part = read_int(json, "part"), steps_done = read_int(json, "steps_done");
+    if (!json) {
+        model_problem(model, "the run header is not JSON");
+    } else if (is_new(model, part > 0 ? part : 0)) {
+        header_release(&model->header);
         read_header(&model->header, json, text);
         pace_begin(&model->pace, cJSON_GetObjectItemCaseSensitive(json, "config"));
-    } else {
-        model_problem(model, "the run header is not JSON");
+        part_begin(model, part > 0 ? part : 0, steps_done > 0 ? (uint32_t)steps_done : 0, record->time_ns);
+        know_ranks(model);
     }
     free(text);
     cJSON_Delete(json);
-    if (!json) return;
-    int ranks = model->header.ranks;
-    if (ranks > 0 && ranks <= RUN_RANKS_MAX) {
-        bool was_known = model->header.known;
-        model->header.known = false; /* lets model_rank() grow */
-        model_rank(model, (unsigned)ranks - 1);
-        model->header.known = was_known;
-    }
 }

@@ -87,10 +87,7 @@ struct run_rank *model_rank(struct run_model *model, unsigned rank)
     memset(larger + model->ranks, 0, (rank + 1 - (unsigned)model->ranks) * sizeof *larger);
     model->rank = larger;
     model->ranks = (int)rank + 1;
-    for (int i = 0; i < model->step_count; i++) { /* too short now: unknown from here on */
-        free(model->steps[i].sent_bytes);
-        model->steps[i].sent_bytes = NULL;
-    }
+    steps_of_more_ranks(model);
     return &model->rank[rank];
 }
 
@@ -158,11 +155,28 @@ void run_model_fold(struct run_model *model, const struct trace_record *record)
     }
 }
 
+const struct run_part *run_present_part(const struct run_model *model)
+{
+    return model->part_count ? &model->parts[model->part_count - 1] : NULL;
+}
+
+bool run_step_is_whole(const struct run_step *step)
+{
+    return step->ended >= step->ranks;
+}
+
 const struct run_step *run_last_step(const struct run_model *model)
 {
     for (int i = model->step_count - 1; i >= 0; i--)
-        if (model->steps[i].ended >= model->ranks) return &model->steps[i];
+        if (run_step_is_whole(&model->steps[i])) return &model->steps[i];
     return NULL;
+}
+
+const struct run_step *run_last_step_here(const struct run_model *model)
+{
+    const struct run_step *step = run_last_step(model);
+    const struct run_part *part = run_present_part(model);
+    return step && (!part || step->step > part->steps_done) ? step : NULL;
 }
 
 const struct run_step *run_step_numbered(const struct run_model *model, uint32_t step)
@@ -204,7 +218,7 @@ bool run_recent(const struct run_model *model, struct run_recent *recent)
     memset(recent, 0, sizeof *recent);
     for (int i = model->step_count - 1; i >= 0 && recent->total_ns < 1000000000u; i--) {
         const struct run_step *step = &model->steps[i];
-        if (step->ended < model->ranks || step->skipped) continue;
+        if (!run_step_is_whole(step) || step->skipped) continue;
         if (last && step->schedule != last->schedule) break;
         last = step;
         recent_add(recent, step);
@@ -230,7 +244,8 @@ bool run_predicted_peak(const struct run_model *model, enum tier tier, uint64_t 
 
 const char *run_state_name(enum run_state state)
 {
-    static const char *const names[] = {"starting", "running", "paused", "out of memory", "ended"};
+    static const char *const names[RUN_STATES] = {"starting",      "running", "paused",
+                                                  "out of memory", "ended",   "starting again"};
     return (unsigned)state < sizeof names / sizeof names[0] ? names[state] : "unknown";
 }
 

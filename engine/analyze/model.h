@@ -15,7 +15,7 @@
 #include "engine/plan/schedule.h"
 #include "engine/trace/record.h"
 
-enum { RUN_UNKNOWN = -1, RUN_RANKS_MAX = 4096, RUN_CURVE_POINTS = 256, RUN_VALIDATIONS_MAX = 64, RUN_FITS_MAX = 6 };
+enum { RUN_UNKNOWN = -1, RUN_RANKS_MAX = 4096, RUN_CURVE_POINTS = 256, RUN_VALIDATIONS_MAX = 64, RUN_FITS_MAX = 6, RUN_PARTS_MAX = 64 };
 
 /* ---- what the run is: the RUN record ------------------------------------------------------------------------------ */
 
@@ -33,6 +33,16 @@ struct run_header {
     int unit_count;
     char *config_json; /* the resolved configuration; NULL: unknown */
     char *given_json;  /* {"key": {"from": "file | set | auto", "value": text}}: what was given at the start; NULL: unknown */
+    int *holders;      /* how many models share units and texts (snapshot.h) */
+};
+
+/* A run whose engine was started again, with another number of ranks, has another part from there on: a RUN record begins it.
+ * What is said of ranks, plans and traffic is of the present part; steps, losses and notices are of the whole run. */
+struct run_part {
+    int number;          /* 0: the first */
+    uint32_t steps_done; /* before it */
+    int ranks;           /* RUN_UNKNOWN */
+    uint64_t begun_ns;
 };
 
 /* How time is stretched now: the configuration at the start, and every "set" since. */
@@ -129,7 +139,8 @@ struct run_save {
 struct run_step {
     uint32_t step, schedule, attempt;
     int stage;
-    int ended;    /* ranks that ended it */
+    int ranks;    /* that it was taken with: those of its part */
+    int ended;    /* ... and that ended it */
     int timed;    /* ranks in `split`, which is a sum over them; 0: unknown */
     bool skipped; /* no update was made */
     float loss, grad_norm, learning_rate, loss_scale;
@@ -179,7 +190,9 @@ struct run_model_options {
 /* Whatever it points to must be known to snapshot.c too. */
 struct run_model {
     struct run_model_options options;
-    struct run_header header;
+    struct run_header header; /* of the present part */
+    struct run_part parts[RUN_PARTS_MAX]; /* the last ones, oldest first; none before the header is known */
+    int part_count;
     struct run_pace pace;
     int ranks; /* as many as the header says, or as were heard of */
     struct run_rank *rank;
@@ -200,14 +213,14 @@ struct run_model {
     int step_count, step_room;
     uint32_t steps_seen;    /* whole steps with an update, also those no longer kept */
     uint64_t tokens_seen, time_seen_ns;
-    struct run_split split_total; /* over every step and rank whose operations were all seen: ... */
+    struct run_split split_total; /* over every step of the part and rank whose operations were all seen: ... */
     uint64_t split_count;         /* ... so many */
     struct run_curve loss;
     struct run_curve number, tokens_per_s, grad_norm, learning_rate; /* of the same steps; number: of the step */
 
     uint32_t traffic_step;  /* of `traffic` */
     struct run_traffic traffic[TRAFFIC_KINDS][LINKS];       /* last step that reported any */
-    struct run_traffic traffic_total[TRAFFIC_KINDS][LINKS]; /* whole run */
+    struct run_traffic traffic_total[TRAFFIC_KINDS][LINKS]; /* whole part */
     uint32_t traffic_steps;                                 /* in the total */
 
     struct run_notice *notices; /* oldest first */
@@ -235,7 +248,10 @@ void run_model_fold(struct run_model *model, const struct trace_record *record);
 
 /* ---- questions that several readers ask ---------------------------------------------------------------------------- */
 
-const struct run_step *run_last_step(const struct run_model *model);   /* that every rank ended; NULL: none */
+const struct run_part *run_present_part(const struct run_model *model); /* NULL: the header is not known */
+bool run_step_is_whole(const struct run_step *step);                   /* every rank ended it */
+const struct run_step *run_last_step(const struct run_model *model);   /* that is whole; NULL: none */
+const struct run_step *run_last_step_here(const struct run_model *model); /* ... and was taken by the ranks of this part; NULL: none yet */
 const struct run_step *run_step_numbered(const struct run_model *model, uint32_t step); /* NULL: not kept */
 const struct run_schedule *run_schedule_numbered(const struct run_model *model, uint32_t number);
 
@@ -257,7 +273,7 @@ bool run_tokens_per_second(const struct run_model *model, double *value);
 /* What the whole tier of a rank is planned to hold at its fullest; false: unknown. */
 bool run_predicted_peak(const struct run_model *model, enum tier tier, uint64_t *bytes);
 
-/* "starting", "running", "paused", "out of memory", "ended"; "finished", "out_of_memory", "failed", "stopped". */
+/* "starting", "running", "paused", "out of memory", "ended", "starting again"; "finished", "out_of_memory", "failed", "stopped". */
 const char *run_state_name(enum run_state state);
 const char *run_outcome_name(enum outcome outcome);
 

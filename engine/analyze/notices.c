@@ -168,7 +168,7 @@ void fold_validation(struct run_model *model, const struct trace_record *record)
 /* Pauses are events too, and the end has a record of its own; what is left to say is that a paused run goes on. */
 void fold_state(struct run_model *model, const struct trace_record *record)
 {
-    if (record->state.state > RUN_ENDED) return;
+    if (record->state.state >= RUN_STATES) return;
     bool was_paused = model->has_state && model->state == RUN_PAUSED;
     model->has_state = true;
     model->state = record->state.state;

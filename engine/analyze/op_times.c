@@ -25,7 +25,7 @@ struct op_times op_times_of(const struct tape *tape, const struct run_schedule *
 {
     struct op_times times = {0};
     const enum lane lane = plan->ops.ops[op].lane;
-    for (int rank = 0; rank < tape_ranks(tape); rank++) {
+    for (int rank = 0; rank < tape_ranks(tape, 0, UINT64_MAX); rank++) {
         const int64_t number = tape_span_of(tape, rank, lane, step, (uint32_t)op);
         const struct span *span = number >= 0 ? tape_span(tape, rank, lane, number) : NULL;
         if (!span || span->schedule != plan->number || !span->ended_ns || span->ended_ns > until_ns) continue;
@@ -43,7 +43,7 @@ uint32_t whole_step_of(const struct run_model *model, const struct run_schedule 
 {
     for (int i = model->step_count - 1; i >= 0; i--) {
         const struct run_step *step = &model->steps[i];
-        if (step->ended >= model->ranks && !step->skipped && step->schedule == plan->number) return step->step;
+        if (run_step_is_whole(step) && !step->skipped && step->schedule == plan->number) return step->step;
     }
     return 0;
 }

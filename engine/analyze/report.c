@@ -45,6 +45,19 @@ static void add_header(cJSON *report, const struct run_model *model)
                header->accumulation_steps);
 }
 
+/* A run that goes on with other ranks has parts; "ranks", "memory", "peak", "traffic" and processes are of the last. */
+static void add_parts(cJSON *report, const struct run_model *model)
+{
+    cJSON *list = cJSON_AddArrayToObject(report, "parts");
+    for (int i = 0; i < model->part_count; i++) {
+        const struct run_part *part = &model->parts[i];
+        cJSON *out = cJSON_CreateObject();
+        add_number(out, "first_step", true, part->steps_done + 1);
+        add_number(out, "ranks", part->ranks >= 0, part->ranks);
+        cJSON_AddItemToArray(list, out);
+    }
+}
+
 /* Means over the ranks whose operations were all seen. What no schedule has yet (NVMe) is known to take
  * no time wherever the split is known. */
 static void add_seconds(cJSON *object, const struct run_step *step)
@@ -65,18 +78,19 @@ static void add_seconds(cJSON *object, const struct run_step *step)
     add_number(out, "paused", true, seconds(step->paused_ns));
 }
 
-static void add_sent(cJSON *object, const struct run_model *model, const struct run_step *step)
+/* As many as the step had ranks. */
+static void add_sent(cJSON *object, const struct run_step *step)
 {
-    if (!step->sent_bytes && model->ranks != 1) { /* one rank alone sends nothing, and that is known */
+    if (!step->sent_bytes && step->ranks != 1) { /* one rank alone sends nothing, and that is known */
         cJSON_AddNullToObject(object, "sent_bytes");
         return;
     }
     cJSON *sent = cJSON_AddArrayToObject(object, "sent_bytes");
-    for (int rank = 0; rank < model->ranks; rank++)
+    for (int rank = 0; rank < step->ranks; rank++)
         cJSON_AddItemToArray(sent, cJSON_CreateNumber(step->sent_bytes ? (double)step->sent_bytes[rank] : 0));
 }
 
-static cJSON *step_object(const struct run_model *model, const struct run_step *step)
+static cJSON *step_object(const struct run_step *step)
 {
     cJSON *out = cJSON_CreateObject();
     uint32_t bits;
@@ -94,7 +108,7 @@ static cJSON *step_object(const struct run_model *model, const struct run_step *
     add_number(out, "tokens", true, step->tokens);
     add_number(out, "micro_steps", true, step->micro_steps);
     add_seconds(out, step);
-    add_sent(out, model, step);
+    add_sent(out, step);
     return out;
 }
 
@@ -102,7 +116,7 @@ static void add_steps(cJSON *report, const struct run_model *model)
 {
     cJSON *steps = cJSON_AddArrayToObject(report, "steps");
     for (int i = 0; i < model->step_count; i++)
-        if (model->steps[i].ended) cJSON_AddItemToArray(steps, step_object(model, &model->steps[i]));
+        if (model->steps[i].ended) cJSON_AddItemToArray(steps, step_object(&model->steps[i]));
 }
 
 static void add_hash(cJSON *report, const struct run_model *model)
@@ -250,6 +264,7 @@ char *report_json(const struct run_model *model, const struct report_screen *scr
     add_text(report, "outcome", model->ended ? run_outcome_name(model->outcome) : NULL);
     add_text(report, "error", model->error);
     add_header(report, model);
+    add_parts(report, model);
     add_steps(report, model);
     add_hash(report, model);
     add_memory(report, model);

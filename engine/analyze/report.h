@@ -1,5 +1,7 @@
 /* The JSON report of a run, for scripts: every name of it is a promise (docs: the report's format). Unknown is null.
- * traffic[].count is the operations of one rank over the run; *_per_step are means over steps and ranks. */
+ * traffic[].count is the operations of one rank over the run; *_per_step are means over steps and ranks. Of a run that went on with
+ * other ranks, parts[] says from which step on there were how many; steps[].sent_bytes is as long as that step had ranks, and
+ * ranks, memory, peak, traffic and processes are of the last part. */
 #ifndef ENGINE_ANALYZE_REPORT_H
 #define ENGINE_ANALYZE_REPORT_H
 

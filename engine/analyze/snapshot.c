@@ -8,7 +8,7 @@
 /* The last steps are copied: a rank may be in them still, or report on them late. */
 enum { OPEN_STEPS = 2 };
 
-/* A model without its history: no notices, the open steps only, no units and configuration. */
+/* A model without its history: no notices, the open steps only. Header and plans are shared. */
 struct run_snapshot {
     struct run_model *model;
 };
@@ -20,13 +20,11 @@ static void *copy_of(const void *from, size_t bytes)
 }
 
 /* All that is in the struct itself; what it points to is nobody's yet. */
-static struct run_model *bare_copy(const struct run_model *from)
+static struct run_model *bare_copy(struct run_model *from)
 {
     struct run_model *model = copy_of(from, sizeof *from);
     if (!model) return NULL;
-    model->header.units = NULL;
-    model->header.config_json = NULL;
-    model->header.given_json = NULL;
+    if (!header_share(&model->header, &from->header)) return free(model), NULL;
     model->rank = NULL;
     model->schedules = NULL;
     model->schedule_count = 0;
@@ -54,7 +52,7 @@ static bool add_steps(struct run_model *model, const struct run_step *steps, int
         struct run_step *step = &model->steps[model->step_count++];
         *step = steps[i];
         if (step->sent_bytes)
-            step->sent_bytes = copy_of(steps[i].sent_bytes, (size_t)model->ranks * sizeof *step->sent_bytes);
+            step->sent_bytes = copy_of(steps[i].sent_bytes, (size_t)step->ranks * sizeof *step->sent_bytes);
     }
     return true;
 }
@@ -104,16 +102,6 @@ size_t run_snapshot_bytes(const struct run_snapshot *snapshot)
            (size_t)model->step_count * (sizeof *model->steps + (size_t)model->ranks * sizeof *model->steps->sent_bytes);
 }
 
-static bool restore_header(struct run_header *header, const struct run_header *newest)
-{
-    if (!header->known) return true;
-    header->units = copy_of(newest->units, (size_t)header->unit_count * sizeof *newest->units);
-    header->config_json = newest->config_json ? strdup(newest->config_json) : NULL;
-    header->given_json = newest->given_json ? strdup(newest->given_json) : NULL;
-    return header->units && (header->config_json || !newest->config_json) &&
-           (header->given_json || !newest->given_json);
-}
-
 /* What newest has of the steps before the open ones, then these. */
 static bool restore_steps(struct run_model *model, const struct run_model *open, const struct run_model *newest)
 {
@@ -132,11 +120,10 @@ static bool restore_notices(struct run_model *model, uint64_t seen, const struct
 
 struct run_model *run_snapshot_restore(const struct run_snapshot *snapshot, const struct run_model *newest)
 {
-    const struct run_model *then = snapshot->model;
-    struct run_model *model = bare_copy(then);
+    struct run_model *then = snapshot->model, *model = bare_copy(then);
     if (!model) return NULL;
-    if (copy_present(model, then) && restore_header(&model->header, &newest->header) &&
-        restore_steps(model, then, newest) && restore_notices(model, then->notices_dropped, newest))
+    if (copy_present(model, then) && restore_steps(model, then, newest) &&
+        restore_notices(model, then->notices_dropped, newest))
         return model;
     run_model_free(model);
     return NULL;

@@ -12,6 +12,17 @@ void steps_release(struct run_model *model)
     free(model->steps);
 }
 
+/* Only in a part without a header: how many ranks its steps have is found out one by one. */
+void steps_of_more_ranks(struct run_model *model)
+{
+    const struct run_part *part = run_present_part(model);
+    for (int i = model->step_count - 1; i >= 0 && (!part || model->steps[i].step > part->steps_done); i--) {
+        model->steps[i].ranks = model->ranks;
+        free(model->steps[i].sent_bytes); /* too short now: unknown from here on */
+        model->steps[i].sent_bytes = NULL;
+    }
+}
+
 /* With a bound on the history, twice as many steps may stand before the older half goes: dropping stays cheap. */
 static void forget_old(struct run_model *model)
 {
@@ -36,7 +47,7 @@ static struct run_step *step_at(struct run_model *model, uint32_t number)
         return NULL;
     }
     struct run_step *step = &model->steps[model->step_count++];
-    *step = (struct run_step){.step = number};
+    *step = (struct run_step){.step = number, .ranks = model->ranks};
     return step;
 }
 
@@ -49,7 +60,7 @@ void fold_step_begin(struct run_model *model, const struct trace_record *record)
     holdings_begin_step(rank);
     if (rank->open.attempt > step->attempt) {
         free(step->sent_bytes);
-        *step = (struct run_step){.step = step->step, .attempt = rank->open.attempt};
+        *step = (struct run_step){.step = step->step, .ranks = model->ranks, .attempt = rank->open.attempt};
     }
     step->schedule = model->training_schedule = record->step_begin.schedule;
     step->stage = record->step_begin.stage;
@@ -121,7 +132,7 @@ void fold_step_end(struct run_model *model, const struct trace_record *record)
     step->micro_steps = from->micro_steps;
     if (from->total_ns > step->total_ns) step->total_ns = from->total_ns;
     if (from->paused_ns > step->paused_ns) step->paused_ns = from->paused_ns;
-    if (++step->ended == model->ranks) step_completed(model, step);
+    if (++step->ended == step->ranks) step_completed(model, step);
 }
 
 static void traffic_add(struct run_traffic *sum, const struct trace_of_traffic *from)
@@ -144,7 +155,7 @@ void fold_traffic(struct run_model *model, const struct trace_record *record)
     traffic_add(&model->traffic[from->traffic][from->link], from);
     traffic_add(&model->traffic_total[from->traffic][from->link], from);
     struct run_step *step = step_at(model, from->step);
-    if (!step || from->traffic > TRAFFIC_ALL_TO_ALL) return;
-    if (!step->sent_bytes) step->sent_bytes = calloc((size_t)model->ranks, sizeof *step->sent_bytes);
+    if (!step || from->traffic > TRAFFIC_ALL_TO_ALL || record->rank >= step->ranks) return;
+    if (!step->sent_bytes) step->sent_bytes = calloc((size_t)step->ranks, sizeof *step->sent_bytes);
     if (step->sent_bytes) step->sent_bytes[record->rank] += from->sent_bytes;
 }

@@ -67,12 +67,37 @@ static bool know_ranks(struct tape *tape, int ranks)
 /* The rank a record is about, made known if need be; NULL: none, or no memory for it. */
 static struct tape_rank *rank_of(struct tape *tape, const struct run_model *model, unsigned rank)
 {
+    if ((int)rank >= model->ranks) return NULL;
     struct tape_rank *known = tape_rank_at(tape, (int)rank);
-    if (known || (int)rank >= model->ranks || !know_ranks(tape, model->ranks)) return known;
+    if (tape->parts && tape->part[tape->parts - 1].ranks < model->ranks)
+        tape->part[tape->parts - 1].ranks = model->ranks; /* no header said how many there are */
+    if (known || !know_ranks(tape, model->ranks)) return known;
     tape->ranks[rank] = tape_alloc(tape, sizeof **tape->ranks);
     if (!tape->ranks[rank]) tape_dropped_before(tape, UINT64_MAX); /* nothing of it is kept */
     else tape->ranks[rank]->step = -1;
     return tape->ranks[rank];
+}
+
+/* The oldest two become one, if there are too many: with as many ranks as either. */
+static void add_part(struct tape *tape, const struct tape_part *part)
+{
+    if (tape->parts == RUN_PARTS_MAX) {
+        tape->part[1].begun_ns = tape->part[0].begun_ns;
+        if (tape->part[1].ranks < tape->part[0].ranks) tape->part[1].ranks = tape->part[0].ranks;
+        memmove(tape->part, tape->part + 1, (size_t)--tape->parts * sizeof *tape->part);
+    }
+    tape->part[tape->parts++] = *part;
+}
+
+/* If the model has come to another one. The ranks before have ended, and hold nothing more. */
+static void begin_part(struct tape *tape, const struct run_model *model)
+{
+    const struct run_part *part = run_present_part(model);
+    if (!part || part->number + 1 == tape->part_number) return;
+    for (int rank = 0; tape->part_number && rank < tape->rank_room; rank++)
+        if (tape->ranks[rank]) tape_memory_ends(tape, tape->ranks[rank], tape->rank_room, part->begun_ns);
+    add_part(tape, &(struct tape_part){part->begun_ns, model->ranks});
+    tape->part_number = part->number + 1;
 }
 
 static void fold_gap(struct tape *tape, const struct trace_record *record)
@@ -85,6 +110,7 @@ void tape_fold(struct tape *tape, const struct run_model *model, const struct tr
     if (!tape->first_ns) tape->first_ns = tape->grid.origin_ns = record->time_ns;
     if (record->time_ns > tape->last_ns) tape->last_ns = record->time_ns;
     if (record->kind == TRACE_GAP) fold_gap(tape, record);
+    begin_part(tape, model);
     if (record->kind < TRACE_STEP_BEGIN || record->kind > TRACE_MEMORY) return;
     struct tape_rank *rank = rank_of(tape, model, record->rank);
     if (!rank) return;
@@ -98,9 +124,17 @@ void tape_fold(struct tape *tape, const struct run_model *model, const struct tr
     }
 }
 
-int tape_ranks(const struct tape *tape)
+/* What was before the first header is of its part. */
+int tape_ranks(const struct tape *tape, uint64_t from_ns, uint64_t to_ns)
 {
-    return tape->rank_room;
+    int most = 0;
+    if (!tape->parts) return tape->rank_room;
+    for (int i = 0; i < tape->parts; i++) {
+        bool begins = i == 0 || tape->part[i].begun_ns < to_ns;
+        bool ends = i + 1 < tape->parts && tape->part[i + 1].begun_ns <= from_ns;
+        if (begins && !ends && tape->part[i].ranks > most) most = tape->part[i].ranks;
+    }
+    return most < tape->rank_room ? most : tape->rank_room;
 }
 
 uint64_t tape_first_ns(const struct tape *tape)

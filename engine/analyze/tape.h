@@ -40,7 +40,8 @@ void tape_free(struct tape *tape);
 /* After run_model_fold() with the same record: the model has the schedule that the record names. */
 void tape_fold(struct tape *tape, const struct run_model *model, const struct trace_record *record);
 
-int tape_ranks(const struct tape *tape);
+/* As many as there were at any time in the window: a run that goes on with other ranks has parts (struct run_part). */
+int tape_ranks(const struct tape *tape, uint64_t from_ns, uint64_t to_ns);
 uint64_t tape_first_ns(const struct tape *tape);      /* of the first record ever; 0: none */
 uint64_t tape_last_ns(const struct tape *tape);       /* of the newest */
 uint64_t tape_whole_from(const struct tape *tape);    /* from here on everything is kept in full */

@@ -70,6 +70,16 @@ void tape_memory(struct tape *tape, struct tape_rank *rank, int ranks, const str
     sums_hold(tape, tier, ranks, tier->changed_ns, tier->now.live_bytes);
 }
 
+void tape_memory_ends(struct tape *tape, struct tape_rank *rank, int ranks, uint64_t time_ns)
+{
+    for (int tier = 0; tier < TIERS; tier++)
+        for (int category = 0; category < CATEGORIES; category++) {
+            struct trace_record nothing = {.kind = TRACE_MEMORY, .time_ns = time_ns};
+            nothing.memory = (struct trace_of_memory){.tier = (uint8_t)tier, .category = (uint8_t)category};
+            if (rank->tier[tier].now.known) tape_memory(tape, rank, ranks, &nothing);
+        }
+}
+
 /* ---- questions ---- */
 
 static const struct tape_tier *tier_at(const struct tape *tape, int rank, enum tier tier)

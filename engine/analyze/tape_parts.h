@@ -58,6 +58,8 @@ struct tape_rank {
 struct tape_gap { uint16_t rank; uint64_t from_ns, to_ns; };
 struct tape_entry { struct tape_step step; int begun, ended; uint64_t last_end_ns; }; /* ranks that began, that ended it */
 
+struct tape_part { uint64_t begun_ns; int ranks; };
+
 enum { GAPS_KEPT = 256 };
 
 struct tape {
@@ -66,6 +68,8 @@ struct tape {
     uint64_t first_ns, last_ns, whole_from_ns;
     struct tape_rank **ranks; /* NULL: nothing heard of it */
     int rank_room;
+    struct tape_part part[RUN_PARTS_MAX]; /* oldest first */
+    int parts, part_number; /* kept; of the newest, from 1 on */
     int schedule; /* place in the model of the one found last */
     struct sum_grid grid;
     struct ring steps; /* struct tape_entry */
@@ -92,6 +96,7 @@ void tape_op_end(struct tape *tape, struct tape_rank *rank, const struct run_mod
 uint64_t tape_spans_from(const struct tape_lane *lane); /* its spans are kept from here on; 0: all of them */
 
 void tape_memory(struct tape *tape, struct tape_rank *rank, int ranks, const struct trace_record *record); /* tape_memory.c */
+void tape_memory_ends(struct tape *tape, struct tape_rank *rank, int ranks, uint64_t time_ns); /* its process is gone */
 
 /* tape_sums.c: makes the grid reach time_ns. */
 void sums_reach(struct tape *tape, uint64_t time_ns);

@@ -289,7 +289,7 @@ static bool totals_of_rank(struct totals *out, const struct tape *tape, const st
 void totals_of(struct totals *out, const struct tape *tape, const struct run_model *model, int rank, uint64_t from_ns,
                uint64_t to_ns)
 {
-    const int first = rank < 0 ? 0 : rank, end = rank < 0 ? tape_ranks(tape) : rank + 1;
+    const int first = rank < 0 ? 0 : rank, ranks = tape_ranks(tape, from_ns, to_ns), end = rank < 0 ? ranks : rank + 1;
     int seen = 0;
     *out = (struct totals){.rank = rank < 0 ? -1 : rank, .from_ns = from_ns, .to_ns = to_ns};
     for (int r = first; r < end; r++) {
@@ -298,7 +298,7 @@ void totals_of(struct totals *out, const struct tape *tape, const struct run_mod
         totals_add(out, &one);
     }
     if (seen > 1) totals_share(out, (uint64_t)seen);
-    totals_bandwidths(out, model->ranks);
+    totals_bandwidths(out, ranks);
     out->known =
         seen == end - first && seen > 0 && from_ns >= tape_whole_from(tape) && !tape_has_gap(tape, from_ns, to_ns);
 }

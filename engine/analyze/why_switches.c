@@ -6,7 +6,7 @@
 
 #include "engine/analyze/why.h"
 
-/* ---- the switches: events "stage" and "set" ---- */
+/* ---- the switches: events "stage", "ranks" and "set" ---- */
 
 /* "stage 0 -> 3" or "reduce_bucket_size 198272 -> 99136"; false: an event of another kind. */
 static bool describe(char *text, size_t room, const struct run_notice *notice)
@@ -18,14 +18,15 @@ static bool describe(char *text, size_t room, const struct run_notice *notice)
     const cJSON *from = cJSON_GetObjectItemCaseSensitive(detail, "from");
     const cJSON *to = cJSON_GetObjectItemCaseSensitive(detail, "to");
     const char *key = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(detail, "key"));
-    bool is_stage = kind && !strcmp(kind, "stage") && cJSON_IsNumber(from) && cJSON_IsNumber(to);
+    bool is_number =
+        kind && (!strcmp(kind, "stage") || !strcmp(kind, "ranks")) && cJSON_IsNumber(from) && cJSON_IsNumber(to);
     bool is_set = kind && !strcmp(kind, "set") && key && cJSON_IsString(to);
-    if (is_stage) snprintf(text, room, "stage %d -> %d", from->valueint, to->valueint);
+    if (is_number) snprintf(text, room, "%s %d -> %d", kind, from->valueint, to->valueint);
     if (is_set)
         snprintf(text, room, "%s %s%s%s", strrchr(key, '.') ? strrchr(key, '.') + 1 : key,
                  cJSON_IsString(from) ? from->valuestring : "", cJSON_IsString(from) ? " -> " : "-> ", to->valuestring);
     cJSON_Delete(event);
-    return is_stage || is_set;
+    return is_number || is_set;
 }
 
 /* Several switches before one step are one: their texts stand side by side. */
@@ -56,7 +57,7 @@ struct sums {
     int sent_steps, timed_steps;
 };
 
-static void side_add(struct why_side *side, struct sums *sums, const struct run_step *step, int ranks)
+static void side_add(struct why_side *side, struct sums *sums, const struct run_step *step)
 {
     side->steps++;
     side->stage = step->stage;
@@ -73,7 +74,7 @@ static void side_add(struct why_side *side, struct sums *sums, const struct run_
     }
     if (!step->sent_bytes) return;
     sums->sent_steps++;
-    for (int rank = 0; rank < ranks; rank++) side->sent_bytes += (double)step->sent_bytes[rank] / ranks;
+    for (int rank = 0; rank < step->ranks; rank++) side->sent_bytes += (double)step->sent_bytes[rank] / step->ranks;
 }
 
 static void side_finish(struct why_side *side, const struct sums *sums)
@@ -87,9 +88,9 @@ static void side_finish(struct why_side *side, const struct sums *sums)
     if (side->has_exposed) side->exposed_ns /= sums->timed_steps;
 }
 
-static bool counts(const struct run_model *model, const struct run_step *step)
+static bool counts(const struct run_step *step)
 {
-    return step->ended >= model->ranks && !step->skipped;
+    return run_step_is_whole(step) && !step->skipped;
 }
 
 /* The last whole steps of [from, to), or the first. */
@@ -99,7 +100,7 @@ static struct why_side side_of(const struct run_model *model, uint32_t from, uin
     struct sums sums = {0};
     for (int n = 0; n < model->step_count && side.steps < WHY_SWITCH_STEPS; n++) {
         const struct run_step *step = &model->steps[last ? model->step_count - 1 - n : n];
-        if (step->step >= from && step->step < to && counts(model, step)) side_add(&side, &sums, step, model->ranks);
+        if (step->step >= from && step->step < to && counts(step)) side_add(&side, &sums, step);
     }
     side_finish(&side, &sums);
     return side;

@@ -13,6 +13,12 @@ const struct command_info command_table[COMMANDS] = {
 #undef COMMAND
 };
 
+enum command_class command_class(const struct command *command)
+{
+    bool restarts = command->id == COMMAND_SET && config_restarts(command->key);
+    return restarts ? COMMAND_CLASS_RESTART : command_table[command->id].class;
+}
+
 static int unknown(const char *name, struct error *err)
 {
     const char *names[COMMANDS];
@@ -20,8 +26,8 @@ static int unknown(const char *name, struct error *err)
     const char *near = nearest_name(name, names, COMMANDS);
     if (near) return error_set(err, STATUS_USAGE, "%.40s: unknown command; did you mean %s?", name, near);
     return error_set(err, STATUS_USAGE,
-                     "%.40s: unknown command; there are stage=N, set KEY=VALUE, budget=BYTES, pause, resume, toggle, "
-                     "step, op=COUNT, sample=TOKENS, validate, checkpoint=TAG, stop",
+                     "%.40s: unknown command; there are stage=N, ranks=N, set KEY=VALUE, budget=BYTES, pause, "
+                     "resume, toggle, step, op=COUNT, sample=TOKENS, validate, checkpoint=TAG, stop",
                      name);
 }
 
@@ -36,8 +42,8 @@ static int read_count(const char *text, int64_t *count, const char *what, struct
     return STATUS_OK;
 }
 
-/* "KEY=VALUE" is tried on a configuration of its own, so that a typo is refused where it was typed and not at step 500.
- */
+/* "KEY=VALUE" is tried on a configuration of its own, so that a typo is refused where it was typed and not at step 500. Of a
+ * key that needs a new start only its own row is tried: what it means together with others is for that start to say. */
 static int read_set(struct command *command, const char *argument, struct error *err)
 {
     const char *equals = strchr(argument, '=');
@@ -51,7 +57,9 @@ static int read_set(struct command *command, const char *argument, struct error 
     int status = config_load(&scratch, NULL, NULL, 0, err);
     if (status) return status;
     scratch.topology.ranks = 64; /* whether a rank exists is for the run to say */
-    status = config_set(&scratch, command->key, command->value, err);
+    if (command_class(command) == COMMAND_CLASS_RESTART)
+        status = config_try(&scratch, command->key, command->value, err);
+    else status = config_set(&scratch, command->key, command->value, err);
     config_release(&scratch);
     return status;
 }
@@ -63,8 +71,14 @@ int command_check_tag(const char *tag, struct error *err)
         strcmp(tag, "latest") != 0)
         return STATUS_OK;
     return error_set(err, STATUS_USAGE,
-                     "\"%.80s\" cannot name a checkpoint; use at most %d letters, digits, - _ . and not \"latest\"", tag,
-                     COMMAND_TAG_BYTES - 1);
+                     "\"%.80s\" cannot name a checkpoint; use at most %d letters, digits, - _ . and not \"latest\"",
+                     tag, COMMAND_TAG_BYTES - 1);
+}
+
+static int read_ranks(const char *argument, struct error *err)
+{
+    struct config scratch = {0};
+    return config_try(&scratch, "topology.ranks", argument, err) ? error_prefix(err, "ranks") : STATUS_OK;
 }
 
 static int read_argument(struct command *command, const char *argument, struct error *err)
@@ -89,6 +103,7 @@ static int read_argument(struct command *command, const char *argument, struct e
                    ? STATUS_OK
                    : error_set(err, STATUS_USAGE, "stage=%.20s: must be 0, 1, 2 or 3", argument);
     case COMMAND_CHECKPOINT: return command_check_tag(argument, err);
+    case COMMAND_RANKS: return read_ranks(argument, err);
     case COMMAND_BUDGET: return config_parse_bytes(argument, &bytes, err) ? error_prefix(err, "budget") : STATUS_OK;
     default: return read_count(argument, &count, info->name, err);
     }

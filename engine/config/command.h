@@ -14,7 +14,7 @@ enum command_id {
     COMMANDS
 };
 
-enum command_class { COMMAND_CLASS_LIVE, COMMAND_CLASS_TIME, COMMAND_CLASS_CONTROL };
+enum command_class { COMMAND_CLASS_LIVE, COMMAND_CLASS_RESTART, COMMAND_CLASS_TIME, COMMAND_CLASS_CONTROL };
 
 struct command {
     enum command_id id;
@@ -30,6 +30,9 @@ int command_parse(struct command *command, const char *line, struct error *err);
 
 /* One --at argument: "5:stage=1" or "oom:stage=3" (*step = -1). */
 int command_parse_at(const char *text, int64_t *step, struct command *command, struct error *err);
+
+/* What the command does, where that depends on its key too: `set` of a key that is not live is RESTART. */
+enum command_class command_class(const struct command *command);
 
 /* The line that command_parse() would read back. */
 void command_format(const struct command *command, char *line, int room);

@@ -336,6 +336,26 @@ void config_release(struct config *config)
     config->notes = config->given = NULL;
 }
 
+bool config_restarts(const char *typed)
+{
+    char path[PATH_ROOM];
+    config_path(path, typed);
+    int row = key_index(path);
+    return row >= 0 && config_keys[row].class == CLASS_HONOURED && !config_keys[row].live;
+}
+
+int config_try(struct config *config, const char *typed, const char *value, struct error *err)
+{
+    char path[PATH_ROOM];
+    config_path(path, typed);
+    int row = key_index(path);
+    if (row < 0) return key_unknown(path, err);
+    cJSON *item = hjson_value(value);
+    int status = item ? key_read(&config_keys[row], item, config, err) : no_memory(err);
+    cJSON_Delete(item);
+    return status;
+}
+
 int config_set(struct config *config, const char *typed, const char *value, struct error *err)
 {
     char path[PATH_ROOM];
@@ -349,9 +369,7 @@ int config_set(struct config *config, const char *typed, const char *value, stru
         return error_set(err, STATUS_USAGE, "%s: cannot change while a run goes on; start again with --set %s=%.100s",
                          path, path, value);
     struct config changed = *config;
-    cJSON *item = hjson_value(value);
-    int status = item ? key_read(key, item, &changed, err) : no_memory(err);
-    cJSON_Delete(item);
+    int status = config_try(&changed, path, value, err);
     if (!status && strcmp(key->path, "zero_optimization.overlap_comm") == 0) changed.overlap_follows_stage = false;
     if (changed.overlap_follows_stage) changed.zero.overlap_comm = changed.zero.stage == 3;
     if (!status) status = config_check(&changed, err);

@@ -173,6 +173,12 @@ char *config_to_json(const struct config *config);
 /* Sets one live key of config_zero, budgets, links or slow motion ("zero_optimization.stage", "3"); used by commands. */
 int config_set(struct config *config, const char *key, const char *value, struct error *err);
 
+/* Whether a key is honoured and not live: only a new start can change it. */
+bool config_restarts(const char *key);
+
+/* Stores a value by the key's row alone, type and range: whether it is one, not whether it goes with the others. */
+int config_try(struct config *config, const char *key, const char *value, struct error *err);
+
 /* Whether setting a key would do anything: not if it belongs to another optimizer or scheduler than the one in force, or if
  * the scheduler goes before it. STATUS_USAGE says why not. */
 int config_matters(const struct config *config, const char *key, struct error *err);

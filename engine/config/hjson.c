@@ -143,7 +143,8 @@ static int copy_punctuation(struct rewrite *rewrite, struct error *err)
 static void separate(struct rewrite *rewrite)
 {
     char before = rewrite->length ? rewrite->out[rewrite->last] : ',';
-    if (rewrite->line > rewrite->last_line && !strchr("{[,:", before) && !strchr("}],:", *rewrite->at)) emit(rewrite, ',');
+    if (rewrite->line > rewrite->last_line && !strchr("{[,:", before) && !strchr("}],:", *rewrite->at))
+        emit(rewrite, ',');
 }
 
 static int rewrite_all(struct rewrite *rewrite, struct error *err)

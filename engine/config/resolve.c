@@ -172,7 +172,8 @@ static int resolve_batch(struct config_source *source, struct error *err)
                          (long long)T, (long long)m, (long long)g, (long long)W);
     config->train_batch_size = (int)T, config->micro_batch_size = (int)m, config->accumulation_steps = (int)g;
     if (!is_auto) return STATUS_OK;
-    return config_note(config, err, "train_batch_size: \"auto\" is %lld (micro-batch %lld x accumulation %lld x %lld ranks)",
+    return config_note(config, err,
+                       "train_batch_size: \"auto\" is %lld (micro-batch %lld x accumulation %lld x %lld ranks)",
                        (long long)T, (long long)m, (long long)g, (long long)W);
 }
 

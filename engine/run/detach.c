@@ -18,7 +18,7 @@ struct up {
 static int wait_for_call(struct session *session, struct error *err)
 {
     int fd, status = session_start(session, err);
-    if (!status) status = engine_call(session->engine, session->signal_fd, &fd, err);
+    if (!status) status = engine_call(session->keeper.engine, session->signal_fd, &fd, err);
     if (!status) close(fd);
     return status;
 }
@@ -46,17 +46,19 @@ static bool is_signalled(const struct session *session)
 }
 
 /* Reads on until the run has closed the connection: a command from a viewer that has already left may not be heard. */
-static void stay_connected(const struct session *session, struct source *source)
+static void stay_connected(struct session *session, struct source *source)
 {
     enum { TICK_MS = 500 };
     struct trace_record record;
     for (enum source_result result;
          (result = source_next(source, &record)) == SOURCE_RECORD || result == SOURCE_WAIT;) {
-        struct pollfd ready = {.fd = source_fd(source), .events = POLLIN};
-        if (result == SOURCE_WAIT) poll(&ready, 1, TICK_MS);
+        int soon_ms = keeper_tend(&session->keeper);
+        struct pollfd ready[2] = {{.fd = source_fd(source), .events = POLLIN},
+                                  {.fd = keeper_fd(&session->keeper), .events = POLLIN}};
+        if (result == SOURCE_WAIT) poll(ready, 2, soon_ms >= 0 ? soon_ms : TICK_MS);
         bool refused = result == SOURCE_RECORD && !source_drives(source);
         if (refused || is_signalled(session)) {
-            engine_kill(session->engine);
+            keeper_kill(&session->keeper);
             return;
         }
     }
@@ -64,23 +66,23 @@ static void stay_connected(const struct session *session, struct source *source)
 
 /* The number that the user knows is this process's, so SIGTERM arrives here: it stops the run. Asking is possible unless a
  * viewer drives. */
-static void stop_run(const struct session *session)
+static void stop_run(struct session *session)
 {
     char path[96];
     struct source *source;
     rundir_path(&session->dir, "socket", path, sizeof path);
     if (source_open_socket(&source, path, NULL)) {
-        engine_kill(session->engine);
+        keeper_kill(&session->keeper);
         return;
     }
     if (source_send(source, "stop", NULL) == STATUS_OK) stay_connected(session, source);
     source_close(source);
 }
 
-static void wait_for_end(const struct session *session)
+static void wait_for_end(struct session *session)
 {
     enum { TICK_MS = 500 };
-    while (!engine_wait(session->engine, TICK_MS))
+    while (!keeper_is_over(&session->keeper, TICK_MS))
         if (is_signalled(session)) stop_run(session);
 }
 

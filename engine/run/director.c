@@ -15,10 +15,11 @@
 enum { LINE_BYTES = 320, QUEUE_LINES = 64 };
 
 struct planned {
-    int64_t step;
+    const char *text;
+    int64_t step; /* -1: on running out of memory */
     struct command command;
     bool done;
-}; /* step -1: on running out of memory */
+};
 
 struct lines {
     char at[QUEUE_LINES][LINE_BYTES];
@@ -64,13 +65,16 @@ int director_new(struct director **out, const struct director_options *options, 
     if (!director) return error_set(err, STATUS_RUN, "no memory for the command queue");
     director->options = *options;
     director->stepped_from = -1;
+    if (options->paused) director->state = RUN_PAUSED; /* that it is, its caller has said */
     director->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     pthread_mutex_init(&director->lock, NULL);
     for (int i = 0; i < options->at.count; i++) {
         struct planned *planned = &director->plan[director->plan_count++];
+        planned->text = options->at.at[i];
         int status = command_parse_at(options->at.at[i], &planned->step, &planned->command, err);
         if (status) return director_free(director), status;
     }
+    for (int i = 0; i < options->lines.count; i++) lines_put(&director->kept, options->lines.at[i]);
     return *out = director, STATUS_OK;
 }
 
@@ -370,12 +374,32 @@ void director_at_gate(struct director *director, int64_t steps_done, uint32_t ne
     if (limit) gate_raise(gate, limit);
 }
 
+enum run_state director_state(const struct director *director)
+{
+    return director->state;
+}
+
+static void add_lines(struct cli_list *to, const struct lines *lines)
+{
+    for (int i = 0; i < lines->count && to->count < CLI_LIST_MAX; i++)
+        to->at[to->count++] = lines->at[(lines->first + i) % QUEUE_LINES];
+}
+
+void director_rest(const struct director *director, struct cli_list *at, struct cli_list *lines)
+{
+    at->count = lines->count = 0;
+    for (int i = 0; i < director->plan_count; i++)
+        if (!director->plan[i].done) at->at[at->count++] = director->plan[i].text;
+    add_lines(lines, &director->kept);
+    add_lines(lines, &director->queue);
+}
+
 void director_applied(struct director *director, const struct command *command, const char *refusal)
 {
     char line[LINE_BYTES];
     command_format(command, line, sizeof line);
     director->options.on_command(director->options.user, line, refusal);
-    bool changes = command_table[command->id].class == COMMAND_CLASS_LIVE;
+    bool changes = command_class(command) == COMMAND_CLASS_LIVE;
     if (!refusal && changes && director->state == RUN_OUT_OF_MEMORY) enter(director, RUN_RUNNING, "tries again");
 }
 

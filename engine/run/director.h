@@ -32,7 +32,8 @@ struct order {
 
 struct director_options {
     int64_t steps;        /* 0: until stopped */
-    struct cli_list at;
+    struct cli_list at, lines; /* lines: heard before any that comes */
+    bool paused;          /* from the start: a run that goes on as it was */
     bool interactive;     /* somebody can send commands: running out of memory waits for them */
     bool detached;        /* goes on without an owner */
     int signal_fd;        /* readable (a signalfd): stop at the next boundary; -1: none */
@@ -61,6 +62,11 @@ void director_next(struct director *director, int64_t steps_done, struct order *
 /* Within the step after `steps_done`, which stands before its operation `next` of so many; `what` describes it. Returns when
  * the gate lets more happen: by command, because the run is to end, or because a rank that found a peer dead opened it. */
 void director_at_gate(struct director *director, int64_t steps_done, uint32_t next, uint32_t operations, const char *what);
+
+enum run_state director_state(const struct director *director);
+
+/* What it has not come to: --at arguments, and lines that were heard. They point into the director and its options. */
+void director_rest(const struct director *director, struct cli_list *at, struct cli_list *lines);
 
 /* What became of the last order. A change that was made ends a shortage of memory: the step is tried again. */
 void director_applied(struct director *director, const struct command *command, const char *refusal);

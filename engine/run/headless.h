@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 #include "engine/analyze/logs.h"
-#include "engine/run/launch.h"
+#include "engine/run/keeper.h"
 #include "engine/trace/source.h"
 
 struct headless {
@@ -16,7 +16,7 @@ struct headless {
     bool tty;           /* can rewrite a line */
     int64_t steps;      /* to be trained; 0: until stopped */
     int signal_fd;      /* SIGINT and SIGTERM: the first asks the run to stop, the second ends it */
-    struct engine *engine;
+    struct keeper *keeper;
     struct logs *logs;  /* the caller's; NULL: none are asked for */
     bool own_pace;      /* plain lines at tenths of the way; false: the logs have a pace of their own */
     /* Its own. */

@@ -18,6 +18,7 @@ int home_listen(const struct rundir *dir, int *listen_fd, struct error *err)
 {
     struct sockaddr_un address;
     int fd = make_socket(dir, &address);
+    unlink(address.sun_path); /* that of the engine before */
     if (fd >= 0 && bind(fd, (struct sockaddr *)&address, sizeof address) == 0 && listen(fd, 1) == 0)
         return *listen_fd = fd, STATUS_OK;
     int status = error_set(err, STATUS_RUN, "cannot listen on %s: %s", address.sun_path, strerror(errno));

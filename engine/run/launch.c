@@ -209,6 +209,17 @@ int engine_call(struct engine *engine, int signal_fd, int *connected_fd, struct 
     }
 }
 
+int engine_home(const struct engine *engine)
+{
+    return engine->home_fd;
+}
+
+int engine_answer(struct engine *engine)
+{
+    struct pollfd ready = {.fd = engine->home_fd, .events = POLLIN};
+    return poll(&ready, 1, 0) > 0 ? accept4(engine->home_fd, NULL, NULL, SOCK_CLOEXEC) : -1;
+}
+
 bool engine_wait(struct engine *engine, int timeout_ms)
 {
     return capture_wait(engine->capture, timeout_ms);

@@ -39,6 +39,10 @@ int engine_start(struct engine **out, const struct rundir *dir, const struct con
 /* Waits until rank 0 calls. STATUS_RUN: the engine ended before, or a signal came on signal_fd (-1: none). */
 int engine_call(struct engine *engine, int signal_fd, int *connected_fd, struct error *err);
 
+/* For one that goes on where another stopped (keeper.h): readable when rank 0 calls; takes that call, or -1: there is none. */
+int engine_home(const struct engine *engine);
+int engine_answer(struct engine *engine);
+
 /* True if all of the engine's processes have ended within timeout_ms. */
 bool engine_wait(struct engine *engine, int timeout_ms);
 

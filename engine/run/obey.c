@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/run/leave.h"
 #include "engine/run/rank.h"
 #include "engine/run/records.h"
 #include "engine/run/room.h"
@@ -94,6 +95,7 @@ static int obey_stage(struct rank *rank, const struct command *command, struct e
     if (!status) status = switch_knobs(rank, &changed.zero, err);
     if (status) return status;
     accept(rank, command);
+    next_set(&rank->next, "zero_optimization.stage", command->value);
     tell(rank, "stage", before, changed.zero.stage);
     record_plan_notes(pen(rank), &rank->model, &rank->config.zero);
     return STATUS_OK;
@@ -107,6 +109,7 @@ static int obey_budget(struct rank *rank, const struct command *command, struct 
     if (!status) status = set_budgets(rank, budget_bytes, err);
     if (status) return status;
     accept(rank, command);
+    next_set(&rank->next, "memory.device_budget", command->value);
     tell(rank, "budget", (double)before, (double)budget_bytes[TIER_DEVICE]);
     return STATUS_OK;
 }
@@ -138,6 +141,7 @@ static int obey_set(struct rank *rank, const struct command *command, struct err
     if (status) return status;
     rank->config = changed;
     accept(rank, command);
+    next_set(&rank->next, command->key, command->value);
     tell_set(rank, command->key, before);
     if (new_knobs) record_plan_notes(pen(rank), &rank->model, &rank->config.zero);
     return STATUS_OK;
@@ -204,6 +208,7 @@ int rank_obey(struct rank *rank, const struct command *command, struct error *er
     };
     if (command_table[command->id].class == COMMAND_CLASS_CONTROL && !zero_ready(rank->zero))
         return error_set(err, STATUS_RUN, "there is no model yet, for lack of memory");
+    if (command_class(command) == COMMAND_CLASS_RESTART) return leave_obey(rank, command, err);
     if (!obey[command->id]) return error_set(err, STATUS_USAGE, "not known to this engine");
     return obey[command->id](rank, command, err);
 }

@@ -10,6 +10,7 @@
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/plan/schedule_io.h"
 #include "engine/run/home.h"
+#include "engine/run/leave.h"
 #include "engine/run/records.h"
 #include "engine/run/save.h"
 #include "engine/run/shortage.h"
@@ -85,6 +86,8 @@ static int start_director(struct rank *rank, struct error *err)
     struct director_options options = {
         .steps = rank->spec->steps,
         .at = rank->spec->at,
+        .lines = rank->spec->part.lines,
+        .paused = rank->spec->part.paused,
         .interactive = rank->spec->interactive,
         .detached = rank->spec->detached,
         .grace_ns = owner_grace_ns,
@@ -98,16 +101,31 @@ static int start_director(struct rank *rank, struct error *err)
     return director_new(&rank->director, &options, err);
 }
 
-/* A detached run has no owner: rank 0 only lets the front end know that it is up, by calling and hanging up. */
+/* Calls the front end. A run that begins: the call is its driver; one that is detached has none, and only lets the front end
+ * know that it is up (below). One that goes on is given what the engine before it had. */
+static int call_home(struct rank *rank, struct handover *handed, int *driver_fd, struct error *err)
+{
+    const bool goes_on = rank->spec->part.number > 0;
+    int fd, status = rank->spec->detached && !goes_on ? STATUS_OK : home_call(rank->dir, &fd, err);
+    if (status || (rank->spec->detached && !goes_on)) return status;
+    if (!goes_on) return *driver_fd = fd, STATUS_OK;
+    status = handover_receive(fd, handed, err);
+    close(fd);
+    return status;
+}
+
 static int start_writer(struct rank *rank, struct error *err)
 {
     char socket_path[96];
-    int home_fd = -1, status = rank->spec->detached ? STATUS_OK : home_call(rank->dir, &home_fd, err);
+    struct handover handed = {.listen_fd = -1};
+    const bool begins = rank->spec->part.number == 0;
+    int home_fd = -1, status = call_home(rank, &handed, &home_fd, err);
     if (status) return status;
     rundir_path(rank->dir, "socket", socket_path, sizeof socket_path);
     struct trace_writer_options options = {
         .file = rank->spec->trace,
         .socket = socket_path,
+        .handed = begins ? NULL : &handed,
         .adopted_fd = home_fd,
         .on_command = on_line,
         .on_driver = on_owner,
@@ -115,8 +133,9 @@ static int start_writer(struct rank *rank, struct error *err)
         .user = rank->director,
     };
     status = trace_writer_start(&rank->writer, &options, err);
-    if (!status && rank->spec->detached) status = home_call(rank->dir, &home_fd, err);
-    if (!status && rank->spec->detached) close(home_fd);
+    handover_release(&handed);
+    if (!status && rank->spec->detached && begins) status = home_call(rank->dir, &home_fd, err);
+    if (!status && rank->spec->detached && begins) close(home_fd);
     return status;
 }
 
@@ -199,12 +218,18 @@ static void tell_resumed(struct rank *rank)
 
 static void introduce_run(struct rank *rank)
 {
-    char *json = run_header_json(&rank->config, &rank->model, rank->data, rank->ranks,
-                                 comm_layout(rank->comm)->ranks_per_node, kernels_widest_isa(), rank->spec->resume);
+    const bool begins = rank->spec->part.number == 0;
+    const struct run_place place = {.part = rank->spec->part.number,
+                                    .steps_done = rank->steps_done,
+                                    .ranks = rank->ranks,
+                                    .ranks_per_node = comm_layout(rank->comm)->ranks_per_node,
+                                    .isa = kernels_widest_isa(),
+                                    .resumed = begins ? rank->spec->resume : NULL};
+    char *json = run_header_json(&rank->config, &rank->model, rank->data, &place);
     if (json) record_run(rank->ring, json);
     free(json);
-    record_state(rank->ring, rank->steps_done, RUN_STARTING, "");
-    if (rank->from) tell_resumed(rank);
+    if (begins) record_state(rank->ring, rank->steps_done, RUN_STARTING, "");
+    if (begins && rank->from) tell_resumed(rank);
     record_lines(rank->ring, rank->config.notes);
     record_plan_notes(rank->ring, &rank->model, &rank->config.zero);
 }
@@ -226,6 +251,7 @@ static int open_source(struct rank *rank, struct error *err)
     int status = checkpoint_open(&rank->from, spec->resume, NULL, err);
     if (status) return status;
     status = checkpoint_source(&rank->source, rank->from, &rank->model, spec->weights_only, err);
+    if (spec->part.number) leave_watch_loading(rank);
     rank->steps_done = rank->source.progress.steps_done;
     return status;
 }
@@ -246,6 +272,7 @@ static int open_engine(struct rank *rank, struct error *err)
                                    .source = rank->from ? &rank->source : NULL,
                                    .gate = rank->gate,
                                    .at_gate = rank->rank == 0 ? at_gate : NULL,
+                                   .first_schedule = (uint32_t)rank->spec->part.number << 20,
                                    .gate_user = rank};
     memcpy(options.rings, rank->rings, sizeof options.rings);
     struct zero_shortage shortage;
@@ -261,6 +288,8 @@ static int open_rank(struct rank *rank, struct error *err)
     if (status) return status;
     rank->rank = comm_layout(rank->comm)->rank;
     rank->ranks = comm_layout(rank->comm)->ranks;
+    rank->steps_done = spec->part.steps_done;
+    next_init(&rank->next, &spec->sets);
     if (!status) status = model_of(&rank->model, &rank->config, err);
     if (!status) status = open_trace(rank, err);
     if (!status) status = data_open(&rank->data, &rank->config, err);
@@ -269,6 +298,8 @@ static int open_rank(struct rank *rank, struct error *err)
     if (!status) status = open_saver(rank, err);
     if (!status) status = open_engine(rank, err);
     if (!status) close_source(rank);
+    if (!status) status = meet(rank, err);
+    if (!status) leave_opened(rank);
     return status;
 }
 
@@ -319,8 +350,9 @@ static int take_step(struct rank *rank, struct error *err)
     close_source(rank);
     if (result.outcome == ZERO_OUT_OF_MEMORY) return run_short(rank, &result.shortage), STATUS_OK;
     rank->steps_done = zero_steps_done(rank->zero);
+    leave_opened(rank);
     tell_scale(rank, &result);
-    bool mark = rank->steps_done <= 2 || rank->steps_done % PROCESS_MARK_STEPS == 0;
+    bool mark = rank->steps_done <= rank->spec->part.steps_done + 2 || rank->steps_done % PROCESS_MARK_STEPS == 0;
     record_process(rank->ring, rank->rank, rank->steps_done, zero_memory(rank->zero), mark);
     if (is_due(rank)) save(rank, false);
     return STATUS_OK;
@@ -351,7 +383,7 @@ static int obey_orders(struct rank *rank, struct order *order, struct error *err
         if (order->kind == ORDER_COMMAND) obey(rank, &order->command);
         else if (order->operations) status = close_gate(rank, order->operations, err);
         if (!status && order->kind == ORDER_STEP) status = take_step(rank, err);
-        if (status) return status;
+        if (status || rank->leaves) return status;
     }
 }
 
@@ -377,12 +409,22 @@ static int conclude(struct rank *rank, enum outcome outcome, struct error *err)
     return status ? status : meet(rank, err);
 }
 
+/* ... and one that another engine goes on with: a save under way comes to its end, and all have said what they had to say. */
+static int finish_part(struct rank *rank, struct error *err)
+{
+    bool is_saved;
+    int status = saver_finish(rank->saver, &is_saved, err);
+    return status ? status : meet(rank, err);
+}
+
 /* ---- closing ---- */
 
 static void close_trace(struct rank *rank, enum outcome outcome, const char *error)
 {
     if (rank->rank != 0) return;
-    if (rank->writer) {
+    if (rank->leaves && outcome != OUTCOME_FAILED) leave_hand_over(rank);
+    bool back = outcome == OUTCOME_FAILED && !rank->opened && leave_go_back(rank, error);
+    if (rank->writer && !back) {
         record_state(rank->ring, rank->steps_done, RUN_ENDED, error);
         record_end(rank->ring, outcome, error);
         trace_writer_stop(rank->writer);
@@ -395,8 +437,9 @@ int rank_live(struct rank *rank, struct error *err)
 {
     struct order order = {.kind = ORDER_STEP};
     int status = open_rank(rank, err);
+    rank->opened = status == STATUS_OK;
     if (!status) status = obey_orders(rank, &order, err);
-    if (!status) status = conclude(rank, order.outcome, err);
+    if (!status) status = rank->leaves ? finish_part(rank, err) : conclude(rank, order.outcome, err);
     if (status) comm_abort(rank->comm, err->text);
     saver_free(rank->saver);
     close_trace(rank, status ? OUTCOME_FAILED : order.outcome, status ? err->text : "");
@@ -404,6 +447,7 @@ int rank_live(struct rank *rank, struct error *err)
     rank->comm = NULL;
     zero_close(rank->zero);
     checkpoint_close(rank->from);
+    next_release(&rank->next);
     data_close(rank->data);
     model_release(&rank->model);
     config_release(&rank->config);

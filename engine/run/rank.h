@@ -5,6 +5,7 @@
 
 #include "engine/plan/model.h"
 #include "engine/run/director.h"
+#include "engine/run/next.h"
 #include "engine/run/rundir.h"
 #include "engine/run/spec.h"
 #include "engine/trace/writer.h"
@@ -12,6 +13,8 @@
 
 struct checkpoint;
 struct saver;
+/* How far saving or loading is. */
+struct rank_progress { int64_t elems, all; uint64_t said_ns; };
 
 struct rank {
     int rank, ranks;
@@ -31,8 +34,18 @@ struct rank {
     struct saver *saver;
     struct command obeys;       /* while it is being obeyed */
 
+    /* Of a relaunch (leave.h). */
+    bool leaves;                     /* this engine is to end, and another to go on */
+    char left_key[CONFIG_PATH_MAX], left_value[160]; /* what is to change */
+    uint64_t left_ns;
+    int left_batch;                  /* samples of a step from there on; rank 0 */
+    struct state_source saved;       /* what rank->source reads from, telling how far it is */
+    struct rank_progress moved;
+    struct next next;
+
     /* Rank 0 only. */
     void *saver_ring;
+    bool opened, told, settled; /* told: what changed; settled: what was saved for this engine has been read and is gone */
     int signal_fd; /* SIGINT and SIGTERM arrive here; -1: elsewhere */
     struct director *director;
     struct trace_writer *writer;

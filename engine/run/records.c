@@ -64,20 +64,22 @@ static cJSON *given_json(const char *lines)
     return json;
 }
 
-char *run_header_json(const struct config *config, const struct model *model, const struct data *data, int ranks,
-                      int ranks_per_node, const char *isa, const char *resumed)
+char *run_header_json(const struct config *config, const struct model *model, const struct data *data,
+                      const struct run_place *place)
 {
     cJSON *json = cJSON_CreateObject();
     cJSON_AddStringToObject(json, "version", ZEROLAB_VERSION);
+    cJSON_AddNumberToObject(json, "part", place->part);
+    cJSON_AddNumberToObject(json, "steps_done", (double)place->steps_done);
     cJSON_AddItemToObject(json, "model", model_json(model));
     cJSON_AddStringToObject(json, "precision", dtype_name(config->dtype));
-    cJSON_AddNumberToObject(json, "ranks", ranks);
-    cJSON_AddNumberToObject(json, "ranks_per_node", ranks_per_node);
+    cJSON_AddNumberToObject(json, "ranks", place->ranks);
+    cJSON_AddNumberToObject(json, "ranks_per_node", place->ranks_per_node);
     cJSON_AddStringToObject(json, "ranks_as", config->topology.ranks_as == RANKS_AS_THREADS ? "threads" : "processes");
     cJSON_AddNumberToObject(json, "threads_per_rank", config->topology.threads_per_rank);
     cJSON_AddStringToObject(json, "backend", "cpu");
-    cJSON_AddStringToObject(json, "isa", isa);
-    if (resumed) cJSON_AddStringToObject(json, "resumed_from", resumed);
+    cJSON_AddStringToObject(json, "isa", place->isa);
+    if (place->resumed) cJSON_AddStringToObject(json, "resumed_from", place->resumed);
     cJSON_AddItemToObject(json, "data", data_json(data));
     cJSON_AddNumberToObject(json, "micro_batch", config->micro_batch_size);
     cJSON_AddNumberToObject(json, "sequence_length", config->data.sequence_length);

@@ -12,8 +12,11 @@
 
 struct cJSON;
 
-/* What the run is, for the first record. resumed: the folder of the checkpoint that it goes on from, or NULL. The caller frees; NULL: no memory. */
-char *run_header_json(const struct config *config, const struct model *model, const struct data *data, int ranks, int ranks_per_node, const char *isa, const char *resumed);
+/* Where in the run this engine begins, and on what. resumed: the folder of the checkpoint that the run goes on from, or NULL. */
+struct run_place { int part, ranks, ranks_per_node; int64_t steps_done; const char *isa, *resumed; };
+
+/* What the run is, for the first record. The caller frees; NULL: no memory. */
+char *run_header_json(const struct config *config, const struct model *model, const struct data *data, const struct run_place *place);
 
 void record_run(struct trace_ring *ring, const char *json);
 void record_state(struct trace_ring *ring, int64_t steps_done, enum run_state state, const char *reason);

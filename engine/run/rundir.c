@@ -162,6 +162,37 @@ void rundir_path(const struct rundir *dir, const char *name, char *out, int room
     snprintf(out, (size_t)room, "%s/%s", dir->path, name);
 }
 
+int rundir_copy(const struct rundir *dir, const char *from, const char *name, struct error *err)
+{
+    char path[128], bytes[4096];
+    size_t count;
+    rundir_path(dir, name, path, sizeof path);
+    FILE *in = fopen(from, "re"), *out = fopen(path, "we");
+    bool copied = in && out;
+    while (copied && (count = fread(bytes, 1, sizeof bytes, in)) > 0) copied = fwrite(bytes, 1, count, out) == count;
+    if (in) fclose(in);
+    if (out && fclose(out) != 0) copied = false;
+    return copied ? STATUS_OK : error_set(err, STATUS_RUN, "cannot copy %s to %s: %s", from, path, strerror(errno));
+}
+
+void rundir_remove(const struct rundir *dir, const char *name)
+{
+    char path[128];
+    rundir_path(dir, name, path, sizeof path);
+    remove_tree(path);
+}
+
+/* Beside the run's own folder, under a name that no start takes for a stale one. */
+int rundir_keep(const struct rundir *dir, const char *name, char *out, int room, struct error *err)
+{
+    char path[128];
+    const char *own = strrchr(dir->path, '/') + 1;
+    rundir_path(dir, name, path, sizeof path);
+    snprintf(out, (size_t)room, "%.*s%skept-%s", (int)(own - dir->path), dir->path, prefix, own + sizeof prefix - 1);
+    if (rename(path, out) == 0) return STATUS_OK;
+    return error_set(err, STATUS_RUN, "cannot move %s to %s: %s", path, out, strerror(errno));
+}
+
 struct finding {
     struct rundir_found *found;
     int count, room;

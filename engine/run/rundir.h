@@ -33,6 +33,15 @@ void rundir_close(struct rundir *dir, bool remove);
 /* path of a file in the folder; room is what it was given. */
 void rundir_path(const struct rundir *dir, const char *name, char *out, int room);
 
+/* A copy of a file of the user's. STATUS_RUN. */
+int rundir_copy(const struct rundir *dir, const char *from, const char *name, struct error *err);
+
+/* Removes something in it, a file or a whole folder. */
+void rundir_remove(const struct rundir *dir, const char *name);
+
+/* Moves something out of it that is to stay when the run is gone; out: where it is then. STATUS_RUN. */
+int rundir_keep(const struct rundir *dir, const char *name, char *out, int room, struct error *err);
+
 struct rundir_found { int64_t pid, started_s; char path[80]; };
 
 /* Runs of this user that go on and can be attached to, newest first; at most `room`. Returns how many. */

@@ -26,6 +26,16 @@ void session_take_signals(struct session *session, sigset_t *before)
     session->signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
+/* An engine that is started again reads it again: changes of the user's file meanwhile are for another run. */
+static int keep_config(struct session *session, struct error *err)
+{
+    if (!session->spec.config_path) return STATUS_OK;
+    int status = rundir_copy(&session->dir, session->spec.config_path, "config.json", err);
+    rundir_path(&session->dir, "config.json", session->config_copy, sizeof session->config_copy);
+    session->spec.config_path = session->config_copy;
+    return status;
+}
+
 int session_start(struct session *session, struct error *err)
 {
     session->model = run_model_new(&(struct run_model_options){0});
@@ -35,8 +45,9 @@ int session_start(struct session *session, struct error *err)
         rundir_path(&session->dir, "trace.zlt", session->trace, sizeof session->trace);
         session->spec.trace = session->trace;
     }
-    if (!status) status = spec_write(&session->spec, &session->dir, err);
-    if (!status) status = engine_start(&session->engine, &session->dir, &session->config, session->cli->log, err);
+    if (!status) status = keep_config(session, err);
+    if (!status) status = spec_write(&session->spec, &session->dir, SPEC_FILE, err);
+    if (!status) status = keeper_begin(&session->keeper, &session->dir, &session->config, session->cli->log, err);
     return status;
 }
 
@@ -52,7 +63,7 @@ static void read_headless(struct session *session, struct source *source, FILE *
                                 .tty = can_rewrite(out),
                                 .steps = session->spec.steps,
                                 .signal_fd = session->signal_fd,
-                                .engine = session->engine,
+                                .keeper = &session->keeper,
                                 .logs = logs,
                                 .own_pace = !logs || !session->config.logs.steps_per_print};
     headless_run(&headless, source, session->model);
@@ -78,6 +89,16 @@ static void read_rest(struct session *session, struct source *source)
     fclose(nowhere);
 }
 
+static int tend_fd(void *user)
+{
+    return keeper_fd(user);
+}
+
+static int tend(void *user)
+{
+    return keeper_tend(user);
+}
+
 static int show_live(struct session *session, struct source *source, const sigset_t *signals, struct error *err)
 {
     struct app_options options = {.source = source,
@@ -85,6 +106,7 @@ static int show_live(struct session *session, struct source *source, const sigse
                                   .owner = true,
                                   .readonly = session->cli->readonly,
                                   .trace_file = session->spec.trace,
+                                  .tended = {tend_fd, tend, &session->keeper},
                                   .cost = &session->screen};
     sigset_t blocked;
     int status = front_look(&options.look, session->cli, err);
@@ -98,9 +120,9 @@ static int show_live(struct session *session, struct source *source, const sigse
 static int show(struct session *session, const sigset_t *signals, struct error *err)
 {
     struct source *source;
-    int fd, status = engine_call(session->engine, session->signal_fd, &fd, err);
+    int fd, status = engine_call(session->keeper.engine, session->signal_fd, &fd, err);
     if (!status) status = source_adopt_fd(&source, fd, err);
-    if (status) return engine_kill(session->engine), status;
+    if (status) return keeper_kill(&session->keeper), status;
     if (session->live) status = show_live(session, source, signals, err);
     else status = show_lines(session, source, err);
     source_close(source);
@@ -121,9 +143,7 @@ int session_finish(struct session *session, int shown, struct error *err)
 {
     struct run_model *model = session->model;
     struct error ended;
-    int status =
-        session->engine ? engine_end(session->engine, model->ended ? GOOD_END_MS : BAD_END_MS, &ended) : STATUS_OK;
-    session->engine = NULL;
+    int status = keeper_end(&session->keeper, model->ended ? GOOD_END_MS : BAD_END_MS, &ended);
     if (status && model->ended && model->outcome != OUTCOME_FAILED && !shown)
         return error_set(err, status, "the run is %s, but its processes ended badly: %.400s",
                          run_outcome_name(model->outcome), ended.text);

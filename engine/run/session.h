@@ -7,14 +7,14 @@
 
 #include "engine/analyze/model.h"
 #include "engine/run/front.h"
-#include "engine/run/launch.h"
+#include "engine/run/keeper.h"
 #include "engine/run/resume.h"
 #include "engine/run/spec.h"
 
 struct session {
     const struct cli *cli;
     bool live; /* with a screen */
-    char rank_set[48], trace[4096], report[4096]; /* report "": none */
+    char rank_set[48], trace[4096], report[4096], config_copy[96]; /* report "": none */
     struct resume resume;
     struct run_spec spec;
     struct config config;
@@ -23,7 +23,7 @@ struct session {
     struct run_model *model; /* what became of the run; NULL: it is somewhere else, or never began */
     /* Its own. */
     struct rundir dir;
-    struct engine *engine;
+    struct keeper keeper;
     int signal_fd;
 };
 

@@ -35,7 +35,39 @@ static int64_t get_count(const cJSON *json, const char *name)
     return cJSON_IsNumber(item) ? (int64_t)item->valuedouble : 0;
 }
 
-int spec_write(const struct run_spec *spec, const struct rundir *dir, struct error *err)
+static void put_part(cJSON *json, const struct run_spec *spec)
+{
+    char since[24];
+    cJSON *part = cJSON_AddObjectToObject(json, "part");
+    snprintf(since, sizeof since, "%llu", (unsigned long long)spec->part.since_ns);
+    cJSON_AddNumberToObject(part, "number", spec->part.number);
+    cJSON_AddNumberToObject(part, "steps_done", (double)spec->part.steps_done);
+    put_text(part, "state", spec->part.state);
+    put_list(part, "lines", &spec->part.lines);
+    cJSON_AddBoolToObject(part, "paused", spec->part.paused);
+    put_text(part, "key", spec->part.key);
+    put_text(part, "from", spec->part.from);
+    put_text(part, "wanted", spec->part.wanted);
+    put_text(part, "failure", spec->part.failure);
+    put_text(part, "since_ns", since); /* a number of JSON would be rounded */
+}
+
+static void get_part(const cJSON *part, struct run_spec *spec)
+{
+    const char *since = get_text(part, "since_ns");
+    spec->part.number = (int)get_count(part, "number");
+    spec->part.steps_done = get_count(part, "steps_done");
+    spec->part.state = get_text(part, "state");
+    get_list(part, "lines", &spec->part.lines);
+    spec->part.paused = cJSON_IsTrue(cJSON_GetObjectItem(part, "paused"));
+    spec->part.key = get_text(part, "key");
+    spec->part.from = get_text(part, "from");
+    spec->part.wanted = get_text(part, "wanted");
+    spec->part.failure = get_text(part, "failure");
+    spec->part.since_ns = since ? strtoull(since, NULL, 10) : 0;
+}
+
+int spec_write(const struct run_spec *spec, const struct rundir *dir, const char *name, struct error *err)
 {
     cJSON *json = cJSON_CreateObject();
     put_text(json, "config", spec->config_path);
@@ -49,11 +81,12 @@ int spec_write(const struct run_spec *spec, const struct rundir *dir, struct err
     cJSON_AddBoolToObject(json, "weights_only", spec->weights_only);
     cJSON_AddBoolToObject(json, "interactive", spec->interactive);
     cJSON_AddBoolToObject(json, "detached", spec->detached);
+    put_part(json, spec);
     char *text = cJSON_Print(json);
     cJSON_Delete(json);
 
     char path[96];
-    rundir_path(dir, "run.json", path, sizeof path);
+    rundir_path(dir, name, path, sizeof path);
     FILE *file = fopen(path, "we");
     bool written = file && text && fputs(text, file) >= 0;
     if (file && fclose(file) != 0) written = false;
@@ -71,10 +104,10 @@ static char *read_all(const char *path)
     return text;
 }
 
-int spec_read(struct run_spec *spec, const struct rundir *dir, struct error *err)
+int spec_read(struct run_spec *spec, const struct rundir *dir, const char *name, struct error *err)
 {
     char path[96];
-    rundir_path(dir, "run.json", path, sizeof path);
+    rundir_path(dir, name, path, sizeof path);
     char *text = read_all(path);
     cJSON *json = text ? cJSON_Parse(text) : NULL;
     free(text);
@@ -91,6 +124,7 @@ int spec_read(struct run_spec *spec, const struct rundir *dir, struct error *err
     spec->weights_only = cJSON_IsTrue(cJSON_GetObjectItem(json, "weights_only"));
     spec->interactive = cJSON_IsTrue(cJSON_GetObjectItem(json, "interactive"));
     spec->detached = cJSON_IsTrue(cJSON_GetObjectItem(json, "detached"));
+    get_part(cJSON_GetObjectItem(json, "part"), spec);
     return STATUS_OK;
 }
 

@@ -1,4 +1,5 @@
-/* What the engine is to do, as the front end tells it: run.json in the run's folder. */
+/* What the engine is to do, as the front end tells it: run.json in the run's folder. An engine that is to be started again
+ * (leave.h) writes it anew for the one that goes on, and beside it back.json: how to go on as before, should that fail. */
 #ifndef ENGINE_RUN_SPEC_H
 #define ENGINE_RUN_SPEC_H
 
@@ -17,11 +18,24 @@ struct run_spec {
     bool weights_only;       /* of it */
     bool interactive;        /* somebody can send commands: running out of memory waits for them */
     bool detached;           /* goes on without an owner */
+    struct {                 /* of a part that is not the first: it goes on where another engine stopped */
+        int number;          /* 0: the first */
+        int64_t steps_done;
+        const char *state;   /* folder of the checkpoint to load, in the run's folder; NULL: none, the initial state */
+        struct cli_list lines; /* commands that are still to be heard */
+        bool paused;
+        const char *key, *from; /* what was changed, and from what; NULL: nothing */
+        const char *wanted, *failure; /* this is not the part that was asked for: which was that, and why not; NULL: it is */
+        uint64_t since_ns;   /* when the command was obeyed */
+    } part;
     void *storage;           /* of what was read; spec_release() */
 };
 
-int spec_write(const struct run_spec *spec, const struct rundir *dir, struct error *err);
-int spec_read(struct run_spec *spec, const struct rundir *dir, struct error *err);
+#define SPEC_FILE "run.json"
+#define SPEC_BACK_FILE "back.json"
+
+int spec_write(const struct run_spec *spec, const struct rundir *dir, const char *file, struct error *err);
+int spec_read(struct run_spec *spec, const struct rundir *dir, const char *file, struct error *err);
 /* The configuration that it comes to. */
 int spec_load_config(const struct run_spec *spec, struct config *config, struct error *err);
 void spec_release(struct run_spec *spec);

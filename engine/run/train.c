@@ -205,7 +205,7 @@ static void print_sample(FILE *out, const struct run_model *model)
 static const struct run_step *last_update(const struct run_model *model)
 {
     for (int i = model->step_count - 1; i >= 0; i--)
-        if (model->steps[i].ended == model->ranks && !model->steps[i].skipped) return &model->steps[i];
+        if (run_step_is_whole(&model->steps[i]) && !model->steps[i].skipped) return &model->steps[i];
     return NULL;
 }
 

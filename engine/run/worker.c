@@ -34,7 +34,7 @@ static int take_signals(sigset_t *signals)
 static int enter(struct workplace *place, const char *folder, struct error *err)
 {
     int status = rundir_join(&place->dir, folder, err);
-    if (!status) status = spec_read(&place->spec, &place->dir, err);
+    if (!status) status = spec_read(&place->spec, &place->dir, SPEC_FILE, err);
     if (!status) status = spec_load_config(&place->spec, &place->config, err);
     return status;
 }

@@ -7,11 +7,13 @@
 #include "engine/base/bytes.h"
 #include "engine/trace/source.h"
 
+enum { RANKS = TRACE_RANK_ALL + 1 };
+
 /* What counting has to remember beside the counts. */
 struct walk {
     struct trace_check *check;
     uint32_t *step_open;    /* by rank: the step begun and not ended, or 0 */
-    bool *seen;             /* by rank */
+    bool *seen;             /* by rank, in this part */
     int64_t *ops_open;      /* by rank */
     struct bytes schedules; /* uint32_t numbers of the schedules seen: a handful */
     uint64_t before_ns;
@@ -24,6 +26,27 @@ static bool has_schedule(const struct walk *walk, uint32_t schedule)
     return false;
 }
 
+static struct trace_check_part *present_part(struct trace_check *check)
+{
+    return &check->part[check->parts ? check->parts - 1 : 0];
+}
+
+/* The first header begins what was there before it, too. */
+static void count_header(struct walk *walk)
+{
+    struct trace_check *check = walk->check;
+    if (check->parts == TRACE_CHECK_PARTS) return;
+    if (check->parts++) memset(walk->seen, 0, RANKS * sizeof *walk->seen);
+}
+
+static void count_rank(struct walk *walk, uint16_t rank)
+{
+    struct trace_check_part *part = present_part(walk->check);
+    if (rank == TRACE_RANK_ALL || walk->seen[rank]) return;
+    walk->seen[rank] = true;
+    if (++part->ranks > walk->check->ranks) walk->check->ranks = part->ranks;
+}
+
 static void count_step_begin(struct walk *walk, uint16_t rank, uint32_t step)
 {
     struct trace_check *check = walk->check;
@@ -32,6 +55,9 @@ static void count_step_begin(struct walk *walk, uint16_t rank, uint32_t step)
     walk->step_open[rank] = step;
     if (!check->first_step || step < check->first_step) check->first_step = step;
     if (step > check->last_step) check->last_step = step;
+    struct trace_check_part *part = present_part(check);
+    if (!part->first_step || step < part->first_step) part->first_step = step;
+    if (step > part->last_step) part->last_step = step;
 }
 
 static void count_by_kind(struct walk *walk, const struct trace_record *record)
@@ -39,6 +65,7 @@ static void count_by_kind(struct walk *walk, const struct trace_record *record)
     struct trace_check *check = walk->check;
     uint32_t schedule;
     switch ((unsigned)record->kind) {
+    case TRACE_RUN: count_header(walk); break;
     case TRACE_SCHEDULE:
         schedule = record->schedule.schedule;
         if (!has_schedule(walk, schedule)) bytes_append(&walk->schedules, &schedule, sizeof schedule);
@@ -76,10 +103,7 @@ static void count(struct walk *walk, const struct trace_record *record)
     walk->before_ns = record->time_ns;
     if (record->time_ns < check->first_ns) check->first_ns = record->time_ns;
     if (record->time_ns > check->last_ns) check->last_ns = record->time_ns;
-    if (record->rank != TRACE_RANK_ALL && !walk->seen[record->rank]) {
-        walk->seen[record->rank] = true;
-        check->ranks++;
-    }
+    count_rank(walk, record->rank);
     count_by_kind(walk, record);
 }
 
@@ -100,7 +124,6 @@ static void conclude(struct walk *walk)
 
 int trace_check(struct trace_check *check, const char *path, struct error *err)
 {
-    enum { RANKS = TRACE_RANK_ALL + 1 };
     struct source *source;
     *check = (struct trace_check){0};
     int status = source_open_file(&source, path, err);

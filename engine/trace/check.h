@@ -24,14 +24,19 @@ enum trace_use {
         TRACE_USES
 };
 
-enum { TRACE_CHECK_KINDS = 64 }; /* numbers of kinds stay below */
+enum { TRACE_CHECK_KINDS = 64, TRACE_CHECK_PARTS = 64 }; /* numbers of kinds stay below; parts told apart, later ones go into the last */
+
+/* From one run header to the next: a run that goes on with other ranks has several. */
+struct trace_check_part { uint32_t ranks, first_step, last_step; };
 
 struct trace_check {
     uint64_t records, by_kind[TRACE_CHECK_KINDS], unknown_kinds;
     uint64_t first_ns, last_ns, out_of_order; /* records with a time before that of the one ahead of them */
     uint64_t gaps, lost;                      /* gap records, and the records that they stand for */
     uint64_t ops_open, ops_homeless;          /* operations begun and never ended; operations of a schedule that is not there */
-    uint32_t ranks, first_step, last_step, steps, steps_unfinished; /* steps, summed over ranks; unfinished: begun, never ended */
+    uint32_t ranks, first_step, last_step, steps, steps_unfinished; /* ranks: the most of any part; steps, summed over ranks; unfinished: begun, never ended */
+    struct trace_check_part part[TRACE_CHECK_PARTS];
+    int parts;
     bool header_first, ended, torn;
     uint8_t outcome;    /* if ended */
     char damage[256];   /* why reading stopped before the end; "" */

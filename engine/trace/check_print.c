@@ -35,6 +35,13 @@ static void print_defects(const struct trace_check *check, FILE *out)
         fprintf(out, "  %" PRIu64 " records of kinds that this version does not know, skipped\n", check->unknown_kinds);
 }
 
+static void print_part(const struct trace_check_part *part, int number, FILE *out)
+{
+    fprintf(out, "  part %d: %u rank%s", number + 1, part->ranks, part->ranks == 1 ? "" : "s");
+    if (part->first_step) fprintf(out, ", steps %u to %u\n", part->first_step, part->last_step);
+    else fputs(", no step\n", out);
+}
+
 void trace_check_print(const struct trace_check *check, FILE *out)
 {
     fprintf(out, "%" PRIu64 " records of %u ranks over %.3f s", check->records, check->ranks,
@@ -42,6 +49,7 @@ void trace_check_print(const struct trace_check *check, FILE *out)
     if (check->steps) fprintf(out, ", steps %u to %u", check->first_step, check->last_step);
     if (check->ended) fprintf(out, "; the run ended: %s", outcome_text(check->outcome));
     fputs("\n", out);
+    for (int i = 0; check->parts > 1 && i < check->parts; i++) print_part(&check->part[i], i, out);
     print_defects(check, out);
     fputs("usable for\n", out);
     for (int use = 0; use < TRACE_USES; use++)
@@ -83,5 +91,9 @@ void trace_check_print_json(const struct trace_check *check, FILE *out)
             fprintf(out, "%s\"%s\": %" PRIu64, comma, trace_kind_name((enum trace_kind)kind), check->by_kind[kind]);
             comma = ", ";
         }
-    fputs("}}\n", out);
+    fputs("},\n \"parts\": [", out);
+    for (int i = 0; i < check->parts; i++)
+        fprintf(out, "%s{\"ranks\": %u, \"first_step\": %u, \"last_step\": %u}", i ? ", " : "", check->part[i].ranks,
+                check->part[i].first_step, check->part[i].last_step);
+    fputs("]}\n", out);
 }

@@ -47,20 +47,27 @@ static int write_all(struct trace_file *file, const void *bytes, size_t count, s
     return 0;
 }
 
-int trace_file_create(struct trace_file **out, const char *path, struct error *err)
+static struct trace_file *open_file(const char *path, int flags, struct error *err)
 {
-    *out = NULL;
     struct trace_file *file = calloc(1, sizeof *file);
-    if (!file) return error_set(err, STATUS_RUN, "no memory for a trace file");
-    file->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    if (!file) return error_set(err, STATUS_RUN, "no memory for a trace file"), NULL;
+    file->fd = open(path, flags, 0644);
     if (file->fd < 0) {
         error_set(err, STATUS_USAGE, "cannot write trace %s: %s", path, strerror(errno));
-        free(file);
-        return STATUS_USAGE;
+        return free(file), NULL;
     }
     size_t length = strlen(path), shown = length < sizeof file->path ? length : sizeof file->path - 1;
     memcpy(file->path, path + length - shown, shown);
     file->zstd = ZSTD_createCCtx();
+    return file;
+}
+
+int trace_file_create(struct trace_file **out, const char *path, struct error *err)
+{
+    *out = NULL;
+    struct error why;
+    struct trace_file *file = open_file(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, &why);
+    if (!file) return *err = why, why.status;
     uint8_t head[STREAM_HEAD_BYTES];
     stream_head_write(0, head);
     int status = write_all(file, head, sizeof head, err);
@@ -69,20 +76,65 @@ int trace_file_create(struct trace_file **out, const char *path, struct error *e
     return status;
 }
 
-static bool index_chunk(struct trace_file *file)
+static bool index_chunk(struct trace_file *file, const struct chunk_head *head)
 {
     uint8_t entry[INDEX_ENTRY_BYTES], *at = put_u64(entry, file->written);
-    at = put_u64(at, file->chunk.head.first_ns);
-    at = put_u32(at, file->chunk.head.step);
-    put_u32(at, file->chunk.head.flags);
+    at = put_u64(at, head->first_ns);
+    at = put_u32(at, head->step);
+    put_u32(at, head->flags);
     return bytes_append(&file->index, entry, sizeof entry);
+}
+
+/* The index of the chunks that are there; `written` comes to stand behind the last whole one. The writer before us checked
+ * what it wrote, so heads are enough. */
+static bool walk_chunks(struct trace_file *file, uint64_t file_bytes)
+{
+    uint8_t bytes[CHUNK_HEAD_BYTES];
+    struct chunk_head head;
+    file->written = STREAM_HEAD_BYTES;
+    while (pread(file->fd, bytes, sizeof bytes, (off_t)file->written) == sizeof bytes &&
+           chunk_head_read(&head, bytes) == CHUNK_GOOD && !(head.flags & CHUNK_INDEX) &&
+           file->written + CHUNK_HEAD_BYTES + head.stored_bytes <= file_bytes) {
+        if (!index_chunk(file, &head)) return false;
+        file->written += CHUNK_HEAD_BYTES + head.stored_bytes;
+        file->chunk.head.step = head.step;
+    }
+    return true;
+}
+
+static int go_to_end(struct trace_file *file, struct error *err)
+{
+    uint8_t head[STREAM_HEAD_BYTES];
+    uint32_t flags;
+    off_t end = lseek(file->fd, 0, SEEK_END);
+    if (end < STREAM_HEAD_BYTES || pread(file->fd, head, sizeof head, 0) != sizeof head)
+        return error_set(err, STATUS_RUN, "it is empty");
+    int status = stream_head_read(head, &flags, err);
+    if (!status && !walk_chunks(file, (uint64_t)end)) status = error_set(err, STATUS_RUN, "no memory");
+    if (!status && (ftruncate(file->fd, (off_t)file->written) || lseek(file->fd, 0, SEEK_END) < 0))
+        status = error_set(err, STATUS_RUN, "%s", strerror(errno));
+    return status;
+}
+
+int trace_file_append(struct trace_file **out, const char *path, struct error *err)
+{
+    int status;
+    *out = open_file(path, O_RDWR | O_CLOEXEC, err);
+    if (!*out) return STATUS_RUN;
+    if (!(status = go_to_end(*out, err))) return STATUS_OK;
+    error_prefix(err, "cannot go on with the trace %s", path);
+    close((*out)->fd);
+    (*out)->fd = -1;
+    trace_file_close(*out, NULL);
+    *out = NULL;
+    return status;
 }
 
 static int flush(struct trace_file *file, struct error *err)
 {
     if (file->fd < 0 || !file->chunk.head.records) return 0;
     file->sealed.count = 0;
-    if (!index_chunk(file) || !chunk_seal(&file->chunk, file->zstd, &file->sealed))
+    if (!index_chunk(file, &file->chunk.head) || !chunk_seal(&file->chunk, file->zstd, &file->sealed))
         return stop_writing(file, ENOMEM, err);
     return write_all(file, file->sealed.at, file->sealed.count, err);
 }
@@ -140,11 +192,11 @@ static int write_index(struct trace_file *file, struct error *err)
     return done ? write_all(file, file->sealed.at, file->sealed.count, err) : 0; /* readers work without it */
 }
 
-int trace_file_close(struct trace_file *file, struct error *err)
+static int finish(struct trace_file *file, bool with_index, struct error *err)
 {
     if (!file) return 0;
     int status = flush(file, err);
-    if (file->fd >= 0 && !status) status = write_index(file, err);
+    if (file->fd >= 0 && !status && with_index) status = write_index(file, err);
     if (file->fd >= 0 && close(file->fd) != 0 && !status)
         status = error_set(err, STATUS_RUN, "cannot finish trace %s: %s", file->path, strerror(errno));
     chunk_release(&file->chunk);
@@ -154,4 +206,14 @@ int trace_file_close(struct trace_file *file, struct error *err)
     ZSTD_freeCCtx(file->zstd);
     free(file);
     return status;
+}
+
+int trace_file_close(struct trace_file *file, struct error *err)
+{
+    return finish(file, true, err);
+}
+
+int trace_file_leave(struct trace_file *file, struct error *err)
+{
+    return finish(file, false, err);
 }

@@ -16,6 +16,10 @@
 struct trace_file;
 
 int trace_file_create(struct trace_file **out, const char *path, struct error *err);
+
+/* Goes on with a trace that ends in the middle of its run: behind its last whole chunk. STATUS_RUN: it is not there, or not one. */
+int trace_file_append(struct trace_file **out, const char *path, struct error *err);
+
 int trace_file_put(struct trace_file *file, const struct trace_record *record, struct error *err);
 
 /* One record that is encoded already and whole. */
@@ -26,5 +30,8 @@ int trace_file_tick(struct trace_file *file, uint64_t now_ns, struct error *err)
 
 /* Writes the rest and the index, closes, frees. */
 int trace_file_close(struct trace_file *file, struct error *err);
+
+/* Writes the rest, closes, frees; somebody else goes on (trace_file_append()). */
+int trace_file_leave(struct trace_file *file, struct error *err);
 
 #endif

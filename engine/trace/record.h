@@ -36,7 +36,7 @@ struct trace_record {
 
 #define TRACE_RANK_ALL 65535
 
-enum run_state { RUN_STARTING, RUN_RUNNING, RUN_PAUSED, RUN_OUT_OF_MEMORY, RUN_ENDED };
+enum run_state { RUN_STARTING, RUN_RUNNING, RUN_PAUSED, RUN_OUT_OF_MEMORY, RUN_ENDED, RUN_RELAUNCHING, RUN_STATES };
 enum outcome { OUTCOME_FINISHED, OUTCOME_OUT_OF_MEMORY, OUTCOME_FAILED, OUTCOME_STOPPED };
 
 /* What every record begins with on disk, and the most that any kind's fields take before its text. */

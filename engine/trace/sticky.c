@@ -6,7 +6,7 @@
 
 struct entry {
     uint64_t key;      /* 0: free */
-    uint64_t sequence; /* 0: withdrawn (of a schedule that was replaced) */
+    uint64_t sequence; /* 0: withdrawn (of a schedule that was replaced, or of ranks that are gone) */
     struct bytes record;
 };
 
@@ -160,6 +160,17 @@ static void replace_schedule(struct sticky *sticky, unsigned purpose, uint32_t b
         if (belongs_to(&sticky->entries[i], old)) sticky->entries[i].sequence = 0;
 }
 
+/* A run that was started again has other ranks: what was said of those before holds no longer. Its last validation loss and
+ * text still stand. */
+static void begin_part(struct sticky *sticky)
+{
+    for (size_t i = 0; i < sticky->room; i++) {
+        const uint64_t kind = sticky->entries[i].key >> 48;
+        if (kind != TRACE_VALIDATION && kind != TRACE_SAMPLE) sticky->entries[i].sequence = 0;
+    }
+    memset(sticky->schedule, 0, sizeof sticky->schedule);
+}
+
 void sticky_put(struct sticky *sticky, const void *bytes)
 {
     struct trace_record record;
@@ -167,6 +178,7 @@ void sticky_put(struct sticky *sticky, const void *bytes)
     size_t size = trace_decode(bytes, trace_peek(bytes).bytes, &record);
     if (!size || !part_of(sticky, &record, &part)) return;
     if (sticky->count * 2 >= sticky->room && !grow(sticky)) return;
+    if (record.kind == TRACE_RUN) begin_part(sticky);
     if (record.kind == TRACE_SCHEDULE)
         replace_schedule(sticky, purpose_of(record.schedule.purpose), record.schedule.schedule);
     struct entry *entry = find(sticky->entries, sticky->room, key_of(record.kind, record.rank, part));
@@ -203,7 +215,7 @@ uint32_t sticky_open_step(const struct sticky *sticky)
     uint32_t open = 0;
     for (size_t i = 0; i < sticky->room; i++) {
         const struct entry *begin = &sticky->entries[i];
-        if (begin->key >> 48 != TRACE_STEP_BEGIN) continue;
+        if (begin->key >> 48 != TRACE_STEP_BEGIN || !begin->sequence) continue;
         const struct entry *end =
             find(sticky->entries, sticky->room, key_of(TRACE_STEP_END, begin->key >> 32 & 0xffff, 0));
         struct trace_record record;

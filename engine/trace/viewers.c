@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -10,7 +11,7 @@
 #include "engine/trace/chunk.h"
 #include "engine/trace/listen.h"
 
-enum { VIEWERS_MAX = 32, QUEUE_BYTES_MAX = 8 << 20, LINE_BYTES_MAX = 1024 };
+enum { VIEWERS_MAX = HANDOVER_VIEWERS, QUEUE_BYTES_MAX = 8 << 20, LINE_BYTES_MAX = 1024 };
 
 struct viewer {
     int fd;
@@ -244,6 +245,48 @@ void viewers_poll(struct viewers *viewers, int wake_fd, int timeout_ms)
 
 /* --- life ----------------------------------------------------------------------------------------------------------- */
 
+/* They have been greeted. Without memory one is cut off, and may attach again. */
+static void seat_handed(struct viewers *viewers, struct handed_viewer *from)
+{
+    struct viewer *viewer = calloc(1, sizeof *viewer);
+    if (!viewer) return;
+    *viewer = (struct viewer){.fd = from->fd,
+                              .drives = from->drives,
+                              .whole = from->whole,
+                              .first_step = from->first_step,
+                              .queue = from->unsent,
+                              .line_bytes = from->line.count < LINE_BYTES_MAX ? from->line.count : LINE_BYTES_MAX};
+    if (viewer->line_bytes) memcpy(viewer->line, from->line.at, viewer->line_bytes);
+    viewers->seats[viewers->count++] = viewer;
+    from->fd = -1;
+    from->unsent = (struct bytes){0};
+}
+
+static void take_handed(struct viewers *viewers, struct handover *handed)
+{
+    viewers->listen_fd = handed->listen_fd;
+    handed->listen_fd = -1;
+    for (int i = 0; i < handed->viewers; i++) seat_handed(viewers, &handed->viewer[i]);
+    handover_release(handed);
+}
+
+void viewers_hand_over(struct viewers *viewers, struct handover *handover)
+{
+    *handover = (struct handover){.listen_fd = viewers->listen_fd};
+    viewers->listen_fd = -1;
+    for (; viewers->count; free(viewers->seats[viewers->count])) {
+        struct viewer *viewer = viewers->seats[--viewers->count];
+        struct handed_viewer *to = &handover->viewer[handover->viewers++];
+        bytes_drop(&viewer->queue, viewer->sent);
+        *to = (struct handed_viewer){.fd = viewer->fd,
+                                     .drives = viewer->drives,
+                                     .whole = viewer->whole,
+                                     .first_step = viewer->first_step,
+                                     .unsent = viewer->queue};
+        bytes_append(&to->line, viewer->line, viewer->line_bytes);
+    }
+}
+
 int viewers_open(struct viewers **out, const struct trace_writer_options *options, const struct sticky *sticky,
                  struct error *err)
 {
@@ -253,7 +296,9 @@ int viewers_open(struct viewers **out, const struct trace_writer_options *option
     viewers->options = *options;
     viewers->sticky = sticky;
     viewers->listen_fd = -1;
-    if (options->socket) {
+    if (options->handed) {
+        take_handed(viewers, options->handed);
+    } else if (options->socket) {
         int status = listen_at(&viewers->listen_fd, options->socket, err);
         if (status) {
             free(viewers);

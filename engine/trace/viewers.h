@@ -20,6 +20,9 @@ void viewers_poll(struct viewers *viewers, int wake_fd, int timeout_ms);
 /* Queues whole records for every viewer and sends what their sockets take. */
 void viewers_send(struct viewers *viewers, const struct bytes *records);
 
+/* Takes socket and connections away, unchanged; then only viewers_close() may follow. */
+void viewers_hand_over(struct viewers *viewers, struct handover *handover);
+
 /* Gives viewers at most linger_ms to read what is queued, then closes everything and removes the socket's path. */
 void viewers_close(struct viewers *viewers, int linger_ms);
 

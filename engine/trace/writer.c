@@ -85,14 +85,18 @@ static void *writer_main(void *argument)
                      now_ns < next_ns ? (int)((next_ns - now_ns + 999999) / 1000000) : 0);
     }
     pass(writer, true);
+    return NULL;
+}
+
+static void finish_file(struct trace_writer *writer, int (*finish)(struct trace_file *, struct error *))
+{
     struct error err;
-    if (trace_file_close(writer->file, &err)) {
+    if (finish(writer->file, &err)) {
         writer->batch.count = 0;
         say(writer, err.text);
         viewers_send(writer->viewers, &writer->batch);
     }
     writer->file = NULL;
-    return NULL;
 }
 
 static void writer_free(struct trace_writer *writer)
@@ -117,6 +121,15 @@ static int start_thread(struct trace_writer *writer)
     return problem;
 }
 
+/* A run that goes on does so without its trace, if need be; a run that begins would rather not. */
+static int open_file(struct trace_writer *writer, const struct trace_writer_options *options, struct error *err)
+{
+    struct error why;
+    if (!options->handed) return trace_file_create(&writer->file, options->file, err);
+    if (trace_file_append(&writer->file, options->file, &why)) say(writer, why.text);
+    return STATUS_OK;
+}
+
 int trace_writer_start(struct trace_writer **out, const struct trace_writer_options *options, struct error *err)
 {
     *out = NULL;
@@ -128,8 +141,9 @@ int trace_writer_start(struct trace_writer **out, const struct trace_writer_opti
     int status = 0;
     if (!writer->merge || !writer->sticky || writer->wake_fd < 0)
         status = error_set(err, STATUS_RUN, "no memory for the trace");
-    if (!status && options->file) status = trace_file_create(&writer->file, options->file, err);
+    if (!status && options->file) status = open_file(writer, options, err);
     if (!status) status = viewers_open(&writer->viewers, options, writer->sticky, err);
+    if (!status) viewers_send(writer->viewers, &writer->batch); /* what was said meanwhile */
     if (!status && start_thread(writer)) status = error_set(err, STATUS_RUN, "no thread for the trace");
     if (status && !writer->viewers && options->adopted_fd >= 0) close(options->adopted_fd);
     if (status) writer_free(writer);
@@ -142,10 +156,26 @@ void trace_writer_add_ring(struct trace_writer *writer, struct trace_ring *ring)
     while (!merge_add(writer->merge, ring)) usleep(1000); /* without a ring its lane would go unseen */
 }
 
+static void end_thread(struct trace_writer *writer)
+{
+    eventfd_write(writer->wake_fd, 1);
+    pthread_join(writer->thread, NULL);
+}
+
 void trace_writer_stop(struct trace_writer *writer)
 {
     if (!writer) return;
-    eventfd_write(writer->wake_fd, 1);
-    pthread_join(writer->thread, NULL);
+    end_thread(writer);
+    finish_file(writer, trace_file_close);
     writer_free(writer);
+}
+
+bool trace_writer_hand_over(struct trace_writer *writer, struct handover *handover)
+{
+    end_thread(writer);
+    bool whole = writer->file != NULL;
+    finish_file(writer, trace_file_leave);
+    viewers_hand_over(writer->viewers, handover);
+    writer_free(writer);
+    return whole;
 }

@@ -6,6 +6,7 @@
 #define ENGINE_TRACE_WRITER_H
 
 #include "engine/base/error.h"
+#include "engine/trace/handover.h"
 #include "engine/trace/ring.h"
 
 struct trace_writer;
@@ -13,6 +14,7 @@ struct trace_writer;
 struct trace_writer_options {
     const char *file;    /* NULL: no file */
     const char *socket;  /* NULL: no socket */
+    struct handover *handed; /* goes on for another writer, with its file, socket and viewers, which are taken; NULL: begins */
     int adopted_fd;      /* an already connected stream socket that drives from the start (socketpair of the parent); -1: none */
     /* Called on the writer's thread with each command line of the driver (NUL-terminated, no newline). */
     void (*on_command)(void *user, const char *line);
@@ -31,5 +33,9 @@ void trace_writer_add_ring(struct trace_writer *writer, struct trace_ring *ring)
 
 /* Once every producer has emitted its last record: drains what is left, writes the index, closes file and socket (removes its path), joins the thread, frees. */
 void trace_writer_stop(struct trace_writer *writer);
+
+/* The same, but another writer will go on: the file has no index yet, socket and connections are in *handover (the caller
+ * releases it). False: the file had ended, because the disk is full. */
+bool trace_writer_hand_over(struct trace_writer *writer, struct handover *handover);
 
 #endif

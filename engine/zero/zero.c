@@ -210,6 +210,7 @@ int zero_open(struct zero **out, const struct zero_options *options, struct zero
     zero->at_gate = options->at_gate;
     zero->gate_user = options->gate_user;
     zero->source = options->source;
+    zero->schedule_number = options->first_schedule;
     zero->comm = options->comm;
     zero->data = options->data;
     zero->rank = layout->rank;

@@ -38,6 +38,7 @@ struct zero_options {
     void (*at_gate)(void *user, const struct schedule *schedule, uint32_t next);
     void *gate_user;
     const struct state_source *source;    /* of the first state and its progress; NULL: initial values. Must outlive the rank */
+    uint32_t first_schedule;              /* schedules are numbered from here on: no two of a run may have one number */
 };
 
 enum zero_outcome { ZERO_DONE, ZERO_OUT_OF_MEMORY };

@@ -122,19 +122,23 @@ static int64_t until(uint64_t then_ns, uint64_t now_ns)
     return then_ns > now_ns ? (int64_t)(then_ns - now_ns) : 0;
 }
 
-/* Sleeps until there is a key, a record to take, a frame to draw or a message to take away. */
+/* Sleeps until there is a key, a record to take, a frame to draw, a message to take away or somebody to look after. */
 static void wait_for_work(struct app *app)
 {
+    const struct app_tended *tended = &app->options->tended;
+    const int soon_ms = tended->tend ? tended->tend(tended->user) : -1;
     uint64_t now_ns = clock_ns();
     int64_t rest_ns = until(app->taken_ns + FRAME_NS, now_ns), wait_ns = feed_wait_ns(&app->feed, now_ns);
     if (app->feed.playing && wait_ns >= 0 && wait_ns < rest_ns) wait_ns = rest_ns;
-    struct pollfd fds[2] = {{.fd = terminal_fd(app->terminal), .events = POLLIN},
-                            {.fd = rest_ns ? -1 : feed_fd(&app->feed), .events = POLLIN}};
+    struct pollfd fds[3] = {{.fd = terminal_fd(app->terminal), .events = POLLIN},
+                            {.fd = rest_ns ? -1 : feed_fd(&app->feed), .events = POLLIN},
+                            {.fd = tended->tend ? tended->fd(tended->user) : -1, .events = POLLIN}};
     if (rest_ns && feed_fd(&app->feed) >= 0) sooner(&wait_ns, rest_ns);
+    if (soon_ms >= 0) sooner(&wait_ns, (int64_t)soon_ms * 1000000);
     if (app->changed) sooner(&wait_ns, until(app->drawn_ns + FRAME_NS, now_ns));
     if (app->message_ns) sooner(&wait_ns, until(app->message_ns, now_ns));
     struct timespec wait = {wait_ns / 1000000000, wait_ns % 1000000000};
-    if (ppoll(fds, 2, wait_ns < 0 ? NULL : &wait, NULL) > 0 && fds[0].revents & (POLLHUP | POLLERR | POLLNVAL))
+    if (ppoll(fds, 3, wait_ns < 0 ? NULL : &wait, NULL) > 0 && fds[0].revents & (POLLHUP | POLLERR | POLLNVAL))
         app->quit = true;
 }
 

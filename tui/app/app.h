@@ -26,6 +26,13 @@ struct app_look {
 /* What showing a run on the terminal took. */
 struct app_cost { int64_t frames, bytes; }; /* bytes -1: unknown */
 
+/* Somebody beside the run who is to be looked after in the loop of the screen. */
+struct app_tended {
+    int (*fd)(void *user);   /* to poll, when `tend` said -1; -1: none */
+    int (*tend)(void *user); /* does what can be done now; in how many ms again, or -1 */
+    void *user;
+};
+
 struct app_options {
     struct app_look look;
     struct source *source;      /* live: borrowed; NULL: replay */
@@ -34,6 +41,7 @@ struct app_options {
     struct run_model *model;    /* live: folded into this one (borrowed: its reports go on after); NULL: its own */
     bool owner;                 /* live: quitting sends "stop" */
     bool readonly;              /* sends no commands */
+    struct app_tended tended;   /* tend NULL: nobody */
     struct app_cost *cost;      /* NULL: nobody asks */
 };
 

@@ -73,8 +73,10 @@ static bool ends_boundary(const struct reel *reel)
     switch (reel->next.kind) {
     case TRACE_STEP_BEGIN:
     case TRACE_END: return true;
-    case TRACE_COMMAND:
-    case TRACE_STATE: return stands; /* the event of the pause itself comes after its state */
+    case TRACE_STATE:
+        if (reel->next.state.state == RUN_RELAUNCHING) return true; /* what follows is of other ranks */
+        return stands;
+    case TRACE_COMMAND: return stands; /* the event of the pause itself comes after its state */
     default: return false;
     }
 }

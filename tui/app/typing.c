@@ -1,8 +1,10 @@
-/* The line at the bottom that is typed, and what comes of it: search, filter, markers, and the values that views ask for. */
+/* The line at the bottom that is typed, and what comes of it: search, filter, markers, commands, and
+ * the values that views ask for. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/config/command.h"
 #include "tui/app/app_parts.h"
 #include "tui/app/search.h"
 #include "tui/input/prompt.h"
@@ -94,7 +96,9 @@ void act_type(struct app *app, const struct key_row *row)
 {
     char name[24];
     snprintf(name, sizeof name, "%d", app->state.marker_count + 1);
-    if (row->action == ACTION_SEARCH) typing_open(app, PROMPT_SEARCH, "search", "");
+    if (row->action == ACTION_TYPE_COMMAND)
+        typing_open(app, PROMPT_COMMAND, "command", row->argument ? row->argument : "");
+    else if (row->action == ACTION_SEARCH) typing_open(app, PROMPT_SEARCH, "search", "");
     else if (row->action == ACTION_FILTER) typing_open(app, PROMPT_FILTER, "show only", app->state.filter);
     else typing_open(app, PROMPT_MARKER, "name of the marker", name);
 }
@@ -113,6 +117,16 @@ static void take_filter(struct app *app, const char *text)
     else app_say(app, "everything is shown");
 }
 
+/* A typo is said here; the engine would say the same later. */
+static void take_command(struct app *app, const char *text)
+{
+    struct command command;
+    struct error err;
+    if (!text[0]) return;
+    if (command_parse(&command, text, &err)) app_say(app, "%.150s", err.text);
+    else app_send(app, text);
+}
+
 void typing_key(struct app *app, uint32_t key)
 {
     char text[LINE_ROOM];
@@ -126,5 +140,6 @@ void typing_key(struct app *app, uint32_t key)
     if (kind == PROMPT_SEARCH) take_search(app, text);
     if (kind == PROMPT_FILTER) take_filter(app, text);
     if (kind == PROMPT_MARKER) take_marker(app, text);
+    if (kind == PROMPT_COMMAND) take_command(app, text);
     app_tell_time(app);
 }

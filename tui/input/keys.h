@@ -20,6 +20,7 @@ enum action {
     ACTION_VIEW,                                 /* argument: which */
     ACTION_NEXT_PANE, ACTION_PREVIOUS_PANE, ACTION_ENLARGE, ACTION_ENTER,
     ACTION_COMMAND,                              /* argument: sent to the engine */
+    ACTION_TYPE_COMMAND,                         /* argument: how the line begins; NULL: empty */
     /* lists, and moving on the timeline */
     ACTION_UP, ACTION_DOWN, ACTION_LEFT, ACTION_RIGHT, ACTION_PAGE_UP, ACTION_PAGE_DOWN, ACTION_FIRST, ACTION_LAST,
     ACTION_ZOOM_IN, ACTION_ZOOM_OUT, ACTION_PAN_LEFT, ACTION_PAN_RIGHT, /* argument "more": larger steps */

@@ -169,7 +169,7 @@ static void draw_legend(struct canvas canvas, int y, const struct scene *scene, 
 /* As much of the title as fits beside the note. */
 static void write_bars_title(char *title, size_t room, int columns, const struct scene *scene)
 {
-    const struct run_step *step = run_last_step(scene->model);
+    const struct run_step *step = run_last_step_here(scene->model);
     if (scene->state->bars_now || !step) snprintf(title, room, "device memory now");
     else if (snprintf(title, room, "device memory, fullest instant of step %u", step->step) > columns)
         snprintf(title, room, "device memory, step %u", step->step);

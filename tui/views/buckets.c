@@ -318,7 +318,7 @@ static void draw_buckets_title(struct canvas canvas, bool focused, const struct 
     char earlier[32] = "";
     if (buckets->at.open && buckets->measured) snprintf(earlier, sizeof earlier, "; ~ of step %u", buckets->measured);
     snprintf(title, sizeof title, "buckets: stage %d, %s%s%s%s", buckets->at.plan->stage,
-             moment_text(moment, &buckets->at),
+             moment_text(moment, buckets->scene->model, &buckets->at),
              first < 0                                        ? ""
              : buckets->ops->ops[first].kind == OP_ALL_REDUCE ? ", all-reduce"
                                                               : ", reduce-scatter",

@@ -68,7 +68,7 @@ static void draw_head(struct canvas canvas, enum units units)
 /* Exposed time of a kind in the last whole step; false: unknown. */
 static bool exposed_time(const struct run_model *model, int kind, uint64_t *ns)
 {
-    const struct run_step *step = run_last_step(model);
+    const struct run_step *step = run_last_step_here(model);
     if (!step || !step->timed) return false;
     *ns = step->split.exposed_by_ns[kind] / (uint64_t)step->timed;
     return true;

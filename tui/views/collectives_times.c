@@ -23,11 +23,6 @@ static void measure(struct window *window, const struct scene *scene, uint64_t f
     if (steps > 1) totals_share(&window->totals, (uint64_t)steps);
 }
 
-static bool is_whole(const struct run_model *model, const struct run_step *step)
-{
-    return step->ended >= model->ranks && !step->skipped;
-}
-
 static void last_step(struct window *window, const struct scene *scene)
 {
     const struct run_step *step = run_last_step(scene->model);
@@ -45,7 +40,7 @@ static void last_second(struct window *window, const struct scene *scene)
     int steps = 0;
     for (int i = model->step_count - 1; last && i >= 0; i--) {
         const struct tape_step *when = tape_step_numbered(scene->tape, model->steps[i].step);
-        if (!is_whole(model, &model->steps[i])) continue;
+        if (!run_step_is_whole(&model->steps[i]) || model->steps[i].skipped) continue;
         if (!when || !when->ended_ns || model->steps[i].schedule != last->schedule) break;
         if (!to_ns) to_ns = when->ended_ns + 1;
         if (steps && when->begun_ns + 1000000000u < to_ns) break;
@@ -61,7 +56,8 @@ static void last_second(struct window *window, const struct scene *scene)
 static void whole_run(struct window *window, const struct run_model *model)
 {
     const double ring = model->ranks > 1 ? (double)(model->ranks - 1) / model->ranks : 0;
-    snprintf(window->name, sizeof window->name, "the run: mean of %u steps", model->traffic_steps);
+    snprintf(window->name, sizeof window->name, "%s: mean of %u steps",
+             model->part_count > 1 ? "since the ranks are these" : "the run", model->traffic_steps);
     window->known = model->traffic_steps > 0;
     for (int kind = 0; kind < TRAFFIC_KINDS && window->known; kind++) {
         struct collective_totals *out = &window->totals.traffic[kind];

@@ -29,7 +29,7 @@ static struct moment moment_of(const struct scene *scene, int mark)
     if (!when || !when->ended_ns) return moment;
     moment.plan = run_schedule_numbered(model, when->schedule);
     moment.step = run_step_numbered(model, when->step);
-    if (moment.step && moment.step->ended < model->ranks) moment.step = NULL;
+    if (moment.step && !run_step_is_whole(moment.step)) moment.step = NULL;
     if (moment.step && moment.step->memory.known) {
         moment.peak = (struct run_instant){.known = true, .live_bytes = moment.step->memory.peak_bytes};
         memcpy(moment.peak.held_bytes, moment.step->memory.at_peak_bytes, sizeof moment.peak.held_bytes);
@@ -130,23 +130,23 @@ static int draw_instants(struct canvas canvas, int y, const struct scene *scene,
 
 /* ---- the step ---- */
 
-static double sent_mean(const struct run_step *step, int ranks)
+static double sent_mean(const struct run_step *step)
 {
     double sum = 0;
-    for (int rank = 0; rank < ranks; rank++) sum += (double)step->sent_bytes[rank];
-    return ranks ? sum / ranks : 0;
+    for (int rank = 0; rank < step->ranks; rank++) sum += (double)step->sent_bytes[rank];
+    return step->ranks ? sum / step->ranks : 0;
 }
 
 enum { FIGURES = 8 };
 
-static void read_figures(struct row rows[FIGURES], int side, const struct moment *moment, int ranks)
+static void read_figures(struct row rows[FIGURES], int side, const struct moment *moment)
 {
     const struct run_step *step = moment->step;
     const double values[FIGURES] = {
         step ? step->step : 0,
         step ? step->stage : 0,
         step ? (double)step->memory.resting_bytes : 0,
-        step && step->sent_bytes ? sent_mean(step, ranks) : 0,
+        step && step->sent_bytes ? sent_mean(step) : 0,
         step ? (double)step->total_ns : 0,
         step && step->timed ? (double)step->split.exposed_ns / step->timed : 0,
         step && step->total_ns ? step->tokens * 1e9 / (double)step->total_ns : 0,
@@ -169,7 +169,7 @@ static int draw_figures(struct canvas canvas, int y, const struct scene *scene, 
                                 {.name = "resting", .kind = KIND_BYTES},  {.name = "sent", .kind = KIND_BYTES},
                                 {.name = "time", .kind = KIND_TIME},      {.name = "exposed", .kind = KIND_TIME},
                                 {.name = "tokens/s", .kind = KIND_COUNT}, {.name = "loss", .kind = KIND_REAL}};
-    for (int side = 0; side < 2; side++) read_figures(rows, side, &sides[side], scene->model->ranks);
+    for (int side = 0; side < 2; side++) read_figures(rows, side, &sides[side]);
     draw_head(canvas, y++, scene->state->units, "step");
     for (int f = 0; f < FIGURES; f++) draw_row(canvas, y++, scene->state->units, &rows[f], STYLE_TEXT);
     return y;

@@ -159,6 +159,7 @@ static const struct badge badges[] = {
     [RUN_OUT_OF_MEMORY] = {STYLE_BAD, "OUT OF MEMORY", "I shows why; a stage that fits (0 1 2 3) goes on",
                            "I shows why", true},
     [RUN_ENDED] = {STYLE_STRONG, "ENDED", "", "", false},
+    [RUN_RELAUNCHING] = {STYLE_WARN, "STARTING AGAIN", "", "", false},
 };
 
 /* Of checkpoints: what is under way, else when the last was completed. */

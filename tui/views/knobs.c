@@ -222,9 +222,9 @@ static bool act_enter(struct view_state *state, const struct scene *scene, const
     }
     if (!knob_can_change(scene, item->knob)) {
         snprintf(state->message, sizeof state->message, "%s",
-                 item->knob->class != KNOB_HONOURED ? "it has no effect here"
-                 : !item->knob->key->live           ? "it can only change with a new start: --set"
-                                          : "it can only be changed in a run that goes on and takes commands");
+                 item->knob->class != KNOB_HONOURED
+                     ? "it has no effect here"
+                     : "it can only be changed in a run that goes on and takes commands");
         return true;
     }
     state->prompt.kind = PROMPT_VALUE;

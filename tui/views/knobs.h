@@ -9,7 +9,7 @@
 enum { KNOB_DETAIL_ROWS = 6 };
 void knob_draw_details(struct canvas canvas, const struct scene *scene, const struct knobs *knobs, const struct knob *knob);
 
-/* Whether Enter changes it: a live key of a run that still goes on, at its newest moment. */
+/* Whether Enter changes it: a key of a run that still goes on and takes commands. One that is not live costs a new start. */
 bool knob_can_change(const struct scene *scene, const struct knob *knob);
 
 #endif

@@ -9,7 +9,7 @@
 bool knob_can_change(const struct scene *scene, const struct knob *knob)
 {
     const struct view_state *state = scene->state;
-    return knob->class == KNOB_HONOURED && knob->key->live && state->live && !state->readonly && !scene->model->ended;
+    return knob->class == KNOB_HONOURED && state->live && !state->readonly && !scene->model->ended;
 }
 
 static void draw_binding(struct canvas canvas, const struct scene *scene, const struct knobs *knobs,
@@ -37,14 +37,31 @@ static void draw_refusal(struct canvas canvas, int y, const struct scene *scene,
     }
 }
 
+/* What a new start takes: as long as the last one of this run, if there was one. */
+static int draw_cost(struct canvas canvas, int x, int y, const struct scene *scene)
+{
+    x = draw_text(canvas, x, y, STYLE_WARN, ": saves, starts again, loads");
+    for (int i = scene->model->notice_count - 1; i >= 0; i--) {
+        const struct run_notice *notice = &scene->model->notices[i];
+        const char *took = notice->kind == NOTICE_EVENT ? strstr(notice->text, ", seconds ") : NULL;
+        if (took) return draw_format(canvas, x, y, STYLE_TEXT, " (last time %s s)", took + strlen(", seconds "));
+    }
+    return x;
+}
+
 static void draw_change(struct canvas canvas, int y, const struct scene *scene, const struct knob *knob)
 {
     const struct config_key *key = knob->key;
     if (knob->class != KNOB_HONOURED) return;
     int x = 1;
-    if (knob_can_change(scene, knob)) x = draw_text(canvas, x, y, STYLE_STRONG, "Enter changes it");
-    else if (key->live) x = draw_text(canvas, x, y, STYLE_DIM, "can change while a run goes on");
-    else x = draw_format(canvas, x, y, STYLE_DIM, "restart: --set %s=...", key->path);
+    if (knob_can_change(scene, knob)) {
+        x = draw_text(canvas, x, y, STYLE_STRONG, "Enter changes it");
+        if (!key->live) x = draw_cost(canvas, x, y, scene);
+    } else if (key->live) {
+        x = draw_text(canvas, x, y, STYLE_DIM, "can change while a run goes on");
+    } else {
+        x = draw_format(canvas, x, y, STYLE_DIM, "restart: --set %s=...", key->path);
+    }
     if (knob->changed_step)
         x = draw_format(canvas, x, y, STYLE_TEXT, ", last changed before step %u", knob->changed_step);
     if (key->range[0]) x = draw_format(canvas, x, y, STYLE_DIM, "; %s", key->range);

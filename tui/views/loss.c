@@ -31,7 +31,7 @@ static void draw_validations(struct canvas canvas, const struct chart *chart, co
     }
 }
 
-/* "3" where the stage became 3, "*" where a knob was set, with a line up into the chart where nothing else stands. */
+/* "3" where the stage became 3, "#" where the ranks became others, "*" where a knob was set, with a line up into the chart where nothing else stands. */
 static void draw_switches(struct canvas canvas, int y, const struct chart *chart, const struct run_model *model)
 {
     struct why_switch switches[SWITCHES_SHOWN];
@@ -39,8 +39,9 @@ static void draw_switches(struct canvas canvas, int y, const struct chart *chart
     for (int s = count - 1; s >= 0; s--) {
         const char *arrow = strstr(switches[s].text, "-> ");
         bool stage = !strncmp(switches[s].text, "stage ", 6) && arrow;
+        bool ranks = !strncmp(switches[s].text, "ranks ", 6);
         int x = chart_column(&canvas, chart, switches[s].step);
-        if (x >= 0) draw_character(canvas, x, y, STYLE_STAGE, stage ? (uint32_t)arrow[3] : '*');
+        if (x >= 0) draw_character(canvas, x, y, STYLE_STAGE, stage ? (uint32_t)arrow[3] : ranks ? '#' : '*');
     }
 }
 
@@ -61,7 +62,10 @@ static void draw_legend(struct canvas canvas, int x, int y, const struct run_mod
     x = draw_text(canvas, x + 3, y, STYLE_STAGE, "3");
     x = draw_text(canvas, x, y, STYLE_DIM, " stage   ");
     x = draw_text(canvas, x, y, STYLE_STAGE, "*");
-    draw_text(canvas, x, y, STYLE_DIM, " knob");
+    x = draw_text(canvas, x, y, STYLE_DIM, " knob");
+    if (model->part_count < 2) return;
+    x = draw_text(canvas, x + 3, y, STYLE_STAGE, "#");
+    draw_text(canvas, x, y, STYLE_DIM, " ranks");
 }
 
 /* ---- parts of the view ---- */

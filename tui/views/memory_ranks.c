@@ -77,7 +77,7 @@ static void draw_heat_of_all(struct canvas canvas, int y, const struct scene *sc
 
 static void draw_ranks_title(struct canvas canvas, const struct scene *scene, const struct memory_scale *scale)
 {
-    const struct run_step *step = run_last_step(scene->model);
+    const struct run_step *step = run_last_step_here(scene->model);
     const enum units units = scene->state->units;
     char title[96], text[FORMAT_ROOM];
     int used = scene->state->bars_now || !step

@@ -38,11 +38,13 @@ const char *op_text(char out[OP_TEXT_ROOM], const struct run_model *model, const
     return out;
 }
 
-const char *moment_text(char out[OP_TEXT_ROOM], const struct progress *at)
+const char *moment_text(char out[OP_TEXT_ROOM], const struct run_model *model, const struct progress *at)
 {
+    const struct run_step *last = run_last_step(model);
     static const char *const names[PURPOSES] = {"step", "evaluation before step", "sample before step"};
     if (!at->plan) snprintf(out, OP_TEXT_ROOM, "no schedule is known yet");
-    else if (!at->step) snprintf(out, OP_TEXT_ROOM, "before the first step");
+    else if (!at->step && !last) snprintf(out, OP_TEXT_ROOM, "before the first step");
+    else if (!at->step) snprintf(out, OP_TEXT_ROOM, "before step %u", last->step + 1);
     else snprintf(out, OP_TEXT_ROOM, "%s %u, %s", names[at->plan->purpose], at->step, at->open ? "going on" : "done");
     return out;
 }

@@ -17,6 +17,6 @@ const char *op_object(char out[OP_TEXT_ROOM], const struct run_model *model, con
 const char *op_text(char out[OP_TEXT_ROOM], const struct run_model *model, const struct run_schedule *plan, int op);
 
 /* "step 7, going on", "step 7, done", "before the first step". */
-const char *moment_text(char out[OP_TEXT_ROOM], const struct progress *at);
+const char *moment_text(char out[OP_TEXT_ROOM], const struct run_model *model, const struct progress *at);
 
 #endif

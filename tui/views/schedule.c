@@ -314,8 +314,8 @@ static void draw_schedule_title(struct canvas canvas, bool focused, const struct
     char title[192], moment[OP_TEXT_ROOM];
     int done = 0, used;
     for (int op = 0; op < list->ops->op_count; op++) done += progress_state(&list->at, op) == PROGRESS_ENDED;
-    used =
-        snprintf(title, sizeof title, "schedule: stage %d, %s", list->at.plan->stage, moment_text(moment, &list->at));
+    used = snprintf(title, sizeof title, "schedule: stage %d, %s", list->at.plan->stage,
+                    moment_text(moment, list->scene->model, &list->at));
     if (list->at.open && !too_fast(list->scene, list))
         used += snprintf(title + used, sizeof title - (size_t)used, ": rank %d has done %d of %d", list->rank, done,
                          list->ops->op_count);

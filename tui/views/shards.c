@@ -261,8 +261,8 @@ static void draw_gathers(struct canvas canvas, int y, const struct picture *pict
 static void draw_shards_title(struct canvas canvas, bool focused, const struct picture *picture)
 {
     char title[96], moment[OP_TEXT_ROOM];
-    snprintf(title, sizeof title, "shards: stage %d, %s%s", picture->at.plan->stage, moment_text(moment, &picture->at),
-             picture->at.lost ? " (records lost)" : "");
+    snprintf(title, sizeof title, "shards: stage %d, %s%s", picture->at.plan->stage,
+             moment_text(moment, picture->scene->model, &picture->at), picture->at.lost ? " (records lost)" : "");
     draw_title(canvas, 0, focused, title);
 }
 

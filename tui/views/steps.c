@@ -46,7 +46,7 @@ static void draw_pane(struct canvas canvas, const struct scene *scene, bool focu
     draw_title(canvas, 0, focused, "steps");
     draw_step_head(canvas);
     for (int i = model->step_count - 1; i >= 0 && y < canvas.at.rows; i--) {
-        if (model->steps[i].ended < model->ranks || skip-- > 0) continue;
+        if (!run_step_is_whole(&model->steps[i]) || skip-- > 0) continue;
         draw_step(canvas, y++, &model->steps[i]);
     }
 }

@@ -16,7 +16,7 @@ static struct canvas part(struct canvas canvas, struct rect at)
 
 static bool nothing_yet(struct canvas canvas, const struct scene *scene)
 {
-    if (tape_ranks(scene->tape) > 0 && tape_step_count(scene->tape) > 0) return false;
+    if (tape_ranks(scene->tape, 0, UINT64_MAX) > 0 && tape_step_count(scene->tape) > 0) return false;
     draw_text(canvas, 1, 1, STYLE_DIM, "nothing yet: no step has begun");
     return true;
 }
@@ -25,7 +25,9 @@ static bool nothing_yet(struct canvas canvas, const struct scene *scene)
 static struct timeline_needs needs_of(const struct scene *scene)
 {
     struct filter filter = filter_of(scene->state->filter);
-    int ranks = tape_ranks(scene->tape), last = filter.last_rank < ranks ? filter.last_rank : ranks - 1;
+    const struct window window = timeline_window(scene);
+    int ranks = tape_ranks(scene->tape, window.from_ns, window.to_ns),
+        last = filter.last_rank < ranks ? filter.last_rank : ranks - 1;
     const uint32_t there = run_lanes(scene->model), shown = filter.lanes & there;
     struct timeline_needs needs = {filter.first_rank < last ? filter.first_rank : last, 0, scene->state->rank,
                                    shown ? shown : there};
@@ -83,7 +85,8 @@ static void draw_view(struct canvas canvas, const struct scene *scene)
 static void draw_pane_lanes(struct canvas canvas, const struct scene *scene)
 {
     struct window window = timeline_window(scene);
-    int ranks = tape_ranks(scene->tape), rows = canvas.at.rows, shown = ranks < rows ? ranks : rows;
+    int ranks = tape_ranks(scene->tape, window.from_ns, window.to_ns), rows = canvas.at.rows,
+        shown = ranks < rows ? ranks : rows;
     const uint32_t there = run_lanes(scene->model);
     int first = scene->state->rank - shown / 2, count = run_lane_count(scene->model),
         lanes = ranks * count <= rows ? count : 1;

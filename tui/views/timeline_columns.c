@@ -192,7 +192,8 @@ static void columns_of_loads(struct column out[], int columns, const struct scen
     }
 }
 
-/* What lies before the first record or after the newest one is no one's idleness: it is not there. */
+/* What lies before the first record or after the newest one is no one's idleness: it is not there. Nor is a rank, while the
+ * run goes on without it. */
 void timeline_columns(struct column out[], int columns, const struct scene *scene, int rank, enum lane lane,
                       const struct window *window)
 {
@@ -204,6 +205,7 @@ void timeline_columns(struct column out[], int columns, const struct scene *scen
     else columns_of_loads(out, columns, scene, rank, lane, window);
     for (int i = 0; i < columns; i++)
         if (window_time(window, columns, i + 1) <= tape_first_ns(tape) ||
-            window_time(window, columns, i) >= timeline_now(scene))
+            window_time(window, columns, i) >= timeline_now(scene) ||
+            rank >= tape_ranks(tape, window_time(window, columns, i), window_time(window, columns, i + 1)))
             out[i] = (struct column){.mark = MARK_IDLE, .span = -1};
 }

@@ -113,6 +113,17 @@ static uint64_t fullest_of_columns(struct run_instant instants[], int columns, c
     return most;
 }
 
+/* What was planned for the last step of the window: one of another stage, or of other ranks, had another plan. */
+static void take_plan_of(struct memory_scale *scale, const struct scene *scene, const struct window *window)
+{
+    const struct tape_step *step = tape_step_at(scene->tape, window->to_ns - 1);
+    const struct run_schedule *plan = step ? run_schedule_numbered(scene->model, step->schedule) : NULL;
+    if (!plan || plan->purpose != PURPOSE_TRAIN || !plan->tier[TIER_DEVICE].known) return;
+    scale->has_planned = true;
+    scale->planned = plan->tier[TIER_DEVICE].peak_bytes;
+    if (scale->planned > scale->full) scale->full = scale->planned;
+}
+
 void timeline_draw_curve(struct canvas canvas, const struct scene *scene, const struct window *window)
 {
     struct run_instant instants[COLUMNS_MAX];
@@ -122,6 +133,7 @@ void timeline_draw_curve(struct canvas canvas, const struct scene *scene, const 
     char text[FORMAT_ROOM];
     int columns = plot.at.columns < COLUMNS_MAX ? plot.at.columns : COLUMNS_MAX;
     if (columns < 1 || plot.at.rows < 1) return;
+    take_plan_of(&scale, scene, window);
     uint64_t most = fullest_of_columns(instants, columns, scene, window);
     if (most > scale.full) scale.full = most;
     draw_curve_title(canvas, scene, &scale, most);

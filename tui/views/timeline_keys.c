@@ -127,7 +127,7 @@ static bool move_across(struct view_state *state, const struct scene *scene, int
 {
     struct window window = timeline_window(scene);
     uint64_t at_ns = focus_time(scene, &window);
-    int rows = tape_ranks(scene->tape) * LANES;
+    int rows = tape_ranks(scene->tape, window.from_ns, window.to_ns) * LANES;
     int row = (state->selected.known ? state->selected.rank : state->rank) * LANES +
               (state->selected.known ? (int)state->selected.lane : 0);
     if (!state->selected.known) return move_along(state, scene, 0);
@@ -143,7 +143,8 @@ static bool move_across(struct view_state *state, const struct scene *scene, int
 /* Another rank, the same lane. */
 static bool move_ranks(struct view_state *state, const struct scene *scene, int by)
 {
-    int ranks = tape_ranks(scene->tape), rank = state->rank + by;
+    struct window window = timeline_window(scene);
+    int ranks = tape_ranks(scene->tape, window.from_ns, window.to_ns), rank = state->rank + by;
     rank = rank < 0 ? 0 : rank >= ranks ? ranks - 1 : rank;
     if (rank < 0) return true;
     if (state->selected.known) return move_across(state, scene, (rank - state->selected.rank) * LANES);

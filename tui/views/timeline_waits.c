@@ -33,7 +33,7 @@ static void add_wait(struct waits *waits, struct wait wait)
 static void collect(struct waits *waits, const struct scene *scene, const struct tape_step *step)
 {
     uint64_t end_ns = step->ended_ns ? step->ended_ns : timeline_now(scene);
-    for (int rank = 0; rank < tape_ranks(scene->tape); rank++)
+    for (int rank = 0; rank < tape_ranks(scene->tape, step->begun_ns, end_ns); rank++)
         for (enum lane lane = 0; lane < LANES; lane++) {
             int64_t first, end;
             tape_spans(scene->tape, rank, lane, step->begun_ns, end_ns, &first, &end);

@@ -74,7 +74,7 @@ static struct window window_of_step(const struct scene *scene, const struct tape
 static struct window window_of_newest(const struct scene *scene, const struct tape_step *step)
 {
     uint64_t from_ns = 0, to_ns = 0;
-    for (int rank = 0; rank < tape_ranks(scene->tape); rank++)
+    for (int rank = 0; rank < tape_ranks(scene->tape, step->begun_ns, UINT64_MAX); rank++)
         for (enum lane lane = 0; lane < LANES; lane++) {
             int64_t first, end;
             tape_spans(scene->tape, rank, lane, step->begun_ns, UINT64_MAX, &first, &end);

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "tui/views/list.h"
 #include "tui/views/parts.h"
 
 static const struct view *const views[VIEWS] = {
@@ -59,9 +60,18 @@ int view_header_rows(const struct view_state *state)
     return state->view == VIEW_OVERVIEW ? 4 : 2;
 }
 
-void view_draw(const struct run_model *model, const struct tape *tape, const struct view_state *state,
+/* The chosen rank may have ended since. Only the timeline also shows ranks of other parts of the run. */
+static struct view_state with_rank(const struct view_state *state, const struct run_model *model)
+{
+    struct view_state kept = *state;
+    if (state->view != VIEW_TIMELINE && model->ranks > 0) kept.rank = list_kept(state->rank, model->ranks);
+    return kept;
+}
+
+void view_draw(const struct run_model *model, const struct tape *tape, const struct view_state *asked,
                struct surface *surface)
 {
+    const struct view_state there = with_rank(asked, model), *state = &there;
     struct scene scene = {model, tape, state};
     struct canvas all = canvas_of(surface);
     int header = view_header_rows(state), columns = surface->columns, rows = surface->rows;

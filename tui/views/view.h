@@ -28,8 +28,8 @@ struct marker { uint64_t time_ns; char name[24]; };
 /* An event that the user picked on the timeline (and other views follow). */
 struct selection { bool known; int rank; enum lane lane; uint32_t step, op; };
 
-/* A line that the user is typing: search, filter, the value of a knob, the name of a marker. */
-enum prompt { PROMPT_NONE, PROMPT_SEARCH, PROMPT_FILTER, PROMPT_VALUE, PROMPT_MARKER };
+/* A line that the user is typing: search, filter, the value of a knob, the name of a marker, a command. */
+enum prompt { PROMPT_NONE, PROMPT_SEARCH, PROMPT_FILTER, PROMPT_VALUE, PROMPT_MARKER, PROMPT_COMMAND };
 
 /* What the user chose and what the screen itself knows; the run is in the model. */
 struct view_state {

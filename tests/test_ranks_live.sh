@@ -1,0 +1,105 @@
+#!/bin/bash
+# Other ranks while one watches: by key, at the prompt and among the knobs; the view stays, as do whoever else watches, the
+# pause, the curve and the trace; and what is seen live is what a replay shows.
+. "$(dirname "$0")/screen.sh"
+export HOME=$place XDG_RUNTIME_DIR=$place/runtime
+mkdir -m 700 "$XDG_RUNTIME_DIR"
+body() { sed '$d' | sed -E 's/ +(LIVE +|WATCHING +)?[0-9]+:[0-9]+$//; s/; Space goes on, \. trains one step//; s/ *$//'; }
+
+# ---- a run of one's own
+
+start 80 24 NO_COLOR=1 TERM=screen-256color XDG_RUNTIME_DIR="$XDG_RUNTIME_DIR" -- "$zerolab" train --trace live.zlt --report live.json
+comes 'step [3-9]'
+keys '#'
+waits_for "# asks for a number of ranks" '^ command +ranks='
+keys 2 Enter
+waits_for "what happens is said: it is saved, started and loaded" 'STARTING AGAIN +(saving|starting|loading)'
+waits_for "two ranks are there" '· 2 ranks'
+waits_for "... and go on" 'RUNNING'
+keys Space
+waits_for "paused" 'PAUSED'
+keys : 'ranks 0' Enter
+waits_for "a number that cannot be is said at once" 'ranks = 0: must be an integer 1..64'
+keys : 'ranks 3' Enter
+waits_for "typed at the prompt: three" '· 3 ranks'
+waits_for "... still paused" 'PAUSED +as before'
+keys .
+waits_for "one step" 'PAUSED +after one step'
+before=$(step)
+for view in overview:overview M:memory T:timeline B:buckets P:shards O:schedule i:why C:collectives L:loss; do
+    [ "$view" = overview:overview ] || keys "${view%:*}"
+    settled | body >"live.${view%:*}"
+    [ "$view" = overview:overview ] || keys Escape
+done
+keys BSpace
+waits_for "back a step: two ranks" '· 2 ranks'
+keys BSpace BSpace BSpace BSpace BSpace BSpace g
+waits_for "to the beginning: four" '· 4 ranks'
+keys F
+waits_for "and to now" '· 3 ranks'
+keys o / topology.ranks Enter
+waits_for "the knob says what it costs" 'Enter changes it: saves, starts again, loads \(last time [0-9.]+ s\)'
+keys Enter
+waits_for "... asks" '^ ranks +3'
+keys BSpace 4 Enter Escape
+waits_for "... and four ranks are there" '· 4 ranks'
+waits_for "... still paused" 'PAUSED'
+waits_for "the step is still the same" "step $before "
+keys q
+waits_for "leaves" 'status 0'
+"$zerolab" check live.zlt >checked
+ok "one whole trace" $?
+[ "$(grep -c '  part ' checked)" -eq 4 ]
+ok "... of four parts" $?
+tr -d ' \t\n' <live.json | grep -q '"parts":\[{"first_step":1,"ranks":4},{"first_step":[0-9]*,"ranks":2},{"first_step":[0-9]*,"ranks":3},{"first_step":[0-9]*,"ranks":4}\]'
+ok "... and so says the report" $?
+for view in overview:overview M:memory T:timeline B:buckets P:shards O:schedule i:why C:collectives L:loss; do
+    "$zerolab" replay live.zlt --frame 80x24 --view "${view#*:}" --at "step:$before" | body >replayed
+    diff "live.${view%:*}" replayed | sed 's/^/# /'
+    cmp -s "live.${view%:*}" replayed
+    ok "the live ${view#*:} equals the replayed one" $?
+done
+[ -z "$(ls -A "$XDG_RUNTIME_DIR")" ]
+ok "nothing is left" $?
+
+# ---- a run that goes on by itself, and its viewers
+
+"$zerolab" train --detach --set topology.ranks_as=threads --report run.json --trace run.zlt >detached 2>&1
+ok "a run that goes on by itself" $?
+run=$("$zerolab" attach --json | grep -o '"run": [0-9]*' | grep -o '[0-9]*')
+trap 'kill $run 2>/dev/null; for server in 11 12 13; do tm kill-server; done; rm -rf "$place"' EXIT
+viewer() { server=$1; }
+attach() {
+    viewer "$1"
+    tm new-session -d -x 80 -y 24 "LC_ALL=C.UTF-8 TERM=screen-256color ZEROLAB_MOUSE=no exec $zerolab attach $run"
+}
+tm kill-server
+attach 11
+waits_for "one drives" 'LIVE'
+attach 12
+waits_for "another watches" 'WATCHING'
+viewer 11
+keys '#' 3 Enter
+waits_for "who drives asks for three ranks" '· 3 ranks'
+viewer 12
+waits_for "who watches sees them" '· 3 ranks'
+waits_for "... and still watches" 'WATCHING'
+viewer 11
+keys Space
+waits_for "who drove still drives" 'PAUSED'
+attach 13
+waits_for "who comes later sees three ranks" '· 3 ranks'
+waits_for "... paused" 'PAUSED'
+viewer 11
+keys '#' 1 Enter
+viewer 13
+waits_for "one rank, for all" '· 1 rank '
+kill "$run"
+finished() { local end=$((SECONDS + patience)); until grep -q '"outcome":.*"stopped"' run.json 2>/dev/null; do [ $SECONDS -lt $end ] || return 1; sleep 0.05; done; }
+finished
+ok "its number still stops it" $?
+tr -d ' \t\n' <run.json | grep -q '"ranks":1},*\]'
+ok "... with a report of all parts" $?
+"$zerolab" check run.zlt >/dev/null
+ok "... and a whole trace" $?
+done_testing
