@@ -9,35 +9,62 @@
 
 #include <cmocka.h>
 
+#include "engine/optim/loss_scale.h"
 #include "tests/zero_runs.h"
 
-/* A scale that is too high at first, and a short window, so that the scale falls and rises: stages agree on every skip. A
- * skipped step moves on in the text, but not in the schedule of the learning rate. */
+/* A scale that is too high at first, and a short window, so that the scale falls and rises. Each step has the scale that the
+ * state machine (which test_loss_scale holds to DeepSpeed's) makes of the skips before it. */
+static void expect_scales(const struct config_fp16 *options, const struct outcome_of_run *run, int steps)
+{
+    struct loss_scaler scaler;
+    int skips = 0, raised = 0, held = 0;
+    loss_scaler_init(&scaler, options);
+    for (int s = 0; s < steps; s++) {
+        assert_true(run->loss_scale[s] == scaler.scale);
+        const enum loss_scale_event event = loss_scaler_update(&scaler, run->skipped[s]);
+        skips += run->skipped[s];
+        held += event == LOSS_SCALE_HELD;
+        raised += event == LOSS_SCALE_RAISED;
+    }
+    print_message("hysteresis %d%s: %d of %d steps skipped, %d without halving, raised %d times\n",
+                  options->hysteresis, options->consecutive_hysteresis ? " in a row" : "", skips, steps, held, raised);
+    assert_true(run->skipped[0] && skips >= 3 && skips < 20 && raised >= 1);
+    assert_true(options->hysteresis == 1 ? held == 0 : held > 0);
+    assert_true(run->loss[steps - 1] < run->loss[0]);
+}
+
+/* Stages agree on every skip, whatever the hysteresis, and so does a run that switches between them. A skipped step moves on
+ * in the text, but not in the schedule of the learning rate. */
 static void test_fp16_overflows(void **state)
 {
     (void)state;
-    const int steps = 24;
-    struct plan_of_run plan = base(steps, "topology.ranks=3", stage_sets[0], false);
-    set(&plan, "fp16={\"enabled\": true, \"initial_scale_power\": 22, \"loss_scale_window\": 3, \"hysteresis\": 1}");
-    set(&plan,
-        "scheduler={\"type\": \"WarmupLR\", \"params\": {\"warmup_num_steps\": 8, \"warmup_type\": \"linear\"}}");
-    struct outcome_of_run reference = run(&plan);
-    int skips = 0, raised = 0;
-    for (int s = 0; s < steps; s++) skips += reference.skipped[s];
-    for (int s = 1; s < steps; s++) raised += reference.loss_scale[s] > reference.loss_scale[s - 1];
-    print_message("%d of %d steps skipped, the scale was raised %d times\n", skips, steps, raised);
-    assert_true(reference.skipped[0] && reference.loss_scale[1] == 0x1p21 && skips >= 3 && skips < 20 && raised >= 1);
-    assert_true(reference.loss[steps - 1] < reference.loss[0]);
-    for (int stage = 1; stage <= 3; stage++) {
-        plan.sets[1] = stage_sets[stage];
-        struct outcome_of_run other = run(&plan);
-        expect_same(&reference, &other, steps, stage_sets[stage]);
+    enum { SETTINGS = 3, STEPS = 24 };
+    static const struct config_fp16 settings[SETTINGS] = {
+        {true, 0, 22, 3, 1, false, 1}, {true, 0, 21, 3, 2, false, 1}, {true, 0, 20, 3, 3, true, 1}};
+    for (int h = 0; h < SETTINGS; h++) {
+        struct plan_of_run plan = base(STEPS, "topology.ranks=3", stage_sets[0], false);
+        char fp16[200];
+        snprintf(fp16, sizeof fp16,
+                 "fp16={\"enabled\": true, \"initial_scale_power\": %d, \"loss_scale_window\": 3, "
+                 "\"hysteresis\": %d, \"consecutive_hysteresis\": %s}",
+                 settings[h].initial_scale_power, settings[h].hysteresis,
+                 settings[h].consecutive_hysteresis ? "true" : "false");
+        set(&plan, fp16);
+        set(&plan,
+            "scheduler={\"type\": \"WarmupLR\", \"params\": {\"warmup_num_steps\": 8, \"warmup_type\": \"linear\"}}");
+        struct outcome_of_run reference = run(&plan);
+        expect_scales(&settings[h], &reference, STEPS);
+        for (int stage = 1; stage <= 3; stage++) {
+            plan.sets[1] = stage_sets[stage];
+            struct outcome_of_run other = run(&plan);
+            expect_same(&reference, &other, STEPS, stage_sets[stage]);
+        }
+        plan.switch_count = 5;
+        for (int s = 0; s < 5; s++)
+            plan.switches[s].before_step = 2 + 4 * s, plan.switches[s].stage = (int[]){0, 2, 1, 3, 0}[s];
+        struct outcome_of_run switched = run(&plan);
+        expect_same(&reference, &switched, STEPS, "switching");
     }
-    plan.switch_count = 5;
-    for (int s = 0; s < 5; s++)
-        plan.switches[s].before_step = 2 + 4 * s, plan.switches[s].stage = (int[]){0, 2, 1, 3, 0}[s];
-    struct outcome_of_run switched = run(&plan);
-    expect_same(&reference, &switched, steps, "switching");
 }
 
 /* At the smallest scale DeepSpeed gives up; so does the engine, on every rank, naming a tensor. */
