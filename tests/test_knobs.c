@@ -75,6 +75,13 @@ static void test_budgets_and_paces(void **state)
     assert_int_equal(binding_at(&paced, "topology.links.intra.bandwidth"), BINDS);
     assert_int_equal(binding_at(&paced, "topology.links.nvme.bandwidth"), BINDS_NOT);
     assert_int_equal(binding_at(&none, "topology.slow_motion"), BINDS_NOT);
+    const struct setting offload = {{"zero_optimization.stage=2", "zero_optimization.offload_optimizer.device=cpu",
+                                     "topology.links.pcie.bandwidth=1GB"}};
+    assert_int_equal(binding_at(&offload, "topology.links.pcie.bandwidth"), BINDS);
+    assert_int_equal(binding_at(&offload, "zero_optimization.offload_optimizer.device"), BINDS);
+    assert_int_equal(binding_at(&offload, "zero_optimization.stage"),
+                     BINDS); /* against stage 0, which offloads nothing */
+    assert_int_equal(binding_at(&none, "zero_optimization.offload_optimizer.device"), BINDS_NOT);
     assert_int_equal(binding_at(&none, "data.seed"), BINDING_NONE);
     assert_int_equal(binding_at(&none, "optimizer.params.momentum"), BINDS_NOT); /* AdamW has none */
 }
@@ -146,7 +153,8 @@ static void test_given(void **state)
     (void)state;
     const struct setting setting = {{ZERO "prefetch_bucket_size=7", "bf16.enabled=auto"}};
     struct config config = config_of(&setting);
-    assert_non_null(strstr(config.given, ZERO "stage3_prefetch_bucket_size\tset\t" ZERO "stage3_prefetch_bucket_size\t7\n"));
+    assert_non_null(
+        strstr(config.given, ZERO "stage3_prefetch_bucket_size\tset\t" ZERO "stage3_prefetch_bucket_size\t7\n"));
     assert_non_null(strstr(config.given, "bf16.enabled\tauto\t"));
     assert_non_null(strstr(config.given, "train_micro_batch_size_per_gpu\tfile\ttrain_micro_batch_size_per_gpu\t4\n"));
     assert_null(strstr(config.given, "data.seed"));

@@ -111,9 +111,12 @@ static int expand_legacy_switch(struct config_source *source, cJSON *tree, struc
 }
 
 /* `"cpu_offload": true` is an old way to write `"offload_optimizer": {"device": "cpu"}`, cpu_offload_param the same for it. */
-static int expand_legacy_offload(cJSON *tree, struct error *err)
+static int expand_legacy_offload(struct config_source *source, cJSON *tree, struct error *err)
 {
     static const char *const old[][2] = {{"cpu_offload", "offload_optimizer"}, {"cpu_offload_param", "offload_param"}};
+    static const char *const keys[][2] = {
+        {"zero_optimization.cpu_offload", "zero_optimization.offload_optimizer.device"},
+        {"zero_optimization.cpu_offload_param", "zero_optimization.offload_param.device"}};
     cJSON *section = cJSON_GetObjectItemCaseSensitive(tree, "zero_optimization");
     for (int i = 0; i < 2; i++) {
         const cJSON *given = cJSON_GetObjectItemCaseSensitive(section, old[i][0]);
@@ -129,6 +132,7 @@ static int expand_legacy_offload(cJSON *tree, struct error *err)
         cJSON *device = hjson_value("cpu");
         if (!place || !device || !cJSON_AddItemToObject(place, "device", device)) return no_memory(err);
         cJSON_DeleteItemFromObjectCaseSensitive(section, old[i][0]);
+        source->spelled[key_index(keys[i][1])] = keys[i][0];
     }
     return STATUS_OK;
 }
@@ -294,7 +298,7 @@ static int load(struct config *config, cJSON *tree, const char *const *sets, int
     int status = rename_aliases(&source, tree, "", err);
     if (!status) status = expand_legacy_switch(&source, tree, err);
     for (int s = 0; !status && s < set_count; s++) status = apply_set(config, tree, sets[s], err);
-    if (!status) status = expand_legacy_offload(tree, err);
+    if (!status) status = expand_legacy_offload(&source, tree, err);
     if (!status) status = set_defaults(config, err);
     if (!status) status = optimizer_refuse(tree, err);
     if (!status) status = walk(&source, tree, "", err);

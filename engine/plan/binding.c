@@ -22,6 +22,9 @@ static const struct {
     {"zero_optimization.stage3_param_persistence_threshold", "0"},
     {"zero_optimization.stage3_model_persistence_threshold", NO_LIMIT},
     {"zero_optimization.sub_group_size", NO_LIMIT},
+    {"zero_optimization.offload_optimizer.device", "none"},
+    {"zero_optimization.offload_param.device", "none"},
+    {"schedule.update_tile", NO_LIMIT},
     {"schedule.keep_last_units", "0"},
     {"schedule.no_sync", "false"},
     {"model.recompute", "none"},
@@ -65,6 +68,8 @@ static void bind_planned(struct binding *binding, const struct config_key *key, 
     struct setup other;
     binding->verdict = BINDING_UNKNOWN;
     snprintf(binding->neutral, sizeof binding->neutral, "%s", strcmp(neutral, NO_LIMIT) ? neutral : "no limit");
+    if (!strcmp(key->path, "zero_optimization.stage")) /* stage 0 has nothing to offload */
+        changed.zero.offload_optimizer = changed.zero.offload_param = 0;
     if (config_set(&changed, key->path, neutral, NULL) || setup_init(&other, &changed, NULL)) return;
     binding->planned = true;
     binding->other = step_counts_of(&other);
@@ -83,15 +88,19 @@ static void bind_budget(struct binding *binding, const struct config *config, co
 }
 
 /* Which classes of links a step of this run uses. */
-static bool link_is_used(const char *path, const struct config *config)
+static bool link_is_used(const char *path, const struct config *config, const struct setup *setup)
 {
-    int ranks = config->topology.ranks, per_node = config->topology.ranks_per_node;
-    bool nodes = per_node && per_node < ranks;
+    const int ranks = config->topology.ranks, per_node = config->topology.ranks_per_node;
+    struct traffic_sum sums[TRAFFIC_KINDS];
     if (strstr(path, ".intra.")) return ranks > 1 && (!per_node || per_node > 1);
-    return strstr(path, ".inter.") && nodes;
+    if (strstr(path, ".inter.")) return per_node && per_node < ranks;
+    traffic_of(sums, &setup->schedule, &setup->model, 0);
+    if (strstr(path, ".pcie.")) return sums[TRAFFIC_D2H].count + sums[TRAFFIC_H2D].count > 0;
+    return sums[TRAFFIC_NVME_READ].count + sums[TRAFFIC_NVME_WRITE].count > 0;
 }
 
-static void bind_pace(struct binding *binding, const char *path, const char *value, const struct config *config)
+static void bind_pace(struct binding *binding, const char *path, const char *value, const struct config *config,
+                      const struct setup *setup)
 {
     if (!strcmp(path, "topology.slow_motion")) {
         bool slow = config->topology.slow_motion > 1;
@@ -102,7 +111,7 @@ static void bind_pace(struct binding *binding, const char *path, const char *val
     } else if (!strcmp(value, "0")) {
         decide(binding, false, "0: not paced");
     } else {
-        bool used = link_is_used(path, config);
+        bool used = link_is_used(path, config, setup);
         decide(binding, used, used ? "transfers are made to wait" : "nothing moves over this link in this run");
     }
 }
@@ -137,7 +146,7 @@ void binding_of(struct binding *binding, const struct config_key *key, const str
     key_show(key, config, value, sizeof value);
     const char *neutral = neutral_of(key->path, value);
     if (neutral) bind_planned(binding, key, config, setup, neutral);
-    else if (is_pace(key->path)) bind_pace(binding, key->path, value, config);
+    else if (is_pace(key->path)) bind_pace(binding, key->path, value, config, setup);
     for (int tier = 0; tier < TIERS; tier++)
         if (!strcmp(key->path, budgets[tier])) bind_budget(binding, config, setup, (enum tier)tier);
 }

@@ -186,6 +186,37 @@ static void no_sync(out_t out, run_t run)
     else effect_say(out, "gradients are reduced after %d of %d micro-steps", times, micro_steps);
 }
 
+/* ---- offload ---- */
+
+/* At rest, in tiers other than the device. */
+static int64_t away_bytes(run_t run, enum category category)
+{
+    return effect_resting_bytes(run, category) - run->setup->footprint.category[TIER_DEVICE][category].resting_bytes;
+}
+
+static void offload_optimizer(out_t out, run_t run)
+{
+    char bytes[32];
+    int64_t away = away_bytes(run, CATEGORY_OPTIMIZER) + away_bytes(run, CATEGORY_GRADIENTS);
+    if (away == 0) effect_say(out, "the update runs on the device");
+    else effect_say(out, "%s bytes of O and G lie off the device, and are updated there", grouped(bytes, away));
+}
+
+static void offload_param(out_t out, run_t run)
+{
+    char bytes[32];
+    int64_t away = away_bytes(run, CATEGORY_PARAMETERS);
+    if (away == 0) effect_say(out, "parameters stay on the device");
+    else
+        effect_say(out, "%s bytes of P lie off the device, and come up before they are gathered", grouped(bytes, away));
+}
+
+static void update_tile(out_t out, run_t run)
+{
+    if (!run->config->zero.offload_optimizer) effect_say(out, "nothing to act on: the update runs on the device");
+    else effect_say(out, "%d updates of %d units a step", effect_ops(run, OP_UPDATE), run->setup->model.unit_count);
+}
+
 /* ---- recomputation ---- */
 
 static void recompute(out_t out, run_t run)
@@ -263,6 +294,9 @@ const struct effect_row effect_zero_rows[] = {
     {ZERO "stage3_param_persistence_threshold", persistence},
     {ZERO "stage3_model_persistence_threshold", persistence},
     {ZERO "sub_group_size", sub_group_size},
+    {ZERO "offload_optimizer.device", offload_optimizer},
+    {ZERO "offload_param.device", offload_param},
+    {"schedule.update_tile", update_tile},
     {"prescale_gradients", prescale_gradients},
     {"gradient_predivide_factor", gradient_predivide_factor},
     {"gradient_accumulation_steps", accumulation},

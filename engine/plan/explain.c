@@ -67,7 +67,7 @@ static void explain_nothing(struct explained *line)
     case CLASS_SWITCH:
         snprintf(line->effect, sizeof line->effect, "refused unless its `enabled` is off: %s", key->text);
         break;
-    case CLASS_QUIET: snprintf(line->effect, sizeof line->effect, "a detail of what is off"); break;
+    case CLASS_QUIET: snprintf(line->effect, sizeof line->effect, "a detail of a feature that is not used"); break;
     default: snprintf(line->effect, sizeof line->effect, "no effect here: %s", key->text);
     }
 }
