@@ -211,10 +211,42 @@ static void offload_param(out_t out, run_t run)
         effect_say(out, "%s bytes of P lie off the device, and come up before they are gathered", grouped(bytes, away));
 }
 
+/* True, and said, where nothing of the update is offloaded. */
+static bool updates_on_device(out_t out, run_t run)
+{
+    if (run->config->zero.offload_optimizer) return false;
+    effect_say(out, "nothing to act on: the update runs on the device");
+    return true;
+}
+
+static void offload_ratio(out_t out, run_t run)
+{
+    char some[32], all[32];
+    if (!updates_on_device(out, run))
+        effect_say(out, "%s of %s bytes of O lie off the device", grouped(some, away_bytes(run, CATEGORY_OPTIMIZER)),
+                   grouped(all, effect_resting_bytes(run, CATEGORY_OPTIMIZER)));
+}
+
+static void delayed_update(out_t out, run_t run)
+{
+    if (!updates_on_device(out, run))
+        effect_say(out,
+                   run->config->zero.delayed_update ? "the host updates while the next step computes, from step %lld on"
+                                                    : "each step waits for its own update",
+                   (long long)run->config->zero.delayed_update_after + 1);
+}
+
+static void delayed_update_after(out_t out, run_t run)
+{
+    if (updates_on_device(out, run)) return;
+    if (run->config->zero.delayed_update) delayed_update(out, run);
+    else effect_say(out, "nothing to act on: schedule.delayed_update is off");
+}
+
 static void update_tile(out_t out, run_t run)
 {
-    if (!run->config->zero.offload_optimizer) effect_say(out, "nothing to act on: the update runs on the device");
-    else effect_say(out, "%d updates of %d units a step", effect_ops(run, OP_UPDATE), run->setup->model.unit_count);
+    if (!updates_on_device(out, run))
+        effect_say(out, "%d updates of %d units a step", effect_ops(run, OP_UPDATE), run->setup->model.unit_count);
 }
 
 /* ---- recomputation ---- */
@@ -296,7 +328,10 @@ const struct effect_row effect_zero_rows[] = {
     {ZERO "sub_group_size", sub_group_size},
     {ZERO "offload_optimizer.device", offload_optimizer},
     {ZERO "offload_param.device", offload_param},
+    {ZERO "offload_optimizer.ratio", offload_ratio},
     {"schedule.update_tile", update_tile},
+    {"schedule.delayed_update", delayed_update},
+    {"schedule.delayed_update_after", delayed_update_after},
     {"prescale_gradients", prescale_gradients},
     {"gradient_predivide_factor", gradient_predivide_factor},
     {"gradient_accumulation_steps", accumulation},
