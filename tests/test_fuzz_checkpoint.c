@@ -182,8 +182,10 @@ static uint32_t next_random(void)
 /* In a shard mostly the head and the table, where the numbers are that a reader acts on. */
 static size_t some_place(const struct bytes *bytes, int f)
 {
-    if (f >= SHARDS || next_random() % 8 == 0) return next_random() % bytes->count;
-    return next_random() % 2 ? next_random() % 56 : bytes->count - 1 - next_random() % PAGE;
+    size_t at = next_random();
+    if (f < SHARDS && next_random() % 8)
+        at = next_random() % 2 ? at % 56 : 2 * bytes->count - 1 - at % PAGE % bytes->count;
+    return at % bytes->count;
 }
 
 static void mutate(struct bytes *bytes, int f)

@@ -78,6 +78,8 @@ check "SGD on one cycle" goes_on sgd --set optimizer.type=SGD --set optimizer.pa
 check "momentum in fp16, while its scale falls" goes_on momentum --set optimizer.type=SGD --set optimizer.params.momentum=0.9 \
     --set fp16.enabled=true --set fp16.initial_scale_power=32 --set fp16.hysteresis=1
 check "... which it does" grep -q '"skipped":.*true' momentum-on.json
+check "delayed updates, their gradients pending" goes_on delayed --set bf16.enabled=true --set zero_optimization.stage=2 \
+    --set zero_optimization.offload_optimizer.device=cpu --set schedule.delayed_update=true --set schedule.delayed_update_after=2
 check "made-up tokens, on three ranks" goes_on synthetic -n 3 --set data.synthetic=true
 
 check "from 4 ranks to 3, which its batch does not divide into" train three -n 3 --resume adamw.ck/step-4 --steps 5

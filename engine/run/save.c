@@ -80,16 +80,24 @@ static void tell_saved(const struct saver *saver)
 
 /* ---- the work, on the saver's thread or the rank's ---- */
 
+/* What there was when the save began. */
+static bool has_array(const struct saver *saver, enum state_array array)
+{
+    const int states = optimizer_table[saver->rank->model.optimizer].states;
+    if (array == STATE_PENDING) return saver->info.progress.pending;
+    return array == STATE_WEIGHTS || (int)array - STATE_1 < states;
+}
+
 static int write_shard(struct saver *saver, struct error *err)
 {
     const struct state_source source =
         saver->snapshot ? zero_snapshot_source(saver->snapshot) : zero_source(saver->rank->zero);
     const struct model *model = &saver->rank->model;
-    const int states = optimizer_table[model->optimizer].states;
     for (int u = 0; u < model->unit_count; u++) {
         int64_t first, elems;
         zero_own(saver->rank->zero, u, &first, &elems);
-        for (int a = 0; a <= states && elems; a++) {
+        for (int a = 0; a < STATE_ARRAYS && elems; a++) {
+            if (!has_array(saver, (enum state_array)a)) continue;
             int status = checkpoint_writer_take(saver->writer, u, (enum state_array)a, first, elems, &source, err);
             if (status) return status;
         }

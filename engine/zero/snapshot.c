@@ -8,12 +8,15 @@
 
 struct zero_snapshot {
     struct zero *zero;
+    int slot[STATE_ARRAYS], slots; /* where in a unit's part an array stands; -1: it is not there */
     uint64_t bytes;
 };
 
 static int arrays_of(const struct zero *zero)
 {
-    return 1 + optimizer_table[zero->model.optimizer].states;
+    int count = 0;
+    for (int a = 0; a < STATE_ARRAYS; a++) count += zero_has_array(zero, (enum state_array)a);
+    return count;
 }
 
 static uint64_t bytes_of_unit(const struct zero *zero, int unit) /* one array of it */
@@ -43,32 +46,40 @@ struct state_source zero_source(const struct zero *zero)
 
 /* ---- a copy ---- */
 
-uint64_t zero_snapshot_bytes(const struct zero *zero)
+static uint64_t bytes_of_arrays(const struct zero *zero, int arrays)
 {
     uint64_t bytes = 0;
-    for (int u = 0; u < zero->model.unit_count; u++) bytes += bytes_of_unit(zero, u) * (uint64_t)arrays_of(zero);
+    for (int u = 0; u < zero->model.unit_count; u++) bytes += bytes_of_unit(zero, u) * (uint64_t)arrays;
     return bytes;
+}
+
+uint64_t zero_snapshot_bytes(const struct zero *zero)
+{
+    return bytes_of_arrays(zero, arrays_of(zero));
 }
 
 uint64_t zero_save_range(const struct zero *zero)
 {
-    return ZERO_BUFFERS_BYTES + round_up(zero_snapshot_bytes(zero), PAGE_BYTES);
+    return ZERO_BUFFERS_BYTES + round_up(bytes_of_arrays(zero, STATE_ARRAYS), PAGE_BYTES);
 }
 
-static char *place(const struct zero *zero, int unit, enum state_array array)
+static char *place(const struct zero_snapshot *snapshot, int unit, enum state_array array)
 {
+    const struct zero *zero = snapshot->zero;
     char *at = memory_at(zero->memory, TIER_HOST, CATEGORY_STAGING, zero->save_offset + ZERO_BUFFERS_BYTES);
-    for (int u = 0; u < unit; u++) at += bytes_of_unit(zero, u) * (uint64_t)arrays_of(zero);
-    return at + bytes_of_unit(zero, unit) * (uint64_t)array;
+    for (int u = 0; u < unit; u++) at += bytes_of_unit(zero, u) * (uint64_t)snapshot->slots;
+    return at + bytes_of_unit(zero, unit) * (uint64_t)snapshot->slot[array];
 }
 
-static int copy_all(struct zero *zero, struct error *err)
+static int copy_all(const struct zero_snapshot *snapshot, struct error *err)
 {
+    const struct zero *zero = snapshot->zero;
     for (int u = 0; u < zero->model.unit_count; u++) {
         int64_t first, elems;
         zero_own(zero, u, &first, &elems);
-        for (int a = 0; a < arrays_of(zero) && elems; a++) {
-            float *out = (float *)(void *)place(zero, u, (enum state_array)a);
+        for (int a = 0; a < STATE_ARRAYS && elems; a++) {
+            if (snapshot->slot[a] < 0) continue;
+            float *out = (float *)(void *)place(snapshot, u, (enum state_array)a);
             int status = zero_read_state(zero, u, (enum state_array)a, first, elems, out, err);
             if (status) return status;
         }
@@ -81,11 +92,13 @@ int zero_snapshot_take(struct zero *zero, struct zero_snapshot **out, struct err
     struct zero_snapshot *snapshot = malloc(sizeof *snapshot);
     *out = NULL;
     if (!snapshot) return error_set(err, STATUS_RUN, "no memory for a snapshot");
-    *snapshot = (struct zero_snapshot){zero, zero_snapshot_bytes(zero)};
+    *snapshot = (struct zero_snapshot){.zero = zero, .bytes = zero_snapshot_bytes(zero)};
+    for (int a = 0; a < STATE_ARRAYS; a++)
+        snapshot->slot[a] = zero_has_array(zero, (enum state_array)a) ? snapshot->slots++ : -1;
     int status = memory_take(zero->memory, TIER_HOST, CATEGORY_STAGING, zero->save_offset + ZERO_BUFFERS_BYTES,
                              snapshot->bytes, err);
     if (status) return free(snapshot), status;
-    status = copy_all(zero, err);
+    status = copy_all(snapshot, err);
     if (status) zero_snapshot_give(snapshot);
     else *out = snapshot;
     return status;
@@ -98,7 +111,7 @@ static int read_copy(void *user, int unit, enum state_array array, int64_t first
     int64_t own, count;
     (void)err;
     zero_own(snapshot->zero, unit, &own, &count);
-    memcpy(out, place(snapshot->zero, unit, array) + (size_t)(first - own) * sizeof *out, (size_t)elems * sizeof *out);
+    memcpy(out, place(snapshot, unit, array) + (size_t)(first - own) * sizeof *out, (size_t)elems * sizeof *out);
     return STATUS_OK;
 }
 

@@ -129,6 +129,7 @@ int zero_read_state(const struct zero *zero, int unit, enum state_array array, i
     const int b = there ? zero_array(schedule, unit, roles[array]) : -1;
     if (b < 0) return error_set(err, STATUS_USAGE, "unit %d keeps no array %d", unit, (int)array);
     const void *from = zero_at(zero, schedule, b, first);
+    if (schedule->buffers[b].dtype == DTYPE_F32) return memcpy(out, from, (size_t)elems * sizeof *out), STATUS_OK;
     kernels_reduce(schedule->buffers[b].dtype, DTYPE_F32, out, &from, 1, &(struct reduce_factors){1, 1}, elems, false);
     return STATUS_OK;
 }
