@@ -104,24 +104,21 @@ static void fp16(out_t out, run_t run)
 
 static void check_grad_overflow(out_t out, run_t run)
 {
-    if (!run->config->bf16) effect_say(out, "nothing to act on: bf16 is off");
-    else
-        effect_say(out, "a step with inf or NaN in its gradients is %s",
-                   run->config->check_grad_overflow ? "skipped" : "taken");
+    effect_say(out, "a step with inf or NaN in its gradients is %s",
+               run->config->check_grad_overflow ? "skipped" : "taken");
 }
 
-/* True, and said, where nothing of dynamic loss scaling happens. */
+/* True, and said, where the loss scale is not dynamic. */
 static bool never_scales(out_t out, run_t run)
 {
-    if (run->config->fp16.enabled && run->config->fp16.loss_scale == 0) return false;
-    effect_say(out, "nothing to act on: %s", run->config->fp16.enabled ? "the loss scale is static" : "fp16 is off");
+    if (run->config->fp16.loss_scale == 0) return false;
+    effect_say(out, "nothing to act on: the loss scale is static");
     return true;
 }
 
 static void loss_scale(out_t out, run_t run)
 {
-    if (!run->config->fp16.enabled) effect_say(out, "nothing to act on: fp16 is off");
-    else if (run->config->fp16.loss_scale != 0)
+    if (run->config->fp16.loss_scale != 0)
         effect_say(out, "every loss is multiplied by %g", run->config->fp16.loss_scale);
     else effect_say(out, "0: dynamic, from 2^%d on", run->config->fp16.initial_scale_power);
 }
@@ -302,6 +299,16 @@ static void intra_bandwidth(out_t out, run_t run)
                    1e3 * (double)run->sent_bytes / rate);
 }
 
+static void checkpoint_path(out_t out, run_t run)
+{
+    if (!run->config->checkpoint.path[0]) effect_say(out, "none: no checkpoints are written");
+}
+
+static void checkpoint_detail(out_t out, run_t run)
+{
+    if (!run->config->checkpoint.path[0]) effect_say(out, "nothing to act on: checkpoint.path is not given");
+}
+
 #define PARAMS "optimizer.params."
 const struct effect_row effect_rows[] = {
     {"train_batch_size", train_batch_size},
@@ -335,6 +342,11 @@ const struct effect_row effect_rows[] = {
     {"memory.device_budget", device_budget},
     {"memory.host_budget", host_budget},
     {"memory.nvme_budget", nvme_budget},
+    {"checkpoint.path", checkpoint_path},
+    {"checkpoint.every", checkpoint_detail},
+    {"checkpoint.keep", checkpoint_detail},
+    {"checkpoint.background", checkpoint_detail},
+    {"checkpoint.at_end", checkpoint_detail},
     {"topology.ranks", ranks},
     {"topology.ranks_per_node", ranks_per_node},
     {"topology.links.intra.bandwidth", intra_bandwidth},
@@ -361,11 +373,26 @@ static bool say_row(const struct effect_row *list, int count, const char *path, 
     return false;
 }
 
+/* True, and said, where the key's section has an `enabled` that is false. */
+static bool is_switched_off(out_t out, run_t run, const char *path)
+{
+    char enabled[CONFIG_PATH_MAX + 16];
+    const char *dot = strrchr(path, '.');
+    if (!dot) return false;
+    snprintf(enabled, sizeof enabled, "%.*s.enabled", (int)(dot - path), path);
+    int row = key_index(enabled);
+    if (row < 0 || config_keys[row].class != CLASS_HONOURED || !strcmp(enabled, path)) return false;
+    if (!key_is_zero(&config_keys[row], run->config)) return false;
+    effect_say(out, "nothing to act on: %.*s is off", (int)(dot - path), path);
+    return true;
+}
+
 void effect_of(char *text, size_t room, const struct config_key *key, const struct effect_run *run)
 {
     const struct effect_text out = {text, room};
     *text = '\0';
     if (!binding_in_force(run->config, key->path)) return; /* the verdict says it */
+    if (is_switched_off(&out, run, key->path)) return;
     if (!say_row(effect_zero_rows, effect_zero_count, key->path, &out, run))
         say_row(effect_rows, effect_row_count, key->path, &out, run);
 }

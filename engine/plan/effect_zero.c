@@ -51,6 +51,11 @@ static int64_t largest_elems(run_t run, bool (*is_meant)(const struct op *op))
     return largest;
 }
 
+static int updates(run_t run)
+{
+    return effect_ops(run, OP_UPDATE) + effect_ops(run, OP_HOST_UPDATE);
+}
+
 static bool is_refresh(const struct op *op)
 {
     return op->kind == OP_REFRESH;
@@ -156,7 +161,7 @@ static void sub_group_size(out_t out, run_t run)
     if (run->config->zero.stage < 3)
         effect_say(out, "nothing to act on: stage %d updates what a rank owns of a unit at once",
                    run->config->zero.stage);
-    else effect_say(out, "%d updates of %d units a step", effect_ops(run, OP_UPDATE), run->setup->model.unit_count);
+    else effect_say(out, "%d updates over %d units a step", updates(run), run->setup->model.unit_count);
 }
 
 static void prescale_gradients(out_t out, run_t run)
@@ -246,7 +251,7 @@ static void delayed_update_after(out_t out, run_t run)
 static void update_tile(out_t out, run_t run)
 {
     if (!updates_on_device(out, run))
-        effect_say(out, "%d updates of %d units a step", effect_ops(run, OP_UPDATE), run->setup->model.unit_count);
+        effect_say(out, "%d updates over %d units a step", updates(run), run->setup->model.unit_count);
 }
 
 /* ---- recomputation ---- */

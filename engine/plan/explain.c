@@ -72,6 +72,14 @@ static void explain_nothing(struct explained *line)
     }
 }
 
+/* Where there is nothing to say of this run in particular. */
+static void say_help(struct explained *line)
+{
+    const char *help = line->key->text + (strncmp(line->key->text, "... ", 4) == 0 ? 4 : 0);
+    const bool off = line->key->type == KEY_BOOL && !strcmp(line->value, "false");
+    snprintf(line->effect, sizeof line->effect, "%s%s", off ? "off; true: " : "", help);
+}
+
 static void explain_honoured(struct explained *line, const struct effect_run *run)
 {
     char other_peak[40], peak[40], bytes[32];
@@ -80,7 +88,7 @@ static void explain_honoured(struct explained *line, const struct effect_run *ru
     snprintf(peak, sizeof peak, "%s bytes", grouped(bytes, (int64_t)run->step.peak_bytes));
     binding_why(line->why, sizeof line->why, &line->binding, &run->step, line->value, other_peak, peak);
     effect_of(line->effect, sizeof line->effect, line->key, run);
-    if (!line->effect[0] && !line->why[0]) snprintf(line->effect, sizeof line->effect, "%s", line->key->text);
+    if (!line->effect[0] && !line->why[0]) say_help(line);
 }
 
 /* ---- the list ---- */
