@@ -3,6 +3,14 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+/* A text may quote what stands in a file or on the command line, and that may be anything: it stays one line, without codes
+ * that a terminal would obey. */
+static void keep_printable(char *text)
+{
+    for (; *text; text++)
+        if ((unsigned char)*text < ' ' || *text == 0x7f) *text = '?';
+}
+
 int error_set(struct error *err, int status, const char *format, ...)
 {
     if (err) {
@@ -10,6 +18,7 @@ int error_set(struct error *err, int status, const char *format, ...)
         va_start(args, format);
         vsnprintf(err->text, sizeof err->text, format, args);
         va_end(args);
+        keep_printable(err->text);
         err->status = status;
     }
     return status;
@@ -23,6 +32,7 @@ int error_prefix(struct error *err, const char *format, ...)
     va_start(args, format);
     vsnprintf(prefix, sizeof prefix, format, args);
     va_end(args);
+    keep_printable(prefix);
     snprintf(joined, sizeof joined, "%s: %s", prefix, err->text);
     snprintf(err->text, sizeof err->text, "%.*s", (int)sizeof err->text - 1, joined);
     return err->status;
