@@ -8,6 +8,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/checkpoint/checkpoint.h"
+#include "engine/checkpoint/weights.h"
 #include "engine/plan/schedule_io.h"
 #include "engine/run/home.h"
 #include "engine/run/leave.h"
@@ -191,6 +192,20 @@ static int open_saver(struct rank *rank, struct error *err)
     return saver_new(&rank->saver, rank, ring, err);
 }
 
+static void tell_begun_with(struct rank *rank)
+{
+    const struct weights_info *info = weights_info(rank->weights);
+    char text[sizeof info->path + 80];
+    cJSON *detail = cJSON_CreateObject();
+    cJSON_AddStringToObject(detail, "folder", info->path);
+    cJSON_AddNumberToObject(detail, "steps_done", 0);
+    cJSON_AddBoolToObject(detail, "weights_only", true);
+    snprintf(text, sizeof text, "begins with the weights of %s, %s in %s", info->path,
+             weights_format_name(info->format), dtype_name(info->dtype));
+    cJSON_AddStringToObject(detail, "text", text);
+    record_event(rank->ring, rank->steps_done + 1, "resumed", detail);
+}
+
 /* Where the run comes from, and what keeps it from repeating the bits of one that never stopped. */
 static void tell_resumed(struct rank *rank)
 {
@@ -230,6 +245,7 @@ static void introduce_run(struct rank *rank)
     free(json);
     if (begins) record_state(rank->ring, rank->steps_done, RUN_STARTING, "");
     if (begins && rank->from) tell_resumed(rank);
+    if (begins && rank->weights) tell_begun_with(rank);
     record_lines(rank->ring, rank->config.notes);
     record_plan_notes(rank->ring, &rank->model, &rank->config.zero);
 }
@@ -243,11 +259,18 @@ static void run_short(struct rank *rank, const struct zero_shortage *shortage)
     director_short_of_memory(rank->director, shortage->text);
 }
 
+static int open_weights(struct rank *rank, struct error *err)
+{
+    int status = weights_open(&rank->weights, rank->spec->resume, err);
+    return status ? status : weights_source(&rank->source, rank->weights, &rank->model, err);
+}
+
 /* Every rank reads its own part, from its own handle. */
 static int open_source(struct rank *rank, struct error *err)
 {
     const struct run_spec *spec = rank->spec;
     if (!spec->resume) return STATUS_OK;
+    if (weights_is(spec->resume)) return open_weights(rank, err);
     int status = checkpoint_open(&rank->from, spec->resume, NULL, err);
     if (status) return status;
     status = checkpoint_source(&rank->source, rank->from, &rank->model, spec->weights_only, err);
@@ -259,9 +282,11 @@ static int open_source(struct rank *rank, struct error *err)
 /* Once the state has been made from it. */
 static void close_source(struct rank *rank)
 {
-    if (!rank->from || !zero_ready(rank->zero)) return;
+    if (!zero_ready(rank->zero)) return;
     checkpoint_close(rank->from);
+    weights_close(rank->weights);
     rank->from = NULL;
+    rank->weights = NULL;
 }
 
 static int open_engine(struct rank *rank, struct error *err)
@@ -269,7 +294,7 @@ static int open_engine(struct rank *rank, struct error *err)
     struct zero_options options = {.config = &rank->config,
                                    .comm = rank->comm,
                                    .data = rank->data,
-                                   .source = rank->from ? &rank->source : NULL,
+                                   .source = rank->from || rank->weights ? &rank->source : NULL,
                                    .gate = rank->gate,
                                    .at_gate = rank->rank == 0 ? at_gate : NULL,
                                    .first_schedule = (uint32_t)rank->spec->part.number << 20,
@@ -447,6 +472,7 @@ int rank_live(struct rank *rank, struct error *err)
     rank->comm = NULL;
     zero_close(rank->zero);
     checkpoint_close(rank->from);
+    weights_close(rank->weights);
     next_release(&rank->next);
     data_close(rank->data);
     model_release(&rank->model);

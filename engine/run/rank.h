@@ -30,6 +30,7 @@ struct rank {
     struct gate *gate;                    /* one for all ranks; NULL: rank 0 is on another machine */
     int64_t steps_done;
     struct checkpoint *from;    /* what it was resumed from, while it is read; NULL: nothing, or done */
+    struct weights_file *weights; /* ... or the file of weights that it begins with */
     struct state_source source; /* ... as that */
     struct saver *saver;
     struct command obeys;       /* while it is being obeyed */

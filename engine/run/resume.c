@@ -1,5 +1,7 @@
 #include "engine/run/resume.h"
 
+#include "engine/checkpoint/weights.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -113,6 +115,52 @@ int resume_prepare(struct resume *resume, struct run_spec *spec, const char *fro
     spec->resume = resume->folder;
     spec->weights_only = weights_only;
     return status || spec->config_path ? status : go_on_as_saved(resume, spec, err);
+}
+
+/* A shape does not show how many heads there are; a number that nobody gave would be made up. */
+static int check_heads(const struct config_model *shape, const char *path, const struct run_spec *spec,
+                       struct error *err)
+{
+    if (shape->heads || spec->config_path || is_set(&spec->sets, "model.heads")) return STATUS_OK;
+    return error_set(err, STATUS_USAGE, "%.300s does not say how many attention heads it has; give --set model.heads=N",
+                     path);
+}
+
+int resume_prepare_weights(struct resume *resume, struct run_spec *spec, const char *path, struct error *err)
+{
+    struct weights_file *file;
+    if (!weights_is(path) && checkpoint_latest(path, resume->folder))
+        return error_set(err, STATUS_USAGE,
+                         "%.300s has checkpoints; begin with the weights of one: --resume %.100s --weights-only", path,
+                         path);
+    int status = weights_open(&file, path, err);
+    if (status) return status;
+    const struct config_model shape = weights_info(file)->shape;
+    weights_close(file);
+    add(resume, "model.layers=%d", shape.layers);
+    add(resume, "model.hidden=%d", shape.hidden);
+    add(resume, "model.context=%d", shape.context);
+    add(resume, "model.vocabulary=%d", shape.vocabulary);
+    if (shape.heads) add(resume, "model.heads=%d", shape.heads);
+    snprintf(resume->folder, sizeof resume->folder, "%s", path);
+    spec->resume = resume->folder;
+    spec->weights_only = true;
+    status = check_heads(&shape, path, spec, err);
+    return status ? status : put_first(resume, &spec->sets, err);
+}
+
+int resume_check_weights(const char *path, const struct config *config, struct error *err)
+{
+    struct weights_file *file;
+    struct model model;
+    struct state_source source;
+    int status = model_of(&model, config, err);
+    if (!status && !(status = weights_open(&file, path, err))) {
+        status = weights_source(&source, file, &model, err);
+        weights_close(file);
+    }
+    model_release(&model);
+    return status;
 }
 
 void resume_release(struct resume *resume)

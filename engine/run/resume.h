@@ -1,4 +1,5 @@
-/* Going on from a checkpoint: which configuration the run has, and what of it follows from another number of ranks. */
+/* Going on from a checkpoint, or beginning with the weights of another program: which configuration the run has, and what
+ * of it follows from what was saved. */
 #ifndef ENGINE_RUN_RESUME_H
 #define ENGINE_RUN_RESUME_H
 
@@ -20,6 +21,14 @@ struct resume {
  * with the sets that the spec already has going before it. `resume` must stay as long as the spec. STATUS_INPUT: there is no
  * good checkpoint. */
 int resume_prepare(struct resume *resume, struct run_spec *spec, const char *from, bool weights_only, struct error *err);
+
+/* The same of a run that begins with the weights of a file: its sizes go before those of CONFIG, or of the built-in default.
+ * STATUS_USAGE: it does not say how many heads it has, and neither does the user. */
+int resume_prepare_weights(struct resume *resume, struct run_spec *spec, const char *path, struct error *err);
+
+/* Whether the configuration that it came to is of the model that the file holds. */
+int resume_check_weights(const char *path, const struct config *config, struct error *err);
+
 void resume_release(struct resume *resume);
 
 #endif

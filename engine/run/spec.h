@@ -14,7 +14,7 @@ struct run_spec {
     int64_t steps;           /* 0: until stopped */
     int64_t sample_tokens;   /* at the end; 0: none */
     const char *trace;       /* NULL: no file */
-    const char *resume;      /* folder of a checkpoint, with its tag; NULL: from initial values */
+    const char *resume;      /* folder of a checkpoint, with its tag, or a file of weights; NULL: from initial values */
     bool weights_only;       /* of it */
     bool interactive;        /* somebody can send commands: running out of memory waits for them */
     bool detached;           /* goes on without an owner */

@@ -168,10 +168,14 @@ static int resolve(struct session *session, struct error *err)
     if (cli->weights_only && !cli->resume)
         return error_set(err, STATUS_USAGE,
                          "--weights-only says what to take from a checkpoint; it needs --resume DIR");
+    if (cli->from_file && cli->resume)
+        return error_set(err, STATUS_USAGE, "a run has one beginning; give --from FILE or --resume DIR, not both");
     if (cli->ranks > 0) status = add_set(spec, session->rank_set, err);
     if (!status && cli->resume) status = resume_prepare(&session->resume, spec, cli->resume, cli->weights_only, err);
+    if (!status && cli->from_file) status = resume_prepare_weights(&session->resume, spec, cli->from_file, err);
     if (!status) status = choose_steps(session, err);
     if (!status) status = spec_load_config(spec, &session->config, err);
+    if (!status && cli->from_file) status = resume_check_weights(cli->from_file, &session->config, err);
     if (!status) status = choose_ranks(session, err);
     if (!status) status = check_commands(spec, session->resume.steps_done, err);
     if (!status) status = check_data(&session->config, err);
