@@ -109,7 +109,7 @@ static void the_file_says_so_too(void **state)
     refused("{" BATCH "\"flops_profiler\": {\"step\": 3}}", NULL, STATUS_USAGE, "flops_profiler.profile_step?");
     refused("{" BATCH "\"lr\": 1}", NULL, STATUS_USAGE, "did you mean optimizer.params.lr?");
     refused("{" BATCH "\"pin_memory\": true}", NULL, STATUS_USAGE,
-            "zero_optimization.offload_param.pin_memory or zero_optimization.offload_optimizer.pin_memory");
+            "zero_optimization.offload_optimizer.pin_memory or zero_optimization.offload_param.pin_memory");
     refused("{" BATCH "\"cuda_visible_devices\": \"0\"}", NULL, STATUS_USAGE, "DeepSpeed passes over in silence");
     refused("{" BATCH "\"optimizer\": {\"type\": \"OneBitAdam\", \"params\": {\"freeze_step\": 9}}}", NULL,
             STATUS_USAGE, "1-bit compression");

@@ -16,7 +16,8 @@ static bool is_gathered(const struct buffer *buffer)
 
 static bool is_unreduced(const struct buffer *buffer)
 {
-    return buffer->category == CATEGORY_BUCKETS && !buffer->lasting && buffer->unit >= 0;
+    return buffer->category == CATEGORY_BUCKETS && buffer->extent == EXTENT_WHOLE && !buffer->lasting &&
+           buffer->unit >= 0;
 }
 
 int units_of(const struct schedule *ops)
@@ -126,7 +127,7 @@ static void apply(const struct schedule *ops, int number, bool ended, struct uni
         struct unit_cell *cell = &cells[op->unit];
         if (op->kind == OP_GATHER && ended) cell->parameters = CELL_WHOLE;
         if (writes_gradient(op->kind)) cell->gradient = CELL_WRITTEN;
-        if (op->kind == OP_UPDATE) cell->update = ended ? CELL_UPDATED : CELL_UPDATING;
+        if (op_is_update(op->kind)) cell->update = ended ? CELL_UPDATED : CELL_UPDATING;
         if (op->lane == LANE_COMPUTE && !ended) cell->used_by = number;
     }
     for (int g = 0; ended && g < op->give_count; g++)

@@ -4,7 +4,7 @@
 int bucket_after(const struct schedule *ops, int op)
 {
     for (op++; op < ops->op_count; op++)
-        if (ops->ops[op].bucket >= 0) return op;
+        if (ops->ops[op].bucket >= 0 && ops->ops[op].lane == LANE_COMM) return op; /* not its copy to the host */
     return -1;
 }
 

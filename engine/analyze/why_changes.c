@@ -173,6 +173,32 @@ static bool fewer_threads(struct why_change *change, struct config *config)
     return true;
 }
 
+static bool set_offload(struct why_change *change, struct config *config, const char *what)
+{
+    char key[64];
+    snprintf(key, sizeof key, "zero_optimization.%s.device", what);
+    if (config_set(config, key, "cpu", NULL)) return false;
+    snprintf(change->command, sizeof change->command, "set %s=cpu", key);
+    snprintf(change->text, sizeof change->text, "%s.device cpu: what a rank owns, in host memory", what);
+    return true;
+}
+
+static bool offload_optimizer(struct why_change *change, struct config *config)
+{
+    return config->zero.offload_optimizer == OFFLOAD_NONE && set_offload(change, config, "offload_optimizer");
+}
+
+static bool offload_param(struct why_change *change, struct config *config)
+{
+    return config->zero.offload_param == OFFLOAD_NONE && set_offload(change, config, "offload_param");
+}
+
+static bool smaller_tile(struct why_change *change, struct config *config)
+{
+    return set_live(change, config, "schedule.update_tile", config->zero.update_tile_elems,
+                    (config->zero.update_tile_elems + 1) / 2);
+}
+
 /* ---- which changes a category hangs on ---- */
 
 typedef bool move(struct why_change *change, struct config *config);
@@ -184,13 +210,13 @@ static const struct owner {
 } owners[CATEGORIES] = {
     [CATEGORY_PARAMETERS] = {"zero_optimization.stage",
                              "stages 0 to 2 keep the whole model on every rank, stage 3 its own shard",
-                             {stage_3, half_precision}},
+                             {stage_3, offload_param, half_precision}},
     [CATEGORY_GRADIENTS] = {"zero_optimization.stage",
                             "stages 0 and 1 keep all reduced gradients, stages 2 and 3 those of the own shard",
-                            {stage_2, stage_3, half_precision}},
+                            {stage_2, stage_3, offload_optimizer, half_precision}},
     [CATEGORY_OPTIMIZER] = {"zero_optimization.stage",
                             "stage 0 keeps the states of all parameters, the others those of the own shard",
-                            {stage_1, stage_2, stage_3}},
+                            {stage_1, stage_2, stage_3, offload_optimizer}},
     [CATEGORY_ACTIVATIONS] =
         {"train_micro_batch_size_per_gpu",
          "every token of the micro-batch leaves its activations until backward; no stage changes that",
@@ -204,7 +230,7 @@ static const struct owner {
     [CATEGORY_WORKSPACE] = {"train_micro_batch_size_per_gpu",
                             "the gradient of the residual stream, and what kernels work in",
                             {smaller_micro_batch, shorter_sequence, fewer_threads}},
-    [CATEGORY_STAGING] = {"memory.host_budget", "buffers of transfers between tiers", {NULL}},
+    [CATEGORY_STAGING] = {"schedule.update_tile", "what is on its way between tiers", {smaller_tile}},
     [CATEGORY_SECONDARY] = {"zero_optimization.stage", "the in-node second copy of the parameters", {NULL}},
 };
 

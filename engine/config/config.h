@@ -43,6 +43,7 @@ struct config_zero {
     double offload_ratio;                          /* stage 3: the share of sub-groups whose states are offloaded */
     bool delayed_update;                           /* the host updates with a step's gradients during the next step */
     int64_t delayed_update_after;                  /* so many steps are not delayed */
+    bool pin_optimizer, pin_param;                 /* what of them lies in host memory is locked there */
     int64_t update_tile_elems;                     /* of an update on the host, and of what comes back from it */
 };
 

@@ -5,10 +5,12 @@
  * So whether a plan fits depends on its bytes alone, and not on page sizes or on what was used before. */
 #include "engine/memory/memory.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "engine/memory/pages.h"
@@ -19,7 +21,8 @@ struct range {
     unsigned char *base; /* NULL: not memory (NVMe) */
     uint64_t bytes;
     bool shared;
-    struct runs live, committed;
+    bool pins; /* pages are locked when they are committed */
+    struct runs live, committed, pinned;
 };
 
 struct memory {
@@ -114,6 +117,7 @@ void memory_destroy(struct memory *memory)
             if (!range->shared) pages_unreserve(range->base, range->bytes);
             runs_release(&range->live);
             runs_release(&range->committed);
+            runs_release(&range->pinned);
         }
     }
     pages_unreserve(memory->symmetric_base, memory->symmetric_bytes);
@@ -168,6 +172,35 @@ static void count_reserved(struct memory *memory, enum tier tier, enum category 
     memory->now.tier[tier].reserved_bytes += change;
 }
 
+static void pin(struct memory *memory, enum tier tier, struct range *range, uint64_t first, uint64_t end)
+{
+    if (!range->pins || !range->base || memory->now.pin_error) return;
+    if (mlock(range->base + first, end - first)) {
+        memory->now.pin_error = errno;
+        return;
+    }
+    runs_add(&range->pinned, first, end);
+    memory->now.pinned_bytes[tier] += end - first;
+}
+
+/* Locked pages cannot be returned. */
+static void unpin(struct memory *memory, enum tier tier, struct range *range, uint64_t first, uint64_t end)
+{
+    struct run run;
+    for (uint64_t at = first; runs_next(&range->pinned, at, end, &run); at = run.end) {
+        munlock(range->base + run.first, run.end - run.first);
+        memory->now.pinned_bytes[tier] -= run.end - run.first;
+    }
+    runs_remove(&range->pinned, first, end);
+}
+
+void memory_pin(struct memory *memory, enum category category, bool pinned)
+{
+    lock(memory);
+    memory->range[TIER_HOST][category].pins = pinned;
+    unlock(memory);
+}
+
 /* What pages are to memory, blocks on the disk are to the NVMe tier. */
 static int commit_pages(struct memory *memory, enum tier tier, enum category category, struct run pages,
                         struct error *err)
@@ -179,7 +212,8 @@ static int commit_pages(struct memory *memory, enum tier tier, enum category cat
 
 static void return_pages(struct memory *memory, enum tier tier, enum category category, struct run pages)
 {
-    const struct range *range = &memory->range[tier][category];
+    struct range *range = &memory->range[tier][category];
+    unpin(memory, tier, range, pages.first, pages.end);
     if (range->base) pages_return(range->base, pages.first, pages.end, range->shared);
     else if (memory->storage) storage_discard(memory->storage, category, pages.first, pages.end);
 }
@@ -247,6 +281,7 @@ static int commit(struct memory *memory, enum tier tier, enum category category,
         int status = commit_pages(memory, tier, category, gap, err);
         if (status) return status;
         runs_add(&range->committed, gap.first, gap.end);
+        pin(memory, tier, range, gap.first, gap.end);
         count_reserved(memory, tier, category, gap.end - gap.first);
     }
     return 0;

@@ -36,6 +36,8 @@ struct memory_snapshot {
     struct memory_count tier[TIERS];               /* all categories together; peak of the sum, not sum of the peaks */
     uint64_t at_peak_bytes[TIERS][CATEGORIES];     /* live of each category at the instant of the tier's peak */
     uint64_t budget_bytes[TIERS];
+    uint64_t pinned_bytes[TIERS];                  /* of reserved: locked, so that the system does not move or swap them */
+    int pin_error;                                 /* errno of the first lock that the system refused; 0: none */
 };
 
 /* Called under the lock after each change, to write trace records; may be NULL. */
@@ -66,6 +68,10 @@ bool memory_is_symmetric(enum category category);
 void *memory_symmetric_base(const struct memory *memory);
 
 void memory_snapshot(const struct memory *memory, struct memory_snapshot *snapshot);
+/* From now on pages that a category of the host tier commits are locked, or not. Where the system refuses (`ulimit -l`), they
+ * are used as they are, and the snapshot says so. */
+void memory_pin(struct memory *memory, enum category category, bool pinned);
+
 void memory_reset_peaks(struct memory *memory);
 /* Returns committed but unused pages to the system (after a switch of stage). */
 void memory_trim(struct memory *memory);

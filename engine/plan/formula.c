@@ -30,6 +30,10 @@ const struct formula formulas[] = {
     {"gathered", "", "e x elements of the unit without its small tensors"},
     {"gradient to send", "", "communication_data_type's x elements of the unit, until its last bucket is reduced"},
     {"unreduced sum", "", "bytes of the accumulating type x elements of the unit, over all micro-steps"},
+    {"reduced gradient", "", "communication_data_type's x elements of the unit's shard, on its way to the host"},
+    {"gradient to add", "", "the same, come to the host, where it is added"},
+    {"updated parameters", "", "e x elements of one update, on their way to the other tier"},
+    {"shard", "", "e x elements of the unit's shard, come from the host to be gathered"},
     {"unreduced gradient", "", "e x elements of the unit, until its last bucket is reduced"},
 };
 const int formula_count = sizeof formulas / sizeof *formulas;

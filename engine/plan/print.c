@@ -60,7 +60,7 @@ static void print_units(FILE *out, const struct setup *setup)
         for (int i = 0; i < schedule->op_count; i++) {
             const struct op *op = &schedule->ops[i];
             int column = op->kind == OP_GATHER ? 0 : op->kind == OP_REFRESH ? 2 : 1;
-            for (int p = 0; p < op->piece_count; p++)
+            for (int p = 0; op->lane == LANE_COMM && p < op->piece_count; p++)
                 if (schedule->pieces[op->first_piece + p].unit == u)
                     moved[column] += schedule->pieces[op->first_piece + p].elems;
         }
@@ -72,6 +72,15 @@ static void print_units(FILE *out, const struct setup *setup)
     }
 }
 
+static void print_offload(FILE *out, const struct config_zero *zero)
+{
+    if (zero->offload_optimizer) fputs(",\noffload_optimizer cpu", out);
+    if (zero->offload_optimizer && zero->offload_ratio < 1) fprintf(out, ", ratio %g", zero->offload_ratio);
+    if (zero->offload_optimizer) fprintf(out, ", schedule.update_tile %" PRId64, zero->update_tile_elems);
+    if (zero->delayed_update) fprintf(out, ", delayed by one step after %" PRId64, zero->delayed_update_after);
+    if (zero->offload_param) fputs(",\noffload_param cpu", out);
+}
+
 /* What few configurations set. */
 static void print_own_knobs(FILE *out, const struct config_zero *zero)
 {
@@ -81,6 +90,7 @@ static void print_own_knobs(FILE *out, const struct config_zero *zero)
     if (zero->stage == 3 && zero->keep_last_units)
         fprintf(out, ",\nschedule.keep_last_units %d", zero->keep_last_units);
     if (zero->stage >= 2 && zero->no_sync) fputs(",\nschedule.no_sync true", out);
+    print_offload(out, zero);
     if (zero->prescale_gradients) fputs(",\nprescale_gradients true", out);
     else if (zero->gradient_predivide_factor != 1)
         fprintf(out, ",\ngradient_predivide_factor %g", (double)zero->gradient_predivide_factor);

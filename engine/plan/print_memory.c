@@ -18,37 +18,36 @@ static int64_t padded_elems(const struct setup *setup)
 
 /* The last two columns are the fragmentation meter: where a category's addresses end, and how much further that is than
  * what is live at most. Addresses are fixed before the run, so what is printed is what happens. */
-static void print_categories(FILE *out, const struct setup *setup)
+static void print_tier(FILE *out, const struct footprint *footprint, enum tier tier)
 {
     char a[32], b[32], c[32], d[32];
-    const struct footprint *footprint = &setup->footprint;
     int64_t reserved = 0;
-    fprintf(out, "\nMemory of each rank, device tier, bytes\n");
+    fprintf(out, "\nMemory of each rank, %s tier, bytes\n", tier_name(tier));
     fprintf(out, "  %-14s %13s %13s %13s %13s %6s\n", "category", "between steps", "own peak", "at the peak",
             "addresses to", "/ peak");
     for (int k = 0; k < CATEGORIES; k++) {
-        const int64_t peak = footprint->category[TIER_DEVICE][k].peak_bytes,
-                      end = (int64_t)footprint->category[TIER_DEVICE][k].extent_bytes;
+        const int64_t peak = footprint->category[tier][k].peak_bytes,
+                      end = (int64_t)footprint->category[tier][k].extent_bytes;
         if (peak == 0) continue;
         reserved += end;
         fprintf(out, "  %c %-12s %13s %13s %13s %13s %6.2f\n", category_letter((enum category)k),
-                category_name((enum category)k), grouped(a, footprint->category[TIER_DEVICE][k].resting_bytes),
-                grouped(b, peak), grouped(c, footprint->category[TIER_DEVICE][k].at_peak_bytes), grouped(d, end),
+                category_name((enum category)k), grouped(a, footprint->category[tier][k].resting_bytes),
+                grouped(b, peak), grouped(c, footprint->category[tier][k].at_peak_bytes), grouped(d, end),
                 (double)end / (double)peak);
     }
-    const char *where = footprint->peak_op[TIER_DEVICE] < 0
-                            ? "between steps"
-                            : op_name(setup->schedule.ops[footprint->peak_op[TIER_DEVICE]].kind);
-    fprintf(out, "  %-14s %13s %13s %13s %13s %6.2f\n", "all", grouped(a, footprint->resting_bytes[TIER_DEVICE]), "",
-            grouped(c, footprint->peak_bytes[TIER_DEVICE]), grouped(d, reserved),
-            (double)reserved / (double)footprint->peak_bytes[TIER_DEVICE]);
-    if (footprint->peak_bytes[TIER_HOST])
-        fprintf(out, "  %-14s %13s %13s %13s %13s %6.2f\n", "host tier: A", "0",
-                grouped(a, footprint->peak_bytes[TIER_HOST]), "",
-                grouped(b, (int64_t)footprint->category[TIER_HOST][CATEGORY_ACTIVATIONS].extent_bytes),
-                (double)footprint->category[TIER_HOST][CATEGORY_ACTIVATIONS].extent_bytes /
-                    (double)footprint->peak_bytes[TIER_HOST]);
-    fprintf(out, "  the peak is reached at operation %d (%s)\n", footprint->peak_op[TIER_DEVICE], where);
+    fprintf(out, "  %-14s %13s %13s %13s %13s %6.2f\n", "all", grouped(a, footprint->resting_bytes[tier]), "",
+            grouped(c, footprint->peak_bytes[tier]), grouped(d, reserved),
+            (double)reserved / (double)footprint->peak_bytes[tier]);
+}
+
+static void print_categories(FILE *out, const struct setup *setup)
+{
+    const struct footprint *footprint = &setup->footprint;
+    const int peak_op = footprint->peak_op[TIER_DEVICE];
+    const char *where = peak_op < 0 ? "between steps" : op_name(setup->schedule.ops[peak_op].kind);
+    print_tier(out, footprint, TIER_DEVICE);
+    fprintf(out, "  the peak is reached at operation %d (%s)\n", peak_op, where);
+    if (footprint->peak_bytes[TIER_HOST]) print_tier(out, footprint, TIER_HOST);
 }
 
 /* ---- activations ---- */
@@ -92,11 +91,25 @@ static void print_flops(FILE *out, const struct setup *setup)
     fputc('\n', out);
 }
 
-static int64_t model_state_bytes(const struct footprint *footprint)
+static int64_t model_state_bytes(const struct footprint *footprint, enum tier tier)
 {
-    return footprint->category[TIER_DEVICE][CATEGORY_PARAMETERS].peak_bytes +
-           footprint->category[TIER_DEVICE][CATEGORY_GRADIENTS].peak_bytes +
-           footprint->category[TIER_DEVICE][CATEGORY_OPTIMIZER].peak_bytes;
+    return footprint->category[tier][CATEGORY_PARAMETERS].peak_bytes +
+           footprint->category[tier][CATEGORY_GRADIENTS].peak_bytes +
+           footprint->category[tier][CATEGORY_OPTIMIZER].peak_bytes;
+}
+
+/* What offload keeps besides: at stage 1 the own gradients a second time, in fp32 training master weights of their own. */
+static int64_t kept_twice_bytes(const struct setup *setup)
+{
+    const struct schedule *schedule = &setup->schedule;
+    int64_t bytes = 0;
+    for (int u = 0; u < setup->model.unit_count; u++) {
+        const struct unit_layout *layout = &schedule->layout[u];
+        if (layout->whole >= 0 && layout->gradient != layout->whole) bytes += schedule->buffers[layout->gradient].bytes;
+        if (setup->model.dtype == DTYPE_F32 && layout->master != layout->parameters)
+            bytes += schedule->buffers[layout->master].bytes;
+    }
+    return bytes;
 }
 
 /* ZeRO section 5: parameters p, gradients g, optimizer k bytes an element; a stage divides some of them by N. */
@@ -112,9 +125,17 @@ static void print_model_states(FILE *out, const struct setup *setup)
     if (stage == 0) snprintf(formula, sizeof formula, "%d Psi", whole[0]);
     else if (stage == 3) snprintf(formula, sizeof formula, "%d Psi/N", sharded);
     else snprintf(formula, sizeof formula, "%d Psi + %d Psi/N", whole[stage], sharded);
-    const int64_t paper = whole[stage] * psi + sharded * psi / N, states = model_state_bytes(&setup->footprint);
+    const int64_t paper = whole[stage] * psi + sharded * psi / N, twice = kept_twice_bytes(setup),
+                  device = model_state_bytes(&setup->footprint, TIER_DEVICE),
+                  host = model_state_bytes(&setup->footprint, TIER_HOST), states = device + host - twice;
     fprintf(out, "\nModel states (P + G + O): %s bytes = %s = %s, and %s for padding\n", grouped(a, states), formula,
             grouped(b, paper), grouped(c, states - paper));
+    if (twice)
+        fprintf(out, "  and %s besides: %s\n", grouped(a, twice),
+                setup->model.dtype == DTYPE_F32 ? "fp32 master weights, or own gradients, in host memory too"
+                                                : "own gradients, which are in host memory too");
+    if (host)
+        fprintf(out, "  of all these %s on the device, %s in host memory\n", grouped(a, device), grouped(b, host));
     fprintf(out, "  padding: %s elements over all units, so that every unit cuts into %d shards of a multiple of %d\n",
             grouped(a, padding), N, SHARD_ALIGN_ELEMS);
 }

@@ -51,7 +51,7 @@ static void put_op(struct text *text, const struct op *op)
 
 static void put_knobs(struct text *text, const struct config_zero *knobs)
 {
-    put(text, "\"knobs\":[%lld,%lld,%d,%lld,%lld,%lld,%lld,%lld,%lld,%d,%.9g,%d,%d,%d,%d,%d,%d,%d,%lld,%.9g,%d,%lld],",
+    put(text, "\"knobs\":[%lld,%lld,%d,%lld,%lld,%lld,%lld,%lld,%lld,%d,%.9g,%d,%d,%d,%d,%d,%d,%d,%lld,%.9g,%d,%lld,%d,%d],",
         (long long)knobs->reduce_bucket_elems, (long long)knobs->allgather_bucket_elems, knobs->overlap_comm,
         (long long)knobs->prefetch_bucket_elems, (long long)knobs->max_live_parameters,
         (long long)knobs->max_reuse_distance, (long long)knobs->param_persistence_threshold,
@@ -59,7 +59,7 @@ static void put_knobs(struct text *text, const struct config_zero *knobs)
         (double)knobs->gradient_predivide_factor, knobs->keep_last_units, knobs->no_sync, knobs->recompute,
         knobs->checkpoint_every, knobs->cpu_checkpointing, knobs->offload_optimizer, knobs->offload_param,
         (long long)knobs->update_tile_elems, knobs->offload_ratio, knobs->delayed_update,
-        (long long)knobs->delayed_update_after);
+        (long long)knobs->delayed_update_after, knobs->pin_optimizer, knobs->pin_param);
 }
 
 char *schedule_to_json(const struct schedule *s)
@@ -251,7 +251,11 @@ static bool read_knobs(struct config_zero *knobs, const cJSON *list_of_knobs)
     knobs->offload_ratio = reader.next ? reader.next->valuedouble : 1;
     if (reader.next) number(&reader, 0, 1);
     knobs->delayed_update = reader.next && number(&reader, 0, 1) != 0;
+    knobs->pin_optimizer = knobs->pin_param = true;
     knobs->delayed_update_after = reader.next ? number(&reader, 0, 1e19) : DELAYED_UPDATE_AFTER;
+    if (!reader.next || reader.bad) return !reader.bad;
+    knobs->pin_optimizer = number(&reader, 0, 1) != 0;
+    knobs->pin_param = number(&reader, 0, 1) != 0;
     return !reader.bad;
 }
 

@@ -4,9 +4,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "engine/base/clock.h"
+#include "engine/base/grouped.h"
 #include "engine/plan/print.h"
 #include "engine/run/cli.h"
 
@@ -159,6 +161,24 @@ void record_log(struct trace_ring *ring, int level, const char *text)
     struct trace_record record = of_run(TRACE_LOG);
     record.log = (struct trace_of_log){.level = (uint8_t)level, .text = text_of(text)};
     trace_emit(ring, &record);
+}
+
+void record_pinning(struct trace_ring *ring, const struct memory *memory, bool *told)
+{
+    struct memory_snapshot now;
+    struct rlimit limit = {0};
+    char text[320], pinned[32], all[32], most[32];
+    memory_snapshot(memory, &now);
+    if (*told || !now.pin_error) return;
+    *told = true;
+    getrlimit(RLIMIT_MEMLOCK, &limit);
+    snprintf(
+        text, sizeof text,
+        "pin_memory: %s of %s host bytes are locked, no more may be: raise the limit of %s with ulimit -l unlimited, "
+        "or set pin_memory=false",
+        grouped(pinned, (int64_t)now.pinned_bytes[TIER_HOST]),
+        grouped(all, (int64_t)now.tier[TIER_HOST].reserved_bytes), grouped(most, (int64_t)limit.rlim_cur));
+    record_log(ring, 1, text);
 }
 
 void record_lines(struct trace_ring *ring, char *text)

@@ -160,6 +160,15 @@ static void release_schedules(struct schedule schedules[SCHEDULES])
     for (int s = 0; s < SCHEDULES; s++) schedule_release(&schedules[s]);
 }
 
+/* What lies in the host tier is locked there, where its section says so. */
+static void pin_host(struct zero *zero, const struct config_zero *knobs)
+{
+    static const enum category of_optimizer[] = {CATEGORY_GRADIENTS, CATEGORY_OPTIMIZER, CATEGORY_STAGING};
+    for (int c = 0; c < 3; c++)
+        memory_pin(zero->memory, of_optimizer[c], knobs->offload_optimizer && knobs->pin_optimizer);
+    memory_pin(zero->memory, CATEGORY_PARAMETERS, knobs->offload_param && knobs->pin_param);
+}
+
 static void adopt(struct zero *zero, const struct config_zero *knobs, struct schedule schedules[SCHEDULES])
 {
     release_schedules(zero->schedules);
@@ -230,6 +239,7 @@ int zero_open(struct zero **out, const struct zero_options *options, struct zero
         if (status == STATUS_OK) status = make_pending(zero, &schedules[PURPOSE_TRAIN], err);
         adopt(zero, &options->config->zero, schedules);
     }
+    if (status == STATUS_OK) pin_host(zero, &options->config->zero);
     if (status == STATUS_OK) status = zero_make_state(zero, &failed, shortage, err);
     if (status) {
         zero_close(zero);
@@ -443,6 +453,7 @@ int zero_switch(struct zero *zero, const struct config_zero *knobs, struct zero_
     int status = zero_plan(zero, knobs, schedules, err);
     if (status) return status;
     status = make_room(zero, schedules, err);
+    if (status == STATUS_OK) pin_host(zero, knobs);
     if (status == STATUS_OK && zero->ready)
         status = zero_reshard(zero, &schedules[PURPOSE_TRAIN], &failed, &result->shortage, err);
     if (status || failed) {
