@@ -94,6 +94,7 @@ $(BUILD)/flags: always
 
 # Files that the assembler includes, which -MMD does not see.
 $(BUILD)/engine/config/builtin.o: configs/nano.json
+$(BUILD)/engine/lab/catalog.o: $(wildcard labs/*/lab.md)
 $(BUILD)/engine/data/default_text.o: data/default.txt
 
 .PHONY: all tests benches run test bench clean always

@@ -32,7 +32,7 @@ rewrite() { # FILE: the file with its blocks made anew
 }
 
 count=0 failures=0
-for file in README.md docs/REFERENCE.md; do
+for file in README.md docs/REFERENCE.md docs/LABS.md; do
     count=$((count + 1))
     if rewrite $file >"$work/made" && grep -q '^<!-- end -->$' $file; then
         [ -n "${ACCEPT:-}" ] && cp "$work/made" $file

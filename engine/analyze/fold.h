@@ -41,7 +41,6 @@ void timing_begin_step(struct run_rank *rank, uint32_t step, uint64_t time_ns);
 /* Closes the open step: true, with its split, if every record of it was there. */
 bool timing_end_step(struct run_rank *rank, uint32_t step, struct run_split *split);
 void split_add(struct run_split *sum, const struct run_split *split);
-enum traffic traffic_of_op(enum op_kind kind);
 
 /* steps.c */
 void fold_step_begin(struct run_model *model, const struct trace_record *record);

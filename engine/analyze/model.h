@@ -270,6 +270,9 @@ struct run_recent {
 bool run_recent(const struct run_model *model, struct run_recent *recent);
 bool run_tokens_per_second(const struct run_model *model, double *value);
 
+/* What an operation that is not of the compute lane moves. */
+enum traffic traffic_of_op(enum op_kind kind);
+
 /* What the whole tier of a rank is planned to hold at its fullest; false: unknown. */
 bool run_predicted_peak(const struct run_model *model, enum tier tier, uint64_t *bytes);
 

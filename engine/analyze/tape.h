@@ -79,6 +79,9 @@ struct run_instant tape_held(const struct tape *tape, int rank, enum tier tier, 
 /* Its fullest instant in [from_ns, to_ns), and when that was. From the sums: live_bytes only (held_bytes all 0). */
 struct run_instant tape_fullest(const struct tape *tape, int rank, enum tier tier, uint64_t from_ns, uint64_t to_ns, uint64_t *when_ns);
 
+/* Most that one category held in [from_ns, to_ns), and when; false: not kept in full. */
+bool tape_most(const struct tape *tape, int rank, enum tier tier, enum category category, uint64_t from_ns, uint64_t to_ns, uint64_t *most_bytes, uint64_t *when_ns);
+
 /* ---- gaps ---------------------------------------------------------------------------------------------------------- */
 bool tape_has_gap(const struct tape *tape, uint64_t from_ns, uint64_t to_ns);
 

@@ -162,3 +162,25 @@ struct run_instant tape_fullest(const struct tape *tape, int rank, enum tier tie
     if (when_ns) *when_ns = best.when_ns;
     return best.instant;
 }
+
+bool tape_most(const struct tape *tape, int rank, enum tier tier, enum category category, uint64_t from_ns,
+               uint64_t to_ns, uint64_t *most_bytes, uint64_t *when_ns)
+{
+    const struct tape_tier *at = tier_at(tape, rank, tier);
+    if (!at || from_ns < blocks_from(at)) return false;
+    *most_bytes = tape_held(tape, rank, tier, from_ns).held_bytes[category];
+    *when_ns = from_ns;
+    int64_t first = block_before(at, from_ns);
+    for (int64_t number = first < at->blocks.first ? at->blocks.first : first; number < ring_end(&at->blocks);
+         number++) {
+        const struct tape_block *block = block_at(at, number);
+        for (int i = 0; i < block->count; i++) {
+            const struct tape_change *change = &block->change[i];
+            if (change->category != category || change->time_ns < from_ns || change->time_ns >= to_ns) continue;
+            if (change->live_bytes <= *most_bytes) continue;
+            *most_bytes = change->live_bytes;
+            *when_ns = change->time_ns;
+        }
+    }
+    return true;
+}

@@ -10,7 +10,7 @@
 
 #define V(verb)  (1u << VERB_##verb)
 #define RUNS     (V(VIEW) | V(TRAIN))
-#define SCREENS  (RUNS | V(ATTACH) | V(REPLAY))
+#define SCREENS  (RUNS | V(ATTACH) | V(REPLAY) | V(LAB))
 #define CONVERTS (V(CHECKPOINT_CONVERT) | V(CHECKPOINT_EXPORT))
 #define ALL      (~0u)
 
@@ -189,6 +189,7 @@ int cli_parse(struct cli *cli, int argc, char *const argv[], struct error *err)
             options_ended = true;
         } else if (options_ended || arg[0] != '-' || arg[1] == '\0') {
             if (operands++ == 0) cli->operand = arg;
+            else if (operands == 2) cli->second = arg;
         } else {
             const struct option_info *option = find_option(cli->verb, arg, &value);
             if (!option) return unknown_option(cli->verb, arg, err);

@@ -30,6 +30,7 @@ struct cli {
     enum verb verb;
     const char *family;  /* "data": help of all verbs whose names begin with it; else NULL */
     const char *operand; /* NULL: none */
+    const char *second;  /* the one after it; NULL: none */
 #define OPTION(type, field, short, long, argument, verbs, help) cli_##type field;
 #include "engine/run/options.def"
 #undef OPTION

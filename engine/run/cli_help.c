@@ -49,7 +49,7 @@ static void print_family(FILE *out, const char *family)
 {
     const char *between = "";
     for (int v = 0; v < VERBS; v++)
-        if (cli_is_of_family(v, family)) fputs(between, out), print_verb(out, v), between = "\n\n";
+        if (cli_is_of_family(v, family) || strcmp(cli_verbs[v].name, family) == 0) fputs(between, out), print_verb(out, v), between = "\n\n";
 }
 
 void cli_print_help(FILE *out, const struct cli *cli)

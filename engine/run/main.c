@@ -44,6 +44,13 @@ static int (*const handlers[VERBS])(const struct cli *cli) = {
     [VERB_WORKER] = work,
     [VERB_WORKER_THREADS] = work,
     [VERB_DOCTOR] = front_doctor,
+    [VERB_LAB_LIST] = front_lab,
+    [VERB_LAB_CHECK] = front_lab,
+    [VERB_LAB_PRINT] = front_lab,
+    [VERB_LAB_NEW] = front_lab,
+    [VERB_LAB_RESET] = front_lab,
+    [VERB_LAB_METRICS] = front_lab,
+    [VERB_LAB] = front_lab,
     [VERB_HELLO] = hello,
 };
 

@@ -106,6 +106,7 @@ static int show_live(struct session *session, struct source *source, const sigse
                                   .owner = true,
                                   .readonly = session->cli->readonly,
                                   .trace_file = session->spec.trace,
+                                  .lab = session->lab,
                                   .tended = {tend_fd, tend, &session->keeper},
                                   .cost = &session->screen};
     sigset_t blocked;
@@ -124,6 +125,7 @@ static int show(struct session *session, const sigset_t *signals, struct error *
     if (!status) status = source_adopt_fd(&source, fd, err);
     if (status) return keeper_kill(&session->keeper), status;
     if (session->live) status = show_live(session, source, signals, err);
+    else if (session->follow) session->follow(session, source), read_rest(session, source);
     else status = show_lines(session, source, err);
     source_close(source);
     return status;

@@ -20,6 +20,9 @@ struct session {
     struct config config;
     FILE *out;
     struct app_cost screen;
+    struct app_lab *lab;                                           /* played on the screen; NULL: none */
+    void (*follow)(struct session *session, struct source *source); /* without a screen: reads the run; NULL: headless_run() */
+    void *user;                                                    /* of follow */
     struct run_model *model; /* what became of the run; NULL: it is somewhere else, or never began */
     /* Its own. */
     struct rundir dir;

@@ -9,7 +9,9 @@
 #include "engine/base/clock.h"
 #include "tui/app/app_parts.h"
 #include "tui/app/look.h"
+#include "tui/app/playing.h"
 #include "tui/term/terminfo.h"
+#include "tui/views/lab.h"
 
 enum { FRAME_NS = 100000000, RECORDING_ENDS_MS = 3000 };
 
@@ -36,6 +38,12 @@ void app_tell_time(struct app *app)
 
 /* ---- keys ---------------------------------------------------------------------------------------------------------- */
 
+/* On a narrow screen a lab stands in front of the view that was asked for. */
+static void show_view(struct app *app)
+{
+    if (lab_is_page(&app->state, app->surface.columns)) app->state.lab_focus = false;
+}
+
 static void take_key(struct app *app, uint32_t key)
 {
     struct scene scene = app_scene(app);
@@ -49,8 +57,10 @@ static void take_key(struct app *app, uint32_t key)
         const struct key_row *row = key_find(key, view_key_mode(&scene));
         app->state.message[0] = '\0';
         app->message_ns = 0;
+        if (playing_key(app, key)) return;
         if (row && row->action != ACTION_QUIT) app->asked = false;
         if (row) app_act(app, row);
+        if (row && row->action == ACTION_VIEW) show_view(app);
     }
 }
 
@@ -157,6 +167,7 @@ static void loop(struct app *app)
     while (!app->quit) {
         uint64_t now_ns = clock_ns();
         if (now_ns >= app->taken_ns + FRAME_NS || feed_wait_ns(&app->feed, now_ns) == 0) take_records(app, now_ns);
+        playing_tick(app, now_ns);
         follow_run(app);
         take_away_message(app, now_ns);
         if (app->urgent || (app->changed && now_ns >= app->drawn_ns + FRAME_NS)) draw(app, now_ns);
@@ -230,7 +241,9 @@ int app_run(const struct app_options *options, struct error *err)
     int status = open_feed(&app, err);
     if (status) return status;
     status = open_screen(&app, err);
+    playing_open(&app);
     if (!status) loop(&app);
+    playing_close(&app);
     if (!status && options->cost) {
         struct terminal_cost cost = terminal_cost(app.terminal);
         *options->cost = (struct app_cost){cost.frames, cost.bytes};

@@ -11,6 +11,7 @@
 
 #include "engine/analyze/model.h"
 #include "engine/base/error.h"
+#include "engine/lab/play.h"
 #include "engine/trace/source.h"
 
 enum app_units { APP_UNITS_UNSAID, APP_UNITS_GB, APP_UNITS_GIB, APP_UNITS_BYTES };
@@ -21,6 +22,14 @@ struct app_look {
     bool no_mouse;
     const char *theme;    /* NULL: from the settings, or the default; see app_theme_names() */
     enum app_units units;
+};
+
+/* A lab that is played beside the views. */
+struct app_lab {
+    struct lab_play play;
+    bool presents;                                  /* a key shows answers */
+    void (*save)(const struct lab_play *, void *user); /* whenever the learner's progress has changed; NULL: it is not kept */
+    void *user;
 };
 
 /* What showing a run on the terminal took. */
@@ -43,6 +52,7 @@ struct app_options {
     bool readonly;              /* sends no commands */
     struct app_tended tended;   /* tend NULL: nobody */
     struct app_cost *cost;      /* NULL: nobody asks */
+    struct app_lab *lab;        /* NULL: none; its play says on return whether the run is to be started anew */
 };
 
 /* False, with the reason: standard input or output is not a terminal, or TERM is dumb or unknown. */
@@ -66,6 +76,9 @@ struct app_frame_options {
 
 /* One screen of a recorded run as text; the caller frees *out. STATUS_USAGE: unknown view, place or theme. */
 int app_frame(const struct app_frame_options *options, char **out, struct error *err);
+
+/* Whether there is a view of that name; for labs, which may ask for one. */
+bool app_has_view(const char *name);
 
 /* The keys as a Markdown table; the caller frees; NULL: no memory. */
 char *app_keys_markdown(void);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "tui/input/keys.h"
+#include "tui/views/view.h"
 
 int look_theme(enum theme *theme, const struct app_look *look, bool can_colour, struct error *err)
 {
@@ -18,6 +19,11 @@ bool look_is_mono(const struct app_look *look, bool can_colour)
 {
     const char *no_colour = getenv("NO_COLOR");
     return look->no_color || !can_colour || (no_colour && no_colour[0]);
+}
+
+bool app_has_view(const char *name)
+{
+    return view_named(name) >= 0;
 }
 
 const char *app_theme_names(void)

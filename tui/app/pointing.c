@@ -1,5 +1,6 @@
 /* The mouse: the wheel moves, a click on a key of the footer is that key, any other one is the view's. */
 #include "tui/app/app_parts.h"
+#include "tui/views/lab.h"
 #include "tui/views/parts.h"
 
 static void act_as(struct app *app, enum action action)
@@ -14,9 +15,11 @@ static void point(struct app *app, int x, int y)
 {
     const struct view *view = view_of(app->state.view);
     struct scene scene = app_scene(app);
-    int header = view_header_rows(&app->state), rows = app->surface.rows - header - 1;
-    struct pointed at = {app->surface.columns, rows, x, y - header};
-    if (view->point && at.columns >= VIEW_COLUMNS_MIN && at.y >= 0 && at.y < rows)
+    int header = view_header_rows(&app->state, app->surface.columns), rows = app->surface.rows - header - 1;
+    struct lab_layout layout = lab_layout(&app->state, app->surface.columns, rows);
+    struct pointed at = {layout.view.columns, rows, x - layout.view.x, y - header};
+    bool on_view = at.y >= 0 && at.y < rows && at.x >= 0 && layout.pane.columns < app->surface.columns;
+    if (view->point && at.columns >= VIEW_COLUMNS_MIN && on_view)
         view->point(&app->state, &scene, &at);
 }
 

@@ -6,6 +6,7 @@
 
 #include "engine/config/command.h"
 #include "tui/app/app_parts.h"
+#include "tui/app/playing.h"
 #include "tui/app/search.h"
 #include "tui/input/prompt.h"
 
@@ -141,5 +142,6 @@ void typing_key(struct app *app, uint32_t key)
     if (kind == PROMPT_FILTER) take_filter(app, text);
     if (kind == PROMPT_MARKER) take_marker(app, text);
     if (kind == PROMPT_COMMAND) take_command(app, text);
+    if (kind == PROMPT_PREDICTION) playing_take(app, text);
     app_tell_time(app);
 }

@@ -36,7 +36,7 @@ const struct key_row *key_of_action(enum action action, enum key_mode mode)
 
 static const char *where(enum key_mode modes)
 {
-    return modes == KEY_MODE_LIVE ? "live" : modes == KEY_MODE_REPLAY ? "replay" : "";
+    return modes == KEY_MODE_LAB ? "lab" : modes == KEY_MODE_LIVE ? "live" : modes == KEY_MODE_REPLAY ? "replay" : "";
 }
 
 char *keys_as_list(void)

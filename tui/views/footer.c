@@ -53,18 +53,35 @@ static void draw_prompt(struct canvas canvas, const struct view_state *state)
     draw_character(line, x, 0, STYLE_FOCUS, ' ');
 }
 
+/* All of them while the lab has the keys, else the one that gives them to it. */
+static void add_lab_keys(struct footer *footer, const struct view_state *state)
+{
+    for (int i = 0; i < key_count; i++) {
+        const struct key_row *row = &key_table[i];
+        if (row->modes != KEY_MODE_LAB || !row->footer) continue;
+        if (state->lab_focus || row->action == ACTION_LAB_PANE) add(footer, row, row->label, row->footer);
+    }
+}
+
+/* A key that the lab takes first. */
+static bool is_taken(const struct key_row *row, const struct view_state *state)
+{
+    return state->lab && state->lab_focus && key_find(row->code, KEY_MODE_LAB);
+}
+
 static void add_keys(struct footer *footer, const struct scene *scene)
 {
     const struct view_state *state = scene->state;
     const struct view *view = view_in_focus(state);
     enum key_mode mode = view_key_mode(scene);
-    for (int i = 0; i < VIEW_KEYS_MAX && view->keys[i] != ACTION_NONE; i++) {
+    if (state->lab) add_lab_keys(footer, state);
+    for (int i = 0; i < VIEW_KEYS_MAX && !(state->lab && state->lab_focus) && view->keys[i] != ACTION_NONE; i++) {
         const struct key_row *row = key_of_action(view->keys[i], mode);
         if (row && row->footer) add(footer, row, row->label, row->footer);
     }
     if (mode & KEY_MODE_LIVE && !state->readonly) add(footer, NULL, "0 1 2 3", "stage");
     for (int i = 0; i < key_count; i++)
-        if (is_shown(&key_table[i], scene) && !is_own(view, key_table[i].action))
+        if (is_shown(&key_table[i], scene) && !is_own(view, key_table[i].action) && !is_taken(&key_table[i], state))
             add(footer, &key_table[i], key_table[i].label, key_table[i].footer);
 }
 

@@ -33,6 +33,14 @@ static int draw_key(struct canvas canvas, int y, const struct key_row *row, enum
     return draw_beside(canvas, HELP_AT, y, row->help);
 }
 
+static int draw_lab_keys(struct canvas canvas, int y)
+{
+    draw_text(canvas, 0, y++, STYLE_TITLE, "Keys of the lab, while its pane has them");
+    for (int i = 0; i < key_count; i++)
+        if (key_table[i].modes == KEY_MODE_LAB && !is_same(&key_table[i])) y = draw_key(canvas, y, &key_table[i], KEY_MODE_LAB);
+    return y + 1;
+}
+
 static int draw_keys(struct canvas canvas, int y, enum key_mode mode)
 {
     for (int i = 0; i < key_count; i++)
@@ -101,6 +109,7 @@ static int draw_page(struct canvas page, int y, const struct scene *scene)
     const struct view_state *state = scene->state;
     const struct view *before = view_of(state->before == VIEW_OVERVIEW ? state->focus : state->before);
     y = draw_own_keys(page, y, before, view_key_mode(scene));
+    if (scene->state->lab) y = draw_lab_keys(page, y);
     y = draw_keys(page, y, view_key_mode(scene)) + 1;
     draw_text(page, 0, y++, STYLE_TITLE, "Memory");
     y = draw_letters(page, y) + 1;

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "tui/views/lab.h"
 #include "tui/views/list.h"
 #include "tui/views/parts.h"
 
@@ -55,9 +56,25 @@ static void draw_too_small(struct surface *surface)
     draw_text(canvas, 0, 3, STYLE_TEXT, "q quits");
 }
 
-int view_header_rows(const struct view_state *state)
+int view_header_rows(const struct view_state *state, int columns)
 {
-    return state->view == VIEW_OVERVIEW ? 4 : 2;
+    return state->view == VIEW_OVERVIEW && !lab_is_page(state, columns) ? 4 : 2;
+}
+
+static struct canvas part_of(struct canvas canvas, struct rect part)
+{
+    return canvas_part(canvas, part.x, part.y, part.columns, part.rows);
+}
+
+/* The view, and a lab beside it or in its place. */
+static void draw_body(struct canvas canvas, const struct scene *scene)
+{
+    struct lab_layout layout = lab_layout(scene->state, canvas.at.columns, canvas.at.rows);
+    if (layout.pane.columns) lab_draw(part_of(canvas, layout.pane), scene);
+    for (int y = 0; layout.view.x && y < canvas.at.rows; y++)
+        draw_character(canvas, layout.view.x - 1, y, STYLE_FRAME, 0x2502);
+    if (!lab_is_page(scene->state, canvas.at.columns))
+        views[scene->state->view]->draw(part_of(canvas, layout.view), scene);
 }
 
 /* The chosen rank may have ended since. Only the timeline also shows ranks of other parts of the run. */
@@ -74,13 +91,13 @@ void view_draw(const struct run_model *model, const struct tape *tape, const str
     const struct view_state there = with_rank(asked, model), *state = &there;
     struct scene scene = {model, tape, state};
     struct canvas all = canvas_of(surface);
-    int header = view_header_rows(state), columns = surface->columns, rows = surface->rows;
+    int columns = surface->columns, rows = surface->rows, header = view_header_rows(state, columns);
     surface_erase(surface);
     if (columns < VIEW_COLUMNS_MIN || rows < VIEW_ROWS_MIN) {
         draw_too_small(surface);
         return;
     }
     header_draw(canvas_part(all, 0, 0, columns, header), &scene);
-    views[state->view]->draw(canvas_part(all, 0, header, columns, rows - header - 1), &scene);
+    draw_body(canvas_part(all, 0, header, columns, rows - header - 1), &scene);
     footer_draw(canvas_part(all, 0, rows - 1, columns, 1), &scene);
 }

@@ -8,6 +8,7 @@
 
 #include "engine/analyze/model.h"
 #include "engine/analyze/tape.h"
+#include "engine/lab/play.h"
 #include "tui/draw/format.h"
 #include "tui/draw/surface.h"
 #include "tui/input/keys.h"
@@ -28,8 +29,8 @@ struct marker { uint64_t time_ns; char name[24]; };
 /* An event that the user picked on the timeline (and other views follow). */
 struct selection { bool known; int rank; enum lane lane; uint32_t step, op; };
 
-/* A line that the user is typing: search, filter, the value of a knob, the name of a marker, a command. */
-enum prompt { PROMPT_NONE, PROMPT_SEARCH, PROMPT_FILTER, PROMPT_VALUE, PROMPT_MARKER, PROMPT_COMMAND };
+/* A line that the user is typing: search, filter, the value of a knob, the name of a marker, a command, a lab's prediction. */
+enum prompt { PROMPT_NONE, PROMPT_SEARCH, PROMPT_FILTER, PROMPT_VALUE, PROMPT_MARKER, PROMPT_COMMAND, PROMPT_PREDICTION };
 
 /* What the user chose and what the screen itself knows; the run is in the model. */
 struct view_state {
@@ -56,6 +57,12 @@ struct view_state {
     int marker_count;
     bool playing;             /* replay: time goes on */
     double speed;             /* ... so fast; < 0: backwards */
+
+    /* a lab that is played; NULL: none */
+    const struct lab_play *lab;
+    bool lab_focus;           /* keys are the lab's; on a narrow screen also: its page is shown */
+    bool lab_presents;        /* ... one of which shows answers */
+    int lab_scroll;
 
     /* text */
     char search[LINE_ROOM], filter[LINE_ROOM];
@@ -98,8 +105,8 @@ enum key_mode view_key_mode(const struct scene *scene);
 int view_named(const char *name); /* -1: no such view */
 const char *view_names(void);     /* "overview memory ..." */
 
-/* Rows of the header above a view. */
-int view_header_rows(const struct view_state *state);
+/* Rows of the header above a view on a screen of so many columns. */
+int view_header_rows(const struct view_state *state, int columns);
 
 /* Erases the surface and draws header, view and footer; on a surface under 80x24 what size is needed. */
 void view_draw(const struct run_model *model, const struct tape *tape, const struct view_state *state, struct surface *surface);

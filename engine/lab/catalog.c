@@ -1,0 +1,87 @@
+#include "engine/lab/catalog.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "engine/base/nearest.h"
+
+#define LAB(ID, folder)                                                                                                \
+    __asm__(".pushsection .rodata\n"                                                                                   \
+            ".global lab_of_" #ID ", lab_end_of_" #ID "\n"                                                             \
+            "lab_of_" #ID ": .incbin \"labs/" folder "/lab.md\"\n"                                                     \
+            "lab_end_of_" #ID ": .byte 0\n"                                                                            \
+            ".popsection");                                                                                            \
+    extern const char lab_of_##ID[], lab_end_of_##ID[];
+#include "engine/lab/labs.def"
+#undef LAB
+
+static const struct {
+    const char *name, *begin, *end;
+} catalog[] = {
+#define LAB(ID, folder) {folder, lab_of_##ID, lab_end_of_##ID},
+#include "engine/lab/labs.def"
+#undef LAB
+};
+enum { CATALOG = sizeof catalog / sizeof *catalog };
+
+int lab_catalog_count(void)
+{
+    return CATALOG;
+}
+
+const char *lab_catalog_name(int number)
+{
+    return catalog[number].name;
+}
+
+static int read_file(struct lab **out, const char *path, struct error *err)
+{
+    FILE *file = fopen(path, "re");
+    if (!file) return error_set(err, STATUS_INPUT, "cannot read %s: %s", path, strerror(errno));
+    char *text = malloc(LAB_FILE_BYTES_MAX + 2);
+    size_t length = text ? fread(text, 1, LAB_FILE_BYTES_MAX + 1, file) : 0;
+    bool failed = ferror(file);
+    fclose(file);
+    int status = !text    ? error_set(err, STATUS_RUN, "no memory for a lab")
+                 : failed ? error_set(err, STATUS_INPUT, "cannot read %s", path)
+                          : lab_read(out, path, text, length, err);
+    free(text);
+    return status;
+}
+
+static bool is_there(const char *path)
+{
+    struct stat found;
+    return stat(path, &found) == 0 && S_ISREG(found.st_mode);
+}
+
+static int unknown(const char *name, struct error *err)
+{
+    const char *names[CATALOG];
+    for (int l = 0; l < CATALOG; l++) names[l] = catalog[l].name;
+    const char *nearest = nearest_name(name, names, CATALOG);
+    if (nearest) return error_set(err, STATUS_USAGE, "no lab %s; did you mean %s?", name, nearest);
+    return error_set(err, STATUS_USAGE, "no lab %s; zerolab lab list shows them", name);
+}
+
+int lab_open(struct lab **out, const char *name, struct error *err)
+{
+    char path[4096];
+    *out = NULL;
+    if (strchr(name, '/') || is_there(name)) {
+        if (snprintf(path, sizeof path, "%s/lab.md", name) < (int)sizeof path && is_there(path))
+            return read_file(out, path, err);
+        return read_file(out, name, err);
+    }
+    if (snprintf(path, sizeof path, "labs/%s/lab.md", name) < (int)sizeof path && is_there(path))
+        return read_file(out, path, err);
+    for (int l = 0; l < CATALOG; l++) {
+        if (strcmp(catalog[l].name, name) != 0) continue;
+        snprintf(path, sizeof path, "labs/%s/lab.md", name);
+        return lab_read(out, path, catalog[l].begin, (size_t)(catalog[l].end - catalog[l].begin), err);
+    }
+    return unknown(name, err);
+}

@@ -1,0 +1,166 @@
+#include "engine/lab/driver.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/config/command.h"
+
+bool run_waits(const struct run_model *model)
+{
+    return model->has_state && (model->state == RUN_PAUSED || model->state == RUN_OUT_OF_MEMORY);
+}
+
+static uint64_t notices_seen(const struct run_model *model)
+{
+    return model->notices_dropped + (uint64_t)model->notice_count;
+}
+
+static uint32_t last_step(const struct run_model *model)
+{
+    const struct run_step *last = run_last_step(model);
+    return last ? last->step : 0;
+}
+
+void driver_begin(struct lab_driver *driver, const struct lab_actions *actions)
+{
+    *driver = (struct lab_driver){.actions = actions};
+}
+
+static enum driver_says stuck(struct lab_driver *driver, const char *why)
+{
+    snprintf(driver->why_stuck, sizeof driver->why_stuck, "%.255s", why);
+    return DRIVER_STUCK;
+}
+
+static enum driver_says send(struct lab_driver *driver, const struct run_model *model, const char *line)
+{
+    snprintf(driver->line, sizeof driver->line, "%s", line);
+    driver->sent = true;
+    driver->notices = notices_seen(model);
+    driver->from_step = last_step(model);
+    snprintf(driver->reason, sizeof driver->reason, "%s", model->reason);
+    return DRIVER_SENDS;
+}
+
+/* The first notice since the line went out that `matches` it; NULL: none. */
+typedef bool notice_match(const struct run_notice *notice, const char *line);
+
+static const struct run_notice *since(const struct lab_driver *driver, const struct run_model *model,
+                                      notice_match *matches)
+{
+    uint64_t first = driver->notices > model->notices_dropped ? driver->notices - model->notices_dropped : 0;
+    for (uint64_t n = first; n < (uint64_t)model->notice_count; n++)
+        if (matches(&model->notices[n], driver->line)) return &model->notices[n];
+    return NULL;
+}
+
+static bool answers(const struct run_notice *notice, const char *line)
+{
+    return notice->kind == NOTICE_COMMAND && strncmp(notice->text, "command ", 8) == 0 &&
+           strncmp(notice->text + 8, line, strlen(line)) == 0;
+}
+
+static bool is_shortage(const struct run_notice *notice, const char *line)
+{
+    (void)line;
+    return notice->kind == NOTICE_EVENT && notice->level == 2;
+}
+
+static enum driver_says next_action(struct lab_driver *driver, const struct lab_scene *scene)
+{
+    driver->at++;
+    driver->left = 0;
+    driver->sent = driver->pausing = false;
+    return driver_tick(driver, scene);
+}
+
+/* ---- the kinds of action ------------------------------------------------------------------------------------------- */
+
+static enum driver_says begin_command(struct lab_driver *driver, const struct lab_action *action,
+                                      const struct lab_scene *scene)
+{
+    struct command command;
+    struct error err;
+    char line[256], *text = prose_fill(&action->text, scene);
+    if (!text) return stuck(driver, "no memory");
+    int status = command_parse(&command, text, &err);
+    free(text);
+    if (status) return stuck(driver, err.text);
+    command_format(&command, line, sizeof line);
+    driver->about_time = command_table[command.id].class == COMMAND_CLASS_TIME;
+    driver->was_short =
+        scene->model->state == RUN_OUT_OF_MEMORY && command_table[command.id].class == COMMAND_CLASS_LIVE;
+    return send(driver, scene->model, line);
+}
+
+/* The trace keeps no notice of pause, step and their like, unless they are refused; what they do is seen. */
+static bool time_has_told(const struct lab_driver *driver, const struct run_model *model)
+{
+    if (strcmp(driver->line, "pause") == 0) return run_waits(model);
+    if (strcmp(driver->line, "resume") == 0 || strcmp(driver->line, "toggle") == 0) return true;
+    return run_waits(model) && strcmp(driver->reason, model->reason) != 0; /* it waits somewhere else now */
+}
+
+/* A run that was out of memory takes its step again as soon as something has changed; a lab says itself when to go on. So
+ * that a pause gets there first, it follows at once. */
+static enum driver_says go_on_command(struct lab_driver *driver, const struct lab_scene *scene)
+{
+    if (driver->was_short && !driver->pausing) {
+        driver->pausing = true;
+        memcpy(driver->asked, driver->line, sizeof driver->asked);
+        snprintf(driver->line, sizeof driver->line, "pause");
+        return DRIVER_SENDS;
+    }
+    if (driver->was_short) memcpy(driver->line, driver->asked, sizeof driver->line);
+    const struct run_notice *answer = since(driver, scene->model, answers);
+    if (answer && answer->level > 0) return stuck(driver, answer->text);
+    bool over = driver->about_time ? time_has_told(driver, scene->model) : answer && run_waits(scene->model);
+    return over ? next_action(driver, scene) : DRIVER_WAITS;
+}
+
+/* One step after the other; running out of memory ends it. */
+static enum driver_says run(struct lab_driver *driver, const struct lab_action *action, const struct lab_scene *scene)
+{
+    const struct run_model *model = scene->model;
+    if (!driver->sent) {
+        if (!driver->left) driver->left = action->count;
+        return send(driver, model, "step");
+    }
+    const struct run_notice *refused = since(driver, model, answers);
+    if (refused) return stuck(driver, refused->text);
+    if (!run_waits(model)) return DRIVER_WAITS;
+    if (since(driver, model, is_shortage))
+        return model->state == RUN_OUT_OF_MEMORY ? next_action(driver, scene) : DRIVER_WAITS;
+    if (last_step(model) <= driver->from_step) return DRIVER_WAITS;
+    if (--driver->left == 0) return next_action(driver, scene);
+    return send(driver, model, "step");
+}
+
+static enum driver_says go(struct lab_driver *driver, const struct lab_action *action, const struct lab_scene *scene)
+{
+    char *text = prose_fill(&action->text, scene);
+    snprintf(driver->line, sizeof driver->line, "%s", text ? text : "");
+    free(text);
+    driver->at++;
+    return DRIVER_GOES;
+}
+
+enum driver_says driver_tick(struct lab_driver *driver, const struct lab_scene *scene)
+{
+    if (!driver->actions || driver->at >= driver->actions->count) return DRIVER_DONE;
+    const struct lab_action *action = &driver->actions->at[driver->at];
+    const struct run_model *model = scene->model;
+    if (model->ended) return stuck(driver, "the run has ended");
+    if (action->act == LAB_KEEP) return driver->kept = action, driver->at++, DRIVER_KEEPS;
+    if (action->act == LAB_GO) return go(driver, action, scene);
+    if (!driver->sent && !run_waits(model)) { /* the learner let it run */
+        if (!model->has_state || model->state != RUN_RUNNING || driver->pausing) return DRIVER_WAITS;
+        driver->pausing = true;
+        snprintf(driver->line, sizeof driver->line, "pause");
+        return DRIVER_SENDS;
+    }
+    if (!driver->sent) driver->pausing = false;
+    if (action->act == LAB_RUN) return run(driver, action, scene);
+    return driver->sent ? go_on_command(driver, scene) : begin_command(driver, action, scene);
+}

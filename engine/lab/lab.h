@@ -1,0 +1,97 @@
+/* A lab is data: one text file that a teacher writes (docs/LABS.md). Reading it settles everything that can be known without
+ * running it: directives, units, names, settings, commands; an error names file and line and says what would be right.
+ *
+ *     lab_read(&lab, "labs/zero-1/lab.md", text, length, &err)  ...  lab_free(lab)
+ *
+ * What it holds is constant afterwards; how far a learner is stands in progress.h, what goes on in play.h. */
+#ifndef ENGINE_LAB_LAB_H
+#define ENGINE_LAB_LAB_H
+
+#include "engine/lab/expression.h"
+
+enum {
+    LAB_FILE_BYTES_MAX = 256 << 10, LAB_STEPS_MAX = 32, LAB_HINTS_MAX = 3, LAB_CHOICES_MAX = 6, LAB_WRONGS_MAX = 4,
+    LAB_CHECKS_MAX = 8, LAB_ACTIONS_MAX = 16,
+};
+
+/* Text with {expressions} in it. */
+struct prose_piece { const char *text; const struct expression *value; const struct unit_name *unit; int decimals; };
+struct prose { int count; struct prose_piece *pieces; };
+
+/* "left relation right within tolerance" */
+enum relation { RELATION_EQUAL, RELATION_NOT, RELATION_LESS, RELATION_AT_MOST, RELATION_MORE, RELATION_AT_LEAST, RELATIONS };
+struct lab_check {
+    int line;
+    const char *text;
+    const struct expression *left, *right;
+    enum relation relation;
+    bool relative;
+    double tolerance; /* a share of the right side, or in its unit */
+};
+
+/* A prediction: what is right, in which unit it is asked for, and how near is near enough. */
+struct lab_answer { const struct expression *value; const struct unit_name *unit; bool relative; double tolerance; };
+/* What somebody might believe instead, and what to say to that. */
+struct lab_wrong { int line; const struct expression *value; struct prose reply; };
+struct lab_choice { int line; bool right; struct prose text, reply; };
+
+enum lab_act { LAB_COMMAND, LAB_RUN, LAB_GO, LAB_KEEP };
+struct lab_action {
+    int line;
+    enum lab_act act;
+    int count;                 /* RUN: steps */
+    struct prose text;         /* COMMAND: the line; GO: what to find */
+    char name[LAB_NAME_MAX];   /* KEEP: a value, under this name */
+    const struct expression *value;
+};
+struct lab_actions { int count; struct lab_action at[LAB_ACTIONS_MAX]; };
+
+enum lab_ask { LAB_READ, LAB_PREDICT, LAB_QUIZ, LAB_TASK };
+
+struct lab_step {
+    int line;
+    const char *title;
+    struct prose text, question, explain;
+    enum lab_ask ask;
+    struct lab_answer answer;
+    int wrong_count, choice_count, check_count, hint_count;
+    struct lab_wrong wrong[LAB_WRONGS_MAX];
+    struct lab_choice choice[LAB_CHOICES_MAX];
+    struct lab_check check[LAB_CHECKS_MAX];
+    struct prose hint[LAB_HINTS_MAX];
+    struct lab_actions before, actions, solution; /* when the step is entered; after the answer (of a task: what is kept
+                                                     once it is done); what solves a task */
+    bool has_setup;                  /* the run is started anew for this step ... */
+    const char *sets[LAB_SETS_MAX];  /* ... with these, "key=value" */
+    int set_count;
+    const char *look;                /* the view to be shown; NULL: whichever is */
+};
+
+struct lab {
+    char name[64];
+    const char *title, *about;
+    int minutes;
+    const char *sets[LAB_SETS_MAX]; /* of the first run */
+    int set_count;
+    int step_count;
+    struct lab_step *steps;
+    struct lab_pool *pool; /* what all of it lies in */
+};
+
+/* `file` is for messages; the lab's name is its folder's. STATUS_USAGE: "FILE:LINE: what is wrong; what would be right". */
+int lab_read(struct lab **out, const char *file, const char *text, size_t length, struct error *err);
+void lab_free(struct lab *lab);
+
+/* Text with its values filled in; one that is unknown stands as "(not known yet)". The caller frees; NULL: no memory. */
+char *prose_fill(const struct prose *prose, const struct lab_scene *scene);
+
+/* What a check says of a run. */
+struct lab_finding { bool known, holds; char said[240]; struct lab_where where; };
+struct lab_finding lab_check_hold(const struct lab_check *check, const struct lab_scene *scene);
+/* Whether a predicted value is near enough; unknown: the answer is not known. */
+bool lab_answer_near(const struct lab_answer *answer, struct lab_value right, struct quantity said);
+
+/* The settings in force at a step: those of the last step at or before it that has a setup, else the lab's. */
+void lab_sets_at(const struct lab *lab, int step, const char *const **sets, int *count);
+
+#endif

@@ -1,0 +1,296 @@
+/* Metrics of the run, read off the run model and the tape: what the trace says, never what a screen shows. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/analyze/present.h"
+#include "engine/analyze/totals.h"
+#include "engine/lab/expression_parts.h"
+
+static const struct dimension plain = {0, 0}, bytes = {1, 0}, seconds = {0, 1};
+
+/* ---- which step ---------------------------------------------------------------------------------------------------- */
+
+/* Number of a step: 0 the last whole one, -1 the one before it, else itself. 0: there is none. */
+static uint32_t step_number(const struct run_model *model, int64_t asked)
+{
+    const struct run_step *last = run_last_step(model);
+    if (asked > 0) return asked <= UINT32_MAX ? (uint32_t)asked : 0;
+    return last && (int64_t)last->step + asked > 0 ? (uint32_t)((int64_t)last->step + asked) : 0;
+}
+
+static struct lab_value no_step(const struct lab_scene *scene, int64_t asked)
+{
+    if (!run_last_step(scene->model)) return value_unknown("no step has been trained yet");
+    return asked > 0 ? value_unknown("step %lld has not been trained", (long long)asked)
+                     : value_unknown("there is no such step");
+}
+
+static const struct tape_step *window_of(const struct lab_scene *scene, int64_t asked)
+{
+    uint32_t number = step_number(scene->model, asked);
+    const struct tape_step *step = number ? tape_step_numbered(scene->tape, number) : NULL;
+    return step && step->ended_ns && step->begun_ns >= tape_whole_from(scene->tape) ? step : NULL;
+}
+
+static void at_span(struct lab_where *where, const struct lab_scene *scene, int rank, uint64_t time_ns)
+{
+    int64_t first, end;
+    const struct span *span = NULL;
+    tape_spans(scene->tape, rank, LANE_COMPUTE, time_ns, time_ns + 1, &first, &end);
+    if (end > first) span = tape_span(scene->tape, rank, LANE_COMPUTE, first);
+    const struct run_schedule *plan = span ? run_schedule_numbered(scene->model, span->schedule) : NULL;
+    const struct tape_step *step = tape_step_at(scene->tape, time_ns);
+    *where = (struct lab_where){.known = true, .rank = rank, .step = step ? step->step : 0, .time_ns = time_ns};
+    if (!span || !plan) return;
+    const char *unit = span->unit >= 0 && span->unit < scene->model->header.unit_count
+                           ? scene->model->header.units[span->unit].name
+                           : "";
+    snprintf(where->what, sizeof where->what, "%s%s%s", op_name(span->kind), *unit ? " " : "", unit);
+}
+
+/* ---- memory -------------------------------------------------------------------------------------------------------- */
+
+/* One rank; false: unknown. *when_ns: the instant it belongs to. */
+typedef bool memory_of(const struct lab_scene *scene, const struct selection_of *of, int rank,
+                       const struct tape_step *step, uint64_t *held, uint64_t *when_ns);
+
+static uint64_t share(const struct run_instant *instant, int category)
+{
+    return category == ANY ? instant->live_bytes : instant->held_bytes[category];
+}
+
+static bool live_of(const struct lab_scene *scene, const struct selection_of *of, int rank,
+                    const struct tape_step *step, uint64_t *held, uint64_t *when_ns)
+{
+    const struct run_instant *now = &scene->model->rank[rank].tier[of->tier].now;
+    (void)step;
+    *held = share(now, of->category);
+    *when_ns = scene->model->now_ns;
+    return now->known || of->tier != TIER_DEVICE;
+}
+
+static bool resting_of(const struct lab_scene *scene, const struct selection_of *of, int rank,
+                       const struct tape_step *step, uint64_t *held, uint64_t *when_ns)
+{
+    struct run_instant instant = tape_held(scene->tape, rank, of->tier, step->begun_ns + 1);
+    *held = share(&instant, of->category);
+    *when_ns = step->begun_ns;
+    return instant.known || of->tier != TIER_DEVICE;
+}
+
+static bool at_peak_of(const struct lab_scene *scene, const struct selection_of *of, int rank,
+                       const struct tape_step *step, uint64_t *held, uint64_t *when_ns)
+{
+    struct run_instant instant = tape_fullest(scene->tape, rank, of->tier, step->begun_ns, step->ended_ns, when_ns);
+    *held = share(&instant, of->category);
+    return instant.known || of->tier != TIER_DEVICE;
+}
+
+static bool peak_of(const struct lab_scene *scene, const struct selection_of *of, int rank,
+                    const struct tape_step *step, uint64_t *held, uint64_t *when_ns)
+{
+    if (of->category == ANY) return at_peak_of(scene, of, rank, step, held, when_ns);
+    return tape_most(scene->tape, rank, of->tier, (enum category)of->category, step->begun_ns, step->ended_ns, held,
+                     when_ns) ||
+           of->tier != TIER_DEVICE;
+}
+
+static struct lab_value memory_value(const struct node *node, const struct lab_scene *scene, int64_t asked,
+                                     memory_of *of, bool of_step)
+{
+    const struct tape_step *step = of_step ? window_of(scene, asked) : NULL;
+    struct lab_value best = value_unknown("nothing is known of this memory yet");
+    if (of_step && !step) return no_step(scene, asked);
+    for (int rank = 0; rank < scene->model->ranks; rank++) {
+        uint64_t held = 0, when_ns = 0;
+        if (node->of.rank != ANY && node->of.rank != rank) continue;
+        if (!of(scene, &node->of, rank, step, &held, &when_ns)) continue;
+        if (best.known && (double)held <= best.quantity.value) continue;
+        best = value_known((double)held, bytes);
+        at_span(&best.where, scene, rank, when_ns);
+    }
+    if (node->of.rank >= scene->model->ranks) return value_unknown("there is no rank %d", node->of.rank);
+    return best;
+}
+
+/* ---- operations ---------------------------------------------------------------------------------------------------- */
+
+static bool is_counted(const struct node *node, const struct span *span, uint32_t step)
+{
+    const struct selection_of *of = &node->of;
+    if (span->step != step || span->purpose != PURPOSE_TRAIN || !span->ended_ns) return false;
+    if (node->metric == METRIC_SENT)
+        return of->kind == ANY || (span->kind != OP_LOAD && (int)traffic_of_op(span->kind) == of->kind);
+    return (of->op == ANY || of->op == (int)span->kind) && (!of->ahead || span->prefetch);
+}
+
+static double over_spans(const struct node *node, const struct lab_scene *scene, int rank, const struct tape_step *step,
+                         struct lab_where *where)
+{
+    double sum = 0;
+    for (enum lane lane = 0; lane < LANES; lane++) {
+        int64_t first, end;
+        if (node->metric == METRIC_SENT && lane == LANE_COMPUTE) continue;
+        tape_spans(scene->tape, rank, lane, step->begun_ns, step->ended_ns, &first, &end);
+        for (int64_t s = first; s < end; s++) {
+            const struct span *span = tape_span(scene->tape, rank, lane, s);
+            if (!span || !is_counted(node, span, step->step)) continue;
+            sum += node->metric == METRIC_SENT ? (double)span->sent_bytes : 1;
+            if (!where->known)
+                *where =
+                    (struct lab_where){.known = true, .rank = rank, .step = step->step, .time_ns = span->started_ns};
+        }
+    }
+    return sum;
+}
+
+/* Of one rank, or the mean over them. */
+static struct lab_value spans_value(const struct node *node, const struct lab_scene *scene, int64_t asked)
+{
+    const struct tape_step *step = window_of(scene, asked);
+    struct lab_value value = value_known(0, node->dimension);
+    int ranks = 0;
+    if (!step) return no_step(scene, asked);
+    if (node->of.rank >= scene->model->ranks) return value_unknown("there is no rank %d", node->of.rank);
+    for (int rank = 0; rank < scene->model->ranks; rank++) {
+        if (node->of.rank != ANY && node->of.rank != rank) continue;
+        value.quantity.value += over_spans(node, scene, rank, step, &value.where);
+        ranks++;
+    }
+    if (ranks) value.quantity.value /= ranks;
+    return value;
+}
+
+/* ---- times --------------------------------------------------------------------------------------------------------- */
+
+static double of_totals(const struct node *node, const struct totals *totals)
+{
+    const struct temporal *temporal = &totals->temporal;
+    double share;
+    switch (node->metric) {
+    case METRIC_COMMUNICATING: return (double)temporal->communication_ns * 1e-9;
+    case METRIC_EXPOSED: return (double)(temporal->communication_ns - temporal->overlapped_ns) * 1e-9;
+    case METRIC_OVERLAP:
+        return temporal->communication_ns ? (double)temporal->overlapped_ns / (double)temporal->communication_ns : 0;
+    case METRIC_STALLED: return (double)totals->prefetch.stalled_ns * 1e-9;
+    case METRIC_HIDDEN: share = prefetch_hidden_share(&totals->prefetch); return share < 0 ? 0 : share;
+    default: return (double)totals->phase_ns[node->of.phase] * 1e-9;
+    }
+}
+
+static struct lab_value totals_value(const struct node *node, const struct lab_scene *scene, int64_t asked)
+{
+    const struct tape_step *step = window_of(scene, asked);
+    struct totals totals;
+    if (!step) return no_step(scene, asked);
+    totals_of(&totals, scene->tape, scene->model, -1, step->begun_ns, step->ended_ns);
+    if (!totals.known) return value_unknown("records of step %u were lost", step->step);
+    struct lab_value value = value_known(of_totals(node, &totals), node->dimension);
+    value.where = (struct lab_where){.known = true, .step = step->step, .time_ns = step->begun_ns};
+    return value;
+}
+
+/* ---- steps and the run --------------------------------------------------------------------------------------------- */
+
+static struct lab_value step_value(const struct node *node, const struct lab_scene *scene, int64_t asked)
+{
+    uint32_t number = step_number(scene->model, asked);
+    const struct run_step *step = number ? run_step_numbered(scene->model, number) : NULL;
+    if (!step || step->ended < scene->model->ranks) return no_step(scene, asked);
+    double value = node->metric == METRIC_LOSS         ? (double)step->loss
+                   : node->metric == METRIC_LOSS_SCALE ? (double)step->loss_scale
+                   : node->metric == METRIC_STAGE      ? step->stage
+                                                       : (double)step->total_ns * 1e-9;
+    struct lab_value result = value_known(value, node->metric == METRIC_TIME ? seconds : plain);
+    const struct tape_step *when = tape_step_numbered(scene->tape, number);
+    if (when) result.where = (struct lab_where){.known = true, .step = number, .time_ns = when->ended_ns};
+    return result;
+}
+
+static double dropped_steps(const struct run_model *model)
+{
+    double dropped = 0;
+    for (int i = 0; i < model->step_count; i++)
+        dropped += model->steps[i].skipped && model->steps[i].ended == model->ranks;
+    return dropped;
+}
+
+static double block_elems(const struct run_header *header)
+{
+    for (int u = 0; u < header->unit_count; u++)
+        if (strncmp(header->units[u].name, "block", 5) == 0) return (double)header->units[u].elems;
+    return 0;
+}
+
+/* A stage can have been switched to, with no step taken under it yet: then the plan that will train says it. */
+static struct lab_value stage_now(const struct run_model *model)
+{
+    struct config config;
+    if (!model->header.known || present_config(&config, model, NULL))
+        return value_unknown("the run has not said yet what it is");
+    struct lab_value value = value_known(config.zero.stage, plain);
+    config_release(&config);
+    return value;
+}
+
+static struct lab_value knob_value(const struct node *node, const struct run_model *model)
+{
+    struct config config;
+    if (present_config(&config, model, NULL)) return value_unknown("the run has not said yet what it is");
+    struct lab_value value = value_of_key(&config, node->of.text);
+    config_release(&config);
+    return value;
+}
+
+static struct lab_value budget_value(const struct node *node, const struct run_model *model)
+{
+    const struct run_tier *tier = model->ranks ? &model->rank[0].tier[node->of.tier] : NULL;
+    return tier && tier->has_budget ? value_known((double)tier->budget_bytes, bytes)
+                                    : value_unknown("no budget is known");
+}
+
+static struct lab_value run_value(const struct node *node, const struct lab_scene *scene)
+{
+    const struct run_model *model = scene->model;
+    const struct run_step *last = run_last_step(model);
+    switch (node->metric) {
+    case METRIC_DROPPED: return value_known(dropped_steps(model), plain);
+    case METRIC_STEPS: return value_known(last ? last->step : 0, plain);
+    case METRIC_OUT_OF_MEMORY: return value_known(model->has_state && model->state == RUN_OUT_OF_MEMORY, plain);
+    case METRIC_WANTED:
+        return model->shortage.known && model->shortage.wanted_bytes >= 0
+                   ? value_known((double)model->shortage.wanted_bytes, bytes)
+                   : value_unknown("memory has not run out");
+    case METRIC_STAGE: return stage_now(model);
+    case METRIC_BUDGET: return budget_value(node, model);
+    case METRIC_KNOB: return knob_value(node, model);
+    case METRIC_RANKS: return value_known(model->ranks, plain);
+    case METRIC_PSI: return value_known((double)model->header.parameters, plain);
+    case METRIC_BLOCK: return value_known(block_elems(&model->header), plain);
+    default: return value_known(model->header.layers, plain);
+    }
+}
+
+struct lab_value measured_value(const struct node *node, const struct lab_scene *scene, int64_t step)
+{
+    if (!scene->model || !scene->tape || !scene->model->header.known) return value_unknown("nothing runs yet");
+    switch (node->metric) {
+    case METRIC_LIVE: return memory_value(node, scene, step, live_of, false);
+    case METRIC_PEAK: return memory_value(node, scene, step, peak_of, true);
+    case METRIC_AT_PEAK: return memory_value(node, scene, step, at_peak_of, true);
+    case METRIC_RESTING: return memory_value(node, scene, step, resting_of, true);
+    case METRIC_SENT:
+    case METRIC_COUNT: return spans_value(node, scene, step);
+    case METRIC_TIME: return node->of.phase == ANY ? step_value(node, scene, step) : totals_value(node, scene, step);
+    case METRIC_COMMUNICATING:
+    case METRIC_EXPOSED:
+    case METRIC_OVERLAP:
+    case METRIC_STALLED:
+    case METRIC_HIDDEN: return totals_value(node, scene, step);
+    case METRIC_LOSS:
+    case METRIC_LOSS_SCALE: return step_value(node, scene, step);
+    case METRIC_STAGE: return node->of.has_step ? step_value(node, scene, step) : run_value(node, scene);
+    default: return run_value(node, scene);
+    }
+}

@@ -1,0 +1,197 @@
+/* Metrics of setups that are only planned, and the short names in which labs write settings. Building a plan takes from
+ * fractions of a millisecond (nano) to some (gpt2-xl), so values are asked for when something happened, not in every frame. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/analyze/present.h"
+#include "engine/lab/expression_parts.h"
+#include "engine/plan/setup.h"
+
+static const struct dimension plain = {0, 0}, bytes = {1, 0};
+
+/* ---- settings ------------------------------------------------------------------------------------------------------ */
+
+static const struct {
+    const char *name, *path;
+} short_names[] = {
+    {"model", "model.name"},
+    {"layers", "model.layers"},
+    {"hidden", "model.hidden"},
+    {"heads", "model.heads"},
+    {"context", "model.context"},
+    {"vocabulary", "model.vocabulary"},
+    {"recompute", "model.recompute"},
+    {"sequence", "data.sequence_length"},
+    {"stage", "zero_optimization.stage"},
+    {"ranks", "topology.ranks"},
+    {"batch", "train_micro_batch_size_per_gpu"},
+    {"accumulation", "gradient_accumulation_steps"},
+    {"bucket", "zero_optimization.reduce_bucket_size"},
+    {"gather_bucket", "zero_optimization.allgather_bucket_size"},
+    {"prefetch", "zero_optimization.stage3_prefetch_bucket_size"},
+    {"live", "zero_optimization.stage3_max_live_parameters"},
+    {"reuse", "zero_optimization.stage3_max_reuse_distance"},
+    {"persistence", "zero_optimization.stage3_param_persistence_threshold"},
+    {"overlap", "zero_optimization.overlap_comm"},
+    {"bf16", "bf16.enabled"},
+    {"fp16", "fp16.enabled"},
+    {"budget", "memory.device_budget"},
+    {"link", "topology.links.intra.bandwidth"},
+};
+enum { SHORT_NAMES = sizeof short_names / sizeof *short_names };
+
+static char *setting(const char *text, size_t length)
+{
+    char *out = NULL;
+    size_t name = strcspn(text, "=");
+    for (int s = 0; s < SHORT_NAMES; s++)
+        if (strlen(short_names[s].name) == name && strncmp(short_names[s].name, text, name) == 0)
+            return asprintf(&out, "%s%.*s", short_names[s].path, (int)(length - name), text + name) < 0 ? NULL : out;
+    return strndup(text, length);
+}
+
+/* A plan for another model is not held to the length of sequence of the lab's. */
+static int load(struct config *config, const char *const *sets, int set_count, char *const *more, int more_count,
+                struct error *err)
+{
+    const char *all[2 * LAB_SETS_MAX];
+    int count = 0;
+    for (int i = 0; i < set_count && count < 2 * LAB_SETS_MAX; i++) all[count++] = sets[i];
+    for (int i = 0; i < more_count && count < 2 * LAB_SETS_MAX; i++) all[count++] = more[i];
+    return config_load(config, NULL, all, count, err);
+}
+
+static int split(char *out[LAB_SETS_MAX], int *count, const char *text, struct error *err)
+{
+    for (text += strspn(text, " \t"); *text; text += strspn(text, " \t")) {
+        size_t length = strcspn(text, " \t");
+        if (!memchr(text, '=', length))
+            return error_set(err, STATUS_USAGE, "%.*s: settings are KEY=VALUE", (int)(length > 40 ? 40 : length), text);
+        if (*count == LAB_SETS_MAX)
+            return error_set(err, STATUS_USAGE, "there are more than %d settings", LAB_SETS_MAX);
+        if (!(out[*count] = setting(text, length))) return error_set(err, STATUS_RUN, "no memory for settings");
+        ++*count;
+        text += length;
+    }
+    return STATUS_OK;
+}
+
+static void release(char *sets[LAB_SETS_MAX], int count)
+{
+    for (int i = 0; i < count; i++) free(sets[i]);
+}
+
+int lab_settings(char *out[LAB_SETS_MAX], int *count, const char *text, const char *const *sets, int set_count,
+                 struct error *err)
+{
+    struct config config;
+    *count = 0;
+    int status = split(out, count, text, err);
+    if (!status) status = load(&config, sets, set_count, out, *count, err);
+    if (status) return release(out, *count), *count = 0, status;
+    config_release(&config);
+    return STATUS_OK;
+}
+
+/* ---- values -------------------------------------------------------------------------------------------------------- */
+
+struct lab_value value_of_key(const struct config *config, const char *key)
+{
+    char text[160];
+    struct quantity quantity;
+    char *path = setting(key, strlen(key));
+    config_show(config, path ? path : key, text, sizeof text);
+    free(path);
+    if (strcmp(text, "true") == 0 || strcmp(text, "false") == 0) return value_known(text[0] == 't', plain);
+    if (!quantity_read(&quantity, text, NULL)) return value_unknown("%.60s is not a key that has a number", key);
+    return value_known(quantity.value, plain);
+}
+
+static double memory_of(const struct node *node, const struct footprint *footprint)
+{
+    const enum tier tier = node->of.tier;
+    const int category = node->of.category;
+    if (node->metric == METRIC_RESTING)
+        return (double)(category == ANY ? footprint->resting_bytes[tier]
+                                        : footprint->category[tier][category].resting_bytes);
+    if (category == ANY) return (double)footprint->peak_bytes[tier];
+    return (double)(node->metric == METRIC_PEAK ? footprint->category[tier][category].peak_bytes
+                                                : footprint->category[tier][category].at_peak_bytes);
+}
+
+/* Mean over ranks, or of one. */
+static double sent(const struct node *node, const struct setup *setup)
+{
+    double sum = 0;
+    int ranks = 0;
+    for (int rank = 0; rank < setup->schedule.ranks; rank++) {
+        struct traffic_sum sums[TRAFFIC_KINDS];
+        if (node->of.rank != ANY && node->of.rank != rank) continue;
+        traffic_of(sums, &setup->schedule, &setup->model, rank);
+        for (int kind = 0; kind < TRAFFIC_KINDS; kind++)
+            if (node->of.kind == ANY ? kind != TRAFFIC_CONTROL : kind == node->of.kind)
+                sum += (double)sums[kind].sent_bytes;
+        ranks++;
+    }
+    return ranks ? sum / ranks : 0;
+}
+
+static double count(const struct node *node, const struct schedule *schedule)
+{
+    double sum = 0;
+    for (int o = 0; o < schedule->op_count; o++)
+        sum += (node->of.op == ANY || node->of.op == (int)schedule->ops[o].kind) &&
+               (!node->of.ahead || schedule->ops[o].prefetch);
+    return sum;
+}
+
+static double block_elems(const struct model *model)
+{
+    return model->unit_count > 1 ? (double)model->units[1].elems : 0;
+}
+
+static struct lab_value of_setup(const struct node *node, const struct config *config, const struct setup *setup)
+{
+    switch (node->metric) {
+    case METRIC_PEAK:
+    case METRIC_AT_PEAK:
+    case METRIC_RESTING: return value_known(memory_of(node, &setup->footprint), bytes);
+    case METRIC_SENT: return value_known(sent(node, setup), bytes);
+    case METRIC_THEORY: return value_known(traffic_theory_bytes(&setup->model, &setup->schedule), bytes);
+    case METRIC_COUNT: return value_known(count(node, &setup->schedule), plain);
+    case METRIC_STAGE: return value_known(config->zero.stage, plain);
+    case METRIC_BUDGET: return value_known((double)config->budget_bytes[node->of.tier], bytes);
+    case METRIC_RANKS: return value_known(config->topology.ranks, plain);
+    case METRIC_PSI: return value_known((double)setup->model.elems, plain);
+    case METRIC_BLOCK: return value_known(block_elems(&setup->model), plain);
+    case METRIC_LAYERS: return value_known(setup->model.shape.layers, plain);
+    case METRIC_KNOB: return value_of_key(config, node->of.text);
+    default: return value_unknown("a plan does not say this");
+    }
+}
+
+/* With no settings: the run as it is now, with what was changed while it went on. */
+static int config_of(struct config *config, const struct node *node, const struct lab_scene *scene, struct error *err)
+{
+    char *more[LAB_SETS_MAX];
+    int more_count = 0;
+    if (!*node->plan && scene->model && scene->model->header.known) return present_config(config, scene->model, err);
+    int status = split(more, &more_count, node->plan, err);
+    if (!status) status = load(config, scene->sets, scene->set_count, more, more_count, err);
+    release(more, more_count);
+    return status;
+}
+
+struct lab_value planned_value(const struct node *node, const struct lab_scene *scene)
+{
+    struct config config;
+    struct setup setup;
+    struct error err = {0};
+    if (config_of(&config, node, scene, &err)) return value_unknown("%.150s", err.text);
+    struct lab_value value;
+    if (setup_init(&setup, &config, &err)) value = value_unknown("%.150s", err.text);
+    else value = of_setup(node, &config, &setup), setup_release(&setup);
+    config_release(&config);
+    return value;
+}

@@ -1,0 +1,123 @@
+#include "engine/lab/progress.h"
+
+#include <cjson/cJSON.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const marks[LAB_MARKS] = {
+    [LAB_OPEN] = "open", [LAB_RIGHT] = "right", [LAB_WRONG] = "wrong", [LAB_SKIPPED] = "skipped"};
+
+const char *lab_mark_name(enum lab_mark mark)
+{
+    return marks[mark];
+}
+
+void lab_progress_init(struct lab_progress *progress, const struct lab *lab)
+{
+    *progress = (struct lab_progress){.count = lab->step_count};
+}
+
+/* A right answer stays right, however one plays on; a wrong one can become right. */
+static void answered(struct lab_step_progress *at, const struct lab_input *input)
+{
+    at->attempts++;
+    if (at->mark != LAB_RIGHT) at->mark = input->right ? LAB_RIGHT : LAB_WRONG;
+    snprintf(at->said, sizeof at->said, "%s", input->said ? input->said : "");
+}
+
+static void go_to(struct lab_progress *progress, int step)
+{
+    if (step < 0) step = 0;
+    progress->finished = step >= progress->count;
+    for (int s = progress->step; s < step && s < progress->count; s++)
+        if (progress->at[s].mark == LAB_OPEN) progress->at[s].mark = LAB_SKIPPED;
+    progress->step = progress->finished ? progress->count - 1 : step;
+}
+
+void lab_progress_fold(struct lab_progress *progress, const struct lab_input *input)
+{
+    struct lab_step_progress *at = &progress->at[progress->step];
+    switch (input->kind) {
+    case LAB_INPUT_ANSWERED: answered(at, input); break;
+    case LAB_INPUT_READ: at->mark = LAB_RIGHT; break;
+    case LAB_INPUT_HINT: at->hints += at->hints < LAB_HINTS_MAX; break;
+    case LAB_INPUT_NEXT: go_to(progress, progress->step + 1); break;
+    case LAB_INPUT_GO: go_to(progress, input->step); break;
+    case LAB_INPUT_RESET_STEP: *at = (struct lab_step_progress){0}, progress->finished = false; break;
+    case LAB_INPUT_RESET: *progress = (struct lab_progress){.count = progress->count}; break;
+    case LAB_INPUT_SPENT: at->seconds += input->seconds > 0 ? input->seconds : 0; break;
+    }
+}
+
+int lab_progress_done(const struct lab_progress *progress)
+{
+    int done = 0;
+    for (int s = 0; s < progress->count; s++)
+        done += progress->at[s].mark == LAB_RIGHT || progress->at[s].mark == LAB_WRONG;
+    return done;
+}
+
+int lab_progress_right(const struct lab_progress *progress)
+{
+    int right = 0;
+    for (int s = 0; s < progress->count; s++) right += progress->at[s].mark == LAB_RIGHT;
+    return right;
+}
+
+char *lab_progress_json(const struct lab_progress *progress, const char *name)
+{
+    cJSON *root = cJSON_CreateObject(), *steps = cJSON_AddArrayToObject(root, "steps");
+    cJSON_AddNumberToObject(root, "version", 1);
+    cJSON_AddStringToObject(root, "lab", name);
+    cJSON_AddNumberToObject(root, "step", progress->step + 1);
+    cJSON_AddBoolToObject(root, "finished", progress->finished);
+    for (int s = 0; s < progress->count; s++) {
+        const struct lab_step_progress *at = &progress->at[s];
+        cJSON *step = cJSON_CreateObject();
+        cJSON_AddStringToObject(step, "mark", marks[at->mark]);
+        cJSON_AddNumberToObject(step, "attempts", at->attempts);
+        cJSON_AddNumberToObject(step, "hints", at->hints);
+        cJSON_AddNumberToObject(step, "seconds", (int)(at->seconds + 0.5));
+        cJSON_AddStringToObject(step, "said", at->said);
+        cJSON_AddItemToArray(steps, step);
+    }
+    char *text = cJSON_Print(root);
+    cJSON_Delete(root);
+    return text;
+}
+
+static double number(const cJSON *object, const char *name, double most)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, name);
+    double value = cJSON_IsNumber(item) ? item->valuedouble : 0;
+    return value >= 0 && value <= most ? value : 0;
+}
+
+static void step_read(struct lab_step_progress *at, const cJSON *step)
+{
+    const char *mark = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(step, "mark"));
+    const char *said = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(step, "said"));
+    for (int m = 0; mark && m < LAB_MARKS; m++)
+        if (strcmp(marks[m], mark) == 0) at->mark = (enum lab_mark)m;
+    at->attempts = (int)number(step, "attempts", 1e6);
+    at->hints = (int)number(step, "hints", LAB_HINTS_MAX);
+    at->seconds = number(step, "seconds", 1e9);
+    snprintf(at->said, sizeof at->said, "%s", said ? said : "");
+}
+
+int lab_progress_read(struct lab_progress *progress, const char *text, struct error *err)
+{
+    cJSON *root = cJSON_Parse(text);
+    const cJSON *steps = cJSON_GetObjectItemCaseSensitive(root, "steps"), *step;
+    if (!cJSON_IsArray(steps)) return cJSON_Delete(root), error_set(err, STATUS_INPUT, "this is no lab's progress");
+    struct lab_progress read = {.count = progress->count};
+    int number_of = 0;
+    cJSON_ArrayForEach(step, steps) if (number_of < read.count) step_read(&read.at[number_of++], step);
+    int at = (int)number(root, "step", LAB_STEPS_MAX);
+    read.step = at < 1 ? 0 : at > read.count ? read.count - 1 : at - 1;
+    read.finished = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(root, "finished")) && at == read.count;
+    *progress = read;
+    cJSON_Delete(root);
+    return STATUS_OK;
+}

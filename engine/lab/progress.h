@@ -1,0 +1,43 @@
+/* How far a learner is in a lab: a pure state machine. Inputs are folded in, so the same inputs always give the same progress;
+ * files and clocks belong to others. */
+#ifndef ENGINE_LAB_PROGRESS_H
+#define ENGINE_LAB_PROGRESS_H
+
+#include "engine/lab/lab.h"
+
+enum lab_mark { LAB_OPEN, LAB_RIGHT, LAB_WRONG, LAB_SKIPPED, LAB_MARKS };
+
+struct lab_step_progress { enum lab_mark mark; int attempts, hints; double seconds; char said[48]; };
+
+struct lab_progress {
+    int step, count;  /* the step that the learner is at; steps of the lab */
+    bool finished;
+    struct lab_step_progress at[LAB_STEPS_MAX];
+};
+
+enum lab_input_kind {
+    LAB_INPUT_ANSWERED, /* right or not, and what was said */
+    LAB_INPUT_READ,     /* a step that asks nothing */
+    LAB_INPUT_HINT,
+    LAB_INPUT_NEXT,     /* from a step that is still open: it is skipped */
+    LAB_INPUT_GO,       /* to `step` (counted from 0): those before it that are open are skipped */
+    LAB_INPUT_RESET_STEP, LAB_INPUT_RESET,
+    LAB_INPUT_SPENT,    /* seconds went by */
+};
+
+struct lab_input { enum lab_input_kind kind; bool right; int step; double seconds; const char *said; };
+
+void lab_progress_init(struct lab_progress *progress, const struct lab *lab);
+void lab_progress_fold(struct lab_progress *progress, const struct lab_input *input);
+
+/* Steps that are done: right, wrong or read. */
+int lab_progress_done(const struct lab_progress *progress);
+int lab_progress_right(const struct lab_progress *progress);
+const char *lab_mark_name(enum lab_mark mark);
+
+/* As JSON; the caller frees; NULL: no memory. Reading keeps what fits a lab of `progress->count` steps; STATUS_INPUT: this is
+ * no progress, and nothing was changed. */
+char *lab_progress_json(const struct lab_progress *progress, const char *name);
+int lab_progress_read(struct lab_progress *progress, const char *text, struct error *err);
+
+#endif

@@ -1,0 +1,152 @@
+#include "engine/lab/quantity.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BYTES                                                                                                          \
+    {                                                                                                                  \
+        1, 0                                                                                                           \
+    }
+#define SECONDS                                                                                                        \
+    {                                                                                                                  \
+        0, 1                                                                                                           \
+    }
+#define PLAIN                                                                                                          \
+    {                                                                                                                  \
+        0, 0                                                                                                           \
+    }
+
+/* Longer names stand before those that they begin with. */
+static const struct unit_name units[] = {
+    {"bytes", 1, BYTES},
+    {"KiB", 1024, BYTES},
+    {"MiB", 1048576, BYTES},
+    {"GiB", 1073741824, BYTES},
+    {"TiB", 1099511627776, BYTES},
+    {"KB", 1e3, BYTES},
+    {"kB", 1e3, BYTES},
+    {"MB", 1e6, BYTES},
+    {"GB", 1e9, BYTES},
+    {"TB", 1e12, BYTES},
+    {"B", 1, BYTES},
+    {"ns", 1e-9, SECONDS},
+    {"us", 1e-6, SECONDS},
+    {"ms", 1e-3, SECONDS},
+    {"s", 1, SECONDS},
+    {"%", 0.01, PLAIN},
+};
+enum { UNITS_COUNT = sizeof units / sizeof *units };
+
+bool dimension_equal(struct dimension a, struct dimension b)
+{
+    return a.bytes == b.bytes && a.seconds == b.seconds;
+}
+
+const char *dimension_name(struct dimension d)
+{
+    if (d.bytes == 0 && d.seconds == 0) return "a plain number";
+    if (d.bytes == 1 && d.seconds == 0) return "bytes";
+    if (d.bytes == 0 && d.seconds == 1) return "seconds";
+    if (d.bytes == 1 && d.seconds == -1) return "bytes per second";
+    return "of an unusual unit";
+}
+
+const struct unit_name *unit_at(const char *text, size_t *length)
+{
+    for (int u = 0; u < UNITS_COUNT; u++) {
+        *length = strlen(units[u].name);
+        if (strncmp(text, units[u].name, *length) == 0 && !isalnum((unsigned char)text[*length])) return &units[u];
+    }
+    return NULL;
+}
+
+/* Digits without the commas that group them. */
+static bool plain_digits(char *out, size_t room, const char *text, size_t length)
+{
+    size_t used = 0;
+    for (size_t i = 0; i < length; i++) {
+        if (text[i] == ',' && i > 0 && isdigit((unsigned char)text[i - 1])) continue;
+        if (used + 1 >= room) return false;
+        out[used++] = text[i];
+    }
+    out[used] = '\0';
+    return used > 0;
+}
+
+bool quantity_read(struct quantity *out, const char *text, const struct unit_name *unit)
+{
+    char digits[64], *end;
+    size_t length;
+    text += strspn(text, " \t");
+    size_t number = strspn(text, "0123456789.,-+");
+    if (tolower((unsigned char)text[number]) == 'e' && number) { /* an exponent, not a unit */
+        size_t sign = strspn(text + number + 1, "+-"), power = strspn(text + number + 1 + sign, "0123456789");
+        if (power) number += 1 + sign + power;
+    }
+    if (!plain_digits(digits, sizeof digits, text, number)) return false;
+    double value = strtod(digits, &end);
+    if (*end || !isfinite(value)) return false;
+    text += number;
+    text += strspn(text, " \t");
+    const struct unit_name *own = unit_at(text, &length);
+    if (own) text += length;
+    text += strspn(text, " \t\r\n");
+    if (*text) return false;
+    if (!own) own = unit;
+    *out = (struct quantity){own ? value * own->factor : value, own ? own->dimension : (struct dimension)PLAIN};
+    return true;
+}
+
+/* "1234567" -> "1,234,567"; in place, with room for it. */
+static void group_digits(char *text)
+{
+    char *digits = text + (*text == '-');
+    size_t length = strspn(digits, "0123456789");
+    for (size_t left = length; left > 3;) {
+        left -= 3;
+        memmove(digits + left + 1, digits + left, strlen(digits + left) + 1);
+        digits[left] = ',';
+    }
+}
+
+static const struct unit_name *suiting(struct quantity q)
+{
+    static const struct unit_name bytes[] = {
+        {"TB", 1e12, BYTES}, {"GB", 1e9, BYTES}, {"MB", 1e6, BYTES}, {"KB", 1e3, BYTES}, {"bytes", 1, BYTES}};
+    static const struct unit_name times[] = {{"s", 1, SECONDS}, {"ms", 1e-3, SECONDS}, {"us", 1e-6, SECONDS}};
+    bool is_bytes = dimension_equal(q.dimension, (struct dimension)BYTES);
+    const struct unit_name *list = is_bytes ? bytes : times;
+    int count = is_bytes ? 5 : 3;
+    if (!is_bytes && !dimension_equal(q.dimension, (struct dimension)SECONDS)) return NULL;
+    for (int u = 0; u < count - 1; u++)
+        if (fabs(q.value) >= list[u].factor) return &list[u];
+    return &list[count - 1];
+}
+
+static int telling_decimals(double shown)
+{
+    double size = fabs(shown);
+    if (size == floor(size) || size >= 1000) return 0;
+    return size >= 100 ? 1 : size >= 1 ? 2 : size >= 0.1 ? 3 : 4;
+}
+
+char *quantity_format(char out[QUANTITY_ROOM], struct quantity quantity, const struct unit_name *unit, int decimals)
+{
+    if (!unit) unit = suiting(quantity);
+    double shown = unit ? quantity.value / unit->factor : quantity.value;
+    if (unit && unit->factor < 1e-2 && fabs(shown - round(shown)) < 1e-9) shown = round(shown);
+    if (!(fabs(shown) < 1e18)) {
+        snprintf(out, QUANTITY_ROOM, "%g", shown);
+        return out;
+    }
+    if (decimals < 0) decimals = telling_decimals(shown);
+    char number[QUANTITY_ROOM * 2];
+    snprintf(number, sizeof number, "%.*f", decimals > 9 ? 9 : decimals, shown);
+    group_digits(number);
+    const char *gap = unit && *unit->name != '%' ? " " : "";
+    snprintf(out, QUANTITY_ROOM, "%.36s%s%s", number, gap, unit ? unit->name : "");
+    return out;
+}

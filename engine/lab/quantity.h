@@ -1,0 +1,30 @@
+/* Numbers with units, as labs and learners write them: "5.3 MB", "25%", "198,272", "40 ms". GB is 1e9 bytes, GiB is 2^30. */
+#ifndef ENGINE_LAB_QUANTITY_H
+#define ENGINE_LAB_QUANTITY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Powers of the two units that there are; both 0: a plain number. So a quotient of bytes is a number, and comparing bytes
+ * with seconds is an error that is found when a lab is read. */
+struct dimension { signed char bytes, seconds; };
+
+struct quantity { double value; struct dimension dimension; }; /* in bytes and seconds */
+
+struct unit_name { const char *name; double factor; struct dimension dimension; };
+
+bool dimension_equal(struct dimension a, struct dimension b);
+const char *dimension_name(struct dimension dimension); /* "bytes", "seconds", "a plain number", "bytes per second" ... */
+
+/* The unit that `text` begins with; NULL: none. *length: its letters. */
+const struct unit_name *unit_at(const char *text, size_t *length);
+
+/* A whole line: a number (1,234.5e6, commas between digits are left out) and perhaps a unit, else that of `unit` (NULL: none).
+ * False: it is not one. */
+bool quantity_read(struct quantity *out, const char *text, const struct unit_name *unit);
+
+/* "5.34 MB", "198,272", "25.0%", in `unit`, or (NULL) in one that suits; `decimals` -1: as many as are telling. */
+enum { QUANTITY_ROOM = 48 };
+char *quantity_format(char out[QUANTITY_ROOM], struct quantity quantity, const struct unit_name *unit, int decimals);
+
+#endif

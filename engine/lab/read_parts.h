@@ -1,0 +1,38 @@
+/* Inside the reader of labs: lines and directives (read.c), and what stands in them (read_text.c). */
+#ifndef ENGINE_LAB_READ_PARTS_H
+#define ENGINE_LAB_READ_PARTS_H
+
+#include <stdio.h>
+
+#include "engine/lab/lab.h"
+
+struct reader {
+    struct lab *lab;
+    struct lab_step *step;  /* NULL: above the first */
+    const char *file;
+    int line, lines;        /* the one that is read; the next */
+    bool names_only;        /* the first pass: what is kept, so that it can be spoken of above its own line */
+    bool in_explain;        /* prose belongs to the explanation */
+    bool after_prose;       /* the line before was prose */
+    bool before_last;       /* the last action was one of before: */
+    struct { FILE *out; char *text; size_t bytes; int line; bool blank; } prose; /* paragraphs so far; out NULL: none */
+    struct lab_names names; /* kept so far */
+    struct error *err;
+    int status;
+};
+
+int read_fail(struct reader *reader, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+int read_prose(struct reader *reader, struct prose *prose, const char *text);
+/* Lines that belong to one text, and the end of it. */
+void read_prose_line(struct reader *reader, const char *text);
+int read_prose_end(struct reader *reader);
+void read_release(struct reader *reader);
+
+int read_answer_line(struct reader *reader, struct lab_answer *answer, const char *text);
+int read_wrong_line(struct reader *reader, struct lab_wrong *wrong, const struct lab_answer *answer, const char *text);
+int read_check_line(struct reader *reader, struct lab_check *check, const char *text);
+int read_keep_line(struct reader *reader, struct lab_action *keep, const char *text);
+int read_action(struct reader *reader, struct lab_actions *actions, const char *text);
+
+#endif

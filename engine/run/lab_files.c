@@ -1,0 +1,73 @@
+#include "engine/run/lab_files.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { PATH_ROOM = 4096, FILE_BYTES_MAX = 1 << 16 };
+
+static bool is_plain(const char *name)
+{
+    return *name && *name != '.' && !strchr(name, '/');
+}
+
+static int path_of(char path[PATH_ROOM], const char *name, struct error *err)
+{
+    const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+    bool has_state = state && *state == '/';
+    if (!is_plain(name)) return error_set(err, STATUS_USAGE, "%.60s: this is no name of a lab", name);
+    if (!has_state && !(home && *home == '/'))
+        return error_set(err, STATUS_RUN, "there is no home folder to keep progress in; set XDG_STATE_HOME");
+    int length = snprintf(path, PATH_ROOM, "%s%s/zerolab/labs/%s.json", has_state ? state : home,
+                          has_state ? "" : "/.local/state", name);
+    return length < PATH_ROOM - 8 ? STATUS_OK : error_set(err, STATUS_RUN, "the path of the state folder is too long");
+}
+
+static void make_folders(char *path)
+{
+    for (char *slash = path + 1; (slash = strchr(slash, '/')); slash++) *slash = '\0', mkdir(path, 0755), *slash = '/';
+}
+
+int lab_load(struct lab_progress *progress, const struct lab *lab, struct error *err)
+{
+    char path[PATH_ROOM], text[FILE_BYTES_MAX];
+    lab_progress_init(progress, lab);
+    int status = path_of(path, lab->name, err);
+    FILE *file = status ? NULL : fopen(path, "re");
+    if (!file) return status;
+    size_t length = fread(text, 1, sizeof text - 1, file);
+    fclose(file);
+    text[length] = '\0';
+    status = lab_progress_read(progress, text, err);
+    return status ? error_prefix(err, "%s", path) : STATUS_OK;
+}
+
+/* Written beside it and moved, so that a crash leaves the old one or the new one. */
+int lab_save(const struct lab_progress *progress, const struct lab *lab, struct error *err)
+{
+    char path[PATH_ROOM], fresh[PATH_ROOM + 8];
+    int status = path_of(path, lab->name, err);
+    if (status) return status;
+    make_folders(path);
+    snprintf(fresh, sizeof fresh, "%s.new", path);
+    char *text = lab_progress_json(progress, lab->name);
+    FILE *file = text ? fopen(fresh, "we") : NULL;
+    bool written = file && fprintf(file, "%s\n", text) > 0;
+    if (file && fclose(file) != 0) written = false;
+    free(text);
+    if (written && rename(fresh, path) == 0) return STATUS_OK;
+    status = error_set(err, STATUS_RUN, "progress cannot be kept in %.300s: %s", path, strerror(errno));
+    unlink(fresh);
+    return status;
+}
+
+int lab_forget(const char *name, struct error *err)
+{
+    char path[PATH_ROOM];
+    int status = path_of(path, name, err);
+    if (status || unlink(path) == 0 || errno == ENOENT) return status;
+    return error_set(err, STATUS_RUN, "cannot remove %.300s: %s", path, strerror(errno));
+}

@@ -1,0 +1,12 @@
+/* Where a learner's progress is kept: $XDG_STATE_HOME/zerolab/labs/NAME.json, else below ~/.local/state. */
+#ifndef ENGINE_RUN_LAB_FILES_H
+#define ENGINE_RUN_LAB_FILES_H
+
+#include "engine/lab/progress.h"
+
+/* Progress that was kept; none, or none that can be read: from the first step (the error says why then). */
+int lab_load(struct lab_progress *progress, const struct lab *lab, struct error *err);
+int lab_save(const struct lab_progress *progress, const struct lab *lab, struct error *err);
+int lab_forget(const char *name, struct error *err); /* no progress is no error */
+
+#endif

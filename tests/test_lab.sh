@@ -1,0 +1,75 @@
+#!/bin/bash
+# Labs from the command line: every one is held to what it says; what a teacher gets wrong is said with line and reason.
+. "$(dirname "$0")/tap.sh"
+export XDG_STATE_HOME=$PWD/state
+ok() { check "$1" [ "$2" -eq 0 ]; }
+
+"$zerolab" lab check >table 2>errors
+ok "every lab holds with its right answers, and catches the wrong ones" $?
+sed 's/^/# /' table errors
+"$zerolab" lab list >list
+ok "the list has every lab" $?
+for name in $(tail -n +2 table | awk '{print $1}'); do
+    grep -q "^$name " list
+    ok "$name is in the list" $?
+done
+
+"$zerolab" lab new own/first >/dev/null && "$zerolab" lab check own/first >/dev/null
+ok "what lab new writes passes lab check" $?
+"$zerolab" lab new own/first 2>errors
+[ $? -eq 2 ] && grep -q 'cannot begin' errors
+ok "lab new does not write over a lab" $?
+
+"$zerolab" lab print own/first >learner && "$zerolab" lab print own/first --solutions >instructor
+[ "$(wc -l <instructor)" -gt "$(wc -l <learner)" ] && ! grep -q 'not known yet' instructor && ! grep -q 'Hint 3' learner && grep -q 'Hint 3' instructor
+ok "the learner's hand-out has no answers, the instructor's has" $?
+
+refused() { # NAME, SED SCRIPT, PATTERN: a fault in the file is refused with that
+    mkdir -p faulty
+    sed "$2" own/first/lab.md >faulty/lab.md
+    "$zerolab" lab check ./faulty >/dev/null 2>errors
+    [ $? -eq 2 ] && grep -qE "^zerolab: ./faulty/lab.md:[0-9]+: .*$3" errors
+    local status=$?
+    ok "$1" $status
+    [ $status -eq 0 ] || sed 's/^/# /' errors
+}
+refused "an unknown metric is refused, and the nearest named" 's/^keep: cut = resting/keep: cut = restin/' 'did you mean resting'
+refused "an unknown directive is refused" 's/^look: memory/lok: memory/' 'did you mean look'
+refused "an impossible tolerance is refused" 's/within 10%/within 90%/' 'accepts nearly anything'
+refused "a negative one is refused" 's/within 10%/within -1%/' 'accepts nothing'
+refused "bytes are not compared with numbers" 's/^check: cut < .*/check: cut < 3/' 'bytes are not compared'
+refused "a command that does not exist is refused" 's/^do: stage=3/do: stag=3/' 'stage'
+refused "a setting that does not exist is refused" 's/^set: .*/set: stages=1/' 'stage'
+refused "a quiz with two right answers is refused" 's/^- gradients/+ gradients/' 'one of them right'
+refused "two hints are too few" '0,/^hint:/{/^hint:/d}' 'three hints'
+refused "a task without a solution is refused" '/^solution:/d' 'needs a check: and a solution:'
+refused "an unknown category is refused" 's/resting(optimizer)/resting(optimiser)/' 'does not take this word'
+
+head -c 10485760 /dev/zero | tr '\0' 'x' >faulty/lab.md
+"$zerolab" lab check ./faulty >/dev/null 2>errors
+[ $? -eq 2 ] && grep -q 'at most 256 KiB' errors
+ok "10 MB of text are refused" $?
+rm faulty/lab.md
+"$zerolab" lab check zero-4 >/dev/null 2>errors
+[ $? -eq 2 ] && grep -q 'did you mean zero-' errors
+ok "an unknown lab is refused, and the nearest named" $?
+
+caught() { # NAME, SED SCRIPT, PATTERN: what only a run can show
+    mkdir -p untrue
+    sed "$2" own/first/lab.md >untrue/lab.md
+    "$zerolab" lab check ./untrue >/dev/null 2>errors
+    [ $? -eq 1 ] && grep -qE "untrue/lab.md:[0-9]+: .*$3" errors
+    local status=$?
+    ok "$1" $status
+    [ $status -eq 0 ] || sed 's/^/# /' errors
+}
+caught "a check that does not hold is caught, with expected, got and where" 's/^check: cut < .*/check: cut < 1 MB/' 'expected less than 1 MB, got 3.34 MB \(step'
+caught "a wrong answer that counts as right is caught" 's/^wrong: .* |/wrong: resting |/' 'this wrong answer counts as right'
+caught "a task that is done before it was begun is caught" 's/^check: stage(step 0) == 1/check: steps > 0/; s/^check: resting(optimizer) ==.*//' 'is done before anything was done'
+caught "a view that does not exist is caught" 's/^look: memory/look: memories/' 'there is no view'
+caught "an action that is refused is caught" 's/^do: stage=3/do: stage=0/' 'refused'
+caught "a number that cannot be known is caught" 's/{psi}/{peak}/' 'a number is not known'
+
+"$zerolab" lab reset >/dev/null && "$zerolab" lab reset zero-1 >/dev/null
+ok "reset forgets what is not there" $?
+finish

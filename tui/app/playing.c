@@ -1,0 +1,183 @@
+#include "tui/app/playing.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "tui/app/search.h"
+#include "tui/views/lab.h"
+
+/* Longer silence is a break, not learning. */
+static const uint64_t BREAK_NS = 300000000000u;
+
+static struct lab_play *play_of(const struct app *app)
+{
+    return app->options->lab ? &app->options->lab->play : NULL;
+}
+
+static void save(struct app *app)
+{
+    const struct app_lab *lab = app->options->lab;
+    if (lab->save) lab->save(&lab->play, lab->user);
+}
+
+void playing_open(struct app *app)
+{
+    const struct lab_play *play = play_of(app);
+    app->state.lab = play;
+    app->state.lab_focus = play != NULL;
+    if (play) app->state.units = UNITS_GB; /* labs speak of MB and GB; u still changes it */
+    app->state.lab_presents = play && app->options->lab->presents;
+    app->playing_step = -1;
+}
+
+void playing_close(struct app *app)
+{
+    if (play_of(app)) save(app);
+}
+
+/* ---- what the lab wants -------------------------------------------------------------------------------------------- */
+
+static void go(struct app *app, const char *text)
+{
+    struct search search = {text, app->state.rank};
+    if (!feed_find(&app->feed, search_matches, &search, false)) app_say(app, "%.60s is not found", text);
+}
+
+/* One wish after the other; a run that cannot be reached has an owner who will be told otherwise. */
+static void fulfil(struct app *app, struct lab_play *play)
+{
+    const struct reel *newest = &app->feed.newest;
+    enum lab_wish wish;
+    while ((wish = lab_play_tick(play, newest->model, newest->tape)) != WISH_NOTHING) {
+        if (wish == WISH_RESTART) {
+            app->quit = true;
+            return;
+        }
+        if (wish == WISH_GO) go(app, play->driver.line);
+        if (wish == WISH_COMMAND && source_send(newest->source, play->driver.line, NULL)) return;
+    }
+}
+
+/* The view that a step is about, once, when the learner comes to it. */
+static void look(struct app *app, const struct lab_play *play)
+{
+    if (app->playing_step == play->progress.step || play->phase != PLAY_ASKING) return;
+    app->playing_step = play->progress.step;
+    const char *name = lab_play_step(play)->look;
+    int view = name ? view_named(name) : -1;
+    if (view >= 0) app->state.view = (enum view_id)view;
+}
+
+static void follow_page(struct app *app, const struct lab_play *play)
+{
+    if (app->page_revision == play->page.revision) return;
+    app->page_revision = play->page.revision;
+    app->changed = app->urgent = true;
+    app->state.lab_scroll = 0;
+    if (app->surface.columns < VIEW_COLUMNS_MIN) return;
+    int columns = app->surface.columns, rows = app->surface.rows - view_header_rows(&app->state, columns) - 1;
+    int pane = lab_layout(&app->state, columns, rows).pane.columns;
+    if (pane && play->page.count > play->told_from)
+        app->state.lab_scroll = lab_scroll_to_verdict(&app->state, pane, rows);
+    save(app);
+}
+
+void playing_tick(struct app *app, uint64_t now_ns)
+{
+    struct lab_play *play = play_of(app);
+    if (!play) return;
+    uint64_t spent_ns = app->playing_ns ? now_ns - app->playing_ns : 0;
+    app->playing_ns = now_ns;
+    lab_play_spent(play, (double)(spent_ns < BREAK_NS ? spent_ns : 0) * 1e-9);
+    fulfil(app, play);
+    look(app, play);
+    follow_page(app, play);
+}
+
+/* ---- keys ---------------------------------------------------------------------------------------------------------- */
+
+void playing_take(struct app *app, const char *text)
+{
+    lab_play_say(play_of(app), text);
+}
+
+static void answer(struct app *app, struct lab_play *play)
+{
+    const struct lab_step *step = lab_play_step(play);
+    const struct reel *newest = &app->feed.newest;
+    char label[LINE_ROOM];
+    if (play->phase == PLAY_ASKING && step->ask == LAB_PREDICT) {
+        const struct unit_name *unit = step->answer.unit;
+        snprintf(label, sizeof label, "your prediction%s%s", unit ? " in " : "", unit ? unit->name : "");
+        typing_open(app, PROMPT_PREDICTION, label, "");
+    } else if (play->phase == PLAY_ASKING && step->ask == LAB_TASK) {
+        lab_play_check(play, newest->model, newest->tape);
+    } else if (play->phase == PLAY_ASKING) {
+        app_say(app, "choose with a letter: a to %c", 'a' + step->choice_count - 1);
+    } else if (play->phase == PLAY_TOLD) {
+        app_say(app, "n goes on to the next step");
+    }
+}
+
+static bool choose(struct lab_play *play, const char *letter)
+{
+    if (play->phase != PLAY_ASKING || lab_play_step(play)->ask != LAB_QUIZ) return false;
+    lab_play_choose(play, *letter - 'a');
+    return true;
+}
+
+/* Kept back where a search was made, and one looks at the view: then n and x are the view's. */
+static bool act(struct app *app, struct lab_play *play, const struct key_row *row)
+{
+    const struct reel *newest = &app->feed.newest;
+    bool reset = row->action == ACTION_LAB_RESET;
+    if (!reset) play->asked_reset = false;
+    if (row->action != ACTION_LAB_NEXT) play->asked_next = false;
+    switch (row->action) {
+    case ACTION_LAB_ANSWER: answer(app, play); return true;
+    case ACTION_LAB_CHOOSE: return choose(play, row->argument);
+    case ACTION_LAB_NEXT:
+        if (app->feed.behind) feed_newest(&app->feed);
+        lab_play_next(play);
+        return true;
+    case ACTION_LAB_HINT: lab_play_hint(play, newest->model, newest->tape); return true;
+    case ACTION_LAB_RESET: lab_play_reset_step(play); return true;
+    case ACTION_LAB_REVEAL: return app->options->lab->presents ? lab_play_reveal(play), true : false;
+    case ACTION_LAB_WHERE:
+        if (!play->where.known) app_say(app, "there is no place on the timeline to go to yet");
+        else if (feed_go_time(&app->feed, play->where.time_ns))
+            app_say(app, "step %u; F goes on from there", play->where.step);
+        return true;
+    default: return false;
+    }
+}
+
+static bool scroll(struct app *app, uint32_t key)
+{
+    int by = key == INPUT_DOWN        ? 1
+             : key == INPUT_UP        ? -1
+             : key == INPUT_PAGE_DOWN ? 10
+             : key == INPUT_PAGE_UP   ? -10
+                                      : 0;
+    int columns = app->surface.columns, rows = app->surface.rows - view_header_rows(&app->state, columns) - 1;
+    int pane = lab_layout(&app->state, columns, rows).pane.columns, most = lab_rows(&app->state, pane) - lab_room(rows);
+    if (!by || !pane) return false;
+    int scroll = app->state.lab_scroll + by;
+    app->state.lab_scroll = scroll < 0 || most < 0 ? 0 : scroll > most ? most : scroll;
+    return true;
+}
+
+bool playing_key(struct app *app, uint32_t key)
+{
+    struct lab_play *play = play_of(app);
+    const struct key_row *row = play ? key_find(key, KEY_MODE_LAB) : NULL;
+    if (!play || app->state.prompt.kind != PROMPT_NONE || app->state.view == VIEW_HELP) return false;
+    if (row && row->action == ACTION_LAB_PANE) {
+        app->state.lab_focus = !app->state.lab_focus;
+        return true;
+    }
+    if (!app->state.lab_focus) return false;
+    play->notice[0] = play->asked_next || play->asked_reset ? play->notice[0] : '\0';
+    if (!row) return scroll(app, key);
+    return act(app, play, row);
+}

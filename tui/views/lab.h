@@ -1,0 +1,20 @@
+/* The pane of a lab: beside the view where there is room for both, else a page that takes its place. */
+#ifndef TUI_VIEWS_LAB_H
+#define TUI_VIEWS_LAB_H
+
+#include "tui/views/view.h"
+
+/* Where things stand under the header: numbers in, rectangles out. pane has no columns where it is not shown. */
+struct lab_layout { struct rect pane, view; };
+bool lab_is_page(const struct view_state *state, int columns); /* it is shown in the place of the view */
+struct lab_layout lab_layout(const struct view_state *state, int columns, int rows);
+
+void lab_draw(struct canvas canvas, const struct scene *scene);
+
+/* Rows of the lab's text, and those that a canvas of this size leaves for it. */
+int lab_rows(const struct view_state *state, int columns);
+int lab_room(int rows);
+/* The scroll at which verdict and explanation can be read. */
+int lab_scroll_to_verdict(const struct view_state *state, int columns, int rows);
+
+#endif
