@@ -3,7 +3,7 @@
  *
  * It begins with our own configs/ and with tests/config_seeds.h, and damages them in two ways: letter by letter, and as
  * trees, where keys are put in, renamed, moved, doubled and given values that fit or do not. What it does follows from a
- * counter, so a failure comes again. With FUZZ_SECONDS=N in the environment it goes on for so long. */
+ * counter, so a failure comes again. With FUZZ_SECONDS=N in the environment it goes on for so long, with FUZZ_SEED=N in another way. */
 #include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -63,11 +63,11 @@ static const char *const words[] = {
     "\"x\":",
 };
 
-static uint64_t counter;
+static uint64_t counter, stream = 2; /* FUZZ_SEED=N: another sequence */
 
 static size_t below(size_t limit)
 {
-    return rng_u64(1, 2, counter++) % limit;
+    return rng_u64(1, stream, counter++) % limit;
 }
 
 /* ---- seeds ---- */
@@ -349,7 +349,8 @@ static bool explains(const struct config *config)
 static void damaged_files_are_accepted_or_refused(void **state)
 {
     (void)state;
-    const char *seconds = getenv("FUZZ_SECONDS");
+    const char *seconds = getenv("FUZZ_SECONDS"), *sequence = getenv("FUZZ_SEED");
+    if (sequence) stream = strtoull(sequence, NULL, 10);
     const uint64_t until_ns = clock_ns() + (seconds ? strtoull(seconds, NULL, 10) : 0) * 1000000000u;
     int file = memfd_create("config", MFD_CLOEXEC), rounds = getenv("SHORT") ? 1000 : 10000;
     long accepted = 0, refused = 0, explained = 0;
