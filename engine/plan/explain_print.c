@@ -59,7 +59,9 @@ static void print_row(FILE *out, const struct explained *line)
     int used = fprintf(out, "  %s", leaf(line->key->path)), end = 2 + NAME + VALUE;
     int gap = end - used - (int)strlen(value);
     used += fprintf(out, "%*s%s", gap > 1 ? gap : 1, "", value);
-    used += fprintf(out, " %s", honoured ? key_unit(line->key->path) : "");
+    const char *unit = honoured ? key_unit(line->key->path) : "";
+    const bool one = !strcmp(line->value, "1") && *unit && unit[strlen(unit) - 1] == 's';
+    used += fprintf(out, " %.*s", (int)strlen(unit) - one, unit);
     gap = end + UNIT - used;
     used += fprintf(out, "%*s%s", gap > 1 ? gap : 1, "", line->from);
     const char *verdict = verdicts[line->binding.verdict];
