@@ -36,6 +36,9 @@ struct outcome_of_run {
     struct footprint footprint;
     struct traffic_sum traffic[TRAFFIC_KINDS];
     int64_t model_elems, padded_elems; /* Psi, and with the padding of every unit */
+    int ran[OP_KINDS], ahead;          /* operations that rank 0 ran, by its own records; gathers ahead of need */
+    int beside;                        /* of them reductions beside which it computed */
+    int64_t gathered_bytes;            /* payload of its gathers */
     char error[512];
 };
 
@@ -45,8 +48,49 @@ struct rank_thread {
     struct comm_group *group;
     const struct data *data;
     int rank;
+    struct trace_ring *rings[LANES]; /* rank 0's */
     struct outcome_of_run out;
 };
+
+/* What rank 0 says of its operations, as it says it to a trace. */
+enum { TOLD_BYTES = 1 << 18, TOLD_MAX = 4096 };
+struct told { uint32_t op; uint64_t started_ns, ended_ns; };
+
+static inline int heard(struct trace_ring *ring, struct told *told)
+{
+    static char bytes[TOLD_BYTES];
+    struct trace_record record;
+    int count = 0;
+    size_t got = trace_ring_drain(ring, bytes, sizeof bytes), at = 0, length;
+    for (; at < got && (length = trace_decode(bytes + at, got - at, &record)); at += length)
+        if (record.kind == TRACE_OP_END && count < TOLD_MAX)
+            told[count++] = (struct told){record.op_end.op, record.op_end.started_ns, record.time_ns};
+    return count;
+}
+
+static inline bool overlaps(const struct told *one, const struct told *list, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (list[i].started_ns < one->ended_ns && one->started_ns < list[i].ended_ns) return true;
+    return false;
+}
+
+static inline void note_operations(struct outcome_of_run *out, struct trace_ring *const *rings, const struct schedule *schedule)
+{
+    static struct told compute[TOLD_MAX], other[TOLD_MAX];
+    const int computed = heard(rings[LANE_COMPUTE], compute);
+    for (int i = 0; i < computed; i++) out->ran[schedule->ops[compute[i].op].kind]++;
+    for (int lane = LANE_COMPUTE + 1; lane < LANES; lane++) {
+        const int count = heard(rings[lane], other);
+        for (int i = 0; i < count; i++) {
+            const struct op *op = &schedule->ops[other[i].op];
+            out->ran[op->kind]++;
+            out->ahead += op->kind == OP_GATHER && op->prefetch;
+            out->gathered_bytes += op->kind == OP_GATHER ? op->bytes : 0;
+            out->beside += op->kind == OP_REDUCE_SCATTER && overlaps(&other[i], compute, computed);
+        }
+    }
+}
 
 static inline bool note(struct rank_thread *thread, int status, const struct error *err)
 {
@@ -82,6 +126,7 @@ static inline void train(struct rank_thread *thread, struct zero *zero)
             if (switch_to(thread, zero, plan->rescue_stage, NULL, &result)) return;
             continue;
         }
+        if (thread->rank == 0) note_operations(&thread->out, thread->rings, zero_schedule(zero));
         thread->out.loss[step - 1] = result.loss;
         thread->out.grad_norm[step - 1] = result.grad_norm;
         thread->out.skipped[step - 1] = result.skipped;
@@ -102,6 +147,9 @@ static inline void *rank_main(void *argument)
     struct zero_result result = {0};
     if (note(thread, comm_open_thread(&comm, thread->group, thread->rank, &err), &err)) return NULL;
     struct zero_options options = {.config = thread->config, .comm = comm, .data = thread->data};
+    static _Alignas(64) char memory[LANES][TOLD_BYTES];
+    for (int lane = 0; lane < LANES && thread->rank == 0; lane++)
+        options.rings[lane] = thread->rings[lane] = trace_ring_init(memory[lane], TOLD_BYTES);
     int status = zero_open(&zero, &options, &result.shortage, &err);
     if (status && zero && thread->plan->rescue_stage >= 0) {
         thread->out.shortages++;
