@@ -175,7 +175,12 @@ static void offload_is_as_in_deepspeed(void **state)
             STATUS_USAGE, "use stage 3, or device \"none\"");
     refused("{" BATCH "}", "zero_optimization.offload_optimizer.device=cpu", STATUS_USAGE, "use stage 1, 2 or 3");
     refused("{" BATCH "\"zero_optimization\": {\"stage\": 3}}", "zero_optimization.offload_param.device=nvme",
-            STATUS_USAGE, "device");
+            STATUS_USAGE, "needs nvme_path, a folder");
+    refused("{" BATCH "\"zero_optimization\": {\"stage\": 2, \"offload_optimizer\": {\"nvme_path\": \"/tmp\"}}}",
+            "zero_optimization.offload_optimizer.device=nvme", STATUS_USAGE, "needs stage 3; at stage 2 use \"cpu\"");
+    refused("{" BATCH "\"zero_optimization\": {\"stage\": 3, \"offload_optimizer\": {\"nvme_path\": \"/tmp\"}, "
+            "\"offload_param\": {\"device\": \"nvme\", \"nvme_path\": \"/var\"}}}",
+            NULL, STATUS_USAGE, "one file for all");
     refused("{" BATCH "\"zero_optimization\": {\"offload_optimizer\": {\"device\": \"cpu\"}}}",
             "zero_optimization.cpu_offload=true", STATUS_USAGE, "give one of them");
 }

@@ -13,7 +13,7 @@
 #include "engine/trace/source.h"
 
 enum { RANKS = 64, PLANS = 64, STEPS = 4096, DEPENDENCIES = 8, STILL = -1, ALL_CATEGORIES = 255 };
-enum { COMPUTE, COMM, D2H, H2D, HOST, LANE_COUNT };
+enum { COMPUTE, COMM, D2H, H2D, HOST, NVME_READ, NVME_WRITE, LANE_COUNT };
 enum { FORWARD, BACKWARD, OPTIMIZER, PHASE_COUNT };
 
 static const struct { const char *name; int lane; } kinds[] = {

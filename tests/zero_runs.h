@@ -22,6 +22,7 @@ struct plan_of_run { /* what a run does */
     int rescue_stage;      /* switched to when out of memory; -1: none */
     bool evaluate;
     const char *fails_with; /* NULL: it does not */
+    void (*before_step)(struct zero *zero, int rank, int step); /* NULL: nothing */
 };
 
 struct outcome_of_run {
@@ -118,6 +119,7 @@ static inline void train(struct rank_thread *thread, struct zero *zero)
             if (plan->switches[s].before_step == step &&
                 switch_to(thread, zero, plan->switches[s].stage, plan->switches[s].change, &result))
                 return;
+        if (plan->before_step) plan->before_step(zero, thread->rank, step);
         if (note(thread, zero_step(zero, &result, &err), &err)) return;
         if (result.outcome == ZERO_OUT_OF_MEMORY) {
             thread->out.shortages++;

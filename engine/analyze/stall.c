@@ -10,6 +10,8 @@ static enum stall stall_of_kind(enum op_kind kind)
     case LANE_D2H:
     case LANE_H2D: return STALL_COPY;
     case LANE_HOST: return STALL_HOST;
+    case LANE_NVME_READ:
+    case LANE_NVME_WRITE: return STALL_NVME;
     default: break;
     }
     switch (kind) {

@@ -29,7 +29,7 @@ uint64_t tape_spans_from(const struct tape_lane *lane)
 static struct span *push(struct tape *tape, struct tape_lane *lane, enum lane which, int ranks)
 {
     if (!lane->spans.item_bytes) {
-        static const int sixteenths[LANES] = {6, 6, 1, 1, 2}; /* copies between tiers are few, and so is what the host does */
+        static const int sixteenths[LANES] = {6, 5, 1, 1, 1, 1, 1}; /* copies between tiers are few */
         int64_t share =
             (int64_t)(tape->bytes / SPANS_SHARE / sizeof(struct span)) / (ranks ? ranks : 1) * sixteenths[which] / 16;
         ring_init(&lane->spans, sizeof(struct span), share > SPANS_LEAST ? share : SPANS_LEAST);

@@ -58,6 +58,17 @@ enum traffic {
 };
 enum link { LINK_INTRA, LINK_INTER, LINK_PCIE, LINK_NVME, LINKS };
 
+/* Between tiers of one rank, not between ranks: over one link, and counted as its bytes, not as sent. */
+static inline int traffic_is_copy(enum traffic kind)
+{
+    return kind >= TRAFFIC_D2H && kind <= TRAFFIC_NVME_WRITE;
+}
+
+static inline enum link traffic_link(enum traffic kind)
+{
+    return kind < TRAFFIC_D2H || kind > TRAFFIC_NVME_WRITE ? LINK_INTRA : kind <= TRAFFIC_H2D ? LINK_PCIE : LINK_NVME;
+}
+
 static inline const char *traffic_name(enum traffic kind)
 {
     static const char *const names[] = {"all_gather", "reduce_scatter", "all_reduce", "broadcast", "all_to_all",

@@ -22,8 +22,10 @@ struct config_model {
 enum data_format { DATA_BYTES, DATA_TOKENS };
 
 enum recompute { RECOMPUTE_NONE, RECOMPUTE_FULL, RECOMPUTE_ATTENTION };
-enum offload { OFFLOAD_NONE, OFFLOAD_CPU };
-enum { UPDATE_TILE_ELEMS = 4194304, DELAYED_UPDATE_AFTER = 40 }; /* defaults under schedule */
+enum offload { OFFLOAD_NONE, OFFLOAD_CPU, OFFLOAD_NVME };
+/* Defaults of keys under schedule and offload_param: what traces mean that do not say. */
+enum { UPDATE_TILE_ELEMS = 4194304, DELAYED_UPDATE_AFTER = 40 };
+enum { PARAM_BUFFERS = 5, PARAM_BUFFER_ELEMS = 100000000, MAX_IN_CPU_ELEMS = 1000000000 };
 
 /* The knobs of a step's schedule, most of them of zero_optimization: all of them can change between two steps. */
 struct config_zero {
@@ -45,6 +47,8 @@ struct config_zero {
     int64_t delayed_update_after;                  /* so many steps are not delayed */
     bool pin_optimizer, pin_param;                 /* what of them lies in host memory is locked there */
     int64_t update_tile_elems;                     /* of an update on the host, and of what comes back from it */
+    bool pipeline_read, pipeline_write;            /* states on NVMe: the next tile is read, the one before written meanwhile */
+    int64_t param_buffers, param_buffer_elems, max_in_cpu_elems; /* parameters on NVMe: staging, and what stays in host memory */
 };
 
 struct config_link { double bandwidth_bytes_per_s, latency_s; }; /* 0: not paced */
@@ -147,6 +151,12 @@ struct config {
     int number_checkpoints;     /* as given; zero.recompute and zero.checkpoint_every follow from it. 0: not given */
     bool overlap_follows_stage; /* overlap_comm was not given: config_set() of the stage sets it to stage == 3 */
     uint64_t budget_bytes[TIERS]; /* 0: no limit */
+    struct { char optimizer_path[4096], param_path[4096]; } nvme; /* "": not given; one folder for both */
+    struct {
+        int64_t block_bytes;
+        int queue_depth, threads;
+        bool single_submit, overlap_events;
+    } aio;
     struct {
         int ranks, ranks_per_node, threads_per_rank;
         enum ranks_as ranks_as;
@@ -164,6 +174,9 @@ struct config {
  * content), STATUS_INPUT (file missing or not JSON). On success *config is whole and config_release() frees what it owns. */
 int config_load(struct config *config, const char *path, const char *const *sets, int set_count, struct error *err);
 void config_release(struct config *config);
+
+/* The folder of the NVMe tier; "" where none is given. */
+const char *config_nvme_path(const struct config *config);
 
 /* The same from the text of a resolved configuration, as config_to_json() writes it and traces hold it; sets as above. */
 int config_load_text(struct config *config, const char *text, const char *const *sets, int set_count, struct error *err);

@@ -177,9 +177,48 @@ static int resolve_batch(struct config_source *source, struct error *err)
                        (long long)T, (long long)m, (long long)g, (long long)W);
 }
 
-/* DeepSpeed's rules of what can be offloaded when. */
-static int check_offload(const struct config_zero *zero, struct error *err)
+static bool uses_nvme(const struct config_zero *zero)
 {
+    return zero->offload_optimizer == OFFLOAD_NVME || zero->offload_param == OFFLOAD_NVME;
+}
+
+const char *config_nvme_path(const struct config *config)
+{
+    return config->nvme.optimizer_path[0] ? config->nvme.optimizer_path : config->nvme.param_path;
+}
+
+static int check_nvme(const struct config *config, struct error *err)
+{
+    const struct config_zero *zero = &config->zero;
+    const bool optimizer = zero->offload_optimizer == OFFLOAD_NVME;
+    const char *section = optimizer ? "offload_optimizer" : "offload_param";
+    if (!uses_nvme(zero)) return STATUS_OK;
+    if (zero->stage < 3)
+        return error_set(err, STATUS_USAGE,
+                         "zero_optimization.%s: device \"nvme\" needs stage 3; at stage %d use \"%s\"", section,
+                         zero->stage, optimizer ? "cpu" : "none");
+    if (zero->delayed_update || zero->offload_ratio < 1)
+        return error_set(err, STATUS_USAGE,
+                         "zero_optimization.%s: with device \"nvme\" all units are updated in the same step, and their states "
+                         "read and written; use schedule.delayed_update false and offload_optimizer.ratio 1",
+                         section);
+    if (!config_nvme_path(config)[0])
+        return error_set(err, STATUS_USAGE,
+                         "zero_optimization.%s: device \"nvme\" needs nvme_path, a folder on the disk to be used",
+                         section);
+    if (config->nvme.optimizer_path[0] && config->nvme.param_path[0] &&
+        strcmp(config->nvme.optimizer_path, config->nvme.param_path) != 0)
+        return error_set(
+            err, STATUS_USAGE,
+            "zero_optimization.offload_param.nvme_path: a rank has one file for all that lies on NVMe; give "
+            "offload_optimizer's folder");
+    return STATUS_OK;
+}
+
+/* DeepSpeed's rules of what can be offloaded when. */
+static int check_offload(const struct config *config, struct error *err)
+{
+    const struct config_zero *zero = &config->zero;
     if (zero->offload_param && zero->stage < 3)
         return error_set(
             err, STATUS_USAGE,
@@ -204,7 +243,7 @@ static int check_offload(const struct config_zero *zero, struct error *err)
         return error_set(err, STATUS_USAGE,
                          "schedule.delayed_update: all units are updated with one delay or none; use "
                          "zero_optimization.offload_optimizer.ratio 1");
-    return STATUS_OK;
+    return check_nvme(config, err);
 }
 
 static int check_data(const struct config *config, struct error *err)
@@ -245,7 +284,7 @@ int config_check(const struct config *config, struct error *err)
     if (config->topology.slow_rank >= ranks)
         return error_set(err, STATUS_USAGE, "topology.slow_rank = %d: there are ranks 0 to %d",
                          config->topology.slow_rank, ranks - 1);
-    if (check_offload(&config->zero, err)) return STATUS_USAGE;
+    if (check_offload(config, err)) return STATUS_USAGE;
     return check_data(config, err);
 }
 
@@ -312,11 +351,20 @@ static int note_unused(struct config_source *source, struct error *err)
         for (size_t p = 0; !status && p < sizeof prefixes / sizeof *prefixes; p++)
             if (source->given[row] == GIVEN_VALUE &&
                 strncmp(config_keys[row].path, prefixes[p], strlen(prefixes[p])) == 0 &&
-                !(to_host && !strstr(prefixes[p], "nvme")) && !(saves && p == 0) &&
+                !(strstr(prefixes[p], "nvme") ? uses_nvme(zero) : to_host) && !(saves && p == 0) &&
                 !key_is_zero(&config_keys[row], source->config))
                 status = config_note(source->config, err, "%s: accepted, no effect here: nothing is offloaded",
                                      config_keys[row].path);
     return status;
+}
+
+/* What most public files have, and DeepSpeed ignores. */
+static int note_threads(struct config_source *source, struct error *err)
+{
+    const int row = key_index("aio.intra_op_parallelism");
+    if (!source->spelled[row] || !uses_nvme(&source->config->zero)) return STATUS_OK;
+    return config_note(source->config, err, "%s: read as aio.intra_op_parallelism, which DeepSpeed has for it",
+                       source->spelled[row]);
 }
 
 int config_resolve(struct config_source *source, struct error *err)
@@ -331,6 +379,7 @@ int config_resolve(struct config_source *source, struct error *err)
     if (!status) status = resolve_checkpoints(source, err);
     if (!status) status = note_checkpoints(source, err);
     if (!status) status = note_unused(source, err);
+    if (!status) status = note_threads(source, err);
     if (status) return status;
     if (config->data.sequence_length == 0) config->data.sequence_length = config->model.context;
     config->overlap_follows_stage = given(source, "zero_optimization.overlap_comm") != GIVEN_VALUE;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ADDRESS_ALIGN = 64 };
+enum { ADDRESS_ALIGN = 64, PAGE_ALIGN = 4096, NVME_TILE_ELEMS = 2048 }; /* pages of any type */
 
 static void *grown(struct builder *builder, void *array, int count, int *room, size_t size)
 {
@@ -29,6 +29,11 @@ int builder_buffer(struct builder *builder, const struct buffer *buffer)
     if (builder->failed) return -1;
     schedule->buffers[schedule->buffer_count] = *buffer;
     return schedule->buffer_count++;
+}
+
+static int64_t whole_pages(int64_t bytes)
+{
+    return (bytes + PAGE_ALIGN - 1) / PAGE_ALIGN * PAGE_ALIGN;
 }
 
 int builder_bytes_in(struct builder *builder, enum tier tier, const char *name, enum category category, int64_t bytes)
@@ -58,7 +63,25 @@ int builder_unit_buffer_in(struct builder *builder, enum tier tier, const char *
     snprintf(buffer.name, sizeof buffer.name, "%s", name);
     buffer_range(builder->schedule, builder->model, &buffer, 0, &first, &end);
     buffer.bytes = (end - first) * dtype_bytes(dtype);
+    if (tier == TIER_NVME) buffer.bytes = whole_pages(buffer.bytes);
     return builder_buffer(builder, &buffer);
+}
+
+int builder_staging(struct builder *builder, const char *name, int64_t bytes)
+{
+    return builder_bytes_in(builder, TIER_HOST, name, CATEGORY_STAGING, whole_pages(bytes));
+}
+
+int builder_unit_staging(struct builder *builder, const char *name, enum dtype dtype, int unit)
+{
+    const int b = builder_unit_buffer_in(builder, TIER_HOST, name, CATEGORY_STAGING, EXTENT_SHARD, dtype, unit, false);
+    if (b >= 0) builder->schedule->buffers[b].bytes = whole_pages(builder->schedule->buffers[b].bytes);
+    return b;
+}
+
+enum tier builder_tier(const struct builder *builder, int buffer)
+{
+    return builder->failed || buffer < 0 ? TIER_DEVICE : builder->schedule->buffers[buffer].tier;
 }
 
 void buffer_range(const struct schedule *schedule, const struct model *model, const struct buffer *buffer, int rank,
@@ -87,13 +110,20 @@ void extent_range(const struct schedule *schedule, const struct model *model, in
 }
 
 /* Elements of one update operation: sub_group_size cuts shards of stage 3, as in DeepSpeed; on the host update_tile cuts all,
- * so that one can be copied up while the next is computed. */
+ * so that one can be copied up while the next is computed. What goes to NVMe is cut at whole pages. */
 static int64_t update_elems(const struct schedule *schedule, const struct op *op, int64_t whole)
 {
-    const bool on_host = op->kind == OP_HOST_UPDATE || op->kind == OP_HOST_CAST || op->kind == OP_UPLOAD;
-    const int64_t group = schedule->knobs.sub_group_elems, tile = schedule->knobs.update_tile_elems;
-    if (schedule->stage == 3 && op->extent == EXTENT_SHARD && group > 0 && group < whole) whole = group;
-    return on_host && tile > 0 && tile < whole ? tile : whole;
+    const struct config_zero *knobs = &schedule->knobs;
+    const bool on_host = op->kind == OP_HOST_UPDATE || op->kind == OP_HOST_CAST || op->kind == OP_UPLOAD ||
+                         (op_swaps(op->kind) && knobs->offload_optimizer),
+               on_nvme = knobs->offload_optimizer == OFFLOAD_NVME || knobs->offload_param == OFFLOAD_NVME;
+    int64_t elems = whole;
+    if (schedule->stage == 3 && op->extent == EXTENT_SHARD && knobs->sub_group_elems > 0 &&
+        knobs->sub_group_elems < elems)
+        elems = knobs->sub_group_elems;
+    if (on_host && knobs->update_tile_elems > 0 && knobs->update_tile_elems < elems) elems = knobs->update_tile_elems;
+    if (on_nvme && elems < whole) elems = (elems + NVME_TILE_ELEMS - 1) / NVME_TILE_ELEMS * NVME_TILE_ELEMS;
+    return elems;
 }
 
 void update_range(const struct schedule *schedule, const struct model *model, const struct op *op, int rank,
@@ -145,9 +175,14 @@ bool op_is_update(enum op_kind kind)
     return kind == OP_UPDATE || kind == OP_HOST_UPDATE;
 }
 
+bool op_swaps(enum op_kind kind)
+{
+    return kind == OP_SWAP_IN || kind == OP_SWAP_OUT;
+}
+
 const char *lane_name(enum lane lane)
 {
-    static const char *const names[LANES] = {"compute", "comm", "d2h", "h2d", "host"};
+    static const char *const names[LANES] = {"compute", "comm", "d2h", "h2d", "host", "nvread", "nvwrite"};
     return names[lane];
 }
 
@@ -246,7 +281,9 @@ int builder_end(struct builder *builder)
     for (int p = 0; p < op->piece_count; p++)
         op->bytes += schedule->pieces[op->first_piece + p].elems *
                      dtype_bytes(schedule->buffers[schedule->pieces[op->first_piece + p].source].dtype);
-    if (op->lane == LANE_D2H || op->lane == LANE_H2D) { /* what a rank owns of the pieces, once over the bus */
+    if (op->lane == LANE_NVME_READ || op->lane == LANE_NVME_WRITE) {
+        op->sent_bytes = op->bytes;
+    } else if (op->lane == LANE_D2H || op->lane == LANE_H2D) { /* what a rank owns of the pieces, once over the bus */
         if (op->piece_count) op->bytes /= schedule->ranks;
         op->sent_bytes = op->bytes;
     } else { /* a ring sends (N-1)/N of the payload per rank; an all-reduce twice that */
@@ -284,8 +321,9 @@ struct live {
 
 static uint64_t end_of(const struct buffer *buffer)
 {
-    const uint64_t end = buffer->offset + (uint64_t)buffer->bytes;
-    return (end + ADDRESS_ALIGN - 1) / ADDRESS_ALIGN * ADDRESS_ALIGN;
+    const bool pages = buffer->tier == TIER_NVME || (buffer->tier == TIER_HOST && buffer->category == CATEGORY_STAGING);
+    const uint64_t end = buffer->offset + (uint64_t)buffer->bytes, align = pages ? PAGE_ALIGN : ADDRESS_ALIGN;
+    return (end + align - 1) / align * align;
 }
 
 /* First fit in the canonical order. Valid for every interleaving: whoever takes waits for all who gave above. */

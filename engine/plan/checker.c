@@ -233,20 +233,56 @@ static int check_cover(struct checker *checker, enum op_kind first_kind, enum op
     return STATUS_OK;
 }
 
-/* Parameters that an operation does not put in their place go on from where it put them, and get there. */
-static bool arrives(const struct schedule *schedule, int i)
+static bool same_part(const struct op *a, const struct op *b)
 {
-    const struct op *made = &schedule->ops[i];
-    const int b = made->buffer[ROLE_PARAMETERS];
+    return a->unit == b->unit && a->tile == b->tile && a->extent == b->extent;
+}
+
+/* In fp32 parameters are the master weights, and go to NVMe as those. */
+static bool writes_parameters(const struct schedule *schedule, const struct op *op, int b)
+{
+    const struct unit_layout *layout = &schedule->layout[op->unit];
+    return op->kind == OP_SWAP_OUT &&
+           (op->buffer[ROLE_PARAMETERS] == b || (op->buffer[ROLE_MASTER] == b && layout->master == layout->parameters));
+}
+
+/* Parameters that operation i leaves in buffer b are in their place there, or go on from there and get to it. */
+static bool arrives(const struct schedule *schedule, int i, int b)
+{
     if (schedule->buffers[b].category == CATEGORY_PARAMETERS) return true;
     for (int k = i + 1; k < schedule->op_count; k++) {
         const struct op *op = &schedule->ops[k];
-        const bool takes_on = op->buffer[ROLE_SOURCE] == b && op->unit == made->unit && op->tile == made->tile &&
-                              op->extent == made->extent;
-        if (takes_on && (op->kind == OP_UPLOAD || op->kind == OP_STORE)) return true;
-        if (takes_on && op->kind == OP_HOST_CAST) return arrives(schedule, k);
+        if (!same_part(op, &schedule->ops[i])) continue;
+        if (writes_parameters(schedule, op, b)) return true;
+        if (op->buffer[ROLE_SOURCE] != b) continue;
+        if (op->kind == OP_UPLOAD || op->kind == OP_STORE) return arrives(schedule, k, op->buffer[ROLE_OUTPUT]);
+        if (op->kind == OP_HOST_CAST) return arrives(schedule, k, op->buffer[ROLE_PARAMETERS]);
     }
     return false;
+}
+
+static bool is_swapped(const struct schedule *schedule, int from, int end, enum op_kind kind, int i, enum role role)
+{
+    const struct op *update = &schedule->ops[i];
+    for (int k = from; k < end; k++)
+        if (schedule->ops[k].kind == kind && same_part(&schedule->ops[k], update) &&
+            schedule->ops[k].buffer[role] == update->buffer[role])
+            return true;
+    return false;
+}
+
+/* States that an update does not find in their place were read for it, and are written after it. */
+static bool states_return(const struct schedule *schedule, int i)
+{
+    static const enum role roles[] = {ROLE_MASTER, ROLE_STATE1, ROLE_STATE2};
+    for (size_t r = 0; r < sizeof roles / sizeof *roles; r++) {
+        const int b = schedule->ops[i].buffer[roles[r]];
+        if (b < 0 || schedule->buffers[b].lasting) continue;
+        if (!is_swapped(schedule, 0, i, OP_SWAP_IN, i, roles[r]) ||
+            !is_swapped(schedule, i + 1, schedule->op_count, OP_SWAP_OUT, i, roles[r]))
+            return false;
+    }
+    return true;
 }
 
 /* The updates of a unit follow each other over all that the rank updates of it: whole, or its shard. */
@@ -259,7 +295,10 @@ static int check_update(struct checker *checker, int i, int64_t *at)
     update_range(checker->schedule, checker->model, op, last, &first, &end);
     if (first != (*at ? *at : whole_first) || first >= end || end > whole_end)
         return checker_fail(checker, i, "does not update what comes next", checker->model->units[op->unit].name);
-    if (!arrives(checker->schedule, i))
+    if (!states_return(checker->schedule, i))
+        return checker_fail(checker, i, "works on states that are not read from NVMe or not written back",
+                            checker->model->units[op->unit].name);
+    if (!arrives(checker->schedule, i, op->buffer[ROLE_PARAMETERS]))
         return checker_fail(checker, i, "leaves parameters where nobody reads them",
                             checker->model->units[op->unit].name);
     *at = end;

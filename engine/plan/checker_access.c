@@ -37,12 +37,16 @@ static void add(struct accesses *list, struct access access)
 static bool writes(const struct op *op, enum role role)
 {
     switch (role) {
-    case ROLE_PARAMETERS: return op_is_update(op->kind) || op->kind == OP_GATHER || op->kind == OP_HOST_CAST;
+    case ROLE_PARAMETERS:
+        return op_is_update(op->kind) || op->kind == OP_GATHER || op->kind == OP_HOST_CAST || op->kind == OP_SWAP_IN;
     case ROLE_GRADIENT: return !op_is_update(op->kind);
     case ROLE_TOKENS: return op->kind == OP_LOAD;
     case ROLE_TAIL:
     case ROLE_INPUT:
     case ROLE_SOURCE: return false;
+    case ROLE_MASTER:
+    case ROLE_STATE1:
+    case ROLE_STATE2: return op->kind != OP_SWAP_OUT;
     default: return true; /* backward writes over activations, too */
     }
 }
@@ -51,11 +55,23 @@ static bool writes(const struct op *op, enum role role)
 static void add_roles(struct accesses *list, const struct schedule *schedule, int i)
 {
     const struct op *op = &schedule->ops[i];
-    const bool by_tile =
-        op_is_update(op->kind) || op->kind == OP_HOST_CAST || op->kind == OP_UPLOAD || op->kind == OP_STORE;
+    const bool by_tile = op_is_update(op->kind) || op->kind == OP_HOST_CAST || op->kind == OP_UPLOAD ||
+                         op->kind == OP_STORE || (op_swaps(op->kind) && op->buffer[ROLE_SOURCE] < 0);
     for (int role = 0; role < ROLES && op->piece_count == 0; role++)
         add(list, (struct access){op->buffer[role], i, writes(op, (enum role)role), by_tile ? PART_TILE : PART_ALL,
                                   op->tile, op->tile + 1});
+}
+
+/* The other side of a swap: the unit's own arrays on NVMe. */
+static void add_swapped(struct accesses *list, const struct schedule *schedule, int i)
+{
+    static const enum role roles[] = {ROLE_PARAMETERS, ROLE_MASTER, ROLE_STATE1, ROLE_STATE2};
+    const struct op *op = &schedule->ops[i];
+    if (!op_swaps(op->kind) || !schedule->layout) return;
+    for (size_t r = 0; r < sizeof roles / sizeof *roles; r++)
+        if (op->buffer[roles[r]] >= 0)
+            add(list, (struct access){layout_array(&schedule->layout[op->unit], roles[r]), i, op->kind == OP_SWAP_OUT,
+                                      PART_TILE, op->tile, op->tile + 1});
 }
 
 static void add_pieces(struct accesses *list, const struct schedule *schedule, int i)
@@ -111,6 +127,7 @@ int check_access(struct checker *checker)
     for (int i = 0; i < schedule->op_count; i++) {
         add_roles(&list, schedule, i);
         add_pieces(&list, schedule, i);
+        add_swapped(&list, schedule, i);
         add_norm(&list, schedule, i);
     }
     if (list.failed) status = error_set(checker->err, STATUS_RUN, "no memory to check a schedule");

@@ -53,6 +53,8 @@ enum traffic op_traffic(enum op_kind kind)
 {
     if (op_lane(kind) == LANE_D2H) return TRAFFIC_D2H;
     if (op_lane(kind) == LANE_H2D) return TRAFFIC_H2D;
+    if (op_lane(kind) == LANE_NVME_READ) return TRAFFIC_NVME_READ;
+    if (op_lane(kind) == LANE_NVME_WRITE) return TRAFFIC_NVME_WRITE;
     switch (kind) {
     case OP_GATHER:
     case OP_REFRESH: return TRAFFIC_ALL_GATHER;
@@ -80,7 +82,7 @@ void traffic_of(struct traffic_sum sums[TRAFFIC_KINDS], const struct schedule *s
         const struct op *op = &schedule->ops[i];
         enum traffic kind = op_traffic(op->kind);
         if (kind == TRAFFIC_KINDS || kind == TRAFFIC_CONTROL) continue;
-        const bool copies = kind == TRAFFIC_D2H || kind == TRAFFIC_H2D;
+        const bool copies = traffic_is_copy(kind);
         sums[kind].count++;
         if (copies && op->piece_count == 0) sums[kind].sent_bytes += op->bytes;
         for (int p = 0; p < op->piece_count; p++) {

@@ -2,11 +2,13 @@
 
 #include <stdlib.h>
 
+enum { UNITS_AHEAD = 3 }; /* from NVMe to the host, to the device, gathered */
+
 int gatherer_init(struct gatherer *gatherer, struct builder *builder, const struct walk *walk, bool active)
 {
     int units = builder->model->unit_count;
     *gatherer = (struct gatherer){.builder = builder, .walk = walk, .active = active};
-    gatherer->buffer = malloc(4 * (size_t)units * sizeof *gatherer->buffer);
+    gatherer->buffer = malloc(6 * (size_t)units * sizeof *gatherer->buffer);
     if (!gatherer->buffer) {
         builder->failed = true;
         return STATUS_RUN;
@@ -14,7 +16,9 @@ int gatherer_init(struct gatherer *gatherer, struct builder *builder, const stru
     gatherer->op = gatherer->buffer + units;
     gatherer->brought = gatherer->op + units;
     gatherer->brought_by = gatherer->brought + units;
-    for (int i = 0; i < 4 * units; i++) gatherer->buffer[i] = -1;
+    gatherer->staged = gatherer->brought_by + units;
+    gatherer->staged_by = gatherer->staged + units;
+    for (int i = 0; i < 6 * units; i++) gatherer->buffer[i] = -1;
     return STATUS_OK;
 }
 
@@ -44,6 +48,54 @@ static bool missing(const struct gatherer *gatherer, int at)
     return step->needs_parameters && gatherer->buffer[step->unit] < 0 && gathered_elems(gatherer, step->unit) > 0;
 }
 
+/* ---- from NVMe to the host tier ---- */
+
+int64_t staging_buffers_of(const struct model *model, const struct config_zero *knobs, int ranks, int unit)
+{
+    const int64_t shard = shard_elems(model->units[unit].elems, ranks), size = knobs->param_buffer_elems;
+    return size > 0 ? (shard + size - 1) / size : 1;
+}
+
+static int64_t buffers_of(const struct gatherer *gatherer, int unit)
+{
+    const struct schedule *schedule = gatherer->builder->schedule;
+    return staging_buffers_of(gatherer->builder->model, &schedule->knobs, schedule->ranks, unit);
+}
+
+static void stage(struct gatherer *gatherer, int at, bool ahead)
+{
+    struct builder *builder = gatherer->builder;
+    const struct walk_step *step = &gatherer->walk->steps[at];
+    const int unit = step->unit, from = builder->layout[unit].parameters;
+    if (builder_tier(builder, from) != TIER_NVME || gatherer->staged[unit] >= 0 || gatherer->brought[unit] >= 0) return;
+    struct op *op = builder_begin(builder, OP_SWAP_IN, step->micro_step, unit);
+    op->prefetch = ahead;
+    op->phase = phase_of(step);
+    op->extent = EXTENT_SHARD;
+    op->buffer[ROLE_SOURCE] = from;
+    const int shard = builder_unit_staging(builder, "shard from NVMe", builder->model->dtype, unit);
+    builder_take(builder, ROLE_OUTPUT, shard);
+    op->bytes = builder->failed ? 0 : builder->schedule->buffers[shard].bytes;
+    gatherer->staged[unit] = shard;
+    gatherer->staged_by[unit] = builder_end(builder);
+    gatherer->staging_buffers += buffers_of(gatherer, unit);
+}
+
+/* Those that are brought up after this one, as far as buffers go. */
+static void stage_next(struct gatherer *gatherer, int at)
+{
+    const struct config_zero *knobs = &gatherer->builder->schedule->knobs;
+    int seen = 0;
+    if (knobs->prefetch_bucket_elems == 0 || knobs->offload_param != OFFLOAD_NVME) return;
+    for (int next = at + 1; next < gatherer->walk->length && seen < UNITS_AHEAD; next++) {
+        const int unit = gatherer->walk->steps[next].unit;
+        if (unit == gatherer->walk->steps[at].unit || !missing(gatherer, next)) continue;
+        if (gatherer->staging_buffers + buffers_of(gatherer, unit) > knobs->param_buffers) return;
+        stage(gatherer, next, true);
+        seen++;
+    }
+}
+
 /* ---- from the host tier ---- */
 
 /* The own shard of a unit, to where peers can read it. */
@@ -51,8 +103,10 @@ static void bring(struct gatherer *gatherer, int at, bool ahead)
 {
     struct builder *builder = gatherer->builder;
     const struct walk_step *step = &gatherer->walk->steps[at];
-    const int unit = step->unit, from = builder->layout[unit].parameters;
-    if (layout_parameters_tier(&builder->schedule->knobs) == TIER_DEVICE || gatherer->brought[unit] >= 0) return;
+    const int unit = step->unit, lasting = builder->layout[unit].parameters;
+    if (builder_tier(builder, lasting) == TIER_DEVICE || gatherer->brought[unit] >= 0) return;
+    stage(gatherer, at, ahead);
+    const int staged = gatherer->staged[unit], from = staged >= 0 ? staged : lasting;
     struct op *op = builder_begin(builder, OP_BRING, step->micro_step, unit);
     op->prefetch = ahead;
     op->phase = phase_of(step);
@@ -61,6 +115,12 @@ static void bring(struct gatherer *gatherer, int at, bool ahead)
     op->buffer[ROLE_SOURCE] = from;
     builder_take(builder, ROLE_OUTPUT, shard);
     builder_piece(builder, unit, 0, gathered_elems(gatherer, unit), from, shard);
+    if (staged >= 0) {
+        builder_depend(builder, gatherer->staged_by[unit], WAIT_DATA);
+        builder_give(builder, staged);
+        gatherer->staged[unit] = -1;
+        gatherer->staging_buffers -= buffers_of(gatherer, unit);
+    }
     gatherer->brought[unit] = shard;
     gatherer->brought_by[unit] = builder_end(builder);
 }
@@ -86,7 +146,9 @@ static int gather(struct gatherer *gatherer, int at, bool prefetch, int serial)
     const struct walk_step *step = &gatherer->walk->steps[at];
     const int unit = step->unit;
     bring(gatherer, at, prefetch);
+    stage_next(gatherer, at); /* before the next is brought up, so that both run beside each other; */
     bring_next(gatherer, at);
+    stage_next(gatherer, at); /* or after it, where that gave back the only buffer */
     const int brought = gatherer->brought[unit];
     struct op *op = builder_begin(builder, OP_GATHER, step->micro_step, unit);
     op->prefetch = prefetch;

@@ -10,7 +10,9 @@
  *             of a forward pass, which backward uses first.
  *
  * Where shards lie in the host tier, a gather is preceded by a copy of the own one to the device, written one gather
- * earlier: so copies, gathers and uses of three units run beside each other (ZeRO-Infinity, section 6.2).
+ * earlier: so copies, gathers and uses of three units run beside each other (ZeRO-Infinity, section 6.2). Where they lie on
+ * NVMe, that copy is preceded by a read, written one gather earlier still, or more as far as offload_param.buffer_count
+ * buffers of buffer_size elements allow.
  *
  * Where parameters are whole (stages 0 to 2) there is nothing to gather and every call finds nothing to do.
  * Internal to engine/plan. */
@@ -25,12 +27,16 @@ struct gatherer {
     const struct walk *walk;
     int *buffer, *op;    /* by unit: where it is gathered (-1: not), and by which operation */
     int *brought, *brought_by; /* by unit: the own shard, come up from the host tier to be gathered (-1: not), and by which */
-    int64_t live_elems;
+    int *staged, *staged_by;   /* ... read from NVMe into the host tier (-1: not), and by which */
+    int64_t live_elems, staging_buffers; /* the latter: how many of buffer_count are in use */
     bool active;
 };
 
 int gatherer_init(struct gatherer *gatherer, struct builder *builder, const struct walk *walk, bool active);
 void gatherer_release(struct gatherer *gatherer);
+
+/* Of offload_param's: how many buffers the shard of a unit fills. */
+int64_t staging_buffers_of(const struct model *model, const struct config_zero *knobs, int ranks, int unit);
 
 /* Writes the gathers that belong before use `at`: its own and those ahead. `serial` is the operation that each must follow
  * when communication may not overlap (-1: none). Returns the newest gather written, or -1. */

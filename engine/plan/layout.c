@@ -11,6 +11,9 @@
  *     offload_optimizer   the optimizer's shards, and the own shard of gradients; at stage 1 also whole gradients, on the device
  *     offload_param       the parameter shards of stage 3
  *
+ * or on NVMe, at stage 3. There gradients stay in host memory, because all of them are needed to know the norm; and so do the
+ * first max_in_cpu elements of parameters.
+ *
  * In fp32 training the parameters are their own master weights, if both lie in the same tier and updates are not delayed (then
  * the old parameters are used while the new ones are made); what else is optimizer state says optimizers.def. */
 #include "engine/plan/builder.h"
@@ -21,12 +24,23 @@ static int in_tier(struct builder *builder, enum tier tier, const char *name, en
     return builder_unit_buffer_in(builder, tier, name, category, extent, dtype, unit, true);
 }
 
+/* Of NVMe: the first units stay in host memory, until max_in_cpu elements do. */
+static enum tier parameters_tier(const struct builder *builder, int u)
+{
+    const struct config_zero *knobs = &builder->schedule->knobs;
+    if (knobs->stage < 3 || knobs->offload_param == OFFLOAD_NONE) return TIER_DEVICE;
+    if (knobs->offload_param == OFFLOAD_CPU) return TIER_HOST;
+    int64_t elems = 0;
+    for (int v = 0; v <= u; v++) elems += shard_elems(builder->model->units[v].elems, builder->schedule->ranks);
+    return elems <= knobs->max_in_cpu_elems ? TIER_HOST : TIER_NVME;
+}
+
 static void place_parameters(struct builder *builder, struct unit_layout *layout, int u)
 {
     const struct model *model = builder->model;
     const struct config_zero *knobs = &builder->schedule->knobs;
     const bool shard = knobs->stage >= 3, tail = shard && persistent_from(model, knobs, u) < model->units[u].elems;
-    layout->parameters = in_tier(builder, layout_parameters_tier(knobs), "parameters", CATEGORY_PARAMETERS,
+    layout->parameters = in_tier(builder, parameters_tier(builder, u), "parameters", CATEGORY_PARAMETERS,
                                  shard ? EXTENT_SHARD : EXTENT_WHOLE, model->dtype, u);
     layout->tail =
         tail ? in_tier(builder, TIER_DEVICE, "small tensors", CATEGORY_GATHERED, EXTENT_TAIL, model->dtype, u) : -1;
@@ -36,7 +50,8 @@ static void place_gradient(struct builder *builder, struct unit_layout *layout, 
 {
     const struct config_zero *knobs = &builder->schedule->knobs;
     const enum dtype dtype = builder->model->gradient;
-    const enum tier tier = layout_optimizer_tier(builder->schedule, builder->model, u);
+    const bool on_device = layout_optimizer_tier(builder->schedule, builder->model, u) == TIER_DEVICE;
+    const enum tier tier = on_device ? TIER_DEVICE : TIER_HOST;
     layout->whole =
         knobs->stage >= 2 ? -1 : in_tier(builder, TIER_DEVICE, "gradient", CATEGORY_GRADIENTS, EXTENT_WHOLE, dtype, u);
     layout->gradient = layout->whole >= 0 && tier == TIER_DEVICE
@@ -51,7 +66,7 @@ static void place_optimizer(struct builder *builder, struct unit_layout *layout,
     const enum tier tier = layout_optimizer_tier(builder->schedule, builder->model, u);
     const enum extent extent = knobs->stage >= 1 ? EXTENT_SHARD : EXTENT_WHOLE;
     const bool own_master =
-        builder->model->dtype != DTYPE_F32 || tier != layout_parameters_tier(knobs) || knobs->delayed_update;
+        builder->model->dtype != DTYPE_F32 || tier != parameters_tier(builder, u) || knobs->delayed_update;
     layout->master =
         own_master ? in_tier(builder, tier, "master", CATEGORY_OPTIMIZER, extent, DTYPE_F32, u) : layout->parameters;
     for (int s = 0; s < OPTIMIZER_STATES_MAX; s++)
@@ -70,9 +85,16 @@ void layout_build(struct builder *builder)
     builder->schedule->lasting_count = builder->schedule->buffer_count;
 }
 
-enum tier layout_parameters_tier(const struct config_zero *knobs)
+int layout_array(const struct unit_layout *layout, enum role role)
 {
-    return knobs->offload_param == OFFLOAD_CPU && knobs->stage >= 3 ? TIER_HOST : TIER_DEVICE;
+    switch (role) {
+    case ROLE_PARAMETERS: return layout->parameters;
+    case ROLE_MASTER: return layout->master;
+    case ROLE_STATE1: return layout->state[0];
+    case ROLE_STATE2: return layout->state[1];
+    case ROLE_GRADIENT: return layout->gradient;
+    default: return -1;
+    }
 }
 
 static int64_t sub_groups(const struct schedule *schedule, const struct model *model, int unit)
@@ -89,6 +111,7 @@ enum tier layout_optimizer_tier(const struct schedule *schedule, const struct mo
     const struct config_zero *knobs = &schedule->knobs;
     int64_t before = 0, all = 0;
     if (knobs->offload_optimizer == OFFLOAD_NONE || knobs->stage == 0) return TIER_DEVICE;
+    if (knobs->offload_optimizer == OFFLOAD_NVME) return TIER_NVME;
     if (knobs->stage < 3 || knobs->offload_ratio >= 1) return TIER_HOST;
     for (int u = 0; u < model->unit_count; u++) {
         if (u == unit) before = all;

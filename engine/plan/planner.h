@@ -56,6 +56,11 @@ int reduction_into(struct planner *planner, int unit);
  * the pending ones have made, to where parameters are used. */
 void updates_pending(struct planner *planner);
 void updates_write(struct planner *planner);
+/* What of an update lies on NVMe is written down apart (nvme.c), tile by tile. True if anything does. */
+bool updates_swap(const struct planner *planner);
+void swapped_updates_write(struct planner *planner);
+/* Reads the rank's own shard of a unit's parameters into the host tier, after an operation (-1: none): the buffer that holds it. */
+int shard_swap_in(struct planner *planner, int unit, int after);
 
 /* After the last backward: norm, agreement, updates, refreshes; when not training, the agreement alone. */
 void tail_write(struct planner *planner);

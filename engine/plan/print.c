@@ -33,7 +33,7 @@ static void print_traffic(FILE *out, const struct setup *setup)
         if (sums[kind].count == 0) continue;
         fprintf(out, "  %-16s %5d operations %16s\n", traffic_name((enum traffic)kind), sums[kind].count,
                 grouped(a, sums[kind].sent_bytes));
-        if (kind != TRAFFIC_D2H && kind != TRAFFIC_H2D) sent += sums[kind].sent_bytes;
+        if (!traffic_is_copy((enum traffic)kind)) sent += sums[kind].sent_bytes;
     }
     const struct volume volume = traffic_theory_volume(schedule);
     char formula[96];

@@ -356,6 +356,23 @@ struct schedule_input schedule_input_of(const struct config *config, const struc
                                    .threads = config->topology.threads_per_rank};
 }
 
+/* A shard that comes from NVMe has to fit into the buffers it is read into. */
+static int check_buffers(const struct schedule_input *input, struct error *err)
+{
+    const struct config_zero *knobs = input->knobs;
+    for (int u = 0; knobs->offload_param == OFFLOAD_NVME && u < input->model->unit_count; u++) {
+        const int64_t fills = staging_buffers_of(input->model, knobs, input->ranks, u);
+        if (fills > knobs->param_buffers)
+            return error_set(
+                err, STATUS_USAGE,
+                "zero_optimization.offload_param: a rank's shard of %s has %lld elements and fills %lld buffers "
+                "of buffer_size; raise buffer_count (%lld) or buffer_size (%lld)",
+                input->model->units[u].name, (long long)shard_elems(input->model->units[u].elems, input->ranks),
+                (long long)fills, (long long)knobs->param_buffers, (long long)knobs->param_buffer_elems);
+    }
+    return STATUS_OK;
+}
+
 int schedule_build(struct schedule *schedule, const struct schedule_input *input, struct error *err)
 {
     struct planner planner;
@@ -367,6 +384,7 @@ int schedule_build(struct schedule *schedule, const struct schedule_input *input
                                   .micro_steps = input->purpose == PURPOSE_TRAIN ? input->micro_steps : 1,
                                   .knobs = *input->knobs,
                                   .nothing_pending = input->nothing_pending};
+    if (check_buffers(input, err)) return STATUS_USAGE;
     if (planner_init(&planner, schedule, input) == STATUS_OK) {
         if (planner.delayed && !schedule->nothing_pending) updates_pending(&planner);
         for (int at = 0; at < planner.walk.length && !planner.builder.failed; at++) write_use(&planner, at);

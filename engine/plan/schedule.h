@@ -22,7 +22,7 @@
 #include "engine/plan/activation.h"
 #include "engine/plan/model.h"
 
-enum lane { LANE_COMPUTE, LANE_COMM, LANE_D2H, LANE_H2D, LANE_HOST, LANES };
+enum lane { LANE_COMPUTE, LANE_COMM, LANE_D2H, LANE_H2D, LANE_HOST, LANE_NVME_READ, LANE_NVME_WRITE, LANES };
 enum phase { PHASE_FORWARD, PHASE_BACKWARD, PHASE_OPTIMIZER, PHASES };
 enum purpose { PURPOSE_TRAIN, PURPOSE_EVALUATE, PURPOSE_SAMPLE, PURPOSES };
 
@@ -37,6 +37,7 @@ const char *op_name(enum op_kind kind);
 enum lane op_lane(enum op_kind kind);
 bool lane_computes(enum lane lane);   /* its work is arithmetic, of a phase; the others move bytes */
 bool op_is_update(enum op_kind kind); /* of the optimizer, on either side */
+bool op_swaps(enum op_kind kind);     /* between host memory and NVMe */
 const char *lane_name(enum lane lane);
 const char *phase_name(enum phase phase);
 
@@ -68,7 +69,8 @@ enum role {
     ROLE_INPUT,      /* what the use before put out */
     ROLE_ACTIVATION, /* saved for backward: the mlp, norm or head part */
     ROLE_RESIDUAL, ROLE_SCRATCH, ROLE_TOKENS,
-    ROLE_MASTER, ROLE_STATE1, ROLE_STATE2, /* of the optimizer: as many as it keeps */
+    ROLE_MASTER, ROLE_STATE1, ROLE_STATE2, /* of the optimizer: as many as it keeps. Of a swap: the tile in host memory of the
+                                              unit's array of that role, which lies on NVMe */
     ROLE_ATTENTION,  /* saved for backward: the attention part */
     ROLE_OUTPUT,     /* what a copy between tiers writes, too */
     ROLE_SOURCE,     /* the unit's gradient in the type that a cast reads; what a copy between tiers reads */
@@ -81,6 +83,9 @@ struct unit_layout {
     int gradient; /* what the update reads */
     int whole;    /* stages 0, 1: whole, where micro-steps are added up and what is reduced; else -1 */
 };
+
+/* The array of a unit that has this role: parameters, master, a state, or the gradient that the update reads; else -1. */
+int layout_array(const struct unit_layout *layout, enum role role);
 
 /* A piece of a collective: elements [first, first + elems) of a unit, cut at shard borders when it runs. Of a copy between
  * tiers: those of them that the rank owns. */

@@ -51,7 +51,9 @@ static void put_op(struct text *text, const struct op *op)
 
 static void put_knobs(struct text *text, const struct config_zero *knobs)
 {
-    put(text, "\"knobs\":[%lld,%lld,%d,%lld,%lld,%lld,%lld,%lld,%lld,%d,%.9g,%d,%d,%d,%d,%d,%d,%d,%lld,%.9g,%d,%lld,%d,%d],",
+    put(text,
+        "\"knobs\":[%lld,%lld,%d,%lld,%lld,%lld,%lld,%lld,%lld,%d,%.9g,%d,%d,%d,%d,%d,%d,%d,%lld,%.9g,%d,%lld,%d,%d,"
+        "%d,%d,%lld,%lld,%lld],",
         (long long)knobs->reduce_bucket_elems, (long long)knobs->allgather_bucket_elems, knobs->overlap_comm,
         (long long)knobs->prefetch_bucket_elems, (long long)knobs->max_live_parameters,
         (long long)knobs->max_reuse_distance, (long long)knobs->param_persistence_threshold,
@@ -59,7 +61,9 @@ static void put_knobs(struct text *text, const struct config_zero *knobs)
         (double)knobs->gradient_predivide_factor, knobs->keep_last_units, knobs->no_sync, knobs->recompute,
         knobs->checkpoint_every, knobs->cpu_checkpointing, knobs->offload_optimizer, knobs->offload_param,
         (long long)knobs->update_tile_elems, knobs->offload_ratio, knobs->delayed_update,
-        (long long)knobs->delayed_update_after, knobs->pin_optimizer, knobs->pin_param);
+        (long long)knobs->delayed_update_after, knobs->pin_optimizer, knobs->pin_param, knobs->pipeline_read,
+        knobs->pipeline_write, (long long)knobs->param_buffers, (long long)knobs->param_buffer_elems,
+        (long long)knobs->max_in_cpu_elems);
 }
 
 char *schedule_to_json(const struct schedule *s)
@@ -245,17 +249,26 @@ static bool read_knobs(struct config_zero *knobs, const cJSON *list_of_knobs)
     knobs->recompute = (enum recompute)number(&reader, 0, RECOMPUTE_ATTENTION);
     knobs->checkpoint_every = (int)number(&reader, 0, 1e6);
     knobs->cpu_checkpointing = reader.next && number(&reader, 0, 1) != 0;
-    knobs->offload_optimizer = reader.next ? (enum offload)number(&reader, 0, OFFLOAD_CPU) : OFFLOAD_NONE;
-    knobs->offload_param = reader.next ? (enum offload)number(&reader, 0, OFFLOAD_CPU) : OFFLOAD_NONE;
+    knobs->offload_optimizer = reader.next ? (enum offload)number(&reader, 0, OFFLOAD_NVME) : OFFLOAD_NONE;
+    knobs->offload_param = reader.next ? (enum offload)number(&reader, 0, OFFLOAD_NVME) : OFFLOAD_NONE;
     knobs->update_tile_elems = reader.next ? number(&reader, 0, 1e19) : UPDATE_TILE_ELEMS;
     knobs->offload_ratio = reader.next ? reader.next->valuedouble : 1;
     if (reader.next) number(&reader, 0, 1);
     knobs->delayed_update = reader.next && number(&reader, 0, 1) != 0;
     knobs->pin_optimizer = knobs->pin_param = true;
     knobs->delayed_update_after = reader.next ? number(&reader, 0, 1e19) : DELAYED_UPDATE_AFTER;
+    knobs->param_buffers = PARAM_BUFFERS;
+    knobs->param_buffer_elems = PARAM_BUFFER_ELEMS;
+    knobs->max_in_cpu_elems = MAX_IN_CPU_ELEMS;
     if (!reader.next || reader.bad) return !reader.bad;
     knobs->pin_optimizer = number(&reader, 0, 1) != 0;
     knobs->pin_param = number(&reader, 0, 1) != 0;
+    if (!reader.next || reader.bad) return !reader.bad;
+    knobs->pipeline_read = number(&reader, 0, 1) != 0;
+    knobs->pipeline_write = number(&reader, 0, 1) != 0;
+    knobs->param_buffers = number(&reader, 0, 1e19);
+    knobs->param_buffer_elems = number(&reader, 0, 1e19);
+    knobs->max_in_cpu_elems = number(&reader, 0, 1e19);
     return !reader.bad;
 }
 

@@ -14,7 +14,7 @@ struct setup {
 int setup_init(struct setup *setup, const struct config *config, struct error *err);
 void setup_release(struct setup *setup);
 
-/* Tensor bytes that a rank sends in a step. */
+/* Tensor bytes that a rank sends to others in a step. */
 int64_t setup_sent_bytes(const struct setup *setup, int rank);
 
 #endif

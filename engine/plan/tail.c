@@ -15,11 +15,14 @@ static void add_tail(struct planner *planner, int u, int source)
     builder_piece(builder, u, first, end - first, source, tail);
 }
 
-/* From shards in the host tier, unit by unit, so that no more than one shard is on the device. */
+/* From shards in the host tier or on NVMe, unit by unit, so that no more than one shard is on the device. */
 static void write_tail_refresh_from_host(struct planner *planner, int u)
 {
     struct builder *builder = &planner->builder;
-    const int from = builder->layout[u].parameters;
+    const int lasting = builder->layout[u].parameters;
+    const bool swapped = builder_tier(builder, lasting) == TIER_NVME;
+    const int from = swapped ? shard_swap_in(planner, u, planner->updated) : lasting,
+              read = builder->schedule->op_count - 1;
     int64_t first, end;
     struct op *op = builder_begin(builder, OP_BRING, -1, u);
     op->in_tail = !planner->delayed;
@@ -33,7 +36,8 @@ static void write_tail_refresh_from_host(struct planner *planner, int u)
                      &end);
         builder_piece(builder, u, first, end - first, from, shard);
     }
-    builder_depend(builder, planner->updated, WAIT_DATA);
+    if (swapped) builder_give(builder, from);
+    builder_depend(builder, swapped ? read : planner->updated, WAIT_DATA);
     const int brought = builder_end(builder);
     builder_begin(builder, OP_REFRESH, -1, -1)->in_tail = !planner->delayed;
     add_tail(planner, u, shard);
@@ -46,7 +50,7 @@ static void write_tail_refresh_from_host(struct planner *planner, int u)
 static void write_tail_refresh(struct planner *planner)
 {
     struct builder *builder = &planner->builder;
-    const bool from_host = layout_parameters_tier(&builder->schedule->knobs) == TIER_HOST;
+    const bool from_host = builder_tier(builder, builder->layout[0].parameters) != TIER_DEVICE;
     bool any = false;
     for (int u = 0; u < builder->model->unit_count; u++) {
         any |= builder->layout[u].tail >= 0;
@@ -84,7 +88,7 @@ static void write_norm(struct planner *planner)
         builder_depend(builder, planner->last_comm, WAIT_DATA);
         planner->last_compute = builder_end(builder);
     }
-    if (on[TIER_HOST]) {
+    if (on[TIER_HOST] || on[TIER_NVME]) { /* states on NVMe: gradients are not */
         builder_begin(builder, OP_HOST_NORM, -1, -1);
         builder_depend(builder, planner->last_d2h, WAIT_DATA);
         planner->host_norm = builder_end(builder);
@@ -101,7 +105,8 @@ static void write_training_tail(struct planner *planner)
     builder_depend(builder, planner->host_norm, WAIT_DATA);
     planner->last_comm = builder_end(builder);
     if (planner->delayed && builder->schedule->nothing_pending) return;
-    updates_write(planner);
+    if (updates_swap(planner)) swapped_updates_write(planner);
+    else updates_write(planner);
     if (builder->schedule->stage == 3) write_tail_refresh(planner);
 }
 

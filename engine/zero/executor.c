@@ -174,7 +174,7 @@ static void record_end(const struct executor *executor, const struct op *op, con
                                              .peers_ns = stat->peers_ns,
                                              .paced_ns = paced_ns,
                                              .sent_bytes = stat->sent_bytes[LINK_INTRA] + stat->sent_bytes[LINK_INTER] +
-                                                           stat->sent_bytes[LINK_PCIE]};
+                                                           stat->sent_bytes[LINK_PCIE] + stat->sent_bytes[LINK_NVME]};
     trace_emit(executor->host.rings[op->lane], &record);
 }
 

@@ -3,6 +3,7 @@
  * shards; ranks' sums are added. Where a rank holds whole arrays, their sum must come to the same: replicas that have
  * drifted apart are found here. */
 #include <inttypes.h>
+#include <stdlib.h>
 
 #include "engine/base/rng.h"
 #include "engine/zero/internal.h"
@@ -24,19 +25,44 @@ static uint64_t weight_of(uint64_t number)
     return (x ^ (x >> 29)) | 1;
 }
 
-static uint64_t hash_range(const struct zero *zero, const struct schedule *schedule, int b, enum array array,
-                           int64_t base, int64_t first, int64_t end)
+/* `number` is that of the first element. */
+static uint64_t hash_elems(const void *at, int bytes, uint64_t number, int64_t count)
+{
+    uint64_t sum = 0;
+    for (int64_t i = 0; i < count; i++) sum += weight_of(number + (uint64_t)i) * (2 * bits_of(at, bytes, i) + 1);
+    return sum;
+}
+
+/* What is on NVMe comes piece by piece. */
+static int hash_away(const struct zero *zero, const struct buffer *buffer, uint64_t number, int64_t count,
+                     uint64_t *sum, struct error *err)
+{
+    enum { PIECE_ELEMS = 65536 };
+    const int bytes = dtype_bytes(buffer->dtype);
+    char *piece = malloc((size_t)PIECE_ELEMS * sizeof(float));
+    int status = piece ? STATUS_OK : error_set(err, STATUS_RUN, "no memory to hash the state");
+    for (int64_t done = 0; done < count && !status; done += PIECE_ELEMS) {
+        const int64_t elems = count - done < PIECE_ELEMS ? count - done : PIECE_ELEMS;
+        status = zero_array_read(zero, buffer, (uint64_t)(done * bytes), piece, (uint64_t)(elems * bytes), err);
+        if (!status) *sum += hash_elems(piece, bytes, number + (uint64_t)done, elems);
+    }
+    free(piece);
+    return status;
+}
+
+/* Adds to *sum. */
+static int hash_range(const struct zero *zero, const struct schedule *schedule, int b, enum array array, int64_t base,
+                      int64_t first, int64_t end, uint64_t *sum, struct error *err)
 {
     const struct buffer *buffer = &schedule->buffers[b];
     const int64_t elems = zero->model.units[buffer->unit].elems;
-    const int bytes = dtype_bytes(buffer->dtype);
-    uint64_t sum = 0;
+    const uint64_t number = ((uint64_t)array << 56) + (uint64_t)(base + first);
     if (end > elems) end = elems;
-    if (first >= end) return 0;
-    const void *at = zero_at(zero, schedule, b, first);
-    for (int64_t i = 0; i < end - first; i++)
-        sum += weight_of(((uint64_t)array << 56) + (uint64_t)(base + first + i)) * (2 * bits_of(at, bytes, i) + 1);
-    return sum;
+    if (first >= end) return STATUS_OK;
+    if (zero_is_away(buffer))
+        return hash_away(zero, buffer, number, end - first, sum, err); /* a shard, from its beginning */
+    *sum += hash_elems(zero_at(zero, schedule, b, first), dtype_bytes(buffer->dtype), number, end - first);
+    return STATUS_OK;
 }
 
 /* In fp32 training master weights are the parameters, or the same values in another tier: counted once. */
@@ -47,17 +73,20 @@ static int array_of(const struct zero *zero, const struct schedule *schedule, in
 }
 
 /* Own shards go into *own; of arrays held whole, all elements go into whole[array], and counts how many units they are. */
-static void hash_unit(const struct zero *zero, const struct schedule *schedule, int unit, int64_t base,
-                      uint64_t own[ARRAYS], uint64_t whole[ARRAYS])
+static int hash_unit(const struct zero *zero, const struct schedule *schedule, int unit, int64_t base,
+                     uint64_t own[ARRAYS], uint64_t whole[ARRAYS], struct error *err)
 {
     const int64_t shard = shard_elems(zero->model.units[unit].elems, zero->ranks);
-    for (int a = 0; a < ARRAYS; a++) {
+    int status = STATUS_OK;
+    for (int a = 0; a < ARRAYS && !status; a++) {
         int b = array_of(zero, schedule, unit, (enum array)a);
         if (b < 0) continue;
-        own[a] += hash_range(zero, schedule, b, (enum array)a, base, zero->rank * shard, (zero->rank + 1) * shard);
-        if (schedule->buffers[b].extent == EXTENT_WHOLE)
-            whole[a] += hash_range(zero, schedule, b, (enum array)a, base, 0, zero->ranks * shard);
+        status = hash_range(zero, schedule, b, (enum array)a, base, zero->rank * shard, (zero->rank + 1) * shard,
+                            &own[a], err);
+        if (!status && schedule->buffers[b].extent == EXTENT_WHOLE)
+            status = hash_range(zero, schedule, b, (enum array)a, base, 0, zero->ranks * shard, &whole[a], err);
     }
+    return status;
 }
 
 int zero_state_hash(struct zero *zero, uint64_t *hash, struct error *err)
@@ -69,15 +98,17 @@ int zero_state_hash(struct zero *zero, uint64_t *hash, struct error *err)
     struct comm_stat stat = {0};
     int64_t base = 0;
     bool is_whole[ARRAYS] = {0};
-    for (int u = 0; u < zero->model.unit_count; u++) {
-        hash_unit(zero, schedule, u, base, own, whole);
+    int status = STATUS_OK;
+    for (int u = 0; u < zero->model.unit_count && !status; u++) {
+        status = hash_unit(zero, schedule, u, base, own, whole, err);
         base += zero->model.units[u].elems;
         for (int a = 0; a < ARRAYS; a++) {
             const int b = array_of(zero, schedule, u, (enum array)a);
             is_whole[a] = b >= 0 && schedule->buffers[b].extent == EXTENT_WHOLE;
         }
     }
-    int status = comm_exchange(zero->comm, own, all, sizeof own, &stat, err);
+    if (status) return status;
+    status = comm_exchange(zero->comm, own, all, sizeof own, &stat, err);
     if (status) return status;
     *hash = 0;
     for (int a = 0; a < ARRAYS; a++) {

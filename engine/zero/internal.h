@@ -34,6 +34,9 @@ struct zero {
     struct kernels *kernels;      /* of the compute lane, and between steps */
     struct kernels *host_kernels; /* of the host lane */
     struct memory *memory;
+    struct storage *storage;      /* of the NVMe tier; NULL: nothing has been there yet */
+    uint64_t nvme_range_bytes[CATEGORIES];
+    uint64_t window_bytes;        /* away.c */
     struct executor *executor;
     struct schedule schedules[SCHEDULES];
     struct footprint footprint; /* of the training schedule */
@@ -63,6 +66,7 @@ struct zero {
         unsigned char *done;    /* by operation of the training schedule: this part of it is done */
     } pending;
     bool applying_pending;      /* between steps, by whatever schedule is in force */
+    struct take_failure swap_failure; /* of the NVMe tier, before the update; written by one lane */
     struct comm_part *parts;    /* scratch of the communication lane */
     uint64_t recorded_peak_bytes[TIERS];
     _Atomic bool recorded[TIERS][CATEGORIES]; /* that there ever was something */
@@ -101,6 +105,20 @@ void zero_add_gradient(struct zero *zero, struct kernels *kernels, const struct 
 
 /* copies.c: runs one operation of a lane between tiers. */
 int zero_copy(struct zero *zero, const struct schedule *schedule, const struct op *op, struct op_stat *stat);
+
+/* swap.c: the file behind the NVMe tier, opened for the first schedule that has something there; and one operation of a lane
+ * between host memory and NVMe. */
+bool zero_opens_storage(const struct zero *zero, const struct schedule *schedule);
+int zero_open_storage(struct zero *zero, struct error *err);
+int zero_swap(struct zero *zero, const struct schedule *schedule, const struct op *op, struct op_stat *stat, struct error *err);
+
+/* away.c: lasting arrays wherever they lie, between steps: bytes [at, at + bytes) of one into memory, or from there; and of one
+ * at the beginning of another. zero_at() is for those in memory only. */
+bool zero_is_away(const struct buffer *buffer);
+uint64_t zero_window_bytes(const struct schedule *schedule);
+int zero_array_read(const struct zero *zero, const struct buffer *buffer, uint64_t at, void *out, uint64_t bytes, struct error *err);
+int zero_array_write(const struct zero *zero, const struct buffer *buffer, uint64_t at, const void *from, uint64_t bytes, struct error *err);
+int zero_array_copy(const struct zero *zero, const struct buffer *from, uint64_t at, const struct buffer *to, uint64_t bytes, struct error *err);
 
 /* Runs one operation of the communication lane. */
 int zero_communicate(struct zero *zero, const struct schedule *schedule, const struct op *op, bool healthy, struct op_stat *stat, struct error *err);

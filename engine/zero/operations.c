@@ -27,6 +27,7 @@ void *zero_at(const struct zero *zero, const struct schedule *schedule, int buff
 void *zero_tile(const struct zero *zero, const struct schedule *schedule, const struct op *op, int buffer)
 {
     int64_t first, end;
+    if (buffer < 0) return NULL;
     if (op->unit < 0 || schedule->buffers[buffer].extent == EXTENT_BYTES) return zero_buffer(zero, schedule, buffer);
     update_range(schedule, &zero->model, op, zero->rank, &first, &end);
     return zero_at(zero, schedule, buffer, first);
@@ -138,9 +139,9 @@ void zero_update(struct zero *zero, struct kernels *kernels, const struct schedu
     if (first >= end) return; /* this rank's shard is padding */
     const struct update_arrays arrays = {
         .gradient = zero_at(zero, schedule, op->buffer[ROLE_GRADIENT], first),
-        .master = zero_at(zero, schedule, op->buffer[ROLE_MASTER], first),
-        .state = {zero_at(zero, schedule, op->buffer[ROLE_STATE1], first),
-                  zero_at(zero, schedule, op->buffer[ROLE_STATE2], first)},
+        .master = zero_tile(zero, schedule, op, op->buffer[ROLE_MASTER]),
+        .state = {zero_tile(zero, schedule, op, op->buffer[ROLE_STATE1]),
+                  zero_tile(zero, schedule, op, op->buffer[ROLE_STATE2])},
         .parameters = zero_tile(zero, schedule, op, op->buffer[ROLE_PARAMETERS]),
     };
     optimizer_update(kernels, &zero->model, op->unit, first, end - first, &step,

@@ -80,7 +80,7 @@ static void record_theory(struct zero *zero, int which)
     for (int kind = 0; kind < TRAFFIC_KINDS; kind++) {
         if (sums[kind].count == 0) continue;
         struct trace_record record = record_of(zero, TRACE_THEORY);
-        const uint8_t link = kind == TRAFFIC_D2H || kind == TRAFFIC_H2D ? LINK_PCIE : LINK_INTRA;
+        const uint8_t link = (uint8_t)traffic_link((enum traffic)kind);
         record.theory = (struct trace_of_theory){
             zero->schedule_number + (uint32_t)which, (uint8_t)kind,           link, (uint32_t)sums[kind].count,
             (uint64_t)sums[kind].sent_bytes,         (uint64_t)(theory + 0.5)};
@@ -167,14 +167,14 @@ static void record_traffic(struct zero *zero, uint32_t step)
         for (int link = LINK_INTRA; link <= LINK_INTER; link++) {
             if (zero->traffic[kind].count == 0 || (link == LINK_INTER && zero->traffic[kind].sent_bytes[link] == 0))
                 continue;
-            const bool copied = kind == TRAFFIC_D2H || kind == TRAFFIC_H2D; /* over one link, counted as the first */
             struct trace_record record = record_of(zero, TRACE_TRAFFIC);
-            record.traffic = (struct trace_of_traffic){step,
-                                                       (uint8_t)kind,
-                                                       (uint8_t)(copied ? LINK_PCIE : link),
-                                                       zero->traffic[kind].count,
-                                                       zero->traffic[kind].sent_bytes[link],
-                                                       link == LINK_INTRA ? zero->traffic[kind].busy_ns : 0};
+            record.traffic = (struct trace_of_traffic){
+                step,
+                (uint8_t)kind,
+                (uint8_t)(traffic_is_copy((enum traffic)kind) ? traffic_link((enum traffic)kind) : (enum link)link),
+                zero->traffic[kind].count,
+                zero->traffic[kind].sent_bytes[link],
+                link == LINK_INTRA ? zero->traffic[kind].busy_ns : 0};
             emit(zero, &record);
         }
 }

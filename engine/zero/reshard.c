@@ -47,10 +47,14 @@ static struct buffer bounce_for(const struct zero *zero, const struct buffer *bu
         .tier = TIER_DEVICE, .category = CATEGORY_BUCKETS, .bytes = shard * dtype_bytes(buffer->dtype)};
 }
 
-static char *own_shard(const struct zero *zero, const struct buffer *buffer)
+static uint64_t shard_bytes(const struct zero *zero, const struct buffer *buffer)
 {
-    const int64_t before = buffer->extent == EXTENT_WHOLE ? zero->rank * bounce_for(zero, buffer).bytes : 0;
-    return place(zero, buffer) + before;
+    return (uint64_t)bounce_for(zero, buffer).bytes;
+}
+
+static uint64_t shard_at(const struct zero *zero, const struct buffer *buffer)
+{
+    return buffer->extent == EXTENT_WHOLE ? (uint64_t)zero->rank * shard_bytes(zero, buffer) : 0;
 }
 
 static int spread_from_bounce(struct zero *zero, const struct buffer *whole, struct error *err)
@@ -64,7 +68,7 @@ int zero_spread_own(struct zero *zero, const struct schedule *schedule, int b, s
     const struct buffer *whole = &schedule->buffers[b];
     struct buffer bounce = bounce_for(zero, whole);
     if (take(zero, &bounce, err)) return STATUS_RUN;
-    memcpy(place(zero, &bounce), own_shard(zero, whole), (size_t)bounce.bytes);
+    memcpy(place(zero, &bounce), place(zero, whole) + shard_at(zero, whole), (size_t)bounce.bytes);
     int status = spread_from_bounce(zero, whole, err);
     give(zero, &bounce);
     return status;
@@ -79,20 +83,21 @@ static bool goes_straight(const struct move *move)
 static int move_straight(struct zero *zero, const struct move *move, struct error *err)
 {
     if (take(zero, move->to, err)) return err->status;
-    memcpy(place(zero, move->to), own_shard(zero, move->from), (size_t)move->to->bytes);
+    int status =
+        zero_array_copy(zero, move->from, shard_at(zero, move->from), move->to, shard_bytes(zero, move->to), err);
     if (!move->copies) give(zero, move->from);
-    return STATUS_OK;
+    return status;
 }
 
 static int move_over_bounce(struct zero *zero, const struct move *move, struct error *err)
 {
     struct buffer bounce = bounce_for(zero, move->from);
     if (take(zero, &bounce, err)) return err->status;
-    memcpy(place(zero, &bounce), own_shard(zero, move->from), (size_t)bounce.bytes);
+    int status = zero_array_copy(zero, move->from, shard_at(zero, move->from), &bounce, (uint64_t)bounce.bytes, err);
     if (!move->copies) give(zero, move->from);
-    int status = take(zero, move->to, err);
+    if (status == STATUS_OK) status = take(zero, move->to, err);
     if (status == STATUS_OK && move->to->extent == EXTENT_WHOLE) status = spread_from_bounce(zero, move->to, err);
-    else if (status == STATUS_OK) memcpy(place(zero, move->to), place(zero, &bounce), (size_t)bounce.bytes);
+    else if (status == STATUS_OK) status = zero_array_copy(zero, &bounce, 0, move->to, (uint64_t)bounce.bytes, err);
     give(zero, &bounce);
     return status;
 }
@@ -210,6 +215,15 @@ static void hold(struct holding *holding, const struct buffer *buffer, int64_t s
     if (*live > *peak) *peak = *live;
 }
 
+/* What goes through host memory on its way to or from NVMe. */
+static void hold_window(const struct zero *zero, struct holding *holding, const struct move *move)
+{
+    const struct buffer window = {.tier = TIER_HOST, .bytes = (int64_t)zero->window_bytes};
+    if (!zero_is_away(move->from) && !zero_is_away(move->to)) return;
+    hold(holding, &window, 1);
+    hold(holding, &window, -1);
+}
+
 /* The same takes and gives as make_move(). */
 static void hold_move(const struct zero *zero, struct holding *holding, const struct move *move)
 {
@@ -218,6 +232,7 @@ static void hold_move(const struct zero *zero, struct holding *holding, const st
     if (over_bounce) hold(holding, &bounce, 1);
     if (over_bounce && !move->copies) hold(holding, move->from, -1);
     if (move->to) hold(holding, move->to, 1);
+    if (move->to) hold_window(zero, holding, move);
     if (!over_bounce && !move->copies) hold(holding, move->from, -1);
     if (over_bounce) hold(holding, &bounce, -1);
 }
@@ -238,6 +253,7 @@ static struct holding widest(const struct zero *zero, const struct schedule *fro
 
 static struct take_failure foresee(const struct zero *zero, const struct holding *holding)
 {
+    static const char *const where[TIERS] = {"on the device", "of the host tier", "on NVMe"};
     struct take_failure failure = {.op = -1, .category = CATEGORY_PARAMETERS};
     memory_snapshot(zero->memory, &failure.memory);
     for (int tier = TIERS - 1; tier >= 0; tier--) {
@@ -247,8 +263,7 @@ static struct take_failure foresee(const struct zero *zero, const struct holding
         failure.tier = (enum tier)tier;
         failure.wanted_bytes = (uint64_t)holding->peak_bytes[tier];
         snprintf(failure.text, sizeof failure.text, "the switch needs %lld bytes %s at its widest; the budget is %llu",
-                 (long long)holding->peak_bytes[tier], tier == TIER_DEVICE ? "on the device" : "of the host tier",
-                 (unsigned long long)budget);
+                 (long long)holding->peak_bytes[tier], where[tier], (unsigned long long)budget);
     }
     return failure;
 }
@@ -315,6 +330,7 @@ int zero_run_alone(struct zero *zero, const struct schedule *schedule, const str
 static bool fills_tails(const struct schedule *schedule, const struct op *op)
 {
     if (op->kind == OP_BRING) return op->phase == PHASE_OPTIMIZER;
+    if (op->kind == OP_SWAP_IN) return op->phase == PHASE_OPTIMIZER && op->buffer[ROLE_SOURCE] >= 0;
     return op->kind == OP_REFRESH && op->piece_count > 0 &&
            schedule->buffers[schedule->pieces[op->first_piece].destination].extent == EXTENT_TAIL;
 }

@@ -38,15 +38,7 @@ int zero_plan(struct zero *zero, const struct config_zero *knobs, struct schedul
 
 int zero_array(const struct schedule *schedule, int unit, enum role role)
 {
-    const struct unit_layout *layout = &schedule->layout[unit];
-    switch (role) {
-    case ROLE_PARAMETERS: return layout->parameters;
-    case ROLE_MASTER: return layout->master;
-    case ROLE_STATE1: return layout->state[0];
-    case ROLE_STATE2: return layout->state[1];
-    case ROLE_GRADIENT: return layout->gradient;
-    default: return -1;
-    }
+    return layout_array(&schedule->layout[unit], role);
 }
 
 /* ---- the first state ---- */
@@ -62,23 +54,40 @@ static int first_values(struct zero *zero, int unit, enum state_array array, int
     return STATUS_OK;
 }
 
+/* Room for a piece of an array: as fp32 values, and in the type of the array. */
+struct piece_room {
+    float values[CHUNK_ELEMS], typed[CHUNK_ELEMS];
+};
+
+/* The values of `room` become elements [at, at + count) of an array, wherever it lies. */
+static int put(struct zero *zero, const struct schedule *schedule, int b, int64_t at, int64_t count,
+               struct piece_room *room, struct error *err)
+{
+    const struct buffer *buffer = &schedule->buffers[b];
+    const int bytes = dtype_bytes(buffer->dtype);
+    int64_t first, end;
+    buffer_range(schedule, &zero->model, buffer, zero->rank, &first, &end);
+    kernels_cast(zero->kernels, buffer->dtype, room->typed, DTYPE_F32, room->values, count);
+    return zero_array_write(zero, buffer, (uint64_t)((at - first) * bytes), room->typed, (uint64_t)(count * bytes),
+                            err);
+}
+
 /* Fills the rank's own shard of the array in a buffer, and if it is given, that of the same weights in the model's type;
  * where arrays are held whole, the others' shards are gathered. Padding is zero. */
 static int fill(struct zero *zero, const struct schedule *schedule, int unit, enum state_array array, int b,
-                int parameters, float *chunk, struct error *err)
+                int parameters, struct piece_room *room, struct error *err)
 {
     const int64_t elems = zero->model.units[unit].elems, shard = shard_elems(elems, zero->ranks);
+    const bool zeros = array != STATE_WEIGHTS && !zero->source;
     const int into[] = {b, parameters == b ? -1 : parameters};
     int status = STATUS_OK;
     for (int64_t at = zero->rank * shard, end = at + shard; at < end && status == STATUS_OK; at += CHUNK_ELEMS) {
         const int64_t count = end - at < CHUNK_ELEMS ? end - at : CHUNK_ELEMS;
-        const int64_t real = at >= elems ? 0 : elems - at < count ? elems - at : count;
-        memset(chunk, 0, (size_t)count * sizeof *chunk);
-        if (real) status = first_values(zero, unit, array, at, real, chunk, err);
-        for (int i = 0; i < 2; i++)
-            if (into[i] >= 0)
-                kernels_cast(zero->kernels, schedule->buffers[into[i]].dtype, zero_at(zero, schedule, into[i], at),
-                             DTYPE_F32, chunk, count);
+        const int64_t real = at >= elems || zeros ? 0 : elems - at < count ? elems - at : count;
+        memset(room->values, 0, (size_t)count * sizeof *room->values);
+        if (real) status = first_values(zero, unit, array, at, real, room->values, err);
+        for (int i = 0; i < 2 && !status; i++)
+            if (into[i] >= 0) status = put(zero, schedule, into[i], at, count, room, err);
     }
     for (int i = 0; i < 2 && status == STATUS_OK; i++)
         if (into[i] >= 0 && schedule->buffers[into[i]].extent == EXTENT_WHOLE)
@@ -86,16 +95,18 @@ static int fill(struct zero *zero, const struct schedule *schedule, int unit, en
     return status;
 }
 
-static int fill_unit(struct zero *zero, const struct schedule *schedule, int unit, float *chunk, struct error *err)
+static int fill_unit(struct zero *zero, const struct schedule *schedule, int unit, struct piece_room *room,
+                     struct error *err)
 {
     const struct unit_layout *layout = &schedule->layout[unit];
-    int status = fill(zero, schedule, unit, STATE_WEIGHTS, layout->master, layout->parameters, chunk, err);
+    int status = fill(zero, schedule, unit, STATE_WEIGHTS, layout->master, layout->parameters, room, err);
     if (zero->pending.there && status == STATUS_OK)
-        status = fill(zero, schedule, unit, STATE_PENDING, layout->gradient, -1, chunk, err);
+        status = fill(zero, schedule, unit, STATE_PENDING, layout->gradient, -1, room, err);
     for (int s = 0; s < OPTIMIZER_STATES_MAX && status == STATUS_OK; s++) {
         const int b = layout->state[s];
         if (b < 0) continue;
-        if (zero->source) status = fill(zero, schedule, unit, STATE_1 + s, b, -1, chunk, err);
+        if (zero->source || zero_is_away(&schedule->buffers[b]))
+            status = fill(zero, schedule, unit, STATE_1 + s, b, -1, room, err);
         else memset(zero_buffer(zero, schedule, b), 0, (size_t)schedule->buffers[b].bytes);
     }
     return status;
@@ -103,11 +114,11 @@ static int fill_unit(struct zero *zero, const struct schedule *schedule, int uni
 
 static int fill_state(struct zero *zero, const struct schedule *schedule, struct error *err)
 {
-    float *chunk = malloc(CHUNK_ELEMS * sizeof *chunk);
-    int status = chunk ? STATUS_OK : error_set(err, STATUS_RUN, "no memory to fill the state");
+    struct piece_room *room = malloc(sizeof *room);
+    int status = room ? STATUS_OK : error_set(err, STATUS_RUN, "no memory to fill the state");
     for (int u = 0; u < zero->model.unit_count && status == STATUS_OK; u++)
-        status = fill_unit(zero, schedule, u, chunk, err);
-    free(chunk);
+        status = fill_unit(zero, schedule, u, room, err);
+    free(room);
     if (status == STATUS_OK) status = zero_fill_tails(zero, schedule, err);
     if (status == STATUS_OK && zero->pending.there && !zero_is_delayed(zero))
         status = zero_apply_pending(zero, schedule, err);
@@ -128,6 +139,11 @@ int zero_read_state(const struct zero *zero, int unit, enum state_array array, i
     const bool there = array != STATE_PENDING || zero->pending.there;
     const int b = there ? zero_array(schedule, unit, roles[array]) : -1;
     if (b < 0) return error_set(err, STATUS_USAGE, "unit %d keeps no array %d", unit, (int)array);
+    int64_t own, end;
+    buffer_range(schedule, &zero->model, &schedule->buffers[b], zero->rank, &own, &end);
+    if (zero_is_away(&schedule->buffers[b]))
+        return zero_array_read(zero, &schedule->buffers[b], (uint64_t)(first - own) * sizeof *out, out,
+                               (uint64_t)elems * sizeof *out, err);
     const void *from = zero_at(zero, schedule, b, first);
     if (schedule->buffers[b].dtype == DTYPE_F32) return memcpy(out, from, (size_t)elems * sizeof *out), STATUS_OK;
     kernels_reduce(schedule->buffers[b].dtype, DTYPE_F32, out, &from, 1, &(struct reduce_factors){1, 1}, elems, false);

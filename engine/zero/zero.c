@@ -1,10 +1,12 @@
 #include "engine/zero/zero.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/clock.h"
 #include "engine/memory/pages.h"
+#include "engine/memory/storage.h"
 #include "engine/zero/internal.h"
 #include "kernels/kernels.h"
 
@@ -18,6 +20,8 @@ int zero_run_op(void *user, const struct schedule *schedule, const struct op *op
     case LANE_D2H:
     case LANE_H2D: return zero_copy(user, schedule, op, stat);
     case LANE_HOST: return zero_host(user, schedule, op);
+    case LANE_NVME_READ:
+    case LANE_NVME_WRITE: return zero_swap(user, schedule, op, stat, err);
     default: return zero_compute(user, schedule, op, err);
     }
 }
@@ -68,7 +72,12 @@ static void ranges_for(const struct zero *zero, struct memory_ranges *ranges)
     host[CATEGORY_PARAMETERS] = owned * (uint64_t)element;
     host[CATEGORY_GRADIENTS] = owned * (uint64_t)dtype_bytes(zero->model.gradient);
     host[CATEGORY_OPTIMIZER] = owned * 12;
-    host[CATEGORY_STAGING] = owned * 4 * 3; /* gradients to add, parameters on their way; or a bouncing shard */
+    const uint64_t padding = 4096 * (uint64_t)(zero->model.unit_count + 1); /* of arrays to whole pages */
+    host[CATEGORY_STAGING] =
+        owned * 4 * 12 + 16 * padding + (1 << 20); /* gradients to add, parameters on their way, three
+                                                                           tiles of states; or a window on what is on NVMe */
+    ranges->bytes[TIER_NVME][CATEGORY_PARAMETERS] = owned * (uint64_t)element + padding;
+    ranges->bytes[TIER_NVME][CATEGORY_OPTIMIZER] = owned * 12 + 3 * padding;
     uint64_t *bytes = ranges->bytes[TIER_DEVICE];
     bytes[CATEGORY_PARAMETERS] = padded * (uint64_t)element;
     bytes[CATEGORY_GRADIENTS] = padded * (uint64_t)dtype_bytes(zero->model.gradient);
@@ -92,6 +101,7 @@ static int open_parts(struct zero *zero, struct error *err)
     ranges_for(zero, &ranges);
     zero->save_offset = round_up(ranges.bytes[TIER_HOST][CATEGORY_STAGING], PAGE_BYTES); /* above what schedules use */
     ranges.bytes[TIER_HOST][CATEGORY_STAGING] = zero->save_offset + zero_save_range(zero);
+    memcpy(zero->nvme_range_bytes, ranges.bytes[TIER_NVME], sizeof zero->nvme_range_bytes);
     status = memory_create(&zero->memory, &ranges, config->budget_bytes, err);
     if (status == STATUS_OK) status = comm_attach(zero->comm, zero->memory, err);
     if (status) return status;
@@ -176,6 +186,7 @@ static void adopt(struct zero *zero, const struct config_zero *knobs, struct sch
     zero->knobs = *knobs;
     scale_reductions(zero, knobs);
     zero->schedule_number += SCHEDULES;
+    zero->window_bytes = zero_window_bytes(&zero->schedules[PURPOSE_TRAIN]);
     footprint_of(&zero->footprint, &zero->schedules[PURPOSE_TRAIN]);
     zero_record_plan(zero);
 }
@@ -240,6 +251,8 @@ int zero_open(struct zero **out, const struct zero_options *options, struct zero
         adopt(zero, &options->config->zero, schedules);
     }
     if (status == STATUS_OK) pin_host(zero, &options->config->zero);
+    if (status == STATUS_OK && zero_opens_storage(zero, &zero->schedules[PURPOSE_TRAIN]))
+        status = zero_open_storage(zero, err);
     if (status == STATUS_OK) status = zero_make_state(zero, &failed, shortage, err);
     if (status) {
         zero_close(zero);
@@ -256,6 +269,7 @@ void zero_close(struct zero *zero)
     executor_free(zero->executor);
     release_schedules(zero->schedules);
     if (zero->memory) memory_destroy(zero->memory);
+    storage_close(zero->storage);
     if (zero->kernels) kernels_free(zero->kernels);
     if (zero->host_kernels) kernels_free(zero->host_kernels);
     model_release(&zero->model);
@@ -293,12 +307,14 @@ static int run(struct zero *zero, enum purpose purpose, bool *failed, struct zer
     set_pace(zero, purpose);
     zero->purpose = purpose;
     zero->loss_sum = 0;
+    zero->swap_failure.failed = false;
     memset(zero->unit_squares, 0, (size_t)zero->model.unit_count * sizeof *zero->unit_squares);
     int status = executor_run(zero->executor, &zero->schedules[which], zero->schedule_number + (uint32_t)which,
                               (uint32_t)zero->steps_done + 1, &result, err);
     *failed = result.failed;
     zero->stood_ns = result.stood_ns;
     if (status || !result.failed) return status;
+    if (zero->swap_failure.failed) return zero_agree_on_failure(zero, &zero->swap_failure, failed, shortage, err);
     if (result.take.failed) return zero_agree_on_failure(zero, &result.take, failed, shortage, err);
     return zero_agree_on_failure(zero, &(struct take_failure){.op = -1}, failed, shortage, err);
 }
@@ -445,6 +461,21 @@ int zero_sample(struct zero *zero, const char *prompt, int count, float temperat
 
 /* ---- between steps ---- */
 
+/* The first schedule with something on NVMe makes every rank open its file: all can, or none switches. */
+static int agree_on_storage(struct zero *zero, const struct schedule *schedule, bool *failed,
+                            struct zero_shortage *shortage, struct error *err)
+{
+    struct take_failure refused = {.op = -1, .tier = TIER_NVME, .category = CATEGORY_OPTIMIZER};
+    struct error why;
+    if (!zero_opens_storage(zero, schedule)) return STATUS_OK;
+    if (zero_open_storage(zero, &why)) {
+        refused.failed = true;
+        memory_snapshot(zero->memory, &refused.memory);
+        snprintf(refused.text, sizeof refused.text, "%.255s", why.text);
+    }
+    return zero_agree_on_failure(zero, &refused, failed, shortage, err);
+}
+
 int zero_switch(struct zero *zero, const struct config_zero *knobs, struct zero_result *result, struct error *err)
 {
     struct schedule schedules[SCHEDULES];
@@ -454,7 +485,9 @@ int zero_switch(struct zero *zero, const struct config_zero *knobs, struct zero_
     if (status) return status;
     status = make_room(zero, schedules, err);
     if (status == STATUS_OK) pin_host(zero, knobs);
-    if (status == STATUS_OK && zero->ready)
+    if (status == STATUS_OK)
+        status = agree_on_storage(zero, &schedules[PURPOSE_TRAIN], &failed, &result->shortage, err);
+    if (status == STATUS_OK && !failed && zero->ready)
         status = zero_reshard(zero, &schedules[PURPOSE_TRAIN], &failed, &result->shortage, err);
     if (status || failed) {
         release_schedules(schedules);

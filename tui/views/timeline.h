@@ -41,7 +41,7 @@ enum mark {
     MARK_IDLE, MARK_UNKNOWN, /* idle: known to do nothing (or not there yet); unknown: records were lost or not kept */
     MARK_FORWARD, MARK_BACKWARD, MARK_UPDATE,
     MARK_GATHER, MARK_PREFETCH, MARK_REDUCE, MARK_ALL_REDUCE, MARK_REFRESH, MARK_AGREE,
-    MARK_OFFLOAD, MARK_FETCH,
+    MARK_OFFLOAD, MARK_FETCH, MARK_SWAP_IN, MARK_SWAP_OUT,
     MARK_WAIT, /* + enum stall */
     MARKS = MARK_WAIT + STALLS
 };

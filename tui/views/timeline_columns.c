@@ -167,6 +167,8 @@ static enum mark mark_of_traffic(enum traffic kind)
     case TRAFFIC_ALL_REDUCE: return MARK_ALL_REDUCE;
     case TRAFFIC_D2H: return MARK_OFFLOAD;
     case TRAFFIC_H2D: return MARK_FETCH;
+    case TRAFFIC_NVME_READ: return MARK_SWAP_IN;
+    case TRAFFIC_NVME_WRITE: return MARK_SWAP_OUT;
     default: return MARK_AGREE;
     }
 }

@@ -50,7 +50,8 @@ void timeline_draw_legend(struct canvas canvas, const struct scene *scene)
     memset(can, !known, sizeof can);
     for (int i = 0; known && i < schedule->ops.op_count; i++) mark_op(can, &schedule->ops, i);
     for (enum mark mark = MARK_WAIT; known && !waits_are_known(&schedule->ops) && mark < MARKS; mark++)
-        can[mark] = mark != MARK_WAIT + (enum mark)STALL_COPY || run_lane_count(scene->model) > 2;
+        can[mark] = mark == MARK_WAIT + (enum mark)STALL_COPY ? run_lane_count(scene->model) > 2
+                                                              : mark != MARK_WAIT + (enum mark)STALL_NVME;
     int x = draw_text(canvas, 1, 0, STYLE_DIM, "works") + 1;
     for (enum mark mark = MARK_FORWARD; mark < MARK_WAIT; mark++)
         if (can[mark]) x = draw_mark_entry(canvas, x, 0, mark);

@@ -15,6 +15,8 @@ static const struct mark_look looks[MARK_WAIT] = {
     [MARK_REFRESH] = {'R', '$', 0x25a4, STYLE_LANE_REFRESH, "refresh", "refresh"},
     [MARK_OFFLOAD] = {'D', 'v', 0x25bc, STYLE_LANE_REFRESH, "to the host", "to host"},
     [MARK_FETCH] = {'H', '^', 0x25b2, STYLE_LANE_GATHER, "from the host", "from host"},
+    [MARK_SWAP_IN] = {'N', '<', 0x25c4, STYLE_LANE_GATHER, "from NVMe", "from NVMe"},
+    [MARK_SWAP_OUT] = {'W', '>', 0x25ba, STYLE_LANE_REFRESH, "to NVMe", "to NVMe"},
     [MARK_AGREE] = {'C', '!', 0x25aa, STYLE_LANE_AGREE, "agree", "agree"},
 };
 
@@ -34,6 +36,7 @@ static const struct {
     [STALL_PEERS] = {0x250a, STYLE_WAIT_PEERS, "slowest rank", "slowest"},
     [STALL_AGREE] = {0x2508, STYLE_WAIT_AGREE, "agree", "agree"},
     [STALL_HOST] = {0x254e, STYLE_WAIT_COMPUTE, "host", "host"},
+    [STALL_NVME] = {0x254f, STYLE_WAIT_REFRESH, "nvme", "nvme"},
 };
 
 struct mark_look mark_look(enum mark mark)
@@ -48,6 +51,8 @@ enum mark mark_of_op(enum op_kind kind, enum phase phase, bool prefetch)
 {
     if (op_lane(kind) == LANE_D2H) return MARK_OFFLOAD;
     if (op_lane(kind) == LANE_H2D) return MARK_FETCH;
+    if (op_lane(kind) == LANE_NVME_READ) return MARK_SWAP_IN;
+    if (op_lane(kind) == LANE_NVME_WRITE) return MARK_SWAP_OUT;
     switch (kind) {
     case OP_GATHER: return prefetch ? MARK_PREFETCH : MARK_GATHER;
     case OP_REDUCE_SCATTER: return MARK_REDUCE;

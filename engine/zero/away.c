@@ -1,0 +1,123 @@
+/* Lasting arrays wherever they lie, outside of a step. What is on NVMe passes through a window: staging in host memory that is
+ * no larger than what a step takes there, so that no array has to fit into memory, and the peak stays the planned one. */
+#include <string.h>
+
+#include "engine/memory/storage.h"
+#include "engine/zero/internal.h"
+
+static const uint64_t PAGE = AIO_ALIGN_BYTES, WINDOW_BYTES = 1 << 20;
+
+bool zero_is_away(const struct buffer *buffer)
+{
+    return buffer->tier == TIER_NVME;
+}
+
+/* As large as the largest buffer that a step reads NVMe into; where there is none, what is on NVMe has yet to get there. */
+uint64_t zero_window_bytes(const struct schedule *schedule)
+{
+    int64_t bytes = 0;
+    for (int b = 0; b < schedule->buffer_count; b++) {
+        const struct buffer *buffer = &schedule->buffers[b];
+        if (buffer->tier == TIER_HOST && buffer->category == CATEGORY_STAGING && buffer->bytes > bytes &&
+            (uint64_t)buffer->bytes % PAGE == 0)
+            bytes = buffer->bytes;
+    }
+    return bytes ? (uint64_t)bytes : WINDOW_BYTES;
+}
+
+static char *memory_of(const struct zero *zero, const struct buffer *buffer)
+{
+    return memory_at(zero->memory, buffer->tier, buffer->category, buffer->offset);
+}
+
+/* One piece of an array on NVMe in the window: `pages` bytes of the array from `first` on, of which [from, from + bytes) count. */
+struct view {
+    char *window;
+    uint64_t first, pages, from, bytes;
+};
+
+static struct view view_at(const struct zero *zero, uint64_t at, uint64_t left)
+{
+    struct view view = {.window = memory_at(zero->memory, TIER_HOST, CATEGORY_STAGING, 0)};
+    view.first = at / PAGE * PAGE;
+    view.from = at - view.first;
+    view.bytes = left < zero->window_bytes - view.from ? left : zero->window_bytes - view.from;
+    view.pages = (view.from + view.bytes + PAGE - 1) / PAGE * PAGE;
+    return view;
+}
+
+static int move_view(const struct zero *zero, const struct buffer *buffer, const struct view *view,
+                     enum aio_direction direction, struct error *err)
+{
+    const struct aio_span span = {
+        view->window, storage_at(zero->storage, buffer->category, buffer->offset + view->first), view->pages};
+    return storage_move(zero->storage, direction, &span, 1, err);
+}
+
+static int open_window(const struct zero *zero, struct error *err)
+{
+    return memory_take(zero->memory, TIER_HOST, CATEGORY_STAGING, 0, zero->window_bytes, err);
+}
+
+static void close_window(const struct zero *zero)
+{
+    memory_give(zero->memory, TIER_HOST, CATEGORY_STAGING, 0, zero->window_bytes);
+}
+
+int zero_array_read(const struct zero *zero, const struct buffer *buffer, uint64_t at, void *out, uint64_t bytes,
+                    struct error *err)
+{
+    if (!zero_is_away(buffer)) return memcpy(out, memory_of(zero, buffer) + at, bytes), STATUS_OK;
+    int status = open_window(zero, err);
+    if (status) return status;
+    for (uint64_t done = 0; done < bytes && !status;) {
+        const struct view view = view_at(zero, at + done, bytes - done);
+        status = move_view(zero, buffer, &view, AIO_READ, err);
+        if (!status) memcpy((char *)out + done, view.window + view.from, view.bytes);
+        done += view.bytes;
+    }
+    close_window(zero);
+    return status;
+}
+
+int zero_array_write(const struct zero *zero, const struct buffer *buffer, uint64_t at, const void *from,
+                     uint64_t bytes, struct error *err)
+{
+    if (!zero_is_away(buffer)) return memcpy(memory_of(zero, buffer) + at, from, bytes), STATUS_OK;
+    int status = open_window(zero, err);
+    if (status) return status;
+    for (uint64_t done = 0; done < bytes && !status;) {
+        const struct view view = view_at(zero, at + done, bytes - done);
+        if (view.bytes < view.pages)
+            status = move_view(zero, buffer, &view, AIO_READ, err); /* what else is on these pages */
+        memcpy(view.window + view.from, (const char *)from + done, view.bytes);
+        if (!status) status = move_view(zero, buffer, &view, AIO_WRITE, err);
+        done += view.bytes;
+    }
+    close_window(zero);
+    return status;
+}
+
+/* Both on NVMe, from their beginning on. */
+static int copy_away(const struct zero *zero, const struct buffer *from, const struct buffer *to, uint64_t bytes,
+                     struct error *err)
+{
+    int status = open_window(zero, err);
+    if (status) return status;
+    for (uint64_t done = 0; done < bytes && !status;) {
+        const struct view view = view_at(zero, done, bytes - done);
+        status = move_view(zero, from, &view, AIO_READ, err);
+        if (!status) status = move_view(zero, to, &view, AIO_WRITE, err);
+        done += view.bytes;
+    }
+    close_window(zero);
+    return status;
+}
+
+int zero_array_copy(const struct zero *zero, const struct buffer *from, uint64_t at, const struct buffer *to,
+                    uint64_t bytes, struct error *err)
+{
+    if (!zero_is_away(from)) return zero_array_write(zero, to, 0, memory_of(zero, from) + at, bytes, err);
+    if (!zero_is_away(to)) return zero_array_read(zero, from, at, memory_of(zero, to), bytes, err);
+    return copy_away(zero, from, to, bytes, err);
+}

@@ -1,0 +1,119 @@
+/* The lanes between host memory and NVMe, and the file that is behind them. */
+#include <stdio.h>
+#include <time.h>
+
+#include "engine/memory/storage.h"
+#include "engine/zero/internal.h"
+
+static const enum role swapped[] = {ROLE_MASTER, ROLE_STATE1, ROLE_STATE2, ROLE_PARAMETERS};
+enum { SWAPPED = sizeof swapped / sizeof *swapped };
+
+/* ---- the file ---- */
+
+static bool needs_storage(const struct schedule *schedule)
+{
+    for (int b = 0; b < schedule->lasting_count; b++)
+        if (schedule->buffers[b].tier == TIER_NVME) return true;
+    return false;
+}
+
+bool zero_opens_storage(const struct zero *zero, const struct schedule *schedule)
+{
+    return !zero->storage && needs_storage(schedule);
+}
+
+int zero_open_storage(struct zero *zero, struct error *err)
+{
+    const struct config *config = zero->config;
+    const struct aio_options options = {.block_bytes = config->aio.block_bytes,
+                                        .queue_depth = config->aio.queue_depth,
+                                        .threads = config->aio.threads,
+                                        .single_submit = config->aio.single_submit,
+                                        .overlap_events = config->aio.overlap_events};
+    int status = storage_open(&zero->storage, config_nvme_path(config), &options, zero->nvme_range_bytes, err);
+    if (status) return status;
+    memory_set_storage(zero->memory, zero->storage);
+    const char *because = storage_buffered_because(zero->storage);
+    if (because && zero->rank == 0) fprintf(stderr, "zerolab: %s\n", because);
+    return STATUS_OK;
+}
+
+/* ---- operations ---- */
+
+static struct aio_span span_of(const struct zero *zero, const struct schedule *schedule, int memory, int array,
+                               uint64_t at)
+{
+    const struct buffer *away = &schedule->buffers[array];
+    return (struct aio_span){zero_buffer(zero, schedule, memory),
+                             storage_at(zero->storage, away->category, away->offset + at),
+                             (uint64_t)schedule->buffers[memory].bytes};
+}
+
+/* A whole shard of parameters, or of the arrays that an update works on its tile. */
+static int list_spans(const struct zero *zero, const struct schedule *schedule, const struct op *op,
+                      struct aio_span *spans)
+{
+    int64_t first, end, shard, ignored;
+    int count = 0;
+    if (op->buffer[ROLE_SOURCE] >= 0)
+        spans[count++] = span_of(zero, schedule, op->buffer[ROLE_OUTPUT], op->buffer[ROLE_SOURCE], 0);
+    update_range(schedule, &zero->model, op, zero->rank, &first, &end);
+    extent_range(schedule, &zero->model, op->unit, op->extent, zero->rank, &shard, &ignored);
+    for (int s = 0; s < SWAPPED; s++) {
+        const int b = op->buffer[swapped[s]], array = zero_array(schedule, op->unit, swapped[s]);
+        if (b < 0) continue;
+        const uint64_t at = (uint64_t)((first - shard) * dtype_bytes(schedule->buffers[array].dtype));
+        spans[count++] = span_of(zero, schedule, b, array, at);
+    }
+    return count;
+}
+
+/* What fails in an update is tried again, since a step that has begun to update should end. */
+static int try(struct zero *zero, const struct op *op, const struct aio_span *spans, int count, struct error *err)
+{
+    enum { TRIES = 3 };
+    const enum aio_direction direction = op->lane == LANE_NVME_READ ? AIO_READ : AIO_WRITE;
+    int status = storage_move(zero->storage, direction, spans, count, err);
+    for (int n = 1; status && op->in_tail && n < TRIES; n++) {
+        if (n == 1) fprintf(stderr, "zerolab: rank %d: %s; trying again\n", zero->rank, err->text);
+        nanosleep(&(struct timespec){0, 20000000}, NULL);
+        status = storage_move(zero->storage, direction, spans, count, err);
+    }
+    return status;
+}
+
+/* Before the update a failure is one like any other shortage: the step is given up and its beginning stands. */
+static int fail(struct zero *zero, const struct schedule *schedule, const struct op *op, struct op_stat *stat,
+                struct error *err)
+{
+    stat->healthy = false;
+    if (op->in_tail) return error_prefix(err, "step %lld, in the midst of the update", (long long)zero->steps_done + 1);
+    if (zero->swap_failure.failed) return STATUS_OK;
+    zero->swap_failure = (struct take_failure){.failed = true,
+                                               .op = (int)(op - schedule->ops),
+                                               .tier = TIER_NVME,
+                                               .category = CATEGORY_PARAMETERS,
+                                               .wanted_bytes = (uint64_t)op->bytes};
+    memory_snapshot(zero->memory, &zero->swap_failure.memory);
+    snprintf(zero->swap_failure.text, sizeof zero->swap_failure.text, "%.255s", err->text);
+    return STATUS_OK;
+}
+
+int zero_swap(struct zero *zero, const struct schedule *schedule, const struct op *op, struct op_stat *stat,
+              struct error *err)
+{
+    struct aio_span spans[SWAPPED + 1];
+    struct error why;
+    const int count = list_spans(zero, schedule, op, spans);
+    const enum traffic kind = op_traffic(op->kind);
+    uint64_t bytes = 0;
+    for (int s = 0; s < count; s++) bytes += spans[s].bytes;
+    *stat = (struct op_stat){.sent_bytes = {[LINK_NVME] = bytes}, .healthy = true};
+    if (try(zero, op, spans, count, &why)) {
+        if (err) *err = why;
+        return fail(zero, schedule, op, stat, err ? err : &why);
+    }
+    zero->traffic[kind].count++;
+    zero->traffic[kind].sent_bytes[0] += bytes;
+    return STATUS_OK;
+}

@@ -1,0 +1,344 @@
+/* States and parameters on NVMe: the same bits as on the device, every byte as planned, live switches of tier, and what becomes
+ * of a disk that fails or is full. Ranks are threads. */
+#include <dirent.h>
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "engine/memory/storage.h"
+#include "engine/zero/internal.h"
+#include "tests/zero_runs.h"
+
+static char folder[64], folder_set[160];
+
+static int make_folder(void **state)
+{
+    (void)state;
+    strcpy(folder, "/tmp/zerolab-test-nvme-XXXXXX");
+    if (!mkdtemp(folder)) return -1;
+    snprintf(folder_set, sizeof folder_set, "zero_optimization.offload_optimizer.nvme_path=%s", folder);
+    return 0;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    return rmdir(folder); /* fails when a file was left in it */
+}
+
+enum { SETS = 5 };
+
+static const struct setup {
+    const char *name, *sets[SETS];
+} setups[] = {
+#define OPTIMIZER(where) "zero_optimization.offload_optimizer.device=" where
+#define PARAM(where)     "zero_optimization.offload_param.device=" where
+#define READ_AHEAD       "zero_optimization.offload_optimizer.pipeline_read=true"
+#define WRITE_BEHIND     "zero_optimization.offload_optimizer.pipeline_write=true"
+#define NONE_IN_CPU      "zero_optimization.offload_param.max_in_cpu=0"
+#define SOME_IN_CPU      "zero_optimization.offload_param.max_in_cpu=40000"
+    {"optimizer", {OPTIMIZER("nvme")}},
+    {"optimizer, read ahead", {OPTIMIZER("nvme"), READ_AHEAD}},
+    {"optimizer, written behind", {OPTIMIZER("nvme"), WRITE_BEHIND}},
+    {"optimizer, both", {OPTIMIZER("nvme"), READ_AHEAD, WRITE_BEHIND}},
+    {"parameters", {PARAM("nvme"), NONE_IN_CPU}},
+    {"some parameters", {PARAM("nvme"), SOME_IN_CPU}},
+    {"parameters, optimizer in host memory", {PARAM("nvme"), NONE_IN_CPU, OPTIMIZER("cpu")}},
+    {"some parameters, optimizer in host memory", {PARAM("nvme"), SOME_IN_CPU, OPTIMIZER("cpu")}},
+    {"optimizer, parameters in host memory", {PARAM("cpu"), OPTIMIZER("nvme"), READ_AHEAD}},
+    {"all", {PARAM("nvme"), NONE_IN_CPU, OPTIMIZER("nvme"), READ_AHEAD, WRITE_BEHIND}},
+    {"all but some parameters", {PARAM("nvme"), SOME_IN_CPU, OPTIMIZER("nvme"), WRITE_BEHIND}},
+};
+enum { SETUPS = sizeof setups / sizeof *setups, ALL = 9, EXTRAS = 6 };
+
+static struct plan_of_run plan_with(const struct setup *setup, int steps, const char *ranks,
+                                    const char *const extras[EXTRAS])
+{
+    struct plan_of_run plan = {.steps = steps, .rescue_stage = -1};
+    set(&plan, ranks);
+    set(&plan, setup ? stage_sets[3] : stage_sets[0]);
+    set(&plan, "gradient_clipping=0.5");
+    for (int i = 0; i < EXTRAS && extras && extras[i]; i++) set(&plan, extras[i]);
+    if (!setup) return plan;
+    set(&plan, folder_set);
+    for (int i = 0; i < SETS && setup->sets[i]; i++) set(&plan, setup->sets[i]);
+    return plan;
+}
+
+static int names_in_folder(void)
+{
+    DIR *listing = opendir(folder);
+    int count = -2; /* "." and ".." */
+    while (readdir(listing)) count++;
+    closedir(listing);
+    return count;
+}
+
+/* Every one, or every `stride`-th of the list. */
+static void all_the_same(int stride, int steps, const char *ranks, const char *const extras[EXTRAS])
+{
+    struct plan_of_run plan = plan_with(NULL, steps, ranks, extras);
+    struct outcome_of_run want = run(&plan);
+    for (int s = 0; s < SETUPS; s += stride) {
+        plan = plan_with(&setups[s], steps, ranks, extras);
+        struct outcome_of_run got = run(&plan);
+        expect_same(&want, &got, steps, setups[s].name);
+        assert_true(got.memory.tier[TIER_NVME].peak_bytes > 0);
+        assert_int_equal(names_in_folder(), 0);
+    }
+}
+
+static void test_same_bits_fp32(void **state)
+{
+    (void)state;
+    all_the_same(1, 4, "topology.ranks=4", NULL);
+}
+
+static void test_same_bits_bf16(void **state)
+{
+    (void)state;
+    static const char *const extras[EXTRAS] = {"bf16.enabled=true"};
+    all_the_same(1, 4, "topology.ranks=4", extras);
+}
+
+/* The first scales overflow: those steps are dropped, and with them what would have been read and written. */
+static void test_same_bits_fp16(void **state)
+{
+    (void)state;
+    static const char *const extras[EXTRAS] = {"fp16.enabled=true", "fp16.initial_scale_power=20", "fp16.hysteresis=1"};
+    all_the_same(3, 6, "topology.ranks=2", extras);
+}
+
+static void test_knobs_do_not_change_learning(void **state)
+{
+    (void)state;
+    static const char *const extras[][EXTRAS] = {
+        {"bf16.enabled=true", "zero_optimization.sub_group_size=3000", "aio.block_size=4096", "aio.queue_depth=2",
+         "zero_optimization.stage3_param_persistence_threshold=1280", "aio.overlap_events=false"},
+        {"model.vocabulary=263", "zero_optimization.stage3_prefetch_bucket_size=0",
+         "zero_optimization.overlap_comm=false", "zero_optimization.offload_param.buffer_count=1",
+         "schedule.update_tile=5000", "aio.intra_op_parallelism=2"},
+        {"bf16.enabled=true", "zero_optimization.stage3_prefetch_bucket_size=100000000",
+         "zero_optimization.offload_param.buffer_size=30000", "zero_optimization.offload_param.buffer_count=7",
+         "gradient_accumulation_steps=2", "optimizer.type=Lion"},
+    };
+    for (int k = 0; k < 2; k++) all_the_same(3, 4, k ? "topology.ranks=3" : "topology.ranks=4", extras[k]);
+    struct plan_of_run plan = plan_with(NULL, 4, "topology.ranks=2", extras[2]);
+    plan.sets[1] = stage_sets[3]; /* micro-steps are reduced one by one there */
+    struct outcome_of_run want = run(&plan);
+    plan = plan_with(&setups[ALL], 4, "topology.ranks=2", extras[2]);
+    struct outcome_of_run got = run(&plan);
+    expect_same(&want, &got, 4, "accumulation");
+}
+
+/* ---- memory and traffic ---- */
+
+static uint64_t moved_bytes[RANKS_MAX][STEPS_MAX + 1][AIO_DIRECTIONS];
+
+static void note_flows(struct zero *zero, int rank, int step)
+{
+    for (int d = 0; d < AIO_DIRECTIONS; d++) moved_bytes[rank][step][d] = storage_flow(zero->storage, d).bytes;
+}
+
+static void test_bytes_are_as_planned(void **state)
+{
+    (void)state;
+    static const char *const extras[EXTRAS] = {
+        "bf16.enabled=true", "zero_optimization.stage3_param_persistence_threshold=1280", "schedule.update_tile=5000"};
+    static const enum traffic traffic[AIO_DIRECTIONS] = {TRAFFIC_NVME_READ, TRAFFIC_NVME_WRITE};
+    for (int s = 0; s < SETUPS; s++) {
+        struct plan_of_run plan = plan_with(&setups[s], 4, "topology.ranks=4", extras);
+        plan.before_step = note_flows;
+        struct outcome_of_run out = run(&plan);
+        for (int tier = 0; tier < TIERS; tier++) {
+            const int64_t measured = (int64_t)out.memory.tier[tier].peak_bytes,
+                          planned = out.footprint.peak_bytes[tier];
+            if (measured > planned || (tier == TIER_NVME && measured < planned))
+                fail_msg("%s: %s peak %lld of %lld planned", setups[s].name, tier_name((enum tier)tier),
+                         (long long)measured, (long long)planned);
+            assert_int_equal(out.memory.tier[tier].live_bytes, out.footprint.resting_bytes[tier]);
+        }
+        for (int r = 0; r < 4; r++)
+            for (int d = 0; d < AIO_DIRECTIONS; d++)
+                assert_int_equal(moved_bytes[r][3][d] - moved_bytes[r][2][d], out.traffic[traffic[d]].sent_bytes);
+    }
+}
+
+/* Beyond the states themselves a step holds as many tiles in host memory as the pipeline needs. */
+static void test_staging_follows_the_pipeline(void **state)
+{
+    (void)state;
+    static const char *const extras[EXTRAS] = {"bf16.enabled=true", "schedule.update_tile=4096"};
+    static const struct {
+        int setup, tiles;
+    } cases[] = {{0, 1}, {1, 2}, {2, 2}, {3, 3}};
+    const int64_t tile_bytes = 3 * 4096 * 4, traveling_bytes = 2 * 4096 * 2;
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        struct plan_of_run plan = plan_with(&setups[cases[c].setup], 1, "topology.ranks=4", extras);
+        const int64_t staging = run(&plan).footprint.category[TIER_HOST][CATEGORY_STAGING].peak_bytes;
+        assert_in_range(staging, cases[c].tiles * tile_bytes, cases[c].tiles * tile_bytes + traveling_bytes);
+    }
+}
+
+/* ---- live switches of tier ---- */
+
+static void states_to_nvme(struct config_zero *knobs)
+{
+    knobs->offload_optimizer = OFFLOAD_NVME;
+}
+
+static void all_to_nvme(struct config_zero *knobs)
+{
+    knobs->offload_optimizer = knobs->offload_param = OFFLOAD_NVME;
+    knobs->max_in_cpu_elems = 0;
+}
+
+static void some_to_nvme(struct config_zero *knobs)
+{
+    knobs->offload_optimizer = OFFLOAD_CPU;
+    knobs->offload_param = OFFLOAD_NVME;
+    knobs->max_in_cpu_elems = 100000;
+}
+
+static void all_to_host(struct config_zero *knobs)
+{
+    knobs->offload_optimizer = knobs->offload_param = OFFLOAD_CPU;
+}
+
+static void switching(const char *precision)
+{
+    static const struct {
+        int stage;
+        void (*change)(struct config_zero *);
+    } path[SWITCHES_MAX] = {{3, all_to_nvme}, {3, states_to_nvme}, {0, NULL},         {3, some_to_nvme},
+                            {3, all_to_host}, {3, all_to_nvme},    {3, some_to_nvme}, {1, NULL}};
+    const int steps = 18;
+    const char *const extras[EXTRAS] = {precision};
+    struct plan_of_run plan = plan_with(NULL, steps, "topology.ranks=4", extras);
+    struct outcome_of_run want = run(&plan);
+    set(&plan, folder_set);
+    for (int s = 0; s < SWITCHES_MAX; s++) {
+        plan.switches[s].before_step = 2 + 2 * s;
+        plan.switches[s].stage = path[s].stage;
+        plan.switches[s].change = path[s].change;
+    }
+    plan.switch_count = SWITCHES_MAX;
+    struct outcome_of_run got = run(&plan);
+    expect_same(&want, &got, steps, "switching tiers");
+    assert_int_equal(got.memory.tier[TIER_NVME].live_bytes, 0);
+    assert_int_equal(got.memory.tier[TIER_NVME].reserved_bytes, 0); /* blocks have gone back */
+}
+
+static void test_switching_fp32(void **state)
+{
+    (void)state;
+    switching(NULL);
+}
+
+static void test_switching_bf16(void **state)
+{
+    (void)state;
+    switching("bf16.enabled=true");
+}
+
+/* ---- faults ---- */
+
+static _Atomic bool broken;
+
+static void break_reads(struct zero *zero, int rank, int step)
+{
+    if (rank == 1 && step == 3 && !atomic_exchange(&broken, true))
+        storage_inject(zero->storage, AIO_READ, (struct aio_fault){.block = 2, .error_number = EIO});
+}
+
+/* A read that fails in forward gives up the step on all ranks; another tier, and the step is taken again. */
+static void test_read_error_keeps_the_boundary(void **state)
+{
+    (void)state;
+    struct plan_of_run plan = plan_with(NULL, 6, "topology.ranks=4", NULL);
+    struct outcome_of_run want = run(&plan);
+    plan = plan_with(&setups[6], 6, "topology.ranks=4", NULL);
+    plan.before_step = break_reads;
+    plan.rescue_stage = 3; /* as it was */
+    broken = false;
+    struct outcome_of_run got = run(&plan);
+    assert_int_equal(got.shortages, 1);
+    assert_int_equal(got.shortage.rank, 1);
+    assert_int_equal(got.shortage.tier, TIER_NVME);
+    assert_non_null(strstr(got.shortage.text, "Input/output error; the disk may be failing"));
+    expect_same(&want, &got, 6, "after a read error");
+}
+
+/* In an update it is tried again. */
+static void test_update_tries_again(void **state)
+{
+    (void)state;
+    struct plan_of_run plan = plan_with(NULL, 6, "topology.ranks=4", NULL);
+    struct outcome_of_run want = run(&plan);
+    plan = plan_with(&setups[0], 6, "topology.ranks=4", NULL);
+    plan.before_step = break_reads;
+    broken = false;
+    struct outcome_of_run got = run(&plan);
+    assert_true(broken);
+    assert_int_equal(got.shortages, 0);
+    expect_same(&want, &got, 6, "a read that was tried again");
+}
+
+/* Budget 16 KiB less than needed: out of memory of the NVMe tier before anything is trained, and a stage without it goes on. */
+static void test_budget(void **state)
+{
+    (void)state;
+    static const char *const extras[EXTRAS] = {"memory.nvme_budget=1MiB"};
+    struct plan_of_run plan = plan_with(&setups[0], 4, "topology.ranks=4", extras);
+    plan.fails_with = "out of nvme memory: optimizer asks for";
+    run(&plan);
+}
+
+static void to_lost_folder(struct config_zero *knobs)
+{
+    states_to_nvme(knobs);
+}
+
+static void test_switch_to_a_folder_that_is_gone(void **state)
+{
+    (void)state;
+    struct plan_of_run plan = plan_with(NULL, 4, "topology.ranks=4", NULL);
+    struct outcome_of_run want = run(&plan);
+    plan.sets[1] = stage_sets[3];
+    set(&plan, "zero_optimization.offload_optimizer.nvme_path=/tmp/zerolab-there-is-no-such-folder");
+    plan.switches[0].before_step = 2;
+    plan.switches[0].stage = 3;
+    plan.switches[0].change = to_lost_folder;
+    plan.switch_count = 1;
+    struct outcome_of_run got = run(&plan);
+    expect_same(&want, &got, 4, "a switch that was refused");
+    assert_int_equal(got.memory.tier[TIER_NVME].peak_bytes, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_same_bits_fp32),
+        cmocka_unit_test(test_same_bits_bf16),
+        cmocka_unit_test(test_same_bits_fp16),
+        cmocka_unit_test(test_knobs_do_not_change_learning),
+        cmocka_unit_test(test_bytes_are_as_planned),
+        cmocka_unit_test(test_staging_follows_the_pipeline),
+        cmocka_unit_test(test_switching_fp32),
+        cmocka_unit_test(test_switching_bf16),
+        cmocka_unit_test(test_read_error_keeps_the_boundary),
+        cmocka_unit_test(test_update_tries_again),
+        cmocka_unit_test(test_budget),
+        cmocka_unit_test(test_switch_to_a_folder_that_is_gone),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
