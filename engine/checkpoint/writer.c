@@ -20,6 +20,7 @@ struct checkpoint_writer {
     int current; /* buffer that is being filled */
     size_t filled;
     uint64_t begun;          /* bytes of values that are on their way or on the disk */
+    uint64_t reserved;       /* bytes of the file that have a place on the disk */
     struct shard_range last; /* grows while what is put follows it */
     bool failed, ended;
     char why[400]; /* it failed */
@@ -78,6 +79,17 @@ static bool put_crcs(struct checkpoint_writer *writer, const unsigned char *at, 
     return true;
 }
 
+/* A write that makes a file longer waits for the disk, whoever submits it (ext4). So the file is made longer beforehand, twice
+ * as long each time but for at most 64 MiB; where that cannot be, what is lost is time. */
+static void reserve(struct checkpoint_writer *writer, uint64_t until)
+{
+    const uint64_t least = 4 << 20, most = 64 << 20;
+    if (until <= writer->reserved) return;
+    uint64_t more = writer->reserved < least ? least : writer->reserved < most ? writer->reserved : most;
+    if (fallocate(writer->file.fd, 0, (off_t)writer->reserved, (off_t)more) != 0) more = UINT64_MAX / 2; /* not again */
+    writer->reserved += more;
+}
+
 /* Sends the current buffer, which is full or the last, on its way; the other one is free when this returns. */
 static int send(struct checkpoint_writer *writer, struct error *err)
 {
@@ -85,6 +97,7 @@ static int send(struct checkpoint_writer *writer, struct error *err)
     size_t bytes = whole_pages(writer->filled);
     memset(buffer(writer) + writer->filled, 0, bytes - writer->filled);
     if (!put_crcs(writer, buffer(writer), bytes)) return fail(writer, STATUS_RUN, err, "no memory for its table");
+    reserve(writer, SHARD_HEAD_BYTES + writer->begun + bytes);
     aside_start(&writer->file, writer->current, buffer(writer), bytes, (off_t)(SHARD_HEAD_BYTES + writer->begun));
     writer->begun += writer->filled;
     writer->filled = 0;
@@ -189,7 +202,9 @@ static int finish(struct checkpoint_writer *writer, struct error *why)
     if (status) return status;
     shard_head_write(&writer->head, buffer(writer));
     status = write_now(writer, buffer(writer), SHARD_HEAD_BYTES, 0, why);
-    if (!status && fsync(writer->file.fd) != 0) status = error_set(why, STATUS_RUN, "%s", strerror(errno));
+    const off_t length = (off_t)(writer->head.table_offset + shard_table_bytes(&writer->head));
+    if (!status && (ftruncate(writer->file.fd, length) != 0 || fsync(writer->file.fd) != 0))
+        status = error_set(why, STATUS_RUN, "%s", strerror(errno));
     if (status) return status;
     aside_close(&writer->file);
     folder_shard(whole, writer->folder, (int)writer->head.shard, (int)writer->head.shards, "");

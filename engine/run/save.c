@@ -246,7 +246,7 @@ static void start(struct saver *saver, const struct verdict *verdict)
     work(saver);
 }
 
-int saver_save(struct saver *saver, const struct saver_request *request, struct error *err)
+static int save(struct saver *saver, const struct saver_request *request, struct error *err)
 {
     struct verdict verdict = {0};
     struct error own;
@@ -262,6 +262,15 @@ int saver_save(struct saver *saver, const struct saver_request *request, struct 
     if (request->began) request->began(request->user);
     start(saver, &verdict);
     return STATUS_OK;
+}
+
+/* What it holds up the training counts as waiting, in the record of the next step. */
+int saver_save(struct saver *saver, const struct saver_request *request, struct error *err)
+{
+    const uint64_t since_ns = clock_ns();
+    int status = save(saver, request, err);
+    zero_waited(saver->rank->zero, clock_ns() - since_ns);
+    return status;
 }
 
 void saver_failed(const struct saver *saver, const char *why)
