@@ -236,18 +236,18 @@ static struct bytes seed_trace(void)
     return seed;
 }
 
-/* Two ranks through all stages and out of memory, as bare records. */
+/* Two ranks through all stages and out of memory, or other ranks on the way, as bare records. */
 static void put_record(void *user, const struct trace_record *record)
 {
     struct bytes *out = user;
     if (bytes_reserve(out, trace_encoded_bytes(record))) out->count += trace_encode(record, out->at + out->count);
 }
 
-static struct bytes seed_records(void)
+static struct bytes seed_records(enum synthetic_place until)
 {
     struct bytes seed = {0};
     struct synthetic run;
-    synthetic_story(&run, 2, STORY_ENDED, put_record, &seed);
+    synthetic_story(&run, 2, until, put_record, &seed);
     return seed;
 }
 
@@ -289,17 +289,18 @@ int main(int argc, char **argv)
     int rounds = argc > 1 ? atoi(argv[1]) : getenv("SHORT") ? 300 : 1500, round = 0;
     const char *seconds = getenv("FUZZ_SECONDS");
     const uint64_t until_ns = clock_ns() + (uint64_t)(seconds ? atoi(seconds) : 0) * 1000000000u;
-    struct bytes seed = seed_trace(), records = seed_records();
-    if (seed.count < 500 || records.count < 10000) return puts("not ok 1 - no seed trace"), 1;
+    struct bytes seed = seed_trace(), records = seed_records(STORY_ENDED), parts = seed_records(STORY_RETURNS);
+    if (seed.count < 500 || records.count < 10000 || parts.count < 10000) return puts("not ok 1 - no seed trace"), 1;
     nowhere = fopen("/dev/null", "w");
     for (; round < rounds || (seconds && clock_ns() < until_ns); round++) {
         try_mutation(&seed, read_input);
-        if (round % 4 == 0) try_mutation(&records, read_records);
+        if (round % 4 == 0) try_mutation(round % 8 ? &parts : &records, read_records);
     }
     printf("ok 1 - no reader minds %d mutations of a trace of %zu bytes and of %zu bytes of records\n", round,
            seed.count, records.count);
     bytes_release(&seed);
     bytes_release(&records);
+    bytes_release(&parts);
     return fclose(nowhere);
 }
 #endif

@@ -55,8 +55,9 @@ static int end_of_lane(const struct schedule *ops, bool dropped)
 
 struct progress progress_of(const struct run_model *model, int rank)
 {
-    const struct run_rank *of = &model->rank[rank];
     struct progress at = {0};
+    if (rank < 0 || rank >= model->ranks) return at; /* one of another part of the run */
+    const struct run_rank *of = &model->rank[rank];
     find_plan(&at, model, of);
     if (!at.plan) return at;
     const struct run_step *step = run_step_numbered(model, at.step);

@@ -191,6 +191,7 @@ void keeper_kill(struct keeper *keeper)
 int keeper_end(struct keeper *keeper, int grace_ms, struct error *err)
 {
     int status = keeper->engine ? engine_end(keeper->engine, grace_ms, err) : STATUS_OK;
+    if (keeper->state == KEEPER_FAILED) status = STATUS_OK; /* the trace has said why */
     keeper->engine = NULL;
     handover_release(&keeper->held);
     return status;

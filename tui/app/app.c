@@ -12,6 +12,7 @@
 #include "tui/app/playing.h"
 #include "tui/term/terminfo.h"
 #include "tui/views/lab.h"
+#include "tui/views/list.h"
 
 enum { FRAME_NS = 100000000, RECORDING_ENDS_MS = 3000 };
 
@@ -25,6 +26,8 @@ void app_tell_time(struct app *app)
 {
     const struct feed *feed = &app->feed;
     struct view_state *state = &app->state;
+    const int ranks = feed_model(feed)->ranks;
+    if (state->view != VIEW_TIMELINE && ranks > 0) state->rank = list_kept(state->rank, ranks); /* it may have ended */
     state->behind = feed->behind;
     state->newest_ns = feed->newest.model->now_ns;
     state->cursor_ns = feed->behind ? feed->cursor_ns : state->newest_ns;
