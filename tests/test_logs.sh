@@ -21,7 +21,7 @@ check "a line every so many steps, and at the end" \
     test "$(sed -n 's/^step=\([0-9]*\),.*/\1/p' run.out | tr '\n' ' ')" = "2 4 5 "
 
 # name VALUE...: the sum of a column of the table of collectives
-column() { awk -v op="$1" -v at="$2" '/^Breakdown/ {exit} NF == 1 {now = $1} NF > 5 && now == op {sum += $at} END {print sum + 0}' from_trace; }
+column() { awk -v op="$1" -v at="$2" '/^Breakdown/ {exit} / ranks\)$/ {now = $1} NF > 5 && now == op {sum += $at} END {print sum + 0}' from_trace; }
 analyzed() { "$zerolab" analyze run.zlt | awk -v op="$1" '$1 == op {print $2; exit}'; }
 counts() {
     local op

@@ -26,15 +26,16 @@ static bool is_asked_for(const struct log_comms *comms, enum traffic kind)
     return !comms->only;
 }
 
-static struct log_comm *row_of(struct log_comms *comms, const struct span *span, uint64_t bytes)
+static struct log_comm *row_of(struct log_comms *comms, const struct span *span, uint64_t bytes, int ranks)
 {
     const enum traffic kind = traffic_of_op(span->kind);
     for (int i = 0; i < comms->rows; i++) {
         struct log_comm *row = &comms->row[i];
-        if (row->kind == kind && row->bytes == bytes && (!comms->by_op || row->op == span->kind)) return row;
+        bool same = row->kind == kind && row->bytes == bytes && row->ranks == ranks;
+        if (same && (!comms->by_op || row->op == span->kind)) return row;
     }
     if (!grow((void **)&comms->row, comms->rows, &comms->room, sizeof *comms->row)) return NULL;
-    comms->row[comms->rows] = (struct log_comm){.kind = kind, .op = span->kind, .bytes = bytes};
+    comms->row[comms->rows] = (struct log_comm){.kind = kind, .op = span->kind, .ranks = ranks, .bytes = bytes};
     return &comms->row[comms->rows++];
 }
 
@@ -85,14 +86,14 @@ static double gbps(double bytes_per_s)
     return bytes_per_s * 8e-9;
 }
 
-static void print_operation(const struct log_comms *comms, const struct span *span, uint64_t bytes, FILE *out)
+static void print_operation(bool by_op, const struct span *span, uint64_t bytes, int ranks, FILE *out)
 {
     const enum traffic kind = traffic_of_op(span->kind);
     const uint64_t ns = span->ended_ns - span->started_ns;
-    const struct collective_totals rate = bandwidth(kind, bytes, ns, comms->ranks);
+    const struct collective_totals rate = bandwidth(kind, bytes, ns, ranks);
     char size[24];
     fprintf(out, "comm op: %s", traffic_name(kind));
-    if (comms->by_op) fprintf(out, " | [Caller Func: %s]", op_name(span->kind));
+    if (by_op) fprintf(out, " | [Caller Func: %s]", op_name(span->kind));
     fprintf(out, " | time (ms): %.3f | msg size: %s | algbw (Gbps): %.2f | busbw (Gbps): %.2f\n", (double)ns / 1e6,
             log_bytes(size, bytes), gbps(rate.algbw), gbps(rate.busbw));
 }
@@ -102,7 +103,6 @@ void log_comms_add(struct log_comms *comms, const struct tape *tape, const struc
 {
     const struct run_schedule *schedule = run_schedule_numbered(model, step->schedule);
     int64_t first, end;
-    comms->ranks = model->ranks;
     if (!schedule || !schedule->has_ops || !log_step_whole(tape, step)) {
         comms->lost_steps++;
         return;
@@ -113,9 +113,9 @@ void log_comms_add(struct log_comms *comms, const struct tape *tape, const struc
         struct latency latency;
         if (!span || !is_asked_for(comms, traffic_of_op(span->kind))) continue;
         const uint64_t bytes = (uint64_t)schedule->ops.ops[span->op].bytes;
-        if (verbose) print_operation(comms, span, bytes, verbose);
-        struct log_comm *row =
-            latency_of(&latency, tape, step, span, number - first, model->ranks) ? row_of(comms, span, bytes) : NULL;
+        if (verbose) print_operation(comms->by_op, span, bytes, model->ranks, verbose);
+        const bool known = latency_of(&latency, tape, step, span, number - first, model->ranks);
+        struct log_comm *row = known ? row_of(comms, span, bytes, model->ranks) : NULL;
         if (!row) continue;
         row->count++;
         row->latency_ns += latency.sum_ns;
@@ -129,18 +129,20 @@ static int by_kind_and_size(const void *left, const void *right)
 {
     const struct log_comm *a = left, *b = right;
     if (a->kind != b->kind) return a->kind < b->kind ? -1 : 1;
+    if (a->ranks != b->ranks) return a->ranks < b->ranks ? -1 : 1;
     if (a->op != b->op) return a->op < b->op ? -1 : 1;
     return (a->bytes > b->bytes) - (a->bytes < b->bytes);
 }
 
-/* The name of an operation stands above its sizes. */
+/* The name of an operation stands above its sizes; so does the number of ranks, as it can change in a run. */
 static void print_heading(const struct log_comms *comms, int i, FILE *out)
 {
     const struct log_comm *row = &comms->row[i], *before = i ? row - 1 : NULL;
-    if (before && before->kind == row->kind && (!comms->by_op || before->op == row->op)) return;
+    if (before && before->kind == row->kind && before->ranks == row->ranks && (!comms->by_op || before->op == row->op))
+        return;
     fputs(traffic_name(row->kind), out);
     if (comms->by_op) fprintf(out, " | [Caller Func: %s]", op_name(row->op));
-    fputc('\n', out);
+    fprintf(out, " (%d ranks)\n", row->ranks);
 }
 
 static void print_summary(const struct log_comms *comms, FILE *out)
@@ -149,13 +151,13 @@ static void print_summary(const struct log_comms *comms, FILE *out)
             "Avg Latency(ms)", "tput_avg (Gbps)", "busbw_avg (Gbps)");
     for (int i = 0; i < comms->rows; i++) {
         const struct log_comm *row = &comms->row[i];
-        const double each = (double)row->count * comms->ranks;
+        const double each = (double)row->count * row->ranks;
         const struct collective_totals rate =
-            bandwidth(row->kind, row->bytes * row->count * (uint64_t)comms->ranks, row->latency_ns, comms->ranks);
+            bandwidth(row->kind, row->bytes * row->count * (uint64_t)row->ranks, row->latency_ns, row->ranks);
         char size[24];
         print_heading(comms, i, out);
         fprintf(out, "%-16s%14s%8llu%20.2f%18.3f%18.2f%18.2f\n", "", log_bytes(size, row->bytes),
-                (unsigned long long)row->count, (double)row->latency_ns / 1e6 / comms->ranks,
+                (unsigned long long)row->count, (double)row->latency_ns / 1e6 / row->ranks,
                 (double)row->latency_ns / 1e6 / each, gbps(rate.algbw), gbps(rate.busbw));
     }
 }
@@ -167,8 +169,8 @@ static void print_straggler(const struct log_comms *comms, FILE *out)
             "Total straggler(ms)", "Avg comm lat(ms)", "Avg straggler(ms)");
     for (int i = 0; i < comms->rows; i++) {
         const struct log_comm *row = &comms->row[i];
-        const double own = (double)row->fastest_ns / 1e6 / comms->ranks;
-        const double straggler = (double)(row->latency_ns - row->fastest_ns) / 1e6 / comms->ranks;
+        const double own = (double)row->fastest_ns / 1e6 / row->ranks;
+        const double straggler = (double)(row->latency_ns - row->fastest_ns) / 1e6 / row->ranks;
         char size[24];
         print_heading(comms, i, out);
         fprintf(out, "%-16s%14s%8llu%20.2f%20.2f%18.3f%18.3f\n", "", log_bytes(size, row->bytes),
@@ -180,7 +182,7 @@ static void print_straggler(const struct log_comms *comms, FILE *out)
 void log_comms_print(struct log_comms *comms, FILE *out)
 {
     qsort(comms->row, (size_t)comms->rows, sizeof *comms->row, by_kind_and_size);
-    fprintf(out, "collectives of one rank, mean of %d; message size is the whole payload\n", comms->ranks);
+    fputs("collectives of one rank, means over ranks; message size is the whole payload\n", out);
     if (comms->lost_steps)
         fprintf(out, "%llu steps are not in it: records of them were lost\n", (unsigned long long)comms->lost_steps);
     if (!comms->rows) {

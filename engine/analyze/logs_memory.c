@@ -26,6 +26,21 @@ static void between(struct list *list, const struct span *last, const struct spa
         add(list, "before step", -1, next->started_ns);
 }
 
+/* With the optimizer on the host nothing follows backward on the compute lane: the step begins with the host's first work
+ * on it. */
+static void begin_on_host(struct list *list, const struct tape *tape, const struct tape_step *step, int rank,
+                          uint64_t backward_ended_ns)
+{
+    int64_t first, end;
+    log_spans(tape, step, rank, LANE_HOST, &first, &end);
+    for (int64_t number = first; number < end; number++) {
+        const struct span *span = log_span(tape, step, rank, LANE_HOST, number);
+        if (!span || span->phase != PHASE_OPTIMIZER || span->started_ns < backward_ended_ns) continue;
+        add(list, "before step", -1, span->started_ns);
+        return;
+    }
+}
+
 static void find_moments(struct list *list, const struct tape *tape, const struct tape_step *step, int rank)
 {
     const struct span *last = NULL;
@@ -37,6 +52,7 @@ static void find_moments(struct list *list, const struct tape *tape, const struc
         between(list, last, span);
         last = span;
     }
+    if (last && last->phase == PHASE_BACKWARD) begin_on_host(list, tape, step, rank, last->ended_ns);
     if (last) add(list, "after step", -1, step->ended_ns);
 }
 

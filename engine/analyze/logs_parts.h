@@ -16,8 +16,7 @@ struct log_clock {
     uint64_t forward, inner;              /* until the compute lane ended the phase, its waits included */
     uint64_t reduce;                      /* after the last backward, until the first operation of the optimizer could start */
     uint64_t gradients, update, allgather;/* until the first update, until the last one's end, until the step's end */
-    uint32_t steps, micro_steps;          /* that were added */
-    int ranks;                            /* in one step */
+    uint32_t steps, micro_steps;          /* that were added, each once for every rank */
 };
 
 /* Adds a step that all ranks ended. False: it is not known in full, and nothing was added. */
@@ -35,10 +34,12 @@ void log_memory_print(const struct tape *tape, const struct tape_step *step, FIL
 
 /* ---- comms_logger: logs_comms.c ---- */
 
-/* Collectives of one kind and size. Sums are over operations and ranks; divide by ranks for what one rank saw. */
+/* Collectives of one kind and size among so many ranks. Sums are over operations and ranks; divide by ranks for what one
+ * rank saw. */
 struct log_comm {
     enum traffic kind;
     enum op_kind op;       /* which operation asked; only told apart under debug */
+    int ranks;
     uint64_t bytes;        /* payload, all ranks' parts */
     uint64_t count;        /* operations, each counted once */
     uint64_t latency_ns;   /* from start to end, ranks summed */
@@ -47,7 +48,7 @@ struct log_comm {
 struct log_comms {
     bool by_op;
     const char *only;      /* names, one a line; NULL: everything */
-    int ranks, rows, room;
+    int rows, room;
     uint64_t lost_steps;   /* of which nothing was counted */
     struct log_comm *row;  /* owned */
 };
