@@ -12,7 +12,7 @@
 
 #include <cjson/cJSON.h>
 
-#include "engine/plan/effect.h"
+#include "engine/plan/effect_parts.h"
 #include "engine/plan/explain.h"
 
 #define ZERO "zero_optimization."

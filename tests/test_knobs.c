@@ -101,6 +101,8 @@ static void test_sources(void **state)
     assert_int_equal(knobs_of(&knobs, model, NULL), STATUS_OK);
     assert_int_equal(find(&knobs, ZERO "stage")->source, SOURCE_SET);
     assert_string_equal(find(&knobs, ZERO "stage")->value, "2");
+    assert_non_null(
+        strstr(find(&knobs, ZERO "stage")->effect, "optimizer states and gradients are sharded over 4 ranks"));
     assert_int_equal(find(&knobs, "optimizer.params.lr")->source, SOURCE_FILE);
     assert_int_equal(find(&knobs, "bf16.enabled")->source, SOURCE_AUTO);
     assert_int_equal(find(&knobs, "data.seed")->source, SOURCE_DEFAULT);

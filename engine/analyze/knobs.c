@@ -88,7 +88,12 @@ static void bind_all(struct knobs *knobs, const struct config *config)
     struct setup setup;
     if (setup_init(&setup, config, NULL)) return;
     knobs->step = step_counts_of(&setup);
-    for (int k = 0; k < knobs->count; k++) binding_of(&knobs->list[k].binding, knobs->list[k].key, config, &setup);
+    const struct effect_run run = effect_run_of(config, &setup);
+    for (int k = 0; k < knobs->count; k++) {
+        struct knob *knob = &knobs->list[k];
+        binding_of(&knob->binding, knob->key, config, &setup);
+        if (knob->class == KNOB_HONOURED) effect_of(knob->effect, sizeof knob->effect, knob->key, &run);
+    }
     setup_release(&setup);
 }
 

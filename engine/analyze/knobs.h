@@ -3,7 +3,7 @@
 #define ENGINE_ANALYZE_KNOBS_H
 
 #include "engine/analyze/model.h"
-#include "engine/plan/binding.h"
+#include "engine/plan/effect.h"
 
 enum knob_source {
     SOURCE_UNKNOWN, /* the trace does not say what was given */
@@ -21,6 +21,7 @@ struct knob {
     enum knob_source source;
     uint32_t changed_step;     /* of SOURCE_LIVE: before this step; 0: not known */
     struct binding binding;
+    char effect[200];          /* what it does in this run; "": no more than its help says */
 };
 
 struct knobs {

@@ -1,4 +1,5 @@
 /* Values of configuration keys: JSON to a field of struct config and back, with type and range checked on the way. */
+#include <limits.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -146,7 +147,8 @@ static bool read_field(const struct config_key *key, const cJSON *item, union fi
     case KEY_BOOL: return field->boolean = cJSON_IsTrue(item), cJSON_IsBool(item);
     case KEY_INT:
         if (!read_int64(item, &integer) || !in_range(range, integer)) return false;
-        field->integer = (int)integer; /* every row has a range inside int */
+        if (integer < INT_MIN || integer > INT_MAX) return false;
+        field->integer = (int)integer;
         return true;
     case KEY_INT64: return read_int64(item, &field->integer64) && in_range(range, field->integer64);
     case KEY_UINT64: return read_uint64(item, &field->unsigned64);

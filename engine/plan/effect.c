@@ -1,4 +1,4 @@
-#include "engine/plan/effect.h"
+#include "engine/plan/effect_parts.h"
 
 #include <math.h>
 #include <stdarg.h>

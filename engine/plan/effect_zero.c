@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "engine/base/grouped.h"
-#include "engine/plan/effect.h"
+#include "engine/plan/effect_parts.h"
 #include "engine/plan/flops.h"
 
 typedef const struct effect_text *out_t;

@@ -197,7 +197,8 @@ static void draw_view(struct canvas canvas, const struct scene *scene)
 {
     struct list list;
     list_items(&list, scene);
-    int details = canvas.at.rows - KNOB_DETAIL_ROWS, rows = details - 2, at = chosen_item(&list, scene->state);
+    int details = canvas.at.rows - knob_detail_rows(canvas.at.rows), rows = details - 2,
+        at = chosen_item(&list, scene->state);
     draw_title(canvas, 0, false, "knobs: every key of the configuration, as it is now");
     if (!list.knobs) draw_format(canvas, 1, 1, STYLE_DIM, "n/a: %.200s", list.err.text);
     else draw_head(canvas, 1);
@@ -205,7 +206,7 @@ static void draw_view(struct canvas canvas, const struct scene *scene)
     int first = scrolled(at - rows / 2, list.count, rows);
     for (int i = first; i < list.count && i - first < rows; i++)
         draw_item(canvas_part(canvas, 0, 2, canvas.at.columns, rows), i - first, scene, &list.item[i], i == at);
-    struct canvas below = canvas_part(canvas, 0, details, canvas.at.columns, KNOB_DETAIL_ROWS);
+    struct canvas below = canvas_part(canvas, 0, details, canvas.at.columns, canvas.at.rows - details);
     if (list.item[at].knob) knob_draw_details(below, scene, list.knobs, list.item[at].knob);
     else draw_title(below, 0, false, "settings of the screen are changed by their keys");
 }

@@ -12,17 +12,36 @@ bool knob_can_change(const struct scene *scene, const struct knob *knob)
     return knob->class == KNOB_HONOURED && state->live && !state->readonly && !scene->model->ended;
 }
 
-static void draw_binding(struct canvas canvas, const struct scene *scene, const struct knobs *knobs,
-                         const struct knob *knob)
+static enum style say_binding(char *text, size_t room, enum units units, const struct knobs *knobs,
+                              const struct knob *knob)
 {
     static const char *const verdicts[] = {"whether it binds cannot be said: ", "binds; ", "does not bind: ", ""};
-    char text[400], other[FORMAT_ROOM], now[FORMAT_ROOM];
-    const enum units units = scene->state->units;
-    int used = snprintf(text, sizeof text, "%s", verdicts[knob->binding.verdict]);
-    binding_why(text + used, sizeof text - (size_t)used, &knob->binding, &knobs->step, knob->value,
+    char other[FORMAT_ROOM], now[FORMAT_ROOM];
+    int used = snprintf(text, room, "%s", verdicts[knob->binding.verdict]);
+    binding_why(text + used, room - (size_t)used, &knob->binding, &knobs->step, knob->value,
                 format_bytes_bare(other, units, knob->binding.other.peak_bytes),
                 format_bytes_bare(now, units, knobs->step.peak_bytes));
-    draw_paragraph(canvas, 0, knob->binding.verdict == BINDS ? STYLE_STRONG : STYLE_TEXT, text);
+    return knob->binding.verdict == BINDS ? STYLE_STRONG : STYLE_TEXT;
+}
+
+/* Rows that a text takes; a part without rows only measures. */
+static int draw_rows(struct canvas canvas, int y, int rows, enum style style, const char *text)
+{
+    return *text ? draw_paragraph(canvas_part(canvas, 1, y, canvas.at.columns - 2, rows), 0, style, text) : 0;
+}
+
+/* From the most wanted to the least: whether it binds, what it does in this run, what DeepSpeed's code does. */
+static void draw_facts(struct canvas canvas, int y, const struct scene *scene, const struct knobs *knobs,
+                       const struct knob *knob)
+{
+    const int end = canvas.at.rows - 1;
+    char why[400], quirk[400] = "";
+    enum style style = say_binding(why, sizeof why, scene->state->units, knobs, knob);
+    int why_rows = draw_rows(canvas, y, 0, style, why), effect_rows = draw_rows(canvas, y, 0, STYLE_TEXT, knob->effect);
+    if (y + effect_rows + why_rows <= end) y += draw_rows(canvas, y, effect_rows, STYLE_TEXT, knob->effect);
+    y += draw_rows(canvas, y, end - y, style, why);
+    if (*key_quirk(knob->key->path)) snprintf(quirk, sizeof quirk, "DeepSpeed's code: %s", key_quirk(knob->key->path));
+    if (y + draw_rows(canvas, y, 0, STYLE_DIM, quirk) <= end) draw_rows(canvas, y, end - y, STYLE_DIM, quirk);
 }
 
 /* The engine's answer to the last command, if it was a refusal to change this key. */
@@ -84,7 +103,7 @@ void knob_draw_details(struct canvas canvas, const struct scene *scene, const st
         snprintf(text, sizeof text, "no effect here%s%s",
                  knob->key->text[0] ? ": " : ", nor in DeepSpeed unless what it belongs to is on", knob->key->text);
     int y = 1 + draw_paragraph(canvas_part(canvas, 1, 1, columns, 2), 0, STYLE_TEXT, text);
-    draw_binding(canvas_part(canvas, 1, y, columns, canvas.at.rows - y - 1), scene, knobs, knob);
+    draw_facts(canvas, y, scene, knobs, knob);
     draw_refusal(canvas, canvas.at.rows - 2, scene, knob);
     draw_change(canvas, canvas.at.rows - 1, scene, knob);
 }
