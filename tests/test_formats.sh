@@ -62,6 +62,14 @@ check "refused: a missing file" refuses 3 "nosuch.bin: cannot be opened" train -
 check "refused: two beginnings" refuses 2 "not both" train --headless --from one.bin --resume ck
 check "refused: a checkpoint as a file" refuses 2 "--resume ck --weights-only" train --headless --from ck
 
+beside() {
+    train beside $few --steps 3 --set checkpoint.path=beside.ck --set zero_optimization.stage3_gather_16bit_weights_on_model_save=true &&
+        grep -q "^wrote the weights of step-3 in fp32 beside it" beside.out &&
+        quietly "$zerolab" checkpoint export beside.ck -o same.safetensors && cmp same.safetensors beside.ck/step-3/model.safetensors &&
+        cmp hub/config.json beside.ck/step-3/config.json && "$zerolab" checkpoint inspect beside.ck/step-3 | grep -q "^checkpoint "
+}
+check "stage3_gather_16bit_weights_on_model_save writes them beside a checkpoint" beside
+
 # ---- inspect ----
 described() {
     "$zerolab" checkpoint inspect ck >out && grep -q "^progress *3 steps, 3 updates, 24 samples$" out &&

@@ -3,7 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+
+#include "engine/checkpoint/folder.h"
 
 /* ---- origins ---- */
 
@@ -124,5 +125,33 @@ int convert_to_checkpoint(const struct origin *origin, const struct convert_targ
     if (!status) status = checkpoint_gather(save, NULL, NULL, err);
     if (!status) status = checkpoint_commit(save, &info, err);
     checkpoint_end(save);
+    return status;
+}
+
+/* ---- weights beside a checkpoint ---- */
+
+static int write_config(const char *folder, const struct model *model, struct error *err)
+{
+    char path[PATH_BYTES];
+    char *json = weights_config_json(&model->shape, model->dtype);
+    snprintf(path, sizeof path, "%.4200s/config.json", folder);
+    int status = json ? folder_write(path, json, err) : error_set(err, STATUS_RUN, "no memory for config.json");
+    free(json);
+    return status;
+}
+
+int convert_beside(const char *dir, const char *tag, struct error *err)
+{
+    struct origin origin;
+    char path[PATH_BYTES];
+    int status = origin_open(&origin, dir, tag, 0, err);
+    if (status) return status;
+    const char *folder = checkpoint_info(origin.checkpoint)->folder;
+    snprintf(path, sizeof path, "%.4200s/model.safetensors", folder);
+    status = write_config(folder, &origin.model, err);
+    if (!status)
+        status = weights_write(path, WEIGHTS_SAFETENSORS, origin.model.dtype, &origin.model, &origin.source, NULL, NULL,
+                               err);
+    origin_release(&origin);
     return status;
 }

@@ -33,4 +33,8 @@ struct convert_target {
 int convert_to_checkpoint(const struct origin *origin, const struct convert_target *target, weights_progress *progress,
                           void *user, struct error *err);
 
+/* The weights of DIR/TAG beside its shards, in the type that the model trains in, as transformers opens them:
+ * model.safetensors and config.json. The checkpoint stands whatever becomes of them. */
+int convert_beside(const char *dir, const char *tag, struct error *err);
+
 #endif

@@ -111,7 +111,8 @@ char *folder_read(const char *path, size_t most, struct error *err)
 
 static bool is_ours(const char *name)
 {
-    return strncmp(name, "shard-", 6) == 0 || strcmp(name, "manifest.json") == 0;
+    return strncmp(name, "shard-", 6) == 0 || strcmp(name, "manifest.json") == 0 ||
+           strncmp(name, "model.safetensors", 17) == 0 || strcmp(name, "config.json") == 0;
 }
 
 void folder_remove(const char *path)

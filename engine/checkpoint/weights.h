@@ -48,7 +48,7 @@ int weights_open(struct weights_file **out, const char *path, struct error *err)
 void weights_close(struct weights_file *file);
 const struct weights_info *weights_info(const struct weights_file *file);
 
-/* Whether what lies there begins like such a file, or is such a folder. */
+/* Whether what lies there begins like such a file, or is such a folder, and no checkpoint of ours with one beside it. */
 bool weights_is(const char *path);
 
 /* Elements [first, first + elems) of a unit, unsharded and unpadded. One thread at a time. */

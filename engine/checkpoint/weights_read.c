@@ -33,7 +33,7 @@ static int open_file(const char *path, char found[4096], struct error *err)
     struct stat about;
     snprintf(found, 4096, "%s", path);
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd >= 0 && fstat(fd, &about) == 0 && S_ISDIR(about.st_mode)) {
+    if (fd >= 0 && fstat(fd, &about) == 0 && S_ISDIR(about.st_mode) && faccessat(fd, "manifest.json", F_OK, 0) != 0) {
         close(fd);
         snprintf(found, 4096, "%.4000s/model.safetensors", path);
         fd = open(found, O_RDONLY | O_CLOEXEC | O_NONBLOCK);

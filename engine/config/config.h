@@ -142,6 +142,7 @@ struct config {
         int keep;             /* 0: all */
         enum background background;
         bool at_end;
+        bool weights_too;     /* as safetensors beside each, in the model's type */
     } checkpoint;
     int train_batch_size, micro_batch_size, accumulation_steps; /* B of a rank and micro-step is micro_batch_size */
     struct config_optimizer optimizer;

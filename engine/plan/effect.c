@@ -345,6 +345,7 @@ const struct effect_row effect_rows[] = {
     {"checkpoint.path", checkpoint_path},
     {"checkpoint.every", checkpoint_detail},
     {"checkpoint.keep", checkpoint_detail},
+    {"zero_optimization.stage3_gather_16bit_weights_on_model_save", checkpoint_detail},
     {"checkpoint.background", checkpoint_detail},
     {"checkpoint.at_end", checkpoint_detail},
     {"topology.ranks", ranks},

@@ -23,14 +23,21 @@ static void print_options(FILE *out, enum verb verb)
         if (cli_options[o].verbs & (1u << verb)) print_option(out, &cli_options[o]);
 }
 
+static int print_usage(char *usage, size_t room, const struct verb_info *verb)
+{
+    return snprintf(usage, room, "zerolab%s%s %s", *verb->name ? " " : "", verb->name, verb->operands);
+}
+
 static void print_verbs(FILE *out)
 {
+    char usage[64];
+    int width = 0;
+    for (int v = 0; v < VERBS; v++)
+        if (is_listed(v) && print_usage(usage, sizeof usage, &cli_verbs[v]) > width) width = (int)strlen(usage);
     for (int v = 0; v < VERBS; v++) {
         if (!is_listed(v)) continue;
-        const struct verb_info *verb = &cli_verbs[v];
-        char usage[64];
-        snprintf(usage, sizeof usage, "zerolab%s%s %s", *verb->name ? " " : "", verb->name, verb->operands);
-        fprintf(out, "  %-26s %s\n", usage, verb->help);
+        print_usage(usage, sizeof usage, &cli_verbs[v]);
+        fprintf(out, "  %-*s  %s\n", width, usage, cli_verbs[v].help);
     }
 }
 

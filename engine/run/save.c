@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "engine/base/clock.h"
-#include "engine/checkpoint/checkpoint.h"
+#include "engine/checkpoint/convert.h"
 #include "engine/run/records.h"
 #include "engine/run/room.h"
 #include "kernels/kernels.h"
@@ -78,6 +78,23 @@ static void tell_saved(const struct saver *saver)
     record_event(saver->ring, saver->info.progress.steps_done, "checkpoint", detail);
 }
 
+/* zero_optimization.stage3_gather_16bit_weights_on_model_save. */
+static void write_weights_too(const struct saver *saver)
+{
+    struct error err;
+    char text[640];
+    if (!saver->rank->config.checkpoint.weights_too) return;
+    if (convert_beside(saver->dir, saver->tag, &err)) {
+        snprintf(text, sizeof text, "%s stands, but its weights could not be written beside it: %s", saver->tag,
+                 err.text);
+        record_log(saver->ring, 1, text);
+        return;
+    }
+    snprintf(text, sizeof text, "wrote the weights of %s in %s beside it, as model.safetensors", saver->tag,
+             dtype_name(saver->rank->config.dtype));
+    record_log(saver->ring, 0, text);
+}
+
 /* ---- the work, on the saver's thread or the rank's ---- */
 
 /* What there was when the save began. */
@@ -135,7 +152,7 @@ static void *work(void *user)
         if (!status) status = checkpoint_gather(saver->save, is_over, saver, &err);
         if (!status) status = checkpoint_commit(saver->save, &saver->info, &err);
         if (status) tell_failed(saver, saver->ring, saver->tag, saver->info.progress.steps_done, err.text);
-        else saver->saved_step = saver->info.progress.steps_done, tell_saved(saver);
+        else saver->saved_step = saver->info.progress.steps_done, tell_saved(saver), write_weights_too(saver);
     }
     give_up_memory(saver);
     atomic_store(&saver->done, true);

@@ -127,6 +127,13 @@ static const char *leaf(const char *path)
     return dot ? dot + 1 : path;
 }
 
+/* A long name takes of the value's room what that leaves. */
+static int name_columns(const char *name, const char *value)
+{
+    const int all = NAME - 2 + VALUE, wanted = utf8_columns(name) + 1;
+    return wanted > NAME - 2 && wanted + utf8_columns(value) <= all ? wanted : NAME - 2;
+}
+
 static void draw_knob(struct canvas canvas, int y, const struct scene *scene, const struct knob *knob, bool chosen)
 {
     char unit[32], text[32];
@@ -140,8 +147,11 @@ static void draw_knob(struct canvas canvas, int y, const struct scene *scene, co
         draw_text(canvas, 2, y, style, knob->key->path);
         return;
     }
-    pen_left(&pen, NAME - 2, style, knob->class == KNOB_HONOURED ? leaf(knob->key->path) : knob->key->path);
-    pen_right(&pen, VALUE, quiet ? STYLE_DIM : STYLE_STRONG, utf8_columns(value) <= VALUE ? value : "(below)");
+    const char *name = knob->class == KNOB_HONOURED ? leaf(knob->key->path) : knob->key->path;
+    const int columns = name_columns(name, value);
+    pen_left(&pen, columns, style, name);
+    pen_right(&pen, NAME - 2 + VALUE - columns, quiet ? STYLE_DIM : STYLE_STRONG,
+              utf8_columns(value) <= VALUE ? value : "(below)");
     pen_left(&pen, UNIT, STYLE_DIM, unit);
     pen_left(&pen, SOURCE, quiet ? STYLE_DIM : STYLE_TEXT, knob_source_name(knob->source));
     pen_left(&pen, BINDING, knob->binding.verdict == BINDS ? STYLE_STRONG : STYLE_DIM, binding_word(knob));
