@@ -42,6 +42,14 @@ check "a folder that is not there is a note" sh -c "'$zerolab' doctor --path /no
 json() { "$zerolab" doctor --json | tr -d '\n\t' | grep -qE '^\{"checks":\[\{"group":"terminal","name":"terminal","verdict":"[a-z]+","found":".+","next":.*"bad":[0-9]+\}$'; }
 check "as JSON" json
 
+if "$zerolab" doctor --storage --path "$work" >disk 2>err; then
+    check "the disk is measured in every way" sh -c '[ "$(grep -cE "^  (sequential|random|mixed) (read|write) +[14] [KM]iB +[0-9.]+ GB/s +[1-9][0-9]* /s +[0-9.]+ ms +[0-9.]+ ms$" disk)" = 6 ]'
+    check "... and nothing is left on it" sh -c '! ls -A "$1" | grep -q nvme' - "$work"
+else
+    skip "measuring the disk" "$(cat err)"
+fi
+check "a folder that is not there cannot be measured" sh -c "'$zerolab' doctor --storage --path /none/of/these 2>&1 | grep -q 'cannot look at /none/of/these'"
+
 if command -v mpirun >/dev/null; then
     check "two ranks said hello" line launch
     mkdir broken

@@ -8,7 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
+#include <unistd.h>
 
+#include "engine/run/doctor_storage.h"
 #include "engine/run/front.h"
 
 static const struct check {
@@ -147,10 +149,25 @@ static char *text_of(const struct finding findings[CHECKS], const int counts[3])
     return fclose(out) ? NULL : text;
 }
 
+static int measure_storage(const struct cli *cli, const char *folder)
+{
+    struct error err;
+    char *text = NULL;
+    size_t bytes;
+    FILE *out = open_memstream(&text, &bytes);
+    int status = out ? doctor_storage(folder, cli->json, out, isatty(STDERR_FILENO) ? stderr : NULL, &err)
+                     : error_set(&err, STATUS_RUN, "no memory for what was found");
+    if (out) fclose(out);
+    if (!status) status = front_write(cli->output, text, &err);
+    free(text);
+    return status ? front_fail(&err) : STATUS_OK;
+}
+
 int front_doctor(const struct cli *cli)
 {
     const char *temporary = getenv("TMPDIR");
     const struct doctor doctor = {.path = cli->path ? cli->path : temporary && *temporary ? temporary : "/tmp"};
+    if (cli->storage) return measure_storage(cli, doctor.path);
     struct finding findings[CHECKS] = {0};
     struct error err;
     int counts[3] = {0};
