@@ -74,11 +74,18 @@ static void print_units(FILE *out, const struct setup *setup)
 
 static void print_offload(FILE *out, const struct config_zero *zero)
 {
-    if (zero->offload_optimizer) fputs(",\noffload_optimizer cpu", out);
+    static const char *const where[] = {[OFFLOAD_NONE] = "none", [OFFLOAD_CPU] = "cpu", [OFFLOAD_NVME] = "nvme"};
+    const bool swaps = zero->offload_optimizer == OFFLOAD_NVME;
+    if (zero->offload_optimizer) fprintf(out, ",\noffload_optimizer %s", where[zero->offload_optimizer]);
+    if (swaps) fprintf(out, ", pipeline_read %s", zero->pipeline_read ? "true" : "false");
+    if (swaps) fprintf(out, ", pipeline_write %s", zero->pipeline_write ? "true" : "false");
     if (zero->offload_optimizer && zero->offload_ratio < 1) fprintf(out, ", ratio %g", zero->offload_ratio);
     if (zero->offload_optimizer) fprintf(out, ", schedule.update_tile %" PRId64, zero->update_tile_elems);
     if (zero->delayed_update) fprintf(out, ", delayed by one step after %" PRId64, zero->delayed_update_after);
-    if (zero->offload_param) fputs(",\noffload_param cpu", out);
+    if (zero->offload_param) fprintf(out, ",\noffload_param %s", where[zero->offload_param]);
+    if (zero->offload_param == OFFLOAD_NVME)
+        fprintf(out, ", max_in_cpu %" PRId64 ", buffer_count %" PRId64 " of %" PRId64, zero->max_in_cpu_elems,
+                zero->param_buffers, zero->param_buffer_elems);
 }
 
 /* What few configurations set. */

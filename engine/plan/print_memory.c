@@ -47,7 +47,8 @@ static void print_categories(FILE *out, const struct setup *setup)
     const char *where = peak_op < 0 ? "between steps" : op_name(setup->schedule.ops[peak_op].kind);
     print_tier(out, footprint, TIER_DEVICE);
     fprintf(out, "  the peak is reached at operation %d (%s)\n", peak_op, where);
-    if (footprint->peak_bytes[TIER_HOST]) print_tier(out, footprint, TIER_HOST);
+    for (enum tier tier = TIER_HOST; tier < TIERS; tier++)
+        if (footprint->peak_bytes[tier]) print_tier(out, footprint, tier);
 }
 
 /* ---- activations ---- */
@@ -127,15 +128,18 @@ static void print_model_states(FILE *out, const struct setup *setup)
     else snprintf(formula, sizeof formula, "%d Psi + %d Psi/N", whole[stage], sharded);
     const int64_t paper = whole[stage] * psi + sharded * psi / N, twice = kept_twice_bytes(setup),
                   device = model_state_bytes(&setup->footprint, TIER_DEVICE),
-                  host = model_state_bytes(&setup->footprint, TIER_HOST), states = device + host - twice;
+                  host = model_state_bytes(&setup->footprint, TIER_HOST),
+                  nvme = model_state_bytes(&setup->footprint, TIER_NVME), states = device + host + nvme - twice;
     fprintf(out, "\nModel states (P + G + O): %s bytes = %s = %s, and %s for padding\n", grouped(a, states), formula,
             grouped(b, paper), grouped(c, states - paper));
     if (twice)
         fprintf(out, "  and %s besides: %s\n", grouped(a, twice),
                 setup->model.dtype == DTYPE_F32 ? "fp32 master weights, or own gradients, in host memory too"
                                                 : "own gradients, which are in host memory too");
-    if (host)
-        fprintf(out, "  of all these %s on the device, %s in host memory\n", grouped(a, device), grouped(b, host));
+    if (host || nvme)
+        fprintf(out, "  of all these %s on the device, %s in host memory", grouped(a, device), grouped(b, host));
+    if (nvme) fprintf(out, ", %s on NVMe (whole pages)", grouped(c, nvme));
+    if (host || nvme) fputc('\n', out);
     fprintf(out, "  padding: %s elements over all units, so that every unit cuts into %d shards of a multiple of %d\n",
             grouped(a, padding), N, SHARD_ALIGN_ELEMS);
 }

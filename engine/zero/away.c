@@ -5,14 +5,14 @@
 #include "engine/memory/storage.h"
 #include "engine/zero/internal.h"
 
-static const uint64_t PAGE = AIO_ALIGN_BYTES, WINDOW_BYTES = 1 << 20;
+static const uint64_t PAGE = AIO_ALIGN_BYTES;
 
 bool zero_is_away(const struct buffer *buffer)
 {
     return buffer->tier == TIER_NVME;
 }
 
-/* As large as the largest buffer that a step reads NVMe into; where there is none, what is on NVMe has yet to get there. */
+/* No larger than the largest buffer that a step reads NVMe into; where there is none, what is on NVMe has yet to get there. */
 uint64_t zero_window_bytes(const struct schedule *schedule)
 {
     int64_t bytes = 0;
@@ -22,7 +22,7 @@ uint64_t zero_window_bytes(const struct schedule *schedule)
             (uint64_t)buffer->bytes % PAGE == 0)
             bytes = buffer->bytes;
     }
-    return bytes ? (uint64_t)bytes : WINDOW_BYTES;
+    return bytes && bytes < ZERO_WINDOW_BYTES ? (uint64_t)bytes : ZERO_WINDOW_BYTES;
 }
 
 static char *memory_of(const struct zero *zero, const struct buffer *buffer)

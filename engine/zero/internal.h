@@ -114,6 +114,7 @@ int zero_swap(struct zero *zero, const struct schedule *schedule, const struct o
 
 /* away.c: lasting arrays wherever they lie, between steps: bytes [at, at + bytes) of one into memory, or from there; and of one
  * at the beginning of another. zero_at() is for those in memory only. */
+enum { ZERO_WINDOW_BYTES = 8 << 20 }; /* at most, of the window in host memory through which it goes */
 bool zero_is_away(const struct buffer *buffer);
 uint64_t zero_window_bytes(const struct schedule *schedule);
 int zero_array_read(const struct zero *zero, const struct buffer *buffer, uint64_t at, void *out, uint64_t bytes, struct error *err);
@@ -150,6 +151,7 @@ int zero_agree_on_failure(struct zero *zero, const struct take_failure *mine, bo
 /* records.c: what goes into the trace besides the operations. */
 void zero_record_memory(void *user, enum tier tier, enum category category, const struct memory_count *count);
 void zero_record_plan(struct zero *zero);
+void zero_log(const struct zero *zero, int ring, const char *text); /* a warning; on the ring of the lane that says it */
 void zero_record_budgets(struct zero *zero);
 void zero_record_step_begin(struct zero *zero, uint32_t schedule);
 void zero_record_step_end(struct zero *zero, const struct zero_result *result, uint32_t schedule, uint64_t paused_ns);

@@ -89,6 +89,13 @@ static void record_theory(struct zero *zero, int which)
     }
 }
 
+void zero_log(const struct zero *zero, int ring, const char *text)
+{
+    struct trace_record record = record_of(zero, TRACE_LOG);
+    record.log = (struct trace_of_log){.level = 1, .text = {text, strlen(text)}};
+    trace_emit(zero->rings[ring], &record);
+}
+
 void zero_record_budgets(struct zero *zero)
 {
     struct memory_snapshot snapshot;

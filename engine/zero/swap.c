@@ -34,7 +34,7 @@ int zero_open_storage(struct zero *zero, struct error *err)
     if (status) return status;
     memory_set_storage(zero->memory, zero->storage);
     const char *because = storage_buffered_because(zero->storage);
-    if (because && zero->rank == 0) fprintf(stderr, "zerolab: %s\n", because);
+    if (because && zero->rank == 0) zero_log(zero, ZERO_RING_CONTROL, because);
     return STATUS_OK;
 }
 
@@ -75,7 +75,10 @@ static int try(struct zero *zero, const struct op *op, const struct aio_span *sp
     const enum aio_direction direction = op->lane == LANE_NVME_READ ? AIO_READ : AIO_WRITE;
     int status = storage_move(zero->storage, direction, spans, count, err);
     for (int n = 1; status && op->in_tail && n < TRIES; n++) {
-        if (n == 1) fprintf(stderr, "zerolab: rank %d: %s; trying again\n", zero->rank, err->text);
+        char text[sizeof err->text + 64];
+        snprintf(text, sizeof text, "rank %d, step %lld: %s; trying again", zero->rank, (long long)zero->steps_done + 1,
+                 err->text);
+        if (n == 1) zero_log(zero, op->lane, text);
         nanosleep(&(struct timespec){0, 20000000}, NULL);
         status = storage_move(zero->storage, direction, spans, count, err);
     }

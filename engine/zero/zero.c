@@ -74,7 +74,7 @@ static void ranges_for(const struct zero *zero, struct memory_ranges *ranges)
     host[CATEGORY_OPTIMIZER] = owned * 12;
     const uint64_t padding = 4096 * (uint64_t)(zero->model.unit_count + 1); /* of arrays to whole pages */
     host[CATEGORY_STAGING] =
-        owned * 4 * 12 + 16 * padding + (1 << 20); /* gradients to add, parameters on their way, three
+        owned * 4 * 12 + 16 * padding + ZERO_WINDOW_BYTES; /* gradients to add, parameters on their way, three
                                                                            tiles of states; or a window on what is on NVMe */
     ranges->bytes[TIER_NVME][CATEGORY_PARAMETERS] = owned * (uint64_t)element + padding;
     ranges->bytes[TIER_NVME][CATEGORY_OPTIMIZER] = owned * 12 + 3 * padding;
