@@ -4,14 +4,13 @@
 export XDG_STATE_HOME=$PWD/state
 ok() { check "$1" [ "$2" -eq 0 ]; }
 
-"$zerolab" lab check >table 2>errors
-ok "every lab holds with its right answers, and catches the wrong ones" $?
-sed 's/^/# /' table errors
 "$zerolab" lab list >list
-ok "the list has every lab" $?
-for name in $(tail -n +2 table | awk '{print $1}'); do
-    grep -q "^$name " list
-    ok "$name is in the list" $?
+ok "there is a list" $?
+for name in $(awk '$3 == "min" {print $1}' list); do
+    case $name in prefetch | overlap) continue ;; esac # in slow motion, ten seconds each: .ci/run has them
+    "$zerolab" lab check "$name" >table 2>errors
+    ok "$name holds with its right answers, and catches the wrong ones" $?
+    tail -n +2 table | cat - errors | sed 's/^/# /'
 done
 
 "$zerolab" lab new own/first >/dev/null && "$zerolab" lab check own/first >/dev/null

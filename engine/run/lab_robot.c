@@ -57,6 +57,8 @@ static void hold_told(struct lab_trial *trial, const struct lab_scene *scene)
 {
     const struct lab_step *step = lab_play_step(trial->play);
     hold_page(trial, step);
+    if (!app_lab_fits(trial->play))
+        fault(trial, step->line, "question or explanation of \"%s\" is longer than a page of 80x24", step->title);
     if (step->ask != LAB_READ && !trial->play->right)
         fault(trial, step->line, "the lab's own answer to \"%s\" is not right", step->title);
     if (step->ask == LAB_PREDICT) hold_wrongs(trial, step, scene);

@@ -80,6 +80,9 @@ int app_frame(const struct app_frame_options *options, char **out, struct error 
 /* Whether there is a view of that name; for labs, which may ask for one. */
 bool app_has_view(const char *name);
 
+/* Whether a step of a lab can be read at 80x24: question, and verdict with explanation, on a page each. */
+bool app_lab_fits(const struct lab_play *play);
+
 /* The keys as a Markdown table; the caller frees; NULL: no memory. */
 char *app_keys_markdown(void);
 char *app_keys_list(void); /* the same for a test that presses all of them (tui/input/keys.h) */

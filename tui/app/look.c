@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "tui/input/keys.h"
-#include "tui/views/view.h"
+#include "tui/views/lab.h"
 
 int look_theme(enum theme *theme, const struct app_look *look, bool can_colour, struct error *err)
 {
@@ -19,6 +19,11 @@ bool look_is_mono(const struct app_look *look, bool can_colour)
 {
     const char *no_colour = getenv("NO_COLOR");
     return look->no_color || !can_colour || (no_colour && no_colour[0]);
+}
+
+bool app_lab_fits(const struct lab_play *play)
+{
+    return lab_fits_smallest(play);
 }
 
 bool app_has_view(const char *name)

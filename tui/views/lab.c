@@ -74,15 +74,27 @@ static int page(struct canvas canvas, const struct lab_page *of, int skip, int u
     return y + skip;
 }
 
-static int measured(const struct view_state *state, int columns, int until)
+static int measured(const struct lab_page *of, int columns, int from, int until)
 {
     struct surface nothing = {columns, 0, THEME_MONO, false, NULL};
-    return page((struct canvas){&nothing, {0, 0, columns, 0}}, &state->lab->page, 0, until);
+    struct lab_page part = {.count = until < of->count ? until - from : of->count - from};
+    if (part.count > 0) memcpy(part.at, of->at + from, (size_t)part.count * sizeof *part.at);
+    return page((struct canvas){&nothing, {0, 0, columns, 0}}, &part, 0, PAGE_MAX);
+}
+
+bool lab_fits_smallest(const struct lab_play *play)
+{
+    const struct lab_page *page_of = &play->page;
+    int question = 0, room = lab_room(VIEW_ROWS_MIN - 3); /* header and footer */
+    while (question < play->told_from && question < page_of->count && page_of->at[question].tone != TONE_HINT)
+        question++;
+    return measured(page_of, VIEW_COLUMNS_MIN, 0, question) <= room &&
+           measured(page_of, VIEW_COLUMNS_MIN, play->told_from, PAGE_MAX) <= room;
 }
 
 int lab_rows(const struct view_state *state, int columns)
 {
-    return measured(state, columns, PAGE_MAX);
+    return measured(&state->lab->page, columns, 0, PAGE_MAX);
 }
 
 int lab_room(int rows)
@@ -93,7 +105,7 @@ int lab_room(int rows)
 int lab_scroll_to_verdict(const struct view_state *state, int columns, int rows)
 {
     int all = lab_rows(state, columns), room = lab_room(rows),
-        verdict = measured(state, columns, state->lab->told_from);
+        verdict = measured(&state->lab->page, columns, 0, state->lab->told_from);
     if (all <= room) return 0;
     return verdict + 1 < all - room ? verdict + 1 : all - room;
 }

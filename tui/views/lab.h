@@ -14,6 +14,8 @@ void lab_draw(struct canvas canvas, const struct scene *scene);
 /* Rows of the lab's text, and those that a canvas of this size leaves for it. */
 int lab_rows(const struct view_state *state, int columns);
 int lab_room(int rows);
+/* At the smallest size of a screen: whether question and verdict have room on a page each. Hints may scroll. */
+bool lab_fits_smallest(const struct lab_play *play);
 /* The scroll at which verdict and explanation can be read. */
 int lab_scroll_to_verdict(const struct view_state *state, int columns, int rows);
 
