@@ -94,10 +94,15 @@ check "shards of bytes train like the text" of_bytes
 of_pieces() {
     quietly "$zerolab" data encode "$root/data/default.txt" -o pieces.bin --vocabulary "$bpe/vocab.json" --merges "$bpe/merges.txt" &&
         "$zerolab" data info pieces.bin | grep -q "the highest is 639: model.vocabulary of at least 640" &&
-        train pieces $few --steps 3 --sample 30 --set data.format=tokens --set data.path=pieces.bin --set model.vocabulary=640 $encoding &&
-        grep -q "^sample: " pieces.out && ! grep -q "<[0-9][0-9]*>" pieces.out
+        train pieces $few --steps 3 --sample 30 --set data.format=tokens --set data.path=pieces.bin --set model.vocabulary=640 $encoding \
+            --set checkpoint.path=pieces.ck && grep -q "^sample: " pieces.out && ! grep -q "<[0-9][0-9]*>" pieces.out
+}
+imported() {
+    quietly "$zerolab" checkpoint export pieces.ck -o pieces.safetensors && train imported $few --steps 1 --sample 30 --from pieces.safetensors \
+        --set data.format=tokens --set data.path=pieces.bin $encoding && grep -q "^sample: " imported.out && ! grep -q "<[0-9][0-9]*>" imported.out
 }
 check "a model of byte-pair tokens prints text" of_pieces
+check "... and so does one that was imported" imported
 check "refused: too small a vocabulary" refuses 2 "token 639 is not in model.vocabulary" train --headless --set data.format=tokens --set data.path=pieces.bin
 check "refused: text as shards" refuses 3 "not a token shard" train --headless --set data.format=tokens --set data.path="$root/data/default.txt"
 check "refused: one file of two" refuses 2 "give data.merges_file too" train --headless --set "data.vocabulary_file=$bpe/vocab.json"

@@ -28,12 +28,18 @@ struct weights_file {
 
 /* ---- opening ---- */
 
+/* A folder of ours may have weights too, beside a checkpoint or where somebody exported them to. */
+static bool has_checkpoints(int folder)
+{
+    return faccessat(folder, "manifest.json", F_OK, 0) == 0 || faccessat(folder, "latest", F_OK, 0) == 0;
+}
+
 static int open_file(const char *path, char found[4096], struct error *err)
 {
     struct stat about;
     snprintf(found, 4096, "%s", path);
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd >= 0 && fstat(fd, &about) == 0 && S_ISDIR(about.st_mode) && faccessat(fd, "manifest.json", F_OK, 0) != 0) {
+    if (fd >= 0 && fstat(fd, &about) == 0 && S_ISDIR(about.st_mode) && !has_checkpoints(fd)) {
         close(fd);
         snprintf(found, 4096, "%.4000s/model.safetensors", path);
         fd = open(found, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
