@@ -26,7 +26,7 @@ live|[||intra.bandwidth, from 0, to 1GB|
 live|]||intra.bandwidth, from 1GB, to 0|
 live|p||sent: sample|
 live|V||sent: validate|
-live|K||no folder for checkpoints|
+live|K|E|no folder for checkpoints|Escape
 live|r||recording to zerolab-.*zlt|
 live|Backspace||behind|F
 live|F|BSpace|LIVE|

@@ -35,7 +35,7 @@ check "... and says its parts" grep -q 'part 2: 2 ranks, steps 5 to 8' out
 check "an analysis has a section for each" [ "$(grep -cE '^ZeRO stage 0, [423] ranks, steps' out)" -eq 3 ]
 check "... and names them" grep -q '4, then 2, then 3 ranks' out
 frame() { "$zerolab" replay "$1" --frame 80x24 --view "$2" --at "$3" >"$4" 2>err; }
-for view in overview timeline memory shards schedule buckets collectives loss steps why knobs events; do
+for view in overview timeline memory shards schedule buckets collectives why; do
     check "$view before, between and after" eval "frame parts.zlt $view step:4 a && frame parts.zlt $view step:8 b && frame parts.zlt $view end c"
 done
 frame parts.zlt overview step:4 out && check "before, there are four" grep -q '4 ranks' out
@@ -63,6 +63,14 @@ check "out of memory, more ranks are a way out" train oom --steps 6 $threads --s
 check "... and the step is taken again" has oom.json '"outcome":"finished"'
 check "not even the state fits" train tight --steps 3 -n 1 $threads --set zero_optimization.stage=3 --set memory.device_budget=13MB --at oom:ranks=8
 check "... more ranks begin the run" has tight.json '"parts":\[\{"first_step":1,"ranks":1\},\{"first_step":1,"ranks":8\}\]'
+
+# Something stands where the state is to be saved.
+"$zerolab" train --headless --steps 70 $threads --at 60:ranks=2 --at 62:ranks=3 >full.out 2>&1 &
+run=$!
+within 20 test -d "$XDG_RUNTIME_DIR/zerolab-$run" && echo >"$XDG_RUNTIME_DIR/zerolab-$run/state"
+wait $run
+check "a state that cannot be saved does not end the run" [ $? -eq 0 ]
+check "... and is said, every time" [ "$(grep -c 'the state could not be saved, so the run goes on as it was: ' full.out)" -eq 2 ]
 
 if ! command -v mpirun >/dev/null; then skip "ranks as processes" "no mpirun"; finish; fi
 check "ranks are processes" train processes --steps 8 --at 4:stage=3 --at 6:ranks=4

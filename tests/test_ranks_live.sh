@@ -62,6 +62,17 @@ done
 [ -z "$(ls -A "$XDG_RUNTIME_DIR")" ]
 ok "nothing is left" $?
 
+start 80 24 TERM=screen-256color XDG_RUNTIME_DIR="$XDG_RUNTIME_DIR" -- "$zerolab" train --trace left.zlt
+comes 'step [3-9]'
+keys '#' 2 Enter
+comes 'STARTING AGAIN'
+keys q
+waits_for "one may leave while it starts again" 'status 0'
+"$zerolab" check left.zlt | grep -q 'the run ended: stopped'
+ok "... its trace is whole" $?
+[ -z "$(ls -A "$XDG_RUNTIME_DIR")" ]
+ok "... and nothing is left" $?
+
 # ---- a run that goes on by itself, and its viewers
 
 "$zerolab" train --detach --set topology.ranks_as=threads --report run.json --trace run.zlt >detached 2>&1

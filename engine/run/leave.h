@@ -12,6 +12,9 @@
 
 #include "engine/run/rank.h"
 
+/* Rank 0, before anything is done: STATUS_USAGE or STATUS_RUN, and why the change cannot be (leave_check.c). */
+int leave_check(struct rank *rank, const char *key, const char *value, struct error *err);
+
 /* As rank_obey(), collective. If the state could not be saved, the run goes on as it was, and the log says so. */
 int leave_obey(struct rank *rank, const struct command *command, struct error *err);
 
