@@ -3,7 +3,7 @@
 #   make                       build/release/zerolab
 #   make run [ARGS="..."]      ... and start it
 #   make test                  all tests, within five minutes
-#   make bench                 the figures that the README quotes
+#   make bench                 the figures that the README quotes, and its table of them
 #   make clean
 #
 # Knobs: SAN=address|undefined|thread (a build of its own under build/), CUDA=auto|0|1, V=1 shows the commands,
@@ -64,7 +64,12 @@ test:
 bench:
 	@tools/bootstrap.sh
 	@$(MAKE) --no-print-directory benches all
-	@set -e; export ZEROLAB=$(BUILD)/zerolab; for bench in $(BENCHES) tests/bench_*.sh; do echo "== $$bench"; $$bench; done
+	@rm -f $(BUILD)/bench.txt $(BUILD)/bench.failed
+	@export ZEROLAB=$(BUILD)/zerolab; for bench in $(BENCHES) tests/bench_*.sh; do \
+		echo "== $$bench"; { $$bench || touch $(BUILD)/bench.failed; } | tee -a $(BUILD)/bench.txt; \
+		[ ! -e $(BUILD)/bench.failed ] || exit 1; \
+	done
+	@echo "== the README's table, as measured here"; tools/bench-table.sh $(BUILD)/bench.txt
 
 clean:
 	rm -rf build

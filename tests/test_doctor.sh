@@ -51,7 +51,7 @@ fi
 check "a folder that is not there cannot be measured" sh -c "'$zerolab' doctor --storage --path /none/of/these 2>&1 | grep -q 'cannot look at /none/of/these'"
 
 if command -v mpirun >/dev/null; then
-    check "two ranks said hello" line launch
+    check "two ranks said hello" grep -qE "^good +launch +2 ranks said hello in" all
     mkdir broken
     printf '#!/bin/sh\necho "there are not enough slots"; exit 1\n' >broken/mpirun
     chmod +x broken/mpirun
