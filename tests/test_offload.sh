@@ -1,0 +1,107 @@
+#!/bin/bash
+# Offload to host memory in the real program: bits, traffic and memory against the plan, live switches of tier, what a host
+# budget or a limit of locked memory that does not suffice leads to, and what delayed updates do to the timeline. SHORT=1:
+# nano only, fewer steps.
+. "$(dirname "$0")/tap.sh"
+short=${SHORT:-}
+threads="--set topology.ranks_as=threads"
+zero="--set zero_optimization"
+optimizer="$zero.offload_optimizer.device=cpu" param="$zero.offload_param.device=cpu"
+
+# All planned bytes of a kind of traffic over the ranks, and those that moved.
+moved() { # KIND NAME
+    tr -d ' \t\n' <"$2.json" | grep -o "{\"kind\":\"$1\",\"link\":\"pcie\"[^}]*}" | sed 's/.*"sent_bytes_per_step":\([0-9]*\).*/\1/'
+}
+planned() { # KIND ARGS...
+    local kind=$1
+    shift
+    "$zerolab" plan "$root/configs/nano.json" "$@" | awk -v kind="$kind" '$1 == kind && $3 == "operations" { gsub(",", "", $4); print $4 }'
+}
+traffic_is_planned() { # NAME ARGS...
+    local name=$1 kind
+    shift
+    for kind in d2h h2d; do
+        [ "$(moved $kind "$name")" = "$(planned $kind "$@")" ] || { echo "# $kind: $(moved $kind "$name"), planned $(planned $kind "$@")"; return 1; }
+    done
+}
+peaks_within_plan() { # NAME: every row of "peak", both tiers
+    tr -d ' \t\n' <"$1.json" | grep -o '"peak":\[[^]]*\]' | grep -o '{[^}]*}' | sed 's/.*"tier":"\([a-z]*\)","bytes":\([0-9]*\),"predicted_bytes":\([0-9]*\).*/\1 \2 \3/' |
+        awk '{ tiers[$1]++; if ($2 > $3) { print "# " $0; bad = 1 } } END { exit bad || !tiers["host"] || !tiers["device"] }'
+}
+
+for model in nano ${short:-micro}; do
+    [ "$model" = 1 ] && continue
+    for precision in fp32 bf16; do
+        [ $model = nano ] && steps=${short:+8} || steps=6
+        base="--steps ${steps:-30} $threads --set model.name=$model"
+        [ $precision = bf16 ] && base="$base --set bf16.enabled=true"
+        check "$model, $precision, stage 0 on the device" train plain $base
+        while read -r stage where; do
+            set -- $zero.stage=$stage
+            case $where in *optimizer*) set -- "$@" $optimizer ;; esac
+            case $where in *param*) set -- "$@" $param ;; esac
+            check "$model, $precision, stage $stage, $where on the host" train host $base "$@"
+            check "... the same bits" same_bits plain host
+            check "... no peak above the plan" peaks_within_plan host
+            [ $model = nano ] || continue
+            [ $precision = bf16 ] && set -- "$@" --set bf16.enabled=true
+            check "... traffic equals the plan to the byte" traffic_is_planned host "$@"
+        done <<END
+1 optimizer
+2 optimizer
+3 optimizer
+3 param
+3 optimizer and param
+END
+    done
+    check "$model, live switches of tier" train tiers $base --at 2:stage=2 --at 3:"set zero_optimization.offload_optimizer.device=cpu" \
+        --at 4:stage=3 --at 4:"set zero_optimization.offload_param.device=cpu" --at 5:"set zero_optimization.offload_optimizer.device=none" \
+        --at 6:"set zero_optimization.offload_param.device=none" --at 6:stage=0
+    check "... the same bits" same_bits plain tiers
+done
+
+check "ranks as processes, everything on the host" train processes --steps 6 $zero.stage=3 $optimizer $param
+check "ranks as threads, nothing" train plain --steps 6 $threads
+check "... the same bits" same_bits plain processes
+check "delayed updates as processes" train late-3 --steps 6 $zero.stage=3 $optimizer --set schedule.delayed_update=true --set schedule.delayed_update_after=2
+check "... at stage 1, as threads" train late-1 --steps 6 $threads $zero.stage=1 $optimizer --set schedule.delayed_update=true --set schedule.delayed_update_after=2
+check "... the same bits" same_bits late-1 late-3
+check "... which are not those of updates that are not delayed" bash -c "! diff -q <(grep loss_bits plain.json) <(grep loss_bits late-1.json) >/dev/null"
+
+# A host budget that does not suffice is an outcome.
+"$zerolab" train --headless --steps 4 $threads $zero.stage=2 $optimizer --set memory.host_budget=3MiB --report out.json >out 2>err
+check "a host budget that is too small: exit status 4" [ $? -eq 4 ]
+check "... outcome" grep -q '"outcome":.*"out_of_memory"' out.json
+check "... it was the host tier" grep -q 'out of host memory' out
+check "then with the optimizer back on the device" train back --steps 6 $threads $zero.stage=2 $optimizer --set memory.host_budget=3MiB \
+    --at oom:"set zero_optimization.offload_optimizer.device=none"
+check "... the bits of a run that never failed" same_bits plain back
+check "a switch to a tier without room is refused" train refused --steps 6 $threads $zero.stage=2 --set memory.host_budget=3MiB \
+    --at 3:"set zero_optimization.offload_optimizer.device=cpu"
+check "... and says so" grep -q 'refused: .*host tier' refused.out
+check "... and changes no bit" same_bits plain refused
+
+# What cannot be offloaded is refused by name.
+refuses() { ! "$zerolab" train --headless --steps 1 "$@" >/dev/null 2>err && grep -q 'use stage' err; }
+check "offload_optimizer at stage 0 is refused" refuses $optimizer
+check "offload_param at stage 2 is refused" refuses $zero.stage=2 $param
+
+# Locked memory.
+if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
+    few() { (ulimit -l 256 && setpriv --inh-caps=-ipc_lock --bounding-set=-ipc_lock "$zerolab" train --headless --steps 2 $threads $zero.stage=2 $optimizer "$@" >out 2>err); }
+    check "a limit of locked memory" few
+    check "... is told of once, with the remedy" bash -c "[ \$(grep -c 'pin_memory: .* ulimit -l' out) = 1 ]"
+    check "... not without pin_memory" bash -c "$(declare -f few); zerolab=$zerolab threads='$threads' zero='$zero' optimizer='$optimizer'; few $zero.offload_optimizer.pin_memory=false && ! grep -q 'pin_memory: ' out"
+else skip "a limit of locked memory" "only root can drop the right to pass it"; fi
+
+# With one step of delay the update leaves the critical path: what of the host's work nothing hides becomes a small part.
+slow="--steps 6 -n 1 $threads --set topology.slow_motion=9 $zero.stage=2 $optimizer --set model.layers=8"
+share() { # NAME: host work that no compute hid, of all host work, of the last step, in percent
+    tr -d ' \t\n' <"$1.json" | grep -o '"host_update":[0-9.e-]*,"host_exposed":[0-9.e-]*' | tail -1 | tr ':,' '  ' | awk '{ printf "%.0f\n", 100 * $4 / $2 }'
+}
+check "updates after the step" train now $slow
+check "updates delayed by one" train late $slow --set schedule.delayed_update=true --set schedule.delayed_update_after=2 --trace late.zlt
+check "without delay nothing hides the host's work" [ "$(share now)" -ge 80 ]
+check "with it, most is hidden" [ "$(share late)" -le 40 ]
+check "... as the timeline shows" bash -c "'$zerolab' replay late.zlt --frame 120x40 --view timeline --at step:6 | grep -q '^    host  *U'"
+finish
