@@ -16,10 +16,11 @@ static uint64_t notices_seen(const struct run_model *model)
     return model->notices_dropped + (uint64_t)model->notice_count;
 }
 
-static uint32_t last_step(const struct run_model *model)
+static bool has_stepped(const struct lab_driver *driver, const struct run_model *model)
 {
     const struct run_step *last = run_last_step(model);
-    return last ? last->step : 0;
+    if (!last || last->step < driver->from_step) return false;
+    return last->step > driver->from_step || last->attempt > driver->from_attempt;
 }
 
 void driver_begin(struct lab_driver *driver, const struct lab_actions *actions)
@@ -38,7 +39,9 @@ static enum driver_says send(struct lab_driver *driver, const struct run_model *
     snprintf(driver->line, sizeof driver->line, "%s", line);
     driver->sent = true;
     driver->notices = notices_seen(model);
-    driver->from_step = last_step(model);
+    const struct run_step *last = run_last_step(model);
+    driver->from_step = last ? last->step : 0;
+    driver->from_attempt = last ? last->attempt : 0;
     snprintf(driver->reason, sizeof driver->reason, "%s", model->reason);
     return DRIVER_SENDS;
 }
@@ -132,7 +135,7 @@ static enum driver_says run(struct lab_driver *driver, const struct lab_action *
     if (!run_waits(model)) return DRIVER_WAITS;
     if (since(driver, model, is_shortage))
         return model->state == RUN_OUT_OF_MEMORY ? next_action(driver, scene) : DRIVER_WAITS;
-    if (last_step(model) <= driver->from_step) return DRIVER_WAITS;
+    if (!has_stepped(driver, model)) return DRIVER_WAITS;
     if (--driver->left == 0) return next_action(driver, scene);
     return send(driver, model, "step");
 }

@@ -21,7 +21,7 @@ struct lab_driver {
     bool was_short;        /* ... while the run was out of memory */
     bool pausing;          /* ... and this pause after it */
     uint64_t notices;      /* that had been folded then */
-    uint32_t from_step;    /* last whole step then */
+    uint32_t from_step, from_attempt; /* last whole step then; a step that ran out of memory is taken again */
     char reason[256];      /* why the run waited then */
     char line[256];        /* DRIVER_SENDS: a command; DRIVER_GOES: what to find on the timeline */
     char asked[256];       /* the command that a pause follows */

@@ -104,11 +104,18 @@ static void forget_answer(struct lab_play *play)
     play->where = (struct lab_where){0};
 }
 
+static void want_run(struct lab_play *play)
+{
+    play->phase = PLAY_RESTART;
+    page_clear(&play->page, 0);
+    page_say(&play->page, TONE_NOTE, "The run is being started anew.");
+}
+
 static void start_anew(struct lab_play *play)
 {
     play->at = 0;
     play->kept_count = 0;
-    play->phase = PLAY_RESTART;
+    want_run(play);
 }
 
 void lab_play_init(struct lab_play *play, const struct lab *lab, const struct lab_progress *progress)
@@ -144,7 +151,7 @@ static void enter_step(struct lab_play *play, int step)
 {
     play->at = step;
     forget_answer(play);
-    if (play->lab->steps[step].has_setup) play->phase = PLAY_RESTART;
+    if (play->lab->steps[step].has_setup) want_run(play);
     else begin_step(play);
 }
 

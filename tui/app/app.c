@@ -171,6 +171,7 @@ static void loop(struct app *app)
         uint64_t now_ns = clock_ns();
         if (now_ns >= app->taken_ns + FRAME_NS || feed_wait_ns(&app->feed, now_ns) == 0) take_records(app, now_ns);
         playing_tick(app, now_ns);
+        if (app->quit) break; /* the lab wants another run */
         follow_run(app);
         take_away_message(app, now_ns);
         if (app->urgent || (app->changed && now_ns >= app->drawn_ns + FRAME_NS)) draw(app, now_ns);
