@@ -232,6 +232,14 @@ static void offload_ratio(out_t out, run_t run)
                    grouped(all, effect_resting_bytes(run, CATEGORY_OPTIMIZER)));
 }
 
+/* Of keys that only the disk looks at; what they do there says their help. */
+static void nvme_detail(out_t out, run_t run)
+{
+    const struct config_zero *zero = &run->config->zero;
+    if (zero->offload_optimizer != OFFLOAD_NVME && zero->offload_param != OFFLOAD_NVME)
+        effect_say(out, "nothing to act on: nothing is offloaded to NVMe");
+}
+
 static void delayed_update(out_t out, run_t run)
 {
     if (!updates_on_device(out, run))
@@ -334,6 +342,18 @@ const struct effect_row effect_zero_rows[] = {
     {ZERO "offload_optimizer.device", offload_optimizer},
     {ZERO "offload_param.device", offload_param},
     {ZERO "offload_optimizer.ratio", offload_ratio},
+    {ZERO "offload_optimizer.nvme_path", nvme_detail},
+    {ZERO "offload_optimizer.pipeline_read", nvme_detail},
+    {ZERO "offload_optimizer.pipeline_write", nvme_detail},
+    {ZERO "offload_param.nvme_path", nvme_detail},
+    {ZERO "offload_param.buffer_count", nvme_detail},
+    {ZERO "offload_param.buffer_size", nvme_detail},
+    {ZERO "offload_param.max_in_cpu", nvme_detail},
+    {"aio.block_size", nvme_detail},
+    {"aio.queue_depth", nvme_detail},
+    {"aio.intra_op_parallelism", nvme_detail},
+    {"aio.single_submit", nvme_detail},
+    {"aio.overlap_events", nvme_detail},
     {"schedule.update_tile", update_tile},
     {"schedule.delayed_update", delayed_update},
     {"schedule.delayed_update_after", delayed_update_after},
