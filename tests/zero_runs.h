@@ -93,6 +93,13 @@ static inline void note_operations(struct outcome_of_run *out, struct trace_ring
     }
 }
 
+/* Of a step that ran out of memory: the next one may have another schedule. */
+static inline void forget_operations(struct trace_ring *const *rings)
+{
+    static struct told forgotten[TOLD_MAX];
+    for (int lane = 0; lane < LANES; lane++) heard(rings[lane], forgotten);
+}
+
 static inline bool note(struct rank_thread *thread, int status, const struct error *err)
 {
     if (status && !thread->out.error[0]) snprintf(thread->out.error, sizeof thread->out.error, "%s", err->text);
@@ -124,6 +131,7 @@ static inline void train(struct rank_thread *thread, struct zero *zero)
         if (result.outcome == ZERO_OUT_OF_MEMORY) {
             thread->out.shortages++;
             thread->out.shortage = result.shortage;
+            if (thread->rank == 0) forget_operations(thread->rings);
             if (plan->rescue_stage < 0 || thread->out.shortages > 1) return;
             if (switch_to(thread, zero, plan->rescue_stage, NULL, &result)) return;
             continue;
