@@ -166,6 +166,9 @@ static inline void *rank_main(void *argument)
         thread->out.shortage = result.shortage;
         switch_to(thread, zero, thread->plan->rescue_stage, NULL, &result);
     } else if (note(thread, status, &err)) {
+        if (!zero) return NULL;
+        comm_close(comm); /* out of memory on all ranks alike */
+        zero_close(zero);
         return NULL;
     }
     train(thread, zero);

@@ -105,7 +105,7 @@ struct run_lane { bool busy; uint32_t schedule, step, op; uint64_t issued_ns, st
 
 /* One rank in one step: its compute lane by phase; and exposed communication: it went on while that lane did not work. By kind
  * also copies between tiers. The host lane in all, and exposed. */
-struct run_split { uint64_t phase_ns[PHASES], exposed_ns, exposed_by_ns[TRAFFIC_KINDS], host_ns, host_exposed_ns; };
+struct run_split { uint64_t phase_ns[PHASES], exposed_ns, exposed_by_ns[TRAFFIC_KINDS], host_ns, host_exposed_ns, io_exposed_ns; };
 
 /* What the kernel says of a rank's memory, beside what the allocator counted at the same moment. */
 enum { RUN_MARKS = 8 };
@@ -120,7 +120,7 @@ struct run_rank {
     struct { /* the step in progress */
         bool begun, computed, lost;      /* lost: records are missing, so the split is unknown */
         uint32_t step, attempt;          /* attempt > 0: taken again after it ran out of memory */
-        uint64_t idle_since_ns;          /* the compute lane's last end */
+        uint64_t idle_since_ns, io_since_ns; /* the compute lane's last end; until when io_exposed_ns is counted */
         struct run_split split;
     } open;
 };

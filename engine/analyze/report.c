@@ -74,9 +74,7 @@ static void add_seconds(cJSON *object, const struct run_step *step)
                seconds(step->split.exposed_by_ns[TRAFFIC_D2H] + step->split.exposed_by_ns[TRAFFIC_H2D]) / ranks);
     add_number(out, "host_update", known, seconds(step->split.host_ns) / ranks);
     add_number(out, "host_exposed", known, seconds(step->split.host_exposed_ns) / ranks);
-    add_number(out, "io_exposed", known,
-               seconds(step->split.exposed_by_ns[TRAFFIC_NVME_READ] + step->split.exposed_by_ns[TRAFFIC_NVME_WRITE]) /
-                   ranks);
+    add_number(out, "io_exposed", known, seconds(step->split.io_exposed_ns) / ranks);
     add_number(out, "paused", true, seconds(step->paused_ns));
 }
 

@@ -19,6 +19,7 @@ void split_add(struct run_split *sum, const struct run_split *split)
     sum->exposed_ns += split->exposed_ns;
     sum->host_ns += split->host_ns;
     sum->host_exposed_ns += split->host_exposed_ns;
+    sum->io_exposed_ns += split->io_exposed_ns;
 }
 
 void timing_begin_step(struct run_rank *rank, uint32_t step, uint64_t time_ns)
@@ -29,7 +30,7 @@ void timing_begin_step(struct run_rank *rank, uint32_t step, uint64_t time_ns)
     rank->open.begun = true;
     rank->open.step = step;
     rank->open.attempt = attempt;
-    rank->open.idle_since_ns = time_ns;
+    rank->open.idle_since_ns = rank->open.io_since_ns = time_ns;
 }
 
 bool timing_end_step(struct run_rank *rank, uint32_t step, struct run_split *split)
@@ -66,6 +67,15 @@ static void expose(struct run_rank *rank, const struct op *op, uint64_t from_ns,
     if (op->lane == LANE_COMM) rank->open.split.exposed_ns += now_ns - from_ns;
 }
 
+/* NVMe is read and written at the same time: counted is the time in which either goes on and compute does not. */
+static void expose_io(struct run_rank *rank, uint64_t now_ns)
+{
+    const bool moves = rank->lane[LANE_NVME_READ].busy || rank->lane[LANE_NVME_WRITE].busy;
+    if (!rank->open.begun || now_ns <= rank->open.io_since_ns) return;
+    if (moves && !rank->lane[LANE_COMPUTE].busy) rank->open.split.io_exposed_ns += now_ns - rank->open.io_since_ns;
+    rank->open.io_since_ns = now_ns;
+}
+
 /* What runs on the other lanes was exposed until now, and is hidden from now on. */
 static void compute_begins(struct run_model *model, struct run_rank *rank, uint64_t now_ns)
 {
@@ -91,6 +101,7 @@ void fold_op_begin(struct run_model *model, const struct trace_record *record)
     struct run_rank *rank = model_rank(model, record->rank);
     const struct op *op = find_op(run_schedule_numbered(model, from->schedule), from->op);
     if (!rank || !op) return;
+    expose_io(rank, record->time_ns);
     if (begins_again(&rank->lane[op->lane], from)) memset(rank->lane, 0, sizeof rank->lane);
     if (op->lane == LANE_COMPUTE) compute_begins(model, rank, record->time_ns);
     rank->lane[op->lane] =
@@ -108,6 +119,7 @@ void fold_op_end(struct run_model *model, const struct trace_record *record)
         rank->open.lost = true;
         return;
     }
+    expose_io(rank, record->time_ns);
     rank->lane[op->lane] =
         (struct run_lane){false, from->schedule, from->step, from->op, from->issued_ns, from->started_ns};
     if (schedule->purpose != PURPOSE_TRAIN || !rank->open.begun || rank->open.step != from->step) return;

@@ -56,10 +56,8 @@ static int read_set(struct command *command, const char *argument, struct error 
     struct config scratch;
     int status = config_load(&scratch, NULL, NULL, 0, err);
     if (status) return status;
-    scratch.topology.ranks = 64; /* whether a rank exists is for the run to say, */
-    scratch.zero.stage = 3;      /* and what its stage and what is offloaded then allow */
-    scratch.zero.offload_optimizer = OFFLOAD_CPU;
-    if (command_class(command) == COMMAND_CLASS_RESTART)
+    /* Whether a value goes with the others is for the run to say. */
+    if (command_class(command) == COMMAND_CLASS_RESTART || config_is_live(command->key))
         status = config_try(&scratch, command->key, command->value, err);
     else status = config_set(&scratch, command->key, command->value, err);
     config_release(&scratch);

@@ -348,6 +348,14 @@ bool config_restarts(const char *typed)
     return row >= 0 && config_keys[row].class == CLASS_HONOURED && !config_keys[row].live;
 }
 
+bool config_is_live(const char *typed)
+{
+    char path[PATH_ROOM];
+    config_path(path, typed);
+    int row = key_index(path);
+    return row >= 0 && config_keys[row].class == CLASS_HONOURED && config_keys[row].live;
+}
+
 int config_try(struct config *config, const char *typed, const char *value, struct error *err)
 {
     char path[PATH_ROOM];

@@ -190,6 +190,7 @@ int config_set(struct config *config, const char *key, const char *value, struct
 
 /* Whether a key is honoured and not live: only a new start can change it. */
 bool config_restarts(const char *key);
+bool config_is_live(const char *key); /* honoured, and can change between two steps */
 
 /* Stores a value by the key's row alone, type and range: whether it is one, not whether it goes with the others. */
 int config_try(struct config *config, const char *key, const char *value, struct error *err);
