@@ -118,7 +118,7 @@ fi
 
 check "no room for a copy: in the foreground" train host --steps 2 $threads $small --set checkpoint.path=host.ck \
     --set memory.host_budget=2100KiB --set checkpoint.every=1
-check "... and it says why" grep -q 'while training waited: memory.host_budget has no room' host.out
+check "... and it says why" grep -q 'foreground: memory.host_budget has no room' host.out
 
 # ---- the command ----
 
@@ -132,7 +132,7 @@ check "... it is refused" grep -q 'checkpoint refused: there is no folder' nowhe
 
 # newest FILE: the last step that the run said was saved; 0: none.
 newest() {
-    sed -n 's/.*checkpoint: saved step-\([0-9]*\),.*/\1/p' "$1" | sort -n | tail -1 | grep . || echo 0
+    sed -n 's/.*checkpoint: saved step-\([0-9]*\):.*/\1/p' "$1" | sort -n | tail -1 | grep . || echo 0
 }
 children() {
     cat /proc/"$1"/task/*/children 2>/dev/null

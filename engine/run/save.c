@@ -69,8 +69,8 @@ static void tell_saved(const struct saver *saver)
     const uint64_t bytes = checkpoint_writer_bytes(saver->writer) * (uint64_t)saver->rank->ranks;
     const double seconds = (double)(clock_ns() - saver->begun_ns) * 1e-9;
     cJSON *detail = detail_of(saver, "saved", saver->tag);
-    snprintf(text, sizeof text, "saved %s, %.1f MiB in %.2f s, %s%s", saver->tag, (double)bytes / (1 << 20), seconds,
-             saver->background ? "in the background" : "while training waited", saver->why);
+    snprintf(text, sizeof text, "saved %s: %.1f MiB in %.2f s, %s%s", saver->tag, (double)bytes / (1 << 20), seconds,
+             saver->background ? "background" : "foreground", saver->why);
     cJSON_AddBoolToObject(detail, "background", saver->background);
     cJSON_AddNumberToObject(detail, "bytes", (double)bytes);
     cJSON_AddNumberToObject(detail, "seconds", seconds);

@@ -166,13 +166,13 @@ static const struct badge badges[] = {
 static void save_text(char *text, size_t room, const struct run_model *model)
 {
     const struct run_save *save = &model->save;
-    char time[FORMAT_ROOM];
-    uint64_t ago_ns = model->now_ns > save->saved_ns ? model->now_ns - save->saved_ns : 0;
+    const unsigned long long ago_s =
+        model->now_ns > save->saved_ns ? (model->now_ns - save->saved_ns) / 1000000000u : 0;
+    *text = '\0';
     if (save->saving) snprintf(text, room, "saving %s", save->tag);
     else if (save->failed) snprintf(text, room, "%s was not saved (E)", save->tag);
-    else if (*save->saved_tag)
-        snprintf(text, room, "%s saved %s ago", save->saved_tag, format_time(time, ago_ns / 1000000000u * 1000000000u));
-    else *text = '\0';
+    else if (*save->saved_tag && ago_s < 60) snprintf(text, room, "saved %s, %llu s ago", save->saved_tag, ago_s);
+    else if (*save->saved_tag) snprintf(text, room, "saved %s, %llu min ago", save->saved_tag, ago_s / 60);
 }
 
 static void state_text(char *text, size_t room, const struct scene *scene)
