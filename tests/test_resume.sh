@@ -120,6 +120,16 @@ check "no room for a copy: in the foreground" train host --steps 2 $threads $sma
     --set memory.host_budget=2100KiB --set checkpoint.every=1
 check "... and it says why" grep -q 'foreground: memory.host_budget has no room' host.out
 
+# Of every rank's host tier: the two buffers, whose pages stay; and beside the training a copy of the shards, 0.4 MiB in all.
+staging() {
+    grep -A6 '"tier":.*"host"' "$1.json" | grep -A4 '"staging"' | sed -n 's/.*"peak_bytes":[^0-9]*\([0-9]*\),*/\1/p' | sort -n | tail -1
+}
+check "... which takes its buffers and no more" [ "$(staging host)" = 2097152 ]
+check "a copy where there is room" train copy --steps 2 $threads $small --set checkpoint.path=copy.ck --set checkpoint.every=1
+check "... takes a rank's shards and the buffers" [ $(($(staging copy) - 2097152)) -ge $((405504 / 4)) -a $(($(staging copy) - 2097152)) -le $((440000 / 4)) ]
+check "loading" train load --resume copy.ck --steps 3 --set checkpoint.at_end=false
+check "... goes through the same buffers" grep -q '"reserved_bytes":.*2097152' load.json
+
 # ---- the command ----
 
 check "on command" train command --steps 4 $threads $small --set checkpoint.path=command.ck --set checkpoint.at_end=false \

@@ -259,8 +259,8 @@ int checkpoint_open(struct checkpoint **out, const char *dir, const char *tag, s
     struct checkpoint *checkpoint = calloc(1, sizeof *checkpoint);
     *out = NULL;
     if (!checkpoint) return error_set(err, STATUS_RUN, "no memory to read a checkpoint");
-    int status = reader_init(&checkpoint->reader, err);
-    if (!status) status = find_folder(&checkpoint->info, dir, tag, err);
+    reader_init(&checkpoint->reader);
+    int status = find_folder(&checkpoint->info, dir, tag, err);
     if (!status) status = read_manifest(checkpoint, err);
     if (!status) status = read_tables(checkpoint, err);
     if (!status) status = check_index(checkpoint, err);
@@ -308,6 +308,11 @@ int checkpoint_read(struct checkpoint *checkpoint, int unit, enum state_array ar
         first += part, elems -= part, out += part;
     }
     return STATUS_OK;
+}
+
+void checkpoint_lend(struct checkpoint *checkpoint, void *buffers)
+{
+    reader_lend(&checkpoint->reader, buffers);
 }
 
 int checkpoint_verify(struct checkpoint *checkpoint, void (*progress)(void *, uint64_t, uint64_t), void *user,

@@ -56,6 +56,9 @@ const struct checkpoint_info *checkpoint_info(const struct checkpoint *checkpoin
  * ascending order the disk reads ahead. */
 int checkpoint_read(struct checkpoint *checkpoint, int unit, enum state_array array, int64_t first, int64_t elems, float *out, struct error *err);
 
+/* Lends it CHECKPOINT_BUFFER_BYTES at a multiple of 4096 to read through; NULL: takes them back. Otherwise it has its own. */
+void checkpoint_lend(struct checkpoint *checkpoint, void *buffers);
+
 /* As where a rank's state comes from (struct zero_options). STATUS_USAGE: another model, precision or optimizer, and which.
  * weights_only: another precision and another optimizer will do, the optimizer begins with zeros and the run at step 1 (what
  * DeepSpeed calls load_module_only). The checkpoint must stay open as long as the source is used. */

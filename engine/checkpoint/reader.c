@@ -5,25 +5,42 @@
 
 #include "engine/checkpoint/crc32c.h"
 
-int reader_init(struct reader *reader, struct error *err)
+void reader_init(struct reader *reader)
 {
-    *reader = (struct reader){.file.fd = -1, .buffers = aligned_alloc(PAGE, CHECKPOINT_BUFFER_BYTES)};
-    return reader->buffers ? STATUS_OK : error_set(err, STATUS_RUN, "no memory to read a checkpoint");
+    *reader = (struct reader){.file.fd = -1};
+}
+
+static void close_shard(struct reader *reader)
+{
+    aside_close(&reader->file);
+    reader->shard = NULL;
+    reader->buffer[0].number = reader->buffer[1].number = -1;
+}
+
+void reader_lend(struct reader *reader, void *buffers)
+{
+    close_shard(reader);
+    reader->buffers = buffers ? buffers : reader->own_buffers;
 }
 
 void reader_release(struct reader *reader)
 {
     aside_release(&reader->file);
-    free(reader->buffers);
+    free(reader->own_buffers);
+}
+
+static int need_buffers(struct reader *reader, struct error *err)
+{
+    if (!reader->buffers) reader->buffers = reader->own_buffers = aligned_alloc(PAGE, CHECKPOINT_BUFFER_BYTES);
+    return reader->buffers ? STATUS_OK : error_set(err, STATUS_RUN, "no memory to read a checkpoint");
 }
 
 static int turn_to(struct reader *reader, const struct shard_table *shard, struct error *err)
 {
     struct error why;
     if (reader->shard == shard) return STATUS_OK;
-    aside_close(&reader->file);
-    reader->shard = NULL;
-    reader->buffer[0].number = reader->buffer[1].number = -1;
+    if (need_buffers(reader, err)) return STATUS_RUN;
+    close_shard(reader);
     if (aside_open(&reader->file, shard->path, false, &why))
         return error_set(err, STATUS_INPUT, "cannot read %.300s: %.100s", shard->path, why.text);
     reader->shard = shard;

@@ -15,11 +15,12 @@ struct shard_table {
 struct reader {
     struct aside file;
     const struct shard_table *shard; /* that is open; NULL: none */
-    unsigned char *buffers;
+    unsigned char *buffers, *own_buffers; /* lent, or its own, made when first needed */
     struct { int64_t number; /* which stretch of BUFFER_BYTES it holds; -1: none */ bool checked; } buffer[2];
 };
 
-int reader_init(struct reader *reader, struct error *err);
+void reader_init(struct reader *reader);
+void reader_lend(struct reader *reader, void *buffers); /* to be used from now on; NULL: they are taken back */
 void reader_release(struct reader *reader);
 
 /* Bytes [offset, offset + bytes) of a shard's values. STATUS_INPUT names file, block and bytes. */

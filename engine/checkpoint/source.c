@@ -18,6 +18,11 @@ static int read_weights(void *user, int unit, enum state_array array, int64_t fi
     return STATUS_OK;
 }
 
+static void lend(void *user, void *buffers)
+{
+    checkpoint_lend(user, buffers);
+}
+
 static int check_model(const struct checkpoint_info *info, const struct model *model, struct error *err)
 {
     const struct config_model *saved = &info->model.shape, *wanted = &model->shape;
@@ -66,7 +71,7 @@ int checkpoint_source(struct state_source *source, struct checkpoint *checkpoint
     const struct checkpoint_info *info = checkpoint_info(checkpoint);
     int status = check_model(info, model, err);
     if (!status && !weights_only) status = check_training(info, model, err);
-    *source = (struct state_source){.user = checkpoint, .read = weights_only ? read_weights : read_all};
+    *source = (struct state_source){.user = checkpoint, .read = weights_only ? read_weights : read_all, .lend = lend};
     if (!weights_only) source->progress = info->progress;
     return status;
 }

@@ -268,12 +268,19 @@ static int read_saved(void *user, int unit, enum state_array array, int64_t firs
     return rank->saved.read(rank->saved.user, unit, array, first, elems, out, err);
 }
 
+static void lend_saved(void *user, void *buffers)
+{
+    const struct rank *rank = user;
+    if (rank->saved.lend) rank->saved.lend(rank->saved.user, buffers);
+}
+
 void leave_watch_loading(struct rank *rank)
 {
     begin_moving(rank, "loading");
     rank->saved = rank->source;
     rank->source.user = rank;
     rank->source.read = read_saved;
+    rank->source.lend = lend_saved;
 }
 
 /* What changed, and how long it took, for the list of events. */

@@ -112,13 +112,24 @@ static int fill_unit(struct zero *zero, const struct schedule *schedule, int uni
     return status;
 }
 
+/* Whether the source reads through memory that is counted; where the host budget has no room it has its own. */
+static bool lend_buffers(struct zero *zero)
+{
+    void *buffers;
+    if (!zero->source || !zero->source->lend || zero_buffers_take(zero, &buffers, NULL)) return false;
+    zero->source->lend(zero->source->user, buffers);
+    return true;
+}
+
 static int fill_state(struct zero *zero, const struct schedule *schedule, struct error *err)
 {
+    const bool lent = lend_buffers(zero);
     struct piece_room *room = malloc(sizeof *room);
     int status = room ? STATUS_OK : error_set(err, STATUS_RUN, "no memory to fill the state");
     for (int u = 0; u < zero->model.unit_count && status == STATUS_OK; u++)
         status = fill_unit(zero, schedule, u, room, err);
     free(room);
+    if (lent) zero->source->lend(zero->source->user, NULL), zero_buffers_give(zero);
     if (status == STATUS_OK) status = zero_fill_tails(zero, schedule, err);
     if (status == STATUS_OK && zero->pending.there && !zero_is_delayed(zero))
         status = zero_apply_pending(zero, schedule, err);

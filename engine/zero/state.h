@@ -32,6 +32,9 @@ struct state_source {
      * by unit, then array, then in ascending pieces. A source without states leaves zeros. */
     int (*read)(void *user, int unit, enum state_array array, int64_t first, int64_t elems, float *out, struct error *err);
     struct zero_progress progress;
+    /* Lends it counted host memory for its buffers, ZERO_BUFFERS_BYTES at a multiple of 4096, before the first read; takes it
+     * back with NULL. NULL: it needs none. */
+    void (*lend)(void *user, void *buffers);
 };
 
 #endif
