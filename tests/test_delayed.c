@@ -76,7 +76,7 @@ static void single_open(struct single *single, const struct plan_of_run *plan, s
     assert_int_equal(comm_open_thread(&single->comm, single->group, 0, &err), 0);
     struct zero_options options = {.config = &single->config, .comm = single->comm, .data = single->data};
     if (held) {
-        single->source = (struct state_source){held, read_held, held->progress};
+        single->source = (struct state_source){.user = held, .read = read_held, .progress = held->progress};
         options.source = &single->source;
     }
     if (zero_open(&single->zero, &options, &shortage, &err)) fail_msg("%s", err.text);
