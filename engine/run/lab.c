@@ -29,15 +29,15 @@ static void state_text(char *out, size_t room, const struct lab *lab)
 static int list(const struct cli *cli, struct error *err)
 {
     (void)cli;
-    printf("%-22s %-6s %s\n", "lab", "", "what it is about");
+    printf("%-15s %-6s %s\n", "lab", "", "what it is about");
     for (int l = 0; l < lab_catalog_count(); l++) {
         struct lab *lab;
         char state[64];
         int status = lab_open(&lab, lab_catalog_name(l), err);
         if (status) return status;
         state_text(state, sizeof state, lab);
-        printf("%-22s %2d min %s\n", lab->name, lab->minutes, lab->about);
-        if (*state) printf("%-22s %6s  - %s\n", "", "", state);
+        printf("%-15s %2d min %s\n", lab->name, lab->minutes, lab->about);
+        if (*state) printf("%-15s %6s - %s\n", "", "", state);
         lab_free(lab);
     }
     puts("\nzerolab lab NAME begins one, or goes on where you stopped");

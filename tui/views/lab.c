@@ -137,7 +137,8 @@ static void draw_head(struct canvas canvas, const struct scene *scene)
     char title[160], time[48];
     double seconds = 0;
     for (int s = 0; s < play->progress.count; s++) seconds += play->progress.at[s].seconds;
-    snprintf(title, sizeof title, "lab: %.140s", play->lab->title);
+    bool has_room = utf8_columns(play->lab->title) + 9 < canvas.at.columns;
+    snprintf(title, sizeof title, "%s%.140s", has_room ? "lab: " : "", play->lab->title);
     draw_title(canvas, 0, scene->state->lab_focus, title);
     int x =
         draw_format(canvas, INDENT, 1, STYLE_TEXT, "step %d of %d  ", play->progress.step + 1, play->progress.count);
