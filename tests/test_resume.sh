@@ -161,6 +161,7 @@ kill_one() {
     "$zerolab" train --headless --steps 100000 "${from[@]}" $as >kill.out 2>kill.err </dev/null &
     local front=$! launcher ranks
     within 30 grep -q "^step " kill.out || { sed 's/^/# /' kill.err; return 1; }
+    within 30 [ -e kill.ck/latest ] || return 1 # the first run has nothing to fall back on before its first save
     launcher=$(children $front | tr -d " ")
     ranks=($(children "$launcher"))
     sleep 0.$((RANDOM % 1000 + 1000))
