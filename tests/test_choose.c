@@ -65,23 +65,27 @@ static void test_a_knob_is_changed(void **unused)
     release(&run);
 }
 
+/* Live or for a new start: a run that goes on and takes commands takes both, a replay and who only looks neither. */
 static void test_what_cannot_change_says_so(void **unused)
 {
     (void)unused;
     struct run run = example();
-    struct view_state state = {.view = VIEW_KNOBS, .live = true};
-    snprintf(state.search, sizeof state.search, "data.seed");
-    assert_true(press(&run, &state, ACTION_SEARCH_NEXT));
-    assert_true(press(&run, &state, ACTION_ENTER));
-    assert_int_equal(state.prompt.kind, PROMPT_NONE);
-    assert_non_null(strstr(state.message, "--set"));
-    state.row[VIEW_KNOBS] = 0; /* the stage: live, but not in a replay, nor for who only looks */
-    state.live = false;
-    assert_true(press(&run, &state, ACTION_ENTER));
-    state.live = state.readonly = true;
-    assert_true(press(&run, &state, ACTION_ENTER));
-    assert_int_equal(state.prompt.kind, PROMPT_NONE);
-    assert_string_equal(state.command, "");
+    const char *const keys[] = {"data.seed", "zero_optimization.stage"};
+    for (int k = 0; k < 2; k++) {
+        struct view_state state = {.view = VIEW_KNOBS, .live = true};
+        snprintf(state.search, sizeof state.search, "%s", keys[k]);
+        assert_true(press(&run, &state, ACTION_SEARCH_NEXT));
+        assert_true(press(&run, &state, ACTION_ENTER));
+        assert_int_equal(state.prompt.kind, PROMPT_VALUE);
+        state.prompt.kind = PROMPT_NONE;
+        state.live = false;
+        assert_true(press(&run, &state, ACTION_ENTER));
+        state.live = state.readonly = true;
+        assert_true(press(&run, &state, ACTION_ENTER));
+        assert_int_equal(state.prompt.kind, PROMPT_NONE);
+        assert_non_null(strstr(state.message, "only be changed in a run"));
+        assert_string_equal(state.command, "");
+    }
     release(&run);
 }
 
