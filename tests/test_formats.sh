@@ -38,6 +38,20 @@ another_number() {
 }
 check "a checkpoint of another number of shards is the same state" another_number
 
+# Lion keeps one state, SGD none: what waits for a delayed update comes after them.
+waiting() {
+    local optimizer
+    for optimizer in Lion SGD; do
+        rm -rf late late1 late2
+        train late $few --steps 3 --set bf16.enabled=true --set zero_optimization.stage=2 --set optimizer.type=$optimizer \
+            --set zero_optimization.offload_optimizer.device=cpu --set schedule.delayed_update=true \
+            --set schedule.delayed_update_after=1 --set checkpoint.path=late || return 1
+        convert late late1 --shards 1 && convert late1 late2 --shards 2 && cmp late/step-3/shard-1-of-2 late2/step-3/shard-1-of-2 &&
+            "$zerolab" checkpoint inspect late1 | grep -q '^holds .* gradients of a delayed update' || return 1
+    done
+}
+check "... also of what waits for a delayed update" waiting
+
 as_good_as() {
     fresh ck && train weights $few --steps 2 --resume copy --weights-only || return 1
     for from in one.safetensors one.bin hub; do

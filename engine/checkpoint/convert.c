@@ -35,8 +35,8 @@ static int open_checkpoint(struct origin *origin, const char *path, const char *
     const struct checkpoint_info *info = checkpoint_info(origin->checkpoint);
     status = model_init(&origin->model, &info->model.shape, info->model.dtype, err);
     origin->model.optimizer = info->model.optimizer;
-    const bool states = info->has[STATE_1];
-    return status ? status : checkpoint_source(&origin->source, origin->checkpoint, &origin->model, !states, err);
+    const bool whole = info->has[STATE_1] || !optimizer_table[info->model.optimizer].states;
+    return status ? status : checkpoint_source(&origin->source, origin->checkpoint, &origin->model, !whole, err);
 }
 
 int origin_open(struct origin *origin, const char *path, const char *tag, int heads, struct error *err)
@@ -62,7 +62,7 @@ void origin_release(struct origin *origin)
 
 struct conversion {
     const struct origin *origin;
-    int arrays; /* the weights, and so many more */
+    bool has[STATE_ARRAYS];
     uint64_t done_bytes, all_bytes;
     weights_progress *progress;
     void *user;
@@ -78,7 +78,8 @@ static int write_shard(struct conversion *conversion, const struct checkpoint_ta
     for (int u = 0; u < model->unit_count && !status; u++) {
         const int64_t elems = model->units[u].elems, share = shard_elems(elems, target->shards), first = shard * share;
         const int64_t count = first >= elems ? 0 : elems - first < share ? elems - first : share;
-        for (int array = 0; array < conversion->arrays && count && !status; array++) {
+        for (int array = 0; array < STATE_ARRAYS && count && !status; array++) {
+            if (!conversion->has[array]) continue;
             status = checkpoint_writer_take(writer, u, (enum state_array)array, first, count,
                                             &conversion->origin->source, err);
             conversion->done_bytes += (uint64_t)count * sizeof(float);
@@ -108,11 +109,12 @@ int convert_to_checkpoint(const struct origin *origin, const struct convert_targ
 {
     char tag[CHECKPOINT_TAG_BYTES];
     const struct checkpoint_info info = describe(origin, target);
-    struct conversion conversion = {origin, 1, 0, 0, progress, user};
+    struct conversion conversion = {.origin = origin, .progress = progress, .user = user};
     struct checkpoint_save *save;
-    if (origin->checkpoint)
-        while (conversion.arrays < STATE_ARRAYS && info.has[conversion.arrays]) conversion.arrays++;
-    conversion.all_bytes = (uint64_t)origin->model.elems * sizeof(float) * (uint64_t)conversion.arrays;
+    for (int a = 0; a < STATE_ARRAYS; a++) {
+        conversion.has[a] = a == STATE_WEIGHTS || info.has[a];
+        if (conversion.has[a]) conversion.all_bytes += (uint64_t)origin->model.elems * sizeof(float);
+    }
     checkpoint_step_tag(tag, info.progress.steps_done);
     const struct checkpoint_target to = {.dir = target->dir,
                                          .tag = target->tag ? target->tag

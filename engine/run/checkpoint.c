@@ -75,10 +75,11 @@ static void print_findings(FILE *out, const struct findings *findings)
     print_model(out, &info->model.shape, info->model.elems);
     fprintf(out, "progress    %lld steps, %lld updates, %lld samples\n", (long long)info->progress.steps_done,
             (long long)info->progress.updates, (long long)info->progress.samples);
-    fprintf(out, "holds       fp32 weights%s\n",
+    fprintf(out, "holds       fp32 weights%s%s\n",
             arrays == 0   ? " alone"
             : arrays == 1 ? " and 1 optimizer state"
-                          : " and 2 optimizer states");
+                          : " and 2 optimizer states",
+            info->has[STATE_PENDING] ? ", and the gradients of a delayed update" : "");
     fprintf(out, "training    %s, %s, global batch %d of %d tokens\n", dtype_name(info->model.dtype),
             config->optimizer.type, config->train_batch_size, config->data.sequence_length);
     print_saver(out, info);
