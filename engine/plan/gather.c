@@ -8,7 +8,7 @@ int gatherer_init(struct gatherer *gatherer, struct builder *builder, const stru
 {
     int units = builder->model->unit_count;
     *gatherer = (struct gatherer){.builder = builder, .walk = walk, .active = active};
-    gatherer->buffer = malloc(6 * (size_t)units * sizeof *gatherer->buffer);
+    gatherer->buffer = malloc(7 * (size_t)units * sizeof *gatherer->buffer);
     if (!gatherer->buffer) {
         builder->failed = true;
         return STATUS_RUN;
@@ -18,7 +18,8 @@ int gatherer_init(struct gatherer *gatherer, struct builder *builder, const stru
     gatherer->brought_by = gatherer->brought + units;
     gatherer->staged = gatherer->brought_by + units;
     gatherer->staged_by = gatherer->staged + units;
-    for (int i = 0; i < 6 * units; i++) gatherer->buffer[i] = -1;
+    gatherer->spent = gatherer->staged_by + units;
+    for (int i = 0; i < 7 * units; i++) gatherer->buffer[i] = -1;
     return STATUS_OK;
 }
 
@@ -161,8 +162,8 @@ static int gather(struct gatherer *gatherer, int at, bool prefetch, int serial)
     builder_depend(builder, serial, WAIT_LIMIT);
     if (brought >= 0) {
         builder_depend(builder, gatherer->brought_by[unit], WAIT_DATA);
-        builder_give(builder, brought);
         gatherer->brought[unit] = -1;
+        gatherer->spent[unit] = brought;
     }
     gatherer->buffer[unit] = buffer;
     gatherer->op[unit] = builder_end(builder);
@@ -228,6 +229,13 @@ static bool kept_for_backward(const struct gatherer *gatherer, int at)
     const struct walk_step *step = &gatherer->walk->steps[at];
     return schedule->purpose == PURPOSE_TRAIN && step->use < USE_HEAD_BACKWARD &&
            step->unit >= gatherer->builder->model->unit_count - schedule->knobs.keep_last_units;
+}
+
+int gatherer_spent(struct gatherer *gatherer, int at)
+{
+    const int unit = gatherer->walk->steps[at].unit, shard = gatherer->spent[unit];
+    gatherer->spent[unit] = -1;
+    return shard;
 }
 
 bool gatherer_lets_go(struct gatherer *gatherer, int at)

@@ -28,6 +28,7 @@ struct gatherer {
     int *buffer, *op;    /* by unit: where it is gathered (-1: not), and by which operation */
     int *brought, *brought_by; /* by unit: the own shard, come up from the host tier to be gathered (-1: not), and by which */
     int *staged, *staged_by;   /* ... read from NVMe into the host tier (-1: not), and by which */
+    int *spent;                /* by unit: the own shard it was gathered from, which nobody has given back yet (-1: none) */
     int64_t live_elems, staging_buffers; /* the latter: how many of buffer_count are in use */
     bool active;
 };
@@ -41,6 +42,11 @@ int64_t staging_buffers_of(const struct model *model, const struct config_zero *
 /* Writes the gathers that belong before use `at`: its own and those ahead. `serial` is the operation that each must follow
  * when communication may not overlap (-1: none). Returns the newest gather written, or -1. */
 int gatherer_before(struct gatherer *gatherer, int at, int serial);
+
+/* The shard on the device that the unit of use `at` was gathered from, for that use to give back; -1: none. (If the gather
+ * gave it back, what stands between a gather ahead and its use would wait for the gather: every take waits for every give
+ * above it.) */
+int gatherer_spent(struct gatherer *gatherer, int at);
 
 /* True if use `at` is the last before the unit is let go: its operation gives the buffer back; the gatherer forgets it. */
 bool gatherer_lets_go(struct gatherer *gatherer, int at);
