@@ -47,6 +47,14 @@ within() { # SECONDS, COMMAND...
     done
 }
 
+idle() { # has drawn all there was to draw: paused, it takes no time
+    local pid before
+    pid=$(program_pid)
+    before=$(awk '{ print $14 + $15 }' "/proc/$pid/stat")
+    sleep 0.5
+    [ "$(awk '{ print $14 + $15 }' "/proc/$pid/stat")" -eq "$before" ]
+}
+
 # ---- sizes
 
 start 100 30 TERM=screen-256color -- "$zerolab" --trace storm.zlt
@@ -60,6 +68,7 @@ tm resize-window -t 0 -x 100 -y 30
 keys Escape Escape Escape Space
 waits_for "after 200 sizes it goes on" 'PAUSED'
 comes '!sent:'
+within 20 idle
 settled 8 >/dev/null
 after_storm=$(with_colours)
 keys C-l
