@@ -54,7 +54,7 @@ static bool missing(const struct gatherer *gatherer, int at)
 int64_t staging_buffers_of(const struct model *model, const struct config_zero *knobs, int ranks, int unit)
 {
     const int64_t shard = shard_elems(model->units[unit].elems, ranks), size = knobs->param_buffer_elems;
-    return size > 0 ? (shard + size - 1) / size : 1;
+    return size > 0 ? shard / size + (shard % size > 0) : 1;
 }
 
 static int64_t buffers_of(const struct gatherer *gatherer, int unit)

@@ -101,7 +101,7 @@ static int64_t sub_groups(const struct schedule *schedule, const struct model *m
 {
     const int64_t shard = shard_elems(model->units[unit].elems, schedule->ranks),
                   most = schedule->knobs.sub_group_elems;
-    return most > 0 ? (shard + most - 1) / most : 1;
+    return most > 0 ? shard / most + (shard % most > 0) : 1;
 }
 
 /* DeepSpeed's Twin-Flow: of n sub-groups those from (1 - ratio) n on are updated on the host. Here a unit's lie together: where

@@ -137,6 +137,13 @@ int zero_array(const struct schedule *schedule, int unit, enum role role); /* it
 int zero_plan(struct zero *zero, const struct config_zero *knobs, struct schedule schedules[SCHEDULES], struct error *err);
 int zero_make_state(struct zero *zero, bool *failed, struct zero_shortage *shortage, struct error *err);
 
+/* open.c: new schedules, at the start and at a switch: room for what running them takes beside the tiers, then into force. */
+int zero_make_room(struct zero *zero, const struct schedule schedules[SCHEDULES], struct error *err);
+void zero_adopt(struct zero *zero, const struct config_zero *knobs, struct schedule schedules[SCHEDULES]);
+void zero_release_schedules(struct schedule schedules[SCHEDULES]);
+void zero_pin_host(struct zero *zero, const struct config_zero *knobs);
+int zero_make_pending(struct zero *zero, const struct schedule *schedule, struct error *err);
+
 /* overflow.c: ends the run that cannot lower its loss scale any more, with the first tensor that overflows. */
 int zero_overflow_error(struct zero *zero, struct error *err);
 

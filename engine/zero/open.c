@@ -1,0 +1,280 @@
+/* A rank begins and ends: memory, kernels, lanes and schedules; what takes new schedules into force serves switches too. */
+#include "engine/zero/zero.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/memory/pages.h"
+#include "engine/memory/storage.h"
+#include "engine/zero/internal.h"
+#include "kernels/kernels.h"
+
+int zero_run_op(void *user, const struct schedule *schedule, const struct op *op, bool healthy, struct op_stat *stat,
+                struct error *err)
+{
+    switch (op->lane) {
+    case LANE_COMM: return zero_communicate(user, schedule, op, healthy, stat, err);
+    case LANE_D2H:
+    case LANE_H2D: return zero_copy(user, schedule, op, stat);
+    case LANE_HOST: return zero_host(user, schedule, op);
+    case LANE_NVME_READ:
+    case LANE_NVME_WRITE: return zero_swap(user, schedule, op, stat, err);
+    default: return zero_compute(user, schedule, op, err);
+    }
+}
+
+static void op_ended(void *user, const struct op *op, uint64_t took_ns)
+{
+    struct zero *zero = user;
+    if (op_traffic(op->kind) < TRAFFIC_KINDS) zero->traffic[op_traffic(op->kind)].busy_ns += took_ns;
+}
+
+static void at_gate(void *user, const struct schedule *schedule, uint32_t next)
+{
+    const struct zero *zero = user;
+    zero->at_gate(zero->gate_user, schedule, next);
+}
+
+static bool alive(void *user)
+{
+    const struct zero *zero = user;
+    return comm_check(zero->comm, NULL) == STATUS_OK;
+}
+
+/* Address ranges that hold any layout and any step: the widest of all stages at knobs that keep the most. Costs nothing
+ * until it is used. */
+static void ranges_for(const struct zero *zero, struct memory_ranges *ranges)
+{
+    const int64_t element = dtype_bytes(zero->model.dtype);
+    struct activation_layout part;
+    uint64_t padded = 0;
+    int64_t B = zero->config->micro_batch_size, T = zero->config->data.sequence_length, scratch = 0;
+    for (int u = 0; u < zero->model.unit_count; u++)
+        padded += (uint64_t)(shard_elems(zero->model.units[u].elems, zero->ranks) * zero->ranks) + 64;
+    const int64_t layers = zero->model.shape.layers,
+                  output = activation_output_bytes(&zero->model, (int)B, (int)T) + 64;
+    int64_t activations = (layers + 2) * output + 16 * B * T + 4096;
+    for (int p = 0; p < PART_KINDS; p++) {
+        activation_layout(&part, &zero->model, (enum activation_part)p, (int)B, (int)T);
+        activations += (p == PART_ATTENTION || p == PART_MLP ? layers : 1) * (part.bytes + 64);
+    }
+    for (int use = 0; use < USES; use++) {
+        int64_t bytes =
+            scratch_bytes(&zero->model, (enum use)use, (int)B, (int)T, zero->config->topology.threads_per_rank);
+        if (bytes > scratch) scratch = bytes;
+    }
+    const uint64_t owned = padded / (uint64_t)zero->ranks + 64 * (uint64_t)zero->model.unit_count;
+    uint64_t *host = ranges->bytes[TIER_HOST];
+    host[CATEGORY_ACTIVATIONS] = (uint64_t)(2 * (layers + 2) * output);
+    host[CATEGORY_PARAMETERS] = owned * (uint64_t)element;
+    host[CATEGORY_GRADIENTS] = owned * (uint64_t)dtype_bytes(zero->model.gradient);
+    host[CATEGORY_OPTIMIZER] = owned * 12;
+    const uint64_t padding = 4096 * (uint64_t)(zero->model.unit_count + 1); /* of arrays to whole pages */
+    host[CATEGORY_STAGING] =
+        owned * 4 * 12 + 16 * padding + ZERO_WINDOW_BYTES; /* gradients to add, parameters on their way, three
+                                                                           tiles of states; or a window on what is on NVMe */
+    ranges->bytes[TIER_NVME][CATEGORY_PARAMETERS] = owned * (uint64_t)element + padding;
+    ranges->bytes[TIER_NVME][CATEGORY_OPTIMIZER] = owned * 12 + 3 * padding;
+    uint64_t *bytes = ranges->bytes[TIER_DEVICE];
+    bytes[CATEGORY_PARAMETERS] = padded * (uint64_t)element;
+    bytes[CATEGORY_GRADIENTS] = padded * (uint64_t)dtype_bytes(zero->model.gradient);
+    bytes[CATEGORY_OPTIMIZER] = padded * 12;
+    bytes[CATEGORY_GATHERED] = padded * (uint64_t)element * 3;
+    bytes[CATEGORY_BUCKETS] =
+        padded * 4 * 4; /* unreduced gradients, to send in another type, reduced; or a bouncing shard */
+    bytes[CATEGORY_ACTIVATIONS] = 2 * (uint64_t)activations; /* twice: holes between checkpoints */
+    bytes[CATEGORY_WORKSPACE] = (uint64_t)(2 * scratch + B * T * zero->model.shape.hidden * 8 + 4096);
+}
+
+static int open_parts(struct zero *zero, struct error *err)
+{
+    const struct config *config = zero->config;
+    struct memory_ranges ranges = {0};
+    int status = model_of(&zero->model, config, err);
+    zero->unit_squares = calloc((size_t)zero->model.unit_count + 1, sizeof *zero->unit_squares);
+    if (status == STATUS_OK && !zero->unit_squares) status = error_set(err, STATUS_RUN, "no memory for a rank");
+    if (status == STATUS_OK) status = kernels_create(&zero->kernels, config->topology.threads_per_rank, NULL, err);
+    if (status) return status;
+    ranges_for(zero, &ranges);
+    zero->save_offset = round_up(ranges.bytes[TIER_HOST][CATEGORY_STAGING], PAGE_BYTES); /* above what schedules use */
+    ranges.bytes[TIER_HOST][CATEGORY_STAGING] = zero->save_offset + zero_save_range(zero);
+    memcpy(zero->nvme_range_bytes, ranges.bytes[TIER_NVME], sizeof zero->nvme_range_bytes);
+    status = memory_create(&zero->memory, &ranges, config->budget_bytes, err);
+    if (status == STATUS_OK) status = comm_attach(zero->comm, zero->memory, err);
+    if (status) return status;
+    memory_observe(zero->memory, zero_record_memory, zero);
+    struct executor_host host = {.user = zero,
+                                 .memory = zero->memory,
+                                 .run = zero_run_op,
+                                 .ended = op_ended,
+                                 .rank = (uint16_t)zero->rank,
+                                 .links = config->topology.links,
+                                 .gate = zero->gate,
+                                 .at_gate = zero->at_gate ? at_gate : NULL,
+                                 .alive = alive};
+    memcpy(host.rings, zero->rings, sizeof host.rings);
+    return executor_create(&zero->executor, &host, err);
+}
+
+/* Parts of a collective at most: every piece cut at every shard border. */
+static int make_room_for_parts(struct zero *zero, const struct schedule schedules[SCHEDULES], struct error *err)
+{
+    int most = zero->ranks;
+    for (int purpose = 0; purpose < SCHEDULES; purpose++)
+        for (int i = 0; i < schedules[purpose].op_count; i++) {
+            int parts = schedules[purpose].ops[i].piece_count * zero->ranks;
+            if (parts > most) most = parts;
+        }
+    struct comm_part *room = realloc(zero->parts, (size_t)most * sizeof *room);
+    if (!room) return error_set(err, STATUS_RUN, "no memory for a list of %d parts", most);
+    zero->parts = room;
+    return STATUS_OK;
+}
+
+/* The threads of the host lane start with the first schedule that uses them. */
+static int make_host_kernels(struct zero *zero, const struct schedule *schedule, struct error *err)
+{
+    for (int i = 0; i < schedule->op_count && !zero->host_kernels; i++)
+        if (schedule->ops[i].lane == LANE_HOST)
+            return kernels_create(&zero->host_kernels, zero->config->topology.threads_per_rank, NULL, err);
+    return STATUS_OK;
+}
+
+/* Which parts of the pending update have been done: all places are clear but in a step. */
+int zero_make_pending(struct zero *zero, const struct schedule *schedule, struct error *err)
+{
+    free(zero->pending.done);
+    zero->pending.done = calloc((size_t)schedule->op_count + 1, 1);
+    return zero->pending.done ? STATUS_OK : error_set(err, STATUS_RUN, "no memory for a step's list of updates");
+}
+
+int zero_make_room(struct zero *zero, const struct schedule schedules[SCHEDULES], struct error *err)
+{
+    int status = make_room_for_parts(zero, schedules, err);
+    return status == STATUS_OK ? make_host_kernels(zero, &schedules[PURPOSE_TRAIN], err) : status;
+}
+
+/* DeepSpeed's two ways to divide by the number of ranks in part or in whole before the sum. */
+static void scale_reductions(struct zero *zero, const struct config_zero *knobs)
+{
+    const float ranks = (float)zero->ranks, before = knobs->gradient_predivide_factor;
+    if (knobs->prescale_gradients) comm_scale(zero->comm, 1 / ranks, 1);
+    else comm_scale(zero->comm, 1 / before, before / ranks);
+}
+
+void zero_release_schedules(struct schedule schedules[SCHEDULES])
+{
+    for (int s = 0; s < SCHEDULES; s++) schedule_release(&schedules[s]);
+}
+
+/* What lies in the host tier is locked there, where its section says so. */
+void zero_pin_host(struct zero *zero, const struct config_zero *knobs)
+{
+    static const enum category of_optimizer[] = {CATEGORY_GRADIENTS, CATEGORY_OPTIMIZER, CATEGORY_STAGING};
+    for (int c = 0; c < 3; c++)
+        memory_pin(zero->memory, of_optimizer[c], knobs->offload_optimizer && knobs->pin_optimizer);
+    memory_pin(zero->memory, CATEGORY_PARAMETERS, knobs->offload_param && knobs->pin_param);
+}
+
+void zero_adopt(struct zero *zero, const struct config_zero *knobs, struct schedule schedules[SCHEDULES])
+{
+    zero_release_schedules(zero->schedules);
+    memcpy(zero->schedules, schedules, sizeof zero->schedules);
+    zero->knobs = *knobs;
+    scale_reductions(zero, knobs);
+    zero->schedule_number += SCHEDULES;
+    zero->window_bytes = zero_window_bytes(&zero->schedules[PURPOSE_TRAIN]);
+    footprint_of(&zero->footprint, &zero->schedules[PURPOSE_TRAIN]);
+    zero_record_plan(zero);
+}
+
+static void adopt_progress(struct zero *zero, const struct zero_progress *progress)
+{
+    zero->steps_done = progress->steps_done;
+    zero->samples_done = progress->samples;
+    zero->updates = progress->updates;
+    zero->pending.there = progress->pending;
+    zero->pending.update = (struct update_of){progress->pending_factor,
+                                              learning_rate_at(zero->config, progress->updates - 1), progress->updates};
+    if (progress->scaler.scale <= 0 || zero->config->fp16.loss_scale > 0) return; /* a static scale is the config's */
+    zero->scaler.scale = progress->scaler.scale;
+    zero->scaler.iteration = progress->scaler.iteration;
+    zero->scaler.last_overflow = progress->scaler.last_overflow;
+    zero->scaler.hysteresis = progress->scaler.hysteresis;
+}
+
+struct zero_progress zero_progress(const struct zero *zero)
+{
+    return (struct zero_progress){
+        zero->steps_done,
+        zero->updates,
+        zero->samples_done,
+        zero->pending.there,
+        zero->pending.there ? zero->pending.update.factor : 0,
+        {zero->scaler.scale, zero->scaler.iteration, zero->scaler.last_overflow, zero->scaler.hysteresis}};
+}
+
+int zero_open(struct zero **out, const struct zero_options *options, struct zero_shortage *shortage, struct error *err)
+{
+    struct schedule schedules[SCHEDULES];
+    bool failed = false;
+    struct zero *zero = calloc(1, sizeof *zero);
+    *out = zero;
+    if (!zero) return error_set(err, STATUS_RUN, "no memory for a rank");
+    const struct comm_layout *layout = comm_layout(options->comm);
+    zero->config = options->config;
+    zero->gate = options->gate;
+    zero->at_gate = options->at_gate;
+    zero->gate_user = options->gate_user;
+    zero->source = options->source;
+    zero->schedule_number = options->first_schedule;
+    zero->comm = options->comm;
+    zero->data = options->data;
+    zero->rank = layout->rank;
+    zero->ranks = layout->ranks;
+    memcpy(zero->rings, options->rings, sizeof zero->rings);
+    zero->agreed = calloc((size_t)zero->ranks, sizeof *zero->agreed);
+    zero->sampler.tokens = calloc((size_t)options->config->data.sequence_length, sizeof *zero->sampler.tokens);
+    zero->sampler.logits = calloc((size_t)options->config->model.vocabulary, sizeof *zero->sampler.logits);
+    loss_scaler_init(&zero->scaler, &options->config->fp16);
+    if (zero->source) adopt_progress(zero, &zero->source->progress);
+    int status = zero->agreed && zero->sampler.tokens && zero->sampler.logits
+                     ? open_parts(zero, err)
+                     : error_set(err, STATUS_RUN, "no memory for a rank");
+    if (status == STATUS_OK) status = zero_plan(zero, &options->config->zero, schedules, err);
+    if (status == STATUS_OK) {
+        status = zero_make_room(zero, schedules, err);
+        if (status == STATUS_OK) status = zero_make_pending(zero, &schedules[PURPOSE_TRAIN], err);
+        zero_adopt(zero, &options->config->zero, schedules);
+    }
+    if (status == STATUS_OK) zero_pin_host(zero, &options->config->zero);
+    if (status == STATUS_OK && zero_opens_storage(zero, &zero->schedules[PURPOSE_TRAIN]))
+        status = zero_open_storage(zero, err);
+    if (status == STATUS_OK) status = zero_make_state(zero, &failed, shortage, err);
+    if (status) {
+        zero_close(zero);
+        *out = NULL;
+    } else if (failed) {
+        return error_set(err, STATUS_RUN, "%.400s", shortage->text);
+    }
+    return status;
+}
+
+void zero_close(struct zero *zero)
+{
+    if (!zero) return;
+    executor_free(zero->executor);
+    zero_release_schedules(zero->schedules);
+    if (zero->memory) memory_destroy(zero->memory);
+    storage_close(zero->storage);
+    if (zero->kernels) kernels_free(zero->kernels);
+    if (zero->host_kernels) kernels_free(zero->host_kernels);
+    model_release(&zero->model);
+    free(zero->sampler.tokens);
+    free(zero->sampler.logits);
+    free(zero->agreed);
+    free(zero->unit_squares);
+    free(zero->pending.done);
+    free(zero->parts);
+    free(zero);
+}
