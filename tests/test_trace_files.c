@@ -15,27 +15,6 @@
 #include "engine/trace/source.h"
 #include "tests/trace_fixture.h"
 
-static char folder[] = "/tmp/zerolab-test-trace.XXXXXX";
-
-static const char *in_folder(const char *name)
-{
-    static char path[128];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    return path;
-}
-
-static int make_folder(void **state)
-{
-    (void)state;
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    return rmdir(folder);
-}
-
 /* A small trace of `steps` steps: run header, then per step a begin, operations and an end. Returns the records. */
 static int write_small_trace(const char *path, uint32_t steps)
 {

@@ -17,27 +17,6 @@
 #include "engine/trace/writer.h"
 #include "tests/trace_fixture.h"
 
-static char folder[] = "/tmp/zerolab-test-trace.XXXXXX";
-
-static const char *in_folder(const char *name)
-{
-    static char path[128];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    return path;
-}
-
-static int make_folder(void **state)
-{
-    (void)state;
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    return rmdir(folder);
-}
-
 static void a_ring_wraps_at_any_offset(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* What the tests of traces share: whole files in and out, a record, and whether two are equal. */
+/* What the tests of traces share: a folder, whole files in and out, a record, and whether two are equal. */
 #ifndef TESTS_TRACE_FIXTURE_H
 #define TESTS_TRACE_FIXTURE_H
 
@@ -6,12 +6,34 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "engine/base/bytes.h"
 #include "engine/trace/record.h"
+
+static char folder[] = "/tmp/zerolab-test-trace.XXXXXX";
+
+static inline const char *in_folder(const char *name)
+{
+    static char path[128];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return path;
+}
+
+static inline int make_folder(void **state)
+{
+    (void)state;
+    return mkdtemp(folder) ? 0 : -1;
+}
+
+static inline int remove_folder(void **state)
+{
+    (void)state;
+    return rmdir(folder);
+}
 
 static inline struct bytes load(const char *path)
 {

@@ -215,6 +215,7 @@ int zero_switch(struct zero *zero, const struct config_zero *knobs, struct zero_
         status = zero_reshard(zero, &schedules[PURPOSE_TRAIN], &failed, &result->shortage, err);
     if (status || failed) {
         zero_release_schedules(schedules);
+        zero_pin_host(zero, &zero->knobs); /* nothing has changed */
         result->outcome = ZERO_OUT_OF_MEMORY;
         return status;
     }
