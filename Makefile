@@ -39,7 +39,7 @@ LIBS := $(MPI_LIBS) -lncursesw -lcjson -lzstd -lz -lpcre2-8 -laio -ldnnl -lgomp 
 FLAGS += $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-var-tracking-assignments -Wno-format-truncation -Wno-maybe-uninitialized)
 FLAGS += $(if $(filter undefined,$(SAN)),-fno-sanitize-recover=undefined)
 
-SOURCES := $(wildcard engine/*/*.c kernels/cpu/*.c tui/*/*.c)
+SOURCES := $(wildcard engine/*/*.c kernels/*.c kernels/cpu/*.c kernels/cuda/absent.c tui/*/*.c)
 OBJECTS := $(SOURCES:%.c=$(BUILD)/%.o)
 PROGRAMS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/test_*.c tests/bench_*.c tests/truth.c))
 TESTS := $(filter $(BUILD)/tests/test_%,$(PROGRAMS))

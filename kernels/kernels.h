@@ -8,6 +8,9 @@
  *
  * One thread at a time may use a struct kernels (the compute lane); it need not be the one that created it.
  *
+ * This is the CPU's kernels; kernels/cuda/device.h makes a struct kernels of a GPU's, for which the same calls hold, with
+ * pointers into its memory: they return before the work is done (see kernels_check).
+ *
  * Types: dtype is DTYPE_F32, DTYPE_BF16 or DTYPE_F16; it is the type of every `void *` argument. Arithmetic is in fp32, rounded once
  * (to nearest even) where a result is stored. In our own kernels an element's bits depend neither on its position and
  * alignment nor on the number of threads: tails are masked lanes of the same arithmetic, sums run in an order that the
@@ -36,6 +39,8 @@ const char *kernels_widest_isa(void); /* what NULL chooses */
 void kernels_product_library(char *text, size_t room); /* what multiplies matrices: "oneDNN 2.6.0" */
 /* False: dtype is only how numbers are stored, products convert and run in fp32. */
 bool kernels_native_products(const struct kernels *kernels, enum dtype dtype);
+/* What went wrong in calls that return nothing: STATUS_RUN and the first such call by name. Does not wait for the GPU. */
+int kernels_check(struct kernels *kernels, struct error *err);
 
 /* Linear layer, weight w [out, in].
  * y [N, out] = x [N, in] w^T + bias [out] (NULL: none) + residual [N, out] (NULL: none), rounded once. */
@@ -107,6 +112,9 @@ void kernels_update(struct kernels *kernels, enum optimizer optimizer, const str
 
 /* Sum of squares in double. Summed by blocks of the range and then over blocks in order, whatever the threads. */
 double kernels_sum_squares(struct kernels *kernels, enum dtype dtype, const void *x, int64_t n);
+
+/* Mean of n numbers, summed in double in an order that n fixes (on the CPU: from the first to the last). */
+float kernels_mean(struct kernels *kernels, const float *x, int64_t n);
 
 void kernels_cast(struct kernels *kernels, enum dtype to, void *y, enum dtype from, const void *x, int64_t n);
 

@@ -92,8 +92,6 @@ int gpt_head_forward(const struct gpt *gpt, const struct gpt_tensors *embed, con
     float *losses = slot(&slots, HEAD_LOSS);
     kernels_loss(gpt->kernels, gpt->model->dtype, losses, slot(&slots, HEAD_LOGITS), targets, loss_scale / (float)N, N,
                  V);
-    double sum = 0;
-    for (int64_t n = 0; n < N; n++) sum += losses[n];
-    *mean_loss = (float)(sum / (double)N);
+    *mean_loss = kernels_mean(gpt->kernels, losses, N);
     return STATUS_OK;
 }

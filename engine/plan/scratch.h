@@ -33,4 +33,16 @@ static inline int64_t embed_scratch_bytes(int64_t N)
     return N * 8;
 }
 
+/* The same on a GPU, where it is of the whole call. Attention: forward needs none, backward a number for each row and head
+ * (of dout x out). Embedding backward sorts by radix: the pairs twice, and counts of 16 digits by blocks of 2048 rows. */
+static inline int64_t attention_backward_scratch_cuda_bytes(int64_t B, int64_t T, int64_t NH)
+{
+    return B * NH * T * 4;
+}
+
+static inline int64_t embed_scratch_cuda_bytes(int64_t N)
+{
+    return 2 * N * 8 + (N + 2047) / 2048 * 16 * 4;
+}
+
 #endif

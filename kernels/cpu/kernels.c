@@ -1,6 +1,6 @@
-/* The public kernels on the CPU: each gathers its arguments and gives a range of work to every thread. What is split
+/* The kernels on the CPU: each gathers its arguments and gives a range of work to every thread. What is split
  * (elements, rows, columns, heads) is chosen so that no sum crosses a border: bits do not depend on the threads. */
-#include "kernels/kernels.h"
+#include "kernels/backend.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,58 +12,28 @@
 
 enum { SUM_BLOCKS_AT_ONCE = 1024 };
 
-struct kernels {
-    int threads;
+struct cpu {
+    struct kernels base;
     const struct isa *isa;
     struct products *products;
     double sums[SUM_BLOCKS_AT_ONCE]; /* of kernels_sum_squares */
 };
 
+static struct cpu *cpu_of(struct kernels *kernels)
+{
+    return (struct cpu *)kernels;
+}
+
 /* Work that is worth waking a thread for, in elements; cuts are at whole cache lines of the smallest type. */
 enum { GRAIN_ELEMS = 4096, GRAIN_COLUMNS = 64 };
 
-int kernels_create(struct kernels **out, int threads, const char *isa, struct error *err)
-{
-    const struct isa *chosen = isa ? isa_named(isa) : isa_best();
-    if (!chosen)
-        return error_set(err, STATUS_USAGE,
-                         "instruction set \"%s\" is not here; use avx512, avx2 or plain as the processor allows", isa);
-    if (threads < 1) return error_set(err, STATUS_USAGE, "%d threads per rank; use 1 or more", threads);
-    struct kernels *kernels = calloc(1, sizeof *kernels);
-    if (!kernels) return error_set(err, STATUS_RUN, "no memory for the kernels");
-    kernels->threads = threads;
-    kernels->isa = chosen;
-    int status = products_create(&kernels->products, threads, chosen == &isa_avx512, err);
-    if (status) {
-        kernels_free(kernels);
-        return status;
-    }
-    *out = kernels;
-    return STATUS_OK;
-}
-
-void kernels_free(struct kernels *kernels)
-{
-    if (!kernels) return;
-    products_free(kernels->products);
-    free(kernels);
-}
-
-int kernels_threads(const struct kernels *kernels)
-{
-    return kernels->threads;
-}
-const char *kernels_isa(const struct kernels *kernels)
-{
-    return kernels->isa->name;
-}
 const char *kernels_widest_isa(void)
 {
     return isa_best()->name;
 }
-bool kernels_native_products(const struct kernels *kernels, enum dtype dtype)
+static bool cpu_native_products(const struct kernels *kernels, enum dtype dtype)
 {
-    return products_native(kernels->products, dtype);
+    return products_native(((const struct cpu *)kernels)->products, dtype);
 }
 
 void kernels_product_library(char *text, size_t room)
@@ -71,95 +41,96 @@ void kernels_product_library(char *text, size_t room)
     products_library(text, room);
 }
 
-int kernels_linear_forward(struct kernels *kernels, enum dtype dtype, void *y, const void *x, const void *w,
-                           const void *bias, const void *residual, int64_t N, int64_t out, int64_t in,
-                           struct error *err)
+static int cpu_linear_forward(struct kernels *kernels, enum dtype dtype, void *y, const void *x, const void *w,
+                              const void *bias, const void *residual, int64_t N, int64_t out, int64_t in,
+                              struct error *err)
 {
     const struct product product = {
         .dtype = dtype, .M = N, .N = out, .K = in, .transpose_b = true, .bias = bias, .residual = residual};
     const struct product_data data = {.c = y, .a = x, .b = w, .bias = bias, .residual = residual};
-    return products_run(kernels->products, &product, &data, err);
+    return products_run(cpu_of(kernels)->products, &product, &data, err);
 }
 
-int kernels_linear_backward_input(struct kernels *kernels, enum dtype dtype, void *dx, const void *dy, const void *w,
-                                  int64_t N, int64_t out, int64_t in, struct error *err)
+static int cpu_linear_backward_input(struct kernels *kernels, enum dtype dtype, void *dx, const void *dy, const void *w,
+                                     int64_t N, int64_t out, int64_t in, struct error *err)
 {
     const struct product product = {.dtype = dtype, .M = N, .N = in, .K = out};
     const struct product_data data = {.c = dx, .a = dy, .b = w};
-    return products_run(kernels->products, &product, &data, err);
+    return products_run(cpu_of(kernels)->products, &product, &data, err);
 }
 
-int kernels_linear_backward_weight(struct kernels *kernels, enum dtype dtype, void *dw, bool accumulate, const void *dy,
-                                   const void *x, int64_t N, int64_t out, int64_t in, struct error *err)
+static int cpu_linear_backward_weight(struct kernels *kernels, enum dtype dtype, void *dw, bool accumulate,
+                                      const void *dy, const void *x, int64_t N, int64_t out, int64_t in,
+                                      struct error *err)
 {
     const struct product product = {
         .dtype = dtype, .M = out, .N = in, .K = N, .transpose_a = true, .accumulate = accumulate};
     const struct product_data data = {.c = dw, .a = dy, .b = x};
-    return products_run(kernels->products, &product, &data, err);
+    return products_run(cpu_of(kernels)->products, &product, &data, err);
 }
 
-void kernels_linear_backward_bias(struct kernels *kernels, enum dtype dtype, void *db, bool accumulate, const void *dy,
-                                  int64_t N, int64_t out)
+static void cpu_linear_backward_bias(struct kernels *kernels, enum dtype dtype, void *db, bool accumulate,
+                                     const void *dy, int64_t N, int64_t out)
 {
     const struct column_sums_args a = {dtype, db, accumulate, dy, N, out};
-    parallel_run(kernels->threads, kernels->isa->column_sums, &a, out, GRAIN_COLUMNS);
+    parallel_run(kernels->threads, cpu_of(kernels)->isa->column_sums, &a, out, GRAIN_COLUMNS);
 }
 
-void kernels_norm_forward(struct kernels *kernels, enum dtype dtype, void *y, float *mean, float *rstd, const void *x,
-                          const void *w, const void *b, int64_t N, int64_t C)
+static void cpu_norm_forward(struct kernels *kernels, enum dtype dtype, void *y, float *mean, float *rstd,
+                             const void *x, const void *w, const void *b, int64_t N, int64_t C)
 {
     const struct norm_forward_args a = {dtype, y, mean, rstd, x, w, b, C};
-    parallel_run(kernels->threads, kernels->isa->norm_forward, &a, N, 1 + GRAIN_ELEMS / C);
+    parallel_run(kernels->threads, cpu_of(kernels)->isa->norm_forward, &a, N, 1 + GRAIN_ELEMS / C);
 }
 
-void kernels_norm_backward(struct kernels *kernels, enum dtype dtype, void *dx, bool add, const void *dy, const void *x,
-                           const float *mean, const float *rstd, const void *w, int64_t N, int64_t C)
+static void cpu_norm_backward(struct kernels *kernels, enum dtype dtype, void *dx, bool add, const void *dy,
+                              const void *x, const float *mean, const float *rstd, const void *w, int64_t N, int64_t C)
 {
     const struct norm_backward_args a = {dtype, dx, add, dy, x, mean, rstd, w, C};
-    parallel_run(kernels->threads, kernels->isa->norm_backward, &a, N, 1 + GRAIN_ELEMS / C);
+    parallel_run(kernels->threads, cpu_of(kernels)->isa->norm_backward, &a, N, 1 + GRAIN_ELEMS / C);
 }
 
-void kernels_norm_backward_weights(struct kernels *kernels, enum dtype dtype, void *dw, void *db, bool accumulate,
-                                   const void *dy, const void *x, const float *mean, const float *rstd, int64_t N,
-                                   int64_t C)
+static void cpu_norm_backward_weights(struct kernels *kernels, enum dtype dtype, void *dw, void *db, bool accumulate,
+                                      const void *dy, const void *x, const float *mean, const float *rstd, int64_t N,
+                                      int64_t C)
 {
     const struct norm_backward_weights_args a = {dtype, dw, db, accumulate, dy, x, mean, rstd, N, C};
-    parallel_run(kernels->threads, kernels->isa->norm_backward_weights, &a, C, GRAIN_COLUMNS);
+    parallel_run(kernels->threads, cpu_of(kernels)->isa->norm_backward_weights, &a, C, GRAIN_COLUMNS);
 }
 
-void kernels_gelu_forward(struct kernels *kernels, enum dtype dtype, void *y, const void *x, int64_t n)
+static void cpu_gelu_forward(struct kernels *kernels, enum dtype dtype, void *y, const void *x, int64_t n)
 {
     const struct gelu_forward_args a = {dtype, y, x};
-    parallel_run(kernels->threads, kernels->isa->gelu_forward, &a, n, GRAIN_ELEMS);
+    parallel_run(kernels->threads, cpu_of(kernels)->isa->gelu_forward, &a, n, GRAIN_ELEMS);
 }
 
-void kernels_gelu_backward(struct kernels *kernels, enum dtype dtype, void *dx, const void *dy, const void *x,
-                           int64_t n)
+static void cpu_gelu_backward(struct kernels *kernels, enum dtype dtype, void *dx, const void *dy, const void *x,
+                              int64_t n)
 {
     const struct gelu_backward_args a = {dtype, dx, dy, x};
-    parallel_run(kernels->threads, kernels->isa->gelu_backward, &a, n, GRAIN_ELEMS);
+    parallel_run(kernels->threads, cpu_of(kernels)->isa->gelu_backward, &a, n, GRAIN_ELEMS);
 }
 
-void kernels_attention_forward(struct kernels *kernels, enum dtype dtype, void *out, float *lse, const void *qkv,
-                               const struct attention_shape *shape, void *scratch)
+static void cpu_attention_forward(struct kernels *kernels, enum dtype dtype, void *out, float *lse, const void *qkv,
+                                  const struct attention_shape *shape, void *scratch)
 {
     const struct attention_forward_args a = {dtype, out, lse, qkv, *shape, scratch};
-    parallel_run(kernels->threads, kernels->isa->attention_forward, &a, (int64_t)shape->B * shape->NH, 1);
+    parallel_run(kernels->threads, cpu_of(kernels)->isa->attention_forward, &a, (int64_t)shape->B * shape->NH, 1);
 }
 
-void kernels_attention_backward(struct kernels *kernels, enum dtype dtype, void *dqkv, const void *dout,
-                                const void *out, const float *lse, const void *qkv, const struct attention_shape *shape,
-                                void *scratch)
+static void cpu_attention_backward(struct kernels *kernels, enum dtype dtype, void *dqkv, const void *dout,
+                                   const void *out, const float *lse, const void *qkv,
+                                   const struct attention_shape *shape, void *scratch)
 {
     const struct attention_backward_args a = {dtype, dqkv, dout, out, lse, qkv, *shape, scratch};
-    parallel_run(kernels->threads, kernels->isa->attention_backward, &a, (int64_t)shape->B * shape->NH, 1);
+    parallel_run(kernels->threads, cpu_of(kernels)->isa->attention_backward, &a, (int64_t)shape->B * shape->NH, 1);
 }
 
-void kernels_embed_forward(struct kernels *kernels, enum dtype dtype, void *x, const void *wte, const void *wpe,
-                           const int32_t *tokens, int64_t N, int64_t T, int64_t C)
+static void cpu_embed_forward(struct kernels *kernels, enum dtype dtype, void *x, const void *wte, const void *wpe,
+                              const int32_t *tokens, int64_t N, int64_t T, int64_t C)
 {
     const struct embed_forward_args a = {dtype, x, wte, wpe, tokens, T, C};
-    parallel_run(kernels->threads, kernels->isa->embed_forward, &a, N, 1 + GRAIN_ELEMS / C);
+    parallel_run(kernels->threads, cpu_of(kernels)->isa->embed_forward, &a, N, 1 + GRAIN_ELEMS / C);
 }
 
 static int by_value(const void *left, const void *right)
@@ -168,34 +139,34 @@ static int by_value(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-void kernels_embed_backward_tokens(struct kernels *kernels, enum dtype dtype, void *dwte, const void *dx,
-                                   const int32_t *tokens, int64_t N, int64_t C, void *scratch)
+static void cpu_embed_backward_tokens(struct kernels *kernels, enum dtype dtype, void *dwte, const void *dx,
+                                      const int32_t *tokens, int64_t N, int64_t C, void *scratch)
 {
     uint64_t *order = scratch;
     for (int64_t n = 0; n < N; n++) order[n] = (uint64_t)tokens[n] << 32 | (uint64_t)n;
     qsort(order, (size_t)N, sizeof *order, by_value);
     const struct embed_backward_tokens_args a = {dtype, dwte, dx, order, N, C};
-    parallel_run(kernels->threads, kernels->isa->embed_backward_tokens, &a, N, 1 + GRAIN_ELEMS / C);
+    parallel_run(kernels->threads, cpu_of(kernels)->isa->embed_backward_tokens, &a, N, 1 + GRAIN_ELEMS / C);
 }
 
-void kernels_embed_backward_positions(struct kernels *kernels, enum dtype dtype, void *dwpe, bool accumulate,
-                                      const void *dx, int64_t rows, int64_t N, int64_t T, int64_t C)
+static void cpu_embed_backward_positions(struct kernels *kernels, enum dtype dtype, void *dwpe, bool accumulate,
+                                         const void *dx, int64_t rows, int64_t N, int64_t T, int64_t C)
 {
     const struct embed_backward_positions_args a = {dtype, dwpe, accumulate, dx, N, T, C};
-    parallel_run(kernels->threads, kernels->isa->embed_backward_positions, &a, rows, 1 + GRAIN_ELEMS / C);
+    parallel_run(kernels->threads, cpu_of(kernels)->isa->embed_backward_positions, &a, rows, 1 + GRAIN_ELEMS / C);
 }
 
-void kernels_loss(struct kernels *kernels, enum dtype dtype, float *losses, void *logits, const int32_t *targets,
-                  float gradient_scale, int64_t N, int64_t V)
+static void cpu_loss(struct kernels *kernels, enum dtype dtype, float *losses, void *logits, const int32_t *targets,
+                     float gradient_scale, int64_t N, int64_t V)
 {
     const struct loss_args a = {dtype, losses, logits, targets, gradient_scale, V};
-    parallel_run(kernels->threads, kernels->isa->loss, &a, N, 1 + GRAIN_ELEMS / V);
+    parallel_run(kernels->threads, cpu_of(kernels)->isa->loss, &a, N, 1 + GRAIN_ELEMS / V);
 }
 
-void kernels_update(struct kernels *kernels, enum optimizer optimizer, const struct update_factors *factors,
-                    enum dtype dtype, enum dtype to, const struct update_arrays *arrays, int64_t n)
+static void cpu_update(struct kernels *kernels, enum optimizer optimizer, const struct update_factors *factors,
+                       enum dtype dtype, enum dtype to, const struct update_arrays *arrays, int64_t n)
 {
-    const struct isa *isa = kernels->isa;
+    const struct isa *isa = cpu_of(kernels)->isa;
     isa_body *const bodies[OPTIMIZERS] = {
         [OPTIMIZER_ADAMW] = isa->update_adam, [OPTIMIZER_ADAM] = isa->update_adam,
         [OPTIMIZER_LION] = isa->update_lion,  [OPTIMIZER_ADAGRAD] = isa->update_adagrad,
@@ -211,30 +182,26 @@ void kernels_update(struct kernels *kernels, enum optimizer optimizer, const str
     parallel_run(kernels->threads, bodies[optimizer], &a, n, GRAIN_ELEMS);
 }
 
-double kernels_sum_squares(struct kernels *kernels, enum dtype dtype, const void *x, int64_t n)
+static double cpu_sum_squares(struct kernels *kernels, enum dtype dtype, const void *x, int64_t n)
 {
     const int64_t at_once = (int64_t)SUM_BLOCKS_AT_ONCE * SUM_BLOCK_ELEMS;
     double total = 0;
     for (int64_t first = 0; first < n; first += at_once) {
         const int64_t elems = n - first < at_once ? n - first : at_once;
         const int64_t blocks = (elems + SUM_BLOCK_ELEMS - 1) / SUM_BLOCK_ELEMS;
-        const struct sum_squares_args a = {dtype, (const char *)x + first * dtype_bytes(dtype), elems, kernels->sums};
-        parallel_run(kernels->threads, kernels->isa->sum_squares, &a, blocks, 1);
-        for (int64_t b = 0; b < blocks; b++) total += kernels->sums[b];
+        const struct sum_squares_args a = {dtype, (const char *)x + first * dtype_bytes(dtype), elems,
+                                           cpu_of(kernels)->sums};
+        parallel_run(kernels->threads, cpu_of(kernels)->isa->sum_squares, &a, blocks, 1);
+        for (int64_t b = 0; b < blocks; b++) total += cpu_of(kernels)->sums[b];
     }
     return total;
 }
 
-void kernels_cast(struct kernels *kernels, enum dtype to, void *y, enum dtype from, const void *x, int64_t n)
-{
-    kernels_add(kernels, to, y, false, from, x, n);
-}
-
-void kernels_add(struct kernels *kernels, enum dtype to, void *y, bool accumulate, enum dtype from, const void *x,
-                 int64_t n)
+static void cpu_add(struct kernels *kernels, enum dtype to, void *y, bool accumulate, enum dtype from, const void *x,
+                    int64_t n)
 {
     const struct cast_args a = {to, from, accumulate, y, x};
-    parallel_run(kernels->threads, kernels->isa->cast, &a, n, GRAIN_ELEMS);
+    parallel_run(kernels->threads, cpu_of(kernels)->isa->cast, &a, n, GRAIN_ELEMS);
 }
 
 void kernels_reduce(enum dtype dtype, enum dtype to, void *destination, const void *const *sources, int count,
@@ -242,4 +209,70 @@ void kernels_reduce(enum dtype dtype, enum dtype to, void *destination, const vo
 {
     const struct reduce_args a = {dtype, to, destination, sources, count, *factors, accumulate};
     isa_best()->reduce(&a, 0, elems, 0);
+}
+
+static float cpu_mean(struct kernels *kernels, const float *x, int64_t n)
+{
+    (void)kernels;
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++) sum += x[i];
+    return (float)(sum / (double)n);
+}
+
+/* Everything has ended, and well, when a call returns. */
+static int cpu_check(struct kernels *kernels, struct error *err)
+{
+    (void)kernels, (void)err;
+    return STATUS_OK;
+}
+
+static void cpu_free(struct kernels *kernels)
+{
+    products_free(cpu_of(kernels)->products);
+    free(kernels);
+}
+
+static const struct backend cpu_backend = {
+    .free = cpu_free,
+    .check = cpu_check,
+    .mean = cpu_mean,
+    .native_products = cpu_native_products,
+    .linear_forward = cpu_linear_forward,
+    .linear_backward_input = cpu_linear_backward_input,
+    .linear_backward_weight = cpu_linear_backward_weight,
+    .linear_backward_bias = cpu_linear_backward_bias,
+    .norm_forward = cpu_norm_forward,
+    .norm_backward = cpu_norm_backward,
+    .norm_backward_weights = cpu_norm_backward_weights,
+    .gelu_forward = cpu_gelu_forward,
+    .gelu_backward = cpu_gelu_backward,
+    .attention_forward = cpu_attention_forward,
+    .attention_backward = cpu_attention_backward,
+    .embed_forward = cpu_embed_forward,
+    .embed_backward_tokens = cpu_embed_backward_tokens,
+    .embed_backward_positions = cpu_embed_backward_positions,
+    .loss = cpu_loss,
+    .update = cpu_update,
+    .sum_squares = cpu_sum_squares,
+    .add = cpu_add,
+};
+
+int kernels_create(struct kernels **out, int threads, const char *isa, struct error *err)
+{
+    const struct isa *chosen = isa ? isa_named(isa) : isa_best();
+    if (!chosen)
+        return error_set(err, STATUS_USAGE,
+                         "instruction set \"%s\" is not here; use avx512, avx2 or plain as the processor allows", isa);
+    if (threads < 1) return error_set(err, STATUS_USAGE, "%d threads per rank; use 1 or more", threads);
+    struct cpu *cpu = calloc(1, sizeof *cpu);
+    if (!cpu) return error_set(err, STATUS_RUN, "no memory for the kernels");
+    cpu->base = (struct kernels){&cpu_backend, threads, chosen->name};
+    cpu->isa = chosen;
+    int status = products_create(&cpu->products, threads, chosen == &isa_avx512, err);
+    if (status) {
+        cpu_free(&cpu->base);
+        return status;
+    }
+    *out = &cpu->base;
+    return STATUS_OK;
 }

@@ -1,0 +1,54 @@
+/* What is behind kernels.h: a struct kernels begins with the table of the processor that does the work. kernels/cpu and
+ * kernels/cuda each fill one; kernels.c forwards every call of kernels.h to the function of the same name here, whose
+ * arguments and results are those that kernels.h describes. */
+#ifndef KERNELS_BACKEND_H
+#define KERNELS_BACKEND_H
+
+#include "kernels/kernels.h"
+
+struct backend {
+    void (*free)(struct kernels *kernels);
+    bool (*native_products)(const struct kernels *kernels, enum dtype dtype);
+    int (*check)(struct kernels *kernels, struct error *err);
+    int (*linear_forward)(struct kernels *kernels, enum dtype dtype, void *y, const void *x, const void *w, const void *bias,
+                          const void *residual, int64_t N, int64_t out, int64_t in, struct error *err);
+    int (*linear_backward_input)(struct kernels *kernels, enum dtype dtype, void *dx, const void *dy, const void *w,
+                                 int64_t N, int64_t out, int64_t in, struct error *err);
+    int (*linear_backward_weight)(struct kernels *kernels, enum dtype dtype, void *dw, bool accumulate, const void *dy,
+                                  const void *x, int64_t N, int64_t out, int64_t in, struct error *err);
+    void (*linear_backward_bias)(struct kernels *kernels, enum dtype dtype, void *db, bool accumulate, const void *dy,
+                                 int64_t N, int64_t out);
+    void (*norm_forward)(struct kernels *kernels, enum dtype dtype, void *y, float *mean, float *rstd, const void *x,
+                         const void *w, const void *b, int64_t N, int64_t C);
+    void (*norm_backward)(struct kernels *kernels, enum dtype dtype, void *dx, bool add, const void *dy, const void *x,
+                          const float *mean, const float *rstd, const void *w, int64_t N, int64_t C);
+    void (*norm_backward_weights)(struct kernels *kernels, enum dtype dtype, void *dw, void *db, bool accumulate,
+                                  const void *dy, const void *x, const float *mean, const float *rstd, int64_t N, int64_t C);
+    void (*gelu_forward)(struct kernels *kernels, enum dtype dtype, void *y, const void *x, int64_t n);
+    void (*gelu_backward)(struct kernels *kernels, enum dtype dtype, void *dx, const void *dy, const void *x, int64_t n);
+    void (*attention_forward)(struct kernels *kernels, enum dtype dtype, void *out, float *lse, const void *qkv,
+                              const struct attention_shape *shape, void *scratch);
+    void (*attention_backward)(struct kernels *kernels, enum dtype dtype, void *dqkv, const void *dout, const void *out,
+                               const float *lse, const void *qkv, const struct attention_shape *shape, void *scratch);
+    void (*embed_forward)(struct kernels *kernels, enum dtype dtype, void *x, const void *wte, const void *wpe,
+                          const int32_t *tokens, int64_t N, int64_t T, int64_t C);
+    void (*embed_backward_tokens)(struct kernels *kernels, enum dtype dtype, void *dwte, const void *dx,
+                                  const int32_t *tokens, int64_t N, int64_t C, void *scratch);
+    void (*embed_backward_positions)(struct kernels *kernels, enum dtype dtype, void *dwpe, bool accumulate,
+                                     const void *dx, int64_t rows, int64_t N, int64_t T, int64_t C);
+    void (*loss)(struct kernels *kernels, enum dtype dtype, float *losses, void *logits, const int32_t *targets,
+                 float gradient_scale, int64_t N, int64_t V);
+    void (*update)(struct kernels *kernels, enum optimizer optimizer, const struct update_factors *factors,
+                   enum dtype dtype, enum dtype to, const struct update_arrays *arrays, int64_t n);
+    double (*sum_squares)(struct kernels *kernels, enum dtype dtype, const void *x, int64_t n);
+    float (*mean)(struct kernels *kernels, const float *x, int64_t n);
+    void (*add)(struct kernels *kernels, enum dtype to, void *y, bool accumulate, enum dtype from, const void *x, int64_t n);
+};
+
+struct kernels {
+    const struct backend *backend;
+    int threads;
+    const char *isa;
+};
+
+#endif

@@ -1,0 +1,136 @@
+/* One NVIDIA GPU as the engine sees it: memory, streams, events, copies, and a struct kernels whose work goes to a stream.
+ * Plain C; nothing of CUDA shows through, and where zerolab was built without it, device_count() is 0 and device_open() says
+ * so. In the words of the engine: memory is the device tier, a stream is a lane, an event is where a lane has come to.
+ *
+ *     struct device *device;                          struct device_stream *compute, *copy;
+ *     device_open(&device, 0, err)                    device_stream_create(&compute, device, "compute", err)
+ *     device_range_reserve(&range, device, bytes, err)
+ *     device_range_commit(range, 0, granularity, err)         range.base is now memory of the GPU
+ *     device_copy(copy, DEVICE_UP, range.base, tokens, bytes, err)
+ *     device_event_record(arrived, copy, err)                 here the copy lane has come to ...
+ *     device_stream_await(compute, arrived, err)              ... and compute goes on from there
+ *     kernels_create_cuda(&kernels, device, compute, err)
+ *     kernels_embed_forward(kernels, ...)                     returns at once
+ *     device_stream_wait(compute, err)                        returns when all that was sent is done, or says what failed
+ *
+ * Everything on a stream happens in the order in which it was sent; streams know nothing of each other but by events. A call
+ * that sends returns before the work is done. An error of the GPU comes back from some later call, which names the stream and
+ * what was sent to it last; it stays: nothing works on that device any more. All functions may be called from any thread,
+ * one thread at a time for each stream. Errors are STATUS_RUN. */
+#ifndef KERNELS_CUDA_DEVICE_H
+#define KERNELS_CUDA_DEVICE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine/base/dtype.h"
+#include "engine/base/error.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct kernels;
+struct device;
+struct device_stream;
+struct device_event;
+
+/* ---- the device ---------------------------------------------------------------------------------------------------- */
+
+/* "CUDA 13.0", and what products are multiplied with; "no CUDA" where zerolab was built without. */
+void device_build_text(char *text, size_t room);
+/* GPUs that can be opened; 0 where there is none, no driver, or no CUDA in this build. Never fails. */
+int device_count(void);
+
+/* Ranks that are threads of one process share one struct device. */
+int device_open(struct device **out, int ordinal, struct error *err);
+void device_close(struct device *device); /* streams, ranges and kernels first */
+
+struct device_info {
+    char name[64];           /* "NVIDIA H100 80GB HBM3" */
+    int major, minor;        /* compute capability: 9.0 */
+    int processors;          /* multiprocessors */
+    int64_t l2_bytes;
+    uint64_t total_bytes;
+    uint64_t granularity;    /* pages of a range are multiples of it: 2 MiB */
+};
+const struct device_info *device_info(const struct device *device);
+
+/* Of the whole GPU, whoever took it. */
+int device_free_bytes(struct device *device, uint64_t *free_bytes, struct error *err);
+/* What the GPU holds that no range of this device counts: the context, kernels' code, workspaces, libraries' own buffers. Measured
+ * as total less free less what ranges have committed; what other processes hold on the same GPU is counted in. */
+int device_outside_bytes(struct device *device, uint64_t *bytes, struct error *err);
+
+/* ---- streams and events -------------------------------------------------------------------------------------------- */
+
+/* name: of the lane, for errors; kept. */
+int device_stream_create(struct device_stream **out, struct device *device, const char *name, struct error *err);
+void device_stream_destroy(struct device_stream *stream); /* waits for what was sent */
+/* Sleeps until all that was sent is done. */
+int device_stream_wait(struct device_stream *stream, struct error *err);
+/* What is sent to the stream from now on waits until the event's last record has happened. Does not wait itself. */
+int device_stream_await(struct device_stream *stream, const struct device_event *event, struct error *err);
+/* Calls `call` on a thread of the driver when all that was sent before is done; what is sent after waits until it returns.
+ * It must not call CUDA. For paced links. */
+int device_stream_call(struct device_stream *stream, void (*call)(void *user), void *user, struct error *err);
+
+int device_event_create(struct device_event **out, struct device *device, struct error *err);
+void device_event_destroy(struct device_event *event);
+int device_event_record(struct device_event *event, struct device_stream *stream, struct error *err);
+/* Whether its last record has happened; an event never recorded has. */
+int device_event_query(struct device_event *event, bool *happened, struct error *err);
+int device_event_wait(struct device_event *event, struct error *err); /* sleeps */
+/* When its last record happened, on the host's clock_ns(). Only of an event that has happened. GPU time is counted from a base
+ * event whose place on the host's clock was measured; it is measured anew when it is older than ten seconds. What is known
+ * about the difference of both clocks, at worst, is *error_ns (NULL: not asked). */
+int device_event_time(struct device_event *event, uint64_t *at_ns, uint64_t *error_ns, struct error *err);
+
+/* ---- memory -------------------------------------------------------------------------------------------------------- */
+
+/* Addresses without memory, and memory under parts of it: what engine/memory/pages.h is to the host. */
+struct device_range {
+    struct device *device;
+    unsigned char *base; /* of the GPU: not for the host to touch */
+    uint64_t bytes;      /* rounded up to whole pages of granularity */
+    void *pages;         /* which are committed */
+};
+int device_range_reserve(struct device_range *range, struct device *device, uint64_t bytes, struct error *err);
+void device_range_release(struct device_range *range); /* with what is committed */
+/* Commits or returns [first, end), multiples of the granularity. All or nothing. Committing what is committed, or returning
+ * what is not, does nothing. Streams must be done with what is returned. STATUS_RUN also when the GPU's memory is used up. */
+int device_range_commit(struct device_range *range, uint64_t first, uint64_t end, struct error *err);
+int device_range_return(struct device_range *range, uint64_t first, uint64_t end, struct error *err);
+uint64_t device_range_committed_bytes(const struct device_range *range);
+
+/* Pins host memory that the caller owns, so that copies from and to it run while the host does other things, at full speed. */
+int device_pin(struct device *device, void *host, uint64_t bytes, struct error *err);
+int device_unpin(struct device *device, void *host, struct error *err);
+
+enum device_way { DEVICE_UP, DEVICE_DOWN, DEVICE_ACROSS }; /* host to device, device to host, device to device */
+/* Sends a copy. From or to host memory that is not pinned it returns only when the host's side may be touched again. */
+int device_copy(struct device_stream *stream, enum device_way way, void *to, const void *from, uint64_t bytes, struct error *err);
+int device_set(struct device_stream *stream, void *to, int byte, uint64_t bytes, struct error *err);
+
+/* ---- kernels ------------------------------------------------------------------------------------------------------- */
+
+/* All of kernels.h, enqueued on the stream, with pointers into the device's memory (tensors, scratch, losses; not `factors`, shapes
+ * and structs of arguments, which are read before the call returns). Calls that return a number wait for the stream first.
+ * kernels_linear_* and kernels_check() report what was refused when it was sent. Holds a workspace of its own, some 36 MiB,
+ * which counts as outside. Bits depend on shapes and on the kind of GPU, not on the run. Scratch: see scratch.h, *_cuda_bytes. */
+int kernels_create_cuda(struct kernels **out, struct device *device, struct device_stream *stream, struct error *err);
+
+/* kernels_reduce() over sources on one device (ranks as threads of one process), sent to the stream; the same bits.
+ * At most DEVICE_REDUCE_SOURCES sources; `destination` may be one of them. */
+enum { DEVICE_REDUCE_SOURCES = 64 };
+struct reduce_factors;
+int device_reduce(struct device_stream *stream, enum dtype dtype, enum dtype to, void *destination,
+                  const void *const *sources, int count, const struct reduce_factors *factors, int64_t elems,
+                  bool accumulate, struct error *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
