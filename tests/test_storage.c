@@ -191,6 +191,37 @@ static void test_two_directions_at_once(void **state)
     storage_close(storage);
 }
 
+/* A transfer of more blocks than may be in flight fills the queue; the next one is told of by itself. */
+static void test_a_transfer_tells_how_it_went(void **state)
+{
+    (void)state;
+    for (int threads = 1; threads <= 3; threads += 2) {
+        struct aio_options how = options(1, 4, threads);
+        struct storage *storage = open_storage(&how);
+        unsigned char *memory = pages(40);
+        fill_with(memory, 40, 5);
+        assert_int_equal(move(storage, AIO_WRITE, memory, 0, 40, NULL), 0);
+        const struct aio_flow many = storage_last_flow(storage, AIO_WRITE);
+        assert_int_equal(many.blocks, 40);
+        assert_int_equal(many.bytes, 40 * PAGE);
+        assert_in_range(many.deepest, 4, 4 * (uint64_t)threads);
+        assert_true(many.longest_ns > 0 && many.longest_ns <= many.busy_ns);
+        assert_true(many.latency_ns >= many.longest_ns && many.latency_ns <= many.deepest * many.busy_ns);
+        assert_int_equal(move(storage, AIO_WRITE, memory, 0, 1, NULL), 0);
+        const struct aio_flow one = storage_last_flow(storage, AIO_WRITE), all = storage_flow(storage, AIO_WRITE);
+        assert_int_equal(one.blocks, 1);
+        assert_int_equal(one.deepest, 1);
+        assert_int_equal(one.latency_ns, one.longest_ns);
+        assert_int_equal(all.deepest, many.deepest);
+        assert_int_equal(all.latency_ns, many.latency_ns + one.latency_ns);
+        assert_int_equal(all.busy_ns, many.busy_ns + one.busy_ns);
+        assert_int_equal(all.longest_ns, many.longest_ns > one.longest_ns ? many.longest_ns : one.longest_ns);
+        assert_int_equal(storage_last_flow(storage, AIO_READ).blocks, 0);
+        free(memory);
+        storage_close(storage);
+    }
+}
+
 /* ---- faults ---- */
 
 static void test_short_transfers_are_finished(void **state)
@@ -447,6 +478,7 @@ int main(void)
         cmocka_unit_test(test_every_way_of_moving),
         cmocka_unit_test(test_block_size_is_rounded_up),
         cmocka_unit_test(test_two_directions_at_once),
+        cmocka_unit_test(test_a_transfer_tells_how_it_went),
         cmocka_unit_test(test_short_transfers_are_finished),
         cmocka_unit_test(test_any_block_may_fail),
         cmocka_unit_test(test_folders_that_will_not_do),

@@ -73,6 +73,20 @@ static void add_stalls(cJSON *out, const struct totals *sum, double parts)
     }
 }
 
+/* Of NVMe: how transfers went inside. */
+static void add_io(cJSON *out, const struct collective_totals *of, const struct io_most *most, double parts)
+{
+    cJSON *io = cJSON_AddObjectToObject(out, "io");
+    add_number(io, "requests_per_step", true, (double)of->requests / parts);
+    add_number(io, "bytes_per_step", true, (double)of->io_bytes / parts);
+    add_seconds(io, "seconds_per_step", of->io_ns, parts);
+    add_number(io, "bytes_per_second", of->io_ns > 0, of->io_ns ? (double)of->io_bytes * 1e9 / (double)of->io_ns : 0);
+    add_number(io, "queue_depth_mean", of->io_ns > 0, of->io_ns ? (double)of->latency_ns / (double)of->io_ns : 0);
+    add_number(io, "queue_depth_max", true, (double)most->deepest);
+    add_seconds(io, "latency_mean_seconds", of->latency_ns, (double)of->requests);
+    add_seconds(io, "latency_max_seconds", most->longest_ns, 1);
+}
+
 static cJSON *collective_object(const struct analysis_section *section, const struct totals *sum, int kind,
                                 double parts)
 {
@@ -89,6 +103,7 @@ static cJSON *collective_object(const struct analysis_section *section, const st
     add_seconds(out, "exposed_seconds_per_step", of->exposed_ns, parts);
     add_seconds(out, "peers_seconds_per_step", of->peers_ns, parts);
     add_seconds(out, "paced_seconds_per_step", of->paced_ns, parts);
+    if (of->requests) add_io(out, of, &sum->most[kind], parts);
     add_number(out, "algbw_bytes_per_second", of->algbw > 0, of->algbw);
     add_number(out, "busbw_bytes_per_second", of->busbw > 0, of->busbw);
     return out;

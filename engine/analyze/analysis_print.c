@@ -167,6 +167,25 @@ static void print_times(const struct printer *printer)
     }
 }
 
+static void print_io(const struct printer *printer)
+{
+    bool any = false;
+    for (int kind = TRAFFIC_NVME_READ; kind <= TRAFFIC_NVME_WRITE; kind++) {
+        const struct collective_totals *sum = &printer->sum.traffic[kind];
+        const struct io_most *most = &printer->sum.most[kind];
+        if (sum->requests == 0 || sum->io_ns == 0) continue;
+        if (!any)
+            fprintf(printer->out,
+                    "\n  requests to NVMe of a rank and step; latencies in ms\n  %-14s %9s %9s %9s %9s %9s %9s\n", "",
+                    "count", "MB/s", "depth", "most", "latency", "slowest");
+        any = true;
+        fprintf(printer->out, "  %-14s %9.1f %9.1f %9.2f %9llu %9.3f %9.3f\n", traffic_name((enum traffic)kind),
+                (double)sum->requests / printer->parts, (double)sum->io_bytes * 1e3 / (double)sum->io_ns,
+                (double)sum->latency_ns / (double)sum->io_ns, (unsigned long long)most->deepest,
+                (double)sum->latency_ns / (double)sum->requests / 1e6, (double)most->longest_ns / 1e6);
+    }
+}
+
 static void print_prefetch(const struct printer *printer)
 {
     const struct prefetch_totals *sum = &printer->sum.prefetch;
@@ -225,6 +244,7 @@ static void print_section(const struct analysis *analysis, const struct analysis
         print_stalls(&printer);
         print_bytes(&printer);
         print_times(&printer);
+        print_io(&printer);
         print_prefetch(&printer);
     }
     for (int tier = 0; tier < TIERS; tier++) print_tier(&printer, (enum tier)tier);

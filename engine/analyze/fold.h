@@ -42,6 +42,12 @@ void timing_begin_step(struct run_rank *rank, uint32_t step, uint64_t time_ns);
 bool timing_end_step(struct run_rank *rank, uint32_t step, struct run_split *split);
 void split_add(struct run_split *sum, const struct run_split *split);
 
+/* flows.c */
+void fold_io(struct run_model *model, const struct trace_record *record);
+void flows_begin_step(struct run_rank *rank);
+void flows_end_step(struct run_rank *rank, bool whole); /* whole: every record of it was there */
+void flows_add(struct run_rank *rank, const struct op *op, const struct trace_record *op_end);
+
 /* steps.c */
 void fold_step_begin(struct run_model *model, const struct trace_record *record);
 void fold_step_end(struct run_model *model, const struct trace_record *record);

@@ -136,6 +136,7 @@ void run_model_fold(struct run_model *model, const struct trace_record *record)
     case TRACE_STEP_END: fold_step_end(model, record); break;
     case TRACE_OP_BEGIN: fold_op_begin(model, record); break;
     case TRACE_OP_END: fold_op_end(model, record); break;
+    case TRACE_IO: fold_io(model, record); break;
     case TRACE_MEMORY: fold_memory(model, record); break;
     case TRACE_BUDGET: fold_budget(model, record); break;
     case TRACE_TIER_PEAK: fold_tier_peak(model, record); break;

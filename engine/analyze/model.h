@@ -107,6 +107,26 @@ struct run_lane { bool busy; uint32_t schedule, step, op; uint64_t issued_ns, st
  * also copies between tiers. The host lane in all, and exposed. */
 struct run_split { uint64_t phase_ns[PHASES], exposed_ns, exposed_by_ns[TRAFFIC_KINDS], host_ns, host_exposed_ns, io_exposed_ns; };
 
+/* ---- between tiers: OP_END of the lanes that copy, and IO ----------------------------------------------------------- */
+
+enum flow { FLOW_D2H, FLOW_H2D, FLOW_NVME_READ, FLOW_NVME_WRITE, FLOWS }; /* TRAFFIC_D2H ... in that order */
+
+/* One direction of one rank: sums over operations. What the engine of asynchronous I/O says covers io_bytes of the bytes;
+ * none: not known (a copy, or a trace of before there were such records). */
+struct run_flow {
+    uint64_t count, bytes, busy_ns, paced_ns; /* busy: from start to end, with what pacing added */
+    uint64_t io_bytes, requests, io_ns, latency_ns, longest_ns;
+    uint32_t deepest;
+    bool buffered; /* some of it went through the page cache */
+};
+struct run_flows {
+    bool known;                                  /* `step` is of a whole step of which every operation was seen */
+    struct run_flow step[FLOWS], open[FLOWS];    /* the last whole step; the one in progress */
+    struct run_flow total[FLOWS];                /* over all whole steps of the part */
+    uint64_t steps;                              /* in the total */
+    double best_bytes_per_s[FLOWS];              /* in one step, without pacing; 0: unknown */
+};
+
 /* What the kernel says of a rank's memory, beside what the allocator counted at the same moment. */
 enum { RUN_MARKS = 8 };
 struct run_mark { uint32_t step; uint64_t rss_bytes, pss_bytes, live_bytes, reserved_bytes; };
@@ -115,6 +135,7 @@ struct run_rank {
     struct run_tier tier[TIERS];
     struct run_lane lane[LANES];
     struct { bool known; uint32_t pid; uint64_t rss_bytes, peak_rss_bytes; } process;
+    struct run_flows flows;
     struct run_mark mark[RUN_MARKS]; /* the first, and in the last place the newest */
     int marks;
     struct { /* the step in progress */

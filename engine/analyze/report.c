@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/analyze/flows.h"
+
 static void add_number(cJSON *object, const char *key, bool known, double value)
 {
     if (known && isfinite(value)) cJSON_AddNumberToObject(object, key, value);
@@ -202,6 +204,37 @@ static void add_traffic(cJSON *report, const struct run_model *model)
             if (model->traffic_total[kind][link].ranks) cJSON_AddItemToArray(list, traffic_object(model, kind, link));
 }
 
+/* Between tiers, each rank and direction: of the whole steps of the last part. */
+static cJSON *flow_object(const struct run_model *model, int rank, enum flow flow)
+{
+    static const char *const limits[] = {NULL, "paced", "best step"};
+    const struct flow_figures figures = flow_figures_of_run(model, rank, flow);
+    cJSON *out = cJSON_CreateObject();
+    add_number(out, "rank", true, rank);
+    add_text(out, "kind", traffic_name(flow_traffic(flow)));
+    add_number(out, "bytes_per_step", true, figures.bytes);
+    add_number(out, "bytes_per_second", figures.bytes_per_s > 0, figures.bytes_per_s);
+    add_number(out, "limit_bytes_per_second", figures.limited_by != FLOW_LIMIT_UNKNOWN, figures.limit_bytes_per_s);
+    add_text(out, "limit_from", limits[figures.limited_by]);
+    add_number(out, "requests_per_step", figures.has_io, figures.requests);
+    add_number(out, "queue_depth_mean", figures.has_io, figures.depth);
+    add_number(out, "queue_depth_max", figures.has_io, figures.deepest);
+    add_number(out, "latency_mean_seconds", figures.has_io, figures.latency_ns * 1e-9);
+    add_number(out, "latency_max_seconds", figures.has_io, seconds(figures.longest_ns));
+    if (figures.has_io) cJSON_AddBoolToObject(out, "direct", !figures.buffered);
+    else cJSON_AddNullToObject(out, "direct");
+    return out;
+}
+
+static void add_flows(cJSON *report, const struct run_model *model)
+{
+    cJSON *list = cJSON_AddArrayToObject(report, "flows");
+    for (int rank = 0; rank < model->ranks; rank++)
+        for (enum flow flow = 0; flow < FLOWS; flow++)
+            if (flow_figures_of_run(model, rank, flow).known)
+                cJSON_AddItemToArray(list, flow_object(model, rank, flow));
+}
+
 static void add_events(cJSON *report, const struct run_model *model)
 {
     cJSON *list = cJSON_AddArrayToObject(report, "events");
@@ -270,6 +303,7 @@ char *report_json(const struct run_model *model, const struct report_screen *scr
     add_memory(report, model);
     add_peaks(report, model);
     add_traffic(report, model);
+    add_flows(report, model);
     add_events(report, model);
     add_processes(report, model);
     add_marks(report, model);

@@ -58,6 +58,7 @@ void fold_step_begin(struct run_model *model, const struct trace_record *record)
     if (!rank || !step) return;
     timing_begin_step(rank, record->step_begin.step, record->time_ns);
     holdings_begin_step(rank);
+    flows_begin_step(rank);
     if (rank->open.attempt > step->attempt) {
         free(step->sent_bytes);
         *step = (struct run_step){.step = step->step, .ranks = model->ranks, .attempt = rank->open.attempt};
@@ -113,7 +114,9 @@ void fold_step_end(struct run_model *model, const struct trace_record *record)
     struct run_step *step = step_at(model, from->step);
     if (!rank || !step || rank->open.attempt < step->attempt) return;
     struct run_split split;
-    if (timing_end_step(rank, from->step, &split)) {
+    const bool whole = timing_end_step(rank, from->step, &split);
+    flows_end_step(rank, whole);
+    if (whole) {
         split_add(&step->split, &split);
         step->timed++;
         split_add(&model->split_total, &split);

@@ -26,6 +26,7 @@ void tape_free(struct tape *tape)
         if (!from) continue;
         for (int lane = 0; lane < LANES; lane++) {
             ring_release(&from->lane[lane].spans);
+            ring_release(&from->lane[lane].io);
             free(from->lane[lane].sums);
         }
         for (int tier = 0; tier < TIERS; tier++) {
@@ -111,7 +112,7 @@ void tape_fold(struct tape *tape, const struct run_model *model, const struct tr
     if (record->time_ns > tape->last_ns) tape->last_ns = record->time_ns;
     if (record->kind == TRACE_GAP) fold_gap(tape, record);
     begin_part(tape, model);
-    if (record->kind < TRACE_STEP_BEGIN || record->kind > TRACE_MEMORY) return;
+    if (record->kind != TRACE_IO && (record->kind < TRACE_STEP_BEGIN || record->kind > TRACE_MEMORY)) return;
     struct tape_rank *rank = rank_of(tape, model, record->rank);
     if (!rank) return;
     switch (record->kind) {
@@ -119,6 +120,7 @@ void tape_fold(struct tape *tape, const struct run_model *model, const struct tr
     case TRACE_STEP_END: tape_step_end(tape, rank, model, record); break;
     case TRACE_OP_BEGIN: tape_op_begin(tape, rank, model, record); break;
     case TRACE_OP_END: tape_op_end(tape, rank, model, record); break;
+    case TRACE_IO: tape_io_add(tape, rank, model, record); break;
     case TRACE_MEMORY: tape_memory(tape, rank, model->ranks, record); break;
     default: break;
     }

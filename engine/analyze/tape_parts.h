@@ -19,8 +19,11 @@ struct tier_sum { uint64_t live_bytes, when_ns; }; /* the fullest instant; 0, 0:
 
 /* ---- by rank ---- */
 
+struct tape_io_at { uint64_t time_ns; struct tape_io io; }; /* when it arrived: within its span */
+
 struct tape_lane {
     struct ring spans; /* struct span */
+    struct ring io;    /* struct tape_io_at, of lanes to and from NVMe */
     uint64_t ended_ns; /* of the newest that ended */
     struct lane_sum *sums;
 };
@@ -93,6 +96,7 @@ void tape_step_end(struct tape *tape, struct tape_rank *rank, const struct run_m
 
 void tape_op_begin(struct tape *tape, struct tape_rank *rank, const struct run_model *model, const struct trace_record *record); /* tape_spans.c */
 void tape_op_end(struct tape *tape, struct tape_rank *rank, const struct run_model *model, const struct trace_record *record);
+void tape_io_add(struct tape *tape, struct tape_rank *rank, const struct run_model *model, const struct trace_record *record);
 uint64_t tape_spans_from(const struct tape_lane *lane); /* its spans are kept from here on; 0: all of them */
 
 void tape_memory(struct tape *tape, struct tape_rank *rank, int ranks, const struct trace_record *record); /* tape_memory.c */

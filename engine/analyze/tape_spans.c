@@ -133,6 +133,33 @@ void tape_op_end(struct tape *tape, struct tape_rank *rank, const struct run_mod
     sums_span(tape, rank, op->lane, model->ranks, span);
 }
 
+/* As many as spans, one for each at most. What cannot be kept is unknown. */
+void tape_io_add(struct tape *tape, struct tape_rank *rank, const struct run_model *model,
+                 const struct trace_record *record)
+{
+    const struct trace_of_io *from = &record->io;
+    const struct op *op = op_of(schedule_of(tape, model, from->schedule), from->op);
+    if (!op || !op_swaps(op->kind)) return;
+    struct tape_lane *lane = &rank->lane[op->lane];
+    if (!lane->io.item_bytes)
+        ring_init(&lane->io, sizeof(struct tape_io_at),
+                  lane->spans.most > SPANS_LEAST ? lane->spans.most : SPANS_LEAST);
+    const struct tape_io_at *newest = ring_newest(&lane->io);
+    if (newest && record->time_ns < newest->time_ns) return; /* questions rely on their order */
+    struct tape_io_at *at = ring_push(&lane->io, &tape->left);
+    if (!at) return;
+    *at = (struct tape_io_at){.time_ns = record->time_ns,
+                              .io = {.bytes = from->bytes,
+                                     .busy_ns = from->busy_ns,
+                                     .latency_ns = from->latency_ns,
+                                     .longest_ns = from->longest_ns,
+                                     .step = from->step,
+                                     .op = from->op,
+                                     .requests = from->requests,
+                                     .deepest = from->deepest,
+                                     .direct = from->direct}};
+}
+
 /* ---- questions ---- */
 
 static const struct tape_lane *lane_at(const struct tape *tape, int rank, enum lane lane)
@@ -187,4 +214,22 @@ int64_t tape_span_of(const struct tape *tape, int rank, enum lane lane, uint32_t
         if (span->op == op && span->purpose == PURPOSE_TRAIN) return number;
     }
     return -1;
+}
+
+bool tape_io(const struct tape *tape, int rank, enum lane lane, const struct span *span, struct tape_io *out)
+{
+    const struct tape_lane *at = lane_at(tape, rank, lane);
+    if (!at || !at->io.count) return false;
+    int64_t low = at->io.first, high = ring_end(&at->io);
+    while (low < high) { /* the first that arrived when the span had started */
+        int64_t middle = low + (high - low) / 2;
+        if (((const struct tape_io_at *)ring_item(&at->io, middle))->time_ns < span->started_ns) low = middle + 1;
+        else high = middle;
+    }
+    for (const struct tape_io_at *found; (found = ring_at(&at->io, low)); low++) {
+        if (span->ended_ns && found->time_ns > span->ended_ns) return false;
+        *out = found->io;
+        if (out->step == span->step && out->op == span->op) return true;
+    }
+    return false;
 }

@@ -173,6 +173,20 @@ static void add_collective(struct window *window, const struct span *span, uint6
     if (span->kind == OP_GATHER) add_gather(window, span, busy_ns, hidden_ns);
 }
 
+static void add_io(struct window *window, enum lane lane, const struct span *span)
+{
+    struct collective_totals *sum = &window->out->traffic[traffic_of_op(span->kind)];
+    struct io_most *most = &window->out->most[traffic_of_op(span->kind)];
+    struct tape_io io;
+    if (!ends_in(window->out, span) || !tape_io(window->tape, window->out->rank, lane, span, &io)) return;
+    sum->io_bytes += io.bytes;
+    sum->requests += io.requests;
+    sum->io_ns += io.busy_ns;
+    sum->latency_ns += io.latency_ns;
+    if (io.longest_ns > most->longest_ns) most->longest_ns = io.longest_ns;
+    if (io.deepest > most->deepest) most->deepest = io.deepest;
+}
+
 static void sum_moving(struct window *window, enum lane lane)
 {
     int at = 0;
@@ -181,6 +195,7 @@ static void sum_moving(struct window *window, enum lane lane)
         if (!span) continue;
         struct interval busy = clipped(window->out, span->started_ns, span->ended_ns);
         add_collective(window, span, length(busy), covered(window, busy, &at));
+        if (op_swaps(span->kind)) add_io(window, lane, span);
     }
 }
 
@@ -255,6 +270,11 @@ void totals_add(struct totals *sum, const struct totals *one)
         const uint64_t *values = run_of_sums(&from, run, &count);
         uint64_t *into = run_of_sums(sum, run, &count);
         for (size_t i = 0; i < count; i++) into[i] += values[i];
+    }
+    for (int kind = 0; kind < TRAFFIC_KINDS; kind++) {
+        if (from.most[kind].longest_ns > sum->most[kind].longest_ns)
+            sum->most[kind].longest_ns = from.most[kind].longest_ns;
+        if (from.most[kind].deepest > sum->most[kind].deepest) sum->most[kind].deepest = from.most[kind].deepest;
     }
 }
 

@@ -25,8 +25,12 @@ struct collective_totals {
     uint64_t sent_bytes;
     uint64_t busy_ns, exposed_ns; /* exposed: no compute beside it */
     uint64_t peers_ns, paced_ns;  /* of busy: waiting for the slowest rank; added by a paced link or slow motion */
+    uint64_t io_bytes, requests, io_ns, latency_ns; /* of NVMe, by what the engine of asynchronous I/O says (struct run_flow) */
     double algbw, busbw;  /* bytes / s by the definitions of nccl-tests, of busy time; 0: nothing was timed */
 };
+
+/* Of NVMe too: the slowest request, and the most that were in flight at once; of sums and means the most of any. */
+struct io_most { uint64_t longest_ns, deepest; };
 
 /* How the gathers went that a stage-3 step needs in forward and backward. A gather is hidden as far as compute went on
  * beside it. */
@@ -52,6 +56,7 @@ struct totals {
     uint64_t stall_ns[STALLS];     /* of the compute lane; STALL_PEERS: of all lanes */
     int64_t stall_count[STALLS];
     struct collective_totals traffic[TRAFFIC_KINDS];
+    struct io_most most[TRAFFIC_KINDS];
     struct prefetch_totals prefetch;
 };
 

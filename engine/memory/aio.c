@@ -48,8 +48,12 @@ struct aio {
     struct aio_fault fault;
     struct {
         _Atomic uint64_t bytes, blocks, latency_ns, longest_ns, busy_ns;
-        _Atomic uint32_t in_flight;
+        _Atomic uint64_t in_flight, deepest;
     } flow;
+    struct {
+        _Atomic uint64_t longest_ns, deepest;
+    } most;               /* of the batch in work */
+    struct aio_flow last; /* of the last whole one */
 };
 
 /* ---- opening ---- */
@@ -189,12 +193,33 @@ static void put_idle(struct worker *worker, struct slot *slot)
     worker->idle[worker->idle_count++] = slot;
 }
 
-/* Hands the first `count` ready blocks to the system; how many it took, or -errno. */
+static void raise_to(_Atomic uint64_t *value, uint64_t least)
+{
+    uint64_t seen = atomic_load(value);
+    while (seen < least && !atomic_compare_exchange_weak(value, &seen, least)) continue;
+}
+
+static void count_arrival(struct aio *aio, const struct slot *slot, uint64_t moved)
+{
+    const uint64_t took = clock_ns() - slot->submitted_ns;
+    atomic_fetch_sub(&aio->flow.in_flight, 1);
+    atomic_fetch_add(&aio->flow.bytes, moved);
+    atomic_fetch_add(&aio->flow.blocks, 1);
+    atomic_fetch_add(&aio->flow.latency_ns, took);
+    raise_to(&aio->most.longest_ns, took);
+}
+
+/* Hands the first `count` ready blocks to the system; how many it took, or -errno. They count as in flight from before the
+ * call, as their latency does: the system may take its time over it. */
 static int hand_over(struct worker *worker, int count)
 {
-    const uint64_t now = clock_ns();
+    struct aio *aio = worker->aio;
+    const uint64_t now = clock_ns(), before = atomic_fetch_add(&aio->flow.in_flight, (uint64_t)count);
     for (int i = 0; i < count; i++) ((struct slot *)worker->ready[i])->submitted_ns = now;
-    return io_submit(worker->context, count, worker->ready);
+    const int status = io_submit(worker->context, count, worker->ready), taken = status > 0 ? status : 0;
+    atomic_fetch_sub(&aio->flow.in_flight, (uint64_t)(count - taken));
+    raise_to(&aio->most.deepest, before + (uint64_t)taken);
+    return status;
 }
 
 static void forget_ready(struct worker *worker, int error_number)
@@ -216,25 +241,8 @@ static void submit(struct worker *worker)
         }
         worker->ready_count -= taken;
         worker->flying += taken;
-        atomic_fetch_add(&worker->aio->flow.in_flight, (uint32_t)taken);
         memmove(worker->ready, worker->ready + taken, (size_t)worker->ready_count * sizeof *worker->ready);
     }
-}
-
-static void raise_to(_Atomic uint64_t *value, uint64_t least)
-{
-    uint64_t seen = atomic_load(value);
-    while (seen < least && !atomic_compare_exchange_weak(value, &seen, least)) continue;
-}
-
-static void count_arrival(struct aio *aio, const struct slot *slot, uint64_t moved)
-{
-    const uint64_t took = clock_ns() - slot->submitted_ns;
-    atomic_fetch_sub(&aio->flow.in_flight, 1);
-    atomic_fetch_add(&aio->flow.bytes, moved);
-    atomic_fetch_add(&aio->flow.blocks, 1);
-    atomic_fetch_add(&aio->flow.latency_ns, took);
-    raise_to(&aio->flow.longest_ns, took);
 }
 
 /* What a test wants to have happened instead of `moved`. */
@@ -326,6 +334,8 @@ static void begin_batch(struct aio *aio, enum aio_direction direction, const str
     aio->span = 0;
     aio->at = 0;
     aio->error_number = 0;
+    atomic_store(&aio->most.longest_ns, 0);
+    atomic_store(&aio->most.deepest, 0);
     aio->working = aio->started;
     aio->batch++;
     pthread_cond_broadcast(&aio->changed);
@@ -339,14 +349,29 @@ static void end_batch(struct aio *aio)
     pthread_mutex_unlock(&aio->lock);
 }
 
+static void count_batch(struct aio *aio, const struct aio_flow *before, uint64_t busy_ns)
+{
+    const struct aio_flow after = aio_flow(aio);
+    aio->last = (struct aio_flow){.bytes = after.bytes - before->bytes,
+                                  .blocks = after.blocks - before->blocks,
+                                  .latency_ns = after.latency_ns - before->latency_ns,
+                                  .longest_ns = atomic_load(&aio->most.longest_ns),
+                                  .busy_ns = busy_ns,
+                                  .deepest = (uint32_t)atomic_load(&aio->most.deepest)};
+    atomic_fetch_add(&aio->flow.busy_ns, busy_ns);
+    raise_to(&aio->flow.longest_ns, aio->last.longest_ns);
+    raise_to(&aio->flow.deepest, aio->last.deepest);
+}
+
 int aio_move(struct aio *aio, enum aio_direction direction, const struct aio_span *spans, int count, int *error_number,
              struct error *err)
 {
     const uint64_t begun = clock_ns();
+    const struct aio_flow before = aio_flow(aio);
     begin_batch(aio, direction, spans, count);
     pump(&aio->workers[0]);
     end_batch(aio);
-    atomic_fetch_add(&aio->flow.busy_ns, clock_ns() - begun);
+    count_batch(aio, &before, clock_ns() - begun);
     if (error_number) *error_number = aio->error_number;
     if (!aio->error_number) return STATUS_OK;
     return error_set(err, STATUS_RUN, "%s %llu bytes at %llu failed: %s", direction == AIO_READ ? "reading" : "writing",
@@ -361,7 +386,13 @@ struct aio_flow aio_flow(const struct aio *aio)
                              .latency_ns = atomic_load(&aio->flow.latency_ns),
                              .longest_ns = atomic_load(&aio->flow.longest_ns),
                              .busy_ns = atomic_load(&aio->flow.busy_ns),
-                             .in_flight = atomic_load(&aio->flow.in_flight)};
+                             .in_flight = (uint32_t)atomic_load(&aio->flow.in_flight),
+                             .deepest = (uint32_t)atomic_load(&aio->flow.deepest)};
+}
+
+struct aio_flow aio_last_flow(const struct aio *aio)
+{
+    return aio->last;
 }
 
 void aio_restart_flow(struct aio *aio)
@@ -371,6 +402,7 @@ void aio_restart_flow(struct aio *aio)
     atomic_store(&aio->flow.latency_ns, 0);
     atomic_store(&aio->flow.longest_ns, 0);
     atomic_store(&aio->flow.busy_ns, 0);
+    atomic_store(&aio->flow.deepest, 0);
 }
 
 void aio_inject(struct aio *aio, struct aio_fault fault)

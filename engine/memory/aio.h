@@ -32,8 +32,9 @@ struct aio_options {
 
 struct aio_span { void *memory; uint64_t offset, bytes; };
 
-/* What was moved since the start, and what is on its way now. A latency is from submitting a block to its arrival. */
-struct aio_flow { uint64_t bytes, blocks, latency_ns, longest_ns, busy_ns; uint32_t in_flight; };
+/* What was moved, and what is on its way now. A latency is from submitting a block to its arrival, so latency_ns, the sum of
+ * them, is also the sum over time of how many blocks were in flight: latency_ns / busy_ns is their mean. */
+struct aio_flow { uint64_t bytes, blocks, latency_ns, longest_ns, busy_ns; uint32_t in_flight, deepest; };
 
 struct aio;
 
@@ -45,8 +46,10 @@ void aio_close(struct aio *aio);
  * flight has come to rest, memory or file hold a part of the new bytes. error_number, which may be NULL, is errno. */
 int aio_move(struct aio *aio, enum aio_direction direction, const struct aio_span *spans, int count, int *error_number, struct error *err);
 
-/* From any thread. */
+/* Since the start; from any thread. */
 struct aio_flow aio_flow(const struct aio *aio);
+/* Of the last aio_move() alone; by whoever called it. */
+struct aio_flow aio_last_flow(const struct aio *aio);
 void aio_restart_flow(struct aio *aio); /* counts from 0 again; nothing is being moved */
 
 /* For tests: the block that arrives n-th from now on (1: the next) has failed with that errno, or, for error_number 0, has

@@ -192,6 +192,11 @@ struct aio_flow storage_flow(const struct storage *storage, enum aio_direction d
     return aio_flow(storage->aio[direction]);
 }
 
+struct aio_flow storage_last_flow(const struct storage *storage, enum aio_direction direction)
+{
+    return aio_last_flow(storage->aio[direction]);
+}
+
 void storage_restart_flows(struct storage *storage)
 {
     for (int d = 0; d < AIO_DIRECTIONS; d++) aio_restart_flow(storage->aio[d]);

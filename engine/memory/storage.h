@@ -41,6 +41,7 @@ uint64_t storage_at(const struct storage *storage, enum category category, uint6
 int storage_move(struct storage *storage, enum aio_direction direction, const struct aio_span *spans, int count, struct error *err);
 
 struct aio_flow storage_flow(const struct storage *storage, enum aio_direction direction); /* from any thread */
+struct aio_flow storage_last_flow(const struct storage *storage, enum aio_direction direction); /* of the last storage_move(), by its caller */
 void storage_restart_flows(struct storage *storage); /* counts from 0 again; nothing is being moved */
 void storage_inject(struct storage *storage, enum aio_direction direction, struct aio_fault fault); /* for tests */
 

@@ -178,6 +178,24 @@ static void record_end(const struct executor *executor, const struct op *op, con
     trace_emit(executor->host.rings[op->lane], &record);
 }
 
+/* How a transfer to or from NVMe went inside, when it has arrived: before what a paced link adds. */
+static void record_io(const struct executor *executor, const struct op *op, const struct op_stat *stat)
+{
+    struct trace_record record = {.kind = TRACE_IO, .rank = executor->host.rank, .time_ns = clock_ns()};
+    if (stat->io.blocks == 0) return;
+    record.io = (struct trace_of_io){.schedule = executor->number,
+                                     .step = executor->step,
+                                     .op = (uint32_t)(op - executor->schedule->ops),
+                                     .direct = stat->io_direct,
+                                     .requests = (uint32_t)stat->io.blocks,
+                                     .bytes = stat->io.bytes,
+                                     .busy_ns = stat->io.busy_ns,
+                                     .latency_ns = stat->io.latency_ns,
+                                     .longest_ns = stat->io.longest_ns,
+                                     .deepest = stat->io.deepest};
+    trace_emit(executor->host.rings[op->lane], &record);
+}
+
 static void break_run(struct executor *executor, const struct error *err)
 {
     if (atomic_exchange(&executor->broken, 1)) return;
@@ -240,6 +258,7 @@ static void run_op(struct executor *executor, struct lane_state *lane, const str
                 break_run(executor, &err);
             if (!stat.healthy) atomic_store(&executor->failed, 1);
         }
+        record_io(executor, op, &stat);
         uint64_t paced_ns = healthy ? pace(executor, op, &stat, &timing) : 0;
         record_end(executor, op, &timing, &stat, paced_ns);
         if (executor->host.ended) executor->host.ended(executor->host.user, op, clock_ns() - timing.started_ns);

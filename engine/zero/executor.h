@@ -8,6 +8,7 @@
 #define ENGINE_ZERO_EXECUTOR_H
 
 #include "engine/base/gate.h"
+#include "engine/memory/aio.h"
 #include "engine/memory/memory.h"
 #include "engine/plan/schedule.h"
 #include "engine/trace/ring.h"
@@ -17,6 +18,8 @@ struct executor;
 struct op_stat {
     uint64_t peers_ns, arrival_ns; /* waiting for other ranks, and of it until all had come */
     uint64_t sent_bytes[LINKS];
+    struct aio_flow io; /* of an operation that moved something to or from NVMe; without requests: it did not */
+    bool io_direct;     /* ... past the page cache */
     bool healthy;
 };
 

@@ -116,6 +116,8 @@ int zero_swap(struct zero *zero, const struct schedule *schedule, const struct o
         if (err) *err = why;
         return fail(zero, schedule, op, stat, err ? err : &why);
     }
+    stat->io = storage_last_flow(zero->storage, op->lane == LANE_NVME_READ ? AIO_READ : AIO_WRITE);
+    stat->io_direct = !storage_buffered_because(zero->storage);
     zero->traffic[kind].count++;
     zero->traffic[kind].sent_bytes[0] += bytes;
     return STATUS_OK;

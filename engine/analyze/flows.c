@@ -1,0 +1,190 @@
+/* Copies between tiers, folded step by step and rank by rank, and the figures that screens and reports make of them. */
+#include "engine/analyze/flows.h"
+
+#include <string.h>
+
+#include "engine/analyze/fold.h"
+#include "engine/plan/footprint.h"
+
+enum traffic flow_traffic(enum flow flow)
+{
+    return (enum traffic)(TRAFFIC_D2H + (int)flow);
+}
+
+const char *flow_name(enum flow flow)
+{
+    static const char *const names[FLOWS] = {"device -> host", "host -> device", "nvme -> host", "host -> nvme"};
+    return names[flow];
+}
+
+/* ---- folding ---- */
+
+void flows_begin_step(struct run_rank *rank)
+{
+    memset(rank->flows.open, 0, sizeof rank->flows.open);
+}
+
+void flows_add(struct run_rank *rank, const struct op *op, const struct trace_record *record)
+{
+    struct run_flow *flow = &rank->flows.open[op_traffic(op->kind) - TRAFFIC_D2H];
+    const uint64_t busy_ns = record->time_ns - record->op_end.started_ns, paced_ns = record->op_end.paced_ns;
+    flow->count++;
+    flow->bytes += record->op_end.sent_bytes;
+    flow->busy_ns += busy_ns;
+    flow->paced_ns += paced_ns < busy_ns ? paced_ns : busy_ns;
+}
+
+void fold_io(struct run_model *model, const struct trace_record *record)
+{
+    const struct trace_of_io *from = &record->io;
+    struct run_rank *rank = model_rank(model, record->rank);
+    const struct run_schedule *schedule = run_schedule_numbered(model, from->schedule);
+    if (!rank || !schedule || !schedule->has_ops || from->op >= (uint32_t)schedule->ops.op_count) return;
+    if (schedule->purpose != PURPOSE_TRAIN || !rank->open.begun || rank->open.step != from->step) return;
+    const struct op *op = &schedule->ops.ops[from->op];
+    if (!op_swaps(op->kind)) return;
+    struct run_flow *flow = &rank->flows.open[op_traffic(op->kind) - TRAFFIC_D2H];
+    flow->io_bytes += from->bytes;
+    flow->requests += from->requests;
+    flow->io_ns += from->busy_ns;
+    flow->latency_ns += from->latency_ns;
+    if (from->longest_ns > flow->longest_ns) flow->longest_ns = from->longest_ns;
+    if (from->deepest > flow->deepest) flow->deepest = from->deepest;
+    flow->buffered |= !from->direct;
+}
+
+static void add(struct run_flow *sum, const struct run_flow *flow)
+{
+    sum->count += flow->count;
+    sum->bytes += flow->bytes;
+    sum->busy_ns += flow->busy_ns;
+    sum->paced_ns += flow->paced_ns;
+    sum->io_bytes += flow->io_bytes;
+    sum->requests += flow->requests;
+    sum->io_ns += flow->io_ns;
+    sum->latency_ns += flow->latency_ns;
+    if (flow->longest_ns > sum->longest_ns) sum->longest_ns = flow->longest_ns;
+    if (flow->deepest > sum->deepest) sum->deepest = flow->deepest;
+    sum->buffered |= flow->buffered;
+}
+
+static double per_second(uint64_t bytes, uint64_t ns)
+{
+    return ns ? (double)bytes * 1e9 / (double)ns : 0;
+}
+
+/* Without what pacing added. Where asynchronous I/O was told of, its own time is the better one. */
+static double own_rate(const struct run_flow *flow)
+{
+    return flow->io_ns ? per_second(flow->io_bytes, flow->io_ns)
+                       : per_second(flow->bytes, flow->busy_ns - flow->paced_ns);
+}
+
+void flows_end_step(struct run_rank *rank, bool whole)
+{
+    struct run_flows *flows = &rank->flows;
+    flows->known = whole;
+    if (!whole) return;
+    memcpy(flows->step, flows->open, sizeof flows->step);
+    flows->steps++;
+    for (int f = 0; f < FLOWS; f++) {
+        const double rate = own_rate(&flows->step[f]);
+        add(&flows->total[f], &flows->step[f]);
+        if (rate > flows->best_bytes_per_s[f]) flows->best_bytes_per_s[f] = rate;
+    }
+}
+
+/* ---- figures ---- */
+
+/* Sums over ranks, on the way to means. */
+struct sum {
+    struct run_flow flow;
+    double steps, best;
+    int ranks;
+};
+
+static void finish(struct flow_figures *out, const struct sum *sum)
+{
+    const struct run_flow *flow = &sum->flow;
+    out->known = flow->count > 0;
+    if (!out->known || sum->steps <= 0) return;
+    out->count = (double)flow->count / sum->steps;
+    out->bytes = (double)flow->bytes / sum->steps;
+    out->bytes_per_s = per_second(flow->bytes, flow->busy_ns);
+    out->own_bytes_per_s = own_rate(flow);
+    out->has_io = flow->requests > 0;
+    out->buffered = flow->buffered;
+    out->deepest = flow->deepest;
+    out->longest_ns = flow->longest_ns;
+    if (!out->has_io) return;
+    out->requests = (double)flow->requests / sum->steps;
+    out->depth = flow->io_ns ? (double)flow->latency_ns / (double)flow->io_ns : 0;
+    out->latency_ns = (double)flow->latency_ns / (double)flow->requests;
+}
+
+/* A paced link bounds what is seen, slow motion stretches it; what the machine does by itself is held against its best. */
+static void set_limit(struct flow_figures *out, const struct run_model *model, const struct sum *sum, enum flow flow)
+{
+    const struct config_link *link = &model->pace.links[traffic_link(flow_traffic(flow))];
+    const double slow = model->pace.slow_motion > 1 ? model->pace.slow_motion : 1;
+    if (!out->known) return;
+    if (model->pace.known && link->bandwidth_bytes_per_s > 0) {
+        out->limited_by = FLOW_LIMIT_PACED;
+        out->limit_bytes_per_s = link->bandwidth_bytes_per_s;
+        out->share = out->bytes_per_s * slow / out->limit_bytes_per_s;
+    } else if (sum->best > 0) {
+        out->limited_by = FLOW_LIMIT_BEST;
+        out->limit_bytes_per_s = sum->best / sum->ranks;
+        out->share = out->own_bytes_per_s / out->limit_bytes_per_s;
+    }
+}
+
+static struct flow_figures figures(const struct run_model *model, int rank, enum flow flow, bool run)
+{
+    struct flow_figures out = {0};
+    struct sum sum = {0};
+    const int first = rank < 0 ? 0 : rank, end = rank < 0 ? model->ranks : rank + 1;
+    for (int r = first; r < end && r < model->ranks; r++) {
+        const struct run_flows *flows = &model->rank[r].flows;
+        const bool so_far = !run && !flows->known && !flows->steps;
+        if (run ? !flows->steps : !flows->known && !so_far) continue;
+        add(&sum.flow, run ? &flows->total[flow] : so_far ? &flows->open[flow] : &flows->step[flow]);
+        sum.steps += run ? (double)flows->steps : 1;
+        sum.best += flows->best_bytes_per_s[flow];
+        sum.ranks++;
+        out.so_far |= so_far;
+    }
+    finish(&out, &sum);
+    set_limit(&out, model, &sum, flow);
+    return out;
+}
+
+struct flow_figures flow_figures_of(const struct run_model *model, int rank, enum flow flow)
+{
+    return figures(model, rank, flow, false);
+}
+
+struct flow_figures flow_figures_of_run(const struct run_model *model, int rank, enum flow flow)
+{
+    return figures(model, rank, flow, true);
+}
+
+bool flow_is_used(const struct run_model *model, enum flow flow)
+{
+    const struct run_schedule *plan = run_training(model);
+    const enum traffic traffic = flow_traffic(flow);
+    if (plan && plan->traffic[traffic][traffic_link(traffic)].count) return true;
+    for (int rank = 0; rank < model->ranks; rank++)
+        if (model->rank[rank].flows.step[flow].count || model->rank[rank].flows.open[flow].count) return true;
+    return false;
+}
+
+bool tier_is_used(const struct run_model *model, enum tier tier)
+{
+    const struct run_schedule *plan = run_training(model);
+    if (tier == TIER_DEVICE || (plan && plan->tier[tier].peak_bytes)) return true;
+    for (int rank = 0; rank < model->ranks; rank++)
+        for (int category = 0; category < CATEGORIES; category++)
+            if (model->rank[rank].tier[tier].category[category].peak_bytes) return true;
+    return false;
+}
