@@ -166,8 +166,9 @@ static void a_flipped_byte_anywhere_is_found_and_named(void **state)
             assert_non_null(strstr(err.text, names[f]));
             unsigned long long first, last;
             const char *bytes = strstr(err.text, "(bytes ");
-            if (bytes && sscanf(bytes, "(bytes %llu to %llu)", &first, &last) == 2)
+            if (bytes && sscanf(bytes, "(bytes %llu to %llu", &first, &last) == 2)
                 assert_true((off_t)first <= at && at <= (off_t)last);
+            if (strstr(err.text, ": block ")) assert_non_null(strstr(err.text, " of ")); /* says what it held */
             flip(path, at);
         }
     }

@@ -114,11 +114,11 @@ static void one_aborts(struct comm *comm, struct memory *memory, uint64_t *resul
     struct error err = {0};
     trial_draw(&trial, comm, memory, 3);
     if (comm_layout(comm)->rank == 2) {
-        comm_abort(comm, "the disk is full");
-        comm_abort(comm, "and again");
+        comm_abort(comm, &(struct error){STATUS_INPUT, "the disk is full"});
+        comm_abort(comm, &(struct error){STATUS_RUN, "and again"});
     }
     for (int again = 0; again < 2; again++) {
-        CHECK(trial_run(&trial, comm, true, NULL, &err) == STATUS_RUN, "an aborted node goes on");
+        CHECK(trial_run(&trial, comm, true, NULL, &err) == STATUS_INPUT, "an aborted node goes on");
         CHECK(strcmp(err.text, "rank 2: the disk is full") == 0, "%s", err.text);
     }
 }

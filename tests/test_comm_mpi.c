@@ -80,7 +80,7 @@ static void run_death(struct comm *comm, struct memory *memory)
 
 static void run_abort(struct comm *comm, struct memory *memory)
 {
-    if (comm_layout(comm)->rank == 2) comm_abort(comm, "the disk is full");
+    if (comm_layout(comm)->rank == 2) comm_abort(comm, &(struct error){STATUS_INPUT, "the disk is full"});
     meet_until_failure(comm, memory);
 }
 

@@ -188,6 +188,12 @@ static int read_tables(struct checkpoint *checkpoint, struct error *err)
 
 /* ---- the index ---- */
 
+static const char *array_name(const struct model *model, enum state_array array)
+{
+    if (array == STATE_WEIGHTS) return "weights";
+    return array == STATE_PENDING ? "pending gradients" : optimizer_table[model->optimizer].state[array - STATE_1];
+}
+
 static int compare(const struct shard_range *a, uint32_t unit, uint32_t array, int64_t first)
 {
     if (a->unit != unit) return a->unit < unit ? -1 : 1;
@@ -222,10 +228,11 @@ static int check_array(const struct checkpoint *checkpoint, int unit, enum state
         bool there =
             (size_t)p < checkpoint->piece_count && piece->range.unit == (uint32_t)unit && piece->range.array == array;
         if (!there || piece->range.first != next)
-            return error_set(err, STATUS_INPUT, "%.300s: element %lld of %s, array %d, is in %s",
+            return error_set(err, STATUS_INPUT, "%.300s: element %lld of the %s of %s is in %s",
                              checkpoint->info.folder,
-                             (long long)(there && piece->range.first < next ? piece->range.first : next), of->name,
-                             (int)array, there && piece->range.first < next ? "two shards" : "no shard");
+                             (long long)(there && piece->range.first < next ? piece->range.first : next),
+                             array_name(&checkpoint->info.model, array), of->name,
+                             there && piece->range.first < next ? "two shards" : "no shard");
         next += piece->range.elems;
     }
     return STATUS_OK;
@@ -290,6 +297,39 @@ const struct checkpoint_info *checkpoint_info(const struct checkpoint *checkpoin
 
 /* ---- values ---- */
 
+/* What lies in a block, as the user knows it: "weights of block 3". The first of it, and whether that is all. */
+static void name_contents(const struct checkpoint *checkpoint, int s, int64_t block, char text[80])
+{
+    const struct model *model = &checkpoint->info.model;
+    const uint64_t from = (uint64_t)block * BLOCK_BYTES;
+    int found = 0;
+    strcpy(text, "nothing but padding");
+    for (size_t p = 0; p < checkpoint->piece_count && found < 2; p++) {
+        const struct shard_range *range = &checkpoint->pieces[p].range;
+        const uint64_t end = range->offset + (uint64_t)range->elems * sizeof(float);
+        if (checkpoint->pieces[p].shard != s || end <= from || range->offset >= from + BLOCK_BYTES) continue;
+        if (found++) strcat(text, " and more");
+        else
+            snprintf(text, 70, "%s of %s", array_name(model, (enum state_array)range->array),
+                     model->units[range->unit].name);
+    }
+}
+
+/* After an error of the reader. */
+static int explain(const struct checkpoint *checkpoint, int s, int status, struct error *err)
+{
+    const struct shard_table *shard = &checkpoint->shards[s];
+    const int64_t block = checkpoint->reader.damaged;
+    char contents[80];
+    if (!status || block < 0) return status;
+    const uint64_t first = SHARD_HEAD_BYTES + (uint64_t)block * BLOCK_BYTES, next = first + BLOCK_BYTES;
+    const uint64_t end = next < shard->head.table_offset ? next : shard->head.table_offset;
+    name_contents(checkpoint, s, block, contents);
+    return error_set(err, STATUS_INPUT,
+                     "%.300s is damaged: block %lld (bytes %llu to %llu: %s) has a wrong checksum; use another tag",
+                     shard->path, (long long)block, (unsigned long long)first, (unsigned long long)end - 1, contents);
+}
+
 int checkpoint_read(struct checkpoint *checkpoint, int unit, enum state_array array, int64_t first, int64_t elems,
                     float *out, struct error *err)
 {
@@ -304,7 +344,7 @@ int checkpoint_read(struct checkpoint *checkpoint, int unit, enum state_array ar
         if (part > elems) part = elems;
         status = reader_get(&checkpoint->reader, &checkpoint->shards[piece->shard],
                             piece->range.offset + (uint64_t)skip * sizeof *out, (size_t)part * sizeof *out, out, err);
-        if (status) return status;
+        if (status) return explain(checkpoint, piece->shard, status, err);
         first += part, elems -= part, out += part;
     }
     return STATUS_OK;
@@ -324,7 +364,7 @@ int checkpoint_verify(struct checkpoint *checkpoint, void (*progress)(void *, ui
         const struct shard_table *shard = &checkpoint->shards[s];
         for (uint64_t at = 0; at < shard->head.value_bytes; at += BUFFER_BYTES) {
             int status = reader_check(&checkpoint->reader, shard, (int64_t)(at / BUFFER_BYTES), err);
-            if (status) return status;
+            if (status) return explain(checkpoint, s, status, err);
             uint64_t left = shard->head.value_bytes - at;
             done += left < BUFFER_BYTES ? left : BUFFER_BYTES;
             if (progress) progress(user, done, all);

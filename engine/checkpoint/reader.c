@@ -64,23 +64,17 @@ static void start(struct reader *reader, int64_t number)
                 (off_t)(SHARD_HEAD_BYTES + (uint64_t)number * BUFFER_BYTES));
 }
 
-static int damaged(const struct shard_table *shard, uint32_t block, size_t bytes, struct error *err)
-{
-    unsigned long long first = SHARD_HEAD_BYTES + (unsigned long long)block * BLOCK_BYTES;
-    return error_set(err, STATUS_INPUT,
-                     "%.300s is damaged: block %u (bytes %llu to %llu) has a wrong checksum; use another tag",
-                     shard->path, block, first, first + bytes - 1);
-}
-
-static int check_blocks(const struct reader *reader, int64_t number, struct error *err)
+static int check_blocks(struct reader *reader, int64_t number, struct error *err)
 {
     const struct shard_table *shard = reader->shard;
     const unsigned char *at = reader->buffers + number % 2 * BUFFER_BYTES;
     const size_t bytes = bytes_of(shard, number);
-    uint32_t block = (uint32_t)(number * BUFFER_BLOCKS);
+    int64_t block = number * BUFFER_BLOCKS;
     for (size_t done = 0; done < bytes; done += BLOCK_BYTES, block++) {
         size_t part = bytes - done < BLOCK_BYTES ? bytes - done : BLOCK_BYTES;
-        if (crc32c(0, at + done, part) != shard->crcs[block]) return damaged(shard, block, part, err);
+        if (crc32c(0, at + done, part) == shard->crcs[block]) continue;
+        reader->damaged = block;
+        return error_set(err, STATUS_INPUT, "%.300s is damaged", shard->path);
     }
     return STATUS_OK;
 }
@@ -91,6 +85,7 @@ static int need(struct reader *reader, int64_t number, struct error *err)
     const int b = (int)(number % 2);
     struct error why;
     if (reader->buffer[b].number == number && reader->buffer[b].checked) return STATUS_OK;
+    reader->damaged = -1;
     bool in_order = number == 0 || reader->buffer[b].number == number || reader->buffer[b ^ 1].number == number - 1;
     if (reader->buffer[b].number != number) aside_wait(&reader->file, b, NULL); /* nobody wants that any more */
     start(reader, number);

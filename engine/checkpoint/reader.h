@@ -17,13 +17,15 @@ struct reader {
     const struct shard_table *shard; /* that is open; NULL: none */
     unsigned char *buffers, *own_buffers; /* lent, or its own, made when first needed */
     struct { int64_t number; /* which stretch of BUFFER_BYTES it holds; -1: none */ bool checked; } buffer[2];
+    int64_t damaged; /* the block whose checksum was wrong, after an error; -1: it was another error */
 };
 
 void reader_init(struct reader *reader);
 void reader_lend(struct reader *reader, void *buffers); /* to be used from now on; NULL: they are taken back */
 void reader_release(struct reader *reader);
 
-/* Bytes [offset, offset + bytes) of a shard's values. STATUS_INPUT names file, block and bytes. */
+/* Bytes [offset, offset + bytes) of a shard's values. STATUS_INPUT: they cannot be read, or are damaged, and which block (it is for
+ * the caller to say what that holds). */
 int reader_get(struct reader *reader, const struct shard_table *shard, uint64_t offset, size_t bytes, void *out, struct error *err);
 
 /* Brings in and checks the stretch of BUFFER_BYTES with this number. */

@@ -44,9 +44,9 @@ const struct comm_layout *comm_layout(const struct comm *comm)
     return &comm->layout;
 }
 
-void comm_abort(struct comm *comm, const char *reason)
+void comm_abort(struct comm *comm, const struct error *reason)
 {
-    node_fail(comm->node, "rank %d: %s", comm->layout.rank, reason);
+    node_fail_as(comm->node, reason->status, "rank %d: %s", comm->layout.rank, reason->text);
 }
 
 int comm_result(struct comm *comm, int status, struct error *err)

@@ -100,7 +100,8 @@ int comm_broadcast_control(struct comm *comm, void *data, size_t bytes, struct e
  * peer was found dead. Costs little, and looks for the dead at most a few times a second. */
 int comm_check(struct comm *comm, struct error *err);
 
-/* Wakes every waiter of the node with a failure: "rank R: reason". Safe from any thread, once is enough. */
-void comm_abort(struct comm *comm, const char *reason);
+/* Wakes every waiter with a failure, "rank R: reason", and its status, which then is that of all ranks. Safe from any thread,
+ * once is enough. */
+void comm_abort(struct comm *comm, const struct error *reason);
 
 #endif

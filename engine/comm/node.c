@@ -18,18 +18,32 @@ bool node_has_failed(const struct node *node)
 int node_error(const struct node *node, struct error *err)
 {
     while (!node_has_failed(node)) sched_yield(); /* another rank was first and is still writing the text */
-    return error_set(err, STATUS_RUN, "%.*s", NODE_FAILURE_BYTES - 1, node->failure);
+    return error_set(err, node->failure.status, "%s", node->failure.text);
+}
+
+static void fail(struct node *node, int status, const char *format, va_list args)
+{
+    if (atomic_exchange(&node->failing, 1)) return;
+    node->failure.status = status;
+    vsnprintf(node->failure.text, sizeof node->failure.text, format, args);
+    atomic_fetch_or(&node->round, FAILED);
+    futex_wake_all(&node->round);
 }
 
 void node_fail(struct node *node, const char *format, ...)
 {
-    if (atomic_exchange(&node->failing, 1)) return;
     va_list args;
     va_start(args, format);
-    vsnprintf(node->failure, sizeof node->failure, format, args);
+    fail(node, STATUS_RUN, format, args);
     va_end(args);
-    atomic_fetch_or(&node->round, FAILED);
-    futex_wake_all(&node->round);
+}
+
+void node_fail_as(struct node *node, int status, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    fail(node, status, format, args);
+    va_end(args);
 }
 
 /* Asleep until the round is over or the node fails; true: it is over. */

@@ -16,7 +16,7 @@
 #include "engine/base/error.h"
 #include "engine/comm/watch.h"
 
-enum { NODE_PAYLOAD_BYTES = 4096, NODE_FAILURE_BYTES = 256 };
+enum { NODE_PAYLOAD_BYTES = 4096 };
 
 /* What a rank says when it arrives. The digest covers all that the ranks must agree on. */
 struct node_message {
@@ -36,7 +36,7 @@ struct node {
     _Alignas(64) _Atomic uint32_t arrived;
     _Atomic uint32_t inside; /* ranks inside a collective */
     _Atomic uint32_t failing; /* the first to set it writes the text */
-    char failure[NODE_FAILURE_BYTES];
+    struct error failure;
     struct node_seat seat[]; /* one per rank of the run */
 };
 
@@ -49,9 +49,11 @@ static inline size_t node_bytes(int ranks)
  * dead meanwhile makes it fail. */
 int node_meet(struct node *node, struct watch *watch, uint64_t *waited_ns);
 
-/* Ends all waits of the node, now and later. The first reason stays. */
+/* Ends all waits of the node, now and later. The first reason stays, with what the program will end with: node_fail() with
+ * STATUS_RUN. */
 void node_fail(struct node *node, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void node_fail_as(struct node *node, int status, const char *format, ...) __attribute__((format(printf, 3, 4)));
 bool node_has_failed(const struct node *node);
-int node_error(const struct node *node, struct error *err); /* sets the reason; returns STATUS_RUN */
+int node_error(const struct node *node, struct error *err); /* sets the reason; returns its status */
 
 #endif

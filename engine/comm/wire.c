@@ -22,11 +22,11 @@ int wire_check(struct comm *comm, int mpi_status)
 static void hear_failure(struct comm *comm)
 {
     int there = 0;
-    char text[NODE_FAILURE_BYTES] = "";
+    struct error heard = {0};
     MPI_Comm world = comm->wire_state->world;
     if (MPI_Iprobe(MPI_ANY_SOURCE, WIRE_FAILURE, world, &there, MPI_STATUS_IGNORE) || !there) return;
-    if (MPI_Recv(text, sizeof text, MPI_BYTE, MPI_ANY_SOURCE, WIRE_FAILURE, world, MPI_STATUS_IGNORE)) return;
-    node_fail(comm->node, "%.*s", (int)sizeof text - 1, text);
+    if (MPI_Recv(&heard, sizeof heard, MPI_BYTE, MPI_ANY_SOURCE, WIRE_FAILURE, world, MPI_STATUS_IGNORE)) return;
+    node_fail_as(comm->node, heard.status, "%.*s", (int)sizeof heard.text - 1, heard.text);
 }
 
 /* A rank that fails tells the node, then the far ranks, then leaves. So someone who is gone may only have left: what it
@@ -125,14 +125,12 @@ static int exchange(struct comm *comm, int slot, size_t payload_bytes)
 static void announce(struct comm *comm)
 {
     struct wire *wire = comm->wire_state;
-    struct error reason = {0};
     if (wire->announced) return;
     wire->announced = true;
-    node_error(comm->node, &reason);
-    memcpy(wire->announcement, reason.text, sizeof wire->announcement - 1);
+    node_error(comm->node, &wire->announcement);
     for (int i = 0; i < wire->far_count; i++) {
         MPI_Request request;
-        if (MPI_Isend(wire->announcement, sizeof wire->announcement, MPI_BYTE, wire->far[i], WIRE_FAILURE, wire->world,
+        if (MPI_Isend(&wire->announcement, sizeof wire->announcement, MPI_BYTE, wire->far[i], WIRE_FAILURE, wire->world,
                       &request) == MPI_SUCCESS)
             MPI_Request_free(&request);
     }

@@ -25,7 +25,7 @@ struct wire {
     int64_t chunk_bytes;               /* equal on every rank */
     unsigned char *chunk[WIRE_GROUPS]; /* what far ranks sent of a chunk that is to be reduced; made at first need */
     bool announced;
-    char announcement[NODE_FAILURE_BYTES];
+    struct error announcement;
 };
 
 extern const struct comm_wire wire_mpi;

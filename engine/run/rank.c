@@ -466,7 +466,7 @@ int rank_live(struct rank *rank, struct error *err)
     rank->opened = status == STATUS_OK;
     if (!status) status = obey_orders(rank, &order, err);
     if (!status) status = rank->leaves ? finish_part(rank, err) : conclude(rank, order.outcome, err);
-    if (status) comm_abort(rank->comm, err->text);
+    if (status) comm_abort(rank->comm, err);
     saver_free(rank->saver);
     close_trace(rank, status ? OUTCOME_FAILED : order.outcome, status ? err->text : "");
     comm_close(rank->comm); /* the rings lay in its memory; and after it no peer reads ours */
