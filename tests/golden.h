@@ -9,7 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#ifndef GOLDEN_FOLDER
 #define GOLDEN_FOLDER "tests/golden"
+#endif
 
 static inline char *golden_read(const char *path)
 {

@@ -1,5 +1,5 @@
-/* Labs without an engine: expressions, the reader and what it refuses, progress as a state machine; and damaged files, which
- * must be accepted or refused with a line, never crash, hang or leak (AddressSanitizer builds watch). */
+/* Labs without an engine: expressions, the reader and what it refuses, progress as a state machine. Damaged files are thrown
+ * at the readers by test_fuzz_lab.c. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,8 +10,6 @@
 
 #include <cmocka.h>
 
-#include "engine/base/clock.h"
-#include "engine/base/rng.h"
 #include "engine/lab/catalog.h"
 #include "engine/lab/progress.h"
 
@@ -242,92 +240,6 @@ static void labs_of_the_program_are_read(void **state)
     }
 }
 
-static uint64_t counter;
-
-static size_t below(size_t limit)
-{
-    return rng_u64(7, 8, counter++) % limit;
-}
-
-static size_t damage(char *text, size_t length)
-{
-    static const char *const words[] = {"{",
-                                        "}",
-                                        "|",
-                                        "\n",
-                                        "\n## x\n",
-                                        "keep: x = ",
-                                        "plan(\"",
-                                        "\")",
-                                        ".peak",
-                                        "within",
-                                        "%",
-                                        "1e400",
-                                        "(",
-                                        ")",
-                                        "step -",
-                                        "rank 9",
-                                        "\n  ",
-                                        "setup: stage=",
-                                        "explain:\n",
-                                        "\n+ a | b\n",
-                                        "\xff",
-                                        "hint: ",
-                                        "999999999999999999999",
-                                        "{{",
-                                        "do: ",
-                                        "\"",
-                                        "keep: kept = kept\n"};
-    size_t at = below(length + 1), count = below(30), kind = below(3);
-    if (kind == 0 && at + count <= length)
-        return memmove(text + at, text + at + count, length - at - count), length - count;
-    if (kind == 1 && at < length) return text[at] = (char)(1 + below(255)), length;
-    const char *word = words[below(sizeof words / sizeof *words)];
-    size_t more = strlen(word);
-    if (length + more >= ROOM) return length;
-    memmove(text + at + more, text + at, length - at);
-    memcpy(text + at, word, more);
-    return length + more;
-}
-
-/* What is accepted can be shown. */
-static void show_all(const struct lab *lab)
-{
-    for (int s = 0; s < lab->step_count; s++) {
-        const struct lab_step *step = &lab->steps[s];
-        free(prose_fill(&step->text, &planned));
-        free(prose_fill(&step->explain, &planned));
-        for (int c = 0; c < step->check_count; c++) assert_true(lab_check_hold(&step->check[c], &planned).said[0]);
-    }
-}
-
-/* FUZZ_SECONDS: how long; by itself two seconds. */
-static void damaged_files_are_accepted_or_refused(void **state)
-{
-    (void)state;
-    char text[ROOM];
-    const char *asked = getenv("FUZZ_SECONDS");
-    uint64_t end_ns = clock_ns() + (asked ? strtoull(asked, NULL, 10) : 2) * 1000000000u;
-    int accepted = 0, refused = 0;
-    while (clock_ns() < end_ns) {
-        size_t length = strlen(whole);
-        memcpy(text, whole, length);
-        for (size_t faults = 1 + below(6); faults; faults--) length = damage(text, length);
-        struct lab *lab;
-        struct error err = {0};
-        int status = lab_read(&lab, "f/lab.md", text, length, &err);
-        if (status == STATUS_OK) show_all(lab), lab_free(lab), accepted++;
-        else {
-            assert_int_equal(status, STATUS_USAGE);
-            assert_null(lab);
-            assert_int_equal(strncmp(err.text, "f/lab.md:", 9), 0);
-            refused++;
-        }
-    }
-    print_message("%d accepted, %d refused\n", accepted, refused);
-    assert_true(accepted > 0 && refused > 0);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -339,7 +251,6 @@ int main(void)
         cmocka_unit_test(progress_is_folded_kept_and_read),
         cmocka_unit_test(a_whole_file_is_read),
         cmocka_unit_test(labs_of_the_program_are_read),
-        cmocka_unit_test(damaged_files_are_accepted_or_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -46,7 +46,7 @@ refused "an unknown category is refused" 's/resting(optimizer)/resting(optimiser
 
 head -c 10485760 /dev/zero | tr '\0' 'x' >faulty/lab.md
 "$zerolab" lab check ./faulty >/dev/null 2>errors
-[ $? -eq 2 ] && grep -q 'at most 256 KiB' errors
+[ $? -eq 2 ] && grep -q 'lab.md:1: .*at most 256 KiB' errors
 ok "10 MB of text are refused" $?
 rm faulty/lab.md
 "$zerolab" lab check zero-4 >/dev/null 2>errors

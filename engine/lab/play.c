@@ -383,6 +383,7 @@ void lab_play_reveal(struct lab_play *play)
 {
     const struct lab_step *step = lab_play_step(play);
     if (play->phase != PLAY_ASKING) return;
+    play->notice[0] = '\0';
     for (int c = 0; c < step->choice_count; c++)
         if (step->choice[c].right) play->chosen = c;
     play->revealed = true;

@@ -443,14 +443,24 @@ static void name_from(char *name, size_t room, const char *file)
     snprintf(name, room, "%.*s", (int)length, begin);
 }
 
+/* What can be said of a text before it is taken apart. */
+static int check_text(const char *file, const char *text, size_t length, struct error *err)
+{
+    const bool too_long = length > LAB_FILE_BYTES_MAX;
+    const char *zero = memchr(text, '\0', length), *at = too_long ? text + LAB_FILE_BYTES_MAX : zero;
+    int line = 1;
+    if (!at) return STATUS_OK;
+    for (const char *before = text; before < at; before++) line += *before == '\n';
+    if (too_long)
+        return error_set(err, STATUS_USAGE, "%.100s:%d: a lab's file has at most %d KiB, and they end here", file, line,
+                         LAB_FILE_BYTES_MAX >> 10);
+    return error_set(err, STATUS_USAGE, "%.100s:%d: this is no text: it holds a zero byte", file, line);
+}
+
 int lab_read(struct lab **out, const char *file, const char *text, size_t length, struct error *err)
 {
     *out = NULL;
-    if (length > LAB_FILE_BYTES_MAX)
-        return error_set(err, STATUS_USAGE, "%.100s: a lab's file has at most %d KiB; this one has %zu KiB", file,
-                         LAB_FILE_BYTES_MAX >> 10, length >> 10);
-    if (memchr(text, '\0', length))
-        return error_set(err, STATUS_USAGE, "%.100s: this is no text: it holds a zero byte", file);
+    if (check_text(file, text, length, err)) return STATUS_USAGE;
     struct lab_pool *pool = pool_new();
     struct lab *lab = pool ? pool_take(pool, sizeof *lab) : NULL;
     if (lab) lab->pool = pool, lab->steps = pool_take(pool, LAB_STEPS_MAX * sizeof *lab->steps);

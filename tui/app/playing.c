@@ -77,8 +77,7 @@ static void follow_page(struct app *app, const struct lab_play *play)
     if (app->surface.columns < VIEW_COLUMNS_MIN) return;
     int columns = app->surface.columns, rows = app->surface.rows - view_header_rows(&app->state, columns) - 1;
     int pane = lab_layout(&app->state, columns, rows).pane.columns;
-    if (pane && play->page.count > play->told_from)
-        app->state.lab_scroll = lab_scroll_to_verdict(&app->state, pane, rows);
+    if (pane) app->state.lab_scroll = lab_scroll_to_newest(&app->state, pane, rows);
     save(app);
 }
 

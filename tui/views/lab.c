@@ -102,7 +102,7 @@ int lab_room(int rows)
     return rows - HEAD_ROWS - FOOT_ROWS;
 }
 
-int lab_scroll_to_verdict(const struct view_state *state, int columns, int rows)
+int lab_scroll_to_newest(const struct view_state *state, int columns, int rows)
 {
     int all = lab_rows(state, columns), room = lab_room(rows),
         verdict = measured(&state->lab->page, columns, 0, state->lab->told_from);

@@ -16,7 +16,7 @@ int lab_rows(const struct view_state *state, int columns);
 int lab_room(int rows);
 /* At the smallest size of a screen: whether question and verdict have room on a page each. Hints may scroll. */
 bool lab_fits_smallest(const struct lab_play *play);
-/* The scroll at which verdict and explanation can be read. */
-int lab_scroll_to_verdict(const struct view_state *state, int columns, int rows);
+/* The scroll at which what was said last can be read: verdict and explanation, or the newest hint. */
+int lab_scroll_to_newest(const struct view_state *state, int columns, int rows);
 
 #endif
