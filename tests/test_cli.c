@@ -114,6 +114,21 @@ static void test_nearest_name(void **state)
     assert_null(nearest_name("", names, 4));
 }
 
+static void test_an_argument_in_brackets_may_be_missing(void **state)
+{
+    (void)state;
+    assert_int_equal(PARSE("plan", "--accounting"), STATUS_OK);
+    assert_string_equal(cli.accounting, "list");
+    assert_int_equal(PARSE("plan", "--accounting", "--json", "a.json"), STATUS_OK);
+    assert_string_equal(cli.accounting, "list");
+    assert_true(cli.json);
+    assert_int_equal(PARSE("plan", "--accounting", "ds18", "a.json"), STATUS_OK);
+    assert_string_equal(cli.accounting, "ds18");
+    assert_string_equal(cli.operand, "a.json");
+    assert_int_equal(PARSE("plan", "--accounting=ds18"), STATUS_OK);
+    assert_string_equal(cli.accounting, "ds18");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -124,6 +139,7 @@ int main(void)
         cmocka_unit_test(test_names_what_was_meant),
         cmocka_unit_test(test_help_needs_no_operand),
         cmocka_unit_test(test_nearest_name),
+        cmocka_unit_test(test_an_argument_in_brackets_may_be_missing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -64,6 +64,7 @@ static void plans_are_asked(void **state)
     is("plan(\"stage=0\").resting(parameters) - plan().psi * 4 bytes", 0, "bytes");
     is("plan(\"stage=3\").sent / plan(\"stage=2\").sent", 1.5, "a plain number");
     is("plan(\"bucket=5e8 stage=2\").count(reduce)", 1, "a plain number");
+    is("plan(\"stage=2 ranks=8\").accounting(\"ds18\") - 4.25 bytes * plan().psi", 0, "bytes");
     is("plan(\"bucket=12345\").knob(\"bucket\")", 12345, "a plain number");
 }
 
@@ -103,6 +104,8 @@ static void faulty_expressions_are_refused(void **state)
         {"plan().loss", "does not say"},
         {"theory", "said by a plan"},
         {"knob", "in quotes"},
+        {"plan().accounting(\"ds1\")", "did you mean ds18"},
+        {"busy(optimizer)", "does not take"},
         {"min(1 MB, 1)", "min of"},
         {"peak(rank x)", "after rank"},
         {"peak(step 1 MB)", "plain number"},

@@ -152,7 +152,7 @@ struct run_save {
     bool saving, failed;                        /* one is under way; the last one came to nothing */
     char tag[64];                               /* of that one; "": there was none */
     char saved_tag[64], folder[1024];           /* the last that was completed; "": none */
-    uint64_t saved_ns;
+    uint64_t saved_ns, saved_bytes;             /* bytes: of all its shards; 0: not said */
 };
 
 /* ---- history ------------------------------------------------------------------------------------------------------- */

@@ -10,6 +10,12 @@ static void text(char *out, size_t room, const cJSON *object, const char *key)
     text_into(out, room, (struct trace_text){value, value ? strlen(value) : 0});
 }
 
+static uint64_t number_of(const cJSON *object, const char *key)
+{
+    const cJSON *value = cJSON_GetObjectItemCaseSensitive(object, key);
+    return cJSON_IsNumber(value) && value->valuedouble > 0 ? (uint64_t)value->valuedouble : 0;
+}
+
 void save_read(struct run_save *save, const cJSON *detail, uint64_t time_ns)
 {
     const char *state = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(detail, "state"));
@@ -21,4 +27,5 @@ void save_read(struct run_save *save, const cJSON *detail, uint64_t time_ns)
     text(save->saved_tag, sizeof save->saved_tag, detail, "tag");
     text(save->folder, sizeof save->folder, detail, "folder");
     save->saved_ns = time_ns;
+    save->saved_bytes = number_of(detail, "bytes");
 }

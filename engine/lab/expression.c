@@ -10,6 +10,7 @@
 
 #include "engine/base/nearest.h"
 #include "engine/lab/expression_parts.h"
+#include "engine/plan/accounting.h"
 
 #define T(what) (1u << TAKES_##what)
 #define RUN     METRIC_RUN
@@ -183,6 +184,13 @@ static int phase_named(const char *name)
     return -1;
 }
 
+static int lane_named(const char *name)
+{
+    for (enum lane lane = 0; lane < LANES; lane++)
+        if (strcmp(lane_name(lane), name) == 0) return (int)lane;
+    return -1;
+}
+
 /* Numbers are small in practice; a rank or step that is not there is said when it is looked for. */
 static int select_rank(struct parser *parser, struct selection_of *of)
 {
@@ -226,10 +234,19 @@ static bool can(const struct metric_row *row, enum takes what)
     return row->takes & 1u << what;
 }
 
+/* A key of the configuration is looked up where it is asked for; an accounting's name is known now. */
+static int text_is_known(struct parser *parser, const struct metric_row *row, const char *text)
+{
+    const struct accounting *found;
+    struct error err;
+    if (row != &metric_table[METRIC_ACCOUNTING] || accounting_find(&found, text, &err) == STATUS_OK) return 0;
+    return fail(parser, "%s", err.text);
+}
+
 static int one_selection(struct parser *parser, const struct metric_row *row, struct selection_of *of)
 {
     char name[WORD_ROOM];
-    if (can(row, TAKES_TEXT)) return quoted(parser, &of->text);
+    if (can(row, TAKES_TEXT)) return quoted(parser, &of->text) < 0 ? -1 : text_is_known(parser, row, of->text);
     if (!word(parser, name)) return fail(parser, "%s(...): a word is missing at %.20s", row->name, parser->at);
     if (can(row, TAKES_RANK) && !strcmp(name, "rank")) return select_rank(parser, of);
     if (can(row, TAKES_STEP) && !strcmp(name, "step")) return select_step(parser, of);
@@ -240,15 +257,17 @@ static int one_selection(struct parser *parser, const struct metric_row *row, st
     if (can(row, TAKES_KIND) && (found = traffic_named(name)) >= 0) return of->kind = found, 0;
     if (can(row, TAKES_OP) && (found = in_list(op_names, OP_KINDS, name)) >= 0) return of->op = found, 0;
     if (can(row, TAKES_PHASE) && (found = phase_named(name)) >= 0) return of->phase = found, 0;
+    if (can(row, TAKES_LANE) && (found = lane_named(name)) >= 0) return of->lane = found, 0;
     return fail(parser, "%s(%s): %s does not take this word; see the table of metrics in docs/LABS.md", row->name, name,
                 row->name);
 }
 
 static int selections(struct parser *parser, const struct metric_row *row, struct selection_of *of)
 {
-    *of = (struct selection_of){.rank = ANY, .category = ANY, .op = ANY, .kind = ANY, .phase = ANY, .step = -1};
+    *of = (struct selection_of){
+        .rank = ANY, .category = ANY, .op = ANY, .kind = ANY, .phase = ANY, .lane = ANY, .step = -1};
     if (!takes(parser, '(')) {
-        return can(row, TAKES_TEXT) ? fail(parser, "%s needs a key in quotes: %s(\"...\")", row->name, row->name) : 0;
+        return can(row, TAKES_TEXT) ? fail(parser, "%s needs a name in quotes: %s(\"...\")", row->name, row->name) : 0;
     }
     if (takes(parser, ')') && !can(row, TAKES_TEXT)) return 0;
     do {
@@ -454,8 +473,8 @@ static const char *where_of(const struct metric_row *row)
 
 char *lab_metrics_markdown(void)
 {
-    static const char *const words[] = {"rank",    "tier",     "category", "step",   "operation",
-                                        "traffic", "prefetch", "phase",    "\"key\""};
+    static const char *const words[] = {"rank",    "tier",     "category", "step", "operation",
+                                        "traffic", "prefetch", "phase",    "lane", "\"name\""};
     char *text = NULL;
     size_t bytes;
     FILE *out = open_memstream(&text, &bytes);

@@ -11,7 +11,7 @@ enum metric {
     METRICS
 };
 
-enum takes { TAKES_RANK, TAKES_TIER, TAKES_CATEGORY, TAKES_STEP, TAKES_OP, TAKES_KIND, TAKES_AHEAD, TAKES_PHASE, TAKES_TEXT };
+enum takes { TAKES_RANK, TAKES_TIER, TAKES_CATEGORY, TAKES_STEP, TAKES_OP, TAKES_KIND, TAKES_AHEAD, TAKES_PHASE, TAKES_LANE, TAKES_TEXT };
 enum metric_where { METRIC_RUN = 1, METRIC_PLAN = 2 };
 
 struct metric_row { const char *name; struct dimension dimension; unsigned takes; unsigned where; const char *help; };
@@ -21,7 +21,7 @@ enum { ANY = -1 };
 
 /* What stands in a metric's parentheses; ANY where it was not said. */
 struct selection_of {
-    int rank, category, op, kind, phase;
+    int rank, category, op, kind, phase, lane;
     enum tier tier;
     bool ahead, has_step;
     int step; /* node of the expression that gives it */

@@ -120,8 +120,9 @@ static bool is_counted(const struct node *node, const struct span *span, uint32_
 {
     const struct selection_of *of = &node->of;
     if (span->step != step || span->purpose != PURPOSE_TRAIN || !span->ended_ns) return false;
-    if (node->metric == METRIC_SENT)
-        return of->kind == ANY || (span->kind != OP_LOAD && (int)traffic_of_op(span->kind) == of->kind);
+    const enum traffic traffic = traffic_of_op(span->kind);
+    if (node->metric == METRIC_SENT && of->kind == ANY) return traffic != TRAFFIC_CONTROL && !traffic_is_copy(traffic);
+    if (node->metric == METRIC_SENT) return span->kind != OP_LOAD && (int)traffic == of->kind;
     return (of->op == ANY || of->op == (int)span->kind) && (!of->ahead || span->prefetch);
 }
 
@@ -162,6 +163,30 @@ static struct lab_value spans_value(const struct node *node, const struct lab_sc
     return value;
 }
 
+static uint64_t busy_ns(const struct lab_scene *scene, int rank, enum lane lane, const struct tape_step *step)
+{
+    int64_t first, end;
+    uint64_t sum = 0;
+    tape_spans(scene->tape, rank, lane, step->begun_ns, step->ended_ns, &first, &end);
+    for (int64_t s = first; s < end; s++) {
+        const struct span *span = tape_span(scene->tape, rank, lane, s);
+        if (span && span->step == step->step && span->ended_ns) sum += span->ended_ns - span->started_ns;
+    }
+    return sum;
+}
+
+static struct lab_value busy_value(const struct node *node, const struct lab_scene *scene, int64_t asked)
+{
+    const struct tape_step *step = window_of(scene, asked);
+    const enum lane lane = node->of.lane == ANY ? LANE_COMPUTE : (enum lane)node->of.lane;
+    uint64_t sum = 0;
+    if (!step) return no_step(scene, asked);
+    for (int rank = 0; rank < scene->model->ranks; rank++) sum += busy_ns(scene, rank, lane, step);
+    struct lab_value value = value_known((double)sum * 1e-9 / scene->model->ranks, seconds);
+    value.where = (struct lab_where){.known = true, .step = step->step, .time_ns = step->begun_ns};
+    return value;
+}
+
 /* ---- times --------------------------------------------------------------------------------------------------------- */
 
 static double of_totals(const struct node *node, const struct totals *totals)
@@ -170,7 +195,9 @@ static double of_totals(const struct node *node, const struct totals *totals)
     double share;
     switch (node->metric) {
     case METRIC_COMMUNICATING: return (double)temporal->communication_ns * 1e-9;
-    case METRIC_EXPOSED: return (double)(temporal->communication_ns - temporal->overlapped_ns) * 1e-9;
+    case METRIC_EXPOSED:
+        if (node->of.kind != ANY) return (double)totals->traffic[node->of.kind].exposed_ns * 1e-9;
+        return (double)(temporal->communication_ns - temporal->overlapped_ns) * 1e-9;
     case METRIC_OVERLAP:
         return temporal->communication_ns ? (double)temporal->overlapped_ns / (double)temporal->communication_ns : 0;
     case METRIC_STALLED: return (double)totals->prefetch.stalled_ns * 1e-9;
@@ -262,6 +289,9 @@ static struct lab_value run_value(const struct node *node, const struct lab_scen
         return model->shortage.known && model->shortage.wanted_bytes >= 0
                    ? value_known((double)model->shortage.wanted_bytes, bytes)
                    : value_unknown("memory has not run out");
+    case METRIC_SAVED:
+        return model->save.saved_bytes ? value_known((double)model->save.saved_bytes, bytes)
+                                       : value_unknown("no checkpoint has been saved yet");
     case METRIC_STAGE: return stage_now(model);
     case METRIC_BUDGET: return budget_value(node, model);
     case METRIC_KNOB: return knob_value(node, model);
@@ -282,6 +312,7 @@ struct lab_value measured_value(const struct node *node, const struct lab_scene 
     case METRIC_RESTING: return memory_value(node, scene, step, resting_of, true);
     case METRIC_SENT:
     case METRIC_COUNT: return spans_value(node, scene, step);
+    case METRIC_BUSY: return busy_value(node, scene, step);
     case METRIC_TIME: return node->of.phase == ANY ? step_value(node, scene, step) : totals_value(node, scene, step);
     case METRIC_COMMUNICATING:
     case METRIC_EXPOSED:

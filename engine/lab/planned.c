@@ -6,6 +6,7 @@
 
 #include "engine/analyze/present.h"
 #include "engine/lab/expression_parts.h"
+#include "engine/plan/accounting.h"
 #include "engine/plan/setup.h"
 
 static const struct dimension plain = {0, 0}, bytes = {1, 0};
@@ -130,11 +131,24 @@ static double sent(const struct node *node, const struct setup *setup)
         if (node->of.rank != ANY && node->of.rank != rank) continue;
         traffic_of(sums, &setup->schedule, &setup->model, rank);
         for (int kind = 0; kind < TRAFFIC_KINDS; kind++)
-            if (node->of.kind == ANY ? kind != TRAFFIC_CONTROL : kind == node->of.kind)
+            if (node->of.kind == ANY ? kind != TRAFFIC_CONTROL && !traffic_is_copy((enum traffic)kind)
+                                     : kind == node->of.kind)
                 sum += (double)sums[kind].sent_bytes;
         ranks++;
     }
     return ranks ? sum / ranks : 0;
+}
+
+/* As others count them: of the plan only its stage, ranks and number of parameters are asked. */
+static struct lab_value accounted(const struct node *node, const struct setup *setup)
+{
+    const struct accounting *accounting;
+    const int stage = setup->schedule.stage;
+    struct error err;
+    if (accounting_find(&accounting, node->of.text, &err)) return value_unknown("%.150s", err.text);
+    if (!accounting_speaks_of(accounting, stage))
+        return value_unknown("%s says nothing of stage %d", accounting->name, stage);
+    return value_known((double)setup->model.elems * accounting_bytes(accounting, stage, setup->schedule.ranks), bytes);
 }
 
 static double count(const struct node *node, const struct schedule *schedule)
@@ -167,6 +181,7 @@ static struct lab_value of_setup(const struct node *node, const struct config *c
     case METRIC_BLOCK: return value_known(block_elems(&setup->model), plain);
     case METRIC_LAYERS: return value_known(setup->model.shape.layers, plain);
     case METRIC_KNOB: return value_of_key(config, node->of.text);
+    case METRIC_ACCOUNTING: return accounted(node, setup);
     default: return value_unknown("a plan does not say this");
     }
 }

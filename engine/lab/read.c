@@ -373,6 +373,8 @@ static int one_directive(struct reader *reader, const char *name, const char *at
                          const char *end)
 {
     size_t skip = strlen(name) + (isalpha((unsigned char)*name) != 0);
+    if (skip == length && strcmp(name, "explain") == 0)
+        return directive(reader, name, ""); /* prose follows, also as it is */
     char *text = joined(reader, at + skip, length - skip, rest, end);
     if (!text) return read_fail(reader, "no memory");
     return directive(reader, name, text);

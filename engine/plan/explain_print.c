@@ -5,30 +5,13 @@
 
 #include "engine/base/grouped.h"
 #include "engine/plan/explain.h"
+#include "engine/plan/print_parts.h"
 
-enum { COLUMNS = 80, INDENT = 6, NAME = 34, VALUE = 13, UNIT = 10, SOURCE = 8, BINDING = 6 };
-
-/* Words over as many lines as they need: the first from `column` on, where the line stands, the others from `hang` on. */
-static void print_words(FILE *out, int column, int hang, const char *text)
-{
-    bool first = true;
-    while (*(text += strspn(text, " "))) {
-        int length = (int)strcspn(text, " ");
-        if (!first && column + 1 + length > COLUMNS) {
-            fprintf(out, "\n%*s", hang, "");
-            column = hang;
-            first = true;
-        }
-        column += fprintf(out, "%s%.*s", first ? "" : " ", length, text);
-        text += length;
-        first = false;
-    }
-    fputc('\n', out);
-}
+enum { INDENT = 6, NAME = 34, VALUE = 13, UNIT = 10, SOURCE = 8, BINDING = 6 };
 
 static void print_sentence(FILE *out, const char *lead, const char *text)
 {
-    print_words(out, fprintf(out, "%*s%s", INDENT, "", lead), *lead ? INDENT + 2 : INDENT, text);
+    plan_print_words(out, fprintf(out, "%*s%s", INDENT, "", lead), *lead ? INDENT + 2 : INDENT, text);
 }
 
 /* Large numbers in groups; what is beyond counting has a name. */
@@ -109,7 +92,7 @@ static void print_nothing(FILE *out, const struct explained *line)
     int column = fprintf(out, "  %s", leaf(line->key->path));
     if (column > 2 + NAME - 2) fputc('\n', out), column = 0;
     fprintf(out, "%*s", 2 + NAME - column, "");
-    print_words(out, 2 + NAME, 2 + NAME, reason_of(text, line));
+    plan_print_words(out, 2 + NAME, 2 + NAME, reason_of(text, line));
     if (*quirk) print_sentence(out, "DeepSpeed's code: ", quirk);
 }
 

@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "engine/base/grouped.h"
 #include "engine/plan/checker.h"
@@ -17,6 +18,25 @@ static int checked_setup(struct setup *setup, const struct config *config, struc
     status = schedule_check(&setup->schedule, &setup->model, err);
     if (status) setup_release(setup);
     return status;
+}
+
+enum { COLUMNS = 80 };
+
+void plan_print_words(FILE *out, int column, int hang, const char *text)
+{
+    bool first = true;
+    while (*(text += strspn(text, " "))) {
+        int length = (int)strcspn(text, " ");
+        if (!first && column + 1 + length > COLUMNS) {
+            fprintf(out, "\n%*s", hang, "");
+            column = hang;
+            first = true;
+        }
+        column += fprintf(out, "%s%.*s", first ? "" : " ", length, text);
+        text += length;
+        first = false;
+    }
+    fputc('\n', out);
 }
 
 /* ---- traffic ---- */

@@ -9,4 +9,7 @@
 /* Categories, model states, activations, buffers. */
 void plan_print_memory(FILE *out, const struct setup *setup);
 
+/* Words over as many lines as they need: the first from `column` on, where the line stands, the others from `hang` on. */
+void plan_print_words(FILE *out, int column, int hang, const char *text);
+
 #endif

@@ -157,6 +157,12 @@ static int store(struct cli *cli, const struct option_info *option, const char *
     return STATUS_OK;
 }
 
+/* "[NAME]": with nothing glued to it, and nothing or another option behind it. argv ends with NULL. */
+static bool may_lack_argument(const struct option_info *option, const char *value, const char *next)
+{
+    return option->argument && option->argument[0] == '[' && !value && (!next || next[0] == '-');
+}
+
 static void set_defaults(struct cli *cli)
 {
     memset(cli, 0, sizeof *cli);
@@ -193,6 +199,7 @@ int cli_parse(struct cli *cli, int argc, char *const argv[], struct error *err)
         } else {
             const struct option_info *option = find_option(cli->verb, arg, &value);
             if (!option) return unknown_option(cli->verb, arg, err);
+            if (may_lack_argument(option, value, argv[i + 1])) value = "list";
             if (option->argument && !value && !(value = i + 1 < argc ? argv[++i] : NULL))
                 return error_set(err, STATUS_USAGE, "--%s needs %s", option->name, option->argument);
             if ((status = store(cli, option, value, err))) return status;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/plan/accounting.h"
 #include "engine/plan/explain.h"
 #include "engine/plan/print.h"
 #include "engine/run/front.h"
@@ -85,6 +86,30 @@ int front_check(const struct cli *cli)
 
 /* ---- plan ---- */
 
+static bool lists_accountings(const struct cli *cli)
+{
+    return cli->accounting && strcmp(cli->accounting, "list") == 0;
+}
+
+static int list_accountings(const struct cli *cli, struct error *err)
+{
+    if (cli->json) return error_set(err, STATUS_USAGE, "--json goes with the name of an accounting");
+    FILE *out = open_output(cli->output, err);
+    if (!out) return err->status;
+    accounting_print_list(out);
+    return close_output(out, cli->output, err);
+}
+
+static int print_plan(FILE *out, const struct cli *cli, const struct config *config, struct error *err)
+{
+    const char *what = cli->operand ? cli->operand : cli->model ? cli->model : "the built-in default";
+    const struct accounting *accounting;
+    if (cli->explain) return (cli->json ? explain_print_json : explain_print)(out, config, what, err);
+    if (!cli->accounting) return (cli->json ? plan_print_json : plan_print)(out, config, cli->schedule, err);
+    int status = accounting_find(&accounting, cli->accounting, err);
+    return status ? status : (cli->json ? accounting_print_json : accounting_print)(out, accounting, config, err);
+}
+
 static int plan(const struct cli *cli, struct error *err)
 {
     char ranks[48], name[80];
@@ -92,7 +117,10 @@ static int plan(const struct cli *cli, struct error *err)
     int count = 0;
     struct config config;
     if (cli->model && cli->operand) return error_set(err, STATUS_USAGE, "give a CONFIG or --model, not both");
-    if (!cli->model && !cli->operand && !cli->explain)
+    if (lists_accountings(cli)) return list_accountings(cli, err);
+    if (cli->accounting && (cli->explain || cli->schedule))
+        return error_set(err, STATUS_USAGE, "give --accounting, --explain or --schedule, not two of them");
+    if (!cli->model && !cli->operand && !cli->explain && !cli->accounting)
         return error_set(err, STATUS_USAGE, "give a CONFIG or --model NAME");
     if (cli->explain && cli->schedule) return error_set(err, STATUS_USAGE, "give --explain or --schedule, not both");
     snprintf(name, sizeof name, "model.name=%s", cli->model);
@@ -103,10 +131,8 @@ static int plan(const struct cli *cli, struct error *err)
     int status = config_load(&config, cli->operand, sets, count, err);
     if (status) return status;
     FILE *out = open_output(cli->output, err);
-    const char *what = cli->operand ? cli->operand : cli->model ? cli->model : "the built-in default";
     if (!out) status = err->status;
-    else if (cli->explain) status = (cli->json ? explain_print_json : explain_print)(out, &config, what, err);
-    else status = (cli->json ? plan_print_json : plan_print)(out, &config, cli->schedule, err);
+    else status = print_plan(out, cli, &config, err);
     config_release(&config);
     if (!out) return status;
     int closed = close_output(out, cli->output, status ? NULL : err);
