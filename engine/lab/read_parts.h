@@ -15,7 +15,7 @@ struct reader {
     bool in_explain;        /* prose belongs to the explanation */
     bool after_prose;       /* the line before was prose */
     bool before_last;       /* the last action was one of before: */
-    struct { FILE *out; char *text; size_t bytes; int line; bool blank; } prose; /* paragraphs so far; out NULL: none */
+    struct { FILE *out; char *text; size_t bytes; int line; bool blank, own; } prose; /* paragraphs so far; out NULL: none */
     struct lab_names names; /* kept so far */
     struct error *err;
     int status;

@@ -118,12 +118,12 @@ void read_prose_line(struct reader *reader, const char *text)
     if (empty) reader->prose.blank = true;
     else
         fprintf(reader->prose.out, "%s%s",
-                first                 ? ""
-                : reader->prose.blank ? "\n\n"
-                : own                 ? "\n"
-                                      : " ",
+                first                      ? ""
+                : reader->prose.blank      ? "\n\n"
+                : own || reader->prose.own ? "\n"
+                                           : " ",
                 text + (own || !*text ? 0 : strspn(text, " ")));
-    if (!empty) reader->prose.blank = false;
+    if (!empty) reader->prose.blank = false, reader->prose.own = own;
 }
 
 int read_prose_end(struct reader *reader)
