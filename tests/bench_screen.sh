@@ -3,15 +3,15 @@
 # what a viewer does to the steps it watches, by pairs of runs with and without one, taken in turns.
 . "$(dirname "$0")/screen.sh" >/dev/null
 pairs=${PAIRS:-5} seconds=${SECONDS_EACH:-10}
-hertz=$(getconf CLK_TCK)
 
-ticks() { awk '{ print $14 + $15 }' "/proc/$1/stat"; }
+# Nanoseconds on a processor, of the front end alone: the engine's ranks and writer are other processes.
+used() { cat "/proc/$1/task/"*/schedstat | awk '{ sum += $1 } END { printf "%.0f\n", sum }'; }
 median() { sort -n | awk '{ at[NR] = $1 } END { print NR % 2 ? at[(NR + 1) / 2] : (at[NR / 2] + at[NR / 2 + 1]) / 2 }'; }
 
 share() { # PID: of a core, in percent, over some seconds
-    local before; before=$(ticks "$1")
+    local before; before=$(used "$1")
     sleep "$seconds"
-    awk -v ticks=$(($(ticks "$1") - before)) -v hertz="$hertz" -v s="$seconds" 'BEGIN { printf "%.2f\n", 100 * ticks / hertz / s }'
+    awk -v ns=$(($(used "$1") - before)) -v s="$seconds" 'BEGIN { printf "%.2f\n", ns / 1e7 / s }'
 }
 
 measure_screen() { # COLUMNS ROWS: appends to live, paused and rate

@@ -285,8 +285,8 @@ static void add_screen(cJSON *report, const struct report_screen *screen)
         screen->frames > 0 ? cJSON_AddObjectToObject(report, "screen") : cJSON_AddNullToObject(report, "screen");
     if (screen->frames <= 0) return;
     add_number(out, "frames", true, (double)screen->frames);
-    add_number(out, "bytes", screen->bytes >= 0, (double)screen->bytes);
-    add_number(out, "bytes_per_frame", screen->bytes >= 0, (double)screen->bytes / (double)screen->frames);
+    add_number(out, "bytes", true, (double)screen->bytes);
+    add_number(out, "bytes_per_frame", true, (double)screen->bytes / (double)screen->frames);
 }
 
 char *report_json(const struct run_model *model, const struct report_screen *screen)

@@ -33,7 +33,7 @@ struct app_lab {
 };
 
 /* What showing a run on the terminal took. */
-struct app_cost { int64_t frames, bytes; }; /* bytes -1: unknown */
+struct app_cost { int64_t frames, bytes; };
 
 /* Somebody beside the run who is to be looked after in the loop of the screen. */
 struct app_tended {

@@ -19,8 +19,7 @@ static void point(struct app *app, int x, int y)
     struct lab_layout layout = lab_layout(&app->state, app->surface.columns, rows);
     struct pointed at = {layout.view.columns, rows, x - layout.view.x, y - header};
     bool on_view = at.y >= 0 && at.y < rows && at.x >= 0 && layout.pane.columns < app->surface.columns;
-    if (view->point && at.columns >= VIEW_COLUMNS_MIN && on_view)
-        view->point(&app->state, &scene, &at);
+    if (view->point && at.columns >= VIEW_COLUMNS_MIN && on_view) view->point(&app->state, &scene, &at);
 }
 
 void pointing_act(struct app *app)

@@ -17,10 +17,9 @@ int bytes_columns(enum units units)
 }
 
 /* "1.234", "12.34", "123.4", or "1023" where four digits stand before the point. */
-static int digits(char *out, double value)
+static int decimals(double value)
 {
-    int decimals = value < 9.9995 ? 3 : value < 99.995 ? 2 : value < 999.95 ? 1 : 0;
-    return snprintf(out, FORMAT_ROOM, "%.*f", decimals, value);
+    return value < 9.9995 ? 3 : value < 99.995 ? 2 : value < 999.95 ? 1 : 0;
 }
 
 static void scaled(char *out, double value, double base, const char *const names[], int count)
@@ -28,8 +27,7 @@ static void scaled(char *out, double value, double base, const char *const names
     int i = 0;
     double limit = base == 1000 ? 999.95 : 1023.5;
     while (i + 1 < count && value >= limit) value /= base, i++;
-    int end = i == 0 ? snprintf(out, FORMAT_ROOM, "%.0f", value) : digits(out, value);
-    snprintf(out + end, FORMAT_ROOM - (size_t)end, "%s%s", names[i][0] ? " " : "", names[i]);
+    snprintf(out, FORMAT_ROOM, "%.*f%s%s", i == 0 ? 0 : decimals(value), value, names[i][0] ? " " : "", names[i]);
 }
 
 char *format_count(char out[FORMAT_ROOM], uint64_t count)
@@ -55,10 +53,10 @@ char *format_bytes_bare(char out[FORMAT_ROOM], enum units units, uint64_t bytes)
 
 static char *pad_left(char out[FORMAT_ROOM], int columns)
 {
-    char text[FORMAT_ROOM];
-    memcpy(text, out, FORMAT_ROOM);
-    snprintf(out, FORMAT_ROOM, "%*.31s", columns, text);
-    return out;
+    int length = (int)strlen(out), blanks = columns - length;
+    if (blanks <= 0) return out;
+    memmove(out + blanks, out, (size_t)length + 1);
+    return memset(out, ' ', (size_t)blanks);
 }
 
 char *format_bytes(char out[FORMAT_ROOM], enum units units, bool known, uint64_t bytes)

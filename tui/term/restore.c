@@ -12,17 +12,23 @@ static const int ending[] = {SIGINT, SIGTERM, SIGHUP};
 static const int crashing[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
 enum { ENDING = sizeof ending / sizeof ending[0], CRASHING = sizeof crashing / sizeof crashing[0] };
 
-static volatile sig_atomic_t end_asked;
+static volatile sig_atomic_t end_asked, continued;
 static struct termios modes;
 static bool has_modes;
 static char leave[256];
-static struct sigaction before_ending[ENDING], before_crash[CRASHING];
+static struct sigaction before_ending[ENDING], before_continuing, before_crash[CRASHING];
 static int kept_stderr = -1, real_stderr = -1;
 
 static void on_ending(int number)
 {
     (void)number;
     end_asked = 1;
+}
+
+static void on_continuing(int number)
+{
+    (void)number;
+    continued = 1;
 }
 
 static void on_crash(int number)
@@ -47,18 +53,27 @@ void restore_arm(const char *leave_screen)
     end_asked = 0;
     for (int i = 0; i < ENDING; i++)
         sigaction(ending[i], &(struct sigaction){.sa_handler = on_ending}, &before_ending[i]);
+    sigaction(SIGCONT, &(struct sigaction){.sa_handler = on_continuing}, &before_continuing);
     for (int i = 0; i < CRASHING; i++) watch_crash(i);
 }
 
 void restore_disarm(void)
 {
     for (int i = 0; i < ENDING; i++) sigaction(ending[i], &before_ending[i], NULL);
+    sigaction(SIGCONT, &before_continuing, NULL);
     for (int i = 0; i < CRASHING; i++) sigaction(crashing[i], &before_crash[i], NULL);
 }
 
 bool restore_end_asked(void)
 {
     return end_asked;
+}
+
+bool restore_continued(void)
+{
+    bool was = continued;
+    continued = 0;
+    return was;
 }
 
 void stderr_keep(void)

@@ -9,6 +9,7 @@
 void restore_arm(const char *leave_screen);
 void restore_disarm(void);
 bool restore_end_asked(void);
+bool restore_continued(void); /* since the last call: after SIGSTOP or SIGTSTP, when the screen may be another's */
 
 void stderr_keep(void); /* later writes to standard error are kept in memory */
 void stderr_show(void); /* ... and now they are shown */

@@ -1,10 +1,13 @@
-/* The terminal by ncurses. */
+/* The terminal: ncurses for its modes, keys, mouse and size, and to enter, clear and leave the screen; painter.h for what is on
+ * it. A frame is one write, so that neither this process nor the terminal is woken for pieces of it. ncurses knows of a blank
+ * screen only, and keys are read through a pad, which it never draws. */
 #define NCURSES_WIDECHAR 1
 #include "tui/term/term.h"
 
-#include <fcntl.h>
+#include <errno.h>
 #include <langinfo.h>
 #include <locale.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,18 +15,18 @@
 
 #include <curses.h>
 
+#include "tui/term/painter.h"
 #include "tui/term/restore.h"
 #include "tui/term/terminfo.h"
 
 struct terminal {
     SCREEN *screen;
+    WINDOW *keys;
     bool has_colour, forget;
-    int io_fd; /* /proc/self/io; -1: none */
+    struct painter painter;
     struct terminal_cost cost;
     struct terminal_pointing pointing;
     struct surface shown;
-    short pair[17][17]; /* number of the pair for foreground and background, 0 last for the default; 0: none yet */
-    short pairs;
 };
 
 bool terminal_fits(struct error *err)
@@ -53,21 +56,22 @@ bool terminal_is_utf8(void)
     return strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
 }
 
-static void set_up(struct terminal *terminal, bool no_colour, bool mouse)
+static bool set_up(struct terminal *terminal, bool no_colour, bool mouse)
 {
     enum { BUTTONS = BUTTON1_PRESSED | BUTTON4_PRESSED | BUTTON5_PRESSED };
     set_escdelay(25);
     cbreak();
     noecho();
     nonl();
-    keypad(stdscr, TRUE);
-    nodelay(stdscr, TRUE);
+    terminal->keys = newpad(1, 1);
+    if (!terminal->keys) return false;
+    keypad(terminal->keys, TRUE);
+    nodelay(terminal->keys, TRUE);
     curs_set(0);
     if (mouse && mousemask(BUTTONS, NULL)) mouseinterval(0);
-    if (no_colour || !has_colors()) return;
-    start_color();
-    use_default_colors();
-    terminal->has_colour = true;
+    terminal->has_colour = !no_colour && has_colors();
+    painter_init(&terminal->painter, terminal->has_colour);
+    return true;
 }
 
 int terminal_open(struct terminal **out, bool no_colour, bool mouse, struct error *err)
@@ -87,26 +91,40 @@ int terminal_open(struct terminal **out, bool no_colour, bool mouse, struct erro
         free(terminal);
         return error_set(err, STATUS_USAGE, "TERM=%s cannot show a screen; use --headless", getenv("TERM"));
     }
-    set_up(terminal, no_colour, mouse);
-    terminal->io_fd = open("/proc/self/io", O_RDONLY | O_CLOEXEC);
-    if (terminal->io_fd < 0) terminal->cost.bytes = -1;
     terminal->forget = true;
+    if (!set_up(terminal, no_colour, mouse)) {
+        terminal_close(terminal);
+        return error_set(err, STATUS_RUN, "no memory for a screen");
+    }
     *out = terminal;
     return STATUS_OK;
+}
+
+/* A terminal that takes nothing holds this up, as it does every program, until it is asked to end. */
+static void send_bytes(const struct terminal *terminal)
+{
+    const char *at = terminal->painter.bytes;
+    size_t left = terminal->painter.length;
+    while (left > 0) {
+        ssize_t count = write(STDOUT_FILENO, at, left);
+        if (count >= 0) at += count, left -= (size_t)count;
+        else if (errno == EAGAIN) poll(&(struct pollfd){.fd = STDOUT_FILENO, .events = POLLOUT}, 1, -1);
+        else if (errno != EINTR || restore_end_asked()) return;
+    }
 }
 
 void terminal_close(struct terminal *terminal)
 {
     if (!terminal) return;
-    move(LINES - 1, 0); /* a terminal without a second screen goes on writing here */
-    clrtoeol();
-    refresh();
+    painter_leave(&terminal->painter, LINES - 1); /* a terminal without a second screen goes on writing here */
+    send_bytes(terminal);
     endwin();
     restore_disarm();
     stderr_show();
+    if (terminal->keys) delwin(terminal->keys);
     delscreen(terminal->screen);
     surface_release(&terminal->shown);
-    if (terminal->io_fd >= 0) close(terminal->io_fd);
+    painter_release(&terminal->painter);
     free(terminal);
 }
 
@@ -130,46 +148,6 @@ int terminal_fd(const struct terminal *terminal)
 {
     (void)terminal;
     return STDIN_FILENO;
-}
-
-static short terminal_colour(uint8_t colour)
-{
-    return colour == COLOUR_DEFAULT ? -1 : colour >= 8 && COLORS < 16 ? (short)(colour - 8) : colour;
-}
-
-static short pair_of(struct terminal *terminal, struct look look)
-{
-    short front = terminal_colour(look.foreground), back = terminal_colour(look.background);
-    if (!terminal->has_colour || (front < 0 && back < 0)) return 0;
-    if (front == back) front = front == 0 ? 7 : 0; /* eight colours: bright ones fell onto their dark ones */
-    short *pair = &terminal->pair[front < 0 ? 16 : front][back < 0 ? 16 : back];
-    if (!*pair && terminal->pairs + 1 < COLOR_PAIRS && init_pair((short)(terminal->pairs + 1), front, back) == OK)
-        *pair = ++terminal->pairs;
-    return *pair;
-}
-
-static attr_t attributes_of(struct look look)
-{
-    attr_t attributes = A_NORMAL;
-    if (look.attributes & ATTRIBUTE_BOLD) attributes |= A_BOLD;
-    if (look.attributes & ATTRIBUTE_UNDERLINE) attributes |= A_UNDERLINE;
-    if (look.attributes & ATTRIBUTE_REVERSE) attributes |= A_REVERSE;
-    if (look.foreground != COLOUR_DEFAULT && look.foreground >= 8 && COLORS < 16) attributes |= A_BOLD;
-    return attributes;
-}
-
-static void put_cell(struct terminal *terminal, int x, int y, const struct cell *cell)
-{
-    cchar_t out;
-    wchar_t text[2] = {(wchar_t)cell->character, L'\0'};
-    setcchar(&out, text, attributes_of(cell->look), pair_of(terminal, cell->look), NULL);
-    mvadd_wch(y, x, &out);
-}
-
-static bool same_cell(const struct cell *a, const struct cell *b)
-{
-    return a->character == b->character && a->look.foreground == b->look.foreground &&
-           a->look.background == b->look.background && a->look.attributes == b->look.attributes;
 }
 
 /* A copy of what is on the screen, of the surface's size; false if it had to be made anew. */
@@ -196,39 +174,26 @@ struct terminal_cost terminal_cost(const struct terminal *terminal)
     return terminal->cost;
 }
 
-/* All that this process has written anywhere; ncurses does not tell what it sends. */
-static int64_t written_bytes(const struct terminal *terminal)
+/* A screen of plain blanks, as ncurses knows how to make it: also after a pause in the background. */
+static void clear_screen(struct terminal *terminal)
 {
-    char text[256];
-    ssize_t count = terminal->io_fd >= 0 ? pread(terminal->io_fd, text, sizeof text - 1, 0) : -1;
-    text[count > 0 ? count : 0] = '\0';
-    const char *at = strstr(text, "wchar: ");
-    return at ? atoll(at + 7) : 0;
-}
-
-/* Sends what differs. */
-static void update(struct terminal *terminal)
-{
-    int64_t before = written_bytes(terminal);
+    clearok(curscr, TRUE);
     refresh();
-    terminal->cost.frames++;
-    if (terminal->cost.bytes >= 0) terminal->cost.bytes += written_bytes(terminal) - before;
+    terminal->forget = false;
 }
 
 void terminal_show(struct terminal *terminal, const struct surface *surface)
 {
-    bool all = !has_copy(terminal, surface) || terminal->forget || !terminal->shown.cells;
-    if (terminal->forget) clearok(stdscr, TRUE);
-    for (int y = 0; y < surface->rows; y++)
-        for (int x = 0; x < surface->columns; x++) {
-            const struct cell *cell = surface_at(surface, x, y);
-            if (all || !same_cell(cell, surface_at(&terminal->shown, x, y))) put_cell(terminal, x, y, cell);
-        }
-    if (terminal->shown.cells)
+    bool all = !has_copy(terminal, surface) || terminal->forget;
+    if (all) clear_screen(terminal);
+    terminal->forget =
+        !painter_paint(&terminal->painter, all ? NULL : &terminal->shown, surface) || !terminal->shown.cells;
+    if (!terminal->forget)
         memcpy(terminal->shown.cells, surface->cells,
                (size_t)surface->columns * (size_t)surface->rows * sizeof *surface->cells);
-    terminal->forget = false;
-    update(terminal);
+    send_bytes(terminal);
+    terminal->cost.frames++;
+    terminal->cost.bytes += (int64_t)terminal->painter.length;
 }
 
 static uint32_t special_key(wint_t code)
@@ -270,7 +235,8 @@ uint32_t terminal_key(struct terminal *terminal)
 {
     wint_t code;
     if (restore_end_asked()) return INPUT_GONE;
-    switch (get_wch(&code)) {
+    if (restore_continued()) return terminal_forget(terminal), INPUT_RESIZE;
+    switch (wget_wch(terminal->keys, &code)) {
     case KEY_CODE_YES: return code == KEY_MOUSE ? take_pointing(terminal) : special_key(code);
     case OK: return code == '\n' ? '\r' : code == 127 || code == 8 ? INPUT_BACKSPACE : (uint32_t)code;
     default: return INPUT_NONE;

@@ -1,4 +1,4 @@
-/* The terminal: the only place that knows ncurses. It shows surfaces, sending only the cells that changed, and reads keys.
+/* The terminal: the only place that knows ncurses. It shows surfaces, sending in one piece what changed, and reads keys.
  * Whatever way the program ends, the terminal gets its screen, cursor and modes back; what others wrote to standard error
  * meanwhile is kept aside and shown then. One terminal at a time (ncurses and signals know no more). */
 #ifndef TUI_TERM_TERM_H
@@ -24,7 +24,7 @@ void terminal_forget(struct terminal *terminal); /* the next terminal_show() sen
 
 void terminal_suspend(struct terminal *terminal); /* as Ctrl-Z does elsewhere; returns after fg */
 
-/* Frames shown, and bytes that went to the terminal for them (-1: /proc does not say). */
+/* Frames shown, and bytes that went to the terminal for them. */
 struct terminal_cost { int64_t frames, bytes; };
 struct terminal_cost terminal_cost(const struct terminal *terminal);
 

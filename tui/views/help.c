@@ -37,7 +37,8 @@ static int draw_lab_keys(struct canvas canvas, int y)
 {
     draw_text(canvas, 0, y++, STYLE_TITLE, "Keys of the lab, while its pane has them");
     for (int i = 0; i < key_count; i++)
-        if (key_table[i].modes == KEY_MODE_LAB && !is_same(&key_table[i])) y = draw_key(canvas, y, &key_table[i], KEY_MODE_LAB);
+        if (key_table[i].modes == KEY_MODE_LAB && !is_same(&key_table[i]))
+            y = draw_key(canvas, y, &key_table[i], KEY_MODE_LAB);
     return y + 1;
 }
 
@@ -96,8 +97,7 @@ static int draw_cost(struct canvas canvas, int y, const struct view_state *state
     char frames[FORMAT_ROOM], bytes[FORMAT_ROOM];
     if (state->cost.frames <= 0) return y;
     format_count(frames, (uint64_t)state->cost.frames);
-    if (state->cost.bytes < 0) snprintf(bytes, sizeof bytes, "n/a");
-    else format_count(bytes, (uint64_t)(state->cost.bytes / state->cost.frames));
+    format_count(bytes, (uint64_t)(state->cost.bytes / state->cost.frames));
     draw_format(canvas, 2, y, STYLE_TEXT, "This screen was drawn %s times; each took %s bytes to the terminal.", frames,
                 bytes);
     return y + 1;

@@ -38,8 +38,7 @@ static bool moves_a_unit(enum op_kind kind)
 static void write_label(char out[LABEL_ROOM], const struct run_model *model, enum op_kind kind, int unit, int bucket)
 {
     const char *name = unit_name(model, unit), *digits = unit_digits(name);
-    if (moves_a_bucket(kind) && bucket >= 0)
-        snprintf(out, LABEL_ROOM, "%s bucket %d", op_name(kind), bucket);
+    if (moves_a_bucket(kind) && bucket >= 0) snprintf(out, LABEL_ROOM, "%s bucket %d", op_name(kind), bucket);
     else if (moves_a_unit(kind) && name) snprintf(out, LABEL_ROOM, "%s %s", op_name(kind), name);
     else snprintf(out, LABEL_ROOM, "%s%s%s", op_name(kind), digits ? " " : "", digits ? digits : "");
 }

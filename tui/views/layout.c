@@ -14,10 +14,10 @@ struct column {
 
 static const struct column one_column[] = {{10,
                                             {VIEW_COLLECTIVES, VIEW_EVENTS, VIEW_STEPS, VIEW_MEMORY, VIEW_SHARDS,
-                                             VIEW_BUCKETS, VIEW_SCHEDULE, VIEW_TEXT, VIEW_LOSS,
-                                             VIEW_WHY}}};
-static const struct column two_columns[] = {{6, {VIEW_MEMORY, VIEW_EVENTS, VIEW_TEXT, VIEW_SHARDS, VIEW_BUCKETS, VIEW_WHY}},
-                                            {4, {VIEW_COLLECTIVES, VIEW_STEPS, VIEW_LOSS, VIEW_SCHEDULE}}};
+                                             VIEW_BUCKETS, VIEW_SCHEDULE, VIEW_TEXT, VIEW_LOSS, VIEW_WHY}}};
+static const struct column two_columns[] = {
+    {6, {VIEW_MEMORY, VIEW_EVENTS, VIEW_TEXT, VIEW_SHARDS, VIEW_BUCKETS, VIEW_WHY}},
+    {4, {VIEW_COLLECTIVES, VIEW_STEPS, VIEW_LOSS, VIEW_SCHEDULE}}};
 static const struct column three_columns[] = {{4, {VIEW_MEMORY, VIEW_TEXT, VIEW_SHARDS, VIEW_WHY}},
                                               {3, {VIEW_COLLECTIVES, VIEW_EVENTS, VIEW_BUCKETS}},
                                               {3, {VIEW_LOSS, VIEW_STEPS, VIEW_SCHEDULE}}};

@@ -1,7 +1,5 @@
 /* What each column of a lane shows. A column is an interval of time; what took most of it, it shows. Operations that wait
  * for each other leave no doubt where they are few; seen from far, the tape's sums say the same of longer intervals. */
-#include <string.h>
-
 #include "engine/analyze/progress.h"
 #include "tui/views/timeline.h"
 
@@ -63,10 +61,23 @@ struct stall_reason timeline_pending(const struct scene *scene, int rank, enum l
 
 /* ---- one column ------------------------------------------------------------------------------------------------------ */
 
+/* Of few marks at a time: what is said of one counts once it has been seen. */
 struct shares {
-    uint64_t mark_ns[MARKS], texture_ns[MARKS][TEXTURES], most_ns[MARKS];
-    int64_t span[MARKS]; /* that gave most_ns */
+    uint32_t seen; /* bit per mark */
+    struct share {
+        uint64_t ns, texture_ns[TEXTURES], most_ns;
+        int64_t span; /* that gave most_ns */
+    } mark[MARKS];
 };
+_Static_assert(MARKS <= 32, "a bit for each mark");
+
+static struct share *share_of(struct shares *shares, enum mark mark)
+{
+    struct share *share = &shares->mark[mark];
+    if (!(shares->seen >> mark & 1)) *share = (struct share){.span = -1};
+    shares->seen |= 1u << mark;
+    return share;
+}
 
 static uint64_t common(uint64_t from_ns, uint64_t to_ns, const struct window *cell)
 {
@@ -75,12 +86,12 @@ static uint64_t common(uint64_t from_ns, uint64_t to_ns, const struct window *ce
     return to_ns > from_ns ? to_ns - from_ns : 0;
 }
 
-static void add_share(struct shares *shares, enum mark mark, uint64_t ns, int64_t span)
+static struct share *add_share(struct shares *shares, enum mark mark, uint64_t ns, int64_t span)
 {
-    shares->mark_ns[mark] += ns;
-    if (ns <= shares->most_ns[mark]) return;
-    shares->most_ns[mark] = ns;
-    shares->span[mark] = span;
+    struct share *share = share_of(shares, mark);
+    share->ns += ns;
+    if (ns > share->most_ns) share->most_ns = ns, share->span = span;
+    return share;
 }
 
 /* Waiting for peers is told as a sum; most of it is waiting for the last to arrive, so it stands in front. */
@@ -94,10 +105,10 @@ static void add_span(struct shares *shares, const struct scene *scene, int rank,
     uint64_t busy = common(span->started_ns, end_ns, cell);
     if (peers_ns > paced_ns) peers_ns = paced_ns;
     if (busy) {
-        add_share(shares, mark, busy, number);
-        shares->texture_ns[mark][TEXTURE_PEERS] += common(span->started_ns, peers_ns, cell);
-        shares->texture_ns[mark][TEXTURE_WORK] += common(peers_ns, paced_ns, cell);
-        shares->texture_ns[mark][TEXTURE_PACED] += common(paced_ns, end_ns, cell);
+        struct share *share = add_share(shares, mark, busy, number);
+        share->texture_ns[TEXTURE_PEERS] += common(span->started_ns, peers_ns, cell);
+        share->texture_ns[TEXTURE_WORK] += common(peers_ns, paced_ns, cell);
+        share->texture_ns[TEXTURE_PACED] += common(paced_ns, end_ns, cell);
     }
     uint64_t ready_ns = span->ready_ns ? span->ready_ns : span->started_ns,
              waited = common(span->issued_ns, ready_ns, cell);
@@ -118,17 +129,21 @@ static struct column choose(const struct shares *shares, const struct window *ce
 {
     struct column column = {.mark = MARK_IDLE, .span = -1};
     uint64_t idle_ns = cell->to_ns - cell->from_ns, best_ns;
-    for (enum mark mark = MARK_UNKNOWN; mark < MARKS; mark++) {
-        idle_ns -= shares->mark_ns[mark] < idle_ns ? shares->mark_ns[mark] : idle_ns;
-        if (mark > MARK_UNKNOWN && mark < MARK_WAIT) column.busy_ns += shares->mark_ns[mark];
+    for (uint32_t left = shares->seen; left; left &= left - 1) {
+        enum mark mark = (enum mark)__builtin_ctz(left);
+        uint64_t ns = shares->mark[mark].ns;
+        idle_ns -= ns < idle_ns ? ns : idle_ns;
+        if (mark > MARK_UNKNOWN && mark < MARK_WAIT) column.busy_ns += ns;
     }
     best_ns = idle_ns;
-    for (enum mark mark = MARK_UNKNOWN; mark < MARKS; mark++) {
-        if (shares->mark_ns[mark] == 0 || shares->mark_ns[mark] < best_ns) continue;
-        best_ns = shares->mark_ns[mark];
+    for (uint32_t left = shares->seen; left; left &= left - 1) {
+        enum mark mark = (enum mark)__builtin_ctz(left);
+        const struct share *share = &shares->mark[mark];
+        if (share->ns == 0 || share->ns < best_ns) continue;
+        best_ns = share->ns;
         column.mark = mark;
-        column.span = shares->most_ns[mark] ? shares->span[mark] : -1;
-        column.texture = most_of(shares->texture_ns[mark]);
+        column.span = share->span;
+        column.texture = most_of(share->texture_ns);
     }
     return column;
 }
@@ -144,9 +159,9 @@ static void columns_of_spans(struct column out[], int columns, const struct scen
         struct window cell = {window_time(window, columns, i), window_time(window, columns, i + 1)};
         struct shares shares;
         const struct span *span;
-        memset(&shares, 0, sizeof shares);
+        shares.seen = 0;
         if (tape_has_gap(scene->tape, cell.from_ns, cell.to_ns))
-            shares.mark_ns[MARK_UNKNOWN] = cell.to_ns - cell.from_ns;
+            share_of(&shares, MARK_UNKNOWN)->ns = cell.to_ns - cell.from_ns;
         for (int64_t k = first; (span = tape_span(scene->tape, rank, lane, k)) && span->issued_ns < cell.to_ns; k++) {
             add_span(&shares, scene, rank, span, k, &cell);
             if (span_end(scene, span) <= cell.from_ns) first = k;
@@ -180,9 +195,9 @@ static void columns_of_loads(struct column out[], int columns, const struct scen
         struct window cell = {window_time(window, columns, i), window_time(window, columns, i + 1)};
         struct shares shares;
         struct tape_load load;
-        memset(&shares, 0, sizeof shares);
+        shares.seen = 0;
         tape_load(scene->tape, rank, lane, cell.from_ns, cell.to_ns, &load);
-        if (load.unknown) shares.mark_ns[MARK_UNKNOWN] = cell.to_ns - cell.from_ns;
+        if (load.unknown) share_of(&shares, MARK_UNKNOWN)->ns = cell.to_ns - cell.from_ns;
         for (enum phase phase = 0; phase < PHASES; phase++)
             add_share(&shares, MARK_FORWARD + (enum mark)phase, load.phase_ns[phase], -1);
         for (enum traffic kind = 0; kind < TRAFFIC_KINDS; kind++)

@@ -69,7 +69,7 @@ struct view_state {
     struct { enum prompt kind; char label[LINE_ROOM], text[LINE_ROOM]; } prompt;
     const char *trace_file;   /* where the run is recorded; NULL: nowhere */
     const char *trouble;      /* why no more records come; NULL: all is well */
-    struct { int64_t frames, bytes; } cost; /* of this screen; bytes -1: unknown */
+    struct { int64_t frames, bytes; } cost; /* of this screen */
     char message[160];        /* answer to the last key; "": none */
     char command[160];        /* set by a view's act(): to be sent to the engine; "": nothing */
 };
