@@ -116,7 +116,7 @@ static void open_bench(struct bench *b)
     struct memory_ranges ranges = {0};
     ranges.bytes[TIER_DEVICE][CATEGORY_PARAMETERS] = ranges.bytes[TIER_DEVICE][CATEGORY_GATHERED] = LARGEST_BYTES;
     ranges.bytes[TIER_DEVICE][CATEGORY_STAGING] = 2 * LARGEST_BYTES;
-    if (comm_open_mpi(&b->comm, 0, &err) || memory_create(&b->memory, &ranges, (uint64_t[TIERS]){0}, &err) ||
+    if (comm_open_mpi(&b->comm, 0, &err) || memory_create(&b->memory, &ranges, (uint64_t[TIERS]){0}, NULL, &err) ||
         memory_take(b->memory, TIER_DEVICE, CATEGORY_PARAMETERS, 0, LARGEST_BYTES, &err) ||
         memory_take(b->memory, TIER_DEVICE, CATEGORY_GATHERED, 0, LARGEST_BYTES, &err) ||
         memory_take(b->memory, TIER_DEVICE, CATEGORY_STAGING, 0, 2 * LARGEST_BYTES, &err) ||

@@ -33,7 +33,7 @@ static inline struct memory *scenario_memory(void)
     struct error err = {0};
     static const enum category categories[] = {CATEGORY_PARAMETERS, CATEGORY_BUCKETS, CATEGORY_GATHERED};
     for (int i = 0; i < 3; i++) ranges.bytes[TIER_DEVICE][categories[i]] = SCENARIO_BYTES;
-    CHECK(!memory_create(&memory, &ranges, (uint64_t[TIERS]){0}, &err), "%s", err.text);
+    CHECK(!memory_create(&memory, &ranges, (uint64_t[TIERS]){0}, NULL, &err), "%s", err.text);
     for (int i = 0; i < 3; i++)
         CHECK(!memory_take(memory, TIER_DEVICE, categories[i], 0, SCENARIO_BYTES, &err), "%s", err.text);
     return memory;

@@ -88,7 +88,7 @@ static struct bench *bench_open(int stage, bool overlap, uint64_t budget_bytes)
     struct schedule_input input = {&bench->model, &knobs, PURPOSE_TRAIN, 4, 2, 2, 64, 1, false};
     assert_int_equal(schedule_build(&bench->schedule, &input, NULL), 0);
     footprint_of(&bench->planned, &bench->schedule);
-    assert_int_equal(memory_create(&bench->memory, &ranges, budgets, NULL), 0);
+    assert_int_equal(memory_create(&bench->memory, &ranges, budgets, NULL, NULL), 0);
     bench->done = calloc((size_t)bench->schedule.op_count, 1);
     static const struct config_link links[LINKS];
     struct executor_host host = {

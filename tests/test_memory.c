@@ -33,7 +33,7 @@ static struct memory *create(uint64_t device_budget)
     for (int c = 0; c < CATEGORIES; c++) ranges.bytes[TIER_DEVICE][c] = ranges.bytes[TIER_HOST][c] = 4 * GIB;
     ranges.bytes[TIER_NVME][CATEGORY_OPTIMIZER] = 4 * GIB;
     struct memory *memory;
-    assert_int_equal(memory_create(&memory, &ranges, (uint64_t[TIERS]){device_budget, 0, 0}, NULL), 0);
+    assert_int_equal(memory_create(&memory, &ranges, (uint64_t[TIERS]){device_budget, 0, 0}, NULL, NULL), 0);
     return memory;
 }
 

@@ -357,7 +357,7 @@ static void test_taken_bytes_have_blocks(void **state)
     struct stat file, before;
     find_file(&before);
     ranges.bytes[TIER_NVME][CATEGORY_OPTIMIZER] = FILE_BYTES;
-    assert_int_equal(memory_create(&memory, &ranges, (uint64_t[TIERS]){[TIER_NVME] = 40 * PAGE}, NULL), 0);
+    assert_int_equal(memory_create(&memory, &ranges, (uint64_t[TIERS]){[TIER_NVME] = 40 * PAGE}, NULL, NULL), 0);
     memory_set_storage(memory, storage);
     assert_int_equal(memory_take(memory, TIER_NVME, CATEGORY_OPTIMIZER, 8 * PAGE, 32 * PAGE, NULL), 0);
     find_file(&file);
@@ -436,7 +436,7 @@ static int fill_a_disk(void)
     struct memory *memory;
     struct error err = {0};
     ranges.bytes[TIER_NVME][CATEGORY_OPTIMIZER] = FILE_BYTES;
-    int wrong = expect(memory_create(&memory, &ranges, (uint64_t[TIERS]){0}, NULL) == 0, __LINE__);
+    int wrong = expect(memory_create(&memory, &ranges, (uint64_t[TIERS]){0}, NULL, NULL) == 0, __LINE__);
     memory_set_storage(memory, storage);
     wrong |= expect(memory_take(memory, TIER_NVME, CATEGORY_OPTIMIZER, 0, FILE_BYTES, &err) == STATUS_RUN, __LINE__);
     wrong |= expect(strstr(err.text, "No space left on device; free some") != NULL, __LINE__);

@@ -5,6 +5,7 @@
 #include "engine/base/rng.h"
 #include "engine/comm/copy.h"
 #include "engine/comm/internal.h"
+#include "engine/memory/mover.h"
 #include "kernels/kernels.h"
 
 /* A block of every source together stays in the second-level cache. */
@@ -24,8 +25,25 @@ static uint64_t digest_parts(enum dtype dtype, const struct comm_part *parts, in
     return digest;
 }
 
+/* What the hands could not do ends the run for everyone. */
+static int failed(struct comm *comm, const struct error *own)
+{
+    node_fail(comm->node, "rank %d: %s", comm->layout.rank, own->text);
+    return STATUS_RUN;
+}
+
+static int copy_part(struct comm *comm, void *destination, const void *source, size_t bytes, bool stream)
+{
+    struct error own;
+    if (comm->hands)
+        return mover_copy(comm->hands->mover, destination, source, bytes, &own) ? failed(comm, &own) : STATUS_OK;
+    if (stream) copy_stream(destination, source, bytes);
+    else memcpy(destination, source, bytes);
+    return STATUS_OK;
+}
+
 /* Copies every near part. Ranks begin at different parts, so that they do not all read one owner's memory at once. */
-static void gather_near(struct comm *comm, enum dtype dtype, const struct comm_part *parts, int count, bool in_place)
+static int gather_near(struct comm *comm, enum dtype dtype, const struct comm_part *parts, int count, bool in_place)
 {
     int start = (int)((int64_t)count * comm->layout.rank / comm->layout.ranks);
     size_t width = (size_t)dtype_bytes(dtype);
@@ -39,32 +57,61 @@ static void gather_near(struct comm *comm, enum dtype dtype, const struct comm_p
         void *destination = comm_place(comm, part, in_place);
         if (source == destination) continue;
         size_t bytes = (size_t)part->elems * width;
-        if (stream) copy_stream(destination, source, bytes);
-        else memcpy(destination, source, bytes);
+        if (copy_part(comm, destination, source, bytes, stream)) return STATUS_RUN;
         if (part->owner == comm->layout.rank) continue;
         comm_count_sent(comm, part->owner, comm_link(comm, part->owner), bytes);
     }
+    return STATUS_OK;
 }
 
-static void reduce_part(struct comm *comm, enum dtype dtype, enum dtype to, const struct comm_part *part, bool in_place,
-                        bool accumulate)
+static int reduce_by_hands(struct comm *comm, enum dtype dtype, enum dtype to, const struct comm_part *part,
+                           void *destination, bool accumulate)
 {
     const void *sources[comm->layout.ranks];
-    int64_t width = dtype_bytes(dtype);
-    unsigned char *destination = comm_place(comm, part, in_place);
+    struct error own;
+    for (int r = 0; r < comm->layout.ranks; r++) sources[r] = comm->base[r] + part->source;
+    int status = comm->hands->reduce(comm->hands->user, dtype, to, destination, sources, comm->layout.ranks,
+                                     &comm->factors, part->elems, accumulate, &own);
+    return status ? failed(comm, &own) : STATUS_OK;
+}
+
+static void reduce_in_memory(struct comm *comm, enum dtype dtype, enum dtype to, const struct comm_part *part,
+                             unsigned char *destination, bool accumulate)
+{
+    const void *sources[comm->layout.ranks];
+    const int64_t width = dtype_bytes(dtype);
     for (int64_t first = 0; first < part->elems; first += BLOCK_ELEMS) {
         int64_t elems = part->elems - first < BLOCK_ELEMS ? part->elems - first : BLOCK_ELEMS;
         for (int r = 0; r < comm->layout.ranks; r++) sources[r] = comm->base[r] + part->source + first * width;
         kernels_reduce(dtype, to, destination + first * dtype_bytes(to), sources, comm->layout.ranks, &comm->factors,
                        elems, accumulate);
     }
+}
+
+static int reduce_part(struct comm *comm, enum dtype dtype, enum dtype to, const struct comm_part *part, bool in_place,
+                       bool accumulate)
+{
+    unsigned char *destination = comm_place(comm, part, in_place);
+    int status = STATUS_OK;
+    if (comm->hands) status = reduce_by_hands(comm, dtype, to, part, destination, accumulate);
+    else reduce_in_memory(comm, dtype, to, part, destination, accumulate);
     for (int r = 0; r < comm->layout.ranks; r++)
-        if (r != comm->layout.rank) comm_count_sent(comm, r, comm_link(comm, r), (uint64_t)(part->elems * width));
+        if (r != comm->layout.rank)
+            comm_count_sent(comm, r, comm_link(comm, r), (uint64_t)(part->elems * dtype_bytes(dtype)));
+    return status;
+}
+
+/* What the hands were given is done: others may read it, or write what was read. */
+static int finish(struct comm *comm)
+{
+    struct error own;
+    if (!comm->hands) return STATUS_OK;
+    return mover_finish(comm->hands->mover, &own) ? failed(comm, &own) : STATUS_OK;
 }
 
 static int gather(struct comm *comm, enum dtype dtype, const struct comm_part *parts, int count, bool in_place)
 {
-    gather_near(comm, dtype, parts, count, in_place);
+    if (gather_near(comm, dtype, parts, count, in_place)) return STATUS_RUN;
     return comm->wire ? comm->wire->gather(comm, dtype, parts, count, in_place) : 0;
 }
 
@@ -72,9 +119,10 @@ static int reduce(struct comm *comm, enum dtype dtype, enum dtype to, const stru
                   bool in_place, bool accumulate)
 {
     if (comm->wire) return comm->wire->reduce(comm, dtype, to, parts, count, in_place, accumulate);
-    for (int i = 0; i < count; i++)
-        if (parts[i].owner == comm->layout.rank) reduce_part(comm, dtype, to, &parts[i], in_place, accumulate);
-    return 0;
+    int status = STATUS_OK;
+    for (int i = 0; i < count && !status; i++)
+        if (parts[i].owner == comm->layout.rank) status = reduce_part(comm, dtype, to, &parts[i], in_place, accumulate);
+    return status;
 }
 
 /* All have read what was ours: we may write it again, and nobody adds to our counters any more. */
@@ -94,6 +142,7 @@ static int move(struct comm *comm, enum comm_call call, enum dtype dtype, enum d
     if (call == CALL_REDUCE) return reduce(comm, dtype, to, parts, count, false, accumulate);
     int status = reduce(comm, dtype, dtype, parts, count, true, false);
     /* The results go where our own contributions were: those must have been read by all first. */
+    if (!status) status = finish(comm);
     if (!status) status = node_meet(comm->node, &comm->watch, &stat->peers_ns);
     return status ? status : gather(comm, dtype, parts, count, true);
 }
@@ -109,6 +158,7 @@ static int collective(struct comm *comm, enum comm_call call, enum dtype dtype, 
                              stat, err);
     if (!status && stat->healthy) {
         status = move(comm, call, dtype, to, parts, count, flags & COMM_ACCUMULATE, stat);
+        if (!status) status = finish(comm);
         if (!status) status = leave(comm, stat);
         status = comm_result(comm, status, err);
     }

@@ -19,6 +19,11 @@ void comm_scale(struct comm *comm, float before, float after)
     comm->factors = (struct reduce_factors){before, after};
 }
 
+void comm_use(struct comm *comm, const struct comm_hands *hands)
+{
+    comm->hands = hands;
+}
+
 int comm_new(struct comm **out, const struct comm_layout *layout, struct error *err)
 {
     *out = NULL;

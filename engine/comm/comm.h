@@ -33,6 +33,8 @@
 struct comm;
 struct comm_group; /* what the threads of one process share when ranks are threads */
 struct memory;
+struct mover;
+struct reduce_factors;
 
 struct comm_part {
     int owner;         /* rank that holds it (gather) or receives it (reduce) */
@@ -78,6 +80,17 @@ int comm_attach(struct comm *comm, struct memory *memory, struct error *err);
  * collectively, once; valid until comm_close(). */
 int comm_share(struct comm *comm, size_t bytes, struct error *err);
 void *comm_segment_of(struct comm *comm, int rank);
+
+/* Whose hands do the work inside a collective where ranks keep their segments on one device: threads of one process. They may
+ * return before it is done; mover_finish() waits for it. `reduce` is kernels_reduce(). Kept by reference, before comm_attach();
+ * without it the calling thread does it, in memory. Every rank alike. */
+struct comm_hands {
+    const struct mover *mover;
+    void *user;
+    int (*reduce)(void *user, enum dtype dtype, enum dtype to, void *destination, const void *const *sources, int count,
+                  const struct reduce_factors *factors, int64_t elems, bool accumulate, struct error *err);
+};
+void comm_use(struct comm *comm, const struct comm_hands *hands);
 
 /* From here on reductions multiply each rank's part by `before`, rounded to its type, and the sum by `after`. At first 1 and
  * 1 / ranks. Every rank alike. */

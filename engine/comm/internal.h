@@ -38,6 +38,7 @@ struct comm {
     void (*close_backend)(struct comm *comm, bool healthy); /* NULL: nothing to close */
     struct comm_group *group;     /* NULL: ranks are processes */
     struct reduce_factors factors;
+    const struct comm_hands *hands; /* NULL: the thread inside the collective, in memory */
     uint64_t exchanges;           /* done so far: says which message slot is next */
     unsigned char **base;         /* by rank: symmetric segment, NULL when far */
     uint64_t segment_bytes;

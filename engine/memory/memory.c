@@ -18,7 +18,8 @@
 #include "engine/memory/storage.h"
 
 struct range {
-    unsigned char *base; /* NULL: not memory (NVMe) */
+    unsigned char *base;       /* NULL: not memory (NVMe) */
+    const struct pages *pages; /* of a device; NULL: of this machine */
     uint64_t bytes;
     bool shared;
     bool pins; /* pages are locked when they are committed */
@@ -29,6 +30,7 @@ struct memory {
     pthread_mutex_t lock;
     struct range range[TIERS][CATEGORIES];
     struct memory_snapshot now;
+    const struct pages *device_pages; /* NULL: the device tier is memory of this machine */
     int symmetric_fd;
     unsigned char *symmetric_base;
     uint64_t symmetric_bytes;
@@ -57,17 +59,37 @@ static void unlock(const struct memory *memory)
     pthread_mutex_unlock((pthread_mutex_t *)&memory->lock);
 }
 
+static uint64_t unit_bytes(const struct range *range)
+{
+    return range->pages ? range->pages->unit_bytes : PAGE_BYTES;
+}
+
+static void *reserve(const struct pages *pages, uint64_t bytes, int fd, struct error *err)
+{
+    return pages ? pages->reserve(pages->user, bytes, err) : pages_reserve(bytes, fd, err);
+}
+
+static void unreserve(const struct pages *pages, void *base, uint64_t bytes)
+{
+    if (!pages) pages_unreserve(base, bytes);
+    else if (base) pages->unreserve(pages->user, base, bytes);
+}
+
+/* A device's memory is near to its own process only, and needs no descriptor to be found by. */
 static int reserve_symmetric(struct memory *memory, struct error *err)
 {
+    const uint64_t block = memory->device_pages ? memory->device_pages->unit_bytes : BLOCK_BYTES;
     for (int c = 0; c < CATEGORIES; c++) {
         if (!memory_is_symmetric(c)) continue;
         memory->symmetric_offset[c] = memory->symmetric_bytes;
-        memory->symmetric_bytes += round_up(memory->range[TIER_DEVICE][c].bytes, BLOCK_BYTES);
+        memory->symmetric_bytes += round_up(memory->range[TIER_DEVICE][c].bytes, block);
     }
-    if (memory->symmetric_bytes == 0) memory->symmetric_bytes = BLOCK_BYTES; /* peers can always map it */
-    memory->symmetric_fd = pages_file("zerolab-symmetric", memory->symmetric_bytes, err);
-    if (memory->symmetric_fd < 0) return STATUS_RUN;
-    memory->symmetric_base = pages_reserve(memory->symmetric_bytes, memory->symmetric_fd, err);
+    if (memory->symmetric_bytes == 0) memory->symmetric_bytes = block; /* peers can always map it */
+    if (!memory->device_pages) {
+        memory->symmetric_fd = pages_file("zerolab-symmetric", memory->symmetric_bytes, err);
+        if (memory->symmetric_fd < 0) return STATUS_RUN;
+    }
+    memory->symmetric_base = reserve(memory->device_pages, memory->symmetric_bytes, memory->symmetric_fd, err);
     if (!memory->symmetric_base) return STATUS_RUN;
     for (int c = 0; c < CATEGORIES; c++) {
         if (!memory_is_symmetric(c)) continue;
@@ -83,7 +105,7 @@ static int reserve_private(struct memory *memory, struct error *err)
         for (int c = 0; c < CATEGORIES; c++) {
             struct range *range = &memory->range[t][c];
             if (range->shared || range->bytes == 0) continue;
-            range->base = pages_reserve(range->bytes, -1, err);
+            range->base = reserve(range->pages, range->bytes, -1, err);
             if (!range->base) return STATUS_RUN;
         }
     }
@@ -91,7 +113,7 @@ static int reserve_private(struct memory *memory, struct error *err)
 }
 
 int memory_create(struct memory **out, const struct memory_ranges *ranges, const uint64_t budget_bytes[TIERS],
-                  struct error *err)
+                  const struct pages *device_pages, struct error *err)
 {
     *out = NULL;
     struct memory *memory = calloc(1, sizeof *memory);
@@ -100,7 +122,10 @@ int memory_create(struct memory **out, const struct memory_ranges *ranges, const
     memory->symmetric_fd = -1;
     memcpy(memory->now.budget_bytes, budget_bytes, sizeof memory->now.budget_bytes);
     for (int t = 0; t < TIERS; t++)
-        for (int c = 0; c < CATEGORIES; c++) memory->range[t][c].bytes = ranges->bytes[t][c];
+        for (int c = 0; c < CATEGORIES; c++)
+            memory->range[t][c] =
+                (struct range){.bytes = ranges->bytes[t][c], .pages = t == TIER_DEVICE ? device_pages : NULL};
+    memory->device_pages = device_pages;
     int status = reserve_symmetric(memory, err);
     if (!status) status = reserve_private(memory, err);
     if (status) memory_destroy(memory);
@@ -114,13 +139,13 @@ void memory_destroy(struct memory *memory)
     for (int t = 0; t < TIERS; t++) {
         for (int c = 0; c < CATEGORIES; c++) {
             struct range *range = &memory->range[t][c];
-            if (!range->shared) pages_unreserve(range->base, range->bytes);
+            if (!range->shared) unreserve(range->pages, range->base, range->bytes);
             runs_release(&range->live);
             runs_release(&range->committed);
             runs_release(&range->pinned);
         }
     }
-    pages_unreserve(memory->symmetric_base, memory->symmetric_bytes);
+    unreserve(memory->device_pages, memory->symmetric_base, memory->symmetric_bytes);
     if (memory->symmetric_fd >= 0) close(memory->symmetric_fd);
     pthread_mutex_destroy(&memory->lock);
     free(memory);
@@ -206,6 +231,7 @@ static int commit_pages(struct memory *memory, enum tier tier, enum category cat
                         struct error *err)
 {
     const struct range *range = &memory->range[tier][category];
+    if (range->pages) return range->pages->commit(range->pages->user, range->base, pages.first, pages.end, err);
     if (range->base) return pages_commit(range->base, pages.first, pages.end, err);
     return memory->storage ? storage_reserve(memory->storage, category, pages.first, pages.end, err) : STATUS_OK;
 }
@@ -214,7 +240,8 @@ static void return_pages(struct memory *memory, enum tier tier, enum category ca
 {
     struct range *range = &memory->range[tier][category];
     unpin(memory, tier, range, pages.first, pages.end);
-    if (range->base) pages_return(range->base, pages.first, pages.end, range->shared);
+    if (range->pages) range->pages->give_back(range->pages->user, range->base, pages.first, pages.end);
+    else if (range->base) pages_return(range->base, pages.first, pages.end, range->shared);
     else if (memory->storage) storage_discard(memory->storage, category, pages.first, pages.end);
 }
 
@@ -231,10 +258,11 @@ static uint64_t return_unused(struct memory *memory, enum tier tier, enum catego
             continue;
         }
         at = idle.end;
-        idle.first = round_up(idle.first, PAGE_BYTES);
-        idle.end = round_down(idle.end, PAGE_BYTES);
+        idle.first = round_up(idle.first, unit_bytes(range));
+        idle.end = round_down(idle.end, unit_bytes(range));
         if (idle.first >= idle.end) continue;
-        if (idle.end - idle.first > wanted - returned) idle.end = idle.first + round_up(wanted - returned, PAGE_BYTES);
+        if (idle.end - idle.first > wanted - returned)
+            idle.end = idle.first + round_up(wanted - returned, unit_bytes(range));
         return_pages(memory, tier, category, idle);
         runs_remove(&range->committed, idle.first, idle.end);
         returned += idle.end - idle.first;
@@ -271,8 +299,8 @@ static int commit(struct memory *memory, enum tier tier, enum category category,
 {
     struct range *range = &memory->range[tier][category];
     if (first == end) return 0;
-    first = round_down(first, PAGE_BYTES);
-    end = round_up(end, PAGE_BYTES);
+    first = round_down(first, unit_bytes(range));
+    end = round_up(end, unit_bytes(range));
     uint64_t more = uncommitted_bytes(range, first, end);
     if (more == 0) return 0;
     make_room(memory, tier, more);

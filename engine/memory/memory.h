@@ -23,6 +23,7 @@
 #include "engine/base/tier.h"
 
 struct memory;
+struct pages;
 struct storage;
 
 /* Most bytes that each category of the device tier may ever need (the address range; costs nothing until touched). */
@@ -43,7 +44,9 @@ struct memory_snapshot {
 /* Called under the lock after each change, to write trace records; may be NULL. */
 typedef void memory_observer(void *user, enum tier tier, enum category category, const struct memory_count *count);
 
-int memory_create(struct memory **out, const struct memory_ranges *ranges, const uint64_t budget_bytes[TIERS], struct error *err);
+/* device_pages: who gives pages to the device tier, kept by reference; NULL: memory of this machine stands in for it. */
+int memory_create(struct memory **out, const struct memory_ranges *ranges, const uint64_t budget_bytes[TIERS],
+                  const struct pages *device_pages, struct error *err);
 void memory_destroy(struct memory *memory);
 void memory_observe(struct memory *memory, memory_observer *observer, void *user);
 
@@ -60,7 +63,7 @@ void memory_give(struct memory *memory, enum tier tier, enum category category, 
 /* Address of an offset; stable for the life of the memory. Only for TIER_DEVICE and TIER_HOST. */
 void *memory_at(const struct memory *memory, enum tier tier, enum category category, uint64_t offset);
 
-/* The symmetric segment: descriptor, whole size, and where a category starts in it (category must be shared). */
+/* The symmetric segment: descriptor (-1: on a device, near to threads of this process only), whole size, and where a category starts in it (category must be shared). */
 int memory_symmetric_fd(const struct memory *memory);
 uint64_t memory_symmetric_bytes(const struct memory *memory);
 uint64_t memory_symmetric_offset(const struct memory *memory, enum category category);

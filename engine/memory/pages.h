@@ -35,4 +35,15 @@ int pages_file(const char *name, uint64_t bytes, struct error *err);
 int pages_commit(unsigned char *base, uint64_t first, uint64_t end, struct error *err);
 void pages_return(unsigned char *base, uint64_t first, uint64_t end, bool shared);
 
+/* Who gives pages to the device tier: of memory (this file), or of a device. Ranges begin at a multiple of `unit_bytes`, and
+ * are committed and returned in multiples of it; what is newly committed reads as zero. */
+struct pages {
+    uint64_t unit_bytes;
+    void *user;
+    void *(*reserve)(void *user, uint64_t bytes, struct error *err);
+    void (*unreserve)(void *user, void *base, uint64_t bytes);
+    int (*commit)(void *user, unsigned char *base, uint64_t first, uint64_t end, struct error *err);
+    void (*give_back)(void *user, unsigned char *base, uint64_t first, uint64_t end);
+};
+
 #endif

@@ -1,5 +1,6 @@
 /* Lasting arrays wherever they lie, outside of a step. What is on NVMe passes through a window: staging in host memory that is
  * no larger than what a step takes there, so that no array has to fit into memory, and the peak stays the planned one. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "engine/memory/storage.h"
@@ -7,9 +8,21 @@
 
 static const uint64_t PAGE = AIO_ALIGN_BYTES;
 
-bool zero_is_away(const struct buffer *buffer)
+bool zero_is_on_nvme(const struct buffer *buffer)
 {
     return buffer->tier == TIER_NVME;
+}
+
+bool zero_is_away(const struct zero *zero, const struct buffer *buffer)
+{
+    return zero_is_on_nvme(buffer) || (buffer->tier == TIER_DEVICE && zero->device);
+}
+
+int zero_move_bytes(const struct zero *zero, void *to, const void *from, uint64_t bytes, struct error *err)
+{
+    const struct mover *mover = zero->movers[LANE_COMPUTE];
+    int status = mover_copy(mover, to, from, bytes, err);
+    return status ? status : mover_finish(mover, err);
 }
 
 /* No larger than the largest buffer that a step reads NVMe into; where there is none, what is on NVMe has yet to get there. */
@@ -67,7 +80,7 @@ static void close_window(const struct zero *zero)
 int zero_array_read(const struct zero *zero, const struct buffer *buffer, uint64_t at, void *out, uint64_t bytes,
                     struct error *err)
 {
-    if (!zero_is_away(buffer)) return memcpy(out, memory_of(zero, buffer) + at, bytes), STATUS_OK;
+    if (!zero_is_on_nvme(buffer)) return zero_move_bytes(zero, out, memory_of(zero, buffer) + at, bytes, err);
     int status = open_window(zero, err);
     if (status) return status;
     for (uint64_t done = 0; done < bytes && !status;) {
@@ -83,7 +96,7 @@ int zero_array_read(const struct zero *zero, const struct buffer *buffer, uint64
 int zero_array_write(const struct zero *zero, const struct buffer *buffer, uint64_t at, const void *from,
                      uint64_t bytes, struct error *err)
 {
-    if (!zero_is_away(buffer)) return memcpy(memory_of(zero, buffer) + at, from, bytes), STATUS_OK;
+    if (!zero_is_on_nvme(buffer)) return zero_move_bytes(zero, memory_of(zero, buffer) + at, from, bytes, err);
     int status = open_window(zero, err);
     if (status) return status;
     for (uint64_t done = 0; done < bytes && !status;) {
@@ -114,10 +127,35 @@ static int copy_away(const struct zero *zero, const struct buffer *from, const s
     return status;
 }
 
+int zero_array_clear(const struct zero *zero, const struct buffer *buffer, uint64_t bytes, struct error *err)
+{
+    const struct mover *mover = zero->movers[LANE_COMPUTE];
+    int status = mover_clear(mover, memory_of(zero, buffer), bytes, err);
+    return status ? status : mover_finish(mover, err);
+}
+
+/* Between NVMe and a device it goes through host memory twice, piece by piece. */
+static int copy_between(const struct zero *zero, const struct buffer *from, uint64_t at, const struct buffer *to,
+                        uint64_t bytes, struct error *err)
+{
+    enum { PIECE_BYTES = 1 << 20 };
+    char *piece = malloc(PIECE_BYTES);
+    int status = piece ? STATUS_OK : error_set(err, STATUS_RUN, "no memory to move an array");
+    for (uint64_t done = 0; done < bytes && !status; done += PIECE_BYTES) {
+        const uint64_t part = bytes - done < PIECE_BYTES ? bytes - done : PIECE_BYTES;
+        status = zero_array_read(zero, from, at + done, piece, part, err);
+        if (!status) status = zero_array_write(zero, to, done, piece, part, err);
+    }
+    free(piece);
+    return status;
+}
+
 int zero_array_copy(const struct zero *zero, const struct buffer *from, uint64_t at, const struct buffer *to,
                     uint64_t bytes, struct error *err)
 {
-    if (!zero_is_away(from)) return zero_array_write(zero, to, 0, memory_of(zero, from) + at, bytes, err);
-    if (!zero_is_away(to)) return zero_array_read(zero, from, at, memory_of(zero, to), bytes, err);
-    return copy_away(zero, from, to, bytes, err);
+    if (zero_is_on_nvme(from) && zero_is_on_nvme(to)) return copy_away(zero, from, to, bytes, err);
+    if (zero_is_on_nvme(from) ? zero_is_away(zero, to) : zero_is_on_nvme(to) && zero_is_away(zero, from))
+        return copy_between(zero, from, at, to, bytes, err);
+    if (zero_is_on_nvme(from)) return zero_array_read(zero, from, at, memory_of(zero, to), bytes, err);
+    return zero_array_write(zero, to, 0, memory_of(zero, from) + at, bytes, err);
 }

@@ -33,8 +33,8 @@ static uint64_t hash_elems(const void *at, int bytes, uint64_t number, int64_t c
     return sum;
 }
 
-/* What is on NVMe comes piece by piece. */
-static int hash_away(const struct zero *zero, const struct buffer *buffer, uint64_t number, int64_t count,
+/* What is on NVMe or on a device comes piece by piece. */
+static int hash_away(const struct zero *zero, const struct buffer *buffer, int64_t at, uint64_t number, int64_t count,
                      uint64_t *sum, struct error *err)
 {
     enum { PIECE_ELEMS = 65536 };
@@ -43,7 +43,7 @@ static int hash_away(const struct zero *zero, const struct buffer *buffer, uint6
     int status = piece ? STATUS_OK : error_set(err, STATUS_RUN, "no memory to hash the state");
     for (int64_t done = 0; done < count && !status; done += PIECE_ELEMS) {
         const int64_t elems = count - done < PIECE_ELEMS ? count - done : PIECE_ELEMS;
-        status = zero_array_read(zero, buffer, (uint64_t)(done * bytes), piece, (uint64_t)(elems * bytes), err);
+        status = zero_array_read(zero, buffer, (uint64_t)((at + done) * bytes), piece, (uint64_t)(elems * bytes), err);
         if (!status) *sum += hash_elems(piece, bytes, number + (uint64_t)done, elems);
     }
     free(piece);
@@ -59,8 +59,11 @@ static int hash_range(const struct zero *zero, const struct schedule *schedule, 
     const uint64_t number = ((uint64_t)array << 56) + (uint64_t)(base + first);
     if (end > elems) end = elems;
     if (first >= end) return STATUS_OK;
-    if (zero_is_away(buffer))
-        return hash_away(zero, buffer, number, end - first, sum, err); /* a shard, from its beginning */
+    if (zero_is_away(zero, buffer)) {
+        int64_t begins, ends;
+        buffer_range(schedule, &zero->model, buffer, zero->rank, &begins, &ends);
+        return hash_away(zero, buffer, first - begins, number, end - first, sum, err);
+    }
     *sum += hash_elems(zero_at(zero, schedule, b, first), dtype_bytes(buffer->dtype), number, end - first);
     return STATUS_OK;
 }

@@ -3,6 +3,7 @@
 #define ENGINE_ZERO_INTERNAL_H
 
 #include "engine/gpt/gpt.h"
+#include "engine/memory/mover.h"
 #include "engine/optim/learning_rate.h"
 #include "engine/optim/loss_scale.h"
 #include "engine/zero/executor.h"
@@ -32,8 +33,10 @@ struct zero {
     int rank, ranks;
     struct model model;
     struct kernels *kernels;      /* of the compute lane, and between steps */
-    struct kernels *host_kernels; /* of the host lane */
+    struct kernels *host_kernels; /* of the host lane; where there is a device, of all that is done in memory */
     struct memory *memory;
+    const struct zero_device *device;  /* NULL: the device tier is memory, and kernels are our own */
+    const struct mover *movers[LANES]; /* NULL: the lane's thread; between steps that of the compute lane serves */
     struct storage *storage;      /* of the NVMe tier; NULL: nothing has been there yet */
     uint64_t nvme_range_bytes[CATEGORIES];
     uint64_t window_bytes;        /* away.c */
@@ -73,6 +76,12 @@ struct zero {
     struct { uint32_t count; uint64_t sent_bytes[2], busy_ns; } traffic[TRAFFIC_KINDS];
 };
 
+/* For arrays in memory, between steps or on the compute lane. */
+static inline struct kernels *zero_host_kernels(const struct zero *zero)
+{
+    return zero->device ? zero->host_kernels : zero->kernels;
+}
+
 /* Address of element `elem` of the unit that a buffer covers, on this rank. */
 void *zero_at(const struct zero *zero, const struct schedule *schedule, int buffer, int64_t elem);
 void *zero_buffer(const struct zero *zero, const struct schedule *schedule, int buffer); /* its first byte; NULL for -1 */
@@ -104,7 +113,7 @@ void zero_sum_squares(struct zero *zero, struct kernels *kernels, const struct s
 void zero_add_gradient(struct zero *zero, struct kernels *kernels, const struct schedule *schedule, const struct op *op);
 
 /* copies.c: runs one operation of a lane between tiers. */
-int zero_copy(struct zero *zero, const struct schedule *schedule, const struct op *op, struct op_stat *stat);
+int zero_copy(struct zero *zero, const struct schedule *schedule, const struct op *op, struct op_stat *stat, struct error *err);
 
 /* swap.c: the file behind the NVMe tier, opened for the first schedule that has something there; and one operation of a lane
  * between host memory and NVMe. */
@@ -113,9 +122,13 @@ int zero_open_storage(struct zero *zero, struct error *err);
 int zero_swap(struct zero *zero, const struct schedule *schedule, const struct op *op, struct op_stat *stat, struct error *err);
 
 /* away.c: lasting arrays wherever they lie, between steps: bytes [at, at + bytes) of one into memory, or from there; and of one
- * at the beginning of another. zero_at() is for those in memory only. */
+ * at the beginning of another. Of those that are away, on a device or on NVMe, zero_at() is no address to read or write by. */
 enum { ZERO_WINDOW_BYTES = 8 << 20 }; /* at most, of the window in host memory through which it goes */
-bool zero_is_away(const struct buffer *buffer);
+bool zero_is_away(const struct zero *zero, const struct buffer *buffer);
+bool zero_is_on_nvme(const struct buffer *buffer);
+/* Zeros in place of the first `bytes` of a lasting array that is not on NVMe; bytes from one place in memory or on the device to another. */
+int zero_array_clear(const struct zero *zero, const struct buffer *buffer, uint64_t bytes, struct error *err);
+int zero_move_bytes(const struct zero *zero, void *to, const void *from, uint64_t bytes, struct error *err);
 uint64_t zero_window_bytes(const struct schedule *schedule);
 int zero_array_read(const struct zero *zero, const struct buffer *buffer, uint64_t at, void *out, uint64_t bytes, struct error *err);
 int zero_array_write(const struct zero *zero, const struct buffer *buffer, uint64_t at, const void *from, uint64_t bytes, struct error *err);

@@ -9,18 +9,27 @@
 #include "engine/zero/internal.h"
 #include "kernels/kernels.h"
 
-int zero_run_op(void *user, const struct schedule *schedule, const struct op *op, bool healthy, struct op_stat *stat,
-                struct error *err)
+static int run_on_lane(void *user, const struct schedule *schedule, const struct op *op, bool healthy,
+                       struct op_stat *stat, struct error *err)
 {
     switch (op->lane) {
     case LANE_COMM: return zero_communicate(user, schedule, op, healthy, stat, err);
     case LANE_D2H:
-    case LANE_H2D: return zero_copy(user, schedule, op, stat);
+    case LANE_H2D: return zero_copy(user, schedule, op, stat, err);
     case LANE_HOST: return zero_host(user, schedule, op);
     case LANE_NVME_READ:
     case LANE_NVME_WRITE: return zero_swap(user, schedule, op, stat, err);
     default: return zero_compute(user, schedule, op, err);
     }
+}
+
+/* An operation has ended when what it left to a device is done. */
+int zero_run_op(void *user, const struct schedule *schedule, const struct op *op, bool healthy, struct op_stat *stat,
+                struct error *err)
+{
+    const struct zero *zero = user;
+    int status = run_on_lane(user, schedule, op, healthy, stat, err);
+    return status ? status : mover_finish(zero->movers[op->lane], err);
 }
 
 static void op_ended(void *user, const struct op *op, uint64_t took_ns)
@@ -86,6 +95,14 @@ static void ranges_for(const struct zero *zero, struct memory_ranges *ranges)
     bytes[CATEGORY_WORKSPACE] = (uint64_t)(2 * scratch + B * T * zero->model.shape.hidden * 8 + 4096);
 }
 
+/* Those of the compute lane; where they are a device's, there are some for memory as well. */
+static int make_kernels(struct zero *zero, struct error *err)
+{
+    if (zero->device) zero->kernels = zero->device->kernels;
+    return kernels_create(zero->device ? &zero->host_kernels : &zero->kernels, zero->config->topology.threads_per_rank,
+                          NULL, err);
+}
+
 static int open_parts(struct zero *zero, struct error *err)
 {
     const struct config *config = zero->config;
@@ -93,13 +110,14 @@ static int open_parts(struct zero *zero, struct error *err)
     int status = model_of(&zero->model, config, err);
     zero->unit_squares = calloc((size_t)zero->model.unit_count + 1, sizeof *zero->unit_squares);
     if (status == STATUS_OK && !zero->unit_squares) status = error_set(err, STATUS_RUN, "no memory for a rank");
-    if (status == STATUS_OK) status = kernels_create(&zero->kernels, config->topology.threads_per_rank, NULL, err);
+    if (status == STATUS_OK) status = make_kernels(zero, err);
     if (status) return status;
     ranges_for(zero, &ranges);
     zero->save_offset = round_up(ranges.bytes[TIER_HOST][CATEGORY_STAGING], PAGE_BYTES); /* above what schedules use */
     ranges.bytes[TIER_HOST][CATEGORY_STAGING] = zero->save_offset + zero_save_range(zero);
     memcpy(zero->nvme_range_bytes, ranges.bytes[TIER_NVME], sizeof zero->nvme_range_bytes);
-    status = memory_create(&zero->memory, &ranges, config->budget_bytes, err);
+    status =
+        memory_create(&zero->memory, &ranges, config->budget_bytes, zero->device ? zero->device->pages : NULL, err);
     if (status == STATUS_OK) status = comm_attach(zero->comm, zero->memory, err);
     if (status) return status;
     memory_observe(zero->memory, zero_record_memory, zero);
@@ -227,6 +245,9 @@ int zero_open(struct zero **out, const struct zero_options *options, struct zero
     zero->at_gate = options->at_gate;
     zero->gate_user = options->gate_user;
     zero->source = options->source;
+    zero->device = options->device;
+    if (zero->device) memcpy(zero->movers, zero->device->movers, sizeof zero->movers);
+    if (zero->device) comm_use(options->comm, zero->device->hands);
     zero->schedule_number = options->first_schedule;
     zero->comm = options->comm;
     zero->data = options->data;
@@ -267,7 +288,7 @@ void zero_close(struct zero *zero)
     zero_release_schedules(zero->schedules);
     if (zero->memory) memory_destroy(zero->memory);
     storage_close(zero->storage);
-    if (zero->kernels) kernels_free(zero->kernels);
+    if (zero->kernels && !zero->device) kernels_free(zero->kernels);
     if (zero->host_kernels) kernels_free(zero->host_kernels);
     model_release(&zero->model);
     free(zero->sampler.tokens);

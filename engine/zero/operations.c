@@ -1,6 +1,7 @@
 /* The compute lane: each kind of operation as a call of the model, the optimizer or the data source, with the pointers that
  * the schedule names. Nothing here knows the stage; a buffer is whole or a shard, and its range says which. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/rng.h"
@@ -54,15 +55,15 @@ static void parameters_of(const struct zero *zero, const struct schedule *schedu
 }
 
 /* Pointers into the unit's gradient. Its padding is kept at zero, so that it can be reduced and summed like the rest. */
-static void gradients_of(const struct zero *zero, const struct schedule *schedule, const struct op *op,
-                         struct gpt_tensors *tensors)
+static int gradients_of(const struct zero *zero, const struct schedule *schedule, const struct op *op,
+                        struct gpt_tensors *tensors, struct error *err)
 {
     const struct unit *unit = &zero->model.units[op->unit];
     const struct buffer *buffer = &schedule->buffers[op->buffer[ROLE_GRADIENT]];
     char *flat = zero_buffer(zero, schedule, op->buffer[ROLE_GRADIENT]);
     int64_t used_bytes = unit->elems * dtype_bytes(buffer->dtype);
-    memset(flat + used_bytes, 0, (size_t)(buffer->bytes - used_bytes));
     gpt_tensors_of(tensors, unit, zero->model.dtype, flat, unit->elems, NULL);
+    return mover_clear(zero->movers[LANE_COMPUTE], flat + used_bytes, (uint64_t)(buffer->bytes - used_bytes), err);
 }
 
 static int64_t training_sample(const struct zero *zero, const struct schedule *schedule, int micro_step)
@@ -70,10 +71,10 @@ static int64_t training_sample(const struct zero *zero, const struct schedule *s
     return zero->samples_done + ((int64_t)micro_step * zero->ranks + zero->rank) * schedule->B;
 }
 
-static int load(struct zero *zero, const struct schedule *schedule, const struct op *op, struct error *err)
+static int read_tokens(const struct zero *zero, const struct schedule *schedule, const struct op *op, int32_t *tokens,
+                       struct error *err)
 {
-    int32_t *tokens = zero_buffer(zero, schedule, op->buffer[ROLE_TOKENS]),
-            *targets = tokens + schedule->B * schedule->T;
+    int32_t *targets = tokens + schedule->B * schedule->T;
     switch (zero->purpose) {
     case PURPOSE_TRAIN:
         return data_batch(zero->data, DATA_TRAIN, training_sample(zero, schedule, op->micro_step), schedule->B,
@@ -87,8 +88,22 @@ static int load(struct zero *zero, const struct schedule *schedule, const struct
     return STATUS_OK;
 }
 
+static int load(struct zero *zero, const struct schedule *schedule, const struct op *op, struct error *err)
+{
+    const struct buffer *buffer = &schedule->buffers[op->buffer[ROLE_TOKENS]];
+    int32_t *tokens = zero_buffer(zero, schedule, op->buffer[ROLE_TOKENS]);
+    if (!zero->device) return read_tokens(zero, schedule, op, tokens, err);
+    int32_t *here = malloc((size_t)buffer->bytes);
+    int status = here ? read_tokens(zero, schedule, op, here, err) : error_set(err, STATUS_RUN, "no memory for tokens");
+    const size_t used = (size_t)schedule->B * (size_t)schedule->T * sizeof *here *
+                        (zero->purpose == PURPOSE_SAMPLE ? 1 : 2); /* no targets where nothing is learned */
+    if (!status) status = zero_move_bytes(zero, tokens, here, used, err);
+    free(here);
+    return status;
+}
+
 /* Draws the next token from softmax(logits / temperature): the same draw on every rank. */
-static void draw_token(struct zero *zero, const struct schedule *schedule, const struct op *op)
+static int draw_token(struct zero *zero, const struct schedule *schedule, const struct op *op, struct error *err)
 {
     struct activation_layout layout;
     struct sampler *sampler = &zero->sampler;
@@ -97,8 +112,14 @@ static void draw_token(struct zero *zero, const struct schedule *schedule, const
     const char *logits =
         (const char *)zero_buffer(zero, schedule, op->buffer[ROLE_ACTIVATION]) + layout.offset[HEAD_LOGITS];
     float *row = sampler->logits, highest = -INFINITY;
-    kernels_cast(zero->kernels, DTYPE_F32, row, zero->model.dtype,
-                 logits + (int64_t)sampler->position * V * dtype_bytes(zero->model.dtype), V);
+    const void *from = logits + (int64_t)sampler->position * V * dtype_bytes(zero->model.dtype);
+    char typed[zero->device != NULL ? V * dtype_bytes(zero->model.dtype) : 1];
+    if (zero->device) {
+        int status = zero_move_bytes(zero, typed, from, sizeof typed, err);
+        if (status) return status;
+        from = typed;
+    }
+    kernels_cast(zero_host_kernels(zero), DTYPE_F32, row, zero->model.dtype, from, V);
     for (int v = 0; v < V; v++) highest = fmaxf(highest, row[v]);
     double sum = 0, temperature = sampler->temperature > 0 ? sampler->temperature : 1e-6;
     for (int v = 0; v < V; v++) sum += exp((double)(row[v] - highest) / temperature);
@@ -107,6 +128,7 @@ static void draw_token(struct zero *zero, const struct schedule *schedule, const
     int v = 0;
     while (v < V - 1 && (place -= exp((double)(row[v] - highest) / temperature)) > 0) v++;
     sampler->next = v;
+    return STATUS_OK;
 }
 
 /* Of the gradients that lie in a tier; they are added up in the order of units, wherever those are. */
@@ -167,7 +189,7 @@ static int head_forward(struct zero *zero, const struct gpt *gpt, const struct s
     float loss = 0;
     int status = gpt_head_forward(gpt, parameters, input, zero->purpose == PURPOSE_SAMPLE ? NULL : targets,
                                   (float)(zero->scaler.scale / schedule->micro_steps), saved, &loss, err);
-    if (status == STATUS_OK && zero->purpose == PURPOSE_SAMPLE) draw_token(zero, schedule, op);
+    if (status == STATUS_OK && zero->purpose == PURPOSE_SAMPLE) status = draw_token(zero, schedule, op, err);
     zero->loss_sum += (double)loss;
     return status;
 }
@@ -183,7 +205,7 @@ static int use_unit(struct zero *zero, const struct schedule *schedule, const st
          *scratch = zero_buffer(zero, schedule, op->buffer[ROLE_SCRATCH]),
          *residual = zero_buffer(zero, schedule, op->buffer[ROLE_RESIDUAL]);
     if (op->kind != OP_EMBED_BACKWARD) parameters_of(zero, schedule, op, &parameters);
-    if (op->buffer[ROLE_GRADIENT] >= 0) gradients_of(zero, schedule, op, &gradients);
+    if (op->buffer[ROLE_GRADIENT] >= 0 && gradients_of(zero, schedule, op, &gradients, err)) return STATUS_RUN;
     switch (op->kind) {
     case OP_EMBED_FORWARD: return gpt_embed_forward(&gpt, &parameters, tokens, output, err);
     case OP_BLOCK_FORWARD:

@@ -68,8 +68,9 @@ int zero_spread_own(struct zero *zero, const struct schedule *schedule, int b, s
     const struct buffer *whole = &schedule->buffers[b];
     struct buffer bounce = bounce_for(zero, whole);
     if (take(zero, &bounce, err)) return STATUS_RUN;
-    memcpy(place(zero, &bounce), place(zero, whole) + shard_at(zero, whole), (size_t)bounce.bytes);
-    int status = spread_from_bounce(zero, whole, err);
+    int status = zero_move_bytes(zero, place(zero, &bounce), place(zero, whole) + shard_at(zero, whole),
+                                 (uint64_t)bounce.bytes, err);
+    if (status == STATUS_OK) status = spread_from_bounce(zero, whole, err);
     give(zero, &bounce);
     return status;
 }
@@ -219,7 +220,7 @@ static void hold(struct holding *holding, const struct buffer *buffer, int64_t s
 static void hold_window(const struct zero *zero, struct holding *holding, const struct move *move)
 {
     const struct buffer window = {.tier = TIER_HOST, .bytes = (int64_t)zero->window_bytes};
-    if (!zero_is_away(move->from) && !zero_is_away(move->to)) return;
+    if (!zero_is_on_nvme(move->from) && !zero_is_on_nvme(move->to)) return;
     hold(holding, &window, 1);
     hold(holding, &window, -1);
 }

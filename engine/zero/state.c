@@ -67,7 +67,7 @@ static int put(struct zero *zero, const struct schedule *schedule, int b, int64_
     const int bytes = dtype_bytes(buffer->dtype);
     int64_t first, end;
     buffer_range(schedule, &zero->model, buffer, zero->rank, &first, &end);
-    kernels_cast(zero->kernels, buffer->dtype, room->typed, DTYPE_F32, room->values, count);
+    kernels_cast(zero_host_kernels(zero), buffer->dtype, room->typed, DTYPE_F32, room->values, count);
     return zero_array_write(zero, buffer, (uint64_t)((at - first) * bytes), room->typed, (uint64_t)(count * bytes),
                             err);
 }
@@ -105,9 +105,9 @@ static int fill_unit(struct zero *zero, const struct schedule *schedule, int uni
     for (int s = 0; s < OPTIMIZER_STATES_MAX && status == STATUS_OK; s++) {
         const int b = layout->state[s];
         if (b < 0) continue;
-        if (zero->source || zero_is_away(&schedule->buffers[b]))
+        if (zero->source || zero_is_on_nvme(&schedule->buffers[b]))
             status = fill(zero, schedule, unit, STATE_1 + s, b, -1, room, err);
-        else memset(zero_buffer(zero, schedule, b), 0, (size_t)schedule->buffers[b].bytes);
+        else status = zero_array_clear(zero, &schedule->buffers[b], (uint64_t)schedule->buffers[b].bytes, err);
     }
     return status;
 }
@@ -152,7 +152,7 @@ int zero_read_state(const struct zero *zero, int unit, enum state_array array, i
     if (b < 0) return error_set(err, STATUS_USAGE, "unit %d keeps no array %d", unit, (int)array);
     int64_t own, end;
     buffer_range(schedule, &zero->model, &schedule->buffers[b], zero->rank, &own, &end);
-    if (zero_is_away(&schedule->buffers[b]))
+    if (zero_is_away(zero, &schedule->buffers[b]))
         return zero_array_read(zero, &schedule->buffers[b], (uint64_t)(first - own) * sizeof *out, out,
                                (uint64_t)elems * sizeof *out, err);
     const void *from = zero_at(zero, schedule, b, first);

@@ -22,15 +22,29 @@
 #include "engine/zero/state.h"
 
 struct zero;
+struct kernels; /* kernels/kernels.h */
+struct mover;   /* engine/memory/mover.h */
+struct pages;   /* engine/memory/pages.h */
 
 /* One ring per lane, one for the rank's control thread (the caller of these functions), one for memory records (written
  * under the allocator's lock by whichever lane takes or gives). */
 enum { ZERO_RING_CONTROL = LANES, ZERO_RING_MEMORY, ZERO_RINGS };
 
+/* A device of its own for the device tier: who gives its pages, computes on it, moves bytes to and from it on each lane's behalf
+ * (one thread a lane), and works inside collectives. All of it the caller's, and outlives the rank. Operations of the compute
+ * lane are enqueued where its mover waits for them. */
+struct zero_device {
+    const struct pages *pages;
+    struct kernels *kernels;
+    const struct mover *movers[LANES]; /* NULL: the lane never touches the device */
+    const struct comm_hands *hands;
+};
+
 struct zero_options {
     const struct config *config; /* kept; must outlive the rank */
     struct comm *comm;
     const struct data *data;
+    const struct zero_device *device;     /* NULL: the device tier is memory of this machine, its kernels run on the processor */
     struct trace_ring *rings[ZERO_RINGS]; /* NULL: telemetry off */
     struct gate *gate;                    /* shared by all ranks; NULL: none (engine/base/gate.h) */
     /* Rank 0, on the thread of zero_step(): the step stands at the closed gate, before operation `next` (or its end);

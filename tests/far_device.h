@@ -1,0 +1,270 @@
+/* A device that stands in for a GPU: its memory is this machine's, but out of reach for whoever is not working on it (by a
+ * protection key, where the processor has them), its pages are large, and what its movers are asked to do they do only when
+ * they have to. Kernels are the CPU's, so bits must be those of a run without it. */
+#ifndef TESTS_FAR_DEVICE_H
+#define TESTS_FAR_DEVICE_H
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "engine/comm/comm.h"
+#include "engine/memory/mover.h"
+#include "engine/memory/pages.h"
+#include "engine/zero/zero.h"
+#include "kernels/backend.h"
+
+enum { FAR_UNIT_BYTES = 64 << 10, FAR_QUEUE = 64 };
+
+static int far_key = -1; /* -1: no protection keys here */
+
+static inline void far_enter(void)
+{
+    if (far_key >= 0) pkey_set(far_key, 0);
+}
+
+static inline void far_leave(void)
+{
+    if (far_key >= 0) pkey_set(far_key, PKEY_DISABLE_ACCESS);
+}
+
+/* ---- pages ---- */
+
+static inline void *far_reserve(void *user, uint64_t bytes, struct error *err)
+{
+    (void)user;
+    void *base = mmap(NULL, round_up(bytes, FAR_UNIT_BYTES), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (base != MAP_FAILED) return base;
+    error_set(err, STATUS_RUN, "no addresses");
+    return NULL;
+}
+
+static inline void far_unreserve(void *user, void *base, uint64_t bytes)
+{
+    (void)user;
+    munmap(base, round_up(bytes, FAR_UNIT_BYTES));
+}
+
+static inline int far_commit(void *user, unsigned char *base, uint64_t first, uint64_t end, struct error *err)
+{
+    (void)user;
+    const int all = PROT_READ | PROT_WRITE;
+    if (first % FAR_UNIT_BYTES || end % FAR_UNIT_BYTES) abort();
+    int refused = far_key < 0 ? mprotect(base + first, end - first, all) : pkey_mprotect(base + first, end - first, all, far_key);
+    return refused ? error_set(err, STATUS_RUN, "no pages") : STATUS_OK;
+}
+
+static inline void far_give_back(void *user, unsigned char *base, uint64_t first, uint64_t end)
+{
+    (void)user;
+    if (first % FAR_UNIT_BYTES || end % FAR_UNIT_BYTES) abort();
+    madvise(base + first, end - first, MADV_DONTNEED);
+    mprotect(base + first, end - first, PROT_NONE);
+}
+
+static const struct pages far_pages = {FAR_UNIT_BYTES, NULL, far_reserve, far_unreserve, far_commit, far_give_back};
+
+/* ---- a stream: what was asked for, and is done later, in order ---- */
+
+struct far_task { void *to; const void *from; uint64_t bytes; }; /* from NULL: zeros */
+struct far_stream { struct far_task tasks[FAR_QUEUE]; int count; };
+
+static inline int far_finish(void *user, struct error *err)
+{
+    struct far_stream *stream = user;
+    (void)err;
+    far_enter();
+    for (int t = 0; t < stream->count; t++) {
+        const struct far_task *task = &stream->tasks[t];
+        if (task->from) memcpy(task->to, task->from, task->bytes);
+        else memset(task->to, 0, task->bytes);
+    }
+    stream->count = 0;
+    far_leave();
+    return STATUS_OK;
+}
+
+static inline int far_ask(struct far_stream *stream, struct far_task task)
+{
+    if (stream->count == FAR_QUEUE) far_finish(stream, NULL);
+    if (task.bytes) stream->tasks[stream->count++] = task;
+    return STATUS_OK;
+}
+
+static inline int far_copy(void *user, void *to, const void *from, uint64_t bytes, struct error *err)
+{
+    (void)err;
+    return far_ask(user, (struct far_task){to, from, bytes});
+}
+
+static inline int far_clear(void *user, void *at, uint64_t bytes, struct error *err)
+{
+    (void)err;
+    return far_ask(user, (struct far_task){at, NULL, bytes});
+}
+
+static inline int far_reduce(void *user, enum dtype dtype, enum dtype to, void *destination, const void *const *sources, int count,
+                             const struct reduce_factors *factors, int64_t elems, bool accumulate, struct error *err)
+{
+    far_finish(user, err);
+    far_enter();
+    kernels_reduce(dtype, to, destination, sources, count, factors, elems, accumulate);
+    far_leave();
+    return STATUS_OK;
+}
+
+/* ---- kernels: the CPU's, behind what their stream has still to do ---- */
+
+struct far_kernels { struct kernels head; struct kernels *inner; struct far_stream *stream; };
+
+static inline struct kernels *far_begin(struct kernels *kernels)
+{
+    struct far_kernels *far = (struct far_kernels *)kernels;
+    far_finish(far->stream, NULL);
+    far_enter();
+    return far->inner;
+}
+
+#define FAR_VOID(name, parameters, arguments)                                  \
+    static inline void far_##name parameters                                   \
+    {                                                                          \
+        struct kernels *k = far_begin(kernels);                                \
+        k->backend->name arguments;                                            \
+        far_leave();                                                           \
+    }
+#define FAR_VALUE(type, name, parameters, arguments)                           \
+    static inline type far_##name parameters                                   \
+    {                                                                          \
+        struct kernels *k = far_begin(kernels);                                \
+        type value = k->backend->name arguments;                               \
+        far_leave();                                                           \
+        return value;                                                          \
+    }
+
+FAR_VALUE(int, linear_forward,
+          (struct kernels *kernels, enum dtype dtype, void *y, const void *x, const void *w, const void *bias, const void *residual,
+           int64_t N, int64_t out, int64_t in, struct error *err),
+          (k, dtype, y, x, w, bias, residual, N, out, in, err))
+FAR_VALUE(int, linear_backward_input,
+          (struct kernels *kernels, enum dtype dtype, void *dx, const void *dy, const void *w, int64_t N, int64_t out, int64_t in,
+           struct error *err),
+          (k, dtype, dx, dy, w, N, out, in, err))
+FAR_VALUE(int, linear_backward_weight,
+          (struct kernels *kernels, enum dtype dtype, void *dw, bool accumulate, const void *dy, const void *x, int64_t N, int64_t out,
+           int64_t in, struct error *err),
+          (k, dtype, dw, accumulate, dy, x, N, out, in, err))
+FAR_VOID(linear_backward_bias,
+         (struct kernels *kernels, enum dtype dtype, void *db, bool accumulate, const void *dy, int64_t N, int64_t out),
+         (k, dtype, db, accumulate, dy, N, out))
+FAR_VOID(norm_forward,
+         (struct kernels *kernels, enum dtype dtype, void *y, float *mean, float *rstd, const void *x, const void *w, const void *b,
+          int64_t N, int64_t C),
+         (k, dtype, y, mean, rstd, x, w, b, N, C))
+FAR_VOID(norm_backward,
+         (struct kernels *kernels, enum dtype dtype, void *dx, bool add, const void *dy, const void *x, const float *mean,
+          const float *rstd, const void *w, int64_t N, int64_t C),
+         (k, dtype, dx, add, dy, x, mean, rstd, w, N, C))
+FAR_VOID(norm_backward_weights,
+         (struct kernels *kernels, enum dtype dtype, void *dw, void *db, bool accumulate, const void *dy, const void *x,
+          const float *mean, const float *rstd, int64_t N, int64_t C),
+         (k, dtype, dw, db, accumulate, dy, x, mean, rstd, N, C))
+FAR_VOID(gelu_forward, (struct kernels *kernels, enum dtype dtype, void *y, const void *x, int64_t n), (k, dtype, y, x, n))
+FAR_VOID(gelu_backward, (struct kernels *kernels, enum dtype dtype, void *dx, const void *dy, const void *x, int64_t n),
+         (k, dtype, dx, dy, x, n))
+FAR_VOID(attention_forward,
+         (struct kernels *kernels, enum dtype dtype, void *out, float *lse, const void *qkv, const struct attention_shape *shape,
+          void *scratch),
+         (k, dtype, out, lse, qkv, shape, scratch))
+FAR_VOID(attention_backward,
+         (struct kernels *kernels, enum dtype dtype, void *dqkv, const void *dout, const void *out, const float *lse, const void *qkv,
+          const struct attention_shape *shape, void *scratch),
+         (k, dtype, dqkv, dout, out, lse, qkv, shape, scratch))
+FAR_VOID(embed_forward,
+         (struct kernels *kernels, enum dtype dtype, void *x, const void *wte, const void *wpe, const int32_t *tokens, int64_t N,
+          int64_t T, int64_t C),
+         (k, dtype, x, wte, wpe, tokens, N, T, C))
+FAR_VOID(embed_backward_tokens,
+         (struct kernels *kernels, enum dtype dtype, void *dwte, const void *dx, const int32_t *tokens, int64_t N, int64_t C,
+          void *scratch),
+         (k, dtype, dwte, dx, tokens, N, C, scratch))
+FAR_VOID(embed_backward_positions,
+         (struct kernels *kernels, enum dtype dtype, void *dwpe, bool accumulate, const void *dx, int64_t rows, int64_t N, int64_t T,
+          int64_t C),
+         (k, dtype, dwpe, accumulate, dx, rows, N, T, C))
+FAR_VOID(loss,
+         (struct kernels *kernels, enum dtype dtype, float *losses, void *logits, const int32_t *targets, float gradient_scale,
+          int64_t N, int64_t V),
+         (k, dtype, losses, logits, targets, gradient_scale, N, V))
+FAR_VOID(update,
+         (struct kernels *kernels, enum optimizer optimizer, const struct update_factors *factors, enum dtype dtype, enum dtype to,
+          const struct update_arrays *arrays, int64_t n),
+         (k, optimizer, factors, dtype, to, arrays, n))
+FAR_VALUE(double, sum_squares, (struct kernels *kernels, enum dtype dtype, const void *x, int64_t n), (k, dtype, x, n))
+FAR_VALUE(float, mean, (struct kernels *kernels, const float *x, int64_t n), (k, x, n))
+FAR_VOID(add,
+         (struct kernels *kernels, enum dtype to, void *y, bool accumulate, enum dtype from, const void *x, int64_t n),
+         (k, to, y, accumulate, from, x, n))
+
+static inline void far_free(struct kernels *kernels)
+{
+    kernels_free(((struct far_kernels *)kernels)->inner);
+}
+
+static inline bool far_native_products(const struct kernels *kernels, enum dtype dtype)
+{
+    return kernels_native_products(((const struct far_kernels *)kernels)->inner, dtype);
+}
+
+static inline int far_check(struct kernels *kernels, struct error *err)
+{
+    (void)kernels, (void)err;
+    return STATUS_OK;
+}
+
+#define FAR(name) .name = far_##name
+static const struct backend far_backend = {
+    FAR(free), FAR(native_products), FAR(check), FAR(linear_forward), FAR(linear_backward_input), FAR(linear_backward_weight),
+    FAR(linear_backward_bias), FAR(norm_forward), FAR(norm_backward), FAR(norm_backward_weights), FAR(gelu_forward),
+    FAR(gelu_backward), FAR(attention_forward), FAR(attention_backward), FAR(embed_forward), FAR(embed_backward_tokens),
+    FAR(embed_backward_positions), FAR(loss), FAR(update), FAR(sum_squares), FAR(mean), FAR(add)};
+#undef FAR
+
+/* ---- all of it, for one rank ---- */
+
+struct far_device {
+    struct far_kernels kernels;
+    struct far_stream streams[LANES];
+    struct mover movers[LANES];
+    struct comm_hands hands;
+    struct zero_device device;
+};
+
+/* Once, before there are threads: those that start later begin out of reach. */
+static inline bool far_protect(void)
+{
+    far_key = pkey_alloc(0, PKEY_DISABLE_ACCESS);
+    return far_key >= 0;
+}
+
+static inline int far_open(struct far_device *far, int threads, struct error *err)
+{
+    memset(far, 0, sizeof *far);
+    for (int lane = 0; lane < LANES; lane++) {
+        far->movers[lane] = (struct mover){&far->streams[lane], far_copy, far_clear, far_finish};
+        far->device.movers[lane] = lane == LANE_HOST ? NULL : &far->movers[lane];
+    }
+    far->kernels = (struct far_kernels){.head = {.backend = &far_backend, .threads = threads}, .stream = &far->streams[LANE_COMPUTE]};
+    far->hands = (struct comm_hands){&far->movers[LANE_COMM], &far->streams[LANE_COMM], far_reduce};
+    far->device.pages = &far_pages;
+    far->device.hands = &far->hands;
+    far->device.kernels = &far->kernels.head;
+    return kernels_create(&far->kernels.inner, threads, NULL, err);
+}
+
+static inline void far_close(struct far_device *far)
+{
+    kernels_free(far->kernels.inner);
+}
+
+#endif
