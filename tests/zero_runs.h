@@ -23,6 +23,7 @@ struct plan_of_run { /* what a run does */
     bool evaluate;
     const char *fails_with; /* NULL: it does not */
     void (*before_step)(struct zero *zero, int rank, int step); /* NULL: nothing */
+    const struct zero_device *(*device)(int rank); /* NULL: none */
 };
 
 struct outcome_of_run {
@@ -157,6 +158,7 @@ static inline void *rank_main(void *argument)
     struct zero_result result = {0};
     if (note(thread, comm_open_thread(&comm, thread->group, thread->rank, &err), &err)) return NULL;
     struct zero_options options = {.config = thread->config, .comm = comm, .data = thread->data};
+    if (thread->plan->device) options.device = thread->plan->device(thread->rank);
     static _Alignas(64) char memory[LANES][TOLD_BYTES];
     for (int lane = 0; lane < LANES && thread->rank == 0; lane++)
         options.rings[lane] = thread->rings[lane] = trace_ring_init(memory[lane], TOLD_BYTES);

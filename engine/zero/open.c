@@ -29,6 +29,7 @@ int zero_run_op(void *user, const struct schedule *schedule, const struct op *op
 {
     const struct zero *zero = user;
     int status = run_on_lane(user, schedule, op, healthy, stat, err);
+    if (!status && op->lane == LANE_COMPUTE) status = kernels_check(zero->kernels, err);
     return status ? status : mover_finish(zero->movers[op->lane], err);
 }
 
