@@ -47,3 +47,17 @@ int front_write(const char *path, const char *text, struct error *err)
                    : error_set(err, STATUS_RUN, "cannot write %s: %s", standard ? "standard output" : path,
                                strerror(errno));
 }
+
+FILE *front_open(const char *path, struct error *err)
+{
+    FILE *out = path && strcmp(path, "-") != 0 ? fopen(path, "we") : stdout;
+    if (!out) error_set(err, STATUS_RUN, "cannot write %s: %s", path, strerror(errno));
+    return out;
+}
+
+int front_close(FILE *out, const char *path, struct error *err)
+{
+    int failed = out == stdout ? fflush(out) : fclose(out);
+    return failed ? error_set(err, STATUS_RUN, "cannot write %s: %s", path ? path : "standard output", strerror(errno))
+                  : STATUS_OK;
+}

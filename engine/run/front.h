@@ -26,5 +26,7 @@ int front_logs(const struct cli *cli, struct error *err);
 int front_fail(const struct error *err); /* prints, returns err's status */
 int front_look(struct app_look *look, const struct cli *cli, struct error *err);
 int front_write(const char *path, const char *text, struct error *err); /* NULL or "-": standard output */
+FILE *front_open(const char *path, struct error *err);                   /* the same; NULL: STATUS_RUN in err */
+int front_close(FILE *out, const char *path, struct error *err);
 
 #endif

@@ -1,11 +1,8 @@
-/* `zerolab replay`, `check` and `plan`: the subcommands that only look. */
+/* `zerolab replay` and `check`: the subcommands that only look. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/plan/accounting.h"
-#include "engine/plan/explain.h"
-#include "engine/plan/print.h"
 #include "engine/run/front.h"
 #include "engine/trace/check.h"
 
@@ -58,89 +55,14 @@ int front_replay(const struct cli *cli)
 
 /* ---- check ---- */
 
-static FILE *open_output(const char *path, struct error *err)
-{
-    FILE *out = path && strcmp(path, "-") != 0 ? fopen(path, "we") : stdout;
-    if (!out) error_set(err, STATUS_RUN, "cannot write %s: %s", path, strerror(errno));
-    return out;
-}
-
-static int close_output(FILE *out, const char *path, struct error *err)
-{
-    int failed = out == stdout ? fflush(out) : fclose(out);
-    return failed ? error_set(err, STATUS_RUN, "cannot write %s: %s", path ? path : "standard output", strerror(errno))
-                  : STATUS_OK;
-}
-
 int front_check(const struct cli *cli)
 {
     struct error err;
     struct trace_check check;
     int status = trace_check(&check, cli->operand, &err);
-    FILE *out = status ? NULL : open_output(cli->output, &err);
+    FILE *out = status ? NULL : front_open(cli->output, &err);
     if (!out) return front_fail(&err);
     (cli->json ? trace_check_print_json : trace_check_print)(&check, out);
-    status = close_output(out, cli->output, &err);
+    status = front_close(out, cli->output, &err);
     return status ? front_fail(&err) : trace_check_status(&check);
-}
-
-/* ---- plan ---- */
-
-static bool lists_accountings(const struct cli *cli)
-{
-    return cli->accounting && strcmp(cli->accounting, "list") == 0;
-}
-
-static int list_accountings(const struct cli *cli, struct error *err)
-{
-    if (cli->json) return error_set(err, STATUS_USAGE, "--json goes with the name of an accounting");
-    FILE *out = open_output(cli->output, err);
-    if (!out) return err->status;
-    accounting_print_list(out);
-    return close_output(out, cli->output, err);
-}
-
-static int print_plan(FILE *out, const struct cli *cli, const struct config *config, struct error *err)
-{
-    const char *what = cli->operand ? cli->operand : cli->model ? cli->model : "the built-in default";
-    const struct accounting *accounting;
-    if (cli->explain) return (cli->json ? explain_print_json : explain_print)(out, config, what, err);
-    if (!cli->accounting) return (cli->json ? plan_print_json : plan_print)(out, config, cli->schedule, err);
-    int status = accounting_find(&accounting, cli->accounting, err);
-    return status ? status : (cli->json ? accounting_print_json : accounting_print)(out, accounting, config, err);
-}
-
-static int plan(const struct cli *cli, struct error *err)
-{
-    char ranks[48], name[80];
-    const char *sets[CLI_LIST_MAX + 2];
-    int count = 0;
-    struct config config;
-    if (cli->model && cli->operand) return error_set(err, STATUS_USAGE, "give a CONFIG or --model, not both");
-    if (lists_accountings(cli)) return list_accountings(cli, err);
-    if (cli->accounting && (cli->explain || cli->schedule))
-        return error_set(err, STATUS_USAGE, "give --accounting, --explain or --schedule, not two of them");
-    if (!cli->model && !cli->operand && !cli->explain && !cli->accounting)
-        return error_set(err, STATUS_USAGE, "give a CONFIG or --model NAME");
-    if (cli->explain && cli->schedule) return error_set(err, STATUS_USAGE, "give --explain or --schedule, not both");
-    snprintf(name, sizeof name, "model.name=%s", cli->model);
-    snprintf(ranks, sizeof ranks, "topology.ranks=%lld", (long long)cli->ranks);
-    if (cli->model) sets[count++] = name;
-    if (cli->ranks > 0) sets[count++] = ranks;
-    for (int i = 0; i < cli->sets.count; i++) sets[count++] = cli->sets.at[i];
-    int status = config_load(&config, cli->operand, sets, count, err);
-    if (status) return status;
-    FILE *out = open_output(cli->output, err);
-    if (!out) status = err->status;
-    else status = print_plan(out, cli, &config, err);
-    config_release(&config);
-    if (!out) return status;
-    int closed = close_output(out, cli->output, status ? NULL : err);
-    return status ? status : closed;
-}
-
-int front_plan(const struct cli *cli)
-{
-    struct error err;
-    return plan(cli, &err) ? front_fail(&err) : STATUS_OK;
 }

@@ -2,8 +2,10 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <sys/statvfs.h>
 
-#include "engine/plan/footprint.h"
+#include "engine/plan/setup.h"
 
 static bool read_number(const char *path, const char *format, uint64_t *value)
 {
@@ -28,24 +30,41 @@ uint64_t room_available_bytes(void)
     return available;
 }
 
-/* What a rank will hold at its fullest: its plan, or its budget where that is less. */
+uint64_t room_free_disk_bytes(const char *folder)
+{
+    struct statvfs disk;
+    return statvfs(folder, &disk) ? 0 : (uint64_t)disk.f_bavail * disk.f_frsize;
+}
+
+/* What was given holds, for whatever machine it was meant; what was not is what this one has. */
+struct fit_question room_question(const struct config *config, bool any_model)
+{
+    const uint64_t available = room_available_bytes(), *budget = config->budget_bytes;
+    const bool all_given = budget[TIER_DEVICE] && budget[TIER_HOST];
+    const char *folder = config_nvme_path(config), *tmp = getenv("TMPDIR");
+    struct fit_question question = {.config = config, .any_model = any_model};
+    struct fit_limits *limits = &question.limits;
+    for (int tier = 0; tier < TIERS; tier++) limits->bytes[tier] = budget[tier];
+    limits->folder = folder[0] ? folder : tmp && *tmp ? tmp : "/tmp";
+    if (!all_given && available != UINT64_MAX) limits->bytes[FIT_MEMORY] = available;
+    if (!budget[TIER_NVME]) limits->bytes[FIT_DISK] = room_free_disk_bytes(limits->folder);
+    if (all_given && (budget[TIER_DEVICE] + budget[TIER_HOST]) * (uint64_t)config->topology.ranks > available)
+        question.machine_bytes = available;
+    return question;
+}
+
+/* What a rank will hold of this machine's memory at its fullest: of each tier its plan, or its budget where that is less. */
 static int fullest(const struct config *config, uint64_t *bytes, struct error *err)
 {
-    struct model model;
-    struct schedule schedule;
-    struct footprint footprint;
-    int status = model_of(&model, config, err);
+    struct setup setup;
+    int status = setup_init(&setup, config, err);
     if (status) return status;
-    struct schedule_input input = schedule_input_of(config, &model, PURPOSE_TRAIN);
-    status = schedule_build(&schedule, &input, err);
-    if (!status) {
-        footprint_of(&footprint, &schedule);
-        *bytes = (uint64_t)footprint.peak_bytes[TIER_DEVICE];
-        schedule_release(&schedule);
+    *bytes = 0;
+    for (int tier = TIER_DEVICE; tier <= TIER_HOST; tier++) {
+        const uint64_t peak_bytes = (uint64_t)setup.footprint.peak_bytes[tier], budget = config->budget_bytes[tier];
+        *bytes += budget && budget < peak_bytes ? budget : peak_bytes;
     }
-    model_release(&model);
-    const uint64_t budget_bytes = config->budget_bytes[TIER_DEVICE];
-    if (!status && budget_bytes && budget_bytes < *bytes) *bytes = budget_bytes;
+    setup_release(&setup);
     return status;
 }
 
@@ -62,7 +81,7 @@ int room_check(const struct config *config, uint64_t available_bytes, struct err
     return error_set(err, STATUS_USAGE,
                      "%d ranks of %.2f GiB do not fit into the %.2f GiB of memory that are free here; try a smaller "
                      "train_micro_batch_size_per_gpu or model, a higher stage, fewer ranks or a memory.device_budget "
-                     "(zerolab plan shows what takes the memory)",
+                     "(zerolab plan --fit says what would fit)",
                      config->topology.ranks, gib(peak_bytes), gib(available_bytes));
 }
 

@@ -3,10 +3,16 @@
 #ifndef ENGINE_RUN_ROOM_H
 #define ENGINE_RUN_ROOM_H
 
-#include "engine/config/config.h"
+#include "engine/plan/fit.h"
 
 /* Bytes that the kernel says can still be had; UINT64_MAX: it does not say. */
 uint64_t room_available_bytes(void);
+
+/* Bytes free on the disk of a folder; 0: it cannot be looked at. */
+uint64_t room_free_disk_bytes(const char *folder);
+
+/* The question of `zerolab plan --fit`: the budgets of the configuration, and what is free on this machine where a tier has none. */
+struct fit_question room_question(const struct config *config, bool any_model);
 
 /* Refuses (STATUS_USAGE) a configuration whose ranks together are planned to hold more than available_bytes. A rank with a
  * budget stays below it, whatever its plan. */

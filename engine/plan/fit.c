@@ -1,0 +1,330 @@
+#include "engine/plan/fit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/config/resolve.h"
+
+const struct fit_setup fit_setups[FIT_SETUPS] = {
+    {.stage = 0},
+    {.stage = 1},
+    {.stage = 2},
+    {.stage = 3},
+    {.stage = 1, .optimizer = OFFLOAD_CPU},
+    {.stage = 2, .optimizer = OFFLOAD_CPU},
+    {.stage = 3, .optimizer = OFFLOAD_CPU},
+    {.stage = 3, .param = OFFLOAD_CPU},
+    {.stage = 3, .optimizer = OFFLOAD_CPU, .param = OFFLOAD_CPU},
+    {.stage = 3, .optimizer = OFFLOAD_NVME},
+    {.stage = 3, .param = OFFLOAD_NVME},
+    {.stage = 3, .optimizer = OFFLOAD_CPU, .param = OFFLOAD_NVME},
+    {.stage = 3, .optimizer = OFFLOAD_NVME, .param = OFFLOAD_CPU},
+    {.stage = 3, .optimizer = OFFLOAD_NVME, .param = OFFLOAD_NVME},
+};
+
+const char *const fit_family_sets[FIT_FAMILY_SETS] = {"model.name=gpt2", "bf16.enabled=true",
+                                                      "train_micro_batch_size_per_gpu=1", "data.sequence_length=1024"};
+
+const char *fit_limit_name(enum fit_limit limit)
+{
+    static const char *const names[] = {"device", "host", "nvme", "memory", "disk"};
+    return names[limit];
+}
+
+/* ---- a setup ---- */
+
+static bool is_given(const struct config *config, const char *path)
+{
+    struct config_given given;
+    for (const char *at = config->given; config_given_next(&at, &given);)
+        if (strcmp(given.path, path) == 0) return true;
+    return false;
+}
+
+bool fit_recompute_is_given(const struct config *config)
+{
+    return is_given(config, "model.recompute") || is_given(config, "activation_checkpointing.number_checkpoints");
+}
+
+int fit_apply(struct config *config, const struct fit_setup *setup, const char *folder, struct error *err)
+{
+    struct config_zero *zero = &config->zero;
+    zero->stage = setup->stage;
+    zero->offload_optimizer = setup->optimizer;
+    zero->offload_param = setup->param;
+    zero->recompute = setup->recompute;
+    if (config->overlap_follows_stage) zero->overlap_comm = setup->stage == 3;
+    if (setup->param == OFFLOAD_NVME && !is_given(config, "zero_optimization.offload_param.max_in_cpu"))
+        zero->max_in_cpu_elems = 0;
+    if (!config_nvme_path(config)[0] && folder)
+        snprintf(config->nvme.optimizer_path, sizeof config->nvme.optimizer_path, "%s", folder);
+    if (config_check(config, NULL) == STATUS_OK) return STATUS_OK;
+    zero->delayed_update = false;
+    zero->offload_ratio = 1;
+    return config_check(config, err);
+}
+
+/* ---- what it needs ---- */
+
+static enum category fullest_category(const struct footprint *footprint, enum tier tier)
+{
+    enum category most = CATEGORY_PARAMETERS;
+    for (int c = 1; c < CATEGORIES; c++)
+        if (footprint->category[tier][c].at_peak_bytes > footprint->category[tier][most].at_peak_bytes)
+            most = (enum category)c;
+    return most;
+}
+
+/* A run may have more than one schedule, and each has to fit. */
+static void add_peaks(struct fit_plan *plan, const struct footprint *footprint)
+{
+    for (int tier = 0; tier < TIERS; tier++) {
+        if (footprint->peak_bytes[tier] <= plan->need[tier].bytes) continue;
+        plan->need[tier].bytes = footprint->peak_bytes[tier];
+        plan->need[tier].tier = (enum tier)tier;
+        plan->need[tier].most = fullest_category(footprint, (enum tier)tier);
+    }
+}
+
+/* The first steps of a run with delayed updates delay nothing, and the step after them has nothing pending. */
+static int add_first_steps(struct fit_plan *plan, const struct config *config, const struct model *model,
+                           struct error *err)
+{
+    struct config_zero undelayed = config->zero;
+    struct schedule_input inputs[2] = {schedule_input_of(config, model, PURPOSE_TRAIN),
+                                       schedule_input_of(config, model, PURPOSE_TRAIN)};
+    undelayed.delayed_update = false;
+    inputs[0].knobs = &undelayed;
+    inputs[1].nothing_pending = true;
+    for (int i = 0; i < 2; i++) {
+        struct schedule schedule;
+        struct footprint footprint;
+        if (schedule_build(&schedule, &inputs[i], err)) return err->status;
+        footprint_of(&footprint, &schedule);
+        add_peaks(plan, &footprint);
+        schedule_release(&schedule);
+    }
+    return STATUS_OK;
+}
+
+static void add_machine(struct fit_plan *plan, int ranks)
+{
+    const bool device = plan->need[FIT_DEVICE].bytes >= plan->need[FIT_HOST].bytes;
+    plan->need[FIT_MEMORY] = plan->need[device ? FIT_DEVICE : FIT_HOST];
+    plan->need[FIT_MEMORY].bytes = (plan->need[FIT_DEVICE].bytes + plan->need[FIT_HOST].bytes) * ranks;
+    plan->need[FIT_DISK] = plan->need[FIT_NVME];
+    plan->need[FIT_DISK].bytes = plan->need[FIT_NVME].bytes * ranks;
+}
+
+static void add_traffic(struct fit_plan *plan, const struct setup *setup)
+{
+    struct traffic_sum sums[TRAFFIC_KINDS];
+    traffic_of(sums, &setup->schedule, &setup->model, 0);
+    plan->nvme_bytes = sums[TRAFFIC_NVME_READ].sent_bytes + sums[TRAFFIC_NVME_WRITE].sent_bytes;
+    plan->bus_bytes = sums[TRAFFIC_D2H].sent_bytes + sums[TRAFFIC_H2D].sent_bytes;
+    plan->sent_bytes = setup_sent_bytes(setup, 0);
+    flops_of(&plan->flops, &setup->schedule, &setup->model);
+}
+
+void fit_plan_of(struct fit_plan *plan, const struct config *config)
+{
+    struct setup setup;
+    struct error err = {.text = ""};
+    *plan = (struct fit_plan){0};
+    int status = setup_init(&setup, config, &err);
+    if (!status) {
+        plan->parameters = setup.model.elems;
+        add_peaks(plan, &setup.footprint);
+        if (config->zero.delayed_update) status = add_first_steps(plan, config, &setup.model, &err);
+        add_machine(plan, config->topology.ranks);
+        add_traffic(plan, &setup);
+        setup_release(&setup);
+    }
+    plan->planned = !status;
+    if (status) snprintf(plan->refusal, sizeof plan->refusal, "%.199s", err.text);
+}
+
+static void plan_setup(struct fit_plan *plan, const struct config *config, const struct fit_setup *setup,
+                       const char *folder)
+{
+    struct config changed = *config;
+    struct error err = {.text = ""};
+    *plan = (struct fit_plan){0};
+    if (fit_apply(&changed, setup, folder, &err)) snprintf(plan->refusal, sizeof plan->refusal, "%.199s", err.text);
+    else fit_plan_of(plan, &changed);
+}
+
+/* ---- does it fit? ---- */
+
+int64_t fit_short(const struct fit_plan *plan, const struct fit_limits *limits, enum fit_limit limit)
+{
+    const uint64_t needed = (uint64_t)plan->need[limit].bytes, most = limits->bytes[limit];
+    return most && needed > most ? (int64_t)(needed - most) : 0;
+}
+
+enum fit_limit fit_stop(const struct fit_plan *plan, const struct fit_limits *limits)
+{
+    enum fit_limit worst = FIT_LIMITS;
+    double most = 0;
+    for (int limit = 0; limit < FIT_LIMITS; limit++) {
+        const int64_t lacks = fit_short(plan, limits, (enum fit_limit)limit);
+        if (lacks == 0 || (double)lacks / (double)limits->bytes[limit] <= most) continue;
+        most = (double)lacks / (double)limits->bytes[limit];
+        worst = (enum fit_limit)limit;
+    }
+    return worst;
+}
+
+bool fit_fits(const struct fit_plan *plan, const struct fit_limits *limits)
+{
+    return plan->planned && fit_stop(plan, limits) == FIT_LIMITS;
+}
+
+/* ---- the model as it is ---- */
+
+static int by_numbers(const int64_t *one, const int64_t *other, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (one[i] != other[i]) return one[i] < other[i] ? -1 : 1;
+    return 0;
+}
+
+/* What cannot be planned has no cost, and stands last. */
+static int by_cost(const void *a, const void *b)
+{
+    const struct fit_candidate *const both[] = {a, b};
+    enum { NUMBERS = 7 };
+    int64_t numbers[2][NUMBERS];
+    for (int i = 0; i < 2; i++) {
+        const struct fit_plan *plan = &both[i]->plan;
+        const struct fit_setup *setup = &both[i]->setup;
+        memcpy(numbers[i],
+               (int64_t[NUMBERS]){!plan->planned, plan->nvme_bytes, plan->bus_bytes, plan->flops.recomputed,
+                                  plan->sent_bytes, setup->stage, 10 * setup->optimizer + setup->param},
+               sizeof numbers[i]);
+    }
+    return by_numbers(numbers[0], numbers[1], NUMBERS);
+}
+
+void fit_cheapest(struct fit_cheapest *out, const struct config *config, const struct fit_limits *limits)
+{
+    static const enum recompute recomputes[FIT_RECOMPUTES] = {RECOMPUTE_NONE, RECOMPUTE_ATTENTION, RECOMPUTE_FULL};
+    const bool given = fit_recompute_is_given(config);
+    *out = (struct fit_cheapest){.chosen = -1};
+    for (int s = 0; s < FIT_SETUPS; s++)
+        for (int r = 0; r < (given ? 1 : FIT_RECOMPUTES); r++) {
+            struct fit_candidate *candidate = &out->candidates[out->count++];
+            candidate->setup = fit_setups[s];
+            candidate->setup.recompute = given ? config->zero.recompute : recomputes[r];
+            plan_setup(&candidate->plan, config, &candidate->setup, limits->folder);
+        }
+    qsort(out->candidates, (size_t)out->count, sizeof *out->candidates, by_cost);
+    for (int c = out->count - 1; c >= 0; c--)
+        if (fit_fits(&out->candidates[c].plan, limits)) out->chosen = c;
+}
+
+/* ---- how deep ---- */
+
+/* GPT-2's four published sizes, 12 x 768 to 48 x 1600, the line through them, and from the last one on. Heads are of 64 channels. */
+static int family_hidden(int layers)
+{
+    static const struct {
+        int layers, hidden;
+    } sizes[] = {{0, 0}, {12, 768}, {24, 1024}, {36, 1280}, {48, 1600}};
+    enum { LAST = sizeof sizes / sizeof *sizes - 1, HEAD = 64 };
+    int s = 1;
+    while (s < LAST && layers > sizes[s].layers) s++;
+    const int rise = sizes[s].hidden - sizes[s - 1].hidden, run = sizes[s].layers - sizes[s - 1].layers,
+              hidden = sizes[s - 1].hidden + rise * (layers - sizes[s - 1].layers) / run;
+    return hidden < HEAD ? HEAD : hidden / HEAD * HEAD;
+}
+
+/* Sizes that are about a block are one block, as in our own configurations. */
+static void scale_knobs(struct config *config)
+{
+    struct model model;
+    if (model_init(&model, &config->model, config->dtype, NULL)) return;
+    const int64_t block = model.units[1].elems, embed = model.units[0].elems;
+    model_release(&model);
+    config->zero.reduce_bucket_elems = config->zero.allgather_bucket_elems = block;
+    config->zero.prefetch_bucket_elems = block;
+    config->zero.param_buffer_elems = embed > block ? embed : block;
+}
+
+void fit_grow(struct config *config, int layers, enum fit_growth growth)
+{
+    config->model.layers = layers;
+    if (growth == FIT_GROW_DEEPER) return;
+    config->model.hidden = family_hidden(layers);
+    config->model.heads = config->model.hidden / 64;
+    scale_knobs(config);
+}
+
+static void plan_depth(struct fit_plan *plan, const struct config *config, const struct fit_depth *depth, int layers,
+                       const char *folder, enum fit_growth growth)
+{
+    struct config deeper = *config;
+    fit_grow(&deeper, layers, growth);
+    plan_setup(plan, &deeper, &depth->setup, folder);
+}
+
+/* More layers never need less, so the search doubles until it finds a depth that does not fit, and halves what is between. */
+void fit_deepest(struct fit_depth *depth, const struct config *config, const struct fit_setup *setup,
+                 const struct fit_limits *limits, enum fit_growth growth)
+{
+    int fits = 0, fails = FIT_LAYERS_MAX + 1;
+    *depth = (struct fit_depth){.setup = *setup};
+    while (fails - fits > 1) {
+        const bool doubling = fails > FIT_LAYERS_MAX;
+        int layers = doubling ? (fits ? 2 * fits : 1) : fits + (fails - fits) / 2;
+        if (layers > FIT_LAYERS_MAX) layers = FIT_LAYERS_MAX;
+        struct fit_plan plan;
+        plan_depth(&plan, config, depth, layers, limits->folder, growth);
+        if (fit_fits(&plan, limits)) fits = layers, depth->plan = plan;
+        else fails = layers, depth->next = plan;
+    }
+    struct config deepest = *config;
+    if (fits) fit_grow(&deepest, fits, growth);
+    depth->layers = fits;
+    depth->hidden = deepest.model.hidden;
+}
+
+/* ---- the whole answer ---- */
+
+/* With activations let go of, the setup that goes furthest may be another. */
+static void ask_recomputed(struct fit_answer *answer, const struct fit_question *question, enum fit_growth growth)
+{
+    int64_t most = 0;
+    if (question->config->zero.recompute != RECOMPUTE_NONE || fit_recompute_is_given(question->config)) return;
+    for (int s = 0; s < FIT_SETUPS; s++)
+        if (answer->depths[s].plan.parameters > most) most = answer->depths[s].plan.parameters;
+    for (int s = 0; s < FIT_SETUPS; s++) {
+        struct fit_setup setup = fit_setups[s];
+        struct fit_depth depth;
+        setup.recompute = RECOMPUTE_FULL;
+        fit_deepest(&depth, question->config, &setup, &question->limits, growth);
+        if (depth.layers == 0 || depth.plan.parameters <= most) continue;
+        most = depth.plan.parameters;
+        answer->recomputed = depth;
+    }
+}
+
+struct fit_answer *fit_answer(const struct fit_question *question, struct error *err)
+{
+    const enum fit_growth growth = question->any_model ? FIT_GROW_AS_GPT2 : FIT_GROW_DEEPER;
+    struct fit_answer *answer = calloc(1, sizeof *answer);
+    if (!answer) {
+        error_set(err, STATUS_RUN, "no memory for a table of setups");
+        return NULL;
+    }
+    if (!question->any_model) fit_cheapest(&answer->cheapest, question->config, &question->limits);
+    answer->fits = question->any_model || answer->cheapest.chosen >= 0;
+    for (int s = 0; s < FIT_SETUPS; s++) {
+        struct fit_setup setup = fit_setups[s];
+        setup.recompute = question->config->zero.recompute;
+        fit_deepest(&answer->depths[s], question->config, &setup, &question->limits, growth);
+    }
+    ask_recomputed(answer, question, growth);
+    return answer;
+}

@@ -1,0 +1,118 @@
+/* `zerolab plan --fit`: which ways of holding a model train it within budgets, and how deep a model of its width could be. The
+ * answers are the very plans that an engine runs by: a take fails when a tier's live bytes would pass its budget, and the
+ * plan's running sums are those bytes. */
+#ifndef ENGINE_PLAN_FIT_H
+#define ENGINE_PLAN_FIT_H
+
+#include <stdio.h>
+
+#include "engine/plan/flops.h"
+#include "engine/plan/setup.h"
+
+enum { FIT_LAYERS_MAX = 1000 }; /* what model.layers may be */
+
+/* The first three are a rank's tiers; the others are this machine's, shared by all ranks: device and host tiers together are
+ * its memory on the CPU backend, and the NVMe tiers its disk. */
+enum fit_limit { FIT_DEVICE, FIT_HOST, FIT_NVME, FIT_MEMORY, FIT_DISK, FIT_LIMITS };
+
+struct fit_limits {
+    uint64_t bytes[FIT_LIMITS]; /* 0: none */
+    const char *folder;         /* on the disk in question, where the configuration names none */
+};
+
+const char *fit_limit_name(enum fit_limit limit);
+
+/* A way to hold a model: what is sharded, where the rest lies, and what backward makes again. */
+struct fit_setup { int stage; enum offload optimizer, param; enum recompute recompute; };
+
+/* All that an engine can do, but for recomputation. */
+enum { FIT_SETUPS = 14, FIT_RECOMPUTES = 3 };
+extern const struct fit_setup fit_setups[FIT_SETUPS];
+
+/* What a step needs, by plan. */
+struct fit_plan {
+    bool planned;           /* false: it is refused, because: */
+    char refusal[200];
+    int64_t parameters;
+    struct {
+        int64_t bytes;
+        enum tier tier;     /* where the fullest category lies */
+        enum category most; /* at that tier's peak */
+    } need[FIT_LIMITS];
+    int64_t nvme_bytes, bus_bytes, sent_bytes; /* of a rank and step: over NVMe, over the bus to the host, to other ranks */
+    struct flops flops;
+};
+
+void fit_plan_of(struct fit_plan *plan, const struct config *config);
+
+/* Bytes over a limit; 0: within, or there is none. */
+int64_t fit_short(const struct fit_plan *plan, const struct fit_limits *limits, enum fit_limit limit);
+/* The limit that is passed by most, as a part of itself; FIT_LIMITS: none is, it fits. Of a plan that was made. */
+enum fit_limit fit_stop(const struct fit_plan *plan, const struct fit_limits *limits);
+bool fit_fits(const struct fit_plan *plan, const struct fit_limits *limits);
+
+/* The configuration changed to that setup. What cannot go with it gives way: a delayed update, a ratio, max_in_cpu where it was
+ * not given. STATUS_USAGE: refused all the same. */
+int fit_apply(struct config *config, const struct fit_setup *setup, const char *folder, struct error *err);
+/* Whether the configuration says what is recomputed; else that may be chosen. */
+bool fit_recompute_is_given(const struct config *config);
+
+/* ---- the model as it is ---- */
+
+struct fit_candidate { struct fit_setup setup; struct fit_plan plan; };
+
+/* Cheap is, in this order: fewer bytes over NVMe, fewer over the bus, less made again, fewer bytes between ranks, a lower stage.
+ * So no rate has to be assumed: each of these is slower than what stands after it wherever a model has to be offloaded at all. */
+struct fit_cheapest {
+    int count, chosen;  /* -1: nothing fits */
+    struct fit_candidate candidates[FIT_SETUPS * FIT_RECOMPUTES]; /* cheapest first */
+};
+
+void fit_cheapest(struct fit_cheapest *out, const struct config *config, const struct fit_limits *limits);
+
+/* ---- how deep ---- */
+
+/* How a model grows: at its width, or as GPT-2's family does, wider with depth. */
+enum fit_growth { FIT_GROW_DEEPER, FIT_GROW_AS_GPT2 };
+
+struct fit_depth {
+    struct fit_setup setup;
+    int layers, hidden;     /* the deepest; 0: not even one layer */
+    struct fit_plan plan;   /* of it */
+    struct fit_plan next;   /* one layer more; not planned where a model may have no more */
+};
+
+void fit_deepest(struct fit_depth *depth, const struct config *config, const struct fit_setup *setup,
+                 const struct fit_limits *limits, enum fit_growth growth);
+
+/* The configuration at a depth. Grown as GPT-2 its width, heads and the knobs that are about a block follow. */
+void fit_grow(struct config *config, int layers, enum fit_growth growth);
+
+/* What is set for the family: a model of GPT-2's kind, in mixed precision, with its whole context. */
+enum { FIT_FAMILY_SETS = 4 };
+extern const char *const fit_family_sets[FIT_FAMILY_SETS];
+
+/* ---- the whole answer ---- */
+
+struct fit_question {
+    const struct config *config;
+    struct fit_limits limits;
+    bool any_model;          /* no model was given: GPT-2's family, grown */
+    uint64_t machine_bytes;  /* this machine's memory, where budgets are larger than it; 0: they are not */
+};
+
+struct fit_answer {
+    bool fits;                            /* the model as it is can be trained; true where none was given */
+    struct fit_cheapest cheapest;
+    struct fit_depth depths[FIT_SETUPS];  /* with recomputation as it is configured */
+    struct fit_depth recomputed;          /* the deepest of all with full recomputation, if that goes further than any of them
+                                             and may be chosen; else 0 layers */
+};
+
+/* NULL: no memory. Some hundred plans, tenths of a second; free() it. */
+struct fit_answer *fit_answer(const struct fit_question *question, struct error *err);
+
+void fit_print(FILE *out, const struct fit_question *question, const struct fit_answer *answer);
+void fit_print_json(FILE *out, const struct fit_question *question, const struct fit_answer *answer);
+
+#endif

@@ -1,0 +1,289 @@
+/* `zerolab plan --fit` as a page of at most 80 columns: what there is, the cheapest setup for the model as it is, and how deep
+ * a model of its width could be in each setup. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "engine/base/grouped.h"
+#include "engine/plan/fit.h"
+
+static const char *where(enum offload offload)
+{
+    static const char *const names[] = {[OFFLOAD_NONE] = "-", [OFFLOAD_CPU] = "cpu", [OFFLOAD_NVME] = "nvme"};
+    return names[offload];
+}
+
+static const char *again(enum recompute recompute)
+{
+    static const char *const names[] = {
+        [RECOMPUTE_NONE] = "none", [RECOMPUTE_FULL] = "full", [RECOMPUTE_ATTENTION] = "attention"};
+    return names[recompute];
+}
+
+/* "1.50 GiB", "14.31 MiB" */
+static const char *sized(char out[32], uint64_t bytes)
+{
+    const bool large = bytes >= 1u << 30;
+    snprintf(out, 32, "%.2f %s", (double)bytes / (large ? 1 << 30 : 1 << 20), large ? "GiB" : "MiB");
+    return out;
+}
+
+/* ---- what there is ---- */
+
+static void print_budgets(FILE *out, const uint64_t *bytes)
+{
+    const char *between = "budgets of a rank: ";
+    char a[32];
+    for (int tier = 0; tier < TIERS; tier++, between = ", ")
+        fprintf(out, "%s%s %s", between, tier_name((enum tier)tier), bytes[tier] ? sized(a, bytes[tier]) : "none");
+    fputc('\n', out);
+}
+
+static void print_limits(FILE *out, const struct fit_question *question)
+{
+    const uint64_t *bytes = question->limits.bytes;
+    char a[32];
+    print_budgets(out, bytes);
+    if (bytes[FIT_MEMORY])
+        fprintf(out, "memory free here: %s, for device and host tiers of all ranks\n", sized(a, bytes[FIT_MEMORY]));
+    if (bytes[FIT_DISK])
+        fprintf(out, "disk free under %s: %s, for the NVMe tiers of all ranks\n", question->limits.folder,
+                sized(a, bytes[FIT_DISK]));
+    if (bytes[FIT_MEMORY] && !bytes[FIT_DEVICE])
+        fputs("(no device budget: the device is that memory too, and cpu offload gains little)\n", out);
+    if (question->machine_bytes)
+        fprintf(out, "(all ranks' budgets together are more than the %s of memory free here)\n",
+                sized(a, question->machine_bytes));
+}
+
+static void print_head(FILE *out, const struct fit_question *question)
+{
+    const struct config *config = question->config;
+    const int ranks = config->topology.ranks;
+    fprintf(out, "%s: %s, %s, %d rank%s, micro-batch %d x %d tokens",
+            question->any_model ? "GPT-2's family" : config->model.name, dtype_name(config->dtype),
+            config->optimizer.type, ranks, ranks == 1 ? "" : "s", config->micro_batch_size,
+            config->data.sequence_length);
+    if (config->accumulation_steps > 1) fprintf(out, " x %d", config->accumulation_steps);
+    fputc('\n', out);
+    print_limits(out, question);
+}
+
+/* ---- the model as it is ---- */
+
+static void print_setup(FILE *out, const struct fit_setup *setup)
+{
+    static const char *const names[] = {"none", "cpu", "nvme"};
+    fprintf(out, "stage %d", setup->stage);
+    if (setup->optimizer) fprintf(out, ", offload_optimizer %s", names[setup->optimizer]);
+    if (setup->param) fprintf(out, ", offload_param %s", names[setup->param]);
+    if (setup->recompute) fprintf(out, ", model.recompute %s", again(setup->recompute));
+}
+
+static void print_needs(FILE *out, const struct fit_plan *plan, const struct fit_limits *limits)
+{
+    char a[32], b[32];
+    for (int limit = 0; limit < FIT_LIMITS; limit++) {
+        if (plan->need[limit].bytes == 0 || (limit > FIT_NVME && !limits->bytes[limit])) continue;
+        fprintf(out, "  %-7s %15s bytes", fit_limit_name((enum fit_limit)limit), grouped(a, plan->need[limit].bytes));
+        if (limits->bytes[limit])
+            fprintf(out, " of %15s %3.0f %%", grouped(b, (int64_t)limits->bytes[limit]),
+                    100 * (double)plan->need[limit].bytes / (double)limits->bytes[limit]);
+        else fprintf(out, "    %15s      ", "no limit");
+        fprintf(out, "  most of it %s\n", category_name(plan->need[limit].most));
+    }
+}
+
+static void print_costs(FILE *out, const struct fit_plan *plan)
+{
+    const struct {
+        const char *what;
+        int64_t bytes;
+    } costs[] = {{"read from NVMe and written to it", plan->nvme_bytes},
+                 {"over the bus to the host and back", plan->bus_bytes},
+                 {"to other ranks", plan->sent_bytes}};
+    const char *name = "a step";
+    char a[32];
+    for (size_t c = 0; c < sizeof costs / sizeof *costs; c++) {
+        if (costs[c].bytes == 0) continue;
+        fprintf(out, "  %-7s %15s bytes %s\n", name, grouped(a, costs[c].bytes), costs[c].what);
+        name = "";
+    }
+    if (plan->flops.recomputed)
+        fprintf(out, "  %-7s %14.1f %% more products, to recompute\n", name,
+                100 * (double)plan->flops.recomputed / (double)(plan->flops.forward + plan->flops.backward));
+}
+
+/* What to type to get from the configuration to that setup. */
+static void print_sets(FILE *out, const struct config *config, const struct fit_setup *setup, const char *folder)
+{
+    static const char *const keys[] = {
+        "zero_optimization.stage",
+        "zero_optimization.offload_optimizer.device",
+        "zero_optimization.offload_param.device",
+        "zero_optimization.offload_param.max_in_cpu",
+        "model.recompute",
+        "schedule.delayed_update",
+        "zero_optimization.offload_optimizer.ratio",
+        "zero_optimization.offload_optimizer.nvme_path",
+    };
+    struct config changed = *config;
+    bool any = false;
+    if (fit_apply(&changed, setup, folder, NULL)) return;
+    const bool nvme = setup->optimizer == OFFLOAD_NVME || setup->param == OFFLOAD_NVME;
+    for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
+        char before[128], after[128];
+        config_show(config, keys[k], before, sizeof before);
+        config_show(&changed, keys[k], after, sizeof after);
+        if (strcmp(before, after) == 0 || (strstr(keys[k], "nvme_path") && !nvme)) continue;
+        if (strstr(keys[k], "max_in_cpu") && setup->param != OFFLOAD_NVME) continue;
+        fprintf(out, "  %-7s --set %s=%s\n", any ? "" : "set", keys[k], after);
+        any = true;
+    }
+    if (!any) fprintf(out, "  %-7s nothing: it is configured so\n", "set");
+}
+
+/* One line for each way of holding the model: the recomputation that comes nearest. */
+static bool is_nearest(const struct fit_cheapest *answer, int candidate, const struct fit_limits *limits)
+{
+    const struct fit_setup *setup = &answer->candidates[candidate].setup;
+    const int until = answer->chosen < 0 ? answer->count : answer->chosen;
+    double nearest = -1;
+    int best = candidate;
+    for (int c = 0; c < until; c++) {
+        const struct fit_candidate *other = &answer->candidates[c];
+        const enum fit_limit stop = fit_stop(&other->plan, limits);
+        if (other->setup.stage != setup->stage || other->setup.optimizer != setup->optimizer ||
+            other->setup.param != setup->param || !other->plan.planned || stop == FIT_LIMITS)
+            continue;
+        const double lacks = (double)fit_short(&other->plan, limits, stop) / (double)limits->bytes[stop];
+        if (nearest >= 0 && lacks >= nearest) continue;
+        nearest = lacks;
+        best = c;
+    }
+    return best == candidate;
+}
+
+static void print_why_not(FILE *out, const struct fit_candidate *candidate, const struct fit_limits *limits)
+{
+    const struct fit_setup *setup = &candidate->setup;
+    const enum fit_limit stop = fit_stop(&candidate->plan, limits);
+    char a[32];
+    fprintf(out, "  %5d %-9s %-5s %-9s", setup->stage, where(setup->optimizer), where(setup->param),
+            again(setup->recompute));
+    if (!candidate->plan.planned) fprintf(out, "  refused: %.30s\n", candidate->plan.refusal);
+    else
+        fprintf(out, "  %15s  %s: %s\n", grouped(a, fit_short(&candidate->plan, limits, stop)), fit_limit_name(stop),
+                category_name(candidate->plan.need[stop].most));
+}
+
+static void print_refused(FILE *out, const struct fit_cheapest *answer, const struct fit_limits *limits)
+{
+    const int until = answer->chosen < 0 ? answer->count : answer->chosen;
+    if (until == 0) {
+        fputs("  nothing is cheaper\n", out);
+        return;
+    }
+    fprintf(out, "\n%s, cheapest first, and the bytes that it lacks most\n",
+            answer->chosen < 0 ? "What was tried" : "What would be cheaper");
+    fprintf(out, "  %5s %-9s %-5s %-9s  %15s  %s\n", "stage", "optimizer", "param", "recompute", "short, bytes",
+            "of what");
+    for (int c = 0; c < until; c++)
+        if (is_nearest(answer, c, limits)) print_why_not(out, &answer->candidates[c], limits);
+    fputs("  (cheaper: fewer bytes over NVMe, then over the bus to the host, then less made\n"
+          "  again, then fewer bytes between ranks, then a lower stage)\n",
+          out);
+}
+
+static void print_cheapest(FILE *out, const struct fit_question *question, const struct fit_cheapest *answer)
+{
+    const struct config *config = question->config;
+    char a[32];
+    if (answer->chosen < 0) {
+        fprintf(out,
+                "\nNothing here trains %s as it is (%d layers): smaller micro-batches, more ranks or\n"
+                "larger budgets would be needed\n",
+                config->model.name, config->model.layers);
+    } else {
+        const struct fit_candidate *chosen = &answer->candidates[answer->chosen];
+        fprintf(out, "\nThe cheapest setup for %s as it is (%d layers, %s parameters)\n  ", config->model.name,
+                config->model.layers, grouped(a, chosen->plan.parameters));
+        print_setup(out, &chosen->setup);
+        fputc('\n', out);
+        print_needs(out, &chosen->plan, &question->limits);
+        print_costs(out, &chosen->plan);
+        print_sets(out, config, &chosen->setup, question->limits.folder);
+    }
+    print_refused(out, answer, &question->limits);
+}
+
+/* ---- how deep ---- */
+
+static void write_stop(char *text, size_t room, const struct fit_depth *depth, const struct fit_limits *limits)
+{
+    const enum fit_limit stop = fit_stop(&depth->next, limits);
+    if (depth->layers == FIT_LAYERS_MAX) snprintf(text, room, "model.layers");
+    else if (!depth->next.planned) snprintf(text, room, "%.40s", depth->next.refusal);
+    else snprintf(text, room, "%s: %s", fit_limit_name(stop), category_name(depth->next.need[stop].most));
+}
+
+/* Parameters of the same stage with all of it on the device. */
+static int64_t without_offload(const struct fit_depth *depths, int stage)
+{
+    for (int d = 0; d < FIT_SETUPS; d++)
+        if (depths[d].setup.stage == stage && !depths[d].setup.optimizer && !depths[d].setup.param)
+            return depths[d].plan.parameters;
+    return 0;
+}
+
+static bool is_configured(const struct config *config, const struct fit_setup *setup)
+{
+    return config->zero.stage == setup->stage && config->zero.offload_optimizer == setup->optimizer &&
+           config->zero.offload_param == setup->param;
+}
+
+static void print_depth(FILE *out, const struct fit_question *question, const struct fit_depth *depths, int d)
+{
+    const struct fit_depth *depth = &depths[d];
+    const struct fit_setup *setup = &depth->setup;
+    const int64_t plain = without_offload(depths, setup->stage);
+    char parameters[32] = "-", ratio[16] = "", stop[64];
+    if (depth->layers) grouped(parameters, depth->plan.parameters);
+    if (plain && depth->layers && (setup->optimizer || setup->param))
+        snprintf(ratio, sizeof ratio, "%.2f", (double)depth->plan.parameters / (double)plain);
+    write_stop(stop, sizeof stop, depth, &question->limits);
+    fprintf(out, "%c %5d %-9s %-5s %5d", !question->any_model && is_configured(question->config, setup) ? '>' : ' ',
+            setup->stage, where(setup->optimizer), where(setup->param), depth->layers);
+    if (question->any_model) fprintf(out, " x %-5d", depth->layers ? depth->hidden : 0);
+    fprintf(out, "  %14s %5s  %s\n", parameters, ratio, stop);
+}
+
+static void print_depths(FILE *out, const struct fit_question *question, const struct fit_depth *depths)
+{
+    const bool any = question->any_model;
+    if (any) fputs("\nThe largest of the family, wider with depth as GPT-2's four sizes are\n", out);
+    else
+        fprintf(out, "\nThe deepest at this width (%d), model.recompute %s\n", question->config->model.hidden,
+                again(question->config->zero.recompute));
+    fprintf(out, "  %5s %-9s %-5s %5s%s  %14s %5s  %s\n", "stage", "optimizer", "param", "depth", any ? " x width" : "",
+            "parameters", "ratio", "next layer lacks");
+    for (int d = 0; d < FIT_SETUPS; d++) print_depth(out, question, depths, d);
+    fputs("  (ratio: parameters against the same stage with nothing offloaded)\n", out);
+}
+
+/* What letting go of activations would give. */
+static void print_recomputed(FILE *out, const struct fit_depth *recomputed)
+{
+    char a[32];
+    if (recomputed->layers == 0) return;
+    fputs("  ", out);
+    print_setup(out, &recomputed->setup);
+    fprintf(out, ":\n  %d layers, %s parameters\n", recomputed->layers, grouped(a, recomputed->plan.parameters));
+}
+
+void fit_print(FILE *out, const struct fit_question *question, const struct fit_answer *answer)
+{
+    print_head(out, question);
+    if (!question->any_model) print_cheapest(out, question, &answer->cheapest);
+    print_depths(out, question, answer->depths);
+    print_recomputed(out, &answer->recomputed);
+}
