@@ -2,7 +2,7 @@
 # `zerolab plan --fit` tells the truth: the depth it says trains a step, and one layer more runs out of memory, at several setups
 # and whichever tier is in the way. What it calls cheapest trains, and what it says is short by one byte is.
 . "$(dirname "$0")/tap.sh"
-# Without overlap nothing is late, so that the peak that is planned is reached for certain.
+# A buffer that is given back early makes a peak lower than planned: budgets are such that the next layer lacks more than that.
 common="--set topology.ranks_as=threads --set topology.ranks=2 --set data.validation_fraction=0 --set zero_optimization.overlap_comm=false"
 
 # The depth of a setup: STAGE OPTIMIZER PARAM, and what to set.
@@ -44,10 +44,10 @@ bf16="--set bf16.enabled=true"
 hold 0 - - device --set memory.device_budget=20MB
 hold 1 - - device --set memory.device_budget=17MB $bf16
 hold 2 - - device --set memory.device_budget=23456789
-hold 3 - - device --set memory.device_budget=9MB $bf16
-hold 3 - - device --set memory.device_budget=7MB --set model.recompute=full
+hold 3 - - device --set memory.device_budget=7.1MB $bf16
+hold 3 - - device --set memory.device_budget=6.1MB --set model.recompute=full
 hold 1 cpu - host --set memory.host_budget=12MB
-hold 2 cpu - device --set memory.device_budget=15MB --set memory.host_budget=1GB $bf16
+hold 2 cpu - device --set memory.device_budget=13.9MB --set memory.host_budget=1GB $bf16
 hold 3 cpu - host --set memory.host_budget=8MB $bf16
 hold 3 cpu cpu host --set memory.host_budget=8MB $bf16
 hold 3 nvme - nvme --set memory.nvme_budget=7MB --set memory.host_budget=1GB $bf16
@@ -66,8 +66,8 @@ micro() { # NAME DEVICE BUDGET
     train "$1" --steps 1 $common --set model.name=micro --set memory.device_budget="$2" $sets 2>/dev/null >&2
 }
 
-cheapest --set memory.device_budget=150MB
-check "150 MB: stage 3 is cheapest" [ "$sets" = "--set zero_optimization.stage=3" ]
+cheapest --set memory.device_budget=200MB # stage 1 gives nothing back early: the peak is always reached
+check "200 MB: stage 1 is cheapest" [ "$sets" = "--set zero_optimization.stage=1" ]
 check "... and trains in $needs bytes" micro exact "$needs"
 check "... but not in one less" eval '! micro less $((needs - 1))'
 check "a cheaper one is refused for bytes that it lacks" grep -q '^ *0 - .* device: ' page
