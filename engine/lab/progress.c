@@ -106,11 +106,15 @@ static void step_read(struct lab_step_progress *at, const cJSON *step)
     snprintf(at->said, sizeof at->said, "%s", said ? said : "");
 }
 
-int lab_progress_read(struct lab_progress *progress, const char *text, struct error *err)
+static int not_progress(struct error *err)
 {
-    cJSON *root = cJSON_Parse(text);
+    return error_set(err, STATUS_INPUT, "this is no lab's progress");
+}
+
+static int read_steps(struct lab_progress *progress, const cJSON *root, struct error *err)
+{
     const cJSON *steps = cJSON_GetObjectItemCaseSensitive(root, "steps"), *step;
-    if (!cJSON_IsArray(steps)) return cJSON_Delete(root), error_set(err, STATUS_INPUT, "this is no lab's progress");
+    if (!cJSON_IsArray(steps)) return not_progress(err);
     struct lab_progress read = {.count = progress->count};
     int number_of = 0;
     cJSON_ArrayForEach(step, steps) if (number_of < read.count) step_read(&read.at[number_of++], step);
@@ -118,6 +122,34 @@ int lab_progress_read(struct lab_progress *progress, const char *text, struct er
     read.step = at < 1 ? 0 : at > read.count ? read.count - 1 : at - 1;
     read.finished = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(root, "finished")) && at == read.count;
     *progress = read;
-    cJSON_Delete(root);
     return STATUS_OK;
+}
+
+int lab_progress_read(struct lab_progress *progress, const char *text, struct error *err)
+{
+    cJSON *root = cJSON_Parse(text);
+    int status = read_steps(progress, root, err);
+    cJSON_Delete(root);
+    return status;
+}
+
+static bool is_name(const char *name)
+{
+    if (!name || !*name || strlen(name) >= LAB_FOLDER_MAX) return false;
+    for (; *name; name++)
+        if ((unsigned char)*name <= ' ' || *name == '/' || *name == 0x7f) return false;
+    return true;
+}
+
+int lab_progress_identify(struct lab_progress *progress, char name[LAB_FOLDER_MAX], const char *text, struct error *err)
+{
+    cJSON *root = cJSON_Parse(text);
+    const char *lab = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(root, "lab"));
+    int steps = cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(root, "steps"));
+    *progress = (struct lab_progress){.count = steps};
+    int status =
+        is_name(lab) && steps >= 1 && steps <= LAB_STEPS_MAX ? read_steps(progress, root, err) : not_progress(err);
+    if (!status) snprintf(name, LAB_FOLDER_MAX, "%s", lab);
+    cJSON_Delete(root);
+    return status;
 }

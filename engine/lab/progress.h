@@ -40,4 +40,8 @@ const char *lab_mark_name(enum lab_mark mark);
 char *lab_progress_json(const struct lab_progress *progress, const char *name);
 int lab_progress_read(struct lab_progress *progress, const char *text, struct error *err);
 
+/* The same where the lab is not at hand: the file says its name and how many steps it has. */
+enum { LAB_FOLDER_MAX = 64 };
+int lab_progress_identify(struct lab_progress *progress, char name[LAB_FOLDER_MAX], const char *text, struct error *err);
+
 #endif

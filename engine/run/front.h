@@ -18,6 +18,7 @@ int front_data_encode(const struct cli *cli);
 int front_data_info(const struct cli *cli);
 int front_doctor(const struct cli *cli);
 int front_lab(const struct cli *cli); /* and all that begins with lab */
+int front_class(const struct cli *cli);
 
 /* Part of front_analyze(): --logs. */
 int front_logs(const struct cli *cli, struct error *err);

@@ -18,14 +18,15 @@ static int spec_of(struct session *session, const struct lab_play *play, struct 
     return config_load(&session->config, NULL, spec->sets.at, spec->sets.count, err);
 }
 
-static int one_run(const struct cli *cli, struct app_lab *lab, void (*follow)(struct session *, struct source *),
-                   void *user, struct error *err)
+static int one_run(const struct cli *cli, struct app_lab *lab, struct app **stage,
+                   void (*follow)(struct session *, struct source *), void *user, struct error *err)
 {
     struct session session = {.cli = cli,
                               .signal_fd = -1,
                               .dir.lock_fd = -1,
                               .out = stderr,
                               .lab = lab,
+                              .stage = stage,
                               .live = !follow,
                               .follow = follow,
                               .user = user};
@@ -41,8 +42,10 @@ static int one_run(const struct cli *cli, struct app_lab *lab, void (*follow)(st
 int lab_run(const struct cli *cli, struct app_lab *lab, void (*follow)(struct session *, struct source *), void *user,
             struct error *err)
 {
+    struct app *stage = NULL;
     int status;
-    do status = one_run(cli, lab, follow, user, err);
-    while (!status && lab->play.phase == PLAY_RESTART);
+    do status = one_run(cli, lab, &stage, follow, user, err);
+    while (!status && (follow ? lab->play.phase == PLAY_RESTART : stage != NULL));
+    app_close(stage); /* where a run could not be started anew */
     return status;
 }

@@ -51,6 +51,7 @@ static int (*const handlers[VERBS])(const struct cli *cli) = {
     [VERB_LAB_RESET] = front_lab,
     [VERB_LAB_METRICS] = front_lab,
     [VERB_LAB] = front_lab,
+    [VERB_CLASS] = front_class,
     [VERB_HELLO] = hello,
 };
 

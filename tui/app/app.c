@@ -4,6 +4,7 @@
 
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/clock.h"
@@ -164,9 +165,10 @@ static void take_records(struct app *app, uint64_t now_ns)
     app->taken_ns = now_ns;
 }
 
-static void loop(struct app *app)
+/* On a screen that goes on, what stands there stays until the new run has said something. */
+static void loop(struct app *app, bool goes_on)
 {
-    app->changed = app->urgent = true;
+    app->changed = app->urgent = !goes_on;
     while (!app->quit) {
         uint64_t now_ns = clock_ns();
         if (now_ns >= app->taken_ns + FRAME_NS || feed_wait_ns(&app->feed, now_ns) == 0) take_records(app, now_ns);
@@ -237,25 +239,77 @@ static void leave(struct app *app)
     }
 }
 
+/* ---- one run, or several on one screen ----------------------------------------------------------------------------- */
+
+/* What a user chose stays; what belongs to the run before goes. */
+static void begin_run(struct app *app, const struct app_options *options)
+{
+    const struct view_state before = app->state;
+    app->options = options;
+    app->run_state = RUN_STARTING;
+    app->quit = app->again = app->asked = false;
+    app->taken_ns = app->message_ns = 0;
+    app->state = (struct view_state){.view = before.view,
+                                     .focus = before.focus,
+                                     .before = before.before,
+                                     .units = before.units,
+                                     .bars_now = before.bars_now,
+                                     .lab_focus = before.lab_focus,
+                                     .live = options->source != NULL,
+                                     .readonly = options->readonly};
+}
+
+void app_close(struct app *app)
+{
+    if (!app) return;
+    terminal_close(app->terminal);
+    surface_release(&app->surface);
+    free(app);
+}
+
+static struct app *stage_take(const struct app_options *options)
+{
+    struct app *app = options->stage ? *options->stage : NULL;
+    if (options->stage) *options->stage = NULL;
+    if (app) return app;
+    app = calloc(1, sizeof *app);
+    if (app) app->state.focus = VIEW_EVENTS;
+    return app;
+}
+
+static void tell_cost(const struct app *app)
+{
+    struct terminal_cost cost = terminal_cost(app->terminal);
+    if (app->options->cost) *app->options->cost = (struct app_cost){cost.frames, cost.bytes};
+}
+
+static int run_on_stage(struct app *app, bool goes_on, struct error *err)
+{
+    int status = goes_on ? STATUS_OK : open_screen(app, err);
+    playing_open(app, goes_on);
+    if (!status) loop(app, goes_on);
+    playing_close(app);
+    if (status) return status;
+    tell_cost(app);
+    if (app->again) draw(app, clock_ns()); /* says that another run begins */
+    else terminal_close(app->terminal), app->terminal = NULL;
+    leave(app);
+    return STATUS_OK;
+}
+
 int app_run(const struct app_options *options, struct error *err)
 {
-    struct app app = {.options = options, .run_state = RUN_STARTING};
-    app.state =
-        (struct view_state){.focus = VIEW_EVENTS, .live = options->source != NULL, .readonly = options->readonly};
-    int status = open_feed(&app, err);
-    if (status) return status;
-    status = open_screen(&app, err);
-    playing_open(&app);
-    if (!status) loop(&app);
-    playing_close(&app);
-    if (!status && options->cost) {
-        struct terminal_cost cost = terminal_cost(app.terminal);
-        *options->cost = (struct app_cost){cost.frames, cost.bytes};
+    struct app *app = stage_take(options);
+    if (!app) return error_set(err, STATUS_RUN, "no memory for a screen");
+    const bool goes_on = app->terminal != NULL;
+    begin_run(app, options);
+    int status = open_feed(app, err);
+    if (!status) {
+        status = run_on_stage(app, goes_on, err);
+        feed_close(&app->feed);
     }
-    terminal_close(app.terminal);
-    if (!status) leave(&app);
-    surface_release(&app.surface);
-    feed_close(&app.feed);
+    if (!status && app->again && options->stage) *options->stage = app;
+    else app_close(app);
     return status;
 }
 

@@ -42,6 +42,8 @@ struct app_tended {
     void *user;
 };
 
+struct app; /* a screen, and what its user has chosen; it can stay while one run ends and the next begins */
+
 struct app_options {
     struct app_look look;
     struct source *source;      /* live: borrowed; NULL: replay */
@@ -53,6 +55,7 @@ struct app_options {
     struct app_tended tended;   /* tend NULL: nobody */
     struct app_cost *cost;      /* NULL: nobody asks */
     struct app_lab *lab;        /* NULL: none; its play says on return whether the run is to be started anew */
+    struct app **stage;         /* where the screen is kept if another run is to follow, and found by that one; NULL: nowhere */
 };
 
 /* False, with the reason: standard input or output is not a terminal, or TERM is dumb or unknown. */
@@ -62,6 +65,7 @@ int app_terminal_colours(void); /* of TERM, 0: none; -1: TERM is not known here 
 /* Runs until the user leaves. Returns 0, or a status with err set when the terminal or the file cannot be used. The
  * terminal is restored on every way out. A failed or out-of-memory run is no error here: ask the model. */
 int app_run(const struct app_options *options, struct error *err);
+void app_close(struct app *stage); /* one that was kept and is not needed after all; NULL: nothing */
 
 enum app_frame_as { APP_AS_TEXT, APP_AS_ANSI, APP_AS_SVG };
 

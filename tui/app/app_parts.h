@@ -13,7 +13,7 @@
 struct asked { double was, value; uint64_t sent_ns; };
 
 struct app {
-    const struct app_options *options;
+    const struct app_options *options; /* of the run that is looked at */
     struct terminal *terminal;
     struct surface surface;
     struct feed feed;
@@ -28,6 +28,7 @@ struct app {
     unsigned page_revision;   /* ... the page that has been drawn */
     uint64_t playing_ns;      /* ... when the learner's time was counted last */
     bool changed, urgent, quit, asked; /* asked: whether to leave all the same */
+    bool again;               /* quit means: another run follows on this screen */
     uint64_t taken_ns, drawn_ns, message_ns; /* of the last records and frame; until when the message stays (0: none) */
 };
 

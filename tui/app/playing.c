@@ -20,13 +20,14 @@ static void save(struct app *app)
     if (lab->save) lab->save(&lab->play, lab->user);
 }
 
-void playing_open(struct app *app)
+void playing_open(struct app *app, bool goes_on)
 {
     const struct lab_play *play = play_of(app);
     app->state.lab = play;
+    app->state.lab_presents = play && app->options->lab->presents;
+    if (goes_on) return;
     app->state.lab_focus = play != NULL;
     if (play) app->state.units = UNITS_GB; /* labs speak of MB and GB; u still changes it */
-    app->state.lab_presents = play && app->options->lab->presents;
     app->playing_step = -1;
 }
 
@@ -50,7 +51,7 @@ static void fulfil(struct app *app, struct lab_play *play)
     enum lab_wish wish;
     while ((wish = lab_play_tick(play, newest->model, newest->tape)) != WISH_NOTHING) {
         if (wish == WISH_RESTART) {
-            app->quit = true;
+            app->quit = app->again = true;
             return;
         }
         if (wish == WISH_GO) go(app, play->driver.line);
