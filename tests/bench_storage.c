@@ -72,8 +72,8 @@ static void run_lane(struct stream *stream, enum aio_direction direction)
         struct error err;
         for (int a = 0; a < ARRAYS; a++) {
             uint64_t offset = (uint64_t)(k % SUB_GROUPS) * SUB_GROUP_BYTES + (uint64_t)a * ARRAY_BYTES;
-            spans[a] = (struct aio_span){stream->buffer[k % BUFFERS] + a * ARRAY_BYTES,
-                                         storage_at(stream->storage, CATEGORY_OPTIMIZER, offset), ARRAY_BYTES};
+            spans[a] = storage_span(stream->storage, CATEGORY_OPTIMIZER, offset,
+                                    stream->buffer[k % BUFFERS] + a * ARRAY_BYTES, ARRAY_BYTES);
         }
         if (storage_move(stream->storage, direction, spans, ARRAYS, &err)) stop(err.text);
         has_ended(stream, direction);
@@ -107,7 +107,8 @@ static void open_stream(struct stream *stream, const char *folder)
     const uint64_t bytes = (uint64_t)SUB_GROUPS * SUB_GROUP_BYTES;
     struct error err;
     *stream = (struct stream){.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
-    if (storage_open(&stream->storage, folder, &how, (uint64_t[CATEGORIES]){[CATEGORY_OPTIMIZER] = bytes}, &err) ||
+    const struct storage_range ranges[CATEGORIES] = {[CATEGORY_OPTIMIZER] = {folder, bytes}};
+    if (storage_open(&stream->storage, ranges, &how, &err) ||
         storage_reserve(stream->storage, CATEGORY_OPTIMIZER, 0, bytes, &err))
         stop(err.text);
     for (int b = 0; b < BUFFERS; b++) {
@@ -116,9 +117,8 @@ static void open_stream(struct stream *stream, const char *folder)
         memset(stream->buffer[b], b + 1, SUB_GROUP_BYTES);
     }
     for (int k = 0; k < SUB_GROUPS; k++) { /* written once, so that later writes find their blocks as fio's do */
-        struct aio_span span = {stream->buffer[0],
-                                storage_at(stream->storage, CATEGORY_OPTIMIZER, (uint64_t)k * SUB_GROUP_BYTES),
-                                SUB_GROUP_BYTES};
+        struct aio_span span = storage_span(stream->storage, CATEGORY_OPTIMIZER, (uint64_t)k * SUB_GROUP_BYTES,
+                                            stream->buffer[0], SUB_GROUP_BYTES);
         if (storage_move(stream->storage, AIO_WRITE, &span, 1, &err)) stop(err.text);
     }
 }

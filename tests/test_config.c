@@ -178,9 +178,6 @@ static void offload_is_as_in_deepspeed(void **state)
             STATUS_USAGE, "needs nvme_path, a folder");
     refused("{" BATCH "\"zero_optimization\": {\"stage\": 2, \"offload_optimizer\": {\"nvme_path\": \"/tmp\"}}}",
             "zero_optimization.offload_optimizer.device=nvme", STATUS_USAGE, "needs stage 3; at stage 2 use \"cpu\"");
-    refused("{" BATCH "\"zero_optimization\": {\"stage\": 3, \"offload_optimizer\": {\"nvme_path\": \"/tmp\"}, "
-            "\"offload_param\": {\"device\": \"nvme\", \"nvme_path\": \"/var\"}}}",
-            NULL, STATUS_USAGE, "one file for all");
     refused("{" BATCH "\"zero_optimization\": {\"offload_optimizer\": {\"device\": \"cpu\"}}}",
             "zero_optimization.cpu_offload=true", STATUS_USAGE, "give one of them");
 }

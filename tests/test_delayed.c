@@ -1,5 +1,6 @@
 /* Delayed updates: the same bits as a reference that delays every update by exactly one step, wherever arrays lie, through
  * live switches, and through a state that was saved with its pending gradients. Ranks are threads. */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "engine/memory/storage.h"
 #include "engine/optim/optimizer.h"
 #include "engine/zero/internal.h"
 #include "tests/zero_runs.h"
@@ -17,7 +19,34 @@
 #define OPTIMIZER  "zero_optimization.offload_optimizer.device=cpu"
 #define PARAMETERS "zero_optimization.offload_param.device=cpu"
 
-enum { AFTER = 3, STEPS = 8 };
+#define TO_NVME "zero_optimization.offload_optimizer.device=nvme", "zero_optimization.offload_optimizer.nvme_path=/tmp"
+#define PARAMETERS_TO_NVME                                                                                             \
+    "zero_optimization.offload_param.device=nvme", "zero_optimization.offload_param.max_in_cpu=0",                     \
+        "zero_optimization.offload_param.nvme_path=/tmp"
+#define PIPELINED                                                                                                      \
+    "zero_optimization.offload_optimizer.pipeline_read=true", "zero_optimization.offload_optimizer.pipeline_write="    \
+                                                              "true"
+
+enum { AFTER = 3, STEPS = 8, PLACE_SETS = 8 };
+
+/* Where arrays lie: the optimizer in host memory, unless said otherwise. */
+static const struct place {
+    int stage;
+    const char *name, *sets[PLACE_SETS];
+} places[] = {
+    {1, "stage 1", {NULL}},
+    {2, "stage 2", {NULL}},
+    {3, "stage 3", {NULL}},
+    {3, "stage 3, parameters in host memory", {PARAMETERS}},
+    {3, "stage 3, parameters on NVMe", {PARAMETERS_TO_NVME}},
+    {3, "stage 3, optimizer on NVMe", {TO_NVME}},
+    {3, "stage 3, optimizer on NVMe, parameters in host memory", {TO_NVME, PARAMETERS, PIPELINED}},
+    {3, "stage 3, all on NVMe", {TO_NVME, PARAMETERS_TO_NVME, PIPELINED}},
+    {3,
+     "stage 3, some parameters on NVMe",
+     {TO_NVME, PARAMETERS_TO_NVME, "zero_optimization.offload_param.max_in_cpu=40000"}},
+};
+enum { PLACES = sizeof places / sizeof *places, ALL_AWAY = 7 };
 
 static struct plan_of_run delayed(int stage, int steps, const char *ranks, const char *precision, const char *extra)
 {
@@ -30,6 +59,14 @@ static struct plan_of_run delayed(int stage, int steps, const char *ranks, const
     set(&plan, "schedule.delayed_update_after=3");
     if (precision) set(&plan, precision);
     if (extra) set(&plan, extra);
+    return plan;
+}
+
+static struct plan_of_run delayed_at(const struct place *place, int steps, const char *ranks, const char *precision,
+                                     const char *extra)
+{
+    struct plan_of_run plan = delayed(place->stage, steps, ranks, precision, extra);
+    for (int i = 0; i < PLACE_SETS && place->sets[i]; i++) set(&plan, place->sets[i]);
     return plan;
 }
 
@@ -200,14 +237,14 @@ static void delays_by_one_step(const char *precision)
     single_open(&last, &stage0, &held);
     const uint64_t want_hash = single_hash(&last);
     single_close(&last);
-    for (int stage = 1; stage <= 4; stage++) {
-        struct plan_of_run plan =
-            delayed(stage > 3 ? 3 : stage, STEPS, "topology.ranks=1", precision, stage > 3 ? PARAMETERS : NULL);
+    for (int p = 0; p < PLACES; p++) {
+        struct plan_of_run plan = delayed_at(&places[p], STEPS, "topology.ranks=1", precision, NULL);
         set(&plan, "train_micro_batch_size_per_gpu=4");
         struct outcome_of_run got = run(&plan);
         for (int s = 0; s < STEPS; s++)
             if (memcmp(&want[s], &got.loss[s], 4))
-                fail_msg("stage %d, step %d: loss %.9g, not %.9g", stage, s + 1, (double)got.loss[s], (double)want[s]);
+                fail_msg("%s, step %d: loss %.9g, not %.9g", places[p].name, s + 1, (double)got.loss[s],
+                         (double)want[s]);
         assert_int_equal(got.hash, want_hash);
     }
     single_close(&first);
@@ -227,38 +264,50 @@ static void test_delays_by_one_step(void **state)
 
 static void to_stage(struct config_zero *knobs)
 {
+    knobs->offload_optimizer = OFFLOAD_CPU;
     knobs->offload_param = OFFLOAD_NONE;
 }
 static void with_parameters(struct config_zero *knobs)
 {
+    knobs->offload_optimizer = OFFLOAD_CPU;
     knobs->offload_param = OFFLOAD_CPU;
+}
+static void all_away(struct config_zero *knobs)
+{
+    knobs->offload_optimizer = knobs->offload_param = OFFLOAD_NVME;
+    knobs->max_in_cpu_elems = 0;
+}
+static void states_away(struct config_zero *knobs)
+{
+    knobs->offload_optimizer = OFFLOAD_NVME;
+    knobs->offload_param = OFFLOAD_NONE;
 }
 
 static void all_the_same(const char *precision, const char *extra)
 {
     struct plan_of_run plan = delayed(1, STEPS + 4, "topology.ranks=4", precision, extra);
     struct outcome_of_run want = run(&plan), got;
-    for (int stage = 2; stage <= 4; stage++) {
-        plan = delayed(stage > 3 ? 3 : stage, STEPS + 4, "topology.ranks=4", precision, extra);
-        if (stage == 4) set(&plan, PARAMETERS);
+    for (int p = 1; p < PLACES; p++) {
+        plan = delayed_at(&places[p], STEPS + 4, "topology.ranks=4", precision, extra);
         got = run(&plan);
-        expect_same(&want, &got, STEPS + 4, stage_sets[stage > 3 ? 3 : stage]);
-        assert_true(got.memory.tier[TIER_HOST].peak_bytes <= (uint64_t)got.footprint.peak_bytes[TIER_HOST]);
-        assert_true(got.memory.tier[TIER_DEVICE].peak_bytes <= (uint64_t)got.footprint.peak_bytes[TIER_DEVICE]);
+        expect_same(&want, &got, STEPS + 4, places[p].name);
+        for (int tier = 0; tier < TIERS; tier++)
+            assert_true(got.memory.tier[tier].peak_bytes <= (uint64_t)got.footprint.peak_bytes[tier]);
     }
     static const struct {
         int stage;
         void (*change)(struct config_zero *);
-    } path[] = {{3, with_parameters}, {2, to_stage}, {3, to_stage}, {1, to_stage}, {3, with_parameters}};
-    for (int s = 0; s < 5; s++) {
+    } path[] = {{3, with_parameters}, {2, to_stage}, {3, states_away}, {3, all_away}, {1, to_stage}, {3, all_away}};
+    plan = delayed_at(&places[ALL_AWAY], STEPS + 8, "topology.ranks=4", precision, extra);
+    want = run(&plan);
+    for (int s = 0; s < 6; s++) {
         plan.switches[s].before_step = 3 + 2 * s;
         plan.switches[s].stage = path[s].stage;
         plan.switches[s].change = path[s].change;
     }
-    plan.switch_count = 5;
-    plan.sets[1] = stage_sets[3];
+    plan.switch_count = 6;
     got = run(&plan);
-    expect_same(&want, &got, STEPS + 4, "switching with gradients pending");
+    expect_same(&want, &got, STEPS + 8, "switching with gradients pending");
 }
 
 static void test_same_bits_everywhere(void **state)
@@ -340,11 +389,11 @@ static void test_state_carries_what_is_pending(void **state)
 
 /* ---- a step that fails ---- */
 
-/* Whatever take fails, in whichever step: the pending update is done once and wholly, and the run goes on. */
-static void test_failing_takes(void **state)
+/* Whatever take fails before the ranks agree: the pending update is done once and wholly, and the run goes on. */
+static int fail_takes(const struct place *place)
 {
-    (void)state;
-    struct plan_of_run plan = delayed(3, 0, "topology.ranks=1", "bf16.enabled=true", PARAMETERS);
+    struct plan_of_run plan =
+        delayed_at(place, 0, "topology.ranks=1", "bf16.enabled=true", "schedule.update_tile=30000");
     struct single single;
     struct held held = {0};
     uint64_t want = 0;
@@ -353,11 +402,14 @@ static void test_failing_takes(void **state)
     save(&held, &single);
     assert_int_equal(zero_apply_pending(single.zero, zero_schedule(single.zero), NULL), 0);
     want = single_hash(&single);
+    int takes = 0; /* below the agreement none may fail: that the budget suffices for them was foreseen */
+    const struct schedule *schedule = zero_schedule(single.zero);
+    for (int i = 0; i < schedule_agreement(schedule); i++) takes += schedule->ops[i].take_count;
     single_close(&single);
     int failures = 0;
-    for (uint64_t take = 1; take < 60; take += 6) {
+    for (int take = 1; take < takes - 8; take += takes / 12) {
         single_open(&single, &plan, &held);
-        memory_fail_after(single.zero->memory, take);
+        memory_fail_after(single.zero->memory, (uint64_t)take);
         struct zero_result result = single_step(&single);
         memory_fail_after(single.zero->memory, 0);
         if (result.outcome == ZERO_OUT_OF_MEMORY) {
@@ -368,7 +420,47 @@ static void test_failing_takes(void **state)
         }
         single_close(&single);
     }
-    assert_true(failures > 5);
+    release_held(&held);
+    return failures;
+}
+
+static void test_failing_takes(void **state)
+{
+    (void)state;
+    assert_true(fail_takes(&places[3]) > 5);
+    assert_true(fail_takes(&places[ALL_AWAY]) > 5);
+    assert_true(fail_takes(&places[5]) > 5);
+}
+
+/* A read that fails, and again when it is tried again, gives the step up; what was not yet updated is then. */
+static void test_failing_read(void **state)
+{
+    (void)state;
+    struct plan_of_run plan = delayed_at(&places[ALL_AWAY], 0, "topology.ranks=1", "bf16.enabled=true", NULL);
+    struct single single;
+    struct held held = {0};
+    enum { TRIES = 3, ARRAYS = 3 };
+    single_open(&single, &plan, NULL);
+    for (int s = 0; s < 5; s++) single_step(&single);
+    save(&held, &single);
+    assert_int_equal(zero_apply_pending(single.zero, zero_schedule(single.zero), NULL), 0);
+    const uint64_t want = single_hash(&single);
+    const struct schedule *schedule = zero_schedule(single.zero);
+    uint64_t reads = 0; /* of those that may fail: one block for each array */
+    for (int i = 0; i < schedule_agreement(schedule); i++)
+        if (schedule->ops[i].kind == OP_SWAP_IN) reads += (uint64_t)schedule->ops[i].take_count;
+    single_close(&single);
+    for (uint64_t block = 1; block < reads - TRIES * ARRAYS; block += reads / 8) {
+        single_open(&single, &plan, &held);
+        storage_inject(single.zero->storage, AIO_READ, (struct aio_fault){block, EIO, TRIES * ARRAYS - 1});
+        struct zero_result result = single_step(&single);
+        assert_int_equal(result.outcome, ZERO_OUT_OF_MEMORY);
+        assert_int_equal(result.shortage.tier, TIER_NVME);
+        assert_false(zero_progress(single.zero).pending);
+        assert_int_equal(single_hash(&single), want);
+        assert_int_equal(single_step(&single).outcome, ZERO_DONE);
+        single_close(&single);
+    }
     release_held(&held);
 }
 
@@ -377,7 +469,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_delays_by_one_step), cmocka_unit_test(test_same_bits_everywhere),
         cmocka_unit_test(test_overflow),           cmocka_unit_test(test_state_carries_what_is_pending),
-        cmocka_unit_test(test_failing_takes),
+        cmocka_unit_test(test_failing_takes),      cmocka_unit_test(test_failing_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

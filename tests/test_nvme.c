@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -18,7 +19,7 @@
 #include "engine/zero/internal.h"
 #include "tests/zero_runs.h"
 
-static char folder[64], folder_set[160];
+static char folder[64], folder_set[160], folder_of_parameters[96], parameters_set[192];
 
 static int make_folder(void **state)
 {
@@ -26,16 +27,19 @@ static int make_folder(void **state)
     strcpy(folder, "/tmp/zerolab-test-nvme-XXXXXX");
     if (!mkdtemp(folder)) return -1;
     snprintf(folder_set, sizeof folder_set, "zero_optimization.offload_optimizer.nvme_path=%s", folder);
-    return 0;
+    snprintf(folder_of_parameters, sizeof folder_of_parameters, "%s-parameters", folder);
+    snprintf(parameters_set, sizeof parameters_set, "zero_optimization.offload_param.nvme_path=%s",
+             folder_of_parameters);
+    return mkdir(folder_of_parameters, 0700);
 }
 
 static int remove_folder(void **state)
 {
     (void)state;
-    return rmdir(folder); /* fails when a file was left in it */
+    return rmdir(folder) | rmdir(folder_of_parameters); /* fails when a file was left there */
 }
 
-enum { SETS = 5 };
+enum { SETS = 6 };
 
 static const struct setup {
     const char *name, *sets[SETS];
@@ -46,6 +50,7 @@ static const struct setup {
 #define WRITE_BEHIND     "zero_optimization.offload_optimizer.pipeline_write=true"
 #define NONE_IN_CPU      "zero_optimization.offload_param.max_in_cpu=0"
 #define SOME_IN_CPU      "zero_optimization.offload_param.max_in_cpu=40000"
+#define HALF             "zero_optimization.offload_optimizer.ratio=0.5"
     {"optimizer", {OPTIMIZER("nvme")}},
     {"optimizer, read ahead", {OPTIMIZER("nvme"), READ_AHEAD}},
     {"optimizer, written behind", {OPTIMIZER("nvme"), WRITE_BEHIND}},
@@ -57,6 +62,11 @@ static const struct setup {
     {"optimizer, parameters in host memory", {PARAM("cpu"), OPTIMIZER("nvme"), READ_AHEAD}},
     {"all", {PARAM("nvme"), NONE_IN_CPU, OPTIMIZER("nvme"), READ_AHEAD, WRITE_BEHIND}},
     {"all but some parameters", {PARAM("nvme"), SOME_IN_CPU, OPTIMIZER("nvme"), WRITE_BEHIND}},
+    {"all, in two folders", {PARAM("nvme"), NONE_IN_CPU, OPTIMIZER("nvme"), READ_AHEAD, parameters_set}},
+    {"half of the optimizer", {OPTIMIZER("nvme"), HALF, READ_AHEAD}},
+    {"half of the optimizer, parameters in host memory", {OPTIMIZER("nvme"), HALF, PARAM("cpu"), WRITE_BEHIND}},
+    {"half of the optimizer, all parameters", {OPTIMIZER("nvme"), HALF, PARAM("nvme"), NONE_IN_CPU}},
+    {"half of the optimizer in host memory, parameters", {OPTIMIZER("cpu"), HALF, PARAM("nvme"), NONE_IN_CPU}},
 };
 enum { SETUPS = sizeof setups / sizeof *setups, ALL = 9, EXTRAS = 6 };
 
@@ -74,9 +84,9 @@ static struct plan_of_run plan_with(const struct setup *setup, int steps, const 
     return plan;
 }
 
-static int names_in_folder(void)
+static int names_in(const char *path)
 {
-    DIR *listing = opendir(folder);
+    DIR *listing = opendir(path);
     int count = -2; /* "." and ".." */
     while (readdir(listing)) count++;
     closedir(listing);
@@ -93,7 +103,7 @@ static void all_the_same(int stride, int steps, const char *ranks, const char *c
         struct outcome_of_run got = run(&plan);
         expect_same(&want, &got, steps, setups[s].name);
         assert_true(got.memory.tier[TIER_NVME].peak_bytes > 0);
-        assert_int_equal(names_in_folder(), 0);
+        assert_int_equal(names_in(folder) + names_in(folder_of_parameters), 0);
     }
 }
 
@@ -253,14 +263,15 @@ static void test_switching_bf16(void **state)
 /* ---- faults ---- */
 
 static _Atomic bool broken;
+static uint64_t stubborn; /* how often it fails again */
 
 static void break_reads(struct zero *zero, int rank, int step)
 {
     if (rank == 1 && step == 3 && !atomic_exchange(&broken, true))
-        storage_inject(zero->storage, AIO_READ, (struct aio_fault){.block = 2, .error_number = EIO});
+        storage_inject(zero->storage, AIO_READ, (struct aio_fault){.block = 2, .error_number = EIO, .more = stubborn});
 }
 
-/* A read that fails in forward gives up the step on all ranks; another tier, and the step is taken again. */
+/* A read that fails in forward, and again when it is tried again, gives up the step on all ranks; the step is taken again. */
 static void test_read_error_keeps_the_boundary(void **state)
 {
     (void)state;
@@ -270,6 +281,7 @@ static void test_read_error_keeps_the_boundary(void **state)
     plan.before_step = break_reads;
     plan.rescue_stage = 3; /* as it was */
     broken = false;
+    stubborn = 2;
     struct outcome_of_run got = run(&plan);
     assert_int_equal(got.shortages, 1);
     assert_int_equal(got.shortage.rank, 1);
@@ -278,19 +290,61 @@ static void test_read_error_keeps_the_boundary(void **state)
     expect_same(&want, &got, 6, "after a read error");
 }
 
-/* In an update it is tried again. */
-static void test_update_tries_again(void **state)
+/* One that works then changes nothing: in forward, in an update. */
+static void test_reads_are_tried_again(void **state)
 {
     (void)state;
     struct plan_of_run plan = plan_with(NULL, 6, "topology.ranks=4", NULL);
     struct outcome_of_run want = run(&plan);
-    plan = plan_with(&setups[0], 6, "topology.ranks=4", NULL);
-    plan.before_step = break_reads;
-    broken = false;
+    for (int s = 0; s <= 6; s += 6) {
+        plan = plan_with(&setups[s], 6, "topology.ranks=4", NULL);
+        plan.before_step = break_reads;
+        broken = false;
+        stubborn = 0;
+        struct outcome_of_run got = run(&plan);
+        assert_true(broken);
+        assert_int_equal(got.shortages, 0);
+        expect_same(&want, &got, 6, "a read that was tried again");
+    }
+}
+
+/* ---- a host budget that suffices up to the update ---- */
+
+static uint64_t tight_bytes;
+
+static void tighten(struct zero *zero, int rank, int step)
+{
+    (void)rank;
+    if (step == 3 && tight_bytes) assert_int_equal(zero_set_budget(zero, TIER_HOST, tight_bytes, NULL), 0);
+}
+
+static void widen(struct config_zero *knobs)
+{
+    knobs->pipeline_read = knobs->pipeline_write = false; /* one tile at a time is enough */
+}
+
+/* It is foreseen before anything is written: the step can be taken again, with the bits of a run that never failed. */
+static void test_update_is_foreseen(void **state)
+{
+    (void)state;
+    static const char *const extras[EXTRAS] = {"bf16.enabled=true", "schedule.update_tile=4096"};
+    const int both = 3; /* read ahead, written behind: three tiles */
+    struct plan_of_run plan = plan_with(NULL, 6, "topology.ranks=4", extras);
+    struct outcome_of_run want = run(&plan);
+    plan = plan_with(&setups[both], 6, "topology.ranks=4", extras);
+    tight_bytes = 0;
+    const uint64_t peak = (uint64_t)run(&plan).footprint.peak_bytes[TIER_HOST];
+    plan.before_step = tighten;
+    plan.rescue_stage = 3;
+    plan.rescue = widen;
+    tight_bytes = peak - 4096;
     struct outcome_of_run got = run(&plan);
-    assert_true(broken);
-    assert_int_equal(got.shortages, 0);
-    expect_same(&want, &got, 6, "a read that was tried again");
+    assert_int_equal(got.shortages, 1);
+    assert_int_equal(got.shortage.tier, TIER_HOST);
+    assert_non_null(strstr(got.shortage.text, "of the update will ask for"));
+    expect_same(&want, &got, 6, "a budget too small for the update");
+    tight_bytes = peak;
+    assert_int_equal(run(&plan).shortages, 0);
 }
 
 /* Budget 16 KiB less than needed: out of memory of the NVMe tier before anything is trained, and a stage without it goes on. */
@@ -336,7 +390,8 @@ int main(void)
         cmocka_unit_test(test_switching_fp32),
         cmocka_unit_test(test_switching_bf16),
         cmocka_unit_test(test_read_error_keeps_the_boundary),
-        cmocka_unit_test(test_update_tries_again),
+        cmocka_unit_test(test_reads_are_tried_again),
+        cmocka_unit_test(test_update_is_foreseen),
         cmocka_unit_test(test_budget),
         cmocka_unit_test(test_switch_to_a_folder_that_is_gone),
     };

@@ -19,10 +19,11 @@
 /* What can lie in host memory, by stage. */
 static const struct setup {
     int stage;
-    const char *first, *second;
-} setups[] = {{1, OPTIMIZER, NULL},       {2, OPTIMIZER, NULL},  {3, OPTIMIZER, NULL},
-              {3, OPTIMIZER, PARAMETERS}, {3, PARAMETERS, NULL}, {3, OPTIMIZER, RATIO}};
-enum { SETUPS = sizeof setups / sizeof *setups, CAN_DELAY = 4 };
+    const char *first, *second, *third;
+} setups[] = {{1, OPTIMIZER, NULL, NULL},       {2, OPTIMIZER, NULL, NULL},  {3, OPTIMIZER, NULL, NULL},
+              {3, OPTIMIZER, PARAMETERS, NULL}, {3, PARAMETERS, NULL, NULL}, {3, OPTIMIZER, RATIO, NULL},
+              {3, OPTIMIZER, RATIO, PARAMETERS}};
+enum { SETUPS = sizeof setups / sizeof *setups };
 
 static struct plan_of_run plan_of(const struct setup *setup, int steps, const char *ranks, const char *precision)
 {
@@ -33,16 +34,17 @@ static struct plan_of_run plan_of(const struct setup *setup, int steps, const ch
     if (precision) set(&plan, precision);
     if (setup->first) set(&plan, setup->first);
     if (setup->second) set(&plan, setup->second);
+    if (setup->third) set(&plan, setup->third);
     return plan;
 }
 
-static const struct setup plain = {0, NULL, NULL};
+static const struct setup plain = {0, NULL, NULL, NULL};
 
 static const char *name_of(const struct setup *setup)
 {
-    static char name[160];
-    snprintf(name, sizeof name, "stage %d %s %s", setup->stage, setup->first ? setup->first : "",
-             setup->second ? setup->second : "");
+    static char name[240];
+    snprintf(name, sizeof name, "stage %d %s %s %s", setup->stage, setup->first ? setup->first : "",
+             setup->second ? setup->second : "", setup->third ? setup->third : "");
     return name;
 }
 
@@ -124,8 +126,8 @@ static void test_accumulation(void **state)
     for (int e = 0; e < 3; e++) {
         struct outcome_of_run want[4];
         for (int stage = 0; stage < 4; stage++)
-            want[stage] =
-                run_with(&(struct setup){stage, NULL, NULL}, 5, "topology.ranks=4", "bf16.enabled=true", extras[e]);
+            want[stage] = run_with(&(struct setup){stage, NULL, NULL, NULL}, 5, "topology.ranks=4", "bf16.enabled=true",
+                                   extras[e]);
         for (int s = 0; s < SETUPS; s++) {
             struct outcome_of_run got = run_with(&setups[s], 5, "topology.ranks=4", "bf16.enabled=true", extras[e]);
             expect_same(&want[setups[s].stage], &got, 5, name_of(&setups[s]));

@@ -52,8 +52,9 @@ static struct storage *open_storage(const struct aio_options *how)
 {
     struct storage *storage;
     struct error err = {0};
-    uint64_t ranges[CATEGORIES] = {[CATEGORY_PARAMETERS] = FILE_BYTES, [CATEGORY_OPTIMIZER] = FILE_BYTES};
-    if (storage_open(&storage, folder, how, ranges, &err)) fail_msg("%s", err.text);
+    const struct storage_range ranges[CATEGORIES] = {
+        [CATEGORY_PARAMETERS] = {folder, FILE_BYTES}, [CATEGORY_OPTIMIZER] = {folder, FILE_BYTES}};
+    if (storage_open(&storage, ranges, how, &err)) fail_msg("%s", err.text);
     return storage;
 }
 
@@ -75,8 +76,8 @@ static void fill_with(unsigned char *memory, int count, uint64_t seed)
 static int move(struct storage *storage, enum aio_direction direction, void *memory, int first, int count,
                 struct error *err)
 {
-    struct aio_span span = {memory, storage_at(storage, CATEGORY_OPTIMIZER, (uint64_t)first * PAGE),
-                            (uint64_t)count * PAGE};
+    struct aio_span span =
+        storage_span(storage, CATEGORY_OPTIMIZER, (uint64_t)first * PAGE, memory, (uint64_t)count * PAGE);
     return storage_move(storage, direction, &span, 1, err);
 }
 
@@ -101,8 +102,7 @@ static void hold_against_model(const struct aio_options *how)
             first += s * third;
             uint64_t c = rng_u64(5, s, round) % 2;
             there[s] = model[c] + first * PAGE;
-            spans[s] =
-                (struct aio_span){memory + first * PAGE, storage_at(storage, category[c], first * PAGE), count * PAGE};
+            spans[s] = storage_span(storage, category[c], first * PAGE, memory + first * PAGE, count * PAGE);
             moved[direction] += count * PAGE;
         }
         struct error err = {0};
@@ -233,7 +233,7 @@ static void test_short_transfers_are_finished(void **state)
     fill_with(out, 32, 7);
     memset(in, 0, 32 * PAGE);
     for (int d = 0; d < AIO_DIRECTIONS; d++)
-        storage_inject(storage, d, (struct aio_fault){.block = 1, .lasting = true});
+        storage_inject(storage, d, (struct aio_fault){.block = 1, .more = UINT64_MAX});
     assert_int_equal(move(storage, AIO_WRITE, out, 0, 32, NULL), 0);
     assert_int_equal(move(storage, AIO_READ, in, 0, 32, NULL), 0);
     assert_memory_equal(in, out, 32 * PAGE);
@@ -264,7 +264,7 @@ static void test_any_block_may_fail(void **state)
         assert_int_equal(move(storage, AIO_READ, memory, 0, 10, NULL), 0);
     }
     struct error err = {0};
-    storage_inject(storage, AIO_WRITE, (struct aio_fault){.block = 2, .error_number = ENOSPC, .lasting = true});
+    storage_inject(storage, AIO_WRITE, (struct aio_fault){.block = 2, .error_number = ENOSPC, .more = UINT64_MAX});
     assert_int_equal(move(storage, AIO_WRITE, memory, 0, 10, &err), STATUS_RUN);
     assert_non_null(strstr(err.text, "No space left on device; free some space"));
     free(memory);
@@ -276,7 +276,8 @@ static void expect_refusal(const char *where, const char *text)
     struct storage *storage;
     struct error err = {0};
     struct aio_options how = options(1, 1, 1);
-    assert_int_equal(storage_open(&storage, where, &how, (uint64_t[CATEGORIES]){0}, &err), STATUS_RUN);
+    const struct storage_range ranges[CATEGORIES] = {[CATEGORY_OPTIMIZER] = {where, 0}};
+    assert_int_equal(storage_open(&storage, ranges, &how, &err), STATUS_RUN);
     assert_null(storage);
     if (!strstr(err.text, text)) fail_msg("\"%s\" does not say \"%s\"", err.text, text);
 }
@@ -344,6 +345,40 @@ static void test_kill_leaves_nothing(void **state)
     assert_int_equal(names_in_folder(), 0);
     close(ready[0]);
     close(ready[1]);
+}
+
+/* Each category in the file of its folder, one that is not given in none; one span list may move to both. */
+static void test_two_folders(void **state)
+{
+    (void)state;
+    char other[] = "/tmp/zerolab-test-other-XXXXXX";
+    assert_non_null(mkdtemp(other));
+    const struct storage_range ranges[CATEGORIES] = {
+        [CATEGORY_PARAMETERS] = {other, FILE_BYTES}, [CATEGORY_OPTIMIZER] = {folder, FILE_BYTES}};
+    const struct aio_options how = options(1, 4, 1);
+    struct storage *storage;
+    struct stat parameters, optimizer;
+    assert_int_equal(storage_open(&storage, ranges, &how, NULL), STATUS_OK);
+    unsigned char *memory = pages(2), *back = pages(2);
+    fill_with(memory, 2, 1);
+    assert_int_equal(storage_reserve(storage, CATEGORY_PARAMETERS, 0, 8 * PAGE, NULL), STATUS_OK);
+    assert_int_equal(storage_reserve(storage, CATEGORY_OPTIMIZER, 0, 2 * PAGE, NULL), STATUS_OK);
+    for (int d = AIO_DIRECTIONS - 1; d >= 0; d--) {
+        unsigned char *at = d == AIO_WRITE ? memory : back;
+        struct aio_span spans[] = {storage_span(storage, CATEGORY_PARAMETERS, PAGE, at, PAGE),
+                                   storage_span(storage, CATEGORY_OPTIMIZER, PAGE, at + PAGE, PAGE)};
+        assert_int_equal(fstat(spans[0].fd, &parameters) | fstat(spans[1].fd, &optimizer), 0);
+        assert_int_equal(storage_move(storage, d, spans, 2, NULL), STATUS_OK);
+    }
+    assert_memory_equal(memory, back, 2 * PAGE);
+    assert_int_not_equal(parameters.st_ino, optimizer.st_ino);
+    assert_int_equal(parameters.st_blocks * 512, 8 * PAGE);
+    assert_int_equal(optimizer.st_blocks * 512, 2 * PAGE);
+    assert_int_equal(optimizer.st_nlink, 0);
+    storage_close(storage);
+    free(memory);
+    free(back);
+    assert_int_equal(rmdir(other), 0);
 }
 
 static void test_taken_bytes_have_blocks(void **state)
@@ -483,6 +518,7 @@ int main(void)
         cmocka_unit_test(test_any_block_may_fail),
         cmocka_unit_test(test_folders_that_will_not_do),
         cmocka_unit_test(test_kill_leaves_nothing),
+        cmocka_unit_test(test_two_folders),
         cmocka_unit_test(test_taken_bytes_have_blocks),
         cmocka_unit_test(test_measuring),
         cmocka_unit_test(test_full_disk),

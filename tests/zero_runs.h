@@ -20,6 +20,7 @@ struct plan_of_run { /* what a run does */
     int switch_count;
     uint64_t budget_bytes; /* 0: none */
     int rescue_stage;      /* switched to when out of memory; -1: none */
+    void (*rescue)(struct config_zero *knobs); /* and this changed; may be NULL */
     bool evaluate;
     const char *fails_with; /* NULL: it does not */
     void (*before_step)(struct zero *zero, int rank, int step); /* NULL: nothing */
@@ -134,7 +135,7 @@ static inline void train(struct rank_thread *thread, struct zero *zero)
             thread->out.shortage = result.shortage;
             if (thread->rank == 0) forget_operations(thread->rings);
             if (plan->rescue_stage < 0 || thread->out.shortages > 1) return;
-            if (switch_to(thread, zero, plan->rescue_stage, NULL, &result)) return;
+            if (switch_to(thread, zero, plan->rescue_stage, plan->rescue, &result)) return;
             continue;
         }
         if (thread->rank == 0) note_operations(&thread->out, thread->rings, zero_schedule(zero));

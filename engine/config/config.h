@@ -152,7 +152,7 @@ struct config {
     int number_checkpoints;     /* as given; zero.recompute and zero.checkpoint_every follow from it. 0: not given */
     bool overlap_follows_stage; /* overlap_comm was not given: config_set() of the stage sets it to stage == 3 */
     uint64_t budget_bytes[TIERS]; /* 0: no limit */
-    struct { char optimizer_path[4096], param_path[4096]; } nvme; /* "": not given; one folder for both */
+    struct { char optimizer_path[4096], param_path[4096]; } nvme; /* "": not given */
     struct {
         int64_t block_bytes;
         int queue_depth, threads;
@@ -176,8 +176,8 @@ struct config {
 int config_load(struct config *config, const char *path, const char *const *sets, int set_count, struct error *err);
 void config_release(struct config *config);
 
-/* The folder of the NVMe tier; "" where none is given. */
-const char *config_nvme_path(const struct config *config);
+/* The folder that parameters on NVMe, or else states, go to: their section's, or the only one that is given; "" where none is. */
+const char *config_nvme_path(const struct config *config, bool parameters);
 
 /* The same from the text of a resolved configuration, as config_to_json() writes it and traces hold it; sets as above. */
 int config_load_text(struct config *config, const char *text, const char *const *sets, int set_count, struct error *err);

@@ -182,9 +182,10 @@ static bool uses_nvme(const struct config_zero *zero)
     return zero->offload_optimizer == OFFLOAD_NVME || zero->offload_param == OFFLOAD_NVME;
 }
 
-const char *config_nvme_path(const struct config *config)
+const char *config_nvme_path(const struct config *config, bool parameters)
 {
-    return config->nvme.optimizer_path[0] ? config->nvme.optimizer_path : config->nvme.param_path;
+    const char *own = parameters ? config->nvme.param_path : config->nvme.optimizer_path;
+    return own[0] ? own : parameters ? config->nvme.optimizer_path : config->nvme.param_path;
 }
 
 static int check_nvme(const struct config *config, struct error *err)
@@ -197,21 +198,10 @@ static int check_nvme(const struct config *config, struct error *err)
         return error_set(err, STATUS_USAGE,
                          "zero_optimization.%s: device \"nvme\" needs stage 3; at stage %d use \"%s\"", section,
                          zero->stage, optimizer ? "cpu" : "none");
-    if (zero->delayed_update || zero->offload_ratio < 1)
-        return error_set(err, STATUS_USAGE,
-                         "zero_optimization.%s: with device \"nvme\" all units are updated in the same step, and their states "
-                         "read and written; use schedule.delayed_update false and offload_optimizer.ratio 1",
-                         section);
-    if (!config_nvme_path(config)[0])
+    if (!config_nvme_path(config, !optimizer)[0])
         return error_set(err, STATUS_USAGE,
                          "zero_optimization.%s: device \"nvme\" needs nvme_path, a folder on the disk to be used",
                          section);
-    if (config->nvme.optimizer_path[0] && config->nvme.param_path[0] &&
-        strcmp(config->nvme.optimizer_path, config->nvme.param_path) != 0)
-        return error_set(
-            err, STATUS_USAGE,
-            "zero_optimization.offload_param.nvme_path: a rank has one file for all that lies on NVMe; give "
-            "offload_optimizer's folder");
     return STATUS_OK;
 }
 

@@ -15,6 +15,7 @@
 /* A block on its way. One of which only a part has moved goes back into the queue with the rest. */
 struct slot {
     struct iocb request; /* first: the system hands back its address */
+    int fd;
     unsigned char *memory;
     uint64_t offset, bytes, submitted_ns;
 };
@@ -31,7 +32,7 @@ struct worker {
 };
 
 struct aio {
-    int fd, worker_count, started; /* started: threads, without the caller's */
+    int worker_count, started; /* started: threads, without the caller's */
     struct aio_options options;
     struct worker *workers;
     pthread_mutex_t lock;
@@ -43,7 +44,7 @@ struct aio {
     const struct aio_span *spans;
     int span_count, span; /* the cursor: next block begins at `at` of spans[span] */
     uint64_t at;
-    int error_number;                   /* the first failure of the batch, */
+    struct aio_failure failure;         /* the first of the batch, */
     uint64_t error_offset, error_bytes; /* and its block */
     struct aio_fault fault;
     struct {
@@ -96,11 +97,10 @@ static int start_threads(struct aio *aio, struct error *err)
     return STATUS_OK;
 }
 
-int aio_open(struct aio **out, int fd, const struct aio_options *options, struct error *err)
+int aio_open(struct aio **out, const struct aio_options *options, struct error *err)
 {
     struct aio *aio = *out = calloc(1, sizeof *aio);
     if (!aio) return error_set(err, STATUS_RUN, "no memory for I/O");
-    aio->fd = fd;
     aio->options = *options;
     aio->options.block_bytes = (options->block_bytes + AIO_ALIGN_BYTES - 1) / AIO_ALIGN_BYTES * AIO_ALIGN_BYTES;
     aio->worker_count = options->threads;
@@ -148,8 +148,8 @@ void aio_close(struct aio *aio)
 static void fail(struct aio *aio, int error_number, const struct slot *slot)
 {
     pthread_mutex_lock(&aio->lock);
-    if (!aio->error_number) {
-        aio->error_number = error_number;
+    if (!aio->failure.error_number) {
+        aio->failure = (struct aio_failure){error_number, slot->fd};
         aio->error_offset = slot->offset;
         aio->error_bytes = slot->bytes;
     }
@@ -161,10 +161,11 @@ static bool next_block(struct aio *aio, struct slot *slot)
 {
     pthread_mutex_lock(&aio->lock);
     while (aio->span < aio->span_count && aio->at == aio->spans[aio->span].bytes) aio->span++, aio->at = 0;
-    bool more = aio->span < aio->span_count && !aio->error_number;
+    bool more = aio->span < aio->span_count && !aio->failure.error_number;
     if (more) {
         const struct aio_span *span = &aio->spans[aio->span];
         uint64_t left = span->bytes - aio->at, block = (uint64_t)aio->options.block_bytes;
+        slot->fd = span->fd;
         slot->memory = (unsigned char *)span->memory + aio->at;
         slot->offset = span->offset + aio->at;
         slot->bytes = left < block ? left : block;
@@ -177,7 +178,7 @@ static bool next_block(struct aio *aio, struct slot *slot)
 static void make_ready(struct worker *worker, struct slot *slot)
 {
     struct aio *aio = worker->aio;
-    (aio->direction == AIO_READ ? io_prep_pread : io_prep_pwrite)(&slot->request, aio->fd, slot->memory, slot->bytes,
+    (aio->direction == AIO_READ ? io_prep_pread : io_prep_pwrite)(&slot->request, slot->fd, slot->memory, slot->bytes,
                                                                   (long long)slot->offset);
     worker->ready[worker->ready_count++] = &slot->request;
 }
@@ -251,7 +252,8 @@ static long injected(struct aio *aio, long moved)
     pthread_mutex_lock(&aio->lock);
     struct aio_fault *fault = &aio->fault;
     const bool now = fault->block == 1;
-    if (fault->block > 1 || (now && !fault->lasting)) fault->block--;
+    if (now && fault->more) fault->more--;
+    else if (fault->block) fault->block--;
     if (now && fault->error_number) moved = -fault->error_number;
     else if (now && moved > AIO_ALIGN_BYTES) moved = moved / 2 / AIO_ALIGN_BYTES * AIO_ALIGN_BYTES;
     pthread_mutex_unlock(&aio->lock);
@@ -333,7 +335,7 @@ static void begin_batch(struct aio *aio, enum aio_direction direction, const str
     aio->span_count = count;
     aio->span = 0;
     aio->at = 0;
-    aio->error_number = 0;
+    aio->failure = (struct aio_failure){0, -1};
     atomic_store(&aio->most.longest_ns, 0);
     atomic_store(&aio->most.deepest, 0);
     aio->working = aio->started;
@@ -363,8 +365,8 @@ static void count_batch(struct aio *aio, const struct aio_flow *before, uint64_t
     raise_to(&aio->flow.deepest, aio->last.deepest);
 }
 
-int aio_move(struct aio *aio, enum aio_direction direction, const struct aio_span *spans, int count, int *error_number,
-             struct error *err)
+int aio_move(struct aio *aio, enum aio_direction direction, const struct aio_span *spans, int count,
+             struct aio_failure *failure, struct error *err)
 {
     const uint64_t begun = clock_ns();
     const struct aio_flow before = aio_flow(aio);
@@ -372,11 +374,11 @@ int aio_move(struct aio *aio, enum aio_direction direction, const struct aio_spa
     pump(&aio->workers[0]);
     end_batch(aio);
     count_batch(aio, &before, clock_ns() - begun);
-    if (error_number) *error_number = aio->error_number;
-    if (!aio->error_number) return STATUS_OK;
+    if (failure) *failure = aio->failure;
+    if (!aio->failure.error_number) return STATUS_OK;
     return error_set(err, STATUS_RUN, "%s %llu bytes at %llu failed: %s", direction == AIO_READ ? "reading" : "writing",
                      (unsigned long long)aio->error_bytes, (unsigned long long)aio->error_offset,
-                     strerror(aio->error_number));
+                     strerror(aio->failure.error_number));
 }
 
 struct aio_flow aio_flow(const struct aio *aio)

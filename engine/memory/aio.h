@@ -1,4 +1,4 @@
-/* Moves bytes between memory and one file, many blocks at a time (libaio).
+/* Moves bytes between memory and files, many blocks at a time (libaio).
  *
  * aio_move() is given a list of spans, cuts them into blocks, keeps up to queue_depth blocks in flight on each of `threads`
  * threads (the caller's is one of them), and returns when all have arrived. It waits, because its callers are lanes: a lane
@@ -9,8 +9,8 @@
  *     thread 0:  [0] [1]     [4] ...                             each takes the next block that nobody has,
  *     thread 1:          [2] [3] ...                             so that a slow one does not keep the others waiting
  *
- * The file is read and written directly (O_DIRECT) where that is possible, so addresses, offsets and lengths are multiples
- * of AIO_ALIGN_BYTES: whoever lays out the file pads to that. Not thread safe, but for aio_flow(). */
+ * Files are read and written directly (O_DIRECT) where that is possible, so addresses, offsets and lengths are multiples
+ * of AIO_ALIGN_BYTES: whoever lays out a file pads to that. Not thread safe, but for aio_flow(). */
 #ifndef ENGINE_MEMORY_AIO_H
 #define ENGINE_MEMORY_AIO_H
 
@@ -30,7 +30,7 @@ struct aio_options {
     bool overlap_events;  /* go on as soon as one block has arrived; false: submit queue_depth, wait for all */
 };
 
-struct aio_span { void *memory; uint64_t offset, bytes; };
+struct aio_span { int fd; void *memory; uint64_t offset, bytes; }; /* fd: the file, which stays the caller's */
 
 /* What was moved, and what is on its way now. A latency is from submitting a block to its arrival, so latency_ns, the sum of
  * them, is also the sum over time of how many blocks were in flight: latency_ns / busy_ns is their mean. */
@@ -38,13 +38,14 @@ struct aio_flow { uint64_t bytes, blocks, latency_ns, longest_ns, busy_ns; uint3
 
 struct aio;
 
-/* Of a file descriptor that stays the caller's. STATUS_RUN when the system refuses, saying which limit to raise. */
-int aio_open(struct aio **out, int fd, const struct aio_options *options, struct error *err);
+/* STATUS_RUN when the system refuses, saying which limit to raise. */
+int aio_open(struct aio **out, const struct aio_options *options, struct error *err);
 void aio_close(struct aio *aio);
 
 /* Moves all spans. What is read beyond the end of the file is zero. STATUS_RUN when a block could not be moved: what was in
- * flight has come to rest, memory or file hold a part of the new bytes. error_number, which may be NULL, is errno. */
-int aio_move(struct aio *aio, enum aio_direction direction, const struct aio_span *spans, int count, int *error_number, struct error *err);
+ * flight has come to rest, memory or file hold a part of the new bytes; *failure, which may be NULL, says errno and file. */
+struct aio_failure { int error_number, fd; };
+int aio_move(struct aio *aio, enum aio_direction direction, const struct aio_span *spans, int count, struct aio_failure *failure, struct error *err);
 
 /* Since the start; from any thread. */
 struct aio_flow aio_flow(const struct aio *aio);
@@ -53,8 +54,8 @@ struct aio_flow aio_last_flow(const struct aio *aio);
 void aio_restart_flow(struct aio *aio); /* counts from 0 again; nothing is being moved */
 
 /* For tests: the block that arrives n-th from now on (1: the next) has failed with that errno, or, for error_number 0, has
- * moved only a part of its bytes; every block after it too, when `lasting`. n 0: off. */
-struct aio_fault { uint64_t block; int error_number; bool lasting; };
+ * moved only a part of its bytes; and so have `more` after it. n 0: off. */
+struct aio_fault { uint64_t block; int error_number; uint64_t more; };
 void aio_inject(struct aio *aio, struct aio_fault fault);
 
 #endif

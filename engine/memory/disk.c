@@ -34,9 +34,8 @@ static int move_batch(struct lane *lane, int blocks)
 {
     const uint64_t bytes = (uint64_t)lane->job->block_bytes;
     for (int b = 0; b < blocks; b++)
-        lane->spans[b] =
-            (struct aio_span){lane->memory + (uint64_t)b * bytes % BATCH_BYTES_MAX,
-                              storage_at(lane->storage, CATEGORY_OPTIMIZER, next_block(lane) * bytes), bytes};
+        lane->spans[b] = storage_span(lane->storage, CATEGORY_OPTIMIZER, next_block(lane) * bytes,
+                                      lane->memory + (uint64_t)b * bytes % BATCH_BYTES_MAX, bytes);
     return storage_move(lane->storage, lane->direction, lane->spans, blocks, &lane->err);
 }
 
@@ -124,7 +123,7 @@ static int lay_out(struct disk *disk, uint64_t file_bytes, double seconds, struc
     const uint64_t until_ns = clock_ns() + (uint64_t)(seconds * 1e9);
     uint64_t written = 0;
     while (!status && written + BATCH_BYTES_MAX <= file_bytes && (written == 0 || clock_ns() < until_ns)) {
-        struct aio_span span = {memory, storage_at(disk->storage, CATEGORY_OPTIMIZER, written), BATCH_BYTES_MAX};
+        struct aio_span span = storage_span(disk->storage, CATEGORY_OPTIMIZER, written, memory, BATCH_BYTES_MAX);
         status = storage_reserve(disk->storage, CATEGORY_OPTIMIZER, written, written + span.bytes, err);
         if (!status) status = storage_move(disk->storage, AIO_WRITE, &span, 1, err);
         written += span.bytes;
@@ -138,8 +137,8 @@ int disk_open(struct disk *disk, const char *folder, const struct aio_options *o
               double seconds, struct error *err)
 {
     *disk = (struct disk){0};
-    int status =
-        storage_open(&disk->storage, folder, options, (uint64_t[CATEGORIES]){[CATEGORY_OPTIMIZER] = file_bytes}, err);
+    const struct storage_range ranges[CATEGORIES] = {[CATEGORY_OPTIMIZER] = {folder, file_bytes}};
+    int status = storage_open(&disk->storage, ranges, options, err);
     if (!status) status = lay_out(disk, file_bytes, seconds, err);
     if (status) disk_close(disk);
     return status;

@@ -413,6 +413,17 @@ void memory_snapshot(const struct memory *memory, struct memory_snapshot *snapsh
     unlock(memory);
 }
 
+uint64_t memory_live_from(const struct memory *memory, enum tier tier, enum category category, uint64_t offset)
+{
+    struct run run;
+    uint64_t bytes = 0;
+    lock(memory);
+    for (uint64_t at = offset; runs_next(&memory->range[tier][category].live, at, UINT64_MAX, &run); at = run.end)
+        bytes += run.end - run.first;
+    unlock(memory);
+    return bytes;
+}
+
 void memory_reset_peaks(struct memory *memory)
 {
     lock(memory);

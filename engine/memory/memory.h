@@ -71,6 +71,10 @@ bool memory_is_symmetric(enum category category);
 void *memory_symmetric_base(const struct memory *memory);
 
 void memory_snapshot(const struct memory *memory, struct memory_snapshot *snapshot);
+
+/* Live bytes of a category from an offset on. */
+uint64_t memory_live_from(const struct memory *memory, enum tier tier, enum category category, uint64_t offset);
+
 /* From now on pages that a category of the host tier commits are locked, or not. Where the system refuses (`ulimit -l`), they
  * are used as they are, and the snapshot says so. */
 void memory_pin(struct memory *memory, enum category category, bool pinned);

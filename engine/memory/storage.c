@@ -1,4 +1,4 @@
-/* The file behind a rank's NVMe tier. */
+/* The files behind a rank's NVMe tier. */
 #include "engine/memory/storage.h"
 
 #include <errno.h>
@@ -11,15 +11,23 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-struct storage {
+struct file {
+    const char *folder; /* as it was given; the storage's */
     int fd;
     bool cannot_reserve; /* the file system has no fallocate */
-    uint64_t start[CATEGORIES];
-    struct aio *aio[AIO_DIRECTIONS];
-    char folder[PATH_MAX], buffered_because[PATH_MAX + 128];
+    uint64_t bytes;      /* of the ranges in it */
 };
 
-/* ---- the file ---- */
+struct storage {
+    struct file files[CATEGORIES];
+    int file_count;
+    struct file *file[CATEGORIES]; /* of each category, and where in it its range begins */
+    uint64_t start[CATEGORIES];
+    struct aio *aio[AIO_DIRECTIONS];
+    char buffered_because[PATH_MAX + 160];
+};
+
+/* ---- files ---- */
 
 static int refuse_folder(const char *folder, int error_number, struct error *err)
 {
@@ -66,37 +74,60 @@ static bool moves_directly(int fd)
     return works;
 }
 
-static void go_direct(struct storage *storage)
+static void go_direct(struct storage *storage, const struct file *file)
 {
-    const int flags = fcntl(storage->fd, F_GETFL);
-    if (fcntl(storage->fd, F_SETFL, flags | O_DIRECT) == 0 && moves_directly(storage->fd)) return;
-    fcntl(storage->fd, F_SETFL, flags);
+    const int flags = fcntl(file->fd, F_GETFL);
+    if (fcntl(file->fd, F_SETFL, flags | O_DIRECT) == 0 && moves_directly(file->fd)) return;
+    fcntl(file->fd, F_SETFL, flags);
     snprintf(storage->buffered_because, sizeof storage->buffered_because,
-             "the file system of %s has no direct I/O (O_DIRECT): the NVMe tier goes through the page cache, "
+             "the file system of %s has no direct I/O (O_DIRECT): what lies there goes through the page cache, "
              "and its speed is not the disk's",
-             storage->folder);
+             file->folder);
 }
 
-static void place_categories(struct storage *storage, const uint64_t range_bytes[CATEGORIES])
+static int open_file(struct storage *storage, const char *folder, struct error *err)
 {
-    uint64_t at = 0;
-    for (int c = 0; c < CATEGORIES; c++) {
-        storage->start[c] = at;
-        at += (range_bytes[c] + AIO_ALIGN_BYTES - 1) / AIO_ALIGN_BYTES * AIO_ALIGN_BYTES;
-    }
+    struct file *file = &storage->files[storage->file_count++];
+    file->folder = strdup(folder);
+    if (!file->folder) return file->fd = -1, error_set(err, STATUS_RUN, "no memory for the NVMe tier");
+    file->fd = open_nameless(folder);
+    if (file->fd < 0) return refuse_folder(folder, errno, err);
+    go_direct(storage, file);
+    return STATUS_OK;
 }
 
-int storage_open(struct storage **out, const char *folder, const struct aio_options *options,
-                 const uint64_t range_bytes[CATEGORIES], struct error *err)
+static struct file *file_in(struct storage *storage, const char *folder)
+{
+    for (int f = 0; f < storage->file_count; f++)
+        if (strcmp(storage->files[f].folder, folder) == 0) return &storage->files[f];
+    return NULL;
+}
+
+/* One after another in the file of their folder. */
+static int place_category(struct storage *storage, enum category category, const struct storage_range *range,
+                          struct error *err)
+{
+    if (!range->folder) return STATUS_OK;
+    struct file *file = file_in(storage, range->folder);
+    if (!file) {
+        int status = open_file(storage, range->folder, err);
+        if (status) return status;
+        file = &storage->files[storage->file_count - 1];
+    }
+    storage->file[category] = file;
+    storage->start[category] = file->bytes;
+    file->bytes += (range->bytes + AIO_ALIGN_BYTES - 1) / AIO_ALIGN_BYTES * AIO_ALIGN_BYTES;
+    return STATUS_OK;
+}
+
+int storage_open(struct storage **out, const struct storage_range ranges[CATEGORIES], const struct aio_options *options,
+                 struct error *err)
 {
     struct storage *storage = *out = calloc(1, sizeof *storage);
     if (!storage) return error_set(err, STATUS_RUN, "no memory for the NVMe tier");
-    snprintf(storage->folder, sizeof storage->folder, "%s", folder);
-    place_categories(storage, range_bytes);
-    storage->fd = open_nameless(folder);
-    int status = storage->fd < 0 ? refuse_folder(folder, errno, err) : STATUS_OK;
-    if (!status) go_direct(storage);
-    for (int d = 0; !status && d < AIO_DIRECTIONS; d++) status = aio_open(&storage->aio[d], storage->fd, options, err);
+    int status = STATUS_OK;
+    for (int c = 0; !status && c < CATEGORIES; c++) status = place_category(storage, c, &ranges[c], err);
+    for (int d = 0; !status && d < AIO_DIRECTIONS; d++) status = aio_open(&storage->aio[d], options, err);
     if (!status) return STATUS_OK;
     storage_close(storage);
     *out = NULL;
@@ -107,7 +138,10 @@ void storage_close(struct storage *storage)
 {
     if (!storage) return;
     for (int d = 0; d < AIO_DIRECTIONS; d++) aio_close(storage->aio[d]);
-    if (storage->fd >= 0) close(storage->fd);
+    for (int f = 0; f < storage->file_count; f++) {
+        if (storage->files[f].fd >= 0) close(storage->files[f].fd);
+        free((char *)storage->files[f].folder);
+    }
     free(storage);
 }
 
@@ -118,42 +152,43 @@ const char *storage_buffered_because(const struct storage *storage)
 
 /* ---- blocks on the disk ---- */
 
-static int refuse_space(const struct storage *storage, uint64_t wanted_bytes, int error_number, struct error *err)
+static int refuse_space(const struct file *file, uint64_t wanted_bytes, int error_number, struct error *err)
 {
     struct statvfs disk;
-    uint64_t free_bytes = fstatvfs(storage->fd, &disk) ? 0 : (uint64_t)disk.f_bavail * disk.f_frsize;
+    uint64_t free_bytes = fstatvfs(file->fd, &disk) ? 0 : (uint64_t)disk.f_bavail * disk.f_frsize;
     if (error_number == EFBIG)
         return error_set(err, STATUS_RUN,
                          "the NVMe tier's file in %s cannot grow by %llu bytes: %s; raise ulimit -f, or set "
                          "nvme_path to a folder on another file system",
-                         storage->folder, (unsigned long long)wanted_bytes, strerror(error_number));
+                         file->folder, (unsigned long long)wanted_bytes, strerror(error_number));
     return error_set(err, STATUS_RUN,
                      "the disk of %s has no %llu bytes more for the NVMe tier (%llu are free): %s; free some, or "
                      "set nvme_path to a folder on another disk",
-                     storage->folder, (unsigned long long)wanted_bytes, (unsigned long long)free_bytes,
+                     file->folder, (unsigned long long)wanted_bytes, (unsigned long long)free_bytes,
                      strerror(error_number));
 }
 
 int storage_reserve(struct storage *storage, enum category category, uint64_t first, uint64_t end, struct error *err)
 {
-    if (storage->cannot_reserve || first == end) return STATUS_OK;
+    struct file *file = storage->file[category];
+    if (first == end || file->cannot_reserve) return STATUS_OK;
     int failed;
-    do failed = fallocate(storage->fd, 0, (off_t)(storage->start[category] + first), (off_t)(end - first));
+    do failed = fallocate(file->fd, 0, (off_t)(storage->start[category] + first), (off_t)(end - first));
     while (failed && errno == EINTR);
     if (!failed) return STATUS_OK;
-    storage->cannot_reserve = errno == EOPNOTSUPP || errno == ENOSYS;
-    if (storage->cannot_reserve) return STATUS_OK;
+    file->cannot_reserve = errno == EOPNOTSUPP || errno == ENOSYS;
+    if (file->cannot_reserve) return STATUS_OK;
     const int error_number = errno;
     storage_discard(storage, category, first, end); /* a part may have been reserved */
-    return refuse_space(storage, end - first, error_number, err);
+    return refuse_space(file, end - first, error_number, err);
 }
 
 /* Where holes are not supported the blocks stay until the file is closed. */
 void storage_discard(struct storage *storage, enum category category, uint64_t first, uint64_t end)
 {
     if (first == end) return;
-    fallocate(storage->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)(storage->start[category] + first),
-              (off_t)(end - first));
+    fallocate(storage->file[category]->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+              (off_t)(storage->start[category] + first), (off_t)(end - first));
 }
 
 /* ---- transfers ---- */
@@ -168,23 +203,31 @@ static const char *remedy_of(int error_number)
     }
 }
 
-uint64_t storage_at(const struct storage *storage, enum category category, uint64_t offset)
+struct aio_span storage_span(const struct storage *storage, enum category category, uint64_t offset, void *memory,
+                             uint64_t bytes)
 {
-    return storage->start[category] + offset;
+    return (struct aio_span){storage->file[category]->fd, memory, storage->start[category] + offset, bytes};
+}
+
+static const char *folder_of(const struct storage *storage, int fd)
+{
+    for (int f = 0; f < storage->file_count; f++)
+        if (storage->files[f].fd == fd) return storage->files[f].folder;
+    return "?";
 }
 
 int storage_move(struct storage *storage, enum aio_direction direction, const struct aio_span *spans, int count,
                  struct error *err)
 {
     struct error moved = {0};
-    int error_number;
+    struct aio_failure failure;
     for (int i = 0; i < count; i++)
         if (((uintptr_t)spans[i].memory | spans[i].offset | spans[i].bytes) % AIO_ALIGN_BYTES)
             abort(); /* a plan's bug */
-    int status = aio_move(storage->aio[direction], direction, spans, count, &error_number, &moved);
+    int status = aio_move(storage->aio[direction], direction, spans, count, &failure, &moved);
     if (!status) return STATUS_OK;
-    return error_set(err, status, "the NVMe tier in %.200s: %s%s", storage->folder, moved.text,
-                     remedy_of(error_number));
+    return error_set(err, status, "the NVMe tier in %.200s: %s%s", folder_of(storage, failure.fd), moved.text,
+                     remedy_of(failure.error_number));
 }
 
 struct aio_flow storage_flow(const struct storage *storage, enum aio_direction direction)

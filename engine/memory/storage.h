@@ -1,8 +1,8 @@
-/* One rank's NVMe tier: a file in the folder nvme_path that never has a name there for longer than it takes to make it, so
- * that nothing is left behind however the process ends. Where a buffer lies is said by the plan, as in the other tiers: a
- * category has a range of offsets, one after another in the file. A part of the file has blocks on the disk from the moment
- * its bytes are taken (memory.h calls storage_reserve), so a full disk is met there, where running out of memory is
- * expected, and not while a step writes.
+/* One rank's NVMe tier: in each folder of nvme_path a file that never has a name there for longer than it takes to make it, so
+ * that nothing is left behind however the process ends. Categories that have the same folder share its file. Where a buffer
+ * lies is said by the plan, as in the other tiers: a category has a range of offsets, one after another in the file. A part
+ * of a file has blocks on the disk from the moment its bytes are taken (memory.h calls storage_reserve), so a full disk is
+ * met there, where running out of memory is expected, and not while a step writes.
  *
  *     file   |  parameters  |  optimizer                    |
  *              ^ offset in the category's range, multiple of 4096
@@ -20,12 +20,15 @@
 
 struct storage;
 
-/* Most bytes of each category: its range (costs nothing until reserved). STATUS_RUN when the folder is not there or may not
- * be written to, or asynchronous I/O is refused; the text says what to do. */
-int storage_open(struct storage **out, const char *folder, const struct aio_options *options, const uint64_t range_bytes[CATEGORIES], struct error *err);
+/* The folder of a category (NULL: nothing of it will be there), and its bytes at most: its range, which costs nothing until it
+ * is reserved. */
+struct storage_range { const char *folder; uint64_t bytes; };
+
+/* STATUS_RUN when a folder is not there or may not be written to, or asynchronous I/O is refused; the text says what to do. */
+int storage_open(struct storage **out, const struct storage_range ranges[CATEGORIES], const struct aio_options *options, struct error *err);
 void storage_close(struct storage *storage);
 
-/* Why it goes through the page cache (a line for the log), or NULL: it is read and written directly. */
+/* Why some of it goes through the page cache (a line for the log), or NULL: it is read and written directly. */
 const char *storage_buffered_because(const struct storage *storage);
 
 /* Blocks on the disk for [first, end) of a category's range, and giving them back; both multiples of 4096. What is reserved
@@ -33,8 +36,8 @@ const char *storage_buffered_because(const struct storage *storage);
 int storage_reserve(struct storage *storage, enum category category, uint64_t first, uint64_t end, struct error *err);
 void storage_discard(struct storage *storage, enum category category, uint64_t first, uint64_t end);
 
-/* Where a category's offset lies in the file: for the spans of storage_move(). */
-uint64_t storage_at(const struct storage *storage, enum category category, uint64_t offset);
+/* Bytes of a category's range from `offset` on, and memory that they go to or come from. */
+struct aio_span storage_span(const struct storage *storage, enum category category, uint64_t offset, void *memory, uint64_t bytes);
 
 /* Moves spans, all at once; addresses, offsets and bytes are multiples of 4096. Returns when all have arrived. One thread at a
  * time for each direction. */

@@ -111,11 +111,12 @@ void extent_range(const struct schedule *schedule, const struct model *model, in
 
 /* Elements of one update operation: sub_group_size cuts shards of stage 3, as in DeepSpeed; on the host update_tile cuts all,
  * so that one can be copied up while the next is computed. What goes to NVMe is cut at whole pages. */
-static int64_t update_elems(const struct schedule *schedule, const struct op *op, int64_t whole)
+static int64_t update_elems(const struct schedule *schedule, const struct model *model, const struct op *op,
+                            int64_t whole)
 {
     const struct config_zero *knobs = &schedule->knobs;
     const bool on_host = op->kind == OP_HOST_UPDATE || op->kind == OP_HOST_CAST || op->kind == OP_UPLOAD ||
-                         (op_swaps(op->kind) && knobs->offload_optimizer),
+                         (op_swaps(op->kind) && layout_optimizer_tier(schedule, model, op->unit) != TIER_DEVICE),
                on_nvme = knobs->offload_optimizer == OFFLOAD_NVME || knobs->offload_param == OFFLOAD_NVME;
     int64_t elems = whole;
     if (schedule->stage == 3 && op->extent == EXTENT_SHARD && knobs->sub_group_elems > 0 &&
@@ -130,7 +131,7 @@ void update_range(const struct schedule *schedule, const struct model *model, co
                   int64_t *first, int64_t *end)
 {
     extent_range(schedule, model, op->unit, op->extent, rank, first, end);
-    const int64_t elems = update_elems(schedule, op, *end - *first);
+    const int64_t elems = update_elems(schedule, model, op, *end - *first);
     *first += op->tile * elems;
     if (*first + elems < *end) *end = *first + elems;
 }
@@ -139,7 +140,7 @@ int update_tiles(const struct schedule *schedule, const struct model *model, con
 {
     int64_t first, end;
     extent_range(schedule, model, op->unit, op->extent, 0, &first, &end);
-    const int64_t elems = update_elems(schedule, op, end - first);
+    const int64_t elems = update_elems(schedule, model, op, end - first);
     return (int)((end - first + elems - 1) / elems);
 }
 
@@ -291,6 +292,13 @@ int builder_end(struct builder *builder)
     }
     builder->op = NULL;
     return builder->failed ? -1 : schedule->op_count++;
+}
+
+int schedule_agreement(const struct schedule *schedule)
+{
+    for (int i = schedule->op_count - 1; i >= 0; i--)
+        if (schedule->ops[i].kind == OP_AGREE) return i;
+    return schedule->op_count;
 }
 
 /* ---- memory: order and addresses ---- */

@@ -246,14 +246,19 @@ static bool writes_parameters(const struct schedule *schedule, const struct op *
            (op->buffer[ROLE_PARAMETERS] == b || (op->buffer[ROLE_MASTER] == b && layout->master == layout->parameters));
 }
 
-/* Parameters that operation i leaves in buffer b are in their place there, or go on from there and get to it. */
+/* Parameters that operation i leaves in buffer b are in their place there, or go on from there and get to it. Of a delayed update
+ * they go on as master weights, which are read again when it is time for them. */
 static bool arrives(const struct schedule *schedule, int i, int b)
 {
+    bool away = false;
     if (schedule->buffers[b].category == CATEGORY_PARAMETERS) return true;
     for (int k = i + 1; k < schedule->op_count; k++) {
         const struct op *op = &schedule->ops[k];
         if (!same_part(op, &schedule->ops[i])) continue;
         if (writes_parameters(schedule, op, b)) return true;
+        away |= op->kind == OP_SWAP_OUT && op->buffer[ROLE_MASTER] == b;
+        if (away && op->kind == OP_SWAP_IN && op->buffer[ROLE_MASTER] >= 0)
+            return arrives(schedule, k, op->buffer[ROLE_MASTER]);
         if (op->buffer[ROLE_SOURCE] != b) continue;
         if (op->kind == OP_UPLOAD || op->kind == OP_STORE) return arrives(schedule, k, op->buffer[ROLE_OUTPUT]);
         if (op->kind == OP_HOST_CAST) return arrives(schedule, k, op->buffer[ROLE_PARAMETERS]);

@@ -111,11 +111,11 @@ enum tier layout_optimizer_tier(const struct schedule *schedule, const struct mo
     const struct config_zero *knobs = &schedule->knobs;
     int64_t before = 0, all = 0;
     if (knobs->offload_optimizer == OFFLOAD_NONE || knobs->stage == 0) return TIER_DEVICE;
-    if (knobs->offload_optimizer == OFFLOAD_NVME) return TIER_NVME;
-    if (knobs->stage < 3 || knobs->offload_ratio >= 1) return TIER_HOST;
+    const enum tier away = knobs->offload_optimizer == OFFLOAD_NVME ? TIER_NVME : TIER_HOST;
+    if (knobs->stage < 3 || knobs->offload_ratio >= 1) return away;
     for (int u = 0; u < model->unit_count; u++) {
         if (u == unit) before = all;
         all += sub_groups(schedule, model, u);
     }
-    return before >= (int64_t)((1 - knobs->offload_ratio) * (double)all) ? TIER_HOST : TIER_DEVICE;
+    return before >= (int64_t)((1 - knobs->offload_ratio) * (double)all) ? away : TIER_DEVICE;
 }

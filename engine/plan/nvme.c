@@ -1,45 +1,48 @@
-/* Updates of what lies on NVMe (ZeRO-Infinity, section 6.2): tile by tile, each read into host memory, updated there, and written
- * back. With pipeline_read the next tile is read, and with pipeline_write the one before is written, while one is updated:
+/* What of an update lies on NVMe (ZeRO-Infinity, section 6.2): tile by tile, each read into host memory, worked on there, and
+ * written back. With pipeline_read the next tile is read, and with pipeline_write the one before is written, while one is updated:
  *
  *     nvread    | read 0 | read 1  | read 2  | read 3  |
  *     host               | update 0| update 1| update 2|
  *     nvwrite                      | write 0 | write 1 |
  *
  * so memory for one, two or three tiles is taken, and the order of takes and gives below is what keeps it at that. Where only
- * parameters lie on NVMe there is nothing to read, and writing is always one tile behind. */
+ * parameters lie on NVMe there is nothing to read, and writing is always one tile behind. Units whose states stay on the device
+ * (`ratio`) are updated there, in the same order.
+ *
+ * A delayed update passes over the tiles twice. While the next step computes, states are read, updated and written: not all at
+ * once, but a part of them with every use of a unit, since parameters come over the same lane. At that step's end master
+ * weights are read once more, and parameters are made of them. To keep these in a second place instead would be to write and
+ * read them, which is as many bytes. */
 #include "engine/plan/planner.h"
 
-enum { SWAPPED = 3 };
-static const enum role swapped[SWAPPED] = {ROLE_MASTER, ROLE_STATE1, ROLE_STATE2};
-
-struct tile {
-    int unit, number;
-    int staging[SWAPPED];    /* what was read; -1: lies in memory, or is not kept */
-    int parameters;          /* updated ones on their way to another tier; -1: they are in their place */
-    int read, update, moved; /* operations; `moved`: after which parameters can be written, or are in their place */
-};
+static const enum role swapped[TILE_ROLES] = {ROLE_MASTER, ROLE_STATE1, ROLE_STATE2};
 
 static enum tier tier_of(const struct planner *planner, int unit, enum role role)
 {
     return builder_tier(&planner->builder, layout_array(&planner->builder.layout[unit], role));
 }
 
-static bool states_swap(const struct planner *planner)
+static enum tier updated_in(const struct planner *planner, int unit)
 {
-    return planner->builder.schedule->knobs.offload_optimizer == OFFLOAD_NVME;
+    return layout_optimizer_tier(planner->builder.schedule, planner->builder.model, unit);
+}
+
+static bool updated_on_host(const struct planner *planner, int unit)
+{
+    return updated_in(planner, unit) != TIER_DEVICE;
+}
+
+bool states_swap(const struct planner *planner)
+{
+    return planner->builder.schedule->stage == 3 && planner->builder.schedule->knobs.offload_optimizer == OFFLOAD_NVME;
 }
 
 bool updates_swap(const struct planner *planner)
 {
-    bool any = states_swap(planner) && planner->builder.schedule->stage == 3;
+    bool any = states_swap(planner);
     for (int u = 0; u < planner->builder.model->unit_count; u++)
         any |= tier_of(planner, u, ROLE_PARAMETERS) == TIER_NVME;
     return any;
-}
-
-static bool updated_on_host(const struct planner *planner)
-{
-    return planner->builder.schedule->knobs.offload_optimizer != OFFLOAD_NONE;
 }
 
 /* ---- tiles ---- */
@@ -49,20 +52,22 @@ static struct tile tile_of(int unit, int number)
     return (struct tile){unit, number, {-1, -1, -1}, -1, -1, -1, -1};
 }
 
-static bool next_tile(const struct planner *planner, const struct tile *tile, struct tile *next)
+/* Pending updates go from the last unit to the first, as backward makes gradients anew. */
+static bool next_tile(const struct planner *planner, enum pass pass, const struct tile *tile, struct tile *next)
 {
     const struct builder *builder = &planner->builder;
-    const enum op_kind kind = updated_on_host(planner) ? OP_HOST_UPDATE : OP_UPDATE;
+    const enum op_kind kind = updated_on_host(planner, tile->unit) ? OP_HOST_UPDATE : OP_UPDATE;
     const struct op update = {.kind = kind, .unit = tile->unit, .extent = EXTENT_SHARD};
     const bool last = tile->number + 1 >= update_tiles(builder->schedule, builder->model, &update);
-    *next = tile_of(last ? tile->unit + 1 : tile->unit, last ? 0 : tile->number + 1);
-    return next->unit < builder->model->unit_count && !builder->failed;
+    const int unit_after = pass == PASS_PENDING ? tile->unit - 1 : tile->unit + 1;
+    *next = tile_of(last ? unit_after : tile->unit, last ? 0 : tile->number + 1);
+    return next->unit >= 0 && next->unit < builder->model->unit_count && !builder->failed;
 }
 
 static struct op *begin(struct planner *planner, enum op_kind kind, const struct tile *tile)
 {
     struct op *op = builder_begin(&planner->builder, kind, -1, tile->unit);
-    op->in_tail = true;
+    op->in_tail = !planner->delayed;
     op->phase = PHASE_OPTIMIZER;
     op->extent = EXTENT_SHARD;
     op->tile = tile->number;
@@ -76,6 +81,17 @@ static int64_t elems_of(const struct planner *planner, const struct op *op)
     return end - first;
 }
 
+static int64_t parameter_bytes(const struct planner *planner, const struct op *op)
+{
+    return elems_of(planner, op) * dtype_bytes(planner->builder.model->dtype);
+}
+
+/* What a pass begins with must be there: not so while the step computes, when gradients and states are those of the last. */
+static void depend_on_agreement(struct planner *planner, enum pass pass)
+{
+    if (pass != PASS_PENDING) builder_depend(&planner->builder, planner->last_comm, WAIT_DATA);
+}
+
 /* ---- read ---- */
 
 static int64_t bytes_of(const struct planner *planner, int buffer)
@@ -83,23 +99,25 @@ static int64_t bytes_of(const struct planner *planner, int buffer)
     return planner->builder.failed ? 0 : planner->builder.schedule->buffers[buffer].bytes;
 }
 
-static void read_tile(struct planner *planner, struct tile *tile, int after)
+/* To make parameters anew takes the master weights alone. */
+static void read_tile(struct planner *planner, enum pass pass, struct tile *tile, int after)
 {
     struct builder *builder = &planner->builder;
-    if (!states_swap(planner)) return;
+    if (updated_in(planner, tile->unit) != TIER_NVME) return;
     struct op *op = begin(planner, OP_SWAP_IN, tile);
-    for (int s = 0; s < SWAPPED; s++) {
+    for (int s = 0; s < (pass == PASS_RENEW ? 1 : TILE_ROLES); s++) {
         if (tier_of(planner, tile->unit, swapped[s]) != TIER_NVME) continue;
         tile->staging[s] = builder_staging(builder, "states from NVMe", elems_of(planner, op) * dtype_bytes(DTYPE_F32));
         builder_take(builder, swapped[s], tile->staging[s]);
         op->bytes += bytes_of(planner, tile->staging[s]);
     }
-    builder_depend(builder, planner->last_comm, WAIT_DATA);
+    depend_on_agreement(planner, pass);
     builder_depend(builder, after, WAIT_LIMIT);
+    if (pass == PASS_RENEW) builder_depend(builder, planner->pending_written, WAIT_DATA);
     tile->read = builder_end(builder);
 }
 
-int shard_swap_in(struct planner *planner, int unit, int after)
+int shard_swap_in(struct planner *planner, int unit)
 {
     struct builder *builder = &planner->builder;
     const struct tile whole = tile_of(unit, 0);
@@ -108,47 +126,65 @@ int shard_swap_in(struct planner *planner, int unit, int after)
     op->buffer[ROLE_SOURCE] = builder->layout[unit].parameters;
     builder_take(builder, ROLE_OUTPUT, shard);
     op->bytes = bytes_of(planner, shard);
-    builder_depend(builder, after, WAIT_DATA);
+    planner_depend_on_updates(planner);
     builder_end(builder);
     return shard;
 }
 
 /* ---- update ---- */
 
-/* Where the update puts parameters in the model's type: in their place if that is beside it; else where they can travel from. In
- * fp32 they are the master weights. */
-static void place_parameters(struct planner *planner, struct op *op, struct tile *tile)
+/* Where parameters in the model's type are put: in their place if that is beside it; else where they can travel from. In fp32
+ * they are the master weights. A pending update leaves them as they are, for they are in use. */
+static void place_parameters(struct planner *planner, enum pass pass, struct op *op, struct tile *tile)
 {
     struct builder *builder = &planner->builder;
     const struct unit_layout *layout = &builder->layout[tile->unit];
-    const bool host = updated_on_host(planner);
+    const bool host = updated_on_host(planner, tile->unit);
     const enum tier here = host ? TIER_HOST : TIER_DEVICE, there = tier_of(planner, tile->unit, ROLE_PARAMETERS);
-    const int64_t bytes = elems_of(planner, op) * dtype_bytes(builder->model->dtype);
-    op->buffer[ROLE_PARAMETERS] = layout->parameters;
-    if (there == here) return;
+    const int64_t bytes = parameter_bytes(planner, op);
     op->buffer[ROLE_PARAMETERS] = op->buffer[ROLE_MASTER];
+    if (pass == PASS_PENDING) return;
+    if (there == here) {
+        op->buffer[ROLE_PARAMETERS] = layout->parameters;
+        return;
+    }
     if (layout->parameters == layout->master) return; /* written back with the states */
     const bool written_from_here = host && there == TIER_NVME;
-    if (builder->model->dtype == DTYPE_F32 && !written_from_here) return; /* travel from the master itself */
+    if (pass == PASS_UPDATE && builder->model->dtype == DTYPE_F32 && !written_from_here)
+        return; /* travel from the master itself */
     tile->parameters = host ? builder_staging(builder, "updated parameters", bytes)
                             : builder_bytes(builder, "updated parameters", CATEGORY_BUCKETS, bytes);
     builder_take(builder, ROLE_PARAMETERS, tile->parameters);
 }
 
-static void update_tile(struct planner *planner, struct tile *tile, int written)
+static int array_of(const struct planner *planner, const struct tile *tile, int s)
+{
+    return tile->staging[s] >= 0 ? tile->staging[s] : layout_array(&planner->builder.layout[tile->unit], swapped[s]);
+}
+
+/* An update, or, of one that was pending, parameters of its master weights. */
+static void work_on_tile(struct planner *planner, enum pass pass, struct tile *tile, int after)
 {
     struct builder *builder = &planner->builder;
-    const struct unit_layout *layout = &builder->layout[tile->unit];
-    struct op *op = begin(planner, updated_on_host(planner) ? OP_HOST_UPDATE : OP_UPDATE, tile);
-    op->buffer[ROLE_GRADIENT] = layout->gradient;
-    for (int s = 0; s < SWAPPED; s++)
-        op->buffer[swapped[s]] = tile->staging[s] >= 0 ? tile->staging[s] : layout_array(layout, swapped[s]);
-    place_parameters(planner, op, tile);
-    builder_depend(builder, planner->last_comm, WAIT_DATA);
+    const bool host = updated_on_host(planner, tile->unit), renews = pass == PASS_RENEW;
+    struct op *op = begin(planner, renews ? OP_HOST_CAST : host ? OP_HOST_UPDATE : OP_UPDATE, tile);
+    if (renews) {
+        op->buffer[ROLE_SOURCE] = array_of(planner, tile, 0);
+    } else {
+        op->buffer[ROLE_GRADIENT] = builder->layout[tile->unit].gradient;
+        for (int s = 0; s < TILE_ROLES; s++) op->buffer[swapped[s]] = array_of(planner, tile, s);
+    }
+    place_parameters(planner, pass, op, tile);
+    if (renews && tile->staging[0] >= 0) { /* not written back */
+        builder_give(builder, tile->staging[0]);
+        tile->staging[0] = -1;
+    }
+    depend_on_agreement(planner, pass);
     builder_depend(builder, tile->read, WAIT_DATA);
-    builder_depend(builder, written, WAIT_LIMIT);
-    tile->update = tile->moved = builder_end(builder);
-    if (!updated_on_host(planner)) planner->last_compute = tile->update;
+    builder_depend(builder, after, WAIT_LIMIT);
+    tile->work = tile->moved = builder_end(builder);
+    if (!host) planner->last_compute = tile->work;
+    if (pass == PASS_PENDING) planner->pending_update[tile->unit] = tile->work;
 }
 
 /* ---- and back ---- */
@@ -158,61 +194,116 @@ static void move_parameters(struct planner *planner, struct tile *tile)
 {
     struct builder *builder = &planner->builder;
     const enum tier there = tier_of(planner, tile->unit, ROLE_PARAMETERS);
-    const bool host = updated_on_host(planner);
+    const bool host = updated_on_host(planner, tile->unit);
     if (builder->failed || (host && there != TIER_DEVICE) || (!host && there == TIER_DEVICE)) return;
-    const int from = builder->schedule->ops[tile->update].buffer[ROLE_PARAMETERS];
+    const int from = builder->schedule->ops[tile->work].buffer[ROLE_PARAMETERS];
     struct op *op = begin(planner, host ? OP_UPLOAD : OP_STORE, tile);
     op->buffer[ROLE_SOURCE] = from;
     op->buffer[ROLE_OUTPUT] = builder->layout[tile->unit].parameters;
-    op->bytes = elems_of(planner, op) * dtype_bytes(builder->model->dtype);
+    op->bytes = parameter_bytes(planner, op);
     if (tile->parameters >= 0) builder_give(builder, tile->parameters);
     tile->parameters = -1;
     if (there == TIER_NVME) {
         tile->parameters = builder_staging(builder, "parameters to write", op->bytes);
         builder_take(builder, ROLE_OUTPUT, tile->parameters);
     }
-    builder_depend(builder, tile->update, WAIT_DATA);
+    builder_depend(builder, tile->work, WAIT_DATA);
     tile->moved = builder_end(builder);
 }
 
 /* Returns the operation that wrote it, or -1: nothing of it lies on NVMe. */
-static int write_tile(struct planner *planner, struct tile *tile)
+static int write_tile(struct planner *planner, enum pass pass, struct tile *tile)
 {
     struct builder *builder = &planner->builder;
-    move_parameters(planner, tile);
-    planner->updated = tile->moved;
-    if (tile->parameters < 0 && tile->read < 0) return -1;
+    if (pass != PASS_PENDING) {
+        move_parameters(planner, tile);
+        planner_updated(planner, tile->moved);
+    }
+    if (tile->parameters < 0 && tile->staging[0] < 0 && tile->staging[1] < 0 && tile->staging[2] < 0) return -1;
     struct op *op = begin(planner, OP_SWAP_OUT, tile);
-    for (int s = 0; s <= SWAPPED; s++) {
-        const int b = s < SWAPPED ? tile->staging[s] : tile->parameters;
+    for (int s = 0; s <= TILE_ROLES; s++) {
+        const int b = s < TILE_ROLES ? tile->staging[s] : tile->parameters;
         if (b < 0) continue;
-        op->buffer[s < SWAPPED ? swapped[s] : ROLE_PARAMETERS] = b;
+        op->buffer[s < TILE_ROLES ? swapped[s] : ROLE_PARAMETERS] = b;
         op->bytes += bytes_of(planner, b);
         builder_give(builder, b);
     }
-    builder_depend(builder, tile->update, WAIT_DATA);
+    builder_depend(builder, tile->work, WAIT_DATA);
     builder_depend(builder, tile->moved, WAIT_DATA); /* what travelled from the master has left it */
-    return planner->updated = builder_end(builder);
+    const int written = builder_end(builder);
+    if (pass == PASS_PENDING) planner->pending_written = written;
+    else planner_updated(planner, written);
+    return written;
+}
+
+/* ---- one after another ---- */
+
+static void begin_pass(struct planner *planner, struct pipeline *pipeline, enum pass pass)
+{
+    const int first = pass == PASS_PENDING ? planner->builder.model->unit_count - 1 : 0;
+    *pipeline =
+        (struct pipeline){.pass = pass, .now = tile_of(first, 0), .held = tile_of(-1, 0), .worked = -1, .written = -1};
+    pipeline->more = !planner->builder.failed;
+    if (planner->builder.schedule->knobs.pipeline_read) read_tile(planner, pass, &pipeline->now, -1);
+}
+
+/* Is it written after the next one has been worked on? */
+static bool is_held(const struct planner *planner, const struct tile *tile)
+{
+    return updated_in(planner, tile->unit) != TIER_NVME || planner->builder.schedule->knobs.pipeline_write;
+}
+
+static void write_held(struct planner *planner, struct pipeline *pipeline)
+{
+    if (pipeline->held.unit >= 0) write_tile(planner, pipeline->pass, &pipeline->held);
+    pipeline->held.unit = -1;
+}
+
+static void pass_tile(struct planner *planner, struct pipeline *pipeline)
+{
+    const enum pass pass = pipeline->pass;
+    const bool ahead = planner->builder.schedule->knobs.pipeline_read, held = is_held(planner, &pipeline->now);
+    struct tile next;
+    pipeline->more = next_tile(planner, pass, &pipeline->now, &next);
+    if (!ahead) read_tile(planner, pass, &pipeline->now, pipeline->worked);
+    else if (pipeline->more) read_tile(planner, pass, &next, -1);
+    work_on_tile(planner, pass, &pipeline->now, held ? -1 : pipeline->written);
+    pipeline->worked = pipeline->now.work;
+    pipeline->passed_elems +=
+        planner->builder.failed ? 0 : elems_of(planner, &planner->builder.schedule->ops[pipeline->worked]);
+    write_held(planner, pipeline);
+    if (held) pipeline->held = pipeline->now;
+    else pipeline->written = write_tile(planner, pass, &pipeline->now);
+    pipeline->now = next;
+    if (!pipeline->more) write_held(planner, pipeline);
 }
 
 void swapped_updates_write(struct planner *planner)
 {
-    const struct config_zero *knobs = &planner->builder.schedule->knobs;
-    const bool ahead = states_swap(planner) && knobs->pipeline_read,
-               behind = !states_swap(planner) || knobs->pipeline_write;
-    struct tile now = tile_of(0, 0), next, before = tile_of(0, -1);
-    int written = -1;
-    bool more = true;
-    if (ahead) read_tile(planner, &now, -1);
-    while (more) {
-        more = next_tile(planner, &now, &next);
-        if (!ahead) read_tile(planner, &now, before.update);
-        else if (more) read_tile(planner, &next, -1);
-        update_tile(planner, &now, behind ? -1 : written);
-        if (!behind) written = write_tile(planner, &now);
-        else if (before.update >= 0) write_tile(planner, &before);
-        before = now;
-        now = next;
-    }
-    if (behind) write_tile(planner, &before);
+    struct pipeline pipeline;
+    begin_pass(planner, &pipeline, planner->delayed ? PASS_RENEW : PASS_UPDATE);
+    while (pipeline.more) pass_tile(planner, &pipeline);
+}
+
+/* Of all elements as large a part as of the first micro-step's uses is done with use `at`; and before backward makes the
+ * gradients of a unit anew, all that reads the old ones. */
+static bool is_due(const struct planner *planner, int at)
+{
+    const struct pipeline *pipeline = &planner->pending;
+    const struct walk_step *step = &planner->walk.steps[at];
+    const bool makes_gradients =
+        step->use == USE_NORM_BACKWARD || step->use == USE_BLOCK_BACKWARD || step->use == USE_EMBED_BACKWARD;
+    const int64_t uses = planner->walk.length / planner->builder.schedule->micro_steps;
+    int64_t all = 0;
+    if (makes_gradients && pipeline->now.unit >= step->unit) return true;
+    for (int u = 0; u < planner->builder.model->unit_count; u++)
+        all += shard_elems(planner->builder.model->units[u].elems, planner->builder.schedule->ranks);
+    return at + 1 >= uses || pipeline->passed_elems < all / uses * (at + 1);
+}
+
+void swapped_updates_pending(struct planner *planner, int at)
+{
+    struct pipeline *pipeline = &planner->pending;
+    if (at == 0) begin_pass(planner, pipeline, PASS_PENDING);
+    while (pipeline->more && is_due(planner, at)) pass_tile(planner, pipeline);
 }

@@ -11,6 +11,26 @@
 /* A micro-step's gradient that has come to the host tier and is still to be added there. */
 struct arrival { int unit, staging, copied_by, micro_step; bool accumulate; };
 
+/* What lies on NVMe is updated tile by tile (nvme.c). */
+enum { TILE_ROLES = 3 }; /* the master weights and two states */
+struct tile {
+    int unit, number;
+    int staging[TILE_ROLES]; /* what was read; -1: lies in memory, or is not kept */
+    int parameters;          /* updated ones on their way to another tier; -1: they are in their place */
+    int read, work, moved;   /* operations; `moved`: after which parameters can be written, or are in their place */
+};
+
+/* Over all tiles: an update; of a delayed one, all but the parameters, then these. */
+enum pass { PASS_UPDATE, PASS_PENDING, PASS_RENEW };
+
+struct pipeline {
+    enum pass pass;
+    bool more;
+    struct tile now, held; /* the next one; the one that is still to be written, unit -1: none */
+    int worked, written;   /* operations on the one before */
+    int64_t passed_elems;
+};
+
 struct planner {
     struct builder builder;
     struct walk walk;
@@ -30,9 +50,11 @@ struct planner {
     int left, reduced;      /* results of reductions above `left` have been sent to the host; those above `reduced` are next */
     bool delayed;           /* updates are those of the step before */
     bool updating[2];       /* an update on the device, on the host stands in the list */
+    struct pipeline pending;
     int *pending_update;    /* by unit: the last part of its pending update; -1: none */
+    int pending_written;    /* to NVMe, of it */
     int host_norm;
-    int updated;            /* the operation after which the parameters of the last update are in their place */
+    int updated[LANES];     /* operations after which updated parameters are in their place: the last of each lane */
     int travel_from;        /* the update whose result has yet to cross the bus; -1: none */
     struct arrival *arrivals;
     int arrival_count, arrival_room;
@@ -52,15 +74,21 @@ void gradients_arrive(struct planner *planner); /* all that did is added up ther
 /* Where a reduction delivers the rank's own part of a unit. */
 int reduction_into(struct planner *planner, int unit);
 
-/* At the beginning of a step: the host's updates with the gradients of the step before. At its end: the updates, or what
- * the pending ones have made, to where parameters are used. */
-void updates_pending(struct planner *planner);
+/* Before use `at` of the walk: the part of the pending update that stands above it. */
+void updates_pending(struct planner *planner, int at);
+/* At the end of a step: the updates, or what the pending ones have made, to where parameters are used. */
 void updates_write(struct planner *planner);
-/* What of an update lies on NVMe is written down apart (nvme.c), tile by tile. True if anything does. */
+/* An operation has put updated parameters in their place; and one waits for all that did. */
+void planner_updated(struct planner *planner, int op);
+void planner_depend_on_updates(struct planner *planner);
+
+/* What of an update lies on NVMe is written down apart (nvme.c), tile by tile: if anything does; and if states do. */
 bool updates_swap(const struct planner *planner);
+bool states_swap(const struct planner *planner);
 void swapped_updates_write(struct planner *planner);
-/* Reads the rank's own shard of a unit's parameters into the host tier, after an operation (-1: none): the buffer that holds it. */
-int shard_swap_in(struct planner *planner, int unit, int after);
+void swapped_updates_pending(struct planner *planner, int at);
+/* Reads the rank's own shard of a unit's parameters into the host tier, after the updates: the buffer that holds it. */
+int shard_swap_in(struct planner *planner, int unit);
 
 /* After the last backward: norm, agreement, updates, refreshes; when not training, the agreement alone. */
 void tail_write(struct planner *planner);

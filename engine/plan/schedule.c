@@ -279,6 +279,7 @@ static void write_use(struct planner *planner, int at)
     int newest = gatherer_before(&planner->gatherer, at, serial(planner, planner->last_compute));
     if (newest >= 0) planner->last_comm = newest;
     checkpoint_fetch(planner, step);
+    updates_pending(planner, at);
     if (step->use < USE_HEAD_BACKWARD) write_forward(planner, at);
     else if (step->use >= USE_BLOCK_RECOMPUTE) write_recompute(planner, at);
     else write_backward(planner, at);
@@ -312,8 +313,9 @@ static int planner_init(struct planner *planner, struct schedule *schedule, cons
                                 .last_compute = -1,
                                 .last_d2h = -1,
                                 .host_norm = -1,
-                                .updated = -1,
+                                .pending_written = -1,
                                 .travel_from = -1};
+    for (int lane = 0; lane < LANES; lane++) planner->updated[lane] = -1;
     planner->training = input->purpose == PURPOSE_TRAIN;
     planner->delayed = planner->training && schedule->knobs.delayed_update;
     planner->cast_gradients = model->gradient != model->dtype;
@@ -387,7 +389,6 @@ int schedule_build(struct schedule *schedule, const struct schedule_input *input
                                   .nothing_pending = input->nothing_pending};
     if (check_buffers(input, err)) return STATUS_USAGE;
     if (planner_init(&planner, schedule, input) == STATUS_OK) {
-        if (planner.delayed && !schedule->nothing_pending) updates_pending(&planner);
         for (int at = 0; at < planner.walk.length && !planner.builder.failed; at++) write_use(&planner, at);
         buckets_write(&planner.buckets);
         gradients_leave(&planner, schedule->op_count);

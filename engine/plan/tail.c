@@ -21,8 +21,7 @@ static void write_tail_refresh_from_host(struct planner *planner, int u)
     struct builder *builder = &planner->builder;
     const int lasting = builder->layout[u].parameters;
     const bool swapped = builder_tier(builder, lasting) == TIER_NVME;
-    const int from = swapped ? shard_swap_in(planner, u, planner->updated) : lasting,
-              read = builder->schedule->op_count - 1;
+    const int from = swapped ? shard_swap_in(planner, u) : lasting, read = builder->schedule->op_count - 1;
     int64_t first, end;
     struct op *op = builder_begin(builder, OP_BRING, -1, u);
     op->in_tail = !planner->delayed;
@@ -37,7 +36,8 @@ static void write_tail_refresh_from_host(struct planner *planner, int u)
         builder_piece(builder, u, first, end - first, from, shard);
     }
     if (swapped) builder_give(builder, from);
-    builder_depend(builder, swapped ? read : planner->updated, WAIT_DATA);
+    if (swapped) builder_depend(builder, read, WAIT_DATA);
+    else planner_depend_on_updates(planner);
     const int brought = builder_end(builder);
     builder_begin(builder, OP_REFRESH, -1, -1)->in_tail = !planner->delayed;
     add_tail(planner, u, shard);
@@ -60,8 +60,7 @@ static void write_tail_refresh(struct planner *planner)
     builder_begin(builder, OP_REFRESH, -1, -1)->in_tail = !planner->delayed;
     for (int u = 0; u < builder->model->unit_count && !builder->failed; u++)
         if (builder->layout[u].tail >= 0) add_tail(planner, u, builder->layout[u].parameters);
-    builder_depend(builder, planner->updated, WAIT_DATA);
-    if (planner->updating[false]) builder_depend(builder, planner->last_compute, WAIT_DATA);
+    planner_depend_on_updates(planner);
     planner->last_comm = builder_end(builder);
 }
 

@@ -50,6 +50,16 @@ static int64_t tile_bytes(const struct planner *planner, const struct op *op)
     return (end - first) * dtype_bytes(model->dtype);
 }
 
+void planner_updated(struct planner *planner, int op)
+{
+    if (op >= 0) planner->updated[planner->builder.schedule->ops[op].lane] = op;
+}
+
+void planner_depend_on_updates(struct planner *planner)
+{
+    for (int lane = 0; lane < LANES; lane++) builder_depend(&planner->builder, planner->updated[lane], WAIT_DATA);
+}
+
 /* ---- across the bus ---- */
 
 static int write_copy(struct planner *planner, enum op_kind kind, int u, int tile, int source, int after)
@@ -61,7 +71,9 @@ static int write_copy(struct planner *planner, enum op_kind kind, int u, int til
     op->bytes = tile_bytes(planner, op);
     if (!builder->failed && !builder->schedule->buffers[source].lasting) builder_give(builder, source);
     builder_depend(builder, after, WAIT_DATA);
-    return planner->updated = builder_end(builder);
+    const int copy = builder_end(builder);
+    planner_updated(planner, copy);
+    return copy;
 }
 
 /* The tile that was made last. */
@@ -94,7 +106,7 @@ static void made_tile(struct planner *planner, int u, int op)
 {
     write_travel(planner);
     if (parameters_travel(&planner->builder, &planner->builder.layout[u])) planner->travel_from = op;
-    else planner->updated = op;
+    else planner_updated(planner, op);
 }
 
 /* ---- updates ---- */
@@ -121,10 +133,16 @@ static void write_update(struct planner *planner, int u)
     }
 }
 
-void updates_pending(struct planner *planner)
+/* States in host memory are updated from the beginning on, those on NVMe bit by bit. */
+void updates_pending(struct planner *planner, int at)
 {
     struct builder *builder = &planner->builder;
-    for (int u = builder->model->unit_count - 1; u >= 0; u--)
+    if (!planner->delayed || builder->schedule->nothing_pending) return;
+    if (states_swap(planner)) {
+        swapped_updates_pending(planner, at);
+        return;
+    }
+    for (int u = at == 0 ? builder->model->unit_count - 1 : -1; u >= 0; u--)
         for (int tile = 0, tiles = 1; tile < tiles && !builder->failed; tile++) {
             struct op *op = begin_tile(planner, OP_HOST_UPDATE, u, tile);
             tiles = tiles_of(planner, op);
@@ -170,7 +188,7 @@ static void write_refresh_bucket(struct planner *planner, int *unit, int64_t *at
         *at += elems;
         if (*at == padded) ++*unit, *at = 0;
     }
-    builder_depend(builder, planner->updated, WAIT_DATA);
+    planner_depend_on_updates(planner);
     planner->last_comm = builder_end(builder);
 }
 

@@ -62,8 +62,8 @@ static struct view view_at(const struct zero *zero, uint64_t at, uint64_t left)
 static int move_view(const struct zero *zero, const struct buffer *buffer, const struct view *view,
                      enum aio_direction direction, struct error *err)
 {
-    const struct aio_span span = {
-        view->window, storage_at(zero->storage, buffer->category, buffer->offset + view->first), view->pages};
+    const struct aio_span span =
+        storage_span(zero->storage, buffer->category, buffer->offset + view->first, view->window, view->pages);
     return storage_move(zero->storage, direction, &span, 1, err);
 }
 

@@ -85,7 +85,8 @@ static void conclude(struct zero *zero)
 static int agree(struct zero *zero, const struct schedule *schedule, bool healthy, struct comm_stat *stat,
                  struct error *err)
 {
-    struct agreement mine = {zero->loss_sum / schedule->micro_steps, 0, !healthy};
+    const bool good = healthy && zero_foresee_update(zero, schedule);
+    struct agreement mine = {zero->loss_sum / schedule->micro_steps, 0, !good};
     for (int u = 0; u < zero->model.unit_count; u++) mine.sum_squares += zero->unit_squares[u];
     int status = comm_exchange(zero->comm, &mine, zero->agreed, sizeof mine, stat, err);
     if (status == STATUS_OK) conclude(zero);

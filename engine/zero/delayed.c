@@ -24,19 +24,32 @@ void zero_note_pending(struct zero *zero, bool updates)
     zero->pending.update = (struct update_of){zero->gradient_factor, zero->now, zero->updates};
 }
 
-static bool is_part(const struct schedule *schedule, int i, bool agreed)
+/* Before the agreement: updates, and what is read and written for them. Below it all follows from the update. */
+static bool is_part(const struct schedule *schedule, int i)
 {
-    return op_is_update(schedule->ops[i].kind) || (agreed && schedule->ops[i].kind != OP_AGREE);
+    const struct op *op = &schedule->ops[i];
+    return op_is_update(op->kind) || (op_swaps(op->kind) && op->buffer[ROLE_SOURCE] < 0);
+}
+
+/* An update of what lies on NVMe is done when it has been written there. */
+static int done_with(const struct schedule *schedule, int i)
+{
+    const struct op *op = &schedule->ops[i];
+    for (int k = i; k < schedule->op_count && schedule->ops[k].kind != OP_AGREE; k++) {
+        const struct op *other = &schedule->ops[k];
+        if (other->kind == OP_SWAP_OUT && other->unit == op->unit && other->tile == op->tile) return k;
+    }
+    return i;
 }
 
 int zero_apply_pending(struct zero *zero, const struct schedule *schedule, struct error *err)
 {
-    bool agreed = false; /* what stands below the agreement is the update and what follows from it */
+    const int agreement = schedule_agreement(schedule);
     int status = STATUS_OK;
     zero->applying_pending = true;
     for (int i = 0; i < schedule->op_count && status == STATUS_OK; i++) {
-        agreed |= schedule->ops[i].kind == OP_AGREE;
-        if (!is_part(schedule, i, agreed) || (zero->pending.done && zero->pending.done[i])) continue;
+        if (i == agreement || (i < agreement && !is_part(schedule, i))) continue;
+        if (i < agreement && zero->pending.done && zero->pending.done[done_with(schedule, i)]) continue;
         status = zero_run_alone(zero, schedule, &schedule->ops[i], err);
     }
     zero->applying_pending = zero->pending.there = false;

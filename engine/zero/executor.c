@@ -31,6 +31,7 @@ struct executor {
     /* The run in progress. */
     const struct schedule *schedule;
     uint32_t number, step;
+    int agreement;       /* of this schedule */
     unsigned char *held; /* by buffer: taken and not given back */
     int held_room;
     _Atomic int failed, broken, drop_tail;
@@ -65,6 +66,32 @@ static void wait_for_dependencies(struct executor *executor, const struct op *op
     timing->ready_ns = clock_ns();
 }
 
+static void break_run(struct executor *executor, const struct error *err)
+{
+    if (atomic_exchange(&executor->broken, 1)) return;
+    executor->error = *err;
+    executor->status = err->status;
+    gate_raise(executor->host.gate, GATE_OPEN);
+}
+
+/* Below the agreement it is too late to give the step up; that the budget suffices was foreseen. */
+static void take_failed(struct executor *executor, const struct op *op, const struct buffer *buffer, struct error *err)
+{
+    if ((int)(op - executor->schedule->ops) > executor->agreement) {
+        error_prefix(err, "step %u, in the midst of the update", executor->step);
+        break_run(executor, err);
+        return;
+    }
+    if (atomic_exchange(&executor->failed, 1)) return;
+    executor->take = (struct take_failure){.failed = true,
+                                           .op = (int)(op - executor->schedule->ops),
+                                           .tier = buffer->tier,
+                                           .category = buffer->category,
+                                           .wanted_bytes = (uint64_t)buffer->bytes};
+    memory_snapshot(executor->host.memory, &executor->take.memory);
+    snprintf(executor->take.text, sizeof executor->take.text, "%.255s", err->text);
+}
+
 static void take_buffers(struct executor *executor, const struct op *op)
 {
     const struct schedule *schedule = executor->schedule;
@@ -73,18 +100,9 @@ static void take_buffers(struct executor *executor, const struct op *op)
         const struct buffer *buffer = &schedule->buffers[b];
         struct error err;
         if (memory_take(executor->host.memory, buffer->tier, buffer->category, buffer->offset, (uint64_t)buffer->bytes,
-                        &err) == STATUS_OK) {
-            executor->held[b] = 1;
-            continue;
-        }
-        if (atomic_exchange(&executor->failed, 1)) return;
-        executor->take = (struct take_failure){.failed = true,
-                                               .op = (int)(op - schedule->ops),
-                                               .tier = buffer->tier,
-                                               .category = buffer->category,
-                                               .wanted_bytes = (uint64_t)buffer->bytes};
-        memory_snapshot(executor->host.memory, &executor->take.memory);
-        snprintf(executor->take.text, sizeof executor->take.text, "%.255s", err.text);
+                        &err))
+            take_failed(executor, op, buffer, &err);
+        else executor->held[b] = 1;
     }
 }
 
@@ -194,14 +212,6 @@ static void record_io(const struct executor *executor, const struct op *op, cons
                                      .longest_ns = stat->io.longest_ns,
                                      .deepest = stat->io.deepest};
     trace_emit(executor->host.rings[op->lane], &record);
-}
-
-static void break_run(struct executor *executor, const struct error *err)
-{
-    if (atomic_exchange(&executor->broken, 1)) return;
-    executor->error = *err;
-    executor->status = err->status;
-    gate_raise(executor->host.gate, GATE_OPEN);
 }
 
 /* ---- the gate ---- */
@@ -345,6 +355,7 @@ static int prepare(struct executor *executor, const struct schedule *schedule, s
     }
     memset(executor->held, 0, (size_t)schedule->buffer_count);
     executor->schedule = schedule;
+    executor->agreement = schedule_agreement(schedule);
     executor->take.failed = false;
     executor->status = STATUS_OK;
     executor->stood_ns = 0;

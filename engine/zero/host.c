@@ -18,9 +18,7 @@ int zero_host(struct zero *zero, const struct schedule *schedule, const struct o
     case OP_HOST_ADD: zero_add_gradient(zero, zero->host_kernels, schedule, op); break;
     case OP_HOST_NORM: zero_sum_squares(zero, zero->host_kernels, schedule, TIER_HOST); break;
     case OP_HOST_CAST: cast_parameters(zero, schedule, op); break;
-    default:
-        zero_update(zero, zero->host_kernels, schedule, op);
-        if (schedule->knobs.delayed_update) zero->pending.done[op - schedule->ops] = 1;
+    default: zero_update(zero, zero->host_kernels, schedule, op);
     }
     return STATUS_OK;
 }

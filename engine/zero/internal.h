@@ -66,10 +66,11 @@ struct zero {
     struct {                    /* gradients in the host tier with which the next step will update */
         bool there;
         struct update_of update;
-        unsigned char *done;    /* by operation of the training schedule: this part of it is done */
+        unsigned char *done;    /* by operation of the training schedule, in a step: it is done */
     } pending;
     bool applying_pending;      /* between steps, by whatever schedule is in force */
-    struct take_failure swap_failure; /* of the NVMe tier, before the update; written by one lane */
+    struct take_failure swap_failure;   /* of the NVMe tier, before the update; written by one lane */
+    struct take_failure update_failure; /* foreseen, before the update; written by another */
     struct comm_part *parts;    /* scratch of the communication lane */
     uint64_t recorded_peak_bytes[TIERS];
     _Atomic bool recorded[TIERS][CATEGORIES]; /* that there ever was something */
@@ -115,7 +116,7 @@ void zero_add_gradient(struct zero *zero, struct kernels *kernels, const struct 
 /* copies.c: runs one operation of a lane between tiers. */
 int zero_copy(struct zero *zero, const struct schedule *schedule, const struct op *op, struct op_stat *stat, struct error *err);
 
-/* swap.c: the file behind the NVMe tier, opened for the first schedule that has something there; and one operation of a lane
+/* swap.c: the files behind the NVMe tier, opened for the first schedule that has something there; and one operation of a lane
  * between host memory and NVMe. */
 bool zero_opens_storage(const struct zero *zero, const struct schedule *schedule);
 int zero_open_storage(struct zero *zero, struct error *err);
@@ -167,6 +168,8 @@ int zero_fill_tails(struct zero *zero, const struct schedule *schedule, struct e
 /* Between steps: every rank says whether a take failed; *shortage describes the first that did. Returns true in *failed
  * on every rank if there was one. */
 int zero_agree_on_failure(struct zero *zero, const struct take_failure *mine, bool *failed, struct zero_shortage *shortage, struct error *err);
+/* False: the update that a step's agreement is about does not fit the budgets; noted in update_failure. */
+bool zero_foresee_update(struct zero *zero, const struct schedule *schedule);
 
 /* records.c: what goes into the trace besides the operations. */
 void zero_record_memory(void *user, enum tier tier, enum category category, const struct memory_count *count);

@@ -27,10 +27,13 @@ static int run_on_lane(void *user, const struct schedule *schedule, const struct
 int zero_run_op(void *user, const struct schedule *schedule, const struct op *op, bool healthy, struct op_stat *stat,
                 struct error *err)
 {
-    const struct zero *zero = user;
+    struct zero *zero = user;
     int status = run_on_lane(user, schedule, op, healthy, stat, err);
     if (!status && op->lane == LANE_COMPUTE) status = kernels_check(zero->kernels, err);
-    return status ? status : mover_finish(zero->movers[op->lane], err);
+    if (!status) status = mover_finish(zero->movers[op->lane], err);
+    if (!status && stat->healthy && schedule == &zero->schedules[PURPOSE_TRAIN])
+        zero->pending.done[op - schedule->ops] = 1;
+    return status;
 }
 
 static void op_ended(void *user, const struct op *op, uint64_t took_ns)
@@ -159,7 +162,7 @@ static int make_host_kernels(struct zero *zero, const struct schedule *schedule,
     return STATUS_OK;
 }
 
-/* Which parts of the pending update have been done: all places are clear but in a step. */
+/* Which operations have been done: all places are clear but in a step. */
 int zero_make_pending(struct zero *zero, const struct schedule *schedule, struct error *err)
 {
     free(zero->pending.done);

@@ -1,4 +1,5 @@
-/* Out of memory is agreed on: the first rank that failed, in rank order, tells all others what it wanted and who held what. */
+/* Out of memory is agreed on: the first rank that failed, in rank order, tells all others what it wanted and who held what. And
+ * what an update will need is foreseen, because nothing may run out once it has begun to write. */
 #include <stdio.h>
 #include <string.h>
 
@@ -65,4 +66,51 @@ int zero_agree_on_failure(struct zero *zero, const struct take_failure *mine, bo
         describe(&all[r], r, shortage);
     }
     return status;
+}
+
+/* ---- before the agreement ---- */
+
+/* The budget, less what is held beside the schedule: a snapshot that is being saved. */
+static int64_t budget_for_steps(const struct zero *zero, enum tier tier, const struct memory_snapshot *now)
+{
+    uint64_t beside = tier == TIER_HOST ? memory_live_from(zero->memory, tier, CATEGORY_STAGING, zero->save_offset) : 0;
+    return (int64_t)now->budget_bytes[tier] - (int64_t)beside;
+}
+
+static void refuse_update(struct zero *zero, int op, const struct buffer *buffer, int64_t missing_bytes)
+{
+    struct take_failure *failure = &zero->update_failure;
+    const unsigned long long budget = failure->memory.budget_bytes[buffer->tier];
+    failure->failed = true;
+    failure->op = op;
+    failure->tier = buffer->tier;
+    failure->category = buffer->category;
+    failure->wanted_bytes = (uint64_t)buffer->bytes;
+    snprintf(failure->text, sizeof failure->text,
+             "out of %s memory: %s of the update will ask for %lld bytes, %lld more than the budget of %llu leaves",
+             tier_name(buffer->tier), category_name(buffer->category), (long long)buffer->bytes,
+             (long long)missing_bytes, budget);
+}
+
+bool zero_foresee_update(struct zero *zero, const struct schedule *schedule)
+{
+    const int agreement = schedule_agreement(schedule);
+    int64_t left[TIERS];
+    struct take_failure *failure = &zero->update_failure;
+    memory_snapshot(zero->memory, &failure->memory);
+    for (int tier = 0; tier < TIERS; tier++) left[tier] = budget_for_steps(zero, tier, &failure->memory);
+    for (int b = 0; b < schedule->lasting_count; b++) left[schedule->buffers[b].tier] -= schedule->buffers[b].bytes;
+    for (int i = 0; i < schedule->op_count && !failure->failed; i++) {
+        const struct op *op = &schedule->ops[i];
+        const int *take = &schedule->effects[op->first_take], *give = &schedule->effects[op->first_give];
+        for (int t = 0; t < op->take_count && !failure->failed; t++) {
+            const struct buffer *buffer = &schedule->buffers[take[t]];
+            left[buffer->tier] -= buffer->bytes;
+            if (i > agreement && failure->memory.budget_bytes[buffer->tier] && left[buffer->tier] < 0)
+                refuse_update(zero, i, buffer, -left[buffer->tier]);
+        }
+        for (int g = 0; g < op->give_count; g++)
+            left[schedule->buffers[give[g]].tier] += schedule->buffers[give[g]].bytes;
+    }
+    return !failure->failed;
 }

@@ -1,4 +1,4 @@
-/* The lanes between host memory and NVMe, and the file that is behind them. */
+/* The lanes between host memory and NVMe, and the files that are behind them. */
 #include <stdio.h>
 #include <time.h>
 
@@ -8,7 +8,7 @@
 static const enum role swapped[] = {ROLE_MASTER, ROLE_STATE1, ROLE_STATE2, ROLE_PARAMETERS};
 enum { SWAPPED = sizeof swapped / sizeof *swapped };
 
-/* ---- the file ---- */
+/* ---- the files ---- */
 
 static bool needs_storage(const struct schedule *schedule)
 {
@@ -30,7 +30,10 @@ int zero_open_storage(struct zero *zero, struct error *err)
                                         .threads = config->aio.threads,
                                         .single_submit = config->aio.single_submit,
                                         .overlap_events = config->aio.overlap_events};
-    int status = storage_open(&zero->storage, config_nvme_path(config), &options, zero->nvme_range_bytes, err);
+    const struct storage_range ranges[CATEGORIES] = {
+        [CATEGORY_PARAMETERS] = {config_nvme_path(config, true), zero->nvme_range_bytes[CATEGORY_PARAMETERS]},
+        [CATEGORY_OPTIMIZER] = {config_nvme_path(config, false), zero->nvme_range_bytes[CATEGORY_OPTIMIZER]}};
+    int status = storage_open(&zero->storage, ranges, &options, err);
     if (status) return status;
     memory_set_storage(zero->memory, zero->storage);
     const char *because = storage_buffered_because(zero->storage);
@@ -44,9 +47,8 @@ static struct aio_span span_of(const struct zero *zero, const struct schedule *s
                                uint64_t at)
 {
     const struct buffer *away = &schedule->buffers[array];
-    return (struct aio_span){zero_buffer(zero, schedule, memory),
-                             storage_at(zero->storage, away->category, away->offset + at),
-                             (uint64_t)schedule->buffers[memory].bytes};
+    return storage_span(zero->storage, away->category, away->offset + at, zero_buffer(zero, schedule, memory),
+                        (uint64_t)schedule->buffers[memory].bytes);
 }
 
 /* A whole shard of parameters, or of the arrays that an update works on its tile. */
@@ -68,13 +70,13 @@ static int list_spans(const struct zero *zero, const struct schedule *schedule, 
     return count;
 }
 
-/* What fails in an update is tried again, since a step that has begun to update should end. */
+/* What fails is tried again: a disk may have stumbled. */
 static int try(struct zero *zero, const struct op *op, const struct aio_span *spans, int count, struct error *err)
 {
     enum { TRIES = 3 };
     const enum aio_direction direction = op->lane == LANE_NVME_READ ? AIO_READ : AIO_WRITE;
     int status = storage_move(zero->storage, direction, spans, count, err);
-    for (int n = 1; status && op->in_tail && n < TRIES; n++) {
+    for (int n = 1; status && n < TRIES; n++) {
         char text[sizeof err->text + 64];
         snprintf(text, sizeof text, "rank %d, step %lld: %s; trying again", zero->rank, (long long)zero->steps_done + 1,
                  err->text);
@@ -85,12 +87,18 @@ static int try(struct zero *zero, const struct op *op, const struct aio_span *sp
     return status;
 }
 
-/* Before the update a failure is one like any other shortage: the step is given up and its beginning stands. */
+/* Where a read gives up the step, nothing has been written: a failure like any other shortage, and its beginning stands. */
+static bool gives_up_the_step(const struct zero *zero, const struct schedule *schedule, const struct op *op)
+{
+    return op->kind == OP_SWAP_IN && op - schedule->ops < schedule_agreement(schedule) && !zero->applying_pending;
+}
+
 static int fail(struct zero *zero, const struct schedule *schedule, const struct op *op, struct op_stat *stat,
                 struct error *err)
 {
     stat->healthy = false;
-    if (op->in_tail) return error_prefix(err, "step %lld, in the midst of the update", (long long)zero->steps_done + 1);
+    if (!gives_up_the_step(zero, schedule, op))
+        return error_prefix(err, "step %lld, in the midst of the update", (long long)zero->steps_done + 1);
     if (zero->swap_failure.failed) return STATUS_OK;
     zero->swap_failure = (struct take_failure){.failed = true,
                                                .op = (int)(op - schedule->ops),

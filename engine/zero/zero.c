@@ -31,16 +31,18 @@ static int run(struct zero *zero, enum purpose purpose, bool *failed, struct zer
     set_pace(zero, purpose);
     zero->purpose = purpose;
     zero->loss_sum = 0;
-    zero->swap_failure.failed = false;
+    zero->swap_failure.failed = zero->update_failure.failed = false;
     memset(zero->unit_squares, 0, (size_t)zero->model.unit_count * sizeof *zero->unit_squares);
     int status = executor_run(zero->executor, &zero->schedules[which], zero->schedule_number + (uint32_t)which,
                               (uint32_t)zero->steps_done + 1, &result, err);
     *failed = result.failed;
     zero->stood_ns = result.stood_ns;
     if (status || !result.failed) return status;
-    if (zero->swap_failure.failed) return zero_agree_on_failure(zero, &zero->swap_failure, failed, shortage, err);
-    if (result.take.failed) return zero_agree_on_failure(zero, &result.take, failed, shortage, err);
-    return zero_agree_on_failure(zero, &(struct take_failure){.op = -1}, failed, shortage, err);
+    const struct take_failure none = {.op = -1}, *mine = zero->swap_failure.failed     ? &zero->swap_failure
+                                                         : zero->update_failure.failed ? &zero->update_failure
+                                                         : result.take.failed          ? &result.take
+                                                                                       : &none;
+    return zero_agree_on_failure(zero, mine, failed, shortage, err);
 }
 
 static int64_t samples_of_step(const struct schedule *schedule)
