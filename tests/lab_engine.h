@@ -19,6 +19,7 @@
 #include "engine/config/command.h"
 #include "engine/plan/schedule_io.h"
 #include "engine/plan/setup.h"
+#include "engine/run/next.h"
 #include "engine/run/records.h"
 
 struct lab_engine {
@@ -29,6 +30,7 @@ struct lab_engine {
     uint64_t time_ns;
     uint32_t schedule, steps_done;
     int part, pauses;
+    struct next next; /* how it would be started again */
     double loss_scale;
     uint64_t live[TIERS][CATEGORIES], peak[TIERS][CATEGORIES], tier_live[TIERS], tier_peak[TIERS];
 };
@@ -179,10 +181,15 @@ static inline int le_by_time(const void *a, const void *b)
     return x->op - y->op;
 }
 
+static inline enum link le_link(enum lane lane)
+{
+    return lane == LANE_D2H || lane == LANE_H2D ? LINK_PCIE : lane == LANE_NVME_READ || lane == LANE_NVME_WRITE ? LINK_NVME : LINK_INTRA;
+}
+
 /* A block's forward takes 2 ms and its backward 4; links have 300 MB/s, or what they are paced to. */
 static inline uint64_t le_duration(const struct lab_engine *engine, const struct op *op)
 {
-    double bandwidth = engine->config.topology.links[LINK_INTRA].bandwidth_bytes_per_s;
+    double bandwidth = engine->config.topology.links[le_link(op->lane)].bandwidth_bytes_per_s;
     double slow = engine->config.topology.slow_motion > 1 ? engine->config.topology.slow_motion : 1;
     double ns = op->kind == OP_BLOCK_FORWARD ? 2e6 : op->kind == OP_BLOCK_BACKWARD ? 4e6 : 2e5;
     if (op->sent_bytes > 0 || op->bytes > 0)
@@ -335,6 +342,7 @@ static inline void le_stop(struct lab_engine *engine)
     tape_free(engine->tape);
     setup_release(&engine->setup);
     config_release(&engine->config);
+    next_release(&engine->next);
     engine->model = NULL;
 }
 
@@ -359,6 +367,9 @@ static inline void le_start(struct lab_engine *engine, const char *const *sets, 
     *engine = (struct lab_engine){.time_ns = 1000000000};
     engine->model = run_model_new(&(struct run_model_options){0});
     engine->tape = tape_new(0);
+    struct cli_list given = {.count = count};
+    for (int s = 0; s < count; s++) given.at[s] = sets[s];
+    next_init(&engine->next, &given);
     if (config_load(&engine->config, NULL, sets, count, &err)) fail_msg("%s", err.text);
     if (setup_init(&engine->setup, &engine->config, &err)) fail_msg("%s", err.text);
     engine->loss_scale = engine->config.dtype == DTYPE_F16 ? ldexp(1, engine->config.fp16.initial_scale_power) : 1;
@@ -366,17 +377,31 @@ static inline void le_start(struct lab_engine *engine, const char *const *sets, 
     le_pause(engine, "before the first step");
 }
 
+/* What only a new start can change. */
+static inline int le_load_again(struct lab_engine *engine, const char *key, const char *value, struct error *err)
+{
+    struct config config;
+    next_change(&engine->next, &engine->config, key, value);
+    struct cli_list sets = next_sets(&engine->next);
+    int status = config_load(&config, NULL, sets.at, sets.count, err);
+    if (status) return status;
+    config_release(&engine->config);
+    engine->config = config;
+    return STATUS_OK;
+}
+
 /* What changes the run: a key, or what stands for one. */
 static inline void le_change(struct lab_engine *engine, const struct command *command, const char *line)
 {
     char before[128], now[128], path[CONFIG_PATH_MAX], json[512];
-    const bool stage = command->id == COMMAND_STAGE, budget = command->id == COMMAND_BUDGET, ranks = command->id == COMMAND_RANKS;
-    const char *key = stage ? "zero_optimization.stage" : budget ? "memory.device_budget" : ranks ? "topology.ranks" : command->key;
+    const bool stage = command->id == COMMAND_STAGE, budget = command->id == COMMAND_BUDGET, ranks = command_class(command) == COMMAND_CLASS_RESTART;
+    const char *key = stage ? "zero_optimization.stage" : budget ? "memory.device_budget" : command->id == COMMAND_RANKS ? "topology.ranks" : command->key;
     struct setup setup;
     struct error err = {0};
     config_path(path, key);
     config_show(&engine->config, path, before, sizeof before);
-    int status = config_set(&engine->config, key, command->value, &err);
+    int status = ranks ? le_load_again(engine, key, command->value, &err) : config_set(&engine->config, key, command->value, &err);
+    if (!ranks) next_set(&engine->next, key, command->value);
     if (!status) status = setup_init(&setup, &engine->config, &err);
     if (status) {
         le_command(engine, line, err.text);
@@ -386,7 +411,7 @@ static inline void le_change(struct lab_engine *engine, const struct command *co
     engine->setup = setup;
     config_show(&engine->config, path, now, sizeof now);
     le_command(engine, line, NULL);
-    if (ranks) le_introduce(engine);
+    if (ranks) le_introduce(engine), le_pause(engine, "started again");
     else le_tell_budgets(engine), le_plan(engine);
     if (stage || budget)
         snprintf(json, sizeof json, "{\"kind\": \"%s\", \"detail\": {\"from\": %s, \"to\": %s}}", stage ? "stage" : "budget", stage ? before : "0",

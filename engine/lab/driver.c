@@ -11,6 +11,12 @@ bool run_waits(const struct run_model *model)
     return model->has_state && (model->state == RUN_PAUSED || model->state == RUN_OUT_OF_MEMORY);
 }
 
+/* Of the engine that runs now: it grows when another one is started. */
+static int run_part_number(const struct run_model *model)
+{
+    return model->part_count ? model->parts[model->part_count - 1].number : 0;
+}
+
 static uint64_t notices_seen(const struct run_model *model)
 {
     return model->notices_dropped + (uint64_t)model->notice_count;
@@ -92,6 +98,10 @@ static enum driver_says begin_command(struct lab_driver *driver, const struct la
     if (status) return stuck(driver, err.text);
     command_format(&command, line, sizeof line);
     driver->about_time = command_table[command.id].class == COMMAND_CLASS_TIME;
+    driver->relaunches = command_class(&command) == COMMAND_CLASS_RESTART;
+    driver->saves = command.id == COMMAND_CHECKPOINT;
+    driver->part = run_part_number(scene->model);
+    driver->saved_ns = scene->model->save.saved_ns;
     driver->was_short =
         scene->model->state == RUN_OUT_OF_MEMORY && command_table[command.id].class == COMMAND_CLASS_LIVE;
     return send(driver, scene->model, line);
@@ -118,6 +128,9 @@ static enum driver_says go_on_command(struct lab_driver *driver, const struct la
     if (driver->was_short) memcpy(driver->line, driver->asked, sizeof driver->line);
     const struct run_notice *answer = since(driver, scene->model, answers);
     if (answer && answer->level > 0) return stuck(driver, answer->text);
+    if (driver->saves && scene->model->save.failed) return stuck(driver, "the checkpoint could not be written");
+    if (driver->saves && scene->model->save.saved_ns == driver->saved_ns) return DRIVER_WAITS;
+    if (driver->relaunches && run_part_number(scene->model) == driver->part) return DRIVER_WAITS;
     bool over = driver->about_time ? time_has_told(driver, scene->model) : answer && run_waits(scene->model);
     return over ? next_action(driver, scene) : DRIVER_WAITS;
 }

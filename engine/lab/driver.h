@@ -18,6 +18,9 @@ struct lab_driver {
     int left;              /* of a run: steps to go */
     bool sent;             /* line has gone out ... */
     bool about_time;       /* ... and is pause, op or their like */
+    bool relaunches, saves;/* ... and has the engine started again, or a checkpoint written */
+    int part;              /* of the run, then */
+    uint64_t saved_ns;     /* the last checkpoint then */
     bool was_short;        /* ... while the run was out of memory */
     bool pausing;          /* ... and this pause after it */
     uint64_t notices;      /* that had been folded then */

@@ -197,6 +197,7 @@ static double of_totals(const struct node *node, const struct totals *totals)
     case METRIC_COMMUNICATING: return (double)temporal->communication_ns * 1e-9;
     case METRIC_EXPOSED:
         if (node->of.kind != ANY) return (double)totals->traffic[node->of.kind].exposed_ns * 1e-9;
+        if (node->of.lane == LANE_HOST) return (double)totals->host.exposed_ns * 1e-9;
         return (double)(temporal->communication_ns - temporal->overlapped_ns) * 1e-9;
     case METRIC_OVERLAP:
         return temporal->communication_ns ? (double)temporal->overlapped_ns / (double)temporal->communication_ns : 0;

@@ -38,7 +38,12 @@ static const struct {
     {"bf16", "bf16.enabled"},
     {"fp16", "fp16.enabled"},
     {"budget", "memory.device_budget"},
+    {"offload", "zero_optimization.offload_optimizer.device"},
+    {"offload_param", "zero_optimization.offload_param.device"},
     {"link", "topology.links.intra.bandwidth"},
+    {"pcie", "topology.links.pcie.bandwidth"},
+    {"nvme", "topology.links.nvme.bandwidth"},
+    {"slow", "topology.slow_motion"},
 };
 enum { SHORT_NAMES = sizeof short_names / sizeof *short_names };
 

@@ -169,9 +169,12 @@ static void follow(struct session *session, struct source *source)
             tape_fold(tape, session->model, &record);
         }
         if (!play_on(trial, source, session->model, tape) || result != SOURCE_WAIT) break;
-        struct pollfd ready[2] = {{.fd = source_fd(source), .events = POLLIN},
-                                  {.fd = session->signal_fd, .events = POLLIN}};
-        int found = poll(ready, 2, SILENCE_MS);
+        int soon_ms = keeper_tend(&session->keeper); /* the engine may be started again, with other ranks */
+        struct pollfd ready[3] = {{.fd = source_fd(source), .events = POLLIN},
+                                  {.fd = session->signal_fd, .events = POLLIN},
+                                  {.fd = keeper_fd(&session->keeper), .events = POLLIN}};
+        int found = poll(ready, 3, soon_ms >= 0 ? soon_ms : SILENCE_MS);
+        if (found == 0 && soon_ms >= 0) continue;
         if (found <= 0 || ready[1].revents) {
             fault(trial, lab_play_step(trial->play)->line, found ? "interrupted" : "nothing has happened for a minute");
             break;
