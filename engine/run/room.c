@@ -41,7 +41,7 @@ struct fit_question room_question(const struct config *config, bool any_model)
 {
     const uint64_t available = room_available_bytes(), *budget = config->budget_bytes;
     const bool all_given = budget[TIER_DEVICE] && budget[TIER_HOST];
-    const char *folder = config_nvme_path(config), *tmp = getenv("TMPDIR");
+    const char *folder = config_nvme_path(config, false), *tmp = getenv("TMPDIR");
     struct fit_question question = {.config = config, .any_model = any_model};
     struct fit_limits *limits = &question.limits;
     for (int tier = 0; tier < TIERS; tier++) limits->bytes[tier] = budget[tier];
