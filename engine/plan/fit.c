@@ -57,7 +57,7 @@ int fit_apply(struct config *config, const struct fit_setup *setup, const char *
     if (config->overlap_follows_stage) zero->overlap_comm = setup->stage == 3;
     if (setup->param == OFFLOAD_NVME && !is_given(config, "zero_optimization.offload_param.max_in_cpu"))
         zero->max_in_cpu_elems = 0;
-    if (!config_nvme_path(config)[0] && folder)
+    if (!config_nvme_path(config, false)[0] && folder)
         snprintf(config->nvme.optimizer_path, sizeof config->nvme.optimizer_path, "%s", folder);
     if (config_check(config, NULL) == STATUS_OK) return STATUS_OK;
     zero->delayed_update = false;
