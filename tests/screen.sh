@@ -78,7 +78,7 @@ step() { screen | sed -nE 's/.*ZeRO stage [0-9] +step ([0-9,]+).*/\1/p' | tr -d 
 # COLUMNS, ROWS, ENVIRONMENT..., -- COMMAND...: a shell that shows the modes before and after, and the status. It has jobs, so
 # that the program can be suspended: a line then brings it back.
 start() {
-    local columns=$1 rows=$2 environment=("HOME=$place" "XDG_CONFIG_HOME=$place/config" ZEROLAB_MOUSE=no)
+    local columns=$1 rows=$2 environment=("HOME=$place" "XDG_CONFIG_HOME=$place/config" ZEROLAB_MOUSE=no ZEROLAB_TOUR=no)
     shift 2
     while [ "$1" != -- ]; do environment+=("$1"); shift; done
     shift

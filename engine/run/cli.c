@@ -184,6 +184,7 @@ static int check_operands(const struct cli *cli, int operands, const char *last,
 int cli_parse(struct cli *cli, int argc, char *const argv[], struct error *err)
 {
     set_defaults(cli);
+    cli->bare = argc <= 1;
     int i = 1, operands = 0, words = 0, status;
     bool options_ended = false;
     bool named = argc > 1 && (argv[1][0] != '-' || strncmp(argv[1], "--worker", 8) == 0);

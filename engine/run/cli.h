@@ -28,6 +28,7 @@ typedef struct cli_list cli_LIST;
 
 struct cli {
     enum verb verb;
+    bool bare;           /* nothing was given at all */
     const char *family;  /* "data": help of all verbs whose names begin with it; else NULL */
     const char *operand; /* NULL: none */
     const char *second;  /* the one after it; NULL: none */

@@ -236,19 +236,19 @@ static void begin_at(struct lab_progress *progress, const struct cli *cli)
     else if (progress->finished) lab_progress_fold(progress, &(struct lab_input){.kind = LAB_INPUT_RESET});
 }
 
-static int play(const struct cli *cli, const struct lab *lab, struct error *err)
+static int play(const struct cli *cli, const struct lab *lab, struct app *stage, struct error *err)
 {
     struct lab_progress progress;
     struct error kept = {0};
     if (cli->from_step > lab->step_count)
         return error_set(err, STATUS_USAGE, "--from %lld: this lab has %d steps", (long long)cli->from_step,
                          lab->step_count);
-    if (!app_terminal_fits(err)) return error_prefix(err, "a lab is played on a terminal");
+    if (!stage && !app_terminal_fits(err)) return error_prefix(err, "a lab is played on a terminal");
     if (lab_load(&progress, lab, err)) fprintf(stderr, "zerolab: %s; the lab begins with its first step\n", err->text);
     begin_at(&progress, cli);
     struct app_lab played = {.save = cli->presenter ? NULL : save, .user = &kept, .presents = cli->presenter};
     lab_play_init(&played.play, lab, &progress);
-    int status = lab_run(cli, &played, NULL, NULL, err);
+    int status = lab_run(cli, &played, stage, NULL, NULL, err);
     if (kept.status) fprintf(stderr, "zerolab: %s\n", kept.text);
     if (!status)
         printf("%s: %d of %d steps are right%s\n", lab->name, lab_progress_right(&played.play.progress),
@@ -257,19 +257,19 @@ static int play(const struct cli *cli, const struct lab *lab, struct error *err)
     return status;
 }
 
-static int play_named(const struct cli *cli, struct error *err)
+int lab_play_named(const struct cli *cli, const char *name, struct app *stage, struct error *err)
 {
     struct lab *lab;
-    int status = lab_open(&lab, cli->operand, err);
-    if (status) return status;
-    status = play(cli, lab, err);
+    int status = lab_open(&lab, name, err);
+    if (status) return app_close(stage), status;
+    status = play(cli, lab, stage, err);
     lab_free(lab);
     return status;
 }
 
 static int play_or_list(const struct cli *cli, struct error *err)
 {
-    return cli->operand ? play_named(cli, err) : list(cli, err);
+    return cli->operand ? lab_play_named(cli, cli->operand, NULL, err) : list(cli, err);
 }
 
 int front_lab(const struct cli *cli)

@@ -14,16 +14,23 @@ static bool is_plain(const char *name)
     return *name && *name != '.' && !strchr(name, '/');
 }
 
-static int path_of(char path[PATH_ROOM], const char *name, struct error *err)
+static int state_path(char path[PATH_ROOM], const char *name, const char *ending, struct error *err)
 {
     const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
     bool has_state = state && *state == '/';
-    if (!is_plain(name)) return error_set(err, STATUS_USAGE, "%.60s: this is no name of a lab", name);
     if (!has_state && !(home && *home == '/'))
         return error_set(err, STATUS_RUN, "there is no home folder to keep progress in; set XDG_STATE_HOME");
-    int length = snprintf(path, PATH_ROOM, "%s%s/zerolab/labs/%s.json", has_state ? state : home,
-                          has_state ? "" : "/.local/state", name);
+    int length = snprintf(path, PATH_ROOM, "%s%s/zerolab/%s%s", has_state ? state : home,
+                          has_state ? "" : "/.local/state", name, ending);
     return length < PATH_ROOM - 8 ? STATUS_OK : error_set(err, STATUS_RUN, "the path of the state folder is too long");
+}
+
+static int path_of(char path[PATH_ROOM], const char *name, struct error *err)
+{
+    char file[300];
+    if (!is_plain(name)) return error_set(err, STATUS_USAGE, "%.60s: this is no name of a lab", name);
+    snprintf(file, sizeof file, "labs/%.250s", name);
+    return state_path(path, file, ".json", err);
 }
 
 static void make_folders(char *path)
@@ -62,6 +69,29 @@ int lab_save(const struct lab_progress *progress, const struct lab *lab, struct 
     status = error_set(err, STATUS_RUN, "progress cannot be kept in %.300s: %s", path, strerror(errno));
     unlink(fresh);
     return status;
+}
+
+static bool is_there(const char *name)
+{
+    char path[PATH_ROOM];
+    return state_path(path, name, "", NULL) || access(path, F_OK) == 0;
+}
+
+bool lab_nobody_played(void)
+{
+    return !is_there("labs") && !is_there("tour");
+}
+
+int lab_refuse_tour(struct error *err)
+{
+    char path[PATH_ROOM];
+    int status = state_path(path, "tour", "", err);
+    if (status) return status;
+    make_folders(path);
+    FILE *file = fopen(path, "we");
+    bool written = file && fputs("not wanted; zerolab lab tour plays it all the same\n", file) >= 0;
+    if (file && fclose(file) != 0) written = false;
+    return written ? STATUS_OK : error_set(err, STATUS_RUN, "cannot write %.300s: %s", path, strerror(errno));
 }
 
 int lab_forget(const char *name, struct error *err)

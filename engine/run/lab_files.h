@@ -7,6 +7,11 @@
 /* Progress that was kept; none, or none that can be read: from the first step (the error says why then). */
 int lab_load(struct lab_progress *progress, const struct lab *lab, struct error *err);
 int lab_save(const struct lab_progress *progress, const struct lab *lab, struct error *err);
+
+/* Nobody has played a lab here, nor said that the tour is not wanted. False too where that could not be kept. */
+bool lab_nobody_played(void);
+int lab_refuse_tour(struct error *err); /* for ever */
+
 int lab_forget(const char *name, struct error *err); /* no progress is no error */
 
 #endif

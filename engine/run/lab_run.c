@@ -39,10 +39,9 @@ static int one_run(const struct cli *cli, struct app_lab *lab, struct app **stag
     return status;
 }
 
-int lab_run(const struct cli *cli, struct app_lab *lab, void (*follow)(struct session *, struct source *), void *user,
-            struct error *err)
+int lab_run(const struct cli *cli, struct app_lab *lab, struct app *stage,
+            void (*follow)(struct session *, struct source *), void *user, struct error *err)
 {
-    struct app *stage = NULL;
     int status;
     do status = one_run(cli, lab, &stage, follow, user, err);
     while (!status && (follow ? lab->play.phase == PLAY_RESTART : stage != NULL));

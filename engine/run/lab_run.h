@@ -5,8 +5,12 @@
 
 #include "engine/run/session.h"
 
-/* Starts runs until `play` wants no other one. With `follow` there is no screen. */
-int lab_run(const struct cli *cli, struct app_lab *lab, void (*follow)(struct session *, struct source *), void *user, struct error *err);
+/* Starts runs until `play` wants no other one. With `follow` there is no screen; else stage, if it is not NULL, is one that
+ * is there already. */
+int lab_run(const struct cli *cli, struct app_lab *lab, struct app *stage, void (*follow)(struct session *, struct source *), void *user, struct error *err);
+
+/* Lets the user play a lab; stage as above. */
+int lab_play_named(const struct cli *cli, const char *name, struct app *stage, struct error *err);
 
 /* What became of a lab that the robot played. */
 struct lab_trial {

@@ -107,6 +107,7 @@ static int show_live(struct session *session, struct source *source, const sigse
                                   .readonly = session->cli->readonly,
                                   .trace_file = session->spec.trace,
                                   .lab = session->lab,
+                                  .offer = session->offer,
                                   .stage = session->stage,
                                   .tended = {tend_fd, tend, &session->keeper},
                                   .cost = &session->screen};

@@ -21,7 +21,8 @@ struct session {
     FILE *out;
     struct app_cost screen;
     struct app_lab *lab;                                           /* played on the screen; NULL: none */
-    struct app **stage;                                      /* the screen, if it is to stay; NULL: it goes with the run */
+    struct app_offer *offer;                                       /* made on the screen; NULL: none */
+    struct app **stage;                                            /* the screen, if it is to stay; NULL: it goes with the run */
     void (*follow)(struct session *session, struct source *source); /* without a screen: reads the run; NULL: headless_run() */
     void *user;                                                    /* of follow */
     struct run_model *model; /* what became of the run; NULL: it is somewhere else, or never began */

@@ -11,6 +11,8 @@
 
 #include "engine/config/command.h"
 #include "engine/data/data.h"
+#include "engine/run/lab_files.h"
+#include "engine/run/lab_run.h"
 #include "engine/run/room.h"
 #include "engine/run/session.h"
 
@@ -251,19 +253,52 @@ static int exit_status(const struct run_model *model)
     return model->outcome == OUTCOME_OUT_OF_MEMORY ? STATUS_RUN : STATUS_OK;
 }
 
+/* ---- the first minute ---- */
+
+/* Who has played no lab yet is offered the tour, in the last row of the live view: nobody has to answer. Scripts, which have
+ * no terminal or say what they want, do not meet it. */
+static bool offers_tour(const struct session *session)
+{
+    const char *wanted = getenv("ZEROLAB_TOUR");
+    bool unwanted = wanted && strcmp(wanted, "no") == 0;
+    return session->cli->bare && session->live && !unwanted && lab_nobody_played();
+}
+
+static int after_offer(const struct cli *cli, const struct app_offer *offer, struct app *stage)
+{
+    struct error err;
+    int status = STATUS_OK;
+    if (offer->said == OFFER_TAKEN) status = lab_play_named(cli, "tour", stage, &err);
+    else if (offer->said == OFFER_NEVER) status = lab_refuse_tour(&err);
+    return status ? front_fail(&err) : STATUS_OK;
+}
+
+/* ---- all of it ---- */
+
+static int train(struct session *session, struct error *err)
+{
+    int status = session->cli->detach ? session_detach(session, err) : session_run(session, err);
+    if (!status && session->model && !(session->offer && session->offer->said == OFFER_TAKEN)) {
+        print_result(session);
+        return exit_status(session->model);
+    }
+    return status ? front_fail(err) : STATUS_OK;
+}
+
 int front_train(const struct cli *cli)
 {
-    struct session session = {.cli = cli, .signal_fd = -1, .dir.lock_fd = -1};
+    struct app_offer offer = {" New here? Enter: a two-minute tour   N: never ask   any other key: later", OFFER_OPEN};
+    struct app *stage = NULL;
+    struct session session = {.cli = cli, .signal_fd = -1, .dir.lock_fd = -1, .stage = &stage};
     struct error err;
     int status = resolve(&session, &err);
     if (!status && session.config.notes) fputs(session.config.notes, stderr);
     if (!status && *session.resume.note) fprintf(stderr, "zerolab: %s\n", session.resume.note);
-    if (!status) status = cli->detach ? session_detach(&session, &err) : session_run(&session, &err);
-    if (!status && session.model) print_result(&session), status = exit_status(session.model);
-    else if (status) front_fail(&err);
+    if (offers_tour(&session)) session.offer = &offer;
+    status = status ? front_fail(&err) : train(&session, &err);
     if (!cli->detach && session.dir.path[0]) print_checkpoint(&session, status ? stderr : session.out);
     resume_release(&session.resume);
     run_model_free(session.model);
     config_release(&session.config);
-    return status;
+    return status || !session.offer ? status : after_offer(cli, &offer, stage);
 }

@@ -48,8 +48,20 @@ static void show_view(struct app *app)
     if (lab_is_page(&app->state, app->surface.columns)) app->state.lab_focus = false;
 }
 
+/* True: the key was an answer to what is offered. Any other key means "later" and what it always means. */
+static bool offer_key(struct app *app, uint32_t key)
+{
+    struct app_offer *offer = app->options->offer;
+    if (!app->state.offer || key == INPUT_RESIZE) return false;
+    app->state.offer = NULL;
+    offer->said = key == '\r' ? OFFER_TAKEN : key == 'N' ? OFFER_NEVER : OFFER_LATER;
+    if (offer->said == OFFER_TAKEN) app->quit = app->again = true;
+    return offer->said != OFFER_LATER;
+}
+
 static void take_key(struct app *app, uint32_t key)
 {
+    if (offer_key(app, key)) return;
     struct scene scene = app_scene(app);
     if (key == INPUT_GONE) {
         app->quit = true;
@@ -256,7 +268,8 @@ static void begin_run(struct app *app, const struct app_options *options)
                                      .bars_now = before.bars_now,
                                      .lab_focus = before.lab_focus,
                                      .live = options->source != NULL,
-                                     .readonly = options->readonly};
+                                     .readonly = options->readonly,
+                                     .offer = options->offer ? options->offer->text : NULL};
 }
 
 void app_close(struct app *app)
@@ -286,7 +299,7 @@ static void tell_cost(const struct app *app)
 static int run_on_stage(struct app *app, bool goes_on, struct error *err)
 {
     int status = goes_on ? STATUS_OK : open_screen(app, err);
-    playing_open(app, goes_on);
+    playing_open(app);
     if (!status) loop(app, goes_on);
     playing_close(app);
     if (status) return status;

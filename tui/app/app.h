@@ -24,6 +24,9 @@ struct app_look {
     enum app_units units;
 };
 
+/* Something that is offered in the last row, until the next key. */
+struct app_offer { const char *text; enum { OFFER_OPEN, OFFER_LATER, OFFER_TAKEN, OFFER_NEVER } said; };
+
 /* A lab that is played beside the views. */
 struct app_lab {
     struct lab_play play;
@@ -55,6 +58,7 @@ struct app_options {
     struct app_tended tended;   /* tend NULL: nobody */
     struct app_cost *cost;      /* NULL: nobody asks */
     struct app_lab *lab;        /* NULL: none; its play says on return whether the run is to be started anew */
+    struct app_offer *offer;    /* Enter takes it, and leaves; N: never again; NULL: none */
     struct app **stage;         /* where the screen is kept if another run is to follow, and found by that one; NULL: nowhere */
 };
 

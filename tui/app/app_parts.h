@@ -24,7 +24,8 @@ struct app {
     enum theme theme;
     struct asked slow_motion, link;
     enum run_state run_state; /* that the view was chosen for */
-    int playing_step;         /* of a lab: whose view has been opened */
+    const struct lab_play *played; /* the lab; NULL: none */
+    int playing_step;         /* ... the step whose view has been opened */
     unsigned page_revision;   /* ... the page that has been drawn */
     uint64_t playing_ns;      /* ... when the learner's time was counted last */
     bool changed, urgent, quit, asked; /* asked: whether to leave all the same */

@@ -20,12 +20,13 @@ static void save(struct app *app)
     if (lab->save) lab->save(&lab->play, lab->user);
 }
 
-void playing_open(struct app *app, bool goes_on)
+void playing_open(struct app *app)
 {
     const struct lab_play *play = play_of(app);
     app->state.lab = play;
     app->state.lab_presents = play && app->options->lab->presents;
-    if (goes_on) return;
+    if (app->played == play) return; /* its run has been started anew */
+    app->played = play;
     app->state.lab_focus = play != NULL;
     if (play) app->state.units = UNITS_GB; /* labs speak of MB and GB; u still changes it */
     app->playing_step = -1;

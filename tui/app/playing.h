@@ -4,7 +4,7 @@
 
 #include "tui/app/app_parts.h"
 
-void playing_open(struct app *app, bool goes_on); /* goes_on: the run has been started anew for the same lab */
+void playing_open(struct app *app);
 void playing_close(struct app *app);
 
 /* After records have been taken and keys acted on: sends what the lab wants sent. */
