@@ -4,6 +4,7 @@
 #   make run [ARGS="..."]      ... and start it
 #   make test                  all tests, within five minutes
 #   make bench                 the figures that the README quotes, and its table of them
+#   make bundle                one archive that builds and runs on laptops without a network
 #   make clean
 #
 # Knobs: SAN=address|undefined|thread (a build of its own under build/), CUDA=auto|0|1, V=1 shows the commands,
@@ -71,6 +72,10 @@ bench:
 	done
 	@echo "== the README's table, as measured here"; tools/bench-table.sh $(BUILD)/bench.txt
 
+BUNDLE ?= build/zerolab.tar.gz
+bundle:
+	@tools/bundle.sh $(BUNDLE)
+
 clean:
 	rm -rf build
 
@@ -102,6 +107,6 @@ $(BUILD)/engine/config/builtin.o: configs/nano.json
 $(BUILD)/engine/lab/catalog.o: $(wildcard labs/*/lab.md)
 $(BUILD)/engine/data/default_text.o: data/default.txt
 
-.PHONY: all tests benches run test bench clean always
+.PHONY: all tests benches run test bench bundle clean always
 .SECONDARY:
 -include $(OBJECTS:.o=.d) $(PROGRAMS:=.d)

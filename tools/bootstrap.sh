@@ -1,6 +1,7 @@
 #!/bin/sh
 # Sees to it that what the build and the tests need is there: looks for each piece, says what is missing, installs it with
-# apt-get where it may (root, or sudo without a password), and otherwise prints the one command to type. Silent when all is well.
+# apt-get where it may (root, or sudo without a password), and otherwise prints the one command to type. Silent, and without
+# a look at the network, when all is well.
 set -u
 
 has_command() { command -v "$1" >/dev/null 2>&1; }
@@ -9,10 +10,8 @@ has_header() { [ -e "/usr/include/$1" ] || echo "#include <$1>" | cc -E - >/dev/
 has_compiler() { echo '#include <stdio.h>' | cc -x c -fsyntax-only - 2>/dev/null; }
 
 # What is looked for, how, and the Debian package that has it.
-missing() {
-    while read -r check name package purpose; do
-        $check "$name" || echo "$package $purpose"
-    done <<-END
+pieces() {
+    cat <<-END
 	has_compiler cc build-essential C compiler
 	has_command pkg-config pkg-config finding libraries
 	has_header ncursesw/ncurses.h libncurses-dev the terminal
@@ -28,6 +27,17 @@ missing() {
 	has_command tmux tmux screen tests
 	END
 }
+
+missing() {
+    pieces | while read -r check name package purpose; do
+        $check "$name" || echo "$package $purpose"
+    done
+}
+
+if [ "${1:-}" = --packages ]; then # the list, for machines that are to have no network later
+    pieces | cut -d ' ' -f 3
+    exit 0
+fi
 
 lines=$(missing)
 [ -z "$lines" ] && exit 0

@@ -1,0 +1,61 @@
+#!/bin/bash
+# `make bundle`: the archive holds all that a build needs, and what it builds runs. The sources in it are the same as here, so
+# objects that were made of these are taken over and only linked; FULL=1 compiles every one of them.
+. "$(dirname "$0")/tap.sh"
+ok() { check "$1" [ "$2" -eq 0 ]; }
+build=$(dirname "$zerolab")
+kind=$(basename "$build")
+compiler=$(sed 's/ -std=c17.*//' "$build/flags")
+quiet_make() { env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS make -j2 --no-print-directory CC="$compiler" "$@"; }
+[ "$kind" = release ] || sanitizer=SAN=$kind
+
+quiet_make -C "$root" bundle BUNDLE="$work/zerolab.tar.gz" >said
+ok "a bundle is made" $?
+grep -q 'tar xf zerolab.tar.gz && cd zerolab-[0-9.]* && make run' said
+ok "... and says what to do with it" $?
+mkdir empty && tar -xf zerolab.tar.gz -C empty
+place=$(echo "$work"/empty/zerolab-*)
+[ -d "$place" ] && [ "$(ls empty | wc -l)" -eq 1 ]
+ok "it unpacks into one folder" $?
+[ ! -e "$place/build" ] && [ ! -e "$place/.git" ] && [ -e "$place/labs/tour/lab.md" ] && [ -e "$place/configs/nano.json" ] && [ -e "$place/docs/LABS.md" ]
+ok "sources, labs, configurations and documents, and nothing that was built" $?
+diff -rq "$root" "$place" | grep -vxE "Only in $root: (build|\.git|shared|.*\.zlt)|Only in $place: PACKAGES" | sed 's/^/# /' | grep . && same=1 || same=0
+ok "... all of them, as they are here" $same
+"$root/tools/bootstrap.sh" --packages | cmp -s - "$place/PACKAGES" && [ "$(grep -cE '^[a-z0-9.+-]+$' "$place/PACKAGES")" -ge 13 ]
+ok "PACKAGES lists what is to be installed" $?
+
+# Nothing is missing here, so nothing may be asked for: commands that would go to the network are not to be found.
+mkdir offline
+for tool in apt-get curl wget sudo; do
+    printf '#!/bin/sh\necho "%s $*" >>%s/asked\nexit 1\n' "$tool" "$work" >offline/$tool && chmod +x offline/$tool
+done
+PATH=$work/offline:$PATH "$place/tools/bootstrap.sh" >bootstrap.out 2>&1 && [ ! -s bootstrap.out ] && [ ! -e asked ]
+ok "where all packages are, setting up is silent and asks no network" $?
+
+if [ -z "${FULL:-}" ]; then
+    mkdir -p "$place/build"
+    cp -a "$build" "$place/build/$kind"
+    rm -rf "$place/build/$kind/zerolab" "$place/build/$kind/tests"
+    find "$place/build" -name '*.o' -exec touch {} +
+fi
+PATH=$work/offline:$PATH quiet_make -C "$place" ${sanitizer:-} all >built 2>&1
+status=$?
+[ $status -eq 0 ] || tail -n 5 built | sed 's/^/# /'
+ok "it builds" $status
+[ -n "${FULL:-}" ] || [ "$(grep -c '  CC ' built)" -eq 0 ]
+ok "... of the very sources that objects here were made of" $?
+[ ! -e asked ]
+ok "... without a network" $?
+
+cd "$work" || exit 1
+mine=$place/build/$kind/zerolab
+[ "$("$mine" --version)" = "$("$zerolab" --version)" ]
+ok "the program says its version" $?
+"$mine" train --headless --steps 2 >trained 2>&1 && grep -q 'after step 2' trained
+ok "... trains two steps" $?
+"$mine" lab list >list && [ "$(grep -c ' min ' list)" -eq "$(ls -d "$root"/labs/*/ | wc -l)" ]
+ok "... has all labs" $?
+(cd "$place" && rm -rf build && tools/bundle.sh "$work/again.tar.gz" >/dev/null)
+[ "$(tar -tf again.tar.gz | sort | cksum)" = "$(tar -tf zerolab.tar.gz | sort | cksum)" ]
+ok "a bundle of the bundle holds the same files" $?
+finish
