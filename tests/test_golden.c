@@ -20,7 +20,16 @@ struct moment {
     uint32_t step, op;
     int ranks;
     enum synthetic_place place;
+    const char *file; /* NULL: docs/example.zlt */
 };
+
+/* Two ranks at stage 3: all on the device; from step 3 on the optimizer in host memory; from step 5 on it and parameters on
+ * NVMe; from step 7 on over paced links. */
+#define TIERS_FILE "tests/reference/tiers.zlt"
+#define OFFLOADED(number, of)                                                                                          \
+    {                                                                                                                  \
+        .step = (number), .op = (of), .file = TIERS_FILE                                                               \
+    }
 
 #define STEP(number)                                                                                                   \
     {                                                                                                                  \
@@ -53,6 +62,7 @@ static const struct place {
     struct view_state state;
 } places[VIEWS] = {
     [VIEW_MEMORY] = {OPERATION(7, 24), {.rank = 1}},
+    [VIEW_TIERS] = {OFFLOADED(8, 0), {.rank = 1}},
     [VIEW_BUCKETS] = {OPERATION(7, 24), {.rank = 1}}, /* rank 1 has one in each state */
     [VIEW_SHARDS] = {OPERATION(7, 23), {.rank = 1}},  /* and here a unit in each */
     [VIEW_SCHEDULE] = {OPERATION(7, 24), {.rank = 1}},
@@ -215,7 +225,7 @@ static struct folded folded_recorded(const struct moment *moment)
 {
     struct reel reel = {.model = reel_model(), .tape = tape_new(0)};
     struct error err;
-    assert_int_equal(source_open_file(&reel.source, "docs/example.zlt", &err), 0);
+    assert_int_equal(source_open_file(&reel.source, moment->file ? moment->file : "docs/example.zlt", &err), 0);
     if (moment->op) assert_true(reel_until_op_ends(&reel, moment->step, moment->op));
     else if (moment->step) reel_until_step_ends(&reel, moment->step);
     else

@@ -73,6 +73,20 @@ static void add_stalls(cJSON *out, const struct totals *sum, double parts)
     }
 }
 
+static void add_lane_stalls(cJSON *out, const struct totals *sum, double parts)
+{
+    cJSON *list = cJSON_AddArrayToObject(out, "lane_stalls");
+    for (int lane = LANE_D2H; lane < LANES; lane++)
+        for (int why = STALL_NONE + 1; why < STALLS; why++) {
+            if (!sum->lane_stall_ns[lane][why]) continue;
+            cJSON *item = cJSON_CreateObject();
+            add_text(item, "lane", lane_name((enum lane)lane));
+            add_text(item, "cause", stall_name((enum stall)why));
+            add_seconds(item, "seconds_per_step", sum->lane_stall_ns[lane][why], parts);
+            cJSON_AddItemToArray(list, item);
+        }
+}
+
 /* Of NVMe: how transfers went inside. */
 static void add_io(cJSON *out, const struct collective_totals *of, const struct io_most *most, double parts)
 {
@@ -196,6 +210,7 @@ static cJSON *section_object(const struct analysis_section *section)
     if (parts > 0) {
         add_temporal(out, section, &sum, parts);
         add_stalls(out, &sum, parts);
+        add_lane_stalls(out, &sum, parts);
         add_collectives(out, section, &sum, parts);
         add_prefetch(out, &sum, parts);
     }

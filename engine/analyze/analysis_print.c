@@ -116,6 +116,22 @@ static void print_stalls(const struct printer *printer)
     print_stall(printer, STALL_PEERS);
 }
 
+/* Those that the step may have waited for in turn: what they wait for tells whether disk, bus, host or room was too slow. */
+static void print_lane_stalls(const struct printer *printer)
+{
+    bool any = false;
+    for (int lane = LANE_D2H; lane < LANES; lane++)
+        for (int why = STALL_NONE + 1; why < STALLS; why++) {
+            const uint64_t ns = printer->sum.lane_stall_ns[lane][why];
+            if (!ns) continue;
+            if (!any)
+                fprintf(printer->out, "\n  what lanes between tiers waited for in a step\n  %-24s %6s\n", "", "ms");
+            any = true;
+            fprintf(printer->out, "  %-7s %c %-15s %7.3f  %s\n", lane_name((enum lane)lane), stall_letter(why),
+                    stall_name(why), ms(printer, ns), stall_help(why));
+        }
+}
+
 /* ---- traffic ---- */
 
 static bool moved(const struct printer *printer, int kind)
@@ -242,6 +258,7 @@ static void print_section(const struct analysis *analysis, const struct analysis
     if (printer.parts > 0) {
         print_temporal(&printer);
         print_stalls(&printer);
+        print_lane_stalls(&printer);
         print_bytes(&printer);
         print_times(&printer);
         print_io(&printer);

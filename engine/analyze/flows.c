@@ -13,7 +13,7 @@ enum traffic flow_traffic(enum flow flow)
 
 const char *flow_name(enum flow flow)
 {
-    static const char *const names[FLOWS] = {"device -> host", "host -> device", "nvme -> host", "host -> nvme"};
+    static const char *const names[FLOWS] = {"device -> host", "host -> device", "NVMe -> host", "host -> NVMe"};
     return names[flow];
 }
 
@@ -59,6 +59,7 @@ static void add(struct run_flow *sum, const struct run_flow *flow)
     sum->bytes += flow->bytes;
     sum->busy_ns += flow->busy_ns;
     sum->paced_ns += flow->paced_ns;
+    sum->exposed_ns += flow->exposed_ns;
     sum->io_bytes += flow->io_bytes;
     sum->requests += flow->requests;
     sum->io_ns += flow->io_ns;
@@ -80,12 +81,13 @@ static double own_rate(const struct run_flow *flow)
                        : per_second(flow->bytes, flow->busy_ns - flow->paced_ns);
 }
 
-void flows_end_step(struct run_rank *rank, bool whole)
+void flows_end_step(struct run_rank *rank, const struct run_split *split)
 {
     struct run_flows *flows = &rank->flows;
-    flows->known = whole;
-    if (!whole) return;
+    flows->known = split != NULL;
+    if (!split) return;
     memcpy(flows->step, flows->open, sizeof flows->step);
+    for (int f = 0; f < FLOWS; f++) flows->step[f].exposed_ns = split->exposed_by_ns[flow_traffic((enum flow)f)];
     flows->steps++;
     for (int f = 0; f < FLOWS; f++) {
         const double rate = own_rate(&flows->step[f]);
@@ -106,10 +108,11 @@ struct sum {
 static void finish(struct flow_figures *out, const struct sum *sum)
 {
     const struct run_flow *flow = &sum->flow;
-    out->known = flow->count > 0;
-    if (!out->known || sum->steps <= 0) return;
+    out->known = sum->ranks > 0;
+    if (!out->known) return;
     out->count = (double)flow->count / sum->steps;
     out->bytes = (double)flow->bytes / sum->steps;
+    out->exposed_ns = (double)flow->exposed_ns / sum->steps;
     out->bytes_per_s = per_second(flow->bytes, flow->busy_ns);
     out->own_bytes_per_s = own_rate(flow);
     out->has_io = flow->requests > 0;
@@ -127,7 +130,7 @@ static void set_limit(struct flow_figures *out, const struct run_model *model, c
 {
     const struct config_link *link = &model->pace.links[traffic_link(flow_traffic(flow))];
     const double slow = model->pace.slow_motion > 1 ? model->pace.slow_motion : 1;
-    if (!out->known) return;
+    if (out->bytes_per_s <= 0) return;
     if (model->pace.known && link->bandwidth_bytes_per_s > 0) {
         out->limited_by = FLOW_LIMIT_PACED;
         out->limit_bytes_per_s = link->bandwidth_bytes_per_s;

@@ -9,11 +9,12 @@ enum flow_limit { FLOW_LIMIT_UNKNOWN, FLOW_LIMIT_PACED, FLOW_LIMIT_BEST };
 
 /* Means over the ranks of which something is known. */
 struct flow_figures {
-    bool known;              /* something has moved this way, and was seen whole; else all below is 0 */
+    bool known;              /* what moved this way, and be it nothing, was seen whole; else all below is 0 */
     bool so_far;             /* of the step in progress: no whole one is known */
     double count, bytes;     /* a step */
     double bytes_per_s;      /* while it moves, with all that pacing and slow motion add; 0: not timed */
     double own_bytes_per_s;  /* ... without that */
+    double exposed_ns;       /* a step, of a whole one */
     enum flow_limit limited_by;
     double limit_bytes_per_s; /* as the link has it, not stretched by slow motion */
     double share;             /* of the limit that was used */

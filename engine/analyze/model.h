@@ -115,6 +115,7 @@ enum flow { FLOW_D2H, FLOW_H2D, FLOW_NVME_READ, FLOW_NVME_WRITE, FLOWS }; /* TRA
  * none: not known (a copy, or a trace of before there were such records). */
 struct run_flow {
     uint64_t count, bytes, busy_ns, paced_ns; /* busy: from start to end, with what pacing added */
+    uint64_t exposed_ns;                      /* no compute beside it; known when the step is over */
     uint64_t io_bytes, requests, io_ns, latency_ns, longest_ns;
     uint32_t deepest;
     bool buffered; /* some of it went through the page cache */

@@ -214,6 +214,7 @@ static cJSON *flow_object(const struct run_model *model, int rank, enum flow flo
     add_text(out, "kind", traffic_name(flow_traffic(flow)));
     add_number(out, "bytes_per_step", true, figures.bytes);
     add_number(out, "bytes_per_second", figures.bytes_per_s > 0, figures.bytes_per_s);
+    add_number(out, "exposed_seconds_per_step", true, figures.exposed_ns * 1e-9);
     add_number(out, "limit_bytes_per_second", figures.limited_by != FLOW_LIMIT_UNKNOWN, figures.limit_bytes_per_s);
     add_text(out, "limit_from", limits[figures.limited_by]);
     add_number(out, "requests_per_step", figures.has_io, figures.requests);

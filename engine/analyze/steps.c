@@ -115,7 +115,7 @@ void fold_step_end(struct run_model *model, const struct trace_record *record)
     if (!rank || !step || rank->open.attempt < step->attempt) return;
     struct run_split split;
     const bool whole = timing_end_step(rank, from->step, &split);
-    flows_end_step(rank, whole);
+    flows_end_step(rank, whole ? &split : NULL);
     if (whole) {
         split_add(&step->split, &split);
         step->timed++;

@@ -60,6 +60,11 @@ static void sum_waits(struct window *window)
             const struct span *span = span_at(window, lane, number);
             if (span && ends_in(out, span)) add_stall(out, STALL_PEERS, span->peers_ns);
         }
+    for (int lane = LANE_D2H; lane < LANES; lane++)
+        for (int64_t number = window->first[lane]; number <= window->end[lane]; number++) {
+            const struct span *span = span_at(window, lane, number);
+            if (span) out->lane_stall_ns[lane][span->stall] += length(clipped(out, span->issued_ns, span->ready_ns));
+        }
     out->prefetch.stalled_ns = out->stall_ns[STALL_GATHER];
     out->prefetch.stalls = out->stall_count[STALL_GATHER];
 }
@@ -244,6 +249,7 @@ static const struct {
     {offsetof(struct totals, host), sizeof(struct host_totals) / sizeof(uint64_t)},
     {offsetof(struct totals, stall_ns), STALLS},
     {offsetof(struct totals, stall_count), STALLS},
+    {offsetof(struct totals, lane_stall_ns), LANES *STALLS},
     {offsetof(struct totals, prefetch), sizeof(struct prefetch_totals) / sizeof(uint64_t)},
 };
 enum {

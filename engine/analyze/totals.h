@@ -55,6 +55,7 @@ struct totals {
     struct host_totals host;
     uint64_t stall_ns[STALLS];     /* of the compute lane; STALL_PEERS: of all lanes */
     int64_t stall_count[STALLS];
+    uint64_t lane_stall_ns[LANES][STALLS]; /* of the lanes between tiers and of the host's */
     struct collective_totals traffic[TRAFFIC_KINDS];
     struct io_most most[TRAFFIC_KINDS];
     struct prefetch_totals prefetch;

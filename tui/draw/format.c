@@ -66,6 +66,19 @@ char *format_bytes(char out[FORMAT_ROOM], enum units units, bool known, uint64_t
     return pad_left(out, bytes_columns(units));
 }
 
+/* Three digits: a rate is not known better. */
+char *format_rate(char out[FORMAT_ROOM], enum units units, double bytes_per_s)
+{
+    static const char *const decimal[] = {"B/s", "kB/s", "MB/s", "GB/s", "TB/s"};
+    static const char *const binary[] = {"B/s", "KiB/s", "MiB/s", "GiB/s", "TiB/s"};
+    const double base = units == UNITS_GIB ? 1024 : 1000;
+    int i = 0;
+    while (i < 4 && bytes_per_s >= base - 0.5) bytes_per_s /= base, i++;
+    const int decimals = i == 0 || bytes_per_s >= 99.95 ? 0 : bytes_per_s >= 9.995 ? 1 : 2;
+    snprintf(out, FORMAT_ROOM, "%.*f %s", decimals, bytes_per_s, (units == UNITS_GIB ? binary : decimal)[i]);
+    return out;
+}
+
 char *format_time_bare(char out[FORMAT_ROOM], uint64_t ns)
 {
     static const char *const names[] = {"ns", "us", "ms", "s"};

@@ -16,6 +16,8 @@ int bytes_columns(enum units units); /* width of what format_bytes() writes */
 char *format_bytes(char out[FORMAT_ROOM], enum units units, bool known, uint64_t bytes);
 /* The same without the padding. */
 char *format_bytes_bare(char out[FORMAT_ROOM], enum units units, uint64_t bytes);
+/* "123 MB/s", "1.23 GB/s", at most 10 columns; plain bytes as 10^9. */
+char *format_rate(char out[FORMAT_ROOM], enum units units, double bytes_per_s);
 char *format_time(char out[FORMAT_ROOM], uint64_t ns);     /* "123.4 ms", 8 columns */
 char *format_time_bare(char out[FORMAT_ROOM], uint64_t ns); /* ... without the padding */
 char *format_count(char out[FORMAT_ROOM], uint64_t count); /* "1,234,567" */

@@ -1,10 +1,11 @@
 /* Memory of each rank's device tier as a bar by category, against one scale for all ranks: the budget where there is one
  * and it is near enough to be seen, else the most that was ever held or planned; so that a switch of stage changes the
  * bars and not the scale. Where they do not fit one below the other they stand in columns; where that is too narrow, there
- * is one bar for the fullest rank, then heat rows, one column for each rank. */
+ * is one bar for the fullest rank, then heat rows, one column for each rank. With offload, bars of the host tier and of NVMe
+ * stand beside the device's, each with its own scale, and below them a line for each link says what it moved. */
 #include <stdio.h>
 
-#include "tui/views/parts.h"
+#include "tui/views/tiers.h"
 
 enum { BAR_ROWS_MAX = 8, BAR_COLUMNS_MIN = 38, HEAT_ROWS = 6 };
 
@@ -26,12 +27,6 @@ const struct category_look *category_look(int category)
     return &looks[category];
 }
 
-static const struct run_instant *instant_of(const struct run_rank *rank, const struct view_state *state)
-{
-    const struct run_tier *tier = &rank->tier[TIER_DEVICE];
-    return state->bars_now || !tier->step_peak.known ? &tier->now : &tier->step_peak;
-}
-
 int fullest_rank(const struct run_model *model, enum tier tier)
 {
     int best = -1;
@@ -46,89 +41,52 @@ int fullest_rank(const struct run_model *model, enum tier tier)
     return best;
 }
 
-struct memory_scale memory_scale(const struct run_model *model)
+/* Those beside the device's that something lies in, as bits. */
+static uint32_t tiers_beside(const struct run_model *model)
 {
-    struct memory_scale scale = {0};
-    scale.has_planned = run_predicted_peak(model, TIER_DEVICE, &scale.planned);
-    for (int i = 0; i < model->schedule_count; i++)
-        if (model->schedules[i].tier[TIER_DEVICE].peak_bytes > scale.full)
-            scale.full = model->schedules[i].tier[TIER_DEVICE].peak_bytes;
-    for (int rank = 0; rank < model->ranks; rank++) {
-        const struct run_tier *tier = &model->rank[rank].tier[TIER_DEVICE];
-        if (tier->highest_bytes > scale.full) scale.full = tier->highest_bytes;
-        if (tier->now.reserved_bytes > scale.full) scale.full = tier->now.reserved_bytes;
-        if (tier->has_budget && tier->budget_bytes > scale.budget) scale.budget = tier->budget_bytes;
-    }
-    scale.is_budget = scale.budget && scale.budget <= 4 * scale.full;
-    if (scale.is_budget) scale.full = scale.budget;
-    return scale;
+    uint32_t tiers = 0;
+    for (enum tier tier = TIER_HOST; tier < TIERS; tier++)
+        if (tier_is_used(model, tier)) tiers |= 1u << tier;
+    return tiers;
 }
 
-static int fill_segments(struct segment segments[], const struct run_instant *instant)
+static void draw_rank(struct canvas canvas, int y, int rank, const struct scene *scene)
 {
-    for (int i = 0; i <= CATEGORIES; i++)
-        segments[i] = (struct segment){i < CATEGORIES ? instant->held_bytes[i] : 0, looks[i].letter, looks[i].pattern,
-                                       looks[i].style};
-    if (instant->reserved_bytes > instant->live_bytes)
-        segments[CATEGORIES].value = instant->reserved_bytes - instant->live_bytes;
-    return CATEGORIES + 1;
-}
-
-static void draw_mark(struct canvas canvas, int x, int y, int columns, const struct memory_scale *scale)
-{
-    if (!scale->has_planned || !scale->full) return;
-    int at = (int)((double)scale->planned / (double)scale->full * columns);
-    draw_over(canvas, x + (at < columns ? at : columns - 1), y, STYLE_PLANNED, at <= columns ? 0x2503 : '>');
-}
-
-static void draw_rank(struct canvas canvas, int y, int rank, const struct scene *scene,
-                      const struct memory_scale *scale)
-{
-    const struct run_instant *instant = instant_of(&scene->model->rank[rank], scene->state);
-    struct segment segments[SEGMENTS_MAX];
-    char text[FORMAT_ROOM];
-    int bytes = bytes_columns(scene->state->units), x = 5, end = canvas.at.columns - bytes - 3;
-    draw_format(canvas, 0, y, STYLE_TEXT, "%4d", rank);
-    draw_character(canvas, x, y, STYLE_FRAME, '[');
-    draw_character(canvas, end, y, STYLE_FRAME, ']');
-    if (instant->known)
-        draw_bar(canvas, x + 1, y, end - x - 1, segments, fill_segments(segments, instant), scale->full);
-    draw_mark(canvas, x + 1, y, end - x - 1, scale);
-    bool over = scale->budget && instant->live_bytes > scale->budget;
-    draw_right(canvas, canvas.at.columns - 1, y, over ? STYLE_BAD : STYLE_STRONG,
-               format_bytes(text, scene->state->units, instant->known, instant->live_bytes));
+    const uint32_t beside = tiers_beside(scene->model);
+    const bool wide = canvas.at.columns >= TIERS_RANK_COLUMNS_MIN;
+    tiers_draw_rank(canvas, y, rank, STYLE_TEXT, scene, 1u << TIER_DEVICE | (wide ? beside : 0));
 }
 
 /* Column `column` of `columns` stands for ranks [first, end): the fullest of them is shown. */
-static uint64_t column_bytes(const struct scene *scene, int column, int columns, int category)
+static uint64_t column_bytes(const struct scene *scene, enum tier tier, int column, int columns, int category)
 {
     int ranks = scene->model->ranks;
     int first = (int)((int64_t)column * ranks / columns), end = (int)((int64_t)(column + 1) * ranks / columns);
     uint64_t most = 0;
     for (int rank = first; rank < end || rank == first; rank++) {
-        const struct run_instant *instant = instant_of(&scene->model->rank[rank], scene->state);
+        const struct run_instant *instant = instant_shown(&scene->model->rank[rank].tier[tier], scene->state);
         uint64_t bytes = category == CATEGORIES ? instant->live_bytes : instant->held_bytes[category];
         if (bytes > most) most = bytes;
     }
     return most;
 }
 
-static void draw_heat_row(struct canvas canvas, int y, int category, const struct scene *scene)
+static void draw_heat_row(struct canvas canvas, int y, enum tier tier, int category, const struct scene *scene)
 {
     int room = canvas.at.columns - bytes_columns(scene->state->units) - 14;
     int columns = scene->model->ranks < room ? scene->model->ranks : room;
     uint64_t most = 0;
     char text[FORMAT_ROOM];
     for (int i = 0; i < columns; i++) {
-        uint64_t bytes = column_bytes(scene, i, columns, category);
+        uint64_t bytes = column_bytes(scene, tier, i, columns, category);
         if (bytes > most) most = bytes;
     }
     const struct category_look *look = &looks[category];
-    if (category == CATEGORIES) draw_text(canvas, 1, y, STYLE_STRONG, "all");
+    if (category == CATEGORIES) draw_text(canvas, 1, y, STYLE_STRONG, tier == TIER_DEVICE ? "all" : tiers_name(tier));
     else draw_character(canvas, 1, y, look->style, (uint32_t)look->letter);
     draw_text(canvas, 5, y, STYLE_TEXT, category == CATEGORIES ? "" : look->brief);
     for (int i = 0; i < columns; i++)
-        draw_heat(canvas, 12 + i, y, STYLE_HEAT, column_bytes(scene, i, columns, category), most);
+        draw_heat(canvas, 12 + i, y, STYLE_HEAT, column_bytes(scene, tier, i, columns, category), most);
     draw_right(canvas, canvas.at.columns - 1, y, STYLE_TEXT, format_bytes(text, scene->state->units, true, most));
 }
 
@@ -146,22 +104,44 @@ bool category_is_shown(const struct run_model *model, int category)
 
 static void draw_heat_rows(struct canvas canvas, int y, int end, const struct scene *scene)
 {
-    if (y < end) draw_heat_row(canvas, y++, CATEGORIES, scene);
+    const uint32_t shown = tiers_beside(scene->model) | 1u << TIER_DEVICE;
+    for (enum tier tier = 0; tier < TIERS && y < end; tier++)
+        if (shown >> tier & 1) draw_heat_row(canvas, y++, tier, CATEGORIES, scene);
     for (int category = 0; category < CATEGORIES && y < end; category++)
-        if (category_is_used(scene->model, category)) draw_heat_row(canvas, y++, category, scene);
+        if (category_is_used(scene->model, category)) draw_heat_row(canvas, y++, TIER_DEVICE, category, scene);
 }
 
-/* Names in full where they fit, else short ones; staging and secondary only where they are used. */
-static void draw_legend(struct canvas canvas, int y, const struct scene *scene, const struct memory_scale *scale)
+/* Of any tier: the bars of all three share one legend. */
+static bool is_in_legend(const struct run_model *model, int category)
 {
-    bool brief = canvas.at.columns < 110;
+    bool used = category_is_shown(model, category);
+    for (int rank = 0; rank < model->ranks && !used; rank++)
+        for (int tier = TIER_HOST; tier < TIERS; tier++)
+            used |= model->rank[rank].tier[tier].category[category].peak_bytes > 0;
+    return used;
+}
+
+static int legend_columns(const struct scene *scene, bool brief, int gap, bool planned)
+{
+    int columns = planned ? 1 + 2 + utf8_columns(brief ? "plan" : "planned peak") : 1 - gap;
+    for (int i = 0; i <= CATEGORIES; i++)
+        if (i == CATEGORIES || is_in_legend(scene->model, i))
+            columns += 2 + gap + utf8_columns(brief ? looks[i].brief : looks[i].name);
+    return columns;
+}
+
+/* Names in full where they fit, else short ones, closer together if need be; staging and secondary only where they are used. */
+void bars_draw_legend(struct canvas canvas, int y, const struct scene *scene, bool planned)
+{
+    const bool brief = legend_columns(scene, false, 1, planned) > canvas.at.columns;
+    const int gap = legend_columns(scene, brief, 2, planned) > canvas.at.columns ? 1 : 2;
     int x = 1;
     for (int i = 0; i <= CATEGORIES; i++) {
-        if (i < CATEGORIES && !category_is_shown(scene->model, i)) continue;
+        if (i < CATEGORIES && !is_in_legend(scene->model, i)) continue;
         draw_character(canvas, x, y, looks[i].style, (uint32_t)looks[i].letter);
-        x = draw_text(canvas, x + 2, y, STYLE_TEXT, brief ? looks[i].brief : looks[i].name) + 2;
+        x = draw_text(canvas, x + 2, y, STYLE_TEXT, brief ? looks[i].brief : looks[i].name) + gap;
     }
-    if (!scale->has_planned) return;
+    if (!planned) return;
     draw_character(canvas, x, y, STYLE_PLANNED, 0x2503);
     draw_text(canvas, x + 2, y, STYLE_TEXT, brief ? "plan" : "planned peak");
 }
@@ -169,10 +149,14 @@ static void draw_legend(struct canvas canvas, int y, const struct scene *scene, 
 /* As much of the title as fits beside the note. */
 static void write_bars_title(char *title, size_t room, int columns, const struct scene *scene)
 {
+    static const char *const whose[] = {"device memory", "memory of device and host", "memory of device and NVMe",
+                                        "memory of device, host, NVMe"};
     const struct run_step *step = run_last_step_here(scene->model);
-    if (scene->state->bars_now || !step) snprintf(title, room, "device memory now");
-    else if (snprintf(title, room, "device memory, fullest instant of step %u", step->step) > columns)
-        snprintf(title, room, "device memory, step %u", step->step);
+    const char *of = whose[tiers_beside(scene->model) >> 1];
+    if (scene->state->bars_now || !step) snprintf(title, room, "%s now", of);
+    else if (snprintf(title, room, "%s, fullest instant of step %u", of, step->step) > columns &&
+             snprintf(title, room, "%s, step %u", of, step->step) > columns)
+        snprintf(title, room, "memory, step %u", step->step);
 }
 
 static void draw_bars_title(struct canvas canvas, const struct scene *scene, const struct memory_scale *scale)
@@ -190,26 +174,53 @@ static void draw_bars_title(struct canvas canvas, const struct scene *scene, con
     draw_right(canvas, canvas.at.columns - 1, 0, STYLE_TEXT, note);
 }
 
-int bars_rows(const struct run_model *model, int columns, int rows)
+/* A link is in use when something flows over it, either way. */
+static bool link_is_used(const struct run_model *model, enum link link)
 {
-    int inner = rows - 2 < BAR_ROWS_MAX ? rows - 2 : BAR_ROWS_MAX, across = columns / BAR_COLUMNS_MIN;
-    if (model->ranks > inner * across) return 2 + (inner < 1 + HEAT_ROWS ? inner : 1 + HEAT_ROWS);
-    if (model->ranks <= inner) return 2 + (model->ranks > 1 ? model->ranks : 1);
-    int stacks = (model->ranks + inner - 1) / inner;
-    return 2 + (model->ranks + stacks - 1) / stacks;
+    for (enum flow flow = 0; flow < FLOWS; flow++)
+        if (traffic_link(flow_traffic(flow)) == link && flow_is_used(model, flow)) return true;
+    return false;
 }
 
-/* Ranks from top to bottom, then in the next column. False: too narrow. */
-static bool draw_ranks(struct canvas canvas, const struct scene *scene, const struct memory_scale *scale)
+static int flow_rows(const struct run_model *model)
 {
-    int rows = canvas.at.rows - 2, ranks = scene->model->ranks;
+    return link_is_used(model, LINK_PCIE) + link_is_used(model, LINK_NVME);
+}
+
+static void draw_flows(struct canvas canvas, int y, const struct scene *scene)
+{
+    static const enum flow ways[][2] = {{FLOW_D2H, FLOW_H2D}, {FLOW_NVME_WRITE, FLOW_NVME_READ}};
+    const int half = canvas.at.columns / 2;
+    for (int link = 0; link < 2; link++) {
+        if (!link_is_used(scene->model, traffic_link(flow_traffic(ways[link][0])))) continue;
+        for (int way = 0; way < 2; way++) tiers_draw_brief(canvas, 1 + way * half, y, half - 1, scene, ways[link][way]);
+        y++;
+    }
+}
+
+int bars_rows(const struct run_model *model, int columns, int rows)
+{
+    const int flows = flow_rows(model), others = 2 + flows,
+              least = tiers_beside(model) ? TIERS_RANK_COLUMNS_MIN : BAR_COLUMNS_MIN;
+    int inner = rows - others < BAR_ROWS_MAX ? rows - others : BAR_ROWS_MAX, across = columns / least;
+    if (inner < 1) inner = 1;
+    if (model->ranks > inner * across) return others + (inner < 1 + HEAT_ROWS ? inner : 1 + HEAT_ROWS);
+    if (model->ranks <= inner) return others + (model->ranks > 1 ? model->ranks : 1);
+    int stacks = (model->ranks + inner - 1) / inner;
+    return others + (model->ranks + stacks - 1) / stacks;
+}
+
+/* Ranks from top to bottom, then in the next column, in `rows` below the title. False: too narrow. */
+static bool draw_ranks(struct canvas canvas, int rows, const struct scene *scene)
+{
+    const int ranks = scene->model->ranks,
+              least = tiers_beside(scene->model) ? TIERS_RANK_COLUMNS_MIN : BAR_COLUMNS_MIN;
     int stacks = rows > 0 ? (ranks + rows - 1) / rows : ranks;
-    if (rows < 1 || canvas.at.columns / stacks < BAR_COLUMNS_MIN) return false;
+    if (rows < 1 || canvas.at.columns / stacks < least) return false;
     int columns = canvas.at.columns / stacks;
     for (int rank = 0; rank < ranks; rank++) {
         int x = rank / rows * columns, last = rank / rows == stacks - 1;
-        draw_rank(canvas_part(canvas, x, 1, last ? canvas.at.columns - x : columns, rows), rank % rows, rank, scene,
-                  scale);
+        draw_rank(canvas_part(canvas, x, 1, last ? canvas.at.columns - x : columns, rows), rank % rows, rank, scene);
     }
     return true;
 }
@@ -217,14 +228,15 @@ static bool draw_ranks(struct canvas canvas, const struct scene *scene, const st
 void bars_draw(struct canvas canvas, const struct scene *scene)
 {
     const struct run_model *model = scene->model;
-    struct memory_scale scale = memory_scale(model);
-    int end = canvas.at.rows - 1;
+    struct memory_scale scale = memory_scale(model, TIER_DEVICE);
+    const int legend = canvas.at.rows - 1 - flow_rows(model);
     draw_bars_title(canvas, scene, &scale);
     int fullest = fullest_rank(model, TIER_DEVICE);
     if (fullest < 0) draw_text(canvas, 1, 1, STYLE_DIM, "not known yet: no memory record has come");
-    else if (!draw_ranks(canvas, scene, &scale)) {
-        draw_rank(canvas, 1, fullest, scene, &scale);
-        draw_heat_rows(canvas, 2, end, scene);
+    else if (!draw_ranks(canvas, legend - 1, scene)) {
+        draw_rank(canvas, 1, fullest, scene);
+        draw_heat_rows(canvas, 2, legend, scene);
     }
-    draw_legend(canvas, end, scene, &scale);
+    bars_draw_legend(canvas, legend, scene, scale.has_planned);
+    draw_flows(canvas, legend + 1, scene);
 }

@@ -12,13 +12,14 @@ struct column {
     enum view_id panes[VIEWS];
 };
 
-static const struct column one_column[] = {{10,
-                                            {VIEW_COLLECTIVES, VIEW_EVENTS, VIEW_STEPS, VIEW_MEMORY, VIEW_SHARDS,
-                                             VIEW_BUCKETS, VIEW_SCHEDULE, VIEW_TEXT, VIEW_LOSS, VIEW_WHY}}};
+static const struct column one_column[] = {
+    {11,
+     {VIEW_COLLECTIVES, VIEW_TIERS, VIEW_EVENTS, VIEW_STEPS, VIEW_MEMORY, VIEW_SHARDS, VIEW_BUCKETS, VIEW_SCHEDULE,
+      VIEW_TEXT, VIEW_LOSS, VIEW_WHY}}};
 static const struct column two_columns[] = {
-    {6, {VIEW_MEMORY, VIEW_EVENTS, VIEW_TEXT, VIEW_SHARDS, VIEW_BUCKETS, VIEW_WHY}},
+    {7, {VIEW_TIERS, VIEW_MEMORY, VIEW_EVENTS, VIEW_TEXT, VIEW_SHARDS, VIEW_BUCKETS, VIEW_WHY}},
     {4, {VIEW_COLLECTIVES, VIEW_STEPS, VIEW_LOSS, VIEW_SCHEDULE}}};
-static const struct column three_columns[] = {{4, {VIEW_MEMORY, VIEW_TEXT, VIEW_SHARDS, VIEW_WHY}},
+static const struct column three_columns[] = {{5, {VIEW_TIERS, VIEW_MEMORY, VIEW_TEXT, VIEW_SHARDS, VIEW_WHY}},
                                               {3, {VIEW_COLLECTIVES, VIEW_EVENTS, VIEW_BUCKETS}},
                                               {3, {VIEW_LOSS, VIEW_STEPS, VIEW_SCHEDULE}}};
 
@@ -47,7 +48,7 @@ static struct column choose(const struct column *column, int rows, const struct 
     int used = 0, at;
     for (int i = 0; i < column->count; i++) {
         int rows_least = least(column->panes[i], needs);
-        if (used + rows_least > rows) continue;
+        if (used + rows_least > rows || needs->idle[column->panes[i]]) continue;
         chosen.panes[chosen.count++] = column->panes[i];
         used += rows_least;
     }

@@ -8,6 +8,7 @@ struct overview_needs {
     int bars_rows;       /* title, bars and legend */
     int timeline_rows;   /* title and lanes; the timeline is as wide as the screen */
     int rows[VIEWS];     /* that a pane wants; 0: as many as there are */
+    bool idle[VIEWS];    /* it has nothing to say: only there when it has the focus */
     enum view_id focus;  /* a view with a pane */
 };
 

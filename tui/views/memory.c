@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/analyze/flows.h"
 #include "tui/views/list.h"
 #include "tui/views/memory_parts.h"
 #include "tui/views/timeline.h"
@@ -53,7 +54,7 @@ static int draw_tables(struct canvas canvas, const struct scene *scene, int rank
 {
     int y = 0;
     for (enum tier tier = 0; tier < TIERS; tier++) {
-        if (!memory_tier_is_used(scene->model, tier)) continue;
+        if (!tier_is_used(scene->model, tier)) continue;
         const int rows = memory_table_rows(scene->model, tier);
         memory_table_draw(canvas_part(canvas, 0, y, canvas.at.columns, rows), scene, rank, tier, false, "");
         y += rows;
@@ -81,7 +82,7 @@ static void draw_view(struct canvas canvas, const struct scene *scene)
     rows = canvas.at.rows - y;
     if (rows > CURVE_ROWS_MOST) rows = CURVE_ROWS_MOST;
     const struct window window = timeline_window(scene);
-    timeline_draw_curve(canvas_part(canvas, 0, y, columns, rows), scene, &window);
+    timeline_draw_curve(canvas_part(canvas, 0, y, columns, rows), scene, TIER_DEVICE, &window);
 }
 
 static bool act(struct view_state *state, const struct scene *scene, const struct key_row *key)

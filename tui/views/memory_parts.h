@@ -5,7 +5,6 @@
 #include "tui/views/parts.h"
 
 /* memory_table.c: one tier of one rank by category: now, peak, planned, at the tier's peak, reserved. */
-bool memory_tier_is_used(const struct run_model *model, enum tier tier);
 int memory_table_rows(const struct run_model *model, enum tier tier); /* title and head included */
 void memory_table_draw(struct canvas canvas, const struct scene *scene, int rank, enum tier tier, bool focused, const char *which);
 

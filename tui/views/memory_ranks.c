@@ -5,13 +5,7 @@
 #include "tui/views/list.h"
 #include "tui/views/memory_parts.h"
 
-enum { BAR_LEAST = 8, NUMBER_COLUMNS = 6, WIDE = 36, NARROW = 26 };
-
-/* What a bar shows: the fullest instant of the last step, or this one. */
-static const struct run_instant *instant_of(const struct run_tier *tier, const struct view_state *state)
-{
-    return state->bars_now || !tier->step_peak.known ? &tier->now : &tier->step_peak;
-}
+enum { NUMBER_COLUMNS = 6, WIDE = 36, NARROW = 26 };
 
 /* How many stand beside each other: wide ones if all of them fit so, else narrow ones. */
 static int across_of(int columns, int ranks, int rows)
@@ -28,33 +22,16 @@ int memory_ranks_rows(int ranks, int columns, int room)
 }
 
 static void draw_rank(struct canvas canvas, int x, int y, int columns, int rank, bool chosen, const struct scene *scene,
-                      uint64_t full)
+                      const struct memory_scale *scale)
 {
-    const struct run_tier *tier = &scene->model->rank[rank].tier[TIER_DEVICE];
-    const struct run_instant *instant = instant_of(tier, scene->state);
-    const enum units units = scene->state->units;
-    const int bar = columns - NUMBER_COLUMNS - bytes_columns(units) - 3;
-    struct segment segments[SEGMENTS_MAX];
-    char text[FORMAT_ROOM];
+    const struct rect at = {x + NUMBER_COLUMNS - 1, y, columns - NUMBER_COLUMNS, 1};
     draw_format(canvas, x, y, chosen ? STYLE_FOCUS : STYLE_TEXT, "%4d", rank);
-    if (bar >= BAR_LEAST) {
-        for (int category = 0; category < CATEGORIES; category++) {
-            const struct category_look *look = category_look(category);
-            segments[category] =
-                (struct segment){instant->held_bytes[category], look->letter, look->pattern, look->style};
-        }
-        draw_character(canvas, x + NUMBER_COLUMNS - 1, y, STYLE_FRAME, '[');
-        draw_character(canvas, x + NUMBER_COLUMNS + bar, y, STYLE_FRAME, ']');
-        if (instant->known) draw_bar(canvas, x + NUMBER_COLUMNS, y, bar, segments, CATEGORIES, full);
-    }
-    const bool over = tier->has_budget && tier->budget_bytes && instant->live_bytes > tier->budget_bytes;
-    draw_right(canvas, x + columns - 1, y, over ? STYLE_BAD : STYLE_STRONG,
-               format_bytes(text, units, instant->known, instant->live_bytes));
+    tier_bar_draw(canvas, at, rank, TIER_DEVICE, scene, scale);
 }
 
 static uint64_t held(const struct scene *scene, int rank)
 {
-    return instant_of(&scene->model->rank[rank].tier[TIER_DEVICE], scene->state)->live_bytes;
+    return instant_shown(&scene->model->rank[rank].tier[TIER_DEVICE], scene->state)->live_bytes;
 }
 
 /* The first rank with the most (sign 1) or the least (sign -1). */
@@ -98,7 +75,7 @@ static void draw_ranks_title(struct canvas canvas, const struct scene *scene, co
 
 void memory_ranks_draw(struct canvas canvas, const struct scene *scene, int chosen)
 {
-    const struct memory_scale scale = memory_scale(scene->model);
+    const struct memory_scale scale = memory_scale(scene->model, TIER_DEVICE);
     const int ranks = scene->model->ranks, across = across_of(canvas.at.columns, ranks, canvas.at.rows - 1);
     const int columns = canvas.at.columns / across;
     int rows = canvas.at.rows - 1;
@@ -108,6 +85,6 @@ void memory_ranks_draw(struct canvas canvas, const struct scene *scene, int chos
     const int top = list_top(chosen / across, (ranks + across - 1) / across, rows);
     for (int i = 0; i < rows * across && top * across + i < ranks; i++) {
         const int rank = top * across + i;
-        draw_rank(canvas, i % across * columns, 1 + i / across, columns, rank, rank == chosen, scene, scale.full);
+        draw_rank(canvas, i % across * columns, 1 + i / across, columns, rank, rank == chosen, scene, &scale);
     }
 }

@@ -7,6 +7,7 @@
 enum { NAMES_END = 15, BAR_LEAST = 8, BAR_MOST = 40 };
 
 struct row {
+    bool meaningless; /* the plan has no use for it, and nothing is left of it */
     const char *name;
     char letter;
     enum style letter_style, style;
@@ -14,14 +15,6 @@ struct row {
     uint64_t live, peak, at_peak, planned, reserved;
     const uint64_t *parts; /* by category; NULL: it is one */
 };
-
-bool memory_tier_is_used(const struct run_model *model, enum tier tier)
-{
-    for (int rank = 0; rank < model->ranks; rank++)
-        for (int category = 0; category < CATEGORIES; category++)
-            if (model->rank[rank].tier[tier].category[category].peak_bytes) return true;
-    return tier == TIER_DEVICE;
-}
 
 /* The device tier lists all categories, so that a switch of stage changes figures and not rows; others what they hold. */
 static bool is_listed(const struct run_model *model, enum tier tier, int category)
@@ -67,6 +60,12 @@ static void draw_share(struct canvas canvas, int x, int y, const struct row *row
     draw_bar(canvas, x + 1, y, columns, segments, count, row->planned);
 }
 
+/* "-" where a figure would say nothing. */
+static void draw_meaningless(struct pen *pen, int columns)
+{
+    for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++) pen_right(pen, columns, STYLE_DIM, "-");
+}
+
 static void draw_row(struct canvas canvas, int y, enum units units, const struct row *row)
 {
     char text[FORMAT_ROOM];
@@ -75,6 +74,10 @@ static void draw_row(struct canvas canvas, int y, enum units units, const struct
     struct pen pen = pen_at(canvas, 3, y);
     if (row->letter) draw_character(canvas, 1, y, row->letter_style, (uint32_t)row->letter);
     pen_left(&pen, NAMES_END - 3, row->style, row->name);
+    if (row->meaningless) {
+        draw_meaningless(&pen, columns);
+        return;
+    }
     pen_right(&pen, columns, row->style, format_bytes(text, units, row->has_live, row->live));
     pen_right(&pen, columns, above ? STYLE_WARN : row->style, format_bytes(text, units, row->has_peak, row->peak));
     pen_right(&pen, columns, row->style, format_bytes(text, units, row->has_planned, row->planned));
@@ -90,7 +93,9 @@ static struct row row_of_category(const struct run_model *model, const struct ru
     const struct run_predicted *planned = plan ? &plan->category[tier][category] : NULL;
     const struct run_memory *memory = &of->category[category];
     const struct category_look *look = category_look(category);
-    return (struct row){.name = look->name,
+    const bool unplanned = plan && plan->tier[tier].known && !planned->known;
+    return (struct row){.meaningless = unplanned && !memory->live_bytes && !memory->peak_bytes,
+                        .name = look->name,
                         .letter = look->letter,
                         .letter_style = look->style,
                         .style = STYLE_TEXT,

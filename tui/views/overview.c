@@ -1,6 +1,6 @@
 /* The first screen: everything that matters at 80x24; more room adds panes, never meaning. */
 #include "tui/views/layout.h"
-#include "tui/views/parts.h"
+#include "tui/views/tiers.h"
 
 static struct canvas part(struct canvas canvas, struct rect at)
 {
@@ -28,6 +28,7 @@ static void lay_out(struct overview_layout *layout, const struct scene *scene, i
     struct overview_needs needs = {.focus = scene->state->focus};
     for (enum view_id id = 0; id < VIEWS; id++)
         if (view_of(id)->pane_rows) needs.rows[id] = view_of(id)->pane_rows(scene);
+    needs.idle[VIEW_TIERS] = !tiers_any_flow(scene->model);
     needs.timeline_rows = timeline_rows(scene, rows);
     needs.bars_rows = bars_rows(scene->model, columns, bars_room(rows, needs.timeline_rows));
     overview_layout(layout, columns, rows, &needs);

@@ -12,10 +12,19 @@ void bars_draw(struct canvas canvas, const struct scene *scene);   /* bars.c */
 int bars_rows(const struct run_model *model, int columns, int rows); /* what bars_draw() wants, at most `rows` */
 void said_draw(struct canvas canvas, const struct scene *scene, int skip, bool focused); /* text.c; from line `skip` on */
 
-/* One scale for all that shows device memory: the budget where there is one and it is near enough to be seen (is_budget),
+/* One scale for all that shows a tier: the budget where there is one and it is near enough to be seen (is_budget),
  * else the most that was ever held or planned. So a switch of stage changes bars and curves, not their scale. */
 struct memory_scale { uint64_t full, budget, planned; bool has_planned, is_budget; };
-struct memory_scale memory_scale(const struct run_model *model);
+struct memory_scale memory_scale(const struct run_model *model, enum tier tier);
+
+/* tier_bar.c: what bars show of a tier, the fullest instant of the last step or this one ('b'); and the bar, by category, with
+ * the mark of the plan, alone or with its figure at the right. A tier that nobody uses has an empty one. */
+const struct run_instant *instant_shown(const struct run_tier *tier, const struct view_state *state);
+void tier_bar_alone(struct canvas canvas, struct rect at, int rank, enum tier tier, const struct scene *scene, const struct memory_scale *scale);
+void tier_bar_draw(struct canvas canvas, struct rect at, int rank, enum tier tier, const struct scene *scene, const struct memory_scale *scale);
+
+/* Of categories, and of the mark of the plan, in one row; staging and secondary only where they are used. */
+void bars_draw_legend(struct canvas canvas, int y, const struct scene *scene, bool planned);
 
 /* labels.c: operations by the names that people call them: "block' 3", "gather block 2", "reduce bucket 1". */
 enum { LABEL_ROOM = 64 };

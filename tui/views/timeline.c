@@ -64,7 +64,7 @@ static void draw_parts(struct canvas canvas, const struct scene *scene, const st
     timeline_layout(&layout, canvas.at.columns, canvas.at.rows, needs);
     timeline_draw_steps(part(canvas, layout.steps), scene, &window);
     timeline_draw_ticks(part(canvas, layout.ticks), scene, &window);
-    timeline_draw_curve(part(canvas, layout.curve), scene, &window);
+    timeline_draw_curve(part(canvas, layout.curve), scene, TIER_DEVICE, &window);
     for (int i = 0; i < layout.rank_count; i++)
         draw_rank(part(canvas, layout.lanes), scene, &layout, &window, needs->chosen, layout.first_rank + i);
     timeline_draw_details(part(canvas, layout.details), scene);

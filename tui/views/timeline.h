@@ -99,7 +99,7 @@ enum { TIMELINE_GUTTER = 9 }; /* columns of names at the left */
 
 void timeline_draw_steps(struct canvas canvas, const struct scene *scene, const struct window *window);
 void timeline_draw_ticks(struct canvas canvas, const struct scene *scene, const struct window *window);
-void timeline_draw_curve(struct canvas canvas, const struct scene *scene, const struct window *window);
+void timeline_draw_curve(struct canvas canvas, const struct scene *scene, enum tier tier, const struct window *window);
 void timeline_draw_lane(struct canvas canvas, const struct scene *scene, const struct window *window, int rank, enum lane lane);
 void timeline_draw_heat(struct canvas canvas, const struct scene *scene, const struct window *window, int rank, enum lane lane);
 void timeline_draw_legend(struct canvas canvas, const struct scene *scene);

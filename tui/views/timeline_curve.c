@@ -1,4 +1,4 @@
-/* Memory on the axis of the lanes: what the chosen rank held in each column at its fullest instant, stacked by category,
+/* Memory on the axis of the lanes: what the chosen rank held of a tier in each column at its fullest instant, stacked by category,
  * under the lines of plan and budget. */
 #include <stdio.h>
 
@@ -82,12 +82,12 @@ static int note_bytes(char *note, int at, int room, const char *name, enum units
     return at + snprintf(note + at, (size_t)(room - at), "%s%s %s", at ? " · " : " ", name, text);
 }
 
-static void draw_curve_title(struct canvas canvas, const struct scene *scene, const struct memory_scale *scale,
-                             uint64_t most)
+static void draw_curve_title(struct canvas canvas, const struct scene *scene, enum tier tier,
+                             const struct memory_scale *scale, uint64_t most)
 {
     enum units units = scene->state->units;
     char title[64], note[128];
-    snprintf(title, sizeof title, "device memory of rank %d", scene->state->rank);
+    snprintf(title, sizeof title, "%s memory of rank %d", tier_name(tier), scene->state->rank);
     int room = canvas.at.columns - 4 - draw_title(canvas, 0, false, title), at = 0;
     if (room > (int)sizeof note) room = sizeof note;
     if (room < 2) return;
@@ -100,43 +100,44 @@ static void draw_curve_title(struct canvas canvas, const struct scene *scene, co
 
 /* Instants of the columns; returns the most bytes of them. What is not there yet is neither known nor unknown: empty. */
 static uint64_t fullest_of_columns(struct run_instant instants[], int columns, const struct scene *scene,
-                                   const struct window *window)
+                                   enum tier tier, const struct window *window)
 {
     uint64_t most = 0, when_ns;
     for (int x = 0; x < columns; x++) {
         uint64_t from_ns = window_time(window, columns, x), to_ns = window_time(window, columns, x + 1);
         instants[x] = from_ns >= timeline_now(scene) || to_ns <= tape_first_ns(scene->tape)
                           ? (struct run_instant){.known = true}
-                          : tape_fullest(scene->tape, scene->state->rank, TIER_DEVICE, from_ns, to_ns, &when_ns);
+                          : tape_fullest(scene->tape, scene->state->rank, tier, from_ns, to_ns, &when_ns);
         if (instants[x].known && instants[x].live_bytes > most) most = instants[x].live_bytes;
     }
     return most;
 }
 
 /* What was planned for the last step of the window: one of another stage, or of other ranks, had another plan. */
-static void take_plan_of(struct memory_scale *scale, const struct scene *scene, const struct window *window)
+static void take_plan_of(struct memory_scale *scale, const struct scene *scene, enum tier tier,
+                         const struct window *window)
 {
     const struct tape_step *step = tape_step_at(scene->tape, window->to_ns - 1);
     const struct run_schedule *plan = step ? run_schedule_numbered(scene->model, step->schedule) : NULL;
-    if (!plan || plan->purpose != PURPOSE_TRAIN || !plan->tier[TIER_DEVICE].known) return;
+    if (!plan || plan->purpose != PURPOSE_TRAIN || !plan->tier[tier].known) return;
     scale->has_planned = true;
-    scale->planned = plan->tier[TIER_DEVICE].peak_bytes;
+    scale->planned = plan->tier[tier].peak_bytes;
     if (scale->planned > scale->full) scale->full = scale->planned;
 }
 
-void timeline_draw_curve(struct canvas canvas, const struct scene *scene, const struct window *window)
+void timeline_draw_curve(struct canvas canvas, const struct scene *scene, enum tier tier, const struct window *window)
 {
     struct run_instant instants[COLUMNS_MAX];
-    struct memory_scale scale = memory_scale(scene->model);
+    struct memory_scale scale = memory_scale(scene->model, tier);
     struct canvas plot =
         canvas_part(canvas, TIMELINE_GUTTER, 1, canvas.at.columns - TIMELINE_GUTTER, canvas.at.rows - 1);
     char text[FORMAT_ROOM];
     int columns = plot.at.columns < COLUMNS_MAX ? plot.at.columns : COLUMNS_MAX;
     if (columns < 1 || plot.at.rows < 1) return;
-    take_plan_of(&scale, scene, window);
-    uint64_t most = fullest_of_columns(instants, columns, scene, window);
+    take_plan_of(&scale, scene, tier, window);
+    uint64_t most = fullest_of_columns(instants, columns, scene, tier, window);
     if (most > scale.full) scale.full = most;
-    draw_curve_title(canvas, scene, &scale, most);
+    draw_curve_title(canvas, scene, tier, &scale, most);
     if (bytes_columns(scene->state->units) <= TIMELINE_GUTTER)
         draw_text(canvas, 0, 1, STYLE_DIM, format_bytes(text, scene->state->units, scale.full > 0, scale.full));
     if (plot.at.rows > 1) draw_right(canvas, TIMELINE_GUTTER - 1, plot.at.rows, STYLE_DIM, "0");

@@ -106,6 +106,29 @@ static const char *group_text(char *out, size_t room, const struct run_header *h
     return out;
 }
 
+/* A copy between tiers: how much, how fast; of NVMe also how the requests went. */
+static void tell_copy(struct facts *facts, const struct scene *scene, int rank, enum lane lane, const struct span *span)
+{
+    enum units units = scene->state->units;
+    char text[FORMAT_ROOM], slowest[FORMAT_ROOM];
+    const uint64_t took_ns = span->ended_ns - span->started_ns;
+    struct tape_io io;
+    if (!span->ended_ns) return;
+    fact(facts, STYLE_STRONG, "moved %s", format_bytes_bare(text, units, span->sent_bytes));
+    if (took_ns)
+        fact(facts, STYLE_STRONG, "%s", format_rate(text, units, (double)span->sent_bytes * 1e9 / (double)took_ns));
+    if (!op_swaps(span->kind)) return;
+    if (!tape_io(scene->tape, rank, lane, span, &io) || !io.busy_ns || !io.requests) {
+        fact(facts, STYLE_DIM, "requests: not recorded");
+        return;
+    }
+    fact(facts, STYLE_TEXT, "%u request%s", io.requests, io.requests == 1 ? "" : "s");
+    fact(facts, STYLE_TEXT, "depth %.1f, at most %u", (double)io.latency_ns / (double)io.busy_ns, io.deepest);
+    fact(facts, STYLE_TEXT, "latency %s, slowest %s", time_text(text, io.latency_ns / io.requests),
+         time_text(slowest, io.longest_ns));
+    if (!io.direct) fact(facts, STYLE_WARN, "through the page cache");
+}
+
 static void tell_bytes(struct facts *facts, const struct scene *scene, const struct op *op, const struct span *span)
 {
     enum units units = scene->state->units;
@@ -135,7 +158,8 @@ static void draw_operation(struct canvas canvas, const struct scene *scene, cons
     new_line(&facts);
     tell_times(&facts, scene, span);
     new_line(&facts);
-    if (schedule && schedule->has_ops) tell_bytes(&facts, scene, &schedule->ops.ops[span->op], span);
+    if (traffic_is_copy(traffic_of_op(span->kind))) tell_copy(&facts, scene, selected->rank, selected->lane, span);
+    else if (schedule && schedule->has_ops) tell_bytes(&facts, scene, &schedule->ops.ops[span->op], span);
 }
 
 /* ---- now ----------------------------------------------------------------------------------------------------------------- */
@@ -186,14 +210,39 @@ static void tell_stalls(struct facts *facts, const struct totals *totals)
     }
 }
 
+/* Copies between tiers first: there are lanes for them where they are. */
 static void tell_traffic(struct facts *facts, const struct totals *totals, enum units units)
 {
-    char bytes[FORMAT_ROOM];
-    for (enum traffic kind = 0; kind < TRAFFIC_KINDS; kind++) {
+    char bytes[FORMAT_ROOM], time[FORMAT_ROOM];
+    for (enum traffic kind = TRAFFIC_D2H; kind < TRAFFIC_CONTROL; kind++) {
         const struct collective_totals *of = &totals->traffic[kind];
-        if (of->count && kind != TRAFFIC_CONTROL)
+        if (of->count)
+            fact(facts, STYLE_TEXT, "%lld %s, %s, exposed %s", (long long)of->count, traffic_name(kind),
+                 format_bytes_bare(bytes, units, of->sent_bytes), time_text(time, of->exposed_ns));
+    }
+    new_line(facts);
+    for (enum traffic kind = 0; kind < TRAFFIC_D2H; kind++) {
+        const struct collective_totals *of = &totals->traffic[kind];
+        if (of->count)
             fact(facts, STYLE_TEXT, "%lld %s, sent %s", (long long)of->count, traffic_name(kind),
                  format_bytes_bare(bytes, units, of->sent_bytes));
+    }
+}
+
+/* A line for each lane between tiers, and the host's. */
+static void tell_lane_waits(struct facts *facts, const struct totals *totals)
+{
+    char time[FORMAT_ROOM];
+    for (enum lane lane = LANE_D2H; lane < LANES; lane++) {
+        bool any = false;
+        for (enum stall why = STALL_NONE + 1; why < STALLS; why++) {
+            const uint64_t ns = totals->lane_stall_ns[lane][why];
+            if (!ns) continue;
+            if (any) fact(facts, STYLE_TEXT, "%c %s", stall_letter(why), time_text(time, ns));
+            else fact(facts, STYLE_TEXT, "%s waited: %c %s", lane_name(lane), stall_letter(why), time_text(time, ns));
+            any = true;
+        }
+        if (any) new_line(facts);
     }
 }
 
@@ -219,6 +268,8 @@ static void tell_totals(struct facts *facts, const struct scene *scene, const st
     tell_traffic(facts, totals, scene->state->units);
     new_line(facts);
     tell_how_early_gathers(facts, &totals->prefetch);
+    new_line(facts);
+    tell_lane_waits(facts, totals);
 }
 
 static void draw_span(struct canvas canvas, const struct scene *scene)

@@ -10,6 +10,8 @@ enum {
     DETAILS_ROWS = 5,
     LEGEND_ROWS = 2,
     CURVE_ROWS_MIN = 4,
+    FEW_LANES =
+        2, /* compute and communication: with more there is more to wait for, and a row more to say what it is */
     CURVE_ROWS_MAX = 14,
     DETAILS_ROWS_MAX = 24
 };
@@ -69,11 +71,13 @@ void timeline_layout(struct timeline_layout *layout, int columns, int rows, cons
     memset(layout, 0, sizeof *layout);
     layout->lane_mask = needs->lanes;
     for (enum lane lane = 0; lane < LANES; lane++) layout->lane_count += needs->lanes >> lane & 1;
-    int axis = take(&left, 2), kept = smaller(left, LEGEND_ROWS + DETAILS_ROWS + CURVE_ROWS_MIN);
+    const int more = layout->lane_count > FEW_LANES, legend_rows = LEGEND_ROWS + more,
+              curve_rows = CURVE_ROWS_MIN - more;
+    int axis = take(&left, 2), kept = smaller(left, legend_rows + DETAILS_ROWS + curve_rows);
     int room = left - kept > layout->lane_count ? left - kept : smaller(left, layout->lane_count);
     int lanes = place_lanes(layout, room, needs->rank_count);
     left -= lanes;
-    int details = take(&left, DETAILS_ROWS), legend = take(&left, LEGEND_ROWS), curve = take(&left, CURVE_ROWS_MIN);
+    int details = take(&left, DETAILS_ROWS), legend = take(&left, legend_rows), curve = take(&left, curve_rows);
     curve += take(&left, smaller(left / 2, CURVE_ROWS_MAX - curve));
     details += take(&left, DETAILS_ROWS_MAX - details);
     if (curve < 2) curve = 0;

@@ -5,22 +5,33 @@
 #include "tui/draw/output.h"
 #include "tui/views/timeline.h"
 
-enum { NAMED_IN_FULL = 110 }; /* columns */
+enum { NAMED_IN_FULL = 110, ROOMY = 160 }; /* columns */
 
-static int draw_entry(struct canvas canvas, int x, int y, enum style style, const char *sign, const char *name)
+/* Where the next entry stands; entries go on in the next row, under the first one. */
+struct place {
+    struct canvas canvas;
+    int x, y;
+};
+
+enum { INDENT = 7 };
+
+static void draw_entry(struct place *at, enum style style, const char *sign, const char *name)
 {
-    if (x + utf8_columns(sign) + 1 + utf8_columns(name) > canvas.at.columns) return x;
-    x = draw_text(canvas, x, y, style, sign);
-    return draw_text(canvas, x + 1, y, STYLE_TEXT, name) + 1 + (canvas.at.columns >= NAMED_IN_FULL);
+    const int columns = at->canvas.at.columns;
+    if (at->x + utf8_columns(sign) + 1 + utf8_columns(name) > columns) at->x = INDENT, at->y++;
+    if (at->y >= at->canvas.at.rows) return;
+    at->x = draw_text(at->canvas, at->x, at->y, style, sign);
+    at->x = draw_text(at->canvas, at->x + 1, at->y, STYLE_TEXT, name) + 1 + (columns >= NAMED_IN_FULL);
 }
 
-static int draw_mark_entry(struct canvas canvas, int x, int y, enum mark mark)
+static void draw_mark_entry(struct place *at, enum mark mark)
 {
+    const struct canvas canvas = at->canvas;
     struct mark_look look = mark_look(mark);
     char sign[8] = {look.letter, '\0'};
     uint32_t fill = filling(canvas.surface, look.style, look.sign, look.pattern);
     if (fill != ' ' && fill != (uint32_t)look.letter) utf8_encode(sign + 1, fill);
-    return draw_entry(canvas, x, y, look.style, sign, canvas.at.columns >= NAMED_IN_FULL ? look.name : look.brief);
+    draw_entry(at, look.style, sign, canvas.at.columns >= NAMED_IN_FULL ? look.name : look.brief);
 }
 
 /* Marks that an operation of the schedule brings about: while it runs, or while it waits for what it depends on. */
@@ -43,6 +54,12 @@ static bool waits_are_known(const struct schedule *schedule)
     return false;
 }
 
+/* Its lane's name says what it is. */
+static bool has_lane_of_its_own(enum mark mark)
+{
+    return mark >= MARK_OFFLOAD && mark <= MARK_SWAP_OUT;
+}
+
 void timeline_draw_legend(struct canvas canvas, const struct scene *scene)
 {
     const struct run_schedule *schedule = run_training(scene->model);
@@ -52,14 +69,16 @@ void timeline_draw_legend(struct canvas canvas, const struct scene *scene)
     for (enum mark mark = MARK_WAIT; known && !waits_are_known(&schedule->ops) && mark < MARKS; mark++)
         can[mark] = mark == MARK_WAIT + (enum mark)STALL_COPY ? run_lane_count(scene->model) > 2
                                                               : mark != MARK_WAIT + (enum mark)STALL_NVME;
-    int x = draw_text(canvas, 1, 0, STYLE_DIM, "works") + 1;
+    const bool brief = canvas.at.columns < NAMED_IN_FULL;
+    struct place at = {canvas_part(canvas, 0, 0, canvas.at.columns, 1), INDENT, 0};
+    draw_text(canvas, 1, 0, STYLE_DIM, "works");
     for (enum mark mark = MARK_FORWARD; mark < MARK_WAIT; mark++)
-        if (can[mark]) x = draw_mark_entry(canvas, x, 0, mark);
-    x = draw_entry(canvas, x, 0, STYLE_TEXT, ascii ? "~" : "·", "paced");
-    x = draw_text(canvas, 1, 1, STYLE_DIM, "waits") + 1;
+        if (can[mark] && (canvas.at.columns >= ROOMY || !has_lane_of_its_own(mark))) draw_mark_entry(&at, mark);
+    draw_entry(&at, STYLE_TEXT, ascii ? "~" : "·", "paced");
+    at = (struct place){canvas, INDENT, 1};
+    draw_text(canvas, 1, 1, STYLE_DIM, "waits");
     for (enum stall why = STALL_NONE + 1; why < STALLS; why++)
-        if (can[MARK_WAIT + (enum mark)why] && why != STALL_PEERS)
-            x = draw_mark_entry(canvas, x, 1, MARK_WAIT + (enum mark)why);
-    x = draw_entry(canvas, x, 1, STYLE_TEXT, ascii ? ":" : "┊", "for the slowest rank");
-    draw_entry(canvas, x, 1, STYLE_UNKNOWN, "?", "unknown");
+        if (can[MARK_WAIT + (enum mark)why] && why != STALL_PEERS) draw_mark_entry(&at, MARK_WAIT + (enum mark)why);
+    draw_entry(&at, STYLE_TEXT, ascii ? ":" : "┊", brief && at.canvas.at.rows > 2 ? "slowest" : "for the slowest rank");
+    draw_entry(&at, STYLE_UNKNOWN, "?", "unknown");
 }

@@ -37,6 +37,9 @@ static const struct {
     [STALL_AGREE] = {0x2508, STYLE_WAIT_AGREE, "agree", "agree"},
     [STALL_HOST] = {0x254e, STYLE_WAIT_COMPUTE, "host", "host"},
     [STALL_NVME] = {0x254f, STYLE_WAIT_REFRESH, "nvme", "nvme"},
+    [STALL_GRADIENT] = {0x2504, STYLE_WAIT_BUCKET, "gradient", "gradient"},
+    [STALL_POOL] = {0x2505, STYLE_WAIT_MEMORY, "pool buffer", "pool"},
+    [STALL_PINNED] = {0x2574, STYLE_WAIT_MEMORY, "pinned room", "pinned"},
 };
 
 struct mark_look mark_look(enum mark mark)

@@ -30,6 +30,11 @@ static void add_wait(struct waits *waits, struct wait wait)
     waits->longest[at] = wait;
 }
 
+static bool is_worth_telling(enum stall why)
+{
+    return why != STALL_NONE && why != STALL_COMPUTE && why != STALL_GRADIENT;
+}
+
 static void collect(struct waits *waits, const struct scene *scene, const struct tape_step *step)
 {
     uint64_t end_ns = step->ended_ns ? step->ended_ns : timeline_now(scene);
@@ -39,7 +44,7 @@ static void collect(struct waits *waits, const struct scene *scene, const struct
             tape_spans(scene->tape, rank, lane, step->begun_ns, end_ns, &first, &end);
             for (; first < end; first++) {
                 const struct span *span = tape_span(scene->tape, rank, lane, first);
-                if (span && span->ended_ns && span->stall != STALL_NONE && span->stall != STALL_COMPUTE)
+                if (span && span->ended_ns && is_worth_telling(span->stall))
                     add_wait(waits, (struct wait){rank, lane, span, span->ready_ns - span->issued_ns});
             }
         }

@@ -1,0 +1,76 @@
+/* What a rank holds of a tier as one bar by category, with its figure: the building block of every picture of memory. */
+#include "engine/analyze/flows.h"
+#include "tui/views/parts.h"
+
+const struct run_instant *instant_shown(const struct run_tier *tier, const struct view_state *state)
+{
+    return state->bars_now || !tier->step_peak.known ? &tier->now : &tier->step_peak;
+}
+
+struct memory_scale memory_scale(const struct run_model *model, enum tier which)
+{
+    struct memory_scale scale = {0};
+    scale.has_planned = run_predicted_peak(model, which, &scale.planned);
+    for (int i = 0; i < model->schedule_count; i++)
+        if (model->schedules[i].tier[which].peak_bytes > scale.full)
+            scale.full = model->schedules[i].tier[which].peak_bytes;
+    for (int rank = 0; rank < model->ranks; rank++) {
+        const struct run_tier *tier = &model->rank[rank].tier[which];
+        if (tier->highest_bytes > scale.full) scale.full = tier->highest_bytes;
+        if (tier->now.reserved_bytes > scale.full) scale.full = tier->now.reserved_bytes;
+        if (tier->has_budget && tier->budget_bytes > scale.budget) scale.budget = tier->budget_bytes;
+    }
+    scale.is_budget = scale.budget && scale.budget <= 4 * scale.full;
+    if (scale.is_budget) scale.full = scale.budget;
+    return scale;
+}
+
+static int fill_segments(struct segment segments[], const struct run_instant *instant)
+{
+    for (int i = 0; i <= CATEGORIES; i++) {
+        const struct category_look *look = category_look(i);
+        segments[i] =
+            (struct segment){i < CATEGORIES ? instant->held_bytes[i] : 0, look->letter, look->pattern, look->style};
+    }
+    if (instant->reserved_bytes > instant->live_bytes)
+        segments[CATEGORIES].value = instant->reserved_bytes - instant->live_bytes;
+    return CATEGORIES + 1;
+}
+
+static void draw_mark(struct canvas canvas, int x, int y, int columns, const struct memory_scale *scale)
+{
+    if (!scale->has_planned || !scale->full) return;
+    int at = (int)((double)scale->planned / (double)scale->full * columns);
+    draw_over(canvas, x + (at < columns ? at : columns - 1), y, STYLE_PLANNED, at <= columns ? 0x2503 : '>');
+}
+
+void tier_bar_alone(struct canvas canvas, struct rect at, int rank, enum tier which, const struct scene *scene,
+                    const struct memory_scale *scale)
+{
+    const struct run_instant *instant = instant_shown(&scene->model->rank[rank].tier[which], scene->state);
+    const bool used = tier_is_used(scene->model, which);
+    const int inner = at.columns - 2;
+    struct segment segments[SEGMENTS_MAX];
+    draw_character(canvas, at.x, at.y, STYLE_FRAME, '[');
+    draw_character(canvas, at.x + at.columns - 1, at.y, STYLE_FRAME, ']');
+    if (instant->known && used)
+        draw_bar(canvas, at.x + 1, at.y, inner, segments, fill_segments(segments, instant), scale->full);
+    if (used) draw_mark(canvas, at.x + 1, at.y, inner, scale);
+}
+
+void tier_bar_draw(struct canvas canvas, struct rect at, int rank, enum tier which, const struct scene *scene,
+                   const struct memory_scale *scale)
+{
+    enum { BAR_LEAST = 8 };
+    const struct run_tier *tier = &scene->model->rank[rank].tier[which];
+    const struct run_instant *instant = instant_shown(tier, scene->state);
+    const int end = at.x + at.columns, bytes = bytes_columns(scene->state->units);
+    const bool over = tier->has_budget && tier->budget_bytes && instant->live_bytes > tier->budget_bytes;
+    const struct rect bar = {at.x, at.y, at.columns - bytes - 1, 1};
+    char text[FORMAT_ROOM];
+    if (bar.columns >= BAR_LEAST) tier_bar_alone(canvas, bar, rank, which, scene, scale);
+    if (!tier_is_used(scene->model, which)) draw_right(canvas, end, at.y, STYLE_DIM, "-");
+    else
+        draw_right(canvas, end, at.y, over ? STYLE_BAD : STYLE_STRONG,
+                   format_bytes(text, scene->state->units, instant->known, instant->live_bytes));
+}

@@ -1,0 +1,119 @@
+/* The memory hierarchy of a rank at a glance: what lies in each tier, what flows between them in a step and how fast, and
+ * the tiers of all ranks; on a larger screen also how each tier fills and empties through the step. */
+#include "tui/views/tiers.h"
+
+#include "tui/views/list.h"
+#include "tui/views/timeline.h"
+
+enum { RANKS_ROWS_LEAST = 2, CURVE_ROWS_LEAST = 4, CURVE_ROWS_MOST = 9 };
+
+const char *tiers_name(enum tier tier)
+{
+    static const char *const names[TIERS] = {"device", "host", "NVMe"};
+    return names[tier];
+}
+
+bool tiers_show_now(const struct scene *scene)
+{
+    return scene->state->bars_now || (scene->model->pace.known && scene->model->pace.slow_motion >= 2);
+}
+
+const struct run_lane *tiers_moving(const struct scene *scene, int rank, enum flow flow)
+{
+    static const enum lane lanes[FLOWS] = {LANE_D2H, LANE_H2D, LANE_NVME_READ, LANE_NVME_WRITE};
+    const struct run_lane *lane = &scene->model->rank[rank].lane[lanes[flow]];
+    return tiers_show_now(scene) && lane->busy ? lane : NULL;
+}
+
+static int used_tiers(const struct run_model *model)
+{
+    int used = 0;
+    for (enum tier tier = 0; tier < TIERS; tier++) used += tier_is_used(model, tier);
+    return used;
+}
+
+/* Rows of the parts below each other. The least first; then all ranks; then curves; then what the tiers hold by category. */
+struct layout {
+    int picture, flows, ranks, curve;
+};
+
+static int smaller(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+static struct layout lay_out(const struct scene *scene, int rows, int rank)
+{
+    const int curves = used_tiers(scene->model), ranks = 1 + scene->model->ranks;
+    struct layout out = {.picture = TIERS_PICTURE_ROWS, .flows = TIERS_FLOWS_ROWS};
+    int left = rows - out.picture - 1 - out.flows; /* 1: the legend */
+    out.ranks = smaller(ranks, left < RANKS_ROWS_LEAST ? RANKS_ROWS_LEAST : left);
+    if (left - out.ranks < CURVE_ROWS_LEAST * curves) { /* of many ranks some give way to curves */
+        const int most = left - CURVE_ROWS_LEAST * curves;
+        if (most >= 2 * RANKS_ROWS_LEAST && most < out.ranks) out.ranks = most;
+    }
+    left -= out.ranks;
+    if (left < CURVE_ROWS_LEAST * curves) return out;
+    out.curve = CURVE_ROWS_LEAST;
+    left -= CURVE_ROWS_LEAST * curves;
+    const int wanted = smaller(left, tiers_picture_rows(scene, rank) - out.picture);
+    out.picture += wanted;
+    out.curve = smaller(CURVE_ROWS_MOST, CURVE_ROWS_LEAST + (left - wanted) / curves);
+    return out;
+}
+
+static struct canvas rows_of(struct canvas canvas, int *y, int rows)
+{
+    struct canvas part = canvas_part(canvas, 0, *y, canvas.at.columns, rows);
+    *y += rows;
+    return part;
+}
+
+static void draw_curves(struct canvas canvas, const struct scene *scene, int y, int rows)
+{
+    const struct window window = timeline_window(scene);
+    for (enum tier tier = 0; tier < TIERS && rows; tier++)
+        if (tier_is_used(scene->model, tier)) timeline_draw_curve(rows_of(canvas, &y, rows), scene, tier, &window);
+}
+
+static void draw_view(struct canvas canvas, const struct scene *scene)
+{
+    const struct run_model *model = scene->model;
+    const int rank = list_kept(scene->state->rank, model->ranks);
+    int y = 0;
+    if (fullest_rank(model, TIER_DEVICE) < 0) {
+        draw_title(canvas, 0, false, "tiers");
+        draw_text(canvas, 1, 1, STYLE_DIM, "not known yet: no memory record has come");
+        return;
+    }
+    const struct layout layout = lay_out(scene, canvas.at.rows, rank);
+    tiers_draw_picture(rows_of(canvas, &y, layout.picture), scene, rank);
+    bars_draw_legend(canvas, y++, scene, true);
+    tiers_draw_flows(rows_of(canvas, &y, layout.flows), scene, rank, false);
+    tiers_draw_ranks(rows_of(canvas, &y, layout.ranks), scene, rank);
+    draw_curves(canvas, scene, y, layout.curve);
+}
+
+static void draw_pane(struct canvas canvas, const struct scene *scene, bool focused)
+{
+    tiers_draw_flows(canvas, scene, -1, focused);
+}
+
+static int rows_wanted(const struct scene *scene)
+{
+    (void)scene;
+    return TIERS_FLOWS_ROWS;
+}
+
+static bool act(struct view_state *state, const struct scene *scene, const struct key_row *key)
+{
+    return rank_act(state, scene, key) || list_act(&state->rank, scene->model->ranks, key);
+}
+
+const struct view view_tiers = {.name = "tiers",
+                                .title = "tiers",
+                                .keys = {ACTION_DOWN, ACTION_UP, ACTION_BARS},
+                                .draw = draw_view,
+                                .pane = draw_pane,
+                                .pane_rows = rows_wanted,
+                                .act = act};
