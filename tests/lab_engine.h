@@ -31,6 +31,8 @@ struct lab_engine {
     uint32_t schedule, steps_done;
     int part, pauses;
     struct next next; /* how it would be started again */
+    struct { char tag[32]; uint32_t steps_done; } saved[4]; /* checkpoints; they outlive a run */
+    int saved_count;
     double loss_scale;
     uint64_t live[TIERS][CATEGORIES], peak[TIERS][CATEGORIES], tier_live[TIERS], tier_peak[TIERS];
 };
@@ -360,11 +362,16 @@ static inline void le_introduce(struct lab_engine *engine)
     le_plan(engine);
 }
 
-static inline void le_start(struct lab_engine *engine, const char *const *sets, int count)
+/* resume: the checkpoint to go on from; NULL: none. */
+static inline void le_start(struct lab_engine *engine, const char *const *sets, int count, const char *resume)
 {
     struct error err = {0};
+    struct lab_engine before = *engine;
     le_stop(engine);
-    *engine = (struct lab_engine){.time_ns = 1000000000};
+    *engine = (struct lab_engine){.time_ns = 1000000000, .saved_count = before.saved_count};
+    memcpy(engine->saved, before.saved, sizeof engine->saved);
+    for (int s = 0; s < engine->saved_count && resume; s++)
+        if (strcmp(engine->saved[s].tag, resume) == 0) engine->steps_done = engine->saved[s].steps_done;
     engine->model = run_model_new(&(struct run_model_options){0});
     engine->tape = tape_new(0);
     struct cli_list given = {.count = count};
@@ -423,6 +430,20 @@ static inline void le_change(struct lab_engine *engine, const struct command *co
     if (engine->model->state == RUN_OUT_OF_MEMORY) le_pause(engine, "something has changed");
 }
 
+/* The state in fp32: weights, and what the optimizer keeps. */
+static inline void le_save(struct lab_engine *engine, const struct command *command, const char *line)
+{
+    char json[256];
+    const double bytes = 4.0 * (1 + optimizer_table[engine->setup.model.optimizer].states) * (double)engine->setup.model.elems;
+    int slot = engine->saved_count < 4 ? engine->saved_count++ : 3;
+    snprintf(engine->saved[slot].tag, sizeof engine->saved[slot].tag, "%.31s", command->value);
+    engine->saved[slot].steps_done = engine->steps_done;
+    le_command(engine, line, NULL);
+    snprintf(json, sizeof json, "{\"kind\": \"checkpoint\", \"detail\": {\"state\": \"saved\", \"tag\": \"%s\", \"folder\": \"\", \"bytes\": %.0f}}",
+             command->value, bytes);
+    le_event(engine, json);
+}
+
 static inline void le_hear(struct lab_engine *engine, const char *line)
 {
     struct command command;
@@ -439,6 +460,7 @@ static inline void le_hear(struct lab_engine *engine, const char *line)
     case COMMAND_RESUME:
     case COMMAND_TOGGLE: break;
     case COMMAND_OP: le_pause(engine, "within a step"); break;
+    case COMMAND_CHECKPOINT: le_save(engine, &command, line); break;
     default: le_command(engine, line, NULL);
     }
 }

@@ -64,6 +64,7 @@ struct lab_step {
     bool has_setup;                  /* the run is started anew for this step ... */
     const char *sets[LAB_SETS_MAX];  /* ... with these, "key=value" */
     int set_count;
+    const char *resume;              /* ... and goes on from this checkpoint, which a step before it saved; NULL: from the beginning */
     const char *look;                /* the view to be shown; NULL: whichever is */
 };
 
@@ -90,6 +91,11 @@ struct lab_finding { bool known, holds; char said[240]; struct lab_where where; 
 struct lab_finding lab_check_hold(const struct lab_check *check, const struct lab_scene *scene);
 /* Whether a predicted value is near enough; unknown: the answer is not known. */
 bool lab_answer_near(const struct lab_answer *answer, struct lab_value right, struct quantity said);
+
+/* The checkpoint that the run of a step goes on from; NULL: it begins. */
+const char *lab_resume_at(const struct lab *lab, int step);
+/* Whether a step saves checkpoints: then they need a folder. */
+bool lab_saves(const struct lab *lab);
 
 /* The settings in force at a step: those of the last step at or before it that has a setup, else the lab's. */
 void lab_sets_at(const struct lab *lab, int step, const char *const **sets, int *count);

@@ -75,6 +75,37 @@ static int read_setup(struct reader *reader, const char *text)
     return read_settings(reader, text, step->sets, &step->set_count);
 }
 
+/* "checkpoint TAG" among these actions. */
+static bool is_saved_by(const struct lab_actions *actions, const char *tag)
+{
+    for (int a = 0; a < actions->count; a++) {
+        const struct lab_action *action = &actions->at[a];
+        const char *line = action->act == LAB_COMMAND && action->text.count == 1 ? action->text.pieces[0].text : NULL;
+        if (!line || strncmp(line, "checkpoint", 10) != 0) continue;
+        if (!tag || strcmp(line + 10 + strspn(line + 10, " ="), tag) == 0) return true;
+    }
+    return false;
+}
+
+/* tag NULL: any. */
+static bool is_saved_before(const struct lab *lab, int end, const char *tag)
+{
+    for (int s = 0; s < end; s++) {
+        const struct lab_step *step = &lab->steps[s];
+        if (is_saved_by(&step->before, tag) || is_saved_by(&step->actions, tag) || is_saved_by(&step->solution, tag))
+            return true;
+    }
+    return false;
+}
+
+static int read_resume(struct reader *reader, const char *text)
+{
+    if (!is_saved_before(reader->lab, reader->lab->step_count - 1, text))
+        return read_fail(reader, "resume: %.40s: no step before this one has do: checkpoint %.40s", text, text);
+    reader->step->resume = text;
+    return read_setup(reader, "");
+}
+
 static int read_look(struct reader *reader, const char *text)
 {
     return reader->step->look = text, STATUS_OK;
@@ -206,13 +237,13 @@ static const struct {
     enum place place;
     int (*read)(struct reader *, const char *text);
 } directives[] = {
-    {"about", IN_LAB, read_about},      {"minutes", IN_LAB, read_minutes},  {"set", IN_LAB, read_set},
-    {"setup", IN_STEP, read_setup},     {"look", IN_STEP, read_look},       {"before", IN_STEP, read_before},
-    {"predict", IN_STEP, read_predict}, {"answer", IN_STEP, read_answer},   {"wrong", IN_STEP, read_wrong},
-    {"quiz", IN_STEP, read_quiz},       {"task", IN_STEP, read_task},       {"solution", IN_STEP, read_solution},
-    {"do", IN_STEP, read_do},           {"keep", IN_STEP, read_keep},       {"check", IN_STEP, read_check},
-    {"hint", IN_STEP, read_hint},       {"explain", IN_STEP, read_explain}, {"+", IN_STEP, read_right_choice},
-    {"-", IN_STEP, read_wrong_choice},
+    {"about", IN_LAB, read_about},        {"minutes", IN_LAB, read_minutes},  {"set", IN_LAB, read_set},
+    {"setup", IN_STEP, read_setup},       {"resume", IN_STEP, read_resume},   {"look", IN_STEP, read_look},
+    {"before", IN_STEP, read_before},     {"predict", IN_STEP, read_predict}, {"answer", IN_STEP, read_answer},
+    {"wrong", IN_STEP, read_wrong},       {"quiz", IN_STEP, read_quiz},       {"task", IN_STEP, read_task},
+    {"solution", IN_STEP, read_solution}, {"do", IN_STEP, read_do},           {"keep", IN_STEP, read_keep},
+    {"check", IN_STEP, read_check},       {"hint", IN_STEP, read_hint},       {"explain", IN_STEP, read_explain},
+    {"+", IN_STEP, read_right_choice},    {"-", IN_STEP, read_wrong_choice},
 };
 enum { DIRECTIVES = sizeof directives / sizeof *directives };
 
@@ -481,6 +512,19 @@ int lab_read(struct lab **out, const char *file, const char *text, size_t length
 void lab_free(struct lab *lab)
 {
     if (lab) pool_free(lab->pool);
+}
+
+const char *lab_resume_at(const struct lab *lab, int step)
+{
+    const char *resume = NULL;
+    for (int s = 0; s <= step && s < lab->step_count; s++)
+        if (lab->steps[s].has_setup) resume = lab->steps[s].resume;
+    return resume;
+}
+
+bool lab_saves(const struct lab *lab)
+{
+    return is_saved_before(lab, lab->step_count, NULL);
 }
 
 void lab_sets_at(const struct lab *lab, int step, const char *const **sets, int *count)

@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static const char prefix[] = "zerolab-";
+static const char prefix[] = "zerolab-", of_lab[] = "-lab";
 
 /* A folder is ours if it is a real one (no link), belongs to us and lets nobody else in. */
 static bool is_private(const char *path)
@@ -96,7 +96,9 @@ static void each_folder(visit *visitor, void *user)
         char path[80], *end;
         if (strncmp(entry->d_name, prefix, sizeof prefix - 1) != 0) continue;
         long pid = strtol(entry->d_name + sizeof prefix - 1, &end, 10);
-        if (pid <= 0 || *end || snprintf(path, sizeof path, "%s/%s", base, entry->d_name) >= (int)sizeof path) continue;
+        if (pid <= 0 || (*end && strcmp(end, of_lab) != 0) ||
+            snprintf(path, sizeof path, "%s/%s", base, entry->d_name) >= (int)sizeof path)
+            continue;
         if (is_private(path)) visitor(user, path, (pid_t)pid);
     }
     if (entries) closedir(entries);
@@ -124,7 +126,7 @@ static int take_lock(struct rundir *dir, int flags, struct error *err)
 }
 
 /* Twice: another run that ends may just have removed the folder of all runs, when it was empty. */
-int rundir_create(struct rundir *dir, struct error *err)
+static int create(struct rundir *dir, const char *ending, struct error *err)
 {
     char base[64];
     dir->lock_fd = -1;
@@ -133,12 +135,22 @@ int rundir_create(struct rundir *dir, struct error *err)
         int status = base_folder(base, sizeof base, err);
         if (status) return status;
         if (attempt == 0) rundir_sweep();
-        snprintf(dir->path, sizeof dir->path, "%s/%s%d", base, prefix, (int)getpid());
+        snprintf(dir->path, sizeof dir->path, "%s/%s%d%s", base, prefix, (int)getpid(), ending);
         if (mkdir(dir->path, 0700) == 0) return take_lock(dir, O_CREAT, err);
     }
     int status = error_set(err, STATUS_RUN, "cannot make %s: %s", dir->path, strerror(errno));
     dir->path[0] = '\0';
     return status;
+}
+
+int rundir_create(struct rundir *dir, struct error *err)
+{
+    return create(dir, "", err);
+}
+
+int rundir_create_lab(struct rundir *dir, struct error *err)
+{
+    return create(dir, of_lab, err);
 }
 
 int rundir_join(struct rundir *dir, const char *path, struct error *err)

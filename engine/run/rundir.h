@@ -24,6 +24,9 @@ struct rundir {
 /* Makes this process's own folder, mode 0700, after removing stale ones. STATUS_RUN. */
 int rundir_create(struct rundir *dir, struct error *err);
 
+/* Another one of this process, for what outlives the runs of a lab: zerolab-PID-lab. It holds no run, and is swept likewise. */
+int rundir_create_lab(struct rundir *dir, struct error *err);
+
 /* An engine process joins the folder of its front end: keeps it from being taken for stale. */
 int rundir_join(struct rundir *dir, const char *path, struct error *err);
 
