@@ -7,6 +7,7 @@
 #include "engine/analyze/analysis.h"
 #include "engine/analyze/why.h"
 #include "engine/base/grouped.h"
+#include "engine/base/words.h"
 
 static int fullest_rank(const struct run_model *model, enum tier tier)
 {
@@ -47,19 +48,6 @@ static const char *plain(char *out, size_t room, const char *text)
     return out;
 }
 
-/* At most 80 columns: what does not fit goes on, indented, in the next line. Of this one `at` are filled. */
-static void print_wrapped(FILE *out, const char *text, int at, int indent)
-{
-    for (const char *word = text; *word;) {
-        int length = (int)strcspn(word, " ");
-        if (at > indent && at + 1 + length > 80) at = fprintf(out, "\n%*s", indent, "") - 1;
-        else if (word != text) at += fprintf(out, " ");
-        at += fprintf(out, "%.*s", length, word);
-        word += length + (word[length] == ' ');
-    }
-    fputc('\n', out);
-}
-
 static const char *key_name(const char *knob)
 {
     const char *dot = knob ? strrchr(knob, '.') : NULL;
@@ -78,7 +66,7 @@ static void print_tenant(const struct why_tenant *tenant, FILE *out)
         snprintf(line, sizeof line, "%s%s%s", plain(what, sizeof what, term->what), term->formula[0] ? " = " : "",
                  plain(formula, sizeof formula, term->formula));
         fprintf(out, "    %14s  ", grouped(a, (int64_t)term->bytes));
-        print_wrapped(out, line, 20, 22);
+        words_print(out, 20, 22, line);
     }
 }
 
@@ -132,7 +120,7 @@ void analysis_print_why(const struct analysis *analysis, FILE *out)
     if (why->stage > 0) {
         why_sentence(sentence, sizeof sentence, why, why->stage - 1, write_amount);
         fprintf(out, "\n  ");
-        print_wrapped(out, sentence, 2, 2);
+        words_print(out, 2, 2, sentence);
     }
     print_changes(why, out);
     free(why);

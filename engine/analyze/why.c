@@ -153,7 +153,7 @@ enum { NAMED_MAX = 3 };
 /* "buckets (+3.3 MB), gathered (+1.2 MB)": the differences of one sign, largest first; what is past the third together.
  * *single: one thing that reads as one, "workspace outweighs". Returns how many. */
 static int list_differences(char *text, size_t room, const struct why_plan *one, const struct why_plan *other, int sign,
-                            why_bytes *bytes, bool *single)
+                            bytes_writer *bytes, bool *single)
 {
     int64_t difference[CATEGORIES], rest = 0;
     int count = 0, used = 0;
@@ -180,7 +180,7 @@ static int list_differences(char *text, size_t room, const struct why_plan *one,
     return count;
 }
 
-void why_sentence(char *text, size_t room, const struct why *why, int than_stage, why_bytes *bytes)
+void why_sentence(char *text, size_t room, const struct why *why, int than_stage, bytes_writer *bytes)
 {
     const struct why_plan *here = &why->plan, *there = &why->stages[than_stage].plan;
     char more[200], less[200], amount[32];

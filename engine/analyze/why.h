@@ -10,6 +10,7 @@
 #define ENGINE_ANALYZE_WHY_H
 
 #include "engine/analyze/model.h"
+#include "engine/base/grouped.h"
 
 enum { WHY_TERMS_MAX = 12, WHY_CHANGES_MAX = 4, WHY_STAGES = 4 };
 
@@ -62,8 +63,7 @@ int why_peak(struct why *why, const struct run_model *model, int rank, enum tier
 
 /* The answer in one sentence: "stage 2 holds 3.1 MB more at its peak than stage 1 would: buckets (+3.3 MB) outweigh gradients
  * (-0.2 MB)". `bytes` writes an amount in the reader's unit. */
-typedef void why_bytes(char out[32], uint64_t bytes);
-void why_sentence(char *text, size_t room, const struct why *why, int than_stage, why_bytes *bytes);
+void why_sentence(char *text, size_t room, const struct why *why, int than_stage, bytes_writer *bytes);
 
 /* What a switch of stage or knob changed, as measured: the last steps before and the first after. Memory is that of the
  * fullest rank at its fullest instant in these steps; the rest are means, over steps and ranks. */

@@ -17,4 +17,7 @@ static inline const char *grouped(char out[32], int64_t value)
     return out;
 }
 
+/* How a reader wants amounts written. */
+typedef void bytes_writer(char out[32], uint64_t bytes);
+
 #endif

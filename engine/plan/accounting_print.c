@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "engine/base/grouped.h"
+#include "engine/base/words.h"
 #include "engine/plan/accounting.h"
-#include "engine/plan/print_parts.h"
 
 enum { STAGES = 4 };
 
@@ -118,7 +118,7 @@ static void print_alone(FILE *out, const char *lead, const struct accounting_hel
     }
     if (used == begun || used + 2 > sizeof text) return;
     strcpy(text + used, ".");
-    plan_print_words(out, 0, 2, text);
+    words_print(out, 0, 2, text);
 }
 
 static void print_reasons(FILE *out, const struct accounting *accounting, const struct accounting_held *held)
@@ -133,9 +133,9 @@ static void print_reasons(FILE *out, const struct accounting *accounting, const 
         snprintf(text, sizeof text, "%s: %s here, %s by %s.", array_text(array, line),
                  line->ours.cut ? "cut among the ranks" : "whole", line->theirs.cut ? "cut" : "left whole",
                  accounting->name);
-        plan_print_words(out, 0, 2, text);
+        words_print(out, 0, 2, text);
     }
-    plan_print_words(out, 0, 2, accounting->why);
+    words_print(out, 0, 2, accounting->why);
 }
 
 /* What the engine keeps at each stage, in bytes a parameter; NAN where this configuration cannot be had. */

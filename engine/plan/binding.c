@@ -39,7 +39,8 @@ static const struct {
 
 struct step_counts step_counts_of(const struct setup *setup)
 {
-    struct step_counts step = {.peak_bytes = (uint64_t)setup->footprint.peak_bytes[TIER_DEVICE]};
+    struct step_counts step = {0};
+    for (int tier = 0; tier < TIERS; tier++) step.peak_bytes[tier] = (uint64_t)setup->footprint.peak_bytes[tier];
     for (int i = 0; i < setup->schedule.op_count; i++) {
         const struct op *op = &setup->schedule.ops[i];
         step.gathers += op->kind == OP_GATHER;
@@ -167,20 +168,26 @@ static int add_difference(char *text, size_t room, int used, const char *what, i
 
 /* What the step would be at the neutral value. */
 static void say_steps(char *text, size_t room, const struct step_counts *there, const struct step_counts *here,
-                      const char *other_peak, const char *peak)
+                      bytes_writer *bytes)
 {
+    static const char *const peaks[TIERS] = {"planned peak", "planned host peak", "planned NVMe peak"};
+    char other[32], now[32];
     int used = 0;
     used = add_difference(text, room, used, "gathers", there->gathers, here->gathers);
     used = add_difference(text, room, used, "gathers ahead", there->ahead, here->ahead);
     used = add_difference(text, room, used, "flushes", there->flushes, here->flushes);
     used = add_difference(text, room, used, "refreshes", there->refreshes, here->refreshes);
-    if (there->peak_bytes != here->peak_bytes && used < (int)room)
-        used += snprintf(text + used, room - (size_t)used, ", planned peak %s instead of %s", other_peak, peak);
+    for (int tier = 0; tier < TIERS; tier++) {
+        if (there->peak_bytes[tier] == here->peak_bytes[tier] || used >= (int)room) continue;
+        bytes(other, there->peak_bytes[tier]);
+        bytes(now, here->peak_bytes[tier]);
+        used += snprintf(text + used, room - (size_t)used, ", %s %s instead of %s", peaks[tier], other, now);
+    }
     if (used == 0) snprintf(text, room, ", the same operations in another order");
 }
 
 void binding_why(char *text, size_t room, const struct binding *binding, const struct step_counts *now,
-                 const char *value, const char *other_peak, const char *peak)
+                 const char *value, bytes_writer *bytes)
 {
     char steps[300];
     if (binding->verdict == BINDING_NONE) {
@@ -192,7 +199,7 @@ void binding_why(char *text, size_t room, const struct binding *binding, const s
     } else if (!strcmp(binding->neutral, value)) {
         snprintf(text, room, "%s is the value at which it does nothing", binding->neutral);
     } else if (binding->verdict == BINDS) {
-        say_steps(steps, sizeof steps, &binding->other, now, other_peak, peak);
+        say_steps(steps, sizeof steps, &binding->other, now, bytes);
         snprintf(text, room, "with %s: %s", binding->neutral, steps + 2);
     } else {
         snprintf(text, room, "with %s a step would be the same", binding->neutral);

@@ -4,13 +4,14 @@
 #ifndef ENGINE_PLAN_BINDING_H
 #define ENGINE_PLAN_BINDING_H
 
+#include "engine/base/grouped.h"
 #include "engine/config/keys.h"
 #include "engine/plan/setup.h"
 
 enum verdict { BINDING_UNKNOWN, BINDS, BINDS_NOT, BINDING_NONE }; /* NONE: no question of binding */
 
 /* What a step of a plan does, as far as knobs change it. */
-struct step_counts { int gathers, ahead, flushes, refreshes; uint64_t peak_bytes; };
+struct step_counts { int gathers, ahead, flushes, refreshes; uint64_t peak_bytes[TIERS]; };
 
 struct binding {
     enum verdict verdict;
@@ -28,8 +29,7 @@ bool binding_in_force(const struct config *config, const char *path);
 /* `setup` is what the configuration leads to. */
 void binding_of(struct binding *binding, const struct config_key *key, const struct config *config, const struct setup *setup);
 
-/* What the verdict stands on: "with 0: gathers 0 instead of 12". `value` is the key's own; the two peaks are the step's at the
- * neutral value and at this one, as the caller writes bytes. "": no question of binding. */
-void binding_why(char *text, size_t room, const struct binding *binding, const struct step_counts *now, const char *value, const char *other_peak, const char *peak);
+/* What the verdict stands on: "with 0: gathers 0 instead of 12". `value` is the key's own. "": no question of binding. */
+void binding_why(char *text, size_t room, const struct binding *binding, const struct step_counts *now, const char *value, bytes_writer *bytes);
 
 #endif

@@ -299,6 +299,30 @@ static void intra_bandwidth(out_t out, run_t run)
                    1e3 * (double)run->sent_bytes / rate);
 }
 
+/* Both ways between two tiers; each way has a lane of its own. */
+static void tier_link(out_t out, run_t run, enum link link, enum traffic first, const char *const ways[2])
+{
+    const struct traffic_sum *there = &run->traffic[first], *back = &run->traffic[first + 1];
+    const struct config_link *pace = &run->config->topology.links[link];
+    char a[32], b[32];
+    if (there->count + back->count == 0 || pace->bandwidth_bytes_per_s + pace->latency_s == 0) return;
+    effect_say(out, "in a step a rank %s %s bytes in %d transfers, %.3g ms at this pace, and %s %s in %d, %.3g ms",
+               ways[0], grouped(a, there->sent_bytes), there->count, 1e3 * traffic_seconds(there, pace), ways[1],
+               grouped(b, back->sent_bytes), back->count, 1e3 * traffic_seconds(back, pace));
+}
+
+static void pcie_link(out_t out, run_t run)
+{
+    static const char *const ways[] = {"sends down", "brings up"};
+    tier_link(out, run, LINK_PCIE, TRAFFIC_D2H, ways);
+}
+
+static void nvme_link(out_t out, run_t run)
+{
+    static const char *const ways[] = {"reads", "writes"};
+    tier_link(out, run, LINK_NVME, TRAFFIC_NVME_READ, ways);
+}
+
 static void checkpoint_path(out_t out, run_t run)
 {
     if (!run->config->checkpoint.path[0]) effect_say(out, "none: no checkpoints are written");
@@ -351,6 +375,10 @@ const struct effect_row effect_rows[] = {
     {"topology.ranks", ranks},
     {"topology.ranks_per_node", ranks_per_node},
     {"topology.links.intra.bandwidth", intra_bandwidth},
+    {"topology.links.pcie.bandwidth", pcie_link},
+    {"topology.links.pcie.latency", pcie_link},
+    {"topology.links.nvme.bandwidth", nvme_link},
+    {"topology.links.nvme.latency", nvme_link},
 };
 const int effect_row_count = sizeof effect_rows / sizeof *effect_rows;
 

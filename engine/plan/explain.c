@@ -80,13 +80,16 @@ static void say_help(struct explained *line)
     snprintf(line->effect, sizeof line->effect, "%s%s", off ? "off; true: " : "", help);
 }
 
+static void write_bytes(char out[32], uint64_t bytes)
+{
+    char digits[32];
+    snprintf(out, 32, "%.28s B", grouped(digits, (int64_t)bytes));
+}
+
 static void explain_honoured(struct explained *line, const struct effect_run *run)
 {
-    char other_peak[40], peak[40], bytes[32];
     binding_of(&line->binding, line->key, run->config, run->setup);
-    snprintf(other_peak, sizeof other_peak, "%s", grouped(bytes, (int64_t)line->binding.other.peak_bytes));
-    snprintf(peak, sizeof peak, "%s bytes", grouped(bytes, (int64_t)run->step.peak_bytes));
-    binding_why(line->why, sizeof line->why, &line->binding, &run->step, line->value, other_peak, peak);
+    binding_why(line->why, sizeof line->why, &line->binding, &run->step, line->value, write_bytes);
     effect_of(line->effect, sizeof line->effect, line->key, run);
     if (!line->effect[0] && !line->why[0]) say_help(line);
 }

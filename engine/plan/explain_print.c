@@ -4,14 +4,14 @@
 #include <string.h>
 
 #include "engine/base/grouped.h"
+#include "engine/base/words.h"
 #include "engine/plan/explain.h"
-#include "engine/plan/print_parts.h"
 
 enum { INDENT = 6, NAME = 34, VALUE = 13, UNIT = 10, SOURCE = 8, BINDING = 6 };
 
 static void print_sentence(FILE *out, const char *lead, const char *text)
 {
-    plan_print_words(out, fprintf(out, "%*s%s", INDENT, "", lead), *lead ? INDENT + 2 : INDENT, text);
+    words_print(out, fprintf(out, "%*s%s", INDENT, "", lead), *lead ? INDENT + 2 : INDENT, text);
 }
 
 /* Large numbers in groups; what is beyond counting has a name. */
@@ -92,7 +92,7 @@ static void print_nothing(FILE *out, const struct explained *line)
     int column = fprintf(out, "  %s", leaf(line->key->path));
     if (column > 2 + NAME - 2) fputc('\n', out), column = 0;
     fprintf(out, "%*s", 2 + NAME - column, "");
-    plan_print_words(out, 2 + NAME, 2 + NAME, reason_of(text, line));
+    words_print(out, 2 + NAME, 2 + NAME, reason_of(text, line));
     if (*quirk) print_sentence(out, "DeepSpeed's code: ", quirk);
 }
 

@@ -65,6 +65,12 @@ enum traffic op_traffic(enum op_kind kind)
     }
 }
 
+double traffic_seconds(const struct traffic_sum *sum, const struct config_link *link)
+{
+    const double rate = link->bandwidth_bytes_per_s;
+    return sum->count * link->latency_s + (rate > 0 ? (double)sum->sent_bytes / rate : 0);
+}
+
 /* Elements of a piece that `rank` owns. */
 static int64_t owned(const struct model *model, const struct piece *piece, int ranks, int rank)
 {

@@ -21,6 +21,9 @@ struct traffic_sum { int count; int64_t sent_bytes; };
 /* What an operation of that kind counts as; TRAFFIC_KINDS: it moves nothing. */
 enum traffic op_traffic(enum op_kind kind);
 
+/* How long transfers take one after the other at a link's pace; 0: it is not paced. */
+double traffic_seconds(const struct traffic_sum *sum, const struct config_link *link);
+
 /* Planned tensor traffic of one rank in one step. */
 void traffic_of(struct traffic_sum sums[TRAFFIC_KINDS], const struct schedule *schedule, const struct model *model, int rank);
 

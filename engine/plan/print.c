@@ -10,8 +10,7 @@
 #include "engine/plan/print_parts.h"
 #include "engine/plan/schedule_io.h"
 
-/* A plan is only shown of a schedule that an engine would run. */
-static int checked_setup(struct setup *setup, const struct config *config, struct error *err)
+int plan_checked_setup(struct setup *setup, const struct config *config, struct error *err)
 {
     int status = setup_init(setup, config, err);
     if (status) return status;
@@ -22,50 +21,65 @@ static int checked_setup(struct setup *setup, const struct config *config, struc
 
 enum { COLUMNS = 80 };
 
-void plan_print_words(FILE *out, int column, int hang, const char *text)
+/* ---- traffic ---- */
+
+const struct config_link *plan_pace_of(const struct config *config, enum traffic kind)
 {
-    bool first = true;
-    while (*(text += strspn(text, " "))) {
-        int length = (int)strcspn(text, " ");
-        if (!first && column + 1 + length > COLUMNS) {
-            fprintf(out, "\n%*s", hang, "");
-            column = hang;
-            first = true;
-        }
-        column += fprintf(out, "%s%.*s", first ? "" : " ", length, text);
-        text += length;
-        first = false;
-    }
+    const int per_node = config->topology.ranks_per_node;
+    const bool known = traffic_is_copy(kind) || per_node == 0 || per_node == config->topology.ranks;
+    const struct config_link *pace = &config->topology.links[traffic_link(kind)];
+    return known && (pace->bandwidth_bytes_per_s > 0 || pace->latency_s > 0) ? pace : NULL;
+}
+
+static void print_traffic_row(FILE *out, const struct traffic_sum *sum, enum traffic kind, const struct config *config)
+{
+    const struct config_link *pace = plan_pace_of(config, kind);
+    char a[32];
+    fprintf(out, "  %-16s %5d operations %16s", traffic_name(kind), sum->count, grouped(a, sum->sent_bytes));
+    if (pace) fprintf(out, "  %8.3f ms at %s's pace", 1e3 * traffic_seconds(sum, pace), link_name(traffic_link(kind)));
     fputc('\n', out);
 }
 
-/* ---- traffic ---- */
-
-static void print_traffic(FILE *out, const struct setup *setup)
+static void print_theory(FILE *out, const struct setup *setup, int64_t sent)
 {
     const struct schedule *schedule = &setup->schedule;
-    int64_t sent = 0;
-    struct traffic_sum sums[TRAFFIC_KINDS];
-    char a[32], b[32];
-    traffic_of(sums, schedule, &setup->model, 0);
-    fprintf(out, "\nTraffic of rank 0 in a step (bytes sent, as a ring would)\n");
-    for (int kind = 0; kind < TRAFFIC_KINDS; kind++) {
-        if (sums[kind].count == 0) continue;
-        fprintf(out, "  %-16s %5d operations %16s\n", traffic_name((enum traffic)kind), sums[kind].count,
-                grouped(a, sums[kind].sent_bytes));
-        if (!traffic_is_copy((enum traffic)kind)) sent += sums[kind].sent_bytes;
-    }
     const struct volume volume = traffic_theory_volume(schedule);
-    char formula[96];
+    char a[32], b[32], formula[96];
     if (setup->model.wire == setup->model.dtype)
         snprintf(formula, sizeof formula, "%d x e Psi (N-1)/N", volume.gradients + volume.parameters);
     else
         snprintf(formula, sizeof formula, "(%d x %d + %d x e) Psi (N-1)/N, gradients in %s", volume.gradients,
                  dtype_bytes(setup->model.wire), volume.parameters, dtype_name(setup->model.wire));
     double theory = traffic_theory_bytes(&setup->model, schedule);
-    fprintf(out, "  %-16s %5s            %16s\n", "all", "", grouped(a, sent));
     fprintf(out, "  the paper's: %s = %s; difference %s\n", formula, grouped(a, (int64_t)(theory + 0.5)),
             grouped(b, sent - (int64_t)(theory + 0.5)));
+}
+
+/* What a rank moves between its tiers: the two ways of a link each have a lane, so that their times run beside each other. */
+static void print_copies(FILE *out, const struct traffic_sum sums[TRAFFIC_KINDS], const struct config *config)
+{
+    bool any = false;
+    for (int kind = 0; kind < TRAFFIC_KINDS; kind++) {
+        if (!traffic_is_copy((enum traffic)kind) || sums[kind].count == 0) continue;
+        if (!any) fputs("\nTraffic between the tiers of rank 0 in a step, bytes\n", out);
+        any = true;
+        print_traffic_row(out, &sums[kind], (enum traffic)kind, config);
+    }
+}
+
+static void print_traffic(FILE *out, const struct setup *setup, const struct config *config)
+{
+    struct traffic_sum sums[TRAFFIC_KINDS];
+    char a[32];
+    const int64_t sent = setup_sent_bytes(setup, 0);
+    traffic_of(sums, &setup->schedule, &setup->model, 0);
+    fprintf(out, "\nTraffic from rank 0 to others in a step (bytes sent, as a ring would)\n");
+    for (int kind = 0; kind < TRAFFIC_KINDS; kind++)
+        if (sums[kind].count && !traffic_is_copy((enum traffic)kind))
+            print_traffic_row(out, &sums[kind], (enum traffic)kind, config);
+    fprintf(out, "  %-16s %5s            %16s\n", "all", "", grouped(a, sent));
+    print_theory(out, setup, sent);
+    print_copies(out, sums, config);
 }
 
 /* How often each unit's elements move, so that any difference from the paper has a name. */
@@ -85,71 +99,12 @@ static void print_units(FILE *out, const struct setup *setup)
                     moved[column] += schedule->pieces[op->first_piece + p].elems;
         }
         const struct unit *unit = &setup->model.units[u];
-        fprintf(out, "  %-10s %13s %8lld %13s %13s %13s%s\n", unit->name, grouped(a, unit->elems),
+        fprintf(out, "  %-10s %13s %8lld %13s %13s %13s\n", unit->name, grouped(a, unit->elems),
                 (long long)(shard_elems(unit->elems, schedule->ranks) * schedule->ranks - unit->elems),
-                grouped(b, moved[0]), grouped(c, moved[1]), grouped(d, moved[2]),
-                u == 0 && moved[0] ? "  tied: embedding and output" : "");
+                grouped(b, moved[0]), grouped(c, moved[1]), grouped(d, moved[2]));
     }
-}
-
-static void print_offload(FILE *out, const struct config_zero *zero)
-{
-    static const char *const where[] = {[OFFLOAD_NONE] = "none", [OFFLOAD_CPU] = "cpu", [OFFLOAD_NVME] = "nvme"};
-    const bool swaps = zero->offload_optimizer == OFFLOAD_NVME;
-    if (zero->offload_optimizer) fprintf(out, ",\noffload_optimizer %s", where[zero->offload_optimizer]);
-    if (swaps) fprintf(out, ", pipeline_read %s", zero->pipeline_read ? "true" : "false");
-    if (swaps) fprintf(out, ", pipeline_write %s", zero->pipeline_write ? "true" : "false");
-    if (zero->offload_optimizer && zero->offload_ratio < 1) fprintf(out, ", ratio %g", zero->offload_ratio);
-    if (zero->offload_optimizer) fprintf(out, ", schedule.update_tile %" PRId64, zero->update_tile_elems);
-    if (zero->delayed_update) fprintf(out, ", delayed by one step after %" PRId64, zero->delayed_update_after);
-    if (zero->offload_param) fprintf(out, ",\noffload_param %s", where[zero->offload_param]);
-    if (zero->offload_param == OFFLOAD_NVME)
-        fprintf(out, ", max_in_cpu %" PRId64 ", buffer_count %" PRId64 " of %" PRId64, zero->max_in_cpu_elems,
-                zero->param_buffers, zero->param_buffer_elems);
-}
-
-/* What few configurations set. */
-static void print_own_knobs(FILE *out, const struct config_zero *zero)
-{
-    if (zero->stage == 3 && zero->model_persistence_threshold < INT64_MAX)
-        fprintf(out, ",\nstage3_model_persistence_threshold %" PRId64, zero->model_persistence_threshold);
-    if (zero->stage == 3) fprintf(out, ", sub_group_size %" PRId64, zero->sub_group_elems);
-    if (zero->stage == 3 && zero->keep_last_units)
-        fprintf(out, ",\nschedule.keep_last_units %d", zero->keep_last_units);
-    if (zero->stage >= 2 && zero->no_sync) fputs(",\nschedule.no_sync true", out);
-    print_offload(out, zero);
-    if (zero->prescale_gradients) fputs(",\nprescale_gradients true", out);
-    else if (zero->gradient_predivide_factor != 1)
-        fprintf(out, ",\ngradient_predivide_factor %g", (double)zero->gradient_predivide_factor);
-}
-
-static void print_header(FILE *out, const struct setup *setup, const struct config *config)
-{
-    char a[32];
-    const struct config_zero *zero = &config->zero;
-    fprintf(out, "%s: %s parameters (Psi) in %d units, %s, %s, %d rank%s x %d thread%s, ZeRO stage %d\n",
-            config->model.name, grouped(a, setup->model.elems), setup->model.unit_count, dtype_name(config->dtype),
-            optimizer_table[setup->model.optimizer].name, config->topology.ranks,
-            config->topology.ranks == 1 ? "" : "s", config->topology.threads_per_rank,
-            config->topology.threads_per_rank == 1 ? "" : "s", zero->stage);
-    fprintf(out, "micro-batch %d x %d tokens a rank, %d micro-step%s; %d operations, %d buffers; the checker passed\n",
-            config->micro_batch_size, config->data.sequence_length, config->accumulation_steps,
-            config->accumulation_steps == 1 ? "" : "s", setup->schedule.op_count, setup->schedule.buffer_count);
-    fprintf(out, "reduce_bucket_size %" PRId64 ", allgather_bucket_size %" PRId64 ", overlap_comm %s",
-            zero->reduce_bucket_elems, zero->allgather_bucket_elems, zero->overlap_comm ? "true" : "false");
-    if (zero->stage == 3)
-        fprintf(out,
-                ",\nstage3_prefetch_bucket_size %" PRId64 ", stage3_max_live_parameters %" PRId64
-                ",\nstage3_max_reuse_distance %" PRId64 ", stage3_param_persistence_threshold %" PRId64,
-                zero->prefetch_bucket_elems, zero->max_live_parameters, zero->max_reuse_distance,
-                zero->param_persistence_threshold);
-    print_own_knobs(out, zero);
-    static const char *const recompute[] = {"", ",\nmodel.recompute full", ",\nmodel.recompute attention"};
-    fputs(recompute[zero->recompute], out);
-    if (zero->recompute == RECOMPUTE_FULL)
-        fprintf(out, ", model.checkpoint_every %d%s", zero->checkpoint_every,
-                zero->cpu_checkpointing ? ", checkpoints in the host tier" : "");
-    fputc('\n', out);
+    if (schedule->stage == 3)
+        fprintf(out, "  (%s is used twice: embedding and output layer are tied)\n", setup->model.units[0].name);
 }
 
 /* DeepSpeed's default sizes are meant for billions of parameters: a small model never lets anything go. */
@@ -174,65 +129,17 @@ void plan_notes(FILE *out, const char *prefix, const struct model *model, const 
 int plan_print(FILE *out, const struct config *config, bool with_schedule, struct error *err)
 {
     struct setup setup;
-    int status = checked_setup(&setup, config, err);
+    int status = plan_checked_setup(&setup, config, err);
     if (status) return status;
-    print_header(out, &setup, config);
+    plan_print_head(out, &setup, config);
     plan_notes(out, "note: ", &setup.model, &config->zero);
-    plan_print_memory(out, &setup);
-    print_traffic(out, &setup);
+    plan_print_memory(out, &setup, config);
+    print_traffic(out, &setup, config);
     print_units(out, &setup);
     if (with_schedule) {
         fputs("\nOperations of a step\n", out);
         schedule_print(out, &setup.schedule, &setup.model);
     }
-    setup_release(&setup);
-    return STATUS_OK;
-}
-
-int plan_print_json(FILE *out, const struct config *config, bool with_schedule, struct error *err)
-{
-    struct setup setup;
-    int status = checked_setup(&setup, config, err);
-    if (status) return status;
-    const struct footprint *footprint = &setup.footprint;
-    struct traffic_sum sums[TRAFFIC_KINDS];
-    const char *comma = "";
-    traffic_of(sums, &setup.schedule, &setup.model, 0);
-    fprintf(out,
-            "{\"model\":{\"name\":\"%s\",\"parameters\":%" PRId64
-            "},\"ranks\":%d,\"stage\":%d,\"precision\":\"%s\",\"memory\":[",
-            config->model.name, setup.model.elems, setup.schedule.ranks, setup.schedule.stage,
-            dtype_name(config->dtype));
-    for (int c = 0; c < CATEGORIES; c++) {
-        if (footprint->category[TIER_DEVICE][c].peak_bytes == 0) continue;
-        fprintf(out,
-                "%s{\"tier\":\"device\",\"category\":\"%s\",\"resting_bytes\":%" PRId64 ",\"peak_bytes\":%" PRId64
-                ",\"at_peak_bytes\":%" PRId64 ",\"reserved_bytes\":%" PRIu64 "}",
-                comma, category_name((enum category)c), footprint->category[TIER_DEVICE][c].resting_bytes,
-                footprint->category[TIER_DEVICE][c].peak_bytes, footprint->category[TIER_DEVICE][c].at_peak_bytes,
-                footprint->category[TIER_DEVICE][c].extent_bytes);
-        comma = ",";
-    }
-    fprintf(out, "],\"peak_bytes\":%" PRId64 ",\"resting_bytes\":%" PRId64 ",\"traffic\":[",
-            footprint->peak_bytes[TIER_DEVICE], footprint->resting_bytes[TIER_DEVICE]);
-    comma = "";
-    for (int kind = 0; kind < TRAFFIC_KINDS; kind++) {
-        if (sums[kind].count == 0) continue;
-        fprintf(out, "%s{\"kind\":\"%s\",\"count\":%d,\"sent_bytes\":%" PRId64 "}", comma,
-                traffic_name((enum traffic)kind), sums[kind].count, sums[kind].sent_bytes);
-        comma = ",";
-    }
-    struct flops flops;
-    flops_of(&flops, &setup.schedule, &setup.model);
-    fprintf(out, "],\"flops\":{\"forward\":%" PRId64 ",\"backward\":%" PRId64 ",\"recomputed\":%" PRId64 "}",
-            flops.forward, flops.backward, flops.recomputed);
-    fprintf(out, ",\"theory_bytes\":%.0f", traffic_theory_bytes(&setup.model, &setup.schedule));
-    if (with_schedule) {
-        char *json = schedule_to_json(&setup.schedule);
-        if (json) fprintf(out, ",\"schedule\":%s", json);
-        free(json);
-    }
-    fputs("}\n", out);
     setup_release(&setup);
     return STATUS_OK;
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "engine/base/grouped.h"
+#include "engine/base/words.h"
 #include "engine/plan/activation_terms.h"
 #include "engine/plan/flops.h"
 #include "engine/plan/formula.h"
@@ -18,8 +19,10 @@ static int64_t padded_elems(const struct setup *setup)
 
 /* The last two columns are the fragmentation meter: where a category's addresses end, and how much further that is than
  * what is live at most. Addresses are fixed before the run, so what is printed is what happens. */
-static void print_tier(FILE *out, const struct footprint *footprint, enum tier tier)
+static void print_tier(FILE *out, const struct setup *setup, enum tier tier, uint64_t budget_bytes)
 {
+    const struct footprint *footprint = &setup->footprint;
+    const int op = footprint->peak_op[tier];
     char a[32], b[32], c[32], d[32];
     int64_t reserved = 0;
     fprintf(out, "\nMemory of each rank, %s tier, bytes\n", tier_name(tier));
@@ -38,17 +41,18 @@ static void print_tier(FILE *out, const struct footprint *footprint, enum tier t
     fprintf(out, "  %-14s %13s %13s %13s %13s %6.2f\n", "all", grouped(a, footprint->resting_bytes[tier]), "",
             grouped(c, footprint->peak_bytes[tier]), grouped(d, reserved),
             (double)reserved / (double)footprint->peak_bytes[tier]);
+    if (op < 0) fputs("  as full between steps as within one", out);
+    else fprintf(out, "  the peak is at operation %d (%s)", op, op_name(setup->schedule.ops[op].kind));
+    if (budget_bytes)
+        fprintf(out, ", %.0f %% of the budget of %s", 100 * (double)footprint->peak_bytes[tier] / (double)budget_bytes,
+                grouped(a, (int64_t)budget_bytes));
+    fputc('\n', out);
 }
 
-static void print_categories(FILE *out, const struct setup *setup)
+static void print_tiers(FILE *out, const struct setup *setup, const struct config *config)
 {
-    const struct footprint *footprint = &setup->footprint;
-    const int peak_op = footprint->peak_op[TIER_DEVICE];
-    const char *where = peak_op < 0 ? "between steps" : op_name(setup->schedule.ops[peak_op].kind);
-    print_tier(out, footprint, TIER_DEVICE);
-    fprintf(out, "  the peak is reached at operation %d (%s)\n", peak_op, where);
-    for (enum tier tier = TIER_HOST; tier < TIERS; tier++)
-        if (footprint->peak_bytes[tier]) print_tier(out, footprint, tier);
+    for (int tier = 0; tier < TIERS; tier++)
+        if (setup->footprint.peak_bytes[tier]) print_tier(out, setup, (enum tier)tier, config->budget_bytes[tier]);
 }
 
 /* ---- activations ---- */
@@ -87,7 +91,7 @@ static void print_flops(FILE *out, const struct setup *setup)
     fprintf(out, "\nProducts of a rank in a step, GFLOP: forward %.3f, backward %.3f", 1e-9 * (double)flops.forward,
             1e-9 * (double)flops.backward);
     if (flops.recomputed)
-        fprintf(out, ", made again %.3f: +%.1f %%", 1e-9 * (double)flops.recomputed,
+        fprintf(out, ",\n  made again %.3f: +%.1f %%", 1e-9 * (double)flops.recomputed,
                 100 * (double)flops.recomputed / once);
     fputc('\n', out);
 }
@@ -130,7 +134,7 @@ static void print_model_states(FILE *out, const struct setup *setup)
                   device = model_state_bytes(&setup->footprint, TIER_DEVICE),
                   host = model_state_bytes(&setup->footprint, TIER_HOST),
                   nvme = model_state_bytes(&setup->footprint, TIER_NVME), states = device + host + nvme - twice;
-    fprintf(out, "\nModel states (P + G + O): %s bytes = %s = %s, and %s for padding\n", grouped(a, states), formula,
+    fprintf(out, "\nModel states (P + G + O): %s bytes = %s = %s,\n  and %s for padding\n", grouped(a, states), formula,
             grouped(b, paper), grouped(c, states - paper));
     if (twice)
         fprintf(out, "  and %s besides: %s\n", grouped(a, twice),
@@ -138,9 +142,9 @@ static void print_model_states(FILE *out, const struct setup *setup)
                                                 : "own gradients, which are in host memory too");
     if (host || nvme)
         fprintf(out, "  of all these %s on the device, %s in host memory", grouped(a, device), grouped(b, host));
-    if (nvme) fprintf(out, ", %s on NVMe (whole pages)", grouped(c, nvme));
+    if (nvme) fprintf(out, ",\n  %s on NVMe (whole pages)", grouped(c, nvme));
     if (host || nvme) fputc('\n', out);
-    fprintf(out, "  padding: %s elements over all units, so that every unit cuts into %d shards of a multiple of %d\n",
+    fprintf(out, "  padding: %s elements, so that every unit cuts into %d shards of a multiple of %d\n",
             grouped(a, padding), N, SHARD_ALIGN_ELEMS);
 }
 
@@ -155,7 +159,7 @@ static struct kind *kind_of(struct kind *kinds, int *count, const struct buffer 
 {
     for (int i = 0; i < *count; i++)
         if (strcmp(kinds[i].first->name, buffer->name) == 0) return &kinds[i];
-    kinds[*count] = (struct kind){.first = buffer, .least = buffer->bytes, .taken = "start", .given = "end of run"};
+    kinds[*count] = (struct kind){.first = buffer, .least = buffer->bytes, .taken = "", .given = ""};
     return &kinds[(*count)++];
 }
 
@@ -201,27 +205,30 @@ static void print_buffers(FILE *out, const struct setup *setup)
     struct kind kinds[32];
     int count = collect_kinds(&setup->schedule, kinds);
     char a[32], b[32];
-    fprintf(out, "\nBuffers of this stage\n  %-23s %5s %4s %14s %14s  %s\n", "", "count", "live", "largest",
-            "live, bytes", "from - to");
+    fprintf(out, "\nBuffers of this stage\n  %-23s %4s %4s %13s %13s %s\n", "", "all", "live", "largest", "live, bytes",
+            "from-to");
     for (int k = 0; k < count; k++) {
         const struct kind *kind = &kinds[k];
         char life[48];
-        snprintf(life, sizeof life, "%s - %s", kind->taken, kind->given);
-        fprintf(out, "  %c %-21s %5d %4d %14s %14s  %s\n", category_letter(kind->first->category), kind->first->name,
+        if (*kind->taken) snprintf(life, sizeof life, "%s-%s", kind->taken, kind->given);
+        else snprintf(life, sizeof life, "always there");
+        fprintf(out, "  %c %-21s %4d %4d %13s %13s %s\n", category_letter(kind->first->category), kind->first->name,
                 kind->count, kind->most_live, grouped(a, kind->most), grouped(b, kind->most_bytes), life);
     }
-    fputs("their sizes (N = B T rows of a micro-batch, e bytes an element, C hidden, V vocabulary)\n", out);
+    fputs("their sizes (N = B T rows of a micro-batch, e bytes an element, C hidden,\nV vocabulary)\n", out);
     for (int k = 0; k < count; k++) {
         const struct formula *formula = formula_of(kinds[k].first->name);
         if (!formula) continue;
-        bool both = formula->bytes[0] && formula->note[0];
-        fprintf(out, "  %-22s %s%s%s\n", formula->buffer, formula->bytes, both ? ": " : "", formula->note);
+        const char *between = formula->bytes[0] && formula->note[0] ? ": " : "";
+        char text[200];
+        snprintf(text, sizeof text, "%s%s%s", formula->bytes, between, formula->note);
+        words_print(out, fprintf(out, "  %-22s ", formula->buffer), 25, text);
     }
 }
 
-void plan_print_memory(FILE *out, const struct setup *setup)
+void plan_print_memory(FILE *out, const struct setup *setup, const struct config *config)
 {
-    print_categories(out, setup);
+    print_tiers(out, setup, config);
     print_model_states(out, setup);
     print_activations(out, setup);
     print_flops(out, setup);

@@ -1,4 +1,4 @@
-/* Shared by the files of `zerolab plan`'s text. Internal to engine/plan. */
+/* Shared by the files that print a plan. Internal to engine/plan. */
 #ifndef ENGINE_PLAN_PRINT_PARTS_H
 #define ENGINE_PLAN_PRINT_PARTS_H
 
@@ -6,10 +6,16 @@
 
 #include "engine/plan/setup.h"
 
-/* Categories, model states, activations, buffers. */
-void plan_print_memory(FILE *out, const struct setup *setup);
+/* A plan is only shown of a schedule that an engine would run. */
+int plan_checked_setup(struct setup *setup, const struct config *config, struct error *err);
 
-/* Words over as many lines as they need: the first from `column` on, where the line stands, the others from `hang` on. */
-void plan_print_words(FILE *out, int column, int hang, const char *text);
+/* What the figures hang on. */
+void plan_print_head(FILE *out, const struct setup *setup, const struct config *config);
+
+/* Tiers, model states, activations, buffers. */
+void plan_print_memory(FILE *out, const struct setup *setup, const struct config *config);
+
+/* The pace that traffic of a kind is held to; NULL: none, or not one: between nodes and inside them links differ. */
+const struct config_link *plan_pace_of(const struct config *config, enum traffic kind);
 
 #endif

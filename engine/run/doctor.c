@@ -10,6 +10,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "engine/base/words.h"
 #include "engine/run/doctor_storage.h"
 #include "engine/run/front.h"
 
@@ -76,29 +77,15 @@ void doctor_bad(struct finding *finding, const char *next, const char *found, ..
 
 /* ---- printing ---- */
 
-enum { NAME_COLUMN = 6, FOUND_COLUMN = 21, COLUMNS = 80 };
-
-/* Words, broken between them, all lines but the first indented. */
-static void print_wrapped(FILE *out, const char *text, int column, int at)
-{
-    while (*text) {
-        int length = (int)strcspn(text, " ");
-        if (at > column && at + 1 + length > COLUMNS) fprintf(out, "\n%*s", column, ""), at = column;
-        else if (at > column) fputc(' ', out), at++;
-        fprintf(out, "%.*s", length, text);
-        at += length;
-        text += length + (text[length] == ' ');
-    }
-    fputc('\n', out);
-}
+enum { NAME_COLUMN = 6, FOUND_COLUMN = 21 };
 
 static void print_finding(FILE *out, const struct check *check, const struct finding *finding)
 {
     fprintf(out, "%-*s%-*s", NAME_COLUMN, verdicts[finding->verdict], FOUND_COLUMN - NAME_COLUMN, check->name);
-    print_wrapped(out, finding->found, FOUND_COLUMN, FOUND_COLUMN);
+    words_print(out, FOUND_COLUMN, FOUND_COLUMN, finding->found);
     if (!*finding->next) return;
     fprintf(out, "%*s-> ", FOUND_COLUMN, "");
-    print_wrapped(out, finding->next, FOUND_COLUMN + 3, FOUND_COLUMN + 3);
+    words_print(out, FOUND_COLUMN + 3, FOUND_COLUMN + 3, finding->next);
 }
 
 static void print_end(FILE *out, const int counts[3])

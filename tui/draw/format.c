@@ -51,6 +51,27 @@ char *format_bytes_bare(char out[FORMAT_ROOM], enum units units, uint64_t bytes)
     return out;
 }
 
+static void in_gb(char out[FORMAT_ROOM], uint64_t bytes)
+{
+    format_bytes_bare(out, UNITS_GB, bytes);
+}
+
+static void in_gib(char out[FORMAT_ROOM], uint64_t bytes)
+{
+    format_bytes_bare(out, UNITS_GIB, bytes);
+}
+
+static void in_bytes(char out[FORMAT_ROOM], uint64_t bytes)
+{
+    format_bytes_bare(out, UNITS_BYTES, bytes);
+}
+
+bytes_writer *format_writer(enum units units)
+{
+    static bytes_writer *const writers[UNITS] = {in_gb, in_gib, in_bytes};
+    return writers[units];
+}
+
 static char *pad_left(char out[FORMAT_ROOM], int columns)
 {
     int length = (int)strlen(out), blanks = columns - length;

@@ -40,23 +40,6 @@ static int chosen_row(const struct scene *scene, const struct rows *rows)
 
 /* ---- the sentence ---- */
 
-static void in_gb(char out[32], uint64_t bytes)
-{
-    format_bytes_bare(out, UNITS_GB, bytes);
-}
-
-static void in_gib(char out[32], uint64_t bytes)
-{
-    format_bytes_bare(out, UNITS_GIB, bytes);
-}
-
-static void in_bytes(char out[32], uint64_t bytes)
-{
-    format_bytes_bare(out, UNITS_BYTES, bytes);
-}
-
-static why_bytes *const writers[UNITS] = {in_gb, in_gib, in_bytes};
-
 /* Against the stage below: what this stage should have saved. */
 static int other_stage(const struct why *why)
 {
@@ -70,7 +53,7 @@ static int draw_sentences(struct canvas canvas, const struct scene *scene, const
     int y = 0;
     for (int stage = 0; stage < WHY_STAGES; stage++) {
         if (stage == why->stage || (!all && stage != other_stage(why))) continue;
-        why_sentence(text, sizeof text, why, stage, writers[scene->state->units]);
+        why_sentence(text, sizeof text, why, stage, format_writer(scene->state->units));
         y += draw_paragraph(canvas_part(canvas, 0, y, canvas.at.columns, SENTENCE_ROWS), 0,
                             stage == other_stage(why) ? STYLE_STRONG : STYLE_TEXT, text);
     }
@@ -235,7 +218,7 @@ static void draw_pane(struct canvas canvas, const struct scene *scene, bool focu
         draw_paragraph(canvas_part(canvas, 1, 1, canvas.at.columns - 2, canvas.at.rows - 1), 0, STYLE_DIM, text);
         return;
     }
-    why_sentence(text, sizeof text, rows.why, other_stage(rows.why), writers[scene->state->units]);
+    why_sentence(text, sizeof text, rows.why, other_stage(rows.why), format_writer(scene->state->units));
     int used =
         draw_paragraph(canvas_part(canvas, 1, 1, canvas.at.columns - 2, canvas.at.rows - 1), 0, STYLE_TEXT, text);
     draw_list_head(canvas_part(canvas, 0, 1 + used, canvas.at.columns, 1), scene);

@@ -1,0 +1,21 @@
+#include "engine/base/words.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+void words_print(FILE *out, int column, int hang, const char *text)
+{
+    bool first = true; /* of its line */
+    while (*(text += strspn(text, " "))) {
+        const int length = (int)strcspn(text, " ");
+        if (!first && column + 1 + length > PAGE_COLUMNS) {
+            fprintf(out, "\n%*s", hang, "");
+            column = hang;
+            first = true;
+        }
+        column += fprintf(out, "%s%.*s", first ? "" : " ", length, text);
+        text += length;
+        first = false;
+    }
+    fputc('\n', out);
+}
