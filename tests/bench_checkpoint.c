@@ -58,7 +58,7 @@ static double disk_rate(const char *path, int64_t bytes, bool writes)
 
 struct part {
     pthread_t thread;
-    const struct checkpoint_target *target;
+    struct checkpoint_target target;
     const struct config *config;
     const struct model *model;
     int shard;
@@ -77,7 +77,7 @@ static void *save_part(void *user)
 {
     struct part *part = user;
     struct error err;
-    int status = checkpoint_writer_open(&part->writer, part->target, part->shard, &err);
+    int status = checkpoint_writer_open(&part->writer, &part->target, part->shard, &err);
     for (int u = 0; u < part->model->unit_count && !status; u++)
         for (int a = 0; a < STATE_PENDING && !status; a++) {
             int64_t first, elems;
@@ -94,7 +94,8 @@ static void *load_part(void *user)
     struct part *part = user;
     struct checkpoint *checkpoint;
     struct error err;
-    int status = checkpoint_open(&checkpoint, part->target->dir, part->target->tag, &err);
+    int status = checkpoint_open(&checkpoint, part->target.dir, part->target.tag, &err);
+    if (!status) checkpoint_lend(checkpoint, lent(part->shard));
     for (int u = 0; u < part->model->unit_count && !status; u++)
         for (int a = 0; a < STATE_PENDING && !status; a++) {
             int64_t first, elems;
@@ -121,7 +122,7 @@ static double save_rate(struct part parts[SHARDS], int64_t bytes)
     char *json = config_to_json(first->config);
     const struct checkpoint_info info = info_of(first->config, json, 1);
     const uint64_t since_ns = clock_ns();
-    int status = checkpoint_begin(&save, first->target, &err);
+    int status = checkpoint_begin(&save, &first->target, &err);
     if (!status) run_parts(parts, save_part);
     if (!status) status = checkpoint_gather(save, NULL, NULL, &err);
     if (!status) status = checkpoint_commit(save, &info, &err);
@@ -157,7 +158,8 @@ static void bench_disk(const char *dir, int mib, int rounds)
     const struct checkpoint_target target = {.dir = checkpoints, .tag = "step-1", .shards = SHARDS};
     struct part parts[SHARDS];
     for (int s = 0; s < SHARDS; s++) {
-        parts[s] = (struct part){.target = &target, .config = &config, .model = &model, .shard = s};
+        parts[s] = (struct part){.target = target, .config = &config, .model = &model, .shard = s};
+        parts[s].target.buffers = lent(s);
         parts[s].values = calloc((size_t)shard_elems(model.units[0].elems, SHARDS), sizeof(float));
         if (!parts[s].values) stop("no memory");
         for (int64_t i = 0; i < shard_elems(model.units[0].elems, SHARDS); i++) parts[s].values[i] = made_up(s, 0, i);

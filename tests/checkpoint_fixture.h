@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "engine/checkpoint/checkpoint.h"
+#include "tests/lent.h"
 
 static inline float made_up(int unit, enum state_array array, int64_t i)
 {
@@ -63,7 +64,7 @@ static inline int write_checkpoint(const char *dir, const char *tag, int shards,
 {
     struct model model;
     struct checkpoint_save *save = NULL;
-    struct checkpoint_target target = {.dir = dir, .tag = tag, .shards = shards, .keep = keep};
+    struct checkpoint_target target = {.dir = dir, .tag = tag, .shards = shards, .keep = keep, .buffers = lent(0)};
     int status = model_of(&model, config, err);
     if (!status) status = checkpoint_begin(&save, &target, err);
     for (int s = 0; s < shards && !status; s++) status = write_shard(&target, &model, s, states, err);

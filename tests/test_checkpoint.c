@@ -53,6 +53,7 @@ static struct checkpoint *opened(const char *tag)
     struct checkpoint *checkpoint;
     struct error err;
     if (checkpoint_open(&checkpoint, dir, tag, &err)) fail_msg("%s", err.text);
+    checkpoint_lend(checkpoint, lent(1));
     return checkpoint;
 }
 
@@ -139,6 +140,7 @@ static int read_everything(struct error *err)
     struct checkpoint *checkpoint;
     int status = checkpoint_open(&checkpoint, dir, "t", err);
     if (status) return status;
+    checkpoint_lend(checkpoint, lent(1));
     status = checkpoint_verify(checkpoint, NULL, NULL, err);
     checkpoint_close(checkpoint);
     return status;
@@ -222,7 +224,7 @@ static void a_save_that_dies_leaves_what_stood(void **state)
     struct config config = a_config();
     struct model model;
     struct checkpoint_save *save, *second;
-    struct checkpoint_target target = {.dir = dir, .tag = "step-2", .shards = 2};
+    struct checkpoint_target target = {.dir = dir, .tag = "step-2", .shards = 2, .buffers = lent(0)};
     assert_int_equal(model_of(&model, &config, &err), 0);
     write_good("step-1", 2, 0);
     pid_t child = fork();

@@ -60,6 +60,31 @@ as_good_as() {
 }
 check "training from a file is training from the checkpoint's weights" as_good_as
 
+# The same model, in four files by transformers and in one by us.
+several() {
+    local weights=$root/tests/reference/weights tokens="--set data.sequence_length=16 --set data.synthetic=true"
+    cp -r "$weights/sharded" . && rm -f sharded.out && quietly "$zerolab" checkpoint inspect sharded && grep -q "28 tensors in 4 files$" out &&
+        convert sharded several.safetensors && cmp several.safetensors "$weights/model.safetensors" || return 1
+    for from in "$weights/model.safetensors" sharded sharded/model.safetensors.index.json; do
+        train several $few --steps 2 --from "$from" $tokens --set zero_optimization.stage=3 && cp several.json "several-$((++n)).json" || return 1
+    done
+    same_hash several-1 several-2 && same_hash several-1 several-3
+}
+n=0
+check "a model of several files, as Hugging Face's hub has them" several
+rm -f sharded/model-00002-of-00004.safetensors
+check "refused: one of them is missing" refuses 3 "model-00002-of-00004.safetensors: cannot be opened: No such file" train --headless --from sharded
+
+# Of what a command has in memory, the allocator's word; through rank 0's own allocator where a rank does it.
+of_memory() {
+    local command
+    for command in "export ck -o m.safetensors" "convert one.bin -o m.ck --shards 2" "convert ck -o m.bin"; do
+        quietly "$zerolab" checkpoint $command --json && grep -q '"peak_bytes":.*4194304' out || return 1
+        quietly "$zerolab" checkpoint $command && grep -q "; memory 4.0 MiB: 2.0 to read, 2.0 to write$" out || return 1
+    done
+}
+check "what a conversion has in memory is said" of_memory
+
 half() {
     export_to half.safetensors --dtype "$1" && train half $few --steps 1 --from half.safetensors &&
         "$zerolab" checkpoint inspect half.safetensors | grep -q "^holds *$1 weights, 52 tensors$" &&
@@ -80,7 +105,7 @@ beside() {
     train beside $few --steps 3 --set checkpoint.path=beside.ck --set zero_optimization.stage3_gather_16bit_weights_on_model_save=true &&
         grep -q "^wrote the weights of step-3 in fp32 beside it" beside.out &&
         quietly "$zerolab" checkpoint export beside.ck -o same.safetensors && cmp same.safetensors beside.ck/step-3/model.safetensors &&
-        cmp hub/config.json beside.ck/step-3/config.json && "$zerolab" checkpoint inspect beside.ck/step-3 | grep -q "^checkpoint "
+        grep -q '"reserved_bytes":.*4194304' beside.json && cmp hub/config.json beside.ck/step-3/config.json && "$zerolab" checkpoint inspect beside.ck/step-3 | grep -q "^checkpoint "
 }
 check "stage3_gather_16bit_weights_on_model_save writes them beside a checkpoint" beside
 

@@ -90,6 +90,7 @@ static void read_everything(bool untouched)
         return;
     }
     const struct checkpoint_info *info = checkpoint_info(checkpoint);
+    checkpoint_lend(checkpoint, lent(1));
     const bool small = info->model.elems < 1 << 22;
     for (int u = 0; small && u < info->model.unit_count; u++)
         for (int a = 0; a < STATE_ARRAYS; a++)

@@ -1,7 +1,7 @@
-/* Any bytes at all, given to the readers of files that other programs make: safetensors, llm.c's model files, token shards,
- * vocab.json with merges.txt. Nothing may crash, read out of bounds, run without end or allocate without bound. A blind
- * mutation mostly breaks what a file says of its own sizes, so most mutations go into the head, and each input is tried a
- * second time with those sizes made right.
+/* Any bytes at all, given to the readers of files that other programs make: safetensors, one or several with an index, llm.c's
+ * model files, token shards, vocab.json with merges.txt. Nothing may crash, read out of bounds, run without end or allocate
+ * without bound. A blind mutation mostly breaks what a file says of its own sizes, so most mutations go into the head, and
+ * each input is tried a second time with those sizes made right.
  *
  * Runs a number of mutations of each (argument 1), always the same; with FUZZ_SECONDS=N in the environment each goes on for
  * so long, and FUZZ_READER=NAME names the only one. */
@@ -15,6 +15,7 @@
 #include "engine/base/wire.h"
 #include "engine/data/bpe.h"
 #include "engine/data/corpus.h"
+#include "tests/lent.h"
 #include "tests/weights_fixture.h"
 
 static uint64_t
@@ -51,6 +52,7 @@ static void read_all(struct weights_file *file)
 {
     struct model model;
     struct error err;
+    weights_lend(file, lent(1));
     assert(model_init(&model, &weights_info(file)->shape, DTYPE_F32, &err) == STATUS_OK);
     for (int u = 0; u < model.unit_count; u++)
         for (int64_t first = 0, part; first < model.units[u].elems; first += part) {
@@ -119,6 +121,52 @@ static void read_llmc(struct bytes *bytes)
         12 * product(head, (const int[]){L, C, C, -1}) + 13 * product(head, (const int[]){L, C, -1});
     const uint64_t size = 1024 + (version == 5 ? 2 : 4) * (tables + blocks + 2 * product(head, (const int[]){C, -1}));
     if (size < SIZE_MAX_BYTES) read_weights(bytes, size);
+}
+
+/* ---- an index and its files ---- */
+
+enum { INDEXED = 5 }; /* files of the folder: the index, and what it names */
+static char indexed[64];
+static struct bytes seed_indexed[INDEXED];
+
+static void put_indexed(int f, const struct bytes *bytes)
+{
+    char path[128];
+    if (f == 0) snprintf(path, sizeof path, "%s/model.safetensors.index.json", indexed);
+    else snprintf(path, sizeof path, "%s/model-%05d-of-00004.safetensors", indexed, f);
+    FILE *file = fopen(path, "wb");
+    assert(file && fwrite(bytes->at, 1, bytes->count, file) == bytes->count);
+    fclose(file);
+}
+
+static void open_indexed(void)
+{
+    struct weights_file *file;
+    struct error err;
+    if (weights_open(&file, indexed, &err)) {
+        check_error(&err);
+        return;
+    }
+    read_all(file);
+    weights_close(file);
+    accepted++;
+}
+
+/* The index as it is; and then some of its bytes in place of the head of one of the files. */
+static void read_index(struct bytes *bytes)
+{
+    put_indexed(0, bytes);
+    open_indexed();
+    put_indexed(0, &seed_indexed[0]);
+    const int f = 1 + (int)(next_random() % (INDEXED - 1));
+    struct bytes shard = {0};
+    if (!bytes_append(&shard, seed_indexed[f].at, seed_indexed[f].count)) abort();
+    for (uint32_t changes = 1 + next_random() % 3; changes--;)
+        shard.at[next_random() % 2000] = bytes->at[next_random() % bytes->count];
+    put_indexed(f, &shard);
+    open_indexed();
+    put_indexed(f, &seed_indexed[f]);
+    bytes_release(&shard);
 }
 
 /* ---- token shards ---- */
@@ -223,12 +271,39 @@ static struct bytes seed_weights(enum weights_format format, enum dtype dtype)
     const struct state_source source = {.user = &made_up, .read = made_up_read};
     int fd = mkstemp(path);
     if (fd >= 0 && !model_init(&model, &shape, DTYPE_F32, &err) &&
-        !weights_write(path, format, dtype, &model, &source, NULL, NULL, &err))
+        !weights_write(&(struct weights_target){path, format, dtype, lent(0)}, &model, &source, NULL, NULL, &err))
         seed = whole_file(path);
     model_release(&model);
     close(fd);
     unlink(path);
     return seed;
+}
+
+static struct bytes seed_index(void)
+{
+    strcpy(indexed, "/tmp/zerolab-fuzz.XXXXXX");
+    if (!mkdtemp(indexed)) abort();
+    for (int f = 0; f < INDEXED; f++) {
+        char path[128];
+        snprintf(path, sizeof path, "tests/reference/weights/sharded/model-%05d-of-00004.safetensors", f);
+        seed_indexed[f] = whole_file(f ? path : "tests/reference/weights/sharded/model.safetensors.index.json");
+        put_indexed(f, &seed_indexed[f]);
+    }
+    struct bytes copy = {0};
+    if (!bytes_append(&copy, seed_indexed[0].at, seed_indexed[0].count)) abort();
+    return copy;
+}
+
+static void remove_indexed(void)
+{
+    for (int f = 0; f < INDEXED; f++) {
+        char path[128];
+        snprintf(path, sizeof path, f ? "%s/model-%05d-of-00004.safetensors" : "%s/model.safetensors.index.json",
+                 indexed, f);
+        unlink(path);
+        bytes_release(&seed_indexed[f]);
+    }
+    rmdir(indexed);
 }
 
 static struct bytes seed_shard(void)
@@ -303,6 +378,7 @@ int main(int argc, char **argv)
     struct reader readers[] = {
         {"safetensors", seed_weights(WEIGHTS_SAFETENSORS, DTYPE_F32), 1800, read_safetensors},
         {"llmc", seed_weights(WEIGHTS_LLMC, DTYPE_BF16), 32, read_llmc},
+        {"index", seed_index(), 2141, read_index},
         {"tokens", seed_shard(), 12, read_shards},
         {"vocabulary", seed_vocabulary, seed_vocabulary.count, read_vocabulary},
         {"merges", seed_merges, seed_merges.count, read_merges},
@@ -313,5 +389,6 @@ int main(int argc, char **argv)
         if (!only || strcmp(only, readers[r].name) == 0)
             failed |= fuzz(&readers[r], ++number, rounds, (uint64_t)(seconds ? atoi(seconds) : 0) * 1000000000u);
     for (size_t r = 0; r < sizeof readers / sizeof *readers; r++) bytes_release(&readers[r].seed);
+    remove_indexed();
     return failed;
 }

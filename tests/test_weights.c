@@ -11,6 +11,7 @@
 #include "engine/base/wire.h"
 #include "engine/checkpoint/convert.h"
 #include "tests/gpt_fixture.h"
+#include "tests/lent.h"
 #include "tests/weights_fixture.h"
 
 #define REFERENCE "tests/reference/weights/"
@@ -49,7 +50,8 @@ static const char *path_of(const char *name)
 static void written(const char *path, enum weights_format format, enum dtype dtype, const struct state_source *from)
 {
     struct error err;
-    if (weights_write(path, format, dtype, &model, from, NULL, NULL, &err)) fail_msg("%s", err.text);
+    if (weights_write(&(struct weights_target){path, format, dtype, lent(0)}, &model, from, NULL, NULL, &err))
+        fail_msg("%s", err.text);
 }
 
 static struct weights_file *opened(const char *path)
@@ -57,6 +59,7 @@ static struct weights_file *opened(const char *path)
     struct weights_file *file;
     struct error err;
     if (weights_open(&file, path, &err)) fail_msg("%s", err.text);
+    weights_lend(file, lent(1));
     return file;
 }
 
@@ -142,19 +145,20 @@ static void test_a_checkpoint_holds_the_same_weights(void **state)
     char *json = config_to_json(&config);
     for (int k = 0; k < KINDS; k++) {
         struct origin origin;
-        struct convert_target target = {.dir = path_of("checkpoints"), .shards = 3, .config_json = json};
-        if (origin_open(&origin, path_of(kinds[k].name), NULL, 0, &err)) fail_msg("%s", err.text);
+        struct convert_target target = {
+            .dir = path_of("checkpoints"), .shards = 3, .buffers = lent(2), .config_json = json};
+        if (origin_open(&origin, path_of(kinds[k].name), NULL, 0, lent(1), &err)) fail_msg("%s", err.text);
         if (convert_to_checkpoint(&origin, &target, NULL, NULL, &err)) fail_msg("%s", err.text);
         origin_release(&origin);
-        if (origin_open(&origin, target.dir, NULL, 0, &err)) fail_msg("%s", err.text);
+        if (origin_open(&origin, target.dir, NULL, 0, lent(1), &err)) fail_msg("%s", err.text);
         assert_int_equal(checkpoint_info(origin.checkpoint)->shards, 3);
         assert_false(checkpoint_info(origin.checkpoint)->has[STATE_1]);
         written(path_of("again"), kinds[k].format, kinds[k].dtype, &origin.source);
         same_files(path_of(kinds[k].name), path_of("again"));
-        struct convert_target fewer = {.dir = path_of("checkpoints"), .tag = "one", .shards = 1};
+        struct convert_target fewer = {.dir = path_of("checkpoints"), .tag = "one", .shards = 1, .buffers = lent(2)};
         assert_int_equal(convert_to_checkpoint(&origin, &fewer, NULL, NULL, &err), STATUS_OK);
         origin_release(&origin);
-        if (origin_open(&origin, target.dir, "one", 0, &err)) fail_msg("%s", err.text);
+        if (origin_open(&origin, target.dir, "one", 0, lent(1), &err)) fail_msg("%s", err.text);
         assert_int_equal(checkpoint_info(origin.checkpoint)->shards, 1);
         written(path_of("again"), kinds[k].format, kinds[k].dtype, &origin.source);
         same_files(path_of(kinds[k].name), path_of("again"));
@@ -361,14 +365,17 @@ static void test_nothing_half_is_left_and_no_infinity_made(void **state)
     (void)state;
     const struct state_source large = {.read = read_large};
     struct error err;
-    assert_int_equal(weights_write(path_of("large"), WEIGHTS_SAFETENSORS, DTYPE_F16, &model, &large, NULL, NULL, &err),
+    assert_int_equal(weights_write(&(struct weights_target){path_of("large"), WEIGHTS_SAFETENSORS, DTYPE_F16, lent(0)},
+                                   &model, &large, NULL, NULL, &err),
                      STATUS_RUN);
     assert_non_null(strstr(err.text, "which fp16 cannot hold"));
     assert_int_equal(access(path_of("large"), F_OK), -1);
     assert_int_equal(access(path_of("large.partial"), F_OK), -1);
-    assert_int_equal(weights_write(path_of("x"), WEIGHTS_LLMC, DTYPE_F16, &model, &source, NULL, NULL, &err),
+    assert_int_equal(weights_write(&(struct weights_target){path_of("x"), WEIGHTS_LLMC, DTYPE_F16, lent(0)}, &model,
+                                   &source, NULL, NULL, &err),
                      STATUS_USAGE);
-    assert_int_equal(weights_write("/nonexistent/x", WEIGHTS_LLMC, DTYPE_F32, &model, &source, NULL, NULL, &err),
+    assert_int_equal(weights_write(&(struct weights_target){"/nonexistent/x", WEIGHTS_LLMC, DTYPE_F32, lent(0)}, &model,
+                                   &source, NULL, NULL, &err),
                      STATUS_RUN);
 }
 
@@ -389,7 +396,8 @@ int main(int argc, char **argv)
     if (argc == 3 && strcmp(argv[1], "--write") == 0) { /* for make_weights.py */
         struct error err;
         return model_init(&model, &made_up_shape, DTYPE_F32, &err) ||
-               weights_write(argv[2], WEIGHTS_SAFETENSORS, DTYPE_F32, &model, &source, NULL, NULL, &err);
+               weights_write(&(struct weights_target){argv[2], WEIGHTS_SAFETENSORS, DTYPE_F32, lent(0)}, &model,
+                             &source, NULL, NULL, &err);
     }
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -26,12 +26,9 @@
 
 enum { CHECKPOINT_TAG_BYTES = COMMAND_TAG_BYTES, CHECKPOINT_FOLDER_BYTES = 4096 };
 
-/* What a writer, or an open checkpoint that is being read, has in memory besides its tables: two buffers, one of which is
- * on its way to or from the disk. */
-enum { CHECKPOINT_BUFFER_BYTES = 2 << 20 };
-
 /* ---- reading: any process, any number of them; one thread at a time ---- */
 
+/* In memory are its tables, 4 bytes for each block of 256 KiB and 40 for each range, and what it is lent to read through. */
 struct checkpoint;
 
 struct checkpoint_info {
@@ -56,7 +53,8 @@ const struct checkpoint_info *checkpoint_info(const struct checkpoint *checkpoin
  * ascending order the disk reads ahead. */
 int checkpoint_read(struct checkpoint *checkpoint, int unit, enum state_array array, int64_t first, int64_t elems, float *out, struct error *err);
 
-/* Lends it CHECKPOINT_BUFFER_BYTES at a multiple of 4096 to read through; NULL: takes them back. Otherwise it has its own. */
+/* Lends it STATE_BUFFERS_BYTES (two buffers: one of them is on its way from the disk); NULL: takes them back. Before anything
+ * is read. */
 void checkpoint_lend(struct checkpoint *checkpoint, void *buffers);
 
 /* As where a rank's state comes from (struct zero_options). STATUS_USAGE: another model, precision or optimizer, and which.
@@ -92,7 +90,7 @@ struct checkpoint_target {
     const char *dir, *tag;
     int shards;
     int keep;      /* of checkpoints named "step-N" so many stay in DIR, the newest; 0: all. Others always stay */
-    void *buffers; /* CHECKPOINT_BUFFER_BYTES, at a multiple of 4096; NULL: the writer takes its own */
+    void *buffers; /* lent to whoever writes a shard: STATE_BUFFERS_BYTES at a multiple of 4096 */
 };
 
 /* Whether a name can be a tag (command_check_tag()). STATUS_USAGE. */

@@ -39,15 +39,16 @@ static int open_checkpoint(struct origin *origin, const char *path, const char *
     return status ? status : checkpoint_source(&origin->source, origin->checkpoint, &origin->model, !whole, err);
 }
 
-int origin_open(struct origin *origin, const char *path, const char *tag, int heads, struct error *err)
+int origin_open(struct origin *origin, const char *path, const char *tag, int heads, void *buffers, struct error *err)
 {
     *origin = (struct origin){0};
     const bool weights = weights_is(path);
     if (weights && tag)
         return error_set(err, STATUS_USAGE, "--tag %.64s: %.300s is a file of weights, which has no tags", tag, path);
     int status = weights ? open_weights(origin, path, heads, err) : open_checkpoint(origin, path, tag, err);
-    if (status) origin_release(origin);
-    return status;
+    if (status) return origin_release(origin), status;
+    origin->source.lend(origin->source.user, buffers);
+    return STATUS_OK;
 }
 
 void origin_release(struct origin *origin)
@@ -120,7 +121,8 @@ int convert_to_checkpoint(const struct origin *origin, const struct convert_targ
                                          .tag = target->tag ? target->tag
                                                 : *info.tag ? info.tag
                                                             : tag,
-                                         .shards = target->shards};
+                                         .shards = target->shards,
+                                         .buffers = target->buffers};
     int status = checkpoint_begin(&save, &to, err);
     if (status) return status;
     for (int shard = 0; shard < to.shards && !status; shard++) status = write_shard(&conversion, &to, shard, err);
@@ -142,18 +144,18 @@ static int write_config(const char *folder, const struct model *model, struct er
     return status;
 }
 
-int convert_beside(const char *dir, const char *tag, struct error *err)
+int convert_beside(const char *dir, const char *tag, const struct convert_buffers *buffers, struct error *err)
 {
     struct origin origin;
     char path[PATH_BYTES];
-    int status = origin_open(&origin, dir, tag, 0, err);
+    int status = origin_open(&origin, dir, tag, 0, buffers->in, err);
     if (status) return status;
     const char *folder = checkpoint_info(origin.checkpoint)->folder;
     snprintf(path, sizeof path, "%.4200s/model.safetensors", folder);
     status = write_config(folder, &origin.model, err);
     if (!status)
-        status = weights_write(path, WEIGHTS_SAFETENSORS, origin.model.dtype, &origin.model, &origin.source, NULL, NULL,
-                               err);
+        status = weights_write(&(struct weights_target){path, WEIGHTS_SAFETENSORS, origin.model.dtype, buffers->out},
+                               &origin.model, &origin.source, NULL, NULL, err);
     origin_release(&origin);
     return status;
 }

@@ -35,7 +35,7 @@ enum {
     SHARD_HEAD_BYTES = PAGE,
     BLOCK_BYTES = 256 << 10,
     RANGE_BYTES = 32,
-    BUFFER_BYTES = CHECKPOINT_BUFFER_BYTES / 2, /* of each of a reader's or writer's two */
+    BUFFER_BYTES = STATE_BUFFERS_BYTES / 2, /* of each of a reader's or writer's two */
     BUFFER_BLOCKS = BUFFER_BYTES / BLOCK_BYTES,
     SHARDS_MAX = 4096,
 };

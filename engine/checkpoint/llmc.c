@@ -18,8 +18,9 @@ static uint32_t number_of(const uint8_t *head, int which)
     return number;
 }
 
-bool llmc_is(const uint8_t first[16], uint64_t bytes)
+bool llmc_is(const char *path, const uint8_t first[16], uint64_t bytes)
 {
+    (void)path;
     return bytes >= 16 && number_of(first, MAGIC) == LLMC_MAGIC;
 }
 
@@ -34,7 +35,7 @@ static void place_all(struct weights_layout *layout, int64_t padded_vocabulary)
             for (int t = 0; t < model->units[u].tensor_count; t++) {
                 const struct tensor *tensor = &model->units[u].tensors[t];
                 if (tensor->id != weight_rows[row].id) continue;
-                *weights_place(layout, u, tensor->id) = (struct weights_place){false, model->dtype, offset};
+                *weights_place(layout, u, tensor->id) = (struct weights_place){.dtype = model->dtype, .offset = offset};
                 int64_t rows = tensor->id == TENSOR_WTE ? padded_vocabulary : tensor->rows;
                 offset += (uint64_t)(rows * tensor->columns) * width;
             }

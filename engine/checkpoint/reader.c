@@ -1,6 +1,5 @@
 #include "engine/checkpoint/reader.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "engine/checkpoint/crc32c.h"
@@ -20,26 +19,20 @@ static void close_shard(struct reader *reader)
 void reader_lend(struct reader *reader, void *buffers)
 {
     close_shard(reader);
-    reader->buffers = buffers ? buffers : reader->own_buffers;
+    reader->buffers = buffers;
 }
 
 void reader_release(struct reader *reader)
 {
     aside_release(&reader->file);
-    free(reader->own_buffers);
-}
-
-static int need_buffers(struct reader *reader, struct error *err)
-{
-    if (!reader->buffers) reader->buffers = reader->own_buffers = aligned_alloc(PAGE, CHECKPOINT_BUFFER_BYTES);
-    return reader->buffers ? STATUS_OK : error_set(err, STATUS_RUN, "no memory to read a checkpoint");
 }
 
 static int turn_to(struct reader *reader, const struct shard_table *shard, struct error *err)
 {
     struct error why;
+    reader->damaged = -1;
     if (reader->shard == shard) return STATUS_OK;
-    if (need_buffers(reader, err)) return STATUS_RUN;
+    if (!reader->buffers) return error_set(err, STATUS_RUN, "nobody lent memory to read %.300s", shard->path);
     close_shard(reader);
     if (aside_open(&reader->file, shard->path, false, &why))
         return error_set(err, STATUS_INPUT, "cannot read %.300s: %.100s", shard->path, why.text);
@@ -85,7 +78,6 @@ static int need(struct reader *reader, int64_t number, struct error *err)
     const int b = (int)(number % 2);
     struct error why;
     if (reader->buffer[b].number == number && reader->buffer[b].checked) return STATUS_OK;
-    reader->damaged = -1;
     bool in_order = number == 0 || reader->buffer[b].number == number || reader->buffer[b ^ 1].number == number - 1;
     if (reader->buffer[b].number != number) aside_wait(&reader->file, b, NULL); /* nobody wants that any more */
     start(reader, number);

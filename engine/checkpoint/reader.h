@@ -15,13 +15,13 @@ struct shard_table {
 struct reader {
     struct aside file;
     const struct shard_table *shard; /* that is open; NULL: none */
-    unsigned char *buffers, *own_buffers; /* lent, or its own, made when first needed */
+    unsigned char *buffers; /* lent */
     struct { int64_t number; /* which stretch of BUFFER_BYTES it holds; -1: none */ bool checked; } buffer[2];
     int64_t damaged; /* the block whose checksum was wrong, after an error; -1: it was another error */
 };
 
 void reader_init(struct reader *reader);
-void reader_lend(struct reader *reader, void *buffers); /* to be used from now on; NULL: they are taken back */
+void reader_lend(struct reader *reader, void *buffers); /* STATE_BUFFERS_BYTES; NULL: they are taken back */
 void reader_release(struct reader *reader);
 
 /* Bytes [offset, offset + bytes) of a shard's values. STATUS_INPUT: they cannot be read, or are damaged, and which block (it is for

@@ -1,7 +1,9 @@
 /* Layouts, the table of formats, and what the formats have in common. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "engine/checkpoint/weights_parts.h"
@@ -65,7 +67,6 @@ int weights_layout_init(struct weights_layout *layout, const struct config_model
                         struct error *err)
 {
     struct config_model named = *shape;
-    *layout = (struct weights_layout){0};
     if (!possible(shape))
         return error_set(err, STATUS_INPUT,
                          "%d layers, hidden %d, %d heads, context %d, vocabulary %d: no model has such sizes",
@@ -75,7 +76,6 @@ int weights_layout_init(struct weights_layout *layout, const struct config_model
     if (status) return status;
     layout->places = calloc((size_t)layout->model.unit_count * TENSOR_IDS, sizeof *layout->places);
     if (layout->places) return STATUS_OK;
-    weights_layout_release(layout);
     return error_set(err, STATUS_RUN, "no memory for a table of tensors");
 }
 
@@ -83,12 +83,41 @@ void weights_layout_release(struct weights_layout *layout)
 {
     model_release(&layout->model);
     free(layout->places);
+    for (int f = 0; f < layout->file_count; f++) free(layout->files[f]);
+    free(layout->files);
     *layout = (struct weights_layout){0};
 }
 
 struct weights_place *weights_place(const struct weights_layout *layout, int unit, enum tensor_id id)
 {
     return &layout->places[unit * TENSOR_IDS + (int)id];
+}
+
+/* ---- what is lent ---- */
+
+void weights_divide(struct weights_buffers *buffers, void *lent)
+{
+    float *at = lent;
+    *buffers = lent ? (struct weights_buffers){at, at + LINE_ELEMS, at + 2 * LINE_ELEMS} : (struct weights_buffers){0};
+}
+
+int64_t weights_strip_rows(const struct tensor *tensor, int64_t first_row)
+{
+    const int64_t fit = STRIP_ELEMS / tensor->columns, most = fit < LINE_ELEMS ? fit : LINE_ELEMS;
+    return tensor->rows - first_row < most ? tensor->rows - first_row : most;
+}
+
+/* ---- files ---- */
+
+/* A pipe in its place must not hold us up. */
+int weights_open_file(const char *path, uint64_t *bytes, struct error *err)
+{
+    struct stat about;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) return error_set(err, STATUS_INPUT, "cannot be opened: %s", strerror(errno)), -1;
+    if (fstat(fd, &about) == 0 && S_ISREG(about.st_mode)) return *bytes = (uint64_t)about.st_size, fd;
+    close(fd);
+    return error_set(err, STATUS_INPUT, "is not a file"), -1;
 }
 
 bool weights_pread(int fd, void *out, size_t bytes, uint64_t offset)

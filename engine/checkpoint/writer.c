@@ -16,8 +16,8 @@ struct checkpoint_writer {
     struct aside file;
     struct shard_head head;
     struct bytes ranges, crcs; /* of the table, as on disk */
-    unsigned char *buffers, *own_buffers;
-    int current; /* buffer that is being filled */
+    unsigned char *buffers;    /* lent */
+    int current;               /* buffer that is being filled */
     size_t filled;
     uint64_t begun;          /* bytes of values that are on their way or on the disk */
     uint64_t reserved;       /* bytes of the file that have a place on the disk */
@@ -49,16 +49,13 @@ int checkpoint_writer_open(struct checkpoint_writer **out, const struct checkpoi
     if (!writer) return error_set(err, STATUS_RUN, "no memory to write a checkpoint");
     writer->head = (struct shard_head){.shard = (uint32_t)shard, .shards = (uint32_t)target->shards};
     writer->buffers = target->buffers;
-    if (!writer->buffers) writer->buffers = writer->own_buffers = aligned_alloc(PAGE, CHECKPOINT_BUFFER_BYTES);
     folder_partial(writer->folder, target);
     folder_shard(writer->writing, writer->folder, shard, target->shards, ".writing");
     writer->file.fd = -1;
-    int status = writer->buffers ? STATUS_OK : error_set(err, STATUS_RUN, "no memory to write a checkpoint");
-    if (!status && aside_open(&writer->file, writer->writing, true, &why))
-        status = error_set(err, STATUS_RUN, "cannot write %.300s: %.150s", writer->writing, why.text);
-    if (status) return checkpoint_writer_close(writer), status;
-    *out = writer;
-    return STATUS_OK;
+    if (aside_open(&writer->file, writer->writing, true, &why) == STATUS_OK) return *out = writer, STATUS_OK;
+    int status = error_set(err, STATUS_RUN, "cannot write %.300s: %.150s", writer->writing, why.text);
+    checkpoint_writer_close(writer);
+    return status;
 }
 
 uint64_t checkpoint_writer_bytes(const struct checkpoint_writer *writer)
@@ -248,6 +245,5 @@ void checkpoint_writer_close(struct checkpoint_writer *writer)
     else if (opened && !writer->ended) unlink(writer->writing);
     bytes_release(&writer->ranges);
     bytes_release(&writer->crcs);
-    free(writer->own_buffers);
     free(writer);
 }

@@ -29,6 +29,15 @@ static inline bool progress_due(struct progress *progress)
     return progress->shown = true;
 }
 
+/* As functions that move many bytes call it; user is a struct progress. */
+static inline void progress_say(void *user, uint64_t done_bytes, uint64_t all_bytes)
+{
+    struct progress *progress = user;
+    if (progress_due(progress))
+        fprintf(stderr, "\r%s %3.0f %% of %.1f MB ", progress->what,
+                100.0 * (double)done_bytes / (double)(all_bytes ? all_bytes : 1), (double)all_bytes / 1e6);
+}
+
 /* Takes the line away. */
 static inline void progress_end(struct progress *progress)
 {

@@ -13,8 +13,6 @@
 #include "engine/run/room.h"
 #include "kernels/kernels.h"
 
-_Static_assert((int)ZERO_BUFFERS_BYTES == (int)CHECKPOINT_BUFFER_BYTES, "the engine's buffers are the writer's");
-
 struct saver {
     struct rank *rank;
     struct trace_ring *ring; /* rank 0 */
@@ -78,13 +76,24 @@ static void tell_saved(const struct saver *saver)
     record_event(saver->ring, saver->info.progress.steps_done, "checkpoint", detail);
 }
 
+/* Through what its shard was written through, and the same again. */
+static int write_beside(const struct saver *saver, struct error *err)
+{
+    struct convert_buffers buffers = {.in = saver->target.buffers};
+    int status = zero_buffers_take(saver->rank->zero, ZERO_SECOND_LOT, &buffers.out, err);
+    if (status) return status;
+    status = convert_beside(saver->dir, saver->tag, &buffers, err);
+    zero_buffers_give(saver->rank->zero, ZERO_SECOND_LOT);
+    return status;
+}
+
 /* zero_optimization.stage3_gather_16bit_weights_on_model_save. */
 static void write_weights_too(const struct saver *saver)
 {
     struct error err;
     char text[640];
     if (!saver->rank->config.checkpoint.weights_too) return;
-    if (convert_beside(saver->dir, saver->tag, &err)) {
+    if (write_beside(saver, &err)) {
         snprintf(text, sizeof text, "%s stands, but its weights could not be written beside it: %s", saver->tag,
                  err.text);
         record_log(saver->ring, 1, text);
@@ -126,7 +135,7 @@ static void give_up_memory(struct saver *saver)
 {
     checkpoint_writer_close(saver->writer);
     zero_snapshot_give(saver->snapshot);
-    if (saver->has_buffers) zero_buffers_give(saver->rank->zero);
+    if (saver->has_buffers) zero_buffers_give(saver->rank->zero, ZERO_FIRST_LOT);
     free(saver->info.config_json);
     checkpoint_end(saver->save);
     saver->writer = NULL;
@@ -244,7 +253,7 @@ static int open_shard(struct saver *saver, const struct saver_request *request, 
 {
     const struct rank *rank = saver->rank;
     if (rank->rank != 0) describe(saver, request->tag);
-    int status = zero_buffers_take(rank->zero, &saver->target.buffers, err);
+    int status = zero_buffers_take(rank->zero, ZERO_FIRST_LOT, &saver->target.buffers, err);
     saver->has_buffers = !status;
     if (!status) status = checkpoint_writer_open(&saver->writer, &saver->target, rank->rank, err);
     verdict->in_foreground = request->at_once;

@@ -6,6 +6,8 @@
 #include "engine/memory/pages.h"
 #include "engine/zero/internal.h"
 
+enum { LOTS_BYTES = ZERO_LOTS * STATE_BUFFERS_BYTES };
+
 struct zero_snapshot {
     struct zero *zero;
     int slot[STATE_ARRAYS], slots; /* where in a unit's part an array stands; -1: it is not there */
@@ -60,13 +62,13 @@ uint64_t zero_snapshot_bytes(const struct zero *zero)
 
 uint64_t zero_save_range(const struct zero *zero)
 {
-    return ZERO_BUFFERS_BYTES + round_up(bytes_of_arrays(zero, STATE_ARRAYS), PAGE_BYTES);
+    return LOTS_BYTES + round_up(bytes_of_arrays(zero, STATE_ARRAYS), PAGE_BYTES);
 }
 
 static char *place(const struct zero_snapshot *snapshot, int unit, enum state_array array)
 {
     const struct zero *zero = snapshot->zero;
-    char *at = memory_at(zero->memory, TIER_HOST, CATEGORY_STAGING, zero->save_offset + ZERO_BUFFERS_BYTES);
+    char *at = memory_at(zero->memory, TIER_HOST, CATEGORY_STAGING, zero->save_offset + LOTS_BYTES);
     for (int u = 0; u < unit; u++) at += bytes_of_unit(zero, u) * (uint64_t)snapshot->slots;
     return at + bytes_of_unit(zero, unit) * (uint64_t)snapshot->slot[array];
 }
@@ -95,8 +97,8 @@ int zero_snapshot_take(struct zero *zero, struct zero_snapshot **out, struct err
     *snapshot = (struct zero_snapshot){.zero = zero, .bytes = zero_snapshot_bytes(zero)};
     for (int a = 0; a < STATE_ARRAYS; a++)
         snapshot->slot[a] = zero_has_array(zero, (enum state_array)a) ? snapshot->slots++ : -1;
-    int status = memory_take(zero->memory, TIER_HOST, CATEGORY_STAGING, zero->save_offset + ZERO_BUFFERS_BYTES,
-                             snapshot->bytes, err);
+    int status =
+        memory_take(zero->memory, TIER_HOST, CATEGORY_STAGING, zero->save_offset + LOTS_BYTES, snapshot->bytes, err);
     if (status) return free(snapshot), status;
     status = copy_all(snapshot, err);
     if (status) zero_snapshot_give(snapshot);
@@ -124,19 +126,24 @@ void zero_snapshot_give(struct zero_snapshot *snapshot)
 {
     if (!snapshot) return;
     struct memory *memory = snapshot->zero->memory;
-    memory_give(memory, TIER_HOST, CATEGORY_STAGING, snapshot->zero->save_offset + ZERO_BUFFERS_BYTES, snapshot->bytes);
+    memory_give(memory, TIER_HOST, CATEGORY_STAGING, snapshot->zero->save_offset + LOTS_BYTES, snapshot->bytes);
     free(snapshot);
 }
 
 /* ---- buffers ---- */
 
-int zero_buffers_take(struct zero *zero, void **out, struct error *err)
+static uint64_t lot_offset(const struct zero *zero, enum zero_lot lot)
 {
-    *out = memory_at(zero->memory, TIER_HOST, CATEGORY_STAGING, zero->save_offset);
-    return memory_take(zero->memory, TIER_HOST, CATEGORY_STAGING, zero->save_offset, ZERO_BUFFERS_BYTES, err);
+    return zero->save_offset + (uint64_t)lot * STATE_BUFFERS_BYTES;
 }
 
-void zero_buffers_give(struct zero *zero)
+int zero_buffers_take(struct zero *zero, enum zero_lot lot, void **out, struct error *err)
 {
-    memory_give(zero->memory, TIER_HOST, CATEGORY_STAGING, zero->save_offset, ZERO_BUFFERS_BYTES);
+    *out = memory_at(zero->memory, TIER_HOST, CATEGORY_STAGING, lot_offset(zero, lot));
+    return memory_take(zero->memory, TIER_HOST, CATEGORY_STAGING, lot_offset(zero, lot), STATE_BUFFERS_BYTES, err);
+}
+
+void zero_buffers_give(struct zero *zero, enum zero_lot lot)
+{
+    memory_give(zero->memory, TIER_HOST, CATEGORY_STAGING, lot_offset(zero, lot), STATE_BUFFERS_BYTES);
 }

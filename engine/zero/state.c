@@ -112,28 +112,21 @@ static int fill_unit(struct zero *zero, const struct schedule *schedule, int uni
     return status;
 }
 
-/* Whether the source reads through memory that is counted; where the host budget has no room it has its own. */
-static bool lend_buffers(struct zero *zero)
+static int fill_units(struct zero *zero, const struct schedule *schedule, struct error *err)
 {
-    void *buffers;
-    if (!zero->source || !zero->source->lend || zero_buffers_take(zero, &buffers, NULL)) return false;
-    zero->source->lend(zero->source->user, buffers);
-    return true;
-}
-
-static int fill_state(struct zero *zero, const struct schedule *schedule, struct error *err)
-{
-    const bool lent = lend_buffers(zero);
     struct piece_room *room = malloc(sizeof *room);
     int status = room ? STATUS_OK : error_set(err, STATUS_RUN, "no memory to fill the state");
     for (int u = 0; u < zero->model.unit_count && status == STATUS_OK; u++)
         status = fill_unit(zero, schedule, u, room, err);
     free(room);
-    if (lent) zero->source->lend(zero->source->user, NULL), zero_buffers_give(zero);
-    if (status == STATUS_OK) status = zero_fill_tails(zero, schedule, err);
-    if (status == STATUS_OK && zero->pending.there && !zero_is_delayed(zero))
-        status = zero_apply_pending(zero, schedule, err);
     return status;
+}
+
+/* What follows from the shards. */
+static int complete_state(struct zero *zero, const struct schedule *schedule, struct error *err)
+{
+    int status = zero_fill_tails(zero, schedule, err);
+    return status || !zero->pending.there || zero_is_delayed(zero) ? status : zero_apply_pending(zero, schedule, err);
 }
 
 bool zero_has_array(const struct zero *zero, enum state_array array)
@@ -171,10 +164,17 @@ static void give_lasting(struct zero *zero, const struct schedule *schedule, int
     }
 }
 
-int zero_make_state(struct zero *zero, bool *failed, struct zero_shortage *shortage, struct error *err)
+static void note_failure(const struct zero *zero, struct take_failure *failure, enum tier tier, enum category category,
+                         uint64_t bytes, const struct error *why)
 {
-    const struct schedule *schedule = &zero->schedules[PURPOSE_TRAIN];
-    struct take_failure failure = {0};
+    *failure =
+        (struct take_failure){.failed = true, .op = -1, .tier = tier, .category = category, .wanted_bytes = bytes};
+    memory_snapshot(zero->memory, &failure->memory);
+    snprintf(failure->text, sizeof failure->text, "%.255s", why->text);
+}
+
+static int take_lasting(struct zero *zero, const struct schedule *schedule, struct take_failure *failure)
+{
     int taken = 0;
     for (; taken < schedule->lasting_count; taken++) {
         const struct buffer *buffer = &schedule->buffers[taken];
@@ -182,21 +182,38 @@ int zero_make_state(struct zero *zero, bool *failed, struct zero_shortage *short
         if (memory_take(zero->memory, buffer->tier, buffer->category, buffer->offset, (uint64_t)buffer->bytes, &why) ==
             STATUS_OK)
             continue;
-        failure = (struct take_failure){.failed = true,
-                                        .op = -1,
-                                        .tier = buffer->tier,
-                                        .category = buffer->category,
-                                        .wanted_bytes = (uint64_t)buffer->bytes};
-        memory_snapshot(zero->memory, &failure.memory);
-        snprintf(failure.text, sizeof failure.text, "%.255s", why.text);
+        note_failure(zero, failure, buffer->tier, buffer->category, (uint64_t)buffer->bytes, &why);
         break;
     }
-    int status = zero_agree_on_failure(zero, &failure, failed, shortage, err);
-    if (status || *failed) {
-        give_lasting(zero, schedule, taken);
-        return status;
+    return taken;
+}
+
+/* What the source reads through, if it needs that. */
+static bool lend_buffers(struct zero *zero, struct take_failure *failure)
+{
+    void *buffers;
+    struct error why;
+    if (failure->failed || !zero->source || !zero->source->lend) return false;
+    if (zero_buffers_take(zero, ZERO_FIRST_LOT, &buffers, &why)) {
+        note_failure(zero, failure, TIER_HOST, CATEGORY_STAGING, STATE_BUFFERS_BYTES, &why);
+        return false;
     }
-    status = fill_state(zero, schedule, err);
+    zero->source->lend(zero->source->user, buffers);
+    return true;
+}
+
+int zero_make_state(struct zero *zero, bool *failed, struct zero_shortage *shortage, struct error *err)
+{
+    const struct schedule *schedule = &zero->schedules[PURPOSE_TRAIN];
+    struct take_failure failure = {0};
+    const int taken = take_lasting(zero, schedule, &failure);
+    const bool lent = lend_buffers(zero, &failure);
+    int status = zero_agree_on_failure(zero, &failure, failed, shortage, err);
+    const bool stays = !status && !*failed;
+    if (stays) status = fill_units(zero, schedule, err);
+    if (lent) zero->source->lend(zero->source->user, NULL), zero_buffers_give(zero, ZERO_FIRST_LOT);
+    if (!stays) return give_lasting(zero, schedule, taken), status;
+    if (!status) status = complete_state(zero, schedule, err);
     zero->ready = status == STATUS_OK;
     memory_reset_peaks(zero->memory);
     return status;

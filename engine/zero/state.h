@@ -25,6 +25,11 @@ struct zero_progress {
     struct { double scale; int64_t iteration, last_overflow; int hysteresis; } scaler; /* struct loss_scaler; scale 0: as a run begins */
 };
 
+/* What whoever reads or writes the state through a file is lent for its buffers, at a multiple of 4096: by a rank out of its
+ * host memory (zero_buffers_take()), by a program without ranks out of an allocator of its own. Nobody has buffers that
+ * nobody lent, so all are counted. */
+enum { STATE_BUFFERS_BYTES = 2 << 20 };
+
 /* Where a rank's state comes from when it starts. */
 struct state_source {
     void *user;
@@ -32,8 +37,7 @@ struct state_source {
      * by unit, then array, then in ascending pieces. A source without states leaves zeros. */
     int (*read)(void *user, int unit, enum state_array array, int64_t first, int64_t elems, float *out, struct error *err);
     struct zero_progress progress;
-    /* Lends it counted host memory for its buffers, ZERO_BUFFERS_BYTES at a multiple of 4096, before the first read; takes it
-     * back with NULL. NULL: it needs none. */
+    /* Lends it STATE_BUFFERS_BYTES before the first read; takes them back with NULL. NULL: it needs none. */
     void (*lend)(void *user, void *buffers);
 };
 

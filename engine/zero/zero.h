@@ -126,10 +126,11 @@ int zero_snapshot_take(struct zero *zero, struct zero_snapshot **out, struct err
 struct state_source zero_snapshot_source(struct zero_snapshot *snapshot);
 void zero_snapshot_give(struct zero_snapshot *snapshot); /* may be NULL */
 
-/* Host memory for the buffers of whoever saves, ZERO_BUFFERS_BYTES at a multiple of 4096; one at a time. */
-enum { ZERO_BUFFERS_BYTES = 2 << 20 };
-int zero_buffers_take(struct zero *zero, void **out, struct error *err);
-void zero_buffers_give(struct zero *zero);
+/* STATE_BUFFERS_BYTES of host memory (category staging) for whoever loads or saves: one lot, and a second for who reads one
+ * file and writes another meanwhile. STATUS_RUN: the host budget has no room. */
+enum zero_lot { ZERO_FIRST_LOT, ZERO_SECOND_LOT, ZERO_LOTS };
+int zero_buffers_take(struct zero *zero, enum zero_lot lot, void **out, struct error *err);
+void zero_buffers_give(struct zero *zero, enum zero_lot lot);
 
 int64_t zero_steps_done(const struct zero *zero);
 const struct schedule *zero_schedule(const struct zero *zero);

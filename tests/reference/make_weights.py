@@ -5,7 +5,8 @@ tests/test_weights.c, which writes the same file again and computes the same log
     pip install torch transformers && make tests && python3 tests/reference/make_weights.py
 
 model.safetensors is written by zerolab (tests/test_weights --write), config.json is as `zerolab checkpoint export` writes
-it, and is not touched if it is there. logits.bin: 20 tokens (int32), then the logits [20, 61] (float32)."""
+it, and is not touched if it is there. logits.bin: 20 tokens (int32), then the logits [20, 61] (float32). sharded/: the same
+model in four files with an index, as transformers writes it, for tests/test_weights_index.c."""
 import os
 import subprocess
 import sys
@@ -22,6 +23,8 @@ subprocess.run([os.path.join(top, "build/release/tests/test_weights"), "--write"
 model, info = GPT2LMHeadModel.from_pretrained(folder, output_loading_info=True)
 missing = [name for name in info["missing_keys"] if name != "lm_head.weight"]
 assert not missing and not info["unexpected_keys"] and not info["mismatched_keys"], info
+model.save_pretrained(os.path.join(folder, "sharded"), max_shard_size="25KB")
+os.remove(os.path.join(folder, "sharded", "generation_config.json"))
 model.eval()
 tokens = np.array([(7 * i * i + 3 * i + 1) % V for i in range(T)], dtype=np.int32)
 with torch.no_grad():

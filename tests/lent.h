@@ -1,0 +1,15 @@
+/* What tests lend to who reads or writes state (STATE_BUFFERS_BYTES): four lots, for as many at a time. */
+#ifndef TESTS_LENT_H
+#define TESTS_LENT_H
+
+#include "engine/zero/state.h"
+
+enum { LENT_LOTS = 4 };
+
+static inline void *lent(int lot)
+{
+    static _Alignas(4096) unsigned char lots[LENT_LOTS][STATE_BUFFERS_BYTES];
+    return lots[lot % LENT_LOTS];
+}
+
+#endif
