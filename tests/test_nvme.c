@@ -263,12 +263,27 @@ static void test_switching_bf16(void **state)
 /* ---- faults ---- */
 
 static _Atomic bool broken;
-static uint64_t stubborn; /* how often it fails again */
 
-static void break_reads(struct zero *zero, int rank, int step)
+static struct aio_fault fault;
+static int faulty_rank = 1;
+static enum aio_direction faulty;
+
+static void break_disk(struct zero *zero, int rank, int step)
 {
-    if (rank == 1 && step == 3 && !atomic_exchange(&broken, true))
-        storage_inject(zero->storage, AIO_READ, (struct aio_fault){.block = 2, .error_number = EIO, .more = stubborn});
+    if (rank == faulty_rank && step == 3 && !atomic_exchange(&broken, true))
+        storage_inject(zero->storage, faulty, fault);
+}
+
+/* With one fault on one rank, in its third step. */
+static struct outcome_of_run run_broken(struct plan_of_run *plan, enum aio_direction direction, struct aio_fault what)
+{
+    plan->before_step = break_disk;
+    broken = false;
+    faulty = direction;
+    fault = what;
+    struct outcome_of_run out = run(plan);
+    assert_true(broken);
+    return out;
 }
 
 /* A read that fails in forward, and again when it is tried again, gives up the step on all ranks; the step is taken again. */
@@ -278,11 +293,8 @@ static void test_read_error_keeps_the_boundary(void **state)
     struct plan_of_run plan = plan_with(NULL, 6, "topology.ranks=4", NULL);
     struct outcome_of_run want = run(&plan);
     plan = plan_with(&setups[6], 6, "topology.ranks=4", NULL);
-    plan.before_step = break_reads;
     plan.rescue_stage = 3; /* as it was */
-    broken = false;
-    stubborn = 2;
-    struct outcome_of_run got = run(&plan);
+    struct outcome_of_run got = run_broken(&plan, AIO_READ, (struct aio_fault){2, EIO, 2});
     assert_int_equal(got.shortages, 1);
     assert_int_equal(got.shortage.rank, 1);
     assert_int_equal(got.shortage.tier, TIER_NVME);
@@ -290,21 +302,42 @@ static void test_read_error_keeps_the_boundary(void **state)
     expect_same(&want, &got, 6, "after a read error");
 }
 
-/* One that works then changes nothing: in forward, in an update. */
-static void test_reads_are_tried_again(void **state)
+/* One that works then changes nothing: a read in forward, one in an update, a write. */
+static void test_transfers_are_tried_again(void **state)
 {
     (void)state;
     struct plan_of_run plan = plan_with(NULL, 6, "topology.ranks=4", NULL);
     struct outcome_of_run want = run(&plan);
-    for (int s = 0; s <= 6; s += 6) {
-        plan = plan_with(&setups[s], 6, "topology.ranks=4", NULL);
-        plan.before_step = break_reads;
-        broken = false;
-        stubborn = 0;
-        struct outcome_of_run got = run(&plan);
-        assert_true(broken);
+    for (int i = 0; i < 3; i++) {
+        plan = plan_with(&setups[i ? 0 : 6], 6, "topology.ranks=4", NULL);
+        struct outcome_of_run got = run_broken(&plan, i < 2 ? AIO_READ : AIO_WRITE, (struct aio_fault){2, EIO, 0});
         assert_int_equal(got.shortages, 0);
-        expect_same(&want, &got, 6, "a read that was tried again");
+        expect_same(&want, &got, 6, "a transfer that was tried again");
+    }
+}
+
+/* A disk that is full in the midst of an update, because it writes elsewhere what is overwritten: until there is room. */
+static void test_update_waits_for_room(void **state)
+{
+    (void)state;
+    struct plan_of_run plan = plan_with(NULL, 6, "topology.ranks=4", NULL);
+    struct outcome_of_run want = run(&plan);
+    plan = plan_with(&setups[3], 6, "topology.ranks=4", NULL);
+    struct outcome_of_run got = run_broken(&plan, AIO_WRITE, (struct aio_fault){2, ENOSPC, 18});
+    assert_int_equal(got.shortages, 0);
+    expect_same(&want, &got, 6, "an update that waited");
+}
+
+/* For good in an update: the run ends, and says what is lost. */
+static void test_failing_for_good_in_an_update(void **state)
+{
+    (void)state;
+    for (int d = 0; d < AIO_DIRECTIONS; d++) {
+        struct plan_of_run plan = plan_with(&setups[3], 6, "topology.ranks=1", NULL);
+        plan.fails_with = "step 3, in the midst of the update, whose state is lost: the NVMe tier in";
+        faulty_rank = 0;
+        run_broken(&plan, (enum aio_direction)d, (struct aio_fault){2, EIO, UINT64_MAX});
+        faulty_rank = 1;
     }
 }
 
@@ -390,7 +423,9 @@ int main(void)
         cmocka_unit_test(test_switching_fp32),
         cmocka_unit_test(test_switching_bf16),
         cmocka_unit_test(test_read_error_keeps_the_boundary),
-        cmocka_unit_test(test_reads_are_tried_again),
+        cmocka_unit_test(test_transfers_are_tried_again),
+        cmocka_unit_test(test_update_waits_for_room),
+        cmocka_unit_test(test_failing_for_good_in_an_update),
         cmocka_unit_test(test_update_is_foreseen),
         cmocka_unit_test(test_budget),
         cmocka_unit_test(test_switch_to_a_folder_that_is_gone),

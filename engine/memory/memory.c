@@ -368,6 +368,16 @@ int memory_take(struct memory *memory, enum tier tier, enum category category, u
     return status;
 }
 
+int memory_reserve(struct memory *memory, enum tier tier, enum category category, uint64_t offset, uint64_t bytes,
+                   struct error *err)
+{
+    lock(memory);
+    int status = commit(memory, tier, category, offset, offset + bytes, err);
+    notify(memory, tier, category);
+    unlock(memory);
+    return status;
+}
+
 void memory_give(struct memory *memory, enum tier tier, enum category category, uint64_t offset, uint64_t bytes)
 {
     lock(memory);

@@ -60,6 +60,10 @@ void memory_set_storage(struct memory *memory, struct storage *storage);
 int memory_take(struct memory *memory, enum tier tier, enum category category, uint64_t offset, uint64_t bytes, struct error *err);
 void memory_give(struct memory *memory, enum tier tier, enum category category, uint64_t offset, uint64_t bytes);
 
+/* Commits what will be taken there, so that the take cannot fail for pages or for blocks on the disk. What is not taken after
+ * all goes back with memory_trim(). */
+int memory_reserve(struct memory *memory, enum tier tier, enum category category, uint64_t offset, uint64_t bytes, struct error *err);
+
 /* Address of an offset; stable for the life of the memory. Only for TIER_DEVICE and TIER_HOST. */
 void *memory_at(const struct memory *memory, enum tier tier, enum category category, uint64_t offset);
 

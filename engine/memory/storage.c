@@ -24,6 +24,7 @@ struct storage {
     struct file *file[CATEGORIES]; /* of each category, and where in it its range begins */
     uint64_t start[CATEGORIES];
     struct aio *aio[AIO_DIRECTIONS];
+    int last_errno[AIO_DIRECTIONS];
     char buffered_because[PATH_MAX + 160];
 };
 
@@ -38,6 +39,7 @@ static int refuse_folder(const char *folder, int error_number, struct error *err
     case EPERM:
     case EROFS: remedy = "set nvme_path to a folder that you may write to"; break;
     case ENOTDIR: remedy = "set nvme_path to a folder"; break;
+    case EDQUOT:
     case ENOSPC: remedy = "free some space, or set nvme_path to a folder on another disk"; break;
     default: break;
     }
@@ -196,6 +198,7 @@ void storage_discard(struct storage *storage, enum category category, uint64_t f
 static const char *remedy_of(int error_number)
 {
     switch (error_number) {
+    case EDQUOT:
     case ENOSPC: return "; free some space there, or set nvme_path to a folder on another disk";
     case EIO: return "; the disk may be failing: set nvme_path to a folder on another one";
     case EINVAL: return "; the disk's blocks may be larger than 4096 bytes: set nvme_path to a folder on another one";
@@ -225,9 +228,15 @@ int storage_move(struct storage *storage, enum aio_direction direction, const st
         if (((uintptr_t)spans[i].memory | spans[i].offset | spans[i].bytes) % AIO_ALIGN_BYTES)
             abort(); /* a plan's bug */
     int status = aio_move(storage->aio[direction], direction, spans, count, &failure, &moved);
+    storage->last_errno[direction] = failure.error_number;
     if (!status) return STATUS_OK;
     return error_set(err, status, "the NVMe tier in %.200s: %s%s", folder_of(storage, failure.fd), moved.text,
                      remedy_of(failure.error_number));
+}
+
+bool storage_was_full(const struct storage *storage, enum aio_direction direction)
+{
+    return storage->last_errno[direction] == ENOSPC || storage->last_errno[direction] == EDQUOT;
 }
 
 struct aio_flow storage_flow(const struct storage *storage, enum aio_direction direction)

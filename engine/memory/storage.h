@@ -43,6 +43,10 @@ struct aio_span storage_span(const struct storage *storage, enum category catego
  * time for each direction. */
 int storage_move(struct storage *storage, enum aio_direction direction, const struct aio_span *spans, int count, struct error *err);
 
+/* By the thread that moved: the last transfer in that direction found the disk full, and may be tried again when there is room.
+ * It can only where the file system reserves nothing, or writes elsewhere what is overwritten. */
+bool storage_was_full(const struct storage *storage, enum aio_direction direction);
+
 struct aio_flow storage_flow(const struct storage *storage, enum aio_direction direction); /* from any thread */
 struct aio_flow storage_last_flow(const struct storage *storage, enum aio_direction direction); /* of the last storage_move(), by its caller */
 void storage_restart_flows(struct storage *storage); /* counts from 0 again; nothing is being moved */

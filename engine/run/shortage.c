@@ -7,12 +7,19 @@
 #include "engine/plan/setup.h"
 
 /* The knob that changes most how much of a category there is. */
-static const char *knob_of(enum category category)
+static const char *knob_of(enum tier tier, enum category category)
 {
+    if (tier == TIER_NVME) return "memory.nvme_budget, or a larger disk";
     switch (category) {
-    case CATEGORY_PARAMETERS: return "zero_optimization.stage (3 keeps a shard)";
-    case CATEGORY_GRADIENTS: return "zero_optimization.stage (2 and 3 keep a shard)";
-    case CATEGORY_OPTIMIZER: return "zero_optimization.stage (1, 2 and 3 keep a shard)";
+    case CATEGORY_PARAMETERS:
+        return tier == TIER_HOST ? "zero_optimization.offload_param.max_in_cpu"
+                                 : "zero_optimization.stage (3 keeps a shard)";
+    case CATEGORY_GRADIENTS:
+        return tier == TIER_HOST ? "memory.host_budget" : "zero_optimization.stage (2 and 3 keep a shard)";
+    case CATEGORY_OPTIMIZER:
+        return tier == TIER_HOST ? "zero_optimization.offload_optimizer.device (nvme)"
+                                 : "zero_optimization.stage (1, 2 and 3 keep a shard)";
+    case CATEGORY_STAGING: return "schedule.update_tile";
     case CATEGORY_BUCKETS: return "zero_optimization.reduce_bucket_size";
     case CATEGORY_GATHERED: return "zero_optimization.stage3_max_live_parameters";
     case CATEGORY_ACTIVATIONS:
@@ -67,6 +74,8 @@ static void add_fit(cJSON *fits, const char *command, int64_t peak_bytes)
 /* Stages whose planned peak is within the budget, then the budget that this stage needs. */
 static void add_fits(cJSON *json, const struct zero_shortage *shortage, const struct config *config, int ranks)
 {
+    static const char *const budgets[TIERS] = {"budget=%lldMiB", "set memory.host_budget=%lldMiB",
+                                               "set memory.nvme_budget=%lldMiB"};
     cJSON *fits = cJSON_AddArrayToObject(json, "fits");
     char command[64];
     for (int stage = 0; stage <= 3; stage++) {
@@ -77,8 +86,8 @@ static void add_fits(cJSON *json, const struct zero_shortage *shortage, const st
     }
     enum { MIB = 1 << 20 };
     int64_t peak_bytes = planned_peak(config, ranks, config->zero.stage, shortage->tier);
-    if (peak_bytes < 0 || shortage->tier != TIER_DEVICE) return;
-    snprintf(command, sizeof command, "budget=%lldMiB", (long long)(peak_bytes / MIB + 1));
+    if (peak_bytes < 0 || (uint64_t)peak_bytes <= shortage->budget_bytes || !shortage->budget_bytes) return;
+    snprintf(command, sizeof command, budgets[shortage->tier], (long long)(peak_bytes / MIB + 1));
     add_fit(fits, command, peak_bytes);
 }
 
@@ -90,7 +99,7 @@ cJSON *shortage_json(const struct zero_shortage *shortage, const struct config *
     cJSON_AddNumberToObject(json, "rank", shortage->rank);
     cJSON_AddStringToObject(json, "tier", tier_name(shortage->tier));
     cJSON_AddStringToObject(json, "category", category_name(shortage->category));
-    cJSON_AddStringToObject(json, "knob", knob_of(shortage->category));
+    cJSON_AddStringToObject(json, "knob", knob_of(shortage->tier, shortage->category));
     cJSON_AddNumberToObject(json, "wanted_bytes", (double)shortage->wanted_bytes);
     cJSON_AddNumberToObject(json, "budget_bytes", (double)shortage->budget_bytes);
     add_op(json, shortage, model, schedule);

@@ -78,7 +78,7 @@ static void break_run(struct executor *executor, const struct error *err)
 static void take_failed(struct executor *executor, const struct op *op, const struct buffer *buffer, struct error *err)
 {
     if ((int)(op - executor->schedule->ops) > executor->agreement) {
-        error_prefix(err, "step %u, in the midst of the update", executor->step);
+        error_prefix(err, "step %u, in the midst of the update, whose state is lost", executor->step);
         break_run(executor, err);
         return;
     }

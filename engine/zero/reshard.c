@@ -269,6 +269,24 @@ static struct take_failure foresee(const struct zero *zero, const struct holding
     return failure;
 }
 
+/* A disk may be fuller than its budget says: blocks for all that will lie there. */
+static void reserve_disk(struct zero *zero, const struct schedule *to, struct take_failure *failure)
+{
+    for (int b = 0; b < to->lasting_count && !failure->failed; b++) {
+        const struct buffer *buffer = &to->buffers[b];
+        struct error err;
+        if (!zero_is_away(zero, buffer)) continue;
+        if (!memory_reserve(zero->memory, buffer->tier, buffer->category, buffer->offset, (uint64_t)buffer->bytes,
+                            &err))
+            continue;
+        failure->failed = true;
+        failure->tier = buffer->tier;
+        failure->category = buffer->category;
+        failure->wanted_bytes = (uint64_t)buffer->bytes;
+        snprintf(failure->text, sizeof failure->text, "%.255s", err.text);
+    }
+}
+
 /* ---- all of it ---- */
 
 static int each_remade(struct zero *zero, const struct schedule *schedule, bool taken, struct error *err)
@@ -304,12 +322,13 @@ int zero_reshard(struct zero *zero, const struct schedule *to, bool *failed, str
     int status = order_moves(moves, count) ? STATUS_OK : error_set(err, STATUS_RUN, "no memory to order a switch");
     const struct holding holding = widest(zero, from, to, moves, count);
     struct take_failure foreseen = foresee(zero, &holding);
+    reserve_disk(zero, to, &foreseen);
     if (status == STATUS_OK) status = zero_agree_on_failure(zero, &foreseen, failed, shortage, err);
     if (status == STATUS_OK && !*failed) {
         status = apply(zero, from, to, moves, count, err ? err : &local);
-        memory_trim(zero->memory);
         memory_reset_peaks(zero->memory);
     }
+    memory_trim(zero->memory);
     free(moves);
     return status;
 }

@@ -70,21 +70,12 @@ static int list_spans(const struct zero *zero, const struct schedule *schedule, 
     return count;
 }
 
-/* What fails is tried again: a disk may have stumbled. */
-static int try(struct zero *zero, const struct op *op, const struct aio_span *spans, int count, struct error *err)
+static void log_trouble(struct zero *zero, enum lane lane, const struct error *err, const char *what_next)
 {
-    enum { TRIES = 3 };
-    const enum aio_direction direction = op->lane == LANE_NVME_READ ? AIO_READ : AIO_WRITE;
-    int status = storage_move(zero->storage, direction, spans, count, err);
-    for (int n = 1; status && n < TRIES; n++) {
-        char text[sizeof err->text + 64];
-        snprintf(text, sizeof text, "rank %d, step %lld: %s; trying again", zero->rank, (long long)zero->steps_done + 1,
-                 err->text);
-        if (n == 1) zero_log(zero, op->lane, text);
-        nanosleep(&(struct timespec){0, 20000000}, NULL);
-        status = storage_move(zero->storage, direction, spans, count, err);
-    }
-    return status;
+    char text[sizeof err->text + 96];
+    snprintf(text, sizeof text, "rank %d, step %lld: %s; %s", zero->rank, (long long)zero->steps_done + 1, err->text,
+             what_next);
+    zero_log(zero, lane, text);
 }
 
 /* Where a read gives up the step, nothing has been written: a failure like any other shortage, and its beginning stands. */
@@ -93,12 +84,44 @@ static bool gives_up_the_step(const struct zero *zero, const struct schedule *sc
     return op->kind == OP_SWAP_IN && op - schedule->ops < schedule_agreement(schedule) && !zero->applying_pending;
 }
 
+static bool is_hurried(const struct zero *zero)
+{
+    return zero->gate && atomic_load(&zero->gate->haste);
+}
+
+static void rest(int64_t ns)
+{
+    nanosleep(&(struct timespec){0, ns}, NULL);
+}
+
+/* What fails is tried again: a disk may have stumbled. One that is full although room was reserved can be given some: a write,
+ * which cannot be given up any more, waits for that until the run is to end. */
+static int try(struct zero *zero, const struct op *op, const struct aio_span *spans, int count, struct error *err)
+{
+    enum { TRIES = 3, PAUSE_NS = 20000000, ROOM_NS = 200000000 };
+    const enum aio_direction direction = op->lane == LANE_NVME_READ ? AIO_READ : AIO_WRITE;
+    int status = storage_move(zero->storage, direction, spans, count, err);
+    if (status && !storage_was_full(zero->storage, direction)) log_trouble(zero, op->lane, err, "trying again");
+    for (int n = 1; status && n < TRIES; n++) {
+        rest(PAUSE_NS);
+        status = storage_move(zero->storage, direction, spans, count, err);
+    }
+    if (status && storage_was_full(zero->storage, direction))
+        log_trouble(zero, op->lane, err, "the update waits until there is room");
+    while (status && storage_was_full(zero->storage, direction) && !is_hurried(zero)) {
+        rest(ROOM_NS);
+        status = storage_move(zero->storage, direction, spans, count, err);
+    }
+    return status;
+}
+
 static int fail(struct zero *zero, const struct schedule *schedule, const struct op *op, struct op_stat *stat,
                 struct error *err)
 {
     stat->healthy = false;
     if (!gives_up_the_step(zero, schedule, op))
-        return error_prefix(err, "step %lld, in the midst of the update", (long long)zero->steps_done + 1);
+        return error_prefix(err, "step %lld, in the midst of the update, whose state is lost",
+                            (long long)zero->steps_done + 1);
     if (zero->swap_failure.failed) return STATUS_OK;
     zero->swap_failure = (struct take_failure){.failed = true,
                                                .op = (int)(op - schedule->ops),
