@@ -215,6 +215,30 @@ static void a_paced_link_is_the_limit(void **state)
     end(&run);
 }
 
+/* What was done before a link was paced, or more slowly, is held against what was then. */
+static void a_limit_is_that_of_its_step(void **state)
+{
+    (void)state;
+    static const char set[] = "{\"kind\": \"set\", \"detail\": {\"key\": \"topology.links.pcie.bandwidth\", \"from\": "
+                              "\"0\", \"to\": \"1MB\"}}";
+    struct run run = begin("{}");
+    begin_step(&run);
+    computes(&run);
+    does(&run, 0, 1, OUT, 1000, 10, 0, NULL);
+    end_step(&run);
+    put(&run, TRACE_RANK_ALL, (struct trace_record){.kind = TRACE_EVENT, .event = {run.step, synthetic_text(set)}});
+    near(run.model->pace.links[LINK_PCIE].bandwidth_bytes_per_s, 1e6);
+    assert_int_equal(flow_figures_of(run.model, 0, FLOW_D2H).limited_by, FLOW_LIMIT_BEST);
+    near(flow_figures_of(run.model, 0, FLOW_D2H).share, 1);
+    begin_step(&run);
+    computes(&run);
+    does(&run, 0, 1, OUT, 1000, 2000, 1990, NULL);
+    end_step(&run);
+    assert_int_equal(flow_figures_of(run.model, 0, FLOW_D2H).limited_by, FLOW_LIMIT_PACED);
+    near(flow_figures_of(run.model, 0, FLOW_D2H).share, 0.5);
+    end(&run);
+}
+
 static void slow_motion_stretches_a_paced_link(void **state)
 {
     (void)state;
@@ -263,6 +287,7 @@ int main(void)
         cmocka_unit_test(bytes_and_rates_are_of_the_last_whole_step),
         cmocka_unit_test(depth_and_latency_are_those_of_the_requests),
         cmocka_unit_test(a_paced_link_is_the_limit),
+        cmocka_unit_test(a_limit_is_that_of_its_step),
         cmocka_unit_test(slow_motion_stretches_a_paced_link),
         cmocka_unit_test(what_is_not_known_is_not_shown),
     };

@@ -117,6 +117,11 @@ static void choose_flush(struct view_state *state, const struct folded *run)
     choose(state, run, OP_REDUCE_SCATTER, false);
 }
 
+static void choose_transfer(struct view_state *state, const struct folded *run)
+{
+    choose(state, run, OP_SWAP_OUT, false);
+}
+
 static void open_span(struct view_state *state, const struct folded *run)
 {
     state->span.open = true;

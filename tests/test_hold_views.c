@@ -21,7 +21,7 @@ struct past {
     struct tape *tape;
 };
 
-static const enum view_id own[] = {VIEW_MEMORY, VIEW_BUCKETS, VIEW_SHARDS, VIEW_SCHEDULE};
+static const enum view_id own[] = {VIEW_MEMORY, VIEW_TIERS, VIEW_BUCKETS, VIEW_SHARDS, VIEW_SCHEDULE};
 enum { OWN = sizeof own / sizeof own[0], RECORDS_ALL = 1 << 30 };
 
 /* The first `records` of the example. */

@@ -28,7 +28,7 @@ equal() {
         value = substr(text, 1, RLENGTH)
         unit = substr(text, RLENGTH + 1)
         gsub(" ", "", unit)
-        factor = unit == "us" ? 1e3 : unit == "ms" ? 1e6 : unit == "s" ? 1e9 : 1
+        factor = unit == "kB/s" ? 1e3 : unit == "MB/s" ? 1e6 : unit == "GB/s" ? 1e9 : unit == "us" ? 1e3 : unit == "ms" ? 1e6 : unit == "s" ? 1e9 : 1
         decimals = match(value, /\.[0-9]+/) ? RLENGTH - 1 : 0
         if (match(value, /e[-+][0-9]+/)) factor *= 10 ^ substr(value, RSTART + 1)
         sub(/e.*/, "", value)
@@ -258,6 +258,84 @@ offload_exposed() {
         'BEGIN { off = s * 1e9 - d - h; exit !(d + h > 0 && off <= 2 && off >= -2) }' || { echo "# the report has $shown"; return 1; }
 }
 check "report: offload_exposed is the copies that nothing hid" offload_exposed
+
+# ---- device, host and NVMe: a run that sends states away, to NVMe from step 5 on, over paced links from step 7 on
+
+tiers=$root/tests/reference/tiers.zlt
+rate='([0-9.]+ [kMG]?B\/s)'
+some_rate='[0-9.]+ [kMG]?B\/s'
+
+# A direction's row of the table of flows: flow NAME KIND
+flow() {
+    cat <<END
+tiers 200x60 flow.rank0.$2.bytes      $1 +$bytes
+tiers 200x60 flow.rank0.$2.rate       $1 $columns +$rate
+tiers 200x60 flow.rank0.$2.exposed_ns $1 .* % [a-z]+ +[0-9.-]+ +[0-9.-]+ *[um]?s? +$time
+tiers 200x60 flow.rank0.$2.count      $1 .* ([0-9]+) *$
+END
+}
+
+requests() {
+    cat <<END
+tiers 200x60 flow.rank0.$2.depth      $1 .* % [a-z]+ +([0-9.]+)
+tiers 200x60 flow.rank0.$2.latency_ns $1 .* % [a-z]+ +[0-9.]+ +$time
+tiers 200x60 flow.rank0.$2.deepest    $1 .*s +$some_rate +([0-9]+) +[0-9.]+ [um]s
+tiers 200x60 flow.rank0.$2.longest_ns $1 .*s +$some_rate +[0-9]+ +$time
+tiers 200x60 flow.rank0.$2.requests   $1 .*s +$some_rate +[0-9]+ +[0-9.]+ [um]s +([0-9]+)
+END
+}
+
+# What the fastest step did is the limit of a link that nobody paces.
+best() {
+    cat <<END
+tiers 200x60 flow.rank0.$2.best_percent $1 .*s +([0-9]+ %) best
+tiers 200x60 flow.rank0.$2.best         $1 .*s +$rate
+END
+}
+
+# A figure of the three boxes, which stand side by side: box FIGURE NAME
+box() {
+    cat <<END
+tiers 200x60 memory.rank0.device.$2 ^ $1 +$bytes
+tiers 200x60 memory.rank0.host.$2   ^ $1 [^${1:0:1}]*$1 +$bytes
+tiers 200x60 memory.rank0.nvme.$2   ^ $1 .*$1 +$bytes
+END
+}
+
+boxes() {
+    box now live_bytes; box fullest fullest_bytes; box peak peak_bytes; box planned planned_bytes; box reserved reserved_bytes
+    cat <<END
+tiers 200x60 memory.rank0.host.gradients.fullest_bytes  G gradients +$bytes
+tiers 200x60 memory.rank0.host.staging.fullest_bytes    S staging +$bytes
+tiers 200x60 memory.rank0.nvme.optimizer.fullest_bytes  O optimizer +$bytes
+tiers 200x60 memory.rank0.nvme.parameters.fullest_bytes P parameters +$bytes
+tiers 200x60 memory.rank1.device.fullest_bytes ^ +1 \[[^]]*\] +$bytes
+tiers 200x60 memory.rank1.host.fullest_bytes   ^ +1 \[[^]]*\] +[0-9,]+ B \[[^]]*\] +$bytes
+tiers 200x60 memory.rank1.nvme.fullest_bytes   ^ +1 .*\] +$bytes
+memory 200x60 memory.rank0.host.gradients.peak_bytes     G gradients$columns +$bytes
+memory 200x60 memory.rank0.nvme.optimizer.planned_bytes  O optimizer$columns$columns +$bytes
+END
+}
+
+for step in 6 8; do
+    table "$tiers" $step < <(
+        boxes
+        flow 'device -> host' d2h; flow 'host -> device' h2d; flow 'NVMe -> host' nvme_read; flow 'host -> NVMe' nvme_write
+        requests 'NVMe -> host' nvme_read; requests 'host -> NVMe' nvme_write
+    )
+done
+table "$tiers" 6 < <(best 'device -> host' d2h; best 'host -> device' h2d; best 'NVMe -> host' nvme_read; best 'host -> NVMe' nvme_write)
+
+# in_tiers PART KEY FIGURE: of step 6 analyzed alone, after PART
+in_tiers() {
+    local shown true
+    [ -f analysis.tiers ] || "$zerolab" analyze "$tiers" --from 6 --to 6 --json >analysis.tiers
+    shown=$(after analysis.tiers "$1" "$2")
+    true=$(awk -v a="$(figure "$tiers" 6 "flow.rank0.$3")" -v b="$(figure "$tiers" 6 "flow.rank1.$3")" 'BEGIN { printf "%.3f", (a + b) / 2 }')
+    awk -v s="$shown" -v t="$true" 'BEGIN { exit !(s != "" && t > 0 && (s - t < 0 ? t - s : s - t) <= 1) }' || { echo "# the analysis has ${shown:-nothing} as $2; the mean of $3 is $true"; return 1; }
+}
+check "analysis, step 6: requests of nvme_read" in_tiers '"kind":.*nvme_read' requests_per_step nvme_read.requests
+check "analysis, step 6: bytes of nvme_write" in_tiers '"kind":.*nvme_write' sent_bytes_per_step nvme_write.bytes
 
 # in_analysis STEP AFTER KEY FIGURE: of one step, analyzed alone
 in_analysis() {

@@ -7,6 +7,7 @@
  *     rankR.* mean.*    where the time went, ns; counts of waits; gathers: how much of their time compute went on beside them
  *     traffic.KIND.*    of a rank: count, payload_bytes, sent_bytes, busy_ns, exposed_ns (means over ranks), algbw, busbw
  *                       (bytes/s); reported_ns: as the ranks said; planned_bytes
+ *     flow.*            between the tiers of a rank: tests/truth_flows.h
  *     bucket.B.* op.O.* sizes; times from start to end: mean_ns and peers_ns of all ranks, longest_ns of rank slowest
  *     unit.U.*          lasting_bytes: what a rank keeps of its parameters between steps
  *     memory.rankR.TIER.CATEGORY.*  live_bytes when the step had ended, peak_bytes and at_peak_bytes (of the tier's peak) so far,
@@ -15,7 +16,7 @@
  *
  * truth FILE STEP.OPERATION prints what is so when the operation has ended on rank 0: now.* (operations begun and ended, units
  * gathered) and live_bytes. */
-#include "tests/truth.h"
+#include "tests/truth_flows.h"
 
 static const char *const phase_names[] = {"forward", "backward", "optimizer"};
 
@@ -254,6 +255,18 @@ static void print_collective(int c, const struct forecast *forecast)
     print_bandwidths(c, bytes, ns);
 }
 
+static void print_flows(void)
+{
+    for (int rank = 0; rank < ranks; rank++)
+        for (size_t d = 0; d < sizeof directions / sizeof directions[0]; d++) {
+            double exposed_ns = 0;
+            for (size_t i = 0; i < done_count; i++)
+                if (concerns(&done[i], rank) && lane_of(&done[i]) == directions[d].lane)
+                    exposed_ns += (double)took(&done[i]) - hidden_ns(&done[i]);
+            print_flow(rank, d, exposed_ns);
+        }
+}
+
 /* Copies between a rank's own tiers and control bytes are no part of it. */
 static void print_planned_tensors(const struct forecast *forecast)
 {
@@ -460,6 +473,7 @@ static int print_whole_step(void)
     for (int c = 0; c < (int)(sizeof collectives / sizeof collectives[0]); c++) print_collective(c, forecast);
     printf("traffic.theory_bytes %.0f\n", forecast->theory);
     print_planned_tensors(forecast);
+    print_flows();
     print_gathers_and_flushes();
     print_operations(plan);
     print_units(plan);
@@ -478,7 +492,8 @@ int main(int argc, char **argv)
     if (source_open_file(&source, argv[1], &err)) return fprintf(stderr, "truth: %s\n", err.text), STATUS_INPUT;
     wanted = (uint32_t)strtoul(argv[2], &rest, 10);
     if (*rest == '.') wanted_op = strtol(rest + 1, NULL, 10);
-    while (source_next(source, &record) == SOURCE_RECORD && read_record(&record)) {}
+    while (source_next(source, &record) == SOURCE_RECORD && read_record(&record))
+        if (record.kind == TRACE_IO) read_io(record.rank, &record.io);
     source_close(source);
     int status = STATUS_OK;
     if (wanted_op == STILL) status = print_whole_step();
@@ -486,5 +501,6 @@ int main(int argc, char **argv)
     else status = (fprintf(stderr, "truth: no such operation\n"), STATUS_CHECK);
     for (int i = 0; i < PLANS; i++) free_plan(&plans[i]);
     free(done);
+    free(said);
     return status;
 }

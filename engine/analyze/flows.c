@@ -19,8 +19,9 @@ const char *flow_name(enum flow flow)
 
 /* ---- folding ---- */
 
-void flows_begin_step(struct run_rank *rank)
+void flows_begin_step(struct run_rank *rank, const struct run_pace *pace)
 {
+    rank->flows.open_pace = *pace;
     memset(rank->flows.open, 0, sizeof rank->flows.open);
 }
 
@@ -87,6 +88,7 @@ void flows_end_step(struct run_rank *rank, const struct run_split *split)
     flows->known = split != NULL;
     if (!split) return;
     memcpy(flows->step, flows->open, sizeof flows->step);
+    flows->pace = flows->open_pace;
     for (int f = 0; f < FLOWS; f++) flows->step[f].exposed_ns = split->exposed_by_ns[flow_traffic((enum flow)f)];
     flows->steps++;
     for (int f = 0; f < FLOWS; f++) {
@@ -101,6 +103,7 @@ void flows_end_step(struct run_rank *rank, const struct run_split *split)
 /* Sums over ranks, on the way to means. */
 struct sum {
     struct run_flow flow;
+    const struct run_pace *pace;
     double steps, best;
     int ranks;
 };
@@ -126,15 +129,15 @@ static void finish(struct flow_figures *out, const struct sum *sum)
 }
 
 /* A paced link bounds what is seen, slow motion stretches it; what the machine does by itself is held against its best. */
-static void set_limit(struct flow_figures *out, const struct run_model *model, const struct sum *sum, enum flow flow)
+static void set_limit(struct flow_figures *out, const struct sum *sum, enum flow flow)
 {
-    const struct config_link *link = &model->pace.links[traffic_link(flow_traffic(flow))];
-    const double slow = model->pace.slow_motion > 1 ? model->pace.slow_motion : 1;
+    out->slow_motion = sum->ranks && sum->pace->slow_motion > 1 ? sum->pace->slow_motion : 1;
     if (out->bytes_per_s <= 0) return;
-    if (model->pace.known && link->bandwidth_bytes_per_s > 0) {
+    const struct config_link *link = &sum->pace->links[traffic_link(flow_traffic(flow))];
+    if (sum->pace->known && link->bandwidth_bytes_per_s > 0) {
         out->limited_by = FLOW_LIMIT_PACED;
         out->limit_bytes_per_s = link->bandwidth_bytes_per_s;
-        out->share = out->bytes_per_s * slow / out->limit_bytes_per_s;
+        out->share = out->bytes_per_s * out->slow_motion / out->limit_bytes_per_s;
     } else if (sum->best > 0) {
         out->limited_by = FLOW_LIMIT_BEST;
         out->limit_bytes_per_s = sum->best / sum->ranks;
@@ -154,11 +157,12 @@ static struct flow_figures figures(const struct run_model *model, int rank, enum
         add(&sum.flow, run ? &flows->total[flow] : so_far ? &flows->open[flow] : &flows->step[flow]);
         sum.steps += run ? (double)flows->steps : 1;
         sum.best += flows->best_bytes_per_s[flow];
+        sum.pace = so_far ? &flows->open_pace : &flows->pace;
         sum.ranks++;
         out.so_far |= so_far;
     }
     finish(&out, &sum);
-    set_limit(&out, model, &sum, flow);
+    set_limit(&out, &sum, flow);
     return out;
 }
 

@@ -15,6 +15,7 @@ struct flow_figures {
     double bytes_per_s;      /* while it moves, with all that pacing and slow motion add; 0: not timed */
     double own_bytes_per_s;  /* ... without that */
     double exposed_ns;       /* a step, of a whole one */
+    double slow_motion;      /* that its rates are seen in; 1: real time */
     enum flow_limit limited_by;
     double limit_bytes_per_s; /* as the link has it, not stretched by slow motion */
     double share;             /* of the limit that was used */
@@ -31,7 +32,7 @@ const char *flow_name(enum flow flow); /* "device -> host" */
 /* Of the last whole step; rank -1: mean over ranks. */
 struct flow_figures flow_figures_of(const struct run_model *model, int rank, enum flow flow);
 
-/* Over all whole steps of the present part (a step's mean). */
+/* Over all whole steps of the present part (a step's mean); the limit is that of the last one. */
 struct flow_figures flow_figures_of_run(const struct run_model *model, int rank, enum flow flow);
 
 /* Something moves, or is planned to, in this direction under the schedule that trains. */

@@ -44,7 +44,7 @@ void split_add(struct run_split *sum, const struct run_split *split);
 
 /* flows.c */
 void fold_io(struct run_model *model, const struct trace_record *record);
-void flows_begin_step(struct run_rank *rank);
+void flows_begin_step(struct run_rank *rank, const struct run_pace *pace);
 void flows_end_step(struct run_rank *rank, const struct run_split *split); /* NULL: not every record of it was there */
 void flows_add(struct run_rank *rank, const struct op *op, const struct trace_record *op_end);
 

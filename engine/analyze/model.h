@@ -126,6 +126,7 @@ struct run_flows {
     struct run_flow total[FLOWS];                /* over all whole steps of the part */
     uint64_t steps;                              /* in the total */
     double best_bytes_per_s[FLOWS];              /* in one step, without pacing; 0: unknown */
+    struct run_pace open_pace, pace;             /* that `open` and `step` began with */
 };
 
 /* What the kernel says of a rank's memory, beside what the allocator counted at the same moment. */

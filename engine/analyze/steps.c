@@ -58,7 +58,7 @@ void fold_step_begin(struct run_model *model, const struct trace_record *record)
     if (!rank || !step) return;
     timing_begin_step(rank, record->step_begin.step, record->time_ns);
     holdings_begin_step(rank);
-    flows_begin_step(rank);
+    flows_begin_step(rank, &model->pace);
     if (rank->open.attempt > step->attempt) {
         free(step->sent_bytes);
         *step = (struct run_step){.step = step->step, .ranks = model->ranks, .attempt = rank->open.attempt};

@@ -1,11 +1,11 @@
-/* Memory: the chosen rank's tiers by category, measured against the plan; all ranks side by side; and how the rank's device
- * memory goes through the step. The pane of the overview shows the table of the fullest rank. */
+/* Memory: the chosen rank's tiers by category, measured against the plan; all ranks side by side; and how the rank's memory
+ * goes through the step, in each tier that is used. The pane of the overview shows the table of the fullest rank. */
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/analyze/flows.h"
 #include "tui/views/list.h"
 #include "tui/views/memory_parts.h"
+#include "tui/views/tiers.h"
 #include "tui/views/timeline.h"
 
 enum { CURVE_ROWS_LEAST = 4, CURVE_ROWS_MOST = 26, RANKS_ROWS_LEAST = 3, WORDS_ROWS = 2 };
@@ -17,12 +17,12 @@ static int fullest_known(const struct run_model *model)
 
 static int rows_wanted(const struct scene *scene)
 {
-    return memory_table_rows(scene->model, TIER_DEVICE);
+    return memory_table_rows(scene->model, TIER_DEVICE, TABLE_ALONE);
 }
 
 static void draw_pane(struct canvas canvas, const struct scene *scene, bool focused)
 {
-    memory_table_draw(canvas, scene, fullest_known(scene->model), TIER_DEVICE, focused, ", the fullest");
+    memory_table_draw_pane(canvas, scene, fullest_known(scene->model), focused);
 }
 
 /* What the kernel counts for the rank's process beside what the allocator counts, at the same moment. */
@@ -49,40 +49,69 @@ static void draw_words(struct canvas canvas, int y)
     draw_text(canvas, 1, y, STYLE_DIM, "now: in tensors. peak: most since start or switch. reserved: held by the pool");
 }
 
+static int used_tiers(const struct run_model *model)
+{
+    int used = 0;
+    for (enum tier tier = 0; tier < TIERS; tier++) used += tier_is_used(model, tier);
+    return used;
+}
+
 /* Tiers below each other; returns the rows they took. */
 static int draw_tables(struct canvas canvas, const struct scene *scene, int rank)
 {
+    enum table_form form = used_tiers(scene->model) > 1 ? TABLE_FIRST : TABLE_ALONE;
     int y = 0;
     for (enum tier tier = 0; tier < TIERS; tier++) {
         if (!tier_is_used(scene->model, tier)) continue;
-        const int rows = memory_table_rows(scene->model, tier);
-        memory_table_draw(canvas_part(canvas, 0, y, canvas.at.columns, rows), scene, rank, tier, false, "");
+        const int rows = memory_table_rows(scene->model, tier, form);
+        memory_table_draw(canvas_part(canvas, 0, y, canvas.at.columns, rows), scene, rank, tier, form);
+        form = TABLE_NEXT;
         y += rows;
     }
     return y;
 }
 
+/* All ranks, in at most `room` rows; returns the rows they took. */
+static int draw_ranks(struct canvas canvas, int y, int room, const struct scene *scene, int rank)
+{
+    const int columns = canvas.at.columns, ranks = scene->model->ranks;
+    const bool alone = used_tiers(scene->model) == 1;
+    int rows = room >= RANKS_ROWS_LEAST ? room : alone ? RANKS_ROWS_LEAST : canvas.at.rows - y; /* no room for curves */
+    if (alone) rows = memory_ranks_rows(ranks, columns, rows);
+    else if (rows > 1 + ranks) rows = 1 + ranks;
+    const struct canvas part = canvas_part(canvas, 0, y, columns, rows);
+    if (alone) memory_ranks_draw(part, scene, rank);
+    else tiers_draw_ranks(part, scene, rank);
+    return rows;
+}
+
+static void draw_curves(struct canvas canvas, int y, const struct scene *scene)
+{
+    const struct window window = timeline_window(scene);
+    int left = used_tiers(scene->model);
+    for (enum tier tier = 0; tier < TIERS; tier++) {
+        if (!tier_is_used(scene->model, tier)) continue;
+        int rows = (canvas.at.rows - y) / left--;
+        if (rows > CURVE_ROWS_MOST) rows = CURVE_ROWS_MOST;
+        timeline_draw_curve(canvas_part(canvas, 0, y, canvas.at.columns, rows), scene, tier, &window);
+        y += rows;
+    }
+}
+
 /* The curve gets what the others leave, the ranks at least so much that the chosen one is seen. */
 static void draw_view(struct canvas canvas, const struct scene *scene)
 {
-    const int columns = canvas.at.columns, ranks = scene->model->ranks;
     if (fullest_known(scene->model) < 0) {
-        memory_table_draw(canvas, scene, -1, TIER_DEVICE, false, "");
+        memory_table_draw_pane(canvas, scene, -1, false);
         return;
     }
-    const int rank = list_kept(scene->state->rank, ranks);
+    const int rank = list_kept(scene->state->rank, scene->model->ranks);
     int y = draw_tables(canvas, scene, rank);
     draw_words(canvas, y);
     draw_process(canvas, y + 1, scene, rank);
     y += WORDS_ROWS;
-    int rows = canvas.at.rows - y - CURVE_ROWS_LEAST;
-    rows = memory_ranks_rows(ranks, columns, rows < RANKS_ROWS_LEAST ? RANKS_ROWS_LEAST : rows);
-    memory_ranks_draw(canvas_part(canvas, 0, y, columns, rows), scene, rank);
-    y += rows;
-    rows = canvas.at.rows - y;
-    if (rows > CURVE_ROWS_MOST) rows = CURVE_ROWS_MOST;
-    const struct window window = timeline_window(scene);
-    timeline_draw_curve(canvas_part(canvas, 0, y, columns, rows), scene, TIER_DEVICE, &window);
+    y += draw_ranks(canvas, y, canvas.at.rows - y - CURVE_ROWS_LEAST * used_tiers(scene->model), scene, rank);
+    draw_curves(canvas, y, scene);
 }
 
 static bool act(struct view_state *state, const struct scene *scene, const struct key_row *key)

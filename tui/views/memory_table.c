@@ -3,6 +3,7 @@
 
 #include "tui/draw/pen.h"
 #include "tui/views/memory_parts.h"
+#include "tui/views/tiers.h"
 
 enum { NAMES_END = 15, BAR_LEAST = 8, BAR_MOST = 40 };
 
@@ -16,31 +17,36 @@ struct row {
     const uint64_t *parts; /* by category; NULL: it is one */
 };
 
-/* The device tier lists all categories, so that a switch of stage changes figures and not rows; others what they hold. */
-static bool is_listed(const struct run_model *model, enum tier tier, int category)
+static bool was_used(const struct run_model *model, enum tier tier, int category)
 {
-    if (tier == TIER_DEVICE) return category_is_shown(model, category);
     for (int rank = 0; rank < model->ranks; rank++)
         if (model->rank[rank].tier[tier].category[category].peak_bytes) return true;
     return false;
 }
 
-int memory_table_rows(const struct run_model *model, enum tier tier)
+/* Alone, the device tier lists all categories, so that a switch of stage changes figures and not rows. */
+static bool is_listed(const struct run_model *model, enum tier tier, int category, enum table_form form)
 {
-    int rows = 4; /* title, head, sum, free */
-    for (int category = 0; category < CATEGORIES; category++) rows += is_listed(model, tier, category);
+    return form == TABLE_ALONE && tier == TIER_DEVICE ? category_is_shown(model, category)
+                                                      : was_used(model, tier, category);
+}
+
+int memory_table_rows(const struct run_model *model, enum tier tier, enum table_form form)
+{
+    int rows = 2 + (form != TABLE_NEXT) + (form == TABLE_ALONE); /* title, sum; head; free */
+    for (int category = 0; category < CATEGORIES; category++) rows += is_listed(model, tier, category, form);
     return rows;
 }
 
 static const char *const heads[] = {"now", "peak", "planned", "at peak", "reserved"};
 
-static void draw_head(struct canvas canvas, enum units units)
+static void draw_head(struct canvas canvas, int y, enum units units)
 {
-    struct pen pen = pen_at(canvas, NAMES_END, 1);
+    struct pen pen = pen_at(canvas, NAMES_END, y);
     for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++)
         pen_right(&pen, bytes_columns(units) + 2, STYLE_DIM, heads[i]);
     const int room = canvas.at.columns - pen.x - 2;
-    if (!pen.full && room >= BAR_LEAST + 8) draw_text(canvas, pen.x + 2, 1, STYLE_DIM, "now, of the plan");
+    if (!pen.full && room >= BAR_LEAST + 8) draw_text(canvas, pen.x + 2, y, STYLE_DIM, "now, of the plan");
 }
 
 /* How much of what is planned is there now; of the sum by category. */
@@ -140,28 +146,54 @@ static void draw_free(struct canvas canvas, int y, enum units units, const struc
               format_bytes(text, units, of->now.known, reserved > held ? reserved - held : 0));
 }
 
-void memory_table_draw(struct canvas canvas, const struct scene *scene, int rank, enum tier tier, bool focused,
-                       const char *which)
+/* At the right of the title: what is free, if there is no row for it; and the budget. */
+static void draw_note(struct canvas canvas, enum units units, const struct run_tier *of, enum table_form form)
+{
+    const uint64_t held = of->now.live_bytes, reserved = of->now.reserved_bytes;
+    char note[96] = "", text[FORMAT_ROOM];
+    int at = 0;
+    if (form != TABLE_ALONE && of->now.known)
+        at = snprintf(note, sizeof note, " free in pool %s",
+                      format_bytes_bare(text, units, reserved > held ? reserved - held : 0));
+    if (of->has_budget && of->budget_bytes)
+        at += snprintf(note + at, sizeof note - (size_t)at, "%s budget %s", at ? " ·" : "",
+                       format_bytes_bare(text, units, of->budget_bytes));
+    if (!at) return;
+    snprintf(note + at, sizeof note - (size_t)at, " ");
+    draw_right(canvas, canvas.at.columns - 1, 0, STYLE_TEXT, note);
+}
+
+static void draw_rows(struct canvas canvas, const struct scene *scene, int rank, enum tier tier, enum table_form form)
 {
     const struct run_model *model = scene->model;
-    const enum units units = scene->state->units;
-    char title[64];
-    int y = 2;
-    if (rank < 0) snprintf(title, sizeof title, "%s memory", tier_name(tier));
-    else snprintf(title, sizeof title, "%s memory of rank %d%s", tier_name(tier), rank, which);
-    draw_title(canvas, 0, focused, title);
-    if (rank < 0) {
-        draw_text(canvas, 1, 1, STYLE_DIM, "not known yet");
-        return;
-    }
     const struct run_tier *of = &model->rank[rank].tier[tier];
-    draw_head(canvas, units);
+    const enum units units = scene->state->units;
     const struct row sum = row_of_sum(model, of, tier);
+    int y = 1;
+    if (form != TABLE_NEXT) draw_head(canvas, y++, units);
     draw_row(canvas, y++, units, &sum);
     for (int category = 0; category < CATEGORIES; category++) {
-        if (!is_listed(model, tier, category)) continue;
+        if (!is_listed(model, tier, category, form)) continue;
         const struct row row = row_of_category(model, of, tier, category);
         draw_row(canvas, y++, units, &row);
     }
-    draw_free(canvas, y, units, of);
+    if (form == TABLE_ALONE) draw_free(canvas, y, units, of);
+}
+
+void memory_table_draw(struct canvas canvas, const struct scene *scene, int rank, enum tier tier, enum table_form form)
+{
+    char title[64];
+    snprintf(title, sizeof title, "%s memory of rank %d", tiers_name(tier), rank);
+    draw_title(canvas, 0, false, title);
+    draw_note(canvas, scene->state->units, &scene->model->rank[rank].tier[tier], form);
+    draw_rows(canvas, scene, rank, tier, form);
+}
+
+void memory_table_draw_pane(struct canvas canvas, const struct scene *scene, int rank, bool focused)
+{
+    char title[64] = "device memory";
+    if (rank >= 0) snprintf(title, sizeof title, "device memory of rank %d, the fullest", rank);
+    draw_title(canvas, 0, focused, title);
+    if (rank < 0) draw_text(canvas, 1, 1, STYLE_DIM, "not known yet");
+    else draw_rows(canvas, scene, rank, TIER_DEVICE, TABLE_ALONE);
 }

@@ -117,7 +117,7 @@ static bool is_buffered(const struct run_model *model, int rank)
 /* What one has to know to read the figures. */
 static void write_note(char *note, size_t room, const struct run_model *model, int rank)
 {
-    const double slow = model->pace.known ? model->pace.slow_motion : 1;
+    const double slow = flow_figures_of(model, rank, FLOW_D2H).slow_motion;
     if (slow > 1) snprintf(note, room, " rates in slow motion ×%g ", slow);
     else if (is_buffered(model, rank)) snprintf(note, room, " NVMe: through the page cache ");
     else snprintf(note, room, " limit: paced, else the best step ");

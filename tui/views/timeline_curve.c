@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "tui/draw/bar.h"
-#include "tui/views/parts.h"
+#include "tui/views/tiers.h"
 #include "tui/views/timeline.h"
 
 enum { COLUMNS_MAX = 1024 };
@@ -87,7 +87,7 @@ static void draw_curve_title(struct canvas canvas, const struct scene *scene, en
 {
     enum units units = scene->state->units;
     char title[64], note[128];
-    snprintf(title, sizeof title, "%s memory of rank %d", tier_name(tier), scene->state->rank);
+    snprintf(title, sizeof title, "%s memory of rank %d", tiers_name(tier), scene->state->rank);
     int room = canvas.at.columns - 4 - draw_title(canvas, 0, false, title), at = 0;
     if (room > (int)sizeof note) room = sizeof note;
     if (room < 2) return;
