@@ -1,11 +1,15 @@
-/* What recomputation costs in time, against two predictions. One rank goes from one way of recomputing to the next, two steps
- * each, so that all of them meet the same machine; the first of the two meets fresh pages and does not count. Processor
- * time, so that a busy machine weighs little; medians.
+/* What recomputation costs in time, against what was predicted. One rank goes from one way of recomputing to the next, two
+ * steps each, so that all of them meet the same machine; the first of the two meets fresh pages and does not count. The gate
+ * stops the second before each operation, so that every operation has a time of its own: processor time, so that a busy
+ * machine weighs little; medians.
  *
- *   added: the operations that the schedule makes again, each at the time that it takes here as part of forward, measured
- *          between the same steps, against the step's time less that of the step without recomputation. This is held to 15 %
- *   plan:  the ratio of products that `zerolab plan` prints, against the ratio of steps. It knows no machine: that the output
- *          layer, the optimizer and the norms run at other speeds than a block's products is what it is off by
+ *   made again: each operation that makes a block again is predicted to take that block's time in the forward pass of the same
+ *               round's step without recomputation, by the share of its products that it does. This is held to 15 %
+ *   first pass and back: what the other operations of the blocks take more or less than there: nothing, but for a smaller
+ *               working set and the machine's moods. They are four times as long as what is made again, so these moods
+ *               are as large as a good part of it, and the difference of two steps says less than the operations do
+ *   step:       what that prediction is of a step; the share of products that `zerolab plan` prints, which knows no machine and
+ *               so not that the optimizer, norms and backward run at other speeds than forward; and what steps were longer
  *
  *     bench_recompute [-r ROUNDS] [KEY=VALUE]... */
 #include <stdio.h>
@@ -14,11 +18,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "engine/base/gate.h"
 #include "engine/plan/flops.h"
 #include "engine/zero/zero.h"
-#include "tests/gpt_fixture.h"
 
-enum { ROUNDS_MAX = 256 };
+enum { ROUNDS_MAX = 256, OPS_MAX = 1024 };
 
 static const struct {
     const char *name;
@@ -59,108 +63,115 @@ static double processor_seconds(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* What can be made again. */
-enum part { PART_OF_BLOCK_ALL, PART_OF_BLOCK_BUT_LAST, PART_OF_BLOCK_ATTENTION, PARTS };
+/* Processor seconds of a step, and of what in it. */
+struct took {
+    double step, forward, again, backward;
+};
 
 struct measured {
-    double seconds[WAYS][ROUNDS_MAX];
-    double part[PARTS][ROUNDS_MAX]; /* of one block */
-    int again[WAYS][PARTS];         /* how many of them a step makes again */
+    struct took took[WAYS][ROUNDS_MAX];
+    double
+        predicted[WAYS]
+                 [ROUNDS_MAX]; /* what is made again, by the operations of the round's step that makes nothing again */
     struct flops flops[WAYS];
     struct footprint planned[WAYS];
 };
 
-/* A block's forward, whole or in part, on buffers like the engine's. */
-static int forward_part(struct fixture *f, int block, enum part part)
+/* A step is stopped by the gate before each of its operations, so the time between two stops is that of one operation. */
+struct watch {
+    struct gate gate;
+    double last, op[OPS_MAX];
+};
+
+static void at_gate(void *user, const struct schedule *schedule, uint32_t next)
 {
-    const struct gpt_saved saved = fixture_saved(f, block);
-    void *scratch = f->scratch[USE_BLOCK_FORWARD].at, *output = part == PART_OF_BLOCK_ALL ? f->outputs[block].at : NULL;
-    const void *input = f->outputs[block - 1].at;
-    if (part == PART_OF_BLOCK_ATTENTION)
-        return gpt_attention_forward(&f->gpt, &f->weights[block], input, &saved, scratch, NULL);
-    return gpt_block_forward(&f->gpt, &f->weights[block], input, &saved, output, scratch, NULL);
+    struct watch *watch = user;
+    (void)schedule;
+    const double now = processor_seconds();
+    if (next > OPS_MAX) stop("a longer step than expected");
+    watch->op[next - 1] = now - watch->last;
+    gate_raise(&watch->gate, next + 1);
+    watch->last = processor_seconds();
 }
 
-/* Once over all blocks, as backward comes to them: weights and buffers are not in the cache any more. */
-static void measure_parts(struct measured *m, struct fixture *f, int round)
+static void timed_step(struct watch *watch, struct zero *zero)
 {
-    const int layers = f->model.shape.layers;
-    for (int part = 0; part < PARTS; part++) {
-        const double begin = processor_seconds();
-        for (int block = layers; block >= 1; block--)
-            if (forward_part(f, block, (enum part)part)) stop("a block's forward failed");
-        m->part[part][round] = (processor_seconds() - begin) / layers;
-    }
+    struct error err = {0};
+    struct zero_result result;
+    gate_close(&watch->gate, 1);
+    watch->last = processor_seconds();
+    if (zero_step(zero, &result, &err)) stop(err.text);
+    gate_raise(&watch->gate, GATE_OPEN);
 }
 
-static void count_again(int again[PARTS], const struct schedule *schedule)
+static bool is_made_again(const struct op *op)
 {
-    memset(again, 0, PARTS * sizeof *again);
+    return op->kind == OP_BLOCK_RECOMPUTE || op->kind == OP_ATTENTION_RECOMPUTE;
+}
+
+static struct took sums(const struct schedule *schedule, const double op[])
+{
+    struct took took = {0};
     for (int i = 0; i < schedule->op_count; i++) {
-        const struct op *op = &schedule->ops[i];
-        if (op->kind == OP_ATTENTION_RECOMPUTE) again[PART_OF_BLOCK_ATTENTION]++;
-        if (op->kind == OP_BLOCK_RECOMPUTE)
-            again[op->buffer[ROLE_OUTPUT] < 0 ? PART_OF_BLOCK_BUT_LAST : PART_OF_BLOCK_ALL]++;
+        const struct op *at = &schedule->ops[i];
+        took.step += op[i];
+        if (is_made_again(at)) took.again += op[i];
+        else if (at->kind == OP_BLOCK_FORWARD) took.forward += op[i];
+        else if (at->kind == OP_BLOCK_BACKWARD) took.backward += op[i];
     }
+    return took;
 }
 
-static void open_fixture(struct fixture *f, const struct config *config)
+/* Each operation that makes something again: the time of the block's forward without recomputation, by the share of its products. */
+static double predict(const struct schedule *schedule, const struct model *model, double block_seconds)
 {
-    fixture_open(f, &config->model, config->dtype, config->micro_batch_size, config->data.sequence_length,
-                 config->topology.threads_per_rank, NULL);
-    for (int u = 0; u < f->model.unit_count; u++) {
-        const int64_t elems = f->model.units[u].elems;
-        float *values = malloc((size_t)elems * sizeof *values);
-        if (!values) stop("no memory");
-        gpt_initial_values(&f->model, u, 1, 0, elems, values);
-        for (int64_t i = 0; i < elems; i++) element_put(config->dtype, f->parameters[u].at, i, values[i]);
-        free(values);
-    }
-    int32_t *tokens = calloc((size_t)config->micro_batch_size * (size_t)config->data.sequence_length, sizeof *tokens);
-    if (!tokens) stop("no memory");
-    for (int i = 0; i < config->micro_batch_size * config->data.sequence_length; i++)
-        tokens[i] = i % config->model.vocabulary;
-    fixture_forward(f, tokens, tokens, 1);
-    free(tokens);
+    struct op block = {.kind = OP_BLOCK_FORWARD};
+    double seconds = 0;
+    for (int i = 0; i < schedule->op_count; i++)
+        if (is_made_again(&schedule->ops[i]))
+            seconds += block_seconds * (double)op_flops(schedule, model, &schedule->ops[i]) /
+                       (double)op_flops(schedule, model, &block);
+    return seconds;
+}
+
+static void measure_way(struct measured *m, struct watch *watch, struct zero *zero, const struct config *config,
+                        const struct model *model, int w, int round)
+{
+    struct error err = {0};
+    struct zero_result result;
+    struct config_zero knobs = config->zero;
+    knobs.recompute = ways[w].recompute;
+    knobs.checkpoint_every = ways[w].every;
+    if (zero_switch(zero, &knobs, &result, &err) || zero_step(zero, &result, &err)) stop(err.text);
+    timed_step(watch, zero);
+    const struct schedule *schedule = zero_schedule(zero);
+    m->took[w][round] = sums(schedule, watch->op);
+    m->predicted[w][round] = predict(schedule, model, m->took[0][round].forward / model->shape.layers);
+    footprint_of(&m->planned[w], schedule);
+    flops_of(&m->flops[w], schedule, model);
 }
 
 static void measure(struct measured *m, const struct config *config, int rounds)
 {
-    static struct fixture fixture;
+    static struct watch watch = {.gate.limit = GATE_OPEN};
     struct error err = {0};
     struct comm_group *group;
     struct comm *comm;
     struct zero *zero;
     struct data *data;
     struct model model;
-    struct zero_result result;
+    struct zero_shortage shortage;
     if (data_open(&data, config, &err) || comm_group_create(&group, 1, 0, &err) ||
         comm_open_thread(&comm, group, 0, &err))
         stop(err.text);
-    struct zero_options options = {.config = config, .comm = comm, .data = data};
-    if (zero_open(&zero, &options, &result.shortage, &err) || model_of(&model, config, &err)) stop(err.text);
-    open_fixture(&fixture, config);
-    for (int round = 0; round < rounds; round++) {
-        for (int w = 0; w < WAYS; w++) {
-            struct config_zero knobs = config->zero;
-            knobs.recompute = ways[w].recompute;
-            knobs.checkpoint_every = ways[w].every;
-            if (zero_switch(zero, &knobs, &result, &err)) stop(err.text);
-            if (zero_step(zero, &result, &err)) stop(err.text);
-            const double begin = processor_seconds();
-            if (zero_step(zero, &result, &err)) stop(err.text);
-            const double seconds = processor_seconds() - begin;
-            footprint_of(&m->planned[w], zero_schedule(zero));
-            flops_of(&m->flops[w], zero_schedule(zero), &model);
-            count_again(m->again[w], zero_schedule(zero));
-            m->seconds[w][round] = seconds;
-        }
-        measure_parts(m, &fixture, round);
-    }
-    fixture_close(&fixture);
+    struct zero_options options = {
+        .config = config, .comm = comm, .data = data, .gate = &watch.gate, .at_gate = at_gate, .gate_user = &watch};
+    if (zero_open(&zero, &options, &shortage, &err) || model_of(&model, config, &err)) stop(err.text);
+    for (int round = 0; round < rounds; round++)
+        for (int w = 0; w < WAYS; w++) measure_way(m, &watch, zero, config, &model, w, round);
     model_release(&model);
-    comm_close(comm);
     zero_close(zero);
+    comm_close(comm);
     comm_group_free(group);
     data_close(data);
 }
@@ -170,41 +181,40 @@ static double total(const struct flops *flops)
     return (double)(flops->forward + flops->backward + flops->recomputed);
 }
 
-/* Medians of what was added to a step in each round, and of what was predicted from the parts of the same round. */
-static void added(const struct measured *m, int w, int rounds, double *predicted, double *found)
+/* Medians over rounds; what is compared was measured in the same round. */
+static void report_way(const struct measured *m, int w, int rounds)
 {
-    double predictions[ROUNDS_MAX] = {0}, differences[ROUNDS_MAX];
+    double step[ROUNDS_MAX], predicted[ROUNDS_MAX], again[ROUNDS_MAX], rest[ROUNDS_MAX], share[ROUNDS_MAX],
+        more[ROUNDS_MAX];
     for (int r = 0; r < rounds; r++) {
-        for (int part = 0; part < PARTS; part++) predictions[r] += m->again[w][part] * m->part[part][r];
-        differences[r] = m->seconds[w][r] - m->seconds[0][r];
+        const struct took *with = &m->took[w][r], *without = &m->took[0][r];
+        step[r] = with->step;
+        predicted[r] = m->predicted[w][r];
+        again[r] = with->again;
+        rest[r] = (with->forward + with->backward) / (without->forward + without->backward) - 1;
+        share[r] = predicted[r] / without->step;
+        more[r] = with->step / without->step - 1;
     }
-    *predicted = median(predictions, rounds);
-    *found = median(differences, rounds);
-}
-
-static double ratio(const struct measured *m, int w, int rounds)
-{
-    double ratios[ROUNDS_MAX];
-    for (int r = 0; r < rounds; r++) ratios[r] = m->seconds[w][r] / m->seconds[0][r]; /* of the same round */
-    return median(ratios, rounds);
+    const double expected = median(predicted, rounds), found = median(again, rounds);
+    printf("  %-18s %8.1f MB %7.1f ms", ways[w].name,
+           1e-6 * (double)m->planned[w].category[TIER_DEVICE][CATEGORY_ACTIVATIONS].peak_bytes,
+           1e3 * median(step, rounds));
+    if (w)
+        printf(" | %7.1f ms %7.1f ms %+6.1f %% | %+8.1f %% | %+7.1f %% %+7.1f %% %+7.1f %%", 1e3 * expected,
+               1e3 * found, 100 * (found / expected - 1), 100 * median(rest, rounds), 100 * median(share, rounds),
+               100 * (total(&m->flops[w]) / total(&m->flops[0]) - 1), 100 * median(more, rounds));
+    putchar('\n');
 }
 
 static void report(const struct measured *m, int rounds)
 {
-    printf("  %-18s %11s %9s | %9s %9s %7s | %7s %7s %7s\n", "", "activations", "step", "added: by", "measured", "off",
-           "plan", "measured", "off");
-    for (int w = 0; w < WAYS; w++) {
-        double predicted, found;
-        added(m, w, rounds, &predicted, &found);
-        printf("  %-18s %8.1f MB %6.1f ms |", ways[w].name,
-               1e-6 * (double)m->planned[w].category[TIER_DEVICE][CATEGORY_ACTIVATIONS].peak_bytes,
-               1e3 * median(m->seconds[w], rounds));
-        if (w) printf(" %6.1f ms %6.1f ms %+6.1f%% |", 1e3 * predicted, 1e3 * found, 100 * (found / predicted - 1));
-        else printf(" %9s %9s %7s |", "", "", "");
-        const double plan = total(&m->flops[w]) / total(&m->flops[0]), steps = ratio(m, w, rounds);
-        printf(" %7.3f %8.3f %+6.1f%%\n", plan, steps, 100 * (steps / plan - 1));
-    }
-    printf("  (none: %.1f GFLOP/s)\n", 1e-9 * total(&m->flops[0]) / median(m->seconds[0], rounds));
+    printf("  %-18s %11s %10s | %30s | %10s | %29s\n", "", "", "", "made again", "first pass", "step");
+    printf("  %-18s %11s %10s | %10s %10s %8s | %10s | %9s %9s %9s\n", "", "activations", "step", "predicted", "took",
+           "off", "and back", "predicted", "products", "found");
+    for (int w = 0; w < WAYS; w++) report_way(m, w, rounds);
+    double steps[ROUNDS_MAX];
+    for (int r = 0; r < rounds; r++) steps[r] = m->took[0][r].step;
+    printf("  (none: %.1f GFLOP/s)\n", 1e-9 * total(&m->flops[0]) / median(steps, rounds));
 }
 
 int main(int argc, char **argv)

@@ -36,5 +36,5 @@ END {
     if (over) print "| " stages ", four ranks: stage 0'\''s forward + backward + waits for communication over stage 1'\''s, 2'\''s, 3'\''s | " over " |"
     for (i = 1; i <= count; i++)
         print "| reduce-scatter and all-gather, " sizes[i] ", against Open MPI'\''s | " reduce[sizes[i]] " and " gather[sizes[i]] " times as fast |"
-    if (seen) printf "| time that recomputation adds, against the forward times of what is made again | within %.1f %% |\n", worst
+    if (seen) printf "| time of what recomputation makes again, predicted from the forward times of the same run | within %.1f %% |\n", worst
 }'
