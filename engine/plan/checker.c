@@ -1,3 +1,5 @@
+/* The checks of a schedule, and those that look at one operation at a time. checker_access.c, checker_addresses.c and
+ * checker_coverage.c have those that compare operations with each other. */
 #include "engine/plan/checker_parts.h"
 
 #include <stdlib.h>
@@ -11,7 +13,15 @@ int checker_fail(const struct checker *checker, int op, const char *what, const 
 
 bool checker_ended_before(const struct checker *checker, int earlier, int op)
 {
-    return earlier >= 0 && checker->past[op].done[checker->schedule->ops[earlier].lane] >= earlier;
+    if (earlier < 0 || earlier == checker->schedule->op_count) return false;
+    return checker->past[op].done[checker->schedule->ops[earlier].lane] >= earlier;
+}
+
+bool checker_all_before(const struct checker *checker, const struct latest *latest, int op)
+{
+    for (int lane = 0; lane < LANES; lane++)
+        if (latest->op[lane] >= 0 && !checker_ended_before(checker, latest->op[lane], op)) return false;
+    return true;
 }
 
 static int check_order(struct checker *checker)
@@ -161,192 +171,6 @@ static int check_memory_order(struct checker *checker)
             last_giver[schedule->buffers[schedule->effects[op->first_give + g]].tier][op->lane] = i;
     }
     return STATUS_OK;
-}
-
-static int check_addresses(struct checker *checker)
-{
-    const struct schedule *schedule = checker->schedule;
-    for (int a = 0; a < schedule->buffer_count; a++)
-        for (int b = a + 1; b < schedule->buffer_count; b++) {
-            const struct buffer *x = &schedule->buffers[a], *y = &schedule->buffers[b];
-            if (x->tier != y->tier || x->category != y->category) continue;
-            if (x->offset >= y->offset + (uint64_t)y->bytes || y->offset >= x->offset + (uint64_t)x->bytes) continue;
-            bool apart = (checker->given_by[a] < schedule->op_count && checker->taken_by[b] >= 0 &&
-                          checker_ended_before(checker, checker->given_by[a], checker->taken_by[b])) ||
-                         (checker->given_by[b] < schedule->op_count && checker->taken_by[a] >= 0 &&
-                          checker_ended_before(checker, checker->given_by[b], checker->taken_by[a]));
-            if (!apart)
-                return error_set(checker->err, STATUS_CHECK,
-                                 "schedule: buffers %d (%s) and %d (%s) share addresses and may live together", a,
-                                 x->name, b, y->name);
-        }
-    return STATUS_OK;
-}
-
-/* ---- coverage: counts per element range, kept as sorted cuts per unit would be long-winded; pieces are few, so sum and
- * check disjointness pairwise ---- */
-
-static bool pieces_overlap(const struct piece *a, const struct piece *b)
-{
-    return a->unit == b->unit && a->first < b->first + b->elems && b->first < a->first + a->elems;
-}
-
-/* The own part of the unit's gradients waits for the update in the host tier. */
-static bool gradient_on_host(const struct checker *checker, int unit)
-{
-    for (int b = 0; b < checker->schedule->lasting_count; b++) {
-        const struct buffer *buffer = &checker->schedule->buffers[b];
-        if (buffer->unit == unit && buffer->tier == TIER_HOST && buffer->category == CATEGORY_GRADIENTS) return true;
-    }
-    return false;
-}
-
-static int check_cover(struct checker *checker, enum op_kind first_kind, enum op_kind second_kind, int micro_step,
-                       const char *what)
-{
-    const struct schedule *schedule = checker->schedule;
-    int64_t covered = 0, wanted = 0;
-    for (int i = 0; i < schedule->op_count; i++) {
-        const struct op *op = &schedule->ops[i];
-        if ((op->kind != first_kind && op->kind != second_kind) || op->micro_step != micro_step) continue;
-        for (int p = 0; p < op->piece_count; p++) {
-            const struct piece *piece = &schedule->pieces[op->first_piece + p];
-            covered += piece->elems;
-            for (int q = p + 1; q < op->piece_count; q++)
-                if (pieces_overlap(piece, &schedule->pieces[op->first_piece + q]))
-                    return checker_fail(checker, i, "moves an element twice", what);
-            for (int j = i + 1; j < schedule->op_count; j++) {
-                const struct op *other = &schedule->ops[j];
-                if (other->kind != op->kind || other->micro_step != micro_step) continue;
-                for (int q = 0; q < other->piece_count; q++)
-                    if (pieces_overlap(piece, &schedule->pieces[other->first_piece + q]))
-                        return checker_fail(checker, j, "moves an element for the second time", what);
-            }
-        }
-    }
-    for (int u = 0; u < checker->model->unit_count; u++)
-        if (first_kind != OP_GRADIENT_OFFLOAD || gradient_on_host(checker, u))
-            wanted += shard_elems(checker->model->units[u].elems, schedule->ranks) * schedule->ranks;
-    if (covered != wanted)
-        return error_set(checker->err, STATUS_CHECK, "schedule: %s covers %lld of %lld elements", what,
-                         (long long)covered, (long long)wanted);
-    return STATUS_OK;
-}
-
-static bool same_part(const struct op *a, const struct op *b)
-{
-    return a->unit == b->unit && a->tile == b->tile && a->extent == b->extent;
-}
-
-/* In fp32 parameters are the master weights, and go to NVMe as those. */
-static bool writes_parameters(const struct schedule *schedule, const struct op *op, int b)
-{
-    const struct unit_layout *layout = &schedule->layout[op->unit];
-    return op->kind == OP_SWAP_OUT &&
-           (op->buffer[ROLE_PARAMETERS] == b || (op->buffer[ROLE_MASTER] == b && layout->master == layout->parameters));
-}
-
-/* Parameters that operation i leaves in buffer b are in their place there, or go on from there and get to it. Of a delayed update
- * they go on as master weights, which are read again when it is time for them. */
-static bool arrives(const struct schedule *schedule, int i, int b)
-{
-    bool away = false;
-    if (schedule->buffers[b].category == CATEGORY_PARAMETERS) return true;
-    for (int k = i + 1; k < schedule->op_count; k++) {
-        const struct op *op = &schedule->ops[k];
-        if (!same_part(op, &schedule->ops[i])) continue;
-        if (writes_parameters(schedule, op, b)) return true;
-        away |= op->kind == OP_SWAP_OUT && op->buffer[ROLE_MASTER] == b;
-        if (away && op->kind == OP_SWAP_IN && op->buffer[ROLE_MASTER] >= 0)
-            return arrives(schedule, k, op->buffer[ROLE_MASTER]);
-        if (op->buffer[ROLE_SOURCE] != b) continue;
-        if (op->kind == OP_UPLOAD || op->kind == OP_STORE) return arrives(schedule, k, op->buffer[ROLE_OUTPUT]);
-        if (op->kind == OP_HOST_CAST) return arrives(schedule, k, op->buffer[ROLE_PARAMETERS]);
-    }
-    return false;
-}
-
-static bool is_swapped(const struct schedule *schedule, int from, int end, enum op_kind kind, int i, enum role role)
-{
-    const struct op *update = &schedule->ops[i];
-    for (int k = from; k < end; k++)
-        if (schedule->ops[k].kind == kind && same_part(&schedule->ops[k], update) &&
-            schedule->ops[k].buffer[role] == update->buffer[role])
-            return true;
-    return false;
-}
-
-/* States that an update does not find in their place were read for it, and are written after it. */
-static bool states_return(const struct schedule *schedule, int i)
-{
-    static const enum role roles[] = {ROLE_MASTER, ROLE_STATE1, ROLE_STATE2};
-    for (size_t r = 0; r < sizeof roles / sizeof *roles; r++) {
-        const int b = schedule->ops[i].buffer[roles[r]];
-        if (b < 0 || schedule->buffers[b].lasting) continue;
-        if (!is_swapped(schedule, 0, i, OP_SWAP_IN, i, roles[r]) ||
-            !is_swapped(schedule, i + 1, schedule->op_count, OP_SWAP_OUT, i, roles[r]))
-            return false;
-    }
-    return true;
-}
-
-/* The updates of a unit follow each other over all that the rank updates of it: whole, or its shard. */
-static int check_update(struct checker *checker, int i, int64_t *at)
-{
-    const struct op *op = &checker->schedule->ops[i];
-    const int last = checker->schedule->ranks - 1;
-    int64_t first, end, whole_first, whole_end;
-    extent_range(checker->schedule, checker->model, op->unit, op->extent, last, &whole_first, &whole_end);
-    update_range(checker->schedule, checker->model, op, last, &first, &end);
-    if (first != (*at ? *at : whole_first) || first >= end || end > whole_end)
-        return checker_fail(checker, i, "does not update what comes next", checker->model->units[op->unit].name);
-    if (!states_return(checker->schedule, i))
-        return checker_fail(checker, i, "works on states that are not read from NVMe or not written back",
-                            checker->model->units[op->unit].name);
-    if (!arrives(checker->schedule, i, op->buffer[ROLE_PARAMETERS]))
-        return checker_fail(checker, i, "leaves parameters where nobody reads them",
-                            checker->model->units[op->unit].name);
-    *at = end;
-    return STATUS_OK;
-}
-
-/* at: by unit, how far it has been updated. */
-static int check_updates_to(struct checker *checker, int64_t *at)
-{
-    const struct schedule *schedule = checker->schedule;
-    for (int i = 0; i < schedule->op_count; i++)
-        if (op_is_update(schedule->ops[i].kind) && check_update(checker, i, &at[schedule->ops[i].unit]))
-            return STATUS_CHECK;
-    for (int u = 0; u < checker->model->unit_count; u++)
-        if (at[u] != shard_elems(checker->model->units[u].elems, schedule->ranks) * schedule->ranks)
-            return error_set(checker->err, STATUS_CHECK, "schedule: %s is not updated, or not wholly",
-                             checker->model->units[u].name);
-    return STATUS_OK;
-}
-
-static int check_updates(struct checker *checker)
-{
-    int64_t *at = calloc((size_t)checker->model->unit_count, sizeof *at);
-    if (!at) return error_set(checker->err, STATUS_RUN, "no memory to check a schedule");
-    int status = check_updates_to(checker, at);
-    free(at);
-    return status;
-}
-
-static int check_coverage(struct checker *checker)
-{
-    const struct schedule *schedule = checker->schedule;
-    if (schedule->purpose != PURPOSE_TRAIN) return STATUS_OK;
-    const bool every_time = schedule->stage >= 2 && !schedule->knobs.no_sync;
-    for (int m = every_time ? 0 : schedule->micro_steps - 1; m < schedule->micro_steps; m++)
-        if (check_cover(checker, OP_REDUCE_SCATTER, OP_ALL_REDUCE, m, "gradient reduction") ||
-            check_cover(checker, OP_GRADIENT_OFFLOAD, OP_GRADIENT_OFFLOAD, m, "copy of gradients to the host"))
-            return STATUS_CHECK;
-    if (schedule->nothing_pending && schedule->knobs.delayed_update) return STATUS_OK;
-    if ((schedule->stage == 1 || schedule->stage == 2) &&
-        check_cover(checker, OP_REFRESH, OP_REFRESH, -1, "refresh of parameters"))
-        return STATUS_CHECK;
-    return check_updates(checker);
 }
 
 /* ---- limits and lanes ---- */

@@ -2,10 +2,11 @@
  * that gradients have arrived before they are measured, that a tile is updated before it travels, and that nobody gathers
  * parameters which are on their way. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "engine/plan/checker_parts.h"
 
-enum part { PART_ALL, PART_PIECE, PART_TILE };
+enum part { PART_ALL, PART_PIECE, PART_TILE, PARTS };
 
 /* Of a buffer: all of it, elements [first, end) of its unit, or the first-th tile of what the rank updates of it. */
 struct access {
@@ -102,40 +103,99 @@ static int by_buffer(const void *left, const void *right)
                                   : (a->op > b->op) - (a->op < b->op);
 }
 
-static bool conflict(const struct access *a, const struct access *b)
+/* What has been done to one buffer: to all of it, to the regions of its pieces and of its tiles, and to any of these. Parts of
+ * different kinds are taken to meet. */
+struct touched {
+    struct region any[PARTS];
+    struct regions regions[PARTS]; /* of pieces and of tiles */
+};
+
+/* Reads come after writes, writes after both. */
+static bool comes_after(const struct checker *checker, const struct access *access, const struct region *region)
 {
-    if (a->op == b->op || (!a->writes && !b->writes)) return false;
-    if (a->part == PART_ALL || a->part != b->part) return true;
-    return a->first < b->end && b->first < a->end;
+    return checker_all_before(checker, &region->written, access->op) &&
+           (!access->writes || checker_all_before(checker, &region->read, access->op));
 }
 
-static int check_buffer(const struct checker *checker, const struct access *access, int count)
+static void note(const struct checker *checker, const struct access *access, struct region *region)
 {
-    for (int i = 0; i < count; i++)
-        for (int k = i + 1; k < count; k++)
-            if (conflict(&access[i], &access[k]) && !checker_ended_before(checker, access[i].op, access[k].op))
-                return checker_fail(checker, access[k].op, "touches what an operation above may not be done with",
-                                    checker->schedule->buffers[access[i].buffer].name);
+    latest_add(access->writes ? &region->written : &region->read, checker->schedule->ops[access->op].lane, access->op);
+}
+
+static bool is_in_order(const struct checker *checker, const struct access *access, const struct touched *touched)
+{
+    int from, to;
+    for (enum part part = 0; part < PARTS; part++)
+        if ((part == PART_ALL || part != access->part) && !comes_after(checker, access, &touched->any[part]))
+            return false;
+    if (access->part == PART_ALL) return true;
+    regions_find(&touched->regions[access->part], access->first, access->end, &from, &to);
+    for (int r = from; r < to; r++)
+        if (!comes_after(checker, access, &touched->regions[access->part].at[r])) return false;
+    return true;
+}
+
+static void remember(const struct checker *checker, const struct access *access, struct touched *touched)
+{
+    int from, to;
+    note(checker, access, &touched->any[access->part]);
+    if (access->part == PART_ALL) return;
+    regions_find(&touched->regions[access->part], access->first, access->end, &from, &to);
+    for (int r = from; r < to; r++) note(checker, access, &touched->regions[access->part].at[r]);
+}
+
+static bool begin_buffer(struct touched *touched, const struct access *access, int count)
+{
+    memset(touched->any, -1, sizeof touched->any);
+    for (enum part part = PART_PIECE; part < PARTS; part++) {
+        regions_clear(&touched->regions[part]);
+        for (int i = 0; i < count; i++)
+            if (access[i].part == part) regions_cut(&touched->regions[part], access[i].first, access[i].end);
+        if (!regions_begin(&touched->regions[part])) return false;
+    }
+    return true;
+}
+
+/* An operation may touch a buffer in several ways at a time, so it counts when all of them have been looked at. */
+static int check_buffer(const struct checker *checker, struct touched *touched, const struct access *access, int count)
+{
+    if (!begin_buffer(touched, access, count))
+        return error_set(checker->err, STATUS_RUN, "no memory to check a schedule");
+    for (int first = 0, end; first < count; first = end) {
+        for (end = first; end < count && access[end].op == access[first].op; end++)
+            if (!is_in_order(checker, &access[end], touched))
+                return checker_fail(checker, access[end].op, "touches what an operation above may not be done with",
+                                    checker->schedule->buffers[access[end].buffer].name);
+        for (int i = first; i < end; i++) remember(checker, &access[i], touched);
+    }
     return STATUS_OK;
+}
+
+static int check_all(const struct checker *checker, const struct accesses *list, struct touched *touched)
+{
+    int status = STATUS_OK;
+    for (int first = 0, end; first < list->count && status == STATUS_OK; first = end) {
+        for (end = first; end < list->count && list->at[end].buffer == list->at[first].buffer;) end++;
+        status = check_buffer(checker, touched, &list->at[first], end - first);
+    }
+    return status;
 }
 
 int check_access(struct checker *checker)
 {
     const struct schedule *schedule = checker->schedule;
     struct accesses list = {0};
-    int status = STATUS_OK;
+    struct touched touched = {0};
     for (int i = 0; i < schedule->op_count; i++) {
         add_roles(&list, schedule, i);
         add_pieces(&list, schedule, i);
         add_swapped(&list, schedule, i);
         add_norm(&list, schedule, i);
     }
-    if (list.failed) status = error_set(checker->err, STATUS_RUN, "no memory to check a schedule");
-    else if (list.count) qsort(list.at, (size_t)list.count, sizeof *list.at, by_buffer);
-    for (int first = 0, end; first < list.count && status == STATUS_OK; first = end) {
-        for (end = first; end < list.count && list.at[end].buffer == list.at[first].buffer;) end++;
-        status = check_buffer(checker, &list.at[first], end - first);
-    }
+    if (list.count) qsort(list.at, (size_t)list.count, sizeof *list.at, by_buffer);
+    int status = list.failed ? error_set(checker->err, STATUS_RUN, "no memory to check a schedule")
+                             : check_all(checker, &list, &touched);
+    for (enum part part = PART_PIECE; part < PARTS; part++) regions_release(&touched.regions[part]);
     free(list.at);
     return status;
 }

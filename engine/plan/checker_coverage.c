@@ -1,0 +1,212 @@
+/* What a step must do once and wholly: reduce every gradient, copy it where it is awaited, refresh every parameter, update every
+ * element and put it where it is used. */
+#include <stdlib.h>
+
+#include "engine/plan/checker_parts.h"
+
+/* ---- moves: of every unit, all elements, each once -------------------------------------------------------------------- */
+
+struct move {
+    int micro_step, op;
+    const struct piece *piece;
+};
+
+/* The kinds of operations that share in moving something. */
+struct moving {
+    enum op_kind kind, other;
+    const char *what;
+};
+
+static int by_place(const void *left, const void *right)
+{
+    const struct move *a = left, *b = right;
+    if (a->micro_step != b->micro_step) return a->micro_step < b->micro_step ? -1 : 1;
+    if (a->piece->unit != b->piece->unit) return a->piece->unit < b->piece->unit ? -1 : 1;
+    return (a->piece->first > b->piece->first) - (a->piece->first < b->piece->first);
+}
+
+static int list_moves(struct move *moves, const struct schedule *schedule, const struct moving *moving)
+{
+    int count = 0;
+    for (int i = 0; i < schedule->op_count; i++) {
+        const struct op *op = &schedule->ops[i];
+        if (op->kind != moving->kind && op->kind != moving->other) continue;
+        for (int p = 0; p < op->piece_count; p++)
+            moves[count++] = (struct move){op->micro_step, i, &schedule->pieces[op->first_piece + p]};
+    }
+    if (count) qsort(moves, (size_t)count, sizeof *moves, by_place);
+    return count;
+}
+
+/* The own part of the unit's gradients waits for the update in the host tier. */
+static bool gradient_on_host(const struct checker *checker, int unit)
+{
+    for (int b = 0; b < checker->schedule->lasting_count; b++) {
+        const struct buffer *buffer = &checker->schedule->buffers[b];
+        if (buffer->unit == unit && buffer->tier == TIER_HOST && buffer->category == CATEGORY_GRADIENTS) return true;
+    }
+    return false;
+}
+
+static int64_t elems_to_move(const struct checker *checker, const struct moving *moving)
+{
+    int64_t wanted = 0;
+    for (int u = 0; u < checker->model->unit_count; u++)
+        if (moving->kind != OP_GRADIENT_OFFLOAD || gradient_on_host(checker, u))
+            wanted += shard_elems(checker->model->units[u].elems, checker->schedule->ranks) * checker->schedule->ranks;
+    return wanted;
+}
+
+static bool overlap(const struct move *a, const struct move *b)
+{
+    return a->piece->unit == b->piece->unit && b->piece->first < a->piece->first + a->piece->elems;
+}
+
+/* One micro-step's, which begin at *at; they are as many elements as there are, and none of them is moved twice. */
+static int check_micro_step(const struct checker *checker, const struct moving *moving, int micro_step, int64_t wanted,
+                            const struct move *moves, int count, int *at)
+{
+    int64_t covered = 0;
+    while (*at < count && moves[*at].micro_step < micro_step) ++*at;
+    for (int first = *at; *at < count && moves[*at].micro_step == micro_step; ++*at) {
+        const struct move *move = &moves[*at];
+        if (*at > first && overlap(move - 1, move))
+            return checker_fail(checker, move->op, "moves an element for the second time", moving->what);
+        covered += move->piece->elems;
+    }
+    return covered == wanted ? STATUS_OK
+                             : error_set(checker->err, STATUS_CHECK, "schedule: %s covers %lld of %lld elements",
+                                         moving->what, (long long)covered, (long long)wanted);
+}
+
+/* In micro-steps [from, end). */
+static int check_moves(const struct checker *checker, const struct moving *moving, int from, int end)
+{
+    const int64_t wanted = elems_to_move(checker, moving);
+    struct move *moves = malloc(((size_t)checker->schedule->piece_count + 1) * sizeof *moves);
+    if (!moves) return error_set(checker->err, STATUS_RUN, "no memory to check a schedule");
+    int count = list_moves(moves, checker->schedule, moving), at = 0, status = STATUS_OK;
+    for (int m = from; m < end && status == STATUS_OK; m++)
+        status = check_micro_step(checker, moving, m, wanted, moves, count, &at);
+    free(moves);
+    return status;
+}
+
+/* ---- updates ----------------------------------------------------------------------------------------------------------- */
+
+static bool same_part(const struct op *a, const struct op *b)
+{
+    return a->unit == b->unit && a->tile == b->tile && a->extent == b->extent;
+}
+
+/* In fp32 parameters are the master weights, and go to NVMe as those. */
+static bool writes_parameters(const struct schedule *schedule, const struct op *op, int b)
+{
+    const struct unit_layout *layout = &schedule->layout[op->unit];
+    return op->kind == OP_SWAP_OUT &&
+           (op->buffer[ROLE_PARAMETERS] == b || (op->buffer[ROLE_MASTER] == b && layout->master == layout->parameters));
+}
+
+/* Parameters that operation i leaves in buffer b are in their place there, or go on from there and get to it. Of a delayed update
+ * they go on as master weights, which are read again when it is time for them. */
+static bool arrives(const struct schedule *schedule, int i, int b)
+{
+    bool away = false;
+    if (schedule->buffers[b].category == CATEGORY_PARAMETERS) return true;
+    for (int k = i + 1; k < schedule->op_count; k++) {
+        const struct op *op = &schedule->ops[k];
+        if (!same_part(op, &schedule->ops[i])) continue;
+        if (writes_parameters(schedule, op, b)) return true;
+        away |= op->kind == OP_SWAP_OUT && op->buffer[ROLE_MASTER] == b;
+        if (away && op->kind == OP_SWAP_IN && op->buffer[ROLE_MASTER] >= 0)
+            return arrives(schedule, k, op->buffer[ROLE_MASTER]);
+        if (op->buffer[ROLE_SOURCE] != b) continue;
+        if (op->kind == OP_UPLOAD || op->kind == OP_STORE) return arrives(schedule, k, op->buffer[ROLE_OUTPUT]);
+        if (op->kind == OP_HOST_CAST) return arrives(schedule, k, op->buffer[ROLE_PARAMETERS]);
+    }
+    return false;
+}
+
+/* Above the update or below it, mostly near. */
+static bool is_swapped(const struct schedule *schedule, enum op_kind kind, int by, int i, enum role role)
+{
+    const struct op *update = &schedule->ops[i];
+    for (int k = i + by; k >= 0 && k < schedule->op_count; k += by)
+        if (schedule->ops[k].kind == kind && same_part(&schedule->ops[k], update) &&
+            schedule->ops[k].buffer[role] == update->buffer[role])
+            return true;
+    return false;
+}
+
+/* States that an update does not find in their place were read for it, and are written after it. */
+static bool states_return(const struct schedule *schedule, int i)
+{
+    static const enum role roles[] = {ROLE_MASTER, ROLE_STATE1, ROLE_STATE2};
+    for (size_t r = 0; r < sizeof roles / sizeof *roles; r++) {
+        const int b = schedule->ops[i].buffer[roles[r]];
+        if (b < 0 || schedule->buffers[b].lasting) continue;
+        if (!is_swapped(schedule, OP_SWAP_IN, -1, i, roles[r]) || !is_swapped(schedule, OP_SWAP_OUT, 1, i, roles[r]))
+            return false;
+    }
+    return true;
+}
+
+/* The updates of a unit follow each other over all that the rank updates of it: whole, or its shard. */
+static int check_update(struct checker *checker, int i, int64_t *at)
+{
+    const struct op *op = &checker->schedule->ops[i];
+    const int last = checker->schedule->ranks - 1;
+    int64_t first, end, whole_first, whole_end;
+    extent_range(checker->schedule, checker->model, op->unit, op->extent, last, &whole_first, &whole_end);
+    update_range(checker->schedule, checker->model, op, last, &first, &end);
+    if (first != (*at ? *at : whole_first) || first >= end || end > whole_end)
+        return checker_fail(checker, i, "does not update what comes next", checker->model->units[op->unit].name);
+    if (!states_return(checker->schedule, i))
+        return checker_fail(checker, i, "works on states that are not read from NVMe or not written back",
+                            checker->model->units[op->unit].name);
+    if (!arrives(checker->schedule, i, op->buffer[ROLE_PARAMETERS]))
+        return checker_fail(checker, i, "leaves parameters where nobody reads them",
+                            checker->model->units[op->unit].name);
+    *at = end;
+    return STATUS_OK;
+}
+
+/* at: by unit, how far it has been updated. */
+static int check_updates_to(struct checker *checker, int64_t *at)
+{
+    const struct schedule *schedule = checker->schedule;
+    for (int i = 0; i < schedule->op_count; i++)
+        if (op_is_update(schedule->ops[i].kind) && check_update(checker, i, &at[schedule->ops[i].unit]))
+            return STATUS_CHECK;
+    for (int u = 0; u < checker->model->unit_count; u++)
+        if (at[u] != shard_elems(checker->model->units[u].elems, schedule->ranks) * schedule->ranks)
+            return error_set(checker->err, STATUS_CHECK, "schedule: %s is not updated, or not wholly",
+                             checker->model->units[u].name);
+    return STATUS_OK;
+}
+
+static int check_updates(struct checker *checker)
+{
+    int64_t *at = calloc((size_t)checker->model->unit_count, sizeof *at);
+    if (!at) return error_set(checker->err, STATUS_RUN, "no memory to check a schedule");
+    int status = check_updates_to(checker, at);
+    free(at);
+    return status;
+}
+
+int check_coverage(struct checker *checker)
+{
+    static const struct moving reduction = {OP_REDUCE_SCATTER, OP_ALL_REDUCE, "gradient reduction"},
+                               copy = {OP_GRADIENT_OFFLOAD, OP_GRADIENT_OFFLOAD, "copy of gradients to the host"},
+                               refresh = {OP_REFRESH, OP_REFRESH, "refresh of parameters"};
+    const struct schedule *schedule = checker->schedule;
+    if (schedule->purpose != PURPOSE_TRAIN) return STATUS_OK;
+    const bool every_time = schedule->stage >= 2 && !schedule->knobs.no_sync;
+    const int from = every_time ? 0 : schedule->micro_steps - 1;
+    if (check_moves(checker, &reduction, from, schedule->micro_steps) ||
+        check_moves(checker, &copy, from, schedule->micro_steps))
+        return STATUS_CHECK;
+    if (schedule->nothing_pending && schedule->knobs.delayed_update) return STATUS_OK;
+    if ((schedule->stage == 1 || schedule->stage == 2) && check_moves(checker, &refresh, -1, 0)) return STATUS_CHECK;
+    return check_updates(checker);
+}

@@ -1,0 +1,75 @@
+/* Regions between cuts. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/plan/checker_parts.h"
+
+void regions_release(struct regions *regions)
+{
+    free(regions->cut);
+    free(regions->at);
+}
+
+void regions_clear(struct regions *regions)
+{
+    regions->count = 0;
+}
+
+void regions_cut(struct regions *regions, int64_t first, int64_t end)
+{
+    if (regions->count == regions->room) {
+        const int room = regions->room ? 2 * regions->room : 64; /* even, so there is room for both */
+        int64_t *larger = realloc(regions->cut, (size_t)room * sizeof *larger);
+        regions->failed |= !larger;
+        if (!larger) return;
+        regions->cut = larger;
+        regions->room = room;
+    }
+    regions->cut[regions->count++] = first;
+    regions->cut[regions->count++] = end;
+}
+
+static int ascending(const void *left, const void *right)
+{
+    const int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
+    return (a > b) - (a < b);
+}
+
+static bool make_regions(struct regions *regions)
+{
+    if (regions->count > regions->at_room) {
+        free(regions->at);
+        regions->at = malloc((size_t)regions->count * sizeof *regions->at);
+        regions->at_room = regions->at ? regions->count : 0;
+        regions->failed |= !regions->at;
+    }
+    if (!regions->failed && regions->count) memset(regions->at, -1, (size_t)regions->count * sizeof *regions->at);
+    return !regions->failed;
+}
+
+bool regions_begin(struct regions *regions)
+{
+    int kept = 0;
+    if (regions->count) qsort(regions->cut, (size_t)regions->count, sizeof *regions->cut, ascending);
+    for (int i = 0; i < regions->count; i++)
+        if (!kept || regions->cut[i] != regions->cut[kept - 1]) regions->cut[kept++] = regions->cut[i];
+    regions->count = kept;
+    return make_regions(regions);
+}
+
+static int place(const struct regions *regions, int64_t cut)
+{
+    const int64_t *found = bsearch(&cut, regions->cut, (size_t)regions->count, sizeof cut, ascending);
+    return (int)(found - regions->cut);
+}
+
+void regions_find(const struct regions *regions, int64_t first, int64_t end, int *from, int *to)
+{
+    *from = place(regions, first);
+    *to = place(regions, end);
+}
+
+void latest_add(struct latest *latest, enum lane lane, int op)
+{
+    if (op > latest->op[lane]) latest->op[lane] = op;
+}
