@@ -17,6 +17,7 @@
 
 #include "engine/analyze/tape.h"
 #include "engine/config/command.h"
+#include "engine/plan/paced.h"
 #include "engine/plan/schedule_io.h"
 #include "engine/plan/setup.h"
 #include "engine/run/next.h"
@@ -183,20 +184,12 @@ static inline int le_by_time(const void *a, const void *b)
     return x->op - y->op;
 }
 
-static inline enum link le_link(enum lane lane)
-{
-    return lane == LANE_D2H || lane == LANE_H2D ? LINK_PCIE : lane == LANE_NVME_READ || lane == LANE_NVME_WRITE ? LINK_NVME : LINK_INTRA;
-}
-
-/* A block's forward takes 2 ms and its backward 4; links have 300 MB/s, or what they are paced to. */
+/* A block's forward takes 2 ms and its backward 4, links have 300 MB/s; or what they are paced to. */
 static inline uint64_t le_duration(const struct lab_engine *engine, const struct op *op)
 {
-    double bandwidth = engine->config.topology.links[le_link(op->lane)].bandwidth_bytes_per_s;
-    double slow = engine->config.topology.slow_motion > 1 ? engine->config.topology.slow_motion : 1;
-    double ns = op->kind == OP_BLOCK_FORWARD ? 2e6 : op->kind == OP_BLOCK_BACKWARD ? 4e6 : 2e5;
-    if (op->sent_bytes > 0 || op->bytes > 0)
-        ns = (double)(op->sent_bytes > 0 ? op->sent_bytes : op->bytes) / (bandwidth > 0 && bandwidth < 3e8 ? bandwidth : 3e8) * 1e9;
-    return (uint64_t)(ns * slow) + 1000;
+    const double slow = fmax(engine->config.topology.slow_motion, 1), moved = (double)(op->sent_bytes > 0 ? op->sent_bytes : op->bytes);
+    const double own_s = moved > 0 ? moved / 3e8 : op->kind == OP_BLOCK_FORWARD ? 2e-3 : op->kind == OP_BLOCK_BACKWARD ? 4e-3 : 2e-4;
+    return (uint64_t)(fmax(own_s * slow, paced_op_seconds(&engine->setup, &engine->config, op)) * 1e9) + 1000;
 }
 
 static inline void le_op(struct lab_engine *engine, uint32_t step, const struct le_moment *at, const uint64_t times[3], int waited_on)

@@ -50,6 +50,7 @@ struct run_pace {
     bool known;
     double slow_motion;              /* 1: real time */
     int slow_rank;                   /* -1: none */
+    double device_flops;             /* 0: not paced */
     struct config_link links[LINKS]; /* bandwidth 0: not paced */
 };
 

@@ -22,6 +22,7 @@ static void set_key(struct run_pace *pace, const char *key, const char *value)
     char name[16], what[16];
     if (!strcmp(key, "topology.slow_motion")) pace->slow_motion = strtod(value, NULL);
     else if (!strcmp(key, "topology.slow_rank")) pace->slow_rank = atoi(value);
+    else if (!strcmp(key, "topology.device_flops")) pace->device_flops = strtod(value, NULL);
     else if (sscanf(key, "topology.links.%15[a-z].%15[a-z]", name, what) == 2)
         for (int link = 0; link < LINKS; link++)
             if (!strcmp(name, link_name((enum link)link))) set_link(&pace->links[link], what, value);

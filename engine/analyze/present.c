@@ -79,5 +79,6 @@ int present_config(struct config *config, const struct run_model *model, struct 
     memcpy(config->topology.links, model->pace.links, sizeof config->topology.links);
     config->topology.slow_motion = model->pace.slow_motion;
     config->topology.slow_rank = model->pace.slow_rank;
+    config->topology.device_flops = model->pace.device_flops;
     return STATUS_OK;
 }

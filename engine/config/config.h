@@ -164,6 +164,7 @@ struct config {
         struct config_link links[LINKS];
         double slow_motion; /* 1: real time */
         int slow_rank;      /* -1: none */
+        double device_flops; /* a rank computes at most so many operations a second; 0: not paced */
     } topology;
     struct config_logs logs;
     char *notes; /* lines "key: accepted, no effect here: reason", printed once; owned */

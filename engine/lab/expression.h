@@ -29,12 +29,18 @@ struct lab_value {
 
 struct lab_kept { char name[LAB_NAME_MAX]; struct lab_value value; };
 
+/* A key and the values that a lab tries for it (contest.h). */
+enum { LAB_TRIES_MAX = 8, LAB_TRY_VALUES_MAX = 6 };
+struct lab_try { const char *key; int count; const char *values[LAB_TRY_VALUES_MAX]; }; /* "key", "value": as settings */
+struct lab_tries { int count; struct lab_try at[LAB_TRIES_MAX]; };
+
 /* What expressions are evaluated on. model and tape NULL: only plans are known. */
 struct lab_scene {
     const struct run_model *model;
     const struct tape *tape;
     const char *const *sets; /* how the run was started, "key=value": plan("...") begins from these */
     int set_count;
+    const struct lab_tries *tries; /* NULL: none */
     const struct lab_kept *kept;
     int kept_count;
 };

@@ -74,6 +74,7 @@ struct lab {
     int minutes;
     const char *sets[LAB_SETS_MAX]; /* of the first run */
     int set_count;
+    struct lab_tries tries;
     int step_count;
     struct lab_step *steps;
     struct lab_pool *pool; /* what all of it lies in */

@@ -5,6 +5,7 @@
 
 #include "engine/analyze/present.h"
 #include "engine/analyze/totals.h"
+#include "engine/lab/contest.h"
 #include "engine/lab/expression_parts.h"
 
 static const struct dimension plain = {0, 0}, bytes = {1, 0}, seconds = {0, 1};
@@ -303,8 +304,21 @@ static struct lab_value run_value(const struct node *node, const struct lab_scen
     }
 }
 
+/* The best of what the lab tries needs no run. */
+static struct lab_value contest_value(const struct node *node, const struct lab_scene *scene)
+{
+    struct contest contest;
+    contest_hold(&contest, scene->tries, scene->sets, scene->set_count);
+    if (!contest.tried) return value_unknown("this lab tries nothing (try:)");
+    if (node->metric == METRIC_TRIED) return value_known(contest.tried, plain);
+    if (node->metric == METRIC_FITTING) return value_known(contest.fitting, plain);
+    return contest.fitting ? value_known(contest.best_s, seconds) : value_unknown("no setup fits the budgets");
+}
+
 struct lab_value measured_value(const struct node *node, const struct lab_scene *scene, int64_t step)
 {
+    if (node->metric == METRIC_BEST || node->metric == METRIC_TRIED || node->metric == METRIC_FITTING)
+        return contest_value(node, scene);
     if (!scene->model || !scene->tape || !scene->model->header.known) return value_unknown("nothing runs yet");
     switch (node->metric) {
     case METRIC_LIVE: return memory_value(node, scene, step, live_of, false);

@@ -7,9 +7,10 @@
 #include "engine/analyze/present.h"
 #include "engine/lab/expression_parts.h"
 #include "engine/plan/accounting.h"
+#include "engine/plan/paced.h"
 #include "engine/plan/setup.h"
 
-static const struct dimension plain = {0, 0}, bytes = {1, 0};
+static const struct dimension plain = {0, 0}, bytes = {1, 0}, seconds = {0, 1};
 
 /* ---- settings ------------------------------------------------------------------------------------------------------ */
 
@@ -44,6 +45,8 @@ static const struct {
     {"pcie", "topology.links.pcie.bandwidth"},
     {"nvme", "topology.links.nvme.bandwidth"},
     {"slow", "topology.slow_motion"},
+    {"flops", "topology.device_flops"},
+    {"host_budget", "memory.host_budget"},
 };
 enum { SHORT_NAMES = sizeof short_names / sizeof *short_names };
 
@@ -187,6 +190,7 @@ static struct lab_value of_setup(const struct node *node, const struct config *c
     case METRIC_LAYERS: return value_known(setup->model.shape.layers, plain);
     case METRIC_KNOB: return value_of_key(config, node->of.text);
     case METRIC_ACCOUNTING: return accounted(node, setup);
+    case METRIC_PACED: return value_known(paced_seconds(setup, config), seconds);
     default: return value_unknown("a plan does not say this");
     }
 }

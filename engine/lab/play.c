@@ -17,7 +17,8 @@ bool lab_play_catches_up(const struct lab_play *play)
 
 struct lab_scene lab_play_scene(const struct lab_play *play, const struct run_model *model, const struct tape *tape)
 {
-    struct lab_scene scene = {.model = model, .tape = tape, .kept = play->kept, .kept_count = play->kept_count};
+    struct lab_scene scene = {
+        .model = model, .tape = tape, .tries = &play->lab->tries, .kept = play->kept, .kept_count = play->kept_count};
     lab_sets_at(play->lab, play->at, &scene.sets, &scene.set_count);
     return scene;
 }

@@ -8,6 +8,7 @@
 
 #include "engine/base/nearest.h"
 #include "engine/config/command.h"
+#include "engine/lab/contest.h"
 #include "engine/lab/lab.h"
 #include "engine/lab/pool.h"
 #include "engine/lab/read_parts.h"
@@ -61,6 +62,28 @@ static int read_settings(struct reader *reader, const char *text, const char **s
 static int read_set(struct reader *reader, const char *text)
 {
     return read_settings(reader, text, reader->lab->sets, &reader->lab->set_count);
+}
+
+/* "KEY=A|B|C" */
+static int read_try(struct reader *reader, const char *text)
+{
+    struct lab *lab = reader->lab;
+    struct lab_try *try = &lab->tries.at[lab->tries.count];
+    size_t key = strcspn(text, "=");
+    if (!text[key]) return read_fail(reader, "try: KEY=A|B|C");
+    if (lab->tries.count == LAB_TRIES_MAX) return read_fail(reader, "a lab tries at most %d keys", LAB_TRIES_MAX);
+    *try = (struct lab_try){.key = pool_text(lab->pool, text, key)};
+    for (const char *value = text + key + 1;; value += strcspn(value, "|") + 1) {
+        const size_t length = strcspn(value, "|");
+        if (!length) return read_fail(reader, "try: KEY=A|B|C: a value is missing");
+        if (try->count == LAB_TRY_VALUES_MAX)
+            return read_fail(reader, "a lab tries at most %d values of a key", LAB_TRY_VALUES_MAX);
+        try->values[try->count++] = pool_text(lab->pool, value, length);
+        if (!try->key || !try->values[try->count - 1]) return read_fail(reader, "no memory");
+        if (!value[length]) break;
+    }
+    lab->tries.count++;
+    return reader->status;
 }
 
 /* A setup stands upon the lab's own settings, not on those of the step before. */
@@ -237,13 +260,13 @@ static const struct {
     enum place place;
     int (*read)(struct reader *, const char *text);
 } directives[] = {
-    {"about", IN_LAB, read_about},        {"minutes", IN_LAB, read_minutes},  {"set", IN_LAB, read_set},
-    {"setup", IN_STEP, read_setup},       {"resume", IN_STEP, read_resume},   {"look", IN_STEP, read_look},
-    {"before", IN_STEP, read_before},     {"predict", IN_STEP, read_predict}, {"answer", IN_STEP, read_answer},
-    {"wrong", IN_STEP, read_wrong},       {"quiz", IN_STEP, read_quiz},       {"task", IN_STEP, read_task},
-    {"solution", IN_STEP, read_solution}, {"do", IN_STEP, read_do},           {"keep", IN_STEP, read_keep},
-    {"check", IN_STEP, read_check},       {"hint", IN_STEP, read_hint},       {"explain", IN_STEP, read_explain},
-    {"+", IN_STEP, read_right_choice},    {"-", IN_STEP, read_wrong_choice},
+    {"about", IN_LAB, read_about},      {"minutes", IN_LAB, read_minutes},    {"set", IN_LAB, read_set},
+    {"try", IN_LAB, read_try},          {"setup", IN_STEP, read_setup},       {"resume", IN_STEP, read_resume},
+    {"look", IN_STEP, read_look},       {"before", IN_STEP, read_before},     {"predict", IN_STEP, read_predict},
+    {"answer", IN_STEP, read_answer},   {"wrong", IN_STEP, read_wrong},       {"quiz", IN_STEP, read_quiz},
+    {"task", IN_STEP, read_task},       {"solution", IN_STEP, read_solution}, {"do", IN_STEP, read_do},
+    {"keep", IN_STEP, read_keep},       {"check", IN_STEP, read_check},       {"hint", IN_STEP, read_hint},
+    {"explain", IN_STEP, read_explain}, {"+", IN_STEP, read_right_choice},    {"-", IN_STEP, read_wrong_choice},
 };
 enum { DIRECTIVES = sizeof directives / sizeof *directives };
 
@@ -310,6 +333,9 @@ static int begin_step(struct reader *reader, const char *title)
 {
     struct lab *lab = reader->lab;
     if (step_is_whole(reader)) return reader->status;
+    struct error err;
+    if (!lab->step_count && contest_check(&lab->tries, lab->sets, lab->set_count, &err))
+        return read_fail(reader, "%s", err.text);
     if (lab->step_count == LAB_STEPS_MAX) return read_fail(reader, "a lab has at most %d steps", LAB_STEPS_MAX);
     if (!*title) return read_fail(reader, "a step has a title: ## TITLE");
     reader->step = &lab->steps[lab->step_count++];

@@ -116,6 +116,8 @@ static void bind_pace(struct binding *binding, const char *path, const char *val
                config->topology.slow_rank < 0 ? "-1: no straggler" : "a straggler");
     } else if (!strcmp(value, "0")) {
         decide(binding, false, "0: not paced");
+    } else if (!strcmp(path, "topology.device_flops")) {
+        decide(binding, true, "products are made to wait");
     } else {
         bool used = link_is_used(path, config, setup);
         decide(binding, used, used ? "transfers are made to wait" : "nothing moves over this link in this run");
@@ -124,7 +126,8 @@ static void bind_pace(struct binding *binding, const char *path, const char *val
 
 static bool is_pace(const char *path)
 {
-    return !strncmp(path, "topology.links.", 15) || !strncmp(path, "topology.slow_", 14);
+    return !strncmp(path, "topology.links.", 15) || !strncmp(path, "topology.slow_", 14) ||
+           !strcmp(path, "topology.device_flops");
 }
 
 /* ---- any key ---- */

@@ -7,6 +7,7 @@
 #include "engine/base/grouped.h"
 #include "engine/plan/checker.h"
 #include "engine/plan/flops.h"
+#include "engine/plan/paced.h"
 #include "engine/plan/print_parts.h"
 #include "engine/plan/schedule_io.h"
 
@@ -126,6 +127,12 @@ void plan_notes(FILE *out, const char *prefix, const struct model *model, const 
                 prefix, zero->reduce_bucket_elems);
 }
 
+static void print_pace(FILE *out, const struct setup *setup, const struct config *config)
+{
+    const double seconds = paced_seconds(setup, config);
+    if (seconds > 0) fprintf(out, "\nTime of a step by pace alone (links, device, slow motion): %.4f s\n", seconds);
+}
+
 int plan_print(FILE *out, const struct config *config, bool with_schedule, struct error *err)
 {
     struct setup setup;
@@ -136,6 +143,7 @@ int plan_print(FILE *out, const struct config *config, bool with_schedule, struc
     plan_print_memory(out, &setup, config);
     print_traffic(out, &setup, config);
     print_units(out, &setup);
+    print_pace(out, &setup, config);
     if (with_schedule) {
         fputs("\nOperations of a step\n", out);
         schedule_print(out, &setup.schedule, &setup.model);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "engine/plan/flops.h"
+#include "engine/plan/paced.h"
 #include "engine/plan/print.h"
 #include "engine/plan/print_parts.h"
 #include "engine/plan/schedule_io.h"
@@ -57,6 +58,7 @@ static void add_traffic(cJSON *out, const struct setup *setup, const struct conf
         cJSON_AddItemToArray(traffic, object);
     }
     cJSON_AddNumberToObject(out, "theory_bytes", traffic_theory_bytes(&setup->model, &setup->schedule));
+    cJSON_AddNumberToObject(out, "paced_seconds", paced_seconds(setup, config));
 }
 
 static void add_flops(cJSON *out, const struct setup *setup)

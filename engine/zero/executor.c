@@ -1,5 +1,6 @@
 #include "engine/zero/executor.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -8,6 +9,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/futex.h"
+#include "engine/plan/paced.h"
 
 struct lane_state {
     struct executor *executor;
@@ -138,10 +140,11 @@ static double link_ns(const struct executor *executor, const struct op_stat *sta
     return most_ns;
 }
 
-/* What moves or uses parameters and gradients; the rest (tokens, norms, agreement, updates) is bookkeeping beside it. */
-static bool is_worth_looking_at(const struct op *op)
+/* What the products would take on a paced device. */
+static double device_ns(const struct executor *executor, const struct op_stat *stat)
 {
-    return op->bytes > 0 || (op->unit >= 0 && op->phase != PHASE_OPTIMIZER);
+    const double *flops = executor->host.device_flops;
+    return flops && *flops > 0 ? (double)stat->flops / *flops * 1e9 : 0;
 }
 
 /* How long an operation counts for: the time it had a processor, because what ranks that share processors take from each
@@ -150,10 +153,10 @@ static bool is_worth_looking_at(const struct op *op)
 static double counted_ns(const struct executor *executor, const struct op *op, const struct op_stat *stat,
                          uint64_t took_ns, uint64_t worked_ns)
 {
-    const double paced_ns = link_ns(executor, stat);
+    const double paced_ns = fmax(link_ns(executor, stat), device_ns(executor, stat));
     double counted = (double)(stat->sent_bytes[LINK_INTER] ? took_ns : worked_ns);
     if (counted < paced_ns) counted = paced_ns;
-    if (counted < (double)executor->least_ns && is_worth_looking_at(op)) counted = (double)executor->least_ns;
+    if (counted < (double)executor->least_ns && op_is_followed(op)) counted = (double)executor->least_ns;
     return counted;
 }
 

@@ -20,6 +20,7 @@ struct op_stat {
     uint64_t sent_bytes[LINKS];
     struct aio_flow io; /* of an operation that moved something to or from NVMe; without requests: it did not */
     bool io_direct;     /* ... past the page cache */
+    int64_t flops;      /* of an operation that computes, by the plan */
     bool healthy;
 };
 
@@ -34,6 +35,7 @@ struct executor_host {
     void (*ended)(void *user, const struct op *op, uint64_t took_ns);
     uint16_t rank;
     const struct config_link *links; /* by enum link; bandwidth 0: not paced */
+    const double *device_flops;      /* how many floating-point operations a second are let pass; NULL or 0: all */
     /* Stepping by operations. gate NULL: none. The others may be NULL too. */
     struct gate *gate;
     /* Called instead of sleeping at the closed gate, on the compute lane, once this rank has done all that the gate lets:

@@ -6,6 +6,7 @@
 
 #include "engine/memory/pages.h"
 #include "engine/memory/storage.h"
+#include "engine/plan/flops.h"
 #include "engine/zero/internal.h"
 #include "kernels/kernels.h"
 
@@ -29,6 +30,8 @@ int zero_run_op(void *user, const struct schedule *schedule, const struct op *op
 {
     struct zero *zero = user;
     int status = run_on_lane(user, schedule, op, healthy, stat, err);
+    if (op->lane == LANE_COMPUTE && zero->config->topology.device_flops > 0)
+        stat->flops = op_flops(schedule, &zero->model, op);
     if (!status && op->lane == LANE_COMPUTE) status = kernels_check(zero->kernels, err);
     if (!status) status = mover_finish(zero->movers[op->lane], err);
     if (!status && stat->healthy && schedule == &zero->schedules[PURPOSE_TRAIN])
@@ -131,6 +134,7 @@ static int open_parts(struct zero *zero, struct error *err)
                                  .ended = op_ended,
                                  .rank = (uint16_t)zero->rank,
                                  .links = config->topology.links,
+                                 .device_flops = &config->topology.device_flops,
                                  .gate = zero->gate,
                                  .at_gate = zero->at_gate ? at_gate : NULL,
                                  .alive = alive};

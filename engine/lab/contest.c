@@ -1,0 +1,104 @@
+#include "engine/lab/contest.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/plan/paced.h"
+
+enum { COMBINATIONS_MAX = 2000 };
+
+static int combinations(const struct lab_tries *tries)
+{
+    int64_t count = tries && tries->count ? 1 : 0;
+    for (int t = 0; count && t < tries->count && count <= COMBINATIONS_MAX; t++) count *= tries->at[t].count;
+    return count > COMBINATIONS_MAX ? COMBINATIONS_MAX + 1 : (int)count;
+}
+
+/* The configuration of one combination; STATUS_USAGE: there is none such (offload without a stage to offload from ...). */
+static int config_of(struct config *config, const struct lab_tries *tries, const int *chosen, const char *const *sets,
+                     int set_count, struct error *err)
+{
+    char text[LAB_TRIES_MAX * 160] = "", *more[LAB_SETS_MAX];
+    const char *all[2 * LAB_SETS_MAX];
+    int more_count, count = 0;
+    size_t used = 0;
+    for (int t = 0; t < tries->count; t++)
+        used += (size_t)snprintf(text + used, used < sizeof text ? sizeof text - used : 0, "%.100s=%.50s ",
+                                 tries->at[t].key, tries->at[t].values[chosen[t]]);
+    int status = lab_settings(more, &more_count, text, sets, set_count, err);
+    if (status) return status;
+    for (int s = 0; s < set_count; s++) all[count++] = sets[s];
+    for (int m = 0; m < more_count; m++) all[count++] = more[m];
+    status = config_load(config, NULL, all, count, err);
+    for (int m = 0; m < more_count; m++) free(more[m]);
+    return status;
+}
+
+static bool fits(const struct config *config, const struct footprint *footprint)
+{
+    for (int tier = 0; tier < TIERS; tier++)
+        if (config->budget_bytes[tier] && (uint64_t)footprint->peak_bytes[tier] > config->budget_bytes[tier])
+            return false;
+    return true;
+}
+
+static void try_one(struct contest *contest, const struct config *config, const int *chosen)
+{
+    struct setup setup;
+    struct error ignored;
+    if (setup_init(&setup, config, &ignored)) return;
+    contest->tried++;
+    const double seconds = paced_seconds(&setup, config);
+    if (fits(config, &setup.footprint) && (contest->fitting++ == 0 || seconds < contest->best_s)) {
+        contest->best_s = seconds;
+        memcpy(contest->best, chosen, sizeof contest->best);
+    }
+    setup_release(&setup);
+}
+
+void contest_hold(struct contest *contest, const struct lab_tries *tries, const char *const *sets, int set_count)
+{
+    *contest = (struct contest){0};
+    for (int c = 0, all = combinations(tries); c < all; c++) {
+        int chosen[LAB_TRIES_MAX] = {0}, rest = c;
+        struct config config;
+        struct error ignored;
+        for (int t = 0; t < tries->count; t++) chosen[t] = rest % tries->at[t].count, rest /= tries->at[t].count;
+        if (config_of(&config, tries, chosen, sets, set_count, &ignored)) continue;
+        try_one(contest, &config, chosen);
+        config_release(&config);
+    }
+}
+
+/* Combinations are counted with the key in question as the fastest digit, so the first few say all. */
+static int check_key(const struct lab_tries *tries, int key, const char *const *sets, int set_count, struct error *err)
+{
+    struct error why;
+    unsigned possible = 0;
+    const int values = tries->at[key].count;
+    for (int c = 0, all = combinations(tries); c < all && possible != (1u << values) - 1; c++) {
+        int chosen[LAB_TRIES_MAX] = {0}, rest = c / values;
+        struct config config;
+        for (int t = 0; t < tries->count; t++)
+            if (t != key) chosen[t] = rest % tries->at[t].count, rest /= tries->at[t].count;
+        chosen[key] = c % values;
+        if (possible >> chosen[key] & 1 || config_of(&config, tries, chosen, sets, set_count, &why)) continue;
+        config_release(&config);
+        possible |= 1u << chosen[key];
+    }
+    for (int v = 0; v < values; v++)
+        if (!(possible >> v & 1))
+            return error_set(err, STATUS_USAGE, "try: %.60s=%.40s is possible in no combination: %.200s",
+                             tries->at[key].key, tries->at[key].values[v], why.text);
+    return STATUS_OK;
+}
+
+int contest_check(const struct lab_tries *tries, const char *const *sets, int set_count, struct error *err)
+{
+    int status = STATUS_OK;
+    if (combinations(tries) > COMBINATIONS_MAX)
+        return error_set(err, STATUS_USAGE, "try: these are more than %d setups", COMBINATIONS_MAX);
+    for (int key = 0; key < tries->count && !status; key++) status = check_key(tries, key, sets, set_count, err);
+    return status;
+}
