@@ -5,21 +5,21 @@
 #   make test                  all tests, within five minutes
 #   make bench                 the figures that the README quotes, and its table of them
 #   make bundle                one archive that builds and runs on laptops without a network
+#   make test-gpu              the checks that need a GPU, and bench-gpu its figures: with a CUDA toolkit, without our other libraries
 #   make clean
 #
-# Knobs: SAN=address|undefined|thread (a build of its own under build/), CUDA=auto|0|1, V=1 shows the commands,
-# CC=clang, -jN (default: all processors).
+# Knobs: SAN=address|undefined|thread (a build of its own under build/), V=1 shows the commands, CC=clang, -jN (default: all processors),
+# CUDA=auto|0|1|fake: where nvcc is found | never | or fail | a GPU played by the processor, for tests (build/fake),
+# CUDA_ARCHS="80 90": for which GPUs, by compute capability.
 
 ifneq ($(filter-out address undefined thread,$(SAN)),)
 $(error SAN=$(SAN) is unknown; use address, undefined or thread)
 endif
 CUDA ?= auto
-ifneq ($(filter-out auto 0 1,$(CUDA)),)
-$(error CUDA=$(CUDA) is unknown; use auto, 0 or 1)
+ifneq ($(filter-out auto 0 1 fake,$(CUDA)),)
+$(error CUDA=$(CUDA) is unknown; use auto, 0, 1 or fake)
 endif
-ifeq ($(CUDA),1)
-$(error CUDA=1: there is no GPU backend in this version; use CUDA=auto or CUDA=0)
-endif
+CUDA_ARCHS ?= 80 90
 
 ifeq ($(MAKELEVEL)$(filter -j%,$(MAKEFLAGS)),0)
 MAKEFLAGS += -j$(shell nproc)
@@ -28,28 +28,62 @@ ifeq ($(origin CC),default)
 CC := gcc
 endif
 Q := $(if $(filter 1,$(V)),,@)
-BUILD := build/$(or $(SAN),release)
+BUILD := build/$(if $(filter fake,$(CUDA)),fake$(SAN:%=-%),$(or $(SAN),release))
+
+# What kernels/cuda is made with: nvcc, a C++ compiler and tests/fake_cuda, or nothing (kernels/cuda/absent.c).
+NVCC := $(if $(filter 0 fake,$(CUDA))$(SAN),,$(firstword $(shell command -v nvcc 2>/dev/null) $(wildcard /usr/local/cuda/bin/nvcc build/cuda-toolkit/bin/nvcc)))
+ifeq ($(CUDA)$(NVCC),1)
+$(error CUDA=1: nvcc is neither on PATH nor in /usr/local/cuda; install the CUDA toolkit, or use CUDA=auto)
+endif
+CUDA_HOME := $(if $(NVCC),$(patsubst %/bin/nvcc,%,$(realpath $(NVCC))))
+CUDA_FLAGS := -std=c++17 -O2 -g -D_GNU_SOURCE -I. -MMD -MP
+NEWEST_ARCH := $(lastword $(CUDA_ARCHS))
+ifeq ($(CUDA),fake)
+CUDA_SOURCES := $(filter-out kernels/cuda/product_cublaslt.cu,$(wildcard kernels/cuda/*.cu)) $(wildcard tests/fake_cuda/*.cu)
+CUDA_SOURCES += $(wildcard tests/fake_cuda/*.cc)
+CUDA_COMPILE = $(filter ccache,$(CC)) $(CXX) -x c++ $(CUDA_FLAGS) -Itests/fake_cuda -Wall -Wextra -Wno-unknown-pragmas -Werror \
+	$(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer)
+CUDA_LIBS := -lstdc++
+else ifneq ($(NVCC),)
+CUDA_SOURCES := $(wildcard kernels/cuda/*.cu)
+CUDA_COMPILE = $(filter ccache,$(CC)) $(NVCC) $(CUDA_FLAGS) $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$(a),code=sm_$(a)) \
+	-gencode arch=compute_$(NEWEST_ARCH),code=compute_$(NEWEST_ARCH) -Xcompiler -Wall,-Wextra -Werror all-warnings \
+	-allow-unsupported-compiler -DCUDA_LIBRARIES='"$(CUDA_HOME)/lib64"'
+CUDA_LIBS := $(addprefix -L,$(wildcard $(CUDA_HOME)/lib64 $(CUDA_HOME)/targets/x86_64-linux/lib)) -lcudart_static -lstdc++ -ldl -lrt
+else
+CUDA_SOURCES := kernels/cuda/absent.c
+endif
 
 MPI_CFLAGS := $(shell pkg-config --cflags ompi-c 2>/dev/null)
 MPI_LIBS := $(shell pkg-config --libs ompi-c 2>/dev/null)
 FLAGS := -std=c17 -D_GNU_SOURCE -O2 -g -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wno-psabi -Werror \
 	-ffp-contract=off -fno-math-errno -fopenmp -pthread -I. -MMD -MP \
 	$(if $(MPI_LIBS),-DHAVE_MPI $(patsubst -I%,-isystem %,$(MPI_CFLAGS)))
-LIBS := $(MPI_LIBS) -lncursesw -lcjson -lzstd -lz -lpcre2-8 -laio -ldnnl -lgomp -lpthread -lm
+LIBS := $(MPI_LIBS) -lncursesw -lcjson -lzstd -lz -lpcre2-8 -laio -ldnnl $(CUDA_LIBS) -lgomp -lpthread -lm
 # Sanitizers hide values from gcc's flow analysis, which then warns about what cannot happen.
 FLAGS += $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-var-tracking-assignments -Wno-format-truncation -Wno-maybe-uninitialized)
 FLAGS += $(if $(filter undefined,$(SAN)),-fno-sanitize-recover=undefined)
 
-SOURCES := $(wildcard engine/*/*.c kernels/*.c kernels/cpu/*.c kernels/cuda/absent.c tui/*/*.c)
-OBJECTS := $(SOURCES:%.c=$(BUILD)/%.o)
+SOURCES := $(wildcard engine/*/*.c kernels/*.c kernels/cpu/*.c tui/*/*.c) $(CUDA_SOURCES)
+OBJECTS := $(addprefix $(BUILD)/,$(addsuffix .o,$(basename $(SOURCES))))
 PROGRAMS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/test_*.c tests/bench_*.c tests/truth.c))
-TESTS := $(filter $(BUILD)/tests/test_%,$(PROGRAMS))
-BENCHES := $(filter $(BUILD)/tests/bench_%,$(PROGRAMS))
+# Tests and figures of the GPU: programs that need the kernels and little else.
+GPU_PROGRAMS := $(filter $(BUILD)/tests/test_cuda_% $(BUILD)/tests/bench_cuda_%,$(PROGRAMS))
+TESTS := $(filter-out $(GPU_PROGRAMS),$(filter $(BUILD)/tests/test_%,$(PROGRAMS)))
+BENCHES := $(filter-out $(GPU_PROGRAMS),$(filter $(BUILD)/tests/bench_%,$(PROGRAMS)))
 HELPERS := $(filter-out $(TESTS) $(BENCHES),$(PROGRAMS)) # programs that test scripts call
 
 all: $(BUILD)/zerolab
-tests: all $(TESTS) $(HELPERS)
+tests: all $(TESTS) $(HELPERS) $(if $(SAN)$(filter fake,$(CUDA)),,fake)
 benches: all $(BENCHES)
+
+# The GPU's kernels on a device that the processor plays.
+fake:
+	@$(MAKE) --no-print-directory CUDA=fake SAN= gpu-programs
+gpu-programs: $(GPU_PROGRAMS)
+
+test-gpu bench-gpu:
+	@tools/gpu.sh $@ $(BUILD)
 
 # A second make, because what this one asked pkg-config may have changed.
 run:
@@ -86,7 +120,20 @@ $(BUILD)/zerolab: $(OBJECTS)
 $(BUILD)/libzerolab.a: $(filter-out $(BUILD)/engine/run/main.o,$(OBJECTS))
 	@rm -f $@; ar rcs $@ $^
 
-$(PROGRAMS): $(BUILD)/%: $(BUILD)/%.o $(BUILD)/libzerolab.a
+# Of oneDNN, which a machine with a GPU may lack, only the CPU's products are made: without it, plain ones stand in.
+HAVE_DNNL := $(shell echo '\#include <dnnl.h>' | $(CC) -E - >/dev/null 2>&1 && echo yes)
+GPU_SOURCES := $(wildcard engine/base/*.c kernels/*.c kernels/cpu/*.c) $(CUDA_SOURCES)
+ifneq ($(HAVE_DNNL),yes)
+GPU_SOURCES := $(filter-out $(wildcard kernels/cpu/product*.c kernels/cpu/dnnl*.c),$(GPU_SOURCES)) tests/plain_products.c
+endif
+$(BUILD)/libkernels.a: $(addprefix $(BUILD)/,$(addsuffix .o,$(basename $(GPU_SOURCES))))
+	@rm -f $@; ar rcs $@ $^
+
+$(GPU_PROGRAMS): $(BUILD)/%: $(BUILD)/%.o $(BUILD)/libkernels.a
+	@echo "  LINK $@"
+	$(Q)$(CC) $(FLAGS) -o $@ $^ $(if $(HAVE_DNNL),-ldnnl) $(CUDA_LIBS) -lgomp -lpthread -lm
+
+$(filter-out $(GPU_PROGRAMS),$(PROGRAMS)): $(BUILD)/%: $(BUILD)/%.o $(BUILD)/libzerolab.a
 	@echo "  LINK $@"
 	$(Q)$(CC) $(FLAGS) -o $@ $^ -lcmocka $(LIBS)
 
@@ -98,15 +145,24 @@ $(BUILD)/%.o: %.c $(BUILD)/flags
 	@echo "  CC   $<"
 	$(Q)$(CC) $(FLAGS) $(ISA) -c -o $@ $<
 
+$(BUILD)/%.o: %.cu $(BUILD)/flags
+	@mkdir -p $(@D)
+	@echo "  CUDA $<"
+	$(Q)$(CUDA_COMPILE) -c -o $@ $<
+$(BUILD)/%.o: %.cc $(BUILD)/flags
+	@mkdir -p $(@D)
+	@echo "  CXX  $<"
+	$(Q)$(CUDA_COMPILE) -c -o $@ $<
+
 # Written anew only when it differs, so that objects follow the flags (MPI installed later, another compiler).
 $(BUILD)/flags: always
-	@mkdir -p $(@D); echo '$(CC) $(FLAGS)' | cmp -s - $@ || echo '$(CC) $(FLAGS)' > $@
+	@mkdir -p $(@D); echo '$(CC) $(FLAGS) $(subst ',,$(CUDA_COMPILE))' | cmp -s - $@ || echo '$(CC) $(FLAGS) $(subst ',,$(CUDA_COMPILE))' > $@
 
 # Files that the assembler includes, which -MMD does not see.
 $(BUILD)/engine/config/builtin.o: configs/nano.json
 $(BUILD)/engine/lab/catalog.o: $(wildcard labs/*/lab.md)
 $(BUILD)/engine/data/default_text.o: data/default.txt
 
-.PHONY: all tests benches run test bench bundle clean always
+.PHONY: all tests benches run test bench bundle fake gpu-programs test-gpu bench-gpu clean always
 .SECONDARY:
 -include $(OBJECTS:.o=.d) $(PROGRAMS:=.d)

@@ -15,6 +15,7 @@
 #include "engine/run/doctor.h"
 #include "engine/run/hello.h"
 #include "engine/run/launch.h"
+#include "kernels/cuda/device.h"
 
 static double since_s(uint64_t began_ns)
 {
@@ -149,8 +150,12 @@ void look_cuda(struct finding *finding, const struct doctor *doctor)
 {
     (void)doctor;
     bool device = access("/dev/nvidia0", F_OK) == 0, driver = has_library("libcuda.so.1");
-    doctor_good(finding, "not built; %s, %s", device ? "there is a GPU" : "no GPU found",
-                driver ? "with its driver" : "no driver found");
+    char built[96];
+    device_build_text(built, sizeof built);
+    const bool absent = strcmp(built, "no CUDA") == 0;
+    doctor_good(finding, "%s%s; %s, %s",
+                absent ? "not built" : "kernels built, no run uses them yet: ", absent ? "" : built,
+                device ? "there is a GPU" : "no GPU found", driver ? "with its driver" : "no driver found");
 }
 
 void look_nccl(struct finding *finding, const struct doctor *doctor)

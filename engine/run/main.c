@@ -7,6 +7,7 @@
 #include "engine/run/front.h"
 #include "engine/run/hello.h"
 #include "engine/run/worker.h"
+#include "kernels/cuda/device.h"
 #include "tui/app/app.h"
 
 /* For the README, which tests/test_readme.sh holds against it, and for tests/test_keys.sh. */
@@ -55,6 +56,16 @@ static int (*const handlers[VERBS])(const struct cli *cli) = {
     [VERB_HELLO] = hello,
 };
 
+static void print_version(void)
+{
+    char built[96];
+    const int gpus = device_count();
+    device_build_text(built, sizeof built);
+    printf("zerolab %s\nGPU kernels: %s; ", ZEROLAB_VERSION, strcmp(built, "no CUDA") == 0 ? "not built" : built);
+    if (gpus) printf("%d here, which no run uses yet\n", gpus);
+    else printf("no GPU here\n");
+}
+
 int main(int argc, char **argv)
 {
     struct cli cli;
@@ -64,7 +75,7 @@ int main(int argc, char **argv)
     if (argc == 2 && strcmp(argv[1], "--help-keys") == 0) return print_keys(app_keys_markdown());
     if (argc == 2 && strcmp(argv[1], "--list-keys") == 0) return print_keys(app_keys_list());
     if (cli_parse(&cli, argc, argv, &err)) return front_fail(&err);
-    if (cli.version) return puts("zerolab " ZEROLAB_VERSION), STATUS_OK;
+    if (cli.version) return print_version(), STATUS_OK;
     if (cli.help) return cli_print_help(stdout, &cli), STATUS_OK;
     return handlers[cli.verb](&cli);
 }

@@ -24,12 +24,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "engine/base/dtype.h"
-#include "engine/base/error.h"
-
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+#include "engine/base/dtype.h"
+#include "engine/base/error.h"
 
 struct kernels;
 struct device;
@@ -83,7 +83,7 @@ int device_event_record(struct device_event *event, struct device_stream *stream
 int device_event_query(struct device_event *event, bool *happened, struct error *err);
 int device_event_wait(struct device_event *event, struct error *err); /* sleeps */
 /* When its last record happened, on the host's clock_ns(). Only of an event that has happened. GPU time is counted from a base
- * event whose place on the host's clock was measured; it is measured anew when it is older than ten seconds. What is known
+ * event whose place on the host's clock was measured, and is measured anew every four seconds. What is known
  * about the difference of both clocks, at worst, is *error_ns (NULL: not asked). */
 int device_event_time(struct device_event *event, uint64_t *at_ns, uint64_t *error_ns, struct error *err);
 

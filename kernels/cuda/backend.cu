@@ -1,0 +1,125 @@
+/* The GPU's side of kernels.h: the table of functions, and the matrix products by their three names. */
+#include "kernels/cuda/cuda.cuh"
+#include "kernels/cuda/product.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+void device_build_text(char *text, size_t room)
+{
+    char library[64];
+    cuda_products_library(library, sizeof library);
+    snprintf(text, room, "CUDA %d.%d, %s", CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10, library);
+}
+
+static int cuda_linear_forward(struct kernels *kernels, enum dtype dtype, void *y, const void *x, const void *w,
+                               const void *bias, const void *residual, int64_t N, int64_t out, int64_t in,
+                               struct error *err)
+{
+    struct product product = product_of(dtype, N, out, in);
+    product.transpose_b = true;
+    product.bias = bias != NULL;
+    product.residual = residual != NULL;
+    const struct product_data data = {y, x, w, bias, residual};
+    return cuda_products_run(cuda_of(kernels)->products, &product, &data, err);
+}
+
+static int cuda_linear_backward_input(struct kernels *kernels, enum dtype dtype, void *dx, const void *dy,
+                                      const void *w, int64_t N, int64_t out, int64_t in, struct error *err)
+{
+    const struct product product = product_of(dtype, N, in, out);
+    const struct product_data data = {dx, dy, w, NULL, NULL};
+    return cuda_products_run(cuda_of(kernels)->products, &product, &data, err);
+}
+
+static int cuda_linear_backward_weight(struct kernels *kernels, enum dtype dtype, void *dw, bool accumulate,
+                                       const void *dy, const void *x, int64_t N, int64_t out, int64_t in,
+                                       struct error *err)
+{
+    struct product product = product_of(dtype, out, in, N);
+    product.transpose_a = true;
+    product.accumulate = accumulate;
+    const struct product_data data = {dw, dy, x, NULL, NULL};
+    return cuda_products_run(cuda_of(kernels)->products, &product, &data, err);
+}
+
+static bool cuda_native_products(const struct kernels *kernels, enum dtype dtype)
+{
+    (void)kernels, (void)dtype;
+    return true;
+}
+
+static int cuda_check(struct kernels *kernels, struct error *err)
+{
+    const struct error *failure = &cuda_of(kernels)->stream->failure;
+    if (failure->status && err) *err = *failure;
+    return failure->status;
+}
+
+static void cuda_free(struct kernels *kernels)
+{
+    struct cuda *cuda = cuda_of(kernels);
+    device_use(cuda->stream->device, NULL);
+    cudaStreamSynchronize(cuda->stream->handle);
+    cuda_products_free(cuda->products);
+    if (cuda->partials) cudaFree(cuda->partials);
+    if (cuda->sum) cudaFree(cuda->sum);
+    if (cuda->result) cudaFreeHost(cuda->result);
+    free(cuda);
+}
+
+static const struct backend *cuda_backend(void)
+{
+    static const struct backend table = {
+        cuda_free,
+        cuda_native_products,
+        cuda_check,
+        cuda_linear_forward,
+        cuda_linear_backward_input,
+        cuda_linear_backward_weight,
+        cuda_linear_backward_bias,
+        cuda_norm_forward,
+        cuda_norm_backward,
+        cuda_norm_backward_weights,
+        cuda_gelu_forward,
+        cuda_gelu_backward,
+        cuda_attention_forward,
+        cuda_attention_backward,
+        cuda_embed_forward,
+        cuda_embed_backward_tokens,
+        cuda_embed_backward_positions,
+        cuda_loss,
+        cuda_update,
+        cuda_sum_squares,
+        cuda_mean,
+        cuda_add,
+    };
+    return &table;
+}
+
+static int memory_take(struct cuda *cuda, struct error *err)
+{
+    cudaError_t error = cudaMalloc(&cuda->partials, PARTIALS_BYTES);
+    if (error == cudaSuccess) error = cudaMalloc((void **)&cuda->sum, sizeof *cuda->sum);
+    if (error == cudaSuccess) error = cudaMallocHost((void **)&cuda->result, sizeof *cuda->result);
+    return error == cudaSuccess ? STATUS_OK : cuda_failed(err, "the kernels' own memory", error);
+}
+
+int kernels_create_cuda(struct kernels **out, struct device *device, struct device_stream *stream, struct error *err)
+{
+    struct cuda *cuda = (struct cuda *)calloc(1, sizeof *cuda);
+    if (!cuda) return error_set(err, STATUS_RUN, "no memory for the kernels");
+    cuda->base.backend = cuda_backend();
+    cuda->base.threads = 1;
+    cuda->base.isa = "cuda";
+    cuda->stream = stream;
+    int status = device_use(device, err);
+    if (!status) status = memory_take(cuda, err);
+    if (!status) status = cuda_products_create(&cuda->products, stream, err);
+    if (status) {
+        cuda_free(&cuda->base);
+        return status;
+    }
+    *out = &cuda->base;
+    return STATUS_OK;
+}

@@ -1,0 +1,78 @@
+/* The kernels of one rank on a GPU, and the functions that send them: what backend.cu puts into the table of kernels/backend.h.
+ * Each file of kernels has the kernels themselves and, below, the functions declared here that launch them. */
+#ifndef KERNELS_CUDA_CUDA_CUH
+#define KERNELS_CUDA_CUDA_CUH
+
+#include "kernels/cuda/element.cuh"
+#include "kernels/cuda/runtime.cuh"
+
+extern "C" {
+#include "kernels/backend.h"
+}
+
+struct products;
+
+enum { PARTIALS_BYTES = 4 << 20 };
+
+struct cuda {
+    struct kernels base;
+    struct device_stream *stream;
+    struct products *products;
+    void *partials;       /* of the GPU, PARTIALS_BYTES: sums of parts of an array, on their way to one sum */
+    double *sum, *result; /* the one sum, on the GPU; and where the host reads it, pinned */
+};
+
+static inline struct cuda *cuda_of(struct kernels *kernels)
+{
+    return (struct cuda *)kernels;
+}
+
+/* elementwise.cu */
+void cuda_add(struct kernels *kernels, enum dtype to, void *y, bool accumulate, enum dtype from, const void *x,
+              int64_t n);
+void cuda_gelu_forward(struct kernels *kernels, enum dtype dtype, void *y, const void *x, int64_t n);
+void cuda_gelu_backward(struct kernels *kernels, enum dtype dtype, void *dx, const void *dy, const void *x, int64_t n);
+
+/* update.cu */
+void cuda_update(struct kernels *kernels, enum optimizer optimizer, const struct update_factors *factors,
+                 enum dtype dtype, enum dtype to, const struct update_arrays *arrays, int64_t n);
+
+/* sums.cu */
+double cuda_sum_squares(struct kernels *kernels, enum dtype dtype, const void *x, int64_t n);
+float cuda_mean(struct kernels *kernels, const float *x, int64_t n);
+
+/* columns.cu */
+void cuda_linear_backward_bias(struct kernels *kernels, enum dtype dtype, void *db, bool accumulate, const void *dy,
+                               int64_t N, int64_t out);
+void cuda_norm_backward_weights(struct kernels *kernels, enum dtype dtype, void *dw, void *db, bool accumulate,
+                                const void *dy, const void *x, const float *mean, const float *rstd, int64_t N,
+                                int64_t C);
+
+/* norm.cu */
+void cuda_norm_forward(struct kernels *kernels, enum dtype dtype, void *y, float *mean, float *rstd, const void *x,
+                       const void *w, const void *b, int64_t N, int64_t C);
+void cuda_norm_backward(struct kernels *kernels, enum dtype dtype, void *dx, bool add, const void *dy, const void *x,
+                        const float *mean, const float *rstd, const void *w, int64_t N, int64_t C);
+
+/* embed.cu */
+void cuda_embed_forward(struct kernels *kernels, enum dtype dtype, void *x, const void *wte, const void *wpe,
+                        const int32_t *tokens, int64_t N, int64_t T, int64_t C);
+void cuda_embed_backward_tokens(struct kernels *kernels, enum dtype dtype, void *dwte, const void *dx,
+                                const int32_t *tokens, int64_t N, int64_t C, void *scratch);
+void cuda_embed_backward_positions(struct kernels *kernels, enum dtype dtype, void *dwpe, bool accumulate,
+                                   const void *dx, int64_t rows, int64_t N, int64_t T, int64_t C);
+
+/* sort.cu: order[p] = token << 32 | n, ascending, for tokens below 2^20. scratch: embed_scratch_cuda_bytes(N); order lies in it. */
+const uint64_t *sort_tokens(struct device_stream *stream, const int32_t *tokens, int64_t N, void *scratch);
+
+/* loss.cu */
+void cuda_loss(struct kernels *kernels, enum dtype dtype, float *losses, void *logits, const int32_t *targets,
+               float gradient_scale, int64_t N, int64_t V);
+
+/* attention.cu */
+void cuda_attention_forward(struct kernels *kernels, enum dtype dtype, void *out, float *lse, const void *qkv,
+                            const struct attention_shape *shape, void *scratch);
+void cuda_attention_backward(struct kernels *kernels, enum dtype dtype, void *dqkv, const void *dout, const void *out,
+                             const float *lse, const void *qkv, const struct attention_shape *shape, void *scratch);
+
+#endif

@@ -1,0 +1,215 @@
+/* Opening a GPU, its streams, copies and events. See device.h. */
+#include "kernels/cuda/runtime.cuh"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the device ------------------------------------------------------------------------------------------------------ */
+
+int device_count(void)
+{
+    int count = 0;
+    if (cudaGetDeviceCount(&count) == cudaSuccess) return count;
+    cudaGetLastError();
+    return 0;
+}
+
+static int info_read(struct device *device, struct error *err)
+{
+    cudaDeviceProp prop;
+    const cudaError_t error = cudaGetDeviceProperties(&prop, device->ordinal);
+    if (error != cudaSuccess) return cuda_failed(err, "asking what the GPU is", error);
+    struct device_info *info = &device->info;
+    snprintf(info->name, sizeof info->name, "%.63s", prop.name);
+    info->major = prop.major;
+    info->minor = prop.minor;
+    info->processors = prop.multiProcessorCount;
+    info->l2_bytes = prop.l2CacheSize;
+    info->total_bytes = prop.totalGlobalMem;
+    if (prop.major < 8)
+        return error_set(err, STATUS_RUN, "%s has compute capability %d.%d; zerolab needs 8.0 (A100) or later",
+                         prop.name, prop.major, prop.minor);
+    return STATUS_OK;
+}
+
+static int clock_open(struct device *device, struct error *err)
+{
+    cudaError_t error = cudaStreamCreateWithFlags(&device->clock_stream, cudaStreamNonBlocking);
+    for (int i = 0; i < 2 && error == cudaSuccess; i++) error = cudaEventCreateWithFlags(&device->base[i].event, 0);
+    return error == cudaSuccess ? STATUS_OK : cuda_failed(err, "measuring the GPU's clock", error);
+}
+
+/* Host threads that wait are to sleep: several ranks share the processors. Where somebody else opened the GPU first, they may spin,
+ * and all works the same. */
+static int device_begin(struct device *device, struct error *err)
+{
+#if CUDART_VERSION >= 12000
+    cudaInitDevice(device->ordinal, cudaDeviceScheduleBlockingSync, cudaInitDeviceFlagsAreValid);
+    cudaGetLastError();
+    return device_use(device, err);
+#else
+    int status = device_use(device, err);
+    cudaSetDeviceFlags(cudaDeviceScheduleBlockingSync);
+    cudaGetLastError();
+    return status;
+#endif
+}
+
+int device_open(struct device **out, int ordinal, struct error *err)
+{
+    const int count = device_count();
+    if (count == 0) return error_set(err, STATUS_USAGE, "there is no NVIDIA GPU here, or no driver for it");
+    if (ordinal < 0 || ordinal >= count)
+        return error_set(err, STATUS_USAGE, "GPU %d is not here; there are %d, counted from 0", ordinal, count);
+    struct device *device = (struct device *)calloc(1, sizeof *device);
+    if (!device) return error_set(err, STATUS_RUN, "no memory for a GPU");
+    device->ordinal = ordinal;
+    pthread_mutex_init(&device->clock_lock, NULL);
+    int status = device_begin(device, err);
+    if (!status) status = info_read(device, err);
+    if (!status) status = range_granularity(device, err);
+    if (!status) status = clock_open(device, err);
+    if (status) {
+        device_close(device);
+        return status;
+    }
+    *out = device;
+    return STATUS_OK;
+}
+
+void device_close(struct device *device)
+{
+    if (!device) return;
+    device_use(device, NULL);
+    for (int i = 0; i < 2; i++)
+        if (device->base[i].event) cudaEventDestroy(device->base[i].event);
+    if (device->clock_stream) cudaStreamDestroy(device->clock_stream);
+    pthread_mutex_destroy(&device->clock_lock);
+    free(device);
+}
+
+const struct device_info *device_info(const struct device *device)
+{
+    return &device->info;
+}
+
+int device_free_bytes(struct device *device, uint64_t *free_bytes, struct error *err)
+{
+    size_t left, total;
+    int status = device_use(device, err);
+    if (status) return status;
+    const cudaError_t error = cudaMemGetInfo(&left, &total);
+    if (error != cudaSuccess) return cuda_failed(err, "asking for the GPU's free memory", error);
+    *free_bytes = left;
+    return STATUS_OK;
+}
+
+int device_outside_bytes(struct device *device, uint64_t *bytes, struct error *err)
+{
+    size_t left, total;
+    int status = device_use(device, err);
+    if (status) return status;
+    const cudaError_t error = cudaMemGetInfo(&left, &total);
+    if (error != cudaSuccess) return cuda_failed(err, "asking for the GPU's free memory", error);
+    *bytes = total - left - __atomic_load_n(&device->committed_bytes, __ATOMIC_RELAXED);
+    return STATUS_OK;
+}
+
+/* ---- streams ---------------------------------------------------------------------------------------------------------- */
+
+int stream_failed(struct device_stream *stream, const char *what, cudaError_t error, struct error *err)
+{
+    cudaGetLastError();
+    return error_set(err, STATUS_RUN,
+                     "GPU %d, lane %s, %s: CUDA says \"%s\"; sent last: %s (CUDA_LAUNCH_BLOCKING=1 tells which it was)",
+                     stream->device->ordinal, stream->name, what, cudaGetErrorString(error), stream->last);
+}
+
+static int stream_result(struct device_stream *stream, const char *what, cudaError_t error, struct error *err)
+{
+    if (stream->failure.status) {
+        if (err) *err = stream->failure;
+        return stream->failure.status;
+    }
+    if (error == cudaSuccess) return STATUS_OK;
+    stream_failed(stream, what, error, &stream->failure);
+    if (err) *err = stream->failure;
+    return STATUS_RUN;
+}
+
+int device_stream_create(struct device_stream **out, struct device *device, const char *name, struct error *err)
+{
+    int status = device_use(device, err);
+    if (status) return status;
+    struct device_stream *stream = (struct device_stream *)calloc(1, sizeof *stream);
+    if (!stream) return error_set(err, STATUS_RUN, "no memory for a stream");
+    stream->device = device;
+    stream->last = "nothing";
+    snprintf(stream->name, sizeof stream->name, "%s", name);
+    const cudaError_t error = cudaStreamCreateWithFlags(&stream->handle, cudaStreamNonBlocking);
+    if (error != cudaSuccess) {
+        free(stream);
+        return cuda_failed(err, "making a stream", error);
+    }
+    *out = stream;
+    return STATUS_OK;
+}
+
+void device_stream_destroy(struct device_stream *stream)
+{
+    if (!stream) return;
+    device_use(stream->device, NULL);
+    cudaStreamSynchronize(stream->handle);
+    cudaStreamDestroy(stream->handle);
+    free(stream);
+}
+
+int device_stream_wait(struct device_stream *stream, struct error *err)
+{
+    int status = device_use(stream->device, err);
+    return status ? status : stream_result(stream, "waiting", cudaStreamSynchronize(stream->handle), err);
+}
+
+int device_stream_call(struct device_stream *stream, void (*call)(void *user), void *user, struct error *err)
+{
+    int status = device_use(stream->device, err);
+    return status ? status
+                  : stream_result(stream, "a call to the host", cudaLaunchHostFunc(stream->handle, call, user), err);
+}
+
+int device_copy(struct device_stream *stream, enum device_way way, void *to, const void *from, uint64_t bytes,
+                struct error *err)
+{
+    static const cudaMemcpyKind kinds[] = {cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice};
+    static const char *const names[] = {"copy to the GPU", "copy from the GPU", "copy on the GPU"};
+    int status = device_use(stream->device, err);
+    if (status || bytes == 0) return status;
+    stream->last = names[way];
+    return stream_result(stream, names[way], cudaMemcpyAsync(to, from, bytes, kinds[way], stream->handle), err);
+}
+
+int device_set(struct device_stream *stream, void *to, int byte, uint64_t bytes, struct error *err)
+{
+    int status = device_use(stream->device, err);
+    if (status || bytes == 0) return status;
+    stream->last = "set";
+    return stream_result(stream, "set", cudaMemsetAsync(to, byte, bytes, stream->handle), err);
+}
+
+int device_pin(struct device *device, void *host, uint64_t bytes, struct error *err)
+{
+    int status = device_use(device, err);
+    if (status) return status;
+    const cudaError_t error = cudaHostRegister(host, bytes, cudaHostRegisterDefault);
+    if (error == cudaSuccess) return STATUS_OK;
+    return cuda_failed(err, "pinning host memory (`ulimit -l` may be what limits it)", error);
+}
+
+int device_unpin(struct device *device, void *host, struct error *err)
+{
+    int status = device_use(device, err);
+    if (status) return status;
+    const cudaError_t error = cudaHostUnregister(host);
+    return error == cudaSuccess ? STATUS_OK : cuda_failed(err, "unpinning host memory", error);
+}

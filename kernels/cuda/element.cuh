@@ -1,0 +1,114 @@
+/* Elements of tensors, one at a time or eight: stored as float, bf16 or fp16, computed with as float, rounded once to nearest even. */
+#ifndef KERNELS_CUDA_ELEMENT_CUH
+#define KERNELS_CUDA_ELEMENT_CUH
+
+#include <cuda_runtime.h>
+
+#include <stdint.h>
+#include <string.h>
+
+extern "C" {
+#include "engine/base/dtype.h"
+}
+
+struct bf16 {
+    uint16_t bits;
+};
+struct fp16 {
+    uint16_t bits;
+};
+
+#ifdef FAKE_CUDA
+#include <fake_half.h> /* tests/fake_cuda */
+#else
+__device__ __forceinline__ float to_float(bf16 x)
+{
+    return __uint_as_float((uint32_t)x.bits << 16);
+}
+
+__device__ __forceinline__ float to_float(fp16 x)
+{
+    float y;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits));
+    return y;
+}
+
+__device__ __forceinline__ void from_float(bf16 *y, float x)
+{
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y->bits) : "f"(x));
+}
+
+__device__ __forceinline__ void from_float(fp16 *y, float x)
+{
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y->bits) : "f"(x));
+}
+#endif
+
+__device__ __forceinline__ float to_float(float x)
+{
+    return x;
+}
+
+__device__ __forceinline__ void from_float(float *y, float x)
+{
+    *y = x;
+}
+
+template <class T> __device__ __forceinline__ float rounded(float x)
+{
+    T stored;
+    from_float(&stored, x);
+    return to_float(stored);
+}
+
+/* W elements from x[i] on, W being 8 (x + i on a border of 16 bytes: one or two accesses of 16 bytes) or 1. */
+template <int W, class T> __device__ __forceinline__ void load(float (&values)[W], const T *x, int64_t i)
+{
+    if constexpr (W == 1) {
+        values[0] = to_float(x[i]);
+    } else {
+        enum { PACKS = W * sizeof(T) / 16 };
+        uint4 packs[PACKS];
+        T some[W];
+#pragma unroll
+        for (int p = 0; p < PACKS; p++) packs[p] = ((const uint4 *)(x + i))[p];
+        memcpy(some, packs, sizeof some);
+#pragma unroll
+        for (int j = 0; j < W; j++) values[j] = to_float(some[j]);
+    }
+}
+
+template <int W, class T> __device__ __forceinline__ void store(T *y, int64_t i, const float (&values)[W])
+{
+    if constexpr (W == 1) {
+        from_float(y + i, values[0]);
+    } else {
+        enum { PACKS = W * sizeof(T) / 16 };
+        uint4 packs[PACKS];
+        T some[W];
+#pragma unroll
+        for (int j = 0; j < W; j++) from_float(some + j, values[j]);
+        memcpy(packs, some, sizeof some);
+#pragma unroll
+        for (int p = 0; p < PACKS; p++) ((uint4 *)(y + i))[p] = packs[p];
+    }
+}
+
+/* Whether eights may be taken from all of these arrays (NULL: not used). */
+template <class... P> bool aligned(const P *...arrays)
+{
+    uintptr_t all = 0;
+    const void *const list[] = {arrays...};
+    for (const void *array : list) all |= (uintptr_t)array;
+    return all % 16 == 0;
+}
+
+/* Calls f with an element of the type: with_type(dtype, [&](auto x) { using T = decltype(x); ... }) */
+template <class F> void with_type(enum dtype dtype, F f)
+{
+    if (dtype == DTYPE_BF16) f(bf16());
+    else if (dtype == DTYPE_F16) f(fp16());
+    else f(float());
+}
+
+#endif

@@ -1,0 +1,105 @@
+/* Softmax and cross-entropy of a row of logits, which become their own gradient; a block for each row. The row is read twice: once
+ * for its highest logit and the sum of exponentials, kept together as they come (Milakov and Gimelshein 2018), and once, from the
+ * second cache, for the gradient. Rows need not begin on a border of 16 bytes (an odd vocabulary): what stands before the first
+ * border and after the last is done one by one. */
+#include "kernels/cuda/cuda.cuh"
+#include "kernels/cuda/warp.cuh"
+
+enum { LOSS_THREADS = 512 };
+
+struct row_sum {
+    float highest, sum;
+}; /* sum of e^(x - highest) */
+
+__device__ __forceinline__ void row_sum_add(row_sum &a, float highest, float sum)
+{
+    const float top = fmaxf(a.highest, highest);
+    if (top == -INFINITY) return;
+    a.sum = a.sum * __expf(a.highest - top) + sum * __expf(highest - top);
+    a.highest = top;
+}
+
+/* Over the block, in a fixed order; every thread gets the result. */
+__device__ __forceinline__ row_sum row_sum_block(row_sum a, row_sum *room)
+{
+#pragma unroll
+    for (int mask = WARP / 2; mask; mask /= 2) {
+        const float highest = __shfl_xor_sync(0xffffffffu, a.highest, mask),
+                    sum = __shfl_xor_sync(0xffffffffu, a.sum, mask);
+        row_sum_add(a, highest, sum);
+    }
+    if (threadIdx.x % WARP == 0) room[threadIdx.x / WARP] = a;
+    __syncthreads();
+    a = room[0];
+    for (int i = 1; i < LOSS_THREADS / WARP; i++) row_sum_add(a, room[i].highest, room[i].sum);
+    return a;
+}
+
+/* Calls f<8>(i) and f<1>(i) so that each element of [0, V) is met once in the block. */
+template <class T, class F> __device__ __forceinline__ void row_each(const T *row, int64_t V, F f)
+{
+    int64_t head = (int64_t)((16 - (uintptr_t)row % 16) % 16 / sizeof(T));
+    if (head > V) head = V;
+    const int64_t eights = (V - head) / 8, tail = head + eights * 8;
+    if (threadIdx.x < head) f.template run<1>(threadIdx.x);
+    for (int64_t g = threadIdx.x; g < eights; g += LOSS_THREADS) f.template run<8>(head + g * 8);
+    if (tail + threadIdx.x < V) f.template run<1>(tail + threadIdx.x);
+}
+
+template <class T> struct row_reader {
+    const T *row;
+    row_sum *own;
+
+    template <int W> __device__ __forceinline__ void run(int64_t i) const
+    {
+        float v[W];
+        load<W>(v, row, i);
+        float highest = v[0], sum = 0;
+#pragma unroll
+        for (int j = 1; j < W; j++) highest = fmaxf(highest, v[j]);
+        if (highest == -INFINITY) return;
+#pragma unroll
+        for (int j = 0; j < W; j++) sum += __expf(v[j] - highest);
+        row_sum_add(*own, highest, sum);
+    }
+};
+
+template <class T> struct row_writer {
+    T *row;
+    float top, scale, gradient_scale;
+    int64_t target;
+
+    template <int W> __device__ __forceinline__ void run(int64_t i) const
+    {
+        float v[W];
+        load<W>(v, row, i);
+#pragma unroll
+        for (int j = 0; j < W; j++) v[j] = __expf(v[j] - top) * scale - (i + j == target ? gradient_scale : 0);
+        store<W>(row, i, v);
+    }
+};
+
+template <class T>
+__global__ void __launch_bounds__(LOSS_THREADS)
+    loss_rows(float *losses, T *logits, const int32_t *targets, float gradient_scale, int64_t V)
+{
+    __shared__ row_sum room[WARPS_MOST];
+    const int64_t n = blockIdx.x, target = targets[n];
+    T *row = logits + n * V;
+    const float chosen = to_float(row[target]);
+    row_sum own = {-INFINITY, 0};
+    row_each(row, V, row_reader<T>{row, &own});
+    const row_sum all = row_sum_block(own, room); /* a barrier: every thread has read `chosen` */
+    if (threadIdx.x == 0) losses[n] = logf(all.sum) + all.highest - chosen;
+    row_each(row, V, row_writer<T>{row, all.highest, gradient_scale / all.sum, gradient_scale, target});
+}
+
+void cuda_loss(struct kernels *kernels, enum dtype dtype, float *losses, void *logits, const int32_t *targets,
+               float gradient_scale, int64_t N, int64_t V)
+{
+    with_type(dtype, [&](auto element) {
+        using T = decltype(element);
+        launch(cuda_of(kernels)->stream, "loss", loss_rows<T>, (unsigned)N, LOSS_THREADS, 0, losses, (T *)logits,
+               targets, gradient_scale, V);
+    });
+}

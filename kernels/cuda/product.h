@@ -1,0 +1,45 @@
+/* Matrix products on a GPU, row-major: C [M, N] = op(A) [M, K] op(B) [K, N], with what is fused into them; sums in fp32 (never in
+ * TF32), rounded once. What multiplies is cuBLASLt (product_cublaslt.cu), or in tests a plain loop (tests/fake_cuda). */
+#ifndef KERNELS_CUDA_PRODUCT_H
+#define KERNELS_CUDA_PRODUCT_H
+
+#include "kernels/cuda/device.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct product {
+    enum dtype dtype;
+    int64_t M, N, K;
+    bool transpose_a, transpose_b; /* a lies as [K, M], b as [N, K] */
+    bool bias;                     /* + bias [N] on every row */
+    bool residual;                 /* + residual [M, N] */
+    bool accumulate;               /* + what c held; not together with residual */
+    uint32_t alignment;            /* of the arrays, as the library needs it; left 0 by callers */
+};
+
+static inline struct product product_of(enum dtype dtype, int64_t M, int64_t N, int64_t K)
+{
+    const struct product product = {dtype, M, N, K, false, false, false, false, false, 0};
+    return product;
+}
+
+struct product_data {
+    void *c;
+    const void *a, *b, *bias, *residual;
+};
+
+struct products; /* the library, its workspace, and the algorithm chosen for each shape so far */
+
+int cuda_products_create(struct products **out, struct device_stream *stream, struct error *err);
+void cuda_products_free(struct products *products);
+int cuda_products_run(struct products *products, const struct product *product, const struct product_data *data,
+                      struct error *err);
+void cuda_products_library(char *text, size_t room); /* "cuBLASLt 13.1" */
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,99 @@
+/* What the parts of kernels/cuda share on the host's side: the device, its streams, errors, and how a kernel is sent.
+ *
+ *     launch(stream, "norm_forward", norm_forward<T>, blocks, threads, shared_bytes, arguments...)
+ *
+ * stands where others write kernel<<<blocks, threads, shared_bytes, stream>>>(arguments...): it remembers what was sent last, and
+ * keeps the first failure. It is also what lets tests run kernels on the processor (tests/fake_cuda). */
+#ifndef KERNELS_CUDA_RUNTIME_CUH
+#define KERNELS_CUDA_RUNTIME_CUH
+
+#include <cuda_runtime.h>
+
+#include <pthread.h>
+#include <stdint.h>
+
+extern "C" {
+#include "engine/base/error.h"
+#include "kernels/cuda/device.h"
+}
+
+struct clock_base {
+    cudaEvent_t event;
+    uint64_t at_ns, error_ns;
+};
+
+struct device {
+    int ordinal;
+    struct device_info info;
+    uint64_t committed_bytes; /* of all ranges; changed atomically */
+    pthread_mutex_t clock_lock;
+    cudaStream_t clock_stream;
+    struct clock_base base[2]; /* the older and the newer; see device_event_time() */
+};
+
+struct device_stream {
+    struct device *device;
+    char name[32];
+    cudaStream_t handle;
+    const char *last;     /* what was sent last */
+    struct error failure; /* the first; status 0: none */
+};
+
+/* A line about a call to CUDA that failed: "what: the runtime's words". STATUS_RUN. */
+static inline int cuda_failed(struct error *err, const char *what, cudaError_t error)
+{
+    cudaGetLastError(); /* or the next launch would find it */
+    return error_set(err, STATUS_RUN, "%s: CUDA says \"%s\"", what, cudaGetErrorString(error));
+}
+
+/* The same of a stream: what it was doing is the best that is known about an error that comes back later. */
+int stream_failed(struct device_stream *stream, const char *what, cudaError_t error, struct error *err);
+
+int range_granularity(struct device *device, struct error *err); /* makes the context, too */
+
+/* Makes the device current on the calling thread. */
+static inline int device_use(const struct device *device, struct error *err)
+{
+    const cudaError_t error = cudaSetDevice(device->ordinal);
+    return error == cudaSuccess ? STATUS_OK : cuda_failed(err, "choosing the GPU", error);
+}
+
+template <class T> struct as_given {
+    using type = T;
+};
+
+template <class... P>
+void launch(struct device_stream *stream, const char *name, void (*kernel)(P...), dim3 blocks, dim3 threads,
+            size_t shared_bytes, typename as_given<P>::type... arguments)
+{
+    if (stream->failure.status) return;
+    stream->last = name;
+    if (blocks.x == 0) return; /* nothing to do */
+    cudaError_t error = cudaSetDevice(stream->device->ordinal);
+    if (error == cudaSuccess && shared_bytes > (48 << 10))
+        error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared_bytes);
+    if (error == cudaSuccess) {
+#ifdef __CUDACC__
+        kernel<<<blocks, threads, shared_bytes, stream->handle>>>(arguments...);
+#else
+        fake_launch_kernel(name, kernel, blocks, threads, shared_bytes, stream->handle, arguments...);
+#endif
+        error = cudaGetLastError();
+    }
+    if (error != cudaSuccess) stream_failed(stream, name, error, &stream->failure);
+}
+
+/* Blocks of `each` that cover n. */
+static inline unsigned blocks_for(int64_t n, int64_t each)
+{
+    return (unsigned)((n + each - 1) / each);
+}
+
+/* Shared memory of the size that the launch says. */
+#ifdef __CUDACC__
+extern __shared__ uint4 launched_shared[];
+#else
+#define launched_shared fake_this_block.shared
+#endif
+
+#endif

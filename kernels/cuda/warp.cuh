@@ -1,0 +1,36 @@
+/* Sums and maxima over the threads of a warp and of a block, always in the same order. */
+#ifndef KERNELS_CUDA_WARP_CUH
+#define KERNELS_CUDA_WARP_CUH
+
+#include <cuda_runtime.h>
+
+enum { WARP = 32, WARPS_MOST = 32 };
+
+template <class T> __device__ __forceinline__ T warp_sum(T x)
+{
+#pragma unroll
+    for (int mask = WARP / 2; mask; mask /= 2) x += __shfl_xor_sync(0xffffffffu, x, mask);
+    return x;
+}
+
+__device__ __forceinline__ float warp_highest(float x)
+{
+#pragma unroll
+    for (int mask = WARP / 2; mask; mask /= 2) x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, mask));
+    return x;
+}
+
+/* Over a block of whole warps, one row of threads; every thread gets the result. `room` holds a T for each warp, and is free
+ * to be used again after the next barrier. */
+template <class T> __device__ __forceinline__ T block_sum(T x, T *room)
+{
+    const int warp = (int)threadIdx.x / WARP, warps = (int)blockDim.x / WARP;
+    x = warp_sum(x);
+    if (threadIdx.x % WARP == 0) room[warp] = x;
+    __syncthreads();
+    T sum = room[0];
+    for (int i = 1; i < warps; i++) sum += room[i];
+    return sum;
+}
+
+#endif

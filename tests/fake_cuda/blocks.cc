@@ -1,0 +1,321 @@
+/* A kernel on one host thread: block after block, and within a block its threads as fibers, each with a stack of its own, that
+ * take turns. A fiber runs until it comes to a barrier or a warp operation whose other threads are not there yet. */
+#include "tests/fake_cuda/inside.h"
+
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#ifndef __x86_64__
+#include <ucontext.h>
+#endif
+
+thread_local fake_thread *fake_this_thread;
+thread_local fake_block fake_this_block;
+
+namespace
+{
+
+enum { STACK_BYTES = 128 << 10, PAGE = 4096 };
+enum state { READY, AT_BARRIER, AT_WARP, DONE };
+
+struct copy {
+    void *to;
+    const void *from;
+    size_t bytes;
+};
+
+#ifdef __x86_64__
+using place = void *; /* where a fiber left off: its stack, with the registers on it */
+#else
+using place = ucontext_t;
+#endif
+
+struct fiber {
+    fake_thread seen;
+    place left;
+    enum state state;
+    std::vector<std::vector<copy>> copies; /* on their way, by group; the last is not committed */
+};
+
+struct warp {
+    void *lanes[32];
+    int size, here;
+};
+
+struct machine {
+    fiber fibers[FAKE_THREADS_MOST];
+    warp warps[FAKE_THREADS_MOST / 32];
+    int order[FAKE_THREADS_MOST];
+    int threads, waiting, alive;
+    char *stacks, *shared;
+    place scheduler;
+    const fake_kernel *kernel;
+};
+
+thread_local std::unique_ptr<machine> here;
+std::atomic<int> chosen_order{FAKE_FORWARD};
+
+int number_of(const fiber *f)
+{
+    return (int)(f - here->fibers);
+}
+
+fiber *current()
+{
+    return (fiber *)fake_this_thread; /* `seen` is its first member */
+}
+
+/* ---- switching ------------------------------------------------------------------------------------------------------- */
+
+void fiber_main()
+{
+    here->kernel->body();
+    current()->state = DONE;
+    here->alive--;
+}
+
+#ifdef __x86_64__
+extern "C" void fake_switch(void **from, void *to);
+asm(".text\n.globl fake_switch\n.type fake_switch,@function\nfake_switch:\n"
+    "push %rbp\npush %rbx\npush %r12\npush %r13\npush %r14\npush %r15\n"
+    "mov %rsp,(%rdi)\nmov %rsi,%rsp\n"
+    "pop %r15\npop %r14\npop %r13\npop %r12\npop %rbx\npop %rbp\nret\n.size fake_switch,.-fake_switch\n");
+
+void leave()
+{
+    fake_switch(&current()->left, here->scheduler);
+}
+
+void fiber_start()
+{
+    fiber_main();
+    leave();
+}
+
+void prepare(fiber *f)
+{
+    void **top = (void **)(here->stacks + (size_t)(number_of(f) + 1) * STACK_BYTES) - 2;
+    *top = (void *)fiber_start; /* what the first switch returns to, with the stack as after a call */
+    f->left = top - 6;
+}
+
+void enter(fiber *f)
+{
+    fake_switch(&here->scheduler, f->left);
+}
+#else
+void leave()
+{
+    swapcontext(&current()->left, &here->scheduler);
+}
+
+void prepare(fiber *f)
+{
+    getcontext(&f->left);
+    f->left.uc_stack.ss_sp = here->stacks + (size_t)number_of(f) * STACK_BYTES + PAGE;
+    f->left.uc_stack.ss_size = STACK_BYTES - PAGE;
+    f->left.uc_link = &here->scheduler;
+    makecontext(&f->left, fiber_main, 0);
+}
+
+void enter(fiber *f)
+{
+    swapcontext(&here->scheduler, &f->left);
+}
+#endif
+
+/* ---- faults ---------------------------------------------------------------------------------------------------------- */
+
+void on_fault(int, siginfo_t *info, void *)
+{
+    char where[256], line[512];
+    fake_where(where, sizeof where);
+    const int n =
+        snprintf(line, sizeof line, "fake CUDA: %s touched %p, which is %s\n", where, info->si_addr,
+                 info->si_code == 4 /* SEGV_PKUERR */ ? "memory of the device" : "no memory that it may touch");
+    if (write(2, line, (size_t)n) < 0) _exit(134);
+    _exit(134);
+}
+
+struct faults {
+    faults()
+    {
+        struct sigaction action = {};
+        action.sa_sigaction = on_fault;
+        action.sa_flags = SA_SIGINFO;
+        sigaction(SIGSEGV, &action, nullptr);
+        sigaction(SIGBUS, &action, nullptr);
+    }
+};
+
+/* ---- scheduling ------------------------------------------------------------------------------------------------------ */
+
+void order_fill(int *order, int n)
+{
+    const int how = chosen_order;
+    for (int i = 0; i < n; i++) order[i] = how == FAKE_BACKWARD ? n - 1 - i : i;
+    for (int i = n - 1; i > 0 && how == FAKE_RANDOM; i--) std::swap(order[i], order[fake_random() % (uint64_t)(i + 1)]);
+}
+
+machine *machine_new()
+{
+    static faults once;
+    machine *m = new machine();
+    m->stacks = (char *)mmap(nullptr, (size_t)FAKE_THREADS_MOST * STACK_BYTES, PROT_READ | PROT_WRITE,
+                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    for (int i = 0; i < FAKE_THREADS_MOST; i++) mprotect(m->stacks + (size_t)i * STACK_BYTES, PAGE, PROT_NONE);
+    const size_t room = (FAKE_SHARED_MOST + PAGE - 1) / PAGE * PAGE;
+    m->shared = (char *)mmap(nullptr, room + PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) + room;
+    mprotect(m->shared, PAGE, PROT_NONE); /* `shared` is the end: what is used lies before it */
+    return m;
+}
+
+void block_begin(machine *m, const fake_kernel &kernel, unsigned number)
+{
+    const dim3 g = kernel.grid, b = kernel.block;
+    const size_t shared = (kernel.shared_bytes + 15) / 16 * 16;
+    fake_this_block = {{number % g.x, number / g.x % g.y, number / g.x / g.y}, b, g, m->shared - shared};
+    memset(m->shared - shared, 0xff, shared); /* not a number, in any type */
+    m->threads = m->alive = (int)(b.x * b.y * b.z);
+    m->waiting = 0;
+    for (int w = 0; w * 32 < m->threads; w++) m->warps[w] = {{}, std::min(32, m->threads - w * 32), 0};
+    for (int i = 0; i < m->threads; i++) {
+        const unsigned t = (unsigned)i;
+        m->fibers[i].seen.index = {t % b.x, t / b.x % b.y, t / b.x / b.y};
+        m->fibers[i].state = READY;
+        m->fibers[i].copies.assign(1, {});
+        prepare(&m->fibers[i]);
+    }
+}
+
+void block_run(machine *m)
+{
+    order_fill(m->order, m->threads);
+    while (m->alive) {
+        bool moved = false;
+        for (int i = 0; i < m->threads; i++) {
+            fiber *f = &m->fibers[m->order[i]];
+            if (f->state != READY) continue;
+            fake_this_thread = &f->seen;
+            enter(f);
+            moved = true;
+        }
+        if (m->alive && m->waiting == m->alive) {
+            for (int i = 0; i < m->threads; i++)
+                if (m->fibers[i].state == AT_BARRIER) m->fibers[i].state = READY;
+            m->waiting = 0;
+        } else if (m->alive && !moved) {
+            fake_die("%s: the threads wait for each other: some at a barrier or a warp operation that the others never "
+                     "come to",
+                     m->kernel->name);
+        }
+    }
+    for (int i = 0; i < m->threads; i++)
+        for (const auto &group : m->fibers[i].copies)
+            if (!group.empty()) fake_die("%s ended with copies that it never waited for", m->kernel->name);
+}
+
+} // namespace
+
+void fake_run(const fake_kernel &kernel)
+{
+    if (!here) here.reset(machine_new());
+    here->kernel = &kernel;
+    const int blocks = (int)(kernel.grid.x * kernel.grid.y * kernel.grid.z);
+    std::vector<int> order((size_t)blocks);
+    order_fill(order.data(), blocks);
+    for (int number : order) {
+        block_begin(here.get(), kernel, (unsigned)number);
+        block_run(here.get());
+    }
+    here->kernel = nullptr;
+    fake_this_thread = nullptr;
+}
+
+void fake_barrier()
+{
+    current()->state = AT_BARRIER;
+    here->waiting++;
+    leave();
+}
+
+void fake_warp_meet(void *mine, void (*all)(void *const lanes[32]))
+{
+    const int number = number_of(current());
+    warp *w = &here->warps[number / 32];
+    if (w->size < 32) fake_die("%s: a warp operation in a warp of %d threads", here->kernel->name, w->size);
+    w->lanes[number % 32] = mine;
+    if (++w->here < 32) {
+        current()->state = AT_WARP;
+        return leave();
+    }
+    all(w->lanes);
+    w->here = 0;
+    for (int i = number / 32 * 32; i < number / 32 * 32 + 32; i++) here->fibers[i].state = READY;
+}
+
+void fake_copy_later(void *to, const void *from, size_t bytes)
+{
+    current()->copies.back().push_back({to, from, bytes});
+}
+
+void fake_copies_commit()
+{
+    current()->copies.emplace_back();
+}
+
+void fake_copies_wait(int groups_left)
+{
+    auto &groups = current()->copies;
+    while ((int)groups.size() - 1 > groups_left) {
+        for (const copy &c : groups.front())
+            if (c.from) memcpy(c.to, c.from, c.bytes);
+            else memset(c.to, 0, c.bytes);
+        groups.erase(groups.begin());
+    }
+}
+
+void fake_where(char *text, size_t room)
+{
+    if (!here || !here->kernel || !fake_this_thread) {
+        snprintf(text, room, "the host");
+        return;
+    }
+    const dim3 b = fake_this_block.index, t = fake_this_thread->index;
+    snprintf(text, room, "%s, block (%u, %u, %u), thread (%u, %u, %u),", here->kernel->name, b.x, b.y, b.z, t.x, t.y,
+             t.z);
+}
+
+void fake_die(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    fputs("fake CUDA: ", stderr);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+    fflush(stderr);
+    _exit(134);
+}
+
+uint64_t fake_random()
+{
+    static std::atomic<uint64_t> state{1};
+    uint64_t x = state.fetch_add(0x9e3779b97f4a7c15u);
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    return x ^ x >> 31;
+}
+
+void fake_set_order(enum fake_order order)
+{
+    chosen_order = order;
+}

@@ -1,0 +1,65 @@
+/* 16-bit numbers as the GPU's conversion instructions treat them; written apart from the CPU's kernels that they are compared with. */
+#ifndef TESTS_FAKE_CUDA_HALF_H
+#define TESTS_FAKE_CUDA_HALF_H
+
+#include <math.h>
+#include <string.h>
+
+static inline float fake_float(uint32_t bits)
+{
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+static inline uint32_t fake_bits(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+static inline float to_float(bf16 x)
+{
+    return fake_float((uint32_t)x.bits << 16);
+}
+
+static inline void from_float(bf16 *y, float x)
+{
+    const uint32_t bits = fake_bits(x);
+    y->bits = x != x ? 0x7fff : (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+static inline float to_float(fp16 x)
+{
+    const int exponent = x.bits >> 10 & 31, fraction = x.bits & 0x3ff;
+    const float sign = x.bits >> 15 ? -1.0f : 1.0f;
+    if (exponent == 31) return fraction ? NAN : sign * INFINITY;
+    return sign * (exponent ? ldexpf((float)(1024 + fraction), exponent - 25) : ldexpf((float)fraction, -24));
+}
+
+/* The step between neighbours is a power of two; a float counts in it exactly, and rintf() rounds to even. */
+static inline void from_float(fp16 *y, float x)
+{
+    const uint16_t sign = (uint16_t)(fake_bits(x) >> 16 & 0x8000);
+    const float size = fabsf(x);
+    if (x != x) {
+        y->bits = 0x7fff;
+        return;
+    }
+    if (size == 0) {
+        y->bits = sign;
+        return;
+    }
+    if (size >= 65520) {
+        y->bits = (uint16_t)(sign | 0x7c00);
+        return;
+    }
+    int exponent;
+    frexpf(size, &exponent); /* size < 2^exponent */
+    if (exponent < -13) exponent = -13;
+    const int steps = (int)rintf(ldexpf(size, 11 - exponent)); /* 1024 .. 2048, or fewer where subnormal */
+    y->bits = (uint16_t)(sign | (((exponent + 13) << 10) + steps));
+}
+
+#endif

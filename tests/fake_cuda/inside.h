@@ -1,0 +1,30 @@
+/* Between the parts of the fake device. */
+#ifndef TESTS_FAKE_CUDA_INSIDE_H
+#define TESTS_FAKE_CUDA_INSIDE_H
+
+#include "tests/fake_cuda/cuda_runtime.h"
+#include "tests/fake_cuda/fake.h"
+
+enum { FAKE_THREADS_MOST = 1024, FAKE_SHARED_PLAIN = 48 << 10, FAKE_SHARED_MOST = 227 << 10 };
+
+struct fake_kernel {
+    const char *name;
+    dim3 grid, block;
+    size_t shared_bytes;
+    std::function<void()> body;
+};
+
+/* Runs all blocks on the calling thread (blocks.cc). What a kernel may not do ends the process with a line that says where. */
+void fake_run(const fake_kernel &kernel);
+[[noreturn]] void fake_die(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Where the calling thread is in a kernel, for messages; "the host" outside one. */
+void fake_where(char *text, size_t room);
+uint64_t fake_random();
+
+/* Lets the calling thread touch the device's memory (memory.cc). */
+void fake_memory_open();
+bool fake_pinned(const void *host, size_t bytes);
+
+cudaError_t fake_fail(cudaError_t error); /* what cudaGetLastError() then says on this thread */
+
+#endif

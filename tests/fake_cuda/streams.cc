@@ -1,0 +1,288 @@
+/* Streams of the fake device: a thread each, which does what was sent in the order in which it was sent, and sleeps otherwise. So
+ * the host runs ahead, and streams run beside each other, as on a GPU. */
+#include "tests/fake_cuda/inside.h"
+
+#include <time.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <thread>
+
+struct fake_stream {
+    std::mutex lock;
+    std::condition_variable changed;
+    std::deque<std::function<void()>> work;
+    bool busy = false, ending = false;
+    std::thread thread;
+};
+
+/* Records are numbered: who waits, waits for the record that was the last when it began to. */
+struct fake_event {
+    std::mutex lock;
+    std::condition_variable changed;
+    uint64_t recorded = 0, happened = 0, at_ns = 0;
+};
+
+namespace
+{
+
+std::atomic<int> delay_us{0};
+std::atomic<const char *> broken{nullptr};    /* the kernel that will fail */
+std::atomic<cudaError_t> sticky{cudaSuccess}; /* once the device has failed, everything does */
+thread_local cudaError_t last_error = cudaSuccess;
+std::mutex raised_lock;
+std::map<const void *, int> raised; /* kernels that may have more shared memory than 48 KiB */
+
+uint64_t now_ns()
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+void stream_main(fake_stream *stream)
+{
+    fake_memory_open();
+    std::unique_lock<std::mutex> guard(stream->lock);
+    for (;;) {
+        stream->changed.wait(guard, [&] { return stream->ending || !stream->work.empty(); });
+        if (stream->work.empty()) return;
+        const auto work = std::move(stream->work.front());
+        stream->work.pop_front();
+        stream->busy = true;
+        guard.unlock();
+        if (const int most = delay_us) usleep((useconds_t)(fake_random() % (uint64_t)most));
+        work();
+        guard.lock();
+        stream->busy = false;
+        stream->changed.notify_all();
+    }
+}
+
+cudaError_t send(fake_stream *stream, std::function<void()> work)
+{
+    if (!stream) fake_die("the default stream is not for this program");
+    std::lock_guard<std::mutex> guard(stream->lock);
+    stream->work.push_back(std::move(work));
+    stream->changed.notify_all();
+    return sticky ? fake_fail(sticky) : cudaSuccess;
+}
+
+void wait_for(fake_event *event, uint64_t number)
+{
+    std::unique_lock<std::mutex> guard(event->lock);
+    event->changed.wait(guard, [&] { return event->happened >= number; });
+}
+
+uint64_t last_record(fake_event *event)
+{
+    std::lock_guard<std::mutex> guard(event->lock);
+    return event->recorded;
+}
+
+} // namespace
+
+cudaError_t fake_fail(cudaError_t error)
+{
+    return last_error = error;
+}
+
+cudaError_t cudaGetLastError()
+{
+    const cudaError_t error = last_error;
+    last_error = cudaSuccess;
+    return error;
+}
+
+const char *cudaGetErrorString(cudaError_t error)
+{
+    switch (error) {
+#define X(name, number, text)                                                                                          \
+    case name: return text;
+        FAKE_ERRORS(X)
+#undef X
+    }
+    return "unrecognized error code";
+}
+
+/* ---- the device -------------------------------------------------------------------------------------------------------- */
+
+cudaError_t cudaRuntimeGetVersion(int *version)
+{
+    *version = 0;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGetDeviceCount(int *count)
+{
+    *count = 1;
+    return cudaSuccess;
+}
+
+cudaError_t cudaSetDevice(int device)
+{
+    return device == 0 ? cudaSuccess : fake_fail(cudaErrorInvalidDevice);
+}
+
+cudaError_t cudaSetDeviceFlags(unsigned)
+{
+    return cudaSuccess;
+}
+
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp *out, int device)
+{
+    if (device != 0) return fake_fail(cudaErrorInvalidDevice);
+    *out = {"fake GPU on the processor", 9, 0, 4, 1 << 20, 0, FAKE_SHARED_MOST};
+    size_t free_bytes;
+    return cudaMemGetInfo(&free_bytes, &out->totalGlobalMem);
+}
+
+/* ---- streams ----------------------------------------------------------------------------------------------------------- */
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned)
+{
+    *out = new fake_stream;
+    (*out)->thread = std::thread(stream_main, *out);
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t stream)
+{
+    std::unique_lock<std::mutex> guard(stream->lock);
+    stream->changed.wait(guard, [&] { return stream->work.empty() && !stream->busy; });
+    return sticky ? fake_fail(sticky) : cudaSuccess;
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t stream)
+{
+    {
+        std::lock_guard<std::mutex> guard(stream->lock);
+        stream->ending = true;
+        stream->changed.notify_all();
+    }
+    stream->thread.join();
+    delete stream;
+    return cudaSuccess;
+}
+
+cudaError_t cudaLaunchHostFunc(cudaStream_t stream, void (*call)(void *), void *user)
+{
+    return send(stream, [=] { call(user); });
+}
+
+/* As there: to and from pinned memory it is only sent; pageable memory is read, or has been written, when the call returns. */
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream)
+{
+    const void *host = kind == cudaMemcpyHostToDevice ? from : kind == cudaMemcpyDeviceToHost ? to : nullptr;
+    send(stream, [=] { memmove(to, from, bytes); });
+    return host && !fake_pinned(host, bytes) ? cudaStreamSynchronize(stream) : cudaSuccess;
+}
+
+cudaError_t cudaMemsetAsync(void *to, int byte, size_t bytes, cudaStream_t stream)
+{
+    return send(stream, [=] { memset(to, byte, bytes); });
+}
+
+/* ---- events ------------------------------------------------------------------------------------------------------------ */
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned)
+{
+    *out = new fake_event;
+    return cudaSuccess;
+}
+
+/* Who is still to record it, or waits for it, is let go first. */
+cudaError_t cudaEventDestroy(cudaEvent_t event)
+{
+    wait_for(event, last_record(event));
+    delete event;
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
+{
+    uint64_t number;
+    {
+        std::lock_guard<std::mutex> guard(event->lock);
+        number = ++event->recorded;
+    }
+    return send(stream, [=] {
+        std::lock_guard<std::mutex> guard(event->lock);
+        event->happened = number;
+        event->at_ns = now_ns();
+        event->changed.notify_all();
+    });
+}
+
+cudaError_t cudaEventQuery(cudaEvent_t event)
+{
+    std::lock_guard<std::mutex> guard(event->lock);
+    return event->happened == event->recorded ? cudaSuccess : cudaErrorNotReady;
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t event)
+{
+    wait_for(event, last_record(event));
+    return sticky ? fake_fail(sticky) : cudaSuccess;
+}
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned)
+{
+    const uint64_t number = last_record(event);
+    return send(stream, [=] { wait_for(event, number); });
+}
+
+cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t from, cudaEvent_t to)
+{
+    if (!last_record(from) || !last_record(to)) return fake_fail(cudaErrorInvalidValue);
+    if (cudaEventQuery(from) || cudaEventQuery(to)) return cudaErrorNotReady;
+    *milliseconds = (float)((double)(int64_t)(to->at_ns - from->at_ns) * 1e-6);
+    return cudaSuccess;
+}
+
+/* ---- kernels ----------------------------------------------------------------------------------------------------------- */
+
+cudaError_t fake_raise_shared(const void *kernel, int bytes)
+{
+    if (bytes > FAKE_SHARED_MOST) return fake_fail(cudaErrorInvalidValue);
+    std::lock_guard<std::mutex> guard(raised_lock);
+    raised[kernel] = bytes;
+    return cudaSuccess;
+}
+
+void fake_launch(const char *name, const void *kernel, dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t stream,
+                 std::function<void()> body)
+{
+    const uint64_t threads = (uint64_t)block.x * block.y * block.z;
+    if (!grid.x || !grid.y || !grid.z || grid.x > 0x7fffffff || grid.y > 65535 || grid.z > 65535 || threads == 0 ||
+        threads > FAKE_THREADS_MOST || block.z > 64)
+        return (void)fake_fail(cudaErrorInvalidConfiguration);
+    {
+        std::lock_guard<std::mutex> guard(raised_lock);
+        const auto found = raised.find(kernel);
+        size_t most = FAKE_SHARED_PLAIN;
+        if (found != raised.end() && found->second > FAKE_SHARED_PLAIN) most = (size_t)found->second;
+        if (shared_bytes > most) return (void)fake_fail(cudaErrorInvalidValue);
+    }
+    const fake_kernel sent = {name, grid, block, shared_bytes, std::move(body)};
+    send(stream, [=] {
+        const char *name_broken = broken;
+        if (name_broken && strcmp(sent.name, name_broken) == 0) sticky = cudaErrorIllegalAddress;
+        if (!sticky) fake_run(sent);
+    });
+}
+
+void fake_break(const char *kernel)
+{
+    broken = kernel;
+    if (!kernel) sticky = cudaSuccess;
+}
+
+void fake_set_delay_us(int microseconds)
+{
+    delay_us = microseconds;
+}

@@ -1,0 +1,166 @@
+/* What programs that test a GPU share: opening one, arrays that lie both on the host and on the device, and TAP. They run on a real
+ * GPU, and with `make CUDA=fake` on one that the processor plays (tests/fake_cuda); they need no test library, because a machine
+ * with a GPU may have none. */
+#ifndef TESTS_GPU_CHECK_H
+#define TESTS_GPU_CHECK_H
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/rng.h"
+#include "kernels/cuda/device.h"
+#include "kernels/kernels.h"
+#include "tests/elements.h"
+#include "tests/fake_cuda/fake.h"
+
+struct gpu {
+    struct device *device;
+    struct device_stream *stream;
+    struct kernels *kernels, *reference; /* the GPU's; the CPU's */
+};
+
+static int gpu_tests, gpu_failures;
+static char gpu_fault[512]; /* what the test that runs now has found; "": nothing */
+
+static inline void gpu_die(const struct error *err)
+{
+    printf("Bail out! %s\n", err->text);
+    exit(1);
+}
+
+/* The first fault counts. */
+__attribute__((format(printf, 1, 2))) static inline void fault(const char *format, ...)
+{
+    va_list args;
+    if (gpu_fault[0]) return;
+    va_start(args, format);
+    vsnprintf(gpu_fault, sizeof gpu_fault, format, args);
+    va_end(args);
+}
+
+__attribute__((format(printf, 1, 2))) static inline void tested(const char *format, ...)
+{
+    va_list args;
+    printf("%s %d - ", gpu_fault[0] ? "not ok" : "ok", ++gpu_tests);
+    va_start(args, format);
+    vprintf(format, args);
+    va_end(args);
+    printf("\n");
+    if (gpu_fault[0]) printf("# %s\n", gpu_fault), gpu_failures++;
+    gpu_fault[0] = 0;
+    fflush(stdout);
+}
+
+static inline int tests_end(void)
+{
+    printf("1..%d\n", gpu_tests);
+    return gpu_failures > 0;
+}
+
+static inline bool gpu_is_fake(void)
+{
+    return fake_set_order != NULL;
+}
+
+/* False, having said so in TAP: there is no GPU. */
+static inline bool gpu_open(struct gpu *gpu)
+{
+    struct error err;
+    if (device_count() == 0) {
+        char text[128];
+        device_build_text(text, sizeof text);
+        printf("1..0 # SKIP no GPU here (%s)\n", text);
+        return false;
+    }
+    if (device_open(&gpu->device, 0, &err) || device_stream_create(&gpu->stream, gpu->device, "tests", &err) ||
+        kernels_create_cuda(&gpu->kernels, gpu->device, gpu->stream, &err) ||
+        kernels_create(&gpu->reference, 1, NULL, &err))
+        gpu_die(&err);
+    printf("# %s\n", device_info(gpu->device)->name);
+    return true;
+}
+
+static inline void gpu_close(struct gpu *gpu)
+{
+    kernels_free(gpu->reference);
+    kernels_free(gpu->kernels);
+    device_stream_destroy(gpu->stream);
+    device_close(gpu->device);
+}
+
+static inline void gpu_wait(const struct gpu *gpu)
+{
+    struct error err;
+    if (device_stream_wait(gpu->stream, &err)) gpu_die(&err);
+}
+
+/* ---- arrays on both sides ------------------------------------------------------------------------------------------------ */
+
+struct array {
+    enum dtype dtype;
+    int64_t n, bytes;
+    char *host, *initial; /* what the CPU works on; what both begin with */
+    char *device;         /* ends where the committed pages of the range end, to within 16 bytes */
+    struct device_range range;
+};
+
+/* shift: bytes that the array lies away from a border of 16. */
+static inline void array_new(struct gpu *gpu, struct array *array, enum dtype dtype, int64_t n, int shift)
+{
+    struct error err;
+    *array = (struct array){.dtype = dtype, .n = n, .bytes = n * dtype_bytes(dtype)};
+    array->host = malloc((size_t)array->bytes + 64);
+    array->initial = malloc((size_t)array->bytes + 64);
+    if (device_range_reserve(&array->range, gpu->device, (uint64_t)array->bytes + 32, &err) ||
+        device_range_commit(&array->range, 0, array->range.bytes, &err))
+        gpu_die(&err);
+    array->device = (char *)array->range.base + array->range.bytes - (array->bytes + shift + 15) / 16 * 16 + shift;
+}
+
+static inline void array_normal(struct array *array, uint64_t number, float scale)
+{
+    for (int64_t i = 0; i < array->n; i += 2) {
+        double pair[2];
+        rng_normal_pair(7, number, (uint64_t)i, pair);
+        for (int64_t j = i; j < i + 2 && j < array->n; j++)
+            element_put(array->dtype, array->initial, j, scale * (float)pair[j - i]);
+    }
+}
+
+static inline void array_begin(const struct gpu *gpu, struct array *array)
+{
+    struct error err;
+    memcpy(array->host, array->initial, (size_t)array->bytes);
+    if (device_copy(gpu->stream, DEVICE_UP, array->device, array->initial, (uint64_t)array->bytes, &err)) gpu_die(&err);
+}
+
+static inline void array_read(const struct gpu *gpu, const struct array *array, void *into)
+{
+    struct error err;
+    if (device_copy(gpu->stream, DEVICE_DOWN, into, array->device, (uint64_t)array->bytes, &err)) gpu_die(&err);
+}
+
+static inline void array_free(struct array *array)
+{
+    device_range_release(&array->range);
+    free(array->host), free(array->initial);
+}
+
+/* Size of the difference over the size of what is expected; infinite where one is not a number and the other is. */
+static inline double array_distance(const struct array *array, const void *found, const void *expected)
+{
+    double delta = 0, whole = 0;
+    for (int64_t i = 0; i < array->n; i++) {
+        const double f = element_at(array->dtype, found, i), e = element_at(array->dtype, expected, i);
+        if (isnan(f) != isnan(e)) return INFINITY;
+        if (isnan(e)) continue;
+        whole += e * e;
+        if (f != e) delta += (f - e) * (f - e); /* infinity is equal to itself */
+    }
+    return sqrt(delta / (whole + 1e-30));
+}
+
+#endif

@@ -1,0 +1,34 @@
+#!/bin/bash
+# The GPU's kernels and streams on a GPU that the processor plays: runs the programs of build/fake (`make fake` builds them; they are
+# the ones that `make test-gpu` runs on a real GPU) and counts their tests as its own.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+number=0 failed=
+for program in build/fake/tests/test_cuda_*; do
+    case $program in *.o | *.d) continue ;; esac
+    if [ ! -x "$program" ]; then
+        echo "1..0 # SKIP not built (make fake)"
+        exit 0
+    fi
+    output=$("$program" 2>&1)
+    status=$?
+    planned=$(printf '%s\n' "$output" | sed -n 's/^1\.\.\([0-9]*\)$/\1/p')
+    counted=$(printf '%s\n' "$output" | grep -cE '^(not )?ok ')
+    while IFS= read -r line; do
+        case $line in
+        'ok '* | 'not ok '*)
+            number=$((number + 1))
+            echo "${line%%ok *}ok $number - ${line#* - }"
+            ;;
+        1..*) ;;
+        *) echo "# $line" ;;
+        esac
+    done <<<"$output"
+    if [ $status -ne 0 ] || [ "${planned:-none}" != "$counted" ]; then
+        failed=1
+        number=$((number + 1))
+        echo "not ok $number - $(basename "$program") ran to its end (exit status $status)"
+    fi
+done
+echo "1..$number"
+[ -z "$failed" ]

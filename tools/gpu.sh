@@ -1,0 +1,52 @@
+#!/bin/sh
+# What `make test-gpu` and `make bench-gpu` do: build the programs that need a GPU and little else, and run them.
+#
+#     tools/gpu.sh test-gpu|bench-gpu BUILD
+#
+# It takes a C compiler, the CUDA toolkit and a GPU. Which of our other libraries are missing is said first; what needs them is not
+# part of this build.
+set -u
+what=$1 build=$2
+
+has_header() { echo "#include <$1>" | ${CC:-cc} -E - >/dev/null 2>&1; }
+missing=
+has_header dnnl.h || missing="$missing oneDNN (plain products stand in for it as the reference)"
+has_header mpi.h || pkg-config --exists ompi-c 2>/dev/null || missing="$missing MPI"
+for pair in ncurses:ncurses.h cJSON:cjson/cJSON.h libaio:libaio.h; do
+    has_header "${pair#*:}" || missing="$missing ${pair%%:*}"
+done
+echo "== $what: $(nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader 2>/dev/null | head -n 1 || echo no nvidia-smi)"
+echo "== not on this machine, and left out of this build:${missing:- nothing}"
+
+arch=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | head -n 1 | tr -d .)
+make --no-print-directory CUDA=1 ${arch:+CUDA_ARCHS="$arch"} gpu-programs || exit 1
+
+failed=0
+case $what in
+test-gpu)
+    passed=0 bad=0
+    for program in "$build"/tests/test_cuda_*; do
+        case $program in *.o | *.d) continue ;; esac
+        echo "== $program"
+        start=$(date +%s)
+        output=$(timeout 240 "$program" 2>&1) || failed=1
+        echo "$output"
+        echo "== $(($(date +%s) - start)) s"
+        passed=$((passed + $(echo "$output" | grep -c '^ok ')))
+        bad=$((bad + $(echo "$output" | grep -c '^not ok ')))
+    done
+    echo "$passed passed, $bad failed"
+    if [ $passed -eq 0 ]; then
+        echo "nothing ran: there is no GPU here"
+        failed=1
+    fi
+    ;;
+bench-gpu)
+    for program in "$build"/tests/bench_cuda_*; do
+        case $program in *.o | *.d) continue ;; esac
+        echo "== $program"
+        timeout 240 "$program" || failed=1
+    done
+    ;;
+esac
+exit $failed
