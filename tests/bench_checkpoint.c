@@ -77,7 +77,8 @@ static void *save_part(void *user)
 {
     struct part *part = user;
     struct error err;
-    int status = checkpoint_writer_open(&part->writer, &part->target, part->shard, &err);
+    int status = checkpoint_writer_open(&part->writer, &part->target, part->shard,
+                                        (uint64_t)part->model->elems * 12 / SHARDS, &err);
     for (int u = 0; u < part->model->unit_count && !status; u++)
         for (int a = 0; a < STATE_PENDING && !status; a++) {
             int64_t first, elems;

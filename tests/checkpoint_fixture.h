@@ -32,7 +32,8 @@ static inline int write_shard(const struct checkpoint_target *target, const stru
                               struct error *err)
 {
     struct checkpoint_writer *writer;
-    int status = checkpoint_writer_open(&writer, target, shard, err);
+    int status = checkpoint_writer_open(
+        &writer, target, shard, (uint64_t)model->elems / (uint64_t)target->shards * sizeof(float) * (uint64_t)(states + 1), err);
     if (status) return status;
     for (int u = 0; u < model->unit_count && !status; u++) {
         const int64_t elems = model->units[u].elems, share = shard_elems(elems, target->shards), first = shard * share;

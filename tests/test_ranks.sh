@@ -20,6 +20,11 @@ for precision in bf16 fp16; do
 done
 
 check "a run to hold others against" train stopped --steps 30 $threads --at 6:stop
+delayed="--set bf16.enabled=true --set zero_optimization.stage=2 --set zero_optimization.offload_optimizer.device=cpu \
+--set schedule.delayed_update=true --set schedule.delayed_update_after=2"
+check "delayed updates" train whole_late --steps 6 $threads $delayed
+check "... whose pending gradients go along" train again_late --steps 6 $threads $delayed --at 4:ranks=4
+check "... have the same bits" same_bits whole_late again_late
 check "4, 2, 3, 1, 4 ranks between two steps" train hops --steps 30 $threads --at 6:ranks=2 --at 6:ranks=3 --at 6:stage=2 --at 6:ranks=1 --at 6:ranks=4 --at 6:stop
 check "... and the state is the same" same_hash stopped hops
 

@@ -5,6 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/base/futex.h"
+
 int aside_open(struct aside *file, const char *path, bool writes, struct error *err)
 {
     const int how = O_CLOEXEC | (writes ? O_WRONLY | O_CREAT | O_EXCL : O_RDONLY);
@@ -26,12 +28,7 @@ void aside_close(struct aside *file)
     file->fd = -1;
 }
 
-void aside_release(struct aside *file)
-{
-    aside_close(file);
-    if (file->by_kernel) io_destroy(file->context);
-    file->by_kernel = false;
-}
+/* ---- moving ---- */
 
 static ssize_t move_now(const struct aside *file, unsigned char *at, size_t bytes, off_t offset)
 {
@@ -39,57 +36,78 @@ static ssize_t move_now(const struct aside *file, unsigned char *at, size_t byte
     return moved < 0 ? -errno : moved;
 }
 
-/* The kernel takes some 30 ms to give a context back, so there is one only from the first large piece on. */
-static bool goes_by_kernel(struct aside *file, size_t bytes)
+static void move_asked(struct aside *file, struct aside_slot *slot)
+{
+    if (!atomic_load(&slot->asked)) return;
+    slot->result = move_now(file, slot->at, slot->bytes, slot->offset);
+    atomic_store(&slot->asked, 0);
+    futex_wake_all(&slot->asked);
+}
+
+static void *move_all(void *user)
+{
+    struct aside *file = user;
+    for (;;) {
+        const uint32_t calls = atomic_load(&file->calls);
+        for (int s = 0; s < ASIDE_SLOTS; s++) move_asked(file, &file->slot[s]);
+        if (atomic_load(&file->ends)) return NULL;
+        futex_wait(&file->calls, calls, 0);
+    }
+}
+
+static void call(struct aside *file)
+{
+    atomic_fetch_add(&file->calls, 1);
+    futex_wake_all(&file->calls);
+}
+
+static bool is_worth_a_thread(struct aside *file, size_t bytes)
 {
     enum { WORTH_BYTES = 512 << 10 };
-    if (bytes < WORTH_BYTES) return false;
-    if (!file->by_kernel) file->by_kernel = io_setup(ASIDE_SLOTS, &file->context) == 0;
-    return file->by_kernel;
+    if (bytes >= WORTH_BYTES && !file->has_thread)
+        file->has_thread = pthread_create(&file->thread, NULL, move_all, file) == 0;
+    return bytes >= WORTH_BYTES && file->has_thread;
 }
+
+void aside_release(struct aside *file)
+{
+    aside_close(file);
+    if (!file->has_thread) return;
+    atomic_store(&file->ends, true);
+    call(file);
+    pthread_join(file->thread, NULL);
+    file->has_thread = false;
+}
+
+/* ---- pieces ---- */
 
 void aside_start(struct aside *file, int s, void *at, size_t bytes, off_t offset)
 {
-    struct iocb *request = &file->slot[s].request;
-    file->slot[s].at = at;
-    file->slot[s].bytes = bytes;
-    file->slot[s].offset = offset;
-    file->slot[s].pending = true;
-    if (file->writes) io_prep_pwrite(request, file->fd, at, bytes, offset);
-    else io_prep_pread(request, file->fd, at, bytes, offset);
-    request->data = &file->slot[s];
-    file->slot[s].result = -EINPROGRESS;
-    if (goes_by_kernel(file, bytes) && io_submit(file->context, 1, &request) == 1) return;
-    file->slot[s].result = move_now(file, at, bytes, offset);
-}
-
-bool aside_is_pending(const struct aside *file, int s)
-{
-    return file->slot[s].pending;
-}
-
-static void collect(struct aside *file)
-{
-    struct io_event event;
-    if (io_getevents(file->context, 1, 1, &event, NULL) != 1) return;
-    for (int s = 0; s < ASIDE_SLOTS; s++)
-        if (event.data == &file->slot[s]) file->slot[s].result = (ssize_t)(long)event.res;
+    struct aside_slot *slot = &file->slot[s];
+    slot->at = at;
+    slot->bytes = bytes;
+    slot->offset = offset;
+    slot->pending = true;
+    if (is_worth_a_thread(file, bytes)) {
+        atomic_store(&slot->asked, 1);
+        call(file);
+    } else slot->result = move_now(file, at, bytes, offset);
 }
 
 /* A piece that was moved in part goes on here: so a full disk says that it is full. */
 int aside_wait(struct aside *file, int s, struct error *err)
 {
-    if (!file->slot[s].pending) return STATUS_OK;
-    while (file->slot[s].result == -EINPROGRESS) collect(file);
-    file->slot[s].pending = false;
+    struct aside_slot *slot = &file->slot[s];
+    if (!slot->pending) return STATUS_OK;
+    while (atomic_load(&slot->asked)) futex_wait(&slot->asked, 1, 0);
+    slot->pending = false;
     size_t done = 0;
-    for (ssize_t moved = file->slot[s].result;;
-         moved =
-             move_now(file, file->slot[s].at + done, file->slot[s].bytes - done, file->slot[s].offset + (off_t)done)) {
+    for (ssize_t moved = slot->result;;
+         moved = move_now(file, slot->at + done, slot->bytes - done, slot->offset + (off_t)done)) {
         if (moved == -EINTR || moved == -EAGAIN) continue;
         if (moved < 0) return error_set(err, STATUS_RUN, "%s", strerror((int)-moved));
         done += (size_t)moved;
-        if (done == file->slot[s].bytes) return STATUS_OK;
+        if (done == slot->bytes) return STATUS_OK;
         if (moved == 0)
             return error_set(err, STATUS_RUN, file->writes ? "nothing more can be written" : "the file ends early");
     }

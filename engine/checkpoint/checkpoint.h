@@ -75,7 +75,7 @@ bool checkpoint_latest(const char *dir, char tag[CHECKPOINT_TAG_BYTES]);
 /* ---- writing ----
  *
  *     checkpoint_begin(&save, &target, &err)             one process
- *     checkpoint_writer_open(&writer, &target, s, &err)  whoever writes shard s
+ *     checkpoint_writer_open(&writer, &target, s, ...)   whoever writes shard s
  *     checkpoint_writer_put() or _take() ...             any ranges in any order, each element once
  *     checkpoint_writer_end(writer, &err)                the shard is on the disk
  *     checkpoint_writer_close(writer)
@@ -113,7 +113,9 @@ int checkpoint_commit(struct checkpoint_save *save, const struct checkpoint_info
 void checkpoint_end(struct checkpoint_save *save);
 
 struct checkpoint_writer;
-int checkpoint_writer_open(struct checkpoint_writer **out, const struct checkpoint_target *target, int shard, struct error *err);
+/* value_bytes: about how many will be put. The disk makes room for them at once, where it can do that: a full one is met before
+ * anything is written (STATUS_RUN). */
+int checkpoint_writer_open(struct checkpoint_writer **out, const struct checkpoint_target *target, int shard, uint64_t value_bytes, struct error *err);
 int checkpoint_writer_put(struct checkpoint_writer *writer, int unit, enum state_array array, int64_t first, int64_t elems, const float *values, struct error *err);
 /* The same from a source, straight into the writer's buffers. */
 int checkpoint_writer_take(struct checkpoint_writer *writer, int unit, enum state_array array, int64_t first, int64_t elems, const struct state_source *source, struct error *err);

@@ -69,20 +69,37 @@ struct conversion {
     void *user;
 };
 
+/* What shard `shard` of so many has of a unit. */
+static int64_t own(const struct unit *unit, int shard, int shards, int64_t *first)
+{
+    const int64_t share = shard_elems(unit->elems, shards);
+    *first = shard * share;
+    return *first >= unit->elems ? 0 : unit->elems - *first < share ? unit->elems - *first : share;
+}
+
+static uint64_t bytes_of_shard(const struct conversion *conversion, int shard, int shards)
+{
+    const struct model *model = &conversion->origin->model;
+    uint64_t elems = 0;
+    int arrays = 0;
+    int64_t first;
+    for (int array = 0; array < STATE_ARRAYS; array++) arrays += conversion->has[array];
+    for (int u = 0; u < model->unit_count; u++) elems += (uint64_t)own(&model->units[u], shard, shards, &first);
+    return elems * (uint64_t)arrays * sizeof(float);
+}
+
 static int write_shard(struct conversion *conversion, const struct checkpoint_target *target, int shard,
                        struct error *err)
 {
-    const struct model *model = &conversion->origin->model;
+    const struct origin *origin = conversion->origin;
     struct checkpoint_writer *writer;
-    int status = checkpoint_writer_open(&writer, target, shard, err);
+    int status = checkpoint_writer_open(&writer, target, shard, bytes_of_shard(conversion, shard, target->shards), err);
     if (status) return status;
-    for (int u = 0; u < model->unit_count && !status; u++) {
-        const int64_t elems = model->units[u].elems, share = shard_elems(elems, target->shards), first = shard * share;
-        const int64_t count = first >= elems ? 0 : elems - first < share ? elems - first : share;
+    for (int u = 0; u < origin->model.unit_count && !status; u++) {
+        int64_t first, count = own(&origin->model.units[u], shard, target->shards, &first);
         for (int array = 0; array < STATE_ARRAYS && count && !status; array++) {
             if (!conversion->has[array]) continue;
-            status = checkpoint_writer_take(writer, u, (enum state_array)array, first, count,
-                                            &conversion->origin->source, err);
+            status = checkpoint_writer_take(writer, u, (enum state_array)array, first, count, &origin->source, err);
             conversion->done_bytes += (uint64_t)count * sizeof(float);
             if (conversion->progress)
                 conversion->progress(conversion->user, conversion->done_bytes, conversion->all_bytes);

@@ -75,7 +75,7 @@ static enum arrival look_for(const struct checkpoint_save *save, int shard, stru
 
 int checkpoint_gather(struct checkpoint_save *save, bool (*is_over)(void *), void *user, struct error *err)
 {
-    const struct timespec moment = {.tv_nsec = 5000000};
+    const struct timespec moment = {.tv_nsec = 1000000};
     for (int shard = 0; shard < save->target.shards;) {
         enum arrival arrival = look_for(save, shard, err);
         if (arrival == FAILED) return STATUS_RUN;

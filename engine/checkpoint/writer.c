@@ -20,7 +20,6 @@ struct checkpoint_writer {
     int current;               /* buffer that is being filled */
     size_t filled;
     uint64_t begun;          /* bytes of values that are on their way or on the disk */
-    uint64_t reserved;       /* bytes of the file that have a place on the disk */
     struct shard_range last; /* grows while what is put follows it */
     bool failed, ended;
     char why[400]; /* it failed */
@@ -40,8 +39,18 @@ static int fail(struct checkpoint_writer *writer, int status, struct error *err,
     return error_set(err, status, "%s", writer->why);
 }
 
+/* A write that makes a file longer waits for the disk, whoever submits it (ext4), so the file gets its length first. What the
+ * file system cannot do costs time, no more. */
+static int reserve(struct checkpoint_writer *writer, uint64_t value_bytes, struct error *err)
+{
+    const off_t bytes = (off_t)(SHARD_HEAD_BYTES + whole_pages(value_bytes));
+    if (fallocate(writer->file.fd, 0, 0, bytes) == 0) return STATUS_OK;
+    return errno == ENOSPC || errno == EFBIG || errno == EDQUOT ? fail(writer, STATUS_RUN, err, strerror(errno))
+                                                                : STATUS_OK;
+}
+
 int checkpoint_writer_open(struct checkpoint_writer **out, const struct checkpoint_target *target, int shard,
-                           struct error *err)
+                           uint64_t value_bytes, struct error *err)
 {
     struct checkpoint_writer *writer = calloc(1, sizeof *writer);
     struct error why;
@@ -52,9 +61,11 @@ int checkpoint_writer_open(struct checkpoint_writer **out, const struct checkpoi
     folder_partial(writer->folder, target);
     folder_shard(writer->writing, writer->folder, shard, target->shards, ".writing");
     writer->file.fd = -1;
-    if (aside_open(&writer->file, writer->writing, true, &why) == STATUS_OK) return *out = writer, STATUS_OK;
-    int status = error_set(err, STATUS_RUN, "cannot write %.300s: %.150s", writer->writing, why.text);
-    checkpoint_writer_close(writer);
+    int status = aside_open(&writer->file, writer->writing, true, &why);
+    status = status ? error_set(err, STATUS_RUN, "cannot write %.300s: %.150s", writer->writing, why.text)
+                    : reserve(writer, value_bytes, err);
+    if (status) checkpoint_writer_close(writer);
+    else *out = writer;
     return status;
 }
 
@@ -76,17 +87,6 @@ static bool put_crcs(struct checkpoint_writer *writer, const unsigned char *at, 
     return true;
 }
 
-/* A write that makes a file longer waits for the disk, whoever submits it (ext4). So the file is made longer beforehand, twice
- * as long each time but for at most 64 MiB; where that cannot be, what is lost is time. */
-static void reserve(struct checkpoint_writer *writer, uint64_t until)
-{
-    const uint64_t least = 4 << 20, most = 64 << 20;
-    if (until <= writer->reserved) return;
-    uint64_t more = writer->reserved < least ? least : writer->reserved < most ? writer->reserved : most;
-    if (fallocate(writer->file.fd, 0, (off_t)writer->reserved, (off_t)more) != 0) more = UINT64_MAX / 2; /* not again */
-    writer->reserved += more;
-}
-
 /* Sends the current buffer, which is full or the last, on its way; the other one is free when this returns. */
 static int send(struct checkpoint_writer *writer, struct error *err)
 {
@@ -94,7 +94,6 @@ static int send(struct checkpoint_writer *writer, struct error *err)
     size_t bytes = whole_pages(writer->filled);
     memset(buffer(writer) + writer->filled, 0, bytes - writer->filled);
     if (!put_crcs(writer, buffer(writer), bytes)) return fail(writer, STATUS_RUN, err, "no memory for its table");
-    reserve(writer, SHARD_HEAD_BYTES + writer->begun + bytes);
     aside_start(&writer->file, writer->current, buffer(writer), bytes, (off_t)(SHARD_HEAD_BYTES + writer->begun));
     writer->begun += writer->filled;
     writer->filled = 0;

@@ -11,7 +11,7 @@
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/run/home.h"
 #include "engine/run/records.h"
-#include "kernels/kernels.h"
+#include "engine/run/save.h"
 
 enum { SAID_EVERY_NS = 100000000 };
 
@@ -36,17 +36,13 @@ static void advance(struct rank *rank, const char *doing, int64_t elems)
     say(rank, reason);
 }
 
-static int arrays_of(const struct model *model)
-{
-    return 1 + optimizer_table[model->optimizer].states;
-}
-
 /* How much a rank has to move: a shard of each array. */
 static void begin_moving(struct rank *rank, const char *doing)
 {
+    const int arrays = 1 + optimizer_table[rank->model.optimizer].states;
     rank->moved = (struct rank_progress){0};
     for (int unit = 0; unit < rank->model.unit_count; unit++)
-        rank->moved.all += shard_elems(rank->model.units[unit].elems, rank->ranks) * arrays_of(&rank->model);
+        rank->moved.all += shard_elems(rank->model.units[unit].elems, rank->ranks) * arrays;
     advance(rank, doing, 0);
 }
 
@@ -78,31 +74,26 @@ static int read_own(void *user, int unit, enum state_array array, int64_t first,
     return own.read(own.user, unit, array, first, elems, out, err);
 }
 
-static int write_shard(struct rank *rank, const struct checkpoint_target *target, struct error *err)
+static int write_shard(struct rank *rank, struct checkpoint_target *target, struct error *err)
 {
     struct checkpoint_writer *writer;
+    const struct checkpoint_info info = save_info(rank);
     const struct state_source own = {.user = rank, .read = read_own};
-    int status = checkpoint_writer_open(&writer, target, rank->rank, err);
+    int status = zero_buffers_take(rank->zero, LOT_OF_LEAVING, &target->buffers, err);
     if (status) return status;
-    for (int unit = 0; unit < rank->model.unit_count; unit++) {
-        int64_t first, elems;
-        zero_own(rank->zero, unit, &first, &elems);
-        for (int array = 0; array < arrays_of(&rank->model) && elems && !status; array++)
-            status = checkpoint_writer_take(writer, unit, (enum state_array)array, first, elems, &own, err);
+    status = checkpoint_writer_open(&writer, target, rank->rank, zero_snapshot_bytes(rank->zero), err);
+    if (!status) {
+        status = save_shard(rank, writer, info.has, &own, err);
+        checkpoint_writer_close(writer);
     }
-    if (!status) status = checkpoint_writer_end(writer, err);
-    checkpoint_writer_close(writer);
+    zero_buffers_give(rank->zero, LOT_OF_LEAVING);
     return status;
 }
 
 static int commit(struct rank *rank, struct checkpoint_save *save, struct error *err)
 {
-    struct checkpoint_info info = {.config_json = config_to_json(&rank->config),
-                                   .progress = zero_progress(rank->zero),
-                                   .ranks = rank->ranks,
-                                   .stage = rank->config.zero.stage,
-                                   .threads = rank->config.topology.threads_per_rank};
-    snprintf(info.isa, sizeof info.isa, "%s", kernels_widest_isa());
+    struct checkpoint_info info = save_info(rank);
+    info.config_json = config_to_json(&rank->config);
     int status = info.config_json ? checkpoint_commit(save, &info, err)
                                   : error_set(err, STATUS_RUN, "no memory to save the state");
     free(info.config_json);
@@ -129,7 +120,7 @@ static int save_state(struct rank *rank, struct error *err)
     char dir[96], tag[24];
     rundir_path(rank->dir, "state", dir, sizeof dir);
     snprintf(tag, sizeof tag, "part-%d", rank->spec->part.number + 1);
-    const struct checkpoint_target target = {.dir = dir, .tag = tag, .shards = rank->ranks};
+    struct checkpoint_target target = {.dir = dir, .tag = tag, .shards = rank->ranks};
     int status = rank->rank == 0 ? checkpoint_begin(&save, &target, err) : STATUS_OK;
     status = agree_on_saving(rank, status, err); /* the folder is there */
     if (!status) status = agree_on_saving(rank, write_shard(rank, &target, err), err);

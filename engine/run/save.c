@@ -24,7 +24,7 @@ struct saver {
     _Atomic bool done, cancelled;
     char dir[sizeof((struct config *)0)->checkpoint.path], tag[CHECKPOINT_TAG_BYTES];
     struct checkpoint_target target;
-    struct checkpoint_info info;  /* rank 0 */
+    struct checkpoint_info info;  /* config_json: rank 0 */
     struct checkpoint_save *save; /* rank 0 */
     struct checkpoint_writer *writer;
     struct zero_snapshot *snapshot; /* NULL: in the foreground */
@@ -80,10 +80,10 @@ static void tell_saved(const struct saver *saver)
 static int write_beside(const struct saver *saver, struct error *err)
 {
     struct convert_buffers buffers = {.in = saver->target.buffers};
-    int status = zero_buffers_take(saver->rank->zero, ZERO_SECOND_LOT, &buffers.out, err);
+    int status = zero_buffers_take(saver->rank->zero, LOT_OF_WEIGHTS, &buffers.out, err);
     if (status) return status;
     status = convert_beside(saver->dir, saver->tag, &buffers, err);
-    zero_buffers_give(saver->rank->zero, ZERO_SECOND_LOT);
+    zero_buffers_give(saver->rank->zero, LOT_OF_WEIGHTS);
     return status;
 }
 
@@ -106,36 +106,33 @@ static void write_weights_too(const struct saver *saver)
 
 /* ---- the work, on the saver's thread or the rank's ---- */
 
-/* What there was when the save began. */
-static bool has_array(const struct saver *saver, enum state_array array)
+int save_shard(const struct rank *rank, struct checkpoint_writer *writer, const bool has[STATE_ARRAYS],
+               const struct state_source *source, struct error *err)
 {
-    const int states = optimizer_table[saver->rank->model.optimizer].states;
-    if (array == STATE_PENDING) return saver->info.progress.pending;
-    return array == STATE_WEIGHTS || (int)array - STATE_1 < states;
+    for (int u = 0; u < rank->model.unit_count; u++) {
+        int64_t first, elems;
+        zero_own(rank->zero, u, &first, &elems);
+        for (int a = 0; a < STATE_ARRAYS && elems; a++) {
+            int status =
+                has[a] ? checkpoint_writer_take(writer, u, (enum state_array)a, first, elems, source, err) : STATUS_OK;
+            if (status) return status;
+        }
+    }
+    return checkpoint_writer_end(writer, err);
 }
 
 static int write_shard(struct saver *saver, struct error *err)
 {
     const struct state_source source =
         saver->snapshot ? zero_snapshot_source(saver->snapshot) : zero_source(saver->rank->zero);
-    const struct model *model = &saver->rank->model;
-    for (int u = 0; u < model->unit_count; u++) {
-        int64_t first, elems;
-        zero_own(saver->rank->zero, u, &first, &elems);
-        for (int a = 0; a < STATE_ARRAYS && elems; a++) {
-            if (!has_array(saver, (enum state_array)a)) continue;
-            int status = checkpoint_writer_take(saver->writer, u, (enum state_array)a, first, elems, &source, err);
-            if (status) return status;
-        }
-    }
-    return checkpoint_writer_end(saver->writer, err);
+    return save_shard(saver->rank, saver->writer, saver->info.has, &source, err);
 }
 
 static void give_up_memory(struct saver *saver)
 {
     checkpoint_writer_close(saver->writer);
     zero_snapshot_give(saver->snapshot);
-    if (saver->has_buffers) zero_buffers_give(saver->rank->zero, ZERO_FIRST_LOT);
+    if (saver->has_buffers) zero_buffers_give(saver->rank->zero, LOT_OF_CHECKPOINT);
     free(saver->info.config_json);
     checkpoint_end(saver->save);
     saver->writer = NULL;
@@ -197,17 +194,22 @@ static int agree(struct saver *saver, struct verdict *verdict, int own_status, c
     return status;
 }
 
+struct checkpoint_info save_info(const struct rank *rank)
+{
+    struct checkpoint_info info = {.progress = zero_progress(rank->zero),
+                                   .ranks = rank->ranks,
+                                   .stage = rank->config.zero.stage,
+                                   .threads = rank->config.topology.threads_per_rank};
+    snprintf(info.isa, sizeof info.isa, "%s", kernels_widest_isa());
+    for (int a = 0; a < STATE_ARRAYS; a++) info.has[a] = zero_has_array(rank->zero, (enum state_array)a);
+    return info;
+}
+
 static void describe(struct saver *saver, const char *tag)
 {
     const struct rank *rank = saver->rank;
     join(saver);
-    saver->info = (struct checkpoint_info){
-        .progress = zero_progress(rank->zero),
-        .ranks = rank->ranks,
-        .stage = rank->config.zero.stage,
-        .threads = rank->config.topology.threads_per_rank,
-    };
-    snprintf(saver->info.isa, sizeof saver->info.isa, "%s", kernels_widest_isa());
+    saver->info = save_info(rank);
     snprintf(saver->dir, sizeof saver->dir, "%s", rank->config.checkpoint.path);
     if (*tag) snprintf(saver->tag, sizeof saver->tag, "%.63s", tag);
     else checkpoint_step_tag(saver->tag, rank->steps_done);
@@ -253,9 +255,11 @@ static int open_shard(struct saver *saver, const struct saver_request *request, 
 {
     const struct rank *rank = saver->rank;
     if (rank->rank != 0) describe(saver, request->tag);
-    int status = zero_buffers_take(rank->zero, ZERO_FIRST_LOT, &saver->target.buffers, err);
+    int status = zero_buffers_take(rank->zero, LOT_OF_CHECKPOINT, &saver->target.buffers, err);
     saver->has_buffers = !status;
-    if (!status) status = checkpoint_writer_open(&saver->writer, &saver->target, rank->rank, err);
+    if (!status)
+        status =
+            checkpoint_writer_open(&saver->writer, &saver->target, rank->rank, zero_snapshot_bytes(rank->zero), err);
     verdict->in_foreground = request->at_once;
     return status || request->at_once ? status : try_snapshot(saver, verdict, err);
 }

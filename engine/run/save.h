@@ -9,6 +9,7 @@
 #ifndef ENGINE_RUN_SAVE_H
 #define ENGINE_RUN_SAVE_H
 
+#include "engine/checkpoint/checkpoint.h"
 #include "engine/run/rank.h"
 
 struct saver;
@@ -33,5 +34,13 @@ void saver_failed(const struct saver *saver, const char *why);
 
 /* Also tells whether the state as it is now has been saved. */
 int saver_finish(struct saver *saver, bool *is_saved, struct error *err);
+
+/* ---- for whoever else writes the state of a rank ---- */
+
+/* What a manifest says of it as it is now, all but the configuration; and which arrays there are. */
+struct checkpoint_info save_info(const struct rank *rank);
+
+/* The rank's own shard out of a source (the state itself, or a copy), to the end of the writer. */
+int save_shard(const struct rank *rank, struct checkpoint_writer *writer, const bool has[STATE_ARRAYS], const struct state_source *source, struct error *err);
 
 #endif

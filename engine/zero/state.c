@@ -194,7 +194,7 @@ static bool lend_buffers(struct zero *zero, struct take_failure *failure)
     void *buffers;
     struct error why;
     if (failure->failed || !zero->source || !zero->source->lend) return false;
-    if (zero_buffers_take(zero, ZERO_FIRST_LOT, &buffers, &why)) {
+    if (zero_buffers_take(zero, LOT_OF_CHECKPOINT, &buffers, &why)) {
         note_failure(zero, failure, TIER_HOST, CATEGORY_STAGING, STATE_BUFFERS_BYTES, &why);
         return false;
     }
@@ -211,7 +211,7 @@ int zero_make_state(struct zero *zero, bool *failed, struct zero_shortage *short
     int status = zero_agree_on_failure(zero, &failure, failed, shortage, err);
     const bool stays = !status && !*failed;
     if (stays) status = fill_units(zero, schedule, err);
-    if (lent) zero->source->lend(zero->source->user, NULL), zero_buffers_give(zero, ZERO_FIRST_LOT);
+    if (lent) zero->source->lend(zero->source->user, NULL), zero_buffers_give(zero, LOT_OF_CHECKPOINT);
     if (!stays) return give_lasting(zero, schedule, taken), status;
     if (!status) status = complete_state(zero, schedule, err);
     zero->ready = status == STATUS_OK;

@@ -126,9 +126,9 @@ int zero_snapshot_take(struct zero *zero, struct zero_snapshot **out, struct err
 struct state_source zero_snapshot_source(struct zero_snapshot *snapshot);
 void zero_snapshot_give(struct zero_snapshot *snapshot); /* may be NULL */
 
-/* STATE_BUFFERS_BYTES of host memory (category staging) for whoever loads or saves: one lot, and a second for who reads one
- * file and writes another meanwhile. STATUS_RUN: the host budget has no room. */
-enum zero_lot { ZERO_FIRST_LOT, ZERO_SECOND_LOT, ZERO_LOTS };
+/* STATE_BUFFERS_BYTES of host memory (category staging): for loading and saving, for files of weights that are written beside a
+ * checkpoint, and for the state that a run leaves to its next part. STATUS_RUN: the host budget has no room. */
+enum zero_lot { LOT_OF_CHECKPOINT, LOT_OF_WEIGHTS, LOT_OF_LEAVING, ZERO_LOTS };
 int zero_buffers_take(struct zero *zero, enum zero_lot lot, void **out, struct error *err);
 void zero_buffers_give(struct zero *zero, enum zero_lot lot);
 
