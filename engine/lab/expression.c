@@ -15,6 +15,7 @@
 #define T(what) (1u << TAKES_##what)
 #define RUN     METRIC_RUN
 #define PLAN    METRIC_PLAN
+#define MACHINE METRIC_MACHINE
 const struct metric_row metric_table[METRICS] = {
 #define METRIC(ID, name, bytes, seconds, takes, where, help) {name, {bytes, seconds}, takes, where, help},
 #include "engine/lab/metrics.def"
@@ -22,6 +23,7 @@ const struct metric_row metric_table[METRICS] = {
 };
 #undef RUN
 #undef PLAN
+#undef MACHINE
 
 enum { DEPTH_MAX = 64, NODES_MAX = 256, WORD_ROOM = 64, TEXT_ROOM = 400 };
 
@@ -468,7 +470,7 @@ struct dimension expression_dimension(const struct expression *expression)
 
 static const char *where_of(const struct metric_row *row)
 {
-    return row->where == (METRIC_RUN | METRIC_PLAN) ? "run, plan" : row->where == METRIC_RUN ? "run" : "plan";
+    return !(row->where & METRIC_PLAN) ? "run" : row->where & METRIC_RUN ? "run, plan" : "plan";
 }
 
 char *lab_metrics_markdown(void)

@@ -90,6 +90,8 @@ char *prose_fill(const struct prose *prose, const struct lab_scene *scene);
 /* What a check says of a run. */
 struct lab_finding { bool known, holds; char said[240]; struct lab_where where; };
 struct lab_finding lab_check_hold(const struct lab_check *check, const struct lab_scene *scene);
+/* Whether what it checks is the same figure on every machine, and with any number of threads. */
+bool lab_check_is_portable(const struct lab *lab, const struct lab_check *check);
 /* Whether a predicted value is near enough; unknown: the answer is not known. */
 bool lab_answer_near(const struct lab_answer *answer, struct lab_value right, struct quantity said);
 

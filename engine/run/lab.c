@@ -49,13 +49,14 @@ static int list(const struct cli *cli, struct error *err)
 static int check_one(const struct cli *cli, const char *name, struct error *err)
 {
     struct lab *lab;
-    struct lab_trial trial = {0};
+    struct lab_trial trial = {.numbers = cli->numbers ? stdout : NULL};
     uint64_t begun_ns = clock_ns();
     int status = lab_open(&lab, name, err);
     if (status) return status;
     status = lab_trial_run(&trial, cli, lab, err);
-    printf("%-22s %5d %7d %7d %8.1f s  %s\n", lab->name, lab->step_count, trial.asked, trial.wrongs,
-           (double)(clock_ns() - begun_ns) * 1e-9, status ? "FAILED" : "good");
+    if (!cli->numbers)
+        printf("%-22s %5d %7d %7d %8.1f s  %s\n", lab->name, lab->step_count, trial.asked, trial.wrongs,
+               (double)(clock_ns() - begun_ns) * 1e-9, status ? "FAILED" : "good");
     fflush(stdout);
     lab_free(lab);
     return status;
@@ -64,7 +65,7 @@ static int check_one(const struct cli *cli, const char *name, struct error *err)
 static int check(const struct cli *cli, struct error *err)
 {
     int worst = STATUS_OK;
-    printf("%-22s %5s %7s %7s %10s\n", "lab", "steps", "right", "caught", "took");
+    if (!cli->numbers) printf("%-22s %5s %7s %7s %10s\n", "lab", "steps", "right", "caught", "took");
     if (cli->operand) return check_one(cli, cli->operand, err);
     for (int l = 0; l < lab_catalog_count(); l++) {
         struct error own;

@@ -53,10 +53,23 @@ static void hold_page(struct lab_trial *trial, const struct lab_step *step)
     if (page->count == PAGE_MAX) fault(trial, step->line, "step \"%s\" has more paragraphs than fit", step->title);
 }
 
+static void print_numbers(const struct lab_trial *trial, const struct lab_scene *scene)
+{
+    const struct lab_step *step = lab_play_step(trial->play);
+    for (int c = 0; c < step->check_count; c++) {
+        const struct lab_check *check = &step->check[c];
+        struct lab_finding finding = lab_check_hold(check, scene);
+        const bool same = lab_check_is_portable(trial->play->lab, check);
+        fprintf(trial->numbers, "%s:%d: %s\n", trial->play->lab->name, check->line,
+                same || !finding.holds ? finding.said : check->text);
+    }
+}
+
 static void hold_told(struct lab_trial *trial, const struct lab_scene *scene)
 {
     const struct lab_step *step = lab_play_step(trial->play);
     hold_page(trial, step);
+    if (trial->numbers) print_numbers(trial, scene);
     if (!app_lab_fits(trial->play))
         fault(trial, step->line, "question or explanation of \"%s\" is longer than a page of 80x24", step->title);
     if (step->ask != LAB_READ && !trial->play->right)

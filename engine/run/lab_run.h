@@ -17,6 +17,7 @@ struct lab_trial {
     struct lab_play *play;
     FILE *print;             /* hand-out; NULL: none */
     bool solutions;          /* ... with answers */
+    FILE *numbers;           /* what the checks found; NULL: nobody asks */
     int asked, wrongs, faults; /* questions and tasks; wrong answers that were caught; what does not hold */
     char first_fault[400];
     int handled;             /* step that has been dealt with; -1: none */
