@@ -239,7 +239,7 @@ static void a_limit_is_that_of_its_step(void **state)
     end(&run);
 }
 
-static void slow_motion_stretches_a_paced_link(void **state)
+static void slow_motion_is_taken_out(void **state)
 {
     (void)state;
     struct run run = begin("{\"links\": {\"pcie\": {\"bandwidth\": 1e9}}, \"slow_motion\": 10}");
@@ -248,8 +248,14 @@ static void slow_motion_stretches_a_paced_link(void **state)
     does(&run, 0, 1, OUT, 10000, 100, 90, NULL); /* 10 us on the link, ten times as slow */
     end_step(&run);
     const struct flow_figures figures = flow_figures_of(run.model, 0, FLOW_D2H);
-    near(figures.bytes_per_s, 100e6);
+    near(figures.bytes_per_s, 1e9);
     near(figures.share, 1);
+    near(figures.slow_motion, 10);
+    begin_step(&run);
+    computes(&run);
+    does(&run, 0, 1, READ, 20000, 1000, 900, &(struct inside){1, 1, 40, 40, 40});
+    end_step(&run);
+    near(flow_figures_of(run.model, 0, FLOW_NVME_READ).bytes_per_s, 500e6); /* of a link that is not paced: its own */
     end(&run);
 }
 
@@ -277,6 +283,13 @@ static void what_is_not_known_is_not_shown(void **state)
     end_step(&run);
     near(flow_figures_of(run.model, 0, FLOW_D2H).count, 0);
     near(flow_figures_of(run.model, 0, FLOW_NVME_READ).requests, 0);
+    begin_step(&run);
+    computes(&run);
+    does(&run, 0, 1, READ, 5000, 10, 0, NULL); /* in a trace of before there were io records */
+    end_step(&run);
+    assert_true(flow_figures_of(run.model, 0, FLOW_NVME_READ).known &&
+                !flow_figures_of(run.model, 0, FLOW_NVME_READ).has_io);
+    near(flow_figures_of(run.model, 0, FLOW_NVME_READ).bytes_per_s, 500e6);
     assert_false(flow_figures_of(run.model, 7, FLOW_D2H).known); /* no such rank */
     end(&run);
 }
@@ -288,7 +301,7 @@ int main(void)
         cmocka_unit_test(depth_and_latency_are_those_of_the_requests),
         cmocka_unit_test(a_paced_link_is_the_limit),
         cmocka_unit_test(a_limit_is_that_of_its_step),
-        cmocka_unit_test(slow_motion_stretches_a_paced_link),
+        cmocka_unit_test(slow_motion_is_taken_out),
         cmocka_unit_test(what_is_not_known_is_not_shown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

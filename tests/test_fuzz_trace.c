@@ -16,6 +16,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "engine/analyze/flows.h"
 #include "engine/analyze/totals.h"
 #include "engine/base/bytes.h"
 #include "engine/base/clock.h"
@@ -51,6 +52,7 @@ static struct past past_new(void)
 static void ask_lane(const struct tape *tape, int rank, enum lane lane, uint64_t from_ns, uint64_t to_ns)
 {
     struct tape_load load;
+    struct tape_io io;
     int64_t first, end;
     tape_load(tape, rank, lane, from_ns, to_ns, &load);
     tape_spans(tape, rank, lane, from_ns, to_ns, &first, &end);
@@ -59,8 +61,16 @@ static void ask_lane(const struct tape *tape, int rank, enum lane lane, uint64_t
         const struct span *span = tape_span(tape, rank, lane, number);
         assert(span && span->issued_ns <= span->started_ns && (!span->ended_ns || span->started_ns <= span->ended_ns));
         assert(span->started_ns < to_ns && (!span->ended_ns || span->ended_ns > from_ns));
+        if (tape_io(tape, rank, lane, span, &io)) assert(io.step == span->step && io.op == span->op);
     }
     tape_span_of(tape, rank, lane, 2, 3);
+}
+
+static void ask_flow(const struct run_model *model, int rank, enum flow flow)
+{
+    const struct flow_figures last = flow_figures_of(model, rank, flow), run = flow_figures_of_run(model, rank, flow);
+    assert(last.known || (last.bytes == 0 && !last.has_io && last.limited_by == FLOW_LIMIT_UNKNOWN));
+    assert(run.known || run.bytes == 0);
 }
 
 static void ask(const struct past *past, uint64_t from_ns, uint64_t to_ns)
@@ -78,6 +88,8 @@ static void ask(const struct past *past, uint64_t from_ns, uint64_t to_ns)
         assert(totals.temporal.compute_ns + totals.temporal.non_compute_ns + totals.temporal.idle_ns ==
                totals.temporal.window_ns);
     }
+    for (int rank = -1; rank <= ranks; rank++)
+        for (enum flow flow = 0; flow < FLOWS; flow++) ask_flow(past->model, rank, flow);
     tape_step_at(past->tape, from_ns);
     tape_has_gap(past->tape, from_ns, to_ns);
 }
@@ -251,6 +263,24 @@ static struct bytes seed_records(enum synthetic_place until)
     return seed;
 }
 
+/* One step that sends states to NVMe, with what was said of it before. */
+static struct bytes seed_of_tiers(void)
+{
+    enum { STEP = 6 };
+    struct bytes seed = {0};
+    struct source *source;
+    struct trace_record record;
+    struct error err;
+    uint32_t step = 0;
+    if (source_open_file(&source, "tests/reference/tiers.zlt", &err)) return seed;
+    while (step <= STEP && source_next(source, &record) == SOURCE_RECORD) {
+        if (record.kind == TRACE_STEP_BEGIN) step = record.step_begin.step;
+        if (step == STEP || record.kind < TRACE_STEP_BEGIN) put_record(&seed, &record);
+    }
+    source_close(source);
+    return seed;
+}
+
 static void mutate(struct bytes *bytes)
 {
     static const uint8_t extremes[] = {0, 1, 0x7f, 0x80, 0xff, 8, 48};
@@ -289,18 +319,22 @@ int main(int argc, char **argv)
     int rounds = argc > 1 ? atoi(argv[1]) : getenv("SHORT") ? 300 : 1500, round = 0;
     const char *seconds = getenv("FUZZ_SECONDS");
     const uint64_t until_ns = clock_ns() + (uint64_t)(seconds ? atoi(seconds) : 0) * 1000000000u;
-    struct bytes seed = seed_trace(), records = seed_records(STORY_ENDED), parts = seed_records(STORY_RETURNS);
-    if (seed.count < 500 || records.count < 10000 || parts.count < 10000) return puts("not ok 1 - no seed trace"), 1;
+    struct bytes seed = seed_trace(), records = seed_records(STORY_ENDED), parts = seed_records(STORY_RETURNS),
+                 tiers = seed_of_tiers();
+    if (seed.count < 500 || records.count < 10000 || parts.count < 10000 || tiers.count < 10000)
+        return puts("not ok 1 - no seed trace"), 1;
     nowhere = fopen("/dev/null", "w");
     for (; round < rounds || (seconds && clock_ns() < until_ns); round++) {
         try_mutation(&seed, read_input);
         if (round % 4 == 0) try_mutation(round % 8 ? &parts : &records, read_records);
+        if (round % 4 == 2) try_mutation(&tiers, read_records);
     }
     printf("ok 1 - no reader minds %d mutations of a trace of %zu bytes and of %zu bytes of records\n", round,
            seed.count, records.count);
     bytes_release(&seed);
     bytes_release(&records);
     bytes_release(&parts);
+    bytes_release(&tiers);
     return fclose(nowhere);
 }
 #endif

@@ -128,21 +128,20 @@ static void finish(struct flow_figures *out, const struct sum *sum)
     out->latency_ns = (double)flow->latency_ns / (double)flow->requests;
 }
 
-/* A paced link bounds what is seen, slow motion stretches it; what the machine does by itself is held against its best. */
-static void set_limit(struct flow_figures *out, const struct sum *sum, enum flow flow)
+/* Slow motion makes operations last a multiple of what they took, or of what a paced link takes, so it is divided out of the one
+ * and left out of the other. A paced link bounds the rate; what the machine does by itself is held against its best step. */
+static void set_rate_and_limit(struct flow_figures *out, const struct sum *sum, enum flow flow)
 {
-    out->slow_motion = sum->ranks && sum->pace->slow_motion > 1 ? sum->pace->slow_motion : 1;
     if (out->bytes_per_s <= 0) return;
     const struct config_link *link = &sum->pace->links[traffic_link(flow_traffic(flow))];
-    if (sum->pace->known && link->bandwidth_bytes_per_s > 0) {
-        out->limited_by = FLOW_LIMIT_PACED;
-        out->limit_bytes_per_s = link->bandwidth_bytes_per_s;
-        out->share = out->bytes_per_s * out->slow_motion / out->limit_bytes_per_s;
-    } else if (sum->best > 0) {
-        out->limited_by = FLOW_LIMIT_BEST;
-        out->limit_bytes_per_s = sum->best / sum->ranks;
-        out->share = out->own_bytes_per_s / out->limit_bytes_per_s;
-    }
+    const bool paced = sum->pace->known && link->bandwidth_bytes_per_s > 0;
+    out->slow_motion = sum->pace->known && sum->pace->slow_motion > 1 ? sum->pace->slow_motion : 1;
+    if (out->slow_motion > 1) out->bytes_per_s = paced ? out->bytes_per_s * out->slow_motion : out->own_bytes_per_s;
+    if (paced) out->limited_by = FLOW_LIMIT_PACED;
+    else if (sum->best > 0) out->limited_by = FLOW_LIMIT_BEST;
+    else return;
+    out->limit_bytes_per_s = paced ? link->bandwidth_bytes_per_s : sum->best / sum->ranks;
+    out->share = (paced ? out->bytes_per_s : out->own_bytes_per_s) / out->limit_bytes_per_s;
 }
 
 static struct flow_figures figures(const struct run_model *model, int rank, enum flow flow, bool run)
@@ -162,7 +161,7 @@ static struct flow_figures figures(const struct run_model *model, int rank, enum
         out.so_far |= so_far;
     }
     finish(&out, &sum);
-    set_limit(&out, &sum, flow);
+    set_rate_and_limit(&out, &sum, flow);
     return out;
 }
 

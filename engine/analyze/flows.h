@@ -12,12 +12,12 @@ struct flow_figures {
     bool known;              /* what moved this way, and be it nothing, was seen whole; else all below is 0 */
     bool so_far;             /* of the step in progress: no whole one is known */
     double count, bytes;     /* a step */
-    double bytes_per_s;      /* while it moves, with all that pacing and slow motion add; 0: not timed */
-    double own_bytes_per_s;  /* ... without that */
+    double bytes_per_s;      /* while it moves; over a paced link with what that adds, never with what slow motion adds; 0: not timed */
+    double own_bytes_per_s;  /* ... without either */
     double exposed_ns;       /* a step, of a whole one */
-    double slow_motion;      /* that its rates are seen in; 1: real time */
+    double slow_motion;      /* that was taken out of the rates; 1: real time */
     enum flow_limit limited_by;
-    double limit_bytes_per_s; /* as the link has it, not stretched by slow motion */
+    double limit_bytes_per_s;
     double share;             /* of the limit that was used */
     bool has_io, buffered;
     double requests, depth;      /* depth: mean over the time in which any was in flight */

@@ -60,8 +60,8 @@ static void add_parts(cJSON *report, const struct run_model *model)
     }
 }
 
-/* Means over the ranks whose operations were all seen. What no schedule has yet (NVMe) is known to take
- * no time wherever the split is known. */
+/* Means over the ranks whose operations were all seen. What a schedule does not have (NVMe, say) is known to take no time
+ * wherever the split is known. */
 static void add_seconds(cJSON *object, const struct run_step *step)
 {
     bool known = step->timed > 0;

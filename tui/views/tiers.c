@@ -2,6 +2,8 @@
  * the tiers of all ranks; on a larger screen also how each tier fills and empties through the step. */
 #include "tui/views/tiers.h"
 
+#include <stdio.h>
+
 #include "tui/views/list.h"
 #include "tui/views/timeline.h"
 
@@ -32,10 +34,13 @@ static int used_tiers(const struct run_model *model)
     return used;
 }
 
-/* Rows of the parts below each other. The least first; then all ranks; then curves; then what the tiers hold by category. */
+/* Rows of the parts below each other. The least first; then all ranks; then curves; then lanes under them, on the same axis;
+ * then what the tiers hold by category. */
 struct layout {
-    int picture, flows, ranks, curve;
+    int picture, flows, ranks, curve, lanes;
 };
+
+enum { LANES_HEAD = 2, LANES_LEGEND = 3 };
 
 static int smaller(int a, int b)
 {
@@ -56,6 +61,9 @@ static struct layout lay_out(const struct scene *scene, int rows, int rank)
     if (left < CURVE_ROWS_LEAST * curves) return out;
     out.curve = CURVE_ROWS_LEAST;
     left -= CURVE_ROWS_LEAST * curves;
+    out.lanes = LANES_HEAD + run_lane_count(scene->model) + LANES_LEGEND;
+    if (out.lanes > left || curves < 2) out.lanes = 0;
+    left -= out.lanes;
     const int wanted = smaller(left, tiers_picture_rows(scene, rank) - out.picture);
     out.picture += wanted;
     out.curve = smaller(CURVE_ROWS_MOST, CURVE_ROWS_LEAST + (left - wanted) / curves);
@@ -69,11 +77,27 @@ static struct canvas rows_of(struct canvas canvas, int *y, int rows)
     return part;
 }
 
-static void draw_curves(struct canvas canvas, const struct scene *scene, int y, int rows)
+/* What the rank's lanes do on the axis of the curves above: who fills and empties them. */
+static void draw_lanes(struct canvas canvas, const struct scene *scene, const struct window *window, int rank)
+{
+    int y = LANES_HEAD;
+    char title[48];
+    snprintf(title, sizeof title, "lanes of rank %d", rank);
+    draw_title(canvas, 0, false, title);
+    timeline_draw_ticks(canvas_part(canvas, 0, 1, canvas.at.columns, 1), scene, window);
+    for (enum lane lane = 0; lane < LANES; lane++)
+        if (run_lanes(scene->model) >> lane & 1) timeline_draw_lane(rows_of(canvas, &y, 1), scene, window, rank, lane);
+    timeline_draw_legend(rows_of(canvas, &y, LANES_LEGEND), scene);
+}
+
+static void draw_through_step(struct canvas canvas, const struct scene *scene, int y, const struct layout *layout,
+                              int rank)
 {
     const struct window window = timeline_window(scene);
-    for (enum tier tier = 0; tier < TIERS && rows; tier++)
-        if (tier_is_used(scene->model, tier)) timeline_draw_curve(rows_of(canvas, &y, rows), scene, tier, &window);
+    for (enum tier tier = 0; tier < TIERS && layout->curve; tier++)
+        if (tier_is_used(scene->model, tier))
+            timeline_draw_curve(rows_of(canvas, &y, layout->curve), scene, tier, &window);
+    if (layout->lanes) draw_lanes(rows_of(canvas, &y, layout->lanes), scene, &window, rank);
 }
 
 static void draw_view(struct canvas canvas, const struct scene *scene)
@@ -91,7 +115,7 @@ static void draw_view(struct canvas canvas, const struct scene *scene)
     bars_draw_legend(canvas, y++, scene, true);
     tiers_draw_flows(rows_of(canvas, &y, layout.flows), scene, rank, false);
     tiers_draw_ranks(rows_of(canvas, &y, layout.ranks), scene, rank);
-    draw_curves(canvas, scene, y, layout.curve);
+    draw_through_step(canvas, scene, y, &layout, rank);
 }
 
 static void draw_pane(struct canvas canvas, const struct scene *scene, bool focused)

@@ -117,8 +117,12 @@ static bool is_buffered(const struct run_model *model, int rank)
 /* What one has to know to read the figures. */
 static void write_note(char *note, size_t room, const struct run_model *model, int rank)
 {
-    const double slow = flow_figures_of(model, rank, FLOW_D2H).slow_motion;
-    if (slow > 1) snprintf(note, room, " rates in slow motion ×%g ", slow);
+    double slow = 1;
+    for (enum flow flow = 0; flow < FLOWS; flow++) {
+        const double of = flow_figures_of(model, rank, flow).slow_motion;
+        if (of > slow) slow = of;
+    }
+    if (slow > 1) snprintf(note, room, " slow motion ×%g taken out of rates ", slow);
     else if (is_buffered(model, rank)) snprintf(note, room, " NVMe: through the page cache ");
     else snprintf(note, room, " limit: paced, else the best step ");
 }
