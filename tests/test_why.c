@@ -7,14 +7,19 @@
 #include "tests/planned_run.h"
 #include "tests/synthetic.h"
 
-static void explain(struct why *why, const struct config *config)
+static void explain_tier(struct why *why, const struct config *config, enum tier tier)
 {
     struct run_model *model = planned_run(config, NULL);
     struct error err = {0};
     *why = (struct why){0};
-    if (why_peak(why, model, 0, TIER_DEVICE, &err)) fail_msg("%s", err.text);
+    if (why_peak(why, model, 0, tier, &err)) fail_msg("%s", err.text);
     assert_false(why->other_version);
     run_model_free(model);
+}
+
+static void explain(struct why *why, const struct config *config)
+{
+    explain_tier(why, config, TIER_DEVICE);
 }
 
 static void plain_bytes(char out[32], uint64_t bytes)
@@ -37,18 +42,30 @@ static const struct setting settings[] = {
     {{"zero_optimization.stage=2", "model.recompute=full", "model.checkpoint_every=2"}},
     {{"zero_optimization.stage=1", "model.recompute=attention", "bf16.enabled=true"}},
     {{"zero_optimization.stage=3", "model.name=gpt2", "data.synthetic=true", "data.sequence_length=1024"}},
+#define OFFLOAD_OPTIMIZER "zero_optimization.offload_optimizer."
+#define OFFLOAD_PARAM     "zero_optimization.offload_param."
+    {{"zero_optimization.stage=2", "bf16.enabled=true", OFFLOAD_OPTIMIZER "device=cpu"}},
+    {{"zero_optimization.stage=3", OFFLOAD_OPTIMIZER "device=cpu", OFFLOAD_PARAM "device=cpu",
+      "gradient_accumulation_steps=2"}},
+    {{"zero_optimization.stage=3", "model.recompute=full", "activation_checkpointing.cpu_checkpointing=true"}},
+    {{"zero_optimization.stage=3", "bf16.enabled=true", OFFLOAD_OPTIMIZER "device=nvme",
+      OFFLOAD_OPTIMIZER "nvme_path=.", OFFLOAD_OPTIMIZER "pipeline_read=true", OFFLOAD_PARAM "device=nvme",
+      OFFLOAD_PARAM "max_in_cpu=60000", "schedule.update_tile=20000"}},
+    {{"zero_optimization.stage=3", OFFLOAD_PARAM "device=nvme", OFFLOAD_PARAM "nvme_path=.",
+      OFFLOAD_PARAM "max_in_cpu=0"}},
 };
 enum { SETTINGS = sizeof settings / sizeof *settings };
 
 static void test_terms_add_up(void **state)
 {
     (void)state;
-    for (int s = 0; s < SETTINGS; s++) {
-        struct config config = config_of(&settings[s]);
+    int tenants[TIERS] = {0};
+    for (int n = 0; n < SETTINGS * TIERS; n++) {
+        struct config config = config_of(&settings[n / TIERS]);
         struct why why;
         uint64_t sum = 0;
-        explain(&why, &config);
-        assert_true(why.tenant_count >= 5);
+        explain_tier(&why, &config, (enum tier)(n % TIERS));
+        tenants[n % TIERS] += why.tenant_count;
         for (int t = 0; t < why.tenant_count; t++) {
             const struct why_tenant *tenant = &why.tenants[t];
             uint64_t terms = 0;
@@ -59,6 +76,7 @@ static void test_terms_add_up(void **state)
         assert_int_equal(sum, why.plan.peak_bytes);
         config_release(&config);
     }
+    assert_true(tenants[TIER_DEVICE] >= 5 * SETTINGS - 10 && tenants[TIER_HOST] >= 10 && tenants[TIER_NVME] >= 3);
 }
 
 /* The formulas that people read are those that the plan follows: to the byte where rows are whole lines, else up to the
@@ -122,45 +140,83 @@ static void obey(struct config *config, const struct setting *setting, const str
     }
 }
 
-static void assert_planned(const struct why_plan *said, const struct config *config)
+static void assert_planned(const struct why_plan *said, const struct config *config, enum tier tier)
 {
     struct setup setup;
     assert_int_equal(setup_init(&setup, config, NULL), STATUS_OK);
     assert_true(said->known);
-    assert_int_equal(said->peak_bytes, setup.footprint.peak_bytes[TIER_DEVICE]);
-    assert_int_equal(said->resting_bytes, setup.footprint.resting_bytes[TIER_DEVICE]);
+    assert_int_equal(said->peak_bytes, setup.footprint.peak_bytes[tier]);
+    assert_int_equal(said->resting_bytes, setup.footprint.resting_bytes[tier]);
+    for (int t = 0; t < TIERS; t++) assert_int_equal(said->tier_peak_bytes[t], setup.footprint.peak_bytes[t]);
     assert_int_equal(said->sent_bytes, setup_sent_bytes(&setup, 0));
     for (int c = 0; c < CATEGORIES; c++)
-        assert_int_equal(said->at_peak_bytes[c], setup.footprint.category[TIER_DEVICE][c].at_peak_bytes);
+        assert_int_equal(said->at_peak_bytes[c], setup.footprint.category[tier][c].at_peak_bytes);
     setup_release(&setup);
 }
 
 static void test_changes_come_true(void **state)
 {
     (void)state;
-    int live = 0, restart = 0;
-    for (int s = 0; s < SETTINGS; s++) {
-        struct config config = config_of(&settings[s]);
+    int live = 0, restart = 0, refused = 0;
+    for (int n = 0; n < SETTINGS * TIERS; n++) {
+        const struct setting *setting = &settings[n / TIERS];
+        const enum tier tier = (enum tier)(n % TIERS);
+        struct config config = config_of(setting);
         struct why why;
-        explain(&why, &config);
+        explain_tier(&why, &config, tier);
         for (int t = 0; t < why.tenant_count; t++)
             for (int c = 0; c < why.tenants[t].change_count; c++) {
                 const struct why_change *change = &why.tenants[t].changes[c];
-                struct config changed = config_of(&settings[s]);
-                obey(&changed, &settings[s], change);
-                assert_planned(&change->plan, &changed);
+                struct config changed = config_of(setting);
+                obey(&changed, setting, change);
+                assert_planned(&change->plan, &changed, tier);
                 config_release(&changed);
                 *(change->restart ? &restart : &live) += 1;
             }
         for (int stage = 0; stage < WHY_STAGES; stage++) {
-            struct config changed = config_of(&settings[s]);
-            if (stage != why.stage) obey(&changed, &settings[s], &why.stages[stage]);
-            assert_planned(&why.stages[stage].plan, &changed);
+            struct config changed = config_of(setting);
+            char value[16];
+            snprintf(value, sizeof value, "%d", stage);
+            if (!why.stages[stage].plan.known) { /* what is offloaded cannot be at that stage */
+                assert_int_not_equal(config_set(&changed, "zero_optimization.stage", value, NULL), STATUS_OK);
+                refused++;
+            } else {
+                if (stage != why.stage) obey(&changed, setting, &why.stages[stage]);
+                assert_planned(&why.stages[stage].plan, &changed, tier);
+            }
             config_release(&changed);
         }
         config_release(&config);
     }
-    assert_true(live > 10 && restart > 10);
+    assert_true(live > 30 && restart > 15 && refused > 3);
+}
+
+/* Each tenant of the host and of NVMe names the key that put it there, and a change that empties the tier is among those it
+ * offers: what leaves goes to another tier. */
+static void test_what_fills_the_host(void **state)
+{
+    (void)state;
+    const struct setting setting = {{"zero_optimization.stage=2", "bf16.enabled=true", OFFLOAD_OPTIMIZER "device=cpu"}};
+    struct config config = config_of(&setting);
+    struct why why;
+    char text[512];
+    explain_tier(&why, &config, TIER_HOST);
+    assert_int_equal(why.tenant_count, 3);
+    assert_int_equal(why.tenants[0].category, CATEGORY_OPTIMIZER);
+    assert_string_equal(why.tenants[0].knob, "zero_optimization.offload_optimizer.device");
+    bool empties = false;
+    for (int c = 0; c < why.tenants[0].change_count; c++) {
+        const struct why_change *change = &why.tenants[0].changes[c];
+        if (strcmp(change->command, "set zero_optimization.offload_optimizer.device=none") != 0) continue;
+        empties = change->plan.peak_bytes == 0 &&
+                  change->plan.tier_peak_bytes[TIER_DEVICE] > why.plan.tier_peak_bytes[TIER_DEVICE];
+    }
+    assert_true(empties);
+    why_tier_sentence(text, sizeof text, &why, plain_bytes);
+    assert_string_equal(text,
+                        "the host tier holds 3118336 at its peak: optimizer (2502912), gradients (417152), staging "
+                        "(198272); 2920064 of it stay between steps");
+    config_release(&config);
 }
 
 /* Gathered units that are never let go cost more than sharding saves. */
@@ -191,7 +247,7 @@ static void test_sentences_add_up(void **state)
         explain(&why, &config);
         for (int than = 0; than < WHY_STAGES; than++) {
             char text[512];
-            if (than == why.stage) continue;
+            if (than == why.stage || !why.stages[than].plan.known) continue;
             why_sentence(text, sizeof text, &why, than, plain_bytes);
             long long sum = 0;
             for (const char *at = text; (at = strchr(at, '(')); at++) sum += atoll(at + 1);
@@ -290,10 +346,10 @@ static void test_switches(void **state)
     assert_int_equal(switches[0].before.stage, 2);
     assert_int_equal(switches[0].after.stage, 3);
     const struct run_step *before = run_step_numbered(model, switches[0].step - 1);
-    assert_true(before->memory.known);
-    assert_int_equal(switches[0].before.peak_bytes, before->memory.peak_bytes);
-    assert_true(switches[2].after.at_peak_bytes[CATEGORY_OPTIMIZER] <
-                switches[2].before.at_peak_bytes[CATEGORY_OPTIMIZER]);
+    assert_true(before->memory[TIER_DEVICE].known);
+    assert_int_equal(switches[0].before.memory[TIER_DEVICE].peak_bytes, before->memory[TIER_DEVICE].peak_bytes);
+    assert_true(switches[2].after.memory[TIER_DEVICE].at_peak_bytes[CATEGORY_OPTIMIZER] <
+                switches[2].before.memory[TIER_DEVICE].at_peak_bytes[CATEGORY_OPTIMIZER]);
     run_model_free(model);
 }
 
@@ -304,6 +360,7 @@ int main(void)
         cmocka_unit_test(test_formulas_are_the_plan),
         cmocka_unit_test(test_formulas_in_numbers),
         cmocka_unit_test(test_changes_come_true),
+        cmocka_unit_test(test_what_fills_the_host),
         cmocka_unit_test(test_a_higher_stage_can_take_more),
         cmocka_unit_test(test_sentences_add_up),
         cmocka_unit_test(test_kept_answers_are_renewed),

@@ -63,7 +63,7 @@ char *analysis_json(const struct analysis *analysis);
 /* analysis_why.c: the last section of both */
 struct cJSON;
 void analysis_print_why(const struct analysis *analysis, FILE *out);
-struct cJSON *analysis_why_object(const struct analysis *analysis);
+struct cJSON *analysis_why_object(const struct analysis *analysis, enum tier tier); /* null: nothing is there, or it is not known */
 
 /* The same figures of two traces, side by side. True: all bytes and counts are equal; times never are. */
 bool analysis_diff_print(const struct analysis *left, const struct analysis *right, FILE *out);

@@ -234,7 +234,9 @@ char *analysis_json(const struct analysis *analysis)
     cJSON *list = cJSON_AddArrayToObject(out, "sections");
     for (int i = 0; i < analysis->section_count; i++)
         cJSON_AddItemToArray(list, section_object(&analysis->sections[i]));
-    cJSON_AddItemToObject(out, "why", analysis_why_object(analysis));
+    cJSON_AddItemToObject(out, "why", analysis_why_object(analysis, TIER_DEVICE));
+    cJSON_AddItemToObject(out, "why_host", analysis_why_object(analysis, TIER_HOST));
+    cJSON_AddItemToObject(out, "why_nvme", analysis_why_object(analysis, TIER_NVME));
     char *text = cJSON_Print(out);
     cJSON_Delete(out);
     return text;

@@ -1,5 +1,5 @@
 /* The last section of an analysis: why the memory peak of the run's last schedule is as high as it is, and what would lower
- * it (engine/analyze/why.h), for the fullest rank of the device tier. */
+ * it (engine/analyze/why.h), for each tier that is used, of its fullest rank. */
 #include <cjson/cJSON.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,12 +17,13 @@ static int fullest_rank(const struct run_model *model, enum tier tier)
     return fullest;
 }
 
-/* NULL: the trace does not say enough, or no memory. Caller frees. */
-static struct why *why_of(const struct run_model *model)
+/* NULL: nothing is in that tier, the trace does not say enough, or no memory. Caller frees. */
+static struct why *why_of(const struct run_model *model, enum tier tier)
 {
     struct error err;
     struct why *why = calloc(1, sizeof *why);
-    if (why && why_peak(why, model, fullest_rank(model, TIER_DEVICE), TIER_DEVICE, &err) == STATUS_OK) return why;
+    const bool known = why && why_peak(why, model, fullest_rank(model, tier), tier, &err) == STATUS_OK;
+    if (known && (tier == TIER_DEVICE || why->tenant_count)) return why;
     free(why);
     return NULL;
 }
@@ -48,10 +49,13 @@ static const char *plain(char *out, size_t room, const char *text)
     return out;
 }
 
+/* Its last word; of a device whose. */
 static const char *key_name(const char *knob)
 {
-    const char *dot = knob ? strrchr(knob, '.') : NULL;
-    return dot ? dot + 1 : knob ? knob : "";
+    const char *leaf = strrchr(knob, '.') ? strrchr(knob, '.') + 1 : knob;
+    if (strcmp(leaf, "device") != 0) return leaf;
+    for (leaf--; leaf > knob && leaf[-1] != '.';) leaf--;
+    return leaf;
 }
 
 static void print_tenant(const struct why_tenant *tenant, FILE *out)
@@ -70,13 +74,25 @@ static void print_tenant(const struct why_tenant *tenant, FILE *out)
     }
 }
 
+/* What other tiers hold more at their peaks. */
+static int64_t more_elsewhere(const struct why *why, const struct why_change *change)
+{
+    int64_t bytes = 0;
+    for (enum tier tier = 0; tier < TIERS; tier++)
+        if (tier != why->tier)
+            bytes += (int64_t)change->plan.tier_peak_bytes[tier] - (int64_t)why->plan.tier_peak_bytes[tier];
+    return bytes;
+}
+
 static void print_change(const struct why *why, const struct why_change *change, const char *name, FILE *out)
 {
     char a[32], b[32], c[32];
     if (!change->plan.known) return;
-    int64_t more = (int64_t)change->plan.peak_bytes - (int64_t)why->plan.peak_bytes;
+    const int64_t more = (int64_t)change->plan.peak_bytes - (int64_t)why->plan.peak_bytes,
+                  elsewhere = more_elsewhere(why, change);
+    const bool device = why->tier == TIER_DEVICE;
     fprintf(out, "  %14s %14s %14s", grouped(a, (int64_t)change->plan.peak_bytes), more ? grouped(b, more) : "=",
-            grouped(c, (int64_t)change->plan.sent_bytes));
+            !device && !elsewhere ? "=" : grouped(c, device ? (int64_t)change->plan.sent_bytes : elsewhere));
     if (strlen(name) <= 32) fprintf(out, "  %s\n", name);
     else fprintf(out, "\n      %s\n", name);
 }
@@ -93,7 +109,8 @@ static bool said_before(const struct why *why, int tenant, int change)
 /* Knobs that lower the peak, then every stage with the other knobs as they are. */
 static void print_changes(const struct why *why, FILE *out)
 {
-    fprintf(out, "\n  %14s %14s %14s  by plan, with\n", "peak", "difference", "sent a step");
+    fprintf(out, "\n  %14s %14s %14s  by plan, with\n", "peak", "difference",
+            why->tier == TIER_DEVICE ? "sent a step" : "other tiers");
     for (int t = 0; t < why->tenant_count; t++)
         for (int c = 0; c < why->tenants[t].change_count; c++) {
             const struct why_change *change = &why->tenants[t].changes[c];
@@ -108,22 +125,36 @@ static void print_changes(const struct why *why, FILE *out)
     }
 }
 
-void analysis_print_why(const struct analysis *analysis, FILE *out)
+/* Of the device what its stage does to it, of the others who is there. */
+static void print_sentence(const struct why *why, FILE *out)
 {
-    char a[32], sentence[400];
-    struct why *why = why_of(analysis->model);
-    if (!why) return;
+    char sentence[400] = "";
+    if (why->tier == TIER_DEVICE && why->stage > 0)
+        why_sentence(sentence, sizeof sentence, why, why->stage - 1, write_amount);
+    else if (why->tier != TIER_DEVICE) why_tier_sentence(sentence, sizeof sentence, why, write_amount);
+    if (!*sentence) return;
+    fprintf(out, "\n  ");
+    words_print(out, 2, 2, sentence);
+}
+
+static void print_tier(const struct why *why, FILE *out)
+{
+    char a[32];
     fprintf(out, "\nWhy the %s tier is as full as it is at stage %d: rank %d, %s bytes\n", tier_name(why->tier),
             why->stage, why->rank, why->measured ? grouped(a, (int64_t)why->peak_bytes) : "n/a");
     fprintf(out, "  %-14s %13s %13s  owned by\n", "", "at the peak", "planned");
     for (int t = 0; t < why->tenant_count; t++) print_tenant(&why->tenants[t], out);
-    if (why->stage > 0) {
-        why_sentence(sentence, sizeof sentence, why, why->stage - 1, write_amount);
-        fprintf(out, "\n  ");
-        words_print(out, 2, 2, sentence);
-    }
+    print_sentence(why, out);
     print_changes(why, out);
-    free(why);
+}
+
+void analysis_print_why(const struct analysis *analysis, FILE *out)
+{
+    for (enum tier tier = 0; tier < TIERS; tier++) {
+        struct why *why = why_of(analysis->model, tier);
+        if (why) print_tier(why, out);
+        free(why);
+    }
 }
 
 /* ---- JSON ---- */
@@ -135,6 +166,9 @@ static cJSON *plan_object(const struct why_change *change)
     cJSON_AddStringToObject(out, "text", change->text);
     cJSON_AddBoolToObject(out, "restart", change->restart);
     cJSON_AddNumberToObject(out, "peak_bytes", (double)change->plan.peak_bytes);
+    cJSON *peaks = cJSON_AddObjectToObject(out, "tier_peak_bytes");
+    for (enum tier tier = 0; tier < TIERS; tier++)
+        cJSON_AddNumberToObject(peaks, tier_name(tier), (double)change->plan.tier_peak_bytes[tier]);
     cJSON_AddNumberToObject(out, "sent_bytes_per_step", (double)change->plan.sent_bytes);
     return out;
 }
@@ -161,9 +195,9 @@ static cJSON *tenant_object(const struct why_tenant *tenant)
     return out;
 }
 
-struct cJSON *analysis_why_object(const struct analysis *analysis)
+struct cJSON *analysis_why_object(const struct analysis *analysis, enum tier tier)
 {
-    struct why *why = why_of(analysis->model);
+    struct why *why = why_of(analysis->model, tier);
     if (!why) return cJSON_CreateNull();
     cJSON *out = cJSON_CreateObject();
     cJSON_AddNumberToObject(out, "rank", why->rank);

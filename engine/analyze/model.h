@@ -160,6 +160,10 @@ struct run_save {
 
 /* ---- history ------------------------------------------------------------------------------------------------------- */
 
+/* A tier of the rank where it was fullest: when the step began, at its fullest instant, and who held it then. Not known: no
+ * record of that tier has come, so that nothing was ever there. */
+struct run_fullest { bool known; uint64_t resting_bytes, peak_bytes, at_peak_bytes[CATEGORIES]; };
+
 struct run_step {
     uint32_t step, schedule, attempt;
     int stage;
@@ -172,8 +176,7 @@ struct run_step {
     uint64_t total_ns, paused_ns; /* slowest rank */
     struct run_split split;
     uint64_t *sent_bytes; /* [ranks], tensor collectives; NULL: unknown */
-    struct { bool known; uint64_t resting_bytes, peak_bytes, at_peak_bytes[CATEGORIES]; } memory; /* device tier of the
-        fullest rank: when the step began, at its fullest instant, and who held it then */
+    struct run_fullest memory[TIERS];
 };
 
 /* The whole run in at most RUN_CURVE_POINTS points; each is the mean of `stride` steps. */

@@ -69,14 +69,19 @@ void fold_step_begin(struct run_model *model, const struct trace_record *record)
 }
 
 /* The fullest rank stands for all; ranks differ by their last shards' padding at most. */
-static void note_memory(struct run_step *step, const struct run_tier *tier)
+static void note_fullest(struct run_fullest *memory, const struct run_tier *tier)
 {
     const struct run_instant *peak = &tier->step_peak;
-    if (!peak->known || (step->memory.known && peak->live_bytes <= step->memory.peak_bytes)) return;
-    step->memory.known = true;
-    step->memory.peak_bytes = peak->live_bytes;
-    step->memory.resting_bytes = tier->began_bytes;
-    memcpy(step->memory.at_peak_bytes, peak->held_bytes, sizeof step->memory.at_peak_bytes);
+    if (!peak->known || (memory->known && peak->live_bytes <= memory->peak_bytes)) return;
+    memory->known = true;
+    memory->peak_bytes = peak->live_bytes;
+    memory->resting_bytes = tier->began_bytes;
+    memcpy(memory->at_peak_bytes, peak->held_bytes, sizeof memory->at_peak_bytes);
+}
+
+static void note_memory(struct run_step *step, const struct run_rank *rank)
+{
+    for (int tier = 0; tier < TIERS; tier++) note_fullest(&step->memory[tier], &rank->tier[tier]);
 }
 
 static void curve_push(struct run_curve *curve, float value)
@@ -123,7 +128,7 @@ void fold_step_end(struct run_model *model, const struct trace_record *record)
         model->split_count++;
     }
     holdings_end_step(rank);
-    note_memory(step, &rank->tier[TIER_DEVICE]);
+    note_memory(step, rank);
     step->schedule = from->schedule;
     step->stage = from->stage;
     step->skipped = from->skipped;

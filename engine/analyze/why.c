@@ -37,6 +37,7 @@ static void plan_of_trace(struct why *why, const struct run_schedule *plan, cons
     why->plan = (struct why_plan){.known = true,
                                   .peak_bytes = (uint64_t)footprint.peak_bytes[why->tier],
                                   .resting_bytes = (uint64_t)footprint.resting_bytes[why->tier]};
+    for (int tier = 0; tier < TIERS; tier++) why->plan.tier_peak_bytes[tier] = (uint64_t)footprint.peak_bytes[tier];
     struct setup traced = {.model = setup->model, .schedule = plan->ops};
     why->plan.sent_bytes = (uint64_t)setup_sent_bytes(&traced, why->rank);
     for (int c = 0; c < CATEGORIES; c++)
@@ -150,17 +151,18 @@ int why_peak(struct why *why, const struct run_model *model, int rank, enum tier
 
 enum { NAMED_MAX = 3 };
 
-/* "buckets (+3.3 MB), gathered (+1.2 MB)": the differences of one sign, largest first; what is past the third together.
- * *single: one thing that reads as one, "workspace outweighs". Returns how many. */
+/* "buckets (+3.3 MB), gathered (+1.2 MB)": the differences of one sign (0: of what is more, and no sign is written), largest
+ * first; what is past the third together. *single: one thing that reads as one, "workspace outweighs". Returns how many. */
 static int list_differences(char *text, size_t room, const struct why_plan *one, const struct why_plan *other, int sign,
                             bytes_writer *bytes, bool *single)
 {
+    static const char *const signs[] = {"-", "", "+"};
     int64_t difference[CATEGORIES], rest = 0;
     int count = 0, used = 0;
     char amount[32];
     *text = '\0';
     for (int c = 0; c < CATEGORIES; c++) {
-        difference[c] = sign * ((int64_t)one->at_peak_bytes[c] - (int64_t)other->at_peak_bytes[c]);
+        difference[c] = (sign < 0 ? -1 : 1) * ((int64_t)one->at_peak_bytes[c] - (int64_t)other->at_peak_bytes[c]);
         if (difference[c] > 0) rest += difference[c];
     }
     for (; rest > 0; count++) {
@@ -171,8 +173,8 @@ static int list_differences(char *text, size_t room, const struct why_plan *one,
         int64_t part = named ? difference[most] : rest;
         const char *name = named ? category_name((enum category)most) : "others";
         bytes(amount, (uint64_t)part);
-        used += snprintf(text + used, room - (size_t)used, "%s%s (%c%s)", count ? ", " : "", name, sign > 0 ? '+' : '-',
-                         amount);
+        used +=
+            snprintf(text + used, room - (size_t)used, "%s%s (%s%s)", count ? ", " : "", name, signs[sign + 1], amount);
         *single = count == 0 && name[strlen(name) - 1] != 's';
         difference[most] = 0;
         rest -= part;
@@ -204,4 +206,21 @@ void why_sentence(char *text, size_t room, const struct why *why, int than_stage
              : single    ? " outweighs "
                          : " outweigh ",
              has_second ? second : "");
+}
+
+void why_tier_sentence(char *text, size_t room, const struct why *why, bytes_writer *bytes)
+{
+    static const char *const names[TIERS] = {"device", "host", "NVMe"};
+    static const struct why_plan nothing;
+    char who[200], peak[32], resting[32];
+    bool single;
+    bytes(peak, why->plan.peak_bytes);
+    bytes(resting, why->plan.resting_bytes);
+    *text = '\0';
+    if (!list_differences(who, sizeof who, &why->plan, &nothing, 0, bytes, &single)) return;
+    snprintf(text, room, "the %s tier holds %s at its peak: %s; %s of it %s between steps", names[why->tier], peak, who,
+             why->plan.resting_bytes == 0                      ? "none"
+             : why->plan.resting_bytes == why->plan.peak_bytes ? "all"
+                                                               : resting,
+             why->plan.resting_bytes == 0 || why->plan.resting_bytes == why->plan.peak_bytes ? "stays" : "stay");
 }

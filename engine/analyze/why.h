@@ -22,10 +22,11 @@ struct why_plan {
     bool known;
     uint64_t peak_bytes, resting_bytes, sent_bytes; /* of the whole tier; sent: in a step */
     uint64_t at_peak_bytes[CATEGORIES];             /* at the instant of the tier's peak */
+    uint64_t tier_peak_bytes[TIERS];                /* of all tiers: what leaves one may have gone to another */
 };
 
 struct why_change {
-    char command[112];  /* as it is typed: "stage=3", "set KEY=VALUE"; with `restart`: "--set KEY=VALUE ..." */
+    char command[160];  /* as it is typed: "stage=3", "set KEY=VALUE"; with `restart`: "--set KEY=VALUE ..." */
     char text[112];     /* for people: "reduce_bucket_size 99,136 instead of 198,272" */
     bool restart;
     struct why_plan plan;
@@ -61,9 +62,15 @@ struct why {
 /* STATUS_INPUT: the trace does not say enough (no configuration, no schedule). */
 int why_peak(struct why *why, const struct run_model *model, int rank, enum tier tier, struct error *err);
 
+/* The key that most of a category in a tier hangs on. */
+const char *why_knob(enum tier tier, enum category category);
+
 /* The answer in one sentence: "stage 2 holds 3.1 MB more at its peak than stage 1 would: buckets (+3.3 MB) outweigh gradients
  * (-0.2 MB)". `bytes` writes an amount in the reader's unit. */
 void why_sentence(char *text, size_t room, const struct why *why, int than_stage, bytes_writer *bytes);
+/* Of a tier that other knobs than the stage fill: "the host tier holds 1.1 MB at its peak: staging (0.7 MB), gradients (0.4 MB);
+ * 0.4 MB of it stay between steps". */
+void why_tier_sentence(char *text, size_t room, const struct why *why, bytes_writer *bytes);
 
 /* What a switch of stage or knob changed, as measured: the last steps before and the first after. Memory is that of the
  * fullest rank at its fullest instant in these steps; the rest are means, over steps and ranks. */
@@ -71,7 +78,7 @@ enum { WHY_SWITCH_STEPS = 5 };
 struct why_side {
     int steps;                           /* so many were seen; 0: none, and the rest unknown */
     int stage;
-    uint64_t peak_bytes, resting_bytes, at_peak_bytes[CATEGORIES]; /* device tier */
+    struct run_fullest memory[TIERS];
     bool has_sent, has_exposed;
     double sent_bytes, step_ns, exposed_ns, tokens_per_s;
 };

@@ -8,6 +8,13 @@
 /* why_terms.c: what a category is made of at the plan's peak. */
 void why_terms(struct why_tenant *tenant, const struct schedule *schedule, const struct model *model, enum tier tier, int peak_op);
 
+/* why_moves.c: one change. Writes command and text, and makes it in `config`; false: it is no change, or cannot be made. */
+typedef bool why_move(struct why_change *change, struct config *config);
+enum { WHY_MOVES_MAX = 6 };
+struct why_owner { const char *knob, *how; why_move *moves[WHY_MOVES_MAX]; /* NULL: no more */ };
+const struct why_owner *why_owner_of(enum tier tier, enum category category);
+bool why_to_stage(struct why_change *change, struct config *config, int stage);
+
 /* why_changes.c: what the knobs of a category would give, and what each stage would. */
 void why_changes(struct why_tenant *tenant, const struct config *config, const struct why *why);
 void why_stages(struct why *why, const struct config *config);

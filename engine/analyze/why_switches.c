@@ -8,6 +8,21 @@
 
 /* ---- the switches: events "stage", "ranks" and "set" ---- */
 
+/* A key's last word, or two where one says nothing: "reduce_bucket_size", "pcie.bandwidth"; what has a device is called by
+ * what is put there: "offload_optimizer". */
+static void short_name(char *name, size_t room, const char *key)
+{
+    static const char *const plain[] = {"device", "ratio", "enabled", "bandwidth", "latency"};
+    static const char device[] = ".device";
+    const char *leaf = strrchr(key, '.') ? strrchr(key, '.') + 1 : key, *from = leaf;
+    for (size_t p = 0; p < sizeof plain / sizeof *plain; p++)
+        if (strcmp(leaf, plain[p]) == 0 && leaf > key + 1)
+            for (from = leaf - 1; from > key && from[-1] != '.';) from--;
+    const size_t length = strlen(from), ending = sizeof device - 1;
+    const bool cut = length > ending && strcmp(from + length - ending, device) == 0;
+    snprintf(name, room, "%.*s", (int)(cut ? length - ending : length), from);
+}
+
 /* "stage 0 -> 3" or "reduce_bucket_size 198272 -> 99136"; false: an event of another kind. */
 static bool describe(char *text, size_t room, const struct run_notice *notice)
 {
@@ -22,9 +37,12 @@ static bool describe(char *text, size_t room, const struct run_notice *notice)
         kind && (!strcmp(kind, "stage") || !strcmp(kind, "ranks")) && cJSON_IsNumber(from) && cJSON_IsNumber(to);
     bool is_set = kind && !strcmp(kind, "set") && key && cJSON_IsString(to);
     if (is_number) snprintf(text, room, "%s %d -> %d", kind, from->valueint, to->valueint);
-    if (is_set)
-        snprintf(text, room, "%s %s%s%s", strrchr(key, '.') ? strrchr(key, '.') + 1 : key,
-                 cJSON_IsString(from) ? from->valuestring : "", cJSON_IsString(from) ? " -> " : "-> ", to->valuestring);
+    if (is_set) {
+        char name[80];
+        short_name(name, sizeof name, key);
+        snprintf(text, room, "%s %s%s%s", name, cJSON_IsString(from) ? from->valuestring : "",
+                 cJSON_IsString(from) ? " -> " : "-> ", to->valuestring);
+    }
     cJSON_Delete(event);
     return is_number || is_set;
 }
@@ -63,11 +81,9 @@ static void side_add(struct why_side *side, struct sums *sums, const struct run_
     side->stage = step->stage;
     sums->total_ns += step->total_ns;
     sums->tokens += step->tokens;
-    if (step->memory.known && step->memory.peak_bytes >= side->peak_bytes) {
-        side->peak_bytes = step->memory.peak_bytes;
-        side->resting_bytes = step->memory.resting_bytes;
-        memcpy(side->at_peak_bytes, step->memory.at_peak_bytes, sizeof side->at_peak_bytes);
-    }
+    for (int tier = 0; tier < TIERS; tier++)
+        if (step->memory[tier].known && step->memory[tier].peak_bytes >= side->memory[tier].peak_bytes)
+            side->memory[tier] = step->memory[tier];
     if (step->timed) {
         sums->timed_steps++;
         side->exposed_ns += (double)step->split.exposed_ns / step->timed;

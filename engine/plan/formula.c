@@ -34,6 +34,9 @@ const struct formula formulas[] = {
     {"gradient to add", "", "the same, come to the host, where it is added"},
     {"updated parameters", "", "e x elements of one update, on their way to the other tier"},
     {"shard", "", "e x elements of the unit's shard, come from the host to be gathered"},
+    {"shard from NVMe", "", "e x elements of the unit's shard, in whole pages, read ahead of its use"},
+    {"states from NVMe", "", "4 x elements of one update, in whole pages: read, updated, written back"},
+    {"parameters to write", "", "e x elements of one update, in whole pages, on their way to NVMe"},
     {"unreduced gradient", "", "e x elements of the unit, until its last bucket is reduced"},
 };
 const int formula_count = sizeof formulas / sizeof *formulas;

@@ -30,9 +30,9 @@ static struct moment moment_of(const struct scene *scene, int mark)
     moment.plan = run_schedule_numbered(model, when->schedule);
     moment.step = run_step_numbered(model, when->step);
     if (moment.step && !run_step_is_whole(moment.step)) moment.step = NULL;
-    if (moment.step && moment.step->memory.known) {
-        moment.peak = (struct run_instant){.known = true, .live_bytes = moment.step->memory.peak_bytes};
-        memcpy(moment.peak.held_bytes, moment.step->memory.at_peak_bytes, sizeof moment.peak.held_bytes);
+    if (moment.step && moment.step->memory[TIER_DEVICE].known) {
+        moment.peak = (struct run_instant){.known = true, .live_bytes = moment.step->memory[TIER_DEVICE].peak_bytes};
+        memcpy(moment.peak.held_bytes, moment.step->memory[TIER_DEVICE].at_peak_bytes, sizeof moment.peak.held_bytes);
     }
     return moment;
 }
@@ -145,7 +145,7 @@ static void read_figures(struct row rows[FIGURES], int side, const struct moment
     const double values[FIGURES] = {
         step ? step->step : 0,
         step ? step->stage : 0,
-        step ? (double)step->memory.resting_bytes : 0,
+        step ? (double)step->memory[TIER_DEVICE].resting_bytes : 0,
         step && step->sent_bytes ? sent_mean(step) : 0,
         step ? (double)step->total_ns : 0,
         step && step->timed ? (double)step->split.exposed_ns / step->timed : 0,
@@ -154,7 +154,7 @@ static void read_figures(struct row rows[FIGURES], int side, const struct moment
     };
     const bool known[FIGURES] = {step,
                                  step,
-                                 step && step->memory.known,
+                                 step && step->memory[TIER_DEVICE].known,
                                  step && step->sent_bytes,
                                  step,
                                  step && step->timed,

@@ -5,7 +5,7 @@
 
 #include "engine/analyze/why.h"
 #include "tui/draw/paragraph.h"
-#include "tui/views/parts.h"
+#include "tui/views/tiers.h"
 
 enum { LEVELS = 3, DETAIL_ROWS = 5 };
 static const enum style by_level[LEVELS] = {STYLE_TEXT, STYLE_WARN, STYLE_BAD};
@@ -66,6 +66,19 @@ static int chosen(const struct scene *scene, int count)
 
 /* ---- the chosen one in full ---- */
 
+/* ", host 0 B, then 3.118 MB" of every other tier whose peak a switch changed. */
+static int draw_other_tiers(struct canvas canvas, int x, int y, enum units units, const struct why_switch *change)
+{
+    char before[FORMAT_ROOM], after[FORMAT_ROOM];
+    for (enum tier tier = TIER_HOST; tier < TIERS; tier++) {
+        const uint64_t from = change->before.memory[tier].peak_bytes, to = change->after.memory[tier].peak_bytes;
+        if (from != to)
+            x = draw_format(canvas, x, y, STYLE_STRONG, ", %s %s, then %s", tiers_name(tier),
+                            format_bytes_bare(before, units, from), format_bytes_bare(after, units, to));
+    }
+    return x;
+}
+
 /* What a switch changed, in one line; its view says more. */
 static void draw_outcome(struct canvas canvas, int y, const struct scene *scene, const struct run_notice *notice)
 {
@@ -77,12 +90,14 @@ static void draw_outcome(struct canvas canvas, int y, const struct scene *scene,
         if (notice->kind != NOTICE_EVENT || !notice->has_step || switches[s].step != notice->step || !from->steps ||
             !to->steps)
             continue;
-        format_bytes_bare(before, scene->state->units, from->peak_bytes);
-        format_bytes_bare(after, scene->state->units, to->peak_bytes);
+        format_bytes_bare(before, scene->state->units, from->memory[TIER_DEVICE].peak_bytes);
+        format_bytes_bare(after, scene->state->units, to->memory[TIER_DEVICE].peak_bytes);
         format_time(slow, (uint64_t)from->step_ns);
         format_time(fast, (uint64_t)to->step_ns);
-        draw_format(canvas, 1, y, STYLE_STRONG, "%s: peak %s, then %s; step %s, then %s (i says more)",
-                    switches[s].text, before, after, slow + strspn(slow, " "), fast + strspn(fast, " "));
+        int x = draw_format(canvas, 1, y, STYLE_STRONG, "%s: peak %s, then %s", switches[s].text, before, after);
+        x = draw_other_tiers(canvas, x, y, scene->state->units, &switches[s]);
+        draw_format(canvas, x, y, STYLE_STRONG, "; step %s, then %s (i says more)", slow + strspn(slow, " "),
+                    fast + strspn(fast, " "));
         return;
     }
 }

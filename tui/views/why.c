@@ -8,34 +8,65 @@
 
 #include "tui/draw/paragraph.h"
 #include "tui/draw/pen.h"
-#include "tui/views/parts.h"
+#include "tui/views/tiers.h"
 
-enum { SWITCHES_SHOWN = 8, SENTENCE_ROWS = 3, TALL = 36 };
+enum { SWITCHES_SHOWN = 8, SENTENCE_ROWS = 3, TALL = 36, LINES_MAX = TIERS * (CATEGORIES + 1) + SWITCHES_SHOWN };
 
-/* What there is to choose from, in this order. */
-struct rows {
-    const struct why *why; /* NULL: not known, because: */
-    struct error err;
-    struct why_switch switches[SWITCHES_SHOWN];
-    int tenants, count;
+/* A line of the list: what a tier holds in all, where there are several; a tenant of a tier's peak; a switch. */
+struct line {
+    enum { LINE_TIER, LINE_TENANT, LINE_SWITCH } kind;
+    enum tier tier;
+    int number;
 };
 
-/* The plans behind an answer take milliseconds, a frame should not: the last answer stays, and is made anew when what it was
- * made from has changed. So this is still a function of the scene alone. */
+/* What there is to choose from: lines but those of tiers, in this order. */
+struct rows {
+    const struct why *why[TIERS]; /* NULL: nothing is there; of the device, not known, because: */
+    struct error err;
+    struct why_switch switches[SWITCHES_SHOWN];
+    struct line lines[LINES_MAX];
+    int line_count, count;
+};
+
+static void add_line(struct rows *rows, int kind, enum tier tier, int number)
+{
+    rows->lines[rows->line_count++] = (struct line){kind, tier, number};
+    rows->count += kind != LINE_TIER;
+}
+
+/* The plans behind an answer take milliseconds, a frame should not: the last answers stay, and are made anew when what they
+ * were made from has changed. So this is still a function of the scene alone. */
 static struct rows rows_of(const struct scene *scene)
 {
-    static struct why kept;
+    static struct why kept[TIERS];
     struct rows rows = {0};
-    if (why_peak(&kept, scene->model, scene->state->rank, TIER_DEVICE, &rows.err) == STATUS_OK) rows.why = &kept;
-    rows.tenants = rows.why ? kept.tenant_count : 0;
-    rows.count = rows.tenants + why_switches(scene->model, rows.switches, SWITCHES_SHOWN);
+    int tiers = 0;
+    for (enum tier tier = TIERS; tier-- > TIER_DEVICE;) { /* the device last: its error is the one that counts */
+        if (tier != TIER_DEVICE && !tier_is_used(scene->model, tier)) continue;
+        if (why_peak(&kept[tier], scene->model, scene->state->rank, tier, &rows.err) != STATUS_OK) continue;
+        rows.why[tier] = &kept[tier];
+        tiers += kept[tier].tenant_count > 0;
+    }
+    for (enum tier tier = 0; tier < TIERS; tier++) {
+        const int tenants = rows.why[tier] ? rows.why[tier]->tenant_count : 0;
+        if (tenants && tiers > 1) add_line(&rows, LINE_TIER, tier, 0);
+        for (int t = 0; t < tenants; t++) add_line(&rows, LINE_TENANT, tier, t);
+    }
+    const int switches = why_switches(scene->model, rows.switches, SWITCHES_SHOWN);
+    for (int i = 0; i < switches; i++) add_line(&rows, LINE_SWITCH, TIER_DEVICE, i);
     return rows;
 }
 
-static int chosen_row(const struct scene *scene, const struct rows *rows)
+/* Number of the chosen line; -1: there is none. */
+static int chosen_line(const struct scene *scene, const struct rows *rows)
 {
-    int row = scene->state->row[VIEW_WHY];
-    return row < rows->count ? row : rows->count - 1;
+    int left = scene->state->row[VIEW_WHY], last = -1;
+    for (int i = 0; i < rows->line_count; i++) {
+        if (rows->lines[i].kind == LINE_TIER) continue;
+        last = i;
+        if (left-- == 0) break;
+    }
+    return last;
 }
 
 /* ---- the sentence ---- */
@@ -46,6 +77,14 @@ static int other_stage(const struct why *why)
     return why->stage > 0 ? why->stage - 1 : 1;
 }
 
+/* Of the device what a stage does to it; of the others, and where the other stage cannot be, who is there. */
+static void say_why(char *text, size_t room, const struct why *why, int than_stage, enum units units)
+{
+    *text = '\0';
+    if (why->tier == TIER_DEVICE) why_sentence(text, room, why, than_stage, format_writer(units));
+    if (!*text && than_stage == other_stage(why)) why_tier_sentence(text, room, why, format_writer(units));
+}
+
 /* Against the stage below, or the one above stage 0; a tall screen has room for all. Returns the rows taken. */
 static int draw_sentences(struct canvas canvas, const struct scene *scene, const struct why *why, bool all)
 {
@@ -53,14 +92,15 @@ static int draw_sentences(struct canvas canvas, const struct scene *scene, const
     int y = 0;
     for (int stage = 0; stage < WHY_STAGES; stage++) {
         if (stage == why->stage || (!all && stage != other_stage(why))) continue;
-        why_sentence(text, sizeof text, why, stage, format_writer(scene->state->units));
-        y += draw_paragraph(canvas_part(canvas, 0, y, canvas.at.columns, SENTENCE_ROWS), 0,
-                            stage == other_stage(why) ? STYLE_STRONG : STYLE_TEXT, text);
+        say_why(text, sizeof text, why, stage, scene->state->units);
+        if (*text)
+            y += draw_paragraph(canvas_part(canvas, 0, y, canvas.at.columns, SENTENCE_ROWS), 0,
+                                stage == other_stage(why) ? STYLE_STRONG : STYLE_TEXT, text);
     }
     return y < canvas.at.rows ? y : canvas.at.rows;
 }
 
-/* ---- the list: tenants of the peak, then switches ---- */
+/* ---- the list ---- */
 
 static void draw_list_head(struct canvas canvas, const struct scene *scene)
 {
@@ -71,19 +111,32 @@ static void draw_list_head(struct canvas canvas, const struct scene *scene)
     pen_right(&pen, columns, STYLE_DIM, "planned");
 }
 
+static void draw_amounts(struct pen *pen, enum units units, enum style style, bool measured, uint64_t bytes,
+                         uint64_t planned)
+{
+    char text[FORMAT_ROOM];
+    int columns = bytes_columns(units) + 2;
+    pen_right(pen, columns, style, format_bytes(text, units, measured, bytes));
+    pen_right(pen, columns, style, format_bytes(text, units, true, planned));
+}
+
+static void draw_tier_row(struct canvas canvas, int y, const struct scene *scene, const struct why *why)
+{
+    struct pen pen = pen_at(canvas, 1, y);
+    pen_left(&pen, 14, STYLE_STRONG, tiers_name(why->tier));
+    draw_amounts(&pen, scene->state->units, STYLE_STRONG, why->measured, why->peak_bytes, why->plan.peak_bytes);
+}
+
 static void draw_tenant_row(struct canvas canvas, int y, const struct scene *scene, const struct why_tenant *tenant,
                             bool chosen)
 {
-    char text[FORMAT_ROOM];
-    int columns = bytes_columns(scene->state->units) + 2;
     const struct category_look *look = category_look(tenant->category);
     enum style style = chosen ? STYLE_FOCUS : STYLE_TEXT;
     if (chosen) draw_character(canvas, 0, y, STYLE_FOCUS, 0x25b6);
     draw_character(canvas, 1, y, look->style, (uint32_t)look->letter);
     struct pen pen = pen_at(canvas, 3, y);
     pen_left(&pen, 12, style, look->name);
-    pen_right(&pen, columns, style, format_bytes(text, scene->state->units, tenant->measured, tenant->bytes));
-    pen_right(&pen, columns, style, format_bytes(text, scene->state->units, true, tenant->planned_bytes));
+    draw_amounts(&pen, scene->state->units, style, tenant->measured, tenant->bytes, tenant->planned_bytes);
 }
 
 static void draw_switch_row(struct canvas canvas, int y, const struct why_switch *change, bool chosen)
@@ -92,19 +145,27 @@ static void draw_switch_row(struct canvas canvas, int y, const struct why_switch
     snprintf(text, sizeof text, "step %u: %s", change->step, change->text);
     if (chosen) draw_character(canvas, 0, y, STYLE_FOCUS, 0x25b6);
     draw_character(canvas, 1, y, STYLE_STRONG, 0x0394);
-    draw_text(canvas, 3, y, chosen ? STYLE_FOCUS : STYLE_TEXT, text);
+    draw_words(canvas_part(canvas, 3, y, canvas.at.columns - 3, 1), 0, 0, chosen ? STYLE_FOCUS : STYLE_TEXT, text);
+}
+
+static void draw_line(struct canvas canvas, int y, const struct scene *scene, const struct rows *rows, int i,
+                      bool chosen)
+{
+    const struct line *line = &rows->lines[i];
+    switch (line->kind) {
+    case LINE_TIER: draw_tier_row(canvas, y, scene, rows->why[line->tier]); break;
+    case LINE_TENANT: draw_tenant_row(canvas, y, scene, &rows->why[line->tier]->tenants[line->number], chosen); break;
+    case LINE_SWITCH: draw_switch_row(canvas, y, &rows->switches[line->number], chosen); break;
+    }
 }
 
 static void draw_list(struct canvas canvas, const struct scene *scene, const struct rows *rows, int chosen)
 {
     int shown = canvas.at.rows - 1;
-    int first = scrolled(chosen - shown + 1, rows->count, shown);
+    int first = scrolled(chosen - shown + 1, rows->line_count, shown);
     draw_list_head(canvas, scene);
-    for (int i = first; i < rows->count && i - first < shown; i++) {
-        int y = 1 + i - first;
-        if (i < rows->tenants) draw_tenant_row(canvas, y, scene, &rows->why->tenants[i], i == chosen);
-        else draw_switch_row(canvas, y, &rows->switches[i - rows->tenants], i == chosen);
-    }
+    for (int i = first; i < rows->line_count && i - first < shown; i++)
+        draw_line(canvas, 1 + i - first, scene, rows, i, i == chosen);
 }
 
 /* ---- all four stages ---- */
@@ -137,6 +198,7 @@ static void draw_stages(struct canvas canvas, const struct scene *scene, const s
     for (int stage = 0; stage < WHY_STAGES; stage++) draw_stage(canvas, 1 + stage, scene, why, stage);
     if (op_label(label, scene->model, why->schedule, why->peak_op))
         draw_format(canvas, 0, 6, STYLE_TEXT, "the plan peaks at %s", label);
+    else if (why->peak_op < 0) draw_text(canvas, 0, 6, STYLE_TEXT, "as full between steps as in one");
     if (why->measured)
         draw_format(canvas, 0, 7, STYLE_TEXT, "measured peak %s",
                     format_bytes_bare(text, scene->state->units, why->peak_bytes));
@@ -146,11 +208,20 @@ static void draw_stages(struct canvas canvas, const struct scene *scene, const s
 
 /* ---- all together ---- */
 
-static void draw_why_title(struct canvas canvas, const struct scene *scene, const struct rows *rows)
+/* What the upper half is about: the tier of the chosen tenant; the device beside a switch. */
+static const struct why *shown_why(const struct rows *rows, int chosen)
 {
+    return rows->why[chosen < 0 ? TIER_DEVICE : rows->lines[chosen].tier];
+}
+
+static void draw_why_title(struct canvas canvas, const struct scene *scene, const struct why *why)
+{
+    static const char *const tiers[TIERS] = {"device memory", "host memory", "NVMe tier"};
     char title[96];
-    if (!rows->why) snprintf(title, sizeof title, "why");
-    else snprintf(title, sizeof title, "why is the device memory of rank %d as full as it is", scene->state->rank);
+    if (!why) snprintf(title, sizeof title, "why");
+    else
+        snprintf(title, sizeof title, "why is the %s of rank %d as full as it is", tiers[why->tier],
+                 scene->state->rank);
     draw_title(canvas, 0, false, title);
 }
 
@@ -158,42 +229,51 @@ static void draw_why_title(struct canvas canvas, const struct scene *scene, cons
 static int list_rows(int rows, int top, const struct rows *list)
 {
     enum { LEAST = 9, DETAILS = 9 };
-    int most = rows - top - DETAILS, wanted = list->count + 1;
+    int most = rows - top - DETAILS, wanted = list->line_count + 1;
     if (wanted > most) wanted = most;
     return wanted < LEAST ? LEAST : wanted;
 }
 
-/* List and stages stand side by side, each as wide as its amounts ask for where both fit. */
+/* List and stages stand side by side, each as wide as its amounts ask for where both fit; what switches say may need more. */
 static int list_columns(const struct canvas *canvas, enum units units)
 {
+    enum { SWITCH_COLUMNS = 12 };
     int amount = bytes_columns(units) + 2, list = 15 + 2 * amount, stages = 6 + 3 * amount;
-    return list + 2 + stages <= canvas->at.columns ? list : canvas->at.columns * 42 / 100;
+    const int left = canvas->at.columns - list - 2 - stages;
+    if (left < 0) return canvas->at.columns * 42 / 100;
+    return list + (left < SWITCH_COLUMNS ? left : SWITCH_COLUMNS);
+}
+
+static void draw_chosen(struct canvas canvas, const struct scene *scene, const struct rows *rows, int chosen)
+{
+    const struct line *line = &rows->lines[chosen];
+    if (line->kind == LINE_SWITCH) why_draw_switch(canvas, scene, &rows->switches[line->number]);
+    else why_draw_tenant(canvas, scene, rows->why[line->tier], &rows->why[line->tier]->tenants[line->number]);
 }
 
 static void draw_view(struct canvas canvas, const struct scene *scene)
 {
     struct rows rows = rows_of(scene);
-    const int columns = canvas.at.columns, chosen = chosen_row(scene, &rows);
-    const int left = rows.why ? list_columns(&canvas, scene->state->units) : columns;
-    draw_why_title(canvas, scene, &rows);
-    if (!rows.why) draw_format(canvas, 1, 1, STYLE_DIM, "n/a: %.200s", rows.err.text);
+    const int columns = canvas.at.columns, chosen = chosen_line(scene, &rows);
+    const struct why *why = shown_why(&rows, chosen);
+    const int left = why ? list_columns(&canvas, scene->state->units) : columns;
+    draw_why_title(canvas, scene, why);
+    if (!why) draw_format(canvas, 1, 1, STYLE_DIM, "n/a: %.200s", rows.err.text);
     if (rows.count == 0) return;
     int top = 2;
     const bool tall = canvas.at.rows >= TALL;
     struct canvas said = canvas_part(canvas, 1, 1, columns - 2, tall ? 3 * SENTENCE_ROWS : SENTENCE_ROWS);
-    if (rows.why) top = 1 + draw_sentences(said, scene, rows.why, tall);
+    if (why) top = 1 + draw_sentences(said, scene, why, tall);
     const int list = list_rows(canvas.at.rows, top, &rows);
     draw_list(canvas_part(canvas, 0, top, left, list), scene, &rows, chosen);
-    if (rows.why) draw_stages(canvas_part(canvas, left + 2, top, columns - left - 2, list), scene, rows.why);
-    struct canvas below = canvas_part(canvas, 0, top + list, columns, canvas.at.rows - top - list);
-    if (chosen < rows.tenants) why_draw_tenant(below, scene, rows.why, &rows.why->tenants[chosen]);
-    else why_draw_switch(below, scene, &rows.switches[chosen - rows.tenants]);
+    if (why) draw_stages(canvas_part(canvas, left + 2, top, columns - left - 2, list), scene, why);
+    draw_chosen(canvas_part(canvas, 0, top + list, columns, canvas.at.rows - top - list), scene, &rows, chosen);
 }
 
 static bool act(struct view_state *state, const struct scene *scene, const struct key_row *key)
 {
     struct rows rows = rows_of(scene);
-    int row = chosen_row(scene, &rows);
+    int row = state->row[VIEW_WHY] < rows.count ? state->row[VIEW_WHY] : rows.count - 1;
     switch (key->action) {
     case ACTION_DOWN: row++; break;
     case ACTION_UP: row--; break;
@@ -210,19 +290,21 @@ static bool act(struct view_state *state, const struct scene *scene, const struc
 static void draw_pane(struct canvas canvas, const struct scene *scene, bool focused)
 {
     struct rows rows = rows_of(scene);
+    const struct why *why = rows.why[TIER_DEVICE];
     char title[64], text[512];
     snprintf(title, sizeof title, "why: rank %d at its peak", scene->state->rank);
     draw_title(canvas, 0, focused, title);
-    if (!rows.why) {
+    if (!why) {
         snprintf(text, sizeof text, "n/a: %.200s", rows.err.text);
         draw_paragraph(canvas_part(canvas, 1, 1, canvas.at.columns - 2, canvas.at.rows - 1), 0, STYLE_DIM, text);
         return;
     }
-    why_sentence(text, sizeof text, rows.why, other_stage(rows.why), format_writer(scene->state->units));
+    say_why(text, sizeof text, why, other_stage(why), scene->state->units);
     int used =
         draw_paragraph(canvas_part(canvas, 1, 1, canvas.at.columns - 2, canvas.at.rows - 1), 0, STYLE_TEXT, text);
     draw_list_head(canvas_part(canvas, 0, 1 + used, canvas.at.columns, 1), scene);
-    for (int t = 0; t < rows.tenants; t++) draw_tenant_row(canvas, 2 + used + t, scene, &rows.why->tenants[t], false);
+    for (int i = 0; i < rows.line_count && rows.lines[i].kind != LINE_SWITCH; i++)
+        draw_line(canvas, 2 + used + i, scene, &rows, i, false);
 }
 
 const struct view view_why = {

@@ -3,7 +3,7 @@
 
 #include "tui/draw/paragraph.h"
 #include "tui/draw/pen.h"
-#include "tui/views/parts.h"
+#include "tui/views/tiers.h"
 #include "tui/views/why.h"
 
 /* "+1.234 MB", "-5.006 MB", "same" */
@@ -30,26 +30,44 @@ static void draw_term(struct canvas canvas, int y, enum units units, const struc
     if (term->formula[0]) draw_format(canvas, x, y, STYLE_DIM, " = %s", term->formula);
 }
 
-static void draw_change_head(struct canvas canvas, int y, enum units units)
+/* The other tiers that one of the changes would fill or empty, in the order of columns; returns how many. */
+static int other_tiers(enum tier tiers[TIERS], const struct why *why, const struct why_tenant *tenant)
+{
+    int count = 0;
+    for (enum tier tier = 0; tier < TIERS; tier++) {
+        bool touched = false;
+        for (int c = 0; c < tenant->change_count; c++)
+            touched |= tenant->changes[c].plan.tier_peak_bytes[tier] != why->plan.tier_peak_bytes[tier];
+        if (touched && tier != why->tier) tiers[count++] = tier;
+    }
+    return count;
+}
+
+static void draw_change_head(struct canvas canvas, int y, enum units units, const enum tier tiers[TIERS], int count)
 {
     int end = canvas.at.columns - 1, columns = bytes_columns(units) + 2;
-    draw_text(canvas, 1, y, STYLE_DIM, "what changing it would give, by plan");
+    draw_text(canvas, 1, y, STYLE_DIM, count ? "what changing it would give" : "what changing it would give, by plan");
     draw_right(canvas, end, y, STYLE_DIM, "sent/step");
+    for (int i = count - 1; i >= 0; i--) draw_right(canvas, end -= columns, y, STYLE_DIM, tiers_name(tiers[i]));
     draw_right(canvas, end - columns, y, STYLE_DIM, "peak");
 }
 
 static void draw_change(struct canvas canvas, int y, const struct scene *scene, const struct why *why,
-                        const struct why_change *change)
+                        const struct why_change *change, const enum tier tiers[TIERS], int count)
 {
     char text[FORMAT_ROOM];
     enum units units = scene->state->units;
+    const struct why_plan *now = &why->plan, *then = &change->plan;
     int end = canvas.at.columns - 1, columns = bytes_columns(units) + 2;
-    bool helps = change->plan.peak_bytes < why->plan.peak_bytes;
-    draw_words(canvas_part(canvas, 0, y, end - 2 * columns, 1), 1, 0, STYLE_TEXT, change->text);
-    draw_right(canvas, end - columns, y, helps ? STYLE_GOOD : STYLE_TEXT,
-               format_change(text, units, (double)why->plan.peak_bytes, (double)change->plan.peak_bytes));
+    draw_words(canvas_part(canvas, 0, y, end - (2 + count) * columns, 1), 1, 0, STYLE_TEXT, change->text);
     draw_right(canvas, end, y, STYLE_TEXT,
-               format_change(text, units, (double)why->plan.sent_bytes, (double)change->plan.sent_bytes));
+               format_change(text, units, (double)now->sent_bytes, (double)then->sent_bytes));
+    for (int i = count - 1; i >= 0; i--)
+        draw_right(canvas, end -= columns, y, STYLE_TEXT,
+                   format_change(text, units, (double)now->tier_peak_bytes[tiers[i]],
+                                 (double)then->tier_peak_bytes[tiers[i]]));
+    draw_right(canvas, end - columns, y, then->peak_bytes < now->peak_bytes ? STYLE_GOOD : STYLE_TEXT,
+               format_change(text, units, (double)now->peak_bytes, (double)then->peak_bytes));
 }
 
 /* The terms from number `first` on, in one row: together, and by name as far as they fit. */
@@ -94,10 +112,12 @@ void why_draw_tenant(struct canvas canvas, const struct scene *scene, const stru
         draw_text(canvas, 1, y, STYLE_DIM, "no knob of its own would lower it");
         return;
     }
-    if (y + tenant->change_count < rows) draw_change_head(canvas, y++, scene->state->units);
+    enum tier tiers[TIERS];
+    const int others = other_tiers(tiers, why, tenant);
+    if (y + tenant->change_count < rows) draw_change_head(canvas, y++, scene->state->units, tiers, others);
     bool roomy = rows - y >= 2 * tenant->change_count;
     for (int c = 0; c < tenant->change_count && y < rows; c++) {
-        draw_change(canvas, y++, scene, why, &tenant->changes[c]);
+        draw_change(canvas, y++, scene, why, &tenant->changes[c], tiers, others);
         if (roomy)
             draw_format(canvas, 3, y++, STYLE_DIM, "%s %s",
                         tenant->changes[c].restart ? "restart:" : "live:", tenant->changes[c].command);
@@ -163,37 +183,72 @@ static void draw_figure_head(struct canvas canvas, enum units units, const char 
     pen_right(&pen, columns + 1, STYLE_DIM, "change");
 }
 
+/* Where only the device holds anything, its categories and sums; else of every tier what changed, by name. */
+static bool uses_tiers(const struct why_switch *change)
+{
+    bool others = false;
+    for (enum tier tier = TIER_HOST; tier < TIERS; tier++)
+        others |= change->before.memory[tier].peak_bytes || change->after.memory[tier].peak_bytes;
+    return others;
+}
+
+static int each_category(struct canvas canvas, enum units units, const struct why_switch *change, bool draws)
+{
+    const bool tiers = uses_tiers(change);
+    int y = 1;
+    for (enum tier tier = 0; tier < TIERS; tier++)
+        for (int c = 0; c < CATEGORIES; c++) {
+            const struct category_look *look = category_look(c);
+            const uint64_t before = change->before.memory[tier].at_peak_bytes[c],
+                           after = change->after.memory[tier].at_peak_bytes[c];
+            char name[24];
+            if ((before == 0 && after == 0) || (tiers && before == after)) continue;
+            if (tiers) snprintf(name, sizeof name, "%c %s", look->letter, tiers_name(tier));
+            else snprintf(name, sizeof name, "%s", is_tight(&canvas) ? look->brief : look->name);
+            const struct figure figure = {name, true, (double)before, (double)after, false};
+            if (draws) draw_figure(canvas, y, units, &figure);
+            y++;
+        }
+    return y - 1;
+}
+
 static void draw_categories(struct canvas canvas, enum units units, const struct why_switch *change)
 {
-    int y = 1;
-    draw_figure_head(canvas, units, "at peak");
-    for (int c = 0; c < CATEGORIES; c++) {
-        const struct category_look *look = category_look(c);
-        struct figure figure = {is_tight(&canvas) ? look->brief : look->name, true,
-                                (double)change->before.at_peak_bytes[c], (double)change->after.at_peak_bytes[c], false};
-        if (figure.before > 0 || figure.after > 0) draw_figure(canvas, y++, units, &figure);
-    }
+    draw_figure_head(canvas, units, uses_tiers(change) ? "moved" : "at peak");
+    each_category(canvas, units, change, true);
 }
 
-static int categories_of(const struct why_switch *change)
+static int categories_of(const struct canvas canvas, const struct why_switch *change)
 {
+    return each_category(canvas, UNITS_BYTES, change, false);
+}
+
+/* Of the tiers where there are several, which bytes moved from one to another; else of the device alone. */
+static int list_peaks(struct figure figures[2 * TIERS], const struct why_switch *change)
+{
+    const struct run_fullest *before = change->before.memory, *after = change->after.memory;
     int count = 0;
-    for (int c = 0; c < CATEGORIES; c++) count += change->before.at_peak_bytes[c] || change->after.at_peak_bytes[c];
-    return count;
+    for (enum tier tier = 0; tier < TIERS && uses_tiers(change); tier++)
+        if (before[tier].peak_bytes || after[tier].peak_bytes)
+            figures[count++] = (struct figure){tiers_name(tier), true, (double)before[tier].peak_bytes,
+                                               (double)after[tier].peak_bytes, false};
+    if (count) return count;
+    figures[0] = (struct figure){"peak", true, (double)before->peak_bytes, (double)after->peak_bytes, false};
+    figures[1] = (struct figure){"resting", true, (double)before->resting_bytes, (double)after->resting_bytes, false};
+    return 2;
 }
 
-static void draw_sums(struct canvas canvas, enum units units, const struct why_side *before,
-                      const struct why_side *after)
+static void draw_sums(struct canvas canvas, enum units units, const struct why_switch *change)
 {
-    const struct figure figures[] = {
-        {"peak", true, (double)before->peak_bytes, (double)after->peak_bytes, false},
-        {"resting", true, (double)before->resting_bytes, (double)after->resting_bytes, false},
-        {"sent", before->has_sent && after->has_sent, before->sent_bytes, after->sent_bytes, false},
-        {"step", true, before->step_ns, after->step_ns, true},
-        {"exposed", before->has_exposed && after->has_exposed, before->exposed_ns, after->exposed_ns, true},
-    };
-    draw_figure_head(canvas, units, "");
-    for (int f = 0; f < (int)(sizeof figures / sizeof *figures); f++) draw_figure(canvas, 1 + f, units, &figures[f]);
+    const struct why_side *before = &change->before, *after = &change->after;
+    struct figure figures[2 * TIERS + 3];
+    int count = list_peaks(figures, change);
+    const bool sent = before->has_sent && after->has_sent, exposed = before->has_exposed && after->has_exposed;
+    figures[count++] = (struct figure){"sent", sent, before->sent_bytes, after->sent_bytes, false};
+    figures[count++] = (struct figure){"step", true, before->step_ns, after->step_ns, true};
+    figures[count++] = (struct figure){"exposed", exposed, before->exposed_ns, after->exposed_ns, true};
+    draw_figure_head(canvas, units, uses_tiers(change) ? "peak of" : "");
+    for (int f = 0; f < count; f++) draw_figure(canvas, 1 + f, units, &figures[f]);
 }
 
 /* Two tables side by side, or one below the other where amounts are long and the screen is narrow. */
@@ -215,6 +270,6 @@ void why_draw_switch(struct canvas canvas, const struct scene *scene, const stru
     int width = name_columns(&canvas) + 3 * (bytes_columns(units) + 1) + 1;
     draw_categories(canvas_part(canvas, 1, 1, width, canvas.at.rows - 1), units, change);
     bool beside = 2 * width + 2 <= canvas.at.columns;
-    if (beside) draw_sums(canvas_part(canvas, 2 + width, 1, width, canvas.at.rows - 1), units, before, after);
-    else draw_sums(canvas_part(canvas, 1, 2 + categories_of(change), width, canvas.at.rows), units, before, after);
+    if (beside) draw_sums(canvas_part(canvas, 2 + width, 1, width, canvas.at.rows - 1), units, change);
+    else draw_sums(canvas_part(canvas, 1, 2 + categories_of(canvas, change), width, canvas.at.rows), units, change);
 }
