@@ -26,6 +26,7 @@ void run_model_free(struct run_model *model)
     steps_release(model);
     notices_release(model);
     free(model->sample.text);
+    free(model->lesson.text);
     free(model->rank);
     free(model);
 }
@@ -115,6 +116,16 @@ static void fold_sample(struct run_model *model, const struct trace_record *reco
     model->sample.step = record->sample.step;
 }
 
+static void fold_lesson(struct run_model *model, const struct trace_record *record)
+{
+    char *text = text_copy(record->lesson.json);
+    if (!text) return;
+    free(model->lesson.text);
+    model->lesson.text = text;
+    model->lesson.bytes = record->lesson.json.bytes;
+    model->lesson.time_ns = record->time_ns;
+}
+
 static void fold_state_hash(struct run_model *model, const struct trace_record *record)
 {
     model->state_hash.known = true;
@@ -148,6 +159,7 @@ void run_model_fold(struct run_model *model, const struct trace_record *record)
     case TRACE_STATE: fold_state(model, record); break;
     case TRACE_VALIDATION: fold_validation(model, record); break;
     case TRACE_SAMPLE: fold_sample(model, record); break;
+    case TRACE_LESSON: fold_lesson(model, record); break;
     case TRACE_STATE_HASH: fold_state_hash(model, record); break;
     case TRACE_LOG: fold_log(model, record); break;
     case TRACE_GAP: fold_gap(model, record); break;

@@ -32,7 +32,7 @@ static struct run_model *bare_copy(struct run_model *from)
     model->step_count = model->step_room = 0;
     model->notices = NULL;
     model->notice_count = model->notice_room = 0;
-    model->sample.text = NULL;
+    model->sample.text = model->lesson.text = NULL;
     return model;
 }
 
@@ -42,7 +42,9 @@ static bool copy_present(struct run_model *model, const struct run_model *from)
     model->schedules = plans_share(from->schedules, from->schedule_count);
     if (model->schedules) model->schedule_count = from->schedule_count;
     if (from->sample.text) model->sample.text = copy_of(from->sample.text, from->sample.bytes + 1);
-    return model->rank && model->schedules && (model->sample.text || !from->sample.text);
+    if (from->lesson.text) model->lesson.text = copy_of(from->lesson.text, from->lesson.bytes + 1);
+    return model->rank && model->schedules && (model->sample.text || !from->sample.text) &&
+           (model->lesson.text || !from->lesson.text);
 }
 
 static bool add_steps(struct run_model *model, const struct run_step *steps, int count)
@@ -98,7 +100,7 @@ size_t run_snapshot_bytes(const struct run_snapshot *snapshot)
 {
     const struct run_model *model = snapshot->model;
     return sizeof *snapshot + sizeof *model + (size_t)model->ranks * sizeof *model->rank +
-           (size_t)model->schedule_count * sizeof *model->schedules + model->sample.bytes +
+           (size_t)model->schedule_count * sizeof *model->schedules + model->sample.bytes + model->lesson.bytes +
            (size_t)model->step_count * (sizeof *model->steps + (size_t)model->ranks * sizeof *model->steps->sent_bytes);
 }
 

@@ -439,6 +439,18 @@ void lab_play_next(struct lab_play *play)
     }
 }
 
+void lab_play_go(struct lab_play *play, int step)
+{
+    if (step < 0 || step >= play->progress.count) {
+        notify(play, "there are the steps 1 to %d", play->progress.count);
+        return;
+    }
+    play->notice[0] = '\0';
+    lab_progress_fold(&play->progress, &(struct lab_input){.kind = LAB_INPUT_GO, .step = step});
+    forget_answer(play);
+    start_anew(play);
+}
+
 void lab_play_reset_step(struct lab_play *play)
 {
     if (play->phase == PLAY_STARTING || play->phase == PLAY_RESTART) return;

@@ -65,6 +65,7 @@ void lab_play_check(struct lab_play *play, const struct run_model *model, const 
 void lab_play_reveal(struct lab_play *play); /* the right answer is shown; a task is carried out */
 void lab_play_hint(struct lab_play *play, const struct run_model *model, const struct tape *tape);
 void lab_play_next(struct lab_play *play);
+void lab_play_go(struct lab_play *play, int step); /* from 0; the run is taken there from its start */
 void lab_play_reset_step(struct lab_play *play);
 void lab_play_spent(struct lab_play *play, double seconds);
 

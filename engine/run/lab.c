@@ -1,8 +1,10 @@
 /* `zerolab lab`: plays a lab on the screen, lists labs, checks them, prints them, begins new ones, forgets progress. */
+#include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "engine/base/clock.h"
 #include "engine/lab/catalog.h"
@@ -230,6 +232,21 @@ static void save(const struct lab_play *play, void *user)
     if (!err->status && lab_save(&play->progress, play->lab, err)) return; /* said once, when the screen is gone */
 }
 
+/* A lesson begins in an empty folder: its parts are numbered. */
+static int make_lesson(const char *folder, struct error *err)
+{
+    DIR *found;
+    bool is_empty = true;
+    if (mkdir(folder, 0777) != 0 && errno != EEXIST)
+        return error_set(err, STATUS_USAGE, "cannot make the folder %s: %s", folder, strerror(errno));
+    if (!(found = opendir(folder))) return error_set(err, STATUS_USAGE, "%s: %s", folder, strerror(errno));
+    for (struct dirent *entry; (entry = readdir(found));) is_empty &= entry->d_name[0] == '.';
+    closedir(found);
+    if (!is_empty) return error_set(err, STATUS_USAGE, "%s is not empty; give a lesson a folder of its own", folder);
+    return access(folder, W_OK) == 0 ? STATUS_OK
+                                     : error_set(err, STATUS_USAGE, "cannot write to %s: %s", folder, strerror(errno));
+}
+
 static void begin_at(struct lab_progress *progress, const struct cli *cli)
 {
     if (cli->from_step > 0)
@@ -245,15 +262,18 @@ static int play(const struct cli *cli, const struct lab *lab, struct app *stage,
         return error_set(err, STATUS_USAGE, "--from %lld: this lab has %d steps", (long long)cli->from_step,
                          lab->step_count);
     if (!stage && !app_terminal_fits(err)) return error_prefix(err, "a lab is played on a terminal");
+    if (cli->lesson && make_lesson(cli->lesson, err)) return STATUS_USAGE;
     if (lab_load(&progress, lab, err)) fprintf(stderr, "zerolab: %s; the lab begins with its first step\n", err->text);
     begin_at(&progress, cli);
-    struct app_lab played = {.save = cli->presenter ? NULL : save, .user = &kept, .presents = cli->presenter};
+    struct app_lab played = {
+        .save = cli->presenter ? NULL : save, .user = &kept, .presents = cli->presenter, .lesson = cli->lesson};
     lab_play_init(&played.play, lab, &progress);
     int status = lab_run(cli, &played, stage, NULL, NULL, err);
     if (kept.status) fprintf(stderr, "zerolab: %s\n", kept.text);
     if (!status)
         printf("%s: %d of %d steps are right%s\n", lab->name, lab_progress_right(&played.play.progress),
                lab->step_count, played.play.progress.finished ? "" : "; the same command goes on from here");
+    if (!status && cli->lesson) printf("recorded: %s   look at it with: zerolab replay %s\n", cli->lesson, cli->lesson);
     lab_play_release(&played.play);
     return status;
 }

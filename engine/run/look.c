@@ -1,7 +1,9 @@
 /* `zerolab replay` and `check`: the subcommands that only look. */
+#include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "engine/run/front.h"
 #include "engine/trace/check.h"
@@ -34,15 +36,66 @@ static int print_frame(const struct cli *cli, struct error *err)
     return status;
 }
 
+static bool is_folder(const char *path)
+{
+    struct stat found;
+    return stat(path, &found) == 0 && S_ISDIR(found.st_mode);
+}
+
+static int is_trace(const struct dirent *entry)
+{
+    size_t length = strlen(entry->d_name);
+    return entry->d_name[0] != '.' && length > 4 && strcmp(entry->d_name + length - 4, ".zlt") == 0;
+}
+
+/* The runs of a lesson, one after the other on one screen, as far as the user turns its pages. */
+static int replay_parts(struct app_options *options, const char *folder, struct dirent **parts, int count,
+                        struct error *err)
+{
+    struct app *stage = NULL;
+    int status = STATUS_OK, at = 0, turned = 0;
+    options->stage = &stage;
+    options->turned = &turned;
+    do {
+        char path[4500];
+        options->from_end = turned < 0;
+        at = at + turned < 0 ? 0 : at + turned < count ? at + turned : count - 1;
+        turned = 0;
+        snprintf(path, sizeof path, "%.4000s/%s", folder, parts[at]->d_name);
+        options->replay_file = path;
+        options->part = at;
+        options->parts = count;
+        status = app_run(options, err);
+    } while (!status && turned);
+    app_close(stage);
+    return status;
+}
+
+static int replay_lesson(struct app_options *options, const char *folder, struct error *err)
+{
+    struct dirent **parts;
+    int count = scandir(folder, &parts, is_trace, alphasort);
+    if (count < 0) return error_set(err, STATUS_INPUT, "%s: %s", folder, strerror(errno));
+    int status = count ? replay_parts(options, folder, parts, count, err)
+                       : error_set(err, STATUS_INPUT, "%s: there is no lesson in this folder", folder);
+    for (int p = 0; p < count; p++) free(parts[p]);
+    free(parts);
+    return status;
+}
+
 static int replay(const struct cli *cli, struct error *err)
 {
+    if (cli->frame && is_folder(cli->operand))
+        return error_set(err, STATUS_USAGE, "%s is a lesson; --frame prints one of its parts, %s/001.zlt", cli->operand,
+                         cli->operand);
     if (cli->frame) return print_frame(cli, err);
     if (cli->view || cli->where || cli->as || cli->output)
         return error_set(err, STATUS_USAGE, "--view, --at, --as and --output belong to --frame COLSxROWS");
     struct app_options options = {.replay_file = cli->operand, .readonly = cli->readonly};
     int status = front_look(&options.look, cli, err);
     if (!status && !app_terminal_fits(err)) status = STATUS_USAGE;
-    return status ? status : app_run(&options, err);
+    if (status) return status;
+    return is_folder(cli->operand) ? replay_lesson(&options, cli->operand, err) : app_run(&options, err);
 }
 
 int front_replay(const struct cli *cli)

@@ -9,6 +9,7 @@
 
 #include "engine/base/clock.h"
 #include "tui/app/app_parts.h"
+#include "tui/app/lesson.h"
 #include "tui/app/look.h"
 #include "tui/app/playing.h"
 #include "tui/term/terminfo.h"
@@ -73,7 +74,7 @@ static void take_key(struct app *app, uint32_t key)
         const struct key_row *row = key_find(key, view_key_mode(&scene));
         app->state.message[0] = '\0';
         app->message_ns = 0;
-        if (playing_key(app, key)) return;
+        if (playing_key(app, key) || lesson_key(app, key)) return;
         if (row && row->action != ACTION_QUIT) app->asked = false;
         if (row) app_act(app, row);
         if (row && row->action == ACTION_VIEW) show_view(app);
@@ -117,6 +118,7 @@ static bool fit_surface(struct app *app)
 static void draw(struct app *app, uint64_t now_ns)
 {
     app_tell_time(app);
+    lesson_show(app);
     if (!fit_surface(app)) return;
     struct terminal_cost cost = terminal_cost(app->terminal);
     app->state.cost.frames = cost.frames;
@@ -199,9 +201,12 @@ static void loop(struct app *app, bool goes_on)
 static int open_feed(struct app *app, struct error *err)
 {
     const struct app_options *options = app->options;
-    if (options->source) return feed_open_live(&app->feed, options->source, options->model, options->trace_file, err);
-    int status = feed_open_replay(&app->feed, options->replay_file, err);
-    if (!status) feed_play(&app->feed, true, clock_ns());
+    int status = options->source ? feed_open_live(&app->feed, options->source, options->model, options->trace_file, err)
+                                 : feed_open_replay(&app->feed, options->replay_file, err);
+    if (status) return status;
+    if (options->source) status = lesson_record(app, err);
+    else if (!lesson_open(app)) feed_play(&app->feed, true, clock_ns());
+    if (status) feed_close(&app->feed);
     return status;
 }
 
@@ -260,7 +265,7 @@ static void begin_run(struct app *app, const struct app_options *options)
     app->options = options;
     app->run_state = RUN_STARTING;
     app->quit = app->again = app->asked = false;
-    app->taken_ns = app->message_ns = 0;
+    app->taken_ns = app->message_ns = app->lesson_ns = 0;
     app->state = (struct view_state){.view = before.view,
                                      .focus = before.focus,
                                      .before = before.before,
@@ -277,6 +282,8 @@ void app_close(struct app *app)
     if (!app) return;
     terminal_close(app->terminal);
     surface_release(&app->surface);
+    lab_board_release(&app->board);
+    free(app->noted);
     free(app);
 }
 

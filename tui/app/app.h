@@ -30,7 +30,9 @@ struct app_offer { const char *text; enum { OFFER_OPEN, OFFER_LATER, OFFER_TAKEN
 /* A lab that is played beside the views. */
 struct app_lab {
     struct lab_play play;
-    bool presents;                                  /* a key shows answers */
+    bool presents;                                  /* for a lecture: keys show and hide answers, jump, freeze */
+    const char *lesson;                             /* a folder to record it into; NULL: nowhere */
+    int lesson_parts;                               /* runs in it so far: 001.zlt, 002.zlt ... */
     void (*save)(const struct lab_play *, void *user); /* whenever the learner's progress has changed; NULL: it is not kept */
     void *user;
 };
@@ -59,6 +61,9 @@ struct app_options {
     struct app_cost *cost;      /* NULL: nobody asks */
     struct app_lab *lab;        /* NULL: none; its play says on return whether the run is to be started anew */
     struct app_offer *offer;    /* Enter takes it, and leaves; N: never again; NULL: none */
+    int part, parts;            /* replay: of a lesson, from 0; parts 0: it stands alone */
+    int *turned;                /* ... 1 or -1 when the part after or before is wanted */
+    bool from_end;              /* ... its last page comes first */
     struct app **stage;         /* where the screen is kept if another run is to follow, and found by that one; NULL: nowhere */
 };
 

@@ -67,13 +67,23 @@ const struct run_model *feed_model(const struct feed *feed)
 
 /* ---- reading on ---------------------------------------------------------------------------------------------------- */
 
+static void give_up_recording(struct feed *feed, const struct error *err)
+{
+    snprintf(feed->newest.trouble, sizeof feed->newest.trouble, "%.250s", err->text);
+    trace_file_close(feed->recording, NULL);
+    feed->recording = NULL;
+}
+
 static void record(struct feed *feed, const void *encoded)
 {
     struct error err;
-    if (!feed->recording || !trace_file_put_encoded(feed->recording, encoded, &err)) return;
-    snprintf(feed->newest.trouble, sizeof feed->newest.trouble, "%.250s", err.text);
-    trace_file_close(feed->recording, NULL);
-    feed->recording = NULL;
+    if (feed->recording && trace_file_put_encoded(feed->recording, encoded, &err)) give_up_recording(feed, &err);
+}
+
+void feed_note(struct feed *feed, const struct trace_record *note)
+{
+    struct error err;
+    if (feed->recording && trace_file_put(feed->recording, note, &err)) give_up_recording(feed, &err);
 }
 
 /* One record into all that keeps it. */

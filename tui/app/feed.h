@@ -56,6 +56,7 @@ int feed_fd(const struct feed *feed); /* -1: none */
 
 /* Live: writes what is kept to a new file, and what comes as well. feed_close() ends it. */
 int feed_record(struct feed *feed, const char *path, struct error *err);
+void feed_note(struct feed *feed, const struct trace_record *record); /* a record of our own beside them */
 
 /* ---- cursor.c: each stops the play. False: there is no such moment, or it is not kept any more. -------------------- */
 

@@ -65,6 +65,17 @@ static int open_reel(struct reel *reel, const char *file, struct error *err)
     return reel->model && reel->tape ? STATUS_OK : error_set(err, STATUS_RUN, "no memory for the state of a run");
 }
 
+/* The page of a recorded lesson stands beside the view; where there is room for one of them only, a view that was asked for
+ * is shown. */
+static void show_lesson(struct view_state *state, struct lab_board *board, const struct reel *reel,
+                        const struct app_frame_options *options)
+{
+    if (!reel->model->lesson.text || lab_board_read(board, reel->model->lesson.text, NULL)) return;
+    state->lab = board;
+    state->lab_recorded = true;
+    state->lab_focus = !options->view;
+}
+
 static char *paint(const struct reel *reel, enum view_id view, const struct app_frame_options *options,
                    enum theme theme)
 {
@@ -77,8 +88,11 @@ static char *paint(const struct reel *reel, enum view_id view, const struct app_
                                .trace_file = options->file,
                                .trouble = reel->trouble[0] ? reel->trouble : NULL};
     struct surface surface;
+    struct lab_board board = {0};
     if (!surface_init(&surface, options->columns, options->rows, theme, options->look.ascii)) return NULL;
+    show_lesson(&state, &board, reel, options);
     view_draw(reel->model, reel->tape, &state, &surface);
+    lab_board_release(&board);
     char *text = options->as == APP_AS_SVG    ? surface_to_svg(&surface)
                  : options->as == APP_AS_ANSI ? surface_to_ansi(&surface)
                                               : surface_to_text(&surface);

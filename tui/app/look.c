@@ -23,7 +23,9 @@ bool look_is_mono(const struct app_look *look, bool can_colour)
 
 bool app_lab_fits(const struct lab_play *play)
 {
-    return lab_fits_smallest(play);
+    struct lab_board board = {0};
+    lab_board_of(&board, play, false);
+    return lab_fits_smallest(&board);
 }
 
 bool app_has_view(const char *name)

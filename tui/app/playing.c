@@ -1,8 +1,10 @@
 #include "tui/app/playing.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "tui/app/lesson.h"
 #include "tui/app/search.h"
 #include "tui/views/lab.h"
 
@@ -20,15 +22,24 @@ static void save(struct app *app)
     if (lab->save) lab->save(&lab->play, lab->user);
 }
 
+/* The board as the play is now. */
+static void show(struct app *app)
+{
+    const struct app_lab *lab = app->options->lab;
+    if (!lab) return;
+    lab_board_of(&app->board, &lab->play, lab->presents);
+    app->state.lab = &app->board;
+}
+
 void playing_open(struct app *app)
 {
     const struct lab_play *play = play_of(app);
-    app->state.lab = play;
-    app->state.lab_presents = play && app->options->lab->presents;
-    if (app->played == play) return; /* its run has been started anew */
+    const bool is_lesson = feed_model(&app->feed)->lesson.text != NULL;
+    show(app);
+    if (app->played == play && (play || app->state.lab_focus)) return; /* its run has been started anew */
     app->played = play;
-    app->state.lab_focus = play != NULL;
-    if (play) app->state.units = UNITS_GB; /* labs speak of MB and GB; u still changes it */
+    app->state.lab_focus = play || is_lesson;
+    if (app->state.lab_focus) app->state.units = UNITS_GB; /* labs speak of MB and GB; u still changes it */
     app->playing_step = -1;
 }
 
@@ -70,16 +81,22 @@ static void look(struct app *app, const struct lab_play *play)
     if (view >= 0) app->state.view = (enum view_id)view;
 }
 
-static void follow_page(struct app *app, const struct lab_play *play)
+void playing_scroll(struct app *app)
 {
-    if (app->page_revision == play->page.revision) return;
-    app->page_revision = play->page.revision;
-    app->changed = app->urgent = true;
     app->state.lab_scroll = 0;
     if (app->surface.columns < VIEW_COLUMNS_MIN) return;
     int columns = app->surface.columns, rows = app->surface.rows - view_header_rows(&app->state, columns) - 1;
     int pane = lab_layout(&app->state, columns, rows).pane.columns;
     if (pane) app->state.lab_scroll = lab_scroll_to_newest(&app->state, pane, rows);
+}
+
+static void follow_page(struct app *app, const struct lab_play *play)
+{
+    if (app->page_revision == play->page.revision) return;
+    app->page_revision = play->page.revision;
+    app->state.lab_hides = false;
+    app->changed = app->urgent = true;
+    playing_scroll(app);
     save(app);
 }
 
@@ -90,9 +107,11 @@ void playing_tick(struct app *app, uint64_t now_ns)
     uint64_t spent_ns = app->playing_ns ? now_ns - app->playing_ns : 0;
     app->playing_ns = now_ns;
     lab_play_spent(play, (double)(spent_ns < BREAK_NS ? spent_ns : 0) * 1e-9);
-    fulfil(app, play);
+    if (!app->state.lab_frozen) fulfil(app, play);
     look(app, play);
+    show(app);
     follow_page(app, play);
+    lesson_note(app);
 }
 
 /* ---- keys ---------------------------------------------------------------------------------------------------------- */
@@ -127,6 +146,50 @@ static bool choose(struct lab_play *play, const char *letter)
     return true;
 }
 
+/* ---- a lecture ----------------------------------------------------------------------------------------------------- */
+
+/* The views stand at this moment; the run does what it has been told, and waits then. */
+static void freeze(struct app *app)
+{
+    app->state.lab_frozen = !app->state.lab_frozen;
+    if (!app->state.lab_frozen) feed_newest(&app->feed);
+    else if (!app->feed.behind) feed_go_time(&app->feed, app->feed.newest.model->now_ns - 1);
+}
+
+static void reveal(struct app *app, struct lab_play *play)
+{
+    const bool can_hide = play->phase == PLAY_TOLD && lab_play_step(play)->ask != LAB_READ;
+    if (can_hide) app->state.lab_hides = !app->state.lab_hides, app->state.lab_scroll = 0;
+    else lab_play_reveal(play);
+}
+
+static void ask_where(struct app *app, const struct lab_play *play)
+{
+    char label[LINE_ROOM];
+    snprintf(label, sizeof label, "go to step (1 to %d)", play->progress.count);
+    typing_open(app, PROMPT_STEP, label, "");
+}
+
+void playing_go(struct app *app, const char *text)
+{
+    char *end;
+    long step = strtol(text, &end, 10);
+    if (*text && !*end) lab_play_go(play_of(app), step < 1 || step > 1000 ? -1 : (int)step - 1);
+}
+
+/* Keys of a presenter alone; false: it is none. Whoever learns has others in their place. */
+static bool present(struct app *app, struct lab_play *play, enum action action)
+{
+    if (!app->options->lab->presents) return false;
+    if (action == ACTION_LAB_FREEZE) freeze(app);
+    else if (action == ACTION_LAB_REVEAL) reveal(app, play);
+    else if (action == ACTION_LAB_GO) ask_where(app, play);
+    else return false;
+    return true;
+}
+
+/* ---- a learner ----------------------------------------------------------------------------------------------------- */
+
 /* Kept back where a search was made, and one looks at the view: then n and x are the view's. */
 static bool act(struct app *app, struct lab_play *play, const struct key_row *row)
 {
@@ -143,13 +206,12 @@ static bool act(struct app *app, struct lab_play *play, const struct key_row *ro
         return true;
     case ACTION_LAB_HINT: lab_play_hint(play, newest->model, newest->tape); return true;
     case ACTION_LAB_RESET: lab_play_reset_step(play); return true;
-    case ACTION_LAB_REVEAL: return app->options->lab->presents ? lab_play_reveal(play), true : false;
     case ACTION_LAB_WHERE:
         if (!play->where.known) app_say(app, "there is no place on the timeline to go to yet");
         else if (feed_go_time(&app->feed, play->where.time_ns))
             app_say(app, "step %u; F goes on from there", play->where.step);
         return true;
-    default: return false;
+    default: return present(app, play, row->action);
     }
 }
 
@@ -171,14 +233,16 @@ static bool scroll(struct app *app, uint32_t key)
 bool playing_key(struct app *app, uint32_t key)
 {
     struct lab_play *play = play_of(app);
-    const struct key_row *row = play ? key_find(key, KEY_MODE_LAB) : NULL;
-    if (!play || app->state.prompt.kind != PROMPT_NONE || app->state.view == VIEW_HELP) return false;
+    const struct key_row *row = app->state.lab ? key_find(key, KEY_MODE_LAB) : NULL;
+    if (!app->state.lab || app->state.prompt.kind != PROMPT_NONE || app->state.view == VIEW_HELP) return false;
     if (row && row->action == ACTION_LAB_PANE) {
         app->state.lab_focus = !app->state.lab_focus;
         return true;
     }
     if (!app->state.lab_focus) return false;
-    play->notice[0] = play->asked_next || play->asked_reset ? play->notice[0] : '\0';
     if (!row) return scroll(app, key);
+    if (!play) return false;
+    if (app->state.lab_frozen && row->action != ACTION_LAB_FREEZE) return app_say(app, "frozen: z goes on"), true;
+    play->notice[0] = play->asked_next || play->asked_reset ? play->notice[0] : '\0';
     return act(app, play, row);
 }

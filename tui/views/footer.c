@@ -54,12 +54,18 @@ static void draw_prompt(struct canvas canvas, const struct view_state *state)
     draw_character(line, x, 0, STYLE_FOCUS, ' ');
 }
 
+/* A recorded lesson takes no answers. */
+static bool lab_takes(const struct key_row *row, const struct view_state *state)
+{
+    return !state->lab_recorded || row->action == ACTION_LAB_PANE || row->action == ACTION_LAB_NEXT;
+}
+
 /* All of them while the lab has the keys, else the one that gives them to it. */
 static void add_lab_keys(struct footer *footer, const struct view_state *state)
 {
     for (int i = 0; i < key_count; i++) {
         const struct key_row *row = &key_table[i];
-        if (row->modes != KEY_MODE_LAB || !row->footer) continue;
+        if (row->modes != KEY_MODE_LAB || !row->footer || !lab_takes(row, state)) continue;
         if (state->lab_focus || row->action == ACTION_LAB_PANE) add(footer, row, row->label, row->footer);
     }
 }
@@ -67,7 +73,8 @@ static void add_lab_keys(struct footer *footer, const struct view_state *state)
 /* A key that the lab takes first. */
 static bool is_taken(const struct key_row *row, const struct view_state *state)
 {
-    return state->lab && state->lab_focus && key_find(row->code, KEY_MODE_LAB);
+    const struct key_row *of_lab = state->lab && state->lab_focus ? key_find(row->code, KEY_MODE_LAB) : NULL;
+    return of_lab && lab_takes(of_lab, state);
 }
 
 static void add_keys(struct footer *footer, const struct scene *scene)

@@ -1,4 +1,4 @@
-/* What a lab asks and says. The play (engine/lab/play.h) makes the paragraphs; here they become rows. */
+/* What a lab asks and says. The play (engine/lab/play.h) makes the paragraphs; here a board of them becomes rows. */
 #include "tui/views/lab.h"
 
 #include <stdio.h>
@@ -82,19 +82,25 @@ static int measured(const struct lab_page *of, int columns, int from, int until)
     return page((struct canvas){&nothing, {0, 0, columns, 0}}, &part, 0, PAGE_MAX);
 }
 
-bool lab_fits_smallest(const struct lab_play *play)
+bool lab_fits_smallest(const struct lab_board *board)
 {
-    const struct lab_page *page_of = &play->page;
+    const struct lab_page *page_of = board->page;
     int question = 0, room = lab_room(VIEW_ROWS_MIN - 3); /* header and footer */
-    while (question < play->told_from && question < page_of->count && page_of->at[question].tone != TONE_HINT)
+    while (question < board->told_from && question < page_of->count && page_of->at[question].tone != TONE_HINT)
         question++;
     return measured(page_of, VIEW_COLUMNS_MIN, 0, question) <= room &&
-           measured(page_of, VIEW_COLUMNS_MIN, play->told_from, PAGE_MAX) <= room;
+           measured(page_of, VIEW_COLUMNS_MIN, board->told_from, PAGE_MAX) <= room;
+}
+
+/* Paragraphs that are shown. */
+static int shown(const struct view_state *state)
+{
+    return state->lab_hides ? state->lab->told_from : PAGE_MAX;
 }
 
 int lab_rows(const struct view_state *state, int columns)
 {
-    return measured(&state->lab->page, columns, 0, PAGE_MAX);
+    return measured(state->lab->page, columns, 0, shown(state));
 }
 
 int lab_room(int rows)
@@ -105,14 +111,14 @@ int lab_room(int rows)
 int lab_scroll_to_newest(const struct view_state *state, int columns, int rows)
 {
     int all = lab_rows(state, columns), room = lab_room(rows),
-        verdict = measured(&state->lab->page, columns, 0, state->lab->told_from);
+        verdict = measured(state->lab->page, columns, 0, state->lab->told_from);
     if (all <= room) return 0;
     return verdict + 1 < all - room ? verdict + 1 : all - room;
 }
 
 /* ---- around it ----------------------------------------------------------------------------------------------------- */
 
-static void draw_marks(struct canvas canvas, int x, const struct lab_play *play)
+static void draw_marks(struct canvas canvas, int x, const struct lab_board *board)
 {
     static const struct {
         uint32_t character;
@@ -123,9 +129,9 @@ static void draw_marks(struct canvas canvas, int x, const struct lab_play *play)
         [LAB_WRONG] = {'o', STYLE_WARN},
         [LAB_SKIPPED] = {'-', STYLE_DIM},
     };
-    for (int s = 0; s < play->progress.count; s++) {
-        bool here = s == play->progress.step && !play->progress.finished;
-        enum lab_mark mark = play->progress.at[s].mark;
+    for (int s = 0; s < board->count; s++) {
+        bool here = s == board->step && !board->finished;
+        enum lab_mark mark = board->marks[s];
         if (here && mark == LAB_OPEN) draw_character(canvas, x + s, 1, STYLE_FOCUS, 0x25b8);
         else draw_character(canvas, x + s, 1, here ? STYLE_FOCUS : marks[mark].style, marks[mark].character);
     }
@@ -133,55 +139,35 @@ static void draw_marks(struct canvas canvas, int x, const struct lab_play *play)
 
 static void draw_head(struct canvas canvas, const struct scene *scene)
 {
-    const struct lab_play *play = scene->state->lab;
-    char title[160], time[48];
-    double seconds = 0;
-    for (int s = 0; s < play->progress.count; s++) seconds += play->progress.at[s].seconds;
-    bool has_room = utf8_columns(play->lab->title) + 9 < canvas.at.columns;
-    snprintf(title, sizeof title, "%s%.140s", has_room ? "lab: " : "", play->lab->title);
+    const struct lab_board *board = scene->state->lab;
+    char title[200], time[48];
+    bool has_room = utf8_columns(board->title) + 9 < canvas.at.columns;
+    snprintf(title, sizeof title, "%s%s", has_room ? "lab: " : "", board->title);
     draw_title(canvas, 0, scene->state->lab_focus, title);
-    int x =
-        draw_format(canvas, INDENT, 1, STYLE_TEXT, "step %d of %d  ", play->progress.step + 1, play->progress.count);
-    draw_marks(canvas, x, play);
-    snprintf(time, sizeof time, "%.0f of about %d min", seconds / 60, play->lab->minutes);
-    if (x + play->progress.count + 2 + utf8_columns(time) < canvas.at.columns)
+    int x = draw_format(canvas, INDENT, 1, STYLE_TEXT, "step %d of %d  ", board->step + 1, board->count);
+    draw_marks(canvas, x, board);
+    snprintf(time, sizeof time, "%d of about %d min", board->spent_minutes, board->minutes);
+    if (x + board->count + 2 + utf8_columns(time) < canvas.at.columns)
         draw_right(canvas, canvas.at.columns - 1, 1, STYLE_DIM, time);
-    draw_words(canvas_part(canvas, 0, 0, canvas.at.columns - 1, 3), INDENT, 2, STYLE_STRONG,
-               lab_play_step(play)->title);
+    draw_words(canvas_part(canvas, 0, 0, canvas.at.columns - 1, 3), INDENT, 2, STYLE_STRONG, board->step_title);
 }
 
-static void what_to_do(char *out, size_t room, const struct lab_play *play, bool presents)
+static const char *what_to_do(const struct view_state *state)
 {
-    const struct lab_step *step = lab_play_step(play);
-    const struct unit_name *unit = step->answer.unit;
-    const char *reveal = presents ? "; y shows it" : "";
-    switch (play->phase) {
-    case PLAY_STARTING:
-    case PLAY_RESTART: snprintf(out, room, "the run is being started ..."); break;
-    case PLAY_BEFORE:
-    case PLAY_ACTING: snprintf(out, room, "the run shows it ..."); break;
-    case PLAY_STUCK: snprintf(out, room, "x begins this step anew"); break;
-    case PLAY_FINISHED: snprintf(out, room, "done; q leaves"); break;
-    case PLAY_TOLD: snprintf(out, room, step->ask == LAB_READ ? "n goes on" : "n goes on, x asks again"); break;
-    case PLAY_ASKING:
-        if (step->ask == LAB_PREDICT)
-            snprintf(out, room, "Enter: type your prediction%s%s%s", unit ? " in " : "", unit ? unit->name : "",
-                     reveal);
-        if (step->ask == LAB_QUIZ) snprintf(out, room, "choose: a to %c%s", 'a' + step->choice_count - 1, reveal);
-        if (step->ask == LAB_TASK) snprintf(out, room, "do it, then Enter checks%s", reveal);
-    }
+    if (state->lab_frozen) return "frozen: z goes on";
+    if (state->lab_hides) return "y shows the answer again";
+    if (state->lab_recorded) return "n: the next page, N: the one before";
+    return state->lab->to_do;
 }
 
 static void draw_foot(struct canvas canvas, const struct scene *scene, int hidden)
 {
-    char text[96];
     int y = canvas.at.rows - 1;
-    const struct lab_play *play = scene->state->lab;
-    if (play->notice[0])
+    const struct lab_board *board = scene->state->lab;
+    if (board->notice[0])
         draw_words(canvas_part(canvas, 0, 0, canvas.at.columns - 1, canvas.at.rows), INDENT, y - 1, STYLE_WARN,
-                   play->notice);
-    what_to_do(text, sizeof text, play, scene->state->lab_presents);
-    draw_text(canvas, INDENT, y, STYLE_FOCUS, text);
+                   board->notice);
+    draw_text(canvas, INDENT, y, STYLE_FOCUS, what_to_do(scene->state));
     if (hidden > 0)
         draw_right(canvas, canvas.at.columns - 1, y, STYLE_DIM,
                    canvas.at.columns > 60 ? "\xe2\x96\xbc more: Down" : "\xe2\x96\xbc Down");
@@ -193,6 +179,6 @@ void lab_draw(struct canvas canvas, const struct scene *scene)
     int room = lab_room(canvas.at.rows), rows = lab_rows(state, canvas.at.columns),
         scroll = scrolled(state->lab_scroll, rows, room);
     draw_head(canvas, scene);
-    page(canvas_part(canvas, 0, HEAD_ROWS, canvas.at.columns, room), &state->lab->page, scroll, PAGE_MAX);
+    page(canvas_part(canvas, 0, HEAD_ROWS, canvas.at.columns, room), state->lab->page, scroll, shown(state));
     draw_foot(canvas, scene, rows - scroll - room);
 }

@@ -8,7 +8,7 @@
 
 #include "engine/analyze/model.h"
 #include "engine/analyze/tape.h"
-#include "engine/lab/play.h"
+#include "engine/lab/board.h"
 #include "tui/draw/format.h"
 #include "tui/draw/surface.h"
 #include "tui/input/keys.h"
@@ -30,7 +30,7 @@ struct marker { uint64_t time_ns; char name[24]; };
 struct selection { bool known; int rank; enum lane lane; uint32_t step, op; };
 
 /* A line that the user is typing: search, filter, the value of a knob, the name of a marker, a command, a lab's prediction. */
-enum prompt { PROMPT_NONE, PROMPT_SEARCH, PROMPT_FILTER, PROMPT_VALUE, PROMPT_MARKER, PROMPT_COMMAND, PROMPT_PREDICTION };
+enum prompt { PROMPT_NONE, PROMPT_SEARCH, PROMPT_FILTER, PROMPT_VALUE, PROMPT_MARKER, PROMPT_COMMAND, PROMPT_PREDICTION, PROMPT_STEP };
 
 /* What the user chose and what the screen itself knows; the run is in the model. */
 struct view_state {
@@ -58,10 +58,12 @@ struct view_state {
     bool playing;             /* replay: time goes on */
     double speed;             /* ... so fast; < 0: backwards */
 
-    /* a lab that is played; NULL: none */
-    const struct lab_play *lab;
+    /* a lab that is played, or was; NULL: none */
+    const struct lab_board *lab;
     bool lab_focus;           /* keys are the lab's; on a narrow screen also: its page is shown */
-    bool lab_presents;        /* ... one of which shows answers */
+    bool lab_recorded;        /* it is a lesson of a recording: n and N turn its pages, and it takes no answers */
+    bool lab_hides;           /* verdict and explanation, until they are asked for */
+    bool lab_frozen;          /* the screen stands still */
     int lab_scroll;
 
     /* text */

@@ -1,0 +1,173 @@
+#include "engine/lab/board.h"
+
+#include <cjson/cJSON.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- of a play ----------------------------------------------------------------------------------------------------- */
+
+static void ask_for(char *out, size_t room, const struct lab_step *step, bool presents)
+{
+    const struct unit_name *unit = step->answer.unit;
+    const char *reveal = presents ? "; y shows it" : "";
+    if (step->ask == LAB_PREDICT)
+        snprintf(out, room, "Enter: type your prediction%s%s%s", unit ? " in " : "", unit ? unit->name : "", reveal);
+    if (step->ask == LAB_QUIZ) snprintf(out, room, "choose: a to %c%s", 'a' + step->choice_count - 1, reveal);
+    if (step->ask == LAB_TASK) snprintf(out, room, "do it, then Enter checks%s", reveal);
+}
+
+static void what_to_do(char *out, size_t room, const struct lab_play *play, bool presents)
+{
+    const struct lab_step *step = lab_play_step(play);
+    switch (play->phase) {
+    case PLAY_STARTING:
+    case PLAY_RESTART: snprintf(out, room, "the run is being started ..."); break;
+    case PLAY_BEFORE:
+    case PLAY_ACTING: snprintf(out, room, "the run shows it ..."); break;
+    case PLAY_STUCK: snprintf(out, room, "x begins this step anew"); break;
+    case PLAY_FINISHED: snprintf(out, room, "done; q leaves"); break;
+    case PLAY_ASKING: ask_for(out, room, step, presents); break;
+    case PLAY_TOLD:
+        snprintf(out, room, "n goes on%s%s", step->ask == LAB_READ ? "" : ", x asks again",
+                 step->ask != LAB_READ && presents ? "; y hides the answer" : "");
+    }
+}
+
+void lab_board_of(struct lab_board *board, const struct lab_play *play, bool presents)
+{
+    const struct lab_progress *progress = &play->progress;
+    double seconds = 0;
+    lab_board_release(board);
+    *board = (struct lab_board){.step = progress->step,
+                                .count = progress->count,
+                                .minutes = play->lab->minutes,
+                                .finished = progress->finished,
+                                .waits = play->phase == PLAY_ASKING || play->phase == PLAY_TOLD ||
+                                         play->phase == PLAY_STUCK || play->phase == PLAY_FINISHED,
+                                .told_from = play->told_from,
+                                .page = &play->page};
+    for (int s = 0; s < progress->count; s++) {
+        board->marks[s] = progress->at[s].mark;
+        seconds += progress->at[s].seconds;
+    }
+    board->spent_minutes = (int)(seconds / 60 + 0.5);
+    snprintf(board->title, sizeof board->title, "%s", play->lab->title);
+    snprintf(board->step_title, sizeof board->step_title, "%s", lab_play_step(play)->title);
+    snprintf(board->notice, sizeof board->notice, "%s", play->notice);
+    const char *look = lab_play_step(play)->look;
+    snprintf(board->look, sizeof board->look, "%s", look ? look : "");
+    what_to_do(board->to_do, sizeof board->to_do, play, presents);
+}
+
+void lab_board_release(struct lab_board *board)
+{
+    while (board->own.count) free(board->own.at[--board->own.count].text);
+}
+
+/* ---- as JSON ------------------------------------------------------------------------------------------------------- */
+
+static const char *const tones[] = {[TONE_TEXT] = "text",     [TONE_QUESTION] = "question", [TONE_CHOICE] = "choice",
+                                    [TONE_CHOSEN] = "chosen", [TONE_HINT] = "hint",         [TONE_GOOD] = "good",
+                                    [TONE_BAD] = "bad",       [TONE_FACT] = "fact",         [TONE_NOTE] = "note"};
+enum { TONES = sizeof tones / sizeof *tones };
+
+char *lab_board_json(const struct lab_board *board, bool with_time)
+{
+    cJSON *json = cJSON_CreateObject(), *list;
+    cJSON_AddStringToObject(json, "title", board->title);
+    cJSON_AddStringToObject(json, "step_title", board->step_title);
+    cJSON_AddNumberToObject(json, "step", board->step + 1);
+    cJSON_AddNumberToObject(json, "minutes", board->minutes);
+    if (with_time) cJSON_AddNumberToObject(json, "spent_minutes", board->spent_minutes);
+    cJSON_AddBoolToObject(json, "finished", board->finished);
+    cJSON_AddBoolToObject(json, "waits", board->waits);
+    cJSON_AddStringToObject(json, "to_do", board->to_do);
+    cJSON_AddStringToObject(json, "look", board->look);
+    cJSON_AddNumberToObject(json, "told_from", board->told_from);
+    list = cJSON_AddArrayToObject(json, "marks");
+    for (int s = 0; s < board->count; s++)
+        cJSON_AddItemToArray(list, cJSON_CreateString(lab_mark_name(board->marks[s])));
+    list = cJSON_AddArrayToObject(json, "page");
+    for (int p = 0; p < board->page->count; p++) {
+        cJSON *pair = cJSON_CreateArray();
+        cJSON_AddItemToArray(pair, cJSON_CreateString(tones[board->page->at[p].tone]));
+        cJSON_AddItemToArray(pair, cJSON_CreateString(board->page->at[p].text));
+        cJSON_AddItemToArray(list, pair);
+    }
+    char *text = cJSON_PrintUnformatted(json);
+    cJSON_Delete(json);
+    return text;
+}
+
+static void read_text(char *out, size_t room, const cJSON *json, const char *name)
+{
+    const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, name));
+    snprintf(out, room, "%s", text ? text : "");
+}
+
+static int read_number(const cJSON *json, const char *name, int most)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(json, name);
+    return cJSON_IsNumber(item) && item->valuedouble >= 0 && item->valuedouble <= most ? (int)item->valuedouble : 0;
+}
+
+static int named(const char *name, const char *(*name_of)(int), int count)
+{
+    for (int n = 0; name && n < count; n++)
+        if (strcmp(name_of(n), name) == 0) return n;
+    return 0;
+}
+
+static const char *tone_name(int tone)
+{
+    return tones[tone];
+}
+
+static const char *mark_name(int mark)
+{
+    return lab_mark_name((enum lab_mark)mark);
+}
+
+static void read_page(struct lab_page *page, const cJSON *list)
+{
+    const cJSON *pair;
+    cJSON_ArrayForEach(pair, list)
+    {
+        const char *text = cJSON_GetStringValue(cJSON_GetArrayItem(pair, 1));
+        char *copy = text && page->count < PAGE_MAX ? strdup(text) : NULL;
+        if (!copy) continue;
+        int tone = named(cJSON_GetStringValue(cJSON_GetArrayItem(pair, 0)), tone_name, TONES);
+        page->at[page->count++] = (struct lab_paragraph){(enum lab_tone)tone, copy};
+    }
+}
+
+int lab_board_read(struct lab_board *board, const char *text, struct error *err)
+{
+    cJSON *json = cJSON_Parse(text);
+    const cJSON *marks = cJSON_GetObjectItemCaseSensitive(json, "marks"), *mark;
+    const cJSON *page = cJSON_GetObjectItemCaseSensitive(json, "page");
+    const int count = cJSON_GetArraySize(marks);
+    if (!cJSON_IsArray(page) || count < 1 || count > LAB_STEPS_MAX)
+        return cJSON_Delete(json), error_set(err, STATUS_INPUT, "this is no page of a lab");
+    lab_board_release(board);
+    *board = (struct lab_board){.count = count};
+    read_text(board->title, sizeof board->title, json, "title");
+    read_text(board->step_title, sizeof board->step_title, json, "step_title");
+    read_text(board->to_do, sizeof board->to_do, json, "to_do");
+    read_text(board->look, sizeof board->look, json, "look");
+    int step = read_number(json, "step", count);
+    board->step = step ? step - 1 : 0;
+    board->minutes = read_number(json, "minutes", 1000);
+    board->spent_minutes = read_number(json, "spent_minutes", 100000);
+    board->finished = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "finished"));
+    board->waits = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "waits"));
+    int s = 0;
+    cJSON_ArrayForEach(mark, marks) board->marks[s++] =
+        (enum lab_mark)named(cJSON_GetStringValue(mark), mark_name, LAB_MARKS);
+    read_page(&board->own, page);
+    board->page = &board->own;
+    board->told_from = read_number(json, "told_from", board->own.count);
+    cJSON_Delete(json);
+    return STATUS_OK;
+}

@@ -1,0 +1,33 @@
+/* What the pane of a lab shows at one moment: all that is drawn, and nothing of how it came about. A lab that is played makes
+ * one of its play; a recorded lesson reads the same out of the trace (records LESSON), so the pane is drawn in one way. */
+#ifndef ENGINE_LAB_BOARD_H
+#define ENGINE_LAB_BOARD_H
+
+#include "engine/lab/play.h"
+
+struct lab_board {
+    char title[160], step_title[160];
+    char to_do[128];             /* what the learner may do now */
+    char look[24];               /* the view that the step is about; "": whichever is */
+    char notice[200];            /* "": none; an answer to a key, and so in no recording */
+    int step, count;             /* from 0 */
+    int minutes, spent_minutes;  /* expected; gone by */
+    bool finished;
+    bool waits;                  /* for the learner: a page at which a lecturer stops */
+    enum lab_mark marks[LAB_STEPS_MAX];
+    int told_from;               /* the paragraph at which verdict and explanation begin */
+    const struct lab_page *page; /* the play's, or own */
+    struct lab_page own;
+};
+
+/* The page stays the play's. presents: keys show answers. */
+void lab_board_of(struct lab_board *board, const struct lab_play *play, bool presents);
+
+/* As the trace keeps it; the caller frees; NULL: no memory. Two boards look alike if their texts without the time do. */
+char *lab_board_json(const struct lab_board *board, bool with_time);
+
+/* Replaces *board, which is a board or zero. STATUS_INPUT: this is none, and nothing was changed. */
+int lab_board_read(struct lab_board *board, const char *text, struct error *err);
+void lab_board_release(struct lab_board *board);
+
+#endif

@@ -1,0 +1,138 @@
+#include "tui/app/lesson.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/clock.h"
+#include "tui/app/feed_parts.h"
+#include "tui/app/playing.h"
+
+/* ---- recording ----------------------------------------------------------------------------------------------------- */
+
+int lesson_record(struct app *app, struct error *err)
+{
+    struct app_lab *lab = app->options->lab;
+    char path[4200];
+    if (!lab || !lab->lesson) return STATUS_OK;
+    snprintf(path, sizeof path, "%.4000s/%03d.zlt", lab->lesson, ++lab->lesson_parts);
+    free(app->noted);
+    app->noted = NULL;
+    app->noted_waits = false;
+    return feed_record(&app->feed, path, err);
+}
+
+/* After a page that waited somebody has pressed a key, and the run stood still: it is now. Any other follows from a record,
+ * and others may be on their way. */
+static uint64_t time_of_page(const struct app *app)
+{
+    const uint64_t now_ns = clock_ns(), newest_ns = app->feed.newest.model->now_ns;
+    const uint64_t time_ns = app->noted_waits && now_ns > newest_ns ? now_ns : newest_ns;
+    return time_ns > app->lesson_ns ? time_ns : app->lesson_ns + 1; /* one moment, one page */
+}
+
+/* Minutes go by without being a page of their own. */
+void lesson_note(struct app *app)
+{
+    const struct app_lab *lab = app->options->lab;
+    if (!lab || !lab->lesson || !app->feed.newest.model->header.known) return;
+    char *same = lab_board_json(&app->board, false), *text = NULL;
+    if (same && (!app->noted || strcmp(same, app->noted) != 0)) text = lab_board_json(&app->board, true);
+    if (!text) {
+        free(same);
+        return;
+    }
+    app->lesson_ns = time_of_page(app);
+    feed_note(&app->feed, &(struct trace_record){.kind = TRACE_LESSON,
+                                                 .rank = TRACE_RANK_ALL,
+                                                 .time_ns = app->lesson_ns,
+                                                 .lesson = {{text, strlen(text)}}});
+    free(text);
+    free(app->noted);
+    app->noted = same;
+    app->noted_waits = app->board.waits;
+}
+
+/* ---- replaying ----------------------------------------------------------------------------------------------------- */
+
+static bool never(const struct reel *newest, uint64_t unused)
+{
+    (void)newest, (void)unused;
+    return false;
+}
+
+static bool is_lesson_or_runs(const struct reel *newest, uint64_t unused)
+{
+    (void)unused;
+    return newest->model->lesson.text || newest->model->step_count > 0;
+}
+
+/* A page that waited for the learner; those in between go by when it is played. */
+static bool is_page(const struct run_model *model, const struct trace_record *record, const void *user)
+{
+    struct lab_board board = {0};
+    (void)model, (void)user;
+    if (record->kind != TRACE_LESSON) return false;
+    char *text = strndup(record->lesson.json.at, record->lesson.json.bytes);
+    bool waits = text && lab_board_read(&board, text, NULL) == STATUS_OK && board.waits;
+    lab_board_release(&board);
+    free(text);
+    return waits;
+}
+
+/* To the part before or after this one; false: there is none. */
+static bool leave_for(struct app *app, bool forward)
+{
+    const struct app_options *options = app->options;
+    const int wanted = options->part + (forward ? 1 : -1);
+    if (wanted < 0 || wanted >= options->parts) return false;
+    *options->turned = forward ? 1 : -1;
+    return app->quit = app->again = true;
+}
+
+/* A run that was only taken somewhere has no page at which anybody stopped. */
+bool lesson_open(struct app *app)
+{
+    struct feed *feed = &app->feed;
+    const bool forward = !app->options->from_end;
+    feed_read_until(feed, is_lesson_or_runs, 0);
+    if (!feed->newest.model->lesson.text) return false;
+    if (!forward) feed_read_until(feed, never, 0), feed_newest(feed);
+    if (!feed_find(feed, is_page, NULL, forward) && !leave_for(app, forward)) feed_newest(feed);
+    return true;
+}
+
+void lesson_show(struct app *app)
+{
+    const struct run_model *model = feed_model(&app->feed);
+    if (app->options->lab || app->feed.live) return;
+    if (!model->lesson.text) {
+        app->state.lab = NULL;
+        return;
+    }
+    if (app->state.lab && app->lesson_ns == model->lesson.time_ns) return;
+    const int step = app->state.lab ? app->board.step : -1;
+    app->lesson_ns = model->lesson.time_ns;
+    app->state.lab_recorded = true;
+    app->state.lab = lab_board_read(&app->board, model->lesson.text, NULL) ? NULL : &app->board;
+    if (!app->state.lab) return;
+    const int view = app->board.step != step ? view_named(app->board.look) : -1;
+    if (view >= 0) app->state.view = (enum view_id)view;
+    playing_scroll(app);
+}
+
+/* Beyond the end of this run comes the next one of the lesson. */
+static void turn(struct app *app, bool forward)
+{
+    if (feed_find(&app->feed, is_page, NULL, forward) || leave_for(app, forward)) return;
+    app_say(app, forward ? "this was the last page" : "this is the first page");
+}
+
+bool lesson_key(struct app *app, uint32_t key)
+{
+    const struct key_row *row = key_find(key, KEY_MODE_LAB);
+    if (!app->state.lab_recorded || !app->state.lab || !app->state.lab_focus || !row) return false;
+    if (row->action != ACTION_LAB_NEXT && row->action != ACTION_LAB_GO) return false;
+    turn(app, row->action == ACTION_LAB_NEXT);
+    return true;
+}
