@@ -54,7 +54,6 @@ struct warp {
 struct machine {
     fiber fibers[FAKE_THREADS_MOST];
     warp warps[FAKE_THREADS_MOST / 32];
-    int order[FAKE_THREADS_MOST];
     int threads, waiting, alive;
     char *stacks, *shared;
     place scheduler;
@@ -197,18 +196,33 @@ void block_begin(machine *m, const fake_kernel &kernel, unsigned number)
     }
 }
 
-void block_run(machine *m)
+/* Runs the warp as far as it comes without other warps; false where it could not move at all. */
+bool warp_run(machine *m, int number, const int *lanes)
 {
-    order_fill(m->order, m->threads);
-    while (m->alive) {
-        bool moved = false;
-        for (int i = 0; i < m->threads; i++) {
-            fiber *f = &m->fibers[m->order[i]];
-            if (f->state != READY) continue;
+    bool moved = false, again = true;
+    while (again) {
+        again = false;
+        for (int i = 0; i < 32; i++) {
+            fiber *f = &m->fibers[number * 32 + lanes[i]];
+            if (lanes[i] >= m->warps[number].size || f->state != READY) continue;
             fake_this_thread = &f->seen;
             enter(f);
-            moved = true;
+            moved = again = true;
         }
+    }
+    return moved;
+}
+
+/* One warp after the other goes as far as it can: they get as far apart as barriers allow. */
+void block_run(machine *m)
+{
+    const int warps = (m->threads + 31) / 32;
+    int order[FAKE_THREADS_MOST / 32], lanes[32];
+    order_fill(order, warps);
+    order_fill(lanes, 32);
+    while (m->alive) {
+        bool moved = false;
+        for (int w = 0; w < warps; w++) moved = warp_run(m, order[w], lanes) || moved;
         if (m->alive && m->waiting == m->alive) {
             for (int i = 0; i < m->threads; i++)
                 if (m->fibers[i].state == AT_BARRIER) m->fibers[i].state = READY;

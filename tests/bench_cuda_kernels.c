@@ -1,0 +1,254 @@
+/* What each kernel of the GPU reaches, at the shapes of a step of gpt2 (B = 32, T = 1024): bytes it must move against the rate of a
+ * plain copy on the same GPU, or multiplications against the best matrix product. A median of runs, timed by events, each over
+ * arrays larger than the second cache. */
+#include "engine/plan/scratch.h"
+#include "tests/gpu_check.h"
+
+enum { RUNS = 9, AREAS = 7 };
+
+struct bench {
+    struct gpu gpu;
+    struct device_range memory;
+    struct device_event *begin, *end;
+    int64_t B, T, C, NH, V;
+    double copy_rate, product_rate; /* bytes and multiply-adds x 2 per second */
+};
+
+typedef void run_fn(const struct bench *b, char *const *at);
+
+static void must(int status, const struct error *err)
+{
+    if (status) gpu_die(err);
+}
+
+static int by_size(const void *a, const void *b)
+{
+    return (*(const double *)a > *(const double *)b) - (*(const double *)a < *(const double *)b);
+}
+
+static double seconds_of(const struct bench *b, run_fn *run, char *const *at)
+{
+    struct error err;
+    double seconds[RUNS];
+    run(b, at);
+    for (int r = 0; r < RUNS; r++) {
+        uint64_t begin, end;
+        must(device_event_record(b->begin, b->gpu.stream, &err), &err);
+        run(b, at);
+        must(device_event_record(b->end, b->gpu.stream, &err), &err);
+        must(device_event_wait(b->end, &err), &err);
+        must(device_event_time(b->begin, &begin, NULL, &err), &err);
+        must(device_event_time(b->end, &end, NULL, &err), &err);
+        seconds[r] = (double)(end - begin) * 1e-9;
+    }
+    must(kernels_check(b->gpu.kernels, &err), &err);
+    qsort(seconds, RUNS, sizeof *seconds, by_size);
+    return seconds[RUNS / 2];
+}
+
+#define K         b->gpu.kernels
+#define N         (b->B * b->T)
+#define BF        DTYPE_BF16
+#define RUN(name) static void name(const struct bench *b, char *const *at)
+
+RUN(run_copy)
+{
+    struct error err;
+    must(device_copy(b->gpu.stream, DEVICE_ACROSS, at[0], at[1], (uint64_t)(N * 4 * b->C * 2), &err), &err);
+}
+RUN(run_fc)
+{
+    struct error err;
+    must(kernels_linear_forward(K, BF, at[0], at[1], at[2], at[3], NULL, N, 4 * b->C, b->C, &err), &err);
+}
+RUN(run_proj)
+{
+    struct error err;
+    must(kernels_linear_forward(K, BF, at[1], at[0], at[2], at[3], at[4], N, b->C, 4 * b->C, &err), &err);
+}
+RUN(run_fc_input)
+{
+    struct error err;
+    must(kernels_linear_backward_input(K, BF, at[1], at[0], at[2], N, 4 * b->C, b->C, &err), &err);
+}
+RUN(run_fc_weight)
+{
+    struct error err;
+    must(kernels_linear_backward_weight(K, BF, at[2], true, at[0], at[1], N, 4 * b->C, b->C, &err), &err);
+}
+RUN(run_head)
+{
+    struct error err;
+    must(kernels_linear_forward(K, BF, at[0], at[1], at[2], NULL, NULL, N, b->V, b->C, &err), &err);
+}
+RUN(run_square)
+{
+    struct error err;
+    must(kernels_linear_forward(K, BF, at[0], at[1], at[2], NULL, NULL, 8192, 8192, 8192, &err), &err);
+}
+RUN(run_bias)
+{
+    kernels_linear_backward_bias(K, BF, at[2], true, at[0], N, 4 * b->C);
+}
+RUN(run_norm)
+{
+    kernels_norm_forward(K, BF, at[0], (float *)at[2], (float *)at[3], at[1], at[4], at[4], N, b->C);
+}
+RUN(run_norm_backward)
+{
+    kernels_norm_backward(K, BF, at[0], true, at[1], at[4], (float *)at[2], (float *)at[3], at[5], N, b->C);
+}
+RUN(run_norm_weights)
+{
+    kernels_norm_backward_weights(K, BF, at[5], at[5] + 65536, true, at[1], at[4], (float *)at[2], (float *)at[3], N,
+                                  b->C);
+}
+RUN(run_gelu)
+{
+    kernels_gelu_forward(K, BF, at[0], at[1], N * 4 * b->C);
+}
+RUN(run_gelu_backward)
+{
+    kernels_gelu_backward(K, BF, at[0], at[0], at[1], N * 4 * b->C);
+}
+RUN(run_attention)
+{
+    const struct attention_shape shape = {(int)b->B, (int)b->T, (int)b->C, (int)b->NH};
+    kernels_attention_forward(K, BF, at[1], (float *)at[2], at[0], &shape, at[3]);
+}
+RUN(run_attention_backward)
+{
+    const struct attention_shape shape = {(int)b->B, (int)b->T, (int)b->C, (int)b->NH};
+    kernels_attention_backward(K, BF, at[4], at[5], at[1], (float *)at[2], at[0], &shape, at[3]);
+}
+RUN(run_embed)
+{
+    kernels_embed_forward(K, BF, at[0], at[1], at[2], (int32_t *)at[6], N, b->T, b->C);
+}
+RUN(run_embed_tokens)
+{
+    kernels_embed_backward_tokens(K, BF, at[1], at[0], (int32_t *)at[6], N, b->C, at[4]);
+}
+RUN(run_embed_positions)
+{
+    kernels_embed_backward_positions(K, BF, at[2], true, at[0], b->T, N, b->T, b->C);
+}
+RUN(run_loss)
+{
+    kernels_loss(K, BF, (float *)at[2], at[0], (int32_t *)at[6], 1.0f / (float)N, N, b->V);
+}
+RUN(run_update)
+{
+    const struct update_factors f = {1, 0, 0.999f, 0.9f, 0.1f, 0.95f, 0.05f, 1e-4f, 1, 1e-8f, false};
+    const struct update_arrays arrays = {at[1], (float *)at[0], {(float *)at[2], (float *)at[3]}, at[4]};
+    kernels_update(K, OPTIMIZER_ADAMW, &f, BF, BF, &arrays, b->V * b->C);
+}
+RUN(run_squares)
+{
+    kernels_sum_squares(K, BF, at[0], N * 4 * b->C);
+}
+RUN(run_add)
+{
+    kernels_add(K, DTYPE_F32, at[0], true, BF, at[1], N * b->C);
+}
+RUN(run_reduce)
+{
+    const void *const sources[4] = {at[0], at[1], at[2], at[3]};
+    struct error err;
+    must(device_reduce(b->gpu.stream, BF, BF, at[4], sources, 4, &(struct reduce_factors){1, 0.25f}, N * b->C, false,
+                       &err),
+         &err);
+}
+
+/* bytes and operations: of one run, of b's shape; operations 0: limited by memory. */
+struct row {
+    const char *name;
+    run_fn *run;
+    double bytes, operations;
+};
+
+static void print_row(const struct bench *b, const struct row *row, char *const *at)
+{
+    const double seconds = seconds_of(b, row->run, at);
+    printf("  %-28s %9.3f ms", row->name, seconds * 1e3);
+    if (row->operations > 0)
+        printf("  %7.1f TFLOP/s  %5.2f of the best product\n", row->operations / seconds * 1e-12,
+               row->operations / seconds / b->product_rate);
+    else printf("  %7.0f GB/s     %5.2f of a copy\n", row->bytes / seconds * 1e-9, row->bytes / seconds / b->copy_rate);
+    fflush(stdout);
+}
+
+static void print_rows(struct bench *b, char *const *at)
+{
+    const double n = (double)N, c = (double)b->C, v = (double)b->V, nc = n * c, half = (double)b->T / 2;
+    const struct row table[] = {
+        {"fc forward, bias", run_fc, 0, 2 * nc * 4 * c},
+        {"proj forward, bias, residual", run_proj, 0, 2 * nc * 4 * c},
+        {"fc backward, input", run_fc_input, 0, 2 * nc * 4 * c},
+        {"fc backward, weight, added", run_fc_weight, 0, 2 * nc * 4 * c},
+        {"head forward", run_head, 0, 2 * nc * v},
+        {"attention forward", run_attention, 0, 4 * nc * half},
+        {"attention backward", run_attention_backward, 0, 10 * nc * half},
+        {"fc backward, bias", run_bias, 4 * nc * 2, 0},
+        {"norm forward", run_norm, 2 * nc * 2, 0},
+        {"norm backward, added", run_norm_backward, 4 * nc * 2, 0},
+        {"norm backward, weights", run_norm_weights, 2 * nc * 2, 0},
+        {"gelu forward", run_gelu, 2 * 4 * nc * 2, 0},
+        {"gelu backward", run_gelu_backward, 3 * 4 * nc * 2, 0},
+        {"embed forward", run_embed, 2 * nc * 2, 0},
+        {"embed backward, tokens", run_embed_tokens, nc * 2, 0},
+        {"embed backward, positions", run_embed_positions, nc * 2, 0},
+        {"loss and its gradient", run_loss, 2 * n * v * 2, 0},
+        {"update, AdamW", run_update, v * c * (2 + 3 * 8 + 2), 0},
+        {"sum of squares", run_squares, 4 * nc * 2, 0},
+        {"add, bf16 to fp32", run_add, nc * (2 + 8), 0},
+        {"reduce, 4 sources", run_reduce, nc * 2 * 5, 0},
+    };
+    for (int r = 0; r < (int)(sizeof table / sizeof *table); r++) print_row(b, &table[r], at);
+}
+
+/* Areas, each large enough for anything above: numbers of modest size; the last has tokens, and nothing writes to it. */
+static void areas_fill(struct bench *b, char *at[AREAS], int64_t bytes)
+{
+    struct error err;
+    uint16_t *host = malloc((size_t)bytes);
+    if (!host) exit(1);
+    for (int64_t i = 0; i < bytes / 2; i++)
+        host[i] = float_to_bf16((float)((i * 2654435761u >> 8 & 1023) - 512) / 1024);
+    for (int a = 0; a < AREAS; a++) {
+        at[a] = (char *)b->memory.base + a * bytes;
+        must(device_copy(b->gpu.stream, DEVICE_UP, at[a], host, (uint64_t)bytes, &err), &err);
+    }
+    for (int64_t i = 0; i < N; i++) ((int32_t *)host)[i] = (int32_t)(i * i % 977 * (i % 3 ? 1 : 50));
+    must(device_copy(b->gpu.stream, DEVICE_UP, at[6], host, (uint64_t)N * 4, &err), &err);
+    gpu_wait(&b->gpu);
+    free(host);
+}
+
+int main(void)
+{
+    struct bench b = {.B = 32, .T = 1024, .C = 768, .NH = 12, .V = 50304};
+    struct error err;
+    char *at[AREAS];
+    if (!gpu_open(&b.gpu)) return 0;
+    if (gpu_is_fake()) b.B = 1, b.T = 64, b.C = 64, b.NH = 1, b.V = 512; /* figures of nothing: that it runs */
+    const int64_t tokens = b.B * b.T, logits = tokens * b.V * 2, table = b.V * b.C * 4;
+    int64_t bytes = logits > table ? logits : table;
+    if (bytes < 8192 * 8192 * 2 && !gpu_is_fake()) bytes = 8192 * 8192 * 2;
+    bytes = (bytes + 131072 + (2 << 20)) / (2 << 20) * (2 << 20);
+    must(device_range_reserve(&b.memory, b.gpu.device, (uint64_t)bytes * AREAS, &err), &err);
+    must(device_range_commit(&b.memory, 0, b.memory.bytes, &err), &err);
+    must(device_event_create(&b.begin, b.gpu.device, &err), &err);
+    must(device_event_create(&b.end, b.gpu.device, &err), &err);
+    areas_fill(&b, at, bytes);
+    b.copy_rate = 2.0 * (double)tokens * 4 * (double)b.C * 2 / seconds_of(&b, run_copy, at);
+    b.product_rate = gpu_is_fake() ? INFINITY : 2.0 * 8192 * 8192 * 8192 / seconds_of(&b, run_square, at);
+    printf("  a copy on the GPU moves %.0f GB/s, read and written; the best product (8192 cubed, bf16) reaches %.1f "
+           "TFLOP/s\n",
+           b.copy_rate * 1e-9, b.product_rate * 1e-12);
+    print_rows(&b, at);
+    device_event_destroy(b.begin), device_event_destroy(b.end);
+    device_range_release(&b.memory);
+    gpu_close(&b.gpu);
+    return 0;
+}
