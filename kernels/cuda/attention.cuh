@@ -77,10 +77,11 @@ __device__ __forceinline__ void tile_begin(E *tile, const E *from, int64_t row, 
     }
 }
 
-/* c [16, COLUMNS] += a [16, D] (of which the warp holds the fragments) times the transpose of tile rows 0 .. COLUMNS - 1. */
-template <class E, int D, int COLUMNS>
-__device__ __forceinline__ void multiply_rows(fragment_c (&c)[COLUMNS / 8], const fragment_a (&a)[D / 16],
-                                              const E *tile)
+/* Each warp holds STRIPS strips of 16 rows; what it reads of a tile serves all of them.
+ * c [16, COLUMNS] += a [16, D] (of which the warp holds the fragments) times the transpose of tile rows 0 .. COLUMNS - 1. */
+template <class E, int D, int COLUMNS, int STRIPS>
+__device__ __forceinline__ void multiply_rows(fragment_c (&c)[STRIPS][COLUMNS / 8],
+                                              const fragment_a (&a)[STRIPS][D / 16], const E *tile)
 {
 #pragma unroll
     for (int n = 0; n < COLUMNS / 8; n++)
@@ -88,25 +89,33 @@ __device__ __forceinline__ void multiply_rows(fragment_c (&c)[COLUMNS / 8], cons
         for (int k = 0; k < D / 16; k += 2) {
             fragment_b b[2];
             load_b_rows(b, tile, tile_of<D>::STRIDE, n * 8, k * 16);
-            mma<E>(c[n], a[k], b[0]);
-            mma<E>(c[n], a[k + 1], b[1]);
+#pragma unroll
+            for (int m = 0; m < STRIPS; m++) {
+                mma<E>(c[m][n], a[m][k], b[0]);
+                mma<E>(c[m][n], a[m][k + 1], b[1]);
+            }
         }
 }
 
 /* c [16, D] += p [16, DEPTH], as it came out of a product, times tile rows 0 .. DEPTH - 1. */
-template <class E, int D, int DEPTH>
-__device__ __forceinline__ void multiply_columns(fragment_c (&c)[D / 8], const fragment_c (&p)[DEPTH / 8],
-                                                 const E *tile)
+template <class E, int D, int DEPTH, int STRIPS>
+__device__ __forceinline__ void multiply_columns(fragment_c (&c)[STRIPS][D / 8],
+                                                 const fragment_c (&p)[STRIPS][DEPTH / 8], const E *tile)
 {
 #pragma unroll
     for (int k = 0; k < DEPTH / 16; k++) {
-        const fragment_a a = fragment_of<E>(p[2 * k], p[2 * k + 1]);
+        fragment_a a[STRIPS];
+#pragma unroll
+        for (int m = 0; m < STRIPS; m++) a[m] = fragment_of<E>(p[m][2 * k], p[m][2 * k + 1]);
 #pragma unroll
         for (int n = 0; n < D / 8; n += 2) {
             fragment_b b[2];
             load_b_columns(b, tile, tile_of<D>::STRIDE, k * 16, n * 8);
-            mma<E>(c[n], a, b[0]);
-            mma<E>(c[n + 1], a, b[1]);
+#pragma unroll
+            for (int m = 0; m < STRIPS; m++) {
+                mma<E>(c[m][n], a[m], b[0]);
+                mma<E>(c[m][n + 1], a[m], b[1]);
+            }
         }
     }
 }

@@ -13,10 +13,10 @@ template <int D> struct backward_shared {
     }; /* four tiles; lse and delta of the queries */
 };
 
-template <class E, int D> __device__ __forceinline__ void fragments_of(fragment_a (&a)[D / 16], const E *tile)
+template <class E, int D> __device__ __forceinline__ void fragments_of(fragment_a (&a)[1][D / 16], const E *tile)
 {
 #pragma unroll
-    for (int i = 0; i < D / 16; i++) a[i] = load_a(tile, tile_of<D>::STRIDE, (int)threadIdx.x / WARP * 16, i * 16);
+    for (int i = 0; i < D / 16; i++) a[0][i] = load_a(tile, tile_of<D>::STRIDE, (int)threadIdx.x / WARP * 16, i * 16);
 }
 
 /* ---- dk and dv: rows are keys, columns are queries ------------------------------------------------------------------------- */
@@ -54,8 +54,8 @@ __global__ void __launch_bounds__(BACKWARD_THREADS)
     tile_begin<E, D, SIDE, BACKWARD_THREADS>(tile_k, k, heads.row(), first, T, size);
     tile_begin<E, D, SIDE, BACKWARD_THREADS>(tile_v, v, heads.row(), first, T, size);
     copies_commit();
-    fragment_a a_k[D / 16], a_v[D / 16];
-    fragment_c dk[D / 8] = {}, dv[D / 8] = {};
+    fragment_a a_k[1][D / 16], a_v[1][D / 16]; /* one strip to a warp: more would not fit the registers */
+    fragment_c dk[1][D / 8] = {}, dv[1][D / 8] = {};
     for (int query = first; query < T; query += SIDE) {
         tile_begin<E, D, SIDE, BACKWARD_THREADS>(tile_q, q, heads.row(), query, T, size);
         tile_begin<E, D, SIDE, BACKWARD_THREADS>(tile_dout, dout + heads.at_out(pair), heads.out_row(), query, T, size);
@@ -71,17 +71,17 @@ __global__ void __launch_bounds__(BACKWARD_THREADS)
             fragments_of<E, D>(a_k, tile_k);
             fragments_of<E, D>(a_v, tile_v);
         }
-        fragment_c s[SIDE / 8] = {}, dp[SIDE / 8] = {};
-        multiply_rows<E, D, SIDE>(s, a_k, tile_q);
-        multiply_rows<E, D, SIDE>(dp, a_v, tile_dout);
-        slopes_by_key(s, dp, row_lse, row_delta, key, query, T, heads.scale);
-        multiply_columns<E, D, SIDE>(dv, s, tile_dout);
-        multiply_columns<E, D, SIDE>(dk, dp, tile_q);
+        fragment_c s[1][SIDE / 8] = {}, dp[1][SIDE / 8] = {};
+        multiply_rows<E, D, SIDE, 1>(s, a_k, tile_q);
+        multiply_rows<E, D, SIDE, 1>(dp, a_v, tile_dout);
+        slopes_by_key(s[0], dp[0], row_lse, row_delta, key, query, T, heads.scale);
+        multiply_columns<E, D, SIDE, 1>(dv, s, tile_dout);
+        multiply_columns<E, D, SIDE, 1>(dk, dp, tile_q);
         __syncthreads(); /* all are done with the tile of queries */
     }
     E *own = tile_k + warp * 16 * tile_of<D>::STRIDE, *to = dqkv + heads.at_qkv(pair) + heads.out_row();
-    rows_out<E, D>(to, heads.row(), first + warp * 16, T, size, own, dk, heads.scale, heads.scale);
-    rows_out<E, D>(to + heads.out_row(), heads.row(), first + warp * 16, T, size, own, dv, 1, 1);
+    rows_out<E, D>(to, heads.row(), first + warp * 16, T, size, own, dk[0], heads.scale, heads.scale);
+    rows_out<E, D>(to + heads.out_row(), heads.row(), first + warp * 16, T, size, own, dv[0], 1, 1);
 }
 
 /* ---- dq: rows are queries, columns are keys --------------------------------------------------------------------------------- */
@@ -128,8 +128,8 @@ __global__ void __launch_bounds__(BACKWARD_THREADS)
         rows.lse[half] = query + 8 * half < T ? lse[at] : 0;
         rows.delta[half] = query + 8 * half < T ? delta[at] : 0;
     }
-    fragment_a a_q[D / 16], a_dout[D / 16];
-    fragment_c dq[D / 8] = {};
+    fragment_a a_q[1][D / 16], a_dout[1][D / 16];
+    fragment_c dq[1][D / 8] = {};
     for (int key = 0; key < last; key += SIDE) {
         tile_begin<E, D, SIDE, BACKWARD_THREADS>(tile_k, k, heads.row(), key, T, size);
         tile_begin<E, D, SIDE, BACKWARD_THREADS>(tile_v, v, heads.row(), key, T, size);
@@ -140,15 +140,15 @@ __global__ void __launch_bounds__(BACKWARD_THREADS)
             fragments_of<E, D>(a_q, tile_q);
             fragments_of<E, D>(a_dout, tile_dout);
         }
-        fragment_c s[SIDE / 8] = {}, dp[SIDE / 8] = {};
-        multiply_rows<E, D, SIDE>(s, a_q, tile_k);
-        multiply_rows<E, D, SIDE>(dp, a_dout, tile_v);
-        slopes_by_query(s, dp, rows, query, key, T, heads.scale);
-        multiply_columns<E, D, SIDE>(dq, s, tile_k);
+        fragment_c s[1][SIDE / 8] = {}, dp[1][SIDE / 8] = {};
+        multiply_rows<E, D, SIDE, 1>(s, a_q, tile_k);
+        multiply_rows<E, D, SIDE, 1>(dp, a_dout, tile_v);
+        slopes_by_query(s[0], dp[0], rows, query, key, T, heads.scale);
+        multiply_columns<E, D, SIDE, 1>(dq, s, tile_k);
         __syncthreads();
     }
     rows_out<E, D>(dqkv + heads.at_qkv(pair), heads.row(), first + warp * 16, T, size,
-                   tile_q + warp * 16 * tile_of<D>::STRIDE, dq, heads.scale, heads.scale);
+                   tile_q + warp * 16 * tile_of<D>::STRIDE, dq[0], heads.scale, heads.scale);
 }
 
 template <class E, int D>

@@ -1,17 +1,20 @@
-/* Attention forward on the tensor cores (Dao et al. 2022, 2023): a block has 64 queries, 16 for each of four warps, and walks over
- * the keys up to its last query in tiles of 64, keeping a running maximum and sum for each query. While a tile is computed with, the
- * next is on its way into the other half of shared memory. Blocks with the most keys are started first. */
+/* Attention forward on the tensor cores (Dao et al. 2022, 2023): a block walks over the keys up to its last query in tiles
+ * of 64, keeping a running maximum and sum for each query. While a tile is computed with, the next is on its way into the other half
+ * of shared memory. Each of four warps has one or two strips of 16 queries: with two, what it reads of a tile serves twice as many
+ * products, which shared memory would else hold up; heads of 128 leave registers for one. Blocks with the most keys start first. */
 #include "kernels/cuda/attention.cuh"
 
-enum { QUERIES = 64, KEYS = 64, FORWARD_THREADS = 128 };
+enum { KEYS = 64, FORWARD_WARPS = 4, FORWARD_THREADS = FORWARD_WARPS * WARP };
 
-template <int D> struct forward_shared {
-    enum { TILE = 64 * tile_of<D>::STRIDE, BYTES = 5 * TILE * 2 }; /* queries, keys and values twice */
+template <int D> struct forward_of {
+    enum { STRIPS = D <= 64 ? 2 : 1, ROWS = STRIPS * 16, QUERIES = FORWARD_WARPS * ROWS }; /* ROWS: of a warp */
+    enum { TILE = KEYS * tile_of<D>::STRIDE, QUERY_TILE = QUERIES * tile_of<D>::STRIDE };
+    enum { BYTES = (QUERY_TILE + 4 * TILE) * 2 }; /* queries; keys and values, twice */
 };
 
 struct softmax_rows {
-    float top[2], sum[2];
-}; /* of rows g and g + 8; scores in units of log2 */
+    float top[2], sum[2]; /* of rows g and g + 8 of a strip */
+};
 
 /* Scores beyond the diagonal, or the sequence, become -inf. */
 __device__ __forceinline__ void mask(fragment_c (&s)[KEYS / 8], int query, int key, int T)
@@ -38,7 +41,7 @@ __device__ __forceinline__ void softmax(fragment_c (&s)[KEYS / 8], fragment_c (&
         for (int n = 0; n < KEYS / 8; n++) top = fmaxf(top, fmaxf(s[n].r[2 * half], s[n].r[2 * half + 1]));
         top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 1));
         top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 2));
-        const float base = top == -INFINITY ? 0 : top * scale_log2; /* a row beyond the sequence has no key */
+        const float base = top * scale_log2; /* finite: every row sees the first key */
         const float shrink = exp2_fast(rows.top[half] * scale_log2 - base);
         float sum = 0;
 #pragma unroll
@@ -52,29 +55,43 @@ __device__ __forceinline__ void softmax(fragment_c (&s)[KEYS / 8], fragment_c (&
     }
 }
 
+__device__ __forceinline__ void softmax_end(softmax_rows &rows, float *lse, int query, int T, float scale)
+{
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+        rows.sum[half] += __shfl_xor_sync(0xffffffffu, rows.sum[half], 1);
+        rows.sum[half] += __shfl_xor_sync(0xffffffffu, rows.sum[half], 2);
+        if (threadIdx.x % 4 == 0 && query + 8 * half < T)
+            lse[query + 8 * half] = rows.top[half] * scale + logf(rows.sum[half]);
+    }
+}
+
 template <class E, int D>
 __global__ void __launch_bounds__(FORWARD_THREADS)
     attention_forward(E *out, float *lse, const E *qkv, attention_heads heads)
 {
-    enum { TILE = forward_shared<D>::TILE };
-    E *const tile_q = (E *)launched_shared, *const tiles = tile_q + TILE; /* keys, values; keys, values */
-    const int first = (int)(gridDim.x - 1 - blockIdx.x) * QUERIES, pair = (int)blockIdx.y, T = heads.T;
-    const int warp = (int)threadIdx.x / WARP, lane = (int)threadIdx.x % WARP, query = first + warp * 16 + lane / 4;
+    using of = forward_of<D>;
+    enum { STRIPS = of::STRIPS, TILE = of::TILE, STRIDE = tile_of<D>::STRIDE };
+    E *const tile_q = (E *)launched_shared, *const tiles = tile_q + of::QUERY_TILE; /* keys, values; keys, values */
+    const int first = (int)(gridDim.x - 1 - blockIdx.x) * of::QUERIES, pair = (int)blockIdx.y, T = heads.T;
+    const int warp = (int)threadIdx.x / WARP, lane = (int)threadIdx.x % WARP, row = first + warp * of::ROWS;
     const E *q = qkv + heads.at_qkv(pair), *k = q + heads.out_row(), *v = k + heads.out_row();
-    const int last = first + QUERIES < T ? first + QUERIES : T, steps = (last + KEYS - 1) / KEYS;
+    const int last = first + of::QUERIES < T ? first + of::QUERIES : T, steps = (last + KEYS - 1) / KEYS;
 
-    tile_begin<E, D, QUERIES, FORWARD_THREADS>(tile_q, q, heads.row(), first, T, heads.size);
+    tile_begin<E, D, of::QUERIES, FORWARD_THREADS>(tile_q, q, heads.row(), first, T, heads.size);
     tile_begin<E, D, KEYS, FORWARD_THREADS>(tiles, k, heads.row(), 0, T, heads.size);
     tile_begin<E, D, KEYS, FORWARD_THREADS>(tiles + TILE, v, heads.row(), 0, T, heads.size);
     copies_commit();
     copies_wait<0>();
     __syncthreads();
-    fragment_a a[D / 16];
+    fragment_a a[STRIPS][D / 16];
 #pragma unroll
-    for (int i = 0; i < D / 16; i++) a[i] = load_a(tile_q, tile_of<D>::STRIDE, warp * 16, i * 16);
+    for (int i = 0; i < STRIPS * D / 16; i++)
+        a[i / (D / 16)][i % (D / 16)] = load_a(tile_q, STRIDE, warp * of::ROWS + i / (D / 16) * 16, i % (D / 16) * 16);
 
-    fragment_c sum[D / 8] = {};
-    softmax_rows rows = {{-INFINITY, -INFINITY}, {0, 0}};
+    fragment_c sum[STRIPS][D / 8] = {};
+    softmax_rows rows[STRIPS];
+    for (int m = 0; m < STRIPS; m++) rows[m] = {{-INFINITY, -INFINITY}, {0, 0}};
     for (int step = 0; step < steps; step++) {
         const E *tile_k = tiles + step % 2 * 2 * TILE;
         E *next = tiles + (step + 1) % 2 * 2 * TILE;
@@ -83,34 +100,33 @@ __global__ void __launch_bounds__(FORWARD_THREADS)
             tile_begin<E, D, KEYS, FORWARD_THREADS>(next + TILE, v, heads.row(), (step + 1) * KEYS, T, heads.size);
         }
         copies_commit();
-        fragment_c s[KEYS / 8] = {};
-        multiply_rows<E, D, KEYS>(s, a, tile_k);
-        if (step * KEYS + KEYS - 1 > first + warp * 16) mask(s, query, step * KEYS, T);
-        softmax<D>(s, sum, rows, heads.scale * 1.44269504f);
-        multiply_columns<E, D, KEYS>(sum, s, tile_k + TILE);
+        if (step * KEYS < row + of::ROWS) { /* else all keys are later than the warp's queries */
+            fragment_c s[STRIPS][KEYS / 8] = {};
+            multiply_rows<E, D, KEYS, STRIPS>(s, a, tile_k);
+#pragma unroll
+            for (int m = 0; m < STRIPS; m++) {
+                if (step * KEYS + KEYS - 1 > row + m * 16) mask(s[m], row + m * 16 + lane / 4, step * KEYS, T);
+                softmax<D>(s[m], sum[m], rows[m], heads.scale * 1.44269504f);
+            }
+            multiply_columns<E, D, KEYS, STRIPS>(sum, s, tile_k + TILE);
+        }
         copies_wait<0>();
         __syncthreads(); /* the next tile is there, and all are done with this one */
     }
-
-    float total[2];
 #pragma unroll
-    for (int half = 0; half < 2; half++) {
-        total[half] = rows.sum[half];
-        total[half] += __shfl_xor_sync(0xffffffffu, total[half], 1);
-        total[half] += __shfl_xor_sync(0xffffffffu, total[half], 2);
-        if (lane % 4 == 0 && query + 8 * half < T)
-            lse[heads.at_lse(pair) + query + 8 * half] = rows.top[half] * heads.scale + logf(total[half]);
+    for (int m = 0; m < STRIPS; m++) {
+        softmax_end(rows[m], lse + heads.at_lse(pair), row + m * 16 + lane / 4, T, heads.scale);
+        rows_out<E, D>(out + heads.at_out(pair), heads.out_row(), row + m * 16, T, heads.size,
+                       tile_q + (warp * of::ROWS + m * 16) * STRIDE, sum[m], 1 / rows[m].sum[0], 1 / rows[m].sum[1]);
     }
-    rows_out<E, D>(out + heads.at_out(pair), heads.out_row(), first + warp * 16, T, heads.size,
-                   tile_q + warp * 16 * tile_of<D>::STRIDE, sum, 1 / total[0], 1 / total[1]);
 }
 
 template <class E, int D>
 static void send(struct kernels *kernels, void *out, float *lse, const void *qkv, const struct attention_shape *shape)
 {
     launch(cuda_of(kernels)->stream, "attention_forward", attention_forward<E, D>,
-           dim3(blocks_for(shape->T, QUERIES), (unsigned)(shape->B * shape->NH)), FORWARD_THREADS,
-           forward_shared<D>::BYTES, (E *)out, lse, (const E *)qkv, heads_of(shape));
+           dim3(blocks_for(shape->T, forward_of<D>::QUERIES), (unsigned)(shape->B * shape->NH)), FORWARD_THREADS,
+           forward_of<D>::BYTES, (E *)out, lse, (const E *)qkv, heads_of(shape));
 }
 
 template <class E>
