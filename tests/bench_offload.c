@@ -9,60 +9,17 @@
  * step's compute, and leaves the step. Medians over steps. Exit 1: a step took over 15 % more than its bound.
  *
  *     bench_offload [-k STEPS] [KEY=VALUE]... */
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/zero/zero.h"
+#include "tests/bench_rank.h"
 
-enum { STEPS_MAX = 64, RING_BYTES = 1 << 22 };
-
-struct rank {
-    struct config config;
-    struct data *data;
-    struct comm_group *group;
-    struct comm *comm;
-    struct zero *zero;
-    struct trace_ring *rings[LANES];
-};
+enum { STEPS_MAX = 64, SPANS_MAX = 1 << 14 };
 
 /* Of one step, in seconds. */
 struct times {
     double total, forward, backward, down, norm, update, up, last, bound;
 };
-
-static void stop(const char *what)
-{
-    fprintf(stderr, "bench_offload: %s\n", what);
-    exit(1);
-}
-
-static void rank_open(struct rank *rank, const char *const *sets, int count)
-{
-    struct error err = {0};
-    struct zero_shortage shortage;
-    if (config_load(&rank->config, NULL, sets, count, &err) || data_open(&rank->data, &rank->config, &err) ||
-        comm_group_create(&rank->group, 1, 0, &err) || comm_open_thread(&rank->comm, rank->group, 0, &err))
-        stop(err.text);
-    struct zero_options options = {.config = &rank->config, .comm = rank->comm, .data = rank->data};
-    for (int lane = 0; lane < LANES; lane++) {
-        void *room = aligned_alloc(64, RING_BYTES);
-        if (!room) stop("no memory");
-        options.rings[lane] = rank->rings[lane] = trace_ring_init(room, RING_BYTES);
-    }
-    if (zero_open(&rank->zero, &options, &shortage, &err)) stop(err.text);
-}
-
-static void rank_close(struct rank *rank)
-{
-    comm_close(rank->comm);
-    zero_close(rank->zero);
-    comm_group_free(rank->group);
-    data_close(rank->data);
-    config_release(&rank->config);
-    for (int lane = 0; lane < LANES; lane++) free(rank->rings[lane]);
-}
 
 /* ---- the times of a step's operations ---- */
 
@@ -86,33 +43,17 @@ static void add(struct times *times, const struct op *op, double seconds)
     }
 }
 
-static struct times times_of(const struct rank *rank, double total)
-{
-    static unsigned char bytes[RING_BYTES];
-    const struct schedule *schedule = zero_schedule(rank->zero);
-    struct times times = {.total = total};
-    for (int lane = 0; lane < LANES; lane++) {
-        const size_t length = trace_ring_drain(rank->rings[lane], bytes, sizeof bytes);
-        struct trace_record record;
-        for (size_t at = 0, used; at < length && (used = trace_decode(bytes + at, length - at, &record)); at += used)
-            if (record.kind == TRACE_OP_END && record.op_end.op < (uint32_t)schedule->op_count)
-                add(&times, &schedule->ops[record.op_end.op],
-                    1e-9 * (double)(record.time_ns - record.op_end.started_ns));
-    }
-    return times;
-}
-
 static double larger(double a, double b)
 {
     return a > b ? a : b;
 }
 
-static struct times step(struct rank *rank, bool delayed)
+static struct times step(struct bench_rank *rank, bool delayed)
 {
-    struct zero_result result = {0};
-    struct error err = {0};
-    if (zero_step(rank->zero, &result, &err)) stop(err.text);
-    struct times t = times_of(rank, 1e-9 * (double)result.total_ns);
+    static struct bench_span spans[SPANS_MAX];
+    int count;
+    struct times t = {.total = bench_step(rank, spans, SPANS_MAX, &count)};
+    for (int i = 0; i < count; i++) add(&t, spans[i].op, 1e-9 * (double)(spans[i].end_ns - spans[i].begin_ns));
     t.bound = t.forward + larger(t.backward, t.down) + t.norm + larger(t.update, t.up) + t.last;
     if (delayed) t.bound = larger(t.forward + larger(t.backward, t.down), t.update) + t.norm + t.up;
     return t;
@@ -129,7 +70,7 @@ static int by_ratio(const void *left, const void *right)
 
 static double bench(const char *const *given, int given_count, int steps, const char *bandwidth, bool delayed)
 {
-    struct rank rank;
+    struct bench_rank rank;
     struct times times[STEPS_MAX];
     char link[80];
     const char *sets[40] = {"topology.ranks=1",
@@ -147,10 +88,10 @@ static double bench(const char *const *given, int given_count, int steps, const 
     sets[count++] = link;
     sets[count++] = "schedule.delayed_update_after=0";
     if (delayed) sets[count++] = "schedule.delayed_update=true";
-    rank_open(&rank, sets, count);
+    bench_open(&rank, sets, count);
     for (int s = 0; s < 3; s++) step(&rank, delayed); /* fresh pages; nothing pending */
     for (int s = 0; s < steps; s++) times[s] = step(&rank, delayed);
-    rank_close(&rank);
+    bench_close(&rank);
     qsort(times, (size_t)steps, sizeof *times, by_ratio);
     const struct times t = times[steps / 2];
     printf("%-8s %-6s %8.2f %8.2f %8.2f %8.2f %8.2f %8.2f %8.2f %9.2f %9.2f  %.3f\n", delayed ? "delayed" : "",

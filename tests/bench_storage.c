@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "engine/base/clock.h"
@@ -22,6 +23,7 @@ enum {
     SUB_GROUPS = 42,
     ARRAY_BYTES = 8 << 20,
     SUB_GROUP_BYTES = ARRAYS * ARRAY_BYTES,
+    HUGE_BYTES = 2 << 20,
 };
 static const double goal = 0.85, seconds_each = 2;
 
@@ -112,8 +114,9 @@ static void open_stream(struct stream *stream, const char *folder)
         storage_reserve(stream->storage, CATEGORY_OPTIMIZER, 0, bytes, &err))
         stop(err.text);
     for (int b = 0; b < BUFFERS; b++) {
-        stream->buffer[b] = aligned_alloc(AIO_ALIGN_BYTES, SUB_GROUP_BYTES);
+        stream->buffer[b] = aligned_alloc(HUGE_BYTES, SUB_GROUP_BYTES);
         if (!stream->buffer[b]) stop("no memory");
+        madvise(stream->buffer[b], SUB_GROUP_BYTES, MADV_HUGEPAGE); /* as staging has them */
         memset(stream->buffer[b], b + 1, SUB_GROUP_BYTES);
     }
     for (int k = 0; k < SUB_GROUPS; k++) { /* written once, so that later writes find their blocks as fio's do */

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/zero/zero.h"
+#include "engine/zero/internal.h"
 
 enum { STEPS_MAX = 40, RANKS_MAX = 8, SWITCHES_MAX = 8 };
 
@@ -118,6 +118,20 @@ static inline bool switch_to(struct rank_thread *thread, struct zero *zero, int 
     return note(thread, zero_switch(zero, &knobs, result, &err), &err);
 }
 
+/* What a step that was not cut short has moved, of every kind: as its schedule says, to the byte. */
+static inline void hold_traffic(struct rank_thread *thread, const struct zero *zero, bool was_pending)
+{
+    const int which = zero_is_delayed(zero) && !was_pending ? SCHEDULE_NOTHING_PENDING : PURPOSE_TRAIN;
+    struct traffic_sum planned[TRAFFIC_KINDS];
+    traffic_of(planned, &zero->schedules[which], &zero->model, thread->rank);
+    for (int kind = 0; kind < TRAFFIC_KINDS; kind++) {
+        const uint64_t moved = zero->traffic[kind].sent_bytes[0] + zero->traffic[kind].sent_bytes[1];
+        if (kind == TRAFFIC_CONTROL || moved == (uint64_t)planned[kind].sent_bytes || thread->out.error[0]) continue;
+        snprintf(thread->out.error, sizeof thread->out.error, "step %lld moved %llu bytes of kind %d, %lld were planned",
+                 (long long)zero->steps_done, (unsigned long long)moved, kind, (long long)planned[kind].sent_bytes);
+    }
+}
+
 static inline void train(struct rank_thread *thread, struct zero *zero)
 {
     const struct plan_of_run *plan = thread->plan;
@@ -129,7 +143,9 @@ static inline void train(struct rank_thread *thread, struct zero *zero)
                 switch_to(thread, zero, plan->switches[s].stage, plan->switches[s].change, &result))
                 return;
         if (plan->before_step) plan->before_step(zero, thread->rank, step);
+        const bool was_pending = zero_progress(zero).pending;
         if (note(thread, zero_step(zero, &result, &err), &err)) return;
+        if (result.outcome == ZERO_DONE && !result.skipped) hold_traffic(thread, zero, was_pending);
         if (result.outcome == ZERO_OUT_OF_MEMORY) {
             thread->out.shortages++;
             thread->out.shortage = result.shortage;

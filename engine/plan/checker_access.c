@@ -63,7 +63,8 @@ static void add_roles(struct accesses *list, const struct schedule *schedule, in
                                   op->tile, op->tile + 1});
 }
 
-/* The other side of a swap: the unit's own arrays on NVMe. */
+/* The other side of a swap: the unit's own arrays on NVMe. Until a pending update has been written it may have to be made again,
+ * of the same gradient. */
 static void add_swapped(struct accesses *list, const struct schedule *schedule, int i)
 {
     static const enum role roles[] = {ROLE_PARAMETERS, ROLE_MASTER, ROLE_STATE1, ROLE_STATE2};
@@ -73,6 +74,8 @@ static void add_swapped(struct accesses *list, const struct schedule *schedule, 
         if (op->buffer[roles[r]] >= 0)
             add(list, (struct access){layout_array(&schedule->layout[op->unit], roles[r]), i, op->kind == OP_SWAP_OUT,
                                       PART_TILE, op->tile, op->tile + 1});
+    if (i < schedule_agreement(schedule) && op->kind == OP_SWAP_OUT)
+        add(list, (struct access){schedule->layout[op->unit].gradient, i, false, PART_ALL, 0, 0});
 }
 
 static void add_pieces(struct accesses *list, const struct schedule *schedule, int i)

@@ -184,7 +184,6 @@ static void work_on_tile(struct planner *planner, enum pass pass, struct tile *t
     builder_depend(builder, after, WAIT_LIMIT);
     tile->work = tile->moved = builder_end(builder);
     if (!host) planner->last_compute = tile->work;
-    if (pass == PASS_PENDING) planner->pending_update[tile->unit] = tile->work;
 }
 
 /* ---- and back ---- */
@@ -231,7 +230,7 @@ static int write_tile(struct planner *planner, enum pass pass, struct tile *tile
     builder_depend(builder, tile->work, WAIT_DATA);
     builder_depend(builder, tile->moved, WAIT_DATA); /* what travelled from the master has left it */
     const int written = builder_end(builder);
-    if (pass == PASS_PENDING) planner->pending_written = written;
+    if (pass == PASS_PENDING) planner->pending_written = planner->pending_update[tile->unit] = written;
     else planner_updated(planner, written);
     return written;
 }
@@ -285,25 +284,31 @@ void swapped_updates_write(struct planner *planner)
     while (pipeline.more) pass_tile(planner, &pipeline);
 }
 
-/* Of all elements as large a part as of the first micro-step's uses is done with use `at`; and before backward makes the
- * gradients of a unit anew, all that reads the old ones. */
+static bool makes_gradients(const struct walk_step *step)
+{
+    return step->use == USE_NORM_BACKWARD || step->use == USE_BLOCK_BACKWARD || step->use == USE_EMBED_BACKWARD;
+}
+
+/* Of all elements as large a part as of the first micro-step's uses is done with use `at`; and all of a unit before its gradients
+ * are made anew. */
 static bool is_due(const struct planner *planner, int at)
 {
     const struct pipeline *pipeline = &planner->pending;
     const struct walk_step *step = &planner->walk.steps[at];
-    const bool makes_gradients =
-        step->use == USE_NORM_BACKWARD || step->use == USE_BLOCK_BACKWARD || step->use == USE_EMBED_BACKWARD;
     const int64_t uses = planner->walk.length / planner->builder.schedule->micro_steps;
     int64_t all = 0;
-    if (makes_gradients && pipeline->now.unit >= step->unit) return true;
+    if (makes_gradients(step) && pipeline->now.unit >= step->unit) return true;
     for (int u = 0; u < planner->builder.model->unit_count; u++)
         all += shard_elems(planner->builder.model->units[u].elems, planner->builder.schedule->ranks);
     return at + 1 >= uses || pipeline->passed_elems < all / uses * (at + 1);
 }
 
+/* A step that is given up makes those updates again that have not been written: until then the gradients they read must stay. */
 void swapped_updates_pending(struct planner *planner, int at)
 {
     struct pipeline *pipeline = &planner->pending;
+    const struct walk_step *step = &planner->walk.steps[at];
     if (at == 0) begin_pass(planner, pipeline, PASS_PENDING);
     while (pipeline->more && is_due(planner, at)) pass_tile(planner, pipeline);
+    if (makes_gradients(step) && pipeline->held.unit >= step->unit) write_held(planner, pipeline);
 }
