@@ -2,25 +2,29 @@
  * model's parameters out. Operations stand in PyTorch's order, and multiply and add apart: memory is what takes the time, so
  * a fused multiply-add would gain nothing, and without it every instruction set computes the same bits. */
 
-struct update_lanes { vec p, g, s[2]; }; /* of sixteen elements: parameter, gradient, states */
+struct update_lanes { vec p, g, first, second; }; /* of sixteen elements: parameter, gradient, states */
+
+INLINE vec update_load_state(float *state, int64_t i, int64_t n)
+{
+    fetch_ahead(DTYPE_F32, state, i);
+    return vec_load_part(state + i, n);
+}
 
 INLINE struct update_lanes update_load(const struct update_args *a, enum dtype dtype, int64_t i, int64_t n, int states)
 {
     struct update_lanes lanes;
     fetch_ahead(dtype, a->gradient, i);
-    fetch_ahead(DTYPE_F32, a->master, i);
-    for (int s = 0; s < states; s++) {
-        fetch_ahead(DTYPE_F32, a->state[s], i);
-        lanes.s[s] = vec_load_part(a->state[s] + i, n);
-    }
-    lanes.p = vec_load_part(a->master + i, n);
+    lanes.first = states > 0 ? update_load_state(a->state[0], i, n) : vec_set(0);
+    lanes.second = states > 1 ? update_load_state(a->state[1], i, n) : vec_set(0);
+    lanes.p = update_load_state(a->master, i, n);
     lanes.g = vec_mul(load(dtype, a->gradient, i, n), vec_set(a->factors.gradient));
     return lanes;
 }
 
 INLINE void update_store(const struct update_args *a, int64_t i, const struct update_lanes *lanes, int64_t n, int states)
 {
-    for (int s = 0; s < states; s++) vec_store_part(a->state[s] + i, lanes->s[s], n);
+    if (states > 0) vec_store_part(a->state[0] + i, lanes->first, n);
+    if (states > 1) vec_store_part(a->state[1] + i, lanes->second, n);
     vec_store_part(a->master + i, lanes->p, n);
     if (a->parameters == a->master) return;
     if (a->to == DTYPE_BF16) store(DTYPE_BF16, a->parameters, i, lanes->p, n);
@@ -41,71 +45,73 @@ INLINE vec update_mix(vec old, float keep, vec new, float share)
     return vec_add(vec_mul(old, vec_set(keep)), vec_mul(new, vec_set(share)));
 }
 
-INLINE void update_adam_body(const struct update_args *a, enum dtype dtype, int64_t first, int64_t end, int thread)
+INLINE void adam_step(const struct update_args *a, enum dtype dtype, int64_t i, int64_t n)
 {
-    (void)thread;
     const struct update_factors *f = &a->factors;
-    for (int64_t i = first; i < end; i += VEC_LANES) {
-        struct update_lanes x = update_load(a, dtype, i, end - i, 2);
-        update_decay(f, &x);
-        x.s[0] = vec_add(x.s[0], vec_mul(vec_set(f->share1), vec_sub(x.g, x.s[0])));
-        x.s[1] = update_mix(x.s[1], f->beta2, vec_mul(x.g, x.g), f->share2);
-        vec root = vec_add(vec_mul(vec_sqrt(x.s[1]), vec_set(f->second_moment)), vec_set(f->epsilon));
-        x.p = vec_sub(x.p, vec_mul(vec_set(f->step_size), vec_div(x.s[0], root)));
-        update_store(a, i, &x, end - i, 2);
-    }
+    struct update_lanes x = update_load(a, dtype, i, n, 2);
+    update_decay(f, &x);
+    x.first = vec_add(x.first, vec_mul(vec_set(f->share1), vec_sub(x.g, x.first)));
+    x.second = update_mix(x.second, f->beta2, vec_mul(x.g, x.g), f->share2);
+    vec root = vec_add(vec_mul(vec_sqrt(x.second), vec_set(f->second_moment)), vec_set(f->epsilon));
+    x.p = vec_sub(x.p, vec_mul(vec_set(f->step_size), vec_div(x.first, root)));
+    update_store(a, i, &x, n, 2);
 }
 
 /* Lion (Chen et al. 2023) steps by the sign of a mixture of momentum and gradient, and mixes the momentum otherwise. */
-INLINE void update_lion_body(const struct update_args *a, enum dtype dtype, int64_t first, int64_t end, int thread)
+INLINE void lion_step(const struct update_args *a, enum dtype dtype, int64_t i, int64_t n)
 {
-    (void)thread;
     const struct update_factors *f = &a->factors;
-    for (int64_t i = first; i < end; i += VEC_LANES) {
-        struct update_lanes x = update_load(a, dtype, i, end - i, 1);
-        update_decay(f, &x);
-        vec mixed = update_mix(x.s[0], f->beta1, x.g, f->share1);
-        x.p = vec_sub(x.p, vec_mul(vec_set(f->step_size), vec_sign(mixed)));
-        x.s[0] = update_mix(x.s[0], f->beta2, x.g, f->share2);
-        update_store(a, i, &x, end - i, 1);
-    }
+    struct update_lanes x = update_load(a, dtype, i, n, 1);
+    update_decay(f, &x);
+    vec mixed = update_mix(x.first, f->beta1, x.g, f->share1);
+    x.p = vec_sub(x.p, vec_mul(vec_set(f->step_size), vec_sign(mixed)));
+    x.first = update_mix(x.first, f->beta2, x.g, f->share2);
+    update_store(a, i, &x, n, 1);
 }
 
-INLINE void update_adagrad_body(const struct update_args *a, enum dtype dtype, int64_t first, int64_t end, int thread)
+INLINE void adagrad_step(const struct update_args *a, enum dtype dtype, int64_t i, int64_t n)
 {
-    (void)thread;
     const struct update_factors *f = &a->factors;
-    for (int64_t i = first; i < end; i += VEC_LANES) {
-        struct update_lanes x = update_load(a, dtype, i, end - i, 1);
-        update_decay(f, &x);
-        x.s[0] = vec_add(x.s[0], vec_mul(x.g, x.g));
-        vec root = vec_add(vec_sqrt(x.s[0]), vec_set(f->epsilon));
-        x.p = vec_sub(x.p, vec_mul(vec_set(f->step_size), vec_div(x.g, root)));
-        update_store(a, i, &x, end - i, 1);
-    }
+    struct update_lanes x = update_load(a, dtype, i, n, 1);
+    update_decay(f, &x);
+    x.first = vec_add(x.first, vec_mul(x.g, x.g));
+    vec root = vec_add(vec_sqrt(x.first), vec_set(f->epsilon));
+    x.p = vec_sub(x.p, vec_mul(vec_set(f->step_size), vec_div(x.g, root)));
+    update_store(a, i, &x, n, 1);
 }
 
-INLINE void update_sgd_body(const struct update_args *a, enum dtype dtype, int64_t first, int64_t end, int thread)
+INLINE void sgd_step(const struct update_args *a, enum dtype dtype, int64_t i, int64_t n)
 {
-    (void)thread;
-    for (int64_t i = first; i < end; i += VEC_LANES) {
-        struct update_lanes x = update_load(a, dtype, i, end - i, 0);
-        update_decay(&a->factors, &x);
-        x.p = vec_sub(x.p, vec_mul(vec_set(a->factors.step_size), x.g));
-        update_store(a, i, &x, end - i, 0);
-    }
+    struct update_lanes x = update_load(a, dtype, i, n, 0);
+    update_decay(&a->factors, &x);
+    x.p = vec_sub(x.p, vec_mul(vec_set(a->factors.step_size), x.g));
+    update_store(a, i, &x, n, 0);
 }
 
-INLINE void update_momentum_body(const struct update_args *a, enum dtype dtype, int64_t first, int64_t end, int thread)
+INLINE void momentum_step(const struct update_args *a, enum dtype dtype, int64_t i, int64_t n)
 {
-    (void)thread;
     const struct update_factors *f = &a->factors;
-    for (int64_t i = first; i < end; i += VEC_LANES) {
-        struct update_lanes x = update_load(a, dtype, i, end - i, 1);
-        update_decay(f, &x);
-        x.s[0] = update_mix(x.s[0], f->beta1, x.g, f->share1);
-        vec step = f->nesterov ? vec_add(x.g, vec_mul(vec_set(f->beta1), x.s[0])) : x.s[0];
-        x.p = vec_sub(x.p, vec_mul(vec_set(f->step_size), step));
-        update_store(a, i, &x, end - i, 1);
-    }
+    struct update_lanes x = update_load(a, dtype, i, n, 1);
+    update_decay(f, &x);
+    x.first = update_mix(x.first, f->beta1, x.g, f->share1);
+    vec step = f->nesterov ? vec_add(x.g, vec_mul(vec_set(f->beta1), x.first)) : x.first;
+    x.p = vec_sub(x.p, vec_mul(vec_set(f->step_size), step));
+    update_store(a, i, &x, n, 1);
 }
+
+/* Whole vectors first: for them the compiler drops what parts need, and keeps everything in registers. */
+#define UPDATE_BODY(name)                                                                                      \
+    INLINE void update_##name##_body(const struct update_args *a, enum dtype dtype, int64_t first, int64_t end, \
+                                     int thread)                                                               \
+    {                                                                                                          \
+        int64_t i = first;                                                                                     \
+        (void)thread;                                                                                          \
+        for (; i + VEC_LANES <= end; i += VEC_LANES) name##_step(a, dtype, i, VEC_LANES);                      \
+        if (i < end) name##_step(a, dtype, i, end - i);                                                        \
+    }
+UPDATE_BODY(adam)
+UPDATE_BODY(lion)
+UPDATE_BODY(adagrad)
+UPDATE_BODY(sgd)
+UPDATE_BODY(momentum)
+#undef UPDATE_BODY

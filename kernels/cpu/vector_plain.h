@@ -5,6 +5,9 @@
 
 typedef float vec __attribute__((vector_size(VEC_LANES * 4)));
 typedef double vec_double __attribute__((vector_size(VEC_LANES * 8)));
+typedef uint32_t vec_bits __attribute__((vector_size(VEC_LANES * 4)));
+typedef int32_t vec_ints __attribute__((vector_size(VEC_LANES * 4)));
+typedef uint16_t vec_halves __attribute__((vector_size(VEC_LANES * 2)));
 
 enum { TILE_ROWS = 4, TILE_VECS = 1 };
 
@@ -19,7 +22,17 @@ static inline vec vec_sub(vec a, vec b) { return a - b; }
 static inline vec vec_mul(vec a, vec b) { return a * b; }
 static inline vec vec_div(vec a, vec b) { return a / b; }
 static inline vec vec_fma(vec a, vec b, vec c) { return a * b + c; }
-static inline vec vec_sqrt(vec a) { EACH(sqrtf(a[i])); }
+
+/* Through an array, of which the compiler makes vectors. */
+static inline vec vec_sqrt(vec a)
+{
+    float x[VEC_LANES];
+    memcpy(x, &a, sizeof x);
+    for (int i = 0; i < VEC_LANES; i++) x[i] = sqrtf(x[i]);
+    memcpy(&a, x, sizeof a);
+    return a;
+}
+
 static inline vec vec_max(vec a, vec b) { EACH(a[i] > b[i] ? a[i] : b[i]); }
 static inline vec vec_min(vec a, vec b) { EACH(a[i] < b[i] ? a[i] : b[i]); }
 static inline vec vec_sign(vec a) { EACH(a[i] > 0 ? 1 : a[i] < 0 ? -1 : 0); }
@@ -61,31 +74,49 @@ static inline float vec_highest(vec a)
     return highest;
 }
 
-static inline vec vec_load(const float *x) { EACH(x[i]); }
-static inline vec vec_load_part(const float *x, int64_t n) { EACH(i < n ? x[i] : 0); }
+static inline vec vec_load(const float *x)
+{
+    vec all;
+    memcpy(&all, x, sizeof all);
+    return all;
+}
+
+static inline vec vec_load_part(const float *x, int64_t n)
+{
+    if (n >= VEC_LANES) return vec_load(x);
+    EACH(i < n ? x[i] : 0);
+}
+
+static inline void vec_store(float *y, vec a) { memcpy(y, &a, sizeof a); }
 
 static inline void vec_store_part(float *y, vec a, int64_t n)
 {
-    for (int i = 0; i < VEC_LANES && i < n; i++) y[i] = a[i];
+    if (n >= VEC_LANES) vec_store(y, a);
+    else
+        for (int i = 0; i < n; i++) y[i] = a[i];
 }
-
-static inline void vec_store(float *y, vec a) { vec_store_part(y, a, VEC_LANES); }
 
 static inline vec vec_load_bf16_part(const uint16_t *x, int64_t n)
 {
-    EACH(i < n ? float_of_bits((uint32_t)x[i] << 16) : 0);
+    vec_halves some = {0};
+    if (n >= VEC_LANES) memcpy(&some, x, sizeof some);
+    else memcpy(&some, x, (size_t)n * sizeof *x);
+    return (vec)(__builtin_convertvector(some, vec_bits) << 16);
 }
 
-static inline uint16_t bf16_of_float(float value)
+/* To nearest, ties to even; a NaN stays one and is quiet. */
+static inline vec_halves bf16_of(vec a)
 {
-    uint32_t bits = bits_of_float(value);
-    if (value != value) return (uint16_t)((bits | 0x400000) >> 16);
-    return (uint16_t)((bits + (bits >> 16 & 1) + 0x7fff) >> 16);
+    const vec_bits bits = (vec_bits)a, nan = (vec_bits)((vec_ints)(0x7f800000 - (bits & 0x7fffffff)) >> 31);
+    const vec_bits rounded = bits + (bits >> 16 & 1) + 0x7fff, quiet = bits | 0x400000;
+    return __builtin_convertvector(((rounded & ~nan) | (quiet & nan)) >> 16, vec_halves);
 }
 
 static inline void vec_store_bf16_part(uint16_t *y, vec a, int64_t n)
 {
-    for (int i = 0; i < VEC_LANES && i < n; i++) y[i] = bf16_of_float(a[i]);
+    const vec_halves all = bf16_of(a);
+    if (n >= VEC_LANES) memcpy(y, &all, sizeof all);
+    else memcpy(y, &all, (size_t)n * sizeof *y);
 }
 
 /* fp16 as F16C converts it: subnormals are kept, what rounds to 2^16 or more is infinite, a NaN stays one and is quiet. */
