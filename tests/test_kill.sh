@@ -69,6 +69,20 @@ check "the report of a killed run" grep -q '"outcome":.*"failed"' cut.json
 check "its trace is known to be cut" [ $? -eq 1 ]
 check "... and good up to there" grep -q 'learning *yes' out
 
+# Before there is a run: an mpirun that never starts its ranks.
+mkdir bin
+printf '#!/bin/sh\nexec sleep 100\n' >bin/mpirun
+chmod +x bin/mpirun
+PATH=$PWD/bin:$PATH "$zerolab" train --headless --steps 100000 --trace none.zlt --report early.json >out 2>&1 </dev/null &
+front=$!
+on_its_way() { [ -n "$(children $front)" ] && grep -q sleep /proc/"$(children $front | tr -d " ")"/comm; }
+check "an engine on its way" within 20 on_its_way
+kill -INT $front
+wait $front
+check "SIGINT before the run began stops it" [ $? -eq 0 ]
+check "... in one line, besides that of the report" [ "$(cat out)" = "$(printf 'stopped before the run began\nreport: early.json')" ]
+check "... which says the same" grep -q '"outcome":.*"stopped"' early.json
+check "... and leaves nothing" [ -z "$(ls -A "$XDG_RUNTIME_DIR")" ]
 check "SIGINT" start
 kill -INT $front
 wait $front

@@ -19,8 +19,10 @@ static int wait_for_call(struct session *session, struct error *err)
 {
     int fd, status = session_start(session, err);
     if (!status) status = engine_call(session->keeper.engine, session->signal_fd, &fd, err);
-    if (!status) close(fd);
-    return status;
+    if (status) return status;
+    if (fd >= 0) return close(fd), STATUS_OK;
+    session_call_off(session);
+    return error_set(err, STATUS_RUN, "stopped before the run began");
 }
 
 static void fold_file(struct run_model *model, const char *path)

@@ -200,7 +200,7 @@ int engine_call(struct engine *engine, int signal_fd, int *connected_fd, struct 
     struct pollfd ready[2] = {{.fd = engine->home_fd, .events = POLLIN}, {.fd = signal_fd, .events = POLLIN}};
     for (;;) {
         poll(ready, 2, TICK_MS);
-        if (ready[1].revents) return error_set(err, STATUS_RUN, "interrupted before the run began");
+        if (ready[1].revents) return *connected_fd = -1, STATUS_OK;
         if (ready[0].revents && (*connected_fd = accept4(engine->home_fd, NULL, NULL, SOCK_CLOEXEC)) >= 0)
             return STATUS_OK;
         if (reap(engine, WNOHANG)) return error_set(err, STATUS_RUN, "%s ended before the run began", engine->launcher);

@@ -36,7 +36,7 @@ bool launch_has_mpi(struct error *err);
 
 int engine_start(struct engine **out, const struct rundir *dir, const struct config *config, const char *log, struct error *err);
 
-/* Waits until rank 0 calls. STATUS_RUN: the engine ended before, or a signal came on signal_fd (-1: none). */
+/* Waits until rank 0 calls; *connected_fd is -1 when a signal came on signal_fd first. STATUS_RUN: the engine ended before. */
 int engine_call(struct engine *engine, int signal_fd, int *connected_fd, struct error *err);
 
 /* For one that goes on where another stopped (keeper.h): readable when rank 0 calls; takes that call, or -1: there is none. */

@@ -120,10 +120,25 @@ static int show_live(struct session *session, struct source *source, const sigse
     return status;
 }
 
+static void fold_end(struct run_model *model, enum outcome outcome, const char *text)
+{
+    struct trace_record record = {.kind = TRACE_END, .rank = TRACE_RANK_ALL, .time_ns = clock_ns()};
+    record.end = (struct trace_of_end){.outcome = outcome, .error = {text, strlen(text)}};
+    run_model_fold(model, &record);
+}
+
+void session_call_off(struct session *session)
+{
+    session->called_off = true;
+    fold_end(session->model, OUTCOME_STOPPED, "");
+    keeper_kill(&session->keeper);
+}
+
 static int show(struct session *session, const sigset_t *signals, struct error *err)
 {
     struct source *source;
     int fd, status = engine_call(session->keeper.engine, session->signal_fd, &fd, err);
+    if (!status && fd < 0) return session_call_off(session), STATUS_OK;
     if (!status) status = source_adopt_fd(&source, fd, err);
     if (status) return keeper_kill(&session->keeper), status;
     if (session->live) status = show_live(session, source, signals, err);
@@ -133,21 +148,15 @@ static int show(struct session *session, const sigset_t *signals, struct error *
     return status;
 }
 
-/* A run that did not say how it ended has failed: the model, and so the report, hears it from here. */
-static void fold_failure(struct run_model *model, const char *text)
-{
-    struct trace_record record = {.kind = TRACE_END, .rank = TRACE_RANK_ALL, .time_ns = clock_ns()};
-    record.end = (struct trace_of_end){.outcome = OUTCOME_FAILED, .error = {text, strlen(text)}};
-    run_model_fold(model, &record);
-}
-
 /* What became of the run. The engine's last record tells; where there is none, or it says "failed", what its processes
  * left behind tells more. `shown` is the status of watching it, with err. */
 int session_finish(struct session *session, int shown, struct error *err)
 {
     struct run_model *model = session->model;
     struct error ended;
-    int status = keeper_end(&session->keeper, model->ended ? GOOD_END_MS : BAD_END_MS, &ended);
+    const bool good = model->ended && !session->called_off;
+    int status = keeper_end(&session->keeper, good ? GOOD_END_MS : BAD_END_MS, &ended);
+    if (session->called_off) return shown; /* its processes were ended in the middle of their start */
     if (status && model->ended && model->outcome != OUTCOME_FAILED && !shown)
         return error_set(err, status, "the run is %s, but its processes ended badly: %.400s",
                          run_outcome_name(model->outcome), ended.text);
@@ -155,7 +164,7 @@ int session_finish(struct session *session, int shown, struct error *err)
     if (!status && model->ended && model->outcome == OUTCOME_FAILED)
         status = error_set(&ended, STATUS_RUN, "%s", model->error);
     if (!status && !model->ended) status = error_set(&ended, STATUS_RUN, "the engine ended without saying why");
-    if (!model->ended) fold_failure(model, ended.text);
+    if (!model->ended) fold_end(model, OUTCOME_FAILED, ended.text); /* so that the report says it, too */
     if (model->outcome != OUTCOME_FAILED) return shown;
     *err = ended;
     return status;

@@ -26,6 +26,7 @@ struct session {
     void (*follow)(struct session *session, struct source *source); /* without a screen: reads the run; NULL: headless_run() */
     void *user;                                                    /* of follow */
     struct run_model *model; /* what became of the run; NULL: it is somewhere else, or never began */
+    bool called_off;         /* stopped before the engine called: there is no trace */
     /* Its own. */
     struct rundir dir;
     struct keeper keeper;
@@ -41,6 +42,7 @@ int session_detach(struct session *session, struct error *err);
 /* Shared by the two: SIGINT, SIGTERM and SIGHUP to be read from signal_fd; the folder and the engine; what is left of them. */
 void session_take_signals(struct session *session, sigset_t *before);
 int session_start(struct session *session, struct error *err);
+void session_call_off(struct session *session); /* asked to end before the engine called: no failure, an outcome as of later stops */
 int session_finish(struct session *session, int shown, struct error *err);
 int session_report(const struct session *session, struct error *err);
 

@@ -221,6 +221,7 @@ static void print_result(const struct session *session)
     const struct run_step *step = last_update(model);
     FILE *out = session->out;
     fputs(model->outcome == OUTCOME_OUT_OF_MEMORY ? "out of memory" : run_outcome_name(model->outcome), out);
+    if (session->called_off) fputs(" before the run began", out);
     if (step) fprintf(out, " after step %u, loss %.4f", step->step, (double)step->loss);
     if (model->validation.known) fprintf(out, ", validation loss %.4f", (double)model->validation.loss);
     if (model->validation.known && step && model->validation.step != step->step)
@@ -230,7 +231,7 @@ static void print_result(const struct session *session)
                 (double)model->validation.loss / model->header.unigram_entropy, model->header.unigram_entropy);
     fputc('\n', out);
     if (!session->live) print_sample(out, model);
-    if (session->spec.trace)
+    if (session->spec.trace && !session->called_off)
         fprintf(out, "trace: %s   look at it with: zerolab replay %s\n", session->spec.trace, session->spec.trace);
     if (*session->report && strcmp(session->report, "-") != 0) fprintf(out, "report: %s\n", session->report);
 }
