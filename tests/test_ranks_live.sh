@@ -26,7 +26,7 @@ waits_for "... still paused" 'PAUSED +as before'
 keys .
 waits_for "one step" 'PAUSED +after one step'
 before=$(step)
-for view in overview:overview M:memory T:timeline B:buckets P:shards O:schedule i:why C:collectives L:loss; do
+for view in overview:overview M:memory H:tiers T:timeline B:buckets P:shards O:schedule i:why C:collectives L:loss; do
     [ "$view" = overview:overview ] || keys "${view%:*}"
     settled | body >"live.${view%:*}"
     [ "$view" = overview:overview ] || keys Escape
@@ -53,7 +53,7 @@ ok "one whole trace" $?
 ok "... of four parts" $?
 tr -d ' \t\n' <live.json | grep -q '"parts":\[{"first_step":1,"ranks":4},{"first_step":[0-9]*,"ranks":2},{"first_step":[0-9]*,"ranks":3},{"first_step":[0-9]*,"ranks":4}\]'
 ok "... and so says the report" $?
-for view in overview:overview M:memory T:timeline B:buckets P:shards O:schedule i:why C:collectives L:loss; do
+for view in overview:overview M:memory H:tiers T:timeline B:buckets P:shards O:schedule i:why C:collectives L:loss; do
     "$zerolab" replay live.zlt --frame 80x24 --view "${view#*:}" --at "step:$before" | body >replayed
     diff "live.${view%:*}" replayed | sed 's/^/# /'
     cmp -s "live.${view%:*}" replayed

@@ -83,7 +83,7 @@ waits_for "as a usage error" 'status 2'
 start 80 24 NO_COLOR=1 -- "$zerolab" --at 4:stage=2 --at 8:stage=3 --at 13:pause --units GiB
 waits_for "pauses before step 13" 'PAUSED +by command'
 body() { sed -e '$d' -e 's/; Space goes on.*//' -e 's/ \{2,\}\(LIVE *\)\?[0-9]*:[0-9][0-9]$//'; } # without footer, hint, clock
-for view in overview M T B P O i C L E; do
+for view in overview M H T B P O i C L E; do
     [ $view = overview ] || keys $view
     settled | body >"live.$view"
     [ $view = overview ] || keys $view
@@ -97,7 +97,7 @@ waits_for "leaves" 'status 0'
 mv zerolab-*.zlt recorded.zlt
 "$zerolab" check recorded.zlt | grep -q 'steps 1 to 13; the run ended: stopped'
 ok "the recording is whole" $?
-for view in overview:overview M:memory T:timeline B:buckets P:shards O:schedule i:why C:collectives L:loss E:events; do
+for view in overview:overview M:memory H:tiers T:timeline B:buckets P:shards O:schedule i:why C:collectives L:loss E:events; do
     "$zerolab" replay recorded.zlt --frame 80x24 --view "${view#*:}" --at step:12 | body >replayed
     diff "live.${view%:*}" replayed | sed 's/^/# /'
     cmp -s "live.${view%:*}" replayed

@@ -88,17 +88,13 @@ static void draw_row(struct canvas canvas, int y, const struct scene *scene, int
     else pen_right(&pen, bytes_columns(scene->state->units) + 2, STYLE_DIM, used ? "n/a" : "-");
 }
 
-/* What to do about it, on a live run; what it means, in a replay. */
-static void draw_nothing_flows(struct canvas canvas, const struct scene *scene)
+/* And how it would be otherwise. */
+static void draw_nothing_flows(struct canvas canvas)
 {
-    const bool live = view_key_mode(scene) == KEY_MODE_LIVE && !scene->state->readonly;
     draw_text(canvas, 1, 1, STYLE_TEXT, "nothing: this plan keeps all states on the device");
-    draw_text(canvas, 1, 2, STYLE_DIM,
-              live ? "at stages 1 to 3 optimizer states can lie in host memory, at 3 also on NVMe. With : type"
-                   : "offload_optimizer (stages 1 to 3) and offload_param (stage 3) send states away:");
-    draw_text(canvas, 1, 3, STYLE_DIM,
-              live ? "set zero_optimization.offload_optimizer.device=cpu"
-                   : "configs/nano-offload.json, configs/nano-nvme.json");
+    draw_text(canvas, 1, 2, STYLE_DIM, "offload_optimizer (stages 1 to 3) and offload_param (stage 3) send them away:");
+    draw_text(canvas, 1, 3, STYLE_DIM, "live      : set zero_optimization.offload_optimizer.device=cpu");
+    draw_text(canvas, 1, 4, STYLE_DIM, "anew      zerolab train configs/nano-offload.json, or configs/nano-nvme.json");
 }
 
 static bool is_so_far(const struct run_model *model, int rank)
@@ -146,7 +142,7 @@ void tiers_draw_flows(struct canvas canvas, const struct scene *scene, int rank,
 {
     draw_flows_title(canvas, scene, rank, focused);
     if (!tiers_any_flow(scene->model)) {
-        draw_nothing_flows(canvas, scene);
+        draw_nothing_flows(canvas);
         return;
     }
     draw_head(canvas, scene->state->units);
