@@ -9,9 +9,20 @@ static int64_t whole_lines(int64_t bytes)
     return (bytes + ACTIVATION_ALIGN - 1) / ACTIVATION_ALIGN * ACTIVATION_ALIGN;
 }
 
+/* A GPU's kernels share the scratch of the whole call. */
+static int64_t cuda_scratch_bytes(const struct model *model, enum use use, int B, int T)
+{
+    switch (use) {
+    case USE_BLOCK_BACKWARD: return whole_lines(attention_backward_scratch_cuda_bytes(B, T, model->shape.heads));
+    case USE_EMBED_BACKWARD: return whole_lines(embed_scratch_cuda_bytes((int64_t)B * T));
+    default: return 0;
+    }
+}
+
 int64_t scratch_bytes(const struct model *model, enum use use, int B, int T, int threads)
 {
     const int64_t head_size = model->shape.hidden / model->shape.heads;
+    if (model->backend == BACKEND_CUDA) return cuda_scratch_bytes(model, use, B, T);
     switch (use) {
     case USE_BLOCK_FORWARD:
     case USE_BLOCK_RECOMPUTE:

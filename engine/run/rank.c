@@ -10,6 +10,7 @@
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/checkpoint/weights.h"
 #include "engine/plan/schedule_io.h"
+#include "engine/run/gpu.h"
 #include "engine/run/home.h"
 #include "engine/run/leave.h"
 #include "engine/run/records.h"
@@ -294,6 +295,7 @@ static int open_engine(struct rank *rank, struct error *err)
     struct zero_options options = {.config = &rank->config,
                                    .comm = rank->comm,
                                    .data = rank->data,
+                                   .device = gpu_rank_device(rank->gpu),
                                    .source = rank->from || rank->weights ? &rank->source : NULL,
                                    .gate = rank->gate,
                                    .at_gate = rank->rank == 0 ? at_gate : NULL,

@@ -12,6 +12,7 @@
 #include "engine/zero/zero.h"
 
 struct checkpoint;
+struct gpu_rank;
 struct saver;
 /* How far saving or loading is. */
 struct rank_progress { int64_t elems, all; uint64_t said_ns; };
@@ -25,6 +26,7 @@ struct rank {
     struct comm *comm;
     struct data *data;
     struct zero *zero;
+    struct gpu_rank *gpu; /* NULL: the processor computes */
     struct trace_ring *rings[ZERO_RINGS]; /* in shared memory: rank 0's writer drains those of all */
     struct trace_ring *ring;              /* its control thread's: for records of the run */
     struct gate *gate;                    /* one for all ranks; NULL: rank 0 is on another machine */

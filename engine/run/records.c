@@ -79,7 +79,7 @@ char *run_header_json(const struct config *config, const struct model *model, co
     cJSON_AddNumberToObject(json, "ranks_per_node", place->ranks_per_node);
     cJSON_AddStringToObject(json, "ranks_as", config->topology.ranks_as == RANKS_AS_THREADS ? "threads" : "processes");
     cJSON_AddNumberToObject(json, "threads_per_rank", config->topology.threads_per_rank);
-    cJSON_AddStringToObject(json, "backend", "cpu");
+    cJSON_AddStringToObject(json, "backend", config->topology.backend == BACKEND_CUDA ? "cuda" : "cpu");
     cJSON_AddStringToObject(json, "isa", place->isa);
     if (place->resumed) cJSON_AddStringToObject(json, "resumed_from", place->resumed);
     cJSON_AddItemToObject(json, "data", data_json(data));

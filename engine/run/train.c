@@ -11,6 +11,7 @@
 
 #include "engine/config/command.h"
 #include "engine/data/data.h"
+#include "engine/run/gpu.h"
 #include "engine/run/lab_files.h"
 #include "engine/run/lab_run.h"
 #include "engine/run/room.h"
@@ -107,8 +108,11 @@ static int check_commands(const struct run_spec *spec, int64_t steps_done, struc
 
 static int choose_ranks(struct session *session, struct error *err)
 {
-    struct error why;
-    if (session->config.topology.ranks_as == RANKS_AS_THREADS || launch_has_mpi(&why)) return STATUS_OK;
+    struct error why = {.text = "they share a GPU"};
+    const bool shares = session->config.topology.backend == BACKEND_CUDA;
+    int status = gpu_check(&session->config, err);
+    if (status || session->config.topology.ranks_as == RANKS_AS_THREADS) return status;
+    if (!shares && launch_has_mpi(&why)) return STATUS_OK;
     fprintf(stderr, "zerolab: ranks are threads of one process: %s\n", why.text);
     session->config.topology.ranks_as = RANKS_AS_THREADS;
     return add_set(&session->spec, "topology.ranks_as=threads", err);

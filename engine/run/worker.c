@@ -8,6 +8,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "engine/run/gpu.h"
 #include "engine/run/rank.h"
 
 /* What every rank of a process shares. */
@@ -68,6 +69,7 @@ int worker_process(const char *folder)
 struct rank_thread {
     pthread_t thread;
     struct comm_group *group;
+    struct gpu *gpu; /* shared; NULL: none */
     struct rank rank;
     int number, status;
     struct error err;
@@ -77,12 +79,15 @@ static void *run_rank(void *user)
 {
     struct rank_thread *self = user;
     self->status = comm_open_thread(&self->rank.comm, self->group, self->number, &self->err);
+    if (!self->status && self->gpu) self->status = gpu_rank_open(&self->rank.gpu, self->gpu, &self->err);
+    if (self->status && self->rank.comm) comm_abort(self->rank.comm, &self->err);
     if (!self->status) self->status = rank_live(&self->rank, &self->err);
     if (self->rank.comm) comm_close(self->rank.comm);
+    gpu_rank_close(self->rank.gpu);
     return NULL;
 }
 
-static int run_threads(struct workplace *place, struct comm_group *group, int ranks, struct error *err)
+static int run_threads(struct workplace *place, struct comm_group *group, struct gpu *gpu, int ranks, struct error *err)
 {
     struct rank_thread *threads = calloc((size_t)ranks, sizeof *threads);
     if (!threads) return error_set(err, STATUS_RUN, "no memory for %d ranks", ranks);
@@ -90,6 +95,7 @@ static int run_threads(struct workplace *place, struct comm_group *group, int ra
     for (; started < ranks; started++) {
         struct rank_thread *self = &threads[started];
         *self = (struct rank_thread){.group = group,
+                                     .gpu = gpu,
                                      .number = started,
                                      .rank = {.dir = &place->dir, .spec = &place->spec, .signal_fd = place->signal_fd}};
         if (pthread_create(&self->thread, NULL, run_rank, self) != 0) break;
@@ -109,13 +115,16 @@ int worker_threads(const char *folder)
 {
     struct workplace place = {0};
     struct comm_group *group = NULL;
+    struct gpu *gpu = NULL;
     struct error err;
     sigset_t signals;
     place.signal_fd = take_signals(&signals);
     int status = enter(&place, folder, &err);
     int ranks = place.config.topology.ranks;
     if (!status) status = comm_group_create(&group, ranks, place.config.topology.ranks_per_node, &err);
-    if (!status) status = run_threads(&place, group, ranks, &err);
+    if (!status && place.config.topology.backend == BACKEND_CUDA) status = gpu_open(&gpu, &err);
+    if (!status) status = run_threads(&place, group, gpu, ranks, &err);
+    gpu_close(gpu);
     if (group) comm_group_free(group);
     return leave(&place, status, &err);
 }

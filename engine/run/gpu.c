@@ -1,0 +1,229 @@
+#include "engine/run/gpu.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "engine/memory/mover.h"
+#include "engine/memory/pages.h"
+#include "kernels/cuda/device.h"
+#include "kernels/kernels.h"
+
+/* Every category of a rank's device tier has a range, the symmetric ones share one. */
+enum { RANGES = CATEGORIES };
+
+struct gpu {
+    struct device *device;
+    pthread_mutex_t lock;
+    struct gpu_rank *ranks; /* a list: a lane asks whether an address is the GPU's, of whichever rank */
+};
+
+struct gpu_lane {
+    struct gpu *gpu;
+    struct device_stream *stream;
+    struct mover mover;
+};
+
+struct gpu_rank {
+    struct gpu *gpu;
+    struct gpu_rank *next;
+    struct device_range range[RANGES]; /* base NULL: free */
+    struct device_stream *pages_stream;
+    struct gpu_lane lanes[LANES];
+    struct kernels *kernels;
+    struct pages pages;
+    struct comm_hands hands;
+    struct zero_device device;
+};
+
+int gpu_check(const struct config *config, struct error *err)
+{
+    char build[64];
+    if (config->topology.backend != BACKEND_CUDA || device_count() > 0) return STATUS_OK;
+    device_build_text(build, sizeof build);
+    return error_set(
+        err, STATUS_USAGE,
+        "topology.backend=cuda: there is no GPU that this program can use (%s); use cpu, and see zerolab doctor",
+        build);
+}
+
+int gpu_open(struct gpu **out, struct error *err)
+{
+    struct gpu *gpu = *out = calloc(1, sizeof *gpu);
+    if (!gpu) return error_set(err, STATUS_RUN, "no memory for a GPU");
+    pthread_mutex_init(&gpu->lock, NULL);
+    int status = device_open(&gpu->device, 0, err);
+    if (!status) return STATUS_OK;
+    pthread_mutex_destroy(&gpu->lock);
+    free(gpu);
+    *out = NULL;
+    return status;
+}
+
+void gpu_close(struct gpu *gpu)
+{
+    if (!gpu) return;
+    device_close(gpu->device);
+    pthread_mutex_destroy(&gpu->lock);
+    free(gpu);
+}
+
+/* ---- pages ---- */
+
+static struct device_range *range_of(struct gpu_rank *rank, const void *base)
+{
+    for (int r = 0; r < RANGES; r++)
+        if (rank->range[r].base == base) return &rank->range[r];
+    return NULL;
+}
+
+static void *reserve(void *user, uint64_t bytes, struct error *err)
+{
+    struct gpu_rank *rank = user;
+    pthread_mutex_lock(&rank->gpu->lock);
+    struct device_range *range = range_of(rank, NULL);
+    int status = range ? device_range_reserve(range, rank->gpu->device, bytes, err)
+                       : error_set(err, STATUS_RUN, "a rank has %d ranges of device memory at most", RANGES);
+    pthread_mutex_unlock(&rank->gpu->lock);
+    return status ? NULL : range->base;
+}
+
+static void unreserve(void *user, void *base, uint64_t bytes)
+{
+    struct gpu_rank *rank = user;
+    (void)bytes;
+    pthread_mutex_lock(&rank->gpu->lock);
+    struct device_range *range = range_of(rank, base);
+    device_range_release(range);
+    *range = (struct device_range){0};
+    pthread_mutex_unlock(&rank->gpu->lock);
+}
+
+/* What is committed reads as zero before anybody has it. */
+static int commit(void *user, unsigned char *base, uint64_t first, uint64_t end, struct error *err)
+{
+    struct gpu_rank *rank = user;
+    int status = device_range_commit(range_of(rank, base), first, end, err);
+    if (!status) status = device_set(rank->pages_stream, base + first, 0, end - first, err);
+    return status ? status : device_stream_wait(rank->pages_stream, err);
+}
+
+/* The GPU is done with them: an operation ends when its work has. A page that cannot be returned stays; the next that needs
+ * the room says so. */
+static void give_back(void *user, unsigned char *base, uint64_t first, uint64_t end)
+{
+    struct error why;
+    device_range_return(range_of(user, base), first, end, &why);
+}
+
+/* ---- lanes ---- */
+
+static bool rank_holds(const struct gpu_rank *rank, const unsigned char *at)
+{
+    for (int r = 0; r < RANGES; r++)
+        if (at >= rank->range[r].base && at < rank->range[r].base + rank->range[r].bytes) return true;
+    return false;
+}
+
+static bool is_on_gpu(struct gpu *gpu, const void *at)
+{
+    bool there = false;
+    pthread_mutex_lock(&gpu->lock);
+    for (const struct gpu_rank *rank = gpu->ranks; rank && !there; rank = rank->next) there = rank_holds(rank, at);
+    pthread_mutex_unlock(&gpu->lock);
+    return there;
+}
+
+static int copy(void *user, void *to, const void *from, uint64_t bytes, struct error *err)
+{
+    struct gpu_lane *lane = user;
+    const bool leaves = is_on_gpu(lane->gpu, from), arrives = is_on_gpu(lane->gpu, to);
+    if (bytes == 0) return STATUS_OK;
+    return device_copy(lane->stream,
+                       leaves && arrives ? DEVICE_ACROSS
+                       : leaves          ? DEVICE_DOWN
+                                         : DEVICE_UP,
+                       to, from, bytes, err);
+}
+
+static int clear(void *user, void *at, uint64_t bytes, struct error *err)
+{
+    struct gpu_lane *lane = user;
+    return bytes ? device_set(lane->stream, at, 0, bytes, err) : STATUS_OK;
+}
+
+static int finish(void *user, struct error *err)
+{
+    struct gpu_lane *lane = user;
+    return device_stream_wait(lane->stream, err);
+}
+
+static int reduce(void *user, enum dtype dtype, enum dtype to, void *destination, const void *const *sources, int count,
+                  const struct reduce_factors *factors, int64_t elems, bool accumulate, struct error *err)
+{
+    struct gpu_lane *lane = user;
+    return device_reduce(lane->stream, dtype, to, destination, sources, count, factors, elems, accumulate, err);
+}
+
+/* Lanes that touch the device. The host's works in memory, and NVMe is read and written from there. */
+static bool touches(enum lane lane)
+{
+    return lane == LANE_COMPUTE || lane == LANE_COMM || lane == LANE_D2H || lane == LANE_H2D;
+}
+
+static int open_lanes(struct gpu_rank *rank, struct error *err)
+{
+    int status = device_stream_create(&rank->pages_stream, rank->gpu->device, "pages", err);
+    for (int l = 0; l < LANES && !status; l++) {
+        struct gpu_lane *lane = &rank->lanes[l];
+        if (!touches((enum lane)l)) continue;
+        lane->gpu = rank->gpu;
+        lane->mover = (struct mover){lane, copy, clear, finish};
+        rank->device.movers[l] = &lane->mover;
+        status = device_stream_create(&lane->stream, rank->gpu->device, lane_name((enum lane)l), err);
+    }
+    return status;
+}
+
+/* ---- a rank ---- */
+
+int gpu_rank_open(struct gpu_rank **out, struct gpu *gpu, struct error *err)
+{
+    struct gpu_rank *rank = *out = calloc(1, sizeof *rank);
+    if (!rank) return error_set(err, STATUS_RUN, "no memory for a rank's part of a GPU");
+    rank->gpu = gpu;
+    int status = open_lanes(rank, err);
+    if (!status) status = kernels_create_cuda(&rank->kernels, gpu->device, rank->lanes[LANE_COMPUTE].stream, err);
+    rank->pages = (struct pages){device_info(gpu->device)->granularity, rank, reserve, unreserve, commit, give_back};
+    rank->hands = (struct comm_hands){&rank->lanes[LANE_COMM].mover, &rank->lanes[LANE_COMM], reduce};
+    rank->device.pages = &rank->pages;
+    rank->device.hands = &rank->hands;
+    rank->device.kernels = rank->kernels;
+    pthread_mutex_lock(&gpu->lock);
+    rank->next = gpu->ranks;
+    gpu->ranks = rank;
+    pthread_mutex_unlock(&gpu->lock);
+    if (!status) return STATUS_OK;
+    gpu_rank_close(rank);
+    *out = NULL;
+    return status;
+}
+
+void gpu_rank_close(struct gpu_rank *rank)
+{
+    if (!rank) return;
+    pthread_mutex_lock(&rank->gpu->lock);
+    struct gpu_rank **link = &rank->gpu->ranks;
+    while (*link != rank) link = &(*link)->next;
+    *link = rank->next;
+    pthread_mutex_unlock(&rank->gpu->lock);
+    kernels_free(rank->kernels);
+    for (int l = 0; l < LANES; l++)
+        if (rank->lanes[l].stream) device_stream_destroy(rank->lanes[l].stream);
+    if (rank->pages_stream) device_stream_destroy(rank->pages_stream);
+    free(rank);
+}
+
+const struct zero_device *gpu_rank_device(const struct gpu_rank *rank)
+{
+    return rank ? &rank->device : NULL;
+}
