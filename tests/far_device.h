@@ -63,7 +63,8 @@ static inline void far_give_back(void *user, unsigned char *base, uint64_t first
     mprotect(base + first, end - first, PROT_NONE);
 }
 
-static const struct pages far_pages = {FAR_UNIT_BYTES, NULL, far_reserve, far_unreserve, far_commit, far_give_back};
+static const struct pages far_pages = {
+    .unit_bytes = FAR_UNIT_BYTES, .reserve = far_reserve, .unreserve = far_unreserve, .commit = far_commit, .give_back = far_give_back};
 
 /* ---- a stream: what was asked for, and is done later, in order ---- */
 

@@ -114,7 +114,7 @@ struct config_logs {
 
 enum background { BACKGROUND_AUTO, BACKGROUND_ON, BACKGROUND_OFF };
 
-enum backend { BACKEND_CPU, BACKEND_CUDA };
+enum backend_kind { BACKEND_CPU, BACKEND_CUDA };
 enum ranks_as { RANKS_AS_PROCESSES, RANKS_AS_THREADS };
 
 /* Slow motion from this factor on is for the eye: what moves or uses parameters and gradients is stretched as if it had
@@ -161,7 +161,7 @@ struct config {
     } aio;
     struct {
         int ranks, ranks_per_node, threads_per_rank;
-        enum backend backend;
+        enum backend_kind backend;
         enum ranks_as ranks_as;
         struct config_link links[LINKS];
         double slow_motion; /* 1: real time */

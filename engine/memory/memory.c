@@ -197,13 +197,26 @@ static void count_reserved(struct memory *memory, enum tier tier, enum category 
     memory->now.tier[tier].reserved_bytes += change;
 }
 
+/* errno of what refused, or 0. */
+static int lock_pages(const struct memory *memory, void *at, uint64_t bytes)
+{
+    const struct pages *device = memory->device_pages;
+    if (device && device->pin) return device->pin(device->user, at, bytes) ? 0 : ENOMEM;
+    return mlock(at, bytes) ? errno : 0;
+}
+
+static void unlock_pages(const struct memory *memory, void *at, uint64_t bytes)
+{
+    const struct pages *device = memory->device_pages;
+    if (device && device->pin) device->unpin(device->user, at, bytes);
+    else munlock(at, bytes);
+}
+
 static void pin(struct memory *memory, enum tier tier, struct range *range, uint64_t first, uint64_t end)
 {
     if (!range->pins || !range->base || memory->now.pin_error) return;
-    if (mlock(range->base + first, end - first)) {
-        memory->now.pin_error = errno;
-        return;
-    }
+    memory->now.pin_error = lock_pages(memory, range->base + first, end - first);
+    if (memory->now.pin_error) return;
     runs_add(&range->pinned, first, end);
     memory->now.pinned_bytes[tier] += end - first;
 }
@@ -213,7 +226,7 @@ static void unpin(struct memory *memory, enum tier tier, struct range *range, ui
 {
     struct run run;
     for (uint64_t at = first; runs_next(&range->pinned, at, end, &run); at = run.end) {
-        munlock(range->base + run.first, run.end - run.first);
+        unlock_pages(memory, range->base + run.first, run.end - run.first);
         memory->now.pinned_bytes[tier] -= run.end - run.first;
     }
     runs_remove(&range->pinned, first, end);

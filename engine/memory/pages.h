@@ -44,6 +44,9 @@ struct pages {
     void (*unreserve)(void *user, void *base, uint64_t bytes);
     int (*commit)(void *user, unsigned char *base, uint64_t first, uint64_t end, struct error *err);
     void (*give_back)(void *user, unsigned char *base, uint64_t first, uint64_t end);
+    /* Locks pages of the host tier so that copies to and from the device run by themselves; false: refused. NULL: mlock() does. */
+    bool (*pin)(void *user, void *host, uint64_t bytes);
+    void (*unpin)(void *user, void *host, uint64_t bytes); /* any part of what was pinned */
 };
 
 #endif

@@ -44,7 +44,7 @@ struct model {
     struct config_model shape;
     enum dtype dtype;
     enum optimizer optimizer; /* what state is kept */
-    enum backend backend;     /* whose kernels: what scratch they need */
+    enum backend_kind backend;     /* whose kernels: what scratch they need */
     enum dtype gradient, wire; /* in what gradients accumulate, and travel; backward makes them in dtype */
     int unit_count; /* layers + 2 */
     struct unit *units;

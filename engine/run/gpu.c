@@ -31,6 +31,8 @@ struct gpu_rank {
     struct gpu_lane lanes[LANES];
     struct kernels *kernels;
     struct pages pages;
+    struct locked *pinned;
+    int pinned_count;
     struct comm_hands hands;
     struct zero_device device;
 };
@@ -115,6 +117,43 @@ static void give_back(void *user, unsigned char *base, uint64_t first, uint64_t 
     device_range_return(range_of(user, base), first, end, &why);
 }
 
+/* ---- locked host memory ---- */
+
+/* The driver lets go only of what it was given, in one piece: so the pieces are remembered. */
+struct locked {
+    unsigned char *at;
+    uint64_t bytes;
+};
+
+static bool pin(void *user, void *host, uint64_t bytes)
+{
+    struct gpu_rank *rank = user;
+    struct error why;
+    struct locked *more = realloc(rank->pinned, (size_t)(rank->pinned_count + 1) * sizeof *more);
+    if (!more) return false;
+    rank->pinned = more;
+    if (device_pin(rank->gpu->device, host, bytes, &why)) return false;
+    rank->pinned[rank->pinned_count++] = (struct locked){host, bytes};
+    return true;
+}
+
+/* What of a piece is beyond the part that goes is pinned anew; where that is refused it is used as it is. */
+static void unpin(void *user, void *host, uint64_t bytes)
+{
+    struct gpu_rank *rank = user;
+    struct error why;
+    unsigned char *first = host, *end = first + bytes;
+    for (int p = rank->pinned_count - 1; p >= 0; p--) {
+        const struct locked piece = rank->pinned[p];
+        unsigned char *piece_end = piece.at + piece.bytes;
+        if (piece_end <= first || piece.at >= end) continue;
+        device_unpin(rank->gpu->device, piece.at, &why);
+        rank->pinned[p] = rank->pinned[--rank->pinned_count];
+        if (piece.at < first) pin(user, piece.at, (uint64_t)(first - piece.at));
+        if (piece_end > end) pin(user, end, (uint64_t)(piece_end - end));
+    }
+}
+
 /* ---- lanes ---- */
 
 static bool rank_holds(const struct gpu_rank *rank, const unsigned char *at)
@@ -193,7 +232,8 @@ int gpu_rank_open(struct gpu_rank **out, struct gpu *gpu, struct error *err)
     rank->gpu = gpu;
     int status = open_lanes(rank, err);
     if (!status) status = kernels_create_cuda(&rank->kernels, gpu->device, rank->lanes[LANE_COMPUTE].stream, err);
-    rank->pages = (struct pages){device_info(gpu->device)->granularity, rank, reserve, unreserve, commit, give_back};
+    rank->pages =
+        (struct pages){device_info(gpu->device)->granularity, rank, reserve, unreserve, commit, give_back, pin, unpin};
     rank->hands = (struct comm_hands){&rank->lanes[LANE_COMM].mover, &rank->lanes[LANE_COMM], reduce};
     rank->device.pages = &rank->pages;
     rank->device.hands = &rank->hands;
@@ -219,6 +259,8 @@ void gpu_rank_close(struct gpu_rank *rank)
     kernels_free(rank->kernels);
     for (int l = 0; l < LANES; l++)
         if (rank->lanes[l].stream) device_stream_destroy(rank->lanes[l].stream);
+    while (rank->pinned_count) unpin(rank, rank->pinned->at, rank->pinned->bytes);
+    free(rank->pinned);
     if (rank->pages_stream) device_stream_destroy(rank->pages_stream);
     free(rank);
 }
