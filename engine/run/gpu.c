@@ -78,6 +78,20 @@ static struct device_range *range_of(struct gpu_rank *rank, const void *base)
     return NULL;
 }
 
+static bool holds(const struct device_range *range, const unsigned char *at)
+{
+    return range->base && at >= range->base && at < range->base + range->bytes;
+}
+
+/* Symmetric categories lie one after another in one range; *from is where. */
+static struct device_range *range_around(struct gpu_rank *rank, const unsigned char *at, uint64_t *from)
+{
+    int r = 0;
+    while (!holds(&rank->range[r], at)) r++;
+    *from = (uint64_t)(at - rank->range[r].base);
+    return &rank->range[r];
+}
+
 static void *reserve(void *user, uint64_t bytes, struct error *err)
 {
     struct gpu_rank *rank = user;
@@ -104,7 +118,9 @@ static void unreserve(void *user, void *base, uint64_t bytes)
 static int commit(void *user, unsigned char *base, uint64_t first, uint64_t end, struct error *err)
 {
     struct gpu_rank *rank = user;
-    int status = device_range_commit(range_of(rank, base), first, end, err);
+    uint64_t from;
+    struct device_range *range = range_around(rank, base, &from);
+    int status = device_range_commit(range, from + first, from + end, err);
     if (!status) status = device_set(rank->pages_stream, base + first, 0, end - first, err);
     return status ? status : device_stream_wait(rank->pages_stream, err);
 }
@@ -114,7 +130,9 @@ static int commit(void *user, unsigned char *base, uint64_t first, uint64_t end,
 static void give_back(void *user, unsigned char *base, uint64_t first, uint64_t end)
 {
     struct error why;
-    device_range_return(range_of(user, base), first, end, &why);
+    uint64_t from;
+    struct device_range *range = range_around(user, base, &from);
+    device_range_return(range, from + first, from + end, &why);
 }
 
 /* ---- locked host memory ---- */
@@ -159,7 +177,7 @@ static void unpin(void *user, void *host, uint64_t bytes)
 static bool rank_holds(const struct gpu_rank *rank, const unsigned char *at)
 {
     for (int r = 0; r < RANGES; r++)
-        if (at >= rank->range[r].base && at < rank->range[r].base + rank->range[r].bytes) return true;
+        if (holds(&rank->range[r], at)) return true;
     return false;
 }
 
