@@ -77,9 +77,11 @@ all: $(BUILD)/zerolab
 tests: all $(TESTS) $(HELPERS) $(if $(SAN)$(filter fake,$(CUDA)),,fake)
 benches: all $(BENCHES)
 
-# The GPU's kernels on a device that the processor plays.
-fake:
-	@$(MAKE) --no-print-directory CUDA=fake SAN= gpu-programs
+# The GPU's kernels on a device that the processor plays, and the whole program with it: all else is the same objects.
+ENGINE_OBJECTS := $(addprefix $(BUILD)/,$(addsuffix .o,$(basename $(filter-out $(CUDA_SOURCES),$(SOURCES)))))
+CUDA_OBJECTS := $(filter-out $(ENGINE_OBJECTS),$(OBJECTS))
+fake: $(ENGINE_OBJECTS)
+	@$(MAKE) --no-print-directory CUDA=fake SAN= WITH="$^" gpu-programs build/fake/zerolab
 gpu-programs: $(GPU_PROGRAMS)
 
 test-gpu bench-gpu:
@@ -113,7 +115,7 @@ bundle:
 clean:
 	rm -rf build
 
-$(BUILD)/zerolab: $(OBJECTS)
+$(BUILD)/zerolab: $(if $(WITH),$(WITH) $(CUDA_OBJECTS),$(OBJECTS))
 	@echo "  LINK $@"
 	$(Q)$(CC) $(FLAGS) -o $@ $^ $(LIBS)
 

@@ -1,0 +1,59 @@
+#!/bin/bash
+# The whole engine on a GPU. Ranks are threads that share it; stages agree bit by bit, also through live switches and with
+# offload; what is learned is what the processor learns, as far as the order of sums lets it; memory is as planned. Where
+# there is no GPU, one that the processor plays (make fake) stands in; GPU=build/release/zerolab asks for a real one.
+build=$(dirname "${ZEROLAB:-build/release/zerolab}")
+played=$(realpath -m "${GPU:-build/fake/zerolab}")
+. "$(dirname "$0")/tap.sh"
+case $build in *release*) ;; *) echo "1..0 # SKIP it is the same program in every build"; exit 0 ;; esac
+[ -x "$played" ] || { echo "1..0 # SKIP $played is not built"; exit 0; }
+small="--steps 3 -n 2 --set model.name=custom --set model.layers=2 --set model.hidden=64 --set model.heads=4 --set model.context=32
+       --set model.vocabulary=256 --set data.sequence_length=32 --set train_micro_batch_size_per_gpu=2"
+stage="--set zero_optimization.stage"
+offload="--set zero_optimization.offload"
+
+# on_gpu NAME ARGS...
+on_gpu() {
+    zerolab=$played train "$@" --set topology.backend=cuda $small
+}
+
+same_as_first() { # of $flags
+    on_gpu "$2" $flags "${@:3}" && same_bits "$1" "$2"
+}
+
+losses_near() {
+    paste <(grep '"loss"' "$1.json" | tr -dc '0-9.\n') <(grep '"loss"' "$2.json" | tr -dc '0-9.\n') |
+        awk '{ d = $1 - $2; if (d < 0) d = -d; if (d > 0.02) { print "# " $0; bad = 1 } } END { exit bad || NR < 3 }'
+}
+
+as_planned() {
+    tr -d ' \t\n' <"$1.json" | grep -o '"peak":\[[^]]*\]' | grep -o '"bytes":[0-9]*,"predicted_bytes":[0-9]*' | tr -c '0-9\n' ' ' |
+        awk '{ if ($1 > $2 || $1 < 0.9 * $2) { print "# " $0; bad = 1 } } END { exit bad || NR == 0 }'
+}
+
+# Of each precision with which stages: three of them have one path each to every rule of rounding.
+whole() {
+    local precision=$1 flags=$2 s
+    shift 2
+    check "$precision on the GPU" on_gpu $precision-0 $flags
+    for s in "$@"; do check "... stage $s: the same bits" same_as_first $precision-0 $precision-$s $stage=$s; done
+    check "... on the processor" train $precision-cpu $small $flags
+    check "... losses within 0.02" losses_near $precision-0 $precision-cpu
+    check "... memory is as planned" as_planned $precision-3
+}
+
+flags="--set bf16.enabled=true"
+whole bf16 "$flags" 1 2 3
+check "... again: the same bits" same_as_first bf16-0 bf16-again
+check "... switched while it trains: the same bits" same_as_first bf16-0 bf16-switch --at 2:stage=3 --at 3:stage=1
+whole fp32 "" 3
+whole fp16 "--set fp16.enabled=true --set fp16.initial_scale_power=8" 3
+check "the optimizer offloaded to the host" on_gpu host $flags $stage=2 ${offload}_optimizer.device=cpu
+check "... losses within 0.02" losses_near host bf16-cpu
+check "everything offloaded to NVMe" on_gpu nvme $flags $stage=3 ${offload}_optimizer.device=nvme ${offload}_param.device=nvme \
+    ${offload}_optimizer.nvme_path="$work" ${offload}_param.nvme_path="$work"
+check "... the same bits as on the host" same_bits host nvme
+peak=$(tr -d ' \t\n' <bf16-0.json | sed 's/.*"peak":\[{[^}]*"bytes":\([0-9]*\).*/\1/')
+check "out of memory at stage 0, and on at stage 3" on_gpu oom $flags --set memory.device_budget=$((peak - 1000)) --at oom:stage=3
+check "... the same bits" same_bits bf16-0 oom
+finish
