@@ -42,6 +42,9 @@ refused "a setting that does not exist is refused" 's/^set: .*/set: stages=1/' '
 refused "a quiz with two right answers is refused" 's/^- gradients/+ gradients/' 'one of them right'
 refused "two hints are too few" '0,/^hint:/{/^hint:/d}' 'three hints'
 refused "a task without a solution is refused" '/^solution:/d' 'needs a check: and a solution:'
+refused "there are no jumps, so none goes in a circle" 's/^look: memory/goto: 1/' 'there is no directive goto'
+refused "nor does a value that is made of itself" 's/^keep: cut = resting/keep: cut = cut + 1 MB/' 'cut'
+refused "more steps than anybody would wait for" 's/^do: run 2 steps/do: run 99999999999 steps/' 'run'
 refused "an unknown category is refused" 's/resting(optimizer)/resting(optimiser)/' 'does not take this word'
 
 head -c 10485760 /dev/zero | tr '\0' 'x' >faulty/lab.md

@@ -465,33 +465,3 @@ struct dimension expression_dimension(const struct expression *expression)
 {
     return expression->nodes[expression->root].dimension;
 }
-
-/* ---- for people ---------------------------------------------------------------------------------------------------- */
-
-static const char *where_of(const struct metric_row *row)
-{
-    return !(row->where & METRIC_PLAN) ? "run" : row->where & METRIC_RUN ? "run, plan" : "plan";
-}
-
-char *lab_metrics_markdown(void)
-{
-    static const char *const words[] = {"rank",    "tier",     "category", "step", "operation",
-                                        "traffic", "prefetch", "phase",    "lane", "\"name\""};
-    char *text = NULL;
-    size_t bytes;
-    FILE *out = open_memstream(&text, &bytes);
-    if (!out) return NULL;
-    fputs("| metric | unit | of | in parentheses | what |\n|---|---|---|---|---|\n", out);
-    for (int m = 0; m < METRICS; m++) {
-        const struct metric_row *row = &metric_table[m];
-        bool plain = dimension_equal(row->dimension, (struct dimension){0, 0});
-        fprintf(out, "| `%s` | %s | %s |", row->name, plain ? "" : dimension_name(row->dimension), where_of(row));
-        const char *comma = " ";
-        for (int t = TAKES_RANK; t <= TAKES_TEXT; t++)
-            if (can(row, (enum takes)t)) fprintf(out, "%s%s", comma, words[t]), comma = ", ";
-        fprintf(out, " | %s |\n", row->help);
-    }
-    if (fclose(out) == 0) return text;
-    free(text);
-    return NULL;
-}
