@@ -18,6 +18,10 @@ struct backend {
                                   const void *x, int64_t N, int64_t out, int64_t in, struct error *err);
     void (*linear_backward_bias)(struct kernels *kernels, enum dtype dtype, void *db, bool accumulate, const void *dy,
                                  int64_t N, int64_t out);
+    int (*linear_gelu_forward)(struct kernels *kernels, enum dtype dtype, void *y, void *fc, const void *x, const void *w,
+                               const void *bias, int64_t N, int64_t out, int64_t in, struct error *err);
+    int (*linear_gelu_backward)(struct kernels *kernels, enum dtype dtype, void *dfc, const void *dy, const void *w,
+                                const void *fc, int64_t N, int64_t out, int64_t in, struct error *err);
     void (*norm_forward)(struct kernels *kernels, enum dtype dtype, void *y, float *mean, float *rstd, const void *x,
                          const void *w, const void *b, int64_t N, int64_t C);
     void (*norm_backward)(struct kernels *kernels, enum dtype dtype, void *dx, bool add, const void *dy, const void *x,

@@ -56,6 +56,18 @@ void kernels_linear_backward_bias(struct kernels *kernels, enum dtype dtype, voi
     kernels->backend->linear_backward_bias(kernels, dtype, db, accumulate, dy, N, out);
 }
 
+int kernels_linear_gelu_forward(struct kernels *kernels, enum dtype dtype, void *y, void *fc, const void *x,
+                                const void *w, const void *bias, int64_t N, int64_t out, int64_t in, struct error *err)
+{
+    return kernels->backend->linear_gelu_forward(kernels, dtype, y, fc, x, w, bias, N, out, in, err);
+}
+
+int kernels_linear_gelu_backward(struct kernels *kernels, enum dtype dtype, void *dfc, const void *dy, const void *w,
+                                 const void *fc, int64_t N, int64_t out, int64_t in, struct error *err)
+{
+    return kernels->backend->linear_gelu_backward(kernels, dtype, dfc, dy, w, fc, N, out, in, err);
+}
+
 void kernels_norm_forward(struct kernels *kernels, enum dtype dtype, void *y, float *mean, float *rstd, const void *x,
                           const void *w, const void *b, int64_t N, int64_t C)
 {

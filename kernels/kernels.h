@@ -56,6 +56,14 @@ int kernels_linear_backward_weight(struct kernels *kernels, enum dtype dtype, vo
 void kernels_linear_backward_bias(struct kernels *kernels, enum dtype dtype, void *db, bool accumulate, const void *dy,
                                   int64_t N, int64_t out);
 
+/* The two products of the MLP that have GELU beside them; a GPU may do both at once, and rounds less often then.
+ * fc [N, out] = x [N, in] w^T + bias [out], y = GELU(fc) */
+int kernels_linear_gelu_forward(struct kernels *kernels, enum dtype dtype, void *y, void *fc, const void *x, const void *w,
+                                const void *bias, int64_t N, int64_t out, int64_t in, struct error *err);
+/* dfc [N, in] = dy [N, out] w, times the slope of GELU at fc [N, in] */
+int kernels_linear_gelu_backward(struct kernels *kernels, enum dtype dtype, void *dfc, const void *dy, const void *w,
+                                 const void *fc, int64_t N, int64_t out, int64_t in, struct error *err);
+
 /* Layer norm over rows of C; mean and rstd [N] are kept for backward. */
 void kernels_norm_forward(struct kernels *kernels, enum dtype dtype, void *y, float *mean, float *rstd, const void *x,
                           const void *w, const void *b, int64_t N, int64_t C);

@@ -105,6 +105,16 @@ RUN(run_linear_weight_added)
     struct error err;
     checked(kernels_linear_backward_weight(k, dtype, at[0], true, at[1], at[2], N_OF(s), s->O, s->C, &err), &err);
 }
+RUN(run_linear_gelu)
+{
+    struct error err;
+    checked(kernels_linear_gelu_forward(k, dtype, at[0], at[1], at[2], at[3], at[4], N_OF(s), s->O, s->C, &err), &err);
+}
+RUN(run_linear_gelu_backward)
+{
+    struct error err;
+    checked(kernels_linear_gelu_backward(k, dtype, at[0], at[1], at[2], at[3], N_OF(s), s->O, s->C, &err), &err);
+}
 RUN(run_bias)
 {
     kernels_linear_backward_bias(k, dtype, at[0], false, at[1], N_OF(s), s->O);
@@ -246,6 +256,8 @@ static const struct operation operations[] = {
     {"linear_backward_input", run_linear_input, 0.25, {OUT(NC), IN(NO), IN(OC)}},
     {"linear_backward_weight", run_linear_weight, 0.25, {OUT(OC), IN(NO), IN(NC)}},
     {"linear_backward_weight, added", run_linear_weight_added, 0.25, {BOTH(OC), IN(NO), IN(NC)}},
+    {"linear_gelu_forward", run_linear_gelu, 0.5, {OUT(NO), OUT(NO), IN(NC), IN(OC), IN(O)}},
+    {"linear_gelu_backward", run_linear_gelu_backward, 0.5, {OUT(NC), IN(NO), IN(OC), IN_SCALED(NC, 3)}},
     {"linear_backward_bias", run_bias, 0.25, {OUT(O), IN(NO)}},
     {"linear_backward_bias, added", run_bias_added, 0.25, {BOTH(O), IN(NO)}},
     {"norm_forward", run_norm, 0.25, {OUT(NC), OUT_FLOATS(N), OUT_FLOATS(N), IN(NC), IN(C), IN(C)}},

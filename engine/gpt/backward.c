@@ -2,8 +2,8 @@
  * no memory of its own but what the attention kernel works in. In a block, in this order:
  *
  *     slot   holds       until                      then
- *     GELU   gelu out    gradient of mlp.proj.w     gradient of gelu out; gradient of attention out
- *     FC     fc out      gelu backward              gradient of fc out; gradient of qkv
+ *     GELU   gelu out    gradient of mlp.proj.w     gradient of fc out; gradient of attention out
+ *     FC     fc out      gelu backward              gradient of qkv
  *     LN2    ln2 out     gradient of mlp.fc.w       gradient of ln2 out
  *     LN1    ln1 out     gradient of attn.qkv.w     gradient of ln1 out */
 #include "engine/gpt/gpt.h"
@@ -81,10 +81,12 @@ static int mlp_backward(const struct pass *p, void *dresidual, struct error *err
                         proj = {TENSOR_FCPROJ_W, TENSOR_FCPROJ_B, p->C, 4 * p->C};
     void *gelu = saved_at(p, PART_MLP, MLP_GELU), *hidden = saved_at(p, PART_MLP, MLP_FC),
          *ln2 = saved_at(p, PART_MLP, MLP_LN2);
-    int status = linear_backward(p, &proj, gelu, dresidual, gelu, err);
+    int status = linear_weights(p, &proj, dresidual, gelu, err);
     if (status) return status;
-    kernels_gelu_backward(p->kernels, p->dtype, hidden, gelu, hidden, p->N * 4 * p->C);
-    status = linear_backward(p, &fc, ln2, hidden, ln2, err);
+    status = kernels_linear_gelu_backward(p->kernels, p->dtype, gelu, dresidual, p->weights->at[TENSOR_FCPROJ_W],
+                                          hidden, p->N, p->C, 4 * p->C, err);
+    if (status) return status;
+    status = linear_backward(p, &fc, ln2, gelu, ln2, err);
     if (status) return status;
     norm_backward(p, TENSOR_LN2_W, TENSOR_LN2_B, ln2, saved_at(p, PART_MLP, MLP_MID),
                   saved_at(p, PART_MLP, MLP_LN2_MEAN), saved_at(p, PART_MLP, MLP_LN2_RSTD), dresidual, true);

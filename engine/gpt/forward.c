@@ -53,11 +53,10 @@ static int mlp_forward(const struct gpt *gpt, const struct gpt_tensors *block, c
     const struct slots slots = slots_of(gpt, PART_MLP, saved->part[PART_MLP]);
     kernels_norm_forward(kernels, dtype, slot(&slots, MLP_LN2), slot(&slots, MLP_LN2_MEAN), slot(&slots, MLP_LN2_RSTD),
                          slot(&slots, MLP_MID), block->at[TENSOR_LN2_W], block->at[TENSOR_LN2_B], N, C);
-    int status = kernels_linear_forward(kernels, dtype, slot(&slots, MLP_FC), slot(&slots, MLP_LN2),
-                                        block->at[TENSOR_FC_W], block->at[TENSOR_FC_B], NULL, N, 4 * C, C, err);
-    if (status) return status;
-    kernels_gelu_forward(kernels, dtype, slot(&slots, MLP_GELU), slot(&slots, MLP_FC), N * 4 * C);
-    if (!output) return STATUS_OK;
+    int status =
+        kernels_linear_gelu_forward(kernels, dtype, slot(&slots, MLP_GELU), slot(&slots, MLP_FC), slot(&slots, MLP_LN2),
+                                    block->at[TENSOR_FC_W], block->at[TENSOR_FC_B], N, 4 * C, C, err);
+    if (status || !output) return status;
     return kernels_linear_forward(kernels, dtype, output, slot(&slots, MLP_GELU), block->at[TENSOR_FCPROJ_W],
                                   block->at[TENSOR_FCPROJ_B], slot(&slots, MLP_MID), N, C, 4 * C, err);
 }

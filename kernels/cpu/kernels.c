@@ -111,6 +111,23 @@ static void cpu_gelu_backward(struct kernels *kernels, enum dtype dtype, void *d
     parallel_run(kernels->threads, cpu_of(kernels)->isa->gelu_backward, &a, n, GRAIN_ELEMS);
 }
 
+static int cpu_linear_gelu_forward(struct kernels *kernels, enum dtype dtype, void *y, void *fc, const void *x,
+                                   const void *w, const void *bias, int64_t N, int64_t out, int64_t in,
+                                   struct error *err)
+{
+    int status = cpu_linear_forward(kernels, dtype, fc, x, w, bias, NULL, N, out, in, err);
+    if (!status) cpu_gelu_forward(kernels, dtype, y, fc, N * out);
+    return status;
+}
+
+static int cpu_linear_gelu_backward(struct kernels *kernels, enum dtype dtype, void *dfc, const void *dy, const void *w,
+                                    const void *fc, int64_t N, int64_t out, int64_t in, struct error *err)
+{
+    int status = cpu_linear_backward_input(kernels, dtype, dfc, dy, w, N, out, in, err);
+    if (!status) cpu_gelu_backward(kernels, dtype, dfc, dfc, fc, N * in);
+    return status;
+}
+
 static void cpu_attention_forward(struct kernels *kernels, enum dtype dtype, void *out, float *lse, const void *qkv,
                                   const struct attention_shape *shape, void *scratch)
 {
@@ -241,6 +258,8 @@ static const struct backend cpu_backend = {
     .linear_backward_input = cpu_linear_backward_input,
     .linear_backward_weight = cpu_linear_backward_weight,
     .linear_backward_bias = cpu_linear_backward_bias,
+    .linear_gelu_forward = cpu_linear_gelu_forward,
+    .linear_gelu_backward = cpu_linear_gelu_backward,
     .norm_forward = cpu_norm_forward,
     .norm_backward = cpu_norm_backward,
     .norm_backward_weights = cpu_norm_backward_weights,

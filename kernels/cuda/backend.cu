@@ -20,7 +20,7 @@ static int cuda_linear_forward(struct kernels *kernels, enum dtype dtype, void *
     product.transpose_b = true;
     product.bias = bias != NULL;
     product.residual = residual != NULL;
-    const struct product_data data = {y, x, w, bias, residual};
+    const struct product_data data = {y, x, w, bias, residual, NULL};
     return cuda_products_run(cuda_of(kernels)->products, &product, &data, err);
 }
 
@@ -28,7 +28,7 @@ static int cuda_linear_backward_input(struct kernels *kernels, enum dtype dtype,
                                       const void *w, int64_t N, int64_t out, int64_t in, struct error *err)
 {
     const struct product product = product_of(dtype, N, in, out);
-    const struct product_data data = {dx, dy, w, NULL, NULL};
+    const struct product_data data = {dx, dy, w, NULL, NULL, NULL};
     return cuda_products_run(cuda_of(kernels)->products, &product, &data, err);
 }
 
@@ -39,8 +39,38 @@ static int cuda_linear_backward_weight(struct kernels *kernels, enum dtype dtype
     struct product product = product_of(dtype, out, in, N);
     product.transpose_a = true;
     product.accumulate = accumulate;
-    const struct product_data data = {dw, dy, x, NULL, NULL};
+    const struct product_data data = {dw, dy, x, NULL, NULL, NULL};
     return cuda_products_run(cuda_of(kernels)->products, &product, &data, err);
+}
+
+static int cuda_linear_gelu_forward(struct kernels *kernels, enum dtype dtype, void *y, void *fc, const void *x,
+                                    const void *w, const void *bias, int64_t N, int64_t out, int64_t in,
+                                    struct error *err)
+{
+    struct product product = product_of(dtype, N, out, in);
+    product.transpose_b = true;
+    product.bias = bias != NULL;
+    product.gelu = GELU_FORWARD;
+    const struct product_data data = {y, x, w, bias, NULL, fc};
+    if (cuda_products_can(cuda_of(kernels)->products, &product, &data))
+        return cuda_products_run(cuda_of(kernels)->products, &product, &data, err);
+    int status = cuda_linear_forward(kernels, dtype, fc, x, w, bias, NULL, N, out, in, err);
+    if (!status) cuda_gelu_forward(kernels, dtype, y, fc, N * out);
+    return status;
+}
+
+static int cuda_linear_gelu_backward(struct kernels *kernels, enum dtype dtype, void *dfc, const void *dy,
+                                     const void *w, const void *fc, int64_t N, int64_t out, int64_t in,
+                                     struct error *err)
+{
+    struct product product = product_of(dtype, N, in, out);
+    product.gelu = GELU_BACKWARD;
+    const struct product_data data = {dfc, dy, w, NULL, NULL, (void *)fc};
+    if (cuda_products_can(cuda_of(kernels)->products, &product, &data))
+        return cuda_products_run(cuda_of(kernels)->products, &product, &data, err);
+    int status = cuda_linear_backward_input(kernels, dtype, dfc, dy, w, N, out, in, err);
+    if (!status) cuda_gelu_backward(kernels, dtype, dfc, dfc, fc, N * in);
+    return status;
 }
 
 static bool cuda_native_products(const struct kernels *kernels, enum dtype dtype)
@@ -78,6 +108,8 @@ static const struct backend *cuda_backend(void)
         cuda_linear_backward_input,
         cuda_linear_backward_weight,
         cuda_linear_backward_bias,
+        cuda_linear_gelu_forward,
+        cuda_linear_gelu_backward,
         cuda_norm_forward,
         cuda_norm_backward,
         cuda_norm_backward_weights,

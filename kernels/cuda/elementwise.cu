@@ -1,6 +1,7 @@
 /* Casts, sums of two arrays, GELU, and reductions over ranks whose memory is on this GPU. */
 #include "kernels/cuda/cuda.cuh"
 #include "kernels/cuda/each.cuh"
+#include "kernels/cuda/gelu.cuh"
 
 /* y = x, or y += x. */
 template <class To, class From> struct add_operation {
@@ -34,14 +35,6 @@ void cuda_add(struct kernels *kernels, enum dtype to, void *y, bool accumulate, 
     });
 }
 
-/* 0.5 (1 + tanh u) is 1 / (1 + e^-2u), so GELU in tanh form is x times that, with u = sqrt(2/pi) (x + 0.044715 x^3). Where
- * e^-2u is beyond a float the gate is 0, and x times that is 0, as it should. */
-__device__ __forceinline__ float gelu_gate(float x)
-{
-    const float twice = 2 * 0.7978845608f;
-    return 1 / (1 + expf(-x * (x * x * (twice * 0.044715f) + twice)));
-}
-
 template <class T> struct gelu_forward_operation {
     T *y;
     const T *x;
@@ -66,11 +59,7 @@ template <class T> struct gelu_backward_operation {
         load<W>(v, x, i);
         load<W>(d, dy, i);
 #pragma unroll
-        for (int j = 0; j < W; j++) {
-            const float gate = gelu_gate(v[j]), twice = 2 * 0.7978845608f;
-            const float slope = v[j] * v[j] * (3 * twice * 0.044715f) + twice; /* 2 du/dx */
-            d[j] *= gate + v[j] * gate * ((1 - gate) * slope);
-        }
+        for (int j = 0; j < W; j++) d[j] *= gelu_slope(v[j]);
         store<W>(dx, i, d);
     }
 };

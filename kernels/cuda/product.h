@@ -9,6 +9,10 @@
 extern "C" {
 #endif
 
+/* What is done to the sum before it is rounded. FORWARD: data.fc becomes the sum itself, c its GELU. BACKWARD: c becomes the sum times
+ * GELU's slope at data.fc. */
+enum product_gelu { GELU_NONE, GELU_FORWARD, GELU_BACKWARD };
+
 struct product {
     enum dtype dtype;
     int64_t M, N, K;
@@ -16,18 +20,20 @@ struct product {
     bool bias;                     /* + bias [N] on every row */
     bool residual;                 /* + residual [M, N] */
     bool accumulate;               /* + what c held; not together with residual */
+    enum product_gelu gelu;        /* not together with residual or accumulate */
     uint32_t alignment;            /* of the arrays, as the library needs it; left 0 by callers */
 };
 
 static inline struct product product_of(enum dtype dtype, int64_t M, int64_t N, int64_t K)
 {
-    const struct product product = {dtype, M, N, K, false, false, false, false, false, 0};
+    const struct product product = {dtype, M, N, K, false, false, false, false, false, GELU_NONE, 0};
     return product;
 }
 
 struct product_data {
     void *c;
     const void *a, *b, *bias, *residual;
+    void *fc; /* [M, N]; NULL without gelu */
 };
 
 struct products; /* the library, its workspace, and the algorithm chosen for each shape so far */
@@ -36,6 +42,8 @@ int cuda_products_create(struct products **out, struct device_stream *stream, st
 void cuda_products_free(struct products *products);
 int cuda_products_run(struct products *products, const struct product *product, const struct product_data *data,
                       struct error *err);
+/* Whether the library has a way to fuse this; asked for products with gelu, which have a second way. */
+bool cuda_products_can(struct products *products, const struct product *product, const struct product_data *data);
 void cuda_products_library(char *text, size_t room); /* "cuBLASLt 13.1" */
 
 #ifdef __cplusplus

@@ -51,6 +51,7 @@ struct entry {
     cublasLtMatmulDesc_t operation;
     cublasLtMatrixLayout_t a, b, c;
     cublasLtMatmulAlgo_t algorithm;
+    bool missing; /* the library has no way; kept, so that it is asked once */
     struct entry *next;
 };
 
@@ -98,12 +99,19 @@ static cudaDataType_t type_of(enum dtype dtype)
     return dtype == DTYPE_BF16 ? CUDA_R_16BF : dtype == DTYPE_F16 ? CUDA_R_16F : CUDA_R_32F;
 }
 
+static cublasLtEpilogue_t epilogue_of(const struct product *p)
+{
+    if (p->gelu == GELU_FORWARD) return p->bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
+    if (p->gelu == GELU_BACKWARD) return CUBLASLT_EPILOGUE_DGELU;
+    return p->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+}
+
 static cublasStatus_t operation_create(const struct library *lt, struct entry *entry)
 {
     const struct product *p = &entry->product;
     const cublasOperation_t left = p->transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N,
                             right = p->transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N;
-    const cublasLtEpilogue_t epilogue = p->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+    const cublasLtEpilogue_t epilogue = epilogue_of(p);
     const cudaDataType_t type = type_of(p->dtype);
     cublasStatus_t status = lt->cublasLtMatmulDescCreate(&entry->operation, CUBLAS_COMPUTE_32F, CUDA_R_32F);
     if (!status)
@@ -179,10 +187,21 @@ static void entry_free(const struct library *lt, struct entry *entry)
     free(entry);
 }
 
-static cublasStatus_t bias_set(const struct library *lt, struct entry *entry, const void *bias)
+/* The pointers that belong to the operation and not to the call. */
+static cublasStatus_t pointers_set(const struct library *lt, struct entry *entry, const struct product_data *data)
 {
-    if (!entry->product.bias) return CUBLAS_STATUS_SUCCESS;
-    return lt->cublasLtMatmulDescSetAttribute(entry->operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias);
+    const struct product *p = &entry->product;
+    cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
+    if (p->bias)
+        status = lt->cublasLtMatmulDescSetAttribute(entry->operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &data->bias,
+                                                    sizeof data->bias);
+    if (!status && p->gelu != GELU_NONE)
+        status = lt->cublasLtMatmulDescSetAttribute(entry->operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER,
+                                                    &data->fc, sizeof data->fc);
+    if (!status && p->gelu != GELU_NONE)
+        status = lt->cublasLtMatmulDescSetAttribute(entry->operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &p->N,
+                                                    sizeof p->N);
+    return status;
 }
 
 static int entry_create(struct entry **out, struct products *products, const struct product *product,
@@ -194,12 +213,13 @@ static int entry_create(struct entry **out, struct products *products, const str
     entry->product = *product;
     cublasStatus_t status = operation_create(lt, entry);
     if (!status) status = layouts_create(lt, entry);
-    if (!status) status = bias_set(lt, entry, data->bias);
+    if (!status) status = pointers_set(lt, entry, data);
     if (!status) status = algorithm_choose(products, entry, data);
-    if (status) {
+    if (status && product->gelu == GELU_NONE) {
         entry_free(lt, entry);
         return failed(product, "find a way to multiply", status, err);
     }
+    entry->missing = status != CUBLAS_STATUS_SUCCESS;
     *out = entry;
     return STATUS_OK;
 }
@@ -209,7 +229,7 @@ static bool same(const struct product *a, const struct product *b)
 {
     return a->dtype == b->dtype && a->M == b->M && a->N == b->N && a->K == b->K && a->transpose_a == b->transpose_a &&
            a->transpose_b == b->transpose_b && a->bias == b->bias && a->residual == b->residual &&
-           a->accumulate == b->accumulate && a->alignment == b->alignment;
+           a->accumulate == b->accumulate && a->gelu == b->gelu && a->alignment == b->alignment;
 }
 
 static uint32_t alignment_code(const struct product_data *data)
@@ -217,7 +237,8 @@ static uint32_t alignment_code(const struct product_data *data)
     uint32_t code = alignment_of(data->a);
     code = code * 1024 + alignment_of(data->b);
     code = code * 1024 + alignment_of(data->c);
-    return data->residual ? code ^ alignment_of(data->residual) * 2654435761u : code;
+    const void *other = data->residual ? data->residual : data->fc;
+    return other ? code ^ alignment_of(other) * 2654435761u : code;
 }
 
 static int entry_find(struct entry **out, struct products *products, const struct product *product,
@@ -233,6 +254,15 @@ static int entry_find(struct entry **out, struct products *products, const struc
     (*out)->next = *bucket;
     *bucket = *out;
     return STATUS_OK;
+}
+
+/* Fused GELU reads and writes fc in wide accesses: 16 bytes, and rows of whole eights. */
+bool cuda_products_can(struct products *products, const struct product *product, const struct product_data *data)
+{
+    struct entry *entry;
+    if (alignment_of(data->fc) < 16 || product->N % 8) return false;
+    if (device_use(products->stream->device, NULL)) return false;
+    return entry_find(&entry, products, product, data, NULL) == STATUS_OK && !entry->missing;
 }
 
 /* ---- all ----------------------------------------------------------------------------------------------------------------- */
@@ -253,7 +283,7 @@ int cuda_products_run(struct products *products, const struct product *product, 
     if (!status) status = entry_find(&entry, products, product, data, err);
     if (status) return status;
     products->stream->last = "a matrix product";
-    cublasStatus_t result = bias_set(lt, entry, data->bias);
+    cublasStatus_t result = pointers_set(lt, entry, data);
     if (!result)
         result = lt->cublasLtMatmul(products->handle, entry->operation, &one, data->b, entry->a, data->a, entry->b,
                                     &beta, added, entry->c, data->c, entry->c, &entry->algorithm, products->workspace,

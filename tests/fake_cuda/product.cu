@@ -2,6 +2,7 @@
  * kernels/cuda/product_cublaslt.cu. */
 #include "kernels/cuda/product.h"
 #include "kernels/cuda/element.cuh"
+#include "kernels/cuda/gelu.cuh"
 #include "kernels/cuda/runtime.cuh"
 
 #include <stdio.h>
@@ -23,6 +24,12 @@ template <class T> __global__ void product_element(struct product p, struct prod
     if (p.bias) sum += to_float(((const T *)data.bias)[n]);
     if (p.residual) sum += to_float(((const T *)data.residual)[i]);
     if (p.accumulate) sum += to_float(((const T *)data.c)[i]);
+    T *fc = (T *)data.fc;
+    if (p.gelu == GELU_FORWARD) {
+        from_float(fc + i, sum);
+        sum *= gelu_gate(sum);
+    }
+    if (p.gelu == GELU_BACKWARD) sum *= gelu_slope(to_float(fc[i]));
     from_float((T *)data.c + i, sum);
 }
 
@@ -37,6 +44,13 @@ int cuda_products_run(struct products *products, const struct product *product, 
     });
     if (stream->failure.status && err) *err = stream->failure;
     return stream->failure.status;
+}
+
+/* As cuBLASLt may: not where arrays are off alignment. So both ways are tested. */
+bool cuda_products_can(struct products *products, const struct product *product, const struct product_data *data)
+{
+    (void)products, (void)product;
+    return aligned(data->a, data->b, data->c, data->fc);
 }
 
 int cuda_products_create(struct products **out, struct device_stream *stream, struct error *err)
