@@ -4,6 +4,7 @@
 
 #include "engine/analyze/analysis.h"
 #include "engine/base/grouped.h"
+#include "engine/base/words.h"
 
 struct printer {
     FILE *out;
@@ -101,9 +102,11 @@ static void print_temporal(const struct printer *printer)
 static void print_stall(const struct printer *printer, enum stall why)
 {
     if (printer->sum.stall_count[why] == 0) return;
-    fprintf(printer->out, "  %c %-12s %6.1f %9.3f %5.1f %%  %s\n", stall_letter(why), stall_name(why),
-            (double)printer->sum.stall_count[why] / printer->parts, ms(printer, printer->sum.stall_ns[why]),
-            percent(printer->sum.stall_ns[why], printer->sum.temporal.window_ns), stall_help(why));
+    const int column =
+        fprintf(printer->out, "  %c %-12s %6.1f %9.3f %5.1f %%  ", stall_letter(why), stall_name(why),
+                (double)printer->sum.stall_count[why] / printer->parts, ms(printer, printer->sum.stall_ns[why]),
+                percent(printer->sum.stall_ns[why], printer->sum.temporal.window_ns));
+    words_print(printer->out, column, column, stall_help(why));
 }
 
 static void print_stalls(const struct printer *printer)
@@ -127,8 +130,9 @@ static void print_lane_stalls(const struct printer *printer)
             if (!any)
                 fprintf(printer->out, "\n  what lanes between tiers waited for in a step\n  %-24s %6s\n", "", "ms");
             any = true;
-            fprintf(printer->out, "  %-7s %c %-15s %7.3f  %s\n", lane_name((enum lane)lane), stall_letter(why),
-                    stall_name(why), ms(printer, ns), stall_help(why));
+            const int column = fprintf(printer->out, "  %-7s %c %-15s %7.3f  ", lane_name((enum lane)lane),
+                                       stall_letter(why), stall_name(why), ms(printer, ns));
+            words_print(printer->out, column, column, stall_help(why));
         }
 }
 
