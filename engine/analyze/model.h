@@ -15,7 +15,7 @@
 #include "engine/plan/schedule.h"
 #include "engine/trace/record.h"
 
-enum { RUN_UNKNOWN = -1, RUN_RANKS_MAX = 4096, RUN_CURVE_POINTS = 256, RUN_VALIDATIONS_MAX = 64, RUN_FITS_MAX = 6, RUN_PARTS_MAX = 64 };
+enum { RUN_UNKNOWN = -1, RUN_RANKS_MAX = 4096, RUN_CURVE_POINTS = 256, RUN_VALIDATIONS_MAX = 64, RUN_FITS_MAX = 12, RUN_PARTS_MAX = 64 };
 
 /* ---- what the run is: the RUN record ------------------------------------------------------------------------------ */
 

@@ -2,6 +2,7 @@
 
 #include <cjson/cJSON.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "engine/plan/schedule_io.h"
 #include "engine/plan/setup.h"
@@ -49,16 +50,19 @@ static void add_held(cJSON *json, const struct zero_shortage *shortage)
     cJSON_AddNumberToObject(json, "reserved_bytes", (double)memory->tier[shortage->tier].reserved_bytes);
 }
 
-/* What a stage would need of the tier at its fullest; -1: it cannot be planned. */
-static int64_t planned_peak(const struct config *config, int ranks, int stage, enum tier tier)
+/* What one change would need of the tier at its fullest; -1: it cannot be planned, or does not fit into the budgets of the
+ * other tiers. */
+static int64_t planned_peak(const struct config *config, int ranks, const char *key, const char *value, enum tier tier)
 {
     struct config changed = *config;
     struct setup setup;
-    char value[16];
-    snprintf(value, sizeof value, "%d", stage);
     changed.topology.ranks = ranks;
-    if (config_set(&changed, "zero_optimization.stage", value, NULL) || setup_init(&setup, &changed, NULL)) return -1;
+    if (config_set(&changed, key, value, NULL) || setup_init(&setup, &changed, NULL)) return -1;
     int64_t peak_bytes = setup.footprint.peak_bytes[tier];
+    for (enum tier other = 0; other < TIERS; other++)
+        if (other != tier && config->budget_bytes[other] &&
+            (uint64_t)setup.footprint.peak_bytes[other] > config->budget_bytes[other])
+            peak_bytes = -1;
     setup_release(&setup);
     return peak_bytes;
 }
@@ -71,21 +75,43 @@ static void add_fit(cJSON *fits, const char *command, int64_t peak_bytes)
     cJSON_AddItemToArray(fits, fit);
 }
 
-/* Stages whose planned peak is within the budget, then the budget that this stage needs. */
+/* What is offloaded elsewhere, or not at all. */
+static const struct {
+    const char *key, *value;
+} moves[] = {
+    {"zero_optimization.offload_optimizer.device", "cpu"},  {"zero_optimization.offload_optimizer.device", "nvme"},
+    {"zero_optimization.offload_optimizer.device", "none"}, {"zero_optimization.offload_param.device", "cpu"},
+    {"zero_optimization.offload_param.device", "nvme"},     {"zero_optimization.offload_param.device", "none"},
+};
+
+static void try_move(cJSON *fits, const struct zero_shortage *shortage, const struct config *config, int ranks,
+                     const char *key, const char *value)
+{
+    char now[32], command[80];
+    config_show(config, key, now, sizeof now);
+    if (strcmp(now, value) == 0) return;
+    const int64_t peak_bytes = planned_peak(config, ranks, key, value, shortage->tier);
+    if (peak_bytes < 0 || (uint64_t)peak_bytes > shortage->budget_bytes) return;
+    const bool stage = strcmp(key, "zero_optimization.stage") == 0;
+    snprintf(command, sizeof command, stage ? "stage=%s%s" : "set %s=%s", stage ? "" : key, value);
+    add_fit(fits, command, peak_bytes);
+}
+
+/* Stages and tiers whose planned peak is within the budget, then the budget that the run needs as it is. */
 static void add_fits(cJSON *json, const struct zero_shortage *shortage, const struct config *config, int ranks)
 {
     static const char *const budgets[TIERS] = {"budget=%lldMiB", "set memory.host_budget=%lldMiB",
                                                "set memory.nvme_budget=%lldMiB"};
+    static const char *const stages[] = {"0", "1", "2", "3"};
     cJSON *fits = cJSON_AddArrayToObject(json, "fits");
     char command[64];
-    for (int stage = 0; stage <= 3; stage++) {
-        int64_t peak_bytes = planned_peak(config, ranks, stage, shortage->tier);
-        if (stage == config->zero.stage || peak_bytes < 0 || (uint64_t)peak_bytes > shortage->budget_bytes) continue;
-        snprintf(command, sizeof command, "stage=%d", stage);
-        add_fit(fits, command, peak_bytes);
-    }
+    for (int stage = 0; stage <= 3; stage++)
+        try_move(fits, shortage, config, ranks, "zero_optimization.stage", stages[stage]);
+    for (size_t m = 0; m < sizeof moves / sizeof *moves; m++)
+        try_move(fits, shortage, config, ranks, moves[m].key, moves[m].value);
     enum { MIB = 1 << 20 };
-    int64_t peak_bytes = planned_peak(config, ranks, config->zero.stage, shortage->tier);
+    int64_t peak_bytes =
+        planned_peak(config, ranks, "zero_optimization.stage", stages[config->zero.stage], shortage->tier);
     if (peak_bytes < 0 || (uint64_t)peak_bytes <= shortage->budget_bytes || !shortage->budget_bytes) return;
     snprintf(command, sizeof command, budgets[shortage->tier], (long long)(peak_bytes / MIB + 1));
     add_fit(fits, command, peak_bytes);
