@@ -266,6 +266,44 @@ static void a_save_that_dies_leaves_what_stood(void **state)
     config_release(&config);
 }
 
+/* Somebody removes the folder under a save: it ends with a line, and what stood before stands. */
+static void a_save_whose_folder_is_removed_ends(void **state)
+{
+    (void)state;
+    struct error err;
+    struct config config = a_config();
+    struct model model;
+    struct checkpoint_save *save;
+    char partial[128];
+    struct checkpoint_target target = {.dir = dir, .tag = "step-2", .shards = 2, .buffers = lent(0)};
+    assert_int_equal(model_of(&model, &config, &err), 0);
+    write_good("step-1", 2, 0);
+    snprintf(partial, sizeof partial, "%s/.step-2.partial", dir);
+    assert_int_equal(checkpoint_begin(&save, &target, &err), STATUS_OK);
+    assert_int_equal(write_shard(&target, &model, 0, 2, &err), STATUS_OK);
+    remove_tree(partial);
+    assert_int_equal(checkpoint_gather(save, NULL, NULL, &err), STATUS_RUN);
+    assert_non_null(strstr(err.text, ".step-2.partial was removed while it was written"));
+    assert_int_equal(write_shard(&target, &model, 1, 2, &err), STATUS_RUN);
+    assert_non_null(strstr(err.text, "shard-1-of-2.writing: No such file"));
+    checkpoint_end(save);
+    checkpoint_close(opened(NULL));
+    assert_int_equal(checkpoint_begin(&save, &target, &err), STATUS_OK);
+    for (int s = 0; s < 2; s++) assert_int_equal(write_shard(&target, &model, s, 2, &err), STATUS_OK);
+    assert_int_equal(checkpoint_gather(save, NULL, NULL, &err), STATUS_OK);
+    remove_tree(dir); /* all of it, just before it gets its name */
+    char *json = config_to_json(&config);
+    const struct checkpoint_info info = info_of(&config, json, 2);
+    assert_int_equal(checkpoint_commit(save, &info, &err), STATUS_RUN);
+    assert_non_null(strstr(err.text, "No such file"));
+    checkpoint_end(save);
+    write_good("step-3", 2, 0); /* the next one makes everything anew */
+    checkpoint_close(opened("step-3"));
+    free(json);
+    model_release(&model);
+    config_release(&config);
+}
+
 /* Of steps so many stay; others always. What `latest` names is never removed. */
 static void the_newest_are_kept(void **state)
 {
@@ -336,6 +374,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_flipped_byte_anywhere_is_found_and_named, setup, teardown),
         cmocka_unit_test_setup_teardown(what_is_missing_cut_or_foreign_is_named, setup, teardown),
         cmocka_unit_test_setup_teardown(a_save_that_dies_leaves_what_stood, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_save_whose_folder_is_removed_ends, setup, teardown),
         cmocka_unit_test_setup_teardown(the_newest_are_kept, setup, teardown),
         cmocka_unit_test_setup_teardown(another_model_or_optimizer_is_refused_by_name, setup, teardown),
     };

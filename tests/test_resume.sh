@@ -1,6 +1,6 @@
 #!/bin/bash
-# Runs that are saved, stopped or killed, and go on bit for bit as if they had never stopped; what is refused; and saves that
-# fail. (At other stages and numbers of ranks: test_reshape.sh.) KILLS=N: so many runs killed (5).
+# Runs that are saved, stopped or killed, and go on bit for bit as if they had never stopped, and what is refused. (At other
+# stages and numbers of ranks: test_reshape.sh; saves that fail: test_save_faults.sh.) KILLS=N: so many runs killed (5).
 . "$(dirname "$0")/tap.sh"
 threads="--set topology.ranks_as=threads"
 small="--set model.name=custom --set model.layers=2 --set model.hidden=32 --set model.heads=2 --set model.context=32 \
@@ -77,23 +77,6 @@ for as in threads processes; do
 done
 rm fp32.ck/step-6/shard-3-of-4
 check "a missing shard" refused 'shard-3-of-4: No such file' 3 --resume fp32.ck $threads
-
-# ---- saves that fail ----
-
-check "no folder can be made" train nofolder --steps 3 $threads $small --set checkpoint.path=/dev/null/ck --set checkpoint.every=1
-check "... is said, and training goes on" grep -q 'step 2: checkpoint: step-2 was not saved: cannot make the folder' nofolder.out
-if unshare -Urm true 2>/dev/null; then
-    mkdir full
-    export zerolab
-    check "a full disk" unshare -Urm bash -c 'mount -t tmpfs -o size=700k none full && "$zerolab" train --headless --steps 4 --report full.json \
-        '"$threads $small"' --set checkpoint.path=full/ck --set checkpoint.every=1 --set checkpoint.background=off >full.out &&
-        ls -A full/ck >full.left && "$zerolab" train --headless --resume full/ck --steps 9 --set checkpoint.at_end=false >resumed.out'
-    check "... is said" grep -q 'was not saved: cannot write .*No space left' full.out
-    check "... leaves what stood, and nothing else" [ "$(tr '\n' ' ' <full.left)" = "latest step-1 " ]
-    check "... to go on from" grep -q 'goes on from the state of full/ck/step-1' resumed.out
-else
-    skip "a full disk" "no user namespaces"
-fi
 
 # ---- memory ----
 

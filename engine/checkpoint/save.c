@@ -66,7 +66,10 @@ static enum arrival look_for(const struct checkpoint_save *save, int shard, stru
     folder_shard(path, save->partial, shard, save->target.shards, "");
     if (access(path, F_OK) == 0) return ARRIVED;
     folder_shard(path, save->partial, shard, save->target.shards, ".failed");
-    if (access(path, F_OK) != 0) return UNDER_WAY;
+    if (access(path, F_OK) != 0) {
+        if (access(save->partial, F_OK) == 0) return UNDER_WAY;
+        return error_set(err, STATUS_RUN, "%.300s was removed while it was written", save->partial), FAILED;
+    }
     char *why = folder_read(path, 4096, NULL);
     error_set(err, STATUS_RUN, "%.450s", why && *why ? why : "a rank cannot write its shard");
     free(why);

@@ -1,0 +1,92 @@
+#!/bin/bash
+# Saves that fail: no folder, a full disk, a disk that has become read-only, a folder that is removed while a save is on its way.
+# Each is one line that says why; the run goes on, and the checkpoint that stood before still loads.
+. "$(dirname "$0")/tap.sh"
+threads="--set topology.ranks_as=threads"
+small="--set model.name=custom --set model.layers=2 --set model.hidden=32 --set model.heads=2 --set model.context=32 \
+--set data.sequence_length=32 --set model.vocabulary=256"
+save="--set checkpoint.every=1"
+
+# told NAME TEXT: a line of the run says so, and the run came to its end.
+told() {
+    grep -qE "^step [0-9]+: checkpoint: step-[0-9]+ was not saved: $2" "$1.out" && grep -q '^finished' "$1.out" ||
+        { sed 's/^/# /' "$1.out"; return 1; }
+}
+# goes_on NAME FOLDER STEP STEPS: from there, to that many.
+goes_on() {
+    train "$1" --resume "$2" --steps "$4" --set checkpoint.at_end=false --set checkpoint.every=0 &&
+        grep -q "goes on from the state of $2/step-$3" "$1.out"
+}
+
+check "no folder can be made" train nofolder --steps 3 $threads $small --set checkpoint.path=/dev/null/ck $save
+check "... is said, and training goes on" told nofolder 'cannot make the folder /dev/null/ck: Not a directory'
+
+# ---- a folder that goes away ----
+
+# Removes what saves in the background write into as soon as it is there, until the run says so; then stops the run.
+vanish() {
+    local said='was not saved: .*(was removed while|No such file)' run status
+    rm -f gone.out
+    "$zerolab" train --headless --steps 1000000 --resume gone --set checkpoint.every=2 >gone.out 2>gone.err </dev/null &
+    run=$!
+    for ((i = 0; i < 3000; i++)); do
+        rm -rf gone/.step-*.partial
+        ! grep -qE "$said" gone.out 2>/dev/null || break
+    done
+    kill -INT $run
+    wait $run
+    status=$?
+    [ $status -eq 0 ] && grep -qE "^step [0-9]+: checkpoint: step-[0-9]+ $said" gone.out && grep -q '^stopped after step' gone.out ||
+        { echo "# status $status"; tail -5 gone.out gone.err | sed 's/^/# /'; return 1; }
+}
+check "a checkpoint" train gone --steps 1 $threads --set checkpoint.path=gone
+cp -r gone kept
+check "a folder that is removed while it is written: said, and training goes on" vanish
+check "... the older checkpoint is as it was" diff -r gone/step-1 kept/step-1
+check "... and loads" goes_on after kept 1 2
+
+# ---- file systems of their own ----
+
+if ! unshare -Urm true 2>/dev/null; then
+    skip "full and read-only disks" "no user namespaces"
+    finish
+fi
+export zerolab
+# on_disk KIB SCRIPT: runs it in a name space where disk/ is a file system of that size.
+on_disk() {
+    rm -rf disk && mkdir disk
+    unshare -Urm bash -c "mount -t tmpfs -o size=$1k none disk && $2"
+}
+run="\"\$zerolab\" train --headless $threads $small --set checkpoint.path=disk/ck $save"
+
+for background in off on; do
+    full() {
+        on_disk 700 "$run --steps 4 --set checkpoint.background=$background >full.out && ls -A disk/ck >left &&
+            \"\$zerolab\" train --headless --resume disk/ck --steps 9 --set checkpoint.at_end=false >resumed.out &&
+            grep -q 'goes on from the state of disk/ck/step-1' resumed.out"
+    }
+    check "a full disk, background $background: the run goes on, and from its first checkpoint another" full
+    check "... is said" told full 'cannot write .*/shard-[0-3]-of-4.writing: No space left on device'
+    check "... leaves what stood, and nothing else" [ "$(tr '\n' ' ' <left)" = "latest step-1 " ]
+done
+
+read_only() {
+    on_disk 4000 "$run --steps 2 >first.out && mount -o remount,ro disk &&
+        \"\$zerolab\" train --headless --resume disk/ck --steps 4 >readonly.out && \"\$zerolab\" checkpoint inspect disk/ck >inspected"
+}
+check "a disk that is read-only: the run goes on" read_only
+check "... is said" told readonly 'cannot make the folder .*Read-only file system'
+check "... what stands is good" grep -q 'every byte is what was written' inspected
+
+# refused_there KIB WORDS ARGS...: exit status 4, one line with these words, nothing left in disk/.
+refused_there() {
+    local kib=$1 words=$2
+    shift 2
+    on_disk "$kib" "! \"\$zerolab\" checkpoint $* >out 2>err && ls -A disk >left"
+    grep -qE "$words" err && [ "$(wc -l <err)" -eq 1 ] && [ ! -s left ] || { cat err left | sed 's/^/# /'; return 1; }
+}
+check "a small checkpoint" train small --steps 1 $threads $small --set checkpoint.path=small
+check "an export onto a full disk" refused_there 60 'cannot write disk/x.safetensors.*No space left' export small -o disk/x.safetensors
+check "... for llm.c" refused_there 60 'cannot write disk/x.bin.*No space left' export small -o disk/x.bin
+check "a conversion onto a full disk" refused_there 200 'cannot write disk/.*No space left' convert small -o disk
+finish
