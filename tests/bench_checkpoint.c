@@ -165,7 +165,9 @@ static void bench_disk(const char *dir, int mib, int rounds)
         if (!parts[s].values) stop("no memory");
         for (int64_t i = 0; i < shard_elems(model.units[0].elems, SHARDS); i++) parts[s].values[i] = made_up(s, 0, i);
     }
-    for (int r = 0; r < rounds; r++) {
+    for (int r = 0; r < rounds; r++) { /* files anew each time: to free an old one's blocks is no part of a write */
+        remove_tree(file);
+        remove_tree(checkpoints);
         rate[0][r] = disk_rate(file, bytes / PIECE_BYTES * PIECE_BYTES, true);
         rate[1][r] = save_rate(parts, bytes);
         rate[2][r] = disk_rate(file, bytes / PIECE_BYTES * PIECE_BYTES, false);

@@ -36,47 +36,42 @@ static ssize_t move_now(const struct aside *file, unsigned char *at, size_t byte
     return moved < 0 ? -errno : moved;
 }
 
-static void move_asked(struct aside *file, struct aside_slot *slot)
+enum { REST, MOVE, END };
+
+static void order(struct aside_slot *slot, uint32_t what)
 {
-    if (!atomic_load(&slot->asked)) return;
-    slot->result = move_now(file, slot->at, slot->bytes, slot->offset);
-    atomic_store(&slot->asked, 0);
-    futex_wake_all(&slot->asked);
+    atomic_store(&slot->order, what);
+    futex_wake_all(&slot->order);
 }
 
-static void *move_all(void *user)
+static void *obey(void *user)
 {
-    struct aside *file = user;
-    for (;;) {
-        const uint32_t calls = atomic_load(&file->calls);
-        for (int s = 0; s < ASIDE_SLOTS; s++) move_asked(file, &file->slot[s]);
-        if (atomic_load(&file->ends)) return NULL;
-        futex_wait(&file->calls, calls, 0);
-    }
+    struct aside_slot *slot = user;
+    for (uint32_t what; (what = atomic_load(&slot->order)) != END;)
+        if (what == REST) futex_wait(&slot->order, REST, 0);
+        else slot->result = move_now(slot->file, slot->at, slot->bytes, slot->offset), order(slot, REST);
+    return NULL;
 }
 
-static void call(struct aside *file)
-{
-    atomic_fetch_add(&file->calls, 1);
-    futex_wake_all(&file->calls);
-}
-
-static bool is_worth_a_thread(struct aside *file, size_t bytes)
+static bool is_worth_a_thread(struct aside_slot *slot)
 {
     enum { WORTH_BYTES = 512 << 10 };
-    if (bytes >= WORTH_BYTES && !file->has_thread)
-        file->has_thread = pthread_create(&file->thread, NULL, move_all, file) == 0;
-    return bytes >= WORTH_BYTES && file->has_thread;
+    if (slot->bytes >= WORTH_BYTES && !slot->has_thread)
+        slot->has_thread = pthread_create(&slot->thread, NULL, obey, slot) == 0;
+    return slot->bytes >= WORTH_BYTES && slot->has_thread;
 }
 
 void aside_release(struct aside *file)
 {
     aside_close(file);
-    if (!file->has_thread) return;
-    atomic_store(&file->ends, true);
-    call(file);
-    pthread_join(file->thread, NULL);
-    file->has_thread = false;
+    for (int s = 0; s < ASIDE_SLOTS; s++) {
+        struct aside_slot *slot = &file->slot[s];
+        if (!slot->has_thread) continue;
+        order(slot, END);
+        pthread_join(slot->thread, NULL);
+        atomic_store(&slot->order, REST);
+        slot->has_thread = false;
+    }
 }
 
 /* ---- pieces ---- */
@@ -84,14 +79,13 @@ void aside_release(struct aside *file)
 void aside_start(struct aside *file, int s, void *at, size_t bytes, off_t offset)
 {
     struct aside_slot *slot = &file->slot[s];
+    slot->file = file;
     slot->at = at;
     slot->bytes = bytes;
     slot->offset = offset;
     slot->pending = true;
-    if (is_worth_a_thread(file, bytes)) {
-        atomic_store(&slot->asked, 1);
-        call(file);
-    } else slot->result = move_now(file, at, bytes, offset);
+    if (is_worth_a_thread(slot)) order(slot, MOVE);
+    else slot->result = move_now(file, at, bytes, offset);
 }
 
 /* A piece that was moved in part goes on here: so a full disk says that it is full. */
@@ -99,7 +93,7 @@ int aside_wait(struct aside *file, int s, struct error *err)
 {
     struct aside_slot *slot = &file->slot[s];
     if (!slot->pending) return STATUS_OK;
-    while (atomic_load(&slot->asked)) futex_wait(&slot->asked, 1, 0);
+    while (atomic_load(&slot->order) == MOVE) futex_wait(&slot->order, MOVE, 0);
     slot->pending = false;
     size_t done = 0;
     for (ssize_t moved = slot->result;;

@@ -1,6 +1,6 @@
 /* Large pieces of a file, read or written beside what the caller does meanwhile. Past the page cache (O_DIRECT) where the
- * file system has that, so that a checkpoint does not push out what others need. A thread of its own moves them, from the first
- * large piece on; a small one is moved at once. (The kernel's asynchronous I/O would do as well, but takes 30 ms to give a
+ * file system has that, so that a checkpoint does not push out what others need. Threads move them, one for each buffer, from
+ * the first large piece on; a small one is moved at once. (The kernel's asynchronous I/O would do as well, but takes 30 ms to give a
  * context back: a tenth of the time in which half a gigabyte is loaded.)
  *
  *     aside_open(&file, ...)       one file after the other; all zero but fd -1 before the first
@@ -23,21 +23,23 @@
 
 enum { ASIDE_ALIGN_BYTES = 4096, ASIDE_SLOTS = 2 };
 
+struct aside;
+
 struct aside_slot {
+    struct aside *file;
     unsigned char *at;
     size_t bytes;
     off_t offset;
     ssize_t result; /* bytes, or a negative errno */
     bool pending;   /* started, and not waited for */
-    _Atomic uint32_t asked; /* of the thread: 1 until it has moved the piece */
+    bool has_thread;
+    pthread_t thread;
+    _Atomic uint32_t order; /* what the thread is to do (aside.c) */
 };
 
 struct aside {
     int fd; /* -1: closed */
-    bool writes, has_thread;
-    pthread_t thread;
-    _Atomic uint32_t calls; /* changes with each piece that the thread is asked for, and when it is to end */
-    _Atomic bool ends;
+    bool writes;
     struct aside_slot slot[ASIDE_SLOTS];
 };
 
@@ -45,7 +47,7 @@ struct aside {
 int aside_open(struct aside *file, const char *path, bool writes, struct error *err);
 void aside_close(struct aside *file); /* waits for what is under way */
 
-/* Closes, and ends the thread. */
+/* Closes, and ends the threads. */
 void aside_release(struct aside *file);
 
 void aside_start(struct aside *file, int slot, void *at, size_t bytes, off_t offset);

@@ -1,5 +1,4 @@
-/* Opening and reading a checkpoint. All ranges of all shards are sorted into one index, so asking for elements is a binary
- * search, and a hole or an overlap is found before anything is trained on it. */
+/* Opening and reading a checkpoint: its manifest, the tables of its shards, and then values by the index of them all. */
 #include "engine/checkpoint/checkpoint.h"
 
 #include <errno.h>
@@ -14,23 +13,18 @@
 #include "engine/base/wire.h"
 #include "engine/checkpoint/crc32c.h"
 #include "engine/checkpoint/folder.h"
+#include "engine/checkpoint/index.h"
 #include "engine/checkpoint/manifest.h"
 #include "engine/checkpoint/reader.h"
 
 enum { MANIFEST_MOST_BYTES = 16 << 20 };
-
-struct piece {
-    struct shard_range range;
-    int shard;
-};
 
 struct checkpoint {
     struct checkpoint_info info;
     struct config config; /* the model's */
     struct manifest_shard *expected;
     struct shard_table *shards;
-    struct piece *pieces; /* by unit, array, first element */
-    size_t piece_count;
+    struct index index;
     struct reader reader;
 };
 
@@ -97,34 +91,6 @@ static int bad_shard(const struct shard_table *shard, const char *why, struct er
     return error_set(err, STATUS_INPUT, "cannot use %.350s: %s", shard->path, why);
 }
 
-static bool range_is_good(const struct checkpoint *checkpoint, const struct shard_table *shard,
-                          const struct shard_range *range)
-{
-    const struct model *model = &checkpoint->info.model;
-    if (range->unit >= (uint32_t)model->unit_count || range->array >= STATE_ARRAYS) return false;
-    const int64_t elems = model->units[range->unit].elems;
-    return range->first >= 0 && range->elems > 0 && range->first < elems && range->elems <= elems - range->first &&
-           range->offset % sizeof(float) == 0 && range->offset <= shard->head.value_bytes &&
-           (uint64_t)range->elems <= (shard->head.value_bytes - range->offset) / sizeof(float);
-}
-
-static int take_ranges(struct checkpoint *checkpoint, int s, const uint8_t *table, struct error *err)
-{
-    const struct shard_table *shard = &checkpoint->shards[s];
-    if (shard->head.ranges == 0) return STATUS_OK;
-    struct piece *pieces = realloc(checkpoint->pieces, (checkpoint->piece_count + shard->head.ranges) * sizeof *pieces);
-    if (!pieces) return error_set(err, STATUS_RUN, "no memory for the ranges of a checkpoint");
-    checkpoint->pieces = pieces;
-    for (uint32_t r = 0; r < shard->head.ranges; r++) {
-        struct piece *piece = &pieces[checkpoint->piece_count++];
-        piece->shard = s;
-        shard_range_read(&piece->range, table + (size_t)r * RANGE_BYTES);
-        if (!range_is_good(checkpoint, shard, &piece->range))
-            return bad_shard(shard, "a range in its table is not of this model", err);
-    }
-    return STATUS_OK;
-}
-
 static int take_table(struct checkpoint *checkpoint, int s, const uint8_t *table, struct error *err)
 {
     struct shard_table *shard = &checkpoint->shards[s];
@@ -138,7 +104,10 @@ static int take_table(struct checkpoint *checkpoint, int s, const uint8_t *table
     shard->crcs = malloc((size_t)shard->head.blocks * sizeof *shard->crcs + 1);
     if (!shard->crcs) return error_set(err, STATUS_RUN, "no memory for the table of a shard");
     for (uint32_t b = 0; b < shard->head.blocks; b++) at = get_u32(at, &shard->crcs[b]);
-    return take_ranges(checkpoint, s, table, err);
+    struct error why;
+    int status = index_add(&checkpoint->index, &checkpoint->info.model, s, &shard->head, table, &why);
+    if (status == STATUS_INPUT) return bad_shard(shard, why.text, err);
+    return status ? error_set(err, status, "%s", why.text) : STATUS_OK;
 }
 
 static int read_table(struct checkpoint *checkpoint, int s, int fd, struct error *err)
@@ -186,79 +155,6 @@ static int read_tables(struct checkpoint *checkpoint, struct error *err)
     return status;
 }
 
-/* ---- the index ---- */
-
-static const char *array_name(const struct model *model, enum state_array array)
-{
-    if (array == STATE_WEIGHTS) return "weights";
-    return array == STATE_PENDING ? "pending gradients" : optimizer_table[model->optimizer].state[array - STATE_1];
-}
-
-static int compare(const struct shard_range *a, uint32_t unit, uint32_t array, int64_t first)
-{
-    if (a->unit != unit) return a->unit < unit ? -1 : 1;
-    if (a->array != array) return a->array < array ? -1 : 1;
-    return a->first < first ? -1 : a->first > first;
-}
-
-static int by_place(const void *a, const void *b)
-{
-    const struct shard_range *first = &((const struct piece *)a)->range, *second = &((const struct piece *)b)->range;
-    return compare(first, second->unit, second->array, second->first);
-}
-
-/* The last piece that begins at or before an element; -1: none does. */
-static ssize_t piece_at(const struct checkpoint *checkpoint, int unit, enum state_array array, int64_t first)
-{
-    size_t low = 0, high = checkpoint->piece_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (compare(&checkpoint->pieces[middle].range, (uint32_t)unit, array, first) <= 0) low = middle + 1;
-        else high = middle;
-    }
-    return (ssize_t)low - 1;
-}
-
-static int check_array(const struct checkpoint *checkpoint, int unit, enum state_array array, struct error *err)
-{
-    const struct unit *of = &checkpoint->info.model.units[unit];
-    int64_t next = 0;
-    for (ssize_t p = piece_at(checkpoint, unit, array, -1) + 1; next < of->elems; p++) {
-        const struct piece *piece = &checkpoint->pieces[p];
-        bool there =
-            (size_t)p < checkpoint->piece_count && piece->range.unit == (uint32_t)unit && piece->range.array == array;
-        if (!there || piece->range.first != next)
-            return error_set(err, STATUS_INPUT, "%.300s: element %lld of the %s of %s is in %s",
-                             checkpoint->info.folder,
-                             (long long)(there && piece->range.first < next ? piece->range.first : next),
-                             array_name(&checkpoint->info.model, array), of->name,
-                             there && piece->range.first < next ? "two shards" : "no shard");
-        next += piece->range.elems;
-    }
-    return STATUS_OK;
-}
-
-/* The weights must be there; of what the optimizer keeps, all or nothing. */
-static int check_index(struct checkpoint *checkpoint, struct error *err)
-{
-    struct checkpoint_info *info = &checkpoint->info;
-    const int states = optimizer_table[info->model.optimizer].states;
-    if (checkpoint->piece_count)
-        qsort(checkpoint->pieces, checkpoint->piece_count, sizeof *checkpoint->pieces, by_place);
-    info->has[STATE_WEIGHTS] = true;
-    for (size_t p = 0; p < checkpoint->piece_count; p++) info->has[checkpoint->pieces[p].range.array] = true;
-    for (int a = STATE_1; a < STATE_ARRAYS; a++)
-        if (info->has[a] != (a == STATE_PENDING ? info->progress.pending : info->has[STATE_1] && a - STATE_1 < states))
-            return error_set(err, STATUS_INPUT, "%.300s: its arrays are not those that %s keeps", info->folder,
-                             checkpoint->config.optimizer.type);
-    for (int u = 0; u < info->model.unit_count; u++)
-        for (int a = 0; a < STATE_ARRAYS; a++) {
-            int status = info->has[a] ? check_array(checkpoint, u, (enum state_array)a, err) : STATUS_OK;
-            if (status) return status;
-        }
-    return STATUS_OK;
-}
-
 /* ---- the life of one ---- */
 
 int checkpoint_open(struct checkpoint **out, const char *dir, const char *tag, struct error *err)
@@ -270,7 +166,7 @@ int checkpoint_open(struct checkpoint **out, const char *dir, const char *tag, s
     int status = find_folder(&checkpoint->info, dir, tag, err);
     if (!status) status = read_manifest(checkpoint, err);
     if (!status) status = read_tables(checkpoint, err);
-    if (!status) status = check_index(checkpoint, err);
+    if (!status) status = index_complete(&checkpoint->index, &checkpoint->info, err);
     if (status) checkpoint_close(checkpoint);
     else *out = checkpoint;
     return status;
@@ -283,7 +179,7 @@ void checkpoint_close(struct checkpoint *checkpoint)
     for (int s = 0; checkpoint->shards && s < checkpoint->info.shards; s++) free(checkpoint->shards[s].crcs);
     free(checkpoint->shards);
     free(checkpoint->expected);
-    free(checkpoint->pieces);
+    index_release(&checkpoint->index);
     free(checkpoint->info.config_json);
     model_release(&checkpoint->info.model);
     config_release(&checkpoint->config);
@@ -297,34 +193,16 @@ const struct checkpoint_info *checkpoint_info(const struct checkpoint *checkpoin
 
 /* ---- values ---- */
 
-/* What lies in a block, as the user knows it: "weights of block 3". The first of it, and whether that is all. */
-static void name_contents(const struct checkpoint *checkpoint, int s, int64_t block, char text[80])
-{
-    const struct model *model = &checkpoint->info.model;
-    const uint64_t from = (uint64_t)block * BLOCK_BYTES;
-    int found = 0;
-    strcpy(text, "nothing but padding");
-    for (size_t p = 0; p < checkpoint->piece_count && found < 2; p++) {
-        const struct shard_range *range = &checkpoint->pieces[p].range;
-        const uint64_t end = range->offset + (uint64_t)range->elems * sizeof(float);
-        if (checkpoint->pieces[p].shard != s || end <= from || range->offset >= from + BLOCK_BYTES) continue;
-        if (found++) strcat(text, " and more");
-        else
-            snprintf(text, 70, "%s of %s", array_name(model, (enum state_array)range->array),
-                     model->units[range->unit].name);
-    }
-}
-
 /* After an error of the reader. */
 static int explain(const struct checkpoint *checkpoint, int s, int status, struct error *err)
 {
     const struct shard_table *shard = &checkpoint->shards[s];
     const int64_t block = checkpoint->reader.damaged;
-    char contents[80];
+    char contents[INDEX_NAME_BYTES];
     if (!status || block < 0) return status;
     const uint64_t first = SHARD_HEAD_BYTES + (uint64_t)block * BLOCK_BYTES, next = first + BLOCK_BYTES;
     const uint64_t end = next < shard->head.table_offset ? next : shard->head.table_offset;
-    name_contents(checkpoint, s, block, contents);
+    index_name_block(&checkpoint->index, &checkpoint->info.model, s, block, contents);
     return error_set(err, STATUS_INPUT,
                      "%.300s is damaged: block %lld (bytes %llu to %llu: %s) has a wrong checksum; use another tag",
                      shard->path, (long long)block, (unsigned long long)first, (unsigned long long)end - 1, contents);
@@ -337,9 +215,8 @@ int checkpoint_read(struct checkpoint *checkpoint, int unit, enum state_array ar
     if (unit < 0 || unit >= info->model.unit_count || !info->has[array] || first < 0 || elems < 0 ||
         first > info->model.units[unit].elems - elems)
         return error_set(err, STATUS_USAGE, "%.300s holds no such elements", info->folder);
-    ssize_t p = piece_at(checkpoint, unit, array, first);
-    for (int status; elems; p++) { /* the index is whole: the next piece goes on where this one ends */
-        const struct piece *piece = &checkpoint->pieces[p];
+    const struct index_piece *piece = index_find(&checkpoint->index, unit, array, first);
+    for (int status; elems; piece++) { /* the index is whole: the next piece goes on where this one ends */
         int64_t skip = first - piece->range.first, part = piece->range.elems - skip;
         if (part > elems) part = elems;
         status = reader_get(&checkpoint->reader, &checkpoint->shards[piece->shard],

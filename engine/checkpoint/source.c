@@ -25,22 +25,11 @@ static void lend(void *user, void *buffers)
 
 static int check_model(const struct checkpoint_info *info, const struct model *model, struct error *err)
 {
-    const struct config_model *saved = &info->model.shape, *wanted = &model->shape;
-    const struct {
-        const char *name;
-        int saved, wanted;
-    } sizes[] = {
-        {"model.layers", saved->layers, wanted->layers},
-        {"model.hidden", saved->hidden, wanted->hidden},
-        {"model.heads", saved->heads, wanted->heads},
-        {"model.context", saved->context, wanted->context},
-        {"model.vocabulary", saved->vocabulary, wanted->vocabulary},
-    };
-    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
-        if (sizes[s].saved != sizes[s].wanted)
-            return error_set(err, STATUS_USAGE, "%.200s holds another model (%s): its %s is %d, that of this run is %d",
-                             info->folder, saved->name, sizes[s].name, sizes[s].saved, sizes[s].wanted);
-    return STATUS_OK;
+    int sizes[2];
+    const char *key = model_difference(&info->model.shape, &model->shape, sizes);
+    if (!key) return STATUS_OK;
+    return error_set(err, STATUS_USAGE, "%.200s holds another model (%s): its %s is %d, that of this run is %d",
+                     info->folder, info->model.shape.name, key, sizes[0], sizes[1]);
 }
 
 static const char *momentum(enum optimizer optimizer)

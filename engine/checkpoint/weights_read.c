@@ -239,21 +239,10 @@ static void lend(void *user, void *buffers)
 
 int weights_source(struct state_source *source, struct weights_file *file, const struct model *model, struct error *err)
 {
-    const struct config_model *has = &file->info.shape, *wanted = &model->shape;
-    const struct {
-        const char *name;
-        int has, wanted;
-    } sizes[] = {
-        {"model.layers", has->layers, wanted->layers},
-        {"model.hidden", has->hidden, wanted->hidden},
-        {"model.heads", has->heads, wanted->heads},
-        {"model.context", has->context, wanted->context},
-        {"model.vocabulary", has->vocabulary, wanted->vocabulary},
-    };
+    int sizes[2];
+    const char *key = model_difference(&file->info.shape, &model->shape, sizes);
     *source = (struct state_source){.user = file, .read = read_source, .lend = lend};
-    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
-        if (sizes[s].has && sizes[s].has != sizes[s].wanted)
-            return error_set(err, STATUS_USAGE, "%.300s holds another model: its %s is %d, that of this run is %d",
-                             file->info.path, sizes[s].name, sizes[s].has, sizes[s].wanted);
-    return STATUS_OK;
+    if (!key) return STATUS_OK;
+    return error_set(err, STATUS_USAGE, "%.300s holds another model: its %s is %d, that of this run is %d",
+                     file->info.path, key, sizes[0], sizes[1]);
 }

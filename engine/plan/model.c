@@ -53,6 +53,24 @@ static void unit_init(struct unit *unit, enum unit_kind kind, int block, const s
     }
 }
 
+const char *model_difference(const struct config_model *one, const struct config_model *other, int sizes[2])
+{
+    const struct {
+        const char *key;
+        int of[2];
+    } all[] = {
+        {"model.layers", {one->layers, other->layers}},
+        {"model.hidden", {one->hidden, other->hidden}},
+        {"model.heads", {one->heads, other->heads}},
+        {"model.context", {one->context, other->context}},
+        {"model.vocabulary", {one->vocabulary, other->vocabulary}},
+    };
+    for (size_t s = 0; s < sizeof all / sizeof *all; s++)
+        if (all[s].of[0] && all[s].of[0] != all[s].of[1])
+            return sizes[0] = all[s].of[0], sizes[1] = all[s].of[1], all[s].key;
+    return NULL;
+}
+
 int model_init(struct model *model, const struct config_model *shape, enum dtype dtype, struct error *err)
 {
     *model = (struct model){
