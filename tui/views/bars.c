@@ -82,7 +82,8 @@ static void draw_heat_row(struct canvas canvas, int y, enum tier tier, int categ
         if (bytes > most) most = bytes;
     }
     const struct category_look *look = &looks[category];
-    if (category == CATEGORIES) draw_text(canvas, 1, y, STYLE_STRONG, tier == TIER_DEVICE ? "all" : tiers_name(tier));
+    if (category == CATEGORIES)
+        draw_text(canvas, 1, y, STYLE_STRONG, tiers_beside(scene->model) ? tiers_name(tier) : "all");
     else draw_character(canvas, 1, y, look->style, (uint32_t)look->letter);
     draw_text(canvas, 5, y, STYLE_TEXT, category == CATEGORIES ? "" : look->brief);
     for (int i = 0; i < columns; i++)
@@ -182,7 +183,7 @@ static bool link_is_used(const struct run_model *model, enum link link)
     return false;
 }
 
-static int flow_rows(const struct run_model *model)
+int bars_flow_rows(const struct run_model *model)
 {
     return link_is_used(model, LINK_PCIE) + link_is_used(model, LINK_NVME);
 }
@@ -200,7 +201,7 @@ static void draw_flows(struct canvas canvas, int y, const struct scene *scene)
 
 int bars_rows(const struct run_model *model, int columns, int rows)
 {
-    const int flows = flow_rows(model), others = 2 + flows,
+    const int flows = bars_flow_rows(model), others = 2 + flows,
               least = tiers_beside(model) ? TIERS_RANK_COLUMNS_MIN : BAR_COLUMNS_MIN;
     int inner = rows - others < BAR_ROWS_MAX ? rows - others : BAR_ROWS_MAX, across = columns / least;
     if (inner < 1) inner = 1;
@@ -229,7 +230,7 @@ void bars_draw(struct canvas canvas, const struct scene *scene)
 {
     const struct run_model *model = scene->model;
     struct memory_scale scale = memory_scale(model, TIER_DEVICE);
-    const int legend = canvas.at.rows - 1 - flow_rows(model);
+    const int legend = canvas.at.rows - 1 - bars_flow_rows(model);
     draw_bars_title(canvas, scene, &scale);
     int fullest = fullest_rank(model, TIER_DEVICE);
     if (fullest < 0) draw_text(canvas, 1, 1, STYLE_DIM, "not known yet: no memory record has come");

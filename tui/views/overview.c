@@ -8,11 +8,11 @@ static struct canvas part(struct canvas canvas, struct rect at)
 }
 
 /* The timeline stays visible below the bars, and a pane below that. */
-static int bars_room(int rows, int timeline)
+static int bars_room(const struct run_model *model, int rows, int timeline)
 {
     enum { PANE = 5, BARS_LEAST = 5 };
-    int room = rows - timeline - PANE;
-    return room > BARS_LEAST ? room : BARS_LEAST;
+    const int room = rows - timeline - PANE, least = BARS_LEAST + bars_flow_rows(model);
+    return room > least ? room : least;
 }
 
 /* Where there is room, each rank has all its lanes. */
@@ -30,7 +30,7 @@ static void lay_out(struct overview_layout *layout, const struct scene *scene, i
         if (view_of(id)->pane_rows) needs.rows[id] = view_of(id)->pane_rows(scene);
     needs.idle[VIEW_TIERS] = !tiers_any_flow(scene->model);
     needs.timeline_rows = timeline_rows(scene, rows);
-    needs.bars_rows = bars_rows(scene->model, columns, bars_room(rows, needs.timeline_rows));
+    needs.bars_rows = bars_rows(scene->model, columns, bars_room(scene->model, rows, needs.timeline_rows));
     overview_layout(layout, columns, rows, &needs);
 }
 

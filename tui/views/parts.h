@@ -10,6 +10,7 @@ void footer_draw(struct canvas canvas, const struct scene *scene); /* footer.c *
 const struct key_row *footer_key_at(int columns, const struct scene *scene, int x); /* the key that it shows there; NULL: none */
 void bars_draw(struct canvas canvas, const struct scene *scene);   /* bars.c */
 int bars_rows(const struct run_model *model, int columns, int rows); /* what bars_draw() wants, at most `rows` */
+int bars_flow_rows(const struct run_model *model);                   /* ... of them for flows between tiers */
 void said_draw(struct canvas canvas, const struct scene *scene, int skip, bool focused); /* text.c; from line `skip` on */
 
 /* One scale for all that shows a tier: the budget where there is one and it is near enough to be seen (is_budget),
