@@ -183,7 +183,6 @@ static bool paint_row(struct painter *painter, const struct cell *before, const 
         if (!go_to(painter, row, x, y)) return false;
         put_cell(painter, &row[x]);
     }
-    if (painter->x >= surface->columns) painter->x = -1; /* terminals differ in where it stands now */
     return true;
 }
 

@@ -21,7 +21,7 @@ struct painter {
     uint8_t not_coloured; /* attributes that it cannot show together with a colour */
     bool scrolls;       /* a character in the last cell of the screen moves everything up */
     /* where it stands */
-    int x, y;           /* -1: not known */
+    int x, y;           /* -1: not known; past the last column a move follows anyway */
     struct look look;
 };
 
