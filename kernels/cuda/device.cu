@@ -33,13 +33,6 @@ static int info_read(struct device *device, struct error *err)
     return STATUS_OK;
 }
 
-static int clock_open(struct device *device, struct error *err)
-{
-    cudaError_t error = cudaStreamCreateWithFlags(&device->clock_stream, cudaStreamNonBlocking);
-    for (int i = 0; i < 2 && error == cudaSuccess; i++) error = cudaEventCreateWithFlags(&device->base[i].event, 0);
-    return error == cudaSuccess ? STATUS_OK : cuda_failed(err, "measuring the GPU's clock", error);
-}
-
 /* Host threads that wait are to sleep: several ranks share the processors. Where somebody else opened the GPU first, they may spin,
  * and all works the same. */
 static int device_begin(struct device *device, struct error *err)
@@ -69,7 +62,7 @@ int device_open(struct device **out, int ordinal, struct error *err)
     int status = device_begin(device, err);
     if (!status) status = info_read(device, err);
     if (!status) status = range_granularity(device, err);
-    if (!status) status = clock_open(device, err);
+    if (!status) status = clock_begin(device, err);
     if (status) {
         device_close(device);
         return status;

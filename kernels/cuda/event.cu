@@ -106,13 +106,15 @@ static cudaError_t base_renew(struct device *device)
     cudaError_t error = base_watch(device, &device->base[1]);
     for (int i = 1; i < BASE_TRIES && error == cudaSuccess && device->base[1].error_ns > 5000; i++)
         error = base_watch(device, &device->base[1]);
-    if (device->base[0].at_ns == 0 && error == cudaSuccess) { /* the first time: both are new */
-        error = base_watch(device, &device->base[0]);
-        const struct clock_base swap = device->base[0];
-        device->base[0] = device->base[1];
-        device->base[1] = swap;
-    }
     return error;
+}
+
+int clock_begin(struct device *device, struct error *err)
+{
+    cudaError_t error = cudaStreamCreateWithFlags(&device->clock_stream, cudaStreamNonBlocking);
+    for (int i = 0; i < 2 && error == cudaSuccess; i++) error = cudaEventCreateWithFlags(&device->base[i].event, 0);
+    for (int i = 0; i < 2 && error == cudaSuccess; i++) error = base_renew(device);
+    return error == cudaSuccess ? STATUS_OK : cuda_failed(err, "measuring the GPU's clock", error);
 }
 
 static cudaError_t counted_from(const struct clock_base *base, cudaEvent_t event, int64_t *at_ns)
@@ -133,10 +135,10 @@ int device_event_time(struct device_event *event, uint64_t *at_ns, uint64_t *err
     cudaError_t error = cudaSuccess;
     if (clock_ns() - device->base[1].at_ns > BASE_LASTS_NS) error = base_renew(device);
     int64_t at = 0;
-    const struct clock_base *base = &device->base[1];
+    const struct clock_base *base = &device->base[0]; /* before which no event is that is still asked about */
     if (error == cudaSuccess) error = counted_from(base, event->handle, &at);
-    if (error == cudaSuccess && at < (int64_t)base->at_ns) {
-        base = &device->base[0];
+    if (error == cudaSuccess && at > (int64_t)device->base[1].at_ns) {
+        base = &device->base[1];
         error = counted_from(base, event->handle, &at);
     }
     if (error_ns) *error_ns = base->error_ns;

@@ -50,6 +50,7 @@ static inline int cuda_failed(struct error *err, const char *what, cudaError_t e
 int stream_failed(struct device_stream *stream, const char *what, cudaError_t error, struct error *err);
 
 int range_granularity(struct device *device, struct error *err); /* makes the context, too */
+int clock_begin(struct device *device, struct error *err);       /* of event.cu */
 
 /* Makes the device current on the calling thread. */
 static inline int device_use(const struct device *device, struct error *err)
