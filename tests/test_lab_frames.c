@@ -357,5 +357,8 @@ int main(void)
     int count = scandir("labs", &names, is_lab, alphasort);
     setlocale(LC_CTYPE, "C.UTF-8");
     for (int n = 0; n < count && folder_count < LABS_MAX; n++) folders[folder_count++] = names[n]->d_name;
-    return cmocka_run_group_tests_name("labs on the screen", tests, NULL, NULL);
+    int failed = cmocka_run_group_tests_name("labs on the screen", tests, NULL, NULL);
+    for (int n = 0; n < count; n++) free(names[n]);
+    if (count >= 0) free(names);
+    return failed;
 }

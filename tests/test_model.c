@@ -273,8 +273,8 @@ static void hostile_records_are_survived(void **state)
         {.kind = TRACE_END, .end = {250, synthetic_text("")}},
         {.kind = TRACE_EVENT, .event = {1, synthetic_text("not json")}},
         {.kind = TRACE_EVENT,
-         .event = {1,
-                   synthetic_text("{\"kind\": \"oom\", \"detail\": {\"rank\": 1e18, \"fits\": [1,2,3,4,5,6,7,8]}}")}},
+         .event = {1, synthetic_text("{\"kind\": \"oom\", \"detail\": {\"rank\": 1e18, \"fits\": "
+                                     "[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16]}}")}},
         {.kind = TRACE_COMMAND, .command = {1, 0, {"", 0}}},
         {.kind = TRACE_SAMPLE, .sample = {1, {"", 0}}},
         {.kind = TRACE_STEP_END, .rank = TRACE_RANK_ALL, .step_end = {.step = 9}},

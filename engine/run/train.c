@@ -260,7 +260,7 @@ static int exit_status(const struct run_model *model)
 
 /* ---- the first minute ---- */
 
-/* Who has played no lab yet is offered the tour, in the last row of the live view: nobody has to answer. Scripts, which have
+/* Who has played no lab yet is offered the tour, in the header of the live view: nobody has to answer. Scripts, which have
  * no terminal or say what they want, do not meet it. */
 static bool offers_tour(const struct session *session)
 {
@@ -292,7 +292,7 @@ static int train(struct session *session, struct error *err)
 
 int front_train(const struct cli *cli)
 {
-    struct app_offer offer = {" New here? Enter: a two-minute tour   N: never ask   any other key: later", OFFER_OPEN};
+    struct app_offer offer = {"New here? Enter: a two-minute tour   N: never ask", OFFER_OPEN};
     struct app *stage = NULL;
     struct session session = {.cli = cli, .signal_fd = -1, .dir.lock_fd = -1, .stage = &stage};
     struct error err;

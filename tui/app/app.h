@@ -24,7 +24,7 @@ struct app_look {
     enum app_units units;
 };
 
-/* Something that is offered in the last row, until the next key. */
+/* Something that is offered in the header, until the next key. */
 struct app_offer { const char *text; enum { OFFER_OPEN, OFFER_LATER, OFFER_TAKEN, OFFER_NEVER } said; };
 
 /* A lab that is played beside the views. */

@@ -1,6 +1,5 @@
 /* The last row: the line that is being typed; else the answer to the last key, the keys of the view that is looked at, and
  * as many others as fit. */
-#include "tui/draw/paragraph.h"
 #include "tui/input/keys.h"
 #include "tui/views/parts.h"
 
@@ -106,10 +105,6 @@ void footer_draw(struct canvas canvas, const struct scene *scene)
         draw_prompt(canvas, state);
         return;
     }
-    if (state->offer) {
-        draw_words(canvas, 0, 0, STYLE_FOCUS, state->offer);
-        return;
-    }
     if (state->message[0]) draw_format(canvas, 0, 0, STYLE_FOCUS, " %s ", state->message);
     footer.x = message_columns(state);
     add_keys(&footer, scene);
@@ -118,6 +113,6 @@ void footer_draw(struct canvas canvas, const struct scene *scene)
 const struct key_row *footer_key_at(int columns, const struct scene *scene, int x)
 {
     struct footer footer = {.columns = columns, .x = message_columns(scene->state), .wanted = x};
-    if (scene->state->prompt.kind == PROMPT_NONE && !scene->state->offer) add_keys(&footer, scene);
+    if (scene->state->prompt.kind == PROMPT_NONE) add_keys(&footer, scene);
     return footer.found;
 }

@@ -242,8 +242,12 @@ static void draw_state(struct canvas canvas, const struct scene *scene)
     int x = draw_text(canvas, 1, 0, lost ? STYLE_BAD : style, lost ? "CONNECTION LOST" : badge->name) + 2;
     int end = draw_clock(canvas, scene);
     state_text(text, sizeof text, scene);
-    draw_text(canvas_part(canvas, x, 0, end - x - 1, 1), 0, 0, trouble ? STYLE_WARN : STYLE_TEXT,
-              trouble ? scene->state->trouble : text);
+    const char *offer = scene->state->offer, *said = trouble ? scene->state->trouble : offer ? offer : text;
+    draw_text(canvas_part(canvas, x, 0, end - x - 1, 1), 0, 0,
+              trouble ? STYLE_WARN
+              : offer ? STYLE_FOCUS
+                      : STYLE_TEXT,
+              said);
 }
 
 static struct canvas row(struct canvas canvas, int y)

@@ -72,7 +72,7 @@ struct view_state {
     const char *trace_file;   /* where the run is recorded; NULL: nowhere */
     const char *trouble;      /* why no more records come; NULL: all is well */
     struct { int64_t frames, bytes; } cost; /* of this screen */
-    const char *offer;        /* in the place of keys, until one is pressed; NULL: none */
+    const char *offer;        /* in the header, until a key is pressed; NULL: none */
     char message[160];        /* answer to the last key; "": none */
     char command[160];        /* set by a view's act(): to be sent to the engine; "": nothing */
 };
