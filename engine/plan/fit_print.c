@@ -199,10 +199,8 @@ static void print_cheapest(FILE *out, const struct fit_question *question, const
     const struct config *config = question->config;
     char a[32];
     if (answer->chosen < 0) {
-        fprintf(out,
-                "\nNothing here trains %s as it is (%d layers): smaller micro-batches, more ranks or\n"
-                "larger budgets would be needed\n",
-                config->model.name, config->model.layers);
+        fprintf(out, "\nNothing here trains %s as it is (%d layers):\n", config->model.name, config->model.layers);
+        fputs("a smaller micro-batch, more ranks or larger budgets would be needed\n", out);
     } else {
         const struct fit_candidate *chosen = &answer->candidates[answer->chosen];
         fprintf(out, "\nThe cheapest setup for %s as it is (%d layers, %s parameters)\n  ", config->model.name,
