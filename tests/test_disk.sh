@@ -66,6 +66,14 @@ check "... and can be removed" rmdir gone
 check "... which it does not notice" ended
 check "... the same bits" same_bits plain removed
 
+# As processes too, and late.
+late="--set schedule.delayed_update=true --set schedule.delayed_update_after=2 --set topology.ranks_as=processes"
+check "delayed updates from host memory" train late --steps $steps $three $states.device=cpu $late
+check "... with all on NVMe" train later --steps $steps $(all folder) $late
+check "... the same bits" same_bits late later
+check "the first units' states on the device" train half --steps $steps $(all folder) $states.ratio=0.5
+check "... the same bits" same_bits plain half
+
 # kill -9 leaves nothing.
 check "a run to kill" start killed $(all folder)
 kill_it

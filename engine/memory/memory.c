@@ -1,67 +1,25 @@
-/* The tier allocator: counts, budgets and pages of address ranges whose layout others decide.
+/* The tier allocator: what is live in address ranges whose layout others decide, and what the budgets allow. The pages under it
+ * are commit.c's.
  *
  * The state is a snapshot that is always up to date, one lock, and per range two sets of runs: live bytes and committed
  * pages. A take that the budget's live bytes allow cannot fail for pages: unused pages of other ranges are returned first.
  * So whether a plan fits depends on its bytes alone, and not on page sizes or on what was used before. */
 #include "engine/memory/memory.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
+#include "engine/memory/memory_parts.h"
 #include "engine/memory/pages.h"
-#include "engine/memory/runs.h"
-#include "engine/memory/storage.h"
-
-struct range {
-    unsigned char *base;       /* NULL: not memory (NVMe) */
-    const struct pages *pages; /* of a device; NULL: of this machine */
-    uint64_t bytes;
-    bool shared;
-    bool pins; /* pages are locked when they are committed */
-    struct runs live, committed, pinned;
-};
-
-struct memory {
-    pthread_mutex_t lock;
-    struct range range[TIERS][CATEGORIES];
-    struct memory_snapshot now;
-    const struct pages *device_pages; /* NULL: the device tier is memory of this machine */
-    int symmetric_fd;
-    unsigned char *symmetric_base;
-    uint64_t symmetric_bytes;
-    uint64_t symmetric_offset[CATEGORIES];
-    struct storage *storage;
-    memory_observer *observer;
-    void *observer_user;
-    uint64_t fail_after;
-};
 
 static const uint64_t ALIGNMENT_BYTES = 64;
 
 bool memory_is_symmetric(enum category category)
 {
     return category == CATEGORY_PARAMETERS || category == CATEGORY_GRADIENTS || category == CATEGORY_BUCKETS;
-}
-
-/* The lock is part of what a const memory may change: readers take it too. */
-static void lock(const struct memory *memory)
-{
-    pthread_mutex_lock((pthread_mutex_t *)&memory->lock);
-}
-
-static void unlock(const struct memory *memory)
-{
-    pthread_mutex_unlock((pthread_mutex_t *)&memory->lock);
-}
-
-static uint64_t unit_bytes(const struct range *range)
-{
-    return range->pages ? range->pages->unit_bytes : PAGE_BYTES;
 }
 
 static void *reserve(const struct pages *pages, uint64_t bytes, int fd, struct error *err)
@@ -153,23 +111,17 @@ void memory_destroy(struct memory *memory)
 
 void memory_observe(struct memory *memory, memory_observer *observer, void *user)
 {
-    lock(memory);
+    memory_lock(memory);
     memory->observer = observer;
     memory->observer_user = user;
-    unlock(memory);
+    memory_unlock(memory);
 }
 
 void memory_set_storage(struct memory *memory, struct storage *storage)
 {
-    lock(memory);
+    memory_lock(memory);
     memory->storage = storage;
-    unlock(memory);
-}
-
-static void notify(struct memory *memory, enum tier tier, enum category category)
-{
-    if (memory->observer)
-        memory->observer(memory->observer_user, tier, category, &memory->now.category[tier][category]);
+    memory_unlock(memory);
 }
 
 static void copy_live(struct memory_snapshot *now, enum tier tier)
@@ -189,143 +141,6 @@ static void count_live(struct memory *memory, enum tier tier, enum category cate
         all->peak_bytes = all->live_bytes;
         copy_live(now, tier);
     }
-}
-
-static void count_reserved(struct memory *memory, enum tier tier, enum category category, uint64_t change)
-{
-    memory->now.category[tier][category].reserved_bytes += change;
-    memory->now.tier[tier].reserved_bytes += change;
-}
-
-/* errno of what refused, or 0. */
-static int lock_pages(const struct memory *memory, void *at, uint64_t bytes)
-{
-    const struct pages *device = memory->device_pages;
-    if (device && device->pin) return device->pin(device->user, at, bytes) ? 0 : ENOMEM;
-    return mlock(at, bytes) ? errno : 0;
-}
-
-static void unlock_pages(const struct memory *memory, void *at, uint64_t bytes)
-{
-    const struct pages *device = memory->device_pages;
-    if (device && device->pin) device->unpin(device->user, at, bytes);
-    else munlock(at, bytes);
-}
-
-static void pin(struct memory *memory, enum tier tier, struct range *range, uint64_t first, uint64_t end)
-{
-    if (!range->pins || !range->base || memory->now.pin_error) return;
-    memory->now.pin_error = lock_pages(memory, range->base + first, end - first);
-    if (memory->now.pin_error) return;
-    runs_add(&range->pinned, first, end);
-    memory->now.pinned_bytes[tier] += end - first;
-}
-
-/* Locked pages cannot be returned. */
-static void unpin(struct memory *memory, enum tier tier, struct range *range, uint64_t first, uint64_t end)
-{
-    struct run run;
-    for (uint64_t at = first; runs_next(&range->pinned, at, end, &run); at = run.end) {
-        unlock_pages(memory, range->base + run.first, run.end - run.first);
-        memory->now.pinned_bytes[tier] -= run.end - run.first;
-    }
-    runs_remove(&range->pinned, first, end);
-}
-
-void memory_pin(struct memory *memory, enum category category, bool pinned)
-{
-    lock(memory);
-    memory->range[TIER_HOST][category].pins = pinned;
-    unlock(memory);
-}
-
-/* What pages are to memory, blocks on the disk are to the NVMe tier. */
-static int commit_pages(struct memory *memory, enum tier tier, enum category category, struct run pages,
-                        struct error *err)
-{
-    const struct range *range = &memory->range[tier][category];
-    if (range->pages) return range->pages->commit(range->pages->user, range->base, pages.first, pages.end, err);
-    if (range->base) return pages_commit(range->base, pages.first, pages.end, err);
-    return memory->storage ? storage_reserve(memory->storage, category, pages.first, pages.end, err) : STATUS_OK;
-}
-
-static void return_pages(struct memory *memory, enum tier tier, enum category category, struct run pages)
-{
-    struct range *range = &memory->range[tier][category];
-    unpin(memory, tier, range, pages.first, pages.end);
-    if (range->pages) range->pages->give_back(range->pages->user, range->base, pages.first, pages.end);
-    else if (range->base) pages_return(range->base, pages.first, pages.end, range->shared);
-    else if (memory->storage) storage_discard(memory->storage, category, pages.first, pages.end);
-}
-
-/* Returns unused pages of one range, at most about `wanted` bytes; returns how many. A page is in use when any byte of it
- * is live. */
-static uint64_t return_unused(struct memory *memory, enum tier tier, enum category category, uint64_t wanted)
-{
-    struct range *range = &memory->range[tier][category];
-    struct run pages, idle;
-    uint64_t returned = 0;
-    for (uint64_t at = 0; returned < wanted && runs_next(&range->committed, at, UINT64_MAX, &pages);) {
-        if (!runs_next_gap(&range->live, pages.first, pages.end, &idle)) {
-            at = pages.end;
-            continue;
-        }
-        at = idle.end;
-        idle.first = round_up(idle.first, unit_bytes(range));
-        idle.end = round_down(idle.end, unit_bytes(range));
-        if (idle.first >= idle.end) continue;
-        if (idle.end - idle.first > wanted - returned)
-            idle.end = idle.first + round_up(wanted - returned, unit_bytes(range));
-        return_pages(memory, tier, category, idle);
-        runs_remove(&range->committed, idle.first, idle.end);
-        returned += idle.end - idle.first;
-    }
-    if (returned) {
-        count_reserved(memory, tier, category, -returned);
-        notify(memory, tier, category);
-    }
-    return returned;
-}
-
-/* Returns unused pages until `more` further bytes can be committed under the budget, as far as that is possible. */
-static void make_room(struct memory *memory, enum tier tier, uint64_t more)
-{
-    uint64_t budget = memory->now.budget_bytes[tier];
-    for (int c = 0; budget && c < CATEGORIES; c++) {
-        uint64_t after = memory->now.tier[tier].reserved_bytes + more;
-        if (after <= budget) return;
-        return_unused(memory, tier, c, after - budget);
-    }
-}
-
-static uint64_t uncommitted_bytes(const struct range *range, uint64_t first, uint64_t end)
-{
-    struct run gap;
-    uint64_t bytes = 0;
-    for (uint64_t at = first; runs_next_gap(&range->committed, at, end, &gap); at = gap.end)
-        bytes += gap.end - gap.first;
-    return bytes;
-}
-
-static int commit(struct memory *memory, enum tier tier, enum category category, uint64_t first, uint64_t end,
-                  struct error *err)
-{
-    struct range *range = &memory->range[tier][category];
-    if (first == end) return 0;
-    first = round_down(first, unit_bytes(range));
-    end = round_up(end, unit_bytes(range));
-    uint64_t more = uncommitted_bytes(range, first, end);
-    if (more == 0) return 0;
-    make_room(memory, tier, more);
-    struct run gap;
-    for (uint64_t at = first; runs_next_gap(&range->committed, at, end, &gap); at = gap.end) {
-        int status = commit_pages(memory, tier, category, gap, err);
-        if (status) return status;
-        runs_add(&range->committed, gap.first, gap.end);
-        pin(memory, tier, range, gap.first, gap.end);
-        count_reserved(memory, tier, category, gap.end - gap.first);
-    }
-    return 0;
 }
 
 static _Noreturn void plan_bug(enum tier tier, enum category category, uint64_t offset, uint64_t bytes,
@@ -361,46 +176,36 @@ static int take(struct memory *memory, enum tier tier, enum category category, u
     int status = over_budget(memory, tier, category, bytes, err);
     if (status) return status;
     runs_add(&range->live, offset, offset + bytes); /* first, or making room could return the very pages we reuse */
-    status = commit(memory, tier, category, offset, offset + bytes, err);
+    status = memory_commit(memory, tier, category, offset, offset + bytes, err);
     if (status) {
         runs_remove(&range->live, offset, offset + bytes);
-        notify(memory, tier, category); /* some pages may have been committed */
+        memory_notify(memory, tier, category); /* some pages may have been committed */
         return status;
     }
     count_live(memory, tier, category, bytes);
-    notify(memory, tier, category);
+    memory_notify(memory, tier, category);
     return 0;
 }
 
 int memory_take(struct memory *memory, enum tier tier, enum category category, uint64_t offset, uint64_t bytes,
                 struct error *err)
 {
-    lock(memory);
+    memory_lock(memory);
     int status = take(memory, tier, category, offset, bytes, err);
-    unlock(memory);
-    return status;
-}
-
-int memory_reserve(struct memory *memory, enum tier tier, enum category category, uint64_t offset, uint64_t bytes,
-                   struct error *err)
-{
-    lock(memory);
-    int status = commit(memory, tier, category, offset, offset + bytes, err);
-    notify(memory, tier, category);
-    unlock(memory);
+    memory_unlock(memory);
     return status;
 }
 
 void memory_give(struct memory *memory, enum tier tier, enum category category, uint64_t offset, uint64_t bytes)
 {
-    lock(memory);
+    memory_lock(memory);
     struct range *range = &memory->range[tier][category];
     if (!runs_cover(&range->live, offset, offset + bytes))
         plan_bug(tier, category, offset, bytes, "is given back but not live");
     runs_remove(&range->live, offset, offset + bytes);
     count_live(memory, tier, category, -bytes);
-    notify(memory, tier, category);
-    unlock(memory);
+    memory_notify(memory, tier, category);
+    memory_unlock(memory);
 }
 
 void *memory_at(const struct memory *memory, enum tier tier, enum category category, uint64_t offset)
@@ -431,45 +236,37 @@ void *memory_symmetric_base(const struct memory *memory)
 
 void memory_snapshot(const struct memory *memory, struct memory_snapshot *snapshot)
 {
-    lock(memory);
+    memory_lock(memory);
     *snapshot = memory->now;
-    unlock(memory);
+    memory_unlock(memory);
 }
 
 uint64_t memory_live_from(const struct memory *memory, enum tier tier, enum category category, uint64_t offset)
 {
     struct run run;
     uint64_t bytes = 0;
-    lock(memory);
+    memory_lock(memory);
     for (uint64_t at = offset; runs_next(&memory->range[tier][category].live, at, UINT64_MAX, &run); at = run.end)
         bytes += run.end - run.first;
-    unlock(memory);
+    memory_unlock(memory);
     return bytes;
 }
 
 void memory_reset_peaks(struct memory *memory)
 {
-    lock(memory);
+    memory_lock(memory);
     for (int t = 0; t < TIERS; t++) {
         memory->now.tier[t].peak_bytes = memory->now.tier[t].live_bytes;
         for (int c = 0; c < CATEGORIES; c++)
             memory->now.category[t][c].peak_bytes = memory->now.category[t][c].live_bytes;
         copy_live(&memory->now, t);
     }
-    unlock(memory);
-}
-
-void memory_trim(struct memory *memory)
-{
-    lock(memory);
-    for (int t = 0; t < TIERS; t++)
-        for (int c = 0; c < CATEGORIES; c++) return_unused(memory, t, c, UINT64_MAX);
-    unlock(memory);
+    memory_unlock(memory);
 }
 
 int memory_set_budget(struct memory *memory, enum tier tier, uint64_t bytes, struct error *err)
 {
-    lock(memory);
+    memory_lock(memory);
     uint64_t live = memory->now.tier[tier].live_bytes;
     int status = 0;
     if (bytes && live > bytes) {
@@ -478,15 +275,15 @@ int memory_set_budget(struct memory *memory, enum tier tier, uint64_t bytes, str
                            tier_name(tier), (unsigned long long)bytes, (unsigned long long)live);
     } else {
         memory->now.budget_bytes[tier] = bytes;
-        make_room(memory, tier, 0);
+        memory_make_room(memory, tier, 0);
     }
-    unlock(memory);
+    memory_unlock(memory);
     return status;
 }
 
 void memory_fail_after(struct memory *memory, uint64_t takes)
 {
-    lock(memory);
+    memory_lock(memory);
     memory->fail_after = takes;
-    unlock(memory);
+    memory_unlock(memory);
 }

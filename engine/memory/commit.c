@@ -1,0 +1,166 @@
+/* Pages under the allocator's ranges: committed when they are taken, locked where they are to be pinned, returned when the budget
+ * wants them for others. What pages are to memory, blocks on the disk are to the NVMe tier. */
+#include <errno.h>
+#include <sys/mman.h>
+
+#include "engine/memory/memory_parts.h"
+#include "engine/memory/storage.h"
+
+static uint64_t unit_bytes(const struct range *range)
+{
+    return range->pages ? range->pages->unit_bytes : PAGE_BYTES;
+}
+
+static void count_reserved(struct memory *memory, enum tier tier, enum category category, uint64_t change)
+{
+    memory->now.category[tier][category].reserved_bytes += change;
+    memory->now.tier[tier].reserved_bytes += change;
+}
+
+/* errno of what refused, or 0. */
+static int lock_pages(const struct memory *memory, void *at, uint64_t bytes)
+{
+    const struct pages *device = memory->device_pages;
+    if (device && device->pin) return device->pin(device->user, at, bytes) ? 0 : ENOMEM;
+    return mlock(at, bytes) ? errno : 0;
+}
+
+static void unlock_pages(const struct memory *memory, void *at, uint64_t bytes)
+{
+    const struct pages *device = memory->device_pages;
+    if (device && device->pin) device->unpin(device->user, at, bytes);
+    else munlock(at, bytes);
+}
+
+static void pin(struct memory *memory, enum tier tier, struct range *range, uint64_t first, uint64_t end)
+{
+    if (!range->pins || !range->base || memory->now.pin_error) return;
+    memory->now.pin_error = lock_pages(memory, range->base + first, end - first);
+    if (memory->now.pin_error) return;
+    runs_add(&range->pinned, first, end);
+    memory->now.pinned_bytes[tier] += end - first;
+}
+
+/* Locked pages cannot be returned. */
+static void unpin(struct memory *memory, enum tier tier, struct range *range, uint64_t first, uint64_t end)
+{
+    struct run run;
+    for (uint64_t at = first; runs_next(&range->pinned, at, end, &run); at = run.end) {
+        unlock_pages(memory, range->base + run.first, run.end - run.first);
+        memory->now.pinned_bytes[tier] -= run.end - run.first;
+    }
+    runs_remove(&range->pinned, first, end);
+}
+
+void memory_pin(struct memory *memory, enum category category, bool pinned)
+{
+    memory_lock(memory);
+    memory->range[TIER_HOST][category].pins = pinned;
+    memory_unlock(memory);
+}
+
+static int commit_pages(struct memory *memory, enum tier tier, enum category category, struct run pages,
+                        struct error *err)
+{
+    const struct range *range = &memory->range[tier][category];
+    if (range->pages) return range->pages->commit(range->pages->user, range->base, pages.first, pages.end, err);
+    if (range->base) return pages_commit(range->base, pages.first, pages.end, err);
+    return memory->storage ? storage_reserve(memory->storage, category, pages.first, pages.end, err) : STATUS_OK;
+}
+
+static void return_pages(struct memory *memory, enum tier tier, enum category category, struct run pages)
+{
+    struct range *range = &memory->range[tier][category];
+    unpin(memory, tier, range, pages.first, pages.end);
+    if (range->pages) range->pages->give_back(range->pages->user, range->base, pages.first, pages.end);
+    else if (range->base) pages_return(range->base, pages.first, pages.end, range->shared);
+    else if (memory->storage) storage_discard(memory->storage, category, pages.first, pages.end);
+}
+
+/* Returns unused pages of one range, at most about `wanted` bytes; returns how many. A page is in use when any byte of it
+ * is live. */
+static uint64_t return_unused(struct memory *memory, enum tier tier, enum category category, uint64_t wanted)
+{
+    struct range *range = &memory->range[tier][category];
+    struct run pages, idle;
+    uint64_t returned = 0;
+    for (uint64_t at = 0; returned < wanted && runs_next(&range->committed, at, UINT64_MAX, &pages);) {
+        if (!runs_next_gap(&range->live, pages.first, pages.end, &idle)) {
+            at = pages.end;
+            continue;
+        }
+        at = idle.end;
+        idle.first = round_up(idle.first, unit_bytes(range));
+        idle.end = round_down(idle.end, unit_bytes(range));
+        if (idle.first >= idle.end) continue;
+        if (idle.end - idle.first > wanted - returned)
+            idle.end = idle.first + round_up(wanted - returned, unit_bytes(range));
+        return_pages(memory, tier, category, idle);
+        runs_remove(&range->committed, idle.first, idle.end);
+        returned += idle.end - idle.first;
+    }
+    if (returned) {
+        count_reserved(memory, tier, category, -returned);
+        memory_notify(memory, tier, category);
+    }
+    return returned;
+}
+
+/* Returns unused pages until `more` further bytes can be committed under the budget, as far as that is possible. */
+void memory_make_room(struct memory *memory, enum tier tier, uint64_t more)
+{
+    uint64_t budget = memory->now.budget_bytes[tier];
+    for (int c = 0; budget && c < CATEGORIES; c++) {
+        uint64_t after = memory->now.tier[tier].reserved_bytes + more;
+        if (after <= budget) return;
+        return_unused(memory, tier, c, after - budget);
+    }
+}
+
+static uint64_t uncommitted_bytes(const struct range *range, uint64_t first, uint64_t end)
+{
+    struct run gap;
+    uint64_t bytes = 0;
+    for (uint64_t at = first; runs_next_gap(&range->committed, at, end, &gap); at = gap.end)
+        bytes += gap.end - gap.first;
+    return bytes;
+}
+
+int memory_commit(struct memory *memory, enum tier tier, enum category category, uint64_t first, uint64_t end,
+                  struct error *err)
+{
+    struct range *range = &memory->range[tier][category];
+    if (first == end) return 0;
+    first = round_down(first, unit_bytes(range));
+    end = round_up(end, unit_bytes(range));
+    uint64_t more = uncommitted_bytes(range, first, end);
+    if (more == 0) return 0;
+    memory_make_room(memory, tier, more);
+    struct run gap;
+    for (uint64_t at = first; runs_next_gap(&range->committed, at, end, &gap); at = gap.end) {
+        int status = commit_pages(memory, tier, category, gap, err);
+        if (status) return status;
+        runs_add(&range->committed, gap.first, gap.end);
+        pin(memory, tier, range, gap.first, gap.end);
+        count_reserved(memory, tier, category, gap.end - gap.first);
+    }
+    return 0;
+}
+
+int memory_reserve(struct memory *memory, enum tier tier, enum category category, uint64_t offset, uint64_t bytes,
+                   struct error *err)
+{
+    memory_lock(memory);
+    int status = memory_commit(memory, tier, category, offset, offset + bytes, err);
+    memory_notify(memory, tier, category);
+    memory_unlock(memory);
+    return status;
+}
+
+void memory_trim(struct memory *memory)
+{
+    memory_lock(memory);
+    for (int t = 0; t < TIERS; t++)
+        for (int c = 0; c < CATEGORIES; c++) return_unused(memory, t, c, UINT64_MAX);
+    memory_unlock(memory);
+}

@@ -1,0 +1,57 @@
+/* The inside of the tier allocator, shared by memory.c (what is live) and commit.c (the pages under it). */
+#ifndef ENGINE_MEMORY_MEMORY_PARTS_H
+#define ENGINE_MEMORY_MEMORY_PARTS_H
+
+#include <pthread.h>
+
+#include "engine/memory/memory.h"
+#include "engine/memory/pages.h"
+#include "engine/memory/runs.h"
+
+struct range {
+    unsigned char *base;       /* NULL: not memory (NVMe) */
+    const struct pages *pages; /* of a device; NULL: of this machine */
+    uint64_t bytes;
+    bool shared;
+    bool pins; /* pages are locked when they are committed */
+    struct runs live, committed, pinned;
+};
+
+struct memory {
+    pthread_mutex_t lock;
+    struct range range[TIERS][CATEGORIES];
+    struct memory_snapshot now;
+    const struct pages *device_pages; /* NULL: the device tier is memory of this machine */
+    int symmetric_fd;
+    unsigned char *symmetric_base;
+    uint64_t symmetric_bytes;
+    uint64_t symmetric_offset[CATEGORIES];
+    struct storage *storage;
+    memory_observer *observer;
+    void *observer_user;
+    uint64_t fail_after;
+};
+
+/* The lock is part of what a const memory may change: readers take it too. */
+static inline void memory_lock(const struct memory *memory)
+{
+    pthread_mutex_lock((pthread_mutex_t *)&memory->lock);
+}
+
+static inline void memory_unlock(const struct memory *memory)
+{
+    pthread_mutex_unlock((pthread_mutex_t *)&memory->lock);
+}
+
+static inline void memory_notify(struct memory *memory, enum tier tier, enum category category)
+{
+    if (memory->observer)
+        memory->observer(memory->observer_user, tier, category, &memory->now.category[tier][category]);
+}
+
+/* Under the lock: commits what of [first, end) is not, after returning unused pages as far as the budget wants it. */
+int memory_commit(struct memory *memory, enum tier tier, enum category category, uint64_t first, uint64_t end, struct error *err);
+/* Under the lock: returns unused pages until `more` further bytes can be committed under the budget, as far as that is possible. */
+void memory_make_room(struct memory *memory, enum tier tier, uint64_t more);
+
+#endif
