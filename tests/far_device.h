@@ -158,6 +158,14 @@ FAR_VALUE(int, linear_backward_weight,
 FAR_VOID(linear_backward_bias,
          (struct kernels *kernels, enum dtype dtype, void *db, bool accumulate, const void *dy, int64_t N, int64_t out),
          (k, dtype, db, accumulate, dy, N, out))
+FAR_VALUE(int, linear_gelu_forward,
+          (struct kernels *kernels, enum dtype dtype, void *y, void *fc, const void *x, const void *w, const void *bias, int64_t N,
+           int64_t out, int64_t in, struct error *err),
+          (k, dtype, y, fc, x, w, bias, N, out, in, err))
+FAR_VALUE(int, linear_gelu_backward,
+          (struct kernels *kernels, enum dtype dtype, void *dfc, const void *dy, const void *w, const void *fc, int64_t N,
+           int64_t out, int64_t in, struct error *err),
+          (k, dtype, dfc, dy, w, fc, N, out, in, err))
 FAR_VOID(norm_forward,
          (struct kernels *kernels, enum dtype dtype, void *y, float *mean, float *rstd, const void *x, const void *w, const void *b,
           int64_t N, int64_t C),
@@ -226,7 +234,7 @@ static inline int far_check(struct kernels *kernels, struct error *err)
 #define FAR(name) .name = far_##name
 static const struct backend far_backend = {
     FAR(free), FAR(native_products), FAR(check), FAR(linear_forward), FAR(linear_backward_input), FAR(linear_backward_weight),
-    FAR(linear_backward_bias), FAR(norm_forward), FAR(norm_backward), FAR(norm_backward_weights), FAR(gelu_forward),
+    FAR(linear_backward_bias), FAR(linear_gelu_forward), FAR(linear_gelu_backward), FAR(norm_forward), FAR(norm_backward), FAR(norm_backward_weights), FAR(gelu_forward),
     FAR(gelu_backward), FAR(attention_forward), FAR(attention_backward), FAR(embed_forward), FAR(embed_backward_tokens),
     FAR(embed_backward_positions), FAR(loss), FAR(update), FAR(sum_squares), FAR(mean), FAR(add)};
 #undef FAR
