@@ -403,8 +403,8 @@ static double check(struct gpu *gpu, const struct operation *operation, enum dty
     for (; count < OPERANDS && operation->operands[count].size; count++) {
         const struct operand *operand = &operation->operands[count];
         const enum dtype type = dtype_of(operand, dtype);
-        array_new(gpu, &arrays[count], type, elems_of(operand->size, s),
-                  s->shift ? s->shift * dtype_bytes(type) / 4 : 0);
+        const int shift = is_scratch(operand) ? 0 : s->shift * dtype_bytes(type) / 4;
+        array_new(gpu, &arrays[count], type, elems_of(operand->size, s), shift);
         fill(&arrays[count], operand, s, (uint64_t)count);
         at[count] = arrays[count].host;
     }

@@ -18,8 +18,8 @@
 #include <ucontext.h>
 #endif
 
-thread_local fake_thread *fake_this_thread;
-thread_local fake_block fake_this_block;
+__thread fake_thread *fake_this_thread;
+__thread fake_block fake_this_block;
 
 namespace
 {

@@ -45,10 +45,10 @@ struct fake_thread {
 };
 struct fake_block {
     dim3 index, size, grid;
-    void *shared;
+    void *shared = nullptr;
 };
-extern thread_local fake_thread *fake_this_thread;
-extern thread_local fake_block fake_this_block;
+extern __thread fake_thread *fake_this_thread;
+extern __thread fake_block fake_this_block;
 
 #define threadIdx (fake_this_thread->index)
 #define blockIdx  (fake_this_block.index)
