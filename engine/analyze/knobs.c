@@ -60,7 +60,7 @@ static enum knob_class class_of(const struct config_key *key)
 static void add_knob(struct knobs *knobs, const struct config_key *key, enum knob_class class, const struct run *run)
 {
     struct knob *knob = &knobs->list[knobs->count++];
-    *knob = (struct knob){.key = key, .class = class, .unit = key_unit(key->path), .binding = {BINDING_NONE}};
+    *knob = (struct knob){.key = key, .class = class, .unit = key_unit(key->path), .binding = {.verdict = BINDING_NONE}};
     read_given(knob, run->given);
     if (class == KNOB_HONOURED) read_live(knob, run);
 }

@@ -71,6 +71,16 @@ static bool live_of(const struct lab_scene *scene, const struct selection_of *of
     return now->known || of->tier != TIER_DEVICE;
 }
 
+static bool reserved_of(const struct lab_scene *scene, const struct selection_of *of, int rank,
+                        const struct tape_step *step, uint64_t *held, uint64_t *when_ns)
+{
+    const struct run_instant *now = &scene->model->rank[rank].tier[of->tier].now;
+    (void)step;
+    *held = now->reserved_bytes;
+    *when_ns = scene->model->now_ns;
+    return now->known;
+}
+
 static bool resting_of(const struct lab_scene *scene, const struct selection_of *of, int rank,
                        const struct tape_step *step, uint64_t *held, uint64_t *when_ns)
 {
@@ -322,6 +332,7 @@ struct lab_value measured_value(const struct node *node, const struct lab_scene 
     if (!scene->model || !scene->tape || !scene->model->header.known) return value_unknown("nothing runs yet");
     switch (node->metric) {
     case METRIC_LIVE: return memory_value(node, scene, step, live_of, false);
+    case METRIC_RESERVED: return memory_value(node, scene, step, reserved_of, false);
     case METRIC_PEAK: return memory_value(node, scene, step, peak_of, true);
     case METRIC_AT_PEAK: return memory_value(node, scene, step, at_peak_of, true);
     case METRIC_RESTING: return memory_value(node, scene, step, resting_of, true);
