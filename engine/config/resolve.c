@@ -52,8 +52,6 @@ static int resolve_model(struct config_source *source, struct error *err)
     static const char *const paths[] = {"model.layers", "model.hidden", "model.heads", "model.context",
                                         "model.vocabulary"};
     enum { SIZES = sizeof sizes / sizeof *sizes };
-    int given_sizes = 0;
-    for (int s = 0; s < SIZES; s++) given_sizes += *sizes[s] != 0;
     if (strcmp(model->name, "custom") == 0) {
         for (int s = 0; s < SIZES; s++)
             if (*sizes[s] == 0)

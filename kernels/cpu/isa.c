@@ -1,11 +1,19 @@
 /* Which instruction sets this processor has. */
 #include "kernels/cpu/isa.h"
 
+#include <cpuid.h>
 #include <string.h>
+
+/* By hand: clang's __builtin_cpu_supports() does not know its name. */
+static bool has_f16c(void)
+{
+    unsigned a, b, c, d;
+    return __get_cpuid(1, &a, &b, &c, &d) && c & bit_F16C;
+}
 
 static bool has_avx2(void)
 {
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
 }
 
 static bool has_avx512(void)
