@@ -1,5 +1,5 @@
-/* Which figures of a lab are the same on every machine: bytes, counts and what is planned. Not so are times and losses; and the
- * fullest instant of all categories together, which holds the kernels' scratch space, a piece for each thread. */
+/* Which figures of a lab are the same on every machine: bytes, counts and what is planned. Not so are times and losses; and what is
+ * held at a fullest instant, which depends on how lanes met, and has scratch space for each thread of the kernels. */
 #include <string.h>
 
 #include "engine/lab/expression_parts.h"
@@ -33,7 +33,7 @@ static bool metric_is_portable(const struct node *node)
 {
     const bool of_peak = node->metric == METRIC_PEAK || node->metric == METRIC_AT_PEAK;
     if (metric_table[node->metric].where & METRIC_MACHINE) return false;
-    return !of_peak || (node->of.category != ANY && node->of.category != CATEGORY_WORKSPACE);
+    return !of_peak;
 }
 
 static bool is_portable(const struct lab *lab, const struct expression *expression, int depth)
