@@ -95,10 +95,12 @@ static void faulty_expressions_are_refused(void **state)
         {"1 +", "a value is missing"},
         {"(1", "a ) is missing"},
         {"peek", "did you mean peak"},
-        {"1 MB + 1", "cannot be added"},
+        {"1 MB + 1", "cannot be added; write 4 bytes, not 4"},
         {"1 s + 1 B", "cannot be added"},
         {"peak(3)", "a word is missing"},
         {"peak(gathers)", "does not take"},
+        {"sent(reducescatter)", "did you mean reduce_scatter?"},
+        {"busy(comms)", "did you mean comm?"},
         {"loss(optimizer)", "does not take"},
         {"plan(\"stage=1\")", "stands a metric"},
         {"plan().loss", "does not say"},
@@ -152,6 +154,30 @@ static void quantities_are_read_and_written(void **state)
     assert_true(quantity_read(&read, "5e8", NULL) && read.value == 5e8);
     assert_false(quantity_read(&read, "", NULL) || quantity_read(&read, "about 3", NULL) ||
                  quantity_read(&read, "3 apples", NULL) || quantity_read(&read, "1-2", NULL));
+    assert_true(quantity_read(&read, "1.5x", NULL) && read.value == 1.5);
+    assert_true(quantity_read(&read, "3 x", unit_at("%", &length)) && read.value == 3);
+    assert_false(quantity_read(&read, "3/2", NULL) || quantity_read(&read, "1.5xy", NULL));
+}
+
+/* Half of the world writes 1,5: what is no group of thousands is a decimal point, and never lost. */
+static void commas_are_decimal_points_or_group_thousands(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        double value;
+    } cases[] = {
+        {"1,5", 1.5},           {"5,0", 5},          {"0,125", 0.125},  {",5", 0.5},         {"12,3456", 12.3456},
+        {"1,500", 1500},        {"1,234.5", 1234.5}, {"-1,500", -1500}, {"834,304", 834304}, {"1,234,567", 1234567},
+        {"1234,567", 1234.567}, {"1,5e3", 1500}};
+    static const char *const neither[] = {"1,2,3", "1.234,5", "1,5.0", "1,234,56", "1,,5", ","};
+    struct quantity read;
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++)
+        if (!quantity_read(&read, cases[c].text, NULL) || read.value != cases[c].value)
+            fail_msg("%s is read as %g", cases[c].text, read.value);
+    for (size_t n = 0; n < sizeof neither / sizeof *neither; n++)
+        if (quantity_read(&read, neither[n], NULL)) fail_msg("%s is read as %g", neither[n], read.value);
+    assert_true(quantity_is_grouped("1,500 MB") && !quantity_is_grouped("1,5") && !quantity_is_grouped("1500"));
 }
 
 /* ---- progress ------------------------------------------------------------------------------------------------------ */
@@ -251,6 +277,7 @@ int main(void)
         cmocka_unit_test(what_was_not_measured_is_unknown),
         cmocka_unit_test(faulty_expressions_are_refused),
         cmocka_unit_test(quantities_are_read_and_written),
+        cmocka_unit_test(commas_are_decimal_points_or_group_thousands),
         cmocka_unit_test(progress_is_folded_kept_and_read),
         cmocka_unit_test(a_whole_file_is_read),
         cmocka_unit_test(labs_of_the_program_are_read),

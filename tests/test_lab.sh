@@ -36,11 +36,18 @@ refused "an unknown metric is refused, and the nearest named" 's/^keep: cut = re
 refused "an unknown directive is refused" 's/^look: memory/lok: memory/' 'did you mean look'
 refused "an impossible tolerance is refused" 's/within 10%/within 90%/' 'accepts nearly anything'
 refused "a negative one is refused" 's/within 10%/within -1%/' 'accepts nothing'
-refused "bytes are not compared with numbers" 's/^check: cut < .*/check: cut < 3/' 'bytes are not compared'
+refused "bytes are not compared with numbers" 's/^check: cut < .*/check: cut < 3/' 'bytes are not compared with a plain number; write 4 bytes'
 refused "a command that does not exist is refused" 's/^do: stage=3/do: stag=3/' 'stage'
 refused "a setting that does not exist is refused" 's/^set: .*/set: stages=1/' 'stage'
+refused "a short name that is misspelt is named as one" 's/^set: .*/set: stag=1/' 'stag: unknown key; did you mean stage\?'
+refused "a view that does not exist is refused, with its line and those that there are" 's/^look: memory/look: memories/' 'there is no view memories; there are overview, timeline, memory'
+grep -q ":$(grep -n '^look:' faulty/lab.md | cut -d: -f1): look" errors
+ok "... at its own line" $?
+refused "a check's sentence must say something" 's/^check: cut < .*/check: cut > 0 MB |/' 'what a learner sees'
 refused "a quiz with two right answers is refused" 's/^- gradients/+ gradients/' 'one of them right'
 refused "two hints are too few" '0,/^hint:/{/^hint:/d}' 'three hints'
+grep -q ":$(grep -n '^## What happens first' faulty/lab.md | cut -d: -f1): step" errors
+ok "... said where their step begins" $?
 refused "a task without a solution is refused" '/^solution:/d' 'needs a check: and a solution:'
 refused "there are no jumps, so none goes in a circle" 's/^look: memory/goto: 1/' 'there is no directive goto'
 refused "nor does a value that is made of itself" 's/^keep: cut = resting/keep: cut = cut + 1 MB/' 'cut'
@@ -55,6 +62,21 @@ rm faulty/lab.md
 "$zerolab" lab check zero-4 >/dev/null 2>errors
 [ $? -eq 2 ] && grep -q 'did you mean zero-' errors
 ok "an unknown lab is refused, and the nearest named" $?
+"$zerolab" lab gather-cost >table 2>errors
+[ $? -eq 2 ] && grep -q 'no labs/gather-cost/lab.md here, and none of that name comes with the program' errors
+ok "... or it is said where it was looked for" $?
+"$zerolab" lab check labs/nothing/lab.md >table 2>errors
+[ $? -eq 3 ] && [ ! -s table ] && [ "$(wc -l <errors)" -eq 1 ]
+ok "a path where no lab is gets one line" $?
+"$zerolab" lab new mine >/dev/null && mkdir labs/halfway && echo '# H' >labs/halfway/lab.md && "$zerolab" lab list >list
+[ $? -eq 0 ] && grep -q '^in labs/ of this folder' list && grep -q '^mine .* 5 min' list && grep -q '^halfway .*labs/halfway/lab.md:1: ' list
+ok "labs of the current folder are listed, with what is wrong with one" $?
+sed -i 's/^\(check: stage(step 0) == 1\)/\1 | The step ran at stage {stage(step 0)}./' labs/mine/lab.md
+"$zerolab" lab check labs/mine/lab.md >table 2>errors && grep -q '^mine .*good' table
+ok "a lab is checked by its path, too" $?
+"$zerolab" lab print mine --solutions >instructor
+grep -q '^- The step ran at stage 1\.$' instructor && ! grep -q 'stage(step 0) == 1' instructor
+ok "a check's sentence stands in its place" $?
 
 caught() { # NAME, SED SCRIPT, PATTERN: what only a run can show
     mkdir -p untrue
@@ -68,7 +90,6 @@ caught() { # NAME, SED SCRIPT, PATTERN: what only a run can show
 caught "a check that does not hold is caught, with expected, got and where" 's/^check: cut < .*/check: cut < 1 MB/' 'expected less than 1 MB, got 3.34 MB \(step'
 caught "a wrong answer that counts as right is caught" 's/^wrong: .* |/wrong: resting |/' 'this wrong answer counts as right'
 caught "a task that is done before it was begun is caught" 's/^check: stage(step 0) == 1/check: steps > 0/; s/^check: resting(optimizer) ==.*//' 'is done before anything was done'
-caught "a view that does not exist is caught" 's/^look: memory/look: memories/' 'there is no view'
 caught "an action that is refused is caught" 's/^do: stage=3/do: stage=0/' 'refused'
 caught "a number that cannot be known is caught" 's/{psi}/{peak}/' 'a number is not known'
 

@@ -327,6 +327,31 @@ static void no_file_is_left_over(void **state)
     assert_true(golden_all_used(is_used));
 }
 
+/* A lab may look at every view that shows a run, and at no other; the reader keeps a list of them. */
+static void labs_look_at_views_that_there_are(void **state)
+{
+    (void)state;
+    for (int v = 0; v < VIEWS; v++) {
+        const char *name = view_of((enum view_id)v)->name;
+        char text[200];
+        struct lab *lab;
+        struct error err;
+        int length = snprintf(text, sizeof text, "# T\nabout: a\nminutes: 1\n\n## S\n\ntext\nlook: %s\n", name);
+        const bool shows_run = v != VIEW_HELP && v != VIEW_COMPARE;
+        const int status = lab_read(&lab, "labs/t/lab.md", text, (size_t)length, &err);
+        if (shows_run != !status) fail_msg("look: %s: %s", name, status ? err.text : "is taken");
+        lab_free(lab);
+    }
+    struct error err;
+    struct lab *lab;
+    static const char none[] = "# T\nabout: a\nminutes: 1\n\n## S\n\ntext\nlook: links\n";
+    assert_int_equal(lab_read(&lab, "labs/t/lab.md", none, strlen(none), &err), STATUS_USAGE);
+    char *list = strstr(err.text, "there are ");
+    assert_non_null(list);
+    for (char *name = strtok(list + 10, ", "); name; name = strtok(NULL, ", "))
+        if (view_named(name) < 0) fail_msg("there is no view %s", name);
+}
+
 /* What lies in labs/ is what the program has. */
 static void the_catalog_has_them_all(void **state)
 {
@@ -352,6 +377,7 @@ int main(void)
         cmocka_unit_test(every_step_of_every_lab_can_be_read),
         cmocka_unit_test(no_file_is_left_over),
         cmocka_unit_test(the_catalog_has_them_all),
+        cmocka_unit_test(labs_look_at_views_that_there_are),
     };
     struct dirent **names;
     int count = scandir("labs", &names, is_lab, alphasort);

@@ -18,11 +18,24 @@ waits_for "formula and answer follow" '16 bytes x 834,304 = 13.35 MB'
 keys Enter
 waits_for "the prediction is typed" 'your prediction in MB'
 keys Enter
-waits_for "an empty one is no number" 'give a number in MB'
-keys Enter
-comes 'your prediction in MB'
-keys '3' '.' '3' Enter
-waits_for "a wrong prediction is answered with the number ..." 'You said 3.30 MB; it is 13.35 MB'
+waits_for "an empty one is no number" 'give a number in MB, or leave with Esc'
+keys Escape
+comes 'Enter: type your prediction in MB'
+keys Space
+waits_for "the run does not go on before the prediction" 'your prediction comes first'
+keys K
+comes 'device memory of rank 0'
+keys '.'
+waits_for "... nor from the view" 'your prediction comes first'
+keys K
+comes 'Enter: type your prediction in MB'
+keys '3'
+waits_for "a digit begins the prediction" 'your prediction in MB +3$'
+keys '/' '2' Enter
+waits_for "what is no number stays, to be mended" '3/2: give a number in MB'
+comes 'your prediction in MB +3/2$'
+keys C-u '3' ',' '3' Enter
+waits_for "a wrong prediction, with a decimal comma, is answered with the number ..." 'You said 3.30 MB; it is 13.35 MB'
 waits_for "... with what one may have thought ..." 'parameters alone'
 waits_for "... and with the explanation" 'Three of these four copies'
 keys K
@@ -54,6 +67,14 @@ begin 120 40
 waits_for "coming back goes on at the same step" 'step 3 of 6'
 comes 'choose: a to c'
 waits_for "the lab stands beside the view" 'lab: The memory wall.*│'
+keys b
+comes 'n goes on, x asks'
+keys q
+comes 'the same command goes on'
+begin 80 24
+waits_for "an answered step says so when one comes back to it" 'you answered b last time; n goes on'
+keys n
+waits_for "... and is not open" 'step 4 of 6'
 keys q
 comes 'the same command goes on'
 "$zerolab" lab reset memory-wall

@@ -15,7 +15,7 @@ tm pipe-pane -t 0 "cat >>'$place/sent'"
 comes 'Enter: type your prediction in MB'
 say a b c
 waits_for "zero-1: words are no prediction" 'give a number in MB'
-say 3 . 3 4
+keys C-u 3 . 3 4 Enter
 told "step 1: once all gradients is wrong, and why" 'That is once all gradients'
 on 2
 keys a

@@ -34,6 +34,14 @@ static void what_to_do(char *out, size_t room, const struct lab_play *play, bool
     }
 }
 
+/* Somebody comes back to a step that they have answered. */
+static void say_again(struct lab_board *board, const struct lab_play *play)
+{
+    const char *said = play->progress.at[play->progress.step].said;
+    if (*said) snprintf(board->notice, sizeof board->notice, "you answered %s last time; n goes on", said);
+    else snprintf(board->notice, sizeof board->notice, "you did this last time; n goes on");
+}
+
 void lab_board_of(struct lab_board *board, const struct lab_play *play, bool presents)
 {
     const struct lab_progress *progress = &play->progress;
@@ -45,6 +53,8 @@ void lab_board_of(struct lab_board *board, const struct lab_play *play, bool pre
                                 .finished = progress->finished,
                                 .waits = play->phase == PLAY_ASKING || play->phase == PLAY_TOLD ||
                                          play->phase == PLAY_STUCK || play->phase == PLAY_FINISHED,
+                                .asks = play->phase == PLAY_ASKING ? lab_play_step(play)->ask : LAB_READ,
+                                .holds = !presents && lab_play_holds(play),
                                 .told_from = play->told_from,
                                 .page = &play->page};
     for (int s = 0; s < progress->count; s++) {
@@ -54,7 +64,8 @@ void lab_board_of(struct lab_board *board, const struct lab_play *play, bool pre
     board->spent_minutes = (int)(seconds / 60 + 0.5);
     snprintf(board->title, sizeof board->title, "%s", play->lab->title);
     snprintf(board->step_title, sizeof board->step_title, "%s", lab_play_step(play)->title);
-    snprintf(board->notice, sizeof board->notice, "%s", play->notice);
+    if (!play->notice[0] && lab_play_was_answered(play) && !presents) say_again(board, play);
+    else snprintf(board->notice, sizeof board->notice, "%s", play->notice);
     const char *look = lab_play_step(play)->look;
     snprintf(board->look, sizeof board->look, "%s", look ? look : "");
     what_to_do(board->to_do, sizeof board->to_do, play, presents);

@@ -13,6 +13,8 @@ struct lab_board {
     int step, count;             /* from 0 */
     int minutes, spent_minutes;  /* expected; gone by */
     bool finished;
+    enum lab_ask asks;           /* what is waited for; LAB_READ: nothing, and in recordings */
+    bool holds;                  /* the run stands still until a prediction is given */
     bool waits;                  /* for the learner: a page at which a lecturer stops */
     enum lab_mark marks[LAB_STEPS_MAX];
     int told_from;               /* the paragraph at which verdict and explanation begin */

@@ -63,8 +63,9 @@ static int unknown(const char *name, struct error *err)
     const char *names[CATALOG];
     for (int l = 0; l < CATALOG; l++) names[l] = catalog[l].name;
     const char *nearest = nearest_name(name, names, CATALOG);
-    if (nearest) return error_set(err, STATUS_USAGE, "no lab %s; did you mean %s?", name, nearest);
-    return error_set(err, STATUS_USAGE, "no lab %s; zerolab lab list shows them", name);
+    return error_set(
+        err, STATUS_USAGE, "no labs/%.100s/lab.md here, and none of that name comes with the program%s%s%s", name,
+        nearest ? "; did you mean " : "; zerolab lab list shows them", nearest ? nearest : "", nearest ? "?" : "");
 }
 
 int lab_open(struct lab **out, const char *name, struct error *err)

@@ -245,6 +245,23 @@ static int text_is_known(struct parser *parser, const struct metric_row *row, co
     return fail(parser, "%s", err.text);
 }
 
+/* The nearest of the words that this metric takes, or NULL. */
+static const char *nearest_word(const struct metric_row *row, const char *name)
+{
+    const char *known[CATEGORIES + TIERS + TRAFFIC_KINDS + OP_KINDS + PHASES + LANES + 3];
+    int count = 0;
+    if (can(row, TAKES_RANK)) known[count++] = "rank";
+    if (can(row, TAKES_STEP)) known[count++] = "step";
+    if (can(row, TAKES_AHEAD)) known[count++] = "prefetch";
+    for (int c = 0; c < CATEGORIES && can(row, TAKES_CATEGORY); c++) known[count++] = category_name((enum category)c);
+    for (int t = 0; t < TIERS && can(row, TAKES_TIER); t++) known[count++] = tier_name((enum tier)t);
+    for (int k = 0; k < TRAFFIC_KINDS && can(row, TAKES_KIND); k++) known[count++] = traffic_name((enum traffic)k);
+    for (int o = 0; o < OP_KINDS && can(row, TAKES_OP); o++) known[count++] = op_names[o];
+    for (int p = 0; p < PHASES && can(row, TAKES_PHASE); p++) known[count++] = phase_name((enum phase)p);
+    for (int l = 0; l < LANES && can(row, TAKES_LANE); l++) known[count++] = lane_name((enum lane)l);
+    return nearest_name(name, known, count);
+}
+
 static int one_selection(struct parser *parser, const struct metric_row *row, struct selection_of *of)
 {
     char name[WORD_ROOM];
@@ -260,6 +277,10 @@ static int one_selection(struct parser *parser, const struct metric_row *row, st
     if (can(row, TAKES_OP) && (found = in_list(op_names, OP_KINDS, name)) >= 0) return of->op = found, 0;
     if (can(row, TAKES_PHASE) && (found = phase_named(name)) >= 0) return of->phase = found, 0;
     if (can(row, TAKES_LANE) && (found = lane_named(name)) >= 0) return of->lane = found, 0;
+    const char *nearest = nearest_word(row, name);
+    if (nearest)
+        return fail(parser, "%s(%s): %s does not take this word; did you mean %s?", row->name, name, row->name,
+                    nearest);
     return fail(parser, "%s(%s): %s does not take this word; see the table of metrics in docs/LABS.md", row->name, name,
                 row->name);
 }
@@ -347,8 +368,9 @@ static int function(struct parser *parser, int number_of)
         return fail(parser, "%s(...): a ) is missing at %.20s", functions[number_of].name, parser->at);
     struct dimension dimension = dimension_at(parser, operands[0]);
     if (operands[1] >= 0 && !dimension_equal(dimension, dimension_at(parser, operands[1])))
-        return fail(parser, "%s of %s and %s", functions[number_of].name, dimension_name(dimension),
-                    dimension_name(dimension_at(parser, operands[1])));
+        return fail(parser, "%s of %s and %s%s", functions[number_of].name, dimension_name(dimension),
+                    dimension_name(dimension_at(parser, operands[1])),
+                    dimension_advice(dimension, dimension_at(parser, operands[1])));
     return node_add(parser, (struct node){.kind = functions[number_of].kind,
                                           .dimension = dimension,
                                           .left = operands[0],
@@ -424,7 +446,8 @@ static int sum_within(struct parser *parser)
         if (right < 0) return -1;
         struct dimension a = dimension_at(parser, left), b = dimension_at(parser, right);
         if (!dimension_equal(a, b))
-            return fail(parser, "%s and %s cannot be added", dimension_name(a), dimension_name(b));
+            return fail(parser, "%s and %s cannot be added%s", dimension_name(a), dimension_name(b),
+                        dimension_advice(a, b));
         left = node_add(parser, (struct node){.kind = kind, .dimension = a, .left = left, .right = right});
     }
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/analyze/present.h"
+#include "engine/base/nearest.h"
 #include "engine/lab/expression_parts.h"
 #include "engine/plan/accounting.h"
 #include "engine/plan/paced.h"
@@ -60,6 +61,31 @@ static char *setting(const char *text, size_t length)
     return strndup(text, length);
 }
 
+/* The short name that is nearest to one without a dot; NULL: none, or the name is known. */
+static const char *nearest_short(const char *text, size_t length)
+{
+    char typed[48];
+    const char *names[SHORT_NAMES];
+    for (int s = 0; s < SHORT_NAMES; s++) names[s] = short_names[s].name;
+    if (length >= sizeof typed || memchr(text, '.', length)) return NULL;
+    snprintf(typed, sizeof typed, "%.*s", (int)length, text);
+    return nearest_name(typed, names, SHORT_NAMES);
+}
+
+/* A misspelt short name is said to be one; it would be held for a key of a configuration. */
+static int unknown_key(const char *text, const struct error *found, struct error *err)
+{
+    for (text += strspn(text, " \t"); *text; text += strcspn(text, " \t"), text += strspn(text, " \t")) {
+        const size_t length = strcspn(text, "=");
+        const char *nearest = nearest_short(text, length);
+        char said[64];
+        snprintf(said, sizeof said, " %.*s: unknown key", (int)(length < 40 ? length : 40), text);
+        if (nearest && strstr(found->text, said))
+            return error_set(err, STATUS_USAGE, "%.*s: unknown key; did you mean %s?", (int)length, text, nearest);
+    }
+    return *err = *found, found->status;
+}
+
 /* A plan for another model is not held to the length of sequence of the lab's. */
 static int load(struct config *config, const char *const *sets, int set_count, char *const *more, int more_count,
                 struct error *err)
@@ -96,8 +122,10 @@ int lab_settings(char *out[LAB_SETS_MAX], int *count, const char *text, const ch
 {
     struct config config;
     *count = 0;
+    struct error found;
     int status = split(out, count, text, err);
-    if (!status) status = load(&config, sets, set_count, out, *count, err);
+    if (!status && (status = load(&config, sets, set_count, out, *count, &found)))
+        status = unknown_key(text, &found, err);
     if (status) return release(out, *count), *count = 0, status;
     config_release(&config);
     return STATUS_OK;

@@ -10,6 +10,18 @@ const struct lab_step *lab_play_step(const struct lab_play *play)
     return &play->lab->steps[play->progress.step];
 }
 
+bool lab_play_holds(const struct lab_play *play)
+{
+    return play->phase == PLAY_ASKING && lab_play_step(play)->ask == LAB_PREDICT;
+}
+
+bool lab_play_was_answered(const struct lab_play *play)
+{
+    const enum lab_mark mark = play->progress.at[play->progress.step].mark;
+    if (play->phase != PLAY_ASKING) return false;
+    return mark == LAB_RIGHT || (mark == LAB_WRONG && lab_play_step(play)->ask != LAB_TASK); /* a task can be tried */
+}
+
 bool lab_play_catches_up(const struct lab_play *play)
 {
     return play->at < play->progress.step;
@@ -184,6 +196,17 @@ static void say_where(struct lab_play *play, const struct lab_where *where)
     play->where = *where;
 }
 
+/* A check in the lab's own words, where it has some. The caller frees. */
+static char *worded(const struct lab_check *check, const struct lab_finding *finding, const struct lab_scene *scene)
+{
+    char *text = NULL, *said = finding->known && check->said.count ? prose_fill(&check->said, scene) : NULL;
+    if (!said) return strdup(finding->said);
+    if (finding->holds) return said;
+    if (asprintf(&text, "Not so: %s (%s)", said, finding->why) < 0) text = NULL;
+    free(said);
+    return text;
+}
+
 /* What the step's checks found; false: one does not hold. */
 static bool say_findings(struct lab_play *play, const struct lab_step *step, const struct lab_scene *scene)
 {
@@ -196,7 +219,9 @@ static bool say_findings(struct lab_play *play, const struct lab_step *step, con
         if (!finding.holds && finding.where.known && finding.where.step)
             snprintf(place, sizeof place, " (step %u, rank %d%s%s)", finding.where.step, finding.where.rank,
                      *finding.where.what ? ", " : "", finding.where.what);
-        page_say(&play->page, finding.known && finding.holds ? TONE_FACT : TONE_BAD, "%s%s", finding.said, place);
+        char *said = worded(&step->check[c], &finding, scene);
+        page_say(&play->page, finding.known && finding.holds ? TONE_FACT : TONE_BAD, "%s%s", said ? said : "", place);
+        free(said);
     }
     return all;
 }
@@ -337,20 +362,37 @@ static bool is_asked(struct lab_play *play, enum lab_ask ask)
     return false;
 }
 
-void lab_play_say(struct lab_play *play, const char *text)
+/* A comma that groups thousands could have been meant as a decimal point. */
+static void say_how_read(struct lab_play *play, const char *text)
+{
+    char whole[40];
+    size_t used = 0;
+    if (!quantity_is_grouped(text)) return;
+    for (const char *at = text; *at && used + 1 < sizeof whole; at++)
+        if (*at != ',') whole[used++] = *at;
+    whole[used] = '\0';
+    notify(play, "%.38s is read as %s; a decimal point is a .", text, whole);
+}
+
+bool lab_play_say(struct lab_play *play, const char *text)
 {
     const struct lab_answer *answer = &lab_play_step(play)->answer;
     struct quantity said;
-    if (!is_asked(play, LAB_PREDICT)) return;
+    text += strspn(text, " ");
+    if (!is_asked(play, LAB_PREDICT)) return true;
     if (!quantity_read(&said, text, answer->unit)) {
-        notify(play, "%.40s: give a number%s%s", text, answer->unit ? " in " : "",
+        notify(play, "%.40s%sgive a number%s%s, or leave with Esc", text, *text ? ": " : "", answer->unit ? " in " : "",
                answer->unit ? answer->unit->name : "");
-    } else if (!dimension_equal(said.dimension, expression_dimension(answer->value))) {
-        notify(play, "%.40s: this is asked for as %s", text, dimension_name(expression_dimension(answer->value)));
-    } else {
-        play->said = said;
-        act(play);
+        return false;
     }
+    if (!dimension_equal(said.dimension, expression_dimension(answer->value))) {
+        notify(play, "%.40s: this is asked for as %s", text, dimension_name(expression_dimension(answer->value)));
+        return false;
+    }
+    play->said = said;
+    say_how_read(play, text);
+    act(play);
+    return true;
 }
 
 void lab_play_choose(struct lab_play *play, int choice)
@@ -431,7 +473,7 @@ static void go_on(struct lab_play *play)
 
 void lab_play_next(struct lab_play *play)
 {
-    if (play->phase == PLAY_TOLD || (play->phase == PLAY_ASKING && play->asked_next)) {
+    if (play->phase == PLAY_TOLD || lab_play_was_answered(play) || (play->phase == PLAY_ASKING && play->asked_next)) {
         go_on(play);
     } else if (play->phase == PLAY_ASKING) {
         play->asked_next = true;

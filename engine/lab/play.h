@@ -59,7 +59,7 @@ void lab_play_started(struct lab_play *play); /* a run with lab_sets_at(play->at
 enum lab_wish lab_play_tick(struct lab_play *play, const struct run_model *model, const struct tape *tape);
 
 /* What the learner does. Each says in play->notice what it could not do. */
-void lab_play_say(struct lab_play *play, const char *text);                  /* a prediction */
+bool lab_play_say(struct lab_play *play, const char *text); /* a prediction; false: it is none, and is still waited for */
 void lab_play_choose(struct lab_play *play, int choice);
 void lab_play_check(struct lab_play *play, const struct run_model *model, const struct tape *tape); /* a task */
 void lab_play_reveal(struct lab_play *play); /* the right answer is shown; a task is carried out */
@@ -70,6 +70,8 @@ void lab_play_reset_step(struct lab_play *play);
 void lab_play_spent(struct lab_play *play, double seconds);
 
 const struct lab_step *lab_play_step(const struct lab_play *play); /* the learner's */
+bool lab_play_holds(const struct lab_play *play);        /* a prediction is waited for: until then nothing is shown */
+bool lab_play_was_answered(const struct lab_play *play); /* it is asked once more: `n` goes on, with what was said */
 bool lab_play_catches_up(const struct lab_play *play);
 struct lab_scene lab_play_scene(const struct lab_play *play, const struct run_model *model, const struct tape *tape);
 

@@ -54,6 +54,14 @@ const char *dimension_name(struct dimension d)
     return "of an unusual unit";
 }
 
+const char *dimension_advice(struct dimension a, struct dimension b)
+{
+    const struct dimension plain = PLAIN, bytes = BYTES, seconds = SECONDS;
+    if (!dimension_equal(a, plain) && !dimension_equal(b, plain)) return "";
+    if (dimension_equal(a, bytes) || dimension_equal(b, bytes)) return "; write 4 bytes, not 4";
+    return dimension_equal(a, seconds) || dimension_equal(b, seconds) ? "; write 5 ms, not 5" : "";
+}
+
 const struct unit_name *unit_at(const char *text, size_t *length)
 {
     for (int u = 0; u < UNITS_COUNT; u++) {
@@ -63,17 +71,38 @@ const struct unit_name *unit_at(const char *text, size_t *length)
     return NULL;
 }
 
-/* Digits without the commas that group them. */
+/* Commas group thousands where each stands after one to three digits that are not 0 alone, and before exactly three. */
+static bool commas_group(const char *text, size_t length)
+{
+    size_t digits = strspn(text, "+-") < length ? strspn(text, "+-") : length;
+    const size_t first = strspn(text + digits, "0123456789");
+    if (first < 1 || first > 3 || text[digits] == '0') return false;
+    for (digits += first; digits < length && text[digits] == ','; digits += 4)
+        if (strspn(text + digits + 1, "0123456789") != 3) return false;
+    return !memchr(text + digits, ',', length - digits);
+}
+
+/* Digits as strtod() takes them: without the commas that group them; another single comma is a decimal point. False: neither. */
 static bool plain_digits(char *out, size_t room, const char *text, size_t length)
 {
     size_t used = 0;
+    const char *comma = memchr(text, ',', length);
+    const bool groups = comma && commas_group(text, length);
+    const bool other =
+        comma && (memchr(comma + 1, ',', length - (size_t)(comma + 1 - text)) || memchr(text, '.', length));
+    if (length >= room || (!groups && other)) return false;
     for (size_t i = 0; i < length; i++) {
-        if (text[i] == ',' && i > 0 && isdigit((unsigned char)text[i - 1])) continue;
-        if (used + 1 >= room) return false;
-        out[used++] = text[i];
+        if (text[i] == ',' && groups) continue;
+        out[used++] = text[i] == ',' ? '.' : text[i];
     }
     out[used] = '\0';
     return used > 0;
+}
+
+bool quantity_is_grouped(const char *text)
+{
+    const size_t length = strspn(text, "0123456789.,-+");
+    return memchr(text, ',', length) && commas_group(text, length);
 }
 
 bool quantity_read(struct quantity *out, const char *text, const struct unit_name *unit)
@@ -91,7 +120,9 @@ bool quantity_read(struct quantity *out, const char *text, const struct unit_nam
     if (*end || !isfinite(value)) return false;
     text += number;
     text += strspn(text, " \t");
+    static const struct unit_name times = {"x", 1, PLAIN}; /* "1.5x" */
     const struct unit_name *own = unit_at(text, &length);
+    if (!own && (*text == 'x' || *text == 'X')) own = &times, length = 1;
     if (own) text += length;
     text += strspn(text, " \t\r\n");
     if (*text) return false;

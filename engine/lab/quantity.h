@@ -15,13 +15,16 @@ struct unit_name { const char *name; double factor; struct dimension dimension; 
 
 bool dimension_equal(struct dimension a, struct dimension b);
 const char *dimension_name(struct dimension dimension); /* "bytes", "seconds", "a plain number", "bytes per second" ... */
+/* Where one of two is a plain number and the other has a unit: "; write 4 bytes, not 4"; else "". */
+const char *dimension_advice(struct dimension a, struct dimension b);
 
 /* The unit that `text` begins with; NULL: none. *length: its letters. */
 const struct unit_name *unit_at(const char *text, size_t *length);
 
-/* A whole line: a number (1,234.5e6, commas between digits are left out) and perhaps a unit, else that of `unit` (NULL: none).
- * False: it is not one. */
+/* A whole line: a number and perhaps a unit, else that of `unit` (NULL: none); x stands for "times": 1.5x. Commas that group
+ * thousands are left out (1,234.5e6); a single other one is a decimal point (1,5). False: it is not one. */
 bool quantity_read(struct quantity *out, const char *text, const struct unit_name *unit);
+bool quantity_is_grouped(const char *text); /* whether it begins with a number in which commas group thousands */
 
 /* "5.34 MB", "198,272", "25.0%", in `unit`, or (NULL) in one that suits; `decimals` -1: as many as are telling. */
 enum { QUANTITY_ROOM = 48 };

@@ -129,9 +129,22 @@ static int read_resume(struct reader *reader, const char *text)
     return read_setup(reader, "");
 }
 
+/* The views of the screen (tui/views/views.def) that show a run; tests/test_lab_frames.c holds them against it. */
+static const char *const looks[] = {"overview", "timeline", "memory", "tiers",  "buckets",
+                                    "shards",   "schedule", "why",    "knobs",  "collectives",
+                                    "loss",     "steps",    "text",   "events", "oom"};
+enum { LOOKS = sizeof looks / sizeof *looks };
+
 static int read_look(struct reader *reader, const char *text)
 {
-    return reader->step->look = text, STATUS_OK;
+    char list[200];
+    int used = 0;
+    reader->step->look = text;
+    for (int v = 0; v < LOOKS; v++) {
+        if (strcmp(looks[v], text) == 0) return STATUS_OK;
+        used += snprintf(list + used, sizeof list - (size_t)used, "%s%s", v ? ", " : "", looks[v]);
+    }
+    return read_fail(reader, "look: there is no view %.40s; there are %s", text, list);
 }
 
 static int ask(struct reader *reader, enum lab_ask what, const char *text)
@@ -301,31 +314,35 @@ static int directive(struct reader *reader, const char *name, const char *text)
 
 /* ---- steps --------------------------------------------------------------------------------------------------------- */
 
+/* What the whole of a step lacks is said at its title's line. */
+static int step_fails(struct reader *reader, const char *lacks)
+{
+    reader->line = reader->step->line;
+    return read_fail(reader, "step \"%.80s\" %s", reader->step->title, lacks);
+}
+
 static int check_quiz(struct reader *reader, const struct lab_step *step)
 {
     int right = 0;
     for (int c = 0; c < step->choice_count; c++) right += step->choice[c].right;
     if (step->choice_count < 2 || right != 1)
-        return read_fail(reader, "the quiz of step \"%s\" needs two choices or more, one of them right (+)",
-                         step->title);
+        return step_fails(reader, "is a quiz: it needs two choices or more, one of them right (+)");
     return STATUS_OK;
 }
 
-/* What a step must have; said at its last line. */
+/* What a step must have. */
 static int step_is_whole(struct reader *reader)
 {
     const struct lab_step *step = reader->step;
     if (!step) return STATUS_OK;
     if (read_prose_end(reader)) return reader->status;
-    if (step->ask == LAB_PREDICT && !step->answer.value)
-        return read_fail(reader, "step \"%s\" predicts: it needs an answer:", step->title);
+    if (step->ask == LAB_PREDICT && !step->answer.value) return step_fails(reader, "predicts: it needs an answer:");
     if (step->ask == LAB_TASK && (!step->check_count || !step->solution.count))
-        return read_fail(reader, "step \"%s\" is a task: it needs a check: and a solution:", step->title);
+        return step_fails(reader, "is a task: it needs a check: and a solution:");
     if ((step->ask == LAB_PREDICT || step->ask == LAB_TASK) && step->hint_count != LAB_HINTS_MAX)
-        return read_fail(reader, "step \"%s\" needs three hints: a nudge, the formula, the answer", step->title);
-    if (step->ask != LAB_READ && !step->explain.count)
-        return read_fail(reader, "step \"%s\" asks something: it needs explain:", step->title);
-    if (!step->text.count && !step->question.count) return read_fail(reader, "step \"%s\" says nothing", step->title);
+        return step_fails(reader, "needs three hints: a nudge, the formula, the answer");
+    if (step->ask != LAB_READ && !step->explain.count) return step_fails(reader, "asks something: it needs explain:");
+    if (!step->text.count && !step->question.count) return step_fails(reader, "says nothing");
     return step->ask == LAB_QUIZ ? check_quiz(reader, step) : STATUS_OK;
 }
 

@@ -54,7 +54,8 @@ static int check_unit(struct reader *reader, const struct unit_name *unit, const
 {
     struct dimension own = expression_dimension(value);
     if (dimension_equal(unit->dimension, own)) return STATUS_OK;
-    return read_fail(reader, "%s is no unit of %s", unit->name, dimension_name(own));
+    return read_fail(reader, "%s is no unit of %s%s", unit->name, dimension_name(own),
+                     dimension_advice(unit->dimension, own));
 }
 
 /* "| MB", "| %", "| .2", "| MB .2" */
@@ -204,8 +205,9 @@ int read_wrong_line(struct reader *reader, struct lab_wrong *wrong, const struct
     wrong->line = reader->line;
     if (!(wrong->value = expression(reader, &text))) return reader->status;
     if (!dimension_equal(expression_dimension(wrong->value), expression_dimension(answer->value)))
-        return read_fail(reader, "the answer is %s, this is %s", dimension_name(expression_dimension(answer->value)),
-                         dimension_name(expression_dimension(wrong->value)));
+        return read_fail(reader, "the answer is %s, this is %s%s", dimension_name(expression_dimension(answer->value)),
+                         dimension_name(expression_dimension(wrong->value)),
+                         dimension_advice(expression_dimension(answer->value), expression_dimension(wrong->value)));
     if (*text != '|') return read_fail(reader, "a wrong answer needs a reply: wrong: VALUE | REPLY");
     return read_prose(reader, &wrong->reply, text + 1 + strspn(text + 1, " "));
 }
@@ -229,6 +231,17 @@ static bool relation(const char **text, enum relation *out)
     return false;
 }
 
+/* What learners see in place of the check; it is left out of the check's own text. */
+static int sentence(struct reader *reader, struct lab_check *check, const char *bar)
+{
+    const char *said = bar + 1 + strspn(bar + 1, " ");
+    size_t length = (size_t)(bar - check->text);
+    while (length && check->text[length - 1] == ' ') length--;
+    if (!*said) return read_fail(reader, "after | stands what a learner sees: check: peak <= budget | It fits.");
+    if (!(check->text = pool_text(reader->lab->pool, check->text, length))) return read_fail(reader, "no memory");
+    return read_prose(reader, &check->said, said);
+}
+
 int read_check_line(struct reader *reader, struct lab_check *check, const char *text)
 {
     *check = (struct lab_check){.line = reader->line, .text = text};
@@ -238,9 +251,10 @@ int read_check_line(struct reader *reader, struct lab_check *check, const char *
     if (!(check->right = expression(reader, &text))) return reader->status;
     struct dimension left = expression_dimension(check->left), right = expression_dimension(check->right);
     if (!dimension_equal(left, right))
-        return read_fail(reader, "%s are not compared with %s", dimension_name(left), dimension_name(right));
+        return read_fail(reader, "%s are not compared with %s%s", dimension_name(left), dimension_name(right),
+                         dimension_advice(left, right));
     if (tolerance(reader, &text, right, &check->relative, &check->tolerance)) return reader->status;
-    return at_end(reader, text);
+    return *text == '|' ? sentence(reader, check, text) : at_end(reader, text);
 }
 
 /* ---- kept values and actions --------------------------------------------------------------------------------------- */

@@ -52,10 +52,10 @@ struct lab_finding lab_check_hold(const struct lab_check *check, const struct la
     while (length > 0 && check->text[length - 1] == ' ') length--;
     quantity_format(got, left.quantity, NULL, -1);
     quantity_format(expected, right.quantity, NULL, -1);
+    if (!finding.holds)
+        snprintf(finding.why, sizeof finding.why, "expected %s%s, got %s", wanted(check->relation), expected, got);
     if (finding.holds) snprintf(finding.said, sizeof finding.said, "%.180s: %s", check->text, got);
-    else
-        snprintf(finding.said, sizeof finding.said, "%.*s: expected %s%s, got %s", length > 90 ? 90 : length,
-                 check->text, wanted(check->relation), expected, got);
+    else snprintf(finding.said, sizeof finding.said, "%.*s: %s", length > 90 ? 90 : length, check->text, finding.why);
     return finding;
 }
 

@@ -28,33 +28,65 @@ static void state_text(char *out, size_t room, const struct lab *lab)
     else if (progress.step || attempts) snprintf(out, room, "at step %d of %d", progress.step + 1, progress.count);
 }
 
+static int list_one(const char *name, struct error *err)
+{
+    struct lab *lab;
+    char state[64];
+    int status = lab_open(&lab, name, err);
+    if (status) return status;
+    state_text(state, sizeof state, lab);
+    printf("%-15s %2d min %s\n", lab->name, lab->minutes, lab->about);
+    if (*state) printf("%-15s %6s - %s\n", "", "", state);
+    lab_free(lab);
+    return STATUS_OK;
+}
+
+/* A folder in labs/ with a lab of one's own. */
+static int is_own(const struct dirent *entry)
+{
+    char path[300];
+    snprintf(path, sizeof path, "labs/%s/lab.md", entry->d_name);
+    for (int l = 0; l < lab_catalog_count(); l++)
+        if (strcmp(lab_catalog_name(l), entry->d_name) == 0) return 0;
+    return entry->d_name[0] != '.' && access(path, F_OK) == 0;
+}
+
+/* One that is still being written, and cannot be read, hides no other. */
+static void list_own(void)
+{
+    struct dirent **names;
+    const int count = scandir("labs", &names, is_own, alphasort);
+    if (count > 0) puts("\nin labs/ of this folder");
+    for (int n = 0; n < count; n++) {
+        struct error err;
+        if (list_one(names[n]->d_name, &err)) printf("%-15s %6s %s\n", names[n]->d_name, "", err.text);
+        free(names[n]);
+    }
+    if (count >= 0) free(names);
+}
+
 static int list(const struct cli *cli, struct error *err)
 {
+    int status = STATUS_OK;
     (void)cli;
     printf("%-15s %-6s %s\n", "lab", "", "what it is about");
-    for (int l = 0; l < lab_catalog_count(); l++) {
-        struct lab *lab;
-        char state[64];
-        int status = lab_open(&lab, lab_catalog_name(l), err);
-        if (status) return status;
-        state_text(state, sizeof state, lab);
-        printf("%-15s %2d min %s\n", lab->name, lab->minutes, lab->about);
-        if (*state) printf("%-15s %6s - %s\n", "", "", state);
-        lab_free(lab);
-    }
+    for (int l = 0; l < lab_catalog_count() && !status; l++) status = list_one(lab_catalog_name(l), err);
+    if (status) return status;
+    list_own();
     puts("\nzerolab lab NAME begins one, or goes on where you stopped");
     return STATUS_OK;
 }
 
 /* ---- check and print ----------------------------------------------------------------------------------------------- */
 
-static int check_one(const struct cli *cli, const char *name, struct error *err)
+static int check_one(const struct cli *cli, const char *name, bool has_head, struct error *err)
 {
     struct lab *lab;
     struct lab_trial trial = {.numbers = cli->numbers ? stdout : NULL};
     uint64_t begun_ns = clock_ns();
     int status = lab_open(&lab, name, err);
     if (status) return status;
+    if (!cli->numbers && has_head) printf("%-22s %5s %7s %7s %10s\n", "lab", "steps", "right", "caught", "took");
     status = lab_trial_run(&trial, cli, lab, err);
     if (!cli->numbers)
         printf("%-22s %5d %7d %7d %8.1f s  %s\n", lab->name, lab->step_count, trial.asked, trial.wrongs,
@@ -67,11 +99,10 @@ static int check_one(const struct cli *cli, const char *name, struct error *err)
 static int check(const struct cli *cli, struct error *err)
 {
     int worst = STATUS_OK;
-    if (!cli->numbers) printf("%-22s %5s %7s %7s %10s\n", "lab", "steps", "right", "caught", "took");
-    if (cli->operand) return check_one(cli, cli->operand, err);
+    if (cli->operand) return check_one(cli, cli->operand, true, err);
     for (int l = 0; l < lab_catalog_count(); l++) {
         struct error own;
-        int status = check_one(cli, lab_catalog_name(l), &own);
+        int status = check_one(cli, lab_catalog_name(l), l == 0, &own);
         if (!status) continue;
         fprintf(stderr, "zerolab: %s\n", own.text);
         if (!worst) *err = own;

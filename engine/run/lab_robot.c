@@ -207,9 +207,6 @@ int lab_trial_run(struct lab_trial *trial, const struct cli *cli, const struct l
     lab_play_init(&played.play, lab, &progress);
     trial->play = &played.play;
     trial->handled = -1;
-    for (int s = 0; s < lab->step_count; s++)
-        if (lab->steps[s].look && !app_has_view(lab->steps[s].look))
-            fault(trial, lab->steps[s].line, "look: there is no view %s", lab->steps[s].look);
     int status = lab_run(cli, &played, NULL, follow, trial, err);
     lab_play_release(&played.play);
     trial->play = NULL;

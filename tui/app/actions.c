@@ -5,6 +5,7 @@
 
 #include "engine/base/clock.h"
 #include "tui/app/app_parts.h"
+#include "tui/app/playing.h"
 #include "tui/views/list.h"
 
 static const uint64_t MESSAGE_NS = 3000000000u;
@@ -24,6 +25,7 @@ bool app_send(struct app *app, const char *command)
     if (app->options->readonly) return app_say(app, "read only: no commands are sent"), false;
     if (app->state.watches) return app_say(app, "you watch: another viewer drives this run"), false;
     if (!app->feed.live) return app_say(app, "a recording takes no commands"), false;
+    if (playing_refuses(app, command)) return app_say(app, "your prediction comes first: Enter types it"), false;
     if (app->feed.newest.over || app->feed.newest.model->ended) return app_say(app, "the run has ended"), false;
     if (source_send(app->feed.newest.source, command, &err)) return app_say(app, "%.150s", err.text), false;
     app_say(app, "sent: %.140s", command);

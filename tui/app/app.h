@@ -90,9 +90,6 @@ struct app_frame_options {
 /* One screen of a recorded run as text; the caller frees *out. STATUS_USAGE: unknown view, place or theme. */
 int app_frame(const struct app_frame_options *options, char **out, struct error *err);
 
-/* Whether there is a view of that name; for labs, which may ask for one. */
-bool app_has_view(const char *name);
-
 /* Whether a step of a lab can be read at 80x24: question, and verdict with explanation, on a page each. */
 bool app_lab_fits(const struct lab_play *play);
 

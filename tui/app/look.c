@@ -28,11 +28,6 @@ bool app_lab_fits(const struct lab_play *play)
     return lab_fits_smallest(&board);
 }
 
-bool app_has_view(const char *name)
-{
-    return view_named(name) >= 0;
-}
-
 const char *app_theme_names(void)
 {
     return "default light projector mono";

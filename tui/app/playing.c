@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/config/command.h"
 #include "tui/app/lesson.h"
 #include "tui/app/search.h"
 #include "tui/views/lab.h"
@@ -116,20 +117,49 @@ void playing_tick(struct app *app, uint64_t now_ns)
 
 /* ---- keys ---------------------------------------------------------------------------------------------------------- */
 
-void playing_take(struct app *app, const char *text)
+bool playing_take(struct app *app, const char *text)
 {
-    lab_play_say(play_of(app), text);
+    return lab_play_say(play_of(app), text);
+}
+
+/* A lecturer may show what is wanted. */
+static bool holds(const struct app *app)
+{
+    const struct lab_play *play = play_of(app);
+    return play && !app->options->lab->presents && lab_play_holds(play);
+}
+
+bool playing_refuses(const struct app *app, const char *line)
+{
+    struct command command;
+    if (!holds(app) || command_parse(&command, line, NULL) || command.id == COMMAND_STOP) return false;
+    return command.id == COMMAND_STAGE || command_table[command.id].class == COMMAND_CLASS_TIME;
+}
+
+static void ask_prediction(struct app *app, const struct lab_step *step, const char *begun)
+{
+    const struct unit_name *unit = step->answer.unit;
+    char label[LINE_ROOM];
+    snprintf(label, sizeof label, "your prediction%s%s", unit ? " in " : "", unit ? unit->name : "");
+    typing_open(app, PROMPT_PREDICTION, label, begun);
+}
+
+/* Whoever types a number means the prediction; false: this begins none. */
+static bool begins_prediction(struct app *app, struct lab_play *play, uint32_t key)
+{
+    const bool of_number = (key >= '0' && key <= '9') || key == '.' || key == '-';
+    if (!of_number || !holds(app)) return false;
+    play->notice[0] = '\0';
+    ask_prediction(app, lab_play_step(play), (char[]){(char)key, '\0'});
+    return true;
 }
 
 static void answer(struct app *app, struct lab_play *play)
 {
     const struct lab_step *step = lab_play_step(play);
     const struct reel *newest = &app->feed.newest;
-    char label[LINE_ROOM];
     if (play->phase == PLAY_ASKING && step->ask == LAB_PREDICT) {
-        const struct unit_name *unit = step->answer.unit;
-        snprintf(label, sizeof label, "your prediction%s%s", unit ? " in " : "", unit ? unit->name : "");
-        typing_open(app, PROMPT_PREDICTION, label, "");
+        ask_prediction(app, step, "");
     } else if (play->phase == PLAY_ASKING && step->ask == LAB_TASK) {
         lab_play_check(play, newest->model, newest->tape);
     } else if (play->phase == PLAY_ASKING) {
@@ -240,6 +270,7 @@ bool playing_key(struct app *app, uint32_t key)
         return true;
     }
     if (!app->state.lab_focus) return false;
+    if (play && begins_prediction(app, play, key)) return true;
     if (!row) return scroll(app, key);
     if (!play) return false;
     if (app->state.lab_frozen && row->action != ACTION_LAB_FREEZE) return app_say(app, "frozen: z goes on"), true;

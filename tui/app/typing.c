@@ -142,7 +142,7 @@ void typing_key(struct app *app, uint32_t key)
     if (kind == PROMPT_FILTER) take_filter(app, text);
     if (kind == PROMPT_MARKER) take_marker(app, text);
     if (kind == PROMPT_COMMAND) take_command(app, text);
-    if (kind == PROMPT_PREDICTION) playing_take(app, text);
+    if (kind == PROMPT_PREDICTION && !playing_take(app, text)) app->state.prompt.kind = kind; /* to be mended */
     if (kind == PROMPT_STEP) playing_go(app, text);
     app_tell_time(app);
 }

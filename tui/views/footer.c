@@ -1,5 +1,8 @@
 /* The last row: the line that is being typed; else the answer to the last key, the keys of the view that is looked at, and
  * as many others as fit. */
+#include <stddef.h>
+
+#include "engine/config/command.h"
 #include "tui/input/keys.h"
 #include "tui/views/parts.h"
 
@@ -36,12 +39,20 @@ static bool is_own(const struct view *view, enum action action)
     return false;
 }
 
+/* What would move the run while a prediction is waited for (playing_refuses()). */
+static bool is_held(const struct key_row *row, const struct view_state *state)
+{
+    struct command command;
+    if (!state->lab || !state->lab->holds || row->action != ACTION_COMMAND) return false;
+    return command_parse(&command, row->argument, NULL) == 0 && command_table[command.id].class == COMMAND_CLASS_TIME;
+}
+
 /* The row that a key means now, and not one that another mode puts in front of it. */
 static bool is_shown(const struct key_row *row, const struct scene *scene)
 {
     bool of_timeline = row->action >= ACTION_ZOOM_IN && row->action <= ACTION_SPAN; /* it names them as its own */
     if (!row->footer || of_timeline || key_find(row->code, view_key_mode(scene)) != row) return false;
-    return !(scene->state->readonly && row->action == ACTION_COMMAND);
+    return !(scene->state->readonly && row->action == ACTION_COMMAND) && !is_held(row, scene->state);
 }
 
 static void draw_prompt(struct canvas canvas, const struct view_state *state)
@@ -59,12 +70,18 @@ static bool lab_takes(const struct key_row *row, const struct view_state *state)
     return !state->lab_recorded || row->action == ACTION_LAB_PANE || row->action == ACTION_LAB_NEXT;
 }
 
+/* Enter answers a prediction or a task, a quiz is chosen. */
+static bool is_of_use(const struct key_row *row, const struct view_state *state)
+{
+    return row->action != ACTION_LAB_ANSWER || state->lab->asks == LAB_PREDICT || state->lab->asks == LAB_TASK;
+}
+
 /* All of them while the lab has the keys, else the one that gives them to it. */
 static void add_lab_keys(struct footer *footer, const struct view_state *state)
 {
     for (int i = 0; i < key_count; i++) {
         const struct key_row *row = &key_table[i];
-        if (row->modes != KEY_MODE_LAB || !row->footer || !lab_takes(row, state)) continue;
+        if (row->modes != KEY_MODE_LAB || !row->footer || !lab_takes(row, state) || !is_of_use(row, state)) continue;
         if (state->lab_focus || row->action == ACTION_LAB_PANE) add(footer, row, row->label, row->footer);
     }
 }
@@ -86,7 +103,8 @@ static void add_keys(struct footer *footer, const struct scene *scene)
         const struct key_row *row = key_of_action(view->keys[i], mode);
         if (row && row->footer) add(footer, row, row->label, row->footer);
     }
-    if (mode & KEY_MODE_LIVE && !state->readonly) add(footer, NULL, "0 1 2 3", "stage");
+    if (mode & KEY_MODE_LIVE && !state->readonly && !(state->lab && state->lab->holds))
+        add(footer, NULL, "0 1 2 3", "stage");
     for (int i = 0; i < key_count; i++)
         if (is_shown(&key_table[i], scene) && !is_own(view, key_table[i].action) && !is_taken(&key_table[i], state))
             add(footer, &key_table[i], key_table[i].label, key_table[i].footer);
