@@ -8,13 +8,14 @@
 #   make test-gpu              the checks that need a GPU, and bench-gpu its figures: with a CUDA toolkit, without our other libraries
 #   make clean
 #
-# Knobs: SAN=address|undefined|thread (a build of its own under build/), V=1 shows the commands, CC=clang, -jN (default: all processors),
+# Knobs: SAN=address|undefined|address-undefined|thread (a build of its own under build/), V=1 shows the commands, CC=clang, -jN (default: all processors),
 # CUDA=auto|0|1|fake: where nvcc is found | never | or fail | a GPU played by the processor, for tests (build/fake),
 # CUDA_ARCHS="80 90": for which GPUs, by compute capability; WERROR= for compilers that warn of more than ours.
 
-ifneq ($(filter-out address undefined thread,$(SAN)),)
-$(error SAN=$(SAN) is unknown; use address, undefined or thread)
+ifneq ($(filter-out address undefined thread address-undefined,$(SAN)),)
+$(error SAN=$(SAN) is unknown; use address, undefined, both as address-undefined, or thread)
 endif
+comma := ,
 CUDA ?= auto
 ifneq ($(filter-out auto 0 1 fake,$(CUDA)),)
 $(error CUDA=$(CUDA) is unknown; use auto, 0, 1 or fake)
@@ -43,7 +44,7 @@ ifeq ($(CUDA),fake)
 CUDA_SOURCES := $(filter-out kernels/cuda/product_cublaslt.cu,$(wildcard kernels/cuda/*.cu)) $(wildcard tests/fake_cuda/*.cu)
 CUDA_SOURCES += $(wildcard tests/fake_cuda/*.cc)
 CUDA_COMPILE = $(filter ccache,$(CC)) $(CXX) -x c++ $(CUDA_FLAGS) -Itests/fake_cuda -Wall -Wextra -Wno-unknown-pragmas $(WERROR) \
-	$(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer)
+	$(if $(SAN),-fsanitize=$(subst -,$(comma),$(SAN)) -fno-omit-frame-pointer)
 CUDA_LIBS := -lstdc++
 else ifneq ($(NVCC),)
 CUDA_SOURCES := $(wildcard kernels/cuda/*.cu)
@@ -62,8 +63,8 @@ FLAGS := -std=c17 -D_GNU_SOURCE -O2 -g -Wall -Wextra -Wshadow -Wstrict-prototype
 	$(if $(MPI_LIBS),-DHAVE_MPI $(patsubst -I%,-isystem %,$(MPI_CFLAGS)))
 LIBS := $(MPI_LIBS) -lncursesw -lcjson -lzstd -lz -lpcre2-8 -laio -ldnnl $(CUDA_LIBS) -lgomp -lpthread -lm
 # Sanitizers hide values from gcc's flow analysis, which then warns about what cannot happen.
-FLAGS += $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-var-tracking-assignments -Wno-format-truncation -Wno-maybe-uninitialized)
-FLAGS += $(if $(filter undefined,$(SAN)),-fno-sanitize-recover=undefined)
+FLAGS += $(if $(SAN),-fsanitize=$(subst -,$(comma),$(SAN)) -fno-omit-frame-pointer -fno-var-tracking-assignments -Wno-format-truncation -Wno-maybe-uninitialized)
+FLAGS += $(if $(findstring undefined,$(SAN)),-fno-sanitize-recover=undefined)
 
 SOURCES := $(wildcard engine/*/*.c kernels/*.c kernels/cpu/*.c tui/*/*.c) $(CUDA_SOURCES)
 OBJECTS := $(addprefix $(BUILD)/,$(addsuffix .o,$(basename $(SOURCES))))

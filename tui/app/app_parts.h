@@ -29,7 +29,6 @@ struct app {
     unsigned page_revision;   /* ... the page that has been drawn */
     struct lab_board board;   /* ... what its pane shows */
     char *noted;              /* ... what a recorded lesson holds of it last (lesson.c) ... */
-    bool noted_waits;         /* ... a page that waited for the learner */
     uint64_t lesson_ns;       /* ... time of the page of a lesson that was recorded last, or is shown */
     uint64_t playing_ns;      /* ... when the learner's time was counted last */
     bool changed, urgent, quit, asked; /* asked: whether to leave all the same */

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/base/clock.h"
 #include "tui/app/feed_parts.h"
 #include "tui/app/playing.h"
 
@@ -18,17 +17,14 @@ int lesson_record(struct app *app, struct error *err)
     snprintf(path, sizeof path, "%.4000s/%03d.zlt", lab->lesson, ++lab->lesson_parts);
     free(app->noted);
     app->noted = NULL;
-    app->noted_waits = false;
     return feed_record(&app->feed, path, err);
 }
 
-/* After a page that waited somebody has pressed a key, and the run stood still: it is now. Any other follows from a record,
- * and others may be on their way. */
+/* When the newest record was made: others may be on their way, and the file is in order of time. */
 static uint64_t time_of_page(const struct app *app)
 {
-    const uint64_t now_ns = clock_ns(), newest_ns = app->feed.newest.model->now_ns;
-    const uint64_t time_ns = app->noted_waits && now_ns > newest_ns ? now_ns : newest_ns;
-    return time_ns > app->lesson_ns ? time_ns : app->lesson_ns + 1; /* one moment, one page */
+    const uint64_t newest_ns = app->feed.newest.model->now_ns;
+    return newest_ns > app->lesson_ns ? newest_ns : app->lesson_ns + 1; /* one moment, one page */
 }
 
 /* Minutes go by without being a page of their own. */
@@ -50,7 +46,6 @@ void lesson_note(struct app *app)
     free(text);
     free(app->noted);
     app->noted = same;
-    app->noted_waits = app->board.waits;
 }
 
 /* ---- replaying ----------------------------------------------------------------------------------------------------- */
