@@ -196,13 +196,13 @@ static void say_where(struct lab_play *play, const struct lab_where *where)
     play->where = *where;
 }
 
-/* A check in the lab's own words, where it has some. The caller frees. */
+/* A check in the lab's own words, where it has some; with what was expected, if it does not hold. The caller frees. */
 static char *worded(const struct lab_check *check, const struct lab_finding *finding, const struct lab_scene *scene)
 {
     char *text = NULL, *said = finding->known && check->said.count ? prose_fill(&check->said, scene) : NULL;
     if (!said) return strdup(finding->said);
     if (finding->holds) return said;
-    if (asprintf(&text, "Not so: %s (%s)", said, finding->why) < 0) text = NULL;
+    if (asprintf(&text, "%s (%s)", said, finding->why) < 0) text = NULL;
     free(said);
     return text;
 }

@@ -180,7 +180,9 @@ static void state_text(char *text, size_t room, const struct scene *scene)
     const struct run_model *model = scene->model;
     const struct view_state *state = scene->state;
     const struct badge *badge = &badges[model->state];
-    const char *hint = view_key_mode(scene) == KEY_MODE_LIVE && !state->readonly ? badge->live_hint : badge->hint;
+    const bool takes_keys =
+        view_key_mode(scene) == KEY_MODE_LIVE && !state->readonly && !(state->lab && state->lab->holds);
+    const char *hint = takes_keys ? badge->live_hint : badge->hint;
     if (!model->has_state) snprintf(text, room, "waiting for the first record");
     else if (model->state == RUN_RUNNING && !model->reason[0]) save_text(text, room, model);
     else if (model->state == RUN_ENDED && model->ended)
