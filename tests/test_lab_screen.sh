@@ -18,7 +18,7 @@ waits_for "formula and answer follow" '16 bytes x 834,304 = 13.35 MB'
 keys Enter
 waits_for "the prediction is typed" 'your prediction in MB'
 keys Enter
-waits_for "an empty one is no number" 'give a number in MB, or leave with Esc'
+waits_for "an empty one is no number" 'give a number in MB; Esc leaves'
 keys Escape
 comes 'Enter: type your prediction in MB'
 keys Space
@@ -72,9 +72,20 @@ comes 'n goes on, x asks'
 keys q
 comes 'the same command goes on'
 begin 80 24
-waits_for "an answered step says so when one comes back to it" 'you answered b last time; n goes on'
+waits_for "an answered step says so when one comes back to it" 'you said b before; n goes on'
 keys n
 waits_for "... and is not open" 'step 4 of 6'
+keys q
+comes 'the same command goes on'
+"$zerolab" lab reset memory-wall
+begin 120 40
+comes 'Enter: type your prediction in MB'
+keys 1 , 5 0 0 Enter
+waits_for "beside the view: how a comma was read has room" '1,500 is read as 1500, not 1\.500 '
+comes 'You said 1,500 MB' && keys q
+comes 'the same command goes on'
+begin 120 40
+waits_for "... and so has what was said before" 'you said 1,500 MB before; n goes on '
 keys q
 comes 'the same command goes on'
 "$zerolab" lab reset memory-wall

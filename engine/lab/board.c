@@ -38,8 +38,8 @@ static void what_to_do(char *out, size_t room, const struct lab_play *play, bool
 static void say_again(struct lab_board *board, const struct lab_play *play)
 {
     const char *said = play->progress.at[play->progress.step].said;
-    if (*said) snprintf(board->notice, sizeof board->notice, "you answered %s last time; n goes on", said);
-    else snprintf(board->notice, sizeof board->notice, "you did this last time; n goes on");
+    if (*said) snprintf(board->notice, sizeof board->notice, "you said %s before; n goes on", said);
+    else snprintf(board->notice, sizeof board->notice, "you did this before; n goes on");
 }
 
 void lab_board_of(struct lab_board *board, const struct lab_play *play, bool presents)

@@ -365,13 +365,16 @@ static bool is_asked(struct lab_play *play, enum lab_ask ask)
 /* A comma that groups thousands could have been meant as a decimal point. */
 static void say_how_read(struct lab_play *play, const char *text)
 {
-    char whole[40];
+    char whole[32], point[32];
     size_t used = 0;
-    if (!quantity_is_grouped(text)) return;
-    for (const char *at = text; *at && used + 1 < sizeof whole; at++)
+    if (!quantity_is_grouped(text) || strlen(text) >= sizeof whole) return;
+    for (const char *at = text; *at; at++)
         if (*at != ',') whole[used++] = *at;
     whole[used] = '\0';
-    notify(play, "%.38s is read as %s; a decimal point is a .", text, whole);
+    strcpy(point, text);
+    *strchr(point, ',') = '.';
+    const bool in_doubt = !strchr(point, ',') && !strchr(text, '.');
+    notify(play, "%s is read as %s%s%s", text, whole, in_doubt ? ", not " : "", in_doubt ? point : "");
 }
 
 bool lab_play_say(struct lab_play *play, const char *text)
@@ -381,8 +384,8 @@ bool lab_play_say(struct lab_play *play, const char *text)
     text += strspn(text, " ");
     if (!is_asked(play, LAB_PREDICT)) return true;
     if (!quantity_read(&said, text, answer->unit)) {
-        notify(play, "%.40s%sgive a number%s%s, or leave with Esc", text, *text ? ": " : "", answer->unit ? " in " : "",
-               answer->unit ? answer->unit->name : "");
+        notify(play, "%.40s%sgive a number%s%s%s", text, *text ? ": " : "", answer->unit ? " in " : "",
+               answer->unit ? answer->unit->name : "", *text ? "" : "; Esc leaves");
         return false;
     }
     if (!dimension_equal(said.dimension, expression_dimension(answer->value))) {
