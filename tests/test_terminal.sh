@@ -73,6 +73,7 @@ settled 8 >/dev/null
 after_storm=$(with_colours)
 keys C-l
 settled 4 >/dev/null
+diff <(echo "$after_storm") <(with_colours) | cat -v | sed 's/^/# /' | head -20 # nothing where they are the same
 [ "$(with_colours)" = "$after_storm" ]
 ok "... without a stray cell: a fresh drawing is the same" $?
 [ "$(screen | LC_ALL=C.UTF-8 wc -L)" -le 100 ]

@@ -12,11 +12,11 @@ static const int ending[] = {SIGINT, SIGTERM, SIGHUP};
 static const int crashing[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
 enum { ENDING = sizeof ending / sizeof ending[0], CRASHING = sizeof crashing / sizeof crashing[0] };
 
-static volatile sig_atomic_t end_asked, continued;
+static volatile sig_atomic_t end_asked, continued, resized;
 static struct termios modes;
 static bool has_modes;
 static char leave[256];
-static struct sigaction before_ending[ENDING], before_continuing, before_crash[CRASHING];
+static struct sigaction before_ending[ENDING], before_continuing, before_resizing, before_crash[CRASHING];
 static int kept_stderr = -1, real_stderr = -1;
 
 static void on_ending(int number)
@@ -29,6 +29,14 @@ static void on_continuing(int number)
 {
     (void)number;
     continued = 1;
+}
+
+/* ncurses has one of its own, which looks only for another size. */
+static void on_resizing(int number)
+{
+    resized = 1;
+    if (before_resizing.sa_handler != SIG_DFL && before_resizing.sa_handler != SIG_IGN)
+        before_resizing.sa_handler(number);
 }
 
 static void on_crash(int number)
@@ -61,7 +69,21 @@ void restore_disarm(void)
 {
     for (int i = 0; i < ENDING; i++) sigaction(ending[i], &before_ending[i], NULL);
     sigaction(SIGCONT, &before_continuing, NULL);
+    sigaction(SIGWINCH, &before_resizing, NULL);
     for (int i = 0; i < CRASHING; i++) sigaction(crashing[i], &before_crash[i], NULL);
+}
+
+void restore_watch_size(void)
+{
+    sigaction(SIGWINCH, NULL, &before_resizing);
+    sigaction(SIGWINCH, &(struct sigaction){.sa_handler = on_resizing}, NULL);
+}
+
+bool restore_resized(void)
+{
+    const bool was = resized;
+    resized = 0;
+    return was;
 }
 
 bool restore_end_asked(void)

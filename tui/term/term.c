@@ -91,6 +91,7 @@ int terminal_open(struct terminal **out, bool no_colour, bool mouse, struct erro
         free(terminal);
         return error_set(err, STATUS_USAGE, "TERM=%s cannot show a screen; use --headless", getenv("TERM"));
     }
+    restore_watch_size();
     terminal->forget = true;
     if (!set_up(terminal, no_colour, mouse)) {
         terminal_close(terminal);
@@ -236,9 +237,11 @@ uint32_t terminal_key(struct terminal *terminal)
     wint_t code;
     if (restore_end_asked()) return INPUT_GONE;
     if (restore_continued()) return terminal_forget(terminal), INPUT_RESIZE;
+    const bool resized = restore_resized();
+    if (resized) terminal_forget(terminal);
     switch (wget_wch(terminal->keys, &code)) {
     case KEY_CODE_YES: return code == KEY_MOUSE ? take_pointing(terminal) : special_key(code);
     case OK: return code == '\n' ? '\r' : code == 127 || code == 8 ? INPUT_BACKSPACE : (uint32_t)code;
-    default: return INPUT_NONE;
+    default: return resized ? INPUT_RESIZE : INPUT_NONE;
     }
 }
