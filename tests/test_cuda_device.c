@@ -184,6 +184,45 @@ static void times(struct gpu *gpu)
     tested("times of events on the host's clock, to within %.1f us", (double)error_ns / 1e3);
 }
 
+struct seen {
+    uint64_t before, after; /* the host's clock around it */
+};
+
+static void seen_check(struct device_event *event, const struct seen *seen, const char *when)
+{
+    struct error err;
+    uint64_t at = 0, error_ns = 0;
+    must(device_event_time(event, &at, &error_ns, &err), &err);
+    if (at + error_ns < seen->before || at > seen->after + error_ns)
+        fault("an event %s: %lld ns after the host saw it begin, %lld before it saw it end; %llu said to be possible",
+              when, (long long)(at - seen->before), (long long)(seen->after - at), (unsigned long long)error_ns);
+}
+
+/* Over a second the two clocks drift apart by more than an event takes to be seen; what is said of an event stays true. */
+static void drift(struct gpu *gpu)
+{
+    struct device_event *early, *now;
+    struct seen first, next;
+    struct error err;
+    must(device_event_create(&early, gpu->device, &err), &err);
+    must(device_event_create(&now, gpu->device, &err), &err);
+    first.before = clock_ns();
+    must(device_event_record(early, gpu->stream, &err), &err);
+    gpu_wait(gpu);
+    first.after = clock_ns();
+    do {
+        usleep(3000);
+        next.before = clock_ns();
+        must(device_event_record(now, gpu->stream, &err), &err);
+        gpu_wait(gpu);
+        next.after = clock_ns();
+        seen_check(now, &next, "of now");
+        seen_check(early, &first, "of the beginning");
+    } while (next.after - first.before < 1200000000 && !gpu_fault[0]);
+    device_event_destroy(early), device_event_destroy(now);
+    tested("... while the clocks drift apart");
+}
+
 /* Many pieces of work over three streams, in an order that only events keep; with delays at random where the device can have them. */
 static void relay(struct gpu *gpu)
 {
@@ -314,6 +353,7 @@ int main(void)
     pinned(&gpu);
     streams_meet(&gpu);
     times(&gpu);
+    drift(&gpu);
     relay(&gpu);
     refusals(&gpu);
     if (gpu_is_fake()) {

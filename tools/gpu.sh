@@ -6,6 +6,8 @@
 # It takes a C compiler, the CUDA toolkit and a GPU. Which of our other libraries are missing is said first; what needs them is
 # not part of this build (plain products stand in for oneDNN's as the reference). What another compiler warns of is no reason to stop.
 set -u
+# The make that called is not asked for a share of its jobs: what it hands down to a script is closed, and all would be made one by one.
+unset MAKEFLAGS MFLAGS MAKELEVEL
 what=$1 build=$2
 
 has_header() { echo "#include <$1>" | ${CC:-cc} -E - >/dev/null 2>&1; }

@@ -83,8 +83,10 @@ int device_event_record(struct device_event *event, struct device_stream *stream
 int device_event_query(struct device_event *event, bool *happened, struct error *err);
 int device_event_wait(struct device_event *event, struct error *err); /* sleeps */
 /* When its last record happened, on the host's clock_ns(). Only of an event that has happened. GPU time is counted from a base
- * event whose place on the host's clock was measured, and is measured anew every four seconds. What is known
- * about the difference of both clocks, at worst, is *error_ns (NULL: not asked). */
+ * event whose place on the host's clock was measured, and is measured anew every four seconds at the latest; from two of them
+ * follows how fast the GPU's clock runs. How far off the answer may be is *error_ns (NULL: not asked): some microseconds, more
+ * for an event long past or where nothing was asked for long. Answers for two events may so be in another order than the
+ * events, by as much. May wait some microseconds for the GPU; for any thread. */
 int device_event_time(struct device_event *event, uint64_t *at_ns, uint64_t *error_ns, struct error *err);
 
 /* ---- memory -------------------------------------------------------------------------------------------------------- */

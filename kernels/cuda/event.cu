@@ -2,9 +2,12 @@
  *
  * The GPU tells only how long after another event one happened, as a float of milliseconds, which after four seconds is good to a
  * quarter of a microsecond. So there is a base event, whose place on the host's clock is measured by watching it happen, and it is
- * made anew when it is older than that. Two are kept: what happened before the newer is counted from the older. */
+ * made anew when it is older than that. Two are kept, because the GPU's clock has a crystal of its own: how far apart both are on
+ * either clock says how fast one runs by the other. At first they are near each other and say little, so the first ones last only
+ * milliseconds, and each next one twice as long. */
 #include "kernels/cuda/runtime.cuh"
 
+#include <math.h>
 #include <stdlib.h>
 
 extern "C" {
@@ -17,8 +20,9 @@ struct device_event {
     bool recorded;
 };
 
-static const uint64_t BASE_LASTS_NS = 4000000000u;
-enum { BASE_TRIES = 5 };
+static const uint64_t BASE_LASTS_NS = 4000000000u, FIRST_BASE_LASTS_NS = 16000000u;
+static const double DRIFT_MOST = 100e-6; /* of two crystals, when nothing better is known */
+enum { BASE_TRIES = 5, RESOLUTION_NS = 500 /* of an event's time, as CUDA documents it */ };
 
 int device_event_create(struct device_event **out, struct device *device, struct error *err)
 {
@@ -94,7 +98,20 @@ static cudaError_t base_watch(struct device *device, struct clock_base *base)
     }
     const uint64_t after = clock_ns();
     base->at_ns = before + (after - before) / 2;
-    base->error_ns = (after - before + 1) / 2;
+    base->error_ns = (after - before + 1) / 2 + RESOLUTION_NS;
+    return error;
+}
+
+/* How fast the GPU's clock runs, from the two bases, if they tell it better than what is true of any two clocks. */
+static cudaError_t rate_measure(struct device *device)
+{
+    const struct clock_base *b = device->base;
+    const double gap_ns = (double)(b[1].at_ns - b[0].at_ns), unsure = (double)(b[0].error_ns + b[1].error_ns) / gap_ns;
+    float milliseconds;
+    const cudaError_t error = cudaEventElapsedTime(&milliseconds, b[0].event, b[1].event);
+    const bool known = error == cudaSuccess && unsure < DRIFT_MOST;
+    device->clock_rate = known ? gap_ns / ((double)milliseconds * 1e6) : 1;
+    device->clock_rate_error = known ? unsure : DRIFT_MOST;
     return error;
 }
 
@@ -109,45 +126,59 @@ static cudaError_t base_renew(struct device *device)
     return error;
 }
 
+static bool base_is_old(const struct device *device)
+{
+    const uint64_t gap_ns = device->base[1].at_ns - device->base[0].at_ns;
+    uint64_t lasts_ns = gap_ns < FIRST_BASE_LASTS_NS ? FIRST_BASE_LASTS_NS : gap_ns;
+    if (lasts_ns > BASE_LASTS_NS) lasts_ns = BASE_LASTS_NS;
+    return clock_ns() - device->base[1].at_ns > lasts_ns;
+}
+
 int clock_begin(struct device *device, struct error *err)
 {
     cudaError_t error = cudaStreamCreateWithFlags(&device->clock_stream, cudaStreamNonBlocking);
     for (int i = 0; i < 2 && error == cudaSuccess; i++) error = cudaEventCreateWithFlags(&device->base[i].event, 0);
     for (int i = 0; i < 2 && error == cudaSuccess; i++) error = base_renew(device);
+    if (error == cudaSuccess) error = rate_measure(device);
     return error == cudaSuccess ? STATUS_OK : cuda_failed(err, "measuring the GPU's clock", error);
 }
 
-static cudaError_t counted_from(const struct clock_base *base, cudaEvent_t event, int64_t *at_ns)
+/* Counted from the base that is nearer. */
+static cudaError_t event_place(const struct device *device, cudaEvent_t event, uint64_t *at_ns, uint64_t *error_ns)
 {
+    const struct clock_base *base = &device->base[1];
+    const double gap_ns = (double)(base->at_ns - device->base[0].at_ns);
     float milliseconds;
-    const cudaError_t error = cudaEventElapsedTime(&milliseconds, base->event, event);
-    *at_ns = (int64_t)base->at_ns + (int64_t)((double)milliseconds * 1e6);
-    return error;
+    cudaError_t error = cudaEventElapsedTime(&milliseconds, base->event, event);
+    if (error == cudaSuccess && (double)milliseconds * 1e6 < -gap_ns / 2) {
+        base = &device->base[0];
+        error = cudaEventElapsedTime(&milliseconds, base->event, event);
+    }
+    if (error != cudaSuccess) return error;
+    const double after_ns = (double)milliseconds * 1e6;
+    *at_ns = (uint64_t)((int64_t)base->at_ns + (int64_t)(after_ns * device->clock_rate));
+    *error_ns = base->error_ns + (uint64_t)(fabs(after_ns) * device->clock_rate_error);
+    return cudaSuccess;
 }
 
 int device_event_time(struct device_event *event, uint64_t *at_ns, uint64_t *error_ns, struct error *err)
 {
     struct device *device = event->device;
+    uint64_t unsure_ns;
     if (!event->recorded) return error_set(err, STATUS_RUN, "an event that was never recorded has no time");
     int status = device_use(device, err);
     if (status) return status;
     pthread_mutex_lock(&device->clock_lock);
     cudaError_t error = cudaSuccess;
-    if (clock_ns() - device->base[1].at_ns > BASE_LASTS_NS) error = base_renew(device);
-    int64_t at = 0;
-    const struct clock_base *base = &device->base[0]; /* before which no event is that is still asked about */
-    if (error == cudaSuccess) error = counted_from(base, event->handle, &at);
-    if (error == cudaSuccess && at > (int64_t)device->base[1].at_ns) {
-        base = &device->base[1];
-        error = counted_from(base, event->handle, &at);
+    if (base_is_old(device)) {
+        error = base_renew(device);
+        if (error == cudaSuccess) error = rate_measure(device);
     }
-    if (error_ns) *error_ns = base->error_ns;
+    if (error == cudaSuccess) error = event_place(device, event->handle, at_ns, error_ns ? error_ns : &unsure_ns);
     pthread_mutex_unlock(&device->clock_lock);
     if (error == cudaErrorNotReady) {
         cudaGetLastError();
         return error_set(err, STATUS_RUN, "an event that has not happened has no time yet");
     }
-    if (error != cudaSuccess) return cuda_failed(err, "reading the time of an event", error);
-    *at_ns = (uint64_t)at;
-    return STATUS_OK;
+    return error == cudaSuccess ? STATUS_OK : cuda_failed(err, "reading the time of an event", error);
 }

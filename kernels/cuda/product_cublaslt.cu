@@ -142,20 +142,32 @@ static cublasStatus_t layouts_create(const struct library *lt, struct entry *ent
     return status ? status : lt->cublasLtMatrixLayoutCreate(&entry->c, type, N, M, p->N);
 }
 
-/* Pointers may lie anywhere an element can: the library is told how well ours are aligned, which is part of the choice. */
+/* Pointers may lie anywhere an element can: the library is told how well ours are aligned, which is part of the choice. No better than
+ * 16 bytes, of which its widest accesses are: else the same product might be made another way, with other bits, where a stage has
+ * put a tensor on a rounder address. NULL is nowhere and hinders nothing. */
 static uint32_t alignment_of(const void *pointer)
 {
-    uint32_t bytes = 256;
+    uint32_t bytes = 16;
     while (bytes > 2 && (uintptr_t)pointer % bytes) bytes /= 2;
     return bytes;
 }
 
+/* What goes in and out beside the factors: of all that, the library is told one alignment, of the result. */
+static uint32_t result_alignment(const struct product_data *data)
+{
+    const uint32_t c = alignment_of(data->c), bias = alignment_of(data->bias), fc = alignment_of(data->fc);
+    const uint32_t least = bias < fc ? bias : fc;
+    return c < least ? c : least;
+}
+
+/* Where a product's terms are split among blocks, their sums meet in fp32: met in 16 bits they would be rounded once for each part. */
 static cublasStatus_t algorithm_choose(struct products *products, struct entry *entry, const struct product_data *data)
 {
     const struct library *lt = &products->library;
     const size_t workspace = WORKSPACE_BYTES;
-    const uint32_t a = alignment_of(data->b), b = alignment_of(data->a), d = alignment_of(data->c),
-                   c = data->residual ? alignment_of(data->residual) : d;
+    const uint32_t a = alignment_of(data->b), b = alignment_of(data->a), d = result_alignment(data),
+                   c = data->residual ? alignment_of(data->residual) : d,
+                   schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
     cublasLtMatmulPreference_t wish = NULL;
     cublasLtMatmulHeuristicResult_t found;
     int count = 0;
@@ -164,6 +176,7 @@ static cublasStatus_t algorithm_choose(struct products *products, struct entry *
     if (!status)                                                                                                       \
     status = lt->cublasLtMatmulPreferenceSetAttribute(wish, CUBLASLT_MATMUL_PREF_##name, &value, sizeof value)
     WISH(MAX_WORKSPACE_BYTES, workspace);
+    WISH(REDUCTION_SCHEME_MASK, schemes);
     WISH(MIN_ALIGNMENT_A_BYTES, a);
     WISH(MIN_ALIGNMENT_B_BYTES, b);
     WISH(MIN_ALIGNMENT_C_BYTES, c);
@@ -234,11 +247,8 @@ static bool same(const struct product *a, const struct product *b)
 
 static uint32_t alignment_code(const struct product_data *data)
 {
-    uint32_t code = alignment_of(data->a);
-    code = code * 1024 + alignment_of(data->b);
-    code = code * 1024 + alignment_of(data->c);
-    const void *other = data->residual ? data->residual : data->fc;
-    return other ? code ^ alignment_of(other) * 2654435761u : code;
+    return alignment_of(data->a) | alignment_of(data->b) << 8 | result_alignment(data) << 16 |
+           alignment_of(data->residual) << 24;
 }
 
 static int entry_find(struct entry **out, struct products *products, const struct product *product,
@@ -256,11 +266,12 @@ static int entry_find(struct entry **out, struct products *products, const struc
     return STATUS_OK;
 }
 
-/* Fused GELU reads and writes fc in wide accesses: 16 bytes, and rows of whole eights. */
+/* Fused GELU reads and writes fc in wide accesses: 16 bytes, and rows of whole eights. In fp32 it is left to our own kernel: how exact
+ * the library's tanh is nobody says, and 16 bits hide what 32 would show. */
 bool cuda_products_can(struct products *products, const struct product *product, const struct product_data *data)
 {
     struct entry *entry;
-    if (alignment_of(data->fc) < 16 || product->N % 8) return false;
+    if (product->dtype == DTYPE_F32 || result_alignment(data) < 16 || product->N % 8) return false;
     if (device_use(products->stream->device, NULL)) return false;
     return entry_find(&entry, products, product, data, NULL) == STATUS_OK && !entry->missing;
 }

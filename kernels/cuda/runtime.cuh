@@ -28,7 +28,8 @@ struct device {
     uint64_t committed_bytes; /* of all ranges; changed atomically */
     pthread_mutex_t clock_lock;
     cudaStream_t clock_stream;
-    struct clock_base base[2]; /* the older and the newer; see device_event_time() */
+    struct clock_base base[2]; /* the older and the newer; see event.cu */
+    double clock_rate, clock_rate_error; /* the host's nanoseconds in one of the GPU's, and how far off that may be */
 };
 
 struct device_stream {

@@ -5,6 +5,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* How much faster the device's clock runs than the host's. */
+enum { FAKE_DRIFT_PPM = 80 };
+
 /* Weak: NULL where the program runs on a real GPU. */
 #define FAKE_KNOB __attribute__((weak))
 

@@ -1,8 +1,8 @@
 /* Products of the fake device: one thread for each element, in fp32, from the first term to the last. In place of
  * kernels/cuda/product_cublaslt.cu. */
-#include "kernels/cuda/product.h"
 #include "kernels/cuda/element.cuh"
 #include "kernels/cuda/gelu.cuh"
+#include "kernels/cuda/product.h"
 #include "kernels/cuda/runtime.cuh"
 
 #include <stdio.h>
@@ -46,11 +46,11 @@ int cuda_products_run(struct products *products, const struct product *product, 
     return stream->failure.status;
 }
 
-/* As cuBLASLt may: not where arrays are off alignment. So both ways are tested. */
+/* As cuBLASLt: not in fp32, nor where arrays are off alignment. So both ways are tested. */
 bool cuda_products_can(struct products *products, const struct product *product, const struct product_data *data)
 {
-    (void)products, (void)product;
-    return aligned(data->a, data->b, data->c, data->fc);
+    (void)products;
+    return product->dtype != DTYPE_F32 && aligned(data->a, data->b, data->c, data->bias, data->fc);
 }
 
 int cuda_products_create(struct products **out, struct device_stream *stream, struct error *err)
