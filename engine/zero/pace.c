@@ -1,0 +1,59 @@
+/* Time that an operation is made to take: of paced links and a paced device, and in slow motion. */
+#include <math.h>
+
+#include "engine/base/clock.h"
+#include "engine/plan/paced.h"
+#include "engine/zero/executor_parts.h"
+
+/* Unless the run is to end. */
+static void sleep_until(struct gate *gate, uint64_t when_ns)
+{
+    for (uint64_t now_ns; !atomic_load(&gate->haste) && (now_ns = clock_ns()) < when_ns;)
+        futex_wait(&gate->haste, 0, when_ns - now_ns);
+}
+
+/* What the bytes take over a paced link: the slower of the links they took. */
+static double link_ns(const struct executor *executor, const struct op_stat *stat)
+{
+    double most_ns = 0;
+    for (int link = 0; link < LINKS; link++) {
+        const struct config_link *paced = &executor->host.links[link];
+        if (stat->sent_bytes[link] == 0) continue;
+        double seconds = paced->latency_s;
+        if (paced->bandwidth_bytes_per_s > 0) seconds += (double)stat->sent_bytes[link] / paced->bandwidth_bytes_per_s;
+        if (seconds * 1e9 > most_ns) most_ns = seconds * 1e9;
+    }
+    return most_ns;
+}
+
+/* What the products would take on a paced device. */
+static double device_ns(const struct executor *executor, const struct op_stat *stat)
+{
+    const double *flops = executor->host.device_flops;
+    return flops && *flops > 0 ? (double)stat->flops / *flops * 1e9 : 0;
+}
+
+/* How long an operation counts for: the time it had a processor, because what ranks that share processors take from each
+ * other is not to be stretched as well. Only between nodes, where a network does the work, it is the time that passed since
+ * all ranks had come; those who came late were stretched themselves. */
+static double counted_ns(const struct executor *executor, const struct flight *flight, uint64_t took_ns,
+                         uint64_t worked_ns)
+{
+    const struct op_stat *stat = &flight->stat;
+    const double paced_ns = fmax(link_ns(executor, stat), device_ns(executor, stat));
+    double counted = (double)(stat->sent_bytes[LINK_INTER] ? took_ns : worked_ns);
+    if (counted < paced_ns) counted = paced_ns;
+    if (counted < (double)executor->least_ns && op_is_followed(flight->op)) counted = (double)executor->least_ns;
+    return counted;
+}
+
+uint64_t executor_pace(struct executor *executor, const struct flight *flight)
+{
+    const uint64_t now_ns = clock_ns(), began_ns = flight->started_ns + flight->stat.arrival_ns,
+                   took_ns = now_ns - began_ns;
+    const uint64_t worked_ns = executor->slow_motion > 1 ? clock_worked_ns() - flight->worked_ns : 0;
+    const double slowed_ns = counted_ns(executor, flight, took_ns, worked_ns) * executor->slow_motion;
+    if (slowed_ns <= (double)took_ns) return 0;
+    sleep_until(executor->host.gate, began_ns + (uint64_t)slowed_ns);
+    return clock_ns() - now_ns;
+}
