@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "kernels/cuda/device.h"
 #include "kernels/kernels.h"
@@ -76,7 +77,7 @@ static inline bool gpu_open(struct gpu *gpu)
     }
     if (device_open(&gpu->device, 0, &err) || device_stream_create(&gpu->stream, gpu->device, "tests", &err) ||
         kernels_create_cuda(&gpu->kernels, gpu->device, gpu->stream, &err) ||
-        kernels_create(&gpu->reference, 1, NULL, &err))
+        kernels_create(&gpu->reference, gpu_is_fake() ? 1 : (int)sysconf(_SC_NPROCESSORS_ONLN), NULL, &err))
         gpu_die(&err);
     printf("# %s\n", device_info(gpu->device)->name);
     return true;
@@ -131,6 +132,7 @@ static inline float array_number(uint64_t x)
 
 static inline void array_normal(struct array *array, uint64_t number, float scale)
 {
+#pragma omp parallel for
     for (int64_t i = 0; i < array->n; i++)
         element_put(array->dtype, array->initial, i, scale * array_number((number + 1) << 40 | (uint64_t)i));
 }
@@ -154,18 +156,32 @@ static inline void array_free(struct array *array)
     free(array->host), free(array->initial);
 }
 
-/* Size of the difference over the size of what is expected; infinite where one is not a number and the other is. */
-static inline double array_distance(const struct array *array, const void *found, const void *expected)
+/* How far what was found is from what is expected. */
+struct distance {
+    double whole;   /* size of the difference over the size of what is expected */
+    double largest; /* of any element: its difference over its size and the usual size of an element */
+};
+
+/* Infinite where one is infinite or not a number and the other is not. */
+static inline struct distance array_distance(const struct array *array, const void *found, const void *expected)
 {
-    double delta = 0, whole = 0;
+    const enum dtype dtype = array->dtype;
+    double delta = 0, whole = 0, largest = 0;
+#pragma omp parallel for reduction(+ : whole)
     for (int64_t i = 0; i < array->n; i++) {
-        const double f = element_at(array->dtype, found, i), e = element_at(array->dtype, expected, i);
-        if (isnan(f) != isnan(e)) return INFINITY;
-        if (isnan(e)) continue;
-        whole += e * e;
-        if (f != e) delta += (f - e) * (f - e); /* infinity is equal to itself */
+        const double e = element_at(dtype, expected, i);
+        if (isfinite(e)) whole += e * e;
     }
-    return sqrt(delta / (whole + 1e-30));
+    const double usual = sqrt(whole / (double)array->n) + 1e-30;
+#pragma omp parallel for reduction(+ : delta) reduction(max : largest)
+    for (int64_t i = 0; i < array->n; i++) {
+        const double f = element_at(dtype, found, i), e = element_at(dtype, expected, i);
+        const bool alike = isnan(e) ? isnan(f) : isinf(e) ? f == e : isfinite(f);
+        const double d = !alike ? INFINITY : isfinite(e) ? fabs(f - e) : 0;
+        delta += d * d;
+        if (d > 0) largest = fmax(largest, alike ? d / (fabs(e) + usual) : INFINITY);
+    }
+    return (struct distance){sqrt(delta / (whole + 1e-30)), largest};
 }
 
 #endif

@@ -33,7 +33,7 @@ static void add_widened(enum dtype dtype, float *row, const void *x, int64_t at,
     free(some);
 }
 
-static void one_row(const struct product *p, const struct product_data *data, const float *a, const float *b, int64_t m)
+__attribute__((target_clones("avx512f", "avx2", "default"))) static void one_row(const struct product *p, const struct product_data *data, const float *a, const float *b, int64_t m)
 {
     float *row = calloc((size_t)p->N, 4);
     if (!row) abort();

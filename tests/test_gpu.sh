@@ -21,6 +21,12 @@ same_as_first() { # of $flags
     on_gpu "$2" $flags "${@:3}" && same_bits "$1" "$2"
 }
 
+# Without somebody to change the setup the run ends, with exit status 4.
+runs_out() {
+    "$played" train --headless --set topology.backend=cuda $small "$@" >out 2>err
+    [ $? -eq 4 ] && grep -q 'out of .*memory' out err
+}
+
 losses_near() {
     paste <(grep '"loss"' "$1.json" | tr -dc '0-9.\n') <(grep '"loss"' "$2.json" | tr -dc '0-9.\n') |
         awk '{ d = $1 - $2; if (d < 0) d = -d; if (d > 0.02) { print "# " $0; bad = 1 } } END { exit bad || NR < 3 }'
@@ -54,6 +60,8 @@ check "everything offloaded to NVMe" on_gpu nvme $flags $stage=3 ${offload}_opti
     ${offload}_optimizer.nvme_path="$work" ${offload}_param.nvme_path="$work"
 check "... the same bits as on the host" same_bits host nvme
 peak=$(tr -d ' \t\n' <bf16-0.json | sed 's/.*"peak":\[{[^}]*"bytes":\([0-9]*\).*/\1/')
-check "out of memory at stage 0, and on at stage 3" on_gpu oom $flags --set memory.device_budget=$((peak - 1000)) --at oom:stage=3
+less="--set memory.device_budget=$((peak - 1000))"
+check "out of memory at stage 0 with a little less than the peak" runs_out $flags $less
+check "... and on at stage 3" on_gpu oom $flags $less --at oom:stage=3
 check "... the same bits" same_bits bf16-0 oom
 finish
