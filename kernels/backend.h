@@ -12,7 +12,7 @@ struct backend {
     int (*check)(struct kernels *kernels, struct error *err);
     int (*linear_forward)(struct kernels *kernels, enum dtype dtype, void *y, const void *x, const void *w, const void *bias,
                           const void *residual, int64_t N, int64_t out, int64_t in, struct error *err);
-    int (*linear_backward_input)(struct kernels *kernels, enum dtype dtype, void *dx, const void *dy, const void *w,
+    int (*linear_backward_input)(struct kernels *kernels, enum dtype dtype, void *dx, bool accumulate, const void *dy, const void *w,
                                  int64_t N, int64_t out, int64_t in, struct error *err);
     int (*linear_backward_weight)(struct kernels *kernels, enum dtype dtype, void *dw, bool accumulate, const void *dy,
                                   const void *x, int64_t N, int64_t out, int64_t in, struct error *err);

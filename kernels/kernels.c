@@ -38,10 +38,10 @@ int kernels_linear_forward(struct kernels *kernels, enum dtype dtype, void *y, c
     return kernels->backend->linear_forward(kernels, dtype, y, x, w, bias, residual, N, out, in, err);
 }
 
-int kernels_linear_backward_input(struct kernels *kernels, enum dtype dtype, void *dx, const void *dy, const void *w,
-                                  int64_t N, int64_t out, int64_t in, struct error *err)
+int kernels_linear_backward_input(struct kernels *kernels, enum dtype dtype, void *dx, bool accumulate, const void *dy,
+                                  const void *w, int64_t N, int64_t out, int64_t in, struct error *err)
 {
-    return kernels->backend->linear_backward_input(kernels, dtype, dx, dy, w, N, out, in, err);
+    return kernels->backend->linear_backward_input(kernels, dtype, dx, accumulate, dy, w, N, out, in, err);
 }
 
 int kernels_linear_backward_weight(struct kernels *kernels, enum dtype dtype, void *dw, bool accumulate, const void *dy,

@@ -43,11 +43,11 @@ bool kernels_native_products(const struct kernels *kernels, enum dtype dtype);
 int kernels_check(struct kernels *kernels, struct error *err);
 
 /* Linear layer, weight w [out, in].
- * y [N, out] = x [N, in] w^T + bias [out] (NULL: none) + residual [N, out] (NULL: none), rounded once. */
+ * y [N, out] = x [N, in] w^T + bias [out] (NULL: none) + residual [N, out] (NULL: none; it may be y), rounded once. */
 int kernels_linear_forward(struct kernels *kernels, enum dtype dtype, void *y, const void *x, const void *w, const void *bias,
                            const void *residual, int64_t N, int64_t out, int64_t in, struct error *err);
 /* dx [N, in] = dy [N, out] w */
-int kernels_linear_backward_input(struct kernels *kernels, enum dtype dtype, void *dx, const void *dy, const void *w,
+int kernels_linear_backward_input(struct kernels *kernels, enum dtype dtype, void *dx, bool accumulate, const void *dy, const void *w,
                                   int64_t N, int64_t out, int64_t in, struct error *err);
 /* dw [out, in] = dy^T x */
 int kernels_linear_backward_weight(struct kernels *kernels, enum dtype dtype, void *dw, bool accumulate, const void *dy,

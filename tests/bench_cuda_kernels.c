@@ -69,7 +69,7 @@ RUN(run_proj)
 RUN(run_fc_input)
 {
     struct error err;
-    must(kernels_linear_backward_input(K, BF, at[1], at[0], at[2], N, 4 * b->C, b->C, &err), &err);
+    must(kernels_linear_backward_input(K, BF, at[1], false, at[0], at[2], N, 4 * b->C, b->C, &err), &err);
 }
 RUN(run_fc_weight)
 {

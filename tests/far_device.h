@@ -148,9 +148,9 @@ FAR_VALUE(int, linear_forward,
            int64_t N, int64_t out, int64_t in, struct error *err),
           (k, dtype, y, x, w, bias, residual, N, out, in, err))
 FAR_VALUE(int, linear_backward_input,
-          (struct kernels *kernels, enum dtype dtype, void *dx, const void *dy, const void *w, int64_t N, int64_t out, int64_t in,
-           struct error *err),
-          (k, dtype, dx, dy, w, N, out, in, err))
+          (struct kernels *kernels, enum dtype dtype, void *dx, bool accumulate, const void *dy, const void *w, int64_t N, int64_t out,
+           int64_t in, struct error *err),
+          (k, dtype, dx, accumulate, dy, w, N, out, in, err))
 FAR_VALUE(int, linear_backward_weight,
           (struct kernels *kernels, enum dtype dtype, void *dw, bool accumulate, const void *dy, const void *x, int64_t N, int64_t out,
            int64_t in, struct error *err),

@@ -93,7 +93,17 @@ RUN(run_linear_plain)
 RUN(run_linear_input)
 {
     struct error err;
-    checked(kernels_linear_backward_input(k, dtype, at[0], at[1], at[2], N_OF(s), s->O, s->C, &err), &err);
+    checked(kernels_linear_backward_input(k, dtype, at[0], false, at[1], at[2], N_OF(s), s->O, s->C, &err), &err);
+}
+RUN(run_linear_added_to)
+{
+    struct error err;
+    checked(kernels_linear_forward(k, dtype, at[0], at[1], at[2], NULL, at[0], N_OF(s), s->O, s->C, &err), &err);
+}
+RUN(run_linear_input_added)
+{
+    struct error err;
+    checked(kernels_linear_backward_input(k, dtype, at[0], true, at[1], at[2], N_OF(s), s->O, s->C, &err), &err);
 }
 RUN(run_linear_weight)
 {
@@ -226,7 +236,9 @@ RUN(run_update)
 static const struct operation operations[] = {
     {"linear_forward", run_linear, 0.25, {OUT(NO), IN(NC), IN(OC), IN(O), IN(NO)}},
     {"linear_forward, no bias", run_linear_plain, 0.25, {OUT(NO), IN(NC), IN(OC)}},
+    {"linear_forward, added to y", run_linear_added_to, 0.25, {BOTH(NO), IN(NC), IN(OC)}},
     {"linear_backward_input", run_linear_input, 0.25, {OUT(NC), IN(NO), IN(OC)}},
+    {"linear_backward_input, added", run_linear_input_added, 0.25, {BOTH(NC), IN(NO), IN(OC)}},
     {"linear_backward_weight", run_linear_weight, 0.25, {OUT(OC), IN(NO), IN(NC)}},
     {"linear_backward_weight, added", run_linear_weight_added, 0.25, {BOTH(OC), IN(NO), IN(NC)}},
     {"linear_gelu_forward", run_linear_gelu, 1, {OUT(NO), OUT(NO), IN(NC), IN(OC), IN(O)}},

@@ -248,12 +248,19 @@ static void check_linear(struct kernels *kernels, enum dtype dtype, int64_t N, i
     assert_int_equal(kernels_linear_forward(kernels, dtype, y, x, w, NULL, NULL, N, out, in, &err), STATUS_OK);
     assert_close("y without bias", relative(dtype, y, expected, N * out), allowed_for(dtype));
 
-    memset(expected, 0, (size_t)most * sizeof *expected);
-    for (int64_t n = 0; n < N; n++)
-        for (int64_t o = 0; o < out; o++)
-            for (int64_t i = 0; i < in; i++) expected[n * in + i] += E(dy, n * out + o) * E(w, o * in + i);
-    assert_int_equal(kernels_linear_backward_input(kernels, dtype, dx, dy, w, N, out, in, &err), STATUS_OK);
-    assert_close("dx", relative(dtype, dx, expected, N * in), allowed_for(dtype));
+    for (int64_t n = 0; n < N * out; n++) expected[n] += E(y, n); /* the product is still there, rounded: twice it */
+    assert_int_equal(kernels_linear_forward(kernels, dtype, y, x, w, NULL, y, N, out, in, &err), STATUS_OK);
+    assert_close("y added to itself", relative(dtype, y, expected, N * out), allowed_for(dtype));
+
+    for (int accumulate = 0; accumulate < 2; accumulate++) {
+        for (int64_t i = 0; i < N * in; i++) expected[i] = accumulate ? E(dx, i) : 0;
+        for (int64_t n = 0; n < N; n++)
+            for (int64_t o = 0; o < out; o++)
+                for (int64_t i = 0; i < in; i++) expected[n * in + i] += E(dy, n * out + o) * E(w, o * in + i);
+        assert_int_equal(kernels_linear_backward_input(kernels, dtype, dx, accumulate, dy, w, N, out, in, &err),
+                         STATUS_OK);
+        assert_close("dx", relative(dtype, dx, expected, N * in), allowed_for(dtype));
+    }
 
     for (int accumulate = 0; accumulate < 2; accumulate++) {
         for (int64_t i = 0; i < out * in; i++) expected[i] = accumulate ? E(dw, i) : 0;

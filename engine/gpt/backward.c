@@ -62,7 +62,7 @@ static int linear_backward(const struct pass *p, const struct linear *linear, vo
 {
     int status = linear_weights(p, linear, dy, x, err);
     if (status) return status;
-    return kernels_linear_backward_input(p->kernels, p->dtype, dx, dy, p->weights->at[linear->weight], p->N,
+    return kernels_linear_backward_input(p->kernels, p->dtype, dx, false, dy, p->weights->at[linear->weight], p->N,
                                          linear->out, linear->in, err);
 }
 
@@ -144,8 +144,8 @@ int gpt_head_backward(const struct gpt *gpt, const struct gpt_tensors *embed, co
     int status = kernels_linear_backward_weight(pass.kernels, pass.dtype, gradient->at[TENSOR_WTE], accumulate, dlogits,
                                                 input, pass.N, V, pass.C, err);
     if (status) return status;
-    return kernels_linear_backward_input(pass.kernels, pass.dtype, dresidual, dlogits, embed->at[TENSOR_WTE], pass.N, V,
-                                         pass.C, err);
+    return kernels_linear_backward_input(pass.kernels, pass.dtype, dresidual, false, dlogits, embed->at[TENSOR_WTE],
+                                         pass.N, V, pass.C, err);
 }
 
 int gpt_embed_backward(const struct gpt *gpt, const struct gpt_tensors *gradient, bool accumulate,

@@ -45,16 +45,23 @@ static int cpu_linear_forward(struct kernels *kernels, enum dtype dtype, void *y
                               const void *bias, const void *residual, int64_t N, int64_t out, int64_t in,
                               struct error *err)
 {
-    const struct product product = {
-        .dtype = dtype, .M = N, .N = out, .K = in, .transpose_b = true, .bias = bias, .residual = residual};
+    const bool adds = residual && residual == y; /* else the product might be written over it before it is added */
+    const struct product product = {.dtype = dtype,
+                                    .M = N,
+                                    .N = out,
+                                    .K = in,
+                                    .transpose_b = true,
+                                    .bias = bias,
+                                    .residual = residual && !adds,
+                                    .accumulate = adds};
     const struct product_data data = {.c = y, .a = x, .b = w, .bias = bias, .residual = residual};
     return products_run(cpu_of(kernels)->products, &product, &data, err);
 }
 
-static int cpu_linear_backward_input(struct kernels *kernels, enum dtype dtype, void *dx, const void *dy, const void *w,
-                                     int64_t N, int64_t out, int64_t in, struct error *err)
+static int cpu_linear_backward_input(struct kernels *kernels, enum dtype dtype, void *dx, bool accumulate,
+                                     const void *dy, const void *w, int64_t N, int64_t out, int64_t in, struct error *err)
 {
-    const struct product product = {.dtype = dtype, .M = N, .N = in, .K = out};
+    const struct product product = {.dtype = dtype, .M = N, .N = in, .K = out, .accumulate = accumulate};
     const struct product_data data = {.c = dx, .a = dy, .b = w};
     return products_run(cpu_of(kernels)->products, &product, &data, err);
 }
@@ -123,7 +130,7 @@ static int cpu_linear_gelu_forward(struct kernels *kernels, enum dtype dtype, vo
 static int cpu_linear_gelu_backward(struct kernels *kernels, enum dtype dtype, void *dfc, const void *dy, const void *w,
                                     const void *fc, int64_t N, int64_t out, int64_t in, struct error *err)
 {
-    int status = cpu_linear_backward_input(kernels, dtype, dfc, dy, w, N, out, in, err);
+    int status = cpu_linear_backward_input(kernels, dtype, dfc, false, dy, w, N, out, in, err);
     if (!status) cpu_gelu_backward(kernels, dtype, dfc, dfc, fc, N * in);
     return status;
 }

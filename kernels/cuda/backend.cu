@@ -19,15 +19,17 @@ static int cuda_linear_forward(struct kernels *kernels, enum dtype dtype, void *
     struct product product = product_of(dtype, N, out, in);
     product.transpose_b = true;
     product.bias = bias != NULL;
-    product.residual = residual != NULL;
+    product.accumulate = residual && residual == y;
+    product.residual = residual && residual != y;
     const struct product_data data = {y, x, w, bias, residual, NULL};
     return cuda_products_run(cuda_of(kernels)->products, &product, &data, err);
 }
 
-static int cuda_linear_backward_input(struct kernels *kernels, enum dtype dtype, void *dx, const void *dy,
-                                      const void *w, int64_t N, int64_t out, int64_t in, struct error *err)
+static int cuda_linear_backward_input(struct kernels *kernels, enum dtype dtype, void *dx, bool accumulate,
+                                      const void *dy, const void *w, int64_t N, int64_t out, int64_t in, struct error *err)
 {
-    const struct product product = product_of(dtype, N, in, out);
+    struct product product = product_of(dtype, N, in, out);
+    product.accumulate = accumulate;
     const struct product_data data = {dx, dy, w, NULL, NULL, NULL};
     return cuda_products_run(cuda_of(kernels)->products, &product, &data, err);
 }
@@ -68,7 +70,7 @@ static int cuda_linear_gelu_backward(struct kernels *kernels, enum dtype dtype, 
     const struct product_data data = {dfc, dy, w, NULL, NULL, (void *)fc};
     if (cuda_products_can(cuda_of(kernels)->products, &product, &data))
         return cuda_products_run(cuda_of(kernels)->products, &product, &data, err);
-    int status = cuda_linear_backward_input(kernels, dtype, dfc, dy, w, N, out, in, err);
+    int status = cuda_linear_backward_input(kernels, dtype, dfc, false, dy, w, N, out, in, err);
     if (!status) cuda_gelu_backward(kernels, dtype, dfc, dfc, fc, N * in);
     return status;
 }
