@@ -33,8 +33,12 @@ steps_per_second() { # FILE of a report, without its first steps
 
 run_alone() { "$zerolab" train --headless --steps 300 --report alone.json >/dev/null; }
 
+# Looking at the screen would cost more than the program that draws it: until the engine is gone this only sleeps.
 run_watched() {
     start 80 24 -- "$zerolab" train --steps 300 --report watched.json
+    comes 'step [0-9]'
+    local pid; pid=$(program_pid)
+    while [ -n "$(<"/proc/$pid/task/$pid/children")" ]; do sleep 1; done
     comes 'ENDED'
     keys q
     comes 'status 0'

@@ -100,6 +100,8 @@ bool lab_answer_near(const struct lab_answer *answer, struct lab_value right, st
 const char *lab_resume_at(const struct lab *lab, int step);
 /* Whether a step saves checkpoints: then they need a folder. */
 bool lab_saves(const struct lab *lab);
+/* ... before step `end`, under this tag; NULL: any. */
+bool lab_saves_before(const struct lab *lab, int end, const char *tag);
 
 /* The settings in force at a step: those of the last step at or before it that has a setup, else the lab's. */
 void lab_sets_at(const struct lab *lab, int step, const char *const **sets, int *count);

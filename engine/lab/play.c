@@ -1,9 +1,12 @@
+/* A lab's steps one after another: what a step does before it asks, after it was answered, and what the learner may do then. */
 #include "engine/lab/play.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "engine/lab/play_parts.h"
 
 const struct lab_step *lab_play_step(const struct lab_play *play)
 {
@@ -43,69 +46,6 @@ static void notify(struct lab_play *play, const char *format, ...)
     va_start(args, format);
     vsnprintf(play->notice, sizeof play->notice, format, args);
     va_end(args);
-}
-
-/* ---- the page ------------------------------------------------------------------------------------------------------ */
-
-static void page_clear(struct lab_page *page, int from)
-{
-    while (page->count > from) free(page->at[--page->count].text);
-    page->revision++;
-}
-
-/* Takes the text. */
-static void page_take(struct lab_page *page, enum lab_tone tone, char *text)
-{
-    bool empty = !text || !*text;
-    if (empty || page->count == PAGE_MAX) free(text);
-    else page->at[page->count++] = (struct lab_paragraph){tone, text};
-    page->revision++;
-}
-
-static void page_say(struct lab_page *page, enum lab_tone tone, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-
-static void page_say(struct lab_page *page, enum lab_tone tone, const char *format, ...)
-{
-    char *text;
-    va_list args;
-    va_start(args, format);
-    if (vasprintf(&text, format, args) < 0) text = NULL;
-    va_end(args);
-    page_take(page, tone, text);
-}
-
-static void page_choices(struct lab_play *play, const struct lab_step *step, const struct lab_scene *scene)
-{
-    for (int c = 0; c < step->choice_count; c++) {
-        char *text = prose_fill(&step->choice[c].text, scene);
-        page_say(&play->page, c == play->chosen ? TONE_CHOSEN : TONE_CHOICE, "%c  %s", 'a' + c, text ? text : "");
-        free(text);
-    }
-}
-
-static void page_ask(struct lab_play *play, const struct lab_scene *scene)
-{
-    const struct lab_step *step = lab_play_step(play);
-    page_clear(&play->page, 0);
-    page_take(&play->page, TONE_TEXT, prose_fill(&step->text, scene));
-    page_take(&play->page, TONE_QUESTION, prose_fill(&step->question, scene));
-    if (step->ask == LAB_QUIZ) page_choices(play, step, scene);
-    play->told_from = play->page.count;
-    for (int h = 0; h < play->progress.at[play->progress.step].hints && h < step->hint_count; h++) {
-        page_take(&play->page, TONE_HINT, prose_fill(&step->hint[h], scene));
-        play->told_from = play->page.count;
-    }
-}
-
-/* Question, choices and hints, and nothing of an earlier verdict. */
-static void page_answered(struct lab_play *play)
-{
-    page_clear(&play->page, play->told_from);
-    for (int p = 0; p < play->page.count; p++) {
-        struct lab_paragraph *at = &play->page.at[p];
-        if (at->tone == TONE_CHOICE && *at->text == 'a' + play->chosen) at->tone = TONE_CHOSEN;
-    }
 }
 
 /* ---- beginning ----------------------------------------------------------------------------------------------------- */
@@ -168,7 +108,7 @@ static void enter_step(struct lab_play *play, int step)
     else begin_step(play);
 }
 
-/* ---- verdicts ------------------------------------------------------------------------------------------------------ */
+/* ---- what is kept ---------------------------------------------------------------------------------------------------- */
 
 static void keep(struct lab_play *play, const struct lab_action *action, const struct lab_scene *scene)
 {
@@ -190,108 +130,13 @@ static void keep_of_task(struct lab_play *play, struct lab_scene *scene)
     scene->kept_count = play->kept_count;
 }
 
-static void say_where(struct lab_play *play, const struct lab_where *where)
-{
-    if (!where->known || play->where.known) return;
-    play->where = *where;
-}
-
-/* A check in the lab's own words, where it has some; with what was expected, if it does not hold. The caller frees. */
-static char *worded(const struct lab_check *check, const struct lab_finding *finding, const struct lab_scene *scene)
-{
-    char *text = NULL, *said = finding->known && check->said.count ? prose_fill(&check->said, scene) : NULL;
-    if (!said) return strdup(finding->said);
-    if (finding->holds) return said;
-    if (asprintf(&text, "%s (%s)", said, finding->why) < 0) text = NULL;
-    free(said);
-    return text;
-}
-
-/* What the step's checks found; false: one does not hold. */
-static bool say_findings(struct lab_play *play, const struct lab_step *step, const struct lab_scene *scene)
-{
-    bool all = true;
-    for (int c = 0; c < step->check_count; c++) {
-        struct lab_finding finding = lab_check_hold(&step->check[c], scene);
-        all &= finding.known && finding.holds;
-        if (!finding.holds) say_where(play, &finding.where);
-        char place[160] = "";
-        if (!finding.holds && finding.where.known && finding.where.step)
-            snprintf(place, sizeof place, " (step %u, rank %d%s%s)", finding.where.step, finding.where.rank,
-                     *finding.where.what ? ", " : "", finding.where.what);
-        char *said = worded(&step->check[c], &finding, scene);
-        page_say(&play->page, finding.known && finding.holds ? TONE_FACT : TONE_BAD, "%s%s", said ? said : "", place);
-        free(said);
-    }
-    return all;
-}
-
-/* What somebody who said this may have thought. */
-static void say_wrong(struct lab_play *play, const struct lab_step *step, const struct lab_scene *scene)
-{
-    for (int w = 0; w < step->wrong_count; w++) {
-        struct lab_value believed = expression_evaluate(step->wrong[w].value, scene);
-        if (!lab_answer_near(&step->answer, believed, play->said)) continue;
-        page_take(&play->page, TONE_BAD, prose_fill(&step->wrong[w].reply, scene));
-        return;
-    }
-}
-
-static void judge_prediction(struct lab_play *play, const struct lab_step *step, const struct lab_scene *scene)
-{
-    char said[QUANTITY_ROOM], got[QUANTITY_ROOM];
-    struct lab_value right = expression_evaluate(step->answer.value, scene);
-    if (play->revealed) play->said = right.quantity;
-    play->right = lab_answer_near(&step->answer, right, play->said);
-    play->where = right.where;
-    quantity_format(said, play->said, step->answer.unit, -1);
-    if (right.known) quantity_format(got, right.quantity, step->answer.unit, -1);
-    if (!right.known) page_say(&play->page, TONE_BAD, "The answer cannot be known: %s", right.why_not);
-    else if (play->revealed) page_say(&play->page, TONE_GOOD, "It is %s.", got);
-    else if (play->right) page_say(&play->page, TONE_GOOD, "Right: it is %s. You said %s.", got, said);
-    else page_say(&play->page, TONE_BAD, "You said %s; it is %s.", said, got);
-    if (right.known && !play->right) say_wrong(play, step, scene);
-}
-
-static void judge_quiz(struct lab_play *play, const struct lab_step *step, const struct lab_scene *scene)
-{
-    const struct lab_choice *choice = &step->choice[play->chosen];
-    char *reply = prose_fill(&choice->reply, scene);
-    play->right = choice->right;
-    page_say(&play->page, choice->right ? TONE_GOOD : TONE_BAD, "%s %s", choice->right ? "Right." : "No.",
-             reply ? reply : "");
-    free(reply);
-}
-
-static void fold(struct lab_play *play, enum lab_input_kind kind, const char *said)
-{
-    lab_progress_fold(&play->progress, &(struct lab_input){.kind = kind, .right = play->right, .said = said});
-}
-
-static void judge(struct lab_play *play, const struct lab_scene *scene)
-{
-    const struct lab_step *step = lab_play_step(play);
-    char said[QUANTITY_ROOM] = "";
-    if (step->ask == LAB_READ) page_ask(play, scene);
-    else page_answered(play); /* what was asked stays as it was asked */
-    if (step->ask == LAB_PREDICT)
-        judge_prediction(play, step, scene), quantity_format(said, play->said, step->answer.unit, -1);
-    if (step->ask == LAB_QUIZ) judge_quiz(play, step, scene), snprintf(said, sizeof said, "%c", 'a' + play->chosen);
-    bool all = say_findings(play, step, scene);
-    if (step->ask == LAB_TASK) play->right = all;
-    if (step->ask == LAB_READ) fold(play, LAB_INPUT_READ, NULL);
-    else fold(play, LAB_INPUT_ANSWERED, said);
-    page_take(&play->page, TONE_TEXT, prose_fill(&step->explain, scene));
-    play->phase = PLAY_TOLD;
-}
-
 /* ---- time goes on -------------------------------------------------------------------------------------------------- */
 
 static void acted(struct lab_play *play, struct lab_scene *scene)
 {
     keep_of_task(play, scene);
     if (lab_play_catches_up(play)) enter_step(play, play->at + 1);
-    else judge(play, scene);
+    else play_judge(play, scene);
 }
 
 static void act(struct lab_play *play)
@@ -415,12 +260,12 @@ void lab_play_check(struct lab_play *play, const struct run_model *model, const 
     struct lab_scene scene = lab_play_scene(play, model, tape);
     play->where = (struct lab_where){0};
     page_answered(play);
-    play->right = say_findings(play, lab_play_step(play), &scene);
+    play->right = play_findings(play, lab_play_step(play), &scene);
     if (play->right) {
         keep_of_task(play, &scene);
-        judge(play, &scene);
+        play_judge(play, &scene);
     } else {
-        fold(play, LAB_INPUT_ANSWERED, "");
+        play_fold(play, LAB_INPUT_ANSWERED, "");
         notify(play, "not yet: what is expected stands in the pane");
     }
 }
@@ -446,7 +291,7 @@ void lab_play_hint(struct lab_play *play, const struct run_model *model, const s
         notify(play, step->hint_count ? "there are no more hints" : "this question has no hints");
     } else {
         struct lab_scene scene = lab_play_scene(play, model, tape);
-        fold(play, LAB_INPUT_HINT, NULL);
+        play_fold(play, LAB_INPUT_HINT, NULL);
         page_ask(play, &scene);
     }
 }
@@ -454,7 +299,7 @@ void lab_play_hint(struct lab_play *play, const struct run_model *model, const s
 static void go_on(struct lab_play *play)
 {
     bool left_open = play->phase == PLAY_ASKING;
-    fold(play, LAB_INPUT_NEXT, NULL);
+    play_fold(play, LAB_INPUT_NEXT, NULL);
     play->asked_next = false;
     play->notice[0] = '\0';
     if (play->progress.finished) {
@@ -505,7 +350,7 @@ void lab_play_reset_step(struct lab_play *play)
         return;
     }
     play->notice[0] = '\0';
-    fold(play, LAB_INPUT_RESET_STEP, NULL);
+    play_fold(play, LAB_INPUT_RESET_STEP, NULL);
     forget_answer(play);
     start_anew(play);
 }

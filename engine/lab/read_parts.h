@@ -1,4 +1,4 @@
-/* Inside the reader of labs: lines and directives (read.c), and what stands in them (read_text.c). */
+/* Inside the reader of labs: lines and steps (read.c), directives (read_directives.c), what stands in them (read_text.c). */
 #ifndef ENGINE_LAB_READ_PARTS_H
 #define ENGINE_LAB_READ_PARTS_H
 
@@ -22,6 +22,10 @@ struct reader {
 };
 
 int read_fail(struct reader *reader, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+bool read_is_directive(const char *name);
+int read_directive(struct reader *reader, const char *name, const char *text);
+int read_keep(struct reader *reader, const char *text); /* also of the first pass */
 
 int read_prose(struct reader *reader, struct prose *prose, const char *text);
 /* Lines that belong to one text, and the end of it. */

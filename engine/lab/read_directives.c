@@ -1,0 +1,270 @@
+/* The directives of a lab's file: a table, and a function for each that puts what it says into the lab. */
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/nearest.h"
+#include "engine/config/command.h"
+#include "engine/lab/pool.h"
+#include "engine/lab/read_parts.h"
+
+static int read_about(struct reader *reader, const char *text)
+{
+    return reader->lab->about = text, STATUS_OK;
+}
+
+static int read_minutes(struct reader *reader, const char *text)
+{
+    char *end;
+    long minutes = strtol(text, &end, 10);
+    if (*end || minutes < 1 || minutes > 120)
+        return read_fail(reader, "minutes: %.20s: give a number from 1 to 120", text);
+    return reader->lab->minutes = (int)minutes, STATUS_OK;
+}
+
+/* Settings are checked against those that they stand upon. */
+static int read_settings(struct reader *reader, const char *text, const char **sets, int *count)
+{
+    char *read[LAB_SETS_MAX];
+    int more;
+    struct error err;
+    if (lab_settings(read, &more, text, sets, *count, &err)) return read_fail(reader, "%s", err.text);
+    for (int i = 0; i < more; i++) {
+        const char *kept = *count < LAB_SETS_MAX ? pool_text(reader->lab->pool, read[i], strlen(read[i])) : NULL;
+        if (kept) sets[(*count)++] = kept;
+        else read_fail(reader, "there are more than %d settings", LAB_SETS_MAX);
+        free(read[i]);
+    }
+    return reader->status;
+}
+
+static int read_set(struct reader *reader, const char *text)
+{
+    return read_settings(reader, text, reader->lab->sets, &reader->lab->set_count);
+}
+
+/* "KEY=A|B|C" */
+static int read_try(struct reader *reader, const char *text)
+{
+    struct lab *lab = reader->lab;
+    struct lab_try *try = &lab->tries.at[lab->tries.count];
+    size_t key = strcspn(text, "=");
+    if (!text[key]) return read_fail(reader, "try: KEY=A|B|C");
+    if (lab->tries.count == LAB_TRIES_MAX) return read_fail(reader, "a lab tries at most %d keys", LAB_TRIES_MAX);
+    *try = (struct lab_try){.key = pool_text(lab->pool, text, key)};
+    for (const char *value = text + key + 1;; value += strcspn(value, "|") + 1) {
+        const size_t length = strcspn(value, "|");
+        if (!length) return read_fail(reader, "try: KEY=A|B|C: a value is missing");
+        if (try->count == LAB_TRY_VALUES_MAX)
+            return read_fail(reader, "a lab tries at most %d values of a key", LAB_TRY_VALUES_MAX);
+        try->values[try->count++] = pool_text(lab->pool, value, length);
+        if (!try->key || !try->values[try->count - 1]) return read_fail(reader, "no memory");
+        if (!value[length]) break;
+    }
+    lab->tries.count++;
+    return reader->status;
+}
+
+/* A setup stands upon the lab's own settings, not on those of the step before. */
+static int read_setup(struct reader *reader, const char *text)
+{
+    struct lab_step *step = reader->step;
+    if (!step->has_setup) {
+        memcpy(step->sets, reader->lab->sets, sizeof step->sets);
+        step->set_count = reader->lab->set_count;
+        step->has_setup = true;
+    }
+    return read_settings(reader, text, step->sets, &step->set_count);
+}
+
+static int read_resume(struct reader *reader, const char *text)
+{
+    if (!lab_saves_before(reader->lab, reader->lab->step_count - 1, text))
+        return read_fail(reader, "resume: %.40s: no step before this one has do: checkpoint %.40s", text, text);
+    reader->step->resume = text;
+    return read_setup(reader, "");
+}
+
+/* The views of the screen (tui/views/views.def) that show a run; tests/test_lab_frames.c holds them against it. */
+static const char *const looks[] = {"overview", "timeline", "memory", "tiers",  "buckets",
+                                    "shards",   "schedule", "why",    "knobs",  "collectives",
+                                    "loss",     "steps",    "text",   "events", "oom"};
+enum { LOOKS = sizeof looks / sizeof *looks };
+
+static int read_look(struct reader *reader, const char *text)
+{
+    char list[200];
+    int used = 0;
+    reader->step->look = text;
+    for (int v = 0; v < LOOKS; v++) {
+        if (strcmp(looks[v], text) == 0) return STATUS_OK;
+        used += snprintf(list + used, sizeof list - (size_t)used, "%s%s", v ? ", " : "", looks[v]);
+    }
+    return read_fail(reader, "look: there is no view %.40s; there are %s", text, list);
+}
+
+static int ask(struct reader *reader, enum lab_ask what, const char *text)
+{
+    struct lab_step *step = reader->step;
+    if (step->ask != LAB_READ)
+        return read_fail(reader, "this step asks something already; begin another with ## TITLE");
+    step->ask = what;
+    return read_prose(reader, &step->question, text);
+}
+
+static int read_predict(struct reader *reader, const char *text)
+{
+    return ask(reader, LAB_PREDICT, text);
+}
+
+static int read_quiz(struct reader *reader, const char *text)
+{
+    return ask(reader, LAB_QUIZ, text);
+}
+
+static int read_task(struct reader *reader, const char *text)
+{
+    return ask(reader, LAB_TASK, text);
+}
+
+static int read_answer(struct reader *reader, const char *text)
+{
+    if (reader->step->ask != LAB_PREDICT) return read_fail(reader, "answer: belongs to a predict: above it");
+    if (reader->step->answer.value) return read_fail(reader, "there is an answer already");
+    return read_answer_line(reader, &reader->step->answer, text);
+}
+
+static int read_wrong(struct reader *reader, const char *text)
+{
+    struct lab_step *step = reader->step;
+    if (!step->answer.value) return read_fail(reader, "wrong: belongs to an answer: above it");
+    if (step->wrong_count == LAB_WRONGS_MAX)
+        return read_fail(reader, "there are more than %d wrong answers", LAB_WRONGS_MAX);
+    return read_wrong_line(reader, &step->wrong[step->wrong_count++], &step->answer, text);
+}
+
+static int read_choice(struct reader *reader, const char *text, bool right)
+{
+    struct lab_step *step = reader->step;
+    const char *bar = strstr(text, " | ");
+    if (step->ask != LAB_QUIZ) return read_fail(reader, "choices belong to a quiz: above them");
+    if (step->choice_count == LAB_CHOICES_MAX)
+        return read_fail(reader, "a quiz has at most %d choices", LAB_CHOICES_MAX);
+    if (!bar) return read_fail(reader, "a choice needs a reply: + TEXT | REPLY (right), - TEXT | REPLY (wrong)");
+    struct lab_choice *choice = &step->choice[step->choice_count++];
+    *choice = (struct lab_choice){.line = reader->line, .right = right};
+    const char *said = pool_text(reader->lab->pool, text, (size_t)(bar - text));
+    if (!said) return read_fail(reader, "no memory");
+    return read_prose(reader, &choice->text, said) || read_prose(reader, &choice->reply, bar + 3) ? reader->status
+                                                                                                  : STATUS_OK;
+}
+
+static int read_right_choice(struct reader *reader, const char *text)
+{
+    return read_choice(reader, text, true);
+}
+
+static int read_wrong_choice(struct reader *reader, const char *text)
+{
+    return read_choice(reader, text, false);
+}
+
+static int read_check(struct reader *reader, const char *text)
+{
+    struct lab_step *step = reader->step;
+    if (step->check_count == LAB_CHECKS_MAX) return read_fail(reader, "a step has at most %d checks", LAB_CHECKS_MAX);
+    return read_check_line(reader, &step->check[step->check_count++], text);
+}
+
+static int read_before(struct reader *reader, const char *text)
+{
+    reader->before_last = true;
+    return read_action(reader, &reader->step->before, text);
+}
+
+static int read_do(struct reader *reader, const char *text)
+{
+    if (reader->step->ask == LAB_TASK) return read_fail(reader, "in a task the learner acts: use before: or solution:");
+    reader->before_last = false;
+    return read_action(reader, &reader->step->actions, text);
+}
+
+static int read_solution(struct reader *reader, const char *text)
+{
+    if (reader->step->ask != LAB_TASK) return read_fail(reader, "solution: belongs to a task: above it");
+    reader->before_last = false;
+    return read_action(reader, &reader->step->solution, text);
+}
+
+/* Kept in the order of the actions around it. Of a task: when it is done, unless it stands with its before: lines. */
+int read_keep(struct reader *reader, const char *text)
+{
+    struct lab_action unplaced;
+    if (reader->names_only) return read_keep_line(reader, &unplaced, text);
+    struct lab_actions *list = reader->before_last ? &reader->step->before : &reader->step->actions;
+    if (list->count == LAB_ACTIONS_MAX) return read_fail(reader, "there are more than %d actions", LAB_ACTIONS_MAX);
+    return read_keep_line(reader, &list->at[list->count++], text);
+}
+
+static int read_hint(struct reader *reader, const char *text)
+{
+    struct lab_step *step = reader->step;
+    if (step->hint_count == LAB_HINTS_MAX)
+        return read_fail(reader, "there are %d hints at most: a nudge, the formula, the answer", LAB_HINTS_MAX);
+    return read_prose(reader, &step->hint[step->hint_count++], text);
+}
+
+static int read_explain(struct reader *reader, const char *text)
+{
+    if (reader->in_explain) return read_fail(reader, "there is an explanation already");
+    if (read_prose_end(reader)) return reader->status;
+    reader->in_explain = true;
+    read_prose_line(reader, text);
+    return reader->status;
+}
+
+enum place { IN_LAB = 1, IN_STEP = 2 };
+static const struct {
+    const char *name;
+    enum place place;
+    int (*read)(struct reader *, const char *text);
+} directives[] = {
+    {"about", IN_LAB, read_about},      {"minutes", IN_LAB, read_minutes},    {"set", IN_LAB, read_set},
+    {"try", IN_LAB, read_try},          {"setup", IN_STEP, read_setup},       {"resume", IN_STEP, read_resume},
+    {"look", IN_STEP, read_look},       {"before", IN_STEP, read_before},     {"predict", IN_STEP, read_predict},
+    {"answer", IN_STEP, read_answer},   {"wrong", IN_STEP, read_wrong},       {"quiz", IN_STEP, read_quiz},
+    {"task", IN_STEP, read_task},       {"solution", IN_STEP, read_solution}, {"do", IN_STEP, read_do},
+    {"keep", IN_STEP, read_keep},       {"check", IN_STEP, read_check},       {"hint", IN_STEP, read_hint},
+    {"explain", IN_STEP, read_explain}, {"+", IN_STEP, read_right_choice},    {"-", IN_STEP, read_wrong_choice},
+};
+enum { DIRECTIVES = sizeof directives / sizeof *directives };
+
+bool read_is_directive(const char *name)
+{
+    for (int d = 0; d < DIRECTIVES; d++)
+        if (strcmp(directives[d].name, name) == 0) return true;
+    return false;
+}
+
+int read_directive(struct reader *reader, const char *name, const char *text)
+{
+    const char *names[DIRECTIVES];
+    for (int d = 0; d < DIRECTIVES; d++) {
+        names[d] = directives[d].name;
+        if (strcmp(names[d], name) != 0) continue;
+        bool in_step = reader->step != NULL, of_step = directives[d].place == IN_STEP;
+        if (in_step != of_step)
+            return read_fail(
+                reader, of_step ? "%s: belongs into a step, below a line ## TITLE" : "%s: belongs above the first step",
+                name);
+        if (reader->in_explain) return read_fail(reader, "explain: comes last in a step; put %s: above it", name);
+        return directives[d].read(reader, text);
+    }
+    const char *nearest = nearest_name(name, names, DIRECTIVES);
+    if (nearest) return read_fail(reader, "there is no directive %s:; did you mean %s:?", name, nearest);
+    return read_fail(
+        reader,
+        "there is no directive %s:; they stand in docs/LABS.md (prose may not begin with a small word and a colon)",
+        name);
+}
