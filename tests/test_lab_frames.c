@@ -253,6 +253,7 @@ static void play_round(struct stage_hand *hand, const struct lab *lab)
     lab_play_init(&hand->play, lab, &progress);
     lab_sets_at(lab, 0, &sets, &count);
     le_start(&hand->engine, sets, count, NULL);
+    lab_play_started(&hand->play);
     for (int turn = 0; turn < TURNS_MAX && hand->play.phase != PLAY_FINISHED; turn++) {
         enum lab_wish wish = lab_play_tick(&hand->play, hand->engine.model, hand->engine.tape);
         if (wish == WISH_COMMAND) le_hear(&hand->engine, hand->play.driver.line);

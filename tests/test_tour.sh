@@ -68,4 +68,18 @@ runs
 waits_for "who took the tour is not asked again" "!$offer"
 keys q
 comes 'status 0'
+
+# The engine fails as the tour begins: its processes are stopped, so that the screen waits for their last word, and then killed.
+descendants() { local child; for child in $(cat /proc/"$1"/task/*/children 2>/dev/null); do echo "$child"; descendants "$child"; done; }
+fresh five
+comes "$offer"
+comes 'step [0-9]+ +loss'
+engine=$(descendants "$(program_pid)")
+kill -STOP $engine
+keys Enter
+comes "!$offer"
+kill -KILL $engine
+waits_for "an engine that fails before the tour is told of" '^zerolab: '
+waits_for "... with the right status" 'status 4'
+waits_for "... and the terminal is as it was" 'modes restored'
 done_testing

@@ -156,6 +156,7 @@ struct run_save {
     char tag[64];                               /* of that one; "": there was none */
     char saved_tag[64], folder[1024];           /* the last that was completed; "": none */
     uint64_t saved_ns, saved_bytes;             /* bytes: of all its shards; 0: not said */
+    uint64_t failed_ns;                         /* when one last came to nothing; 0: none did */
 };
 
 /* ---- history ------------------------------------------------------------------------------------------------------- */

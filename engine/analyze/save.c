@@ -23,6 +23,7 @@ void save_read(struct run_save *save, const cJSON *detail, uint64_t time_ns)
     text(save->tag, sizeof save->tag, detail, "tag");
     save->saving = strcmp(state, "saving") == 0;
     save->failed = strcmp(state, "failed") == 0;
+    if (save->failed) save->failed_ns = time_ns;
     if (strcmp(state, "saved") != 0) return;
     text(save->saved_tag, sizeof save->saved_tag, detail, "tag");
     text(save->folder, sizeof save->folder, detail, "folder");

@@ -139,6 +139,7 @@ static void collect(struct window *window, enum lane lane)
         const struct span *span = span_at(window, lane, number);
         if (!span) continue;
         struct interval busy = clipped(window->out, span->started_ns, span->ended_ns);
+        window->out->busy_ns[lane] += length(busy);
         if (lane == LANE_COMPUTE) {
             window->compute.at[window->compute.count++] = busy;
             window->out->phase_ns[span->phase] += length(busy);
@@ -211,8 +212,7 @@ static void sum_host(struct window *window)
         const struct span *span = span_at(window, LANE_HOST, number);
         if (!span) continue;
         const struct interval busy = clipped(window->out, span->started_ns, span->ended_ns);
-        window->out->host.busy_ns += length(busy);
-        window->out->host.exposed_ns += length(busy) - covered(window, busy, &at);
+        window->out->host_exposed_ns += length(busy) - covered(window, busy, &at);
     }
 }
 
@@ -246,7 +246,8 @@ static const struct {
 } sums[] = {
     {offsetof(struct totals, temporal), sizeof(struct temporal) / sizeof(uint64_t)},
     {offsetof(struct totals, phase_ns), PHASES},
-    {offsetof(struct totals, host), sizeof(struct host_totals) / sizeof(uint64_t)},
+    {offsetof(struct totals, busy_ns), LANES},
+    {offsetof(struct totals, host_exposed_ns), 1},
     {offsetof(struct totals, stall_ns), STALLS},
     {offsetof(struct totals, stall_count), STALLS},
     {offsetof(struct totals, lane_stall_ns), LANES *STALLS},

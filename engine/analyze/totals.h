@@ -43,16 +43,14 @@ struct prefetch_totals {
     int64_t stalls;
 };
 
-/* What the host lane does: it adds, takes norms and updates. */
-struct host_totals { uint64_t busy_ns, exposed_ns; }; /* exposed: no compute beside it */
-
 struct totals {
     int rank;                      /* -1: mean over ranks */
     uint64_t from_ns, to_ns;
     bool known;                    /* false: records of this window are not kept in full, or were lost */
     struct temporal temporal;
     uint64_t phase_ns[PHASES];     /* of the compute lane */
-    struct host_totals host;
+    uint64_t busy_ns[LANES];       /* a lane at work */
+    uint64_t host_exposed_ns;      /* the host lane (it adds, takes norms and updates) with no compute beside it */
     uint64_t stall_ns[STALLS];     /* of the compute lane; STALL_PEERS: of all lanes */
     int64_t stall_count[STALLS];
     uint64_t lane_stall_ns[LANES][STALLS]; /* of the lanes between tiers and of the host's */

@@ -102,6 +102,7 @@ static enum driver_says begin_command(struct lab_driver *driver, const struct la
     driver->saves = command.id == COMMAND_CHECKPOINT;
     driver->part = run_part_number(scene->model);
     driver->saved_ns = scene->model->save.saved_ns;
+    driver->failed_ns = scene->model->save.failed_ns;
     driver->was_short =
         scene->model->state == RUN_OUT_OF_MEMORY && command_table[command.id].class == COMMAND_CLASS_LIVE;
     return send(driver, scene->model, line);
@@ -128,7 +129,8 @@ static enum driver_says go_on_command(struct lab_driver *driver, const struct la
     if (driver->was_short) memcpy(driver->line, driver->asked, sizeof driver->line);
     const struct run_notice *answer = since(driver, scene->model, answers);
     if (answer && answer->level > 0) return stuck(driver, answer->text);
-    if (driver->saves && scene->model->save.failed) return stuck(driver, "the checkpoint could not be written");
+    if (driver->saves && scene->model->save.failed_ns != driver->failed_ns)
+        return stuck(driver, "the checkpoint could not be written");
     if (driver->saves && scene->model->save.saved_ns == driver->saved_ns) return DRIVER_WAITS;
     if (driver->relaunches && run_part_number(scene->model) == driver->part) return DRIVER_WAITS;
     bool over = driver->about_time ? time_has_told(driver, scene->model) : answer && run_waits(scene->model);

@@ -21,6 +21,7 @@ struct lab_driver {
     bool relaunches, saves;/* ... and has the engine started again, or a checkpoint written */
     int part;              /* of the run, then */
     uint64_t saved_ns;     /* the last checkpoint then */
+    uint64_t failed_ns;    /* ... and the last that came to nothing */
     bool was_short;        /* ... while the run was out of memory */
     bool pausing;          /* ... and this pause after it */
     uint64_t notices;      /* that had been folded then */

@@ -248,11 +248,12 @@ static int text_is_known(struct parser *parser, const struct metric_row *row, co
 /* The nearest of the words that this metric takes, or NULL. */
 static const char *nearest_word(const struct metric_row *row, const char *name)
 {
-    const char *known[CATEGORIES + TIERS + TRAFFIC_KINDS + OP_KINDS + PHASES + LANES + 3];
+    const char *known[CATEGORIES + TIERS + TRAFFIC_KINDS + OP_KINDS + PHASES + LANES + 4];
     int count = 0;
     if (can(row, TAKES_RANK)) known[count++] = "rank";
     if (can(row, TAKES_STEP)) known[count++] = "step";
     if (can(row, TAKES_AHEAD)) known[count++] = "prefetch";
+    if (can(row, TAKES_HOST)) known[count++] = lane_name(LANE_HOST);
     for (int c = 0; c < CATEGORIES && can(row, TAKES_CATEGORY); c++) known[count++] = category_name((enum category)c);
     for (int t = 0; t < TIERS && can(row, TAKES_TIER); t++) known[count++] = tier_name((enum tier)t);
     for (int k = 0; k < TRAFFIC_KINDS && can(row, TAKES_KIND); k++) known[count++] = traffic_name((enum traffic)k);
@@ -270,6 +271,7 @@ static int one_selection(struct parser *parser, const struct metric_row *row, st
     if (can(row, TAKES_RANK) && !strcmp(name, "rank")) return select_rank(parser, of);
     if (can(row, TAKES_STEP) && !strcmp(name, "step")) return select_step(parser, of);
     if (can(row, TAKES_AHEAD) && !strcmp(name, "prefetch")) return of->ahead = true, 0;
+    if (can(row, TAKES_HOST) && !strcmp(name, lane_name(LANE_HOST))) return of->lane = LANE_HOST, 0;
     int found;
     if (can(row, TAKES_CATEGORY) && (found = category_named(name)) >= 0) return of->category = found, 0;
     if (can(row, TAKES_TIER) && (found = tier_named(name)) >= 0) return of->tier = (enum tier)found, 0;

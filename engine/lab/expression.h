@@ -34,13 +34,15 @@ enum { LAB_TRIES_MAX = 8, LAB_TRY_VALUES_MAX = 6 };
 struct lab_try { const char *key; int count; const char *values[LAB_TRY_VALUES_MAX]; }; /* "key", "value": as settings */
 struct lab_tries { int count; struct lab_try at[LAB_TRIES_MAX]; };
 
+struct contest; /* what came of trying them all */
+
 /* What expressions are evaluated on. model and tape NULL: only plans are known. */
 struct lab_scene {
     const struct run_model *model;
     const struct tape *tape;
     const char *const *sets; /* how the run was started, "key=value": plan("...") begins from these */
     int set_count;
-    const struct lab_tries *tries; /* NULL: none */
+    const struct contest *contest; /* NULL: none was held */
     const struct lab_kept *kept;
     int kept_count;
 };

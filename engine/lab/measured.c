@@ -20,18 +20,32 @@ static uint32_t step_number(const struct run_model *model, int64_t asked)
     return last && (int64_t)last->step + asked > 0 ? (uint32_t)((int64_t)last->step + asked) : 0;
 }
 
-static struct lab_value no_step(const struct lab_scene *scene, int64_t asked)
-{
-    if (!run_last_step(scene->model)) return value_unknown("no step has been trained yet");
-    return asked > 0 ? value_unknown("step %lld has not been trained", (long long)asked)
-                     : value_unknown("there is no such step");
-}
-
-static const struct tape_step *window_of(const struct lab_scene *scene, int64_t asked)
+static const struct tape_step *kept_step(const struct lab_scene *scene, int64_t asked)
 {
     uint32_t number = step_number(scene->model, asked);
     const struct tape_step *step = number ? tape_step_numbered(scene->tape, number) : NULL;
     return step && step->ended_ns && step->begun_ns >= tape_whole_from(scene->tape) ? step : NULL;
+}
+
+static bool has_lost(const struct lab_scene *scene, const struct tape_step *step)
+{
+    return tape_has_gap(scene->tape, step->begun_ns, step->ended_ns);
+}
+
+/* A step of which everything is known: sums over less would be too small. NULL: no_step() says why. */
+static const struct tape_step *window_of(const struct lab_scene *scene, int64_t asked)
+{
+    const struct tape_step *step = kept_step(scene, asked);
+    return step && !has_lost(scene, step) ? step : NULL;
+}
+
+static struct lab_value no_step(const struct lab_scene *scene, int64_t asked)
+{
+    const struct tape_step *step = kept_step(scene, asked);
+    if (!run_last_step(scene->model)) return value_unknown("no step has been trained yet");
+    if (step && has_lost(scene, step)) return value_unknown("records of step %u were lost", step->step);
+    return asked > 0 ? value_unknown("step %lld has not been trained", (long long)asked)
+                     : value_unknown("there is no such step");
 }
 
 static void at_span(struct lab_where *where, const struct lab_scene *scene, int rank, uint64_t time_ns)
@@ -174,30 +188,6 @@ static struct lab_value spans_value(const struct node *node, const struct lab_sc
     return value;
 }
 
-static uint64_t busy_ns(const struct lab_scene *scene, int rank, enum lane lane, const struct tape_step *step)
-{
-    int64_t first, end;
-    uint64_t sum = 0;
-    tape_spans(scene->tape, rank, lane, step->begun_ns, step->ended_ns, &first, &end);
-    for (int64_t s = first; s < end; s++) {
-        const struct span *span = tape_span(scene->tape, rank, lane, s);
-        if (span && span->step == step->step && span->ended_ns) sum += span->ended_ns - span->started_ns;
-    }
-    return sum;
-}
-
-static struct lab_value busy_value(const struct node *node, const struct lab_scene *scene, int64_t asked)
-{
-    const struct tape_step *step = window_of(scene, asked);
-    const enum lane lane = node->of.lane == ANY ? LANE_COMPUTE : (enum lane)node->of.lane;
-    uint64_t sum = 0;
-    if (!step) return no_step(scene, asked);
-    for (int rank = 0; rank < scene->model->ranks; rank++) sum += busy_ns(scene, rank, lane, step);
-    struct lab_value value = value_known((double)sum * 1e-9 / scene->model->ranks, seconds);
-    value.where = (struct lab_where){.known = true, .step = step->step, .time_ns = step->begun_ns};
-    return value;
-}
-
 /* ---- times --------------------------------------------------------------------------------------------------------- */
 
 static double of_totals(const struct node *node, const struct totals *totals)
@@ -205,10 +195,11 @@ static double of_totals(const struct node *node, const struct totals *totals)
     const struct temporal *temporal = &totals->temporal;
     double share;
     switch (node->metric) {
+    case METRIC_BUSY: return (double)totals->busy_ns[node->of.lane == ANY ? LANE_COMPUTE : node->of.lane] * 1e-9;
     case METRIC_COMMUNICATING: return (double)temporal->communication_ns * 1e-9;
     case METRIC_EXPOSED:
         if (node->of.kind != ANY) return (double)totals->traffic[node->of.kind].exposed_ns * 1e-9;
-        if (node->of.lane == LANE_HOST) return (double)totals->host.exposed_ns * 1e-9;
+        if (node->of.lane == LANE_HOST) return (double)totals->host_exposed_ns * 1e-9;
         return (double)(temporal->communication_ns - temporal->overlapped_ns) * 1e-9;
     case METRIC_OVERLAP:
         return temporal->communication_ns ? (double)temporal->overlapped_ns / (double)temporal->communication_ns : 0;
@@ -224,7 +215,7 @@ static struct lab_value totals_value(const struct node *node, const struct lab_s
     struct totals totals;
     if (!step) return no_step(scene, asked);
     totals_of(&totals, scene->tape, scene->model, -1, step->begun_ns, step->ended_ns);
-    if (!totals.known) return value_unknown("records of step %u were lost", step->step);
+    if (!totals.known) return value_unknown("not every rank has told of step %u", step->step);
     struct lab_value value = value_known(of_totals(node, &totals), node->dimension);
     value.where = (struct lab_where){.known = true, .step = step->step, .time_ns = step->begun_ns};
     return value;
@@ -315,20 +306,18 @@ static struct lab_value run_value(const struct node *node, const struct lab_scen
 }
 
 /* The best of what the lab tries needs no run. */
-static struct lab_value contest_value(const struct node *node, const struct lab_scene *scene)
+static struct lab_value contest_value(const struct node *node, const struct contest *contest)
 {
-    struct contest contest;
-    contest_hold(&contest, scene->tries, scene->sets, scene->set_count);
-    if (!contest.tried) return value_unknown("this lab tries nothing (try:)");
-    if (node->metric == METRIC_TRIED) return value_known(contest.tried, plain);
-    if (node->metric == METRIC_FITTING) return value_known(contest.fitting, plain);
-    return contest.fitting ? value_known(contest.best_s, seconds) : value_unknown("no setup fits the budgets");
+    if (!contest || !contest->tried) return value_unknown("this lab tries nothing (try:)");
+    if (node->metric == METRIC_TRIED) return value_known(contest->tried, plain);
+    if (node->metric == METRIC_FITTING) return value_known(contest->fitting, plain);
+    return contest->fitting ? value_known(contest->best_s, seconds) : value_unknown("no setup fits the budgets");
 }
 
 struct lab_value measured_value(const struct node *node, const struct lab_scene *scene, int64_t step)
 {
     if (node->metric == METRIC_BEST || node->metric == METRIC_TRIED || node->metric == METRIC_FITTING)
-        return contest_value(node, scene);
+        return contest_value(node, scene->contest);
     if (!scene->model || !scene->tape || !scene->model->header.known) return value_unknown("nothing runs yet");
     switch (node->metric) {
     case METRIC_LIVE: return memory_value(node, scene, step, live_of, false);
@@ -338,8 +327,8 @@ struct lab_value measured_value(const struct node *node, const struct lab_scene 
     case METRIC_RESTING: return memory_value(node, scene, step, resting_of, true);
     case METRIC_SENT:
     case METRIC_COUNT: return spans_value(node, scene, step);
-    case METRIC_BUSY: return busy_value(node, scene, step);
     case METRIC_TIME: return node->of.phase == ANY ? step_value(node, scene, step) : totals_value(node, scene, step);
+    case METRIC_BUSY:
     case METRIC_COMMUNICATING:
     case METRIC_EXPOSED:
     case METRIC_OVERLAP:

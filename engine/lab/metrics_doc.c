@@ -5,8 +5,8 @@
 #include "engine/lab/expression_parts.h"
 #include "engine/plan/schedule.h"
 
-static const char *const words[] = {"rank",    "tier",     "category", "step", "operation",
-                                    "traffic", "prefetch", "phase",    "lane", "\"name\""};
+static const char *const words[] = {"rank",     "tier",  "category", "step", "operation", "traffic",
+                                    "prefetch", "phase", "lane",     "host", "\"name\""};
 
 static const char *where_of(const struct metric_row *row)
 {

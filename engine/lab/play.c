@@ -33,7 +33,7 @@ bool lab_play_catches_up(const struct lab_play *play)
 struct lab_scene lab_play_scene(const struct lab_play *play, const struct run_model *model, const struct tape *tape)
 {
     struct lab_scene scene = {
-        .model = model, .tape = tape, .tries = &play->lab->tries, .kept = play->kept, .kept_count = play->kept_count};
+        .model = model, .tape = tape, .contest = &play->contest, .kept = play->kept, .kept_count = play->kept_count};
     lab_sets_at(play->lab, play->at, &scene.sets, &scene.set_count);
     return scene;
 }
@@ -85,6 +85,10 @@ void lab_play_release(struct lab_play *play)
 
 void lab_play_started(struct lab_play *play)
 {
+    const char *const *sets;
+    int count;
+    lab_sets_at(play->lab, play->at, &sets, &count);
+    contest_hold(&play->contest, &play->lab->tries, sets, count);
     play->phase = PLAY_STARTING;
     forget_answer(play);
 }

@@ -2,7 +2,7 @@
  * what the learner does, and does no I/O; so a screen (tui/), `zerolab lab check` and tests play the same labs.
  *
  *     lab_play_init(&play, lab, &progress);
- *     start the engine with lab_sets_at(lab, play.at), paused before its first step
+ *     lab_play_started(), and start the engine with lab_sets_at(lab, play.at), paused before its first step
  *     on new records: lab_play_tick()   says what is to be done: send a command, start the run anew
  *     lab_play_say(), lab_play_choose(), lab_play_check(), lab_play_hint(), lab_play_next() ...
  *
@@ -11,6 +11,7 @@
 #ifndef ENGINE_LAB_PLAY_H
 #define ENGINE_LAB_PLAY_H
 
+#include "engine/lab/contest.h"
 #include "engine/lab/driver.h"
 #include "engine/lab/progress.h"
 
@@ -36,6 +37,7 @@ struct lab_play {
     enum lab_phase phase;
     int at;                      /* the step that is carried out; at most progress.step */
     struct lab_driver driver;
+    struct contest contest;      /* on what the run was started with */
     int kept_count;
     struct lab_kept kept[LAB_KEPT_MAX];
     struct quantity said;        /* of a prediction */
@@ -53,7 +55,7 @@ enum lab_wish { WISH_NOTHING, WISH_COMMAND, WISH_GO, WISH_RESTART };
 
 void lab_play_init(struct lab_play *play, const struct lab *lab, const struct lab_progress *progress);
 void lab_play_release(struct lab_play *play);
-void lab_play_started(struct lab_play *play); /* a run with lab_sets_at(play->at) has been started */
+void lab_play_started(struct lab_play *play); /* a run with lab_sets_at(play->at) is started; holds the lab's contest */
 
 /* What is to be done next; play->driver.line is the command or what to go to. Ask again until it is WISH_NOTHING. */
 enum lab_wish lab_play_tick(struct lab_play *play, const struct run_model *model, const struct tape *tape);

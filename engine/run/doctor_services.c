@@ -137,7 +137,7 @@ void look_aio(struct finding *finding, const struct doctor *doctor)
     doctor_good(finding, "asynchronous I/O can be set up");
 }
 
-/* ---- GPUs: what the machine has, though this version computes on processors only ---- */
+/* ---- GPUs: what the machine has; a run that does not ask for one needs none of it ---- */
 
 static bool has_library(const char *name)
 {
@@ -154,7 +154,7 @@ void look_cuda(struct finding *finding, const struct doctor *doctor)
     device_build_text(built, sizeof built);
     const bool absent = strcmp(built, "no CUDA") == 0;
     doctor_good(finding, "%s%s; %s, %s",
-                absent ? "not built" : "kernels built, no run uses them yet: ", absent ? "" : built,
+                absent ? "not built" : "built for topology.backend=cuda: ", absent ? "" : built,
                 device ? "there is a GPU" : "no GPU found", driver ? "with its driver" : "no driver found");
 }
 

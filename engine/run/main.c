@@ -62,7 +62,7 @@ static void print_version(void)
     const int gpus = device_count();
     device_build_text(built, sizeof built);
     printf("zerolab %s\nGPU kernels: %s; ", ZEROLAB_VERSION, strcmp(built, "no CUDA") == 0 ? "not built" : built);
-    if (gpus) printf("%d here, which no run uses yet\n", gpus);
+    if (gpus) printf("%d here, for topology.backend=cuda\n", gpus);
     else printf("no GPU here\n");
 }
 

@@ -283,6 +283,7 @@ static int after_offer(const struct cli *cli, const struct app_offer *offer, str
 static int train(struct session *session, struct error *err)
 {
     int status = session->cli->detach ? session_detach(session, err) : session_run(session, err);
+    if (status) app_close(*session->stage), *session->stage = NULL; /* kept for a tour that will not be */
     if (!status && session->model && !(session->offer && session->offer->said == OFFER_TAKEN)) {
         print_result(session);
         return exit_status(session->model);
@@ -301,9 +302,10 @@ int front_train(const struct cli *cli)
     if (!status && *session.resume.note) fprintf(stderr, "zerolab: %s\n", session.resume.note);
     if (offers_tour(&session)) session.offer = &offer;
     status = status ? front_fail(&err) : train(&session, &err);
+    if (!status && session.offer) status = after_offer(cli, &offer, stage);
     if (!cli->detach && session.dir.path[0]) print_checkpoint(&session, status ? stderr : session.out);
     resume_release(&session.resume);
     run_model_free(session.model);
     config_release(&session.config);
-    return status || !session.offer ? status : after_offer(cli, &offer, stage);
+    return status;
 }
