@@ -6,6 +6,7 @@
 #   make bench                 the figures that the README quotes, and its table of them
 #   make bundle                one archive that builds and runs on laptops without a network
 #   make test-gpu              the checks that need a GPU, and bench-gpu its figures: with a CUDA toolkit, without our other libraries
+#   make program CUDA=1        a folder with the program and its libraries, for such a machine (ZEROLAB=build/program/zerolab make test-gpu)
 #   make clean
 #
 # Knobs: SAN=address|undefined|address-undefined|thread (a build of its own under build/), V=1 shows the commands, CC=clang, -jN (default: all processors),
@@ -34,11 +35,15 @@ BUILD := build/$(if $(filter fake,$(CUDA)),fake$(SAN:%=-%),$(or $(SAN),release))
 
 # What kernels/cuda is made with: nvcc, a C++ compiler and tests/fake_cuda, or nothing (kernels/cuda/absent.c).
 NVCC := $(if $(filter 0 fake,$(CUDA))$(SAN),,$(firstword $(shell command -v nvcc 2>/dev/null) $(wildcard /usr/local/cuda/bin/nvcc build/cuda-toolkit/bin/nvcc)))
+ifneq ($(and $(SAN),$(filter 1,$(CUDA))),)
+$(error SAN=$(SAN) does not go with CUDA=1: there are no sanitizers of this kind for a GPU. Use CUDA=fake, or compute-sanitizer (make test-gpu runs it))
+endif
 ifeq ($(CUDA)$(NVCC),1)
 $(error CUDA=1: nvcc is neither on PATH nor in /usr/local/cuda; install the CUDA toolkit, or use CUDA=auto)
 endif
 CUDA_HOME := $(if $(NVCC),$(patsubst %/bin/nvcc,%,$(realpath $(NVCC))))
-CUDA_FLAGS := -std=c++17 -O2 -g -D_GNU_SOURCE -I. -MMD -MP
+CUDA_FLAGS := -std=c++17 -O2 -g -D_GNU_SOURCE -I. -MMD -MP $(CUDA_INCLUDE:%=-I%)
+CUDART ?= -lcudart_static
 NEWEST_ARCH := $(lastword $(CUDA_ARCHS))
 ifeq ($(CUDA),fake)
 CUDA_SOURCES := $(filter-out kernels/cuda/product_cublaslt.cu,$(wildcard kernels/cuda/*.cu)) $(wildcard tests/fake_cuda/*.cu)
@@ -51,7 +56,7 @@ CUDA_SOURCES := $(wildcard kernels/cuda/*.cu)
 CUDA_COMPILE = $(filter ccache,$(CC)) $(NVCC) $(CUDA_FLAGS) $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$(a),code=sm_$(a)) \
 	-gencode arch=compute_$(NEWEST_ARCH),code=compute_$(NEWEST_ARCH) -Xcompiler -Wall,-Wextra $(WERROR:-Werror=-Werror all-warnings) \
 	-allow-unsupported-compiler -DCUDA_LIBRARIES='"$(CUDA_HOME)/lib64"'
-CUDA_LIBS := $(addprefix -L,$(wildcard $(CUDA_HOME)/lib64 $(CUDA_HOME)/targets/x86_64-linux/lib)) -lcudart_static -lstdc++ -ldl -lrt
+CUDA_LIBS := $(addprefix -L,$(wildcard $(CUDA_HOME)/lib64 $(CUDA_HOME)/targets/x86_64-linux/lib)) $(CUDART) -lstdc++ -ldl -lrt
 else
 CUDA_SOURCES := kernels/cuda/absent.c
 endif
@@ -88,6 +93,10 @@ gpu-programs: $(GPU_PROGRAMS)
 
 test-gpu bench-gpu:
 	@tools/gpu.sh $@ $(BUILD)
+
+# The program with its libraries, for a machine that has a GPU and not these: ZEROLAB=build/program/zerolab make test-gpu.
+program: all
+	@tools/program.sh $(BUILD)/zerolab build/program
 
 # A second make, because what this one asked pkg-config may have changed.
 run:
@@ -167,6 +176,6 @@ $(BUILD)/engine/config/builtin.o: configs/nano.json
 $(BUILD)/engine/lab/catalog.o: $(wildcard labs/*/lab.md)
 $(BUILD)/engine/data/default_text.o: data/default.txt
 
-.PHONY: all tests benches run test bench bundle fake gpu-programs test-gpu bench-gpu clean always
+.PHONY: all tests benches run test bench bundle program fake gpu-programs test-gpu bench-gpu clean always
 .SECONDARY:
 -include $(OBJECTS:.o=.d) $(PROGRAMS:=.d)

@@ -58,4 +58,14 @@ ok "... has all labs" $?
 (cd "$place" && rm -rf build && tools/bundle.sh "$work/again.tar.gz" >/dev/null)
 [ "$(tar -tf again.tar.gz | sort | cksum)" = "$(tar -tf zerolab.tar.gz | sort | cksum)" ]
 ok "a bundle of the bundle holds the same files" $?
+
+# The other way to a machine without our libraries: the program and all of them.
+if [ "$kind" = release ]; then
+    "$root/tools/program.sh" "$zerolab" "$work/program" >/dev/null
+    ok "a folder with the program and its libraries" $?
+    LD_LIBRARY_PATH=program/lib ldd program/zerolab.bin | grep -q "libdnnl.* => program/lib/" && env -i PATH="$PATH" program/zerolab train --headless --steps 1 -n 1 >trained 2>&1
+    ok "... which trains with these" $?
+    [ "$(du -sm program | cut -f 1)" -lt 60 ]
+    ok "... and is less than 60 MiB" $?
+fi
 finish

@@ -267,7 +267,7 @@ static const struct operation operations[] = {
 };
 enum { OPERATIONS = sizeof operations / sizeof *operations, OPERANDS = 9 };
 
-/* Small ones for the fake device too; the last have the sizes of real models. */
+/* Small ones, for the fake device and compute-sanitizer (argument: small); the last have the sizes of real models. */
 static const struct shape shapes[] = {
     {2, 7, 12, 3, 5, 11, 0},      /* nothing is a multiple of anything */
     {1, 1, 8, 1, 8, 2, 0},        /* one row */
@@ -487,12 +487,13 @@ int main(int argc, char **argv)
     struct gpu gpu;
     const char *only = argc > 1 ? argv[1] : ""; /* operations whose name begins so */
     if (!gpu_open(&gpu)) return 0;
+    const bool small = gpu_is_fake() || (argc > 2 && strcmp(argv[2], "small") == 0);
     for (int o = 0; o < OPERATIONS; o++) {
         if (strncmp(operations[o].name, only, strlen(only))) continue;
         for (enum dtype dtype = DTYPE_F32; dtype <= DTYPE_F16; dtype++) {
             struct distance worst = {0, 0};
             int done = 0;
-            for (int s = 0; s < (gpu_is_fake() ? (int)SMALL_SHAPES : (int)SHAPES) && !gpu_fault[0]; s++) {
+            for (int s = 0; s < (small ? (int)SMALL_SHAPES : (int)SHAPES) && !gpu_fault[0]; s++) {
                 if (!fits(&operations[o], &shapes[s])) continue;
                 const struct distance distance = check(&gpu, &operations[o], dtype, &shapes[s]);
                 if (gpu_fault[0]) printf("# shape %d of the table\n", s);
