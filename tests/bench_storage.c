@@ -111,6 +111,7 @@ static void open_stream(struct stream *stream, const char *folder)
     *stream = (struct stream){.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
     const struct storage_range ranges[CATEGORIES] = {[CATEGORY_OPTIMIZER] = {folder, bytes}};
     if (storage_open(&stream->storage, ranges, &how, &err) ||
+        storage_use(stream->storage, CATEGORY_OPTIMIZER, NULL, &err) ||
         storage_reserve(stream->storage, CATEGORY_OPTIMIZER, 0, bytes, &err))
         stop(err.text);
     for (int b = 0; b < BUFFERS; b++) {

@@ -1,12 +1,15 @@
 /* The engine above a device that only kernels and movers reach: the same bits, bytes and traffic as without it, at every stage,
  * with offload, through switches, out of memory and back. */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -117,10 +120,32 @@ static void test_pages(void **state)
     memory_destroy(memory);
 }
 
+/* Who reaches for the device's memory, and is neither a kernel nor a mover, dies of it. Without this the tests below show less. */
+static void test_out_of_reach(void **state)
+{
+    (void)state;
+    int status;
+    if (!far_protect()) {
+        print_message("no protection keys here: what reaches past the movers goes unnoticed\n");
+        skip();
+    }
+    volatile unsigned char *base = far_reserve(NULL, FAR_UNIT_BYTES, NULL);
+    assert_int_equal(far_commit(NULL, (unsigned char *)base, 0, FAR_UNIT_BYTES, NULL), STATUS_OK);
+    const pid_t child = fork();
+    if (child == 0) {
+        signal(SIGSEGV, SIG_DFL); /* not cmocka's */
+        base[0] = 1;
+        _exit(0);
+    }
+    waitpid(child, &status, 0);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
+    far_unreserve(NULL, (void *)base, FAR_UNIT_BYTES);
+}
+
 int main(void)
 {
-    if (!far_protect()) print_message("no protection keys here: what reaches past the movers goes unnoticed\n");
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_out_of_reach), /* first: it puts the device out of reach */
         cmocka_unit_test(test_pages),
         cmocka_unit_test(test_stages),
         cmocka_unit_test(test_switches),

@@ -2,6 +2,7 @@
  * of a disk that fails or is full. Ranks are threads. */
 #include <dirent.h>
 #include <errno.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -328,6 +329,94 @@ static void test_update_waits_for_room(void **state)
     expect_same(&want, &got, 6, "an update that waited");
 }
 
+/* One rank, whose disk is full in its first update for good. */
+struct full {
+    struct config config;
+    struct data *data;
+    struct comm_group *group;
+    struct comm *comm;
+    struct zero *zero;
+    struct gate gate;
+    struct trace_ring *ring;
+    void (*then)(struct full *full); /* done when it has said that it waits */
+    bool waited;
+};
+
+static bool says_that_it_waits(const struct trace_record *record)
+{
+    static const char text[] = "the update waits until there is room";
+    return record->kind == TRACE_LOG && memmem(record->log.text.at, record->log.text.bytes, text, strlen(text));
+}
+
+static void *watch(void *argument)
+{
+    struct full *full = argument;
+    static char bytes[TOLD_BYTES];
+    struct trace_record record;
+    while (!full->waited) {
+        size_t got = trace_ring_drain(full->ring, bytes, sizeof bytes), at = 0, length;
+        for (; at < got && (length = trace_decode(bytes + at, got - at, &record)); at += length)
+            full->waited |= says_that_it_waits(&record);
+        sched_yield();
+    }
+    if (full->then) full->then(full);
+    return NULL;
+}
+
+static void run_on_full_disk(struct full *full, bool has_gate, struct error *err)
+{
+    static _Alignas(64) char memory[TOLD_BYTES];
+    struct plan_of_run plan = plan_with(&setups[3], 1, "topology.ranks=1", NULL);
+    struct zero_result result;
+    pthread_t watcher;
+    assert_int_equal(config_load(&full->config, NULL, plan.sets, plan.set_count, err), 0);
+    assert_int_equal(data_open(&full->data, &full->config, err), 0);
+    assert_int_equal(comm_group_create(&full->group, 1, 0, err), 0);
+    assert_int_equal(comm_open_thread(&full->comm, full->group, 0, err), 0);
+    full->gate.limit = GATE_OPEN;
+    full->ring = trace_ring_init(memory, sizeof memory);
+    const struct zero_options options = {.config = &full->config,
+                                         .comm = full->comm,
+                                         .data = full->data,
+                                         .gate = has_gate ? &full->gate : NULL,
+                                         .rings = {[LANE_NVME_WRITE] = full->ring}};
+    if (zero_open(&full->zero, &options, &result.shortage, err)) fail_msg("%s", err->text);
+    storage_inject(full->zero->storage, AIO_WRITE, (struct aio_fault){2, ENOSPC, UINT64_MAX});
+    assert_int_equal(pthread_create(&watcher, NULL, watch, full), 0);
+    assert_int_equal(zero_step(full->zero, &result, err), STATUS_RUN);
+    pthread_join(watcher, NULL);
+    comm_close(full->comm);
+    zero_close(full->zero);
+    comm_group_free(full->group);
+    data_close(full->data);
+    config_release(&full->config);
+}
+
+static void tell_to_end(struct full *full)
+{
+    gate_hurry(&full->gate);
+}
+
+static void fail_elsewhere(struct full *full)
+{
+    comm_abort(full->comm, &(struct error){STATUS_RUN, "gone"});
+}
+
+/* The wait for room ends when the run is to end, when another rank has ended it, and by itself where nobody could end it. */
+static void test_nobody_waits_for_room_for_ever(void **state)
+{
+    (void)state;
+    static void (*const ends[])(struct full *) = {tell_to_end, fail_elsewhere, NULL};
+    for (int i = 0; i < 3; i++) {
+        struct full full = {.then = ends[i]};
+        struct error err = {0};
+        run_on_full_disk(&full, ends[i], &err);
+        assert_true(full.waited);
+        assert_non_null(strstr(err.text, "whose state is lost: the NVMe tier in"));
+        assert_non_null(strstr(err.text, "No space left on device"));
+    }
+}
+
 /* For good in an update: the run ends, and says what is lost. */
 static void test_failing_for_good_in_an_update(void **state)
 {
@@ -411,6 +500,23 @@ static void test_switch_to_a_folder_that_is_gone(void **state)
     assert_int_equal(got.memory.tier[TIER_NVME].peak_bytes, 0);
 }
 
+/* The folder of parameters is wrong, which only matters when parameters go there: then the switch is refused. */
+static void test_folder_that_nobody_uses(void **state)
+{
+    (void)state;
+    struct plan_of_run plan = plan_with(NULL, 4, "topology.ranks=4", NULL);
+    struct outcome_of_run want = run(&plan);
+    plan = plan_with(&setups[0], 4, "topology.ranks=4", NULL);
+    set(&plan, "zero_optimization.offload_param.nvme_path=/tmp/zerolab-there-is-no-such-folder");
+    plan.switches[0].before_step = 3;
+    plan.switches[0].stage = 3;
+    plan.switches[0].change = all_to_nvme;
+    plan.switch_count = 1;
+    struct outcome_of_run got = run(&plan);
+    expect_same(&want, &got, 4, "with a folder that nobody uses");
+    assert_int_equal(got.footprint.category[TIER_NVME][CATEGORY_PARAMETERS].peak_bytes, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -425,10 +531,12 @@ int main(void)
         cmocka_unit_test(test_read_error_keeps_the_boundary),
         cmocka_unit_test(test_transfers_are_tried_again),
         cmocka_unit_test(test_update_waits_for_room),
+        cmocka_unit_test(test_nobody_waits_for_room_for_ever),
         cmocka_unit_test(test_failing_for_good_in_an_update),
         cmocka_unit_test(test_update_is_foreseen),
         cmocka_unit_test(test_budget),
         cmocka_unit_test(test_switch_to_a_folder_that_is_gone),
+        cmocka_unit_test(test_folder_that_nobody_uses),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -121,6 +121,11 @@ int comm_check(struct comm *comm, struct error *err)
     return comm_result(comm, node_has_failed(comm->node) ? STATUS_RUN : 0, err);
 }
 
+bool comm_has_failed(const struct comm *comm)
+{
+    return node_has_failed(comm->node);
+}
+
 int comm_exchange(struct comm *comm, const void *mine, void *all, size_t bytes, struct comm_stat *stat,
                   struct error *err)
 {

@@ -113,6 +113,9 @@ int comm_broadcast_control(struct comm *comm, void *data, size_t bytes, struct e
  * peer was found dead. Costs little, and looks for the dead at most a few times a second. */
 int comm_check(struct comm *comm, struct error *err);
 
+/* Whether the run is known to have failed. Looks for nobody, so it is safe from any thread. */
+bool comm_has_failed(const struct comm *comm);
+
 /* Wakes every waiter with a failure, "rank R: reason", and its status, which then is that of all ranks. Safe from any thread,
  * once is enough. */
 void comm_abort(struct comm *comm, const struct error *reason);

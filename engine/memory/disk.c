@@ -139,6 +139,7 @@ int disk_open(struct disk *disk, const char *folder, const struct aio_options *o
     *disk = (struct disk){0};
     const struct storage_range ranges[CATEGORIES] = {[CATEGORY_OPTIMIZER] = {folder, file_bytes}};
     int status = storage_open(&disk->storage, ranges, options, err);
+    if (!status) status = storage_use(disk->storage, CATEGORY_OPTIMIZER, &disk->buffered_because, err);
     if (!status) status = lay_out(disk, file_bytes, seconds, err);
     if (status) disk_close(disk);
     return status;

@@ -13,7 +13,8 @@ struct disk_job {
 
 struct disk_rate { double seconds; struct aio_flow flow[AIO_DIRECTIONS]; };
 
-struct disk { struct storage *storage; uint64_t file_bytes; };
+/* buffered_because: its bytes go through the page cache (a line for the log); NULL: they do not. */
+struct disk { struct storage *storage; uint64_t file_bytes; const char *buffered_because; };
 
 /* Makes and writes a file of at most file_bytes, less where that takes longer than `seconds`. It has no name, and it is gone
  * with disk_close(). */

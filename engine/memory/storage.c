@@ -12,10 +12,11 @@
 #include <unistd.h>
 
 struct file {
-    const char *folder; /* as it was given; the storage's */
-    int fd;
-    bool cannot_reserve; /* the file system has no fallocate */
-    uint64_t bytes;      /* of the ranges in it */
+    char *folder;                          /* as it was given */
+    int fd;                                /* -1: not opened yet */
+    bool cannot_reserve;                   /* the file system has no fallocate */
+    uint64_t bytes;                        /* of the ranges in it */
+    char buffered_because[PATH_MAX + 160]; /* "": it is read and written directly */
 };
 
 struct storage {
@@ -25,7 +26,6 @@ struct storage {
     uint64_t start[CATEGORIES];
     struct aio *aio[AIO_DIRECTIONS];
     int last_errno[AIO_DIRECTIONS];
-    char buffered_because[PATH_MAX + 160];
 };
 
 /* ---- files ---- */
@@ -76,33 +76,26 @@ static bool moves_directly(int fd)
     return works;
 }
 
-static void go_direct(struct storage *storage, const struct file *file)
+static void go_direct(struct file *file)
 {
     const int flags = fcntl(file->fd, F_GETFL);
     if (fcntl(file->fd, F_SETFL, flags | O_DIRECT) == 0 && moves_directly(file->fd)) return;
     fcntl(file->fd, F_SETFL, flags);
-    snprintf(storage->buffered_because, sizeof storage->buffered_because,
+    snprintf(file->buffered_because, sizeof file->buffered_because,
              "the file system of %s has no direct I/O (O_DIRECT): what lies there goes through the page cache, "
              "and its speed is not the disk's",
              file->folder);
-}
-
-static int open_file(struct storage *storage, const char *folder, struct error *err)
-{
-    struct file *file = &storage->files[storage->file_count++];
-    file->folder = strdup(folder);
-    if (!file->folder) return file->fd = -1, error_set(err, STATUS_RUN, "no memory for the NVMe tier");
-    file->fd = open_nameless(folder);
-    if (file->fd < 0) return refuse_folder(folder, errno, err);
-    go_direct(storage, file);
-    return STATUS_OK;
 }
 
 static struct file *file_in(struct storage *storage, const char *folder)
 {
     for (int f = 0; f < storage->file_count; f++)
         if (strcmp(storage->files[f].folder, folder) == 0) return &storage->files[f];
-    return NULL;
+    struct file *file = &storage->files[storage->file_count];
+    *file = (struct file){.folder = strdup(folder), .fd = -1};
+    if (!file->folder) return NULL;
+    storage->file_count++;
+    return file;
 }
 
 /* One after another in the file of their folder. */
@@ -111,11 +104,7 @@ static int place_category(struct storage *storage, enum category category, const
 {
     if (!range->folder) return STATUS_OK;
     struct file *file = file_in(storage, range->folder);
-    if (!file) {
-        int status = open_file(storage, range->folder, err);
-        if (status) return status;
-        file = &storage->files[storage->file_count - 1];
-    }
+    if (!file) return error_set(err, STATUS_RUN, "no memory for the NVMe tier");
     storage->file[category] = file;
     storage->start[category] = file->bytes;
     file->bytes += (range->bytes + AIO_ALIGN_BYTES - 1) / AIO_ALIGN_BYTES * AIO_ALIGN_BYTES;
@@ -142,14 +131,21 @@ void storage_close(struct storage *storage)
     for (int d = 0; d < AIO_DIRECTIONS; d++) aio_close(storage->aio[d]);
     for (int f = 0; f < storage->file_count; f++) {
         if (storage->files[f].fd >= 0) close(storage->files[f].fd);
-        free((char *)storage->files[f].folder);
+        free(storage->files[f].folder);
     }
     free(storage);
 }
 
-const char *storage_buffered_because(const struct storage *storage)
+int storage_use(struct storage *storage, enum category category, const char **buffered_because, struct error *err)
 {
-    return storage->buffered_because[0] ? storage->buffered_because : NULL;
+    struct file *file = storage->file[category];
+    if (buffered_because) *buffered_because = NULL;
+    if (file->fd >= 0) return STATUS_OK;
+    file->fd = open_nameless(file->folder);
+    if (file->fd < 0) return refuse_folder(file->folder, errno, err);
+    go_direct(file);
+    if (buffered_because && *file->buffered_because) *buffered_because = file->buffered_because;
+    return STATUS_OK;
 }
 
 /* ---- blocks on the disk ---- */
@@ -212,11 +208,18 @@ struct aio_span storage_span(const struct storage *storage, enum category catego
     return (struct aio_span){storage->file[category]->fd, memory, storage->start[category] + offset, bytes};
 }
 
-static const char *folder_of(const struct storage *storage, int fd)
+static const struct file *file_of(const struct storage *storage, int fd)
 {
-    for (int f = 0; f < storage->file_count; f++)
-        if (storage->files[f].fd == fd) return storage->files[f].folder;
-    return "?";
+    int f = 0;
+    while (storage->files[f].fd != fd) f++;
+    return &storage->files[f];
+}
+
+bool storage_is_direct(const struct storage *storage, const struct aio_span *spans, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (*file_of(storage, spans[i].fd)->buffered_because) return false;
+    return true;
 }
 
 int storage_move(struct storage *storage, enum aio_direction direction, const struct aio_span *spans, int count,
@@ -230,7 +233,7 @@ int storage_move(struct storage *storage, enum aio_direction direction, const st
     int status = aio_move(storage->aio[direction], direction, spans, count, &failure, &moved);
     storage->last_errno[direction] = failure.error_number;
     if (!status) return STATUS_OK;
-    return error_set(err, status, "the NVMe tier in %.200s: %s%s", folder_of(storage, failure.fd), moved.text,
+    return error_set(err, status, "the NVMe tier in %.200s: %s%s", file_of(storage, failure.fd)->folder, moved.text,
                      remedy_of(failure.error_number));
 }
 

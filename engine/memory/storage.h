@@ -1,4 +1,4 @@
-/* One rank's NVMe tier: in each folder of nvme_path a file that never has a name there for longer than it takes to make it, so
+/* One rank's NVMe tier: in each folder of nvme_path that is used a file that never has a name there for longer than it takes to make it, so
  * that nothing is left behind however the process ends. Categories that have the same folder share its file. Where a buffer
  * lies is said by the plan, as in the other tiers: a category has a range of offsets, one after another in the file. A part
  * of a file has blocks on the disk from the moment its bytes are taken (memory.h calls storage_reserve), so a full disk is
@@ -24,12 +24,18 @@ struct storage;
  * is reserved. */
 struct storage_range { const char *folder; uint64_t bytes; };
 
-/* STATUS_RUN when a folder is not there or may not be written to, or asynchronous I/O is refused; the text says what to do. */
+/* Remembers where all that will be; no folder is looked at. STATUS_RUN when asynchronous I/O is refused; the text says what to do. */
 int storage_open(struct storage **out, const struct storage_range ranges[CATEGORIES], const struct aio_options *options, struct error *err);
 void storage_close(struct storage *storage);
 
-/* Why some of it goes through the page cache (a line for the log), or NULL: it is read and written directly. */
-const char *storage_buffered_because(const struct storage *storage);
+/* Before the first byte of a category is reserved: makes the file of its folder, if that is not there yet. STATUS_RUN when the
+ * folder is not there or may not be written to; the text says what to do. So a folder that is never used may be wrong.
+ * *buffered_because, which may be NULL: of a file that was made now, why it goes through the page cache (a line for the log, the
+ * storage's), or NULL: it is read and written directly. */
+int storage_use(struct storage *storage, enum category category, const char **buffered_because, struct error *err);
+
+/* Whether all of these spans go past the page cache. */
+bool storage_is_direct(const struct storage *storage, const struct aio_span *spans, int count);
 
 /* Blocks on the disk for [first, end) of a category's range, and giving them back; both multiples of 4096. What is reserved
  * anew reads as zero. STATUS_RUN: the disk is full. A file system that cannot reserve lets a write meet the full disk. */

@@ -82,7 +82,7 @@ static int file_size(const char *folder, struct findings *found, struct error *e
 static int measure(struct findings *found, struct disk *disk, FILE *progress, struct error *err)
 {
     int status = STATUS_OK;
-    found->buffered_because = storage_buffered_because(disk->storage);
+    found->buffered_because = disk->buffered_because;
     found->file_bytes = disk->file_bytes;
     for (int j = 0; j < JOBS && !status; j++) {
         const bool *direction = jobs[j].direction;

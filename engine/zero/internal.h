@@ -42,6 +42,7 @@ struct zero {
     uint64_t window_bytes;        /* away.c */
     struct executor *executor;
     struct schedule schedules[SCHEDULES];
+    int64_t tail_peak_bytes[SCHEDULES][TIERS]; /* the most that each holds below its agreement */
     struct footprint footprint; /* of the training schedule */
     uint32_t schedule_number;   /* of the training schedule; the others follow it */
     bool ready;                 /* the lasting state exists */
@@ -116,10 +117,10 @@ void zero_add_gradient(struct zero *zero, struct kernels *kernels, const struct 
 /* copies.c: runs one operation of a lane between tiers. */
 int zero_copy(struct zero *zero, const struct schedule *schedule, const struct op *op, struct op_stat *stat, struct error *err);
 
-/* swap.c: the files behind the NVMe tier, opened for the first schedule that has something there; and one operation of a lane
- * between host memory and NVMe. */
-bool zero_opens_storage(const struct zero *zero, const struct schedule *schedule);
-int zero_open_storage(struct zero *zero, struct error *err);
+/* swap.c: whether a schedule has something on NVMe, and the files for that, made when the first one does; and one operation of
+ * a lane between host memory and NVMe. */
+bool zero_needs_storage(const struct schedule *schedule);
+int zero_use_storage(struct zero *zero, const struct schedule *schedule, struct error *err);
 int zero_swap(struct zero *zero, const struct schedule *schedule, const struct op *op, struct op_stat *stat, struct error *err);
 
 /* away.c: lasting arrays wherever they lie, between steps: bytes [at, at + bytes) of one into memory, or from there; and of one
@@ -168,7 +169,8 @@ int zero_fill_tails(struct zero *zero, const struct schedule *schedule, struct e
 /* Between steps: every rank says whether a take failed; *shortage describes the first that did. Returns true in *failed
  * on every rank if there was one. */
 int zero_agree_on_failure(struct zero *zero, const struct take_failure *mine, bool *failed, struct zero_shortage *shortage, struct error *err);
-/* False: the update that a step's agreement is about does not fit the budgets; noted in update_failure. */
+/* False: the update that a step's agreement is about does not fit the budgets or the device; noted in update_failure. */
+void zero_weigh_tails(struct zero *zero); /* once for the schedules in force */
 bool zero_foresee_update(struct zero *zero, const struct schedule *schedule);
 
 /* records.c: what goes into the trace besides the operations. */

@@ -37,8 +37,8 @@ void executor_record_end(const struct executor *executor, const struct flight *f
 void executor_record_io(const struct executor *executor, const struct flight *flight)
 {
     const struct op_stat *stat = &flight->stat;
-    struct trace_record record = {.kind = TRACE_IO, .rank = executor->host.rank, .time_ns = clock_ns()};
     if (stat->io.blocks == 0) return;
+    struct trace_record record = {.kind = TRACE_IO, .rank = executor->host.rank, .time_ns = clock_ns()};
     record.io = (struct trace_of_io){.schedule = executor->number,
                                      .step = executor->step,
                                      .op = op_number(executor, flight->op),

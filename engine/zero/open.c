@@ -34,7 +34,7 @@ int zero_run_op(void *user, const struct schedule *schedule, const struct op *op
         stat->flops = op_flops(schedule, &zero->model, op);
     if (!status && op->lane == LANE_COMPUTE) status = kernels_check(zero->kernels, err);
     if (!status) status = mover_finish(zero->movers[op->lane], err);
-    if (!status && stat->healthy && schedule == &zero->schedules[PURPOSE_TRAIN])
+    if (!status && stat->healthy && schedule == &zero->schedules[PURPOSE_TRAIN] && schedule->knobs.delayed_update)
         zero->pending.done[op - schedule->ops] = 1;
     return status;
 }
@@ -209,6 +209,7 @@ void zero_adopt(struct zero *zero, const struct config_zero *knobs, struct sched
     zero->knobs = *knobs;
     scale_reductions(zero, knobs);
     zero->schedule_number += SCHEDULES;
+    zero_weigh_tails(zero);
     zero->window_bytes = zero_window_bytes(&zero->schedules[PURPOSE_TRAIN]);
     footprint_of(&zero->footprint, &zero->schedules[PURPOSE_TRAIN]);
     zero_record_plan(zero);
@@ -277,8 +278,7 @@ int zero_open(struct zero **out, const struct zero_options *options, struct zero
         zero_adopt(zero, &options->config->zero, schedules);
     }
     if (status == STATUS_OK) zero_pin_host(zero, &options->config->zero);
-    if (status == STATUS_OK && zero_opens_storage(zero, &zero->schedules[PURPOSE_TRAIN]))
-        status = zero_open_storage(zero, err);
+    if (status == STATUS_OK) status = zero_use_storage(zero, &zero->schedules[PURPOSE_TRAIN], err);
     if (status == STATUS_OK) status = zero_make_state(zero, &failed, shortage, err);
     if (status) {
         zero_close(zero);

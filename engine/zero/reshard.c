@@ -275,7 +275,7 @@ static void reserve_disk(struct zero *zero, const struct schedule *to, struct ta
     for (int b = 0; b < to->lasting_count && !failure->failed; b++) {
         const struct buffer *buffer = &to->buffers[b];
         struct error err;
-        if (!zero_is_away(zero, buffer)) continue;
+        if (!zero_is_on_nvme(buffer)) continue;
         if (!memory_reserve(zero->memory, buffer->tier, buffer->category, buffer->offset, (uint64_t)buffer->bytes,
                             &err))
             continue;

@@ -77,40 +77,89 @@ static int64_t budget_for_steps(const struct zero *zero, enum tier tier, const s
     return (int64_t)now->budget_bytes[tier] - (int64_t)beside;
 }
 
-static void refuse_update(struct zero *zero, int op, const struct buffer *buffer, int64_t missing_bytes)
+static bool refuse_update(struct zero *zero, int op, const struct buffer *buffer, const char *why)
 {
     struct take_failure *failure = &zero->update_failure;
-    const unsigned long long budget = failure->memory.budget_bytes[buffer->tier];
     failure->failed = true;
     failure->op = op;
     failure->tier = buffer->tier;
     failure->category = buffer->category;
     failure->wanted_bytes = (uint64_t)buffer->bytes;
-    snprintf(failure->text, sizeof failure->text,
+    snprintf(failure->text, sizeof failure->text, "%.255s", why);
+    return false;
+}
+
+/* Adds up what a schedule holds in each tier, in the order of its list, and keeps in `peak` the most below its agreement. Stops
+ * at the first take there that passes the limit of its tier (limit NULL: none does): returns its operation, and *over; or -1. */
+static int walk_tail(const struct schedule *schedule, const int64_t limit[TIERS], int64_t peak[TIERS],
+                     const struct buffer **over)
+{
+    const int agreement = schedule_agreement(schedule);
+    int64_t live[TIERS] = {0};
+    memset(peak, 0, TIERS * sizeof *peak);
+    for (int b = 0; b < schedule->lasting_count; b++) live[schedule->buffers[b].tier] += schedule->buffers[b].bytes;
+    for (int i = 0; i < schedule->op_count; i++) {
+        const struct op *op = &schedule->ops[i];
+        const int *take = &schedule->effects[op->first_take], *give = &schedule->effects[op->first_give];
+        for (int t = 0; t < op->take_count; t++) {
+            const struct buffer *buffer = *over = &schedule->buffers[take[t]];
+            live[buffer->tier] += buffer->bytes;
+            if (i > agreement && live[buffer->tier] > peak[buffer->tier]) peak[buffer->tier] = live[buffer->tier];
+            if (limit && peak[buffer->tier] > limit[buffer->tier]) return i;
+        }
+        for (int g = 0; g < op->give_count; g++)
+            live[schedule->buffers[give[g]].tier] -= schedule->buffers[give[g]].bytes;
+    }
+    return -1;
+}
+
+void zero_weigh_tails(struct zero *zero)
+{
+    const struct buffer *none;
+    for (int s = 0; s < SCHEDULES; s++) walk_tail(&zero->schedules[s], NULL, zero->tail_peak_bytes[s], &none);
+}
+
+/* Only a budget that is too small makes the walk necessary: to say whose take would pass it. */
+static bool fits_budgets(struct zero *zero, const struct schedule *schedule)
+{
+    const int64_t *peak = zero->tail_peak_bytes[schedule - zero->schedules];
+    int64_t limit[TIERS], reached[TIERS];
+    const struct buffer *buffer;
+    bool fits = true;
+    for (int tier = 0; tier < TIERS; tier++) {
+        const uint64_t budget = zero->update_failure.memory.budget_bytes[tier];
+        limit[tier] = budget ? budget_for_steps(zero, tier, &zero->update_failure.memory) : INT64_MAX;
+        fits &= peak[tier] <= limit[tier];
+    }
+    if (fits) return true;
+    char why[sizeof zero->update_failure.text];
+    const int op = walk_tail(schedule, limit, reached, &buffer);
+    snprintf(why, sizeof why,
              "out of %s memory: %s of the update will ask for %lld bytes, %lld more than the budget of %llu leaves",
              tier_name(buffer->tier), category_name(buffer->category), (long long)buffer->bytes,
-             (long long)missing_bytes, budget);
+             (long long)(reached[buffer->tier] - limit[buffer->tier]),
+             (unsigned long long)zero->update_failure.memory.budget_bytes[buffer->tier]);
+    return refuse_update(zero, op, buffer, why);
+}
+
+/* A device may be fuller than its budget says: the pages under all that the update takes there. */
+static bool fits_device(struct zero *zero, const struct schedule *schedule)
+{
+    for (int i = schedule_agreement(schedule) + 1; zero->device && i < schedule->op_count; i++) {
+        const struct op *op = &schedule->ops[i];
+        for (int t = 0; t < op->take_count; t++) {
+            const struct buffer *buffer = &schedule->buffers[schedule->effects[op->first_take + t]];
+            struct error why;
+            if (buffer->tier == TIER_DEVICE && memory_reserve(zero->memory, buffer->tier, buffer->category,
+                                                              buffer->offset, (uint64_t)buffer->bytes, &why))
+                return refuse_update(zero, i, buffer, why.text);
+        }
+    }
+    return true;
 }
 
 bool zero_foresee_update(struct zero *zero, const struct schedule *schedule)
 {
-    const int agreement = schedule_agreement(schedule);
-    int64_t left[TIERS];
-    struct take_failure *failure = &zero->update_failure;
-    memory_snapshot(zero->memory, &failure->memory);
-    for (int tier = 0; tier < TIERS; tier++) left[tier] = budget_for_steps(zero, tier, &failure->memory);
-    for (int b = 0; b < schedule->lasting_count; b++) left[schedule->buffers[b].tier] -= schedule->buffers[b].bytes;
-    for (int i = 0; i < schedule->op_count && !failure->failed; i++) {
-        const struct op *op = &schedule->ops[i];
-        const int *take = &schedule->effects[op->first_take], *give = &schedule->effects[op->first_give];
-        for (int t = 0; t < op->take_count && !failure->failed; t++) {
-            const struct buffer *buffer = &schedule->buffers[take[t]];
-            left[buffer->tier] -= buffer->bytes;
-            if (i > agreement && failure->memory.budget_bytes[buffer->tier] && left[buffer->tier] < 0)
-                refuse_update(zero, i, buffer, -left[buffer->tier]);
-        }
-        for (int g = 0; g < op->give_count; g++)
-            left[schedule->buffers[give[g]].tier] += schedule->buffers[give[g]].bytes;
-    }
-    return !failure->failed;
+    memory_snapshot(zero->memory, &zero->update_failure.memory);
+    return fits_budgets(zero, schedule) && fits_device(zero, schedule);
 }

@@ -145,12 +145,12 @@ int zero_read_state(const struct zero *zero, int unit, enum state_array array, i
     if (b < 0) return error_set(err, STATUS_USAGE, "unit %d keeps no array %d", unit, (int)array);
     int64_t own, end;
     buffer_range(schedule, &zero->model, &schedule->buffers[b], zero->rank, &own, &end);
-    if (zero_is_away(zero, &schedule->buffers[b]))
-        return zero_array_read(zero, &schedule->buffers[b], (uint64_t)(first - own) * sizeof *out, out,
-                               (uint64_t)elems * sizeof *out, err);
-    const void *from = zero_at(zero, schedule, b, first);
-    if (schedule->buffers[b].dtype == DTYPE_F32) return memcpy(out, from, (size_t)elems * sizeof *out), STATUS_OK;
-    kernels_reduce(schedule->buffers[b].dtype, DTYPE_F32, out, &from, 1, &(struct reduce_factors){1, 1}, elems, false);
+    const struct buffer *buffer = &schedule->buffers[b];
+    if (buffer->dtype == DTYPE_F32)
+        return zero_array_read(zero, buffer, (uint64_t)(first - own) * sizeof *out, out, (uint64_t)elems * sizeof *out,
+                               err);
+    const void *from = zero_at(zero, schedule, b, first); /* pending gradients: in host memory */
+    kernels_reduce(buffer->dtype, DTYPE_F32, out, &from, 1, &(struct reduce_factors){1, 1}, elems, false);
     return STATUS_OK;
 }
 

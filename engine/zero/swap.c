@@ -10,19 +10,19 @@ enum { SWAPPED = sizeof swapped / sizeof *swapped };
 
 /* ---- the files ---- */
 
-static bool needs_storage(const struct schedule *schedule)
+static bool needs(const struct schedule *schedule, enum category category)
 {
     for (int b = 0; b < schedule->lasting_count; b++)
-        if (schedule->buffers[b].tier == TIER_NVME) return true;
+        if (schedule->buffers[b].tier == TIER_NVME && schedule->buffers[b].category == category) return true;
     return false;
 }
 
-bool zero_opens_storage(const struct zero *zero, const struct schedule *schedule)
+bool zero_needs_storage(const struct schedule *schedule)
 {
-    return !zero->storage && needs_storage(schedule);
+    return needs(schedule, CATEGORY_PARAMETERS) || needs(schedule, CATEGORY_OPTIMIZER);
 }
 
-int zero_open_storage(struct zero *zero, struct error *err)
+static int open_storage(struct zero *zero, struct error *err)
 {
     const struct config *config = zero->config;
     const struct aio_options options = {.block_bytes = config->aio.block_bytes,
@@ -34,11 +34,19 @@ int zero_open_storage(struct zero *zero, struct error *err)
         [CATEGORY_PARAMETERS] = {config_nvme_path(config, true), zero->nvme_range_bytes[CATEGORY_PARAMETERS]},
         [CATEGORY_OPTIMIZER] = {config_nvme_path(config, false), zero->nvme_range_bytes[CATEGORY_OPTIMIZER]}};
     int status = storage_open(&zero->storage, ranges, &options, err);
-    if (status) return status;
-    memory_set_storage(zero->memory, zero->storage);
-    const char *because = storage_buffered_because(zero->storage);
-    if (because && zero->rank == 0) zero_log(zero, ZERO_RING_CONTROL, because);
-    return STATUS_OK;
+    if (!status) memory_set_storage(zero->memory, zero->storage);
+    return status;
+}
+
+int zero_use_storage(struct zero *zero, const struct schedule *schedule, struct error *err)
+{
+    int status = !zero_needs_storage(schedule) || zero->storage ? STATUS_OK : open_storage(zero, err);
+    for (enum category c = 0; c < CATEGORIES && !status; c++) {
+        const char *because = NULL;
+        if (needs(schedule, c)) status = storage_use(zero->storage, c, &because, err);
+        if (because && zero->rank == 0) zero_log(zero, ZERO_RING_CONTROL, because);
+    }
+    return status;
 }
 
 /* ---- operations ---- */
@@ -84,14 +92,18 @@ static bool gives_up_the_step(const struct zero *zero, const struct schedule *sc
     return op->kind == OP_SWAP_IN && op - schedule->ops < schedule_agreement(schedule) && !zero->applying_pending;
 }
 
-static bool is_hurried(const struct zero *zero)
-{
-    return zero->gate && atomic_load(&zero->gate->haste);
-}
-
 static void rest(int64_t ns)
 {
     nanosleep(&(struct timespec){0, ns}, NULL);
+}
+
+/* Whether a full disk is worth waiting for: not once the run is to end, or another rank has ended it. A run without a gate
+ * could not be told to end, so its wait is short. */
+static bool may_wait(const struct zero *zero, int waits)
+{
+    enum { WAITS_WITHOUT_GATE = 10 };
+    if (comm_has_failed(zero->comm)) return false;
+    return zero->gate ? !atomic_load(&zero->gate->haste) : waits < WAITS_WITHOUT_GATE;
 }
 
 /* What fails is tried again: a disk may have stumbled. One that is full although room was reserved can be given some: a write,
@@ -108,7 +120,7 @@ static int try(struct zero *zero, const struct op *op, const struct aio_span *sp
     }
     if (status && storage_was_full(zero->storage, direction))
         log_trouble(zero, op->lane, err, "the update waits until there is room");
-    while (status && storage_was_full(zero->storage, direction) && !is_hurried(zero)) {
+    for (int n = 0; status && storage_was_full(zero->storage, direction) && may_wait(zero, n); n++) {
         rest(ROOM_NS);
         status = storage_move(zero->storage, direction, spans, count, err);
     }
@@ -148,7 +160,7 @@ int zero_swap(struct zero *zero, const struct schedule *schedule, const struct o
         return fail(zero, schedule, op, stat, err ? err : &why);
     }
     stat->io = storage_last_flow(zero->storage, op->lane == LANE_NVME_READ ? AIO_READ : AIO_WRITE);
-    stat->io_direct = !storage_buffered_because(zero->storage);
+    stat->io_direct = storage_is_direct(zero->storage, spans, count);
     zero->traffic[kind].count++;
     zero->traffic[kind].sent_bytes[0] += bytes;
     return STATUS_OK;

@@ -187,14 +187,14 @@ int zero_sample(struct zero *zero, const char *prompt, int count, float temperat
 
 /* ---- between steps ---- */
 
-/* The first schedule with something on NVMe makes every rank open its file: all can, or none switches. */
+/* A schedule with something on NVMe may need files that are not there yet: all ranks can make theirs, or none switches. */
 static int agree_on_storage(struct zero *zero, const struct schedule *schedule, bool *failed,
                             struct zero_shortage *shortage, struct error *err)
 {
     struct take_failure refused = {.op = -1, .tier = TIER_NVME, .category = CATEGORY_OPTIMIZER};
     struct error why;
-    if (!zero_opens_storage(zero, schedule)) return STATUS_OK;
-    if (zero_open_storage(zero, &why)) {
+    if (!zero_needs_storage(schedule)) return STATUS_OK; /* of what all ranks know alike */
+    if (zero_use_storage(zero, schedule, &why)) {
         refused.failed = true;
         memory_snapshot(zero->memory, &refused.memory);
         snprintf(refused.text, sizeof refused.text, "%.255s", why.text);
