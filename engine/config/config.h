@@ -162,6 +162,7 @@ struct config {
     struct {
         int ranks, ranks_per_node, threads_per_rank;
         enum backend_kind backend;
+        int gpus; /* 1 or ranks; 0: as there are */
         enum ranks_as ranks_as;
         struct config_link links[LINKS];
         double slow_motion; /* 1: real time */

@@ -269,6 +269,11 @@ int config_check(const struct config *config, struct error *err)
     if (per_node && ranks % per_node)
         return error_set(err, STATUS_USAGE, "topology.ranks_per_node = %d: must divide topology.ranks, which is %d",
                          per_node, ranks);
+    if (config->topology.gpus > 1 && config->topology.gpus != ranks)
+        return error_set(err, STATUS_USAGE,
+                         "topology.gpus = %d: give as many as topology.ranks, which is %d, for one each, or 1, which "
+                         "all share",
+                         config->topology.gpus, ranks);
     if (config->topology.slow_rank >= ranks)
         return error_set(err, STATUS_USAGE, "topology.slow_rank = %d: there are ranks 0 to %d",
                          config->topology.slow_rank, ranks - 1);

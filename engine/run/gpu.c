@@ -12,7 +12,8 @@
 enum { RANGES = CATEGORIES };
 
 struct gpu {
-    struct device *device;
+    struct device *devices[DEVICES_MOST];
+    int count; /* one for each rank, or one for all */
     pthread_mutex_t lock;
     struct gpu_rank *ranks; /* a list: a lane asks whether an address is the GPU's, of whichever rank */
 };
@@ -26,6 +27,7 @@ struct gpu_lane {
 struct gpu_rank {
     struct gpu *gpu;
     struct gpu_rank *next;
+    struct device *on;
     struct device_range range[RANGES]; /* base NULL: free */
     struct device_stream *pages_stream;
     struct gpu_lane lanes[LANES];
@@ -37,26 +39,62 @@ struct gpu_rank {
     struct zero_device device;
 };
 
+/* As many as are asked for; else one for each rank where there are so many, or the only one. 0: that leaves it open. */
+static int gpus_for(const struct config *config, int present)
+{
+    const int ranks = config->topology.ranks;
+    if (config->topology.gpus) return config->topology.gpus;
+    return present >= ranks ? ranks : present == 1;
+}
+
 int gpu_check(const struct config *config, struct error *err)
 {
     char build[64];
-    if (config->topology.backend != BACKEND_CUDA || device_count() > 0) return STATUS_OK;
+    const int present = device_count(), wanted = gpus_for(config, present);
+    if (config->topology.backend != BACKEND_CUDA) return STATUS_OK;
     device_build_text(build, sizeof build);
-    return error_set(
-        err, STATUS_USAGE,
-        "topology.backend=cuda: there is no GPU that this program can use (%s); use cpu, and see zerolab doctor",
-        build);
+    if (present == 0)
+        return error_set(err, STATUS_USAGE,
+                         "topology.backend=cuda: there is no GPU that this program can use (%s); use cpu, and see "
+                         "zerolab doctor",
+                         build);
+    if (wanted == 0)
+        return error_set(err, STATUS_USAGE,
+                         "topology.ranks = %d: there are %d GPUs; give topology.ranks=%d for one each, or "
+                         "topology.gpus=1, which all ranks share",
+                         config->topology.ranks, present, present);
+    if (wanted > present)
+        return error_set(err, STATUS_USAGE, "topology.gpus = %d: there %s %d here", wanted, present == 1 ? "is" : "are",
+                         present);
+    return STATUS_OK;
 }
 
-int gpu_open(struct gpu **out, struct error *err)
+bool gpu_shared(const struct config *config)
 {
-    struct gpu *gpu = *out = calloc(1, sizeof *gpu);
-    if (!gpu) return error_set(err, STATUS_RUN, "no memory for a GPU");
+    return gpus_for(config, device_count()) < config->topology.ranks;
+}
+
+static int open_devices(struct gpu *gpu, int count, struct error *err)
+{
+    struct error why;
+    for (; gpu->count < count; gpu->count++) {
+        int status = device_open(&gpu->devices[gpu->count], gpu->count, err);
+        if (status) return status;
+    }
+    if (device_share(gpu->devices, count, &why) == STATUS_OK) return STATUS_OK;
+    return error_set(err, why.status, "%s; with topology.gpus=1 all ranks share one GPU", why.text);
+}
+
+int gpu_open(struct gpu **out, const struct config *config, struct error *err)
+{
+    int status = gpu_check(config, err);
+    struct gpu *gpu = *out = status ? NULL : calloc(1, sizeof *gpu);
+    if (status) return status;
+    if (!gpu) return error_set(err, STATUS_RUN, "no memory for GPUs");
     pthread_mutex_init(&gpu->lock, NULL);
-    int status = device_open(&gpu->device, 0, err);
+    status = open_devices(gpu, gpus_for(config, device_count()), err);
     if (!status) return STATUS_OK;
-    pthread_mutex_destroy(&gpu->lock);
-    free(gpu);
+    gpu_close(gpu);
     *out = NULL;
     return status;
 }
@@ -64,7 +102,7 @@ int gpu_open(struct gpu **out, struct error *err)
 void gpu_close(struct gpu *gpu)
 {
     if (!gpu) return;
-    device_close(gpu->device);
+    for (int d = 0; d < gpu->count; d++) device_close(gpu->devices[d]);
     pthread_mutex_destroy(&gpu->lock);
     free(gpu);
 }
@@ -97,7 +135,7 @@ static void *reserve(void *user, uint64_t bytes, struct error *err)
     struct gpu_rank *rank = user;
     pthread_mutex_lock(&rank->gpu->lock);
     struct device_range *range = range_of(rank, NULL);
-    int status = range ? device_range_reserve(range, rank->gpu->device, bytes, err)
+    int status = range ? device_range_reserve(range, rank->on, bytes, err)
                        : error_set(err, STATUS_RUN, "a rank has %d ranges of device memory at most", RANGES);
     pthread_mutex_unlock(&rank->gpu->lock);
     return status ? NULL : range->base;
@@ -150,7 +188,7 @@ static bool pin(void *user, void *host, uint64_t bytes)
     struct locked *more = realloc(rank->pinned, (size_t)(rank->pinned_count + 1) * sizeof *more);
     if (!more) return false;
     rank->pinned = more;
-    if (device_pin(rank->gpu->device, host, bytes, &why)) return false;
+    if (device_pin(rank->on, host, bytes, &why)) return false;
     rank->pinned[rank->pinned_count++] = (struct locked){host, bytes};
     return true;
 }
@@ -165,7 +203,7 @@ static void unpin(void *user, void *host, uint64_t bytes)
         const struct locked piece = rank->pinned[p];
         unsigned char *piece_end = piece.at + piece.bytes;
         if (piece_end <= first || piece.at >= end) continue;
-        device_unpin(rank->gpu->device, piece.at, &why);
+        device_unpin(rank->on, piece.at, &why);
         rank->pinned[p] = rank->pinned[--rank->pinned_count];
         if (piece.at < first) pin(user, piece.at, (uint64_t)(first - piece.at));
         if (piece_end > end) pin(user, end, (uint64_t)(piece_end - end));
@@ -229,29 +267,30 @@ static bool touches(enum lane lane)
 
 static int open_lanes(struct gpu_rank *rank, struct error *err)
 {
-    int status = device_stream_create(&rank->pages_stream, rank->gpu->device, "pages", err);
+    int status = device_stream_create(&rank->pages_stream, rank->on, "pages", err);
     for (int l = 0; l < LANES && !status; l++) {
         struct gpu_lane *lane = &rank->lanes[l];
         if (!touches((enum lane)l)) continue;
         lane->gpu = rank->gpu;
         lane->mover = (struct mover){lane, copy, clear, finish};
         rank->device.movers[l] = &lane->mover;
-        status = device_stream_create(&lane->stream, rank->gpu->device, lane_name((enum lane)l), err);
+        status = device_stream_create(&lane->stream, rank->on, lane_name((enum lane)l), err);
     }
     return status;
 }
 
 /* ---- a rank ---- */
 
-int gpu_rank_open(struct gpu_rank **out, struct gpu *gpu, struct error *err)
+int gpu_rank_open(struct gpu_rank **out, struct gpu *gpu, int number, struct error *err)
 {
     struct gpu_rank *rank = *out = calloc(1, sizeof *rank);
     if (!rank) return error_set(err, STATUS_RUN, "no memory for a rank's part of a GPU");
     rank->gpu = gpu;
+    rank->on = gpu->devices[number % gpu->count];
     int status = open_lanes(rank, err);
-    if (!status) status = kernels_create_cuda(&rank->kernels, gpu->device, rank->lanes[LANE_COMPUTE].stream, err);
+    if (!status) status = kernels_create_cuda(&rank->kernels, rank->on, rank->lanes[LANE_COMPUTE].stream, err);
     rank->pages =
-        (struct pages){device_info(gpu->device)->granularity, rank, reserve, unreserve, commit, give_back, pin, unpin};
+        (struct pages){device_info(rank->on)->granularity, rank, reserve, unreserve, commit, give_back, pin, unpin};
     rank->hands = (struct comm_hands){&rank->lanes[LANE_COMM].mover, &rank->lanes[LANE_COMM], reduce};
     rank->device.pages = &rank->pages;
     rank->device.hands = &rank->hands;

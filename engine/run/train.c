@@ -108,11 +108,12 @@ static int check_commands(const struct run_spec *spec, int64_t steps_done, struc
 
 static int choose_ranks(struct session *session, struct error *err)
 {
-    struct error why = {.text = "they share a GPU"};
-    const bool shares = session->config.topology.backend == BACKEND_CUDA;
+    const bool on_gpus = session->config.topology.backend == BACKEND_CUDA;
+    struct error why = {.text = "their GPUs are opened by one"};
     int status = gpu_check(&session->config, err);
     if (status || session->config.topology.ranks_as == RANKS_AS_THREADS) return status;
-    if (!shares && launch_has_mpi(&why)) return STATUS_OK;
+    if (on_gpus && gpu_shared(&session->config)) why = (struct error){.text = "they share a GPU"};
+    if (!on_gpus && launch_has_mpi(&why)) return STATUS_OK;
     fprintf(stderr, "zerolab: ranks are threads of one process: %s\n", why.text);
     session->config.topology.ranks_as = RANKS_AS_THREADS;
     return add_set(&session->spec, "topology.ranks_as=threads", err);

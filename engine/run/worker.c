@@ -79,7 +79,7 @@ static void *run_rank(void *user)
 {
     struct rank_thread *self = user;
     self->status = comm_open_thread(&self->rank.comm, self->group, self->number, &self->err);
-    if (!self->status && self->gpu) self->status = gpu_rank_open(&self->rank.gpu, self->gpu, &self->err);
+    if (!self->status && self->gpu) self->status = gpu_rank_open(&self->rank.gpu, self->gpu, self->number, &self->err);
     if (self->status && self->rank.comm) comm_abort(self->rank.comm, &self->err);
     if (!self->status) self->status = rank_live(&self->rank, &self->err);
     if (self->rank.comm) comm_close(self->rank.comm);
@@ -122,7 +122,7 @@ int worker_threads(const char *folder)
     int status = enter(&place, folder, &err);
     int ranks = place.config.topology.ranks;
     if (!status) status = comm_group_create(&group, ranks, place.config.topology.ranks_per_node, &err);
-    if (!status && place.config.topology.backend == BACKEND_CUDA) status = gpu_open(&gpu, &err);
+    if (!status && place.config.topology.backend == BACKEND_CUDA) status = gpu_open(&gpu, &place.config, &err);
     if (!status) status = run_threads(&place, group, gpu, ranks, &err);
     gpu_close(gpu);
     if (group) comm_group_free(group);

@@ -84,6 +84,26 @@ void device_close(struct device *device)
     free(device);
 }
 
+static int device_reach(struct device *device, const struct device *other, struct error *err)
+{
+    int can = 0;
+    const cudaError_t error = cudaDeviceCanAccessPeer(&can, other->ordinal, device->ordinal);
+    if (error != cudaSuccess) return cuda_failed(err, "asking what GPUs can reach", error);
+    if (!can)
+        return error_set(err, STATUS_RUN, "GPU %d cannot reach the memory of GPU %d", other->ordinal, device->ordinal);
+    device->reached_by[device->reached_by_count++] = other->ordinal;
+    return STATUS_OK;
+}
+
+int device_share(struct device *const *devices, int count, struct error *err)
+{
+    int status = STATUS_OK;
+    for (int d = 0; d < count; d++)
+        for (int other = 0; other < count && !status; other++)
+            if (other != d) status = device_reach(devices[d], devices[other], err);
+    return status;
+}
+
 const struct device_info *device_info(const struct device *device)
 {
     return &device->info;

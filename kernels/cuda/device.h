@@ -46,6 +46,10 @@ int device_count(void);
 /* Ranks that are threads of one process share one struct device. */
 int device_open(struct device **out, int ordinal, struct error *err);
 void device_close(struct device *device); /* streams, ranges and kernels first */
+/* Puts them within each other's reach: what is committed from now on in a range of one, streams of all of them read and write.
+ * STATUS_RUN: the machine has no way between two of them. */
+enum { DEVICES_MOST = 64 };
+int device_share(struct device *const *devices, int count, struct error *err);
 
 struct device_info {
     char name[64];           /* "NVIDIA H100 80GB HBM3" */
@@ -123,7 +127,7 @@ int device_set(struct device_stream *stream, void *to, int byte, uint64_t bytes,
  * which counts as outside. Bits depend on shapes and on the kind of GPU, not on the run. Scratch: see scratch.h, *_cuda_bytes. */
 int kernels_create_cuda(struct kernels **out, struct device *device, struct device_stream *stream, struct error *err);
 
-/* kernels_reduce() over sources on one device (ranks as threads of one process), sent to the stream; the same bits.
+/* kernels_reduce() over sources on the stream's device, or within its reach, sent to the stream; the same bits.
  * At most DEVICE_REDUCE_SOURCES sources; `destination` may be one of them. */
 enum { DEVICE_REDUCE_SOURCES = 64 };
 struct reduce_factors;

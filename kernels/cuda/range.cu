@@ -141,16 +141,20 @@ static CUresult page_commit(const struct driver *driver, struct device_range *ra
     const uint64_t unit = range->device->info.granularity;
     const CUdeviceptr at = (CUdeviceptr)range->base + page * unit;
     const CUmemAllocationProp prop = page_of(range->device);
-    CUmemAccessDesc access;
-    memset(&access, 0, sizeof access);
-    access.location = prop.location;
-    access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    CUmemAccessDesc access[DEVICES_MOST];
+    const int others = range->device->reached_by_count;
+    memset(access, 0, sizeof access);
+    for (int d = 0; d <= others; d++) {
+        access[d].location = prop.location;
+        access[d].flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+        if (d > 0) access[d].location.id = range->device->reached_by[d - 1];
+    }
     CUmemGenericAllocationHandle handle;
     CUresult result = driver->cuMemCreate(&handle, unit, &prop, 0);
     if (result != CUDA_SUCCESS) return result;
     result = driver->cuMemMap(at, unit, 0, handle, 0);
     if (result == CUDA_SUCCESS) {
-        result = driver->cuMemSetAccess(at, unit, &access, 1);
+        result = driver->cuMemSetAccess(at, unit, access, (size_t)others + 1);
         if (result != CUDA_SUCCESS) driver->cuMemUnmap(at, unit);
     }
     driver->cuMemRelease(handle); /* the memory lives as long as it is mapped */

@@ -26,6 +26,7 @@ struct device {
     int ordinal;
     struct device_info info;
     uint64_t committed_bytes; /* of all ranges; changed atomically */
+    int reached_by[DEVICES_MOST], reached_by_count; /* other devices, by ordinal: device_share() */
     pthread_mutex_t clock_lock;
     cudaStream_t clock_stream;
     struct clock_base base[2]; /* the older and the newer; see event.cu */

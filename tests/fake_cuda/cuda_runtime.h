@@ -151,6 +151,7 @@ static inline float rsqrtf(float a)
     X(cudaErrorInsufficientDriver, 35, "CUDA driver version is insufficient for CUDA runtime version")                 \
     X(cudaErrorNoDevice, 100, "no CUDA-capable device is detected")                                                    \
     X(cudaErrorInvalidDevice, 101, "invalid device ordinal")                                                           \
+    X(cudaErrorInvalidResourceHandle, 400, "invalid resource handle")                                                  \
     X(cudaErrorNotReady, 600, "device not ready")                                                                      \
     X(cudaErrorIllegalAddress, 700, "an illegal memory access was encountered")                                        \
     X(cudaErrorHostMemoryAlreadyRegistered, 712, "part or all of the requested memory range is already mapped")        \
@@ -184,6 +185,7 @@ cudaError_t cudaGetLastError();
 cudaError_t cudaRuntimeGetVersion(int *version);
 cudaError_t cudaGetDeviceCount(int *count);
 cudaError_t cudaSetDevice(int device);
+cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer);
 cudaError_t cudaSetDeviceFlags(unsigned);
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp *out, int device);
 cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total);

@@ -5,6 +5,7 @@
 #include "tests/fake_cuda/cuda_runtime.h"
 #include "tests/fake_cuda/fake.h"
 
+enum { FAKE_DEVICES_MOST = 8 };
 enum { FAKE_THREADS_MOST = 1024, FAKE_SHARED_PLAIN = 48 << 10, FAKE_SHARED_MOST = 227 << 10 };
 
 struct fake_kernel {
@@ -21,8 +22,13 @@ void fake_run(const fake_kernel &kernel);
 void fake_where(char *text, size_t room);
 uint64_t fake_random();
 
-/* Lets the calling thread touch the device's memory (memory.cc). */
-void fake_memory_open();
+/* The calling thread's current device; whether there is one of that number; whether one can reach the other's memory. */
+int fake_device();
+bool fake_has_device(int device);
+bool fake_can_reach(int who, int whose);
+
+/* Lets the calling thread touch the device's memory, and what is within its reach by now (memory.cc). */
+void fake_memory_open(int device);
 bool fake_pinned(const void *host, size_t bytes);
 
 cudaError_t fake_fail(cudaError_t error); /* what cudaGetLastError() then says on this thread */

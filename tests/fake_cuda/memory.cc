@@ -1,10 +1,12 @@
-/* Memory of the fake device: addresses of this process which only threads that run the device's work may touch. Allocations and
- * ranges are surrounded by pages that nobody may touch. What is committed counts against the size of the device. */
+/* Memory of the fake devices: addresses of this process which only threads that run work of the device may touch, and those of
+ * devices that it was put within reach of. Allocations and ranges are surrounded by pages that nobody may touch. What is committed
+ * counts against the size of the device. */
 #include "tests/fake_cuda/cuda.h"
 #include "tests/fake_cuda/inside.h"
 
 #include <sys/mman.h>
 
+#include <atomic>
 #include <map>
 #include <mutex>
 
@@ -15,26 +17,41 @@ enum { PAGE = 4096 };
 const size_t GRANULARITY = 64 << 10, TOTAL_BYTES = (size_t)512 << 20;
 
 struct part {
-    size_t bytes, inside;
-}; /* what is mapped, and how much of it at its end was asked for */
+    size_t bytes, inside; /* what is mapped, and how much of it at its end was asked for */
+    int device;
+};
+struct pages {
+    size_t bytes;
+    int device;
+};
 
 std::mutex lock;
 std::map<char *, part> allocations; /* of cudaMalloc, by what it returned */
-std::map<CUdeviceptr, size_t> reserved, mapped;
-std::map<CUmemGenericAllocationHandle, size_t> handles;
+std::map<CUdeviceptr, size_t> reserved;
+std::map<CUdeviceptr, pages> mapped;
+std::map<CUmemGenericAllocationHandle, pages> handles;
 std::map<const char *, size_t> pinned;
 CUmemGenericAllocationHandle last_handle;
-size_t taken_bytes;
+size_t taken_bytes[FAKE_DEVICES_MOST];
+std::atomic<bool> reaches[FAKE_DEVICES_MOST][FAKE_DEVICES_MOST]; /* [who][whose] */
 
-int protection_key()
+struct keys {
+    int of[FAKE_DEVICES_MOST];
+    keys()
+    {
+        for (int &key : of) key = pkey_alloc(0, PKEY_DISABLE_ACCESS);
+    }
+};
+
+int protection_key(int device)
 {
-    static const int key = pkey_alloc(0, PKEY_DISABLE_ACCESS);
-    return key;
+    static const keys all;
+    return all.of[device];
 }
 
-bool open_pages(void *at, size_t bytes)
+bool open_pages(void *at, size_t bytes, int device)
 {
-    const int access = PROT_READ | PROT_WRITE, key = protection_key();
+    const int access = PROT_READ | PROT_WRITE, key = protection_key(device);
     return (key < 0 ? mprotect(at, bytes, access) : pkey_mprotect(at, bytes, access, key)) == 0;
 }
 
@@ -51,21 +68,23 @@ size_t whole_pages(size_t bytes)
 
 } // namespace
 
-void fake_memory_open()
+void fake_memory_open(int device)
 {
-    if (protection_key() >= 0) pkey_set(protection_key(), 0);
+    for (int whose = 0; whose < FAKE_DEVICES_MOST; whose++)
+        if (protection_key(whose) >= 0)
+            pkey_set(protection_key(whose), whose == device || reaches[device][whose] ? 0 : PKEY_DISABLE_ACCESS);
 }
 
 bool fake_guards_host(void)
 {
-    return protection_key() >= 0;
+    return protection_key(FAKE_DEVICES_MOST - 1) >= 0;
 }
 
 cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total)
 {
     std::lock_guard<std::mutex> guard(lock);
     *total = TOTAL_BYTES;
-    *free_bytes = TOTAL_BYTES - taken_bytes;
+    *free_bytes = TOTAL_BYTES - taken_bytes[fake_device()];
     return cudaSuccess;
 }
 
@@ -73,13 +92,14 @@ cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total)
 cudaError_t cudaMalloc(void **out, size_t bytes)
 {
     std::lock_guard<std::mutex> guard(lock);
+    const int device = fake_device();
     const size_t inside = (bytes + 255) / 256 * 256, whole = whole_pages(inside);
-    if (bytes > TOTAL_BYTES || taken_bytes + whole > TOTAL_BYTES) return fake_fail(cudaErrorMemoryAllocation);
+    if (bytes > TOTAL_BYTES || taken_bytes[device] + whole > TOTAL_BYTES) return fake_fail(cudaErrorMemoryAllocation);
     char *base = reserve(whole + 2 * PAGE);
-    if (!base || !open_pages(base + PAGE, whole)) return fake_fail(cudaErrorMemoryAllocation);
-    taken_bytes += whole;
+    if (!base || !open_pages(base + PAGE, whole, device)) return fake_fail(cudaErrorMemoryAllocation);
+    taken_bytes[device] += whole;
     *out = base + PAGE + whole - inside;
-    allocations[(char *)*out] = {whole, inside};
+    allocations[(char *)*out] = {whole, inside, device};
     return cudaSuccess;
 }
 
@@ -91,7 +111,7 @@ cudaError_t cudaFree(void *memory)
     if (found == allocations.end()) return fake_fail(cudaErrorInvalidValue);
     const part p = found->second;
     munmap((char *)memory + p.inside - p.bytes - PAGE, p.bytes + 2 * PAGE);
-    taken_bytes -= p.bytes;
+    taken_bytes[p.device] -= p.bytes;
     allocations.erase(found);
     return cudaSuccess;
 }
@@ -173,12 +193,14 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *out, size_t bytes, const CUme
                      unsigned long long)
 {
     std::lock_guard<std::mutex> guard(lock);
-    if (bytes == 0 || bytes % GRANULARITY || prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+    const int device = prop->location.id;
+    if (bytes == 0 || bytes % GRANULARITY || prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
+        !fake_has_device(device))
         return CUDA_ERROR_INVALID_VALUE;
-    if (taken_bytes + bytes > TOTAL_BYTES) return CUDA_ERROR_OUT_OF_MEMORY;
-    taken_bytes += bytes;
+    if (taken_bytes[device] + bytes > TOTAL_BYTES) return CUDA_ERROR_OUT_OF_MEMORY;
+    taken_bytes[device] += bytes;
     *out = ++last_handle;
-    handles[*out] = bytes;
+    handles[*out] = {bytes, device};
     return CUDA_SUCCESS;
 }
 
@@ -192,26 +214,33 @@ CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
 CUresult cuMemMap(CUdeviceptr at, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle, unsigned long long)
 {
     std::lock_guard<std::mutex> guard(lock);
-    if (offset || !handles.count(handle) || handles[handle] != bytes || mapped.count(at))
+    if (offset || !handles.count(handle) || handles[handle].bytes != bytes || mapped.count(at))
         return CUDA_ERROR_INVALID_VALUE;
-    mapped[at] = bytes;
+    mapped[at] = handles[handle];
     return CUDA_SUCCESS;
 }
 
+/* Reach is kept for a device and not for each page: who may touch one page of another may touch them all. */
 CUresult cuMemSetAccess(CUdeviceptr at, size_t bytes, const CUmemAccessDesc *desc, size_t count)
 {
     std::lock_guard<std::mutex> guard(lock);
-    if (count != 1 || desc->flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE || !mapped.count(at))
-        return CUDA_ERROR_INVALID_VALUE;
-    return open_pages((void *)at, bytes) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+    if (!mapped.count(at)) return CUDA_ERROR_INVALID_VALUE;
+    const int whose = mapped[at].device;
+    for (size_t d = 0; d < count; d++) {
+        const int who = desc[d].location.id;
+        if (desc[d].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE || !fake_can_reach(who, whose))
+            return CUDA_ERROR_INVALID_VALUE;
+        reaches[who][whose] = true;
+    }
+    return open_pages((void *)at, bytes, whose) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 CUresult cuMemUnmap(CUdeviceptr at, size_t bytes)
 {
     std::lock_guard<std::mutex> guard(lock);
-    if (!mapped.count(at) || mapped[at] != bytes) return CUDA_ERROR_INVALID_VALUE;
+    if (!mapped.count(at) || mapped[at].bytes != bytes) return CUDA_ERROR_INVALID_VALUE;
+    taken_bytes[mapped[at].device] -= bytes;
     mapped.erase(at);
-    taken_bytes -= bytes;
     return mmap((void *)at, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) ==
                    MAP_FAILED
                ? CUDA_ERROR_INVALID_VALUE

@@ -13,6 +13,7 @@
 #include <thread>
 
 struct fake_stream {
+    int device = fake_device();
     std::mutex lock;
     std::condition_variable changed;
     std::deque<std::function<void()>> work;
@@ -22,6 +23,7 @@ struct fake_stream {
 
 /* Records are numbered: who waits, waits for the record that was the last when it began to. */
 struct fake_event {
+    int device = fake_device();
     std::mutex lock;
     std::condition_variable changed;
     uint64_t recorded = 0, happened = 0, at_ns = 0;
@@ -31,8 +33,10 @@ namespace
 {
 
 std::atomic<int> delay_us{0};
-std::atomic<const char *> broken{nullptr};    /* the kernel that will fail */
-std::atomic<cudaError_t> sticky{cudaSuccess}; /* once the device has failed, everything does */
+std::atomic<const char *> broken{nullptr};          /* the kernel that will fail */
+std::atomic<int> broken_device{-1};                 /* ... on this device only; -1: on any */
+std::atomic<cudaError_t> sticky[FAKE_DEVICES_MOST]; /* once a device has failed, everything on it does */
+thread_local int current_device = 0;
 thread_local cudaError_t last_error = cudaSuccess;
 std::mutex raised_lock;
 std::map<const void *, int> raised; /* kernels that may have more shared memory than 48 KiB */
@@ -54,7 +58,6 @@ uint64_t device_now_ns()
 
 void stream_main(fake_stream *stream)
 {
-    fake_memory_open();
     std::unique_lock<std::mutex> guard(stream->lock);
     for (;;) {
         stream->changed.wait(guard, [&] { return stream->ending || !stream->work.empty(); });
@@ -64,11 +67,17 @@ void stream_main(fake_stream *stream)
         stream->busy = true;
         guard.unlock();
         if (const int most = delay_us) usleep((useconds_t)(fake_random() % (uint64_t)most));
+        fake_memory_open(stream->device);
         work();
         guard.lock();
         stream->busy = false;
         stream->changed.notify_all();
     }
+}
+
+cudaError_t device_result(int device)
+{
+    return sticky[device] ? fake_fail(sticky[device]) : cudaSuccess;
 }
 
 cudaError_t send(fake_stream *stream, std::function<void()> work)
@@ -77,7 +86,7 @@ cudaError_t send(fake_stream *stream, std::function<void()> work)
     std::lock_guard<std::mutex> guard(stream->lock);
     stream->work.push_back(std::move(work));
     stream->changed.notify_all();
-    return sticky ? fake_fail(sticky) : cudaSuccess;
+    return device_result(stream->device);
 }
 
 void wait_for(fake_event *event, uint64_t number)
@@ -125,15 +134,45 @@ cudaError_t cudaRuntimeGetVersion(int *version)
     return cudaSuccess;
 }
 
+/* FAKE_GPUS says how many there are; FAKE_PEERS=0 that none can reach another's memory. */
 cudaError_t cudaGetDeviceCount(int *count)
 {
-    *count = 1;
+    const char *text = getenv("FAKE_GPUS");
+    const int wanted = text ? atoi(text) : 1;
+    *count = wanted < 1 ? 1 : wanted > FAKE_DEVICES_MOST ? FAKE_DEVICES_MOST : wanted;
     return cudaSuccess;
+}
+
+bool fake_has_device(int device)
+{
+    int count;
+    cudaGetDeviceCount(&count);
+    return device >= 0 && device < count;
+}
+
+bool fake_can_reach(int who, int whose)
+{
+    const char *peers = getenv("FAKE_PEERS");
+    return fake_has_device(who) && fake_has_device(whose) && (who == whose || !peers || strcmp(peers, "0") != 0);
+}
+
+int fake_device()
+{
+    return current_device;
 }
 
 cudaError_t cudaSetDevice(int device)
 {
-    return device == 0 ? cudaSuccess : fake_fail(cudaErrorInvalidDevice);
+    if (!fake_has_device(device)) return fake_fail(cudaErrorInvalidDevice);
+    current_device = device;
+    return cudaSuccess;
+}
+
+cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer)
+{
+    if (!fake_has_device(device) || !fake_has_device(peer)) return fake_fail(cudaErrorInvalidDevice);
+    *can = device != peer && fake_can_reach(device, peer);
+    return cudaSuccess;
 }
 
 cudaError_t cudaSetDeviceFlags(unsigned)
@@ -143,7 +182,7 @@ cudaError_t cudaSetDeviceFlags(unsigned)
 
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp *out, int device)
 {
-    if (device != 0) return fake_fail(cudaErrorInvalidDevice);
+    if (!fake_has_device(device)) return fake_fail(cudaErrorInvalidDevice);
     *out = {"fake GPU on the processor", 9, 0, 4, 1 << 20, 0, FAKE_SHARED_MOST};
     size_t free_bytes;
     return cudaMemGetInfo(&free_bytes, &out->totalGlobalMem);
@@ -162,7 +201,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 {
     std::unique_lock<std::mutex> guard(stream->lock);
     stream->changed.wait(guard, [&] { return stream->work.empty() && !stream->busy; });
-    return sticky ? fake_fail(sticky) : cudaSuccess;
+    return device_result(stream->device);
 }
 
 cudaError_t cudaStreamDestroy(cudaStream_t stream)
@@ -214,6 +253,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event)
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 {
     uint64_t number;
+    if (event->device != stream->device) return fake_fail(cudaErrorInvalidResourceHandle);
     {
         std::lock_guard<std::mutex> guard(event->lock);
         number = ++event->recorded;
@@ -235,7 +275,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event)
 cudaError_t cudaEventSynchronize(cudaEvent_t event)
 {
     wait_for(event, last_record(event));
-    return sticky ? fake_fail(sticky) : cudaSuccess;
+    return device_result(event->device);
 }
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned)
@@ -246,6 +286,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 
 cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t from, cudaEvent_t to)
 {
+    if (from->device != to->device) return fake_fail(cudaErrorInvalidResourceHandle);
     if (!last_record(from) || !last_record(to)) return fake_fail(cudaErrorInvalidValue);
     if (cudaEventQuery(from) || cudaEventQuery(to)) return cudaErrorNotReady;
     *milliseconds = (float)((double)(int64_t)(to->at_ns - from->at_ns) * 1e-6);
@@ -266,6 +307,7 @@ void fake_launch(const char *name, const void *kernel, dim3 grid, dim3 block, si
                  std::function<void()> body)
 {
     const uint64_t threads = (uint64_t)block.x * block.y * block.z;
+    if (stream->device != fake_device()) return (void)fake_fail(cudaErrorInvalidResourceHandle);
     if (!grid.x || !grid.y || !grid.z || grid.x > 0x7fffffff || grid.y > 65535 || grid.z > 65535 || threads == 0 ||
         threads > FAKE_THREADS_MOST || block.z > 64)
         return (void)fake_fail(cudaErrorInvalidConfiguration);
@@ -279,15 +321,31 @@ void fake_launch(const char *name, const void *kernel, dim3 grid, dim3 block, si
     const fake_kernel sent = {name, grid, block, shared_bytes, std::move(body)};
     send(stream, [=] {
         const char *name_broken = broken;
-        if (name_broken && strcmp(sent.name, name_broken) == 0) sticky = cudaErrorIllegalAddress;
-        if (!sticky) fake_run(sent);
+        const bool here = broken_device < 0 || broken_device == stream->device;
+        if (name_broken && here && strcmp(sent.name, name_broken) == 0)
+            sticky[stream->device] = cudaErrorIllegalAddress;
+        if (!sticky[stream->device]) fake_run(sent);
     });
 }
+
+/* FAKE_BREAK=reduce@1: as fake_break() from the beginning, on that device alone. */
+struct broken_by_environment {
+    char name[64] = "";
+    broken_by_environment()
+    {
+        int device = -1;
+        const char *text = getenv("FAKE_BREAK");
+        if (!text || sscanf(text, "%63[^@]@%d", name, &device) < 1) return;
+        broken_device = device;
+        broken = name;
+    }
+} broken_by_environment;
 
 void fake_break(const char *kernel)
 {
     broken = kernel;
-    if (!kernel) sticky = cudaSuccess;
+    for (auto &failure : sticky)
+        if (!kernel) failure = cudaSuccess;
 }
 
 void fake_set_delay_us(int microseconds)
