@@ -44,8 +44,8 @@ struct backend {
                  float gradient_scale, int64_t N, int64_t V);
     void (*update)(struct kernels *kernels, enum optimizer optimizer, const struct update_factors *factors,
                    enum dtype dtype, enum dtype to, const struct update_arrays *arrays, int64_t n);
-    double (*sum_squares)(struct kernels *kernels, enum dtype dtype, const void *x, int64_t n);
-    float (*mean)(struct kernels *kernels, const float *x, int64_t n);
+    void (*sum_squares_to)(struct kernels *kernels, enum dtype dtype, double *sum, const void *x, int64_t n);
+    void (*mean_to)(struct kernels *kernels, float *mean, const float *x, int64_t n);
     void (*add)(struct kernels *kernels, enum dtype to, void *y, bool accumulate, enum dtype from, const void *x, int64_t n);
 };
 

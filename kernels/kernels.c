@@ -1,4 +1,6 @@
 /* Every call of kernels.h that takes a struct kernels goes to the processor that it was made for. */
+#include <math.h>
+
 #include "kernels/backend.h"
 
 int kernels_threads(const struct kernels *kernels)
@@ -143,12 +145,19 @@ void kernels_update(struct kernels *kernels, enum optimizer optimizer, const str
 
 double kernels_sum_squares(struct kernels *kernels, enum dtype dtype, const void *x, int64_t n)
 {
-    return kernels->backend->sum_squares(kernels, dtype, x, n);
+    double sum = NAN;
+    kernels_sum_squares_to(kernels, dtype, &sum, x, n); /* not pinned */
+    return sum;
 }
 
-float kernels_mean(struct kernels *kernels, const float *x, int64_t n)
+void kernels_sum_squares_to(struct kernels *kernels, enum dtype dtype, double *sum, const void *x, int64_t n)
 {
-    return kernels->backend->mean(kernels, x, n);
+    kernels->backend->sum_squares_to(kernels, dtype, sum, x, n);
+}
+
+void kernels_mean_to(struct kernels *kernels, float *mean, const float *x, int64_t n)
+{
+    kernels->backend->mean_to(kernels, mean, x, n);
 }
 
 void kernels_add(struct kernels *kernels, enum dtype to, void *y, bool accumulate, enum dtype from, const void *x,

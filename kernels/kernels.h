@@ -118,11 +118,15 @@ struct update_arrays { const void *gradient; float *master, *state[OPTIMIZER_STA
 void kernels_update(struct kernels *kernels, enum optimizer optimizer, const struct update_factors *factors,
                     enum dtype dtype, enum dtype to, const struct update_arrays *arrays, int64_t n);
 
-/* Sum of squares in double. Summed by blocks of the range and then over blocks in order, whatever the threads. */
+/* Sum of squares in double. Summed by blocks of the range and then over blocks in order, whatever the threads. NaN where a GPU
+ * failed. */
 double kernels_sum_squares(struct kernels *kernels, enum dtype dtype, const void *x, int64_t n);
+/* The same for who need not know it yet: *sum lies in host memory, and a GPU writes it when its stream has come there. Where it
+ * is not pinned, that is before the call returns. */
+void kernels_sum_squares_to(struct kernels *kernels, enum dtype dtype, double *sum, const void *x, int64_t n);
 
-/* Mean of n numbers, summed in double in an order that n fixes (on the CPU: from the first to the last). */
-float kernels_mean(struct kernels *kernels, const float *x, int64_t n);
+/* Mean of n numbers, summed in double in an order that n fixes (on the CPU: from the first to the last). *mean as *sum above. */
+void kernels_mean_to(struct kernels *kernels, float *mean, const float *x, int64_t n);
 
 void kernels_cast(struct kernels *kernels, enum dtype to, void *y, enum dtype from, const void *x, int64_t n);
 

@@ -54,7 +54,7 @@ static double seconds_of(const struct bench *b, run_fn *run, char *const *at)
 RUN(run_copy)
 {
     struct error err;
-    must(device_copy(b->gpu.stream, DEVICE_ACROSS, at[0], at[1], (uint64_t)(N * 4 * b->C * 2), &err), &err);
+    must(device_copy(b->gpu.stream, at[0], at[1], (uint64_t)(N * 4 * b->C * 2), &err), &err);
 }
 RUN(run_fc)
 {
@@ -217,10 +217,10 @@ static void areas_fill(struct bench *b, char *at[AREAS], int64_t bytes)
         host[i] = float_to_bf16((float)((i * 2654435761u >> 8 & 1023) - 512) / 1024);
     for (int a = 0; a < AREAS; a++) {
         at[a] = (char *)b->memory.base + a * bytes;
-        must(device_copy(b->gpu.stream, DEVICE_UP, at[a], host, (uint64_t)bytes, &err), &err);
+        must(device_copy(b->gpu.stream, at[a], host, (uint64_t)bytes, &err), &err);
     }
     for (int64_t i = 0; i < N; i++) ((int32_t *)host)[i] = (int32_t)(i * i % 977 * (i % 3 ? 1 : 50));
-    must(device_copy(b->gpu.stream, DEVICE_UP, at[6], host, (uint64_t)N * 4, &err), &err);
+    must(device_copy(b->gpu.stream, at[6], host, (uint64_t)N * 4, &err), &err);
     gpu_wait(&b->gpu);
     free(host);
 }

@@ -209,8 +209,8 @@ FAR_VOID(update,
          (struct kernels *kernels, enum optimizer optimizer, const struct update_factors *factors, enum dtype dtype, enum dtype to,
           const struct update_arrays *arrays, int64_t n),
          (k, optimizer, factors, dtype, to, arrays, n))
-FAR_VALUE(double, sum_squares, (struct kernels *kernels, enum dtype dtype, const void *x, int64_t n), (k, dtype, x, n))
-FAR_VALUE(float, mean, (struct kernels *kernels, const float *x, int64_t n), (k, x, n))
+FAR_VOID(sum_squares_to, (struct kernels *kernels, enum dtype dtype, double *sum, const void *x, int64_t n), (k, dtype, sum, x, n))
+FAR_VOID(mean_to, (struct kernels *kernels, float *mean, const float *x, int64_t n), (k, mean, x, n))
 FAR_VOID(add,
          (struct kernels *kernels, enum dtype to, void *y, bool accumulate, enum dtype from, const void *x, int64_t n),
          (k, to, y, accumulate, from, x, n))
@@ -236,7 +236,7 @@ static const struct backend far_backend = {
     FAR(free), FAR(native_products), FAR(check), FAR(linear_forward), FAR(linear_backward_input), FAR(linear_backward_weight),
     FAR(linear_backward_bias), FAR(linear_gelu_forward), FAR(linear_gelu_backward), FAR(norm_forward), FAR(norm_backward), FAR(norm_backward_weights), FAR(gelu_forward),
     FAR(gelu_backward), FAR(attention_forward), FAR(attention_backward), FAR(embed_forward), FAR(embed_backward_tokens),
-    FAR(embed_backward_positions), FAR(loss), FAR(update), FAR(sum_squares), FAR(mean), FAR(add)};
+    FAR(embed_backward_positions), FAR(loss), FAR(update), FAR(sum_squares_to), FAR(mean_to), FAR(add)};
 #undef FAR
 
 /* ---- all of it, for one rank ---- */

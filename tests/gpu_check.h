@@ -141,13 +141,13 @@ static inline void array_begin(const struct gpu *gpu, struct array *array)
 {
     struct error err;
     memcpy(array->host, array->initial, (size_t)array->bytes);
-    if (device_copy(gpu->stream, DEVICE_UP, array->device, array->initial, (uint64_t)array->bytes, &err)) gpu_die(&err);
+    if (device_copy(gpu->stream, array->device, array->initial, (uint64_t)array->bytes, &err)) gpu_die(&err);
 }
 
 static inline void array_read(const struct gpu *gpu, const struct array *array, void *into)
 {
     struct error err;
-    if (device_copy(gpu->stream, DEVICE_DOWN, into, array->device, (uint64_t)array->bytes, &err)) gpu_die(&err);
+    if (device_copy(gpu->stream, into, array->device, (uint64_t)array->bytes, &err)) gpu_die(&err);
 }
 
 static inline void array_free(struct array *array)

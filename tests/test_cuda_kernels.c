@@ -472,8 +472,9 @@ static void sums(struct gpu *gpu)
             if (found != kernels_sum_squares(gpu->kernels, x.dtype, x.device, x.n))
                 fault("a second sum has other bits");
             if (x.dtype == DTYPE_F32) {
-                const float mean = kernels_mean(gpu->reference, (float *)x.host, x.n),
-                            other = kernels_mean(gpu->kernels, (float *)x.device, x.n);
+                float mean = 0, other = 0;
+                kernels_mean_to(gpu->reference, &mean, (float *)x.host, x.n);
+                kernels_mean_to(gpu->kernels, &other, (float *)x.device, x.n);
                 if (!(fabsf(mean - other) <= 1e-7f * (1 + fabsf(mean))))
                     fault("mean %.9g, the CPU's %.9g", other, mean);
             }

@@ -91,6 +91,6 @@ int gpt_head_forward(const struct gpt *gpt, const struct gpt_tensors *embed, con
     float *losses = slot(&slots, HEAD_LOSS);
     kernels_loss(gpt->kernels, gpt->model->dtype, losses, slot(&slots, HEAD_LOGITS), targets, loss_scale / (float)N, N,
                  V);
-    *mean_loss = kernels_mean(gpt->kernels, losses, N);
+    kernels_mean_to(gpt->kernels, mean_loss, losses, N);
     return STATUS_OK;
 }

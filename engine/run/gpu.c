@@ -1,6 +1,5 @@
 #include "engine/run/gpu.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 
 #include "engine/memory/mover.h"
@@ -14,19 +13,14 @@ enum { RANGES = CATEGORIES };
 struct gpu {
     struct device *devices[DEVICES_MOST];
     int count; /* one for each rank, or one for all */
-    pthread_mutex_t lock;
-    struct gpu_rank *ranks; /* a list: a lane asks whether an address is the GPU's, of whichever rank */
 };
 
 struct gpu_lane {
-    struct gpu *gpu;
     struct device_stream *stream;
     struct mover mover;
 };
 
 struct gpu_rank {
-    struct gpu *gpu;
-    struct gpu_rank *next;
     struct device *on;
     struct device_range range[RANGES]; /* base NULL: free */
     struct device_stream *pages_stream;
@@ -91,7 +85,6 @@ int gpu_open(struct gpu **out, const struct config *config, struct error *err)
     struct gpu *gpu = *out = status ? NULL : calloc(1, sizeof *gpu);
     if (status) return status;
     if (!gpu) return error_set(err, STATUS_RUN, "no memory for GPUs");
-    pthread_mutex_init(&gpu->lock, NULL);
     status = open_devices(gpu, gpus_for(config, device_count()), err);
     if (!status) return STATUS_OK;
     gpu_close(gpu);
@@ -103,7 +96,6 @@ void gpu_close(struct gpu *gpu)
 {
     if (!gpu) return;
     for (int d = 0; d < gpu->count; d++) device_close(gpu->devices[d]);
-    pthread_mutex_destroy(&gpu->lock);
     free(gpu);
 }
 
@@ -133,11 +125,9 @@ static struct device_range *range_around(struct gpu_rank *rank, const unsigned c
 static void *reserve(void *user, uint64_t bytes, struct error *err)
 {
     struct gpu_rank *rank = user;
-    pthread_mutex_lock(&rank->gpu->lock);
     struct device_range *range = range_of(rank, NULL);
     int status = range ? device_range_reserve(range, rank->on, bytes, err)
                        : error_set(err, STATUS_RUN, "a rank has %d ranges of device memory at most", RANGES);
-    pthread_mutex_unlock(&rank->gpu->lock);
     return status ? NULL : range->base;
 }
 
@@ -145,11 +135,9 @@ static void unreserve(void *user, void *base, uint64_t bytes)
 {
     struct gpu_rank *rank = user;
     (void)bytes;
-    pthread_mutex_lock(&rank->gpu->lock);
     struct device_range *range = range_of(rank, base);
     device_range_release(range);
     *range = (struct device_range){0};
-    pthread_mutex_unlock(&rank->gpu->lock);
 }
 
 /* What is committed reads as zero before anybody has it. */
@@ -212,38 +200,16 @@ static void unpin(void *user, void *host, uint64_t bytes)
 
 /* ---- lanes ---- */
 
-static bool rank_holds(const struct gpu_rank *rank, const unsigned char *at)
-{
-    for (int r = 0; r < RANGES; r++)
-        if (holds(&rank->range[r], at)) return true;
-    return false;
-}
-
-static bool is_on_gpu(struct gpu *gpu, const void *at)
-{
-    bool there = false;
-    pthread_mutex_lock(&gpu->lock);
-    for (const struct gpu_rank *rank = gpu->ranks; rank && !there; rank = rank->next) there = rank_holds(rank, at);
-    pthread_mutex_unlock(&gpu->lock);
-    return there;
-}
-
 static int copy(void *user, void *to, const void *from, uint64_t bytes, struct error *err)
 {
     struct gpu_lane *lane = user;
-    const bool leaves = is_on_gpu(lane->gpu, from), arrives = is_on_gpu(lane->gpu, to);
-    if (bytes == 0) return STATUS_OK;
-    return device_copy(lane->stream,
-                       leaves && arrives ? DEVICE_ACROSS
-                       : leaves          ? DEVICE_DOWN
-                                         : DEVICE_UP,
-                       to, from, bytes, err);
+    return device_copy(lane->stream, to, from, bytes, err);
 }
 
 static int clear(void *user, void *at, uint64_t bytes, struct error *err)
 {
     struct gpu_lane *lane = user;
-    return bytes ? device_set(lane->stream, at, 0, bytes, err) : STATUS_OK;
+    return device_set(lane->stream, at, 0, bytes, err);
 }
 
 static int finish(void *user, struct error *err)
@@ -271,7 +237,6 @@ static int open_lanes(struct gpu_rank *rank, struct error *err)
     for (int l = 0; l < LANES && !status; l++) {
         struct gpu_lane *lane = &rank->lanes[l];
         if (!touches((enum lane)l)) continue;
-        lane->gpu = rank->gpu;
         lane->mover = (struct mover){lane, copy, clear, finish};
         rank->device.movers[l] = &lane->mover;
         status = device_stream_create(&lane->stream, rank->on, lane_name((enum lane)l), err);
@@ -285,7 +250,6 @@ int gpu_rank_open(struct gpu_rank **out, struct gpu *gpu, int number, struct err
 {
     struct gpu_rank *rank = *out = calloc(1, sizeof *rank);
     if (!rank) return error_set(err, STATUS_RUN, "no memory for a rank's part of a GPU");
-    rank->gpu = gpu;
     rank->on = gpu->devices[number % gpu->count];
     int status = open_lanes(rank, err);
     if (!status) status = kernels_create_cuda(&rank->kernels, rank->on, rank->lanes[LANE_COMPUTE].stream, err);
@@ -295,10 +259,6 @@ int gpu_rank_open(struct gpu_rank **out, struct gpu *gpu, int number, struct err
     rank->device.pages = &rank->pages;
     rank->device.hands = &rank->hands;
     rank->device.kernels = rank->kernels;
-    pthread_mutex_lock(&gpu->lock);
-    rank->next = gpu->ranks;
-    gpu->ranks = rank;
-    pthread_mutex_unlock(&gpu->lock);
     if (!status) return STATUS_OK;
     gpu_rank_close(rank);
     *out = NULL;
@@ -308,11 +268,6 @@ int gpu_rank_open(struct gpu_rank **out, struct gpu *gpu, int number, struct err
 void gpu_rank_close(struct gpu_rank *rank)
 {
     if (!rank) return;
-    pthread_mutex_lock(&rank->gpu->lock);
-    struct gpu_rank **link = &rank->gpu->ranks;
-    while (*link != rank) link = &(*link)->next;
-    *link = rank->next;
-    pthread_mutex_unlock(&rank->gpu->lock);
     kernels_free(rank->kernels);
     for (int l = 0; l < LANES; l++)
         if (rank->lanes[l].stream) device_stream_destroy(rank->lanes[l].stream);

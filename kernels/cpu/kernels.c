@@ -206,7 +206,7 @@ static void cpu_update(struct kernels *kernels, enum optimizer optimizer, const 
     parallel_run(kernels->threads, bodies[optimizer], &a, n, GRAIN_ELEMS);
 }
 
-static double cpu_sum_squares(struct kernels *kernels, enum dtype dtype, const void *x, int64_t n)
+static void cpu_sum_squares_to(struct kernels *kernels, enum dtype dtype, double *sum, const void *x, int64_t n)
 {
     const int64_t at_once = (int64_t)SUM_BLOCKS_AT_ONCE * SUM_BLOCK_ELEMS;
     double total = 0;
@@ -218,7 +218,7 @@ static double cpu_sum_squares(struct kernels *kernels, enum dtype dtype, const v
         parallel_run(kernels->threads, cpu_of(kernels)->isa->sum_squares, &a, blocks, 1);
         for (int64_t b = 0; b < blocks; b++) total += cpu_of(kernels)->sums[b];
     }
-    return total;
+    *sum = total;
 }
 
 static void cpu_add(struct kernels *kernels, enum dtype to, void *y, bool accumulate, enum dtype from, const void *x,
@@ -235,12 +235,12 @@ void kernels_reduce(enum dtype dtype, enum dtype to, void *destination, const vo
     isa_best()->reduce(&a, 0, elems, 0);
 }
 
-static float cpu_mean(struct kernels *kernels, const float *x, int64_t n)
+static void cpu_mean_to(struct kernels *kernels, float *mean, const float *x, int64_t n)
 {
     (void)kernels;
     double sum = 0;
     for (int64_t i = 0; i < n; i++) sum += x[i];
-    return (float)(sum / (double)n);
+    *mean = (float)(sum / (double)n);
 }
 
 /* Everything has ended, and well, when a call returns. */
@@ -259,7 +259,7 @@ static void cpu_free(struct kernels *kernels)
 static const struct backend cpu_backend = {
     .free = cpu_free,
     .check = cpu_check,
-    .mean = cpu_mean,
+    .mean_to = cpu_mean_to,
     .native_products = cpu_native_products,
     .linear_forward = cpu_linear_forward,
     .linear_backward_input = cpu_linear_backward_input,
@@ -279,7 +279,7 @@ static const struct backend cpu_backend = {
     .embed_backward_positions = cpu_embed_backward_positions,
     .loss = cpu_loss,
     .update = cpu_update,
-    .sum_squares = cpu_sum_squares,
+    .sum_squares_to = cpu_sum_squares_to,
     .add = cpu_add,
 };
 

@@ -71,11 +71,6 @@ int device_stream_await(struct device_stream *stream, const struct device_event 
     return absent(err);
 }
 
-int device_stream_call(struct device_stream *stream, void (*call)(void *user), void *user, struct error *err)
-{
-    return absent(err);
-}
-
 int device_event_create(struct device_event **out, struct device *device, struct error *err)
 {
     return absent(err);
@@ -139,8 +134,7 @@ int device_unpin(struct device *device, void *host, struct error *err)
     return absent(err);
 }
 
-int device_copy(struct device_stream *stream, enum device_way way, void *to, const void *from, uint64_t bytes,
-                struct error *err)
+int device_copy(struct device_stream *stream, void *to, const void *from, uint64_t bytes, struct error *err)
 {
     return absent(err);
 }

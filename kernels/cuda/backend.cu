@@ -96,7 +96,6 @@ static void cuda_free(struct kernels *kernels)
     cuda_products_free(cuda->products);
     if (cuda->partials) cudaFree(cuda->partials);
     if (cuda->sum) cudaFree(cuda->sum);
-    if (cuda->result) cudaFreeHost(cuda->result);
     free(cuda);
 }
 
@@ -124,8 +123,8 @@ static const struct backend *cuda_backend(void)
         cuda_embed_backward_positions,
         cuda_loss,
         cuda_update,
-        cuda_sum_squares,
-        cuda_mean,
+        cuda_sum_squares_to,
+        cuda_mean_to,
         cuda_add,
     };
     return &table;
@@ -135,7 +134,6 @@ static int memory_take(struct cuda *cuda, struct error *err)
 {
     cudaError_t error = cudaMalloc(&cuda->partials, PARTIALS_BYTES);
     if (error == cudaSuccess) error = cudaMalloc((void **)&cuda->sum, sizeof *cuda->sum);
-    if (error == cudaSuccess) error = cudaMallocHost((void **)&cuda->result, sizeof *cuda->result);
     return error == cudaSuccess ? STATUS_OK : cuda_failed(err, "the kernels' own memory", error);
 }
 

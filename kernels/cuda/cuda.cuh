@@ -18,8 +18,8 @@ struct cuda {
     struct kernels base;
     struct device_stream *stream;
     struct products *products;
-    void *partials;       /* of the GPU, PARTIALS_BYTES: sums of parts of an array, on their way to one sum */
-    double *sum, *result; /* the one sum, on the GPU; and where the host reads it, pinned */
+    void *partials; /* of the GPU, PARTIALS_BYTES: sums of parts of an array, on their way to one sum */
+    double *sum;    /* the one sum, on its way to the host */
 };
 
 static inline struct cuda *cuda_of(struct kernels *kernels)
@@ -38,8 +38,8 @@ void cuda_update(struct kernels *kernels, enum optimizer optimizer, const struct
                  enum dtype dtype, enum dtype to, const struct update_arrays *arrays, int64_t n);
 
 /* sums.cu */
-double cuda_sum_squares(struct kernels *kernels, enum dtype dtype, const void *x, int64_t n);
-float cuda_mean(struct kernels *kernels, const float *x, int64_t n);
+void cuda_sum_squares_to(struct kernels *kernels, enum dtype dtype, double *sum, const void *x, int64_t n);
+void cuda_mean_to(struct kernels *kernels, float *mean, const float *x, int64_t n);
 
 /* columns.cu */
 void cuda_linear_backward_bias(struct kernels *kernels, enum dtype dtype, void *db, bool accumulate, const void *dy,

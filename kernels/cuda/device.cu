@@ -186,29 +186,28 @@ int device_stream_wait(struct device_stream *stream, struct error *err)
     return status ? status : stream_result(stream, "waiting", cudaStreamSynchronize(stream->handle), err);
 }
 
-int device_stream_call(struct device_stream *stream, void (*call)(void *user), void *user, struct error *err)
+/* Before something is sent: nothing is, where something failed before. */
+static int stream_begin(struct device_stream *stream, const char *what, struct error *err)
 {
     int status = device_use(stream->device, err);
-    return status ? status
-                  : stream_result(stream, "a call to the host", cudaLaunchHostFunc(stream->handle, call, user), err);
+    if (!status) status = stream_result(stream, what, cudaSuccess, err);
+    if (!status) stream->last = what;
+    return status;
 }
 
-int device_copy(struct device_stream *stream, enum device_way way, void *to, const void *from, uint64_t bytes,
-                struct error *err)
+int device_copy(struct device_stream *stream, void *to, const void *from, uint64_t bytes, struct error *err)
 {
-    static const cudaMemcpyKind kinds[] = {cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice};
-    static const char *const names[] = {"copy to the GPU", "copy from the GPU", "copy on the GPU"};
-    int status = device_use(stream->device, err);
-    if (status || bytes == 0) return status;
-    stream->last = names[way];
-    return stream_result(stream, names[way], cudaMemcpyAsync(to, from, bytes, kinds[way], stream->handle), err);
+    if (bytes == 0) return STATUS_OK;
+    int status = stream_begin(stream, "copy", err);
+    if (status) return status;
+    return stream_result(stream, "copy", cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream->handle), err);
 }
 
 int device_set(struct device_stream *stream, void *to, int byte, uint64_t bytes, struct error *err)
 {
-    int status = device_use(stream->device, err);
-    if (status || bytes == 0) return status;
-    stream->last = "set";
+    if (bytes == 0) return STATUS_OK;
+    int status = stream_begin(stream, "set", err);
+    if (status) return status;
     return stream_result(stream, "set", cudaMemsetAsync(to, byte, bytes, stream->handle), err);
 }
 

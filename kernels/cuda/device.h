@@ -6,7 +6,7 @@
  *     device_open(&device, 0, err)                    device_stream_create(&compute, device, "compute", err)
  *     device_range_reserve(&range, device, bytes, err)
  *     device_range_commit(range, 0, granularity, err)         range.base is now memory of the GPU
- *     device_copy(copy, DEVICE_UP, range.base, tokens, bytes, err)
+ *     device_copy(copy, range.base, tokens, bytes, err)
  *     device_event_record(arrived, copy, err)                 here the copy lane has come to ...
  *     device_stream_await(compute, arrived, err)              ... and compute goes on from there
  *     kernels_create_cuda(&kernels, device, compute, err)
@@ -76,9 +76,6 @@ void device_stream_destroy(struct device_stream *stream); /* waits for what was 
 int device_stream_wait(struct device_stream *stream, struct error *err);
 /* What is sent to the stream from now on waits until the event's last record has happened. Does not wait itself. */
 int device_stream_await(struct device_stream *stream, const struct device_event *event, struct error *err);
-/* Calls `call` on a thread of the driver when all that was sent before is done; what is sent after waits until it returns.
- * It must not call CUDA. For paced links. */
-int device_stream_call(struct device_stream *stream, void (*call)(void *user), void *user, struct error *err);
 
 int device_event_create(struct device_event **out, struct device *device, struct error *err);
 void device_event_destroy(struct device_event *event);
@@ -114,15 +111,15 @@ uint64_t device_range_committed_bytes(const struct device_range *range);
 int device_pin(struct device *device, void *host, uint64_t bytes, struct error *err);
 int device_unpin(struct device *device, void *host, struct error *err);
 
-enum device_way { DEVICE_UP, DEVICE_DOWN, DEVICE_ACROSS }; /* host to device, device to host, device to device */
-/* Sends a copy. From or to host memory that is not pinned it returns only when the host's side may be touched again. */
-int device_copy(struct device_stream *stream, enum device_way way, void *to, const void *from, uint64_t bytes, struct error *err);
+/* Sends a copy; of what to what, the addresses say. From or to host memory that is not pinned it returns only when the host's
+ * side may be touched again. */
+int device_copy(struct device_stream *stream, void *to, const void *from, uint64_t bytes, struct error *err);
 int device_set(struct device_stream *stream, void *to, int byte, uint64_t bytes, struct error *err);
 
 /* ---- kernels ------------------------------------------------------------------------------------------------------- */
 
 /* All of kernels.h, enqueued on the stream, with pointers into the device's memory (tensors, scratch, losses; not `factors`, shapes
- * and structs of arguments, which are read before the call returns). Calls that return a number wait for the stream first.
+ * and structs of arguments, which are read before the call returns). The call that returns a number waits for it.
  * kernels_linear_* and kernels_check() report what was refused when it was sent. Holds a workspace of its own, some 36 MiB,
  * which counts as outside. Bits depend on shapes and on the kind of GPU, not on the run. Scratch: see scratch.h, *_cuda_bytes. */
 int kernels_create_cuda(struct kernels **out, struct device *device, struct device_stream *stream, struct error *err);

@@ -1,5 +1,5 @@
 /* One number of a whole array, in double: a block sums a piece of fixed size, and one block sums the pieces. So the order depends on
- * the number of elements alone. These are the calls that wait: the host is handed the number. */
+ * the number of elements alone. The sum goes to the host when the stream has come there. */
 #include "kernels/cuda/cuda.cuh"
 #include "kernels/cuda/warp.cuh"
 
@@ -38,13 +38,19 @@ __global__ void __launch_bounds__(SUM_THREADS)
     if (threadIdx.x == 0) *total = begun ? *total + sum : sum;
 }
 
-template <bool SQUARES>
-static double sum_of(struct kernels *kernels, const char *name, enum dtype dtype, const void *x, int64_t n)
+/* A mean is a float of its own, where the sum was. */
+__global__ void sum_to_mean(double *sum, int64_t n)
 {
-    struct cuda *cuda = cuda_of(kernels);
+    const double mean = *sum / (double)n;
+    *(float *)sum = (float)mean;
+}
+
+/* Leaves it in cuda->sum. */
+template <bool SQUARES>
+static void sum_of(struct cuda *cuda, const char *name, enum dtype dtype, const void *x, int64_t n)
+{
     double *partials = (double *)cuda->partials;
     const int64_t at_once = (int64_t)PIECES_MOST * SUM_PIECE;
-    if (n <= 0) return 0;
     for (int64_t first = 0; first < n; first += at_once) {
         const int64_t elems = n - first < at_once ? n - first : at_once;
         const unsigned pieces = blocks_for(elems, SUM_PIECE);
@@ -57,18 +63,27 @@ static double sum_of(struct kernels *kernels, const char *name, enum dtype dtype
         });
         launch(cuda->stream, name, sum_partials, 1, SUM_THREADS, 0, cuda->sum, partials, (int)pieces, first > 0);
     }
+}
+
+/* What goes wrong is kept on the stream, for kernels_check(). */
+static void bring(struct cuda *cuda, void *to, uint64_t bytes)
+{
     struct error err;
-    int status = device_copy(cuda->stream, DEVICE_DOWN, cuda->result, cuda->sum, sizeof *cuda->sum, &err);
-    if (!status) status = device_stream_wait(cuda->stream, &err);
-    return status ? 0.0 / 0.0 : *cuda->result; /* why is kept on the stream, for kernels_check() */
+    device_copy(cuda->stream, to, cuda->sum, bytes, &err);
 }
 
-double cuda_sum_squares(struct kernels *kernels, enum dtype dtype, const void *x, int64_t n)
+void cuda_sum_squares_to(struct kernels *kernels, enum dtype dtype, double *sum, const void *x, int64_t n)
 {
-    return sum_of<true>(kernels, "sum_squares", dtype, x, n);
+    struct cuda *cuda = cuda_of(kernels);
+    if (n <= 0) return (void)(*sum = 0);
+    sum_of<true>(cuda, "sum_squares", dtype, x, n);
+    bring(cuda, sum, sizeof *sum);
 }
 
-float cuda_mean(struct kernels *kernels, const float *x, int64_t n)
+void cuda_mean_to(struct kernels *kernels, float *mean, const float *x, int64_t n)
 {
-    return (float)(sum_of<false>(kernels, "mean", DTYPE_F32, x, n) / (double)n);
+    struct cuda *cuda = cuda_of(kernels);
+    sum_of<false>(cuda, "mean", DTYPE_F32, x, n);
+    launch(cuda->stream, "mean", sum_to_mean, 1, 1, 0, cuda->sum, n);
+    bring(cuda, mean, sizeof *mean);
 }

@@ -170,7 +170,7 @@ struct cudaDeviceProp {
     int major, minor, multiProcessorCount, l2CacheSize;
     size_t totalGlobalMem, sharedMemPerBlockOptin;
 };
-enum cudaMemcpyKind { cudaMemcpyHostToDevice = 1, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice };
+enum cudaMemcpyKind { cudaMemcpyDefault = 4 };
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
 enum {
     cudaDeviceScheduleBlockingSync = 4,
@@ -202,7 +202,6 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned);
 cudaError_t cudaStreamDestroy(cudaStream_t stream);
 cudaError_t cudaStreamSynchronize(cudaStream_t stream);
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned);
-cudaError_t cudaLaunchHostFunc(cudaStream_t stream, void (*call)(void *), void *user);
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned);
 cudaError_t cudaEventDestroy(cudaEvent_t event);
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);

@@ -23,6 +23,10 @@ FAKE_KNOB void fake_set_order(enum fake_order order);
 /* Streams begin each piece of work up to so much later, at random: what is not ordered by events comes out of order. */
 FAKE_KNOB void fake_set_delay_us(int microseconds);
 
+/* The next piece of work that is sent to a stream waits there until it is let go. */
+FAKE_KNOB void fake_hold_next(void);
+FAKE_KNOB void fake_let_go(void);
+
 /* Whether the processor can keep the host away from the device's memory (protection keys). */
 FAKE_KNOB bool fake_guards_host(void);
 

@@ -118,14 +118,17 @@ cudaError_t cudaFree(void *memory)
 
 /* ---- host memory ------------------------------------------------------------------------------------------------------ */
 
-bool fake_pinned(const void *host, size_t bytes)
+bool fake_is_pageable(const void *address, size_t bytes)
 {
     std::lock_guard<std::mutex> guard(lock);
-    const char *at = (const char *)host;
-    auto next = pinned.upper_bound(at);
-    if (next == pinned.begin()) return false;
-    --next;
-    return at + bytes <= next->first + next->second;
+    const char *at = (const char *)address;
+    const auto pin = pinned.upper_bound(at);
+    if (pin != pinned.begin() && at + bytes <= std::prev(pin)->first + std::prev(pin)->second) return false;
+    const auto range = reserved.upper_bound((CUdeviceptr)at);
+    if (range != reserved.begin() && (CUdeviceptr)at < std::prev(range)->first + std::prev(range)->second) return false;
+    const auto allocation = allocations.upper_bound((char *)at);
+    return allocation == allocations.begin() ||
+           at >= std::prev(allocation)->first + std::prev(allocation)->second.inside;
 }
 
 cudaError_t cudaHostRegister(void *host, size_t bytes, unsigned)

@@ -80,9 +80,30 @@ cudaError_t device_result(int device)
     return sticky[device] ? fake_fail(sticky[device]) : cudaSuccess;
 }
 
+/* What a piece of work that is held waits for. */
+std::mutex hold_lock;
+std::condition_variable let_go;
+bool hold_next = false, held = false;
+
+std::function<void()> until_let_go(std::function<void()> work)
+{
+    std::lock_guard<std::mutex> guard(hold_lock);
+    if (!hold_next) return work;
+    hold_next = false;
+    held = true;
+    return [work = std::move(work)] {
+        {
+            std::unique_lock<std::mutex> wait(hold_lock);
+            let_go.wait(wait, [] { return !held; });
+        }
+        work();
+    };
+}
+
 cudaError_t send(fake_stream *stream, std::function<void()> work)
 {
     if (!stream) fake_die("the default stream is not for this program");
+    work = until_let_go(std::move(work));
     std::lock_guard<std::mutex> guard(stream->lock);
     stream->work.push_back(std::move(work));
     stream->changed.notify_all();
@@ -216,17 +237,13 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream)
     return cudaSuccess;
 }
 
-cudaError_t cudaLaunchHostFunc(cudaStream_t stream, void (*call)(void *), void *user)
-{
-    return send(stream, [=] { call(user); });
-}
-
 /* As there: to and from pinned memory it is only sent; pageable memory is read, or has been written, when the call returns. */
-cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream)
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind, cudaStream_t stream)
 {
-    const void *host = kind == cudaMemcpyHostToDevice ? from : kind == cudaMemcpyDeviceToHost ? to : nullptr;
-    send(stream, [=] { memmove(to, from, bytes); });
-    return host && !fake_pinned(host, bytes) ? cudaStreamSynchronize(stream) : cudaSuccess;
+    send(stream, [=] {
+        if (!sticky[stream->device]) memmove(to, from, bytes);
+    });
+    return fake_is_pageable(to, bytes) || fake_is_pageable(from, bytes) ? cudaStreamSynchronize(stream) : cudaSuccess;
 }
 
 cudaError_t cudaMemsetAsync(void *to, int byte, size_t bytes, cudaStream_t stream)
@@ -346,6 +363,19 @@ void fake_break(const char *kernel)
     broken = kernel;
     for (auto &failure : sticky)
         if (!kernel) failure = cudaSuccess;
+}
+
+void fake_hold_next(void)
+{
+    std::lock_guard<std::mutex> guard(hold_lock);
+    hold_next = true;
+}
+
+void fake_let_go(void)
+{
+    std::lock_guard<std::mutex> guard(hold_lock);
+    held = false;
+    let_go.notify_all();
 }
 
 void fake_set_delay_us(int microseconds)
