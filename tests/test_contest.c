@@ -53,6 +53,19 @@ static void what_overlaps_takes_the_longer_of_both_at_least(void **state)
     assert_true(apart <= link + device + 1e-9);
 }
 
+/* Two nodes of two: of the three others that a rank sends to, one is in its node and two are beyond. */
+static void nodes_share_the_bytes(void **state)
+{
+    (void)state;
+    const char *sets[] = {"topology.ranks_per_node=2", "topology.links.inter.bandwidth=10MB",
+                          "topology.links.intra.bandwidth=10MB"};
+    const double all = paced(sets + 2, 1);
+    assert_float_equal(paced(sets, 2), all * 2 / 3, 1e-6);
+    assert_float_equal(paced(sets, 3), all * 2 / 3, 1e-6);
+    sets[1] = "topology.links.inter.bandwidth=100MB";
+    assert_float_equal(paced(sets, 3), all / 3, 1e-6);
+}
+
 static void slow_motion_stretches_it(void **state)
 {
     (void)state;
@@ -131,6 +144,7 @@ int main(void)
         cmocka_unit_test(without_pace_a_step_takes_no_time),
         cmocka_unit_test(what_takes_turns_adds_up),
         cmocka_unit_test(what_overlaps_takes_the_longer_of_both_at_least),
+        cmocka_unit_test(nodes_share_the_bytes),
         cmocka_unit_test(slow_motion_stretches_it),
         cmocka_unit_test(the_best_is_the_least_of_those_that_fit),
         cmocka_unit_test(nothing_is_made_up_where_nothing_fits),

@@ -259,6 +259,40 @@ static void slow_motion_is_taken_out(void **state)
     end(&run);
 }
 
+/* Slow motion makes what is short last until it can be seen: 10 KB of 10 us for 10 ms, ten times. */
+static void what_is_drawn_out_to_be_seen_is_no_slower(void **state)
+{
+    (void)state;
+    struct run run = begin("{\"links\": {\"pcie\": {\"bandwidth\": 1e9, \"latency\": 2e-6}}, \"slow_motion\": 10}");
+    begin_step(&run);
+    computes(&run);
+    does(&run, 0, 1, OUT, 10000, 100000, 99995, NULL);
+    does(&run, 0, 1, UP, 10000, 100000, 99975, NULL); /* slower by itself than the link */
+    end_step(&run);
+    near(flow_figures_of(run.model, 0, FLOW_D2H).bytes_per_s, 10000 / 12e-6);
+    near(flow_figures_of(run.model, 0, FLOW_D2H).share, 10.0 / 12);
+    near(flow_figures_of(run.model, 0, FLOW_H2D).bytes_per_s, 400e6);
+    end(&run);
+}
+
+static void a_slow_rank_is_no_slower_link(void **state)
+{
+    (void)state;
+    struct run run = begin("{\"links\": {\"pcie\": {\"bandwidth\": 1e9}}, \"slow_rank\": 1}");
+    begin_step(&run);
+    computes(&run);
+    for (int rank = 0; rank < RANKS; rank++) does(&run, rank, 1, OUT, 10000, rank ? 20 : 10, rank ? 10 : 0, NULL);
+    end_step(&run);
+    for (int rank = 0; rank < RANKS; rank++) {
+        const struct flow_figures figures = flow_figures_of(run.model, rank, FLOW_D2H);
+        near(figures.bytes_per_s, 1e9);
+        near(figures.share, 1);
+        near(figures.slow_motion, rank ? 2 : 1);
+    }
+    near(flow_figures_of(run.model, -1, FLOW_D2H).bytes_per_s, 1e9);
+    end(&run);
+}
+
 /* In the first step; in one whose records were lost; of an evaluation; of operations that are no transfer. */
 static void what_is_not_known_is_not_shown(void **state)
 {
@@ -302,6 +336,8 @@ int main(void)
         cmocka_unit_test(a_paced_link_is_the_limit),
         cmocka_unit_test(a_limit_is_that_of_its_step),
         cmocka_unit_test(slow_motion_is_taken_out),
+        cmocka_unit_test(what_is_drawn_out_to_be_seen_is_no_slower),
+        cmocka_unit_test(a_slow_rank_is_no_slower_link),
         cmocka_unit_test(what_is_not_known_is_not_shown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

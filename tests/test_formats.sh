@@ -109,6 +109,14 @@ beside() {
 }
 check "stage3_gather_16bit_weights_on_model_save writes them beside a checkpoint" beside
 
+# Host memory for the checkpoint, but not for the weights too.
+without_weights() {
+    train tight $few --steps 3 --set checkpoint.path=tight.ck --set memory.host_budget=3MiB --set zero_optimization.stage3_gather_16bit_weights_on_model_save=true &&
+        grep -q "^step-3 stands, but its weights could not be written beside it: out of host memory: staging asks for" tight.out &&
+        [ ! -e tight.ck/step-3/model.safetensors ] && quietly "$zerolab" checkpoint inspect tight.ck
+}
+check "... where there is no memory for that, the checkpoint stands without" without_weights
+
 # ---- inspect ----
 described() {
     "$zerolab" checkpoint inspect ck >out && grep -q "^progress *3 steps, 3 updates, 24 samples$" out &&

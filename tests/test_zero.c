@@ -167,6 +167,40 @@ static void test_evaluation_changes_nothing(void **state)
     assert_true(evaluated.validation > 1 && evaluated.validation < 6);
 }
 
+/* ---- virtual nodes ---- */
+
+static _Atomic uint64_t sent[TRAFFIC_KINDS][2]; /* by all ranks in a step, by link */
+
+static void add_sent(struct zero *zero, int rank, int step)
+{
+    (void)rank;
+    for (int kind = 0; kind < TRAFFIC_KINDS && step == 2; kind++)
+        for (int link = 0; link < 2; link++) sent[kind][link] += zero->traffic[kind].sent_bytes[link];
+}
+
+/* What ranks of other nodes get is the part that the plan paces as such. */
+static void test_nodes_share_the_traffic(void **state)
+{
+    (void)state;
+    static const char *const nodes[] = {"topology.ranks_per_node=2", "topology.ranks_per_node=1"};
+    static const double share[] = {2.0 / 3, 1};
+    for (int n = 0; n < 2; n++)
+        for (int stage = 0; stage <= 3; stage += 3) {
+            struct plan_of_run plan = base(2, "topology.ranks=4", stage_sets[stage], true);
+            set(&plan, nodes[n]);
+            plan.before_step = add_sent;
+            memset(sent, 0, sizeof sent);
+            run(&plan);
+            assert_float_equal(traffic_inter_share(4, (int[]){2, 1}[n]), share[n], 1e-9);
+            for (int kind = 0; kind < TRAFFIC_KINDS; kind++) {
+                const double all = (double)(sent[kind][0] + sent[kind][1]);
+                if (kind != TRAFFIC_CONTROL) assert_float_equal((double)sent[kind][1], share[n] * all, 1e-9 * all);
+            }
+            assert_true(sent[stage ? TRAFFIC_REDUCE_SCATTER : TRAFFIC_ALL_REDUCE][1] > 0);
+        }
+    assert_true(traffic_inter_share(4, 0) == 0 && traffic_inter_share(4, 4) == 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -180,6 +214,7 @@ int main(void)
         cmocka_unit_test(test_out_of_memory_and_back),
         cmocka_unit_test(test_switch_that_does_not_fit),
         cmocka_unit_test(test_evaluation_changes_nothing),
+        cmocka_unit_test(test_nodes_share_the_traffic),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -219,7 +219,7 @@ static inline struct outcome_of_run run(const struct plan_of_run *plan)
     if (plan->budget_bytes) config.budget_bytes[TIER_DEVICE] = plan->budget_bytes;
     const int ranks = config.topology.ranks;
     if (data_open(&data, &config, &err)) fail_msg("%s", err.text);
-    assert_int_equal(comm_group_create(&group, ranks, 0, &err), 0);
+    assert_int_equal(comm_group_create(&group, ranks, config.topology.ranks_per_node, &err), 0);
     for (int r = 0; r < ranks; r++) {
         threads[r] = (struct rank_thread){.plan = plan, .config = &config, .group = group, .data = data, .rank = r};
         assert_int_equal(pthread_create(&handles[r], NULL, rank_main, &threads[r]), 0);

@@ -1,6 +1,7 @@
 /* Copies between tiers, folded step by step and rank by rank, and the figures that screens and reports make of them. */
 #include "engine/analyze/flows.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "engine/analyze/fold.h"
@@ -104,7 +105,7 @@ void flows_end_step(struct run_rank *rank, const struct run_split *split)
 struct sum {
     struct run_flow flow;
     const struct run_pace *pace;
-    double steps, best;
+    double steps, best, slowed; /* slowed: by what factor at most; 1: not */
     int ranks;
 };
 
@@ -128,15 +129,34 @@ static void finish(struct flow_figures *out, const struct sum *sum)
     out->latency_ns = (double)flow->latency_ns / (double)flow->requests;
 }
 
-/* Slow motion makes operations last a multiple of what they took, or of what a paced link takes, so it is divided out of the one
- * and left out of the other. A paced link bounds the rate; what the machine does by itself is held against its best step. */
+/* By slow motion, which a straggler has twice over. */
+static double slowed(const struct run_pace *pace, int rank)
+{
+    const double slow = pace->known && pace->slow_motion > 1 ? pace->slow_motion : 1;
+    return pace->known && pace->slow_rank == rank ? slow * SLOW_RANK_FACTOR : slow;
+}
+
+/* What was moved would have taken without slow motion: as long as the machine or a paced link takes, whichever is longer. Slow
+ * motion cannot be divided out, because it draws out what is short until it can be seen. */
+static double seconds_at_speed(const struct flow_figures *figures, const struct run_flow *flow,
+                               const struct config_link *link)
+{
+    const struct traffic_sum moved = {.count = (int)flow->count, .sent_bytes = (int64_t)flow->bytes};
+    const double own = figures->own_bytes_per_s > 0 ? (double)flow->bytes / figures->own_bytes_per_s : 0;
+    return fmax(own, traffic_seconds(&moved, link));
+}
+
+/* A paced link bounds the rate; what the machine does by itself is held against its best step. */
 static void set_rate_and_limit(struct flow_figures *out, const struct sum *sum, enum flow flow)
 {
     if (out->bytes_per_s <= 0) return;
     const struct config_link *link = &sum->pace->links[traffic_link(flow_traffic(flow))];
     const bool paced = sum->pace->known && link->bandwidth_bytes_per_s > 0;
-    out->slow_motion = sum->pace->known && sum->pace->slow_motion > 1 ? sum->pace->slow_motion : 1;
-    if (out->slow_motion > 1) out->bytes_per_s = paced ? out->bytes_per_s * out->slow_motion : out->own_bytes_per_s;
+    out->slow_motion = sum->slowed;
+    if (sum->slowed > 1) {
+        const double seconds = seconds_at_speed(out, &sum->flow, link);
+        out->bytes_per_s = seconds > 0 ? (double)sum->flow.bytes / seconds : 0;
+    }
     if (paced) out->limited_by = FLOW_LIMIT_PACED;
     else if (sum->best > 0) out->limited_by = FLOW_LIMIT_BEST;
     else return;
@@ -157,6 +177,7 @@ static struct flow_figures figures(const struct run_model *model, int rank, enum
         sum.steps += run ? (double)flows->steps : 1;
         sum.best += flows->best_bytes_per_s[flow];
         sum.pace = so_far ? &flows->open_pace : &flows->pace;
+        sum.slowed = fmax(sum.slowed, slowed(sum.pace, r));
         sum.ranks++;
         out.so_far |= so_far;
     }

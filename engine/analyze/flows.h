@@ -15,7 +15,7 @@ struct flow_figures {
     double bytes_per_s;      /* while it moves; over a paced link with what that adds, never with what slow motion adds; 0: not timed */
     double own_bytes_per_s;  /* ... without either */
     double exposed_ns;       /* a step, of a whole one */
-    double slow_motion;      /* that was taken out of the rates; 1: real time */
+    double slow_motion;      /* that was taken out of the rates, on a slow rank twice; of several ranks the most; 1: real time */
     enum flow_limit limited_by;
     double limit_bytes_per_s;
     double share;             /* of the limit that was used */

@@ -121,6 +121,7 @@ enum ranks_as { RANKS_AS_PROCESSES, RANKS_AS_THREADS };
  * taken at least so long, however small the model is. At 20 that is 0.2 s. */
 #define SLOW_MOTION_EYE         10.0
 #define SLOW_MOTION_EYE_SECONDS 0.01
+#define SLOW_RANK_FACTOR        2.0 /* of topology.slow_rank, by which it is slower than the others */
 
 struct config {
     struct config_model model;

@@ -1,5 +1,6 @@
 #include "engine/lab/contest.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,7 +51,7 @@ static void try_one(struct contest *contest, const struct config *config, const 
     if (setup_init(&setup, config, &ignored)) return;
     contest->tried++;
     const double seconds = paced_seconds(&setup, config);
-    if (fits(config, &setup.footprint) && (contest->fitting++ == 0 || seconds < contest->best_s)) {
+    if (!isnan(seconds) && fits(config, &setup.footprint) && (contest->fitting++ == 0 || seconds < contest->best_s)) {
         contest->best_s = seconds;
         memcpy(contest->best, chosen, sizeof contest->best);
     }

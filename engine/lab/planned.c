@@ -1,5 +1,6 @@
 /* Metrics of setups that are only planned, and the short names in which labs write settings. Building a plan takes from
  * fractions of a millisecond (nano) to some (gpt2-xl), so values are asked for when something happened, not in every frame. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -201,6 +202,12 @@ static double block_elems(const struct model *model)
     return model->unit_count > 1 ? (double)model->units[1].elems : 0;
 }
 
+static struct lab_value paced(const struct config *config, const struct setup *setup)
+{
+    const double of_step = paced_seconds(setup, config);
+    return isnan(of_step) ? value_unknown("no memory to follow a step") : value_known(of_step, seconds);
+}
+
 static struct lab_value of_setup(const struct node *node, const struct config *config, const struct setup *setup)
 {
     switch (node->metric) {
@@ -218,7 +225,7 @@ static struct lab_value of_setup(const struct node *node, const struct config *c
     case METRIC_LAYERS: return value_known(setup->model.shape.layers, plain);
     case METRIC_KNOB: return value_of_key(config, node->of.text);
     case METRIC_ACCOUNTING: return accounted(node, setup);
-    case METRIC_PACED: return value_known(paced_seconds(setup, config), seconds);
+    case METRIC_PACED: return paced(config, setup);
     default: return value_unknown("a plan does not say this");
     }
 }

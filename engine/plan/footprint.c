@@ -71,6 +71,12 @@ double traffic_seconds(const struct traffic_sum *sum, const struct config_link *
     return sum->count * link->latency_s + (rate > 0 ? (double)sum->sent_bytes / rate : 0);
 }
 
+double traffic_inter_share(int ranks, int per_node)
+{
+    if (per_node <= 0 || per_node >= ranks) return 0;
+    return (double)(ranks - per_node) / (ranks - 1);
+}
+
 /* Elements of a piece that `rank` owns. */
 static int64_t owned(const struct model *model, const struct piece *piece, int ranks, int rank)
 {

@@ -27,6 +27,10 @@ double traffic_seconds(const struct traffic_sum *sum, const struct config_link *
 /* Planned tensor traffic of one rank in one step. */
 void traffic_of(struct traffic_sum sums[TRAFFIC_KINDS], const struct schedule *schedule, const struct model *model, int rank);
 
+/* The part of what a rank sends that goes to other (virtual) nodes, mean over the ranks: each of the others gets as much.
+ * per_node 0: there is one node; else it divides ranks. */
+double traffic_inter_share(int ranks, int per_node);
+
 /* The paper's volume for this stage and accumulation: k x Psi x bytes x (N-1)/N (ZeRO section 7). */
 double traffic_theory_bytes(const struct model *model, const struct schedule *schedule);
 struct volume { int gradients, parameters; }; /* the k: how often each is sent */

@@ -9,7 +9,7 @@
 /* Of one operation: what the executor makes it last at least. */
 double paced_op_seconds(const struct setup *setup, const struct config *config, const struct op *op);
 
-/* Of a training step. */
+/* Of a training step; 0: nothing is paced. NAN: there was no memory to follow it. */
 double paced_seconds(const struct setup *setup, const struct config *config);
 
 /* What moves or uses parameters and gradients; the rest (tokens, norms, agreement, updates) is bookkeeping beside it, which

@@ -58,7 +58,9 @@ static void add_traffic(cJSON *out, const struct setup *setup, const struct conf
         cJSON_AddItemToArray(traffic, object);
     }
     cJSON_AddNumberToObject(out, "theory_bytes", traffic_theory_bytes(&setup->model, &setup->schedule));
-    cJSON_AddNumberToObject(out, "paced_seconds", paced_seconds(setup, config));
+    const double paced = paced_seconds(setup, config);
+    if (paced > 0) cJSON_AddNumberToObject(out, "paced_seconds", paced);
+    else cJSON_AddNullToObject(out, "paced_seconds"); /* nothing is paced */
 }
 
 static void add_flops(cJSON *out, const struct setup *setup)

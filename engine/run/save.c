@@ -29,7 +29,9 @@ struct saver {
     struct checkpoint_writer *writer;
     struct zero_snapshot *snapshot; /* NULL: in the foreground */
     bool has_buffers, background;
-    char why[152]; /* not in the background */
+    void *weights_buffers;   /* rank 0, where weights are to be written beside it; NULL: */
+    struct error no_weights; /* ... what refused them */
+    char why[152];           /* not in the background */
     uint64_t begun_ns;
 };
 
@@ -79,12 +81,9 @@ static void tell_saved(const struct saver *saver)
 /* Through what its shard was written through, and the same again. */
 static int write_beside(const struct saver *saver, struct error *err)
 {
-    struct convert_buffers buffers = {.in = saver->target.buffers};
-    int status = zero_buffers_take(saver->rank->zero, LOT_OF_WEIGHTS, &buffers.out, err);
-    if (status) return status;
-    status = convert_beside(saver->dir, saver->tag, &buffers, err);
-    zero_buffers_give(saver->rank->zero, LOT_OF_WEIGHTS);
-    return status;
+    const struct convert_buffers buffers = {saver->target.buffers, saver->weights_buffers};
+    if (!buffers.out) return *err = saver->no_weights, err->status;
+    return convert_beside(saver->dir, saver->tag, &buffers, err);
 }
 
 /* zero_optimization.stage3_gather_16bit_weights_on_model_save. */
@@ -133,10 +132,12 @@ static void give_up_memory(struct saver *saver)
     checkpoint_writer_close(saver->writer);
     zero_snapshot_give(saver->snapshot);
     if (saver->has_buffers) zero_buffers_give(saver->rank->zero, LOT_OF_CHECKPOINT);
+    if (saver->weights_buffers) zero_buffers_give(saver->rank->zero, LOT_OF_WEIGHTS);
     free(saver->info.config_json);
     checkpoint_end(saver->save);
     saver->writer = NULL;
     saver->snapshot = NULL;
+    saver->weights_buffers = NULL;
     saver->has_buffers = false;
     saver->info.config_json = NULL;
     saver->save = NULL;
@@ -250,6 +251,15 @@ static int try_snapshot(struct saver *saver, struct verdict *verdict, struct err
     return wanted == BACKGROUND_ON ? error_set(err, STATUS_RUN, "checkpoint.background is on%s", why) : STATUS_OK;
 }
 
+/* All memory of a save is taken between steps: a step has foreseen by then what its update finds. Where there is none for the
+ * weights, the checkpoint stands without them. */
+static void make_room_for_weights(struct saver *saver)
+{
+    if (!saver->save || !saver->rank->config.checkpoint.weights_too) return;
+    if (zero_buffers_take(saver->rank->zero, LOT_OF_WEIGHTS, &saver->weights_buffers, &saver->no_weights))
+        saver->weights_buffers = NULL;
+}
+
 static int open_shard(struct saver *saver, const struct saver_request *request, struct verdict *verdict,
                       struct error *err)
 {
@@ -261,7 +271,9 @@ static int open_shard(struct saver *saver, const struct saver_request *request, 
         status =
             checkpoint_writer_open(&saver->writer, &saver->target, rank->rank, zero_snapshot_bytes(rank->zero), err);
     verdict->in_foreground = request->at_once;
-    return status || request->at_once ? status : try_snapshot(saver, verdict, err);
+    if (!status && !request->at_once) status = try_snapshot(saver, verdict, err);
+    if (!status) make_room_for_weights(saver);
+    return status;
 }
 
 static void start(struct saver *saver, const struct verdict *verdict)

@@ -11,7 +11,7 @@
 /* Slow motion is for watching the training; what is measured and sampled in between keeps its speed. */
 static void set_pace(struct zero *zero, enum purpose purpose)
 {
-    const double straggler = zero->config->topology.slow_rank == zero->rank ? 2 : 1;
+    const double straggler = zero->config->topology.slow_rank == zero->rank ? SLOW_RANK_FACTOR : 1;
     const double slow = zero->config->topology.slow_motion;
     const double least_s = slow >= SLOW_MOTION_EYE ? SLOW_MOTION_EYE_SECONDS : 0;
     if (purpose == PURPOSE_TRAIN) executor_slow(zero->executor, slow * straggler, (uint64_t)(least_s * 1e9));
