@@ -7,8 +7,9 @@ played=$(realpath -m "${GPU:-build/fake/zerolab}")
 . "$(dirname "$0")/tap.sh"
 case ${GPU:+given}$build in given* | *release*) ;; *) echo "1..0 # SKIP it is the same program in every build"; exit 0 ;; esac
 [ -x "$played" ] || { echo "1..0 # SKIP $played is not built"; exit 0; }
+# An odd vocabulary, so that rows of logits are wider than it.
 small="--steps 3 -n 2 --set model.name=custom --set model.layers=2 --set model.hidden=64 --set model.heads=4 --set model.context=32
-       --set model.vocabulary=256 --set data.sequence_length=32 --set train_micro_batch_size_per_gpu=2"
+       --set model.vocabulary=301 --set data.sequence_length=32 --set train_micro_batch_size_per_gpu=2"
 stage="--set zero_optimization.stage"
 offload="--set zero_optimization.offload"
 
@@ -50,6 +51,7 @@ whole() {
 
 flags="--set bf16.enabled=true"
 whole bf16 "$flags" 1 2 3
+check "... it can be asked for tokens" on_gpu sample $flags --sample 8 --set model.context=32
 check "... again: the same bits" same_as_first bf16-0 bf16-again
 check "... switched while it trains: the same bits" same_as_first bf16-0 bf16-switch --at 2:stage=3 --at 3:stage=1
 whole fp32 "" 3
