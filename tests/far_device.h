@@ -55,12 +55,13 @@ static inline int far_commit(void *user, unsigned char *base, uint64_t first, ui
     return refused ? error_set(err, STATUS_RUN, "no pages") : STATUS_OK;
 }
 
-static inline void far_give_back(void *user, unsigned char *base, uint64_t first, uint64_t end)
+static inline uint64_t far_give_back(void *user, unsigned char *base, uint64_t first, uint64_t end)
 {
     (void)user;
     if (first % FAR_UNIT_BYTES || end % FAR_UNIT_BYTES) abort();
     madvise(base + first, end - first, MADV_DONTNEED);
     mprotect(base + first, end - first, PROT_NONE);
+    return end - first;
 }
 
 static const struct pages far_pages = {

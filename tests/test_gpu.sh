@@ -15,7 +15,7 @@ offload="--set zero_optimization.offload"
 
 # on_gpu NAME ARGS...
 on_gpu() {
-    zerolab=$played train "$@" --set topology.backend=cuda $small
+    zerolab=$played train "$1" --set topology.backend=cuda $small "${@:2}"
 }
 
 same_as_first() { # of $flags
@@ -58,6 +58,8 @@ whole fp32 "" 3
 whole fp16 "--set fp16.enabled=true --set fp16.initial_scale_power=8" 3
 check "the optimizer offloaded to the host" on_gpu host $flags $stage=2 ${offload}_optimizer.device=cpu
 check "... losses within 0.02" losses_near host bf16-cpu
+check "arrays across pieces of pinned memory" on_gpu pieces -n 1 $stage=3 ${offload}_optimizer.device=cpu ${offload}_param.device=cpu \
+    --set model.hidden=256 --set data.sequence_length=16 --set train_micro_batch_size_per_gpu=1
 check "everything offloaded to NVMe" on_gpu nvme $flags $stage=3 ${offload}_optimizer.device=nvme ${offload}_param.device=nvme \
     ${offload}_optimizer.nvme_path="$work" ${offload}_param.nvme_path="$work"
 check "... the same bits as on the host" same_bits host nvme
