@@ -185,7 +185,7 @@ static void depth_and_latency_are_those_of_the_requests(void **state)
     near(figures.depth, 300.0 / 180);
     near(figures.limit_bytes_per_s, 750e6); /* 500 and 1000 */
     int64_t first, last;
-    struct tape_io io;
+    struct trace_of_io io;
     tape_spans(run.tape, 0, LANE_NVME_READ, 0, UINT64_MAX, &first, &last);
     assert_int_equal(last - first, 2);
     assert_true(tape_io(run.tape, 0, LANE_NVME_READ, tape_span(run.tape, 0, LANE_NVME_READ, first + 1), &io));

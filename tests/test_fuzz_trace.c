@@ -52,7 +52,7 @@ static struct past past_new(void)
 static void ask_lane(const struct tape *tape, int rank, enum lane lane, uint64_t from_ns, uint64_t to_ns)
 {
     struct tape_load load;
-    struct tape_io io;
+    struct trace_of_io io;
     int64_t first, end;
     tape_load(tape, rank, lane, from_ns, to_ns, &load);
     tape_spans(tape, rank, lane, from_ns, to_ns, &first, &end);

@@ -8,6 +8,7 @@
 #include "engine/analyze/why.h"
 #include "engine/base/grouped.h"
 #include "engine/base/words.h"
+#include "engine/config/keys.h"
 
 static int fullest_rank(const struct run_model *model, enum tier tier)
 {
@@ -49,21 +50,13 @@ static const char *plain(char *out, size_t room, const char *text)
     return out;
 }
 
-/* Its last word; of a device whose. */
-static const char *key_name(const char *knob)
-{
-    const char *leaf = strrchr(knob, '.') ? strrchr(knob, '.') + 1 : knob;
-    if (strcmp(leaf, "device") != 0) return leaf;
-    for (leaf--; leaf > knob && leaf[-1] != '.';) leaf--;
-    return leaf;
-}
-
 static void print_tenant(const struct why_tenant *tenant, FILE *out)
 {
-    char a[32], b[32], line[208];
+    char a[32], b[32], knob[64], line[208];
+    key_short_name(knob, sizeof knob, tenant->knob);
     fprintf(out, "  %c %-12s %13s %13s  %s\n", category_letter(tenant->category), category_name(tenant->category),
             tenant->measured ? grouped(a, (int64_t)tenant->bytes) : "n/a", grouped(b, (int64_t)tenant->planned_bytes),
-            key_name(tenant->knob));
+            knob);
     for (int t = 0; t < tenant->term_count; t++) {
         const struct why_term *term = &tenant->terms[t];
         char what[80], formula[120];

@@ -55,8 +55,7 @@ const struct span *tape_span(const struct tape *tape, int rank, enum lane lane, 
 int64_t tape_span_of(const struct tape *tape, int rank, enum lane lane, uint32_t step, uint32_t op);
 
 /* How an operation to or from NVMe went inside; false: not recorded (it moves nothing there, or is of an older trace), or not kept. */
-struct tape_io { uint64_t bytes, busy_ns, latency_ns, longest_ns; uint32_t step, op, requests, deepest; bool direct; };
-bool tape_io(const struct tape *tape, int rank, enum lane lane, const struct span *span, struct tape_io *out);
+bool tape_io(const struct tape *tape, int rank, enum lane lane, const struct span *span, struct trace_of_io *out);
 
 /* What a lane did in a window, from spans where they are kept, else from the sums: for a column of a zoomed-out picture. */
 struct tape_load {

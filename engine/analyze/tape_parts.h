@@ -19,7 +19,7 @@ struct tier_sum { uint64_t live_bytes, when_ns; }; /* the fullest instant; 0, 0:
 
 /* ---- by rank ---- */
 
-struct tape_io_at { uint64_t time_ns; struct tape_io io; }; /* when it arrived: within its span */
+struct tape_io_at { uint64_t time_ns; struct trace_of_io io; }; /* when it arrived: within its span */
 
 struct tape_lane {
     struct ring spans; /* struct span */

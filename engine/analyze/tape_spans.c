@@ -148,16 +148,7 @@ void tape_io_add(struct tape *tape, struct tape_rank *rank, const struct run_mod
     if (newest && record->time_ns < newest->time_ns) return; /* questions rely on their order */
     struct tape_io_at *at = ring_push(&lane->io, &tape->left);
     if (!at) return;
-    *at = (struct tape_io_at){.time_ns = record->time_ns,
-                              .io = {.bytes = from->bytes,
-                                     .busy_ns = from->busy_ns,
-                                     .latency_ns = from->latency_ns,
-                                     .longest_ns = from->longest_ns,
-                                     .step = from->step,
-                                     .op = from->op,
-                                     .requests = from->requests,
-                                     .deepest = from->deepest,
-                                     .direct = from->direct}};
+    *at = (struct tape_io_at){record->time_ns, *from};
 }
 
 /* ---- questions ---- */
@@ -216,7 +207,7 @@ int64_t tape_span_of(const struct tape *tape, int rank, enum lane lane, uint32_t
     return -1;
 }
 
-bool tape_io(const struct tape *tape, int rank, enum lane lane, const struct span *span, struct tape_io *out)
+bool tape_io(const struct tape *tape, int rank, enum lane lane, const struct span *span, struct trace_of_io *out)
 {
     const struct tape_lane *at = lane_at(tape, rank, lane);
     if (!at || !at->io.count) return false;

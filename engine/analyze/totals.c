@@ -183,7 +183,7 @@ static void add_io(struct window *window, enum lane lane, const struct span *spa
 {
     struct collective_totals *sum = &window->out->traffic[traffic_of_op(span->kind)];
     struct io_most *most = &window->out->most[traffic_of_op(span->kind)];
-    struct tape_io io;
+    struct trace_of_io io;
     if (!ends_in(window->out, span) || !tape_io(window->tape, window->out->rank, lane, span, &io)) return;
     sum->io_bytes += io.bytes;
     sum->requests += io.requests;

@@ -34,14 +34,8 @@ static void plan_of_trace(struct why *why, const struct run_schedule *plan, cons
 {
     struct footprint footprint;
     footprint_of(&footprint, &plan->ops);
-    why->plan = (struct why_plan){.known = true,
-                                  .peak_bytes = (uint64_t)footprint.peak_bytes[why->tier],
-                                  .resting_bytes = (uint64_t)footprint.resting_bytes[why->tier]};
-    for (int tier = 0; tier < TIERS; tier++) why->plan.tier_peak_bytes[tier] = (uint64_t)footprint.peak_bytes[tier];
     struct setup traced = {.model = setup->model, .schedule = plan->ops};
-    why->plan.sent_bytes = (uint64_t)setup_sent_bytes(&traced, why->rank);
-    for (int c = 0; c < CATEGORIES; c++)
-        why->plan.at_peak_bytes[c] = (uint64_t)footprint.category[why->tier][c].at_peak_bytes;
+    why->plan = why_plan_from(&footprint, why->tier, setup_sent_bytes(&traced, why->rank));
     why->peak_op = footprint.peak_op[why->tier];
     why->schedule = plan->number;
     why->stage = plan->ops.stage;

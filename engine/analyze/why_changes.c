@@ -4,18 +4,23 @@
 
 #include "engine/analyze/why_parts.h"
 
+struct why_plan why_plan_from(const struct footprint *footprint, enum tier tier, int64_t sent_bytes)
+{
+    struct why_plan plan = {.known = true,
+                            .peak_bytes = (uint64_t)footprint->peak_bytes[tier],
+                            .resting_bytes = (uint64_t)footprint->resting_bytes[tier],
+                            .sent_bytes = (uint64_t)sent_bytes};
+    for (int t = 0; t < TIERS; t++) plan.tier_peak_bytes[t] = (uint64_t)footprint->peak_bytes[t];
+    for (int c = 0; c < CATEGORIES; c++) plan.at_peak_bytes[c] = (uint64_t)footprint->category[tier][c].at_peak_bytes;
+    return plan;
+}
+
 void why_plan_of(struct why_plan *plan, const struct config *config, int rank, enum tier tier)
 {
     struct setup setup;
     *plan = (struct why_plan){0};
     if (setup_init(&setup, config, NULL)) return;
-    plan->known = true;
-    plan->peak_bytes = (uint64_t)setup.footprint.peak_bytes[tier];
-    plan->resting_bytes = (uint64_t)setup.footprint.resting_bytes[tier];
-    plan->sent_bytes = (uint64_t)setup_sent_bytes(&setup, rank);
-    for (int t = 0; t < TIERS; t++) plan->tier_peak_bytes[t] = (uint64_t)setup.footprint.peak_bytes[t];
-    for (int c = 0; c < CATEGORIES; c++)
-        plan->at_peak_bytes[c] = (uint64_t)setup.footprint.category[tier][c].at_peak_bytes;
+    *plan = why_plan_from(&setup.footprint, tier, setup_sent_bytes(&setup, rank));
     setup_release(&setup);
 }
 

@@ -167,8 +167,6 @@ static bool fewer_checkpoints(struct why_change *change, struct config *config)
 
 /* ---- between tiers ---- */
 
-static const char *const devices[] = {[OFFLOAD_NONE] = "none", [OFFLOAD_CPU] = "cpu", [OFFLOAD_NVME] = "nvme"};
-
 /* Parameters, or the optimizer. NVMe needs a folder, and only a new start can be told of one. */
 static bool set_device(struct why_change *change, struct config *config, bool param, enum offload from, enum offload to)
 {
@@ -178,13 +176,13 @@ static bool set_device(struct why_change *change, struct config *config, bool pa
     if (from == to) return false;
     if (folder) strcpy(param ? config->nvme.param_path : config->nvme.optimizer_path, "FOLDER");
     snprintf(key, sizeof key, "zero_optimization.%s.device", section);
-    if (config_set(config, key, devices[to], NULL)) return false;
+    if (config_set(config, key, offload_name(to), NULL)) return false;
     change->restart = folder;
     if (folder)
         snprintf(change->command, sizeof change->command, "--set %s=nvme --set zero_optimization.%s.nvme_path=FOLDER",
                  key, section);
-    else snprintf(change->command, sizeof change->command, "set %s=%s", key, devices[to]);
-    snprintf(change->text, sizeof change->text, "%s %s instead of %s", section, devices[to], devices[from]);
+    else snprintf(change->command, sizeof change->command, "set %s=%s", key, offload_name(to));
+    snprintf(change->text, sizeof change->text, "%s %s instead of %s", section, offload_name(to), offload_name(from));
     return true;
 }
 

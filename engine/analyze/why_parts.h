@@ -19,6 +19,8 @@ bool why_to_stage(struct why_change *change, struct config *config, int stage);
 void why_changes(struct why_tenant *tenant, const struct config *config, const struct why *why);
 void why_stages(struct why *why, const struct config *config);
 
+/* What a footprint says of a tier, with what a rank sends; and a configuration's, planned. */
+struct why_plan why_plan_from(const struct footprint *footprint, enum tier tier, int64_t sent_bytes);
 void why_plan_of(struct why_plan *plan, const struct config *config, int rank, enum tier tier);
 
 #endif

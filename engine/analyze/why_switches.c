@@ -5,23 +5,9 @@
 #include <string.h>
 
 #include "engine/analyze/why.h"
+#include "engine/config/keys.h"
 
 /* ---- the switches: events "stage", "ranks" and "set" ---- */
-
-/* A key's last word, or two where one says nothing: "reduce_bucket_size", "pcie.bandwidth"; what has a device is called by
- * what is put there: "offload_optimizer". */
-static void short_name(char *name, size_t room, const char *key)
-{
-    static const char *const plain[] = {"device", "ratio", "enabled", "bandwidth", "latency"};
-    static const char device[] = ".device";
-    const char *leaf = strrchr(key, '.') ? strrchr(key, '.') + 1 : key, *from = leaf;
-    for (size_t p = 0; p < sizeof plain / sizeof *plain; p++)
-        if (strcmp(leaf, plain[p]) == 0 && leaf > key + 1)
-            for (from = leaf - 1; from > key && from[-1] != '.';) from--;
-    const size_t length = strlen(from), ending = sizeof device - 1;
-    const bool cut = length > ending && strcmp(from + length - ending, device) == 0;
-    snprintf(name, room, "%.*s", (int)(cut ? length - ending : length), from);
-}
 
 /* "stage 0 -> 3" or "reduce_bucket_size 198272 -> 99136"; false: an event of another kind. */
 static bool describe(char *text, size_t room, const struct run_notice *notice)
@@ -39,7 +25,7 @@ static bool describe(char *text, size_t room, const struct run_notice *notice)
     if (is_number) snprintf(text, room, "%s %d -> %d", kind, from->valueint, to->valueint);
     if (is_set) {
         char name[80];
-        short_name(name, sizeof name, key);
+        key_short_name(name, sizeof name, key);
         snprintf(text, room, "%s %s%s%s", name, cJSON_IsString(from) ? from->valuestring : "",
                  cJSON_IsString(from) ? " -> " : "-> ", to->valuestring);
     }

@@ -23,6 +23,20 @@ enum data_format { DATA_BYTES, DATA_TOKENS };
 
 enum recompute { RECOMPUTE_NONE, RECOMPUTE_FULL, RECOMPUTE_ATTENTION };
 enum offload { OFFLOAD_NONE, OFFLOAD_CPU, OFFLOAD_NVME };
+
+/* As files call them. */
+static inline const char *recompute_name(enum recompute recompute)
+{
+    static const char *const names[] = {"none", "full", "attention"};
+    return names[recompute];
+}
+
+static inline const char *offload_name(enum offload offload)
+{
+    static const char *const names[] = {"none", "cpu", "nvme"};
+    return names[offload];
+}
+
 /* Defaults of keys under schedule and offload_param: what traces mean that do not say. */
 enum { UPDATE_TILE_ELEMS = 4194304, DELAYED_UPDATE_AFTER = 40 };
 enum { PARAM_BUFFERS = 5, PARAM_BUFFER_ELEMS = 100000000, MAX_IN_CPU_ELEMS = 1000000000 };

@@ -102,16 +102,29 @@ bool key_is_section(const char *path)
     return false;
 }
 
-static const char *leaf(const char *path)
+const char *key_leaf(const char *path)
 {
     const char *dot = strrchr(path, '.');
     return dot ? dot + 1 : path;
 }
 
+void key_short_name(char *name, size_t room, const char *path)
+{
+    static const char *const plain[] = {"device", "ratio", "enabled", "bandwidth", "latency"};
+    static const char device[] = ".device";
+    const char *leaf = key_leaf(path), *from = leaf;
+    for (size_t p = 0; p < sizeof plain / sizeof *plain; p++)
+        if (strcmp(leaf, plain[p]) == 0 && leaf > path + 1)
+            for (from = leaf - 1; from > path && from[-1] != '.';) from--;
+    const size_t length = strlen(from), ending = sizeof device - 1;
+    const bool cut = length > ending && strcmp(from + length - ending, device) == 0;
+    snprintf(name, room, "%.*s", (int)(cut ? length - ending : length), from);
+}
+
 /* Names that may stand where the last part of `path` stands: keys and sections of the same parent, each once. */
 static int siblings(const char *path, char storage[][CONFIG_PATH_MAX], const char **names)
 {
-    size_t parent = (size_t)(leaf(path) - path);
+    size_t parent = (size_t)(key_leaf(path) - path);
     int count = 0;
     for (int k = 0; k < config_key_count; k++) {
         if (strncmp(config_keys[k].path, path, parent) != 0) continue;
@@ -146,11 +159,11 @@ static const char *list_names(char *text, size_t room, const char *path, size_t 
 static int elsewhere(const char *name, const char **paths)
 {
     const char *names[CONFIG_KEYS_MAX];
-    for (int k = 0; k < config_key_count; k++) names[k] = leaf(config_keys[k].path);
+    for (int k = 0; k < config_key_count; k++) names[k] = key_leaf(config_keys[k].path);
     const char *near = nearest_name(name, names, config_key_count);
     int count = 0;
     for (int k = 0; near && k < config_key_count && count < SUGGESTIONS_MAX; k++)
-        if (strcmp(leaf(config_keys[k].path), near) == 0) paths[count++] = config_keys[k].path;
+        if (strcmp(key_leaf(config_keys[k].path), near) == 0) paths[count++] = config_keys[k].path;
     return count;
 }
 
@@ -158,7 +171,7 @@ int key_unknown(const char *path, struct error *err)
 {
     char storage[CONFIG_KEYS_MAX][CONFIG_PATH_MAX], text[SUGGESTIONS_MAX * CONFIG_PATH_MAX];
     const char *names[CONFIG_KEYS_MAX], *near[SUGGESTIONS_MAX];
-    size_t parent = (size_t)(leaf(path) - path);
+    size_t parent = (size_t)(key_leaf(path) - path);
     int count = nearest_names(path + parent, names, siblings(path, storage, names), near, SUGGESTIONS_MAX);
     if (count == 0) count = elsewhere(path + parent, near), parent = 0;
     if (count)

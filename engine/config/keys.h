@@ -44,6 +44,13 @@ int key_index(const char *path);
 /* A section is what stands before a dot in some path ("zero_optimization"). */
 bool key_is_section(const char *path);
 
+/* The last word of a path. */
+const char *key_leaf(const char *path);
+
+/* What a key is called where there is no room for its path: its last word, or two where one says nothing ("pcie.bandwidth"); what
+ * has a device is called by what is put there ("offload_optimizer"). */
+void key_short_name(char *name, size_t room, const char *path);
+
 /* "elements", "samples", "/s": what its value is counted in; "": said by the value, or nothing. */
 const char *key_unit(const char *path);
 

@@ -65,7 +65,7 @@ static void add_roles(struct accesses *list, const struct schedule *schedule, in
 
 /* The other side of a swap: the unit's own arrays on NVMe. Until a pending update has been written it may have to be made again,
  * of the same gradient. */
-static void add_swapped(struct accesses *list, const struct schedule *schedule, int i)
+static void add_swapped(struct accesses *list, const struct schedule *schedule, int i, int agreement)
 {
     static const enum role roles[] = {ROLE_PARAMETERS, ROLE_MASTER, ROLE_STATE1, ROLE_STATE2};
     const struct op *op = &schedule->ops[i];
@@ -74,7 +74,7 @@ static void add_swapped(struct accesses *list, const struct schedule *schedule, 
         if (op->buffer[roles[r]] >= 0)
             add(list, (struct access){layout_array(&schedule->layout[op->unit], roles[r]), i, op->kind == OP_SWAP_OUT,
                                       PART_TILE, op->tile, op->tile + 1});
-    if (i < schedule_agreement(schedule) && op->kind == OP_SWAP_OUT)
+    if (i < agreement && op->kind == OP_SWAP_OUT)
         add(list, (struct access){schedule->layout[op->unit].gradient, i, false, PART_ALL, 0, 0});
 }
 
@@ -187,12 +187,13 @@ static int check_all(const struct checker *checker, const struct accesses *list,
 int check_access(struct checker *checker)
 {
     const struct schedule *schedule = checker->schedule;
+    const int agreement = schedule_agreement(schedule);
     struct accesses list = {0};
     struct touched touched = {0};
     for (int i = 0; i < schedule->op_count; i++) {
         add_roles(&list, schedule, i);
         add_pieces(&list, schedule, i);
-        add_swapped(&list, schedule, i);
+        add_swapped(&list, schedule, i, agreement);
         add_norm(&list, schedule, i);
     }
     if (list.count) qsort(list.at, (size_t)list.count, sizeof *list.at, by_buffer);

@@ -26,12 +26,6 @@ static const char *shown_value(char text[80], const struct explained *line)
     return text;
 }
 
-static const char *leaf(const char *path)
-{
-    const char *dot = strrchr(path, '.');
-    return dot ? dot + 1 : path;
-}
-
 /* A name or a value that is too wide takes its columns from those behind it. */
 static void print_row(FILE *out, const struct explained *line)
 {
@@ -39,7 +33,7 @@ static void print_row(FILE *out, const struct explained *line)
     char text[80];
     const char *value = shown_value(text, line);
     const bool honoured = line->key->class == CLASS_HONOURED;
-    int used = fprintf(out, "  %s", leaf(line->key->path)), end = 2 + NAME + VALUE;
+    int used = fprintf(out, "  %s", key_leaf(line->key->path)), end = 2 + NAME + VALUE;
     int gap = end - used - (int)strlen(value);
     used += fprintf(out, "%*s%s", gap > 1 ? gap : 1, "", value);
     const char *unit = honoured ? key_unit(line->key->path) : "";
@@ -89,7 +83,7 @@ static void print_nothing(FILE *out, const struct explained *line)
 {
     const char *quirk = key_quirk(line->key->path);
     char text[400];
-    int column = fprintf(out, "  %s", leaf(line->key->path));
+    int column = fprintf(out, "  %s", key_leaf(line->key->path));
     if (column > 2 + NAME - 2) fputc('\n', out), column = 0;
     fprintf(out, "%*s", 2 + NAME - column, "");
     words_print(out, 2 + NAME, 2 + NAME, reason_of(text, line));
@@ -99,7 +93,7 @@ static void print_nothing(FILE *out, const struct explained *line)
 /* What stands before the last dot of a path. */
 static const char *section_of(char section[CONFIG_PATH_MAX], const char *path)
 {
-    int length = (int)(leaf(path) - path);
+    int length = (int)(key_leaf(path) - path);
     if (length) snprintf(section, CONFIG_PATH_MAX, "%.*s", length - 1, path);
     else snprintf(section, CONFIG_PATH_MAX, "top level");
     return section;

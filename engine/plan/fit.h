@@ -113,6 +113,6 @@ struct fit_answer {
 struct fit_answer *fit_answer(const struct fit_question *question, struct error *err);
 
 void fit_print(FILE *out, const struct fit_question *question, const struct fit_answer *answer);
-void fit_print_json(FILE *out, const struct fit_question *question, const struct fit_answer *answer);
+int fit_print_json(FILE *out, const struct fit_question *question, const struct fit_answer *answer, struct error *err);
 
 #endif

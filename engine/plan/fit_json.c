@@ -4,16 +4,12 @@
 
 #include "engine/plan/fit.h"
 
-static const char *const devices[] = {[OFFLOAD_NONE] = "none", [OFFLOAD_CPU] = "cpu", [OFFLOAD_NVME] = "nvme"};
-static const char *const recomputes[] = {
-    [RECOMPUTE_NONE] = "none", [RECOMPUTE_FULL] = "full", [RECOMPUTE_ATTENTION] = "attention"};
-
 static void add_setup(cJSON *out, const struct fit_setup *setup)
 {
     cJSON_AddNumberToObject(out, "stage", setup->stage);
-    cJSON_AddStringToObject(out, "offload_optimizer", devices[setup->optimizer]);
-    cJSON_AddStringToObject(out, "offload_param", devices[setup->param]);
-    cJSON_AddStringToObject(out, "recompute", recomputes[setup->recompute]);
+    cJSON_AddStringToObject(out, "offload_optimizer", offload_name(setup->optimizer));
+    cJSON_AddStringToObject(out, "offload_param", offload_name(setup->param));
+    cJSON_AddStringToObject(out, "recompute", recompute_name(setup->recompute));
 }
 
 static void add_limits(cJSON *out, const char *name, const struct fit_limits *limits)
@@ -88,7 +84,7 @@ static cJSON *depth_object(const struct fit_depth *depth, const struct fit_limit
     return out;
 }
 
-void fit_print_json(FILE *out, const struct fit_question *question, const struct fit_answer *answer)
+int fit_print_json(FILE *out, const struct fit_question *question, const struct fit_answer *answer, struct error *err)
 {
     const struct fit_limits *limits = &question->limits;
     cJSON *json = cJSON_CreateObject();
@@ -100,7 +96,9 @@ void fit_print_json(FILE *out, const struct fit_question *question, const struct
     for (int d = 0; d < FIT_SETUPS; d++) cJSON_AddItemToArray(depths, depth_object(&answer->depths[d], limits));
     if (answer->recomputed.layers) cJSON_AddItemToObject(json, "recomputed", depth_object(&answer->recomputed, limits));
     char *text = cJSON_PrintUnformatted(json);
-    fprintf(out, "%s\n", text ? text : "{}");
-    free(text);
     cJSON_Delete(json);
+    if (!text) return error_set(err, STATUS_RUN, "no memory to print what fits");
+    fprintf(out, "%s\n", text);
+    free(text);
+    return STATUS_OK;
 }

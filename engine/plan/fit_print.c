@@ -8,15 +8,7 @@
 
 static const char *where(enum offload offload)
 {
-    static const char *const names[] = {[OFFLOAD_NONE] = "-", [OFFLOAD_CPU] = "cpu", [OFFLOAD_NVME] = "nvme"};
-    return names[offload];
-}
-
-static const char *again(enum recompute recompute)
-{
-    static const char *const names[] = {
-        [RECOMPUTE_NONE] = "none", [RECOMPUTE_FULL] = "full", [RECOMPUTE_ATTENTION] = "attention"};
-    return names[recompute];
+    return offload == OFFLOAD_NONE ? "-" : offload_name(offload);
 }
 
 /* "1.50 GiB", "14.31 MiB" */
@@ -72,11 +64,10 @@ static void print_head(FILE *out, const struct fit_question *question)
 
 static void print_setup(FILE *out, const struct fit_setup *setup)
 {
-    static const char *const names[] = {"none", "cpu", "nvme"};
     fprintf(out, "stage %d", setup->stage);
-    if (setup->optimizer) fprintf(out, ", offload_optimizer %s", names[setup->optimizer]);
-    if (setup->param) fprintf(out, ", offload_param %s", names[setup->param]);
-    if (setup->recompute) fprintf(out, ", model.recompute %s", again(setup->recompute));
+    if (setup->optimizer) fprintf(out, ", offload_optimizer %s", offload_name(setup->optimizer));
+    if (setup->param) fprintf(out, ", offload_param %s", offload_name(setup->param));
+    if (setup->recompute) fprintf(out, ", model.recompute %s", recompute_name(setup->recompute));
 }
 
 static void print_needs(FILE *out, const struct fit_plan *plan, const struct fit_limits *limits)
@@ -169,7 +160,7 @@ static void print_why_not(FILE *out, const struct fit_candidate *candidate, cons
     const enum fit_limit stop = fit_stop(&candidate->plan, limits);
     char a[32];
     fprintf(out, "  %5d %-9s %-5s %-9s", setup->stage, where(setup->optimizer), where(setup->param),
-            again(setup->recompute));
+            recompute_name(setup->recompute));
     if (!candidate->plan.planned) fprintf(out, "  refused: %.30s\n", candidate->plan.refusal);
     else
         fprintf(out, "  %15s  %s: %s\n", grouped(a, fit_short(&candidate->plan, limits, stop)), fit_limit_name(stop),
@@ -261,7 +252,7 @@ static void print_depths(FILE *out, const struct fit_question *question, const s
     if (any) fputs("\nThe largest of the family, wider with depth as GPT-2's four sizes are\n", out);
     else
         fprintf(out, "\nThe deepest at this width (%d), model.recompute %s\n", question->config->model.hidden,
-                again(question->config->zero.recompute));
+                recompute_name(question->config->zero.recompute));
     fprintf(out, "  %5s %-9s %-5s %5s%s  %14s %5s  %s\n", "stage", "optimizer", "param", "depth", any ? " x width" : "",
             "parameters", "ratio", "next layer lacks");
     for (int d = 0; d < FIT_SETUPS; d++) print_depth(out, question, depths, d);

@@ -54,11 +54,11 @@ struct model {
 /* Shards are cut at multiples of 16 elements: 64 bytes in fp32, so no two ranks write one cache line, and 32 in bf16. */
 enum { SHARD_ALIGN_ELEMS = 16 };
 
-/* A shape by itself, for AdamW; or as a configuration has it. */
 /* The first size in which two models differ, by its key, and what it is in each; NULL: none. A size that `one` does not know (0)
  * differs from nothing. */
 const char *model_difference(const struct config_model *one, const struct config_model *other, int sizes[2]);
 
+/* A shape by itself, for AdamW; or as a configuration has it. */
 int model_init(struct model *model, const struct config_model *shape, enum dtype dtype, struct error *err);
 int model_of(struct model *model, const struct config *config, struct error *err);
 void model_release(struct model *model);

@@ -20,8 +20,6 @@ int plan_checked_setup(struct setup *setup, const struct config *config, struct 
     return status;
 }
 
-enum { COLUMNS = 80 };
-
 /* ---- traffic ---- */
 
 const struct config_link *plan_pace_of(const struct config *config, enum traffic kind)

@@ -44,15 +44,14 @@ static const char *plural(int count)
 
 static void say_offload(struct list *list, const struct config_zero *zero)
 {
-    static const char *const where[] = {[OFFLOAD_NONE] = "none", [OFFLOAD_CPU] = "cpu", [OFFLOAD_NVME] = "nvme"};
     const bool swaps = zero->offload_optimizer == OFFLOAD_NVME;
-    if (zero->offload_optimizer) say(list, "offload_optimizer %s", where[zero->offload_optimizer]);
+    if (zero->offload_optimizer) say(list, "offload_optimizer %s", offload_name(zero->offload_optimizer));
     if (swaps) say(list, "pipeline_read %s", yes(zero->pipeline_read));
     if (swaps) say(list, "pipeline_write %s", yes(zero->pipeline_write));
     if (zero->offload_optimizer && zero->offload_ratio < 1) say(list, "ratio %g", zero->offload_ratio);
     if (zero->offload_optimizer) say(list, "schedule.update_tile %" PRId64, zero->update_tile_elems);
     if (zero->delayed_update) say(list, "delayed by one step after %" PRId64, zero->delayed_update_after);
-    if (zero->offload_param) say(list, "offload_param %s", where[zero->offload_param]);
+    if (zero->offload_param) say(list, "offload_param %s", offload_name(zero->offload_param));
     if (zero->offload_param != OFFLOAD_NVME) return;
     say(list, "max_in_cpu %" PRId64, zero->max_in_cpu_elems);
     say(list, "buffer_count %" PRId64 " of %" PRId64, zero->param_buffers, zero->param_buffer_elems);
@@ -72,9 +71,7 @@ static void say_stage_3(struct list *list, const struct config_zero *zero)
 
 static void say_recompute(struct list *list, const struct config_zero *zero)
 {
-    static const char *const names[] = {
-        [RECOMPUTE_NONE] = "none", [RECOMPUTE_FULL] = "full", [RECOMPUTE_ATTENTION] = "attention"};
-    if (zero->recompute) say(list, "model.recompute %s", names[zero->recompute]);
+    if (zero->recompute) say(list, "model.recompute %s", recompute_name(zero->recompute));
     if (zero->recompute != RECOMPUTE_FULL) return;
     say(list, "model.checkpoint_every %d", zero->checkpoint_every);
     if (zero->cpu_checkpointing) say(list, "checkpoints in the host tier");

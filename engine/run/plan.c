@@ -41,10 +41,12 @@ static int print_fit(FILE *out, const struct config *config, const struct cli *c
     const struct fit_question question = room_question(config, !cli->operand && !cli->model);
     struct fit_answer *answer = fit_answer(&question, err);
     if (!answer) return err->status;
+    int status = STATUS_OK;
     *fits = answer->fits;
-    (cli->json ? fit_print_json : fit_print)(out, &question, answer);
+    if (cli->json) status = fit_print_json(out, &question, answer, err);
+    else fit_print(out, &question, answer);
     free(answer);
-    return STATUS_OK;
+    return status;
 }
 
 static int print_accounting(FILE *out, const struct config *config, const struct cli *cli, struct error *err)

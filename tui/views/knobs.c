@@ -121,12 +121,6 @@ static const char *shown_value(char out[32], const struct knob *knob)
     return knob->value;
 }
 
-static const char *leaf(const char *path)
-{
-    const char *dot = strrchr(path, '.');
-    return dot ? dot + 1 : path;
-}
-
 /* A long name takes of the value's room what that leaves. */
 static int name_columns(const char *name, const char *value)
 {
@@ -147,7 +141,7 @@ static void draw_knob(struct canvas canvas, int y, const struct scene *scene, co
         draw_text(canvas, 2, y, style, knob->key->path);
         return;
     }
-    const char *name = knob->class == KNOB_HONOURED ? leaf(knob->key->path) : knob->key->path;
+    const char *name = knob->class == KNOB_HONOURED ? key_leaf(knob->key->path) : knob->key->path;
     const int columns = name_columns(name, value);
     pen_left(&pen, columns, style, name);
     pen_right(&pen, NAME - 2 + VALUE - columns, quiet ? STYLE_DIM : STYLE_STRONG,
@@ -239,7 +233,7 @@ static bool act_enter(struct view_state *state, const struct scene *scene, const
         return true;
     }
     state->prompt.kind = PROMPT_VALUE;
-    snprintf(state->prompt.label, sizeof state->prompt.label, "%s", leaf(item->knob->key->path));
+    snprintf(state->prompt.label, sizeof state->prompt.label, "%s", key_leaf(item->knob->key->path));
     snprintf(state->prompt.text, sizeof state->prompt.text, "%s", item->knob->value);
     return true;
 }

@@ -119,7 +119,7 @@ static void tell_copy(struct facts *facts, const struct scene *scene, int rank, 
     enum units units = scene->state->units;
     char text[FORMAT_ROOM], slowest[FORMAT_ROOM];
     const uint64_t took_ns = span->ended_ns - span->started_ns;
-    struct tape_io io;
+    struct trace_of_io io;
     if (!span->ended_ns) return;
     fact(facts, STYLE_STRONG, "moved %s", format_bytes_bare(text, units, span->sent_bytes));
     if (took_ns)
