@@ -11,6 +11,7 @@
 #
 # Knobs: SAN=address|undefined|address-undefined|thread (a build of its own under build/), V=1 shows the commands, CC=clang, -jN (default: all processors),
 # CUDA=auto|0|1|fake: where nvcc is found | never | or fail | a GPU played by the processor, for tests (build/fake),
+# NCCL=auto|0|FOLDER: where CUDA is built, and nccl.h is beside it or in /usr | never | in FOLDER/include (a wheel's nvidia/nccl, too),
 # CUDA_ARCHS="80 90": for which GPUs, by compute capability; WERROR= for compilers that warn of more than ours.
 
 ifneq ($(filter-out address undefined thread address-undefined,$(SAN)),)
@@ -21,6 +22,7 @@ CUDA ?= auto
 ifneq ($(filter-out auto 0 1 fake,$(CUDA)),)
 $(error CUDA=$(CUDA) is unknown; use auto, 0, 1 or fake)
 endif
+NCCL ?= auto
 CUDA_ARCHS ?= 80 90
 WERROR ?= -Werror
 
@@ -46,19 +48,29 @@ CUDA_FLAGS := -std=c++17 -O2 -g -D_GNU_SOURCE -I. -MMD -MP $(CUDA_INCLUDE:%=-I%)
 CUDART ?= -lcudart_static
 NEWEST_ARCH := $(lastword $(CUDA_ARCHS))
 ifeq ($(CUDA),fake)
-CUDA_SOURCES := $(filter-out kernels/cuda/product_cublaslt.cu,$(wildcard kernels/cuda/*.cu)) $(wildcard tests/fake_cuda/*.cu)
+CUDA_SOURCES := $(filter-out %/product_cublaslt.cu %/nccl_library.cu,$(wildcard kernels/cuda/*.cu)) $(wildcard tests/fake_cuda/*.cu)
 CUDA_SOURCES += $(wildcard tests/fake_cuda/*.cc)
 CUDA_COMPILE = $(filter ccache,$(CC)) $(CXX) -x c++ $(CUDA_FLAGS) -Itests/fake_cuda -Wall -Wextra -Wno-unknown-pragmas $(WERROR) \
 	$(if $(SAN),-fsanitize=$(subst -,$(comma),$(SAN)) -fno-omit-frame-pointer)
 CUDA_LIBS := -lstdc++
 else ifneq ($(NVCC),)
+# Wheels have each library in a folder of its own: nvidia/cuda_nvcc, nvidia/nccl.
+NCCL_PLACES := $(if $(filter auto,$(NCCL)),$(CUDA_HOME) $(CUDA_HOME)/../nccl /usr /usr/local,$(filter-out 0,$(NCCL)))
+NCCL_HOME := $(patsubst %/include/nccl.h,%,$(firstword $(wildcard $(NCCL_PLACES:%=%/include/nccl.h))))
+ifeq ($(NCCL_HOME)$(filter auto 0,$(NCCL)),)
+$(error NCCL=$(NCCL): there is no include/nccl.h in that folder)
+endif
 CUDA_SOURCES := $(wildcard kernels/cuda/*.cu)
+ifeq ($(NCCL_HOME),)
+CUDA_SOURCES := $(filter-out %/clique.cu %/nccl_library.cu,$(CUDA_SOURCES)) kernels/cuda/clique_absent.c
+endif
+CUDA_FLAGS += $(if $(NCCL_HOME),$(if $(filter $(CUDA_HOME) /usr,$(NCCL_HOME)),,-I$(NCCL_HOME)/include) -DNCCL_HOME='"$(NCCL_HOME)"')
 CUDA_COMPILE = $(filter ccache,$(CC)) $(NVCC) $(CUDA_FLAGS) $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$(a),code=sm_$(a)) \
 	-gencode arch=compute_$(NEWEST_ARCH),code=compute_$(NEWEST_ARCH) -Xcompiler -Wall,-Wextra $(WERROR:-Werror=-Werror all-warnings) \
 	-allow-unsupported-compiler -DCUDA_LIBRARIES='"$(CUDA_HOME)/lib64"'
 CUDA_LIBS := $(addprefix -L,$(wildcard $(CUDA_HOME)/lib64 $(CUDA_HOME)/targets/x86_64-linux/lib)) $(CUDART) -lstdc++ -ldl -lrt
 else
-CUDA_SOURCES := kernels/cuda/absent.c
+CUDA_SOURCES := kernels/cuda/absent.c kernels/cuda/clique_absent.c
 endif
 
 MPI_CFLAGS := $(shell pkg-config --cflags ompi-c 2>/dev/null)

@@ -1,5 +1,5 @@
 /* The collectives on tensors: arrive, move, leave. Here data moves between near ranks, read in place from where its owner
- * has it; what comes from far ranks moves through the wire. */
+ * has it; what comes from far ranks moves through the wire, and what no rank can read is passed (pass.c). */
 #include <string.h>
 
 #include "engine/base/rng.h"
@@ -25,18 +25,11 @@ static uint64_t digest_parts(enum dtype dtype, const struct comm_part *parts, in
     return digest;
 }
 
-/* What the hands could not do ends the run for everyone. */
-static int failed(struct comm *comm, const struct error *own)
-{
-    node_fail(comm->node, "rank %d: %s", comm->layout.rank, own->text);
-    return STATUS_RUN;
-}
-
 static int copy_part(struct comm *comm, void *destination, const void *source, size_t bytes, bool stream)
 {
     struct error own;
     if (comm->hands)
-        return mover_copy(comm->hands->mover, destination, source, bytes, &own) ? failed(comm, &own) : STATUS_OK;
+        return mover_copy(comm->hands->mover, destination, source, bytes, &own) ? comm_failed(comm, &own) : STATUS_OK;
     if (stream) copy_stream(destination, source, bytes);
     else memcpy(destination, source, bytes);
     return STATUS_OK;
@@ -72,7 +65,7 @@ static int reduce_by_hands(struct comm *comm, enum dtype dtype, enum dtype to, c
     for (int r = 0; r < comm->layout.ranks; r++) sources[r] = comm->base[r] + part->source;
     int status = comm->hands->reduce(comm->hands->user, dtype, to, destination, sources, comm->layout.ranks,
                                      &comm->factors, part->elems, accumulate, &own);
-    return status ? failed(comm, &own) : STATUS_OK;
+    return status ? comm_failed(comm, &own) : STATUS_OK;
 }
 
 static void reduce_in_memory(struct comm *comm, enum dtype dtype, enum dtype to, const struct comm_part *part,
@@ -106,11 +99,17 @@ static int finish(struct comm *comm)
 {
     struct error own;
     if (!comm->hands) return STATUS_OK;
-    return mover_finish(comm->hands->mover, &own) ? failed(comm, &own) : STATUS_OK;
+    return mover_finish(comm->hands->mover, &own) ? comm_failed(comm, &own) : STATUS_OK;
+}
+
+static bool passes(const struct comm *comm)
+{
+    return comm->hands && comm->hands->pass;
 }
 
 static int gather(struct comm *comm, enum dtype dtype, const struct comm_part *parts, int count, bool in_place)
 {
+    if (passes(comm)) return pass_gather(comm, dtype, parts, count, in_place);
     if (gather_near(comm, dtype, parts, count, in_place)) return STATUS_RUN;
     return comm->wire ? comm->wire->gather(comm, dtype, parts, count, in_place) : 0;
 }
@@ -118,6 +117,7 @@ static int gather(struct comm *comm, enum dtype dtype, const struct comm_part *p
 static int reduce(struct comm *comm, enum dtype dtype, enum dtype to, const struct comm_part *parts, int count,
                   bool in_place, bool accumulate)
 {
+    if (passes(comm)) return pass_reduce(comm, dtype, to, parts, count, in_place, accumulate);
     if (comm->wire) return comm->wire->reduce(comm, dtype, to, parts, count, in_place, accumulate);
     int status = STATUS_OK;
     for (int i = 0; i < count && !status; i++)
@@ -141,9 +141,9 @@ static int move(struct comm *comm, enum comm_call call, enum dtype dtype, enum d
     if (call == CALL_GATHER) return gather(comm, dtype, parts, count, false);
     if (call == CALL_REDUCE) return reduce(comm, dtype, to, parts, count, false, accumulate);
     int status = reduce(comm, dtype, dtype, parts, count, true, false);
-    /* The results go where our own contributions were: those must have been read by all first. */
-    if (!status) status = finish(comm);
-    if (!status) status = node_meet(comm->node, &comm->watch, &stat->peers_ns);
+    /* The results go where our own contributions were: those must have been read by all first, or have been sent. */
+    if (!status && !passes(comm)) status = finish(comm);
+    if (!status && !passes(comm)) status = node_meet(comm->node, &comm->watch, &stat->peers_ns);
     return status ? status : gather(comm, dtype, parts, count, true);
 }
 

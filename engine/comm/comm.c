@@ -24,6 +24,12 @@ void comm_use(struct comm *comm, const struct comm_hands *hands)
     comm->hands = hands;
 }
 
+void comm_room(struct comm *comm, void *room, uint64_t bytes)
+{
+    comm->room = room;
+    comm->room_bytes = bytes;
+}
+
 int comm_new(struct comm **out, const struct comm_layout *layout, struct error *err)
 {
     *out = NULL;
@@ -52,6 +58,15 @@ const struct comm_layout *comm_layout(const struct comm *comm)
 void comm_abort(struct comm *comm, const struct error *reason)
 {
     node_fail_as(comm->node, reason->status, "rank %d: %s", comm->layout.rank, reason->text);
+    if (comm->hands && comm->hands->give_up) comm->hands->give_up(comm->hands->user);
+}
+
+int comm_failed(struct comm *comm, const struct error *own)
+{
+    struct error reason = *own;
+    reason.status = STATUS_RUN;
+    comm_abort(comm, &reason);
+    return STATUS_RUN;
 }
 
 int comm_result(struct comm *comm, int status, struct error *err)
@@ -190,6 +205,7 @@ void comm_close(struct comm *comm)
     unmap_peers(comm);
     if (!comm->group) pages_unreserve(comm->node, comm->node_bytes);
     watch_release(&comm->watch);
+    free(comm->transfers);
     free(comm->peer);
     free(comm->base);
     free(comm->shared);

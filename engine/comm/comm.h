@@ -29,6 +29,7 @@
 #include "engine/base/dtype.h"
 #include "engine/base/error.h"
 #include "engine/base/tier.h"
+#include "engine/base/transfer.h"
 
 struct comm;
 struct comm_group; /* what the threads of one process share when ranks are threads */
@@ -81,16 +82,26 @@ int comm_attach(struct comm *comm, struct memory *memory, struct error *err);
 int comm_share(struct comm *comm, size_t bytes, struct error *err);
 void *comm_segment_of(struct comm *comm, int rank);
 
-/* Whose hands do the work inside a collective where ranks keep their segments on one device: threads of one process. They may
+/* Whose hands do the work inside a collective where ranks keep their segments on devices: threads of one process. They may
  * return before it is done; mover_finish() waits for it. `reduce` is kernels_reduce(). Kept by reference, before comm_attach();
- * without it the calling thread does it, in memory. Every rank alike. */
+ * without it the calling thread does it, in memory. Every rank alike.
+ *
+ * Where devices cannot read each other's memory, `pass` does a rank's part of what all pass in one go. It has its order among what
+ * the mover and `reduce` were asked for. `give_up` ends all waits inside of passes, of every rank: from any thread, once a rank has
+ * failed. */
 struct comm_hands {
     const struct mover *mover;
     void *user;
+    int (*pass)(void *user, const struct transfer *transfers, int count, struct error *err); /* NULL: sources are read in place */
+    void (*give_up)(void *user);
     int (*reduce)(void *user, enum dtype dtype, enum dtype to, void *destination, const void *const *sources, int count,
                   const struct reduce_factors *factors, int64_t elems, bool accumulate, struct error *err);
 };
 void comm_use(struct comm *comm, const struct comm_hands *hands);
+
+/* Where hands pass: what reductions from here on may use of the device for what arrives. Every rank as much; at first none, with
+ * which one rank alone can reduce. */
+void comm_room(struct comm *comm, void *room, uint64_t bytes);
 
 /* From here on reductions multiply each rank's part by `before`, rounded to its type, and the sum by `after`. At first 1 and
  * 1 / ranks. Every rank alike. */

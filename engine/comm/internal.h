@@ -39,6 +39,10 @@ struct comm {
     struct comm_group *group;     /* NULL: ranks are processes */
     struct reduce_factors factors;
     const struct comm_hands *hands; /* NULL: the thread inside the collective, in memory */
+    unsigned char *room;            /* comm_room() */
+    uint64_t room_bytes;
+    struct transfer *transfers;     /* of the go that is being made */
+    int transfer_count, transfer_room;
     uint64_t exchanges;           /* done so far: says which message slot is next */
     unsigned char **base;         /* by rank: symmetric segment, NULL when far */
     uint64_t segment_bytes;
@@ -57,6 +61,13 @@ const struct node_message *comm_message(const struct comm *comm, int rank);
 
 /* The result of a step that may have failed: 0, or the node's failure in err. */
 int comm_result(struct comm *comm, int status, struct error *err);
+
+/* What the hands could not do ends the run for everyone: STATUS_RUN. */
+int comm_failed(struct comm *comm, const struct error *own);
+
+/* pass.c: gathers and reductions where hands pass. What they send is done when the hands have finished. */
+int pass_gather(struct comm *comm, enum dtype dtype, const struct comm_part *parts, int count, bool in_place);
+int pass_reduce(struct comm *comm, enum dtype dtype, enum dtype to, const struct comm_part *parts, int count, bool in_place, bool accumulate);
 
 /* Gives memory that comm_share() made to the group, to be freed with it: other threads may still read it. */
 void comm_group_keep(struct comm_group *group, int rank, void *memory, size_t bytes);

@@ -129,6 +129,7 @@ struct config_logs {
 enum background { BACKGROUND_AUTO, BACKGROUND_ON, BACKGROUND_OFF };
 
 enum backend_kind { BACKEND_CPU, BACKEND_CUDA };
+enum collectives { COLLECTIVES_AUTO, COLLECTIVES_NCCL, COLLECTIVES_DIRECT };
 enum ranks_as { RANKS_AS_PROCESSES, RANKS_AS_THREADS };
 
 /* Slow motion from this factor on is for the eye: what moves or uses parameters and gradients is stretched as if it had
@@ -178,6 +179,7 @@ struct config {
         int ranks, ranks_per_node, threads_per_rank;
         enum backend_kind backend;
         int gpus; /* 1 or ranks; 0: as there are */
+        enum collectives collectives; /* of a run that has begun: auto is direct */
         enum ranks_as ranks_as;
         struct config_link links[LINKS];
         double slow_motion; /* 1: real time */

@@ -274,6 +274,10 @@ int config_check(const struct config *config, struct error *err)
                          "topology.gpus = %d: give as many as topology.ranks, which is %d, for one each, or 1, which "
                          "all share",
                          config->topology.gpus, ranks);
+    if (config->topology.collectives == COLLECTIVES_NCCL && config->topology.gpus == 1 && ranks > 1)
+        return error_set(err, STATUS_USAGE,
+                         "topology.collectives = nccl: needs a GPU for each of %d ranks, and topology.gpus is 1",
+                         ranks);
     if (config->topology.slow_rank >= ranks)
         return error_set(err, STATUS_USAGE, "topology.slow_rank = %d: there are ranks 0 to %d",
                          config->topology.slow_rank, ranks - 1);

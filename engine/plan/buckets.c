@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "engine/plan/arrivals.h"
+
 void buckets_init(struct buckets *buckets, struct builder *builder, enum op_kind kind, bool every_time)
 {
     *buckets = (struct buckets){.builder = builder, .kind = kind, .every_time = every_time, .last_op = -1};
@@ -87,6 +89,18 @@ static bool takes_destination(const struct buckets *buckets, const struct piece 
            !schedule->buffers[piece->destination].lasting;
 }
 
+/* While the reduction runs, and no longer: reductions stand on one lane, so there is one such buffer at a time. */
+static void take_arrivals(struct buckets *buckets, const struct bucket *bucket)
+{
+    struct builder *builder = buckets->builder;
+    if (builder->failed) return;
+    const int64_t bytes = arrivals_bytes(builder->schedule, builder->model, bucket->pieces, bucket->count);
+    if (bytes == 0) return;
+    const int buffer = builder_bytes(builder, "arriving", CATEGORY_BUCKETS, bytes);
+    builder_take(builder, ROLE_SCRATCH, buffer);
+    builder_give(builder, buffer);
+}
+
 static void write_one(struct buckets *buckets, const struct bucket *bucket)
 {
     struct builder *builder = buckets->builder;
@@ -103,6 +117,7 @@ static void write_one(struct buckets *buckets, const struct bucket *bucket)
             !builder->schedule->buffers[piece->source].lasting)
             builder_give(builder, piece->source);
     }
+    take_arrivals(buckets, bucket);
     op->accumulate = buckets->every_time && bucket->micro_step > 0 && !builder->failed &&
                      builder->schedule->buffers[bucket->pieces[0].destination].lasting;
     builder_depend(builder, bucket->ready_op, WAIT_DATA);

@@ -91,6 +91,7 @@ int model_of(struct model *model, const struct config *config, struct error *err
     int status = model_init(model, &config->model, config->dtype, err);
     model->optimizer = config->optimizer.rule;
     model->backend = config->topology.backend;
+    model->passes = model->backend == BACKEND_CUDA && config->topology.collectives == COLLECTIVES_NCCL;
     if (config->gradient_type != TYPE_OF_MODEL) model->gradient = config_dtype(config->gradient_type);
     if (config->wire_type != TYPE_OF_MODEL) model->wire = config_dtype(config->wire_type);
     return status;

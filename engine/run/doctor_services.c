@@ -15,6 +15,7 @@
 #include "engine/run/doctor.h"
 #include "engine/run/hello.h"
 #include "engine/run/launch.h"
+#include "kernels/cuda/clique.h"
 #include "kernels/cuda/device.h"
 
 static double since_s(uint64_t began_ns)
@@ -161,15 +162,11 @@ void look_cuda(struct finding *finding, const struct doctor *doctor)
 void look_nccl(struct finding *finding, const struct doctor *doctor)
 {
     (void)doctor;
-    union { /* ISO C knows no way from an object's pointer to a function's */
-        void *object;
-        int (*function)(int *);
-    } version = {0};
-    void *library = dlopen("libnccl.so.2", RTLD_LAZY | RTLD_LOCAL);
-    int code = 0;
-    if (library) version.object = dlsym(library, "ncclGetVersion");
-    if (version.object && version.function(&code) == 0 && code >= 10000) /* 2.9 and later: major * 10000 + ... */
-        doctor_good(finding, "not built; NCCL %d.%d.%d is installed", code / 10000, code / 100 % 100, code % 100);
-    else doctor_good(finding, "not built; the library is %s", library ? "installed" : "not installed");
-    if (library) dlclose(library);
+    char built[32], here[32];
+    struct error why;
+    if (!clique_build_text(built, sizeof built)) doctor_good(finding, "not built");
+    else if (clique_library_text(here, sizeof here, &why))
+        doctor_good(finding, "built with %s; %.180s", built, why.text);
+    else if (strcmp(built, here) == 0) doctor_good(finding, "built with %s, which is here", built);
+    else doctor_good(finding, "built with %s; %s is here", built, here);
 }

@@ -3,26 +3,36 @@
 #include <stdlib.h>
 
 #include "engine/memory/mover.h"
-#include "engine/run/gpu_pages.h"
+#include "engine/memory/pages.h"
+#include "kernels/cuda/clique.h"
 #include "kernels/cuda/device.h"
 #include "kernels/kernels.h"
 
+/* Every category of a rank's device tier has a range, the symmetric ones share one. */
+enum { RANGES = CATEGORIES };
+
 struct gpu {
     struct device *devices[DEVICES_MOST];
-    int count; /* one for each rank, or one for all */
+    int count;             /* one for each rank, or one for all */
+    struct clique *clique; /* NULL: ranks read each other's memory */
 };
 
 struct gpu_lane {
-    struct gpu_rank *rank;
     struct device_stream *stream;
     struct mover mover;
 };
 
 struct gpu_rank {
+    struct gpu *gpu;
     struct device *on;
-    struct gpu_pages pages;
+    struct communicator *communicator;
+    struct device_range range[RANGES]; /* base NULL: free */
+    struct device_stream *pages_stream;
     struct gpu_lane lanes[LANES];
     struct kernels *kernels;
+    struct pages pages;
+    struct locked *pinned;
+    int pinned_count;
     struct comm_hands hands;
     struct zero_device device;
 };
@@ -33,6 +43,18 @@ static int gpus_for(const struct config *config, int present)
     const int ranks = config->topology.ranks;
     if (config->topology.gpus) return config->topology.gpus;
     return present >= ranks ? ranks : present == 1;
+}
+
+static int check_nccl(const struct config *config, int gpus, struct error *err)
+{
+    char version[32];
+    const int ranks = config->topology.ranks;
+    if (gpus < ranks)
+        return error_set(
+            err, STATUS_USAGE,
+            "topology.collectives = nccl: needs a GPU for each of %d ranks; use direct where they share one", ranks);
+    return clique_library_text(version, sizeof version, err) ? error_prefix(err, "topology.collectives = nccl")
+                                                             : STATUS_OK;
 }
 
 int gpu_check(const struct config *config, struct error *err)
@@ -54,7 +76,7 @@ int gpu_check(const struct config *config, struct error *err)
     if (wanted > present)
         return error_set(err, STATUS_USAGE, "topology.gpus = %d: there %s %d here", wanted, present == 1 ? "is" : "are",
                          present);
-    return STATUS_OK;
+    return config->topology.collectives == COLLECTIVES_NCCL ? check_nccl(config, wanted, err) : STATUS_OK;
 }
 
 bool gpu_shared(const struct config *config)
@@ -62,15 +84,32 @@ bool gpu_shared(const struct config *config)
     return gpus_for(config, device_count()) < config->topology.ranks;
 }
 
+void gpu_settle(struct config *config)
+{
+    char version[32];
+    if (config->topology.backend != BACKEND_CUDA || config->topology.collectives != COLLECTIVES_AUTO) return;
+    if (config->topology.ranks == 1 || gpu_shared(config)) return;
+    if (clique_library_text(version, sizeof version, NULL) == STATUS_OK)
+        config->topology.collectives = COLLECTIVES_NCCL;
+}
+
 static int open_devices(struct gpu *gpu, int count, struct error *err)
 {
-    struct error why;
-    for (; gpu->count < count; gpu->count++) {
-        int status = device_open(&gpu->devices[gpu->count], gpu->count, err);
-        if (status) return status;
-    }
-    if (device_share(gpu->devices, count, &why) == STATUS_OK) return STATUS_OK;
-    return error_set(err, why.status, "%s; with topology.gpus=1 all ranks share one GPU", why.text);
+    int status = STATUS_OK;
+    for (; gpu->count < count && !status; gpu->count += !status)
+        status = device_open(&gpu->devices[gpu->count], gpu->count, err);
+    return status;
+}
+
+/* Ranks that have a GPU each, without NCCL. */
+static int put_in_reach(struct gpu *gpu, struct error *err)
+{
+    struct error why, no_nccl = {.text = "topology.collectives is direct"};
+    char version[32];
+    if (device_share(gpu->devices, gpu->count, &why) == STATUS_OK) return STATUS_OK;
+    clique_library_text(version, sizeof version, &no_nccl);
+    return error_set(err, STATUS_RUN, "%s, and %s; with topology.gpus=1 all ranks share one GPU", why.text,
+                     no_nccl.text);
 }
 
 int gpu_open(struct gpu **out, const struct config *config, struct error *err)
@@ -80,17 +119,126 @@ int gpu_open(struct gpu **out, const struct config *config, struct error *err)
     if (status) return status;
     if (!gpu) return error_set(err, STATUS_RUN, "no memory for GPUs");
     status = open_devices(gpu, gpus_for(config, device_count()), err);
+    if (!status)
+        status = config->topology.collectives == COLLECTIVES_NCCL
+                     ? clique_open(&gpu->clique, config->topology.ranks, err)
+                     : put_in_reach(gpu, err);
     if (!status) return STATUS_OK;
     gpu_close(gpu);
     *out = NULL;
     return status;
 }
 
+void gpu_give_up(struct gpu *gpu)
+{
+    if (gpu && gpu->clique) clique_break(gpu->clique);
+}
+
 void gpu_close(struct gpu *gpu)
 {
     if (!gpu) return;
+    clique_close(gpu->clique);
     for (int d = 0; d < gpu->count; d++) device_close(gpu->devices[d]);
     free(gpu);
+}
+
+/* ---- pages ---- */
+
+static struct device_range *range_of(struct gpu_rank *rank, const void *base)
+{
+    for (int r = 0; r < RANGES; r++)
+        if (rank->range[r].base == base) return &rank->range[r];
+    return NULL;
+}
+
+static bool holds(const struct device_range *range, const unsigned char *at)
+{
+    return range->base && at >= range->base && at < range->base + range->bytes;
+}
+
+/* Symmetric categories lie one after another in one range; *from is where. */
+static struct device_range *range_around(struct gpu_rank *rank, const unsigned char *at, uint64_t *from)
+{
+    int r = 0;
+    while (!holds(&rank->range[r], at)) r++;
+    *from = (uint64_t)(at - rank->range[r].base);
+    return &rank->range[r];
+}
+
+static void *reserve(void *user, uint64_t bytes, struct error *err)
+{
+    struct gpu_rank *rank = user;
+    struct device_range *range = range_of(rank, NULL);
+    int status = range ? device_range_reserve(range, rank->on, bytes, err)
+                       : error_set(err, STATUS_RUN, "a rank has %d ranges of device memory at most", RANGES);
+    return status ? NULL : range->base;
+}
+
+static void unreserve(void *user, void *base, uint64_t bytes)
+{
+    struct gpu_rank *rank = user;
+    (void)bytes;
+    struct device_range *range = range_of(rank, base);
+    device_range_release(range);
+    *range = (struct device_range){0};
+}
+
+/* What is committed reads as zero before anybody has it. */
+static int commit(void *user, unsigned char *base, uint64_t first, uint64_t end, struct error *err)
+{
+    struct gpu_rank *rank = user;
+    uint64_t from;
+    struct device_range *range = range_around(rank, base, &from);
+    int status = device_range_commit(range, from + first, from + end, err);
+    if (!status) status = device_set(rank->pages_stream, base + first, 0, end - first, err);
+    return status ? status : device_stream_wait(rank->pages_stream, err);
+}
+
+/* The GPU is done with them: an operation ends when its work has. A page that cannot be returned stays; the next that needs
+ * the room says so. */
+static void give_back(void *user, unsigned char *base, uint64_t first, uint64_t end)
+{
+    struct error why;
+    uint64_t from;
+    struct device_range *range = range_around(user, base, &from);
+    device_range_return(range, from + first, from + end, &why);
+}
+
+/* ---- locked host memory ---- */
+
+/* The driver lets go only of what it was given, in one piece: so the pieces are remembered. */
+struct locked {
+    unsigned char *at;
+    uint64_t bytes;
+};
+
+static bool pin(void *user, void *host, uint64_t bytes)
+{
+    struct gpu_rank *rank = user;
+    struct error why;
+    struct locked *more = realloc(rank->pinned, (size_t)(rank->pinned_count + 1) * sizeof *more);
+    if (!more) return false;
+    rank->pinned = more;
+    if (device_pin(rank->on, host, bytes, &why)) return false;
+    rank->pinned[rank->pinned_count++] = (struct locked){host, bytes};
+    return true;
+}
+
+/* What of a piece is beyond the part that goes is pinned anew; where that is refused it is used as it is. */
+static void unpin(void *user, void *host, uint64_t bytes)
+{
+    struct gpu_rank *rank = user;
+    struct error why;
+    unsigned char *first = host, *end = first + bytes;
+    for (int p = rank->pinned_count - 1; p >= 0; p--) {
+        const struct locked piece = rank->pinned[p];
+        unsigned char *piece_end = piece.at + piece.bytes;
+        if (piece_end <= first || piece.at >= end) continue;
+        device_unpin(rank->on, piece.at, &why);
+        rank->pinned[p] = rank->pinned[--rank->pinned_count];
+        if (piece.at < first) pin(user, piece.at, (uint64_t)(first - piece.at));
+        if (piece_end > end) pin(user, end, (uint64_t)(piece_end - end));
+    }
 }
 
 /* ---- lanes ---- */
@@ -98,16 +246,7 @@ void gpu_close(struct gpu *gpu)
 static int copy(void *user, void *to, const void *from, uint64_t bytes, struct error *err)
 {
     struct gpu_lane *lane = user;
-    struct gpu_pages *pages = &lane->rank->pages;
-    int status = STATUS_OK;
-    for (uint64_t done = 0, more; done < bytes && !status; done += more) {
-        unsigned char *next_to = (unsigned char *)to + done;
-        const unsigned char *next_from = (const unsigned char *)from + done;
-        more = gpu_pages_stretch(pages, next_to, bytes - done);
-        more = gpu_pages_stretch(pages, next_from, more);
-        status = device_copy(lane->stream, next_to, next_from, more, err);
-    }
-    return status;
+    return device_copy(lane->stream, to, from, bytes, err);
 }
 
 static int clear(void *user, void *at, uint64_t bytes, struct error *err)
@@ -122,13 +261,6 @@ static int finish(void *user, struct error *err)
     return device_stream_wait(lane->stream, err);
 }
 
-static int reduce(void *user, enum dtype dtype, enum dtype to, void *destination, const void *const *sources, int count,
-                  const struct reduce_factors *factors, int64_t elems, bool accumulate, struct error *err)
-{
-    struct gpu_lane *lane = user;
-    return device_reduce(lane->stream, dtype, to, destination, sources, count, factors, elems, accumulate, err);
-}
-
 /* Lanes that touch the device. The host's works in memory, and NVMe is read and written from there. */
 static bool touches(enum lane lane)
 {
@@ -137,16 +269,47 @@ static bool touches(enum lane lane)
 
 static int open_lanes(struct gpu_rank *rank, struct error *err)
 {
-    int status = STATUS_OK;
+    int status = device_stream_create(&rank->pages_stream, rank->on, "pages", err);
     for (int l = 0; l < LANES && !status; l++) {
         struct gpu_lane *lane = &rank->lanes[l];
         if (!touches((enum lane)l)) continue;
-        lane->rank = rank;
         lane->mover = (struct mover){lane, copy, clear, finish};
         rank->device.movers[l] = &lane->mover;
         status = device_stream_create(&lane->stream, rank->on, lane_name((enum lane)l), err);
     }
     return status;
+}
+
+/* ---- the hands of collectives ---- */
+
+static int reduce(void *user, enum dtype dtype, enum dtype to, void *destination, const void *const *sources, int count,
+                  const struct reduce_factors *factors, int64_t elems, bool accumulate, struct error *err)
+{
+    const struct gpu_rank *rank = user;
+    return device_reduce(rank->lanes[LANE_COMM].stream, dtype, to, destination, sources, count, factors, elems,
+                         accumulate, err);
+}
+
+static int pass(void *user, const struct transfer *transfers, int count, struct error *err)
+{
+    const struct gpu_rank *rank = user;
+    return communicator_pass(rank->communicator, transfers, count, err);
+}
+
+static void give_up(void *user)
+{
+    const struct gpu_rank *rank = user;
+    gpu_give_up(rank->gpu);
+}
+
+static int open_hands(struct gpu_rank *rank, int number, struct error *err)
+{
+    struct clique *clique = rank->gpu->clique;
+    rank->hands = (struct comm_hands){.mover = &rank->lanes[LANE_COMM].mover, .user = rank, .reduce = reduce};
+    if (!clique) return STATUS_OK;
+    rank->hands.pass = pass;
+    rank->hands.give_up = give_up;
+    return communicator_open(&rank->communicator, clique, number, rank->lanes[LANE_COMM].stream, err);
 }
 
 /* ---- a rank ---- */
@@ -155,12 +318,14 @@ int gpu_rank_open(struct gpu_rank **out, struct gpu *gpu, int number, struct err
 {
     struct gpu_rank *rank = *out = calloc(1, sizeof *rank);
     if (!rank) return error_set(err, STATUS_RUN, "no memory for a rank's part of a GPU");
+    rank->gpu = gpu;
     rank->on = gpu->devices[number % gpu->count];
-    int status = gpu_pages_open(&rank->pages, rank->on, err);
-    if (!status) status = open_lanes(rank, err);
+    int status = open_lanes(rank, err);
     if (!status) status = kernels_create_cuda(&rank->kernels, rank->on, rank->lanes[LANE_COMPUTE].stream, err);
-    rank->hands = (struct comm_hands){&rank->lanes[LANE_COMM].mover, &rank->lanes[LANE_COMM], reduce};
-    rank->device.pages = &rank->pages.pages;
+    if (!status) status = open_hands(rank, number, err);
+    rank->pages =
+        (struct pages){device_info(rank->on)->granularity, rank, reserve, unreserve, commit, give_back, pin, unpin};
+    rank->device.pages = &rank->pages;
     rank->device.hands = &rank->hands;
     rank->device.kernels = rank->kernels;
     if (!status) return STATUS_OK;
@@ -172,10 +337,13 @@ int gpu_rank_open(struct gpu_rank **out, struct gpu *gpu, int number, struct err
 void gpu_rank_close(struct gpu_rank *rank)
 {
     if (!rank) return;
+    communicator_close(rank->communicator);
     kernels_free(rank->kernels);
     for (int l = 0; l < LANES; l++)
         if (rank->lanes[l].stream) device_stream_destroy(rank->lanes[l].stream);
-    gpu_pages_close(&rank->pages);
+    while (rank->pinned_count) unpin(rank, rank->pinned->at, rank->pinned->bytes);
+    free(rank->pinned);
+    if (rank->pages_stream) device_stream_destroy(rank->pages_stream);
     free(rank);
 }
 

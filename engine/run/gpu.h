@@ -1,6 +1,6 @@
 /* GPUs below the ranks of a process: what struct zero_device asks for, made of kernels/cuda/device.h. The process opens them
- * once. Where there are as many as ranks, rank r has GPU r to itself and they are put within each other's reach; else all ranks
- * share GPU 0. Either way ranks are threads, each with a stream for every lane that touches its GPU.
+ * once. Where there are as many as ranks, rank r has GPU r to itself, and NCCL joins them, or they are put within each other's
+ * reach; else all ranks share GPU 0. Either way ranks are threads, each with a stream for every lane that touches its GPU.
  *
  *     gpu_open(&gpu, config, err)                      once
  *     gpu_rank_open(&mine, gpu, rank, err)             every rank; gpu_rank_device(mine) goes into struct zero_options
@@ -20,9 +20,15 @@ struct gpu_rank;
 int gpu_check(const struct config *config, struct error *err);
 bool gpu_shared(const struct config *config); /* one by all ranks, rather than each by one */
 
+/* Puts what this machine makes of it in the place of topology.collectives=auto, where that is NCCL: the plan depends on it. */
+void gpu_settle(struct config *config);
+
 int gpu_open(struct gpu **out, const struct config *config, struct error *err);
 void gpu_close(struct gpu *gpu);
 
+/* Opening a rank waits for the others where there is NCCL; closing too, unless somebody gave up: from any thread, for a rank that
+ * will not come. */
+void gpu_give_up(struct gpu *gpu); /* may be NULL */
 int gpu_rank_open(struct gpu_rank **out, struct gpu *gpu, int number, struct error *err);
 void gpu_rank_close(struct gpu_rank *rank);
 const struct zero_device *gpu_rank_device(const struct gpu_rank *rank); /* NULL for NULL */

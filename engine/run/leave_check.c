@@ -2,6 +2,7 @@
 #include <linux/magic.h>
 #include <sys/vfs.h>
 
+#include "engine/run/gpu.h"
 #include "engine/run/launch.h"
 #include "engine/run/leave.h"
 #include "engine/run/room.h"
@@ -82,6 +83,7 @@ int leave_check(struct rank *rank, const char *key, const char *value, struct er
                      : load(rank, &sets, &changed, err);
     next_release(&next);
     if (status) return status;
+    gpu_settle(&changed);
     status = check_state_fits(rank, &changed, err);
     if (!status && changed.topology.ranks_as == RANKS_AS_PROCESSES && !launch_has_mpi(err)) status = STATUS_RUN;
     if (!status) status = check_data(&changed, err);

@@ -313,6 +313,7 @@ static int open_rank(struct rank *rank, struct error *err)
     const struct run_spec *spec = rank->spec;
     int status = spec_load_config(spec, &rank->config, err);
     if (status) return status;
+    gpu_settle(&rank->config);
     rank->rank = comm_layout(rank->comm)->rank;
     rank->ranks = comm_layout(rank->comm)->ranks;
     rank->steps_done = spec->part.steps_done;

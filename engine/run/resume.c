@@ -69,6 +69,7 @@ static void free_what_follows(struct resume *resume, const struct config *saved,
     free_a_batch_size(resume, saved, sets);
     if (saved->zero.overlap_comm == (saved->zero.stage == 3)) add(resume, "zero_optimization.overlap_comm=null");
     if (saved->number_checkpoints) add(resume, "activation_checkpointing.number_checkpoints=null");
+    if (saved->topology.collectives == COLLECTIVES_NCCL) add(resume, "topology.collectives=null"); /* of that machine */
 }
 
 /* The folder may have moved since: what is saved next goes where this came from. */

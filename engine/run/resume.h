@@ -6,7 +6,7 @@
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/run/spec.h"
 
-enum { RESUME_SETS = 5 };
+enum { RESUME_SETS = 6 };
 
 struct resume {
     char folder[CHECKPOINT_FOLDER_BYTES]; /* DIR/TAG */

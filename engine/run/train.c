@@ -109,7 +109,7 @@ static int check_commands(const struct run_spec *spec, int64_t steps_done, struc
 static int choose_ranks(struct session *session, struct error *err)
 {
     const bool on_gpus = session->config.topology.backend == BACKEND_CUDA;
-    struct error why = {.text = "their GPUs are opened by one"};
+    struct error why = {.text = "they have a GPU each"};
     int status = gpu_check(&session->config, err);
     if (status || session->config.topology.ranks_as == RANKS_AS_THREADS) return status;
     if (on_gpus && gpu_shared(&session->config)) why = (struct error){.text = "they share a GPU"};

@@ -37,6 +37,7 @@ static int enter(struct workplace *place, const char *folder, struct error *err)
     int status = rundir_join(&place->dir, folder, err);
     if (!status) status = spec_read(&place->spec, &place->dir, SPEC_FILE, err);
     if (!status) status = spec_load_config(&place->spec, &place->config, err);
+    if (!status) gpu_settle(&place->config);
     return status;
 }
 
@@ -80,6 +81,7 @@ static void *run_rank(void *user)
     struct rank_thread *self = user;
     self->status = comm_open_thread(&self->rank.comm, self->group, self->number, &self->err);
     if (!self->status && self->gpu) self->status = gpu_rank_open(&self->rank.gpu, self->gpu, self->number, &self->err);
+    if (self->status) gpu_give_up(self->gpu);
     if (self->status && self->rank.comm) comm_abort(self->rank.comm, &self->err);
     if (!self->status) self->status = rank_live(&self->rank, &self->err);
     if (self->rank.comm) comm_close(self->rank.comm);

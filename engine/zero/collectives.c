@@ -45,7 +45,8 @@ static int move(struct zero *zero, const struct schedule *schedule, const struct
     const struct piece *piece = op->piece_count ? &schedule->pieces[op->first_piece] : NULL;
     const enum dtype dtype = piece ? schedule->buffers[piece->source].dtype : zero->model.dtype,
                      to = piece ? schedule->buffers[piece->destination].dtype : dtype;
-    int count = cut_pieces(zero, schedule, op, zero->parts);
+    const int room = op->buffer[ROLE_SCRATCH], count = cut_pieces(zero, schedule, op, zero->parts);
+    if (room >= 0) comm_room(zero->comm, zero_buffer(zero, schedule, room), (uint64_t)schedule->buffers[room].bytes);
     switch (op->kind) {
     case OP_REDUCE_SCATTER:
         return comm_reduce_scatter(zero->comm, dtype, to, zero->parts, count, op->accumulate ? COMM_ACCUMULATE : 0,

@@ -6,6 +6,7 @@
 
 #include "engine/memory/pages.h"
 #include "engine/memory/storage.h"
+#include "engine/plan/arrivals.h"
 #include "engine/plan/flops.h"
 #include "engine/zero/internal.h"
 #include "kernels/kernels.h"
@@ -98,6 +99,7 @@ static void ranges_for(const struct zero *zero, struct memory_ranges *ranges)
     bytes[CATEGORY_GATHERED] = padded * (uint64_t)element * 3;
     bytes[CATEGORY_BUCKETS] =
         padded * 4 * 4; /* unreduced gradients, to send in another type, reduced; or a bouncing shard */
+    if (zero->model.passes) bytes[CATEGORY_BUCKETS] += ARRIVALS_BYTES;
     bytes[CATEGORY_ACTIVATIONS] = 2 * (uint64_t)activations; /* twice: holes between checkpoints */
     bytes[CATEGORY_WORKSPACE] = (uint64_t)(2 * scratch + B * T * zero->model.shape.hidden * 8 + 4096);
 }

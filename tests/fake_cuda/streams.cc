@@ -124,6 +124,13 @@ uint64_t last_record(fake_event *event)
 
 } // namespace
 
+bool fake_send(cudaStream_t stream, std::function<void()> work)
+{
+    return send(stream, [=] {
+               if (!sticky[stream->device]) work();
+           }) == cudaSuccess;
+}
+
 cudaError_t fake_fail(cudaError_t error)
 {
     return last_error = error;
@@ -237,11 +244,9 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream)
     return cudaSuccess;
 }
 
-/* As there: to and from pinned memory it is only sent; pageable memory is read, or has been written, when the call returns. What
- * lies across a border of pinned memory is refused. */
+/* As there: to and from pinned memory it is only sent; pageable memory is read, or has been written, when the call returns. */
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind, cudaStream_t stream)
 {
-    if (fake_is_border(to, bytes) || fake_is_border(from, bytes)) return fake_fail(cudaErrorInvalidValue);
     send(stream, [=] {
         if (!sticky[stream->device]) memmove(to, from, bytes);
     });

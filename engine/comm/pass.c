@@ -1,0 +1,196 @@
+/* Collectives of ranks that cannot read each other's segments: who has bytes passes them, in one go with what all others pass.
+ *
+ * A gather is one all-gather, or, where owners have parts of their own sizes, a broadcast of each part. A reduction is not left to
+ * the library, whose order of adding depends on sizes and on the machine: the owner of a part is sent what all others have of it,
+ * and adds in rank order, which gives the bits of ranks that read each other. What is sent lands in a room of a size that the plan
+ * counts (engine/plan/arrivals.h), a strip of it for each other rank, so a large bucket comes in rounds. In a round every owner
+ * receives of its parts what fits into a strip. */
+#include <stdlib.h>
+
+#include "engine/base/tier.h"
+#include "engine/comm/internal.h"
+
+enum { ALIGN_BYTES = 64 }; /* where in a strip a part begins */
+
+static int no_memory(struct comm *comm)
+{
+    node_fail(comm->node, "rank %d: no memory for a list of transfers", comm->layout.rank);
+    return STATUS_RUN;
+}
+
+static int add(struct comm *comm, struct transfer transfer)
+{
+    if (transfer.bytes == 0) return STATUS_OK;
+    if (comm->transfer_count == comm->transfer_room) {
+        const int room = comm->transfer_room ? 2 * comm->transfer_room : 64;
+        struct transfer *larger = realloc(comm->transfers, (size_t)room * sizeof *larger);
+        if (!larger) return no_memory(comm);
+        comm->transfers = larger;
+        comm->transfer_room = room;
+    }
+    comm->transfers[comm->transfer_count++] = transfer;
+    return STATUS_OK;
+}
+
+static int go(struct comm *comm)
+{
+    struct error own;
+    const int count = comm->transfer_count;
+    comm->transfer_count = 0;
+    if (comm->hands->pass(comm->hands->user, comm->transfers, count, &own) == STATUS_OK) return STATUS_OK;
+    return comm_failed(comm, &own);
+}
+
+static unsigned char *own_source(const struct comm *comm, const struct comm_part *part)
+{
+    return comm->base[comm->layout.rank] + part->source;
+}
+
+/* ---- gathers -------------------------------------------------------------------------------------------------------------- */
+
+/* One part of every rank, all of one size, to places that follow each other. */
+static bool is_even(const struct comm *comm, const struct comm_part *parts, int count, bool in_place, uint64_t bytes)
+{
+    if (count != comm->layout.ranks) return false;
+    const unsigned char *first = comm_place(comm, &parts[0], in_place);
+    for (int i = 0; i < count; i++)
+        if (parts[i].owner != i || parts[i].elems != parts[0].elems ||
+            comm_place(comm, &parts[i], in_place) != first + (uint64_t)i * bytes)
+            return false;
+    return true;
+}
+
+int pass_gather(struct comm *comm, enum dtype dtype, const struct comm_part *parts, int count, bool in_place)
+{
+    const uint64_t width = (uint64_t)dtype_bytes(dtype);
+    const uint64_t each = count ? (uint64_t)parts[0].elems * width : 0;
+    const bool even = is_even(comm, parts, count, in_place, each);
+    int status = STATUS_OK;
+    if (even)
+        status = add(comm, (struct transfer){TRANSFER_GATHER, 0, own_source(comm, &parts[comm->layout.rank]),
+                                             comm_place(comm, &parts[0], in_place), each});
+    for (int i = 0; i < count && !even && !status; i++)
+        status = add(comm, (struct transfer){TRANSFER_BROADCAST, parts[i].owner, own_source(comm, &parts[i]),
+                                             comm_place(comm, &parts[i], in_place), (uint64_t)parts[i].elems * width});
+    for (int i = 0; i < count; i++)
+        if (parts[i].owner != comm->layout.rank)
+            comm_count_sent(comm, parts[i].owner, comm_link(comm, parts[i].owner), (uint64_t)parts[i].elems * width);
+    return status ? status : go(comm);
+}
+
+/* ---- reductions ----------------------------------------------------------------------------------------------------------- */
+
+struct reduction {
+    struct comm *comm;
+    enum dtype dtype, to;
+    const struct comm_part *parts;
+    int count;
+    bool in_place, accumulate;
+    uint64_t width, strip_bytes;
+};
+
+/* Where an owner's parts have come to: elements of parts[part] from `first` on are next. */
+struct place {
+    int part;
+    int64_t first;
+};
+
+struct chunk {
+    const struct comm_part *part;
+    int64_t first, elems;
+    uint64_t at; /* in a strip */
+};
+
+/* The owner's next chunk that this round has room for; *used is what of a strip is taken. */
+static bool next_chunk(const struct reduction *r, int owner, struct place *place, uint64_t *used, struct chunk *chunk)
+{
+    while (place->part < r->count &&
+           (r->parts[place->part].owner != owner || place->first >= r->parts[place->part].elems))
+        *place = (struct place){place->part + 1, 0};
+    if (place->part == r->count || *used >= r->strip_bytes) return false;
+    const struct comm_part *part = &r->parts[place->part];
+    const int64_t rest = part->elems - place->first, fit = (int64_t)((r->strip_bytes - *used) / r->width);
+    *chunk = (struct chunk){part, place->first, rest < fit ? rest : fit, *used};
+    place->first += chunk->elems;
+    *used += ((uint64_t)chunk->elems * r->width + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES;
+    return true;
+}
+
+/* Other ranks have a strip each, in their order. */
+static unsigned char *strip_of(const struct reduction *r, int rank)
+{
+    const int slot = rank < r->comm->layout.rank ? rank : rank - 1;
+    return r->comm->room + (uint64_t)slot * r->strip_bytes;
+}
+
+static int receive_from_all(const struct reduction *r, const struct chunk *chunk)
+{
+    const uint64_t bytes = (uint64_t)chunk->elems * r->width;
+    int status = STATUS_OK;
+    for (int peer = 0; peer < r->comm->layout.ranks && !status; peer++)
+        if (peer != r->comm->layout.rank)
+            status =
+                add(r->comm, (struct transfer){TRANSFER_RECEIVE, peer, NULL, strip_of(r, peer) + chunk->at, bytes});
+    return status;
+}
+
+/* What this rank gives and gets in a round; *moved: there was anything. */
+static int list_round(const struct reduction *r, struct place *places, bool *moved)
+{
+    const int rank = r->comm->layout.rank;
+    int status = STATUS_OK;
+    *moved = false;
+    for (int owner = 0; owner < r->comm->layout.ranks; owner++) {
+        struct chunk chunk;
+        for (uint64_t used = 0; !status && next_chunk(r, owner, &places[owner], &used, &chunk); *moved = true)
+            status =
+                owner == rank
+                    ? receive_from_all(r, &chunk)
+                    : add(r->comm, (struct transfer){TRANSFER_SEND, owner,
+                                                     own_source(r->comm, chunk.part) + (uint64_t)chunk.first * r->width,
+                                                     NULL, (uint64_t)chunk.elems * r->width});
+    }
+    return status;
+}
+
+static int add_up(const struct reduction *r, const struct chunk *chunk)
+{
+    struct comm *comm = r->comm;
+    const struct comm_hands *hands = comm->hands;
+    const void *sources[comm->layout.ranks];
+    struct error own;
+    for (int peer = 0; peer < comm->layout.ranks; peer++)
+        sources[peer] = peer == comm->layout.rank ? own_source(comm, chunk->part) + (uint64_t)chunk->first * r->width
+                                                  : strip_of(r, peer) + chunk->at;
+    unsigned char *destination =
+        comm_place(comm, chunk->part, r->in_place) + chunk->first * (int64_t)dtype_bytes(r->to);
+    for (int peer = 0; peer < comm->layout.ranks; peer++)
+        if (peer != comm->layout.rank)
+            comm_count_sent(comm, peer, comm_link(comm, peer), (uint64_t)chunk->elems * r->width);
+    int status = hands->reduce(hands->user, r->dtype, r->to, destination, sources, comm->layout.ranks, &comm->factors,
+                               chunk->elems, r->accumulate, &own);
+    return status ? comm_failed(comm, &own) : STATUS_OK;
+}
+
+int pass_reduce(struct comm *comm, enum dtype dtype, enum dtype to, const struct comm_part *parts, int count,
+                bool in_place, bool accumulate)
+{
+    const int ranks = comm->layout.ranks;
+    struct reduction r = {comm, dtype, to, parts, count, in_place, accumulate, (uint64_t)dtype_bytes(dtype), 0};
+    r.strip_bytes = ranks > 1 ? comm->room_bytes / (uint64_t)(ranks - 1) / ALIGN_BYTES * ALIGN_BYTES : UINT64_MAX / 4;
+    if (r.strip_bytes == 0) {
+        node_fail(comm->node, "a reduction has no room for what arrives; this is a bug");
+        return STATUS_RUN;
+    }
+    struct place places[ranks], mine = {0};
+    for (int owner = 0; owner < ranks; owner++) places[owner] = (struct place){0};
+    for (bool moved = true; moved;) {
+        struct chunk chunk;
+        int status = list_round(&r, places, &moved);
+        if (!status && moved) status = go(comm);
+        for (uint64_t used = 0; !status && next_chunk(&r, comm->layout.rank, &mine, &used, &chunk);)
+            status = add_up(&r, &chunk);
+        if (status) return status;
+    }
+    return STATUS_OK;
+}

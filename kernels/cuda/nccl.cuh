@@ -1,0 +1,42 @@
+/* NCCL's functions, as the library that is opened has them. */
+#ifndef KERNELS_CUDA_NCCL_CUH
+#define KERNELS_CUDA_NCCL_CUH
+
+#include <nccl.h>
+
+extern "C" {
+#include "engine/base/error.h"
+}
+
+/* Communicators that do not block, which came with 2.14: only they can be given up at any time. */
+#if NCCL_VERSION_CODE < 21400
+#error "NCCL 2.14 or later is needed; NCCL=0 builds without"
+#endif
+
+#define NCCL_CALLS(X)                                                                                                  \
+    X(ncclGetVersion)                                                                                                  \
+    X(ncclGetErrorString)                                                                                              \
+    X(ncclGetUniqueId)                                                                                                 \
+    X(ncclCommInitRankConfig)                                                                                          \
+    X(ncclCommGetAsyncError)                                                                                           \
+    X(ncclCommFinalize)                                                                                                \
+    X(ncclCommDestroy)                                                                                                 \
+    X(ncclCommAbort)                                                                                                   \
+    X(ncclGroupStart)                                                                                                  \
+    X(ncclGroupEnd)                                                                                                    \
+    X(ncclSend)                                                                                                        \
+    X(ncclRecv)                                                                                                        \
+    X(ncclBroadcast)                                                                                                   \
+    X(ncclAllGather)
+
+struct nccl {
+    void *handle;
+#define X(name) decltype(&::name) name;
+    NCCL_CALLS(X)
+#undef X
+};
+
+int nccl_open(struct nccl *nccl, struct error *err); /* on an error nothing stays open */
+void nccl_close(struct nccl *nccl);
+
+#endif
