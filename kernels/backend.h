@@ -1,6 +1,7 @@
 /* What is behind kernels.h: a struct kernels begins with the table of the processor that does the work. kernels/cpu and
  * kernels/cuda each fill one; kernels.c forwards every call of kernels.h to the function of the same name here, whose
- * arguments and results are those that kernels.h describes. */
+ * arguments and results are those that kernels.h describes. Products with a `row` here serve two calls there: rows of y, or dy, lie
+ * so many elements apart, which are `out` but for logits. */
 #ifndef KERNELS_BACKEND_H
 #define KERNELS_BACKEND_H
 
@@ -11,11 +12,11 @@ struct backend {
     bool (*native_products)(const struct kernels *kernels, enum dtype dtype);
     int (*check)(struct kernels *kernels, struct error *err);
     int (*linear_forward)(struct kernels *kernels, enum dtype dtype, void *y, const void *x, const void *w, const void *bias,
-                          const void *residual, int64_t N, int64_t out, int64_t in, struct error *err);
+                          const void *residual, int64_t N, int64_t out, int64_t in, int64_t row, struct error *err);
     int (*linear_backward_input)(struct kernels *kernels, enum dtype dtype, void *dx, bool accumulate, const void *dy, const void *w,
-                                 int64_t N, int64_t out, int64_t in, struct error *err);
+                                 int64_t N, int64_t out, int64_t in, int64_t row, struct error *err);
     int (*linear_backward_weight)(struct kernels *kernels, enum dtype dtype, void *dw, bool accumulate, const void *dy,
-                                  const void *x, int64_t N, int64_t out, int64_t in, struct error *err);
+                                  const void *x, int64_t N, int64_t out, int64_t in, int64_t row, struct error *err);
     void (*linear_backward_bias)(struct kernels *kernels, enum dtype dtype, void *db, bool accumulate, const void *dy,
                                  int64_t N, int64_t out);
     int (*linear_gelu_forward)(struct kernels *kernels, enum dtype dtype, void *y, void *fc, const void *x, const void *w,
@@ -41,7 +42,7 @@ struct backend {
     void (*embed_backward_positions)(struct kernels *kernels, enum dtype dtype, void *dwpe, bool accumulate,
                                      const void *dx, int64_t rows, int64_t N, int64_t T, int64_t C);
     void (*loss)(struct kernels *kernels, enum dtype dtype, float *losses, void *logits, const int32_t *targets,
-                 float gradient_scale, int64_t N, int64_t V);
+                 float gradient_scale, int64_t N, int64_t V, int64_t row);
     void (*update)(struct kernels *kernels, enum optimizer optimizer, const struct update_factors *factors,
                    enum dtype dtype, enum dtype to, const struct update_arrays *arrays, int64_t n);
     void (*sum_squares_to)(struct kernels *kernels, enum dtype dtype, double *sum, const void *x, int64_t n);

@@ -37,25 +37,44 @@ int kernels_linear_forward(struct kernels *kernels, enum dtype dtype, void *y, c
                            const void *bias, const void *residual, int64_t N, int64_t out, int64_t in,
                            struct error *err)
 {
-    return kernels->backend->linear_forward(kernels, dtype, y, x, w, bias, residual, N, out, in, err);
+    return kernels->backend->linear_forward(kernels, dtype, y, x, w, bias, residual, N, out, in, out, err);
 }
 
 int kernels_linear_backward_input(struct kernels *kernels, enum dtype dtype, void *dx, bool accumulate, const void *dy,
                                   const void *w, int64_t N, int64_t out, int64_t in, struct error *err)
 {
-    return kernels->backend->linear_backward_input(kernels, dtype, dx, accumulate, dy, w, N, out, in, err);
+    return kernels->backend->linear_backward_input(kernels, dtype, dx, accumulate, dy, w, N, out, in, out, err);
 }
 
 int kernels_linear_backward_weight(struct kernels *kernels, enum dtype dtype, void *dw, bool accumulate, const void *dy,
                                    const void *x, int64_t N, int64_t out, int64_t in, struct error *err)
 {
-    return kernels->backend->linear_backward_weight(kernels, dtype, dw, accumulate, dy, x, N, out, in, err);
+    return kernels->backend->linear_backward_weight(kernels, dtype, dw, accumulate, dy, x, N, out, in, out, err);
 }
 
 void kernels_linear_backward_bias(struct kernels *kernels, enum dtype dtype, void *db, bool accumulate, const void *dy,
                                   int64_t N, int64_t out)
 {
     kernels->backend->linear_backward_bias(kernels, dtype, db, accumulate, dy, N, out);
+}
+
+int kernels_logits_forward(struct kernels *kernels, enum dtype dtype, void *logits, const void *x, const void *wte,
+                           int64_t N, int64_t V, int64_t C, int64_t row, struct error *err)
+{
+    return kernels->backend->linear_forward(kernels, dtype, logits, x, wte, NULL, NULL, N, V, C, row, err);
+}
+
+int kernels_logits_backward_input(struct kernels *kernels, enum dtype dtype, void *dx, const void *dlogits,
+                                  const void *wte, int64_t N, int64_t V, int64_t C, int64_t row, struct error *err)
+{
+    return kernels->backend->linear_backward_input(kernels, dtype, dx, false, dlogits, wte, N, V, C, row, err);
+}
+
+int kernels_logits_backward_weight(struct kernels *kernels, enum dtype dtype, void *dwte, bool accumulate,
+                                   const void *dlogits, const void *x, int64_t N, int64_t V, int64_t C, int64_t row,
+                                   struct error *err)
+{
+    return kernels->backend->linear_backward_weight(kernels, dtype, dwte, accumulate, dlogits, x, N, V, C, row, err);
 }
 
 int kernels_linear_gelu_forward(struct kernels *kernels, enum dtype dtype, void *y, void *fc, const void *x,
@@ -132,9 +151,9 @@ void kernels_embed_backward_positions(struct kernels *kernels, enum dtype dtype,
 }
 
 void kernels_loss(struct kernels *kernels, enum dtype dtype, float *losses, void *logits, const int32_t *targets,
-                  float gradient_scale, int64_t N, int64_t V)
+                  float gradient_scale, int64_t N, int64_t V, int64_t row)
 {
-    kernels->backend->loss(kernels, dtype, losses, logits, targets, gradient_scale, N, V);
+    kernels->backend->loss(kernels, dtype, losses, logits, targets, gradient_scale, N, V, row);
 }
 
 void kernels_update(struct kernels *kernels, enum optimizer optimizer, const struct update_factors *factors,

@@ -56,6 +56,15 @@ int kernels_linear_backward_weight(struct kernels *kernels, enum dtype dtype, vo
 void kernels_linear_backward_bias(struct kernels *kernels, enum dtype dtype, void *db, bool accumulate, const void *dy,
                                   int64_t N, int64_t out);
 
+/* The output layer: the same three products between x [N, C] and logits [N, V], with the table of tokens wte [V, C] for a weight. Rows
+ * of logits lie `row` elements apart (at least V; see logits_row() of plan); what is between two rows is neither read nor written. */
+int kernels_logits_forward(struct kernels *kernels, enum dtype dtype, void *logits, const void *x, const void *wte, int64_t N,
+                           int64_t V, int64_t C, int64_t row, struct error *err);
+int kernels_logits_backward_input(struct kernels *kernels, enum dtype dtype, void *dx, const void *dlogits, const void *wte,
+                                  int64_t N, int64_t V, int64_t C, int64_t row, struct error *err);
+int kernels_logits_backward_weight(struct kernels *kernels, enum dtype dtype, void *dwte, bool accumulate, const void *dlogits,
+                                   const void *x, int64_t N, int64_t V, int64_t C, int64_t row, struct error *err);
+
 /* The two products of the MLP that have GELU beside them; a GPU may do both at once, and rounds less often then.
  * fc [N, out] = x [N, in] w^T + bias [out], y = GELU(fc) */
 int kernels_linear_gelu_forward(struct kernels *kernels, enum dtype dtype, void *y, void *fc, const void *x, const void *w,
@@ -96,9 +105,9 @@ void kernels_embed_backward_tokens(struct kernels *kernels, enum dtype dtype, vo
 void kernels_embed_backward_positions(struct kernels *kernels, enum dtype dtype, void *dwpe, bool accumulate,
                                       const void *dx, int64_t rows, int64_t N, int64_t T, int64_t C);
 
-/* losses [N] of logits [N, V] against targets; logits become gradient_scale x the gradient of each row's loss. */
+/* losses [N] of logits [N, V], in rows as above, against targets; logits become gradient_scale x the gradient of each row's loss. */
 void kernels_loss(struct kernels *kernels, enum dtype dtype, float *losses, void *logits, const int32_t *targets,
-                  float gradient_scale, int64_t N, int64_t V);
+                  float gradient_scale, int64_t N, int64_t V, int64_t row);
 
 /* One update of n elements by an optimizer, in PyTorch's order of operations; the same bits on every instruction set. The
  * gradient is in `dtype`, the parameters in `to`; parameters may be the master itself (then `to` says nothing). Factors are

@@ -135,7 +135,7 @@ RUN(run_embed_positions)
 }
 RUN(run_loss)
 {
-    kernels_loss(K, BF, (float *)at[2], at[0], (int32_t *)at[6], 1.0f / (float)N, N, b->V);
+    kernels_loss(K, BF, (float *)at[2], at[0], (int32_t *)at[6], 1.0f / (float)N, N, b->V, b->V);
 }
 RUN(run_update)
 {

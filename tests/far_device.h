@@ -55,12 +55,13 @@ static inline int far_commit(void *user, unsigned char *base, uint64_t first, ui
     return refused ? error_set(err, STATUS_RUN, "no pages") : STATUS_OK;
 }
 
-static inline void far_give_back(void *user, unsigned char *base, uint64_t first, uint64_t end)
+static inline uint64_t far_give_back(void *user, unsigned char *base, uint64_t first, uint64_t end)
 {
     (void)user;
     if (first % FAR_UNIT_BYTES || end % FAR_UNIT_BYTES) abort();
     madvise(base + first, end - first, MADV_DONTNEED);
     mprotect(base + first, end - first, PROT_NONE);
+    return end - first;
 }
 
 static const struct pages far_pages = {
@@ -145,16 +146,16 @@ static inline struct kernels *far_begin(struct kernels *kernels)
 
 FAR_VALUE(int, linear_forward,
           (struct kernels *kernels, enum dtype dtype, void *y, const void *x, const void *w, const void *bias, const void *residual,
-           int64_t N, int64_t out, int64_t in, struct error *err),
-          (k, dtype, y, x, w, bias, residual, N, out, in, err))
+           int64_t N, int64_t out, int64_t in, int64_t row, struct error *err),
+          (k, dtype, y, x, w, bias, residual, N, out, in, row, err))
 FAR_VALUE(int, linear_backward_input,
           (struct kernels *kernels, enum dtype dtype, void *dx, bool accumulate, const void *dy, const void *w, int64_t N, int64_t out,
-           int64_t in, struct error *err),
-          (k, dtype, dx, accumulate, dy, w, N, out, in, err))
+           int64_t in, int64_t row, struct error *err),
+          (k, dtype, dx, accumulate, dy, w, N, out, in, row, err))
 FAR_VALUE(int, linear_backward_weight,
           (struct kernels *kernels, enum dtype dtype, void *dw, bool accumulate, const void *dy, const void *x, int64_t N, int64_t out,
-           int64_t in, struct error *err),
-          (k, dtype, dw, accumulate, dy, x, N, out, in, err))
+           int64_t in, int64_t row, struct error *err),
+          (k, dtype, dw, accumulate, dy, x, N, out, in, row, err))
 FAR_VOID(linear_backward_bias,
          (struct kernels *kernels, enum dtype dtype, void *db, bool accumulate, const void *dy, int64_t N, int64_t out),
          (k, dtype, db, accumulate, dy, N, out))
@@ -203,8 +204,8 @@ FAR_VOID(embed_backward_positions,
          (k, dtype, dwpe, accumulate, dx, rows, N, T, C))
 FAR_VOID(loss,
          (struct kernels *kernels, enum dtype dtype, float *losses, void *logits, const int32_t *targets, float gradient_scale,
-          int64_t N, int64_t V),
-         (k, dtype, losses, logits, targets, gradient_scale, N, V))
+          int64_t N, int64_t V, int64_t row),
+         (k, dtype, losses, logits, targets, gradient_scale, N, V, row))
 FAR_VOID(update,
          (struct kernels *kernels, enum optimizer optimizer, const struct update_factors *factors, enum dtype dtype, enum dtype to,
           const struct update_arrays *arrays, int64_t n),

@@ -9,14 +9,16 @@
 
 struct products { int threads; };
 
-/* rows x columns of fp32, row by row, of a matrix that lies so or transposed. */
-static float *widened(enum dtype dtype, const void *x, int64_t rows, int64_t columns, bool transposed)
+/* rows x columns of fp32, row by row, of a matrix that lies so or transposed, its rows as they lie `stride` elements apart. */
+static float *widened(enum dtype dtype, const void *x, int64_t rows, int64_t columns, bool transposed, int64_t stride)
 {
-    const int64_t n = rows * columns;
+    const int64_t n = rows * columns, lines = transposed ? columns : rows, length = transposed ? rows : columns;
     float *wide = malloc((size_t)n * 4), *turned;
     if (!wide) abort();
-    const struct cast_args cast = {DTYPE_F32, dtype, false, wide, x};
-    isa_best()->cast(&cast, 0, n, 0);
+    for (int64_t l = 0; l < lines; l++) {
+        const struct cast_args cast = {DTYPE_F32, dtype, false, wide + l * length, (const char *)x + l * stride * dtype_bytes(dtype)};
+        isa_best()->cast(&cast, 0, length, 0);
+    }
     if (!transposed) return wide;
     turned = malloc((size_t)n * 4);
     if (!turned) abort();
@@ -28,7 +30,7 @@ static float *widened(enum dtype dtype, const void *x, int64_t rows, int64_t col
 
 static void add_widened(enum dtype dtype, float *row, const void *x, int64_t at, int64_t n)
 {
-    float *some = widened(dtype, (const char *)x + at * dtype_bytes(dtype), 1, n, false);
+    float *some = widened(dtype, (const char *)x + at * dtype_bytes(dtype), 1, n, false, n);
     for (int64_t i = 0; i < n; i++) row[i] += some[i];
     free(some);
 }
@@ -44,8 +46,8 @@ __attribute__((target_clones("avx512f", "avx2", "default"))) static void one_row
     }
     if (p->bias) add_widened(p->dtype, row, data->bias, 0, p->N);
     if (p->residual) add_widened(p->dtype, row, data->residual, m * p->N, p->N);
-    if (p->accumulate) add_widened(p->dtype, row, data->c, m * p->N, p->N);
-    const struct cast_args cast = {p->dtype, DTYPE_F32, false, (char *)data->c + m * p->N * dtype_bytes(p->dtype), row};
+    if (p->accumulate) add_widened(p->dtype, row, data->c, m * product_c_row(p), p->N);
+    const struct cast_args cast = {p->dtype, DTYPE_F32, false, (char *)data->c + m * product_c_row(p) * dtype_bytes(p->dtype), row};
     isa_best()->cast(&cast, 0, p->N, 0);
     free(row);
 }
@@ -54,8 +56,9 @@ int products_run(struct products *products, const struct product *product, const
                  struct error *err)
 {
     (void)products, (void)err;
-    float *a = widened(product->dtype, data->a, product->M, product->K, product->transpose_a);
-    float *b = widened(product->dtype, data->b, product->K, product->N, product->transpose_b);
+    float *a = widened(product->dtype, data->a, product->M, product->K, product->transpose_a, product_a_row(product));
+    float *b = widened(product->dtype, data->b, product->K, product->N, product->transpose_b,
+                        product->transpose_b ? product->K : product->N);
 #pragma omp parallel for
     for (int64_t m = 0; m < product->M; m++) one_row(product, data, a, b, m);
     free(a), free(b);

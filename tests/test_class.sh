@@ -45,10 +45,15 @@ row "one state folder is one learner" '^anna +zero-1 '
 
 "$zerolab" class class --json -o class.json
 ok "as JSON" $?
-for wanted in '"learner":	"anna"' '"labs_done":	1' '"attempts":	5' '"file":	"bert/zerolab/labs/zero-1.json"' '"step_count":	5'; do
+for wanted in '"learner":	"anna"' '"labs_done":	1' '"attempts":	5' '"file":	"bert/zerolab/labs/zero-1.json"' '"step_count":	5' '"cut":	false'; do
     grep -qF "$wanted" class.json || echo "# no $wanted"
 done | grep -q . && bad=1 || bad=0
 ok "... with the same figures" $bad
+
+mkdir many
+(cd many && seq -f %g.json 20000 | xargs touch)
+"$zerolab" class many --json | grep -q '"cut":	false' && touch many/more.json && "$zerolab" class many --json | grep -q '"cut":	true'
+ok "... and whether files were left out" $?
 
 mkdir empty
 "$zerolab" class empty | grep -q 'no progress of any lab'

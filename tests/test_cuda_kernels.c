@@ -21,6 +21,7 @@ enum size {
     SIZE_TC,
     SIZE_LONG_TC,
     SIZE_NV,
+    SIZE_NR,
     SIZE_3NC,
     SIZE_LSE,
     SIZE_DELTA,
@@ -44,6 +45,12 @@ struct operation {
     struct operand operands[9];
 };
 
+/* Of logits: rows that begin on a border, and a rest that nobody may touch. */
+static int64_t row_of(const struct shape *s)
+{
+    return (s->V + 8) / 8 * 8;
+}
+
 static int64_t elems_of(enum size size, const struct shape *s)
 {
     const int64_t N = (int64_t)s->B * s->T, C = s->C;
@@ -58,6 +65,7 @@ static int64_t elems_of(enum size size, const struct shape *s)
     case SIZE_TC: return s->T * C;
     case SIZE_LONG_TC: return (s->T + 3) * C;
     case SIZE_NV: return N * s->V;
+    case SIZE_NR: return N * row_of(s);
     case SIZE_3NC: return 3 * N * C;
     case SIZE_LSE: return N * s->NH;
     case SIZE_DELTA: {
@@ -198,7 +206,27 @@ RUN(run_embed_positions_added)
 }
 RUN(run_loss)
 {
-    kernels_loss(k, dtype, at[0], at[1], at[2], 0.5f / (float)N_OF(s), N_OF(s), s->V);
+    kernels_loss(k, dtype, at[0], at[1], at[2], 0.5f / (float)N_OF(s), N_OF(s), s->V, s->V);
+}
+RUN(run_loss_apart)
+{
+    kernels_loss(k, dtype, at[0], at[1], at[2], 0.5f / (float)N_OF(s), N_OF(s), s->V, row_of(s));
+}
+RUN(run_logits)
+{
+    struct error err;
+    checked(kernels_logits_forward(k, dtype, at[0], at[1], at[2], N_OF(s), s->V, s->C, row_of(s), &err), &err);
+}
+RUN(run_logits_input)
+{
+    struct error err;
+    checked(kernels_logits_backward_input(k, dtype, at[0], at[1], at[2], N_OF(s), s->V, s->C, row_of(s), &err), &err);
+}
+RUN(run_logits_weight)
+{
+    struct error err;
+    checked(kernels_logits_backward_weight(k, dtype, at[0], true, at[1], at[2], N_OF(s), s->V, s->C, row_of(s), &err),
+            &err);
 }
 RUN(run_cast)
 {
@@ -260,6 +288,10 @@ static const struct operation operations[] = {
     {"embed_backward_tokens", run_embed_tokens, 0, {BOTH(VC), IN(NC), IN_TOKENS(N), OUT_FLOATS(SORT)}},
     {"embed_backward_positions", run_embed_positions, 0, {OUT(LONG_TC), IN(NC)}},
     {"embed_backward_positions, added", run_embed_positions_added, 0, {BOTH(LONG_TC), IN(NC)}},
+    {"logits_forward", run_logits, 0.25, {BOTH(NR), IN(NC), IN(VC)}},
+    {"logits_backward_input", run_logits_input, 0.25, {OUT(NC), IN(NR), IN(VC)}},
+    {"logits_backward_weight", run_logits_weight, 0.25, {BOTH(VC), IN(NR), IN(NC)}},
+    {"loss, rows apart", run_loss_apart, 0.25, {OUT_FLOATS(N), BOTH_SCALED(NR, 4), IN_TOKENS(N)}},
     {"loss", run_loss, 0.25, {OUT_FLOATS(N), BOTH_SCALED(NV, 4), IN_TOKENS(N)}},
     {"cast", run_cast, 0, {OUT_FLOATS(NC), OUT(NC), IN(NC), IN_FLOATS(NC)}},
     {"add", run_add, 0, {BOTH_FLOATS(NC), BOTH(NC), IN(NC)}},
@@ -414,9 +446,11 @@ static struct distance check(struct gpu *gpu, const struct operation *operation,
 /* A head size that does not divide, or products too large for the reference, are left out. */
 static bool fits(const struct operation *operation, const struct shape *s)
 {
-    const bool product = strncmp(operation->name, "linear_", 7) == 0, vocabulary = strcmp(operation->name, "loss") == 0;
-    if (product && (int64_t)s->B * s->T * s->C * s->O > 30000000000) return false;
-    return !(vocabulary && (int64_t)s->B * s->T * s->V > 60000000);
+    const bool product = strncmp(operation->name, "linear_", 7) == 0,
+               logits = strncmp(operation->name, "logits_", 7) == 0, loss = strncmp(operation->name, "loss", 4) == 0;
+    const int64_t N = N_OF(s);
+    return !(product && N * s->C * s->O > 30000000000) && !(logits && N * s->C * s->V > 50000000000) &&
+           !((loss || logits) && N * s->V > 60000000);
 }
 
 static void reductions(struct gpu *gpu)

@@ -142,11 +142,119 @@ static void test_out_of_reach(void **state)
     far_unreserve(NULL, (void *)base, FAR_UNIT_BYTES);
 }
 
+/* A driver that lets go of pinned memory only in the pieces that it was given, and one that refuses. */
+struct driver {
+    unsigned char *piece[64];
+    uint64_t bytes[64];
+    int pieces, pins_left;
+    bool refuses_unpin, refuses_pages;
+};
+
+static bool driver_pin(void *user, void *host, uint64_t bytes)
+{
+    struct driver *driver = user;
+    if (driver->pins_left-- <= 0) return false;
+    driver->piece[driver->pieces] = host;
+    driver->bytes[driver->pieces++] = bytes;
+    return true;
+}
+
+static bool driver_unpin(void *user, void *host, uint64_t bytes)
+{
+    struct driver *driver = user;
+    if (driver->refuses_unpin) return false;
+    for (int p = 0; p < driver->pieces; p++) {
+        if (driver->piece[p] != host) continue;
+        assert_int_equal(driver->bytes[p], bytes);
+        driver->piece[p] = driver->piece[--driver->pieces];
+        driver->bytes[p] = driver->bytes[driver->pieces];
+        return true;
+    }
+    fail_msg("a piece that was never pinned");
+    return false;
+}
+
+/* One unit of what it is asked for, where it refuses. */
+static uint64_t driver_give_back(void *user, unsigned char *base, uint64_t first, uint64_t end)
+{
+    const struct driver *driver = user;
+    return far_give_back(user, base, first, driver->refuses_pages ? first + FAR_UNIT_BYTES : end);
+}
+
+static struct memory *memory_over(struct pages *pages, uint64_t unit_bytes)
+{
+    struct memory_ranges ranges = {0};
+    struct memory *memory;
+    ranges.bytes[TIER_DEVICE][CATEGORY_WORKSPACE] = ranges.bytes[TIER_HOST][CATEGORY_OPTIMIZER] = 20 * unit_bytes;
+    assert_int_equal(memory_create(&memory, &ranges, (uint64_t[TIERS]){0}, pages, NULL), STATUS_OK);
+    memory_pin(memory, CATEGORY_OPTIMIZER, true);
+    return memory;
+}
+
+static struct memory_snapshot counts(const struct memory *memory)
+{
+    struct memory_snapshot now;
+    memory_snapshot(memory, &now);
+    return now;
+}
+
+/* What is pinned is counted, goes by whole pieces and never while a part of one is live; what stays pinned stays counted. */
+static void test_pinned_pieces(void **state)
+{
+    (void)state;
+    const uint64_t unit = BLOCK_BYTES;
+    struct driver driver = {.pins_left = 3};
+    struct pages pages = far_pages;
+    pages.user = &driver, pages.pin = driver_pin, pages.unpin = driver_unpin;
+    struct memory *memory = memory_over(&pages, unit);
+    assert_int_equal(memory_take(memory, TIER_HOST, CATEGORY_OPTIMIZER, 0, 4096, NULL), STATUS_OK);
+    assert_int_equal(memory_take(memory, TIER_HOST, CATEGORY_OPTIMIZER, 4096, unit, NULL), STATUS_OK);
+    assert_int_equal(driver.pieces, 2);
+    assert_int_equal(counts(memory).pinned_bytes[TIER_HOST], 2 * unit);
+    memory_give(memory, TIER_HOST, CATEGORY_OPTIMIZER, 4096, unit);
+    memory_trim(memory); /* the second piece is idle; half of the first is, and it stays whole */
+    assert_int_equal(driver.pieces, 1);
+    assert_int_equal(counts(memory).pinned_bytes[TIER_HOST], unit);
+    assert_int_equal(counts(memory).tier[TIER_HOST].reserved_bytes, unit);
+    assert_int_equal(memory_take(memory, TIER_HOST, CATEGORY_OPTIMIZER, 4 * unit, 2 * unit, NULL), STATUS_OK);
+    assert_int_equal(driver.pieces, 2); /* the second of the two was refused */
+    assert_int_equal(counts(memory).pinned_bytes[TIER_HOST], 2 * unit);
+    assert_int_not_equal(counts(memory).pin_error, 0);
+    memory_give(memory, TIER_HOST, CATEGORY_OPTIMIZER, 4 * unit, 2 * unit);
+    driver.refuses_unpin = true;
+    memory_trim(memory);
+    assert_int_equal(counts(memory).pinned_bytes[TIER_HOST], 2 * unit);
+    assert_int_equal(counts(memory).tier[TIER_HOST].reserved_bytes, 3 * unit);
+    driver.refuses_unpin = false;
+    memory_destroy(memory); /* lets go of what is pinned before the addresses go */
+    assert_int_equal(driver.pieces, 0);
+}
+
+/* Pages that a device does not take back are still there, and counted. */
+static void test_refused_pages(void **state)
+{
+    (void)state;
+    struct driver driver = {.refuses_pages = true};
+    struct pages pages = far_pages;
+    pages.user = &driver, pages.give_back = driver_give_back;
+    struct memory *memory = memory_over(&pages, FAR_UNIT_BYTES);
+    assert_int_equal(memory_take(memory, TIER_DEVICE, CATEGORY_WORKSPACE, 0, 4 * FAR_UNIT_BYTES, NULL), STATUS_OK);
+    memory_give(memory, TIER_DEVICE, CATEGORY_WORKSPACE, 0, 4 * FAR_UNIT_BYTES);
+    memory_trim(memory);
+    assert_int_equal(counts(memory).tier[TIER_DEVICE].reserved_bytes, 3 * FAR_UNIT_BYTES);
+    driver.refuses_pages = false;
+    memory_trim(memory);
+    assert_int_equal(counts(memory).tier[TIER_DEVICE].reserved_bytes, 0);
+    memory_destroy(memory);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_out_of_reach), /* first: it puts the device out of reach */
         cmocka_unit_test(test_pages),
+        cmocka_unit_test(test_pinned_pieces),
+        cmocka_unit_test(test_refused_pages),
         cmocka_unit_test(test_stages),
         cmocka_unit_test(test_switches),
         cmocka_unit_test(test_offload),

@@ -7,8 +7,9 @@ played=$(realpath -m "${GPU:-build/fake/zerolab}")
 . "$(dirname "$0")/tap.sh"
 case ${GPU:+given}$build in given* | *release*) ;; *) echo "1..0 # SKIP it is the same program in every build"; exit 0 ;; esac
 [ -x "$played" ] || { echo "1..0 # SKIP $played is not built"; exit 0; }
+# An odd vocabulary, so that rows of logits are wider than it.
 small="--steps 3 -n 2 --set model.name=custom --set model.layers=2 --set model.hidden=64 --set model.heads=4 --set model.context=32
-       --set model.vocabulary=256 --set data.sequence_length=32 --set train_micro_batch_size_per_gpu=2"
+       --set model.vocabulary=301 --set data.sequence_length=32 --set train_micro_batch_size_per_gpu=2"
 stage="--set zero_optimization.stage"
 offload="--set zero_optimization.offload"
 
@@ -54,6 +55,7 @@ whole() {
 
 flags="--set bf16.enabled=true"
 whole bf16 "$flags" 1 2 3
+check "... it can be asked for tokens" on_gpu sample $flags --sample 8 --set model.context=32
 check "... again: the same bits" same_as_first bf16-0 bf16-again
 check "... switched while it trains: the same bits" same_as_first bf16-0 bf16-switch --at 2:stage=3 --at 3:stage=1
 check "... where there is a GPU for each, sharing one all the same: the same bits" same_as_first bf16-0 bf16-share --set topology.gpus=1
@@ -61,6 +63,8 @@ whole fp32 "" 3
 whole fp16 "--set fp16.enabled=true --set fp16.initial_scale_power=8" 3
 check "the optimizer offloaded to the host" on_gpu host $flags $stage=2 ${offload}_optimizer.device=cpu
 check "... losses within 0.02" losses_near host bf16-cpu
+check "arrays across pieces of pinned memory" on_gpu pieces -n 1 $stage=3 ${offload}_optimizer.device=cpu ${offload}_param.device=cpu \
+    --set model.hidden=256 --set data.sequence_length=16 --set train_micro_batch_size_per_gpu=1
 check "everything offloaded to NVMe" on_gpu nvme $flags $stage=3 ${offload}_optimizer.device=nvme ${offload}_param.device=nvme \
     ${offload}_optimizer.nvme_path="$work" ${offload}_param.nvme_path="$work"
 check "... the same bits as on the host" same_bits host nvme

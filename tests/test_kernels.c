@@ -327,12 +327,52 @@ static void threads_do_not_change_bits(void **state)
                 kernels_norm_backward(kernels, dtype, dx, false, y, x, mean, rstd, w, N, C);
                 kernels_norm_backward_weights(kernels, dtype, dw, db, true, y, x, mean, rstd, N, C);
                 kernels_linear_backward_bias(kernels, dtype, sums, true, y, N, C);
-                kernels_loss(kernels, dtype, losses, logits, targets, 0.25f, N, V);
+                kernels_loss(kernels, dtype, losses, logits, targets, 0.25f, N, V, V);
                 free(x), free(w), free(b), free(l);
                 kernels_free(kernels);
             }
             assert_memory_equal(results[0], results[1], 4 * (4 * N + 4 * N * C + N * V + 8 * C));
             free(results[0]), free(results[1]);
+        }
+}
+
+/* Rows of logits apart, as a GPU has them: products and losses are those of dense rows, and nothing between rows is touched. */
+static void rows_of_logits_apart(void **state)
+{
+    (void)state;
+    enum { N = 37, V = 301, C = 64, ROW = 320 };
+    for (int s = 0; s < ISAS; s++)
+        for (enum dtype dtype = DTYPE_F32; dtype <= DTYPE_F16; dtype++) {
+            const size_t element = (size_t)dtype_bytes(dtype);
+            struct kernels *kernels = kernels_on(isas[s], 1);
+            struct error err;
+            if (!kernels) continue;
+            char *results[2];
+            for (int apart = 0; apart < 2; apart++) {
+                const int64_t row = apart ? ROW : V;
+                void *x = numbers(dtype, 61, N * C, 1), *wte = numbers(dtype, 62, V * C, 0.1);
+                char *logits = malloc(N * ROW * element),
+                     *r = results[apart] = calloc(1, 4 * (N + N * V + N * C + V * C));
+                char *dense = r + 4 * N, *dx = dense + 4 * N * V, *dwte = dx + 4 * N * C;
+                int32_t targets[N];
+                for (int n = 0; n < N; n++) targets[n] = n * 7 % V;
+                memset(logits, 0x7f, N * ROW * element);
+                assert_int_equal(kernels_logits_forward(kernels, dtype, logits, x, wte, N, V, C, row, &err), STATUS_OK);
+                kernels_loss(kernels, dtype, (float *)r, logits, targets, 0.25f, N, V, row);
+                assert_int_equal(kernels_logits_backward_input(kernels, dtype, dx, logits, wte, N, V, C, row, &err),
+                                 STATUS_OK);
+                assert_int_equal(
+                    kernels_logits_backward_weight(kernels, dtype, dwte, false, logits, x, N, V, C, row, &err),
+                    STATUS_OK);
+                for (int n = 0; n < N; n++)
+                    memcpy(dense + (size_t)n * V * element, logits + (size_t)(n * row) * element, V * element);
+                for (size_t at = V * element; apart && at < N * ROW * element; at++)
+                    if (at % (ROW * element) >= V * element) assert_int_equal(logits[at], 0x7f);
+                free(x), free(wte), free(logits);
+            }
+            assert_memory_equal(results[0], results[1], 4 * (N + N * V + N * C + V * C));
+            free(results[0]), free(results[1]);
+            kernels_free(kernels);
         }
 }
 
@@ -358,6 +398,7 @@ int main(void)
         cmocka_unit_test(squares_are_summed_in_double),
         cmocka_unit_test(products_are_right),
         cmocka_unit_test(threads_do_not_change_bits),
+        cmocka_unit_test(rows_of_logits_apart),
         cmocka_unit_test(unknown_instruction_sets_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

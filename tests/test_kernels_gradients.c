@@ -93,11 +93,11 @@ static void loss_slope(struct kernels *kernels)
     double value[2];
     for (int side = 0; side < 2; side++) {
         moved(at, x, d, side ? -1e-2f : 1e-2f, FD_N);
-        kernels_loss(kernels, DTYPE_F32, losses, at, targets, 1, FD_ROWS, FD_COLUMNS);
+        kernels_loss(kernels, DTYPE_F32, losses, at, targets, 1, FD_ROWS, FD_COLUMNS, FD_COLUMNS);
         value[side] = weighted(losses, ones, FD_ROWS);
     }
     memcpy(at, x, sizeof at);
-    kernels_loss(kernels, DTYPE_F32, losses, at, targets, 0.5f, FD_ROWS, FD_COLUMNS);
+    kernels_loss(kernels, DTYPE_F32, losses, at, targets, 0.5f, FD_ROWS, FD_COLUMNS, FD_COLUMNS);
     assert_slope("loss", value[0], value[1], 1e-2f, 2 * weighted(at, d, FD_N));
     for (int n = 0; n < FD_ROWS; n++) {
         double sum = 0;

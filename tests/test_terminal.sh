@@ -90,6 +90,27 @@ ok "a terminal that goes away ends the program and the run it started" $?
 "$zerolab" check storm.zlt | grep -q 'the run ended: stopped'
 ok "... at the end of a step" $?
 
+# ---- a terminal that takes nothing: it is stopped while the run has much to say
+
+is_stuck() { ! within 1 eval '[ "$(wrote)" != "$before" ]'; } # for a second
+wrote() { sed -n 's/^wchar: //p' "/proc/$pid/io"; }
+
+for mode in true "dd oflag=nonblock"; do # dd leaves the flag behind
+    start 200 60 TERM=xterm-256color -- bash -c "$mode </dev/null 2>/dev/null; exec \"\$0\"" "$zerolab"
+    comes 'step [1-9]'
+    pid=$(program_pid) run=$(children "$(program_pid)") multiplexer=$(tm display-message -p '#{pid}')
+    kill -STOP "$multiplexer"
+    within 20 eval 'before=$(wrote); is_stuck'
+    stuck=$?
+    kill -TERM "$pid"
+    within 20 all_gone $run
+    gone=$?
+    kill -CONT "$multiplexer"
+    [ $stuck -eq 0 ] && [ $gone -eq 0 ]
+    ok "a terminal that takes nothing does not keep the program from its end ($mode)" $?
+    waits_for "... and has its modes again" 'modes restored'
+done
+
 # ---- kinds of terminals
 
 for term in vt100 linux screen tmux tmux-256color xterm xterm-256color putty; do

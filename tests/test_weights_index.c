@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -228,6 +229,25 @@ static void an_index_leads_nowhere_else(void **state)
     refused("of an index at most");
 }
 
+/* Files are opened when they are needed, and may have gone since the index was read. */
+static void a_pipe_in_the_place_of_a_file_holds_nobody_up(void **state)
+{
+    (void)state;
+    struct weights_file *file = opened(folder);
+    struct error err;
+    float out[8];
+    char path[200];
+    for (int f = 1; f <= 4; f++) {
+        snprintf(path, sizeof path, "%s/%s", folder, shard(f));
+        assert_int_equal(unlink(path) | mkfifo(path, 0600), 0);
+    }
+    alarm(20);
+    assert_int_equal(weights_read(file, 1, 0, 8, out, &err), STATUS_INPUT);
+    alarm(0);
+    assert_non_null(strstr(err.text, "safetensors: is not a file"));
+    weights_close(file);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -241,6 +261,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_tensor_that_the_index_forgot_is_named, setup, teardown),
         cmocka_unit_test_setup_teardown(an_index_that_says_a_tensor_twice_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(an_index_leads_nowhere_else, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_pipe_in_the_place_of_a_file_holds_nobody_up, setup, teardown),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -131,19 +131,22 @@ static int open_of(const struct tensor_list *list, const struct tensor_entry *en
     return weights_open_file(list->files ? list->files[entry->file] : path, &bytes, err);
 }
 
-/* false: they differ, or cannot be read. */
-static bool same_numbers(int fd, const struct tensor_entry *entry, int other_fd, const struct tensor_entry *other)
+/* *same: whether the numbers are. STATUS_INPUT: they cannot be read. */
+static int compare(bool *same, int head_fd, const struct tensor_entry *head, int tokens_fd,
+                   const struct tensor_entry *tokens, struct error *err)
 {
     char one[4096], two[4096];
-    const uint64_t bytes = entry->end - entry->begin;
-    if (entry->dtype != other->dtype || bytes != other->end - other->begin) return false;
-    for (uint64_t at = 0; at < bytes; at += sizeof one) {
+    const uint64_t bytes = head->end - head->begin;
+    *same = head->dtype == tokens->dtype && bytes == tokens->end - tokens->begin;
+    for (uint64_t at = 0; at < bytes && *same; at += sizeof one) {
         const size_t part = bytes - at < sizeof one ? (size_t)(bytes - at) : sizeof one;
-        if (!weights_pread(fd, one, part, entry->begin + at) || !weights_pread(other_fd, two, part, other->begin + at))
-            return false;
-        if (memcmp(one, two, part) != 0) return false;
+        const bool read = weights_pread(head_fd, one, part, head->begin + at);
+        if (!read || !weights_pread(tokens_fd, two, part, tokens->begin + at))
+            return error_set(err, STATUS_INPUT, "its %s cannot be read: %s", read ? "wte.weight" : "lm_head.weight",
+                             strerror(errno));
+        *same = memcmp(one, two, part) == 0;
     }
-    return true;
+    return STATUS_OK;
 }
 
 /* A head of its own is another model, unless it is the same numbers. */
@@ -153,12 +156,11 @@ static int check_head(const struct tensor_list *list, const char *path, struct e
                               *tokens = tensor_list_find(list, "wte.weight");
     if (!head) return STATUS_OK;
     int fd = open_of(list, head, path, err), other_fd = open_of(list, tokens, path, err), status = STATUS_INPUT;
-    if (fd >= 0 && other_fd >= 0)
-        status =
-            same_numbers(fd, head, other_fd, tokens)
-                ? STATUS_OK
-                : error_set(err, STATUS_INPUT,
-                            "its lm_head.weight differs from wte.weight; only models whose head is tied are there");
+    bool same = true;
+    if (fd >= 0 && other_fd >= 0) status = compare(&same, fd, head, other_fd, tokens, err);
+    if (!same)
+        status = error_set(err, STATUS_INPUT,
+                           "its lm_head.weight differs from wte.weight; only models whose head is tied are there");
     if (fd >= 0) close(fd);
     if (other_fd >= 0) close(other_fd);
     return status;

@@ -20,9 +20,8 @@ struct weights_file {
     struct weights_buffers lent;
     struct {
         const struct tensor *tensor;
-        int unit;
-        int64_t row, rows;
-    } strip; /* tensor NULL: holds nothing */
+        int64_t row; /* the first */
+    } strip;         /* tensor NULL: holds nothing */
 };
 
 /* ---- opening ---- */
@@ -144,10 +143,11 @@ static const char *path_of(const struct weights_file *file, int number)
 static int turn_to(struct weights_file *file, int number, struct error *err)
 {
     if (file->current == number) return STATUS_OK;
+    uint64_t bytes;
     close(file->fd);
-    file->fd = open(path_of(file, number), O_RDONLY | O_CLOEXEC);
+    file->fd = weights_open_file(path_of(file, number), &bytes, err);
     file->current = file->fd < 0 ? -1 : number;
-    return file->fd < 0 ? unreadable(path_of(file, number), err) : STATUS_OK;
+    return file->fd < 0 ? error_prefix(err, "%.300s", path_of(file, number)) : STATUS_OK;
 }
 
 /* `elems` elements as they stand in the file, from number `first` of a tensor on. */
@@ -183,9 +183,7 @@ static int load_strip(struct weights_file *file, int unit, const struct tensor *
     }
     if (status) return status;
     file->strip.tensor = tensor;
-    file->strip.unit = unit;
     file->strip.row = row;
-    file->strip.rows = rows;
     return STATUS_OK;
 }
 
@@ -194,11 +192,12 @@ static int read_transposed(struct weights_file *file, int unit, const struct ten
 {
     for (int64_t part; elems; first += part, elems -= part, out += part) {
         const int64_t row = first / tensor->columns;
-        bool there = file->strip.tensor == tensor && file->strip.unit == unit && row >= file->strip.row &&
-                     row < file->strip.row + file->strip.rows;
+        bool there = file->strip.tensor == tensor && row >= file->strip.row &&
+                     row < file->strip.row + weights_strip_rows(tensor, file->strip.row);
         int status = there ? STATUS_OK : load_strip(file, unit, tensor, row, err);
         if (status) return status;
-        const int64_t begin = file->strip.row * tensor->columns, end = begin + file->strip.rows * tensor->columns;
+        const int64_t begin = file->strip.row * tensor->columns,
+                      end = begin + weights_strip_rows(tensor, file->strip.row) * tensor->columns;
         part = end - first < elems ? end - first : elems;
         memcpy(out, file->lent.strip + (first - begin), (size_t)part * sizeof *out);
     }

@@ -139,13 +139,13 @@ int gpt_head_backward(const struct gpt *gpt, const struct gpt_tensors *embed, co
 {
     (void)scratch;
     const struct pass pass = pass_of(gpt, embed, gradient, accumulate, saved);
-    const int64_t V = gpt->model->shape.vocabulary;
+    const int64_t V = gpt->model->shape.vocabulary, row = logits_row(gpt->model);
     const void *dlogits = saved_at(&pass, PART_HEAD, HEAD_LOGITS);
-    int status = kernels_linear_backward_weight(pass.kernels, pass.dtype, gradient->at[TENSOR_WTE], accumulate, dlogits,
-                                                input, pass.N, V, pass.C, err);
+    int status = kernels_logits_backward_weight(pass.kernels, pass.dtype, gradient->at[TENSOR_WTE], accumulate, dlogits,
+                                                input, pass.N, V, pass.C, row, err);
     if (status) return status;
-    return kernels_linear_backward_input(pass.kernels, pass.dtype, dresidual, false, dlogits, embed->at[TENSOR_WTE],
-                                         pass.N, V, pass.C, err);
+    return kernels_logits_backward_input(pass.kernels, pass.dtype, dresidual, dlogits, embed->at[TENSOR_WTE], pass.N, V,
+                                         pass.C, row, err);
 }
 
 int gpt_embed_backward(const struct gpt *gpt, const struct gpt_tensors *gradient, bool accumulate,

@@ -84,13 +84,14 @@ int gpt_head_forward(const struct gpt *gpt, const struct gpt_tensors *embed, con
                      float loss_scale, const struct gpt_saved *saved, float *mean_loss, struct error *err)
 {
     const struct slots slots = slots_of(gpt, PART_HEAD, saved->part[PART_HEAD]);
-    const int64_t N = (int64_t)gpt->B * gpt->T, C = gpt->model->shape.hidden, V = gpt->model->shape.vocabulary;
-    int status = kernels_linear_forward(gpt->kernels, gpt->model->dtype, slot(&slots, HEAD_LOGITS), input,
-                                        embed->at[TENSOR_WTE], NULL, NULL, N, V, C, err);
+    const int64_t N = (int64_t)gpt->B * gpt->T, C = gpt->model->shape.hidden, V = gpt->model->shape.vocabulary,
+                  row = logits_row(gpt->model);
+    int status = kernels_logits_forward(gpt->kernels, gpt->model->dtype, slot(&slots, HEAD_LOGITS), input,
+                                        embed->at[TENSOR_WTE], N, V, C, row, err);
     if (status || !targets) return status;
     float *losses = slot(&slots, HEAD_LOSS);
     kernels_loss(gpt->kernels, gpt->model->dtype, losses, slot(&slots, HEAD_LOGITS), targets, loss_scale / (float)N, N,
-                 V);
+                 V, row);
     kernels_mean_to(gpt->kernels, mean_loss, losses, N);
     return STATUS_OK;
 }

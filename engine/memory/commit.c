@@ -6,11 +6,6 @@
 #include "engine/memory/memory_parts.h"
 #include "engine/memory/storage.h"
 
-static uint64_t unit_bytes(const struct range *range)
-{
-    return range->pages ? range->pages->unit_bytes : PAGE_BYTES;
-}
-
 static void count_reserved(struct memory *memory, enum tier tier, enum category category, uint64_t change)
 {
     memory->now.category[tier][category].reserved_bytes += change;
@@ -25,31 +20,47 @@ static int lock_pages(const struct memory *memory, void *at, uint64_t bytes)
     return mlock(at, bytes) ? errno : 0;
 }
 
-static void unlock_pages(const struct memory *memory, void *at, uint64_t bytes)
+static bool unlock_pages(const struct memory *memory, void *at, uint64_t bytes)
 {
     const struct pages *device = memory->device_pages;
-    if (device && device->pin) device->unpin(device->user, at, bytes);
-    else munlock(at, bytes);
+    return device && device->pin ? device->unpin(device->user, at, bytes) : munlock(at, bytes) == 0;
+}
+
+/* A driver is given a piece at a time, since it lets go of no part of one. */
+static uint64_t piece_bytes(const struct memory *memory, const struct range *range, uint64_t bytes)
+{
+    return memory->device_pages && memory->device_pages->pin ? range->unit_bytes : bytes;
 }
 
 static void pin(struct memory *memory, enum tier tier, struct range *range, uint64_t first, uint64_t end)
 {
-    if (!range->pins || !range->base || memory->now.pin_error) return;
-    memory->now.pin_error = lock_pages(memory, range->base + first, end - first);
-    if (memory->now.pin_error) return;
-    runs_add(&range->pinned, first, end);
-    memory->now.pinned_bytes[tier] += end - first;
+    const uint64_t piece = piece_bytes(memory, range, end - first);
+    if (!range->pins || !range->base) return;
+    for (uint64_t at = first; at < end && !memory->now.pin_error; at += piece) {
+        memory->now.pin_error = lock_pages(memory, range->base + at, piece);
+        if (memory->now.pin_error) return;
+        runs_add(&range->pinned, at, at + piece);
+        memory->now.pinned_bytes[tier] += piece;
+    }
 }
 
-/* Locked pages cannot be returned. */
-static void unpin(struct memory *memory, enum tier tier, struct range *range, uint64_t first, uint64_t end)
+/* Locked pages cannot be returned; false: some of these stay locked. */
+static bool unpin(struct memory *memory, enum tier tier, struct range *range, uint64_t first, uint64_t end)
 {
     struct run run;
-    for (uint64_t at = first; runs_next(&range->pinned, at, end, &run); at = run.end) {
-        unlock_pages(memory, range->base + run.first, run.end - run.first);
-        memory->now.pinned_bytes[tier] -= run.end - run.first;
+    for (uint64_t at = first; runs_next(&range->pinned, at, end, &run);) {
+        const uint64_t piece = piece_bytes(memory, range, run.end - run.first);
+        if (!unlock_pages(memory, range->base + run.first, piece)) return false;
+        at = run.first + piece;
+        runs_remove(&range->pinned, run.first, at);
+        memory->now.pinned_bytes[tier] -= piece;
     }
-    runs_remove(&range->pinned, first, end);
+    return true;
+}
+
+void memory_unpin(struct memory *memory, enum tier tier, enum category category)
+{
+    unpin(memory, tier, &memory->range[tier][category], 0, UINT64_MAX);
 }
 
 void memory_pin(struct memory *memory, enum category category, bool pinned)
@@ -68,13 +79,15 @@ static int commit_pages(struct memory *memory, enum tier tier, enum category cat
     return memory->storage ? storage_reserve(memory->storage, category, pages.first, pages.end, err) : STATUS_OK;
 }
 
-static void return_pages(struct memory *memory, enum tier tier, enum category category, struct run pages)
+/* How many bytes from the first on went back; the rest stays, and counts as before. */
+static uint64_t return_pages(struct memory *memory, enum tier tier, enum category category, struct run pages)
 {
     struct range *range = &memory->range[tier][category];
-    unpin(memory, tier, range, pages.first, pages.end);
-    if (range->pages) range->pages->give_back(range->pages->user, range->base, pages.first, pages.end);
-    else if (range->base) pages_return(range->base, pages.first, pages.end, range->shared);
+    if (!unpin(memory, tier, range, pages.first, pages.end)) return 0;
+    if (range->pages) return range->pages->give_back(range->pages->user, range->base, pages.first, pages.end);
+    if (range->base) pages_return(range->base, pages.first, pages.end, range->shared);
     else if (memory->storage) storage_discard(memory->storage, category, pages.first, pages.end);
+    return pages.end - pages.first;
 }
 
 /* Returns unused pages of one range, at most about `wanted` bytes; returns how many. A page is in use when any byte of it
@@ -90,12 +103,12 @@ static uint64_t return_unused(struct memory *memory, enum tier tier, enum catego
             continue;
         }
         at = idle.end;
-        idle.first = round_up(idle.first, unit_bytes(range));
-        idle.end = round_down(idle.end, unit_bytes(range));
+        idle.first = round_up(idle.first, range->unit_bytes);
+        idle.end = round_down(idle.end, range->unit_bytes);
         if (idle.first >= idle.end) continue;
         if (idle.end - idle.first > wanted - returned)
-            idle.end = idle.first + round_up(wanted - returned, unit_bytes(range));
-        return_pages(memory, tier, category, idle);
+            idle.end = idle.first + round_up(wanted - returned, range->unit_bytes);
+        idle.end = idle.first + return_pages(memory, tier, category, idle);
         runs_remove(&range->committed, idle.first, idle.end);
         returned += idle.end - idle.first;
     }
@@ -131,8 +144,8 @@ int memory_commit(struct memory *memory, enum tier tier, enum category category,
 {
     struct range *range = &memory->range[tier][category];
     if (first == end) return 0;
-    first = round_down(first, unit_bytes(range));
-    end = round_up(end, unit_bytes(range));
+    first = round_down(first, range->unit_bytes);
+    end = round_up(end, range->unit_bytes);
     uint64_t more = uncommitted_bytes(range, first, end);
     if (more == 0) return 0;
     memory_make_room(memory, tier, more);

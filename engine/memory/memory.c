@@ -33,6 +33,18 @@ static void unreserve(const struct pages *pages, void *base, uint64_t bytes)
     else if (base) pages->unreserve(pages->user, base, bytes);
 }
 
+/* A device's driver lets go of pinned memory in the pieces that it was given, and a copy may still be under way in what lies
+ * beside the pages that go: so pages of the host tier come and go by whole pieces there, at most some 64 of them to a range. */
+static uint64_t unit_of(enum tier tier, uint64_t bytes, const struct pages *device)
+{
+    enum { PIECES = 64, PIECE_BYTES_MAX = 64 << 20 };
+    uint64_t unit = BLOCK_BYTES;
+    if (tier == TIER_DEVICE && device) return device->unit_bytes;
+    if (tier != TIER_HOST || !device || !device->pin) return PAGE_BYTES;
+    while (unit * PIECES < bytes && unit < PIECE_BYTES_MAX) unit *= 2;
+    return unit;
+}
+
 /* A device's memory is near to its own process only, and needs no descriptor to be found by. */
 static int reserve_symmetric(struct memory *memory, struct error *err)
 {
@@ -63,7 +75,7 @@ static int reserve_private(struct memory *memory, struct error *err)
         for (int c = 0; c < CATEGORIES; c++) {
             struct range *range = &memory->range[t][c];
             if (range->shared || range->bytes == 0) continue;
-            range->base = reserve(range->pages, range->bytes, -1, err);
+            range->base = reserve(range->pages, round_up(range->bytes, range->unit_bytes), -1, err);
             if (!range->base) return STATUS_RUN;
         }
     }
@@ -81,8 +93,9 @@ int memory_create(struct memory **out, const struct memory_ranges *ranges, const
     memcpy(memory->now.budget_bytes, budget_bytes, sizeof memory->now.budget_bytes);
     for (int t = 0; t < TIERS; t++)
         for (int c = 0; c < CATEGORIES; c++)
-            memory->range[t][c] =
-                (struct range){.bytes = ranges->bytes[t][c], .pages = t == TIER_DEVICE ? device_pages : NULL};
+            memory->range[t][c] = (struct range){.bytes = ranges->bytes[t][c],
+                                                 .unit_bytes = unit_of(t, ranges->bytes[t][c], device_pages),
+                                                 .pages = t == TIER_DEVICE ? device_pages : NULL};
     memory->device_pages = device_pages;
     int status = reserve_symmetric(memory, err);
     if (!status) status = reserve_private(memory, err);
@@ -97,7 +110,8 @@ void memory_destroy(struct memory *memory)
     for (int t = 0; t < TIERS; t++) {
         for (int c = 0; c < CATEGORIES; c++) {
             struct range *range = &memory->range[t][c];
-            if (!range->shared) unreserve(range->pages, range->base, range->bytes);
+            memory_unpin(memory, t, c);
+            if (!range->shared) unreserve(range->pages, range->base, round_up(range->bytes, range->unit_bytes));
             runs_release(&range->live);
             runs_release(&range->committed);
             runs_release(&range->pinned);

@@ -12,6 +12,7 @@ struct range {
     unsigned char *base;       /* NULL: not memory (NVMe) */
     const struct pages *pages; /* of a device; NULL: of this machine */
     uint64_t bytes;
+    uint64_t unit_bytes;       /* pages are committed, pinned and returned in multiples of it */
     bool shared;
     bool pins; /* pages are locked when they are committed */
     struct runs live, committed, pinned;
@@ -51,6 +52,8 @@ static inline void memory_notify(struct memory *memory, enum tier tier, enum cat
 
 /* Under the lock: commits what of [first, end) is not, after returning unused pages as far as the budget wants it. */
 int memory_commit(struct memory *memory, enum tier tier, enum category category, uint64_t first, uint64_t end, struct error *err);
+/* Lets go of all pinned pages, before the range goes. */
+void memory_unpin(struct memory *memory, enum tier tier, enum category category);
 /* Under the lock: returns unused pages until `more` further bytes can be committed under the budget, as far as that is possible. */
 void memory_make_room(struct memory *memory, enum tier tier, uint64_t more);
 

@@ -43,10 +43,12 @@ struct pages {
     void *(*reserve)(void *user, uint64_t bytes, struct error *err);
     void (*unreserve)(void *user, void *base, uint64_t bytes);
     int (*commit)(void *user, unsigned char *base, uint64_t first, uint64_t end, struct error *err);
-    void (*give_back)(void *user, unsigned char *base, uint64_t first, uint64_t end);
-    /* Locks pages of the host tier so that copies to and from the device run by themselves; false: refused. NULL: mlock() does. */
+    /* How many bytes from `first` on went back; what was refused stays committed. */
+    uint64_t (*give_back)(void *user, unsigned char *base, uint64_t first, uint64_t end);
+    /* Locks a piece of the host tier so that copies to and from the device run by themselves; lets go of exactly such a piece.
+     * false: refused, and all is as before. NULL: mlock() does. */
     bool (*pin)(void *user, void *host, uint64_t bytes);
-    void (*unpin)(void *user, void *host, uint64_t bytes); /* any part of what was pinned */
+    bool (*unpin)(void *user, void *host, uint64_t bytes);
 };
 
 #endif

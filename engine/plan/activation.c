@@ -11,10 +11,17 @@ static void slot_add(struct activation_layout *layout, int64_t elems, int bytes_
     layout->bytes += align_up(elems * bytes_per_elem);
 }
 
+int64_t logits_row(const struct model *model)
+{
+    enum { LINE_ELEMS = 128 }; /* 256 bytes in 16 bits */
+    const int64_t V = model->shape.vocabulary;
+    return model->backend == BACKEND_CUDA ? (V + LINE_ELEMS - 1) / LINE_ELEMS * LINE_ELEMS : V;
+}
+
 void activation_layout(struct activation_layout *layout, const struct model *model, enum activation_part part, int B,
                        int T)
 {
-    const int64_t N = (int64_t)B * T, C = model->shape.hidden, V = model->shape.vocabulary, NH = model->shape.heads;
+    const int64_t N = (int64_t)B * T, C = model->shape.hidden, R = logits_row(model), NH = model->shape.heads;
     const int element = dtype_bytes(model->dtype);
     *layout = (struct activation_layout){0};
 #define SLOT(ID, elems, fp32) slot_add(layout, elems, fp32 ? 4 : element);
@@ -26,7 +33,7 @@ void activation_layout(struct activation_layout *layout, const struct model *mod
     case PART_KINDS: break;
     }
 #undef SLOT
-    (void)C, (void)V, (void)NH;
+    (void)C, (void)R, (void)NH;
 }
 
 int64_t activation_output_bytes(const struct model *model, int B, int T)

@@ -26,7 +26,7 @@ enum use {
 
 enum activation_part { PART_ATTENTION, PART_MLP, PART_NORM, PART_HEAD, PART_KINDS };
 
-/* SLOT(ID, elements as an expression in N, B, T, C, V, NH; fp32 whatever the model's dtype?) */
+/* SLOT(ID, elements as an expression in N, B, T, C, R (a row of logits), NH; fp32 whatever the model's dtype?) */
 #define ATTENTION_SLOTS(SLOT)                                                                                   \
     SLOT(LN1_MEAN, N, 1) SLOT(LN1_RSTD, N, 1) SLOT(LN1, N *C, 0) SLOT(QKV, N * 3 * C, 0) SLOT(LSE, N *NH, 1)   \
     SLOT(ATT, N *C, 0)
@@ -34,7 +34,7 @@ enum activation_part { PART_ATTENTION, PART_MLP, PART_NORM, PART_HEAD, PART_KIND
     SLOT(MID, N *C, 0) SLOT(LN2_MEAN, N, 1) SLOT(LN2_RSTD, N, 1) SLOT(LN2, N *C, 0) SLOT(FC, N * 4 * C, 0)     \
     SLOT(GELU, N * 4 * C, 0)
 #define NORM_SLOTS(SLOT) SLOT(MEAN, N, 1) SLOT(RSTD, N, 1)
-#define HEAD_SLOTS(SLOT) SLOT(LOSS, N, 1) SLOT(LOGITS, N *V, 0)
+#define HEAD_SLOTS(SLOT) SLOT(LOSS, N, 1) SLOT(LOGITS, N *R, 0)
 
 #define SLOT(ID, elems, fp32) ATTENTION_##ID,
 enum attention_slot { ATTENTION_SLOTS(SLOT) ATTENTION_SLOT_COUNT };
@@ -56,6 +56,11 @@ struct activation_layout {
     int64_t offset[ACTIVATION_SLOTS_MAX]; /* bytes, multiples of ACTIVATION_ALIGN */
     int64_t bytes;
 };
+
+/* Elements from one row of logits to the next: the vocabulary, on a GPU rounded up to whole lines of its caches. Rows of an odd length
+ * (GPT-2 has 50,257 tokens) begin off every border, and products with them would have to go one element at a time; no parameter
+ * and no number that is computed changes by it. */
+int64_t logits_row(const struct model *model);
 
 /* Layout of the buffer that holds a part, for B sequences of T tokens. */
 void activation_layout(struct activation_layout *layout, const struct model *model, enum activation_part part, int B, int T);

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/plan/activation.h"
+
 /* Activation slots are rounded up to whole cache lines, which changes nothing where N is a multiple of 16. */
 const struct formula formulas[] = {
     {"parameters", "", "e x elements of the unit, padded (stage 3: / ranks)"},
@@ -50,8 +52,8 @@ const struct formula *formula_of(const char *buffer)
 
 struct formula_sizes formula_sizes_of(const struct model *model, int B, int T)
 {
-    return (struct formula_sizes){dtype_bytes(model->dtype), (int64_t)B * T, model->shape.hidden,
-                                  model->shape.vocabulary, model->shape.heads};
+    return (struct formula_sizes){dtype_bytes(model->dtype), (int64_t)B * T, model->shape.hidden, logits_row(model),
+                                  model->shape.heads};
 }
 
 static int64_t symbol_value(const char *symbol, size_t length, const struct formula_sizes *sizes)

@@ -2,7 +2,8 @@
  * the formulas in `zerolab plan` and in the view "why"; a test holds every one against the bytes of the plan.
  *
  * A formula is a sum of products: "5 e N C + (2 + heads) 4 N". Factors stand side by side, an x between them is only for
- * the eye. e: bytes of an element; N: rows of a micro-batch, B x T; C: hidden; V: vocabulary; heads. */
+ * the eye. e: bytes of an element; N: rows of a micro-batch, B x T; C: hidden; V: a row of logits, which is
+ * the vocabulary, on a GPU with what fills its last line; heads. */
 #ifndef ENGINE_PLAN_FORMULA_H
 #define ENGINE_PLAN_FORMULA_H
 

@@ -92,14 +92,18 @@ static cJSON *model_json(const struct config_model *shape, int64_t elems)
     return json;
 }
 
-static char *printed(cJSON *json)
+/* Takes the JSON. */
+static int write_json(const struct cli *cli, cJSON *json, struct error *err)
 {
     char *text = cJSON_Print(json);
+    int status =
+        text ? front_write(cli->output, text, err) : error_set(err, STATUS_RUN, "no memory for what was found");
+    free(text);
     cJSON_Delete(json);
-    return text;
+    return status;
 }
 
-static char *findings_json(const struct findings *findings)
+static cJSON *findings_json(const struct findings *findings)
 {
     const struct checkpoint_info *info = findings->info;
     cJSON *json = cJSON_CreateObject(), *tags = cJSON_AddArrayToObject(json, "tags");
@@ -124,25 +128,16 @@ static char *findings_json(const struct findings *findings)
     cJSON_AddRawToObject(json, "config", info->config_json);
     if (findings->damage.status) cJSON_AddStringToObject(json, "damage", findings->damage.text);
     else cJSON_AddNullToObject(json, "damage");
-    return printed(json);
+    return json;
 }
 
-static char *findings_text(const struct findings *findings)
+static int write_findings(const struct cli *cli, const struct findings *findings, struct error *err)
 {
-    char *text = NULL;
-    size_t size;
-    FILE *out = open_memstream(&text, &size);
-    if (!out) return NULL;
+    if (cli->json) return write_json(cli, findings_json(findings), err);
+    FILE *out = front_open(cli->output, err);
+    if (!out) return err->status;
     print_findings(out, findings);
-    return fclose(out) ? NULL : text;
-}
-
-static int write_text(const struct cli *cli, char *text, struct error *err)
-{
-    int status =
-        text ? front_write(cli->output, text, err) : error_set(err, STATUS_RUN, "no memory for what was found");
-    free(text);
-    return status;
+    return front_close(out, cli->output, err);
 }
 
 /* A damaged checkpoint is still described; its damage is the last line, and the exit status. */
@@ -165,7 +160,7 @@ static int inspect_checkpoint(const struct cli *cli, struct error *err)
         progress_end(&progress);
         checkpoint_lend(checkpoint, NULL);
         lots_close(&lots);
-        status = write_text(cli, (cli->json ? findings_json : findings_text)(&findings), err);
+        status = write_findings(cli, &findings, err);
         config_release(&findings.config);
     }
     if (!status && findings.damage.status) *err = findings.damage, status = err->status;
@@ -173,22 +168,17 @@ static int inspect_checkpoint(const struct cli *cli, struct error *err)
     return status;
 }
 
-static char *weights_text(const struct weights_info *info)
+static void print_weights(FILE *out, const struct weights_info *info)
 {
-    char *text = NULL;
-    size_t size;
-    FILE *out = open_memstream(&text, &size);
-    if (!out) return NULL;
     fprintf(out, "weights     %s, %s\n", weights_format_name(info->format), info->path);
     print_model(out, &info->shape, info->elems);
     fprintf(out, "holds       %s weights, %d tensors", dtype_name(info->dtype), info->tensors);
     if (info->files > 1) fprintf(out, " in %d files", info->files);
     fputc('\n', out);
     fprintf(out, "size        %llu bytes; this format has no checksums\n", (unsigned long long)info->bytes);
-    return fclose(out) ? NULL : text;
 }
 
-static char *weights_json(const struct weights_info *info)
+static cJSON *weights_json(const struct weights_info *info)
 {
     cJSON *json = cJSON_CreateObject();
     cJSON_AddStringToObject(json, "kind", weights_format_name(info->format));
@@ -198,7 +188,16 @@ static char *weights_json(const struct weights_info *info)
     cJSON_AddNumberToObject(json, "tensors", info->tensors);
     cJSON_AddNumberToObject(json, "files", info->files);
     cJSON_AddNumberToObject(json, "bytes", (double)info->bytes);
-    return printed(json);
+    return json;
+}
+
+static int write_weights(const struct cli *cli, const struct weights_info *info, struct error *err)
+{
+    if (cli->json) return write_json(cli, weights_json(info), err);
+    FILE *out = front_open(cli->output, err);
+    if (!out) return err->status;
+    print_weights(out, info);
+    return front_close(out, cli->output, err);
 }
 
 static int inspect_weights(const struct cli *cli, struct error *err)
@@ -206,7 +205,7 @@ static int inspect_weights(const struct cli *cli, struct error *err)
     struct weights_file *file;
     int status = weights_open(&file, cli->operand, err);
     if (status) return status;
-    status = write_text(cli, (cli->json ? weights_json : weights_text)(weights_info(file)), err);
+    status = write_weights(cli, weights_info(file), err);
     weights_close(file);
     return status;
 }

@@ -132,8 +132,8 @@ static void walk(struct class *class, FTS *tree, const char *folder)
         if (at->fts_info == FTS_D && at->fts_level > DEPTH_MAX) fts_set(tree, at, FTS_SKIP);
         if (at->fts_info == FTS_DNR && *path) add_damaged(class, path, "this folder cannot be read");
         if (at->fts_info != FTS_F || !is_json(at->fts_name)) continue;
-        take_file(class, at, folder, path);
-        class->cut = ++files == FILES_MAX;
+        class->cut = files++ == FILES_MAX;
+        if (!class->cut) take_file(class, at, folder, path);
     }
 }
 

@@ -179,6 +179,7 @@ char *class_json(const struct class *class, const char *learner)
         cJSON_AddStringToObject(one, "error", class->damaged[n].why);
         cJSON_AddItemToArray(damaged, one);
     }
+    cJSON_AddBoolToObject(json, "cut", class->cut);
     char *text = cJSON_Print(json);
     cJSON_Delete(json);
     return text;
@@ -193,22 +194,24 @@ static bool has_learner(const struct class *class, const char *learner)
     return false;
 }
 
+static int show_json(const struct cli *cli, const struct class *class, struct error *err)
+{
+    char *text = class_json(class, cli->second);
+    int status = text ? front_write(cli->output, text, err) : error_set(err, STATUS_RUN, "no memory for the class");
+    free(text);
+    return status;
+}
+
 static int show(const struct cli *cli, const struct class *class, struct error *err)
 {
-    char *text = NULL;
-    size_t bytes;
     if (cli->second && !has_learner(class, cli->second))
         return error_set(err, STATUS_USAGE, "%s: nobody in %s has this name; zerolab class %s shows who is there",
                          cli->second, cli->operand, cli->operand);
-    if (cli->json) {
-        text = class_json(class, cli->second);
-    } else {
-        FILE *out = open_memstream(&text, &bytes);
-        if (out) class_print(out, class, cli->operand, cli->second, time(NULL)), fclose(out);
-    }
-    int status = text ? front_write(cli->output, text, err) : error_set(err, STATUS_RUN, "no memory for a table");
-    free(text);
-    return status;
+    if (cli->json) return show_json(cli, class, err);
+    FILE *out = front_open(cli->output, err);
+    if (!out) return err->status;
+    class_print(out, class, cli->operand, cli->second, time(NULL));
+    return front_close(out, cli->output, err);
 }
 
 int front_class(const struct cli *cli)

@@ -3,13 +3,10 @@
 #include <stdlib.h>
 
 #include "engine/memory/mover.h"
-#include "engine/memory/pages.h"
+#include "engine/run/gpu_pages.h"
 #include "kernels/cuda/clique.h"
 #include "kernels/cuda/device.h"
 #include "kernels/kernels.h"
-
-/* Every category of a rank's device tier has a range, the symmetric ones share one. */
-enum { RANGES = CATEGORIES };
 
 struct gpu {
     struct device *devices[DEVICES_MOST];
@@ -18,6 +15,7 @@ struct gpu {
 };
 
 struct gpu_lane {
+    struct gpu_rank *rank;
     struct device_stream *stream;
     struct mover mover;
 };
@@ -26,13 +24,9 @@ struct gpu_rank {
     struct gpu *gpu;
     struct device *on;
     struct communicator *communicator;
-    struct device_range range[RANGES]; /* base NULL: free */
-    struct device_stream *pages_stream;
+    struct gpu_pages pages;
     struct gpu_lane lanes[LANES];
     struct kernels *kernels;
-    struct pages pages;
-    struct locked *pinned;
-    int pinned_count;
     struct comm_hands hands;
     struct zero_device device;
 };
@@ -142,111 +136,21 @@ void gpu_close(struct gpu *gpu)
     free(gpu);
 }
 
-/* ---- pages ---- */
-
-static struct device_range *range_of(struct gpu_rank *rank, const void *base)
-{
-    for (int r = 0; r < RANGES; r++)
-        if (rank->range[r].base == base) return &rank->range[r];
-    return NULL;
-}
-
-static bool holds(const struct device_range *range, const unsigned char *at)
-{
-    return range->base && at >= range->base && at < range->base + range->bytes;
-}
-
-/* Symmetric categories lie one after another in one range; *from is where. */
-static struct device_range *range_around(struct gpu_rank *rank, const unsigned char *at, uint64_t *from)
-{
-    int r = 0;
-    while (!holds(&rank->range[r], at)) r++;
-    *from = (uint64_t)(at - rank->range[r].base);
-    return &rank->range[r];
-}
-
-static void *reserve(void *user, uint64_t bytes, struct error *err)
-{
-    struct gpu_rank *rank = user;
-    struct device_range *range = range_of(rank, NULL);
-    int status = range ? device_range_reserve(range, rank->on, bytes, err)
-                       : error_set(err, STATUS_RUN, "a rank has %d ranges of device memory at most", RANGES);
-    return status ? NULL : range->base;
-}
-
-static void unreserve(void *user, void *base, uint64_t bytes)
-{
-    struct gpu_rank *rank = user;
-    (void)bytes;
-    struct device_range *range = range_of(rank, base);
-    device_range_release(range);
-    *range = (struct device_range){0};
-}
-
-/* What is committed reads as zero before anybody has it. */
-static int commit(void *user, unsigned char *base, uint64_t first, uint64_t end, struct error *err)
-{
-    struct gpu_rank *rank = user;
-    uint64_t from;
-    struct device_range *range = range_around(rank, base, &from);
-    int status = device_range_commit(range, from + first, from + end, err);
-    if (!status) status = device_set(rank->pages_stream, base + first, 0, end - first, err);
-    return status ? status : device_stream_wait(rank->pages_stream, err);
-}
-
-/* The GPU is done with them: an operation ends when its work has. A page that cannot be returned stays; the next that needs
- * the room says so. */
-static void give_back(void *user, unsigned char *base, uint64_t first, uint64_t end)
-{
-    struct error why;
-    uint64_t from;
-    struct device_range *range = range_around(user, base, &from);
-    device_range_return(range, from + first, from + end, &why);
-}
-
-/* ---- locked host memory ---- */
-
-/* The driver lets go only of what it was given, in one piece: so the pieces are remembered. */
-struct locked {
-    unsigned char *at;
-    uint64_t bytes;
-};
-
-static bool pin(void *user, void *host, uint64_t bytes)
-{
-    struct gpu_rank *rank = user;
-    struct error why;
-    struct locked *more = realloc(rank->pinned, (size_t)(rank->pinned_count + 1) * sizeof *more);
-    if (!more) return false;
-    rank->pinned = more;
-    if (device_pin(rank->on, host, bytes, &why)) return false;
-    rank->pinned[rank->pinned_count++] = (struct locked){host, bytes};
-    return true;
-}
-
-/* What of a piece is beyond the part that goes is pinned anew; where that is refused it is used as it is. */
-static void unpin(void *user, void *host, uint64_t bytes)
-{
-    struct gpu_rank *rank = user;
-    struct error why;
-    unsigned char *first = host, *end = first + bytes;
-    for (int p = rank->pinned_count - 1; p >= 0; p--) {
-        const struct locked piece = rank->pinned[p];
-        unsigned char *piece_end = piece.at + piece.bytes;
-        if (piece_end <= first || piece.at >= end) continue;
-        device_unpin(rank->on, piece.at, &why);
-        rank->pinned[p] = rank->pinned[--rank->pinned_count];
-        if (piece.at < first) pin(user, piece.at, (uint64_t)(first - piece.at));
-        if (piece_end > end) pin(user, end, (uint64_t)(piece_end - end));
-    }
-}
-
 /* ---- lanes ---- */
 
 static int copy(void *user, void *to, const void *from, uint64_t bytes, struct error *err)
 {
     struct gpu_lane *lane = user;
-    return device_copy(lane->stream, to, from, bytes, err);
+    struct gpu_pages *pages = &lane->rank->pages;
+    int status = STATUS_OK;
+    for (uint64_t done = 0, more; done < bytes && !status; done += more) {
+        unsigned char *next_to = (unsigned char *)to + done;
+        const unsigned char *next_from = (const unsigned char *)from + done;
+        more = gpu_pages_stretch(pages, next_to, bytes - done);
+        more = gpu_pages_stretch(pages, next_from, more);
+        status = device_copy(lane->stream, next_to, next_from, more, err);
+    }
+    return status;
 }
 
 static int clear(void *user, void *at, uint64_t bytes, struct error *err)
@@ -269,10 +173,11 @@ static bool touches(enum lane lane)
 
 static int open_lanes(struct gpu_rank *rank, struct error *err)
 {
-    int status = device_stream_create(&rank->pages_stream, rank->on, "pages", err);
+    int status = STATUS_OK;
     for (int l = 0; l < LANES && !status; l++) {
         struct gpu_lane *lane = &rank->lanes[l];
         if (!touches((enum lane)l)) continue;
+        lane->rank = rank;
         lane->mover = (struct mover){lane, copy, clear, finish};
         rank->device.movers[l] = &lane->mover;
         status = device_stream_create(&lane->stream, rank->on, lane_name((enum lane)l), err);
@@ -320,12 +225,11 @@ int gpu_rank_open(struct gpu_rank **out, struct gpu *gpu, int number, struct err
     if (!rank) return error_set(err, STATUS_RUN, "no memory for a rank's part of a GPU");
     rank->gpu = gpu;
     rank->on = gpu->devices[number % gpu->count];
-    int status = open_lanes(rank, err);
+    int status = gpu_pages_open(&rank->pages, rank->on, err);
+    if (!status) status = open_lanes(rank, err);
     if (!status) status = kernels_create_cuda(&rank->kernels, rank->on, rank->lanes[LANE_COMPUTE].stream, err);
     if (!status) status = open_hands(rank, number, err);
-    rank->pages =
-        (struct pages){device_info(rank->on)->granularity, rank, reserve, unreserve, commit, give_back, pin, unpin};
-    rank->device.pages = &rank->pages;
+    rank->device.pages = &rank->pages.pages;
     rank->device.hands = &rank->hands;
     rank->device.kernels = rank->kernels;
     if (!status) return STATUS_OK;
@@ -341,9 +245,7 @@ void gpu_rank_close(struct gpu_rank *rank)
     kernels_free(rank->kernels);
     for (int l = 0; l < LANES; l++)
         if (rank->lanes[l].stream) device_stream_destroy(rank->lanes[l].stream);
-    while (rank->pinned_count) unpin(rank, rank->pinned->at, rank->pinned->bytes);
-    free(rank->pinned);
-    if (rank->pages_stream) device_stream_destroy(rank->pages_stream);
+    gpu_pages_close(&rank->pages);
     free(rank);
 }
 

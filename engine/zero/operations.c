@@ -112,7 +112,7 @@ static int draw_token(struct zero *zero, const struct schedule *schedule, const 
     const char *logits =
         (const char *)zero_buffer(zero, schedule, op->buffer[ROLE_ACTIVATION]) + layout.offset[HEAD_LOGITS];
     float *row = sampler->logits, highest = -INFINITY;
-    const void *from = logits + (int64_t)sampler->position * V * dtype_bytes(zero->model.dtype);
+    const void *from = logits + (int64_t)sampler->position * logits_row(&zero->model) * dtype_bytes(zero->model.dtype);
     char typed[zero->device != NULL ? V * dtype_bytes(zero->model.dtype) : 1];
     if (zero->device) {
         int status = zero_move_bytes(zero, typed, from, sizeof typed, err);

@@ -4,7 +4,7 @@
 INLINE void loss_row(const struct loss_args *a, enum dtype dtype, int64_t n)
 {
     const int64_t V = a->V, target = a->targets[n];
-    void *row = at(dtype, a->logits, n * V);
+    void *row = at(dtype, a->logits, n * a->row);
     vec highest = vec_set(-__builtin_inff());
     for (int64_t i = 0; i < V; i += VEC_LANES)
         highest = vec_max(highest, vec_first(load(dtype, row, i, V - i), V - i, -__builtin_inff()));

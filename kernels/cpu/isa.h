@@ -54,7 +54,7 @@ struct embed_forward_args {                                                     
 };
 struct embed_backward_tokens_args { enum dtype dtype; void *dwte; const void *dx; const uint64_t *order; int64_t N, C; }; /* places in order */
 struct embed_backward_positions_args { enum dtype dtype; void *dwpe; bool accumulate; const void *dx; int64_t N, T, C; }; /* rows of dwpe */
-struct loss_args { enum dtype dtype; float *losses; void *logits; const int32_t *targets; float gradient_scale; int64_t V; }; /* rows */
+struct loss_args { enum dtype dtype; float *losses; void *logits; const int32_t *targets; float gradient_scale; int64_t V, row; }; /* rows */
 struct update_args {                                                                                   /* elements */
     enum dtype dtype, to; struct update_factors factors; const void *gradient; float *master, *state[2]; void *parameters;
 };

@@ -42,7 +42,7 @@ void kernels_product_library(char *text, size_t room)
 }
 
 static int cpu_linear_forward(struct kernels *kernels, enum dtype dtype, void *y, const void *x, const void *w,
-                              const void *bias, const void *residual, int64_t N, int64_t out, int64_t in,
+                              const void *bias, const void *residual, int64_t N, int64_t out, int64_t in, int64_t row,
                               struct error *err)
 {
     const bool adds = residual && residual == y; /* else the product might be written over it before it is added */
@@ -53,25 +53,27 @@ static int cpu_linear_forward(struct kernels *kernels, enum dtype dtype, void *y
                                     .transpose_b = true,
                                     .bias = bias,
                                     .residual = residual && !adds,
-                                    .accumulate = adds};
+                                    .accumulate = adds,
+                                    .c_row = row};
     const struct product_data data = {.c = y, .a = x, .b = w, .bias = bias, .residual = residual};
     return products_run(cpu_of(kernels)->products, &product, &data, err);
 }
 
 static int cpu_linear_backward_input(struct kernels *kernels, enum dtype dtype, void *dx, bool accumulate,
-                                     const void *dy, const void *w, int64_t N, int64_t out, int64_t in, struct error *err)
+                                     const void *dy, const void *w, int64_t N, int64_t out, int64_t in, int64_t row,
+                                     struct error *err)
 {
-    const struct product product = {.dtype = dtype, .M = N, .N = in, .K = out, .accumulate = accumulate};
+    const struct product product = {.dtype = dtype, .M = N, .N = in, .K = out, .accumulate = accumulate, .a_row = row};
     const struct product_data data = {.c = dx, .a = dy, .b = w};
     return products_run(cpu_of(kernels)->products, &product, &data, err);
 }
 
 static int cpu_linear_backward_weight(struct kernels *kernels, enum dtype dtype, void *dw, bool accumulate,
-                                      const void *dy, const void *x, int64_t N, int64_t out, int64_t in,
+                                      const void *dy, const void *x, int64_t N, int64_t out, int64_t in, int64_t row,
                                       struct error *err)
 {
     const struct product product = {
-        .dtype = dtype, .M = out, .N = in, .K = N, .transpose_a = true, .accumulate = accumulate};
+        .dtype = dtype, .M = out, .N = in, .K = N, .transpose_a = true, .accumulate = accumulate, .a_row = row};
     const struct product_data data = {.c = dw, .a = dy, .b = x};
     return products_run(cpu_of(kernels)->products, &product, &data, err);
 }
@@ -122,7 +124,7 @@ static int cpu_linear_gelu_forward(struct kernels *kernels, enum dtype dtype, vo
                                    const void *w, const void *bias, int64_t N, int64_t out, int64_t in,
                                    struct error *err)
 {
-    int status = cpu_linear_forward(kernels, dtype, fc, x, w, bias, NULL, N, out, in, err);
+    int status = cpu_linear_forward(kernels, dtype, fc, x, w, bias, NULL, N, out, in, out, err);
     if (!status) cpu_gelu_forward(kernels, dtype, y, fc, N * out);
     return status;
 }
@@ -130,7 +132,7 @@ static int cpu_linear_gelu_forward(struct kernels *kernels, enum dtype dtype, vo
 static int cpu_linear_gelu_backward(struct kernels *kernels, enum dtype dtype, void *dfc, const void *dy, const void *w,
                                     const void *fc, int64_t N, int64_t out, int64_t in, struct error *err)
 {
-    int status = cpu_linear_backward_input(kernels, dtype, dfc, false, dy, w, N, out, in, err);
+    int status = cpu_linear_backward_input(kernels, dtype, dfc, false, dy, w, N, out, in, out, err);
     if (!status) cpu_gelu_backward(kernels, dtype, dfc, dfc, fc, N * in);
     return status;
 }
@@ -181,9 +183,9 @@ static void cpu_embed_backward_positions(struct kernels *kernels, enum dtype dty
 }
 
 static void cpu_loss(struct kernels *kernels, enum dtype dtype, float *losses, void *logits, const int32_t *targets,
-                     float gradient_scale, int64_t N, int64_t V)
+                     float gradient_scale, int64_t N, int64_t V, int64_t row)
 {
-    const struct loss_args a = {dtype, losses, logits, targets, gradient_scale, V};
+    const struct loss_args a = {dtype, losses, logits, targets, gradient_scale, V, row};
     parallel_run(kernels->threads, cpu_of(kernels)->isa->loss, &a, N, 1 + GRAIN_ELEMS / V);
 }
 

@@ -49,12 +49,12 @@ static dnnl_status_t descs_create(matrix_desc desc[OPERANDS], const struct produ
 {
     static const dnnl_data_type_t types[] = {[DTYPE_F32] = dnnl_f32, [DTYPE_BF16] = dnnl_bf16, [DTYPE_F16] = dnnl_f16};
     const dnnl_data_type_t type = types[p->dtype];
-    const int64_t M = p->M, N = p->N, K = p->K;
+    const int64_t M = p->M, N = p->N, K = p->K, a_row = product_a_row(p);
     dnnl_status_t status =
-        matrix_desc_create(&desc[OPERAND_A], type, M, K, p->transpose_a ? 1 : K, p->transpose_a ? M : 1);
+        matrix_desc_create(&desc[OPERAND_A], type, M, K, p->transpose_a ? 1 : a_row, p->transpose_a ? a_row : 1);
     if (!status)
         status = matrix_desc_create(&desc[OPERAND_B], type, K, N, p->transpose_b ? 1 : N, p->transpose_b ? K : 1);
-    if (!status) status = matrix_desc_create(&desc[OPERAND_C], type, M, N, N, 1);
+    if (!status) status = matrix_desc_create(&desc[OPERAND_C], type, M, N, product_c_row(p), 1);
     if (!status && p->bias) status = matrix_desc_create(&desc[OPERAND_BIAS], type, 1, N, N, 1);
     if (!status && p->residual) status = matrix_desc_create(&desc[OPERAND_RESIDUAL], type, M, N, N, 1);
     return status;
@@ -104,7 +104,8 @@ static bool same(const struct product *a, const struct product *b)
 {
     return a->dtype == b->dtype && a->M == b->M && a->N == b->N && a->K == b->K && a->transpose_a == b->transpose_a &&
            a->transpose_b == b->transpose_b && a->bias == b->bias && a->residual == b->residual &&
-           a->accumulate == b->accumulate;
+           a->accumulate == b->accumulate && product_a_row(a) == product_a_row(b) &&
+           product_c_row(a) == product_c_row(b);
 }
 
 static int entry_find(struct entry **out, struct products *products, const struct product *product, struct error *err)

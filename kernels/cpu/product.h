@@ -16,7 +16,18 @@ struct product {
     bool bias;                     /* + bias [N] on every row */
     bool residual;                 /* + residual [M, N] */
     bool accumulate;               /* + what c held */
+    int64_t a_row, c_row;          /* elements from a row of a, or of c, as it lies, to the next; 0: its columns */
 };
+
+static inline int64_t product_a_row(const struct product *p)
+{
+    return p->a_row ? p->a_row : p->transpose_a ? p->M : p->K;
+}
+
+static inline int64_t product_c_row(const struct product *p)
+{
+    return p->c_row ? p->c_row : p->N;
+}
 
 struct product_data { void *c; const void *a, *b, *bias, *residual; };
 

@@ -64,10 +64,10 @@ static void finish(const struct product *p, const struct product_data *data, flo
                    int64_t rows, int64_t columns)
 {
     for (int64_t r = 0; r < rows; r++) {
-        const int64_t at = (m + r) * p->N + n;
+        const int64_t at = (m + r) * product_c_row(p) + n;
         float *row = c + r * columns;
         if (p->bias) add_widened(p->dtype, row, data->bias, n, columns);
-        if (p->residual) add_widened(p->dtype, row, data->residual, at, columns);
+        if (p->residual) add_widened(p->dtype, row, data->residual, (m + r) * p->N + n, columns);
         if (p->accumulate) add_widened(p->dtype, row, data->c, at, columns);
         const struct cast_args cast = {p->dtype, DTYPE_F32, false, (uint16_t *)data->c + at, row};
         isa_best()->cast(&cast, 0, columns, 0);
@@ -80,8 +80,8 @@ static int run_block(struct product_buffers *buffers, int threads, const struct 
     const int64_t rows = p->M - m < BLOCK ? p->M - m : BLOCK, columns = p->N - n < BLOCK ? p->N - n : BLOCK;
     for (int64_t k = 0; k < p->K; k += DEPTH) {
         const int64_t depth = p->K - k < DEPTH ? p->K - k : DEPTH;
-        if (p->transpose_a) widen(threads, p->dtype, buffers->a, data->a, k, m, depth, rows, p->M);
-        else widen(threads, p->dtype, buffers->a, data->a, m, k, rows, depth, p->K);
+        if (p->transpose_a) widen(threads, p->dtype, buffers->a, data->a, k, m, depth, rows, product_a_row(p));
+        else widen(threads, p->dtype, buffers->a, data->a, m, k, rows, depth, product_a_row(p));
         if (p->transpose_b) widen(threads, p->dtype, buffers->b, data->b, n, k, columns, depth, p->K);
         else widen(threads, p->dtype, buffers->b, data->b, k, n, depth, columns, p->N);
         dnnl_status_t status = dnnl_sgemm(p->transpose_a ? 'T' : 'N', p->transpose_b ? 'T' : 'N', rows, columns, depth,

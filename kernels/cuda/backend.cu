@@ -13,7 +13,7 @@ void device_build_text(char *text, size_t room)
 }
 
 static int cuda_linear_forward(struct kernels *kernels, enum dtype dtype, void *y, const void *x, const void *w,
-                               const void *bias, const void *residual, int64_t N, int64_t out, int64_t in,
+                               const void *bias, const void *residual, int64_t N, int64_t out, int64_t in, int64_t row,
                                struct error *err)
 {
     struct product product = product_of(dtype, N, out, in);
@@ -21,26 +21,29 @@ static int cuda_linear_forward(struct kernels *kernels, enum dtype dtype, void *
     product.bias = bias != NULL;
     product.accumulate = residual && residual == y;
     product.residual = residual && residual != y;
+    product.c_row = row;
     const struct product_data data = {y, x, w, bias, residual, NULL};
     return cuda_products_run(cuda_of(kernels)->products, &product, &data, err);
 }
 
 static int cuda_linear_backward_input(struct kernels *kernels, enum dtype dtype, void *dx, bool accumulate,
-                                      const void *dy, const void *w, int64_t N, int64_t out, int64_t in, struct error *err)
+                                      const void *dy, const void *w, int64_t N, int64_t out, int64_t in, int64_t row, struct error *err)
 {
     struct product product = product_of(dtype, N, in, out);
     product.accumulate = accumulate;
+    product.a_row = row;
     const struct product_data data = {dx, dy, w, NULL, NULL, NULL};
     return cuda_products_run(cuda_of(kernels)->products, &product, &data, err);
 }
 
 static int cuda_linear_backward_weight(struct kernels *kernels, enum dtype dtype, void *dw, bool accumulate,
-                                       const void *dy, const void *x, int64_t N, int64_t out, int64_t in,
+                                       const void *dy, const void *x, int64_t N, int64_t out, int64_t in, int64_t row,
                                        struct error *err)
 {
     struct product product = product_of(dtype, out, in, N);
     product.transpose_a = true;
     product.accumulate = accumulate;
+    product.a_row = row;
     const struct product_data data = {dw, dy, x, NULL, NULL, NULL};
     return cuda_products_run(cuda_of(kernels)->products, &product, &data, err);
 }
@@ -56,7 +59,7 @@ static int cuda_linear_gelu_forward(struct kernels *kernels, enum dtype dtype, v
     const struct product_data data = {y, x, w, bias, NULL, fc};
     if (cuda_products_can(cuda_of(kernels)->products, &product, &data))
         return cuda_products_run(cuda_of(kernels)->products, &product, &data, err);
-    int status = cuda_linear_forward(kernels, dtype, fc, x, w, bias, NULL, N, out, in, err);
+    int status = cuda_linear_forward(kernels, dtype, fc, x, w, bias, NULL, N, out, in, out, err);
     if (!status) cuda_gelu_forward(kernels, dtype, y, fc, N * out);
     return status;
 }
@@ -70,7 +73,7 @@ static int cuda_linear_gelu_backward(struct kernels *kernels, enum dtype dtype, 
     const struct product_data data = {dfc, dy, w, NULL, NULL, (void *)fc};
     if (cuda_products_can(cuda_of(kernels)->products, &product, &data))
         return cuda_products_run(cuda_of(kernels)->products, &product, &data, err);
-    int status = cuda_linear_backward_input(kernels, dtype, dfc, false, dy, w, N, out, in, err);
+    int status = cuda_linear_backward_input(kernels, dtype, dfc, false, dy, w, N, out, in, out, err);
     if (!status) cuda_gelu_backward(kernels, dtype, dfc, dfc, fc, N * in);
     return status;
 }

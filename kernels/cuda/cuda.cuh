@@ -67,7 +67,7 @@ const uint64_t *sort_tokens(struct device_stream *stream, const int32_t *tokens,
 
 /* loss.cu */
 void cuda_loss(struct kernels *kernels, enum dtype dtype, float *losses, void *logits, const int32_t *targets,
-               float gradient_scale, int64_t N, int64_t V);
+               float gradient_scale, int64_t N, int64_t V, int64_t row);
 
 /* attention.cu */
 void cuda_attention_forward(struct kernels *kernels, enum dtype dtype, void *out, float *lse, const void *qkv,

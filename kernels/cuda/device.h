@@ -101,8 +101,9 @@ struct device_range {
 };
 int device_range_reserve(struct device_range *range, struct device *device, uint64_t bytes, struct error *err);
 void device_range_release(struct device_range *range); /* with what is committed */
-/* Commits or returns [first, end), multiples of the granularity. All or nothing. Committing what is committed, or returning
- * what is not, does nothing. Streams must be done with what is returned. STATUS_RUN also when the GPU's memory is used up. */
+/* Commits or returns [first, end), multiples of the granularity. Committing is all or nothing; where returning fails, what lies
+ * before the page that was refused is gone. Committing what is committed, or returning what is not, does nothing. Streams must
+ * be done with what is returned. STATUS_RUN also when the GPU's memory is used up. */
 int device_range_commit(struct device_range *range, uint64_t first, uint64_t end, struct error *err);
 int device_range_return(struct device_range *range, uint64_t first, uint64_t end, struct error *err);
 uint64_t device_range_committed_bytes(const struct device_range *range);

@@ -81,11 +81,11 @@ template <class T> struct row_writer {
 
 template <class T>
 __global__ void __launch_bounds__(LOSS_THREADS)
-    loss_rows(float *losses, T *logits, const int32_t *targets, float gradient_scale, int64_t V)
+    loss_rows(float *losses, T *logits, const int32_t *targets, float gradient_scale, int64_t V, int64_t stride)
 {
     __shared__ row_sum room[WARPS_MOST];
     const int64_t n = blockIdx.x, target = targets[n];
-    T *row = logits + n * V;
+    T *row = logits + n * stride;
     const float chosen = to_float(row[target]);
     row_sum own = {-INFINITY, 0};
     row_each(row, V, row_reader<T>{row, &own});
@@ -95,11 +95,11 @@ __global__ void __launch_bounds__(LOSS_THREADS)
 }
 
 void cuda_loss(struct kernels *kernels, enum dtype dtype, float *losses, void *logits, const int32_t *targets,
-               float gradient_scale, int64_t N, int64_t V)
+               float gradient_scale, int64_t N, int64_t V, int64_t row)
 {
     with_type(dtype, [&](auto element) {
         using T = decltype(element);
         launch(cuda_of(kernels)->stream, "loss", loss_rows<T>, (unsigned)N, LOSS_THREADS, 0, losses, (T *)logits,
-               targets, gradient_scale, V);
+               targets, gradient_scale, V, row);
     });
 }

@@ -18,16 +18,27 @@ struct product {
     int64_t M, N, K;
     bool transpose_a, transpose_b; /* a lies as [K, M], b as [N, K] */
     bool bias;                     /* + bias [N] on every row */
-    bool residual;                 /* + residual [M, N] */
+    bool residual;                 /* + residual [M, N]; c is then as dense as that */
     bool accumulate;               /* + what c held; not together with residual */
     enum product_gelu gelu;        /* not together with residual or accumulate */
+    int64_t a_row, c_row;          /* elements from a row of a, or of c, as it lies, to the next; 0: its columns */
     uint32_t alignment;            /* of the arrays, as the library needs it; left 0 by callers */
 };
 
 static inline struct product product_of(enum dtype dtype, int64_t M, int64_t N, int64_t K)
 {
-    const struct product product = {dtype, M, N, K, false, false, false, false, false, GELU_NONE, 0};
+    const struct product product = {dtype, M, N, K, false, false, false, false, false, GELU_NONE, 0, 0, 0};
     return product;
+}
+
+static inline int64_t product_a_row(const struct product *p)
+{
+    return p->a_row ? p->a_row : p->transpose_a ? p->M : p->K;
+}
+
+static inline int64_t product_c_row(const struct product *p)
+{
+    return p->c_row ? p->c_row : p->N;
 }
 
 struct product_data {

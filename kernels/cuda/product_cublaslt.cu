@@ -137,9 +137,9 @@ static cublasStatus_t layouts_create(const struct library *lt, struct entry *ent
     cublasStatus_t status = p->transpose_b ? lt->cublasLtMatrixLayoutCreate(&entry->a, type, K, N, p->K)
                                            : lt->cublasLtMatrixLayoutCreate(&entry->a, type, N, K, p->N);
     if (!status)
-        status = p->transpose_a ? lt->cublasLtMatrixLayoutCreate(&entry->b, type, M, K, p->M)
-                                : lt->cublasLtMatrixLayoutCreate(&entry->b, type, K, M, p->K);
-    return status ? status : lt->cublasLtMatrixLayoutCreate(&entry->c, type, N, M, p->N);
+        status = p->transpose_a ? lt->cublasLtMatrixLayoutCreate(&entry->b, type, M, K, product_a_row(p))
+                                : lt->cublasLtMatrixLayoutCreate(&entry->b, type, K, M, product_a_row(p));
+    return status ? status : lt->cublasLtMatrixLayoutCreate(&entry->c, type, N, M, product_c_row(p));
 }
 
 /* Pointers may lie anywhere an element can: the library is told how well ours are aligned, which is part of the choice. No better than
@@ -242,7 +242,8 @@ static bool same(const struct product *a, const struct product *b)
 {
     return a->dtype == b->dtype && a->M == b->M && a->N == b->N && a->K == b->K && a->transpose_a == b->transpose_a &&
            a->transpose_b == b->transpose_b && a->bias == b->bias && a->residual == b->residual &&
-           a->accumulate == b->accumulate && a->gelu == b->gelu && a->alignment == b->alignment;
+           a->accumulate == b->accumulate && product_a_row(a) == product_a_row(b) &&
+           product_c_row(a) == product_c_row(b) && a->gelu == b->gelu && a->alignment == b->alignment;
 }
 
 static uint32_t alignment_code(const struct product_data *data)

@@ -161,12 +161,14 @@ static CUresult page_commit(const struct driver *driver, struct device_range *ra
     return result;
 }
 
-static void pages_give_back(const struct driver *driver, struct device_range *range, uint64_t page)
+static CUresult page_return(const struct driver *driver, struct device_range *range, uint64_t page)
 {
     const uint64_t unit = range->device->info.granularity;
-    driver->cuMemUnmap((CUdeviceptr)range->base + page * unit, unit);
+    const CUresult result = driver->cuMemUnmap((CUdeviceptr)range->base + page * unit, unit);
+    if (result != CUDA_SUCCESS) return result;
     page_put(range, page, false);
     __atomic_fetch_sub(&range->device->committed_bytes, unit, __ATOMIC_RELAXED);
+    return result;
 }
 
 int device_range_commit(struct device_range *range, uint64_t first, uint64_t end, struct error *err)
@@ -193,7 +195,7 @@ int device_range_commit(struct device_range *range, uint64_t first, uint64_t end
         __atomic_fetch_add(&device->committed_bytes, unit, __ATOMIC_RELAXED);
     }
     for (uint64_t page = first / unit; page < end / unit && status; page++)
-        if (fresh[page - first / unit]) pages_give_back(&driver, range, page);
+        if (fresh[page - first / unit]) page_return(&driver, range, page);
     free(fresh);
     return status;
 }
@@ -204,8 +206,13 @@ int device_range_return(struct device_range *range, uint64_t first, uint64_t end
     const uint64_t unit = range->device->info.granularity;
     int status = device_use(range->device, err);
     if (!status) status = driver_find(&driver, err);
-    for (uint64_t page = first / unit; page < end / unit && !status; page++)
-        if (page_test(range, page)) pages_give_back(&driver, range, page);
+    for (uint64_t page = first / unit; page < end / unit && !status; page++) {
+        if (!page_test(range, page)) continue;
+        const CUresult result = page_return(&driver, range, page);
+        if (result != CUDA_SUCCESS)
+            status = error_set(err, STATUS_RUN, "GPU %d does not take a page of memory back (driver error %d)",
+                               range->device->ordinal, (int)result);
+    }
     return status;
 }
 

@@ -30,6 +30,7 @@ bool fake_can_reach(int who, int whose);
 /* Lets the calling thread touch the device's memory, and what is within its reach by now (memory.cc). */
 void fake_memory_open(int device);
 bool fake_is_pageable(const void *at, size_t bytes); /* of the host, and not pinned */
+bool fake_is_border(const void *at, size_t bytes);   /* some of it is pinned, but not as one piece */
 
 /* Puts work on a stream; it is left out once the device has failed. False: it has. */
 bool fake_send(cudaStream_t stream, std::function<void()> work);

@@ -131,6 +131,16 @@ bool fake_is_pageable(const void *address, size_t bytes)
            at >= std::prev(allocation)->first + std::prev(allocation)->second.inside;
 }
 
+bool fake_is_border(const void *address, size_t bytes)
+{
+    std::lock_guard<std::mutex> guard(lock);
+    const char *at = (const char *)address, *end = at + bytes;
+    const auto next = pinned.lower_bound(end);
+    if (next == pinned.begin()) return false;
+    const auto [piece, piece_bytes] = *std::prev(next);
+    return piece + piece_bytes > at && (piece > at || piece + piece_bytes < end);
+}
+
 cudaError_t cudaHostRegister(void *host, size_t bytes, unsigned)
 {
     std::lock_guard<std::mutex> guard(lock);

@@ -16,21 +16,22 @@ template <class T> __global__ void product_element(struct product p, struct prod
 {
     const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, m = i / p.N, n = i % p.N;
     const T *a = (const T *)data.a, *b = (const T *)data.b;
+    const int64_t a_row = product_a_row(&p), at = m * product_c_row(&p) + n; /* of c */
     if (i >= p.M * p.N) return;
     float sum = 0;
     for (int64_t k = 0; k < p.K; k++)
-        sum += to_float(p.transpose_a ? a[k * p.M + m] : a[m * p.K + k]) *
+        sum += to_float(p.transpose_a ? a[k * a_row + m] : a[m * a_row + k]) *
                to_float(p.transpose_b ? b[n * p.K + k] : b[k * p.N + n]);
     if (p.bias) sum += to_float(((const T *)data.bias)[n]);
     if (p.residual) sum += to_float(((const T *)data.residual)[i]);
-    if (p.accumulate) sum += to_float(((const T *)data.c)[i]);
+    if (p.accumulate) sum += to_float(((const T *)data.c)[at]);
     T *fc = (T *)data.fc;
     if (p.gelu == GELU_FORWARD) {
         from_float(fc + i, sum);
         sum *= gelu_gate(sum);
     }
     if (p.gelu == GELU_BACKWARD) sum *= gelu_slope(to_float(fc[i]));
-    from_float((T *)data.c + i, sum);
+    from_float((T *)data.c + at, sum);
 }
 
 int cuda_products_run(struct products *products, const struct product *product, const struct product_data *data,

@@ -244,9 +244,11 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream)
     return cudaSuccess;
 }
 
-/* As there: to and from pinned memory it is only sent; pageable memory is read, or has been written, when the call returns. */
+/* As there: to and from pinned memory it is only sent; pageable memory is read, or has been written, when the call returns. What
+ * lies across a border of pinned memory is refused. */
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind, cudaStream_t stream)
 {
+    if (fake_is_border(to, bytes) || fake_is_border(from, bytes)) return fake_fail(cudaErrorInvalidValue);
     send(stream, [=] {
         if (!sticky[stream->device]) memmove(to, from, bytes);
     });

@@ -1,6 +1,7 @@
 /* Handlers do next to nothing: they set a flag, or write bytes that were prepared, with calls that are safe in a handler. */
 #include "tui/term/restore.h"
 
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -39,9 +40,14 @@ static void on_resizing(int number)
         before_resizing.sa_handler(number);
 }
 
-static void on_crash(int number)
+static void way_back(void)
 {
     if (write(STDOUT_FILENO, leave, strlen(leave)) >= 0 && has_modes) tcsetattr(STDIN_FILENO, TCSANOW, &modes);
+}
+
+static void on_crash(int number)
+{
+    way_back();
     raise(number); /* the handler was reset: the default takes its course */
 }
 
@@ -71,6 +77,14 @@ void restore_disarm(void)
     sigaction(SIGCONT, &before_continuing, NULL);
     sigaction(SIGWINCH, &before_resizing, NULL);
     for (int i = 0; i < CRASHING; i++) sigaction(crashing[i], &before_crash[i], NULL);
+}
+
+void restore_at_once(void)
+{
+    struct pollfd room = {.fd = STDOUT_FILENO, .events = POLLOUT};
+    tcflush(STDOUT_FILENO, TCOFLUSH);
+    if (poll(&room, 1, 0) > 0) way_back();
+    else if (has_modes) tcsetattr(STDIN_FILENO, TCSANOW, &modes); /* stopped by Ctrl-S */
 }
 
 void restore_watch_size(void)

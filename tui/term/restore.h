@@ -9,6 +9,7 @@
 void restore_arm(const char *leave_screen);
 void restore_disarm(void);
 bool restore_end_asked(void);
+void restore_at_once(void); /* without waiting for a terminal that takes nothing: what it has not taken is dropped */
 void restore_watch_size(void);  /* once ncurses is there; until restore_disarm() */
 bool restore_resized(void);     /* since the last call: the terminal was another size, if only for a moment, and may have lost cells */
 bool restore_continued(void); /* since the last call: after SIGSTOP or SIGTSTP, when the screen may be another's */

@@ -22,7 +22,7 @@
 struct terminal {
     SCREEN *screen;
     WINDOW *keys;
-    bool has_colour, forget;
+    bool has_colour, forget, stuck;
     struct painter painter;
     struct terminal_cost cost;
     struct terminal_pointing pointing;
@@ -101,16 +101,21 @@ int terminal_open(struct terminal **out, bool no_colour, bool mouse, struct erro
     return STATUS_OK;
 }
 
-/* A terminal that takes nothing holds this up, as it does every program, until it is asked to end. */
-static void send_bytes(const struct terminal *terminal)
+/* A terminal that takes nothing holds this up, as it does every program, until it is asked to end: then it is stuck. A write that
+ * was interrupted may say how far it got, and where writes do not block, asking may come just before the wait. */
+static void send_bytes(struct terminal *terminal)
 {
+    enum { LOOKS_AGAIN_MS = 500 };
     const char *at = terminal->painter.bytes;
     size_t left = terminal->painter.length;
     while (left > 0) {
-        ssize_t count = write(STDOUT_FILENO, at, left);
-        if (count >= 0) at += count, left -= (size_t)count;
-        else if (errno == EAGAIN) poll(&(struct pollfd){.fd = STDOUT_FILENO, .events = POLLOUT}, 1, -1);
-        else if (errno != EINTR || restore_end_asked()) return;
+        const ssize_t count = write(STDOUT_FILENO, at, left);
+        const bool full = count < 0 && errno == EAGAIN;
+        if (count < 0 && !full && errno != EINTR) return;
+        if (count > 0) at += count, left -= (size_t)count;
+        terminal->stuck = left > 0 && restore_end_asked();
+        if (terminal->stuck) return;
+        if (full) poll(&(struct pollfd){.fd = STDOUT_FILENO, .events = POLLOUT}, 1, LOOKS_AGAIN_MS);
     }
 }
 
@@ -118,8 +123,9 @@ void terminal_close(struct terminal *terminal)
 {
     if (!terminal) return;
     painter_leave(&terminal->painter, LINES - 1); /* a terminal without a second screen goes on writing here */
-    send_bytes(terminal);
-    endwin();
+    if (!terminal->stuck) send_bytes(terminal);
+    if (terminal->stuck) restore_at_once();
+    else endwin(); /* waits until all has been taken */
     restore_disarm();
     stderr_show();
     if (terminal->keys) delwin(terminal->keys);

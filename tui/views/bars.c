@@ -42,19 +42,24 @@ int fullest_rank(const struct run_model *model, enum tier tier)
 }
 
 /* Those beside the device's that something lies in, as bits. */
-static uint32_t tiers_beside(const struct run_model *model)
+static uint32_t tiers_beside(const struct memory_scale scales[TIERS])
 {
     uint32_t tiers = 0;
     for (enum tier tier = TIER_HOST; tier < TIERS; tier++)
-        if (tier_is_used(model, tier)) tiers |= 1u << tier;
+        if (scales[tier].used) tiers |= 1u << tier;
     return tiers;
 }
 
-static void draw_rank(struct canvas canvas, int y, int rank, const struct scene *scene)
+static int columns_least(bool beside)
 {
-    const uint32_t beside = tiers_beside(scene->model);
+    return beside ? TIERS_RANK_COLUMNS_MIN : BAR_COLUMNS_MIN;
+}
+
+static void draw_rank(struct canvas canvas, int y, int rank, const struct scene *scene,
+                      const struct memory_scale scales[TIERS])
+{
     const bool wide = canvas.at.columns >= TIERS_RANK_COLUMNS_MIN;
-    tiers_draw_rank(canvas, y, rank, STYLE_TEXT, scene, 1u << TIER_DEVICE | (wide ? beside : 0));
+    tiers_draw_rank(canvas, y, rank, STYLE_TEXT, scene, scales, 1u << TIER_DEVICE | (wide ? tiers_beside(scales) : 0));
 }
 
 /* Column `column` of `columns` stands for ranks [first, end): the fullest of them is shown. */
@@ -71,7 +76,9 @@ static uint64_t column_bytes(const struct scene *scene, enum tier tier, int colu
     return most;
 }
 
-static void draw_heat_row(struct canvas canvas, int y, enum tier tier, int category, const struct scene *scene)
+/* Category CATEGORIES: all of the tier together, under this name. */
+static void draw_heat_row(struct canvas canvas, int y, enum tier tier, int category, const char *all,
+                          const struct scene *scene)
 {
     int room = canvas.at.columns - bytes_columns(scene->state->units) - 14;
     int columns = scene->model->ranks < room ? scene->model->ranks : room;
@@ -82,8 +89,7 @@ static void draw_heat_row(struct canvas canvas, int y, enum tier tier, int categ
         if (bytes > most) most = bytes;
     }
     const struct category_look *look = &looks[category];
-    if (category == CATEGORIES)
-        draw_text(canvas, 1, y, STYLE_STRONG, tiers_beside(scene->model) ? tiers_name(tier) : "all");
+    if (category == CATEGORIES) draw_text(canvas, 1, y, STYLE_STRONG, all);
     else draw_character(canvas, 1, y, look->style, (uint32_t)look->letter);
     draw_text(canvas, 5, y, STYLE_TEXT, category == CATEGORIES ? "" : look->brief);
     for (int i = 0; i < columns; i++)
@@ -103,13 +109,14 @@ bool category_is_shown(const struct run_model *model, int category)
     return (category != CATEGORY_STAGING && category != CATEGORY_SECONDARY) || category_is_used(model, category);
 }
 
-static void draw_heat_rows(struct canvas canvas, int y, int end, const struct scene *scene)
+static void draw_heat_rows(struct canvas canvas, int y, int end, const struct scene *scene,
+                           const struct memory_scale scales[TIERS])
 {
-    const uint32_t shown = tiers_beside(scene->model) | 1u << TIER_DEVICE;
+    const bool alone = !tiers_beside(scales);
     for (enum tier tier = 0; tier < TIERS && y < end; tier++)
-        if (shown >> tier & 1) draw_heat_row(canvas, y++, tier, CATEGORIES, scene);
+        if (scales[tier].used) draw_heat_row(canvas, y++, tier, CATEGORIES, alone ? "all" : tiers_name(tier), scene);
     for (int category = 0; category < CATEGORIES && y < end; category++)
-        if (category_is_used(scene->model, category)) draw_heat_row(canvas, y++, TIER_DEVICE, category, scene);
+        if (category_is_used(scene->model, category)) draw_heat_row(canvas, y++, TIER_DEVICE, category, "", scene);
 }
 
 /* Of any tier: the bars of all three share one legend. */
@@ -148,20 +155,21 @@ void bars_draw_legend(struct canvas canvas, int y, const struct scene *scene, bo
 }
 
 /* As much of the title as fits beside the note. */
-static void write_bars_title(char *title, size_t room, int columns, const struct scene *scene)
+static void write_bars_title(char *title, size_t room, int columns, const struct scene *scene, uint32_t beside)
 {
     static const char *const whose[] = {"device memory", "memory of device and host", "memory of device and NVMe",
                                         "memory of device, host, NVMe"};
     const struct run_step *step = run_last_step_here(scene->model);
-    const char *of = whose[tiers_beside(scene->model) >> 1];
+    const char *of = whose[beside >> 1];
     if (scene->state->bars_now || !step) snprintf(title, room, "%s now", of);
     else if (snprintf(title, room, "%s, fullest instant of step %u", of, step->step) > columns &&
              snprintf(title, room, "%s, step %u", of, step->step) > columns)
         snprintf(title, room, "memory, step %u", step->step);
 }
 
-static void draw_bars_title(struct canvas canvas, const struct scene *scene, const struct memory_scale *scale)
+static void draw_bars_title(struct canvas canvas, const struct scene *scene, const struct memory_scale scales[TIERS])
 {
+    const struct memory_scale *scale = &scales[TIER_DEVICE];
     char text[FORMAT_ROOM], title[80], note[96];
     int at = 0;
     if (scale->has_planned)
@@ -170,7 +178,7 @@ static void draw_bars_title(struct canvas canvas, const struct scene *scene, con
         snprintf(note + at, sizeof note - (size_t)at, " budget %s ",
                  format_bytes_bare(text, scene->state->units, scale->budget));
     else snprintf(note + at, sizeof note - (size_t)at, " no budget ");
-    write_bars_title(title, sizeof title, canvas.at.columns - utf8_columns(note) - 5, scene);
+    write_bars_title(title, sizeof title, canvas.at.columns - utf8_columns(note) - 5, scene, tiers_beside(scales));
     draw_title(canvas, 0, false, title);
     draw_right(canvas, canvas.at.columns - 1, 0, STYLE_TEXT, note);
 }
@@ -201,8 +209,8 @@ static void draw_flows(struct canvas canvas, int y, const struct scene *scene)
 
 int bars_rows(const struct run_model *model, int columns, int rows)
 {
-    const int flows = bars_flow_rows(model), others = 2 + flows,
-              least = tiers_beside(model) ? TIERS_RANK_COLUMNS_MIN : BAR_COLUMNS_MIN;
+    const bool beside = tier_is_used(model, TIER_HOST) || tier_is_used(model, TIER_NVME);
+    const int flows = bars_flow_rows(model), others = 2 + flows, least = columns_least(beside);
     int inner = rows - others < BAR_ROWS_MAX ? rows - others : BAR_ROWS_MAX, across = columns / least;
     if (inner < 1) inner = 1;
     if (model->ranks > inner * across) return others + (inner < 1 + HEAT_ROWS ? inner : 1 + HEAT_ROWS);
@@ -212,16 +220,17 @@ int bars_rows(const struct run_model *model, int columns, int rows)
 }
 
 /* Ranks from top to bottom, then in the next column, in `rows` below the title. False: too narrow. */
-static bool draw_ranks(struct canvas canvas, int rows, const struct scene *scene)
+static bool draw_ranks(struct canvas canvas, int rows, const struct scene *scene,
+                       const struct memory_scale scales[TIERS])
 {
-    const int ranks = scene->model->ranks,
-              least = tiers_beside(scene->model) ? TIERS_RANK_COLUMNS_MIN : BAR_COLUMNS_MIN;
+    const int ranks = scene->model->ranks, least = columns_least(tiers_beside(scales));
     int stacks = rows > 0 ? (ranks + rows - 1) / rows : ranks;
     if (rows < 1 || canvas.at.columns / stacks < least) return false;
     int columns = canvas.at.columns / stacks;
     for (int rank = 0; rank < ranks; rank++) {
         int x = rank / rows * columns, last = rank / rows == stacks - 1;
-        draw_rank(canvas_part(canvas, x, 1, last ? canvas.at.columns - x : columns, rows), rank % rows, rank, scene);
+        draw_rank(canvas_part(canvas, x, 1, last ? canvas.at.columns - x : columns, rows), rank % rows, rank, scene,
+                  scales);
     }
     return true;
 }
@@ -229,15 +238,16 @@ static bool draw_ranks(struct canvas canvas, int rows, const struct scene *scene
 void bars_draw(struct canvas canvas, const struct scene *scene)
 {
     const struct run_model *model = scene->model;
-    struct memory_scale scale = memory_scale(model, TIER_DEVICE);
+    struct memory_scale scales[TIERS];
     const int legend = canvas.at.rows - 1 - bars_flow_rows(model);
-    draw_bars_title(canvas, scene, &scale);
+    memory_scales(scales, model);
+    draw_bars_title(canvas, scene, scales);
     int fullest = fullest_rank(model, TIER_DEVICE);
     if (fullest < 0) draw_text(canvas, 1, 1, STYLE_DIM, "not known yet: no memory record has come");
-    else if (!draw_ranks(canvas, legend - 1, scene)) {
-        draw_rank(canvas, 1, fullest, scene);
-        draw_heat_rows(canvas, 2, legend, scene);
+    else if (!draw_ranks(canvas, legend - 1, scene, scales)) {
+        draw_rank(canvas, 1, fullest, scene, scales);
+        draw_heat_rows(canvas, 2, legend, scene, scales);
     }
-    bars_draw_legend(canvas, legend, scene, scale.has_planned);
+    bars_draw_legend(canvas, legend, scene, scales[TIER_DEVICE].has_planned);
     draw_flows(canvas, legend + 1, scene);
 }

@@ -79,6 +79,11 @@ static int draw_other_tiers(struct canvas canvas, int x, int y, enum units units
     return x;
 }
 
+static char *format_peak(char out[FORMAT_ROOM], enum units units, const struct run_fullest *device)
+{
+    return device->known ? format_bytes_bare(out, units, device->peak_bytes) : strcpy(out, "n/a");
+}
+
 /* What a switch changed, in one line; its view says more. */
 static void draw_outcome(struct canvas canvas, int y, const struct scene *scene, const struct run_notice *notice)
 {
@@ -90,8 +95,8 @@ static void draw_outcome(struct canvas canvas, int y, const struct scene *scene,
         if (notice->kind != NOTICE_EVENT || !notice->has_step || switches[s].step != notice->step || !from->steps ||
             !to->steps)
             continue;
-        format_bytes_bare(before, scene->state->units, from->memory[TIER_DEVICE].peak_bytes);
-        format_bytes_bare(after, scene->state->units, to->memory[TIER_DEVICE].peak_bytes);
+        format_peak(before, scene->state->units, &from->memory[TIER_DEVICE]);
+        format_peak(after, scene->state->units, &to->memory[TIER_DEVICE]);
         format_time(slow, (uint64_t)from->step_ns);
         format_time(fast, (uint64_t)to->step_ns);
         int x = draw_format(canvas, 1, y, STYLE_STRONG, "%s: peak %s, then %s", switches[s].text, before, after);

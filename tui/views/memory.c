@@ -49,20 +49,14 @@ static void draw_words(struct canvas canvas, int y)
     draw_text(canvas, 1, y, STYLE_DIM, "now: in tensors. peak: most since start or switch. reserved: held by the pool");
 }
 
-static int used_tiers(const struct run_model *model)
-{
-    int used = 0;
-    for (enum tier tier = 0; tier < TIERS; tier++) used += tier_is_used(model, tier);
-    return used;
-}
-
 /* Tiers below each other; returns the rows they took. */
-static int draw_tables(struct canvas canvas, const struct scene *scene, int rank)
+static int draw_tables(struct canvas canvas, const struct scene *scene, int rank,
+                       const struct memory_scale scales[TIERS])
 {
-    enum table_form form = used_tiers(scene->model) > 1 ? TABLE_FIRST : TABLE_ALONE;
+    enum table_form form = tiers_used(scales) > 1 ? TABLE_FIRST : TABLE_ALONE;
     int y = 0;
     for (enum tier tier = 0; tier < TIERS; tier++) {
-        if (!tier_is_used(scene->model, tier)) continue;
+        if (!scales[tier].used) continue;
         const int rows = memory_table_rows(scene->model, tier, form);
         memory_table_draw(canvas_part(canvas, 0, y, canvas.at.columns, rows), scene, rank, tier, form);
         form = TABLE_NEXT;
@@ -72,25 +66,26 @@ static int draw_tables(struct canvas canvas, const struct scene *scene, int rank
 }
 
 /* All ranks, in at most `room` rows; returns the rows they took. */
-static int draw_ranks(struct canvas canvas, int y, int room, const struct scene *scene, int rank)
+static int draw_ranks(struct canvas canvas, int y, int room, const struct scene *scene, int rank,
+                      const struct memory_scale scales[TIERS])
 {
     const int columns = canvas.at.columns, ranks = scene->model->ranks;
-    const bool alone = used_tiers(scene->model) == 1;
+    const bool alone = tiers_used(scales) == 1;
     int rows = room >= RANKS_ROWS_LEAST ? room : alone ? RANKS_ROWS_LEAST : canvas.at.rows - y; /* no room for curves */
     if (alone) rows = memory_ranks_rows(ranks, columns, rows);
     else if (rows > 1 + ranks) rows = 1 + ranks;
     const struct canvas part = canvas_part(canvas, 0, y, columns, rows);
-    if (alone) memory_ranks_draw(part, scene, rank);
-    else tiers_draw_ranks(part, scene, rank);
+    if (alone) memory_ranks_draw(part, scene, &scales[TIER_DEVICE], rank);
+    else tiers_draw_ranks(part, scene, scales, rank);
     return rows;
 }
 
-static void draw_curves(struct canvas canvas, int y, const struct scene *scene)
+static void draw_curves(struct canvas canvas, int y, const struct scene *scene, const struct memory_scale scales[TIERS])
 {
     const struct window window = timeline_window(scene);
-    int left = used_tiers(scene->model);
+    int left = tiers_used(scales);
     for (enum tier tier = 0; tier < TIERS; tier++) {
-        if (!tier_is_used(scene->model, tier)) continue;
+        if (!scales[tier].used) continue;
         int rows = (canvas.at.rows - y) / left--;
         if (rows > CURVE_ROWS_MOST) rows = CURVE_ROWS_MOST;
         timeline_draw_curve(canvas_part(canvas, 0, y, canvas.at.columns, rows), scene, tier, &window);
@@ -106,12 +101,14 @@ static void draw_view(struct canvas canvas, const struct scene *scene)
         return;
     }
     const int rank = list_kept(scene->state->rank, scene->model->ranks);
-    int y = draw_tables(canvas, scene, rank);
+    struct memory_scale scales[TIERS];
+    memory_scales(scales, scene->model);
+    int y = draw_tables(canvas, scene, rank, scales);
     draw_words(canvas, y);
     draw_process(canvas, y + 1, scene, rank);
     y += WORDS_ROWS;
-    y += draw_ranks(canvas, y, canvas.at.rows - y - CURVE_ROWS_LEAST * used_tiers(scene->model), scene, rank);
-    draw_curves(canvas, y, scene);
+    y += draw_ranks(canvas, y, canvas.at.rows - y - CURVE_ROWS_LEAST * tiers_used(scales), scene, rank, scales);
+    draw_curves(canvas, y, scene, scales);
 }
 
 static bool act(struct view_state *state, const struct scene *scene, const struct key_row *key)

@@ -73,18 +73,17 @@ static void draw_ranks_title(struct canvas canvas, const struct scene *scene, co
     }
 }
 
-void memory_ranks_draw(struct canvas canvas, const struct scene *scene, int chosen)
+void memory_ranks_draw(struct canvas canvas, const struct scene *scene, const struct memory_scale *scale, int chosen)
 {
-    const struct memory_scale scale = memory_scale(scene->model, TIER_DEVICE);
     const int ranks = scene->model->ranks, across = across_of(canvas.at.columns, ranks, canvas.at.rows - 1);
     const int columns = canvas.at.columns / across;
     int rows = canvas.at.rows - 1;
     const bool all = rows * across >= ranks;
-    draw_ranks_title(canvas, scene, &scale);
+    draw_ranks_title(canvas, scene, scale);
     if (!all && rows > 1) draw_heat_of_all(canvas, rows--, scene, chosen);
     const int top = list_top(chosen / across, (ranks + across - 1) / across, rows);
     for (int i = 0; i < rows * across && top * across + i < ranks; i++) {
         const int rank = top * across + i;
-        draw_rank(canvas, i % across * columns, 1 + i / across, columns, rank, rank == chosen, scene, &scale);
+        draw_rank(canvas, i % across * columns, 1 + i / across, columns, rank, rank == chosen, scene, scale);
     }
 }

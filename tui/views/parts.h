@@ -15,8 +15,9 @@ void said_draw(struct canvas canvas, const struct scene *scene, int skip, bool f
 
 /* One scale for all that shows a tier: the budget where there is one and it is near enough to be seen (is_budget),
  * else the most that was ever held or planned. So a switch of stage changes bars and curves, not their scale. */
-struct memory_scale { uint64_t full, budget, planned; bool has_planned, is_budget; };
+struct memory_scale { uint64_t full, budget, planned; bool has_planned, is_budget, used; }; /* used: tier_is_used() */
 struct memory_scale memory_scale(const struct run_model *model, enum tier tier);
+void memory_scales(struct memory_scale out[TIERS], const struct run_model *model); /* looks at all ranks: once for a screen */
 
 /* tier_bar.c: what bars show of a tier, the fullest instant of the last step or this one ('b'); and the bar, by category, with
  * the mark of the plan, alone or with its figure at the right. A tier that nobody uses has an empty one. */

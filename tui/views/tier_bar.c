@@ -9,7 +9,7 @@ const struct run_instant *instant_shown(const struct run_tier *tier, const struc
 
 struct memory_scale memory_scale(const struct run_model *model, enum tier which)
 {
-    struct memory_scale scale = {0};
+    struct memory_scale scale = {.used = tier_is_used(model, which)};
     scale.has_planned = run_predicted_peak(model, which, &scale.planned);
     for (int i = 0; i < model->schedule_count; i++)
         if (model->schedules[i].tier[which].peak_bytes > scale.full)
@@ -23,6 +23,11 @@ struct memory_scale memory_scale(const struct run_model *model, enum tier which)
     scale.is_budget = scale.budget && scale.budget <= 4 * scale.full;
     if (scale.is_budget) scale.full = scale.budget;
     return scale;
+}
+
+void memory_scales(struct memory_scale out[TIERS], const struct run_model *model)
+{
+    for (enum tier tier = 0; tier < TIERS; tier++) out[tier] = memory_scale(model, tier);
 }
 
 static int fill_segments(struct segment segments[], const struct run_instant *instant)
@@ -48,14 +53,13 @@ void tier_bar_alone(struct canvas canvas, struct rect at, int rank, enum tier wh
                     const struct memory_scale *scale)
 {
     const struct run_instant *instant = instant_shown(&scene->model->rank[rank].tier[which], scene->state);
-    const bool used = tier_is_used(scene->model, which);
     const int inner = at.columns - 2;
     struct segment segments[SEGMENTS_MAX];
     draw_character(canvas, at.x, at.y, STYLE_FRAME, '[');
     draw_character(canvas, at.x + at.columns - 1, at.y, STYLE_FRAME, ']');
-    if (instant->known && used)
+    if (instant->known && scale->used)
         draw_bar(canvas, at.x + 1, at.y, inner, segments, fill_segments(segments, instant), scale->full);
-    if (used) draw_mark(canvas, at.x + 1, at.y, inner, scale);
+    if (scale->used) draw_mark(canvas, at.x + 1, at.y, inner, scale);
 }
 
 void tier_bar_draw(struct canvas canvas, struct rect at, int rank, enum tier which, const struct scene *scene,
@@ -69,7 +73,7 @@ void tier_bar_draw(struct canvas canvas, struct rect at, int rank, enum tier whi
     const struct rect bar = {at.x, at.y, at.columns - bytes - 1, 1};
     char text[FORMAT_ROOM];
     if (bar.columns >= BAR_LEAST) tier_bar_alone(canvas, bar, rank, which, scene, scale);
-    if (!tier_is_used(scene->model, which)) draw_right(canvas, end, at.y, STYLE_DIM, "-");
+    if (!scale->used) draw_right(canvas, end, at.y, STYLE_DIM, "-");
     else
         draw_right(canvas, end, at.y, over ? STYLE_BAD : STYLE_STRONG,
                    format_bytes(text, scene->state->units, instant->known, instant->live_bytes));

@@ -27,10 +27,16 @@ const struct run_lane *tiers_moving(const struct scene *scene, int rank, enum fl
     return tiers_show_now(scene) && lane->busy ? lane : NULL;
 }
 
-static int used_tiers(const struct run_model *model)
+void tiers_flows_of(struct tiers_flow out[FLOWS], const struct run_model *model, int rank)
+{
+    for (enum flow flow = 0; flow < FLOWS; flow++)
+        out[flow] = (struct tiers_flow){flow_is_used(model, flow), flow_figures_of(model, rank, flow)};
+}
+
+int tiers_used(const struct memory_scale scales[TIERS])
 {
     int used = 0;
-    for (enum tier tier = 0; tier < TIERS; tier++) used += tier_is_used(model, tier);
+    for (enum tier tier = 0; tier < TIERS; tier++) used += scales[tier].used;
     return used;
 }
 
@@ -47,9 +53,9 @@ static int smaller(int a, int b)
     return a < b ? a : b;
 }
 
-static struct layout lay_out(const struct scene *scene, int rows, int rank)
+static struct layout lay_out(const struct scene *scene, int rows, int rank, int curves)
 {
-    const int curves = used_tiers(scene->model), ranks = 1 + scene->model->ranks;
+    const int ranks = 1 + scene->model->ranks;
     struct layout out = {.picture = TIERS_PICTURE_ROWS, .flows = TIERS_FLOWS_ROWS};
     int left = rows - out.picture - 1 - out.flows; /* 1: the legend */
     out.ranks = smaller(ranks, left < RANKS_ROWS_LEAST ? RANKS_ROWS_LEAST : left);
@@ -91,12 +97,11 @@ static void draw_lanes(struct canvas canvas, const struct scene *scene, const st
 }
 
 static void draw_through_step(struct canvas canvas, const struct scene *scene, int y, const struct layout *layout,
-                              int rank)
+                              int rank, const struct memory_scale scales[TIERS])
 {
     const struct window window = timeline_window(scene);
     for (enum tier tier = 0; tier < TIERS && layout->curve; tier++)
-        if (tier_is_used(scene->model, tier))
-            timeline_draw_curve(rows_of(canvas, &y, layout->curve), scene, tier, &window);
+        if (scales[tier].used) timeline_draw_curve(rows_of(canvas, &y, layout->curve), scene, tier, &window);
     if (layout->lanes) draw_lanes(rows_of(canvas, &y, layout->lanes), scene, &window, rank);
 }
 
@@ -110,17 +115,23 @@ static void draw_view(struct canvas canvas, const struct scene *scene)
         draw_text(canvas, 1, 1, STYLE_DIM, "not known yet: no memory record has come");
         return;
     }
-    const struct layout layout = lay_out(scene, canvas.at.rows, rank);
-    tiers_draw_picture(rows_of(canvas, &y, layout.picture), scene, rank);
+    struct memory_scale scales[TIERS];
+    struct tiers_flow flows[FLOWS];
+    memory_scales(scales, model);
+    tiers_flows_of(flows, model, rank);
+    const struct layout layout = lay_out(scene, canvas.at.rows, rank, tiers_used(scales));
+    tiers_draw_picture(rows_of(canvas, &y, layout.picture), scene, rank, scales, flows);
     bars_draw_legend(canvas, y++, scene, true);
-    tiers_draw_flows(rows_of(canvas, &y, layout.flows), scene, rank, false);
-    tiers_draw_ranks(rows_of(canvas, &y, layout.ranks), scene, rank);
-    draw_through_step(canvas, scene, y, &layout, rank);
+    tiers_draw_flows(rows_of(canvas, &y, layout.flows), scene, rank, flows, false);
+    tiers_draw_ranks(rows_of(canvas, &y, layout.ranks), scene, scales, rank);
+    draw_through_step(canvas, scene, y, &layout, rank, scales);
 }
 
 static void draw_pane(struct canvas canvas, const struct scene *scene, bool focused)
 {
-    tiers_draw_flows(canvas, scene, -1, focused);
+    struct tiers_flow flows[FLOWS];
+    tiers_flows_of(flows, scene->model, -1);
+    tiers_draw_flows(canvas, scene, -1, flows, focused);
 }
 
 static int rows_wanted(const struct scene *scene)

@@ -78,14 +78,13 @@ static void draw_known(struct pen *pen, const struct scene *scene, int rank, enu
     draw_now(pen, scene, rank, flow);
 }
 
-static void draw_row(struct canvas canvas, int y, const struct scene *scene, int rank, enum flow flow)
+static void draw_row(struct canvas canvas, int y, const struct scene *scene, int rank, enum flow flow,
+                     const struct tiers_flow *of)
 {
-    const struct flow_figures figures = flow_figures_of(scene->model, rank, flow);
     struct pen pen = pen_at(canvas, 1, y);
-    const bool used = flow_is_used(scene->model, flow);
-    pen_left(&pen, 14, used ? STYLE_TEXT : STYLE_DIM, flow_name(flow));
-    if (used && figures.known) draw_known(&pen, scene, rank, flow, &figures);
-    else pen_right(&pen, bytes_columns(scene->state->units) + 2, STYLE_DIM, used ? "n/a" : "-");
+    pen_left(&pen, 14, of->used ? STYLE_TEXT : STYLE_DIM, flow_name(flow));
+    if (of->used && of->figures.known) draw_known(&pen, scene, rank, flow, &of->figures);
+    else pen_right(&pen, bytes_columns(scene->state->units) + 2, STYLE_DIM, of->used ? "n/a" : "-");
 }
 
 /* And how it would be otherwise. */
@@ -97,56 +96,60 @@ static void draw_nothing_flows(struct canvas canvas)
     draw_text(canvas, 1, 4, STYLE_DIM, "anew      zerolab train configs/nano-offload.json, or configs/nano-nvme.json");
 }
 
-static bool is_so_far(const struct run_model *model, int rank)
-{
-    for (enum flow flow = 0; flow < FLOWS; flow++)
-        if (flow_figures_of(model, rank, flow).so_far) return true;
-    return false;
-}
+/* What holds of some direction, of all together. */
+struct all_flows {
+    bool used, so_far, buffered;
+    double slow_motion;
+};
 
-static bool is_buffered(const struct run_model *model, int rank)
+static struct all_flows all_of(const struct tiers_flow flows[FLOWS])
 {
-    return flow_figures_of(model, rank, FLOW_NVME_READ).buffered ||
-           flow_figures_of(model, rank, FLOW_NVME_WRITE).buffered;
+    struct all_flows all = {.slow_motion = 1};
+    for (enum flow flow = 0; flow < FLOWS; flow++) {
+        const struct flow_figures *figures = &flows[flow].figures;
+        all.used |= flows[flow].used;
+        all.so_far |= figures->so_far;
+        all.buffered |= figures->buffered;
+        if (figures->slow_motion > all.slow_motion) all.slow_motion = figures->slow_motion;
+    }
+    return all;
 }
 
 /* What one has to know to read the figures. */
-static void write_note(char *note, size_t room, const struct run_model *model, int rank)
+static void write_note(char *note, size_t room, const struct all_flows *all)
 {
-    double slow = 1;
-    for (enum flow flow = 0; flow < FLOWS; flow++) {
-        const double of = flow_figures_of(model, rank, flow).slow_motion;
-        if (of > slow) slow = of;
-    }
-    if (slow > 1) snprintf(note, room, " slow motion ×%g taken out of rates ", slow);
-    else if (is_buffered(model, rank)) snprintf(note, room, " NVMe: through the page cache ");
+    if (all->slow_motion > 1) snprintf(note, room, " slow motion ×%g taken out of rates ", all->slow_motion);
+    else if (all->buffered) snprintf(note, room, " NVMe: through the page cache ");
     else snprintf(note, room, " limit: paced, else the best step ");
 }
 
-static void draw_flows_title(struct canvas canvas, const struct scene *scene, int rank, bool focused)
+static void draw_flows_title(struct canvas canvas, const struct scene *scene, int rank, const struct all_flows *all,
+                             bool focused)
 {
     const struct run_model *model = scene->model;
     const struct run_step *step = run_last_step_here(model);
     char title[80], note[64];
     int at = snprintf(title, sizeof title, rank < 0 ? "flows between tiers" : "flows of rank %d", rank);
-    if (is_so_far(model, rank)) at += snprintf(title + at, sizeof title - (size_t)at, ", this step so far");
+    if (all->so_far) at += snprintf(title + at, sizeof title - (size_t)at, ", this step so far");
     else if (step) at += snprintf(title + at, sizeof title - (size_t)at, ", step %u", step->step);
     if (rank < 0 && model->ranks > 1) snprintf(title + at, sizeof title - (size_t)at, ", mean of ranks");
     const int x = draw_title(canvas, 0, focused, title);
-    write_note(note, sizeof note, model, rank);
-    if (tiers_any_flow(model) && x + utf8_columns(note) + 1 < canvas.at.columns)
+    write_note(note, sizeof note, all);
+    if (all->used && x + utf8_columns(note) + 1 < canvas.at.columns)
         draw_right(canvas, canvas.at.columns - 1, 0, STYLE_DIM, note);
 }
 
-void tiers_draw_flows(struct canvas canvas, const struct scene *scene, int rank, bool focused)
+void tiers_draw_flows(struct canvas canvas, const struct scene *scene, int rank, const struct tiers_flow flows[FLOWS],
+                      bool focused)
 {
-    draw_flows_title(canvas, scene, rank, focused);
-    if (!tiers_any_flow(scene->model)) {
+    const struct all_flows all = all_of(flows);
+    draw_flows_title(canvas, scene, rank, &all, focused);
+    if (!all.used) {
         draw_nothing_flows(canvas);
         return;
     }
     draw_head(canvas, scene->state->units);
-    for (enum flow flow = 0; flow < FLOWS; flow++) draw_row(canvas, 2 + (int)flow, scene, rank, flow);
+    for (enum flow flow = 0; flow < FLOWS; flow++) draw_row(canvas, 2 + (int)flow, scene, rank, flow, &flows[flow]);
 }
 
 /* " 98 % best"; where that has no room " 98 %" of a paced link, which goes without saying; else nothing. */

@@ -91,15 +91,15 @@ static void draw_categories(struct canvas box, int y, const struct scene *scene,
     }
 }
 
-static void draw_tier(struct canvas box, const struct scene *scene, int rank, enum tier tier)
+static void draw_tier(struct canvas box, const struct scene *scene, int rank, enum tier tier,
+                      const struct memory_scale *scale)
 {
     const struct run_tier *of = &scene->model->rank[rank].tier[tier];
-    const struct memory_scale scale = memory_scale(scene->model, tier);
-    const bool used = tier_is_used(scene->model, tier);
+    const bool used = scale->used;
     struct figure figures[FIGURES];
     draw_text(box, 0, 0, used ? STYLE_TITLE : STYLE_DIM, tiers_name(tier));
     if (!used) draw_right(box, box.at.columns, 0, STYLE_DIM, "not used");
-    tier_bar_alone(box, (struct rect){0, 1, box.at.columns, 1}, rank, tier, scene, &scale);
+    tier_bar_alone(box, (struct rect){0, 1, box.at.columns, 1}, rank, tier, scene, scale);
     list_figures(figures, scene->model, of, tier);
     for (int i = 0; i < FIGURES; i++) draw_figure(box, 2 + i, scene->state->units, &figures[i], used);
     if (box.at.rows > 2 + FIGURES) draw_categories(box, 2 + FIGURES, scene, of);
@@ -121,17 +121,19 @@ static void draw_arrow(struct canvas gap, int y, bool right, bool moving)
     draw_character(gap, right ? last : 1, y, moving ? STYLE_FOCUS : STYLE_TEXT, right ? 0x25ba : 0x25c4);
 }
 
-static void draw_flow(struct canvas gap, int y, const struct scene *scene, int rank, enum flow flow)
+static void draw_flow(struct canvas gap, int y, const struct scene *scene, int rank, enum flow flow,
+                      const struct tiers_flow *of)
 {
-    const struct flow_figures figures = flow_figures_of(scene->model, rank, flow);
+    const struct flow_figures *figures = &of->figures;
     const bool down = flow == FLOW_D2H || flow == FLOW_NVME_WRITE;
     char text[FORMAT_ROOM];
-    if (!flow_is_used(scene->model, flow)) return;
+    if (!of->used) return;
     draw_centred(gap, y, STYLE_STRONG,
-                 figures.known ? format_bytes_bare(text, scene->state->units, (uint64_t)(figures.bytes + 0.5)) : "n/a");
+                 figures->known ? format_bytes_bare(text, scene->state->units, (uint64_t)(figures->bytes + 0.5))
+                                : "n/a");
     draw_arrow(gap, y + 1, down, tiers_moving(scene, rank, flow) != NULL);
     draw_centred(gap, y + 2, STYLE_TEXT,
-                 figures.bytes_per_s > 0 ? format_rate(text, scene->state->units, figures.bytes_per_s) : "n/a");
+                 figures->bytes_per_s > 0 ? format_rate(text, scene->state->units, figures->bytes_per_s) : "n/a");
 }
 
 /* ---- the picture ---- */
@@ -158,16 +160,18 @@ static void draw_picture_title(struct canvas canvas, const struct scene *scene, 
     draw_title(canvas, 0, false, title);
 }
 
-void tiers_draw_picture(struct canvas canvas, const struct scene *scene, int rank)
+void tiers_draw_picture(struct canvas canvas, const struct scene *scene, int rank,
+                        const struct memory_scale scales[TIERS], const struct tiers_flow flows[FLOWS])
 {
     const struct boxes boxes = boxes_of(canvas.at.columns, scene->state->units);
     static const enum flow ways[TIERS - 1][2] = {{FLOW_D2H, FLOW_H2D}, {FLOW_NVME_WRITE, FLOW_NVME_READ}};
     draw_picture_title(canvas, scene, rank);
     for (enum tier tier = 0; tier < TIERS; tier++) {
         const int x = box_x(&boxes, tier);
-        draw_tier(canvas_part(canvas, x, 1, boxes.columns, canvas.at.rows - 1), scene, rank, tier);
+        draw_tier(canvas_part(canvas, x, 1, boxes.columns, canvas.at.rows - 1), scene, rank, tier, &scales[tier]);
         if (tier == TIER_NVME) break;
         struct canvas gap = canvas_part(canvas, x + boxes.columns, FIRST_FIGURE, boxes.gap, FIGURES);
-        for (int way = 0; way < 2; way++) draw_flow(gap, 3 * way, scene, rank, ways[tier][way]);
+        for (int way = 0; way < 2; way++)
+            draw_flow(gap, 3 * way, scene, rank, ways[tier][way], &flows[ways[tier][way]]);
     }
 }

@@ -192,6 +192,12 @@ static bool uses_tiers(const struct why_switch *change)
     return others;
 }
 
+/* Of the other tiers nothing is told where nothing is. */
+static bool is_known(const struct why_switch *change, enum tier tier)
+{
+    return tier != TIER_DEVICE || (change->before.memory[tier].known && change->after.memory[tier].known);
+}
+
 static int each_category(struct canvas canvas, enum units units, const struct why_switch *change, bool draws)
 {
     const bool tiers = uses_tiers(change);
@@ -205,7 +211,7 @@ static int each_category(struct canvas canvas, enum units units, const struct wh
             if ((before == 0 && after == 0) || (tiers && before == after)) continue;
             if (tiers) snprintf(name, sizeof name, "%c %s", look->letter, tiers_name(tier));
             else snprintf(name, sizeof name, "%s", is_tight(&canvas) ? look->brief : look->name);
-            const struct figure figure = {name, true, (double)before, (double)after, false};
+            const struct figure figure = {name, is_known(change, tier), (double)before, (double)after, false};
             if (draws) draw_figure(canvas, y, units, &figure);
             y++;
         }
@@ -227,14 +233,15 @@ static int categories_of(const struct canvas canvas, const struct why_switch *ch
 static int list_peaks(struct figure figures[2 * TIERS], const struct why_switch *change)
 {
     const struct run_fullest *before = change->before.memory, *after = change->after.memory;
+    const bool known = is_known(change, TIER_DEVICE);
     int count = 0;
     for (enum tier tier = 0; tier < TIERS && uses_tiers(change); tier++)
         if (before[tier].peak_bytes || after[tier].peak_bytes)
-            figures[count++] = (struct figure){tiers_name(tier), true, (double)before[tier].peak_bytes,
-                                               (double)after[tier].peak_bytes, false};
+            figures[count++] = (struct figure){tiers_name(tier), is_known(change, tier),
+                                               (double)before[tier].peak_bytes, (double)after[tier].peak_bytes, false};
     if (count) return count;
-    figures[0] = (struct figure){"peak", true, (double)before->peak_bytes, (double)after->peak_bytes, false};
-    figures[1] = (struct figure){"resting", true, (double)before->resting_bytes, (double)after->resting_bytes, false};
+    figures[0] = (struct figure){"peak", known, (double)before->peak_bytes, (double)after->peak_bytes, false};
+    figures[1] = (struct figure){"resting", known, (double)before->resting_bytes, (double)after->resting_bytes, false};
     return 2;
 }
 
