@@ -1,166 +1,236 @@
 /* Attention backward on the tensor cores, in two kernels that each make the scores again: one for each tile of keys, which walks over
  * the queries from the diagonal on and keeps dk and dv in registers; one for each tile of queries, which walks over the keys and keeps
  * dq. Scores are computed twice (seven products in place of five), and in return nothing is added by atomics, so bits repeat, and no
- * fp32 copy of dq is needed. With p = e^(score - lse): dv = p^T dout, ds = p (dout v^T - delta), dq = ds k, dk = ds^T q. */
+ * fp32 copy of dq is needed. With p = e^(score - lse): dv = p^T dout, ds = p (dout v^T - delta), dq = ds k, dk = ds^T q.
+ *
+ * While a tile of the walk is computed with, the next is on its way. The block's own rows are read from shared memory once, into
+ * registers, and leave their room to the walk. Only tiles that the diagonal crosses are masked: rows beyond the sequence have lse
+ * infinite, which makes their p zero, and keys beyond it are not written. */
 #include "kernels/cuda/attention.cuh"
 
-enum { SIDE = 64, BACKWARD_THREADS = 128 }; /* of a tile, of queries and of keys; four warps, 16 rows each */
+enum { BACKWARD_WARPS = 4, BACKWARD_THREADS = BACKWARD_WARPS * WARP };
+#define LOG2_E 1.44269504f
 
-template <int D> struct backward_shared {
+/* How a kernel goes about it, with heads of D: each warp has STRIPS strips of 16 rows of its own, and all walk in tiles of WALK rows.
+ * What a warp reads of a tile serves all of its strips, but registers are few: they also set how many blocks are at work AT_ONCE.
+ * Shared memory is in rows: two tiles of the walk, and behind them the block's own two, whose room two more of the walk get. */
+template <int D, int STRIPS_, int WALK_, int AT_ONCE_> struct backward_of {
     enum {
-        TILE = SIDE * tile_of<D>::STRIDE,
-        BYTES = 4 * TILE * 2 + 2 * SIDE * 4
-    }; /* four tiles; lse and delta of the queries */
+        STRIPS = STRIPS_,
+        WALK = WALK_,
+        AT_ONCE = AT_ONCE_,
+        STRIDE = tile_of<D>::STRIDE,
+        OWN = BACKWARD_WARPS * STRIPS * 16
+    };
+    enum { PAIR = 2 * WALK * STRIDE, BYTES = (2 * WALK + 2 * OWN) * STRIDE * 2 };
+};
+template <int D> struct keys_of : backward_of<D, 1, 32, D <= 32 ? 4 : D <= 64 ? 3 : 2> {
+};
+template <int D> struct queries_of : backward_of<D, D <= 64 ? 2 : 1, D <= 64 ? 32 : 64, 2> {
 };
 
-template <class E, int D> __device__ __forceinline__ void fragments_of(fragment_a (&a)[1][D / 16], const E *tile)
+template <class E, int D, int STRIPS>
+__device__ __forceinline__ void fragments_of(fragment_a (&a)[STRIPS][D / 16], const E *tile)
 {
+    const int row = (int)threadIdx.x / WARP * STRIPS * 16;
 #pragma unroll
-    for (int i = 0; i < D / 16; i++) a[0][i] = load_a(tile, tile_of<D>::STRIDE, (int)threadIdx.x / WARP * 16, i * 16);
+    for (int i = 0; i < STRIPS * D / 16; i++)
+        a[i / (D / 16)][i % (D / 16)] = load_a(tile, tile_of<D>::STRIDE, row + i / (D / 16) * 16, i % (D / 16) * 16);
+}
+
+/* What a query's p and ds need beside its products. lse is that of powers of two. */
+struct alignas(8) query_row {
+    float lse, delta;
+};
+struct alignas(16) query_pair {
+    query_row row[2];
+};
+
+__device__ __forceinline__ query_row query_row_of(const float *lse, const float *delta, int query, int T)
+{
+    if (query >= T) return {INFINITY, 0};
+    return {lse[query] * LOG2_E, delta[query]};
+}
+
+__device__ __forceinline__ float probability(float score, float scale, float lse)
+{
+    return exp2_fast(fmaf(score, scale, -lse));
 }
 
 /* ---- dk and dv: rows are keys, columns are queries ------------------------------------------------------------------------- */
 
 /* From transposed scores s and products dp to p and ds, for this warp's 16 keys and a tile of queries. */
-__device__ __forceinline__ void slopes_by_key(fragment_c (&s)[SIDE / 8], fragment_c (&dp)[SIDE / 8], const float *lse,
-                                              const float *delta, int key, int first_query, int T, float scale)
+template <bool MASKED, int WALK>
+__device__ __forceinline__ void slopes_by_key(fragment_c (&s)[WALK / 8], fragment_c (&dp)[WALK / 8],
+                                              const query_row *rows, int key, int first_query, float scale)
 {
     const int t = (int)threadIdx.x % 4;
 #pragma unroll
-    for (int n = 0; n < SIDE / 8; n++)
+    for (int n = 0; n < WALK / 8; n++) {
+        const int column = n * 8 + 2 * t;
+        const query_pair pair = *(const query_pair *)(rows + column);
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            const int column = n * 8 + 2 * t + i % 2, query = first_query + column;
-            const bool seen = query < T && key + i / 2 * 8 <= query;
-            const float p = seen ? exp2_fast((s[n].r[i] * scale - lse[column]) * 1.44269504f) : 0;
+            const query_row row = pair.row[i % 2];
+            const bool seen = !MASKED || key + i / 2 * 8 <= first_query + column + i % 2;
+            const float p = seen ? probability(s[n].r[i], scale, row.lse) : 0;
             s[n].r[i] = p;
-            dp[n].r[i] = seen ? p * (dp[n].r[i] - delta[column]) : 0;
+            dp[n].r[i] = p * (dp[n].r[i] - row.delta);
         }
+    }
 }
 
 template <class E, int D>
-__global__ void __launch_bounds__(BACKWARD_THREADS)
+__global__ void __launch_bounds__(BACKWARD_THREADS, keys_of<D>::AT_ONCE)
     attention_backward_keys(E *dqkv, const E *dout, const float *lse, const float *delta, const E *qkv,
                             attention_heads heads)
 {
-    enum { TILE = backward_shared<D>::TILE };
-    E *const tile_k = (E *)launched_shared, *const tile_v = tile_k + TILE, *const tile_q = tile_v + TILE,
-             *const tile_dout = tile_q + TILE;
-    float *const row_lse = (float *)(tile_dout + TILE), *const row_delta = row_lse + SIDE;
-    const int first = (int)blockIdx.x * SIDE, pair = (int)blockIdx.y, T = heads.T, size = heads.size;
-    const int warp = (int)threadIdx.x / WARP, lane = (int)threadIdx.x % WARP, key = first + warp * 16 + lane / 4;
-    const E *q = qkv + heads.at_qkv(pair), *k = q + heads.out_row(), *v = k + heads.out_row();
+    using of = keys_of<D>;
+    enum { WALK = of::WALK, STRIDE = of::STRIDE, PAIR = of::PAIR, OWN = of::OWN };
+    E *const tiles = (E *)launched_shared, *const own = tiles + PAIR; /* q and dout; k and v, then q and dout again */
+    query_row *const rows = (query_row *)((char *)launched_shared + of::BYTES);
+    const int first = (int)blockIdx.x * OWN, pair = (int)blockIdx.y, T = heads.T, size = heads.size;
+    const int warp = (int)threadIdx.x / WARP, lane = (int)threadIdx.x % WARP, key = first + warp * 16,
+              i = (int)threadIdx.x;
+    const E *q = qkv + heads.at_qkv(pair), *k = q + heads.out_row(), *v = k + heads.out_row(),
+            *go = dout + heads.at_out(pair);
+    lse += heads.at_lse(pair), delta += heads.at_lse(pair);
 
-    tile_begin<E, D, SIDE, BACKWARD_THREADS>(tile_k, k, heads.row(), first, T, size);
-    tile_begin<E, D, SIDE, BACKWARD_THREADS>(tile_v, v, heads.row(), first, T, size);
+    tile_begin<E, D, OWN, BACKWARD_THREADS>(own, k, heads.row(), first, T, size);
+    tile_begin<E, D, OWN, BACKWARD_THREADS>(own + OWN * STRIDE, v, heads.row(), first, T, size);
+    tile_begin<E, D, WALK, BACKWARD_THREADS>(tiles, q, heads.row(), first, T, size);
+    tile_begin<E, D, WALK, BACKWARD_THREADS>(tiles + WALK * STRIDE, go, heads.out_row(), first, T, size);
     copies_commit();
+    if (i < WALK) rows[i] = query_row_of(lse, delta, first + i, T);
+    copies_wait<0>();
+    __syncthreads();
     fragment_a a_k[1][D / 16], a_v[1][D / 16]; /* one strip to a warp: more would not fit the registers */
+    fragments_of<E, D, 1>(a_k, own);
+    fragments_of<E, D, 1>(a_v, own + OWN * STRIDE);
+    __syncthreads();
+
     fragment_c dk[1][D / 8] = {}, dv[1][D / 8] = {};
-    for (int query = first; query < T; query += SIDE) {
-        tile_begin<E, D, SIDE, BACKWARD_THREADS>(tile_q, q, heads.row(), query, T, size);
-        tile_begin<E, D, SIDE, BACKWARD_THREADS>(tile_dout, dout + heads.at_out(pair), heads.out_row(), query, T, size);
+    for (int query = first, step = 0; query < T; query += WALK, step ^= 1) {
+        const E *tile_q = tiles + step * PAIR, *tile_dout = tile_q + WALK * STRIDE;
+        E *next = tiles + (step ^ 1) * PAIR;
+        query_row next_row = {0, 0};
+        if (query + WALK < T) {
+            tile_begin<E, D, WALK, BACKWARD_THREADS>(next, q, heads.row(), query + WALK, T, size);
+            tile_begin<E, D, WALK, BACKWARD_THREADS>(next + WALK * STRIDE, go, heads.out_row(), query + WALK, T, size);
+            if (i < WALK) next_row = query_row_of(lse, delta, query + WALK + i, T);
+        }
         copies_commit();
-        if (threadIdx.x < SIDE) {
-            const bool there = query + (int)threadIdx.x < T;
-            row_lse[threadIdx.x] = there ? lse[heads.at_lse(pair) + query + threadIdx.x] : 0;
-            row_delta[threadIdx.x] = there ? delta[heads.at_lse(pair) + query + threadIdx.x] : 0;
+        if (query + WALK > key) { /* else all queries are earlier than the warp's keys */
+            fragment_c s[1][WALK / 8] = {}, dp[1][WALK / 8] = {};
+            multiply_rows<E, D, WALK, 1>(s, a_k, tile_q);
+            multiply_rows<E, D, WALK, 1>(dp, a_v, tile_dout);
+            const query_row *row = rows + step * WALK;
+            if (query < key + 15)
+                slopes_by_key<true, WALK>(s[0], dp[0], row, key + lane / 4, query, heads.scale * LOG2_E);
+            else slopes_by_key<false, WALK>(s[0], dp[0], row, key + lane / 4, query, heads.scale * LOG2_E);
+            multiply_columns<E, D, WALK, 1>(dv, s, tile_dout);
+            multiply_columns<E, D, WALK, 1>(dk, dp, tile_q);
         }
+        if (i < WALK) rows[(step ^ 1) * WALK + i] = next_row;
         copies_wait<0>();
-        __syncthreads();
-        if (query == first) {
-            fragments_of<E, D>(a_k, tile_k);
-            fragments_of<E, D>(a_v, tile_v);
-        }
-        fragment_c s[1][SIDE / 8] = {}, dp[1][SIDE / 8] = {};
-        multiply_rows<E, D, SIDE, 1>(s, a_k, tile_q);
-        multiply_rows<E, D, SIDE, 1>(dp, a_v, tile_dout);
-        slopes_by_key(s[0], dp[0], row_lse, row_delta, key, query, T, heads.scale);
-        multiply_columns<E, D, SIDE, 1>(dv, s, tile_dout);
-        multiply_columns<E, D, SIDE, 1>(dk, dp, tile_q);
-        __syncthreads(); /* all are done with the tile of queries */
+        __syncthreads(); /* the next tile is there, and all are done with this one */
     }
-    E *own = tile_k + warp * 16 * tile_of<D>::STRIDE, *to = dqkv + heads.at_qkv(pair) + heads.out_row();
-    rows_out<E, D>(to, heads.row(), first + warp * 16, T, size, own, dk[0], heads.scale, heads.scale);
-    rows_out<E, D>(to + heads.out_row(), heads.row(), first + warp * 16, T, size, own, dv[0], 1, 1);
+    E *room = tiles + warp * 16 * STRIDE, *to = dqkv + heads.at_qkv(pair) + heads.out_row();
+    rows_out<E, D>(to, heads.row(), key, T, size, room, dk[0], heads.scale, heads.scale);
+    rows_out<E, D>(to + heads.out_row(), heads.row(), key, T, size, room, dv[0], 1, 1);
 }
 
 /* ---- dq: rows are queries, columns are keys --------------------------------------------------------------------------------- */
 
-struct query_rows {
-    float lse[2], delta[2];
-}; /* of rows g and g + 8 */
-
-__device__ __forceinline__ void slopes_by_query(fragment_c (&s)[SIDE / 8], const fragment_c (&dp)[SIDE / 8],
-                                                const query_rows &rows, int query, int first_key, int T, float scale)
+/* rows: of queries g and g + 8 of a strip. */
+template <bool MASKED, int WALK>
+__device__ __forceinline__ void slopes_by_query(fragment_c (&s)[WALK / 8], const fragment_c (&dp)[WALK / 8],
+                                                const query_row (&rows)[2], int query, int first_key, float scale)
 {
     const int t = (int)threadIdx.x % 4;
 #pragma unroll
-    for (int n = 0; n < SIDE / 8; n++)
+    for (int n = 0; n < WALK / 8; n++)
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            const int key = first_key + n * 8 + 2 * t + i % 2, row = query + i / 2 * 8;
-            const bool seen = row < T && key <= row;
-            s[n].r[i] =
-                seen ? exp2_fast((s[n].r[i] * scale - rows.lse[i / 2]) * 1.44269504f) * (dp[n].r[i] - rows.delta[i / 2])
-                     : 0;
+            const query_row row = rows[i / 2];
+            const bool seen = !MASKED || first_key + n * 8 + 2 * t + i % 2 <= query + i / 2 * 8;
+            s[n].r[i] = seen ? probability(s[n].r[i], scale, row.lse) * (dp[n].r[i] - row.delta) : 0;
         }
 }
 
 template <class E, int D>
-__global__ void __launch_bounds__(BACKWARD_THREADS)
+__global__ void __launch_bounds__(BACKWARD_THREADS, queries_of<D>::AT_ONCE)
     attention_backward_queries(E *dqkv, const E *dout, const float *lse, const float *delta, const E *qkv,
                                attention_heads heads)
 {
-    enum { TILE = backward_shared<D>::TILE };
-    E *const tile_q = (E *)launched_shared, *const tile_dout = tile_q + TILE, *const tile_k = tile_dout + TILE,
-             *const tile_v = tile_k + TILE;
-    const int first = (int)(gridDim.x - 1 - blockIdx.x) * SIDE, pair = (int)blockIdx.y, T = heads.T, size = heads.size;
-    const int warp = (int)threadIdx.x / WARP, lane = (int)threadIdx.x % WARP, query = first + warp * 16 + lane / 4;
+    using of = queries_of<D>;
+    enum { STRIPS = of::STRIPS, WALK = of::WALK, STRIDE = of::STRIDE, PAIR = of::PAIR, OWN = of::OWN };
+    E *const tiles = (E *)launched_shared, *const own = tiles + PAIR; /* k and v; q and dout, then k and v again */
+    const int first = (int)(gridDim.x - 1 - blockIdx.x) * OWN, pair = (int)blockIdx.y, T = heads.T, size = heads.size;
+    const int warp = (int)threadIdx.x / WARP, lane = (int)threadIdx.x % WARP, query = first + warp * STRIPS * 16;
     const E *q = qkv + heads.at_qkv(pair), *k = q + heads.out_row(), *v = k + heads.out_row();
-    const int last = first + SIDE < T ? first + SIDE : T;
+    const int last = first + OWN < T ? first + OWN : T;
+    lse += heads.at_lse(pair), delta += heads.at_lse(pair);
 
-    tile_begin<E, D, SIDE, BACKWARD_THREADS>(tile_q, q, heads.row(), first, T, size);
-    tile_begin<E, D, SIDE, BACKWARD_THREADS>(tile_dout, dout + heads.at_out(pair), heads.out_row(), first, T, size);
+    tile_begin<E, D, OWN, BACKWARD_THREADS>(own, q, heads.row(), first, T, size);
+    tile_begin<E, D, OWN, BACKWARD_THREADS>(own + OWN * STRIDE, dout + heads.at_out(pair), heads.out_row(), first, T,
+                                            size);
+    tile_begin<E, D, WALK, BACKWARD_THREADS>(tiles, k, heads.row(), 0, T, size);
+    tile_begin<E, D, WALK, BACKWARD_THREADS>(tiles + WALK * STRIDE, v, heads.row(), 0, T, size);
     copies_commit();
-    query_rows rows;
-    for (int half = 0; half < 2; half++) {
-        const int64_t at = heads.at_lse(pair) + query + 8 * half;
-        rows.lse[half] = query + 8 * half < T ? lse[at] : 0;
-        rows.delta[half] = query + 8 * half < T ? delta[at] : 0;
-    }
-    fragment_a a_q[1][D / 16], a_dout[1][D / 16];
-    fragment_c dq[1][D / 8] = {};
-    for (int key = 0; key < last; key += SIDE) {
-        tile_begin<E, D, SIDE, BACKWARD_THREADS>(tile_k, k, heads.row(), key, T, size);
-        tile_begin<E, D, SIDE, BACKWARD_THREADS>(tile_v, v, heads.row(), key, T, size);
-        copies_commit();
-        copies_wait<0>();
-        __syncthreads();
-        if (key == 0) {
-            fragments_of<E, D>(a_q, tile_q);
-            fragments_of<E, D>(a_dout, tile_dout);
+    query_row rows[STRIPS][2];
+#pragma unroll
+    for (int i = 0; i < STRIPS * 2; i++) rows[i / 2][i % 2] = query_row_of(lse, delta, query + lane / 4 + i * 8, T);
+    copies_wait<0>();
+    __syncthreads();
+    fragment_a a_q[STRIPS][D / 16], a_dout[STRIPS][D / 16];
+    fragments_of<E, D, STRIPS>(a_q, own);
+    fragments_of<E, D, STRIPS>(a_dout, own + OWN * STRIDE);
+    __syncthreads();
+
+    fragment_c dq[STRIPS][D / 8] = {};
+    for (int key = 0, step = 0; key < last; key += WALK, step ^= 1) {
+        const E *tile_k = tiles + step * PAIR, *tile_v = tile_k + WALK * STRIDE;
+        E *next = tiles + (step ^ 1) * PAIR;
+        if (key + WALK < last) {
+            tile_begin<E, D, WALK, BACKWARD_THREADS>(next, k, heads.row(), key + WALK, T, size);
+            tile_begin<E, D, WALK, BACKWARD_THREADS>(next + WALK * STRIDE, v, heads.row(), key + WALK, T, size);
         }
-        fragment_c s[1][SIDE / 8] = {}, dp[1][SIDE / 8] = {};
-        multiply_rows<E, D, SIDE, 1>(s, a_q, tile_k);
-        multiply_rows<E, D, SIDE, 1>(dp, a_dout, tile_v);
-        slopes_by_query(s[0], dp[0], rows, query, key, T, heads.scale);
-        multiply_columns<E, D, SIDE, 1>(dq, s, tile_k);
-        __syncthreads();
+        copies_commit();
+        if (key < query + STRIPS * 16) { /* else all keys are later than the warp's queries */
+            fragment_c s[STRIPS][WALK / 8] = {}, dp[STRIPS][WALK / 8] = {};
+            multiply_rows<E, D, WALK, STRIPS>(s, a_q, tile_k);
+            multiply_rows<E, D, WALK, STRIPS>(dp, a_dout, tile_v);
+#pragma unroll
+            for (int m = 0; m < STRIPS; m++) {
+                const int strip = query + m * 16, row = strip + lane / 4;
+                if (key + WALK - 1 > strip)
+                    slopes_by_query<true, WALK>(s[m], dp[m], rows[m], row, key, heads.scale * LOG2_E);
+                else slopes_by_query<false, WALK>(s[m], dp[m], rows[m], row, key, heads.scale * LOG2_E);
+            }
+            multiply_columns<E, D, WALK, STRIPS>(dq, s, tile_k);
+        }
+        copies_wait<0>();
+        __syncthreads(); /* the next tile is there, and all are done with this one */
     }
-    rows_out<E, D>(dqkv + heads.at_qkv(pair), heads.row(), first + warp * 16, T, size,
-                   tile_q + warp * 16 * tile_of<D>::STRIDE, dq[0], heads.scale, heads.scale);
+#pragma unroll
+    for (int m = 0; m < STRIPS; m++)
+        rows_out<E, D>(dqkv + heads.at_qkv(pair), heads.row(), query + m * 16, T, size, tiles + warp * 16 * STRIDE,
+                       dq[m], heads.scale, heads.scale);
 }
 
 template <class E, int D>
 static void send(struct kernels *kernels, void *dqkv, const void *dout, const float *lse, const float *delta,
                  const void *qkv, const struct attention_shape *shape)
 {
-    const dim3 blocks(blocks_for(shape->T, SIDE), (unsigned)(shape->B * shape->NH));
-    launch(cuda_of(kernels)->stream, "attention_backward_keys", attention_backward_keys<E, D>, blocks, BACKWARD_THREADS,
-           backward_shared<D>::BYTES, (E *)dqkv, (const E *)dout, lse, delta, (const E *)qkv, heads_of(shape));
-    launch(cuda_of(kernels)->stream, "attention_backward_queries", attention_backward_queries<E, D>, blocks,
-           BACKWARD_THREADS, backward_shared<D>::BYTES, (E *)dqkv, (const E *)dout, lse, delta, (const E *)qkv,
-           heads_of(shape));
+    const unsigned pairs = (unsigned)(shape->B * shape->NH);
+    launch(cuda_of(kernels)->stream, "attention_backward_keys", attention_backward_keys<E, D>,
+           dim3(blocks_for(shape->T, keys_of<D>::OWN), pairs), BACKWARD_THREADS,
+           keys_of<D>::BYTES + 2 * keys_of<D>::WALK * sizeof(query_row), (E *)dqkv, (const E *)dout, lse, delta,
+           (const E *)qkv, heads_of(shape));
+    launch(cuda_of(kernels)->stream, "attention_backward_queries", attention_backward_queries<E, D>,
+           dim3(blocks_for(shape->T, queries_of<D>::OWN), pairs), BACKWARD_THREADS, queries_of<D>::BYTES, (E *)dqkv,
+           (const E *)dout, lse, delta, (const E *)qkv, heads_of(shape));
 }
 
 template <class E>

@@ -2,7 +2,7 @@
  * bits. */
 #include "kernels/cuda/cuda.cuh"
 
-enum { EMBED_THREADS = 128 };
+enum { EMBED_THREADS = 128, ROWS_AT_ONCE = 8 };
 
 template <class T, int W>
 __global__ void embed_forward(T *x, const T *wte, const T *wpe, const int32_t *tokens, int64_t N, int64_t T_, int64_t C)
@@ -30,8 +30,22 @@ void cuda_embed_forward(struct kernels *kernels, enum dtype dtype, void *x, cons
     });
 }
 
+/* Where the run of equal tokens that begins at p ends: by steps that double until one is too far, then by halving. */
+__device__ __forceinline__ int64_t run_end(const uint64_t *order, int64_t p, int64_t N, uint64_t token)
+{
+    int64_t step = 1;
+    while (p + step < N && order[p + step] >> 32 == token) step *= 2;
+    int64_t inside = p + step / 2, outside = p + step < N ? p + step : N;
+    while (outside - inside > 1) {
+        const int64_t middle = (inside + outside) / 2;
+        if (order[middle] >> 32 == token) inside = middle;
+        else outside = middle;
+    }
+    return outside;
+}
+
 /* order: (token << 32 | row of dx), ascending. A block stands at each place; those where a token begins sum its rows, in order,
- * each thread for columns of its own. */
+ * each thread for columns of its own. The end is known before, so that many rows are on their way at once. */
 template <class T, int W>
 __global__ void __launch_bounds__(EMBED_THREADS)
     embed_backward_tokens(T *dwte, const T *dx, const uint64_t *order, int64_t N, int64_t C)
@@ -39,13 +53,20 @@ __global__ void __launch_bounds__(EMBED_THREADS)
     const int64_t p = blockIdx.x;
     const uint64_t token = order[p] >> 32;
     if (p > 0 && order[p - 1] >> 32 == token) return;
+    const int64_t end = run_end(order, p, N, token);
     for (int64_t c = (int64_t)threadIdx.x * W; c < C; c += EMBED_THREADS * W) {
-        float sum[W] = {}, row[W];
-#pragma unroll 4
-        for (int64_t q = p; q < N; q++) {
-            const uint64_t at = order[q];
-            if (at >> 32 != token) break;
-            load<W>(row, dx, (int64_t)(uint32_t)at * C + c);
+        float sum[W] = {}, row[W], rows[ROWS_AT_ONCE][W];
+        int64_t q = p;
+        for (; q + ROWS_AT_ONCE <= end; q += ROWS_AT_ONCE) {
+#pragma unroll
+            for (int r = 0; r < ROWS_AT_ONCE; r++) load<W>(rows[r], dx, (int64_t)(uint32_t)order[q + r] * C + c);
+#pragma unroll
+            for (int r = 0; r < ROWS_AT_ONCE; r++)
+#pragma unroll
+                for (int j = 0; j < W; j++) sum[j] += rows[r][j];
+        }
+        for (; q < end; q++) {
+            load<W>(row, dx, (int64_t)(uint32_t)order[q] * C + c);
 #pragma unroll
             for (int j = 0; j < W; j++) sum[j] += row[j];
         }

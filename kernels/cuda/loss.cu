@@ -1,11 +1,11 @@
 /* Softmax and cross-entropy of a row of logits, which become their own gradient; a block for each row. The row is read twice: once
- * for its highest logit and the sum of exponentials, kept together as they come (Milakov and Gimelshein 2018), and once, from the
- * second cache, for the gradient. Rows need not begin on a border of 16 bytes (an odd vocabulary): what stands before the first
- * border and after the last is done one by one. */
+ * for its highest logit and the sum of exponentials, kept together as they come (Milakov and Gimelshein 2018), and once for the
+ * gradient, from its end to its beginning, because what was read last is what the caches still have. Rows need not begin on a
+ * border of 16 bytes: what stands before the first border and after the last is done one by one. */
 #include "kernels/cuda/cuda.cuh"
 #include "kernels/cuda/warp.cuh"
 
-enum { LOSS_THREADS = 512 };
+enum { LOSS_THREADS = 1024 };
 
 struct row_sum {
     float highest, sum;
@@ -19,8 +19,7 @@ __device__ __forceinline__ void row_sum_add(row_sum &a, float highest, float sum
     a.highest = top;
 }
 
-/* Over the block, in a fixed order; every thread gets the result. */
-__device__ __forceinline__ row_sum row_sum_block(row_sum a, row_sum *room)
+__device__ __forceinline__ row_sum row_sum_warp(row_sum a)
 {
 #pragma unroll
     for (int mask = WARP / 2; mask; mask /= 2) {
@@ -28,21 +27,34 @@ __device__ __forceinline__ row_sum row_sum_block(row_sum a, row_sum *room)
                     sum = __shfl_xor_sync(0xffffffffu, a.sum, mask);
         row_sum_add(a, highest, sum);
     }
-    if (threadIdx.x % WARP == 0) room[threadIdx.x / WARP] = a;
-    __syncthreads();
-    a = room[0];
-    for (int i = 1; i < LOSS_THREADS / WARP; i++) row_sum_add(a, room[i].highest, room[i].sum);
     return a;
 }
 
-/* Calls f<8>(i) and f<1>(i) so that each element of [0, V) is met once in the block. */
-template <class T, class F> __device__ __forceinline__ void row_each(const T *row, int64_t V, F f)
+/* Over the block, in a fixed order; every thread gets the result. */
+__device__ __forceinline__ row_sum row_sum_block(row_sum a, row_sum *room)
+{
+    const int warp = (int)threadIdx.x / WARP, lane = (int)threadIdx.x % WARP;
+    a = row_sum_warp(a);
+    if (lane == 0) room[warp] = a;
+    __syncthreads();
+    if (warp == 0) {
+        a = row_sum_warp(lane < LOSS_THREADS / WARP ? room[lane] : row_sum{-INFINITY, 0});
+        __syncwarp();
+        if (lane == 0) room[0] = a;
+    }
+    __syncthreads();
+    return room[0];
+}
+
+/* Calls f<8>(i) and f<1>(i) so that each element of [0, V) is met once in the block: from the beginning, or from the end. */
+template <bool FROM_END, class T, class F> __device__ __forceinline__ void row_each(const T *row, int64_t V, F f)
 {
     int64_t head = (int64_t)((16 - (uintptr_t)row % 16) % 16 / sizeof(T));
     if (head > V) head = V;
     const int64_t eights = (V - head) / 8, tail = head + eights * 8;
     if (threadIdx.x < head) f.template run<1>(threadIdx.x);
-    for (int64_t g = threadIdx.x; g < eights; g += LOSS_THREADS) f.template run<8>(head + g * 8);
+    for (int64_t g = threadIdx.x; g < eights; g += LOSS_THREADS)
+        f.template run<8>(head + (FROM_END ? eights - 1 - g : g) * 8);
     if (tail + threadIdx.x < V) f.template run<1>(tail + threadIdx.x);
 }
 
@@ -88,10 +100,10 @@ __global__ void __launch_bounds__(LOSS_THREADS)
     T *row = logits + n * stride;
     const float chosen = to_float(row[target]);
     row_sum own = {-INFINITY, 0};
-    row_each(row, V, row_reader<T>{row, &own});
+    row_each<false>(row, V, row_reader<T>{row, &own});
     const row_sum all = row_sum_block(own, room); /* a barrier: every thread has read `chosen` */
     if (threadIdx.x == 0) losses[n] = logf(all.sum) + all.highest - chosen;
-    row_each(row, V, row_writer<T>{row, all.highest, gradient_scale / all.sum, gradient_scale, target});
+    row_each<true>(row, V, row_writer<T>{row, all.highest, gradient_scale / all.sum, gradient_scale, target});
 }
 
 void cuda_loss(struct kernels *kernels, enum dtype dtype, float *losses, void *logits, const int32_t *targets,
