@@ -44,8 +44,9 @@ struct fixture {
     struct kernels *kernels;
     struct guarded parameters[FIXTURE_UNITS_MAX], gradients[FIXTURE_UNITS_MAX];
     struct gpt_tensors weights[FIXTURE_UNITS_MAX], gradient[FIXTURE_UNITS_MAX];
-    struct guarded outputs[FIXTURE_USES_MAX], parts[PART_KINDS][FIXTURE_USES_MAX]; /* by use: embed, blocks, norm, head */
-    struct guarded residual, scratch[USES];
+    struct guarded outputs[FIXTURE_USES_MAX]; /* by place: embed, blocks, norm */
+    struct guarded parts[PART_KINDS][FIXTURE_USES_MAX]; /* by place (the head behind all), but PART_HIDDEN by unit */
+    struct guarded residual, normed, scratch[USES];
 };
 
 static inline bool fixture_has(const struct fixture *f, enum activation_part part, int use)
@@ -54,15 +55,17 @@ static inline bool fixture_has(const struct fixture *f, enum activation_part par
     switch (part) {
     case PART_NORM: return use == layers + 1;
     case PART_HEAD: return use == layers + 2;
+    case PART_HIDDEN: return use < f->model.unit_count && f->model.units[use].kind == UNIT_MLP;
     default: return use >= 1 && use <= layers;
     }
 }
 
-static inline void fixture_open(struct fixture *f, const struct config_model *shape, enum dtype dtype, int B, int T, int threads, const char *isa)
+static inline void fixture_open_tiled(struct fixture *f, const struct config_model *shape, int tiles, enum dtype dtype, int B, int T,
+                                      int threads, const char *isa)
 {
     struct error err = {0};
     memset(f, 0, sizeof *f);
-    if (model_init(&f->model, shape, dtype, &err) || kernels_create(&f->kernels, threads, isa, &err)) {
+    if (model_init_tiled(&f->model, shape, tiles, dtype, &err) || kernels_create(&f->kernels, threads, isa, &err)) {
         fprintf(stderr, "%s\n", err.text);
         abort();
     }
@@ -83,7 +86,13 @@ static inline void fixture_open(struct fixture *f, const struct config_model *sh
             if (fixture_has(f, (enum activation_part)part, use)) f->parts[part][use] = guarded_new(layout.bytes);
         }
     f->residual = guarded_new((int64_t)B * T * shape->hidden * element);
+    f->normed = guarded_new((int64_t)B * T * shape->hidden * element);
     for (int use = 0; use < USES; use++) f->scratch[use] = guarded_new(scratch_bytes(&f->model, (enum use)use, B, T, threads));
+}
+
+static inline void fixture_open(struct fixture *f, const struct config_model *shape, enum dtype dtype, int B, int T, int threads, const char *isa)
+{
+    fixture_open_tiled(f, shape, 1, dtype, B, T, threads, isa);
 }
 
 static inline void fixture_close(struct fixture *f)
@@ -93,7 +102,7 @@ static inline void fixture_close(struct fixture *f)
     for (int p = 0; p < PART_KINDS; p++)
         for (int u = 0; u < FIXTURE_USES_MAX; u++) free(f->parts[p][u].at);
     for (int u = 0; u < USES; u++) free(f->scratch[u].at);
-    free(f->residual.at);
+    free(f->residual.at), free(f->normed.at);
     kernels_free(f->kernels);
     model_release(&f->model);
 }
@@ -112,17 +121,51 @@ static inline struct gpt_saved fixture_saved(struct fixture *f, int use)
     return saved;
 }
 
+static inline struct gpt_saved fixture_saved_mlp(struct fixture *f, int block, int tile)
+{
+    struct gpt_saved saved = fixture_saved(f, block + 1);
+    saved.part[PART_HIDDEN] = f->parts[PART_HIDDEN][model_mlp(&f->model, block, tile)].at;
+    return saved;
+}
+
+static inline int fixture_block_forward(struct fixture *f, int block)
+{
+    const struct gpt_saved saved = fixture_saved(f, block + 1);
+    const int tiles = model_tiled(&f->model) ? f->model.mlp_tiles : 0;
+    void *output = f->outputs[block + 1].at;
+    int failed = gpt_block_forward(&f->gpt, &f->weights[model_block(&f->model, block)], f->outputs[block].at, &saved,
+                                   tiles ? NULL : output, f->scratch[USE_BLOCK_FORWARD].at, NULL);
+    for (int t = 0; t < tiles && !failed; t++) {
+        const struct gpt_saved tile = fixture_saved_mlp(f, block, t);
+        failed = gpt_mlp_forward(&f->gpt, &f->weights[model_mlp(&f->model, block, t)], &tile, output, NULL);
+    }
+    return failed;
+}
+
+static inline int fixture_block_backward(struct fixture *f, int block, bool accumulate)
+{
+    const struct gpt_saved saved = fixture_saved(f, block + 1);
+    const int unit = model_block(&f->model, block), tiles = model_tiled(&f->model) ? f->model.mlp_tiles : 0;
+    int failed = 0;
+    for (int t = tiles - 1; t >= 0 && !failed; t--) {
+        const struct gpt_saved tile = fixture_saved_mlp(f, block, t);
+        const int mlp = model_mlp(&f->model, block, t);
+        failed = gpt_mlp_backward(&f->gpt, &f->weights[mlp], &f->gradient[mlp], accumulate, &tile, f->residual.at, f->normed.at,
+                                  t < tiles - 1, NULL);
+    }
+    return failed ? failed
+                  : gpt_block_backward(&f->gpt, &f->weights[unit], &f->gradient[unit], accumulate, f->outputs[block].at, &saved,
+                                       f->residual.at, f->normed.at, f->scratch[USE_BLOCK_BACKWARD].at, NULL);
+}
+
 static inline float fixture_forward(struct fixture *f, const int32_t *tokens, const int32_t *targets, float loss_scale)
 {
-    const int layers = f->model.shape.layers;
+    const int layers = f->model.shape.layers, last = f->model.unit_count - 1;
     float loss = 0;
     int failed = gpt_embed_forward(&f->gpt, &f->weights[0], tokens, f->outputs[0].at, NULL);
-    for (int l = 1; l <= layers && !failed; l++) {
-        const struct gpt_saved saved = fixture_saved(f, l);
-        failed = gpt_block_forward(&f->gpt, &f->weights[l], f->outputs[l - 1].at, &saved, f->outputs[l].at, f->scratch[USE_BLOCK_FORWARD].at, NULL);
-    }
+    for (int block = 0; block < layers && !failed; block++) failed = fixture_block_forward(f, block);
     const struct gpt_saved norm = fixture_saved(f, layers + 1), head = fixture_saved(f, layers + 2);
-    if (!failed) failed = gpt_norm_forward(&f->gpt, &f->weights[layers + 1], f->outputs[layers].at, &norm, f->outputs[layers + 1].at, NULL);
+    if (!failed) failed = gpt_norm_forward(&f->gpt, &f->weights[last], f->outputs[layers].at, &norm, f->outputs[layers + 1].at, NULL);
     if (!failed)
         failed = gpt_head_forward(&f->gpt, &f->weights[0], f->outputs[layers + 1].at, targets, loss_scale, &head, &loss, NULL);
     if (failed) abort();
@@ -131,19 +174,15 @@ static inline float fixture_forward(struct fixture *f, const int32_t *tokens, co
 
 static inline void fixture_backward(struct fixture *f, const int32_t *tokens, bool accumulate)
 {
-    const int layers = f->model.shape.layers;
+    const int layers = f->model.shape.layers, last = f->model.unit_count - 1;
     void *residual = f->residual.at;
     const struct gpt_saved norm = fixture_saved(f, layers + 1), head = fixture_saved(f, layers + 2);
     int failed = gpt_head_backward(&f->gpt, &f->weights[0], &f->gradient[0], accumulate, f->outputs[layers + 1].at, &head, residual,
                                    f->scratch[USE_HEAD_BACKWARD].at, NULL);
     if (!failed)
-        failed = gpt_norm_backward(&f->gpt, &f->weights[layers + 1], &f->gradient[layers + 1], accumulate, f->outputs[layers].at, &norm,
+        failed = gpt_norm_backward(&f->gpt, &f->weights[last], &f->gradient[last], accumulate, f->outputs[layers].at, &norm,
                                    residual, f->scratch[USE_NORM_BACKWARD].at, NULL);
-    for (int l = layers; l >= 1 && !failed; l--) {
-        const struct gpt_saved saved = fixture_saved(f, l);
-        failed = gpt_block_backward(&f->gpt, &f->weights[l], &f->gradient[l], accumulate, f->outputs[l - 1].at, &saved, residual,
-                                    f->scratch[USE_BLOCK_BACKWARD].at, NULL);
-    }
+    for (int block = layers - 1; block >= 0 && !failed; block--) failed = fixture_block_backward(f, block, accumulate);
     if (!failed) failed = gpt_embed_backward(&f->gpt, &f->gradient[0], accumulate, tokens, residual, f->scratch[USE_EMBED_BACKWARD].at, NULL);
     if (failed) abort();
 }

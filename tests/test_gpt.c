@@ -21,14 +21,16 @@ static float reference_parameter(const struct tensor *tensor, int64_t i)
     return k / 128 * 0.125f;
 }
 
-static void open_tiny(struct fixture *f, enum dtype dtype, int threads, const char *isa)
+static void open_tiny(struct fixture *f, int tiles, enum dtype dtype, int threads, const char *isa)
 {
-    fixture_open(f, &tiny, dtype, REFERENCE_B, REFERENCE_T, threads, isa);
+    fixture_open_tiled(f, &tiny, tiles, dtype, REFERENCE_B, REFERENCE_T, threads, isa);
     for (int u = 0; u < f->model.unit_count; u++)
         for (int t = 0; t < f->model.units[u].tensor_count; t++) {
             const struct tensor *tensor = &f->model.units[u].tensors[t];
-            for (int64_t i = 0; i < tensor->elems; i++)
-                element_put(dtype, f->weights[u].at[tensor->id], i, reference_parameter(tensor, i));
+            for (int64_t i = 0, whole; i < tensor->elems; i++) {
+                tensor_run(tensor, i, 1, &whole);
+                element_put(dtype, f->weights[u].at[tensor->id], i, reference_parameter(tensor, whole));
+            }
         }
 }
 
@@ -63,14 +65,25 @@ static void check_guards(const struct fixture *f)
         assert_true(guarded_intact(&f->parameters[u]) && guarded_intact(&f->gradients[u]));
     for (int use = 0; use <= f->model.unit_count; use++) {
         assert_true(guarded_intact(&f->outputs[use]));
-        for (int part = 0; part < PART_KINDS; part++)
+        for (int part = 0; part < PART_KINDS; part++) /* by place or by unit */
             assert_true(!f->parts[part][use].at || guarded_intact(&f->parts[part][use]));
     }
-    assert_true(guarded_intact(&f->residual));
+    assert_true(guarded_intact(&f->residual) && guarded_intact(&f->normed));
     for (int use = 0; use < USES; use++) assert_true(guarded_intact(&f->scratch[use]));
 }
 
-static void follows_pytorch(enum dtype dtype, int threads, const char *isa, double allowed)
+/* What PyTorch has of a tensor, or of the part of it that a tile has. */
+static float *expected_of(const struct tensor *tensor, const struct reference *reference)
+{
+    float *expected = malloc((size_t)tensor->elems * sizeof *expected);
+    for (int64_t i = 0, whole; i < tensor->elems; i++) {
+        tensor_run(tensor, i, 1, &whole);
+        expected[i] = reference->gradients[tensor->canonical + whole];
+    }
+    return expected;
+}
+
+static void follows_pytorch(int tiles, enum dtype dtype, int threads, const char *isa, double allowed)
 {
     struct error err;
     struct kernels *probe;
@@ -83,7 +96,7 @@ static void follows_pytorch(enum dtype dtype, int threads, const char *isa, doub
     double worst = 0;
     reference_load(&reference);
     tokens_and_targets(tokens, targets);
-    open_tiny(&f, dtype, threads, isa);
+    open_tiny(&f, tiles, dtype, threads, isa);
 
     fixture_forward(&f, tokens, NULL, 1);
     assert_close("logits",
@@ -100,20 +113,20 @@ static void follows_pytorch(enum dtype dtype, int threads, const char *isa, doub
         allowed);
     fixture_backward(&f, tokens, false);
 
-    const float *expected = reference.gradients;
     for (int u = 0; u < f.model.unit_count; u++)
         for (int t = 0; t < f.model.units[u].tensor_count; t++) {
             const struct tensor *tensor = &f.model.units[u].tensors[t];
             char what[80];
             snprintf(what, sizeof what, "%s %s, gradient of %s %s", isa, dtype_name(dtype), f.model.units[u].name,
                      tensor_name(tensor->id));
+            float *expected = expected_of(tensor, &reference);
             const double found = difference(dtype, f.gradient[u].at[tensor->id], expected, tensor->elems);
             worst = found > worst ? found : worst;
             assert_close(what, found, allowed);
-            expected += tensor->elems;
+            free(expected);
         }
-    printf("%s %s, %d threads: worst gradient differs by %.3g of its norm (allowed %.3g)\n", isa, dtype_name(dtype),
-           threads, worst, allowed);
+    printf("%s %s, %d threads, %d tiles: worst gradient differs by %.3g of its norm (allowed %.3g)\n", isa,
+           dtype_name(dtype), threads, tiles, worst, allowed);
     check_guards(&f);
     fixture_close(&f);
     reference_release(&reference);
@@ -122,25 +135,36 @@ static void follows_pytorch(enum dtype dtype, int threads, const char *isa, doub
 static void fp32_follows_pytorch(void **state)
 {
     (void)state;
-    follows_pytorch(DTYPE_F32, 1, "avx512", 1e-5);
-    follows_pytorch(DTYPE_F32, 1, "avx2", 1e-5);
-    follows_pytorch(DTYPE_F32, 2, "plain", 1e-5);
+    follows_pytorch(1, DTYPE_F32, 1, "avx512", 1e-5);
+    follows_pytorch(1, DTYPE_F32, 1, "avx2", 1e-5);
+    follows_pytorch(1, DTYPE_F32, 2, "plain", 1e-5);
 }
 
 static void bf16_follows_pytorch(void **state)
 {
     (void)state;
-    follows_pytorch(DTYPE_BF16, 1, "avx512", 0x1p-7);
-    follows_pytorch(DTYPE_BF16, 2, "avx2", 0x1p-7);
-    follows_pytorch(DTYPE_BF16, 1, "plain", 0x1p-7);
+    follows_pytorch(1, DTYPE_BF16, 1, "avx512", 0x1p-7);
+    follows_pytorch(1, DTYPE_BF16, 2, "avx2", 0x1p-7);
+    follows_pytorch(1, DTYPE_BF16, 1, "plain", 0x1p-7);
 }
 
 static void fp16_follows_pytorch(void **state)
 {
     (void)state;
-    follows_pytorch(DTYPE_F16, 1, "avx512", 0x1p-9);
-    follows_pytorch(DTYPE_F16, 2, "avx2", 0x1p-9);
-    follows_pytorch(DTYPE_F16, 1, "plain", 0x1p-9);
+    follows_pytorch(1, DTYPE_F16, 1, "avx512", 0x1p-9);
+    follows_pytorch(1, DTYPE_F16, 2, "avx2", 0x1p-9);
+    follows_pytorch(1, DTYPE_F16, 1, "plain", 0x1p-9);
+}
+
+/* Cut into tiles, a model computes the same; in 16 bits with more roundings. */
+static void tiles_follow_pytorch(void **state)
+{
+    (void)state;
+    for (int tiles = 2; tiles <= 8; tiles *= 2) {
+        follows_pytorch(tiles, DTYPE_F32, 1, kernels_widest_isa(), 1e-5);
+        follows_pytorch(tiles, DTYPE_BF16, 1, kernels_widest_isa(), 0x1p-6);
+        follows_pytorch(tiles, DTYPE_F16, 2, "plain", 0x1p-8);
+    }
 }
 
 /* A micro-step added to itself is twice the gradient, exactly: doubling does not round. */
@@ -151,8 +175,8 @@ static void accumulating_adds(void **state)
         struct fixture once, twice;
         int32_t tokens[REFERENCE_N], targets[REFERENCE_N];
         tokens_and_targets(tokens, targets);
-        open_tiny(&once, dtype, 1, NULL);
-        open_tiny(&twice, dtype, 1, NULL);
+        open_tiny(&once, 1, dtype, 1, NULL);
+        open_tiny(&twice, 1, dtype, 1, NULL);
         fixture_forward(&once, tokens, targets, 1);
         fixture_backward(&once, tokens, false);
         for (int micro_step = 0; micro_step < 2; micro_step++) {
@@ -167,7 +191,9 @@ static void accumulating_adds(void **state)
         float doubled[REFERENCE_V * REFERENCE_C]; /* wte is added to twice in a micro-step, so its roundings differ */
         for (int64_t i = 0; i < wte_elems; i++) doubled[i] = 2 * element_at(dtype, once.gradients[0].at, i);
         assert_close("wte", difference(dtype, twice.gradients[0].at, doubled, wte_elems),
-                     dtype == DTYPE_F32 ? 0x1p-22 : dtype == DTYPE_F16 ? 0x1p-10 : 0x1p-8);
+                     dtype == DTYPE_F32   ? 0x1p-22
+                     : dtype == DTYPE_F16 ? 0x1p-10
+                                          : 0x1p-8);
         fixture_close(&once);
         fixture_close(&twice);
     }
@@ -223,6 +249,7 @@ int main(void)
         cmocka_unit_test(fp32_follows_pytorch),
         cmocka_unit_test(bf16_follows_pytorch),
         cmocka_unit_test(fp16_follows_pytorch),
+        cmocka_unit_test(tiles_follow_pytorch),
         cmocka_unit_test(accumulating_adds),
         cmocka_unit_test(initial_values_ignore_shards),
         cmocka_unit_test(split_tensors_meet_their_tail),

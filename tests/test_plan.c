@@ -243,8 +243,9 @@ static void test_knobs_cost_memory(void **state)
     model_release(&model);
 }
 
-/* Of what a rank owns: on the device, the optimizer's on the host, the parameters too, these alone; delayed updates. */
-enum { TIERINGS = 5 };
+/* Of what a rank owns: on the device, the optimizer's on the host, the parameters too, these alone; delayed updates;
+ * tiled MLPs. */
+enum { TIERINGS = 6, TILED = 5 };
 
 static struct schedule damaged_base(struct model *model, int tiering)
 {
@@ -252,13 +253,13 @@ static struct schedule damaged_base(struct model *model, int tiering)
     knobs.recompute = RECOMPUTE_FULL;
     knobs.checkpoint_every = 1;
     knobs.cpu_checkpointing = true;
-    knobs.offload_optimizer = tiering == 1 || tiering == 2 || tiering >= 4 ? OFFLOAD_CPU : OFFLOAD_NONE;
+    knobs.offload_optimizer = tiering == 1 || tiering == 2 || tiering == 4 ? OFFLOAD_CPU : OFFLOAD_NONE;
     knobs.offload_param = tiering == 2 || tiering == 3 ? OFFLOAD_CPU : OFFLOAD_NONE;
-    knobs.delayed_update = tiering >= 4;
+    knobs.delayed_update = tiering == 4;
     knobs.offload_ratio = 1;
     knobs.update_tile_elems = 10000;
     knobs.sub_group_elems = 30000;
-    model_init(model, &nano, DTYPE_BF16, NULL);
+    model_init_tiled(model, &nano, tiering == TILED ? 2 : 1, DTYPE_BF16, NULL);
     return built(model, &knobs, PURPOSE_TRAIN, 4, 2);
 }
 
@@ -274,6 +275,8 @@ enum damage {
     FOREIGN_ACTIVATION,
     FOREIGN_INPUT,
     FOREIGN_CHECKPOINT,
+    FOREIGN_MLP,
+    FOREIGN_SUM,
     DAMAGES
 };
 
@@ -327,6 +330,14 @@ static bool damage(struct schedule *schedule, struct op *op, enum damage kind)
     case FOREIGN_CHECKPOINT: /* another block's is copied */
         if (op->kind != OP_OFFLOAD && op->kind != OP_FETCH) return false;
         op->unit++;
+        return true;
+    case FOREIGN_MLP: /* a tile reads what it saves itself, and not its block */
+        if (op->kind != OP_MLP_FORWARD && op->kind != OP_MLP_BACKWARD) return false;
+        op->buffer[ROLE_INPUT] = op->buffer[ROLE_ACTIVATION];
+        return true;
+    case FOREIGN_SUM: /* its gradient is added to that of another place */
+        if (op->kind != OP_MLP_BACKWARD) return false;
+        op->buffer[ROLE_NORMED] = op->buffer[ROLE_RESIDUAL];
         return true;
     case DAMAGES: break;
     }

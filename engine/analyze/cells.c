@@ -111,12 +111,6 @@ static void refresh(const struct schedule *ops, const struct op *op, bool ended,
     }
 }
 
-static bool writes_gradient(enum op_kind kind)
-{
-    return kind == OP_HEAD_BACKWARD || kind == OP_NORM_BACKWARD || kind == OP_BLOCK_BACKWARD ||
-           kind == OP_EMBED_BACKWARD;
-}
-
 static void apply(const struct schedule *ops, int number, bool ended, struct unit_cell cells[], int units)
 {
     const struct op *op = &ops->ops[number];
@@ -126,7 +120,7 @@ static void apply(const struct schedule *ops, int number, bool ended, struct uni
     if (op->unit >= 0 && op->unit < units) {
         struct unit_cell *cell = &cells[op->unit];
         if (op->kind == OP_GATHER && ended) cell->parameters = CELL_WHOLE;
-        if (writes_gradient(op->kind)) cell->gradient = CELL_WRITTEN;
+        if (op_makes_gradient(op->kind)) cell->gradient = CELL_WRITTEN;
         if (op_is_update(op->kind)) cell->update = ended ? CELL_UPDATED : CELL_UPDATING;
         if (op->lane == LANE_COMPUTE && !ended) cell->used_by = number;
     }

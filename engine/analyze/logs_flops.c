@@ -24,24 +24,30 @@ static struct log_module *add(struct log_profile *profile, int depth, const char
     return module;
 }
 
-static int64_t elems_of(const struct unit *unit, const char *prefix)
+/* Of a block with the tiles of its MLP. */
+static int64_t elems_of(const struct model *model, int block, const char *prefix)
 {
     int64_t sum = 0;
-    for (int t = 0; t < unit->tensor_count; t++)
-        if (!strncmp(tensor_name(unit->tensors[t].id), prefix, strlen(prefix))) sum += unit->tensors[t].elems;
+    for (int u = 0; u < model->unit_count; u++)
+        for (int t = 0; model->units[u].block == block && t < model->units[u].tensor_count; t++) {
+            const struct tensor *tensor = &model->units[u].tensors[t];
+            if (!strncmp(tensor_name(tensor->id), prefix, strlen(prefix))) sum += tensor->elems;
+        }
     return sum;
 }
 
-static void add_block(struct log_profile *profile, const struct unit *unit, int64_t macs, int64_t mlp_macs)
+static void add_block(struct log_profile *profile, struct log_module *blocks, const struct model *model, int number,
+                      int64_t macs, int64_t mlp_macs)
 {
-    struct log_module *block = add(profile, 2, "block", unit->name);
-    block->params = unit->elems;
+    struct log_module *block = add(profile, 2, "block", model->units[model_block(model, number)].name);
+    block->params = elems_of(model, number, "");
     block->macs = macs;
+    blocks->params += block->params;
     struct log_module *attention = add(profile, 3, "attention", "attention");
-    attention->params = elems_of(unit, "attn") + elems_of(unit, "ln1");
+    attention->params = elems_of(model, number, "attn") + elems_of(model, number, "ln1");
     attention->macs = macs - mlp_macs;
     struct log_module *mlp = add(profile, 3, "mlp", "mlp");
-    mlp->params = elems_of(unit, "mlp") + elems_of(unit, "ln2");
+    mlp->params = elems_of(model, number, "mlp") + elems_of(model, number, "ln2");
     mlp->macs = mlp_macs;
 }
 
@@ -55,7 +61,8 @@ static int64_t macs_of(const struct schedule *schedule, const struct model *mode
 static void add_modules(struct log_profile *profile, const struct schedule *schedule, const struct model *model)
 {
     const int64_t N = (int64_t)schedule->B * schedule->T, C = model->shape.hidden, m = schedule->micro_steps;
-    const int64_t block = m * macs_of(schedule, model, OP_BLOCK_FORWARD), mlp = m * N * 8 * C * C;
+    const int64_t mlp = m * N * 8 * C * C;
+    const int64_t block = m * macs_of(schedule, model, OP_BLOCK_FORWARD) + (model_tiled(model) ? mlp : 0);
     const int64_t head = m * macs_of(schedule, model, OP_HEAD_FORWARD);
     const int layers = model->shape.layers;
     struct log_module *whole = add(profile, 0, "GPT", "GPT");
@@ -64,10 +71,7 @@ static void add_modules(struct log_profile *profile, const struct schedule *sche
     add(profile, 1, "embed", "embed")->params = model->units[0].elems;
     struct log_module *blocks = add(profile, 1, "blocks", "blocks");
     blocks->macs = layers * block;
-    for (int u = 1; u <= layers; u++) {
-        blocks->params += model->units[u].elems;
-        add_block(profile, &model->units[u], block, mlp);
-    }
+    for (int b = 0; b < layers; b++) add_block(profile, blocks, model, b, block, mlp);
     add(profile, 1, "norm", "norm")->params = model->units[model->unit_count - 1].elems;
     add(profile, 1, "head", "head (tied to embed)")->macs = head;
 }
@@ -94,8 +98,11 @@ static void owners_of(struct log_module *owners[4], struct log_profile *profile,
     case OP_BLOCK_BACKWARD:
     case OP_BLOCK_RECOMPUTE:
     case OP_ATTENTION_RECOMPUTE:
+    case OP_MLP_FORWARD:
+    case OP_MLP_BACKWARD:
+    case OP_MLP_RECOMPUTE:
         owners[1] = module_named(profile, 1, "blocks");
-        owners[2] = module_named(profile, 2, model->units[span->unit].name);
+        owners[2] = module_named(profile, 2, model->units[model_block(model, model->units[span->unit].block)].name);
         break;
     case OP_NORM_FORWARD:
     case OP_NORM_BACKWARD: owners[1] = module_named(profile, 1, "norm"); break;

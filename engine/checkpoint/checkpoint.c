@@ -16,6 +16,7 @@
 #include "engine/checkpoint/index.h"
 #include "engine/checkpoint/manifest.h"
 #include "engine/checkpoint/reader.h"
+#include "engine/checkpoint/retile.h"
 
 enum { MANIFEST_MOST_BYTES = 16 << 20 };
 
@@ -26,6 +27,7 @@ struct checkpoint {
     struct shard_table *shards;
     struct index index;
     struct reader reader;
+    struct retile retile; /* of its source */
 };
 
 /* ---- which one ---- */
@@ -184,6 +186,11 @@ void checkpoint_close(struct checkpoint *checkpoint)
     model_release(&checkpoint->info.model);
     config_release(&checkpoint->config);
     free(checkpoint);
+}
+
+struct retile *checkpoint_retile(struct checkpoint *checkpoint)
+{
+    return &checkpoint->retile;
 }
 
 const struct checkpoint_info *checkpoint_info(const struct checkpoint *checkpoint)

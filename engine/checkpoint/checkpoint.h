@@ -7,8 +7,8 @@
  *                             (unit, array, first element, count) that they are (format.h)
  *
  * A range says which elements of which unit it holds, so a shard of four ranks and a whole file are the same thing, and a
- * reader asks for elements and not for shards: that is why a checkpoint loads at any stage, any number of ranks and any
- * offload choice (DeepSpeed calls such a one universal). Only fp32 values are kept: master weights (the weights themselves
+ * reader asks for elements and not for shards: that is why a checkpoint loads at any stage, any number of ranks, any
+ * offload choice, and in other tiles (retile.h) (DeepSpeed calls such a one universal). Only fp32 values are kept: master weights (the weights themselves
  * in fp32 training) and what state the optimizer keeps. 16-bit parameters are always their master weights rounded, so they
  * are made again, bit for bit.
  *
@@ -59,7 +59,8 @@ void checkpoint_lend(struct checkpoint *checkpoint, void *buffers);
 
 /* As where a rank's state comes from (struct zero_options). STATUS_USAGE: another model, precision or optimizer, and which.
  * weights_only: another precision and another optimizer will do, the optimizer begins with zeros and the run at step 1 (what
- * DeepSpeed calls load_module_only). The checkpoint must stay open as long as the source is used. */
+ * DeepSpeed calls load_module_only). Tiles may be others. The checkpoint must stay open, and the model be there, as long as the
+ * source is used. */
 int checkpoint_source(struct state_source *source, struct checkpoint *checkpoint, const struct model *model, bool weights_only, struct error *err);
 
 /* Reads everything once; `progress` (may be NULL) is told how far it is. STATUS_INPUT: the first damage found. */

@@ -33,7 +33,7 @@ static int open_checkpoint(struct origin *origin, const char *path, const char *
     int status = checkpoint_open(&origin->checkpoint, path, tag, err);
     if (status) return status;
     const struct checkpoint_info *info = checkpoint_info(origin->checkpoint);
-    status = model_init(&origin->model, &info->model.shape, info->model.dtype, err);
+    status = model_init_tiled(&origin->model, &info->model.shape, info->model.mlp_tiles, info->model.dtype, err);
     origin->model.optimizer = info->model.optimizer;
     const bool whole = info->has[STATE_1] || !optimizer_table[info->model.optimizer].states;
     return status ? status : checkpoint_source(&origin->source, origin->checkpoint, &origin->model, !whole, err);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "engine/checkpoint/checkpoint.h"
+#include "engine/checkpoint/retile.h"
 
 static int read_all(void *user, int unit, enum state_array array, int64_t first, int64_t elems, float *out,
                     struct error *err)
@@ -62,5 +63,6 @@ int checkpoint_source(struct state_source *source, struct checkpoint *checkpoint
     if (!status && !weights_only) status = check_training(info, model, err);
     *source = (struct state_source){.user = checkpoint, .read = weights_only ? read_weights : read_all, .lend = lend};
     if (!weights_only) source->progress = info->progress;
+    retile_source(checkpoint_retile(checkpoint), source, &info->model, model);
     return status;
 }

@@ -59,7 +59,8 @@ void weights_lend(struct weights_file *file, void *buffers);
 int weights_read(struct weights_file *file, int unit, int64_t first, int64_t elems, float *out, struct error *err);
 
 /* As where a rank's state comes from: the weights of the file, no states, no progress. STATUS_USAGE: its sizes are not the
- * model's. The file must stay open as long as the source is used. */
+ * model's. The file must stay open, and the model be there, as long as the source is used. A file knows no tiles: the model may
+ * have any. */
 int weights_source(struct state_source *source, struct weights_file *file, const struct model *model, struct error *err);
 
 /* ---- writing ---- */

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "engine/checkpoint/retile.h"
 #include "engine/checkpoint/weights_parts.h"
 #include "kernels/kernels.h"
 
@@ -20,8 +21,9 @@ struct weights_file {
     struct weights_buffers lent;
     struct {
         const struct tensor *tensor;
-        int64_t row; /* the first */
-    } strip;         /* tensor NULL: holds nothing */
+        int64_t row;      /* the first */
+    } strip;              /* tensor NULL: holds nothing */
+    struct retile retile; /* of its source */
 };
 
 /* ---- opening ---- */
@@ -241,6 +243,7 @@ int weights_source(struct state_source *source, struct weights_file *file, const
     int sizes[2];
     const char *key = model_difference(&file->info.shape, &model->shape, sizes);
     *source = (struct state_source){.user = file, .read = read_source, .lend = lend};
+    retile_source(&file->retile, source, &file->layout.model, model);
     if (!key) return STATUS_OK;
     return error_set(err, STATUS_USAGE, "%.300s holds another model: its %s is %d, that of this run is %d",
                      file->info.path, key, sizes[0], sizes[1]);

@@ -8,11 +8,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/checkpoint/retile.h"
 #include "engine/checkpoint/weights_parts.h"
 #include "kernels/kernels.h"
 
 struct output {
-    const struct state_source *source;
+    struct state_source source;
+    struct retile *retile; /* where the model is tiled, as no file is; else NULL */
     struct weights_layout layout;
     struct kernels *kernels; /* casts */
     char *partial;
@@ -63,7 +65,7 @@ static int put_columns(struct output *output, const struct tensor *tensor, const
 
 static int write_tensor(struct output *output, int unit, const struct tensor *tensor, struct error *err)
 {
-    const struct state_source *source = output->source;
+    const struct state_source *source = &output->source;
     const struct weights_place *place = weights_place(&output->layout, unit, tensor->id);
     const int64_t columns = tensor->columns;
     float *strip = output->lent.strip;
@@ -118,14 +120,25 @@ static void release(struct output *output, bool failed)
     if (failed && output->partial) unlink(output->partial);
     if (output->kernels) kernels_free(output->kernels);
     weights_layout_release(&output->layout);
+    free(output->retile);
     free(output->partial);
+}
+
+/* The source by the units of the layout. */
+static int untile(struct output *output, const struct model *model, struct error *err)
+{
+    if (!model_tiled(model)) return STATUS_OK;
+    output->retile = malloc(sizeof *output->retile);
+    if (!output->retile) return error_set(err, STATUS_RUN, "no memory to write weights");
+    retile_source(output->retile, &output->source, model, &output->layout.model);
+    return STATUS_OK;
 }
 
 int weights_write(const struct weights_target *target, const struct model *model, const struct state_source *source,
                   weights_progress *progress, void *user, struct error *err)
 {
     const struct weights_format_info *format = &weights_formats[target->format];
-    struct output output = {.source = source, .fd = -1, .progress = progress, .user = user};
+    struct output output = {.source = *source, .fd = -1, .progress = progress, .user = user};
     struct bytes head = {0};
     if (!(format->dtypes & 1u << target->dtype))
         return error_set(err, STATUS_USAGE, "%s files have no %s; use fp32 or bf16", format->name,
@@ -134,6 +147,7 @@ int weights_write(const struct weights_target *target, const struct model *model
     weights_divide(&output.lent, target->buffers);
     int status = output.partial ? weights_layout_init(&output.layout, &model->shape, target->dtype, err)
                                 : error_set(err, STATUS_RUN, "no memory to write weights");
+    if (!status) status = untile(&output, model, err);
     if (!status) status = prepare(&output, format, &head, err);
     if (!status) status = write_tensors(&output, err);
     if (!status) status = conclude(&output, target->path, err);

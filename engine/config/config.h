@@ -140,6 +140,7 @@ enum ranks_as { RANKS_AS_PROCESSES, RANKS_AS_THREADS };
 
 struct config {
     struct config_model model;
+    int mlp_tiles; /* units that a block's MLP is cut into; 1: it is part of the block */
     enum dtype dtype; /* of parameters, activations, gradients: what bf16 and fp16 come to */
     struct config_fp16 fp16;
     enum type_of gradient_type, wire_type; /* in what gradients accumulate, and travel */

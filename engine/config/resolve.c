@@ -263,6 +263,10 @@ int config_check(const struct config *config, struct error *err)
     if (model->hidden % model->heads)
         return error_set(err, STATUS_USAGE, "model.heads = %d: must divide model.hidden, which is %d", model->heads,
                          model->hidden);
+    if (config->mlp_tiles && 4 * model->hidden % config->mlp_tiles)
+        return error_set(err, STATUS_USAGE,
+                         "model.mlp_tiles = %d: must divide the width of the MLP, which is 4 x model.hidden = %d",
+                         config->mlp_tiles, 4 * model->hidden);
     if (config->data.sequence_length > model->context)
         return error_set(err, STATUS_USAGE, "data.sequence_length = %d: must be at most model.context, which is %d",
                          config->data.sequence_length, model->context);

@@ -5,7 +5,10 @@
  *     GELU   gelu out    gradient of mlp.proj.w     gradient of fc out; gradient of attention out
  *     FC     fc out      gelu backward              gradient of qkv
  *     LN2    ln2 out     gradient of mlp.fc.w       gradient of ln2 out
- *     LN1    ln1 out     gradient of attn.qkv.w     gradient of ln1 out */
+ *     LN1    ln1 out     gradient of attn.qkv.w     gradient of ln1 out
+ *
+ * Of a tiled MLP each tile has a GELU and an FC of its own, gone by then; the gradient of ln2 out has a place of its own, since
+ * every tile needs ln2 out, that of attention out takes its place, and that of qkv stands in the scratch. */
 #include "engine/gpt/gpt.h"
 #include "engine/gpt/slots.h"
 #include "kernels/kernels.h"
@@ -16,7 +19,7 @@ struct pass {
     enum dtype dtype;
     const struct gpt_tensors *weights, *gradient;
     bool accumulate;
-    int64_t N, C;
+    int64_t N, C, F; /* F: hidden width of the MLP, or of a tile */
     struct slots part[PART_KINDS];
 };
 
@@ -30,6 +33,7 @@ static struct pass pass_of(const struct gpt *gpt, const struct gpt_tensors *weig
                         accumulate,
                         (int64_t)gpt->B * gpt->T,
                         gpt->model->shape.hidden,
+                        activation_hidden(gpt->model),
                         .part = {{0}}};
     for (int part = 0; part < PART_KINDS; part++)
         pass.part[part] = slots_of(gpt, (enum activation_part)part, saved->part[part]);
@@ -50,8 +54,9 @@ struct linear {
 static int linear_weights(const struct pass *p, const struct linear *linear, const void *dy, const void *x,
                           struct error *err)
 {
-    kernels_linear_backward_bias(p->kernels, p->dtype, p->gradient->at[linear->bias], p->accumulate, dy, p->N,
-                                 linear->out);
+    if (p->gradient->at[linear->bias]) /* of a tiled MLP's, the first tile has it */
+        kernels_linear_backward_bias(p->kernels, p->dtype, p->gradient->at[linear->bias], p->accumulate, dy, p->N,
+                                     linear->out);
     return kernels_linear_backward_weight(p->kernels, p->dtype, p->gradient->at[linear->weight], p->accumulate, dy, x,
                                           p->N, linear->out, linear->in, err);
 }
@@ -75,32 +80,29 @@ static void norm_backward(const struct pass *p, enum tensor_id weight, enum tens
     kernels_norm_backward(p->kernels, p->dtype, dresidual, add, dy, x, mean, rstd, p->weights->at[weight], p->N, p->C);
 }
 
-static int mlp_backward(const struct pass *p, void *dresidual, struct error *err)
+/* Of an MLP, or a tile of one: the gradient of what it read, ln2 out, overwrites or is added to dnormed, which may be ln2. gelu
+ * becomes the gradient of fc out. */
+static int mlp_backward(const struct pass *p, const void *dresidual, void *gelu, const void *hidden, void *dnormed,
+                        bool add, struct error *err)
 {
-    const struct linear fc = {TENSOR_FC_W, TENSOR_FC_B, 4 * p->C, p->C},
-                        proj = {TENSOR_FCPROJ_W, TENSOR_FCPROJ_B, p->C, 4 * p->C};
-    void *gelu = saved_at(p, PART_MLP, MLP_GELU), *hidden = saved_at(p, PART_MLP, MLP_FC),
-         *ln2 = saved_at(p, PART_MLP, MLP_LN2);
+    const int64_t F = p->F;
+    const struct linear fc = {TENSOR_FC_W, TENSOR_FC_B, F, p->C}, proj = {TENSOR_FCPROJ_W, TENSOR_FCPROJ_B, p->C, F};
     int status = linear_weights(p, &proj, dresidual, gelu, err);
+    if (!status)
+        status = kernels_linear_gelu_backward(p->kernels, p->dtype, gelu, dresidual, p->weights->at[TENSOR_FCPROJ_W],
+                                              hidden, p->N, p->C, F, err);
+    if (!status) status = linear_weights(p, &fc, gelu, saved_at(p, PART_MLP, MLP_LN2), err);
     if (status) return status;
-    status = kernels_linear_gelu_backward(p->kernels, p->dtype, gelu, dresidual, p->weights->at[TENSOR_FCPROJ_W],
-                                          hidden, p->N, p->C, 4 * p->C, err);
-    if (status) return status;
-    status = linear_backward(p, &fc, ln2, gelu, ln2, err);
-    if (status) return status;
-    norm_backward(p, TENSOR_LN2_W, TENSOR_LN2_B, ln2, saved_at(p, PART_MLP, MLP_MID),
-                  saved_at(p, PART_MLP, MLP_LN2_MEAN), saved_at(p, PART_MLP, MLP_LN2_RSTD), dresidual, true);
-    return STATUS_OK;
+    return kernels_linear_backward_input(p->kernels, p->dtype, dnormed, add, gelu, p->weights->at[TENSOR_FC_W], p->N, F,
+                                         p->C, err);
 }
 
 static int attention_backward(const struct pass *p, const struct attention_shape *shape, const void *input,
-                              void *dresidual, void *scratch, struct error *err)
+                              void *dresidual, void *datt, void *dqkv, void *scratch, struct error *err)
 {
     const struct linear qkv = {TENSOR_QKV_W, TENSOR_QKV_B, 3 * p->C, p->C},
                         proj = {TENSOR_ATTPROJ_W, TENSOR_ATTPROJ_B, p->C, p->C};
-    void *att = saved_at(p, PART_ATTENTION, ATTENTION_ATT), *datt = saved_at(p, PART_MLP, MLP_GELU),
-         *dqkv = saved_at(p, PART_MLP, MLP_FC);
-    void *ln1 = saved_at(p, PART_ATTENTION, ATTENTION_LN1);
+    void *att = saved_at(p, PART_ATTENTION, ATTENTION_ATT), *ln1 = saved_at(p, PART_ATTENTION, ATTENTION_LN1);
     int status = linear_backward(p, &proj, datt, dresidual, att, err);
     if (status) return status;
     kernels_attention_backward(p->kernels, p->dtype, dqkv, datt, att, saved_at(p, PART_ATTENTION, ATTENTION_LSE),
@@ -114,12 +116,32 @@ static int attention_backward(const struct pass *p, const struct attention_shape
 
 int gpt_block_backward(const struct gpt *gpt, const struct gpt_tensors *block, const struct gpt_tensors *gradient,
                        bool accumulate, const void *input, const struct gpt_saved *saved, void *dresidual,
-                       void *scratch, struct error *err)
+                       void *dnormed, void *scratch, struct error *err)
 {
     const struct pass pass = pass_of(gpt, block, gradient, accumulate, saved);
     const struct attention_shape shape = {gpt->B, gpt->T, (int)pass.C, gpt->model->shape.heads};
-    int status = mlp_backward(&pass, dresidual, err);
-    return status ? status : attention_backward(&pass, &shape, input, dresidual, scratch, err);
+    const bool tiled = model_tiled(gpt->model);
+    char *work = scratch;
+    void *dnorm = tiled ? dnormed : saved_at(&pass, PART_MLP, MLP_LN2);
+    int status = tiled ? STATUS_OK
+                       : mlp_backward(&pass, dresidual, saved_at(&pass, PART_MLP, MLP_GELU),
+                                      saved_at(&pass, PART_MLP, MLP_FC), dnorm, false, err);
+    if (status) return status;
+    norm_backward(&pass, TENSOR_LN2_W, TENSOR_LN2_B, dnorm, saved_at(&pass, PART_MLP, MLP_MID),
+                  saved_at(&pass, PART_MLP, MLP_LN2_MEAN), saved_at(&pass, PART_MLP, MLP_LN2_RSTD), dresidual, true);
+    void *datt = tiled ? dnormed : saved_at(&pass, PART_MLP, MLP_GELU),
+         *dqkv = tiled ? work : saved_at(&pass, PART_MLP, MLP_FC);
+    return attention_backward(&pass, &shape, input, dresidual, datt, dqkv,
+                              work + scratch_qkv_bytes(gpt->model, gpt->B, gpt->T), err);
+}
+
+int gpt_mlp_backward(const struct gpt *gpt, const struct gpt_tensors *tile, const struct gpt_tensors *gradient,
+                     bool accumulate, const struct gpt_saved *saved, const void *dresidual, void *dnormed, bool add,
+                     struct error *err)
+{
+    const struct pass pass = pass_of(gpt, tile, gradient, accumulate, saved);
+    return mlp_backward(&pass, dresidual, saved_at(&pass, PART_HIDDEN, HIDDEN_GELU),
+                        saved_at(&pass, PART_HIDDEN, HIDDEN_FC), dnormed, add, err);
 }
 
 int gpt_norm_backward(const struct gpt *gpt, const struct gpt_tensors *norm, const struct gpt_tensors *gradient,

@@ -43,30 +43,46 @@ static int projection_forward(const struct gpt *gpt, const struct gpt_tensors *b
                                   block->at[TENSOR_ATTPROJ_W], block->at[TENSOR_ATTPROJ_B], input, N, C, C, err);
 }
 
-/* output = mid + proj(gelu(fc(ln2(mid)))) */
-static int mlp_forward(const struct gpt *gpt, const struct gpt_tensors *block, const struct gpt_saved *saved,
-                       void *output, struct error *err)
+/* ln2(mid) */
+static void second_norm_forward(const struct gpt *gpt, const struct gpt_tensors *block, const struct slots *mlp)
 {
-    struct kernels *kernels = gpt->kernels;
+    kernels_norm_forward(gpt->kernels, gpt->model->dtype, slot(mlp, MLP_LN2), slot(mlp, MLP_LN2_MEAN),
+                         slot(mlp, MLP_LN2_RSTD), slot(mlp, MLP_MID), block->at[TENSOR_LN2_W], block->at[TENSOR_LN2_B],
+                         (int64_t)gpt->B * gpt->T, gpt->model->shape.hidden);
+}
+
+/* output = residual + proj(gelu(fc(ln2))), of an MLP or a tile of one; a tile without the bias adds to what others made. */
+static int mlp_forward(const struct gpt *gpt, const struct gpt_tensors *weights, const struct slots *mlp, void *fc,
+                       void *gelu, void *output, struct error *err)
+{
     const enum dtype dtype = gpt->model->dtype;
-    const int64_t N = (int64_t)gpt->B * gpt->T, C = gpt->model->shape.hidden;
-    const struct slots slots = slots_of(gpt, PART_MLP, saved->part[PART_MLP]);
-    kernels_norm_forward(kernels, dtype, slot(&slots, MLP_LN2), slot(&slots, MLP_LN2_MEAN), slot(&slots, MLP_LN2_RSTD),
-                         slot(&slots, MLP_MID), block->at[TENSOR_LN2_W], block->at[TENSOR_LN2_B], N, C);
-    int status =
-        kernels_linear_gelu_forward(kernels, dtype, slot(&slots, MLP_GELU), slot(&slots, MLP_FC), slot(&slots, MLP_LN2),
-                                    block->at[TENSOR_FC_W], block->at[TENSOR_FC_B], N, 4 * C, C, err);
+    const int64_t N = (int64_t)gpt->B * gpt->T, C = gpt->model->shape.hidden, F = activation_hidden(gpt->model);
+    const void *bias = weights->at[TENSOR_FCPROJ_B];
+    int status = kernels_linear_gelu_forward(gpt->kernels, dtype, gelu, fc, slot(mlp, MLP_LN2),
+                                             weights->at[TENSOR_FC_W], weights->at[TENSOR_FC_B], N, F, C, err);
     if (status || !output) return status;
-    return kernels_linear_forward(kernels, dtype, output, slot(&slots, MLP_GELU), block->at[TENSOR_FCPROJ_W],
-                                  block->at[TENSOR_FCPROJ_B], slot(&slots, MLP_MID), N, C, 4 * C, err);
+    return kernels_linear_forward(gpt->kernels, dtype, output, gelu, weights->at[TENSOR_FCPROJ_W], bias,
+                                  bias ? slot(mlp, MLP_MID) : output, N, C, F, err);
 }
 
 int gpt_block_forward(const struct gpt *gpt, const struct gpt_tensors *block, const void *input,
                       const struct gpt_saved *saved, void *output, void *scratch, struct error *err)
 {
+    const struct slots mlp = slots_of(gpt, PART_MLP, saved->part[PART_MLP]);
     int status = gpt_attention_forward(gpt, block, input, saved, scratch, err);
     if (!status) status = projection_forward(gpt, block, input, saved, err);
-    return status ? status : mlp_forward(gpt, block, saved, output, err);
+    if (status) return status;
+    second_norm_forward(gpt, block, &mlp);
+    if (model_tiled(gpt->model)) return STATUS_OK;
+    return mlp_forward(gpt, block, &mlp, slot(&mlp, MLP_FC), slot(&mlp, MLP_GELU), output, err);
+}
+
+int gpt_mlp_forward(const struct gpt *gpt, const struct gpt_tensors *tile, const struct gpt_saved *saved, void *output,
+                    struct error *err)
+{
+    const struct slots mlp = slots_of(gpt, PART_MLP, saved->part[PART_MLP]),
+                       hidden = slots_of(gpt, PART_HIDDEN, saved->part[PART_HIDDEN]);
+    return mlp_forward(gpt, tile, &mlp, slot(&hidden, HIDDEN_FC), slot(&hidden, HIDDEN_GELU), output, err);
 }
 
 int gpt_norm_forward(const struct gpt *gpt, const struct gpt_tensors *norm, const void *input,

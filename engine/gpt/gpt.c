@@ -16,7 +16,7 @@ void gpt_tensors_of(struct gpt_tensors *tensors, const struct unit *unit, enum d
     }
 }
 
-/* Elements [from, to) of a tensor, counted from its own start, so that neither unit nor shard matters. */
+/* Elements [from, to) of a whole tensor, counted from its own start, so that neither unit nor tile nor shard matters. */
 static void fill_normal(const struct tensor *tensor, uint64_t seed, double scale, int64_t from, int64_t to,
                         float *values)
 {
@@ -29,7 +29,7 @@ static void fill_normal(const struct tensor *tensor, uint64_t seed, double scale
     }
 }
 
-static void fill(const struct tensor *tensor, uint64_t seed, int layers, int64_t from, int64_t to, float *values)
+static void fill_run(const struct tensor *tensor, uint64_t seed, int layers, int64_t from, int64_t to, float *values)
 {
     switch (tensor->init) {
     case INIT_NORMAL: fill_normal(tensor, seed, 0.02, from, to, values); break;
@@ -38,6 +38,14 @@ static void fill(const struct tensor *tensor, uint64_t seed, int layers, int64_t
     case INIT_ZERO:
         for (int64_t i = from; i < to; i++) values[i - from] = tensor->init == INIT_ONE ? 1 : 0;
         break;
+    }
+}
+
+static void fill(const struct tensor *tensor, uint64_t seed, int layers, int64_t from, int64_t to, float *values)
+{
+    for (int64_t whole, run; from < to; from += run, values += run) {
+        run = tensor_run(tensor, from, to - from, &whole);
+        fill_run(tensor, seed, layers, whole, whole + run, values);
     }
 }
 

@@ -14,7 +14,12 @@
  *         where forward's buffers were given up meanwhile, gpt_block_forward fills new ones first, with the same bits
  *     gpt_embed_backward                           -> rest of embed's gradient
  *
- * Results are the same bits on every run at equal shapes, dtype, thread count and instruction set. */
+ * Where MLPs are tiled (model.mlp_tiles), a block is the use of its attention half and of every tile of its MLP, one by one:
+ *
+ *     gpt_block_forward (block l, x), gpt_mlp_forward (mlp l.0) .. (mlp l.k-1)            -> x
+ *     gpt_mlp_backward (mlp l.k-1) .. (mlp l.0)     -> dnormed; gpt_block_backward (block l) -> dresidual
+ *
+ * with the same numbers but for the roundings of the sums over tiles. Results are the same bits on every run at equal shapes, dtype, thread count and instruction set. */
 #ifndef ENGINE_GPT_GPT_H
 #define ENGINE_GPT_GPT_H
 
@@ -29,7 +34,7 @@ struct gpt {
     int B, T;
 };
 
-/* Pointers to a unit's tensors (or to their gradients), by tensor_id. */
+/* Pointers to a unit's tensors (or to their gradients), by tensor_id; NULL: it has no such. */
 struct gpt_tensors { void *at[TENSOR_IDS]; };
 
 /* Fills `tensors` for a unit whose flat array lies at `flat` up to element `split`, and from there on at `tail` (where
@@ -41,9 +46,13 @@ struct gpt_saved { void *part[PART_KINDS]; };
 
 /* Forward. `input` is the output of the use before. */
 int gpt_embed_forward(const struct gpt *gpt, const struct gpt_tensors *embed, const int32_t *tokens, void *output, struct error *err);
-/* output NULL: it is still there from the first time (recomputation), and the product that makes it is left out. */
+/* output NULL: it is still there from the first time (recomputation), and the product that makes it is left out. Where
+ * MLPs are tiled, output is NULL: the tiles make it. */
 int gpt_block_forward(const struct gpt *gpt, const struct gpt_tensors *block, const void *input, const struct gpt_saved *saved, void *output,
                       void *scratch, struct error *err);
+/* One tile: reads PART_MLP of its block, fills PART_HIDDEN; the first tile overwrites output, the others add to it. output NULL: as
+ * above. */
+int gpt_mlp_forward(const struct gpt *gpt, const struct gpt_tensors *mlp, const struct gpt_saved *saved, void *output, struct error *err);
 /* Fills PART_ATTENTION alone, as gpt_block_forward does. */
 int gpt_attention_forward(const struct gpt *gpt, const struct gpt_tensors *block, const void *input, const struct gpt_saved *saved,
                           void *scratch, struct error *err);
@@ -62,8 +71,12 @@ int gpt_head_backward(const struct gpt *gpt, const struct gpt_tensors *embed, co
                       const void *input, const struct gpt_saved *saved, void *dresidual, void *scratch, struct error *err);
 int gpt_norm_backward(const struct gpt *gpt, const struct gpt_tensors *norm, const struct gpt_tensors *gradient, bool accumulate,
                       const void *input, const struct gpt_saved *saved, void *dresidual, void *scratch, struct error *err);
+/* dnormed [N, C]: of the second norm's output, which the tiles of the MLP have made; NULL where it is not tiled. Overwritten. */
 int gpt_block_backward(const struct gpt *gpt, const struct gpt_tensors *block, const struct gpt_tensors *gradient, bool accumulate,
-                       const void *input, const struct gpt_saved *saved, void *dresidual, void *scratch, struct error *err);
+                       const void *input, const struct gpt_saved *saved, void *dresidual, void *dnormed, void *scratch, struct error *err);
+/* One tile: dresidual is only read; dnormed overwritten, or added to where `add` is set. */
+int gpt_mlp_backward(const struct gpt *gpt, const struct gpt_tensors *mlp, const struct gpt_tensors *gradient, bool accumulate,
+                     const struct gpt_saved *saved, const void *dresidual, void *dnormed, bool add, struct error *err);
 /* Adds to wte what head_backward left there (so it never overwrites it), writes or adds wpe. */
 int gpt_embed_backward(const struct gpt *gpt, const struct gpt_tensors *gradient, bool accumulate, const int32_t *tokens,
                        const void *dresidual, void *scratch, struct error *err);

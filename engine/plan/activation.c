@@ -22,6 +22,8 @@ void activation_layout(struct activation_layout *layout, const struct model *mod
                        int T)
 {
     const int64_t N = (int64_t)B * T, C = model->shape.hidden, R = logits_row(model), NH = model->shape.heads;
+    const int64_t width = activation_hidden(model), H = model_tiled(model) ? 0 : width,
+                  F = model_tiled(model) ? width : 0;
     const int element = dtype_bytes(model->dtype);
     *layout = (struct activation_layout){0};
 #define SLOT(ID, elems, fp32) slot_add(layout, elems, fp32 ? 4 : element);
@@ -30,10 +32,16 @@ void activation_layout(struct activation_layout *layout, const struct model *mod
     case PART_MLP: MLP_SLOTS(SLOT) break;
     case PART_NORM: NORM_SLOTS(SLOT) break;
     case PART_HEAD: HEAD_SLOTS(SLOT) break;
+    case PART_HIDDEN: HIDDEN_SLOTS(SLOT) break;
     case PART_KINDS: break;
     }
 #undef SLOT
     (void)C, (void)R, (void)NH;
+}
+
+int64_t activation_hidden(const struct model *model)
+{
+    return 4 * (int64_t)model->shape.hidden / model->mlp_tiles;
 }
 
 int64_t activation_output_bytes(const struct model *model, int B, int T)

@@ -27,7 +27,8 @@ void activation_terms_of(struct activation_terms *terms, const struct model *mod
 {
     const int64_t L = model->shape.layers, a = model->shape.heads, e = dtype_bytes(model->dtype);
     const int64_t sb = (int64_t)T * B, sbh = sb * model->shape.hidden, scores = a * T * sb;
-    const int64_t attention = part_bytes(model, PART_ATTENTION, B, T), mlp = part_bytes(model, PART_MLP, B, T),
+    const int64_t attention = part_bytes(model, PART_ATTENTION, B, T),
+                  mlp = part_bytes(model, PART_MLP, B, T) + model->mlp_tiles * part_bytes(model, PART_HIDDEN, B, T),
                   input = activation_output_bytes(model, B, T);
     const int64_t exact = 16 * e * sbh + 4 * a * sb + 16 * sb;
     *terms = (struct activation_terms){L * (34 * sbh + 5 * scores), L * 34 * sbh, L * 2 * sbh, .kept = 0};

@@ -181,6 +181,12 @@ bool op_swaps(enum op_kind kind)
     return kind == OP_SWAP_IN || kind == OP_SWAP_OUT;
 }
 
+bool op_makes_gradient(enum op_kind kind)
+{
+    return kind == OP_HEAD_BACKWARD || kind == OP_NORM_BACKWARD || kind == OP_MLP_BACKWARD ||
+           kind == OP_BLOCK_BACKWARD || kind == OP_EMBED_BACKWARD;
+}
+
 const char *lane_name(enum lane lane)
 {
     static const char *const names[LANES] = {"compute", "comm", "d2h", "h2d", "host", "nvread", "nvwrite"};

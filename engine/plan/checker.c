@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/plan/walk.h"
+
 int checker_fail(const struct checker *checker, int op, const char *what, const char *detail)
 {
     return error_set(checker->err, STATUS_CHECK, "schedule, operation %d (%s): %s%s%s", op,
@@ -107,11 +109,11 @@ static int check_uses(struct checker *checker)
     return STATUS_OK;
 }
 
-/* The unit before `op`'s in the chain of outputs. */
-static int unit_before(const struct checker *checker, const struct op *op)
+/* In the chain of outputs. */
+static int place_of(const struct checker *checker, const struct op *op)
 {
-    bool head = op->kind == OP_HEAD_FORWARD || op->kind == OP_HEAD_BACKWARD;
-    return head ? checker->model->unit_count - 1 : op->unit - 1;
+    const bool head = op->kind == OP_HEAD_FORWARD || op->kind == OP_HEAD_BACKWARD;
+    return head ? checker->model->shape.layers + 2 : walk_unit_place(checker->model, op->unit);
 }
 
 /* A checkpoint that is copied between tiers is what its unit put out, or the copy of that. */
@@ -120,27 +122,40 @@ static int check_copy(const struct checker *checker, int i)
     const struct op *op = &checker->schedule->ops[i], *maker = op;
     if (op->kind != OP_OFFLOAD && op->kind != OP_FETCH) return STATUS_OK;
     maker = &checker->schedule->ops[checker->taken_by[op->buffer[ROLE_SOURCE]]];
-    if (maker->micro_step == op->micro_step && maker->unit == op->unit &&
+    if (maker->micro_step == op->micro_step && op->unit == walk_unit_at(checker->model, place_of(checker, maker)) &&
         maker->buffer[ROLE_OUTPUT] == op->buffer[ROLE_SOURCE] && (maker->kind == OP_OFFLOAD) == (op->kind == OP_FETCH))
         return STATUS_OK;
     return checker_fail(checker, i, "copies what its unit did not put out", NULL);
+}
+
+/* Whether `maker` made for `op` what stands in its buffer of a role. A tile of an MLP reads what its block saved, and adds to the
+ * output and the gradient that another tile began. */
+static bool made_for(const struct checker *checker, const struct op *maker, const struct op *op, enum role role)
+{
+    const struct unit *unit = &checker->model->units[op->unit];
+    const bool reads_block = unit->kind == UNIT_MLP && role == ROLE_INPUT;
+    const enum role made_as = reads_block ? ROLE_ACTIVATION : role == ROLE_INPUT ? ROLE_OUTPUT : role;
+    if (maker->micro_step != op->micro_step || maker->unit < 0 || maker->buffer[made_as] != op->buffer[role])
+        return false;
+    if (reads_block) return maker->unit == model_block(checker->model, unit->block);
+    const int behind = place_of(checker, op) - place_of(checker, maker);
+    if (role == ROLE_OUTPUT || role == ROLE_NORMED) return behind == 0;
+    return role == ROLE_INPUT ? behind == 1 : maker->unit == op->unit;
 }
 
 /* What a use reads was made for it: its input is the output of the use before, what was saved was saved by the forward of
  * the same unit, first or again, and all in the same micro-step. */
 static int check_activations(struct checker *checker)
 {
-    static const enum role roles[] = {ROLE_INPUT, ROLE_ATTENTION, ROLE_ACTIVATION};
+    static const enum role roles[] = {ROLE_INPUT, ROLE_ATTENTION, ROLE_ACTIVATION, ROLE_OUTPUT, ROLE_NORMED};
     for (int i = 0; i < checker->schedule->op_count; i++) {
         const struct op *op = &checker->schedule->ops[i];
         if (check_copy(checker, i)) return STATUS_CHECK;
         for (size_t r = 0; r < sizeof roles / sizeof *roles; r++) {
             const int b = op->buffer[roles[r]];
-            if (b < 0) continue;
-            const struct op *maker = &checker->schedule->ops[checker->taken_by[b]];
-            const bool input = roles[r] == ROLE_INPUT;
-            if (maker->micro_step != op->micro_step || maker->buffer[input ? ROLE_OUTPUT : roles[r]] != b ||
-                maker->unit != (input ? unit_before(checker, op) : op->unit))
+            if (b < 0 || checker->schedule->buffers[b].lasting) continue;
+            if (checker->taken_by[b] == i && roles[r] != ROLE_INPUT) continue; /* it makes it itself */
+            if (!made_for(checker, &checker->schedule->ops[checker->taken_by[b]], op, roles[r]))
                 return checker_fail(checker, i, "uses what was not made for it", checker->schedule->buffers[b].name);
         }
     }

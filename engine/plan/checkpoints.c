@@ -20,7 +20,7 @@ static void write_copy(struct planner *planner, enum op_kind kind, enum tier tie
     struct builder *builder = &planner->builder;
     const int from = planner->output[place], to = checkpoint_buffer(planner, tier);
     if (builder->failed) return;
-    struct op *op = builder_begin(builder, kind, micro_step, place);
+    struct op *op = builder_begin(builder, kind, micro_step, walk_unit_at(builder->model, place));
     op->bytes = builder->schedule->buffers[to].bytes;
     op->buffer[ROLE_SOURCE] = from;
     builder_take(builder, ROLE_OUTPUT, to);
@@ -36,6 +36,7 @@ void checkpoint_offload(struct planner *planner, const struct walk_step *step)
 {
     const struct schedule_input *input = planner->builder.input;
     const int place = walk_place(input->model, step) - 2;
+    if (step->use == USE_MLP_FORWARD) return; /* its block's use was the one */
     if (planner->training && step->use < USE_HEAD_FORWARD && walk_offloads_output(input->model, input->knobs, place))
         write_copy(planner, OP_OFFLOAD, TIER_HOST, step->micro_step, place, planner->last_use[place + 1]);
 }
@@ -45,7 +46,7 @@ void checkpoint_fetch(struct planner *planner, const struct walk_step *step)
 {
     const struct schedule_input *input = planner->builder.input;
     if (step->use != USE_BLOCK_RECOMPUTE) return;
-    const int place = walk_checkpoint_before(input->knobs, step->unit);
+    const int place = walk_checkpoint_before(input->knobs, walk_place(input->model, step));
     if (walk_offloads_output(input->model, input->knobs, place))
         write_copy(planner, OP_FETCH, TIER_DEVICE, step->micro_step, place, planner->moved[place]);
 }

@@ -196,8 +196,22 @@ static void model_name(out_t out, run_t run)
 static void layers(out_t out, run_t run)
 {
     char elems[32];
+    const struct model *model = &run->setup->model;
+    int64_t each = 0;
+    for (int u = 0; u < model->unit_count; u++) each += model->units[u].block == 0 ? model->units[u].elems : 0;
     effect_say(out, "%d block%s of %s parameters", run->config->model.layers, plural(run->config->model.layers),
-               grouped(elems, run->setup->model.units[1].elems));
+               grouped(elems, each));
+}
+
+static void mlp_tiles(out_t out, run_t run)
+{
+    char block[32], tile[32];
+    const struct model *model = &run->setup->model;
+    const int64_t elems = model->units[model_block(model, 0)].elems;
+    if (!model_tiled(model)) effect_say(out, "a block is one unit of %s parameters", grouped(block, elems));
+    else
+        effect_say(out, "a block is a unit of %s parameters and %d of about %s", grouped(block, elems),
+                   model->mlp_tiles, grouped(tile, model->units[model_mlp(model, 0, 1)].elems));
 }
 
 static void hidden(out_t out, run_t run)
@@ -355,6 +369,7 @@ const struct effect_row effect_rows[] = {
     {"scheduler.type", scheduler_type},
     {"model.name", model_name},
     {"model.layers", layers},
+    {"model.mlp_tiles", mlp_tiles},
     {"model.hidden", hidden},
     {"model.heads", heads},
     {"model.context", context},

@@ -10,12 +10,16 @@ int64_t op_flops(const struct schedule *schedule, const struct model *model, con
 {
     const int64_t N = (int64_t)schedule->B * schedule->T, C = model->shape.hidden;
     const int64_t scores = N * (schedule->T + 1) * C; /* one product of attention: row t of T meets t + 1 keys */
-    const int64_t attention = product(N, 3 * C, C) + 2 * scores, last = product(N, C, 4 * C);
-    const int64_t block = attention + product(N, C, C) + product(N, 4 * C, C) + last;
+    const int64_t F = activation_hidden(model);
+    const int64_t attention = product(N, 3 * C, C) + 2 * scores, last = product(N, C, F), mlp = product(N, F, C) + last;
+    const int64_t block = attention + product(N, C, C) + (model_tiled(model) ? 0 : mlp);
     const int64_t head = product(N, model->shape.vocabulary, C);
     switch (op->kind) {
     case OP_BLOCK_FORWARD: return block;
-    case OP_BLOCK_RECOMPUTE: return op->buffer[ROLE_OUTPUT] < 0 ? block - last : block;
+    case OP_BLOCK_RECOMPUTE: return op->buffer[ROLE_OUTPUT] < 0 && !model_tiled(model) ? block - last : block;
+    case OP_MLP_FORWARD: return mlp;
+    case OP_MLP_RECOMPUTE: return op->buffer[ROLE_OUTPUT] < 0 ? mlp - last : mlp;
+    case OP_MLP_BACKWARD: return 2 * mlp;
     case OP_ATTENTION_RECOMPUTE: return attention;
     case OP_BLOCK_BACKWARD: return 2 * (block - 2 * scores) + 5 * scores; /* scores, dv, dp, dq, dk */
     case OP_HEAD_FORWARD: return head;
@@ -29,7 +33,8 @@ void flops_of(struct flops *flops, const struct schedule *schedule, const struct
     *flops = (struct flops){0};
     for (int i = 0; i < schedule->op_count; i++) {
         const struct op *op = &schedule->ops[i];
-        const bool again = op->kind == OP_BLOCK_RECOMPUTE || op->kind == OP_ATTENTION_RECOMPUTE;
+        const bool again =
+            op->kind == OP_BLOCK_RECOMPUTE || op->kind == OP_ATTENTION_RECOMPUTE || op->kind == OP_MLP_RECOMPUTE;
         int64_t *sum = again ? &flops->recomputed : op->phase == PHASE_FORWARD ? &flops->forward : &flops->backward;
         *sum += op_flops(schedule, model, op);
     }

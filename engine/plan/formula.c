@@ -25,6 +25,8 @@ const struct formula formulas[] = {
     {"norm out", "e N C", ""},
     {"attention activations", "5 e N C + (2 + heads) 4 N", "norm, its statistics, q k v, log-sum-exp, attention"},
     {"mlp activations", "10 e N C + 2 x 4 N", "residual, norm, its statistics, fc, gelu"},
+    {"hidden activations", "", "8 e N C / mlp_tiles: fc and gelu of one tile"},
+    {"MLP gradient", "e N C", "of what the tiles of an MLP read"},
     {"norm activations", "2 x 4 N", "statistics"},
     {"logits", "e N V + 4 N", "logits, then their gradient; losses"},
     {"residual gradient", "e N C", ""},

@@ -3,15 +3,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* What a tile of an MLP has of a tensor. */
+enum cut { CUT_STAYS, CUT_ROWS, CUT_COLUMNS, CUT_FIRST };
+
 struct tensor_row {
     const char *name;
     enum unit_kind unit;
     enum tensor_init init;
     bool decay;
+    enum cut cut;
 };
 
 static const struct tensor_row tensor_rows[TENSOR_IDS] = {
-#define TENSOR(ID, name, unit, rows, columns, init, decay) {name, UNIT_##unit, INIT_##init, decay},
+#define TENSOR(ID, name, unit, rows, columns, init, decay, cut) {name, UNIT_##unit, INIT_##init, decay, CUT_##cut},
 #include "engine/plan/tensors.def"
 #undef TENSOR
 };
@@ -20,7 +24,7 @@ static void tensor_shape(enum tensor_id id, const struct config_model *shape, in
 {
     int64_t C = shape->hidden, V = shape->vocabulary, X = shape->context;
     switch (id) {
-#define TENSOR(ID, name, unit, rows, columns, init, decay)                                                             \
+#define TENSOR(ID, name, unit, rows, columns, init, decay, cut)                                                        \
     case TENSOR_##ID:                                                                                                  \
         *rows_out = rows;                                                                                              \
         *columns_out = columns;                                                                                        \
@@ -31,26 +35,81 @@ static void tensor_shape(enum tensor_id id, const struct config_model *shape, in
     }
 }
 
-static void unit_init(struct unit *unit, enum unit_kind kind, int block, const struct config_model *shape, int *global)
+/* How many tensors of an untiled unit of a kind stand before `id` in it, and how many elements they are. */
+struct place {
+    int tensors;
+    int64_t elems;
+};
+
+static struct place place_in(enum unit_kind kind, enum tensor_id id, const struct config_model *shape)
 {
-    unit->kind = kind;
-    unit->block = block;
-    unit->elems = 0;
-    unit->tensor_count = 0;
-    if (kind == UNIT_BLOCK) snprintf(unit->name, sizeof unit->name, "block %d", block);
-    else snprintf(unit->name, sizeof unit->name, "%s", kind == UNIT_EMBED ? "embed" : "norm");
-    for (int id = 0; id < TENSOR_IDS; id++) {
-        if (tensor_rows[id].unit != kind) continue;
-        struct tensor *tensor = &unit->tensors[unit->tensor_count++];
-        *tensor = (struct tensor){.id = (enum tensor_id)id,
-                                  .offset = unit->elems,
-                                  .global = (*global)++,
-                                  .init = tensor_rows[id].init,
-                                  .decay = tensor_rows[id].decay};
-        tensor_shape(tensor->id, shape, &tensor->rows, &tensor->columns);
-        tensor->elems = tensor->rows * tensor->columns;
-        unit->elems += tensor->elems;
+    struct place place = {0};
+    int64_t rows, columns;
+    for (int before = 0; before < (int)id; before++) {
+        if (tensor_rows[before].unit != kind) continue;
+        tensor_shape((enum tensor_id)before, shape, &rows, &columns);
+        place.tensors++;
+        place.elems += rows * columns;
     }
+    return place;
+}
+
+/* ... and how many of the whole model: embed, the blocks, norm. */
+static struct place place_of(enum tensor_id id, int block, const struct config_model *shape)
+{
+    const enum unit_kind kind = tensor_rows[id].unit;
+    const struct place embed = place_in(UNIT_EMBED, TENSOR_IDS, shape), each = place_in(UNIT_BLOCK, TENSOR_IDS, shape);
+    struct place place = place_in(kind, id, shape);
+    const int blocks = kind == UNIT_BLOCK ? block : kind == UNIT_NORM ? shape->layers : 0;
+    if (kind != UNIT_EMBED) place.tensors += embed.tensors, place.elems += embed.elems;
+    place.tensors += blocks * each.tensors;
+    place.elems += blocks * each.elems;
+    return place;
+}
+
+static bool belongs(const struct unit *unit, enum tensor_id id, bool tiled)
+{
+    const struct tensor_row *row = &tensor_rows[id];
+    if (unit->kind != UNIT_MLP) return row->unit == unit->kind && !(tiled && row->cut != CUT_STAYS);
+    return row->cut == CUT_ROWS || row->cut == CUT_COLUMNS || (row->cut == CUT_FIRST && unit->tile == 0);
+}
+
+static void unit_add(struct unit *unit, enum tensor_id id, const struct config_model *shape, int tiles)
+{
+    const struct tensor_row *row = &tensor_rows[id];
+    const struct place place = place_of(id, unit->block, shape);
+    struct tensor *tensor = &unit->tensors[unit->tensor_count++];
+    *tensor = (struct tensor){.id = id,
+                              .offset = unit->elems,
+                              .global = place.tensors,
+                              .canonical = place.elems,
+                              .init = row->init,
+                              .decay = row->decay};
+    tensor_shape(id, shape, &tensor->rows, &tensor->columns);
+    tensor->whole_columns = tensor->columns;
+    if (unit->kind == UNIT_MLP && row->cut == CUT_ROWS) {
+        tensor->rows /= tiles;
+        tensor->row = unit->tile * tensor->rows;
+    }
+    if (unit->kind == UNIT_MLP && row->cut == CUT_COLUMNS) {
+        tensor->columns /= tiles;
+        tensor->column = unit->tile * tensor->columns;
+    }
+    tensor->elems = tensor->rows * tensor->columns;
+    unit->elems += tensor->elems;
+}
+
+static void unit_init(struct model *model, enum unit_kind kind, int block, int tile)
+{
+    struct unit *unit = &model->units[model->unit_count++];
+    *unit = (struct unit){.kind = kind, .block = block, .tile = tile};
+    if (kind == UNIT_BLOCK) snprintf(unit->name, sizeof unit->name, "block %d", block);
+    else if (kind == UNIT_MLP) snprintf(unit->name, sizeof unit->name, "mlp %d.%d", block, tile);
+    else snprintf(unit->name, sizeof unit->name, "%s", kind == UNIT_EMBED ? "embed" : "norm");
+    for (int id = 0; id < TENSOR_IDS; id++)
+        if (belongs(unit, (enum tensor_id)id, model_tiled(model)))
+            unit_add(unit, (enum tensor_id)id, &model->shape, model->mlp_tiles);
+    model->elems += unit->elems;
 }
 
 const char *model_difference(const struct config_model *one, const struct config_model *other, int sizes[2])
@@ -73,22 +132,29 @@ const char *model_difference(const struct config_model *one, const struct config
 
 int model_init(struct model *model, const struct config_model *shape, enum dtype dtype, struct error *err)
 {
-    *model = (struct model){
-        .shape = *shape, .dtype = dtype, .gradient = dtype, .wire = dtype, .unit_count = shape->layers + 2};
-    model->units = calloc((size_t)model->unit_count, sizeof *model->units);
-    if (!model->units) return error_set(err, STATUS_RUN, "no memory for a table of %d units", model->unit_count);
-    int global = 0;
-    unit_init(&model->units[0], UNIT_EMBED, -1, shape, &global);
-    for (int block = 0; block < shape->layers; block++)
-        unit_init(&model->units[1 + block], UNIT_BLOCK, block, shape, &global);
-    unit_init(&model->units[shape->layers + 1], UNIT_NORM, -1, shape, &global);
-    for (int u = 0; u < model->unit_count; u++) model->elems += model->units[u].elems;
+    return model_init_tiled(model, shape, 1, dtype, err);
+}
+
+int model_init_tiled(struct model *model, const struct config_model *shape, int mlp_tiles, enum dtype dtype,
+                     struct error *err)
+{
+    const int tiles = mlp_tiles > 1 ? mlp_tiles : 1;
+    const int units = 2 + shape->layers * (tiles > 1 ? 1 + tiles : 1);
+    *model = (struct model){.shape = *shape, .dtype = dtype, .gradient = dtype, .wire = dtype, .mlp_tiles = tiles};
+    model->units = calloc((size_t)units, sizeof *model->units);
+    if (!model->units) return error_set(err, STATUS_RUN, "no memory for a table of %d units", units);
+    unit_init(model, UNIT_EMBED, -1, -1);
+    for (int block = 0; block < shape->layers; block++) {
+        unit_init(model, UNIT_BLOCK, block, -1);
+        for (int tile = 0; model_tiled(model) && tile < tiles; tile++) unit_init(model, UNIT_MLP, block, tile);
+    }
+    unit_init(model, UNIT_NORM, -1, -1);
     return STATUS_OK;
 }
 
 int model_of(struct model *model, const struct config *config, struct error *err)
 {
-    int status = model_init(model, &config->model, config->dtype, err);
+    int status = model_init_tiled(model, &config->model, config->mlp_tiles, config->dtype, err);
     model->optimizer = config->optimizer.rule;
     model->backend = config->topology.backend;
     model->passes = model->backend == BACKEND_CUDA && config->topology.collectives == COLLECTIVES_NCCL;
@@ -106,6 +172,29 @@ void model_release(struct model *model)
 const char *tensor_name(enum tensor_id id)
 {
     return tensor_rows[id].name;
+}
+
+bool model_tiled(const struct model *model)
+{
+    return model->mlp_tiles > 1;
+}
+
+int model_block(const struct model *model, int block)
+{
+    return 1 + block * (model_tiled(model) ? 1 + model->mlp_tiles : 1);
+}
+
+int model_mlp(const struct model *model, int block, int tile)
+{
+    return model_block(model, block) + 1 + tile;
+}
+
+int64_t tensor_run(const struct tensor *tensor, int64_t elem, int64_t most, int64_t *whole)
+{
+    const int64_t row = elem / tensor->columns, column = elem % tensor->columns;
+    *whole = (tensor->row + row) * tensor->whole_columns + tensor->column + column;
+    const int64_t run = tensor->columns == tensor->whole_columns ? tensor->elems - elem : tensor->columns - column;
+    return run < most ? run : most;
 }
 
 int64_t shard_elems(int64_t elems, int ranks)

@@ -3,7 +3,12 @@
  * A unit is what is gathered and released together: the embeddings (unit 0, used twice: the output layer is tied to it),
  * each block, the final norm. At every stage a unit is one flat array, its tensors in the order of tensors.def, padded at
  * the end and cut into N equal shards; rank r owns shard r. So a gather is one collective without reordering, and a switch
- * of stage moves nothing that its owner already holds. */
+ * of stage moves nothing that its owner already holds.
+ *
+ * Memory-centric tiling (ZeRO-Infinity, section 5.1.3) makes more units of a model, and nothing else: with model.mlp_tiles k
+ * the MLP of a block, 8 of its 12 C x C parameters, is cut along its hidden width into k units of kind UNIT_MLP behind the
+ * block's. Which elements of which whole tensor a tile has says its struct tensor, so initial values, hashes and files do not
+ * depend on how a model is tiled. */
 #ifndef ENGINE_PLAN_MODEL_H
 #define ENGINE_PLAN_MODEL_H
 
@@ -12,11 +17,11 @@
 
 #include "engine/config/config.h"
 
-enum unit_kind { UNIT_EMBED, UNIT_BLOCK, UNIT_NORM };
+enum unit_kind { UNIT_EMBED, UNIT_BLOCK, UNIT_NORM, UNIT_MLP };
 enum tensor_init { INIT_NORMAL, INIT_RESIDUAL, INIT_ONE, INIT_ZERO };
 
 enum tensor_id {
-#define TENSOR(ID, name, unit, rows, columns, init, decay) TENSOR_##ID,
+#define TENSOR(ID, name, unit, rows, columns, init, decay, cut) TENSOR_##ID,
 #include "engine/plan/tensors.def"
 #undef TENSOR
     TENSOR_IDS
@@ -26,7 +31,11 @@ struct tensor {
     enum tensor_id id;
     int64_t rows, columns, elems;
     int64_t offset; /* of its first element in the unit's flat array */
-    int global;     /* number over the whole model: the stream of its initial values */
+    /* Of the whole tensor, which this is unless it was cut for a tile: */
+    int global;              /* number over the model: the stream of its initial values */
+    int64_t canonical;       /* number of its first element over all of the model's parameters, untiled and unsharded */
+    int64_t row, column;     /* of its elements the one that is the first here */
+    int64_t whole_columns;
     enum tensor_init init;
     bool decay;     /* a matrix or an embedding: what decays unless all does */
 };
@@ -34,7 +43,8 @@ struct tensor {
 struct unit {
     enum unit_kind kind;
     int block;        /* number of the block, or -1 */
-    char name[24];    /* "embed", "block 3", "norm" */
+    int tile;         /* of its MLP, or -1 */
+    char name[28];    /* "embed", "block 3", "mlp 3.0", "norm" */
     int64_t elems;    /* without padding */
     int tensor_count;
     struct tensor tensors[TENSOR_IDS];
@@ -47,7 +57,8 @@ struct model {
     enum backend_kind backend;     /* whose kernels: what scratch they need */
     bool passes;                   /* ranks have a device each, and what one sums up arrives in a buffer (arrivals.h) */
     enum dtype gradient, wire; /* in what gradients accumulate, and travel; backward makes them in dtype */
-    int unit_count; /* layers + 2 */
+    int mlp_tiles;  /* 1: MLPs are part of their blocks */
+    int unit_count; /* layers + 2, and the tiles of all MLPs */
     struct unit *units;
     int64_t elems;  /* Psi: all parameters, without padding */
 };
@@ -59,12 +70,23 @@ enum { SHARD_ALIGN_ELEMS = 16 };
  * differs from nothing. */
 const char *model_difference(const struct config_model *one, const struct config_model *other, int sizes[2]);
 
-/* A shape by itself, for AdamW; or as a configuration has it. */
+/* A shape by itself, untiled, for AdamW; or as a configuration has it. */
 int model_init(struct model *model, const struct config_model *shape, enum dtype dtype, struct error *err);
+/* The same model in other units. */
+int model_init_tiled(struct model *model, const struct config_model *shape, int mlp_tiles, enum dtype dtype, struct error *err);
 int model_of(struct model *model, const struct config *config, struct error *err);
 void model_release(struct model *model);
 
 const char *tensor_name(enum tensor_id id);
+
+/* The unit of a block, and of a tile of its MLP. */
+int model_block(const struct model *model, int block);
+int model_mlp(const struct model *model, int block, int tile);
+bool model_tiled(const struct model *model);
+
+/* How many elements from number `elem` of a tensor on follow each other in the whole tensor too, at most `most`; *whole: the number
+ * of the first of them there. */
+int64_t tensor_run(const struct tensor *tensor, int64_t elem, int64_t most, int64_t *whole);
 
 /* Elements of one shard of a unit of `elems` over `ranks`; the padded unit is ranks times that. */
 int64_t shard_elems(int64_t elems, int ranks);

@@ -42,10 +42,10 @@ struct planner {
     bool reduce_every_time; /* after every micro-step, not only the last (stages 2, 3, unless no_sync) */
     int *output;            /* by place in the chain (walk_place): the next use's input */
     int *last_use, *moved;  /* by place: the forward that made it; the copy that brought it where it is */
-    int *part[PART_KINDS];  /* by place: what forward, or recomputation, saved */
+    int *part[PART_KINDS];  /* by unit, the head behind all: what forward, or recomputation, saved */
     int *unit_gradient;     /* by unit: where backward writes, then what is reduced */
     int *accumulator;       /* by unit: where casts of all micro-steps are added up */
-    int tokens, residual;
+    int tokens, residual, normed;
     int last_compute, last_comm, last_d2h;
     int left, reduced;      /* results of reductions above `left` have been sent to the host; those above `reduced` are next */
     bool delayed;           /* updates are those of the step before */

@@ -114,7 +114,7 @@ void plan_notes(FILE *out, const char *prefix, const struct model *model, const 
                 "%snothing is released, because stage3_max_reuse_distance (%" PRId64
                 ") is longer than the whole step\n",
                 prefix, zero->max_reuse_distance);
-    if (zero->stage == 3 && persistent_from(model, zero, model->unit_count - 2) == 0)
+    if (zero->stage == 3 && persistent_from(model, zero, model_block(model, model->shape.layers - 1)) == 0)
         fprintf(
             out,
             "%sblocks stay gathered, because no tensor of theirs is over stage3_param_persistence_threshold (%" PRId64

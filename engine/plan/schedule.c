@@ -11,8 +11,9 @@
 /* ---- operations of one use ---- */
 
 static const enum op_kind op_of_use[USES] = {
-    OP_EMBED_FORWARD, OP_BLOCK_FORWARD,  OP_NORM_FORWARD,   OP_HEAD_FORWARD,    OP_HEAD_BACKWARD,
-    OP_NORM_BACKWARD, OP_BLOCK_BACKWARD, OP_EMBED_BACKWARD, OP_BLOCK_RECOMPUTE, OP_ATTENTION_RECOMPUTE,
+    OP_EMBED_FORWARD,   OP_BLOCK_FORWARD,       OP_MLP_FORWARD,   OP_NORM_FORWARD,   OP_HEAD_FORWARD,
+    OP_HEAD_BACKWARD,   OP_NORM_BACKWARD,       OP_MLP_BACKWARD,  OP_BLOCK_BACKWARD, OP_EMBED_BACKWARD,
+    OP_BLOCK_RECOMPUTE, OP_ATTENTION_RECOMPUTE, OP_MLP_RECOMPUTE,
 };
 
 static void write_load(struct planner *planner, int micro_step)
@@ -73,14 +74,48 @@ static int output_buffer(struct planner *planner, int place)
                                                   activation_output_bytes(input->model, input->B, input->T));
 }
 
-static int part_buffer(struct planner *planner, enum activation_part part, int place)
+/* The first tile of an MLP begins its block's output, the others add to it. */
+static void use_output(struct planner *planner, const struct walk_step *step)
+{
+    struct builder *builder = &planner->builder;
+    const int place = walk_place(builder->model, step);
+    if (builder->model->units[step->unit].tile > 0) builder->op->buffer[ROLE_OUTPUT] = planner->output[place];
+    else builder_take(builder, ROLE_OUTPUT, output_buffer(planner, place));
+}
+
+/* Parts are kept by unit; that of the head, whose unit is the embedding's, behind all others. */
+static int part_index(const struct model *model, const struct walk_step *step)
+{
+    const bool head = step->use == USE_HEAD_FORWARD || step->use == USE_HEAD_BACKWARD;
+    return head ? model->unit_count : step->unit;
+}
+
+/* What a block's attention half leaves to the tiles of its MLP. */
+static int *mlp_part(struct planner *planner, const struct walk_step *step)
+{
+    const struct model *model = planner->builder.model;
+    return &planner->part[PART_MLP][model_block(model, model->units[step->unit].block)];
+}
+
+static bool is_of_tile(const struct planner *planner, const struct walk_step *step)
+{
+    return planner->builder.model->units[step->unit].kind == UNIT_MLP;
+}
+
+static bool is_last_tile(const struct planner *planner, const struct walk_step *step)
+{
+    const struct model *model = planner->builder.model;
+    return model_tiled(model) && model->units[step->unit].tile == model->mlp_tiles - 1;
+}
+
+static int part_buffer(struct planner *planner, enum activation_part part, int index)
 {
     static const char *const names[PART_KINDS] = {"attention activations", "mlp activations", "norm activations",
-                                                  "logits"};
+                                                  "logits", "hidden activations"};
     const struct schedule_input *input = planner->builder.input;
     struct activation_layout layout;
     activation_layout(&layout, input->model, part, input->B, input->T);
-    return planner->part[part][place] =
+    return planner->part[part][index] =
                builder_bytes(&planner->builder, names[part], CATEGORY_ACTIVATIONS, layout.bytes);
 }
 
@@ -97,6 +132,9 @@ static bool use_has_part(enum use use, enum activation_part part)
     case USE_BLOCK_RECOMPUTE:
     case USE_BLOCK_BACKWARD: return part == PART_ATTENTION || part == PART_MLP;
     case USE_ATTENTION_RECOMPUTE: return part == PART_ATTENTION;
+    case USE_MLP_FORWARD:
+    case USE_MLP_RECOMPUTE:
+    case USE_MLP_BACKWARD: return part == PART_HIDDEN;
     case USE_NORM_FORWARD:
     case USE_NORM_BACKWARD: return part == PART_NORM;
     case USE_HEAD_FORWARD:
@@ -105,48 +143,63 @@ static bool use_has_part(enum use use, enum activation_part part)
     }
 }
 
-static void take_parts(struct planner *planner, enum use use, int place)
+static void take_parts(struct planner *planner, const struct walk_step *step)
 {
+    const int index = part_index(planner->builder.model, step);
     for (int part = 0; part < PART_KINDS; part++)
-        if (use_has_part(use, (enum activation_part)part))
+        if (use_has_part(step->use, (enum activation_part)part))
             builder_take(&planner->builder, role_of_part((enum activation_part)part),
-                         part_buffer(planner, (enum activation_part)part, place));
+                         part_buffer(planner, (enum activation_part)part, index));
 }
 
-static void use_input(struct planner *planner, int place)
+static void use_input(struct planner *planner, const struct walk_step *step)
 {
-    if (place > 0) planner->builder.op->buffer[ROLE_INPUT] = planner->output[place - 1];
+    const int place = walk_place(planner->builder.model, step);
+    if (is_of_tile(planner, step)) planner->builder.op->buffer[ROLE_INPUT] = *mlp_part(planner, step);
+    else if (place > 0) planner->builder.op->buffer[ROLE_INPUT] = planner->output[place - 1];
 }
 
-/* Forward lets go of what nobody comes back for, and of what backward makes again. */
-static void give_after_forward(struct planner *planner, enum use use, int place)
+/* Forward lets go of what nobody comes back for, and of what backward makes again. What a block leaves to its tiles the last
+ * of them lets go. */
+static void give_after_forward(struct planner *planner, const struct walk_step *step)
 {
     struct builder *builder = &planner->builder;
     const struct config_zero *knobs = builder->input->knobs;
-    for (int part = 0; part < PART_KINDS; part++)
-        if (use_has_part(use, (enum activation_part)part) &&
-            !(planner->training && walk_keeps_part(knobs, (enum activation_part)part)))
-            builder_give(builder, planner->part[part][place]);
-    if (place > 0 && !(planner->training && walk_keeps_output(builder->model, knobs, place - 1)))
-        builder_give(builder, planner->output[place - 1]);
-    if (!planner->training && use == USE_HEAD_FORWARD) builder_give(builder, planner->tokens);
+    const int index = part_index(builder->model, step), input = walk_place(builder->model, step) - 1;
+    for (int part = 0; part < PART_KINDS; part++) {
+        const bool kept = planner->training && walk_keeps_part(knobs, (enum activation_part)part);
+        const bool for_tiles = part == PART_MLP && model_tiled(builder->model);
+        if (use_has_part(step->use, (enum activation_part)part) && !kept && !for_tiles)
+            builder_give(builder, planner->part[part][index]);
+        if (for_tiles && is_last_tile(planner, step) && !kept) builder_give(builder, *mlp_part(planner, step));
+    }
+    if (input >= 0 && !is_of_tile(planner, step) &&
+        !(planner->training && walk_keeps_output(builder->model, knobs, input)))
+        builder_give(builder, planner->output[input]);
+    if (!planner->training && step->use == USE_HEAD_FORWARD) builder_give(builder, planner->tokens);
+}
+
+/* Logits are nobody's input; of a block whose MLP is tiled the tiles make the output. */
+static bool makes_output(const struct planner *planner, enum use use)
+{
+    const bool block = use == USE_BLOCK_FORWARD || use == USE_BLOCK_RECOMPUTE;
+    return use != USE_HEAD_FORWARD && !(block && model_tiled(planner->builder.model));
 }
 
 static void write_forward(struct planner *planner, int at)
 {
     struct builder *builder = &planner->builder;
     const struct walk_step *step = &planner->walk.steps[at];
-    const int place = walk_place(builder->model, step);
     builder_begin(builder, op_of_use[step->use], step->micro_step, step->unit);
     builder_depend(builder, serial(planner, planner->last_comm), WAIT_LIMIT);
-    if (step->use != USE_HEAD_FORWARD) builder_take(builder, ROLE_OUTPUT, output_buffer(planner, place));
-    take_parts(planner, step->use, place);
+    if (makes_output(planner, step->use)) use_output(planner, step);
+    take_parts(planner, step);
     take_scratch(planner, step->use);
     builder->op->buffer[ROLE_TOKENS] = planner->tokens;
     use_parameters(planner, at);
-    use_input(planner, place);
-    give_after_forward(planner, step->use, place);
-    planner->last_compute = planner->last_use[place] = builder_end(builder);
+    use_input(planner, step);
+    give_after_forward(planner, step);
+    planner->last_compute = planner->last_use[walk_place(builder->model, step)] = builder_end(builder);
 }
 
 /* Forward again, into new buffers. The output of a segment's last block is a checkpoint and still there. */
@@ -157,13 +210,13 @@ static void write_recompute(struct planner *planner, int at)
     const int place = walk_place(builder->model, step);
     builder_begin(builder, op_of_use[step->use], step->micro_step, step->unit);
     builder_depend(builder, serial(planner, planner->last_comm), WAIT_LIMIT);
-    if (!walk_keeps_output(builder->model, builder->input->knobs, place))
-        builder_take(builder, ROLE_OUTPUT, output_buffer(planner, place));
-    take_parts(planner, step->use, place);
+    if (makes_output(planner, step->use) && !walk_keeps_output(builder->model, builder->input->knobs, place))
+        use_output(planner, step);
+    take_parts(planner, step);
     take_scratch(planner, step->use);
     use_parameters(planner, at);
-    use_input(planner, place);
-    if (walk_offloads_output(builder->model, builder->input->knobs, place - 1))
+    use_input(planner, step);
+    if (!is_of_tile(planner, step) && walk_offloads_output(builder->model, builder->input->knobs, place - 1))
         builder_depend(builder, planner->moved[place - 1], WAIT_DATA);
     planner->last_compute = builder_end(builder);
 }
@@ -202,30 +255,47 @@ static void take_gradient(struct planner *planner, const struct walk_step *step)
     builder->op->accumulate = accumulates;
 }
 
-static void give_after_backward(struct planner *planner, enum use use, int place)
+static void give_after_backward(struct planner *planner, const struct walk_step *step)
 {
+    struct builder *builder = &planner->builder;
+    const int index = part_index(builder->model, step);
     for (int part = 0; part < PART_KINDS; part++) {
-        if (!use_has_part(use, (enum activation_part)part)) continue;
-        planner->builder.op->buffer[role_of_part((enum activation_part)part)] = planner->part[part][place];
-        builder_give(&planner->builder, planner->part[part][place]);
+        if (!use_has_part(step->use, (enum activation_part)part)) continue;
+        builder->op->buffer[role_of_part((enum activation_part)part)] = planner->part[part][index];
+        builder_give(builder, planner->part[part][index]);
     }
-    builder_give(&planner->builder, planner->output[place - 1]);
+    if (!is_of_tile(planner, step)) builder_give(builder, planner->output[walk_place(builder->model, step) - 1]);
+}
+
+static int gradient_of_channels(struct planner *planner, const char *name)
+{
+    const struct schedule_input *input = planner->builder.input;
+    return builder_bytes(&planner->builder, name, CATEGORY_WORKSPACE,
+                         (int64_t)input->B * input->T * input->model->shape.hidden * dtype_bytes(input->model->dtype));
+}
+
+/* Of what a block's MLP reads: the tile that comes first in backward makes it, the others add to it, the block goes on from it. */
+static void use_normed(struct planner *planner, const struct walk_step *step)
+{
+    struct builder *builder = &planner->builder;
+    const bool block = step->use == USE_BLOCK_BACKWARD && model_tiled(builder->model);
+    if (!block && !is_of_tile(planner, step)) return;
+    if (is_last_tile(planner, step))
+        builder_take(builder, ROLE_NORMED, planner->normed = gradient_of_channels(planner, "MLP gradient"));
+    builder->op->buffer[ROLE_NORMED] = planner->normed;
+    if (block) builder_give(builder, planner->normed);
 }
 
 static void write_backward(struct planner *planner, int at)
 {
     struct builder *builder = &planner->builder;
     const struct walk_step *step = &planner->walk.steps[at];
-    const int place = walk_place(builder->model, step);
     builder_begin(builder, op_of_use[step->use], step->micro_step, step->unit);
     builder_depend(builder, serial(planner, planner->last_comm), WAIT_LIMIT);
-    if (step->use == USE_HEAD_BACKWARD) {
-        int64_t N = (int64_t)builder->input->B * builder->input->T;
-        planner->residual = builder_bytes(builder, "residual gradient", CATEGORY_WORKSPACE,
-                                          N * builder->model->shape.hidden * dtype_bytes(builder->model->dtype));
-        builder_take(builder, ROLE_RESIDUAL, planner->residual);
-    }
+    if (step->use == USE_HEAD_BACKWARD)
+        builder_take(builder, ROLE_RESIDUAL, planner->residual = gradient_of_channels(planner, "residual gradient"));
     builder->op->buffer[ROLE_RESIDUAL] = planner->residual;
+    use_normed(planner, step);
     take_gradient(planner, step);
     take_scratch(planner, step->use);
     use_parameters(planner, at);
@@ -234,8 +304,8 @@ static void write_backward(struct planner *planner, int at)
         builder_give(builder, planner->residual);
         builder_give(builder, planner->tokens);
     } else {
-        use_input(planner, place);
-        give_after_backward(planner, step->use, place);
+        use_input(planner, step);
+        give_after_backward(planner, step);
     }
     planner->last_compute = builder_end(builder);
 }
@@ -289,8 +359,7 @@ static void write_use(struct planner *planner, int at)
 
     const int micro_step = step->micro_step, unit = step->unit;
     bool reduced = planner->reduce_every_time || micro_step == planner->builder.schedule->micro_steps - 1;
-    bool complete =
-        step->use == USE_NORM_BACKWARD || step->use == USE_BLOCK_BACKWARD || step->use == USE_EMBED_BACKWARD;
+    const bool complete = use_completes_gradient(step->use);
     if (complete) convert_gradient(planner, step, reduced);
     if (complete && reduced) {
         buckets_add_unit(&planner->buckets, micro_step, unit, planner->unit_gradient[unit],

@@ -38,6 +38,7 @@ enum lane op_lane(enum op_kind kind);
 bool lane_computes(enum lane lane);   /* its work is arithmetic, of a phase; the others move bytes */
 bool op_is_update(enum op_kind kind); /* of the optimizer, on either side */
 bool op_swaps(enum op_kind kind);     /* between host memory and NVMe */
+bool op_makes_gradient(enum op_kind kind); /* of a unit, or a part of it */
 const char *lane_name(enum lane lane);
 const char *phase_name(enum phase phase);
 
@@ -66,14 +67,15 @@ enum role {
     ROLE_PARAMETERS, /* of the unit: whole, or gathered head */
     ROLE_TAIL,       /* small tensors kept gathered apart */
     ROLE_GRADIENT,   /* where backward writes the unit's gradient */
-    ROLE_INPUT,      /* what the use before put out */
-    ROLE_ACTIVATION, /* saved for backward: the mlp, norm or head part */
+    ROLE_INPUT,      /* what the use before put out; of a tile of an MLP: the mlp part of its block */
+    ROLE_ACTIVATION, /* saved for backward: the mlp, norm, head or hidden part */
     ROLE_RESIDUAL, ROLE_SCRATCH, ROLE_TOKENS,
     ROLE_MASTER, ROLE_STATE1, ROLE_STATE2, /* of the optimizer: as many as it keeps. Of a swap: the tile in host memory of the
                                               unit's array of that role, which lies on NVMe */
     ROLE_ATTENTION,  /* saved for backward: the attention part */
     ROLE_OUTPUT,     /* what a copy between tiers writes, too */
     ROLE_SOURCE,     /* the unit's gradient in the type that a cast reads; what a copy between tiers reads */
+    ROLE_NORMED,     /* gradient of what the second norm put out: the tiles of an MLP add to it */
     ROLES
 };
 

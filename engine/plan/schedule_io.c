@@ -320,7 +320,7 @@ void schedule_print(FILE *out, const struct schedule *s, const struct model *mod
             "takes (+), gives back (-), waits for");
     for (int i = 0; i < s->op_count; i++) {
         const struct op *op = &s->ops[i];
-        char on[24] = "";
+        char on[28] = "";
         if (op->unit >= 0) snprintf(on, sizeof on, "%s", model->units[op->unit].name);
         else if (op->bucket >= 0) snprintf(on, sizeof on, "bucket %d", op->bucket);
         fprintf(out, "%5d  %-7s %-9s %-10s %14lld ", i, lane_name(op->lane), op_name(op->kind), on,

@@ -5,6 +5,9 @@
  * checkpoint_every blocks. With full recomputation forward keeps the input of each segment (its *checkpoint*) and nothing
  * of the blocks inside; before the backward of a segment its blocks are walked forward again. With attention recomputation
  * every block keeps its output and its MLP part, and makes its attention part again just before its backward.
+ *
+ * Where MLPs are tiled, the use of a block is followed by those of its tiles, which between them make its output, and its
+ * backward stands behind theirs. A tile is made again just before its backward, unless the block's output is needed too.
  * Internal to engine/plan. */
 #ifndef ENGINE_PLAN_WALK_H
 #define ENGINE_PLAN_WALK_H
@@ -19,15 +22,21 @@ struct walk { struct walk_step *steps; int length; };
 bool walk_init(struct walk *walk, const struct model *model, const struct config_zero *knobs, bool training, int micro_steps);
 void walk_release(struct walk *walk);
 
-/* Place of a use in the chain of outputs: embed 0, block l at l + 1, norm, head. */
+/* Place of a use in the chain of outputs: embed 0, block l and its tiles at l + 1, norm, head; of a unit but for the head's use of
+ * it; and the unit (a block itself) at a place. */
 int walk_place(const struct model *model, const struct walk_step *step);
+int walk_unit_place(const struct model *model, int unit);
+int walk_unit_at(const struct model *model, int place);
+
+/* Whether a gradient of its unit is complete with a use. */
+bool use_completes_gradient(enum use use);
 
 /* Whether forward leaves the output at a place of the chain, and a part of a use, for backward. */
 bool walk_keeps_output(const struct model *model, const struct config_zero *knobs, int place);
 /* Whether that output waits in the host tier meanwhile: a checkpoint, but not that of the last segment, which is needed next. */
 bool walk_offloads_output(const struct model *model, const struct config_zero *knobs, int place);
-/* Place of the checkpoint of the segment before that of block `unit`, if it is the first of its segment; else -1. */
-int walk_checkpoint_before(const struct config_zero *knobs, int unit);
+/* Place of the checkpoint of the segment before that of the block at `place`, if it is the first of its segment; else -1. */
+int walk_checkpoint_before(const struct config_zero *knobs, int place);
 bool walk_keeps_part(const struct config_zero *knobs, enum activation_part part);
 
 #endif

@@ -96,7 +96,7 @@ static int config_of(char **json, const struct cli *cli, const struct config_mod
 {
     struct config config;
     char sizes[6][48];
-    const char *sets[CLI_LIST_MAX + 6];
+    const char *sets[CLI_LIST_MAX + 7];
     int count = 0;
     snprintf(sizes[0], sizeof *sizes, "model.layers=%d", shape->layers);
     snprintf(sizes[1], sizeof *sizes, "model.hidden=%d", shape->hidden);
@@ -107,6 +107,7 @@ static int config_of(char **json, const struct cli *cli, const struct config_mod
     sets[count++] = sizes[5];
     for (int i = 0; i < cli->sets.count; i++) sets[count++] = cli->sets.at[i];
     for (int i = 0; i < 5; i++) sets[count++] = sizes[i];
+    sets[count++] = "model.mlp_tiles=1"; /* as the file has it; a run may read it in others */
     int status = config_load(&config, NULL, sets, count, err);
     if (status) return status;
     *json = config_to_json(&config);

@@ -33,38 +33,57 @@ static uint64_t hash_elems(const void *at, int bytes, uint64_t number, int64_t c
     return sum;
 }
 
+/* Elements [first, first + count) of a unit, which stand at `at`: a tile of an MLP has rows of its tensors that lie apart. */
+static uint64_t hash_piece(const struct unit *unit, enum array array, const void *at, int bytes, int64_t first,
+                           int64_t count)
+{
+    uint64_t sum = 0;
+    for (int t = 0; t < unit->tensor_count; t++) {
+        const struct tensor *tensor = &unit->tensors[t];
+        const int64_t tensor_end = tensor->offset + tensor->elems,
+                      end = first + count < tensor_end ? first + count : tensor_end;
+        int64_t whole, run;
+        for (int64_t e = first > tensor->offset ? first : tensor->offset; e < end; e += run) {
+            run = tensor_run(tensor, e - tensor->offset, end - e, &whole);
+            const uint64_t number = ((uint64_t)array << 56) + (uint64_t)(tensor->canonical + whole);
+            sum += hash_elems((const char *)at + (e - first) * bytes, bytes, number, run);
+        }
+    }
+    return sum;
+}
+
 /* What is on NVMe or on a device comes piece by piece. */
-static int hash_away(const struct zero *zero, const struct buffer *buffer, int64_t at, uint64_t number, int64_t count,
-                     uint64_t *sum, struct error *err)
+static int hash_away(const struct zero *zero, const struct buffer *buffer, enum array array, int64_t begins,
+                     int64_t first, int64_t end, uint64_t *sum, struct error *err)
 {
     enum { PIECE_ELEMS = 65536 };
     const int bytes = dtype_bytes(buffer->dtype);
     char *piece = malloc((size_t)PIECE_ELEMS * sizeof(float));
     int status = piece ? STATUS_OK : error_set(err, STATUS_RUN, "no memory to hash the state");
-    for (int64_t done = 0; done < count && !status; done += PIECE_ELEMS) {
-        const int64_t elems = count - done < PIECE_ELEMS ? count - done : PIECE_ELEMS;
-        status = zero_array_read(zero, buffer, (uint64_t)((at + done) * bytes), piece, (uint64_t)(elems * bytes), err);
-        if (!status) *sum += hash_elems(piece, bytes, number + (uint64_t)done, elems);
+    for (; first < end && !status; first += PIECE_ELEMS) {
+        const int64_t elems = end - first < PIECE_ELEMS ? end - first : PIECE_ELEMS;
+        status =
+            zero_array_read(zero, buffer, (uint64_t)((first - begins) * bytes), piece, (uint64_t)(elems * bytes), err);
+        if (!status) *sum += hash_piece(&zero->model.units[buffer->unit], array, piece, bytes, first, elems);
     }
     free(piece);
     return status;
 }
 
 /* Adds to *sum. */
-static int hash_range(const struct zero *zero, const struct schedule *schedule, int b, enum array array, int64_t base,
-                      int64_t first, int64_t end, uint64_t *sum, struct error *err)
+static int hash_range(const struct zero *zero, const struct schedule *schedule, int b, enum array array, int64_t first,
+                      int64_t end, uint64_t *sum, struct error *err)
 {
     const struct buffer *buffer = &schedule->buffers[b];
-    const int64_t elems = zero->model.units[buffer->unit].elems;
-    const uint64_t number = ((uint64_t)array << 56) + (uint64_t)(base + first);
-    if (end > elems) end = elems;
+    const struct unit *unit = &zero->model.units[buffer->unit];
+    if (end > unit->elems) end = unit->elems;
     if (first >= end) return STATUS_OK;
     if (zero_is_away(zero, buffer)) {
         int64_t begins, ends;
         buffer_range(schedule, &zero->model, buffer, zero->rank, &begins, &ends);
-        return hash_away(zero, buffer, first - begins, number, end - first, sum, err);
+        return hash_away(zero, buffer, array, begins, first, end, sum, err);
     }
-    *sum += hash_elems(zero_at(zero, schedule, b, first), dtype_bytes(buffer->dtype), number, end - first);
+    *sum += hash_piece(unit, array, zero_at(zero, schedule, b, first), dtype_bytes(buffer->dtype), first, end - first);
     return STATUS_OK;
 }
 
@@ -76,18 +95,18 @@ static int array_of(const struct zero *zero, const struct schedule *schedule, in
 }
 
 /* Own shards go into *own; of arrays held whole, all elements go into whole[array], and counts how many units they are. */
-static int hash_unit(const struct zero *zero, const struct schedule *schedule, int unit, int64_t base,
-                     uint64_t own[ARRAYS], uint64_t whole[ARRAYS], struct error *err)
+static int hash_unit(const struct zero *zero, const struct schedule *schedule, int unit, uint64_t own[ARRAYS],
+                     uint64_t whole[ARRAYS], struct error *err)
 {
     const int64_t shard = shard_elems(zero->model.units[unit].elems, zero->ranks);
     int status = STATUS_OK;
     for (int a = 0; a < ARRAYS && !status; a++) {
         int b = array_of(zero, schedule, unit, (enum array)a);
         if (b < 0) continue;
-        status = hash_range(zero, schedule, b, (enum array)a, base, zero->rank * shard, (zero->rank + 1) * shard,
-                            &own[a], err);
+        status =
+            hash_range(zero, schedule, b, (enum array)a, zero->rank * shard, (zero->rank + 1) * shard, &own[a], err);
         if (!status && schedule->buffers[b].extent == EXTENT_WHOLE)
-            status = hash_range(zero, schedule, b, (enum array)a, base, 0, zero->ranks * shard, &whole[a], err);
+            status = hash_range(zero, schedule, b, (enum array)a, 0, zero->ranks * shard, &whole[a], err);
     }
     return status;
 }
@@ -99,12 +118,10 @@ int zero_state_hash(struct zero *zero, uint64_t *hash, struct error *err)
     const char *const names[ARRAYS] = {"parameters", "master weights", keeps->state[0], keeps->state[1]};
     uint64_t own[ARRAYS] = {0}, whole[ARRAYS] = {0}, all[zero->ranks][ARRAYS], sums[ARRAYS] = {0};
     struct comm_stat stat = {0};
-    int64_t base = 0;
     bool is_whole[ARRAYS] = {0};
     int status = STATUS_OK;
     for (int u = 0; u < zero->model.unit_count && !status; u++) {
-        status = hash_unit(zero, schedule, u, base, own, whole, err);
-        base += zero->model.units[u].elems;
+        status = hash_unit(zero, schedule, u, own, whole, err);
         for (int a = 0; a < ARRAYS; a++) {
             const int b = array_of(zero, schedule, u, (enum array)a);
             is_whole[a] = b >= 0 && schedule->buffers[b].extent == EXTENT_WHOLE;

@@ -73,7 +73,10 @@ static void ranges_for(const struct zero *zero, struct memory_ranges *ranges)
     int64_t activations = (layers + 2) * output + 16 * B * T + 4096;
     for (int p = 0; p < PART_KINDS; p++) {
         activation_layout(&part, &zero->model, (enum activation_part)p, (int)B, (int)T);
-        activations += (p == PART_ATTENTION || p == PART_MLP ? layers : 1) * (part.bytes + 64);
+        const int64_t count = p == PART_HIDDEN                       ? layers * zero->model.mlp_tiles
+                              : p == PART_ATTENTION || p == PART_MLP ? layers
+                                                                     : 1;
+        activations += count * (part.bytes + 64);
     }
     for (int use = 0; use < USES; use++) {
         int64_t bytes =

@@ -34,14 +34,21 @@ void *zero_tile(const struct zero *zero, const struct schedule *schedule, const 
     return zero_at(zero, schedule, buffer, first);
 }
 
-/* A use has the attention part and one other at most. */
+static bool is_of_tile(const struct zero *zero, const struct op *op)
+{
+    return zero->model.units[op->unit].kind == UNIT_MLP;
+}
+
+/* A use has the attention part and one other at most; that of a tile reads its block's too. */
 static struct gpt_saved saved_of(const struct zero *zero, const struct schedule *schedule, const struct op *op)
 {
-    void *other = zero_buffer(zero, schedule, op->buffer[ROLE_ACTIVATION]);
+    void *other = zero_buffer(zero, schedule, op->buffer[ROLE_ACTIVATION]),
+         *mlp = is_of_tile(zero, op) ? zero_buffer(zero, schedule, op->buffer[ROLE_INPUT]) : other;
     return (struct gpt_saved){{[PART_ATTENTION] = zero_buffer(zero, schedule, op->buffer[ROLE_ATTENTION]),
-                               [PART_MLP] = other,
+                               [PART_MLP] = mlp,
                                [PART_NORM] = other,
-                               [PART_HEAD] = other}};
+                               [PART_HEAD] = other,
+                               [PART_HIDDEN] = other}};
 }
 
 static void parameters_of(const struct zero *zero, const struct schedule *schedule, const struct op *op,
@@ -203,7 +210,8 @@ static int use_unit(struct zero *zero, const struct schedule *schedule, const st
     const struct gpt_saved saved = saved_of(zero, schedule, op);
     void *output = zero_buffer(zero, schedule, op->buffer[ROLE_OUTPUT]),
          *scratch = zero_buffer(zero, schedule, op->buffer[ROLE_SCRATCH]),
-         *residual = zero_buffer(zero, schedule, op->buffer[ROLE_RESIDUAL]);
+         *residual = zero_buffer(zero, schedule, op->buffer[ROLE_RESIDUAL]),
+         *normed = zero_buffer(zero, schedule, op->buffer[ROLE_NORMED]);
     if (op->kind != OP_EMBED_BACKWARD) parameters_of(zero, schedule, op, &parameters);
     if (op->buffer[ROLE_GRADIENT] >= 0 && gradients_of(zero, schedule, op, &gradients, err)) return STATUS_RUN;
     switch (op->kind) {
@@ -211,6 +219,8 @@ static int use_unit(struct zero *zero, const struct schedule *schedule, const st
     case OP_BLOCK_FORWARD:
     case OP_BLOCK_RECOMPUTE: return gpt_block_forward(&gpt, &parameters, input, &saved, output, scratch, err);
     case OP_ATTENTION_RECOMPUTE: return gpt_attention_forward(&gpt, &parameters, input, &saved, scratch, err);
+    case OP_MLP_FORWARD:
+    case OP_MLP_RECOMPUTE: return gpt_mlp_forward(&gpt, &parameters, &saved, output, err);
     case OP_NORM_FORWARD: return gpt_norm_forward(&gpt, &parameters, input, &saved, output, err);
     case OP_HEAD_FORWARD: return head_forward(zero, &gpt, schedule, op, &parameters, input, &saved, err);
     case OP_HEAD_BACKWARD:
@@ -218,7 +228,11 @@ static int use_unit(struct zero *zero, const struct schedule *schedule, const st
     case OP_NORM_BACKWARD:
         return gpt_norm_backward(&gpt, &parameters, &gradients, op->accumulate, input, &saved, residual, scratch, err);
     case OP_BLOCK_BACKWARD:
-        return gpt_block_backward(&gpt, &parameters, &gradients, op->accumulate, input, &saved, residual, scratch, err);
+        return gpt_block_backward(&gpt, &parameters, &gradients, op->accumulate, input, &saved, residual, normed,
+                                  scratch, err);
+    case OP_MLP_BACKWARD: /* the last tile comes first */
+        return gpt_mlp_backward(&gpt, &parameters, &gradients, op->accumulate, &saved, residual, normed,
+                                zero->model.units[op->unit].tile < zero->model.mlp_tiles - 1, err);
     default: return gpt_embed_backward(&gpt, &gradients, op->accumulate, tokens, residual, scratch, err);
     }
 }
