@@ -302,6 +302,30 @@ static void ranks_per_node(out_t out, run_t run)
     else effect_say(out, "%d virtual node%s of %d rank%s", all / each, plural(all / each), each, plural(each));
 }
 
+static void gpus(out_t out, run_t run)
+{
+    const int given = run->config->topology.gpus, all = run->config->topology.ranks;
+    if (run->config->topology.backend != BACKEND_CUDA) effect_say(out, "the processor computes, so none is used");
+    else if (given == 0) effect_say(out, "0: one each where there are %d or more; one for all where there is one", all);
+    else effect_say(out, given == 1 ? "GPU 0 is all ranks'" : "rank r has GPU r to itself");
+}
+
+/* The largest of what arrives for a reduction. */
+static void collectives(out_t out, run_t run)
+{
+    const struct schedule *schedule = &run->setup->schedule;
+    char text[32];
+    int64_t most = 0;
+    for (int i = 0; i < schedule->op_count; i++) {
+        const struct op *op = &schedule->ops[i];
+        const int room = op->lane == LANE_COMM ? op->buffer[ROLE_SCRATCH] : -1;
+        if (room >= 0 && schedule->buffers[room].bytes > most) most = schedule->buffers[room].bytes;
+    }
+    if (run->config->topology.backend != BACKEND_CUDA) effect_say(out, "ranks read each other's memory");
+    else if (most) effect_say(out, "what others send for a sum takes %s bytes of buckets at most", grouped(text, most));
+    else effect_say(out, "sums take no buffer: sources are read where they are");
+}
+
 static void intra_bandwidth(out_t out, run_t run)
 {
     double rate = run->config->topology.links[LINK_INTRA].bandwidth_bytes_per_s;
@@ -389,6 +413,8 @@ const struct effect_row effect_rows[] = {
     {"checkpoint.at_end", checkpoint_detail},
     {"topology.ranks", ranks},
     {"topology.ranks_per_node", ranks_per_node},
+    {"topology.gpus", gpus},
+    {"topology.collectives", collectives},
     {"topology.links.intra.bandwidth", intra_bandwidth},
     {"topology.links.pcie.bandwidth", pcie_link},
     {"topology.links.pcie.latency", pcie_link},

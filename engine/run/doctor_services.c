@@ -152,8 +152,13 @@ void look_cuda(struct finding *finding, const struct doctor *doctor)
     (void)doctor;
     bool device = access("/dev/nvidia0", F_OK) == 0, driver = has_library("libcuda.so.1");
     char built[96];
+    const int gpus = device_count();
     device_build_text(built, sizeof built);
     const bool absent = strcmp(built, "no CUDA") == 0;
+    if (gpus == 1) return doctor_good(finding, "built for topology.backend=cuda: %s; 1 GPU, which ranks share", built);
+    if (gpus > 1)
+        return doctor_good(finding, "built for topology.backend=cuda: %s; %d GPUs: one each for up to %d ranks", built,
+                           gpus, gpus);
     doctor_good(finding, "%s%s; %s, %s",
                 absent ? "not built" : "built for topology.backend=cuda: ", absent ? "" : built,
                 device ? "there is a GPU" : "no GPU found", driver ? "with its driver" : "no driver found");

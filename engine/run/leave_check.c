@@ -84,7 +84,8 @@ int leave_check(struct rank *rank, const char *key, const char *value, struct er
     next_release(&next);
     if (status) return status;
     gpu_settle(&changed);
-    status = check_state_fits(rank, &changed, err);
+    status = gpu_check(&changed, err);
+    if (!status) status = check_state_fits(rank, &changed, err);
     if (!status && changed.topology.ranks_as == RANKS_AS_PROCESSES && !launch_has_mpi(err)) status = STATUS_RUN;
     if (!status) status = check_data(&changed, err);
     if (!status) status = check_room(rank, &changed, err);
