@@ -116,7 +116,7 @@ static struct executor_result step(struct bench *bench, int expected)
     for (int i = 0; i < bench->schedule.op_count; i++) bench->done[i] = 0;
     memset(bench->ran, 0, sizeof bench->ran);
     memory_reset_peaks(bench->memory);
-    assert_int_equal(executor_run(bench->executor, &bench->schedule, 1, 1, &result, &err), expected);
+    assert_int_equal(executor_run(bench->executor, &bench->schedule, 1, 1, false, &result, &err), expected);
     return result;
 }
 

@@ -349,9 +349,11 @@ static void test_fail_after(void **state)
     memory_destroy(memory);
 }
 
-static void add_change(void *user, enum tier tier, enum category category, const struct memory_count *count)
+static void add_change(void *user, uint64_t when_ns, enum tier tier, enum category category,
+                       const struct memory_count *count)
 {
     struct memory_snapshot *seen = user;
+    assert_int_equal(when_ns, 0);
     seen->category[tier][category] = *count;
 }
 

@@ -164,8 +164,9 @@ int memory_reserve(struct memory *memory, enum tier tier, enum category category
                    struct error *err)
 {
     memory_lock(memory);
+    const uint64_t before_bytes = memory->now.category[tier][category].reserved_bytes;
     int status = memory_commit(memory, tier, category, offset, offset + bytes, err);
-    memory_notify(memory, tier, category);
+    if (memory->now.category[tier][category].reserved_bytes != before_bytes) memory_notify(memory, tier, category);
     memory_unlock(memory);
     return status;
 }

@@ -201,25 +201,46 @@ static int take(struct memory *memory, enum tier tier, enum category category, u
     return 0;
 }
 
-int memory_take(struct memory *memory, enum tier tier, enum category category, uint64_t offset, uint64_t bytes,
-                struct error *err)
+static void give(struct memory *memory, enum tier tier, enum category category, uint64_t offset, uint64_t bytes)
 {
-    memory_lock(memory);
-    int status = take(memory, tier, category, offset, bytes, err);
-    memory_unlock(memory);
-    return status;
-}
-
-void memory_give(struct memory *memory, enum tier tier, enum category category, uint64_t offset, uint64_t bytes)
-{
-    memory_lock(memory);
     struct range *range = &memory->range[tier][category];
     if (!runs_cover(&range->live, offset, offset + bytes))
         plan_bug(tier, category, offset, bytes, "is given back but not live");
     runs_remove(&range->live, offset, offset + bytes);
     count_live(memory, tier, category, -bytes);
     memory_notify(memory, tier, category);
+}
+
+int memory_take_at(struct memory *memory, uint64_t when_ns, enum tier tier, enum category category, uint64_t offset,
+                   uint64_t bytes, struct error *err)
+{
+    memory_lock(memory);
+    memory->when_ns = when_ns;
+    int status = take(memory, tier, category, offset, bytes, err);
+    memory->when_ns = 0;
     memory_unlock(memory);
+    return status;
+}
+
+void memory_give_at(struct memory *memory, uint64_t when_ns, enum tier tier, enum category category, uint64_t offset,
+                    uint64_t bytes)
+{
+    memory_lock(memory);
+    memory->when_ns = when_ns;
+    give(memory, tier, category, offset, bytes);
+    memory->when_ns = 0;
+    memory_unlock(memory);
+}
+
+int memory_take(struct memory *memory, enum tier tier, enum category category, uint64_t offset, uint64_t bytes,
+                struct error *err)
+{
+    return memory_take_at(memory, 0, tier, category, offset, bytes, err);
+}
+
+void memory_give(struct memory *memory, enum tier tier, enum category category, uint64_t offset, uint64_t bytes)
+{
+    memory_give_at(memory, 0, tier, category, offset, bytes);
 }
 
 void *memory_at(const struct memory *memory, enum tier tier, enum category category, uint64_t offset)

@@ -41,8 +41,8 @@ struct memory_snapshot {
     int pin_error;                                 /* errno of the first lock that the system refused; 0: none */
 };
 
-/* Called under the lock after each change, to write trace records; may be NULL. */
-typedef void memory_observer(void *user, enum tier tier, enum category category, const struct memory_count *count);
+/* Called under the lock after each change, to write trace records; may be NULL. when_ns: as memory_take_at() was told; 0: now. */
+typedef void memory_observer(void *user, uint64_t when_ns, enum tier tier, enum category category, const struct memory_count *count);
 
 /* device_pages: who gives pages to the device tier, kept by reference; NULL: memory of this machine stands in for it. */
 int memory_create(struct memory **out, const struct memory_ranges *ranges, const uint64_t budget_bytes[TIERS],
@@ -59,6 +59,10 @@ void memory_set_storage(struct memory *memory, struct storage *storage);
  * and what is left. Overlap with live memory is a bug of the plan: it aborts with a message. */
 int memory_take(struct memory *memory, enum tier tier, enum category category, uint64_t offset, uint64_t bytes, struct error *err);
 void memory_give(struct memory *memory, enum tier tier, enum category category, uint64_t offset, uint64_t bytes);
+
+/* The same, of what is counted a little later than it was so (by a device, on clock_ns()); the observer is told. */
+int memory_take_at(struct memory *memory, uint64_t when_ns, enum tier tier, enum category category, uint64_t offset, uint64_t bytes, struct error *err);
+void memory_give_at(struct memory *memory, uint64_t when_ns, enum tier tier, enum category category, uint64_t offset, uint64_t bytes);
 
 /* Commits what will be taken there, so that the take cannot fail for pages or for blocks on the disk. What is not taken after
  * all goes back with memory_trim(). */

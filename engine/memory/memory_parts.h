@@ -30,6 +30,7 @@ struct memory {
     struct storage *storage;
     memory_observer *observer;
     void *observer_user;
+    uint64_t when_ns; /* of the change that is under way, for the observer */
     uint64_t fail_after;
 };
 
@@ -47,7 +48,7 @@ static inline void memory_unlock(const struct memory *memory)
 static inline void memory_notify(struct memory *memory, enum tier tier, enum category category)
 {
     if (memory->observer)
-        memory->observer(memory->observer_user, tier, category, &memory->now.category[tier][category]);
+        memory->observer(memory->observer_user, memory->when_ns, tier, category, &memory->now.category[tier][category]);
 }
 
 /* Under the lock: commits what of [first, end) is not, after returning unused pages as far as the budget wants it. */

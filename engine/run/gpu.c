@@ -4,6 +4,7 @@
 
 #include "engine/memory/mover.h"
 #include "engine/run/gpu_pages.h"
+#include "engine/zero/lane_stream.h"
 #include "kernels/cuda/clique.h"
 #include "kernels/cuda/device.h"
 #include "kernels/kernels.h"
@@ -18,6 +19,8 @@ struct gpu_lane {
     struct gpu_rank *rank;
     struct device_stream *stream;
     struct mover mover;
+    struct lane_stream ahead;
+    struct device_event *marks[LANE_MARKS];
 };
 
 struct gpu_rank {
@@ -165,10 +168,46 @@ static int finish(void *user, struct error *err)
     return device_stream_wait(lane->stream, err);
 }
 
+static int mark(void *user, int mark, struct error *err)
+{
+    struct gpu_lane *lane = user;
+    return device_event_record(lane->marks[mark], lane->stream, err);
+}
+
+static int await(void *user, const struct lane_stream *other, int mark, struct error *err)
+{
+    struct gpu_lane *lane = user, *awaited = other->user;
+    return device_stream_await(lane->stream, awaited->marks[mark], err);
+}
+
+static int reach(void *user, int mark, uint64_t *at_ns, struct error *err)
+{
+    struct gpu_lane *lane = user;
+    int status = device_event_wait(lane->marks[mark], err);
+    return status ? status : device_event_time(lane->marks[mark], at_ns, NULL, err);
+}
+
 /* Lanes that touch the device. The host's works in memory, and NVMe is read and written from there. */
 static bool touches(enum lane lane)
 {
     return lane == LANE_COMPUTE || lane == LANE_COMM || lane == LANE_D2H || lane == LANE_H2D;
+}
+
+/* Those in which a rank waits for no other: they run ahead. */
+static int open_marks(struct gpu_rank *rank, struct gpu_lane *lane, enum lane which, struct error *err)
+{
+    int status = STATUS_OK;
+    if (which == LANE_COMM) return STATUS_OK;
+    lane->ahead = (struct lane_stream){lane, mark, await, reach};
+    rank->device.streams[which] = &lane->ahead;
+    for (int m = 0; m < LANE_MARKS && !status; m++) status = device_event_create(&lane->marks[m], rank->on, err);
+    return status;
+}
+
+static void close_lane(struct gpu_lane *lane)
+{
+    for (int m = 0; m < LANE_MARKS; m++) device_event_destroy(lane->marks[m]);
+    device_stream_destroy(lane->stream);
 }
 
 static int open_lanes(struct gpu_rank *rank, struct error *err)
@@ -181,6 +220,7 @@ static int open_lanes(struct gpu_rank *rank, struct error *err)
         lane->mover = (struct mover){lane, copy, clear, finish};
         rank->device.movers[l] = &lane->mover;
         status = device_stream_create(&lane->stream, rank->on, lane_name((enum lane)l), err);
+        if (!status) status = open_marks(rank, lane, (enum lane)l, err);
     }
     return status;
 }
@@ -243,8 +283,7 @@ void gpu_rank_close(struct gpu_rank *rank)
     if (!rank) return;
     communicator_close(rank->communicator);
     kernels_free(rank->kernels);
-    for (int l = 0; l < LANES; l++)
-        if (rank->lanes[l].stream) device_stream_destroy(rank->lanes[l].stream);
+    for (int l = 0; l < LANES; l++) close_lane(&rank->lanes[l]);
     gpu_pages_close(&rank->pages);
     free(rank);
 }

@@ -3,37 +3,49 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/clock.h"
 #include "engine/zero/executor_parts.h"
 
 /* ---- threads ---- */
 
-static void *lane_thread(void *argument)
+static void *worker_thread(void *argument)
 {
-    struct lane_state *lane = argument;
-    struct executor *executor = lane->executor;
+    struct worker *worker = argument;
+    struct executor *executor = worker->executor;
     for (;;) {
-        while (atomic_load_explicit(&executor->generation, memory_order_acquire) == lane->seen)
-            futex_wait(&executor->generation, lane->seen, 0);
-        lane->seen++;
+        while (atomic_load_explicit(&executor->generation, memory_order_acquire) == worker->seen)
+            futex_wait(&executor->generation, worker->seen, 0);
+        worker->seen++;
         if (atomic_load(&executor->quit)) return NULL;
-        lane_run(executor, lane);
+        worker->work(executor, worker->lane);
         if (atomic_fetch_sub(&executor->running, 1) == 1) futex_wake_all(&executor->running);
     }
 }
 
-/* Between runs: the threads of lanes that a schedule uses for the first time. */
-static int start_lanes(struct executor *executor, const struct schedule *schedule, struct error *err)
+static int start_worker(struct executor *executor, struct worker *worker, struct error *err)
 {
-    for (int i = 0; i < schedule->op_count; i++) {
-        struct lane_state *lane = &executor->lanes[schedule->ops[i].lane];
-        if (lane->lane == LANE_COMPUTE || lane->started) continue;
-        lane->seen = atomic_load(&executor->generation);
-        if (pthread_create(&lane->thread, NULL, lane_thread, lane))
-            return error_set(err, STATUS_RUN, "cannot start the thread of lane %s", lane_name(lane->lane));
-        lane->started = true;
-        executor->lanes_started++;
-    }
+    if (worker->started) return STATUS_OK;
+    worker->seen = atomic_load(&executor->generation);
+    if (pthread_create(&worker->thread, NULL, worker_thread, worker))
+        return error_set(err, STATUS_RUN, "cannot start the thread of lane %s", lane_name(worker->lane->lane));
+    worker->started = true;
+    executor->workers_started++;
     return STATUS_OK;
+}
+
+/* Between runs: the threads of lanes that a schedule uses for the first time. */
+static int start_lanes(struct executor *executor, struct error *err)
+{
+    bool used[LANES] = {false};
+    int status = STATUS_OK;
+    for (int i = 0; i < executor->schedule->op_count; i++) used[executor->schedule->ops[i].lane] = true;
+    for (int lane = 0; lane < LANES && !status; lane++) {
+        struct worker *worker = executor->workers[lane];
+        if (!used[lane]) continue;
+        if (lane != LANE_COMPUTE) status = start_worker(executor, &worker[0], err);
+        if (!status && executor->lanes[lane].stream) status = start_worker(executor, &worker[1], err);
+    }
+    return status;
 }
 
 int executor_create(struct executor **out, const struct executor_host *host, struct error *err)
@@ -45,8 +57,13 @@ int executor_create(struct executor **out, const struct executor_host *host, str
     executor->slow_motion = 1;
     executor->own_gate.limit = GATE_OPEN;
     if (!host->gate) executor->host.gate = &executor->own_gate;
-    for (int lane = 0; lane < LANES; lane++)
-        executor->lanes[lane] = (struct lane_state){.executor = executor, .lane = (enum lane)lane};
+    for (int lane = 0; lane < LANES; lane++) {
+        struct lane_state *state = &executor->lanes[lane];
+        state->lane = (enum lane)lane;
+        pthread_mutex_init(&state->marks, NULL);
+        executor->workers[lane][0] = (struct worker){.executor = executor, .lane = state, .work = lane_run};
+        executor->workers[lane][1] = (struct worker){.executor = executor, .lane = state, .work = lane_end};
+    }
     *out = executor;
     return STATUS_OK;
 }
@@ -57,23 +74,42 @@ void executor_free(struct executor *executor)
     atomic_store(&executor->quit, 1);
     atomic_fetch_add_explicit(&executor->generation, 1, memory_order_release);
     futex_wake_all(&executor->generation);
-    for (int lane = 0; lane < LANES; lane++)
-        if (executor->lanes[lane].started) pthread_join(executor->lanes[lane].thread, NULL);
+    for (int lane = 0; lane < LANES; lane++) {
+        for (int w = 0; w < 2; w++)
+            if (executor->workers[lane][w].started) pthread_join(executor->workers[lane][w].thread, NULL);
+        pthread_mutex_destroy(&executor->lanes[lane].marks);
+    }
     free(executor->held);
+    free(executor->ops);
     free(executor);
 }
 
 /* ---- a run ---- */
 
-static int prepare(struct executor *executor, const struct schedule *schedule, struct error *err)
+static void *room_for(void *array, int *room, int wanted, size_t item_bytes)
 {
-    if (executor->held_room < schedule->buffer_count) {
-        unsigned char *larger = realloc(executor->held, (size_t)schedule->buffer_count);
-        if (!larger) return error_set(err, STATUS_RUN, "no memory for a step's table of buffers");
-        executor->held = larger;
-        executor->held_room = schedule->buffer_count;
-    }
-    memset(executor->held, 0, (size_t)schedule->buffer_count);
+    void *larger = wanted > *room ? realloc(array, (size_t)wanted * item_bytes) : array;
+    if (larger && wanted > *room) *room = wanted;
+    return larger;
+}
+
+static int make_tables(struct executor *executor, const struct schedule *schedule, struct error *err)
+{
+    unsigned char *held = room_for(executor->held, &executor->held_room, schedule->buffer_count, sizeof *held);
+    if (held) executor->held = held;
+    struct op_state *ops = room_for(executor->ops, &executor->ops_room, schedule->op_count, sizeof *ops);
+    if (ops) executor->ops = ops;
+    if (!held || !ops) return error_set(err, STATUS_RUN, "no memory for a step's tables");
+    memset(held, 0, (size_t)schedule->buffer_count);
+    int count[LANES] = {0};
+    for (int i = 0; i < schedule->op_count; i++)
+        ops[i].place = (unsigned char)(count[schedule->ops[i].lane]++ % LANE_FLIGHTS);
+    return STATUS_OK;
+}
+
+static int prepare(struct executor *executor, const struct schedule *schedule, bool ahead, struct error *err)
+{
+    if (make_tables(executor, schedule, err)) return STATUS_RUN;
     executor->schedule = schedule;
     executor->agreement = schedule_agreement(schedule);
     executor->take.failed = false;
@@ -82,17 +118,24 @@ static int prepare(struct executor *executor, const struct schedule *schedule, s
     atomic_store(&executor->failed, 0);
     atomic_store(&executor->broken, 0);
     atomic_store(&executor->drop_tail, 0);
-    for (int lane = 0; lane < LANES; lane++) atomic_store(&executor->lanes[lane].done, 0);
-    return STATUS_OK;
+    for (int l = 0; l < LANES; l++) {
+        struct lane_state *lane = &executor->lanes[l];
+        lane->stream = ahead ? executor->host.streams[l] : NULL;
+        lane->ended_ns = clock_ns();
+        for (int f = 0; f < LANE_FLIGHTS; f++) lane->flights[f].op = NULL;
+        atomic_store(&lane->sent, 0);
+        atomic_store(&lane->done, 0);
+    }
+    return start_lanes(executor, err);
 }
 
-int executor_run(struct executor *executor, const struct schedule *schedule, uint32_t number, uint32_t step,
+int executor_run(struct executor *executor, const struct schedule *schedule, uint32_t number, uint32_t step, bool ahead,
                  struct executor_result *result, struct error *err)
 {
-    if (prepare(executor, schedule, err) || start_lanes(executor, schedule, err)) return STATUS_RUN;
+    if (prepare(executor, schedule, ahead, err)) return STATUS_RUN;
     executor->number = number;
     executor->step = step;
-    atomic_store(&executor->running, executor->lanes_started);
+    atomic_store(&executor->running, executor->workers_started);
     atomic_fetch_add_explicit(&executor->generation, 1, memory_order_release);
     futex_wake_all(&executor->generation);
     lane_run(executor, &executor->lanes[LANE_COMPUTE]);

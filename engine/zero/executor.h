@@ -1,6 +1,11 @@
 /* Runs schedules. Every lane takes its operations in order; the compute lane is the caller's own thread, each other lane a
  * thread of its own, started when the first schedule needs it. Lanes wait for each other on futexes, never spinning.
  *
+ * Lanes that are streams of a device may run ahead of it: an operation is sent when all that it depends on has been sent, and
+ * the device sees to the rest of the order. A second thread of the lane follows what the device has come to: it takes and gives
+ * buffers in the count then, writes the records, with the device's times, and lets the other lanes know. So nothing that
+ * others see of a lane, in memory or in the trace, depends on whether it runs ahead.
+ *
  * An operation takes its buffers when it starts. If a take fails, the run is marked failed and goes on: no operation
  * computes any more, collectives are still entered (saying "not healthy"), what was taken is given back, and the caller
  * finds out when executor_run() returns. Other ranks learn of it in the next collective and do the same. */
@@ -12,6 +17,7 @@
 #include "engine/memory/memory.h"
 #include "engine/plan/schedule.h"
 #include "engine/trace/ring.h"
+#include "engine/zero/lane_stream.h"
 
 struct executor;
 
@@ -31,7 +37,10 @@ struct executor_host {
     /* Runs one operation; healthy: the run has not failed so far. A status other than OK ends the run as broken (a dead
      * rank, an error of the system), which is not the same as failed (no memory). */
     int (*run)(void *user, const struct schedule *schedule, const struct op *op, bool healthy, struct op_stat *stat, struct error *err);
-    /* After each, on its lane: how long it took, with what pacing added. NULL: nobody wants to know. */
+    /* What run() left to a device is done when it returns. Not called on lanes that run ahead. NULL: run() leaves nothing. */
+    int (*finish)(void *user, const struct op *op, struct error *err);
+    const struct lane_stream *streams[LANES]; /* of a device; NULL: the lane works on its own thread */
+    /* After each, on the thread that ends operations of its lane: how long it took, with what pacing added. NULL: nobody wants to know. */
     void (*ended)(void *user, const struct op *op, uint64_t took_ns);
     uint16_t rank;
     const struct config_link *links; /* by enum link; bandwidth 0: not paced */
@@ -56,8 +65,10 @@ struct executor_result {
 int executor_create(struct executor **out, const struct executor_host *host, struct error *err);
 void executor_free(struct executor *executor);
 
-/* Runs the whole schedule; `number` and `step` go into its records. Returns when every lane has done all it had. */
-int executor_run(struct executor *executor, const struct schedule *schedule, uint32_t number, uint32_t step, struct executor_result *result, struct error *err);
+/* Runs the whole schedule; `number` and `step` go into its records. Returns when every lane has done all it had. ahead: lanes
+ * that are streams run ahead. No take of the schedule may fail then, the memory that it names has to be there whether taken or
+ * not, and the gate has to be open; nothing is paced. */
+int executor_run(struct executor *executor, const struct schedule *schedule, uint32_t number, uint32_t step, bool ahead, struct executor_result *result, struct error *err);
 
 /* From the next run on an operation takes this many times as long as it would, links included; one that moves or uses
  * parameters or gradients as if it had taken at least least_ns. Not stretched is the time in which a collective waits for

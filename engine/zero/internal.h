@@ -12,6 +12,17 @@
 /* What ranks tell each other at the end of a step. */
 struct agreement { double loss, sum_squares; int32_t failed; };
 
+/* Host memory that a step's operations write to or read from when they are carried out, which on a device is later than they
+ * are sent: where there is one, it is pinned. Each place is used once in a step. */
+struct board {
+    void *memory;
+    uint64_t bytes;
+    bool pinned;
+    double *unit_squares; /* by unit: of the own shard of its gradient */
+    float *losses;        /* by micro-step */
+    int32_t *tokens;      /* by micro-step, each with its targets; where there is a device */
+};
+
 struct sampler { int32_t *tokens; float *logits; int position; float temperature; uint64_t draw; int32_t next; };
 
 /* A schedule for each purpose, and of a run with delayed updates one more: of a training step when nothing is pending. */
@@ -58,8 +69,8 @@ struct zero {
     enum purpose purpose;
     int64_t first_sample;       /* evaluation: where in the held-out slice */
     struct learning_rate now;
-    double loss_sum;            /* over micro-steps */
-    double *unit_squares;       /* of the own shard of each unit's gradient */
+    struct board board;
+    struct { uint32_t refused, told; } ahead; /* runs_ahead.c: schedules, by number */
     float gradient_factor;      /* clipping, known after the agreement */
     struct agreement *agreed;   /* of all ranks */
     struct { double loss, grad_norm; bool failed, overflow; } concluded; /* what follows from them */
@@ -74,6 +85,7 @@ struct zero {
     struct take_failure update_failure; /* foreseen, before the update; written by another */
     struct comm_part *parts;    /* scratch of the communication lane */
     uint64_t recorded_peak_bytes[TIERS];
+    uint64_t memory_told_ns;    /* time of the last record about memory: in one ring they are in order */
     _Atomic bool recorded[TIERS][CATEGORIES]; /* that there ever was something */
     struct { uint32_t count; uint64_t sent_bytes[2], busy_ns; } traffic[TRAFFIC_KINDS];
 };
@@ -91,10 +103,20 @@ void *zero_buffer(const struct zero *zero, const struct schedule *schedule, int 
  * a buffer of the step that holds just that. */
 void *zero_tile(const struct zero *zero, const struct schedule *schedule, const struct op *op, int buffer);
 
-/* zero.c: runs one operation, of any lane. */
+/* open.c: runs one operation, of any lane. */
 int zero_run_op(void *user, const struct schedule *schedule, const struct op *op, bool healthy, struct op_stat *stat, struct error *err);
+/* ... until what it left to a device is done. */
+int zero_finish_op(void *user, const struct op *op, struct error *err);
 /* ... outside a step, on the calling thread, with what it takes and gives. */
 int zero_run_alone(struct zero *zero, const struct schedule *schedule, const struct op *op, struct error *err);
+
+/* board.c: large enough for all of them; clean at the beginning of a run. */
+int zero_make_board(struct zero *zero, const struct schedule schedules[SCHEDULES], struct error *err);
+void zero_clean_board(struct zero *zero);
+void zero_release_board(struct zero *zero);
+
+/* runs_ahead.c: whether lanes of the device may run ahead of it while this schedule runs. */
+bool zero_runs_ahead(struct zero *zero, int which);
 
 /* delayed.c: whether the step that comes updates with gradients of the one before; what is pending after a step; and all that
  * an update writes, done now, by the operations of a schedule that has the layout in force. */
@@ -174,7 +196,7 @@ void zero_weigh_tails(struct zero *zero); /* once for the schedules in force */
 bool zero_foresee_update(struct zero *zero, const struct schedule *schedule);
 
 /* records.c: what goes into the trace besides the operations. */
-void zero_record_memory(void *user, enum tier tier, enum category category, const struct memory_count *count);
+void zero_record_memory(void *user, uint64_t when_ns, enum tier tier, enum category category, const struct memory_count *count);
 void zero_record_plan(struct zero *zero);
 void zero_log(const struct zero *zero, int ring, const char *text); /* a warning; on the ring of the lane that says it */
 void zero_record_budgets(struct zero *zero);

@@ -25,7 +25,6 @@ static int run_on_lane(void *user, const struct schedule *schedule, const struct
     }
 }
 
-/* An operation has ended when what it left to a device is done. */
 int zero_run_op(void *user, const struct schedule *schedule, const struct op *op, bool healthy, struct op_stat *stat,
                 struct error *err)
 {
@@ -34,10 +33,15 @@ int zero_run_op(void *user, const struct schedule *schedule, const struct op *op
     if (op->lane == LANE_COMPUTE && zero->config->topology.device_flops > 0)
         stat->flops = op_flops(schedule, &zero->model, op);
     if (!status && op->lane == LANE_COMPUTE) status = kernels_check(zero->kernels, err);
-    if (!status) status = mover_finish(zero->movers[op->lane], err);
     if (!status && stat->healthy && schedule == &zero->schedules[PURPOSE_TRAIN] && schedule->knobs.delayed_update)
         zero->pending.done[op - schedule->ops] = 1;
     return status;
+}
+
+int zero_finish_op(void *user, const struct op *op, struct error *err)
+{
+    const struct zero *zero = user;
+    return mover_finish(zero->movers[op->lane], err);
 }
 
 static void op_ended(void *user, const struct op *op, uint64_t took_ns)
@@ -120,8 +124,6 @@ static int open_parts(struct zero *zero, struct error *err)
     const struct config *config = zero->config;
     struct memory_ranges ranges = {0};
     int status = model_of(&zero->model, config, err);
-    zero->unit_squares = calloc((size_t)zero->model.unit_count + 1, sizeof *zero->unit_squares);
-    if (status == STATUS_OK && !zero->unit_squares) status = error_set(err, STATUS_RUN, "no memory for a rank");
     if (status == STATUS_OK) status = make_kernels(zero, err);
     if (status) return status;
     ranges_for(zero, &ranges);
@@ -136,6 +138,7 @@ static int open_parts(struct zero *zero, struct error *err)
     struct executor_host host = {.user = zero,
                                  .memory = zero->memory,
                                  .run = zero_run_op,
+                                 .finish = zero->device ? zero_finish_op : NULL,
                                  .ended = op_ended,
                                  .rank = (uint16_t)zero->rank,
                                  .links = config->topology.links,
@@ -144,6 +147,7 @@ static int open_parts(struct zero *zero, struct error *err)
                                  .at_gate = zero->at_gate ? at_gate : NULL,
                                  .alive = alive};
     memcpy(host.rings, zero->rings, sizeof host.rings);
+    if (zero->device) memcpy(host.streams, zero->device->streams, sizeof host.streams);
     return executor_create(&zero->executor, &host, err);
 }
 
@@ -182,7 +186,8 @@ int zero_make_pending(struct zero *zero, const struct schedule *schedule, struct
 int zero_make_room(struct zero *zero, const struct schedule schedules[SCHEDULES], struct error *err)
 {
     int status = make_room_for_parts(zero, schedules, err);
-    return status == STATUS_OK ? make_host_kernels(zero, &schedules[PURPOSE_TRAIN], err) : status;
+    if (status == STATUS_OK) status = make_host_kernels(zero, &schedules[PURPOSE_TRAIN], err);
+    return status == STATUS_OK ? zero_make_board(zero, schedules, err) : status;
 }
 
 /* DeepSpeed's two ways to divide by the number of ranks in part or in whole before the sum. */
@@ -263,6 +268,7 @@ int zero_open(struct zero **out, const struct zero_options *options, struct zero
     if (zero->device) memcpy(zero->movers, zero->device->movers, sizeof zero->movers);
     if (zero->device) comm_use(options->comm, zero->device->hands);
     zero->schedule_number = options->first_schedule;
+    zero->ahead.refused = zero->ahead.told = UINT32_MAX;
     zero->comm = options->comm;
     zero->data = options->data;
     zero->rank = layout->rank;
@@ -307,7 +313,7 @@ void zero_close(struct zero *zero)
     free(zero->sampler.tokens);
     free(zero->sampler.logits);
     free(zero->agreed);
-    free(zero->unit_squares);
+    zero_release_board(zero);
     free(zero->pending.done);
     free(zero->parts);
     free(zero);

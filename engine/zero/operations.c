@@ -97,16 +97,14 @@ static int read_tokens(const struct zero *zero, const struct schedule *schedule,
 
 static int load(struct zero *zero, const struct schedule *schedule, const struct op *op, struct error *err)
 {
-    const struct buffer *buffer = &schedule->buffers[op->buffer[ROLE_TOKENS]];
     int32_t *tokens = zero_buffer(zero, schedule, op->buffer[ROLE_TOKENS]);
     if (!zero->device) return read_tokens(zero, schedule, op, tokens, err);
-    int32_t *here = malloc((size_t)buffer->bytes);
-    int status = here ? read_tokens(zero, schedule, op, here, err) : error_set(err, STATUS_RUN, "no memory for tokens");
-    const size_t used = (size_t)schedule->B * (size_t)schedule->T * sizeof *here *
-                        (zero->purpose == PURPOSE_SAMPLE ? 1 : 2); /* no targets where nothing is learned */
-    if (!status) status = zero_move_bytes(zero, tokens, here, used, err);
-    free(here);
-    return status;
+    const int64_t each = (int64_t)schedule->B * schedule->T;
+    int32_t *here = zero->board.tokens + op->micro_step * 2 * each;
+    const uint64_t used_bytes = (uint64_t)each * sizeof *here *
+                                (zero->purpose == PURPOSE_SAMPLE ? 1 : 2); /* no targets where nothing is learned */
+    int status = read_tokens(zero, schedule, op, here, err);
+    return status ? status : mover_copy(zero->movers[LANE_COMPUTE], tokens, here, used_bytes, err);
 }
 
 /* Draws the next token from softmax(logits / temperature): the same draw on every rank. */
@@ -146,8 +144,8 @@ void zero_sum_squares(struct zero *zero, struct kernels *kernels, const struct s
         const struct buffer *buffer = &schedule->buffers[b];
         if (buffer->tier != tier) continue;
         const int64_t shard = shard_elems(zero->model.units[u].elems, zero->ranks);
-        zero->unit_squares[u] =
-            kernels_sum_squares(kernels, buffer->dtype, zero_at(zero, schedule, b, zero->rank * shard), shard);
+        kernels_sum_squares_to(kernels, buffer->dtype, &zero->board.unit_squares[u],
+                               zero_at(zero, schedule, b, zero->rank * shard), shard);
     }
 }
 
@@ -193,11 +191,10 @@ static int head_forward(struct zero *zero, const struct gpt *gpt, const struct s
 {
     const int32_t *tokens = zero_buffer(zero, schedule, op->buffer[ROLE_TOKENS]),
                   *targets = tokens + schedule->B * schedule->T;
-    float loss = 0;
     int status = gpt_head_forward(gpt, parameters, input, zero->purpose == PURPOSE_SAMPLE ? NULL : targets,
-                                  (float)(zero->scaler.scale / schedule->micro_steps), saved, &loss, err);
+                                  (float)(zero->scaler.scale / schedule->micro_steps), saved,
+                                  &zero->board.losses[op->micro_step], err);
     if (status == STATUS_OK && zero->purpose == PURPOSE_SAMPLE) status = draw_token(zero, schedule, op, err);
-    zero->loss_sum += (double)loss;
     return status;
 }
 

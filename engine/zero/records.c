@@ -17,10 +17,14 @@ static void emit(struct zero *zero, const struct trace_record *record)
 }
 
 /* Called under the allocator's lock, so this ring has one writer at a time. */
-void zero_record_memory(void *user, enum tier tier, enum category category, const struct memory_count *count)
+void zero_record_memory(void *user, uint64_t when_ns, enum tier tier, enum category category,
+                        const struct memory_count *count)
 {
     struct zero *zero = user;
     struct trace_record record = record_of(zero, TRACE_MEMORY);
+    if (when_ns) record.time_ns = when_ns;
+    if (record.time_ns < zero->memory_told_ns) record.time_ns = zero->memory_told_ns; /* lanes of a device tell late */
+    zero->memory_told_ns = record.time_ns;
     atomic_store_explicit(&zero->recorded[tier][category], true, memory_order_relaxed);
     record.memory = (struct trace_of_memory){(uint8_t)tier, (uint8_t)category, count->live_bytes, count->reserved_bytes,
                                              count->peak_bytes};

@@ -343,6 +343,7 @@ int zero_run_alone(struct zero *zero, const struct schedule *schedule, const str
         status = take(zero, &schedule->buffers[schedule->effects[op->first_take + t]], err);
     if (status) return status;
     status = zero_run_op(zero, schedule, op, true, &stat, err);
+    if (!status) status = zero_finish_op(zero, op, err);
     for (int g = 0; g < op->give_count; g++) give(zero, &schedule->buffers[schedule->effects[op->first_give + g]]);
     return status;
 }

@@ -8,14 +8,16 @@
 
 /* ---- running a schedule ---- */
 
-/* Slow motion is for watching the training; what is measured and sampled in between keeps its speed. */
-static void set_pace(struct zero *zero, enum purpose purpose)
+/* Slow motion is for watching the training; what is measured and sampled in between keeps its speed. True: it is slowed. */
+static bool set_pace(struct zero *zero, enum purpose purpose)
 {
     const double straggler = zero->config->topology.slow_rank == zero->rank ? SLOW_RANK_FACTOR : 1;
     const double slow = zero->config->topology.slow_motion;
     const double least_s = slow >= SLOW_MOTION_EYE ? SLOW_MOTION_EYE_SECONDS : 0;
-    if (purpose == PURPOSE_TRAIN) executor_slow(zero->executor, slow * straggler, (uint64_t)(least_s * 1e9));
+    const bool slowed = purpose == PURPOSE_TRAIN && slow * straggler > 1;
+    if (slowed) executor_slow(zero->executor, slow * straggler, (uint64_t)(least_s * 1e9));
     else executor_slow(zero->executor, 1, 0);
+    return slowed;
 }
 
 static int schedule_for(const struct zero *zero, enum purpose purpose)
@@ -28,13 +30,12 @@ static int run(struct zero *zero, enum purpose purpose, bool *failed, struct zer
 {
     struct executor_result result = {0};
     const int which = schedule_for(zero, purpose);
-    set_pace(zero, purpose);
+    const bool slowed = set_pace(zero, purpose);
     zero->purpose = purpose;
-    zero->loss_sum = 0;
     zero->swap_failure.failed = zero->update_failure.failed = false;
-    memset(zero->unit_squares, 0, (size_t)zero->model.unit_count * sizeof *zero->unit_squares);
+    zero_clean_board(zero);
     int status = executor_run(zero->executor, &zero->schedules[which], zero->schedule_number + (uint32_t)which,
-                              (uint32_t)zero->steps_done + 1, &result, err);
+                              (uint32_t)zero->steps_done + 1, !slowed && zero_runs_ahead(zero, which), &result, err);
     *failed = result.failed;
     zero->stood_ns = result.stood_ns;
     if (status || !result.failed) return status;

@@ -22,6 +22,7 @@
 #include "engine/zero/state.h"
 
 struct zero;
+struct lane_stream;
 struct kernels; /* kernels/kernels.h */
 struct mover;   /* engine/memory/mover.h */
 struct pages;   /* engine/memory/pages.h */
@@ -37,6 +38,7 @@ struct zero_device {
     const struct pages *pages;
     struct kernels *kernels;
     const struct mover *movers[LANES]; /* NULL: the lane never touches the device */
+    const struct lane_stream *streams[LANES]; /* of those of them that can run ahead (lane_stream.h); NULL: waited for */
     const struct comm_hands *hands;
 };
 

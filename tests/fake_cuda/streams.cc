@@ -2,6 +2,7 @@
  * the host runs ahead, and streams run beside each other, as on a GPU. */
 #include "tests/fake_cuda/inside.h"
 
+#include <stdio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -33,6 +34,8 @@ namespace
 {
 
 std::atomic<int> delay_us{0};
+std::atomic<int> waits{0}; /* of the host for a stream that had something to do */
+std::atomic<bool> forgets{false}, used{false};
 std::atomic<const char *> broken{nullptr};          /* the kernel that will fail */
 std::atomic<int> broken_device{-1};                 /* ... on this device only; -1: on any */
 std::atomic<cudaError_t> sticky[FAKE_DEVICES_MOST]; /* once a device has failed, everything on it does */
@@ -220,6 +223,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *out, int device)
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned)
 {
+    used = true;
     *out = new fake_stream;
     (*out)->thread = std::thread(stream_main, *out);
     return cudaSuccess;
@@ -228,6 +232,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned)
 cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 {
     std::unique_lock<std::mutex> guard(stream->lock);
+    if (!stream->work.empty() || stream->busy) waits++;
     stream->changed.wait(guard, [&] { return stream->work.empty() && !stream->busy; });
     return device_result(stream->device);
 }
@@ -307,6 +312,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event)
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned)
 {
     const uint64_t number = last_record(event);
+    if (forgets) return cudaSuccess;
     return send(stream, [=] { wait_for(event, number); });
 }
 
@@ -353,6 +359,25 @@ void fake_launch(const char *name, const void *kernel, dim3 grid, dim3 block, si
         if (!sticky[stream->device]) fake_run(sent);
     });
 }
+
+/* FAKE_DELAY_US=300: as fake_set_delay_us(). FAKE_FORGETS=1: streams do not wait for each other's events, as if the program had left
+ * that out. FAKE_REPORT=FILE: there, at the end, how often the host waited for a stream that had something to do. */
+struct told_by_environment {
+    told_by_environment()
+    {
+        const char *delay = getenv("FAKE_DELAY_US");
+        delay_us = delay ? atoi(delay) : 0;
+        forgets = getenv("FAKE_FORGETS") != nullptr;
+    }
+    ~told_by_environment()
+    {
+        const char *path = getenv("FAKE_REPORT");
+        FILE *file = path && used ? fopen(path, "w") : nullptr;
+        if (!file) return;
+        fprintf(file, "host waits %d\n", waits.load());
+        fclose(file);
+    }
+} told_by_environment;
 
 /* FAKE_BREAK=reduce@1: as fake_break() from the beginning, on that device alone. */
 struct broken_by_environment {

@@ -1,0 +1,142 @@
+/* A lane that runs ahead of its device (executor.h), in two halves, a thread for each. That an operation may be sent before what it
+ * depends on is done is the device's order: its own stream keeps it, and marks where another lane's stream is concerned. Lanes that
+ * are no streams are waited for, and wait until an operation here is done.
+ *
+ * Both halves skip or run the same operations, because the first one decides when all that the decision hangs on is known: what
+ * follows the agreement waits for it, or for what was sent after it. */
+#include "engine/base/clock.h"
+#include "engine/zero/executor_parts.h"
+
+static int begin_of(const struct executor *executor, const struct op *op)
+{
+    return 2 * executor->ops[op_number(executor, op)].place;
+}
+
+static int end_of(const struct executor *executor, const struct op *op)
+{
+    return begin_of(executor, op) + 1;
+}
+
+static struct flight *flight_of(struct executor *executor, struct lane_state *lane, const struct op *op)
+{
+    return &lane->flights[executor->ops[op_number(executor, op)].place];
+}
+
+/* ---- sent ---- */
+
+/* What is done need not be awaited, and its mark may be another's by now. */
+static int await(struct executor *executor, struct lane_state *lane, struct lane_state *other, int on,
+                 struct error *err)
+{
+    int status = STATUS_OK;
+    wait_until_past(&other->sent, (uint32_t)on);
+    pthread_mutex_lock(&other->marks);
+    if (atomic_load_explicit(&other->done, memory_order_acquire) <= (uint32_t)on)
+        status =
+            lane->stream->await(lane->stream->user, other->stream, end_of(executor, &executor->schedule->ops[on]), err);
+    pthread_mutex_unlock(&other->marks);
+    return status;
+}
+
+static int await_dependencies(struct executor *executor, struct lane_state *lane, const struct op *op,
+                              struct error *err)
+{
+    int status = STATUS_OK;
+    for (int d = 0; d < op->dependency_count && !status; d++) {
+        const int on = op->dependency[d].op;
+        struct lane_state *other = &executor->lanes[executor->schedule->ops[on].lane];
+        if (other == lane) continue;
+        if (other->stream) status = await(executor, lane, other, on, err);
+        else wait_until_past(&other->done, (uint32_t)on);
+    }
+    return status;
+}
+
+/* Between its two marks. */
+static int send(struct executor *executor, struct lane_state *lane, struct flight *flight, struct error *err)
+{
+    const struct lane_stream *stream = lane->stream;
+    int status = stream->mark(stream->user, begin_of(executor, flight->op), err);
+    if (status) return status;
+    lane_work(executor, flight, !atomic_load(&executor->failed));
+    pthread_mutex_lock(&lane->marks);
+    status = stream->mark(stream->user, end_of(executor, flight->op), err);
+    pthread_mutex_unlock(&lane->marks);
+    return status;
+}
+
+static void send_op(struct executor *executor, struct lane_state *lane, const struct op *op)
+{
+    struct flight *flight = flight_of(executor, lane, op);
+    struct error err;
+    if (flight->op) wait_until_past(&lane->done, op_number(executor, flight->op));
+    *flight = (struct flight){.op = op, .stat = {.healthy = true}, .waited_on = -1};
+    int status = await_dependencies(executor, lane, op, &err);
+    flight->skipped = lane_skips(executor, op);
+    if (!status && !flight->skipped) status = send(executor, lane, flight, &err);
+    if (status) {
+        flight->skipped = true;
+        lane_device_failed(executor, op, &err);
+    }
+    say_past(&lane->sent, op_number(executor, op));
+}
+
+void lane_send(struct executor *executor, struct lane_state *lane)
+{
+    for (int i = 0; i < executor->schedule->op_count; i++)
+        if (executor->schedule->ops[i].lane == lane->lane) send_op(executor, lane, &executor->schedule->ops[i]);
+}
+
+/* ---- ended ---- */
+
+/* Its lane came to it when the operation before had ended, and it waited if what it depends on ended later. */
+static void meet_dependencies(struct executor *executor, const struct lane_state *lane, struct flight *flight)
+{
+    flight->issued_ns = flight->ready_ns = lane->ended_ns;
+    for (int d = 0; d < flight->op->dependency_count; d++) {
+        const int on = flight->op->dependency[d].op;
+        wait_until_past(&executor->lanes[executor->schedule->ops[on].lane].done, (uint32_t)on);
+        if (executor->ops[on].ended_ns <= flight->ready_ns) continue;
+        flight->ready_ns = executor->ops[on].ended_ns;
+        flight->waited_on = on;
+    }
+}
+
+/* When the device came there, as far as both clocks agree: not before what came first, and not after now. */
+static uint64_t reach(struct executor *executor, struct lane_state *lane, const struct op *op, int mark,
+                      uint64_t least_ns)
+{
+    struct error err;
+    uint64_t at_ns = UINT64_MAX;
+    if (lane->stream->reach(lane->stream->user, mark, &at_ns, &err)) lane_device_failed(executor, op, &err);
+    const uint64_t now_ns = clock_ns();
+    if (at_ns > now_ns) at_ns = now_ns;
+    return at_ns < least_ns ? least_ns : at_ns;
+}
+
+static uint64_t follow(struct executor *executor, struct lane_state *lane, struct flight *flight)
+{
+    const struct op *op = flight->op;
+    flight->started_ns = reach(executor, lane, op, begin_of(executor, op), flight->ready_ns);
+    lane_take(executor, op, flight->started_ns);
+    executor_record_begin(executor, flight);
+    const uint64_t ended_ns = reach(executor, lane, op, end_of(executor, op), flight->started_ns);
+    executor_record_end(executor, flight, ended_ns, 0);
+    if (executor->host.ended) executor->host.ended(executor->host.user, op, ended_ns - flight->started_ns);
+    return ended_ns;
+}
+
+static void end_op(struct executor *executor, struct lane_state *lane, const struct op *op)
+{
+    struct flight *flight = flight_of(executor, lane, op);
+    wait_until_past(&lane->sent, op_number(executor, op));
+    meet_dependencies(executor, lane, flight);
+    lane_conclude(executor, lane, op, flight->skipped ? flight->ready_ns : follow(executor, lane, flight));
+}
+
+void lane_end(struct executor *executor, struct lane_state *lane)
+{
+    if (!lane->stream) return;
+    for (int i = 0; i < executor->schedule->op_count; i++)
+        if (executor->schedule->ops[i].lane == lane->lane) end_op(executor, lane, &executor->schedule->ops[i]);
+}

@@ -1,0 +1,79 @@
+/* When lanes of a device may run ahead of it; this is the one place that says so. Otherwise every operation of theirs is waited for.
+ *
+ * What is sent cannot be taken back, and the device comes to it when nobody looks. So
+ *   - the gate is open, and nothing is paced or in slow motion: an operation may be held up only before it is sent, or when it
+ *     has ended, by somebody who sees both;
+ *   - no take can fail: all categories together, each from its lowest address to its highest, stay within the budgets with what
+ *     is held beside the schedule. That is the plan's peak at least;
+ *   - the pages of all that were committed before the step, so that none has to come while the device works.
+ * Bits, peaks and the trace's meaning are the same either way. */
+#include "engine/base/gate.h"
+#include "engine/memory/pages.h"
+#include "engine/zero/internal.h"
+
+static bool has_streams(const struct zero *zero)
+{
+    for (int lane = 0; zero->device && lane < LANES; lane++)
+        if (zero->device->streams[lane]) return true;
+    return false;
+}
+
+static bool is_paced(const struct zero *zero)
+{
+    const struct config_link *links = zero->config->topology.links;
+    for (int link = 0; link < LINKS; link++)
+        if (links[link].bandwidth_bytes_per_s > 0 || links[link].latency_s > 0) return true;
+    return zero->config->topology.device_flops > 0;
+}
+
+/* Whole pages of a category, from its beginning: no page of it is ever returned to make room for another's. */
+static bool fits(const struct zero *zero, const struct schedule *schedule, enum tier tier)
+{
+    const uint64_t page_bytes = tier == TIER_DEVICE ? zero->device->pages->unit_bytes : PAGE_BYTES;
+    struct memory_snapshot now;
+    struct footprint footprint;
+    uint64_t bytes = 0;
+    memory_snapshot(zero->memory, &now);
+    if (now.budget_bytes[tier] == 0) return true;
+    footprint_of(&footprint, schedule);
+    for (int c = 0; c < CATEGORIES; c++) bytes += round_up(footprint.category[tier][c].extent_bytes, page_bytes);
+    if (tier == TIER_HOST)
+        bytes += memory_live_from(zero->memory, tier, CATEGORY_STAGING, zero->save_offset) + 2 * PAGE_BYTES;
+    return bytes <= now.budget_bytes[tier];
+}
+
+/* The device itself may not have them. */
+static bool commit(struct zero *zero, const struct schedule *schedule)
+{
+    for (int b = 0; b < schedule->buffer_count; b++) {
+        const struct buffer *buffer = &schedule->buffers[b];
+        struct error why;
+        if (buffer->lasting || buffer->tier == TIER_NVME) continue;
+        if (memory_reserve(zero->memory, buffer->tier, buffer->category, buffer->offset, (uint64_t)buffer->bytes, &why))
+            return false;
+    }
+    return true;
+}
+
+static void tell(struct zero *zero)
+{
+    if (zero->ahead.told == zero->schedule_number || zero->rank != 0) return;
+    zero->ahead.told = zero->schedule_number;
+    zero_log(zero, ZERO_RING_CONTROL,
+             "there is no room for all that a step uses at once: the GPU waits a little between operations");
+}
+
+bool zero_runs_ahead(struct zero *zero, int which)
+{
+    const struct schedule *schedule = &zero->schedules[which];
+    const uint32_t number = zero->schedule_number + (uint32_t)which;
+    if (!has_streams(zero) || is_paced(zero) || (zero->gate && gate_limit(zero->gate) != GATE_OPEN)) return false;
+    const bool within = fits(zero, schedule, TIER_DEVICE) && fits(zero, schedule, TIER_HOST);
+    if (within && zero->ahead.refused != number) {
+        if (commit(zero, schedule)) return true;
+        zero->ahead.refused = number; /* the GPU will hardly have more later */
+        memory_trim(zero->memory);
+    }
+    tell(zero);
+    return false;
+}
