@@ -1,16 +1,17 @@
 /* What each kernel of the GPU reaches, at the shapes of a step of gpt2 (B = 32, T = 1024): bytes it must move against the rate of a
- * plain copy on the same GPU, or multiplications against the best matrix product. A median of runs, timed by events, each over
- * arrays larger than the second cache. */
+ * plain copy on the same GPU, or multiplications against the best matrix product. A median of runs, timed by events, each of
+ * several launches one after the other, over arrays larger than the second cache. */
 #include "engine/plan/scratch.h"
 #include "tests/gpu_check.h"
 
-enum { RUNS = 9, AREAS = 7 };
+enum { RUNS = 9, LAUNCHES = 4, AREAS = 7 };
 
 struct bench {
     struct gpu gpu;
     struct device_range memory;
     struct device_event *begin, *end;
-    int64_t B, T, C, NH, V;
+    int64_t B, T, C, NH, V, row;    /* row: of logits */
+    double *sum;                    /* pinned */
     double copy_rate, product_rate; /* bytes and multiply-adds x 2 per second */
 };
 
@@ -34,12 +35,12 @@ static double seconds_of(const struct bench *b, run_fn *run, char *const *at)
     for (int r = 0; r < RUNS; r++) {
         uint64_t begin, end;
         must(device_event_record(b->begin, b->gpu.stream, &err), &err);
-        run(b, at);
+        for (int l = 0; l < LAUNCHES; l++) run(b, at);
         must(device_event_record(b->end, b->gpu.stream, &err), &err);
         must(device_event_wait(b->end, &err), &err);
         must(device_event_time(b->begin, &begin, NULL, &err), &err);
         must(device_event_time(b->end, &end, NULL, &err), &err);
-        seconds[r] = (double)(end - begin) * 1e-9;
+        seconds[r] = (double)(end - begin) * 1e-9 / LAUNCHES;
     }
     must(kernels_check(b->gpu.kernels, &err), &err);
     qsort(seconds, RUNS, sizeof *seconds, by_size);
@@ -76,10 +77,49 @@ RUN(run_fc_weight)
     struct error err;
     must(kernels_linear_backward_weight(K, BF, at[2], true, at[0], at[1], N, 4 * b->C, b->C, &err), &err);
 }
+/* The engine's rows of logits, which are wider than the vocabulary; then dense ones, to see what that is worth. */
 RUN(run_head)
 {
     struct error err;
-    must(kernels_linear_forward(K, BF, at[0], at[1], at[2], NULL, NULL, N, b->V, b->C, &err), &err);
+    must(kernels_logits_forward(K, BF, at[0], at[1], at[2], N, b->V, b->C, b->row, &err), &err);
+}
+RUN(run_head_dense)
+{
+    struct error err;
+    must(kernels_logits_forward(K, BF, at[0], at[1], at[2], N, b->V, b->C, b->V, &err), &err);
+}
+RUN(run_head_input)
+{
+    struct error err;
+    must(kernels_logits_backward_input(K, BF, at[1], at[0], at[2], N, b->V, b->C, b->row, &err), &err);
+}
+RUN(run_head_weight)
+{
+    struct error err;
+    must(kernels_logits_backward_weight(K, BF, at[2], true, at[0], at[1], N, b->V, b->C, b->row, &err), &err);
+}
+/* GELU as part of a product, and beside it. */
+RUN(run_fc_gelu)
+{
+    struct error err;
+    must(kernels_linear_gelu_forward(K, BF, at[0], at[4], at[1], at[2], at[3], N, 4 * b->C, b->C, &err), &err);
+}
+RUN(run_fc_then_gelu)
+{
+    struct error err;
+    must(kernels_linear_forward(K, BF, at[4], at[1], at[2], at[3], NULL, N, 4 * b->C, b->C, &err), &err);
+    kernels_gelu_forward(K, BF, at[0], at[4], N * 4 * b->C);
+}
+RUN(run_proj_gelu)
+{
+    struct error err;
+    must(kernels_linear_gelu_backward(K, BF, at[0], at[1], at[2], at[4], N, b->C, 4 * b->C, &err), &err);
+}
+RUN(run_proj_then_gelu)
+{
+    struct error err;
+    must(kernels_linear_backward_input(K, BF, at[0], false, at[1], at[2], N, b->C, 4 * b->C, &err), &err);
+    kernels_gelu_backward(K, BF, at[0], at[0], at[4], N * 4 * b->C);
 }
 RUN(run_square)
 {
@@ -135,7 +175,7 @@ RUN(run_embed_positions)
 }
 RUN(run_loss)
 {
-    kernels_loss(K, BF, (float *)at[2], at[0], (int32_t *)at[6], 1.0f / (float)N, N, b->V, b->V);
+    kernels_loss(K, BF, (float *)at[2], at[0], (int32_t *)at[6], 1.0f / (float)N, N, b->V, b->row);
 }
 RUN(run_update)
 {
@@ -145,7 +185,7 @@ RUN(run_update)
 }
 RUN(run_squares)
 {
-    kernels_sum_squares(K, BF, at[0], N * 4 * b->C);
+    kernels_sum_squares_to(K, BF, b->sum, at[0], N * 4 * b->C);
 }
 RUN(run_add)
 {
@@ -186,7 +226,14 @@ static void print_rows(struct bench *b, char *const *at)
         {"proj forward, bias, residual", run_proj, 0, 2 * nc * 4 * c},
         {"fc backward, input", run_fc_input, 0, 2 * nc * 4 * c},
         {"fc backward, weight, added", run_fc_weight, 0, 2 * nc * 4 * c},
+        {"fc forward, GELU in it", run_fc_gelu, 0, 2 * nc * 4 * c},
+        {"fc forward, GELU after it", run_fc_then_gelu, 0, 2 * nc * 4 * c},
+        {"proj backward, GELU in it", run_proj_gelu, 0, 2 * nc * 4 * c},
+        {"proj backward, GELU after it", run_proj_then_gelu, 0, 2 * nc * 4 * c},
         {"head forward", run_head, 0, 2 * nc * v},
+        {"head forward, dense rows", run_head_dense, 0, 2 * nc * v},
+        {"head backward, input", run_head_input, 0, 2 * nc * v},
+        {"head backward, weight, added", run_head_weight, 0, 2 * nc * v},
         {"attention forward", run_attention, 0, 4 * nc * half},
         {"attention backward", run_attention_backward, 0, 10 * nc * half},
         {"fc backward, bias", run_bias, 4 * nc * 2, 0},
@@ -207,19 +254,27 @@ static void print_rows(struct bench *b, char *const *at)
     for (int r = 0; r < (int)(sizeof table / sizeof *table); r++) print_row(b, &table[r], at);
 }
 
+/* As text has them: the first some six in a hundred, the n-th a n-th of that. */
+static int32_t token_of(const struct bench *b, int64_t i)
+{
+    const double u = (double)((uint64_t)(i + 1) * 0x9e3779b97f4a7c15u >> 11) * 0x1p-53;
+    return (int32_t)(exp(u * log((double)b->V)) - 1);
+}
+
 /* Areas, each large enough for anything above: numbers of modest size; the last has tokens, and nothing writes to it. */
 static void areas_fill(struct bench *b, char *at[AREAS], int64_t bytes)
 {
     struct error err;
     uint16_t *host = malloc((size_t)bytes);
     if (!host) exit(1);
+#pragma omp parallel for
     for (int64_t i = 0; i < bytes / 2; i++)
         host[i] = float_to_bf16((float)((i * 2654435761u >> 8 & 1023) - 512) / 1024);
     for (int a = 0; a < AREAS; a++) {
         at[a] = (char *)b->memory.base + a * bytes;
         must(device_copy(b->gpu.stream, at[a], host, (uint64_t)bytes, &err), &err);
     }
-    for (int64_t i = 0; i < N; i++) ((int32_t *)host)[i] = (int32_t)(i * i % 977 * (i % 3 ? 1 : 50));
+    for (int64_t i = 0; i < N; i++) ((int32_t *)host)[i] = token_of(b, i);
     must(device_copy(b->gpu.stream, at[6], host, (uint64_t)N * 4, &err), &err);
     gpu_wait(&b->gpu);
     free(host);
@@ -227,12 +282,13 @@ static void areas_fill(struct bench *b, char *at[AREAS], int64_t bytes)
 
 int main(void)
 {
-    struct bench b = {.B = 32, .T = 1024, .C = 768, .NH = 12, .V = 50304};
+    struct bench b = {.B = 32, .T = 1024, .C = 768, .NH = 12, .V = 50257, .row = 50304};
     struct error err;
     char *at[AREAS];
     if (!gpu_open(&b.gpu)) return 0;
-    if (gpu_is_fake()) b.B = 1, b.T = 64, b.C = 64, b.NH = 1, b.V = 512; /* figures of nothing: that it runs */
-    const int64_t tokens = b.B * b.T, logits = tokens * b.V * 2, table = b.V * b.C * 4;
+    if (gpu_is_fake())
+        b.B = 1, b.T = 64, b.C = 64, b.NH = 1, b.V = 500, b.row = 512; /* figures of nothing: that it runs */
+    const int64_t tokens = b.B * b.T, logits = tokens * b.row * 2, table = b.V * b.C * 4;
     int64_t bytes = logits > table ? logits : table;
     if (bytes < 8192 * 8192 * 2 && !gpu_is_fake()) bytes = 8192 * 8192 * 2;
     bytes = (bytes + 131072 + (2 << 20)) / (2 << 20) * (2 << 20);
@@ -240,6 +296,8 @@ int main(void)
     must(device_range_commit(&b.memory, 0, b.memory.bytes, &err), &err);
     must(device_event_create(&b.begin, b.gpu.device, &err), &err);
     must(device_event_create(&b.end, b.gpu.device, &err), &err);
+    b.sum = aligned_alloc(4096, 4096);
+    must(device_pin(b.gpu.device, b.sum, 4096, &err), &err);
     areas_fill(&b, at, bytes);
     b.copy_rate = 2.0 * (double)tokens * 4 * (double)b.C * 2 / seconds_of(&b, run_copy, at);
     b.product_rate = gpu_is_fake() ? INFINITY : 2.0 * 8192 * 8192 * 8192 / seconds_of(&b, run_square, at);
@@ -248,6 +306,8 @@ int main(void)
            b.copy_rate * 1e-9, b.product_rate * 1e-12);
     print_rows(&b, at);
     device_event_destroy(b.begin), device_event_destroy(b.end);
+    must(device_unpin(b.gpu.device, b.sum, &err), &err);
+    free(b.sum);
     device_range_release(&b.memory);
     gpu_close(&b.gpu);
     return 0;

@@ -309,12 +309,13 @@ static const struct shape shapes[] = {
     {1, 129, 160, 1, 16, 40, 0},  /* a head wider than the tensor cores take */
     {1, 100, 240, 2, 16, 30, 0},  /* heads of 120, padded to 128 */
     {1, 321, 64, 1, 16, 30, 0},   /* several tiles of keys, and blocks of queries of which some are not full */
+    {1, 2, 8, 1, 8, 8201, 0},     /* a large vocabulary */
     {4, 256, 768, 12, 3072, 50257, 0},
     {8, 1024, 768, 12, 768, 4096, 0},
     {2, 1000, 1600, 25, 6400, 5000, 0},
 };
 /* clang-format on */
-enum { SHAPES = sizeof shapes / sizeof *shapes, SMALL_SHAPES = 8 };
+enum { SHAPES = sizeof shapes / sizeof *shapes, SMALL_SHAPES = 9 };
 
 static enum dtype dtype_of(const struct operand *operand, enum dtype dtype)
 {

@@ -69,6 +69,8 @@ look_for_toolkit() {
         export CUDA_INCLUDE="$build/cuda-headers"
         ;;
     esac
+    nccl=$(first_file "$home"/include/nccl.h /usr/include/nccl.h /usr/local/include/nccl.h "$wheels"/*/include/nccl.h)
+    case $nccl in "$wheels"/*) export NCCL="$(dirname "$(dirname "$nccl")")" ;; esac
     case $runtime in *.so.*) export CUDART="$runtime" ;; esac
     for folder in $(dirname "$library") $(dirname "$runtime") "$wheels"/*/lib; do
         [ ! -d "$folder" ] || export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$folder"

@@ -5,8 +5,6 @@
 #include "kernels/cuda/cuda.cuh"
 #include "kernels/cuda/warp.cuh"
 
-enum { LOSS_THREADS = 1024 };
-
 struct row_sum {
     float highest, sum;
 }; /* sum of e^(x - highest) */
@@ -31,14 +29,14 @@ __device__ __forceinline__ row_sum row_sum_warp(row_sum a)
 }
 
 /* Over the block, in a fixed order; every thread gets the result. */
-__device__ __forceinline__ row_sum row_sum_block(row_sum a, row_sum *room)
+template <int THREADS> __device__ __forceinline__ row_sum row_sum_block(row_sum a, row_sum *room)
 {
     const int warp = (int)threadIdx.x / WARP, lane = (int)threadIdx.x % WARP;
     a = row_sum_warp(a);
     if (lane == 0) room[warp] = a;
     __syncthreads();
     if (warp == 0) {
-        a = row_sum_warp(lane < LOSS_THREADS / WARP ? room[lane] : row_sum{-INFINITY, 0});
+        a = row_sum_warp(lane < THREADS / WARP ? room[lane] : row_sum{-INFINITY, 0});
         __syncwarp();
         if (lane == 0) room[0] = a;
     }
@@ -47,13 +45,14 @@ __device__ __forceinline__ row_sum row_sum_block(row_sum a, row_sum *room)
 }
 
 /* Calls f<8>(i) and f<1>(i) so that each element of [0, V) is met once in the block: from the beginning, or from the end. */
-template <bool FROM_END, class T, class F> __device__ __forceinline__ void row_each(const T *row, int64_t V, F f)
+template <int THREADS, bool FROM_END, class T, class F>
+__device__ __forceinline__ void row_each(const T *row, int64_t V, F f)
 {
     int64_t head = (int64_t)((16 - (uintptr_t)row % 16) % 16 / sizeof(T));
     if (head > V) head = V;
     const int64_t eights = (V - head) / 8, tail = head + eights * 8;
     if (threadIdx.x < head) f.template run<1>(threadIdx.x);
-    for (int64_t g = threadIdx.x; g < eights; g += LOSS_THREADS)
+    for (int64_t g = threadIdx.x; g < eights; g += THREADS)
         f.template run<8>(head + (FROM_END ? eights - 1 - g : g) * 8);
     if (tail + threadIdx.x < V) f.template run<1>(tail + threadIdx.x);
 }
@@ -91,8 +90,8 @@ template <class T> struct row_writer {
     }
 };
 
-template <class T>
-__global__ void __launch_bounds__(LOSS_THREADS)
+template <class T, int THREADS>
+__global__ void __launch_bounds__(THREADS)
     loss_rows(float *losses, T *logits, const int32_t *targets, float gradient_scale, int64_t V, int64_t stride)
 {
     __shared__ row_sum room[WARPS_MOST];
@@ -100,10 +99,10 @@ __global__ void __launch_bounds__(LOSS_THREADS)
     T *row = logits + n * stride;
     const float chosen = to_float(row[target]);
     row_sum own = {-INFINITY, 0};
-    row_each<false>(row, V, row_reader<T>{row, &own});
-    const row_sum all = row_sum_block(own, room); /* a barrier: every thread has read `chosen` */
+    row_each<THREADS, false>(row, V, row_reader<T>{row, &own});
+    const row_sum all = row_sum_block<THREADS>(own, room); /* a barrier: every thread has read `chosen` */
     if (threadIdx.x == 0) losses[n] = logf(all.sum) + all.highest - chosen;
-    row_each<true>(row, V, row_writer<T>{row, all.highest, gradient_scale / all.sum, gradient_scale, target});
+    row_each<THREADS, true>(row, V, row_writer<T>{row, all.highest, gradient_scale / all.sum, gradient_scale, target});
 }
 
 void cuda_loss(struct kernels *kernels, enum dtype dtype, float *losses, void *logits, const int32_t *targets,
@@ -111,7 +110,8 @@ void cuda_loss(struct kernels *kernels, enum dtype dtype, float *losses, void *l
 {
     with_type(dtype, [&](auto element) {
         using T = decltype(element);
-        launch(cuda_of(kernels)->stream, "loss", loss_rows<T>, (unsigned)N, LOSS_THREADS, 0, losses, (T *)logits,
-               targets, gradient_scale, V, row);
+        const bool many = V > 8192; /* rows that one block's reads in flight should cover soon */
+        launch(cuda_of(kernels)->stream, "loss", many ? loss_rows<T, 1024> : loss_rows<T, 256>, (unsigned)N,
+               many ? 1024 : 256, 0, losses, (T *)logits, targets, gradient_scale, V, row);
     });
 }
