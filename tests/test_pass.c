@@ -7,6 +7,9 @@
 
 #include <cmocka.h>
 
+#include "engine/plan/arrivals.h"
+#include "engine/plan/checker.h"
+#include "engine/plan/setup.h"
 #include "kernels/kernels.h"
 #include "tests/comm_scenarios.h"
 
@@ -246,6 +249,62 @@ static void no_room_is_refused(void **state)
     assert_int_equal(run_ranks(&post, 3, 63, without_room), 1);
 }
 
+/* ---- the plan ------------------------------------------------------------------------------------------------------------- */
+
+/* The room of every reduction: a whole strip for each other rank, at most so much; returns the largest. */
+static int64_t check_rooms(const struct schedule *schedule)
+{
+    int64_t most = 0;
+    for (int i = 0; i < schedule->op_count; i++) {
+        const struct op *op = &schedule->ops[i];
+        if (op->kind != OP_REDUCE_SCATTER && op->kind != OP_ALL_REDUCE) continue;
+        const int room = op->buffer[ROLE_SCRATCH];
+        assert_int_equal(room >= 0, schedule->ranks > 1);
+        if (room < 0) continue;
+        const int64_t bytes = schedule->buffers[room].bytes, strip = bytes / (schedule->ranks - 1);
+        assert_true(bytes > 0 && bytes <= ARRIVALS_BYTES && bytes % (schedule->ranks - 1) == 0 && strip % 64 == 0);
+        assert_int_equal(schedule->buffers[room].category, CATEGORY_BUCKETS);
+        if (bytes > most) most = bytes;
+    }
+    return most;
+}
+
+/* Every schedule is proved, as it is without; and where the peak of a step is a reduction, it has grown by the room alone. */
+static void the_plan_has_room(void **state)
+{
+    (void)state;
+    static const char *const models[] = {"nano", "gpt2"};
+    for (int stage = 0; stage <= 3; stage++)
+        for (int ranks = 1; ranks <= 8; ranks += ranks == 1 ? 1 : 3)
+            for (int m = 0; m < 2; m++) {
+                char texts[3][64];
+                snprintf(texts[0], sizeof texts[0], "zero_optimization.stage=%d", stage);
+                snprintf(texts[1], sizeof texts[1], "topology.ranks=%d", ranks);
+                snprintf(texts[2], sizeof texts[2], "model.name=%s", models[m]);
+                const char *sets[] = {texts[0],
+                                      texts[1],
+                                      texts[2],
+                                      "topology.backend=cuda",
+                                      "train_batch_size=null",
+                                      "topology.collectives=nccl"};
+                int64_t peak[2], room = 0;
+                for (int passes = 0; passes < 2; passes++) {
+                    struct config config;
+                    struct setup setup;
+                    struct error err = {0};
+                    if (config_load(&config, NULL, sets, 5 + passes, &err) || setup_init(&setup, &config, &err) ||
+                        schedule_check(&setup.schedule, &setup.model, &err))
+                        fail_msg("%s", err.text);
+                    peak[passes] = setup.footprint.peak_bytes[TIER_DEVICE];
+                    if (passes) room = check_rooms(&setup.schedule);
+                    setup_release(&setup);
+                    config_release(&config);
+                }
+                assert_true(peak[1] >= peak[0] && peak[1] <= peak[0] + room);
+                assert_int_equal(room > 0, ranks > 1);
+            }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -253,6 +312,7 @@ int main(void)
         cmocka_unit_test(equal_shards_are_one_gather),
         cmocka_unit_test(one_that_fails_ends_all_waits),
         cmocka_unit_test(no_room_is_refused),
+        cmocka_unit_test(the_plan_has_room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -81,13 +81,18 @@ bool gpu_shared(const struct config *config)
     return gpus_for(config, device_count()) < config->topology.ranks;
 }
 
-void gpu_settle(struct config *config)
+bool gpu_passes(const struct config *config)
 {
     char version[32];
-    if (config->topology.backend != BACKEND_CUDA || config->topology.collectives != COLLECTIVES_AUTO) return;
-    if (config->topology.ranks == 1 || gpu_shared(config)) return;
-    if (clique_library_text(version, sizeof version, NULL) == STATUS_OK)
-        config->topology.collectives = COLLECTIVES_NCCL;
+    if (config->topology.backend != BACKEND_CUDA || config->topology.collectives == COLLECTIVES_DIRECT) return false;
+    if (config->topology.collectives == COLLECTIVES_NCCL) return true;
+    if (config->topology.ranks == 1 || gpu_shared(config)) return false;
+    return clique_library_text(version, sizeof version, NULL) == STATUS_OK;
+}
+
+void gpu_settle(struct config *config)
+{
+    if (gpu_passes(config)) config->topology.collectives = COLLECTIVES_NCCL;
 }
 
 static int open_devices(struct gpu *gpu, int count, struct error *err)

@@ -20,7 +20,8 @@ struct gpu_rank;
 int gpu_check(const struct config *config, struct error *err);
 bool gpu_shared(const struct config *config); /* one by all ranks, rather than each by one */
 
-/* Puts what this machine makes of it in the place of topology.collectives=auto, where that is NCCL: the plan depends on it. */
+/* Whether NCCL joins the ranks here. gpu_settle() puts that in the place of topology.collectives=auto: the plan depends on it. */
+bool gpu_passes(const struct config *config);
 void gpu_settle(struct config *config);
 
 int gpu_open(struct gpu **out, const struct config *config, struct error *err);

@@ -18,6 +18,7 @@
 #include "engine/comm/comm.h"
 #include "engine/run/capture.h"
 #include "engine/run/failure.h"
+#include "engine/run/gpu.h"
 #include "engine/run/home.h"
 
 struct engine {
@@ -130,7 +131,7 @@ void launch_environment(const struct config *config)
 }
 
 /* In the child: its own session (the terminal's Ctrl-C is the front end's affair), no input, output to the pipe. */
-static void become_engine(const struct launch_args *args, const struct config *config, int output_fd)
+static void become_engine(const struct launch_args *args, const struct config *config, bool passes, int output_fd)
 {
     setsid();
     int null_fd = open("/dev/null", O_RDONLY);
@@ -142,6 +143,9 @@ static void become_engine(const struct launch_args *args, const struct config *c
     sigprocmask(SIG_SETMASK, &none, NULL);
     signal(SIGPIPE, SIG_DFL);
     launch_environment(config);
+    /* A kernel that is loaded when it is first used may wait for the whole GPU, holding what other GPUs of the process need to begin
+     * their part of a collective, which this GPU then waits for. So all are loaded at the start. */
+    if (passes) setenv("CUDA_MODULE_LOADING", "EAGER", 0);
     execvp(args->at[0], (char *const *)args->at);
     fprintf(stderr, "zerolab: cannot start %s: %s\n", args->at[0], strerror(errno));
     _exit(STATUS_RUN);
@@ -156,13 +160,14 @@ static int fork_engine(struct engine *engine, const struct rundir *dir, const st
     program[length] = '\0';
     struct launch_args args;
     launch_arguments(&args, config, program, dir->path, geteuid() == 0);
+    const bool passes = config->topology.ranks > 1 && gpu_passes(config); /* CUDA cannot be asked after a fork */
 
     int output[2];
     if (pipe2(output, O_CLOEXEC) != 0) return error_set(err, STATUS_RUN, "cannot make a pipe: %s", strerror(errno));
     fflush(NULL);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     engine->pid = fork();
-    if (engine->pid == 0) become_engine(&args, config, output[1]);
+    if (engine->pid == 0) become_engine(&args, config, passes, output[1]);
     int fork_errno = errno;
     close(output[1]);
     if (engine->pid > 0) return capture_start(&engine->capture, output[0], log, err);
