@@ -58,6 +58,10 @@ whole bf16 "$flags" 1 2 3
 check "... it can be asked for tokens" on_gpu sample $flags --sample 8 --set model.context=32
 check "... again: the same bits" same_as_first bf16-0 bf16-again
 check "... switched while it trains: the same bits" same_as_first bf16-0 bf16-switch --at 2:stage=3 --at 3:stage=1
+tiles="$flags --set model.mlp_tiles=4"
+check "... with MLPs in tiles" on_gpu bf16-tiles $tiles
+check "... stage 3 in tiles, made again: the same bits" same_as bf16-tiles bf16-tiles-3 $tiles $stage=3 --set model.recompute=full
+check "... losses within 0.02 of whole MLPs" losses_near bf16-0 bf16-tiles
 check "... where there is a GPU for each, sharing one all the same: the same bits" same_as_first bf16-0 bf16-share --set topology.gpus=1
 whole fp32 "" 3
 whole fp16 "--set fp16.enabled=true --set fp16.initial_scale_power=8" 3

@@ -53,6 +53,8 @@ static const struct setting settings[] = {
       OFFLOAD_PARAM "max_in_cpu=60000", "schedule.update_tile=20000"}},
     {{"zero_optimization.stage=3", OFFLOAD_PARAM "device=nvme", OFFLOAD_PARAM "nvme_path=.",
       OFFLOAD_PARAM "max_in_cpu=0"}},
+    {{"zero_optimization.stage=3", "model.mlp_tiles=4"}},
+    {{"zero_optimization.stage=2", "bf16.enabled=true", "model.mlp_tiles=2", "model.recompute=full"}},
 };
 enum { SETTINGS = sizeof settings / sizeof *settings };
 
@@ -109,7 +111,7 @@ static void test_formulas_are_the_plan(void **state)
 static void test_formulas_in_numbers(void **state)
 {
     (void)state;
-    struct formula_sizes sizes = {4, 256, 128, 301, 8};
+    struct formula_sizes sizes = {4, 256, 128, 301, 8, 64};
     char text[96];
     formula_numbers(text, sizeof text, "16 e N C + (4 + heads) 4 N", &sizes);
     assert_string_equal(text, "16×4×256×128 + (4+8)×4×256");

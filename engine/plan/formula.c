@@ -25,7 +25,8 @@ const struct formula formulas[] = {
     {"norm out", "e N C", ""},
     {"attention activations", "5 e N C + (2 + heads) 4 N", "norm, its statistics, q k v, log-sum-exp, attention"},
     {"mlp activations", "10 e N C + 2 x 4 N", "residual, norm, its statistics, fc, gelu"},
-    {"hidden activations", "", "8 e N C / mlp_tiles: fc and gelu of one tile"},
+    {"mlp input", "2 e N C + 2 x 4 N", "residual, norm, its statistics: what the tiles of an MLP read"},
+    {"hidden activations", "2 e N F", "fc and gelu of one tile"},
     {"MLP gradient", "e N C", "of what the tiles of an MLP read"},
     {"norm activations", "2 x 4 N", "statistics"},
     {"logits", "e N V + 4 N", "logits, then their gradient; losses"},
@@ -54,15 +55,21 @@ const struct formula *formula_of(const char *buffer)
 
 struct formula_sizes formula_sizes_of(const struct model *model, int B, int T)
 {
-    return (struct formula_sizes){dtype_bytes(model->dtype), (int64_t)B * T, model->shape.hidden, logits_row(model),
-                                  model->shape.heads};
+    return (struct formula_sizes){dtype_bytes(model->dtype), (int64_t)B * T,     model->shape.hidden,
+                                  logits_row(model),         model->shape.heads, activation_hidden(model)};
 }
 
 static int64_t symbol_value(const char *symbol, size_t length, const struct formula_sizes *sizes)
 {
     if (isdigit((unsigned char)*symbol)) return strtoll(symbol, NULL, 10);
     if (length > 1) return sizes->heads;
-    return *symbol == 'e' ? sizes->e : *symbol == 'N' ? sizes->N : *symbol == 'C' ? sizes->C : sizes->V;
+    switch (*symbol) {
+    case 'e': return sizes->e;
+    case 'N': return sizes->N;
+    case 'C': return sizes->C;
+    case 'F': return sizes->F;
+    default: return sizes->V;
+    }
 }
 
 /* A sum, up to its closing bracket or the end; *at moves behind it. */
@@ -70,7 +77,7 @@ static int64_t sum_value(const char **at, const struct formula_sizes *sizes)
 {
     int64_t sum = 0, product = 1;
     for (; **at && **at != ')'; ++*at) {
-        size_t length = strspn(*at, "0123456789abcdefghijklmnopqrstuvwyzBCNTV"); /* any but x */
+        size_t length = strspn(*at, "0123456789abcdefghijklmnopqrstuvwyzBCFNTV"); /* any but x */
         if (**at == '+') sum += product, product = 1;
         else if (**at == '(') ++*at, product *= sum_value(at, sizes);
         else if (length) product *= symbol_value(*at, length, sizes), *at += length - 1;
@@ -90,7 +97,7 @@ void formula_numbers(char *text, size_t room, const char *formula, const struct 
     bool factor = false; /* what stands before is a factor: the next one is joined by × */
     *text = '\0';
     for (const char *at = formula; *at && used < room; at++) {
-        size_t length = strspn(at, "0123456789abcdefghijklmnopqrstuvwyzBCNTV");
+        size_t length = strspn(at, "0123456789abcdefghijklmnopqrstuvwyzBCFNTV");
         const char *joint = factor && (length || *at == '(') ? "×" : "";
         if (length) {
             used += (size_t)snprintf(text + used, room - used, "%s%" PRId64, joint, symbol_value(at, length, sizes));

@@ -3,7 +3,7 @@
  *
  * A formula is a sum of products: "5 e N C + (2 + heads) 4 N". Factors stand side by side, an x between them is only for
  * the eye. e: bytes of an element; N: rows of a micro-batch, B x T; C: hidden; V: a row of logits, which is
- * the vocabulary, on a GPU with what fills its last line; heads. */
+ * the vocabulary, on a GPU with what fills its last line; F: hidden width of a tile of an MLP; heads. */
 #ifndef ENGINE_PLAN_FORMULA_H
 #define ENGINE_PLAN_FORMULA_H
 
@@ -18,7 +18,7 @@ extern const int formula_count;
 
 const struct formula *formula_of(const char *buffer); /* NULL: none */
 
-struct formula_sizes { int64_t e, N, C, V, heads; };
+struct formula_sizes { int64_t e, N, C, V, heads, F; };
 struct formula_sizes formula_sizes_of(const struct model *model, int B, int T);
 
 int64_t formula_value(const char *formula, const struct formula_sizes *sizes);

@@ -113,10 +113,10 @@ static int part_buffer(struct planner *planner, enum activation_part part, int i
     static const char *const names[PART_KINDS] = {"attention activations", "mlp activations", "norm activations",
                                                   "logits", "hidden activations"};
     const struct schedule_input *input = planner->builder.input;
+    const char *name = part == PART_MLP && model_tiled(input->model) ? "mlp input" : names[part];
     struct activation_layout layout;
     activation_layout(&layout, input->model, part, input->B, input->T);
-    return planner->part[part][index] =
-               builder_bytes(&planner->builder, names[part], CATEGORY_ACTIVATIONS, layout.bytes);
+    return planner->part[part][index] = builder_bytes(&planner->builder, name, CATEGORY_ACTIVATIONS, layout.bytes);
 }
 
 static enum role role_of_part(enum activation_part part)
