@@ -1,6 +1,7 @@
 # For tests that drive the real program, sourced by them: TAP output, a folder of their own, and waiting for a condition.
 #
 #     check "name of the test" command...      ok if the command succeeds
+#     ok "name of the test" $?                 ... if this status is 0
 #     finish                                   the plan line, and the exit status
 set -u
 zerolab=$(realpath "${ZEROLAB:-build/release/zerolab}")
@@ -20,6 +21,10 @@ check() {
         echo "not ok $count - $name"
         failures=$((failures + 1))
     fi
+}
+
+ok() {
+    check "$1" [ "$2" -eq 0 ]
 }
 
 skip() {
@@ -59,4 +64,19 @@ same_bits() {
     [ -n "$(bits "$1")" ] || { echo "# $1 has no losses"; return 1; }
     diff <(bits "$1") <(bits "$2") | sed 's/^/# /'
     [ "$(bits "$1")" = "$(bits "$2")" ]
+}
+
+# The steps of B are the last ones of A, bit for bit, and so is the state.
+ends_like() {
+    local steps lines
+    steps=$(grep -c '"loss_bits"' "$2.json")
+    lines=$((3 * steps + 1)) # of a step three, and the state
+    [ "$steps" -gt 0 ] || { echo "# $2 has no losses"; return 1; }
+    diff <(bits "$1" | tail -n $lines) <(bits "$2" | tail -n $lines) >differences || { sed 's/^/# /' differences; return 1; }
+}
+
+same_hash() {
+    local one two
+    one=$(bits "$1" | grep state_hash) two=$(bits "$2" | grep state_hash)
+    [ -n "$one" ] && [ "$one" = "$two" ] || { echo "# $1 $one, $2 $two"; return 1; }
 }

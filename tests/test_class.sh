@@ -1,7 +1,6 @@
 #!/bin/bash
 # `zerolab class`: who is where, from progress files that came in any way; damaged ones are named and stop nothing.
 . "$(dirname "$0")/tap.sh"
-ok() { check "$1" [ "$2" -eq 0 ]; }
 
 progress() { # LAB, STEP, FINISHED, ATTEMPTS, HINTS, SECONDS: of the last of five steps that was touched
     printf '{"steps":[{"mark":"right","attempts":1,"hints":0,"seconds":60,"said":"1"},{"mark":"wrong","attempts":%s,"hints":%s,"seconds":%s,"said":"x"},{"mark":"open"},{"mark":"open"},{"mark":"open"}],"version":1,"lab":"%s","step":%s,"finished":%s}\n' \

@@ -24,7 +24,8 @@ refused() { # "text" ARGS...
     local text=$1
     shift
     "$zerolab" train --headless --steps 2 "$@" >out 2>err
-    [ $? -eq 4 ] || { echo "# exit status $?"; return 1; }
+    local status=$?
+    [ $status -eq 4 ] || { echo "# exit status $status"; return 1; }
     says "$text" err
 }
 # Starts a run whose disk answers late, so that it takes a while, and waits until it trains.

@@ -3,6 +3,7 @@
 # the ones that `make test-gpu` runs on a real GPU) and counts their tests as its own.
 set -u
 cd "$(dirname "$0")/.." || exit 1
+case ${ZEROLAB:-release} in *release*) ;; *) echo "1..0 # SKIP these are the same programs in every build"; exit 0 ;; esac
 number=0 failed=
 for program in build/fake/tests/test_cuda_*; do
     case $program in *.o | *.d) continue ;; esac

@@ -9,8 +9,6 @@ encoding="--set data.vocabulary_file=$bpe/vocab.json --set data.merges_file=$bpe
 quietly() { "$@" >out 2>err || { sed 's/^/# /' err; return 1; }; }
 convert() { quietly "$zerolab" checkpoint convert "$1" -o "${@:2}"; }
 export_to() { quietly "$zerolab" checkpoint export ck -o "$@"; }
-hash_of() { grep -o '"state_hash"[^,]*' "$1.json"; }
-same_hash() { [ -n "$(hash_of "$1")" ] && [ "$(hash_of "$1")" = "$(hash_of "$2")" ]; }
 
 # refuses STATUS WORDS ARGS...: one line on standard error, with these words
 refuses() {

@@ -2,7 +2,6 @@
 # Labs from the command line: every one is held to what it says; what a teacher gets wrong is said with line and reason.
 . "$(dirname "$0")/tap.sh"
 export XDG_STATE_HOME=$PWD/state
-ok() { check "$1" [ "$2" -eq 0 ]; }
 
 "$zerolab" lab list >list
 ok "there is a list" $?

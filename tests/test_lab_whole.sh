@@ -90,7 +90,7 @@ on 4
 keys b
 told "step 4: the empty shape" 'Between steps nothing is gathered'
 keys J
-waits_for "J says when there is no place to go to" 'there is no place|F goes on from there'
+waits_for "J says when there is no place to go to" 'there is no place'
 keys n
 waits_for "slices is done" 'last step: 4 of 4'
 keys q

@@ -4,8 +4,6 @@
 . "$(dirname "$0")/tap.sh"
 threads="--set topology.ranks_as=threads"
 has() { tr -d ' \t\n' <"$1" | grep -qE -- "$2" || { echo "# $1 lacks $2"; return 1; }; }
-hash_of() { grep '"state_hash"' "$1.json"; }
-same_hash() { [ -n "$(hash_of "$1")" ] && [ "$(hash_of "$1")" = "$(hash_of "$2")" ]; }
 losses() { grep '"loss_bits"' "$1.json" | sed -n "$2"; }
 nothing_left() { [ -z "$(ls -A "$XDG_RUNTIME_DIR")" ] || { ls -AR "$XDG_RUNTIME_DIR" | sed 's/^/# /'; return 1; }; }
 

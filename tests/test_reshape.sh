@@ -17,21 +17,6 @@ shapes="1 2 cpu  none 4
 3 4 nvme nvme 4
 3 4 none none 1"
 
-hash_of() {
-    sed -n 's/.*"state_hash":[^"]*"\(.*\)".*/\1/p' "$1.json"
-}
-same_hash() {
-    [ -n "$(hash_of "$1")" ] && [ "$(hash_of "$1")" = "$(hash_of "$2")" ] || { echo "# $1 $(hash_of "$1"), $2 $(hash_of "$2")"; return 1; }
-}
-losses() {
-    grep '"loss_bits"' "$1.json" | tail -n "$2"
-}
-# The last steps of A are those of B, bit for bit, and so is the state.
-ends_like() {
-    local steps
-    steps=$(grep -c loss_bits "$2.json")
-    [ "$steps" -gt 0 ] && [ "$(losses "$1" "$steps")" = "$(losses "$2" "$steps")" ] && same_hash "$1" "$2"
-}
 # hop NAME FOLDER AS STAGE RANKS OPTIMIZER PARAMETERS TILES: loads, trains nothing, saves again in its own shape.
 hop() {
     train "$1" --resume "$2" --at 7:stop -n "$5" --set topology.ranks_as="$3" --set checkpoint.path="$2" $zero.stage="$4" \

@@ -7,19 +7,6 @@ small="--set model.name=custom --set model.layers=2 --set model.hidden=32 --set 
 --set data.sequence_length=32 --set model.vocabulary=256"
 kills=${KILLS:-5}
 
-hash_of() {
-    sed -n 's/.*"state_hash":[^"]*"\(.*\)".*/\1/p' "$1.json"
-}
-same_hash() {
-    [ -n "$(hash_of "$1")" ] && [ "$(hash_of "$1")" = "$(hash_of "$2")" ] || { echo "# $1 $(hash_of "$1"), $2 $(hash_of "$2")"; return 1; }
-}
-# The last steps of A are those of B, bit for bit, and so is the state.
-ends_like() {
-    local lines
-    lines=$(grep -c loss_bits "$2.json")
-    [ "$lines" -gt 0 ] && diff <(grep -E '"(loss_bits|skipped)"' "$1.json" | tail -n $((lines * 2))) \
-        <(grep -E '"(loss_bits|skipped)"' "$2.json") >diff.out && same_hash "$1" "$2" || { sed 's/^/# /' diff.out; return 1; }
-}
 # refused "text" STATUS ARGS...: with this status and this line.
 refused() {
     local text=$1 want=$2
