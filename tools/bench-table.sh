@@ -1,7 +1,14 @@
 #!/bin/sh
-# From what `make bench` printed (files, or standard input) the rows of the README's table "What it costs", ready to paste.
-# A row stands only for what was measured; llm.c is in it where bench_gpt was given its folder (-l).
+# From what `make bench` printed (files, or standard input) the rows of the README's table "What it costs", ready to paste; the last
+# two of that table, about memory, are what tests hold every run to. A row stands only for what was measured; llm.c is in it where
+# bench_gpt was given its folder (-l). Ratios over several runs, disks or speeds are told as the least and the most.
 cat "$@" | awk '
+function found(pattern) { return match($0, pattern) ? substr($0, RSTART, RLENGTH) : "" }
+function widen(name, value) {
+    if (!(name in least) || value < least[name]) least[name] = value
+    if (!(name in most) || value > most[name]) most[name] = value
+}
+function range(name) { return least[name] == most[name] ? sprintf("%.2f", least[name]) : sprintf("%.2f to %.2f", least[name], most[name]) }
 function thousands(n) { n = sprintf("%.0f", n); return length(n) > 3 ? substr(n, 1, length(n) - 3) "," substr(n, length(n) - 2) : n }
 
 $2 ~ /^(fp32|bf16),$/ && / tokens\/s, loss / { # bench_gpt
@@ -24,6 +31,21 @@ $2 ~ /^(fp32|bf16),$/ && / tokens\/s, loss / { # bench_gpt
     if (off > worst) worst = off; seen++
 }
 
+/^[0-9]+ MiB, best of [0-9]+$/ { gigabytes = sprintf("%.1f", $1 * 1.048576 / 1000) } # bench_checkpoint
+/^  disk writes / { widen("save", found("[0-9]+ %") / 100) }
+/^  disk reads / { widen("load", found("[0-9]+ %") / 100) }
+/^  [0-9]+ steps: .* s with a save, / { background = $1; widen("background", 1 + found("[-+][0-9.]+ %") / 100) }
+
+/ pcie\/s +forward / { offload = 1; next } # bench_offload: a table, and another of delayed updates
+offload && $NF ~ /^[0-9]+\.[0-9][0-9][0-9]$/ && NF >= 11 { widen($1 == "delayed" ? "delayed" : "offload", $NF); next }
+{ offload = 0 }
+
+/^[a-z0-9]+ +[0-9]+ threads? +update .* ratio / { # bench_adam: the widest instructions come first
+    if (isa == "") isa = $1
+    if ($1 == isa && $2 == 1) widen("adam", $NF)
+}
+/^ours .* fio .* %/ { widen("fio", found("[0-9]+ %") / 100) } # bench_storage
+
 END {
     print "| | |"
     print "|---|---|"
@@ -36,5 +58,10 @@ END {
     if (over) print "| " stages ", four ranks: stage 0'\''s forward + backward + waits for communication over stage 1'\''s, 2'\''s, 3'\''s | " over " |"
     for (i = 1; i <= count; i++)
         print "| reduce-scatter and all-gather, " sizes[i] ", against Open MPI'\''s | " reduce[sizes[i]] " and " gather[sizes[i]] " times as fast |"
+    if ("save" in least) print "| a checkpoint of " gigabytes " GB in shards, saved and loaded, against the disk'\''s own sequential rate | " range("save") " and " range("load") " |"
+    if (background) print "| " background " steps with a save in the background, against as many without | " range("background") " |"
+    if ("offload" in least) print "| optimizer offloaded, over forward + max(backward, down) + norm + max(update, up) + last tile, several speeds of the bus | " range("offload") ", with updates delayed " range("delayed") " |"
+    if (isa) print "| the host'\''s AdamW against a loop that only reads and writes as many streams, " isa " | " range("adam") " on one core |"
+    if ("fio" in least) print "| states on NVMe, read and written at once, against `fio` | " range("fio") " |"
     if (seen) printf "| time of what recomputation makes again, predicted from the forward times of the same run | within %.1f %% |\n", worst
 }'
