@@ -92,6 +92,12 @@ caught "a task that is done before it was begun is caught" 's/^check: stage(step
 caught "an action that is refused is caught" 's/^do: stage=3/do: stage=0/' 'refused'
 caught "a number that cannot be known is caught" 's/{psi}/{peak}/' 'a number is not known'
 
+kept=$XDG_STATE_HOME/zerolab
+mkdir -p $kept/labs && touch $kept/labs/mine-alone.json $kept/labs/zero-1.json $kept/tour
+"$zerolab" lab reset
+ok "reset forgets all labs, also those that are the learner's own" $?
+[ -z "$(ls $kept/labs)" ] && [ -e $kept/tour ]
+ok "... and nothing else" $?
 "$zerolab" lab reset >/dev/null && "$zerolab" lab reset zero-1 >/dev/null
 ok "reset forgets what is not there" $?
 finish

@@ -27,6 +27,10 @@ keys K
 comes 'device memory of rank 0'
 keys '.'
 waits_for "... nor from the view" 'your prediction comes first'
+keys :
+comes 'command'
+keys 's' 'e' 't' Space 'gradient_clipping=2' Enter
+waits_for "... nor is it made another one" 'your prediction comes first'
 keys K
 comes 'Enter: type your prediction in MB'
 keys '3'

@@ -235,14 +235,10 @@ static int reset_step(const char *name, const char *step_text, struct error *err
 static int reset(const struct cli *cli, struct error *err)
 {
     struct lab *lab;
-    int status = STATUS_OK;
+    if (!cli->operand) return lab_forget_all(err);
     if (cli->second) return reset_step(cli->operand, cli->second, err);
-    if (cli->operand) {
-        status = lab_open(&lab, cli->operand, err);
-        if (!status) status = lab_forget(lab->name, err), lab_free(lab);
-        return status;
-    }
-    for (int l = 0; l < lab_catalog_count() && !status; l++) status = lab_forget(lab_catalog_name(l), err);
+    int status = lab_open(&lab, cli->operand, err);
+    if (!status) status = lab_forget(lab->name, err), lab_free(lab);
     return status;
 }
 

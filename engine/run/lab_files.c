@@ -1,5 +1,6 @@
 #include "engine/run/lab_files.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -100,4 +101,23 @@ int lab_forget(const char *name, struct error *err)
     int status = path_of(path, name, err);
     if (status || unlink(path) == 0 || errno == ENOENT) return status;
     return error_set(err, STATUS_RUN, "cannot remove %.300s: %s", path, strerror(errno));
+}
+
+static bool is_kept(const char *file)
+{
+    const size_t length = strlen(file);
+    return *file != '.' && length > 5 && strcmp(file + length - 5, ".json") == 0;
+}
+
+int lab_forget_all(struct error *err)
+{
+    char path[PATH_ROOM];
+    int status = state_path(path, "labs", "", err);
+    DIR *folder = status ? NULL : opendir(path);
+    if (!folder) return status;
+    for (struct dirent *file; !status && (file = readdir(folder));)
+        if (is_kept(file->d_name) && unlinkat(dirfd(folder), file->d_name, 0) != 0)
+            status = error_set(err, STATUS_RUN, "cannot remove %.300s/%s: %s", path, file->d_name, strerror(errno));
+    closedir(folder);
+    return status;
 }

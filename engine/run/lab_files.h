@@ -12,6 +12,8 @@ int lab_save(const struct lab_progress *progress, const struct lab *lab, struct 
 bool lab_nobody_played(void);
 int lab_refuse_tour(struct error *err); /* for ever */
 
-int lab_forget(const char *name, struct error *err); /* no progress is no error */
+/* No progress is no error. All: of every lab that was ever played, the learner's own too. */
+int lab_forget(const char *name, struct error *err);
+int lab_forget_all(struct error *err);
 
 #endif

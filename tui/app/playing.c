@@ -132,8 +132,7 @@ static bool holds(const struct app *app)
 bool playing_refuses(const struct app *app, const char *line)
 {
     struct command command;
-    if (!holds(app) || command_parse(&command, line, NULL) || command.id == COMMAND_STOP) return false;
-    return command.id == COMMAND_STAGE || command_table[command.id].class == COMMAND_CLASS_TIME;
+    return holds(app) && command_parse(&command, line, NULL) == STATUS_OK && command.id != COMMAND_STOP;
 }
 
 static void ask_prediction(struct app *app, const struct lab_step *step, const char *begun)
