@@ -148,6 +148,13 @@ static struct column choose(const struct shares *shares, const struct window *ce
     return column;
 }
 
+/* Column after column: where one ends the next begins. */
+static void next_cell(struct window *cell, const struct window *window, int columns, int column)
+{
+    cell->from_ns = column ? cell->to_ns : window->from_ns;
+    cell->to_ns = window_time(window, columns, column + 1);
+}
+
 /* ---- from near: spans ------------------------------------------------------------------------------------------------ */
 
 static void columns_of_spans(struct column out[], int columns, const struct scene *scene, int rank, enum lane lane,
@@ -155,8 +162,9 @@ static void columns_of_spans(struct column out[], int columns, const struct scen
 {
     uint64_t since_ns = 0, now_ns = timeline_now(scene);
     struct stall_reason pending = timeline_pending(scene, rank, lane, &since_ns);
+    struct window cell = {0};
     for (int i = 0; i < columns; i++) {
-        struct window cell = {window_time(window, columns, i), window_time(window, columns, i + 1)};
+        next_cell(&cell, window, columns, i);
         struct shares shares;
         const struct span *span;
         shares.seen = 0;
@@ -191,8 +199,9 @@ static enum mark mark_of_traffic(enum traffic kind)
 static void columns_of_loads(struct column out[], int columns, const struct scene *scene, int rank, enum lane lane,
                              const struct window *window)
 {
+    struct window cell = {0};
     for (int i = 0; i < columns; i++) {
-        struct window cell = {window_time(window, columns, i), window_time(window, columns, i + 1)};
+        next_cell(&cell, window, columns, i);
         struct shares shares;
         struct tape_load load;
         shares.seen = 0;
@@ -220,9 +229,11 @@ void timeline_columns(struct column out[], int columns, const struct scene *scen
     bool near = window->from_ns >= tape_whole_from(tape) && end - first <= (int64_t)DENSE * columns;
     if (near) columns_of_spans(out, columns, scene, rank, lane, window, first);
     else columns_of_loads(out, columns, scene, rank, lane, window);
-    for (int i = 0; i < columns; i++)
-        if (window_time(window, columns, i + 1) <= tape_first_ns(tape) ||
-            window_time(window, columns, i) >= timeline_now(scene) ||
-            rank >= tape_ranks(tape, window_time(window, columns, i), window_time(window, columns, i + 1)))
+    const uint64_t first_ns = tape_first_ns(tape), now_ns = timeline_now(scene);
+    struct window cell = {0};
+    for (int i = 0; i < columns; i++) {
+        next_cell(&cell, window, columns, i);
+        if (cell.to_ns <= first_ns || cell.from_ns >= now_ns || rank >= tape_ranks(tape, cell.from_ns, cell.to_ns))
             out[i] = (struct column){.mark = MARK_IDLE, .span = -1};
+    }
 }

@@ -34,23 +34,31 @@ static bool name_awaited(char out[LABEL_ROOM], const struct scene *scene, int ra
     return reason.op >= 0 && op_label(out, scene->model, span ? span->schedule : at.plan->number, reason.op);
 }
 
-/* Names of a box, longest first; the last is its letter. */
-static int box_names(char names[3][LABEL_ROOM], const struct scene *scene, int rank, enum lane lane,
+/* "reduce bucket 1", "C1"; false: neither is shorter than `room`. */
+static bool name_span(char out[LABEL_ROOM], int room, const struct scene *scene, const struct span *span, char letter)
+{
+    span_label(out, scene->model, span);
+    if (utf8_columns(out) < room) return true;
+    const int number = op_number(scene->model, span->kind, span->unit, span->bucket);
+    if (number >= 0) snprintf(out, LABEL_ROOM, "%c%d", letter, number);
+    return number >= 0 && utf8_columns(out) < room;
+}
+
+/* The longest name that leaves some of the box's filling to be seen, else its letter. Into two columns fits no name but that. */
+static void name_box(char out[LABEL_ROOM], int room, const struct scene *scene, int rank, enum lane lane,
                      const struct column *column)
 {
-    const struct span *span = column->span >= 0 ? tape_span(scene->tape, rank, lane, column->span) : NULL;
-    char letter = mark_look(column->mark).letter, awaited[LABEL_ROOM];
-    int count = 0;
-    if (column->mark >= MARK_WAIT && column->span != COLUMN_SUMS) {
-        if (name_awaited(awaited, scene, rank, lane, span))
-            snprintf(names[count++], LABEL_ROOM, "%c %.40s ", letter, awaited);
-    } else if (span && column->mark > MARK_UNKNOWN) {
-        int number = op_number(scene->model, span->kind, span->unit, span->bucket);
-        span_label(names[count++], scene->model, span);
-        if (number >= 0) snprintf(names[count++], LABEL_ROOM, "%c%d", letter, number);
+    const char letter = mark_look(column->mark).letter;
+    char awaited[LABEL_ROOM];
+    bool named = false;
+    if (room > 2 && column->mark > MARK_UNKNOWN && column->span != COLUMN_SUMS) {
+        const struct span *span = column->span >= 0 ? tape_span(scene->tape, rank, lane, column->span) : NULL;
+        const bool waits = column->mark >= MARK_WAIT;
+        if (waits && name_awaited(awaited, scene, rank, lane, span))
+            named = snprintf(out, LABEL_ROOM, "%c %.40s ", letter, awaited) > 0 && utf8_columns(out) < room;
+        if (!waits && span) named = name_span(out, room, scene, span, letter);
     }
-    snprintf(names[count++], LABEL_ROOM, "%c", letter);
-    return count;
+    if (!named) out[0] = letter, out[1] = '\0';
 }
 
 static void draw_box(struct canvas canvas, int x, const struct column columns[], int count, const struct scene *scene,
@@ -58,17 +66,14 @@ static void draw_box(struct canvas canvas, int x, const struct column columns[],
 {
     struct mark_look look = mark_look(columns->mark);
     enum style style = selected ? STYLE_SELECTED : look.style;
-    char names[3][LABEL_ROOM];
+    char name[LABEL_ROOM];
     if (columns->mark == MARK_IDLE) return;
     for (int y = 0; y < canvas.at.rows; y++)
         for (int i = 0; i < count; i++)
             draw_character(canvas, x + i, y, style, column_filling(canvas.surface, &columns[i]));
-    int named = box_names(names, scene, rank, lane, columns), edges = selected && count > 2 ? 1 : 0;
-    for (int i = 0; i < named; i++) {
-        if (i < named - 1 && utf8_columns(names[i]) >= count - 2 * edges) continue; /* a box ends in its filling */
-        draw_text(canvas, x + edges, 0, style, names[i]);
-        break;
-    }
+    const int edges = selected && count > 2 ? 1 : 0;
+    name_box(name, count - 2 * edges, scene, rank, lane, columns);
+    draw_text(canvas, x + edges, 0, style, name);
     if (!edges) return;
     draw_character(canvas, x, 0, style, '[');
     draw_character(canvas, x + count - 1, 0, style, ']');
