@@ -135,6 +135,7 @@ test_gpu() {
     fi
     look_for_engine
     [ -z "$program" ] || run 240 env ZEROLAB="$program" GPU="$program" tests/test_gpu.sh
+    [ -z "$program" ] || run 120 env ZEROLAB="$program" GPU="$program" tests/test_gpu_lanes.sh
     sanitize
     echo "$(grep -c '^ok ' "$log") passed, $(grep -c '^not ok ' "$log") failed"
     ! grep -q '^not ok ' "$log" || failed=1

@@ -171,6 +171,15 @@ int memory_reserve(struct memory *memory, enum tier tier, enum category category
     return status;
 }
 
+bool memory_is_committed(const struct memory *memory, enum tier tier, enum category category, uint64_t offset,
+                         uint64_t bytes)
+{
+    memory_lock(memory);
+    const bool there = uncommitted_bytes(&memory->range[tier][category], offset, offset + bytes) == 0;
+    memory_unlock(memory);
+    return there;
+}
+
 void memory_trim(struct memory *memory)
 {
     memory_lock(memory);

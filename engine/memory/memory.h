@@ -67,6 +67,8 @@ void memory_give_at(struct memory *memory, uint64_t when_ns, enum tier tier, enu
 /* Commits what will be taken there, so that the take cannot fail for pages or for blocks on the disk. What is not taken after
  * all goes back with memory_trim(). */
 int memory_reserve(struct memory *memory, enum tier tier, enum category category, uint64_t offset, uint64_t bytes, struct error *err);
+/* Whether all of it is committed; as long as it is not live, it may go back to make room for others. */
+bool memory_is_committed(const struct memory *memory, enum tier tier, enum category category, uint64_t offset, uint64_t bytes);
 
 /* Address of an offset; stable for the life of the memory. Only for TIER_DEVICE and TIER_HOST. */
 void *memory_at(const struct memory *memory, enum tier tier, enum category category, uint64_t offset);

@@ -24,9 +24,11 @@ void lane_break(struct executor *executor, const struct error *err)
     gate_raise(executor->host.gate, GATE_OPEN);
 }
 
+/* A device that has failed says so of all that it is asked about, also of what had gone well before. */
 void lane_device_failed(struct executor *executor, const struct op *op, struct error *err)
 {
-    error_prefix(err, "lane %s, operation %u (%s)", lane_name(op->lane), op_number(executor, op), op_name(op->kind));
+    error_prefix(err, "lane %s, operation %u (%s)%s", lane_name(op->lane), op_number(executor, op), op_name(op->kind),
+                 executor->lanes[op->lane].stream ? " or what was sent after it" : "");
     lane_break(executor, err);
 }
 

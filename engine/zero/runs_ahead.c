@@ -42,17 +42,37 @@ static bool fits(const struct zero *zero, const struct schedule *schedule, enum 
     return bytes <= now.budget_bytes[tier];
 }
 
+static bool is_in_memory(const struct buffer *buffer)
+{
+    return !buffer->lasting && buffer->tier != TIER_NVME;
+}
+
 /* The device itself may not have them. */
 static bool commit(struct zero *zero, const struct schedule *schedule)
 {
-    for (int b = 0; b < schedule->buffer_count; b++) {
+    bool there = true;
+    for (int b = 0; b < schedule->buffer_count && there; b++) {
         const struct buffer *buffer = &schedule->buffers[b];
         struct error why;
-        if (buffer->lasting || buffer->tier == TIER_NVME) continue;
-        if (memory_reserve(zero->memory, buffer->tier, buffer->category, buffer->offset, (uint64_t)buffer->bytes, &why))
-            return false;
+        if (is_in_memory(buffer))
+            there = memory_reserve(zero->memory, buffer->tier, buffer->category, buffer->offset,
+                                   (uint64_t)buffer->bytes, &why) == STATUS_OK;
     }
-    return true;
+    for (int b = 0; b < schedule->buffer_count && there; b++) {
+        const struct buffer *buffer = &schedule->buffers[b];
+        if (is_in_memory(buffer))
+            there = memory_is_committed(zero->memory, buffer->tier, buffer->category, buffer->offset,
+                                        (uint64_t)buffer->bytes);
+    }
+    return there;
+}
+
+/* Where a budget is tight, what another schedule left committed may have taken the place of what was committed first. */
+static bool commit_all(struct zero *zero, const struct schedule *schedule)
+{
+    if (commit(zero, schedule)) return true;
+    memory_trim(zero->memory);
+    return commit(zero, schedule);
 }
 
 static void tell(struct zero *zero)
@@ -70,7 +90,7 @@ bool zero_runs_ahead(struct zero *zero, int which)
     if (!has_streams(zero) || is_paced(zero) || (zero->gate && gate_limit(zero->gate) != GATE_OPEN)) return false;
     const bool within = fits(zero, schedule, TIER_DEVICE) && fits(zero, schedule, TIER_HOST);
     if (within && zero->ahead.refused != number) {
-        if (commit(zero, schedule)) return true;
+        if (commit_all(zero, schedule)) return true;
         zero->ahead.refused = number; /* the GPU will hardly have more later */
         memory_trim(zero->memory);
     }
