@@ -82,6 +82,11 @@ void kernels_norm_backward(struct kernels *kernels, enum dtype dtype, void *dx, 
 void kernels_norm_backward_weights(struct kernels *kernels, enum dtype dtype, void *dw, void *db, bool accumulate,
                                    const void *dy, const void *x, const float *mean, const float *rstd, int64_t N, int64_t C);
 
+/* Both, as a backward pass needs them: the weights' gradients, then dx. A GPU reads dy and x once. */
+void kernels_norm_backward_both(struct kernels *kernels, enum dtype dtype, void *dx, bool add, void *dw, void *db, bool accumulate,
+                                const void *dy, const void *x, const float *mean, const float *rstd, const void *w, int64_t N,
+                                int64_t C);
+
 /* GELU in tanh form, over n elements; dx may be dy. */
 void kernels_gelu_forward(struct kernels *kernels, enum dtype dtype, void *y, const void *x, int64_t n);
 void kernels_gelu_backward(struct kernels *kernels, enum dtype dtype, void *dx, const void *dy, const void *x, int64_t n);

@@ -143,6 +143,11 @@ RUN(run_norm_weights)
     kernels_norm_backward_weights(K, BF, at[5], at[5] + 65536, true, at[1], at[4], (float *)at[2], (float *)at[3], N,
                                   b->C);
 }
+RUN(run_norm_both)
+{
+    kernels_norm_backward_both(K, BF, at[0], true, at[5], at[5] + 65536, true, at[1], at[4], (float *)at[2],
+                               (float *)at[3], at[5] + 131072, N, b->C);
+}
 RUN(run_gelu)
 {
     kernels_gelu_forward(K, BF, at[0], at[1], N * 4 * b->C);
@@ -240,6 +245,7 @@ static void print_rows(struct bench *b, char *const *at)
         {"norm forward", run_norm, 2 * nc * 2, 0},
         {"norm backward, added", run_norm_backward, 4 * nc * 2, 0},
         {"norm backward, weights", run_norm_weights, 2 * nc * 2, 0},
+        {"norm backward, both at once", run_norm_both, 4 * nc * 2, 0},
         {"gelu forward", run_gelu, 2 * 4 * nc * 2, 0},
         {"gelu backward", run_gelu_backward, 3 * 4 * nc * 2, 0},
         {"embed forward", run_embed, 2 * nc * 2, 0},

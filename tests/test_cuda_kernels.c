@@ -165,6 +165,16 @@ RUN(run_norm_weights_added)
 {
     kernels_norm_backward_weights(k, dtype, at[0], at[1], true, at[2], at[3], at[4], at[5], N_OF(s), s->C);
 }
+RUN(run_norm_both)
+{
+    kernels_norm_backward_both(k, dtype, at[0], true, at[1], at[2], true, at[3], at[4], at[5], at[6], at[7], N_OF(s),
+                               s->C);
+}
+RUN(run_norm_both_in_place)
+{
+    kernels_norm_backward_both(k, dtype, at[0], false, at[1], at[2], false, at[0], at[3], at[4], at[5], at[6], N_OF(s),
+                               s->C);
+}
 RUN(run_gelu)
 {
     kernels_gelu_forward(k, dtype, at[0], at[1], N_OF(s) * s->C);
@@ -279,6 +289,8 @@ static const struct operation operations[] = {
     {"norm_backward, in place", run_norm_backward_in_place, 0.25, {BOTH(NC), IN(NC), IN_FLOATS(N), IN_FLOATS(N), IN(C)}},
     {"norm_backward_weights", run_norm_weights, 0.25, {OUT(C), OUT(C), IN(NC), IN(NC), IN_FLOATS(N), IN_FLOATS(N)}},
     {"norm_backward_weights, added", run_norm_weights_added, 0.25, {BOTH(C), BOTH(C), IN(NC), IN(NC), IN_FLOATS(N), IN_FLOATS(N)}},
+    {"norm_backward_both, added", run_norm_both, 0.25, {BOTH(NC), BOTH(C), BOTH(C), IN(NC), IN(NC), IN_FLOATS(N), IN_FLOATS(N), IN(C)}},
+    {"norm_backward_both, in place", run_norm_both_in_place, 0.25, {BOTH(NC), OUT(C), OUT(C), IN(NC), IN_FLOATS(N), IN_FLOATS(N), IN(C)}},
     {"gelu_forward", run_gelu, 0.25, {OUT(NC), IN_SCALED(NC, 3)}},
     {"gelu_backward", run_gelu_backward, 0.25, {OUT(NC), IN(NC), IN_SCALED(NC, 3)}},
     {"gelu_backward, in place", run_gelu_backward_in_place, 0.25, {BOTH(NC), IN_SCALED(NC, 3)}},

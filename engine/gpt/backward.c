@@ -75,9 +75,8 @@ static int linear_backward(const struct pass *p, const struct linear *linear, vo
 static void norm_backward(const struct pass *p, enum tensor_id weight, enum tensor_id bias, const void *dy,
                           const void *x, const float *mean, const float *rstd, void *dresidual, bool add)
 {
-    kernels_norm_backward_weights(p->kernels, p->dtype, p->gradient->at[weight], p->gradient->at[bias], p->accumulate,
-                                  dy, x, mean, rstd, p->N, p->C);
-    kernels_norm_backward(p->kernels, p->dtype, dresidual, add, dy, x, mean, rstd, p->weights->at[weight], p->N, p->C);
+    kernels_norm_backward_both(p->kernels, p->dtype, dresidual, add, p->gradient->at[weight], p->gradient->at[bias],
+                               p->accumulate, dy, x, mean, rstd, p->weights->at[weight], p->N, p->C);
 }
 
 /* Of an MLP, or a tile of one: the gradient of what it read, ln2 out, overwrites or is added to dnormed, which may be ln2. gelu

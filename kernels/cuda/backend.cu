@@ -117,6 +117,7 @@ static const struct backend *cuda_backend(void)
         cuda_norm_forward,
         cuda_norm_backward,
         cuda_norm_backward_weights,
+        cuda_norm_backward_both,
         cuda_gelu_forward,
         cuda_gelu_backward,
         cuda_attention_forward,

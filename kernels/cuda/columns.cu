@@ -67,16 +67,41 @@ __global__ void __launch_bounds__(COLUMN_THREADS)
     }
 }
 
+template <class T> struct totals {
+    T *y[2];
+};
+
+/* A block for 32 columns, and for each sum: warps take chunks in turn, and are added in order. */
 template <class T>
-__global__ void column_total(T *y, bool accumulate, const float *partials, int chunks, int sums, int which, int64_t C)
+__global__ void __launch_bounds__(COLUMN_THREADS)
+    column_totals(totals<T> to, bool accumulate, const float *partials, int chunks, int sums, int64_t C)
 {
-    const int64_t c = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
-    if (c >= C) return;
+    __shared__ float room[COLUMN_WARPS][WARP];
+    const int warp = (int)threadIdx.x / WARP, lane = (int)threadIdx.x % WARP, which = (int)blockIdx.y;
+    const int64_t c = (int64_t)blockIdx.x * WARP + lane;
     float sum = 0;
+    if (c < C) {
 #pragma unroll 8
-    for (int k = 0; k < chunks; k++) sum += partials[((int64_t)k * sums + which) * C + c];
+        for (int k = warp; k < chunks; k += COLUMN_WARPS) sum += partials[((int64_t)k * sums + which) * C + c];
+    }
+    room[warp][lane] = sum;
+    __syncthreads();
+    if (warp > 0 || c >= C) return;
+    for (int i = 1; i < COLUMN_WARPS; i++) sum += room[i][lane];
+    T *y = to.y[which];
     if (accumulate) sum = to_float(y[c]) + sum;
     from_float(y + c, sum);
+}
+
+void cuda_column_totals(struct kernels *kernels, const char *name, enum dtype dtype, void *const *y, bool accumulate,
+                        const float *partials, int chunks, int sums, int64_t C)
+{
+    with_type(dtype, [&](auto element) {
+        using T = decltype(element);
+        const totals<T> to = {{(T *)y[0], sums > 1 ? (T *)y[1] : nullptr}};
+        launch(cuda_of(kernels)->stream, name, column_totals<T>, dim3(blocks_for(C, WARP), (unsigned)sums),
+               COLUMN_THREADS, 0, to, accumulate, partials, chunks, sums, C);
+    });
 }
 
 /* Chunks of at least 64 rows, as many as there is room for partial sums. */
@@ -88,9 +113,9 @@ static int64_t chunk_rows(int64_t N, int64_t C, int sums)
     return rows < 64 ? 64 : rows;
 }
 
-template <class Term, class T>
-static void columns(struct kernels *kernels, const char *name, const Term &term, bool wide, T *const *y,
-                    bool accumulate, int64_t N, int64_t C)
+template <class Term>
+static void columns(struct kernels *kernels, const char *name, enum dtype dtype, const Term &term, bool wide,
+                    void *const *y, bool accumulate, int64_t N, int64_t C)
 {
     struct cuda *cuda = cuda_of(kernels);
     float *partials = (float *)cuda->partials;
@@ -107,9 +132,7 @@ static void columns(struct kernels *kernels, const char *name, const Term &term,
     else
         launch(cuda->stream, name, column_chunks<Term, 1>, dim3(blocks_for(C, WARP), chunks), COLUMN_THREADS, 0,
                partials, term, N, C, rows);
-    for (int s = 0; s < Term::SUMS; s++)
-        launch(cuda->stream, name, column_total<T>, blocks_for(C, 128), 128, 0, y[s], accumulate, partials, (int)chunks,
-               (int)Term::SUMS, s, C);
+    cuda_column_totals(kernels, name, dtype, y, accumulate, partials, (int)chunks, (int)Term::SUMS, C);
 }
 
 void cuda_linear_backward_bias(struct kernels *kernels, enum dtype dtype, void *db, bool accumulate, const void *dy,
@@ -118,8 +141,8 @@ void cuda_linear_backward_bias(struct kernels *kernels, enum dtype dtype, void *
     with_type(dtype, [&](auto element) {
         using T = decltype(element);
         const bias_term<T> term = {(const T *)dy};
-        T *const y[] = {(T *)db};
-        columns(kernels, "linear_backward_bias", term, out % 8 == 0 && aligned(dy), y, accumulate, N, out);
+        void *const y[] = {db};
+        columns(kernels, "linear_backward_bias", dtype, term, out % 8 == 0 && aligned(dy), y, accumulate, N, out);
     });
 }
 
@@ -130,7 +153,7 @@ void cuda_norm_backward_weights(struct kernels *kernels, enum dtype dtype, void 
     with_type(dtype, [&](auto element) {
         using T = decltype(element);
         const norm_term<T> term = {(const T *)dy, (const T *)x, mean, rstd};
-        T *const y[] = {(T *)dw, (T *)db};
-        columns(kernels, "norm_backward_weights", term, C % 8 == 0 && aligned(dy, x), y, accumulate, N, C);
+        void *const y[] = {dw, db};
+        columns(kernels, "norm_backward_weights", dtype, term, C % 8 == 0 && aligned(dy, x), y, accumulate, N, C);
     });
 }

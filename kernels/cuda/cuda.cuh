@@ -48,6 +48,15 @@ void cuda_norm_backward_weights(struct kernels *kernels, enum dtype dtype, void 
                                 const void *dy, const void *x, const float *mean, const float *rstd, int64_t N,
                                 int64_t C);
 
+/* y[s][c] = partials[k][s][c] added up over k in an order that `chunks` fixes, for s below `sums` (2 at most). */
+void cuda_column_totals(struct kernels *kernels, const char *name, enum dtype dtype, void *const *y, bool accumulate,
+                        const float *partials, int chunks, int sums, int64_t C);
+
+/* norm_backward.cu: dx and the gradients of w and b at once */
+void cuda_norm_backward_both(struct kernels *kernels, enum dtype dtype, void *dx, bool add, void *dw, void *db,
+                             bool accumulate, const void *dy, const void *x, const float *mean, const float *rstd,
+                             const void *w, int64_t N, int64_t C);
+
 /* norm.cu */
 void cuda_norm_forward(struct kernels *kernels, enum dtype dtype, void *y, float *mean, float *rstd, const void *x,
                        const void *w, const void *b, int64_t N, int64_t C);
