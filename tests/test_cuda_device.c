@@ -24,7 +24,7 @@ static void ranges(struct gpu *gpu)
 {
     struct device_range range;
     struct error err;
-    uint64_t outside = 0, before = 0, after = 0;
+    uint64_t outside = 0, free_bytes = 0, before = 0, after = 0;
     const uint64_t unit = device_info(gpu->device)->granularity;
     must(device_range_reserve(&range, gpu->device, 7 * unit + 1, &err), &err);
     if (range.bytes != 8 * unit) fault("%llu bytes reserved", (unsigned long long)range.bytes);
@@ -48,7 +48,7 @@ static void ranges(struct gpu *gpu)
     gpu_wait(gpu);
     must(device_range_return(&range, 0, 4 * unit, &err), &err);
     if (device_range_committed_bytes(&range) != 2 * unit) fault("not two pages left");
-    must(device_outside_bytes(gpu->device, &outside, &err), &err);
+    must(device_outside_bytes(gpu->device, &outside, &free_bytes, &err), &err);
     if (outside == 0 || outside > device_info(gpu->device)->total_bytes)
         fault("outside: %llu bytes", (unsigned long long)outside);
     device_range_release(&range);

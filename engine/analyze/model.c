@@ -2,6 +2,7 @@
  * in the files named in fold.h. */
 #include "engine/analyze/model.h"
 
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -106,6 +107,32 @@ static void fold_process(struct run_model *model, const struct trace_record *rec
                                           record->process.live_bytes, record->process.reserved_bytes};
 }
 
+static void fold_gpu(struct run_model *model, const struct trace_record *record)
+{
+    const struct trace_of_gpu *from = &record->gpu;
+    struct run_rank *rank = model_rank(model, record->rank);
+    if (!rank || from->gpu > INT_MAX || from->first_rank > record->rank || from->ranks > RUN_RANKS_MAX) return;
+    rank->gpu = (struct run_gpu){true, (int)from->gpu, (int)from->first_rank, (int)from->ranks, from->total_bytes, ""};
+    snprintf(rank->gpu.name, sizeof rank->gpu.name, "%.*s", (int)from->name.bytes, from->name.at);
+}
+
+static void fold_outside(struct run_model *model, const struct trace_record *record)
+{
+    struct run_rank *rank = model_rank(model, record->rank);
+    if (!rank) return;
+    const uint64_t bytes = record->outside.bytes, most_bytes = rank->outside.most_bytes;
+    rank->outside =
+        (struct run_outside){true, bytes, record->outside.free_bytes, bytes > most_bytes ? bytes : most_bytes};
+}
+
+const struct run_outside *run_outside_of(const struct run_model *model, int rank)
+{
+    const struct run_gpu *gpu = &model->rank[rank].gpu;
+    if (!gpu->known || gpu->first_rank >= model->ranks) return NULL;
+    const struct run_outside *outside = &model->rank[gpu->first_rank].outside;
+    return outside->known ? outside : NULL;
+}
+
 static void fold_sample(struct run_model *model, const struct trace_record *record)
 {
     char *text = text_copy(record->sample.text);
@@ -154,6 +181,8 @@ void run_model_fold(struct run_model *model, const struct trace_record *record)
     case TRACE_TENANT: fold_tenant(model, record); break;
     case TRACE_TRAFFIC: fold_traffic(model, record); break;
     case TRACE_PROCESS: fold_process(model, record); break;
+    case TRACE_GPU: fold_gpu(model, record); break;
+    case TRACE_OUTSIDE: fold_outside(model, record); break;
     case TRACE_COMMAND: fold_command(model, record); break;
     case TRACE_EVENT: fold_event(model, record); break;
     case TRACE_STATE: fold_state(model, record); break;

@@ -130,6 +130,13 @@ struct run_flows {
     struct run_pace open_pace, pace;             /* that `open` and `step` began with */
 };
 
+/* ---- GPUs: GPU and OUTSIDE records --------------------------------------------------------------------------------- */
+
+/* The GPU that a rank's device tier lies on, with as many ranks as share it, from first_rank's measuring on. */
+struct run_gpu { bool known; int gpu, first_rank, ranks; uint64_t total_bytes; char name[64]; };
+/* In use there and in no tier, as measured by its first rank. */
+struct run_outside { bool known; uint64_t bytes, free_bytes, most_bytes; };
+
 /* What the kernel says of a rank's memory, beside what the allocator counted at the same moment. */
 enum { RUN_MARKS = 8 };
 struct run_mark { uint32_t step; uint64_t rss_bytes, pss_bytes, live_bytes, reserved_bytes; };
@@ -139,6 +146,8 @@ struct run_rank {
     struct run_lane lane[LANES];
     struct { bool known; uint32_t pid; uint64_t rss_bytes, peak_rss_bytes; } process;
     struct run_flows flows;
+    struct run_gpu gpu;
+    struct run_outside outside;
     struct run_mark mark[RUN_MARKS]; /* the first, and in the last place the newest */
     int marks;
     struct { /* the step in progress */
@@ -301,6 +310,9 @@ bool run_tokens_per_second(const struct run_model *model, double *value);
 
 /* What an operation that is not of the compute lane moves. */
 enum traffic traffic_of_op(enum op_kind kind);
+
+/* What lies outside of all tiers on a rank's GPU, one figure for all ranks that share it; NULL: no GPU, or not known. */
+const struct run_outside *run_outside_of(const struct run_model *model, int rank);
 
 /* What the whole tier of a rank is planned to hold at its fullest; false: unknown. */
 bool run_predicted_peak(const struct run_model *model, enum tier tier, uint64_t *bytes);

@@ -108,11 +108,11 @@ static int add_first_steps(struct fit_plan *plan, const struct config *config, c
     return STATUS_OK;
 }
 
-static void add_machine(struct fit_plan *plan, int ranks)
+static void add_machine(struct fit_plan *plan, int ranks, bool on_gpu)
 {
-    const bool device = plan->need[FIT_DEVICE].bytes >= plan->need[FIT_HOST].bytes;
-    plan->need[FIT_MEMORY] = plan->need[device ? FIT_DEVICE : FIT_HOST];
-    plan->need[FIT_MEMORY].bytes = (plan->need[FIT_DEVICE].bytes + plan->need[FIT_HOST].bytes) * ranks;
+    const int64_t device_bytes = on_gpu ? 0 : plan->need[FIT_DEVICE].bytes, host_bytes = plan->need[FIT_HOST].bytes;
+    plan->need[FIT_MEMORY] = plan->need[!on_gpu && device_bytes >= host_bytes ? FIT_DEVICE : FIT_HOST];
+    plan->need[FIT_MEMORY].bytes = (device_bytes + host_bytes) * ranks;
     plan->need[FIT_DISK] = plan->need[FIT_NVME];
     plan->need[FIT_DISK].bytes = plan->need[FIT_NVME].bytes * ranks;
 }
@@ -137,7 +137,7 @@ void fit_plan_of(struct fit_plan *plan, const struct config *config)
         plan->parameters = setup.model.elems;
         add_peaks(plan, &setup.footprint);
         if (config->zero.delayed_update) status = add_first_steps(plan, config, &setup.model, &err);
-        add_machine(plan, config->topology.ranks);
+        add_machine(plan, config->topology.ranks, config->topology.backend == BACKEND_CUDA);
         add_traffic(plan, &setup);
         setup_release(&setup);
     }

@@ -11,8 +11,8 @@
 
 enum { FIT_LAYERS_MAX = 1000 }; /* what model.layers may be */
 
-/* The first three are a rank's tiers; the others are this machine's, shared by all ranks: device and host tiers together are
- * its memory on the CPU backend, and the NVMe tiers its disk. */
+/* The first three are a rank's tiers; the others are this machine's, shared by all ranks: the host tiers are its memory, on the CPU
+ * backend with the device tiers, and the NVMe tiers its disk. */
 enum fit_limit { FIT_DEVICE, FIT_HOST, FIT_NVME, FIT_MEMORY, FIT_DISK, FIT_LIMITS };
 
 struct fit_limits {
@@ -99,6 +99,8 @@ struct fit_question {
     struct fit_limits limits;
     bool any_model;          /* no model was given: GPT-2's family, grown */
     uint64_t machine_bytes;  /* this machine's memory, where budgets are larger than it; 0: they are not */
+    int ranks_on_gpu;        /* that share one, where device tiers lie on GPUs; 0: they do not */
+    uint64_t gpu_bytes;      /* free on it; 0: not known. Of this a rank has its part, where it has no budget */
 };
 
 struct fit_answer {

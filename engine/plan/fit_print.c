@@ -30,17 +30,35 @@ static void print_budgets(FILE *out, const uint64_t *bytes)
     fputc('\n', out);
 }
 
+static void print_gpu(FILE *out, const struct fit_question *question)
+{
+    const uint64_t budget = question->config->budget_bytes[TIER_DEVICE], free_bytes = question->gpu_bytes;
+    const int ranks = question->ranks_on_gpu;
+    char a[32], b[32];
+    if (!free_bytes) {
+        fprintf(out, "GPU memory: not known, no GPU can be asked here%s\n",
+                budget ? "" : "; give memory.device_budget for an answer that holds for one");
+        return;
+    }
+    fprintf(out, "GPU memory free here: %s", sized(a, free_bytes));
+    if (ranks > 1) fprintf(out, ", which %d ranks share: %s each", ranks, sized(b, free_bytes / (uint64_t)ranks));
+    fputc('\n', out);
+    if (budget > free_bytes / (uint64_t)ranks) fputs("(device budgets together are more than that)\n", out);
+}
+
 static void print_limits(FILE *out, const struct fit_question *question)
 {
     const uint64_t *bytes = question->limits.bytes;
     char a[32];
-    print_budgets(out, bytes);
+    print_budgets(out, question->config->budget_bytes);
+    if (question->ranks_on_gpu) print_gpu(out, question);
     if (bytes[FIT_MEMORY])
-        fprintf(out, "memory free here: %s, for device and host tiers of all ranks\n", sized(a, bytes[FIT_MEMORY]));
+        fprintf(out, "memory free here: %s, for %shost tiers of all ranks\n", sized(a, bytes[FIT_MEMORY]),
+                question->ranks_on_gpu ? "the " : "device and ");
     if (bytes[FIT_DISK])
         fprintf(out, "disk free under %s: %s, for the NVMe tiers of all ranks\n", question->limits.folder,
                 sized(a, bytes[FIT_DISK]));
-    if (bytes[FIT_MEMORY] && !bytes[FIT_DEVICE])
+    if (bytes[FIT_MEMORY] && !bytes[FIT_DEVICE] && !question->ranks_on_gpu)
         fputs("(no device budget: the device is that memory too, and cpu offload gains little)\n", out);
     if (question->machine_bytes)
         fprintf(out, "(all ranks' budgets together are more than the %s of memory free here)\n",

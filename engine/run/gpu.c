@@ -12,6 +12,7 @@
 struct gpu {
     struct device *devices[DEVICES_MOST];
     int count;             /* one for each rank, or one for all */
+    int ranks;             /* on each */
     struct clique *clique; /* NULL: ranks read each other's memory */
 };
 
@@ -25,6 +26,7 @@ struct gpu_lane {
 
 struct gpu_rank {
     struct gpu *gpu;
+    struct gpu_place place;
     struct device *on;
     struct communicator *communicator;
     struct gpu_pages pages;
@@ -95,6 +97,22 @@ void gpu_settle(struct config *config)
     if (gpu_passes(config)) config->topology.collectives = COLLECTIVES_NCCL;
 }
 
+bool gpu_look(const struct config *config, uint64_t *free_bytes, uint64_t *total_bytes)
+{
+    struct device_info info;
+    struct error why;
+    uint64_t bytes;
+    const int count = gpus_for(config, device_count());
+    *free_bytes = UINT64_MAX;
+    for (int d = 0; d < count; d++) {
+        if (device_look(d, &info, &bytes, &why)) return false;
+        if (bytes >= *free_bytes) continue;
+        *free_bytes = bytes;
+        *total_bytes = info.total_bytes;
+    }
+    return count > 0;
+}
+
 static int open_devices(struct gpu *gpu, int count, struct error *err)
 {
     int status = STATUS_OK;
@@ -120,6 +138,7 @@ int gpu_open(struct gpu **out, const struct config *config, struct error *err)
     struct gpu *gpu = *out = status ? NULL : calloc(1, sizeof *gpu);
     if (status) return status;
     if (!gpu) return error_set(err, STATUS_RUN, "no memory for GPUs");
+    gpu->ranks = gpu_shared(config) ? config->topology.ranks : 1;
     status = open_devices(gpu, gpus_for(config, device_count()), err);
     if (!status)
         status = config->topology.collectives == COLLECTIVES_NCCL
@@ -270,6 +289,7 @@ int gpu_rank_open(struct gpu_rank **out, struct gpu *gpu, int number, struct err
     if (!rank) return error_set(err, STATUS_RUN, "no memory for a rank's part of a GPU");
     rank->gpu = gpu;
     rank->on = gpu->devices[number % gpu->count];
+    rank->place = (struct gpu_place){number % gpu->count, number % gpu->count, gpu->ranks, device_info(rank->on)};
     int status = gpu_pages_open(&rank->pages, rank->on, err);
     if (!status) status = open_lanes(rank, err);
     if (!status) status = kernels_create_cuda(&rank->kernels, rank->on, rank->lanes[LANE_COMPUTE].stream, err);
@@ -296,4 +316,15 @@ void gpu_rank_close(struct gpu_rank *rank)
 const struct zero_device *gpu_rank_device(const struct gpu_rank *rank)
 {
     return rank ? &rank->device : NULL;
+}
+
+struct gpu_place gpu_rank_place(const struct gpu_rank *rank)
+{
+    return rank->place;
+}
+
+bool gpu_rank_outside(const struct gpu_rank *rank, uint64_t *bytes, uint64_t *free_bytes)
+{
+    struct error why;
+    return device_outside_bytes(rank->on, bytes, free_bytes, &why) == STATUS_OK;
 }

@@ -33,15 +33,27 @@ static int check_state_fits(const struct rank *rank, const struct config *change
     return status;
 }
 
-/* In the run's folder, which is perhaps memory; and memory for the ranks when those of now have given back theirs. */
+/* What is free once the ranks of now have given back theirs. */
+static struct room room_after(const struct rank *rank, const struct config *changed)
+{
+    struct memory_snapshot memory;
+    struct room room = room_beside(changed, rank->gpu);
+    memory_snapshot(zero_memory(rank->zero), &memory);
+    const uint64_t device_bytes = memory.tier[TIER_DEVICE].reserved_bytes;
+    const uint64_t held_bytes = memory.tier[TIER_HOST].reserved_bytes + (rank->gpu ? 0 : device_bytes);
+    if (room.memory_bytes < UINT64_MAX - held_bytes * (uint64_t)rank->ranks)
+        room.memory_bytes += held_bytes * (uint64_t)rank->ranks;
+    if (room.gpu_bytes != UINT64_MAX) room.gpu_bytes += device_bytes * (uint64_t)room.ranks_on_gpu;
+    if (room.on_gpu) room.ranks_on_gpu = gpu_shared(changed) ? changed->topology.ranks : 1;
+    return room;
+}
+
+/* In the run's folder, which is perhaps memory; and memory for the next ranks. */
 static int check_room(const struct rank *rank, const struct config *changed, struct error *err)
 {
     struct statfs folder;
-    struct memory_snapshot memory;
-    uint64_t free_bytes = room_available_bytes(), wanted_bytes = state_bytes(&rank->model);
-    memory_snapshot(zero_memory(rank->zero), &memory);
-    uint64_t held_bytes = memory.tier[TIER_DEVICE].reserved_bytes + memory.tier[TIER_HOST].reserved_bytes;
-    if (free_bytes < UINT64_MAX - held_bytes * (uint64_t)rank->ranks) free_bytes += held_bytes * (uint64_t)rank->ranks;
+    struct room room = room_after(rank, changed);
+    const uint64_t wanted_bytes = state_bytes(&rank->model);
     if (statfs(rank->dir->path, &folder) == 0) {
         uint64_t there_bytes = (uint64_t)folder.f_bavail * (uint64_t)folder.f_bsize;
         if (there_bytes < wanted_bytes + wanted_bytes / 16)
@@ -49,9 +61,10 @@ static int check_room(const struct rank *rank, const struct config *changed, str
                              "saving takes %.2f GiB in %s, where %.2f GiB are free; start with XDG_RUNTIME_DIR at a "
                              "folder with more room",
                              gib(wanted_bytes), rank->dir->path, gib(there_bytes));
-        if (folder.f_type == TMPFS_MAGIC) free_bytes -= free_bytes < wanted_bytes ? free_bytes : wanted_bytes;
+        if (folder.f_type == TMPFS_MAGIC)
+            room.memory_bytes -= room.memory_bytes < wanted_bytes ? room.memory_bytes : wanted_bytes;
     }
-    return room_check(changed, free_bytes, err);
+    return room_check(changed, &room, err);
 }
 
 /* What the next engine would open is opened once here. */

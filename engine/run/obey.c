@@ -39,8 +39,10 @@ static int find_room(struct rank *rank, const struct config *changed, struct err
     struct memory_snapshot memory;
     struct error own;
     memory_snapshot(zero_memory(rank->zero), &memory);
-    const uint64_t held_bytes = memory.tier[TIER_DEVICE].reserved_bytes + memory.tier[TIER_HOST].reserved_bytes;
-    mine.status = room_check_change(changed, rank_count_here(rank), held_bytes, room_available_bytes(), &own);
+    uint64_t held_bytes[TIERS];
+    const struct room room = room_beside(changed, rank->gpu);
+    for (int tier = 0; tier < TIERS; tier++) held_bytes[tier] = memory.tier[tier].reserved_bytes;
+    mine.status = room_check_change(changed, rank_count_here(rank), held_bytes, &room, &own);
     if (mine.status) snprintf(mine.text, sizeof mine.text, "%.251s", own.text);
     int status = comm_exchange(rank->comm, &mine, all, sizeof mine, NULL, err);
     for (int of = 0; of < rank->ranks && !status; of++)

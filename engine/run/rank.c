@@ -308,6 +308,13 @@ static int open_engine(struct rank *rank, struct error *err)
     return status;
 }
 
+static void tell_gpu(struct rank *rank)
+{
+    rank->told_outside_bytes = UINT64_MAX;
+    record_gpu(rank->ring, rank->rank, rank->gpu);
+    record_outside(rank->ring, rank->rank, rank->gpu, &rank->told_outside_bytes);
+}
+
 static int open_rank(struct rank *rank, struct error *err)
 {
     const struct run_spec *spec = rank->spec;
@@ -325,6 +332,7 @@ static int open_rank(struct rank *rank, struct error *err)
     if (!status && rank->rank == 0) introduce_run(rank);
     if (!status) status = open_saver(rank, err);
     if (!status) status = open_engine(rank, err);
+    if (!status && rank->gpu) tell_gpu(rank);
     if (!status) close_source(rank);
     if (!status) status = meet(rank, err);
     if (!status) leave_opened(rank);
@@ -380,9 +388,10 @@ static int take_step(struct rank *rank, struct error *err)
     rank->steps_done = zero_steps_done(rank->zero);
     leave_opened(rank);
     tell_scale(rank, &result);
-    if (rank->rank == 0) record_pinning(rank->ring, zero_memory(rank->zero), &rank->told_pinning);
+    if (rank->rank == 0) record_pinning(rank->ring, zero_memory(rank->zero), rank->gpu != NULL, &rank->told_pinning);
     bool mark = rank->steps_done <= rank->spec->part.steps_done + 2 || rank->steps_done % PROCESS_MARK_STEPS == 0;
     record_process(rank->ring, rank->rank, rank->steps_done, zero_memory(rank->zero), mark);
+    if (rank->gpu) record_outside(rank->ring, rank->rank, rank->gpu, &rank->told_outside_bytes);
     if (is_due(rank)) save(rank, false);
     return STATUS_OK;
 }

@@ -30,6 +30,7 @@ struct rank {
     struct trace_ring *rings[ZERO_RINGS]; /* in shared memory: rank 0's writer drains those of all */
     struct trace_ring *ring;              /* its control thread's: for records of the run */
     struct gate *gate;                    /* one for all ranks; NULL: rank 0 is on another machine */
+    uint64_t told_outside_bytes; /* UINT64_MAX: nothing has been */
     bool told_pinning; /* that the system does not lock all of the host tier */
     int64_t steps_done;
     struct checkpoint *from;    /* what it was resumed from, while it is read; NULL: nothing, or done */

@@ -11,6 +11,8 @@
 #include "engine/base/grouped.h"
 #include "engine/plan/print.h"
 #include "engine/run/cli.h"
+#include "engine/run/gpu.h"
+#include "kernels/cuda/device.h"
 
 static struct trace_text text_of(const char *text)
 {
@@ -163,21 +165,23 @@ void record_log(struct trace_ring *ring, int level, const char *text)
     trace_emit(ring, &record);
 }
 
-void record_pinning(struct trace_ring *ring, const struct memory *memory, bool *told)
+void record_pinning(struct trace_ring *ring, const struct memory *memory, bool by_driver, bool *told)
 {
     struct memory_snapshot now;
     struct rlimit limit = {0};
-    char text[320], pinned[32], all[32], most[32];
+    char text[320], remedy[200], pinned[32], all[32], most[32];
     memory_snapshot(memory, &now);
     if (*told || !now.pin_error) return;
     *told = true;
     getrlimit(RLIMIT_MEMLOCK, &limit);
-    snprintf(
-        text, sizeof text,
-        "pin_memory: %s of %s host bytes are locked, no more may be: raise the limit of %s with ulimit -l unlimited, "
-        "or set pin_memory=false",
-        grouped(pinned, (int64_t)now.pinned_bytes[TIER_HOST]),
-        grouped(all, (int64_t)now.tier[TIER_HOST].reserved_bytes), grouped(most, (int64_t)limit.rlim_cur));
+    if (by_driver) snprintf(remedy, sizeof remedy, "the GPU's driver refuses more: copies of the rest are slower");
+    else
+        snprintf(remedy, sizeof remedy,
+                 "no more may be: raise the limit of %s with ulimit -l unlimited, or set pin_memory=false",
+                 grouped(most, (int64_t)limit.rlim_cur));
+    snprintf(text, sizeof text, "pin_memory: %s of %s host bytes are locked, %s",
+             grouped(pinned, (int64_t)now.pinned_bytes[TIER_HOST]),
+             grouped(all, (int64_t)now.tier[TIER_HOST].reserved_bytes), remedy);
     record_log(ring, 1, text);
 }
 
@@ -203,6 +207,31 @@ void record_end(struct trace_ring *ring, enum outcome outcome, const char *error
     struct trace_record record = of_run(TRACE_END);
     record.end = (struct trace_of_end){.outcome = (uint8_t)outcome, .error = text_of(error)};
     trace_emit(ring, &record);
+}
+
+void record_gpu(struct trace_ring *ring, int rank, const struct gpu_rank *gpu)
+{
+    const struct gpu_place place = gpu_rank_place(gpu);
+    struct trace_record record = {.kind = TRACE_GPU, .rank = (uint16_t)rank, .time_ns = clock_ns()};
+    record.gpu = (struct trace_of_gpu){.gpu = (uint32_t)place.gpu,
+                                       .first_rank = (uint32_t)place.first_rank,
+                                       .ranks = (uint32_t)place.ranks,
+                                       .total_bytes = place.info->total_bytes,
+                                       .name = text_of(place.info->name)};
+    trace_emit(ring, &record);
+}
+
+void record_outside(struct trace_ring *ring, int rank, const struct gpu_rank *gpu, uint64_t *told_bytes)
+{
+    const struct gpu_place place = gpu_rank_place(gpu);
+    uint64_t bytes, free_bytes;
+    if (place.first_rank != rank || !gpu_rank_outside(gpu, &bytes, &free_bytes)) return;
+    const uint64_t change = bytes > *told_bytes ? bytes - *told_bytes : *told_bytes - bytes;
+    if (change < place.info->granularity) return;
+    struct trace_record record = {.kind = TRACE_OUTSIDE, .rank = (uint16_t)rank, .time_ns = clock_ns()};
+    record.outside = (struct trace_of_outside){bytes, free_bytes};
+    trace_emit(ring, &record);
+    *told_bytes = bytes;
 }
 
 /* The value of "name:  1234 kB" in a file of /proc, in bytes; 0: not there. */

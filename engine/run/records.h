@@ -27,11 +27,17 @@ void record_validation(struct trace_ring *ring, int64_t steps_done, float loss, 
 void record_sample(struct trace_ring *ring, int64_t steps_done, const char *text, size_t bytes);
 void record_state_hash(struct trace_ring *ring, int64_t steps_done, uint64_t hash);
 void record_log(struct trace_ring *ring, int level, const char *text);
-/* Once, when the system has refused to lock what pin_memory asks for. */
-void record_pinning(struct trace_ring *ring, const struct memory *memory, bool *told);
+/* Once, when the system, or a GPU's driver, has refused to lock what pin_memory asks for. */
+void record_pinning(struct trace_ring *ring, const struct memory *memory, bool by_driver, bool *told);
 void record_lines(struct trace_ring *ring, char *text); /* a note for each line; text is cut up */
 void record_plan_notes(struct trace_ring *ring, const struct model *model, const struct config_zero *zero);
 void record_end(struct trace_ring *ring, enum outcome outcome, const char *error);
+
+/* The GPU of a rank; and, if that is the one to measure it, what lies outside of all tiers there, where that has changed by a page
+ * since *told_bytes (UINT64_MAX: never told). */
+struct gpu_rank;
+void record_gpu(struct trace_ring *ring, int rank, const struct gpu_rank *gpu);
+void record_outside(struct trace_ring *ring, int rank, const struct gpu_rank *gpu, uint64_t *told_bytes);
 
 /* What the kernel says of this process; pss is slow to read (a walk over all its pages), so only at marks. */
 void record_process(struct trace_ring *ring, int rank, int64_t step, const struct memory *memory, bool with_pss);

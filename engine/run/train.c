@@ -128,6 +128,12 @@ static int check_data(const struct config *config, struct error *err)
     return status;
 }
 
+static int check_room(const struct config *config, struct error *err)
+{
+    const struct room room = room_now(config);
+    return room_check(config, &room, err);
+}
+
 static int check_files(const struct session *session, struct error *err)
 {
     struct attempt trace, report, profile = {0};
@@ -186,7 +192,7 @@ static int resolve(struct session *session, struct error *err)
     if (!status) status = choose_ranks(session, err);
     if (!status) status = check_commands(spec, session->resume.steps_done, err);
     if (!status) status = check_data(&session->config, err);
-    if (!status) status = room_check(&session->config, room_available_bytes(), err);
+    if (!status) status = check_room(&session->config, err);
     if (!status) status = check_files(session, err);
     return status;
 }

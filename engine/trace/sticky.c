@@ -27,6 +27,7 @@ bool sticky_is_standing(uint16_t kind)
     case TRACE_PREDICTED:
     case TRACE_THEORY:
     case TRACE_BUDGET:
+    case TRACE_GPU:
     case TRACE_EVENT: return true; /* among them what was set */
     default: return false;
     }
@@ -88,6 +89,8 @@ static bool part_of(const struct sticky *sticky, const struct trace_record *reco
     case TRACE_STEP_BEGIN:
     case TRACE_STEP_END:
     case TRACE_PROCESS:
+    case TRACE_GPU:
+    case TRACE_OUTSIDE:
     case TRACE_STATE:
     case TRACE_VALIDATION:
     case TRACE_SAMPLE:

@@ -47,7 +47,12 @@ int device_free_bytes(struct device *device, uint64_t *free_bytes, struct error 
     return absent(err);
 }
 
-int device_outside_bytes(struct device *device, uint64_t *bytes, struct error *err)
+int device_outside_bytes(struct device *device, uint64_t *bytes, uint64_t *free_bytes, struct error *err)
+{
+    return absent(err);
+}
+
+int device_look(int ordinal, struct device_info *info, uint64_t *free_bytes, struct error *err)
 {
     return absent(err);
 }

@@ -120,15 +120,37 @@ int device_free_bytes(struct device *device, uint64_t *free_bytes, struct error 
     return STATUS_OK;
 }
 
-int device_outside_bytes(struct device *device, uint64_t *bytes, struct error *err)
+/* Pages that another rank commits while the driver is asked would be counted twice or not at all: then it is asked again. */
+int device_outside_bytes(struct device *device, uint64_t *bytes, uint64_t *free_bytes, struct error *err)
 {
-    size_t left, total;
+    enum { ATTEMPTS = 4 };
+    size_t left = 0, total = 0;
+    uint64_t committed = 0;
     int status = device_use(device, err);
+    for (int attempt = 0; attempt < ATTEMPTS && !status; attempt++) {
+        const uint64_t before = __atomic_load_n(&device->committed_bytes, __ATOMIC_RELAXED);
+        const cudaError_t error = cudaMemGetInfo(&left, &total);
+        if (error != cudaSuccess) status = cuda_failed(err, "asking for the GPU's free memory", error);
+        committed = __atomic_load_n(&device->committed_bytes, __ATOMIC_RELAXED);
+        if (committed == before) break;
+    }
     if (status) return status;
-    const cudaError_t error = cudaMemGetInfo(&left, &total);
-    if (error != cudaSuccess) return cuda_failed(err, "asking for the GPU's free memory", error);
-    *bytes = total - left - __atomic_load_n(&device->committed_bytes, __ATOMIC_RELAXED);
+    *bytes = total - left > committed ? total - left - committed : 0;
+    *free_bytes = left;
     return STATUS_OK;
+}
+
+int device_look(int ordinal, struct device_info *info, uint64_t *free_bytes, struct error *err)
+{
+    struct device *device;
+    int status = device_open(&device, ordinal, err);
+    if (status) return status;
+    *info = device->info;
+    status = device_free_bytes(device, free_bytes, err);
+    device_close(device);
+    cudaDeviceReset(); /* or its context would hold some of that memory as long as this process lives */
+    cudaGetLastError();
+    return status;
 }
 
 /* ---- streams ---------------------------------------------------------------------------------------------------------- */
@@ -217,7 +239,7 @@ int device_pin(struct device *device, void *host, uint64_t bytes, struct error *
     if (status) return status;
     const cudaError_t error = cudaHostRegister(host, bytes, cudaHostRegisterDefault);
     if (error == cudaSuccess) return STATUS_OK;
-    return cuda_failed(err, "pinning host memory (`ulimit -l` may be what limits it)", error);
+    return cuda_failed(err, "pinning host memory", error);
 }
 
 int device_unpin(struct device *device, void *host, struct error *err)

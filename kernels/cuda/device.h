@@ -65,7 +65,9 @@ const struct device_info *device_info(const struct device *device);
 int device_free_bytes(struct device *device, uint64_t *free_bytes, struct error *err);
 /* What the GPU holds that no range of this device counts: the context, kernels' code, workspaces, libraries' own buffers. Measured
  * as total less free less what ranges have committed; what other processes hold on the same GPU is counted in. */
-int device_outside_bytes(struct device *device, uint64_t *bytes, struct error *err);
+int device_outside_bytes(struct device *device, uint64_t *bytes, uint64_t *free_bytes, struct error *err);
+/* What a GPU is and has free, of a process that is not going to use it: nothing of it stays open, not even a context. */
+int device_look(int ordinal, struct device_info *info, uint64_t *free_bytes, struct error *err);
 
 /* ---- streams and events -------------------------------------------------------------------------------------------- */
 
