@@ -9,9 +9,11 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "engine/base/clock.h"
 #include "engine/comm/comm.h"
 #include "engine/memory/mover.h"
 #include "engine/memory/pages.h"
+#include "engine/zero/lane_stream.h"
 #include "engine/zero/zero.h"
 #include "kernels/backend.h"
 
@@ -70,12 +72,10 @@ static const struct pages far_pages = {
 /* ---- a stream: what was asked for, and is done later, in order ---- */
 
 struct far_task { void *to; const void *from; uint64_t bytes; }; /* from NULL: zeros */
-struct far_stream { struct far_task tasks[FAR_QUEUE]; int count; };
+struct far_stream { pthread_mutex_t lock; struct far_task tasks[FAR_QUEUE]; int count; };
 
-static inline int far_finish(void *user, struct error *err)
+static inline void far_carry_out(struct far_stream *stream)
 {
-    struct far_stream *stream = user;
-    (void)err;
     far_enter();
     for (int t = 0; t < stream->count; t++) {
         const struct far_task *task = &stream->tasks[t];
@@ -84,13 +84,46 @@ static inline int far_finish(void *user, struct error *err)
     }
     stream->count = 0;
     far_leave();
+}
+
+static inline int far_finish(void *user, struct error *err)
+{
+    struct far_stream *stream = user;
+    (void)err;
+    pthread_mutex_lock(&stream->lock);
+    far_carry_out(stream);
+    pthread_mutex_unlock(&stream->lock);
     return STATUS_OK;
 }
 
 static inline int far_ask(struct far_stream *stream, struct far_task task)
 {
-    if (stream->count == FAR_QUEUE) far_finish(stream, NULL);
+    pthread_mutex_lock(&stream->lock);
+    if (stream->count == FAR_QUEUE) far_carry_out(stream);
     if (task.bytes) stream->tasks[stream->count++] = task;
+    pthread_mutex_unlock(&stream->lock);
+    return STATUS_OK;
+}
+
+/* Of a lane that runs ahead: a mark is a place in the queue, and all of the queue is done when one is awaited or reached. */
+static inline int far_mark(void *user, int mark, struct error *err)
+{
+    (void)user, (void)mark, (void)err;
+    return STATUS_OK;
+}
+
+static inline int far_await(void *user, const struct lane_stream *other, int mark, struct error *err)
+{
+    (void)mark;
+    far_finish(user, err); /* what was asked for before does not wait */
+    return far_finish(other->user, err);
+}
+
+static inline int far_reach(void *user, int mark, uint64_t *at_ns, struct error *err)
+{
+    (void)mark;
+    far_finish(user, err);
+    *at_ns = clock_ns();
     return STATUS_OK;
 }
 
@@ -246,6 +279,7 @@ struct far_device {
     struct far_kernels kernels;
     struct far_stream streams[LANES];
     struct mover movers[LANES];
+    struct lane_stream ahead[LANES];
     struct comm_hands hands;
     struct zero_device device;
 };
@@ -257,12 +291,16 @@ static inline bool far_protect(void)
     return far_key >= 0;
 }
 
-static inline int far_open(struct far_device *far, int threads, struct error *err)
+/* ahead: lanes that wait for no other rank run ahead. */
+static inline int far_open(struct far_device *far, int threads, bool ahead, struct error *err)
 {
     memset(far, 0, sizeof *far);
     for (int lane = 0; lane < LANES; lane++) {
         far->movers[lane] = (struct mover){&far->streams[lane], far_copy, far_clear, far_finish};
         far->device.movers[lane] = lane == LANE_HOST ? NULL : &far->movers[lane];
+        pthread_mutex_init(&far->streams[lane].lock, NULL);
+        far->ahead[lane] = (struct lane_stream){&far->streams[lane], far_mark, far_await, far_reach};
+        if (ahead && (lane == LANE_COMPUTE || lane == LANE_D2H || lane == LANE_H2D)) far->device.streams[lane] = &far->ahead[lane];
     }
     far->kernels = (struct far_kernels){.head = {.backend = &far_backend, .threads = threads}, .stream = &far->streams[LANE_COMPUTE]};
     far->hands = (struct comm_hands){.mover = &far->movers[LANE_COMM], .user = &far->streams[LANE_COMM], .reduce = far_reduce};
@@ -275,6 +313,7 @@ static inline int far_open(struct far_device *far, int threads, struct error *er
 static inline void far_close(struct far_device *far)
 {
     kernels_free(far->kernels.inner);
+    for (int lane = 0; lane < LANES; lane++) pthread_mutex_destroy(&far->streams[lane].lock);
 }
 
 #endif

@@ -178,11 +178,13 @@ static void test_pressure_returns_pages(void **state)
     give(memory, CATEGORY_PARAMETERS, MIB, 9 * MIB);
     take(memory, CATEGORY_ACTIVATIONS, 0, 5 * MIB); /* fits beside the idle pages: nothing is returned */
     assert_int_equal(snapshot(memory).tier[TIER_DEVICE].reserved_bytes, 15 * MIB);
+    assert_true(memory_is_committed(memory, TIER_DEVICE, CATEGORY_PARAMETERS, MIB, 9 * MIB));
     take(memory, CATEGORY_OPTIMIZER, 0, 8 * MIB); /* does not */
     struct memory_snapshot now = snapshot(memory);
     assert_int_equal(now.tier[TIER_DEVICE].live_bytes, 14 * MIB);
     assert_int_equal(now.tier[TIER_DEVICE].reserved_bytes, 16 * MIB);
     assert_int_equal(now.category[TIER_DEVICE][CATEGORY_PARAMETERS].reserved_bytes, 3 * MIB);
+    assert_false(memory_is_committed(memory, TIER_DEVICE, CATEGORY_PARAMETERS, MIB, 9 * MIB));
     for (uint64_t i = 0; i < MIB; i++) assert_int_equal(kept[i], 1);
     give(memory, CATEGORY_OPTIMIZER, 0, 8 * MIB);
     take(memory, CATEGORY_PARAMETERS, MIB, 7 * MIB);
