@@ -30,7 +30,7 @@ speed() { # MODEL LAYERS HIDDEN SEQUENCE BATCH
         /"tokens":/ { tokens = $2 + 0 }
         /"total":/ && tokens { if (++steps > 3) rate[++n] = tokens / ($2 + 0); tokens = 0 }
         END {
-            if (!n) exit 1
+            if (!n) { print "  " name ": too few steps to measure"; exit 1 }
             for (i = 1; i <= n; i++) for (j = i; j > 1 && rate[j] < rate[j - 1]; j--) { t = rate[j]; rate[j] = rate[j - 1]; rate[j - 1] = t }
             median = rate[int((n + 1) / 2)]
             printf "  %-12s B=%-3d T=%-5d zerolab, bf16, stage 0        %10.0f tokens/s", name, B, T, median

@@ -7,8 +7,11 @@
 
 /* ---- the device ------------------------------------------------------------------------------------------------------ */
 
+/* The first call to CUDA of a program, so what the driver is to know stands here: streams get as many queues of the GPU as there
+ * can be. With the usual eight, lanes of several ranks would share one and wait for each other. */
 int device_count(void)
 {
+    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
     int count = 0;
     if (cudaGetDeviceCount(&count) == cudaSuccess) return count;
     cudaGetLastError();
@@ -34,11 +37,9 @@ static int info_read(struct device *device, struct error *err)
 }
 
 /* Host threads that wait are to sleep: several ranks share the processors. Where somebody else opened the GPU first, they may spin,
- * and all works the same. Streams get as many queues of the GPU as there can be: with the usual eight, lanes of several ranks
- * would share one and wait for each other. */
+ * and all works the same. */
 static int device_begin(struct device *device, struct error *err)
 {
-    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
 #if CUDART_VERSION >= 12000
     cudaInitDevice(device->ordinal, cudaDeviceScheduleBlockingSync, cudaInitDeviceFlagsAreValid);
     cudaGetLastError();
