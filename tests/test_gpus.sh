@@ -51,13 +51,19 @@ has_room() { # REFERENCE NAME
     [ "$with" -gt "${without:-0}" ] && [ "$with" -le "$planned" ] || { echo "# $without, $with, $planned"; return 1; }
 }
 
-check "two ranks on one GPU" on 1 one2 -n 2 $bf16
+says() { # NAME TEXT
+    "$zerolab" replay "$1.zlt" --frame 140x30 --view overview --at step:3 | grep -q "$2"
+}
+
+check "two ranks on one GPU" on 1 one2 -n 2 $bf16 --trace one2.zlt
 check "four ranks on one GPU" on 1 one4 -n 4 $bf16
 
 # ---- by NCCL, where no GPU can reach another ----
 export FAKE_PEERS=0
-check "two ranks on two GPUs, by NCCL: the same bits" same_as one2 2 nccl2 -n 2 $bf16
+check "two ranks on two GPUs, by NCCL: the same bits" same_as one2 2 nccl2 -n 2 $bf16 --trace nccl2.zlt
 check "... the configuration says so" grep -q '"collectives":.*"nccl"' nccl2.json
+check "... and the screen" says nccl2 '2 ranks × 1 thread · cuda, 2 GPUs, NCCL'
+check "... which says of one that it is shared" says one2 'cuda, 1 GPU, shared'
 check "... what arrives has a buffer, which is planned" has_room one2 nccl2
 check "... at stage 1" same_as one2 2 nccl2-1 -n 2 $bf16 $stage=1
 check "... at stage 3" same_as one2 2 nccl2-3 -n 2 $bf16 $stage=3

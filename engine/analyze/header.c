@@ -69,6 +69,8 @@ static void read_header(struct run_header *header, const cJSON *json, const char
     header->ranks = read_int(json, "ranks");
     header->ranks_per_node = read_int(json, "ranks_per_node");
     header->threads_per_rank = read_int(json, "threads_per_rank");
+    header->gpus = read_int(json, "gpus");
+    header->nccl = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "nccl"));
     header->micro_batch = read_int(json, "micro_batch");
     header->sequence_length = read_int(json, "sequence_length");
     header->accumulation_steps = read_int(json, "accumulation_steps");

@@ -29,6 +29,8 @@ struct run_header {
     bool has_unigram_entropy;
     double unigram_entropy; /* nats a byte of the training text */
     int ranks, ranks_per_node, threads_per_rank, micro_batch, sequence_length, accumulation_steps;
+    int gpus;  /* 1, which ranks share, or one each; below: the processor computes, or unknown */
+    bool nccl; /* joins them */
     struct run_unit *units;
     int unit_count;
     char *config_json; /* the resolved configuration; NULL: unknown */

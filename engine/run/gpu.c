@@ -313,6 +313,11 @@ void gpu_rank_close(struct gpu_rank *rank)
     free(rank);
 }
 
+int gpu_rank_gpus(const struct gpu_rank *rank)
+{
+    return rank ? rank->gpu->count : 0;
+}
+
 const struct zero_device *gpu_rank_device(const struct gpu_rank *rank)
 {
     return rank ? &rank->device : NULL;

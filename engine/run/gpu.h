@@ -42,6 +42,7 @@ struct gpu_place { int gpu, first_rank, ranks; const struct device_info *info; }
 struct gpu_place gpu_rank_place(const struct gpu_rank *rank);
 bool gpu_rank_outside(const struct gpu_rank *rank, uint64_t *bytes, uint64_t *free_bytes);
 
+int gpu_rank_gpus(const struct gpu_rank *rank); /* that the run has: 1, which ranks share, or as many as ranks; 0 for NULL */
 const struct zero_device *gpu_rank_device(const struct gpu_rank *rank); /* NULL for NULL */
 
 #endif

@@ -239,6 +239,7 @@ static void introduce_run(struct rank *rank)
                                     .steps_done = rank->steps_done,
                                     .ranks = rank->ranks,
                                     .ranks_per_node = comm_layout(rank->comm)->ranks_per_node,
+                                    .gpus = gpu_rank_gpus(rank->gpu),
                                     .isa = kernels_widest_isa(),
                                     .resumed = begins ? rank->spec->resume : NULL};
     char *json = run_header_json(&rank->config, &rank->model, rank->data, &place);

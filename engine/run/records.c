@@ -82,6 +82,8 @@ char *run_header_json(const struct config *config, const struct model *model, co
     cJSON_AddStringToObject(json, "ranks_as", config->topology.ranks_as == RANKS_AS_THREADS ? "threads" : "processes");
     cJSON_AddNumberToObject(json, "threads_per_rank", config->topology.threads_per_rank);
     cJSON_AddStringToObject(json, "backend", config->topology.backend == BACKEND_CUDA ? "cuda" : "cpu");
+    if (place->gpus) cJSON_AddNumberToObject(json, "gpus", place->gpus);
+    if (place->gpus) cJSON_AddBoolToObject(json, "nccl", config->topology.collectives == COLLECTIVES_NCCL);
     cJSON_AddStringToObject(json, "isa", place->isa);
     if (place->resumed) cJSON_AddStringToObject(json, "resumed_from", place->resumed);
     cJSON_AddItemToObject(json, "data", data_json(data));

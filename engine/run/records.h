@@ -13,7 +13,7 @@
 struct cJSON;
 
 /* Where in the run this engine begins, and on what. resumed: the folder of the checkpoint that the run goes on from, or NULL. */
-struct run_place { int part, ranks, ranks_per_node; int64_t steps_done; const char *isa, *resumed; };
+struct run_place { int part, ranks, ranks_per_node, gpus; int64_t steps_done; const char *isa, *resumed; };
 
 /* What the run is, for the first record. The caller frees; NULL: no memory. */
 char *run_header_json(const struct config *config, const struct model *model, const struct data *data, const struct run_place *place);

@@ -23,6 +23,16 @@ static int add_format(struct canvas canvas, int x, const char *format, ...)
     return add(canvas, x, STYLE_TEXT, text);
 }
 
+/* Who computes: the processor's instructions, or how many GPUs, and how they come by each other's bytes. */
+static int draw_backend(struct canvas canvas, int x, const struct run_header *header)
+{
+    if (header->gpus < 1) return add_format(canvas, x, " · %s %s", header->backend, header->isa);
+    return add_format(canvas, x, " · %s, %d GPU%s%s", header->backend, header->gpus, header->gpus == 1 ? "" : "s",
+                      header->nccl                   ? ", NCCL"
+                      : header->gpus < header->ranks ? ", shared"
+                                                     : "");
+}
+
 static void draw_identity(struct canvas canvas, const struct run_model *model)
 {
     const struct run_header *header = &model->header;
@@ -39,7 +49,7 @@ static void draw_identity(struct canvas canvas, const struct run_model *model)
     if (header->ranks > 0) x = add_format(canvas, x, " · %d rank%s", header->ranks, header->ranks == 1 ? "" : "s");
     if (header->threads_per_rank > 0)
         x = add_format(canvas, x, " × %d thread%s", header->threads_per_rank, header->threads_per_rank == 1 ? "" : "s");
-    if (header->backend[0]) x = add_format(canvas, x, " · %s %s", header->backend, header->isa);
+    if (header->backend[0]) x = draw_backend(canvas, x, header);
     if (header->micro_batch > 0 && header->sequence_length > 0)
         x = add_format(canvas, x, " · B %d T %d", header->micro_batch, header->sequence_length);
     if (header->accumulation_steps > 1) x = add_format(canvas, x, " × %d", header->accumulation_steps);
