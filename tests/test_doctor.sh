@@ -8,7 +8,7 @@ doctor() { "$zerolab" doctor --path "$work" "$@" >all 2>err; }
 
 status=0
 doctor || status=$?
-names='terminal locale processor cores instructions products memory shared.memory locked.memory huge.pages run.folder MPI host.name launch space O_DIRECT libaio CUDA NCCL'
+names='terminal locale processor cores instructions products memory shared.memory locked.memory huge.pages run.folder MPI host.name launch space O_DIRECT libaio CUDA GPU.memory GPU.link NCCL'
 every_line() {
     local name
     for name in $names; do line "$name" | grep -qE '^[a-z]+ +.{14,} *[^ ]' || { echo "# no line: $name"; return 1; }; done

@@ -85,4 +85,6 @@ if on_gpu nccl-1 -n 1 $flags $stage=1 $nccl >nccl.why; then
     check "... by NCCL: the same bits" same_bits one-1 nccl-1
     check "... at stage 3" same_as one-1 nccl-3 -n 1 $flags $stage=3 $nccl
 else skip "one rank, by NCCL" "$(tail -n 1 nccl.why)"; fi
+check "what lies outside of all tiers is in the report" grep -q '"outside_bytes":[[:space:]]*[1-9]' bf16-0.json
+check "... and said once" [ "$(grep -c '^GPU 0: outside of all tiers .* measured' bf16-0.out)" = 1 ]
 finish

@@ -110,6 +110,29 @@ static void split_of_other_stages(void **state)
     run_model_free(model);
 }
 
+/* One figure for all ranks on a GPU; what was never measured is unknown, and a record that cannot be is passed over. */
+static void what_lies_outside_is_of_all_ranks_on_a_gpu(void **state)
+{
+    (void)state;
+    struct run_model *model = run_model_new(&(struct run_model_options){0});
+    const struct trace_record gpu[] = {
+        {.kind = TRACE_GPU, .rank = 0, .gpu = {0, 0, 2, 1 << 30, synthetic_text("one")}},
+        {.kind = TRACE_GPU, .rank = 1, .gpu = {0, 0, 2, 1 << 30, synthetic_text("one")}},
+        {.kind = TRACE_GPU, .rank = 2, .gpu = {7, 3, 2, 1 << 30, synthetic_text("measured by one that comes later")}},
+    };
+    for (int r = 0; r < 3; r++) run_model_fold(model, &gpu[r]);
+    assert_null(run_outside_of(model, 1));
+    run_model_fold(model, &(struct trace_record){.kind = TRACE_OUTSIDE, .rank = 0, .outside = {500, 100}});
+    run_model_fold(model, &(struct trace_record){.kind = TRACE_OUTSIDE, .rank = 0, .outside = {300, 300}});
+    assert_non_null(run_outside_of(model, 1));
+    assert_int_equal(run_outside_of(model, 1)->bytes, 300);
+    assert_int_equal(run_outside_of(model, 1)->most_bytes, 500);
+    assert_string_equal(model->rank[1].gpu.name, "one");
+    assert_false(model->rank[2].gpu.known);
+    assert_null(run_outside_of(model, 2));
+    run_model_free(model);
+}
+
 static void memory_is_the_sum_and_the_fullest_instant(void **state)
 {
     struct synthetic run;
@@ -397,6 +420,7 @@ int main(void)
         cmocka_unit_test(split_of_stage_0),
         cmocka_unit_test(split_of_other_stages),
         cmocka_unit_test(memory_is_the_sum_and_the_fullest_instant),
+        cmocka_unit_test(what_lies_outside_is_of_all_ranks_on_a_gpu),
         cmocka_unit_test(traffic_is_held_against_the_plan),
         cmocka_unit_test(shortage_is_taken_apart_and_its_step_taken_again),
         cmocka_unit_test(rate_is_of_the_last_second),

@@ -252,6 +252,21 @@ static void print_tier(const struct printer *printer, enum tier tier)
     if (fullest) print_tenants(printer, &fullest->instant);
 }
 
+/* Measured, and apart from all tiers; of the last part. */
+static void print_outside(const struct run_model *model, FILE *out)
+{
+    char a[32], b[32];
+    for (int rank = 0; rank < model->ranks; rank++) {
+        const struct run_gpu *gpu = &model->rank[rank].gpu;
+        const struct run_outside *outside = &model->rank[rank].outside;
+        if (!gpu->known || gpu->first_rank != rank) continue;
+        fprintf(out, "\nGPU %d, %s, of %d rank%s: outside of all tiers, measured, bytes of %s\n", gpu->gpu, gpu->name,
+                gpu->ranks, gpu->ranks == 1 ? "" : "s that share it", grouped(a, (int64_t)gpu->total_bytes));
+        fprintf(out, "  %-10s%20s\n", "last", outside->known ? grouped(b, (int64_t)outside->bytes) : "n/a");
+        fprintf(out, "  %-10s%20s\n", "most", outside->known ? grouped(b, (int64_t)outside->most_bytes) : "n/a");
+    }
+}
+
 /* ---- all of it ---- */
 
 static void print_section(const struct analysis *analysis, const struct analysis_section *section, FILE *out)
@@ -275,5 +290,6 @@ void analysis_print(const struct analysis *analysis, FILE *out)
 {
     print_head(analysis, out);
     for (int i = 0; i < analysis->section_count; i++) print_section(analysis, &analysis->sections[i], out);
+    print_outside(analysis->model, out);
     analysis_print_why(analysis, out);
 }

@@ -172,6 +172,27 @@ static void add_peaks(cJSON *report, const struct run_model *model)
         }
 }
 
+/* Each GPU once: what lies there in no tier is one figure for all ranks that share it. */
+static void add_gpus(cJSON *report, const struct run_model *model)
+{
+    cJSON *list = cJSON_AddArrayToObject(report, "gpus");
+    for (int rank = 0; rank < model->ranks; rank++) {
+        const struct run_gpu *gpu = &model->rank[rank].gpu;
+        const struct run_outside *outside = &model->rank[rank].outside;
+        if (!gpu->known || gpu->first_rank != rank) continue;
+        cJSON *out = cJSON_CreateObject();
+        add_number(out, "gpu", true, gpu->gpu);
+        add_text(out, "name", gpu->name);
+        add_number(out, "first_rank", true, rank);
+        add_number(out, "ranks", true, gpu->ranks);
+        add_number(out, "total_bytes", true, (double)gpu->total_bytes);
+        add_number(out, "outside_bytes", outside->known, (double)outside->bytes);
+        add_number(out, "outside_peak_bytes", outside->known, (double)outside->most_bytes);
+        add_number(out, "free_bytes", outside->known, (double)outside->free_bytes);
+        cJSON_AddItemToArray(list, out);
+    }
+}
+
 /* The exposed time is known by kind; it belongs to a link where the kind uses one link alone. */
 static bool one_link(const struct run_model *model, int kind)
 {
@@ -303,6 +324,7 @@ char *report_json(const struct run_model *model, const struct report_screen *scr
     add_hash(report, model);
     add_memory(report, model);
     add_peaks(report, model);
+    add_gpus(report, model);
     add_traffic(report, model);
     add_flows(report, model);
     add_events(report, model);

@@ -36,6 +36,8 @@ static const struct check {
     {"storage", "O_DIRECT", look_direct},
     {"storage", "libaio", look_aio},
     {"GPU", "CUDA", look_cuda},
+    {"GPU", "GPU memory", look_gpu_memory},
+    {"GPU", "GPU link", look_gpu_link},
     {"GPU", "NCCL", look_nccl},
 };
 enum { CHECKS = sizeof checks / sizeof *checks };

@@ -31,4 +31,7 @@ doctor_look look_terminal, look_locale, look_processor, look_cores, look_instruc
 /* doctor_services.c */
 doctor_look look_run_folder, look_mpi, look_name, look_launch, look_direct, look_aio, look_space, look_cuda, look_nccl;
 
+/* doctor_gpu.c */
+doctor_look look_gpu_memory, look_gpu_link;
+
 #endif

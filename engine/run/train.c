@@ -226,6 +226,19 @@ static const struct run_step *last_update(const struct run_model *model)
     return NULL;
 }
 
+static void print_outside(FILE *out, const struct run_model *model)
+{
+    for (int rank = 0; rank < model->ranks; rank++) {
+        const struct run_gpu *gpu = &model->rank[rank].gpu;
+        const struct run_outside *outside = &model->rank[rank].outside;
+        if (!gpu->known || !outside->known) continue;
+        fprintf(out, "GPU %d: outside of all tiers %.1f MiB of %.1f MiB, measured", gpu->gpu,
+                (double)outside->bytes / (1 << 20), (double)gpu->total_bytes / (1 << 20));
+        if (gpu->ranks > 1) fprintf(out, "; one figure for the %d ranks that share it", gpu->ranks);
+        fputc('\n', out);
+    }
+}
+
 static void print_result(const struct session *session)
 {
     const struct run_model *model = session->model;
@@ -241,6 +254,7 @@ static void print_result(const struct session *session)
         fprintf(out, " (%.2f of the text's unigram entropy, %.4f)",
                 (double)model->validation.loss / model->header.unigram_entropy, model->header.unigram_entropy);
     fputc('\n', out);
+    print_outside(out, model);
     if (!session->live) print_sample(out, model);
     if (session->spec.trace && !session->called_off)
         fprintf(out, "trace: %s   look at it with: zerolab replay %s\n", session->spec.trace, session->spec.trace);

@@ -4,6 +4,7 @@
  * is one bar for the fullest rank, then heat rows, one column for each rank. With offload, bars of the host tier and of NVMe
  * stand beside the device's, each with its own scale, and below them a line for each link says what it moved. */
 #include <stdio.h>
+#include <string.h>
 
 #include "tui/views/tiers.h"
 
@@ -167,6 +168,18 @@ static void write_bars_title(char *title, size_t room, int columns, const struct
         snprintf(title, room, "memory, step %u", step->step);
 }
 
+/* On a GPU, in the same words as the tiers at length; where there is room. */
+static void add_outside(char *note, size_t room, int columns, const struct scene *scene)
+{
+    enum { ROOMY = 110 };
+    const struct run_outside *outside = scene->model->ranks ? run_outside_of(scene->model, 0) : NULL;
+    const size_t at = strlen(note);
+    char text[FORMAT_ROOM];
+    if (outside && columns >= ROOMY)
+        snprintf(note + at, room - at, "· outside %s, measured ",
+                 format_bytes_bare(text, scene->state->units, outside->bytes));
+}
+
 static void draw_bars_title(struct canvas canvas, const struct scene *scene, const struct memory_scale scales[TIERS])
 {
     const struct memory_scale *scale = &scales[TIER_DEVICE];
@@ -178,6 +191,7 @@ static void draw_bars_title(struct canvas canvas, const struct scene *scene, con
         snprintf(note + at, sizeof note - (size_t)at, " budget %s ",
                  format_bytes_bare(text, scene->state->units, scale->budget));
     else snprintf(note + at, sizeof note - (size_t)at, " no budget ");
+    add_outside(note, sizeof note, canvas.at.columns, scene);
     write_bars_title(title, sizeof title, canvas.at.columns - utf8_columns(note) - 5, scene, tiers_beside(scales));
     draw_title(canvas, 0, false, title);
     draw_right(canvas, canvas.at.columns - 1, 0, STYLE_TEXT, note);

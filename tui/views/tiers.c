@@ -43,7 +43,7 @@ int tiers_used(const struct memory_scale scales[TIERS])
 /* Rows of the parts below each other. The least first; then all ranks; then curves; then lanes under them, on the same axis;
  * then what the tiers hold by category. */
 struct layout {
-    int picture, flows, ranks, curve, lanes;
+    int picture, outside, flows, ranks, curve, lanes;
 };
 
 enum { LANES_HEAD = 2, LANES_LEGEND = 3 };
@@ -57,7 +57,8 @@ static struct layout lay_out(const struct scene *scene, int rows, int rank, int 
 {
     const int ranks = 1 + scene->model->ranks;
     struct layout out = {.picture = TIERS_PICTURE_ROWS, .flows = TIERS_FLOWS_ROWS};
-    int left = rows - out.picture - 1 - out.flows; /* 1: the legend */
+    out.outside = scene->model->rank[rank].gpu.known;
+    int left = rows - out.picture - 1 - out.outside - out.flows; /* 1: the legend */
     out.ranks = smaller(ranks, left < RANKS_ROWS_LEAST ? RANKS_ROWS_LEAST : left);
     if (left - out.ranks < CURVE_ROWS_LEAST * curves) { /* of many ranks some give way to curves */
         const int most = left - CURVE_ROWS_LEAST * curves;
@@ -81,6 +82,21 @@ static struct canvas rows_of(struct canvas canvas, int *y, int rows)
     struct canvas part = canvas_part(canvas, 0, *y, canvas.at.columns, rows);
     *y += rows;
     return part;
+}
+
+/* What the GPU holds that no tier counts: as measured, not planned, and not the rank's alone. */
+static void draw_outside(struct canvas row, const struct scene *scene, int rank)
+{
+    const struct run_gpu *gpu = &scene->model->rank[rank].gpu;
+    const struct run_outside *outside = run_outside_of(scene->model, rank);
+    const enum units units = scene->state->units;
+    char bytes[FORMAT_ROOM], total[FORMAT_ROOM], shared[48] = "";
+    if (gpu->ranks > 1) snprintf(shared, sizeof shared, ", one figure for %d ranks", gpu->ranks);
+    const int x = draw_text(row, 1, 0, STYLE_DIM, "outside") + 1;
+    if (outside) format_bytes_bare(bytes, units, outside->bytes);
+    const int end = draw_text(row, x, 0, STYLE_STRONG, outside ? bytes : "n/a") + 1;
+    draw_format(row, end, 0, STYLE_DIM, "of GPU %d's %s, measured%s", gpu->gpu,
+                format_bytes_bare(total, units, gpu->total_bytes), shared);
 }
 
 /* What the rank's lanes do on the axis of the curves above: who fills and empties them. */
@@ -122,6 +138,7 @@ static void draw_view(struct canvas canvas, const struct scene *scene)
     const struct layout layout = lay_out(scene, canvas.at.rows, rank, tiers_used(scales));
     tiers_draw_picture(rows_of(canvas, &y, layout.picture), scene, rank, scales, flows);
     bars_draw_legend(canvas, y++, scene, true);
+    if (layout.outside) draw_outside(rows_of(canvas, &y, layout.outside), scene, rank);
     tiers_draw_flows(rows_of(canvas, &y, layout.flows), scene, rank, flows, false);
     tiers_draw_ranks(rows_of(canvas, &y, layout.ranks), scene, scales, rank);
     draw_through_step(canvas, scene, y, &layout, rank, scales);
