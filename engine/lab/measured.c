@@ -248,9 +248,12 @@ static double dropped_steps(const struct run_model *model)
 
 static double block_elems(const struct run_header *header)
 {
-    for (int u = 0; u < header->unit_count; u++)
-        if (strncmp(header->units[u].name, "block", 5) == 0) return (double)header->units[u].elems;
-    return 0;
+    int64_t elems = 0; /* of the first, with the tiles of its MLP */
+    for (int u = 0; u < header->unit_count; u++) {
+        const char *name = header->units[u].name;
+        if (strcmp(name, "block 0") == 0 || strncmp(name, "mlp 0.", 6) == 0) elems += header->units[u].elems;
+    }
+    return (double)elems;
 }
 
 /* A stage can have been switched to, with no step taken under it yet: then the plan that will train says it. */

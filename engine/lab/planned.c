@@ -199,7 +199,9 @@ static double count(const struct node *node, const struct schedule *schedule)
 
 static double block_elems(const struct model *model)
 {
-    return model->unit_count > 1 ? (double)model->units[1].elems : 0;
+    int64_t elems = 0; /* of the first, with the tiles of its MLP */
+    for (int u = 0; u < model->unit_count; u++) elems += model->units[u].block == 0 ? model->units[u].elems : 0;
+    return (double)elems;
 }
 
 static struct lab_value paced(const struct config *config, const struct setup *setup)
