@@ -5,6 +5,7 @@
 #define TESTS_FAR_DEVICE_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -33,6 +34,9 @@ static inline void far_leave(void)
 
 /* ---- pages ---- */
 
+#define FAR_ROOM_BYTES ((int64_t)1 << 40)
+static _Atomic int64_t far_room_bytes = FAR_ROOM_BYTES; /* what all ranks together may still commit */
+
 static inline void *far_reserve(void *user, uint64_t bytes, struct error *err)
 {
     (void)user;
@@ -53,6 +57,10 @@ static inline int far_commit(void *user, unsigned char *base, uint64_t first, ui
     (void)user;
     const int all = PROT_READ | PROT_WRITE;
     if (first % FAR_UNIT_BYTES || end % FAR_UNIT_BYTES) abort();
+    if (atomic_fetch_sub(&far_room_bytes, (int64_t)(end - first)) < (int64_t)(end - first)) {
+        atomic_fetch_add(&far_room_bytes, (int64_t)(end - first));
+        return error_set(err, STATUS_RUN, "the device is full");
+    }
     int refused = far_key < 0 ? mprotect(base + first, end - first, all) : pkey_mprotect(base + first, end - first, all, far_key);
     return refused ? error_set(err, STATUS_RUN, "no pages") : STATUS_OK;
 }
@@ -63,6 +71,7 @@ static inline uint64_t far_give_back(void *user, unsigned char *base, uint64_t f
     if (first % FAR_UNIT_BYTES || end % FAR_UNIT_BYTES) abort();
     madvise(base + first, end - first, MADV_DONTNEED);
     mprotect(base + first, end - first, PROT_NONE);
+    atomic_fetch_add(&far_room_bytes, (int64_t)(end - first));
     return end - first;
 }
 

@@ -1,8 +1,11 @@
-/* Pages under the allocator's ranges: committed when they are taken, locked where they are to be pinned, returned when the budget
- * wants them for others. What pages are to memory, blocks on the disk are to the NVMe tier. */
+/* Pages under the allocator's ranges: committed when they are taken, locked where they are to be pinned, returned when the budget,
+ * or a device or disk that is full, wants them for others. What pages are to memory, blocks on the disk are to the NVMe tier. */
 #include <errno.h>
+#include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
+#include "engine/base/grouped.h"
 #include "engine/memory/memory_parts.h"
 #include "engine/memory/storage.h"
 
@@ -12,12 +15,27 @@ static void count_reserved(struct memory *memory, enum tier tier, enum category 
     memory->now.tier[tier].reserved_bytes += change;
 }
 
-/* errno of what refused, or 0. */
-static int lock_pages(const struct memory *memory, void *at, uint64_t bytes)
+/* A limit of the system's own can be raised; it is not what stops a driver, or one who has none. */
+static int lock_by_system(void *at, uint64_t bytes, struct error *err)
+{
+    struct rlimit limit = {.rlim_cur = RLIM_INFINITY};
+    char most[32];
+    if (mlock(at, bytes) == 0) return STATUS_OK;
+    const char *why = strerror(errno);
+    getrlimit(RLIMIT_MEMLOCK, &limit);
+    if (limit.rlim_cur == RLIM_INFINITY) return error_set(err, STATUS_RUN, "%s; set pin_memory=false", why);
+    return error_set(err, STATUS_RUN,
+                     "%s; raise the limit of %s bytes with ulimit -l unlimited, or set pin_memory=false", why,
+                     grouped(most, (int64_t)limit.rlim_cur));
+}
+
+static int lock_pages(const struct memory *memory, void *at, uint64_t bytes, struct error *err)
 {
     const struct pages *device = memory->device_pages;
-    if (device && device->pin) return device->pin(device->user, at, bytes) ? 0 : ENOMEM;
-    return mlock(at, bytes) ? errno : 0;
+    struct error why;
+    if (!device || !device->pin) return lock_by_system(at, bytes, err);
+    if (device->pin(device->user, at, bytes, &why) == STATUS_OK) return STATUS_OK;
+    return error_set(err, STATUS_RUN, "%.400s; copies of the rest are slower", why.text);
 }
 
 static bool unlock_pages(const struct memory *memory, void *at, uint64_t bytes)
@@ -36,9 +54,8 @@ static void pin(struct memory *memory, enum tier tier, struct range *range, uint
 {
     const uint64_t piece = piece_bytes(memory, range, end - first);
     if (!range->pins || !range->base) return;
-    for (uint64_t at = first; at < end && !memory->now.pin_error; at += piece) {
-        memory->now.pin_error = lock_pages(memory, range->base + at, piece);
-        if (memory->now.pin_error) return;
+    for (uint64_t at = first; at < end && !memory->pin_refused.status; at += piece) {
+        if (lock_pages(memory, range->base + at, piece, &memory->pin_refused)) return;
         runs_add(&range->pinned, at, at + piece);
         memory->now.pinned_bytes[tier] += piece;
     }
@@ -68,6 +85,14 @@ void memory_pin(struct memory *memory, enum category category, bool pinned)
     memory_lock(memory);
     memory->range[TIER_HOST][category].pins = pinned;
     memory_unlock(memory);
+}
+
+bool memory_pin_refused(const struct memory *memory, struct error *why)
+{
+    memory_lock(memory);
+    *why = memory->pin_refused;
+    memory_unlock(memory);
+    return why->status != STATUS_OK;
 }
 
 static int commit_pages(struct memory *memory, enum tier tier, enum category category, struct run pages,
@@ -130,6 +155,14 @@ void memory_make_room(struct memory *memory, enum tier tier, uint64_t more)
     }
 }
 
+/* False: there was nothing. */
+static bool return_all_unused(struct memory *memory, enum tier tier)
+{
+    uint64_t returned = 0;
+    for (int c = 0; c < CATEGORIES; c++) returned += return_unused(memory, tier, c, UINT64_MAX);
+    return returned > 0;
+}
+
 static uint64_t uncommitted_bytes(const struct range *range, uint64_t first, uint64_t end)
 {
     struct run gap;
@@ -140,7 +173,7 @@ static uint64_t uncommitted_bytes(const struct range *range, uint64_t first, uin
 }
 
 int memory_commit(struct memory *memory, enum tier tier, enum category category, uint64_t first, uint64_t end,
-                  struct error *err)
+                  bool may_return, struct error *err)
 {
     struct range *range = &memory->range[tier][category];
     if (first == end) return 0;
@@ -149,9 +182,14 @@ int memory_commit(struct memory *memory, enum tier tier, enum category category,
     uint64_t more = uncommitted_bytes(range, first, end);
     if (more == 0) return 0;
     memory_make_room(memory, tier, more);
+    bool returned = false; /* all that is unused: then what this call has committed may have gone with it */
     struct run gap;
     for (uint64_t at = first; runs_next_gap(&range->committed, at, end, &gap); at = gap.end) {
         int status = commit_pages(memory, tier, category, gap, err);
+        if (status && may_return && !returned && (returned = return_all_unused(memory, tier))) {
+            gap.end = first;
+            continue;
+        }
         if (status) return status;
         runs_add(&range->committed, gap.first, gap.end);
         pin(memory, tier, range, gap.first, gap.end);
@@ -165,7 +203,7 @@ int memory_reserve(struct memory *memory, enum tier tier, enum category category
 {
     memory_lock(memory);
     const uint64_t before_bytes = memory->now.category[tier][category].reserved_bytes;
-    int status = memory_commit(memory, tier, category, offset, offset + bytes, err);
+    int status = memory_commit(memory, tier, category, offset, offset + bytes, false, err);
     if (memory->now.category[tier][category].reserved_bytes != before_bytes) memory_notify(memory, tier, category);
     memory_unlock(memory);
     return status;
@@ -183,7 +221,6 @@ bool memory_is_committed(const struct memory *memory, enum tier tier, enum categ
 void memory_trim(struct memory *memory)
 {
     memory_lock(memory);
-    for (int t = 0; t < TIERS; t++)
-        for (int c = 0; c < CATEGORIES; c++) return_unused(memory, t, c, UINT64_MAX);
+    for (int t = 0; t < TIERS; t++) return_all_unused(memory, t);
     memory_unlock(memory);
 }

@@ -190,7 +190,7 @@ static int take(struct memory *memory, enum tier tier, enum category category, u
     int status = over_budget(memory, tier, category, bytes, err);
     if (status) return status;
     runs_add(&range->live, offset, offset + bytes); /* first, or making room could return the very pages we reuse */
-    status = memory_commit(memory, tier, category, offset, offset + bytes, err);
+    status = memory_commit(memory, tier, category, offset, offset + bytes, true, err);
     if (status) {
         runs_remove(&range->live, offset, offset + bytes);
         memory_notify(memory, tier, category); /* some pages may have been committed */

@@ -38,7 +38,6 @@ struct memory_snapshot {
     uint64_t at_peak_bytes[TIERS][CATEGORIES];     /* live of each category at the instant of the tier's peak */
     uint64_t budget_bytes[TIERS];
     uint64_t pinned_bytes[TIERS];                  /* of reserved: locked, so that the system does not move or swap them */
-    int pin_error;                                 /* errno of the first lock that the system refused; 0: none */
 };
 
 /* Called under the lock after each change, to write trace records; may be NULL. when_ns: as memory_take_at() was told; 0: now. */
@@ -85,9 +84,11 @@ void memory_snapshot(const struct memory *memory, struct memory_snapshot *snapsh
 /* Live bytes of a category from an offset on. */
 uint64_t memory_live_from(const struct memory *memory, enum tier tier, enum category category, uint64_t offset);
 
-/* From now on pages that a category of the host tier commits are locked, or not. Where the system refuses (`ulimit -l`), they
- * are used as they are, and the snapshot says so. */
+/* From now on pages that a category of the host tier commits are locked, or not. Where the system or a driver refuses, they
+ * are used as they are, and so are all after them. */
 void memory_pin(struct memory *memory, enum category category, bool pinned);
+/* Why the first of them was refused, and what to do; false: none was. */
+bool memory_pin_refused(const struct memory *memory, struct error *why);
 
 void memory_reset_peaks(struct memory *memory);
 /* Returns committed but unused pages to the system (after a switch of stage). */

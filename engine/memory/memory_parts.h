@@ -28,6 +28,7 @@ struct memory {
     uint64_t symmetric_bytes;
     uint64_t symmetric_offset[CATEGORIES];
     struct storage *storage;
+    struct error pin_refused; /* status 0: no page was refused */
     memory_observer *observer;
     void *observer_user;
     uint64_t when_ns; /* of the change that is under way, for the observer */
@@ -51,8 +52,9 @@ static inline void memory_notify(struct memory *memory, enum tier tier, enum cat
         memory->observer(memory->observer_user, memory->when_ns, tier, category, &memory->now.category[tier][category]);
 }
 
-/* Under the lock: commits what of [first, end) is not, after returning unused pages as far as the budget wants it. */
-int memory_commit(struct memory *memory, enum tier tier, enum category category, uint64_t first, uint64_t end, struct error *err);
+/* Under the lock: commits what of [first, end) is not, after returning unused pages as far as the budget wants it. may_return: where
+ * there is no room after all, all that are unused, also those that were reserved. */
+int memory_commit(struct memory *memory, enum tier tier, enum category category, uint64_t first, uint64_t end, bool may_return, struct error *err);
 /* Lets go of all pinned pages, before the range goes. */
 void memory_unpin(struct memory *memory, enum tier tier, enum category category);
 /* Under the lock: returns unused pages until `more` further bytes can be committed under the budget, as far as that is possible. */

@@ -46,8 +46,8 @@ struct pages {
     /* How many bytes from `first` on went back; what was refused stays committed. */
     uint64_t (*give_back)(void *user, unsigned char *base, uint64_t first, uint64_t end);
     /* Locks a piece of the host tier so that copies to and from the device run by themselves; lets go of exactly such a piece.
-     * false: refused, and all is as before. NULL: mlock() does. */
-    bool (*pin)(void *user, void *host, uint64_t bytes);
+     * An error, or false: refused, and all is as before. NULL: mlock() does. */
+    int (*pin)(void *user, void *host, uint64_t bytes, struct error *err);
     bool (*unpin)(void *user, void *host, uint64_t bytes);
 };
 

@@ -97,18 +97,16 @@ static void erase(struct gpu_pages *own, int p)
 }
 
 /* Into the list first: where there is no memory for that, nothing needs to be undone. */
-static bool pin(void *user, void *host, uint64_t bytes)
+static int pin(void *user, void *host, uint64_t bytes, struct error *err)
 {
     struct gpu_pages *own = user;
-    struct error why;
+    int status = STATUS_OK;
     pthread_mutex_lock(&own->lock);
-    bool pinned = insert(own, (struct gpu_piece){host, bytes});
-    if (pinned && device_pin(own->device, host, bytes, &why)) {
-        erase(own, piece_from(own, host));
-        pinned = false;
-    }
+    if (!insert(own, (struct gpu_piece){host, bytes}))
+        status = error_set(err, STATUS_RUN, "no memory for a list of pinned pieces");
+    else if ((status = device_pin(own->device, host, bytes, err))) erase(own, piece_from(own, host));
     pthread_mutex_unlock(&own->lock);
-    return pinned;
+    return status;
 }
 
 static bool unpin(void *user, void *host, uint64_t bytes)

@@ -389,7 +389,7 @@ static int take_step(struct rank *rank, struct error *err)
     rank->steps_done = zero_steps_done(rank->zero);
     leave_opened(rank);
     tell_scale(rank, &result);
-    if (rank->rank == 0) record_pinning(rank->ring, zero_memory(rank->zero), rank->gpu != NULL, &rank->told_pinning);
+    if (rank->rank == 0) record_pinning(rank->ring, zero_memory(rank->zero), &rank->told_pinning);
     bool mark = rank->steps_done <= rank->spec->part.steps_done + 2 || rank->steps_done % PROCESS_MARK_STEPS == 0;
     record_process(rank->ring, rank->rank, rank->steps_done, zero_memory(rank->zero), mark);
     if (rank->gpu) record_outside(rank->ring, rank->rank, rank->gpu, &rank->told_outside_bytes);

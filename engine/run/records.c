@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "engine/base/clock.h"
@@ -167,23 +166,17 @@ void record_log(struct trace_ring *ring, int level, const char *text)
     trace_emit(ring, &record);
 }
 
-void record_pinning(struct trace_ring *ring, const struct memory *memory, bool by_driver, bool *told)
+void record_pinning(struct trace_ring *ring, const struct memory *memory, bool *told)
 {
     struct memory_snapshot now;
-    struct rlimit limit = {0};
-    char text[320], remedy[200], pinned[32], all[32], most[32];
-    memory_snapshot(memory, &now);
-    if (*told || !now.pin_error) return;
+    struct error why;
+    char text[sizeof why.text + 160], pinned[32], all[32];
+    if (*told || !memory_pin_refused(memory, &why)) return;
     *told = true;
-    getrlimit(RLIMIT_MEMLOCK, &limit);
-    if (by_driver) snprintf(remedy, sizeof remedy, "the GPU's driver refuses more: copies of the rest are slower");
-    else
-        snprintf(remedy, sizeof remedy,
-                 "no more may be: raise the limit of %s with ulimit -l unlimited, or set pin_memory=false",
-                 grouped(most, (int64_t)limit.rlim_cur));
-    snprintf(text, sizeof text, "pin_memory: %s of %s host bytes are locked, %s",
+    memory_snapshot(memory, &now);
+    snprintf(text, sizeof text, "pin_memory: %s of %s host bytes are locked, no more may be: %s",
              grouped(pinned, (int64_t)now.pinned_bytes[TIER_HOST]),
-             grouped(all, (int64_t)now.tier[TIER_HOST].reserved_bytes), remedy);
+             grouped(all, (int64_t)now.tier[TIER_HOST].reserved_bytes), why.text);
     record_log(ring, 1, text);
 }
 

@@ -28,7 +28,7 @@ void record_sample(struct trace_ring *ring, int64_t steps_done, const char *text
 void record_state_hash(struct trace_ring *ring, int64_t steps_done, uint64_t hash);
 void record_log(struct trace_ring *ring, int level, const char *text);
 /* Once, when the system, or a GPU's driver, has refused to lock what pin_memory asks for. */
-void record_pinning(struct trace_ring *ring, const struct memory *memory, bool by_driver, bool *told);
+void record_pinning(struct trace_ring *ring, const struct memory *memory, bool *told);
 void record_lines(struct trace_ring *ring, char *text); /* a note for each line; text is cut up */
 void record_plan_notes(struct trace_ring *ring, const struct model *model, const struct config_zero *zero);
 void record_end(struct trace_ring *ring, enum outcome outcome, const char *error);

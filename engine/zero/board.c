@@ -37,7 +37,7 @@ int zero_make_board(struct zero *zero, const struct schedule schedules[SCHEDULES
         memset(memory, 0, bytes);
         zero->board = (struct board){.memory = memory, .bytes = bytes};
         const struct pages *pages = zero->device ? zero->device->pages : NULL;
-        zero->board.pinned = pages && pages->pin && pages->pin(pages->user, memory, bytes);
+        zero->board.pinned = pages && pages->pin && pages->pin(pages->user, memory, bytes, NULL) == STATUS_OK;
     }
     lay_out(&zero->board, zero->model.unit_count, micro_steps);
     return STATUS_OK;

@@ -142,10 +142,10 @@ static bool fits_budgets(struct zero *zero, const struct schedule *schedule)
     return refuse_update(zero, op, buffer, why);
 }
 
-/* A device may be fuller than its budget says: the pages under all that the update takes there. */
-static bool fits_device(struct zero *zero, const struct schedule *schedule)
+/* The pages under all that the update takes on the device. */
+static bool reserve_update(struct zero *zero, const struct schedule *schedule)
 {
-    for (int i = schedule_agreement(schedule) + 1; zero->device && i < schedule->op_count; i++) {
+    for (int i = schedule_agreement(schedule) + 1; i < schedule->op_count; i++) {
         const struct op *op = &schedule->ops[i];
         for (int t = 0; t < op->take_count; t++) {
             const struct buffer *buffer = &schedule->buffers[schedule->effects[op->first_take + t]];
@@ -156,6 +156,15 @@ static bool fits_device(struct zero *zero, const struct schedule *schedule)
         }
     }
     return true;
+}
+
+/* A device may be fuller than its budget says: then pages that nobody uses are returned first. */
+static bool fits_device(struct zero *zero, const struct schedule *schedule)
+{
+    if (!zero->device || reserve_update(zero, schedule)) return true;
+    memory_trim(zero->memory);
+    zero->update_failure.failed = false;
+    return reserve_update(zero, schedule);
 }
 
 bool zero_foresee_update(struct zero *zero, const struct schedule *schedule)
