@@ -47,6 +47,8 @@ cp ahead.json checkpoints.json
 either_way "everything offloaded, updates delayed" $stage=3 ${offload}_optimizer.device=cpu ${offload}_param.device=cpu \
     --set schedule.delayed_update=true
 
+check "a step by operations among others: the same bits" same_as stage3 stepped $stage=3 --at 2:pause --at 2:op --at 2:op=5 --at 2:op=9 --at 2:resume
+
 # Of a budget that holds the step but not, beside each other, all pages that it uses; and of one in which those of two schedules
 # (a step's and the evaluation's) push each other out.
 peak=$(tr -d ' \t\n' <stage3.json | sed 's/.*"peak":\[{[^}]*"bytes":\([0-9]*\).*/\1/')
@@ -81,9 +83,10 @@ fi
 
 [ -n "${GPU:-}" ] && finish
 
-waits() { # STEPS ARGS...: of the host, for a stream that had something to do
+waits() { # STEPS ARGS...: of the host, for a stream that had something to do; of the process that waited most
+    rm -f waits
     FAKE_REPORT=$work/waits "$played" train --headless --steps "$1" -n 1 $small $stage=0 "${@:2}" >/dev/null 2>&1
-    sed -n 's/host waits //p' waits
+    sed 's/host waits //' waits | sort -n | tail -n 1
 }
 waits_a_step() { # ARGS...
     local few many
@@ -101,7 +104,7 @@ other_bits() {
 check "streams that forget to await each other are seen" other_bits
 
 breaks() {
-    FAKE_BREAK=norm_backward "$played" train --headless --steps 2 -n 1 $small >out 2>&1
+    FAKE_BREAK=norm_forward "$played" train --headless --steps 2 -n 1 $small >out 2>&1
     [ $? -eq 4 ] && grep -q "lane compute, operation [0-9]* ([a-z']*) or what was sent after it" out && grep -q 'illegal memory access' out
 }
 check "an error of the GPU is told by lane and operation" breaks

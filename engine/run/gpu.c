@@ -165,6 +165,8 @@ void gpu_close(struct gpu *gpu)
 
 /* ---- lanes ---- */
 
+/* Host memory that is not pinned is read and written before this returns. So who depends on it may go on when it has been sent, also
+ * with memory that was written that way. */
 static int copy(void *user, void *to, const void *from, uint64_t bytes, struct error *err)
 {
     struct gpu_lane *lane = user;

@@ -35,7 +35,7 @@ namespace
 
 std::atomic<int> delay_us{0};
 std::atomic<int> waits{0}; /* of the host for a stream that had something to do */
-std::atomic<bool> forgets{false}, used{false};
+std::atomic<bool> forgets{false};
 std::atomic<const char *> broken{nullptr};          /* the kernel that will fail */
 std::atomic<int> broken_device{-1};                 /* ... on this device only; -1: on any */
 std::atomic<cudaError_t> sticky[FAKE_DEVICES_MOST]; /* once a device has failed, everything on it does */
@@ -229,7 +229,6 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *out, int device)
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned)
 {
-    used = true;
     *out = new fake_stream;
     (*out)->thread = std::thread(stream_main, *out);
     return cudaSuccess;
@@ -367,7 +366,8 @@ void fake_launch(const char *name, const void *kernel, dim3 grid, dim3 block, si
 }
 
 /* FAKE_DELAY_US=300: as fake_set_delay_us(). FAKE_FORGETS=1: streams do not wait for each other's events, as if the program had left
- * that out. FAKE_REPORT=FILE: there, at the end, how often the host waited for a stream that had something to do. */
+ * that out. FAKE_REPORT=FILE: a line there from each process, at its end: how often the host waited for a stream that had
+ * something to do. */
 struct told_by_environment {
     told_by_environment()
     {
@@ -378,7 +378,7 @@ struct told_by_environment {
     ~told_by_environment()
     {
         const char *path = getenv("FAKE_REPORT");
-        FILE *file = path && used ? fopen(path, "w") : nullptr;
+        FILE *file = path ? fopen(path, "a") : nullptr;
         if (!file) return;
         fprintf(file, "host waits %d\n", waits.load());
         fclose(file);
