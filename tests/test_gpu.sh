@@ -87,4 +87,10 @@ if on_gpu nccl-1 -n 1 $flags $stage=1 $nccl >nccl.why; then
 else skip "one rank, by NCCL" "$(tail -n 1 nccl.why)"; fi
 check "what lies outside of all tiers is in the report" grep -q '"outside_bytes":[[:space:]]*[1-9]' bf16-0.json
 check "... and said once" [ "$(grep -c '^GPU 0: outside of all tiers .* measured' bf16-0.out)" = 1 ]
+# The bench of what fits, as small as it goes.
+fits() {
+    "$root/tests/gpu_fit.sh" "$played" 2MiB 64 4 32 8MiB 16MiB >fit.out 2>&1 && [ "$(grep -c 'trained: a step .* exposed' fit.out)" = 3 ] ||
+        { sed 's/^/# /' fit.out; return 1; }
+}
+check "what fits by plan trains, on the GPU, offloaded to the host and to NVMe; a layer more does not" fits
 finish

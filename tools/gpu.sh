@@ -150,6 +150,7 @@ bench_gpu() {
     done
     look_for_engine
     [ -z "$program" ] || run 240 tests/gpu_engine_speed.sh "$program"
+    [ -z "$program" ] || run 400 tests/gpu_fit.sh "$program"
     if python3 -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null; then run 300 python3 -u tests/gpu_peers.py
     else echo "== peers: no PyTorch with a GPU here"; fi
 }
