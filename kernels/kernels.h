@@ -46,7 +46,7 @@ int kernels_check(struct kernels *kernels, struct error *err);
  * y [N, out] = x [N, in] w^T + bias [out] (NULL: none) + residual [N, out] (NULL: none; it may be y), rounded once. */
 int kernels_linear_forward(struct kernels *kernels, enum dtype dtype, void *y, const void *x, const void *w, const void *bias,
                            const void *residual, int64_t N, int64_t out, int64_t in, struct error *err);
-/* dx [N, in] = dy [N, out] w */
+/* dx [N, in] = dy [N, out] w, or adds to dx */
 int kernels_linear_backward_input(struct kernels *kernels, enum dtype dtype, void *dx, bool accumulate, const void *dy, const void *w,
                                   int64_t N, int64_t out, int64_t in, struct error *err);
 /* dw [out, in] = dy^T x */

@@ -77,7 +77,7 @@ if [ -x "$counted" ]; then
     check "... idle" same_figure 2 idle_seconds mean.idle_ns
     check "... communication beside nothing" same_figure 2 exposed_seconds mean.exposed_ns
     check "... its fullest instant is the planned peak" at_peak
-fi
+else skip "the trace of lanes that run ahead" "no $counted"; fi
 
 # ---- what only a played GPU can show ----
 
@@ -85,12 +85,12 @@ fi
 
 waits() { # STEPS ARGS...: of the host, for a stream that had something to do; of the process that waited most
     rm -f waits
-    FAKE_REPORT=$work/waits "$played" train --headless --steps "$1" -n 1 $small $stage=0 "${@:2}" >/dev/null 2>&1
+    FAKE_REPORT=$work/waits "$played" train --headless --steps "$1" -n 1 $small $stage=0 "${@:2}" >/dev/null 2>&1 || return 1
     sed 's/host waits //' waits | sort -n | tail -n 1
 }
 waits_a_step() { # ARGS...
     local few many
-    few=$(waits 2 "$@") many=$(waits 7 "$@")
+    few=$(waits 2 "$@") && many=$(waits 7 "$@") && [ -n "$few" ] && [ -n "$many" ] || return 1
     awk -v few="$few" -v many="$many" 'BEGIN { print (many - few) / 5 }'
 }
 check "a step of one rank has a handful of host waits at most" \

@@ -19,10 +19,10 @@ mkdir -p "$(dirname "$log")"
 within() {
     left=$((began + 470 - $(date +%s)))
     [ "$what" = test-gpu ] || left=$1
-    [ $left -gt 5 ] || { echo "== left out, no time is left: $*"; return 1; }
+    [ $left -gt 5 ] || { echo "== left out, no time is left: $*"; return 124; }
     [ $left -lt "$1" ] || left=$1
     shift
-    timeout "$left" "$@"
+    timeout -k 10 "$left" "$@"
 }
 
 # ---- what is here -----------------------------------------------------------------------------------------------------------
@@ -109,8 +109,10 @@ sanitized() {
     tail -n 3 "$log.sanitizer"
     case $status in
     0) echo "ok - compute-sanitizer $1 is clean" ;;
-    9) echo "not ok - compute-sanitizer $1" && grep -m 20 '^=====' "$log.sanitizer" ;;
-    *) echo "== it did not come to its end (status $status), and says nothing" ;;
+    9) failed=1 && echo "not ok - compute-sanitizer $1" && grep -m 20 '^=====' "$log.sanitizer" ;;
+    124 | 137) echo "== it did not come to its end in time, and says nothing" ;;
+    *) grep -q 'Device not supported' "$log.sanitizer" && { echo "== it does not know this device, and says nothing"; return; }
+        failed=1 && echo "not ok - compute-sanitizer $1: status $status" ;;
     esac
 }
 

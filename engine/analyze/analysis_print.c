@@ -257,9 +257,9 @@ static void print_outside(const struct run_model *model, FILE *out)
 {
     char a[32], b[32];
     for (int rank = 0; rank < model->ranks; rank++) {
-        const struct run_gpu *gpu = &model->rank[rank].gpu;
+        const struct run_gpu *gpu = run_gpu_led_by(model, rank);
         const struct run_outside *outside = &model->rank[rank].outside;
-        if (!gpu->known || gpu->first_rank != rank) continue;
+        if (!gpu) continue;
         fprintf(out, "\nGPU %d, %s, of %d rank%s: outside of all tiers, measured, bytes of %s\n", gpu->gpu, gpu->name,
                 gpu->ranks, gpu->ranks == 1 ? "" : "s that share it", grouped(a, (int64_t)gpu->total_bytes));
         fprintf(out, "  %-10s%20s\n", "last", outside->known ? grouped(b, (int64_t)outside->bytes) : "n/a");

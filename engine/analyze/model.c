@@ -125,6 +125,12 @@ static void fold_outside(struct run_model *model, const struct trace_record *rec
         (struct run_outside){true, bytes, record->outside.free_bytes, bytes > most_bytes ? bytes : most_bytes};
 }
 
+const struct run_gpu *run_gpu_led_by(const struct run_model *model, int rank)
+{
+    const struct run_gpu *gpu = &model->rank[rank].gpu;
+    return gpu->known && gpu->first_rank == rank ? gpu : NULL;
+}
+
 const struct run_outside *run_outside_of(const struct run_model *model, int rank)
 {
     const struct run_gpu *gpu = &model->rank[rank].gpu;

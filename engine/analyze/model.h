@@ -313,6 +313,8 @@ bool run_tokens_per_second(const struct run_model *model, double *value);
 /* What an operation that is not of the compute lane moves. */
 enum traffic traffic_of_op(enum op_kind kind);
 
+/* The GPU of which this rank is the first, so that each comes once; NULL: none, or unknown. */
+const struct run_gpu *run_gpu_led_by(const struct run_model *model, int rank);
 /* What lies outside of all tiers on a rank's GPU, one figure for all ranks that share it; NULL: no GPU, or not known. */
 const struct run_outside *run_outside_of(const struct run_model *model, int rank);
 

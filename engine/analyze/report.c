@@ -177,9 +177,9 @@ static void add_gpus(cJSON *report, const struct run_model *model)
 {
     cJSON *list = cJSON_AddArrayToObject(report, "gpus");
     for (int rank = 0; rank < model->ranks; rank++) {
-        const struct run_gpu *gpu = &model->rank[rank].gpu;
+        const struct run_gpu *gpu = run_gpu_led_by(model, rank);
         const struct run_outside *outside = &model->rank[rank].outside;
-        if (!gpu->known || gpu->first_rank != rank) continue;
+        if (!gpu) continue;
         cJSON *out = cJSON_CreateObject();
         add_number(out, "gpu", true, gpu->gpu);
         add_text(out, "name", gpu->name);

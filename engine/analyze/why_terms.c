@@ -31,12 +31,14 @@ static bool *live_at(const struct schedule *schedule, int peak_op)
     return live;
 }
 
-/* "embed", "block 3", "blocks 1-3", "2 blocks of 1-3", "mlp 3.1", "5 tiles of blocks 1-3". */
+/* "embed", "block 3", "blocks 1-3", "2 blocks of 1-3", "mlp 3.1", "3 tiles of block 1", "5 tiles of blocks 1-3". */
 static void write_units(char *text, size_t room, const struct group *group, const struct model *model)
 {
     const struct unit *first = &model->units[group->first_unit], *last = &model->units[group->last_unit];
-    bool whole_range = group->last_unit - group->first_unit + 1 == group->count;
+    const bool whole_range = last->block - first->block + 1 == group->count;
     if (group->first_unit == group->last_unit) snprintf(text, room, "%s", first->name);
+    else if (group->kind == UNIT_MLP && first->block == last->block)
+        snprintf(text, room, "%d tiles of block %d", group->count, first->block);
     else if (group->kind == UNIT_MLP)
         snprintf(text, room, "%d tiles of blocks %d-%d", group->count, first->block, last->block);
     else if (whole_range) snprintf(text, room, "blocks %d-%d", first->block, last->block);

@@ -99,7 +99,7 @@ struct comm_hands {
 };
 void comm_use(struct comm *comm, const struct comm_hands *hands);
 
-/* Where hands pass: what reductions from here on may use of the device for what arrives. Every rank as much; at first none, with
+/* Where hands pass: what the next reduction may use of the device for what arrives. Every rank as much; at first none, with
  * which one rank alone can reduce. */
 void comm_room(struct comm *comm, void *room, uint64_t bytes);
 

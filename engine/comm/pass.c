@@ -9,8 +9,7 @@
 
 #include "engine/base/tier.h"
 #include "engine/comm/internal.h"
-
-enum { ALIGN_BYTES = 64 }; /* where in a strip a part begins */
+#include "engine/plan/arrivals.h"
 
 static int no_memory(struct comm *comm)
 {
@@ -112,7 +111,7 @@ static bool next_chunk(const struct reduction *r, int owner, struct place *place
     const int64_t rest = part->elems - place->first, fit = (int64_t)((r->strip_bytes - *used) / r->width);
     *chunk = (struct chunk){part, place->first, rest < fit ? rest : fit, *used};
     place->first += chunk->elems;
-    *used += ((uint64_t)chunk->elems * r->width + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES;
+    *used += ((uint64_t)chunk->elems * r->width + ARRIVALS_ALIGN - 1) / ARRIVALS_ALIGN * ARRIVALS_ALIGN;
     return true;
 }
 
@@ -177,7 +176,8 @@ int pass_reduce(struct comm *comm, enum dtype dtype, enum dtype to, const struct
 {
     const int ranks = comm->layout.ranks;
     struct reduction r = {comm, dtype, to, parts, count, in_place, accumulate, (uint64_t)dtype_bytes(dtype), 0};
-    r.strip_bytes = ranks > 1 ? comm->room_bytes / (uint64_t)(ranks - 1) / ALIGN_BYTES * ALIGN_BYTES : UINT64_MAX / 4;
+    r.strip_bytes =
+        ranks > 1 ? comm->room_bytes / (uint64_t)(ranks - 1) / ARRIVALS_ALIGN * ARRIVALS_ALIGN : UINT64_MAX / 4;
     if (r.strip_bytes == 0) {
         node_fail(comm->node, "a reduction has no room for what arrives; this is a bug");
         return STATUS_RUN;

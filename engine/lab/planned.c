@@ -197,13 +197,6 @@ static double count(const struct node *node, const struct schedule *schedule)
     return sum;
 }
 
-static double block_elems(const struct model *model)
-{
-    int64_t elems = 0; /* of the first, with the tiles of its MLP */
-    for (int u = 0; u < model->unit_count; u++) elems += model->units[u].block == 0 ? model->units[u].elems : 0;
-    return (double)elems;
-}
-
 static struct lab_value paced(const struct config *config, const struct setup *setup)
 {
     const double of_step = paced_seconds(setup, config);
@@ -223,7 +216,7 @@ static struct lab_value of_setup(const struct node *node, const struct config *c
     case METRIC_BUDGET: return value_known((double)config->budget_bytes[node->of.tier], bytes);
     case METRIC_RANKS: return value_known(config->topology.ranks, plain);
     case METRIC_PSI: return value_known((double)setup->model.elems, plain);
-    case METRIC_BLOCK: return value_known(block_elems(&setup->model), plain);
+    case METRIC_BLOCK: return value_known((double)model_block_elems(&setup->model), plain);
     case METRIC_LAYERS: return value_known(setup->model.shape.layers, plain);
     case METRIC_KNOB: return value_of_key(config, node->of.text);
     case METRIC_ACCOUNTING: return accounted(node, setup);

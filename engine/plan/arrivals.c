@@ -1,5 +1,7 @@
 #include "engine/plan/arrivals.h"
 
+#include "engine/plan/footprint.h"
+
 /* What one owner's parts take of a strip, each from a whole line on. */
 static int64_t owner_bytes(const struct schedule *schedule, const struct model *model, const struct piece *pieces,
                            int count, int owner)
@@ -7,12 +9,9 @@ static int64_t owner_bytes(const struct schedule *schedule, const struct model *
     int64_t bytes = 0;
     for (int p = 0; p < count; p++) {
         const struct piece *piece = &pieces[p];
-        const int64_t shard = shard_elems(model->units[piece->unit].elems, schedule->ranks);
-        const int64_t width = dtype_bytes(schedule->buffers[piece->source].dtype);
-        int64_t first = owner * shard, end = first + shard;
-        if (first < piece->first) first = piece->first;
-        if (end > piece->first + piece->elems) end = piece->first + piece->elems;
-        if (first < end) bytes += ((end - first) * width + ARRIVALS_ALIGN - 1) / ARRIVALS_ALIGN * ARRIVALS_ALIGN;
+        const int64_t own = piece_owned_elems(model, piece, schedule->ranks, owner) *
+                            dtype_bytes(schedule->buffers[piece->source].dtype);
+        bytes += (own + ARRIVALS_ALIGN - 1) / ARRIVALS_ALIGN * ARRIVALS_ALIGN;
     }
     return bytes;
 }

@@ -300,6 +300,13 @@ int builder_end(struct builder *builder)
     return builder->failed ? -1 : schedule->op_count++;
 }
 
+bool op_takes(const struct schedule *schedule, const struct op *op, int buffer)
+{
+    for (int t = 0; t < op->take_count; t++)
+        if (schedule->effects[op->first_take + t] == buffer) return true;
+    return false;
+}
+
 int schedule_agreement(const struct schedule *schedule)
 {
     for (int i = schedule->op_count - 1; i >= 0; i--)

@@ -197,10 +197,8 @@ static void layers(out_t out, run_t run)
 {
     char elems[32];
     const struct model *model = &run->setup->model;
-    int64_t each = 0;
-    for (int u = 0; u < model->unit_count; u++) each += model->units[u].block == 0 ? model->units[u].elems : 0;
     effect_say(out, "%d block%s of %s parameters", run->config->model.layers, plural(run->config->model.layers),
-               grouped(elems, each));
+               grouped(elems, model_block_elems(model)));
 }
 
 static void mlp_tiles(out_t out, run_t run)

@@ -226,13 +226,15 @@ void fit_cheapest(struct fit_cheapest *out, const struct config *config, const s
 
 /* ---- how deep ---- */
 
-/* GPT-2's four published sizes, 12 x 768 to 48 x 1600, the line through them, and from the last one on. Heads are of 64 channels. */
+enum { HEAD = 64 }; /* channels of one, in the family */
+
+/* GPT-2's four published sizes, 12 x 768 to 48 x 1600, the line through them, and from the last one on. */
 static int family_hidden(int layers)
 {
     static const struct {
         int layers, hidden;
     } sizes[] = {{0, 0}, {12, 768}, {24, 1024}, {36, 1280}, {48, 1600}};
-    enum { LAST = sizeof sizes / sizeof *sizes - 1, HEAD = 64 };
+    enum { LAST = sizeof sizes / sizeof *sizes - 1 };
     int s = 1;
     while (s < LAST && layers > sizes[s].layers) s++;
     const int rise = sizes[s].hidden - sizes[s - 1].hidden, run = sizes[s].layers - sizes[s - 1].layers,
@@ -244,8 +246,11 @@ static int family_hidden(int layers)
 static void scale_knobs(struct config *config)
 {
     struct model model;
-    if (model_init(&model, &config->model, config->dtype, NULL)) return;
-    const int64_t block = model.units[1].elems, embed = model.units[0].elems;
+    if (model_init_tiled(&model, &config->model, config->mlp_tiles, config->dtype, NULL)) return;
+    int64_t block = 0; /* or the largest of what it is cut into */
+    for (int u = 1; u < model.unit_count; u++)
+        if (model.units[u].elems > block) block = model.units[u].elems;
+    const int64_t embed = model.units[0].elems;
     model_release(&model);
     config->zero.reduce_bucket_elems = config->zero.allgather_bucket_elems = block;
     config->zero.prefetch_bucket_elems = block;
@@ -257,7 +262,7 @@ void fit_grow(struct config *config, int layers, enum fit_growth growth)
     config->model.layers = layers;
     if (growth == FIT_GROW_DEEPER) return;
     config->model.hidden = family_hidden(layers);
-    config->model.heads = config->model.hidden / 64;
+    config->model.heads = config->model.hidden / HEAD;
     scale_knobs(config);
 }
 
@@ -313,6 +318,12 @@ static void ask_recomputed(struct fit_answer *answer, const struct fit_question 
 struct fit_answer *fit_answer(const struct fit_question *question, struct error *err)
 {
     const enum fit_growth growth = question->any_model ? FIT_GROW_AS_GPT2 : FIT_GROW_DEEPER;
+    if (question->any_model && 4 * HEAD % question->config->mlp_tiles) {
+        error_set(err, STATUS_USAGE,
+                  "model.mlp_tiles=%d does not divide 4 x hidden of every model of the family; take a power of two",
+                  question->config->mlp_tiles);
+        return NULL;
+    }
     struct fit_answer *answer = calloc(1, sizeof *answer);
     if (!answer) {
         error_set(err, STATUS_RUN, "no memory for a table of setups");

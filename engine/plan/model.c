@@ -179,6 +179,13 @@ bool model_tiled(const struct model *model)
     return model->mlp_tiles > 1;
 }
 
+int64_t model_block_elems(const struct model *model)
+{
+    int64_t elems = 0;
+    for (int u = 0; u < model->unit_count; u++) elems += model->units[u].block == 0 ? model->units[u].elems : 0;
+    return elems;
+}
+
 int model_block(const struct model *model, int block)
 {
     return 1 + block * (model_tiled(model) ? 1 + model->mlp_tiles : 1);

@@ -83,6 +83,8 @@ const char *tensor_name(enum tensor_id id);
 int model_block(const struct model *model, int block);
 int model_mlp(const struct model *model, int block, int tile);
 bool model_tiled(const struct model *model);
+/* Of the first block, which are as large as any other's, with the tiles of its MLP. */
+int64_t model_block_elems(const struct model *model);
 
 /* How many elements from number `elem` of a tensor on follow each other in the whole tensor too, at most `most`; *whole: the number
  * of the first of them there. */

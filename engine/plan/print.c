@@ -1,6 +1,7 @@
 #include "engine/plan/print.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -120,15 +121,23 @@ void plan_notes(FILE *out, const char *prefix, const struct model *model, const 
             "%sblocks stay gathered, because no tensor of theirs is over stage3_param_persistence_threshold (%" PRId64
             ")\n",
             prefix, zero->param_persistence_threshold);
+    if (zero->stage == 3 && model_tiled(model) &&
+        persistent_from(model, zero, model_mlp(model, model->shape.layers - 1, model->mlp_tiles - 1)) == 0)
+        fprintf(out,
+                "%stiles of MLPs stay gathered, because no tensor of theirs is over "
+                "stage3_param_persistence_threshold (%" PRId64 ")\n",
+                prefix, zero->param_persistence_threshold);
     if (zero->stage >= 1 && zero->reduce_bucket_elems >= model->elems)
         fprintf(out, "%sone bucket holds all gradients, because reduce_bucket_size (%" PRId64 ") is not below Psi\n",
                 prefix, zero->reduce_bucket_elems);
 }
 
-static void print_pace(FILE *out, const struct setup *setup, const struct config *config)
+static int print_pace(FILE *out, const struct setup *setup, const struct config *config, struct error *err)
 {
     const double seconds = paced_seconds(setup, config);
+    if (isnan(seconds)) return error_set(err, STATUS_RUN, "no memory to follow a step");
     if (seconds > 0) fprintf(out, "\nTime of a step by pace alone (links, device, slow motion): %.4f s\n", seconds);
+    return STATUS_OK;
 }
 
 int plan_print(FILE *out, const struct config *config, bool with_schedule, struct error *err)
@@ -141,11 +150,11 @@ int plan_print(FILE *out, const struct config *config, bool with_schedule, struc
     plan_print_memory(out, &setup, config);
     print_traffic(out, &setup, config);
     print_units(out, &setup);
-    print_pace(out, &setup, config);
-    if (with_schedule) {
+    status = print_pace(out, &setup, config, err);
+    if (!status && with_schedule) {
         fputs("\nOperations of a step\n", out);
         schedule_print(out, &setup.schedule, &setup.model);
     }
     setup_release(&setup);
-    return STATUS_OK;
+    return status;
 }

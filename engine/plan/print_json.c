@@ -60,7 +60,7 @@ static void add_traffic(cJSON *out, const struct setup *setup, const struct conf
     cJSON_AddNumberToObject(out, "theory_bytes", traffic_theory_bytes(&setup->model, &setup->schedule));
     const double paced = paced_seconds(setup, config);
     if (paced > 0) cJSON_AddNumberToObject(out, "paced_seconds", paced);
-    else cJSON_AddNullToObject(out, "paced_seconds"); /* nothing is paced */
+    else cJSON_AddNullToObject(out, "paced_seconds"); /* nothing is paced, or there was no memory to follow a step */
 }
 
 static void add_flops(cJSON *out, const struct setup *setup)

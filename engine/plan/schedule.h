@@ -153,6 +153,9 @@ void schedule_release(struct schedule *schedule);
 void extent_range(const struct schedule *schedule, const struct model *model, int unit, enum extent extent, int rank, int64_t *first, int64_t *end);
 void buffer_range(const struct schedule *schedule, const struct model *model, const struct buffer *buffer, int rank, int64_t *first, int64_t *end);
 
+/* Whether the buffer begins with this operation: it finds nothing in it. */
+bool op_takes(const struct schedule *schedule, const struct op *op, int buffer);
+
 /* The operation after which nothing may fail: all ranks know that the step is good, and what stands below writes. */
 int schedule_agreement(const struct schedule *schedule);
 

@@ -19,8 +19,7 @@ static void read_driver(char version[32])
     if (!file) return;
     if (fgets(line, sizeof line, file)) {
         const char *at = strstr(line, "Module");
-        if (at) sscanf(at, "Module %*[^0-9]%31s", version);
-        if (at && !version[0]) sscanf(at, "Module %31s", version);
+        if (at && sscanf(at, "Module for %*s %31s", version) != 1) sscanf(at, "Module %31s", version);
     }
     fclose(file);
 }

@@ -59,8 +59,8 @@ static int check_nccl(const struct config *config, int gpus, struct error *err)
 int gpu_check(const struct config *config, struct error *err)
 {
     char build[64];
+    if (config->topology.backend != BACKEND_CUDA) return STATUS_OK; /* nor is the driver woken up */
     const int present = device_count(), wanted = gpus_for(config, present);
-    if (config->topology.backend != BACKEND_CUDA) return STATUS_OK;
     device_build_text(build, sizeof build);
     if (present == 0)
         return error_set(err, STATUS_USAGE,

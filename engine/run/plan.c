@@ -7,6 +7,7 @@
 #include "engine/plan/fit.h"
 #include "engine/plan/print.h"
 #include "engine/run/front.h"
+#include "engine/run/gpu.h"
 #include "engine/run/room.h"
 
 static int check_options(const struct cli *cli, struct error *err)
@@ -32,7 +33,9 @@ static int load(struct config *config, const struct cli *cli, struct error *err)
     if (cli->model) sets[count++] = name;
     if (cli->ranks > 0) sets[count++] = ranks;
     for (int i = 0; i < cli->sets.count; i++) sets[count++] = cli->sets.at[i];
-    return config_load(config, cli->operand, sets, count, err);
+    const int status = config_load(config, cli->operand, sets, count, err);
+    if (!status) gpu_settle(config);
+    return status;
 }
 
 /* *fits: whether what was asked for can be trained. */

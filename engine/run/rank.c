@@ -392,7 +392,7 @@ static int take_step(struct rank *rank, struct error *err)
     if (rank->rank == 0) record_pinning(rank->ring, zero_memory(rank->zero), &rank->told_pinning);
     bool mark = rank->steps_done <= rank->spec->part.steps_done + 2 || rank->steps_done % PROCESS_MARK_STEPS == 0;
     record_process(rank->ring, rank->rank, rank->steps_done, zero_memory(rank->zero), mark);
-    if (rank->gpu) record_outside(rank->ring, rank->rank, rank->gpu, &rank->told_outside_bytes);
+    if (rank->gpu && mark) record_outside(rank->ring, rank->rank, rank->gpu, &rank->told_outside_bytes);
     if (is_due(rank)) save(rank, false);
     return STATUS_OK;
 }

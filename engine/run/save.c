@@ -29,6 +29,7 @@ struct saver {
     struct checkpoint_writer *writer;
     struct zero_snapshot *snapshot; /* NULL: in the foreground */
     bool has_buffers, background;
+    bool weights_too;        /* rank 0: as it was when the save began */
     void *weights_buffers;   /* rank 0, where weights are to be written beside it; NULL: */
     struct error no_weights; /* ... what refused them */
     char why[152];           /* not in the background */
@@ -91,7 +92,7 @@ static void write_weights_too(const struct saver *saver)
 {
     struct error err;
     char text[640];
-    if (!saver->rank->config.checkpoint.weights_too) return;
+    if (!saver->weights_too) return;
     if (write_beside(saver, &err)) {
         snprintf(text, sizeof text, "%s stands, but its weights could not be written beside it: %s", saver->tag,
                  err.text);
@@ -255,7 +256,8 @@ static int try_snapshot(struct saver *saver, struct verdict *verdict, struct err
  * weights, the checkpoint stands without them. */
 static void make_room_for_weights(struct saver *saver)
 {
-    if (!saver->save || !saver->rank->config.checkpoint.weights_too) return;
+    saver->weights_too = saver->save && saver->rank->config.checkpoint.weights_too;
+    if (!saver->weights_too) return;
     if (zero_buffers_take(saver->rank->zero, LOT_OF_WEIGHTS, &saver->weights_buffers, &saver->no_weights))
         saver->weights_buffers = NULL;
 }

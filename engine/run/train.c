@@ -111,6 +111,7 @@ static int choose_ranks(struct session *session, struct error *err)
     const bool on_gpus = session->config.topology.backend == BACKEND_CUDA;
     struct error why = {.text = "they have a GPU each"};
     int status = gpu_check(&session->config, err);
+    if (!status) gpu_settle(&session->config);
     if (status || session->config.topology.ranks_as == RANKS_AS_THREADS) return status;
     if (on_gpus && gpu_shared(&session->config)) why = (struct error){.text = "they share a GPU"};
     if (!on_gpus && launch_has_mpi(&why)) return STATUS_OK;
@@ -229,9 +230,9 @@ static const struct run_step *last_update(const struct run_model *model)
 static void print_outside(FILE *out, const struct run_model *model)
 {
     for (int rank = 0; rank < model->ranks; rank++) {
-        const struct run_gpu *gpu = &model->rank[rank].gpu;
+        const struct run_gpu *gpu = run_gpu_led_by(model, rank);
         const struct run_outside *outside = &model->rank[rank].outside;
-        if (!gpu->known || !outside->known) continue;
+        if (!gpu || !outside->known) continue;
         fprintf(out, "GPU %d: outside of all tiers %.1f MiB of %.1f MiB, measured", gpu->gpu,
                 (double)outside->bytes / (1 << 20), (double)gpu->total_bytes / (1 << 20));
         if (gpu->ranks > 1) fprintf(out, "; one figure for the %d ranks that share it", gpu->ranks);

@@ -81,8 +81,11 @@ static void *run_rank(void *user)
     struct rank_thread *self = user;
     self->status = comm_open_thread(&self->rank.comm, self->group, self->number, &self->err);
     if (!self->status && self->gpu) self->status = gpu_rank_open(&self->rank.gpu, self->gpu, self->number, &self->err);
+    if (self->status && self->rank.comm) {
+        comm_abort(self->rank.comm, &self->err); /* of several reasons the first stands, and is everyone's */
+        self->status = comm_check(self->rank.comm, &self->err);
+    }
     if (self->status) gpu_give_up(self->gpu);
-    if (self->status && self->rank.comm) comm_abort(self->rank.comm, &self->err);
     if (!self->status) self->status = rank_live(&self->rank, &self->err);
     if (self->rank.comm) comm_close(self->rank.comm);
     gpu_rank_close(self->rank.gpu);

@@ -46,7 +46,7 @@ static int move(struct zero *zero, const struct schedule *schedule, const struct
     const enum dtype dtype = piece ? schedule->buffers[piece->source].dtype : zero->model.dtype,
                      to = piece ? schedule->buffers[piece->destination].dtype : dtype;
     const int room = op->buffer[ROLE_SCRATCH], count = cut_pieces(zero, schedule, op, zero->parts);
-    if (room >= 0) comm_room(zero->comm, zero_buffer(zero, schedule, room), (uint64_t)schedule->buffers[room].bytes);
+    comm_room(zero->comm, zero_buffer(zero, schedule, room), room >= 0 ? (uint64_t)schedule->buffers[room].bytes : 0);
     switch (op->kind) {
     case OP_REDUCE_SCATTER:
         return comm_reduce_scatter(zero->comm, dtype, to, zero->parts, count, op->accumulate ? COMM_ACCUMULATE : 0,

@@ -70,7 +70,7 @@ struct zero {
     int64_t first_sample;       /* evaluation: where in the held-out slice */
     struct learning_rate now;
     struct board board;
-    struct { uint32_t refused, told; } ahead; /* runs_ahead.c: schedules, by number */
+    struct { bool refused[SCHEDULES], told; } ahead; /* runs_ahead.c: of the schedules in force */
     float gradient_factor;      /* clipping, known after the agreement */
     struct agreement *agreed;   /* of all ranks */
     struct { double loss, grad_norm; bool failed, overflow; } concluded; /* what follows from them */
@@ -78,7 +78,7 @@ struct zero {
     struct {                    /* gradients in the host tier with which the next step will update */
         bool there;
         struct update_of update;
-        unsigned char *done;    /* by operation of the training schedule, in a step: it is done */
+        unsigned char *done;    /* by operation of the training schedule, in a step: it is done, or was sent and will be */
     } pending;
     bool applying_pending;      /* between steps, by whatever schedule is in force */
     struct take_failure swap_failure;   /* of the NVMe tier, before the update; written by one lane */

@@ -219,6 +219,7 @@ void zero_adopt(struct zero *zero, const struct config_zero *knobs, struct sched
     zero->knobs = *knobs;
     scale_reductions(zero, knobs);
     zero->schedule_number += SCHEDULES;
+    memset(&zero->ahead, 0, sizeof zero->ahead);
     zero_weigh_tails(zero);
     zero->window_bytes = zero_window_bytes(&zero->schedules[PURPOSE_TRAIN]);
     footprint_of(&zero->footprint, &zero->schedules[PURPOSE_TRAIN]);
@@ -268,7 +269,6 @@ int zero_open(struct zero **out, const struct zero_options *options, struct zero
     if (zero->device) memcpy(zero->movers, zero->device->movers, sizeof zero->movers);
     if (zero->device) comm_use(options->comm, zero->device->hands);
     zero->schedule_number = options->first_schedule;
-    zero->ahead.refused = zero->ahead.told = UINT32_MAX;
     zero->comm = options->comm;
     zero->data = options->data;
     zero->rank = layout->rank;

@@ -227,9 +227,9 @@ static int use_unit(struct zero *zero, const struct schedule *schedule, const st
     case OP_BLOCK_BACKWARD:
         return gpt_block_backward(&gpt, &parameters, &gradients, op->accumulate, input, &saved, residual, normed,
                                   scratch, err);
-    case OP_MLP_BACKWARD: /* the last tile comes first */
+    case OP_MLP_BACKWARD:
         return gpt_mlp_backward(&gpt, &parameters, &gradients, op->accumulate, &saved, residual, normed,
-                                zero->model.units[op->unit].tile < zero->model.mlp_tiles - 1, err);
+                                !op_takes(schedule, op, op->buffer[ROLE_NORMED]), err);
     default: return gpt_embed_backward(&gpt, &gradients, op->accumulate, tokens, residual, scratch, err);
     }
 }

@@ -7,6 +7,8 @@
  *     is held beside the schedule. That is the plan's peak at least;
  *   - the pages of all that were committed before the step, so that none has to come while the device works.
  * Bits, peaks and the trace's meaning are the same either way. */
+#include <stdio.h>
+
 #include "engine/base/gate.h"
 #include "engine/memory/pages.h"
 #include "engine/zero/internal.h"
@@ -77,21 +79,23 @@ static bool commit_all(struct zero *zero, const struct schedule *schedule)
 
 static void tell(struct zero *zero)
 {
-    if (zero->ahead.told == zero->schedule_number || zero->rank != 0) return;
-    zero->ahead.told = zero->schedule_number;
-    zero_log(zero, ZERO_RING_CONTROL,
-             "there is no room for all that a step uses at once: the GPU waits a little between operations");
+    char text[160];
+    if (zero->ahead.told) return;
+    zero->ahead.told = true;
+    snprintf(text, sizeof text,
+             "rank %d: there is no room for all that a step uses at once: the GPU waits a little between operations",
+             zero->rank);
+    zero_log(zero, ZERO_RING_CONTROL, text);
 }
 
 bool zero_runs_ahead(struct zero *zero, int which)
 {
     const struct schedule *schedule = &zero->schedules[which];
-    const uint32_t number = zero->schedule_number + (uint32_t)which;
     if (!has_streams(zero) || is_paced(zero) || (zero->gate && gate_limit(zero->gate) != GATE_OPEN)) return false;
     const bool within = fits(zero, schedule, TIER_DEVICE) && fits(zero, schedule, TIER_HOST);
-    if (within && zero->ahead.refused != number) {
+    if (within && !zero->ahead.refused[which]) {
         if (commit_all(zero, schedule)) return true;
-        zero->ahead.refused = number; /* the GPU will hardly have more later */
+        zero->ahead.refused[which] = true; /* the GPU will hardly have more later */
         memory_trim(zero->memory);
     }
     tell(zero);

@@ -233,6 +233,7 @@ int zero_switch(struct zero *zero, const struct config_zero *knobs, struct zero_
 int zero_set_budget(struct zero *zero, enum tier tier, uint64_t bytes, struct error *err)
 {
     int status = memory_set_budget(zero->memory, tier, bytes, err);
+    memset(&zero->ahead, 0, sizeof zero->ahead);
     zero_record_budgets(zero);
     return status;
 }

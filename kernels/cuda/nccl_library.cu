@@ -24,7 +24,7 @@ int nccl_open(struct nccl *nccl, struct error *err)
     static const char *const places[] = {LIBRARY, NCCL_HOME "/lib/" LIBRARY, NCCL_HOME "/lib64/" LIBRARY};
     memset(nccl, 0, sizeof *nccl);
     for (const char *place : places)
-        if (!nccl->handle) nccl->handle = dlopen(place, RTLD_NOW | RTLD_LOCAL);
+        if (!nccl->handle) nccl->handle = dlopen(place, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (!nccl->handle)
         return error_set(err, STATUS_RUN,
                          LIBRARY " cannot be opened, neither as it is nor in " NCCL_HOME

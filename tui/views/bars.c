@@ -176,14 +176,14 @@ static void add_outside(char *note, size_t room, int columns, const struct scene
     const size_t at = strlen(note);
     char text[FORMAT_ROOM];
     if (outside && columns >= ROOMY)
-        snprintf(note + at, room - at, "· outside %s, measured ",
+        snprintf(note + at, room - at, "· outside%s %s, measured ", scene->model->header.gpus > 1 ? " of GPU 0" : "",
                  format_bytes_bare(text, scene->state->units, outside->bytes));
 }
 
 static void draw_bars_title(struct canvas canvas, const struct scene *scene, const struct memory_scale scales[TIERS])
 {
     const struct memory_scale *scale = &scales[TIER_DEVICE];
-    char text[FORMAT_ROOM], title[80], note[96];
+    char text[FORMAT_ROOM], title[80], note[128];
     int at = 0;
     if (scale->has_planned)
         at = snprintf(note, sizeof note, " plan %s ·", format_bytes_bare(text, scene->state->units, scale->planned));

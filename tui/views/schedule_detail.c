@@ -76,7 +76,8 @@ static void say_roles(struct sheet *sheet, const struct op *op)
         [ROLE_INPUT] = "input",           [ROLE_ACTIVATION] = "activations", [ROLE_RESIDUAL] = "residual gradient",
         [ROLE_SCRATCH] = "scratch",       [ROLE_TOKENS] = "tokens",          [ROLE_MASTER] = "master",
         [ROLE_STATE1] = "state",          [ROLE_STATE2] = "state",           [ROLE_ATTENTION] = "attention saved",
-        [ROLE_OUTPUT] = "output",         [ROLE_SOURCE] = "gradient from"};
+        [ROLE_OUTPUT] = "output",         [ROLE_SOURCE] = "gradient from",   [ROLE_NORMED] = "gradient of MLP input"};
+    _Static_assert(ROLES == ROLE_NORMED + 1, "every role has a name");
     for (int role = 0; role < ROLES; role++) {
         if (op->buffer[role] < 0) continue;
         const struct buffer *buffer = &sheet->ops->buffers[op->buffer[role]];

@@ -106,10 +106,10 @@ static const char *group_text(char *out, size_t room, const struct run_header *h
     return out;
 }
 
-/* Its rate is that of its own time on the screen; the table of flows knows the pace of a whole step and takes slow motion out. */
-static const char *pace_of_rate(const struct run_pace *pace, const struct span *span)
+/* Its rate is that of its own time on the screen, with what a paced link or slow motion added, which the legend calls paced, too.
+ * The table of flows knows the pace of a whole step and takes slow motion out. */
+static const char *pace_of_rate(const struct span *span)
 {
-    if (pace->known && pace->slow_motion > 1) return " in slow motion";
     return span->paced_ns ? " as paced" : "";
 }
 
@@ -124,7 +124,7 @@ static void tell_copy(struct facts *facts, const struct scene *scene, int rank, 
     fact(facts, STYLE_STRONG, "moved %s", format_bytes_bare(text, units, span->sent_bytes));
     if (took_ns)
         fact(facts, STYLE_STRONG, "%s%s", format_rate(text, units, (double)span->sent_bytes * 1e9 / (double)took_ns),
-             pace_of_rate(&scene->model->pace, span));
+             pace_of_rate(span));
     if (!op_swaps(span->kind)) return;
     if (!tape_io(scene->tape, rank, lane, span, &io) || !io.busy_ns || !io.requests) {
         fact(facts, STYLE_DIM, "requests: not recorded");
