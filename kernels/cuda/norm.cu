@@ -1,6 +1,5 @@
 /* Layer norm, a warp for each row. A row is read two or three times, but from memory once: it is small enough for the first cache. */
-#include "kernels/cuda/cuda.cuh"
-#include "kernels/cuda/warp.cuh"
+#include "kernels/cuda/norm.cuh"
 
 enum { NORM_WARPS = 8, NORM_THREADS = NORM_WARPS * WARP };
 
@@ -40,8 +39,7 @@ __global__ void __launch_bounds__(NORM_THREADS)
     }
 }
 
-/* With g = dy w and h the normalised x: dx = rstd (g - mean of g - h mean of (g h)). Elements are written by the thread that read
- * them, after the warp's sums are complete, so dx may be dy. */
+/* Elements are written after the warp's sums are complete, so dx may be dy. */
 template <class T, int W>
 __global__ void __launch_bounds__(NORM_THREADS)
     norm_backward(T *dx, bool add, const T *dy, const T *x, const float *mean, const float *rstd, const T *w, int64_t N,
@@ -51,7 +49,7 @@ __global__ void __launch_bounds__(NORM_THREADS)
     const int64_t begin = (int64_t)(threadIdx.x % WARP) * W;
     if (n >= N) return;
     const float m = mean[n], r = rstd[n];
-    float d[W], v[W], weight[W], kept[W], sum = 0, product = 0;
+    float d[W], v[W], weight[W], sum = 0, product = 0;
     for (int64_t c = begin; c < C; c += WARP * W) {
         load<W>(d, dy, n * C + c);
         load<W>(v, x, n * C + c);
@@ -64,18 +62,7 @@ __global__ void __launch_bounds__(NORM_THREADS)
         }
     }
     const float mean_g = warp_sum(sum) / (float)C, mean_gh = warp_sum(product) / (float)C;
-    for (int64_t c = begin; c < C; c += WARP * W) {
-        load<W>(d, dy, n * C + c);
-        load<W>(v, x, n * C + c);
-        load<W>(weight, w, c);
-        if (add) load<W>(kept, dx, n * C + c);
-#pragma unroll
-        for (int j = 0; j < W; j++) {
-            const float gradient = (d[j] * weight[j] - mean_g - (v[j] - m) * r * mean_gh) * r;
-            d[j] = add ? kept[j] + gradient : gradient;
-        }
-        store<W>(dx, n * C + c, d);
-    }
+    norm_row_gradient<W>(dx, add, dy, x, w, n * C, begin, C, m, r, mean_g, mean_gh);
 }
 
 void cuda_norm_forward(struct kernels *kernels, enum dtype dtype, void *y, float *mean, float *rstd, const void *x,

@@ -1,8 +1,7 @@
 /* Layer norm backward in one go: dx, and sums for the gradients of w and b, from one reading of dy and x. A block has a run of rows,
  * which its warps take in turn; each warp adds up columns in shared memory of its own, and the block leaves one row of sums for each
  * of the two. How rows are cut depends on the shape alone, so bits repeat. Rows too wide for that take two kernels (norm.cu, columns.cu). */
-#include "kernels/cuda/cuda.cuh"
-#include "kernels/cuda/warp.cuh"
+#include "kernels/cuda/norm.cuh"
 
 enum { BOTH_WARPS = 8, BOTH_THREADS = BOTH_WARPS * WARP, BLOCKS_MOST = 256 };
 
@@ -24,7 +23,7 @@ __global__ void __launch_bounds__(BOTH_THREADS)
     __syncwarp();
     for (int64_t n = first + warp; n < end; n += BOTH_WARPS) {
         const float m = mean[n], r = rstd[n];
-        float d[W], v[W], weight[W], kept[W], sum = 0, product = 0;
+        float d[W], v[W], weight[W], sum = 0, product = 0;
         for (int64_t c = begin; c < C; c += WARP * W) {
             load<W>(d, dy, n * C + c);
             load<W>(v, x, n * C + c);
@@ -40,18 +39,7 @@ __global__ void __launch_bounds__(BOTH_THREADS)
             }
         }
         const float mean_g = warp_sum(sum) / (float)C, mean_gh = warp_sum(product) / (float)C;
-        for (int64_t c = begin; c < C; c += WARP * W) {
-            load<W>(d, dy, n * C + c);
-            load<W>(v, x, n * C + c);
-            load<W>(weight, w, c);
-            if (add) load<W>(kept, dx, n * C + c);
-#pragma unroll
-            for (int j = 0; j < W; j++) {
-                const float gradient = (d[j] * weight[j] - mean_g - (v[j] - m) * r * mean_gh) * r;
-                d[j] = add ? kept[j] + gradient : gradient;
-            }
-            store<W>(dx, n * C + c, d);
-        }
+        norm_row_gradient<W>(dx, add, dy, x, w, n * C, begin, C, m, r, mean_g, mean_gh);
     }
     __syncthreads();
     for (int64_t i = threadIdx.x; i < 2 * C; i += BOTH_THREADS) {
