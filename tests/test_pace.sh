@@ -24,10 +24,10 @@ check "... and only this one" holds "$(seconds slow 2) < 1 && $(seconds slow 4) 
 check "what was set is said" grep -q '"key":.*"topology.slow_motion"' slow.json
 
 bytes=$((3 * 4 * 834304 * 3 / 4)) # that a rank sends in a step: 3 Psi (N-1)/N elements
-check "a link, paced while it trains" train link "$config" --steps 4 $threads --at "3:set topology.links.intra.bandwidth=20MB"
+check "a link, paced while it trains" train link "$config" --steps 4 $threads --at "3:set topology.links.intra.bandwidth=8MB"
 check "... the same bits as far as it goes" grep -q "$(grep -o '"loss_bits":[^,]*' plain.json | sed -n 4p)" link.json
-check "... is as slow as it says" holds "$(seconds link 3) > 0.8 * $bytes / 20e6"
-check "... and was not before" holds "$(seconds link 2) < 0.5 * $bytes / 20e6"
+check "... is as slow as it says" holds "$(seconds link 3) > 0.8 * $bytes / 8e6"
+check "... and was not before" holds "$(seconds link 2) < 0.5 * $bytes / 8e6"
 check "slow motion slows the link as well" train both "$config" --steps 3 $threads \
     --set topology.links.intra.bandwidth=1GB --at "3:set topology.slow_motion=5"
 check "... by as much" holds "$(seconds both 3) > 0.8 * 5 * $bytes / 1e9"
