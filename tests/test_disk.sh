@@ -52,7 +52,7 @@ if [ "$(id -u)" != 0 ]; then
     chmod 700 small
 elif command -v setpriv >/dev/null && setpriv --reuid=65534 --regid=65534 --clear-groups true 2>/dev/null; then
     mkdir -p other/runtime && chmod 711 . other && chown 65534 other/runtime && chmod 700 other/runtime small
-    program=$zerolab
+    cp "$zerolab" other/program && program=$work/other/program # nobody may not come to where the checkout lies
     as_nobody() { XDG_RUNTIME_DIR=$work/other/runtime setpriv --reuid=65534 --regid=65534 --clear-groups "$program" "$@"; }
     as_other() { zerolab=as_nobody refused "$@"; }
     check "a folder without permission" as_other "Permission denied; set nvme_path to a folder that you may write to" $(all "$work/small")
