@@ -2,7 +2,7 @@
 #
 #   make                       build/release/zerolab
 #   make run [ARGS="..."]      ... and start it
-#   make test                  all tests, within five minutes
+#   make test                  all tests, two programs at a time
 #   make bench                 the figures that the README quotes, and its table of them
 #   make bundle                one archive that builds and runs on laptops without a network
 #   make test-gpu              the checks that need a GPU, and bench-gpu its figures: with a CUDA toolkit, without our other libraries
@@ -12,7 +12,8 @@
 # Knobs: SAN=address|undefined|address-undefined|thread (a build of its own under build/), V=1 shows the commands, CC=clang, -jN (default: all processors),
 # CUDA=auto|0|1|fake: where nvcc is found | never | or fail | a GPU played by the processor, for tests (build/fake),
 # NCCL=auto|0|FOLDER: where CUDA is built, and nccl.h is beside it or in /usr | never | in FOLDER/include (a wheel's nvidia/nccl, too),
-# CUDA_ARCHS="80 90": for which GPUs, by compute capability; WERROR= for compilers that warn of more than ours.
+# CUDA_ARCHS="80 90": for which GPUs, by compute capability; WGMMA=0: without the instructions that an H100 has beyond those of its
+# successors (first aid, should attention be wrong there); WERROR= for compilers that warn of more than ours.
 
 ifneq ($(filter-out address undefined thread address-undefined,$(SAN)),)
 $(error SAN=$(SAN) is unknown; use address, undefined, both as address-undefined, or thread)
@@ -24,6 +25,7 @@ $(error CUDA=$(CUDA) is unknown; use auto, 0, 1 or fake)
 endif
 NCCL ?= auto
 CUDA_ARCHS ?= 80 90
+WGMMA ?= 1
 WERROR ?= -Werror
 
 ifeq ($(MAKELEVEL)$(filter -j%,$(MAKEFLAGS)),0)
@@ -47,6 +49,10 @@ CUDA_HOME := $(if $(NVCC),$(patsubst %/bin/nvcc,%,$(realpath $(NVCC))))
 CUDA_FLAGS := -std=c++17 -O2 -g -D_GNU_SOURCE -I. -MMD -MP $(CUDA_INCLUDE:%=-I%)
 CUDART ?= -lcudart_static
 NEWEST_ARCH := $(lastword $(CUDA_ARCHS))
+# Code of exactly 9.0 ("90a") has more instructions. nvcc knows them from 12.0 on.
+NVCC_VERSION := $(if $(NVCC),$(shell $(NVCC) --version | sed -n 's/.*release \([0-9]*\)\..*/\1/p'))
+HAVE_WGMMA := $(if $(filter 0,$(WGMMA))$(filter 8 9 10 11,$(NVCC_VERSION)),,$(if $(filter fake,$(CUDA)),yes,$(filter 90,$(CUDA_ARCHS))))
+CUDA_FLAGS += $(if $(HAVE_WGMMA),-DHAVE_WGMMA)
 ifeq ($(CUDA),fake)
 CUDA_SOURCES := $(filter-out %/product_cublaslt.cu %/nccl_library.cu,$(wildcard kernels/cuda/*.cu)) $(wildcard tests/fake_cuda/*.cu)
 CUDA_SOURCES += $(wildcard tests/fake_cuda/*.cc)
@@ -65,9 +71,10 @@ ifeq ($(NCCL_HOME),)
 CUDA_SOURCES := $(filter-out %/clique.cu %/nccl_library.cu,$(CUDA_SOURCES)) kernels/cuda/clique_absent.c
 endif
 CUDA_FLAGS += $(if $(NCCL_HOME),$(if $(filter $(CUDA_HOME) /usr,$(NCCL_HOME)),,-I$(NCCL_HOME)/include) -DNCCL_HOME='"$(NCCL_HOME)"')
-CUDA_COMPILE = $(filter ccache,$(CC)) $(NVCC) $(CUDA_FLAGS) $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$(a),code=sm_$(a)) \
+CUDA_COMPILE = $(filter ccache,$(CC)) $(NVCC) $(CUDA_FLAGS) $(foreach a,$(if $(HAVE_WGMMA),$(CUDA_ARCHS:90=90a),$(CUDA_ARCHS)),-gencode arch=compute_$(a),code=sm_$(a)) \
 	-gencode arch=compute_$(NEWEST_ARCH),code=compute_$(NEWEST_ARCH) -Xcompiler -Wall,-Wextra $(WERROR:-Werror=-Werror all-warnings) \
 	-allow-unsupported-compiler -DCUDA_LIBRARIES='"$(CUDA_HOME)/lib64"'
+CUDA_GUARD = tools/ptxas-notes.sh $@
 CUDA_LIBS := $(addprefix -L,$(wildcard $(CUDA_HOME)/lib64 $(CUDA_HOME)/targets/x86_64-linux/lib)) $(CUDART) -lstdc++ -ldl -lrt
 else
 CUDA_SOURCES := kernels/cuda/absent.c kernels/cuda/clique_absent.c
@@ -146,7 +153,7 @@ $(BUILD)/libzerolab.a: $(filter-out $(BUILD)/engine/run/main.o,$(OBJECTS))
 	@rm -f $@; ar rcs $@ $^
 
 # Of oneDNN, which a machine with a GPU may lack, only the CPU's products are made: without it, plain ones stand in.
-HAVE_DNNL := $(shell echo '\#include <dnnl.h>' | $(CC) -E - >/dev/null 2>&1 && echo yes)
+HAVE_DNNL := $(shell $(CC) -include dnnl.h -x c -E /dev/null >/dev/null 2>&1 && echo yes)
 GPU_SOURCES := $(wildcard engine/base/*.c kernels/*.c kernels/cpu/*.c) $(CUDA_SOURCES)
 ifneq ($(HAVE_DNNL),yes)
 GPU_SOURCES := $(filter-out $(wildcard kernels/cpu/product*.c kernels/cpu/dnnl*.c),$(GPU_SOURCES)) tests/plain_products.c
@@ -173,7 +180,7 @@ $(BUILD)/%.o: %.c $(BUILD)/flags
 $(BUILD)/%.o: %.cu $(BUILD)/flags
 	@mkdir -p $(@D)
 	@echo "  CUDA $<"
-	$(Q)$(CUDA_COMPILE) -c -o $@ $<
+	$(Q)$(if $(WERROR),$(CUDA_GUARD)) $(CUDA_COMPILE) -c -o $@ $<
 $(BUILD)/%.o: %.cc $(BUILD)/flags
 	@mkdir -p $(@D)
 	@echo "  CXX  $<"

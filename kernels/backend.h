@@ -29,9 +29,9 @@ struct backend {
                           const float *mean, const float *rstd, const void *w, int64_t N, int64_t C);
     void (*norm_backward_weights)(struct kernels *kernels, enum dtype dtype, void *dw, void *db, bool accumulate,
                                   const void *dy, const void *x, const float *mean, const float *rstd, int64_t N, int64_t C);
-    void (*norm_backward_both)(struct kernels *kernels, enum dtype dtype, void *dx, bool add, void *dw, void *db, bool accumulate,
-                               const void *dy, const void *x, const float *mean, const float *rstd, const void *w, int64_t N,
-                               int64_t C); /* NULL: the two above, in turn */
+    void (*norm_backward_both)(struct kernels *kernels, enum dtype dtype, void *dx, bool add, void *dw, void *db, void *dsum,
+                               bool accumulate, const void *dy, const void *x, const float *mean, const float *rstd, const void *w,
+                               int64_t N, int64_t C); /* NULL: the two above and linear_backward_bias, in turn */
     void (*gelu_forward)(struct kernels *kernels, enum dtype dtype, void *y, const void *x, int64_t n);
     void (*gelu_backward)(struct kernels *kernels, enum dtype dtype, void *dx, const void *dy, const void *x, int64_t n);
     void (*attention_forward)(struct kernels *kernels, enum dtype dtype, void *out, float *lse, const void *qkv,

@@ -109,15 +109,17 @@ void kernels_norm_backward_weights(struct kernels *kernels, enum dtype dtype, vo
 }
 
 void kernels_norm_backward_both(struct kernels *kernels, enum dtype dtype, void *dx, bool add, void *dw, void *db,
-                                bool accumulate, const void *dy, const void *x, const float *mean, const float *rstd,
-                                const void *w, int64_t N, int64_t C)
+                                void *dsum, bool accumulate, const void *dy, const void *x, const float *mean,
+                                const float *rstd, const void *w, int64_t N, int64_t C)
 {
     if (kernels->backend->norm_backward_both) {
-        kernels->backend->norm_backward_both(kernels, dtype, dx, add, dw, db, accumulate, dy, x, mean, rstd, w, N, C);
+        kernels->backend->norm_backward_both(kernels, dtype, dx, add, dw, db, dsum, accumulate, dy, x, mean, rstd, w, N,
+                                             C);
         return;
     }
     kernels_norm_backward_weights(kernels, dtype, dw, db, accumulate, dy, x, mean, rstd, N, C);
     kernels_norm_backward(kernels, dtype, dx, add, dy, x, mean, rstd, w, N, C);
+    if (dsum) kernels_linear_backward_bias(kernels, dtype, dsum, accumulate, dx, N, C);
 }
 
 void kernels_gelu_forward(struct kernels *kernels, enum dtype dtype, void *y, const void *x, int64_t n)

@@ -82,10 +82,11 @@ void kernels_norm_backward(struct kernels *kernels, enum dtype dtype, void *dx, 
 void kernels_norm_backward_weights(struct kernels *kernels, enum dtype dtype, void *dw, void *db, bool accumulate,
                                    const void *dy, const void *x, const float *mean, const float *rstd, int64_t N, int64_t C);
 
-/* Both, as a backward pass needs them: the weights' gradients, then dx. A GPU reads dy and x once. */
-void kernels_norm_backward_both(struct kernels *kernels, enum dtype dtype, void *dx, bool add, void *dw, void *db, bool accumulate,
-                                const void *dy, const void *x, const float *mean, const float *rstd, const void *w, int64_t N,
-                                int64_t C);
+/* Both, as a backward pass needs them: the weights' gradients, then dx, then the column sums of dx in dsum [C] (NULL: none): the gradient
+ * of the bias of the linear layer whose output the norm read. accumulate: of dw, db and dsum. A GPU reads dy and x once. */
+void kernels_norm_backward_both(struct kernels *kernels, enum dtype dtype, void *dx, bool add, void *dw, void *db, void *dsum,
+                                bool accumulate, const void *dy, const void *x, const float *mean, const float *rstd, const void *w,
+                                int64_t N, int64_t C);
 
 /* GELU in tanh form, over n elements; dx may be dy. */
 void kernels_gelu_forward(struct kernels *kernels, enum dtype dtype, void *y, const void *x, int64_t n);

@@ -170,8 +170,8 @@ static void measure(struct measured *m, const struct config *config, int rounds)
     for (int round = 0; round < rounds; round++)
         for (int w = 0; w < WAYS; w++) measure_way(m, &watch, zero, config, &model, w, round);
     model_release(&model);
-    zero_close(zero);
     comm_close(comm);
+    zero_close(zero);
     comm_group_free(group);
     data_close(data);
 }

@@ -1,23 +1,12 @@
-/* What a stage costs in time, and what watching costs. Both in one run, so that a slower machine or a busy moment weighs on
- * all alike:
- *
- *   stages     one run of four ranks switches its stage every few steps, several times around; of each stage the median of
- *              forward + backward + exposed communication, as a ratio to stage 0 (1: no slower)
- *   telemetry  the engine alone, ranks as threads, with rings, writer and file against without, in turn; median of the pairs
- *   viewers    the same with telemetry on both sides, and viewers that never read what they are sent on one
+/* What a stage costs in time: one run of four ranks switches its stage every few steps, several times around, so that a slower machine
+ * or a busy moment weighs on all alike; of each stage the median of forward + backward + exposed communication, as a ratio to
+ * stage 0 (1: no slower). (What watching costs says `zerolab bench`: bench_telemetry.sh.)
  *
  *     bench_stages [-z ZEROLAB] [-c CONFIG] [-r ROUNDS] [-k STEPS_A_STAGE] */
 #include <cjson/cJSON.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-#include "engine/base/clock.h"
-#include "engine/trace/source.h"
-#include "engine/trace/writer.h"
-#include "engine/zero/zero.h"
 
 static void stop(const char *what)
 {
@@ -36,8 +25,6 @@ static double median(double *values, int count)
     qsort(values, (size_t)count, sizeof *values, ascending);
     return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
 }
-
-/* ---- stages ---- */
 
 enum { SAMPLES_MAX = 512 };
 
@@ -109,139 +96,6 @@ static void bench_stages(const char *zerolab, const char *config, int rounds, in
     }
 }
 
-/* ---- telemetry, and viewers ---- */
-
-/* Two engines in one process that differ in one thing: rings and a writer to a file or none; or viewers that stand still or
- * none. Every rank is a thread that takes a step of one, then a step of the other, so both meet the same machine. A pair is
- * the sum of BLOCK such steps each. */
-enum { RANKS = 4, BLOCK = 10, PAIRS = 101, STEPS = BLOCK * PAIRS, WARM_UP = 20, RING_BYTES = 512 << 10 };
-
-enum side { WITH, WITHOUT, SIDES };
-enum difference { TELEMETRY, VIEWERS };
-
-struct rank {
-    struct config *config;
-    struct comm_group *group[SIDES];
-    struct data *data;
-    struct trace_ring *rings[SIDES][ZERO_RINGS]; /* NULL: no telemetry */
-    int rank;
-    double seconds[SIDES][STEPS];
-};
-
-static void *rank_main(void *argument)
-{
-    struct rank *rank = argument;
-    struct error err = {0};
-    struct zero_result result;
-    struct comm *comm[SIDES];
-    struct zero *zero[SIDES];
-    for (int side = 0; side < SIDES; side++) {
-        if (comm_open_thread(&comm[side], rank->group[side], rank->rank, &err)) stop(err.text);
-        struct zero_options options = {.config = rank->config, .comm = comm[side], .data = rank->data};
-        memcpy(options.rings, rank->rings[side], sizeof options.rings);
-        if (zero_open(&zero[side], &options, &result.shortage, &err)) stop(err.text);
-    }
-    for (int i = -WARM_UP; i < STEPS; i++)
-        for (int half = 0; half < SIDES; half++) {
-            int side = (i + half) & 1;
-            if (zero_step(zero[side], &result, &err)) stop(err.text);
-            if (i >= 0) rank->seconds[side][i] = 1e-9 * (double)result.total_ns;
-        }
-    for (int side = 0; side < SIDES; side++) {
-        comm_close(comm[side]);
-        zero_close(zero[side]);
-    }
-    return NULL;
-}
-
-/* The writer of one side, and what it writes to. */
-struct telemetry {
-    struct trace_writer *writer;
-    char file[32], socket[48];
-    char *memory; /* of the rings */
-    struct source *stalled[3], *killed;
-};
-
-/* Viewers that never read; and one more, which has gone by now. */
-static void attach_viewers(struct telemetry *telemetry)
-{
-    struct error err;
-    for (int v = 0; v < 3; v++)
-        if (source_open_socket(&telemetry->stalled[v], telemetry->socket, &err)) stop(err.text);
-    if (source_open_socket(&telemetry->killed, telemetry->socket, &err)) stop(err.text);
-    source_close(telemetry->killed);
-}
-
-static void start_telemetry(struct telemetry *telemetry, struct rank *ranks, enum side side)
-{
-    struct error err;
-    strcpy(telemetry->file, "/tmp/bench_stages.XXXXXX");
-    close(mkstemp(telemetry->file));
-    snprintf(telemetry->socket, sizeof telemetry->socket, "%s.socket", telemetry->file);
-    struct trace_writer_options options = {.file = telemetry->file, .socket = telemetry->socket, .adopted_fd = -1};
-    telemetry->memory = aligned_alloc(64, (size_t)RANKS * ZERO_RINGS * RING_BYTES);
-    if (trace_writer_start(&telemetry->writer, &options, &err)) stop(err.text);
-    for (int r = 0; r < RANKS; r++)
-        for (int ring = 0; ring < ZERO_RINGS; ring++) {
-            char *memory = telemetry->memory + (size_t)(r * ZERO_RINGS + ring) * RING_BYTES;
-            ranks[r].rings[side][ring] = trace_ring_init(memory, RING_BYTES);
-            trace_writer_add_ring(telemetry->writer, ranks[r].rings[side][ring]);
-        }
-}
-
-static void stop_telemetry(struct telemetry *telemetry)
-{
-    if (!telemetry->writer) return;
-    for (int v = 0; v < 3; v++)
-        if (telemetry->stalled[v]) source_close(telemetry->stalled[v]);
-    trace_writer_stop(telemetry->writer);
-    free(telemetry->memory);
-    unlink(telemetry->file);
-}
-
-static void bench_pairs(const char *stage, enum difference difference)
-{
-    static struct rank ranks[RANKS];
-    static double ratio[PAIRS];
-    struct telemetry telemetry[SIDES] = {0};
-    pthread_t threads[RANKS];
-    struct config config;
-    struct data *data;
-    struct error err = {0};
-    const char *sets[] = {stage};
-    memset(ranks, 0, sizeof ranks);
-    if (config_load(&config, NULL, sets, 1, &err) || data_open(&data, &config, &err)) stop(err.text);
-    start_telemetry(&telemetry[WITH], ranks, WITH);
-    if (difference == VIEWERS) start_telemetry(&telemetry[WITHOUT], ranks, WITHOUT);
-    if (difference == VIEWERS) attach_viewers(&telemetry[WITH]);
-    for (int side = 0; side < SIDES; side++)
-        if (comm_group_create(&ranks[0].group[side], RANKS, 0, &err)) stop(err.text);
-    for (int r = 0; r < RANKS; r++) {
-        ranks[r].config = &config;
-        ranks[r].data = data;
-        ranks[r].rank = r;
-        for (int side = 0; side < SIDES; side++) ranks[r].group[side] = ranks[0].group[side];
-        pthread_create(&threads[r], NULL, rank_main, &ranks[r]);
-    }
-    for (int r = 0; r < RANKS; r++) pthread_join(threads[r], NULL);
-    for (int side = 0; side < SIDES; side++) stop_telemetry(&telemetry[side]);
-    for (int p = 0; p < PAIRS; p++) {
-        double sum[SIDES] = {0};
-        for (int side = 0; side < SIDES; side++)
-            for (int i = 0; i < BLOCK; i++) sum[side] += ranks[0].seconds[side][p * BLOCK + i];
-        ratio[p] = sum[WITH] / sum[WITHOUT];
-    }
-    double with = median(ranks[0].seconds[WITH], STEPS), without = median(ranks[0].seconds[WITHOUT], STEPS),
-           paired = median(ratio, PAIRS);
-    printf("nano, %s: step %.3f ms with %s, %.3f ms without; median of %d pairs %.4f (goal: below 1.01), half "
-           "of them from %.4f to %.4f\n",
-           stage, 1e3 * with, difference == TELEMETRY ? "telemetry" : "three viewers that stand still", 1e3 * without,
-           PAIRS, paired, ratio[PAIRS / 4], ratio[PAIRS * 3 / 4]);
-    for (int side = 0; side < SIDES; side++) comm_group_free(ranks[0].group[side]);
-    data_close(data);
-    config_release(&config);
-}
-
 int main(int argc, char **argv)
 {
     const char *zerolab = "build/release/zerolab", *config = "configs/gpt2-bf16.json";
@@ -255,12 +109,6 @@ int main(int argc, char **argv)
         default: return 2;
         }
     }
-    setenv("OMP_WAIT_POLICY", "passive", 0);
-    for (int difference = TELEMETRY; difference <= VIEWERS; difference++) {
-        bench_pairs("zero_optimization.stage=0", difference);
-        bench_pairs("zero_optimization.stage=3", difference);
-    }
-    fflush(stdout);
     bench_stages(zerolab, config, rounds, steps_a_stage);
     return 0;
 }

@@ -148,10 +148,38 @@ static inline int far_clear(void *user, void *at, uint64_t bytes, struct error *
     return far_ask(user, (struct far_task){at, NULL, bytes});
 }
 
+/* ---- inside collectives ---- */
+
+struct far_device;
+static inline struct far_stream *far_hands(struct far_device *far);
+static inline struct far_device *far_other(struct far_device *far, int rank); /* NULL: that was the last */
+
+/* As with marks: where it has come to is where its queue ends by the time that others meet it, or later. */
+static inline int far_come(void *user, int meeting, struct error *err)
+{
+    (void)user, (void)meeting, (void)err;
+    return STATUS_OK;
+}
+
+static inline int far_meet(void *user, int meeting, struct error *err)
+{
+    (void)meeting;
+    far_finish(far_hands(user), err);
+    for (int r = 0; far_other(user, r); r++) far_finish(far_hands(far_other(user, r)), err);
+    return STATUS_OK;
+}
+
+static inline int far_waited(void *user, int meeting, uint64_t *ns, struct error *err)
+{
+    (void)user, (void)meeting, (void)err;
+    *ns = 1;
+    return STATUS_OK;
+}
+
 static inline int far_reduce(void *user, enum dtype dtype, enum dtype to, void *destination, const void *const *sources, int count,
                              const struct reduce_factors *factors, int64_t elems, bool accumulate, struct error *err)
 {
-    far_finish(user, err);
+    far_finish(far_hands(user), err);
     far_enter();
     kernels_reduce(dtype, to, destination, sources, count, factors, elems, accumulate);
     far_leave();
@@ -291,7 +319,19 @@ struct far_device {
     struct lane_stream ahead[LANES];
     struct comm_hands hands;
     struct zero_device device;
+    struct far_device *all; /* by rank, of `ranks`, this one too */
+    int ranks;
 };
+
+static inline struct far_stream *far_hands(struct far_device *far)
+{
+    return &far->streams[LANE_COMM];
+}
+
+static inline struct far_device *far_other(struct far_device *far, int rank)
+{
+    return rank < far->ranks ? &far->all[rank] : NULL;
+}
 
 /* Once, before there are threads: those that start later begin out of reach. */
 static inline bool far_protect(void)
@@ -300,19 +340,22 @@ static inline bool far_protect(void)
     return far_key >= 0;
 }
 
-/* ahead: lanes that wait for no other rank run ahead. */
-static inline int far_open(struct far_device *far, int threads, bool ahead, struct error *err)
+/* all: those of all ranks. ahead: lanes run ahead. */
+static inline int far_open(struct far_device *far, struct far_device *all, int ranks, int threads, bool ahead, struct error *err)
 {
     memset(far, 0, sizeof *far);
+    far->all = all;
+    far->ranks = ranks;
     for (int lane = 0; lane < LANES; lane++) {
         far->movers[lane] = (struct mover){&far->streams[lane], far_copy, far_clear, far_finish};
         far->device.movers[lane] = lane == LANE_HOST ? NULL : &far->movers[lane];
         pthread_mutex_init(&far->streams[lane].lock, NULL);
         far->ahead[lane] = (struct lane_stream){&far->streams[lane], far_mark, far_await, far_reach};
-        if (ahead && (lane == LANE_COMPUTE || lane == LANE_D2H || lane == LANE_H2D)) far->device.streams[lane] = &far->ahead[lane];
+        if (ahead && (lane == LANE_COMPUTE || lane == LANE_COMM || lane == LANE_D2H || lane == LANE_H2D)) far->device.streams[lane] = &far->ahead[lane];
     }
     far->kernels = (struct far_kernels){.head = {.backend = &far_backend, .threads = threads}, .stream = &far->streams[LANE_COMPUTE]};
-    far->hands = (struct comm_hands){.mover = &far->movers[LANE_COMM], .user = &far->streams[LANE_COMM], .reduce = far_reduce};
+    far->hands = (struct comm_hands){.mover = &far->movers[LANE_COMM], .user = far, .reduce = far_reduce};
+    if (ahead) far->hands.come = far_come, far->hands.meet = far_meet, far->hands.waited = far_waited;
     far->device.pages = &far_pages;
     far->device.hands = &far->hands;
     far->device.kernels = &far->kernels.head;

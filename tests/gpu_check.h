@@ -23,11 +23,12 @@ struct gpu {
 };
 
 static int gpu_tests, gpu_failures;
-static char gpu_fault[512]; /* what the test that runs now has found; "": nothing */
+static char gpu_fault[1024]; /* what the test that runs now has found; "": nothing */
 
 static inline void gpu_die(const struct error *err)
 {
-    printf("Bail out! %s\n", err->text);
+    if (gpu_fault[0]) printf("# %s\n", gpu_fault);
+    printf("# this ends here: %s\n", err->text);
     exit(1);
 }
 
@@ -39,6 +40,11 @@ __attribute__((format(printf, 1, 2))) static inline void fault(const char *forma
     va_start(args, format);
     vsnprintf(gpu_fault, sizeof gpu_fault, format, args);
     va_end(args);
+}
+
+static inline void checked(int status, const struct error *err)
+{
+    if (status) fault("%s", err->text);
 }
 
 __attribute__((format(printf, 1, 2))) static inline void tested(const char *format, ...)
@@ -80,6 +86,7 @@ static inline bool gpu_open(struct gpu *gpu)
         kernels_create(&gpu->reference, gpu_is_fake() ? 1 : (int)sysconf(_SC_NPROCESSORS_ONLN), NULL, &err))
         gpu_die(&err);
     printf("# %s\n", device_info(gpu->device)->name);
+    printf("# attention by %s\n", kernels_cuda_groups(gpu->kernels, true) ? "warpgroups" : "warps");
     return true;
 }
 
@@ -182,6 +189,36 @@ static inline struct distance array_distance(const struct array *array, const vo
         if (d > 0) largest = fmax(largest, alike ? d / (fabs(e) + usual) : INFINITY);
     }
     return (struct distance){sqrt(delta / (whole + 1e-30)), largest};
+}
+
+/* Which elements are apart by more than `limit` times their size and the usual size of an element, for who is to find out why: how
+ * many, the first and the worst of them, each with its place in rows of so many columns. `limit` 0: that are not equal. */
+static inline const char *array_faults(const struct array *array, const void *found, const void *expected,
+                                       int64_t columns, double limit)
+{
+    static char text[400];
+    const enum dtype dtype = array->dtype;
+    int64_t count = 0, first = -1, worst = -1;
+    double whole = 0, largest = -1;
+    for (int64_t i = 0; limit > 0 && i < array->n; i++) whole += pow(element_at(dtype, expected, i), 2);
+    const double usual = limit > 0 ? sqrt(whole / (double)array->n) : 0;
+    for (int64_t i = 0; i < array->n; i++) {
+        const double f = element_at(dtype, found, i), e = element_at(dtype, expected, i);
+        const double d = f == e || (isnan(f) && isnan(e)) ? 0
+                         : isfinite(f - e)                ? fabs(f - e) / (fabs(e) + usual)
+                                                          : INFINITY;
+        if (!(d > limit)) continue;
+        if (count++ == 0) first = i;
+        if (d > largest) worst = i, largest = d;
+    }
+    if (count == 0) return "no single element stands out";
+    snprintf(text, sizeof text,
+             "%lld of %lld elements; the first in row %lld, column %lld: %.9g, expected %.9g; the worst in row %lld, "
+             "column %lld: %.9g, expected %.9g",
+             (long long)count, (long long)array->n, (long long)(first / columns), (long long)(first % columns),
+             element_at(dtype, found, first), element_at(dtype, expected, first), (long long)(worst / columns),
+             (long long)(worst % columns), element_at(dtype, found, worst), element_at(dtype, expected, worst));
+    return text;
 }
 
 #endif

@@ -317,6 +317,7 @@ static inline void le_step(struct lab_engine *engine)
         le_put(engine, rank,
                (struct trace_record){.kind = TRACE_STEP_BEGIN, .step_begin = {step, engine->schedule, (uint8_t)engine->setup.schedule.stage}});
     le_keyframe(engine);
+    engine->time_ns += 1000; /* what rests is there to be seen before the first operation takes anything */
     if (!is_short) le_run_ops(engine, step);
     le_end_step(engine, step, begun_ns, is_short || overflows);
     if (overflows) engine->loss_scale /= 2;
@@ -400,7 +401,9 @@ static inline void le_change(struct lab_engine *engine, const struct command *co
     struct error err = {0};
     config_path(path, key);
     config_show(&engine->config, path, before, sizeof before);
-    int status = ranks ? le_load_again(engine, key, command->value, &err) : config_set(&engine->config, key, command->value, &err);
+    const bool already = stage && engine->config.zero.stage == atoi(command->value);
+    int status = already ? error_set(&err, STATUS_USAGE, "this is the stage already")
+               : ranks ? le_load_again(engine, key, command->value, &err) : config_set(&engine->config, key, command->value, &err);
     if (!ranks) next_set(&engine->next, key, command->value);
     if (!status) status = setup_init(&setup, &engine->config, &err);
     if (status) {

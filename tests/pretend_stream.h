@@ -12,7 +12,7 @@
 #include "engine/base/rng.h"
 #include "engine/zero/lane_stream.h"
 
-enum { PRETEND_TASKS = 1 << 12 };
+enum { PRETEND_TASKS = 1 << 12, PRETEND_MARKS = 192 };
 
 struct pretend_stream;
 
@@ -40,7 +40,7 @@ struct pretend_stream {
     int fails_at;         /* the mark of this number, counted over all, is not reached: the device has failed; 0: none */
     int reached_count;
     uint64_t seed;
-    struct pretend_mark marks[LANE_MARKS];
+    struct pretend_mark marks[PRETEND_MARKS];
 };
 
 static inline void pretend_await(struct pretend_stream *of, int mark, uint32_t made)

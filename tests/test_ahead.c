@@ -37,7 +37,7 @@ struct bench {
 
 static bool is_stream(enum lane lane)
 {
-    return lane == LANE_COMPUTE || lane == LANE_D2H || lane == LANE_H2D;
+    return lane == LANE_COMPUTE || lane == LANE_COMM || lane == LANE_D2H || lane == LANE_H2D;
 }
 
 /* On the stream, when it has come there; of other lanes on their thread. */
@@ -57,10 +57,11 @@ static int run(void *user, const struct schedule *schedule, const struct op *op,
     struct bench *bench = user;
     const int number = (int)(op - schedule->ops);
     stat->healthy = healthy;
-    if (is_stream(op->lane))
+    if (is_stream(op->lane) && !op_is_hosts(op->kind))
         pretend_send(&bench->streams[op->lane],
                      (struct pretend_task){.call = carry_out, .user = bench, .argument = number});
     else carry_out(bench, number);
+    if (op->lane == LANE_COMM) stat->meeting = (uint64_t)number, stat->meetings = 1;
     if (op->kind == OP_AGREE && bench->drops_tail) executor_drop_tail(bench->executor);
     return number == bench->break_at ? error_set(err, STATUS_RUN, "rank 7 died") : STATUS_OK;
 }
@@ -76,6 +77,18 @@ static int finish(void *user, const struct op *op, struct error *err)
     while (stream->done < stream->sent) pthread_cond_wait(&stream->changed, &stream->lock);
     bench->waited_for++;
     pthread_mutex_unlock(&stream->lock);
+    return STATUS_OK;
+}
+
+/* What comes out is known when the operation is done; more than it took is not possible. */
+static int settle(void *user, const struct op *op, struct op_stat *stat, struct error *err)
+{
+    struct bench *bench = user;
+    const int number = (int)(op - bench->schedule.ops);
+    (void)err;
+    if (stat->meetings == 0) return STATUS_OK;
+    if (!bench->carried_out[number] || stat->meeting != (uint64_t)number) bench->violations++;
+    stat->peers_ns = number % 2 ? UINT64_MAX : 1;
     return STATUS_OK;
 }
 
@@ -125,8 +138,13 @@ static struct bench *bench_open(const char *stage)
     memory_observe(bench->memory, on_memory, bench);
     bench->carried_out = calloc((size_t)bench->schedule.op_count, 1);
     static const struct config_link links[LINKS];
-    struct executor_host host = {
-        .user = bench, .memory = bench->memory, .run = run, .finish = finish, .links = links, .gate = &bench->gate};
+    struct executor_host host = {.user = bench,
+                                 .memory = bench->memory,
+                                 .run = run,
+                                 .finish = finish,
+                                 .settle = settle,
+                                 .links = links,
+                                 .gate = &bench->gate};
     for (int lane = 0; lane < LANES; lane++) {
         bench->rings[lane] = host.rings[lane] = trace_ring_init(aligned_alloc(64, RING_BYTES), RING_BYTES);
         if (!is_stream((enum lane)lane)) continue;
@@ -229,6 +247,8 @@ static void hold_records(struct bench *bench)
         assert_true(end->started_ns <= told[i].ended_ns);
         for (int d = 0; d < op->dependency_count; d++)
             assert_true(told[op->dependency[d].op].ended_ns <= end->started_ns);
+        if (op->lane == LANE_COMM) assert_true(end->peers_ns > 0);
+        assert_true(end->peers_ns <= told[i].ended_ns - end->started_ns);
         if (!is_stream(op->lane)) continue;
         if (end->waited_on < 0) assert_true(end->ready_ns == end->issued_ns);
         else assert_true(told[end->waited_on].ended_ns == end->ready_ns && end->ready_ns > end->issued_ns);

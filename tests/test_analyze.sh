@@ -33,6 +33,17 @@ json() {
 }
 check "JSON has the same sections, with how gathers went" json
 
+# With the optimizer on the host: the rows, to which the host's update belongs, add up to all that compute stood still.
+still() {
+    train still "$root/configs/nano-offload.json" -n 2 --steps 3 --trace still.zlt || return 1
+    analyze still.zlt >text || return 1
+    grep -q '^    done ' text && [ "$(awk 'length($0) > 80' text | wc -l)" = 0 ] &&
+        awk '/why compute stood still/ { on = 1 } on && $1 == "all" { all = $2; exit }
+             on && /%/ { for (f = 2; f <= NF; f++) if ($f == "%") { sum += $(f - 2); break } }
+             END { exit !(all > 0 && sum - all < 0.01 && all - sum < 0.01) }' text
+}
+check "the reasons why compute stood still add up" still
+
 # What was sent: the same as planned, and the same as the report's sum of tensor collectives.
 sent() {
     figures one.zlt --to 3 >figures || return 1
@@ -64,7 +75,7 @@ window() {
 check "--from and --to take the steps between" window
 
 same() {
-    analyze one.zlt --diff two.zlt >text && grep -q '^all bytes and counts are equal$' text && ! grep -q '!' <(sed 1,3d text) &&
+    analyze one.zlt --diff two.zlt >text && grep -q '^all bytes and counts are equal$' text && grep -q '^configured alike$' text && ! grep -q '!' <(sed '1,/^of a mean/d' text) &&
         analyze one.zlt --diff two.zlt --json | grep -q '"equal":.*true'
 }
 check "--diff of the same run twice finds equal bytes and counts" same
@@ -77,6 +88,18 @@ differ() {
     [ $? = 3 ]
 }
 check "--diff of another prefetch finds what differs, and exits with 1" differ
+
+sections() { # stages 0 and 3, in other precision stages 0, 1 and 3
+    train long --steps 10 --at 4:stage=3 --set topology.ranks_as=threads --trace long.zlt || return 1
+    train short --steps 6 --at 2:stage=1 --at 4:stage=3 --set topology.ranks_as=threads --set bf16.enabled=true --trace short.zlt || return 1
+    analyze long.zlt --diff short.zlt >text
+    [ $? = 1 ] && grep -q '^B: short.zlt: nano, [0-9,]* parameters, bf16, 4 ranks$' text || return 1
+    grep -q '^  bf16.enabled  *false  *true$' text || return 1
+    grep -q '^  device: peak  *22,430,720  *17,908,736  ~' text || return 1
+    [ "$(sed -n 's/^  ZeRO stage *\([^ ]*\) *\([^ ]*\) .*/\1-\2/p' text | tr '\n' ' ')" = "0-0 3-3 n/a-1 " ] || return 1
+    grep -q '^  loss of step 1 ' text && grep -q '^  loss of step 6 ' text && ! grep -q 'last loss' text
+}
+check "--diff says what was configured differently, and holds stage against stage and step against step" sections
 
 cut() {
     head -c $(($(stat -c %s one.zlt) * 2 / 3)) one.zlt >cut.zlt

@@ -22,32 +22,42 @@
 static void lines_are_typed_by_characters(void **state)
 {
     char text[8] = "";
+    bool offered = false;
     (void)state;
-    assert_int_equal(prompt_type(text, sizeof text, 'a'), PROMPT_GOES_ON);
-    prompt_type(text, sizeof text, 0xe4);   /* ä: two bytes */
-    prompt_type(text, sizeof text, 0x20ac); /* €: three */
+    assert_int_equal(prompt_type(text, sizeof text, 'a', &offered), PROMPT_GOES_ON);
+    prompt_type(text, sizeof text, 0xe4, &offered);   /* ä: two bytes */
+    prompt_type(text, sizeof text, 0x20ac, &offered); /* €: three */
     assert_string_equal(text, "a\xc3\xa4\xe2\x82\xac");
-    prompt_type(text, sizeof text, 0x1f600); /* four: no room */
+    prompt_type(text, sizeof text, 0x1f600, &offered); /* four: no room */
     assert_string_equal(text, "a\xc3\xa4\xe2\x82\xac");
-    prompt_type(text, sizeof text, 'b');
-    prompt_type(text, sizeof text, 'c'); /* the terminating zero needs a byte too */
+    prompt_type(text, sizeof text, 'b', &offered);
+    prompt_type(text, sizeof text, 'c', &offered); /* the terminating zero needs a byte too */
     assert_string_equal(text, "a\xc3\xa4\xe2\x82\xac"
                               "b");
-    prompt_type(text, sizeof text, INPUT_BACKSPACE);
-    prompt_type(text, sizeof text, INPUT_BACKSPACE);
+    prompt_type(text, sizeof text, INPUT_BACKSPACE, &offered);
+    prompt_type(text, sizeof text, INPUT_BACKSPACE, &offered);
     assert_string_equal(text, "a\xc3\xa4");
-    prompt_type(text, sizeof text, INPUT_BACKSPACE);
-    prompt_type(text, sizeof text, INPUT_BACKSPACE);
-    prompt_type(text, sizeof text, INPUT_BACKSPACE); /* nothing left */
+    prompt_type(text, sizeof text, INPUT_BACKSPACE, &offered);
+    prompt_type(text, sizeof text, INPUT_BACKSPACE, &offered);
+    prompt_type(text, sizeof text, INPUT_BACKSPACE, &offered); /* nothing left */
     assert_string_equal(text, "");
-    prompt_type(text, sizeof text, 'x');
+    prompt_type(text, sizeof text, 'x', &offered);
     static const uint32_t none[] = {1, 0x7f, 0x85, 0xd800, 0xdfff, INPUT_UP, INPUT_F0 + 1, '\t'};
-    for (size_t i = 0; i < sizeof none / sizeof none[0]; i++) prompt_type(text, sizeof text, none[i]);
+    for (size_t i = 0; i < sizeof none / sizeof none[0]; i++) prompt_type(text, sizeof text, none[i], &offered);
     assert_string_equal(text, "x");
-    prompt_type(text, sizeof text, 'u' & 0x1f);
+    prompt_type(text, sizeof text, 'u' & 0x1f, &offered);
     assert_string_equal(text, "");
-    assert_int_equal(prompt_type(text, sizeof text, '\r'), PROMPT_TAKEN);
-    assert_int_equal(prompt_type(text, sizeof text, INPUT_ESCAPE), PROMPT_LEFT);
+    assert_int_equal(prompt_type(text, sizeof text, '\r', &offered), PROMPT_TAKEN);
+    assert_int_equal(prompt_type(text, sizeof text, INPUT_ESCAPE, &offered), PROMPT_LEFT);
+    strcpy(text, "198");
+    offered = true;
+    prompt_type(text, sizeof text, '5', &offered);
+    prompt_type(text, sizeof text, 'e', &offered);
+    assert_string_equal(text, "5e");
+    offered = true;
+    prompt_type(text, sizeof text, INPUT_BACKSPACE, &offered);
+    prompt_type(text, sizeof text, '6', &offered);
+    assert_string_equal(text, "56");
 }
 
 /* ---- filters -------------------------------------------------------------------------------------------------------- */

@@ -48,7 +48,7 @@ cd "$work" || exit 1
 mine=$place/build/$kind/zerolab
 [ "$("$mine" --version)" = "$("$zerolab" --version)" ]
 ok "the program says its version" $?
-"$mine" train --headless --steps 2 >trained 2>&1 && grep -q 'after step 2' trained
+"$mine" train --headless --steps 2 >trained 2>&1 && grep -q 'after step 2' trained || { sed 's/^/# /' trained; false; }
 ok "... trains two steps" $?
 "$mine" lab list >list && [ "$(grep -c ' min ' list)" -eq "$(ls -d "$root"/labs/*/ | wc -l)" ]
 ok "... has all labs" $?

@@ -58,6 +58,7 @@ static void test_a_knob_is_changed(void **unused)
     assert_int_equal(state.prompt.kind, PROMPT_VALUE);
     assert_string_equal(state.prompt.label, "reduce_bucket_size");
     assert_string_equal(state.prompt.text, "198272");
+    assert_true(state.prompt.offered); /* the first character replaces it */
     assert_string_equal(state.command, "");
     snprintf(state.prompt.text, sizeof state.prompt.text, "5e4");
     assert_true(press(&run, &state, ACTION_ENTER));

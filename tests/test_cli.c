@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "engine/base/nearest.h"
-#include "engine/run/cli.h"
+#include "engine/run/cli_tables.h"
 
 static struct cli cli;
 static struct error err;
@@ -34,6 +34,25 @@ static void test_reads_options_of_all_types(void **state)
     assert_int_equal(cli.sets.count, 2);
     assert_string_equal(cli.sets.at[1], "b=2");
     assert_string_equal(cli.at.at[0], "5:stage=1");
+}
+
+/* Who adds an option for a file says whether it is read or written, so that it is held against the others. */
+static void test_files_say_what_is_done_with_them(void **state)
+{
+    (void)state;
+    for (int o = 0; o < cli_option_count; o++) {
+        const struct option_info *option = &cli_options[o];
+        if (option->argument && strstr(option->argument, "FILE") && option->type != OPTION_READS &&
+            option->type != OPTION_WRITES)
+            fail_msg("--%s", option->name);
+    }
+    assert_int_equal(PARSE("replay", "/proc/self/exe", "--frame", "80x24", "-o", "/proc/self/exe"), STATUS_OK);
+    assert_int_equal(cli_check_files(&cli, &err), STATUS_USAGE);
+    assert_string_equal(err.text, "/proc/self/exe cannot be both FILE and --output; give two files");
+    assert_int_equal(PARSE("lab", "print", "/proc/self/exe", "-o", "/proc/self/exe"), STATUS_OK); /* a name may be a file's */
+    assert_int_equal(cli_check_files(&cli, &err), STATUS_USAGE);
+    assert_int_equal(PARSE("lab", "print", "tour", "-o", "/proc/self/exe"), STATUS_OK);
+    assert_int_equal(cli_check_files(&cli, &err), STATUS_OK);
 }
 
 static void test_the_bare_program_takes_the_options_of_train(void **state)
@@ -133,6 +152,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_reads_options_of_all_types),
+        cmocka_unit_test(test_files_say_what_is_done_with_them),
         cmocka_unit_test(test_the_bare_program_takes_the_options_of_train),
         cmocka_unit_test(test_at_means_a_moment_in_replay),
         cmocka_unit_test(test_a_name_may_have_two_words),

@@ -120,6 +120,15 @@ static void bad_commands_are_one_clear_line(void **state)
     assert_int_equal(command_parse(&command, long_line, &err), STATUS_USAGE);
 }
 
+static void only_a_switch_of_stage_has_a_stage(void **state)
+{
+    (void)state;
+    assert_int_equal(command_stage("stage=0"), 0);
+    assert_int_equal(command_stage("stage=3"), 3);
+    static const char *const others[] = {"stage=", "stage=4", "stage=1; pause", "stage", "budget=3", ""};
+    for (size_t o = 0; o < sizeof others / sizeof *others; o++) assert_int_equal(command_stage(others[o]), -1);
+}
+
 static void at_takes_a_step_or_oom(void **state)
 {
     (void)state;
@@ -139,11 +148,9 @@ static void at_takes_a_step_or_oom(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values_are_shown_as_one_types_them),
-        cmocka_unit_test(live_keys_change_and_others_do_not),
-        cmocka_unit_test(commands_are_read_and_written_back),
-        cmocka_unit_test(bad_commands_are_one_clear_line),
-        cmocka_unit_test(at_takes_a_step_or_oom),
+        cmocka_unit_test(values_are_shown_as_one_types_them), cmocka_unit_test(live_keys_change_and_others_do_not),
+        cmocka_unit_test(commands_are_read_and_written_back), cmocka_unit_test(bad_commands_are_one_clear_line),
+        cmocka_unit_test(only_a_switch_of_stage_has_a_stage), cmocka_unit_test(at_takes_a_step_or_oom),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

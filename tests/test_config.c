@@ -137,6 +137,37 @@ static void sizes_must_fit_each_other(void **state)
     refused("{" BATCH "\"data\": {\"synthetic\": true}}", "data.path=x", STATUS_USAGE, "give one of them");
 }
 
+static void batches_that_do_not_go_together_say_which_would(void **state)
+{
+    (void)state;
+    refused("{\"train_batch_size\": 8, \"train_micro_batch_size_per_gpu\": 8}", NULL, STATUS_USAGE,
+            "train_batch_size 8 must be a multiple of 4 ranks x micro-batch 8: 32 would do, or -n 1");
+    refused("{\"train_batch_size\": 10}", NULL, STATUS_USAGE,
+            "train_batch_size 10 must be a multiple of 4 ranks: 8 or 12 would do, or -n 1");
+    refused("{\"train_batch_size\": 9, \"gradient_accumulation_steps\": 2}", NULL, STATUS_USAGE,
+            "train_batch_size 9 must be a multiple of 4 ranks x accumulation 2: 8 or 16 would do");
+    refused("{\"train_batch_size\": 9, \"train_micro_batch_size_per_gpu\": 2, \"gradient_accumulation_steps\": 2}",
+            NULL, STATUS_USAGE,
+            "train_batch_size 9 is not 4 ranks x micro-batch 2 x accumulation 2 = 16; give 16, or leave");
+}
+
+static void the_end_of_a_key_is_enough_where_it_means_one(void **state)
+{
+    (void)state;
+    struct config config = loaded("{" BATCH "}", "reduce_bucket_size=4096");
+    assert_int_equal(config.zero.reduce_bucket_elems, 4096);
+    config_release(&config);
+    refused("{" BATCH "}", "device=cpu", STATUS_USAGE, "device: unknown key; did you mean ");
+}
+
+static void a_section_without_its_switch_is_said(void **state)
+{
+    (void)state;
+    struct config config = loaded("{" BATCH "\"tensor_parallel\": {\"tp_size\": 2}}", NULL);
+    assert_non_null(strstr(config.notes, "tensor_parallel: accepted, no effect here without its `enabled`: ranks are"));
+    config_release(&config);
+}
+
 static void what_cannot_be_honoured_is_refused_by_name(void **state)
 {
     (void)state;
@@ -465,6 +496,9 @@ int main(void)
         cmocka_unit_test(a_missing_or_foreign_file_is_input),
         cmocka_unit_test(a_wrong_value_says_what_is_allowed),
         cmocka_unit_test(sizes_must_fit_each_other),
+        cmocka_unit_test(batches_that_do_not_go_together_say_which_would),
+        cmocka_unit_test(the_end_of_a_key_is_enough_where_it_means_one),
+        cmocka_unit_test(a_section_without_its_switch_is_said),
         cmocka_unit_test(what_cannot_be_honoured_is_refused_by_name),
         cmocka_unit_test(offload_is_as_in_deepspeed),
         cmocka_unit_test(what_needs_offload_is_said_to_have_no_effect),

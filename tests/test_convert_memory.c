@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "engine/checkpoint/convert.h"
+#include "engine/checkpoint/folder.h"
 #include "engine/checkpoint/lots.h"
 
 enum {
@@ -117,6 +118,9 @@ static void to_checkpoint(const char *from, const char *into, int shards)
     struct origin origin;
     struct error err;
     const struct convert_target target = {path_of(into), "t", shards, lots.lot[1], config_json};
+    char before[192];
+    snprintf(before, sizeof before, "%s/t", target.dir);
+    folder_remove(before); /* a conversion keeps out of a folder with checkpoints */
     if (origin_open(&origin, path_of(from), NULL, 0, lots.lot[0], &err)) fail_msg("%s", err.text);
     if (convert_to_checkpoint(&origin, &target, NULL, NULL, &err)) fail_msg("%s", err.text);
     origin_release(&origin);

@@ -31,7 +31,7 @@ static void ranges(struct gpu *gpu)
     must(device_free_bytes(gpu->device, &before, &err), &err);
     must(device_range_commit(&range, unit, 3 * unit, &err), &err);
     must(device_range_commit(&range, 2 * unit, 6 * unit, &err), &err); /* a part is there already */
-    if (device_range_committed_bytes(&range) != 5 * unit) fault("not five pages committed");
+    if (range.committed_bytes != 5 * unit) fault("not five pages committed");
     must(device_free_bytes(gpu->device, &after, &err), &err);
     if (gpu_is_fake() && before - after != 5 * unit) fault("the device's free bytes do not follow");
 
@@ -47,7 +47,7 @@ static void ranges(struct gpu *gpu)
     if (memcmp(up, down, (size_t)n)) fault("what came down is not what went up");
     gpu_wait(gpu);
     must(device_range_return(&range, 0, 4 * unit, &err), &err);
-    if (device_range_committed_bytes(&range) != 2 * unit) fault("not two pages left");
+    if (range.committed_bytes != 2 * unit) fault("not two pages left");
     must(device_outside_bytes(gpu->device, &outside, &free_bytes, &err), &err);
     if (outside == 0 || outside > device_info(gpu->device)->total_bytes)
         fault("outside: %llu bytes", (unsigned long long)outside);
@@ -68,7 +68,7 @@ static void memory_ends(struct gpu *gpu)
     must(device_free_bytes(gpu->device, &before, &err), &err);
     must_fail(device_range_commit(&range, 0, total / unit * unit + 2 * unit, &err), &err, "has no");
     must(device_free_bytes(gpu->device, &after, &err), &err);
-    if (device_range_committed_bytes(&range) != unit) fault("more is committed than before");
+    if (range.committed_bytes != unit) fault("more is committed than before");
     if (gpu_is_fake() && before != after) fault("memory was not given back");
     device_range_release(&range);
     tested("more than the device has is refused, and nothing kept");
@@ -156,6 +156,11 @@ static void times(struct gpu *gpu)
         if (at[i] + slack < before || at[i] > after + slack)
             fault("event %d was outside the host's interval by more than %llu ns", i, (unsigned long long)slack);
     if (at[0] > at[1] || at[1] > at[2]) fault("events in another order");
+    uint64_t between = 0;
+    must(device_event_between(events[0], events[2], &between, &err), &err);
+    if (between > at[2] - at[0] + slack || between + slack < at[2] - at[0])
+        fault("%llu ns between two events that are %llu apart", (unsigned long long)between,
+              (unsigned long long)(at[2] - at[0]));
     for (int i = 0; i < 3; i++) device_event_destroy(events[i]);
     tested("times of events on the host's clock, to within %.1f us", (double)error_ns / 1e3);
 }

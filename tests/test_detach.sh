@@ -3,10 +3,13 @@
 . "$(dirname "$0")/tap.sh"
 threads="--set topology.ranks_as=threads"
 runs() {
-    "$zerolab" attach --json | grep -o '"run": [0-9]*' | grep -o '[0-9]*'
+    "$zerolab" attach --json | grep -o '"run":[0-9]*' | grep -o '[0-9]*'
 }
 no_runs() {
     [ -z "$(runs)" ]
+}
+nothing_left() {
+    [ -z "$(ls -A "$XDG_RUNTIME_DIR")" ]
 }
 
 check "a short run" "$zerolab" train --detach --steps 3 $threads --report short.json
@@ -24,6 +27,11 @@ for run in $(runs); do kill "$run"; done
 check "SIGTERM ends them" within 20 no_runs
 check "... as stopped" within 5 grep -q '"outcome":.*"stopped"' long.json
 check "... with a whole trace" "$zerolab" check long.zlt
-check "nothing is left" within 5 test -z "$(ls -A "$XDG_RUNTIME_DIR")"
+check "nothing is left" within 5 nothing_left
+check "one that is out of memory" "$zerolab" train --detach --steps 5 $threads --set memory.device_budget=5MB --report alone.json
+lists() { "$zerolab" attach --json | grep -q "$1"; }
+check "... is listed as what it is" within 5 lists '"model":"nano","ranks":4,"stage":0,"state":"out of memory"'
+check "... and ends without anybody" within 30 no_runs
+check "... with its report" within 5 grep -q '"outcome":.*"out_of_memory"' alone.json
 check "what cannot start says so" eval '! "$zerolab" train --detach nosuch.json 2>/dev/null'
 finish

@@ -28,7 +28,8 @@ static const struct zero_device *device_of(int rank)
 static struct outcome_of_run run_far(struct plan_of_run plan, bool ahead)
 {
     plan.device = device_of;
-    for (int r = 0; r < RANKS_MAX; r++) assert_int_equal(far_open(&devices[r], 1, ahead, NULL), STATUS_OK);
+    for (int r = 0; r < RANKS_MAX; r++)
+        assert_int_equal(far_open(&devices[r], devices, RANKS_MAX, 1, ahead, NULL), STATUS_OK);
     struct outcome_of_run out = run(&plan);
     for (int r = 0; r < RANKS_MAX; r++) far_close(&devices[r]);
     return out;
@@ -313,6 +314,63 @@ static void test_refused_pages(void **state)
     memory_destroy(memory);
 }
 
+static int pin_gladly(void *user, void *host, uint64_t bytes, struct error *err)
+{
+    (void)user, (void)host, (void)bytes, (void)err;
+    return STATUS_OK;
+}
+
+static bool unpin_gladly(void *user, void *host, uint64_t bytes)
+{
+    (void)user, (void)host, (void)bytes;
+    return true;
+}
+
+static uint64_t whole_bytes(const struct zero *zero, enum tier tier, uint64_t unit_bytes)
+{
+    uint64_t bytes = 0;
+    for (int c = 0; c < CATEGORIES; c++) bytes += round_up(zero->footprint.category[tier][c].extent_bytes, unit_bytes);
+    return bytes;
+}
+
+/* Where memory is pinned in pieces, a step that runs ahead takes whole ones: a budget that holds just its pages is too small. */
+static void test_budget_of_pieces(void **state)
+{
+    (void)state;
+    static struct far_device far;
+    struct pages pages = far_pages;
+    struct plan_of_run plan = base(1, "topology.ranks=1", stage_sets[2], true);
+    struct config config;
+    struct comm_group *group;
+    struct comm *comm;
+    struct data *data;
+    struct zero *zero;
+    struct zero_shortage shortage;
+    set(&plan, "zero_optimization.offload_optimizer.device=cpu");
+    assert_int_equal(config_load(&config, NULL, plan.sets, plan.set_count, NULL), STATUS_OK);
+    assert_int_equal(data_open(&data, &config, NULL), STATUS_OK);
+    assert_int_equal(comm_group_create(&group, 1, 0, NULL), STATUS_OK);
+    assert_int_equal(comm_open_thread(&comm, group, 0, NULL), STATUS_OK);
+    assert_int_equal(far_open(&far, &far, 1, 1, true, NULL), STATUS_OK);
+    pages.pin = pin_gladly, pages.unpin = unpin_gladly;
+    far.device.pages = &pages;
+    const struct zero_options options = {.config = &config, .comm = comm, .data = data, .device = &far.device};
+    assert_int_equal(zero_open(&zero, &options, &shortage, NULL), STATUS_OK);
+    const uint64_t of_pages = whole_bytes(zero, TIER_HOST, PAGE_BYTES), of_pieces = zero->whole_bytes[0][TIER_HOST];
+    assert_true(of_pieces >= whole_bytes(zero, TIER_HOST, BLOCK_BYTES) && of_pages + BLOCK_BYTES < of_pieces);
+    assert_int_equal(zero->whole_bytes[0][TIER_DEVICE], whole_bytes(zero, TIER_DEVICE, FAR_UNIT_BYTES));
+    assert_int_equal(zero_set_budget(zero, TIER_HOST, of_pieces - PAGE_BYTES, NULL), STATUS_OK);
+    assert_false(zero_runs_ahead(zero, PURPOSE_TRAIN));
+    assert_int_equal(zero_set_budget(zero, TIER_HOST, of_pieces, NULL), STATUS_OK);
+    assert_true(zero_runs_ahead(zero, PURPOSE_TRAIN));
+    comm_close(comm);
+    zero_close(zero);
+    far_close(&far);
+    comm_group_free(group);
+    data_close(data);
+    config_release(&config);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -320,6 +378,7 @@ int main(void)
         cmocka_unit_test(test_pages),
         cmocka_unit_test(test_pinned_pieces),
         cmocka_unit_test(test_refused_pages),
+        cmocka_unit_test(test_budget_of_pieces),
         cmocka_unit_test(test_stages),
         cmocka_unit_test(test_switches),
         cmocka_unit_test(test_offload),

@@ -172,6 +172,26 @@ static void test_ends_when_its_owner_is_gone(void **state)
     director_free(director);
 }
 
+/* It trains without anybody, but who is to make room? */
+static void test_detached_and_out_of_memory_ends(void **state)
+{
+    (void)state;
+    const struct director_options alone = {.interactive = true, .detached = true, .grace_ns = 300000000};
+    struct director *director = make(alone);
+    director_short_of_memory(director, "no room");
+    assert_int_equal(next(director, 0), ORDER_END);
+    assert_int_equal(order.outcome, OUTCOME_OUT_OF_MEMORY);
+    director_free(director);
+
+    director = make(alone);
+    director_short_of_memory(director, "no room");
+    director_owner_here(director); /* a viewer stays, and makes room */
+    usleep(400000);
+    director_push(director, "budget=1GiB");
+    assert_int_equal(next(director, 0), ORDER_COMMAND);
+    director_free(director);
+}
+
 static void test_a_signal_stops_it(void **state)
 {
     (void)state;
@@ -359,6 +379,7 @@ int main(void)
         cmocka_unit_test(test_out_of_memory_waits_for_a_change),
         cmocka_unit_test(test_out_of_memory_without_anybody),
         cmocka_unit_test(test_ends_when_its_owner_is_gone),
+        cmocka_unit_test(test_detached_and_out_of_memory_ends),
         cmocka_unit_test(test_a_signal_stops_it),
         cmocka_unit_test(test_a_step_by_operations),
         cmocka_unit_test(test_what_lets_a_standing_step_go_on),

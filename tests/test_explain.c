@@ -238,8 +238,8 @@ static void tables_name_keys(void **state)
     };
     for (size_t q = 0; q < sizeof quirks / sizeof *quirks; q++)
         if (key_index(quirks[q]) < 0) fail_msg("quirks.def: %s is no key", quirks[q]);
-    for (int r = 0; r < effect_row_count; r++) assert_true(key_index(effect_rows[r].path) >= 0);
-    for (int r = 0; r < effect_zero_count; r++) assert_true(key_index(effect_zero_rows[r].path) >= 0);
+    for (int t = 0; t < EFFECT_TABLES; t++)
+        for (const struct effect_row *row = effect_tables[t]; row->path; row++) assert_true(key_index(row->path) >= 0);
 }
 
 int main(void)

@@ -31,5 +31,18 @@ for program in build/fake/tests/test_cuda_*; do
         echo "not ok $number - $(basename "$program") ran to its end (exit status $status)"
     fi
 done
+
+# What goes wrong is told so that it need not be seen twice, and takes nothing else with it.
+check() { # NAME, PATTERN
+    number=$((number + 1))
+    grep -qE "$2" <<<"$broken" && { echo "ok $number - $1"; return; }
+    echo "not ok $number - $1" && failed=1
+}
+broken=$(build/fake/tests/test_cuda_kernels broken 2>&1)
+check "attention goes by warpgroups, as on a GPU that has them" '^# attention by warpgroups$'
+check "a wrong element is shown with shape, place and values" '^# operand 0 .* 1 of 168 elements; the first in row 13, column 11: -0.79.*, expected -0.0018'
+check "... and the shape" '^# at B 2, T 7, C 12, '
+check "a test that hangs ends" '^# no end after .* s: it hangs'
+check "one that dies is no end of the others" '^not ok 9 - broken, a process that dies, fp16'
 echo "1..$number"
 [ -z "$failed" ]

@@ -86,36 +86,160 @@ static void test_limits_hold_to_the_byte(void **state)
     config_release(&config);
 }
 
-static int64_t cost(const struct fit_plan *plan, int what)
+enum { COSTS = 6 };
+
+static int64_t cost(const struct fit_candidate *candidate, int what)
 {
-    const int64_t costs[] = {plan->nvme_bytes, plan->bus_bytes, plan->flops.recomputed, plan->sent_bytes};
+    const struct fit_plan *plan = &candidate->plan;
+    const int64_t costs[COSTS] = {plan->nvme_bytes,       plan->bus_bytes,        plan->flops.recomputed,
+                                  candidate->setup.tiles, candidate->setup.sizes, plan->sent_bytes};
     return costs[what];
+}
+
+/* By the first figure in which two differ. */
+static bool is_dearer(const struct fit_candidate *one, const struct fit_candidate *other)
+{
+    int what = 0;
+    while (what < COSTS && cost(one, what) == cost(other, what)) what++;
+    return what < COSTS && cost(one, what) > cost(other, what);
 }
 
 static void test_the_cheapest_is_the_first_that_fits(void **state)
 {
     (void)state;
     struct config config = config_with(bf16, 2);
-    int chosen[2] = {-1, -1};
+    struct fit_candidate before = {.setup.stage = -1};
     for (uint64_t budget = 1000000; budget < 20000000; budget += 500000) {
         const struct fit_limits limits = {.bytes = {budget, 4000000}, .folder = "."};
         struct fit_cheapest answer;
         fit_cheapest(&answer, &config, &limits);
-        assert_int_equal(answer.count, FIT_SETUPS * FIT_RECOMPUTES);
+        assert_in_range(answer.count, FIT_SETUPS * FIT_RECOMPUTES, 2 * FIT_SETUPS * FIT_RECOMPUTES);
         for (int c = 0; c < answer.count && c != answer.chosen; c++)
             assert_false(fit_fits(&answer.candidates[c].plan, &limits));
-        for (int c = 1; c < answer.count; c++) { /* the first figure in which two differ is the lower one's */
-            int what = 0;
-            const struct fit_plan *one = &answer.candidates[c - 1].plan, *other = &answer.candidates[c].plan;
-            while (what < 4 && cost(one, what) == cost(other, what)) what++;
-            if (what < 4) assert_true(cost(one, what) < cost(other, what));
-        }
-        if (answer.chosen >= 0) assert_true(fit_fits(&answer.candidates[answer.chosen].plan, &limits));
-        if (chosen[1] >= 0)
-            assert_true(answer.chosen >= 0 && answer.chosen <= chosen[1]); /* more room is never dearer */
-        chosen[answer.chosen >= 0] = answer.chosen;
+        for (int c = 1; c < answer.count; c++)
+            assert_false(is_dearer(&answer.candidates[c - 1], &answer.candidates[c]));
+        assert_true(answer.chosen >= 0 || before.setup.stage < 0);
+        if (answer.chosen < 0) continue;
+        assert_true(fit_fits(&answer.candidates[answer.chosen].plan, &limits));
+        if (before.setup.stage >= 0) /* more room is never dearer */
+            assert_false(is_dearer(&answer.candidates[answer.chosen], &before));
+        before = answer.candidates[answer.chosen];
     }
-    assert_int_equal(chosen[1], 0); /* with 20 MB: stage 0 */
+    assert_int_equal(before.setup.stage, 0); /* with 20 MB */
+    config_release(&config);
+}
+
+/* A wide model with everything in host memory: what does not fit is one block at once. */
+static void test_tiles_save_what_nothing_else_does(void **state)
+{
+    (void)state;
+    static const char *const wide[] = {"model.layers=2",
+                                       "model.hidden=512",
+                                       "zero_optimization.stage3_prefetch_bucket_size=0",
+                                       "zero_optimization.reduce_bucket_size=100000",
+                                       "zero_optimization.overlap_comm=false",
+                                       "model.mlp_tiles=1"};
+    struct config config = config_with(wide, 5), given = config_with(wide, 6);
+    const struct fit_setup setup = {
+        .stage = 3, .optimizer = OFFLOAD_CPU, .param = OFFLOAD_CPU, .recompute = RECOMPUTE_FULL};
+    struct fit_setup tiled = setup;
+    struct fit_limits limits = {.folder = "."};
+    struct fit_plan plan;
+    struct fit_cheapest answer;
+    fit_plan_setup(&plan, &config, &setup, ".");
+    limits.bytes[FIT_DEVICE] = (uint64_t)plan.need[FIT_DEVICE].bytes - 1;
+    tiled.tiles = 2;
+    fit_plan_setup(&plan, &config, &tiled, ".");
+    assert_true(plan.need[FIT_DEVICE].bytes < (int64_t)limits.bytes[FIT_DEVICE]);
+    limits.bytes[FIT_DEVICE] = (uint64_t)plan.need[FIT_DEVICE].bytes;
+    fit_cheapest(&answer, &config, &limits);
+    assert_true(answer.chosen >= 0);
+    const struct fit_candidate *chosen = &answer.candidates[answer.chosen];
+    assert_true(chosen->setup.tiles > 1 && fit_fits(&chosen->plan, &limits));
+    for (int c = 0; c < answer.count; c++)
+        assert_false(answer.candidates[c].setup.tiles == 1 && fit_fits(&answer.candidates[c].plan, &limits));
+    fit_apply(&config, &chosen->setup, ".", NULL); /* what is said to be set is what was planned */
+    fit_plan_of(&plan, &config);
+    assert_int_equal(plan.need[FIT_DEVICE].bytes, chosen->plan.need[FIT_DEVICE].bytes);
+    fit_cheapest(&answer, &given, &limits); /* where tiles are given, they are not chosen */
+    assert_int_equal(answer.chosen, -1);
+    limits.bytes[FIT_DEVICE] = 0;
+    limits.bytes[FIT_HOST] = 1000; /* of no use to host memory */
+    fit_cheapest(&answer, &config, &limits);
+    for (int c = 0; c < answer.count; c++) assert_int_equal(answer.candidates[c].setup.tiles, config.mlp_tiles);
+    config_release(&config);
+    config_release(&given);
+}
+
+/* DeepSpeed's own sizes: what stands in the way is what they keep gathered and unreduced. */
+static void count_sets(void *user, const char *key, const char *value)
+{
+    const char *sizes[] = {"zero_optimization.stage3_prefetch_bucket_size=198272",
+                           "zero_optimization.stage3_max_reuse_distance=0",
+                           "zero_optimization.reduce_bucket_size=198272"};
+    char line[200];
+    snprintf(line, sizeof line, "%s=%s", key, value);
+    for (int s = 0; s < 3; s++) *(int *)user += !strcmp(line, sizes[s]);
+}
+
+static void test_smaller_sizes_make_room(void **state)
+{
+    (void)state;
+    const char *const foreign[] = {"zero_optimization.reduce_bucket_size=500000000",
+                                   "zero_optimization.stage3_prefetch_bucket_size=50000000",
+                                   "zero_optimization.stage3_max_reuse_distance=1000000000"};
+    struct config config = config_with(foreign, 3), own = config_with(NULL, 0);
+    struct fit_limits limits = {.folder = "."};
+    struct fit_setup setup = {.stage = 3};
+    struct fit_cheapest answer;
+    struct fit_plan plan, scaled;
+    int sets = 0;
+    fit_plan_setup(&plan, &config, &setup, ".");
+    fit_plan_setup(&scaled, &own, &setup, ".");
+    setup.sizes = SIZES_BLOCK;
+    fit_plan_setup(&plan, &config, &setup, ".");
+    assert_int_equal(plan.need[FIT_DEVICE].bytes, scaled.need[FIT_DEVICE].bytes);
+    fit_sets(&config, &setup, ".", count_sets, &sets);
+    assert_int_equal(sets, 3);
+    limits.bytes[FIT_DEVICE] = (uint64_t)plan.need[FIT_DEVICE].bytes;
+    fit_cheapest(&answer, &config, &limits);
+    assert_true(answer.chosen >= 0);
+    const struct fit_setup *chosen = &answer.candidates[answer.chosen].setup;
+    assert_true(chosen->stage == 3 && !chosen->optimizer && !chosen->recompute && chosen->sizes == SIZES_BLOCK);
+    config_release(&config);
+    config_release(&own);
+}
+
+static bool page_says(const struct fit_question *question, const char *what)
+{
+    char *page = NULL;
+    size_t length;
+    FILE *out = open_memstream(&page, &length);
+    struct fit_answer *answer = fit_answer(question, NULL);
+    assert_non_null(answer);
+    fit_print(out, question, answer);
+    fclose(out);
+    const bool says = strstr(page, what) != NULL;
+    free(answer);
+    free(page);
+    return says;
+}
+
+/* A limit that nobody gave is this machine's; that of the model's depth is no memory's. */
+static void test_limits_that_nobody_gave_are_named(void **state)
+{
+    (void)state;
+    const char *const given[] = {"memory.device_budget=80GB", "topology.ranks=8"};
+    struct config config = config_with(given, 2);
+    struct fit_question question = {
+        .config = &config, .limits = {.bytes = {[FIT_DEVICE] = 80000000000, [FIT_MEMORY] = 32000000}, .folder = "."}};
+    assert_true(page_says(&question, "limited by this machine's memory (30.52 MiB for 8 ranks):\n"
+                                     "  memory.host_budget=... plans for another"));
+    assert_false(page_says(&question, "model.layers may be 1000"));
+    question.limits.bytes[FIT_MEMORY] = 0;
+    assert_false(page_says(&question, "limited by"));
+    assert_true(page_says(&question, "no memory: the most"));
+    assert_true(page_says(&question, "model.layers may be 1000, whatever the memory"));
     config_release(&config);
 }
 
@@ -187,6 +311,9 @@ int main(void)
         cmocka_unit_test(test_more_layers_never_need_less),
         cmocka_unit_test(test_limits_hold_to_the_byte),
         cmocka_unit_test(test_the_cheapest_is_the_first_that_fits),
+        cmocka_unit_test(test_tiles_save_what_nothing_else_does),
+        cmocka_unit_test(test_smaller_sizes_make_room),
+        cmocka_unit_test(test_limits_that_nobody_gave_are_named),
         cmocka_unit_test(test_what_is_given_stays),
         cmocka_unit_test(test_first_steps_count),
         cmocka_unit_test(test_the_family_goes_through_gpt2),

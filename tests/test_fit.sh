@@ -57,7 +57,7 @@ hold 3 cpu nvme host --set memory.host_budget=9MB
 
 # The cheapest setup: with what it says to set, the run ends well, also with a budget of just what it needs.
 cheapest() { # BUDGETS...: writes what is to be set, and what the device needs
-    "$zerolab" plan --fit --model micro $common "$@" >page
+    "$zerolab" plan --fit "$root/configs/nano.json" --set model.name=micro $common "$@" >page
     sets=$(awk '/--set/ { print $(NF - 1), $NF }' page)
     needs=$(awk '/^The cheapest/ { here = 1 } here && $1 == "device" { gsub(",", "", $2); print $2; exit }' page)
 }
@@ -75,9 +75,48 @@ cheapest --set memory.device_budget=80MB
 check "80 MB: the optimizer is offloaded" grep -q 'offload_optimizer.device=cpu' <<<"$sets"
 check "... which trains in $needs bytes" micro offloaded "$needs"
 
+# A wide model, of which one block at once is what does not fit.
+wide="--set model.layers=2 --set model.hidden=512 --set zero_optimization.stage3_prefetch_bucket_size=0
+  --set zero_optimization.reduce_bucket_size=100000"
+"$zerolab" plan --fit --model nano $common $wide --set memory.device_budget=26MB >page
+sets=$(awk '/--set/ { print $(NF - 1), $NF }' page)
+check "a wide model: MLPs are cut into tiles" grep -q 'model.mlp_tiles=' <<<"$sets"
+check "... on lines of at most 80 columns" [ "$(wc -L <page)" -le 80 ]
+check "... which trains" train tiled --steps 1 $common --set model.name=nano $wide --set memory.device_budget=26MB $sets
+check "... and does not in one piece" eval '! train whole --steps 1 $common --set model.name=nano $wide \
+    --set memory.device_budget=26MB ${sets/model.mlp_tiles=*/model.mlp_tiles=1} 2>/dev/null >&2'
+
+# A file from elsewhere, at DeepSpeed's own sizes: everything stays gathered, and a bucket holds all gradients, unless it is changed.
+echo '{"train_micro_batch_size_per_gpu": 4, "model": {"name": "micro"}, "zero_optimization": {"stage": 2}}' >foreign.json
+for budget in 40MB 60MB; do
+    fits=1
+    "$zerolab" plan --fit foreign.json $common --set memory.device_budget=$budget >page && fits=0
+    sets=$(awk '/--set/ { print $(NF - 1), $NF }' page)
+    check "a foreign file, $budget: something fits" [ $fits -eq 0 ]
+    check "... with smaller buckets" grep -q 'reduce_bucket_size=' <<<"$sets"
+    check "... on lines of at most 80 columns" [ "$(wc -L <page)" -le 80 ]
+    check "... which trains" eval '"$zerolab" train foreign.json --headless --steps 1 $common --report run.json \
+        --set memory.device_budget=$budget $sets >run.out 2>run.err && grep -q "\"outcome\":[[:space:]]*\"finished\"" run.json'
+done
+"$zerolab" plan foreign.json --set memory.device_budget=1000 >page
+check "a plan over its budget says so, and where to look" grep -q 'does not fit: .* see --fit$' page
+"$zerolab" plan foreign.json --set memory.device_budget=1GB >page
+check "... and one within it does not" eval '! grep -q "does not fit" page'
+
 "$zerolab" plan --fit --model micro --set memory.device_budget=1MB >page
 check "exit status 1 where nothing fits" [ $? -eq 1 ]
 check "... which is said" grep -q '^Nothing here trains micro as it is' page
+# A model by name, in no file: its own context, and sizes of its own blocks, which nobody gave.
+"$zerolab" plan --model gpt2 --explain >page
+check "--model: only its name is given" [ "$(awk '/^GIVEN/ { on = 1 } /^NOT GIVEN/ { exit } on && / (file|--set|auto) / { n++ } END { print n + 0 }' page)" -eq 1 ]
+check "... a bucket is a block of it" grep -qE '^  reduce_bucket_size +7,087,872 elements derived' page
+check "... and its context is whole" grep -qE '^  sequence_length +1,024 tokens +derived' page
+check "... as our own configuration has it" eval '"$zerolab" plan --model nano >one && "$zerolab" plan "$root/configs/nano.json" >other && cmp one other'
+"$zerolab" plan --model gpt2 --set zero_optimization.reduce_bucket_size=5e8 >page
+check "... what is given stays" grep -q '^reduce_bucket_size 500000000, allgather_bucket_size 7087872,' page
+check "an unknown one is refused, in no file's name" eval '! "$zerolab" plan --model gpt3 2>error && grep -q "^zerolab: model.name = .gpt3.: no such model" error'
+check "... nor is a key's" eval '! "$zerolab" train --set model.name=gpt3 2>error && ! grep -q nano.json error'
+
 "$zerolab" plan --fit >page
 check "without a model: GPT-2's family" grep -q "^GPT-2's family: bf16" page
 check "... of which something fits here" awk '$1 == 3 && $2 == "-" && $4 > 0 { found = 1 } END { exit !found }' page
@@ -86,5 +125,6 @@ check "at most 80 columns" [ "$(wc -L <page)" -le 80 ]
 "$zerolab" plan --fit --json --model nano --set memory.device_budget=15MB >json
 check "--json: what is cheapest" grep -q '"cheapest":{"stage":3,"offload_optimizer":"none"' json
 check "--json: what the next layer lacks" grep -q '"next_lacks":{"limit":"device","tier":"device","category":' json
+check "--json: how deep with less held" grep -qE '"smaller":\{"stage":[0-3],.*"recompute":"full"' json
 check "--fit and --schedule are two questions" eval '! "$zerolab" plan --fit --schedule --model nano >/dev/null 2>&1'
 finish

@@ -31,6 +31,12 @@ struct moment {
         .step = (number), .op = (of), .file = TIERS_FILE                                                               \
     }
 
+/* Two ranks at stage 3 over links paced to 10 MB/s; from step 4 on to 50 MB/s; from step 6 on in slow motion. */
+#define PACED(number, of)                                                                                              \
+    {                                                                                                                  \
+        .step = (number), .op = (of), .file = "tests/reference/paced.zlt"                                              \
+    }
+
 #define STEP(number)                                                                                                   \
     {                                                                                                                  \
         .step = (number)                                                                                               \
@@ -131,10 +137,8 @@ static void open_span(struct view_state *state, const struct folded *run)
 
 static void mark_two(struct view_state *state, const struct folded *run)
 {
-    for (int mark = 0; mark < 2; mark++) {
-        state->mark[mark].known = true;
-        state->mark[mark].time_ns = step_of(run, mark ? 8 : 3)->ended_ns;
-    }
+    for (int mark = 0; mark < 2; mark++)
+        compare_mark(state, mark, step_of(run, mark ? 8 : 3)->ended_ns, run->model, run->tape);
 }
 
 static void zoom(struct view_state *state, const struct folded *run)
@@ -166,6 +170,20 @@ static void see_two(struct view_state *state, const struct folded *run)
 {
     state->from_ns = step_of(run, 23)->begun_ns;
     state->to_ns = step_of(run, 24)->ended_ns;
+}
+
+/* The disk has no room, and no other plan would help. */
+static void fit_nothing(struct view_state *state, const struct folded *run)
+{
+    (void)state;
+    const struct trace_record event = {
+        .kind = TRACE_EVENT,
+        .event = {22,
+                  synthetic_text(
+                      "{\"kind\": \"oom\", \"detail\": {\"rank\": 1, \"tier\": \"nvme\", \"category\": \"optimizer\", "
+                      "\"wanted_bytes\": 793088, \"budget_bytes\": 6000000, \"text\": \"rank 1: no room in the file of "
+                      "optimizer states\", \"held_bytes\": {\"optimizer\": 5881000}, \"fits\": []}}")}};
+    run_model_fold(run->model, &event);
 }
 
 #define LIVE .focus = VIEW_EVENTS, .live = true

@@ -5,11 +5,13 @@
 build=$(dirname "${ZEROLAB:-build/release/zerolab}")
 played=$(realpath -m "${GPU:-build/fake/zerolab}")
 . "$(dirname "$0")/tap.sh"
+. "$root/tests/gpu_limit.sh"
 case ${GPU:+given}$build in given* | *release*) ;; *) echo "1..0 # SKIP it is the same program in every build"; exit 0 ;; esac
 [ -x "$played" ] || { echo "1..0 # SKIP $played is not built"; exit 0; }
-# An odd vocabulary, so that rows of logits are wider than it.
+[ -z "${TRAIN_LIMIT:-}" ] || limit_runs "$TRAIN_LIMIT"
+# An odd vocabulary, so that rows of logits are wider than it, and a rest of it is past the whole eights.
 small="--steps 3 -n 2 --set model.name=custom --set model.layers=2 --set model.hidden=64 --set model.heads=4 --set model.context=32
-       --set model.vocabulary=301 --set data.sequence_length=32 --set train_micro_batch_size_per_gpu=2"
+       --set model.vocabulary=517 --set data.sequence_length=32 --set train_micro_batch_size_per_gpu=2"
 stage="--set zero_optimization.stage"
 offload="--set zero_optimization.offload"
 
@@ -62,6 +64,12 @@ tiles="$flags --set model.mlp_tiles=4"
 check "... with MLPs in tiles" on_gpu bf16-tiles $tiles
 check "... stage 3 in tiles, made again: the same bits" same_as bf16-tiles bf16-tiles-3 $tiles $stage=3 --set model.recompute=full
 check "... losses within 0.02 of whole MLPs" losses_near bf16-0 bf16-tiles
+# Heads of 64, which Hopper's warpgroups do: so does the GPU that is played.
+wide="$flags --set model.heads=1"
+check "... with heads of 64" on_gpu bf16-wide $wide
+check "... on the processor" train bf16-wide-cpu $small $wide
+check "... losses within 0.02" losses_near bf16-wide bf16-wide-cpu
+check "... stage 3, made again: the same bits" same_as bf16-wide bf16-wide-3 $wide $stage=3 --set model.recompute=attention
 check "... where there is a GPU for each, sharing one all the same: the same bits" same_as_first bf16-0 bf16-share --set topology.gpus=1
 whole fp32 "" 3
 whole fp16 "--set fp16.enabled=true --set fp16.initial_scale_power=8" 3
@@ -94,4 +102,11 @@ fits() {
         { sed 's/^/# /' fit.out; return 1; }
 }
 check "what fits by plan trains, on the GPU, offloaded to the host and to NVMe; a layer more does not" fits
+# Whoever is told of a rank changes between steps, lanes running ahead or not.
+costs() {
+    "$played" bench -n 1 --rounds 1 --set topology.backend=cuda --set bf16.enabled=true --set model.layers=1 \
+        --set train_micro_batch_size_per_gpu=1 >bench.out 2>&1 && grep -qE '^  a trace file +[0-9.]+ ms' bench.out ||
+        { sed 's/^/# /' bench.out; return 1; }
+}
+check "what telemetry costs is measured on a GPU" costs
 finish

@@ -5,9 +5,11 @@
 build=$(dirname "${ZEROLAB:-build/release/zerolab}")
 played=$(realpath -m "${GPU:-build/fake/zerolab}")
 . "$(dirname "$0")/tap.sh"
+. "$root/tests/gpu_limit.sh"
 counted=$root/build/release/tests/truth
 case ${GPU:+given}$build in given* | *release*) ;; *) echo "1..0 # SKIP it is the same program in every build"; exit 0 ;; esac
 [ -x "$played" ] || { echo "1..0 # SKIP $played is not built"; exit 0; }
+[ -z "${TRAIN_LIMIT:-}" ] || limit_runs "$TRAIN_LIMIT"
 small="--set topology.backend=cuda --set bf16.enabled=true --set gradient_accumulation_steps=2 --set model.name=custom --set model.layers=2
        --set model.hidden=64 --set model.heads=4 --set model.context=32 --set model.vocabulary=256 --set data.sequence_length=32
        --set train_micro_batch_size_per_gpu=1"
@@ -68,40 +70,47 @@ same_figure() { # STEP KEY NAME: seconds there, nanoseconds here
     awk -v a="$(mean "$1" "$2")" -v b="$(figure "$1" "$3")" \
         'BEGIN { d = a * 1e9 - b; exit !(b != "" && (d < 0 ? -d : d) < 2) }' || { echo "# $(mean "$1" "$2") s, $(figure "$1" "$3") ns"; return 1; }
 }
-at_peak() {
+# A lane that comes late makes it less, never more.
+near_peak() {
     local name=memory.rank1.device
-    [ "$(figure 2 $name.fullest_bytes)" = "$(figure 2 $name.planned_bytes)" ]
+    echo "$(figure 2 $name.fullest_bytes) $(figure 2 $name.planned_bytes)" |
+        awk '{ good = NF == 2 && $1 <= $2 && $1 >= 0.9 * $2; if (!good) print "# " $0; exit !good }'
 }
 if [ -x "$counted" ]; then
     check "the trace of lanes that run ahead: time computing" same_figure 2 compute_seconds mean.compute_ns
     check "... idle" same_figure 2 idle_seconds mean.idle_ns
     check "... communication beside nothing" same_figure 2 exposed_seconds mean.exposed_ns
-    check "... its fullest instant is the planned peak" at_peak
+    check "... its fullest instant is within the planned peak" near_peak
 else skip "the trace of lanes that run ahead" "no $counted"; fi
 
 # ---- what only a played GPU can show ----
 
 [ -n "${GPU:-}" ] && finish
 
-waits() { # STEPS ARGS...: of the host, for a stream that had something to do; of the process that waited most
+waits() { # STEPS RANKS ARGS...: of the host, for a stream that had something to do; of the process that waited most
     rm -f waits
-    FAKE_REPORT=$work/waits "$played" train --headless --steps "$1" -n 1 $small $stage=0 "${@:2}" >/dev/null 2>&1 || return 1
+    FAKE_REPORT=$work/waits "$played" train --headless --steps "$1" -n "$2" $small "${@:3}" >/dev/null 2>&1 || return 1
     sed 's/host waits //' waits | sort -n | tail -n 1
 }
-waits_a_step() { # ARGS...
+waits_a_step() { # RANKS ARGS...
     local few many
-    few=$(waits 2 "$@") && many=$(waits 7 "$@") && [ -n "$few" ] && [ -n "$many" ] || return 1
-    awk -v few="$few" -v many="$many" 'BEGIN { print (many - few) / 5 }'
+    few=$(waits 2 "$@") && many=$(waits 5 "$@") && [ -n "$few" ] && [ -n "$many" ] || return 1
+    awk -v few="$few" -v many="$many" 'BEGIN { print (many - few) / 3 }'
 }
-check "a step of one rank has a handful of host waits at most" \
-    awk -v n="$(waits_a_step)" 'BEGIN { print "# " n " a step"; exit n == "" || n > 4 }'
-check "... of lanes that are waited for, many more" \
-    awk -v n="$(waits_a_step $waited_for)" 'BEGIN { print "# " n " a step"; exit n < 20 }'
+check "a step of one rank has hardly a host wait" \
+    awk -v n="$(waits_a_step 1 $stage=3)" 'BEGIN { print "# " n " a step"; exit n == "" || n > 1 }'
+check "... of two that share a GPU as few" awk -v n="$(waits_a_step 2 $stage=3)" 'BEGIN { print "# " n " a step"; exit n == "" || n > 1 }'
+check "... of lanes that are waited for, many" \
+    awk -v n="$(waits_a_step 2 $stage=3 $waited_for)" 'BEGIN { print "# " n " a step"; exit n < 20 }'
 
-other_bits() {
-    FAKE_FORGETS=1 on_gpu forgets $stage=1 $checkpoints && [ -n "$(bits forgets)" ] && ! same_bits checkpoints forgets >/dev/null
+is_seen() { # OF REFERENCE ARGS...: other bits, or what ranks hold differs so much that the run ends
+    [ -n "$(bits "$2")" ] || return 1
+    if FAKE_FORGETS=$1 on_gpu forgets "${@:3}" >forgets.why; then
+        [ -n "$(bits forgets)" ] && ! same_bits "$2" forgets >/dev/null
+    else grep -q 'differs from what the owners hold' forgets.err; fi
 }
-check "streams that forget to await each other are seen" other_bits
+check "streams of a rank that forget to await each other are seen" is_seen lanes checkpoints $stage=1 $checkpoints
+check "... and ranks whose streams forget it" is_seen ranks stage3 $stage=3
 
 breaks() {
     FAKE_BREAK=norm_forward "$played" train --headless --steps 2 -n 1 $small >out 2>&1

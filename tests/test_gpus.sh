@@ -31,7 +31,7 @@ refused() { # GPUS TEXT ARGS...
 
 # Ends by itself, with one line, by the name of the rank.
 fails_with() { # TEXT ARGS...
-    FAKE_GPUS=2 timeout 30 "$played" train --headless --set topology.backend=cuda $small -n 2 "${@:2}" >fails.out 2>fails.err
+    FAKE_GPUS=2 timeout -k 5 30 "$played" train --headless --set topology.backend=cuda $small -n 2 "${@:2}" >fails.out 2>fails.err
     [ $? -eq 4 ] && [ "$(grep -c "zerolab: rank [0-9]" fails.err)" -eq 1 ] && grep -q "$1" fails.err && return
     sed 's/^/# /' fails.err
     return 1
@@ -70,7 +70,8 @@ check "... at stage 3" same_as one2 2 nccl2-3 -n 2 $bf16 $stage=3
 check "... four on four, switched while they train" same_as one4 4 nccl4 -n 4 $bf16 $stage=2 --at 2:stage=3 --at 3:stage=0
 check "... and in fp16" same_as_each fp16 --set fp16.enabled=true --set fp16.initial_scale_power=8
 check "... and in fp32, with a small bucket" same_as_each fp32 $stage=2 --set zero_optimization.reduce_bucket_size=5000
-FAKE_BREAK=reduce@1 check "a rank that fails ends the others' waits" fails_with 'rank 1: GPU 1'
+FAKE_BREAK=reduce@1 check "a rank whose GPU fails ends the others' waits" fails_with 'rank 1: .*GPU 1'
+FAKE_BREAK=norm_forward@1 check "... in the midst of a step" fails_with 'rank 1: .*GPU 1' $stage=3
 lines=1 FAKE_NCCL=0 check "without the library, asked for by name: refused" refused 2 'libnccl' -n 2 --set topology.collectives=nccl
 lines=2 FAKE_NCCL=0 check "... and not asked for: refused with both reasons" refused 2 'cannot reach.*libnccl.*topology.gpus=1' -n 2
 lines=1 check "NCCL for ranks that share a GPU: refused" refused 1 'a GPU for each of 2 ranks' -n 2 --set topology.collectives=nccl
@@ -79,6 +80,8 @@ unset FAKE_PEERS
 # ---- in place ----
 in_place="--set topology.collectives=direct"
 check "two ranks on two GPUs that reach each other: the same bits" same_as one2 2 two -n 2 $bf16 $in_place
+FAKE_BREAK=norm_forward@1 check "... a rank whose GPU fails ends the others' waits" fails_with 'rank 1: .*GPU 1' $in_place $stage=3
+FAKE_BREAK=norm_forward@1 FAKE_STRANDS=1 check "... also where what awaits that GPU never ends" fails_with 'rank 1: .*GPU 1' $in_place $stage=3
 check "... four on four, switched while they train" same_as one4 4 four-switch -n 4 $bf16 $in_place --at 2:stage=3 --at 3:stage=1
 check "... sharing one of two, because it is asked for" same_as one4 2 share -n 4 $bf16 --set topology.gpus=1
 check "fewer GPUs than ranks, and more than one: refused" refused 2 'topology.ranks=2 for one each, or topology.gpus=1' -n 4

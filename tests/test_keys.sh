@@ -20,9 +20,9 @@ live|Space||RUNNING|
 live|Z||PAUSED|
 live|.||PAUSED  after one step|
 live|,||PAUSED  before op|.
-live|<||slow_motion, from 1, to 2|
+live|<||slow x2|
 live|>||slow_motion, from 2, to 1|
-live|[||intra.bandwidth, from 0, to 1GB|
+live|[||link 1.00 GB/s|
 live|]||intra.bandwidth, from 1GB, to 0|
 live|p||sent: sample|
 live|V||sent: validate|
@@ -71,7 +71,7 @@ live|'"'"'|m x Enter|marker|
 live|c||A is here|
 live|b||bars: |
 live|u||CHANGES|
-live|t||^ [a-z]+ +0 1 2 3 stage|
+live|t||^ [a-z]+ +[?] help|
 replay|Esc|?|ZeRO stage .*step|
 replay|Tab|M|CHANGES|Escape
 replay|Shift-Tab|M|CHANGES|Escape
@@ -126,7 +126,7 @@ replay|'"'"'|G|marker 1|
 replay|c||A is here|
 replay|b||bars: |
 replay|u||CHANGES|
-replay|t||^ [a-z]+ +Up up|
+replay|t||^ [a-z]+ +[?] help|
 '
 
 tmux_key() { # the name that tmux has for a label

@@ -28,12 +28,12 @@ killed() {
     wait $front
     local status=$?
     [ $status -eq 4 ] || { echo "# exit status $status"; return 1; }
-    [ $((SECONDS - before)) -le 5 ] || { echo "# after $((SECONDS - before)) s"; return 1; }
+    [ $((SECONDS - before)) -le 8 ] || { echo "# after $((SECONDS - before)) s"; return 1; }
     [ "$(wc -l <err)" -eq 1 ] && grep -qE "$1" err || { echo "# said: $(cat err)"; return 1; }
     within 2 gone "$launcher" "${ranks[@]}" || return 1
     [ -z "$(ls -A "$XDG_RUNTIME_DIR")" ] || { echo "# left: $(ls -A "$XDG_RUNTIME_DIR")"; return 1; }
 }
-shm_before=$(ls -A /dev/shm | grep -c "$(hostname).*vader")
+shm_before=$(ls -A /dev/shm | grep -cE "(vader|sm)_segment.$(hostname)")
 
 check "a run to kill" start
 kill -9 "${ranks[2]}"
@@ -92,5 +92,5 @@ check "SIGTERM" start
 kill $front
 wait $front
 check "... too" grep -q '^stopped after step' out
-check "nothing in /dev/shm" [ "$(ls -A /dev/shm | grep -c "$(hostname).*vader")" -le "$shm_before" ]
+check "nothing in /dev/shm" [ "$(ls -A /dev/shm | grep -cE "(vader|sm)_segment.$(hostname)")" -le "$shm_before" ]
 finish

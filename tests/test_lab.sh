@@ -89,7 +89,7 @@ caught() { # NAME, SED SCRIPT, PATTERN: what only a run can show
 caught "a check that does not hold is caught, with expected, got and where" 's/^check: cut < .*/check: cut < 1 MB/' 'expected less than 1 MB, got 3.34 MB \(step'
 caught "a wrong answer that counts as right is caught" 's/^wrong: .* |/wrong: resting |/' 'this wrong answer counts as right'
 caught "a task that is done before it was begun is caught" 's/^check: stage(step 0) == 1/check: steps > 0/; s/^check: resting(optimizer) ==.*//' 'is done before anything was done'
-caught "an action that is refused is caught" 's/^do: stage=3/do: stage=0/' 'refused'
+caught "an action that is refused is caught" 's/^do: stage=3/do: budget=1KiB/' 'refused'
 caught "a number that cannot be known is caught" 's/{psi}/{peak}/' 'a number is not known'
 
 kept=$XDG_STATE_HOME/zerolab

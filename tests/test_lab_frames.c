@@ -353,6 +353,28 @@ static void labs_look_at_views_that_there_are(void **state)
         if (view_named(name) < 0) fail_msg("there is no view %s", name);
 }
 
+/* A learner reads sentences; what is compared is read by whoever writes labs. */
+static void every_check_has_words(void **state)
+{
+    (void)state;
+    int bare = 0;
+    for (int f = 0; f < folder_count; f++) {
+        struct lab *lab;
+        struct error err = {0};
+        if (lab_open(&lab, folders[f], &err)) fail_msg("%s", err.text);
+        for (int s = 0; s < lab->step_count; s++)
+            for (int c = 0; c < lab->steps[s].check_count; c++) {
+                const struct lab_check *check = &lab->steps[s].check[c];
+                if (check->said.count) continue;
+                fprintf(stderr, "labs/%s/lab.md:%d: no sentence for learners: %s\n", lab->name, check->line,
+                        check->text);
+                bare++;
+            }
+        lab_free(lab);
+    }
+    assert_int_equal(bare, 0);
+}
+
 /* What lies in labs/ is what the program has. */
 static void the_catalog_has_them_all(void **state)
 {
@@ -377,6 +399,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_step_of_every_lab_can_be_read),
         cmocka_unit_test(no_file_is_left_over),
+        cmocka_unit_test(every_check_has_words),
         cmocka_unit_test(the_catalog_has_them_all),
         cmocka_unit_test(labs_look_at_views_that_there_are),
     };

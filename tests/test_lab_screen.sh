@@ -54,6 +54,11 @@ keys Enter
 comes 'your prediction in MB'
 keys '1' '3' Enter
 waits_for "a right prediction is said to be right" 'Right: it is 13.35 MB'
+keys J
+waits_for "J shows the place on the timeline, and the view for it" 'within step 2; F goes on from there, K is the lab'
+keys F
+keys K
+comes 'Right: it is'
 keys n
 waits_for "n goes to the next step" 'choose: a to c'
 keys b
@@ -64,6 +69,11 @@ comes 'choose: a to c'
 keys b
 waits_for "memory runs out for real" 'OUT OF MEMORY'
 comes 'n goes on'
+keys 0
+waits_for "a refused command is answered where it was typed" 'stage=0 refused: this is the stage already'
+waits_for "... beside the keys that lead out of it" '[?] help  q quit'
+keys d
+waits_for "a letter does nothing to a view that cannot be seen" 'nothing to choose here'
 keys q
 waits_for "quitting says how far one is" '2 of 6 steps are right|3 of 6 steps are right'
 

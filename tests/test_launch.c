@@ -208,6 +208,14 @@ static void test_failure_is_one_line(void **state)
     snprintf(text, sizeof text, "zerolab: rank 2 does not answer\n%s%s", banner, noticed);
     assert_int_equal(failure_explain(137 * EXITED, text, "mpirun", &err), STATUS_RUN);
     assert_string_equal(err.text, "rank 2 was ended by signal 9 (Killed)");
+    static const char broken[] =
+        "prterun noticed that process rank 1 with PID 16606 on node vm exited on\nsignal 9 (Killed).\n";
+    assert_int_equal(failure_explain(137 * EXITED, broken, "mpirun", &err), STATUS_RUN);
+    assert_string_equal(err.text, "rank 1 (process 16606) was ended by signal 9 (Killed)");
+    assert_int_equal(failure_explain_forced(broken, &err), STATUS_RUN);
+    assert_string_equal(err.text, "rank 1 (process 16606) was ended by signal 9 (Killed)");
+    assert_int_equal(failure_explain_forced(NULL, &err), STATUS_RUN);
+    assert_string_equal(err.text, "the engine did not end by itself and was ended");
 
     snprintf(text, sizeof text, "zerolab: cannot read a.txt: No such file\n%s", banner);
     assert_int_equal(failure_explain(3 * EXITED, text, "mpirun", &err), STATUS_INPUT);

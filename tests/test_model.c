@@ -43,6 +43,22 @@ static void header_is_read(void **state)
     run_model_free(model);
 }
 
+static void why_it_went_on_is_said_until_a_step_has_ended(void **state)
+{
+    struct synthetic run;
+    struct run_model *model = told(&run, STORY_STAGE0, 0);
+    const char *const why = "tries again";
+    struct trace_record record = {
+        .kind = TRACE_STATE, .rank = TRACE_RANK_ALL, .state = {.state = RUN_RUNNING, .reason = {why, strlen(why)}}};
+    (void)state;
+    run_model_fold(model, &record);
+    assert_string_equal(model->reason, why);
+    synthetic_step(&run, 20);
+    assert_int_equal(model->state, RUN_RUNNING);
+    assert_string_equal(model->reason, "");
+    run_model_free(model);
+}
+
 static void what_is_not_said_is_unknown(void **state)
 {
     struct run_model *model = run_model_new(&(struct run_model_options){0});
@@ -169,6 +185,16 @@ static void traffic_is_held_against_the_plan(void **state)
     const struct run_step *step = run_last_step(model);
     assert_int_equal(step->sent_bytes[2], (uint64_t)(1.95 * (double)volume) + volume); /* without control bytes */
     assert_int_equal(model->traffic_steps, 21);
+    assert_true(model->best_busbw[TRAFFIC_ALL_GATHER] > 0);
+    const double before = model->best_busbw[TRAFFIC_ALL_GATHER];
+    struct trace_record fast = {.kind = TRACE_TRAFFIC,
+                                .traffic = {99, TRAFFIC_ALL_GATHER, LINK_INTRA, 1, 1000000000, 1}};
+    for (uint16_t r = 0; r < RANKS; r++) { /* a step counts when all ranks have told of it */
+        assert_true(model->best_busbw[TRAFFIC_ALL_GATHER] == before);
+        fast.rank = r;
+        run_model_fold(model, &fast);
+    }
+    assert_true(model->best_busbw[TRAFFIC_ALL_GATHER] > before);
     run_model_free(model);
 }
 
@@ -201,6 +227,28 @@ static void shortage_is_taken_apart_and_its_step_taken_again(void **state)
     assert_true(model->ended);
     assert_int_equal(model->outcome, OUTCOME_FINISHED);
     run_model_free(model);
+}
+
+/* Plans are only tried where there is a budget, and only the run knows which were. */
+static void why_nothing_is_said_to_fit(void **state)
+{
+    static const struct {
+        const char *detail, *words;
+    } cases[] = {
+        {"\"budget_bytes\": 5, \"fits\": []", "nothing that was tried"},
+        {"\"budget_bytes\": 0, \"fits\": []", "no budget"},
+        {"\"budget_bytes\": 5", "does not say"},
+    };
+    (void)state;
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        struct run_model *model = run_model_new(&(struct run_model_options){0});
+        char json[128];
+        snprintf(json, sizeof json, "{\"kind\": \"oom\", \"detail\": {%s}}", cases[c].detail);
+        run_model_fold(model, &(struct trace_record){.kind = TRACE_EVENT, .event = {1, synthetic_text(json)}});
+        assert_int_equal(model->shortage.fit_count, 0);
+        assert_non_null(strstr(run_no_fits(&model->shortage), cases[c].words));
+        run_model_free(model);
+    }
 }
 
 static void rate_is_of_the_last_second(void **state)
@@ -357,6 +405,34 @@ static void pace_is_the_header_and_what_was_set_since(void **state)
     run_model_free(model);
 }
 
+/* One in the background may end after a later one came to nothing: that one is still not there. */
+static void say_save(struct run_model *model, uint32_t step, const char *state)
+{
+    char json[160];
+    snprintf(json, sizeof json, "{\"kind\":\"checkpoint\",\"detail\":{\"state\":\"%s\",\"tag\":\"step-%u\"}}", state,
+             step);
+    run_model_fold(model, &(struct trace_record){.kind = TRACE_EVENT,
+                                                 .rank = TRACE_RANK_ALL,
+                                                 .event = {.step = step, .json = synthetic_text(json)}});
+}
+
+static void what_was_not_saved_is_known_until_a_later_one_is(void **state)
+{
+    (void)state;
+    struct run_model *model = run_model_new(&(struct run_model_options){0});
+    say_save(model, 5, "saving");
+    say_save(model, 10, "failed");
+    assert_string_equal(model->save.lost_tag, "step-10");
+    say_save(model, 5, "saved");
+    assert_string_equal(model->save.saved_tag, "step-5");
+    assert_string_equal(model->save.lost_tag, "step-10");
+    say_save(model, 12, "saving");
+    assert_string_equal(model->save.lost_tag, "step-10");
+    say_save(model, 12, "saved");
+    assert_string_equal(model->save.lost_tag, "");
+    run_model_free(model);
+}
+
 static void report_has_the_promised_names(void **state)
 {
     static const char *const names[] = {"version",
@@ -416,6 +492,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(header_is_read),
+        cmocka_unit_test(why_it_went_on_is_said_until_a_step_has_ended),
         cmocka_unit_test(what_is_not_said_is_unknown),
         cmocka_unit_test(split_of_stage_0),
         cmocka_unit_test(split_of_other_stages),
@@ -423,12 +500,14 @@ int main(void)
         cmocka_unit_test(what_lies_outside_is_of_all_ranks_on_a_gpu),
         cmocka_unit_test(traffic_is_held_against_the_plan),
         cmocka_unit_test(shortage_is_taken_apart_and_its_step_taken_again),
+        cmocka_unit_test(why_nothing_is_said_to_fit),
         cmocka_unit_test(rate_is_of_the_last_second),
         cmocka_unit_test(gaps_make_unknown),
         cmocka_unit_test(half_a_step_has_no_split),
         cmocka_unit_test(history_is_bounded),
         cmocka_unit_test(hostile_records_are_survived),
         cmocka_unit_test(pace_is_the_header_and_what_was_set_since),
+        cmocka_unit_test(what_was_not_saved_is_known_until_a_later_one_is),
         cmocka_unit_test(report_has_the_promised_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

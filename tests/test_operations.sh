@@ -37,9 +37,11 @@ idle() {
     [ $(($(ticks "$@") - before)) -le 5 ]
 }
 killed() {
-    local before=$SECONDS
+    local before=$SECONDS status
     wait $front
-    [ $? -eq 4 ] && [ $((SECONDS - before)) -le 5 ] && [ "$(wc -l <err)" -eq 1 ] && grep -qE "$1" err && return
+    status=$?
+    [ $status -eq 4 ] && [ $((SECONDS - before)) -le 8 ] && [ "$(wc -l <err)" -eq 1 ] && grep -qE "$1" err && return
+    echo "# status $status after $((SECONDS - before)) s"
     sed 's/^/# said: /' err
     return 1
 }

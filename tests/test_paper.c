@@ -3,6 +3,7 @@
  *
  * PAPER=gpt2 takes the 124M model (minutes); without it, micro. Ranks are processes: with threads Pss would be shared. */
 #include <cjson/cJSON.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -33,8 +34,11 @@ static cJSON *run(const char *config, const char *more)
     snprintf(command, sizeof command,
              "%s train %s --headless --steps %d --report %s --set bf16.enabled=true -n %d %s >%s.log 2>&1", zerolab,
              config, STEPS, report, RANKS, more, report);
+    close(fd);
     if (system(command)) fail_msg("failed: %s", command);
     static char text[4 << 20];
+    fd = open(report, O_RDONLY | O_CLOEXEC); /* the report is another file under that name */
+    assert_true(fd >= 0);
     ssize_t length = read(fd, text, sizeof text - 1);
     close(fd);
     unlink(report);

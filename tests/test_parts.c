@@ -199,6 +199,26 @@ static void a_late_viewer_hears_of_the_present_ranks_only(void **state)
     sticky_free(sticky);
 }
 
+static void a_late_viewer_hears_why_memory_ran_out(void **state)
+{
+    struct sticky *sticky = sticky_new();
+    struct run_model *model = run_model_new(&(struct run_model_options){0});
+    const char *const events[] = {"{\"kind\":\"oom\",\"detail\":{\"rank\":1,\"text\":\"first\"}}",
+                                  "{\"kind\":\"oom\",\"detail\":{\"rank\":2,\"text\":\"last\"}}"};
+    (void)state;
+    for (uint32_t i = 0; i < 2; i++)
+        put_sticky(sticky, &(struct trace_record){.kind = TRACE_EVENT,
+                                                  .time_ns = i + 1,
+                                                  .event = {.step = i + 1, .json = {events[i], strlen(events[i])}}});
+    sticky_each(sticky, fold_encoded, model);
+    assert_true(model->shortage.known);
+    assert_int_equal(model->shortage.rank, 2);
+    assert_string_equal(model->shortage.text, "last");
+    assert_int_equal(model->notice_count, 1);
+    run_model_free(model);
+    sticky_free(sticky);
+}
+
 /* ---- one file, two writers ---- */
 
 static char folder[] = "/tmp/zerolab-test-parts.XXXXXX";
@@ -517,6 +537,7 @@ int main(void)
         cmocka_unit_test(totals_count_the_ranks_of_their_window),
         cmocka_unit_test(a_rank_that_is_not_there_is_blank),
         cmocka_unit_test(a_late_viewer_hears_of_the_present_ranks_only),
+        cmocka_unit_test(a_late_viewer_hears_why_memory_ran_out),
         cmocka_unit_test(a_file_goes_on_where_it_was_left),
         cmocka_unit_test(viewers_see_a_pause_and_not_an_end),
         cmocka_unit_test(half_a_handover_leaks_nothing),

@@ -243,6 +243,42 @@ static void test_knobs_cost_memory(void **state)
     model_release(&model);
 }
 
+/* Without overlap_comm lanes take turns, however many buckets a block has: what stands above an operation on the other lane
+ * is done before it begins. With it some are not. */
+static int beside(const struct schedule *schedule)
+{
+    int last[LANES], count = 0;
+    for (int lane = 0; lane < LANES; lane++) last[lane] = -1;
+    for (int i = 0; i < schedule->op_count; i++) {
+        const struct op *op = &schedule->ops[i];
+        const enum lane other = op->lane == LANE_COMPUTE ? LANE_COMM : LANE_COMPUTE;
+        bool waits = last[other] < 0;
+        for (int d = 0; d < op->dependency_count; d++) waits |= op->dependency[d].op == last[other];
+        waits |= last[op->lane] > last[other]; /* as the operation before it did */
+        count += !waits;
+        last[op->lane] = i;
+    }
+    return count;
+}
+
+static void test_lanes_take_turns_without_overlap(void **state)
+{
+    (void)state;
+    struct model model;
+    model_init(&model, &nano, DTYPE_F32, NULL);
+    for (int stage = 0; stage <= 3; stage++)
+        for (int64_t bucket = 20000; bucket < 2000000; bucket *= 10)
+            for (int overlap = 0; overlap < 2; overlap++) {
+                struct config_zero knobs = knobs_of(stage, bucket);
+                knobs.overlap_comm = overlap;
+                struct schedule schedule = built(&model, &knobs, PURPOSE_TRAIN, 4, 1);
+                if (overlap) assert_true(beside(&schedule) > 0);
+                else assert_int_equal(beside(&schedule), 0);
+                schedule_release(&schedule);
+            }
+    model_release(&model);
+}
+
 /* Of what a rank owns: on the device, the optimizer's on the host, the parameters too, these alone; delayed updates;
  * tiled MLPs. */
 enum { TIERINGS = 6, TILED = 5 };
@@ -399,8 +435,8 @@ int main(void)
         cmocka_unit_test(test_units_and_shards),      cmocka_unit_test(test_every_combination_passes_the_checker),
         cmocka_unit_test(test_rows_of_logits),        cmocka_unit_test(test_model_states_are_the_papers),
         cmocka_unit_test(test_traffic_is_the_papers), cmocka_unit_test(test_number_of_collectives),
-        cmocka_unit_test(test_knobs_cost_memory),     cmocka_unit_test(test_damage_is_found),
-        cmocka_unit_test(test_json_round_trip),
+        cmocka_unit_test(test_knobs_cost_memory),     cmocka_unit_test(test_lanes_take_turns_without_overlap),
+        cmocka_unit_test(test_damage_is_found),       cmocka_unit_test(test_json_round_trip),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

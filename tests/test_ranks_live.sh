@@ -23,9 +23,11 @@ waits_for "a number that cannot be is said at once" 'ranks = 0: must be an integ
 keys : 'ranks 3' Enter
 waits_for "typed at the prompt: three" '· 3 ranks'
 waits_for "... still paused" 'PAUSED +as before'
+settled >/dev/null
+before=$(($(step) + 1))
 keys .
-waits_for "one step" 'PAUSED +after one step'
-before=$(step)
+waits_for "one step" "step $before "
+waits_for "... and no more" 'PAUSED +after one step'
 for view in overview:overview M:memory H:tiers T:timeline B:buckets P:shards O:schedule i:why C:collectives L:loss; do
     [ "$view" = overview:overview ] || keys "${view%:*}"
     settled | body >"live.${view%:*}"
@@ -77,7 +79,7 @@ ok "... and nothing is left" $?
 
 "$zerolab" train --detach --set topology.ranks_as=threads --report run.json --trace run.zlt >detached 2>&1
 ok "a run that goes on by itself" $?
-run=$("$zerolab" attach --json | grep -o '"run": [0-9]*' | grep -o '[0-9]*')
+run=$("$zerolab" attach --json | grep -o '"run":[0-9]*' | grep -o '[0-9]*')
 trap 'kill $run 2>/dev/null; for server in 11 12 13; do tm kill-server; done; rm -rf "$place"' EXIT
 viewer() { server=$1; }
 attach() {

@@ -61,6 +61,7 @@ for as in threads processes; do
     [ $as = threads ] || command -v mpirun >/dev/null || continue
     check "a changed byte, found by ranks as $as" refused "$damaged" 3 --resume fp32.ck --set topology.ranks_as=$as
     check "... is one line" [ "$(wc -l <err)" -eq 1 ]
+    check "... and all that is said of going on" eval '! grep -qE "resumed|go on with" out'
 done
 rm fp32.ck/step-6/shard-3-of-4
 check "a missing shard" refused 'shard-3-of-4: No such file' 3 --resume fp32.ck $threads

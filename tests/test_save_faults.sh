@@ -1,6 +1,7 @@
 #!/bin/bash
 # Saves that fail: no folder, a full disk, a disk that has become read-only, a folder that is removed while a save is on its way.
-# Each is one line that says why; the run goes on, and the checkpoint that stood before still loads.
+# Each is one line that says why; the run goes on, and the checkpoint that stood before still loads. Where the last that was wanted
+# is not there in the end, or the report, or all of the trace, the status says so: 4, and a line.
 . "$(dirname "$0")/tap.sh"
 threads="--set topology.ranks_as=threads"
 small="--set model.name=custom --set model.layers=2 --set model.hidden=32 --set model.heads=2 --set model.context=32 \
@@ -18,7 +19,21 @@ goes_on() {
         grep -q "goes on from the state of $2/step-$3" "$1.out"
 }
 
-check "no folder can be made" train nofolder --steps 3 $threads $small --set checkpoint.path=/dev/null/ck $save
+# ends_with LINE ARGS...: train ARGS has status 4, its last line is LINE, and the report says it.
+ends_with() {
+    local line=$1
+    shift
+    "$zerolab" train --headless --report lost.json "$@" >lost.out 2>lost.err
+    [ $? -eq 4 ] && [ "$(cat lost.err)" = "zerolab: $line" ] && grep -q '^finished' lost.out && grep -q '"outcome":.*"finished"' lost.json &&
+        grep -qF "\"error\":	\"$line\"" lost.json || { sed 's/^/# /' lost.err lost.out; return 1; }
+}
+check "no folder can be made" ends_with "step-3 was not saved, nor any checkpoint of this run" --steps 3 $threads $small \
+    --set checkpoint.path=/dev/null/ck $save
+mv lost.out nofolder.out
+check "... on command" ends_with "mine was not saved, nor any checkpoint of this run" --steps 3 $threads $small \
+    --set checkpoint.path=/dev/null/ck --set checkpoint.at_end=false --at 2:checkpoint=mine
+check "... a later one that can be saved is what was wanted" train later --steps 3 $threads $small \
+    --set checkpoint.path=/dev/null/ck --at 2:checkpoint --at "3:set checkpoint.path=later"
 check "... is said, and training goes on" told nofolder 'cannot make the folder /dev/null/ck: Not a directory'
 
 # ---- a folder that goes away ----
@@ -61,22 +76,53 @@ run="\"\$zerolab\" train --headless $threads $small --set checkpoint.path=disk/c
 
 for background in off on; do
     full() {
-        on_disk 700 "$run --steps 4 --set checkpoint.background=$background >full.out && ls -A disk/ck >left &&
-            \"\$zerolab\" train --headless --resume disk/ck --steps 9 --set checkpoint.at_end=false >resumed.out &&
+        on_disk 700 "$run --steps 4 --set checkpoint.background=$background >full.out 2>full.err; [ \$? -eq 4 ] && ls -A disk/ck >left &&
+            ! \"\$zerolab\" train --headless --resume disk/ck --steps 9 --set checkpoint.at_end=false >resumed.out 2>&1 &&
             grep -q 'goes on from the state of disk/ck/step-1' resumed.out"
     }
     check "a full disk, background $background: the run goes on, and from its first checkpoint another" full
     check "... is said" told full 'cannot write .*/shard-[0-3]-of-4.writing: No space left on device'
+    check "... and in the end what is there instead" eval '[ "$(cat full.err)" = "zerolab: step-4 was not saved; the newest is step-1" ]'
     check "... leaves what stood, and nothing else" [ "$(tr '\n' ' ' <left)" = "latest step-1 " ]
 done
 
+# The first save finds the disk full; before one that does not, another run has saved there.
+overtaken() {
+    cp -r theirs disk && dd if=/dev/zero of=disk/filler bs=4k 2>dd.err
+    "$zerolab" train --headless $threads $small --steps 1000000 --set checkpoint.path=disk/ck --set checkpoint.every=20 --set checkpoint.keep=1 \
+        >overtaken.out 2>overtaken.err </dev/null &
+    local run=$! status
+    within 30 grep -q "was not saved: .*No space left" overtaken.out && mv disk/theirs/* disk/ck && rm disk/filler &&
+        within 30 grep -qE "was not saved: disk/ck holds step-3 of another run|: saved step-" overtaken.out
+    status=$?
+    kill -INT $run
+    wait $run
+    [ $status -eq 0 ] && ! grep -q ": saved step-" overtaken.out && diff -r theirs disk/ck || { tail -n 5 overtaken.out overtaken.err | sed 's/^/# /'; return 1; }
+}
+export threads small
+export -f overtaken within
+train theirs --steps 3 $threads $small --set checkpoint.path=theirs
+check "a folder in which another run saves while the disk is full, is that run's" on_disk 3000 overtaken
+
 read_only() {
     on_disk 4000 "$run --steps 2 >first.out && mount -o remount,ro disk &&
-        \"\$zerolab\" train --headless --resume disk/ck --steps 4 >readonly.out && \"\$zerolab\" checkpoint inspect disk/ck >inspected"
+        ! \"\$zerolab\" train --headless --resume disk/ck --steps 4 >readonly.out 2>readonly.err && \"\$zerolab\" checkpoint inspect disk/ck >inspected"
 }
 check "a disk that is read-only: the run goes on" read_only
 check "... is said" told readonly 'cannot make the folder .*Read-only file system'
+check "... names what it has not saved, and nothing that it did not write" eval '! grep -q "^checkpoint:" readonly.out &&
+    [ "$(cat readonly.err)" = "zerolab: step-4 was not saved, nor any checkpoint of this run" ]'
 check "... what stands is good" grep -q 'every byte is what was written' inspected
+
+# unwritten KIB LINE OPTION: a run of which only that file lies on the full disk.
+unwritten() {
+    on_disk "$1" "\"\$zerolab\" train --headless $threads $small --steps 6 $3 >out 2>err; [ \$? -eq 4 ] && ls -A disk >left"
+    [ "$(cat err)" = "zerolab: $2" ] && grep -q '^finished' out || { sed 's/^/# /' err out; return 1; }
+}
+check "a report onto a full disk" unwritten 8 "cannot write disk/r.json: No space left on device" "--report disk/r.json"
+check "... leaves nothing that looks like one" [ ! -s left ]
+check "a trace onto a full disk" unwritten 8 "the trace disk/t.zlt was not written whole" "--trace disk/t.zlt"
+check "... says where it ends" grep -q "cannot write trace disk/t.zlt any further: No space left on device; it ends here" out
 
 # refused_there KIB WORDS ARGS...: exit status 4, one line with these words, nothing left in disk/.
 refused_there() {

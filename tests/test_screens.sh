@@ -44,11 +44,21 @@ waits_for "out of memory opens the report" 'Who held what at that instant'
 waits_for "with what would fit" 'stage=3 +peak'
 keys 3
 waits_for "stage 3 goes on" 'RUNNING'
+waits_for "why it went on is said until the next step" 'RUNNING +LIVE'
 keys I
 waits_for "I shows the report again" 'Who held what'
 keys C-c
 waits_for "Ctrl-C leaves" 'status 0'
 waits_for "and restores the terminal" 'modes restored'
+
+start 80 24 TERM=xterm -- "$zerolab" --set memory.device_budget=5MB
+waits_for "where no stage fits the way out is a budget" 'OUT OF MEMORY +I shows why; :budget=22MiB goes on'
+keys :budget=22MiB Enter
+waits_for "... which goes on" 'RUNNING'
+keys :help Enter
+waits_for "a long answer stands whole" 'checkpoint=TAG, stop'
+keys q
+waits_for "q leaves" 'status 0'
 
 # ---- a recording
 
@@ -59,7 +69,13 @@ waits_for "to its end" 'ENDED +stopped'
 last=$(step)
 keys BSpace
 waits_for "one step back" "step $((last - 1)) "
-keys g
+keys G
+comes 'ENDED +stopped'
+keys c BSpace
+comes "step $((last - 1)) "
+keys c
+waits_for "a moment is compared with a later one" "number +$last +$((last - 1)) +-1"
+keys Escape g
 waits_for "to its beginning" 'no step yet'
 kill -TERM "$(program_pid)"
 waits_for "SIGTERM restores the terminal" 'modes restored'

@@ -9,7 +9,23 @@ check "without a command left: exit status 4" [ $? -eq 4 ]
 check "... outcome" grep -q '"outcome":.*"out_of_memory"' out.json
 check "... who held what" grep -q 'held parameters .* MiB, gradients .* MiB, optimizer .* MiB' out
 check "... what would fit" grep -q 'would fit: stage=2 .*, stage=3 .*, budget=' out
+"$zerolab" train --headless --steps 4 $threads $budget=5MB --trace first.zlt >/dev/null
+"$zerolab" replay first.zlt --frame 80x24 --at oom >frame
+check "at set-up: every rank has given back what it took" [ "$(grep -c ' [0-3] \[F.* 0 B$' frame)" -eq 4 ]
+"$zerolab" check first.zlt >checked
+check "... and what there is can be replayed" grep -q 'replay *yes' checked
 check "... nothing on standard error" [ ! -s err ]
+
+# At DeepSpeed's sizes: what they keep gathered is let go of by the commands that are offered, one after the other.
+echo '{"train_micro_batch_size_per_gpu": 4, "model": {"name": "micro"}, "zero_optimization": {"stage": 3}}' >foreign.json
+foreign() { "$zerolab" train foreign.json --headless --steps 1 -n 2 $threads $budget=190MB --report foreign.out.json "$@" >out 2>err; }
+foreign
+sets=$(grep 'would fit:' out | grep -o 'set zero_optimization.stage3_prefetch.*' | sed 's/ (.*//; s/; /\n/g')
+check "smaller sizes are offered together" [ "$(grep -c '^set zero_optimization.stage3_' <<<"$sets")" -eq 3 ]
+at=()
+while read -r line; do at+=(--at "oom:$line"); done <<<"$sets"
+foreign "${at[@]}"
+check "... and with them it goes on" grep -q '"outcome":.*"finished"' foreign.out.json
 
 train plain --steps 4 $threads
 check "after stage=3 it goes on" train resumed --steps 4 $threads $budget=16MiB --at oom:stage=3

@@ -194,6 +194,34 @@ static void the_first_viewer_drives_and_others_watch(void **state)
     stop(&run);
 }
 
+/* Whoever only looks, as the list of runs does, keeps nobody from driving, and does not count as somebody who does. */
+static void who_only_watches_never_drives(void **state)
+{
+    (void)state;
+    struct run run;
+    struct error err;
+    struct source *watcher;
+    start(&run, false, -1);
+    emit_text(&run, TRACE_RUN, "{}");
+    for (int looks = 0; looks < 3; looks++) {
+        if (looks) source_close(watcher);
+        assert_int_equal(source_watch_socket(&watcher, run.socket, &err), 0);
+        next_of(watcher, TRACE_RUN);
+        assert_false(source_drives(watcher));
+    }
+    struct source *driver = attach(&run);
+    next_of(driver, TRACE_RUN);
+    assert_true(source_drives(driver));
+    assert_int_equal(source_send(driver, "pause", &err), 0);
+    wait_for(&run.commands, 1);
+    assert_int_equal(source_watch_socket(&(struct source *){0}, "/nosuch/socket", &err), STATUS_INPUT);
+    source_close(watcher);
+    source_close(driver);
+    wait_for(&run.drivers_gone, 1);
+    assert_int_equal(run.drivers, 1);
+    stop(&run);
+}
+
 static void a_line_may_come_in_pieces_and_must_not_be_too_long(void **state)
 {
     (void)state;
@@ -554,6 +582,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_first_viewer_drives_and_others_watch),
+        cmocka_unit_test(who_only_watches_never_drives),
         cmocka_unit_test(a_line_may_come_in_pieces_and_must_not_be_too_long),
         cmocka_unit_test(an_adopted_driver_gets_everything_from_the_start_to_the_end),
         cmocka_unit_test(the_socket_is_private_and_a_left_over_one_is_replaced),

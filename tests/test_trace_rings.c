@@ -218,6 +218,28 @@ static void what_could_be_overtaken_is_held_back(void **state)
     merge_free(merge);
 }
 
+static void of_one_time_comes_first_what_was_added_first(void **state)
+{
+    (void)state;
+    enum { RINGS = 4 };
+    static _Alignas(64) char memory[RINGS][2048];
+    struct merge *merge = merge_new();
+    struct bytes batch = {0};
+    for (uint16_t rank = 0; rank < RINGS; rank++) {
+        struct trace_ring *ring = trace_ring_init(memory[rank], sizeof memory[rank]);
+        assert_true(merge_add(merge, ring));
+        for (int i = 0; i < rank; i++) emit_at(ring, rank, 100);
+    }
+    merge_pass(merge, 200, true, &batch);
+    const uint16_t expected[] = {1, 2, 2, 3, 3, 3};
+    size_t count = 0;
+    for (size_t at = 0; at < batch.count; at += trace_peek(batch.at + at).bytes)
+        assert_int_equal(trace_peek(batch.at + at).rank, expected[count++]);
+    assert_int_equal(count, 6);
+    bytes_release(&batch);
+    merge_free(merge);
+}
+
 /* Twelve producers into one file: every record of each arrives, in its order, and times never go back. */
 static void order_holds_over_rings(void **state)
 {
@@ -313,6 +335,7 @@ int main(void)
         cmocka_unit_test(a_producer_killed_in_the_middle_leaves_whole_records),
         cmocka_unit_test(emitting_takes_well_under_a_microsecond),
         cmocka_unit_test(what_could_be_overtaken_is_held_back),
+        cmocka_unit_test(of_one_time_comes_first_what_was_added_first),
         cmocka_unit_test(order_holds_over_rings),
         cmocka_unit_test(what_a_ring_lost_becomes_a_gap),
         cmocka_unit_test(a_file_that_cannot_be_made_fails_at_once),

@@ -43,7 +43,7 @@ static const char *path_of(const char *name)
     static char paths[64][128];
     static int next;
     char *path = paths[next++ % 64];
-    snprintf(path, sizeof paths[0], "%s/%s", folder, name);
+    snprintf(path, sizeof paths[0], "%s/%.90s", folder, name);
     return path;
 }
 
@@ -143,10 +143,12 @@ static void test_a_checkpoint_holds_the_same_weights(void **state)
                           "model.context=20", "model.vocabulary=61", "data.sequence_length=20"};
     if (config_load(&config, NULL, sets, 6, &err)) fail_msg("%s", err.text);
     char *json = config_to_json(&config);
+    char folders[KINDS][2][32];
     for (int k = 0; k < KINDS; k++) {
         struct origin origin;
+        for (int f = 0; f < 2; f++) snprintf(folders[k][f], sizeof folders[k][f], "checkpoints-%d-%d", k, f);
         struct convert_target target = {
-            .dir = path_of("checkpoints"), .shards = 3, .buffers = lent(2), .config_json = json};
+            .dir = path_of(folders[k][0]), .shards = 3, .buffers = lent(2), .config_json = json};
         if (origin_open(&origin, path_of(kinds[k].name), NULL, 0, lent(1), &err)) fail_msg("%s", err.text);
         if (convert_to_checkpoint(&origin, &target, NULL, NULL, &err)) fail_msg("%s", err.text);
         origin_release(&origin);
@@ -155,10 +157,13 @@ static void test_a_checkpoint_holds_the_same_weights(void **state)
         assert_false(checkpoint_info(origin.checkpoint)->has[STATE_1]);
         written(path_of("again"), kinds[k].format, kinds[k].dtype, &origin.source);
         same_files(path_of(kinds[k].name), path_of("again"));
-        struct convert_target fewer = {.dir = path_of("checkpoints"), .tag = "one", .shards = 1, .buffers = lent(2)};
+        struct convert_target fewer = {.dir = target.dir, .tag = "one", .shards = 1, .buffers = lent(2)};
+        assert_int_equal(convert_to_checkpoint(&origin, &fewer, NULL, NULL, &err), STATUS_USAGE);
+        assert_non_null(strstr(err.text, "holds step-0 of another run; give another folder"));
+        fewer.dir = path_of(folders[k][1]);
         assert_int_equal(convert_to_checkpoint(&origin, &fewer, NULL, NULL, &err), STATUS_OK);
         origin_release(&origin);
-        if (origin_open(&origin, target.dir, "one", 0, lent(1), &err)) fail_msg("%s", err.text);
+        if (origin_open(&origin, fewer.dir, "one", 0, lent(1), &err)) fail_msg("%s", err.text);
         assert_int_equal(checkpoint_info(origin.checkpoint)->shards, 1);
         written(path_of("again"), kinds[k].format, kinds[k].dtype, &origin.source);
         same_files(path_of(kinds[k].name), path_of("again"));

@@ -129,8 +129,11 @@ static void obey(struct config *config, const struct setting *setting, const str
     char key[96], value[64], sets[160], *save = NULL;
     if (sscanf(change->command, "stage=%63s", value) == 1) {
         assert_int_equal(config_set(config, "zero_optimization.stage", value, &err), STATUS_OK);
-    } else if (sscanf(change->command, "set %95[^=]=%63s", key, value) == 2) {
-        if (config_set(config, key, value, &err)) fail_msg("%s", err.text);
+    } else if (strncmp(change->command, "set ", 4) == 0) { /* one, or two with "; " between */
+        for (const char *at = change->command; at; at = strstr(at, "; ") ? strstr(at, "; ") + 2 : NULL) {
+            assert_int_equal(sscanf(at, "set %95[^=]=%63[^ ;]", key, value), 2);
+            if (config_set(config, key, value, &err)) fail_msg("%s", err.text);
+        }
     } else {
         struct setting again = *setting;
         int count = count_of(setting);
@@ -218,6 +221,74 @@ static void test_what_fills_the_host(void **state)
     assert_string_equal(text,
                         "the host tier holds 3118336 at its peak: optimizer (2502912), gradients (417152), staging "
                         "(198272); 2920064 of it stay between steps");
+    config_release(&config);
+}
+
+/* At DeepSpeed's sizes no key alone lowers what is gathered but the limit of all: its owner is what keeps it, and what helps
+ * together is offered together. */
+static const struct setting foreign = {{"zero_optimization.stage=3", "model.name=micro", "data.sequence_length=128",
+                                        "zero_optimization.reduce_bucket_size=500000000",
+                                        "zero_optimization.stage3_prefetch_bucket_size=50000000",
+                                        "zero_optimization.stage3_max_reuse_distance=1000000000",
+                                        "zero_optimization.stage3_param_persistence_threshold=100000"}};
+
+static const struct why_tenant *gathered_of(const struct why *why)
+{
+    for (int t = 0; t < why->tenant_count; t++)
+        if (why->tenants[t].category == CATEGORY_GATHERED) return &why->tenants[t];
+    fail_msg("nothing is gathered");
+    return NULL;
+}
+
+static void test_the_owner_is_what_binds(void **state)
+{
+    (void)state;
+    struct config config = config_of(&foreign);
+    struct why why;
+    explain(&why, &config);
+    const struct why_tenant *gathered = gathered_of(&why);
+    assert_string_equal(gathered->knob, "zero_optimization.stage3_max_reuse_distance");
+    bool pair = false;
+    for (int c = 0; c < gathered->change_count; c++) {
+        const struct why_change *change = &gathered->changes[c];
+        struct config changed = config_of(&foreign);
+        pair |= strstr(change->command, "stage3_max_reuse_distance=0; set zero_optimization.stage3_prefetch") != NULL;
+        obey(&changed, &foreign, change);
+        assert_planned(&change->plan, &changed, TIER_DEVICE);
+        assert_true(change->plan.peak_bytes < why.plan.peak_bytes);
+        config_release(&changed);
+    }
+    assert_true(pair);
+    config_release(&config);
+    config = config_of(&settings[3]); /* sizes of a block, nothing kept */
+    explain(&why, &config);
+    assert_string_equal(gathered_of(&why)->knob, "zero_optimization.stage3_prefetch_bucket_size");
+    config.zero.prefetch_bucket_elems = 0;
+    explain(&why, &config);
+    assert_string_equal(gathered_of(&why)->knob, "zero_optimization.stage");
+    config_release(&config);
+}
+
+/* Beside memory: what is offloaded moves over the bus, what is let go of is made again. */
+static void test_changes_have_a_cost(void **state)
+{
+    (void)state;
+    struct config config = config_of(&settings[2]);
+    struct why why;
+    char text[100];
+    int bus = 0, products = 0;
+    explain(&why, &config);
+    for (int t = 0; t < why.tenant_count; t++)
+        for (int c = 0; c < why.tenants[t].change_count; c++) {
+            const struct why_change *change = &why.tenants[t].changes[c];
+            why_cost(text, sizeof text, &why.plan, &change->plan, plain_bytes);
+            const bool offloads = strstr(change->command, "offload_optimizer.device=cpu") != NULL,
+                       recomputes = strstr(change->command, "model.recompute") != NULL;
+            assert_int_equal(offloads, strncmp(text, "bus +1668608 a step", 19) == 0);
+            assert_int_equal(recomputes, strncmp(text, "products +", 10) == 0);
+            bus += offloads, products += recomputes;
+        }
+    assert_true(bus && products);
     config_release(&config);
 }
 
@@ -363,6 +434,8 @@ int main(void)
         cmocka_unit_test(test_formulas_in_numbers),
         cmocka_unit_test(test_changes_come_true),
         cmocka_unit_test(test_what_fills_the_host),
+        cmocka_unit_test(test_the_owner_is_what_binds),
+        cmocka_unit_test(test_changes_have_a_cost),
         cmocka_unit_test(test_a_higher_stage_can_take_more),
         cmocka_unit_test(test_sentences_add_up),
         cmocka_unit_test(test_kept_answers_are_renewed),

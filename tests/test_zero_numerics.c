@@ -26,8 +26,8 @@ static void expect_scales(const struct config_fp16 *options, const struct outcom
         held += event == LOSS_SCALE_HELD;
         raised += event == LOSS_SCALE_RAISED;
     }
-    print_message("hysteresis %d%s: %d of %d steps skipped, %d without halving, raised %d times\n",
-                  options->hysteresis, options->consecutive_hysteresis ? " in a row" : "", skips, steps, held, raised);
+    print_message("hysteresis %d%s: %d of %d steps skipped, %d without halving, raised %d times\n", options->hysteresis,
+                  options->consecutive_hysteresis ? " in a row" : "", skips, steps, held, raised);
     assert_true(run->skipped[0] && skips >= 3 && skips < 20 && raised >= 1);
     assert_true(options->hysteresis == 1 ? held == 0 : held > 0);
     assert_true(run->loss[steps - 1] < run->loss[0]);
@@ -54,7 +54,7 @@ static void test_fp16_overflows(void **state)
             "scheduler={\"type\": \"WarmupLR\", \"params\": {\"warmup_num_steps\": 8, \"warmup_type\": \"linear\"}}");
         struct outcome_of_run reference = run(&plan);
         expect_scales(&settings[h], &reference, STEPS);
-        for (int stage = 1; stage <= 3; stage++) {
+        for (int stage = 1; stage <= 3; stage += getenv("SHORT") ? 2 : 1) {
             plan.sets[1] = stage_sets[stage];
             struct outcome_of_run other = run(&plan);
             expect_same(&reference, &other, STEPS, stage_sets[stage]);

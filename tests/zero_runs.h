@@ -180,13 +180,13 @@ static inline void *rank_main(void *argument)
     for (int lane = 0; lane < LANES && thread->rank == 0; lane++)
         options.rings[lane] = thread->rings[lane] = trace_ring_init(memory[lane], TOLD_BYTES);
     int status = zero_open(&zero, &options, &result.shortage, &err);
-    if (status && zero && thread->plan->rescue_stage >= 0) {
+    if (status && *result.shortage.text && thread->plan->rescue_stage >= 0) {
         thread->out.shortages++;
         thread->out.shortage = result.shortage;
         switch_to(thread, zero, thread->plan->rescue_stage, NULL, &result);
     } else if (note(thread, status, &err)) {
-        if (!zero) return NULL;
-        comm_close(comm); /* out of memory on all ranks alike */
+        if (!*result.shortage.text) comm_abort(comm, &err); /* else all ranks are alike */
+        comm_close(comm);
         zero_close(zero);
         return NULL;
     }

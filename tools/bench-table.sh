@@ -22,6 +22,11 @@ $2 ~ /^(fp32|bf16),$/ && / tokens\/s, loss / { # bench_gpt
 /: median of [0-9]+ steps at each stage/ { stages = $1; sub(/:$/, "", stages) } # bench_stages
 /^  stage [123]: .*stage 0 \/ this = / { match($0, /this = [0-9.]+/); over = over (over ? ", " : "") sprintf("%.2f", substr($0, RSTART + 7, RLENGTH - 7)) }
 
+/ rounds of [0-9]+ steps before each audience/ { model = $1; sub(/,$/, "", model) } # bench_telemetry, of which the first stands
+/^  a trace file .*ms .*\(/ && !recorded { recorded = $6; modelled = model }
+/^  a record takes / && !lane { lane = $4; writer = $10 }
+/^  a view of .* takes .* of a core/ && !view[$4] { view[$4] = $6 }
+
 /MiB in all, [0-9]+ MiB a rank/ { size = $1 " MiB in all, " $5 " MiB a rank, on " $9 " ranks"; sizes[++count] = size } # bench_comm
 /^reduce-scatter fp32/ { match($0, /[0-9.]+x/); reduce[size] = substr($0, RSTART, RLENGTH - 1) }
 /^all-gather +fp32/ { match($0, /[0-9.]+x/); gather[size] = substr($0, RSTART, RLENGTH - 1) }
@@ -54,6 +59,10 @@ END {
         if (llmc["fp32"] && llmc["bf16"]) row = row ": " llmc["fp32"] " and " llmc["bf16"] " times llm.c'\''s `train_gpt2`"
         print "| " what " | " row " |"
         print "| ... against a loop of just its matrix products and AdamW | " loop["fp32"] " (fp32), " loop["bf16"] " (bf16)" " |"
+    }
+    if (lane) {
+        print "| telemetry, in processor time: a record; a live view of 80x24, of 200x60 | " lane " ns of its lane and " writer " ns of the writer; " view["80x24"] " and " view["200x60"] " % of a core |"
+        print "| a step of " modelled " on record, over one to which nobody listens | " recorded " |"
     }
     if (over) print "| " stages ", four ranks: stage 0'\''s forward + backward + waits for communication over stage 1'\''s, 2'\''s, 3'\''s | " over " |"
     for (i = 1; i <= count; i++)

@@ -1,6 +1,7 @@
 /* Reads a trace once: each step is totalled when all ranks have ended it, and added to the section of its schedule. */
 #include "engine/analyze/analysis.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +13,7 @@ static void section_release(struct analysis_section *section)
 {
     free(section->rank);
     free(section->peak);
+    free(section->losses);
 }
 
 void analysis_release(struct analysis *analysis)
@@ -96,6 +98,22 @@ static void add_totals(struct analysis_section *section, const struct analysis *
     section->timed++;
 }
 
+/* A step that is taken again after an error has its loss then. */
+static bool add_loss(struct analysis_section *section, uint32_t step, float loss)
+{
+    const uint32_t place = step - section->first_step;
+    while (place >= section->loss_room) {
+        const uint32_t room = section->loss_room ? 2 * section->loss_room : 64;
+        float *larger = realloc(section->losses, room * sizeof *larger);
+        if (!larger) return false;
+        section->losses = larger;
+        section->loss_room = room;
+    }
+    for (; section->loss_count <= place; section->loss_count++) section->losses[section->loss_count] = NAN;
+    section->losses[place] = loss;
+    return true;
+}
+
 static bool add_step(struct analysis *analysis, const struct tape_step *when)
 {
     const struct run_step *step = run_step_numbered(analysis->model, when->step);
@@ -107,6 +125,7 @@ static bool add_step(struct analysis *analysis, const struct tape_step *when)
         section->skipped++;
         return true;
     }
+    if (step->step < section->first_step || !add_loss(section, step->step, step->loss)) return false;
     if (!section->steps) section->first_loss = step->loss;
     section->last_loss = step->loss;
     section->steps++;

@@ -22,6 +22,8 @@ struct analysis_section {
     int64_t steps, skipped, timed;   /* with an update; without; of those with one, recorded without loss */
     uint64_t total_ns, tokens;       /* of `steps`, slowest rank */
     float first_loss, last_loss;
+    float *losses;                   /* [loss_count], from first_step on; NaN: no update */
+    uint32_t loss_count, loss_room;
     struct totals *rank;             /* [ranks], sums over the timed steps */
     struct analysis_peak (*peak)[TIERS]; /* [ranks], over all its steps */
     bool has_knobs;

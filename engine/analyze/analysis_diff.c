@@ -1,11 +1,12 @@
-/* Two analyses side by side: both are flattened into the same list of named figures. Bytes, counts and what was planned are
- * exact, and decide whether the traces are equal; times, waits and losses are shown. So are measured peaks: within what was
- * planned they depend on how the lanes met. */
+/* Two analyses side by side, below what was configured differently: sections that belong together (analysis_pairs.h) are
+ * flattened into the same list of named figures. Bytes, counts and what was planned are exact, and decide whether the traces are
+ * equal; times, waits and losses are shown. So are measured peaks: within what was planned they depend on how the lanes met. */
 #include <cjson/cJSON.h>
 #include <math.h>
 #include <stdarg.h>
+#include <stdlib.h>
 
-#include "engine/analyze/analysis.h"
+#include "engine/analyze/analysis_pairs.h"
 #include "engine/base/grouped.h"
 
 enum figure_kind { FIGURE_STAGE, FIGURE_COUNT, FIGURE_BYTES, FIGURE_MS, FIGURE_SHARE, FIGURE_RATE, FIGURE_LOSS };
@@ -45,7 +46,6 @@ static void put_section(struct figures *figures, const struct analysis_section *
     put(figures, FIGURE_COUNT, true, section->ranks > 0, (double)section->steps, "steps");
     put(figures, FIGURE_COUNT, true, any, (double)section->tokens / steps, "tokens a step");
     put(figures, FIGURE_MS, false, any, (double)section->total_ns / steps / 1e6, "step");
-    put(figures, FIGURE_LOSS, false, any, (double)section->last_loss, "last loss");
 }
 
 static void put_time(struct figures *figures, const struct totals *sum, double parts)
@@ -99,15 +99,17 @@ static void put_memory(struct figures *figures, const struct analysis_section *s
     }
 }
 
-/* A section that a trace does not have: every figure of it is unknown. */
-static void flatten(struct figures *figures, const struct analysis *analysis, int number)
+/* One side of a pair; of a section that a trace does not have every figure is unknown. */
+static void flatten(struct figures *figures, const struct analysis_pair *pair, int side)
 {
     static const struct analysis_section none;
-    const struct analysis_section *section = number < analysis->section_count ? &analysis->sections[number] : &none;
+    const struct analysis_section *section = pair->side[side] ? pair->side[side] : &none;
     struct totals sum;
     double parts = analysis_sum(&sum, section, -1);
     figures->count = 0;
     put_section(figures, section);
+    if (pair->loss_step)
+        put(figures, FIGURE_LOSS, false, true, (double)pair->loss[side], "loss of step %u", pair->loss_step);
     put_time(figures, &sum, parts);
     put_traffic(figures, &sum, parts);
     put_memory(figures, section);
@@ -115,14 +117,9 @@ static void flatten(struct figures *figures, const struct analysis *analysis, in
 
 /* ---- both ---- */
 
-struct pair {
+struct both {
     struct figures left, right;
 }; /* figure i of one is figure i of the other */
-
-static int pairs(const struct analysis *left, const struct analysis *right)
-{
-    return left->section_count > right->section_count ? left->section_count : right->section_count;
-}
 
 static bool same(const struct figure *left, const struct figure *right)
 {
@@ -130,13 +127,13 @@ static bool same(const struct figure *left, const struct figure *right)
     return !left->known || fabs(left->value - right->value) <= 1e-9 * fabs(left->value);
 }
 
-static bool pair_of(struct pair *pair, const struct analysis *left, const struct analysis *right, int number)
+static bool read_both(struct both *both, const struct analysis_pair *pair)
 {
     bool equal = true;
-    flatten(&pair->left, left, number);
-    flatten(&pair->right, right, number);
-    for (int i = 0; i < pair->left.count; i++)
-        if (pair->left.at[i].exact) equal &= same(&pair->left.at[i], &pair->right.at[i]);
+    flatten(&both->left, pair, 0);
+    flatten(&both->right, pair, 1);
+    for (int i = 0; i < both->left.count; i++)
+        if (both->left.at[i].exact) equal &= same(&both->left.at[i], &both->right.at[i]);
     return equal;
 }
 
@@ -162,27 +159,69 @@ static const char *value_text(char out[32], enum figure_kind kind, bool known, d
     return out;
 }
 
+/* Measured peaks depend on how the lanes met, so they alone do not make two traces unequal. */
+static char sign_of(const struct figure *left, const struct figure *right)
+{
+    if (same(left, right)) return ' ';
+    return left->exact ? '!' : left->kind == FIGURE_BYTES ? '~' : ' ';
+}
+
 static void print_row(FILE *out, const struct figure *left, const struct figure *right)
 {
     char a[32], b[32], c[32];
     bool both = left->known && right->known;
     const char *difference = value_text(c, left->kind, both, right->value - left->value);
     fprintf(out, "  %-28s %15s %15s  %c%14s\n", left->name, value_text(a, left->kind, left->known, left->value),
-            value_text(b, right->kind, right->known, right->value), left->exact && !same(left, right) ? '!' : ' ',
+            value_text(b, right->kind, right->known, right->value), sign_of(left, right),
             both && same(left, right) ? "=" : difference);
+}
+
+static void print_run(FILE *out, char side, const struct analysis *analysis)
+{
+    const struct run_header *header = &analysis->model->header;
+    char number[32];
+    fprintf(out, "%c: %s: %s", side, analysis->path, header->model_name[0] ? header->model_name : "unnamed model");
+    if (header->parameters > 0) fprintf(out, ", %s parameters", grouped(number, header->parameters));
+    if (header->precision[0]) fprintf(out, ", %s", header->precision);
+    if (header->ranks > 0) fprintf(out, ", %d rank%s", header->ranks, plural(header->ranks));
+    fputc('\n', out);
+}
+
+static void print_keys(FILE *out, const struct analysis *left, const struct analysis *right)
+{
+    struct analysis_key *keys;
+    const int count = analysis_keys(&keys, left, right);
+    if (count < 0) fputs("\nwhat was configured differently is not known\n", out);
+    else if (!count) fputs("\nconfigured alike\n", out);
+    else fprintf(out, "\n  %-46s %15s %15s\n", "configured differently", "A", "B");
+    for (int k = 0; k < count; k++)
+        fprintf(out, "  %-46s %15s %15s\n", keys[k].path, keys[k].value[0][0] ? keys[k].value[0] : "none",
+                keys[k].value[1][0] ? keys[k].value[1] : "none");
+    free(keys);
+}
+
+static bool print_pair(FILE *out, const struct analysis_pair *pair)
+{
+    struct both both;
+    const bool equal = read_both(&both, pair);
+    fprintf(out, "\n  %-28s %15s %15s  %15s\n", "", "A", "B", "B - A");
+    for (int i = 0; i < both.left.count; i++)
+        if (worth_saying(&both.left.at[i], &both.right.at[i])) print_row(out, &both.left.at[i], &both.right.at[i]);
+    return equal;
 }
 
 bool analysis_diff_print(const struct analysis *left, const struct analysis *right, FILE *out)
 {
-    bool equal = true;
-    fprintf(out, "A: %s\nB: %s\nof a mean rank and step; !: bytes or counts that differ\n", left->path, right->path);
-    for (int number = 0; number < pairs(left, right); number++) {
-        struct pair pair;
-        equal &= pair_of(&pair, left, right, number);
-        fprintf(out, "\n  %-28s %15s %15s  %15s\n", "", "A", "B", "B - A");
-        for (int i = 0; i < pair.left.count; i++)
-            if (worth_saying(&pair.left.at[i], &pair.right.at[i])) print_row(out, &pair.left.at[i], &pair.right.at[i]);
-    }
+    struct analysis_pair *pairs;
+    const int count = analysis_pairs(&pairs, left, right);
+    bool equal = count >= 0;
+    print_run(out, 'A', left);
+    print_run(out, 'B', right);
+    print_keys(out, left, right);
+    fputs("\nof a mean rank and step; !: planned or sent bytes, or counts, that differ; ~: measured peaks that do\n",
+          out);
+    for (int i = 0; i < count; i++) equal &= print_pair(out, &pairs[i]);
+    free(pairs);
     fprintf(out, "\n%s\n", equal ? "all bytes and counts are equal" : "bytes or counts differ");
     return equal;
 }
@@ -208,23 +247,45 @@ static cJSON *row_object(const struct figure *left, const struct figure *right)
     return row;
 }
 
+static void add_keys(cJSON *out, const struct analysis *left, const struct analysis *right)
+{
+    struct analysis_key *keys;
+    const int count = analysis_keys(&keys, left, right);
+    cJSON *list = count < 0 ? cJSON_AddNullToObject(out, "configured") : cJSON_AddArrayToObject(out, "configured");
+    for (int k = 0; k < count; k++) {
+        cJSON *row = cJSON_CreateObject();
+        cJSON_AddStringToObject(row, "key", keys[k].path);
+        cJSON_AddStringToObject(row, "a", keys[k].value[0]);
+        cJSON_AddStringToObject(row, "b", keys[k].value[1]);
+        cJSON_AddItemToArray(list, row);
+    }
+    free(keys);
+}
+
+static cJSON *pair_rows(const struct analysis_pair *pair, bool *equal)
+{
+    struct both both;
+    cJSON *rows = cJSON_CreateArray();
+    *equal &= read_both(&both, pair);
+    for (int i = 0; i < both.left.count; i++)
+        if (worth_saying(&both.left.at[i], &both.right.at[i]))
+            cJSON_AddItemToArray(rows, row_object(&both.left.at[i], &both.right.at[i]));
+    return rows;
+}
+
 char *analysis_diff_json(const struct analysis *left, const struct analysis *right, bool *equal)
 {
+    struct analysis_pair *pairs;
+    const int count = analysis_pairs(&pairs, left, right);
     cJSON *out = cJSON_CreateObject();
     cJSON_AddNumberToObject(out, "version", 1);
     cJSON_AddStringToObject(out, "a", left->path);
     cJSON_AddStringToObject(out, "b", right->path);
+    add_keys(out, left, right);
     cJSON *list = cJSON_AddArrayToObject(out, "sections");
-    *equal = true;
-    for (int number = 0; number < pairs(left, right); number++) {
-        struct pair pair;
-        *equal &= pair_of(&pair, left, right, number);
-        cJSON *rows = cJSON_CreateArray();
-        for (int i = 0; i < pair.left.count; i++)
-            if (worth_saying(&pair.left.at[i], &pair.right.at[i]))
-                cJSON_AddItemToArray(rows, row_object(&pair.left.at[i], &pair.right.at[i]));
-        cJSON_AddItemToArray(list, rows);
-    }
+    *equal = count >= 0;
+    for (int i = 0; i < count; i++) cJSON_AddItemToArray(list, pair_rows(&pairs[i], equal));
+    free(pairs);
     cJSON_AddBoolToObject(out, "equal", *equal);
     char *text = cJSON_Print(out);
     cJSON_Delete(out);

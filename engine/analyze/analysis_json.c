@@ -210,6 +210,7 @@ static cJSON *section_object(const struct analysis_section *section)
     if (parts > 0) {
         add_temporal(out, section, &sum, parts);
         add_stalls(out, &sum, parts);
+        add_seconds(out, "compute_done_seconds_per_step", sum.done_ns, parts);
         add_lane_stalls(out, &sum, parts);
         add_collectives(out, section, &sum, parts);
         add_prefetch(out, &sum, parts);

@@ -30,7 +30,7 @@ static double percent(uint64_t part, uint64_t whole)
 static void print_ranks(const struct run_model *model, FILE *out)
 {
     for (int i = 0; i + 1 < model->part_count; i++) fprintf(out, "%s%d", i ? ", then " : ", ", model->parts[i].ranks);
-    fprintf(out, "%s%d rank%s\n", model->part_count > 1 ? ", then " : ", ", model->ranks, model->ranks == 1 ? "" : "s");
+    fprintf(out, "%s%d rank%s\n", model->part_count > 1 ? ", then " : ", ", model->ranks, plural(model->ranks));
 }
 
 static void print_head(const struct analysis *analysis, FILE *out)
@@ -53,7 +53,7 @@ static void print_section_head(const struct printer *printer)
 {
     const struct analysis_section *section = printer->section;
     fprintf(printer->out, "\nZeRO stage %d, ", section->stage);
-    if (printer->parts_of_run > 1) fprintf(printer->out, "%d rank%s, ", section->ranks, section->ranks == 1 ? "" : "s");
+    if (printer->parts_of_run > 1) fprintf(printer->out, "%d rank%s, ", section->ranks, plural(section->ranks));
     fprintf(printer->out, "step%s %u", section->first_step == section->last_step ? "" : "s", section->first_step);
     if (section->first_step != section->last_step) fprintf(printer->out, " to %u", section->last_step);
     if (section->steps && section->total_ns)
@@ -109,11 +109,33 @@ static void print_stall(const struct printer *printer, enum stall why)
     words_print(printer->out, column, column, stall_help(why));
 }
 
+static void print_still(const struct printer *printer, const char *name, uint64_t ns, const char *help)
+{
+    const int column = fprintf(printer->out, "    %-12s %6s %9.3f %5.1f %%  ", name, "", ms(printer, ns),
+                               percent(ns, printer->sum.temporal.window_ns));
+    words_print(printer->out, column, column, help);
+}
+
+/* So that the rows add up to the time in which compute stood still. */
+static void print_rest(const struct printer *printer)
+{
+    const struct totals *sum = &printer->sum;
+    const uint64_t still_ns = sum->temporal.window_ns - sum->temporal.compute_ns;
+    uint64_t said_ns = sum->done_ns;
+    for (int why = 0; why < STALLS; why++)
+        if (why != STALL_PEERS) said_ns += sum->stall_ns[why];
+    if (sum->done_ns) print_still(printer, "done", sum->done_ns, "it had no more to do, and other lanes had");
+    if (still_ns > said_ns)
+        print_still(printer, "the rest", still_ns - said_ns, "no wait recorded: from one operation to the next");
+    print_still(printer, "all", still_ns, "of the step without compute");
+}
+
 static void print_stalls(const struct printer *printer)
 {
     fprintf(printer->out, "\n  why compute stood still in a step\n  %-14s %6s %9s %7s\n", "", "times", "ms", "of step");
     for (int why = 0; why < STALLS; why++)
         if (why != STALL_PEERS) print_stall(printer, (enum stall)why);
+    print_rest(printer);
     if (printer->sum.stall_count[STALL_PEERS] == 0) return;
     fprintf(printer->out, "  and inside operations of every lane\n");
     print_stall(printer, STALL_PEERS);

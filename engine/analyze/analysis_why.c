@@ -8,6 +8,7 @@
 #include "engine/analyze/why.h"
 #include "engine/base/grouped.h"
 #include "engine/base/words.h"
+#include "engine/config/command.h"
 #include "engine/config/keys.h"
 
 static int fullest_rank(const struct run_model *model, enum tier tier)
@@ -77,6 +78,24 @@ static int64_t more_elsewhere(const struct why *why, const struct why_change *ch
     return bytes;
 }
 
+/* Beside the amounts what fits there of name and cost, the rest below; of two commands each on a line of its own. */
+static void print_name(const struct why *why, const struct why_change *change, const char *name, FILE *out)
+{
+    enum { AMOUNTS = 48, BESIDE = 32 };
+    char cost[100];
+    why_cost(cost, sizeof cost, &why->plan, &change->plan, write_amount);
+    const bool beside = strlen(name) <= BESIDE, both = *cost && beside;
+    if (beside) fprintf(out, "  %s\n", name);
+    else if (*cost && strlen(cost) <= BESIDE) fprintf(out, "  %s\n", cost);
+    else fputc('\n', out);
+    if (both || strlen(cost) > BESIDE) fprintf(out, "%*s%s\n", both ? AMOUNTS : 6, "", cost);
+    for (const char *at = name, *end; !beside && *at; at = *end ? end + 2 : end) {
+        end = strstr(at, "; ");
+        if (!end) end = at + strlen(at);
+        fprintf(out, "      %.*s\n", (int)(end - at), at);
+    }
+}
+
 static void print_change(const struct why *why, const struct why_change *change, const char *name, FILE *out)
 {
     char a[32], b[32], c[32];
@@ -86,8 +105,7 @@ static void print_change(const struct why *why, const struct why_change *change,
     const bool device = why->tier == TIER_DEVICE;
     fprintf(out, "  %14s %14s %14s", grouped(a, (int64_t)change->plan.peak_bytes), more ? grouped(b, more) : "=",
             !device && !elsewhere ? "=" : grouped(c, device ? (int64_t)change->plan.sent_bytes : elsewhere));
-    if (strlen(name) <= 32) fprintf(out, "  %s\n", name);
-    else fprintf(out, "\n      %s\n", name);
+    print_name(why, change, name, out);
 }
 
 /* One knob may be the answer for several tenants. */
@@ -107,8 +125,8 @@ static void print_changes(const struct why *why, FILE *out)
     for (int t = 0; t < why->tenant_count; t++)
         for (int c = 0; c < why->tenants[t].change_count; c++) {
             const struct why_change *change = &why->tenants[t].changes[c];
-            bool is_stage = strncmp(change->command, "stage=", 6) == 0;
-            if (change->plan.peak_bytes < why->plan.peak_bytes && !is_stage && !said_before(why, t, c))
+            if (change->plan.peak_bytes < why->plan.peak_bytes && command_stage(change->command) < 0 &&
+                !said_before(why, t, c))
                 print_change(why, change, change->command, out);
         }
     for (int stage = 0; stage < WHY_STAGES; stage++) {
@@ -163,6 +181,9 @@ static cJSON *plan_object(const struct why_change *change)
     for (enum tier tier = 0; tier < TIERS; tier++)
         cJSON_AddNumberToObject(peaks, tier_name(tier), (double)change->plan.tier_peak_bytes[tier]);
     cJSON_AddNumberToObject(out, "sent_bytes_per_step", (double)change->plan.sent_bytes);
+    cJSON_AddNumberToObject(out, "bus_bytes_per_step", (double)change->plan.bus_bytes);
+    cJSON_AddNumberToObject(out, "nvme_bytes_per_step", (double)change->plan.nvme_bytes);
+    cJSON_AddNumberToObject(out, "recomputed_products", change->plan.recomputed);
     return out;
 }
 

@@ -66,7 +66,7 @@ void fold_end(struct run_model *model, const struct trace_record *record);
 void notices_release(struct run_model *model);
 
 /* save.c: what a "checkpoint" event says. */
-void save_read(struct run_save *save, const struct cJSON *detail, uint64_t time_ns);
+void save_read(struct run_save *save, const struct cJSON *detail, uint32_t step, uint64_t time_ns);
 
 /* shortage.c */
 void shortage_read(struct run_shortage *shortage, const struct cJSON *detail);

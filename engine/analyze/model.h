@@ -163,11 +163,13 @@ struct run_rank {
 /* ---- checkpoints: events of that kind ------------------------------------------------------------------------------ */
 
 struct run_save {
-    bool saving, failed;                        /* one is under way; the last one came to nothing */
+    bool saving, failed;                        /* one is under way; the last one that ended came to nothing */
     char tag[64];                               /* of that one; "": there was none */
     char saved_tag[64], folder[1024];           /* the last that was completed; "": none */
     uint64_t saved_ns, saved_bytes;             /* bytes: of all its shards; 0: not said */
     uint64_t failed_ns;                         /* when one last came to nothing; 0: none did */
+    char lost_tag[64];                          /* the last that came to nothing, if none after its step was completed; "": none */
+    uint32_t lost_step;
 };
 
 /* ---- history ------------------------------------------------------------------------------------------------------- */
@@ -187,6 +189,7 @@ struct run_step {
     uint32_t tokens, micro_steps;
     uint64_t total_ns, paused_ns; /* slowest rank */
     struct run_split split;
+    struct run_pace pace; /* that it began with */
     uint64_t *sent_bytes; /* [ranks], tensor collectives; NULL: unknown */
     struct run_fullest memory[TIERS];
 };
@@ -215,10 +218,10 @@ struct run_shortage {
     int rank, tier, category; /* RUN_UNKNOWN */
     int64_t wanted_bytes, budget_bytes, reserved_bytes;
     int64_t held_bytes[CATEGORIES];
-    bool has_held;
+    bool has_held, has_fits;
     char op[64], text[256];
     int fit_count;
-    struct { char command[64]; int64_t peak_bytes; } fits[RUN_FITS_MAX];
+    struct { char command[400]; int64_t peak_bytes; } fits[RUN_FITS_MAX]; /* several commands: "; " between them */
 };
 
 struct run_model_options {
@@ -261,6 +264,7 @@ struct run_model {
     struct run_traffic traffic[TRAFFIC_KINDS][LINKS];       /* last step that reported any */
     struct run_traffic traffic_total[TRAFFIC_KINDS][LINKS]; /* whole part */
     uint32_t traffic_steps;                                 /* in the total */
+    double best_busbw[TRAFFIC_KINDS]; /* of the part's fastest step that all ranks told of, bytes/s of busy time; 0: none */
 
     struct run_notice *notices; /* oldest first */
     int notice_count, notice_room;
@@ -295,6 +299,10 @@ const struct run_step *run_last_step_here(const struct run_model *model); /* ...
 const struct run_step *run_step_numbered(const struct run_model *model, uint32_t step); /* NULL: not kept */
 const struct run_schedule *run_schedule_numbered(const struct run_model *model, uint32_t number);
 
+/* Notices folded so far, also those no longer kept; and the place of the first that came after `seen` of them, and is kept. */
+uint64_t run_notices_seen(const struct run_model *model);
+int run_notices_since(const struct run_model *model, uint64_t seen);
+
 /* Lanes that are there to be seen, as bits: compute and communication, and any other that a known schedule uses. */
 uint32_t run_lanes(const struct run_model *model);
 int run_lane_count(const struct run_model *model);
@@ -320,6 +328,9 @@ const struct run_outside *run_outside_of(const struct run_model *model, int rank
 
 /* What the whole tier of a rank is planned to hold at its fullest; false: unknown. */
 bool run_predicted_peak(const struct run_model *model, enum tier tier, uint64_t *bytes);
+
+/* Of a shortage whose list of what would fit is empty: why it is. */
+const char *run_no_fits(const struct run_shortage *shortage);
 
 /* "starting", "running", "paused", "out of memory", "ended", "starting again"; "finished", "out_of_memory", "failed", "stopped". */
 const char *run_state_name(enum run_state state);

@@ -21,6 +21,17 @@ void notices_release(struct run_model *model)
     free(model->notices);
 }
 
+uint64_t run_notices_seen(const struct run_model *model)
+{
+    return model->notices_dropped + (uint64_t)model->notice_count;
+}
+
+int run_notices_since(const struct run_model *model, uint64_t seen)
+{
+    const uint64_t here = seen > model->notices_dropped ? seen - model->notices_dropped : 0;
+    return here < (uint64_t)model->notice_count ? (int)here : model->notice_count;
+}
+
 static void forget_old(struct run_model *model)
 {
     int kept = model->options.notices;
@@ -107,7 +118,7 @@ void fold_event(struct run_model *model, const struct trace_record *record)
         shortage_read(&model->shortage, detail);
         model->shortage.step = record->event.step;
     }
-    if (save) save_read(&model->save, detail, record->time_ns);
+    if (save) save_read(&model->save, detail, record->event.step, record->time_ns);
     if (!save || !model->save.saving) { /* what has only begun is in the header; its end is a line */
         char *text = kind ? event_text(kind, detail) : format_text("an event that is not JSON");
         const int level = oom ? 2 : save && model->save.failed ? 1 : 0;

@@ -21,6 +21,7 @@ static void forget_ranks(struct run_model *model)
     model->traffic_step = model->traffic_steps = 0;
     memset(model->traffic, 0, sizeof model->traffic);
     memset(model->traffic_total, 0, sizeof model->traffic_total);
+    memset(model->best_busbw, 0, sizeof model->best_busbw);
     memset(&model->split_total, 0, sizeof model->split_total);
     model->split_count = 0;
 }

@@ -48,6 +48,7 @@ static void read_held(struct run_shortage *shortage, const cJSON *held)
 static void read_fits(struct run_shortage *shortage, const cJSON *fits)
 {
     const cJSON *fit;
+    shortage->has_fits = cJSON_IsArray(fits);
     cJSON_ArrayForEach(fit, fits)
     {
         if (shortage->fit_count == RUN_FITS_MAX) return;
@@ -55,6 +56,12 @@ static void read_fits(struct run_shortage *shortage, const cJSON *fits)
         text(shortage->fits[slot].command, sizeof shortage->fits[slot].command, fit, "command");
         shortage->fits[slot].peak_bytes = number(fit, "peak_bytes");
     }
+}
+
+const char *run_no_fits(const struct run_shortage *shortage)
+{
+    if (!shortage->has_fits) return "the event does not say what would fit";
+    return shortage->budget_bytes == 0 ? "no budget is set to try plans against" : "nothing that was tried would fit";
 }
 
 void shortage_read(struct run_shortage *shortage, const cJSON *detail)

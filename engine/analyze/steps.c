@@ -65,6 +65,7 @@ void fold_step_begin(struct run_model *model, const struct trace_record *record)
     }
     step->schedule = model->training_schedule = record->step_begin.schedule;
     step->stage = record->step_begin.stage;
+    step->pace = model->pace;
     model->has_training = true;
 }
 
@@ -132,6 +133,7 @@ void fold_step_end(struct run_model *model, const struct trace_record *record)
     step->schedule = from->schedule;
     step->stage = from->stage;
     step->skipped = from->skipped;
+    if (!step->skipped && model->state == RUN_RUNNING) model->reason[0] = '\0'; /* why it went on is past */
     step->loss = from->loss;
     step->grad_norm = from->grad_norm;
     step->learning_rate = from->learning_rate;
@@ -151,6 +153,19 @@ static void traffic_add(struct run_traffic *sum, const struct trace_of_traffic *
     sum->busy_ns += from->busy_ns;
 }
 
+/* Over all links: what a rank sends to other nodes is told apart, after its time. */
+static void note_best(struct run_model *model, uint8_t kind)
+{
+    const struct run_traffic *links = model->traffic[kind];
+    uint64_t sent_bytes = 0, busy_ns = 0;
+    for (int link = 0; link < LINKS; link++) {
+        sent_bytes += links[link].sent_bytes;
+        busy_ns += links[link].busy_ns;
+    }
+    const double busbw = busy_ns ? (double)sent_bytes * 1e9 / (double)busy_ns : 0;
+    if (links[LINK_INTRA].ranks == model->ranks && busbw > model->best_busbw[kind]) model->best_busbw[kind] = busbw;
+}
+
 void fold_traffic(struct run_model *model, const struct trace_record *record)
 {
     const struct trace_of_traffic *from = &record->traffic;
@@ -162,6 +177,7 @@ void fold_traffic(struct run_model *model, const struct trace_record *record)
     }
     traffic_add(&model->traffic[from->traffic][from->link], from);
     traffic_add(&model->traffic_total[from->traffic][from->link], from);
+    note_best(model, from->traffic);
     struct run_step *step = step_at(model, from->step);
     if (!step || from->traffic > TRAFFIC_ALL_TO_ALL || record->rank >= step->ranks) return;
     if (!step->sent_bytes) step->sent_bytes = calloc((size_t)step->ranks, sizeof *step->sent_bytes);

@@ -69,6 +69,20 @@ static void sum_waits(struct window *window)
     out->prefetch.stalls = out->stall_count[STALL_GATHER];
 }
 
+static uint64_t last_end(struct intervals list)
+{
+    uint64_t last_ns = 0;
+    for (int i = 0; i < list.count; i++)
+        if (list.at[i].to_ns > last_ns) last_ns = list.at[i].to_ns;
+    return last_ns;
+}
+
+static uint64_t done_before_others(const struct window *window)
+{
+    const uint64_t compute_ns = last_end(window->compute), others_ns = last_end(window->moving);
+    return compute_ns && others_ns > compute_ns ? others_ns - compute_ns : 0;
+}
+
 /* ---- gathers ---- */
 
 /* The operation that a gather was made for: the first that depends on it, or the first on its unit if that dependency was
@@ -250,6 +264,7 @@ static const struct {
     {offsetof(struct totals, host_exposed_ns), 1},
     {offsetof(struct totals, stall_ns), STALLS},
     {offsetof(struct totals, stall_count), STALLS},
+    {offsetof(struct totals, done_ns), 1},
     {offsetof(struct totals, lane_stall_ns), LANES *STALLS},
     {offsetof(struct totals, prefetch), sizeof(struct prefetch_totals) / sizeof(uint64_t)},
 };
@@ -307,6 +322,7 @@ static bool totals_of_rank(struct totals *out, const struct tape *tape, const st
         for (int lane = LANE_COMPUTE + 1; lane < LANES; lane++)
             if (lane == LANE_HOST) sum_host(&window);
             else sum_moving(&window, (enum lane)lane);
+        out->done_ns = done_before_others(&window);
         temporal_of(&out->temporal, window.compute, window.communication, window.moving); /* last: it reorders */
     }
     window_close(&window);

@@ -53,6 +53,7 @@ struct totals {
     uint64_t host_exposed_ns;      /* the host lane (it adds, takes norms and updates) with no compute beside it */
     uint64_t stall_ns[STALLS];     /* of the compute lane; STALL_PEERS: of all lanes */
     int64_t stall_count[STALLS];
+    uint64_t done_ns;              /* after the compute lane's last operation, until other lanes have ended theirs */
     uint64_t lane_stall_ns[LANES][STALLS]; /* of the lanes between tiers and of the host's */
     struct collective_totals traffic[TRAFFIC_KINDS];
     struct io_most most[TRAFFIC_KINDS];

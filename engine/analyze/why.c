@@ -32,11 +32,10 @@ static uint64_t fingerprint(const struct run_model *model, const struct run_sche
 /* From the schedule that the trace holds: what was planned then. */
 static void plan_of_trace(struct why *why, const struct run_schedule *plan, const struct setup *setup)
 {
-    struct footprint footprint;
-    footprint_of(&footprint, &plan->ops);
     struct setup traced = {.model = setup->model, .schedule = plan->ops};
-    why->plan = why_plan_from(&footprint, why->tier, setup_sent_bytes(&traced, why->rank));
-    why->peak_op = footprint.peak_op[why->tier];
+    footprint_of(&traced.footprint, &plan->ops);
+    why->plan = why_plan_from(&traced, why->rank, why->tier);
+    why->peak_op = traced.footprint.peak_op[why->tier];
     why->schedule = plan->number;
     why->stage = plan->ops.stage;
     why->other_version = !schedule_same(&plan->ops, &setup->schedule);
@@ -217,4 +216,26 @@ void why_tier_sentence(char *text, size_t room, const struct why *why, bytes_wri
              : why->plan.resting_bytes == why->plan.peak_bytes ? "all"
                                                                : resting,
              why->plan.resting_bytes == 0 || why->plan.resting_bytes == why->plan.peak_bytes ? "stays" : "stay");
+}
+
+/* "bus +15.0 MB a step" */
+static int add_moved(char *text, size_t room, int used, const char *over, uint64_t now, uint64_t then,
+                     bytes_writer *bytes)
+{
+    char amount[32];
+    if (now == then || used >= (int)room) return used;
+    bytes(amount, then > now ? then - now : now - then);
+    return used + snprintf(text + used, room - (size_t)used, "%s%s %c%s a step", used ? ", " : "", over,
+                           then > now ? '+' : '-', amount);
+}
+
+void why_cost(char *text, size_t room, const struct why_plan *now, const struct why_plan *then, bytes_writer *bytes)
+{
+    const double more = 100 * (then->recomputed - now->recomputed);
+    int used = 0;
+    *text = '\0';
+    used = add_moved(text, room, used, "NVMe", now->nvme_bytes, then->nvme_bytes, bytes);
+    used = add_moved(text, room, used, "bus", now->bus_bytes, then->bus_bytes, bytes);
+    if ((more > 0.05 || more < -0.05) && used < (int)room)
+        snprintf(text + used, room - (size_t)used, "%sproducts %+.1f %%", used ? ", " : "", more);
 }

@@ -21,12 +21,14 @@ struct why_term { char what[72], formula[120]; uint64_t bytes; };
 struct why_plan {
     bool known;
     uint64_t peak_bytes, resting_bytes, sent_bytes; /* of the whole tier; sent: in a step */
+    uint64_t bus_bytes, nvme_bytes;                 /* a step moves over the bus to the host and back, and over NVMe */
+    double recomputed;                              /* products that are made again, as a part of those of forward and backward */
     uint64_t at_peak_bytes[CATEGORIES];             /* at the instant of the tier's peak */
     uint64_t tier_peak_bytes[TIERS];                /* of all tiers: what leaves one may have gone to another */
 };
 
 struct why_change {
-    char command[160];  /* as it is typed: "stage=3", "set KEY=VALUE"; with `restart`: "--set KEY=VALUE ..." */
+    char command[160];  /* as it is typed: "stage=3", "set KEY=VALUE", two with "; " between; with `restart`: "--set KEY=VALUE ..." */
     char text[112];     /* for people: "reduce_bucket_size 99,136 instead of 198,272" */
     bool restart;
     struct why_plan plan;
@@ -71,6 +73,9 @@ void why_sentence(char *text, size_t room, const struct why *why, int than_stage
 /* Of a tier that other knobs than the stage fill: "the host tier holds 1.1 MB at its peak: staging (0.7 MB), gradients (0.4 MB);
  * 0.4 MB of it stay between steps". */
 void why_tier_sentence(char *text, size_t room, const struct why *why, bytes_writer *bytes);
+
+/* What a change costs a step beside memory: "bus +15.0 MB a step, products +22.2 %". "": nothing of that kind. */
+void why_cost(char *text, size_t room, const struct why_plan *now, const struct why_plan *then, bytes_writer *bytes);
 
 /* What a switch of stage or knob changed, as measured: the last steps before and the first after. Memory is that of the
  * fullest rank at its fullest instant in these steps; the rest are means, over steps and ranks. */

@@ -3,13 +3,23 @@
 #include <string.h>
 
 #include "engine/analyze/why_parts.h"
+#include "engine/plan/flops.h"
 
-struct why_plan why_plan_from(const struct footprint *footprint, enum tier tier, int64_t sent_bytes)
+struct why_plan why_plan_from(const struct setup *setup, int rank, enum tier tier)
 {
+    const struct footprint *footprint = &setup->footprint;
+    struct traffic_sum sums[TRAFFIC_KINDS];
+    struct flops flops;
+    traffic_of(sums, &setup->schedule, &setup->model, rank);
+    flops_of(&flops, &setup->schedule, &setup->model);
     struct why_plan plan = {.known = true,
                             .peak_bytes = (uint64_t)footprint->peak_bytes[tier],
                             .resting_bytes = (uint64_t)footprint->resting_bytes[tier],
-                            .sent_bytes = (uint64_t)sent_bytes};
+                            .sent_bytes = (uint64_t)setup_sent_bytes(setup, rank),
+                            .bus_bytes = (uint64_t)(sums[TRAFFIC_D2H].sent_bytes + sums[TRAFFIC_H2D].sent_bytes),
+                            .nvme_bytes =
+                                (uint64_t)(sums[TRAFFIC_NVME_READ].sent_bytes + sums[TRAFFIC_NVME_WRITE].sent_bytes),
+                            .recomputed = (double)flops.recomputed / (double)(flops.forward + flops.backward)};
     for (int t = 0; t < TIERS; t++) plan.tier_peak_bytes[t] = (uint64_t)footprint->peak_bytes[t];
     for (int c = 0; c < CATEGORIES; c++) plan.at_peak_bytes[c] = (uint64_t)footprint->category[tier][c].at_peak_bytes;
     return plan;
@@ -20,7 +30,7 @@ void why_plan_of(struct why_plan *plan, const struct config *config, int rank, e
     struct setup setup;
     *plan = (struct why_plan){0};
     if (setup_init(&setup, config, NULL)) return;
-    *plan = why_plan_from(&setup.footprint, tier, setup_sent_bytes(&setup, rank));
+    *plan = why_plan_from(&setup, rank, tier);
     setup_release(&setup);
 }
 
@@ -47,6 +57,7 @@ void why_changes(struct why_tenant *tenant, const struct config *config, const s
     int count = 0;
     tenant->knob = owner->knob;
     tenant->how = owner->how;
+    if (why->tier == TIER_DEVICE && tenant->category == CATEGORY_GATHERED) why_gathered(tenant, config, why);
     for (int m = 0; m < WHY_MOVES_MAX && owner->moves[m]; m++) {
         struct why_change change = {0};
         struct config changed = *config;

@@ -6,6 +6,7 @@
 
 #include "engine/analyze/why_parts.h"
 #include "engine/base/grouped.h"
+#include "engine/plan/sizes.h"
 
 /* ---- one change: writes command and text, and makes it in `config`; false: it is no change, or cannot be made ---- */
 
@@ -92,6 +93,25 @@ static bool fewer_live(struct why_change *change, struct config *config)
                     0);
 }
 
+/* Where all stays gathered, a limit to one of them leaves it to the other: lookahead gathers again what was let go. */
+static bool let_go(struct why_change *change, struct config *config)
+{
+    static const char *const reuse = "zero_optimization.stage3_max_reuse_distance",
+                             *const prefetch = "zero_optimization.stage3_prefetch_bucket_size";
+    const int64_t ahead = config->zero.prefetch_bucket_elems;
+    struct config lowered = *config;
+    char value[32], then[32], now[32];
+    if (config->zero.max_reuse_distance == 0 || !sizes_lower(&lowered, SIZES_BLOCK)) return false;
+    const int64_t block = lowered.zero.prefetch_bucket_elems;
+    snprintf(value, sizeof value, "%" PRId64, block);
+    if (block == ahead || config_set(config, reuse, "0", NULL) || config_set(config, prefetch, value, NULL))
+        return false;
+    snprintf(change->command, sizeof change->command, "set %s=0; set %s=%s", reuse, prefetch, value);
+    snprintf(change->text, sizeof change->text, "reuse distance 0 and prefetch %s, not %s", grouped(then, block),
+             grouped(now, ahead));
+    return true;
+}
+
 /* The global batch stays: what a micro-step loses, accumulation makes up for. */
 static bool smaller_micro_batch(struct why_change *change, struct config *config)
 {
@@ -129,12 +149,12 @@ static bool set_recompute(struct why_change *change, struct config *config, cons
 
 static bool recompute_full(struct why_change *change, struct config *config)
 {
-    return set_recompute(change, config, "full", "model.recompute full: blocks are made again");
+    return set_recompute(change, config, "full", "model.recompute full");
 }
 
 static bool recompute_attention(struct why_change *change, struct config *config)
 {
-    return set_recompute(change, config, "attention", "model.recompute attention: that half made again");
+    return set_recompute(change, config, "attention", "model.recompute attention");
 }
 
 static bool half_precision(struct why_change *change, struct config *config)
@@ -182,7 +202,7 @@ static bool set_device(struct why_change *change, struct config *config, bool pa
         snprintf(change->command, sizeof change->command, "--set %s=nvme --set zero_optimization.%s.nvme_path=FOLDER",
                  key, section);
     else snprintf(change->command, sizeof change->command, "set %s=%s", key, offload_name(to));
-    snprintf(change->text, sizeof change->text, "%s %s instead of %s", section, offload_name(to), offload_name(from));
+    snprintf(change->text, sizeof change->text, "%s %s", section, offload_name(to));
     return true;
 }
 
@@ -312,7 +332,7 @@ static const struct why_owner owners[TIERS][CATEGORIES] =
                                       {smaller_bucket, other_overlap, stage_1, stage_0}},
                 [CATEGORY_GATHERED] = {"zero_optimization.stage3_prefetch_bucket_size",
                                        "units gathered for use now or ahead, and what is kept gathered between uses",
-                                       {no_prefetch, no_reuse, no_persistence, fewer_live, other_overlap}},
+                                       {let_go, no_prefetch, no_reuse, no_persistence, fewer_live, other_overlap}},
                 [CATEGORY_WORKSPACE] = {"train_micro_batch_size_per_gpu",
                                         "the gradient of the residual stream, and what kernels work in",
                                         {smaller_micro_batch, shorter_sequence, fewer_threads}},
@@ -358,4 +378,36 @@ const struct why_owner *why_owner_of(enum tier tier, enum category category)
 const char *why_knob(enum tier tier, enum category category)
 {
     return why_owner_of(tier, category)->knob;
+}
+
+/* ---- gathered units: which of their keys binds ---- */
+
+/* Gathered at the peak, with some of the keys at their neutral value. */
+static uint64_t gathered_with(const struct config *config, const struct why *why, bool ahead, bool kept, bool tails)
+{
+    struct config changed = *config;
+    struct why_plan plan;
+    if (!ahead) changed.zero.prefetch_bucket_elems = 0;
+    if (!kept) changed.zero.max_reuse_distance = 0;
+    if (!tails) changed.zero.param_persistence_threshold = 0;
+    why_plan_of(&plan, &changed, why->rank, why->tier);
+    return plan.known ? plan.at_peak_bytes[CATEGORY_GATHERED] : UINT64_MAX;
+}
+
+void why_gathered(struct why_tenant *tenant, const struct config *config, const struct why *why)
+{
+    const uint64_t now = tenant->planned_bytes, unahead = gathered_with(config, why, false, true, true),
+                   unkept = gathered_with(config, why, true, false, true);
+    if (unkept < now || (unahead >= now && gathered_with(config, why, false, false, true) < now)) {
+        tenant->knob = "zero_optimization.stage3_max_reuse_distance";
+        tenant->how = "units stay gathered where their next use is within this many elements, and max_live_parameters";
+    } else if (unahead < now) {
+        tenant->how = "units gathered ahead of their use, beside the one in use";
+    } else if (gathered_with(config, why, true, true, false) < now) {
+        tenant->knob = "zero_optimization.stage3_param_persistence_threshold";
+        tenant->how = "units of which nothing is over the threshold stay gathered";
+    } else {
+        tenant->knob = "zero_optimization.stage";
+        tenant->how = "the unit in use, which stage 3 gathers from all ranks";
+    }
 }

@@ -15,12 +15,15 @@ struct why_owner { const char *knob, *how; why_move *moves[WHY_MOVES_MAX]; /* NU
 const struct why_owner *why_owner_of(enum tier tier, enum category category);
 bool why_to_stage(struct why_change *change, struct config *config, int stage);
 
+/* Of what units are gathered and kept: the key that binds at the peak, and one sentence. */
+void why_gathered(struct why_tenant *tenant, const struct config *config, const struct why *why);
+
 /* why_changes.c: what the knobs of a category would give, and what each stage would. */
 void why_changes(struct why_tenant *tenant, const struct config *config, const struct why *why);
 void why_stages(struct why *why, const struct config *config);
 
-/* What a footprint says of a tier, with what a rank sends; and a configuration's, planned. */
-struct why_plan why_plan_from(const struct footprint *footprint, enum tier tier, int64_t sent_bytes);
+/* What a setup says of a rank's tier; and a configuration's, planned. */
+struct why_plan why_plan_from(const struct setup *setup, int rank, enum tier tier);
 void why_plan_of(struct why_plan *plan, const struct config *config, int rank, enum tier tier);
 
 #endif

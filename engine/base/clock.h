@@ -1,23 +1,35 @@
-/* One clock for every timestamp: nanoseconds of CLOCK_MONOTONIC, comparable over all processes of a machine. */
+/* One clock for every timestamp: nanoseconds of CLOCK_MONOTONIC, comparable over all processes of a machine. And clocks of work. */
 #ifndef ENGINE_BASE_CLOCK_H
 #define ENGINE_BASE_CLOCK_H
 
+#include <pthread.h>
 #include <stdint.h>
 #include <time.h>
 
-static inline uint64_t clock_ns(void)
+/* 0: of a clock that is not there any more. */
+static inline uint64_t clock_read_ns(clockid_t clock)
 {
     struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    if (clock_gettime(clock, &now) != 0) return 0;
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static inline uint64_t clock_ns(void)
+{
+    return clock_read_ns(CLOCK_MONOTONIC);
 }
 
 /* For how long the calling thread has had a processor: what its work takes, whoever else wants one. */
 static inline uint64_t clock_worked_ns(void)
 {
-    struct timespec worked;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &worked);
-    return (uint64_t)worked.tv_sec * 1000000000u + (uint64_t)worked.tv_nsec;
+    return clock_read_ns(CLOCK_THREAD_CPUTIME_ID);
+}
+
+/* The same of another thread, which has not been joined; 0: it cannot be asked. */
+static inline uint64_t clock_thread_ns(pthread_t thread)
+{
+    clockid_t clock;
+    return pthread_getcpuclockid(thread, &clock) == 0 ? clock_read_ns(clock) : 0;
 }
 
 #endif

@@ -1,4 +1,4 @@
-/* 1234567 -> "1,234,567": bytes and counts as people read them. */
+/* Bytes and counts as people read them: 1234567 -> "1,234,567"; 1 rank, 2 ranks. */
 #ifndef ENGINE_BASE_GROUPED_H
 #define ENGINE_BASE_GROUPED_H
 
@@ -15,6 +15,11 @@ static inline const char *grouped(char out[32], int64_t value)
     }
     out[at] = '\0';
     return out;
+}
+
+static inline const char *plural(int64_t count)
+{
+    return count == 1 ? "" : "s";
 }
 
 /* How a reader wants amounts written. */

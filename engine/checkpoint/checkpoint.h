@@ -73,6 +73,9 @@ int checkpoint_tags(const char *dir, struct checkpoint_tag *tags, int room);
 /* The tag that DIR/latest names, if it stands. */
 bool checkpoint_latest(const char *dir, char tag[CHECKPOINT_TAG_BYTES]);
 
+/* What to name of a folder that holds checkpoints: its latest, else the newest that stands. False: it holds none. */
+bool checkpoint_any(const char *dir, char tag[CHECKPOINT_TAG_BYTES]);
+
 /* ---- writing ----
  *
  *     checkpoint_begin(&save, &target, &err)             one process
@@ -90,6 +93,7 @@ bool checkpoint_latest(const char *dir, char tag[CHECKPOINT_TAG_BYTES]);
 struct checkpoint_target {
     const char *dir, *tag;
     int shards;
+    bool fresh;    /* whoever saves has written nothing there yet: what stands in DIR is another's, and keeps us out */
     int keep;      /* of checkpoints named "step-N" so many stay in DIR, the newest; 0: all. Others always stay */
     void *buffers; /* lent to whoever writes a shard: STATE_BUFFERS_BYTES at a multiple of 4096 */
 };
@@ -98,7 +102,8 @@ struct checkpoint_target {
 int checkpoint_check_tag(const char *tag, struct error *err);
 void checkpoint_step_tag(char tag[CHECKPOINT_TAG_BYTES], int64_t step); /* "step-N" */
 
-/* Makes DIR and the partial folder in it; removes what killed saves left; keeps other saves out of DIR until the end. */
+/* Makes DIR and the partial folder in it; removes what killed saves left; keeps other saves out of DIR until the end.
+ * STATUS_USAGE: `fresh`, and DIR holds checkpoints. */
 struct checkpoint_save;
 int checkpoint_begin(struct checkpoint_save **out, const struct checkpoint_target *target, struct error *err);
 
@@ -109,6 +114,9 @@ int checkpoint_gather(struct checkpoint_save *save, bool (*is_over)(void *user),
 /* The manifest, the name, `latest`, and the removal of what `keep` leaves out. Of info: config_json, progress, ranks, stage,
  * threads, isa. */
 int checkpoint_commit(struct checkpoint_save *save, const struct checkpoint_info *info, struct error *err);
+
+/* Whether it has got its name: not only after a commit, but also where `latest` could not be pointed to it. */
+bool checkpoint_stands(const struct checkpoint_save *save);
 
 /* Frees; removes what was not committed. May be NULL. */
 void checkpoint_end(struct checkpoint_save *save);

@@ -138,6 +138,7 @@ int convert_to_checkpoint(const struct origin *origin, const struct convert_targ
                                          .tag = target->tag ? target->tag
                                                 : *info.tag ? info.tag
                                                             : tag,
+                                         .fresh = true,
                                          .shards = target->shards,
                                          .buffers = target->buffers};
     int status = checkpoint_begin(&save, &to, err);

@@ -186,6 +186,15 @@ bool checkpoint_latest(const char *dir, char tag[CHECKPOINT_TAG_BYTES])
     return good;
 }
 
+bool checkpoint_any(const char *dir, char tag[CHECKPOINT_TAG_BYTES])
+{
+    struct checkpoint_tag newest;
+    if (checkpoint_latest(dir, tag)) return true;
+    if (checkpoint_tags(dir, &newest, 1) == 0) return false;
+    strcpy(tag, newest.tag);
+    return true;
+}
+
 /* ---- changes of DIR, each of which a crash leaves done or not done ---- */
 
 static void give_name_back(const char *dir, const char *hidden)

@@ -29,6 +29,14 @@ static int keep_others_out(struct checkpoint_save *save, struct error *err)
     return error_set(err, STATUS_RUN, "another run is saving into %.300s; give each a folder of its own", save->dir);
 }
 
+/* Saving there would move `latest`, put a step in the place of another run's, and let `keep` remove the rest of them. */
+static int keep_out_of_others(const struct checkpoint_save *save, struct error *err)
+{
+    char tag[CHECKPOINT_TAG_BYTES];
+    if (!save->target.fresh || !checkpoint_any(save->dir, tag)) return STATUS_OK;
+    return error_set(err, STATUS_USAGE, "%.300s holds %s of another run; give another folder", save->dir, tag);
+}
+
 int checkpoint_begin(struct checkpoint_save **out, const struct checkpoint_target *target, struct error *err)
 {
     *out = NULL;
@@ -47,6 +55,7 @@ int checkpoint_begin(struct checkpoint_save **out, const struct checkpoint_targe
     status = folder_make(save->dir, err);
     if (!status) status = keep_others_out(save, err);
     if (!status) folder_sweep(save->dir);
+    if (!status) status = keep_out_of_others(save, err);
     if (!status) {
         folder_partial(save->partial, &save->target);
         if (mkdir(save->partial, 0777) != 0)
@@ -135,6 +144,11 @@ int checkpoint_commit(struct checkpoint_save *save, const struct checkpoint_info
     status = folder_point_latest(save->dir, save->tag, err);
     if (!status) folder_prune(save->dir, save->target.keep);
     return status;
+}
+
+bool checkpoint_stands(const struct checkpoint_save *save)
+{
+    return !*save->partial;
 }
 
 void checkpoint_end(struct checkpoint_save *save)

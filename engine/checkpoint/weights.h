@@ -49,6 +49,8 @@ int weights_open(struct weights_file **out, const char *path, struct error *err)
 void weights_close(struct weights_file *file);
 const struct weights_info *weights_info(const struct weights_file *file);
 
+const char *weights_part(const struct weights_file *file, int number); /* path of one of info.files */
+
 /* Whether what lies there begins like such a file, or is such a folder, and no checkpoint of ours with one beside it. */
 bool weights_is(const char *path);
 

@@ -136,7 +136,7 @@ static int unreadable(const char *path, struct error *err)
     return error_set(err, STATUS_INPUT, "%.300s: cannot be read: %s", path, strerror(errno));
 }
 
-static const char *path_of(const struct weights_file *file, int number)
+const char *weights_part(const struct weights_file *file, int number)
 {
     return file->layout.files ? file->layout.files[number] : file->info.path;
 }
@@ -147,9 +147,9 @@ static int turn_to(struct weights_file *file, int number, struct error *err)
     if (file->current == number) return STATUS_OK;
     uint64_t bytes;
     close(file->fd);
-    file->fd = weights_open_file(path_of(file, number), &bytes, err);
+    file->fd = weights_open_file(weights_part(file, number), &bytes, err);
     file->current = file->fd < 0 ? -1 : number;
-    return file->fd < 0 ? error_prefix(err, "%.300s", path_of(file, number)) : STATUS_OK;
+    return file->fd < 0 ? error_prefix(err, "%.300s", weights_part(file, number)) : STATUS_OK;
 }
 
 /* `elems` elements as they stand in the file, from number `first` of a tensor on. */
@@ -162,7 +162,7 @@ static int read_stored(struct weights_file *file, const struct weights_place *pl
         part = elems - done < most ? elems - done : most;
         void *raw = place->dtype == DTYPE_F32 ? out : file->lent.raw;
         if (!weights_pread(file->fd, raw, (size_t)(part * width), place->offset + (uint64_t)((first + done) * width)))
-            return unreadable(path_of(file, place->file), err);
+            return unreadable(weights_part(file, place->file), err);
         if (raw != out) kernels_cast(file->kernels, DTYPE_F32, out + done, place->dtype, raw, part);
     }
     return status;

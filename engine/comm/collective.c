@@ -103,14 +103,6 @@ static int reduce_part(struct comm *comm, enum dtype dtype, enum dtype to, const
     return status;
 }
 
-/* What the hands were given is done: others may read it, or write what was read. */
-static int finish(struct comm *comm)
-{
-    struct error own;
-    if (!comm->hands) return STATUS_OK;
-    return mover_finish(comm->hands->mover, &own) ? comm_failed(comm, &own) : STATUS_OK;
-}
-
 static bool passes(const struct comm *comm)
 {
     return comm->hands && comm->hands->pass;
@@ -134,16 +126,19 @@ static int reduce(struct comm *comm, enum dtype dtype, enum dtype to, const stru
     return status;
 }
 
-/* All have read what was ours: we may write it again, and nobody adds to our counters any more. */
+/* All have read what was ours: we may write it again, and nobody adds to our counters any more. What was passed nobody else reads
+ * or counts. */
 static int leave(struct comm *comm, struct comm_stat *stat)
 {
-    int status = node_meet(comm->node, &comm->watch, &stat->peers_ns);
+    int status = !passes(comm) ? comm_meet(comm, stat) : node_has_failed(comm->node) ? STATUS_RUN : STATUS_OK;
     struct node_seat *seat = &comm->node->seat[comm->layout.rank];
     for (int link = 0; !status && link < 2; link++)
         stat->sent_bytes[link] = atomic_exchange(&seat->sent_bytes[link], 0);
     return status;
 }
 
+/* From the last meeting of a collective until all is asked for a thread waits for nothing: what others were asked for may wait for
+ * what this one still has to ask for (meet.c). */
 static int move(struct comm *comm, enum comm_call call, enum dtype dtype, enum dtype to, const struct comm_part *parts,
                 int count, bool accumulate, struct comm_stat *stat)
 {
@@ -151,8 +146,7 @@ static int move(struct comm *comm, enum comm_call call, enum dtype dtype, enum d
     if (call == CALL_REDUCE) return reduce(comm, dtype, to, parts, count, false, accumulate);
     int status = reduce(comm, dtype, dtype, parts, count, true, false);
     /* The results go where our own contributions were: those must have been read by all first, or have been sent. */
-    if (!status && !passes(comm)) status = finish(comm);
-    if (!status && !passes(comm)) status = node_meet(comm->node, &comm->watch, &stat->peers_ns);
+    if (!status && !passes(comm)) status = comm_meet(comm, stat);
     return status ? status : gather(comm, dtype, parts, count, true);
 }
 
@@ -162,17 +156,19 @@ static int collective(struct comm *comm, enum comm_call call, enum dtype dtype, 
 {
     struct comm_stat unused;
     if (!stat) stat = &unused;
-    atomic_fetch_add(&comm->node->inside, 1);
-    int status = comm_arrive(comm, call, digest_parts(dtype, parts, count, flags ^ (int)to << 8), healthy, NULL, 0, 0,
-                             stat, err);
+    *stat = (struct comm_stat){0};
+    const uint64_t digest = digest_parts(dtype, parts, count, flags ^ (int)to << 8);
+    comm_begin_reading(comm);
+    int status = comm_result(comm, comm_come(comm), err);
+    if (!status) status = comm_arrive(comm, call, digest, healthy, NULL, 0, 0, stat, err);
     if (!status && stat->healthy) {
-        status = move(comm, call, dtype, to, parts, count, flags & COMM_ACCUMULATE, stat);
-        if (!status) status = finish(comm);
+        status = comm_met(comm, stat);
+        if (!status) status = move(comm, call, dtype, to, parts, count, flags & COMM_ACCUMULATE, stat);
         if (!status) status = leave(comm, stat);
         status = comm_result(comm, status, err);
     }
-    atomic_fetch_sub(&comm->node->inside, 1);
-    return status;
+    const int ended = comm_end_reading(comm, false);
+    return status ? status : comm_result(comm, ended, err);
 }
 
 int comm_all_gather(struct comm *comm, enum dtype dtype, const struct comm_part *parts, int count, bool healthy,

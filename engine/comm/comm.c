@@ -5,7 +5,10 @@
 #include <string.h>
 #include <time.h>
 
+#include "engine/base/clock.h"
 #include "engine/memory/pages.h"
+
+static const uint64_t STRANDED_NS = 10000000000u; /* hands have long done by then what they were asked for */
 
 static const char *call_name(uint32_t call)
 {
@@ -157,6 +160,12 @@ int comm_exchange(struct comm *comm, const void *mine, void *all, size_t bytes, 
     return 0;
 }
 
+int comm_barrier(struct comm *comm, struct error *err)
+{
+    char mine = 0, all[4096];
+    return comm_exchange(comm, &mine, all, sizeof mine, NULL, err);
+}
+
 int comm_broadcast_control(struct comm *comm, void *data, size_t bytes, struct error *err)
 {
     struct comm_stat stat;
@@ -172,10 +181,19 @@ int comm_broadcast_control(struct comm *comm, void *data, size_t bytes, struct e
 }
 
 /* Threads see each other's memory directly, so a thread that leaves after a failure lets those finish who still read.
- * They never wait long: every wait of a failed node ends at once. */
-static void wait_until_nobody_reads(struct node *node)
+ * They never wait long: every wait of a failed node ends at once, and who leaves at last has had the passes ended. Only hands
+ * that wait for those of the rank that failed may stay where they are. */
+static void wait_until_nobody_reads(const struct comm *comm)
 {
-    while (atomic_load(&node->inside)) nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
+    const struct comm_hands *hands = comm->hands;
+    const uint64_t since_ns = clock_ns();
+    struct error why;
+    while (atomic_load(&comm->node->inside)) {
+        nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
+        if (!hands || !hands->stranded || clock_ns() - since_ns < STRANDED_NS) continue;
+        node_error(comm->node, &why);
+        hands->stranded(hands->user, &why);
+    }
 }
 
 static void unmap_peers(struct comm *comm)
@@ -198,8 +216,10 @@ void comm_close(struct comm *comm)
     bool healthy = false;
     if (comm->node) {
         struct comm_stat stat;
+        if (node_has_failed(comm->node) && comm->hands && comm->hands->give_up) comm->hands->give_up(comm->hands->user);
+        comm_end_reading(comm, true);
         healthy = comm_arrive(comm, CALL_CLOSE, 0, true, NULL, 0, 0, &stat, NULL) == 0;
-        if (comm->group && !healthy) wait_until_nobody_reads(comm->node);
+        if (comm->group && !healthy) wait_until_nobody_reads(comm);
     }
     if (comm->close_backend) comm->close_backend(comm, healthy);
     unmap_peers(comm);

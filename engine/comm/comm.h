@@ -50,8 +50,10 @@ enum comm_flags {
 
 struct comm_stat {
     uint64_t sent_bytes[2]; /* by link (LINK_INTRA, LINK_INTER): what others copied or reduced from this rank */
-    uint64_t peers_ns;      /* spent waiting for other ranks */
+    uint64_t peers_ns;      /* spent waiting for other ranks; where hands meet, comm_waited() says it */
     uint64_t arrival_ns;    /* ... of it until all had come: a tensor collective then begins to move data */
+    uint64_t meeting;       /* where hands meet: the first time that they did in this collective, */
+    int meetings;           /* ... and how often */
     bool healthy;           /* every rank took part with its data */
 };
 
@@ -88,16 +90,35 @@ void *comm_segment_of(struct comm *comm, int rank);
  *
  * Where devices cannot read each other's memory, `pass` does a rank's part of what all pass in one go. It has its order among what
  * the mover and `reduce` were asked for. `give_up` ends all waits inside of passes, of every rank: from any thread, once a rank has
- * failed. */
+ * failed. `stranded` is called by comm_close() when, ten seconds after a failure, hands of some rank still read: their rank will not
+ * close, and the memory of this one cannot be freed under them. It ends the process, by one rank for all; where it returns, the
+ * wait goes on.
+ *
+ * Hands that *meet* need not be waited for. Where ranks meet inside a collective, each says come() first, then the threads of all
+ * meet, then each says meet(): what its hands are asked for from now on waits until those of all others have come to where they
+ * were when they said come(). So inside a collective threads wait for threads only, and mover_finish() afterwards waits for what
+ * others do as well; both end (meet.c).
+ * Meetings are numbered alike on all ranks, round and round below COMM_MEETINGS; waited() says how long a rank's hands stood in
+ * one, when they are past it. come NULL: a thread waits for its hands before it meets others. */
+enum { COMM_MEETINGS = 64, COMM_MEETINGS_EACH = 3 /* in one collective, at most */ };
 struct comm_hands {
     const struct mover *mover;
     void *user;
+    int (*come)(void *user, int meeting, struct error *err);
+    int (*meet)(void *user, int meeting, struct error *err);
+    int (*waited)(void *user, int meeting, uint64_t *ns, struct error *err);
     int (*pass)(void *user, const struct transfer *transfers, int count, struct error *err); /* NULL: sources are read in place */
     void (*give_up)(void *user);
+    void (*stranded)(void *user, const struct error *why); /* NULL: they always come to an end */
     int (*reduce)(void *user, enum dtype dtype, enum dtype to, void *destination, const void *const *sources, int count,
                   const struct reduce_factors *factors, int64_t elems, bool accumulate, struct error *err);
 };
 void comm_use(struct comm *comm, const struct comm_hands *hands);
+
+/* What a collective could not know before its hands were done: sets peers_ns and arrival_ns of a stat with meetings. It is the
+ * time from where hands had come to where they were past it; of hands with nothing else to do the meeting of the threads is in it.
+ * Where they pass, only the arrival is a meeting. Any thread; of meetings of the last COMM_MEETINGS. */
+int comm_waited(const struct comm *comm, struct comm_stat *stat, struct error *err);
 
 /* Where hands pass: what the next reduction may use of the device for what arrives. Every rank as much; at first none, with
  * which one rank alone can reduce. */
@@ -116,6 +137,9 @@ int comm_all_reduce(struct comm *comm, enum dtype dtype, const struct comm_part 
 
 /* Control data, not tensors: every rank gives `bytes` (at most 4096) and receives those of all, in rank order. */
 int comm_exchange(struct comm *comm, const void *mine, void *all, size_t bytes, struct comm_stat *stat, struct error *err);
+
+/* After it all ranks have reached the same place. */
+int comm_barrier(struct comm *comm, struct error *err);
 
 /* Rank 0's bytes (any size, known to all) reach everyone. Waits as long as it takes, asleep (pauses live here). */
 int comm_broadcast_control(struct comm *comm, void *data, size_t bytes, struct error *err);

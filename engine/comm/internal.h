@@ -43,6 +43,8 @@ struct comm {
     uint64_t room_bytes;
     struct transfer *transfers;     /* of the go that is being made */
     int transfer_count, transfer_room;
+    uint64_t meetings;            /* to which hands have come */
+    bool inside;                  /* counted in node.inside */
     uint64_t exchanges;           /* done so far: says which message slot is next */
     unsigned char **base;         /* by rank: symmetric segment, NULL when far */
     uint64_t segment_bytes;
@@ -65,6 +67,16 @@ int comm_result(struct comm *comm, int status, struct error *err);
 /* What the hands could not do ends the run for everyone: STATUS_RUN. */
 int comm_failed(struct comm *comm, const struct error *own);
 
+/* meet.c: ranks meet within a collective: comm_meet(), or, where they arrive, comm_arrive() between the other two. What hands were
+ * asked for before is done for all who are asked afterwards. */
+int comm_come(struct comm *comm);
+int comm_met(struct comm *comm, struct comm_stat *stat);
+int comm_meet(struct comm *comm, struct comm_stat *stat);
+/* A rank is inside while it reads what is others', or its hands may: of hands that meet, until it leaves at last. STATUS_RUN: hands
+ * could not finish, as all know now. */
+void comm_begin_reading(struct comm *comm);
+int comm_end_reading(struct comm *comm, bool at_last);
+
 /* pass.c: gathers and reductions where hands pass. What they send is done when the hands have finished. */
 int pass_gather(struct comm *comm, enum dtype dtype, const struct comm_part *parts, int count, bool in_place);
 int pass_reduce(struct comm *comm, enum dtype dtype, enum dtype to, const struct comm_part *parts, int count, bool in_place, bool accumulate);
@@ -80,7 +92,7 @@ static inline enum link comm_link(const struct comm *comm, int rank)
     return comm->peer[rank].node == comm->layout.node ? LINK_INTRA : LINK_INTER;
 }
 
-/* Whoever reads from a near rank counts it as that rank's sending; what goes through the wire, the sender counts. */
+/* Whoever reads from a near rank counts it as that rank's sending; what goes through the wire, or is passed, the sender counts. */
 static inline void comm_count_sent(struct comm *comm, int sender, enum link link, uint64_t bytes)
 {
     atomic_fetch_add_explicit(&comm->node->seat[sender].sent_bytes[link], bytes, memory_order_relaxed);

@@ -72,8 +72,9 @@ int pass_gather(struct comm *comm, enum dtype dtype, const struct comm_part *par
         status = add(comm, (struct transfer){TRANSFER_BROADCAST, parts[i].owner, own_source(comm, &parts[i]),
                                              comm_place(comm, &parts[i], in_place), (uint64_t)parts[i].elems * width});
     for (int i = 0; i < count; i++)
-        if (parts[i].owner != comm->layout.rank)
-            comm_count_sent(comm, parts[i].owner, comm_link(comm, parts[i].owner), (uint64_t)parts[i].elems * width);
+        for (int r = 0; parts[i].owner == comm->layout.rank && r < comm->layout.ranks; r++)
+            if (r != comm->layout.rank)
+                comm_count_sent(comm, comm->layout.rank, comm_link(comm, r), (uint64_t)parts[i].elems * width);
     return status ? status : go(comm);
 }
 
@@ -133,6 +134,16 @@ static int receive_from_all(const struct reduction *r, const struct chunk *chunk
     return status;
 }
 
+static int send_to_owner(const struct reduction *r, const struct chunk *chunk)
+{
+    struct comm *comm = r->comm;
+    const int owner = chunk->part->owner;
+    const uint64_t bytes = (uint64_t)chunk->elems * r->width;
+    const unsigned char *from = own_source(comm, chunk->part) + (uint64_t)chunk->first * r->width;
+    comm_count_sent(comm, comm->layout.rank, comm_link(comm, owner), bytes);
+    return add(comm, (struct transfer){TRANSFER_SEND, owner, from, NULL, bytes});
+}
+
 /* What this rank gives and gets in a round; *moved: there was anything. */
 static int list_round(const struct reduction *r, struct place *places, bool *moved)
 {
@@ -142,12 +153,7 @@ static int list_round(const struct reduction *r, struct place *places, bool *mov
     for (int owner = 0; owner < r->comm->layout.ranks; owner++) {
         struct chunk chunk;
         for (uint64_t used = 0; !status && next_chunk(r, owner, &places[owner], &used, &chunk); *moved = true)
-            status =
-                owner == rank
-                    ? receive_from_all(r, &chunk)
-                    : add(r->comm, (struct transfer){TRANSFER_SEND, owner,
-                                                     own_source(r->comm, chunk.part) + (uint64_t)chunk.first * r->width,
-                                                     NULL, (uint64_t)chunk.elems * r->width});
+            status = owner == rank ? receive_from_all(r, &chunk) : send_to_owner(r, &chunk);
     }
     return status;
 }
@@ -163,9 +169,6 @@ static int add_up(const struct reduction *r, const struct chunk *chunk)
                                                   : strip_of(r, peer) + chunk->at;
     unsigned char *destination =
         comm_place(comm, chunk->part, r->in_place) + chunk->first * (int64_t)dtype_bytes(r->to);
-    for (int peer = 0; peer < comm->layout.ranks; peer++)
-        if (peer != comm->layout.rank)
-            comm_count_sent(comm, peer, comm_link(comm, peer), (uint64_t)chunk->elems * r->width);
     int status = hands->reduce(hands->user, r->dtype, r->to, destination, sources, comm->layout.ranks, &comm->factors,
                                chunk->elems, r->accumulate, &own);
     return status ? comm_failed(comm, &own) : STATUS_OK;

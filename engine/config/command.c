@@ -48,11 +48,14 @@ static int read_set(struct command *command, const char *argument, struct error 
 {
     const char *equals = strchr(argument, '=');
     size_t key = equals ? (size_t)(equals - argument) : 0;
+    char path[CONFIG_PATH_MAX];
     if (!equals || key == 0) return error_set(err, STATUS_USAGE, "set: must be followed by KEY=VALUE");
     if (key >= sizeof command->key || strlen(equals + 1) >= sizeof command->value)
         return error_set(err, STATUS_USAGE, "set: too long");
     memcpy(command->key, argument, key);
     strcpy(command->value, equals + 1);
+    config_path(path, command->key);
+    snprintf(command->key, sizeof command->key, "%.95s", path);
     struct config scratch;
     int status = config_load(&scratch, NULL, NULL, 0, err);
     if (status) return status;
@@ -126,6 +129,14 @@ int command_parse(struct command *command, const char *line, struct error *err)
     for (int c = 0; c < COMMANDS; c++)
         if (strcmp(command_table[c].name, text) == 0) command->id = (enum command_id)c;
     return command->id == COMMANDS ? unknown(text, err) : read_argument(command, argument, err);
+}
+
+int command_stage(const char *line)
+{
+    static const char begin[] = "stage=";
+    if (strncmp(line, begin, sizeof begin - 1) != 0) return -1;
+    const char *digit = line + sizeof begin - 1;
+    return *digit >= '0' && *digit <= '3' && !digit[1] ? *digit - '0' : -1;
 }
 
 int command_parse_at(const char *text, int64_t *step, struct command *command, struct error *err)

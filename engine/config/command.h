@@ -28,6 +28,9 @@ extern const struct command_info command_table[COMMANDS];
 /* Parses a line. STATUS_USAGE names the nearest command. */
 int command_parse(struct command *command, const char *line, struct error *err);
 
+/* The stage that a line switches to; -1: the line does something else. */
+int command_stage(const char *line);
+
 /* One --at argument: "5:stage=1" or "oom:stage=3" (*step = -1). */
 int command_parse_at(const char *text, int64_t *step, struct command *command, struct error *err);
 

@@ -1,4 +1,4 @@
-/* Loading a configuration: the file becomes a tree, older spellings in it are renamed, `sets` are put in, the tree is
+/* Loading a configuration: the file becomes a tree, older spellings in it are renamed (spellings.c), `sets` are put in, the tree is
  * walked against the table of keys, and what was given is resolved (resolve.c). */
 #include "engine/config/config.h"
 
@@ -16,7 +16,7 @@
 
 enum { FILE_BYTES_MAX = 256 * 1024, PATH_ROOM = CONFIG_PATH_MAX };
 
-static int no_memory(struct error *err)
+int config_no_memory(struct error *err)
 {
     return error_set(err, STATUS_RUN, "no memory for the configuration");
 }
@@ -28,7 +28,7 @@ static int read_file(const char *path, char **text, size_t *length, struct error
     *text = malloc(FILE_BYTES_MAX + 1);
     *length = *text ? fread(*text, 1, FILE_BYTES_MAX + 1, file) : 0;
     int status = STATUS_OK;
-    if (!*text) status = no_memory(err);
+    if (!*text) status = config_no_memory(err);
     else if (ferror(file)) status = error_set(err, STATUS_INPUT, "cannot be read: %m");
     else if (*length > FILE_BYTES_MAX)
         status = error_set(err, STATUS_INPUT, "longer than %d bytes, which no configuration is", FILE_BYTES_MAX);
@@ -52,101 +52,6 @@ static int read_tree(cJSON **tree, const char *path, struct error *err)
         status = error_set(err, STATUS_INPUT, "not a JSON object { ... }");
     }
     return status;
-}
-
-static void join(char *out, const char *prefix, const char *name)
-{
-    snprintf(out, PATH_ROOM, "%s%s%.60s", prefix, prefix[0] ? "." : "", name);
-}
-
-/* Remembers it of the key, or of all keys of the section, that an alias means. */
-static void remember_spelling(struct config_source *source, const struct config_key *alias)
-{
-    size_t length = strlen(alias->value);
-    for (int k = 0; k < config_key_count; k++)
-        if (strncmp(config_keys[k].path, alias->value, length) == 0 &&
-            (config_keys[k].path[length] == '\0' || config_keys[k].path[length] == '.'))
-            source->spelled[k] = alias->path;
-}
-
-/* Older and shorter spellings become the keys they mean, so that the rest, `sets` included, knows one spelling. */
-static int rename_aliases(struct config_source *source, cJSON *section, const char *prefix, struct error *err)
-{
-    for (cJSON *item = section->child; item; item = item->next) {
-        char path[PATH_ROOM];
-        join(path, prefix, item->string);
-        int row = key_index(path);
-        if (row >= 0 && config_keys[row].class == CLASS_ALIAS) {
-            const char *target = config_keys[row].value, *dot = strrchr(target, '.');
-            const char *name = dot ? dot + 1 : target;
-            if (cJSON_GetObjectItemCaseSensitive(section, name))
-                return error_set(err, STATUS_USAGE, "%s: %s means the same; give one of them", path, target);
-            char *copy = cJSON_malloc(strlen(name) + 1);
-            if (!copy) return no_memory(err);
-            cJSON_free(item->string);
-            item->string = strcpy(copy, name);
-            remember_spelling(source, &config_keys[row]);
-            join(path, prefix, name);
-        }
-        if (!cJSON_IsObject(item)) continue;
-        int status = rename_aliases(source, item, path, err);
-        if (status) return status;
-    }
-    return STATUS_OK;
-}
-
-/* `"zero_optimization": true` is an old way to write stage 1, false stage 0. */
-static int expand_legacy_switch(struct config_source *source, cJSON *tree, struct error *err)
-{
-    cJSON *old = cJSON_GetObjectItemCaseSensitive(tree, "zero_optimization");
-    if (!cJSON_IsBool(old)) return STATUS_OK;
-    cJSON *section = cJSON_CreateObject(), *stage = hjson_value(cJSON_IsTrue(old) ? "1" : "0");
-    if (!section || !stage || !cJSON_AddItemToObject(section, "stage", stage)) {
-        cJSON_Delete(section), cJSON_Delete(stage);
-        return no_memory(err);
-    }
-    cJSON_ReplaceItemInObjectCaseSensitive(tree, "zero_optimization", section);
-    source->spelled[key_index("zero_optimization.stage")] = "zero_optimization";
-    return STATUS_OK;
-}
-
-/* `"cpu_offload": true` is an old way to write `"offload_optimizer": {"device": "cpu"}`, cpu_offload_param the same for it. */
-static int expand_legacy_offload(struct config_source *source, cJSON *tree, struct error *err)
-{
-    static const char *const old[][2] = {{"cpu_offload", "offload_optimizer"}, {"cpu_offload_param", "offload_param"}};
-    static const char *const keys[][2] = {
-        {"zero_optimization.cpu_offload", "zero_optimization.offload_optimizer.device"},
-        {"zero_optimization.cpu_offload_param", "zero_optimization.offload_param.device"}};
-    cJSON *section = cJSON_GetObjectItemCaseSensitive(tree, "zero_optimization");
-    for (int i = 0; i < 2; i++) {
-        const cJSON *given = cJSON_GetObjectItemCaseSensitive(section, old[i][0]);
-        cJSON *place = cJSON_GetObjectItemCaseSensitive(section, old[i][1]);
-        if (!cJSON_IsTrue(given)) continue;
-        if (cJSON_GetObjectItemCaseSensitive(place, "device"))
-            return error_set(err, STATUS_USAGE, "zero_optimization.%s: %s.device means the same; give one of them",
-                             old[i][0], old[i][1]);
-        if (!cJSON_IsObject(place)) {
-            cJSON_DeleteItemFromObjectCaseSensitive(section, old[i][1]);
-            place = cJSON_AddObjectToObject(section, old[i][1]);
-        }
-        cJSON *device = hjson_value("cpu");
-        if (!place || !device || !cJSON_AddItemToObject(place, "device", device)) return no_memory(err);
-        cJSON_DeleteItemFromObjectCaseSensitive(section, old[i][0]);
-        source->spelled[key_index(keys[i][1])] = keys[i][0];
-    }
-    return STATUS_OK;
-}
-
-/* The same for a path that was typed. */
-void config_path(char path[CONFIG_PATH_MAX], const char *typed)
-{
-    snprintf(path, PATH_ROOM, "%.*s", PATH_ROOM - 1, typed);
-    for (int k = 0; k < config_key_count; k++) {
-        size_t length = strlen(config_keys[k].path);
-        if (config_keys[k].class != CLASS_ALIAS || strncmp(typed, config_keys[k].path, length) != 0) continue;
-        if (typed[length] == '\0' || typed[length] == '.')
-            snprintf(path, PATH_ROOM, "%s%.60s", config_keys[k].value, typed + length);
-    }
 }
 
 /* The section that holds the last part of `path`, made on the way if need be. */
@@ -180,10 +85,10 @@ static int apply_set(struct config *config, cJSON *tree, const char *set, struct
     cJSON *section = section_for(tree, path, &name), *value = hjson_value(equals + 1);
     if (!section || !value) {
         cJSON_Delete(value);
-        return no_memory(err);
+        return config_no_memory(err);
     }
     cJSON_DeleteItemFromObjectCaseSensitive(section, name);
-    if (!cJSON_AddItemToObject(section, name, value)) return no_memory(err);
+    if (!cJSON_AddItemToObject(section, name, value)) return config_no_memory(err);
     return strcmp(path, "optimizer.type") == 0 ? optimizer_leave_out(config, section, err) : STATUS_OK;
 }
 
@@ -240,8 +145,11 @@ static int read_key(struct config_source *source, int row, cJSON *item, struct e
                    ? STATUS_OK
                    : config_note(source->config, err, "%s: accepted, no effect here: %s", key->path, key->text);
     case CLASS_SWITCH:
+        if (hjson_is_off(item) || !item->child) return STATUS_OK;
         item = cJSON_GetObjectItemCaseSensitive(item, "enabled");
-        return !item || hjson_is_off(item) ? STATUS_OK : refuse(key, item, err);
+        if (item) return hjson_is_off(item) ? STATUS_OK : refuse(key, item, err);
+        return config_note(source->config, err, "%s: accepted, no effect here without its `enabled`: %s", key->path,
+                           key->text);
     case CLASS_OPAQUE:
         if (hjson_is_off(item) || cJSON_IsFalse(cJSON_GetObjectItemCaseSensitive(item, "enabled"))) return STATUS_OK;
         return config_note(source->config, err, "%s: accepted, no effect here: %s", key->path, key->text);
@@ -266,7 +174,7 @@ static int walk(struct config_source *source, cJSON *section, const char *prefix
 {
     for (cJSON *item = section->child; item; item = item->next) {
         char path[PATH_ROOM];
-        join(path, prefix, item->string);
+        key_join(path, prefix, item->string);
         int row = key_index(path), status = STATUS_OK;
         if (row >= 0) status = read_key(source, row, item, err);
         else if (!key_is_section(path)) status = key_unknown(path, err);
@@ -284,7 +192,7 @@ static int set_defaults(struct config *config, struct error *err)
         struct config_key key = config_keys[k];
         if (key.type != KEY_CHOICE) key.range = ""; /* 0 stands for "not given" where the range begins at 1 */
         cJSON *item = hjson_value(key.value);
-        int status = item ? key_read(&key, item, config, err) : no_memory(err);
+        int status = item ? key_read(&key, item, config, err) : config_no_memory(err);
         cJSON_Delete(item);
         if (status) return status;
     }
@@ -295,10 +203,9 @@ static int set_defaults(struct config *config, struct error *err)
 static int load(struct config *config, cJSON *tree, const char *const *sets, int set_count, struct error *err)
 {
     struct config_source source = {.config = config, .sets = sets, .set_count = set_count};
-    int status = rename_aliases(&source, tree, "", err);
-    if (!status) status = expand_legacy_switch(&source, tree, err);
+    int status = spellings_rename(&source, tree, err);
     for (int s = 0; !status && s < set_count; s++) status = apply_set(config, tree, sets[s], err);
-    if (!status) status = expand_legacy_offload(&source, tree, err);
+    if (!status) status = spellings_of_offload(&source, tree, err);
     if (!status) status = set_defaults(config, err);
     if (!status) status = optimizer_refuse(tree, err);
     if (!status) status = walk(&source, tree, "", err);
@@ -315,7 +222,7 @@ int config_load(struct config *config, const char *path, const char *const *sets
     if (!status) status = load(config, tree, sets, set_count, err);
     if (!status) return STATUS_OK;
     config_release(config);
-    error_prefix(err, "%s%s", path ? path : "configs/nano.json", set_count ? " with --set" : "");
+    error_prefix(err, "%s%s", path ? path : "the built-in default", set_count ? " with --set" : "");
     return status;
 }
 
@@ -338,64 +245,6 @@ void config_release(struct config *config)
     free(config->notes);
     free(config->given);
     config->notes = config->given = NULL;
-}
-
-bool config_restarts(const char *typed)
-{
-    char path[PATH_ROOM];
-    config_path(path, typed);
-    int row = key_index(path);
-    return row >= 0 && config_keys[row].class == CLASS_HONOURED && !config_keys[row].live;
-}
-
-bool config_is_live(const char *typed)
-{
-    char path[PATH_ROOM];
-    config_path(path, typed);
-    int row = key_index(path);
-    return row >= 0 && config_keys[row].class == CLASS_HONOURED && config_keys[row].live;
-}
-
-int config_try(struct config *config, const char *typed, const char *value, struct error *err)
-{
-    char path[PATH_ROOM];
-    config_path(path, typed);
-    int row = key_index(path);
-    if (row < 0) return key_unknown(path, err);
-    cJSON *item = hjson_value(value);
-    int status = item ? key_read(&config_keys[row], item, config, err) : no_memory(err);
-    cJSON_Delete(item);
-    return status;
-}
-
-int config_set(struct config *config, const char *typed, const char *value, struct error *err)
-{
-    char path[PATH_ROOM];
-    config_path(path, typed);
-    int row = key_index(path);
-    if (row < 0) return key_unknown(path, err);
-    const struct config_key *key = &config_keys[row];
-    if (key->class != CLASS_HONOURED)
-        return error_set(err, STATUS_USAGE, "%s: has no effect here%s%s", path, key->text[0] ? ": " : "", key->text);
-    if (!key->live)
-        return error_set(err, STATUS_USAGE, "%s: cannot change while a run goes on; start again with --set %s=%.100s",
-                         path, path, value);
-    struct config changed = *config;
-    int status = config_try(&changed, path, value, err);
-    if (!status && strcmp(key->path, "zero_optimization.overlap_comm") == 0) changed.overlap_follows_stage = false;
-    if (changed.overlap_follows_stage) changed.zero.overlap_comm = changed.zero.stage == 3;
-    if (!status) status = config_check(&changed, err);
-    if (!status) *config = changed;
-    return status;
-}
-
-void config_show(const struct config *config, const char *typed, char *text, size_t room)
-{
-    char path[PATH_ROOM];
-    config_path(path, typed);
-    int row = key_index(path);
-    *text = '\0';
-    if (row >= 0 && config_keys[row].class == CLASS_HONOURED) key_show(&config_keys[row], config, text, room);
 }
 
 /* Puts value at "a.b.c", making the sections on the way. */

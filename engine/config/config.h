@@ -227,6 +227,9 @@ struct config_given { char path[CONFIG_PATH_MAX], from[8], spelling[CONFIG_PATH_
 
 /* Reads the one at *at, which begins as config->given, and goes on to the next; false: there is no more. */
 bool config_given_next(const char **at, struct config_given *given);
+/* Whether somebody gave it; and from now on what a file gave counts as a default: it stood in for one that nobody gave. */
+bool config_is_given(const struct config *config, const char *path);
+void config_forget_file(struct config *config);
 
 /* The value of a key as one would type it ("50MB", "100us", "true"), so that it reads back the same. "": no such key. */
 void config_show(const struct config *config, const char *key, char *text, size_t room);

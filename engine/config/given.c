@@ -46,3 +46,24 @@ bool config_given_next(const char **at, struct config_given *given)
     }
     return false;
 }
+
+bool config_is_given(const struct config *config, const char *path)
+{
+    struct config_given given;
+    for (const char *at = config->given; config_given_next(&at, &given);)
+        if (strcmp(given.path, path) == 0) return true;
+    return false;
+}
+
+void config_forget_file(struct config *config)
+{
+    struct config_given given;
+    char *kept = config->given;
+    for (const char *at = config->given, *line = at; config_given_next(&at, &given); line = at) {
+        const size_t length = at ? (size_t)(at - line) : strlen(line);
+        if (strcmp(given.from, "file") == 0) continue;
+        memmove(kept, line, length);
+        kept += length;
+    }
+    if (kept) *kept = '\0';
+}

@@ -292,3 +292,12 @@ void key_show(const struct config_key *key, const struct config *config, char *t
     cJSON_free(json);
     cJSON_Delete(item);
 }
+
+bool key_differs(const struct config_key *key, const struct config *a, const struct config *b, char *in_a, char *in_b,
+                 size_t room)
+{
+    if (key->class != CLASS_HONOURED) return false;
+    key_show(key, a, in_a, room);
+    key_show(key, b, in_b, room);
+    return strcmp(in_a, in_b) != 0;
+}

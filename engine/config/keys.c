@@ -94,6 +94,11 @@ int key_index(const char *path)
     return -1;
 }
 
+void key_join(char path[CONFIG_PATH_MAX], const char *prefix, const char *name)
+{
+    snprintf(path, CONFIG_PATH_MAX, "%s%s%.60s", prefix, prefix[0] ? "." : "", name);
+}
+
 bool key_is_section(const char *path)
 {
     size_t length = strlen(path);

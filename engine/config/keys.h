@@ -41,6 +41,9 @@ extern const int config_key_count;
 /* The row of a full path, or -1. */
 int key_index(const char *path);
 
+/* "prefix.name"; no prefix: "name". */
+void key_join(char path[CONFIG_PATH_MAX], const char *prefix, const char *name);
+
 /* A section is what stands before a dot in some path ("zero_optimization"). */
 bool key_is_section(const char *path);
 
@@ -74,5 +77,8 @@ cJSON *key_to_json(const struct config_key *key, const struct config *config);
 
 /* The same as text that one would type: sizes and times with a unit where that is exact. */
 void key_show(const struct config_key *key, const struct config *config, char *text, size_t room);
+
+/* Whether an honoured key has another value in b than in a; then both as text. */
+bool key_differs(const struct config_key *key, const struct config *a, const struct config *b, char *in_a, char *in_b, size_t room);
 
 #endif

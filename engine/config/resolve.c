@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/grouped.h"
 #include "engine/base/nearest.h"
 #include "engine/config/hjson.h"
 #include "engine/config/optimizer.h"
@@ -143,6 +144,24 @@ static int resolve_autos(struct config_source *source, struct error *err)
     return STATUS_OK;
 }
 
+/* Which batch sizes do not go together, in numbers that somebody wrote, and which would: T samples on W ranks, of which
+ * micro-batch and accumulation want a multiple. */
+static int refuse_batch(int64_t T, int64_t m, int64_t g, int64_t W, struct error *err)
+{
+    const int64_t unit = (m ? m : 1) * (g ? g : 1) * W, low = T / unit * unit, high = low + unit;
+    char factors[96], lower[32] = "";
+    int at = snprintf(factors, sizeof factors, "%lld rank%s", (long long)W, plural(W));
+    if (m) at += snprintf(factors + at, sizeof factors - (size_t)at, " x micro-batch %lld", (long long)m);
+    if (g) snprintf(factors + at, sizeof factors - (size_t)at, " x accumulation %lld", (long long)g);
+    if (m && g)
+        return error_set(err, STATUS_USAGE,
+                         "train_batch_size %lld is not %s = %lld; give %lld, or leave one of the three out",
+                         (long long)T, factors, (long long)unit, (long long)unit);
+    if (low) snprintf(lower, sizeof lower, "%lld or ", (long long)low);
+    return error_set(err, STATUS_USAGE, "train_batch_size %lld must be a multiple of %s: %s%lld would do%s",
+                     (long long)T, factors, lower, (long long)high, W > 1 && T % (unit / W) == 0 ? ", or -n 1" : "");
+}
+
 /* DeepSpeed's rules for the three batch sizes, floor divisions included; what does not divide is caught by the last
  * check. */
 static int resolve_batch(struct config_source *source, struct error *err)
@@ -150,6 +169,7 @@ static int resolve_batch(struct config_source *source, struct error *err)
     struct config *config = source->config;
     int64_t W = config->topology.ranks, T = config->train_batch_size, m = config->micro_batch_size,
             g = config->accumulation_steps;
+    const int64_t said_m = m, said_g = g;
     const bool is_auto = given(source, "train_batch_size") == GIVEN_AUTO;
     if (is_auto && !m && !g) m = AUTO_MICRO_BATCH;
     if (T && m && !g) g = T / m / W;
@@ -158,11 +178,7 @@ static int resolve_batch(struct config_source *source, struct error *err)
     else if (m && !T) g = g ? g : 1, T = m * g * W;
     else if (!T)
         return error_set(err, STATUS_USAGE, "no batch size; give train_micro_batch_size_per_gpu or train_batch_size");
-    if (m <= 0 || g <= 0 || T != m * g * W)
-        return error_set(err, STATUS_USAGE,
-                         "train_batch_size %lld is not train_micro_batch_size_per_gpu %lld x "
-                         "gradient_accumulation_steps %lld x %lld ranks",
-                         (long long)T, (long long)m, (long long)g, (long long)W);
+    if (m <= 0 || g <= 0 || T != m * g * W) return refuse_batch(T, said_m, said_g, W, err);
     if (T > 1000000000 || m > 1000000 || g > 1000000) /* the table's ranges, for what is not given */
         return error_set(err, STATUS_USAGE,
                          "train_batch_size %lld = %lld x %lld x %lld ranks: must be at most 1000000000, a micro-batch "

@@ -15,6 +15,9 @@ struct config_source {
     const char *spelled[CONFIG_KEYS_MAX];      /* by row: as the file has it, where that is not the path; else NULL */
 };
 
+/* STATUS_RUN, and the line that says so. */
+int config_no_memory(struct error *err);
+
 /* Appends one line to an owned text (config->notes, config->given). */
 int config_add_line(char **text, struct error *err, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
@@ -23,6 +26,11 @@ int config_note(struct config *config, struct error *err, const char *format, ..
 
 /* Adds a line to config->given. */
 int config_note_given(struct config_source *source, int row, const cJSON *item, bool is_auto, struct error *err);
+
+/* Older spellings in the tree become the keys they mean, so that the rest, `sets` included, knows one; and, once `sets` are in
+ * it, those of offload, which are sections now. */
+int spellings_rename(struct config_source *source, cJSON *tree, struct error *err);
+int spellings_of_offload(struct config_source *source, cJSON *tree, struct error *err);
 
 int config_resolve(struct config_source *source, struct error *err);
 

@@ -48,13 +48,14 @@ static void *saved_at(const struct pass *p, enum activation_part part, int numbe
 struct linear {
     enum tensor_id weight, bias;
     int64_t out, in;
+    bool bias_done; /* by the norm's backward that made dy */
 };
 
 /* Of y = x w^T + b: gradients of w and b. */
 static int linear_weights(const struct pass *p, const struct linear *linear, const void *dy, const void *x,
                           struct error *err)
 {
-    if (p->gradient->at[linear->bias]) /* of a tiled MLP's, the first tile has it */
+    if (p->gradient->at[linear->bias] && !linear->bias_done) /* of a tiled MLP's, the first tile has it */
         kernels_linear_backward_bias(p->kernels, p->dtype, p->gradient->at[linear->bias], p->accumulate, dy, p->N,
                                      linear->out);
     return kernels_linear_backward_weight(p->kernels, p->dtype, p->gradient->at[linear->weight], p->accumulate, dy, x,
@@ -71,12 +72,12 @@ static int linear_backward(const struct pass *p, const struct linear *linear, vo
                                          linear->out, linear->in, err);
 }
 
-/* dresidual becomes, or is added, the gradient of the norm's input x. */
-static void norm_backward(const struct pass *p, enum tensor_id weight, enum tensor_id bias, const void *dy,
+/* dresidual becomes, or is added, the gradient of the norm's input x; dsum: of the bias in it, or NULL. */
+static void norm_backward(const struct pass *p, enum tensor_id weight, enum tensor_id bias, void *dsum, const void *dy,
                           const void *x, const float *mean, const float *rstd, void *dresidual, bool add)
 {
     kernels_norm_backward_both(p->kernels, p->dtype, dresidual, add, p->gradient->at[weight], p->gradient->at[bias],
-                               p->accumulate, dy, x, mean, rstd, p->weights->at[weight], p->N, p->C);
+                               dsum, p->accumulate, dy, x, mean, rstd, p->weights->at[weight], p->N, p->C);
 }
 
 /* Of an MLP, or a tile of one: the gradient of what it read, ln2 out, overwrites or is added to dnormed, which may be ln2. gelu
@@ -85,7 +86,8 @@ static int mlp_backward(const struct pass *p, const void *dresidual, void *gelu,
                         bool add, struct error *err)
 {
     const int64_t F = p->F;
-    const struct linear fc = {TENSOR_FC_W, TENSOR_FC_B, F, p->C}, proj = {TENSOR_FCPROJ_W, TENSOR_FCPROJ_B, p->C, F};
+    const struct linear fc = {TENSOR_FC_W, TENSOR_FC_B, F, p->C, false},
+                        proj = {TENSOR_FCPROJ_W, TENSOR_FCPROJ_B, p->C, F, false};
     int status = linear_weights(p, &proj, dresidual, gelu, err);
     if (!status)
         status = kernels_linear_gelu_backward(p->kernels, p->dtype, gelu, dresidual, p->weights->at[TENSOR_FCPROJ_W],
@@ -99,8 +101,8 @@ static int mlp_backward(const struct pass *p, const void *dresidual, void *gelu,
 static int attention_backward(const struct pass *p, const struct attention_shape *shape, const void *input,
                               void *dresidual, void *datt, void *dqkv, void *scratch, struct error *err)
 {
-    const struct linear qkv = {TENSOR_QKV_W, TENSOR_QKV_B, 3 * p->C, p->C},
-                        proj = {TENSOR_ATTPROJ_W, TENSOR_ATTPROJ_B, p->C, p->C};
+    const struct linear qkv = {TENSOR_QKV_W, TENSOR_QKV_B, 3 * p->C, p->C, false},
+                        proj = {TENSOR_ATTPROJ_W, TENSOR_ATTPROJ_B, p->C, p->C, true};
     void *att = saved_at(p, PART_ATTENTION, ATTENTION_ATT), *ln1 = saved_at(p, PART_ATTENTION, ATTENTION_LN1);
     int status = linear_backward(p, &proj, datt, dresidual, att, err);
     if (status) return status;
@@ -108,7 +110,7 @@ static int attention_backward(const struct pass *p, const struct attention_shape
                                saved_at(p, PART_ATTENTION, ATTENTION_QKV), shape, scratch);
     status = linear_backward(p, &qkv, ln1, dqkv, ln1, err);
     if (status) return status;
-    norm_backward(p, TENSOR_LN1_W, TENSOR_LN1_B, ln1, input, saved_at(p, PART_ATTENTION, ATTENTION_LN1_MEAN),
+    norm_backward(p, TENSOR_LN1_W, TENSOR_LN1_B, NULL, ln1, input, saved_at(p, PART_ATTENTION, ATTENTION_LN1_MEAN),
                   saved_at(p, PART_ATTENTION, ATTENTION_LN1_RSTD), dresidual, true);
     return STATUS_OK;
 }
@@ -126,8 +128,9 @@ int gpt_block_backward(const struct gpt *gpt, const struct gpt_tensors *block, c
                        : mlp_backward(&pass, dresidual, saved_at(&pass, PART_MLP, MLP_GELU),
                                       saved_at(&pass, PART_MLP, MLP_FC), dnorm, false, err);
     if (status) return status;
-    norm_backward(&pass, TENSOR_LN2_W, TENSOR_LN2_B, dnorm, saved_at(&pass, PART_MLP, MLP_MID),
-                  saved_at(&pass, PART_MLP, MLP_LN2_MEAN), saved_at(&pass, PART_MLP, MLP_LN2_RSTD), dresidual, true);
+    norm_backward(&pass, TENSOR_LN2_W, TENSOR_LN2_B, gradient->at[TENSOR_ATTPROJ_B], dnorm,
+                  saved_at(&pass, PART_MLP, MLP_MID), saved_at(&pass, PART_MLP, MLP_LN2_MEAN),
+                  saved_at(&pass, PART_MLP, MLP_LN2_RSTD), dresidual, true);
     void *datt = tiled ? dnormed : saved_at(&pass, PART_MLP, MLP_GELU),
          *dqkv = tiled ? work : saved_at(&pass, PART_MLP, MLP_FC);
     return attention_backward(&pass, &shape, input, dresidual, datt, dqkv,
@@ -149,7 +152,7 @@ int gpt_norm_backward(const struct gpt *gpt, const struct gpt_tensors *norm, con
 {
     (void)scratch, (void)err;
     const struct pass pass = pass_of(gpt, norm, gradient, accumulate, saved);
-    norm_backward(&pass, TENSOR_LNF_W, TENSOR_LNF_B, dresidual, input, saved_at(&pass, PART_NORM, NORM_MEAN),
+    norm_backward(&pass, TENSOR_LNF_W, TENSOR_LNF_B, NULL, dresidual, input, saved_at(&pass, PART_NORM, NORM_MEAN),
                   saved_at(&pass, PART_NORM, NORM_RSTD), dresidual, false);
     return STATUS_OK;
 }

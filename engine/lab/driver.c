@@ -17,11 +17,6 @@ static int run_part_number(const struct run_model *model)
     return model->part_count ? model->parts[model->part_count - 1].number : 0;
 }
 
-static uint64_t notices_seen(const struct run_model *model)
-{
-    return model->notices_dropped + (uint64_t)model->notice_count;
-}
-
 static bool has_stepped(const struct lab_driver *driver, const struct run_model *model)
 {
     const struct run_step *last = run_last_step(model);
@@ -44,7 +39,7 @@ static enum driver_says send(struct lab_driver *driver, const struct run_model *
 {
     snprintf(driver->line, sizeof driver->line, "%s", line);
     driver->sent = true;
-    driver->notices = notices_seen(model);
+    driver->notices = run_notices_seen(model);
     const struct run_step *last = run_last_step(model);
     driver->from_step = last ? last->step : 0;
     driver->from_attempt = last ? last->attempt : 0;
@@ -58,8 +53,7 @@ typedef bool notice_match(const struct run_notice *notice, const char *line);
 static const struct run_notice *since(const struct lab_driver *driver, const struct run_model *model,
                                       notice_match *matches)
 {
-    uint64_t first = driver->notices > model->notices_dropped ? driver->notices - model->notices_dropped : 0;
-    for (uint64_t n = first; n < (uint64_t)model->notice_count; n++)
+    for (int n = run_notices_since(model, driver->notices); n < model->notice_count; n++)
         if (matches(&model->notices[n], driver->line)) return &model->notices[n];
     return NULL;
 }
@@ -86,6 +80,15 @@ static enum driver_says next_action(struct lab_driver *driver, const struct lab_
 
 /* ---- the kinds of action ------------------------------------------------------------------------------------------- */
 
+/* The engine refuses to do what is done already; a lab only wants it done. */
+static bool stands_already(const struct command *command, const struct run_model *model)
+{
+    const struct run_schedule *plan = run_training(model);
+    const int wanted = atoi(command->value);
+    if (command->id == COMMAND_STAGE) return plan && plan->stage == wanted;
+    return command->id == COMMAND_RANKS && model->ranks == wanted;
+}
+
 static enum driver_says begin_command(struct lab_driver *driver, const struct lab_action *action,
                                       const struct lab_scene *scene)
 {
@@ -96,6 +99,7 @@ static enum driver_says begin_command(struct lab_driver *driver, const struct la
     int status = command_parse(&command, text, &err);
     free(text);
     if (status) return stuck(driver, err.text);
+    if (stands_already(&command, scene->model)) return next_action(driver, scene);
     command_format(&command, line, sizeof line);
     driver->about_time = command_table[command.id].class == COMMAND_CLASS_TIME;
     driver->relaunches = command_class(&command) == COMMAND_CLASS_RESTART;

@@ -88,8 +88,8 @@ void lab_free(struct lab *lab);
 /* Text with its values filled in; one that is unknown stands as "(not known yet)". The caller frees; NULL: no memory. */
 char *prose_fill(const struct prose *prose, const struct lab_scene *scene);
 
-/* What a check says of a run. Of one that is known, but does not hold, `why` is "expected 2 MB, got 3 MB". */
-struct lab_finding { bool known, holds; char said[240], why[120]; struct lab_where where; };
+/* What a check says of a run. `why` it does not hold: "expected 2 MB, got 3 MB", or what is not known yet. */
+struct lab_finding { bool known, holds; char said[240], why[160]; struct lab_where where; };
 struct lab_finding lab_check_hold(const struct lab_check *check, const struct lab_scene *scene);
 /* Whether what it checks is the same figure on every machine, and with any number of threads. */
 bool lab_check_is_portable(const struct lab *lab, const struct lab_check *check);

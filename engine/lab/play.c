@@ -90,13 +90,21 @@ void lab_play_started(struct lab_play *play)
     lab_sets_at(play->lab, play->at, &sets, &count);
     contest_hold(&play->contest, &play->lab->tries, sets, count);
     play->phase = PLAY_STARTING;
+    play->stand.known = false;
     forget_answer(play);
+}
+
+static void carry_out(struct lab_play *play, const struct lab_actions *actions, bool looks_back)
+{
+    driver_begin(&play->driver, actions);
+    play->looks_back = looks_back;
+    play->then = NULL;
 }
 
 static void begin_step(struct lab_play *play)
 {
     play->phase = PLAY_BEFORE;
-    driver_begin(&play->driver, &play->lab->steps[play->at].before);
+    carry_out(play, &play->lab->steps[play->at].before, true);
     if (!lab_play_catches_up(play)) return;
     page_clear(&play->page, 0);
     page_say(&play->page, TONE_NOTE, "Taking the run to where step %d begins: step %d is carried out.",
@@ -138,6 +146,7 @@ static void keep_of_task(struct lab_play *play, struct lab_scene *scene)
 
 static void acted(struct lab_play *play, struct lab_scene *scene)
 {
+    stand_take(&play->stand, scene->model);
     keep_of_task(play, scene);
     if (lab_play_catches_up(play)) enter_step(play, play->at + 1);
     else play_judge(play, scene);
@@ -146,13 +155,15 @@ static void acted(struct lab_play *play, struct lab_scene *scene)
 static void act(struct lab_play *play)
 {
     const struct lab_step *step = &play->lab->steps[play->at];
+    const bool is_task = step->ask == LAB_TASK;
     play->phase = PLAY_ACTING;
-    driver_begin(&play->driver, step->ask == LAB_TASK ? &step->solution : &step->actions);
+    carry_out(play, is_task ? &step->solution : &step->actions, !is_task);
 }
 
 /* What stands before the question has been carried out. */
 static void prepared(struct lab_play *play, const struct lab_scene *scene)
 {
+    stand_take(&play->stand, scene->model);
     if (lab_play_catches_up(play) || play->lab->steps[play->at].ask == LAB_READ) {
         act(play);
         return;
@@ -161,9 +172,26 @@ static void prepared(struct lab_play *play, const struct lab_scene *scene)
     page_ask(play, scene);
 }
 
+/* What the learner has changed goes back first; the actions in hand follow. */
+static void look_back(struct lab_play *play, const struct run_model *model)
+{
+    if (!play->looks_back) return;
+    play->looks_back = false;
+    if (!stand_find(&play->stand, model)) return;
+    play->then = play->driver.actions;
+    driver_begin(&play->driver, &play->stand.back);
+}
+
+static void is_back(struct lab_play *play)
+{
+    if (play->stand.said[0]) notify(play, "put back for this step: %s", play->stand.said);
+    carry_out(play, play->then, false);
+}
+
 static enum lab_wish drive(struct lab_play *play, struct lab_scene *scene)
 {
     enum driver_says says;
+    look_back(play, scene->model);
     while ((says = driver_tick(&play->driver, scene)) == DRIVER_KEEPS) {
         keep(play, play->driver.kept, scene);
         scene->kept_count = play->kept_count;
@@ -180,7 +208,8 @@ static enum lab_wish drive(struct lab_play *play, struct lab_scene *scene)
         return WISH_NOTHING;
     default: break;
     }
-    if (play->phase == PLAY_BEFORE) prepared(play, scene);
+    if (play->then) is_back(play);
+    else if (play->phase == PLAY_BEFORE) prepared(play, scene);
     else acted(play, scene);
     return lab_play_tick(play, scene->model, scene->tape);
 }
@@ -266,6 +295,7 @@ void lab_play_check(struct lab_play *play, const struct run_model *model, const 
     page_answered(play);
     play->right = play_findings(play, lab_play_step(play), &scene);
     if (play->right) {
+        stand_take(&play->stand, model);
         keep_of_task(play, &scene);
         play_judge(play, &scene);
     } else {
@@ -311,9 +341,11 @@ static void go_on(struct lab_play *play)
         page_clear(&play->page, 0);
         page_say(&play->page, TONE_GOOD, "This was the last step: %d of %d steps are right.",
                  lab_progress_right(&play->progress), play->progress.count);
-        page_say(
-            &play->page, TONE_TEXT,
-            "The run goes on as long as you like; every key works. q leaves. zerolab lab list shows what comes next.");
+        const char *program = play->program ? play->program : "zerolab";
+        page_say(&play->page, TONE_TEXT,
+                 "The run goes on as long as you like; every key works. q leaves. Then %s lab list shows what comes "
+                 "next, and %s alone is the run without a lab.",
+                 program, program);
     } else if (left_open) {
         act(play); /* what it would have done is done, so that the next step finds it */
         page_clear(&play->page, 0);

@@ -7,13 +7,15 @@
  *     lab_play_say(), lab_play_choose(), lab_play_check(), lab_play_hint(), lab_play_next() ...
  *
  * Steps before the learner's own are carried out without asking, so that coming back to the middle of a lab, or starting a
- * step anew, finds the run as it was. */
+ * step anew, finds the run as it was. What a learner has changed in between (stage, any knob) is put back before the lab
+ * goes on, and said; in a task it is theirs to change. */
 #ifndef ENGINE_LAB_PLAY_H
 #define ENGINE_LAB_PLAY_H
 
 #include "engine/lab/contest.h"
 #include "engine/lab/driver.h"
 #include "engine/lab/progress.h"
+#include "engine/lab/stand.h"
 
 enum lab_phase {
     PLAY_STARTING, /* until the run stands before its first step */
@@ -33,10 +35,14 @@ struct lab_page { int count; struct lab_paragraph at[PAGE_MAX]; unsigned revisio
 
 struct lab_play {
     const struct lab *lab;
+    const char *program;         /* what a learner types to start it; NULL: zerolab */
     struct lab_progress progress;
     enum lab_phase phase;
     int at;                      /* the step that is carried out; at most progress.step */
     struct lab_driver driver;
+    struct lab_stand stand;      /* how the lab left the run ... */
+    bool looks_back;             /* ... to which it is led back before anything else is done ... */
+    const struct lab_actions *then; /* ... and these are carried out after that; NULL: it is not on its way back */
     struct contest contest;      /* on what the run was started with */
     int kept_count;
     struct lab_kept kept[LAB_KEPT_MAX];

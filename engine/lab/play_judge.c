@@ -14,8 +14,10 @@ static void say_where(struct lab_play *play, const struct lab_where *where)
 /* A check in the lab's own words, where it has some; with what was expected, if it does not hold. The caller frees. */
 static char *worded(const struct lab_check *check, const struct lab_finding *finding, const struct lab_scene *scene)
 {
-    char *text = NULL, *said = finding->known && check->said.count ? prose_fill(&check->said, scene) : NULL;
-    if (!said) return strdup(finding->said);
+    char *text = NULL, *said;
+    if (!check->said.count) return strdup(finding->said);
+    if (!finding->known) return asprintf(&text, "Not known: %s.", finding->why) < 0 ? NULL : text;
+    if (!(said = prose_fill(&check->said, scene))) return NULL;
     if (finding->holds) return said;
     if (asprintf(&text, "%s (%s)", said, finding->why) < 0) text = NULL;
     free(said);
@@ -34,7 +36,10 @@ bool play_findings(struct lab_play *play, const struct lab_step *step, const str
             snprintf(place, sizeof place, " (step %u, rank %d%s%s)", finding.where.step, finding.where.rank,
                      *finding.where.what ? ", " : "", finding.where.what);
         char *said = worded(&step->check[c], &finding, scene);
-        page_say(&play->page, finding.known && finding.holds ? TONE_FACT : TONE_BAD, "%s%s", said ? said : "", place);
+        bool told = said && page_has(&play->page, said); /* several checks may wait for the same thing */
+        if (!told)
+            page_say(&play->page, finding.known && finding.holds ? TONE_FACT : TONE_BAD, "%s%s", said ? said : "",
+                     place);
         free(said);
     }
     return all;

@@ -2,6 +2,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "engine/lab/play_parts.h"
 
@@ -27,6 +28,13 @@ void page_say(struct lab_page *page, enum lab_tone tone, const char *format, ...
     if (vasprintf(&text, format, args) < 0) text = NULL;
     va_end(args);
     page_take(page, tone, text);
+}
+
+bool page_has(const struct lab_page *page, const char *text)
+{
+    for (int p = 0; p < page->count; p++)
+        if (strcmp(page->at[p].text, text) == 0) return true;
+    return false;
 }
 
 static void page_choices(struct lab_play *play, const struct lab_step *step, const struct lab_scene *scene)

@@ -39,8 +39,8 @@ struct lab_finding lab_check_hold(const struct lab_check *check, const struct la
     struct lab_value left = expression_evaluate(check->left, scene), right = left;
     if (left.known) right = expression_evaluate(check->right, scene);
     if (!left.known || !right.known) {
-        snprintf(finding.said, sizeof finding.said, "%.70s: %.150s", check->text,
-                 left.known ? right.why_not : left.why_not);
+        snprintf(finding.why, sizeof finding.why, "%s", left.known ? right.why_not : left.why_not);
+        snprintf(finding.said, sizeof finding.said, "%.70s: %s", check->text, finding.why);
         return finding;
     }
     char got[QUANTITY_ROOM], expected[QUANTITY_ROOM];

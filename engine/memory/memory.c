@@ -45,6 +45,11 @@ static uint64_t unit_of(enum tier tier, uint64_t bytes, const struct pages *devi
     return unit;
 }
 
+uint64_t memory_unit_bytes(const struct memory *memory, enum tier tier, enum category category)
+{
+    return memory->range[tier][category].unit_bytes;
+}
+
 /* A device's memory is near to its own process only, and needs no descriptor to be found by. */
 static int reserve_symmetric(struct memory *memory, struct error *err)
 {

@@ -69,6 +69,9 @@ int memory_reserve(struct memory *memory, enum tier tier, enum category category
 /* Whether all of it is committed; as long as it is not live, it may go back to make room for others. */
 bool memory_is_committed(const struct memory *memory, enum tier tier, enum category category, uint64_t offset, uint64_t bytes);
 
+/* What pages of a category are committed and returned in, and where there is a device pinned: what lies in it takes whole ones. */
+uint64_t memory_unit_bytes(const struct memory *memory, enum tier tier, enum category category);
+
 /* Address of an offset; stable for the life of the memory. Only for TIER_DEVICE and TIER_HOST. */
 void *memory_at(const struct memory *memory, enum tier tier, enum category category, uint64_t offset);
 

@@ -1,4 +1,4 @@
-/* Tensor by tensor, because some decay and others do not. */
+/* Tensor by tensor, because some decay and others do not; neighbours that are alike in one go, since each call to a GPU costs. */
 #include "engine/optim/optimizer.h"
 
 #include <math.h>
@@ -48,20 +48,32 @@ static struct update_arrays arrays_from(const struct update_arrays *arrays, int6
     return from;
 }
 
+/* The first tensor from t on that does not lie right behind the one before, or is not to be treated as that is. */
+static int alike_end(const struct unit *unit, int t, bool all_decay)
+{
+    int end = t + 1;
+    for (; end < unit->tensor_count; end++) {
+        const struct tensor *before = &unit->tensors[end - 1], *tensor = &unit->tensors[end];
+        if (tensor->offset != before->offset + before->elems || (!all_decay && tensor->decay != before->decay)) break;
+    }
+    return end;
+}
+
 void optimizer_update(struct kernels *kernels, const struct model *model, int unit_number, int64_t first, int64_t count,
                       const struct optimizer_step *step, enum dtype gradient, const struct update_arrays *arrays)
 {
     const struct unit *unit = &model->units[unit_number];
     const struct update_factors decaying = factors_of(step, true), keeping = factors_of(step, false);
     const bool all_decay = step->optimizer->decay_on == DECAY_ON_ALL;
-    for (int t = 0; t < unit->tensor_count; t++) {
-        const struct tensor *tensor = &unit->tensors[t];
-        const int64_t end = first + count, tensor_end = tensor->offset + tensor->elems;
-        const int64_t from = tensor->offset > first ? tensor->offset : first, to = tensor_end < end ? tensor_end : end;
+    for (int t = 0, next; t < unit->tensor_count; t = next) {
+        next = alike_end(unit, t, all_decay);
+        const int64_t begin = unit->tensors[t].offset, end = first + count,
+                      tensors_end = unit->tensors[next - 1].offset + unit->tensors[next - 1].elems;
+        const int64_t from = begin > first ? begin : first, to = tensors_end < end ? tensors_end : end;
         if (from >= to) continue;
         const struct update_arrays part =
             arrays_from(arrays, from - first, dtype_bytes(gradient), dtype_bytes(model->dtype));
-        kernels_update(kernels, step->optimizer->rule, all_decay || tensor->decay ? &decaying : &keeping, gradient,
-                       model->dtype, &part, to - from);
+        kernels_update(kernels, step->optimizer->rule, all_decay || unit->tensors[t].decay ? &decaying : &keeping,
+                       gradient, model->dtype, &part, to - from);
     }
 }

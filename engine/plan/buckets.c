@@ -101,7 +101,7 @@ static void take_arrivals(struct buckets *buckets, const struct bucket *bucket)
     builder_give(builder, buffer);
 }
 
-static void write_one(struct buckets *buckets, const struct bucket *bucket)
+static void write_one(struct buckets *buckets, const struct bucket *bucket, int serial)
 {
     struct builder *builder = buckets->builder;
     struct op *op = builder_begin(builder, buckets->kind, bucket->micro_step, -1);
@@ -121,13 +121,14 @@ static void write_one(struct buckets *buckets, const struct bucket *bucket)
     op->accumulate = buckets->every_time && bucket->micro_step > 0 && !builder->failed &&
                      builder->schedule->buffers[bucket->pieces[0].destination].lasting;
     builder_depend(builder, bucket->ready_op, WAIT_DATA);
+    builder_depend(builder, serial, WAIT_LIMIT);
     buckets->last_op = builder_end(builder);
 }
 
-void buckets_write(struct buckets *buckets)
+void buckets_write(struct buckets *buckets, int serial)
 {
     for (int b = 0; b < buckets->full_count; b++) {
-        write_one(buckets, &buckets->full[b]);
+        write_one(buckets, &buckets->full[b], serial);
         free(buckets->full[b].pieces);
     }
     buckets->full_count = 0;

@@ -2,7 +2,8 @@
  * reduce_bucket_size elements is full (DeepSpeed's rule: a tensor that would overflow the bucket flushes it first; a tensor
  * larger than the bucket is one by itself). Nothing is copied: a bucket is a list of pieces of the units' gradients. A unit's
  * own gradient buffer, where it has one, goes back with the flush that holds its last piece. With overlap_comm a flush is
- * written down after the next compute operation, so that one bucket is in flight while the next fills; without, before it.
+ * written down after the next compute operation, so that one bucket is in flight while the next fills; without, before it, and
+ * it follows the operation that filled it: the tensor that did not fit, not only those that did.
  * Internal to engine/plan. */
 #ifndef ENGINE_PLAN_BUCKETS_H
 #define ENGINE_PLAN_BUCKETS_H
@@ -32,7 +33,7 @@ void buckets_add_unit(struct buckets *buckets, int micro_step, int unit, int sou
 /* End of backward: what is in the open bucket goes too. */
 void buckets_close(struct buckets *buckets);
 
-/* Writes down an operation for every full bucket. */
-void buckets_write(struct buckets *buckets);
+/* Writes down an operation for every full bucket; each follows operation `serial` where nothing may overlap (-1: it may). */
+void buckets_write(struct buckets *buckets, int serial);
 
 #endif

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ADDRESS_ALIGN = 64, PAGE_ALIGN = 4096, NVME_TILE_ELEMS = 2048 }; /* pages of any type */
+enum { NVME_TILE_ELEMS = 2048 }; /* pages of any type */
 
 static void *grown(struct builder *builder, void *array, int count, int *room, size_t size)
 {
@@ -146,59 +146,6 @@ int update_tiles(const struct schedule *schedule, const struct model *model, con
 
 /* ---- operations ---- */
 
-static const struct {
-    const char *name;
-    enum lane lane;
-    enum phase phase;
-} op_rows[OP_KINDS] = {
-#define OP(ID, name, lane, phase, help) {name, LANE_##lane, PHASE_##phase},
-#include "engine/plan/ops.def"
-#undef OP
-};
-
-const char *op_name(enum op_kind kind)
-{
-    return op_rows[kind].name;
-}
-
-enum lane op_lane(enum op_kind kind)
-{
-    return op_rows[kind].lane;
-}
-
-bool lane_computes(enum lane lane)
-{
-    return lane == LANE_COMPUTE || lane == LANE_HOST;
-}
-
-bool op_is_update(enum op_kind kind)
-{
-    return kind == OP_UPDATE || kind == OP_HOST_UPDATE;
-}
-
-bool op_swaps(enum op_kind kind)
-{
-    return kind == OP_SWAP_IN || kind == OP_SWAP_OUT;
-}
-
-bool op_makes_gradient(enum op_kind kind)
-{
-    return kind == OP_HEAD_BACKWARD || kind == OP_NORM_BACKWARD || kind == OP_MLP_BACKWARD ||
-           kind == OP_BLOCK_BACKWARD || kind == OP_EMBED_BACKWARD;
-}
-
-const char *lane_name(enum lane lane)
-{
-    static const char *const names[LANES] = {"compute", "comm", "d2h", "h2d", "host", "nvread", "nvwrite"};
-    return names[lane];
-}
-
-const char *phase_name(enum phase phase)
-{
-    static const char *const names[PHASES] = {"forward", "backward", "optimizer"};
-    return names[phase];
-}
-
 struct op *builder_begin(struct builder *builder, enum op_kind kind, int micro_step, int unit)
 {
     static struct op scrap; /* written to, never read, once memory has run out */
@@ -206,8 +153,8 @@ struct op *builder_begin(struct builder *builder, enum op_kind kind, int micro_s
     schedule->ops = grown(builder, schedule->ops, schedule->op_count, &builder->op_room, sizeof *schedule->ops);
     struct op *op = builder->failed ? &scrap : &schedule->ops[schedule->op_count];
     *op = (struct op){.kind = kind,
-                      .lane = op_rows[kind].lane,
-                      .phase = op_rows[kind].phase,
+                      .lane = op_lane(kind),
+                      .phase = op_usual_phase(kind),
                       .micro_step = micro_step,
                       .unit = unit,
                       .bucket = -1,
@@ -314,86 +261,13 @@ int schedule_agreement(const struct schedule *schedule)
     return schedule->op_count;
 }
 
-/* ---- memory: order and addresses ---- */
-
-/* "Take this only after that was given back": each operation that takes from a tier waits for the last giver to that tier
- * above it on every other lane. That one edge stands for all givers above, because lanes are in order. */
-static void add_memory_dependencies(struct builder *builder)
-{
-    struct schedule *schedule = builder->schedule;
-    int last_giver[TIERS][LANES];
-    memset(last_giver, -1, sizeof last_giver);
-    for (int i = 0; i < schedule->op_count; i++) {
-        struct op *op = builder->op = &schedule->ops[i];
-        for (int t = 0; t < op->take_count; t++)
-            for (int lane = 0; lane < LANES; lane++)
-                builder_depend(builder, last_giver[schedule->buffers[schedule->effects[op->first_take + t]].tier][lane],
-                               WAIT_MEMORY);
-        for (int g = 0; g < op->give_count; g++)
-            last_giver[schedule->buffers[schedule->effects[op->first_give + g]].tier][op->lane] = i;
-    }
-    builder->op = NULL;
-}
-
-/* What is live in a category of a tier, in the order of addresses. */
-struct live {
-    int count, *buffer;
-};
-
-static uint64_t end_of(const struct buffer *buffer)
-{
-    const bool pages = buffer->tier == TIER_NVME || (buffer->tier == TIER_HOST && buffer->category == CATEGORY_STAGING);
-    const uint64_t end = buffer->offset + (uint64_t)buffer->bytes, align = pages ? PAGE_ALIGN : ADDRESS_ALIGN;
-    return (end + align - 1) / align * align;
-}
-
-/* First fit in the canonical order. Valid for every interleaving: whoever takes waits for all who gave above. */
-static void place(const struct schedule *schedule, struct live *live, int b)
-{
-    struct buffer *buffer = &schedule->buffers[b];
-    int at = 0;
-    buffer->offset = 0;
-    while (at < live->count && schedule->buffers[live->buffer[at]].offset < buffer->offset + (uint64_t)buffer->bytes)
-        buffer->offset = end_of(&schedule->buffers[live->buffer[at++]]);
-    memmove(&live->buffer[at + 1], &live->buffer[at], (size_t)(live->count++ - at) * sizeof *live->buffer);
-    live->buffer[at] = b;
-}
-
-static void take_away(struct live *live, int b)
-{
-    int at = 0;
-    while (live->buffer[at] != b) at++;
-    memmove(&live->buffer[at], &live->buffer[at + 1], (size_t)(--live->count - at) * sizeof *live->buffer);
-}
-
-static void place_all(struct builder *builder)
-{
-    struct schedule *schedule = builder->schedule;
-    struct live live[TIERS][CATEGORIES] = {0};
-    const size_t room = (size_t)schedule->buffer_count + 1;
-    int *rooms = calloc(room * TIERS * CATEGORIES, sizeof *rooms);
-    if (!rooms) {
-        builder->failed = true;
-        return;
-    }
-    for (int i = 0; i < TIERS * CATEGORIES; i++) live[i / CATEGORIES][i % CATEGORIES].buffer = rooms + (size_t)i * room;
-#define LIVE(b) &live[schedule->buffers[b].tier][schedule->buffers[b].category]
-    for (int b = 0; b < schedule->lasting_count; b++) place(schedule, LIVE(b), b);
-    for (int i = 0; i < schedule->op_count; i++) {
-        const struct op *op = &schedule->ops[i];
-        const int *take = &schedule->effects[op->first_take], *give = &schedule->effects[op->first_give];
-        for (int t = 0; t < op->take_count; t++) place(schedule, LIVE(take[t]), take[t]);
-        for (int g = 0; g < op->give_count; g++) take_away(LIVE(give[g]), give[g]);
-    }
-#undef LIVE
-    free(rooms);
-}
+/* ---- the end ---- */
 
 int builder_finish(struct builder *builder, struct error *err)
 {
     if (!builder->failed) {
-        add_memory_dependencies(builder);
-        place_all(builder);
+        placement_order(builder);
+        placement_of_all(builder);
     }
     if (!builder->failed) return STATUS_OK;
     schedule_release(builder->schedule);

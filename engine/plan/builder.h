@@ -6,6 +6,8 @@
 
 #include "engine/plan/schedule.h"
 
+enum { PAGE_ALIGN = 4096 };
+
 struct builder {
     struct schedule *schedule;
     const struct schedule_input *input;
@@ -33,6 +35,9 @@ int builder_staging(struct builder *builder, const char *name, int64_t bytes);
 int builder_unit_staging(struct builder *builder, const char *name, enum dtype dtype, int unit); /* the rank's own shard */
 int builder_unit_buffer_in(struct builder *builder, enum tier tier, const char *name, enum category category, enum extent extent, enum dtype dtype, int unit, bool lasting);
 
+/* As ops.def has it; a gather is in the phase of the use that it is for. */
+enum phase op_usual_phase(enum op_kind kind);
+
 /* One operation: begin, then any of the calls below, then end (returns its number). */
 struct op *builder_begin(struct builder *builder, enum op_kind kind, int micro_step, int unit);
 void builder_take(struct builder *builder, enum role role, int buffer); /* role ROLES: taken, but has no role here */
@@ -41,6 +46,9 @@ void builder_depend(struct builder *builder, int op, enum why_wait why); /* op <
 void builder_piece(struct builder *builder, int unit, int64_t first, int64_t elems, int source, int destination);
 int builder_end(struct builder *builder);
 
+/* The schedule is whole: order and addresses of memory (placement.c). STATUS_RUN: no memory, and nothing is left of it. */
 int builder_finish(struct builder *builder, struct error *err);
+void placement_order(struct builder *builder);
+void placement_of_all(struct builder *builder);
 
 #endif

@@ -133,7 +133,7 @@ static int check_copy(const struct checker *checker, int i)
 static bool made_for(const struct checker *checker, const struct op *maker, const struct op *op, enum role role)
 {
     const struct unit *unit = &checker->model->units[op->unit];
-    const bool reads_block = unit->kind == UNIT_MLP && role == ROLE_INPUT;
+    const bool reads_block = model_is_tile(checker->model, op->unit) && role == ROLE_INPUT;
     const enum role made_as = reads_block ? ROLE_ACTIVATION : role == ROLE_INPUT ? ROLE_OUTPUT : role;
     if (maker->micro_step != op->micro_step || maker->unit < 0 || maker->buffer[made_as] != op->buffer[role])
         return false;

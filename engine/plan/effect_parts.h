@@ -1,4 +1,5 @@
-/* Shared by effect.c and effect_zero.c: tables of keys with what says their sentence. Internal to engine/plan. */
+/* Shared by effect.c and its tables of keys, each with what says its sentence: effect_{training,machine,zero}.c. Internal to
+ * engine/plan. */
 #ifndef ENGINE_PLAN_EFFECT_PARTS_H
 #define ENGINE_PLAN_EFFECT_PARTS_H
 
@@ -13,8 +14,10 @@ struct effect_row {
     void (*say)(const struct effect_text *out, const struct effect_run *run);
 };
 
-extern const struct effect_row effect_rows[], effect_zero_rows[];
-extern const int effect_row_count, effect_zero_count;
+/* A table ends with a row that has no path. */
+extern const struct effect_row effect_training_rows[], effect_machine_rows[], effect_zero_rows[];
+static const struct effect_row *const effect_tables[] = {effect_training_rows, effect_machine_rows, effect_zero_rows};
+enum { EFFECT_TABLES = sizeof effect_tables / sizeof *effect_tables };
 
 /* Bytes of a category over all tiers: at rest, and at its fullest. */
 int64_t effect_resting_bytes(const struct effect_run *run, enum category category);

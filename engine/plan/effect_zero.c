@@ -100,14 +100,14 @@ static void stage(out_t out, run_t run)
     int64_t states = effect_resting_bytes(run, CATEGORY_PARAMETERS) + effect_resting_bytes(run, CATEGORY_GRADIENTS) +
                      effect_resting_bytes(run, CATEGORY_OPTIMIZER);
     effect_say(out, "%s over %d rank%s: P, G and O are %s bytes a rank between steps", sharded[run->config->zero.stage],
-               run->config->topology.ranks, run->config->topology.ranks == 1 ? "" : "s", grouped(bytes, states));
+               run->config->topology.ranks, plural(run->config->topology.ranks), grouped(bytes, states));
 }
 
 static void reduce_bucket_size(out_t out, run_t run)
 {
     char elems[32];
     int count = reductions(run);
-    effect_say(out, "%d reduction%s a step, of at most %s elements", count, count == 1 ? "" : "s",
+    effect_say(out, "%d reduction%s a step, of at most %s elements", count, plural(count),
                grouped(elems, largest_elems(run, is_reduction)));
 }
 
@@ -118,7 +118,7 @@ static void allgather_bucket_size(out_t out, run_t run)
     if (stage_now == 0) effect_say(out, "nothing to act on: stage 0 updates every parameter on every rank");
     else if (stage_now == 3) effect_say(out, "nothing to act on: stage 3 gathers units where they are used");
     else
-        effect_say(out, "%d gather%s after the update, of at most %s elements", count, count == 1 ? "" : "s",
+        effect_say(out, "%d gather%s after the update, of at most %s elements", count, plural(count),
                    grouped(elems, largest_elems(run, is_refresh)));
 }
 
@@ -367,5 +367,5 @@ const struct effect_row effect_zero_rows[] = {
     {"model.checkpoint_every", checkpoint_every},
     {"activation_checkpointing.cpu_checkpointing", cpu_checkpointing},
     {"activation_checkpointing.number_checkpoints", number_checkpoints},
+    {0},
 };
-const int effect_zero_count = sizeof effect_zero_rows / sizeof *effect_zero_rows;

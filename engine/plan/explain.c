@@ -65,7 +65,7 @@ static void explain_nothing(struct explained *line)
         snprintf(line->effect, sizeof line->effect, "refused unless it is %s: %s", key->value, key->text);
         break;
     case CLASS_SWITCH:
-        snprintf(line->effect, sizeof line->effect, "refused unless its `enabled` is off: %s", key->text);
+        snprintf(line->effect, sizeof line->effect, "no effect, and refused where its `enabled` is true: %s", key->text);
         break;
     case CLASS_QUIET: snprintf(line->effect, sizeof line->effect, "a detail of a feature that is not used"); break;
     default: snprintf(line->effect, sizeof line->effect, "no effect here: %s", key->text);

@@ -34,17 +34,15 @@ const char *fit_limit_name(enum fit_limit limit)
 
 /* ---- a setup ---- */
 
-static bool is_given(const struct config *config, const char *path)
+bool fit_tiles_are_given(const struct config *config)
 {
-    struct config_given given;
-    for (const char *at = config->given; config_given_next(&at, &given);)
-        if (strcmp(given.path, path) == 0) return true;
-    return false;
+    return config_is_given(config, "model.mlp_tiles");
 }
 
 bool fit_recompute_is_given(const struct config *config)
 {
-    return is_given(config, "model.recompute") || is_given(config, "activation_checkpointing.number_checkpoints");
+    return config_is_given(config, "model.recompute") ||
+           config_is_given(config, "activation_checkpointing.number_checkpoints");
 }
 
 int fit_apply(struct config *config, const struct fit_setup *setup, const char *folder, struct error *err)
@@ -54,8 +52,10 @@ int fit_apply(struct config *config, const struct fit_setup *setup, const char *
     zero->offload_optimizer = setup->optimizer;
     zero->offload_param = setup->param;
     zero->recompute = setup->recompute;
+    if (setup->tiles) config->mlp_tiles = setup->tiles;
+    sizes_lower(config, setup->sizes);
     if (config->overlap_follows_stage) zero->overlap_comm = setup->stage == 3;
-    if (setup->param == OFFLOAD_NVME && !is_given(config, "zero_optimization.offload_param.max_in_cpu"))
+    if (setup->param == OFFLOAD_NVME && !config_is_given(config, "zero_optimization.offload_param.max_in_cpu"))
         zero->max_in_cpu_elems = 0;
     if (!config_nvme_path(config, false)[0] && folder)
         snprintf(config->nvme.optimizer_path, sizeof config->nvme.optimizer_path, "%s", folder);
@@ -84,6 +84,8 @@ static void add_peaks(struct fit_plan *plan, const struct footprint *footprint)
         plan->need[tier].bytes = footprint->peak_bytes[tier];
         plan->need[tier].tier = (enum tier)tier;
         plan->need[tier].most = fullest_category(footprint, (enum tier)tier);
+        if (tier == TIER_DEVICE)
+            plan->need[tier].working = footprint->peak_bytes[tier] - footprint->resting_bytes[tier];
     }
 }
 
@@ -113,6 +115,7 @@ static void add_machine(struct fit_plan *plan, int ranks, bool on_gpu)
     const int64_t device_bytes = on_gpu ? 0 : plan->need[FIT_DEVICE].bytes, host_bytes = plan->need[FIT_HOST].bytes;
     plan->need[FIT_MEMORY] = plan->need[!on_gpu && device_bytes >= host_bytes ? FIT_DEVICE : FIT_HOST];
     plan->need[FIT_MEMORY].bytes = (device_bytes + host_bytes) * ranks;
+    plan->need[FIT_MEMORY].working = on_gpu ? 0 : plan->need[FIT_DEVICE].working * ranks;
     plan->need[FIT_DISK] = plan->need[FIT_NVME];
     plan->need[FIT_DISK].bytes = plan->need[FIT_NVME].bytes * ranks;
 }
@@ -145,8 +148,8 @@ void fit_plan_of(struct fit_plan *plan, const struct config *config)
     if (status) snprintf(plan->refusal, sizeof plan->refusal, "%.199s", err.text);
 }
 
-static void plan_setup(struct fit_plan *plan, const struct config *config, const struct fit_setup *setup,
-                       const char *folder)
+void fit_plan_setup(struct fit_plan *plan, const struct config *config, const struct fit_setup *setup,
+                    const char *folder)
 {
     struct config changed = *config;
     struct error err = {.text = ""};
@@ -181,144 +184,44 @@ bool fit_fits(const struct fit_plan *plan, const struct fit_limits *limits)
     return plan->planned && fit_stop(plan, limits) == FIT_LIMITS;
 }
 
-/* ---- the model as it is ---- */
-
-static int by_numbers(const int64_t *one, const int64_t *other, int count)
-{
-    for (int i = 0; i < count; i++)
-        if (one[i] != other[i]) return one[i] < other[i] ? -1 : 1;
-    return 0;
-}
-
-/* What cannot be planned has no cost, and stands last. */
-static int by_cost(const void *a, const void *b)
-{
-    const struct fit_candidate *const both[] = {a, b};
-    enum { NUMBERS = 7 };
-    int64_t numbers[2][NUMBERS];
-    for (int i = 0; i < 2; i++) {
-        const struct fit_plan *plan = &both[i]->plan;
-        const struct fit_setup *setup = &both[i]->setup;
-        memcpy(numbers[i],
-               (int64_t[NUMBERS]){!plan->planned, plan->nvme_bytes, plan->bus_bytes, plan->flops.recomputed,
-                                  plan->sent_bytes, setup->stage, 10 * setup->optimizer + setup->param},
-               sizeof numbers[i]);
-    }
-    return by_numbers(numbers[0], numbers[1], NUMBERS);
-}
-
-void fit_cheapest(struct fit_cheapest *out, const struct config *config, const struct fit_limits *limits)
-{
-    static const enum recompute recomputes[FIT_RECOMPUTES] = {RECOMPUTE_NONE, RECOMPUTE_ATTENTION, RECOMPUTE_FULL};
-    const bool given = fit_recompute_is_given(config);
-    *out = (struct fit_cheapest){.chosen = -1};
-    for (int s = 0; s < FIT_SETUPS; s++)
-        for (int r = 0; r < (given ? 1 : FIT_RECOMPUTES); r++) {
-            struct fit_candidate *candidate = &out->candidates[out->count++];
-            candidate->setup = fit_setups[s];
-            candidate->setup.recompute = given ? config->zero.recompute : recomputes[r];
-            plan_setup(&candidate->plan, config, &candidate->setup, limits->folder);
-        }
-    qsort(out->candidates, (size_t)out->count, sizeof *out->candidates, by_cost);
-    for (int c = out->count - 1; c >= 0; c--)
-        if (fit_fits(&out->candidates[c].plan, limits)) out->chosen = c;
-}
-
-/* ---- how deep ---- */
-
-enum { HEAD = 64 }; /* channels of one, in the family */
-
-/* GPT-2's four published sizes, 12 x 768 to 48 x 1600, the line through them, and from the last one on. */
-static int family_hidden(int layers)
-{
-    static const struct {
-        int layers, hidden;
-    } sizes[] = {{0, 0}, {12, 768}, {24, 1024}, {36, 1280}, {48, 1600}};
-    enum { LAST = sizeof sizes / sizeof *sizes - 1 };
-    int s = 1;
-    while (s < LAST && layers > sizes[s].layers) s++;
-    const int rise = sizes[s].hidden - sizes[s - 1].hidden, run = sizes[s].layers - sizes[s - 1].layers,
-              hidden = sizes[s - 1].hidden + rise * (layers - sizes[s - 1].layers) / run;
-    return hidden < HEAD ? HEAD : hidden / HEAD * HEAD;
-}
-
-/* Sizes that are about a block are one block, as in our own configurations. */
-static void scale_knobs(struct config *config)
-{
-    struct model model;
-    if (model_init_tiled(&model, &config->model, config->mlp_tiles, config->dtype, NULL)) return;
-    int64_t block = 0; /* or the largest of what it is cut into */
-    for (int u = 1; u < model.unit_count; u++)
-        if (model.units[u].elems > block) block = model.units[u].elems;
-    const int64_t embed = model.units[0].elems;
-    model_release(&model);
-    config->zero.reduce_bucket_elems = config->zero.allgather_bucket_elems = block;
-    config->zero.prefetch_bucket_elems = block;
-    config->zero.param_buffer_elems = embed > block ? embed : block;
-}
-
-void fit_grow(struct config *config, int layers, enum fit_growth growth)
-{
-    config->model.layers = layers;
-    if (growth == FIT_GROW_DEEPER) return;
-    config->model.hidden = family_hidden(layers);
-    config->model.heads = config->model.hidden / HEAD;
-    scale_knobs(config);
-}
-
-static void plan_depth(struct fit_plan *plan, const struct config *config, const struct fit_depth *depth, int layers,
-                       const char *folder, enum fit_growth growth)
-{
-    struct config deeper = *config;
-    fit_grow(&deeper, layers, growth);
-    plan_setup(plan, &deeper, &depth->setup, folder);
-}
-
-/* More layers never need less, so the search doubles until it finds a depth that does not fit, and halves what is between. */
-void fit_deepest(struct fit_depth *depth, const struct config *config, const struct fit_setup *setup,
-                 const struct fit_limits *limits, enum fit_growth growth)
-{
-    int fits = 0, fails = FIT_LAYERS_MAX + 1;
-    *depth = (struct fit_depth){.setup = *setup};
-    while (fails - fits > 1) {
-        const bool doubling = fails > FIT_LAYERS_MAX;
-        int layers = doubling ? (fits ? 2 * fits : 1) : fits + (fails - fits) / 2;
-        if (layers > FIT_LAYERS_MAX) layers = FIT_LAYERS_MAX;
-        struct fit_plan plan;
-        plan_depth(&plan, config, depth, layers, limits->folder, growth);
-        if (fit_fits(&plan, limits)) fits = layers, depth->plan = plan;
-        else fails = layers, depth->next = plan;
-    }
-    struct config deepest = *config;
-    if (fits) fit_grow(&deepest, fits, growth);
-    depth->layers = fits;
-    depth->hidden = deepest.model.hidden;
-}
-
 /* ---- the whole answer ---- */
 
-/* With activations let go of, the setup that goes furthest may be another. */
-static void ask_recomputed(struct fit_answer *answer, const struct fit_question *question, enum fit_growth growth)
+/* The tiles that the model as it is has to be cut into; 0: as configured. */
+static int chosen_tiles(const struct fit_answer *answer, const struct config *config)
+{
+    const struct fit_cheapest *cheapest = &answer->cheapest;
+    const int tiles = cheapest->count && cheapest->chosen >= 0 ? cheapest->candidates[cheapest->chosen].setup.tiles : 0;
+    return tiles == config->mlp_tiles ? 0 : tiles;
+}
+
+/* With activations let go of, smaller buckets, or MLPs cut into tiles, the setup that goes furthest may be another. */
+static void ask_smaller(struct fit_answer *answer, const struct fit_question *question, enum fit_growth growth)
 {
     int64_t most = 0;
-    if (question->config->zero.recompute != RECOMPUTE_NONE || fit_recompute_is_given(question->config)) return;
+    const struct config *config = question->config;
+    const bool lets_go = config->zero.recompute == RECOMPUTE_NONE && !fit_recompute_is_given(config);
+    const int tiles = chosen_tiles(answer, config);
+    struct config lowered = *config;
+    if (!lets_go && !tiles && !sizes_lower(&lowered, SIZES_LEAST)) return;
     for (int s = 0; s < FIT_SETUPS; s++)
         if (answer->depths[s].plan.parameters > most) most = answer->depths[s].plan.parameters;
     for (int s = 0; s < FIT_SETUPS; s++) {
         struct fit_setup setup = fit_setups[s];
         struct fit_depth depth;
-        setup.recompute = RECOMPUTE_FULL;
-        fit_deepest(&depth, question->config, &setup, &question->limits, growth);
+        setup.recompute = lets_go ? RECOMPUTE_FULL : config->zero.recompute;
+        setup.tiles = tiles;
+        setup.sizes = SIZES_LEAST;
+        fit_deepest(&depth, config, &setup, &question->limits, growth);
         if (depth.layers == 0 || depth.plan.parameters <= most) continue;
         most = depth.plan.parameters;
-        answer->recomputed = depth;
+        answer->smaller = depth;
     }
 }
 
 struct fit_answer *fit_answer(const struct fit_question *question, struct error *err)
 {
     const enum fit_growth growth = question->any_model ? FIT_GROW_AS_GPT2 : FIT_GROW_DEEPER;
-    if (question->any_model && 4 * HEAD % question->config->mlp_tiles) {
+    if (question->any_model && 4 * FIT_FAMILY_HEAD % question->config->mlp_tiles) {
         error_set(err, STATUS_USAGE,
                   "model.mlp_tiles=%d does not divide 4 x hidden of every model of the family; take a power of two",
                   question->config->mlp_tiles);
@@ -336,6 +239,6 @@ struct fit_answer *fit_answer(const struct fit_question *question, struct error 
         setup.recompute = question->config->zero.recompute;
         fit_deepest(&answer->depths[s], question->config, &setup, &question->limits, growth);
     }
-    ask_recomputed(answer, question, growth);
+    ask_smaller(answer, question, growth);
     return answer;
 }

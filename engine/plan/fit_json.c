@@ -10,6 +10,8 @@ static void add_setup(cJSON *out, const struct fit_setup *setup)
     cJSON_AddStringToObject(out, "offload_optimizer", offload_name(setup->optimizer));
     cJSON_AddStringToObject(out, "offload_param", offload_name(setup->param));
     cJSON_AddStringToObject(out, "recompute", recompute_name(setup->recompute));
+    if (setup->tiles) cJSON_AddNumberToObject(out, "mlp_tiles", setup->tiles);
+    cJSON_AddStringToObject(out, "sizes", sizes_name(setup->sizes));
 }
 
 static void add_limits(cJSON *out, const char *name, const struct fit_limits *limits)
@@ -62,12 +64,26 @@ static cJSON *candidate_object(const struct fit_candidate *candidate, const stru
     return out;
 }
 
-static void add_cheapest(cJSON *out, const struct fit_cheapest *cheapest, const struct fit_limits *limits)
+static void add_set(void *user, const char *key, const char *value)
+{
+    cJSON_AddStringToObject(user, key, value);
+}
+
+static cJSON *chosen_object(const struct fit_cheapest *cheapest, const struct config *config,
+                            const struct fit_limits *limits)
+{
+    if (cheapest->chosen < 0) return cJSON_CreateNull();
+    const struct fit_candidate *chosen = &cheapest->candidates[cheapest->chosen];
+    cJSON *out = candidate_object(chosen, limits);
+    fit_sets(config, &chosen->setup, limits->folder, add_set, cJSON_AddObjectToObject(out, "set"));
+    return out;
+}
+
+static void add_cheapest(cJSON *out, const struct fit_cheapest *cheapest, const struct config *config,
+                         const struct fit_limits *limits)
 {
     const int until = cheapest->chosen < 0 ? cheapest->count : cheapest->chosen;
-    cJSON_AddItemToObject(out, "cheapest",
-                          cheapest->chosen < 0 ? cJSON_CreateNull()
-                                               : candidate_object(&cheapest->candidates[cheapest->chosen], limits));
+    cJSON_AddItemToObject(out, "cheapest", chosen_object(cheapest, config, limits));
     cJSON *cheaper = cJSON_AddArrayToObject(out, "cheaper");
     for (int c = 0; c < until; c++) cJSON_AddItemToArray(cheaper, candidate_object(&cheapest->candidates[c], limits));
 }
@@ -91,10 +107,10 @@ int fit_print_json(FILE *out, const struct fit_question *question, const struct 
     cJSON_AddStringToObject(json, "model", question->any_model ? "gpt2 family" : question->config->model.name);
     cJSON_AddNumberToObject(json, "ranks", question->config->topology.ranks);
     add_limits(json, "limit_bytes", limits);
-    if (!question->any_model) add_cheapest(json, &answer->cheapest, limits);
+    if (!question->any_model) add_cheapest(json, &answer->cheapest, question->config, limits);
     cJSON *depths = cJSON_AddArrayToObject(json, "deepest");
     for (int d = 0; d < FIT_SETUPS; d++) cJSON_AddItemToArray(depths, depth_object(&answer->depths[d], limits));
-    if (answer->recomputed.layers) cJSON_AddItemToObject(json, "recomputed", depth_object(&answer->recomputed, limits));
+    if (answer->smaller.layers) cJSON_AddItemToObject(json, "smaller", depth_object(&answer->smaller, limits));
     char *text = cJSON_PrintUnformatted(json);
     cJSON_Delete(json);
     if (!text) return error_set(err, STATUS_RUN, "no memory to print what fits");

@@ -71,8 +71,7 @@ static void print_head(FILE *out, const struct fit_question *question)
     const int ranks = config->topology.ranks;
     fprintf(out, "%s: %s, %s, %d rank%s, micro-batch %d x %d tokens",
             question->any_model ? "GPT-2's family" : config->model.name, dtype_name(config->dtype),
-            config->optimizer.type, ranks, ranks == 1 ? "" : "s", config->micro_batch_size,
-            config->data.sequence_length);
+            config->optimizer.type, ranks, plural(ranks), config->micro_batch_size, config->data.sequence_length);
     if (config->accumulation_steps > 1) fprintf(out, " x %d", config->accumulation_steps);
     fputc('\n', out);
     print_limits(out, question);
@@ -80,12 +79,19 @@ static void print_head(FILE *out, const struct fit_question *question)
 
 /* ---- the model as it is ---- */
 
+static const char *const sizes_said[] = {"as given", "sizes of a block", "the least sizes"};
+
 static void print_setup(FILE *out, const struct fit_setup *setup)
 {
     fprintf(out, "stage %d", setup->stage);
     if (setup->optimizer) fprintf(out, ", offload_optimizer %s", offload_name(setup->optimizer));
     if (setup->param) fprintf(out, ", offload_param %s", offload_name(setup->param));
-    if (setup->recompute) fprintf(out, ", model.recompute %s", recompute_name(setup->recompute));
+    const bool two_lines = (setup->recompute != 0) + (setup->tiles > 1) + (setup->sizes != 0) > 1;
+    const char *between = two_lines ? ",\n  " : ", ";
+    if (setup->recompute)
+        fprintf(out, "%smodel.recompute %s", between, recompute_name(setup->recompute)), between = ", ";
+    if (setup->tiles > 1) fprintf(out, "%smodel.mlp_tiles %d", between, setup->tiles), between = ", ";
+    if (setup->sizes) fprintf(out, "%s%s", between, sizes_said[setup->sizes]);
 }
 
 static void print_needs(FILE *out, const struct fit_plan *plan, const struct fit_limits *limits)
@@ -122,36 +128,26 @@ static void print_costs(FILE *out, const struct fit_plan *plan)
                 100 * (double)plan->flops.recomputed / (double)(plan->flops.forward + plan->flops.backward));
 }
 
-/* What to type to get from the configuration to that setup. */
-static void print_sets(FILE *out, const struct config *config, const struct fit_setup *setup, const char *folder)
+struct sets {
+    FILE *out;
+    bool any;
+};
+
+static void print_set(void *user, const char *key, const char *value)
 {
-    static const char *const keys[] = {
-        "zero_optimization.stage",
-        "zero_optimization.offload_optimizer.device",
-        "zero_optimization.offload_param.device",
-        "zero_optimization.offload_param.max_in_cpu",
-        "model.recompute",
-        "schedule.delayed_update",
-        "zero_optimization.offload_optimizer.ratio",
-        "zero_optimization.offload_optimizer.nvme_path",
-    };
-    struct config changed = *config;
-    bool any = false;
-    if (fit_apply(&changed, setup, folder, NULL)) return;
-    const bool nvme = setup->optimizer == OFFLOAD_NVME || setup->param == OFFLOAD_NVME;
-    for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
-        char before[128], after[128];
-        config_show(config, keys[k], before, sizeof before);
-        config_show(&changed, keys[k], after, sizeof after);
-        if (strcmp(before, after) == 0 || (strstr(keys[k], "nvme_path") && !nvme)) continue;
-        if (strstr(keys[k], "max_in_cpu") && setup->param != OFFLOAD_NVME) continue;
-        fprintf(out, "  %-7s --set %s=%s\n", any ? "" : "set", keys[k], after);
-        any = true;
-    }
-    if (!any) fprintf(out, "  %-7s nothing: it is configured so\n", "set");
+    struct sets *sets = user;
+    fprintf(sets->out, "  %-7s --set %s=%s\n", sets->any ? "" : "set", key, value);
+    sets->any = true;
 }
 
-/* One line for each way of holding the model: the recomputation that comes nearest. */
+static void print_sets(FILE *out, const struct config *config, const struct fit_setup *setup, const char *folder)
+{
+    struct sets sets = {.out = out};
+    fit_sets(config, setup, folder, print_set, &sets);
+    if (!sets.any) fprintf(out, "  %-7s nothing: it is configured so\n", "set");
+}
+
+/* One line for each way of holding the model: the recomputation and tiles that come nearest. */
 static bool is_nearest(const struct fit_cheapest *answer, int candidate, const struct fit_limits *limits)
 {
     const struct fit_setup *setup = &answer->candidates[candidate].setup;
@@ -177,11 +173,11 @@ static void print_why_not(FILE *out, const struct fit_candidate *candidate, cons
     const struct fit_setup *setup = &candidate->setup;
     const enum fit_limit stop = fit_stop(&candidate->plan, limits);
     char a[32];
-    fprintf(out, "  %5d %-9s %-5s %-9s", setup->stage, where(setup->optimizer), where(setup->param),
-            recompute_name(setup->recompute));
+    fprintf(out, "  %5d %-9s %-5s %-9s %5d %-5s", setup->stage, where(setup->optimizer), where(setup->param),
+            recompute_name(setup->recompute), setup->tiles, sizes_name(setup->sizes));
     if (!candidate->plan.planned) fprintf(out, "  refused: %.30s\n", candidate->plan.refusal);
     else
-        fprintf(out, "  %15s  %s: %s\n", grouped(a, fit_short(&candidate->plan, limits, stop)), fit_limit_name(stop),
+        fprintf(out, " %13s  %s: %s\n", grouped(a, fit_short(&candidate->plan, limits, stop)), fit_limit_name(stop),
                 category_name(candidate->plan.need[stop].most));
 }
 
@@ -194,13 +190,45 @@ static void print_refused(FILE *out, const struct fit_cheapest *answer, const st
     }
     fprintf(out, "\n%s, cheapest first, and the bytes that it lacks most\n",
             answer->chosen < 0 ? "What was tried" : "What would be cheaper");
-    fprintf(out, "  %5s %-9s %-5s %-9s  %15s  %s\n", "stage", "optimizer", "param", "recompute", "short, bytes",
-            "of what");
+    fprintf(out, "  %5s %-9s %-5s %-9s %5s %-5s %13s  %s\n", "stage", "optimizer", "param", "recompute", "tiles",
+            "sizes", "short, bytes", "of what");
     for (int c = 0; c < until; c++)
         if (is_nearest(answer, c, limits)) print_why_not(out, &answer->candidates[c], limits);
     fputs("  (cheaper: fewer bytes over NVMe, then over the bus to the host, then less made\n"
-          "  again, then fewer bytes between ranks, then a lower stage)\n",
+          "  again, then fewer tiles, then sizes of buckets and gathers as given, then a\n"
+          "  block's, then the least, then fewer bytes between ranks, then a lower stage)\n",
           out);
+}
+
+/* Whether something cheaper is only too large for this machine, and not for the budgets that were given. */
+static bool fits_elsewhere(const struct fit_cheapest *answer, const struct fit_limits *limits, enum fit_limit own)
+{
+    const int until = answer->chosen < 0 ? answer->count : answer->chosen;
+    struct fit_limits without = *limits;
+    without.bytes[own] = 0;
+    for (int c = 0; c < until; c++)
+        if (fit_fits(&answer->candidates[c].plan, &without)) return true;
+    return false;
+}
+
+/* A budget that was not given is what this machine has: said where a larger machine would have another answer. */
+static void print_elsewhere(FILE *out, const struct fit_question *question, const struct fit_cheapest *answer)
+{
+    const struct fit_limits *limits = &question->limits;
+    const uint64_t *budget = question->config->budget_bytes;
+    const int ranks = question->config->topology.ranks;
+    const bool device = !budget[TIER_DEVICE] && !question->ranks_on_gpu;
+    char a[32];
+    if (limits->bytes[FIT_MEMORY] && fits_elsewhere(answer, limits, FIT_MEMORY))
+        fprintf(
+            out,
+            "  limited by this machine's memory (%s for %d rank%s):\n  %s%smemory.host_budget=... plans for another\n",
+            sized(a, limits->bytes[FIT_MEMORY]), ranks, plural(ranks), device ? "memory.device_budget=..." : "",
+            device ? " with " : "");
+    if (limits->bytes[FIT_DISK] && fits_elsewhere(answer, limits, FIT_DISK))
+        fprintf(out,
+                "  limited by this machine's disk (%s for %d rank%s):\n  memory.nvme_budget=... plans for another\n",
+                sized(a, limits->bytes[FIT_DISK]), ranks, plural(ranks));
 }
 
 static void print_cheapest(FILE *out, const struct fit_question *question, const struct fit_cheapest *answer)
@@ -220,6 +248,7 @@ static void print_cheapest(FILE *out, const struct fit_question *question, const
         print_costs(out, &chosen->plan);
         print_sets(out, config, &chosen->setup, question->limits.folder);
     }
+    print_elsewhere(out, question, answer);
     print_refused(out, answer, &question->limits);
 }
 
@@ -228,7 +257,7 @@ static void print_cheapest(FILE *out, const struct fit_question *question, const
 static void write_stop(char *text, size_t room, const struct fit_depth *depth, const struct fit_limits *limits)
 {
     const enum fit_limit stop = fit_stop(&depth->next, limits);
-    if (depth->layers == FIT_LAYERS_MAX) snprintf(text, room, "model.layers");
+    if (depth->layers == FIT_LAYERS_MAX) snprintf(text, room, "no memory: the most");
     else if (!depth->next.planned) snprintf(text, room, "%.40s", depth->next.refusal);
     else snprintf(text, room, "%s: %s", fit_limit_name(stop), category_name(depth->next.need[stop].most));
 }
@@ -274,17 +303,25 @@ static void print_depths(FILE *out, const struct fit_question *question, const s
     fprintf(out, "  %5s %-9s %-5s %5s%s  %14s %5s  %s\n", "stage", "optimizer", "param", "depth", any ? " x width" : "",
             "parameters", "ratio", "next layer lacks");
     for (int d = 0; d < FIT_SETUPS; d++) print_depth(out, question, depths, d);
-    fputs("  (ratio: parameters against the same stage with nothing offloaded)\n", out);
+    fprintf(out, "  (%sratio: to parameters of the stage with nothing offloaded)\n",
+            any ? "" : ">: configured; ");
+    for (int d = 0; d < FIT_SETUPS; d++)
+        if (depths[d].layers == FIT_LAYERS_MAX) {
+            fprintf(out, "  (the most: model.layers may be %d, whatever the memory)\n", FIT_LAYERS_MAX);
+            return;
+        }
 }
 
-/* What letting go of activations would give. */
-static void print_recomputed(FILE *out, const struct fit_depth *recomputed)
+/* What letting go of activations, and tiles, would give. */
+static void print_smaller(FILE *out, const struct fit_depth *smaller)
 {
     char a[32];
-    if (recomputed->layers == 0) return;
+    if (smaller->layers == 0) return;
     fputs("  ", out);
-    print_setup(out, &recomputed->setup);
-    fprintf(out, ":\n  %d layers, %s parameters\n", recomputed->layers, grouped(a, recomputed->plan.parameters));
+    print_setup(out, &smaller->setup);
+    fprintf(out, ":\n  %d layer%s, %s parameters%s\n", smaller->layers, plural(smaller->layers),
+            grouped(a, smaller->plan.parameters),
+            smaller->layers == FIT_LAYERS_MAX ? "; model.layers may be no more" : "");
 }
 
 void fit_print(FILE *out, const struct fit_question *question, const struct fit_answer *answer)
@@ -292,5 +329,5 @@ void fit_print(FILE *out, const struct fit_question *question, const struct fit_
     print_head(out, question);
     if (!question->any_model) print_cheapest(out, question, &answer->cheapest);
     print_depths(out, question, answer->depths);
-    print_recomputed(out, &answer->recomputed);
+    print_smaller(out, &answer->smaller);
 }

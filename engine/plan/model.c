@@ -179,6 +179,16 @@ bool model_tiled(const struct model *model)
     return model->mlp_tiles > 1;
 }
 
+bool model_is_tile(const struct model *model, int unit)
+{
+    return model->units[unit].kind == UNIT_MLP;
+}
+
+bool model_is_last_tile(const struct model *model, int unit)
+{
+    return model_is_tile(model, unit) && model->units[unit].tile == model->mlp_tiles - 1;
+}
+
 int64_t model_block_elems(const struct model *model)
 {
     int64_t elems = 0;

@@ -83,6 +83,8 @@ const char *tensor_name(enum tensor_id id);
 int model_block(const struct model *model, int block);
 int model_mlp(const struct model *model, int block, int tile);
 bool model_tiled(const struct model *model);
+bool model_is_tile(const struct model *model, int unit);
+bool model_is_last_tile(const struct model *model, int unit); /* of its MLP */
 /* Of the first block, which are as large as any other's, with the tiles of its MLP. */
 int64_t model_block_elems(const struct model *model);
 

@@ -1,5 +1,6 @@
-/* What the files that write a schedule down share while they do: schedule.c the uses, checkpoints.c and offload.c the copies
- * between tiers, updates.c the updates, tail.c what follows the last use. Internal to engine/plan. */
+/* What the files that write a schedule down share while they do: schedule.c goes through the walk, use*.c write the uses,
+ * checkpoints.c and offload.c the copies between tiers, updates.c the updates, tail.c what follows the last use. Internal to
+ * engine/plan. */
 #ifndef ENGINE_PLAN_PLANNER_H
 #define ENGINE_PLAN_PLANNER_H
 
@@ -60,6 +61,28 @@ struct planner {
     int arrival_count, arrival_room;
 };
 
+/* Use `at` of the walk; and the tokens of a micro-step, before its first. */
+void use_write(struct planner *planner, int at);
+void use_load(struct planner *planner, int micro_step);
+/* `op`, where the operation now begun may not start before it is done because nothing may overlap; else -1. */
+int planner_serial(const struct planner *planner, int op);
+
+/* For the operation now begun (use_activations.c): whether a use makes an output, and the buffer of it; the parts that it
+ * saves; where its input lies; and what goes back with it. */
+bool activations_makes_output(const struct planner *planner, enum use use);
+void activations_output(struct planner *planner, const struct walk_step *step);
+void activations_take(struct planner *planner, const struct walk_step *step);
+void activations_input(struct planner *planner, const struct walk_step *step);
+void activations_give_forward(struct planner *planner, const struct walk_step *step);
+void activations_give_backward(struct planner *planner, const struct walk_step *step);
+
+/* For the backward now begun (use_gradients.c): a buffer for gradients of activations; that of what a tiled MLP reads; and
+ * that of the unit's parameters. */
+int gradient_of_channels(struct planner *planner, const char *name);
+void gradient_normed(struct planner *planner, const struct walk_step *step);
+void gradient_take(struct planner *planner, const struct walk_step *step);
+/* After it: to the type in which it accumulates and, if it is reduced now, travels. */
+void gradient_convert(struct planner *planner, const struct walk_step *step, bool reduced);
 /* A gradient into a buffer of another type: a buffer of the step is taken to hold it, and one that held it given back.
  * after: an operation of another lane that it waits for, or -1. */
 void planner_cast(struct planner *planner, int micro_step, int unit, int from, int to, bool accumulate, int after);

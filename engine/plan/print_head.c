@@ -37,11 +37,6 @@ static const char *yes(bool value)
     return value ? "true" : "false";
 }
 
-static const char *plural(int count)
-{
-    return count == 1 ? "" : "s";
-}
-
 static void say_offload(struct list *list, const struct config_zero *zero)
 {
     const bool swaps = zero->offload_optimizer == OFFLOAD_NVME;

@@ -17,6 +17,20 @@ static int64_t padded_elems(const struct setup *setup)
     return padded;
 }
 
+static void print_budget(FILE *out, uint64_t peak_bytes, uint64_t budget_bytes)
+{
+    char a[32], b[32];
+    if (!budget_bytes) {
+        fputc('\n', out);
+    } else if (peak_bytes <= budget_bytes) {
+        fprintf(out, ", %.0f %% of the budget of %s\n", 100 * (double)peak_bytes / (double)budget_bytes,
+                grouped(a, (int64_t)budget_bytes));
+    } else {
+        fprintf(out, ",\n  and does not fit: %s more than the budget of %s; see --fit\n",
+                grouped(a, (int64_t)(peak_bytes - budget_bytes)), grouped(b, (int64_t)budget_bytes));
+    }
+}
+
 /* The last two columns are the fragmentation meter: where a category's addresses end, and how much further that is than
  * what is live at most. Addresses are fixed before the run, so what is printed is what happens. */
 static void print_tier(FILE *out, const struct setup *setup, enum tier tier, uint64_t budget_bytes)
@@ -43,10 +57,7 @@ static void print_tier(FILE *out, const struct setup *setup, enum tier tier, uin
             (double)reserved / (double)footprint->peak_bytes[tier]);
     if (op < 0) fputs("  as full between steps as within one", out);
     else fprintf(out, "  the peak is at operation %d (%s)", op, op_name(setup->schedule.ops[op].kind));
-    if (budget_bytes)
-        fprintf(out, ", %.0f %% of the budget of %s", 100 * (double)footprint->peak_bytes[tier] / (double)budget_bytes,
-                grouped(a, (int64_t)budget_bytes));
-    fputc('\n', out);
+    print_budget(out, (uint64_t)footprint->peak_bytes[tier], budget_bytes);
 }
 
 static void print_tiers(FILE *out, const struct setup *setup, const struct config *config)

@@ -36,6 +36,7 @@ enum op_kind {
 const char *op_name(enum op_kind kind);
 enum lane op_lane(enum op_kind kind);
 bool lane_computes(enum lane lane);   /* its work is arithmetic, of a phase; the others move bytes */
+bool op_is_hosts(enum op_kind kind);  /* done by the host wherever its lane is: it reads what those before it have left */
 bool op_is_update(enum op_kind kind); /* of the optimizer, on either side */
 bool op_swaps(enum op_kind kind);     /* between host memory and NVMe */
 bool op_makes_gradient(enum op_kind kind); /* of a unit, or a part of it */

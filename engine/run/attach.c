@@ -1,23 +1,98 @@
-/* `zerolab attach`: finds the runs of this user that go on, and watches one. */
+/* `zerolab attach`: finds the runs of this user that go on, says what they are, and watches one. */
+#include <cjson/cJSON.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "engine/analyze/model.h"
+#include "engine/base/clock.h"
+#include "engine/base/grouped.h"
 #include "engine/run/front.h"
 #include "engine/run/rundir.h"
 
 enum { RUNS_MAX = 64 };
 
+/* ---- the list: what a viewer is greeted with says what a run is and how it stands ---- */
+
+static bool knows_enough(const struct run_model *model)
+{
+    return model->header.known && model->has_state;
+}
+
+static void look_at(struct run_model *model, const struct rundir_found *run)
+{
+    enum { PATIENCE_MS = 1000 };
+    struct source *source;
+    struct trace_record record;
+    char path[96];
+    const uint64_t deadline_ns = clock_ns() + PATIENCE_MS * 1000000u;
+    snprintf(path, sizeof path, "%s/socket", run->path);
+    if (source_watch_socket(&source, path, NULL)) return;
+    for (uint64_t now_ns; (now_ns = clock_ns()) < deadline_ns;) {
+        const enum source_result result = source_next(source, &record);
+        if (result == SOURCE_RECORD) run_model_fold(model, &record);
+        else if (result != SOURCE_WAIT || knows_enough(model)) break;
+        else
+            poll(&(struct pollfd){.fd = source_fd(source), .events = POLLIN}, 1,
+                 (int)((deadline_ns - now_ns) / 1000000) + 1);
+    }
+    source_close(source);
+}
+
+static void print_run(FILE *out, const struct rundir_found *run, const struct run_model *model)
+{
+    const long long ago_s = (long long)time(NULL) - run->started_s;
+    const struct run_header *header = &model->header;
+    const struct run_schedule *plan = run_training(model);
+    const struct run_step *step = run_last_step(model);
+    fprintf(out, "%lld   for %lld:%02lld:%02lld   ", (long long)run->pid, ago_s / 3600, ago_s / 60 % 60, ago_s % 60);
+    if (!knows_enough(model)) {
+        fputs("does not say yet what it is\n", out);
+        return;
+    }
+    fprintf(out, "%s, %d rank%s", header->model_name[0] ? header->model_name : "unnamed model", header->ranks,
+            plural(header->ranks));
+    if (plan) fprintf(out, ", stage %d", plan->stage);
+    if (step) fprintf(out, ", step %u", step->step);
+    fprintf(out, ", %s\n", run_state_name(model->state));
+}
+
+static cJSON *run_object(const struct rundir_found *run, const struct run_model *model)
+{
+    const struct run_schedule *plan = run_training(model);
+    const struct run_step *step = run_last_step(model);
+    cJSON *object = cJSON_CreateObject();
+    cJSON_AddNumberToObject(object, "run", (double)run->pid);
+    cJSON_AddNumberToObject(object, "seconds", (double)(time(NULL) - run->started_s));
+    if (!knows_enough(model)) return object;
+    cJSON_AddStringToObject(object, "model", model->header.model_name);
+    cJSON_AddNumberToObject(object, "ranks", model->header.ranks);
+    if (plan) cJSON_AddNumberToObject(object, "stage", plan->stage);
+    if (step) cJSON_AddNumberToObject(object, "step", step->step);
+    cJSON_AddStringToObject(object, "state", run_state_name(model->state));
+    return object;
+}
+
+static void print_json(FILE *out, const struct rundir_found *run, const struct run_model *model)
+{
+    cJSON *object = run_object(run, model);
+    char *text = cJSON_PrintUnformatted(object);
+    if (text) fputs(text, out);
+    free(text);
+    cJSON_Delete(object);
+}
+
 static void print_runs(FILE *out, const struct rundir_found *found, int count, bool json)
 {
     if (json) fputc('[', out);
     for (int i = 0; i < count; i++) {
-        long long ago_s = (long long)time(NULL) - found[i].started_s;
-        if (json)
-            fprintf(out, "%s\n  {\"run\": %lld, \"seconds\": %lld}", i ? "," : "", (long long)found[i].pid, ago_s);
-        else
-            fprintf(out, "%lld   for %lld:%02lld:%02lld\n", (long long)found[i].pid, ago_s / 3600, ago_s / 60 % 60,
-                    ago_s % 60);
+        struct run_model *model = run_model_new(&(struct run_model_options){.steps = 8, .notices = 8});
+        if (!model) break;
+        look_at(model, &found[i]);
+        if (json) fputs(i ? ",\n  " : "\n  ", out), print_json(out, &found[i], model);
+        else print_run(out, &found[i], model);
+        run_model_free(model);
     }
     if (json) fputs(count ? "\n]\n" : "]\n", out);
 }
@@ -46,7 +121,8 @@ static int watch(const struct cli *cli, const struct rundir_found *run, struct e
     int status = front_look(&options.look, cli, err);
     if (!status && !app_terminal_fits(err)) status = err->status ? err->status : STATUS_USAGE;
     snprintf(path, sizeof path, "%s/socket", run->path);
-    if (!status) status = source_open_socket(&options.source, path, err);
+    if (status) return status;
+    status = (cli->readonly ? source_watch_socket : source_open_socket)(&options.source, path, err);
     if (status) return status;
     status = app_run(&options, err);
     source_close(options.source);

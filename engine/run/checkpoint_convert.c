@@ -5,9 +5,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "engine/base/grouped.h"
 #include "engine/checkpoint/convert.h"
 #include "engine/checkpoint/format.h"
 #include "engine/checkpoint/lots.h"
+#include "engine/run/files.h"
 #include "engine/run/front.h"
 #include "engine/run/progress.h"
 
@@ -141,7 +143,7 @@ static void print_result(const struct cli *cli, const struct destination *to, in
 {
     const double mib = 1 << 20, lot = STATE_BUFFERS_BYTES / mib;
     printf("%lld parameters, ", (long long)elems);
-    if (to->checkpoint) printf("%d shard%s: %s", shards_of(cli), shards_of(cli) == 1 ? "" : "s", cli->into);
+    if (to->checkpoint) printf("%d shard%s: %s", shards_of(cli), plural(shards_of(cli)), cli->into);
     else printf("%s in %s: %s", weights_format_name(to->format), dtype_name(to->dtype), to->file);
     printf("; memory %.1f MiB: %.1f to read, %.1f to write\n", (double)peak_bytes / mib, lot, lot);
 }
@@ -164,6 +166,21 @@ static void print_json(const struct cli *cli, const struct destination *to, int6
     free(text);
 }
 
+/* What is written takes the place of a file of weights, or of none: not of what it is made from, nor of what is something else. */
+static int check_place(const struct destination *to, const struct origin *origin, struct error *err)
+{
+    struct stat there;
+    struct file_use uses[] = {{FILE_READ, "PATH", ""}, {FILE_WRITTEN, "--output", to->file}};
+    int status = STATUS_OK;
+    for (int part = 0; origin->file && part < weights_info(origin->file)->files && !status; part++) {
+        uses[0].path = weights_part(origin->file, part);
+        status = files_check(uses, 2, err);
+    }
+    if (status || stat(to->file, &there) != 0 || !S_ISREG(there.st_mode) || !there.st_size || weights_is(to->file))
+        return status;
+    return error_set(err, STATUS_USAGE, "%.300s is there, and is no file of weights; give another --output", to->file);
+}
+
 static int convert_through(const struct cli *cli, struct lots *lots, struct error *err)
 {
     struct origin origin;
@@ -172,6 +189,8 @@ static int convert_through(const struct cli *cli, struct lots *lots, struct erro
     int status = choose(&to, cli, err);
     if (!status) status = origin_open(&origin, cli->operand, cli->tag, heads_given(cli), lots->lot[0], err);
     if (status) return status;
+    if (!to.checkpoint) status = check_place(&to, &origin, err);
+    if (status) return origin_release(&origin), status;
     status = to.checkpoint ? write_checkpoint(cli, &origin, lots->lot[1], &progress, err)
                            : write_weights(&to, &origin, lots->lot[1], &progress, err);
     progress_end(&progress);

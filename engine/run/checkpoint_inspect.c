@@ -4,6 +4,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "engine/base/grouped.h"
 #include "engine/checkpoint/convert.h"
 #include "engine/checkpoint/lots.h"
 #include "engine/run/front.h"
@@ -50,8 +51,7 @@ static void print_saver(FILE *out, const struct checkpoint_info *info)
               out);
     else
         fprintf(out, "saved by    stage %d, %d rank%s of %d thread%s, %s; loads at any stage and number of ranks\n",
-                info->stage, info->ranks, info->ranks == 1 ? "" : "s", info->threads, info->threads == 1 ? "" : "s",
-                info->isa);
+                info->stage, info->ranks, plural(info->ranks), info->threads, plural(info->threads), info->isa);
 }
 
 static void print_findings(FILE *out, const struct findings *findings)
@@ -72,7 +72,7 @@ static void print_findings(FILE *out, const struct findings *findings)
     fprintf(out, "training    %s, %s, global batch %d of %d tokens\n", dtype_name(info->model.dtype),
             config->optimizer.type, config->train_batch_size, config->data.sequence_length);
     print_saver(out, info);
-    fprintf(out, "size        %d shard%s, %llu bytes\n", info->shards, info->shards == 1 ? "" : "s",
+    fprintf(out, "size        %d shard%s, %llu bytes\n", info->shards, plural(info->shards),
             (unsigned long long)info->bytes);
     fprintf(out, "checked     %s\n",
             findings->damage.status ? findings->damage.text : "every byte is what was written");

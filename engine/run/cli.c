@@ -140,7 +140,6 @@ static int store(struct cli *cli, const struct option_info *option, const char *
 {
     void *field = (char *)cli + option->offset;
     if (option->type == OPTION_FLAG) return *(bool *)field = true, STATUS_OK;
-    if (option->type == OPTION_TEXT) return *(const char **)field = value, STATUS_OK;
     if (option->type == OPTION_LIST) {
         struct cli_list *list = field;
         if (list->count == CLI_LIST_MAX)
@@ -148,6 +147,7 @@ static int store(struct cli *cli, const struct option_info *option, const char *
         list->at[list->count++] = value;
         return STATUS_OK;
     }
+    if (option->type != OPTION_COUNT) return *(const char **)field = value, STATUS_OK;
     char *end;
     errno = 0;
     long long number = strtoll(value, &end, 10);
@@ -184,6 +184,7 @@ static int check_operands(const struct cli *cli, int operands, const char *last,
 int cli_parse(struct cli *cli, int argc, char *const argv[], struct error *err)
 {
     set_defaults(cli);
+    cli->argv = argv;
     cli->bare = argc <= 1;
     int i = 1, operands = 0, words = 0, status;
     bool options_ended = false;

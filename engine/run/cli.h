@@ -22,12 +22,13 @@ enum { CLI_LIST_MAX = 64 };
 struct cli_list { int count; const char *at[CLI_LIST_MAX]; };
 
 typedef bool cli_FLAG;
-typedef const char *cli_TEXT;
+typedef const char *cli_TEXT, *cli_READS, *cli_WRITES;
 typedef int64_t cli_COUNT;
 typedef struct cli_list cli_LIST;
 
 struct cli {
     enum verb verb;
+    char *const *argv;   /* all of it, as main() got it; ends with NULL */
     bool bare;           /* nothing was given at all */
     const char *family;  /* "data": help of all verbs whose names begin with it; else NULL */
     const char *operand; /* NULL: none */
@@ -39,6 +40,9 @@ struct cli {
 
 /* Text fields point into argv. STATUS_USAGE names what is wrong and the nearest valid name. */
 int cli_parse(struct cli *cli, int argc, char *const argv[], struct error *err);
+
+/* No file that a command reads (operand, option of the type READS) may be one that it writes, and it writes none twice (files.h). */
+int cli_check_files(const struct cli *cli, struct error *err);
 
 /* Help of one subcommand, or of a family of them; of VERB_VIEW: of the whole program. */
 void cli_print_help(FILE *out, const struct cli *cli);

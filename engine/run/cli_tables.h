@@ -7,7 +7,7 @@
 #include "engine/run/cli.h"
 
 struct verb_info { const char *name, *operands; int least, most; const char *help, *note; };
-enum option_type { OPTION_FLAG, OPTION_TEXT, OPTION_COUNT, OPTION_LIST };
+enum option_type { OPTION_FLAG, OPTION_TEXT, OPTION_COUNT, OPTION_LIST, OPTION_READS, OPTION_WRITES };
 struct option_info {
     enum option_type type;
     size_t offset; /* of its field in struct cli */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/grouped.h"
 #include "engine/data/corpus.h"
 #include "engine/data/data.h"
 #include "engine/data/shard.h"
@@ -97,7 +98,7 @@ static int encode(const struct cli *cli, struct error *err)
         printf("%llu bytes of text, %llu tokens, %.2f bytes a token, %d shard%s: %s\n",
                (unsigned long long)corpus.length, (unsigned long long)encoder.written,
                (double)corpus.length / (double)encoder.written, shard_writer_shards(encoder.writer),
-               shard_writer_shards(encoder.writer) == 1 ? "" : "s", cli->into);
+               plural(shard_writer_shards(encoder.writer)), cli->into);
     shard_writer_close(encoder.writer);
     tokenizer_close(encoder.tokenizer);
     bytes_release(&encoder.tokens);

@@ -104,7 +104,8 @@ static int stay(struct session *session, int up_fd)
         if (session->spec.trace) fold_file(session->model, session->spec.trace);
     }
     if (session->model) status = session_finish(session, status, &err);
-    if (session->model) session_report(session, NULL);
+    if (session->model) session_find_losses(session);
+    if (session->model) session_report(session);
     rundir_close(&session->dir, true);
     if (up.status) {
         up = (struct up){.status = status, .err = err};

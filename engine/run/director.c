@@ -35,7 +35,8 @@ struct director {
     uint32_t operations;  /* that were asked for, of the step to come or in progress; 0: all of it */
 
     int wake_fd;
-    _Atomic uint64_t gone_ns; /* when the owner went; 0: here */
+    _Atomic uint64_t gone_ns; /* when the owner went, or the run began without one; 0: here */
+    uint64_t short_ns;        /* when memory ran out last */
     pthread_mutex_t lock;     /* of the queue */
     struct lines queue;
     struct lines kept; /* heard within a step, for its end */
@@ -66,6 +67,7 @@ int director_new(struct director **out, const struct director_options *options, 
     director->options = *options;
     director->stepped_from = -1;
     if (options->paused) director->state = RUN_PAUSED; /* that it is, its caller has said */
+    if (options->detached) atomic_store(&director->gone_ns, clock_ns());
     director->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     pthread_mutex_init(&director->lock, NULL);
     for (int i = 0; i < options->at.count; i++) {
@@ -145,11 +147,13 @@ static bool is_waiting(const struct director *director)
     return director->state == RUN_PAUSED || director->state == RUN_OUT_OF_MEMORY;
 }
 
-/* Nanoseconds until a run without an owner ends; 0: now; UINT64_MAX: never. */
+/* Nanoseconds until a run without an owner ends; 0: now; UINT64_MAX: never. One that is detached trains without an owner, but
+ * when memory runs out it needs somebody. */
 static uint64_t owner_grace(const struct director *director)
 {
     uint64_t gone_ns = atomic_load(&director->gone_ns), now_ns = clock_ns();
-    if (gone_ns == 0 || director->options.detached) return UINT64_MAX;
+    if (gone_ns == 0 || (director->options.detached && director->state != RUN_OUT_OF_MEMORY)) return UINT64_MAX;
+    if (director->state == RUN_OUT_OF_MEMORY && director->short_ns > gone_ns) gone_ns = director->short_ns;
     uint64_t grace_ns = director->options.interactive ? director->options.grace_ns : 0;
     return now_ns - gone_ns >= grace_ns ? 0 : gone_ns + grace_ns - now_ns;
 }
@@ -406,5 +410,6 @@ void director_applied(struct director *director, const struct command *command, 
 void director_short_of_memory(struct director *director, const char *text)
 {
     director->stepped_from = -1;
+    director->short_ns = clock_ns();
     enter(director, RUN_OUT_OF_MEMORY, text);
 }

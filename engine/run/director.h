@@ -35,7 +35,7 @@ struct director_options {
     struct cli_list at, lines; /* lines: heard before any that comes */
     bool paused;          /* from the start: a run that goes on as it was */
     bool interactive;     /* somebody can send commands: running out of memory waits for them */
-    bool detached;        /* goes on without an owner */
+    bool detached;        /* begins and goes on without an owner; out of memory waits for one no longer than grace_ns */
     int signal_fd;        /* readable (a signalfd): stop at the next boundary; -1: none */
     struct gate *gate;    /* of all ranks; NULL: some cannot see it, so no step is taken by operations */
     uint64_t grace_ns;    /* how long an interactive run waits for another owner when its own is gone */

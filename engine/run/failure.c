@@ -12,12 +12,13 @@ static int line_length(const char *at)
     return (int)strcspn(at, "\r\n");
 }
 
-/* "mpirun noticed that process rank 2 with PID 71 on node x exited on signal 9 (Killed)."; the PID is sometimes 0. */
+/* "mpirun noticed that process rank 2 with PID 71 on node x exited on signal 9 (Killed)."; the PID is sometimes 0. Open MPI 5 says
+ * "prterun noticed ..." and breaks the line where it is full. */
 static bool explain_killed_rank(const char *printed, struct error *err)
 {
     int rank, pid, number;
     const char *at = strstr(printed, "noticed that process rank ");
-    const char *on = at ? strstr(at, "exited on signal ") : NULL;
+    const char *on = at ? strstr(at, "exited") : NULL;
     if (!on || sscanf(at, "noticed that process rank %d with PID %d", &rank, &pid) != 2 ||
         sscanf(on, "exited on signal %d", &number) != 1)
         return false;
@@ -74,7 +75,9 @@ int failure_explain(int wait_status, const char *printed, const char *launcher, 
 
 int failure_explain_forced(const char *printed, struct error *err)
 {
-    const char *line = printed ? own_line(printed) : NULL;
+    if (!printed) printed = "";
+    if (explain_killed_rank(printed, err)) return STATUS_RUN;
+    const char *line = own_line(printed);
     if (line) return error_set(err, STATUS_RUN, "%.*s", line_length(line), line);
     return error_set(err, STATUS_RUN, "the engine did not end by itself and was ended");
 }

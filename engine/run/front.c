@@ -1,8 +1,11 @@
 #include "engine/run/front.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 int front_fail(const struct error *err)
 {
@@ -36,28 +39,83 @@ int front_look(struct app_look *look, const struct cli *cli, struct error *err)
     return units_named(cli->units, &look->units, err);
 }
 
+/* ---- answers ---- */
+
+struct beside {
+    FILE *file;
+    char path[4096], partial[4096 + 32];
+};
+
+static bool is_standard(const char *path)
+{
+    return !path || strcmp(path, "-") == 0;
+}
+
+static int cannot_write(const char *path, int cause, struct error *err)
+{
+    return error_set(err, STATUS_RUN, "cannot write %s: %s", is_standard(path) ? "standard output" : path,
+                     strerror(cause));
+}
+
+/* 0, or the errno that says why not. */
+static int put_text(FILE *file, const char *text)
+{
+    const size_t length = strlen(text);
+    const bool put = fputs(text, file) >= 0 && (!length || text[length - 1] == '\n' || fputc('\n', file) != EOF);
+    return put ? 0 : errno;
+}
+
+/* `cause`: of what went wrong before, or 0; what goes wrong now is the newer news. */
+static int put_away(FILE *file, int cause)
+{
+    return (file == stdout ? fflush(file) : fclose(file)) == 0 ? cause : errno;
+}
+
+/* Into a new file beside it, which then takes its name: what could not be written whole leaves what there was. False, and
+ * nothing done: it is no plain file, or protected, or nothing can be made beside it. */
+static bool open_beside(struct beside *beside, const char *path)
+{
+    struct stat there;
+    const bool exists = stat(path, &there) == 0;
+    if (exists && (!S_ISREG(there.st_mode) || access(path, W_OK) != 0)) return false;
+    char *real = exists ? realpath(path, NULL) : strdup(path); /* a link stays one */
+    if (!real) return false;
+    bool named = snprintf(beside->path, sizeof beside->path, "%s", real) < (int)sizeof beside->path &&
+                 snprintf(beside->partial, sizeof beside->partial, "%s.%ld.partial", real, (long)getpid()) <
+                     (int)sizeof beside->partial;
+    free(real);
+    beside->file = named ? fopen(beside->partial, "wxe") : NULL; /* a file of that name is somebody's */
+    if (beside->file && exists) fchmod(fileno(beside->file), there.st_mode & 07777);
+    return beside->file;
+}
+
+static int write_beside(struct beside *beside, const char *text, struct error *err)
+{
+    int cause = put_away(beside->file, put_text(beside->file, text));
+    if (!cause && rename(beside->partial, beside->path) != 0) cause = errno;
+    if (!cause) return STATUS_OK;
+    unlink(beside->partial);
+    return cannot_write(beside->path, cause, err);
+}
+
 int front_write(const char *path, const char *text, struct error *err)
 {
-    bool standard = !path || strcmp(path, "-") == 0;
-    FILE *file = standard ? stdout : fopen(path, "we");
-    bool written =
-        file && fputs(text, file) >= 0 && (*text == '\0' || text[strlen(text) - 1] == '\n' || fputc('\n', file) != EOF);
-    if (file && (standard ? fflush(file) : fclose(file)) != 0) written = false;
-    return written ? STATUS_OK
-                   : error_set(err, STATUS_RUN, "cannot write %s: %s", standard ? "standard output" : path,
-                               strerror(errno));
+    struct beside beside;
+    if (!is_standard(path) && open_beside(&beside, path)) return write_beside(&beside, text, err);
+    FILE *file = is_standard(path) ? stdout : fopen(path, "we");
+    const int cause = file ? put_away(file, put_text(file, text)) : errno;
+    return cause ? cannot_write(path, cause, err) : STATUS_OK;
 }
 
 FILE *front_open(const char *path, struct error *err)
 {
-    FILE *out = path && strcmp(path, "-") != 0 ? fopen(path, "we") : stdout;
-    if (!out) error_set(err, STATUS_RUN, "cannot write %s: %s", path, strerror(errno));
+    FILE *out = is_standard(path) ? stdout : fopen(path, "we");
+    if (!out) cannot_write(path, errno, err);
     return out;
 }
 
 int front_close(FILE *out, const char *path, struct error *err)
 {
-    int failed = out == stdout ? fflush(out) : fclose(out);
-    return failed ? error_set(err, STATUS_RUN, "cannot write %s: %s", path ? path : "standard output", strerror(errno))
-                  : STATUS_OK;
+    const int cause = put_away(out, ferror(out) ? EIO : 0); /* which it was, nobody has kept */
+    return cause ? cannot_write(path, cause, err) : STATUS_OK;
 }

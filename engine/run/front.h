@@ -17,6 +17,7 @@ int front_checkpoint_convert(const struct cli *cli); /* and export */
 int front_data_encode(const struct cli *cli);
 int front_data_info(const struct cli *cli);
 int front_doctor(const struct cli *cli);
+int front_bench(const struct cli *cli);
 int front_lab(const struct cli *cli); /* and all that begins with lab */
 int front_class(const struct cli *cli);
 

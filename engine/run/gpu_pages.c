@@ -61,9 +61,9 @@ static uint64_t give_back(void *user, unsigned char *base, uint64_t first, uint6
     struct error why;
     uint64_t from;
     struct device_range *range = range_around(user, base, &from);
-    const uint64_t before_bytes = device_range_committed_bytes(range);
+    const uint64_t before_bytes = range->committed_bytes;
     device_range_return(range, from + first, from + end, &why);
-    return before_bytes - device_range_committed_bytes(range);
+    return before_bytes - range->committed_bytes;
 }
 
 /* ---- pinned pieces of the host tier ---- */

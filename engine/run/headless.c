@@ -96,7 +96,7 @@ static void show_shortage(FILE *out, const struct run_shortage *shortage)
         }
         fprintf(out, *shortage->op ? "%s; it was at %s\n" : "%s\n", nothing, shortage->op);
     }
-    fputs(shortage->fit_count ? "  would fit:" : "  nothing that was tried would fit", out);
+    fprintf(out, "  %s", shortage->fit_count ? "would fit:" : run_no_fits(shortage));
     for (int f = 0; f < shortage->fit_count; f++)
         fprintf(out, "%s %s (%.2f MiB)", f ? "," : "", shortage->fits[f].command, mib(shortage->fits[f].peak_bytes));
     fputc('\n', out);

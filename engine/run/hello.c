@@ -37,17 +37,15 @@ int hello_process(void)
 
 static void become_mpirun(const struct rundir *dir, const struct config *config, int output_fd)
 {
-    char program[4096];
+    char program[LAUNCH_PROGRAM_ROOM];
     struct launch_args args;
-    ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
-    if (length < 0) _exit(STATUS_RUN);
-    program[length] = '\0';
+    if (launch_program(program, NULL)) _exit(STATUS_RUN);
     launch_hello_arguments(&args, config, program, dir->path, geteuid() == 0);
     setsid();
     dup2(open("/dev/null", O_RDONLY), STDIN_FILENO);
     dup2(output_fd, STDOUT_FILENO);
     dup2(output_fd, STDERR_FILENO);
-    launch_environment(config);
+    launch_environment(config, false, dir->path);
     execvp(args.at[0], (char *const *)args.at);
     _exit(STATUS_RUN);
 }

@@ -28,6 +28,23 @@ static void state_text(char *out, size_t room, const struct lab *lab)
     else if (progress.step || attempts) snprintf(out, room, "at step %d of %d", progress.step + 1, progress.count);
 }
 
+/* At words, beside the names, on lines of 79 columns. */
+static void print_about(const char *text)
+{
+    enum { BESIDE = 23, COLUMNS = 79 };
+    int column = BESIDE - 1;
+    while (*text) {
+        const int word = (int)strcspn(text, " ");
+        const bool is_over = column + 1 + word > COLUMNS && column >= BESIDE;
+        printf(is_over ? "\n%*s" : "%*s", is_over ? BESIDE : 1, "");
+        printf("%.*s", word, text);
+        column = (is_over ? BESIDE : column + 1) + word;
+        text += word;
+        text += strspn(text, " ");
+    }
+    putchar('\n');
+}
+
 static int list_one(const char *name, struct error *err)
 {
     struct lab *lab;
@@ -35,7 +52,8 @@ static int list_one(const char *name, struct error *err)
     int status = lab_open(&lab, name, err);
     if (status) return status;
     state_text(state, sizeof state, lab);
-    printf("%-15s %2d min %s\n", lab->name, lab->minutes, lab->about);
+    printf("%-15s %2d min", lab->name, lab->minutes);
+    print_about(lab->about);
     if (*state) printf("%-15s %6s - %s\n", "", "", state);
     lab_free(lab);
     return STATUS_OK;
@@ -163,7 +181,9 @@ static const char skeleton[] =
     "do: run 2 steps\n"
     "look: memory\n"
     "keep: cut = resting\n"
-    "check: cut < plan(\"stage=0\").resting / 2\n"
+    "// What must hold, and the sentence that a learner reads of it.\n"
+    "check: cut < plan(\"stage=0\").resting / 2 | A rank keeps {cut | MB}, {plan(\"stage=0\").resting | MB} at stage "
+    "0.\n"
     "\n"
     "explain:\n"
     "Each rank keeps {cut | MB} now. Right or wrong, the explanation follows.\n"
@@ -295,6 +315,7 @@ static int play(const struct cli *cli, const struct lab *lab, struct app *stage,
     struct app_lab played = {
         .save = cli->presenter ? NULL : save, .user = &kept, .presents = cli->presenter, .lesson = cli->lesson};
     lab_play_init(&played.play, lab, &progress);
+    played.play.program = program_invocation_name;
     int status = lab_run(cli, &played, stage, NULL, NULL, err);
     if (kept.status) fprintf(stderr, "zerolab: %s\n", kept.text);
     if (!status)

@@ -43,7 +43,8 @@ static int spec_of(struct session *session, const struct lab_play *play, struct 
     spec->sets.at[spec->sets.count++] = "topology.ranks_as=threads";
     if (*saves->path_set) spec->sets.at[spec->sets.count++] = saves->path_set;
     if (*saves->path_set) spec->sets.at[spec->sets.count++] = "checkpoint.at_end=false";
-    int status = resume ? go_on_from(session, saves, resume, err) : STATUS_OK;
+    spec->own = (struct cli_list){1, {saves->dir.path}};
+    int status = resume ? go_on_from(session, saves, resume, err) : STATUS_OK; /* from the same folder */
     snprintf(saves->pause, sizeof saves->pause, "%lld:pause", (long long)session->resume.steps_done + 1);
     spec->at.at[spec->at.count++] = saves->pause;
     return status ? status : spec_load_config(spec, &session->config, err);

@@ -114,7 +114,7 @@ bool launch_has_mpi(struct error *err)
 }
 
 /* The OpenMP pool of a rank: as many threads as the run is to record, and no spinning where ranks outnumber the cores. */
-void launch_environment(const struct config *config)
+void launch_environment(const struct config *config, bool passes, const char *folder)
 {
     char threads[16];
     snprintf(threads, sizeof threads, "%d", config->topology.threads_per_rank);
@@ -122,8 +122,12 @@ void launch_environment(const struct config *config)
     setenv("OMP_DYNAMIC", "false", 1);
     if ((long)config->topology.ranks * config->topology.threads_per_rank > sysconf(_SC_NPROCESSORS_ONLN))
         setenv("OMP_WAIT_POLICY", "passive", 1);
+    /* A kernel that is loaded when it is first used may wait for the whole GPU, holding what other GPUs of the process need to begin
+     * their part of a collective, which this GPU then waits for. So all are loaded at the start. */
+    if (passes && config->topology.ranks > 1) setenv("CUDA_MODULE_LOADING", "EAGER", 0);
     /* Its shared-memory store (ds21) can deadlock at start-up: seen in PMIx 4.2.2, once in some forty starts. */
     setenv("PMIX_MCA_gds", "hash", 0);
+    if (folder) setenv("PRTE_MCA_prte_tmpdir_base", folder, 1); /* what Open MPI 5 calls orte_tmpdir_base */
 #ifdef __SANITIZE_ADDRESS__
     /* Open MPI unloads libraries that still hold memory: leaks without a name, which no list of suppressions can match. */
     if (config->topology.ranks_as == RANKS_AS_PROCESSES) setenv("ASAN_OPTIONS", "detect_leaks=0", 1);
@@ -131,7 +135,8 @@ void launch_environment(const struct config *config)
 }
 
 /* In the child: its own session (the terminal's Ctrl-C is the front end's affair), no input, output to the pipe. */
-static void become_engine(const struct launch_args *args, const struct config *config, bool passes, int output_fd)
+static void become_engine(const struct launch_args *args, const struct config *config, const char *folder, bool passes,
+                          int output_fd)
 {
     setsid();
     int null_fd = open("/dev/null", O_RDONLY);
@@ -142,32 +147,36 @@ static void become_engine(const struct launch_args *args, const struct config *c
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     signal(SIGPIPE, SIG_DFL);
-    launch_environment(config);
-    /* A kernel that is loaded when it is first used may wait for the whole GPU, holding what other GPUs of the process need to begin
-     * their part of a collective, which this GPU then waits for. So all are loaded at the start. */
-    if (passes) setenv("CUDA_MODULE_LOADING", "EAGER", 0);
+    launch_environment(config, passes, folder);
     execvp(args->at[0], (char *const *)args->at);
     fprintf(stderr, "zerolab: cannot start %s: %s\n", args->at[0], strerror(errno));
     _exit(STATUS_RUN);
 }
 
+int launch_program(char program[LAUNCH_PROGRAM_ROOM], struct error *err)
+{
+    const ssize_t length = readlink("/proc/self/exe", program, LAUNCH_PROGRAM_ROOM - 1);
+    if (length < 0) return error_set(err, STATUS_RUN, "cannot find this program's file: %s", strerror(errno));
+    program[length] = '\0';
+    return STATUS_OK;
+}
+
 static int fork_engine(struct engine *engine, const struct rundir *dir, const struct config *config, const char *log,
                        struct error *err)
 {
-    char program[4096];
-    ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
-    if (length < 0) return error_set(err, STATUS_RUN, "cannot find this program's file: %s", strerror(errno));
-    program[length] = '\0';
+    char program[LAUNCH_PROGRAM_ROOM];
     struct launch_args args;
+    int status = launch_program(program, err);
+    if (status) return status;
     launch_arguments(&args, config, program, dir->path, geteuid() == 0);
-    const bool passes = config->topology.ranks > 1 && gpu_passes(config); /* CUDA cannot be asked after a fork */
+    const bool passes = gpu_passes(config); /* CUDA cannot be asked after a fork */
 
     int output[2];
     if (pipe2(output, O_CLOEXEC) != 0) return error_set(err, STATUS_RUN, "cannot make a pipe: %s", strerror(errno));
     fflush(NULL);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     engine->pid = fork();
-    if (engine->pid == 0) become_engine(&args, config, passes, output[1]);
+    if (engine->pid == 0) become_engine(&args, config, dir->path, passes, output[1]);
     int fork_errno = errno;
     close(output[1]);
     if (engine->pid > 0) return capture_start(&engine->capture, output[0], log, err);

@@ -19,6 +19,10 @@
 
 struct engine;
 
+/* The file of this program, by which mpirun starts it, here and elsewhere. */
+enum { LAUNCH_PROGRAM_ROOM = 4096 };
+int launch_program(char program[LAUNCH_PROGRAM_ROOM], struct error *err);
+
 enum { LAUNCH_ARGS_MAX = 48 };
 struct launch_args { int count; const char *at[LAUNCH_ARGS_MAX]; char ranks[16]; };
 
@@ -28,8 +32,9 @@ void launch_arguments(struct launch_args *args, const struct config *config, con
 /* The same for `zerolab --worker-hello`, started as ranks are; see hello.h. */
 void launch_hello_arguments(struct launch_args *args, const struct config *config, const char *program, const char *folder, bool root);
 
-/* What the engine's processes find in their environment; in a child, before exec. */
-void launch_environment(const struct config *config);
+/* What the engine's processes find in their environment; before exec. passes: gpu_passes(), which has to be asked before a fork; Open
+ * MPI's files go to `folder`; NULL: there are none. */
+void launch_environment(const struct config *config, bool passes, const char *folder);
 
 /* Can ranks be processes here? False: the text of err says why not. */
 bool launch_has_mpi(struct error *err);

@@ -131,13 +131,19 @@ static int save_state(struct rank *rank, struct error *err)
 
 /* ---- obeying ---- */
 
-/* Other ranks with the same micro-batches are other steps: nobody should be surprised by the curve. */
+/* Other ranks with the same micro-batches are other steps, or the same steps have other micro-batches: nobody should be
+ * surprised by the curve, nor by the memory. */
 static void tell_batch(struct rank *rank)
 {
-    char text[96];
-    if (rank->rank != 0 || rank->left_batch == rank->config.train_batch_size) return;
-    snprintf(text, sizeof text, "from step %" PRId64 " on a step is %d samples, not %d", rank->steps_done + 1,
-             rank->left_batch, rank->config.train_batch_size);
+    const int batch = rank->config.train_batch_size, micro = rank->config.micro_batch_size;
+    char text[120];
+    if (rank->rank != 0 || (rank->left_batch == batch && rank->left_micro == micro)) return;
+    if (rank->left_batch == batch)
+        snprintf(text, sizeof text, "micro-batch %d -> %d from step %" PRId64 " on, so that a step keeps %d samples",
+                 micro, rank->left_micro, rank->steps_done + 1, batch);
+    else
+        snprintf(text, sizeof text, "from step %" PRId64 " on a step is %d samples, not %d", rank->steps_done + 1,
+                 rank->left_batch, batch);
     record_log(rank->ring, 0, text);
 }
 
@@ -197,6 +203,7 @@ static void write_specs(struct rank *rank, bool trace_is_whole)
     spec.part.from = from;
     spec.part.wanted = spec.part.failure = NULL;
     spec.part.since_ns = rank->left_ns;
+    spec.own = own_folders(&rank->own);
     if (!trace_is_whole) spec.trace = NULL;
     director_rest(rank->director, &spec.at, &spec.part.lines);
 

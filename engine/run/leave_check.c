@@ -103,6 +103,7 @@ int leave_check(struct rank *rank, const char *key, const char *value, struct er
     if (!status) status = check_data(&changed, err);
     if (!status) status = check_room(rank, &changed, err);
     rank->left_batch = changed.train_batch_size;
+    rank->left_micro = changed.micro_batch_size;
     config_release(&changed);
     return status;
 }

@@ -45,6 +45,7 @@ static int (*const handlers[VERBS])(const struct cli *cli) = {
     [VERB_WORKER] = work,
     [VERB_WORKER_THREADS] = work,
     [VERB_DOCTOR] = front_doctor,
+    [VERB_BENCH] = front_bench,
     [VERB_LAB_LIST] = front_lab,
     [VERB_LAB_CHECK] = front_lab,
     [VERB_LAB_PRINT] = front_lab,
@@ -77,5 +78,6 @@ int main(int argc, char **argv)
     if (cli_parse(&cli, argc, argv, &err)) return front_fail(&err);
     if (cli.version) return print_version(), STATUS_OK;
     if (cli.help) return cli_print_help(stdout, &cli), STATUS_OK;
+    if (cli_check_files(&cli, &err)) return front_fail(&err);
     return handlers[cli.verb](&cli);
 }

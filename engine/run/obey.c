@@ -137,6 +137,8 @@ static int obey_set(struct rank *rank, const struct command *command, struct err
     config_show(&rank->config, command->key, before, sizeof before);
     int status = config_set(&changed, command->key, command->value, err);
     if (!status) status = config_matters(&rank->config, command->key, err);
+    if (!status && strcmp(changed.checkpoint.path, rank->config.checkpoint.path) != 0)
+        status = saver_check_folder(rank->saver, changed.checkpoint.path, err);
     bool new_knobs = memcmp(&changed.zero, &rank->config.zero, sizeof changed.zero) != 0;
     if (!status && new_knobs) status = switch_knobs(rank, &changed.zero, err);
     if (!status) status = set_budgets(rank, changed.budget_bytes, err);
@@ -186,10 +188,15 @@ static void began(void *user)
     accept(rank, &rank->obeys);
 }
 
+/* What the disk or memory does not let us was tried, and is a save that came to nothing, as any other. */
 static int obey_checkpoint(struct rank *rank, const struct command *command, struct error *err)
 {
     rank->obeys = *command;
-    return saver_save(rank->saver, &(struct saver_request){command->value, true, false, began, rank}, err);
+    int status = saver_save(rank->saver, &(struct saver_request){command->value, true, false, began, rank}, err);
+    if (status != STATUS_RUN) return status;
+    accept(rank, command);
+    saver_failed(rank->saver, command->value, err->text);
+    return STATUS_OK;
 }
 
 static int obey_validate(struct rank *rank, const struct command *command, struct error *err)

@@ -21,6 +21,16 @@ static int check_options(const struct cli *cli, struct error *err)
     return STATUS_OK;
 }
 
+/* A named model in no file: its own context, buckets and gathers of its blocks as in our own configurations, and their micro-batch. */
+static int load_model(struct config *config, const char *const *sets, int count, struct error *err)
+{
+    const int status = config_load_text(config, "{\"train_micro_batch_size_per_gpu\": 4}", sets, count, err);
+    if (status) return status;
+    config_forget_file(config);
+    sizes_default(config);
+    return STATUS_OK;
+}
+
 static int load(struct config *config, const struct cli *cli, struct error *err)
 {
     char ranks[48], name[80];
@@ -33,7 +43,8 @@ static int load(struct config *config, const struct cli *cli, struct error *err)
     if (cli->model) sets[count++] = name;
     if (cli->ranks > 0) sets[count++] = ranks;
     for (int i = 0; i < cli->sets.count; i++) sets[count++] = cli->sets.at[i];
-    const int status = config_load(config, cli->operand, sets, count, err);
+    const int status =
+        cli->model ? load_model(config, sets, count, err) : config_load(config, cli->operand, sets, count, err);
     if (!status) gpu_settle(config);
     return status;
 }

@@ -1,11 +1,12 @@
-/* A rank's life between its first and its last breath: open, obey orders, close. worker.c starts it, as a process or as a
- * thread; obey.c carries out the commands. */
+/* A rank's life between its first and its last breath: open (rank_open.c, rank_trace.c), obey orders, close (rank.c). worker.c
+ * starts it, as a process or as a thread of a crew (crew.c); obey.c carries out the commands. */
 #ifndef ENGINE_RUN_RANK_H
 #define ENGINE_RUN_RANK_H
 
 #include "engine/plan/model.h"
 #include "engine/run/director.h"
 #include "engine/run/next.h"
+#include "engine/run/own.h"
 #include "engine/run/rundir.h"
 #include "engine/run/spec.h"
 #include "engine/trace/writer.h"
@@ -43,20 +44,21 @@ struct rank {
     bool leaves;                     /* this engine is to end, and another to go on */
     char left_key[CONFIG_PATH_MAX], left_value[160]; /* what is to change */
     uint64_t left_ns;
-    int left_batch;                  /* samples of a step from there on; rank 0 */
+    int left_batch, left_micro;      /* samples of a step, and of a rank's micro-batch, from there on; rank 0 */
     struct state_source saved;       /* what rank->source reads from, telling how far it is */
     struct rank_progress moved;
     struct next next;
 
     /* Rank 0 only. */
     void *saver_ring;
+    struct own own;             /* where it may save */
     bool opened, told, settled; /* told: what changed; settled: what was saved for this engine has been read and is gone */
     int signal_fd; /* SIGINT and SIGTERM arrive here; -1: elsewhere */
     struct director *director;
     struct trace_writer *writer;
 };
 
-/* The whole life, on an open comm, which stays the caller's. */
+/* The whole life, on an open comm, which it closes. */
 int rank_live(struct rank *rank, struct error *err);
 
 /* Carries out a command that changes the run or asks it for something. Collective. 0: the director has been told, before

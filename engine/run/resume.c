@@ -72,6 +72,17 @@ static void free_what_follows(struct resume *resume, const struct config *saved,
     if (saved->topology.collectives == COLLECTIVES_NCCL) add(resume, "topology.collectives=null"); /* of that machine */
 }
 
+/* What goes on in the folder that it comes from may write there. */
+static void own_the_folder(struct resume *resume, struct run_spec *spec)
+{
+    char *real = realpath(resume->folder, NULL), *slash = real ? strrchr(real, '/') : NULL;
+    if (slash && (size_t)(slash - real) < sizeof resume->dir) {
+        snprintf(resume->dir, sizeof resume->dir, "%.*s", slash > real ? (int)(slash - real) : 1, real);
+        spec->own = (struct cli_list){1, {resume->dir}};
+    }
+    free(real);
+}
+
 /* The folder may have moved since: what is saved next goes where this came from. */
 static void stay_in_the_folder(struct resume *resume, const struct config *saved)
 {
@@ -115,6 +126,7 @@ int resume_prepare(struct resume *resume, struct run_spec *spec, const char *fro
     checkpoint_close(checkpoint);
     spec->resume = resume->folder;
     spec->weights_only = weights_only;
+    if (!weights_only) own_the_folder(resume, spec);
     return status || spec->config_path ? status : go_on_as_saved(resume, spec, err);
 }
 

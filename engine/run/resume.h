@@ -10,6 +10,7 @@ enum { RESUME_SETS = 6 };
 
 struct resume {
     char folder[CHECKPOINT_FOLDER_BYTES]; /* DIR/TAG */
+    char dir[CHECKPOINT_FOLDER_BYTES];    /* DIR, as the system calls it; "": not known */
     char set[RESUME_SETS][CHECKPOINT_FOLDER_BYTES + 32];
     int sets;
     char *config_json;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <sys/statvfs.h>
 
+#include "engine/base/grouped.h"
 #include "engine/plan/setup.h"
 #include "engine/run/gpu.h"
 #include "kernels/cuda/device.h"
@@ -140,8 +141,8 @@ static int check_gpu(const struct config *config, const struct room *room, uint6
                      "%d rank%s of %.2f GiB do%s not fit into the %.2f GiB that are free on the GPU; try a smaller "
                      "train_micro_batch_size_per_gpu or model, a higher stage, offload or a memory.device_budget "
                      "(zerolab plan --fit says what would fit)",
-                     room->ranks_on_gpu, room->ranks_on_gpu == 1 ? "" : "s", gib(bytes),
-                     room->ranks_on_gpu == 1 ? "es" : "", gib(room->gpu_bytes));
+                     room->ranks_on_gpu, plural(room->ranks_on_gpu), gib(bytes), room->ranks_on_gpu == 1 ? "es" : "",
+                     gib(room->gpu_bytes));
 }
 
 int room_check(const struct config *config, const struct room *room, struct error *err)

@@ -20,7 +20,7 @@ struct saver {
 
     /* Of the save under way, or the last. */
     pthread_t thread;
-    bool has_thread;
+    bool has_thread, stands; /* stands: in `dir`, which is ours from then on */
     _Atomic bool done, cancelled;
     char dir[sizeof((struct config *)0)->checkpoint.path], tag[CHECKPOINT_TAG_BYTES];
     struct checkpoint_target target;
@@ -38,27 +38,26 @@ struct saver {
 
 /* ---- what the trace is told ---- */
 
-static cJSON *detail_of(const struct saver *saver, const char *state, const char *tag)
+static cJSON *detail_of(const char *state, const char *folder, const char *tag)
 {
     cJSON *detail = cJSON_CreateObject();
     cJSON_AddStringToObject(detail, "state", state);
     cJSON_AddStringToObject(detail, "tag", tag);
-    cJSON_AddStringToObject(detail, "folder", saver->rank->config.checkpoint.path);
+    cJSON_AddStringToObject(detail, "folder", folder);
     return detail;
 }
 
 static void tell_begun(const struct saver *saver)
 {
-    cJSON *detail = detail_of(saver, "saving", saver->tag);
+    cJSON *detail = detail_of("saving", saver->dir, saver->tag);
     cJSON_AddBoolToObject(detail, "background", saver->background);
     record_event(saver->rank->ring, saver->info.progress.steps_done, "checkpoint", detail);
 }
 
-static void tell_failed(const struct saver *saver, struct trace_ring *ring, const char *tag, int64_t step,
-                        const char *why)
+static void tell_failed(struct trace_ring *ring, const char *folder, const char *tag, int64_t step, const char *why)
 {
     char text[640];
-    cJSON *detail = detail_of(saver, "failed", tag);
+    cJSON *detail = detail_of("failed", folder, tag);
     snprintf(text, sizeof text, "%s was not saved: %s", tag, why);
     cJSON_AddStringToObject(detail, "text", text);
     record_event(ring, step, "checkpoint", detail);
@@ -69,7 +68,7 @@ static void tell_saved(const struct saver *saver)
     char text[320];
     const uint64_t bytes = checkpoint_writer_bytes(saver->writer) * (uint64_t)saver->rank->ranks;
     const double seconds = (double)(clock_ns() - saver->begun_ns) * 1e-9;
-    cJSON *detail = detail_of(saver, "saved", saver->tag);
+    cJSON *detail = detail_of("saved", saver->dir, saver->tag);
     snprintf(text, sizeof text, "saved %s: %.1f MiB in %.2f s, %s%s", saver->tag, (double)bytes / (1 << 20), seconds,
              saver->background ? "background" : "foreground", saver->why);
     cJSON_AddBoolToObject(detail, "background", saver->background);
@@ -159,7 +158,8 @@ static void *work(void *user)
     if (saver->save) { /* a shard's own failure is found there too */
         if (!status) status = checkpoint_gather(saver->save, is_over, saver, &err);
         if (!status) status = checkpoint_commit(saver->save, &saver->info, &err);
-        if (status) tell_failed(saver, saver->ring, saver->tag, saver->info.progress.steps_done, err.text);
+        saver->stands = checkpoint_stands(saver->save);
+        if (status) tell_failed(saver->ring, saver->dir, saver->tag, saver->info.progress.steps_done, err.text);
         else saver->saved_step = saver->info.progress.steps_done, tell_saved(saver), write_weights_too(saver);
     }
     give_up_memory(saver);
@@ -167,10 +167,12 @@ static void *work(void *user)
     return NULL;
 }
 
+/* A folder is the run's own once something of it stands there, no earlier: another may have come first. */
 static void join(struct saver *saver)
 {
     if (saver->has_thread) pthread_join(saver->thread, NULL);
-    saver->has_thread = false;
+    if (saver->stands) own_add(&saver->rank->own, saver->dir);
+    saver->has_thread = saver->stands = false;
 }
 
 /* ---- beginning ---- */
@@ -216,7 +218,12 @@ static void describe(struct saver *saver, const char *tag)
     if (*tag) snprintf(saver->tag, sizeof saver->tag, "%.63s", tag);
     else checkpoint_step_tag(saver->tag, rank->steps_done);
     saver->target = (struct checkpoint_target){
-        .dir = saver->dir, .tag = saver->tag, .shards = rank->ranks, .keep = rank->config.checkpoint.keep};
+        .dir = saver->dir,
+        .tag = saver->tag,
+        .shards = rank->ranks,
+        .fresh = rank->rank == 0 && !own_has(&rank->own, saver->dir),
+        .keep = rank->config.checkpoint.keep,
+    };
     saver->begun_ns = clock_ns();
     atomic_store(&saver->done, false);
 }
@@ -317,12 +324,30 @@ int saver_save(struct saver *saver, const struct saver_request *request, struct 
     return status;
 }
 
-void saver_failed(const struct saver *saver, const char *why)
+void saver_failed(const struct saver *saver, const char *tag, const char *why)
 {
     const struct rank *rank = saver->rank;
-    char tag[CHECKPOINT_TAG_BYTES];
-    checkpoint_step_tag(tag, rank->steps_done);
-    if (rank->rank == 0) tell_failed(saver, rank->ring, tag, rank->steps_done, why);
+    char of_step[CHECKPOINT_TAG_BYTES];
+    checkpoint_step_tag(of_step, rank->steps_done);
+    if (rank->rank == 0)
+        tell_failed(rank->ring, rank->config.checkpoint.path, *tag ? tag : of_step, rank->steps_done, why);
+}
+
+/* A save under way has found its folder free, and keeps others out of it. */
+static int check_folder(struct saver *saver, const char *dir, struct error *err)
+{
+    const bool under_way = saver->has_thread && !atomic_load(&saver->done);
+    if (!under_way) join(saver);
+    if (under_way && own_is_same(saver->dir, dir)) return STATUS_OK;
+    return own_check(&saver->rank->own, dir, err);
+}
+
+int saver_check_folder(struct saver *saver, const char *dir, struct error *err)
+{
+    struct verdict verdict = {0};
+    struct error own;
+    int status = saver->rank->rank == 0 ? check_folder(saver, dir, &own) : STATUS_OK;
+    return agree(saver, &verdict, status, &own, err);
 }
 
 /* ---- its life ---- */

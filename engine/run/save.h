@@ -29,8 +29,11 @@ struct saver_request {
 };
 int saver_save(struct saver *saver, const struct saver_request *request, struct error *err);
 
-/* Tells the trace of a save that nobody asked for and that could not be begun. */
-void saver_failed(const struct saver *saver, const char *why);
+/* Tells the trace of a save that could not be begun. tag "": of the step. */
+void saver_failed(const struct saver *saver, const char *tag, const char *why);
+
+/* Collective: whether the run may save into this folder (own.h). */
+int saver_check_folder(struct saver *saver, const char *dir, struct error *err);
 
 /* Also tells whether the state as it is now has been saved. */
 int saver_finish(struct saver *saver, bool *is_saved, struct error *err);

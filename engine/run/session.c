@@ -1,6 +1,7 @@
 #include "engine/run/session.h"
 
 #include <signal.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
@@ -9,10 +10,11 @@
 #include "engine/analyze/report.h"
 #include "engine/base/clock.h"
 #include "engine/run/headless.h"
+#include "engine/trace/check.h"
 
 /* How long the engine's processes may take to end: giving back much memory takes a while, dying does not. (mpirun
- * gives the other ranks of a failed one two seconds, twice.) */
-enum { GOOD_END_MS = 30000, BAD_END_MS = 4500 };
+ * gives the other ranks of a failed one two seconds, twice, and only then says which one it was.) */
+enum { GOOD_END_MS = 30000, BAD_END_MS = 10000 };
 
 void session_take_signals(struct session *session, sigset_t *before)
 {
@@ -163,21 +165,55 @@ int session_finish(struct session *session, int shown, struct error *err)
     if (!status && shown) ended = *err, status = shown;
     if (!status && model->ended && model->outcome == OUTCOME_FAILED)
         status = error_set(&ended, STATUS_RUN, "%s", model->error);
-    if (!status && !model->ended) status = error_set(&ended, STATUS_RUN, "the engine ended without saying why");
+    if (!status && !model->ended)
+        status = error_set(&ended, STATUS_RUN, "%s",
+                           session->spec.detached ? "its trace was not written whole, so how it ended is not known"
+                                                  : "the engine ended without saying why");
     if (!model->ended) fold_end(model, OUTCOME_FAILED, ended.text); /* so that the report says it, too */
     if (model->outcome != OUTCOME_FAILED) return shown;
     *err = ended;
     return status;
 }
 
-int session_report(const struct session *session, struct error *err)
+static void lose(struct session *session, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void lose(struct session *session, const char *format, ...)
 {
-    if (!*session->report) return STATUS_OK;
+    char *line = session->lost;
+    size_t used = strlen(line), room = sizeof session->lost;
+    if (used) used += (size_t)snprintf(line + used, room - used, "; ");
+    va_list args;
+    va_start(args, format);
+    if (used < room) vsnprintf(line + used, room - used, format, args);
+    va_end(args);
+}
+
+/* Training goes on without its checkpoint or its trace, and has come to its end; but who waits for what it was to leave must
+ * hear of it. */
+void session_find_losses(struct session *session)
+{
+    struct run_model *model = session->model;
+    const struct run_save *save = &model->save;
+    if (!model->ended || model->outcome == OUTCOME_FAILED || session->called_off) return;
+    if (*save->lost_tag && *save->saved_tag)
+        lose(session, "%s was not saved; the newest is %s", save->lost_tag, save->saved_tag);
+    else if (*save->lost_tag) lose(session, "%s was not saved, nor any checkpoint of this run", save->lost_tag);
+    if (session->spec.trace && !trace_has_end(session->spec.trace))
+        lose(session, "the trace %.300s was not written whole", session->spec.trace);
+    if (!*model->error) snprintf(model->error, sizeof model->error, "%.511s", session->lost);
+}
+
+void session_report(struct session *session)
+{
+    struct error err;
+    if (!*session->report) return;
     char *json = report_json(session->model, &(struct report_screen){session->screen.frames, session->screen.bytes});
     int status =
-        json ? front_write(session->report, json, err) : error_set(err, STATUS_RUN, "no memory for the report");
+        json ? front_write(session->report, json, &err) : error_set(&err, STATUS_RUN, "no memory for the report");
     free(json);
-    return status;
+    if (!status) return;
+    lose(session, "%s", err.text);
+    *session->report = '\0'; /* there is none to look at */
 }
 
 int session_run(struct session *session, struct error *err)
@@ -188,8 +224,8 @@ int session_run(struct session *session, struct error *err)
     if (!status) status = show(session, &signals, err);
     if (session->model) {
         status = session_finish(session, status, err);
-        int reported = session_report(session, status ? NULL : err);
-        if (!status) status = reported;
+        session_find_losses(session);
+        session_report(session);
     }
     rundir_close(&session->dir, true);
     close(session->signal_fd);

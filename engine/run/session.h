@@ -26,6 +26,7 @@ struct session {
     void (*follow)(struct session *session, struct source *source); /* without a screen: reads the run; NULL: headless_run() */
     void *user;                                                    /* of follow */
     struct run_model *model; /* what became of the run; NULL: it is somewhere else, or never began */
+    char lost[1200];         /* what it could not write, though it came to its end: one line; "": nothing */
     bool called_off;         /* stopped before the engine called: there is no trace */
     /* Its own. */
     struct rundir dir;
@@ -33,7 +34,8 @@ struct session {
     int signal_fd;
 };
 
-/* The run in this process. A run that failed is an error; one that was stopped or ran out of memory is not. */
+/* The run in this process. A run that failed is an error; one that was stopped or ran out of memory is not, and neither is
+ * one that could not write all that it was to (`lost`). */
 int session_run(struct session *session, struct error *err);
 
 /* The run in a process of its own that stays when this one ends; returns when it is up. */
@@ -44,6 +46,7 @@ void session_take_signals(struct session *session, sigset_t *before);
 int session_start(struct session *session, struct error *err);
 void session_call_off(struct session *session); /* asked to end before the engine called: no failure, an outcome as of later stops */
 int session_finish(struct session *session, int shown, struct error *err);
-int session_report(const struct session *session, struct error *err);
+void session_report(struct session *session);
+void session_find_losses(struct session *session); /* before the report, which says them, too */
 
 #endif

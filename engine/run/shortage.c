@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/plan/fit.h"
 #include "engine/plan/schedule_io.h"
 #include "engine/plan/setup.h"
 
@@ -48,6 +49,17 @@ static void add_held(cJSON *json, const struct zero_shortage *shortage)
         if (bytes) cJSON_AddNumberToObject(held, category_name(c), (double)bytes);
     }
     cJSON_AddNumberToObject(json, "reserved_bytes", (double)memory->tier[shortage->tier].reserved_bytes);
+}
+
+struct commands {
+    char text[400];
+};
+
+static void add_command(void *user, const char *key, const char *value)
+{
+    struct commands *commands = user;
+    const size_t used = strlen(commands->text);
+    snprintf(commands->text + used, sizeof commands->text - used, "%sset %s=%s", used ? "; " : "", key, value);
 }
 
 /* What one change would need of the tier at its fullest; -1: it cannot be planned, or does not fit into the budgets of the
@@ -97,7 +109,24 @@ static void try_move(cJSON *fits, const struct zero_shortage *shortage, const st
     add_fit(fits, command, peak_bytes);
 }
 
-/* Stages and tiers whose planned peak is within the budget, then the budget that the run needs as it is. */
+/* Buckets and gathers of a block, or else of the least size: commands that help together, one after the other. */
+static void try_sizes(cJSON *fits, const struct zero_shortage *shortage, const struct config *config, int ranks)
+{
+    struct config here = *config;
+    uint64_t limits[TIERS];
+    here.topology.ranks = ranks;
+    memcpy(limits, config->budget_bytes, sizeof limits);
+    limits[shortage->tier] = shortage->budget_bytes;
+    for (enum sizes sizes = SIZES_BLOCK; sizes < SIZES; sizes++) {
+        struct commands commands = {""};
+        int64_t peak_bytes[TIERS];
+        if (!fit_size_sets(&here, sizes, limits, peak_bytes, add_command, &commands)) continue;
+        add_fit(fits, commands.text, peak_bytes[shortage->tier]);
+        return;
+    }
+}
+
+/* Stages and tiers whose planned peak is within the budget, then the budget that the run needs as it is, and smaller sizes. */
 static void add_fits(cJSON *json, const struct zero_shortage *shortage, const struct config *config, int ranks)
 {
     static const char *const budgets[TIERS] = {"budget=%lldMiB", "set memory.host_budget=%lldMiB",
@@ -115,6 +144,7 @@ static void add_fits(cJSON *json, const struct zero_shortage *shortage, const st
     if (peak_bytes < 0 || (uint64_t)peak_bytes <= shortage->budget_bytes || !shortage->budget_bytes) return;
     snprintf(command, sizeof command, budgets[shortage->tier], (long long)(peak_bytes / MIB + 1));
     add_fit(fits, command, peak_bytes);
+    try_sizes(fits, shortage, config, ranks); /* last: who takes the first takes one command */
 }
 
 cJSON *shortage_json(const struct zero_shortage *shortage, const struct config *config, const struct model *model,

@@ -79,6 +79,7 @@ int spec_write(const struct run_spec *spec, const struct rundir *dir, const char
     put_text(json, "trace", spec->trace);
     put_text(json, "resume", spec->resume);
     cJSON_AddBoolToObject(json, "weights_only", spec->weights_only);
+    put_list(json, "own", &spec->own);
     cJSON_AddBoolToObject(json, "interactive", spec->interactive);
     cJSON_AddBoolToObject(json, "detached", spec->detached);
     put_part(json, spec);
@@ -122,6 +123,7 @@ int spec_read(struct run_spec *spec, const struct rundir *dir, const char *name,
     spec->trace = get_text(json, "trace");
     spec->resume = get_text(json, "resume");
     spec->weights_only = cJSON_IsTrue(cJSON_GetObjectItem(json, "weights_only"));
+    get_list(json, "own", &spec->own);
     spec->interactive = cJSON_IsTrue(cJSON_GetObjectItem(json, "interactive"));
     spec->detached = cJSON_IsTrue(cJSON_GetObjectItem(json, "detached"));
     get_part(cJSON_GetObjectItem(json, "part"), spec);

@@ -16,6 +16,7 @@ struct run_spec {
     const char *trace;       /* NULL: no file */
     const char *resume;      /* folder of a checkpoint, with its tag, or a file of weights; NULL: from initial values */
     bool weights_only;       /* of it */
+    struct cli_list own;     /* folders whose checkpoints are this run's (own.h) */
     bool interactive;        /* somebody can send commands: running out of memory waits for them */
     bool detached;           /* goes on without an owner */
     struct {                 /* of a part that is not the first: it goes on where another engine stopped */

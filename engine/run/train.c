@@ -11,9 +11,11 @@
 
 #include "engine/config/command.h"
 #include "engine/data/data.h"
+#include "engine/run/files.h"
 #include "engine/run/gpu.h"
 #include "engine/run/lab_files.h"
 #include "engine/run/lab_run.h"
+#include "engine/run/own.h"
 #include "engine/run/room.h"
 #include "engine/run/session.h"
 
@@ -33,23 +35,16 @@ static int add_set(struct run_spec *spec, const char *set, struct error *err)
  * away again: a run that is refused leaves nothing. */
 struct attempt {
     const char *made; /* its path; NULL: it was there */
-    bool is_file;
-    dev_t device;
-    ino_t inode;
 };
 
 static int try_file(struct attempt *attempt, const char *what, const char *path, struct error *err)
 {
     *attempt = (struct attempt){0};
     if (!*path || strcmp(path, "-") == 0) return STATUS_OK;
-    struct stat found;
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd >= 0) attempt->made = path;
     else if (errno == EEXIST) fd = open(path, O_WRONLY | O_CLOEXEC);
     if (fd < 0) return error_set(err, STATUS_USAGE, "cannot write the %s %s: %s", what, path, strerror(errno));
-    attempt->is_file = fstat(fd, &found) == 0 && S_ISREG(found.st_mode);
-    attempt->device = found.st_dev;
-    attempt->inode = found.st_ino;
     close(fd);
     return STATUS_OK;
 }
@@ -129,26 +124,51 @@ static int check_data(const struct config *config, struct error *err)
     return status;
 }
 
+static int check_saves(const struct session *session, struct error *err)
+{
+    struct own own;
+    own_init(&own, &session->spec.own);
+    int status = own_check(&own, session->config.checkpoint.path, err);
+    own_release(&own);
+    return status;
+}
+
 static int check_room(const struct config *config, struct error *err)
 {
     const struct room room = room_now(config);
     return room_check(config, &room, err);
 }
 
+/* What the command line names has been held against itself; here is what only the configuration names, too. */
+static int check_uses(const struct session *session, const char *profile, struct error *err)
+{
+    const struct config *config = &session->config;
+    const struct file_use uses[] = {
+        {FILE_READ, "CONFIG", session->cli->operand},
+        {FILE_READ, "--from", session->cli->from_file},
+        {FILE_READ_ALL, "data.path", config->data.path},
+        {FILE_READ, "data.vocabulary_file", config->data.vocabulary_file},
+        {FILE_READ, "data.merges_file", config->data.merges_file},
+        {FILE_WRITTEN, "the trace", session->trace},
+        {FILE_WRITTEN, "the report", session->report},
+        {FILE_WRITTEN, "the profile", profile},
+        {FILE_WRITTEN, "--log", session->cli->log},
+    };
+    return files_check(uses, sizeof uses / sizeof *uses, err);
+}
+
 static int check_files(const struct session *session, struct error *err)
 {
-    struct attempt trace, report, profile = {0};
+    struct attempt trace = {0}, report = {0}, profile = {0};
     const char *profile_path = session->live || session->cli->detach ? "" : session->config.logs.flops.output_file;
-    int status = try_file(&trace, "trace", session->trace, err);
-    if (status) return status;
-    status = try_file(&report, "report", session->report, err);
-    bool same = trace.is_file && report.is_file && trace.device == report.device && trace.inode == report.inode;
+    int status = check_uses(session, profile_path, err);
+    if (!status) status = try_file(&trace, "trace", session->trace, err);
+    if (!status) status = try_file(&report, "report", session->report, err);
     if (!status) status = try_file(&profile, "profile", profile_path, err);
     take_back(&profile);
     take_back(&report);
     take_back(&trace);
-    if (status || !same) return status;
-    return error_set(err, STATUS_USAGE, "%s cannot be both the trace and the report; give two files", session->trace);
+    return status;
 }
 
 static void choose_files(struct session *session)
@@ -193,6 +213,7 @@ static int resolve(struct session *session, struct error *err)
     if (!status) status = choose_ranks(session, err);
     if (!status) status = check_commands(spec, session->resume.steps_done, err);
     if (!status) status = check_data(&session->config, err);
+    if (!status) status = check_saves(session, err);
     if (!status) status = check_room(&session->config, err);
     if (!status) status = check_files(session, err);
     return status;
@@ -262,16 +283,26 @@ static void print_result(const struct session *session)
     if (*session->report && strcmp(session->report, "-") != 0) fprintf(out, "report: %s\n", session->report);
 }
 
-/* What stands, and how to go on from it: the last line, whatever became of the run. */
+/* The last that this run has saved, and how to go on from it, whatever became of the run. (Ranks that were killed may have
+ * saved one more, which nobody has heard of.) */
 static void print_checkpoint(const struct session *session, FILE *out)
 {
-    const struct run_model *model = session->model;
-    const char *dir = model && *model->save.folder ? model->save.folder : session->config.checkpoint.path;
-    char tag[CHECKPOINT_TAG_BYTES], folder[sizeof session->resume.folder + sizeof tag];
-    if (!*dir || !checkpoint_latest(dir, tag)) return;
-    snprintf(folder, sizeof folder, "%s/%s", dir, tag);
-    bool could_not_begin = strcmp(folder, session->resume.folder) == 0 && (!model || model->step_count == 0);
-    if (!could_not_begin) fprintf(out, "checkpoint: %s/%s   go on with: zerolab train --resume %s\n", dir, tag, dir);
+    const struct run_save *save = session->model ? &session->model->save : NULL;
+    char latest[CHECKPOINT_TAG_BYTES];
+    if (!save || !*save->saved_tag || !checkpoint_latest(save->folder, latest)) return;
+    const char *dir = save->folder, *tag = save->saved_tag;
+    const bool is_latest = strcmp(latest, tag) == 0;
+    fprintf(out, "checkpoint: %s/%s   go on with: zerolab train --resume %s%s%s\n", dir, tag, dir, is_latest ? "" : "/",
+            is_latest ? "" : tag);
+}
+
+/* The last line: that all went well is not what it looks like then. */
+static int print_lost(const struct session *session, int status)
+{
+    if (!*session->lost) return status;
+    fflush(session->out);
+    fprintf(stderr, "zerolab: %s\n", session->lost);
+    return status ? status : STATUS_RUN;
 }
 
 /* Out of memory is an outcome, but not a good one for scripts. */
@@ -326,6 +357,7 @@ int front_train(const struct cli *cli)
     status = status ? front_fail(&err) : train(&session, &err);
     if (!status && session.offer) status = after_offer(cli, &offer, stage);
     if (!cli->detach && session.dir.path[0]) print_checkpoint(&session, status ? stderr : session.out);
+    status = print_lost(&session, status);
     resume_release(&session.resume);
     run_model_free(session.model);
     config_release(&session.config);

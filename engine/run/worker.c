@@ -1,13 +1,12 @@
 #include "engine/run/worker.h"
 
-#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "engine/run/crew.h"
 #include "engine/run/gpu.h"
 #include "engine/run/rank.h"
 
@@ -67,69 +66,21 @@ int worker_process(const char *folder)
     return leave(&place, status, &err);
 }
 
-struct rank_thread {
-    pthread_t thread;
-    struct comm_group *group;
-    struct gpu *gpu; /* shared; NULL: none */
-    struct rank rank;
-    int number, status;
-    struct error err;
-};
-
-static void *run_rank(void *user)
+static int live(void *user, struct comm *comm, struct gpu_rank *gpu, struct error *err)
 {
-    struct rank_thread *self = user;
-    self->status = comm_open_thread(&self->rank.comm, self->group, self->number, &self->err);
-    if (!self->status && self->gpu) self->status = gpu_rank_open(&self->rank.gpu, self->gpu, self->number, &self->err);
-    if (self->status && self->rank.comm) {
-        comm_abort(self->rank.comm, &self->err); /* of several reasons the first stands, and is everyone's */
-        self->status = comm_check(self->rank.comm, &self->err);
-    }
-    if (self->status) gpu_give_up(self->gpu);
-    if (!self->status) self->status = rank_live(&self->rank, &self->err);
-    if (self->rank.comm) comm_close(self->rank.comm);
-    gpu_rank_close(self->rank.gpu);
-    return NULL;
-}
-
-static int run_threads(struct workplace *place, struct comm_group *group, struct gpu *gpu, int ranks, struct error *err)
-{
-    struct rank_thread *threads = calloc((size_t)ranks, sizeof *threads);
-    if (!threads) return error_set(err, STATUS_RUN, "no memory for %d ranks", ranks);
-    int started = 0, status = STATUS_OK;
-    for (; started < ranks; started++) {
-        struct rank_thread *self = &threads[started];
-        *self = (struct rank_thread){.group = group,
-                                     .gpu = gpu,
-                                     .number = started,
-                                     .rank = {.dir = &place->dir, .spec = &place->spec, .signal_fd = place->signal_fd}};
-        if (pthread_create(&self->thread, NULL, run_rank, self) != 0) break;
-    }
-    /* Those that wait for a rank that could not be started would wait for ever. */
-    if (started < ranks)
-        fprintf(stderr, "zerolab: cannot start thread %d of %d ranks\n", started, ranks), _exit(STATUS_RUN);
-    for (int r = 0; r < ranks; r++) {
-        pthread_join(threads[r].thread, NULL);
-        if (threads[r].status && !status) status = threads[r].status, *err = threads[r].err;
-    }
-    free(threads);
-    return status;
+    const struct workplace *place = user;
+    struct rank rank = {
+        .dir = &place->dir, .spec = &place->spec, .signal_fd = place->signal_fd, .comm = comm, .gpu = gpu};
+    return rank_live(&rank, err);
 }
 
 int worker_threads(const char *folder)
 {
     struct workplace place = {0};
-    struct comm_group *group = NULL;
-    struct gpu *gpu = NULL;
     struct error err;
     sigset_t signals;
     place.signal_fd = take_signals(&signals);
     int status = enter(&place, folder, &err);
-    int ranks = place.config.topology.ranks;
-    if (!status) status = comm_group_create(&group, ranks, place.config.topology.ranks_per_node, &err);
-    if (!status && place.config.topology.backend == BACKEND_CUDA) status = gpu_open(&gpu, &place.config, &err);
-    if (!status) status = run_threads(&place, group, gpu, ranks, &err);
-    gpu_close(gpu);
-    if (group) comm_group_free(group);
+    if (!status) status = crew_run(&place.config, live, &place, &err);
     return leave(&place, status, &err);
 }

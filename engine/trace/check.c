@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "engine/base/bytes.h"
 #include "engine/trace/source.h"
@@ -115,7 +116,7 @@ static void conclude(struct walk *walk)
         if (walk->ops_open[rank] > 0) check->ops_open += (uint64_t)walk->ops_open[rank];
     }
     const uint64_t *has = check->by_kind;
-    check->usable[TRACE_USE_REPLAY] = has[TRACE_RUN] && has[TRACE_STEP_BEGIN];
+    check->usable[TRACE_USE_REPLAY] = has[TRACE_RUN] && (has[TRACE_STEP_BEGIN] || has[TRACE_MEMORY]);
     check->usable[TRACE_USE_LEARNING] = has[TRACE_STEP_END];
     check->usable[TRACE_USE_MEMORY] = has[TRACE_MEMORY];
     check->usable[TRACE_USE_TIMELINE] = has[TRACE_OP_END] && !check->ops_homeless;
@@ -154,4 +155,18 @@ int trace_check_status(const struct trace_check *check)
 {
     bool whole = check->header_first && check->ended && !check->torn && !check->gaps && !check->damage[0];
     return whole ? STATUS_OK : STATUS_CHECK;
+}
+
+bool trace_has_end(const char *path)
+{
+    struct stat there;
+    struct source *source;
+    struct trace_record record;
+    bool ended = false;
+    if (stat(path, &there) == 0 && !S_ISREG(there.st_mode)) return true;
+    if (source_open_file(&source, path, NULL)) return false;
+    if (source_seek_step(source, UINT32_MAX, NULL) == STATUS_OK)
+        while (source_next(source, &record) == SOURCE_RECORD) ended |= record.kind == TRACE_END;
+    source_close(source);
+    return ended;
 }

@@ -11,7 +11,7 @@
 
 /* id, name, what it needs */
 #define TRACE_USE_TABLE(X)                                                    \
-    X(REPLAY, "replay", "a run header and a step")                            \
+    X(REPLAY, "replay", "a run header, and steps or memory")                  \
     X(LEARNING, "learning", "the end of each step, with its loss")            \
     X(MEMORY, "memory", "memory records")                                     \
     X(TIMELINE, "timeline", "operations and the schedules that they belong to") \
@@ -45,6 +45,10 @@ struct trace_check {
 
 /* STATUS_INPUT: not a trace at all (missing, empty, foreign). */
 int trace_check(struct trace_check *check, const char *path, struct error *err);
+
+/* Whether it holds the end of its run, so that nothing behind a whole chunk was lost. Reads its end only. What is no plain file
+ * (a pipe) cannot be asked, and passes. */
+bool trace_has_end(const char *path);
 
 /* STATUS_CHECK if something of the run is missing: cut, damaged, gaps, no header or no end. */
 int trace_check_status(const struct trace_check *check);

@@ -1,6 +1,7 @@
 /* What `zerolab check` says: for people, and for scripts. */
 #include <inttypes.h>
 
+#include "engine/base/grouped.h"
 #include "engine/trace/check.h"
 
 static const struct {
@@ -37,7 +38,7 @@ static void print_defects(const struct trace_check *check, FILE *out)
 
 static void print_part(const struct trace_check_part *part, int number, FILE *out)
 {
-    fprintf(out, "  part %d: %u rank%s", number + 1, part->ranks, part->ranks == 1 ? "" : "s");
+    fprintf(out, "  part %d: %u rank%s", number + 1, part->ranks, plural(part->ranks));
     if (part->first_step) fprintf(out, ", steps %u to %u\n", part->first_step, part->last_step);
     else fputs(", no step\n", out);
 }

@@ -174,9 +174,10 @@ int trace_file_put(struct trace_file *file, const struct trace_record *record, s
     return trace_file_put_encoded(file, file->encoded.at, err);
 }
 
+/* The chunk may be younger than `now`, which a writer takes before it puts what it has. */
 int trace_file_tick(struct trace_file *file, uint64_t now_ns, struct error *err)
 {
-    if (!file->chunk.head.records || now_ns - file->begun_ns < CHUNK_OLD_NS) return 0;
+    if (!file->chunk.head.records || now_ns < file->begun_ns + CHUNK_OLD_NS) return 0;
     return flush(file, err);
 }
 

@@ -1,7 +1,6 @@
 #include "engine/trace/listen.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -18,14 +17,20 @@ static int address_of(struct sockaddr_un *address, const char *path, struct erro
     return 0;
 }
 
+/* An address that is only a family asks Linux for a name that nobody else has: abstract, so it leaves nothing behind. */
+static bool name_end(int fd)
+{
+    return bind(fd, &(struct sockaddr){.sa_family = AF_UNIX}, sizeof(sa_family_t)) == 0;
+}
+
 /* A socket whose owner is gone refuses connections; then its path is free to be taken. */
 static bool is_left_over(const struct sockaddr_un *address)
 {
     struct stat what;
     if (lstat(address->sun_path, &what) != 0 || !S_ISSOCK(what.st_mode)) return false;
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    bool refused =
-        fd >= 0 && connect(fd, (const struct sockaddr *)address, sizeof *address) != 0 && errno == ECONNREFUSED;
+    bool refused = fd >= 0 && name_end(fd) && connect(fd, (const struct sockaddr *)address, sizeof *address) != 0 &&
+                   errno == ECONNREFUSED;
     if (fd >= 0) close(fd);
     return refused;
 }
@@ -65,14 +70,23 @@ void unlisten(int fd)
     close(fd);
 }
 
-int connect_to(int *out, const char *path, struct error *err)
+int accept_from(int fd, bool *only_watches)
+{
+    struct sockaddr_un from;
+    socklen_t bytes = sizeof from;
+    int accepted = accept4(fd, (struct sockaddr *)&from, &bytes, SOCK_CLOEXEC);
+    *only_watches = accepted >= 0 && bytes > sizeof(sa_family_t);
+    return accepted;
+}
+
+int connect_to(int *out, const char *path, bool only_watches, struct error *err)
 {
     struct sockaddr_un address;
     int status = address_of(&address, path, err);
     if (status) return status;
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0) return error_set(err, STATUS_RUN, "no socket: %s", strerror(errno));
-    if (connect(fd, (struct sockaddr *)&address, sizeof address) == 0) {
+    if ((!only_watches || name_end(fd)) && connect(fd, (struct sockaddr *)&address, sizeof address) == 0) {
         *out = fd;
         return 0;
     }

@@ -1,6 +1,9 @@
-/* Unix stream sockets: the writer listens, a viewer connects. */
+/* Unix stream sockets: the writer listens, a viewer connects. One that only watches gives its own end a name before it
+ * connects, which the writer sees as it accepts: at no moment can it be taken for one that may drive. */
 #ifndef ENGINE_TRACE_LISTEN_H
 #define ENGINE_TRACE_LISTEN_H
+
+#include <stdbool.h>
 
 #include "engine/base/error.h"
 
@@ -11,6 +14,9 @@ int listen_at(int *fd, const char *path, struct error *err);
 /* Closes it and removes its path. fd may be -1: nothing to do. */
 void unlisten(int fd);
 
-int connect_to(int *fd, const char *path, struct error *err);
+/* The next that has connected; -1: none, or no descriptor for it (errno). */
+int accept_from(int fd, bool *only_watches);
+
+int connect_to(int *fd, const char *path, bool only_watches, struct error *err);
 
 #endif

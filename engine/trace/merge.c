@@ -8,13 +8,15 @@ struct feed {
     uint64_t lost, since_ns; /* not yet said in a gap record */
     struct bytes held;       /* whole records, drained and not yet released */
     size_t at;               /* of them, released in this pass */
+    struct trace_head next;  /* of the record there, once peek() found one */
 };
 
 struct merge {
     pthread_mutex_t lock; /* over `added` alone: the rest belongs to the thread that calls merge_pass */
     struct bytes added;   /* struct trace_ring *, not yet in feeds */
     struct feed *feeds;
-    size_t feed_count;
+    struct feed **open; /* feeds of this pass that have a record left, in their order */
+    size_t feed_count, open_count;
     uint64_t pass_before_ns;
 };
 
@@ -30,6 +32,7 @@ void merge_free(struct merge *merge)
     if (!merge) return;
     for (size_t i = 0; i < merge->feed_count; i++) bytes_release(&merge->feeds[i].held);
     free(merge->feeds);
+    free(merge->open);
     bytes_release(&merge->added);
     pthread_mutex_destroy(&merge->lock);
     free(merge);
@@ -43,15 +46,22 @@ bool merge_add(struct merge *merge, struct trace_ring *ring)
     return added;
 }
 
+static bool reserve_feeds(struct merge *merge, size_t count)
+{
+    struct feed *feeds = realloc(merge->feeds, count * sizeof *feeds);
+    if (feeds) merge->feeds = feeds;
+    struct feed **open = feeds ? realloc(merge->open, count * sizeof *open) : NULL;
+    if (open) merge->open = open;
+    return open;
+}
+
 static void take_added(struct merge *merge)
 {
     pthread_mutex_lock(&merge->lock);
     size_t count = merge->added.count / sizeof(struct trace_ring *);
-    struct feed *feeds = count ? realloc(merge->feeds, (merge->feed_count + count) * sizeof *feeds) : NULL;
-    if (feeds) { /* else: tried again in the next pass */
-        merge->feeds = feeds;
+    if (count && reserve_feeds(merge, merge->feed_count + count)) { /* else: tried again in the next pass */
         for (size_t i = 0; i < count; i++) {
-            struct feed *feed = &feeds[merge->feed_count++];
+            struct feed *feed = &merge->feeds[merge->feed_count++];
             *feed = (struct feed){.rank = TRACE_RANK_ALL};
             memcpy(&feed->ring, merge->added.at + i * sizeof feed->ring, sizeof feed->ring);
         }
@@ -87,38 +97,57 @@ static void collect(struct feed *feed, uint64_t now_ns)
     if (feed->lost) hold_gap(feed, now_ns);
 }
 
-/* The head of a feed's oldest record, if there is a well-formed one; damaged bytes (a stray store into shared memory) are
- * dropped up to what was drained. */
-static bool peek(struct feed *feed, struct trace_head *head)
+/* Notes the head of a feed's oldest record, if there is a well-formed one; damaged bytes (a stray store into shared memory)
+ * are dropped up to what was drained. */
+static bool peek(struct feed *feed)
 {
     size_t left = feed->held.count - feed->at;
     if (left >= TRACE_HEAD_BYTES) {
-        *head = trace_peek(feed->held.at + feed->at);
-        if (head->bytes >= TRACE_HEAD_BYTES && head->bytes <= left) return true;
+        feed->next = trace_peek(feed->held.at + feed->at);
+        if (feed->next.bytes >= TRACE_HEAD_BYTES && feed->next.bytes <= left) return true;
     }
     feed->at = feed->held.count;
     return false;
 }
 
+/* Place among the open feeds of the one with the oldest record, by looking at each: few of a rank's lanes are busy. */
+static size_t find_oldest(const struct merge *merge)
+{
+    size_t oldest = 0;
+    for (size_t i = 1; i < merge->open_count; i++)
+        if (merge->open[i]->next.time_ns < merge->open[oldest]->next.time_ns) oldest = i;
+    return oldest;
+}
+
+static void close_feed(struct merge *merge, size_t place)
+{
+    struct feed **at = merge->open + place;
+    merge->open_count--;
+    memmove(at, at + 1, (merge->open_count - place) * sizeof *at);
+}
+
+static void release(struct merge *merge, uint64_t cut, uint64_t now_ns, bool everything, struct bytes *batch)
+{
+    while (merge->open_count) {
+        const size_t place = find_oldest(merge);
+        struct feed *feed = merge->open[place];
+        if (!everything && feed->next.time_ns >= cut && feed->next.time_ns <= now_ns) break;
+        if (!bytes_append(batch, feed->held.at + feed->at, feed->next.bytes)) break;
+        feed->at += feed->next.bytes;
+        if (!peek(feed)) close_feed(merge, place);
+    }
+}
+
 void merge_pass(struct merge *merge, uint64_t now_ns, bool everything, struct bytes *batch)
 {
     take_added(merge);
-    for (size_t i = 0; i < merge->feed_count; i++) collect(&merge->feeds[i], now_ns);
-    uint64_t cut = merge->pass_before_ns;
-    merge->pass_before_ns = now_ns;
-    for (;;) {
-        /* The oldest of all heads, by looking at each: there are a dozen rings, and few records between two looks. */
-        struct feed *oldest = NULL;
-        struct trace_head first = {0}, head;
-        for (size_t i = 0; i < merge->feed_count; i++) {
-            if (!peek(&merge->feeds[i], &head) || (oldest && head.time_ns >= first.time_ns)) continue;
-            oldest = &merge->feeds[i];
-            first = head;
-        }
-        if (!oldest || (!everything && first.time_ns >= cut && first.time_ns <= now_ns)) break;
-        if (!bytes_append(batch, oldest->held.at + oldest->at, first.bytes)) break;
-        oldest->at += first.bytes;
+    merge->open_count = 0;
+    for (size_t i = 0; i < merge->feed_count; i++) {
+        collect(&merge->feeds[i], now_ns);
+        if (peek(&merge->feeds[i])) merge->open[merge->open_count++] = &merge->feeds[i];
     }
+    release(merge, merge->pass_before_ns, now_ns, everything, batch);
+    merge->pass_before_ns = now_ns;
     for (size_t i = 0; i < merge->feed_count; i++) {
         bytes_drop(&merge->feeds[i].held, merge->feeds[i].at);
         merge->feeds[i].at = 0;

@@ -110,16 +110,6 @@ size_t trace_encode(const struct trace_record *record, void *out)
     return fixed + text.bytes;
 }
 
-struct trace_head trace_peek(const void *bytes)
-{
-    struct trace_head head;
-    const uint8_t *at = get_u32(bytes, &head.bytes);
-    at = get_u16(at, &head.kind);
-    at = get_u16(at, &head.rank);
-    get_u64(at, &head.time_ns);
-    return head;
-}
-
 /* text takes what is left of the record. */
 #define GET_u8(target)   at = get_u8(at, &target);
 #define GET_u16(target)  at = get_u16(at, &target);

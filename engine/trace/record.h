@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "engine/base/wire.h"
+
 struct trace_text { const char *at; size_t bytes; };
 
 typedef uint8_t trace_u8; typedef uint16_t trace_u16; typedef uint32_t trace_u32; typedef uint64_t trace_u64;
@@ -44,8 +46,17 @@ enum { TRACE_HEAD_BYTES = 16, TRACE_FIXED_MAX = 112 };
 
 struct trace_head { uint32_t bytes; uint16_t kind, rank; uint64_t time_ns; };
 
-/* Reads the head of an encoded record; the caller has at least TRACE_HEAD_BYTES. */
-struct trace_head trace_peek(const void *bytes);
+/* Reads the head of an encoded record; the caller has at least TRACE_HEAD_BYTES. Here, because a record is looked at by
+ * everybody who passes it on. */
+static inline struct trace_head trace_peek(const void *bytes)
+{
+    struct trace_head head;
+    const uint8_t *at = get_u32(bytes, &head.bytes);
+    at = get_u16(at, &head.kind);
+    at = get_u16(at, &head.rank);
+    get_u64(at, &head.time_ns);
+    return head;
+}
 
 /* Bytes that record takes on disk. */
 size_t trace_encoded_bytes(const struct trace_record *record);

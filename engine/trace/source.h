@@ -26,7 +26,8 @@ enum source_result {
 /* A file is read chunk by chunk, each checked before a record of it is handed out. SOURCE_END at the end of a file that is
  * still growing is not final: call source_next() again later. */
 int source_open_file(struct source **out, const char *path, struct error *err); /* STATUS_INPUT: missing, foreign, empty */
-int source_open_socket(struct source **out, const char *path, struct error *err);
+int source_open_socket(struct source **out, const char *path, struct error *err);  /* drives, if nobody does */
+int source_watch_socket(struct source **out, const char *path, struct error *err); /* never drives, and keeps nobody from it */
 int source_adopt_fd(struct source **out, int connected_fd, struct error *err); /* takes the descriptor, also on error */
 
 enum source_result source_next(struct source *source, struct trace_record *record);

@@ -71,11 +71,21 @@ int source_adopt_fd(struct source **out, int connected_fd, struct error *err)
     return source_new(out, &socket_origin, connected_fd, err);
 }
 
-int source_open_socket(struct source **out, const char *path, struct error *err)
+static int open_socket(struct source **out, const char *path, bool only_watches, struct error *err)
 {
-    int fd, status = connect_to(&fd, path, err);
+    int fd, status = connect_to(&fd, path, only_watches, err);
     *out = NULL;
     return status ? status : source_adopt_fd(out, fd, err);
+}
+
+int source_open_socket(struct source **out, const char *path, struct error *err)
+{
+    return open_socket(out, path, false, err);
+}
+
+int source_watch_socket(struct source **out, const char *path, struct error *err)
+{
+    return open_socket(out, path, true, err);
 }
 
 int source_send(struct source *source, const char *command_line, struct error *err)

@@ -52,13 +52,15 @@ static bool begins(struct trace_text json, const char *with)
     return json.bytes > length && memcmp(json.at, with, length) == 0;
 }
 
-/* Of events are kept the last setting of each key, where the run came from, and the last word on checkpoints. */
+/* Of events are kept the last setting of each key, where the run came from, the last word on checkpoints, and the last
+ * report of running out of memory. */
 static bool event_part(struct trace_text json, uint64_t *part)
 {
     static const char set[] = "{\"kind\":\"set\",\"detail\":{\"key\":\"";
     uint32_t hash = 2166136261u; /* FNV-1a */
     if (begins(json, "{\"kind\":\"resumed\"")) return *part = 1, true;
     if (begins(json, "{\"kind\":\"checkpoint\"")) return *part = 2, true;
+    if (begins(json, "{\"kind\":\"oom\"")) return *part = 3, true;
     if (!begins(json, set)) return false;
     for (size_t i = sizeof set - 1; i < json.bytes && json.at[i] != '"'; i++)
         hash = (hash ^ (uint8_t)json.at[i]) * 16777619u;

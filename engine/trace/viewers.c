@@ -172,7 +172,7 @@ static bool greet(struct viewers *viewers, struct viewer *viewer)
     return enqueue(viewer, head, sizeof head) && enqueue_chunk(viewers, viewer) && flush(viewer);
 }
 
-static void seat_viewer(struct viewers *viewers, int fd)
+static void seat_viewer(struct viewers *viewers, int fd, bool only_watches)
 {
     struct viewer *viewer = viewers->count < VIEWERS_MAX ? calloc(1, sizeof *viewer) : NULL;
     if (!viewer) {
@@ -181,7 +181,7 @@ static void seat_viewer(struct viewers *viewers, int fd)
     }
     uint32_t open_step = sticky_open_step(viewers->sticky);
     viewer->fd = fd;
-    viewer->drives = !someone_drives(viewers);
+    viewer->drives = !only_watches && !someone_drives(viewers);
     viewer->whole = !open_step;
     viewer->first_step = open_step + 1;
     viewers->seats[viewers->count++] = viewer;
@@ -219,7 +219,7 @@ static bool listen_to(struct viewers *viewers, struct viewer *viewer)
     return count > 0;
 }
 
-void viewers_poll(struct viewers *viewers, int wake_fd, int timeout_ms)
+bool viewers_poll(struct viewers *viewers, int wake_fd, int timeout_ms)
 {
     struct pollfd polled[VIEWERS_MAX + 2] = {{.fd = wake_fd, .events = POLLIN},
                                              {.fd = viewers->deaf ? -1 : viewers->listen_fd, .events = POLLIN}};
@@ -228,7 +228,7 @@ void viewers_poll(struct viewers *viewers, int wake_fd, int timeout_ms)
         const struct viewer *viewer = viewers->seats[seat];
         polled[2 + seat] = (struct pollfd){.fd = viewer->fd, .events = POLLIN | (viewer->queue.count ? POLLOUT : 0)};
     }
-    if (poll(polled, (nfds_t)viewers->count + 2, timeout_ms) <= 0) return;
+    if (poll(polled, (nfds_t)viewers->count + 2, timeout_ms) <= 0) return false;
     for (int seat = viewers->count - 1; seat >= 0; seat--) { /* downwards: leave() fills a seat from above */
         struct viewer *viewer = viewers->seats[seat];
         short happened = polled[2 + seat].revents;
@@ -237,10 +237,12 @@ void viewers_poll(struct viewers *viewers, int wake_fd, int timeout_ms)
         if (!stays) leave(viewers, seat);
     }
     if (polled[1].revents & POLLIN) {
-        int fd = accept4(viewers->listen_fd, NULL, NULL, SOCK_CLOEXEC);
-        if (fd >= 0) seat_viewer(viewers, fd);
+        bool only_watches;
+        int fd = accept_from(viewers->listen_fd, &only_watches);
+        if (fd >= 0) seat_viewer(viewers, fd, only_watches);
         viewers->deaf = fd < 0;
     }
+    return polled[0].revents & POLLIN;
 }
 
 /* --- life ----------------------------------------------------------------------------------------------------------- */
@@ -268,6 +270,9 @@ static void take_handed(struct viewers *viewers, struct handover *handed)
     handed->listen_fd = -1;
     for (int i = 0; i < handed->viewers; i++) seat_handed(viewers, &handed->viewer[i]);
     handover_release(handed);
+    void (*on_handed)(void *user) =
+        someone_drives(viewers) ? viewers->options.on_driver : viewers->options.on_driver_gone;
+    if (on_handed) on_handed(viewers->options.user);
 }
 
 void viewers_hand_over(struct viewers *viewers, struct handover *handover)
@@ -305,7 +310,7 @@ int viewers_open(struct viewers **out, const struct trace_writer_options *option
             return status;
         }
     }
-    if (options->adopted_fd >= 0) seat_viewer(viewers, options->adopted_fd);
+    if (options->adopted_fd >= 0) seat_viewer(viewers, options->adopted_fd, false);
     *out = viewers;
     return 0;
 }

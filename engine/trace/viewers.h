@@ -14,8 +14,8 @@ struct viewers;
 int viewers_open(struct viewers **out, const struct trace_writer_options *options, const struct sticky *sticky, struct error *err);
 
 /* Waits until wake_fd is readable, something happens on a connection, or timeout_ms have passed; then accepts, reads
- * command lines and sends what is queued. */
-void viewers_poll(struct viewers *viewers, int wake_fd, int timeout_ms);
+ * command lines and sends what is queued. True: wake_fd is readable. */
+bool viewers_poll(struct viewers *viewers, int wake_fd, int timeout_ms);
 
 /* Queues whole records for every viewer and sends what their sockets take. */
 void viewers_send(struct viewers *viewers, const struct bytes *records);

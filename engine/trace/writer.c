@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "engine/base/clock.h"
@@ -22,7 +23,7 @@ struct trace_writer {
     struct viewers *viewers;
     struct trace_file *file; /* NULL: none, or ended by an error */
     struct bytes batch;
-    int wake_fd;
+    int wake_fd; /* readable: it is to stop */
     pthread_t thread;
 };
 
@@ -65,24 +66,18 @@ static void pass(struct trace_writer *writer, bool everything)
     viewers_send(writer->viewers, &writer->batch);
 }
 
-static bool stop_wanted(int wake_fd)
-{
-    eventfd_t value;
-    return eventfd_read(wake_fd, &value) == 0;
-}
-
 static void *writer_main(void *argument)
 {
     struct trace_writer *writer = argument;
-    for (uint64_t next_ns = clock_ns(), now_ns;;) {
-        if (stop_wanted(writer->wake_fd)) break;
+    bool stopped = false;
+    for (uint64_t next_ns = clock_ns(), now_ns; !stopped;) {
         if ((now_ns = clock_ns()) >= next_ns) {
             pass(writer, false);
             next_ns = now_ns + PASS_MS * 1000000ull;
         }
         now_ns = clock_ns();
-        viewers_poll(writer->viewers, writer->wake_fd,
-                     now_ns < next_ns ? (int)((next_ns - now_ns + 999999) / 1000000) : 0);
+        stopped = viewers_poll(writer->viewers, writer->wake_fd,
+                               now_ns < next_ns ? (int)((next_ns - now_ns + 999999) / 1000000) : 0);
     }
     pass(writer, true);
     return NULL;
@@ -154,6 +149,11 @@ int trace_writer_start(struct trace_writer **out, const struct trace_writer_opti
 void trace_writer_add_ring(struct trace_writer *writer, struct trace_ring *ring)
 {
     while (!merge_add(writer->merge, ring)) usleep(1000); /* without a ring its lane would go unseen */
+}
+
+uint64_t trace_writer_processor_ns(const struct trace_writer *writer)
+{
+    return clock_thread_ns(writer->thread);
 }
 
 static void end_thread(struct trace_writer *writer)

@@ -1,5 +1,5 @@
 /* The writer of a node: one thread that drains every lane's ring in time order, in chunks, to a file and to whoever is
- * connected to a Unix socket (mode 0600; the first viewer drives: its lines are commands; further ones watch). A viewer
+ * connected to a Unix socket (mode 0600; the first viewer that may drives: its lines are commands; others watch). A viewer
  * that attaches in mid-run gets the run header, the last schedules and a keyframe first. A viewer that stalls is cut
  * off rather than waited for (it may attach again). A full disk ends the file with one warning, never the run. */
 #ifndef ENGINE_TRACE_WRITER_H
@@ -30,6 +30,9 @@ int trace_writer_start(struct trace_writer **out, const struct trace_writer_opti
 
 /* Rings may be added at any time, from any thread; their memory stays the caller's and outlives the writer. */
 void trace_writer_add_ring(struct trace_writer *writer, struct trace_ring *ring);
+
+/* Processor time that its thread has taken so far. */
+uint64_t trace_writer_processor_ns(const struct trace_writer *writer);
 
 /* Once every producer has emitted its last record: drains what is left, writes the index, closes file and socket (removes its path), joins the thread, frees. */
 void trace_writer_stop(struct trace_writer *writer);

@@ -38,10 +38,22 @@ static int await(struct executor *executor, struct lane_state *lane, struct lane
     return status;
 }
 
+/* The host reads what others left for it on the board, and says whether anything has failed. */
+static void wait_for_all_before(struct executor *executor, struct lane_state *lane, const struct op *op)
+{
+    const uint32_t sent = atomic_load(&lane->sent);
+    if (sent) wait_until_past(&lane->done, sent - 1);
+    for (int d = 0; d < op->dependency_count; d++) {
+        const int on = op->dependency[d].op;
+        wait_until_past(&executor->lanes[executor->schedule->ops[on].lane].done, (uint32_t)on);
+    }
+}
+
 static int await_dependencies(struct executor *executor, struct lane_state *lane, const struct op *op,
                               struct error *err)
 {
     int status = STATUS_OK;
+    if (op_is_hosts(op->kind)) wait_for_all_before(executor, lane, op);
     for (int d = 0; d < op->dependency_count && !status; d++) {
         const int on = op->dependency[d].op;
         struct lane_state *other = &executor->lanes[executor->schedule->ops[on].lane];
@@ -121,6 +133,7 @@ static uint64_t follow(struct executor *executor, struct lane_state *lane, struc
     lane_take(executor, op, flight->started_ns);
     executor_record_begin(executor, flight);
     const uint64_t ended_ns = reach(executor, lane, op, end_of(executor, op), flight->started_ns);
+    if (executor->host.settle) lane_settle(executor, flight, ended_ns);
     executor_record_end(executor, flight, ended_ns, 0);
     if (executor->host.ended) executor->host.ended(executor->host.user, op, ended_ns - flight->started_ns);
     return ended_ns;

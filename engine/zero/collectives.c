@@ -5,6 +5,9 @@
 
 #include "engine/zero/internal.h"
 
+/* What a lane that runs ahead has on its way is asked about when it is done. */
+_Static_assert(LANE_FLIGHTS *COMM_MEETINGS_EACH <= COMM_MEETINGS, "COMM_MEETINGS is too small");
+
 static uint64_t symmetric_place(const struct zero *zero, const struct schedule *schedule, int buffer, int owner,
                                 int64_t elem)
 {
@@ -108,6 +111,8 @@ int zero_communicate(struct zero *zero, const struct schedule *schedule, const s
     for (int link = 0; link < 2; link++) zero->traffic[kind].sent_bytes[link] += moved.sent_bytes[link];
     *stat = (struct op_stat){.peers_ns = moved.peers_ns,
                              .arrival_ns = moved.arrival_ns,
+                             .meeting = moved.meeting,
+                             .meetings = moved.meetings,
                              .sent_bytes = {[LINK_INTRA] = moved.sent_bytes[0], [LINK_INTER] = moved.sent_bytes[1]},
                              .healthy = moved.healthy};
     return status;
@@ -122,5 +127,6 @@ int zero_spread(struct zero *zero, int unit, enum dtype dtype, uint64_t source, 
                                             .elems = shard,
                                             .source = source,
                                             .destination = (char *)whole + r * shard * dtype_bytes(dtype)};
-    return comm_all_gather(zero->comm, dtype, zero->parts, zero->ranks, true, &stat, err);
+    int status = comm_all_gather(zero->comm, dtype, zero->parts, zero->ranks, true, &stat, err);
+    return status ? status : mover_finish(zero->movers[LANE_COMM], err);
 }

@@ -22,7 +22,9 @@
 struct executor;
 
 struct op_stat {
-    uint64_t peers_ns, arrival_ns; /* waiting for other ranks, and of it until all had come */
+    uint64_t peers_ns, arrival_ns; /* waiting for other ranks, and of it until all had come; where their devices */
+    uint64_t meeting;              /* ... meet by themselves, known when it is done, by these numbers (comm_stat) */
+    int meetings;
     uint64_t sent_bytes[LINKS];
     struct aio_flow io; /* of an operation that moved something to or from NVMe; without requests: it did not */
     bool io_direct;     /* ... past the page cache */
@@ -39,6 +41,8 @@ struct executor_host {
     int (*run)(void *user, const struct schedule *schedule, const struct op *op, bool healthy, struct op_stat *stat, struct error *err);
     /* What run() left to a device is done when it returns. Not called on lanes that run ahead. NULL: run() leaves nothing. */
     int (*finish)(void *user, const struct op *op, struct error *err);
+    /* What run() could not know yet of an operation that is done now. On the thread that ends operations of its lane. NULL: nothing. */
+    int (*settle)(void *user, const struct op *op, struct op_stat *stat, struct error *err);
     const struct lane_stream *streams[LANES]; /* of a device; NULL: the lane works on its own thread */
     /* After each, on the thread that ends operations of its lane: how long it took, with what pacing added. NULL: nobody wants to know. */
     void (*ended)(void *user, const struct op *op, uint64_t took_ns);
@@ -50,6 +54,9 @@ struct executor_host {
     /* Called instead of sleeping at the closed gate, on the compute lane, once this rank has done all that the gate lets:
      * `next` comes next. Returns when it may have moved. */
     void (*at_gate)(void *user, const struct schedule *schedule, uint32_t next);
+    /* Called once in a run, as soon as it is broken, from any lane: others may wait for what will not be done here. NULL: they
+     * find out later. */
+    void (*broke)(void *user, const struct error *err);
     /* Called a few times a second on the communication lane while it waits there. False: the run has failed. */
     bool (*alive)(void *user);
 };
@@ -74,6 +81,9 @@ int executor_run(struct executor *executor, const struct schedule *schedule, uin
  * parameters or gradients as if it had taken at least least_ns. Not stretched is the time in which a collective waits for
  * ranks that come later: they are slowed themselves. */
 void executor_slow(struct executor *executor, double factor, uint64_t least_ns);
+
+/* Whom operations of later runs are told to. */
+void executor_tell(struct executor *executor, struct trace_ring *const rings[LANES]);
 
 /* Drops what is left of the step: operations marked in_tail are skipped. Called by an operation, for later ones. */
 void executor_drop_tail(struct executor *executor);

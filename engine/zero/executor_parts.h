@@ -94,6 +94,7 @@ static inline bool wait_until_past(_Atomic uint32_t *word, uint32_t number)
 void lane_run(struct executor *executor, struct lane_state *lane);
 bool lane_skips(struct executor *executor, const struct op *op); /* when all it depends on is done, or was sent */
 void lane_work(struct executor *executor, struct flight *flight, bool healthy);
+void lane_settle(struct executor *executor, struct flight *flight, uint64_t ended_ns);
 void lane_break(struct executor *executor, const struct error *err);
 void lane_device_failed(struct executor *executor, const struct op *op, struct error *err); /* named by the operation */
 /* when_ns 0: now. */

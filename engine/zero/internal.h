@@ -70,7 +70,8 @@ struct zero {
     int64_t first_sample;       /* evaluation: where in the held-out slice */
     struct learning_rate now;
     struct board board;
-    struct { bool refused[SCHEDULES], told; } ahead; /* runs_ahead.c: of the schedules in force */
+    struct { bool refused[SCHEDULES], told; } ahead; /* runs_ahead.c: of the schedules in force, under the budgets in force */
+    uint64_t whole_bytes[SCHEDULES][TIERS];          /* ... what each takes of a tier with everything at once */
     float gradient_factor;      /* clipping, known after the agreement */
     struct agreement *agreed;   /* of all ranks */
     struct { double loss, grad_norm; bool failed, overflow; } concluded; /* what follows from them */
@@ -107,6 +108,8 @@ void *zero_tile(const struct zero *zero, const struct schedule *schedule, const 
 int zero_run_op(void *user, const struct schedule *schedule, const struct op *op, bool healthy, struct op_stat *stat, struct error *err);
 /* ... until what it left to a device is done. */
 int zero_finish_op(void *user, const struct op *op, struct error *err);
+/* ... what is known only then: how long ranks waited for each other on their devices. */
+int zero_settle_op(void *user, const struct op *op, struct op_stat *stat, struct error *err);
 /* ... outside a step, on the calling thread, with what it takes and gives. */
 int zero_run_alone(struct zero *zero, const struct schedule *schedule, const struct op *op, struct error *err);
 
@@ -115,7 +118,8 @@ int zero_make_board(struct zero *zero, const struct schedule schedules[SCHEDULES
 void zero_clean_board(struct zero *zero);
 void zero_release_board(struct zero *zero);
 
-/* runs_ahead.c: whether lanes of the device may run ahead of it while this schedule runs. */
+/* runs_ahead.c: once for the schedules in force; whether lanes of the device may run ahead of it while this one runs. */
+void zero_weigh_whole(struct zero *zero);
 bool zero_runs_ahead(struct zero *zero, int which);
 
 /* delayed.c: whether the step that comes updates with gradients of the one before; what is pending after a step; and all that

@@ -22,6 +22,7 @@ void lane_break(struct executor *executor, const struct error *err)
     executor->error = *err;
     executor->status = err->status;
     gate_raise(executor->host.gate, GATE_OPEN);
+    if (executor->host.broke) executor->host.broke(executor->host.user, err);
 }
 
 /* A device that has failed says so of all that it is asked about, also of what had gone well before. */
@@ -102,6 +103,18 @@ static void finish(struct executor *executor, const struct op *op)
         lane_device_failed(executor, op, &err);
 }
 
+/* By the clock of a device nobody may have waited longer than the operation has taken by this machine's. */
+void lane_settle(struct executor *executor, struct flight *flight, uint64_t ended_ns)
+{
+    struct op_stat *stat = &flight->stat;
+    struct error err;
+    if (executor->host.settle(executor->host.user, flight->op, stat, &err))
+        lane_device_failed(executor, flight->op, &err);
+    const uint64_t most_ns = ended_ns - flight->started_ns;
+    if (stat->peers_ns > most_ns) stat->peers_ns = most_ns;
+    if (stat->arrival_ns > stat->peers_ns) stat->arrival_ns = stat->peers_ns;
+}
+
 /* Returns when it ended. */
 static uint64_t carry_out(struct executor *executor, struct flight *flight)
 {
@@ -112,6 +125,7 @@ static uint64_t carry_out(struct executor *executor, struct flight *flight)
     executor_record_begin(executor, flight);
     lane_work(executor, flight, healthy);
     finish(executor, flight->op);
+    if (executor->host.settle) lane_settle(executor, flight, clock_ns());
     executor_record_io(executor, flight);
     const uint64_t paced_ns = healthy ? executor_pace(executor, flight) : 0, ended_ns = clock_ns();
     executor_record_end(executor, flight, ended_ns, paced_ns);

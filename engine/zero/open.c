@@ -44,6 +44,17 @@ int zero_finish_op(void *user, const struct op *op, struct error *err)
     return mover_finish(zero->movers[op->lane], err);
 }
 
+int zero_settle_op(void *user, const struct op *op, struct op_stat *stat, struct error *err)
+{
+    const struct zero *zero = user;
+    struct comm_stat waited = {.meeting = stat->meeting, .meetings = stat->meetings};
+    if (op->lane != LANE_COMM || waited.meetings == 0) return STATUS_OK;
+    int status = comm_waited(zero->comm, &waited, err);
+    stat->peers_ns = waited.peers_ns;
+    stat->arrival_ns = waited.arrival_ns;
+    return status;
+}
+
 static void op_ended(void *user, const struct op *op, uint64_t took_ns)
 {
     struct zero *zero = user;
@@ -54,6 +65,13 @@ static void at_gate(void *user, const struct schedule *schedule, uint32_t next)
 {
     const struct zero *zero = user;
     zero->at_gate(zero->gate_user, schedule, next);
+}
+
+/* Other ranks' lanes may wait for a device that has failed, and this one's communication lane for them. */
+static void broke(void *user, const struct error *err)
+{
+    const struct zero *zero = user;
+    comm_abort(zero->comm, err);
 }
 
 static bool alive(void *user)
@@ -139,12 +157,14 @@ static int open_parts(struct zero *zero, struct error *err)
                                  .memory = zero->memory,
                                  .run = zero_run_op,
                                  .finish = zero->device ? zero_finish_op : NULL,
+                                 .settle = zero->device ? zero_settle_op : NULL,
                                  .ended = op_ended,
                                  .rank = (uint16_t)zero->rank,
                                  .links = config->topology.links,
                                  .device_flops = &config->topology.device_flops,
                                  .gate = zero->gate,
                                  .at_gate = zero->at_gate ? at_gate : NULL,
+                                 .broke = zero->device ? broke : NULL,
                                  .alive = alive};
     memcpy(host.rings, zero->rings, sizeof host.rings);
     if (zero->device) memcpy(host.streams, zero->device->streams, sizeof host.streams);
@@ -221,6 +241,7 @@ void zero_adopt(struct zero *zero, const struct config_zero *knobs, struct sched
     zero->schedule_number += SCHEDULES;
     memset(&zero->ahead, 0, sizeof zero->ahead);
     zero_weigh_tails(zero);
+    zero_weigh_whole(zero);
     zero->window_bytes = zero_window_bytes(&zero->schedules[PURPOSE_TRAIN]);
     footprint_of(&zero->footprint, &zero->schedules[PURPOSE_TRAIN]);
     zero_record_plan(zero);
@@ -258,6 +279,7 @@ int zero_open(struct zero **out, const struct zero_options *options, struct zero
     bool failed = false;
     struct zero *zero = calloc(1, sizeof *zero);
     *out = zero;
+    shortage->text[0] = '\0';
     if (!zero) return error_set(err, STATUS_RUN, "no memory for a rank");
     const struct comm_layout *layout = comm_layout(options->comm);
     zero->config = options->config;
@@ -291,13 +313,7 @@ int zero_open(struct zero **out, const struct zero_options *options, struct zero
     if (status == STATUS_OK) zero_pin_host(zero, &options->config->zero);
     if (status == STATUS_OK) status = zero_use_storage(zero, &zero->schedules[PURPOSE_TRAIN], err);
     if (status == STATUS_OK) status = zero_make_state(zero, &failed, shortage, err);
-    if (status) {
-        zero_close(zero);
-        *out = NULL;
-    } else if (failed) {
-        return error_set(err, STATUS_RUN, "%.400s", shortage->text);
-    }
-    return status;
+    return failed ? error_set(err, STATUS_RUN, "%.400s", shortage->text) : status;
 }
 
 void zero_close(struct zero *zero)

@@ -34,16 +34,11 @@ void *zero_tile(const struct zero *zero, const struct schedule *schedule, const 
     return zero_at(zero, schedule, buffer, first);
 }
 
-static bool is_of_tile(const struct zero *zero, const struct op *op)
-{
-    return zero->model.units[op->unit].kind == UNIT_MLP;
-}
-
 /* A use has the attention part and one other at most; that of a tile reads its block's too. */
 static struct gpt_saved saved_of(const struct zero *zero, const struct schedule *schedule, const struct op *op)
 {
     void *other = zero_buffer(zero, schedule, op->buffer[ROLE_ACTIVATION]),
-         *mlp = is_of_tile(zero, op) ? zero_buffer(zero, schedule, op->buffer[ROLE_INPUT]) : other;
+         *mlp = model_is_tile(&zero->model, op->unit) ? zero_buffer(zero, schedule, op->buffer[ROLE_INPUT]) : other;
     return (struct gpt_saved){{[PART_ATTENTION] = zero_buffer(zero, schedule, op->buffer[ROLE_ATTENTION]),
                                [PART_MLP] = mlp,
                                [PART_NORM] = other,

@@ -21,11 +21,12 @@ void zero_record_memory(void *user, uint64_t when_ns, enum tier tier, enum categ
                         const struct memory_count *count)
 {
     struct zero *zero = user;
+    atomic_store_explicit(&zero->recorded[tier][category], true, memory_order_relaxed);
+    if (!zero->rings[ZERO_RING_MEMORY]) return;
     struct trace_record record = record_of(zero, TRACE_MEMORY);
     if (when_ns) record.time_ns = when_ns;
     if (record.time_ns < zero->memory_told_ns) record.time_ns = zero->memory_told_ns; /* lanes of a device tell late */
     zero->memory_told_ns = record.time_ns;
-    atomic_store_explicit(&zero->recorded[tier][category], true, memory_order_relaxed);
     record.memory = (struct trace_of_memory){(uint8_t)tier, (uint8_t)category, count->live_bytes, count->reserved_bytes,
                                              count->peak_bytes};
     trace_emit(zero->rings[ZERO_RING_MEMORY], &record);
@@ -122,6 +123,16 @@ void zero_record_plan(struct zero *zero)
         if (zero->rank == 0) record_predictions(zero, which);
     }
     zero_record_budgets(zero);
+}
+
+/* Peaks are told when they change, so whoever listens now has to hear of them. */
+void zero_listen(struct zero *zero, struct trace_ring *const rings[ZERO_RINGS], bool anew)
+{
+    static struct trace_ring *const nobody[ZERO_RINGS];
+    memcpy(zero->rings, rings ? rings : nobody, sizeof zero->rings);
+    executor_tell(zero->executor, zero->rings);
+    memset(zero->recorded_peak_bytes, 0, sizeof zero->recorded_peak_bytes);
+    if (anew) zero_record_plan(zero);
 }
 
 /* Of every category that there was, also where nothing is left: a peak that was reset has to be heard of. */

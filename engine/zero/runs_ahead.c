@@ -8,6 +8,7 @@
  *   - the pages of all that were committed before the step, so that none has to come while the device works.
  * Bits, peaks and the trace's meaning are the same either way. */
 #include <stdio.h>
+#include <string.h>
 
 #include "engine/base/gate.h"
 #include "engine/memory/pages.h"
@@ -29,19 +30,39 @@ static bool is_paced(const struct zero *zero)
 }
 
 /* Whole pages of a category, from its beginning: no page of it is ever returned to make room for another's. */
-static bool fits(const struct zero *zero, const struct schedule *schedule, enum tier tier)
+void zero_weigh_whole(struct zero *zero)
 {
-    const uint64_t page_bytes = tier == TIER_DEVICE ? zero->device->pages->unit_bytes : PAGE_BYTES;
+    memset(zero->whole_bytes, 0, sizeof zero->whole_bytes);
+    for (int which = 0; has_streams(zero) && which < SCHEDULES; which++) {
+        struct footprint footprint;
+        if (!zero->schedules[which].op_count) continue;
+        footprint_of(&footprint, &zero->schedules[which]);
+        for (enum tier tier = TIER_DEVICE; tier <= TIER_HOST; tier++)
+            for (enum category c = 0; c < CATEGORIES; c++)
+                zero->whole_bytes[which][tier] +=
+                    round_up(footprint.category[tier][c].extent_bytes, memory_unit_bytes(zero->memory, tier, c));
+    }
+}
+
+/* Beside a schedule may lie what is being saved, which begins and ends within pages. */
+static uint64_t beside_bytes(const struct zero *zero, enum tier tier)
+{
+    const uint64_t live_bytes =
+        tier == TIER_HOST ? memory_live_from(zero->memory, tier, CATEGORY_STAGING, zero->save_offset) : 0;
+    return live_bytes ? live_bytes + 2 * memory_unit_bytes(zero->memory, tier, CATEGORY_STAGING) : 0;
+}
+
+static bool fits(const struct zero *zero, int which, enum tier tier, uint64_t budget_bytes)
+{
+    return budget_bytes == 0 || zero->whole_bytes[which][tier] + beside_bytes(zero, tier) <= budget_bytes;
+}
+
+static bool fits_all(const struct zero *zero, int which)
+{
     struct memory_snapshot now;
-    struct footprint footprint;
-    uint64_t bytes = 0;
     memory_snapshot(zero->memory, &now);
-    if (now.budget_bytes[tier] == 0) return true;
-    footprint_of(&footprint, schedule);
-    for (int c = 0; c < CATEGORIES; c++) bytes += round_up(footprint.category[tier][c].extent_bytes, page_bytes);
-    if (tier == TIER_HOST)
-        bytes += memory_live_from(zero->memory, tier, CATEGORY_STAGING, zero->save_offset) + 2 * PAGE_BYTES;
-    return bytes <= now.budget_bytes[tier];
+    return fits(zero, which, TIER_DEVICE, now.budget_bytes[TIER_DEVICE]) &&
+           fits(zero, which, TIER_HOST, now.budget_bytes[TIER_HOST]);
 }
 
 static bool is_in_memory(const struct buffer *buffer)
@@ -92,8 +113,7 @@ bool zero_runs_ahead(struct zero *zero, int which)
 {
     const struct schedule *schedule = &zero->schedules[which];
     if (!has_streams(zero) || is_paced(zero) || (zero->gate && gate_limit(zero->gate) != GATE_OPEN)) return false;
-    const bool within = fits(zero, schedule, TIER_DEVICE) && fits(zero, schedule, TIER_HOST);
-    if (within && !zero->ahead.refused[which]) {
+    if (fits_all(zero, which) && !zero->ahead.refused[which]) {
         if (commit_all(zero, schedule)) return true;
         zero->ahead.refused[which] = true; /* the GPU will hardly have more later */
         memory_trim(zero->memory);

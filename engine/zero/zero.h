@@ -78,10 +78,11 @@ struct zero_result {
     struct zero_shortage shortage;
 };
 
-/* STATUS_RUN with *zero set and outcome in `shortage`: the lasting state does not fit the budget; zero_switch() to
- * something smaller, or zero_set_budget() and zero_switch() to the same, starts it. */
+/* STATUS_RUN with a text in `shortage`: the lasting state does not fit the budget; zero_switch() to something smaller, or
+ * zero_set_budget() and zero_switch() to the same, starts it. After any other failure, when the text is empty, *out can only be
+ * closed: not before comm_close(), because peers, or their devices, may still read its memory. */
 int zero_open(struct zero **out, const struct zero_options *options, struct zero_shortage *shortage, struct error *err);
-void zero_close(struct zero *zero);
+void zero_close(struct zero *zero); /* after comm_close(), which waits for those who read; NULL: nothing */
 
 /* False while the initial state has not been made for lack of memory. */
 bool zero_ready(const struct zero *zero);
@@ -94,6 +95,10 @@ void zero_waited(struct zero *zero, uint64_t ns);
 /* Reshards in place, never holding more than one extra unit. ZERO_OUT_OF_MEMORY: it would not fit; nothing was changed. */
 int zero_switch(struct zero *zero, const struct config_zero *knobs, struct zero_result *result, struct error *err);
 int zero_set_budget(struct zero *zero, enum tier tier, uint64_t bytes, struct error *err);
+
+/* Who is told of this rank from now on, in place of the rings it was opened with; NULL: nobody, and nothing is recorded. anew: they
+ * have heard nothing so far, and are told the plan first. Between steps; not collective. */
+void zero_listen(struct zero *zero, struct trace_ring *const rings[ZERO_RINGS], bool anew);
 
 /* Mean loss over at most `samples` held-out samples (all ranks together); *tokens says how many tokens were read. */
 int zero_evaluate(struct zero *zero, int64_t samples, float *loss, int64_t *tokens, struct error *err);

@@ -105,6 +105,12 @@ int device_event_time(struct device_event *event, uint64_t *at_ns, uint64_t *err
     return absent(err);
 }
 
+int device_event_between(const struct device_event *first, const struct device_event *last, uint64_t *ns,
+                         struct error *err)
+{
+    return absent(err);
+}
+
 int device_range_reserve(struct device_range *range, struct device *device, uint64_t bytes, struct error *err)
 {
     return absent(err);
@@ -122,11 +128,6 @@ int device_range_commit(struct device_range *range, uint64_t first, uint64_t end
 int device_range_return(struct device_range *range, uint64_t first, uint64_t end, struct error *err)
 {
     return absent(err);
-}
-
-uint64_t device_range_committed_bytes(const struct device_range *range)
-{
-    return 0;
 }
 
 int device_pin(struct device *device, void *host, uint64_t bytes, struct error *err)
@@ -152,6 +153,11 @@ int device_set(struct device_stream *stream, void *to, int byte, uint64_t bytes,
 int kernels_create_cuda(struct kernels **out, struct device *device, struct device_stream *stream, struct error *err)
 {
     return absent(err);
+}
+
+bool kernels_cuda_groups(struct kernels *kernels, bool wanted)
+{
+    return false;
 }
 
 int device_reduce(struct device_stream *stream, enum dtype dtype, enum dtype to, void *destination,

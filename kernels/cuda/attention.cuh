@@ -5,6 +5,8 @@
 #include "kernels/cuda/cuda.cuh"
 #include "kernels/cuda/mma.cuh"
 
+#include <limits.h>
+
 /* qkv [B, T, 3, NH, size], out [B, T, NH, size], lse [B, NH, T]. */
 struct attention_heads {
     int T, NH, size;
@@ -51,30 +53,73 @@ void attention_plain_forward(struct kernels *kernels, enum dtype dtype, void *ou
 void attention_plain_backward(struct kernels *kernels, enum dtype dtype, void *dqkv, const void *dout, const float *lse,
                               const float *delta, const void *qkv, const struct attention_shape *shape);
 
-/* attention_forward.cu, attention_backward.cu: tensor cores; delta [B, NH, T] is made already */
+/* attention_forward.cu, attention_backward.cu: tensor cores by warps; delta [B, NH, T] is made already */
 void attention_tiled_forward(struct kernels *kernels, enum dtype dtype, void *out, float *lse, const void *qkv,
                              const struct attention_shape *shape);
 void attention_tiled_backward(struct kernels *kernels, enum dtype dtype, void *dqkv, const void *dout, const float *lse,
                               const float *delta, const void *qkv, const struct attention_shape *shape);
 
+/* attention_forward_wgmma.cu, attention_backward_wgmma.cu: Hopper's, by warpgroups; for heads wider than 32 */
+static inline bool attention_grouped(const struct cuda *cuda, const struct attention_shape *shape)
+{
+    return cuda->by_groups && shape->C / shape->NH > 32;
+}
+void attention_grouped_forward(struct kernels *kernels, enum dtype dtype, void *out, float *lse, const void *qkv,
+                               const struct attention_shape *shape);
+void attention_grouped_backward(struct kernels *kernels, enum dtype dtype, void *dqkv, const void *dout,
+                                const float *lse, const float *delta, const void *qkv,
+                                const struct attention_shape *shape);
+
 /* ---- tiles ------------------------------------------------------------------------------------------------------------------ */
 
-/* Rows of a tile lie D + 8 elements apart: eight rows that a warp reads at once then fall into different banks. */
-template <int D> struct tile_of {
-    enum { STRIDE = D + 8 };
+/* ROWS x D elements in shared memory. Rows lie D + 8 elements apart: eight rows that a warp reads at once then fall into
+ * different banks. */
+template <int D_, int ROWS_> struct padded_tile {
+    enum { D = D_, ROWS = ROWS_, STRIDE = D + 8, ELEMS = ROWS * STRIDE };
+    __device__ static int at(int row, int column)
+    {
+        return row * STRIDE + column;
+    }
 };
 
-/* Begins to copy rows first .. first + ROWS - 1 (of T) of D columns (of `size`) into shared memory; zeros beyond both. */
-template <class E, int D, int ROWS, int THREADS>
+/* A walk over rows of memory (T of them, of `size` columns, `row` elements from one to the next), a tile at a time from row `first`
+ * on. A thread has a column of chunks of 16 bytes, some rows apart: of a whole number of eights, so that all lie at the same place
+ * of theirs. */
+template <class Tile, int THREADS, class E> struct tile_walk {
+    enum { CHUNKS = Tile::D / 8, ROWS_AT_ONCE = THREADS / CHUNKS };
+    static_assert(ROWS_AT_ONCE % 8 == 0, "rows of a thread");
+    const E *at; /* the thread's first chunk */
+    int64_t row;
+    int left, place; /* rows from there to the end; where the chunk goes in a tile */
+
+    __device__ __forceinline__ tile_walk(const E *from, int64_t row_, int first, int T, int size) : row(row_)
+    {
+        const int r = (int)threadIdx.x / CHUNKS, c = (int)threadIdx.x % CHUNKS * 8;
+        at = from + (first + r) * row + c;
+        left = c < size ? T - first - r : INT_MIN / 2;
+        place = Tile::at(r, c);
+    }
+
+    /* Begins to copy: zeros beyond all rows and columns. */
+    __device__ __forceinline__ void begin(E *tile) const
+    {
+#pragma unroll
+        for (int i = 0; i < Tile::ROWS; i += ROWS_AT_ONCE)
+            if (Tile::ROWS % ROWS_AT_ONCE == 0 || (int)threadIdx.x / CHUNKS + i < Tile::ROWS)
+                copy_begin(tile + place + Tile::at(i, 0), at + i * row, i < left);
+    }
+
+    __device__ __forceinline__ void go(int rows)
+    {
+        at += rows * row;
+        left -= rows;
+    }
+};
+
+template <class Tile, int THREADS, class E>
 __device__ __forceinline__ void tile_begin(E *tile, const E *from, int64_t row, int first, int T, int size)
 {
-    enum { EIGHTS = D / 8 };
-#pragma unroll
-    for (int i = (int)threadIdx.x; i < ROWS * EIGHTS; i += THREADS) {
-        const int r = i / EIGHTS, c = i % EIGHTS * 8;
-        const bool there = first + r < T && c < size;
-        copy_begin(tile + r * tile_of<D>::STRIDE + c, there ? from + (first + r) * row + c : from, there);
-    }
+    tile_walk<Tile, THREADS, E>(from, row, first, T, size).begin(tile);
 }
 
 /* Each warp holds STRIPS strips of 16 rows; what it reads of a tile serves all of them.
@@ -88,7 +133,7 @@ __device__ __forceinline__ void multiply_rows(fragment_c (&c)[STRIPS][COLUMNS / 
 #pragma unroll
         for (int k = 0; k < D / 16; k += 2) {
             fragment_b b[2];
-            load_b_rows(b, tile, tile_of<D>::STRIDE, n * 8, k * 16);
+            load_b_rows(b, tile, padded_tile<D, COLUMNS>::STRIDE, n * 8, k * 16);
 #pragma unroll
             for (int m = 0; m < STRIPS; m++) {
                 mma<E>(c[m][n], a[m][k], b[0]);
@@ -110,7 +155,7 @@ __device__ __forceinline__ void multiply_columns(fragment_c (&c)[STRIPS][D / 8],
 #pragma unroll
         for (int n = 0; n < D / 8; n += 2) {
             fragment_b b[2];
-            load_b_columns(b, tile, tile_of<D>::STRIDE, k * 16, n * 8);
+            load_b_columns(b, tile, padded_tile<D, DEPTH>::STRIDE, k * 16, n * 8);
 #pragma unroll
             for (int m = 0; m < STRIPS; m++) {
                 mma<E>(c[m][n], a[m], b[0]);
@@ -120,26 +165,25 @@ __device__ __forceinline__ void multiply_columns(fragment_c (&c)[STRIPS][D / 8],
     }
 }
 
-/* Rows of 16 that a warp holds go out as rows of memory, by way of its own part of shared memory, so that accesses have 16 bytes. */
-template <class E, int D>
-__device__ __forceinline__ void rows_out(E *to, int64_t row, int first, int T, int size, E *own,
-                                         const fragment_c (&c)[D / 8], float low, float high)
+/* Rows of 16 that a warp holds go out as rows of memory, by way of rows own .. own + 15 of a tile of shared memory that are the
+ * warp's alone, so that accesses have 16 bytes. */
+template <class Tile, class E>
+__device__ __forceinline__ void rows_out(E *to, int64_t row, int first, int T, int size, E *tile, int own,
+                                         const fragment_c (&c)[Tile::D / 8], float low, float high)
 {
     const int lane = (int)threadIdx.x % WARP, g = lane / 4, t = lane % 4;
     __syncwarp();
 #pragma unroll
-    for (int n = 0; n < D / 8; n++) {
-        *(uint32_t *)(own + g * tile_of<D>::STRIDE + n * 8 + 2 * t) = packed<E>(c[n].r[0] * low, c[n].r[1] * low);
-        *(uint32_t *)(own + (g + 8) * tile_of<D>::STRIDE + n * 8 + 2 * t) =
-            packed<E>(c[n].r[2] * high, c[n].r[3] * high);
+    for (int n = 0; n < Tile::D / 8; n++) {
+        *(uint32_t *)(tile + Tile::at(own + g, n * 8 + 2 * t)) = packed<E>(c[n].r[0] * low, c[n].r[1] * low);
+        *(uint32_t *)(tile + Tile::at(own + g + 8, n * 8 + 2 * t)) = packed<E>(c[n].r[2] * high, c[n].r[3] * high);
     }
     __syncwarp();
 #pragma unroll
-    for (int i = lane; i < 16 * D / 8; i += WARP) {
-        const int r = i / (D / 8), column = i % (D / 8) * 8;
+    for (int i = lane; i < 16 * Tile::D / 8; i += WARP) {
+        const int r = i / (Tile::D / 8), column = i % (Tile::D / 8) * 8;
         if (first + r < T && column < size)
-            *(uint4 *)(to + (int64_t)(first + r) * row + column) =
-                *(const uint4 *)(own + r * tile_of<D>::STRIDE + column);
+            *(uint4 *)(to + (int64_t)(first + r) * row + column) = *(const uint4 *)(tile + Tile::at(own + r, column));
     }
 }
 

@@ -1,28 +1,26 @@
-/* Attention backward on the tensor cores, in two kernels that each make the scores again: one for each tile of keys, which walks over
- * the queries from the diagonal on and keeps dk and dv in registers; one for each tile of queries, which walks over the keys and keeps
- * dq. Scores are computed twice (seven products in place of five), and in return nothing is added by atomics, so bits repeat, and no
- * fp32 copy of dq is needed. With p = e^(score - lse): dv = p^T dout, ds = p (dout v^T - delta), dq = ds k, dk = ds^T q.
+/* Attention backward on the tensor cores, in two kernels that each make the scores again: one for each tile of keys, which walks
+ * over the queries from the diagonal on and keeps dk and dv in registers; one for each tile of queries, which walks over the keys
+ * and keeps dq. Scores are computed twice (seven products in place of five), and in return nothing is added by atomics, so bits
+ * repeat, and no fp32 copy of dq is needed. With p = e^(score - lse): dv = p^T dout, ds = p (dout v^T - delta), dq = ds k, dk =
+ * ds^T q.
  *
  * While a tile of the walk is computed with, the next is on its way. The block's own rows are read from shared memory once, into
  * registers, and leave their room to the walk. Only tiles that the diagonal crosses are masked: rows beyond the sequence have lse
  * infinite, which makes their p zero, and keys beyond it are not written. */
 #include "kernels/cuda/attention.cuh"
+#include "kernels/cuda/attention_rows.cuh"
 
 enum { BACKWARD_WARPS = 4, BACKWARD_THREADS = BACKWARD_WARPS * WARP };
-#define LOG2_E 1.44269504f
 
-/* How a kernel goes about it, with heads of D: each warp has STRIPS strips of 16 rows of its own, and all walk in tiles of WALK rows.
- * What a warp reads of a tile serves all of its strips, but registers are few: they also set how many blocks are at work AT_ONCE.
- * Shared memory is in rows: two tiles of the walk, and behind them the block's own two, whose room two more of the walk get. */
+/* How a kernel goes about it, with heads of D: each warp has STRIPS strips of 16 rows of its own, and all walk in tiles of WALK
+ * rows. What a warp reads of a tile serves all of its strips, but registers are few: they also set how many blocks are at work
+ * AT_ONCE. Shared memory is in rows: two tiles of the walk, and behind them the block's own two, whose room two more of the walk
+ * get. */
 template <int D, int STRIPS_, int WALK_, int AT_ONCE_> struct backward_of {
-    enum {
-        STRIPS = STRIPS_,
-        WALK = WALK_,
-        AT_ONCE = AT_ONCE_,
-        STRIDE = tile_of<D>::STRIDE,
-        OWN = BACKWARD_WARPS * STRIPS * 16
-    };
-    enum { PAIR = 2 * WALK * STRIDE, BYTES = (2 * WALK + 2 * OWN) * STRIDE * 2 };
+    enum { STRIPS = STRIPS_, WALK = WALK_, AT_ONCE = AT_ONCE_, OWN = BACKWARD_WARPS * STRIPS * 16 };
+    using walk_tile = padded_tile<D, WALK>;
+    using own_tile = padded_tile<D, OWN>;
+    enum { PAIR = 2 * walk_tile::ELEMS, BYTES = (PAIR + 2 * own_tile::ELEMS) * 2 };
 };
 template <int D> struct keys_of : backward_of<D, 1, 32, D <= 32 ? 4 : D <= 64 ? 3 : 2> {
 };
@@ -35,50 +33,10 @@ __device__ __forceinline__ void fragments_of(fragment_a (&a)[STRIPS][D / 16], co
     const int row = (int)threadIdx.x / WARP * STRIPS * 16;
 #pragma unroll
     for (int i = 0; i < STRIPS * D / 16; i++)
-        a[i / (D / 16)][i % (D / 16)] = load_a(tile, tile_of<D>::STRIDE, row + i / (D / 16) * 16, i % (D / 16) * 16);
-}
-
-/* What a query's p and ds need beside its products. lse is that of powers of two. */
-struct alignas(8) query_row {
-    float lse, delta;
-};
-struct alignas(16) query_pair {
-    query_row row[2];
-};
-
-__device__ __forceinline__ query_row query_row_of(const float *lse, const float *delta, int query, int T)
-{
-    if (query >= T) return {INFINITY, 0};
-    return {lse[query] * LOG2_E, delta[query]};
-}
-
-__device__ __forceinline__ float probability(float score, float scale, float lse)
-{
-    return exp2_fast(fmaf(score, scale, -lse));
+        a[i / (D / 16)][i % (D / 16)] = load_a(tile, padded_tile<D, 16>::STRIDE, row + i / (D / 16) * 16, i % (D / 16) * 16);
 }
 
 /* ---- dk and dv: rows are keys, columns are queries ------------------------------------------------------------------------- */
-
-/* From transposed scores s and products dp to p and ds, for this warp's 16 keys and a tile of queries. */
-template <bool MASKED, int WALK>
-__device__ __forceinline__ void slopes_by_key(fragment_c (&s)[WALK / 8], fragment_c (&dp)[WALK / 8],
-                                              const query_row *rows, int key, int first_query, float scale)
-{
-    const int t = (int)threadIdx.x % 4;
-#pragma unroll
-    for (int n = 0; n < WALK / 8; n++) {
-        const int column = n * 8 + 2 * t;
-        const query_pair pair = *(const query_pair *)(rows + column);
-#pragma unroll
-        for (int i = 0; i < 4; i++) {
-            const query_row row = pair.row[i % 2];
-            const bool seen = !MASKED || key + i / 2 * 8 <= first_query + column + i % 2;
-            const float p = seen ? probability(s[n].r[i], scale, row.lse) : 0;
-            s[n].r[i] = p;
-            dp[n].r[i] = p * (dp[n].r[i] - row.delta);
-        }
-    }
-}
 
 template <class E, int D>
 __global__ void __launch_bounds__(BACKWARD_THREADS, keys_of<D>::AT_ONCE)
@@ -86,9 +44,11 @@ __global__ void __launch_bounds__(BACKWARD_THREADS, keys_of<D>::AT_ONCE)
                             attention_heads heads)
 {
     using of = keys_of<D>;
-    enum { WALK = of::WALK, STRIDE = of::STRIDE, PAIR = of::PAIR, OWN = of::OWN };
+    using walk_tile = typename of::walk_tile;
+    using own_tile = typename of::own_tile;
+    enum { WALK = of::WALK, PAIR = of::PAIR, OWN = of::OWN };
     E *const tiles = (E *)launched_shared, *const own = tiles + PAIR; /* q and dout; k and v, then q and dout again */
-    query_row *const rows = (query_row *)((char *)launched_shared + of::BYTES);
+    query_rows<WALK> *const rows = (query_rows<WALK> *)((char *)launched_shared + of::BYTES);
     const int first = (int)blockIdx.x * OWN, pair = (int)blockIdx.y, T = heads.T, size = heads.size;
     const int warp = (int)threadIdx.x / WARP, lane = (int)threadIdx.x % WARP, key = first + warp * 16,
               i = (int)threadIdx.x;
@@ -96,67 +56,54 @@ __global__ void __launch_bounds__(BACKWARD_THREADS, keys_of<D>::AT_ONCE)
             *go = dout + heads.at_out(pair);
     lse += heads.at_lse(pair), delta += heads.at_lse(pair);
 
-    tile_begin<E, D, OWN, BACKWARD_THREADS>(own, k, heads.row(), first, T, size);
-    tile_begin<E, D, OWN, BACKWARD_THREADS>(own + OWN * STRIDE, v, heads.row(), first, T, size);
-    tile_begin<E, D, WALK, BACKWARD_THREADS>(tiles, q, heads.row(), first, T, size);
-    tile_begin<E, D, WALK, BACKWARD_THREADS>(tiles + WALK * STRIDE, go, heads.out_row(), first, T, size);
+    tile_begin<own_tile, BACKWARD_THREADS>(own, k, heads.row(), first, T, size);
+    tile_begin<own_tile, BACKWARD_THREADS>(own + own_tile::ELEMS, v, heads.row(), first, T, size);
+    tile_begin<walk_tile, BACKWARD_THREADS>(tiles, q, heads.row(), first, T, size);
+    tile_begin<walk_tile, BACKWARD_THREADS>(tiles + walk_tile::ELEMS, go, heads.out_row(), first, T, size);
     copies_commit();
-    if (i < WALK) rows[i] = query_row_of(lse, delta, first + i, T);
+    if (i < WALK) rows->lse[i] = lse_of(lse, first + i, T), rows->delta[i] = delta_of(delta, first + i, T);
     copies_wait<0>();
     __syncthreads();
     fragment_a a_k[1][D / 16], a_v[1][D / 16]; /* one strip to a warp: more would not fit the registers */
     fragments_of<E, D, 1>(a_k, own);
-    fragments_of<E, D, 1>(a_v, own + OWN * STRIDE);
+    fragments_of<E, D, 1>(a_v, own + own_tile::ELEMS);
     __syncthreads();
 
     fragment_c dk[1][D / 8] = {}, dv[1][D / 8] = {};
     for (int query = first, step = 0; query < T; query += WALK, step ^= 1) {
-        const E *tile_q = tiles + step * PAIR, *tile_dout = tile_q + WALK * STRIDE;
+        const E *tile_q = tiles + step * PAIR, *tile_dout = tile_q + walk_tile::ELEMS;
         E *next = tiles + (step ^ 1) * PAIR;
-        query_row next_row = {0, 0};
+        float next_lse = 0, next_delta = 0;
         if (query + WALK < T) {
-            tile_begin<E, D, WALK, BACKWARD_THREADS>(next, q, heads.row(), query + WALK, T, size);
-            tile_begin<E, D, WALK, BACKWARD_THREADS>(next + WALK * STRIDE, go, heads.out_row(), query + WALK, T, size);
-            if (i < WALK) next_row = query_row_of(lse, delta, query + WALK + i, T);
+            tile_begin<walk_tile, BACKWARD_THREADS>(next, q, heads.row(), query + WALK, T, size);
+            tile_begin<walk_tile, BACKWARD_THREADS>(next + walk_tile::ELEMS, go, heads.out_row(), query + WALK, T,
+                                                    size);
+            if (i < WALK)
+                next_lse = lse_of(lse, query + WALK + i, T), next_delta = delta_of(delta, query + WALK + i, T);
         }
         copies_commit();
         if (query + WALK > key) { /* else all queries are earlier than the warp's keys */
             fragment_c s[1][WALK / 8] = {}, dp[1][WALK / 8] = {};
             multiply_rows<E, D, WALK, 1>(s, a_k, tile_q);
             multiply_rows<E, D, WALK, 1>(dp, a_v, tile_dout);
-            const query_row *row = rows + step * WALK;
-            if (query < key + 15)
-                slopes_by_key<true, WALK>(s[0], dp[0], row, key + lane / 4, query, heads.scale * LOG2_E);
-            else slopes_by_key<false, WALK>(s[0], dp[0], row, key + lane / 4, query, heads.scale * LOG2_E);
+            const query_rows<WALK> &row = rows[step];
+            const float scale = heads.scale * LOG2_E;
+            if (query < key + 15) probabilities_by_key<true>(s[0], row, key + lane / 4, query, scale);
+            else probabilities_by_key<false>(s[0], row, key + lane / 4, query, scale);
+            slopes_by_key(dp[0], s[0], row);
             multiply_columns<E, D, WALK, 1>(dv, s, tile_dout);
             multiply_columns<E, D, WALK, 1>(dk, dp, tile_q);
         }
-        if (i < WALK) rows[(step ^ 1) * WALK + i] = next_row;
+        if (i < WALK) rows[step ^ 1].lse[i] = next_lse, rows[step ^ 1].delta[i] = next_delta;
         copies_wait<0>();
         __syncthreads(); /* the next tile is there, and all are done with this one */
     }
-    E *room = tiles + warp * 16 * STRIDE, *to = dqkv + heads.at_qkv(pair) + heads.out_row();
-    rows_out<E, D>(to, heads.row(), key, T, size, room, dk[0], heads.scale, heads.scale);
-    rows_out<E, D>(to + heads.out_row(), heads.row(), key, T, size, room, dv[0], 1, 1);
+    E *to = dqkv + heads.at_qkv(pair) + heads.out_row();
+    rows_out<own_tile>(to, heads.row(), key, T, size, tiles, warp * 16, dk[0], heads.scale, heads.scale);
+    rows_out<own_tile>(to + heads.out_row(), heads.row(), key, T, size, tiles, warp * 16, dv[0], 1, 1);
 }
 
 /* ---- dq: rows are queries, columns are keys --------------------------------------------------------------------------------- */
-
-/* rows: of queries g and g + 8 of a strip. */
-template <bool MASKED, int WALK>
-__device__ __forceinline__ void slopes_by_query(fragment_c (&s)[WALK / 8], const fragment_c (&dp)[WALK / 8],
-                                                const query_row (&rows)[2], int query, int first_key, float scale)
-{
-    const int t = (int)threadIdx.x % 4;
-#pragma unroll
-    for (int n = 0; n < WALK / 8; n++)
-#pragma unroll
-        for (int i = 0; i < 4; i++) {
-            const query_row row = rows[i / 2];
-            const bool seen = !MASKED || first_key + n * 8 + 2 * t + i % 2 <= query + i / 2 * 8;
-            s[n].r[i] = seen ? probability(s[n].r[i], scale, row.lse) * (dp[n].r[i] - row.delta) : 0;
-        }
-}
 
 template <class E, int D>
 __global__ void __launch_bounds__(BACKWARD_THREADS, queries_of<D>::AT_ONCE)
@@ -164,7 +111,9 @@ __global__ void __launch_bounds__(BACKWARD_THREADS, queries_of<D>::AT_ONCE)
                                attention_heads heads)
 {
     using of = queries_of<D>;
-    enum { STRIPS = of::STRIPS, WALK = of::WALK, STRIDE = of::STRIDE, PAIR = of::PAIR, OWN = of::OWN };
+    using walk_tile = typename of::walk_tile;
+    using own_tile = typename of::own_tile;
+    enum { STRIPS = of::STRIPS, WALK = of::WALK, PAIR = of::PAIR, OWN = of::OWN };
     E *const tiles = (E *)launched_shared, *const own = tiles + PAIR; /* k and v; q and dout, then k and v again */
     const int first = (int)(gridDim.x - 1 - blockIdx.x) * OWN, pair = (int)blockIdx.y, T = heads.T, size = heads.size;
     const int warp = (int)threadIdx.x / WARP, lane = (int)threadIdx.x % WARP, query = first + warp * STRIPS * 16;
@@ -172,29 +121,32 @@ __global__ void __launch_bounds__(BACKWARD_THREADS, queries_of<D>::AT_ONCE)
     const int last = first + OWN < T ? first + OWN : T;
     lse += heads.at_lse(pair), delta += heads.at_lse(pair);
 
-    tile_begin<E, D, OWN, BACKWARD_THREADS>(own, q, heads.row(), first, T, size);
-    tile_begin<E, D, OWN, BACKWARD_THREADS>(own + OWN * STRIDE, dout + heads.at_out(pair), heads.out_row(), first, T,
-                                            size);
-    tile_begin<E, D, WALK, BACKWARD_THREADS>(tiles, k, heads.row(), 0, T, size);
-    tile_begin<E, D, WALK, BACKWARD_THREADS>(tiles + WALK * STRIDE, v, heads.row(), 0, T, size);
+    tile_begin<own_tile, BACKWARD_THREADS>(own, q, heads.row(), first, T, size);
+    tile_begin<own_tile, BACKWARD_THREADS>(own + own_tile::ELEMS, dout + heads.at_out(pair), heads.out_row(), first, T,
+                                           size);
+    tile_begin<walk_tile, BACKWARD_THREADS>(tiles, k, heads.row(), 0, T, size);
+    tile_begin<walk_tile, BACKWARD_THREADS>(tiles + walk_tile::ELEMS, v, heads.row(), 0, T, size);
     copies_commit();
-    query_row rows[STRIPS][2];
+    float own_lse[STRIPS][2], own_delta[STRIPS][2];
 #pragma unroll
-    for (int i = 0; i < STRIPS * 2; i++) rows[i / 2][i % 2] = query_row_of(lse, delta, query + lane / 4 + i * 8, T);
+    for (int i = 0; i < STRIPS * 2; i++) {
+        own_lse[i / 2][i % 2] = lse_of(lse, query + lane / 4 + i * 8, T);
+        own_delta[i / 2][i % 2] = delta_of(delta, query + lane / 4 + i * 8, T);
+    }
     copies_wait<0>();
     __syncthreads();
     fragment_a a_q[STRIPS][D / 16], a_dout[STRIPS][D / 16];
     fragments_of<E, D, STRIPS>(a_q, own);
-    fragments_of<E, D, STRIPS>(a_dout, own + OWN * STRIDE);
+    fragments_of<E, D, STRIPS>(a_dout, own + own_tile::ELEMS);
     __syncthreads();
 
     fragment_c dq[STRIPS][D / 8] = {};
     for (int key = 0, step = 0; key < last; key += WALK, step ^= 1) {
-        const E *tile_k = tiles + step * PAIR, *tile_v = tile_k + WALK * STRIDE;
+        const E *tile_k = tiles + step * PAIR, *tile_v = tile_k + walk_tile::ELEMS;
         E *next = tiles + (step ^ 1) * PAIR;
         if (key + WALK < last) {
-            tile_begin<E, D, WALK, BACKWARD_THREADS>(next, k, heads.row(), key + WALK, T, size);
-            tile_begin<E, D, WALK, BACKWARD_THREADS>(next + WALK * STRIDE, v, heads.row(), key + WALK, T, size);
+            tile_begin<walk_tile, BACKWARD_THREADS>(next, k, heads.row(), key + WALK, T, size);
+            tile_begin<walk_tile, BACKWARD_THREADS>(next + walk_tile::ELEMS, v, heads.row(), key + WALK, T, size);
         }
         copies_commit();
         if (key < query + STRIPS * 16) { /* else all keys are later than the warp's queries */
@@ -204,19 +156,20 @@ __global__ void __launch_bounds__(BACKWARD_THREADS, queries_of<D>::AT_ONCE)
 #pragma unroll
             for (int m = 0; m < STRIPS; m++) {
                 const int strip = query + m * 16, row = strip + lane / 4;
-                if (key + WALK - 1 > strip)
-                    slopes_by_query<true, WALK>(s[m], dp[m], rows[m], row, key, heads.scale * LOG2_E);
-                else slopes_by_query<false, WALK>(s[m], dp[m], rows[m], row, key, heads.scale * LOG2_E);
+                const float scale = heads.scale * LOG2_E;
+                if (key + WALK - 1 > strip) probabilities_by_query<true>(s[m], own_lse[m], row, key, scale);
+                else probabilities_by_query<false>(s[m], own_lse[m], row, key, scale);
+                slopes_by_query(dp[m], s[m], own_delta[m]);
             }
-            multiply_columns<E, D, WALK, STRIPS>(dq, s, tile_k);
+            multiply_columns<E, D, WALK, STRIPS>(dq, dp, tile_k);
         }
         copies_wait<0>();
         __syncthreads(); /* the next tile is there, and all are done with this one */
     }
 #pragma unroll
     for (int m = 0; m < STRIPS; m++)
-        rows_out<E, D>(dqkv + heads.at_qkv(pair), heads.row(), query + m * 16, T, size, tiles + warp * 16 * STRIDE,
-                       dq[m], heads.scale, heads.scale);
+        rows_out<own_tile>(dqkv + heads.at_qkv(pair), heads.row(), query + m * 16, T, size, tiles, warp * 16, dq[m],
+                           heads.scale, heads.scale);
 }
 
 template <class E, int D>
@@ -226,7 +179,7 @@ static void send(struct kernels *kernels, void *dqkv, const void *dout, const fl
     const unsigned pairs = (unsigned)(shape->B * shape->NH);
     launch(cuda_of(kernels)->stream, "attention_backward_keys", attention_backward_keys<E, D>,
            dim3(blocks_for(shape->T, keys_of<D>::OWN), pairs), BACKWARD_THREADS,
-           keys_of<D>::BYTES + 2 * keys_of<D>::WALK * sizeof(query_row), (E *)dqkv, (const E *)dout, lse, delta,
+           keys_of<D>::BYTES + 2 * sizeof(query_rows<keys_of<D>::WALK>), (E *)dqkv, (const E *)dout, lse, delta,
            (const E *)qkv, heads_of(shape));
     launch(cuda_of(kernels)->stream, "attention_backward_queries", attention_backward_queries<E, D>,
            dim3(blocks_for(shape->T, queries_of<D>::OWN), pairs), BACKWARD_THREADS, queries_of<D>::BYTES, (E *)dqkv,

@@ -1,14 +1,20 @@
-/* Attention in fp32 arithmetic, for what the tensor cores do not take: fp32, odd sizes of heads, arrays that are not aligned. A warp
- * for each query (or key), 32 of the others at a time, one to a lane. Right, and not fast. */
+/* Attention in fp32 arithmetic, for what the tensor cores do not take: fp32, odd sizes of heads, arrays that are not aligned. A
+ * warp for each query (or key), 32 of the others at a time, one to a lane. Right, and not fast. */
 #include "kernels/cuda/attention.cuh"
 
-enum { PLAIN_WARPS = 4, PLAIN_THREADS = PLAIN_WARPS * WARP };
+enum { WARPS_WANTED = 4, PLAIN_THREADS = WARPS_WANTED * WARP, PLAIN_SHARED = 48 << 10 /* what all GPUs give */ };
 
 template <class E> __device__ __forceinline__ float dot(const float *own, const E *row, int size)
 {
     float sum = 0;
     for (int i = 0; i < size; i++) sum += own[i] * to_float(row[i]);
     return sum;
+}
+
+/* The query, or key, of the warp. */
+__device__ __forceinline__ int own_number()
+{
+    return (int)(blockIdx.x * (blockDim.x / WARP) + threadIdx.x / WARP);
 }
 
 /* The warp's part of shared memory: some rows of `size` floats. */
@@ -35,7 +41,7 @@ __device__ __forceinline__ void rows_add(float *own, float weight, const E *rows
 template <class E>
 __global__ void __launch_bounds__(PLAIN_THREADS) plain_forward(E *out, float *lse, const E *qkv, attention_heads heads)
 {
-    const int query = (int)blockIdx.x * PLAIN_WARPS + (int)threadIdx.x / WARP, lane = (int)threadIdx.x % WARP;
+    const int query = own_number(), lane = (int)threadIdx.x % WARP;
     const int pair = (int)blockIdx.y, size = heads.size;
     if (query >= heads.T) return;
     const E *q = qkv + heads.at_qkv(pair), *k = q + heads.out_row(), *v = k + heads.out_row();
@@ -62,7 +68,7 @@ __global__ void __launch_bounds__(PLAIN_THREADS)
     plain_backward_queries(E *dqkv, const E *dout, const float *lse, const float *delta, const E *qkv,
                            attention_heads heads)
 {
-    const int query = (int)blockIdx.x * PLAIN_WARPS + (int)threadIdx.x / WARP, lane = (int)threadIdx.x % WARP;
+    const int query = own_number(), lane = (int)threadIdx.x % WARP;
     const int pair = (int)blockIdx.y, size = heads.size;
     if (query >= heads.T) return;
     const E *q = qkv + heads.at_qkv(pair), *k = q + heads.out_row(), *v = k + heads.out_row();
@@ -90,7 +96,7 @@ __global__ void __launch_bounds__(PLAIN_THREADS)
     plain_backward_keys(E *dqkv, const E *dout, const float *lse, const float *delta, const E *qkv,
                         attention_heads heads)
 {
-    const int key = (int)blockIdx.x * PLAIN_WARPS + (int)threadIdx.x / WARP, lane = (int)threadIdx.x % WARP;
+    const int key = own_number(), lane = (int)threadIdx.x % WARP;
     const int pair = (int)blockIdx.y, size = heads.size;
     if (key >= heads.T) return;
     const E *q = qkv + heads.at_qkv(pair), *own_row = q + heads.out_row() + key * heads.row(),
@@ -117,14 +123,22 @@ __global__ void __launch_bounds__(PLAIN_THREADS)
     }
 }
 
-static dim3 plain_blocks(const struct attention_shape *shape)
+/* Warps of a block: as many as have room for their rows, and one at least. */
+static int plain_warps(int rows, const struct attention_shape *shape)
 {
-    return dim3(blocks_for(shape->T, PLAIN_WARPS), (unsigned)(shape->B * shape->NH));
+    const int row_bytes = shape->C / shape->NH * 4, most = PLAIN_SHARED / (rows * row_bytes);
+    return most < 1 ? 1 : most < WARPS_WANTED ? most : WARPS_WANTED;
 }
 
-static size_t plain_shared(int rows, const struct attention_shape *shape)
+/* rows: of shared memory that a warp needs. */
+template <class... P, class... A>
+static void plain_launch(struct kernels *kernels, const char *name, void (*kernel)(P...), int rows,
+                         const struct attention_shape *shape, A... arguments)
 {
-    return (size_t)PLAIN_WARPS * rows * (size_t)(shape->C / shape->NH) * 4;
+    const int warps = plain_warps(rows, shape);
+    const size_t row_bytes = (size_t)(shape->C / shape->NH) * 4;
+    launch(cuda_of(kernels)->stream, name, kernel, dim3(blocks_for(shape->T, warps), (unsigned)(shape->B * shape->NH)),
+           (unsigned)warps * WARP, (size_t)(warps * rows) * row_bytes, arguments..., heads_of(shape));
 }
 
 void attention_plain_forward(struct kernels *kernels, enum dtype dtype, void *out, float *lse, const void *qkv,
@@ -132,8 +146,7 @@ void attention_plain_forward(struct kernels *kernels, enum dtype dtype, void *ou
 {
     with_type(dtype, [&](auto element) {
         using E = decltype(element);
-        launch(cuda_of(kernels)->stream, "attention_forward", plain_forward<E>, plain_blocks(shape), PLAIN_THREADS,
-               plain_shared(2, shape), (E *)out, lse, (const E *)qkv, heads_of(shape));
+        plain_launch(kernels, "attention_forward", plain_forward<E>, 2, shape, (E *)out, lse, (const E *)qkv);
     });
 }
 
@@ -142,11 +155,9 @@ void attention_plain_backward(struct kernels *kernels, enum dtype dtype, void *d
 {
     with_type(dtype, [&](auto element) {
         using E = decltype(element);
-        launch(cuda_of(kernels)->stream, "attention_backward_queries", plain_backward_queries<E>, plain_blocks(shape),
-               PLAIN_THREADS, plain_shared(3, shape), (E *)dqkv, (const E *)dout, lse, delta, (const E *)qkv,
-               heads_of(shape));
-        launch(cuda_of(kernels)->stream, "attention_backward_keys", plain_backward_keys<E>, plain_blocks(shape),
-               PLAIN_THREADS, plain_shared(4, shape), (E *)dqkv, (const E *)dout, lse, delta, (const E *)qkv,
-               heads_of(shape));
+        plain_launch(kernels, "attention_backward_queries", plain_backward_queries<E>, 3, shape, (E *)dqkv,
+                     (const E *)dout, lse, delta, (const E *)qkv);
+        plain_launch(kernels, "attention_backward_keys", plain_backward_keys<E>, 4, shape, (E *)dqkv, (const E *)dout,
+                     lse, delta, (const E *)qkv);
     });
 }

@@ -1,6 +1,7 @@
 /* The GPU's side of kernels.h: the table of functions, and the matrix products by their three names. */
 #include "kernels/cuda/cuda.cuh"
 #include "kernels/cuda/product.h"
+#include "kernels/cuda/wgmma.cuh"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,28 +10,39 @@ void device_build_text(char *text, size_t room)
 {
     char library[64];
     cuda_products_library(library, sizeof library);
-    snprintf(text, room, "CUDA %d.%d, %s", CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10, library);
+    snprintf(text, room, "CUDA %d.%d, %s, %s", CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10, library,
+             WGMMA_BUILT ? "wgmma" : "no wgmma");
 }
 
 static int cuda_linear_forward(struct kernels *kernels, enum dtype dtype, void *y, const void *x, const void *w,
                                const void *bias, const void *residual, int64_t N, int64_t out, int64_t in, int64_t row,
                                struct error *err)
 {
-    struct product product = product_of(dtype, N, out, in);
+    const int64_t whole = cuda_whole_columns(dtype, out, row);
+    struct product product = product_of(dtype, N, whole, in);
     product.transpose_b = true;
     product.bias = bias != NULL;
     product.accumulate = residual && residual == y;
     product.residual = residual && residual != y;
     product.c_row = row;
     const struct product_data data = {y, x, w, bias, residual, NULL};
-    return cuda_products_run(cuda_of(kernels)->products, &product, &data, err);
+    int status = cuda_products_run(cuda_of(kernels)->products, &product, &data, err);
+    if (!status && whole < out)
+        cuda_rest_forward(kernels, dtype, past(y, dtype, whole), x, past(w, dtype, whole * in), N, (int)(out - whole),
+                          in, row);
+    return status;
 }
 
 static int cuda_linear_backward_input(struct kernels *kernels, enum dtype dtype, void *dx, bool accumulate,
-                                      const void *dy, const void *w, int64_t N, int64_t out, int64_t in, int64_t row, struct error *err)
+                                      const void *dy, const void *w, int64_t N, int64_t out, int64_t in, int64_t row,
+                                      struct error *err)
 {
-    struct product product = product_of(dtype, N, in, out);
-    product.accumulate = accumulate;
+    const int64_t whole = cuda_whole_columns(dtype, out, row);
+    if (whole < out)
+        cuda_rest_backward_input(kernels, dtype, dx, past(dy, dtype, whole), past(w, dtype, whole * in), N,
+                                 (int)(out - whole), in, row);
+    struct product product = product_of(dtype, N, in, whole);
+    product.accumulate = accumulate || whole < out;
     product.a_row = row;
     const struct product_data data = {dx, dy, w, NULL, NULL, NULL};
     return cuda_products_run(cuda_of(kernels)->products, &product, &data, err);
@@ -40,7 +52,11 @@ static int cuda_linear_backward_weight(struct kernels *kernels, enum dtype dtype
                                        const void *dy, const void *x, int64_t N, int64_t out, int64_t in, int64_t row,
                                        struct error *err)
 {
-    struct product product = product_of(dtype, out, in, N);
+    const int64_t whole = cuda_whole_columns(dtype, out, row);
+    if (whole < out)
+        cuda_rest_backward_weight(kernels, dtype, past(dw, dtype, whole * in), accumulate, past(dy, dtype, whole), x, N,
+                                  (int)(out - whole), in, row);
+    struct product product = product_of(dtype, whole, in, N);
     product.transpose_a = true;
     product.accumulate = accumulate;
     product.a_row = row;
@@ -134,6 +150,14 @@ static const struct backend *cuda_backend(void)
     return &table;
 }
 
+bool kernels_cuda_groups(struct kernels *kernels, bool wanted)
+{
+    if (kernels->backend != cuda_backend()) return false;
+    struct cuda *cuda = cuda_of(kernels);
+    const struct device_info *info = device_info(cuda->stream->device);
+    return cuda->by_groups = wanted && WGMMA_BUILT && info->major == 9 && info->minor == 0;
+}
+
 static int memory_take(struct cuda *cuda, struct error *err)
 {
     cudaError_t error = cudaMalloc(&cuda->partials, PARTIALS_BYTES);
@@ -149,6 +173,7 @@ int kernels_create_cuda(struct kernels **out, struct device *device, struct devi
     cuda->base.threads = 1;
     cuda->base.isa = "cuda";
     cuda->stream = stream;
+    kernels_cuda_groups(&cuda->base, true);
     int status = device_use(device, err);
     if (!status) status = memory_take(cuda, err);
     if (!status) status = cuda_products_create(&cuda->products, stream, err);

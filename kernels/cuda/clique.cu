@@ -49,8 +49,11 @@ int clique_library_text(char *text, size_t room, struct error *err)
 
 /* ---- the clique ------------------------------------------------------------------------------------------------------------- */
 
+/* Between GPUs of one process NCCL reads and writes the callers' own arrays, for which it opens what cudaMalloc() gave. Ours are
+ * pages that only their own GPU reaches (range.cu): told so, NCCL passes bytes by way of its own buffers, as between processes. */
 int clique_open(struct clique **out, int ranks, struct error *err)
 {
+    setenv("NCCL_P2P_DIRECT_DISABLE", "1", 1);
     struct clique *clique = (struct clique *)calloc(1, sizeof *clique);
     if (!clique) return error_set(err, STATUS_RUN, "no memory for NCCL");
     clique->ranks = ranks;

@@ -4,9 +4,10 @@
 #include "kernels/cuda/cuda.cuh"
 #include "kernels/cuda/warp.cuh"
 
-enum { COLUMN_WARPS = 8, COLUMN_THREADS = COLUMN_WARPS * WARP, CHUNKS_MOST = 128 };
+enum { COLUMN_WARPS = 8, COLUMN_THREADS = COLUMN_WARPS * WARP, CHUNKS_MOST = 128, TOTAL_WARPS = 16 };
 
-/* What is added for row n at columns c .. c + W - 1: to one sum (a bias), or to two (layer norm's w and b). */
+/* What is added for row n at columns c .. c + W - 1: to one sum (a bias; a row of a weight's gradient), or to two (layer norm's w,
+ * b). */
 template <class T> struct bias_term {
     enum { SUMS = 1 };
     const T *dy;
@@ -17,6 +18,21 @@ template <class T> struct bias_term {
         load<W>(d, dy, n * C + c);
 #pragma unroll
         for (int j = 0; j < W; j++) sums[0][j] += d[j];
+    }
+};
+
+template <class T> struct product_term {
+    enum { SUMS = 1 };
+    const T *by, *x;
+    int64_t row; /* from one of `by` to the next */
+
+    template <int W> __device__ __forceinline__ void add(float (&sums)[SUMS][W], int64_t n, int64_t c, int64_t C) const
+    {
+        float v[W];
+        load<W>(v, x, n * C + c);
+        const float factor = to_float(by[n * row]);
+#pragma unroll
+        for (int j = 0; j < W; j++) sums[0][j] += factor * v[j];
     }
 };
 
@@ -68,27 +84,27 @@ __global__ void __launch_bounds__(COLUMN_THREADS)
 }
 
 template <class T> struct totals {
-    T *y[2];
+    T *first, *second, *third;
 };
 
 /* A block for 32 columns, and for each sum: warps take chunks in turn, and are added in order. */
 template <class T>
-__global__ void __launch_bounds__(COLUMN_THREADS)
+__global__ void __launch_bounds__(TOTAL_WARPS *WARP)
     column_totals(totals<T> to, bool accumulate, const float *partials, int chunks, int sums, int64_t C)
 {
-    __shared__ float room[COLUMN_WARPS][WARP];
+    __shared__ float room[TOTAL_WARPS][WARP];
     const int warp = (int)threadIdx.x / WARP, lane = (int)threadIdx.x % WARP, which = (int)blockIdx.y;
     const int64_t c = (int64_t)blockIdx.x * WARP + lane;
     float sum = 0;
     if (c < C) {
 #pragma unroll 8
-        for (int k = warp; k < chunks; k += COLUMN_WARPS) sum += partials[((int64_t)k * sums + which) * C + c];
+        for (int k = warp; k < chunks; k += TOTAL_WARPS) sum += partials[((int64_t)k * sums + which) * C + c];
     }
     room[warp][lane] = sum;
     __syncthreads();
     if (warp > 0 || c >= C) return;
-    for (int i = 1; i < COLUMN_WARPS; i++) sum += room[i][lane];
-    T *y = to.y[which];
+    for (int i = 1; i < TOTAL_WARPS; i++) sum += room[i][lane];
+    T *y = which == 0 ? to.first : which == 1 ? to.second : to.third;
     if (accumulate) sum = to_float(y[c]) + sum;
     from_float(y + c, sum);
 }
@@ -98,9 +114,9 @@ void cuda_column_totals(struct kernels *kernels, const char *name, enum dtype dt
 {
     with_type(dtype, [&](auto element) {
         using T = decltype(element);
-        const totals<T> to = {{(T *)y[0], sums > 1 ? (T *)y[1] : nullptr}};
+        const totals<T> to = {(T *)y[0], sums > 1 ? (T *)y[1] : nullptr, sums > 2 ? (T *)y[2] : nullptr};
         launch(cuda_of(kernels)->stream, name, column_totals<T>, dim3(blocks_for(C, WARP), (unsigned)sums),
-               COLUMN_THREADS, 0, to, accumulate, partials, chunks, sums, C);
+               TOTAL_WARPS * WARP, 0, to, accumulate, partials, chunks, sums, C);
     });
 }
 
@@ -143,6 +159,16 @@ void cuda_linear_backward_bias(struct kernels *kernels, enum dtype dtype, void *
         const bias_term<T> term = {(const T *)dy};
         void *const y[] = {db};
         columns(kernels, "linear_backward_bias", dtype, term, out % 8 == 0 && aligned(dy), y, accumulate, N, out);
+    });
+}
+
+void cuda_column_products(struct kernels *kernels, enum dtype dtype, void *y, bool accumulate, const void *by,
+                          int64_t row, const void *x, int64_t N, int64_t C)
+{
+    with_type(dtype, [&](auto element) {
+        using T = decltype(element);
+        const product_term<T> term = {(const T *)by, (const T *)x, row};
+        columns(kernels, "column_products", dtype, term, C % 8 == 0 && aligned(x), &y, accumulate, N, C);
     });
 }
 

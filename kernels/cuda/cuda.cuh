@@ -12,7 +12,7 @@ extern "C" {
 
 struct products;
 
-enum { PARTIALS_BYTES = 4 << 20 };
+enum { PARTIALS_BYTES = 8 << 20 };
 
 struct cuda {
     struct kernels base;
@@ -20,11 +20,18 @@ struct cuda {
     struct products *products;
     void *partials; /* of the GPU, PARTIALS_BYTES: sums of parts of an array, on their way to one sum */
     double *sum;    /* the one sum, on its way to the host */
+    bool by_groups; /* attention by warpgroups: the GPU has them, and so has this build */
 };
 
 static inline struct cuda *cuda_of(struct kernels *kernels)
 {
     return (struct cuda *)kernels;
+}
+
+/* What comes after so many elements of an array. */
+static inline void *past(const void *array, enum dtype dtype, int64_t elems)
+{
+    return (char *)array + elems * dtype_bytes(dtype);
 }
 
 /* elementwise.cu */
@@ -48,14 +55,28 @@ void cuda_norm_backward_weights(struct kernels *kernels, enum dtype dtype, void 
                                 const void *dy, const void *x, const float *mean, const float *rstd, int64_t N,
                                 int64_t C);
 
-/* y[s][c] = partials[k][s][c] added up over k in an order that `chunks` fixes, for s below `sums` (2 at most). */
+/* y[s][c] = partials[k][s][c] added up over k in an order that `chunks` fixes, for s below `sums` (3 at most). */
 void cuda_column_totals(struct kernels *kernels, const char *name, enum dtype dtype, void *const *y, bool accumulate,
                         const float *partials, int chunks, int sums, int64_t C);
 
-/* norm_backward.cu: dx and the gradients of w and b at once */
+/* y [C] = the column sums of x [N, C], row n times by[n x row]. */
+void cuda_column_products(struct kernels *kernels, enum dtype dtype, void *y, bool accumulate, const void *by,
+                          int64_t row, const void *x, int64_t N, int64_t C);
+
+/* rest.cu: products of the output layer for the columns past cuda_whole_columns(), which are 7 at most. Of other layers nothing is
+ * past: the output layer has no bias and no residual, and what its input's gradient was does not matter. */
+int64_t cuda_whole_columns(enum dtype dtype, int64_t columns, int64_t row);
+void cuda_rest_forward(struct kernels *kernels, enum dtype dtype, void *y, const void *x, const void *w, int64_t N,
+                       int rest, int64_t in, int64_t row);
+void cuda_rest_backward_input(struct kernels *kernels, enum dtype dtype, void *dx, const void *dy, const void *w,
+                              int64_t N, int rest, int64_t in, int64_t row);
+void cuda_rest_backward_weight(struct kernels *kernels, enum dtype dtype, void *dw, bool accumulate, const void *dy,
+                               const void *x, int64_t N, int rest, int64_t in, int64_t row);
+
+/* norm_backward.cu */
 void cuda_norm_backward_both(struct kernels *kernels, enum dtype dtype, void *dx, bool add, void *dw, void *db,
-                             bool accumulate, const void *dy, const void *x, const float *mean, const float *rstd,
-                             const void *w, int64_t N, int64_t C);
+                             void *dsum, bool accumulate, const void *dy, const void *x, const float *mean,
+                             const float *rstd, const void *w, int64_t N, int64_t C);
 
 /* norm.cu */
 void cuda_norm_forward(struct kernels *kernels, enum dtype dtype, void *y, float *mean, float *rstd, const void *x,

@@ -38,7 +38,8 @@ struct device_event;
 
 /* ---- the device ---------------------------------------------------------------------------------------------------- */
 
-/* "CUDA 13.0", and what products are multiplied with; "no CUDA" where zerolab was built without. */
+/* "CUDA 13.0", what products are multiplied with, and whether Hopper's own instructions are used; "no CUDA" where zerolab was
+ * built without. */
 void device_build_text(char *text, size_t room);
 /* GPUs that can be opened; 0 where there is none, no driver, or no CUDA in this build. Never fails. */
 int device_count(void);
@@ -76,7 +77,8 @@ int device_stream_create(struct device_stream **out, struct device *device, cons
 void device_stream_destroy(struct device_stream *stream); /* waits for what was sent */
 /* Sleeps until all that was sent is done. */
 int device_stream_wait(struct device_stream *stream, struct error *err);
-/* What is sent to the stream from now on waits until the event's last record has happened. Does not wait itself. */
+/* What is sent to the stream from now on waits until the event's last record has happened, on whichever GPU. Does not wait
+ * itself. */
 int device_stream_await(struct device_stream *stream, const struct device_event *event, struct error *err);
 
 int device_event_create(struct device_event **out, struct device *device, struct error *err);
@@ -91,6 +93,8 @@ int device_event_wait(struct device_event *event, struct error *err); /* sleeps 
  * for an event long past or where nothing was asked for long. Answers for two events may so be in another order than the
  * events, by as much. May wait some microseconds for the GPU; for any thread. */
 int device_event_time(struct device_event *event, uint64_t *at_ns, uint64_t *error_ns, struct error *err);
+/* From one to the other, by the clock of the GPU on which both have happened. */
+int device_event_between(const struct device_event *first, const struct device_event *last, uint64_t *ns, struct error *err);
 
 /* ---- memory -------------------------------------------------------------------------------------------------------- */
 
@@ -99,7 +103,8 @@ struct device_range {
     struct device *device;
     unsigned char *base; /* of the GPU: not for the host to touch */
     uint64_t bytes;      /* rounded up to whole pages of granularity */
-    void *pages;         /* which are committed */
+    void *pages;         /* which are committed, and how many bytes that is */
+    uint64_t committed_bytes;
 };
 int device_range_reserve(struct device_range *range, struct device *device, uint64_t bytes, struct error *err);
 void device_range_release(struct device_range *range); /* with what is committed */
@@ -108,7 +113,6 @@ void device_range_release(struct device_range *range); /* with what is committed
  * be done with what is returned. STATUS_RUN also when the GPU's memory is used up. */
 int device_range_commit(struct device_range *range, uint64_t first, uint64_t end, struct error *err);
 int device_range_return(struct device_range *range, uint64_t first, uint64_t end, struct error *err);
-uint64_t device_range_committed_bytes(const struct device_range *range);
 
 /* Pins host memory that the caller owns, so that copies from and to it run while the host does other things, at full speed. */
 int device_pin(struct device *device, void *host, uint64_t bytes, struct error *err);
@@ -126,6 +130,10 @@ int device_set(struct device_stream *stream, void *to, int byte, uint64_t bytes,
  * kernels_linear_* and kernels_check() report what was refused when it was sent. Holds a workspace of its own, some 36 MiB,
  * which counts as outside. Bits depend on shapes and on the kind of GPU, not on the run. Scratch: see scratch.h, *_cuda_bytes. */
 int kernels_create_cuda(struct kernels **out, struct device *device, struct device_stream *stream, struct error *err);
+
+/* For tests and figures: whether attention is done by the instructions of warpgroups that a GPU of 9.0 has (wgmma), as it is from
+ * the beginning where they are, or by those of warps, which all have. Says whether it is by warpgroups now. */
+bool kernels_cuda_groups(struct kernels *kernels, bool wanted);
 
 /* kernels_reduce() over sources on the stream's device, or within its reach, sent to the stream; the same bits.
  * At most DEVICE_REDUCE_SOURCES sources; `destination` may be one of them. */

@@ -1,6 +1,6 @@
 /* Kernels in which every element stands for itself. An operation is a struct with its arrays and run<W>(i), which does W elements
- * from i on: each thread does eight by accesses of 16 bytes, or one after the other at the end and where arrays are not aligned. An
- * element's arithmetic is the same in both. */
+ * from i on: each thread does WIDTH of them at a time, 8 or 4, or one after the other at the end and where arrays are not aligned.
+ * An element's arithmetic is the same in all. */
 #ifndef KERNELS_CUDA_EACH_CUH
 #define KERNELS_CUDA_EACH_CUH
 
@@ -12,16 +12,18 @@ enum { EACH_THREADS = 256 };
 template <class Operation>
 __global__ void __launch_bounds__(EACH_THREADS) each_kernel(Operation operation, int64_t n, bool wide)
 {
-    const int64_t i = ((int64_t)blockIdx.x * EACH_THREADS + threadIdx.x) * 8;
-    if (wide && i + 8 <= n) operation.template run<8>(i);
+    enum { W = Operation::WIDTH };
+    const int64_t i = ((int64_t)blockIdx.x * EACH_THREADS + threadIdx.x) * W;
+    if (wide && i + W <= n) operation.template run<W>(i);
     else
-        for (int64_t j = i; j < n && j < i + 8; j++) operation.template run<1>(j);
+        for (int64_t j = i; j < n && j < i + W; j++) operation.template run<1>(j);
 }
 
 template <class Operation>
 void each(struct device_stream *stream, const char *name, const Operation &operation, int64_t n, bool wide)
 {
-    launch(stream, name, each_kernel<Operation>, blocks_for(n, EACH_THREADS * 8), EACH_THREADS, 0, operation, n, wide);
+    launch(stream, name, each_kernel<Operation>, blocks_for(n, EACH_THREADS * Operation::WIDTH), EACH_THREADS, 0,
+           operation, n, wide);
 }
 
 #endif

@@ -1,4 +1,5 @@
-/* Elements of tensors, one at a time or eight: stored as float, bf16 or fp16, computed with as float, rounded once to nearest even. */
+/* Elements of tensors, one at a time or eight: stored as float, bf16 or fp16, computed with as float, rounded once to nearest
+ * even. */
 #ifndef KERNELS_CUDA_ELEMENT_CUH
 #define KERNELS_CUDA_ELEMENT_CUH
 
@@ -6,6 +7,8 @@
 
 #include <stdint.h>
 #include <string.h>
+
+#include <type_traits>
 
 extern "C" {
 #include "engine/base/dtype.h"
@@ -61,17 +64,25 @@ template <class T> __device__ __forceinline__ float rounded(float x)
     return to_float(stored);
 }
 
-/* W elements from x[i] on, W being 8 (x + i on a border of 16 bytes: one or two accesses of 16 bytes) or 1. */
+/* How many elements at a time make accesses of 16 bytes next to each other in a warp, where arrays of these types go side by
+ * side. */
+template <class... T> constexpr int width_of = ((sizeof(T) == 4) || ...) ? 4 : 8;
+
+/* What W elements are read and written by: 16 bytes at a time, or 8. */
+template <int W, class T> using pack_of = std::conditional_t<W * sizeof(T) >= 16, uint4, uint2>;
+
+/* W elements from x[i] on, W being 8 or 4 (x + i on a border of so many) or 1. */
 template <int W, class T> __device__ __forceinline__ void load(float (&values)[W], const T *x, int64_t i)
 {
     if constexpr (W == 1) {
         values[0] = to_float(x[i]);
     } else {
-        enum { PACKS = W * sizeof(T) / 16 };
-        uint4 packs[PACKS];
+        using pack = pack_of<W, T>;
+        enum { PACKS = W * sizeof(T) / sizeof(pack) };
+        pack packs[PACKS];
         T some[W];
 #pragma unroll
-        for (int p = 0; p < PACKS; p++) packs[p] = ((const uint4 *)(x + i))[p];
+        for (int p = 0; p < PACKS; p++) packs[p] = ((const pack *)(x + i))[p];
         memcpy(some, packs, sizeof some);
 #pragma unroll
         for (int j = 0; j < W; j++) values[j] = to_float(some[j]);
@@ -83,16 +94,37 @@ template <int W, class T> __device__ __forceinline__ void store(T *y, int64_t i,
     if constexpr (W == 1) {
         from_float(y + i, values[0]);
     } else {
-        enum { PACKS = W * sizeof(T) / 16 };
-        uint4 packs[PACKS];
+        using pack = pack_of<W, T>;
+        enum { PACKS = W * sizeof(T) / sizeof(pack) };
+        pack packs[PACKS];
         T some[W];
 #pragma unroll
         for (int j = 0; j < W; j++) from_float(some + j, values[j]);
         memcpy(packs, some, sizeof some);
 #pragma unroll
-        for (int p = 0; p < PACKS; p++) ((uint4 *)(y + i))[p] = packs[p];
+        for (int p = 0; p < PACKS; p++) ((pack *)(y + i))[p] = packs[p];
     }
 }
+
+/* Eight elements as they lie in memory, from a border of 16 bytes on, or zeros: what is to be on its way long before it is used. */
+template <class T> struct eight {
+    enum { PACKS = 8 * sizeof(T) / 16 };
+    uint4 packs[PACKS];
+
+    eight() = default;
+    __device__ __forceinline__ eight(const T *x, bool there)
+    {
+#pragma unroll
+        for (int p = 0; p < PACKS; p++) packs[p] = there ? ((const uint4 *)x)[p] : uint4{0, 0, 0, 0};
+    }
+    __device__ __forceinline__ void to(float (&values)[8]) const
+    {
+        T some[8];
+        memcpy(some, packs, sizeof some);
+#pragma unroll
+        for (int j = 0; j < 8; j++) values[j] = to_float(some[j]);
+    }
+};
 
 /* Whether eights may be taken from all of these arrays (NULL: not used). */
 template <class... P> bool aligned(const P *...arrays)

@@ -5,6 +5,7 @@
 
 /* y = x, or y += x. */
 template <class To, class From> struct add_operation {
+    enum { WIDTH = width_of<To, From> };
     To *y;
     const From *x;
     bool accumulate;
@@ -36,6 +37,7 @@ void cuda_add(struct kernels *kernels, enum dtype to, void *y, bool accumulate, 
 }
 
 template <class T> struct gelu_forward_operation {
+    enum { WIDTH = width_of<T> };
     T *y;
     const T *x;
 
@@ -50,6 +52,7 @@ template <class T> struct gelu_forward_operation {
 };
 
 template <class T> struct gelu_backward_operation {
+    enum { WIDTH = width_of<T> };
     T *dx;
     const T *dy, *x;
 
@@ -90,6 +93,7 @@ struct reduce_sources {
 
 /* The rounding of kernels_reduce(): see there, and kernels/cpu/body_elementwise.h, whose bits these are. */
 template <class To, class From> struct reduce_operation {
+    enum { WIDTH = width_of<To, From> };
     To *destination;
     reduce_sources sources;
     int count;

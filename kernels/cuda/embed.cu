@@ -1,8 +1,10 @@
-/* The embedding: rows are copied out of the tables, and gradients of rows are summed back into them, in the CPU's order and with its
- * bits. */
+/* The embedding: rows are copied out of the tables, and gradients of rows are summed back into them, in the CPU's order and with
+ * its bits. */
 #include "kernels/cuda/cuda.cuh"
+#include "kernels/cuda/warp.cuh"
 
-enum { EMBED_THREADS = 128, ROWS_AT_ONCE = 8 };
+enum { EMBED_THREADS = 128 };
+static const unsigned ALL = 0xffffffffu;
 
 template <class T, int W>
 __global__ void embed_forward(T *x, const T *wte, const T *wpe, const int32_t *tokens, int64_t N, int64_t T_, int64_t C)
@@ -44,36 +46,68 @@ __device__ __forceinline__ int64_t run_end(const uint64_t *order, int64_t p, int
     return outside;
 }
 
-/* order: (token << 32 | row of dx), ascending. A block stands at each place; those where a token begins sum its rows, in order,
- * each thread for columns of its own. The end is known before, so that many rows are on their way at once. */
-template <class T, int W>
-__global__ void __launch_bounds__(EMBED_THREADS)
-    embed_backward_tokens(T *dwte, const T *dx, const uint64_t *order, int64_t N, int64_t C)
+/* One element, with what struct eight has: for rows that are off alignment. */
+template <class T> struct one {
+    T value;
+
+    one() = default;
+    __device__ __forceinline__ one(const T *x, bool there) : value(there ? *x : T())
+    {
+    }
+    __device__ __forceinline__ void to(float (&values)[1]) const
+    {
+        values[0] = to_float(value);
+    }
+};
+
+/* Adds as many groups of R rows as there are from `first` on; lane r of `mine` has the number of row r. */
+template <int R, class Piece, class T, int W>
+__device__ __forceinline__ int add_rows(float (&sum)[W], const T *dx, int64_t C, uint32_t mine, int first, int count)
 {
-    const int64_t p = blockIdx.x;
-    const uint64_t token = order[p] >> 32;
-    if (p > 0 && order[p - 1] >> 32 == token) return;
-    const int64_t end = run_end(order, p, N, token);
-    for (int64_t c = (int64_t)threadIdx.x * W; c < C; c += EMBED_THREADS * W) {
-        float sum[W] = {}, row[W], rows[ROWS_AT_ONCE][W];
-        int64_t q = p;
-        for (; q + ROWS_AT_ONCE <= end; q += ROWS_AT_ONCE) {
+    for (; first + R <= count; first += R) {
+        Piece rows[R];
+        float row[W];
 #pragma unroll
-            for (int r = 0; r < ROWS_AT_ONCE; r++) load<W>(rows[r], dx, (int64_t)(uint32_t)order[q + r] * C + c);
+        for (int r = 0; r < R; r++) rows[r] = Piece(dx + (int64_t)__shfl_sync(ALL, mine, first + r) * C, true);
 #pragma unroll
-            for (int r = 0; r < ROWS_AT_ONCE; r++)
-#pragma unroll
-                for (int j = 0; j < W; j++) sum[j] += rows[r][j];
-        }
-        for (; q < end; q++) {
-            load<W>(row, dx, (int64_t)(uint32_t)order[q] * C + c);
+        for (int r = 0; r < R; r++) {
+            rows[r].to(row);
 #pragma unroll
             for (int j = 0; j < W; j++) sum[j] += row[j];
         }
-        load<W>(row, dwte, (int64_t)token * C + c);
+    }
+    return first;
+}
+
+/* order: (token << 32 | row of dx), ascending. A block stands at each place; those where a token begins sum its rows, in order,
+ * each thread for columns of its own. A warp looks at 32 places at once, which is where most tokens end. Rows' numbers are known
+ * before, so that many rows are on their way: a token that text has often would hold up the whole step otherwise. */
+template <class T, class Piece, int W>
+__global__ void __launch_bounds__(EMBED_THREADS)
+    embed_backward_tokens(T *dwte, const T *dx, const uint64_t *order, int64_t N, int64_t C)
+{
+    const int lane = (int)threadIdx.x % WARP;
+    const int64_t p = blockIdx.x, place = p - 1 + lane;
+    const uint64_t near = place >= 0 && place < N ? order[place] : UINT64_MAX, token = __shfl_sync(ALL, near, 1) >> 32;
+    const unsigned same = __ballot_sync(ALL, near >> 32 == token);
+    if (same & 1) return; /* the token began before p */
+    const int64_t end = same >> (WARP - 1) ? run_end(order, p, N, token) : p + __popc(same);
+    for (int64_t begin = (int64_t)(threadIdx.x - lane) * W; begin < C; begin += EMBED_THREADS * W) {
+        const bool inside = begin + lane * W < C;
+        const int64_t c = inside ? begin + lane * W : 0; /* a lane past the end goes along, and stores nothing */
+        const Piece kept(dwte + (int64_t)token * C + c, true);
+        float sum[W] = {}, row[W];
+        for (int64_t q = p; q < end; q += WARP) {
+            const int count = end - q < WARP ? (int)(end - q) : (int)WARP;
+            const uint32_t mine = lane < count ? (uint32_t)order[q + lane] : 0;
+            int done = add_rows<12, Piece>(sum, dx + c, C, mine, 0, count);
+            done = add_rows<4, Piece>(sum, dx + c, C, mine, done, count);
+            add_rows<1, Piece>(sum, dx + c, C, mine, done, count);
+        }
+        kept.to(row);
 #pragma unroll
         for (int j = 0; j < W; j++) sum[j] = row[j] + sum[j];
-        store<W>(dwte, (int64_t)token * C + c, sum);
+        if (inside) store<W>(dwte, (int64_t)token * C + c, sum);
     }
 }
 
@@ -85,8 +119,9 @@ void cuda_embed_backward_tokens(struct kernels *kernels, enum dtype dtype, void 
     with_type(dtype, [&](auto element) {
         using E = decltype(element);
         const bool wide = C % 8 == 0 && aligned(dwte, dx);
-        launch(stream, "embed_backward_tokens", wide ? embed_backward_tokens<E, 8> : embed_backward_tokens<E, 1>,
-               (unsigned)N, EMBED_THREADS, 0, (E *)dwte, (const E *)dx, order, N, C);
+        launch(stream, "embed_backward_tokens",
+               wide ? embed_backward_tokens<E, eight<E>, 8> : embed_backward_tokens<E, one<E>, 1>, (unsigned)N,
+               EMBED_THREADS, 0, (E *)dwte, (const E *)dx, order, N, C);
     });
 }
 

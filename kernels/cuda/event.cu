@@ -8,6 +8,7 @@
 #include "kernels/cuda/runtime.cuh"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 extern "C" {
@@ -23,6 +24,13 @@ struct device_event {
 static const uint64_t BASE_LASTS_NS = 4000000000u, FIRST_BASE_LASTS_NS = 16000000u;
 static const double DRIFT_MOST = 100e-6; /* of two crystals, when nothing better is known */
 enum { BASE_TRIES = 5, RESOLUTION_NS = 500 /* of an event's time, as CUDA documents it */ };
+
+static int event_failed(const struct device_event *event, const char *what, cudaError_t error, struct error *err)
+{
+    cudaGetLastError();
+    return error_set(err, STATUS_RUN, "GPU %d, %s: CUDA says \"%s\"", event->device->ordinal, what,
+                     cudaGetErrorString(error));
+}
 
 int device_event_create(struct device_event **out, struct device *device, struct error *err)
 {
@@ -63,13 +71,16 @@ int device_stream_await(struct device_stream *stream, const struct device_event 
     int status = device_use(stream->device, err);
     if (status) return status;
     const cudaError_t error = cudaStreamWaitEvent(stream->handle, event->handle, 0);
-    return error == cudaSuccess ? STATUS_OK : stream_failed(stream, "waiting for another lane", error, err);
+    if (error == cudaSuccess) return STATUS_OK;
+    char what[32] = "waiting for another lane";
+    if (event->device != stream->device) snprintf(what, sizeof what, "waiting for GPU %d", event->device->ordinal);
+    return stream_failed(stream, what, error, err);
 }
 
 int device_event_query(struct device_event *event, bool *happened, struct error *err)
 {
     const cudaError_t error = cudaEventQuery(event->handle);
-    if (error != cudaSuccess && error != cudaErrorNotReady) return cuda_failed(err, "looking at an event", error);
+    if (error != cudaSuccess && error != cudaErrorNotReady) return event_failed(event, "looking at an event", error, err);
     if (error == cudaErrorNotReady) cudaGetLastError();
     *happened = error == cudaSuccess;
     return STATUS_OK;
@@ -78,7 +89,7 @@ int device_event_query(struct device_event *event, bool *happened, struct error 
 int device_event_wait(struct device_event *event, struct error *err)
 {
     const cudaError_t error = cudaEventSynchronize(event->handle);
-    return error == cudaSuccess ? STATUS_OK : cuda_failed(err, "waiting for an event", error);
+    return error == cudaSuccess ? STATUS_OK : event_failed(event, "waiting for an event", error, err);
 }
 
 /* ---- time ------------------------------------------------------------------------------------------------------------- */
@@ -180,5 +191,17 @@ int device_event_time(struct device_event *event, uint64_t *at_ns, uint64_t *err
         cudaGetLastError();
         return error_set(err, STATUS_RUN, "an event that has not happened has no time yet");
     }
-    return error == cudaSuccess ? STATUS_OK : cuda_failed(err, "reading the time of an event", error);
+    return error == cudaSuccess ? STATUS_OK : event_failed(event, "reading the time of an event", error, err);
+}
+
+int device_event_between(const struct device_event *first, const struct device_event *last, uint64_t *ns,
+                         struct error *err)
+{
+    float milliseconds;
+    int status = device_use(first->device, err);
+    if (status) return status;
+    const cudaError_t error = cudaEventElapsedTime(&milliseconds, first->handle, last->handle);
+    if (error != cudaSuccess) return event_failed(first, "reading the time between two events", error, err);
+    *ns = milliseconds > 0 ? (uint64_t)((double)milliseconds * 1e6) : 0;
+    return STATUS_OK;
 }

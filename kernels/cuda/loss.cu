@@ -3,7 +3,15 @@
  * gradient, from its end to its beginning, because what was read last is what the caches still have. Rows need not begin on a
  * border of 16 bytes: what stands before the first border and after the last is done one by one. */
 #include "kernels/cuda/cuda.cuh"
+#include "kernels/cuda/mma.cuh"
 #include "kernels/cuda/warp.cuh"
+
+/* e^x, by the unit that has powers of two. (__expf looks first whether the result is too small for a normal number, with as many
+ * instructions again as all else here has for a logit.) */
+__device__ __forceinline__ float exp_fast(float x)
+{
+    return exp2_fast(x * LOG2_E);
+}
 
 struct row_sum {
     float highest, sum;
@@ -13,7 +21,7 @@ __device__ __forceinline__ void row_sum_add(row_sum &a, float highest, float sum
 {
     const float top = fmaxf(a.highest, highest);
     if (top == -INFINITY) return;
-    a.sum = a.sum * __expf(a.highest - top) + sum * __expf(highest - top);
+    a.sum = a.sum * exp_fast(a.highest - top) + sum * exp_fast(highest - top);
     a.highest = top;
 }
 
@@ -70,7 +78,7 @@ template <class T> struct row_reader {
         for (int j = 1; j < W; j++) highest = fmaxf(highest, v[j]);
         if (highest == -INFINITY) return;
 #pragma unroll
-        for (int j = 0; j < W; j++) sum += __expf(v[j] - highest);
+        for (int j = 0; j < W; j++) sum += exp_fast(v[j] - highest);
         row_sum_add(*own, highest, sum);
     }
 };
@@ -85,7 +93,11 @@ template <class T> struct row_writer {
         float v[W];
         load<W>(v, row, i);
 #pragma unroll
-        for (int j = 0; j < W; j++) v[j] = __expf(v[j] - top) * scale - (i + j == target ? gradient_scale : 0);
+        for (int j = 0; j < W; j++) v[j] = exp_fast(v[j] - top) * scale;
+        if ((uint64_t)(target - i) < W) {
+#pragma unroll
+            for (int j = 0; j < W; j++) v[j] -= i + j == target ? gradient_scale : 0;
+        }
         store<W>(row, i, v);
     }
 };

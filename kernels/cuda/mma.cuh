@@ -1,6 +1,7 @@
 /* The tensor cores, a warp at a time: C [16, 8] += A [16, 16] B [16, 8], with A and B in 16 bits and C in fp32; and how tiles come
- * from memory into shared memory and from there into fragments. Everything that is not plain C++ stands here, once in PTX and once in
- * terms of what each lane holds (PTX ISA, "Matrix Fragments for mma.m16n8k16"), so that what is built on it also runs without a GPU.
+ * from memory into shared memory and from there into fragments. Everything that is not plain C++ stands here, once in PTX and once
+ * in terms of what each lane holds (PTX ISA, "Matrix Fragments for mma.m16n8k16"), so that what is built on it also runs without a
+ * GPU.
  *
  * With g = lane / 4 and t = lane % 4, a lane holds, two neighbours in a register:
  *     A: [g][2t], [g + 8][2t], [g][2t + 8], [g + 8][2t + 8]        C: [g][2t], [g][2t + 1], [g + 8][2t], [g + 8][2t + 1]
@@ -11,6 +12,8 @@
 
 #include "kernels/cuda/element.cuh"
 #include "kernels/cuda/warp.cuh"
+
+#define LOG2_E 1.44269504f /* e^x is 2^(x LOG2_E): see exp2_fast() */
 
 struct fragment_a {
     uint32_t r[4];
@@ -30,6 +33,22 @@ template <class T> __device__ __forceinline__ uint32_t packed(float low, float h
     from_float(&b, high);
     return (uint32_t)b.bits << 16 | a.bits;
 }
+
+#ifndef FAKE_CUDA
+template <> __device__ __forceinline__ uint32_t packed<bf16>(float low, float high)
+{
+    uint32_t both;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+    return both;
+}
+
+template <> __device__ __forceinline__ uint32_t packed<fp16>(float low, float high)
+{
+    uint32_t both;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+    return both;
+}
+#endif
 
 template <class T> __device__ __forceinline__ fragment_a fragment_of(const fragment_c &left, const fragment_c &right)
 {
@@ -74,7 +93,8 @@ template <bool transposed> __device__ __forceinline__ void load_matrices(uint32_
                      : "memory");
 }
 
-/* Begins to copy 16 bytes into shared memory, or zeros where `there` is false; they are there after copies_wait() and a barrier. */
+/* Begins to copy 16 bytes into shared memory, or zeros where `there` is false and `from` may be anywhere; they are there after
+ * copies_wait() and a barrier. */
 __device__ __forceinline__ void copy_begin(void *shared, const void *from, bool there)
 {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(shared)), "l"(from),

@@ -9,8 +9,8 @@
 extern "C" {
 #endif
 
-/* What is done to the sum before it is rounded. FORWARD: data.fc becomes the sum itself, c its GELU. BACKWARD: c becomes the sum times
- * GELU's slope at data.fc. */
+/* What is done to the sum before it is rounded. FORWARD: data.fc becomes the sum itself, c its GELU. BACKWARD: c becomes the sum
+ * times GELU's slope at data.fc. */
 enum product_gelu { GELU_NONE, GELU_FORWARD, GELU_BACKWARD };
 
 struct product {

@@ -70,8 +70,9 @@ void cuda_products_library(char *text, size_t room)
 
 static int library_open(struct library *library, struct error *err)
 {
-    library->handle = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
-    if (!library->handle) library->handle = dlopen(CUDA_LIBRARIES "/" LIBRARY, RTLD_NOW | RTLD_LOCAL);
+    const int how = RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE; /* its kernels are in the context, which outlives us */
+    library->handle = dlopen(LIBRARY, how);
+    if (!library->handle) library->handle = dlopen(CUDA_LIBRARIES "/" LIBRARY, how);
     if (!library->handle)
         return error_set(
             err, STATUS_RUN,
@@ -142,9 +143,9 @@ static cublasStatus_t layouts_create(const struct library *lt, struct entry *ent
     return status ? status : lt->cublasLtMatrixLayoutCreate(&entry->c, type, N, M, product_c_row(p));
 }
 
-/* Pointers may lie anywhere an element can: the library is told how well ours are aligned, which is part of the choice. No better than
- * 16 bytes, of which its widest accesses are: else the same product might be made another way, with other bits, where a stage has
- * put a tensor on a rounder address. NULL is nowhere and hinders nothing. */
+/* Pointers may lie anywhere an element can: the library is told how well ours are aligned, which is part of the choice. No better
+ * than 16 bytes, of which its widest accesses are: else the same product might be made another way, with other bits, where a stage
+ * has put a tensor on a rounder address. NULL is nowhere and hinders nothing. */
 static uint32_t alignment_of(const void *pointer)
 {
     uint32_t bytes = 16;
@@ -160,7 +161,8 @@ static uint32_t result_alignment(const struct product_data *data)
     return c < least ? c : least;
 }
 
-/* Where a product's terms are split among blocks, their sums meet in fp32: met in 16 bits they would be rounded once for each part. */
+/* Where a product's terms are split among blocks, their sums meet in fp32: met in 16 bits they would be rounded once for each
+ * part. */
 static cublasStatus_t algorithm_choose(struct products *products, struct entry *entry, const struct product_data *data)
 {
     const struct library *lt = &products->library;
@@ -186,7 +188,7 @@ static cublasStatus_t algorithm_choose(struct products *products, struct entry *
         status = lt->cublasLtMatmulAlgoGetHeuristic(products->handle, entry->operation, entry->a, entry->b, entry->c,
                                                     entry->c, wish, 1, &found, &count);
     if (wish) lt->cublasLtMatmulPreferenceDestroy(wish);
-    if (!status && count == 0) status = CUBLAS_STATUS_NOT_SUPPORTED;
+    if (!status) status = count > 0 ? found.state : CUBLAS_STATUS_NOT_SUPPORTED;
     if (!status) entry->algorithm = found.algo;
     return status;
 }
@@ -267,12 +269,16 @@ static int entry_find(struct entry **out, struct products *products, const struc
     return STATUS_OK;
 }
 
-/* Fused GELU reads and writes fc in wide accesses: 16 bytes, and rows of whole eights. In fp32 it is left to our own kernel: how exact
- * the library's tanh is nobody says, and 16 bits hide what 32 would show. */
+/* Fused GELU reads and writes fc in wide accesses: 16 bytes, and rows of whole eights. In fp32 it is left to our own kernel: how
+ * exact the library's tanh is nobody says, and 16 bits hide what 32 would show. The library really fuses it for Hopper (and
+ * Blackwell of data centres); elsewhere it was seen to take a second kernel of its own, slower than ours (llm.c's pull requests 363
+ * and 653). */
 bool cuda_products_can(struct products *products, const struct product *product, const struct product_data *data)
 {
     struct entry *entry;
-    if (product->dtype == DTYPE_F32 || result_alignment(data) < 16 || product->N % 8) return false;
+    const int major = products->stream->device->info.major;
+    if (major < 9 || major > 11 || product->dtype == DTYPE_F32 || result_alignment(data) < 16 || product->N % 8)
+        return false;
     if (device_use(products->stream->device, NULL)) return false;
     return entry_find(&entry, products, product, data, NULL) == STATUS_OK && !entry->missing;
 }

@@ -94,11 +94,15 @@ static bool page_test(const struct device_range *range, uint64_t page)
     return ((const unsigned char *)range->pages)[page / 8] >> page % 8 & 1;
 }
 
+/* Only of a page that was not so before: everything that counts follows. */
 static void page_put(struct device_range *range, uint64_t page, bool committed)
 {
     unsigned char *bits = (unsigned char *)range->pages + page / 8;
     const unsigned char bit = (unsigned char)(1u << page % 8);
+    const uint64_t unit = range->device->info.granularity, change = committed ? unit : -unit;
     *bits = (unsigned char)(committed ? *bits | bit : *bits & ~bit);
+    range->committed_bytes += change;
+    __atomic_fetch_add(&range->device->committed_bytes, change, __ATOMIC_RELAXED);
 }
 
 int device_range_reserve(struct device_range *range, struct device *device, uint64_t bytes, struct error *err)
@@ -165,9 +169,7 @@ static CUresult page_return(const struct driver *driver, struct device_range *ra
 {
     const uint64_t unit = range->device->info.granularity;
     const CUresult result = driver->cuMemUnmap((CUdeviceptr)range->base + page * unit, unit);
-    if (result != CUDA_SUCCESS) return result;
-    page_put(range, page, false);
-    __atomic_fetch_sub(&range->device->committed_bytes, unit, __ATOMIC_RELAXED);
+    if (result == CUDA_SUCCESS) page_put(range, page, false);
     return result;
 }
 
@@ -192,7 +194,6 @@ int device_range_commit(struct device_range *range, uint64_t first, uint64_t end
         }
         page_put(range, page, true);
         fresh[page - first / unit] = 1;
-        __atomic_fetch_add(&device->committed_bytes, unit, __ATOMIC_RELAXED);
     }
     for (uint64_t page = first / unit; page < end / unit && status; page++)
         if (fresh[page - first / unit]) page_return(&driver, range, page);
@@ -214,12 +215,4 @@ int device_range_return(struct device_range *range, uint64_t first, uint64_t end
                                range->device->ordinal, (int)result);
     }
     return status;
-}
-
-uint64_t device_range_committed_bytes(const struct device_range *range)
-{
-    uint64_t pages = 0;
-    for (uint64_t page = 0; page < range->bytes / range->device->info.granularity; page++)
-        pages += page_test(range, page);
-    return pages * range->device->info.granularity;
 }

@@ -73,7 +73,7 @@ void launch(struct device_stream *stream, const char *name, void (*kernel)(P...)
     stream->last = name;
     if (blocks.x == 0) return; /* nothing to do */
     cudaError_t error = cudaSetDevice(stream->device->ordinal);
-    if (error == cudaSuccess && shared_bytes > (48 << 10))
+    if (error == cudaSuccess && shared_bytes >= (48 << 10)) /* the least that may need leave */
         error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared_bytes);
     if (error == cudaSuccess) {
 #ifdef __CUDACC__
@@ -92,9 +92,9 @@ static inline unsigned blocks_for(int64_t n, int64_t each)
     return (unsigned)((n + each - 1) / each);
 }
 
-/* Shared memory of the size that the launch says. */
+/* Shared memory of the size that the launch says, on a border that swizzled tiles need (swizzle.h). */
 #ifdef __CUDACC__
-extern __shared__ uint4 launched_shared[];
+extern __shared__ __align__(1024) uint4 launched_shared[];
 #else
 #define launched_shared fake_this_block.shared
 #endif

@@ -1,5 +1,5 @@
-/* One number of a whole array, in double: a block sums a piece of fixed size, and one block sums the pieces. So the order depends on
- * the number of elements alone. The sum goes to the host when the stream has come there. */
+/* One number of a whole array, in double: a block sums a piece of fixed size, and one block sums the pieces. So the order depends
+ * on the number of elements alone. The sum goes to the host when the stream has come there. */
 #include "kernels/cuda/cuda.cuh"
 #include "kernels/cuda/warp.cuh"
 

@@ -67,6 +67,7 @@ struct momentum_rule {
 };
 
 template <class Rule, class Gradient, class Parameter> struct update_operation {
+    enum { WIDTH = width_of<float> };
     update_factors f;
     const Gradient *gradient;
     float *master, *state[2];

@@ -25,7 +25,7 @@ namespace
 {
 
 enum { STACK_BYTES = 128 << 10, PAGE = 4096 };
-enum state { READY, AT_BARRIER, AT_WARP, DONE };
+enum state { READY, AT_BARRIER, AT_MEETING, DONE };
 
 struct copy {
     void *to;
@@ -46,14 +46,16 @@ struct fiber {
     std::vector<std::vector<copy>> copies; /* on their way, by group; the last is not committed */
 };
 
-struct warp {
-    void *lanes[32];
+/* Threads that come to a place together: a warp, or a warpgroup. */
+enum { WARP_THREADS = 32, GROUP_THREADS = 128 };
+struct meeting {
+    void *lanes[GROUP_THREADS];
     int size, here;
 };
 
 struct machine {
     fiber fibers[FAKE_THREADS_MOST];
-    warp warps[FAKE_THREADS_MOST / 32];
+    meeting warps[FAKE_THREADS_MOST / WARP_THREADS], groups[FAKE_THREADS_MOST / GROUP_THREADS];
     int threads, waiting, alive;
     char *stacks, *shared;
     place scheduler;
@@ -187,6 +189,8 @@ void block_begin(machine *m, const fake_kernel &kernel, unsigned number)
     m->threads = m->alive = (int)(b.x * b.y * b.z);
     m->waiting = 0;
     for (int w = 0; w * 32 < m->threads; w++) m->warps[w] = {{}, std::min(32, m->threads - w * 32), 0};
+    for (int g = 0; g * 128 < m->threads; g++) m->groups[g] = {{}, std::min(128, m->threads - g * 128), 0};
+    fake_products_begin(m->threads, shared);
     for (int i = 0; i < m->threads; i++) {
         const unsigned t = (unsigned)i;
         m->fibers[i].seen.index = {t % b.x, t / b.x % b.y, t / b.x / b.y};
@@ -227,6 +231,7 @@ void block_run(machine *m)
             for (int i = 0; i < m->threads; i++)
                 if (m->fibers[i].state == AT_BARRIER) m->fibers[i].state = READY;
             m->waiting = 0;
+            fake_products_barrier();
         } else if (m->alive && !moved) {
             fake_die("%s: the threads wait for each other: some at a barrier or a warp operation that the others never "
                      "come to",
@@ -236,6 +241,23 @@ void block_run(machine *m)
     for (int i = 0; i < m->threads; i++)
         for (const auto &group : m->fibers[i].copies)
             if (!group.empty()) fake_die("%s ended with copies that it never waited for", m->kernel->name);
+    fake_products_end();
+}
+
+/* The last to come does for all what they came for. */
+void meet(meeting *meetings, int full, const char *what, void *mine, void (*all)(void *const *lanes))
+{
+    const int number = number_of(current()), first = number / full * full;
+    meeting *m = &meetings[number / full];
+    if (m->size < full) fake_die("%s: %s of %d threads", here->kernel->name, what, m->size);
+    m->lanes[number - first] = mine;
+    if (++m->here < full) {
+        current()->state = AT_MEETING;
+        return leave();
+    }
+    all(m->lanes);
+    m->here = 0;
+    for (int i = first; i < first + full; i++) here->fibers[i].state = READY;
 }
 
 } // namespace
@@ -264,22 +286,23 @@ void fake_barrier()
 
 void fake_warp_meet(void *mine, void (*all)(void *const lanes[32]))
 {
-    const int number = number_of(current());
-    warp *w = &here->warps[number / 32];
-    if (w->size < 32) fake_die("%s: a warp operation in a warp of %d threads", here->kernel->name, w->size);
-    w->lanes[number % 32] = mine;
-    if (++w->here < 32) {
-        current()->state = AT_WARP;
-        return leave();
-    }
-    all(w->lanes);
-    w->here = 0;
-    for (int i = number / 32 * 32; i < number / 32 * 32 + 32; i++) here->fibers[i].state = READY;
+    meet(here->warps, WARP_THREADS, "a warp operation in a warp", mine, all);
+}
+
+void fake_group_meet(void *mine, void (*all)(void *const *lanes))
+{
+    meet(here->groups, GROUP_THREADS, "a product in a warpgroup", mine, all);
+}
+
+int fake_thread_number()
+{
+    return number_of(current());
 }
 
 void fake_copy_later(void *to, const void *from, size_t bytes)
 {
     current()->copies.back().push_back({to, from, bytes});
+    fake_products_copy_begins(to, bytes);
 }
 
 void fake_copies_commit()
@@ -291,9 +314,11 @@ void fake_copies_wait(int groups_left)
 {
     auto &groups = current()->copies;
     while ((int)groups.size() - 1 > groups_left) {
-        for (const copy &c : groups.front())
+        for (const copy &c : groups.front()) {
             if (c.from) memcpy(c.to, c.from, c.bytes);
             else memset(c.to, 0, c.bytes);
+            fake_products_copy_arrived(c.to, c.bytes);
+        }
         groups.erase(groups.begin());
     }
 }

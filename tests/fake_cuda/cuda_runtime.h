@@ -31,7 +31,7 @@ struct dim3 {
     {
     }
 };
-struct uint2 {
+struct alignas(8) uint2 {
     unsigned x, y;
 };
 struct alignas(16) uint4 {
@@ -108,6 +108,35 @@ template <class T> T __shfl_xor_sync(unsigned, T value, int mask)
 template <class T> T __shfl_up_sync(unsigned, T value, int by)
 {
     return fake_shuffle_from(value, fake_lane() < by ? fake_lane() : fake_lane() - by);
+}
+
+struct fake_vote {
+    unsigned mine, all;
+};
+
+static inline unsigned __ballot_sync(unsigned, bool yes)
+{
+    fake_vote vote = {yes, 0};
+    fake_warp_meet(&vote, [](void *const lanes[32]) {
+        unsigned all = 0;
+        for (int i = 0; i < 32; i++) all |= ((fake_vote *)lanes[i])->mine << i;
+        for (int i = 0; i < 32; i++) ((fake_vote *)lanes[i])->all = all;
+    });
+    return vote.all;
+}
+static inline int __any_sync(unsigned mask, bool yes)
+{
+    return __ballot_sync(mask, yes) != 0;
+}
+static inline uint32_t __float_as_uint(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+static inline int __popc(unsigned bits)
+{
+    return __builtin_popcount(bits);
 }
 
 /* One rounding each, never contracted. */

@@ -1,4 +1,5 @@
-/* 16-bit numbers as the GPU's conversion instructions treat them; written apart from the CPU's kernels that they are compared with. */
+/* 16-bit numbers as the GPU's conversion instructions treat them; written apart from the CPU's kernels that they are compared
+ * with. */
 #ifndef TESTS_FAKE_CUDA_HALF_H
 #define TESTS_FAKE_CUDA_HALF_H
 

@@ -22,6 +22,17 @@ void fake_run(const fake_kernel &kernel);
 void fake_where(char *text, size_t room);
 uint64_t fake_random();
 
+/* Of a thread of a kernel: its number in the block; and its 128 threads of a warpgroup come here, as those of a warp do. */
+int fake_thread_number();
+void fake_group_meet(void *mine, void (*all)(void *const *lanes));
+
+/* What products of warpgroups have to know of the block (groups.cc). */
+void fake_products_begin(int threads, size_t shared_bytes);
+void fake_products_end();
+void fake_products_barrier(); /* all of the block have come */
+void fake_products_copy_begins(void *to, size_t bytes);
+void fake_products_copy_arrived(void *to, size_t bytes);
+
 /* The calling thread's current device; whether there is one of that number; whether one can reach the other's memory. */
 int fake_device();
 bool fake_has_device(int device);
@@ -29,6 +40,7 @@ bool fake_can_reach(int who, int whose);
 
 /* Lets the calling thread touch the device's memory, and what is within its reach by now (memory.cc). */
 void fake_memory_open(int device);
+bool fake_may_touch(int device, const void *at);     /* that memory of a device, as it is mapped */
 bool fake_is_pageable(const void *at, size_t bytes); /* of the host, and not pinned */
 bool fake_is_border(const void *at, size_t bytes);   /* some of it is pinned, but not as one piece */
 

@@ -75,6 +75,16 @@ void fake_memory_open(int device)
             pkey_set(protection_key(whose), whose == device || reaches[device][whose] ? 0 : PKEY_DISABLE_ACCESS);
 }
 
+/* What cudaMalloc() gave NCCL opens for all; pages may be touched by those for whom they were mapped. */
+bool fake_may_touch(int device, const void *at)
+{
+    std::lock_guard<std::mutex> guard(lock);
+    const auto next = mapped.upper_bound((CUdeviceptr)at);
+    if (next == mapped.begin()) return true;
+    const auto [base, page] = *std::prev(next);
+    return (CUdeviceptr)at >= base + page.bytes || page.device == device || reaches[device][page.device];
+}
+
 bool fake_guards_host(void)
 {
     return protection_key(FAKE_DEVICES_MOST - 1) >= 0;

@@ -1,10 +1,11 @@
 /* NCCL between the fake devices. What a rank passes goes through letters in host memory, taken by the streams' threads: a device's
  * own memory is all that they can touch. As there: nothing is sent before a group ends; a rank's work stands on its stream until
- * those it needs have done their part, for ever if they do not; two ranks on one device are refused; a communicator says that it
- * is in progress until all have joined, and once more when it is first used. FAKE_NCCL=0: the library is not here. */
+ * those it needs have done their part, for ever if they do not; two ranks on one device are refused; a communicator says that it is
+ * in progress until all have joined, and once more when it is first used; unless NCCL_P2P_DIRECT_DISABLE is 1, who sends writes
+ * into the receiver's own array, and must have been let into it. FAKE_NCCL=0: the library is not here. */
 #include "tests/fake_cuda/nccl.h"
-#include "tests/fake_cuda/inside.h"
 #include "kernels/cuda/nccl.cuh"
+#include "tests/fake_cuda/inside.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -67,6 +68,12 @@ void post(world &all, const call &c, int from, int to)
     all.changed.notify_all();
 }
 
+bool passes_by_buffers()
+{
+    const char *disabled = getenv("NCCL_P2P_DIRECT_DISABLE");
+    return disabled && strcmp(disabled, "1") == 0;
+}
+
 /* False: the rank gives up. */
 bool take(std::unique_lock<std::mutex> &guard, const state &mine, const call &c, int from, char *to)
 {
@@ -78,6 +85,9 @@ bool take(std::unique_lock<std::mutex> &guard, const state &mine, const call &c,
     if (came.bytes.size() != c.bytes || came.sent_by != (c.what == RECEIVE ? SEND : c.what))
         fake_die("NCCL: rank %d expects %zu bytes (%d) of rank %d, which sent %zu (%d)", mine.rank, c.bytes, c.what,
                  from, came.bytes.size(), came.sent_by);
+    if (!passes_by_buffers() && !fake_may_touch(all.device[from], to))
+        fake_die("NCCL: GPU %d touched an array of GPU %d, which was not mapped for it", all.device[from],
+                 all.device[mine.rank]);
     memcpy(to, came.bytes.data(), c.bytes);
     box.pop_front();
     return true;

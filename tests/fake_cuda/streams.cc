@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <map>
@@ -15,6 +16,7 @@
 
 struct fake_stream {
     int device = fake_device();
+    std::thread::id maker = std::this_thread::get_id(); /* a rank: its thread makes its streams and events */
     std::mutex lock;
     std::condition_variable changed;
     std::deque<std::function<void()>> work;
@@ -22,12 +24,14 @@ struct fake_stream {
     std::thread thread;
 };
 
-/* Records are numbered: who waits, waits for the record that was the last when it began to. */
+/* Records are numbered: who waits, waits for the record that was the last when it began to. What has been looked at has happened,
+ * unless its device had failed by then. */
 struct fake_event {
     int device = fake_device();
+    std::thread::id maker = std::this_thread::get_id();
     std::mutex lock;
     std::condition_variable changed;
-    uint64_t recorded = 0, happened = 0, at_ns = 0;
+    uint64_t recorded = 0, looked_at = 0, happened = 0, at_ns = 0;
 };
 
 namespace
@@ -35,9 +39,11 @@ namespace
 
 std::atomic<int> delay_us{0};
 std::atomic<int> waits{0}; /* of the host for a stream that had something to do */
-std::atomic<bool> forgets{false};
+enum { FORGETS_NOTHING, FORGETS_LANES, FORGETS_RANKS };
+std::atomic<int> forgets{FORGETS_NOTHING};
 std::atomic<const char *> broken{nullptr};          /* the kernel that will fail */
 std::atomic<int> broken_device{-1};                 /* ... on this device only; -1: on any */
+std::atomic<bool> strands{false};                   /* ... and then nothing that is recorded there happens any more */
 std::atomic<cudaError_t> sticky[FAKE_DEVICES_MOST]; /* once a device has failed, everything on it does */
 thread_local int current_device = 0;
 thread_local cudaError_t last_error = cudaSuccess;
@@ -113,10 +119,12 @@ cudaError_t send(fake_stream *stream, std::function<void()> work)
     return device_result(stream->device);
 }
 
-void wait_for(fake_event *event, uint64_t number)
+/* Nothing on a device waits any more once it has failed, nor for it on the host: `device` is the one whose failure ends it. */
+void wait_for(fake_event *event, uint64_t number, int device)
 {
+    const auto look = std::chrono::milliseconds(5);
     std::unique_lock<std::mutex> guard(event->lock);
-    event->changed.wait(guard, [&] { return event->happened >= number; });
+    while (event->happened < number && !sticky[device]) event->changed.wait_for(guard, look);
 }
 
 uint64_t last_record(fake_event *event)
@@ -281,7 +289,11 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned)
 /* Who is still to record it, or waits for it, is let go first. */
 cudaError_t cudaEventDestroy(cudaEvent_t event)
 {
-    wait_for(event, last_record(event));
+    const uint64_t number = last_record(event);
+    {
+        std::unique_lock<std::mutex> guard(event->lock);
+        event->changed.wait(guard, [&] { return event->looked_at >= number; });
+    }
     delete event;
     return cudaSuccess;
 }
@@ -296,36 +308,40 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
     }
     return send(stream, [=] {
         std::lock_guard<std::mutex> guard(event->lock);
+        event->looked_at = number;
+        event->changed.notify_all();
+        if (strands && sticky[stream->device]) return;
         event->happened = number;
         event->at_ns = device_now_ns();
-        event->changed.notify_all();
     });
 }
 
 cudaError_t cudaEventQuery(cudaEvent_t event)
 {
     std::lock_guard<std::mutex> guard(event->lock);
-    return event->happened == event->recorded ? cudaSuccess : cudaErrorNotReady;
+    if (event->happened == event->recorded) return cudaSuccess;
+    return sticky[event->device] ? device_result(event->device) : cudaErrorNotReady;
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event)
 {
-    wait_for(event, last_record(event));
+    wait_for(event, last_record(event), event->device);
     return device_result(event->device);
 }
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned)
 {
     const uint64_t number = last_record(event);
-    if (forgets) return cudaSuccess;
-    return send(stream, [=] { wait_for(event, number); });
+    if (forgets == (stream->maker == event->maker ? FORGETS_LANES : FORGETS_RANKS)) return cudaSuccess;
+    return send(stream, [=] { wait_for(event, number, stream->device); });
 }
 
 cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t from, cudaEvent_t to)
 {
     if (from->device != to->device) return fake_fail(cudaErrorInvalidResourceHandle);
     if (!last_record(from) || !last_record(to)) return fake_fail(cudaErrorInvalidValue);
-    if (cudaEventQuery(from) || cudaEventQuery(to)) return cudaErrorNotReady;
+    for (cudaEvent_t event : {from, to})
+        if (const cudaError_t error = cudaEventQuery(event)) return error;
     *milliseconds = (float)((double)(int64_t)(to->at_ns - from->at_ns) * 1e-6);
     return cudaSuccess;
 }
@@ -365,15 +381,16 @@ void fake_launch(const char *name, const void *kernel, dim3 grid, dim3 block, si
     });
 }
 
-/* FAKE_DELAY_US=300: as fake_set_delay_us(). FAKE_FORGETS=1: streams do not wait for each other's events, as if the program had left
- * that out. FAKE_REPORT=FILE: a line there from each process, at its end: how often the host waited for a stream that had
- * something to do. */
+/* FAKE_DELAY_US=300: as fake_set_delay_us(). FAKE_FORGETS=lanes: streams do not wait for events of the thread that made them too,
+ * as if the program had left that out; FAKE_FORGETS=ranks: for those of other threads. FAKE_REPORT=FILE: a line there from each
+ * process, at its end: how often the host waited for a stream that had something to do. */
 struct told_by_environment {
     told_by_environment()
     {
         const char *delay = getenv("FAKE_DELAY_US");
         delay_us = delay ? atoi(delay) : 0;
-        forgets = getenv("FAKE_FORGETS") != nullptr;
+        const char *text = getenv("FAKE_FORGETS");
+        forgets = !text ? FORGETS_NOTHING : !strcmp(text, "ranks") ? FORGETS_RANKS : FORGETS_LANES;
     }
     ~told_by_environment()
     {
@@ -385,7 +402,8 @@ struct told_by_environment {
     }
 } told_by_environment;
 
-/* FAKE_BREAK=reduce@1: as fake_break() from the beginning, on that device alone. */
+/* FAKE_BREAK=reduce@1: as fake_break() from the beginning, on that device alone. FAKE_STRANDS=1: who waits for a device that has
+ * failed, on another, waits for ever; else events of one that has failed happen. Which of the two GPUs do nobody has seen. */
 struct broken_by_environment {
     char name[64] = "";
     broken_by_environment()
@@ -394,6 +412,7 @@ struct broken_by_environment {
         const char *text = getenv("FAKE_BREAK");
         if (!text || sscanf(text, "%63[^@]@%d", name, &device) < 1) return;
         broken_device = device;
+        strands = getenv("FAKE_STRANDS") != nullptr;
         broken = name;
     }
 } broken_by_environment;

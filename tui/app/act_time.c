@@ -123,7 +123,7 @@ void act_record(struct app *app, const struct key_row *row)
     else if (app->feed.recording) app_say(app, "being recorded: %s", app->feed.recorded);
     else {
         strftime(name, sizeof name, "zerolab-%Y%m%d-%H%M%S.zlt", localtime_r(&now, &local));
-        if (feed_record(&app->feed, name, &err)) app_say(app, "%.150s", err.text);
+        if (feed_record(&app->feed, name, &err)) app_say(app, "%.310s", err.text);
         else app_say(app, "recording to %s%s", name, past_is_cut(app->feed.past) ? ", from what is still kept on" : "");
     }
 }

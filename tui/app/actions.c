@@ -8,7 +8,12 @@
 #include "tui/app/playing.h"
 #include "tui/views/list.h"
 
-static const uint64_t MESSAGE_NS = 3000000000u;
+/* A message stays for as long as it takes to read: 3 s for every row of 80 columns. */
+static void keep_message(struct app *app)
+{
+    const uint64_t row_ns = 3000000000u, rows = 1 + (uint64_t)utf8_columns(app->state.message) / 80;
+    app->message_ns = clock_ns() + rows * row_ns;
+}
 
 void app_say(struct app *app, const char *format, ...)
 {
@@ -16,7 +21,7 @@ void app_say(struct app *app, const char *format, ...)
     va_start(args, format);
     vsnprintf(app->state.message, sizeof app->state.message, format, args);
     va_end(args);
-    app->message_ns = clock_ns() + MESSAGE_NS;
+    keep_message(app);
 }
 
 bool app_send(struct app *app, const char *command)
@@ -27,9 +32,26 @@ bool app_send(struct app *app, const char *command)
     if (!app->feed.live) return app_say(app, "a recording takes no commands"), false;
     if (playing_refuses(app, command)) return app_say(app, "your prediction comes first: Enter types it"), false;
     if (app->feed.newest.over || app->feed.newest.model->ended) return app_say(app, "the run has ended"), false;
-    if (source_send(app->feed.newest.source, command, &err)) return app_say(app, "%.150s", err.text), false;
+    if (source_send(app->feed.newest.source, command, &err)) return app_say(app, "%.310s", err.text), false;
+    app->waits_answer = true;
+    app->notices = run_notices_seen(app->feed.newest.model);
     app_say(app, "sent: %.140s", command);
     return true;
+}
+
+/* What was sent and refused is said where it was typed; what was accepted is seen. */
+void app_hear_answer(struct app *app)
+{
+    const struct run_model *model = app->feed.newest.model;
+    if (!app->waits_answer) return;
+    for (int n = run_notices_since(model, app->notices); n < model->notice_count; n++) {
+        const struct run_notice *notice = &model->notices[n];
+        if (notice->kind != NOTICE_COMMAND || notice->level == 0) continue;
+        app->waits_answer = false;
+        app_say(app, "%.310s", notice->text + strcspn(notice->text, " ") + 1); /* "command LINE refused: why" */
+        app->urgent = true;
+    }
+    app->notices = run_notices_seen(model);
 }
 
 /* ---- leaving ------------------------------------------------------------------------------------------------------- */
@@ -117,7 +139,7 @@ static void act_elsewhere(struct app *app, const struct key_row *row)
 static void save(struct app *app)
 {
     struct error err;
-    if (app->saves && settings_save(&app->saved, &err)) app_say(app, "%.150s", err.text);
+    if (app->saves && settings_save(&app->saved, &err)) app_say(app, "%.310s", err.text);
 }
 
 static void act_bars(struct app *app, const struct key_row *row)
@@ -229,7 +251,7 @@ static void follow_view(struct app *app, uint64_t cursor_ns)
         app->state.command[0] = '\0';
         app_send(app, command);
     } else if (app->state.message[0] && !app->message_ns) {
-        app->message_ns = clock_ns() + MESSAGE_NS;
+        keep_message(app);
     }
     if (app->state.cursor_ns != cursor_ns) feed_go_time(&app->feed, app->state.cursor_ns);
 }

@@ -43,10 +43,11 @@ void app_tell_time(struct app *app)
 
 /* ---- keys ---------------------------------------------------------------------------------------------------------- */
 
-/* On a narrow screen a lab stands in front of the view that was asked for. */
-static void show_view(struct app *app)
+bool app_show_view(struct app *app)
 {
-    if (lab_is_page(&app->state, app->surface.columns)) app->state.lab_focus = false;
+    const bool hidden = lab_is_page(&app->state, app->surface.columns);
+    if (hidden) app->state.lab_focus = false;
+    return hidden;
 }
 
 /* True: the key was an answer to what is offered. Any other key means "later" and what it always means. */
@@ -77,7 +78,7 @@ static void take_key(struct app *app, uint32_t key)
         if (playing_key(app, key) || lesson_key(app, key)) return;
         if (row && row->action != ACTION_QUIT) app->asked = false;
         if (row) app_act(app, row);
-        if (row && row->action == ACTION_VIEW) show_view(app);
+        if (row && row->action == ACTION_VIEW) app_show_view(app);
     }
 }
 
@@ -174,6 +175,7 @@ static void take_records(struct app *app, uint64_t now_ns)
 {
     if (!feed_advance(&app->feed, now_ns)) return;
     app->changed = true;
+    app_hear_answer(app);
     app->state.watches = app->feed.live && !source_drives(app->feed.newest.source); /* known with the first record */
     app->state.readonly = app->options->readonly || app->state.watches;
     app->taken_ns = now_ns;
@@ -218,9 +220,9 @@ static void load_settings(struct app *app)
     app->saved = settings_default();
     int faulty = settings_load(&app->saved, &err);
     app->saves = !faulty && !app->options->readonly;
-    if (faulty) app_say(app, "%.150s", err.text);
+    if (faulty) app_say(app, "%.310s", err.text);
     app->settings = app->saved;
-    if (settings_from_environment(&app->settings, &err)) app_say(app, "%.150s", err.text);
+    if (settings_from_environment(&app->settings, &err)) app_say(app, "%.310s", err.text);
     if (look->theme) app->settings.theme = (enum theme)theme_named(look->theme);
     if (look->units) app->settings.units = (enum units)(look->units - APP_UNITS_GB);
     app->settings.ascii |= look->ascii;
@@ -264,7 +266,7 @@ static void begin_run(struct app *app, const struct app_options *options)
     const struct view_state before = app->state;
     app->options = options;
     app->run_state = RUN_STARTING;
-    app->quit = app->again = app->asked = false;
+    app->quit = app->again = app->asked = app->waits_answer = false;
     app->taken_ns = app->message_ns = app->lesson_ns = 0;
     app->state = (struct view_state){.view = before.view,
                                      .focus = before.focus,

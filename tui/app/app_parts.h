@@ -32,6 +32,8 @@ struct app {
     uint64_t lesson_ns;       /* ... time of the page of a lesson that was recorded last, or is shown */
     uint64_t playing_ns;      /* ... when the learner's time was counted last */
     bool changed, urgent, quit, asked; /* asked: whether to leave all the same */
+    bool waits_answer;        /* a command was sent; so many notices have been looked at: */
+    uint64_t notices;
     bool again;               /* quit means: another run follows on this screen */
     uint64_t taken_ns, drawn_ns, message_ns; /* of the last records and frame; until when the message stays (0: none) */
 };
@@ -40,10 +42,14 @@ typedef void action_function(struct app *app, const struct key_row *row);
 
 void app_say(struct app *app, const char *format, ...) __attribute__((format(printf, 2, 3)));
 bool app_send(struct app *app, const char *command); /* says what came of it */
+void app_hear_answer(struct app *app); /* ... once the run has refused it; when records have come */
 
 struct scene app_scene(struct app *app);
 /* What views are told about time, from the feed; and the other way round, when a view has moved the cursor. */
 void app_tell_time(struct app *app);
+
+/* On a narrow screen a lab stands in front of the views: makes way for the one that was asked for. True: it did. */
+bool app_show_view(struct app *app);
 
 /* A key: the line that is typed goes first, then the view, then what the key does everywhere. */
 bool app_view_acts(struct app *app, const struct key_row *row); /* false: it is not a key of the view's own */

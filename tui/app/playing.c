@@ -168,10 +168,13 @@ static void answer(struct app *app, struct lab_play *play)
     }
 }
 
-static bool choose(struct lab_play *play, const char *letter)
+/* Where there is nothing to choose a letter is the view's, if that can be seen. */
+static bool choose(struct app *app, struct lab_play *play, const char *letter)
 {
-    if (play->phase != PLAY_ASKING || lab_play_step(play)->ask != LAB_QUIZ) return false;
-    lab_play_choose(play, *letter - 'a');
+    const bool asked = play->phase == PLAY_ASKING && lab_play_step(play)->ask == LAB_QUIZ;
+    if (asked) lab_play_choose(play, *letter - 'a');
+    else if (!lab_is_page(&app->state, app->surface.columns)) return false;
+    else app_say(app, "there is nothing to choose here; K shows the view, where %s is a key", letter);
     return true;
 }
 
@@ -217,6 +220,11 @@ static bool present(struct app *app, struct lab_play *play, enum action action)
     return true;
 }
 
+static void show_where(struct app *app, uint32_t step)
+{
+    app_say(app, "within step %u; F goes on from there%s", step, app_show_view(app) ? ", K is the lab" : "");
+}
+
 /* ---- a learner ----------------------------------------------------------------------------------------------------- */
 
 /* Kept back where a search was made, and one looks at the view: then n and x are the view's. */
@@ -228,7 +236,7 @@ static bool act(struct app *app, struct lab_play *play, const struct key_row *ro
     if (row->action != ACTION_LAB_NEXT) play->asked_next = false;
     switch (row->action) {
     case ACTION_LAB_ANSWER: answer(app, play); return true;
-    case ACTION_LAB_CHOOSE: return choose(play, row->argument);
+    case ACTION_LAB_CHOOSE: return choose(app, play, row->argument);
     case ACTION_LAB_NEXT:
         if (app->feed.behind) feed_newest(&app->feed);
         lab_play_next(play);
@@ -237,8 +245,7 @@ static bool act(struct app *app, struct lab_play *play, const struct key_row *ro
     case ACTION_LAB_RESET: lab_play_reset_step(play); return true;
     case ACTION_LAB_WHERE:
         if (!play->where.known) app_say(app, "there is no place on the timeline to go to yet");
-        else if (feed_go_time(&app->feed, play->where.time_ns))
-            app_say(app, "step %u; F goes on from there", play->where.step);
+        else if (feed_go_time(&app->feed, play->where.time_ns)) show_where(app, play->where.step);
         return true;
     default: return present(app, play, row->action);
     }
@@ -246,12 +253,13 @@ static bool act(struct app *app, struct lab_play *play, const struct key_row *ro
 
 static bool scroll(struct app *app, uint32_t key)
 {
+    int columns = app->surface.columns, rows = app->surface.rows - view_header_rows(&app->state, columns) - 1;
+    int page = lab_room(rows) - 1;
     int by = key == INPUT_DOWN        ? 1
              : key == INPUT_UP        ? -1
-             : key == INPUT_PAGE_DOWN ? 10
-             : key == INPUT_PAGE_UP   ? -10
+             : key == INPUT_PAGE_DOWN ? page
+             : key == INPUT_PAGE_UP   ? -page
                                       : 0;
-    int columns = app->surface.columns, rows = app->surface.rows - view_header_rows(&app->state, columns) - 1;
     int pane = lab_layout(&app->state, columns, rows).pane.columns, most = lab_rows(&app->state, pane) - lab_room(rows);
     if (!by || !pane) return false;
     int scroll = app->state.lab_scroll + by;

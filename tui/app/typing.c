@@ -13,6 +13,7 @@
 void typing_open(struct app *app, enum prompt kind, const char *label, const char *text)
 {
     app->state.prompt.kind = kind;
+    app->state.prompt.offered = false;
     snprintf(app->state.prompt.label, sizeof app->state.prompt.label, "%s", label);
     snprintf(app->state.prompt.text, sizeof app->state.prompt.text, "%s", text);
 }
@@ -85,8 +86,8 @@ void act_compare(struct app *app, const struct key_row *row)
     struct view_state *state = &app->state;
     int which = state->mark[0].known && !state->mark[1].known, view = view_named("compare");
     if (!which) memset(state->mark, 0, sizeof state->mark);
-    state->mark[which].known = true;
-    state->mark[which].time_ns = state->cursor_ns;
+    const struct scene scene = app_scene(app);
+    compare_mark(state, which, state->cursor_ns, scene.model, scene.tape);
     if (!which) app_say(app, "A is here; at another moment %s marks B and compares", row->label);
     else if (view >= 0) state->view = (enum view_id)view;
 }
@@ -124,7 +125,7 @@ static void take_command(struct app *app, const char *text)
     struct command command;
     struct error err;
     if (!text[0]) return;
-    if (command_parse(&command, text, &err)) app_say(app, "%.150s", err.text);
+    if (command_parse(&command, text, &err)) app_say(app, "%.310s", err.text);
     else app_send(app, text);
 }
 
@@ -132,7 +133,8 @@ void typing_key(struct app *app, uint32_t key)
 {
     char text[LINE_ROOM];
     enum prompt kind = app->state.prompt.kind;
-    enum prompt_answer answer = prompt_type(app->state.prompt.text, sizeof app->state.prompt.text, key);
+    enum prompt_answer answer =
+        prompt_type(app->state.prompt.text, sizeof app->state.prompt.text, key, &app->state.prompt.offered);
     if (answer == PROMPT_GOES_ON) return;
     memcpy(text, app->state.prompt.text, sizeof text);
     if (answer == PROMPT_TAKEN && kind == PROMPT_VALUE) take_value(app);

@@ -28,10 +28,12 @@ static bool is_character(uint32_t key)
     return key >= ' ' && key != 127 && !(key >= 0x80 && key < 0xa0) && key < INPUT_SPECIAL && !surrogate;
 }
 
-enum prompt_answer prompt_type(char *text, size_t room, uint32_t key)
+enum prompt_answer prompt_type(char *text, size_t room, uint32_t key, bool *offered)
 {
     enum { CONTROL_U = 'u' & 0x1f };
     char character[4];
+    if (*offered && is_character(key)) text[0] = '\0';
+    *offered = false;
     if (key == '\r') return PROMPT_TAKEN;
     if (key == INPUT_ESCAPE) return PROMPT_LEFT;
     if (key == INPUT_BACKSPACE) take_last_away(text);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "engine/analyze/filling.h"
+#include "engine/base/grouped.h"
 
 struct knobs {
     const struct scene *scene;
@@ -18,7 +19,7 @@ static void draw_totals(struct canvas canvas, int y, const struct knobs *knobs)
     const enum units units = knobs->scene->state->units;
     char bytes[FORMAT_ROOM], mean[FORMAT_ROOM];
     draw_format(canvas, 1, y, STYLE_STRONG, "%d bucket%s, %s, mean %s: %d flushed full, %d at the end", sums->count,
-                sums->count == 1 ? "" : "s", format_bytes_bare(bytes, units, (uint64_t)sums->bytes),
+                plural(sums->count), format_bytes_bare(bytes, units, (uint64_t)sums->bytes),
                 format_bytes_bare(mean, units, (uint64_t)(sums->bytes / sums->count)), sums->full, sums->by_end);
 }
 

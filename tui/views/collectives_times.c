@@ -2,6 +2,7 @@
 
 #include "engine/analyze/theory.h"
 #include "engine/analyze/totals.h"
+#include "engine/base/grouped.h"
 #include "tui/draw/paragraph.h"
 #include "tui/draw/pen.h"
 #include "tui/views/collectives.h"
@@ -13,7 +14,15 @@ struct window {
     char name[64];
     bool known;
     struct totals totals;
+    double paced_bytes_per_s; /* what bounded a rate within nodes in each of its steps; 0: nothing, or not one figure */
 };
+
+/* What a link within nodes was paced to, where that bounds a rate: slow motion draws it out further. */
+static double paced_rate(const struct run_pace *pace)
+{
+    const bool slowed = pace->slow_motion > 1 || pace->slow_rank >= 0;
+    return pace->known && !slowed ? pace->links[LINK_INTRA].bandwidth_bytes_per_s : 0;
+}
 
 /* What ended in [from, to], which is `steps` steps. */
 static void measure(struct window *window, const struct scene *scene, uint64_t from_ns, uint64_t to_ns, int steps)
@@ -28,7 +37,9 @@ static void last_step(struct window *window, const struct scene *scene)
     const struct run_step *step = run_last_step(scene->model);
     const struct tape_step *when = step ? tape_step_numbered(scene->tape, step->step) : NULL;
     snprintf(window->name, sizeof window->name, step ? "step %u" : "last step", step ? step->step : 0);
-    if (when && when->ended_ns) measure(window, scene, when->begun_ns, when->ended_ns + 1, 1);
+    if (!when || !when->ended_ns) return;
+    measure(window, scene, when->begun_ns, when->ended_ns + 1, 1);
+    window->paced_bytes_per_s = paced_rate(&step->pace);
 }
 
 /* Whole steps of one schedule, as far back as a second before the last of them ended. */
@@ -38,21 +49,23 @@ static void last_second(struct window *window, const struct scene *scene)
     const struct run_step *last = run_last_step(model);
     uint64_t from_ns = 0, to_ns = 0;
     int steps = 0;
+    window->paced_bytes_per_s = last ? paced_rate(&last->pace) : 0;
     for (int i = model->step_count - 1; last && i >= 0; i--) {
         const struct tape_step *when = tape_step_numbered(scene->tape, model->steps[i].step);
         if (!run_step_is_whole(&model->steps[i]) || model->steps[i].skipped) continue;
         if (!when || !when->ended_ns || model->steps[i].schedule != last->schedule) break;
         if (!to_ns) to_ns = when->ended_ns + 1;
         if (steps && when->begun_ns + 1000000000u < to_ns) break;
+        if (paced_rate(&model->steps[i].pace) != window->paced_bytes_per_s) window->paced_bytes_per_s = 0;
         from_ns = when->begun_ns;
         steps++;
     }
-    snprintf(window->name, sizeof window->name, "last second: mean of %d step%s", steps, steps == 1 ? "" : "s");
+    snprintf(window->name, sizeof window->name, "last second: mean of %d step%s", steps, plural(steps));
     if (steps) measure(window, scene, from_ns, to_ns, steps);
 }
 
-/* The run is too long to be added up anew for every frame: the model's sums know counts, sent bytes, busy and exposed. A ring
- * sends (N-1)/N of the payload, an all-reduce twice that. */
+/* The run is too long to be added up anew for every frame: the model's sums know counts, sent bytes, busy and exposed, but not
+ * whether they were made at one pace. A ring sends (N-1)/N of the payload, an all-reduce twice that. */
 static void whole_run(struct window *window, const struct run_model *model)
 {
     const double ring = model->ranks > 1 ? (double)(model->ranks - 1) / model->ranks : 0;
@@ -97,6 +110,7 @@ static void draw_times_head(struct canvas canvas, int y, enum units units)
     pen_right(&pen, 10, STYLE_DIM, "paced");
     pen_right(&pen, 10, STYLE_DIM, "busy");
     pen_right(&pen, 6, STYLE_DIM, "ops");
+    pen_right(&pen, 12, STYLE_DIM, "of limit");
 }
 
 static void pen_rate(struct pen *pen, enum units units, double bytes_per_s)
@@ -107,8 +121,29 @@ static void pen_rate(struct pen *pen, enum units units, double bytes_per_s)
     pen_right(pen, bytes_columns(units) + 3, STYLE_TEXT, rate);
 }
 
+/* What a rate is held against: the paced link, where one bounds the window and nothing goes to other nodes, else the run's best
+ * step. */
+struct limit {
+    double bytes_per_s; /* 0: none is known */
+    const char *name;
+};
+
+static struct limit limit_of(const struct run_model *model, const struct window *window, int kind)
+{
+    const bool crosses = model->traffic_total[kind][LINK_INTER].sent_bytes > 0;
+    if (window->paced_bytes_per_s > 0 && !crosses) return (struct limit){window->paced_bytes_per_s, "paced"};
+    return (struct limit){model->best_busbw[kind], "best"};
+}
+
+static void draw_share(struct pen *pen, double busbw, const struct limit *limit)
+{
+    if (busbw > 0 && limit->bytes_per_s > 0)
+        pen_format(pen, 12, STYLE_TEXT, "%.0f %% %s", 100 * busbw / limit->bytes_per_s, limit->name);
+    else pen_right(pen, 12, STYLE_TEXT, "n/a");
+}
+
 static void draw_times(struct canvas canvas, int y, enum units units, int kind, const struct collective_totals *totals,
-                       bool waits_known)
+                       const struct limit *limit, bool waits_known)
 {
     char text[FORMAT_ROOM];
     struct pen pen = pen_at(canvas, 3, y);
@@ -125,16 +160,37 @@ static void draw_times(struct canvas canvas, int y, enum units units, int kind, 
     pen_right(&pen, 10, STYLE_TEXT, waits_known ? format_time(text, totals->paced_ns) : "n/a");
     pen_right(&pen, 10, STYLE_TEXT, format_time(text, totals->busy_ns));
     pen_format(&pen, 6, STYLE_TEXT, "%lld", (long long)totals->count);
+    draw_share(&pen, totals->busbw, limit);
 }
 
-static int draw_window(struct canvas canvas, int y, enum units units, const struct window *window, bool waits_known)
+/* Behind the run's title, as many as there is room for. */
+static void draw_bests(struct canvas canvas, int x, int y, const struct scene *scene)
 {
-    draw_text(canvas, 1, y, STYLE_STRONG, window->name);
+    const char *separator = "best step: busbw of ";
+    for (int kind = 0; kind < TRAFFIC_KINDS; kind++) {
+        char rate[FORMAT_ROOM], text[2 * FORMAT_ROOM + 32];
+        if (!is_tensor(kind) || scene->model->best_busbw[kind] <= 0) continue;
+        format_bytes_bare(rate, scene->state->units, (uint64_t)scene->model->best_busbw[kind]);
+        snprintf(text, sizeof text, "%s%s %s/s", separator, traffic_name((enum traffic)kind), rate);
+        if (x + utf8_columns(text) > canvas.at.columns) return;
+        x = draw_text(canvas, x, y, STYLE_DIM, text);
+        separator = ", ";
+    }
+}
+
+static int draw_window(struct canvas canvas, int y, const struct scene *scene, const struct window *window,
+                       bool waits_known)
+{
+    const enum units units = scene->state->units;
+    const int x = draw_text(canvas, 1, y, STYLE_STRONG, window->name);
+    if (window->known && !waits_known) draw_bests(canvas, x + 2, y, scene);
     if (!window->known) draw_text(canvas, 36, y, STYLE_DIM, "n/a: not kept in full");
     y++;
-    for (int kind = 0; kind < TRAFFIC_KINDS && window->known; kind++)
+    for (int kind = 0; kind < TRAFFIC_KINDS && window->known; kind++) {
+        const struct limit limit = limit_of(scene->model, window, kind);
         if (is_tensor(kind) && window->totals.traffic[kind].count > 0)
-            draw_times(canvas, y++, units, kind, &window->totals.traffic[kind], waits_known);
+            draw_times(canvas, y++, units, kind, &window->totals.traffic[kind], &limit, waits_known);
+    }
     return y;
 }
 
@@ -147,9 +203,9 @@ void collectives_draw_times(struct canvas canvas, const struct scene *scene)
     whole_run(&run, scene->model);
     draw_title(canvas, 0, false, "how fast they were, what compute hid, who waited");
     draw_times_head(canvas, 1, units);
-    int y = draw_window(canvas, 2, units, &step, true);
-    y = draw_window(canvas, y, units, &second, true);
-    draw_window(canvas, y, units, &run, false);
+    int y = draw_window(canvas, 2, scene, &step, true);
+    y = draw_window(canvas, y, scene, &second, true);
+    draw_window(canvas, y, scene, &run, false);
 }
 
 /* ---- the difference to the paper ---- */
@@ -180,7 +236,7 @@ int collectives_draw_theory(struct canvas canvas, const struct scene *scene)
     canvas = canvas_part(canvas, 1, 0, canvas.at.columns - 2, 2);
     if (!used)
         return draw_paragraph(canvas, 0, STYLE_DIM,
-                              "the plan moves just what the paper says: no padding, every unit as often as k");
+                              "the plan moves just what the paper says: no padding, and every unit k times");
     char whole[340];
     snprintf(whole, sizeof whole, "beside it: %s", text);
     return draw_paragraph(canvas, 0, STYLE_TEXT, whole);

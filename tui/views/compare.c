@@ -1,5 +1,6 @@
 /* Two moments of a run, A and B, side by side: what a rank held then, and at the fullest instant of the last whole step
- * before; what that step sent, how long it took, what it learned; and the knobs that differ. What is not kept is n/a. */
+ * before; what that step sent, how long it took, what it learned; and the knobs that differ. What is not kept is n/a. A moment
+ * is read off the run when it is marked: where the cursor goes afterwards, model and tape need not know of it. */
 #include <stdio.h>
 #include <string.h>
 
@@ -7,34 +8,35 @@
 #include "tui/draw/pen.h"
 #include "tui/views/parts.h"
 
-/* One side. */
-struct moment {
-    bool known;
-    uint64_t time_ns;
-    const struct run_step *step;     /* the last whole one by then; NULL: not kept */
-    const struct run_schedule *plan; /* its schedule; NULL: not kept */
-    struct run_instant held, peak;   /* of the rank, then; of the fullest rank, at the fullest instant of that step */
-};
-
-static struct moment moment_of(const struct scene *scene, int mark)
+/* The last step that all ranks had ended by then, if its plan or its figures are kept. */
+static void read_step(struct marked *moment, const struct run_model *model, const struct tape *tape)
 {
-    const struct run_model *model = scene->model;
-    const int rank = scene->state->rank;
-    struct moment moment = {.known = scene->state->mark[mark].known, .time_ns = scene->state->mark[mark].time_ns};
-    if (!moment.known) return moment;
-    moment.held = tape_held(scene->tape, rank, TIER_DEVICE, moment.time_ns + 1);
-    const struct tape_step *when = tape_step_at(scene->tape, moment.time_ns);
-    if (when && (!when->ended_ns || when->ended_ns > moment.time_ns))
-        when = tape_step_numbered(scene->tape, when->step - 1);
-    if (!when || !when->ended_ns) return moment;
-    moment.plan = run_schedule_numbered(model, when->schedule);
-    moment.step = run_step_numbered(model, when->step);
-    if (moment.step && !run_step_is_whole(moment.step)) moment.step = NULL;
-    if (moment.step && moment.step->memory[TIER_DEVICE].known) {
-        moment.peak = (struct run_instant){.known = true, .live_bytes = moment.step->memory[TIER_DEVICE].peak_bytes};
-        memcpy(moment.peak.held_bytes, moment.step->memory[TIER_DEVICE].at_peak_bytes, sizeof moment.peak.held_bytes);
-    }
-    return moment;
+    const struct tape_step *when = tape_step_at(tape, moment->time_ns);
+    if (when && (!when->ended_ns || when->ended_ns > moment->time_ns)) when = tape_step_numbered(tape, when->step - 1);
+    if (!when || !when->ended_ns) return;
+    const struct run_schedule *plan = run_schedule_numbered(model, when->schedule);
+    const struct run_step *step = run_step_numbered(model, when->step);
+    moment->has_knobs = plan && plan->has_ops;
+    if (moment->has_knobs) moment->knobs = plan->ops.knobs;
+    if (!step || !run_step_is_whole(step)) return;
+    moment->has_step = true;
+    moment->step = *step;
+    moment->step.sent_bytes = NULL; /* it belongs to the model */
+    moment->has_sent = step->sent_bytes && step->ranks;
+    for (int rank = 0; moment->has_sent && rank < step->ranks; rank++)
+        moment->sent_bytes += (double)step->sent_bytes[rank] / step->ranks;
+    if (!step->memory[TIER_DEVICE].known) return;
+    moment->peak = (struct run_instant){.known = true, .live_bytes = step->memory[TIER_DEVICE].peak_bytes};
+    memcpy(moment->peak.held_bytes, step->memory[TIER_DEVICE].at_peak_bytes, sizeof moment->peak.held_bytes);
+}
+
+void compare_mark(struct view_state *state, int side, uint64_t time_ns, const struct run_model *model,
+                  const struct tape *tape)
+{
+    struct marked moment = {.known = true, .time_ns = time_ns, .rank = state->rank};
+    moment.held = tape_held(tape, moment.rank, TIER_DEVICE, time_ns + 1);
+    read_step(&moment, model, tape);
+    state->mark[side] = moment;
 }
 
 /* ---- a row: A, B, difference ---- */
@@ -130,23 +132,16 @@ static int draw_instants(struct canvas canvas, int y, const struct scene *scene,
 
 /* ---- the step ---- */
 
-static double sent_mean(const struct run_step *step)
-{
-    double sum = 0;
-    for (int rank = 0; rank < step->ranks; rank++) sum += (double)step->sent_bytes[rank];
-    return step->ranks ? sum / step->ranks : 0;
-}
-
 enum { FIGURES = 8 };
 
-static void read_figures(struct row rows[FIGURES], int side, const struct moment *moment)
+static void read_figures(struct row rows[FIGURES], int side, const struct marked *moment)
 {
-    const struct run_step *step = moment->step;
+    const struct run_step *step = moment->has_step ? &moment->step : NULL;
     const double values[FIGURES] = {
         step ? step->step : 0,
         step ? step->stage : 0,
         step ? (double)step->memory[TIER_DEVICE].resting_bytes : 0,
-        step && step->sent_bytes ? sent_mean(step) : 0,
+        moment->sent_bytes,
         step ? (double)step->total_ns : 0,
         step && step->timed ? (double)step->split.exposed_ns / step->timed : 0,
         step && step->total_ns ? step->tokens * 1e9 / (double)step->total_ns : 0,
@@ -155,7 +150,7 @@ static void read_figures(struct row rows[FIGURES], int side, const struct moment
     const bool known[FIGURES] = {step,
                                  step,
                                  step && step->memory[TIER_DEVICE].known,
-                                 step && step->sent_bytes,
+                                 moment->has_sent,
                                  step,
                                  step && step->timed,
                                  step && step->total_ns,
@@ -163,7 +158,7 @@ static void read_figures(struct row rows[FIGURES], int side, const struct moment
     for (int f = 0; f < FIGURES; f++) rows[f].known[side] = known[f], rows[f].value[side] = values[f];
 }
 
-static int draw_figures(struct canvas canvas, int y, const struct scene *scene, const struct moment sides[2])
+static int draw_figures(struct canvas canvas, int y, const struct scene *scene, const struct marked sides[2])
 {
     struct row rows[FIGURES] = {{.name = "number", .kind = KIND_COUNT},   {.name = "stage", .kind = KIND_COUNT},
                                 {.name = "resting", .kind = KIND_BYTES},  {.name = "sent", .kind = KIND_BYTES},
@@ -183,24 +178,21 @@ static bool is_of_schedule(const struct config_key *key)
     return key->class == CLASS_HONOURED && key->offset >= first && key->offset < first + sizeof(struct config_zero);
 }
 
-static void draw_knobs(struct canvas canvas, int y, const struct moment sides[2])
+static void draw_knobs(struct canvas canvas, int y, const struct marked sides[2])
 {
     struct config a = {0}, b = {0};
     int differ = 0;
     draw_text(canvas, 0, y++, STYLE_DIM, "knobs that differ");
-    if (!sides[0].plan || !sides[1].plan || !sides[0].plan->has_ops || !sides[1].plan->has_ops) {
+    if (!sides[0].has_knobs || !sides[1].has_knobs) {
         draw_text(canvas, 0, y, STYLE_TEXT, "n/a");
         return;
     }
-    a.zero = sides[0].plan->ops.knobs;
-    b.zero = sides[1].plan->ops.knobs;
+    a.zero = sides[0].knobs;
+    b.zero = sides[1].knobs;
     for (int k = 0; k < config_key_count; k++) {
         char then[32], now[32];
         const struct config_key *key = &config_keys[k];
-        if (!is_of_schedule(key)) continue;
-        key_show(key, &a, then, sizeof then);
-        key_show(key, &b, now, sizeof now);
-        if (!strcmp(then, now)) continue;
+        if (!is_of_schedule(key) || !key_differs(key, &a, &b, then, now, sizeof then)) continue;
         const char *dot = strrchr(key->path, '.');
         draw_format(canvas, 0, y++, STYLE_TEXT, "%s %s → %s", dot ? dot + 1 : key->path, then, now);
         differ++;
@@ -210,7 +202,7 @@ static void draw_knobs(struct canvas canvas, int y, const struct moment sides[2]
 
 /* ---- all together ---- */
 
-static void draw_times(struct canvas canvas, int y, const struct scene *scene, const struct moment sides[2])
+static void draw_times(struct canvas canvas, int y, const struct scene *scene, const struct marked sides[2])
 {
     const uint64_t first_ns = scene->model->first_ns;
     int x = 1;
@@ -219,12 +211,17 @@ static void draw_times(struct canvas canvas, int y, const struct scene *scene, c
         if (!sides[side].known) x = draw_text(canvas, x, y, STYLE_DIM, " not marked: c marks it at the cursor   ");
         else x = draw_format(canvas, x, y, STYLE_TEXT, " at %.3f s   ", (double)(sides[side].time_ns - first_ns) / 1e9);
     }
-    draw_format(canvas, x, y, STYLE_DIM, "peaks of the fullest rank; then: rank %d", scene->state->rank);
+    if (sides[0].known && sides[1].known && sides[0].rank != sides[1].rank)
+        draw_format(canvas, x, y, STYLE_DIM, "peaks of the fullest rank; then: ranks %d, %d", sides[0].rank,
+                    sides[1].rank);
+    else
+        draw_format(canvas, x, y, STYLE_DIM, "peaks of the fullest rank; then: rank %d",
+                    sides[0].known ? sides[0].rank : scene->state->rank);
 }
 
 static void draw_view(struct canvas canvas, const struct scene *scene)
 {
-    const struct moment sides[2] = {moment_of(scene, 0), moment_of(scene, 1)};
+    const struct marked *sides = scene->state->mark;
     const int width = name_columns(&canvas) + 3 * cell_columns(scene->state->units) + 1, columns = canvas.at.columns;
     draw_title(canvas, 0, false, "compare two moments");
     draw_times(canvas, 1, scene, sides);

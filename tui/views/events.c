@@ -101,8 +101,9 @@ static void draw_outcome(struct canvas canvas, int y, const struct scene *scene,
         format_time(fast, (uint64_t)to->step_ns);
         int x = draw_format(canvas, 1, y, STYLE_STRONG, "%s: peak %s, then %s", switches[s].text, before, after);
         x = draw_other_tiers(canvas, x, y, scene->state->units, &switches[s]);
-        draw_format(canvas, x, y, STYLE_STRONG, "; step %s, then %s (i says more)", slow + strspn(slow, " "),
-                    fast + strspn(fast, " "));
+        x = draw_format(canvas, x, y, STYLE_STRONG, "; step %s, then %s", slow + strspn(slow, " "),
+                        fast + strspn(fast, " "));
+        if (x + 15 < canvas.at.columns) draw_text(canvas, x, y, STYLE_STRONG, " (i says more)");
         return;
     }
 }

@@ -1,8 +1,10 @@
 /* The last row: the line that is being typed; else the answer to the last key, the keys of the view that is looked at, and
- * as many others as fit. */
+ * as many others as fit. In the overview the keys without which nobody gets on come first; elsewhere help has its room kept,
+ * in a lab quit too. */
 #include <stddef.h>
 
 #include "engine/config/command.h"
+#include "tui/draw/paragraph.h"
 #include "tui/input/keys.h"
 #include "tui/views/parts.h"
 
@@ -60,7 +62,8 @@ static void draw_prompt(struct canvas canvas, const struct view_state *state)
     int x = draw_format(canvas, 0, 0, STYLE_FOCUS, " %s ", state->prompt.label) + 1;
     int room = canvas.at.columns - x - 1, columns = utf8_columns(state->prompt.text);
     struct canvas line = canvas_part(canvas, x, 0, room + 1, 1);
-    x = draw_text(line, columns > room ? room - columns : 0, 0, STYLE_STRONG, state->prompt.text); /* its end is seen */
+    const enum style style = state->prompt.offered ? STYLE_FOCUS : STYLE_STRONG;
+    x = draw_text(line, columns > room ? room - columns : 0, 0, style, state->prompt.text); /* its end is seen */
     draw_character(line, x, 0, STYLE_FOCUS, ' ');
 }
 
@@ -93,21 +96,81 @@ static bool is_taken(const struct key_row *row, const struct view_state *state)
     return of_lab && lab_takes(of_lab, state);
 }
 
-static void add_keys(struct footer *footer, const struct scene *scene)
+/* Tab goes through panes where there are some. */
+static const char *name_of(const struct key_row *row, const struct view_state *state)
 {
-    const struct view_state *state = scene->state;
-    const struct view *view = view_in_focus(state);
-    enum key_mode mode = view_key_mode(scene);
-    if (state->lab) add_lab_keys(footer, state);
-    for (int i = 0; i < VIEW_KEYS_MAX && !(state->lab && state->lab_focus) && view->keys[i] != ACTION_NONE; i++) {
-        const struct key_row *row = key_of_action(view->keys[i], mode);
+    return row->action == ACTION_NEXT_PANE && state->view != VIEW_OVERVIEW ? "view" : row->footer;
+}
+
+static void add_own_keys(struct footer *footer, const struct scene *scene)
+{
+    const struct view *view = view_in_focus(scene->state);
+    for (int i = 0; i < VIEW_KEYS_MAX && view->keys[i] != ACTION_NONE; i++) {
+        const struct key_row *row = key_of_action(view->keys[i], view_key_mode(scene));
         if (row && row->footer) add(footer, row, row->label, row->footer);
     }
-    if (mode & KEY_MODE_LIVE && !state->readonly && !(state->lab && state->lab->holds))
-        add(footer, NULL, "0 1 2 3", "stage");
+}
+
+/* Codes of the keys that go before all others of the table, '0' for the four of the stages: in the overview, and elsewhere. */
+enum { FIRST_KEYS = 5 };
+static const uint32_t first_keys[2][FIRST_KEYS] = {{'?', ' ', '0', 'T', 'q'}, {'?', 'q', ' ', '0', 'T'}};
+
+static bool is_first(uint32_t code)
+{
+    for (int i = 0; i < FIRST_KEYS; i++)
+        if (first_keys[0][i] == code) return true;
+    return false;
+}
+
+static void add_if_shown(struct footer *footer, const struct scene *scene, const struct key_row *row)
+{
+    const struct view *view = view_in_focus(scene->state);
+    if (row && is_shown(row, scene) && !is_own(view, row->action) && !is_taken(row, scene->state))
+        add(footer, row, row->label, name_of(row, scene->state));
+}
+
+static void add_first_keys(struct footer *footer, const struct scene *scene, const uint32_t codes[FIRST_KEYS])
+{
+    const struct view_state *state = scene->state;
+    const enum key_mode mode = view_key_mode(scene);
+    const bool takes_stage = mode & KEY_MODE_LIVE && !state->readonly && !(state->lab && state->lab->holds);
+    for (int i = 0; i < FIRST_KEYS; i++)
+        if (codes[i] != '0') add_if_shown(footer, scene, key_find(codes[i], mode));
+        else if (takes_stage) add(footer, NULL, "0-3", "stage");
+}
+
+static void add_keys(struct footer *footer, const struct scene *scene)
+{
+    enum { HELP = 8, HELP_AND_QUIT = 16 };
+    const struct view_state *state = scene->state;
+    const bool of_lab = state->lab && state->lab_focus, of_overview = !of_lab && state->view == VIEW_OVERVIEW;
+    const int kept = of_overview ? 0 : of_lab ? HELP_AND_QUIT : HELP;
+    if (of_overview) add_first_keys(footer, scene, first_keys[0]);
+    footer->columns -= kept;
+    if (state->lab) add_lab_keys(footer, state);
+    if (!of_lab) add_own_keys(footer, scene);
+    footer->columns += kept;
+    if (!of_overview) add_first_keys(footer, scene, first_keys[1]);
     for (int i = 0; i < key_count; i++)
-        if (is_shown(&key_table[i], scene) && !is_own(view, key_table[i].action) && !is_taken(&key_table[i], state))
-            add(footer, &key_table[i], key_table[i].label, key_table[i].footer);
+        if (!is_first(key_table[i].code)) add_if_shown(footer, scene, &key_table[i]);
+}
+
+/* An answer that is longer than a row takes several, and the keys make way for as long as it stands. */
+int footer_rows(struct canvas screen, const struct view_state *state)
+{
+    enum { ROWS_MAX = 4 };
+    const int width = screen.at.columns - 2;
+    if (state->prompt.kind != PROMPT_NONE || utf8_columns(state->message) <= width) return 1;
+    const int rows = draw_paragraph(canvas_part(screen, 0, 0, width, 0), 0, STYLE_TEXT, state->message);
+    return rows < ROWS_MAX ? rows : ROWS_MAX;
+}
+
+static void draw_answer(struct canvas canvas, const char *message)
+{
+    const int columns = canvas.at.columns, rows = canvas.at.rows;
+    for (int cell = 0; cell < rows * columns; cell++)
+        draw_character(canvas, cell % columns, cell / columns, STYLE_FOCUS, ' ');
+    draw_paragraph(canvas_part(canvas, 1, 0, columns - 2, rows), 0, STYLE_FOCUS, message);
 }
 
 static int message_columns(const struct view_state *state)
@@ -121,6 +184,10 @@ void footer_draw(struct canvas canvas, const struct scene *scene)
     struct footer footer = {.canvas = canvas, .columns = canvas.at.columns, .draws = true, .wanted = -1};
     if (state->prompt.kind != PROMPT_NONE) {
         draw_prompt(canvas, state);
+        return;
+    }
+    if (canvas.at.rows > 1) {
+        draw_answer(canvas, state->message);
         return;
     }
     if (state->message[0]) draw_format(canvas, 0, 0, STYLE_FOCUS, " %s ", state->message);

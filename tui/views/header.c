@@ -2,7 +2,11 @@
  * can be done about it. Views other than the overview have the second and the last of them. */
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
+#include "engine/base/grouped.h"
+#include "engine/config/command.h"
+#include "tui/draw/paragraph.h"
 #include "tui/views/parts.h"
 
 /* Adds a piece if all of it fits. */
@@ -27,7 +31,7 @@ static int add_format(struct canvas canvas, int x, const char *format, ...)
 static int draw_backend(struct canvas canvas, int x, const struct run_header *header)
 {
     if (header->gpus < 1) return add_format(canvas, x, " · %s %s", header->backend, header->isa);
-    return add_format(canvas, x, " · %s, %d GPU%s%s", header->backend, header->gpus, header->gpus == 1 ? "" : "s",
+    return add_format(canvas, x, " · %s, %d GPU%s%s", header->backend, header->gpus, plural(header->gpus),
                       header->nccl                   ? ", NCCL"
                       : header->gpus < header->ranks ? ", shared"
                                                      : "");
@@ -46,9 +50,9 @@ static void draw_identity(struct canvas canvas, const struct run_model *model)
     if (header->parameters > 0)
         x = add_format(canvas, x, " %s parameters", format_short(number, (uint64_t)header->parameters));
     if (header->precision[0]) x = add_format(canvas, x, " · %s", header->precision);
-    if (header->ranks > 0) x = add_format(canvas, x, " · %d rank%s", header->ranks, header->ranks == 1 ? "" : "s");
+    if (header->ranks > 0) x = add_format(canvas, x, " · %d rank%s", header->ranks, plural(header->ranks));
     if (header->threads_per_rank > 0)
-        x = add_format(canvas, x, " × %d thread%s", header->threads_per_rank, header->threads_per_rank == 1 ? "" : "s");
+        x = add_format(canvas, x, " × %d thread%s", header->threads_per_rank, plural(header->threads_per_rank));
     if (header->backend[0]) x = draw_backend(canvas, x, header);
     if (header->micro_batch > 0 && header->sequence_length > 0)
         x = add_format(canvas, x, " · B %d T %d", header->micro_batch, header->sequence_length);
@@ -114,19 +118,19 @@ static void fill_shares(uint64_t values[SHARES], const struct run_recent *recent
     values[SHARES - 1] = known < (double)*total ? *total - (uint64_t)known : 0;
 }
 
-/* Right-aligned; on a narrow screen short names, and what is left over goes without one. Returns where they begin. */
+/* Right-aligned; on a narrow screen short names, which begin with their letters. Returns where they begin. */
 static int draw_share_names(struct canvas canvas, const uint64_t values[SHARES], uint64_t total)
 {
     bool brief = canvas.at.columns < 120;
-    int named = brief ? SHARES - 1 : SHARES, columns = 1;
+    int columns = 1;
     char text[SHARES][48];
-    for (int i = 0; i < named; i++) {
-        snprintf(text[i], sizeof text[i], " %s%3.0f%%", brief ? shares[i].brief : shares[i].name,
+    for (int i = 0; i < SHARES; i++) {
+        snprintf(text[i], sizeof text[i], "%s%s%3.0f%%", brief ? "" : " ", brief ? shares[i].brief + 1 : shares[i].name,
                  total ? 100.0 * (double)values[i] / (double)total : 0.0);
         columns += utf8_columns(text[i]) + 2;
     }
     int begin = canvas.at.columns - columns, x = begin;
-    for (int i = 0; i < named; i++) {
+    for (int i = 0; i < SHARES; i++) {
         draw_character(canvas, x, 2, shares[i].style, (uint32_t)shares[i].letter);
         x = draw_text(canvas, x + 1, 2, STYLE_TEXT, text[i]) + 1;
     }
@@ -166,8 +170,7 @@ static const struct badge badges[] = {
     [RUN_STARTING] = {STYLE_STRONG, "STARTING", "", "", false},
     [RUN_RUNNING] = {STYLE_GOOD, "RUNNING", "", "", false},
     [RUN_PAUSED] = {STYLE_WARN, "PAUSED", "Space goes on, . trains one step", "", false},
-    [RUN_OUT_OF_MEMORY] = {STYLE_BAD, "OUT OF MEMORY", "I shows why; a stage that fits (0 1 2 3) goes on",
-                           "I shows why", true},
+    [RUN_OUT_OF_MEMORY] = {STYLE_BAD, "OUT OF MEMORY", "", "I shows why", true}, /* live: way_out() */
     [RUN_ENDED] = {STYLE_STRONG, "ENDED", "", "", false},
     [RUN_RELAUNCHING] = {STYLE_WARN, "STARTING AGAIN", "", "", false},
 };
@@ -185,14 +188,32 @@ static void save_text(char *text, size_t room, const struct run_model *model)
     else if (*save->saved_tag) snprintf(text, room, "saved %s, %llu min ago", save->saved_tag, ago_s / 60);
 }
 
+/* Out of memory: the keys of the stages that fit; where none does, the command that makes room, if one is known. */
+static const char *way_out(char *text, size_t room, const struct run_shortage *shortage)
+{
+    char stages[16] = "";
+    for (int i = 0; i < shortage->fit_count; i++) {
+        const int stage = command_stage(shortage->fits[i].command);
+        const size_t at = strlen(stages);
+        if (stage >= 0) snprintf(stages + at, sizeof stages - at, "%s%d", at ? " " : "", stage);
+    }
+    if (*stages) snprintf(text, room, "I shows why; a stage that fits (%s) goes on", stages);
+    else if (shortage->fit_count) snprintf(text, room, "I shows why; :%.90s goes on", shortage->fits[0].command);
+    else snprintf(text, room, "I shows why");
+    return text;
+}
+
 static void state_text(char *text, size_t room, const struct scene *scene)
 {
+    char way[128];
     const struct run_model *model = scene->model;
     const struct view_state *state = scene->state;
     const struct badge *badge = &badges[model->state];
     const bool takes_keys =
         view_key_mode(scene) == KEY_MODE_LIVE && !state->readonly && !(state->lab && state->lab->holds);
-    const char *hint = takes_keys ? badge->live_hint : badge->hint;
+    const char *hint = !takes_keys                         ? badge->hint
+                       : model->state == RUN_OUT_OF_MEMORY ? way_out(way, sizeof way, &model->shortage)
+                                                           : badge->live_hint;
     if (!model->has_state) snprintf(text, room, "waiting for the first record");
     else if (model->state == RUN_RUNNING && !model->reason[0]) save_text(text, room, model);
     else if (model->state == RUN_ENDED && model->ended)
@@ -201,6 +222,18 @@ static void state_text(char *text, size_t room, const struct scene *scene)
     else
         snprintf(text, room, "%s%s%s", badge->only_hint ? "" : model->reason,
                  !badge->only_hint && model->reason[0] && hint[0] ? "; " : "", hint);
+}
+
+/* What comes last goes first where there is no room for all: whole clauses, not words cut in the middle. */
+static void drop_clauses(char *text, int columns)
+{
+    while (utf8_columns(text) > columns) {
+        char *last = NULL;
+        for (char *at = text; *at; at++)
+            if ((*at == ';' || *at == ',') && at[1] == ' ') last = at;
+        if (!last) return;
+        *last = '\0';
+    }
 }
 
 /* "×2", "×1/64", "×-4" */
@@ -226,6 +259,20 @@ static int place_text(char *out, size_t room, const struct scene *scene)
                     state->playing ? speed : "");
 }
 
+/* Slow motion, and a paced link within nodes: times on the screen are then not what the machine needs. */
+static int pace_text(char *out, size_t room, const struct scene *scene)
+{
+    const struct run_pace *pace = &scene->model->pace;
+    const double link = pace->known ? pace->links[LINK_INTRA].bandwidth_bytes_per_s : 0;
+    char slow[32] = "", rate[FORMAT_ROOM], links[FORMAT_ROOM + 16] = "";
+    if (pace->known && pace->slow_motion > 1) snprintf(slow, sizeof slow, "slow x%g  ", pace->slow_motion);
+    if (link > 0) {
+        format_rate(rate, UNITS_GB, link);
+        snprintf(links, sizeof links, "link %s  ", rate + strspn(rate, " "));
+    }
+    return snprintf(out, room, "%s%s", slow, links);
+}
+
 /* Returns where it begins. */
 static int draw_clock(struct canvas canvas, const struct scene *scene)
 {
@@ -233,8 +280,9 @@ static int draw_clock(struct canvas canvas, const struct scene *scene)
     uint64_t now_ns =
         scene->state->behind && scene->state->cursor_ns > model->now_ns ? scene->state->cursor_ns : model->now_ns;
     uint64_t seconds = (now_ns - (model->first_ns ? model->first_ns : now_ns)) / 1000000000u;
-    char text[96];
-    int at = place_text(text, sizeof text, scene);
+    char text[160];
+    int at = model->ended ? 0 : pace_text(text, sizeof text, scene);
+    at += place_text(text + at, sizeof text - (size_t)at, scene);
     snprintf(text + at, sizeof text - (size_t)at, "%llu:%02llu", (unsigned long long)(seconds / 60),
              (unsigned long long)(seconds % 60));
     draw_right(canvas, canvas.at.columns - 1, 0, scene->state->behind && scene->state->live ? STYLE_WARN : STYLE_DIM,
@@ -254,12 +302,13 @@ static void draw_state(struct canvas canvas, const struct scene *scene)
     int x = draw_text(canvas, 1, 0, lost ? STYLE_BAD : style, lost ? "CONNECTION LOST" : badge->name) + 2;
     int end = draw_clock(canvas, scene);
     state_text(text, sizeof text, scene);
+    drop_clauses(text, end - x - 1);
     const char *offer = scene->state->offer, *said = trouble ? scene->state->trouble : offer ? offer : text;
-    draw_text(canvas_part(canvas, x, 0, end - x - 1, 1), 0, 0,
-              trouble ? STYLE_WARN
-              : offer ? STYLE_FOCUS
-                      : STYLE_TEXT,
-              said);
+    draw_words(canvas_part(canvas, x, 0, end - x - 1, 1), 0, 0,
+               trouble ? STYLE_WARN
+               : offer ? STYLE_FOCUS
+                       : STYLE_TEXT,
+               said);
 }
 
 static struct canvas row(struct canvas canvas, int y)

@@ -84,9 +84,12 @@ static int draw_letters(struct canvas canvas, int y)
 static const char *const figures[] = {
     "A bar shows the fullest instant of the last step: that decides what fits.",
     "┃ is the peak that the schedule plans. Everything else is measured.",
-    "Mean step, its split and tokens/s: the last steps, about a second of them.",
-    "Exposed: communication with no compute beside it (HTA's definition), here",
-    "and in the timeline; waits are told apart there. Mean over ranks.",
+    "Mean step, its split (mean over ranks), tokens/s: of about the last second.",
+    "Exposed: communication with no compute beside it (so does Holistic Trace",
+    "Analysis count), here and in the timeline; waits are told apart there.",
+    "Control: small messages in which ranks agree, not in the volumes.",
+    "Pss: what the kernel counts of a process; a page that n share counts 1/n.",
+    "ZeRO++ keeps a second copy of parameters in each node: secondary (H).",
     "Other: between operations; on few processors mostly waiting for one.",
     "Sent bytes are counted once, where another rank copies or adds them.",
     "Theory is the paper's volume; padding and the tied embedding differ from it.",
@@ -134,7 +137,8 @@ static void help_draw(struct canvas canvas, const struct scene *scene)
 
 static bool help_act(struct view_state *state, const struct scene *scene, const struct key_row *key)
 {
-    return list_act(&state->row[VIEW_HELP], page_rows(scene, VIEW_COLUMNS_MIN) - ROWS_LEAST + 1, key);
+    return list_act_by(&state->row[VIEW_HELP], page_rows(scene, VIEW_COLUMNS_MIN) - ROWS_LEAST + 1, ROWS_LEAST - 1,
+                       key);
 }
 
 const struct view view_help = {

@@ -217,7 +217,8 @@ static void draw_view(struct canvas canvas, const struct scene *scene)
 
 /* ---- keys ---- */
 
-/* Enter opens the prompt with the present value; Enter there sends what was typed. */
+/* Enter opens the prompt with the present value, which the first character replaces and any other key begins to edit; Enter
+ * there sends what was typed. */
 static bool act_enter(struct view_state *state, const struct scene *scene, const struct item *item)
 {
     if (!item->knob) return true;
@@ -233,6 +234,7 @@ static bool act_enter(struct view_state *state, const struct scene *scene, const
         return true;
     }
     state->prompt.kind = PROMPT_VALUE;
+    state->prompt.offered = true;
     snprintf(state->prompt.label, sizeof state->prompt.label, "%s", key_leaf(item->knob->key->path));
     snprintf(state->prompt.text, sizeof state->prompt.text, "%s", item->knob->value);
     return true;

@@ -160,17 +160,26 @@ static const char *what_to_do(const struct view_state *state)
     return state->lab->to_do;
 }
 
-static void draw_foot(struct canvas canvas, const struct scene *scene, int hidden)
+/* That there is more above, below, or both; in words where they fit beside what is to be done. */
+static void draw_more(struct canvas canvas, int y, int taken, bool above, bool below)
+{
+    static const char *const texts[2][4] = {
+        {"", "\xe2\x96\xb2 more: Up", "\xe2\x96\xbc more: Down", "\xe2\x96\xb2 Up  \xe2\x96\xbc Down"},
+        {"", "\xe2\x96\xb2 Up", "\xe2\x96\xbc Down", "\xe2\x96\xb2\xe2\x96\xbc"}};
+    const int which = above + 2 * below;
+    const bool fits = taken + utf8_columns(texts[0][which]) + 2 < canvas.at.columns;
+    draw_right(canvas, canvas.at.columns - 1, y, STYLE_DIM, texts[!fits][which]);
+}
+
+static void draw_foot(struct canvas canvas, const struct scene *scene, int scroll, int hidden)
 {
     int y = canvas.at.rows - 1;
     const struct lab_board *board = scene->state->lab;
     if (board->notice[0])
         draw_words(canvas_part(canvas, 0, 0, canvas.at.columns - 1, canvas.at.rows), INDENT, y - 1, STYLE_WARN,
                    board->notice);
-    draw_text(canvas, INDENT, y, STYLE_FOCUS, what_to_do(scene->state));
-    if (hidden > 0)
-        draw_right(canvas, canvas.at.columns - 1, y, STYLE_DIM,
-                   canvas.at.columns > 60 ? "\xe2\x96\xbc more: Down" : "\xe2\x96\xbc Down");
+    const int taken = draw_text(canvas, INDENT, y, STYLE_FOCUS, what_to_do(scene->state));
+    draw_more(canvas, y, taken, scroll > 0, hidden > 0);
 }
 
 void lab_draw(struct canvas canvas, const struct scene *scene)
@@ -180,5 +189,5 @@ void lab_draw(struct canvas canvas, const struct scene *scene)
         scroll = scrolled(state->lab_scroll, rows, room);
     draw_head(canvas, scene);
     page(canvas_part(canvas, 0, HEAD_ROWS, canvas.at.columns, room), state->lab->page, scroll, shown(state));
-    draw_foot(canvas, scene, rows - scroll - room);
+    draw_foot(canvas, scene, scroll, rows - scroll - room);
 }

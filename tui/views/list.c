@@ -16,7 +16,12 @@ int list_top(int chosen, int items, int rows)
 
 bool list_act(int *row, int items, const struct key_row *key)
 {
-    const int page = key->argument ? PAGE / 2 : PAGE;
+    return list_act_by(row, items, PAGE, key);
+}
+
+bool list_act_by(int *row, int items, int whole, const struct key_row *key)
+{
+    const int page = key->argument ? whole / 2 : whole;
     switch (key->action) {
     case ACTION_UP: *row = list_kept(*row - 1, items); return true;
     case ACTION_DOWN: *row = list_kept(*row + 1, items); return true;

@@ -7,6 +7,7 @@
 
 /* Up, down, pages, first and last, on a list of `items`. False: not such a key. */
 bool list_act(int *row, int items, const struct key_row *key);
+bool list_act_by(int *row, int items, int page, const struct key_row *key); /* ... by pages of so many rows */
 
 /* The next or previous rank, for views of one rank. False: not such a key. */
 bool rank_act(struct view_state *state, const struct scene *scene, const struct key_row *key);

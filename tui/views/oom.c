@@ -1,6 +1,7 @@
 /* The out-of-memory report: what was asked for, who held what at that instant, which knob owns each, what would fit. */
-#include <stdio.h>
+#include <string.h>
 
+#include "engine/config/command.h"
 #include "tui/draw/paragraph.h"
 #include "tui/draw/pen.h"
 #include "tui/views/parts.h"
@@ -96,22 +97,32 @@ static int draw_tenants(struct canvas canvas, int y, const struct scene *scene)
     return y + 2;
 }
 
+static const char *way_out(const struct run_shortage *shortage)
+{
+    for (int i = 0; i < shortage->fit_count; i++)
+        if (command_stage(shortage->fits[i].command) >= 0) return "choose a stage that fits";
+    return shortage->fit_count ? "type one of these (:)" : "type what needs less (:)";
+}
+
 static void draw_fits(struct canvas canvas, int y, const struct scene *scene)
 {
     const struct run_shortage *shortage = &scene->model->shortage;
     char text[FORMAT_ROOM];
     draw_text(canvas, 1, y++, STYLE_TITLE, "What would fit");
     for (int i = 0; i < shortage->fit_count; i++, y++) {
-        int x = draw_format(canvas, 3, y, STYLE_STRONG, "%-24s", shortage->fits[i].command);
+        const char *command = shortage->fits[i].command, *next;
+        for (; (next = strstr(command, "; ")); command = next + 2)
+            draw_format(canvas, 3, y++, STYLE_STRONG, "%.*s", (int)(next - command), command);
+        int x = draw_format(canvas, 3, y, STYLE_STRONG, "%-24s", command);
         if (shortage->fits[i].peak_bytes >= 0)
             draw_format(canvas, x, y, STYLE_TEXT, " peak %s",
                         format_bytes_bare(text, scene->state->units, (uint64_t)shortage->fits[i].peak_bytes));
     }
     if (!shortage->fit_count)
-        draw_text(canvas, 3, y++, STYLE_DIM, "the event does not say; a higher stage or a smaller batch needs less");
-    if (scene->state->live && !scene->state->readonly)
-        draw_text(canvas, 1, y + 1, STYLE_TEXT,
-                  "The last whole step stands: choose a stage that fits, and training goes on.");
+        draw_format(canvas, 3, y++, STYLE_DIM, "%s; what would need less is named above", run_no_fits(shortage));
+    if (!scene->state->live || scene->state->readonly) return;
+    draw_format(canvas, 1, y + 1, STYLE_TEXT, "The last whole step stands: %s, and training goes on.",
+                way_out(shortage));
 }
 
 static void shortage_draw(struct canvas page, const struct scene *scene)

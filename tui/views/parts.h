@@ -7,6 +7,7 @@
 
 void header_draw(struct canvas canvas, const struct scene *scene); /* header.c; four rows, or the two that change */
 void footer_draw(struct canvas canvas, const struct scene *scene); /* footer.c */
+int footer_rows(struct canvas screen, const struct view_state *state);
 const struct key_row *footer_key_at(int columns, const struct scene *scene, int x); /* the key that it shows there; NULL: none */
 void bars_draw(struct canvas canvas, const struct scene *scene);   /* bars.c */
 int bars_rows(const struct run_model *model, int columns, int rows); /* what bars_draw() wants, at most `rows` */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/analyze/cells.h"
+#include "engine/base/grouped.h"
 #include "tui/draw/pen.h"
 #include "tui/views/list.h"
 #include "tui/views/op_text.h"
@@ -248,7 +249,7 @@ static void draw_gathers(struct canvas canvas, int y, const struct picture *pict
         return;
     }
     int x = draw_format(canvas, 1, y, STYLE_STRONG, "%d unit%s gathered, %d of them in flight: ", sum.units,
-                        sum.units == 1 ? "" : "s", sum.in_flight);
+                        plural(sum.units), sum.in_flight);
     draw_format(canvas, x, y, STYLE_TEXT, "%s elements; L holds %s", format_count(elems, (uint64_t)sum.elems),
                 memory->known ? format_bytes_bare(bytes, units, memory->live_bytes) : "n/a");
     draw_format(canvas, 1, y + 1, STYLE_TEXT, "stage3_max_live_parameters %s, prefetch_bucket_size %s elements",

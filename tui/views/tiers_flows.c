@@ -120,7 +120,7 @@ static void write_note(char *note, size_t room, const struct all_flows *all)
 {
     if (all->slow_motion > 1) snprintf(note, room, " slow motion ×%g taken out of rates ", all->slow_motion);
     else if (all->buffered) snprintf(note, room, " NVMe: through the page cache ");
-    else snprintf(note, room, " limit: paced, else the best step ");
+    else snprintf(note, room, " limit: paced, else this run's best step ");
 }
 
 static void draw_flows_title(struct canvas canvas, const struct scene *scene, int rank, const struct all_flows *all,

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/analyze/progress.h"
+#include "engine/base/grouped.h"
 #include "tui/views/parts.h"
 #include "tui/views/timeline.h"
 
@@ -130,7 +131,7 @@ static void tell_copy(struct facts *facts, const struct scene *scene, int rank, 
         fact(facts, STYLE_DIM, "requests: not recorded");
         return;
     }
-    fact(facts, STYLE_TEXT, "%u request%s", io.requests, io.requests == 1 ? "" : "s");
+    fact(facts, STYLE_TEXT, "%u request%s", io.requests, plural(io.requests));
     fact(facts, STYLE_TEXT, "depth %.1f, at most %u", (double)io.latency_ns / (double)io.busy_ns, io.deepest);
     fact(facts, STYLE_TEXT, "latency %s, slowest %s", time_text(text, io.latency_ns / io.requests),
          time_text(slowest, io.longest_ns));
@@ -315,9 +316,9 @@ static void write_verdict(char *text, size_t room, int columns, const struct tot
     long long stalls = (long long)p->stalls;
     if (p->gathers) {
         snprintf(text, room, "prefetch hid %.0f %% of gather time; %lld stall%s before blocks, %s", share, stalls,
-                 stalls == 1 ? "" : "s", lost);
+                 plural(stalls), lost);
         if (utf8_columns(text) > columns)
-            snprintf(text, room, "prefetch hid %.0f %%; %lld stall%s, %s", share, stalls, stalls == 1 ? "" : "s", lost);
+            snprintf(text, room, "prefetch hid %.0f %%; %lld stall%s, %s", share, stalls, plural(stalls), lost);
     } else if (t->communication_ns) {
         snprintf(text, room, "overlap %.0f %%: of %s of communication %s exposed", share,
                  time_text(whole, t->communication_ns), lost);

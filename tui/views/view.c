@@ -99,5 +99,6 @@ void view_draw(const struct run_model *model, const struct tape *tape, const str
     }
     header_draw(canvas_part(all, 0, 0, columns, header), &scene);
     draw_body(canvas_part(all, 0, header, columns, rows - header - 1), &scene);
-    footer_draw(canvas_part(all, 0, rows - 1, columns, 1), &scene);
+    const int lowest = footer_rows(all, state);
+    footer_draw(canvas_part(all, 0, rows - lowest, columns, lowest), &scene);
 }

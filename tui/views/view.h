@@ -32,6 +32,18 @@ struct selection { bool known; int rank; enum lane lane; uint32_t step, op; };
 /* A line that the user is typing: search, filter, the value of a knob, the name of a marker, a command, a lab's prediction. */
 enum prompt { PROMPT_NONE, PROMPT_SEARCH, PROMPT_FILTER, PROMPT_VALUE, PROMPT_MARKER, PROMPT_COMMAND, PROMPT_PREDICTION, PROMPT_STEP };
 
+/* A moment that was marked to be compared with another, with all that is compared. */
+struct marked {
+    bool known;
+    uint64_t time_ns;
+    int rank;                      /* whose `held` it is */
+    bool has_step, has_sent, has_knobs;
+    struct run_step step;          /* the last whole one by then */
+    double sent_bytes;             /* ... by a mean rank */
+    struct config_zero knobs;      /* ... of its schedule */
+    struct run_instant held, peak; /* then; of the fullest rank, at the fullest instant of that step */
+};
+
 /* What the user chose and what the screen itself knows; the run is in the model. */
 struct view_state {
     enum view_id view, focus; /* focus: pane of the overview */
@@ -43,7 +55,7 @@ struct view_state {
 
     /* time */
     bool live, readonly;      /* live: keys send commands */
-    bool watches;             /* ... which the run does not take from us: another viewer drives */
+    bool watches;             /* ... which the run does not take from us: another viewer drives, or we came to watch */
     bool behind;              /* the cursor stands in the past; false: it is at the newest record */
     uint64_t cursor_ns;       /* a view's act() may move it; the app follows */
     uint64_t newest_ns;       /* of the newest record */
@@ -52,7 +64,7 @@ struct view_state {
     struct selection selected;
     /* 'v': totals of this window, which reaches from what it was opened on (its anchor; to 0: nothing yet) to what is chosen */
     struct { bool open; uint64_t from_ns, to_ns, anchor_from_ns, anchor_to_ns; } span;
-    struct { bool known; uint64_t time_ns; } mark[2];         /* 'c': A and B */
+    struct marked mark[2];    /* 'c': A and B */
     struct marker markers[MARKERS_MAX];
     int marker_count;
     bool playing;             /* replay: time goes on */
@@ -68,12 +80,12 @@ struct view_state {
 
     /* text */
     char search[LINE_ROOM], filter[LINE_ROOM];
-    struct { enum prompt kind; char label[LINE_ROOM], text[LINE_ROOM]; } prompt;
+    struct { enum prompt kind; char label[LINE_ROOM], text[LINE_ROOM]; bool offered; } prompt; /* offered: nobody typed the text yet */
     const char *trace_file;   /* where the run is recorded; NULL: nowhere */
     const char *trouble;      /* why no more records come; NULL: all is well */
     struct { int64_t frames, bytes; } cost; /* of this screen */
     const char *offer;        /* in the header, until a key is pressed; NULL: none */
-    char message[160];        /* answer to the last key; "": none */
+    char message[320];        /* answer to the last key, in as many of the lowest rows as it needs; "": none */
     char command[160];        /* set by a view's act(): to be sent to the engine; "": nothing */
 };
 
@@ -102,6 +114,9 @@ struct view {
 #undef VIEW
 
 const struct view *view_of(enum view_id id);
+
+/* Marks A or B (side 0, 1) where this model and tape stand: compare.c. */
+void compare_mark(struct view_state *state, int side, uint64_t time_ns, const struct run_model *model, const struct tape *tape);
 
 /* What keys mean now: LIVE; REPLAY; or both (ALWAYS, see key_find()): a live run that one looks back in. */
 enum key_mode view_key_mode(const struct scene *scene);

@@ -1,6 +1,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/base/grouped.h"
 #include "tui/draw/paragraph.h"
 #include "tui/draw/pen.h"
 #include "tui/views/tiers.h"
@@ -52,14 +53,42 @@ static void draw_change_head(struct canvas canvas, int y, enum units units, cons
     draw_right(canvas, end - columns, y, STYLE_DIM, "peak");
 }
 
-static void draw_change(struct canvas canvas, int y, const struct scene *scene, const struct why *why,
+/* What changes, with what it costs beside memory. False: that is more than there are columns. */
+enum { SAID_ROOM = 320 };
+static bool say_change(char said[SAID_ROOM], enum units units, const struct why *why, const struct why_change *change,
+                       int columns)
+{
+    char cost[100];
+    why_cost(cost, sizeof cost, &why->plan, &change->plan, format_writer(units));
+    snprintf(said, SAID_ROOM, "%s%s%s", change->text, *cost ? ": " : "", cost);
+    return utf8_columns(said) < columns;
+}
+
+/* What to type; with the cost, unless the line above says it already. */
+static void draw_command(struct canvas canvas, int y, enum units units, const struct why *why,
+                         const struct why_change *change, bool cost_said)
+{
+    char cost[100] = "", said[SAID_ROOM];
+    const int columns = canvas.at.columns - 1;
+    if (!cost_said) why_cost(cost, sizeof cost, &why->plan, &change->plan, format_writer(units));
+    snprintf(said, sizeof said, "%s %s", change->restart ? "restart:" : "live:", change->command);
+    const int length = utf8_columns(said) + utf8_columns(cost) + 2;
+    draw_words(canvas_part(canvas, 0, y, columns, 1), 3, 0, STYLE_DIM, said);
+    if (*cost && 3 + length < columns) draw_format(canvas, 3 + length - utf8_columns(cost), y, STYLE_DIM, "%s", cost);
+}
+
+/* True: there was room for the cost. */
+static bool draw_change(struct canvas canvas, int y, const struct scene *scene, const struct why *why,
                         const struct why_change *change, const enum tier tiers[TIERS], int count)
 {
     char text[FORMAT_ROOM];
     enum units units = scene->state->units;
     const struct why_plan *now = &why->plan, *then = &change->plan;
     int end = canvas.at.columns - 1, columns = bytes_columns(units) + 2;
-    draw_words(canvas_part(canvas, 0, y, end - (2 + count) * columns, 1), 1, 0, STYLE_TEXT, change->text);
+    const int room = end - (2 + count) * columns;
+    char said[SAID_ROOM];
+    const bool fits = say_change(said, units, why, change, room);
+    draw_words(canvas_part(canvas, 0, y, room, 1), 1, 0, STYLE_TEXT, fits ? said : change->text);
     draw_right(canvas, end, y, STYLE_TEXT,
                format_change(text, units, (double)now->sent_bytes, (double)then->sent_bytes));
     for (int i = count - 1; i >= 0; i--)
@@ -68,6 +97,7 @@ static void draw_change(struct canvas canvas, int y, const struct scene *scene, 
                                  (double)then->tier_peak_bytes[tiers[i]]));
     draw_right(canvas, end - columns, y, then->peak_bytes < now->peak_bytes ? STYLE_GOOD : STYLE_TEXT,
                format_change(text, units, (double)now->peak_bytes, (double)then->peak_bytes));
+    return fits;
 }
 
 /* The terms from number `first` on, in one row: together, and by name as far as they fit. */
@@ -117,10 +147,9 @@ void why_draw_tenant(struct canvas canvas, const struct scene *scene, const stru
     if (y + tenant->change_count < rows) draw_change_head(canvas, y++, scene->state->units, tiers, others);
     bool roomy = rows - y >= 2 * tenant->change_count;
     for (int c = 0; c < tenant->change_count && y < rows; c++) {
-        draw_change(canvas, y++, scene, why, &tenant->changes[c], tiers, others);
-        if (roomy)
-            draw_format(canvas, 3, y++, STYLE_DIM, "%s %s",
-                        tenant->changes[c].restart ? "restart:" : "live:", tenant->changes[c].command);
+        const struct why_change *change = &tenant->changes[c];
+        const bool cost_said = draw_change(canvas, y++, scene, why, change, tiers, others);
+        if (roomy) draw_command(canvas, y++, scene->state->units, why, change, cost_said);
     }
 }
 
@@ -272,7 +301,7 @@ void why_draw_switch(struct canvas canvas, const struct scene *scene, const stru
         return;
     }
     snprintf(title, sizeof title, "measured in %d step%s before step %u, fullest rank, and %d from there on",
-             before->steps, before->steps == 1 ? "" : "s", change->step, after->steps);
+             before->steps, plural(before->steps), change->step, after->steps);
     draw_title(canvas, 0, false, title);
     int width = name_columns(&canvas) + 3 * (bytes_columns(units) + 1) + 1;
     draw_categories(canvas_part(canvas, 1, 1, width, canvas.at.rows - 1), units, change);

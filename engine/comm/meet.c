@@ -1,0 +1,84 @@
+/* Where ranks meet inside a collective: all have come, all have read what is to be overwritten. Threads always do. What becomes of
+ * hands depends on them: there are none, and all is done; they are waited for before others are met; or they meet as well,
+ * later, by what each said before (comm.h), and then nobody waits for a device here.
+ *
+ * No deadlock: what was asked for ends without threads, because awaits look back, at places that others had come to before the
+ * threads met, and a pass is asked for by all after they met, with no wait in between. So the order of asking, over all ranks, is an
+ * order in which everything can be done, also where streams share a queue. And so a thread may wait for what it has asked for, as
+ * well as for other threads, which enter collectives in one order. */
+#include "engine/comm/internal.h"
+#include "engine/memory/mover.h"
+
+static bool hands_meet(const struct comm *comm)
+{
+    return comm->hands && comm->hands->come;
+}
+
+static bool is_alone(const struct comm *comm)
+{
+    return comm->layout.ranks == 1;
+}
+
+static int number(uint64_t meeting)
+{
+    return (int)(meeting % COMM_MEETINGS);
+}
+
+int comm_come(struct comm *comm)
+{
+    const struct comm_hands *hands = comm->hands;
+    struct error own;
+    int status = STATUS_OK;
+    if (!hands || (hands_meet(comm) && is_alone(comm))) return STATUS_OK;
+    if (hands_meet(comm)) status = hands->come(hands->user, number(comm->meetings++), &own);
+    else status = mover_finish(hands->mover, &own);
+    return status ? comm_failed(comm, &own) : STATUS_OK;
+}
+
+int comm_met(struct comm *comm, struct comm_stat *stat)
+{
+    const struct comm_hands *hands = comm->hands;
+    struct error own;
+    if (!hands_meet(comm) || is_alone(comm)) return STATUS_OK;
+    if (stat->meetings++ == 0) stat->meeting = comm->meetings - 1;
+    return hands->meet(hands->user, number(comm->meetings - 1), &own) ? comm_failed(comm, &own) : STATUS_OK;
+}
+
+int comm_meet(struct comm *comm, struct comm_stat *stat)
+{
+    int status = comm_come(comm);
+    if (!status) status = node_meet(comm->node, &comm->watch, &stat->peers_ns);
+    return status ? status : comm_met(comm, stat);
+}
+
+int comm_waited(const struct comm *comm, struct comm_stat *stat, struct error *err)
+{
+    int status = STATUS_OK;
+    for (int m = 0; m < stat->meetings && !status; m++) {
+        uint64_t ns = 0;
+        status = comm->hands->waited(comm->hands->user, number(stat->meeting + (uint64_t)m), &ns, err);
+        stat->peers_ns = m ? stat->peers_ns + ns : ns;
+        if (m == 0) stat->arrival_ns = ns;
+    }
+    return status;
+}
+
+/* ---- until nothing is read any more ---- */
+
+void comm_begin_reading(struct comm *comm)
+{
+    if (comm->inside) return;
+    comm->inside = true;
+    atomic_fetch_add(&comm->node->inside, 1);
+}
+
+/* Of hands that meet nobody knows here when they will be done. They are asked for no more when this is called for the last time. */
+int comm_end_reading(struct comm *comm, bool at_last)
+{
+    struct error own;
+    if (!comm->inside || (hands_meet(comm) && !at_last)) return STATUS_OK;
+    const int status = comm->hands ? mover_finish(comm->hands->mover, &own) : STATUS_OK;
+    comm->inside = false;
+    atomic_fetch_sub(&comm->node->inside, 1);
+    return status ? comm_failed(comm, &own) : STATUS_OK;
+}

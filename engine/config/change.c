@@ -1,0 +1,64 @@
+/* One key of a configuration that was loaded: whether it can change while a run goes on, what it is, and changing it. */
+#include <string.h>
+
+#include "engine/config/hjson.h"
+#include "engine/config/keys.h"
+#include "engine/config/resolve.h"
+
+bool config_restarts(const char *typed)
+{
+    char path[CONFIG_PATH_MAX];
+    config_path(path, typed);
+    int row = key_index(path);
+    return row >= 0 && config_keys[row].class == CLASS_HONOURED && !config_keys[row].live;
+}
+
+bool config_is_live(const char *typed)
+{
+    char path[CONFIG_PATH_MAX];
+    config_path(path, typed);
+    int row = key_index(path);
+    return row >= 0 && config_keys[row].class == CLASS_HONOURED && config_keys[row].live;
+}
+
+int config_try(struct config *config, const char *typed, const char *value, struct error *err)
+{
+    char path[CONFIG_PATH_MAX];
+    config_path(path, typed);
+    int row = key_index(path);
+    if (row < 0) return key_unknown(path, err);
+    cJSON *item = hjson_value(value);
+    int status = item ? key_read(&config_keys[row], item, config, err) : config_no_memory(err);
+    cJSON_Delete(item);
+    return status;
+}
+
+int config_set(struct config *config, const char *typed, const char *value, struct error *err)
+{
+    char path[CONFIG_PATH_MAX];
+    config_path(path, typed);
+    int row = key_index(path);
+    if (row < 0) return key_unknown(path, err);
+    const struct config_key *key = &config_keys[row];
+    if (key->class != CLASS_HONOURED)
+        return error_set(err, STATUS_USAGE, "%s: has no effect here%s%s", path, key->text[0] ? ": " : "", key->text);
+    if (!key->live)
+        return error_set(err, STATUS_USAGE, "%s: cannot change while a run goes on; start again with --set %s=%.100s",
+                         path, path, value);
+    struct config changed = *config;
+    int status = config_try(&changed, path, value, err);
+    if (!status && strcmp(key->path, "zero_optimization.overlap_comm") == 0) changed.overlap_follows_stage = false;
+    if (changed.overlap_follows_stage) changed.zero.overlap_comm = changed.zero.stage == 3;
+    if (!status) status = config_check(&changed, err);
+    if (!status) *config = changed;
+    return status;
+}
+
+void config_show(const struct config *config, const char *typed, char *text, size_t room)
+{
+    char path[CONFIG_PATH_MAX];
+    config_path(path, typed);
+    int row = key_index(path);
+    *text = '\0';
+    if (row >= 0 && config_keys[row].class == CLASS_HONOURED) key_show(&config_keys[row], config, text, room);
+}

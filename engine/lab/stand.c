@@ -1,0 +1,92 @@
+#include "engine/lab/stand.h"
+
+#include <cjson/cJSON.h>
+#include <stdio.h>
+#include <string.h>
+
+void stand_take(struct lab_stand *stand, const struct run_model *model)
+{
+    const struct run_step *last = run_last_step(model);
+    *stand = (struct lab_stand){.known = true, .notices = run_notices_seen(model), .step = last ? last->step : 0};
+}
+
+/* ---- what was changed ---------------------------------------------------------------------------------------------- */
+
+static void show(char *out, size_t room, const cJSON *value)
+{
+    if (cJSON_IsNumber(value)) snprintf(out, room, "%.0f", value->valuedouble);
+    else snprintf(out, room, "%s", cJSON_IsString(value) ? value->valuestring : "");
+}
+
+/* {"kind": "stage", "detail": {"from": 1, "to": 3}}; "set" names its key too. */
+static bool read_change(struct stand_change *change, const struct run_notice *notice)
+{
+    static const char *const kinds[] = {"stage", "budget", "ranks", "set"};
+    cJSON *event = notice->kind == NOTICE_EVENT && notice->json ? cJSON_Parse(notice->json) : NULL;
+    const char *kind = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(event, "kind"));
+    const cJSON *detail = cJSON_GetObjectItemCaseSensitive(event, "detail");
+    const char *key = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(detail, "key"));
+    bool found = false;
+    for (size_t k = 0; kind && k < sizeof kinds / sizeof *kinds; k++) found |= !strcmp(kind, kinds[k]);
+    if (found) {
+        snprintf(change->setting, sizeof change->setting, "%s%s%.80s", kind, key ? " " : "", key ? key : "");
+        show(change->from, sizeof change->from, cJSON_GetObjectItemCaseSensitive(detail, "from"));
+        show(change->to, sizeof change->to, cJSON_GetObjectItemCaseSensitive(detail, "to"));
+    }
+    cJSON_Delete(event);
+    return found && *change->from;
+}
+
+/* Of several changes of a setting, the first says what it was, the last what it is. */
+static int merge(struct stand_change changes[STAND_CHANGES_MAX], int count, const struct stand_change *change)
+{
+    for (int c = 0; c < count; c++) {
+        if (strcmp(changes[c].setting, change->setting) != 0) continue;
+        memcpy(changes[c].to, change->to, sizeof change->to);
+        return count;
+    }
+    if (count < STAND_CHANGES_MAX) changes[count++] = *change;
+    return count;
+}
+
+/* A command is recorded before what it did, so what stands before the first one is still the lab's own. */
+static int find_changes(const struct lab_stand *stand, const struct run_model *model,
+                        struct stand_change changes[STAND_CHANGES_MAX])
+{
+    bool others = stand->notices < model->notices_dropped;
+    int count = 0;
+    for (int n = run_notices_since(model, stand->notices); n < model->notice_count; n++) {
+        const struct run_notice *notice = &model->notices[n];
+        struct stand_change change;
+        others |= notice->kind == NOTICE_COMMAND && notice->level == 0;
+        if (others && read_change(&change, notice)) count = merge(changes, count, &change);
+    }
+    return count;
+}
+
+/* ---- the way back -------------------------------------------------------------------------------------------------- */
+
+static void add_back(struct lab_stand *stand, const struct stand_change *change)
+{
+    const int at = stand->back.count;
+    if (strcmp(change->from, change->to) == 0) return;
+    snprintf(stand->line[at], sizeof stand->line[at], "%.95s=%.159s", change->setting, change->from);
+    stand->piece[at] = (struct prose_piece){.text = stand->line[at]};
+    stand->back.at[stand->back.count++] = (struct lab_action){.act = LAB_COMMAND, .text = {1, &stand->piece[at]}};
+    const size_t used = strlen(stand->said);
+    snprintf(stand->said + used, sizeof stand->said - used, "%s%s (it was %s)", used ? ", " : "", stand->line[at],
+             change->to);
+}
+
+bool stand_find(struct lab_stand *stand, const struct run_model *model)
+{
+    struct stand_change changes[STAND_CHANGES_MAX];
+    const struct run_step *last = run_last_step(model);
+    const int count = stand->known ? find_changes(stand, model, changes) : 0;
+    stand->back.count = 0;
+    stand->said[0] = '\0';
+    for (int c = 0; c < count; c++) add_back(stand, &changes[c]);
+    if (count && last && last->step > stand->step)
+        stand->back.at[stand->back.count++] = (struct lab_action){.act = LAB_RUN, .count = 1};
+    return stand->back.count > 0;
+}

@@ -1,0 +1,120 @@
+/* The operations of one use of a unit: forward, forward again, or backward. Each is begun, takes what it makes and its
+ * scratch, is told where its parameters and its input lie, gives back what nobody comes back for, and is ended. */
+#include "engine/plan/planner.h"
+
+static const enum op_kind op_of_use[USES] = {
+    OP_EMBED_FORWARD,   OP_BLOCK_FORWARD,       OP_MLP_FORWARD,   OP_NORM_FORWARD,   OP_HEAD_FORWARD,
+    OP_HEAD_BACKWARD,   OP_NORM_BACKWARD,       OP_MLP_BACKWARD,  OP_BLOCK_BACKWARD, OP_EMBED_BACKWARD,
+    OP_BLOCK_RECOMPUTE, OP_ATTENTION_RECOMPUTE, OP_MLP_RECOMPUTE,
+};
+
+void use_load(struct planner *planner, int micro_step)
+{
+    const struct schedule_input *input = planner->builder.input;
+    builder_begin(&planner->builder, OP_LOAD, micro_step, -1);
+    planner->tokens =
+        builder_bytes(&planner->builder, "tokens", CATEGORY_ACTIVATIONS, (int64_t)input->B * input->T * 2 * 4);
+    builder_take(&planner->builder, ROLE_TOKENS, planner->tokens);
+    planner->last_compute = builder_end(&planner->builder);
+}
+
+/* Without overlap_comm an operation may not start before everything above it is done. */
+int planner_serial(const struct planner *planner, int op)
+{
+    return planner->builder.schedule->knobs.overlap_comm ? -1 : op;
+}
+
+static void use_parameters(struct planner *planner, int at)
+{
+    struct builder *builder = &planner->builder;
+    const struct walk_step *step = &planner->walk.steps[at];
+    const struct unit_layout *layout = &builder->layout[step->unit];
+    if (!step->needs_parameters) return;
+    bool gathered = planner->gatherer.active;
+    builder->op->buffer[ROLE_PARAMETERS] = gathered ? planner->gatherer.buffer[step->unit] : layout->parameters;
+    builder->op->buffer[ROLE_TAIL] = layout->tail;
+    if (!gathered || planner->gatherer.buffer[step->unit] < 0) return; /* all of it may be tail */
+    builder_depend(builder, planner->gatherer.op[step->unit], WAIT_DATA);
+    int buffer = planner->gatherer.buffer[step->unit], spent = gatherer_spent(&planner->gatherer, at);
+    if (spent >= 0) builder_give(builder, spent);
+    if (gatherer_lets_go(&planner->gatherer, at)) builder_give(builder, buffer);
+}
+
+static void take_scratch(struct planner *planner, enum use use)
+{
+    const struct schedule_input *input = planner->builder.input;
+    int64_t bytes = scratch_bytes(input->model, use, input->B, input->T, input->threads);
+    if (!bytes) return;
+    int scratch = builder_bytes(&planner->builder, "scratch", CATEGORY_WORKSPACE, bytes);
+    builder_take(&planner->builder, ROLE_SCRATCH, scratch);
+    builder_give(&planner->builder, scratch);
+}
+
+static void write_forward(struct planner *planner, int at)
+{
+    struct builder *builder = &planner->builder;
+    const struct walk_step *step = &planner->walk.steps[at];
+    builder_begin(builder, op_of_use[step->use], step->micro_step, step->unit);
+    builder_depend(builder, planner_serial(planner, planner->last_comm), WAIT_LIMIT);
+    if (activations_makes_output(planner, step->use)) activations_output(planner, step);
+    activations_take(planner, step);
+    take_scratch(planner, step->use);
+    builder->op->buffer[ROLE_TOKENS] = planner->tokens;
+    use_parameters(planner, at);
+    activations_input(planner, step);
+    activations_give_forward(planner, step);
+    planner->last_compute = planner->last_use[walk_place(builder->model, step)] = builder_end(builder);
+}
+
+/* Forward again, into new buffers. The output of a segment's last block is a checkpoint and still there. */
+static void write_recompute(struct planner *planner, int at)
+{
+    struct builder *builder = &planner->builder;
+    const struct walk_step *step = &planner->walk.steps[at];
+    const int place = walk_place(builder->model, step);
+    builder_begin(builder, op_of_use[step->use], step->micro_step, step->unit);
+    builder_depend(builder, planner_serial(planner, planner->last_comm), WAIT_LIMIT);
+    if (activations_makes_output(planner, step->use) &&
+        !walk_keeps_output(builder->model, builder->input->knobs, place))
+        activations_output(planner, step);
+    activations_take(planner, step);
+    take_scratch(planner, step->use);
+    use_parameters(planner, at);
+    activations_input(planner, step);
+    if (!model_is_tile(planner->builder.model, step->unit) &&
+        walk_offloads_output(builder->model, builder->input->knobs, place - 1))
+        builder_depend(builder, planner->moved[place - 1], WAIT_DATA);
+    planner->last_compute = builder_end(builder);
+}
+
+static void write_backward(struct planner *planner, int at)
+{
+    struct builder *builder = &planner->builder;
+    const struct walk_step *step = &planner->walk.steps[at];
+    builder_begin(builder, op_of_use[step->use], step->micro_step, step->unit);
+    builder_depend(builder, planner_serial(planner, planner->last_comm), WAIT_LIMIT);
+    if (step->use == USE_HEAD_BACKWARD)
+        builder_take(builder, ROLE_RESIDUAL, planner->residual = gradient_of_channels(planner, "residual gradient"));
+    builder->op->buffer[ROLE_RESIDUAL] = planner->residual;
+    gradient_normed(planner, step);
+    gradient_take(planner, step);
+    take_scratch(planner, step->use);
+    use_parameters(planner, at);
+    if (step->use == USE_EMBED_BACKWARD) {
+        builder->op->buffer[ROLE_TOKENS] = planner->tokens;
+        builder_give(builder, planner->residual);
+        builder_give(builder, planner->tokens);
+    } else {
+        activations_input(planner, step);
+        activations_give_backward(planner, step);
+    }
+    planner->last_compute = builder_end(builder);
+}
+
+void use_write(struct planner *planner, int at)
+{
+    const enum use use = planner->walk.steps[at].use;
+    if (use < USE_HEAD_BACKWARD) write_forward(planner, at);
+    else if (use >= USE_BLOCK_RECOMPUTE) write_recompute(planner, at);
+    else write_backward(planner, at);
+}

@@ -1,0 +1,24 @@
+/* Folders whose checkpoints are a run's own: the one that it goes on from, and those that it has saved into. Everywhere else what
+ * stands is somebody's who may still want it, and no run writes there: its steps would take the places of theirs, `latest` would
+ * be another run's, and checkpoint.keep would remove what is older. Folders are told apart by device and inode. */
+#ifndef ENGINE_RUN_OWN_H
+#define ENGINE_RUN_OWN_H
+
+#include "engine/run/cli.h"
+
+enum { OWN_MOST = 16 }; /* the first are forgotten where there are more: then the run keeps out of them, too */
+struct own { int count; char *folder[OWN_MOST]; };
+
+void own_init(struct own *own, const struct cli_list *folders);
+void own_release(struct own *own);
+void own_add(struct own *own, const char *folder);
+bool own_has(const struct own *own, const char *folder);
+bool own_is_same(const char *one, const char *other); /* folder, by whatever name */
+
+/* Whether a run may save there. STATUS_USAGE: it holds checkpoints of another; the text says what to do. */
+int own_check(const struct own *own, const char *folder, struct error *err);
+
+/* As run_spec.own has it; points into `own`. */
+struct cli_list own_folders(const struct own *own);
+
+#endif

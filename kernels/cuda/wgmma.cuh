@@ -1,0 +1,178 @@
+/* The tensor cores of Hopper (compute capability 9.0), a warpgroup at a time: C [64, N] += A [64, 16] B [16, N], with A and B in 16
+ * bits and C in fp32. B lies in shared memory, A there or in registers, as swizzle.h says; a warp of the four has 16 rows of A and
+ * C, in the fragments of mma.cuh. All of the PTX stands here; tests/fake_cuda/fake_wgmma.h has the same functions without it.
+ *
+ * A product is sent and goes on beside the threads, until they wait for it:
+ *
+ *     group_begin(c, a)                       what was written to c and a before is now seen by products
+ *     group_multiply<E, false>(c, a, b, 1)    any number of them, in order
+ *     group_commit()                          what was sent since the last one is a batch
+ *     group_wait<1>(c, a)                     all batches are done but the last one
+ *
+ * In between nobody may touch c, a, or B's shared memory. What is waited for is named, because to the compiler c is written, and a
+ * has been read, when the product is sent; it must not use c, nor a's registers for other things, earlier than the wait. Copies and
+ * stores into shared memory are seen by products after shared_written(), by the thread that made them, and a barrier. */
+#ifndef KERNELS_CUDA_WGMMA_CUH
+#define KERNELS_CUDA_WGMMA_CUH
+
+#include "kernels/cuda/mma.cuh"
+#include "kernels/cuda/swizzle.h"
+
+enum { GROUP = 4 * WARP }; /* a warpgroup: four warps, the first of which has a number divisible by four */
+
+/* The number of the thread's warpgroup in its block, in a way that tells the compiler that it is that of the whole warp. */
+__device__ __forceinline__ int group_number()
+{
+    return __shfl_sync(0xffffffffu, (int)threadIdx.x / GROUP, 0);
+}
+
+/* The instructions are of exactly this architecture (sm_90a), and of nvcc from 12.0 on: code for others is made without them, and
+ * is not to be launched. The build says by HAVE_WGMMA that code for sm_90a is in it. */
+#ifdef HAVE_WGMMA
+static constexpr bool WGMMA_BUILT = true;
+#else
+static constexpr bool WGMMA_BUILT = false;
+#endif
+#if defined(HAVE_WGMMA) && (defined(FAKE_CUDA) || defined(__CUDA_ARCH_FEAT_SM90_ALL))
+static constexpr bool WGMMA_HERE = true;
+#else
+static constexpr bool WGMMA_HERE = false;
+#endif
+
+#ifndef FAKE_CUDA
+
+/* To the compiler they change here: what they come from is computed before, in the order of the calls of this file, and what is
+ * made of them after. */
+template <int N> __device__ __forceinline__ void hold(fragment_c (&c)[N])
+{
+#pragma unroll
+    for (int n = 0; n < N; n++)
+        asm volatile("" : "+f"(c[n].r[0]), "+f"(c[n].r[1]), "+f"(c[n].r[2]), "+f"(c[n].r[3])::"memory");
+}
+
+template <int N> __device__ __forceinline__ void hold(fragment_a (&a)[N])
+{
+#pragma unroll
+    for (int n = 0; n < N; n++)
+        asm volatile("" : "+r"(a[n].r[0]), "+r"(a[n].r[1]), "+r"(a[n].r[2]), "+r"(a[n].r[3])::"memory");
+}
+
+template <class... Fragments> __device__ __forceinline__ void group_begin(Fragments &...fragments)
+{
+    (hold(fragments), ...);
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+
+__device__ __forceinline__ void group_commit()
+{
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+
+/* Until at most `batches` of those committed are on their way. */
+template <int batches, class... Fragments> __device__ __forceinline__ void group_wait(Fragments &...fragments)
+{
+    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(batches) : "memory");
+    (hold(fragments), ...);
+}
+
+/* Ends the kernel with an error. */
+__device__ __forceinline__ void stop_here()
+{
+    __trap();
+}
+
+__device__ __forceinline__ void shared_written()
+{
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+/* The instruction, for N columns; the names of operands follow from how many registers C has. */
+#define WGMMA(type, n, c, a, b, add, transposed)                                                                       \
+    "{\n.reg .pred p;\nsetp.ne.b32 p, " add ", 0;\n"                                                                   \
+    "wgmma.mma_async.sync.aligned.m64n" n "k16.f32." type "." type " {" c "}, " a ", " b ", p, 1, 1, " transposed      \
+    ";\n}"
+#define NAMES_32                                                                                                       \
+    "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,"   \
+    "%30,%31"
+#define NAMES_64                                                                                                       \
+    NAMES_32 ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,"   \
+             "%57,%58,%59,%60,%61,%62,%63"
+#define FRAGMENT(n)  "+f"(c[n].r[0]), "+f"(c[n].r[1]), "+f"(c[n].r[2]), "+f"(c[n].r[3])
+#define FRAGMENTS(n) FRAGMENT(n), FRAGMENT(n + 1), FRAGMENT(n + 2), FRAGMENT(n + 3)
+#define COLUMNS_64   FRAGMENTS(0), FRAGMENTS(4)
+#define COLUMNS_128  COLUMNS_64, FRAGMENTS(8), FRAGMENTS(12)
+#define REGISTERS_A  "r"(a.r[0]), "r"(a.r[1]), "r"(a.r[2]), "r"(a.r[3])
+
+/* c (+)= a b: added to what c holds where `add`; b lies with k along its rows, or, `transposed`, has rows of k. */
+#define PRODUCTS(type, name)                                                                                           \
+    template <bool transposed>                                                                                         \
+    __device__ __forceinline__ void product_of(type, fragment_c (&c)[8], const fragment_a &a, uint64_t b, int add)     \
+    {                                                                                                                  \
+        asm volatile(WGMMA(name, "64", NAMES_32, "{%32,%33,%34,%35}", "%36", "%37", "%38")                             \
+                     : COLUMNS_64                                                                                      \
+                     : REGISTERS_A, "l"(b), "r"(add), "n"(transposed ? 1 : 0));                                        \
+    }                                                                                                                  \
+    template <bool transposed>                                                                                         \
+    __device__ __forceinline__ void product_of(type, fragment_c (&c)[16], const fragment_a &a, uint64_t b, int add)    \
+    {                                                                                                                  \
+        asm volatile(WGMMA(name, "128", NAMES_64, "{%64,%65,%66,%67}", "%68", "%69", "%70")                            \
+                     : COLUMNS_128                                                                                     \
+                     : REGISTERS_A, "l"(b), "r"(add), "n"(transposed ? 1 : 0));                                        \
+    }                                                                                                                  \
+    template <bool transposed>                                                                                         \
+    __device__ __forceinline__ void product_of(type, fragment_c (&c)[8], uint64_t a, uint64_t b, int add)              \
+    {                                                                                                                  \
+        asm volatile(WGMMA(name, "64", NAMES_32, "%32", "%33", "%34", "0, %35")                                        \
+                     : COLUMNS_64                                                                                      \
+                     : "l"(a), "l"(b), "r"(add), "n"(transposed ? 1 : 0));                                             \
+    }                                                                                                                  \
+    template <bool transposed>                                                                                         \
+    __device__ __forceinline__ void product_of(type, fragment_c (&c)[16], uint64_t a, uint64_t b, int add)             \
+    {                                                                                                                  \
+        asm volatile(WGMMA(name, "128", NAMES_64, "%64", "%65", "%66", "0, %67")                                       \
+                     : COLUMNS_128                                                                                     \
+                     : "l"(a), "l"(b), "r"(add), "n"(transposed ? 1 : 0));                                             \
+    }
+PRODUCTS(bf16, "bf16")
+PRODUCTS(fp16, "f16")
+#undef PRODUCTS
+#undef REGISTERS_A
+#undef COLUMNS_128
+#undef COLUMNS_64
+#undef FRAGMENTS
+#undef FRAGMENT
+#undef NAMES_64
+#undef NAMES_32
+#undef WGMMA
+
+/* a: a fragment_a, or the descriptor of a tile with k along its rows. */
+template <class E, bool transposed, class A, int N>
+__device__ __forceinline__ void group_multiply(fragment_c (&c)[N], const A &a, uint64_t b, int add)
+{
+    product_of<transposed>(E(), c, a, b, add);
+}
+
+#else
+#include <fake_wgmma.h> /* tests/fake_cuda */
+#endif
+
+/* Between work that is to go on beside a product and the wait for it: left alone, ptxas waits first and works then. It cannot move
+ * the wait over a branch, which needs the work's result, and is never taken. It is one of the whole warp: where lanes might part,
+ * ptxas sends products one at a time ("serialized"). */
+__device__ __forceinline__ void hidden(bool never)
+{
+    if (__any_sync(0xffffffffu, never)) stop_here();
+}
+
+/* The same of work that ends in these, none of which is below zero. */
+template <int N> __device__ __forceinline__ void hidden(const fragment_c (&c)[N])
+{
+    uint32_t signs = 0;
+#pragma unroll
+    for (int n = 0; n < N; n++)
+#pragma unroll
+        for (int i = 0; i < 4; i++) signs |= __float_as_uint(c[n].r[i]);
+    hidden((int32_t)signs < 0);
+}
+
+#endif

@@ -1,0 +1,100 @@
+#!/bin/bash
+# Nothing is lost without a word: a run keeps out of the checkpoints of another, and no command writes over a file that it reads.
+. "$(dirname "$0")/tap.sh"
+threads="--set topology.ranks_as=threads"
+small="$threads --set model.name=custom --set model.layers=2 --set model.hidden=32 --set model.heads=2 --set model.context=32 \
+--set data.sequence_length=32 --set model.vocabulary=256 --set checkpoint.background=off"
+
+# refuses WORDS ARGS...: status 2, one line with these words
+refuses() {
+    local words=$1
+    shift
+    "$zerolab" "$@" >out 2>err </dev/null
+    local status=$?
+    [ $status -eq 2 ] && [ "$(wc -l <err)" -eq 1 ] && grep -qF -- "$words" err || { echo "# status $status: $(cat err)"; return 1; }
+}
+holds() { [ "$(ls "$1" | tr '\n' ' ')" = "$2 " ] || { echo "# $1: $(ls "$1" | tr '\n' ' ')"; return 1; }; }
+unchanged() { diff -r "$1" "$2" | sed 's/^/# /'; diff -rq "$1" "$2" >/dev/null; }
+
+# ---- checkpoints ----
+
+others="holds step-8 of another run: go on with --resume ck/step-8, or give another checkpoint.path"
+check "a run that saves" train first --steps 8 $small --set checkpoint.path=ck --set checkpoint.every=2
+cp -r ck kept
+check "another into the same folder is refused before it trains" refuses "ck $others" train --headless --steps 7 $small \
+    --set checkpoint.path=ck --set checkpoint.keep=2
+check "... of another model, too, which would have the same steps" refuses "./ck holds step-8 of another run" train --headless --steps 3 $small \
+    --set model.layers=3 --set checkpoint.path=./ck
+check "... that goes on from elsewhere" refuses "./ck holds step-8 of another run" train --headless --resume kept --steps 9 --set checkpoint.path=./ck
+check "... that begins anew with its weights" refuses "holds step-8 of another run" train --headless --resume ck --weights-only --steps 2
+check "a conversion" refuses "ck holds step-8 of another run; give another folder" checkpoint convert kept/step-4 -o ck
+check "... all is as it was" unchanged ck kept
+
+check "what goes on in the folder saves there, and keeps so many" train on --resume ck/step-8 --steps 10 --set checkpoint.keep=2 --set checkpoint.every=1
+check "... its own, or those of the run that it goes on from" holds ck "latest step-10 step-9"
+
+# A command may change the folder while the run goes on; engines that are started again know which were theirs.
+elsewhere() {
+    train elsewhere --steps 6 $small --set checkpoint.path=mine --at "2:checkpoint=one" \
+        --at "3:set checkpoint.path=kept" --at "3:set checkpoint.path=new" --at "3:checkpoint=two" --at "4:ranks 2" \
+        --at "5:set checkpoint.path=mine" --at "6:checkpoint=three" --set checkpoint.at_end=false
+}
+check "another folder while the run goes on" elsewhere
+check "... is refused where another run saved" grep -q "command set checkpoint.path=kept refused: kept ${others/ck/kept}" elsewhere.out
+check "... with an advice that works where no latest stands" eval 'mkdir untold && cp -r kept/step-8 untold &&
+    refuses "go on with --resume untold/step-8, or" train --headless --steps 9 $small --set checkpoint.path=untold &&
+    train untold --resume untold/step-8 --steps 9 --set checkpoint.every=0 && [ -d untold/step-9 ]'
+check "... and the way back to an own one is not, by an engine that was started again either" holds mine "latest one three"
+check "... each got what was saved into it" holds new "latest two"
+
+# ---- files ----
+
+# keeps FILE WORDS ARGS...: refused, and the file is as it was
+keeps() {
+    local file=$1
+    shift
+    cp "$file" before && refuses "$@" && cmp before "$file"
+}
+check "a trace" train trace $small --steps 2 --trace t.zlt
+check "weights" "$zerolab" checkpoint export mine -o w.safetensors >/dev/null
+cp "$root/configs/nano.json" n.json && ln -s t.zlt link.zlt && ln n.json hard.json && mkdir texts && cp "$root/README.md" texts/a.txt
+check "analyze onto its trace" keeps t.zlt "t.zlt cannot be both FILE and --output; give two files" analyze t.zlt -o t.zlt
+check "... by another name" keeps t.zlt "link.zlt cannot be both FILE and --output" analyze ./t.zlt -o link.zlt
+check "... onto the other trace" keeps t.zlt "t.zlt cannot be both --diff and --output" analyze trace.json --diff t.zlt -o t.zlt
+check "check" keeps t.zlt "cannot be both FILE and --output" check t.zlt -o t.zlt
+check "replay" keeps t.zlt "cannot be both FILE and --output" replay t.zlt --frame 80x24 -o t.zlt
+check "plan" keeps n.json "n.json cannot be both CONFIG and --output" plan n.json -o n.json
+check "train, its trace" keeps n.json "cannot be both CONFIG and --trace" train n.json --headless --steps 1 --trace n.json
+check "... its report" keeps n.json "hard.json cannot be both CONFIG and --report" train n.json --headless --steps 1 --report hard.json
+check "... its log" keeps n.json "cannot be both CONFIG and --log" train n.json --headless --steps 1 --log n.json
+check "... onto its text" keeps texts/a.txt "texts/a.txt cannot be both data.path and the trace" train --headless --steps 1 --set data.path=texts --trace texts/a.txt
+check "... its log" keeps texts/a.txt "texts/a.txt cannot be both data.path and --log" train --headless --steps 1 --set data.path=texts --log texts/a.txt
+check "... onto its weights" keeps w.safetensors "cannot be both --from and --trace" train --headless --steps 1 --from w.safetensors --trace w.safetensors
+check "two that are not there yet" refuses "./y cannot be both --trace and --report" train --headless --steps 1 --trace y --report ./y
+check "... and are not there now" [ ! -e y ]
+check "a conversion onto what it reads" keeps w.safetensors "cannot be both PATH and --output" checkpoint convert w.safetensors -o w.safetensors --dtype bf16
+check "... onto something else" keeps n.json "n.json is there, and is no file of weights; give another --output" checkpoint convert mine -o n.json --to safetensors
+cp -r "$root/tests/reference/weights/sharded" .
+part=sharded/model-00001-of-00004.safetensors
+check "... onto one of several files" keeps $part "$part cannot be both PATH and --output" checkpoint convert sharded -o $part
+check "tokens onto their text" keeps texts/a.txt "cannot be both TEXT and --output" data encode texts -o texts/a.txt
+cp "$root/labs/tour/lab.md" lab.md
+check "a hand-out onto its lab" keeps lab.md "cannot be both NAME and --output" lab print ./lab.md -o lab.md
+check "what is not read is written, again and again" eval 'for i in 1 2; do "$zerolab" analyze t.zlt -o figures && "$zerolab" checkpoint export mine -o w.safetensors --dtype bf16 &&
+    "$zerolab" train --headless --steps 1 $small --trace /dev/null --report /dev/null; done >out'
+
+# What is written goes into a file beside it first: of a name that nobody has.
+echo mine >figures.partial && cp figures.partial mine.partial
+check "a user's own FILE.partial" eval '"$zerolab" analyze t.zlt -o figures && cmp figures.partial mine.partial'
+check "... nothing else is left beside it" [ "$(echo figures*)" = "figures figures.partial" ]
+cp figures shielded && chmod 444 shielded
+shielded() {
+    "$@" analyze t.zlt -o shielded 2>err
+    [ $? -eq 4 ] && [ "$(cat err)" = "zerolab: cannot write shielded: Permission denied" ] && cmp figures shielded || { sed 's/^/# /' err; return 1; }
+}
+if [ "$(id -u)" != 0 ]; then check "a file that is write-protected" shielded "$zerolab"
+elif setpriv --reuid=65534 --regid=65534 --clear-groups true 2>/dev/null; then
+    cp "$zerolab" program && chmod 777 . && chown 65534 shielded # nobody may not come to where the checkout lies
+    check "a file that is write-protected" shielded setpriv --reuid=65534 --regid=65534 --clear-groups ./program
+else skip "a file that is write-protected" "this user has all permissions"; fi
+finish
