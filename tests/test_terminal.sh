@@ -2,13 +2,12 @@
 # What terminals do to a program: sizes that change two hundred times, other kinds of terminals, a mouse, and one that is gone.
 . "$(dirname "$0")/screen.sh"
 
-# The screen, each character with the colours it has; tmux says the same colours in more than one way.
+# The screen, each character with the colours it has; tmux says the same colours in more than one way, and ends a row where
+# somebody last wrote: -N keeps blanks that have a ground, and those that have none are dropped here.
 with_colours() {
-    tm capture-pane -p -e -t 0 | tr -d '\n' | LC_ALL=C awk '
-        BEGIN { RS = "\033"; bold = front = back = "" }
-        NR > 1 {
-            end = index($0, "m")
-            count = split(substr($0, 2, end - 2), codes, ";")
+    tm capture-pane -p -e -N -t 0 | LC_ALL=C awk '
+        function codes_of(text,    count, codes, i, code) {
+            count = split(text, codes, ";")
             for (i = 1; i <= count; i++) {
                 code = codes[i] + 0
                 if (code == 0) bold = front = back = ""
@@ -18,14 +17,26 @@ with_colours() {
                 else if (code >= 40 && code < 50 || code >= 100) back = code
                 else bold = bold "+" code
             }
-            $0 = substr($0, end + 1)
         }
         {
-            for (i = 1; i <= length($0); i++) {
-                character = substr($0, i, 1)
-                if (character == " ") print back # of a blank only the ground is seen
-                else print front, back, bold, character
+            blanks = ""
+            parts = split($0, part, "\033")
+            for (p = 1; p <= parts; p++) {
+                if (p > 1) {
+                    end = index(part[p], "m")
+                    codes_of(substr(part[p], 2, end - 2))
+                    part[p] = substr(part[p], end + 1)
+                }
+                for (i = 1; i <= length(part[p]); i++) {
+                    character = substr(part[p], i, 1)
+                    ground = back (bold ~ /\+[47]/ ? bold : "") # all that is seen of a blank
+                    cell = character == " " ? ground : front " " back " " bold " " character
+                    if (cell == "") { blanks = blanks "\n"; continue }
+                    printf "%s%s\n", blanks, cell
+                    blanks = ""
+                }
             }
+            print "end of row " NR
         }'
 }
 

@@ -17,6 +17,7 @@
 struct fake_stream {
     int device = fake_device();
     std::thread::id maker = std::this_thread::get_id(); /* a rank: its thread makes its streams and events */
+    int delay_factor = 1;
     std::mutex lock;
     std::condition_variable changed;
     std::deque<std::function<void()>> work;
@@ -65,6 +66,15 @@ uint64_t device_now_ns()
     return passed_ns + passed_ns / 1000000 * FAKE_DRIFT_PPM;
 }
 
+/* Ranks that forget each other are seen to only where one is well behind: every second one is. */
+int rank_delay_factor(std::thread::id maker)
+{
+    static std::mutex lock;
+    static std::map<std::thread::id, int> numbers;
+    std::lock_guard<std::mutex> guard(lock);
+    return numbers.emplace(maker, (int)numbers.size()).first->second % 2 ? 20 : 1;
+}
+
 void stream_main(fake_stream *stream)
 {
     std::unique_lock<std::mutex> guard(stream->lock);
@@ -75,7 +85,7 @@ void stream_main(fake_stream *stream)
         stream->work.pop_front();
         stream->busy = true;
         guard.unlock();
-        if (const int most = delay_us) usleep((useconds_t)(fake_random() % (uint64_t)most));
+        if (const int most = delay_us) usleep((useconds_t)(fake_random() % (uint64_t)(most * stream->delay_factor)));
         fake_memory_open(stream->device);
         work();
         guard.lock();
@@ -238,6 +248,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *out, int device)
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned)
 {
     *out = new fake_stream;
+    if (forgets == FORGETS_RANKS) (*out)->delay_factor = rank_delay_factor((*out)->maker);
     (*out)->thread = std::thread(stream_main, *out);
     return cudaSuccess;
 }
