@@ -24,7 +24,8 @@ check "... and only this one" holds "$(seconds slow 2) < 1 && $(seconds slow 4) 
 check "what was set is said" grep -q '"key":.*"topology.slow_motion"' slow.json
 
 bytes=$((3 * 4 * 834304 * 3 / 4)) # that a rank sends in a step: 3 Psi (N-1)/N elements
-check "a link, paced while it trains" train link "$config" --steps 4 $threads --at "3:set topology.links.intra.bandwidth=8MB"
+check "a link, paced while it trains" train link "$config" --steps 4 $threads --trace link.zlt \
+    --at "3:set topology.links.intra.bandwidth=8MB"
 check "... the same bits as far as it goes" grep -q "$(grep -o '"loss_bits":[^,]*' plain.json | sed -n 4p)" link.json
 check "... is as slow as it says" holds "$(seconds link 3) > 0.8 * $bytes / 8e6"
 check "... and was not before" holds "$(seconds link 2) < 0.5 * $bytes / 8e6"
@@ -32,6 +33,17 @@ check "slow motion slows the link as well" train both "$config" --steps 3 $threa
     --set topology.links.intra.bandwidth=1GB --at "3:set topology.slow_motion=5"
 check "... by as much" holds "$(seconds both 3) > 0.8 * 5 * $bytes / 1e9"
 
-check "a straggler" train straggler "$config" --steps 2 $threads --set topology.slow_motion=10 --at "2:set topology.slow_rank=2"
+check "a straggler" train straggler "$config" --steps 2 $threads --trace straggler.zlt \
+    --set topology.slow_motion=10 --at "2:set topology.slow_rank=2"
 check "... makes all wait" holds "$(seconds straggler 2) > 1.3 * $(seconds straggler 1)"
+
+# The row of the state has it all the while.
+state_row() { "$zerolab" replay "$1.zlt" --frame 80x24 --at "step:$2" --as text | sed -n 4p; }
+check "a screen says so" grep -q ' slow x10  rank 2 slow ' <<<"$(state_row straggler 2)"
+check "... of a link, too" grep -q ' link 8.00 MB/s ' <<<"$(state_row link 3)"
+not_yet() { state_row link 1 | grep -q RUNNING && ! state_row link 1 | grep -qE 'link|paced|slow'; }
+check "... once it is paced" not_yet
+check "paced in more than one way" train ways "$config" --steps 2 $threads --trace ways.zlt --set topology.device_flops=1e10 \
+    --set topology.links.intra.latency=1e-5 --set topology.links.pcie.bandwidth=1GB
+check "... all of them are said" grep -q ' device paced  links paced ' <<<"$(state_row ways 1)"
 finish

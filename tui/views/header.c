@@ -259,18 +259,35 @@ static int place_text(char *out, size_t room, const struct scene *scene)
                     state->playing ? speed : "");
 }
 
-/* Slow motion, and a paced link within nodes: times on the screen are then not what the machine needs. */
+/* One paced link with its rate, more without theirs. Returns its length. */
+static int links_text(char *out, size_t room, const struct run_pace *pace)
+{
+    char rate[FORMAT_ROOM];
+    int paced = 0, which = LINK_INTRA;
+    for (int link = 0; link < LINKS; link++) {
+        if (pace->links[link].bandwidth_bytes_per_s <= 0 && pace->links[link].latency_s <= 0) continue;
+        paced++;
+        which = link;
+    }
+    if (paced == 0) return 0;
+    if (paced > 1) return snprintf(out, room, "links paced  ");
+    const char *name = which == LINK_INTRA ? "link" : link_name((enum link)which);
+    if (pace->links[which].bandwidth_bytes_per_s <= 0) return snprintf(out, room, "%s paced  ", name);
+    format_rate(rate, UNITS_GB, pace->links[which].bandwidth_bytes_per_s);
+    return snprintf(out, room, "%s %s  ", name, rate + strspn(rate, " "));
+}
+
+/* All that makes times on the screen others than the machine needs. */
 static int pace_text(char *out, size_t room, const struct scene *scene)
 {
     const struct run_pace *pace = &scene->model->pace;
-    const double link = pace->known ? pace->links[LINK_INTRA].bandwidth_bytes_per_s : 0;
-    char slow[32] = "", rate[FORMAT_ROOM], links[FORMAT_ROOM + 16] = "";
-    if (pace->known && pace->slow_motion > 1) snprintf(slow, sizeof slow, "slow x%g  ", pace->slow_motion);
-    if (link > 0) {
-        format_rate(rate, UNITS_GB, link);
-        snprintf(links, sizeof links, "link %s  ", rate + strspn(rate, " "));
-    }
-    return snprintf(out, room, "%s%s", slow, links);
+    int at = 0;
+    out[0] = '\0';
+    if (!pace->known) return 0;
+    if (pace->slow_motion > 1) at += snprintf(out + at, room - (size_t)at, "slow x%g  ", pace->slow_motion);
+    if (pace->slow_rank >= 0) at += snprintf(out + at, room - (size_t)at, "rank %d slow  ", pace->slow_rank);
+    if (pace->device_flops > 0) at += snprintf(out + at, room - (size_t)at, "device paced  ");
+    return at + links_text(out + at, room - (size_t)at, pace);
 }
 
 /* Returns where it begins. */

@@ -111,9 +111,10 @@ static void draw_fits(struct canvas canvas, int y, const struct scene *scene)
     draw_text(canvas, 1, y++, STYLE_TITLE, "What would fit");
     for (int i = 0; i < shortage->fit_count; i++, y++) {
         const char *command = shortage->fits[i].command, *next;
-        for (; (next = strstr(command, "; ")); command = next + 2)
-            draw_format(canvas, 3, y++, STYLE_STRONG, "%.*s", (int)(next - command), command);
-        int x = draw_format(canvas, 3, y, STYLE_STRONG, "%-24s", command);
+        int indent = 3; /* commands that belong together: further rows are set in */
+        for (; (next = strstr(command, "; ")); command = next + 2, indent = 5)
+            draw_format(canvas, indent, y++, STYLE_STRONG, "%.*s", (int)(next - command), command);
+        int x = draw_format(canvas, indent, y, STYLE_STRONG, "%-*s", 27 - indent, command);
         if (shortage->fits[i].peak_bytes >= 0)
             draw_format(canvas, x, y, STYLE_TEXT, " peak %s",
                         format_bytes_bare(text, scene->state->units, (uint64_t)shortage->fits[i].peak_bytes));
