@@ -43,6 +43,8 @@ check "momentum in fp16, while its scale falls" goes_on momentum --set optimizer
 check "... which it does" grep -q '"skipped":.*true' momentum-on.json
 check "delayed updates, their gradients pending" goes_on delayed --set bf16.enabled=true --set zero_optimization.stage=2 \
     --set zero_optimization.offload_optimizer.device=cpu --set schedule.delayed_update=true --set schedule.delayed_update_after=2
+check "a seed of 19 digits" goes_on seed --set data.seed=1234567890123456789
+check "... which the report tells as it is" grep -q '"seed":.1234567890123456789,' seed-on.json
 check "made-up tokens, on three ranks" goes_on synthetic -n 3 --set data.synthetic=true
 
 check "from 4 ranks to 3, which its batch does not divide into" train three -n 3 --resume adamw.ck/step-4 --steps 5

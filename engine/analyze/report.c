@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "engine/analyze/flows.h"
+#include "engine/config/hjson.h"
 
 static void add_number(cJSON *object, const char *key, bool known, double value)
 {
@@ -27,7 +28,7 @@ static double seconds(uint64_t ns)
 
 static void add_config(cJSON *report, const struct run_model *model)
 {
-    cJSON *config = model->header.config_json ? cJSON_Parse(model->header.config_json) : NULL;
+    cJSON *config = model->header.config_json ? hjson_exact(model->header.config_json) : NULL;
     cJSON_AddItemToObject(report, "config", config ? config : cJSON_CreateNull());
 }
 

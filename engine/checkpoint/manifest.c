@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "engine/checkpoint/crc32c.h"
+#include "engine/config/hjson.h"
 
 static const char format_name[] = "zerolab checkpoint", checksum_begin[] = ",\n\t\"checksum\":\t\"";
 
@@ -72,7 +73,7 @@ char *manifest_print(const struct checkpoint_info *info, const struct manifest_s
     cJSON_AddStringToObject(json, "tag", info->tag);
     cJSON_AddItemToObject(json, "progress", progress_to(&info->progress));
     cJSON_AddItemToObject(json, "saved_by", run_to(info));
-    cJSON_AddItemToObject(json, "config", cJSON_Parse(info->config_json));
+    cJSON_AddItemToObject(json, "config", hjson_exact(info->config_json));
     cJSON_AddItemToObject(json, "shards", shards_to(shards, info->shards));
     char *text = cJSON_Print(json), *whole = text && strlen(text) > 2 ? with_checksum(text) : NULL;
     cJSON_Delete(json);
@@ -159,8 +160,16 @@ static size_t vouched_for(const char *text)
     return strcmp(text + length - tail, end) == 0 ? length - tail : 0;
 }
 
+static char *config_text(const char *text)
+{
+    cJSON *json = hjson_exact(text);
+    char *config = cJSON_PrintUnformatted(member(json, "config"));
+    cJSON_Delete(json);
+    return config;
+}
+
 static int read_members(struct checkpoint_info *info, struct manifest_shard **shards, const cJSON *json,
-                        struct error *err)
+                        const char *text, struct error *err)
 {
     const char *format = cJSON_GetStringValue(member(json, "format")), *tag = cJSON_GetStringValue(member(json, "tag"));
     int version;
@@ -175,7 +184,7 @@ static int read_members(struct checkpoint_info *info, struct manifest_shard **sh
                 shards_from(info, shards, member(json, "shards"));
     if (!good) return error_set(err, STATUS_INPUT, "lacks what a manifest must say, though its checksum is right");
     strcpy(info->tag, tag);
-    info->config_json = cJSON_PrintUnformatted(member(json, "config"));
+    info->config_json = config_text(text);
     return info->config_json ? STATUS_OK : error_set(err, STATUS_RUN, "no memory to read it");
 }
 
@@ -185,7 +194,7 @@ int manifest_parse(struct checkpoint_info *info, struct manifest_shard **shards,
     if (!vouched_for(text))
         return error_set(err, STATUS_INPUT, "is damaged: its checksum does not match the %zu bytes", strlen(text));
     cJSON *json = cJSON_Parse(text);
-    int status = json ? read_members(info, shards, json, err) : error_set(err, STATUS_INPUT, "is not JSON");
+    int status = json ? read_members(info, shards, json, text, err) : error_set(err, STATUS_INPUT, "is not JSON");
     cJSON_Delete(json);
     return status;
 }

@@ -205,6 +205,24 @@ int hjson_parse(cJSON **tree, const char *text, size_t length, struct error *err
     return status;
 }
 
+static void unmark_numbers(cJSON *item)
+{
+    const char *number = hjson_number(item);
+    if (number) {
+        memmove(item->valuestring, number, strlen(number) + 1);
+        item->type = cJSON_Raw;
+    }
+    for (cJSON *child = item->child; child; child = child->next) unmark_numbers(child);
+}
+
+cJSON *hjson_exact(const char *text)
+{
+    cJSON *tree;
+    if (hjson_parse(&tree, text, strlen(text), NULL) != STATUS_OK) return NULL;
+    unmark_numbers(tree);
+    return tree;
+}
+
 cJSON *hjson_value(const char *text)
 {
     cJSON *tree;

@@ -14,6 +14,10 @@
  * a key given twice is an error too. */
 int hjson_parse(cJSON **tree, const char *text, size_t length, struct error *err);
 
+/* A JSON text as a tree that prints every number as it stands there; NULL: it is none, or there is no memory. cJSON would round
+ * integers past its 15 digits: a seed, or "no limit". */
+cJSON *hjson_exact(const char *text);
+
 /* A value as typed after `=`: JSON if it is JSON ("true", "[0.9, 0.95]", "5e8"), else a string (nano, 256MiB, a path).
  * NULL only without memory. */
 cJSON *hjson_value(const char *text);
