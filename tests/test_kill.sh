@@ -83,6 +83,21 @@ check "SIGINT before the run began stops it" [ $? -eq 0 ]
 check "... in one line, besides that of the report" [ "$(cat out)" = "$(printf 'stopped before the run began\nreport: early.json')" ]
 check "... which says the same" grep -q '"outcome":.*"stopped"' early.json
 check "... and leaves nothing" [ -z "$(ls -A "$XDG_RUNTIME_DIR")" ]
+
+# And one whose ranks come up only after the stop: they must not train on until they are killed.
+printf '#!/bin/sh\ntrap "" TERM\n>here\nuntil [ -e go ]; do sleep 0.05; done\nexec %s "$@"\n' "$(command -v mpirun)" >bin/mpirun
+PATH=$PWD/bin:$PATH "$zerolab" train --headless --steps 100000 --trace late.zlt --report late.json --set checkpoint.path=late \
+    >out 2>&1 </dev/null &
+front=$!
+check "another engine on its way" within 20 [ -e here ]
+kill -INT $front
+sleep 0.3
+touch go
+wait $front
+check "SIGINT stops it as well" [ $? -eq 0 ]
+check "... in the same lines" [ "$(cat out)" = "$(printf 'stopped before the run began\nreport: late.json')" ]
+check "... and they have begun nothing" [ ! -e late.zlt -a ! -e late ]
+check "... and leave nothing" [ -z "$(ls -A "$XDG_RUNTIME_DIR")" ]
 check "SIGINT" start
 kill -INT $front
 wait $front

@@ -239,8 +239,12 @@ bool engine_wait(struct engine *engine, int timeout_ms)
     return capture_wait(engine->capture, timeout_ms);
 }
 
+/* Ranks that are only starting find nobody to call, and end: mpirun asks them seconds after it is asked, and they would train
+ * until then. */
 void engine_kill(struct engine *engine)
 {
+    if (engine->home_fd >= 0) close(engine->home_fd);
+    engine->home_fd = -1;
     if (!reap(engine, WNOHANG)) kill(-engine->pid, SIGTERM);
 }
 
@@ -280,7 +284,7 @@ int engine_end(struct engine *engine, int grace_ms, struct error *err)
     int status = forced ? failure_explain_forced(printed, err)
                         : failure_explain(engine->wait_status, printed, engine->launcher, err);
     free(printed);
-    close(engine->home_fd);
+    if (engine->home_fd >= 0) close(engine->home_fd);
     free(engine);
     return status;
 }
