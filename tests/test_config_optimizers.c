@@ -89,6 +89,10 @@ static void schedules_have_their_own_parameters(void **state)
     assert_int_equal(config.scheduler.cycle_second_steps, 7);
     assert_int_equal(config.scheduler.cycle_second_stairs, 3);
     config_release(&config);
+    refused("{" BATCH "\"scheduler\": {\"type\": \"CosineAnnealingLR\", \"params\": {\"T_max\": 9}}}", NULL, STATUS_USAGE,
+            "scheduler.type = \"CosineAnnealingLR\": no such schedule");
+    refused("{" BATCH "\"optimizer\": {\"type\": \"Adafactor\", \"params\": {\"scale_parameter\": true}}}", NULL, STATUS_USAGE,
+            "optimizer.type = \"Adafactor\": no such optimizer");
     refused("{" BATCH "}", "scheduler.type=WarmupLr", STATUS_USAGE, "did you mean WarmupLR?");
     refused("{" BATCH "}", "scheduler.type=WarmupDecayLR", STATUS_USAGE,
             "total_num_steps: not given; WarmupDecayLR needs it");

@@ -208,6 +208,7 @@ static int load(struct config *config, cJSON *tree, const char *const *sets, int
     if (!status) status = spellings_of_offload(&source, tree, err);
     if (!status) status = set_defaults(config, err);
     if (!status) status = optimizer_refuse(tree, err);
+    if (!status) status = scheduler_refuse(tree, err);
     if (!status) status = walk(&source, tree, "", err);
     if (!status) status = config_resolve(&source, err);
     cJSON_Delete(tree);

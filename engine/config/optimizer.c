@@ -76,30 +76,30 @@ int optimizer_leave_out(struct config *config, cJSON *section, struct error *err
     return status;
 }
 
+/* As its name is written above; DeepSpeed compares in lower case. */
+static int find_type(const char **found, const char *type, struct error *err)
+{
+    const char *names[TYPES], *near;
+    for (int t = 0; t < TYPES; t++) {
+        names[t] = types[t].name;
+        if (strcasecmp(type, names[t]) == 0) return *found = names[t], STATUS_OK;
+    }
+    near = nearest_name(type, names, TYPES);
+    return error_set(err, STATUS_USAGE,
+                     "optimizer.type = \"%s\": no such optimizer; %s%s%sthere are Adam, AdamW, Lion, Adagrad, SGD",
+                     type, near ? "did you mean " : "", near ? near : "", near ? "? " : "");
+}
+
 int optimizer_refuse(const cJSON *tree, struct error *err)
 {
     const cJSON *section = cJSON_GetObjectItemCaseSensitive(tree, "optimizer");
-    const char *type = hjson_string(cJSON_GetObjectItemCaseSensitive(section, "type"));
+    const char *type = hjson_string(cJSON_GetObjectItemCaseSensitive(section, "type")), *found;
     for (size_t r = 0; type && r < sizeof refused / sizeof *refused; r++)
         if (strcasecmp(type, refused[r].name) == 0)
             return error_set(err, STATUS_USAGE,
                              "optimizer.type = \"%s\": %s; there are Adam, AdamW, Lion, Adagrad, SGD", type,
                              refused[r].why);
-    return STATUS_OK;
-}
-
-/* DeepSpeed compares in lower case. */
-static int find_type(struct config_optimizer *optimizer, struct error *err)
-{
-    const char *names[TYPES], *near;
-    for (int t = 0; t < TYPES; t++) {
-        names[t] = types[t].name;
-        if (strcasecmp(optimizer->type, names[t]) == 0) return strcpy(optimizer->type, names[t]), STATUS_OK;
-    }
-    near = nearest_name(optimizer->type, names, TYPES);
-    return error_set(err, STATUS_USAGE,
-                     "optimizer.type = \"%s\": no such optimizer; %s%s%sthere are Adam, AdamW, Lion, Adagrad, SGD",
-                     optimizer->type, near ? "did you mean " : "", near ? near : "", near ? "? " : "");
+    return type && strcmp(type, "auto") != 0 ? find_type(&found, type, err) : STATUS_OK;
 }
 
 /* "Adam" is AdamW unless adam_w_mode is false, and "AdamW" is AdamW whatever adam_w_mode says: DeepSpeed's rule. */
@@ -151,7 +151,9 @@ static int notes(struct config_source *source, struct error *err)
 int optimizer_resolve(struct config_source *source, struct error *err)
 {
     struct config_optimizer *optimizer = &source->config->optimizer;
-    int status = find_type(optimizer, err);
+    const char *type;
+    int status = find_type(&type, optimizer->type, err);
+    if (!status) strcpy(optimizer->type, type);
     for (size_t p = 0; !status && p < sizeof params / sizeof *params; p++)
         if (given(source, params[p].path) && !optimizer_has(source->config, params[p].path))
             status = error_set(err, STATUS_USAGE, "%s: %s has no such parameter", params[p].path, optimizer->type);

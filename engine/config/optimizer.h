@@ -5,8 +5,9 @@
 
 #include "engine/config/resolve.h"
 
-/* Refuses a type that DeepSpeed knows and zerolab does not, before its parameters are found to be unknown. `tree` is the file. */
+/* Refuse a type that zerolab does not know, before its parameters are found to be unknown. `tree` is the file. */
 int optimizer_refuse(const cJSON *tree, struct error *err);
+int scheduler_refuse(const cJSON *tree, struct error *err);
 
 int optimizer_resolve(struct config_source *source, struct error *err);
 int scheduler_resolve(struct config_source *source, struct error *err);

@@ -68,8 +68,8 @@ static int resolve_model(struct config_source *source, struct error *err)
         near = nearest_name(model->name, names, count);
         return error_set(
             err, STATUS_USAGE,
-            "model.name = \"%s\": no such model; %s%s%s there are nano, micro, gpt2, gpt2-medium, gpt2-large, gpt2-xl",
-            model->name, near ? "did you mean " : "", near ? near : "", near ? "?" : "");
+            "model.name = \"%s\": no such model; %s%s%sthere are nano, micro, gpt2, gpt2-medium, gpt2-large, gpt2-xl",
+            model->name, near ? "did you mean " : "", near ? near : "", near ? "? " : "");
     }
     const int known[] = {named->layers, named->hidden, named->heads, named->context, named->vocabulary};
     bool same = true;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/base/nearest.h"
+#include "engine/config/hjson.h"
 #include "engine/config/optimizer.h"
 
 static const char *const names[SCHEDULERS] = {"",         "WarmupLR",   "WarmupDecayLR", "WarmupCosineLR",
@@ -77,15 +78,23 @@ static bool given(const struct config_source *source, const char *path)
     return source->given[key_index(path)] != GIVEN_NOT;
 }
 
-static int find_kind(struct config_scheduler *scheduler, struct error *err)
+static int find_kind(enum scheduler *found, const char *type, struct error *err)
 {
     for (int kind = 0; kind < SCHEDULERS; kind++)
-        if (strcmp(scheduler->type, names[kind]) == 0) return scheduler->kind = (enum scheduler)kind, STATUS_OK;
-    const char *near = nearest_name(scheduler->type, names + 1, SCHEDULERS - 1);
+        if (strcmp(type, names[kind]) == 0) return *found = (enum scheduler)kind, STATUS_OK;
+    const char *near = nearest_name(type, names + 1, SCHEDULERS - 1);
     return error_set(err, STATUS_USAGE,
                      "scheduler.type = \"%s\": no such schedule; %s%s%sthere are WarmupLR, WarmupDecayLR, "
                      "WarmupCosineLR, OneCycle, LRRangeTest",
-                     scheduler->type, near ? "did you mean " : "", near ? near : "", near ? "? " : "");
+                     type, near ? "did you mean " : "", near ? near : "", near ? "? " : "");
+}
+
+int scheduler_refuse(const cJSON *tree, struct error *err)
+{
+    const cJSON *section = cJSON_GetObjectItemCaseSensitive(tree, "scheduler");
+    const char *type = hjson_string(cJSON_GetObjectItemCaseSensitive(section, "type"));
+    enum scheduler found;
+    return type && strcmp(type, "auto") != 0 ? find_kind(&found, type, err) : STATUS_OK;
 }
 
 static int check_params(const struct config_source *source, struct error *err)
@@ -136,7 +145,8 @@ static int notes(struct config_source *source, struct error *err)
 
 int scheduler_resolve(struct config_source *source, struct error *err)
 {
-    int status = find_kind(&source->config->scheduler, err);
+    struct config_scheduler *scheduler = &source->config->scheduler;
+    int status = find_kind(&scheduler->kind, scheduler->type, err);
     if (!status) status = check_params(source, err);
     if (status) return status;
     follow(source);
