@@ -108,6 +108,8 @@ static void test_names_what_was_meant(void **state)
     assert_string_equal(err.text, "--frame is an option of zerolab replay");
     assert_int_equal(PARSE("check", "a", "b"), STATUS_USAGE);
     assert_string_equal(err.text, "one operand too many: b");
+    assert_int_equal(PARSE("check", "a", "b", "c", "--json"), STATUS_USAGE);
+    assert_string_equal(err.text, "one operand too many: b");
     assert_int_equal(PARSE("replay"), STATUS_USAGE);
     assert_int_equal(PARSE("train", "--ranks", "0"), STATUS_USAGE);
     assert_int_equal(PARSE("train", "--ranks", "4x"), STATUS_USAGE);

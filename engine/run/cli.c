@@ -170,11 +170,11 @@ static void set_defaults(struct cli *cli)
         if (cli_options[o].type == OPTION_COUNT) *(int64_t *)((char *)cli + cli_options[o].offset) = -1;
 }
 
-static int check_operands(const struct cli *cli, int operands, const char *last, struct error *err)
+static int check_operands(const struct cli *cli, int operands, const char *extra, struct error *err)
 {
     const struct verb_info *verb = &cli_verbs[cli->verb];
     if (cli->help || cli->version) return STATUS_OK;
-    if (operands > verb->most) return error_set(err, STATUS_USAGE, "one operand too many: %s", last);
+    if (operands > verb->most) return error_set(err, STATUS_USAGE, "one operand too many: %s", extra);
     if (operands < verb->least)
         return error_set(err, STATUS_USAGE, "zerolab %s needs %s; see zerolab %s --help", verb->name, verb->operands,
                          verb->name);
@@ -187,6 +187,7 @@ int cli_parse(struct cli *cli, int argc, char *const argv[], struct error *err)
     cli->argv = argv;
     cli->bare = argc <= 1;
     int i = 1, operands = 0, words = 0, status;
+    const char *extra = NULL; /* the first operand too many */
     bool options_ended = false;
     bool named = argc > 1 && (argv[1][0] != '-' || strncmp(argv[1], "--worker", 8) == 0);
     if (named && (status = find_verb(cli, &words, argv + 1, err))) return status;
@@ -196,6 +197,7 @@ int cli_parse(struct cli *cli, int argc, char *const argv[], struct error *err)
         if (!options_ended && strcmp(arg, "--") == 0) {
             options_ended = true;
         } else if (options_ended || arg[0] != '-' || arg[1] == '\0') {
+            if (operands == cli_verbs[cli->verb].most) extra = arg;
             if (operands++ == 0) cli->operand = arg;
             else if (operands == 2) cli->second = arg;
         } else {
@@ -207,5 +209,5 @@ int cli_parse(struct cli *cli, int argc, char *const argv[], struct error *err)
             if ((status = store(cli, option, value, err))) return status;
         }
     }
-    return check_operands(cli, operands, argv[argc - 1], err);
+    return check_operands(cli, operands, extra, err);
 }

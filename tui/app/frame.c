@@ -16,7 +16,8 @@ static int go_to_step(struct reel *reel, const char *text, struct error *err)
     char end;
     int read = sscanf(text, "%9u.%9u%c", &step, &op, &end);
     bool whole = sscanf(text, "%9u%c", &step, &end) == 1;
-    if ((!whole && read != 2) || step < 1 || text[0] == '+')
+    bool signs = text[strspn(text, "0123456789.")] != '\0'; /* sscanf takes -1 for 4294967295 */
+    if ((!whole && read != 2) || step < 1 || signs)
         return error_set(err, STATUS_USAGE, "--at step:%s: give a step from 1 on, or step:STEP.OPERATION", text);
     if (!whole && !reel_until_op_ends(reel, step, op))
         return error_set(err, STATUS_USAGE, "this run has no operation %u in step %u on rank 0", op, step);
