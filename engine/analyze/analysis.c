@@ -1,7 +1,6 @@
 /* Reads a trace once: each step is totalled when all ranks have ended it, and added to the section of its schedule. */
 #include "engine/analyze/analysis.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -98,19 +97,16 @@ static void add_totals(struct analysis_section *section, const struct analysis *
     section->timed++;
 }
 
-/* A step that is taken again after an error has its loss then. */
 static bool add_loss(struct analysis_section *section, uint32_t step, float loss)
 {
-    const uint32_t place = step - section->first_step;
-    while (place >= section->loss_room) {
-        const uint32_t room = section->loss_room ? 2 * section->loss_room : 64;
-        float *larger = realloc(section->losses, room * sizeof *larger);
+    if (section->loss_count == section->loss_room) {
+        const size_t room = section->loss_room ? 2 * section->loss_room : 64;
+        struct analysis_loss *larger = realloc(section->losses, room * sizeof *larger);
         if (!larger) return false;
         section->losses = larger;
         section->loss_room = room;
     }
-    for (; section->loss_count <= place; section->loss_count++) section->losses[section->loss_count] = NAN;
-    section->losses[place] = loss;
+    section->losses[section->loss_count++] = (struct analysis_loss){step, loss};
     return true;
 }
 
@@ -125,7 +121,7 @@ static bool add_step(struct analysis *analysis, const struct tape_step *when)
         section->skipped++;
         return true;
     }
-    if (step->step < section->first_step || !add_loss(section, step->step, step->loss)) return false;
+    if (!add_loss(section, step->step, step->loss)) return false;
     if (!section->steps) section->first_loss = step->loss;
     section->last_loss = step->loss;
     section->steps++;

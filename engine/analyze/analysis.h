@@ -16,14 +16,16 @@
 struct analysis_peak { struct run_instant instant; uint32_t step; }; /* the fullest instant, within a step */
 
 /* The steps of one schedule. */
+struct analysis_loss { uint32_t step; float loss; };
+
 struct analysis_section {
     uint32_t schedule, first_step, last_step;
     int stage, ranks;
     int64_t steps, skipped, timed;   /* with an update; without; of those with one, recorded without loss */
     uint64_t total_ns, tokens;       /* of `steps`, slowest rank */
     float first_loss, last_loss;
-    float *losses;                   /* [loss_count], from first_step on; NaN: no update */
-    uint32_t loss_count, loss_room;
+    struct analysis_loss *losses;    /* of steps with an update, as they came: one that is taken again after an error comes again */
+    size_t loss_count, loss_room;
     struct totals *rank;             /* [ranks], sums over the timed steps */
     struct analysis_peak (*peak)[TIERS]; /* [ranks], over all its steps */
     bool has_knobs;

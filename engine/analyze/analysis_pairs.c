@@ -8,23 +8,19 @@
 
 /* ---- sections ---- */
 
-static float loss_in(const struct analysis_section *section, uint32_t step)
-{
-    const bool there = step >= section->first_step && step - section->first_step < section->loss_count;
-    return there ? section->losses[step - section->first_step] : NAN;
-}
-
+/* Both from their ends, whichever is further on going back. */
 static void find_loss(struct analysis_pair *pair)
 {
     const struct analysis_section *left = pair->side[0], *right = pair->side[1];
     if (!left || !right) return;
-    uint32_t step = left->last_step < right->last_step ? left->last_step : right->last_step;
-    for (; step && step >= left->first_step && step >= right->first_step; step--) {
-        pair->loss[0] = loss_in(left, step);
-        pair->loss[1] = loss_in(right, step);
-        if (isnan(pair->loss[0]) || isnan(pair->loss[1])) continue;
-        pair->loss_step = step;
-        return;
+    for (size_t l = left->loss_count, r = right->loss_count; l && r;) {
+        const struct analysis_loss *in_left = &left->losses[l - 1], *in_right = &right->losses[r - 1];
+        if (in_left->step > in_right->step || isnan(in_left->loss)) l--;
+        else if (in_left->step < in_right->step || isnan(in_right->loss)) r--;
+        else {
+            *pair = (struct analysis_pair){{left, right}, in_left->step, {in_left->loss, in_right->loss}};
+            return;
+        }
     }
 }
 
