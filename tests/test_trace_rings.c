@@ -142,12 +142,12 @@ static void emitting_takes_well_under_a_microsecond(void **state)
     struct trace_ring *ring = trace_ring_init(memory, bytes);
     double best_ns = 1e9;
     for (int round = 0; round < ROUNDS; round++) {
-        uint64_t start = clock_ns();
+        uint64_t start = clock_worked_ns();
         for (uint32_t i = 0; i < RECORDS; i++) {
             struct trace_record record = op_end(0, i, i);
             trace_emit(ring, &record);
         }
-        double each = (double)(clock_ns() - start) / RECORDS;
+        double each = (double)(clock_worked_ns() - start) / RECORDS;
         if (each < best_ns) best_ns = each;
         trace_ring_drain(ring, out, bytes);
     }
@@ -159,12 +159,13 @@ static void emitting_takes_well_under_a_microsecond(void **state)
     free(out);
 }
 
-enum { PRODUCERS = 12, EACH = 3000 };
+enum { PRODUCERS = 12, EACH = 3000, PUNCTUAL_NS = 15000000 /* passes are 20 ms apart, or more */ };
 
 struct producer {
     pthread_t thread;
     struct trace_ring *ring;
     uint16_t rank;
+    uint64_t late; /* records that it may have emitted too late after their time was taken: it had no processor */
 };
 
 static void *produce(void *argument)
@@ -173,6 +174,7 @@ static void *produce(void *argument)
     for (uint32_t i = 0; i < EACH; i++) {
         struct trace_record record = op_end(producer->rank, i, clock_ns());
         trace_emit(producer->ring, &record);
+        producer->late += clock_ns() - record.time_ns > PUNCTUAL_NS;
         if (i % 100 == 99) usleep(500);
     }
     return NULL;
@@ -212,9 +214,14 @@ static void what_could_be_overtaken_is_held_back(void **state)
     emit_at(a, 0, 240);
     emit_at(a, 0, 9000); /* of another clock: not held until that time has come */
     check_pass(merge, 400, false, (uint64_t[]){240, 250, 9000, 0});
-    emit_at(a, 0, 390);
-    check_pass(merge, 500, true, (uint64_t[]){390, 0});
-    check_pass(merge, 600, true, (uint64_t[]){0});
+    emit_at(a, 0, 505); /* stamped after the pass has begun, and before this ring is looked at */
+    check_pass(merge, 500, false, (uint64_t[]){0});
+    emit_at(b, 1, 502);
+    check_pass(merge, 600, false, (uint64_t[]){0});
+    check_pass(merge, 700, false, (uint64_t[]){502, 505, 0});
+    emit_at(a, 0, 690);
+    check_pass(merge, 800, true, (uint64_t[]){690, 0});
+    check_pass(merge, 900, true, (uint64_t[]){0});
     merge_free(merge);
 }
 
@@ -263,7 +270,7 @@ static void order_holds_over_rings(void **state)
     struct source *source;
     struct trace_record record;
     uint32_t next[PRODUCERS] = {0};
-    uint64_t last_ns = 0, back = 0;
+    uint64_t last_ns = 0, back = 0, late = 0;
     assert_int_equal(source_open_file(&source, path, &err), 0);
     while (source_next(source, &record) == SOURCE_RECORD) {
         assert_int_equal(record.kind, TRACE_OP_END);
@@ -274,10 +281,10 @@ static void order_holds_over_rings(void **state)
     source_close(source);
     for (int i = 0; i < PRODUCERS; i++) {
         assert_int_equal(next[i], EACH);
+        late += producers[i].late;
         free(producers[i].ring);
     }
-    assert_true(back <=
-                2); /* a producer that is put to sleep for 20 ms between taking the time and emitting comes late */
+    assert_true(back <= late);
     unlink(path);
 }
 

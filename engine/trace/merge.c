@@ -126,12 +126,15 @@ static void close_feed(struct merge *merge, size_t place)
     memmove(at, at + 1, (merge->open_count - place) * sizeof *at);
 }
 
+/* What is stamped while rings are collected is younger than `now`, and may be overtaken as well. What is younger by more than a pass
+ * is of another clock, and is not held until that time has come. */
 static void release(struct merge *merge, uint64_t cut, uint64_t now_ns, bool everything, struct bytes *batch)
 {
+    const uint64_t soon_ns = now_ns + (now_ns - cut);
     while (merge->open_count) {
         const size_t place = find_oldest(merge);
         struct feed *feed = merge->open[place];
-        if (!everything && feed->next.time_ns >= cut && feed->next.time_ns <= now_ns) break;
+        if (!everything && feed->next.time_ns >= cut && feed->next.time_ns <= soon_ns) break;
         if (!bytes_append(batch, feed->held.at + feed->at, feed->next.bytes)) break;
         feed->at += feed->next.bytes;
         if (!peek(feed)) close_feed(merge, place);
