@@ -205,7 +205,10 @@ static int load(struct config *config, const struct cli *cli, struct error *err)
     for (int i = 0; i < cli->sets.count; i++) sets[count++] = cli->sets.at[i];
     if (cli->rounds == 0 || cli->rounds > BENCH_ROUNDS_MAX)
         return error_set(err, STATUS_USAGE, "--rounds %lld: give 1 to %d", (long long)cli->rounds, BENCH_ROUNDS_MAX);
-    return config_load(config, cli->operand, sets, count, err);
+    int status = config_load(config, cli->operand, sets, count, err);
+    if (status || config->topology.ranks_as == RANKS_AS_THREADS) return status;
+    config_release(config);
+    return error_set(err, STATUS_USAGE, "topology.ranks_as=processes: the ranks of a bench are threads of one process");
 }
 
 /* How many threads an OpenMP pool has, and whether they spin, it reads when a program is loaded: so this one is loaded again, with
