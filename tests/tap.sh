@@ -38,12 +38,12 @@ finish() {
     exit
 }
 
-# Until the command succeeds, at most so many seconds.
-within() {
-    local end=$(($(date +%s) + $1))
-    shift
+# Until the command succeeds. What never comes is given up; what is only late, on a machine with other things to do, is not.
+patience=${PATIENCE:-90}
+eventually() {
+    local end=$((SECONDS + patience))
     until "$@" >/dev/null 2>&1; do
-        [ "$(date +%s)" -lt $end ] || { echo "# not within the time: $*"; return 1; }
+        [ $SECONDS -lt $end ] || { echo "# not in $patience s: $*"; return 1; }
         sleep 0.05
     done
 }

@@ -137,13 +137,13 @@ static void test_a_long_word_is_not_slow(void **state)
     enum { LONG = 1 << 20 };
     char *text = malloc(LONG);
     memset(text, 'e', LONG);
-    uint64_t began_ns = clock_ns();
+    uint64_t began_ns = clock_worked_ns();
     struct bytes one = encoded(text, LONG);
-    uint64_t one_ns = clock_ns() - began_ns;
+    uint64_t one_ns = clock_worked_ns() - began_ns;
     for (int i = 0; i < LONG; i += 8) text[i] = ' ';
-    began_ns = clock_ns();
+    began_ns = clock_worked_ns();
     struct bytes many = encoded(text, LONG);
-    uint64_t many_ns = clock_ns() - began_ns;
+    uint64_t many_ns = clock_worked_ns() - began_ns;
     assert_true(one_ns < 10 * many_ns + 1000000000u);
     bytes_release(&one);
     bytes_release(&many);

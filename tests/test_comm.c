@@ -10,6 +10,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/comm/copy.h"
+#include "engine/comm/internal.h"
 #include "tests/comm_scenarios.h"
 
 #ifdef __SANITIZE_THREAD__
@@ -106,6 +107,29 @@ static void test_control(void **state)
     for (int ranks = 1; ranks <= 5; ranks += 2) run_ranks(ranks, 2, control);
 }
 
+static _Atomic int thread_of[8]; /* by rank, once it goes where the others are to wait */
+
+static bool sleeps(int thread)
+{
+    char path[64], text[256], *end = NULL;
+    snprintf(path, sizeof path, "/proc/self/task/%d/stat", thread);
+    FILE *file = fopen(path, "re");
+    if (file && fgets(text, sizeof text, file)) end = strrchr(text, ')');
+    if (file) fclose(file);
+    return end && end[2] == 'S';
+}
+
+/* Until all other ranks have come to the collective that this one enters next, and sleep there. */
+static void wait_for_the_others(const struct comm *comm)
+{
+    const int ranks = comm_layout(comm)->ranks;
+    while (atomic_load(&comm->node->arrived) + 1 < (uint32_t)ranks) usleep(1000);
+    for (int r = 0; r < ranks; r++)
+        while (r != comm_layout(comm)->rank && !sleeps(thread_of[r])) usleep(1000);
+}
+
+static _Atomic uint64_t aborted_ns, longest_ns; /* longest: from then until a rank knew of it */
+
 /* Rank 2 gives up while the others wait in a collective. */
 static void one_aborts(struct comm *comm, struct memory *memory, uint64_t *result)
 {
@@ -113,22 +137,32 @@ static void one_aborts(struct comm *comm, struct memory *memory, uint64_t *resul
     struct trial trial;
     struct error err = {0};
     trial_draw(&trial, comm, memory, 3);
+    thread_of[comm_layout(comm)->rank] = gettid();
     if (comm_layout(comm)->rank == 2) {
+        wait_for_the_others(comm);
+        aborted_ns = clock_ns();
         comm_abort(comm, &(struct error){STATUS_INPUT, "the disk is full"});
         comm_abort(comm, &(struct error){STATUS_RUN, "and again"});
     }
     for (int again = 0; again < 2; again++) {
         CHECK(trial_run(&trial, comm, true, NULL, &err) == STATUS_INPUT, "an aborted node goes on");
         CHECK(strcmp(err.text, "rank 2: the disk is full") == 0, "%s", err.text);
+        const uint64_t took_ns = clock_ns() - aborted_ns;
+        uint64_t was_ns = longest_ns;
+        while (took_ns > was_ns && !atomic_compare_exchange_weak(&longest_ns, &was_ns, took_ns)) continue;
     }
 }
 
 static void test_abort(void **state)
 {
     (void)state;
-    uint64_t start = clock_ns();
-    run_ranks(4, 0, one_aborts);
-    assert_true(clock_ns() - start < 400000000); /* woken, not found out by looking */
+    uint64_t best_ns = UINT64_MAX;
+    for (int attempt = 0; attempt < 20 && best_ns > WATCH_NS / 4; attempt++) { /* a machine may be busy for once */
+        longest_ns = 0;
+        run_ranks(4, 0, one_aborts);
+        if (longest_ns < best_ns) best_ns = longest_ns;
+    }
+    assert_true(best_ns <= WATCH_NS / 4); /* woken, not found out by looking */
 }
 
 static void ranks_disagree(struct comm *comm, struct memory *memory, uint64_t *result)
@@ -188,26 +222,20 @@ static void test_copy_stream(void **state)
     }
 }
 
-static uint64_t thread_cpu_ns(void)
-{
-    struct timespec used;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
-    return (uint64_t)used.tv_sec * 1000000000u + (uint64_t)used.tv_nsec;
-}
-
 /* While rank 0 thinks (a pause), the others sleep: they use next to no processor, and the wait is told. */
 static void long_pause(struct comm *comm, struct memory *memory, uint64_t *result)
 {
     (void)memory, (void)result;
     struct error err = {0};
     int word = comm_layout(comm)->rank;
-    if (word == 0) nanosleep(&(struct timespec){.tv_nsec = 700000000}, NULL);
-    uint64_t wall = clock_ns(), cpu = thread_cpu_ns();
+    thread_of[word] = gettid();
+    if (word == 0) wait_for_the_others(comm), usleep(700000);
+    uint64_t wall = clock_ns(), cpu = clock_worked_ns();
     CHECK(!comm_broadcast_control(comm, &word, sizeof word, &err) && word == 0, "%s", err.text);
     wall = clock_ns() - wall;
-    cpu = thread_cpu_ns() - cpu;
+    cpu = clock_worked_ns() - cpu;
     if (comm_layout(comm)->rank)
-        CHECK(wall > 300000000 && cpu < wall / 50, "%llu of %llu ns", (unsigned long long)cpu,
+        CHECK(wall >= 700000000 && cpu < wall / 50, "%llu of %llu ns", (unsigned long long)cpu,
               (unsigned long long)wall);
 }
 
@@ -224,10 +252,12 @@ static void late_rank(struct comm *comm, struct memory *memory, uint64_t *result
     struct comm_stat stat;
     trial_draw(&trial, comm, memory, 3);
     trial_fill(&trial, comm_layout(comm)->rank, memory_symmetric_base(memory));
-    if (comm_layout(comm)->rank == 1) nanosleep(&(struct timespec){.tv_nsec = 300000000}, NULL);
+    thread_of[comm_layout(comm)->rank] = gettid();
+    if (comm_layout(comm)->rank == 1) wait_for_the_others(comm), usleep(50000);
     CHECK(!trial_run(&trial, comm, true, &stat, NULL), "failed");
-    bool waited = stat.peers_ns > 200000000;
-    CHECK(waited == (comm_layout(comm)->rank != 1), "%llu ns", (unsigned long long)stat.peers_ns);
+    CHECK(comm_layout(comm)->rank == 1 ? stat.arrival_ns == 0 : stat.arrival_ns >= 50000000, "%llu ns",
+          (unsigned long long)stat.arrival_ns);
+    CHECK(stat.peers_ns >= stat.arrival_ns, "%llu ns", (unsigned long long)stat.peers_ns);
 }
 
 static void test_waiting_is_measured(void **state)

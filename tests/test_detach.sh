@@ -13,9 +13,9 @@ nothing_left() {
 }
 
 check "a short run" "$zerolab" train --detach --steps 3 $threads --report short.json
-check "... ends by itself" within 30 test -s short.json
+check "... ends by itself" eventually test -s short.json
 check "... with its report" grep -q '"outcome":.*"finished"' short.json
-within 5 no_runs
+eventually no_runs
 check "a long run" "$zerolab" train --detach $threads --report long.json --trace long.zlt
 number=$(runs)
 check "... is found" [ -n "$number" ]
@@ -24,14 +24,14 @@ check "two are listed" [ "$(runs | wc -l)" -eq 2 ]
 "$zerolab" attach >out 2>err
 check "... and one must be named" [ $? -eq 2 ]
 for run in $(runs); do kill "$run"; done
-check "SIGTERM ends them" within 20 no_runs
-check "... as stopped" within 5 grep -q '"outcome":.*"stopped"' long.json
+check "SIGTERM ends them" eventually no_runs
+check "... as stopped" eventually grep -q '"outcome":.*"stopped"' long.json
 check "... with a whole trace" "$zerolab" check long.zlt
-check "nothing is left" within 5 nothing_left
+check "nothing is left" eventually nothing_left
 check "one that is out of memory" "$zerolab" train --detach --steps 5 $threads --set memory.device_budget=5MB --report alone.json
 lists() { "$zerolab" attach --json | grep -q "$1"; }
-check "... is listed as what it is" within 5 lists '"model":"nano","ranks":4,"stage":0,"state":"out of memory"'
-check "... and ends without anybody" within 30 no_runs
-check "... with its report" within 5 grep -q '"outcome":.*"out_of_memory"' alone.json
+check "... is listed as what it is" eventually lists '"model":"nano","ranks":4,"stage":0,"state":"out of memory"'
+check "... and ends without anybody" eventually no_runs
+check "... with its report" eventually grep -q '"outcome":.*"out_of_memory"' alone.json
 check "what cannot start says so" eval '! "$zerolab" train --detach nosuch.json 2>/dev/null'
 finish

@@ -238,17 +238,28 @@ static uint64_t time_of_step(struct bench *bench)
     return clock_ns() - begin_ns;
 }
 
+/* Of a few: a machine that is busy with other things takes longer, never less. */
+static uint64_t best_time_of_step(struct bench *bench)
+{
+    uint64_t best_ns = UINT64_MAX;
+    for (int i = 0; i < 5; i++) {
+        const uint64_t took_ns = time_of_step(bench);
+        if (took_ns < best_ns) best_ns = took_ns;
+    }
+    return best_ns;
+}
+
 static void test_slow_motion_stretches_from_the_next_run_on(void **state)
 {
     (void)state;
     struct bench *bench = bench_open(0, true, 0);
     bench->seed = 3;
-    uint64_t plain_ns = time_of_step(bench);
+    uint64_t plain_ns = best_time_of_step(bench);
     executor_slow(bench->executor, 1000, 0); /* of the time it worked, which is little: the host sleeps */
     uint64_t slow_ns = time_of_step(bench);
     assert_true(slow_ns > 2 * plain_ns);
     gate_hurry(&bench->gate); /* the run is to end: nothing is slowed any more */
-    assert_true(time_of_step(bench) < slow_ns / 2);
+    assert_true(best_time_of_step(bench) < slow_ns / 2);
     bench_close(bench);
 }
 

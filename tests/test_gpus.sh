@@ -31,7 +31,7 @@ refused() { # GPUS TEXT ARGS...
 
 # Ends by itself, with one line, by the name of the rank.
 fails_with() { # TEXT ARGS...
-    FAKE_GPUS=2 timeout -k 5 30 "$played" train --headless --set topology.backend=cuda $small -n 2 "${@:2}" >fails.out 2>fails.err
+    FAKE_GPUS=2 timeout -k 5 $patience "$played" train --headless --set topology.backend=cuda $small -n 2 "${@:2}" >fails.out 2>fails.err
     [ $? -eq 4 ] && [ "$(grep -c "zerolab: rank [0-9]" fails.err)" -eq 1 ] && grep -q "$1" fails.err && return
     sed 's/^/# /' fails.err
     return 1

@@ -77,8 +77,8 @@ replay|Tab|M|CHANGES|Escape
 replay|Shift-Tab|M|CHANGES|Escape
 replay|e||!parameters ·|Escape
 replay|Enter||!parameters ·|Escape
-replay|Space|g|▶|Space
-replay|Z|g|▶|Z
+replay|Space|g|!no step yet|Space
+replay|Z|g|!no step yet|Z
 replay|.|g|step 1 |
 replay|,|g|CHANGES|
 replay|Backspace|g . .|step 1 |

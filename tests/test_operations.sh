@@ -19,16 +19,15 @@ standing() {
     rm -f out err
     "$zerolab" train "$config" --headless --steps 100000 "$@" $stand --at 3:stage=1 >out 2>err </dev/null &
     front=$!
-    within 30 grep -q "stage=1 waits for the end of step 3" out || return 1
+    eventually grep -q "stage=1 waits for the end of step 3" out || return 1
     launcher=$(cat /proc/$front/task/*/children | tr -d " ")
     ranks=($(cat /proc/"$launcher"/task/*/children))
 }
 stopped() {
-    local before=$SECONDS
-    wait $front || return 1
-    [ $((SECONDS - before)) -le 3 ] && grep -q '^stopped after step 3' out
+    wait $front && grep -q '^stopped after step 3' out
 }
-# A rank that stands must not stand by burning a core: ticks of the ranks (a tick is 10 ms) over half a second.
+# A rank that stands must not stand by burning a core: ticks of the ranks (a tick is 10 ms) over half a second, once all have come
+# to where they stand.
 ticks() { cat $(printf "/proc/%s/stat " "${@}") | sed 's/.*) //' | awk '{ sum += $12 + $13 } END { print sum + 0 }'; }
 idle() {
     local before
@@ -37,17 +36,17 @@ idle() {
     [ $(($(ticks "$@") - before)) -le 5 ]
 }
 killed() {
-    local before=$SECONDS status
+    local status
     wait $front
     status=$?
-    [ $status -eq 4 ] && [ $((SECONDS - before)) -le 8 ] && [ "$(wc -l <err)" -eq 1 ] && grep -qE "$1" err && return
-    echo "# status $status after $((SECONDS - before)) s"
+    [ $status -eq 4 ] && [ "$(wc -l <err)" -eq 1 ] && grep -qE "$1" err && return
+    echo "# status $status"
     sed 's/^/# said: /' err
     return 1
 }
 
 check "a standing step" standing --set topology.ranks_as=threads
-check "... sleeps" idle "$launcher"
+check "... sleeps" eventually idle "$launcher"
 kill -INT $front
 check "... ends with a signal" stopped
 
@@ -62,7 +61,7 @@ check "... the same bits" same_bits plain processes
 check "on two virtual nodes" train nodes "$config" --steps 4 $stand --at 3:resume --set topology.ranks_per_node=2
 check "... the same bits" same_bits plain nodes
 check "a standing step" standing
-check "... sleeps" idle "${ranks[@]}"
+check "... sleeps" eventually idle "${ranks[@]}"
 kill -9 "${ranks[2]}"
 check "... ends when a rank is killed" killed 'rank 2.* signal 9'
 check "another, on two virtual nodes" standing --set topology.ranks_per_node=2
@@ -72,5 +71,5 @@ check "another" standing
 kill -9 $front
 wait $front 2>/dev/null
 gone() { local pid; for pid in "$launcher" "${ranks[@]}"; do [ ! -e /proc/$pid ] || [ "$(sed 's/.*) //; s/ .*//' /proc/$pid/stat)" = Z ] || return 1; done; }
-check "... ends when its front end is killed" within 5 gone
+check "... ends when its front end is killed" eventually gone
 finish

@@ -279,7 +279,7 @@ static void a_file_goes_on_where_it_was_left(void **state)
 
 /* ---- the same viewers, two writers ---- */
 
-enum { RING_BYTES = 1 << 16, PATIENCE_MS = 10000 };
+enum { RING_BYTES = 1 << 16, PATIENCE_MS = 100000 };
 
 struct side {
     struct trace_writer *writer;

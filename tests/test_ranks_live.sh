@@ -6,14 +6,20 @@ export HOME=$place XDG_RUNTIME_DIR=$place/runtime
 mkdir -m 700 "$XDG_RUNTIME_DIR"
 body() { sed '$d' | sed -E 's/ +(LIVE +|WATCHING +)?[0-9]+:[0-9]+$//; s/; Space goes on, \. trains one step//; s/ *$//'; }
 
+# While $place/held is there, what starts ranks does not go on: so that what is shown meanwhile can be seen.
+mkdir bin
+real=$(command -v mpirun) && printf '#!/bin/bash\nwhile [ -e %q ]; do sleep 0.05; done\nexec %q "$@"\n' "$place/held" "$real" >bin/mpirun && chmod +x bin/mpirun
+
 # ---- a run of one's own
 
-start 80 24 NO_COLOR=1 TERM=screen-256color XDG_RUNTIME_DIR="$XDG_RUNTIME_DIR" -- "$zerolab" train --trace live.zlt --report live.json
+start 80 24 NO_COLOR=1 TERM=screen-256color PATH="$place/bin:$PATH" XDG_RUNTIME_DIR="$XDG_RUNTIME_DIR" -- "$zerolab" train --trace live.zlt --report live.json
 comes 'step [3-9]'
+touch held
 keys '#'
 waits_for "# asks for a number of ranks" '^ command +ranks='
 keys 2 Enter
 waits_for "what happens is said: it is saved, started and loaded" 'STARTING AGAIN +(saving|starting|loading)'
+rm held
 waits_for "two ranks are there" '· 2 ranks'
 waits_for "... and go on" 'RUNNING'
 keys Space
@@ -64,11 +70,13 @@ done
 [ -z "$(ls -A "$XDG_RUNTIME_DIR")" ]
 ok "nothing is left" $?
 
-start 80 24 TERM=screen-256color XDG_RUNTIME_DIR="$XDG_RUNTIME_DIR" -- "$zerolab" train --trace left.zlt
+start 80 24 TERM=screen-256color PATH="$place/bin:$PATH" XDG_RUNTIME_DIR="$XDG_RUNTIME_DIR" -- "$zerolab" train --trace left.zlt
 comes 'step [3-9]'
+touch held
 keys '#' 2 Enter
 comes 'STARTING AGAIN'
 keys q
+rm held
 waits_for "one may leave while it starts again" 'status 0'
 "$zerolab" check left.zlt | grep -q 'the run ended: stopped'
 ok "... its trace is whole" $?

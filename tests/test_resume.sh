@@ -114,15 +114,15 @@ kill_one() {
     [ -e kill.ck/latest ] || from=($small --set checkpoint.path=kill.ck --set checkpoint.every=2 --set checkpoint.keep=2)
     "$zerolab" train --headless --steps 100000 "${from[@]}" $as >kill.out 2>kill.err </dev/null &
     local front=$! launcher ranks
-    within 30 grep -q "^step " kill.out || { sed 's/^/# /' kill.err; return 1; }
-    within 30 [ -e kill.ck/latest ] || return 1 # the first run has nothing to fall back on before its first save
+    eventually grep -q "^step " kill.out || { sed 's/^/# /' kill.err; return 1; }
+    eventually [ -e kill.ck/latest ] || return 1 # the first run has nothing to fall back on before its first save
     launcher=$(children $front | tr -d " ")
     ranks=($(children "$launcher"))
     sleep 0.$((RANDOM % 1000 + 1000))
     who=($front $launcher "${ranks[@]}")
     kill -9 "${who[RANDOM % ${#who[@]}]}"
     wait $front 2>/dev/null
-    within 10 all_gone $launcher "${ranks[@]}" || return 1
+    eventually all_gone $launcher "${ranks[@]}" || return 1
     local began
     began=$(sed -n 's/.*goes on from the state of .*, step \([0-9]*\), .*/\1/p' kill.out)
     [ "${began:-0}" -ge "$saved" ] || { echo "# began at ${began:-0}, though step $saved was saved"; sed 's/^/# /' kill.out kill.err; return 1; }

@@ -44,10 +44,8 @@ vanish() {
     rm -f gone.out
     "$zerolab" train --headless --steps 1000000 --resume gone --set checkpoint.every=2 >gone.out 2>gone.err </dev/null &
     run=$!
-    for ((i = 0; i < 3000; i++)); do
-        rm -rf gone/.step-*.partial
-        ! grep -qE "$said" gone.out 2>/dev/null || break
-    done
+    removed() { rm -rf gone/.step-*.partial; grep -qE "$said" gone.out; }
+    eventually removed
     kill -INT $run
     wait $run
     status=$?
@@ -92,15 +90,15 @@ overtaken() {
     "$zerolab" train --headless $threads $small --steps 1000000 --set checkpoint.path=disk/ck --set checkpoint.every=20 --set checkpoint.keep=1 \
         >overtaken.out 2>overtaken.err </dev/null &
     local run=$! status
-    within 30 grep -q "was not saved: .*No space left" overtaken.out && mv disk/theirs/* disk/ck && rm disk/filler &&
-        within 30 grep -qE "was not saved: disk/ck holds step-3 of another run|: saved step-" overtaken.out
+    eventually grep -q "was not saved: .*No space left" overtaken.out && mv disk/theirs/* disk/ck && rm disk/filler &&
+        eventually grep -qE "was not saved: disk/ck holds step-3 of another run|: saved step-" overtaken.out
     status=$?
     kill -INT $run
     wait $run
     [ $status -eq 0 ] && ! grep -q ": saved step-" overtaken.out && diff -r theirs disk/ck || { tail -n 5 overtaken.out overtaken.err | sed 's/^/# /'; return 1; }
 }
-export threads small
-export -f overtaken within
+export threads small patience
+export -f overtaken eventually
 train theirs --steps 3 $threads $small --set checkpoint.path=theirs
 check "a folder in which another run saves while the disk is full, is that run's" on_disk 3000 overtaken
 

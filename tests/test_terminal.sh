@@ -61,9 +61,9 @@ within() { # SECONDS, COMMAND...
 idle() { # has drawn all there was to draw: paused, it takes no time
     local pid before
     pid=$(program_pid)
-    before=$(awk '{ print $14 + $15 }' "/proc/$pid/stat")
+    before=$(awk '{ print $3, $14 + $15 }' "/proc/$pid/stat")
     sleep 0.5
-    [ "$(awk '{ print $14 + $15 }' "/proc/$pid/stat")" -eq "$before" ]
+    [ "${before% *}" = S ] && [ "$(awk '{ print $3, $14 + $15 }' "/proc/$pid/stat")" = "$before" ]
 }
 
 # ---- sizes
@@ -79,7 +79,7 @@ tm resize-window -t 0 -x 100 -y 30
 keys Escape Escape Escape Space
 waits_for "after 200 sizes it goes on" 'PAUSED'
 comes '!sent:'
-within 20 idle
+within $patience idle
 settled 8 >/dev/null
 after_storm=$(with_colours)
 keys C-l
@@ -96,7 +96,7 @@ run=$(children "$(program_pid)")
 [ "$(wc -w <<<"$run")" -gt 4 ]
 ok "the run has processes of its own" $?
 tm kill-server
-within 30 all_gone $run
+within $patience all_gone $run
 ok "a terminal that goes away ends the program and the run it started" $?
 "$zerolab" check storm.zlt | grep -q 'the run ended: stopped'
 ok "... at the end of a step" $?
@@ -111,10 +111,10 @@ for mode in true "dd oflag=nonblock"; do # dd leaves the flag behind
     comes 'step [1-9]'
     pid=$(program_pid) run=$(children "$(program_pid)") multiplexer=$(tm display-message -p '#{pid}')
     kill -STOP "$multiplexer"
-    within 20 eval 'before=$(wrote); is_stuck'
+    within $patience eval 'before=$(wrote); is_stuck'
     stuck=$?
     kill -TERM "$pid"
-    within 20 all_gone $run
+    within $patience all_gone $run
     gone=$?
     kill -CONT "$multiplexer"
     [ $stuck -eq 0 ] && [ $gone -eq 0 ]
@@ -145,7 +145,7 @@ click $((column + 2)) 24
 waits_for "a click on a key of the footer is that key" 'help \('
 before=$(screen | head -5)
 keys -l $'\033[<65;10;10M'
-within 10 eval '[ "$(screen | head -5)" != "$before" ]'
+within $patience eval '[ "$(screen | head -5)" != "$before" ]'
 ok "the wheel moves" $?
 keys Escape
 comes 'device memory'

@@ -19,7 +19,7 @@
 #include "engine/trace/source.h"
 #include "engine/trace/writer.h"
 
-enum { RING_BYTES = 1 << 20, PATIENCE_MS = 10000 };
+enum { RING_BYTES = 1 << 20, PATIENCE_MS = 100000 };
 
 static char folder[] = "/tmp/zerolab-test-live.XXXXXX";
 
@@ -67,7 +67,9 @@ static void start(struct run *run, bool with_file, int adopted_fd)
     *run = (struct run){0};
     snprintf(run->socket, sizeof run->socket, "%s/socket", folder);
     snprintf(run->file, sizeof run->file, "%s/file", folder);
-    run->ring = trace_ring_init(aligned_alloc(64, RING_BYTES), RING_BYTES);
+    void *memory = aligned_alloc(64, RING_BYTES);
+    memset(memory, 0, RING_BYTES); /* pages that come with a record could have to be waited for */
+    run->ring = trace_ring_init(memory, RING_BYTES);
     struct trace_writer_options options = {.socket = run->socket,
                                            .file = with_file ? run->file : NULL,
                                            .adopted_fd = adopted_fd,
@@ -438,6 +440,14 @@ static void between_steps_a_late_viewer_misses_nothing_of_the_next(void **state)
 
 /* --- trouble -------------------------------------------------------------------------------------------------------- */
 
+/* How often this thread has gone to sleep: what it waited for others, however long they took. */
+static long slept(void)
+{
+    struct rusage usage;
+    assert_int_equal(getrusage(RUSAGE_THREAD, &usage), 0);
+    return usage.ru_nvcsw;
+}
+
 static void a_stalled_viewer_is_cut_and_nobody_waits(void **state)
 {
     (void)state;
@@ -450,17 +460,17 @@ static void a_stalled_viewer_is_cut_and_nobody_waits(void **state)
     emit_text(&run, TRACE_RUN, "{}");
     next_of(reader, TRACE_RUN);
     struct trace_record record = {.kind = TRACE_SAMPLE, .sample.text = {page, sizeof page}}, got;
-    uint64_t longest_ns = 0, deadline = clock_ns() + PATIENCE_MS * 1000000ull;
+    const uint64_t deadline = clock_ns() + PATIENCE_MS * 1000000ull;
+    long waits = 0;
     uint32_t sent = 0, seen = 0, gaps = 0;
     while (atomic_load(&run.drivers_gone) == 0 &&
            clock_ns() < deadline) { /* the stalled one came first, so it drives */
-        uint64_t before = clock_ns();
+        const long before = slept();
         for (int i = 0; i < 100; i++, sent++) {
             record.time_ns = clock_ns();
             trace_emit(run.ring, &record);
         }
-        uint64_t took = (clock_ns() - before) / 100;
-        if (took > longest_ns) longest_ns = took;
+        waits += slept() - before;
         while (source_next(reader, &got) == SOURCE_RECORD) {
             seen += got.kind == TRACE_SAMPLE;
             gaps += got.kind == TRACE_GAP ? (uint32_t)got.gap.records : 0;
@@ -474,9 +484,8 @@ static void a_stalled_viewer_is_cut_and_nobody_waits(void **state)
     }
     assert_int_equal(seen + gaps, sent); /* nothing is lost without being counted */
     stop(&run);
-    print_message("           cut after %u MiB; the slowest hundred emits took %llu ns each\n", sent >> 8,
-                  (unsigned long long)longest_ns);
-    assert_true(longest_ns < 5000000);
+    print_message("           cut after %u MiB; emitting went to sleep %ld times\n", sent >> 8, waits);
+    assert_int_equal(waits, 0);
 
     enum source_result result;
     while ((result = next(stalled, &got)) == SOURCE_RECORD) continue; /* what was sent before the cut is whole */
