@@ -9,6 +9,8 @@ check "without a command left: exit status 4" [ $? -eq 4 ]
 check "... outcome" grep -q '"outcome":.*"out_of_memory"' out.json
 check "... who held what" grep -q 'held parameters .* MiB, gradients .* MiB, optimizer .* MiB' out
 check "... what would fit" grep -q 'would fit: stage=2 .*, stage=3 .*, budget=' out
+"$zerolab" train --headless --steps 4 $threads $budget=12MiB --set zero_optimization.stage=2 >out 2>err
+check "where no stage would do: making activations again" grep -qE 'would fit: set model.recompute=full \(9.72 MiB\), ' out
 "$zerolab" train --headless --steps 4 $threads $budget=5MB --trace first.zlt >/dev/null
 "$zerolab" replay first.zlt --frame 80x24 --at oom >frame
 check "at set-up: every rank has given back what it took" [ "$(grep -c ' [0-3] \[F.* 0 B$' frame)" -eq 4 ]

@@ -87,10 +87,11 @@ static void add_fit(cJSON *fits, const char *command, int64_t peak_bytes)
     cJSON_AddItemToArray(fits, fit);
 }
 
-/* What is offloaded elsewhere, or not at all. */
+/* What backward makes again, and what is offloaded elsewhere, or not at all. */
 static const struct {
     const char *key, *value;
 } moves[] = {
+    {"model.recompute", "attention"},                       {"model.recompute", "full"},
     {"zero_optimization.offload_optimizer.device", "cpu"},  {"zero_optimization.offload_optimizer.device", "nvme"},
     {"zero_optimization.offload_optimizer.device", "none"}, {"zero_optimization.offload_param.device", "cpu"},
     {"zero_optimization.offload_param.device", "nvme"},     {"zero_optimization.offload_param.device", "none"},
@@ -126,7 +127,7 @@ static void try_sizes(cJSON *fits, const struct zero_shortage *shortage, const s
     }
 }
 
-/* Stages and tiers whose planned peak is within the budget, then the budget that the run needs as it is, and smaller sizes. */
+/* Stages, recomputation and tiers whose planned peak is within the budget, then the budget that the run needs as it is, and smaller sizes. */
 static void add_fits(cJSON *json, const struct zero_shortage *shortage, const struct config *config, int ranks)
 {
     static const char *const budgets[TIERS] = {"budget=%lldMiB", "set memory.host_budget=%lldMiB",
