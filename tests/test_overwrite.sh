@@ -83,6 +83,19 @@ check "a hand-out onto its lab" keeps lab.md "cannot be both NAME and --output" 
 check "what is not read is written, again and again" eval 'for i in 1 2; do "$zerolab" analyze t.zlt -o figures && "$zerolab" checkpoint export mine -o w.safetensors --dtype bf16 &&
     "$zerolab" train --headless --steps 1 $small --trace /dev/null --report /dev/null; done >out'
 
+# A trace that is being written: the second run would leave neither its own nor the first one's.
+"$zerolab" train --headless --steps 100000 $small --trace held.zlt >held.out 2>&1 </dev/null &
+held=$!
+check "a run that goes on" eventually grep -q "^step 1/" held.out
+check "its trace is no other run's" refuses "cannot write the trace held.zlt: another run is writing it" train --headless --steps 1 $small \
+    --trace held.zlt
+check "... nor a report" refuses "cannot write the report held.zlt: another run is writing it" train --headless --steps 1 $small \
+    --report held.zlt
+kill -INT $held
+wait $held
+check "... it is whole" "$zerolab" check held.zlt -o checked
+check "... and now anybody's" train again --steps 1 $small --trace held.zlt
+
 # What is written goes into a file beside it first: of a name that nobody has.
 echo mine >figures.partial && cp figures.partial mine.partial
 check "a user's own FILE.partial" eval '"$zerolab" analyze t.zlt -o figures && cmp figures.partial mine.partial'

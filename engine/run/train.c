@@ -18,6 +18,7 @@
 #include "engine/run/own.h"
 #include "engine/run/room.h"
 #include "engine/run/session.h"
+#include "engine/trace/file.h"
 
 enum { DEFAULT_STEPS = 30 };
 
@@ -45,7 +46,9 @@ static int try_file(struct attempt *attempt, const char *what, const char *path,
     if (fd >= 0) attempt->made = path;
     else if (errno == EEXIST) fd = open(path, O_WRONLY | O_CLOEXEC);
     if (fd < 0) return error_set(err, STATUS_USAGE, "cannot write the %s %s: %s", what, path, strerror(errno));
+    const bool is_anothers = trace_file_is_anothers(fd);
     close(fd);
+    if (is_anothers) return error_set(err, STATUS_USAGE, "cannot write the %s %s: another run is writing it", what, path);
     return STATUS_OK;
 }
 

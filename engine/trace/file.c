@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <zstd.h>
 
@@ -47,13 +49,21 @@ static int write_all(struct trace_file *file, const void *bytes, size_t count, s
     return 0;
 }
 
+bool trace_file_is_anothers(int fd)
+{
+    struct stat found;
+    return fstat(fd, &found) == 0 && S_ISREG(found.st_mode) && flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+}
+
 static struct trace_file *open_file(const char *path, int flags, struct error *err)
 {
     struct trace_file *file = calloc(1, sizeof *file);
     if (!file) return error_set(err, STATUS_RUN, "no memory for a trace file"), NULL;
     file->fd = open(path, flags, 0644);
-    if (file->fd < 0) {
-        error_set(err, STATUS_USAGE, "cannot write trace %s: %s", path, strerror(errno));
+    if (file->fd < 0 || trace_file_is_anothers(file->fd)) {
+        error_set(err, STATUS_USAGE, "cannot write trace %s: %s", path,
+                  file->fd < 0 ? strerror(errno) : "another run is writing it");
+        if (file->fd >= 0) close(file->fd);
         return free(file), NULL;
     }
     size_t length = strlen(path), shown = length < sizeof file->path ? length : sizeof file->path - 1;
@@ -66,11 +76,13 @@ int trace_file_create(struct trace_file **out, const char *path, struct error *e
 {
     *out = NULL;
     struct error why;
-    struct trace_file *file = open_file(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, &why);
+    struct trace_file *file = open_file(path, O_WRONLY | O_CREAT | O_CLOEXEC, &why);
     if (!file) return *err = why, why.status;
     uint8_t head[STREAM_HEAD_BYTES];
     stream_head_write(0, head);
-    int status = write_all(file, head, sizeof head, err);
+    int status = STATUS_OK;
+    if (ftruncate(file->fd, 0) != 0 && errno != EINVAL) status = stop_writing(file, errno, err); /* EINVAL: no file, a pipe */
+    if (!status) status = write_all(file, head, sizeof head, err);
     if (status) trace_file_close(file, NULL);
     else *out = file;
     return status;

@@ -10,10 +10,16 @@
 #ifndef ENGINE_TRACE_FILE_H
 #define ENGINE_TRACE_FILE_H
 
+#include <stdbool.h>
+
 #include "engine/base/error.h"
 #include "engine/trace/record.h"
 
 struct trace_file;
+
+/* Whether another process writes this file as a trace; else it is held for `fd`. Two runs that write one file would leave the
+ * trace of neither. Where files cannot be locked (NFS), this goes unnoticed. */
+bool trace_file_is_anothers(int fd);
 
 int trace_file_create(struct trace_file **out, const char *path, struct error *err);
 
