@@ -1,5 +1,5 @@
 #!/bin/bash
-# kill -9 of a rank, of mpirun, of the front end: one clear line, no process and no file left.
+# kill -9 of a rank, of mpirun, of the front end: one clear line in time, no process and no file left.
 . "$(dirname "$0")/tap.sh"
 if ! command -v mpirun >/dev/null; then skip "killing processes" "no mpirun"; finish; fi
 
@@ -31,17 +31,23 @@ killed() {
     eventually gone "$launcher" "${ranks[@]}" || return 1
     [ -z "$(ls -A "$XDG_RUNTIME_DIR")" ] || { echo "# left: $(ls -A "$XDG_RUNTIME_DIR")"; return 1; }
 }
+# killed_soon WHO "line": and within five seconds; on a machine that is busy with other things in one of three tries.
+killed_soon() {
+    for attempt in 1 2 3; do
+        start || return 1
+        kill -9 "${!1}"
+        local before=$SECONDS
+        killed "$2" || return 1
+        [ $((SECONDS - before)) -gt 5 ] || return 0
+        echo "# attempt $attempt: $((SECONDS - before)) s"
+    done
+    return 1
+}
 shm_before=$(ls -A /dev/shm | grep -cE "(vader|sm)_segment.$(hostname)")
 
-check "a run to kill" start
-kill -9 "${ranks[2]}"
-check "kill -9 of a rank" killed 'rank 2.* signal 9'
-check "another" start
-kill -9 "${ranks[0]}"
-check "kill -9 of rank 0" killed 'rank 0.* signal 9'
-check "another" start
-kill -9 "$launcher"
-check "kill -9 of mpirun" killed 'mpirun was ended by signal 9'
+check "kill -9 of a rank" killed_soon 'ranks[2]' 'rank 2.* signal 9'
+check "kill -9 of rank 0" killed_soon 'ranks[0]' 'rank 0.* signal 9'
+check "kill -9 of mpirun" killed_soon launcher 'mpirun was ended by signal 9'
 
 check "another" start
 kill -9 $front

@@ -15,9 +15,9 @@
 
 struct analysis_peak { struct run_instant instant; uint32_t step; }; /* the fullest instant, within a step */
 
-/* The steps of one schedule. */
 struct analysis_loss { uint32_t step; float loss; };
 
+/* The steps of one schedule. */
 struct analysis_section {
     uint32_t schedule, first_step, last_step;
     int stage, ranks;
