@@ -47,6 +47,73 @@ check "... with an advice that works where no latest stands" eval 'mkdir untold 
 check "... and the way back to an own one is not, by an engine that was started again either" holds mine "latest one three"
 check "... each got what was saved into it" holds new "latest two"
 
+# ---- a folder that a run uses, from its beginning to its end ----
+
+# begins NAME ARGS...: a run that goes on until it is stopped
+begins() {
+    local name=$1
+    shift
+    "$zerolab" train --headless --steps 1000000 "$@" >"$name.out" 2>&1 </dev/null &
+    run=$!
+    eventually grep -q "^step [0-9]" "$name.out" || { tail -n 3 "$name.out" | sed 's/^/# /'; return 1; }
+}
+stops() { kill -INT "$1" && wait "$1"; }
+quietly="--set checkpoint.at_end=false --set checkpoint.every=0"
+taken() { refuses "zerolab: run $run goes on and keeps its checkpoints in $1; give each a folder of its own" "${@:2}"; }
+
+check "a run that has not saved yet" begins uses $small --set checkpoint.path=runs/used
+check "... has its folder, where nothing stands" [ ! -e runs ]
+check "another run is refused before it trains" taken runs/used train --headless --steps 1 $small --set checkpoint.path=runs/used
+check "... by another name" eval 'ln -s . here && taken here/./runs//used/ train --headless --steps 1 $small --set checkpoint.path=here/./runs//used/'
+check "... detached" taken runs/used train --detach --steps 1 $small --set checkpoint.path=runs/used
+check "... one that saves on command" taken runs/used train --headless --steps 1 $small --set checkpoint.path=runs/used $quietly --at 1:checkpoint
+check "... a conversion" taken runs/used checkpoint convert kept -o runs/used
+check "... that goes there later" eval 'train goes_there --steps 3 $small --set checkpoint.path=its --at "1:set checkpoint.path=runs/used" &&
+    grep -q "refused: run $run goes on and keeps its checkpoints in runs/used" goes_there.out && [ -d its/step-3 ]'
+check "one that saves nothing is not" train saves_nothing --steps 1 $small --set checkpoint.path=runs/used $quietly
+check "... until it would" eval '! train saves_nothing --steps 3 $small --set checkpoint.path=runs/used --set checkpoint.at_end=false \
+    --at "2:set checkpoint.every=1" >not_saved && grep -q "^finished" saves_nothing.out && grep -q "was not saved: run $run goes on and keeps its checkpoints in runs/used" saves_nothing.out'
+check "... another folder is free" train beside --steps 1 $small --set checkpoint.path=runs/beside
+check "it ends" stops $run
+check "... saves where nobody else did" eval '[ "$(ls -A runs/used)" = "$(printf "latest\n%s" "$(cat runs/used/latest)")" ]'
+check "... it is whole" eval '"$zerolab" checkpoint inspect runs/used >inspected'
+
+tag=$(cat runs/used/latest)
+check "a run that goes on from there" begins resumed --resume runs/used --set checkpoint.every=0
+check "... a second is refused" taken runs/used train --headless --resume runs/used --steps $((${tag#step-} + 1))
+check "... unless it saves nothing" train reads --resume runs/used/$tag --steps $((${tag#step-} + 1)) $quietly
+check "... or elsewhere" train elsewhere_too --resume runs/used/$tag --steps $((${tag#step-} + 1)) --set checkpoint.path=other
+check "... it ends" stops $run
+check "... and anybody may go on" train anybody --resume runs/used --steps $(($(sed s/step-// runs/used/latest) + 1))
+
+# An engine that is started again, and folders that the run has come to meanwhile.
+check "a run with other ranks" begins relaunched $small --set checkpoint.path=first_one $quietly --set checkpoint.at_end=true \
+    --at "2:set checkpoint.path=second_one" --at "3:ranks 2" --at "4:set checkpoint.at_end=false"
+check "... goes on" eventually grep -q "key checkpoint.at_end" relaunched.out
+check "... keeps its first folder" taken first_one train --headless --steps 1 $small --set checkpoint.path=first_one
+check "... and its second" taken second_one train --headless --steps 1 $small --set checkpoint.path=second_one
+check "... it ends" stops $run
+check "... leaves nothing where it saved nothing" [ ! -e first_one -a ! -e second_one ]
+check "... where now another may" train first_too --steps 1 $small --set checkpoint.path=first_one
+
+# Nobody but who goes on keeps a folder: not the dead.
+children() { cat /proc/"$1"/task/*/children; }
+for as in threads processes; do
+    check "a run that is killed, ranks as $as" begins killed $small --set topology.ranks_as=$as --set checkpoint.path=crash.$as \
+        --set checkpoint.at_end=false --set checkpoint.every=1000000
+    kill -9 $run
+    wait $run 2>/dev/null
+    check "... its folder is free" eventually train after_$as --steps 1 $small --set checkpoint.path=crash.$as
+    check "a detached run, ranks as $as" eval '"$zerolab" train --detach $small --set topology.ranks_as=$as --set checkpoint.path=away.$as >detached 2>err'
+    run=$(sed 's/run \([0-9]*\).*/\1/' detached)
+    check "... has its folder" taken away.$as train --headless --steps 1 $small --set checkpoint.path=away.$as
+    engine=$(children $run)
+    kill -9 $run
+    check "... also when only its engine goes on" taken away.$as train --headless --steps 1 $small --set checkpoint.path=away.$as
+    kill -9 $engine
+    check "... it is free in the end" eventually train at_last_$as --steps 1 $small --set checkpoint.path=away.$as
+done
+
 # ---- files ----
 
 # keeps FILE WORDS ARGS...: refused, and the file is as it was

@@ -19,22 +19,70 @@ goes_on() {
         grep -q "goes on from the state of $2/step-$3" "$1.out"
 }
 
-# ends_with LINE ARGS...: train ARGS has status 4, its last line is LINE, and the report says it.
-ends_with() {
-    local line=$1
+# refused LINE ARGS...: before anything trains, status 2 and this line; nothing is left.
+refused() {
+    local line=$1 status
     shift
-    "$zerolab" train --headless --report lost.json "$@" >lost.out 2>lost.err
-    [ $? -eq 4 ] && [ "$(cat lost.err)" = "zerolab: $line" ] && grep -q '^finished' lost.out && grep -q '"outcome":.*"finished"' lost.json &&
-        grep -qF "\"error\":	\"$line\"" lost.json || { sed 's/^/# /' lost.err lost.out; return 1; }
+    "$zerolab" train --headless --steps 3 --trace never.zlt --report never.json "$@" >refused.out 2>refused.err
+    status=$?
+    [ $status -eq 2 ] && [ "$(cat refused.err)" = "zerolab: cannot write checkpoints into $line" ] && [ ! -s refused.out ] &&
+        [ ! -e never.zlt ] && [ ! -e never.json ] || { echo "# status $status: $(cat refused.err refused.out)"; return 1; }
 }
-check "no folder can be made" ends_with "step-3 was not saved, nor any checkpoint of this run" --steps 3 $threads $small \
-    --set checkpoint.path=/dev/null/ck $save
-mv lost.out nofolder.out
-check "... on command" ends_with "mine was not saved, nor any checkpoint of this run" --steps 3 $threads $small \
-    --set checkpoint.path=/dev/null/ck --set checkpoint.at_end=false --at 2:checkpoint=mine
-check "... a later one that can be saved is what was wanted" train later --steps 3 $threads $small \
-    --set checkpoint.path=/dev/null/ck --at 2:checkpoint --at "3:set checkpoint.path=later"
-check "... is said, and training goes on" told nofolder 'cannot make the folder /dev/null/ck: Not a directory'
+echo mine >plain
+check "no folder can be made: refused" refused "/dev/null/ck: Not a directory" $threads $small --set checkpoint.path=/dev/null/ck
+check "... there is a file" refused "plain: Not a directory" $threads $small --set checkpoint.path=plain
+check "... only saved on command" refused "plain/ck: Not a directory" $threads $small --set checkpoint.path=plain/ck \
+    --set checkpoint.at_end=false --at 2:checkpoint=mine
+check "... a run that saves nothing" train nothing --steps 1 $threads $small --set checkpoint.path=plain/ck --set checkpoint.at_end=false
+check "... while the run goes on, and it saves where it did" eval 'train kept_on --steps 3 $threads $small --set checkpoint.path=instead \
+    --at "2:set checkpoint.path=plain/ck" && [ -d instead/step-3 ] &&
+    grep -q "set checkpoint.path=plain/ck refused: cannot write checkpoints into plain/ck: Not a directory" kept_on.out'
+check "what was made to try it is taken away" eval '! "$zerolab" train --headless $threads $small --set checkpoint.path=./new/and//deep/ \
+    --trace /dev/null/t 2>err && grep -q "cannot write the trace" err && [ ! -e new ] && mkdir new &&
+    ! "$zerolab" train --headless $threads $small --set checkpoint.path=new/ck --trace /dev/null/t 2>err && [ -d new ] && [ ! -e new/ck ]'
+nobody() { (unset XDG_RUNTIME_DIR && setpriv --reuid=65534 --regid=65534 --clear-groups "$@"); }
+if [ "$(id -u)" = 0 ] && nobody true 2>/dev/null; then
+    cp "$zerolab" program && chmod 755 . && mkdir theirs_alone && chmod 700 theirs_alone # nobody may not come to where the checkout lies
+    permitted() {
+        nobody ./program train --headless --steps 1 $threads $small --set checkpoint.path="$1" >out 2>err
+        [ $? -eq 2 ] && [ "$(cat err)" = "zerolab: cannot write checkpoints into $1: Permission denied" ] || { cat err; return 1; }
+    }
+    check "no permission to make it: refused" permitted made_by_nobody
+    check "... nor to write into it" permitted theirs_alone
+else skip "no permission" "this user cannot be another"; fi
+
+# begins NAME ARGS...: a run that goes on until it is stopped, saving into a/ck
+begins() {
+    local name=$1
+    shift
+    "$zerolab" train --headless --steps 1000000 --report "$name.json" $threads $small --set checkpoint.path=a/ck "$@" \
+        >"$name.out" 2>"$name.err" </dev/null &
+    run=$!
+    eventually grep -q "^step 1/" "$name.out"
+}
+# stops NAME STATUS
+stops() {
+    kill -INT $run
+    wait $run
+    local status=$?
+    [ $status -eq "$2" ] && grep -q '^stopped after step' "$1.out" || { echo "# status $status"; tail -n 5 "$1.out" "$1.err" | sed 's/^/# /'; return 1; }
+}
+check "a run whose folder cannot be made any more" begins nofolder
+check "... nothing stands before it saves" [ ! -e a ]
+: >a
+check "... trains until it is stopped" stops nofolder 4
+line=$(cat nofolder.err)
+check "... says what is not there" grep -qE '^zerolab: step-[0-9]+ was not saved, nor any checkpoint of this run$' nofolder.err
+check "... and so does the report" grep -qF "\"error\":	\"${line#zerolab: }\"" nofolder.json
+check "... and why" grep -qE 'was not saved: cannot make the folder a/ck: Not a directory' nofolder.out
+rm a
+check "another" begins later --set checkpoint.every=20
+until : 2>/dev/null >a; do rm -rf a.gone && mv a a.gone; done
+check "... is told that it cannot be saved" eventually grep -q 'was not saved: ' later.out
+rm a
+check "... a later one that can be saved" eventually eval 'grep -A1000000 "was not saved: " later.out | grep -q ": saved step-"'
+check "... is what was wanted" stops later 0
+check "... nothing is lost" [ ! -s later.err ]
 
 # ---- a folder that goes away ----
 
@@ -102,14 +150,27 @@ export -f overtaken eventually
 train theirs --steps 3 $threads $small --set checkpoint.path=theirs
 check "a folder in which another run saves while the disk is full, is that run's" on_disk 3000 overtaken
 
+check "a disk that is read-only: refused" on_disk 4000 "$run --steps 2 >first.out && mount -o remount,ro disk &&
+    ! \"\$zerolab\" train --headless --resume disk/ck --steps 4 >readonly.out 2>readonly.err && ! \"\$zerolab\" train --headless --steps 1 $threads $small \
+    --set checkpoint.path=disk/new >>readonly.out 2>>readonly.err && \"\$zerolab\" train --headless --resume disk/ck --steps 4 --set checkpoint.every=0 \
+    --set checkpoint.at_end=false >reads.out"
+check "... in one line, before it trains" eval '[ ! -s readonly.out ] && [ "$(cat readonly.err)" = "zerolab: cannot write checkpoints into disk/ck: Read-only file system
+zerolab: cannot write checkpoints into disk/new: Read-only file system" ]'
+check "... what saves nothing goes on from it" grep -q "goes on from the state of disk/ck/step-2" reads.out
 read_only() {
-    on_disk 4000 "$run --steps 2 >first.out && mount -o remount,ro disk &&
-        ! \"\$zerolab\" train --headless --resume disk/ck --steps 4 >readonly.out 2>readonly.err && \"\$zerolab\" checkpoint inspect disk/ck >inspected"
+    "$zerolab" train --headless $threads $small --steps 2 --set checkpoint.path=disk/ck >first.out || return 1
+    "$zerolab" train --headless --resume disk/ck --steps 1000000 --set checkpoint.every=0 >readonly.out 2>readonly.err </dev/null &
+    local run=$!
+    eventually grep -q "^step 3/" readonly.out && mount -o remount,ro disk
+    kill -INT $run
+    wait $run
+    [ $? -eq 4 ] && "$zerolab" checkpoint inspect disk/ck >inspected
 }
-check "a disk that is read-only: the run goes on" read_only
-check "... is said" told readonly 'cannot make the folder .*Read-only file system'
+export -f read_only
+check "a disk that becomes read-only: the run goes on" on_disk 4000 read_only
+check "... is said" grep -qE "^step [0-9]+: checkpoint: step-[0-9]+ was not saved: cannot make the folder .*Read-only file system" readonly.out
 check "... names what it has not saved, and nothing that it did not write" eval '! grep -q "^checkpoint:" readonly.out &&
-    [ "$(cat readonly.err)" = "zerolab: step-4 was not saved, nor any checkpoint of this run" ]'
+    grep -qE "^zerolab: step-[0-9]+ was not saved, nor any checkpoint of this run$" readonly.err && [ "$(wc -l <readonly.err)" -eq 1 ]'
 check "... what stands is good" grep -q 'every byte is what was written' inspected
 
 # unwritten KIB LINE OPTION: a run of which only that file lies on the full disk.

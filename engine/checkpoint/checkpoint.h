@@ -90,6 +90,10 @@ bool checkpoint_any(const char *dir, char tag[CHECKPOINT_TAG_BYTES]);
  * Of the engine's ranks each writes its own shard; a converter writes shard 0 of 1. Together the shards hold every element of
  * the weights, and of every state or of none. */
 
+/* Whether checkpoints could be written into DIR; what is missing of it is made, and taken away again. STATUS_USAGE: no, and why.
+ * A full disk is no reason: there may be room by then. */
+int checkpoint_try(const char *dir, struct error *err);
+
 struct checkpoint_target {
     const char *dir, *tag;
     int shards;

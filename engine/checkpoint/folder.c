@@ -62,6 +62,35 @@ int folder_make(const char *path, struct error *err)
     return error_set(err, STATUS_RUN, "cannot make the folder %.300s: %s", path, strerror(errno));
 }
 
+/* Takes back what folder_make() made: from the path up to the first that was not there. */
+static void unmake(char *path, size_t first_length)
+{
+    for (char *slash = path; slash && first_length && strlen(path) >= first_length;) {
+        rmdir(path);
+        if ((slash = strrchr(path, '/'))) *slash = '\0';
+    }
+}
+
+int checkpoint_try(const char *dir, struct error *err)
+{
+    char path[PATH_BYTES], inside[PATH_BYTES + 2];
+    size_t first_length = 0; /* of the first that is made; 0: none */
+    snprintf(path, sizeof path, "%s", dir);
+    for (char *slash = path + 1; (slash = strchr(slash, '/')); slash++) {
+        *slash = '\0';
+        if (mkdir(path, 0777) == 0 && !first_length) first_length = strlen(path);
+        *slash = '/';
+    }
+    int why = mkdir(path, 0777) == 0 ? 0 : errno;
+    if (!why && !first_length) first_length = strlen(path);
+    snprintf(inside, sizeof inside, "%s/.", path);
+    const bool good = access(inside, W_OK | X_OK) == 0;
+    if (!why || why == EEXIST) why = errno;
+    unmake(path, first_length);
+    if (good || why == ENOSPC || why == EDQUOT) return STATUS_OK;
+    return error_set(err, STATUS_USAGE, "cannot write checkpoints into %.300s: %s", dir, strerror(why));
+}
+
 int folder_sync(const char *path, struct error *err)
 {
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

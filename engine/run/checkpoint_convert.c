@@ -11,6 +11,7 @@
 #include "engine/checkpoint/lots.h"
 #include "engine/run/files.h"
 #include "engine/run/front.h"
+#include "engine/run/own.h"
 #include "engine/run/progress.h"
 
 /* ---- where to ---- */
@@ -189,7 +190,7 @@ static int convert_through(const struct cli *cli, struct lots *lots, struct erro
     int status = choose(&to, cli, err);
     if (!status) status = origin_open(&origin, cli->operand, cli->tag, heads_given(cli), lots->lot[0], err);
     if (status) return status;
-    if (!to.checkpoint) status = check_place(&to, &origin, err);
+    status = to.checkpoint ? own_check_others(NULL, cli->into, err) : check_place(&to, &origin, err);
     if (status) return origin_release(&origin), status;
     status = to.checkpoint ? write_checkpoint(cli, &origin, lots->lot[1], &progress, err)
                            : write_weights(&to, &origin, lots->lot[1], &progress, err);

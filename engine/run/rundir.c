@@ -205,6 +205,27 @@ int rundir_keep(const struct rundir *dir, const char *name, char *out, int room,
     return error_set(err, STATUS_RUN, "cannot move %s to %s: %s", path, out, strerror(errno));
 }
 
+struct others {
+    const struct rundir *but;
+    void (*look)(void *user, const char *path, int64_t pid);
+    void *user;
+};
+
+static void look_at_one(void *user, const char *path, pid_t pid)
+{
+    const struct others *others = user;
+    if (others->but && strcmp(path, others->but->path) == 0) return;
+    int fd = open_lock(path, 0);
+    const bool alive = fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0;
+    if (fd >= 0) close(fd);
+    if (alive) others->look(others->user, path, pid);
+}
+
+void rundir_others(const struct rundir *but, void (*look)(void *, const char *, int64_t), void *user)
+{
+    each_folder(look_at_one, &(struct others){but, look, user});
+}
+
 struct finding {
     struct rundir_found *found;
     int count, room;

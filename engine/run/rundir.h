@@ -5,6 +5,7 @@
  *                 run.json what the engine is to do (spec.h)
  *                 home     where rank 0 reports to the front end (call.h)
  *                 socket   where viewers attach (trace/writer.h)
+ *                 saves    folders that the run keeps its checkpoints in (own.h)
  *
  * A folder is stale when nobody holds its lock: that needs no process number, which the system may have given to another
  * program since. Every start removes stale folders. */
@@ -49,6 +50,9 @@ struct rundir_found { int64_t pid, started_s; char path[80]; };
 
 /* Runs of this user that go on and can be attached to, newest first; at most `room`. Returns how many. */
 int rundir_list(struct rundir_found *found, int room);
+
+/* Calls `look` for each run of this user that is alive, if only to end or to begin, but for that of `but` (NULL: for all). */
+void rundir_others(const struct rundir *but, void (*look)(void *user, const char *path, int64_t pid), void *user);
 
 /* Removes the stale folders of this user; returns how many. */
 int rundir_sweep(void);

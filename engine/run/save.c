@@ -235,7 +235,8 @@ static int open_save(struct saver *saver, const struct saver_request *request, s
     if (saver->has_thread && !request->waits && !atomic_load(&saver->done))
         return error_set(err, STATUS_RUN, "%s is still being saved", saver->tag);
     describe(saver, request->tag);
-    int status = checkpoint_begin(&saver->save, &saver->target, err);
+    int status = own_take(saver->rank->dir, saver->dir, err);
+    if (!status) status = checkpoint_begin(&saver->save, &saver->target, err);
     if (status) return status;
     saver->info.config_json = config_to_json(&saver->rank->config);
     return saver->info.config_json ? STATUS_OK : error_set(err, STATUS_RUN, "no memory for a checkpoint's manifest");
@@ -339,7 +340,10 @@ static int check_folder(struct saver *saver, const char *dir, struct error *err)
     const bool under_way = saver->has_thread && !atomic_load(&saver->done);
     if (!under_way) join(saver);
     if (under_way && own_is_same(saver->dir, dir)) return STATUS_OK;
-    return own_check(&saver->rank->own, dir, err);
+    int status = own_check_others(saver->rank->dir, dir, err);
+    if (!status) status = own_check(&saver->rank->own, dir, err);
+    if (!status && *dir) status = checkpoint_try(dir, err);
+    return status ? status : own_take(saver->rank->dir, dir, err);
 }
 
 int saver_check_folder(struct saver *saver, const char *dir, struct error *err)

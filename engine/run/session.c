@@ -9,7 +9,9 @@
 
 #include "engine/analyze/report.h"
 #include "engine/base/clock.h"
+#include "engine/config/command.h"
 #include "engine/run/headless.h"
+#include "engine/run/own.h"
 #include "engine/trace/check.h"
 
 /* How long the engine's processes may take to end: giving back much memory takes a while, dying does not. (mpirun
@@ -38,6 +40,18 @@ static int keep_config(struct session *session, struct error *err)
     return status;
 }
 
+bool session_saves(const struct session *session)
+{
+    const struct cli_list *at = &session->spec.at;
+    bool saves = session->config.checkpoint.every > 0 || session->config.checkpoint.at_end;
+    for (int i = 0; i < at->count && !saves; i++) {
+        int64_t step;
+        struct command command;
+        saves = command_parse_at(at->at[i], &step, &command, NULL) == STATUS_OK && command.id == COMMAND_CHECKPOINT;
+    }
+    return saves && *session->config.checkpoint.path;
+}
+
 int session_start(struct session *session, struct error *err)
 {
     session->model = run_model_new(&(struct run_model_options){0});
@@ -47,6 +61,7 @@ int session_start(struct session *session, struct error *err)
         rundir_path(&session->dir, "trace.zlt", session->trace, sizeof session->trace);
         session->spec.trace = session->trace;
     }
+    if (!status && session_saves(session)) status = own_take(&session->dir, session->config.checkpoint.path, err);
     if (!status) status = keep_config(session, err);
     if (!status) status = spec_write(&session->spec, &session->dir, SPEC_FILE, err);
     if (!status) status = keeper_begin(&session->keeper, &session->dir, &session->config, session->cli->log, err);

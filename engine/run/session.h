@@ -41,6 +41,9 @@ int session_run(struct session *session, struct error *err);
 /* The run in a process of its own that stays when this one ends; returns when it is up. */
 int session_detach(struct session *session, struct error *err);
 
+/* Whether it is sure to save checkpoints. (It may be told to later.) */
+bool session_saves(const struct session *session);
+
 /* Shared by the two: SIGINT, SIGTERM and SIGHUP to be read from signal_fd; the folder and the engine; what is left of them. */
 void session_take_signals(struct session *session, sigset_t *before);
 int session_start(struct session *session, struct error *err);

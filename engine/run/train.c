@@ -130,8 +130,12 @@ static int check_data(const struct config *config, struct error *err)
 static int check_saves(const struct session *session, struct error *err)
 {
     struct own own;
+    const char *folder = session->config.checkpoint.path;
+    const bool saves = session_saves(session);
     own_init(&own, &session->spec.own);
-    int status = own_check(&own, session->config.checkpoint.path, err);
+    int status = saves ? own_check_others(NULL, folder, err) : STATUS_OK;
+    if (!status) status = own_check(&own, folder, err);
+    if (!status && saves) status = checkpoint_try(folder, err);
     own_release(&own);
     return status;
 }
