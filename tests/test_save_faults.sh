@@ -49,6 +49,7 @@ if [ "$(id -u)" = 0 ] && nobody true 2>/dev/null; then
     }
     check "no permission to make it: refused" permitted made_by_nobody
     check "... nor to write into it" permitted theirs_alone
+    check "... and no folder of runs is left" [ ! -e /tmp/zerolab-65534 ]
 else skip "no permission" "this user cannot be another"; fi
 
 # begins NAME ARGS...: a run that goes on until it is stopped, saving into a/ck

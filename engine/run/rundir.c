@@ -224,6 +224,7 @@ static void look_at_one(void *user, const char *path, pid_t pid)
 void rundir_others(const struct rundir *but, void (*look)(void *, const char *, int64_t), void *user)
 {
     each_folder(look_at_one, &(struct others){but, look, user});
+    if (!but) remove_empty_base(); /* who only looks leaves nothing */
 }
 
 struct finding {
