@@ -25,7 +25,7 @@ refused() { # "text" ARGS...
     shift
     "$zerolab" train --headless --steps 2 "$@" >out 2>err
     local status=$?
-    [ $status -eq 4 ] || { echo "# exit status $status"; return 1; }
+    [ $status -eq 2 ] || { echo "# exit status $status"; return 1; }
     says "$text" err
 }
 # Starts a run whose disk answers late, so that it takes a while, and waits until it trains.

@@ -283,7 +283,7 @@ static void expect_refusal(const char *where, const char *text)
     assert_int_equal(storage_open(&storage, ranges, &how, &err), STATUS_OK);
     assert_int_equal(storage_use(storage, CATEGORY_PARAMETERS, NULL, NULL),
                      STATUS_OK); /* the other is none of its business */
-    assert_int_equal(storage_use(storage, CATEGORY_OPTIMIZER, NULL, &err), STATUS_RUN);
+    assert_int_equal(storage_use(storage, CATEGORY_OPTIMIZER, NULL, &err), STATUS_USAGE);
     storage_close(storage);
     if (!strstr(err.text, text)) fail_msg("\"%s\" does not say \"%s\"", err.text, text);
 }

@@ -99,7 +99,9 @@ static int prepare(struct output *output, const struct weights_format_info *form
     if (!status) status = kernels_create(&output->kernels, 1, NULL, err);
     if (status) return status;
     output->fd = open(output->partial, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (output->fd < 0 || ftruncate(output->fd, (off_t)output->layout.bytes) != 0 ||
+    if (output->fd < 0)
+        return error_set(err, STATUS_USAGE, "cannot write %.300s: %s", output->partial, strerror(errno));
+    if (ftruncate(output->fd, (off_t)output->layout.bytes) != 0 ||
         !weights_pwrite(output->fd, head->at, head->count, 0))
         return error_set(err, STATUS_RUN, "cannot write %.300s: %s", output->partial, strerror(errno));
     return STATUS_OK;

@@ -56,6 +56,11 @@ static int failed(const struct shard_writer *writer, struct error *err)
     return error_set(err, STATUS_RUN, "cannot write %s: %s", writer->name, strerror(errno));
 }
 
+static int refused(const struct shard_writer *writer, const char *why, struct error *err)
+{
+    return error_set(err, STATUS_USAGE, "cannot write %s: %s", writer->name, why);
+}
+
 static bool put_head(FILE *file, uint64_t tokens)
 {
     uint8_t head[SHARD_HEAD_BYTES] = {0};
@@ -71,6 +76,7 @@ static int begin_shard(struct shard_writer *writer, struct error *err)
     snprintf(writer->partial, room + NAME_ROOM, "%s.partial", writer->name);
     writer->written = 0;
     writer->file = fopen(writer->partial, "wbe");
+    if (!writer->file && !writer->shards) return refused(writer, strerror(errno), err);
     return writer->file && put_head(writer->file, 0) ? STATUS_OK : failed(writer, err);
 }
 
@@ -100,8 +106,12 @@ int shard_writer_open(struct shard_writer **out, const char *path, uint64_t most
     writer->folder = most > 0;
     writer->most = most && most < SHARD_TOKENS_MAX ? most : SHARD_TOKENS_MAX;
     strcpy(writer->name, path);
-    int status =
-        !writer->folder || mkdir(path, 0777) == 0 || errno == EEXIST ? begin_shard(writer, err) : failed(writer, err);
+    struct stat there;
+    int status = STATUS_OK;
+    if (writer->folder && mkdir(path, 0777) != 0 && errno != EEXIST) status = refused(writer, strerror(errno), err);
+    if (!writer->folder && stat(path, &there) == 0 && !S_ISREG(there.st_mode)) /* the file would take its place */
+        status = refused(writer, S_ISDIR(there.st_mode) ? strerror(EISDIR) : "it is no file", err);
+    if (!status) status = begin_shard(writer, err);
     if (status) shard_writer_close(writer);
     else *out = writer;
     return status;

@@ -33,6 +33,8 @@ struct storage {
 static int refuse_folder(const char *folder, int error_number, struct error *err)
 {
     const char *remedy = "set nvme_path to a folder on another disk";
+    const bool misnamed = error_number == ENOENT || error_number == EACCES || error_number == EPERM ||
+                          error_number == EROFS || error_number == ENOTDIR;
     switch (error_number) {
     case ENOENT: remedy = "make it (mkdir -p), or set nvme_path to one that is there"; break;
     case EACCES:
@@ -43,7 +45,7 @@ static int refuse_folder(const char *folder, int error_number, struct error *err
     case ENOSPC: remedy = "free some space, or set nvme_path to a folder on another disk"; break;
     default: break;
     }
-    return error_set(err, STATUS_RUN, "no file for the NVMe tier in %s: %s; %s", folder, strerror(error_number),
+    return error_set(err, misnamed ? STATUS_USAGE : STATUS_RUN, "no file for the NVMe tier in %s: %s; %s", folder, strerror(error_number),
                      remedy);
 }
 

@@ -28,7 +28,7 @@ struct storage_range { const char *folder; uint64_t bytes; };
 int storage_open(struct storage **out, const struct storage_range ranges[CATEGORIES], const struct aio_options *options, struct error *err);
 void storage_close(struct storage *storage);
 
-/* Before the first byte of a category is reserved: makes the file of its folder, if that is not there yet. STATUS_RUN when the
+/* Before the first byte of a category is reserved: makes the file of its folder, if that is not there yet. STATUS_USAGE when the
  * folder is not there or may not be written to; the text says what to do. So a folder that is never used may be wrong.
  * *buffered_because, which may be NULL: of a file that was made now, why it goes through the page cache (a line for the log, the
  * storage's), or NULL: it is read and written directly. */

@@ -52,7 +52,7 @@ int capture_start(struct capture **out, int read_fd, const char *log, struct err
     if (capture) *capture = (struct capture){.read_fd = read_fd, .stop_fd = eventfd(0, EFD_CLOEXEC)};
     if (!capture || capture->stop_fd < 0) status = error_set(err, STATUS_RUN, "no memory to start the engine");
     if (!status && log && !(capture->log = fopen(log, "we")))
-        status = error_set(err, STATUS_RUN, "cannot write %s: %s", log, strerror(errno));
+        status = error_set(err, STATUS_USAGE, "cannot write the log %s: %s", log, strerror(errno));
     if (!status && pthread_create(&capture->thread, NULL, run, capture) != 0)
         status = error_set(err, STATUS_RUN, "cannot start a thread");
     if (!status) return *out = capture, STATUS_OK;

@@ -1,5 +1,6 @@
 /* `zerolab checkpoint convert` and `export`: from one form of a model to another, and what that took. */
 #include <cjson/cJSON.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,11 +54,13 @@ static int choose_format(struct destination *to, const struct cli *cli, struct e
 static void choose_file(struct destination *to, const char *into)
 {
     struct stat about;
-    const size_t length = strlen(into);
+    size_t length = strlen(into);
     const bool folder = to->format == WEIGHTS_SAFETENSORS &&
                         ((stat(into, &about) == 0 && S_ISDIR(about.st_mode)) || into[length - 1] == '/');
-    snprintf(to->file, sizeof to->file, "%.4000s%s", into, folder ? "/model.safetensors" : "");
-    snprintf(to->config_file, sizeof to->config_file, "%.4000s%s", folder ? into : "", folder ? "/config.json" : "");
+    while (folder && length > 0 && into[length - 1] == '/') length--; /* one is enough */
+    if (length > 4000) length = 4000;
+    snprintf(to->file, sizeof to->file, "%.*s%s", (int)length, into, folder ? "/model.safetensors" : "");
+    snprintf(to->config_file, sizeof to->config_file, "%.*s%s", folder ? (int)length : 0, into, folder ? "/config.json" : "");
     if (folder) mkdir(into, 0777); /* what hinders it, the file says better */
 }
 
@@ -177,8 +180,11 @@ static int check_place(const struct destination *to, const struct origin *origin
         uses[0].path = weights_part(origin->file, part);
         status = files_check(uses, 2, err);
     }
-    if (status || stat(to->file, &there) != 0 || !S_ISREG(there.st_mode) || !there.st_size || weights_is(to->file))
-        return status;
+    if (status || stat(to->file, &there) != 0) return status;
+    if (!S_ISREG(there.st_mode)) /* the file would take its place */
+        return error_set(err, STATUS_USAGE, "cannot write %.300s: %s", to->file,
+                         S_ISDIR(there.st_mode) ? strerror(EISDIR) : "it is no file");
+    if (!there.st_size || weights_is(to->file)) return status;
     return error_set(err, STATUS_USAGE, "%.300s is there, and is no file of weights; give another --output", to->file);
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "engine/base/nearest.h"
+#include "engine/config/keys.h"
 #include "engine/run/cli_tables.h"
 
 #define V(verb)  (1u << VERB_##verb)
@@ -136,6 +137,15 @@ static const struct option_info *find_option(enum verb verb, const char *arg, co
     return NULL;
 }
 
+/* Ranks are a key of the configuration, which has a range. */
+static long long most_of(const struct option_info *option)
+{
+    long long most = 1000000000;
+    if (option->offset == offsetof(struct cli, ranks))
+        sscanf(config_keys[key_index("topology.ranks")].range, "1..%lld", &most);
+    return most;
+}
+
 static int store(struct cli *cli, const struct option_info *option, const char *value, struct error *err)
 {
     void *field = (char *)cli + option->offset;
@@ -150,9 +160,9 @@ static int store(struct cli *cli, const struct option_info *option, const char *
     if (option->type != OPTION_COUNT) return *(const char **)field = value, STATUS_OK;
     char *end;
     errno = 0;
-    long long number = strtoll(value, &end, 10);
-    if (errno || end == value || *end || number < 1 || number > 1000000000)
-        return error_set(err, STATUS_USAGE, "--%s %s: give a whole number from 1 to 1000000000", option->name, value);
+    const long long number = strtoll(value, &end, 10), most = most_of(option);
+    if (errno || end == value || *end || number < 1 || number > most)
+        return error_set(err, STATUS_USAGE, "--%s %s: give a whole number from 1 to %lld", option->name, value, most);
     *(int64_t *)field = number;
     return STATUS_OK;
 }

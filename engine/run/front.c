@@ -1,6 +1,7 @@
 #include "engine/run/front.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -51,10 +52,18 @@ static bool is_standard(const char *path)
     return !path || strcmp(path, "-") == 0;
 }
 
+static bool output_is_told_of; /* that standard output could not be written: once is enough */
+
 static int cannot_write(const char *path, int cause, struct error *err)
 {
+    output_is_told_of |= is_standard(path) && err;
     return error_set(err, STATUS_RUN, "cannot write %s: %s", is_standard(path) ? "standard output" : path,
                      strerror(cause));
+}
+
+static int cannot_open(const char *path, int cause, struct error *err)
+{
+    return error_set(err, STATUS_USAGE, "cannot write %s: %s", path, strerror(cause));
 }
 
 /* 0, or the errno that says why not. */
@@ -103,14 +112,15 @@ int front_write(const char *path, const char *text, struct error *err)
     struct beside beside;
     if (!is_standard(path) && open_beside(&beside, path)) return write_beside(&beside, text, err);
     FILE *file = is_standard(path) ? stdout : fopen(path, "we");
-    const int cause = file ? put_away(file, put_text(file, text)) : errno;
+    if (!file) return cannot_open(path, errno, err);
+    const int cause = put_away(file, put_text(file, text));
     return cause ? cannot_write(path, cause, err) : STATUS_OK;
 }
 
 FILE *front_open(const char *path, struct error *err)
 {
     FILE *out = is_standard(path) ? stdout : fopen(path, "we");
-    if (!out) cannot_write(path, errno, err);
+    if (!out) cannot_open(path, errno, err);
     return out;
 }
 
@@ -118,4 +128,21 @@ int front_close(FILE *out, const char *path, struct error *err)
 {
     const int cause = put_away(out, ferror(out) ? EIO : 0); /* which it was, nobody has kept */
     return cause ? cannot_write(path, cause, err) : STATUS_OK;
+}
+
+/* Whoever read it has seen enough, or the terminal has gone. */
+static bool reader_has_left(void)
+{
+    struct pollfd output = {.fd = STDOUT_FILENO, .events = POLLOUT};
+    return poll(&output, 1, 0) > 0 && (output.revents & (POLLERR | POLLHUP));
+}
+
+int front_end(int status)
+{
+    struct error err;
+    const int cause = put_away(stdout, ferror(stdout) ? EIO : 0);
+    if (!cause || output_is_told_of || reader_has_left()) return status;
+    cannot_write(NULL, cause, &err);
+    front_fail(&err);
+    return status > STATUS_CHECK ? status : err.status;
 }

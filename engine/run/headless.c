@@ -175,6 +175,7 @@ static void take_signal(struct headless *headless, struct source *source)
     fputs(asked ? "stopping after this step; once more to end at once\n" : "ending at once\n", headless->out);
     fflush(headless->out);
     if (!asked) keeper_kill(headless->keeper);
+    headless->forced |= !asked;
     headless->stopping = true;
 }
 

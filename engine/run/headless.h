@@ -23,7 +23,7 @@ struct headless {
     uint64_t shown_ns;
     uint32_t shown_steps;
     int shown_notices;
-    bool line_open, stopping;
+    bool line_open, stopping, forced; /* forced: it was ended at once, because somebody asked twice */
     char line[256];
 };
 

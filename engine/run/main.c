@@ -67,11 +67,10 @@ static void print_version(void)
     else printf("no GPU here\n");
 }
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     struct cli cli;
     struct error err;
-    setlocale(LC_CTYPE, "");
     if (argc == 2 && strcmp(argv[1], "--help-reference") == 0) return cli_print_reference(stdout), STATUS_OK;
     if (argc == 2 && strcmp(argv[1], "--help-keys") == 0) return print_keys(app_keys_markdown());
     if (argc == 2 && strcmp(argv[1], "--list-keys") == 0) return print_keys(app_keys_list());
@@ -80,4 +79,10 @@ int main(int argc, char **argv)
     if (cli.help) return cli_print_help(stdout, &cli), STATUS_OK;
     if (cli_check_files(&cli, &err)) return front_fail(&err);
     return handlers[cli.verb](&cli);
+}
+
+int main(int argc, char **argv)
+{
+    setlocale(LC_CTYPE, "");
+    return front_end(run(argc, argv));
 }

@@ -84,6 +84,7 @@ static void read_headless(struct session *session, struct source *source, FILE *
                                 .logs = logs,
                                 .own_pace = !logs || !session->config.logs.steps_per_print};
     headless_run(&headless, source, session->model);
+    session->forced |= headless.forced;
 }
 
 static int show_lines(struct session *session, struct source *source, struct error *err)
@@ -165,6 +166,21 @@ static int show(struct session *session, const sigset_t *signals, struct error *
     return status;
 }
 
+static int tell_forced(const struct session *session, struct error *err)
+{
+    const struct run_model *model = session->model;
+    const struct run_step *step = run_last_step(model);
+    const char *trace = session->spec.trace, *tag = model->save.saved_tag;
+    char after[48] = "", kept[400] = "";
+    size_t at = 0;
+    if (step) snprintf(after, sizeof after, " after step %u", step->step);
+    if (trace)
+        at += (size_t)snprintf(kept, sizeof kept, "the trace%s", trace_has_end(trace) ? "" : " up to where it was written");
+    if (*session->report) at += (size_t)snprintf(kept + at, sizeof kept - at, "%sthe report", at ? ", " : "");
+    if (*tag) snprintf(kept + at, sizeof kept - at, "%sthe checkpoint %.64s", at ? ", " : "", tag);
+    return error_set(err, STATUS_RUN, "the run was ended by force%s, as you asked; kept: %s", after, *kept ? kept : "nothing");
+}
+
 /* What became of the run. The engine's last record tells; where there is none, or it says "failed", what its processes
  * left behind tells more. `shown` is the status of watching it, with err. */
 int session_finish(struct session *session, int shown, struct error *err)
@@ -173,7 +189,9 @@ int session_finish(struct session *session, int shown, struct error *err)
     struct error ended;
     const bool good = model->ended && !session->called_off;
     int status = keeper_end(&session->keeper, good ? GOOD_END_MS : BAD_END_MS, &ended);
+    if (session->forced && status) status = tell_forced(session, &ended);
     if (session->called_off) return shown; /* its processes were ended in the middle of their start */
+    if (session->forced && status && model->ended && !shown) return *err = ended, status;
     if (status && model->ended && model->outcome != OUTCOME_FAILED && !shown)
         return error_set(err, status, "the run is %s, but its processes ended badly: %.400s",
                          run_outcome_name(model->outcome), ended.text);

@@ -27,6 +27,7 @@ struct session {
     void *user;                                                    /* of follow */
     struct run_model *model; /* what became of the run; NULL: it is somewhere else, or never began */
     char lost[1200];         /* what it could not write, though it came to its end: one line; "": nothing */
+    bool forced;             /* ended at once, on the user's word */
     bool called_off;         /* stopped before the engine called: there is no trace */
     /* Its own. */
     struct rundir dir;

@@ -40,8 +40,13 @@ struct attempt {
 
 static int try_file(struct attempt *attempt, const char *what, const char *path, struct error *err)
 {
+    struct stat there;
     *attempt = (struct attempt){0};
     if (!*path || strcmp(path, "-") == 0) return STATUS_OK;
+    if (stat(path, &there) == 0 && S_ISFIFO(there.st_mode)) { /* its reader would take a trial for all that there is */
+        if (access(path, W_OK) == 0) return STATUS_OK;
+        return error_set(err, STATUS_USAGE, "cannot write the %s %s: %s", what, path, strerror(errno));
+    }
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd >= 0) attempt->made = path;
     else if (errno == EEXIST) fd = open(path, O_WRONLY | O_CLOEXEC);
@@ -164,14 +169,29 @@ static int check_uses(const struct session *session, const char *profile, struct
     return files_check(uses, sizeof uses / sizeof *uses, err);
 }
 
+/* It is looked at while it grows, and an engine that is started anew goes on with it: neither works with what cannot be read
+ * again. Nobody looks at what goes nowhere. */
+static int check_trace(const char *path, struct error *err)
+{
+    struct stat there, null;
+    if (!*path || stat(path, &there) != 0 || S_ISREG(there.st_mode) || S_ISDIR(there.st_mode)) return STATUS_OK;
+    if (S_ISCHR(there.st_mode) && stat("/dev/null", &null) == 0 && there.st_rdev == null.st_rdev) return STATUS_OK;
+    const char *what = S_ISFIFO(there.st_mode) ? "pipe" : S_ISSOCK(there.st_mode) ? "socket" : "device";
+    return error_set(err, STATUS_USAGE, "cannot write the trace %s: it is a %s; give a file, which can be read while it grows",
+                     path, what);
+}
+
 static int check_files(const struct session *session, struct error *err)
 {
-    struct attempt trace = {0}, report = {0}, profile = {0};
+    struct attempt trace = {0}, report = {0}, profile = {0}, log = {0};
     const char *profile_path = session->live || session->cli->detach ? "" : session->config.logs.flops.output_file;
     int status = check_uses(session, profile_path, err);
+    if (!status) status = check_trace(session->trace, err);
     if (!status) status = try_file(&trace, "trace", session->trace, err);
     if (!status) status = try_file(&report, "report", session->report, err);
     if (!status) status = try_file(&profile, "profile", profile_path, err);
+    if (!status && session->cli->log) status = try_file(&log, "log", session->cli->log, err);
+    take_back(&log);
     take_back(&profile);
     take_back(&report);
     take_back(&trace);
