@@ -75,17 +75,18 @@ int checkpoint_try(const char *dir, struct error *err)
 {
     char path[PATH_BYTES], inside[PATH_BYTES + 2];
     size_t first_length = 0; /* of the first that is made; 0: none */
+    int why = 0;
     snprintf(path, sizeof path, "%s", dir);
-    for (char *slash = path + 1; (slash = strchr(slash, '/')); slash++) {
-        *slash = '\0';
-        if (mkdir(path, 0777) == 0 && !first_length) first_length = strlen(path);
-        *slash = '/';
+    for (char *slash = path + 1; slash; *slash++ = '/') {
+        if ((slash = strchr(slash, '/'))) *slash = '\0';
+        const bool made = mkdir(path, 0777) == 0;
+        if (made && !first_length) first_length = strlen(path);
+        if (!made && !why && errno != EEXIST) why = errno;
+        if (!slash) break;
     }
-    int why = mkdir(path, 0777) == 0 ? 0 : errno;
-    if (!why && !first_length) first_length = strlen(path);
     snprintf(inside, sizeof inside, "%s/.", path);
     const bool good = access(inside, W_OK | X_OK) == 0;
-    if (!why || why == EEXIST) why = errno;
+    if (!why) why = errno;
     unmake(path, first_length);
     if (good || why == ENOSPC || why == EDQUOT) return STATUS_OK;
     return error_set(err, STATUS_USAGE, "cannot write checkpoints into %.300s: %s", dir, strerror(why));
