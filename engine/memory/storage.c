@@ -45,8 +45,8 @@ static int refuse_folder(const char *folder, int error_number, struct error *err
     case ENOSPC: remedy = "free some space, or set nvme_path to a folder on another disk"; break;
     default: break;
     }
-    return error_set(err, misnamed ? STATUS_USAGE : STATUS_RUN, "no file for the NVMe tier in %s: %s; %s", folder, strerror(error_number),
-                     remedy);
+    return error_set(err, misnamed ? STATUS_USAGE : STATUS_RUN, "no file for the NVMe tier in %s: %s; %s", folder,
+                     strerror(error_number), remedy);
 }
 
 /* For file systems that cannot make a file without a name (O_TMPFILE): with one, for an instant. */
