@@ -80,6 +80,15 @@ check "an NVMe tier" ends 2 "no file for the NVMe tier in absent: No such file o
 check "no ranks" ends 2 "--ranks 0: give a whole number from 1 to 64" "$zerolab" $run -n 0
 check "too many" ends 2 "--ranks 65: give a whole number from 1 to 64" "$zerolab" $run -n 65
 
+# ---- descriptors that are closed ----
+
+check "no standard output" ends 4 "cannot write standard output: Bad file descriptor" sh -c '"$0" "$@" >&-' "$zerolab" --version
+check "... is no other file's" ends 4 "cannot write standard output: Bad file descriptor" \
+    sh -c '"$0" "$@" >&-' "$zerolab" plan "$root/configs/nano.json"
+"$zerolab" $run --trace closed.zlt --report closed.json <&- >&- 2>&-
+check "none of the three: it trains" [ $? -eq 4 ]
+check "... and leaves what it should" eval '"$zerolab" check closed.zlt >out && grep -q "\"outcome\":.*\"finished\"" closed.json'
+
 # ---- a run that is ended by force ----
 
 if [ -n "${SHORT:-}" ] || ! command -v mpirun >/dev/null; then skip "ended by force" "short, or no mpirun"; finish; fi

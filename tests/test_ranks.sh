@@ -85,6 +85,14 @@ chmod +x full/mpirun
 PATH=$work/full:$PATH check "a state that cannot be saved does not end the run" train full --steps 4 --at 2:ranks=2 --at 4:ranks=3
 check "... and is said, every time" [ "$(grep -c 'the state could not be saved, so the run goes on as it was: ' full.out)" -eq 2 ]
 
+# What every engine said.
+mkdir talks
+printf '#!/bin/bash\necho "an engine comes" >&2\nexec %q "$@"\n' "$real" >talks/mpirun
+chmod +x talks/mpirun
+echo "of another run" >talks.log
+PATH=$work/talks:$PATH check "a log" train talks --steps 3 --at 2:ranks=2 --at 3:ranks=3 --log talks.log
+check "... is of all engines, and of this run" [ "$(uniq -c talks.log | xargs)" = "3 an engine comes" ]
+
 # An mpirun that does not start three ranks; and one that then starts nothing any more.
 mkdir bin
 cat >bin/mpirun <<SCRIPT

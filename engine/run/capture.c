@@ -51,7 +51,7 @@ int capture_start(struct capture **out, int read_fd, const char *log, struct err
     int status = STATUS_OK;
     if (capture) *capture = (struct capture){.read_fd = read_fd, .stop_fd = eventfd(0, EFD_CLOEXEC)};
     if (!capture || capture->stop_fd < 0) status = error_set(err, STATUS_RUN, "no memory to start the engine");
-    if (!status && log && !(capture->log = fopen(log, "we")))
+    if (!status && log && !(capture->log = fopen(log, "ae")))
         status = error_set(err, STATUS_USAGE, "cannot write the log %s: %s", log, strerror(errno));
     if (!status && pthread_create(&capture->thread, NULL, run, capture) != 0)
         status = error_set(err, STATUS_RUN, "cannot start a thread");

@@ -10,7 +10,7 @@
 
 struct capture;
 
-/* Takes read_fd. log: NULL or the path of a file to copy everything to (STATUS_USAGE if it cannot be made). */
+/* Takes read_fd. log: NULL or the path of a file to add everything to (STATUS_USAGE if it cannot be made). */
 int capture_start(struct capture **out, int read_fd, const char *log, struct error *err);
 
 /* True if the pipe has ended within timeout_ms. */

@@ -1,5 +1,6 @@
 #include "engine/run/keeper.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -27,6 +28,7 @@ int keeper_begin(struct keeper *keeper, const struct rundir *dir, const struct c
                  struct error *err)
 {
     *keeper = (struct keeper){.dir = dir, .log = log, .held.listen_fd = -1};
+    if (log && truncate(log, 0) != 0) errno = 0; /* the next engines add to it; what is no file yet, or a pipe, is as empty */
     return engine_start(&keeper->engine, dir, config, log, err);
 }
 

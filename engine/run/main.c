@@ -1,8 +1,10 @@
 /* zerolab: finds out what is asked for and hands over. */
+#include <fcntl.h>
 #include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "engine/run/front.h"
 #include "engine/run/hello.h"
@@ -81,8 +83,19 @@ static int run(int argc, char **argv)
     return handlers[cli.verb](&cli);
 }
 
+/* One of the three that is closed would go to the next file that is opened, and lines would be written into that. From this
+ * nothing is read, and writing to it fails as it would have. */
+static void take_closed(void)
+{
+    int fd;
+    do fd = open("/dev/null", O_RDONLY);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0) close(fd);
+}
+
 int main(int argc, char **argv)
 {
+    take_closed();
     setlocale(LC_CTYPE, "");
     return front_end(run(argc, argv));
 }
