@@ -1,6 +1,7 @@
 #include "engine/run/headless.h"
 
 #include <poll.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -170,6 +171,7 @@ static void take_signal(struct headless *headless, struct source *source)
 {
     struct signalfd_siginfo info;
     if (read(headless->signal_fd, &info, sizeof info) != sizeof info) return;
+    signal(SIGTTOU, SIG_IGN); /* lines that come in the background must not stop what ends */
     bool asked = !headless->stopping && source_send(source, "stop", NULL) == STATUS_OK;
     close_line(headless);
     fputs(asked ? "stopping after this step; once more to end at once\n" : "ending at once\n", headless->out);

@@ -66,6 +66,7 @@ static int one_run(const struct cli *cli, struct app_lab *lab, struct lab_saves 
     if (!status) {
         lab_play_started(&lab->play);
         status = session_run(&session, err);
+        if (session.called_off) app_close(*stage), *stage = NULL; /* no other run is to follow */
         run_model_free(session.model);
         config_release(&session.config);
     }

@@ -134,10 +134,13 @@ void launch_environment(const struct config *config, bool passes, const char *fo
 #endif
 }
 
-/* In the child: its own session (the terminal's Ctrl-C is the front end's affair), no input, output to the pipe. */
+/* In the child: a session of its own (Ctrl-C in the terminal is for the front end), no input, output to the pipe. When the front end
+ * dies, however it does, the kernel asks the engine to stop: nobody else is left to end it. */
 static void become_engine(const struct launch_args *args, const struct config *config, const char *folder, bool passes,
-                          int output_fd)
+                          int output_fd, pid_t front)
 {
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != front) _exit(STATUS_RUN);
     setsid();
     int null_fd = open("/dev/null", O_RDONLY);
     dup2(null_fd, STDIN_FILENO);
@@ -175,8 +178,9 @@ static int fork_engine(struct engine *engine, const struct rundir *dir, const st
     if (pipe2(output, O_CLOEXEC) != 0) return error_set(err, STATUS_RUN, "cannot make a pipe: %s", strerror(errno));
     fflush(NULL);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
+    const pid_t front = getpid();
     engine->pid = fork();
-    if (engine->pid == 0) become_engine(&args, config, dir->path, passes, output[1]);
+    if (engine->pid == 0) become_engine(&args, config, dir->path, passes, output[1], front);
     int fork_errno = errno;
     close(output[1]);
     if (engine->pid > 0) return capture_start(&engine->capture, output[0], log, err);

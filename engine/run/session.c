@@ -117,7 +117,7 @@ static int tend(void *user)
     return keeper_tend(user);
 }
 
-static int show_live(struct session *session, struct source *source, const sigset_t *signals, struct error *err)
+static int show_live(struct session *session, struct source *source, struct error *err)
 {
     struct app_options options = {.source = source,
                                   .model = session->model,
@@ -129,11 +129,8 @@ static int show_live(struct session *session, struct source *source, const sigse
                                   .stage = session->stage,
                                   .tended = {tend_fd, tend, &session->keeper},
                                   .cost = &session->screen};
-    sigset_t blocked;
     int status = front_look(&options.look, session->cli, err);
-    sigprocmask(SIG_SETMASK, signals, &blocked); /* the app has its own way with them */
-    if (!status) status = app_run(&options, err);
-    sigprocmask(SIG_SETMASK, &blocked, NULL);
+    if (!status) status = app_run(&options, err); /* signals are handled there while the screen is open */
     read_rest(session, source);
     return status;
 }
@@ -152,14 +149,14 @@ void session_call_off(struct session *session)
     keeper_kill(&session->keeper);
 }
 
-static int show(struct session *session, const sigset_t *signals, struct error *err)
+static int show(struct session *session, struct error *err)
 {
     struct source *source;
     int fd, status = engine_call(session->keeper.engine, session->signal_fd, &fd, err);
     if (!status && fd < 0) return session_call_off(session), STATUS_OK;
     if (!status) status = source_adopt_fd(&source, fd, err);
     if (status) return keeper_kill(&session->keeper), status;
-    if (session->live) status = show_live(session, source, signals, err);
+    if (session->live) status = show_live(session, source, err);
     else if (session->follow) session->follow(session, source), read_rest(session, source);
     else status = show_lines(session, source, err);
     source_close(source);
@@ -254,7 +251,7 @@ int session_run(struct session *session, struct error *err)
     sigset_t signals;
     session_take_signals(session, &signals);
     int status = session_start(session, err);
-    if (!status) status = show(session, &signals, err);
+    if (!status) status = show(session, err);
     if (session->model) {
         status = session_finish(session, status, err);
         session_find_losses(session);

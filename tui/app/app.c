@@ -167,7 +167,7 @@ static void wait_for_work(struct app *app)
     if (app->changed) sooner(&wait_ns, until(app->drawn_ns + FRAME_NS, now_ns));
     if (app->message_ns) sooner(&wait_ns, until(app->message_ns, now_ns));
     struct timespec wait = {wait_ns / 1000000000, wait_ns % 1000000000};
-    if (ppoll(fds, 3, wait_ns < 0 ? NULL : &wait, NULL) > 0 && fds[0].revents & (POLLHUP | POLLERR | POLLNVAL))
+    if (terminal_poll(fds, 3, wait_ns < 0 ? NULL : &wait) > 0 && fds[0].revents & (POLLHUP | POLLERR | POLLNVAL))
         app->quit = true;
 }
 
@@ -237,7 +237,8 @@ static int open_screen(struct app *app, struct error *err)
     if (status) return status;
     load_settings(app);
     status = terminal_open(&app->terminal, look->no_color, app->settings.mouse, err);
-    if (status) return status;
+    app->quit = !app->terminal;
+    if (!app->terminal) return status;
     app->theme = look_is_mono(look, terminal_has_colour(app->terminal)) ? THEME_MONO : app->settings.theme;
     app->state.units = app->settings.units;
     app->state.bars_now = app->settings.bars_now;
@@ -301,6 +302,7 @@ static struct app *stage_take(const struct app_options *options)
 
 static void tell_cost(const struct app *app)
 {
+    if (!app->terminal) return;
     struct terminal_cost cost = terminal_cost(app->terminal);
     if (app->options->cost) *app->options->cost = (struct app_cost){cost.frames, cost.bytes};
 }
@@ -308,12 +310,13 @@ static void tell_cost(const struct app *app)
 static int run_on_stage(struct app *app, bool goes_on, struct error *err)
 {
     int status = goes_on ? STATUS_OK : open_screen(app, err);
+    if (goes_on) terminal_listen(app->terminal, true);
     playing_open(app);
     if (!status) loop(app, goes_on);
     playing_close(app);
     if (status) return status;
     tell_cost(app);
-    if (app->again) draw(app, clock_ns()); /* says that another run begins */
+    if (app->again) draw(app, clock_ns()), terminal_listen(app->terminal, false); /* says that another run begins */
     else terminal_close(app->terminal), app->terminal = NULL;
     leave(app);
     return STATUS_OK;

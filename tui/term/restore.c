@@ -1,29 +1,34 @@
-/* Handlers do next to nothing: they set a flag, or write bytes that were prepared, with calls that are safe in a handler. */
 #include "tui/term/restore.h"
 
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <termios.h>
 #include <unistd.h>
 
-static const int ending[] = {SIGINT, SIGTERM, SIGHUP};
-static const int crashing[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
-enum { ENDING = sizeof ending / sizeof ending[0], CRASHING = sizeof crashing / sizeof crashing[0] };
-
-static volatile sig_atomic_t end_asked, continued, resized;
-static struct termios modes;
-static bool has_modes;
+static volatile sig_atomic_t end_asked, stop_asked, continued, resized, entered, has_modes;
+static struct termios modes, our_modes;
 static char leave[256];
-static struct sigaction before_ending[ENDING], before_continuing, before_resizing, before_crash[CRASHING];
-static int kept_stderr = -1, real_stderr = -1;
+static struct sigaction before[_NSIG], before_resizing;
+static bool replaced[_NSIG], listens;
+static sigset_t unheard;
+static volatile sig_atomic_t kept_stderr = -1, real_stderr = -1;
 
+/* ---- handlers ---- */
+
+/* What the program still prints may come while the shell has the terminal: that must not stop it. */
 static void on_ending(int number)
 {
     (void)number;
     end_asked = 1;
+    signal(SIGTTOU, SIG_IGN);
+}
+
+static void on_stopping(int number)
+{
+    (void)number;
+    stop_asked = 1;
 }
 
 static void on_continuing(int number)
@@ -40,51 +45,80 @@ static void on_resizing(int number)
         before_resizing.sa_handler(number);
 }
 
-static void way_back(void)
+/* All other signals are blocked in here, SIGTTOU too. */
+static void on_fatal(int number)
 {
-    if (write(STDOUT_FILENO, leave, strlen(leave)) >= 0 && has_modes) tcsetattr(STDIN_FILENO, TCSANOW, &modes);
+    restore_at_once();
+    stderr_show();
+    raise(number); /* the handler was reset, so this is the default action */
 }
 
-static void on_crash(int number)
+/* NULL: the signal is left alone. */
+static void (*handler_of(int number))(int)
 {
-    way_back();
-    raise(number); /* the handler was reset: the default takes its course */
+    switch (number) {
+    case SIGINT:
+    case SIGTERM:
+    case SIGHUP: return on_ending;
+    case SIGTSTP: return on_stopping;
+    case SIGCONT: return on_continuing;
+    case SIGKILL:
+    case SIGSTOP:
+    case SIGTTIN:
+    case SIGTTOU:
+    case SIGCHLD:
+    case SIGURG:
+    case SIGWINCH: return NULL;
+    default: return on_fatal;
+    }
 }
 
-/* A sanitizer's own handlers stay: they say more. */
-static void watch_crash(int i)
+/* Other handlers stay: those of a sanitizer say more. */
+static void replace(int number)
 {
-    sigaction(crashing[i], NULL, &before_crash[i]);
-    if (before_crash[i].sa_handler != SIG_DFL) return;
-    sigaction(crashing[i], &(struct sigaction){.sa_handler = on_crash, .sa_flags = (int)SA_RESETHAND | SA_NODEFER},
-              NULL);
+    struct sigaction flag = {.sa_handler = handler_of(number)}, fatal = {.sa_handler = on_fatal};
+    fatal.sa_flags = (int)SA_RESETHAND | SA_NODEFER;
+    sigfillset(&fatal.sa_mask);
+    sigdelset(&fatal.sa_mask, number);
+    replaced[number] =
+        flag.sa_handler && sigaction(number, NULL, &before[number]) == 0 && before[number].sa_handler == SIG_DFL;
+    if (replaced[number]) sigaction(number, flag.sa_handler == on_fatal ? &fatal : &flag, NULL);
 }
 
-void restore_arm(const char *leave_screen)
+void restore_arm(void)
 {
-    snprintf(leave, sizeof leave, "%s", leave_screen);
-    has_modes = tcgetattr(STDIN_FILENO, &modes) == 0;
-    end_asked = 0;
-    for (int i = 0; i < ENDING; i++)
-        sigaction(ending[i], &(struct sigaction){.sa_handler = on_ending}, &before_ending[i]);
-    sigaction(SIGCONT, &(struct sigaction){.sa_handler = on_continuing}, &before_continuing);
-    for (int i = 0; i < CRASHING; i++) watch_crash(i);
+    end_asked = stop_asked = continued = 0;
+    for (int number = 1; number < _NSIG; number++) replace(number);
 }
 
 void restore_disarm(void)
 {
-    for (int i = 0; i < ENDING; i++) sigaction(ending[i], &before_ending[i], NULL);
-    sigaction(SIGCONT, &before_continuing, NULL);
+    for (int number = 1; number < _NSIG; number++)
+        if (replaced[number]) sigaction(number, &before[number], NULL);
     sigaction(SIGWINCH, &before_resizing, NULL);
-    for (int i = 0; i < CRASHING; i++) sigaction(crashing[i], &before_crash[i], NULL);
+    has_modes = 0;
 }
 
-void restore_at_once(void)
+void restore_signals(sigset_t *set)
 {
-    struct pollfd room = {.fd = STDOUT_FILENO, .events = POLLOUT};
-    tcflush(STDOUT_FILENO, TCOFLUSH);
-    if (poll(&room, 1, 0) > 0) way_back();
-    else if (has_modes) tcsetattr(STDIN_FILENO, TCSANOW, &modes); /* stopped by Ctrl-S */
+    sigemptyset(set);
+    for (int number = 1; number < _NSIG; number++)
+        if (replaced[number] && handler_of(number) != on_fatal) sigaddset(set, number);
+    sigaddset(set, SIGWINCH);
+}
+
+void restore_listen(void)
+{
+    sigset_t flagged;
+    restore_signals(&flagged);
+    if (!listens) sigprocmask(SIG_UNBLOCK, &flagged, &unheard);
+    listens = true;
+}
+
+void restore_unlisten(void)
+{
+    if (listens) sigprocmask(SIG_SETMASK, &unheard, NULL);
+    listens = false;
 }
 
 void restore_watch_size(void)
@@ -93,11 +127,21 @@ void restore_watch_size(void)
     sigaction(SIGWINCH, &(struct sigaction){.sa_handler = on_resizing}, NULL);
 }
 
+static bool taken(volatile sig_atomic_t *flag)
+{
+    const bool was = *flag;
+    *flag = 0;
+    return was;
+}
+
+bool restore_pending(void)
+{
+    return end_asked || stop_asked || continued || resized;
+}
+
 bool restore_resized(void)
 {
-    const bool was = resized;
-    resized = 0;
-    return was;
+    return taken(&resized);
 }
 
 bool restore_end_asked(void)
@@ -105,16 +149,79 @@ bool restore_end_asked(void)
     return end_asked;
 }
 
+bool restore_stop_asked(void)
+{
+    return taken(&stop_asked);
+}
+
 bool restore_continued(void)
 {
-    bool was = continued;
-    continued = 0;
-    return was;
+    return taken(&continued);
 }
+
+/* ---- screen and modes ---- */
+
+void restore_remember(const char *leave_screen)
+{
+    snprintf(leave, sizeof leave, "%s", leave_screen);
+    has_modes = tcgetattr(STDIN_FILENO, &modes) == 0;
+    our_modes = modes;
+    entered = 1; /* a fatal signal may come before ncurses is done */
+}
+
+void restore_screen_entered(void)
+{
+    tcgetattr(STDIN_FILENO, &our_modes);
+    entered = 1;
+}
+
+void restore_screen_left(void)
+{
+    entered = 0;
+}
+
+bool restore_is_entered(void)
+{
+    return entered;
+}
+
+bool restore_in_background(void)
+{
+    const pid_t group = tcgetpgrp(STDIN_FILENO);
+    return group >= 0 && group != getpgrp();
+}
+
+static bool modes_are_ours(void)
+{
+    struct termios now;
+    return tcgetattr(STDIN_FILENO, &now) == 0 && now.c_iflag == our_modes.c_iflag && now.c_oflag == our_modes.c_oflag &&
+           now.c_lflag == our_modes.c_lflag && memcmp(now.c_cc, our_modes.c_cc, sizeof now.c_cc) == 0;
+}
+
+void restore_at_once(void)
+{
+    struct pollfd room = {.fd = STDOUT_FILENO, .events = POLLOUT};
+    if (!taken(&entered)) return;
+    const bool background = restore_in_background(), sets_modes = has_modes && (!background || modes_are_ours());
+    if (!background) tcflush(STDOUT_FILENO, TCOFLUSH);
+    tcflow(STDOUT_FILENO, TCOON); /* it may have been stopped by Ctrl-S */
+    if (poll(&room, 1, 0) > 0 && write(STDOUT_FILENO, leave, strlen(leave)) < 0) entered = 0; /* the terminal is gone */
+    if (sets_modes) tcsetattr(STDIN_FILENO, TCSANOW, &modes);
+}
+
+/* By default SIGTSTP does nothing to a process whose group no shell looks after. */
+void restore_stop_here(void)
+{
+    struct sigaction ours;
+    sigaction(SIGTSTP, &(struct sigaction){.sa_handler = SIG_DFL}, &ours);
+    raise(SIGTSTP);
+    sigaction(SIGTSTP, &ours, NULL);
+}
+
+/* ---- standard error ---- */
 
 void stderr_keep(void)
 {
-    fflush(stderr);
     kept_stderr = memfd_create("zerolab-stderr", MFD_CLOEXEC);
     real_stderr = kept_stderr >= 0 ? dup(STDERR_FILENO) : -1;
     if (real_stderr >= 0) dup2(kept_stderr, STDERR_FILENO);
@@ -124,7 +231,6 @@ void stderr_show(void)
 {
     char bytes[4096];
     ssize_t count;
-    fflush(stderr);
     if (real_stderr >= 0) {
         dup2(real_stderr, STDERR_FILENO);
         close(real_stderr);

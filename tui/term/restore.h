@@ -1,20 +1,43 @@
-/* The way back: terminal modes and screen after any end, and standard error set aside while the screen is in use. */
+/* Restores the terminal after any end of the program, and keeps standard error apart while the screen is in use.
+ *
+ * Signals, while armed (one that was ignored before stays ignored):
+ *   INT, TERM, HUP        set a flag: restore_end_asked()
+ *   TSTP, CONT, WINCH     set a flag: restore_stop_asked(), restore_continued(), restore_resized()
+ *   all others that end   restore the terminal in the handler, then take their default action, so that the shell sees the signal
+ * Handlers only set flags or make calls that POSIX permits in a handler. */
 #ifndef TUI_TERM_RESTORE_H
 #define TUI_TERM_RESTORE_H
 
+#include <signal.h>
 #include <stdbool.h>
 
-/* Remembers how the terminal is, and the bytes that leave the screen; installs handlers: SIGINT, SIGTERM and SIGHUP ask to
- * end, crashes restore the terminal before they take their course. */
-void restore_arm(const char *leave_screen);
+void restore_arm(void);
 void restore_disarm(void);
+void restore_signals(sigset_t *set); /* those that set a flag */
+void restore_listen(void);           /* unblocks them: who starts the program may have blocked them, and reads them elsewhere */
+void restore_unlisten(void);         /* ... as they were */
+
+bool restore_pending(void); /* a flag is set */
 bool restore_end_asked(void);
-void restore_at_once(void); /* without waiting for a terminal that takes nothing: what it has not taken is dropped */
-void restore_watch_size(void);  /* once ncurses is there; until restore_disarm() */
-bool restore_resized(void);     /* since the last call: the terminal was another size, if only for a moment, and may have lost cells */
-bool restore_continued(void); /* since the last call: after SIGSTOP or SIGTSTP, when the screen may be another's */
+bool restore_stop_asked(void); /* since the last call */
+bool restore_continued(void);  /* since the last call: after a stop, when the screen may show something else */
+void restore_watch_size(void); /* once ncurses is there; until restore_disarm() */
+bool restore_resized(void);    /* since the last call: the terminal had another size, if only for a moment, and may have lost cells */
+
+/* Before ncurses changes the modes: keeps them, and the bytes that leave the screen. */
+void restore_remember(const char *leave_screen);
+void restore_screen_entered(void); /* after ncurses has changed the modes */
+void restore_screen_left(void);    /* ... and has set them back: nothing is to be restored until the screen is entered again */
+
+bool restore_in_background(void); /* another process group has the terminal */
+bool restore_is_entered(void);
+
+/* Leaves the screen and sets the modes back, without waiting: output that the terminal has not taken is dropped. In the background
+ * only modes that are still ours are set back: others are of the shell. Async-signal-safe. */
+void restore_at_once(void);
+void restore_stop_here(void); /* stops this process as SIGTSTP does by default; returns after SIGCONT */
 
 void stderr_keep(void); /* later writes to standard error are kept in memory */
-void stderr_show(void); /* ... and now they are shown */
+void stderr_show(void); /* writes what was kept to standard error; async-signal-safe */
 
 #endif

@@ -43,7 +43,7 @@ bool terminal_fits(struct error *err)
         return false;
     }
     char leave[256];
-    if (!terminfo_leave(leave, sizeof leave)) {
+    if (!terminfo_leave(leave, sizeof leave, false)) {
         error_set(err, STATUS_USAGE, "TERM=%s is not known here; try TERM=xterm, or --headless", name);
         return false;
     }
@@ -74,18 +74,36 @@ static bool set_up(struct terminal *terminal, bool no_colour, bool mouse)
     return true;
 }
 
+/* In the background the terminal is another program's: nothing is read or drawn. False: asked to end meanwhile. */
+static bool comes_to_foreground(void)
+{
+    enum { LOOKS_AGAIN_MS = 100 };
+    while (!restore_end_asked() && restore_in_background()) poll(NULL, 0, LOOKS_AGAIN_MS);
+    return !restore_end_asked();
+}
+
 int terminal_open(struct terminal **out, bool no_colour, bool mouse, struct error *err)
 {
     char leave[256] = "";
+    *out = NULL;
     if (!terminal_fits(err)) return STATUS_USAGE;
     struct terminal *terminal = calloc(1, sizeof *terminal);
     if (!terminal) return error_set(err, STATUS_RUN, "no memory for a screen");
     setlocale(LC_CTYPE, "");
-    terminfo_leave(leave, sizeof leave);
-    restore_arm(leave); /* before the modes change */
+    terminfo_leave(leave, sizeof leave, mouse);
+    restore_arm(); /* before ncurses, which leaves handlers that are there */
+    restore_listen();
+    if (!comes_to_foreground()) {
+        restore_unlisten();
+        restore_disarm();
+        free(terminal);
+        return STATUS_OK;
+    }
+    restore_remember(leave);
     stderr_keep();
     terminal->screen = newterm(NULL, stdout, stdin);
     if (!terminal->screen) {
+        restore_unlisten();
         restore_disarm();
         stderr_show();
         free(terminal);
@@ -97,6 +115,7 @@ int terminal_open(struct terminal **out, bool no_colour, bool mouse, struct erro
         terminal_close(terminal);
         return error_set(err, STATUS_RUN, "no memory for a screen");
     }
+    restore_screen_entered();
     *out = terminal;
     return STATUS_OK;
 }
@@ -119,13 +138,21 @@ static void send_bytes(struct terminal *terminal)
     }
 }
 
+static void leave_screen(struct terminal *terminal)
+{
+    const bool at_once = !restore_is_entered() || restore_in_background();
+    painter_leave(&terminal->painter, LINES - 1); /* a terminal without a second screen goes on writing here */
+    if (!at_once && !terminal->stuck) send_bytes(terminal);
+    if (at_once || terminal->stuck) restore_at_once();
+    else endwin(); /* waits until all has been taken */
+    restore_screen_left();
+}
+
 void terminal_close(struct terminal *terminal)
 {
     if (!terminal) return;
-    painter_leave(&terminal->painter, LINES - 1); /* a terminal without a second screen goes on writing here */
-    if (!terminal->stuck) send_bytes(terminal);
-    if (terminal->stuck) restore_at_once();
-    else endwin(); /* waits until all has been taken */
+    leave_screen(terminal);
+    restore_unlisten();
     restore_disarm();
     stderr_show();
     if (terminal->keys) delwin(terminal->keys);
@@ -133,6 +160,12 @@ void terminal_close(struct terminal *terminal)
     surface_release(&terminal->shown);
     painter_release(&terminal->painter);
     free(terminal);
+}
+
+void terminal_listen(struct terminal *terminal, bool listens)
+{
+    (void)terminal;
+    (listens ? restore_listen : restore_unlisten)();
 }
 
 bool terminal_has_colour(const struct terminal *terminal)
@@ -157,6 +190,16 @@ int terminal_fd(const struct terminal *terminal)
     return STDIN_FILENO;
 }
 
+int terminal_poll(struct pollfd *fds, nfds_t count, const struct timespec *wait)
+{
+    sigset_t flagged, before;
+    restore_signals(&flagged);
+    sigprocmask(SIG_BLOCK, &flagged, &before);
+    const int ready = restore_pending() ? 0 : ppoll(fds, count, wait, &before);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    return ready;
+}
+
 /* A copy of what is on the screen, of the surface's size; false if it had to be made anew. */
 static bool has_copy(struct terminal *terminal, const struct surface *surface)
 {
@@ -167,13 +210,30 @@ static bool has_copy(struct terminal *terminal, const struct surface *surface)
     return false;
 }
 
+/* The next frame enters the screen; ncurses then switches on keypad and mouse, too. */
+static void enter_again(struct terminal *terminal)
+{
+    if (!comes_to_foreground()) return;
+    reset_prog_mode();
+    restore_screen_entered();
+    terminal->forget = true;
+}
+
 void terminal_suspend(struct terminal *terminal)
 {
-    def_prog_mode();
     endwin();
-    raise(SIGTSTP);
-    reset_prog_mode();
-    terminal->forget = true;
+    restore_screen_left();
+    restore_stop_here();
+    restore_continued();
+    enter_again(terminal);
+}
+
+/* After a stop that left the screen as it was: other programs may have changed it, and the modes. */
+static void come_back(struct terminal *terminal)
+{
+    if (!comes_to_foreground()) return;
+    endwin();
+    enter_again(terminal);
 }
 
 struct terminal_cost terminal_cost(const struct terminal *terminal)
@@ -242,7 +302,8 @@ uint32_t terminal_key(struct terminal *terminal)
 {
     wint_t code;
     if (restore_end_asked()) return INPUT_GONE;
-    if (restore_continued()) return terminal_forget(terminal), INPUT_RESIZE;
+    if (restore_stop_asked()) return terminal_suspend(terminal), INPUT_RESIZE;
+    if (restore_continued()) return come_back(terminal), INPUT_RESIZE;
     const bool resized = restore_resized();
     if (resized) terminal_forget(terminal);
     switch (wget_wch(terminal->keys, &code)) {

@@ -4,6 +4,9 @@
 #ifndef TUI_TERM_TERM_H
 #define TUI_TERM_TERM_H
 
+#include <poll.h>
+#include <time.h>
+
 #include "engine/base/error.h"
 #include "tui/draw/surface.h"
 #include "tui/input/keys.h"
@@ -13,8 +16,12 @@ struct terminal;
 /* False, with the reason: not a terminal, or TERM is dumb or unknown. Changes nothing. */
 bool terminal_fits(struct error *err);
 
+/* Waits for the foreground first. *out is NULL with STATUS_OK when a signal asked to end before that. */
 int terminal_open(struct terminal **out, bool no_colour, bool mouse, struct error *err);
 void terminal_close(struct terminal *terminal);
+
+/* Where the screen stays while no loop reads its keys: signals are blocked again, as before terminal_open(), until it listens. */
+void terminal_listen(struct terminal *terminal, bool listens);
 
 bool terminal_has_colour(const struct terminal *terminal);
 bool terminal_is_utf8(void);
@@ -28,10 +35,13 @@ void terminal_suspend(struct terminal *terminal); /* as Ctrl-Z does elsewhere; r
 struct terminal_cost { int64_t frames, bytes; };
 struct terminal_cost terminal_cost(const struct terminal *terminal);
 
-int terminal_fd(const struct terminal *terminal); /* for poll() */
+int terminal_fd(const struct terminal *terminal);
 
-/* The next key, INPUT_NONE where none waits, INPUT_RESIZE after the size changed, INPUT_GONE when the terminal went away or
- * a signal asked to end (SIGINT, SIGTERM, SIGHUP). */
+/* ppoll() that also returns for a signal that terminal_key() tells of, even one that came just before. NULL: for ever. */
+int terminal_poll(struct pollfd *fds, nfds_t count, const struct timespec *wait);
+
+/* The next key, INPUT_NONE where none waits, INPUT_RESIZE after the size changed or the program came back from a stop, INPUT_GONE
+ * when a signal asked to end (SIGINT, SIGTERM, SIGHUP). SIGTSTP suspends in here. */
 uint32_t terminal_key(struct terminal *terminal);
 
 /* What INPUT_MOUSE was about. */
