@@ -33,5 +33,21 @@ lists() { "$zerolab" attach --json | grep -q "$1"; }
 check "... is listed as what it is" eventually lists '"model":"nano","ranks":4,"stage":0,"state":"out of memory"'
 check "... and ends without anybody" eventually no_runs
 check "... with its report" eventually grep -q '"outcome":.*"out_of_memory"' alone.json
+# An engine that is stopped takes no viewers: some twenty fit into the queue of its socket, the next would wait.
+check "one to be stopped" "$zerolab" train --detach $threads
+number=$(runs) engine=$(cat /proc/$number/task/$number/children)
+kill -STOP $engine
+for i in $(seq 20); do timeout 30 "$zerolab" attach --json >waits.$i & done
+wait
+check "a run that is stopped is listed: it does not answer" eval 'timeout 30 "$zerolab" attach --json >all && grep -q "\"run\":$number.*\"state\":\"does not answer\"" all'
+check "... by all that asked" [ "$(grep -l 'does not answer' waits.* | wc -l)" -eq 20 ]
+if command -v script >/dev/null; then
+    TERM=xterm timeout 30 script -qec "'$zerolab' attach $number" screen.out >/dev/null </dev/null
+    check "... nor can be watched: exit status 3" [ $? -eq 3 ]
+    check "... in one line" grep -q 'does not answer; if its engine was stopped, kill -CONT continues it' screen.out
+else skip "watching a run that is stopped" "no script"; fi
+kill -CONT $engine
+kill $number
+check "... and ends when it goes on" eventually no_runs
 check "what cannot start says so" eval '! "$zerolab" train --detach nosuch.json 2>/dev/null'
 finish

@@ -13,34 +13,37 @@
 
 enum { RUNS_MAX = 64 };
 
-/* ---- the list: what a viewer is greeted with says what a run is and how it stands ---- */
+/* ---- the list: the first records that a viewer gets say what a run is and how it stands ---- */
 
 static bool knows_enough(const struct run_model *model)
 {
     return model->header.known && model->has_state;
 }
 
-static void look_at(struct run_model *model, const struct rundir_found *run)
+/* False: the run has sent nothing. */
+static bool look_at(struct run_model *model, const struct rundir_found *run)
 {
     enum { PATIENCE_MS = 1000 };
     struct source *source;
     struct trace_record record;
     char path[96];
-    const uint64_t deadline_ns = clock_ns() + PATIENCE_MS * 1000000u;
+    bool answers = false;
     snprintf(path, sizeof path, "%s/socket", run->path);
-    if (source_watch_socket(&source, path, NULL)) return;
+    if (source_watch_socket(&source, path, NULL)) return false;
+    const uint64_t deadline_ns = clock_ns() + PATIENCE_MS * 1000000u;
     for (uint64_t now_ns; (now_ns = clock_ns()) < deadline_ns;) {
         const enum source_result result = source_next(source, &record);
-        if (result == SOURCE_RECORD) run_model_fold(model, &record);
+        if (result == SOURCE_RECORD) run_model_fold(model, &record), answers = true;
         else if (result != SOURCE_WAIT || knows_enough(model)) break;
         else
             poll(&(struct pollfd){.fd = source_fd(source), .events = POLLIN}, 1,
                  (int)((deadline_ns - now_ns) / 1000000) + 1);
     }
     source_close(source);
+    return answers;
 }
 
-static void print_run(FILE *out, const struct rundir_found *run, const struct run_model *model)
+static void print_run(FILE *out, const struct rundir_found *run, const struct run_model *model, bool answers)
 {
     const long long ago_s = (long long)time(NULL) - run->started_s;
     const struct run_header *header = &model->header;
@@ -48,7 +51,7 @@ static void print_run(FILE *out, const struct rundir_found *run, const struct ru
     const struct run_step *step = run_last_step(model);
     fprintf(out, "%lld   for %lld:%02lld:%02lld   ", (long long)run->pid, ago_s / 3600, ago_s / 60 % 60, ago_s % 60);
     if (!knows_enough(model)) {
-        fputs("does not say yet what it is\n", out);
+        fputs(answers ? "does not say yet what it is\n" : "does not answer\n", out);
         return;
     }
     fprintf(out, "%s, %d rank%s", header->model_name[0] ? header->model_name : "unnamed model", header->ranks,
@@ -58,13 +61,14 @@ static void print_run(FILE *out, const struct rundir_found *run, const struct ru
     fprintf(out, ", %s\n", run_state_name(model->state));
 }
 
-static cJSON *run_object(const struct rundir_found *run, const struct run_model *model)
+static cJSON *run_object(const struct rundir_found *run, const struct run_model *model, bool answers)
 {
     const struct run_schedule *plan = run_training(model);
     const struct run_step *step = run_last_step(model);
     cJSON *object = cJSON_CreateObject();
     cJSON_AddNumberToObject(object, "run", (double)run->pid);
     cJSON_AddNumberToObject(object, "seconds", (double)(time(NULL) - run->started_s));
+    if (!answers) cJSON_AddStringToObject(object, "state", "does not answer");
     if (!knows_enough(model)) return object;
     cJSON_AddStringToObject(object, "model", model->header.model_name);
     cJSON_AddNumberToObject(object, "ranks", model->header.ranks);
@@ -74,9 +78,9 @@ static cJSON *run_object(const struct rundir_found *run, const struct run_model 
     return object;
 }
 
-static void print_json(FILE *out, const struct rundir_found *run, const struct run_model *model)
+static void print_json(FILE *out, const struct rundir_found *run, const struct run_model *model, bool answers)
 {
-    cJSON *object = run_object(run, model);
+    cJSON *object = run_object(run, model, answers);
     char *text = cJSON_PrintUnformatted(object);
     if (text) fputs(text, out);
     free(text);
@@ -89,9 +93,9 @@ static void print_runs(FILE *out, const struct rundir_found *found, int count, b
     for (int i = 0; i < count; i++) {
         struct run_model *model = run_model_new(&(struct run_model_options){.steps = 8, .notices = 8});
         if (!model) break;
-        look_at(model, &found[i]);
-        if (json) fputs(i ? ",\n  " : "\n  ", out), print_json(out, &found[i], model);
-        else print_run(out, &found[i], model);
+        const bool answers = look_at(model, &found[i]);
+        if (json) fputs(i ? ",\n  " : "\n  ", out), print_json(out, &found[i], model, answers);
+        else print_run(out, &found[i], model, answers);
         run_model_free(model);
     }
     if (json) fputs(count ? "\n]\n" : "]\n", out);
@@ -114,6 +118,16 @@ static int choose(const struct rundir_found **chosen, const struct rundir_found 
                      (long long)found[0].pid);
 }
 
+/* An engine that is being started anew takes no viewers for some seconds. */
+static int await_answer(const struct source *source, const struct rundir_found *run, struct error *err)
+{
+    enum { PATIENCE_MS = 10000 };
+    struct pollfd answer = {.fd = source_fd(source), .events = POLLIN};
+    if (poll(&answer, 1, PATIENCE_MS) > 0) return STATUS_OK;
+    return error_set(err, STATUS_INPUT, "run %lld does not answer; if its engine was stopped, kill -CONT continues it",
+                     (long long)run->pid);
+}
+
 static int watch(const struct cli *cli, const struct rundir_found *run, struct error *err)
 {
     char path[96];
@@ -124,7 +138,8 @@ static int watch(const struct cli *cli, const struct rundir_found *run, struct e
     if (status) return status;
     status = (cli->readonly ? source_watch_socket : source_open_socket)(&options.source, path, err);
     if (status) return status;
-    status = app_run(&options, err);
+    status = await_answer(options.source, run, err);
+    if (!status) status = app_run(&options, err);
     source_close(options.source);
     return status;
 }

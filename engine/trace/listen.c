@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -81,17 +82,22 @@ int accept_from(int fd, bool *only_watches)
 
 int connect_to(int *out, const char *path, bool only_watches, struct error *err)
 {
+    const struct timeval patience = {.tv_sec = 2}; /* of connect(), when as many wait as fit */
     struct sockaddr_un address;
     int status = address_of(&address, path, err);
     if (status) return status;
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0) return error_set(err, STATUS_RUN, "no socket: %s", strerror(errno));
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
     if ((!only_watches || name_end(fd)) && connect(fd, (struct sockaddr *)&address, sizeof address) == 0) {
         *out = fd;
         return 0;
     }
     int problem = errno;
     close(fd);
+    if (problem == EAGAIN)
+        return error_set(err, STATUS_INPUT,
+                         "the run at %s does not answer; if its engine was stopped, kill -CONT continues it", path);
     if (problem == ECONNREFUSED) return error_set(err, STATUS_INPUT, "no run listens at %s any more", path);
     return error_set(err, STATUS_INPUT, "cannot attach to %s: %s", path, strerror(problem));
 }

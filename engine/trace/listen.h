@@ -17,6 +17,7 @@ void unlisten(int fd);
 /* The next that has connected; -1: none, or no descriptor for it (errno). */
 int accept_from(int fd, bool *only_watches);
 
+/* STATUS_INPUT: nobody listens, or the run has taken no viewer for two seconds and has no room for another that waits. */
 int connect_to(int *fd, const char *path, bool only_watches, struct error *err);
 
 #endif
