@@ -21,6 +21,8 @@ number=$(runs)
 check "... is found" [ -n "$number" ]
 check "another" "$zerolab" train --detach $threads
 check "two are listed" [ "$(runs | wc -l)" -eq 2 ]
+touch -d '2 hours ago' "$XDG_RUNTIME_DIR"/*/socket
+check "... for how long they have gone on, whatever the wall clock says" [ "$("$zerolab" attach --json | grep -cE '"seconds":[0-9]{1,3},')" -eq 2 ]
 "$zerolab" attach >out 2>err
 check "... and one must be named" [ $? -eq 2 ]
 for run in $(runs); do kill "$run"; done

@@ -32,6 +32,9 @@ check "... all is as it was" unchanged ck kept
 
 check "what goes on in the folder saves there, and keeps so many" train on --resume ck/step-8 --steps 10 --set checkpoint.keep=2 --set checkpoint.every=1
 check "... its own, or those of the run that it goes on from" holds ck "latest step-10 step-9"
+touch -d '1 hour' ck/step-*/manifest.json
+check "after the clock was set back an hour" train back --resume ck/step-10 --steps 13 --set checkpoint.keep=2 --set checkpoint.every=1
+check "... the last that were saved are kept" holds ck "latest step-12 step-13"
 
 # A command may change the folder while the run goes on; engines that are started again know which were theirs.
 elsewhere() {

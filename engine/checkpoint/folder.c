@@ -164,6 +164,11 @@ static bool stands(const char *dir, const char *tag, struct stat *manifest)
     return stat(path, manifest) == 0 && S_ISREG(manifest->st_mode);
 }
 
+static int64_t saved_ns(const struct stat *manifest)
+{
+    return manifest->st_mtim.tv_sec * INT64_C(1000000000) + manifest->st_mtim.tv_nsec;
+}
+
 static int newest_first(const void *a, const void *b)
 {
     const struct checkpoint_tag *first = a, *second = b;
@@ -184,7 +189,7 @@ static struct checkpoint_tag *list_tags(const char *dir, int *count)
         tags = more;
         struct checkpoint_tag *tag = &tags[(*count)++];
         snprintf(tag->tag, sizeof tag->tag, "%.63s", entry->d_name);
-        tag->saved_ns = manifest.st_mtim.tv_sec * INT64_C(1000000000) + manifest.st_mtim.tv_nsec;
+        tag->saved_ns = saved_ns(&manifest);
     }
     if (folder) closedir(folder);
     if (*count) qsort(tags, (size_t)*count, sizeof *tags, newest_first);
@@ -260,11 +265,28 @@ static int replace(const struct checkpoint_target *target, const char *partial, 
     return error_set(err, STATUS_RUN, "cannot rename %.300s: %s", partial, strerror(errno));
 }
 
+/* Which is the newest is told by the manifests' times. Where the clock has been set back, the new one counts from the newest there. */
+static void keep_order(const char *dir, const char *partial)
+{
+    int count;
+    char path[PATH_BYTES];
+    struct stat manifest;
+    struct checkpoint_tag *tags = list_tags(dir, &count);
+    join(path, partial, "", "manifest.json", "");
+    if (count && stat(path, &manifest) == 0 && saved_ns(&manifest) <= tags[0].saved_ns) {
+        const int64_t next_ns = tags[0].saved_ns + 1;
+        const struct timespec next = {next_ns / INT64_C(1000000000), next_ns % INT64_C(1000000000)};
+        utimensat(AT_FDCWD, path, (const struct timespec[]){next, next}, 0);
+    }
+    free(tags);
+}
+
 int folder_promote(const struct checkpoint_target *target, struct error *err)
 {
     char partial[PATH_BYTES], final[PATH_BYTES];
     folder_partial(partial, target);
     join(final, target->dir, "", target->tag, "");
+    keep_order(target->dir, partial);
     int status = folder_sync(partial, err);
     if (!status && rename(partial, final) != 0)
         status = errno == EEXIST || errno == ENOTEMPTY

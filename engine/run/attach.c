@@ -3,7 +3,6 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "engine/analyze/model.h"
 #include "engine/base/clock.h"
@@ -45,7 +44,7 @@ static bool look_at(struct run_model *model, const struct rundir_found *run)
 
 static void print_run(FILE *out, const struct rundir_found *run, const struct run_model *model, bool answers)
 {
-    const long long ago_s = (long long)time(NULL) - run->started_s;
+    const long long ago_s = (long long)run->age_s;
     const struct run_header *header = &model->header;
     const struct run_schedule *plan = run_training(model);
     const struct run_step *step = run_last_step(model);
@@ -67,7 +66,7 @@ static cJSON *run_object(const struct rundir_found *run, const struct run_model 
     const struct run_step *step = run_last_step(model);
     cJSON *object = cJSON_CreateObject();
     cJSON_AddNumberToObject(object, "run", (double)run->pid);
-    cJSON_AddNumberToObject(object, "seconds", (double)(time(NULL) - run->started_s));
+    cJSON_AddNumberToObject(object, "seconds", (double)run->age_s);
     if (!answers) cJSON_AddStringToObject(object, "state", "does not answer");
     if (!knows_enough(model)) return object;
     cJSON_AddStringToObject(object, "model", model->header.model_name);

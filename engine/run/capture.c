@@ -67,12 +67,12 @@ int capture_start(struct capture **out, int read_fd, const char *log, struct err
 bool capture_wait(struct capture *capture, int timeout_ms)
 {
     struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
+    clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_sec += timeout_ms / 1000;
     until.tv_nsec += timeout_ms % 1000 * 1000000L;
     if (until.tv_nsec >= 1000000000L) until.tv_sec++, until.tv_nsec -= 1000000000L;
     if (!capture->thread) return true;
-    if (pthread_timedjoin_np(capture->thread, NULL, &until) != 0) return false;
+    if (pthread_clockjoin_np(capture->thread, NULL, CLOCK_MONOTONIC, &until) != 0) return false;
     capture->thread = 0;
     return true;
 }

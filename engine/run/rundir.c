@@ -232,6 +232,24 @@ struct finding {
     int count, room;
 };
 
+/* Of a process. The wall clock may have been set meanwhile. */
+static int64_t age_s(pid_t pid)
+{
+    char path[48], stat[1024] = "";
+    unsigned long long began_ticks = 0;
+    struct timespec now;
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    FILE *file = fopen(path, "re");
+    if (!file) return 0;
+    stat[fread(stat, 1, sizeof stat - 1, file)] = '\0';
+    fclose(file);
+    const char *after_name = strrchr(stat, ')'); /* field 2; the time is field 22 */
+    for (int field = 2; after_name && field < 22; field++) after_name = strchr(after_name + 1, ' ');
+    if (!after_name || sscanf(after_name, "%llu", &began_ticks) != 1) return 0;
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    return now.tv_sec - (int64_t)(began_ticks / (unsigned long long)sysconf(_SC_CLK_TCK));
+}
+
 static void find_one(void *user, const char *path, pid_t pid)
 {
     struct finding *finding = user;
@@ -240,14 +258,14 @@ static void find_one(void *user, const char *path, pid_t pid)
     snprintf(socket_path, sizeof socket_path, "%s/socket", path);
     if (finding->count == finding->room || is_stale(path, pid) || stat(socket_path, &s) != 0) return;
     struct rundir_found *found = &finding->found[finding->count++];
-    *found = (struct rundir_found){.pid = pid, .started_s = s.st_mtime};
+    *found = (struct rundir_found){.pid = pid, .age_s = age_s(pid)};
     snprintf(found->path, sizeof found->path, "%s", path);
 }
 
 static int newest_first(const void *a, const void *b)
 {
     const struct rundir_found *x = a, *y = b;
-    if (x->started_s != y->started_s) return x->started_s < y->started_s ? 1 : -1;
+    if (x->age_s != y->age_s) return x->age_s > y->age_s ? 1 : -1;
     return x->pid < y->pid ? 1 : -1;
 }
 

@@ -46,7 +46,7 @@ void rundir_remove(const struct rundir *dir, const char *name);
 /* Moves something out of it that is to stay when the run is gone; out: where it is then. STATUS_RUN. */
 int rundir_keep(const struct rundir *dir, const char *name, char *out, int room, struct error *err);
 
-struct rundir_found { int64_t pid, started_s; char path[80]; };
+struct rundir_found { int64_t pid, age_s; char path[80]; }; /* age_s: since its process began */
 
 /* Runs of this user that go on and can be attached to, newest first; at most `room`. Returns how many. */
 int rundir_list(struct rundir_found *found, int room);
