@@ -37,7 +37,7 @@ static int64_t elems_of(const struct model *model, int block, const char *prefix
 }
 
 static void add_block(struct log_profile *profile, struct log_module *blocks, const struct model *model, int number,
-                      int64_t macs, int64_t mlp_macs)
+                      double macs, double mlp_macs)
 {
     struct log_module *block = add(profile, 2, "block", model->units[model_block(model, number)].name);
     block->params = elems_of(model, number, "");
@@ -52,7 +52,7 @@ static void add_block(struct log_profile *profile, struct log_module *blocks, co
 }
 
 /* Multiply-adds of one use of an operation of this kind. */
-static int64_t macs_of(const struct schedule *schedule, const struct model *model, enum op_kind kind)
+static double macs_of(const struct schedule *schedule, const struct model *model, enum op_kind kind)
 {
     const struct op op = {.kind = kind};
     return op_flops(schedule, model, &op) / 2;
@@ -60,10 +60,10 @@ static int64_t macs_of(const struct schedule *schedule, const struct model *mode
 
 static void add_modules(struct log_profile *profile, const struct schedule *schedule, const struct model *model)
 {
-    const int64_t N = (int64_t)schedule->B * schedule->T, C = model->shape.hidden, m = schedule->micro_steps;
-    const int64_t mlp = m * N * 8 * C * C;
-    const int64_t block = m * macs_of(schedule, model, OP_BLOCK_FORWARD) + (model_tiled(model) ? mlp : 0);
-    const int64_t head = m * macs_of(schedule, model, OP_HEAD_FORWARD);
+    const double N = (double)schedule->B * schedule->T, C = model->shape.hidden, m = schedule->micro_steps;
+    const double mlp = m * N * 8 * C * C;
+    const double block = m * macs_of(schedule, model, OP_BLOCK_FORWARD) + (model_tiled(model) ? mlp : 0);
+    const double head = m * macs_of(schedule, model, OP_HEAD_FORWARD);
     const int layers = model->shape.layers;
     struct log_module *whole = add(profile, 0, "GPT", "GPT");
     whole->params = model->elems;

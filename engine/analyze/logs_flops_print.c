@@ -50,7 +50,7 @@ static void print_utilization(const struct log_profile *profile, double iteratio
 {
     char text[32];
     const double hardware =
-        (double)(profile->executed.forward + profile->executed.backward + profile->executed.recomputed);
+        profile->executed.forward + profile->executed.backward + profile->executed.recomputed;
     number_line(out,
                 "FLOPS per rank = model flops per rank / iter latency:", per_second(profile->model_flops, iteration_ms),
                 "FLOPS");
@@ -67,8 +67,8 @@ static void print_utilization(const struct log_profile *profile, double iteratio
 static void print_summary(const struct log_profile *profile, double peak_flops, FILE *out)
 {
     const struct log_clock *clock = &profile->clock;
-    const double ranks = profile->ranks, forward = (double)profile->executed.forward;
-    const double backward = (double)(profile->executed.backward + profile->executed.recomputed);
+    const double ranks = profile->ranks, forward = profile->executed.forward;
+    const double backward = profile->executed.backward + profile->executed.recomputed;
     const double forward_ms = ms(clock->forward, ranks), backward_ms = ms(clock->inner + clock->reduce, ranks);
     const double step_ms = ms(clock->gradients + clock->update + clock->allgather, ranks);
     const double iteration_ms = forward_ms + backward_ms + step_ms;
@@ -78,10 +78,10 @@ static void print_summary(const struct log_profile *profile, double peak_flops, 
     snprintf(text, sizeof text, "%d", profile->micro_batch);
     line(out, "batch size per rank:", text, "");
     number_line(out, "params of model:", (double)profile->module[0].params, "");
-    number_line(out, "fwd MACs per rank:", (double)profile->module[0].macs, "MACs");
+    number_line(out, "fwd MACs per rank:", profile->module[0].macs, "MACs");
     number_line(out, "fwd flops per rank, as executed:", forward, "");
-    number_line(out, "bwd flops per rank, as executed, without recomputation:", (double)profile->executed.backward, "");
-    number_line(out, "recomputed flops per rank:", (double)profile->executed.recomputed, "");
+    number_line(out, "bwd flops per rank, as executed, without recomputation:", profile->executed.backward, "");
+    number_line(out, "recomputed flops per rank:", profile->executed.recomputed, "");
     number_line(out, "model flops per rank = 72 B L s h^2 (1 + s/6h + V/12hL):", profile->model_flops, "");
     time_line(out, "fwd latency:", forward_ms);
     time_line(out, "bwd latency:", backward_ms);
@@ -100,7 +100,7 @@ enum by { BY_PARAMS, BY_MACS, BY_TIME, BYS };
 
 static double weight(const struct log_module *module, enum by by)
 {
-    return by == BY_PARAMS ? (double)module->params : by == BY_MACS ? (double)module->macs : (double)module->forward_ns;
+    return by == BY_PARAMS ? (double)module->params : by == BY_MACS ? module->macs : (double)module->forward_ns;
 }
 
 /* Modules of one depth by class, blocks together; at most a handful. Returns how many. */
@@ -166,7 +166,7 @@ static void print_module(const struct log_module *module, const struct log_modul
     char params[24], macs[24], rate[24];
     fprintf(out, "%*s%-*s %9s %6.2f%% %9s %6.2f%%", 2 * module->depth, "", 26 - 2 * module->depth, module->name,
             short_number(params, (double)module->params), share((double)module->params, (double)whole->params),
-            short_number(macs, (double)module->macs), share((double)module->macs, (double)whole->macs));
+            short_number(macs, module->macs), share(module->macs, whole->macs));
     if (!module->timed) {
         fprintf(out, " %10s %7s %10s %10s\n", "-", "-", "-", "-");
         return;
@@ -174,7 +174,7 @@ static void print_module(const struct log_module *module, const struct log_modul
     const double forward_ms = (double)module->forward_ns / 1e6;
     fprintf(out, " %10.3f %6.2f%% %10.3f", forward_ms, share((double)module->forward_ns, (double)whole->forward_ns),
             (double)module->backward_ns / 1e6);
-    const double flops = per_second(2 * (double)module->macs, forward_ms);
+    const double flops = per_second(2 * module->macs, forward_ms);
     fprintf(out, " %10s\n", flops > 0 ? short_number(rate, flops) : "-");
 }
 

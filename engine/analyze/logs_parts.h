@@ -65,7 +65,8 @@ enum { LOG_MODULE_DEPTH = 3 };
 struct log_module {
     char name[40], class[16];
     int depth;               /* 0: the model */
-    int64_t params, macs;    /* macs: multiply-adds of forward */
+    int64_t params;
+    double macs;             /* multiply-adds of forward */
     bool timed;              /* false: part of an operation, so its time is not in the trace */
     uint64_t forward_ns, backward_ns;
 };

@@ -19,7 +19,7 @@ struct why_plan why_plan_from(const struct setup *setup, int rank, enum tier tie
                             .bus_bytes = (uint64_t)(sums[TRAFFIC_D2H].sent_bytes + sums[TRAFFIC_H2D].sent_bytes),
                             .nvme_bytes =
                                 (uint64_t)(sums[TRAFFIC_NVME_READ].sent_bytes + sums[TRAFFIC_NVME_WRITE].sent_bytes),
-                            .recomputed = (double)flops.recomputed / (double)(flops.forward + flops.backward)};
+                            .recomputed = flops.recomputed / (flops.forward + flops.backward)};
     for (int t = 0; t < TIERS; t++) plan.tier_peak_bytes[t] = (uint64_t)footprint->peak_bytes[t];
     for (int c = 0; c < CATEGORIES; c++) plan.at_peak_bytes[c] = (uint64_t)footprint->category[tier][c].at_peak_bytes;
     return plan;

@@ -274,7 +274,7 @@ static void recompute(out_t out, run_t run)
         effect_say(out, "nothing is made again; A is %s bytes at its fullest", bytes);
     else
         effect_say(out, "%.0f %% of forward's products are made again; A is %s bytes at its fullest",
-                   100.0 * (double)flops.recomputed / (double)flops.forward, bytes);
+                   100.0 * flops.recomputed / flops.forward, bytes);
 }
 
 /* True, and said, where no inputs are kept in place of activations. */

@@ -5,7 +5,7 @@
 
 #include "engine/plan/fit.h"
 
-static int by_numbers(const int64_t *one, const int64_t *other, int count)
+static int by_numbers(const long double *one, const long double *other, int count)
 {
     for (int i = 0; i < count; i++)
         if (one[i] != other[i]) return one[i] < other[i] ? -1 : 1;
@@ -17,14 +17,14 @@ static int by_cost(const void *a, const void *b)
 {
     const struct fit_candidate *const both[] = {a, b};
     enum { NUMBERS = 9 };
-    int64_t numbers[2][NUMBERS];
+    long double numbers[2][NUMBERS]; /* holds every int64_t exactly */
     for (int i = 0; i < 2; i++) {
         const struct fit_plan *plan = &both[i]->plan;
         const struct fit_setup *setup = &both[i]->setup;
         memcpy(numbers[i],
-               (int64_t[NUMBERS]){!plan->planned, plan->nvme_bytes, plan->bus_bytes, plan->flops.recomputed,
-                                  setup->tiles, setup->sizes, plan->sent_bytes, setup->stage,
-                                  10 * setup->optimizer + setup->param},
+               (long double[NUMBERS]){!plan->planned, plan->nvme_bytes, plan->bus_bytes, plan->flops.recomputed,
+                                      setup->tiles, setup->sizes, plan->sent_bytes, setup->stage,
+                                      10 * setup->optimizer + setup->param},
                sizeof numbers[i]);
     }
     return by_numbers(numbers[0], numbers[1], NUMBERS);

@@ -51,8 +51,8 @@ static void add_plan(cJSON *out, const struct fit_plan *plan)
     cJSON_AddNumberToObject(out, "nvme_bytes_per_step", (double)plan->nvme_bytes);
     cJSON_AddNumberToObject(out, "bus_bytes_per_step", (double)plan->bus_bytes);
     cJSON_AddNumberToObject(out, "sent_bytes_per_step", (double)plan->sent_bytes);
-    cJSON_AddNumberToObject(out, "flops_per_step", (double)(plan->flops.forward + plan->flops.backward));
-    cJSON_AddNumberToObject(out, "recomputed_flops_per_step", (double)plan->flops.recomputed);
+    cJSON_AddNumberToObject(out, "flops_per_step", plan->flops.forward + plan->flops.backward);
+    cJSON_AddNumberToObject(out, "recomputed_flops_per_step", plan->flops.recomputed);
 }
 
 static cJSON *candidate_object(const struct fit_candidate *candidate, const struct fit_limits *limits)

@@ -123,9 +123,9 @@ static void print_costs(FILE *out, const struct fit_plan *plan)
         fprintf(out, "  %-7s %15s bytes %s\n", name, grouped(a, costs[c].bytes), costs[c].what);
         name = "";
     }
-    if (plan->flops.recomputed)
+    if (plan->flops.recomputed > 0)
         fprintf(out, "  %-7s %14.1f %% more products, to recompute\n", name,
-                100 * (double)plan->flops.recomputed / (double)(plan->flops.forward + plan->flops.backward));
+                100 * plan->flops.recomputed / (plan->flops.forward + plan->flops.backward));
 }
 
 struct sets {

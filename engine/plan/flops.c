@@ -1,19 +1,19 @@
 #include "engine/plan/flops.h"
 
 /* y [N, out] = x [N, in] w^T */
-static int64_t product(int64_t N, int64_t out, int64_t in)
+static double product(double N, double out, double in)
 {
     return 2 * N * out * in;
 }
 
-int64_t op_flops(const struct schedule *schedule, const struct model *model, const struct op *op)
+double op_flops(const struct schedule *schedule, const struct model *model, const struct op *op)
 {
-    const int64_t N = (int64_t)schedule->B * schedule->T, C = model->shape.hidden;
-    const int64_t scores = N * (schedule->T + 1) * C; /* one product of attention: row t of T meets t + 1 keys */
-    const int64_t F = activation_hidden(model);
-    const int64_t attention = product(N, 3 * C, C) + 2 * scores, last = product(N, C, F), mlp = product(N, F, C) + last;
-    const int64_t block = attention + product(N, C, C) + (model_tiled(model) ? 0 : mlp);
-    const int64_t head = product(N, model->shape.vocabulary, C);
+    const double N = (double)schedule->B * schedule->T, C = model->shape.hidden;
+    const double scores = N * (schedule->T + 1.0) * C; /* one product of attention: row t of T meets t + 1 keys */
+    const double F = (double)activation_hidden(model);
+    const double attention = product(N, 3 * C, C) + 2 * scores, last = product(N, C, F), mlp = product(N, F, C) + last;
+    const double block = attention + product(N, C, C) + (model_tiled(model) ? 0 : mlp);
+    const double head = product(N, model->shape.vocabulary, C);
     switch (op->kind) {
     case OP_BLOCK_FORWARD: return block;
     case OP_BLOCK_RECOMPUTE: return op->buffer[ROLE_OUTPUT] < 0 && !model_tiled(model) ? block - last : block;
@@ -35,7 +35,7 @@ void flops_of(struct flops *flops, const struct schedule *schedule, const struct
         const struct op *op = &schedule->ops[i];
         const bool again =
             op->kind == OP_BLOCK_RECOMPUTE || op->kind == OP_ATTENTION_RECOMPUTE || op->kind == OP_MLP_RECOMPUTE;
-        int64_t *sum = again ? &flops->recomputed : op->phase == PHASE_FORWARD ? &flops->forward : &flops->backward;
+        double *sum = again ? &flops->recomputed : op->phase == PHASE_FORWARD ? &flops->forward : &flops->backward;
         *sum += op_flops(schedule, model, op);
     }
 }

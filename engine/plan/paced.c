@@ -48,7 +48,7 @@ double paced_op_seconds(const struct setup *setup, const struct config *config, 
 {
     const double slow = config->topology.slow_motion, flops = config->topology.device_flops;
     double seconds = link_seconds(config, op);
-    if (op->lane == LANE_COMPUTE && flops > 0) seconds = (double)op_flops(&setup->schedule, &setup->model, op) / flops;
+    if (op->lane == LANE_COMPUTE && flops > 0) seconds = op_flops(&setup->schedule, &setup->model, op) / flops;
     if (slow >= SLOW_MOTION_EYE && op_is_followed(op)) seconds = fmax(seconds, SLOW_MOTION_EYE_SECONDS);
     return seconds * slow;
 }

@@ -68,9 +68,9 @@ static void add_flops(cJSON *out, const struct setup *setup)
     struct flops flops;
     flops_of(&flops, &setup->schedule, &setup->model);
     cJSON *object = cJSON_AddObjectToObject(out, "flops");
-    cJSON_AddNumberToObject(object, "forward", (double)flops.forward);
-    cJSON_AddNumberToObject(object, "backward", (double)flops.backward);
-    cJSON_AddNumberToObject(object, "recomputed", (double)flops.recomputed);
+    cJSON_AddNumberToObject(object, "forward", flops.forward);
+    cJSON_AddNumberToObject(object, "backward", flops.backward);
+    cJSON_AddNumberToObject(object, "recomputed", flops.recomputed);
 }
 
 int plan_print_json(FILE *out, const struct config *config, bool with_schedule, struct error *err)

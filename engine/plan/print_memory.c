@@ -98,12 +98,12 @@ static void print_flops(FILE *out, const struct setup *setup)
 {
     struct flops flops;
     flops_of(&flops, &setup->schedule, &setup->model);
-    const double once = (double)(flops.forward + flops.backward);
-    fprintf(out, "\nProducts of a rank in a step, GFLOP: forward %.3f, backward %.3f", 1e-9 * (double)flops.forward,
-            1e-9 * (double)flops.backward);
-    if (flops.recomputed)
-        fprintf(out, ",\n  made again %.3f: +%.1f %%", 1e-9 * (double)flops.recomputed,
-                100 * (double)flops.recomputed / once);
+    const double once = flops.forward + flops.backward;
+    fprintf(out, "\nProducts of a rank in a step, GFLOP: forward %.3f, backward %.3f", 1e-9 * flops.forward,
+            1e-9 * flops.backward);
+    if (flops.recomputed > 0)
+        fprintf(out, ",\n  made again %.3f: +%.1f %%", 1e-9 * flops.recomputed,
+                100 * flops.recomputed / once);
     fputc('\n', out);
 }
 

@@ -28,7 +28,7 @@ struct op_stat {
     uint64_t sent_bytes[LINKS];
     struct aio_flow io; /* of an operation that moved something to or from NVMe; without requests: it did not */
     bool io_direct;     /* ... past the page cache */
-    int64_t flops;      /* of an operation that computes, by the plan */
+    double flops;       /* of an operation that computes, by the plan */
     bool healthy;
 };
 

@@ -30,7 +30,7 @@ static double link_ns(const struct executor *executor, const struct op_stat *sta
 static double device_ns(const struct executor *executor, const struct op_stat *stat)
 {
     const double *flops = executor->host.device_flops;
-    return flops && *flops > 0 ? (double)stat->flops / *flops * 1e9 : 0;
+    return flops && *flops > 0 ? stat->flops / *flops * 1e9 : 0;
 }
 
 /* How long an operation counts for: the time it had a processor, because what ranks that share processors take from each
@@ -52,7 +52,8 @@ uint64_t executor_pace(struct executor *executor, const struct flight *flight)
     const uint64_t now_ns = clock_ns(), began_ns = flight->started_ns + flight->stat.arrival_ns,
                    took_ns = now_ns - began_ns;
     const uint64_t worked_ns = executor->slow_motion > 1 ? clock_worked_ns() - flight->worked_ns : 0;
-    const double slowed_ns = counted_ns(executor, flight, took_ns, worked_ns) * executor->slow_motion;
+    const double longest_ns = 1e18; /* thirty years: what the slowest of links would take need not fit into a clock */
+    const double slowed_ns = fmin(counted_ns(executor, flight, took_ns, worked_ns) * executor->slow_motion, longest_ns);
     if (slowed_ns <= (double)took_ns) return 0;
     sleep_until(executor->host.gate, began_ns + (uint64_t)slowed_ns);
     return clock_ns() - now_ns;
