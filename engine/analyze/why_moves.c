@@ -271,7 +271,7 @@ static bool none_in_cpu(struct why_change *change, struct config *config)
 static bool smaller_tile(struct why_change *change, struct config *config)
 {
     return set_live(change, config, "schedule.update_tile", config->zero.update_tile_elems,
-                    (config->zero.update_tile_elems + 1) / 2);
+                    config->zero.update_tile_elems - config->zero.update_tile_elems / 2);
 }
 
 static bool no_pipeline(struct why_change *change, struct config *config, const char *key, bool now)

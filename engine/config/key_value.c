@@ -163,7 +163,7 @@ static bool read_field(const struct config_key *key, const cJSON *item, union fi
     case KEY_CHOICE:
         if (key->class != CLASS_HONOURED) return string != NULL;
         return string && (field->integer = choice_of(range, string)) >= 0;
-    case KEY_BYTES: return number_bytes(quantity(item), &field->unsigned64);
+    case KEY_BYTES: return number_bytes(quantity(item), &field->unsigned64) && in_range(range, field->unsigned64);
     case KEY_BANDWIDTH:
         if (!number_bytes(quantity(item), &field->unsigned64)) return false;
         field->real = (double)field->unsigned64;

@@ -141,7 +141,8 @@ int update_tiles(const struct schedule *schedule, const struct model *model, con
     int64_t first, end;
     extent_range(schedule, model, op->unit, op->extent, 0, &first, &end);
     const int64_t elems = update_elems(schedule, model, op, end - first);
-    return (int)((end - first + elems - 1) / elems);
+    const int64_t tiles = (end - first + elems - 1) / elems;
+    return tiles > SCHEDULE_OPS_MAX ? SCHEDULE_OPS_MAX + 1 : (int)tiles; /* of which each is an operation */
 }
 
 /* ---- operations ---- */
@@ -150,6 +151,7 @@ struct op *builder_begin(struct builder *builder, enum op_kind kind, int micro_s
 {
     static struct op scrap; /* written to, never read, once memory has run out */
     struct schedule *schedule = builder->schedule;
+    if (schedule->op_count == SCHEDULE_OPS_MAX) builder->failed = builder->too_long = true;
     schedule->ops = grown(builder, schedule->ops, schedule->op_count, &builder->op_room, sizeof *schedule->ops);
     struct op *op = builder->failed ? &scrap : &schedule->ops[schedule->op_count];
     *op = (struct op){.kind = kind,
@@ -183,9 +185,8 @@ void builder_take(struct builder *builder, enum role role, int buffer)
 
 void builder_give(struct builder *builder, int buffer)
 {
-    if (builder->give_count < (int)(sizeof builder->gives / sizeof *builder->gives))
-        builder->gives[builder->give_count++] = buffer;
-    else builder->failed = true;
+    builder->gives = grown(builder, builder->gives, builder->give_count, &builder->give_room, sizeof *builder->gives);
+    if (!builder->failed) builder->gives[builder->give_count++] = buffer;
 }
 
 /* Lanes are in order, so of several dependencies on one lane only the last matters. */
@@ -263,15 +264,30 @@ int schedule_agreement(const struct schedule *schedule)
 
 /* ---- the end ---- */
 
+static int refuse_length(const struct builder *builder, struct error *err)
+{
+    const struct config_zero *knobs = builder->input->knobs;
+    const int64_t tile = knobs->update_tile_elems, group = knobs->sub_group_elems;
+    if (builder->input->micro_steps > 1)
+        return error_set(err, STATUS_USAGE,
+                         "gradient_accumulation_steps = %d: a step of so many micro-steps over %d units is more than %d "
+                         "operations; lower it",
+                         builder->input->micro_steps, builder->model->unit_count, SCHEDULE_OPS_MAX);
+    return error_set(err, STATUS_USAGE, "%s = %lld: a step with updates of so few elements is more than %d operations; raise it",
+                     tile < group ? "schedule.update_tile" : "zero_optimization.sub_group_size",
+                     (long long)(tile < group ? tile : group), SCHEDULE_OPS_MAX);
+}
+
 int builder_finish(struct builder *builder, struct error *err)
 {
+    free(builder->gives);
     if (!builder->failed) {
         placement_order(builder);
         placement_of_all(builder);
     }
     if (!builder->failed) return STATUS_OK;
     schedule_release(builder->schedule);
-    return error_set(err, STATUS_RUN, "no memory to build a schedule");
+    return builder->too_long ? refuse_length(builder, err) : error_set(err, STATUS_RUN, "no memory to build a schedule");
 }
 
 void schedule_release(struct schedule *schedule)

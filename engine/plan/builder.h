@@ -15,8 +15,9 @@ struct builder {
     struct unit_layout *layout; /* by unit; the schedule's */
     int op_room, buffer_room, piece_room, effect_room;
     struct op *op;              /* being written, or NULL */
-    int gives[1024], give_count;  /* of that operation, appended after its takes */
-    bool failed;                /* out of memory; every call is then a no-op */
+    int *gives, give_count, give_room; /* of that operation, appended after its takes */
+    bool failed;                /* out of memory, or too long; every call is then a no-op */
+    bool too_long;              /* more than SCHEDULE_OPS_MAX operations */
 };
 
 /* Lasting buffers for these knobs: who keeps what between steps, and in which tier. */
@@ -46,7 +47,8 @@ void builder_depend(struct builder *builder, int op, enum why_wait why); /* op <
 void builder_piece(struct builder *builder, int unit, int64_t first, int64_t elems, int source, int destination);
 int builder_end(struct builder *builder);
 
-/* The schedule is whole: order and addresses of memory (placement.c). STATUS_RUN: no memory, and nothing is left of it. */
+/* The schedule is whole: order and addresses of memory (placement.c). STATUS_RUN: no memory; STATUS_USAGE: too many operations.
+ * Nothing is left of it then. */
 int builder_finish(struct builder *builder, struct error *err);
 void placement_order(struct builder *builder);
 void placement_of_all(struct builder *builder);

@@ -88,7 +88,8 @@ static int planner_init(struct planner *planner, struct schedule *schedule, cons
     planner->cast_gradients = model->gradient != model->dtype;
     planner->own_gradients = stage >= 2 || planner->cast_gradients;
     planner->reduce_every_time = stage >= 2 && !schedule->knobs.no_sync;
-    planner->builder.failed = !planner_alloc(planner, units) ||
+    planner->builder.too_long = (int64_t)units * schedule->micro_steps > SCHEDULE_OPS_MAX; /* each is used */
+    planner->builder.failed = planner->builder.too_long || !planner_alloc(planner, units) ||
                               !walk_init(&planner->walk, model, input->knobs, planner->training, schedule->micro_steps);
     schedule->layout = planner->builder.layout;
     if (planner->builder.failed) return STATUS_RUN;

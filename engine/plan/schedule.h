@@ -122,6 +122,9 @@ struct op {
     struct dependency dependency[OP_DEPENDENCIES_MAX];
 };
 
+/* More operations are refused: what is proved and drawn of them takes seconds, and their list some gigabytes. */
+enum { SCHEDULE_OPS_MAX = 1 << 21 };
+
 struct schedule {
     enum purpose purpose;
     int stage, ranks, micro_steps, B, T;

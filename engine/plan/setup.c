@@ -1,8 +1,11 @@
 #include "engine/plan/setup.h"
 
+#include "engine/config/resolve.h"
+
 int setup_init(struct setup *setup, const struct config *config, struct error *err)
 {
-    int status = model_of(&setup->model, config, err);
+    int status = config_check_bounds(config, err); /* of a changed configuration, too: a deeper model, other tiles */
+    if (!status) status = model_of(&setup->model, config, err);
     if (status) return status;
     struct schedule_input input = schedule_input_of(config, &setup->model, PURPOSE_TRAIN);
     status = schedule_build(&setup->schedule, &input, err);

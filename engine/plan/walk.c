@@ -123,8 +123,8 @@ static void add_micro_step(struct walk *walk, const struct model *model, const s
 bool walk_init(struct walk *walk, const struct model *model, const struct config_zero *knobs, bool training,
                int micro_steps)
 {
-    const int uses = 3 * model->unit_count + 2; /* of a micro-step at most */
-    *walk = (struct walk){calloc((size_t)uses * (size_t)micro_steps, sizeof *walk->steps), 0};
+    const int64_t uses = 3 * (int64_t)model->unit_count + 2; /* of a micro-step at most */
+    *walk = (struct walk){calloc((size_t)(uses * micro_steps), sizeof *walk->steps), 0};
     for (int m = 0; walk->steps && m < micro_steps; m++) add_micro_step(walk, model, knobs, training, m);
     return walk->steps != NULL;
 }

@@ -1,0 +1,88 @@
+/* Bounds of what sizes come to when they are multiplied. The table of keys bounds each size by itself; products of several sizes
+ * are bounded here, once, so that plan, engine and views compute with int64_t and need no checks of their own.
+ *
+ * With L layers, C hidden, H heads, V vocabulary, T sequence length, S tokens of a step over all ranks (train_batch_size x T), R ranks
+ * and A micro-steps, the largest sums below are:
+ *
+ *     tokens of a step          S               bounded by 2^31: trace records and kernels count tokens with 32 bits
+ *     units                     L x tiles       bounded by 2^13: the plan looks at pairs of units
+ *     activations               S L C           bounded by 2^55. A token has at most 84 C bytes in a layer: output, two parts, 4 H of
+ *                                               log-sum-exps, H <= C. The textbook's formula counts 66 C. So 128 S L C fits 2^62.
+ *     attention matrices        S T H L         bounded by 2^59: the textbook counts 5 bytes of each score, which nobody keeps
+ *     logits                    S V 4           at most 2^31 x 2^23.3 x 2^2 without a bound of its own
+ *     parameters                P               at most 2^46 without a bound of its own: each size has its range
+ *     bytes kept and moved      P R A           bounded by 2^56. A parameter has at most 8 lasting arrays of 4 bytes and as many of the
+ *                                               step; a micro-step gathers it four times and reduces it once. So 64 P R A fits 2^62.
+ *
+ * Operations are counted by the builder of schedules (SCHEDULE_OPS_MAX), and floating-point operations are doubles (plan/flops.h). */
+#include "engine/base/grouped.h"
+#include "engine/base/size.h"
+#include "engine/config/resolve.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct factor {
+    const char *name; /* a key, or what keys come to */
+    int64_t value;
+};
+
+enum { FACTORS_MAX = 5 };
+
+struct bound {
+    struct factor factors[FACTORS_MAX]; /* as many as have a name */
+    int64_t most;
+    const char *what; /* is more than that */
+};
+
+static bool within(const struct bound *bound)
+{
+    int64_t product = 1;
+    for (int f = 0; f < FACTORS_MAX && bound->factors[f].name; f++)
+        if (!size_mul(product, bound->factors[f].value, &product) || product > bound->most) return false;
+    return true;
+}
+
+/* "a x b x c = 1 x 2 x 3: more than N things; lower one of them" */
+static int refuse(const struct bound *bound, struct error *err)
+{
+    char names[240] = "", values[160] = "", most[32];
+    size_t name_end = 0, value_end = 0;
+    for (int f = 0; f < FACTORS_MAX && bound->factors[f].name; f++) {
+        const char *between = f ? " x " : "";
+        name_end += (size_t)snprintf(names + name_end, sizeof names - name_end, "%s%s", between, bound->factors[f].name);
+        value_end += (size_t)snprintf(values + value_end, sizeof values - value_end, "%s%lld", between,
+                                      (long long)bound->factors[f].value);
+    }
+    return error_set(err, STATUS_USAGE, "%s = %s: more than %s %s; lower one of them", names, values,
+                     grouped(most, bound->most), bound->what);
+}
+
+/* All parameters of the model, or a little more. */
+static int64_t parameters_of(const struct config_model *model)
+{
+    const int64_t C = model->hidden, block = 12 * C * C + 13 * C;
+    return model->layers * block + ((int64_t)model->vocabulary + model->context + 2) * C;
+}
+
+int config_check_bounds(const struct config *config, struct error *err)
+{
+    const struct config_model *model = &config->model;
+    const struct factor batch = {"train_batch_size", config->train_batch_size},
+                        sequence = {"data.sequence_length", config->data.sequence_length},
+                        layers = {"model.layers", model->layers};
+    const struct bound bounds[] = {
+        {{batch, sequence}, INT32_MAX, "tokens in a step"},
+        {{layers, {"model.mlp_tiles", config->mlp_tiles}}, 1 << 13, "units"},
+        {{batch, sequence, layers, {"model.hidden", model->hidden}}, INT64_C(1) << 55, "activations in a step"},
+        {{batch, sequence, sequence, layers, {"model.heads", model->heads}}, INT64_C(1) << 59, "attention scores in a step"},
+        {{{"parameters of the model", parameters_of(model)},
+          {"topology.ranks", config->topology.ranks},
+          {"gradient_accumulation_steps", config->accumulation_steps}},
+         INT64_C(1) << 56,
+         "parameters that ranks use in a step"},
+    };
+    for (size_t b = 0; b < sizeof bounds / sizeof *bounds; b++)
+        if (!within(&bounds[b])) return refuse(&bounds[b], err);
+    return STATUS_OK;
+}
