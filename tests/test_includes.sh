@@ -41,6 +41,15 @@ check() {
         }' "$1" -
 }
 
+# Streams filter what is printed (engine/base/printable.h). What goes past them, in files that are not named here:
+past_the_filter() {
+    local raw='(^|[^_a-z])(dprintf|perror|psignal|fdopen|putp)[(]|write[(](STDOUT_FILENO|STDERR_FILENO|[12]),|"/dev/(tty|std)'
+    cd "$1" || return
+    grep -rnE --include='*.[ch]' "$raw" engine tui kernels | grep -vE '^tui/term/(term|restore)[.]c:'
+    grep -rnE --include='*.[ch]' '(printable_below|front_write_frame)[(]' engine tui kernels |
+        grep -vE '^(engine/base/printable\.[ch]|engine/run/(analyze|data|doctor_storage|front|headless|look|session)\.c|engine/run/(front|progress)\.h|tui/term/term\.c):'
+}
+
 number=0
 result() { # NAME, then what was found wrong (nothing: good)
     number=$((number + 1))
@@ -49,6 +58,7 @@ result() { # NAME, then what was found wrong (nothing: good)
 failed=
 
 result includes_point_one_way "$(check tests/include_edges .)"
+result all_printing_goes_through_the_filter "$(past_the_filter .)"
 
 # The check itself must be able to fail: a small tree with one fault of each kind, next to allowed edges.
 tree=$(mktemp -d)
@@ -78,5 +88,14 @@ expect curses_outside_term_fails tui/views/bad.c '#include <ncursesw/ncurses.h>'
 expect path_not_from_root_fails engine/base/bad.c '#include "error.h"' 'not written from the root'
 expect missing_file_fails engine/base/bad.c '#include "engine/base/none.h"' 'does not exist'
 expect unknown_folder_fails engine/odd/bad.c '#include "engine/base/error.h"' 'not in tests/include_edges'
+refuse() { # NAME, FILE, LINE: it prints past the filter
+    mkdir -p "$tree"/{kernels,engine/run} && echo "$3" >"$tree/$2"
+    [ -n "$(past_the_filter "$tree")" ]
+    result "$1" "$([ $? -eq 0 ] || echo "found nothing")"
+    rm "$tree/$2"
+}
+refuse a_raw_write_fails engine/zero/bad.c '    dprintf(STDERR_FILENO, "%s", name);'
+refuse a_new_stream_fails engine/run/bad.c '    FILE *out = fopen("/dev/tty", "w");'
+refuse a_file_that_takes_the_raw_stream_fails engine/run/bad.c '    fputs(name, printable_below(stdout));'
 echo "1..$number"
 [ -z "$failed" ]

@@ -8,6 +8,7 @@
 
 #include "engine/analyze/analysis_pairs.h"
 #include "engine/base/grouped.h"
+#include "engine/base/printable.h"
 
 enum figure_kind { FIGURE_STAGE, FIGURE_COUNT, FIGURE_BYTES, FIGURE_MS, FIGURE_SHARE, FIGURE_RATE, FIGURE_LOSS };
 struct figure {
@@ -287,7 +288,7 @@ char *analysis_diff_json(const struct analysis *left, const struct analysis *rig
     for (int i = 0; i < count; i++) cJSON_AddItemToArray(list, pair_rows(&pairs[i], equal));
     free(pairs);
     cJSON_AddBoolToObject(out, "equal", *equal);
-    char *text = cJSON_Print(out);
+    char *text = printable_json(cJSON_Print(out));
     cJSON_Delete(out);
     return text;
 }

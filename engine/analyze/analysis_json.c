@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "engine/analyze/analysis.h"
+#include "engine/base/printable.h"
 
 static void add_number(cJSON *object, const char *key, bool known, double value)
 {
@@ -238,7 +239,7 @@ char *analysis_json(const struct analysis *analysis)
     cJSON_AddItemToObject(out, "why", analysis_why_object(analysis, TIER_DEVICE));
     cJSON_AddItemToObject(out, "why_host", analysis_why_object(analysis, TIER_HOST));
     cJSON_AddItemToObject(out, "why_nvme", analysis_why_object(analysis, TIER_NVME));
-    char *text = cJSON_Print(out);
+    char *text = printable_json(cJSON_Print(out));
     cJSON_Delete(out);
     return text;
 }

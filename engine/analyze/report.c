@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "engine/analyze/flows.h"
+#include "engine/base/printable.h"
 #include "engine/config/hjson.h"
 
 static void add_number(cJSON *object, const char *key, bool known, double value)
@@ -336,7 +337,7 @@ char *report_json(const struct run_model *model, const struct report_screen *scr
     add_number(report, "unigram_entropy", model->header.has_unigram_entropy, model->header.unigram_entropy);
     add_number(report, "tokens_per_second", time_s > 0, time_s > 0 ? (double)model->tokens_seen / time_s : 0);
     add_screen(report, screen);
-    char *text = cJSON_Print(report);
+    char *text = printable_json(cJSON_Print(report));
     cJSON_Delete(report);
     return text;
 }

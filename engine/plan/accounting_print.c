@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/base/grouped.h"
+#include "engine/base/printable.h"
 #include "engine/base/words.h"
 #include "engine/plan/accounting.h"
 
@@ -242,7 +243,7 @@ int accounting_print_json(FILE *out, const struct accounting *accounting, const 
     if (status) return status;
     cJSON *root = json_of(accounting, config, &setup);
     setup_release(&setup);
-    char *text = cJSON_PrintUnformatted(root);
+    char *text = printable_json(cJSON_PrintUnformatted(root));
     cJSON_Delete(root);
     if (!text) return error_set(err, STATUS_RUN, "no memory for JSON");
     fprintf(out, "%s\n", text);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "engine/base/grouped.h"
+#include "engine/base/printable.h"
 #include "engine/base/words.h"
 #include "engine/plan/explain.h"
 
@@ -189,7 +190,7 @@ int explain_print_json(FILE *out, const struct config *config, const char *name,
     cJSON_AddStringToObject(json, "config", name);
     cJSON *keys = cJSON_AddArrayToObject(json, "keys");
     for (int i = 0; list && i < count; i++) cJSON_AddItemToArray(keys, key_json(&list[i]));
-    char *text = list ? cJSON_PrintUnformatted(json) : NULL;
+    char *text = list ? printable_json(cJSON_PrintUnformatted(json)) : NULL;
     if (text) fprintf(out, "%s\n", text);
     else status = error_set(err, STATUS_RUN, "no memory to explain %d keys", config_key_count);
     free(text);

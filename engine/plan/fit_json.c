@@ -2,6 +2,7 @@
 #include <cjson/cJSON.h>
 #include <stdlib.h>
 
+#include "engine/base/printable.h"
 #include "engine/plan/fit.h"
 
 static void add_setup(cJSON *out, const struct fit_setup *setup)
@@ -111,7 +112,7 @@ int fit_print_json(FILE *out, const struct fit_question *question, const struct 
     cJSON *depths = cJSON_AddArrayToObject(json, "deepest");
     for (int d = 0; d < FIT_SETUPS; d++) cJSON_AddItemToArray(depths, depth_object(&answer->depths[d], limits));
     if (answer->smaller.layers) cJSON_AddItemToObject(json, "smaller", depth_object(&answer->smaller, limits));
-    char *text = cJSON_PrintUnformatted(json);
+    char *text = printable_json(cJSON_PrintUnformatted(json));
     cJSON_Delete(json);
     if (!text) return error_set(err, STATUS_RUN, "no memory to print what fits");
     fprintf(out, "%s\n", text);

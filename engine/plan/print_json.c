@@ -2,6 +2,7 @@
 #include <cjson/cJSON.h>
 #include <stdlib.h>
 
+#include "engine/base/printable.h"
 #include "engine/plan/flops.h"
 #include "engine/plan/paced.h"
 #include "engine/plan/print.h"
@@ -91,7 +92,7 @@ int plan_print_json(FILE *out, const struct config *config, bool with_schedule, 
     if (schedule) cJSON_AddRawToObject(json, "schedule", schedule);
     free(schedule);
     setup_release(&setup);
-    char *text = cJSON_PrintUnformatted(json);
+    char *text = printable_json(cJSON_PrintUnformatted(json));
     cJSON_Delete(json);
     if (!text) return error_set(err, STATUS_RUN, "no memory to print a plan");
     fprintf(out, "%s\n", text);

@@ -5,6 +5,7 @@
 
 #include "engine/analyze/analysis.h"
 #include "engine/base/clock.h"
+#include "engine/base/printable.h"
 #include "engine/run/front.h"
 
 /* ---- progress ---- */
@@ -21,7 +22,7 @@ static void say_progress(void *user, uint64_t records, uint32_t step)
     if (now_ns - progress->said_ns < 250000000u) return;
     progress->said_ns = now_ns;
     progress->shown = true;
-    fprintf(stderr, "\r%llu records, step %u ", (unsigned long long)records, step);
+    fprintf(printable_below(stderr), "\r%llu records, step %u ", (unsigned long long)records, step);
 }
 
 static int read_trace(struct analysis *analysis, const char *path, const struct cli *cli, struct error *err)
@@ -32,7 +33,7 @@ static int read_trace(struct analysis *analysis, const char *path, const struct 
                                        .progress = isatty(STDERR_FILENO) ? say_progress : NULL,
                                        .user = &progress};
     int status = analysis_read(analysis, path, &options, err);
-    if (progress.shown) fprintf(stderr, "\r%*s\r", 40, "");
+    if (progress.shown) fprintf(printable_below(stderr), "\r%*s\r", 40, "");
     return status;
 }
 

@@ -7,6 +7,7 @@
 #include "engine/analyze/model.h"
 #include "engine/base/clock.h"
 #include "engine/base/grouped.h"
+#include "engine/base/printable.h"
 #include "engine/run/front.h"
 #include "engine/run/rundir.h"
 
@@ -80,7 +81,7 @@ static cJSON *run_object(const struct rundir_found *run, const struct run_model 
 static void print_json(FILE *out, const struct rundir_found *run, const struct run_model *model, bool answers)
 {
     cJSON *object = run_object(run, model, answers);
-    char *text = cJSON_PrintUnformatted(object);
+    char *text = printable_json(cJSON_PrintUnformatted(object));
     if (text) fputs(text, out);
     free(text);
     cJSON_Delete(object);

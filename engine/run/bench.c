@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "engine/base/grouped.h"
+#include "engine/base/printable.h"
 #include "engine/plan/model.h"
 #include "engine/run/bench_rounds.h"
 #include "engine/run/front.h"
@@ -187,7 +188,7 @@ static void print_json(FILE *out, const struct config *config, const struct benc
     cJSON *rows = cJSON_AddArrayToObject(json, "measured");
     for (enum audience audience = 0; audience < AUDIENCES; audience++)
         if (was_measured(found, audience)) cJSON_AddItemToArray(rows, audience_json(found, audience));
-    char *text = cJSON_Print(json);
+    char *text = printable_json(cJSON_Print(json));
     if (text) fprintf(out, "%s\n", text);
     free(text);
     cJSON_Delete(json);

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "engine/base/grouped.h"
+#include "engine/base/printable.h"
 #include "engine/checkpoint/convert.h"
 #include "engine/checkpoint/format.h"
 #include "engine/checkpoint/lots.h"
@@ -164,7 +165,7 @@ static void print_json(const struct cli *cli, const struct destination *to, int6
     cJSON_AddNumberToObject(memory, "peak_bytes", (double)peak_bytes);
     cJSON_AddNumberToObject(memory, "read_buffers_bytes", STATE_BUFFERS_BYTES);
     cJSON_AddNumberToObject(memory, "write_buffers_bytes", STATE_BUFFERS_BYTES);
-    char *text = cJSON_Print(json);
+    char *text = printable_json(cJSON_Print(json));
     if (text) puts(text);
     cJSON_Delete(json);
     free(text);

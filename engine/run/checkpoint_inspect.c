@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "engine/base/grouped.h"
+#include "engine/base/printable.h"
 #include "engine/checkpoint/convert.h"
 #include "engine/checkpoint/lots.h"
 #include "engine/run/front.h"
@@ -95,7 +96,7 @@ static cJSON *model_json(const struct config_model *shape, int64_t elems)
 /* Takes the JSON. */
 static int write_json(const struct cli *cli, cJSON *json, struct error *err)
 {
-    char *text = cJSON_Print(json);
+    char *text = printable_json(cJSON_Print(json));
     int status =
         text ? front_write(cli->output, text, err) : error_set(err, STATUS_RUN, "no memory for what was found");
     free(text);

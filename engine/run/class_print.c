@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/printable.h"
 #include "engine/run/class.h"
 #include "engine/run/front.h"
 
@@ -180,7 +181,7 @@ char *class_json(const struct class *class, const char *learner)
         cJSON_AddItemToArray(damaged, one);
     }
     cJSON_AddBoolToObject(json, "cut", class->cut);
-    char *text = cJSON_Print(json);
+    char *text = printable_json(cJSON_Print(json));
     cJSON_Delete(json);
     return text;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/base/grouped.h"
+#include "engine/base/printable.h"
 #include "engine/data/corpus.h"
 #include "engine/data/data.h"
 #include "engine/data/shard.h"
@@ -34,7 +35,7 @@ static int write_tokens(struct encoder *encoder, struct error *err)
 static void say_progress(struct encoder *encoder)
 {
     if (progress_due(&encoder->progress))
-        fprintf(stderr, "\r%s %3.0f %%, %llu tokens ", encoder->progress.what,
+        fprintf(printable_below(stderr), "\r%s %3.0f %%, %llu tokens ", encoder->progress.what,
                 100.0 * (double)encoder->done_bytes / (double)encoder->all_bytes, (unsigned long long)encoder->written);
 }
 
@@ -184,7 +185,7 @@ static char *figures_json(const struct figures *figures)
     cJSON_AddNumberToObject(json, "different_tokens", figures->seen);
     cJSON_AddNumberToObject(json, "highest_token", figures->highest);
     cJSON_AddNumberToObject(json, "entropy_nats", figures->entropy);
-    char *text = cJSON_Print(json);
+    char *text = printable_json(cJSON_Print(json));
     cJSON_Delete(json);
     return text;
 }

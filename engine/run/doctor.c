@@ -10,6 +10,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "engine/base/printable.h"
 #include "engine/base/words.h"
 #include "engine/run/doctor_storage.h"
 #include "engine/run/front.h"
@@ -123,7 +124,7 @@ static char *json_of(const struct finding findings[CHECKS], const int counts[3])
     }
     cJSON_AddStringToObject(json, "version", ZEROLAB_VERSION);
     for (int v = 0; v < 3; v++) cJSON_AddNumberToObject(json, verdicts[v], counts[v]);
-    char *text = cJSON_Print(json);
+    char *text = printable_json(cJSON_Print(json));
     cJSON_Delete(json);
     return text;
 }

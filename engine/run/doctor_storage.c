@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/statvfs.h>
 
+#include "engine/base/printable.h"
 #include "engine/memory/disk.h"
 
 enum { LARGE_BLOCK = 1 << 20, SMALL_BLOCK = 4096 };
@@ -55,13 +56,14 @@ static double latency_s(const struct disk_rate *rate, int direction)
 static void say(FILE *progress, const char *what, const char *how_long)
 {
     if (!progress) return;
-    fprintf(progress, "\r\033[Kmeasuring: %s%s", what, how_long);
+    fputs("\r\033[K", printable_below(progress));
+    fprintf(progress, "measuring: %s%s", what, how_long);
     fflush(progress);
 }
 
 static void say_nothing(FILE *progress)
 {
-    if (progress) fputs("\r\033[K", progress);
+    if (progress) fputs("\r\033[K", printable_below(progress));
 }
 
 /* A quarter of what is free is enough to ask for, and 1 GiB enough to measure with. */

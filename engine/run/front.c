@@ -8,6 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "engine/base/printable.h"
+
 int front_fail(const struct error *err)
 {
     fflush(stdout);
@@ -77,7 +79,8 @@ static int put_text(FILE *file, const char *text)
 /* `cause`: of what went wrong before, or 0; what goes wrong now is the newer news. */
 static int put_away(FILE *file, int cause)
 {
-    return (file == stdout ? fflush(file) : fclose(file)) == 0 ? cause : errno;
+    const bool stays = file == stdout || file == printable_below(stdout);
+    return (stays ? fflush(file) : fclose(file)) == 0 ? cause : errno;
 }
 
 /* Into a new file beside it, which then takes its name: what could not be written whole leaves what there was. False, and
@@ -98,30 +101,48 @@ static bool open_beside(struct beside *beside, const char *path)
     return beside->file;
 }
 
-static int write_beside(struct beside *beside, const char *text, struct error *err)
+static int write_beside(struct beside *beside, const char *text, bool frame, struct error *err)
 {
-    int cause = put_away(beside->file, put_text(beside->file, text));
+    FILE *file = frame ? beside->file : printable_over(beside->file);
+    int cause = file ? put_away(file, put_text(file, text)) : ENOMEM;
     if (!cause && rename(beside->partial, beside->path) != 0) cause = errno;
     if (!cause) return STATUS_OK;
     unlink(beside->partial);
     return cannot_write(beside->path, cause, err);
 }
 
-int front_write(const char *path, const char *text, struct error *err)
+/* NULL, with the error set. */
+static FILE *open_file(const char *path, bool frame, struct error *err)
+{
+    FILE *file = fopen(path, "we");
+    if (file && !frame) file = printable_over(file);
+    if (!file) cannot_open(path, errno, err);
+    return file;
+}
+
+static int write_text(const char *path, const char *text, bool frame, struct error *err)
 {
     struct beside beside;
-    if (!is_standard(path) && open_beside(&beside, path)) return write_beside(&beside, text, err);
-    FILE *file = is_standard(path) ? stdout : fopen(path, "we");
-    if (!file) return cannot_open(path, errno, err);
+    if (!is_standard(path) && open_beside(&beside, path)) return write_beside(&beside, text, frame, err);
+    FILE *file = !is_standard(path) ? open_file(path, frame, err) : frame ? printable_below(stdout) : stdout;
+    if (!file) return STATUS_USAGE;
     const int cause = put_away(file, put_text(file, text));
     return cause ? cannot_write(path, cause, err) : STATUS_OK;
 }
 
+int front_write(const char *path, const char *text, struct error *err)
+{
+    return write_text(path, text, false, err);
+}
+
+int front_write_frame(const char *path, const char *text, struct error *err)
+{
+    return write_text(path, text, true, err);
+}
+
 FILE *front_open(const char *path, struct error *err)
 {
-    FILE *out = is_standard(path) ? stdout : fopen(path, "we");
-    if (!out) cannot_open(path, errno, err);
-    return out;
+    return is_standard(path) ? stdout : open_file(path, false, err);
 }
 
 int front_close(FILE *out, const char *path, struct error *err)

@@ -29,6 +29,7 @@ int front_fail(const struct error *err); /* prints, returns err's status */
 int front_end(int status);               /* the last of all: the status, or that of standard output which could not be written, said here */
 int front_look(struct app_look *look, const struct cli *cli, struct error *err);
 int front_write(const char *path, const char *text, struct error *err); /* NULL or "-": standard output; STATUS_USAGE: it cannot be opened */
+int front_write_frame(const char *path, const char *text, struct error *err); /* the same for a frame, whose escape sequences are ours */
 FILE *front_open(const char *path, struct error *err);                   /* the same; NULL: STATUS_USAGE in err */
 int front_close(FILE *out, const char *path, struct error *err);
 

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "engine/base/clock.h"
+#include "engine/base/printable.h"
 
 static const uint64_t tty_every_ns = 100000000u, plain_every_ns = 10000000000u;
 
@@ -70,12 +71,17 @@ void headless_line(char *line, size_t room, const struct run_model *model, int64
 static int terminal_columns(FILE *out)
 {
     struct winsize size;
-    return ioctl(fileno(out), TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col - 1 : 79;
+    return ioctl(fileno(printable_below(out)), TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col - 1 : 79;
+}
+
+static void erase_line(FILE *out)
+{
+    fputs("\r\033[K", printable_below(out));
 }
 
 static void close_line(struct headless *headless)
 {
-    if (headless->line_open) fputs("\r\033[K", headless->out);
+    if (headless->line_open) erase_line(headless->out);
     headless->line_open = false;
 }
 
@@ -142,7 +148,8 @@ static void show(struct headless *headless, const struct run_model *model, bool 
     headless_line(line, sizeof line, model, headless->steps);
     if (headless->line_open && strcmp(line, headless->line) == 0) return;
     memcpy(headless->line, line, sizeof line);
-    if (headless->tty) fprintf(headless->out, "\r\033[K%.*s", terminal_columns(headless->out), line);
+    if (headless->tty) erase_line(headless->out);
+    if (headless->tty) fprintf(headless->out, "%.*s", terminal_columns(headless->out), line);
     else fprintf(headless->out, "%s\n", line);
     headless->line_open = headless->tty;
     headless->shown_ns = now_ns;

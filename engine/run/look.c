@@ -31,7 +31,7 @@ static int print_frame(const struct cli *cli, struct error *err)
     char *text = NULL;
     int status = frame_options(&options, cli, err);
     if (!status) status = app_frame(&options, &text, err);
-    if (!status) status = front_write(cli->output, text, err);
+    if (!status) status = front_write_frame(cli->output, text, err);
     free(text);
     return status;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/base/printable.h"
 #include "engine/run/front.h"
 #include "engine/run/hello.h"
 #include "engine/run/worker.h"
@@ -97,5 +98,6 @@ int main(int argc, char **argv)
 {
     take_closed();
     setlocale(LC_CTYPE, "");
+    printable_standard();
     return front_end(run(argc, argv));
 }

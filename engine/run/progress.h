@@ -8,9 +8,10 @@
 #include <unistd.h>
 
 #include "engine/base/clock.h"
+#include "engine/base/printable.h"
 
 struct progress {
-    const char *what; /* "checking" */
+    const char *what; /* "checking"; ours, since the line goes past the filter of standard error */
     uint64_t said_ns;
     bool terminal, shown;
 };
@@ -20,7 +21,7 @@ static inline struct progress progress_of(const char *what)
     return (struct progress){what, clock_ns(), isatty(STDERR_FILENO) == 1, false};
 }
 
-/* Whether a line is due: print it to stderr, after a carriage return. */
+/* Whether a line is due: print it to printable_below(stderr), after a carriage return. */
 static inline bool progress_due(struct progress *progress)
 {
     const uint64_t now_ns = clock_ns();
@@ -34,14 +35,14 @@ static inline void progress_say(void *user, uint64_t done_bytes, uint64_t all_by
 {
     struct progress *progress = user;
     if (progress_due(progress))
-        fprintf(stderr, "\r%s %3.0f %% of %.1f MB ", progress->what,
+        fprintf(printable_below(stderr), "\r%s %3.0f %% of %.1f MB ", progress->what,
                 100.0 * (double)done_bytes / (double)(all_bytes ? all_bytes : 1), (double)all_bytes / 1e6);
 }
 
 /* Takes the line away. */
 static inline void progress_end(struct progress *progress)
 {
-    if (progress->shown) fprintf(stderr, "\r%*s\r", 60, "");
+    if (progress->shown) fprintf(printable_below(stderr), "\r%*s\r", 60, "");
     progress->shown = false;
 }
 

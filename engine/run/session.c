@@ -9,6 +9,7 @@
 
 #include "engine/analyze/report.h"
 #include "engine/base/clock.h"
+#include "engine/base/printable.h"
 #include "engine/config/command.h"
 #include "engine/run/headless.h"
 #include "engine/run/own.h"
@@ -71,7 +72,7 @@ int session_start(struct session *session, struct error *err)
 static bool can_rewrite(FILE *out)
 {
     const char *term = getenv("TERM");
-    return isatty(fileno(out)) && term && strcmp(term, "dumb") != 0;
+    return isatty(fileno(printable_below(out))) && term && strcmp(term, "dumb") != 0;
 }
 
 static void read_headless(struct session *session, struct source *source, FILE *out, struct logs *logs)

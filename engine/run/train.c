@@ -1,13 +1,10 @@
 /* `zerolab` and `zerolab train`: finds out what is to be run, refuses what cannot be, has it run, and says what came of it. */
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <wchar.h>
-#include <wctype.h>
 
 #include "engine/config/command.h"
 #include "engine/data/data.h"
@@ -248,22 +245,11 @@ static int resolve(struct session *session, struct error *err)
 
 /* ---- what came of it ---- */
 
-/* A model of bytes may say anything, control codes included: only what the locale calls printable reaches the terminal. */
 static void print_sample(FILE *out, const struct run_model *model)
 {
-    mbstate_t state = {0};
     if (!model->sample.text) return;
     fputs("sample: ", out);
-    for (size_t i = 0; i < model->sample.bytes;) {
-        const char *at = model->sample.text + i;
-        wchar_t wide;
-        size_t length = mbrtowc(&wide, at, model->sample.bytes - i, &state);
-        bool whole = length > 0 && length <= MB_LEN_MAX;
-        if (!whole) memset(&state, 0, sizeof state);
-        if (whole && (iswprint((wint_t)wide) || wide == L'\n' || wide == L'\t')) fwrite(at, 1, length, out);
-        else fputc('?', out);
-        i += whole ? length : 1;
-    }
+    fwrite(model->sample.text, 1, model->sample.bytes, out);
     fputc('\n', out);
 }
 

@@ -15,6 +15,7 @@
 
 #include <curses.h>
 
+#include "engine/base/printable.h"
 #include "tui/term/painter.h"
 #include "tui/term/restore.h"
 #include "tui/term/terminfo.h"
@@ -101,7 +102,7 @@ int terminal_open(struct terminal **out, bool no_colour, bool mouse, struct erro
     }
     restore_remember(leave);
     stderr_keep();
-    terminal->screen = newterm(NULL, stdout, stdin);
+    terminal->screen = newterm(NULL, printable_below(stdout), stdin);
     if (!terminal->screen) {
         restore_unlisten();
         restore_disarm();

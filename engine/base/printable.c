@@ -1,0 +1,155 @@
+#include "engine/base/printable.h"
+
+#include <errno.h>
+#include <langinfo.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- characters ---- */
+
+/* Bytes of the UTF-8 character that begins at `at`; 0: more than `count` are needed; -1: none begins so. Overlong forms and
+ * surrogates are none: a lenient terminal could read a control character in them. */
+static int length_at(const unsigned char *at, size_t count)
+{
+    const unsigned char first = at[0];
+    if (first < 0x80) return 1;
+    const int length = first < 0xc2 || first > 0xf4 ? -1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+    const unsigned char least = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
+    const unsigned char most = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
+    for (int i = 1; i < length; i++) {
+        if ((size_t)i == count) return 0;
+        if (at[i] < (i == 1 ? least : 0x80) || at[i] > (i == 1 ? most : 0xbf)) return -1;
+    }
+    return length;
+}
+
+static uint32_t character_at(const unsigned char *at, int length)
+{
+    uint32_t character = length == 1 ? at[0] : at[0] & (0x7fu >> length);
+    for (int i = 1; i < length; i++) character = character << 6 | (at[i] & 0x3f);
+    return character;
+}
+
+/* Marks, embeddings, overrides and isolates of right-to-left text, and separators of lines and paragraphs. */
+static bool reorders(uint32_t character)
+{
+    return character == 0x61c || character == 0x200e || character == 0x200f ||
+           (character >= 0x2028 && character <= 0x202e) || (character >= 0x2066 && character <= 0x2069);
+}
+
+static bool is_printable(uint32_t character)
+{
+    if (character < ' ') return character == '\n' || character == '\t';
+    return !(character >= 0x7f && character < 0xa0) && !reorders(character);
+}
+
+/* ---- streams ---- */
+
+struct filter {
+    FILE *below;
+    bool ascii, owns;
+    unsigned char held[4]; /* the begin of a character */
+    size_t count;
+};
+
+static struct {
+    FILE *stream;
+    struct filter filter;
+} standard[2]; /* stdout, stderr */
+
+static void put(struct filter *filter, int length)
+{
+    const uint32_t character = length > 0 ? character_at(filter->held, length) : 0;
+    const bool shown = is_printable(character) && (character < 0x80 || !filter->ascii);
+    const size_t taken = length > 0 ? (size_t)length : 1;
+    if (shown) fwrite(filter->held, 1, taken, filter->below);
+    else putc(character == 0xd7 ? 'x' : '?', filter->below); /* the sign of multiplication, which formulas use */
+    filter->count -= taken;
+    memmove(filter->held, filter->held + taken, filter->count);
+}
+
+static ssize_t filter_write(void *cookie, const char *bytes, size_t count)
+{
+    struct filter *filter = cookie;
+    for (size_t i = 0; i < count; i++) {
+        filter->held[filter->count++] = (unsigned char)bytes[i];
+        for (int length; filter->count && (length = length_at(filter->held, filter->count)) != 0;) put(filter, length);
+    }
+    if (fflush(filter->below) != 0) return 0;
+    if (ferror(filter->below)) return errno = EIO, 0;
+    return (ssize_t)count;
+}
+
+static int filter_close(void *cookie)
+{
+    struct filter *filter = cookie;
+    while (filter->count) put(filter, -1);
+    const int closed = filter->owns ? fclose(filter->below) : fflush(filter->below);
+    if (filter->owns) free(filter);
+    return closed;
+}
+
+static FILE *open_filter(struct filter *filter, int buffering)
+{
+    const bool terminal = isatty(fileno(filter->below));
+    filter->ascii = terminal && strcmp(nl_langinfo(CODESET), "UTF-8") != 0;
+    FILE *stream = fopencookie(filter, "w", (cookie_io_functions_t){.write = filter_write, .close = filter_close});
+    if (stream) setvbuf(stream, NULL, buffering == _IOFBF && terminal ? _IOLBF : buffering, BUFSIZ);
+    return stream;
+}
+
+FILE *printable_over(FILE *below)
+{
+    struct filter *filter = calloc(1, sizeof *filter);
+    FILE *stream = NULL;
+    if (filter) {
+        *filter = (struct filter){.below = below, .owns = true};
+        stream = open_filter(filter, _IOFBF);
+    }
+    if (!stream) free(filter), fclose(below);
+    return stream;
+}
+
+static FILE *over_standard(int which, FILE *below, int buffering)
+{
+    standard[which].filter = (struct filter){.below = below};
+    standard[which].stream = open_filter(&standard[which].filter, buffering);
+    if (!standard[which].stream) abort(); /* 300 bytes at the very start of a program */
+    return standard[which].stream;
+}
+
+void printable_standard(void)
+{
+    stdout = over_standard(0, stdout, _IOFBF); /* glibc's are variables, for this purpose */
+    stderr = over_standard(1, stderr, _IONBF);
+}
+
+FILE *printable_below(FILE *out)
+{
+    for (int which = 0; which < 2; which++)
+        if (out == standard[which].stream && out) return fflush(out), standard[which].filter.below;
+    return out;
+}
+
+/* ---- JSON ---- */
+
+char *printable_json(char *text)
+{
+    char *out = NULL;
+    size_t size, left = text ? strlen(text) : 0;
+    FILE *stream = text ? open_memstream(&out, &size) : NULL;
+    for (const unsigned char *at = (const unsigned char *)text; stream && left;) {
+        const int length = length_at(at, left);
+        const uint32_t character = length > 0 ? character_at(at, length) : 0xfffd;
+        const size_t taken = length > 0 ? (size_t)length : 1;
+        if (length > 0 && is_printable(character)) fwrite(at, 1, taken, stream);
+        else fprintf(stream, "\\u%04x", (unsigned)character);
+        at += taken, left -= taken;
+    }
+    free(text);
+    if (stream && fclose(stream) == 0) return out;
+    return free(out), NULL;
+}
