@@ -1,7 +1,9 @@
-# zerolab. `make run` and `make test` also set up a fresh machine; `make` alone only builds.
+# zerolab. `make run` and `make test` also install what is missing on a Debian machine; `make` alone only builds.
 #
 #   make                       build/release/zerolab
 #   make run [ARGS="..."]      ... and start it
+#   make install               program, man page and completions below PREFIX (/usr/local), or below DESTDIR/PREFIX; make uninstall
+#   make deb                   a Debian package, build/zerolab_VERSION_ARCH.deb
 #   make test                  all tests, two programs at a time
 #   make bench                 the figures that the README quotes, and its table of them
 #   make bundle                one archive that builds and runs on laptops without a network
@@ -9,11 +11,15 @@
 #   make program CUDA=1        a folder with the program and its libraries, for such a machine (ZEROLAB=build/program/zerolab make test-gpu)
 #   make clean
 #
-# Knobs: SAN=address|undefined|address-undefined|thread (a build of its own under build/), V=1 shows the commands, CC=clang, -jN (default: all processors),
-# CUDA=auto|0|1|fake: where nvcc is found | never | or fail | a GPU played by the processor, for tests (build/fake),
-# NCCL=auto|0|FOLDER: where CUDA is built, and nccl.h is beside it or in /usr | never | in FOLDER/include (a wheel's nvidia/nccl, too),
-# CUDA_ARCHS="80 90": for which GPUs, by compute capability; WGMMA=0: without the instructions that an H100 has beyond those of its
-# successors (first aid, should attention be wrong there); WERROR= for compilers that warn of more than ours.
+# Knobs:
+#   SAN=address|undefined|address-undefined|thread    a sanitizer, in a build folder of its own
+#   V=1                        show the commands
+#   CC=clang, -jN              the compiler; how many at once (default: all processors)
+#   WERROR=-Werror             warnings are errors, as in CI
+#   CUDA=auto|0|1|fake         where nvcc is found | never | or fail | a CUDA device emulated on the CPU, for tests (build/fake)
+#   NCCL=auto|0|FOLDER         where nccl.h is beside CUDA or in /usr | never | in FOLDER/include (a wheel's nvidia/nccl, too)
+#   CUDA_ARCHS="80 90"         for which GPUs, by compute capability
+#   WGMMA=0                    without wgmma, the matrix instructions of an H100 (first aid, should attention be wrong there)
 
 ifneq ($(filter-out address undefined thread address-undefined,$(SAN)),)
 $(error SAN=$(SAN) is unknown; use address, undefined, both as address-undefined, or thread)
@@ -23,10 +29,6 @@ CUDA ?= auto
 ifneq ($(filter-out auto 0 1 fake,$(CUDA)),)
 $(error CUDA=$(CUDA) is unknown; use auto, 0, 1 or fake)
 endif
-NCCL ?= auto
-CUDA_ARCHS ?= 80 90
-WGMMA ?= 1
-WERROR ?= -Werror
 
 ifeq ($(MAKELEVEL)$(filter -j%,$(MAKEFLAGS)),0)
 MAKEFLAGS += -j$(shell nproc)
@@ -37,48 +39,7 @@ endif
 Q := $(if $(filter 1,$(V)),,@)
 BUILD := build/$(if $(filter fake,$(CUDA)),fake$(SAN:%=-%),$(or $(SAN),release))
 
-# What kernels/cuda is made with: nvcc, a C++ compiler and tests/fake_cuda, or nothing (kernels/cuda/absent.c).
-NVCC := $(if $(filter 0 fake,$(CUDA))$(SAN),,$(firstword $(shell command -v nvcc 2>/dev/null) $(wildcard /usr/local/cuda/bin/nvcc build/cuda-toolkit/bin/nvcc)))
-ifneq ($(and $(SAN),$(filter 1,$(CUDA))),)
-$(error SAN=$(SAN) does not go with CUDA=1: there are no sanitizers of this kind for a GPU. Use CUDA=fake, or compute-sanitizer (make test-gpu runs it))
-endif
-ifeq ($(CUDA)$(NVCC),1)
-$(error CUDA=1: nvcc is neither on PATH nor in /usr/local/cuda; install the CUDA toolkit, or use CUDA=auto)
-endif
-CUDA_HOME := $(if $(NVCC),$(patsubst %/bin/nvcc,%,$(realpath $(NVCC))))
-CUDA_FLAGS := -std=c++17 -O2 -g -D_GNU_SOURCE -I. -MMD -MP $(CUDA_INCLUDE:%=-I%)
-CUDART ?= -lcudart_static
-NEWEST_ARCH := $(lastword $(CUDA_ARCHS))
-# Code of exactly 9.0 ("90a") has more instructions. nvcc knows them from 12.0 on.
-NVCC_VERSION := $(if $(NVCC),$(shell $(NVCC) --version | sed -n 's/.*release \([0-9]*\)\..*/\1/p'))
-HAVE_WGMMA := $(if $(filter 0,$(WGMMA))$(filter 8 9 10 11,$(NVCC_VERSION)),,$(if $(filter fake,$(CUDA)),yes,$(filter 90,$(CUDA_ARCHS))))
-CUDA_FLAGS += $(if $(HAVE_WGMMA),-DHAVE_WGMMA)
-ifeq ($(CUDA),fake)
-CUDA_SOURCES := $(filter-out %/product_cublaslt.cu %/nccl_library.cu,$(wildcard kernels/cuda/*.cu)) $(wildcard tests/fake_cuda/*.cu)
-CUDA_SOURCES += $(wildcard tests/fake_cuda/*.cc)
-CUDA_COMPILE = $(filter ccache,$(CC)) $(CXX) -x c++ $(CUDA_FLAGS) -Itests/fake_cuda -Wall -Wextra -Wno-unknown-pragmas $(WERROR) \
-	$(if $(SAN),-fsanitize=$(subst -,$(comma),$(SAN)) -fno-omit-frame-pointer)
-CUDA_LIBS := -lstdc++
-else ifneq ($(NVCC),)
-# Wheels have each library in a folder of its own: nvidia/cuda_nvcc, nvidia/nccl.
-NCCL_PLACES := $(if $(filter auto,$(NCCL)),$(CUDA_HOME) $(CUDA_HOME)/../nccl /usr /usr/local,$(filter-out 0,$(NCCL)))
-NCCL_HOME := $(patsubst %/include/nccl.h,%,$(firstword $(wildcard $(NCCL_PLACES:%=%/include/nccl.h))))
-ifeq ($(NCCL_HOME)$(filter auto 0,$(NCCL)),)
-$(error NCCL=$(NCCL): there is no include/nccl.h in that folder)
-endif
-CUDA_SOURCES := $(wildcard kernels/cuda/*.cu)
-ifeq ($(NCCL_HOME),)
-CUDA_SOURCES := $(filter-out %/clique.cu %/nccl_library.cu,$(CUDA_SOURCES)) kernels/cuda/clique_absent.c
-endif
-CUDA_FLAGS += $(if $(NCCL_HOME),$(if $(filter $(CUDA_HOME) /usr,$(NCCL_HOME)),,-I$(NCCL_HOME)/include) -DNCCL_HOME='"$(NCCL_HOME)"')
-CUDA_COMPILE = $(filter ccache,$(CC)) $(NVCC) $(CUDA_FLAGS) $(foreach a,$(if $(HAVE_WGMMA),$(CUDA_ARCHS:90=90a),$(CUDA_ARCHS)),-gencode arch=compute_$(a),code=sm_$(a)) \
-	-gencode arch=compute_$(NEWEST_ARCH),code=compute_$(NEWEST_ARCH) -Xcompiler -Wall,-Wextra $(WERROR:-Werror=-Werror all-warnings) \
-	-allow-unsupported-compiler -DCUDA_LIBRARIES='"$(CUDA_HOME)/lib64"'
-CUDA_GUARD = tools/ptxas-notes.sh $@
-CUDA_LIBS := $(addprefix -L,$(wildcard $(CUDA_HOME)/lib64 $(CUDA_HOME)/targets/x86_64-linux/lib)) $(CUDART) -lstdc++ -ldl -lrt
-else
-CUDA_SOURCES := kernels/cuda/absent.c kernels/cuda/clique_absent.c
-endif
+include cuda.mk
 
 MPI_CFLAGS := $(shell pkg-config --cflags ompi-c 2>/dev/null)
 MPI_LIBS := $(shell pkg-config --libs ompi-c 2>/dev/null)
@@ -138,6 +99,16 @@ bench:
 	done
 	@echo "== the README's table, as measured here"; tools/bench-table.sh $(BUILD)/bench.txt
 
+PREFIX ?= /usr/local
+INSTALLED := bin/zerolab share/man/man1/zerolab.1 share/bash-completion/completions/zerolab share/zsh/site-functions/_zerolab
+install: all
+	@tools/install.sh $(BUILD)/zerolab $(DESTDIR)$(PREFIX)
+uninstall:
+	@cd $(DESTDIR)$(PREFIX) && rm -f $(INSTALLED)
+
+deb: all
+	@tools/deb.sh $(BUILD)/zerolab build
+
 BUNDLE ?= build/zerolab.tar.gz
 bundle:
 	@tools/bundle.sh $(BUNDLE)
@@ -158,6 +129,13 @@ GPU_SOURCES := $(wildcard engine/base/*.c kernels/*.c kernels/cpu/*.c) $(CUDA_SO
 ifneq ($(HAVE_DNNL),yes)
 GPU_SOURCES := $(filter-out $(wildcard kernels/cpu/product*.c kernels/cpu/dnnl*.c),$(GPU_SOURCES)) tests/plain_products.c
 endif
+GPU_OBJECTS := $(addprefix $(BUILD)/,$(addsuffix .o,$(basename $(GPU_SOURCES)))) $(GPU_PROGRAMS:=.o)
+
+# Missing libraries are named here, with the command that installs them, before a compiler complains.
+$(filter-out $(GPU_OBJECTS),$(OBJECTS) $(PROGRAMS:=.o)): | $(BUILD)/libraries
+$(BUILD)/libraries: tools/bootstrap.sh
+	@tools/bootstrap.sh --check && mkdir -p $(@D) && touch $@
+
 $(BUILD)/libkernels.a: $(addprefix $(BUILD)/,$(addsuffix .o,$(basename $(GPU_SOURCES))))
 	@rm -f $@; ar rcs $@ $^
 
@@ -195,6 +173,6 @@ $(BUILD)/engine/config/builtin.o: configs/nano.json
 $(BUILD)/engine/lab/catalog.o: $(wildcard labs/*/lab.md)
 $(BUILD)/engine/data/default_text.o: data/default.txt
 
-.PHONY: all tests benches run test bench bundle program fake gpu-programs test-gpu bench-gpu clean always
+.PHONY: all tests benches run test bench install uninstall deb bundle program fake gpu-programs test-gpu bench-gpu clean always
 .SECONDARY:
 -include $(OBJECTS:.o=.d) $(PROGRAMS:=.d)

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Sees to it that what the build and the tests need is there: looks for each piece, says what is missing, installs it with
-# apt-get where it may (root, or sudo without a password), and otherwise prints the one command to type. Silent, and without
-# a look at the network, when all is well.
+# Installs what the build and the tests need: looks for each piece, says what is missing, installs it with apt-get where it may
+# (root, or sudo without a password), and otherwise prints the one command to type. It is silent, and does not use the network,
+# when nothing is missing. --check: only say what the build needs, and install nothing. --packages: print the list.
 set -u
 
 has_command() { command -v "$1" >/dev/null 2>&1; }
@@ -40,13 +40,18 @@ if [ "${1:-}" = --packages ]; then # the list, for machines that are to have no 
 fi
 
 lines=$(missing)
+# A build needs neither the tests' packages nor Open MPI.
+[ "${1:-}" != --check ] || lines=$(echo "$lines" | grep -vE ' (ranks|launching|tests|screen)' || true)
 [ -z "$lines" ] && exit 0
 packages=$(echo "$lines" | cut -d ' ' -f 1 | sort -u | tr '\n' ' ')
 echo "zerolab: missing on this machine:"
 echo "$lines" | while read -r package purpose; do printf '    %-18s %s\n' "$package" "$purpose"; done
 
 install="apt-get install -y --no-install-recommends $packages"
-if ! has_command apt-get; then
+if [ "${1:-}" = --check ]; then
+    echo "zerolab: install them, then try again: sudo $install"
+    exit 1
+elif ! has_command apt-get; then
     echo "zerolab: there is no apt-get here; install the equivalents of: $packages"
     exit 1
 elif [ "$(id -u)" = 0 ]; then

@@ -50,4 +50,11 @@ void cli_print_help(FILE *out, const struct cli *cli);
 /* The README's block: every subcommand with its options. */
 void cli_print_reference(FILE *out);
 
+/* The man page, in roff. */
+void cli_print_manual(FILE *out);
+
+/* What Tab offers for the last of `count` words, which stand behind the program's name: lines of "word TAB help". No line: a shell offers
+ * files. */
+void cli_complete(FILE *out, int count, char *const words[]);
+
 #endif

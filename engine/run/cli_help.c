@@ -41,7 +41,7 @@ static void print_verbs(FILE *out)
     }
 }
 
-static const char exit_codes[] =
+const char cli_exit_codes[] =
     "Exit status: 0 good, 1 a check failed, 2 usage or configuration, 3 unreadable input, 4 a run failed.\n";
 
 static void print_verb(FILE *out, enum verb verb)
@@ -68,7 +68,7 @@ void cli_print_help(FILE *out, const struct cli *cli)
         print_verbs(out);
         fputs("\nOptions, here and of train:\n", out);
         print_options(out, VERB_VIEW);
-        fprintf(out, "\n%s", exit_codes);
+        fprintf(out, "\n%s", cli_exit_codes);
     }
 }
 
@@ -81,5 +81,5 @@ void cli_print_reference(FILE *out)
         fprintf(out, "\nzerolab %s\n", cli_verbs[v].name);
         print_options(out, v);
     }
-    fprintf(out, "\n%s```\n", exit_codes);
+    fprintf(out, "\n%s```\n", cli_exit_codes);
 }

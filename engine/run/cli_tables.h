@@ -1,4 +1,4 @@
-/* The tables of verbs.def and options.def as data; for cli.c and cli_help.c only. */
+/* The tables of verbs.def and options.def as data; for cli.c, cli_help.c and cli_shell.c only. */
 #ifndef ENGINE_RUN_CLI_TABLES_H
 #define ENGINE_RUN_CLI_TABLES_H
 
@@ -20,6 +20,7 @@ struct option_info {
 extern const struct verb_info cli_verbs[VERBS];
 extern const struct option_info cli_options[];
 extern const int cli_option_count;
+extern const char cli_exit_codes[]; /* one line */
 
 /* Whether a verb's name is of two words, the first being `family`. */
 bool cli_is_of_family(enum verb verb, const char *family);

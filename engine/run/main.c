@@ -75,6 +75,8 @@ static int run(int argc, char **argv)
     struct cli cli;
     struct error err;
     if (argc == 2 && strcmp(argv[1], "--help-reference") == 0) return cli_print_reference(stdout), STATUS_OK;
+    if (argc == 2 && strcmp(argv[1], "--help-manual") == 0) return cli_print_manual(stdout), STATUS_OK;
+    if (argc > 1 && strcmp(argv[1], "--complete") == 0) return cli_complete(stdout, argc - 2, argv + 2), STATUS_OK;
     if (argc == 2 && strcmp(argv[1], "--help-keys") == 0) return print_keys(app_keys_markdown());
     if (argc == 2 && strcmp(argv[1], "--list-keys") == 0) return print_keys(app_keys_list());
     if (cli_parse(&cli, argc, argv, &err)) return front_fail(&err);
