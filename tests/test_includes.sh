@@ -1,5 +1,6 @@
 #!/bin/bash
-# Reads every #include and holds it against tests/include_edges. Prints TAP.
+# Rules about the source that can be read off it: every #include is an edge of tests/include_edges, and only stage_rules.c knows the
+# stages of ZeRO by their number. Prints TAP.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 
@@ -97,5 +98,19 @@ refuse() { # NAME, FILE, LINE: it prints past the filter
 refuse a_raw_write_fails engine/zero/bad.c '    dprintf(STDERR_FILENO, "%s", name);'
 refuse a_new_stream_fails engine/run/bad.c '    FILE *out = fopen("/dev/tty", "w");'
 refuse a_file_that_takes_the_raw_stream_fails engine/run/bad.c '    fputs(name, printable_below(stdout));'
+
+# stages ROOT: prints "file:line:text" for each place of the engine, from the plan down, that compares the stage with a number. The
+# checker has its own statement of what must hold, and files that print name the stage or choose words by it.
+printers='print|print_head|print_memory|effect_zero|fit|fit_print|accounting|accounting_print'
+stages() {
+    (cd "$1" && grep -rnE 'stage *(==|!=|<=|>=|<|>) *[0-9]|[^_a-z.>]([0-9]) *(==|!=|<=|>=|<|>) *[a-z_.>-]*stage\b|switch \(.*stage\)|\[[a-z_.>-]*stage\]' \
+        engine/plan engine/memory engine/comm engine/gpt engine/optim engine/data engine/zero kernels --include='*.[ch]' --include='*.cu' 2>/dev/null |
+        grep -vE "^engine/plan/(stage_rules|checker_coverage|$printers)\.c:")
+}
+result only_stage_rules_know_stages "$(stages .)"
+result checker_has_its_own_rules "$(grep -ln 'stage_rules' engine/plan/checker*)"
+mkdir -p "$tree/engine/plan"
+echo 'if (schedule->stage >= 2) reduce();' >"$tree/engine/plan/bad.c"
+result a_comparison_fails "$([ "$(stages "$tree" | wc -l)" -eq 1 ] || echo 'not found')"
 echo "1..$number"
 [ -z "$failed" ]

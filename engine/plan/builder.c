@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/plan/stage_rules.h"
+
 enum { NVME_TILE_ELEMS = 2048 }; /* pages of any type */
 
 static void *grown(struct builder *builder, void *array, int count, int *room, size_t size)
@@ -119,7 +121,7 @@ static int64_t update_elems(const struct schedule *schedule, const struct model 
                          (op_swaps(op->kind) && layout_optimizer_tier(schedule, model, op->unit) != TIER_DEVICE),
                on_nvme = knobs->offload_optimizer == OFFLOAD_NVME || knobs->offload_param == OFFLOAD_NVME;
     int64_t elems = whole;
-    if (schedule->stage == 3 && op->extent == EXTENT_SHARD && knobs->sub_group_elems > 0 &&
+    if (stage_rules(schedule->stage)->sub_groups && op->extent == EXTENT_SHARD && knobs->sub_group_elems > 0 &&
         knobs->sub_group_elems < elems)
         elems = knobs->sub_group_elems;
     if (on_host && knobs->update_tile_elems > 0 && knobs->update_tile_elems < elems) elems = knobs->update_tile_elems;

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "engine/plan/stage_rules.h"
+
 static void add(struct footprint *footprint, int64_t live[TIERS][CATEGORIES], const struct buffer *buffer)
 {
     live[buffer->tier][buffer->category] += buffer->bytes;
@@ -114,9 +116,10 @@ void traffic_of(struct traffic_sum sums[TRAFFIC_KINDS], const struct schedule *s
 
 struct volume traffic_theory_volume(const struct schedule *schedule)
 {
-    const int m = schedule->micro_steps, every_time = schedule->knobs.no_sync ? 1 : m;
-    const int gradients[] = {2, 1, every_time, every_time}, parameters[] = {0, 1, 1, 2 * m};
-    return (struct volume){gradients[schedule->stage], parameters[schedule->stage]};
+    const struct stage_rules *rules = stage_rules(schedule->stage);
+    const int m = schedule->micro_steps, reductions = stage_reduces_each(rules, &schedule->knobs) ? m : 1;
+    return (struct volume){.gradients = stage_reduction(rules) == OP_ALL_REDUCE ? 2 : reductions,
+                           .parameters = stage_gathers(rules) ? 2 * m : stage_refreshes(rules)};
 }
 
 double traffic_theory_bytes(const struct model *model, const struct schedule *schedule)

@@ -1,12 +1,6 @@
-/* Who keeps what between steps. This table is where the stages of ZeRO differ in memory (ZeRO, section 5):
- *
- *               parameters   gradients   optimizer state
- *     stage 0   whole        whole       whole
- *     stage 1   whole        whole       shard
- *     stage 2   whole        shard       shard
- *     stage 3   shard        shard       shard      + the tail of small tensors, kept gathered
- *
- * and where it lies: on the device, or what a rank owns in host memory (ZeRO-Offload, section 4; ZeRO-Infinity, section 5):
+/* The arrays that a rank keeps between steps. Whether each is whole or a shard says stage_rules.h; where parameters are sharded,
+ * each unit's tail of small tensors stays gathered too. This file says where the arrays lie: on the device, or what a rank owns
+ * in host memory (ZeRO-Offload, section 4; ZeRO-Infinity, section 5):
  *
  *     offload_optimizer   the optimizer's shards, and the own shard of gradients; at stage 1 also whole gradients, on the device
  *     offload_param       the parameter shards of stage 3
@@ -17,6 +11,12 @@
  * In fp32 training the parameters are their own master weights, if both lie in the same tier and updates are not delayed (then
  * the old parameters are used while the new ones are made); what else is optimizer state says optimizers.def. */
 #include "engine/plan/builder.h"
+#include "engine/plan/stage_rules.h"
+
+static const struct stage_rules *rules_of(const struct builder *builder)
+{
+    return stage_rules(builder->schedule->stage);
+}
 
 static int in_tier(struct builder *builder, enum tier tier, const char *name, enum category category,
                    enum extent extent, enum dtype dtype, int unit)
@@ -28,7 +28,7 @@ static int in_tier(struct builder *builder, enum tier tier, const char *name, en
 static enum tier parameters_tier(const struct builder *builder, int u)
 {
     const struct config_zero *knobs = &builder->schedule->knobs;
-    if (knobs->stage < 3 || knobs->offload_param == OFFLOAD_NONE) return TIER_DEVICE;
+    if (!stage_gathers(rules_of(builder)) || knobs->offload_param == OFFLOAD_NONE) return TIER_DEVICE;
     if (knobs->offload_param == OFFLOAD_CPU) return TIER_HOST;
     int64_t elems = 0;
     for (int v = 0; v <= u; v++) elems += shard_elems(builder->model->units[v].elems, builder->schedule->ranks);
@@ -38,22 +38,24 @@ static enum tier parameters_tier(const struct builder *builder, int u)
 static void place_parameters(struct builder *builder, struct unit_layout *layout, int u)
 {
     const struct model *model = builder->model;
-    const struct config_zero *knobs = &builder->schedule->knobs;
-    const bool shard = knobs->stage >= 3, tail = shard && persistent_from(model, knobs, u) < model->units[u].elems;
+    const enum extent extent = rules_of(builder)->parameters.extent;
+    const bool tail = extent == EXTENT_SHARD &&
+                      persistent_from(model, &builder->schedule->knobs, u) < model->units[u].elems;
     layout->parameters = in_tier(builder, parameters_tier(builder, u), "parameters", CATEGORY_PARAMETERS,
-                                 shard ? EXTENT_SHARD : EXTENT_WHOLE, model->dtype, u);
+                                 extent, model->dtype, u);
     layout->tail =
         tail ? in_tier(builder, TIER_DEVICE, "small tensors", CATEGORY_GATHERED, EXTENT_TAIL, model->dtype, u) : -1;
 }
 
 static void place_gradient(struct builder *builder, struct unit_layout *layout, int u)
 {
-    const struct config_zero *knobs = &builder->schedule->knobs;
     const enum dtype dtype = builder->model->gradient;
+    const enum extent extent = rules_of(builder)->gradients.extent;
     const bool on_device = layout_optimizer_tier(builder->schedule, builder->model, u) == TIER_DEVICE;
     const enum tier tier = on_device ? TIER_DEVICE : TIER_HOST;
-    layout->whole =
-        knobs->stage >= 2 ? -1 : in_tier(builder, TIER_DEVICE, "gradient", CATEGORY_GRADIENTS, EXTENT_WHOLE, dtype, u);
+    layout->whole = extent == EXTENT_WHOLE
+                        ? in_tier(builder, TIER_DEVICE, "gradient", CATEGORY_GRADIENTS, extent, dtype, u)
+                        : -1;
     layout->gradient = layout->whole >= 0 && tier == TIER_DEVICE
                            ? layout->whole
                            : in_tier(builder, tier, "gradient", CATEGORY_GRADIENTS, EXTENT_SHARD, dtype, u);
@@ -64,7 +66,7 @@ static void place_optimizer(struct builder *builder, struct unit_layout *layout,
     const struct config_zero *knobs = &builder->schedule->knobs;
     const struct optimizer_info *keeps = &optimizer_table[builder->model->optimizer];
     const enum tier tier = layout_optimizer_tier(builder->schedule, builder->model, u);
-    const enum extent extent = knobs->stage >= 1 ? EXTENT_SHARD : EXTENT_WHOLE;
+    const enum extent extent = rules_of(builder)->optimizer.extent;
     const bool own_master =
         builder->model->dtype != DTYPE_F32 || tier != parameters_tier(builder, u) || knobs->delayed_update;
     layout->master =
@@ -110,9 +112,10 @@ enum tier layout_optimizer_tier(const struct schedule *schedule, const struct mo
 {
     const struct config_zero *knobs = &schedule->knobs;
     int64_t before = 0, all = 0;
-    if (knobs->offload_optimizer == OFFLOAD_NONE || knobs->stage == 0) return TIER_DEVICE;
+    const struct stage_rules *rules = stage_rules(schedule->stage);
+    if (knobs->offload_optimizer == OFFLOAD_NONE || rules->optimizer.extent == EXTENT_WHOLE) return TIER_DEVICE;
     const enum tier away = knobs->offload_optimizer == OFFLOAD_NVME ? TIER_NVME : TIER_HOST;
-    if (knobs->stage < 3 || knobs->offload_ratio >= 1) return away;
+    if (!rules->sub_groups || knobs->offload_ratio >= 1) return away;
     for (int u = 0; u < model->unit_count; u++) {
         if (u == unit) before = all;
         all += sub_groups(schedule, model, u);

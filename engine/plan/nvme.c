@@ -34,7 +34,7 @@ static bool updated_on_host(const struct planner *planner, int unit)
 
 bool states_swap(const struct planner *planner)
 {
-    return planner->builder.schedule->stage == 3 && planner->builder.schedule->knobs.offload_optimizer == OFFLOAD_NVME;
+    return planner->builder.schedule->knobs.offload_optimizer == OFFLOAD_NVME;
 }
 
 bool updates_swap(const struct planner *planner)

@@ -1,12 +1,12 @@
 /* One step, from the first token to the last refreshed parameter. Read schedule_build() first, then follow one use of a
- * unit through write_use(). The only questions about the stage are asked in planner_init(), and answered as: are parameters
- * gathered for use? do gradients have buffers of their own? which collective reduces them, and when? */
+ * unit through write_use(). What a stage of ZeRO does differently comes from stage_rules.h, most of it in planner_init(). */
 #include "engine/plan/schedule.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/plan/planner.h"
+#include "engine/plan/stage_rules.h"
 
 /* A unit's gradient, once its last use in this micro-step has added to it, goes into buckets if it is reduced now. */
 static void write_reduction(struct planner *planner, const struct walk_step *step)
@@ -74,7 +74,8 @@ static void planner_release(struct planner *planner)
 static int planner_init(struct planner *planner, struct schedule *schedule, const struct schedule_input *input)
 {
     const struct model *model = input->model;
-    const int stage = schedule->stage, units = model->unit_count;
+    const struct stage_rules *rules = stage_rules(schedule->stage);
+    const int units = model->unit_count;
     *planner = (struct planner){.builder = {.schedule = schedule, .input = input, .model = model},
                                 .last_comm = -1,
                                 .last_compute = -1,
@@ -86,21 +87,20 @@ static int planner_init(struct planner *planner, struct schedule *schedule, cons
     planner->training = input->purpose == PURPOSE_TRAIN;
     planner->delayed = planner->training && schedule->knobs.delayed_update;
     planner->cast_gradients = model->gradient != model->dtype;
-    planner->own_gradients = stage >= 2 || planner->cast_gradients;
-    planner->reduce_every_time = stage >= 2 && !schedule->knobs.no_sync;
+    planner->own_gradients = rules->gradients.extent == EXTENT_SHARD || planner->cast_gradients;
+    planner->reduce_every_time = stage_reduces_each(rules, &schedule->knobs);
     planner->builder.too_long = (int64_t)units * schedule->micro_steps > SCHEDULE_OPS_MAX; /* each is used */
     planner->builder.failed = planner->builder.too_long || !planner_alloc(planner, units) ||
                               !walk_init(&planner->walk, model, input->knobs, planner->training, schedule->micro_steps);
     schedule->layout = planner->builder.layout;
     if (planner->builder.failed) return STATUS_RUN;
-    buckets_init(&planner->buckets, &planner->builder, stage == 0 ? OP_ALL_REDUCE : OP_REDUCE_SCATTER,
-                 planner->reduce_every_time);
+    buckets_init(&planner->buckets, &planner->builder, stage_reduction(rules), planner->reduce_every_time);
     layout_build(&planner->builder);
     for (int u = 0; u < units; u++) {
         planner->unit_gradient[u] = planner->builder.layout[u].whole;
         planner->pending_update[u] = -1;
     }
-    return gatherer_init(&planner->gatherer, &planner->builder, &planner->walk, stage == 3);
+    return gatherer_init(&planner->gatherer, &planner->builder, &planner->walk, stage_gathers(rules));
 }
 
 struct schedule_input schedule_input_of(const struct config *config, const struct model *model, enum purpose purpose)

@@ -1,6 +1,7 @@
 /* What follows the last backward of a step: gradient norm, agreement of all ranks, updates (updates.c), and the small tensors
  * that stay gathered. */
 #include "engine/plan/planner.h"
+#include "engine/plan/stage_rules.h"
 
 /* ---- the small tensors that stay gathered, stage 3 ---- */
 
@@ -97,7 +98,8 @@ static void write_norm(struct planner *planner)
 static void write_training_tail(struct planner *planner)
 {
     struct builder *builder = &planner->builder;
-    if (builder->schedule->stage == 0) bring_back(planner);
+    const struct stage_rules *rules = stage_rules(builder->schedule->stage);
+    if (stage_reduction(rules) == OP_ALL_REDUCE) bring_back(planner);
     write_norm(planner);
     builder_begin(builder, OP_AGREE, -1, -1);
     builder_depend(builder, planner->last_compute, WAIT_DATA);
@@ -106,7 +108,7 @@ static void write_training_tail(struct planner *planner)
     if (planner->delayed && builder->schedule->nothing_pending) return;
     if (updates_swap(planner)) swapped_updates_write(planner);
     else updates_write(planner);
-    if (builder->schedule->stage == 3) write_tail_refresh(planner);
+    if (stage_gathers(rules)) write_tail_refresh(planner);
 }
 
 /* Losses (or the fact that a rank could not go on) are exchanged at the end of every step of any purpose. */

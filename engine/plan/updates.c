@@ -7,6 +7,7 @@
  * buffer for that: units are updated in the order in which backward makes their gradients anew, and a gradient arrives when
  * the update of its unit is done with the old one. */
 #include "engine/plan/planner.h"
+#include "engine/plan/stage_rules.h"
 
 /* Parameters are in another tier than what they are updated from: they cross the bus in tiles, each while the next is computed. */
 static bool parameters_travel(const struct builder *builder, const struct unit_layout *layout)
@@ -32,7 +33,7 @@ static struct op *begin_tile(struct planner *planner, enum op_kind kind, int u, 
     const struct unit_layout *layout = &planner->builder.layout[u];
     struct op *op = builder_begin(&planner->builder, kind, -1, u);
     op->in_tail = !planner->delayed;
-    op->extent = planner->builder.schedule->stage >= 1 ? EXTENT_SHARD : EXTENT_WHOLE;
+    op->extent = stage_rules(planner->builder.schedule->stage)->optimizer.extent;
     op->tile = tile;
     if (!op_is_update(kind)) return op;
     op->buffer[ROLE_GRADIENT] = layout->gradient;
@@ -198,7 +199,7 @@ void updates_write(struct planner *planner)
 {
     struct builder *builder = &planner->builder;
     const struct model *model = builder->model;
-    const bool refresh = builder->schedule->stage == 1 || builder->schedule->stage == 2;
+    const bool refresh = stage_refreshes(stage_rules(builder->schedule->stage));
     const int64_t bucket = builder->schedule->knobs.allgather_bucket_elems;
     int64_t waiting = 0, at = 0; /* updated elements that no refresh has taken yet; place in the first of them */
     int unit = 0, ready = 0;

@@ -1,0 +1,42 @@
+/* What each stage of ZeRO does with parameters, gradients and optimizer states (ZeRO, section 5). This table is the only place of the
+ * engine that knows stages by their number: the planner asks it for what it needs, and everything below runs the schedule.
+ *
+ *               parameters   gradients   optimizer states
+ *     stage 0   whole        whole       whole
+ *     stage 1   whole        whole       shard
+ *     stage 2   whole        shard       shard
+ *     stage 3   shard        shard       shard
+ *
+ * The checker (checker.h) has its own statement of what a stage must do and may not include this file, or it would prove nothing. */
+#ifndef ENGINE_PLAN_STAGE_RULES_H
+#define ENGINE_PLAN_STAGE_RULES_H
+
+#include "engine/plan/schedule.h"
+
+enum group { GROUP_WORLD }; /* the ranks that shards of a state are spread over, and that a collective of it joins */
+
+struct state_rule {
+    enum extent extent; /* what a rank keeps of each unit between steps: EXTENT_WHOLE or EXTENT_SHARD */
+    enum group group;
+};
+
+struct stage_rules {
+    struct state_rule parameters, gradients, optimizer;
+    bool sub_groups; /* updates are cut at sub_group_size, and `ratio` counts sub-groups: DeepSpeed's stage 3 alone has them */
+};
+
+const struct stage_rules *stage_rules(int stage);
+
+/* Parameters are gathered for each use and released after it. */
+bool stage_gathers(const struct stage_rules *rules);
+
+/* Updated shards of parameters are gathered at the end of a step, because each rank keeps all of them. */
+bool stage_refreshes(const struct stage_rules *rules);
+
+/* The collective that reduces gradients: OP_ALL_REDUCE where every rank updates everything, else OP_REDUCE_SCATTER. */
+enum op_kind stage_reduction(const struct stage_rules *rules);
+
+/* Gradients are reduced after each micro-step, not once a step: no rank has room to add up whole ones. */
+bool stage_reduces_each(const struct stage_rules *rules, const struct config_zero *knobs);
+
+#endif
