@@ -46,7 +46,7 @@ check() {
 past_the_filter() {
     local raw='(^|[^_a-z])(dprintf|perror|psignal|fdopen|putp)[(]|write[(](STDOUT_FILENO|STDERR_FILENO|[12]),|"/dev/(tty|std)'
     cd "$1" || return
-    grep -rnE --include='*.[ch]' "$raw" engine tui kernels | grep -vE '^tui/term/(term|restore)[.]c:'
+    grep -rnE --include='*.[ch]' "$raw" engine tui kernels | grep -vE '^(tui/term/(term|restore)|engine/base/file)[.]c:'
     grep -rnE --include='*.[ch]' '(printable_below|front_write_frame)[(]' engine tui kernels |
         grep -vE '^(engine/base/printable\.[ch]|engine/run/(analyze|data|doctor_storage|front|headless|look|session)\.c|engine/run/(front|progress)\.h|tui/term/term\.c):'
 }

@@ -3,11 +3,13 @@
 #include "engine/analyze/logs.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/analyze/logs_parts.h"
+#include "engine/base/file.h"
 
 struct logs {
     struct config config; /* without what it owns */
@@ -220,8 +222,8 @@ void logs_print(struct logs *logs, FILE *out)
 int logs_write_profile(const struct logs *logs, const char *path, struct error *err)
 {
     if (!logs->profile_out || fflush(logs->profile_out)) return STATUS_OK;
-    FILE *file = fopen(path, "we");
+    FILE *file = file_open_named_stream(path, O_TRUNC);
     bool written = file && fwrite(logs->profile, 1, logs->profile_bytes, file) == logs->profile_bytes;
     if (file && fclose(file)) written = false;
-    return written ? STATUS_OK : error_set(err, STATUS_RUN, "cannot write the profile %s: %s", path, strerror(errno));
+    return written ? STATUS_OK : error_set(err, STATUS_RUN, "cannot write the profile %s: %s", path, file_why(errno));
 }

@@ -5,16 +5,15 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/base/file.h"
 #include "engine/base/futex.h"
 
 int aside_open(struct aside *file, const char *path, bool writes, struct error *err)
 {
-    const int how = O_CLOEXEC | (writes ? O_WRONLY | O_CREAT | O_EXCL : O_RDONLY);
     file->writes = writes;
-    file->fd = open(path, how | O_DIRECT, 0666);
-    if (file->fd < 0 && errno == EINVAL) {
-        if (writes) unlink(path); /* some file systems make the file before they say no */
-        file->fd = open(path, how, 0666);
+    for (int direct = O_DIRECT;; direct = 0) { /* not every file system has it */
+        file->fd = writes ? file_create(path, direct) : open(path, O_RDONLY | O_CLOEXEC | direct);
+        if (file->fd >= 0 || errno != EINVAL || !direct) break;
     }
     if (file->fd < 0) return error_set(err, STATUS_RUN, "%s", strerror(errno));
     return STATUS_OK;

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "engine/base/file.h"
 #include "engine/config/command.h"
 
 /* ---- names ---- */
@@ -105,7 +106,7 @@ int folder_sync(const char *path, struct error *err)
 
 int folder_write(const char *path, const char *text, struct error *err)
 {
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    int fd = file_create(path, 0);
     size_t length = strlen(text), done = 0;
     bool good = fd >= 0;
     while (good && done < length) {
@@ -145,12 +146,18 @@ static bool is_ours(const char *name)
            strncmp(name, "model.safetensors", 17) == 0 || strcmp(name, "config.json") == 0;
 }
 
+/* A link in its place would lead to another folder, which stays as it is. */
 void folder_remove(const char *path)
 {
-    DIR *folder = opendir(path);
-    if (!folder) return;
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *folder = fd < 0 ? NULL : fdopendir(fd);
+    if (!folder) {
+        if (fd >= 0) close(fd);
+        else unlink(path);
+        return;
+    }
     for (struct dirent *entry; (entry = readdir(folder));)
-        if (is_ours(entry->d_name)) unlinkat(dirfd(folder), entry->d_name, 0);
+        if (is_ours(entry->d_name)) unlinkat(fd, entry->d_name, 0);
     closedir(folder);
     rmdir(path);
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/base/file.h"
 #include "engine/checkpoint/retile.h"
 #include "engine/checkpoint/weights_parts.h"
 #include "kernels/kernels.h"
@@ -98,7 +99,7 @@ static int prepare(struct output *output, const struct weights_format_info *form
     int status = format->compose(&output->layout, head, err);
     if (!status) status = kernels_create(&output->kernels, 1, NULL, err);
     if (status) return status;
-    output->fd = open(output->partial, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    output->fd = file_create(output->partial, 0);
     if (output->fd < 0)
         return error_set(err, STATUS_USAGE, "cannot write %.300s: %s", output->partial, strerror(errno));
     if (ftruncate(output->fd, (off_t)output->layout.bytes) != 0 ||

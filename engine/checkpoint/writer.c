@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "engine/base/bytes.h"
+#include "engine/base/file.h"
 #include "engine/base/wire.h"
 #include "engine/checkpoint/aside.h"
 #include "engine/checkpoint/crc32c.h"
@@ -221,12 +222,12 @@ int checkpoint_writer_end(struct checkpoint_writer *writer, struct error *err)
     return status;
 }
 
-/* A full disk has room again for a line once the shard has been cut to nothing; and if it has not, the name tells enough. */
+/* A full disk has room again for a line once the shard is gone; and if it has not, the name tells enough. */
 static void leave_note(struct checkpoint_writer *writer)
 {
     char failed[PATH_BYTES];
     folder_shard(failed, writer->folder, (int)writer->head.shard, (int)writer->head.shards, ".failed");
-    int fd = open(writer->writing, O_WRONLY | O_TRUNC | O_CLOEXEC);
+    int fd = file_create(writer->writing, 0);
     if (fd >= 0) {
         ssize_t written = write(fd, writer->why, strlen(writer->why));
         (void)written;

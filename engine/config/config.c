@@ -7,6 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "engine/base/file.h"
 #include "engine/config/builtin.h"
 #include "engine/config/hjson.h"
 #include "engine/config/keys.h"
@@ -21,31 +22,24 @@ int config_no_memory(struct error *err)
     return error_set(err, STATUS_RUN, "no memory for the configuration");
 }
 
-static int read_file(const char *path, char **text, size_t *length, struct error *err)
+int config_read(char **text, const char *path, struct error *err)
 {
-    FILE *file = fopen(path, "rb");
-    if (!file) return error_set(err, STATUS_INPUT, "cannot be opened: %m");
-    *text = malloc(FILE_BYTES_MAX + 1);
-    *length = *text ? fread(*text, 1, FILE_BYTES_MAX + 1, file) : 0;
-    int status = STATUS_OK;
-    if (!*text) status = config_no_memory(err);
-    else if (ferror(file)) status = error_set(err, STATUS_INPUT, "cannot be read: %m");
-    else if (*length > FILE_BYTES_MAX)
-        status = error_set(err, STATUS_INPUT, "longer than %d bytes, which no configuration is", FILE_BYTES_MAX);
-    fclose(file);
-    if (status) free(*text), *text = NULL;
-    else (*text)[*length] = '\0';
+    size_t length;
+    int status = file_read(text, &length, path, FILE_BYTES_MAX, true, err);
+    if (!status && strlen(*text) != length) {
+        free(*text), *text = NULL;
+        status = error_set(err, STATUS_INPUT, "a zero byte in it; a configuration is text");
+    }
     return status;
 }
 
 static int read_tree(cJSON **tree, const char *path, struct error *err)
 {
-    char *text = NULL;
-    size_t length = 0;
+    char *text;
     int status;
     if (!path) return hjson_parse(tree, config_builtin, (size_t)(config_builtin_end - config_builtin), err);
-    if ((status = read_file(path, &text, &length, err))) return status;
-    status = hjson_parse(tree, text, length, err);
+    if ((status = config_read(&text, path, err))) return status;
+    status = hjson_parse(tree, text, strlen(text), err);
     free(text);
     if (!status && !cJSON_IsObject(*tree)) {
         cJSON_Delete(*tree), *tree = NULL;

@@ -198,10 +198,14 @@ struct config {
 int config_load(struct config *config, const char *path, const char *const *sets, int set_count, struct error *err);
 void config_release(struct config *config);
 
+/* The text of a configuration file, for config_load_text(); the caller frees. A pipe will do, too, but gives its text only once. Errors as of
+ * config_load(), without the path. */
+int config_read(char **text, const char *path, struct error *err);
+
 /* The folder that parameters on NVMe, or else states, go to: their section's, or the only one that is given; "" where none is. */
 const char *config_nvme_path(const struct config *config, bool parameters);
 
-/* The same from the text of a resolved configuration, as config_to_json() writes it and traces hold it; sets as above. */
+/* The same from a text: of a file, or as config_to_json() writes it and traces hold it; sets as above. */
 int config_load_text(struct config *config, const char *text, const char *const *sets, int set_count, struct error *err);
 
 /* The resolved configuration as one JSON object (caller frees). */

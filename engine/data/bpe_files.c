@@ -1,10 +1,10 @@
 /* Reading vocab.json and merges.txt. Both come from anywhere, so nothing in them is believed. */
 #include <cjson/cJSON.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/file.h"
 #include "engine/data/bpe_parts.h"
 
 enum { FILE_BYTES_MAX = 64 << 20, TOKENS_MAX = 1 << 20, TOKEN_BYTES_MAX = 1 << 16 };
@@ -12,22 +12,6 @@ enum { FILE_BYTES_MAX = 64 << 20, TOKENS_MAX = 1 << 20, TOKEN_BYTES_MAX = 1 << 1
 static int no_memory(struct error *err)
 {
     return error_set(err, STATUS_RUN, "no memory for a vocabulary");
-}
-
-static int read_file(struct bytes *out, const char *path, struct error *err)
-{
-    FILE *file = fopen(path, "rbe");
-    size_t got = 1;
-    if (!file) return error_set(err, STATUS_INPUT, "cannot be opened: %s", strerror(errno));
-    bool room = true;
-    while (got > 0 && out->count <= FILE_BYTES_MAX && (room = bytes_reserve(out, 1 << 16)))
-        out->count += got = fread(out->at + out->count, 1, 1 << 16, file);
-    bool failed = ferror(file);
-    fclose(file);
-    if (!room) return no_memory(err);
-    if (failed) return error_set(err, STATUS_INPUT, "cannot be read: %s", strerror(errno));
-    if (out->count > FILE_BYTES_MAX) return error_set(err, STATUS_INPUT, "is larger than %d MiB", FILE_BYTES_MAX >> 20);
-    return STATUS_OK;
 }
 
 /* ---- bytes as characters that can be seen ---- */
@@ -126,9 +110,9 @@ static int find_bytes(struct bpe *bpe, const struct index *index, struct error *
     return STATUS_OK;
 }
 
-static int read_vocabulary(struct bpe *bpe, struct index *index, const struct bytes *file, struct error *err)
+static int read_vocabulary(struct bpe *bpe, struct index *index, const char *text, size_t length, struct error *err)
 {
-    cJSON *json = cJSON_ParseWithLength((const char *)file->at, file->count);
+    cJSON *json = cJSON_ParseWithLength(text, length);
     int items = cJSON_IsObject(json) ? cJSON_GetArraySize(json) : 0, status = STATUS_OK;
     index->mask = slots_for((size_t)items) - 1;
     index->slots = malloc((index->mask + 1) * sizeof *index->slots);
@@ -187,15 +171,15 @@ static int add_merge(struct bpe *bpe, const struct index *index, const char *lin
     return STATUS_OK;
 }
 
-static int read_merges(struct bpe *bpe, const struct index *index, const struct bytes *file, struct error *err)
+static int read_merges(struct bpe *bpe, const struct index *index, const char *at, size_t bytes, struct error *err)
 {
+    const char *end = at + bytes;
     size_t lines = 1;
-    for (size_t i = 0; i < file->count; i++) lines += file->at[i] == '\n';
+    for (size_t i = 0; i < bytes; i++) lines += at[i] == '\n';
     bpe->merge_mask = slots_for(lines) - 1;
     bpe->merges = malloc((bpe->merge_mask + 1) * sizeof *bpe->merges);
     if (!bpe->merges) return no_memory(err);
     for (uint32_t i = 0; i <= bpe->merge_mask; i++) bpe->merges[i].result = -1;
-    const char *at = (const char *)file->at, *end = at + file->count;
     for (int line = 0; at < end; line++) {
         const char *stop = memchr(at, '\n', (size_t)(end - at));
         size_t length = (size_t)((stop ? stop : end) - at);
@@ -232,17 +216,18 @@ static int compile_words(struct bpe *bpe, struct error *err)
 static int read_both(struct bpe *bpe, const char *vocabulary_file, const char *merges_file, struct error *err)
 {
     struct index index = {0};
-    struct bytes vocabulary = {0}, merges = {0};
-    int status = read_file(&vocabulary, vocabulary_file, err);
-    if (!status) status = read_vocabulary(bpe, &index, &vocabulary, err);
+    size_t length;
+    char *text;
+    int status = file_read(&text, &length, vocabulary_file, FILE_BYTES_MAX, true, err);
+    if (!status) status = read_vocabulary(bpe, &index, text, length, err);
+    free(text);
     if (status) error_prefix(err, "%.300s", vocabulary_file);
-    bytes_release(&vocabulary);
     if (!status) {
-        status = read_file(&merges, merges_file, err);
-        if (!status) status = read_merges(bpe, &index, &merges, err);
+        status = file_read(&text, &length, merges_file, FILE_BYTES_MAX, true, err);
+        if (!status) status = read_merges(bpe, &index, text, length, err);
+        free(text);
         if (status) error_prefix(err, "%.300s", merges_file);
     }
-    bytes_release(&merges);
     free(index.slots);
     free(index.bytes);
     return status;

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "engine/base/file.h"
 #include "engine/base/wire.h"
 
 /* ---- reading ---- */
@@ -75,7 +76,7 @@ static int begin_shard(struct shard_writer *writer, struct error *err)
     else snprintf(writer->name, room, "%s", writer->path);
     snprintf(writer->partial, room + NAME_ROOM, "%s.partial", writer->name);
     writer->written = 0;
-    writer->file = fopen(writer->partial, "wbe");
+    writer->file = file_create_stream(writer->partial);
     if (!writer->file && !writer->shards) return refused(writer, strerror(errno), err);
     return writer->file && put_head(writer->file, 0) ? STATUS_OK : failed(writer, err);
 }

@@ -1,11 +1,11 @@
 #include "engine/lab/catalog.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "engine/base/file.h"
 #include "engine/base/nearest.h"
 
 #define LAB(ID, folder)                                                                                                \
@@ -26,6 +26,7 @@ static const struct {
 #undef LAB
 };
 enum { CATALOG = sizeof catalog / sizeof *catalog };
+enum { READ_MOST_BYTES = 64 << 20 }; /* lab_read() says in which line a file is too long */
 
 int lab_catalog_count(void)
 {
@@ -39,15 +40,11 @@ const char *lab_catalog_name(int number)
 
 static int read_file(struct lab **out, const char *path, struct error *err)
 {
-    FILE *file = fopen(path, "re");
-    if (!file) return error_set(err, STATUS_INPUT, "cannot read %s: %s", path, strerror(errno));
-    char *text = malloc(LAB_FILE_BYTES_MAX + 2);
-    size_t length = text ? fread(text, 1, LAB_FILE_BYTES_MAX + 1, file) : 0;
-    bool failed = ferror(file);
-    fclose(file);
-    int status = !text    ? error_set(err, STATUS_RUN, "no memory for a lab")
-                 : failed ? error_set(err, STATUS_INPUT, "cannot read %s", path)
-                          : lab_read(out, path, text, length, err);
+    char *text;
+    size_t length;
+    int status = file_read(&text, &length, path, READ_MOST_BYTES, true, err);
+    if (status) return error_prefix(err, "%s", path);
+    status = lab_read(out, path, text, length, err);
     free(text);
     return status;
 }

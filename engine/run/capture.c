@@ -1,6 +1,7 @@
 #include "engine/run/capture.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -9,6 +10,8 @@
 #include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "engine/base/file.h"
 
 enum { HEAD_BYTES = 16384, TAIL_BYTES = 16384 };
 
@@ -51,8 +54,8 @@ int capture_start(struct capture **out, int read_fd, const char *log, struct err
     int status = STATUS_OK;
     if (capture) *capture = (struct capture){.read_fd = read_fd, .stop_fd = eventfd(0, EFD_CLOEXEC)};
     if (!capture || capture->stop_fd < 0) status = error_set(err, STATUS_RUN, "no memory to start the engine");
-    if (!status && log && !(capture->log = fopen(log, "ae")))
-        status = error_set(err, STATUS_USAGE, "cannot write the log %s: %s", log, strerror(errno));
+    if (!status && log && !(capture->log = file_open_named_stream(log, O_APPEND)))
+        status = error_set(err, STATUS_USAGE, "cannot write the log %s: %s", log, file_why(errno));
     if (!status && pthread_create(&capture->thread, NULL, run, capture) != 0)
         status = error_set(err, STATUS_RUN, "cannot start a thread");
     if (!status) return *out = capture, STATUS_OK;

@@ -8,6 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "engine/base/file.h"
+
 enum { DEPTH_MAX = 12, FILE_BYTES_MAX = 1 << 16, FILES_MAX = 20000 };
 
 /* ---- whose a file is ----------------------------------------------------------------------------------------------- */
@@ -88,17 +90,14 @@ static bool should_be_progress(const char *path)
 /* STATUS_INPUT: no progress, or none that can be read. */
 static int read_file(struct class_lab *read, const FTSENT *file, struct error *err)
 {
-    char text[FILE_BYTES_MAX + 1];
+    char *text;
+    size_t length;
     if (file->fts_statp->st_size > FILE_BYTES_MAX)
         return error_set(err, STATUS_INPUT, "this is too large to be a lab's progress");
-    FILE *stream = fopen(file->fts_accpath, "re");
-    if (!stream) return error_set(err, STATUS_INPUT, "it cannot be read: %s", strerror(errno));
-    size_t length = fread(text, 1, FILE_BYTES_MAX, stream);
-    bool failed = ferror(stream);
-    fclose(stream);
-    if (failed) return error_set(err, STATUS_INPUT, "it cannot be read: %s", strerror(errno));
-    text[length] = '\0';
-    return lab_progress_identify(&read->progress, read->lab, text, err);
+    int status = file_read(&text, &length, file->fts_accpath, FILE_BYTES_MAX, false, err);
+    if (!status) status = lab_progress_identify(&read->progress, read->lab, text, err);
+    free(text);
+    return status;
 }
 
 static void take_file(struct class *class, const FTSENT *file, const char *folder, const char *path)

@@ -1,6 +1,7 @@
 #include "engine/run/front.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "engine/base/file.h"
 #include "engine/base/printable.h"
 
 int front_fail(const struct error *err)
@@ -65,7 +67,7 @@ static int cannot_write(const char *path, int cause, struct error *err)
 
 static int cannot_open(const char *path, int cause, struct error *err)
 {
-    return error_set(err, STATUS_USAGE, "cannot write %s: %s", path, strerror(cause));
+    return error_set(err, STATUS_USAGE, "cannot write %s: %s", path, file_why(cause));
 }
 
 /* 0, or the errno that says why not. */
@@ -83,19 +85,29 @@ static int put_away(FILE *file, int cause)
     return (stays ? fflush(file) : fclose(file)) == 0 ? cause : errno;
 }
 
+/* The file that a path leads to, so that a link stays one. False: it may not be written, or not through this link. */
+static bool real_path(char real[static 4096], const char *path)
+{
+    char of_fd[40];
+    const int fd = file_open_named(path, O_WRONLY);
+    snprintf(of_fd, sizeof of_fd, "/proc/self/fd/%d", fd);
+    const ssize_t length = fd < 0 ? -1 : readlink(of_fd, real, 4096);
+    if (fd >= 0) close(fd);
+    if (length <= 0 || length >= 4096) return false;
+    real[length] = '\0';
+    return true;
+}
+
 /* Into a new file beside it, which then takes its name: what could not be written whole leaves what there was. False, and
  * nothing done: it is no plain file, or protected, or nothing can be made beside it. */
 static bool open_beside(struct beside *beside, const char *path)
 {
     struct stat there;
     const bool exists = stat(path, &there) == 0;
-    if (exists && (!S_ISREG(there.st_mode) || access(path, W_OK) != 0)) return false;
-    char *real = exists ? realpath(path, NULL) : strdup(path); /* a link stays one */
-    if (!real) return false;
-    bool named = snprintf(beside->path, sizeof beside->path, "%s", real) < (int)sizeof beside->path &&
-                 snprintf(beside->partial, sizeof beside->partial, "%s.%ld.partial", real, (long)getpid()) <
-                     (int)sizeof beside->partial;
-    free(real);
+    if (exists && (!S_ISREG(there.st_mode) || !real_path(beside->path, path))) return false;
+    if (!exists && snprintf(beside->path, sizeof beside->path, "%s", path) >= (int)sizeof beside->path) return false;
+    bool named = snprintf(beside->partial, sizeof beside->partial, "%s.%ld.partial", beside->path, (long)getpid()) <
+                 (int)sizeof beside->partial;
     beside->file = named ? fopen(beside->partial, "wxe") : NULL; /* a file of that name is somebody's */
     if (beside->file && exists) fchmod(fileno(beside->file), there.st_mode & 07777);
     return beside->file;
@@ -114,7 +126,7 @@ static int write_beside(struct beside *beside, const char *text, bool frame, str
 /* NULL, with the error set. */
 static FILE *open_file(const char *path, bool frame, struct error *err)
 {
-    FILE *file = fopen(path, "we");
+    FILE *file = file_open_named_stream(path, O_TRUNC);
     if (file && !frame) file = printable_over(file);
     if (!file) cannot_open(path, errno, err);
     return file;

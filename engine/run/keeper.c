@@ -1,13 +1,15 @@
 #include "engine/run/keeper.h"
 
-#include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 #include <unistd.h>
 
 #include "engine/base/clock.h"
+#include "engine/base/file.h"
 #include "engine/run/records.h"
 #include "engine/trace/writer.h"
 
@@ -24,11 +26,19 @@ static bool is_late(const struct keeper *keeper, int patience_ms)
     return clock_ns() - keeper->since_ns > (uint64_t)patience_ms * 1000000;
 }
 
+/* The engines add to the log. What is no file yet, or a pipe, is empty already. */
+static void empty(const char *log)
+{
+    struct stat about;
+    int fd = log && stat(log, &about) == 0 && S_ISREG(about.st_mode) ? file_open_named(log, O_WRONLY | O_TRUNC) : -1;
+    if (fd >= 0) close(fd);
+}
+
 int keeper_begin(struct keeper *keeper, const struct rundir *dir, const struct config *config, const char *log,
                  struct error *err)
 {
     *keeper = (struct keeper){.dir = dir, .log = log, .held.listen_fd = -1};
-    if (log && truncate(log, 0) != 0) errno = 0; /* the next engines add to it; what is no file yet, or a pipe, is as empty */
+    empty(log);
     return engine_start(&keeper->engine, dir, config, log, err);
 }
 

@@ -8,6 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "engine/base/file.h"
+
 enum { PATH_ROOM = 4096, FILE_BYTES_MAX = 1 << 16 };
 
 static bool is_plain(const char *name)
@@ -41,15 +43,14 @@ static void make_folders(char *path)
 
 int lab_load(struct lab_progress *progress, const struct lab *lab, struct error *err)
 {
-    char path[PATH_ROOM], text[FILE_BYTES_MAX];
+    char path[PATH_ROOM], *text;
+    size_t length;
     lab_progress_init(progress, lab);
     int status = path_of(path, lab->name, err);
-    FILE *file = status ? NULL : fopen(path, "re");
-    if (!file) return status;
-    size_t length = fread(text, 1, sizeof text - 1, file);
-    fclose(file);
-    text[length] = '\0';
-    status = lab_progress_read(progress, text, err);
+    if (status || access(path, F_OK) != 0) return status;
+    status = file_read(&text, &length, path, FILE_BYTES_MAX, false, err);
+    if (!status) status = lab_progress_read(progress, text, err);
+    free(text);
     return status ? error_prefix(err, "%s", path) : STATUS_OK;
 }
 
@@ -62,7 +63,7 @@ int lab_save(const struct lab_progress *progress, const struct lab *lab, struct 
     make_folders(path);
     snprintf(fresh, sizeof fresh, "%s.new", path);
     char *text = lab_progress_json(progress, lab->name);
-    FILE *file = text ? fopen(fresh, "we") : NULL;
+    FILE *file = text ? file_create_stream(fresh) : NULL;
     bool written = file && fprintf(file, "%s\n", text) > 0;
     if (file && fclose(file) != 0) written = false;
     free(text);
@@ -89,7 +90,7 @@ int lab_refuse_tour(struct error *err)
     int status = state_path(path, "tour", "", err);
     if (status) return status;
     make_folders(path);
-    FILE *file = fopen(path, "we");
+    FILE *file = file_create_stream(path);
     bool written = file && fputs("not wanted; zerolab lab tour plays it all the same\n", file) >= 0;
     if (file && fclose(file) != 0) written = false;
     return written ? STATUS_OK : error_set(err, STATUS_RUN, "cannot write %.300s: %s", path, strerror(errno));

@@ -174,19 +174,6 @@ void rundir_path(const struct rundir *dir, const char *name, char *out, int room
     snprintf(out, (size_t)room, "%s/%s", dir->path, name);
 }
 
-int rundir_copy(const struct rundir *dir, const char *from, const char *name, struct error *err)
-{
-    char path[128], bytes[4096];
-    size_t count;
-    rundir_path(dir, name, path, sizeof path);
-    FILE *in = fopen(from, "re"), *out = fopen(path, "we");
-    bool copied = in && out;
-    while (copied && (count = fread(bytes, 1, sizeof bytes, in)) > 0) copied = fwrite(bytes, 1, count, out) == count;
-    if (in) fclose(in);
-    if (out && fclose(out) != 0) copied = false;
-    return copied ? STATUS_OK : error_set(err, STATUS_RUN, "cannot copy %s to %s: %s", from, path, strerror(errno));
-}
-
 void rundir_remove(const struct rundir *dir, const char *name)
 {
     char path[128];

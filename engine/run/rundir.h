@@ -37,9 +37,6 @@ void rundir_close(struct rundir *dir, bool remove);
 /* path of a file in the folder; room is what it was given. */
 void rundir_path(const struct rundir *dir, const char *name, char *out, int room);
 
-/* A copy of a file of the user's. STATUS_RUN. */
-int rundir_copy(const struct rundir *dir, const char *from, const char *name, struct error *err);
-
 /* Removes something in it, a file or a whole folder. */
 void rundir_remove(const struct rundir *dir, const char *name);
 

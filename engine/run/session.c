@@ -31,16 +31,6 @@ void session_take_signals(struct session *session, sigset_t *before)
     session->signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-/* An engine that is started again reads it again: changes of the user's file meanwhile are for another run. */
-static int keep_config(struct session *session, struct error *err)
-{
-    if (!session->spec.config_path) return STATUS_OK;
-    int status = rundir_copy(&session->dir, session->spec.config_path, "config.json", err);
-    rundir_path(&session->dir, "config.json", session->config_copy, sizeof session->config_copy);
-    session->spec.config_path = session->config_copy;
-    return status;
-}
-
 bool session_saves(const struct session *session)
 {
     const struct cli_list *at = &session->spec.at;
@@ -63,7 +53,6 @@ int session_start(struct session *session, struct error *err)
         session->spec.trace = session->trace;
     }
     if (!status && session_saves(session)) status = own_take(&session->dir, session->config.checkpoint.path, err);
-    if (!status) status = keep_config(session, err);
     if (!status) status = spec_write(&session->spec, &session->dir, SPEC_FILE, err);
     if (!status) status = keeper_begin(&session->keeper, &session->dir, &session->config, session->cli->log, err);
     return status;

@@ -14,7 +14,8 @@
 struct session {
     const struct cli *cli;
     bool live; /* with a screen */
-    char rank_set[48], trace[4096], report[4096], config_copy[96]; /* report "": none */
+    char rank_set[48], trace[4096], report[4096]; /* report "": none */
+    char *config_text;                               /* what stands in CONFIG; NULL: none is given */
     struct resume resume;
     struct run_spec spec;
     struct config config;

@@ -135,6 +135,8 @@ int spec_load_config(const struct run_spec *spec, struct config *config, struct 
     const char *const *sets = spec->sets.at;
     if (!spec->config_text) return config_load(config, spec->config_path, sets, spec->sets.count, err);
     int status = config_load_text(config, spec->config_text, sets, spec->sets.count, err);
+    if (status && spec->config_path)
+        return error_prefix(err, "%s%s", spec->config_path, spec->sets.count ? " with --set" : "");
     return status ? error_prefix(err, "the configuration of %.150s", spec->resume) : STATUS_OK;
 }
 

@@ -9,7 +9,7 @@
 
 struct run_spec {
     const char *config_path; /* NULL: the built-in default */
-    const char *config_text; /* goes before it: the configuration of what is resumed, as JSON; NULL: none */
+    const char *config_text; /* what stands in it, or the configuration of what is resumed; NULL: neither */
     struct cli_list sets, at;
     int64_t steps;           /* 0: until stopped */
     int64_t sample_tokens;   /* at the end; 0: none */

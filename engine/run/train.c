@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "engine/base/file.h"
 #include "engine/config/command.h"
 #include "engine/data/data.h"
 #include "engine/run/files.h"
@@ -46,8 +47,8 @@ static int try_file(struct attempt *attempt, const char *what, const char *path,
     }
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd >= 0) attempt->made = path;
-    else if (errno == EEXIST) fd = open(path, O_WRONLY | O_CLOEXEC);
-    if (fd < 0) return error_set(err, STATUS_USAGE, "cannot write the %s %s: %s", what, path, strerror(errno));
+    else if (errno == EEXIST) fd = file_open_named(path, O_WRONLY);
+    if (fd < 0) return error_set(err, STATUS_USAGE, "cannot write the %s %s: %s", what, path, file_why(errno));
     const bool is_anothers = trace_file_is_anothers(fd);
     close(fd);
     if (is_anothers) return error_set(err, STATUS_USAGE, "cannot write the %s %s: another run is writing it", what, path);
@@ -206,6 +207,16 @@ static void choose_files(struct session *session)
     session->out = strcmp(session->report, "-") == 0 ? stderr : stdout;
 }
 
+/* Once, since a pipe gives it only once: engines that are started later, perhaps after CONFIG has changed, get this text. */
+static int read_config(struct session *session, struct error *err)
+{
+    struct run_spec *spec = &session->spec;
+    if (!spec->config_path) return STATUS_OK;
+    int status = config_read(&session->config_text, spec->config_path, err);
+    spec->config_text = session->config_text;
+    return status ? error_prefix(err, "%s", spec->config_path) : STATUS_OK;
+}
+
 static int resolve(struct session *session, struct error *err)
 {
     const struct cli *cli = session->cli;
@@ -221,7 +232,8 @@ static int resolve(struct session *session, struct error *err)
         .interactive = session->live || cli->detach,
         .detached = cli->detach,
     };
-    int status = STATUS_OK;
+    int status = read_config(session, err);
+    if (status) return status;
     snprintf(session->rank_set, sizeof session->rank_set, "topology.ranks=%lld", (long long)cli->ranks);
     if (cli->weights_only && !cli->resume)
         return error_set(err, STATUS_USAGE,
@@ -372,6 +384,7 @@ int front_train(const struct cli *cli)
     if (!cli->detach && session.dir.path[0]) print_checkpoint(&session, status ? stderr : session.out);
     status = print_lost(&session, status);
     resume_release(&session.resume);
+    free(session.config_text);
     run_model_free(session.model);
     config_release(&session.config);
     return status;

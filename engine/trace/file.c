@@ -9,6 +9,7 @@
 #include <zstd.h>
 
 #include "engine/base/clock.h"
+#include "engine/base/file.h"
 #include "engine/base/wire.h"
 #include "engine/trace/chunk.h"
 #include "engine/trace/sticky.h"
@@ -59,10 +60,10 @@ static struct trace_file *open_file(const char *path, int flags, struct error *e
 {
     struct trace_file *file = calloc(1, sizeof *file);
     if (!file) return error_set(err, STATUS_RUN, "no memory for a trace file"), NULL;
-    file->fd = open(path, flags, 0644);
+    file->fd = file_open_named(path, flags);
     if (file->fd < 0 || trace_file_is_anothers(file->fd)) {
         error_set(err, STATUS_USAGE, "cannot write trace %s: %s", path,
-                  file->fd < 0 ? strerror(errno) : "another run is writing it");
+                  file->fd < 0 ? file_why(errno) : "another run is writing it");
         if (file->fd >= 0) close(file->fd);
         return free(file), NULL;
     }
@@ -76,7 +77,7 @@ int trace_file_create(struct trace_file **out, const char *path, struct error *e
 {
     *out = NULL;
     struct error why;
-    struct trace_file *file = open_file(path, O_WRONLY | O_CREAT | O_CLOEXEC, &why);
+    struct trace_file *file = open_file(path, O_WRONLY | O_CREAT, &why);
     if (!file) return *err = why, why.status;
     uint8_t head[STREAM_HEAD_BYTES];
     stream_head_write(0, head);
@@ -131,7 +132,7 @@ static int go_to_end(struct trace_file *file, struct error *err)
 int trace_file_append(struct trace_file **out, const char *path, struct error *err)
 {
     int status;
-    *out = open_file(path, O_RDWR | O_CLOEXEC, err);
+    *out = open_file(path, O_RDWR, err);
     if (!*out) return STATUS_RUN;
     if (!(status = go_to_end(*out, err))) return STATUS_OK;
     error_prefix(err, "cannot go on with the trace %s", path);

@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "engine/base/file.h"
+
 enum { PATH_ROOM = 1024, WORD_ROOM = 32 };
 
 struct settings settings_default(void)
@@ -167,7 +169,7 @@ int settings_save(const struct settings *settings, struct error *err)
     make_folders(path);
     settings_print(settings, text);
     snprintf(beside, sizeof beside, "%s.new", path);
-    FILE *file = fopen(beside, "we");
+    FILE *file = file_create_stream(beside);
     bool written = file && fputs(text, file) >= 0;
     if (file && fclose(file) != 0) written = false;
     if (written && rename(beside, path) == 0) return STATUS_OK;

@@ -1,0 +1,155 @@
+#include "engine/base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/magic.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "engine/base/clock.h"
+
+enum { PIPE_TICK_MS = 10, LINKS_MAX = 8, PIECE_BYTES = 1 << 16 };
+
+static FILE *stream_of(int fd, const char *mode)
+{
+    FILE *file = fd < 0 ? NULL : fdopen(fd, mode);
+    if (!file && fd >= 0) close(fd);
+    return file;
+}
+
+/* ---- names that the program chose ---- */
+
+int file_create(const char *path, int flags)
+{
+    if (unlink(path) != 0 && errno != ENOENT) return -1;
+    return open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC | flags, 0666);
+}
+
+FILE *file_create_stream(const char *path)
+{
+    return stream_of(file_create(path, 0), "w");
+}
+
+/* ---- names that the user gave ---- */
+
+static bool is_pipe(const char *path)
+{
+    struct stat about;
+    return stat(path, &about) == 0 && S_ISFIFO(about.st_mode);
+}
+
+/* Without O_NONBLOCK a pipe that has no reader would hold us up for ever. */
+static int open_patiently(const char *path, int flags)
+{
+    const uint64_t until_ns = clock_ns() + (uint64_t)FILE_PIPE_PATIENCE_MS * 1000000;
+    int fd;
+    while ((fd = open(path, flags | O_NONBLOCK | O_CLOEXEC, 0666)) < 0 && errno == ENXIO && is_pipe(path) &&
+           clock_ns() < until_ns)
+        poll(NULL, 0, PIPE_TICK_MS);
+    if (fd >= 0) fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
+    return fd;
+}
+
+/* Where the link `fd` points, as seen from where `path` is. */
+static bool target_of(char target[PATH_MAX], int fd, const char *path)
+{
+    char text[PATH_MAX];
+    const ssize_t length = readlinkat(fd, "", text, sizeof text - 1);
+    if (length <= 0) return false;
+    text[length] = '\0';
+    const char *slash = strrchr(path, '/');
+    const int folder = *text == '/' || !slash ? 0 : (int)(slash + 1 - path);
+    if (snprintf(target, PATH_MAX, "%.*s%s", folder, path, text) < PATH_MAX) return true;
+    return errno = ENAMETOOLONG, false;
+}
+
+/* A link of /proc is the kernel's, and points to what has no name. The others are held by a descriptor while they are
+ * judged and read, so that nobody can put another link in between. */
+static int open_link(const char *path, int flags, int links)
+{
+    struct stat about;
+    struct statfs place;
+    char target[PATH_MAX];
+    int link = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC), fd = -1;
+    if (link < 0 || fstat(link, &about) != 0 || fstatfs(link, &place) != 0) fd = -1;
+    else if (place.f_type == PROC_SUPER_MAGIC) fd = open_patiently(path, flags);
+    else if (!S_ISLNK(about.st_mode)) errno = EAGAIN; /* it has just been replaced */
+    else if (about.st_uid != geteuid() && about.st_uid != 0) errno = ELOOP;
+    else if (links == LINKS_MAX) errno = EMLINK;
+    else if (target_of(target, link, path)) {
+        fd = open_patiently(target, flags | O_NOFOLLOW);
+        if (fd < 0 && errno == ELOOP) fd = open_link(target, flags, links + 1);
+    }
+    const int cause = errno;
+    if (link >= 0) close(link);
+    return errno = cause, fd;
+}
+
+int file_open_named(const char *path, int flags)
+{
+    int fd = open_patiently(path, flags | O_NOFOLLOW);
+    return fd < 0 && errno == ELOOP ? open_link(path, flags, 1) : fd;
+}
+
+FILE *file_open_named_stream(const char *path, int flags)
+{
+    return stream_of(file_open_named(path, O_WRONLY | O_CREAT | flags), flags & O_APPEND ? "a" : "w");
+}
+
+const char *file_why(int cause)
+{
+    if (cause == ELOOP) return "it is a link of another user; give the file itself";
+    if (cause == ENXIO) return "it is a pipe that nobody reads";
+    return strerror(cause);
+}
+
+/* ---- reading ---- */
+
+/* More bytes, 0 at the end, or -1. Of a pipe nothing may be there yet, nor the process that will write into it. */
+static ssize_t read_some(int fd, char *at, size_t room, bool waits, uint64_t until_ns)
+{
+    for (;;) {
+        const ssize_t got = read(fd, at, room);
+        if (got < 0 && errno == EAGAIN) poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, -1);
+        else if (got == 0 && waits && clock_ns() < until_ns) poll(NULL, 0, PIPE_TICK_MS);
+        else if (got >= 0 || errno != EINTR) return got;
+    }
+}
+
+static int read_open(char **text, size_t *length, int fd, const struct stat *about, size_t most, struct error *err)
+{
+    const bool pipe = S_ISFIFO(about->st_mode), is_small = S_ISREG(about->st_mode) && (uint64_t)about->st_size < most;
+    const uint64_t until_ns = clock_ns() + (uint64_t)FILE_PIPE_PATIENCE_MS * 1000000;
+    size_t room = is_small ? (size_t)about->st_size + 2 : PIECE_BYTES;
+    for (ssize_t got = 1; got > 0; *length += (size_t)got) {
+        if (*length + 1 >= room || !*text) {
+            char *more = realloc(*text, room = *text ? 2 * room : room);
+            if (!more) return error_set(err, STATUS_RUN, "no memory to read it");
+            *text = more;
+        }
+        got = read_some(fd, *text + *length, room - 1 - *length, pipe && !*length, until_ns);
+        if (got < 0) return error_set(err, STATUS_INPUT, "cannot be read: %s", strerror(errno));
+        if (*length + (size_t)got > most) return error_set(err, STATUS_INPUT, "longer than %zu bytes", most);
+    }
+    if (pipe && !*length) return error_set(err, STATUS_INPUT, "a pipe that nobody writes into; give a file");
+    return (*text)[*length] = '\0', STATUS_OK;
+}
+
+int file_read(char **text, size_t *length, const char *path, size_t most, bool pipes, struct error *err)
+{
+    struct stat about;
+    int status, fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    *text = NULL, *length = 0;
+    if (fd < 0 || fstat(fd, &about) != 0) status = error_set(err, STATUS_INPUT, "cannot be opened: %s", strerror(errno));
+    else if (S_ISDIR(about.st_mode)) status = error_set(err, STATUS_INPUT, "cannot be read: %s", strerror(EISDIR));
+    else if (!pipes && !S_ISREG(about.st_mode)) status = error_set(err, STATUS_INPUT, "a pipe or a device, not a file");
+    else status = read_open(text, length, fd, &about, most, err);
+    if (fd >= 0) close(fd);
+    if (status) free(*text), *text = NULL;
+    return status;
+}
