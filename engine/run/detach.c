@@ -1,5 +1,6 @@
-/* --detach: a process of its own stays with the engine, so that there is somebody to write the report and to clean up. It
- * watches nothing: the first viewer that attaches drives. */
+/* --detach: a process of its own stays with the engine, writes the report and cleans up. For a report it watches the run from the
+ * beginning and folds the records as they come, so nothing is written to disk for it. It never drives: the first viewer that attaches
+ * does. */
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
@@ -15,23 +16,42 @@ struct up {
     struct error err;
 };
 
-static int wait_for_call(struct session *session, struct error *err)
+/* Returns once the engine has greeted: it sends every record after that. */
+static int watch(struct source **watched, const struct session *session, struct error *err)
+{
+    enum { PATIENCE_MS = 30000 };
+    char path[96];
+    rundir_path(&session->dir, "socket", path, sizeof path);
+    int status = source_watch_socket(watched, path, err);
+    if (status) return STATUS_RUN;
+    struct pollfd greeted = {.fd = source_fd(*watched), .events = POLLIN};
+    if (poll(&greeted, 1, PATIENCE_MS) == 1) return STATUS_OK;
+    return error_set(err, STATUS_RUN, "the engine did not answer within %d seconds", PATIENCE_MS / 1000);
+}
+
+/* The engine calls and waits until the call is closed; so the watch sees the run from its first step. */
+static int wait_for_call(struct session *session, struct source **watched, struct error *err)
 {
     int fd, status = session_start(session, err);
     if (!status) status = engine_call(session->keeper.engine, session->signal_fd, &fd, err);
     if (status) return status;
-    if (fd >= 0) return close(fd), STATUS_OK;
-    session_call_off(session);
-    return error_set(err, STATUS_RUN, "stopped before the run began");
+    if (fd < 0) {
+        session_call_off(session);
+        return error_set(err, STATUS_RUN, "stopped before the run began");
+    }
+    if (*session->report) status = watch(watched, session, err);
+    close(fd);
+    if (status) keeper_kill(&session->keeper);
+    return status;
 }
 
-static void fold_file(struct run_model *model, const char *path)
+/* Folds what has come. False: the run has closed the connection, or there is none. */
+static bool fold_watched(struct source *watched, struct run_model *model)
 {
-    struct source *source;
     struct trace_record record;
-    if (source_open_file(&source, path, NULL)) return;
-    while (source_next(source, &record) == SOURCE_RECORD) run_model_fold(model, &record);
-    source_close(source);
+    enum source_result result = SOURCE_END;
+    while (watched && (result = source_next(watched, &record)) == SOURCE_RECORD) run_model_fold(model, &record);
+    return result == SOURCE_WAIT;
 }
 
 static void forget_terminal(void)
@@ -47,17 +67,27 @@ static bool is_signalled(const struct session *session)
     return read(session->signal_fd, &info, sizeof info) == sizeof info;
 }
 
-/* Reads on until the run has closed the connection: a command from a viewer that has already left may not be heard. */
-static void stay_connected(struct session *session, struct source *source)
+enum { TICK_MS = 500 };
+
+/* Until there is something to read from the run, a signal, or a call of the next engine. */
+static void wait_for_more(struct session *session, struct source *source, struct source *watched)
 {
-    enum { TICK_MS = 500 };
+    const int soon_ms = keeper_tend(&session->keeper);
+    struct pollfd ready[4] = {{.fd = source ? source_fd(source) : -1, .events = POLLIN},
+                              {.fd = watched ? source_fd(watched) : -1, .events = POLLIN},
+                              {.fd = keeper_fd(&session->keeper), .events = POLLIN},
+                              {.fd = session->signal_fd, .events = POLLIN}};
+    poll(ready, 4, soon_ms >= 0 ? soon_ms : TICK_MS);
+}
+
+/* Reads on until the run has closed the connection: a command from a viewer that has already left may not be heard. */
+static void stay_connected(struct session *session, struct source *source, struct source *watched)
+{
     struct trace_record record;
     for (enum source_result result;
          (result = source_next(source, &record)) == SOURCE_RECORD || result == SOURCE_WAIT;) {
-        int soon_ms = keeper_tend(&session->keeper);
-        struct pollfd ready[2] = {{.fd = source_fd(source), .events = POLLIN},
-                                  {.fd = keeper_fd(&session->keeper), .events = POLLIN}};
-        if (result == SOURCE_WAIT) poll(ready, 2, soon_ms >= 0 ? soon_ms : TICK_MS);
+        if (result == SOURCE_WAIT && !fold_watched(watched, session->model)) watched = NULL;
+        if (result == SOURCE_WAIT) wait_for_more(session, source, watched);
         bool refused = result == SOURCE_RECORD && !source_drives(source);
         if (refused || is_signalled(session)) {
             keeper_kill(&session->keeper);
@@ -68,7 +98,7 @@ static void stay_connected(struct session *session, struct source *source)
 
 /* The number that the user knows is this process's, so SIGTERM arrives here: it stops the run. Asking is possible unless a
  * viewer drives. */
-static void stop_run(struct session *session)
+static void stop_run(struct session *session, struct source *watched)
 {
     char path[96];
     struct source *source;
@@ -77,32 +107,36 @@ static void stop_run(struct session *session)
         keeper_kill(&session->keeper);
         return;
     }
-    if (source_send(source, "stop", NULL) == STATUS_OK) stay_connected(session, source);
+    if (source_send(source, "stop", NULL) == STATUS_OK) stay_connected(session, source, watched);
     source_close(source);
 }
 
-static void wait_for_end(struct session *session)
+static void wait_for_end(struct session *session, struct source *watched)
 {
-    enum { TICK_MS = 500 };
+    while (fold_watched(watched, session->model)) {
+        if (is_signalled(session)) stop_run(session, watched);
+        else wait_for_more(session, NULL, watched);
+    }
     while (!keeper_is_over(&session->keeper, TICK_MS))
-        if (is_signalled(session)) stop_run(session);
+        if (is_signalled(session)) stop_run(session, NULL);
 }
 
 static int stay(struct session *session, int up_fd)
 {
     struct up up = {0};
+    struct source *watched = NULL;
     setsid();
     session_take_signals(session, NULL);
-    up.status = wait_for_call(session, &up.err);
+    up.status = wait_for_call(session, &watched, &up.err);
     struct error err = up.err;
     int status = up.status;
     if (!status) {
         if (write(up_fd, &up, sizeof up) != sizeof up) return STATUS_RUN;
         close(up_fd);
         forget_terminal();
-        wait_for_end(session);
-        if (session->spec.trace) fold_file(session->model, session->spec.trace);
+        wait_for_end(session, watched);
     }
+    source_close(watched);
     if (session->model) status = session_finish(session, status, &err);
     if (session->model) session_find_losses(session);
     if (session->model) session_report(session);

@@ -1,6 +1,7 @@
 /* A rank's end of the trace: its rings in shared memory; and at rank 0 the writer that drains them, and the director that
  * hears what viewers say. */
 #include <cjson/cJSON.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -101,6 +102,17 @@ static int call_home(struct rank *rank, struct handover *handed, int *driver_fd,
     return status;
 }
 
+/* Tells the front end that the run is up. It closes the call when it watches, if it is to; no record may come before that. */
+static int let_watch(struct rank *rank, struct error *err)
+{
+    char none;
+    int fd, status = home_call(rank->dir, &fd, err);
+    if (status) return status;
+    while (read(fd, &none, 1) < 0 && errno == EINTR) continue;
+    close(fd);
+    return status;
+}
+
 static int start_writer(struct rank *rank, struct error *err)
 {
     char socket_path[96];
@@ -121,8 +133,7 @@ static int start_writer(struct rank *rank, struct error *err)
     };
     status = trace_writer_start(&rank->writer, &options, err);
     handover_release(&handed);
-    if (!status && rank->spec->detached && begins) status = home_call(rank->dir, &home_fd, err);
-    if (!status && rank->spec->detached && begins) close(home_fd);
+    if (!status && rank->spec->detached && begins) status = let_watch(rank, err);
     return status;
 }
 

@@ -48,10 +48,6 @@ int session_start(struct session *session, struct error *err)
     session->model = run_model_new(&(struct run_model_options){0});
     if (!session->model) return error_set(err, STATUS_RUN, "no memory for the model of the run");
     int status = rundir_create(&session->dir, err);
-    if (session->spec.detached && *session->report && !session->spec.trace) { /* the report is made from the trace */
-        rundir_path(&session->dir, "trace.zlt", session->trace, sizeof session->trace);
-        session->spec.trace = session->trace;
-    }
     if (!status && session_saves(session)) status = own_take(&session->dir, session->config.checkpoint.path, err);
     if (!status) status = spec_write(&session->spec, &session->dir, SPEC_FILE, err);
     if (!status) status = keeper_begin(&session->keeper, &session->dir, &session->config, session->cli->log, err);
@@ -186,9 +182,7 @@ int session_finish(struct session *session, int shown, struct error *err)
     if (!status && model->ended && model->outcome == OUTCOME_FAILED)
         status = error_set(&ended, STATUS_RUN, "%s", model->error);
     if (!status && !model->ended)
-        status = error_set(&ended, STATUS_RUN, "%s",
-                           session->spec.detached ? "its trace was not written whole, so how it ended is not known"
-                                                  : "the engine ended without saying why");
+        status = error_set(&ended, STATUS_RUN, "the engine ended without saying why");
     if (!model->ended) fold_end(model, OUTCOME_FAILED, ended.text); /* so that the report says it, too */
     if (model->outcome != OUTCOME_FAILED) return shown;
     *err = ended;
