@@ -5,7 +5,7 @@
 #   make install               program, man page and completions below PREFIX (/usr/local), or below DESTDIR/PREFIX; make uninstall
 #   make deb                   a Debian package, build/zerolab_VERSION_ARCH.deb
 #   make test                  all tests, two programs at a time
-#   make bench                 the figures that the README quotes, and its table of them
+#   make bench                 the figures of docs/BENCHMARKS.md, and its table of them
 #   make bundle                one archive that builds and runs on laptops without a network
 #   make test-gpu              the checks that need a GPU, and bench-gpu its figures: with a CUDA toolkit, without our other libraries
 #   make program CUDA=1        a folder with the program and its libraries, for such a machine (ZEROLAB=build/program/zerolab make test-gpu)
@@ -97,7 +97,7 @@ bench:
 		echo "== $$bench"; { $$bench || touch $(BUILD)/bench.failed; } | tee -a $(BUILD)/bench.txt; \
 		[ ! -e $(BUILD)/bench.failed ] || exit 1; \
 	done
-	@echo "== the README's table, as measured here"; tools/bench-table.sh $(BUILD)/bench.txt
+	@echo "== the table of docs/BENCHMARKS.md, as measured here"; tools/bench-table.sh $(BUILD)/bench.txt
 
 PREFIX ?= /usr/local
 INSTALLED := bin/zerolab share/man/man1/zerolab.1 share/bash-completion/completions/zerolab share/zsh/site-functions/_zerolab

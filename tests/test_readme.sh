@@ -1,5 +1,5 @@
 #!/bin/bash
-# What README and docs show is what the program prints: every block between "<!-- `zerolab ...` -->" and "<!-- end -->" is made
+# What the documents show is what the program prints: every block between "<!-- `zerolab ...` -->" and "<!-- end -->" is made
 # by that command. ACCEPT=1 writes the blocks anew; look at the difference before committing it.
 zerolab=$(realpath "${ZEROLAB:-build/release/zerolab}")
 cd "$(dirname "$0")/.." || exit 1
@@ -32,7 +32,7 @@ rewrite() { # FILE: the file with its blocks made anew
 }
 
 count=0 failures=0
-for file in README.md docs/REFERENCE.md docs/LABS.md; do
+for file in docs/REFERENCE.md docs/LABS.md; do
     count=$((count + 1))
     if rewrite $file >"$work/made" && grep -q '^<!-- end -->$' $file; then
         [ -n "${ACCEPT:-}" ] && cp "$work/made" $file
@@ -44,5 +44,12 @@ for file in README.md docs/REFERENCE.md docs/LABS.md; do
     echo "not ok $count - $file shows what the program prints (ACCEPT=1 writes it anew)"
     failures=$((failures + 1))
 done
+
+# The picture of the README: the overview of a recorded run.
+count=$((count + 1))
+"$zerolab" replay docs/example.zlt --frame 100x30 --at step:8 --as svg -o "$work/screen.svg"
+[ -n "${ACCEPT:-}" ] && cp "$work/screen.svg" docs/screen.svg
+if cmp -s docs/screen.svg "$work/screen.svg"; then echo "ok $count - docs/screen.svg is the screen"
+else echo "not ok $count - docs/screen.svg is the screen (ACCEPT=1 writes it anew)" && failures=$((failures + 1)); fi
 echo "1..$count"
 [ $failures -eq 0 ]

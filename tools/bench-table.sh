@@ -1,5 +1,5 @@
 #!/bin/sh
-# From what `make bench` printed (files, or standard input) the rows of the README's table "What it costs", ready to paste; the last
+# From what `make bench` printed (files, or standard input) the rows of the table in docs/BENCHMARKS.md, ready to paste; the last
 # two of that table, about memory, are what tests hold every run to. A row stands only for what was measured; llm.c is in it where
 # bench_gpt was given its folder (-l). Ratios over several runs, disks or speeds are told as the least and the most.
 cat "$@" | awk '

@@ -1,5 +1,5 @@
 /* The command line: which subcommand, its options, its operands. Two tables, verbs.def and options.def, give parsing, help
- * and the README's block, so adding an option is one row (and its use). */
+ * and docs/REFERENCE.md, so adding an option is one row (and its use). */
 #ifndef ENGINE_RUN_CLI_H
 #define ENGINE_RUN_CLI_H
 
@@ -47,7 +47,7 @@ int cli_check_files(const struct cli *cli, struct error *err);
 /* Help of one subcommand, or of a family of them; of VERB_VIEW: of the whole program. */
 void cli_print_help(FILE *out, const struct cli *cli);
 
-/* The README's block: every subcommand with its options. */
+/* For docs/REFERENCE.md: every subcommand with its options. */
 void cli_print_reference(FILE *out);
 
 /* The man page, in roff. */

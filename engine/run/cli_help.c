@@ -1,4 +1,4 @@
-/* What --help prints, and the README's block, from the same tables as the parser. */
+/* What --help prints, and docs/REFERENCE.md shows, from the same tables as the parser. */
 #include <string.h>
 
 #include "engine/run/cli_tables.h"
