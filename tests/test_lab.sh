@@ -30,6 +30,22 @@ ok "lab new does not write over a lab" $?
 [ "$(wc -l <instructor)" -gt "$(wc -l <learner)" ] && ! grep -q 'not known yet' instructor && ! grep -q 'Hint 3' learner && grep -q 'Hint 3' instructor
 ok "the learner's hand-out has no answers, the instructor's has" $?
 
+# A folder that somebody left in labs/ does not replace a built-in lab.
+"$zerolab" lab new zero-1 2>errors
+[ $? -eq 2 ] && grep -q '^zerolab: zero-1 is a lab that comes with the program; give another name$' errors
+ok "lab new takes no name of a built-in lab" $?
+mkdir -p labs/zero-1 && sed 's/^# .*/# Not the built-in one/' own/first/lab.md >labs/zero-1/lab.md
+"$zerolab" lab print zero-1 >built-in 2>errors && ! grep -q 'Not the built-in' built-in &&
+    grep -q '^zerolab: zero-1 is the lab that comes with the program; for labs/zero-1/lab.md give its path: labs/zero-1$' errors
+ok "labs/zero-1 does not replace the built-in lab, and a line says so" $?
+"$zerolab" lab list >list && grep -q "^zero-1 .*the name is a built-in lab's; zerolab lab labs/zero-1 plays this one" list
+ok "... in the list too" $?
+"$zerolab" lab print labs/zero-1 >by-path 2>errors && grep -q '^# Not the built-in one' by-path && [ ! -s errors ]
+ok "... and its path plays it" $?
+touch zero-2-buckets && "$zerolab" lab reset zero-2-buckets >table 2>errors
+ok "nor does a file of the same name" $?
+rm -r labs/zero-1 zero-2-buckets
+
 refused() { # NAME, SED SCRIPT, PATTERN: a fault in the file is refused with that
     mkdir -p faulty
     sed "$2" own/first/lab.md >faulty/lab.md

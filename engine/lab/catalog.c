@@ -65,21 +65,41 @@ static int unknown(const char *name, struct error *err)
         nearest ? "; did you mean " : "; zerolab lab list shows them", nearest ? nearest : "", nearest ? "?" : "");
 }
 
+/* The lab of this name that comes with the program; -1: none does. */
+static int number_of(const char *name)
+{
+    for (int l = 0; l < CATALOG; l++)
+        if (strcmp(catalog[l].name, name) == 0) return l;
+    return -1;
+}
+
+bool lab_hides_own(const char *name)
+{
+    char path[300];
+    const int number = number_of(name);
+    if (number < 0) return false;
+    snprintf(path, sizeof path, "labs/%s/lab.md", name);
+    FILE *file = is_there(path) ? fopen(path, "re") : NULL;
+    if (!file) return false;
+    const char *at = catalog[number].begin;
+    int c;
+    while ((c = fgetc(file)) != EOF && at < catalog[number].end && (char)c == *at) at++;
+    fclose(file);
+    return c != EOF || at < catalog[number].end;
+}
+
 int lab_open(struct lab **out, const char *name, struct error *err)
 {
     char path[4096];
+    const int number = number_of(name);
     *out = NULL;
+    snprintf(path, sizeof path, "labs/%s/lab.md", name);
+    if (number >= 0)
+        return lab_read(out, path, catalog[number].begin, (size_t)(catalog[number].end - catalog[number].begin), err);
     if (strchr(name, '/') || is_there(name)) {
         if (snprintf(path, sizeof path, "%s/lab.md", name) < (int)sizeof path && is_there(path))
             return read_file(out, path, err);
         return read_file(out, name, err);
     }
-    if (snprintf(path, sizeof path, "labs/%s/lab.md", name) < (int)sizeof path && is_there(path))
-        return read_file(out, path, err);
-    for (int l = 0; l < CATALOG; l++) {
-        if (strcmp(catalog[l].name, name) != 0) continue;
-        snprintf(path, sizeof path, "labs/%s/lab.md", name);
-        return lab_read(out, path, catalog[l].begin, (size_t)(catalog[l].end - catalog[l].begin), err);
-    }
-    return unknown(name, err);
+    return is_there(path) ? read_file(out, path, err) : unknown(name, err);
 }

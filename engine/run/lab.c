@@ -65,8 +65,16 @@ static int is_own(const struct dirent *entry)
     char path[300];
     snprintf(path, sizeof path, "labs/%s/lab.md", entry->d_name);
     for (int l = 0; l < lab_catalog_count(); l++)
-        if (strcmp(lab_catalog_name(l), entry->d_name) == 0) return 0;
+        if (strcmp(lab_catalog_name(l), entry->d_name) == 0) return lab_hides_own(entry->d_name);
     return entry->d_name[0] != '.' && access(path, F_OK) == 0;
+}
+
+static void list_own_one(const char *name)
+{
+    struct error err;
+    if (lab_hides_own(name))
+        printf("%-15s %6s the name is a built-in lab's; zerolab lab labs/%s plays this one\n", name, "", name);
+    else if (list_one(name, &err)) printf("%-15s %6s %s\n", name, "", err.text);
 }
 
 /* One that is still being written, and cannot be read, hides no other. */
@@ -76,8 +84,7 @@ static void list_own(void)
     const int count = scandir("labs", &names, is_own, alphasort);
     if (count > 0) puts("\nin labs/ of this folder");
     for (int n = 0; n < count; n++) {
-        struct error err;
-        if (list_one(names[n]->d_name, &err)) printf("%-15s %6s %s\n", names[n]->d_name, "", err.text);
+        list_own_one(names[n]->d_name);
         free(names[n]);
     }
     if (count >= 0) free(names);
@@ -97,12 +104,21 @@ static int list(const struct cli *cli, struct error *err)
 
 /* ---- check and print ----------------------------------------------------------------------------------------------- */
 
+/* A learner who wrote labs/NAME, or was given it, hears that another lab of that name is read. */
+static int open_named(struct lab **lab, const char *name, struct error *err)
+{
+    if (lab_hides_own(name))
+        fprintf(stderr, "zerolab: %s is the lab that comes with the program; for labs/%s/lab.md give its path: labs/%s\n",
+                name, name, name);
+    return lab_open(lab, name, err);
+}
+
 static int check_one(const struct cli *cli, const char *name, bool has_head, struct error *err)
 {
     struct lab *lab;
     struct lab_trial trial = {.numbers = cli->numbers ? stdout : NULL};
     uint64_t begun_ns = clock_ns();
-    int status = lab_open(&lab, name, err);
+    int status = open_named(&lab, name, err);
     if (status) return status;
     if (!cli->numbers && has_head) printf("%-22s %5s %7s %7s %10s\n", "lab", "steps", "right", "caught", "took");
     status = lab_trial_run(&trial, cli, lab, err);
@@ -134,7 +150,7 @@ static int print(const struct cli *cli, struct error *err)
     struct lab *lab;
     if (!cli->operand)
         return error_set(err, STATUS_USAGE, "say which lab is to be printed; zerolab lab list shows them");
-    int status = lab_open(&lab, cli->operand, err);
+    int status = open_named(&lab, cli->operand, err);
     if (status) return status;
     char *text = NULL;
     size_t bytes;
@@ -219,6 +235,9 @@ static int begin_new(const struct cli *cli, struct error *err)
     const char *name = cli->operand;
     if (!name || !*name) return error_set(err, STATUS_USAGE, "say how the lab is to be called: zerolab lab new my-lab");
     const char *folder = strchr(name, '/') ? "" : "labs/";
+    for (int l = 0; l < lab_catalog_count(); l++)
+        if (strcmp(lab_catalog_name(l), name) == 0)
+            return error_set(err, STATUS_USAGE, "%s is a lab that comes with the program; give another name", name);
     if (snprintf(path, sizeof path, "%s%s/lab.md", folder, name) >= (int)sizeof path)
         return error_set(err, STATUS_USAGE, "this name is too long");
     for (char *slash = path + 1; (slash = strchr(slash, '/')); slash++) *slash = '\0', mkdir(path, 0755), *slash = '/';
@@ -329,7 +348,7 @@ static int play(const struct cli *cli, const struct lab *lab, struct app *stage,
 int lab_play_named(const struct cli *cli, const char *name, struct app *stage, struct error *err)
 {
     struct lab *lab;
-    int status = lab_open(&lab, name, err);
+    int status = open_named(&lab, name, err);
     if (status) return app_close(stage), status;
     status = play(cli, lab, stage, err);
     lab_free(lab);
