@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "engine/config/keys.h"
 #include "engine/lab/catalog.h"
 #include "engine/lab/progress.h"
 
@@ -260,6 +261,56 @@ static void a_whole_file_is_read(void **state)
     lab_free(lab);
 }
 
+/* NULL: it is read. */
+static const char *refusal(const char *format, const char *key, const char *value)
+{
+    static struct error err;
+    char text[ROOM];
+    struct lab *lab;
+    snprintf(text, sizeof text, format, key, value);
+    if (lab_read(&lab, "labs/mine/lab.md", text, strlen(text), &err)) return err.text;
+    lab_free(lab);
+    return NULL;
+}
+
+/* A lab may come from anywhere. Of keys that hold text, those are named here by which a run leaves no file: another one is refused,
+ * or this test fails. */
+static void a_lab_does_not_choose_where_files_are_written(void **state)
+{
+    (void)state;
+    static const char set[] = "# T\nabout: a\nminutes: 3\nset: %s=%s\n\n## one\nText.\n";
+    static const char setup[] = "# T\nabout: a\nminutes: 3\n\n## one\nText.\nsetup: %s=%s\n";
+    static const char action[] = "# T\nabout: a\nminutes: 3\n\n## one\nText.\ndo: set %s=%s\n";
+    static const char spaced[] = "# T\nabout: a\nminutes: 3\n\n## one\nText.\nbefore: set= \t%s=%s\n";
+    static const char *const harmless[] = {"optimizer.type",
+                                           "scheduler.type",
+                                           "model.name",
+                                           "data.path",
+                                           "data.vocabulary_file",
+                                           "data.merges_file",
+                                           "zero_optimization.offload_optimizer.nvme_path",
+                                           "zero_optimization.offload_param.nvme_path"};
+    static const char *const forms[] = {set, setup, action, spaced};
+    int places = 0;
+    for (int k = 0; k < config_key_count; k++) {
+        bool is_harmless = config_keys[k].class != CLASS_HONOURED || config_keys[k].type != KEY_TEXT;
+        for (size_t h = 0; h < sizeof harmless / sizeof *harmless; h++)
+            is_harmless |= strcmp(config_keys[k].path, harmless[h]) == 0;
+        places += !is_harmless;
+        for (int f = 0; !is_harmless && f < 4; f++) {
+            const char *why = refusal(forms[f], config_keys[k].path, "/elsewhere");
+            if (!why || !strstr(why, "a lab does not choose where files are written"))
+                fail_msg("%s: %s", config_keys[k].path, why);
+        }
+    }
+    assert_int_equal(places, 2);
+    assert_non_null(refusal(set, "checkpoint", "{\"path\":\"/elsewhere\"}"));
+    assert_non_null(refusal(action, "checkpoint.path", "/elsewhere{psi}"));
+    assert_non_null(refusal(action, "checkpoint{psi}", "/elsewhere"));
+    assert_null(refusal(set, "checkpoint.every", "2"));
+    assert_null(refusal(action, "gradient_clipping", "{2}"));
+}
+
 static void labs_of_the_program_are_read(void **state)
 {
     (void)state;
@@ -283,6 +334,7 @@ int main(void)
         cmocka_unit_test(commas_are_decimal_points_or_group_thousands),
         cmocka_unit_test(progress_is_folded_kept_and_read),
         cmocka_unit_test(a_whole_file_is_read),
+        cmocka_unit_test(a_lab_does_not_choose_where_files_are_written),
         cmocka_unit_test(labs_of_the_program_are_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

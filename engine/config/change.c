@@ -21,6 +21,25 @@ bool config_is_live(const char *typed)
     return row >= 0 && config_keys[row].class == CLASS_HONOURED && config_keys[row].live;
 }
 
+static const char *const places[] = {"checkpoint.path", "flops_profiler.output_file"};
+enum { PLACES = sizeof places / sizeof *places };
+
+bool config_is_place(const char *typed)
+{
+    char path[CONFIG_PATH_MAX];
+    config_path(path, typed);
+    for (int p = 0; p < PLACES; p++)
+        if (strcmp(places[p], path) == 0) return true;
+    return false;
+}
+
+const char *config_place(const struct config *config)
+{
+    for (int p = 0; p < PLACES; p++)
+        if (((const char *)config)[config_keys[key_index(places[p])].offset]) return places[p]; /* a text */
+    return NULL;
+}
+
 int config_try(struct config *config, const char *typed, const char *value, struct error *err)
 {
     char path[CONFIG_PATH_MAX];

@@ -221,6 +221,11 @@ bool config_is_live(const char *key); /* honoured, and can change between two st
 /* Stores a value by the key's row alone, type and range: whether it is one, not whether it goes with the others. */
 int config_try(struct config *config, const char *key, const char *value, struct error *err);
 
+/* Whether a key names a place where a run leaves files: checkpoint.path, flops_profiler.output_file. (Files below nvme_path are
+ * unlinked as soon as they are open.) And the first such key that has a value; NULL: none has. */
+bool config_is_place(const char *key);
+const char *config_place(const struct config *config);
+
 /* Whether setting a key would do anything: not if it belongs to another optimizer or scheduler than the one in force, or if
  * the scheduler goes before it. STATUS_USAGE says why not. */
 int config_matters(const struct config *config, const char *key, struct error *err);

@@ -63,6 +63,10 @@ struct lab_value expression_evaluate(const struct expression *expression, const 
  * "key=value" texts, each to be freed, and checks that a configuration made of these (after `sets`) can be had. */
 int lab_settings(char *out[LAB_SETS_MAX], int *count, const char *text, const char *const *sets, int set_count, struct error *err);
 
+/* STATUS_USAGE: a setting or an action of a lab names this key, and with it a place where a run would leave files. Who wrote a lab
+ * has no say in that; the learner may type it. */
+int lab_refuse_place(const char *key, struct error *err);
+
 /* The metrics as a Markdown table, for docs/LABS.md; the caller frees. */
 char *lab_metrics_markdown(void);
 

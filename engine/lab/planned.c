@@ -118,6 +118,14 @@ static void release(char *sets[LAB_SETS_MAX], int count)
     for (int i = 0; i < count; i++) free(sets[i]);
 }
 
+int lab_refuse_place(const char *key, struct error *err)
+{
+    return error_set(err, STATUS_USAGE,
+                     "%s: a lab does not choose where files are written; leave it out, its checkpoints have a folder of "
+                     "their own",
+                     key);
+}
+
 int lab_settings(char *out[LAB_SETS_MAX], int *count, const char *text, const char *const *sets, int set_count,
                  struct error *err)
 {
@@ -127,6 +135,7 @@ int lab_settings(char *out[LAB_SETS_MAX], int *count, const char *text, const ch
     int status = split(out, count, text, err);
     if (!status && (status = load(&config, sets, set_count, out, *count, &found)))
         status = unknown_key(text, &found, err);
+    if (!status && config_place(&config)) status = lab_refuse_place(config_place(&config), err);
     if (status) return release(out, *count), *count = 0, status;
     config_release(&config);
     return STATUS_OK;

@@ -284,11 +284,22 @@ int read_keep_line(struct reader *reader, struct lab_action *keep, const char *t
 }
 
 /* "run 3 steps", "go oom", or a command of the command table, which may have {expressions} in it. */
+/* "set KEY=VALUE" of a place, as command_parse() would read it once the braces in it are filled in. */
+static bool sets_place(const char *text, char key[CONFIG_PATH_MAX])
+{
+    const size_t word = strcspn(text, "= \t");
+    if (word != strlen("set") || strncmp(text, "set", word) != 0) return false;
+    text += word + (text[word] != '\0');
+    text += strspn(text, " \t");
+    snprintf(key, CONFIG_PATH_MAX, "%.*s", (int)strcspn(text, "="), text);
+    return config_is_place(key) || strchr(key, '{');
+}
+
 int read_action(struct reader *reader, struct lab_actions *actions, const char *text)
 {
     struct command command;
     struct error err;
-    char *end;
+    char *end, key[CONFIG_PATH_MAX];
     if (actions->count == LAB_ACTIONS_MAX) return read_fail(reader, "there are more than %d actions", LAB_ACTIONS_MAX);
     struct lab_action *action = &actions->at[actions->count++];
     *action = (struct lab_action){.line = reader->line};
@@ -306,6 +317,7 @@ int read_action(struct reader *reader, struct lab_actions *actions, const char *
         return *text ? read_prose(reader, &action->text, text)
                      : read_fail(reader, "go where? to an operation: go gather block 2");
     }
+    if (sets_place(text, key) && lab_refuse_place(key, &err)) return read_fail(reader, "%s", err.text);
     if (!strchr(text, '{') && command_parse(&command, text, &err))
         return read_fail(reader, "%s (or: run 3 steps)", err.text);
     return read_prose(reader, &action->text, text);
