@@ -138,10 +138,13 @@ void session_call_off(struct session *session)
 static int show(struct session *session, struct error *err)
 {
     struct source *source;
+    char socket_path[96];
     int fd, status = engine_call(session->keeper.engine, session->signal_fd, &fd, err);
     if (!status && fd < 0) return session_call_off(session), STATUS_OK;
     if (!status) status = source_adopt_fd(&source, fd, err);
     if (status) return keeper_kill(&session->keeper), status;
+    rundir_path(&session->dir, "socket", socket_path, sizeof socket_path);
+    source_reattach_at(source, socket_path);
     if (session->live) status = show_live(session, source, err);
     else if (session->follow) session->follow(session, source), read_rest(session, source);
     else status = show_lines(session, source, err);

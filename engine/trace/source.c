@@ -37,6 +37,15 @@ static enum source_result next_of_chunk(struct source *source, struct trace_reco
     return SOURCE_RECORD;
 }
 
+static bool is_wanted(struct source *source, const struct trace_record *record)
+{
+    if (source->only_standing && !sticky_is_standing((uint16_t)record->kind)) return false;
+    if (source->had_until_ns && record->time_ns <= source->had_until_ns) return false;
+    if (record->time_ns > source->newest_ns) source->newest_ns = record->time_ns;
+    source->ended |= record->kind == TRACE_END;
+    return true;
+}
+
 enum source_result source_next(struct source *source, struct trace_record *record)
 {
     if (source->problem[0]) return SOURCE_BAD;
@@ -49,8 +58,7 @@ enum source_result source_next(struct source *source, struct trace_record *recor
             continue;
         }
         result = next_of_chunk(source, record);
-        if (result == SOURCE_RECORD && source->only_standing && !sticky_is_standing((uint16_t)record->kind)) continue;
-        return result;
+        if (result != SOURCE_RECORD || is_wanted(source, record)) return result;
     }
 }
 

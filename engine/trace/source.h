@@ -30,6 +30,11 @@ int source_open_socket(struct source **out, const char *path, struct error *err)
 int source_watch_socket(struct source **out, const char *path, struct error *err); /* never drives, and keeps nobody from it */
 int source_adopt_fd(struct source **out, int connected_fd, struct error *err); /* takes the descriptor, also on error */
 
+/* A socket whose connection breaks before the run's END is opened once more, at the path that it was opened with or that is
+ * given here (copied; for an adopted descriptor). What the reader has had is not said again; a log line and a GAP stand
+ * where the connection broke. source_fd() stays the same number. */
+void source_reattach_at(struct source *source, const char *path);
+
 enum source_result source_next(struct source *source, struct trace_record *record);
 
 /* The record that source_next() gave last, encoded; valid until the next call. */

@@ -33,7 +33,11 @@ struct source {
     bool standing_due;
     /* Socket: received and not yet taken */
     struct bytes received;
-    bool greeted;
+    bool greeted, ended;   /* ended: the run's END was handed out */
+    bool only_watches;
+    char path[108];        /* to attach again; "": it cannot */
+    uint64_t newest_ns;    /* of what was handed out */
+    uint64_t had_until_ns; /* after attaching again: what is not younger was handed out before */
 };
 
 /* Says why the source is not usable any more; returns SOURCE_BAD. */

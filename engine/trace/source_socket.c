@@ -1,7 +1,11 @@
 /* The socket of a live run as a source, and the sending of commands. The descriptor never makes us wait. */
 #include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
+#include "engine/base/clock.h"
 #include "engine/trace/listen.h"
 #include "engine/trace/source_parts.h"
 
@@ -52,6 +56,46 @@ static enum source_result take_chunk(struct source *source)
     return SOURCE_RECORD;
 }
 
+static bool append(struct bytes *bytes, const struct trace_record *record)
+{
+    if (!bytes_reserve(bytes, trace_encoded_bytes(record))) return false;
+    bytes->count += trace_encode(record, bytes->at + bytes->count);
+    return true;
+}
+
+/* The chunk that the reader gets where the connection broke. */
+static enum source_result tell_break(struct source *source)
+{
+    static const char text[] = "the connection to the run broke and is back; what happened meanwhile is unknown";
+    const struct trace_record gap = {.kind = TRACE_GAP,
+                                     .rank = TRACE_RANK_ALL,
+                                     .time_ns = clock_ns(),
+                                     .gap = {.records = 0, .since_ns = source->had_until_ns}};
+    const struct trace_record log = {.kind = TRACE_LOG,
+                                     .rank = TRACE_RANK_ALL,
+                                     .time_ns = gap.time_ns,
+                                     .log = {.level = 1, .text = {text, sizeof text - 1}}};
+    source->unpacked.count = 0;
+    if (!append(&source->unpacked, &gap) || !append(&source->unpacked, &log))
+        return source_fail(source, "no memory to follow the run");
+    source->records = source->unpacked.at;
+    source->record_bytes = source->unpacked.count;
+    return SOURCE_RECORD;
+}
+
+/* False: nobody listens there any more, or the run takes no more viewers (it has not even greeted). */
+static bool reattach(struct source *source)
+{
+    int fd;
+    if (source->ended || !source->greeted || !*source->path || connect_to(&fd, source->path, source->only_watches, NULL)) return false;
+    const bool same_number = dup3(fd, source->fd, O_CLOEXEC) >= 0;
+    close(fd);
+    source->received.count = 0;
+    source->greeted = source->torn = false;
+    source->had_until_ns = source->newest_ns;
+    return same_number;
+}
+
 static enum source_result next_chunk(struct source *source)
 {
     for (;;) {
@@ -60,6 +104,7 @@ static enum source_result next_chunk(struct source *source)
         else if (source->received.count >= STREAM_HEAD_BYTES) result = take_greeting(source);
         if (result == SOURCE_RECORD && source->record_bytes) return result;
         if (result == SOURCE_WAIT) result = receive(source);
+        if (result == SOURCE_END && reattach(source)) return tell_break(source);
         if (result != SOURCE_RECORD) return result;
     }
 }
@@ -75,7 +120,16 @@ static int open_socket(struct source **out, const char *path, bool only_watches,
 {
     int fd, status = connect_to(&fd, path, only_watches, err);
     *out = NULL;
-    return status ? status : source_adopt_fd(out, fd, err);
+    if (!status) status = source_adopt_fd(out, fd, err);
+    if (status) return status;
+    (*out)->only_watches = only_watches;
+    source_reattach_at(*out, path);
+    return STATUS_OK;
+}
+
+void source_reattach_at(struct source *source, const char *path)
+{
+    if (strlen(path) < sizeof source->path) snprintf(source->path, sizeof source->path, "%s", path);
 }
 
 int source_open_socket(struct source **out, const char *path, struct error *err)
