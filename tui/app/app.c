@@ -1,5 +1,6 @@
 /* The loop of the front end: wait for keys and records, fold, act, draw. Records are taken ten times a second (what comes
- * in between waits in the socket) and drawn then; a key is answered at once; when nothing happens it sleeps. */
+ * in between waits in the socket), and without a rest while more of them wait; at most ten frames a second are drawn, however
+ * many records come. A key is answered at once; when nothing happens it sleeps. */
 #include "tui/app/app.h"
 
 #include <poll.h>
@@ -157,8 +158,10 @@ static void wait_for_work(struct app *app)
     const struct app_tended *tended = &app->options->tended;
     const int soon_ms = tended->tend ? tended->tend(tended->user) : -1;
     uint64_t now_ns = clock_ns();
-    int64_t rest_ns = until(app->taken_ns + FRAME_NS, now_ns), wait_ns = feed_wait_ns(&app->feed, now_ns);
-    if (app->feed.playing && wait_ns >= 0 && wait_ns < rest_ns) wait_ns = rest_ns;
+    const bool live = app->feed.live;
+    int64_t rest_ns = feed_flows(&app->feed) ? 0 : until(app->taken_ns + FRAME_NS, now_ns);
+    int64_t wait_ns = feed_wait_ns(&app->feed, now_ns);
+    if (app->feed.playing && wait_ns >= (live ? 1 : 0) && wait_ns < rest_ns) wait_ns = rest_ns;
     struct pollfd fds[3] = {{.fd = terminal_fd(app->terminal), .events = POLLIN},
                             {.fd = rest_ns ? -1 : feed_fd(&app->feed), .events = POLLIN},
                             {.fd = tended->tend ? tended->fd(tended->user) : -1, .events = POLLIN}};
@@ -187,7 +190,8 @@ static void loop(struct app *app, bool goes_on)
     app->changed = app->urgent = !goes_on;
     while (!app->quit) {
         uint64_t now_ns = clock_ns();
-        if (now_ns >= app->taken_ns + FRAME_NS || feed_wait_ns(&app->feed, now_ns) == 0) take_records(app, now_ns);
+        if (now_ns >= app->taken_ns + FRAME_NS || feed_flows(&app->feed) || feed_wait_ns(&app->feed, now_ns) == 0)
+            take_records(app, now_ns);
         playing_tick(app, now_ns);
         if (app->quit) break; /* the lab wants another run */
         follow_run(app);

@@ -7,7 +7,8 @@
 
 #include "engine/base/clock.h"
 
-enum { FOLD_FOR_NS = 20000000, FOLDS_BETWEEN_LOOKS = 256, KEYFRAME_BYTES = 64 << 20 };
+/* MANY_FOLDS: about as many records as a socket holds. */
+enum { FOLD_FOR_NS = 20000000, FOLDS_BETWEEN_LOOKS = 256, MANY_FOLDS = 1024, KEYFRAME_BYTES = 64 << 20 };
 
 static int begin(struct feed *feed, struct run_model *model, const char *path, struct error *err)
 {
@@ -106,14 +107,17 @@ bool feed_read_until(struct feed *feed, bool (*enough)(const struct reel *newest
     return enough(&feed->newest, what);
 }
 
+/* A record that is there and not taken stays in newest.next, which says that there is more. */
 static bool read_on(struct feed *feed)
 {
     bool was_over = feed->newest.over;
     uint64_t begun_ns = clock_ns(), revision = feed->newest.model->revision;
-    for (int folds = 1; reel_peek(&feed->newest); folds++) {
+    int folds = 0;
+    for (; reel_peek(&feed->newest); folds++) {
+        if (folds % FOLDS_BETWEEN_LOOKS == 0 && folds && clock_ns() - begun_ns > FOLD_FOR_NS) break;
         take(feed);
-        if (folds % FOLDS_BETWEEN_LOOKS == 0 && clock_ns() - begun_ns > FOLD_FOR_NS) break;
     }
+    feed->flows = feed->live && folds >= MANY_FOLDS;
     return feed->newest.model->revision != revision || feed->newest.over != was_over;
 }
 
@@ -130,6 +134,11 @@ int64_t feed_wait_ns(const struct feed *feed, uint64_t now_ns)
 {
     bool reads = !feed->newest.over && (!feed->live || feed->newest.has_next);
     return reads ? 0 : pace_wait_ns(feed, now_ns);
+}
+
+bool feed_flows(const struct feed *feed)
+{
+    return feed->flows && !feed->newest.over;
 }
 
 int feed_fd(const struct feed *feed)

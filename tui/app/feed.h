@@ -23,6 +23,7 @@ struct feed {
     bool live, owns_model, owns_source;
     struct reel newest;
     uint32_t step;               /* that began last in newest */
+    bool flows;                  /* live: so much came that more may have come meanwhile */
     struct keyframes keyframes;
     char *path;                  /* the trace file; NULL: none */
     struct past *past;           /* live: what is kept in memory */
@@ -48,11 +49,13 @@ const struct run_model *feed_model(const struct feed *feed); /* as of the cursor
 /* The tape that has a window in full, if there is one (part.c). Both 0: the step under the cursor. */
 const struct tape *feed_tape(struct feed *feed, uint64_t from_ns, uint64_t to_ns);
 
-/* Folds what is due, for at most some milliseconds. True: what is to be seen may have changed. */
+/* Folds what is due, for at most some milliseconds: then feed_wait_ns() is 0 if there is more. True: what is to be seen may
+ * have changed. */
 bool feed_advance(struct feed *feed, uint64_t now_ns);
 /* Nanoseconds until feed_advance() has work; 0: now; -1: when feed_fd() can be read, or never. */
 int64_t feed_wait_ns(const struct feed *feed, uint64_t now_ns);
 int feed_fd(const struct feed *feed); /* -1: none */
+bool feed_flows(const struct feed *feed); /* feed_fd() is to be polled at once; else a look now and then is enough */
 
 /* Live: writes what is kept to a new file, and what comes as well. feed_close() ends it. */
 int feed_record(struct feed *feed, const char *path, struct error *err);
