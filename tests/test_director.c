@@ -70,6 +70,30 @@ static void test_trains_its_steps_and_ends(void **state)
     director_free(director);
 }
 
+static int lag_looks;
+
+static bool lags_thrice(void *user)
+{
+    (void)user;
+    return lag_looks++ < 3;
+}
+
+/* The next step waits for a reader that is to get everything; not for one that is gone. */
+static void test_a_step_waits_for_its_reader(void **state)
+{
+    (void)state;
+    lag_looks = 0;
+    struct director *director = make((struct director_options){.steps = 2, .reader_lags = lags_thrice});
+    assert_int_equal(next(director, 0), ORDER_STEP);
+    assert_int_equal(lag_looks, 4);
+    lag_looks = 0;
+    director_owner_gone(director);
+    assert_int_equal(next(director, 1), ORDER_END);
+    assert_int_equal(lag_looks, 0);
+    assert_string_equal(notebook.text, "running;");
+    director_free(director);
+}
+
 static void test_planned_commands_come_before_their_step(void **state)
 {
     (void)state;
@@ -373,6 +397,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_trains_its_steps_and_ends),
+        cmocka_unit_test(test_a_step_waits_for_its_reader),
         cmocka_unit_test(test_planned_commands_come_before_their_step),
         cmocka_unit_test(test_a_wrong_plan_is_refused),
         cmocka_unit_test(test_pauses_steps_and_resumes),

@@ -283,6 +283,62 @@ static void gaps_make_unknown(void **state)
     run_model_free(model);
 }
 
+static void fold_gap(struct run_model *model, const struct synthetic *run, uint64_t records, uint64_t since_ns)
+{
+    run_model_fold(model, &(struct trace_record){.kind = TRACE_GAP,
+                                                 .rank = TRACE_RANK_ALL,
+                                                 .time_ns = run->time_ns,
+                                                 .gap = {records, since_ns}});
+}
+
+/* Of a step only what a slow viewer gets. */
+static void fold_steps_only(void *model, const struct trace_record *record)
+{
+    if (record->kind == TRACE_STEP_BEGIN || record->kind == TRACE_STEP_END) run_model_fold(model, record);
+}
+
+/* Two steps lie between the beginning of a gap and its end, and one more gap follows. */
+static void steps_without_details_are_unknown_and_not_zero(void **state)
+{
+    struct synthetic run;
+    struct run_model *model = told(&run, STORY_STAGE0, 0);
+    (void)state;
+    const int notices = model->notice_count;
+    const uint64_t splits = model->split_count, sent = model->traffic_total[TRAFFIC_ALL_REDUCE][LINK_INTRA].sent_bytes;
+    const uint32_t steps = model->traffic_steps;
+    const uint64_t since_ns = run.time_ns;
+    fold_gap(model, &run, 0, since_ns);
+    run.emit = fold_steps_only;
+    synthetic_step(&run, 7);
+    synthetic_step(&run, 8);
+    run.emit = fold;
+    fold_gap(model, &run, 500, since_ns);
+    for (uint32_t step = 7; step <= 8; step++) {
+        const struct run_step *thin = run_step_numbered(model, step);
+        assert_true(run_step_is_whole(thin) && thin->loss > 0 && thin->total_ns > 0);
+        assert_int_equal(thin->timed, 0);
+        assert_null(thin->sent_bytes);
+        assert_false(thin->memory[TIER_DEVICE].known);
+    }
+    assert_int_equal(model->split_count, splits);
+    assert_int_equal(model->lost_records, 500);
+    assert_int_equal(model->steps_seen, 8);
+    fold_gap(model, &run, 30, run.time_ns);
+    assert_int_equal(model->notice_count, notices + 1); /* gaps that follow each other are one line */
+    assert_string_equal(model->notices[notices].text, "530 records are missing: what they said is unknown");
+    for (uint32_t step = 9; step <= 10; step++) synthetic_step(&run, step);
+    assert_int_equal(run_step_numbered(model, 9)->timed, RANKS);
+    assert_true(run_step_numbered(model, 9)->memory[TIER_DEVICE].known && run_step_numbered(model, 9)->sent_bytes);
+    const double before = (double)sent / steps,
+                 after = (double)model->traffic_total[TRAFFIC_ALL_REDUCE][LINK_INTRA].sent_bytes / model->traffic_steps;
+    assert_true(fabs(after - before) < 1e-9 * before); /* the means are of whole steps */
+    char *json = report_json(model, &(struct report_screen){0});
+    assert_non_null(strstr(json, "\"step\":\t8"));
+    assert_non_null(strstr(json, "\"forward\":\tnull"));
+    free(json);
+    run_model_free(model);
+}
+
 /* A viewer that attaches in mid-step has not seen its beginning: that step has no split, the next one has. */
 static void half_a_step_has_no_split(void **state)
 {
@@ -503,6 +559,7 @@ int main(void)
         cmocka_unit_test(why_nothing_is_said_to_fit),
         cmocka_unit_test(rate_is_of_the_last_second),
         cmocka_unit_test(gaps_make_unknown),
+        cmocka_unit_test(steps_without_details_are_unknown_and_not_zero),
         cmocka_unit_test(half_a_step_has_no_split),
         cmocka_unit_test(history_is_bounded),
         cmocka_unit_test(hostile_records_are_survived),

@@ -1,4 +1,4 @@
-/* The live side of the trace: who drives and who watches, what a late viewer gets, a viewer that stalls, a disk that is
+/* The live side of the trace: who drives and who watches, what a late viewer gets, a disk that is
  * full. Waiting is always for a record to come, never for a time to pass. */
 #include <poll.h>
 #include <pthread.h>
@@ -14,152 +14,7 @@
 
 #include <cmocka.h>
 
-#include "engine/base/bytes.h"
-#include "engine/base/clock.h"
-#include "engine/trace/source.h"
-#include "engine/trace/writer.h"
-
-enum { RING_BYTES = 1 << 20, PATIENCE_MS = 100000 };
-
-static char folder[] = "/tmp/zerolab-test-live.XXXXXX";
-
-static int make_folder(void **state)
-{
-    (void)state;
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    return rmdir(folder);
-}
-
-/* A run: a writer with one ring, a socket, and what its callbacks were told. */
-struct run {
-    char socket[96], file[96];
-    struct trace_writer *writer;
-    struct trace_ring *ring;
-    atomic_int commands, drivers, drivers_gone;
-    char last_command[1024]; /* written before `commands` is counted up */
-};
-
-static void on_command(void *user, const char *line)
-{
-    struct run *run = user;
-    snprintf(run->last_command, sizeof run->last_command, "%s", line);
-    atomic_fetch_add(&run->commands, 1);
-}
-
-static void on_driver(void *user)
-{
-    atomic_fetch_add(&((struct run *)user)->drivers, 1);
-}
-
-static void on_driver_gone(void *user)
-{
-    atomic_fetch_add(&((struct run *)user)->drivers_gone, 1);
-}
-
-static void start(struct run *run, bool with_file, int adopted_fd)
-{
-    struct error err;
-    *run = (struct run){0};
-    snprintf(run->socket, sizeof run->socket, "%s/socket", folder);
-    snprintf(run->file, sizeof run->file, "%s/file", folder);
-    void *memory = aligned_alloc(64, RING_BYTES);
-    memset(memory, 0, RING_BYTES); /* pages that come with a record could have to be waited for */
-    run->ring = trace_ring_init(memory, RING_BYTES);
-    struct trace_writer_options options = {.socket = run->socket,
-                                           .file = with_file ? run->file : NULL,
-                                           .adopted_fd = adopted_fd,
-                                           .on_command = on_command,
-                                           .on_driver = on_driver,
-                                           .on_driver_gone = on_driver_gone,
-                                           .user = run};
-    assert_int_equal(trace_writer_start(&run->writer, &options, &err), 0);
-    trace_writer_add_ring(run->writer, run->ring);
-}
-
-static void stop(struct run *run)
-{
-    trace_writer_stop(run->writer);
-    assert_int_equal(access(run->socket, F_OK), -1);
-    unlink(run->file);
-    free(run->ring);
-}
-
-static struct source *attach(const struct run *run)
-{
-    struct source *source;
-    struct error err;
-    assert_int_equal(source_open_socket(&source, run->socket, &err), 0);
-    return source;
-}
-
-/* Waits for the next record; SOURCE_WAIT: none came in PATIENCE_MS. */
-static enum source_result next(struct source *source, struct trace_record *record)
-{
-    enum source_result result;
-    while ((result = source_next(source, record)) == SOURCE_WAIT)
-        if (poll(&(struct pollfd){.fd = source_fd(source), .events = POLLIN}, 1, PATIENCE_MS) <= 0) break;
-    return result;
-}
-
-/* Reads on until a record of this kind comes. */
-static struct trace_record next_of(struct source *source, enum trace_kind kind)
-{
-    struct trace_record record;
-    do assert_int_equal(next(source, &record), SOURCE_RECORD);
-    while (record.kind != kind);
-    return record;
-}
-
-static void wait_for(atomic_int *counter, int value)
-{
-    uint64_t deadline = clock_ns() + PATIENCE_MS * 1000000ull;
-    while (atomic_load(counter) < value && clock_ns() < deadline) poll(NULL, 0, 1);
-    assert_int_equal(atomic_load(counter), value);
-}
-
-static bool says(struct trace_text text, const char *what)
-{
-    return memmem(text.at, text.bytes, what, strlen(what)) != NULL;
-}
-
-/* --- emitting ------------------------------------------------------------------------------------------------------- */
-
-static void emit(struct run *run, struct trace_record record)
-{
-    record.time_ns = clock_ns();
-    trace_emit(run->ring, &record);
-}
-
-static void emit_text(struct run *run, enum trace_kind kind, const char *text)
-{
-    struct trace_text at = {text, strlen(text)};
-    if (kind == TRACE_RUN) emit(run, (struct trace_record){.kind = kind, .rank = TRACE_RANK_ALL, .run.json = at});
-    else emit(run, (struct trace_record){.kind = kind, .log.text = at});
-}
-
-static void emit_schedule(struct run *run, uint32_t schedule)
-{
-    emit(run, (struct trace_record){.kind = TRACE_SCHEDULE, .schedule = {.schedule = schedule, .json = {"[]", 2}}});
-    emit(run, (struct trace_record){.kind = TRACE_PREDICTED,
-                                    .predicted = {.schedule = schedule, .category = 1, .peak_bytes = schedule}});
-    emit(run, (struct trace_record){.kind = TRACE_THEORY, .theory = {.schedule = schedule, .sent_bytes = schedule}});
-}
-
-static void emit_op(struct run *run, uint32_t step, uint32_t op)
-{
-    emit(run, (struct trace_record){.kind = TRACE_OP_BEGIN, .op_begin = {.step = step, .op = op}});
-    emit(run, (struct trace_record){.kind = TRACE_OP_END, .op_end = {.step = step, .op = op}});
-}
-
-static void emit_memory(struct run *run, uint8_t category, uint64_t live_bytes)
-{
-    emit(run, (struct trace_record){.kind = TRACE_MEMORY, .memory = {.category = category, .live_bytes = live_bytes}});
-}
+#include "tests/live_run.h"
 
 /* --- who drives ----------------------------------------------------------------------------------------------------- */
 
@@ -440,60 +295,6 @@ static void between_steps_a_late_viewer_misses_nothing_of_the_next(void **state)
 
 /* --- trouble -------------------------------------------------------------------------------------------------------- */
 
-/* How often this thread has gone to sleep: what it waited for others, however long they took. */
-static long slept(void)
-{
-    struct rusage usage;
-    assert_int_equal(getrusage(RUSAGE_THREAD, &usage), 0);
-    return usage.ru_nvcsw;
-}
-
-static void a_stalled_viewer_is_cut_and_nobody_waits(void **state)
-{
-    (void)state;
-    static char page[4096];
-    struct run run;
-    start(&run, false, -1);
-    memset(page, 'x', sizeof page);
-    struct source *stalled = attach(&run); /* never read from */
-    struct source *reader = attach(&run);
-    emit_text(&run, TRACE_RUN, "{}");
-    next_of(reader, TRACE_RUN);
-    struct trace_record record = {.kind = TRACE_SAMPLE, .sample.text = {page, sizeof page}}, got;
-    const uint64_t deadline = clock_ns() + PATIENCE_MS * 1000000ull;
-    long waits = 0;
-    uint32_t sent = 0, seen = 0, gaps = 0;
-    while (atomic_load(&run.drivers_gone) == 0 &&
-           clock_ns() < deadline) { /* the stalled one came first, so it drives */
-        const long before = slept();
-        for (int i = 0; i < 100; i++, sent++) {
-            record.time_ns = clock_ns();
-            trace_emit(run.ring, &record);
-        }
-        waits += slept() - before;
-        while (source_next(reader, &got) == SOURCE_RECORD) {
-            seen += got.kind == TRACE_SAMPLE;
-            gaps += got.kind == TRACE_GAP ? (uint32_t)got.gap.records : 0;
-        }
-        poll(&(struct pollfd){.fd = source_fd(reader), .events = POLLIN}, 1, 50);
-    }
-    assert_int_equal(run.drivers_gone, 1);
-    while (seen + gaps < sent && next(reader, &got) == SOURCE_RECORD) {
-        seen += got.kind == TRACE_SAMPLE;
-        gaps += got.kind == TRACE_GAP ? (uint32_t)got.gap.records : 0;
-    }
-    assert_int_equal(seen + gaps, sent); /* nothing is lost without being counted */
-    stop(&run);
-    print_message("           cut after %u MiB; emitting went to sleep %ld times\n", sent >> 8, waits);
-    assert_int_equal(waits, 0);
-
-    enum source_result result;
-    while ((result = next(stalled, &got)) == SOURCE_RECORD) continue; /* what was sent before the cut is whole */
-    assert_int_equal(result, SOURCE_END);
-    source_close(stalled);
-    source_close(reader);
-}
-
 /* The limit on file sizes stands in for a full disk: write() fails in the middle of a chunk all the same. */
 static void a_full_disk_ends_the_file_with_one_warning(void **state)
 {
@@ -598,7 +399,6 @@ int main(void)
         cmocka_unit_test(a_path_that_cannot_be_a_socket_is_refused),
         cmocka_unit_test(a_late_viewer_gets_the_whole_picture_and_only_whole_steps),
         cmocka_unit_test(between_steps_a_late_viewer_misses_nothing_of_the_next),
-        cmocka_unit_test(a_stalled_viewer_is_cut_and_nobody_waits),
         cmocka_unit_test(a_full_disk_ends_the_file_with_one_warning),
         cmocka_unit_test(what_is_no_trace_is_refused),
         cmocka_unit_test(an_idle_writer_costs_next_to_nothing),

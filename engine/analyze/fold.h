@@ -54,6 +54,7 @@ void fold_step_end(struct run_model *model, const struct trace_record *record);
 void fold_traffic(struct run_model *model, const struct trace_record *record);
 void steps_release(struct run_model *model);
 void steps_of_more_ranks(struct run_model *model); /* a rank was heard of for the first time */
+void steps_lose(struct run_model *model);          /* records of the newest steps are missing */
 
 /* notices.c */
 void fold_event(struct run_model *model, const struct trace_record *record);

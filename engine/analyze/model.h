@@ -185,6 +185,7 @@ struct run_step {
     int ended;    /* ... and that ended it */
     int timed;    /* ranks in `split`, which is a sum over them; 0: unknown */
     bool skipped; /* no update was made */
+    bool lost;    /* records of it are missing: what they said is unknown (timed, sent_bytes, memory) */
     float loss, grad_norm, learning_rate, loss_scale;
     uint32_t tokens, micro_steps;
     uint64_t total_ns, paused_ns; /* slowest rank */
@@ -207,6 +208,7 @@ struct run_notice {
     int level;   /* 0 note, 1 warning, 2 error */
     char *text;  /* one line for people */
     char *json;  /* events: as recorded; else NULL */
+    uint64_t lost; /* gaps: how many records are missing here; gaps that follow each other are one notice */
 };
 
 /* The last out-of-memory event. Keys read from its detail, all optional: rank, tier, category, op, wanted_bytes,
@@ -280,6 +282,8 @@ struct run_model {
     struct { uint32_t step; char *text; size_t bytes; } sample;  /* text NULL: none; may hold any byte; NUL-terminated */
     struct { bool known; uint32_t step; uint64_t hash; } state_hash;
     uint64_t lost_records;
+    bool in_gap; /* records are missing from here on, until a gap says how many */
+    bool traffic_doubt, traffic_gap; /* records of the step of `traffic` may be missing; ... and of the next one */
 
     uint64_t first_ns, now_ns; /* times of the first and the latest record; equal to 0 before the first */
     uint64_t revision;         /* grows with every record */

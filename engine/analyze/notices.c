@@ -188,15 +188,27 @@ void fold_state(struct run_model *model, const struct trace_record *record)
         at_step(notice_add(model, NOTICE_STATE, record->time_ns, 0, format_text("goes on")), record->state.step + 1);
 }
 
-/* Records of a rank (or of all) are missing: the splits of the steps in progress cannot be known any more. */
+/* One line for gaps that nothing else came between: a screen that cannot keep up has several in a second. */
+static void notice_gap(struct run_model *model, const struct trace_record *record)
+{
+    struct run_notice *last = model->notice_count ? &model->notices[model->notice_count - 1] : NULL;
+    const bool goes_on = last && last->kind == NOTICE_GAP;
+    const uint64_t lost = record->gap.records + (goes_on ? last->lost : 0);
+    char *text = format_text("%llu records are missing: what they said is unknown", (unsigned long long)lost);
+    if (goes_on && text) free(last->text), last->text = text;
+    else if (!goes_on) last = notice_add(model, NOTICE_GAP, record->time_ns, 1, text);
+    if (last) last->lost = lost;
+}
+
+/* Records of a rank (or of all) are missing: what is summed over the steps in progress cannot be known any more. */
 void fold_gap(struct run_model *model, const struct trace_record *record)
 {
     model->lost_records += record->gap.records;
+    if (record->rank == TRACE_RANK_ALL) model->in_gap = !record->gap.records && record->gap.since_ns == record->time_ns;
     for (int rank = 0; rank < model->ranks; rank++)
         if (record->rank == TRACE_RANK_ALL || record->rank == rank) model->rank[rank].open.lost = true;
-    notice_add(model, NOTICE_GAP, record->time_ns, 1,
-               format_text("%llu records could not be kept: what they said is unknown",
-                           (unsigned long long)record->gap.records));
+    steps_lose(model);
+    if (record->gap.records) notice_gap(model, record);
 }
 
 void fold_end(struct run_model *model, const struct trace_record *record)

@@ -57,6 +57,7 @@ void fold_step_begin(struct run_model *model, const struct trace_record *record)
     struct run_step *step = step_at(model, record->step_begin.step);
     if (!rank || !step) return;
     timing_begin_step(rank, record->step_begin.step, record->time_ns);
+    rank->open.lost = model->in_gap;
     holdings_begin_step(rank);
     flows_begin_step(rank, &model->pace);
     if (rank->open.attempt > step->attempt) {
@@ -120,7 +121,7 @@ void fold_step_end(struct run_model *model, const struct trace_record *record)
     struct run_step *step = step_at(model, from->step);
     if (!rank || !step || rank->open.attempt < step->attempt) return;
     struct run_split split;
-    const bool whole = timing_end_step(rank, from->step, &split);
+    const bool lost = rank->open.lost, whole = timing_end_step(rank, from->step, &split);
     flows_end_step(rank, whole ? &split : NULL);
     if (whole) {
         split_add(&step->split, &split);
@@ -128,8 +129,10 @@ void fold_step_end(struct run_model *model, const struct trace_record *record)
         split_add(&model->split_total, &split);
         model->split_count++;
     }
-    holdings_end_step(rank);
-    note_memory(step, rank);
+    if (!lost) {
+        holdings_end_step(rank);
+        note_memory(step, rank);
+    }
     step->schedule = from->schedule;
     step->stage = from->stage;
     step->skipped = from->skipped;
@@ -145,12 +148,49 @@ void fold_step_end(struct run_model *model, const struct trace_record *record)
     if (++step->ended == step->ranks) step_completed(model, step);
 }
 
+/* Of the step that a rank is in, and of the one before, which another may not have ended. Traffic of only some ranks would
+ * look like that of a rank which sent nothing. */
+void steps_lose(struct run_model *model)
+{
+    enum { OPEN_STEPS = 2 };
+    for (int i = model->step_count - 1; i >= 0 && i >= model->step_count - OPEN_STEPS; i--) {
+        struct run_step *step = &model->steps[i];
+        if (run_step_is_whole(step)) continue;
+        step->lost = true;
+        free(step->sent_bytes);
+        step->sent_bytes = NULL;
+    }
+    model->traffic_doubt = model->traffic_gap = true;
+}
+
 static void traffic_add(struct run_traffic *sum, const struct trace_of_traffic *from)
 {
     sum->ranks++;
     sum->count += from->count;
     sum->sent_bytes += from->sent_bytes;
     sum->busy_ns += from->busy_ns;
+}
+
+static void traffic_subtract(struct run_traffic *sum, const struct run_traffic *part)
+{
+    sum->ranks -= part->ranks;
+    sum->count -= part->count;
+    sum->sent_bytes -= part->sent_bytes;
+    sum->busy_ns -= part->busy_ns;
+}
+
+/* A step of which only some ranks told is taken out of the totals again: their means are over steps and ranks. */
+static void traffic_begin_step(struct run_model *model, uint32_t step)
+{
+    for (int kind = 0; kind < TRAFFIC_KINDS && model->traffic_doubt && model->traffic_steps; kind++)
+        for (int link = 0; link < LINKS; link++)
+            traffic_subtract(&model->traffic_total[kind][link], &model->traffic[kind][link]);
+    if (model->traffic_doubt && model->traffic_steps) model->traffic_steps--;
+    model->traffic_doubt = model->traffic_gap;
+    model->traffic_gap = false;
+    memset(model->traffic, 0, sizeof model->traffic);
+    model->traffic_step = step;
+    model->traffic_steps++;
 }
 
 /* Over all links: what a rank sends to other nodes is told apart, after its time. */
@@ -170,16 +210,12 @@ void fold_traffic(struct run_model *model, const struct trace_record *record)
 {
     const struct trace_of_traffic *from = &record->traffic;
     if (!model_rank(model, record->rank) || from->traffic >= TRAFFIC_KINDS || from->link >= LINKS) return;
-    if (from->step != model->traffic_step || !model->traffic_steps) {
-        memset(model->traffic, 0, sizeof model->traffic);
-        model->traffic_step = from->step;
-        model->traffic_steps++;
-    }
+    if (from->step != model->traffic_step || !model->traffic_steps) traffic_begin_step(model, from->step);
     traffic_add(&model->traffic[from->traffic][from->link], from);
     traffic_add(&model->traffic_total[from->traffic][from->link], from);
     note_best(model, from->traffic);
     struct run_step *step = step_at(model, from->step);
-    if (!step || from->traffic > TRAFFIC_ALL_TO_ALL || record->rank >= step->ranks) return;
+    if (!step || step->lost || from->traffic > TRAFFIC_ALL_TO_ALL || record->rank >= step->ranks) return;
     if (!step->sent_bytes) step->sent_bytes = calloc((size_t)step->ranks, sizeof *step->sent_bytes);
     if (step->sent_bytes) step->sent_bytes[record->rank] += from->sent_bytes;
 }

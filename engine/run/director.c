@@ -283,8 +283,16 @@ static void sleep_until_woken(struct director *director, int timeout_ms)
     (void)size; /* nothing to read: another wake-up was taken with it */
 }
 
+/* A front end that keeps every record, and is stopped or slow, holds up the run as a pipe would. */
+static bool waits_for_reader(const struct director *director)
+{
+    const struct director_options *options = &director->options;
+    return options->reader_lags && !atomic_load(&director->gone_ns) && options->reader_lags(options->user);
+}
+
 void director_next(struct director *director, int64_t steps_done, struct order *order)
 {
+    enum { LOOK_MS = 20 };
     if (director->options.gate) gate_raise(director->options.gate, GATE_OPEN);
     bool all_done = director->options.steps > 0 && steps_done >= director->options.steps;
     if (director->stepped_from >= 0 && steps_done > director->stepped_from) {
@@ -305,8 +313,9 @@ void director_next(struct director *director, int64_t steps_done, struct order *
             end(order, OUTCOME_OUT_OF_MEMORY);
             return;
         }
-        if (!is_waiting(director)) break;
-        sleep_until_woken(director, -1);
+        const bool lags = !is_waiting(director) && waits_for_reader(director);
+        if (!lags && !is_waiting(director)) break;
+        sleep_until_woken(director, lags ? LOOK_MS : -1);
     }
     enter(director, RUN_RUNNING, "");
     *order = (struct order){.kind = ORDER_STEP, .operations = director->operations};

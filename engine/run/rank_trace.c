@@ -53,6 +53,12 @@ static void on_note(void *user, const char *text)
     record_log(rank->ring, 0, text);
 }
 
+static bool reader_lags(void *user)
+{
+    const struct rank *rank = user;
+    return rank->writer && trace_writer_lags(rank->writer);
+}
+
 /* One for all ranks, in rank 0's shared memory, behind its rings; NULL on another machine. */
 static struct gate *gate_of(const struct rank *rank)
 {
@@ -81,6 +87,7 @@ static int start_director(struct rank *rank, struct error *err)
         .on_state = on_state,
         .on_command = on_command,
         .on_note = on_note,
+        .reader_lags = reader_lags,
         .gate = all_see_the_gate(rank) ? rank->gate : NULL,
         .user = rank,
     };
@@ -125,6 +132,7 @@ static int start_writer(struct rank *rank, struct error *err)
         .file = rank->spec->trace,
         .socket = socket_path,
         .handed = begins ? NULL : &handed,
+        .driver_gets_all = !rank->spec->interactive, /* its report is made of them */
         .adopted_fd = home_fd,
         .on_command = on_line,
         .on_driver = on_owner,

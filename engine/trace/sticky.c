@@ -96,6 +96,7 @@ static bool part_of(const struct sticky *sticky, const struct trace_record *reco
     case TRACE_STATE:
     case TRACE_VALIDATION:
     case TRACE_SAMPLE:
+    case TRACE_STATE_HASH:
     case TRACE_END: return true;
     default: return false;
     }
@@ -203,16 +204,26 @@ static int by_sequence(const void *a, const void *b)
     return first->sequence < second->sequence ? -1 : first->sequence > second->sequence;
 }
 
-void sticky_each(const struct sticky *sticky, void (*visit)(void *user, const void *record), void *user)
+uint64_t sticky_now(const struct sticky *sticky)
+{
+    return sticky->sequence;
+}
+
+void sticky_each_since(const struct sticky *sticky, uint64_t moment, sticky_visit *visit, void *user)
 {
     const struct entry **kept = malloc((sticky->count + 1) * sizeof *kept);
     if (!kept) return;
     size_t count = 0;
     for (size_t i = 0; i < sticky->room; i++)
-        if (sticky->entries[i].sequence) kept[count++] = &sticky->entries[i];
+        if (sticky->entries[i].sequence > moment) kept[count++] = &sticky->entries[i];
     qsort(kept, count, sizeof *kept, by_sequence);
     for (size_t i = 0; i < count; i++) visit(user, kept[i]->record.at);
     free(kept);
+}
+
+void sticky_each(const struct sticky *sticky, sticky_visit *visit, void *user)
+{
+    sticky_each_since(sticky, 0, visit, user);
 }
 
 uint32_t sticky_open_step(const struct sticky *sticky)

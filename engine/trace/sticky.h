@@ -18,7 +18,12 @@ void sticky_free(struct sticky *sticky);
 void sticky_put(struct sticky *sticky, const void *record);
 
 /* Calls visit for each kept record, in the order in which they came (run header first). */
-void sticky_each(const struct sticky *sticky, void (*visit)(void *user, const void *record), void *user);
+typedef void sticky_visit(void *user, const void *record);
+void sticky_each(const struct sticky *sticky, sticky_visit *visit, void *user);
+
+/* The same for those that came after a moment; sticky_now() names the present one. */
+uint64_t sticky_now(const struct sticky *sticky);
+void sticky_each_since(const struct sticky *sticky, uint64_t moment, sticky_visit *visit, void *user);
 
 /* The step that a rank is in the middle of, the highest of all ranks; 0: between steps. */
 uint32_t sticky_open_step(const struct sticky *sticky);

@@ -10,8 +10,9 @@
 #include "engine/base/clock.h"
 #include "engine/trace/chunk.h"
 #include "engine/trace/listen.h"
+#include "engine/trace/thin.h"
 
-enum { VIEWERS_MAX = HANDOVER_VIEWERS, QUEUE_BYTES_MAX = 8 << 20, LINE_BYTES_MAX = 1024 };
+enum { VIEWERS_MAX = HANDOVER_VIEWERS, LAG_BYTES = 16 << 20, LINE_BYTES_MAX = 1024, DRIVER_LINGER_MS = 60000 };
 
 struct viewer {
     int fd;
@@ -20,6 +21,7 @@ struct viewer {
     uint32_t first_step; /* not whole: the first step it can see from the start */
     struct bytes queue;
     size_t sent; /* of the queue */
+    struct thin thin;
     char line[LINE_BYTES_MAX];
     size_t line_bytes; /* LINE_BYTES_MAX: too long, skipping to its end */
 };
@@ -31,9 +33,11 @@ struct viewers {
     bool deaf; /* accept() failed (no descriptors left): try again later, not at once */
     struct viewer *seats[VIEWERS_MAX];
     int count;
+    uint64_t newest_ns;  /* time of the newest record */
     struct chunk chunk;  /* being built */
-    bool too_much;       /* a record did not go into it */
-    struct bytes shared; /* the sealed chunk that goes to every whole viewer */
+    struct bytes sealed; /* chunks before it, of the same batch */
+    bool no_memory;      /* a record did not go into it */
+    struct bytes shared; /* the chunks that go to every whole viewer */
 };
 
 /* --- out ------------------------------------------------------------------------------------------------------------ */
@@ -63,11 +67,13 @@ static bool flush(struct viewer *viewer)
     return true;
 }
 
-/* False: over the bound. A queue that is empty takes anything, so that the first picture may be large. */
+static size_t waiting_bytes(const struct viewer *viewer)
+{
+    return viewer->queue.count - viewer->sent;
+}
+
 static bool enqueue(struct viewer *viewer, const void *bytes, size_t count)
 {
-    size_t waiting = viewer->queue.count - viewer->sent;
-    if (waiting && waiting + count > QUEUE_BYTES_MAX) return false;
     if (viewer->sent > viewer->queue.count / 2) {
         bytes_drop(&viewer->queue, viewer->sent);
         viewer->sent = 0;
@@ -75,28 +81,46 @@ static bool enqueue(struct viewer *viewer, const void *bytes, size_t count)
     return bytes_append(&viewer->queue, bytes, count);
 }
 
+/* A chunk that is full is sealed, and another begun. */
 static void add_record(void *user, const void *record)
 {
     struct viewers *viewers = user;
-    if (!chunk_append(&viewers->chunk, record, trace_peek(record))) viewers->too_much = true;
+    const struct trace_head head = trace_peek(record);
+    if (chunk_append(&viewers->chunk, record, head)) return;
+    const bool added = chunk_seal(&viewers->chunk, NULL, &viewers->sealed) && chunk_append(&viewers->chunk, record, head);
+    if (!added) viewers->no_memory = true;
 }
 
-/* Seals what was added. False: something is missing from it, so whoever was to get it must be cut off. */
-static bool seal(struct viewers *viewers, struct bytes *sealed)
+/* Appends to `out` what was added. False: a record is missing from it, and its viewers must be cut off. */
+static bool seal(struct viewers *viewers, struct bytes *out)
 {
-    bool whole = chunk_seal(&viewers->chunk, NULL, sealed) && !viewers->too_much;
-    viewers->too_much = false;
+    bool whole = bytes_append(out, viewers->sealed.at, viewers->sealed.count) && !viewers->no_memory;
+    if (viewers->chunk.head.records) whole = chunk_seal(&viewers->chunk, NULL, out) && whole;
+    viewers->sealed.count = 0;
+    viewers->no_memory = false;
     return whole;
 }
 
 /* Seals what was added and queues it for one viewer. */
-static bool enqueue_chunk(struct viewers *viewers, struct viewer *viewer)
+static bool enqueue_added(struct viewers *viewers, struct viewer *viewer)
 {
-    if (!viewers->chunk.head.records) return true;
     struct bytes sealed = {0};
     bool done = seal(viewers, &sealed) && enqueue(viewer, sealed.at, sealed.count);
     bytes_release(&sealed);
     return done;
+}
+
+static bool gets_all(const struct viewers *viewers, const struct viewer *viewer)
+{
+    return viewer->drives && viewers->options.driver_gets_all;
+}
+
+/* What is left out from now on; what comes back is queued. */
+static bool settle(struct viewers *viewers, struct viewer *viewer, size_t waiting)
+{
+    if (gets_all(viewers, viewer)) return true;
+    thin_settle(&viewer->thin, waiting, viewers->sticky, viewers->newest_ns, add_record, viewers);
+    return enqueue_added(viewers, viewer);
 }
 
 /* One line from the writer to one viewer. */
@@ -110,7 +134,7 @@ static bool tell(struct viewers *viewers, struct viewer *viewer, const char *tex
     if (trace_encoded_bytes(&record) > sizeof bytes) return true;
     trace_encode(&record, bytes);
     add_record(viewers, bytes);
-    return enqueue_chunk(viewers, viewer) && flush(viewer);
+    return enqueue_added(viewers, viewer) && flush(viewer);
 }
 
 static uint32_t step_of_operation(const struct trace_record *record)
@@ -119,7 +143,7 @@ static uint32_t step_of_operation(const struct trace_record *record)
 }
 
 /* A late viewer would see the step it came into with half of its operations and could not know; so these are left out,
- * and everything else (state, log, answers to its commands) goes to it at once. */
+ * and everything else (state, log, answers to its commands) goes to it at once. A slow viewer gets what thin.h says. */
 static bool enqueue_filtered(struct viewers *viewers, struct viewer *viewer, const struct bytes *records)
 {
     struct trace_record record;
@@ -127,32 +151,44 @@ static bool enqueue_filtered(struct viewers *viewers, struct viewer *viewer, con
         size = trace_decode(records->at + at, records->count - at, &record);
         if (!size) break;
         bool operation = record.kind == TRACE_OP_BEGIN || record.kind == TRACE_OP_END;
-        if (operation && step_of_operation(&record) < viewer->first_step) continue;
         if (record.kind == TRACE_STEP_BEGIN && record.step_begin.step > viewer->first_step) viewer->whole = true;
-        add_record(viewers, records->at + at);
+        if (!viewer->whole && operation && step_of_operation(&record) < viewer->first_step) continue;
+        if (thin_takes(&viewer->thin, records->at + at)) add_record(viewers, records->at + at);
     }
-    return enqueue_chunk(viewers, viewer);
+    return enqueue_added(viewers, viewer);
 }
 
-/* The chunk that all whole viewers get. */
+/* The chunks that all whole viewers get. */
 static bool seal_shared(struct viewers *viewers, const struct bytes *records)
 {
     viewers->shared.count = 0;
-    for (size_t at = 0; at < records->count; at += trace_peek(records->at + at).bytes)
+    for (size_t at = 0; at < records->count;) {
+        const struct trace_head head = trace_peek(records->at + at);
+        if (head.time_ns > viewers->newest_ns) viewers->newest_ns = head.time_ns;
         add_record(viewers, records->at + at);
+        at += head.bytes;
+    }
     return seal(viewers, &viewers->shared);
 }
 
 void viewers_send(struct viewers *viewers, const struct bytes *records)
 {
-    if (!viewers->count || !records->count) return;
+    if (!viewers->count) return;
     bool shared = seal_shared(viewers, records);
     for (int seat = viewers->count - 1; seat >= 0; seat--) {
         struct viewer *viewer = viewers->seats[seat];
-        bool kept = viewer->whole ? shared && enqueue(viewer, viewers->shared.at, viewers->shared.count)
-                                  : enqueue_filtered(viewers, viewer, records);
-        if (!kept || !flush(viewer)) leave(viewers, seat);
+        bool everything = viewer->whole && !thin_is_on(&viewer->thin);
+        bool kept = everything ? shared && enqueue(viewer, viewers->shared.at, viewers->shared.count)
+                               : enqueue_filtered(viewers, viewer, records);
+        if (!kept || !flush(viewer) || !settle(viewers, viewer, waiting_bytes(viewer))) leave(viewers, seat);
     }
+}
+
+bool viewers_lag(const struct viewers *viewers)
+{
+    for (int seat = 0; seat < viewers->count; seat++)
+        if (gets_all(viewers, viewers->seats[seat]) && waiting_bytes(viewers->seats[seat]) > LAG_BYTES) return true;
+    return false;
 }
 
 /* --- in ------------------------------------------------------------------------------------------------------------- */
@@ -169,7 +205,7 @@ static bool greet(struct viewers *viewers, struct viewer *viewer)
     uint8_t head[STREAM_HEAD_BYTES];
     stream_head_write(viewer->drives ? STREAM_DRIVES : 0, head);
     sticky_each(viewers->sticky, add_record, viewers);
-    return enqueue(viewer, head, sizeof head) && enqueue_chunk(viewers, viewer) && flush(viewer);
+    return enqueue(viewer, head, sizeof head) && enqueue_added(viewers, viewer) && flush(viewer);
 }
 
 static void seat_viewer(struct viewers *viewers, int fd, bool only_watches)
@@ -281,6 +317,7 @@ void viewers_hand_over(struct viewers *viewers, struct handover *handover)
     viewers->listen_fd = -1;
     for (; viewers->count; free(viewers->seats[viewers->count])) {
         struct viewer *viewer = viewers->seats[--viewers->count];
+        settle(viewers, viewer, 0); /* the next engine does not know what this one left out */
         struct handed_viewer *to = &handover->viewer[handover->viewers++];
         bytes_drop(&viewer->queue, viewer->sent);
         *to = (struct handed_viewer){.fd = viewer->fd,
@@ -315,25 +352,35 @@ int viewers_open(struct viewers **out, const struct trace_writer_options *option
     return 0;
 }
 
-static bool anything_queued(struct viewers *viewers)
+static bool awaits_reader(const struct viewer *viewer, uint64_t since_ns, uint64_t now_ns, int linger_ms)
 {
+    const int64_t patience_ms = viewer->drives ? DRIVER_LINGER_MS : linger_ms;
+    return viewer->queue.count && now_ns < since_ns + (uint64_t)patience_ms * 1000000;
+}
+
+static bool anyone_reads(const struct viewers *viewers, uint64_t since_ns, int linger_ms)
+{
+    const uint64_t now_ns = clock_ns();
     for (int seat = 0; seat < viewers->count; seat++)
-        if (viewers->seats[seat]->queue.count) return true;
+        if (awaits_reader(viewers->seats[seat], since_ns, now_ns, linger_ms)) return true;
     return false;
 }
 
 void viewers_close(struct viewers *viewers, int linger_ms)
 {
+    enum { LOOK_MS = 100 };
     if (!viewers) return;
     unlisten(viewers->listen_fd);
     viewers->listen_fd = -1;
     viewers->options.on_command = NULL; /* it is the run that leaves: nobody to call any more */
     viewers->options.on_driver = viewers->options.on_driver_gone = NULL;
-    uint64_t deadline = clock_ns() + (uint64_t)linger_ms * 1000000;
-    for (uint64_t now; anything_queued(viewers) && (now = clock_ns()) < deadline;)
-        viewers_poll(viewers, -1, (int)((deadline - now) / 1000000) + 1);
+    for (int seat = viewers->count - 1; seat >= 0; seat--)
+        if (!settle(viewers, viewers->seats[seat], 0) || !flush(viewers->seats[seat])) leave(viewers, seat);
+    const uint64_t since_ns = clock_ns();
+    while (anyone_reads(viewers, since_ns, linger_ms)) viewers_poll(viewers, -1, LOOK_MS);
     while (viewers->count) leave(viewers, viewers->count - 1);
     chunk_release(&viewers->chunk);
+    bytes_release(&viewers->sealed);
     bytes_release(&viewers->shared);
     free(viewers);
 }

@@ -1,6 +1,7 @@
 /* The live side of the writer: a Unix stream socket and the viewers connected to it. Everything happens on the writer's
  * thread, inside viewers_poll() and viewers_send(); no call waits for a viewer. Each has its own queue of bytes not yet
- * sent; one that lets it grow beyond a bound is cut off and may attach again. */
+ * sent. A viewer that reads too slowly is sent fewer records (thin.h), so its queue stays bounded; it is not cut off. A driver
+ * that is to get every record (trace_writer_options) has a queue without a bound, and viewers_lag() says when to wait for it. */
 #ifndef ENGINE_TRACE_VIEWERS_H
 #define ENGINE_TRACE_VIEWERS_H
 
@@ -17,13 +18,18 @@ int viewers_open(struct viewers **out, const struct trace_writer_options *option
  * command lines and sends what is queued. True: wake_fd is readable. */
 bool viewers_poll(struct viewers *viewers, int wake_fd, int timeout_ms);
 
-/* Queues whole records for every viewer and sends what their sockets take. */
+/* Queues whole records for every viewer and sends what their sockets take. To be called after each pass, also without
+ * records: a viewer that has caught up is then sent what it missed. */
 void viewers_send(struct viewers *viewers, const struct bytes *records);
+
+/* The driver is to get every record, and much of it waits. */
+bool viewers_lag(const struct viewers *viewers);
 
 /* Takes socket and connections away, unchanged; then only viewers_close() may follow. */
 void viewers_hand_over(struct viewers *viewers, struct handover *handover);
 
-/* Gives viewers at most linger_ms to read what is queued, then closes everything and removes the socket's path. */
+/* Gives viewers at most linger_ms to read what is queued, and the driver at most a minute: without the end of the stream it
+ * cannot say what became of the run. Then closes everything and removes the socket's path. */
 void viewers_close(struct viewers *viewers, int linger_ms);
 
 #endif

@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <time.h>
@@ -23,6 +24,7 @@ struct trace_writer {
     struct viewers *viewers;
     struct trace_file *file; /* NULL: none, or ended by an error */
     struct bytes batch;
+    atomic_bool lags;
     int wake_fd; /* readable: it is to stop */
     pthread_t thread;
 };
@@ -64,6 +66,7 @@ static void pass(struct trace_writer *writer, bool everything)
         sticky_put(writer->sticky, writer->batch.at + at);
     if (writer->file) write_file(writer, now_ns);
     viewers_send(writer->viewers, &writer->batch);
+    atomic_store(&writer->lags, viewers_lag(writer->viewers));
 }
 
 static void *writer_main(void *argument)
@@ -149,6 +152,11 @@ int trace_writer_start(struct trace_writer **out, const struct trace_writer_opti
 void trace_writer_add_ring(struct trace_writer *writer, struct trace_ring *ring)
 {
     while (!merge_add(writer->merge, ring)) usleep(1000); /* without a ring its lane would go unseen */
+}
+
+bool trace_writer_lags(const struct trace_writer *writer)
+{
+    return atomic_load(&writer->lags);
 }
 
 uint64_t trace_writer_processor_ns(const struct trace_writer *writer)

@@ -1,7 +1,7 @@
 /* The writer of a node: one thread that drains every lane's ring in time order, in chunks, to a file and to whoever is
  * connected to a Unix socket (mode 0600; the first viewer that may drives: its lines are commands; others watch). A viewer
- * that attaches in mid-run gets the run header, the last schedules and a keyframe first. A viewer that stalls is cut
- * off rather than waited for (it may attach again). A full disk ends the file with one warning, never the run. */
+ * that attaches in mid-run gets the run header, the last schedules and a keyframe first. A viewer that reads too slowly is
+ * sent fewer records (thin.h); the file has all of them. A full disk ends the file with one warning, never the run. */
 #ifndef ENGINE_TRACE_WRITER_H
 #define ENGINE_TRACE_WRITER_H
 
@@ -15,6 +15,7 @@ struct trace_writer_options {
     const char *file;    /* NULL: no file */
     const char *socket;  /* NULL: no socket */
     struct handover *handed; /* goes on for another writer, with its file, socket and viewers, which are taken; NULL: begins */
+    bool driver_gets_all; /* nothing is left out for the driver, however slow it is: see trace_writer_lags() */
     int adopted_fd;      /* an already connected stream socket that drives from the start (socketpair of the parent); -1: none */
     /* Called on the writer's thread with each command line of the driver (NUL-terminated, no newline). */
     void (*on_command)(void *user, const char *line);
@@ -30,6 +31,9 @@ int trace_writer_start(struct trace_writer **out, const struct trace_writer_opti
 
 /* Rings may be added at any time, from any thread; their memory stays the caller's and outlives the writer. */
 void trace_writer_add_ring(struct trace_writer *writer, struct trace_ring *ring);
+
+/* Any thread. The driver is to get every record and much waits for it: the run should wait, too. */
+bool trace_writer_lags(const struct trace_writer *writer);
 
 /* Processor time that its thread has taken so far. */
 uint64_t trace_writer_processor_ns(const struct trace_writer *writer);

@@ -1,0 +1,84 @@
+#include "engine/trace/thin.h"
+
+#include "engine/trace/record.h"
+
+static const size_t most_bytes[THIN_CLASSES] = {THIN_DETAILS_BYTES, THIN_STEPS_BYTES, THIN_REST_BYTES};
+
+static enum thin_class class_of(uint16_t kind)
+{
+    switch (kind) {
+    case TRACE_OP_BEGIN:
+    case TRACE_OP_END:
+    case TRACE_IO:
+    case TRACE_MEMORY:
+    case TRACE_TIER_PEAK:
+    case TRACE_TENANT:
+    case TRACE_TRAFFIC:
+    case TRACE_PROCESS:
+    case TRACE_OUTSIDE: return THIN_DETAILS;
+    case TRACE_STEP_BEGIN:
+    case TRACE_STEP_END:
+    case TRACE_VALIDATION:
+    case TRACE_SAMPLE: return THIN_STEPS;
+    default: return THIN_REST;
+    }
+}
+
+bool thin_is_on(const struct thin *thin)
+{
+    return thin->class[THIN_DETAILS].out; /* they go first and come back last */
+}
+
+bool thin_takes(struct thin *thin, const void *record)
+{
+    const struct trace_head head = trace_peek(record);
+    if (!thin->class[class_of(head.kind)].out) return true;
+    if (!thin->records++) thin->since_ns = head.time_ns;
+    return false;
+}
+
+static void add_gap(struct thin *thin, uint64_t now_ns, sticky_visit *add, void *user)
+{
+    uint8_t bytes[TRACE_FIXED_MAX];
+    const struct trace_record gap = {.kind = TRACE_GAP,
+                                     .rank = TRACE_RANK_ALL,
+                                     .time_ns = now_ns,
+                                     .gap = {.records = thin->records, .since_ns = thin->records ? thin->since_ns : now_ns}};
+    trace_encode(&gap, bytes);
+    add(user, bytes);
+    thin->records = 0;
+}
+
+struct repeat {
+    const struct thin *thin;
+    enum thin_class class;
+    sticky_visit *add;
+    void *user;
+};
+
+/* Traffic is of one step and one rank: without that of the other ranks it would be counted as a whole step. */
+static void repeat(void *user, const void *record)
+{
+    const struct repeat *repeat = user;
+    const uint16_t kind = trace_peek(record).kind;
+    if (class_of(kind) == repeat->class && kind != TRACE_TRAFFIC) repeat->add(repeat->user, record);
+}
+
+void thin_settle(struct thin *thin, size_t waiting_bytes, const struct sticky *sticky, uint64_t now_ns,
+                 sticky_visit *add, void *user)
+{
+    const bool was_on = thin_is_on(thin);
+    bool comes_back = false;
+    for (int class = THIN_CLASSES - 1; class >= 0; class--) { /* what stands comes before what stands on it */
+        const bool was_out = thin->class[class].out;
+        const bool out = waiting_bytes > (was_out ? THIN_DRAINED_BYTES : most_bytes[class]);
+        if (out && !was_out) thin->class[class].since = sticky_now(sticky);
+        if (!out && was_out) {
+            struct repeat again = {thin, (enum thin_class)class, add, user};
+            sticky_each_since(sticky, thin->class[class].since, repeat, &again);
+            comes_back = true;
+        }
+        thin->class[class].out = out;
+    }
+    if (comes_back || (!was_on && thin_is_on(thin))) add_gap(thin, now_ns, add, user);
+}

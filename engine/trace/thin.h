@@ -1,0 +1,40 @@
+/* Which records a slow viewer does not get. It takes the number of bytes that wait for the viewer and one record after the
+ * other; it says of each whether the viewer gets it. A viewer is never cut off for being slow, and the engine never waits for
+ * one: while too much waits, whole kinds of records are left out. Details of operations go first, then steps, then the rest.
+ *
+ *     thin_takes(&thin, record)                          false: left out, and counted
+ *     thin_settle(&thin, waiting, sticky, now, add, me)  after each batch: decides for the next one
+ *
+ * When a kind is sent again, thin_settle() first adds the latest record of each thing that changed meanwhile (sticky.h), each
+ * once, and then a GAP record over the time that is missing. A reader that folds them has the present state of the run, and
+ * knows what it does not know. Another GAP, of 0 records since its own time, stands where the missing time begins. */
+#ifndef ENGINE_TRACE_THIN_H
+#define ENGINE_TRACE_THIN_H
+
+#include <stdbool.h>
+
+#include "engine/trace/sticky.h"
+
+enum thin_class {
+    THIN_DETAILS, /* operations, memory, traffic, processes */
+    THIN_STEPS,   /* begin and end of steps, validations, samples */
+    THIN_REST,    /* all others: state, log, answers to commands, schedules */
+    THIN_CLASSES
+};
+
+/* A class is left out from when more bytes wait than this until at most THIN_DRAINED_BYTES do. */
+enum { THIN_DRAINED_BYTES = 1 << 20, THIN_DETAILS_BYTES = 4 << 20, THIN_STEPS_BYTES = 12 << 20, THIN_REST_BYTES = 16 << 20 };
+
+/* All-zero: nothing is left out. */
+struct thin {
+    struct { bool out; uint64_t since; } class[THIN_CLASSES]; /* since: the moment of the sticky records */
+    uint64_t records, since_ns; /* left out and not yet said; the time of the first */
+};
+
+bool thin_is_on(const struct thin *thin); /* something is left out now */
+bool thin_takes(struct thin *thin, const void *record);
+
+/* now_ns: time of the newest record. add is called with each encoded record that the viewer is to get next. */
+void thin_settle(struct thin *thin, size_t waiting_bytes, const struct sticky *sticky, uint64_t now_ns, sticky_visit *add, void *user);
+
+#endif
