@@ -167,7 +167,7 @@ static void test_capture_keeps_head_and_tail(void **state)
     struct capture *capture;
     int fd[2];
     assert_int_equal(pipe(fd), 0);
-    assert_int_equal(capture_start(&capture, fd[0], NULL, &err), STATUS_OK);
+    assert_int_equal(capture_start(&capture, fd[0], &(struct capture_log){0}, &err), STATUS_OK);
     assert_false(capture_wait(capture, 10));
     FILE *pen = fdopen(fd[1], "w");
     for (int i = 0; i < 20000; i++) fprintf(pen, "line %d\n", i);
@@ -186,7 +186,7 @@ static void test_capture_stops_before_the_end(void **state)
     struct capture *capture;
     int fd[2];
     assert_int_equal(pipe(fd), 0);
-    assert_int_equal(capture_start(&capture, fd[0], NULL, &err), STATUS_OK);
+    assert_int_equal(capture_start(&capture, fd[0], &(struct capture_log){0}, &err), STATUS_OK);
     char *text = capture_finish(capture);
     assert_string_equal(text, "");
     free(text);

@@ -191,6 +191,12 @@ refused_there() {
     on_disk "$kib" "! \"\$zerolab\" checkpoint $* >out 2>err && ls -A disk >left"
     grep -qE "$words" err && [ "$(wc -l <err)" -eq 1 ] && [ ! -s left ] || { cat err left | sed 's/^/# /'; return 1; }
 }
+check "a log onto a full disk" eval 'DNNL_VERBOSE=1 unwritten 8 "cannot write the log disk/log: No space left on device" "--log disk/log"'
+whole_answer() { on_disk 8 "head -c 6000 /dev/zero >disk/filler && ! \"\$zerolab\" $1 -o disk/x 2>err && ls -A disk >left"; [ "$(cat left)" = filler ] && grep -q 'No space' err; }
+check "an answer onto a full disk leaves no half of it" whole_answer "plan --schedule --model nano"
+encoded() { on_disk 302 "! \"\$zerolab\" data encode '$root/data/default.txt' --shard-tokens 100000 -o disk/x 2>err && ls -A disk >left"; }
+check "shards of which the last does not fit" encoded
+check "... are taken away: they are not the whole text" eval '[ ! -s left ] && grep -q "cannot write disk/x/tokens-000001.bin: No space" err'
 check "a small checkpoint" train small --steps 1 $threads $small --set checkpoint.path=small
 check "an export onto a full disk" refused_there 60 'cannot write disk/x.safetensors.*No space left' export small -o disk/x.safetensors
 check "... for llm.c" refused_there 60 'cannot write disk/x.bin.*No space left' export small -o disk/x.bin

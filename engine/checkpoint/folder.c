@@ -311,6 +311,7 @@ int folder_point_latest(const char *dir, const char *tag, struct error *err)
     int status = folder_write(fresh, line, err);
     if (!status && rename(fresh, path) != 0)
         status = error_set(err, STATUS_RUN, "cannot rename %.300s: %s", fresh, strerror(errno));
+    if (status) unlink(fresh);
     return status ? status : folder_sync(dir, err);
 }
 

@@ -49,7 +49,7 @@ struct shard_writer {
     FILE *file;
     uint64_t most, written;
     int shards;
-    bool folder;
+    bool folder, made_folder, ended;
 };
 
 static int failed(const struct shard_writer *writer, struct error *err)
@@ -69,11 +69,17 @@ static bool put_head(FILE *file, uint64_t tokens)
     return fseeko(file, 0, SEEK_SET) == 0 && fwrite(head, sizeof head, 1, file) == 1;
 }
 
+static void name_shard(struct shard_writer *writer, int shard)
+{
+    const size_t room = strlen(writer->path) + NAME_ROOM;
+    if (writer->folder) snprintf(writer->name, room, "%s/tokens-%06d.bin", writer->path, shard);
+    else snprintf(writer->name, room, "%s", writer->path);
+}
+
 static int begin_shard(struct shard_writer *writer, struct error *err)
 {
     const size_t room = strlen(writer->path) + NAME_ROOM;
-    if (writer->folder) snprintf(writer->name, room, "%s/tokens-%06d.bin", writer->path, writer->shards);
-    else snprintf(writer->name, room, "%s", writer->path);
+    name_shard(writer, writer->shards);
     snprintf(writer->partial, room + NAME_ROOM, "%s.partial", writer->name);
     writer->written = 0;
     writer->file = file_create_stream(writer->partial);
@@ -109,7 +115,8 @@ int shard_writer_open(struct shard_writer **out, const char *path, uint64_t most
     strcpy(writer->name, path);
     struct stat there;
     int status = STATUS_OK;
-    if (writer->folder && mkdir(path, 0777) != 0 && errno != EEXIST) status = refused(writer, strerror(errno), err);
+    writer->made_folder = writer->folder && mkdir(path, 0777) == 0;
+    if (writer->folder && !writer->made_folder && errno != EEXIST) status = refused(writer, strerror(errno), err);
     if (!writer->folder && stat(path, &there) == 0 && !S_ISREG(there.st_mode)) /* the file would take its place */
         status = refused(writer, S_ISDIR(there.st_mode) ? strerror(EISDIR) : "it is no file", err);
     if (!status) status = begin_shard(writer, err);
@@ -156,12 +163,21 @@ int shard_writer_put(struct shard_writer *writer, const int32_t *tokens, size_t 
 
 int shard_writer_end(struct shard_writer *writer, struct error *err)
 {
-    return end_shard(writer, err);
+    const int status = end_shard(writer, err);
+    writer->ended = status == STATUS_OK;
+    return status;
 }
 
 int shard_writer_shards(const struct shard_writer *writer)
 {
     return writer->shards;
+}
+
+/* The shards before the one that failed would be taken for the whole text. */
+static void remove_shards(struct shard_writer *writer)
+{
+    for (int shard = 0; shard < writer->shards; shard++) name_shard(writer, shard), unlink(writer->name);
+    if (writer->made_folder) rmdir(writer->path);
 }
 
 void shard_writer_close(struct shard_writer *writer)
@@ -171,6 +187,7 @@ void shard_writer_close(struct shard_writer *writer)
         fclose(writer->file);
         unlink(writer->partial);
     }
+    if (!writer->ended) remove_shards(writer);
     free(writer->path);
     free(writer->name);
     free(writer->partial);

@@ -18,14 +18,16 @@ enum { HEAD_BYTES = 16384, TAIL_BYTES = 16384 };
 struct capture {
     pthread_t thread;
     int read_fd, stop_fd;
-    FILE *log;
+    FILE *file; /* of the log; NULL: none */
+    struct capture_log *log;
     size_t head_bytes, tail_bytes; /* tail_bytes counts all that came after the head; the tail is a ring */
     char head[HEAD_BYTES], tail[TAIL_BYTES];
 };
 
 static void keep(struct capture *capture, const char *bytes, size_t count)
 {
-    if (capture->log) fwrite(bytes, 1, count, capture->log);
+    if (capture->file && fwrite(bytes, 1, count, capture->file) < count && !capture->log->cause)
+        capture->log->cause = errno;
     size_t i = 0;
     while (i < count && capture->head_bytes < HEAD_BYTES) capture->head[capture->head_bytes++] = bytes[i++];
     while (i < count) capture->tail[capture->tail_bytes++ % TAIL_BYTES] = bytes[i++];
@@ -48,19 +50,19 @@ static void *run(void *user)
     }
 }
 
-int capture_start(struct capture **out, int read_fd, const char *log, struct error *err)
+int capture_start(struct capture **out, int read_fd, struct capture_log *log, struct error *err)
 {
     struct capture *capture = calloc(1, sizeof *capture);
     int status = STATUS_OK;
-    if (capture) *capture = (struct capture){.read_fd = read_fd, .stop_fd = eventfd(0, EFD_CLOEXEC)};
+    if (capture) *capture = (struct capture){.read_fd = read_fd, .log = log, .stop_fd = eventfd(0, EFD_CLOEXEC)};
     if (!capture || capture->stop_fd < 0) status = error_set(err, STATUS_RUN, "no memory to start the engine");
-    if (!status && log && !(capture->log = file_open_named_stream(log, O_APPEND)))
-        status = error_set(err, STATUS_USAGE, "cannot write the log %s: %s", log, file_why(errno));
+    if (!status && log->path && !(capture->file = file_open_named_stream(log->path, O_APPEND)))
+        status = error_set(err, STATUS_USAGE, "cannot write the log %s: %s", log->path, file_why(errno));
     if (!status && pthread_create(&capture->thread, NULL, run, capture) != 0)
         status = error_set(err, STATUS_RUN, "cannot start a thread");
     if (!status) return *out = capture, STATUS_OK;
 
-    if (capture && capture->log) fclose(capture->log);
+    if (capture && capture->file) fclose(capture->file);
     if (capture && capture->stop_fd >= 0) close(capture->stop_fd);
     free(capture);
     close(read_fd);
@@ -97,7 +99,7 @@ char *capture_finish(struct capture *capture)
     uint64_t one = 1;
     if (capture->thread && write(capture->stop_fd, &one, sizeof one) == sizeof one) pthread_join(capture->thread, NULL);
     char *text = join_text(capture);
-    if (capture->log) fclose(capture->log);
+    if (capture->file && fclose(capture->file) != 0 && !capture->log->cause) capture->log->cause = errno;
     close(capture->read_fd);
     close(capture->stop_fd);
     free(capture);

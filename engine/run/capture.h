@@ -10,8 +10,11 @@
 
 struct capture;
 
-/* Takes read_fd. log: NULL or the path of a file to add everything to (STATUS_USAGE if it cannot be made). */
-int capture_start(struct capture **out, int read_fd, const char *log, struct error *err);
+/* A file that everything is added to. cause: the errno of the first write that failed, known after capture_finish(); 0: none. */
+struct capture_log { const char *path; int cause; };
+
+/* Takes read_fd. log: outlives the capture; path NULL: no file (STATUS_USAGE if it cannot be made). */
+int capture_start(struct capture **out, int read_fd, struct capture_log *log, struct error *err);
 
 /* True if the pipe has ended within timeout_ms. */
 bool capture_wait(struct capture *capture, int timeout_ms);

@@ -100,7 +100,7 @@ static bool real_path(char real[static 4096], const char *path)
 
 /* Into a new file beside it, which then takes its name: what could not be written whole leaves what there was. False, and
  * nothing done: it is no plain file, or protected, or nothing can be made beside it. */
-static bool open_beside(struct beside *beside, const char *path)
+static bool open_beside(struct beside *beside, const char *path, bool frame)
 {
     struct stat there;
     const bool exists = stat(path, &there) == 0;
@@ -110,13 +110,14 @@ static bool open_beside(struct beside *beside, const char *path)
                  (int)sizeof beside->partial;
     beside->file = named ? fopen(beside->partial, "wxe") : NULL; /* a file of that name is somebody's */
     if (beside->file && exists) fchmod(fileno(beside->file), there.st_mode & 07777);
+    if (beside->file && !frame && !(beside->file = printable_over(beside->file))) unlink(beside->partial);
     return beside->file;
 }
 
-static int write_beside(struct beside *beside, const char *text, bool frame, struct error *err)
+static int close_beside(struct beside *beside, int cause, struct error *err)
 {
-    FILE *file = frame ? beside->file : printable_over(beside->file);
-    int cause = file ? put_away(file, put_text(file, text)) : ENOMEM;
+    cause = put_away(beside->file, cause);
+    beside->file = NULL;
     if (!cause && rename(beside->partial, beside->path) != 0) cause = errno;
     if (!cause) return STATUS_OK;
     unlink(beside->partial);
@@ -135,7 +136,8 @@ static FILE *open_file(const char *path, bool frame, struct error *err)
 static int write_text(const char *path, const char *text, bool frame, struct error *err)
 {
     struct beside beside;
-    if (!is_standard(path) && open_beside(&beside, path)) return write_beside(&beside, text, frame, err);
+    if (!is_standard(path) && open_beside(&beside, path, frame))
+        return close_beside(&beside, put_text(beside.file, text), err);
     FILE *file = !is_standard(path) ? open_file(path, frame, err) : frame ? printable_below(stdout) : stdout;
     if (!file) return STATUS_USAGE;
     const int cause = put_away(file, put_text(file, text));
@@ -152,14 +154,19 @@ int front_write_frame(const char *path, const char *text, struct error *err)
     return write_text(path, text, true, err);
 }
 
+static struct beside opened; /* a command writes one answer */
+
 FILE *front_open(const char *path, struct error *err)
 {
-    return is_standard(path) ? stdout : open_file(path, false, err);
+    if (is_standard(path)) return stdout;
+    return open_beside(&opened, path, false) ? opened.file : open_file(path, false, err);
 }
 
 int front_close(FILE *out, const char *path, struct error *err)
 {
-    const int cause = put_away(out, ferror(out) ? EIO : 0); /* which it was, nobody has kept */
+    const int before = ferror(out) ? EIO : 0; /* which it was, nobody has kept */
+    if (out == opened.file) return close_beside(&opened, before, err);
+    const int cause = put_away(out, before);
     return cause ? cannot_write(path, cause, err) : STATUS_OK;
 }
 

@@ -37,9 +37,9 @@ static void empty(const char *log)
 int keeper_begin(struct keeper *keeper, const struct rundir *dir, const struct config *config, const char *log,
                  struct error *err)
 {
-    *keeper = (struct keeper){.dir = dir, .log = log, .held.listen_fd = -1};
+    *keeper = (struct keeper){.dir = dir, .log.path = log, .held.listen_fd = -1};
     empty(log);
-    return engine_start(&keeper->engine, dir, config, log, err);
+    return engine_start(&keeper->engine, dir, config, &keeper->log, err);
 }
 
 int keeper_fd(const struct keeper *keeper)
@@ -96,7 +96,7 @@ static int start(struct keeper *keeper, struct error *err)
     if (status) return status;
     status = spec_load_config(&spec, &config, err);
     if (!status) {
-        status = engine_start(&keeper->engine, keeper->dir, &config, keeper->log, err);
+        status = engine_start(&keeper->engine, keeper->dir, &config, &keeper->log, err);
         config_release(&config);
     }
     spec_release(&spec);

@@ -25,7 +25,7 @@ enum keeper_state {
 
 struct keeper {
     const struct rundir *dir;
-    const char *log; /* NULL: none */
+    struct capture_log log;
     struct engine *engine; /* NULL: none */
     enum keeper_state state;
     struct handover held;

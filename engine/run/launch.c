@@ -164,7 +164,7 @@ int launch_program(char program[LAUNCH_PROGRAM_ROOM], struct error *err)
     return STATUS_OK;
 }
 
-static int fork_engine(struct engine *engine, const struct rundir *dir, const struct config *config, const char *log,
+static int fork_engine(struct engine *engine, const struct rundir *dir, const struct config *config, struct capture_log *log,
                        struct error *err)
 {
     char program[LAUNCH_PROGRAM_ROOM];
@@ -188,7 +188,7 @@ static int fork_engine(struct engine *engine, const struct rundir *dir, const st
     return error_set(err, STATUS_RUN, "cannot start the engine: %s", strerror(fork_errno));
 }
 
-int engine_start(struct engine **out, const struct rundir *dir, const struct config *config, const char *log,
+int engine_start(struct engine **out, const struct rundir *dir, const struct config *config, struct capture_log *log,
                  struct error *err)
 {
     struct engine *engine = calloc(1, sizeof *engine);

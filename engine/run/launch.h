@@ -15,6 +15,7 @@
 #include <stdbool.h>
 
 #include "engine/config/config.h"
+#include "engine/run/capture.h"
 #include "engine/run/rundir.h"
 
 struct engine;
@@ -39,7 +40,7 @@ void launch_environment(const struct config *config, bool passes, const char *fo
 /* Can ranks be processes here? False: the text of err says why not. */
 bool launch_has_mpi(struct error *err);
 
-int engine_start(struct engine **out, const struct rundir *dir, const struct config *config, const char *log, struct error *err);
+int engine_start(struct engine **out, const struct rundir *dir, const struct config *config, struct capture_log *log, struct error *err);
 
 /* Waits until rank 0 calls; *connected_fd is -1 when a signal came on signal_fd first. STATUS_RUN: the engine ended before. */
 int engine_call(struct engine *engine, int signal_fd, int *connected_fd, struct error *err);

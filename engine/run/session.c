@@ -217,6 +217,8 @@ void session_find_losses(struct session *session)
     else if (*save->lost_tag) lose(session, "%s was not saved, nor any checkpoint of this run", save->lost_tag);
     if (session->spec.trace && !trace_has_end(session->spec.trace))
         lose(session, "the trace %.300s was not written whole", session->spec.trace);
+    const struct capture_log *log = &session->keeper.log;
+    if (log->cause) lose(session, "cannot write the log %.300s: %s", log->path, strerror(log->cause));
     if (!*model->error) snprintf(model->error, sizeof model->error, "%.511s", session->lost);
 }
 
