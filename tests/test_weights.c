@@ -384,6 +384,25 @@ static void test_nothing_half_is_left_and_no_infinity_made(void **state)
                      STATUS_USAGE);
 }
 
+static bool stop_at_once(void *user, uint64_t done_bytes, uint64_t all_bytes)
+{
+    ++*(int *)user;
+    return done_bytes < all_bytes;
+}
+
+static void test_a_stopped_file_leaves_no_part_of_it(void **state)
+{
+    (void)state;
+    struct error err;
+    int asked = 0;
+    assert_int_equal(weights_write(&(struct weights_target){path_of("stopped"), WEIGHTS_LLMC, DTYPE_F32, lent(0)},
+                                   &model, &source, stop_at_once, &asked, &err),
+                     STATUS_RUN);
+    assert_int_equal(asked, 1);
+    assert_int_equal(access(path_of("stopped"), F_OK), -1);
+    assert_int_equal(access(path_of("stopped.partial"), F_OK), -1);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -397,6 +416,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_damaged_llmc_files_are_named),
         cmocka_unit_test(test_another_model_is_refused_with_both_sizes),
         cmocka_unit_test(test_nothing_half_is_left_and_no_infinity_made),
+        cmocka_unit_test(test_a_stopped_file_leaves_no_part_of_it),
     };
     if (argc == 3 && strcmp(argv[1], "--write") == 0) { /* for make_weights.py */
         struct error err;

@@ -101,8 +101,9 @@ static int write_shard(struct conversion *conversion, const struct checkpoint_ta
             if (!conversion->has[array]) continue;
             status = checkpoint_writer_take(writer, u, (enum state_array)array, first, count, &origin->source, err);
             conversion->done_bytes += (uint64_t)count * sizeof(float);
-            if (conversion->progress)
-                conversion->progress(conversion->user, conversion->done_bytes, conversion->all_bytes);
+            if (!status && conversion->progress &&
+                conversion->progress(conversion->user, conversion->done_bytes, conversion->all_bytes))
+                status = error_set(err, STATUS_RUN, "stopped while it was written");
         }
     }
     if (!status) status = checkpoint_writer_end(writer, err);

@@ -25,7 +25,7 @@ bool weights_format_named(const char *name, enum weights_format *format);
 /* By the end of a file's name, ".safetensors" or ".bin". */
 bool weights_format_of_path(const char *path, enum weights_format *format);
 
-typedef void weights_progress(void *user, uint64_t done_bytes, uint64_t all_bytes);
+typedef bool weights_progress(void *user, uint64_t done_bytes, uint64_t all_bytes); /* true: stop (STATUS_RUN) */
 
 /* ---- reading ---- */
 

@@ -78,7 +78,8 @@ static int write_tensor(struct output *output, int unit, const struct tensor *te
             status = place->transposed ? put_columns(output, tensor, place, row, rows, err)
                                        : put(output, place, first, strip, elems, err);
         output->done_bytes += (uint64_t)(elems * dtype_bytes(place->dtype));
-        if (output->progress) output->progress(output->user, output->done_bytes, output->layout.bytes);
+        if (!status && output->progress && output->progress(output->user, output->done_bytes, output->layout.bytes))
+            status = error_set(err, STATUS_RUN, "stopped while it was written");
     }
     return status;
 }

@@ -13,6 +13,7 @@
 #include "engine/checkpoint/lots.h"
 #include "engine/run/files.h"
 #include "engine/run/front.h"
+#include "engine/run/interrupt.h"
 #include "engine/run/own.h"
 #include "engine/run/progress.h"
 
@@ -86,11 +87,17 @@ static int choose(struct destination *to, const struct cli *cli, struct error *e
     return status;
 }
 
+static bool say_or_stop(void *user, uint64_t done_bytes, uint64_t all_bytes)
+{
+    progress_say(user, done_bytes, all_bytes);
+    return interrupt_asked();
+}
+
 static int write_weights(const struct destination *to, const struct origin *origin, void *buffers,
                          struct progress *progress, struct error *err)
 {
     const struct weights_target target = {to->file, to->format, to->dtype, buffers};
-    int status = weights_write(&target, &origin->model, &origin->source, progress_say, progress, err);
+    int status = weights_write(&target, &origin->model, &origin->source, say_or_stop, progress, err);
     if (status || !*to->config_file) return status;
     char *json = weights_config_json(&origin->model.shape, to->dtype);
     status = json ? front_write(to->config_file, json, err) : error_set(err, STATUS_RUN, "no memory for config.json");
@@ -129,7 +136,7 @@ static int write_checkpoint(const struct cli *cli, const struct origin *origin, 
     struct convert_target target = {.dir = cli->into, .shards = shards_of(cli), .buffers = buffers};
     int status = origin->file ? config_of(&json, cli, &origin->model.shape, err) : STATUS_OK;
     target.config_json = json;
-    if (!status) status = convert_to_checkpoint(origin, &target, progress_say, progress, err);
+    if (!status) status = convert_to_checkpoint(origin, &target, say_or_stop, progress, err);
     free(json);
     return status;
 }
@@ -211,8 +218,12 @@ int front_checkpoint_convert(const struct cli *cli)
 {
     struct lots lots;
     struct error err;
+    interrupt_watch();
     int status = lots_open(&lots, 2, &err);
     if (!status) status = convert_through(cli, &lots, &err);
     lots_close(&lots);
-    return status ? front_fail(&err) : STATUS_OK;
+    if (!status) return STATUS_OK;
+    front_fail(&err);
+    interrupt_end();
+    return status;
 }
