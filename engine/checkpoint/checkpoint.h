@@ -21,6 +21,7 @@
 #define ENGINE_CHECKPOINT_CHECKPOINT_H
 
 #include "engine/config/command.h"
+#include "engine/data/fingerprint.h"
 #include "engine/plan/model.h"
 #include "engine/zero/state.h"
 
@@ -39,6 +40,7 @@ struct checkpoint_info {
     struct zero_progress progress;
     int ranks, stage, threads;  /* of the run that saved; nothing depends on them but that equal ones repeat bits */
     char isa[32];
+    struct data_fingerprint data; /* what it was trained on; not known: none is written */
     int shards;
     uint64_t bytes;             /* of all its files */
 };
@@ -116,7 +118,7 @@ int checkpoint_begin(struct checkpoint_save **out, const struct checkpoint_targe
 int checkpoint_gather(struct checkpoint_save *save, bool (*is_over)(void *user), void *user, struct error *err);
 
 /* The manifest, the name, `latest`, and the removal of what `keep` leaves out. Of info: config_json, progress, ranks, stage,
- * threads, isa. */
+ * threads, isa, data. */
 int checkpoint_commit(struct checkpoint_save *save, const struct checkpoint_info *info, struct error *err);
 
 /* Whether it has got its name: not only after a commit, but also where `latest` could not be pointed to it. */

@@ -39,6 +39,18 @@ static cJSON *run_to(const struct checkpoint_info *info)
     return json;
 }
 
+static cJSON *data_to(const struct data_fingerprint *data)
+{
+    char hash[20];
+    cJSON *json = cJSON_CreateObject();
+    snprintf(hash, sizeof hash, "%016llx", (unsigned long long)data->hash);
+    cJSON_AddStringToObject(json, "path", data->path);
+    cJSON_AddNumberToObject(json, "bytes", (double)data->bytes);
+    cJSON_AddNumberToObject(json, "changed", (double)data->changed_s);
+    cJSON_AddStringToObject(json, "hash", hash);
+    return json;
+}
+
 static cJSON *shards_to(const struct manifest_shard *shards, int count)
 {
     cJSON *list = cJSON_CreateArray();
@@ -73,6 +85,7 @@ char *manifest_print(const struct checkpoint_info *info, const struct manifest_s
     cJSON_AddStringToObject(json, "tag", info->tag);
     cJSON_AddItemToObject(json, "progress", progress_to(&info->progress));
     cJSON_AddItemToObject(json, "saved_by", run_to(info));
+    if (info->data.known) cJSON_AddItemToObject(json, "data", data_to(&info->data));
     cJSON_AddItemToObject(json, "config", hjson_exact(info->config_json));
     cJSON_AddItemToObject(json, "shards", shards_to(shards, info->shards));
     char *text = cJSON_Print(json), *whole = text && strlen(text) > 2 ? with_checksum(text) : NULL;
@@ -132,6 +145,22 @@ static bool run_from(struct checkpoint_info *info, const cJSON *json)
            small(json, "threads_per_rank", 1, INT32_MAX, &info->threads) && small(json, "stage", 0, 3, &info->stage);
 }
 
+/* A manifest of an older program has none; then nothing is known. */
+static bool data_from(struct data_fingerprint *data, const cJSON *json)
+{
+    int64_t bytes;
+    unsigned long long hash;
+    const char *path = cJSON_GetStringValue(member(json, "path")), *text = cJSON_GetStringValue(member(json, "hash"));
+    *data = (struct data_fingerprint){.known = json != NULL};
+    if (!json) return true;
+    if (!path || !text || sscanf(text, "%16llx", &hash) != 1) return false;
+    snprintf(data->path, sizeof data->path, "%s", path);
+    data->hash = hash;
+    if (!whole(json, "bytes", 0, INT64_C(1) << 53, &bytes)) return false;
+    data->bytes = (uint64_t)bytes;
+    return whole(json, "changed", -(INT64_C(1) << 53), INT64_C(1) << 53, &data->changed_s);
+}
+
 static bool shards_from(struct checkpoint_info *info, struct manifest_shard **out, const cJSON *list)
 {
     const cJSON *json;
@@ -181,6 +210,7 @@ static int read_members(struct checkpoint_info *info, struct manifest_shard **sh
                          CHECKPOINT_VERSION);
     bool good = tag && checkpoint_check_tag(tag, NULL) == STATUS_OK && cJSON_IsObject(member(json, "config")) &&
                 progress_from(&info->progress, member(json, "progress")) && run_from(info, member(json, "saved_by")) &&
+                data_from(&info->data, member(json, "data")) &&
                 shards_from(info, shards, member(json, "shards"));
     if (!good) return error_set(err, STATUS_INPUT, "lacks what a manifest must say, though its checksum is right");
     strcpy(info->tag, tag);

@@ -1,16 +1,16 @@
 #include "engine/data/corpus.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 
-#include "engine/base/wire.h"
 #include "engine/data/default_text.h"
 #include "engine/data/shard.h"
 
@@ -31,32 +31,44 @@ static int add_default(struct corpus *corpus, struct error *err)
     if (length != DEFAULT_TEXT_BYTES || crc32(0, default_text, (uInt)length) != DEFAULT_TEXT_CRC32)
         return error_set(err, STATUS_INPUT,
                          "the built-in default text is not the frozen one; restore data/default.txt and build again");
-    return add(corpus, &(struct corpus_file){.tokens = default_text, .length = length}, err);
+    return add(corpus, &(struct corpus_file){.fd = -1, .length = length}, err);
 }
 
-static int add_mapped(struct corpus *corpus, int file, uint64_t length, struct error *err)
+/* The file keeps `fd`, unless this fails. */
+static int add_open(struct corpus *corpus, int fd, uint64_t bytes, struct error *err)
 {
-    void *map = mmap(NULL, length, PROT_READ, MAP_PRIVATE, file, 0);
-    if (map == MAP_FAILED) return error_set(err, STATUS_INPUT, "cannot be mapped: %m");
-    struct corpus_file mapped = {.tokens = map, .length = length, .map = map, .map_bytes = length};
-    int status =
-        corpus->format == DATA_TOKENS ? shard_read(map, length, &mapped.tokens, &mapped.length, err) : STATUS_OK;
-    if (!status) status = add(corpus, &mapped, err);
-    if (status) munmap(map, length);
-    return status;
+    struct corpus_file file = {.fd = fd, .length = bytes};
+    uint8_t head[SHARD_HEAD_BYTES];
+    if (corpus->format == DATA_TOKENS) {
+        if (pread(fd, head, sizeof head, 0) < 0) return error_set(err, STATUS_INPUT, "cannot be read: %m");
+        int status = shard_read(head, bytes, &file.length, err);
+        if (status) return status;
+        file.head_bytes = SHARD_HEAD_BYTES;
+    }
+    return add(corpus, &file, err);
 }
 
-/* O_NONBLOCK so that a pipe that lies in the folder cannot hold us up. */
+/* O_NONBLOCK so that a pipe that lies in the folder cannot hold us up. Of many files more are open than a process may have
+ * at first. */
+static int open_file(int folder, const char *name, int flags)
+{
+    struct rlimit limit;
+    const int how = O_RDONLY | O_CLOEXEC | O_NONBLOCK | flags, fd = openat(folder, name, how);
+    if (fd >= 0 || errno != EMFILE || getrlimit(RLIMIT_NOFILE, &limit) != 0) return fd;
+    limit.rlim_cur = limit.rlim_max;
+    return setrlimit(RLIMIT_NOFILE, &limit) == 0 ? openat(folder, name, how) : (errno = EMFILE, -1);
+}
+
 static int add_file(struct corpus *corpus, int folder, const char *name, int flags, struct error *err)
 {
     struct stat about;
-    int file = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | flags);
+    int file = open_file(folder, name, flags);
     if (file < 0) return error_set(err, STATUS_INPUT, "cannot be opened: %m");
     int status = STATUS_OK;
     if (fstat(file, &about) != 0) status = error_set(err, STATUS_INPUT, "cannot be examined: %m");
     else if (!S_ISREG(about.st_mode)) status = error_set(err, STATUS_INPUT, "neither a file nor a folder");
-    else if (about.st_size > 0) status = add_mapped(corpus, file, (uint64_t)about.st_size, err);
-    close(file);
+    else if (about.st_size > 0) status = add_open(corpus, file, (uint64_t)about.st_size, err);
+    if (status || about.st_size == 0) close(file);
     return status;
 }
 
@@ -123,7 +135,7 @@ int corpus_open(struct corpus *corpus, const char *path, enum data_format format
 void corpus_close(struct corpus *corpus)
 {
     for (size_t f = 0; f < corpus->count; f++)
-        if (corpus->files[f].map) munmap(corpus->files[f].map, corpus->files[f].map_bytes);
+        if (corpus->files[f].fd >= 0) close(corpus->files[f].fd);
     free(corpus->files);
     *corpus = (struct corpus){0};
 }
@@ -140,30 +152,74 @@ static size_t file_of(const struct corpus *corpus, uint64_t at)
     return low;
 }
 
-static int32_t token_at(const struct corpus *corpus, const struct corpus_file *file, uint64_t place)
+/* Also where reading went wrong: a file that was cut short is the likeliest reason. `got`: what pread() said. */
+static int unreadable(const struct corpus_file *file, ssize_t got, struct error *err)
 {
-    uint16_t token;
-    if (corpus->width == 1) return file->tokens[place];
-    get_u16(file->tokens + 2 * place, &token);
-    return token;
+    char link[40], path[256] = "";
+    struct stat about;
+    const int why = errno;
+    snprintf(link, sizeof link, "/proc/self/fd/%d", file->fd);
+    if (readlink(link, path, sizeof path - 1) < 0) strcpy(path, "a file of it");
+    if (got < 0) return error_set(err, STATUS_INPUT, "cannot be read: %s: %s", path, strerror(why));
+    return error_set(err, STATUS_INPUT, "became shorter while it was in use: %s has %lld bytes now; restore it", path,
+                     fstat(file->fd, &about) == 0 ? (long long)about.st_size : 0);
 }
 
-void corpus_read(const struct corpus *corpus, uint64_t first, size_t count, int32_t *out)
+static int read_bytes(const struct corpus_file *file, uint64_t at, size_t bytes, uint8_t *out, struct error *err)
 {
-    for (size_t f = file_of(corpus, first); count > 0; f++) {
+    if (file->fd < 0) return memcpy(out, default_text + at, bytes), STATUS_OK;
+    for (size_t done = 0; done < bytes;) {
+        const ssize_t got = pread(file->fd, out + done, bytes - done, (off_t)(file->head_bytes + at + done));
+        if (got > 0) done += (size_t)got;
+        else if (got == 0 || errno != EINTR) return unreadable(file, got, err);
+    }
+    return STATUS_OK;
+}
+
+int corpus_bytes(const struct corpus *corpus, size_t file, uint64_t at, size_t bytes, uint8_t *out, struct error *err)
+{
+    return read_bytes(&corpus->files[file], at, bytes, out, err);
+}
+
+enum { PIECE_TOKENS = 8192 };
+
+/* At most PIECE_TOKENS tokens of one file. */
+static int read_piece(const struct corpus *corpus, const struct corpus_file *file, uint64_t place, size_t count,
+                      int32_t *out, struct error *err)
+{
+    uint8_t bytes[2 * PIECE_TOKENS];
+    const size_t width = (size_t)corpus->width;
+    int status = read_bytes(file, place * width, count * width, bytes, err);
+    for (size_t i = 0; i < count && !status; i++)
+        out[i] = width == 1 ? bytes[i] : (int32_t)(bytes[2 * i] | bytes[2 * i + 1] << 8);
+    return status;
+}
+
+int corpus_read(const struct corpus *corpus, uint64_t first, size_t count, int32_t *out, struct error *err)
+{
+    for (size_t f = file_of(corpus, first); count > 0;) {
         const struct corpus_file *file = &corpus->files[f];
-        uint64_t skip = first - file->first, left = file->length - skip;
-        size_t part = left < count ? (size_t)left : count;
-        for (size_t i = 0; i < part; i++) out[i] = token_at(corpus, file, skip + i);
+        const uint64_t skip = first - file->first, left = file->length - skip;
+        size_t part = count < PIECE_TOKENS ? count : PIECE_TOKENS;
+        if (part > left) part = (size_t)left;
+        int status = read_piece(corpus, file, skip, part, out, err);
+        if (status) return status;
         first += part, out += part, count -= part;
+        f += part == left;
     }
+    return STATUS_OK;
 }
 
-void corpus_count(const struct corpus *corpus, uint64_t end, uint64_t *counts)
+int corpus_count(const struct corpus *corpus, uint64_t end, uint64_t *counts, struct error *err)
 {
-    for (size_t f = 0; f < corpus->count && corpus->files[f].first < end; f++) {
-        const struct corpus_file *file = &corpus->files[f];
-        uint64_t length = file->length < end - file->first ? file->length : end - file->first;
-        for (uint64_t i = 0; i < length; i++) counts[token_at(corpus, file, i)]++;
+    int32_t tokens[PIECE_TOKENS];
+    if (end > corpus->length) end = corpus->length;
+    for (uint64_t at = 0; at < end;) {
+        const size_t part = end - at < PIECE_TOKENS ? (size_t)(end - at) : PIECE_TOKENS;
+        int status = corpus_read(corpus, at, part, tokens, err);
+        if (status) return status;
+        for (size_t i = 0; i < part; i++) counts[tokens[i]]++;
+        at += part;
     }
+    return STATUS_OK;
 }

@@ -16,6 +16,8 @@ enum { LOOKED_AT_BYTES = 64 << 20 };
 
 struct data {
     struct corpus corpus;  /* empty for the synthetic source */
+    char *path;            /* as it was given */
+    struct data_fingerprint fingerprint;
     uint64_t train_tokens; /* the rest is held out */
     uint64_t seed;
     int vocabulary;
@@ -40,9 +42,10 @@ static int check_tokens(const struct data *data, struct error *err)
     uint64_t *counts = calloc(SHARD_VOCABULARY_MAX, sizeof *counts);
     int32_t highest = SHARD_VOCABULARY_MAX - 1;
     if (!counts) return error_set(err, STATUS_RUN, "no memory to look at the data");
-    corpus_count(&data->corpus, looked_at(data, data->corpus.length), counts);
+    int status = corpus_count(&data->corpus, looked_at(data, data->corpus.length), counts, err);
     while (highest > 0 && !counts[highest]) highest--;
     free(counts);
+    if (status) return status;
     return highest < data->vocabulary ? STATUS_OK : outside(highest, data->vocabulary, err);
 }
 
@@ -51,6 +54,7 @@ static int open_corpus(struct data *data, const struct config *config, struct er
     const bool text = config->data.format == DATA_BYTES;
     int status = corpus_open(&data->corpus, config->data.path, config->data.format, err);
     if (!status && !text) status = check_tokens(data, err);
+    if (!status) status = data_fingerprint_take(&data->fingerprint, &data->corpus, config->data.path, err);
     if (status) return *config->data.path ? error_prefix(err, "data.path %s", config->data.path) : status;
     const int T = config->data.sequence_length;
     uint64_t held_out = (uint64_t)((double)data->corpus.length * config->data.validation_fraction);
@@ -66,6 +70,7 @@ static int open_corpus(struct data *data, const struct config *config, struct er
 
 static int open_source(struct data *data, const struct config *config, struct error *err)
 {
+    data->fingerprint.known = true;
     if (config->data.synthetic) return STATUS_OK;
     if (config->data.format == DATA_BYTES && config->model.vocabulary < 256)
         return error_set(err, STATUS_USAGE,
@@ -83,7 +88,8 @@ int data_open(struct data **out, const struct config *config, struct error *err)
     data->vocabulary = config->model.vocabulary;
     data->synthetic = config->data.synthetic;
     data->corpus.width = 1;
-    int status = open_source(data, config, err);
+    data->path = strdup(config->data.path);
+    int status = data->path ? open_source(data, config, err) : error_set(err, STATUS_RUN, "no memory to open the data");
     if (!status) status = tokenizer_open(&data->tokenizer, config, err);
     if (status) data_close(data), *out = NULL;
     return status;
@@ -94,6 +100,7 @@ void data_close(struct data *data)
     if (!data) return;
     corpus_close(&data->corpus);
     tokenizer_close(data->tokenizer);
+    free(data->path);
     free(data);
 }
 
@@ -108,8 +115,9 @@ static uint64_t sample_offset(const struct data *data, enum data_split split, ui
 static int read_sample(const struct data *data, uint64_t offset, int T, int32_t *tokens, int32_t *targets,
                        struct error *err)
 {
-    corpus_read(&data->corpus, offset, 1, tokens);
-    corpus_read(&data->corpus, offset + 1, (size_t)T, targets);
+    int status = corpus_read(&data->corpus, offset, 1, tokens, err);
+    if (!status) status = corpus_read(&data->corpus, offset + 1, (size_t)T, targets, err);
+    if (status) return error_prefix(err, "data.path %s", data->path);
     memcpy(tokens + 1, targets, (size_t)(T - 1) * sizeof *tokens);
     int32_t highest = tokens[0];
     for (int t = 0; t < T; t++)
@@ -163,10 +171,15 @@ double data_unigram_entropy(const struct data *data)
     if (data->synthetic) return log(data->vocabulary);
     uint64_t *counts = calloc(SHARD_VOCABULARY_MAX, sizeof *counts);
     if (!counts) return NAN;
-    corpus_count(&data->corpus, looked_at(data, data->train_tokens), counts);
-    double entropy = data_entropy(counts, SHARD_VOCABULARY_MAX);
+    const bool counted = !corpus_count(&data->corpus, looked_at(data, data->train_tokens), counts, NULL);
+    const double entropy = counted ? data_entropy(counts, SHARD_VOCABULARY_MAX) : NAN;
     free(counts);
     return entropy;
+}
+
+const struct data_fingerprint *data_fingerprint(const struct data *data)
+{
+    return &data->fingerprint;
 }
 
 uint64_t data_tokens(const struct data *data)

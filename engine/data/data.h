@@ -4,6 +4,7 @@
 #define ENGINE_DATA_DATA_H
 
 #include "engine/config/config.h"
+#include "engine/data/fingerprint.h"
 #include "engine/data/tokenizer.h"
 
 struct data;
@@ -17,7 +18,7 @@ void data_close(struct data *data);
 
 /* tokens and targets: [B, T]; targets are the tokens one place on. Sample b is number first_sample + b of the stream. For
  * DATA_VALIDATION samples walk the held-out slice in order, and wrap. STATUS_USAGE: a token is not in the model's
- * vocabulary. */
+ * vocabulary; STATUS_INPUT: a file cannot be read any more, or became shorter. */
 int data_batch(const struct data *data, enum data_split split, int64_t first_sample, int B, int T, int32_t *tokens,
                int32_t *targets, struct error *err);
 
@@ -30,6 +31,9 @@ double data_entropy(const uint64_t *counts, int vocabulary); /* of tokens that o
 
 uint64_t data_tokens(const struct data *data); /* 0: made up */
 uint64_t data_bytes(const struct data *data);  /* in its files */
+
+/* As it was when it was opened. */
+const struct data_fingerprint *data_fingerprint(const struct data *data);
 
 /* What its tokens mean. */
 const struct tokenizer *data_tokenizer(const struct data *data);

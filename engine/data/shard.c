@@ -19,15 +19,15 @@ bool shard_is(const uint8_t *bytes, size_t count)
     return magic == SHARD_MAGIC;
 }
 
-int shard_read(const uint8_t *file, uint64_t file_bytes, const uint8_t **tokens, uint64_t *count, struct error *err)
+int shard_read(const uint8_t *head, uint64_t file_bytes, uint64_t *count, struct error *err)
 {
     uint32_t version, said;
-    if (!shard_is(file, (size_t)(file_bytes < 4 ? file_bytes : 4)))
+    if (!shard_is(head, (size_t)(file_bytes < 4 ? file_bytes : 4)))
         return error_set(err, STATUS_INPUT,
                          "not a token shard, which begins with %d; make shards with: zerolab data encode", SHARD_MAGIC);
     if (file_bytes < SHARD_HEAD_BYTES)
         return error_set(err, STATUS_INPUT, "a token shard cut short in its head of %d bytes", SHARD_HEAD_BYTES);
-    get_u32(get_u32(file + 4, &version), &said);
+    get_u32(get_u32(head + 4, &version), &said);
     if (version != SHARD_VERSION)
         return error_set(err, STATUS_INPUT, "a token shard of version %u; version %d can be read", version,
                          SHARD_VERSION);
@@ -35,7 +35,6 @@ int shard_read(const uint8_t *file, uint64_t file_bytes, const uint8_t **tokens,
     if (said != has || file_bytes % 2)
         return error_set(err, STATUS_INPUT, "says that it has %u tokens, its %llu bytes hold %llu; copy it again", said,
                          (unsigned long long)file_bytes, (unsigned long long)has);
-    *tokens = file + SHARD_HEAD_BYTES;
     *count = said;
     return STATUS_OK;
 }

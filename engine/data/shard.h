@@ -3,7 +3,7 @@
  *     256 int32   20240520, 1, number of tokens, zeros
  *     uint16 each the tokens
  *
- * all little-endian. A corpus maps them; this is their head, and a writer that needs a buffer's memory however many tokens
+ * all little-endian. A corpus reads them; this is their head, and a writer that needs a buffer's memory however many tokens
  * there are. */
 #ifndef ENGINE_DATA_SHARD_H
 #define ENGINE_DATA_SHARD_H
@@ -20,8 +20,9 @@ enum { SHARD_MAGIC = 20240520, SHARD_VERSION = 1, SHARD_HEAD_BYTES = 1024, SHARD
 /* Whether the first bytes of a file are those of a shard, of whatever version. */
 bool shard_is(const uint8_t *bytes, size_t count);
 
-/* The tokens of a whole file. STATUS_INPUT: not a shard, of another version, or longer or shorter than it says. */
-int shard_read(const uint8_t *file, uint64_t file_bytes, const uint8_t **tokens, uint64_t *count, struct error *err);
+/* How many tokens a file has behind its head, of which all SHARD_HEAD_BYTES are given, or the whole of a shorter file.
+ * STATUS_INPUT: not a shard, of another version, or longer or shorter than it says. */
+int shard_read(const uint8_t *head, uint64_t file_bytes, uint64_t *count, struct error *err);
 
 /* Shards one after another: "PATH", or in the folder PATH tokens-000000.bin, tokens-000001.bin ... of `most` tokens each.
  * A shard has the name it is known by when it is whole; until then ".partial" stands behind it. */

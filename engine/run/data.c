@@ -10,6 +10,7 @@
 #include "engine/data/data.h"
 #include "engine/data/shard.h"
 #include "engine/run/front.h"
+#include "engine/run/interrupt.h"
 #include "engine/run/progress.h"
 
 /* ---- encode ---- */
@@ -20,6 +21,7 @@ struct encoder {
     struct tokenizer *tokenizer;
     struct shard_writer *writer;
     struct bytes tokens;
+    uint8_t *text; /* PART_BYTES of it */
     uint64_t done_bytes, all_bytes, written;
     struct progress progress;
 };
@@ -40,22 +42,25 @@ static void say_progress(struct encoder *encoder)
 }
 
 /* As llm.c's own data: what stands between texts stands before each of them. */
-static int encode_file(struct encoder *encoder, const struct corpus_file *file, struct error *err)
+static int encode_file(struct encoder *encoder, const struct corpus *corpus, size_t file, struct error *err)
 {
+    const uint64_t length = corpus->files[file].length;
     const int32_t between = tokenizer_end_of_text(encoder->tokenizer);
     if (between >= 0 && !bytes_append(&encoder->tokens, &between, sizeof between))
         return error_set(err, STATUS_RUN, "no memory to encode");
-    for (uint64_t at = 0; at < file->length;) {
-        const char *text = (const char *)file->tokens + at;
-        const uint64_t left = file->length - at, part = left < PART_BYTES ? left : PART_BYTES;
+    for (uint64_t at = 0; at < length;) {
+        const char *text = (const char *)encoder->text;
+        const uint64_t left = length - at, part = left < PART_BYTES ? left : PART_BYTES;
+        int status = corpus_bytes(corpus, file, at, (size_t)part, encoder->text, err);
+        if (status) return status;
         int64_t taken = tokenizer_encode(encoder->tokenizer, text, (size_t)part, part == left, &encoder->tokens);
         if (taken == 0) taken = tokenizer_encode(encoder->tokenizer, text, (size_t)part, true, &encoder->tokens);
         if (taken < 0) return error_set(err, STATUS_RUN, "no memory to encode");
-        int status = write_tokens(encoder, err);
-        if (status) return status;
+        if ((status = write_tokens(encoder, err))) return status;
         at += (uint64_t)taken;
         encoder->done_bytes += (uint64_t)taken;
         say_progress(encoder);
+        if (interrupt_asked()) return error_set(err, STATUS_RUN, "stopped while it was encoded");
     }
     return STATUS_OK;
 }
@@ -64,7 +69,7 @@ static int encode_corpus(struct encoder *encoder, const struct corpus *corpus, s
 {
     int status = STATUS_OK;
     encoder->all_bytes = corpus->length;
-    for (size_t f = 0; f < corpus->count && !status; f++) status = encode_file(encoder, &corpus->files[f], err);
+    for (size_t f = 0; f < corpus->count && !status; f++) status = encode_file(encoder, corpus, f, err);
     if (!status) status = shard_writer_end(encoder->writer, err);
     progress_end(&encoder->progress);
     return status;
@@ -77,6 +82,7 @@ static int open_encoder(struct encoder *encoder, const struct cli *cli, struct e
         return error_set(err, STATUS_USAGE, "--%s is given alone; a byte-pair encoding needs --vocabulary and --merges",
                          cli->vocabulary ? "vocabulary" : "merges");
     encoder->progress = progress_of("encoding");
+    if (!(encoder->text = malloc(PART_BYTES))) return error_set(err, STATUS_RUN, "no memory to encode");
     int status = tokenizer_open_files(&encoder->tokenizer, cli->vocabulary, cli->merges, err);
     if (!status && tokenizer_vocabulary(encoder->tokenizer) > SHARD_VOCABULARY_MAX)
         status = error_set(err, STATUS_USAGE, "%s has tokens up to %d, a token shard up to %d", cli->vocabulary,
@@ -103,6 +109,7 @@ static int encode(const struct cli *cli, struct error *err)
     shard_writer_close(encoder.writer);
     tokenizer_close(encoder.tokenizer);
     bytes_release(&encoder.tokens);
+    free(encoder.text);
     corpus_close(&corpus);
     return status;
 }
@@ -110,7 +117,12 @@ static int encode(const struct cli *cli, struct error *err)
 int front_data_encode(const struct cli *cli)
 {
     struct error err;
-    return encode(cli, &err) ? front_fail(&err) : STATUS_OK;
+    interrupt_watch();
+    const int status = encode(cli, &err);
+    if (!status) return STATUS_OK;
+    front_fail(&err);
+    interrupt_end();
+    return status;
 }
 
 /* ---- info ---- */
@@ -123,6 +135,13 @@ struct figures {
     double entropy;
 };
 
+static bool begins_as_shard(const struct corpus *corpus, size_t file)
+{
+    uint8_t head[4];
+    return corpus->files[file].length >= sizeof head && !corpus_bytes(corpus, file, 0, sizeof head, head, NULL) &&
+           shard_is(head, sizeof head);
+}
+
 /* Shards if it is one, or a folder that has one; else text. */
 static int open_either(struct corpus *corpus, const char *path, struct error *err)
 {
@@ -132,7 +151,7 @@ static int open_either(struct corpus *corpus, const char *path, struct error *er
     status = corpus_open(corpus, path, DATA_BYTES, err);
     if (status) return error_prefix(err, "%s", path);
     for (size_t f = 0; f < corpus->count; f++)
-        if (shard_is(corpus->files[f].tokens, corpus->files[f].map_bytes)) { /* meant as one, but damaged */
+        if (begins_as_shard(corpus, f)) { /* meant as one, but damaged */
             corpus_close(corpus);
             *err = of_shards;
             return error_prefix(err, "%s", path);
@@ -144,7 +163,7 @@ static int count(struct figures *figures, const struct corpus *corpus, struct er
 {
     uint64_t *counts = calloc(SHARD_VOCABULARY_MAX, sizeof *counts);
     if (!counts) return error_set(err, STATUS_RUN, "no memory to count tokens");
-    corpus_count(corpus, corpus->length, counts);
+    if (corpus_count(corpus, corpus->length, counts, err)) return free(counts), STATUS_INPUT;
     *figures = (struct figures){.format = corpus->format,
                                 .files = corpus->count,
                                 .tokens = corpus->length,

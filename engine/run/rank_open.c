@@ -7,6 +7,7 @@
 
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/checkpoint/weights.h"
+#include "engine/data/data.h"
 #include "engine/plan/schedule_io.h"
 #include "engine/run/gpu.h"
 #include "engine/run/leave.h"
@@ -33,6 +34,14 @@ static void tell_begun_with(struct rank *rank)
     record_event(rank->ring, rank->steps_done + 1, "resumed", detail);
 }
 
+static void tell_changed_data(struct rank *rank, const struct data_fingerprint *saved)
+{
+    char text[1024];
+    const enum data_change change =
+        saved->known ? data_fingerprint_compare(saved, data_fingerprint(rank->data), text, sizeof text) : DATA_SAME;
+    if (change != DATA_SAME) record_log(rank->ring, change == DATA_CHANGED, text);
+}
+
 /* Where the run comes from, and what keeps it from repeating the bits of one that never stopped. */
 static void tell_resumed(struct rank *rank)
 {
@@ -47,7 +56,9 @@ static void tell_resumed(struct rank *rank)
              (long long)info->progress.steps_done, info->stage, info->ranks);
     cJSON_AddStringToObject(detail, "text", text);
     record_event(rank->ring, rank->steps_done + 1, "resumed", detail);
-    if (rank->spec->weights_only || info->ranks != rank->ranks) return;
+    if (rank->spec->weights_only) return;
+    tell_changed_data(rank, &info->data);
+    if (info->ranks != rank->ranks) return;
     const int threads = rank->config.topology.threads_per_rank;
     if (info->threads == threads && strcmp(info->isa, kernels_widest_isa()) == 0) return;
     snprintf(

@@ -121,6 +121,7 @@ int resume_prepare(struct resume *resume, struct run_spec *spec, const char *fro
     const struct checkpoint_info *info = checkpoint_info(checkpoint);
     strcpy(resume->folder, info->folder);
     resume->steps_done = weights_only ? 0 : info->progress.steps_done;
+    resume->data = info->data;
     resume->config_json = strdup(info->config_json);
     if (!resume->config_json) status = error_set(err, STATUS_RUN, "no memory to read %.200s", resume->folder);
     checkpoint_close(checkpoint);

@@ -15,6 +15,7 @@ struct resume {
     int sets;
     char *config_json;
     int64_t steps_done;
+    struct data_fingerprint data; /* what it was trained on */
     char note[200]; /* something the user should know; "": nothing */
 };
 

@@ -204,6 +204,7 @@ struct checkpoint_info save_info(const struct rank *rank)
                                    .ranks = rank->ranks,
                                    .stage = rank->config.zero.stage,
                                    .threads = rank->config.topology.threads_per_rank};
+    info.data = *data_fingerprint(rank->data);
     snprintf(info.isa, sizeof info.isa, "%s", kernels_widest_isa());
     for (int a = 0; a < STATE_ARRAYS; a++) info.has[a] = zero_has_array(rank->zero, (enum state_array)a);
     return info;

@@ -121,12 +121,26 @@ static int choose_ranks(struct session *session, struct error *err)
     return add_set(&session->spec, "topology.ranks_as=threads", err);
 }
 
+/* --strict: a run that only warns is warned by rank 0. */
+static int check_same_data(const struct resume *resume, const struct data *data, struct error *err)
+{
+    char text[480];
+    if (!resume->data.known)
+        return error_set(err, STATUS_USAGE, "--strict: %.300s does not say what data it was trained on; leave --strict out",
+                         resume->folder);
+    if (data_fingerprint_compare(&resume->data, data_fingerprint(data), text, sizeof text) != DATA_CHANGED)
+        return STATUS_OK;
+    return error_set(err, STATUS_USAGE, "--strict: %s", text);
+}
+
 /* Data are opened here once only to refuse them before anything is started. */
-static int check_data(const struct config *config, struct error *err)
+static int check_data(const struct session *session, struct error *err)
 {
     struct data *data;
-    int status = data_open(&data, config, err);
-    if (!status) data_close(data);
+    int status = data_open(&data, &session->config, err);
+    if (status) return status;
+    if (session->cli->strict) status = check_same_data(&session->resume, data, err);
+    data_close(data);
     return status;
 }
 
@@ -238,6 +252,9 @@ static int resolve(struct session *session, struct error *err)
     if (cli->weights_only && !cli->resume)
         return error_set(err, STATUS_USAGE,
                          "--weights-only says what to take from a checkpoint; it needs --resume DIR");
+    if (cli->strict && (!cli->resume || cli->weights_only))
+        return error_set(err, STATUS_USAGE,
+                         "--strict compares the data with those of the run that goes on; it needs --resume DIR, without --weights-only");
     if (cli->from_file && cli->resume)
         return error_set(err, STATUS_USAGE, "a run has one beginning; give --from FILE or --resume DIR, not both");
     if (cli->ranks > 0) status = add_set(spec, session->rank_set, err);
@@ -248,7 +265,7 @@ static int resolve(struct session *session, struct error *err)
     if (!status && cli->from_file) status = resume_check_weights(cli->from_file, &session->config, err);
     if (!status) status = choose_ranks(session, err);
     if (!status) status = check_commands(spec, session->resume.steps_done, err);
-    if (!status) status = check_data(&session->config, err);
+    if (!status) status = check_data(session, err);
     if (!status) status = check_saves(session, err);
     if (!status) status = check_room(&session->config, err);
     if (!status) status = check_files(session, err);
