@@ -33,7 +33,7 @@ check "... the view's where one looks" [ "$(figures view_seconds) $(figures scre
 check "no rounds are refused" [ $? -eq 2 ]
 "$zerolab" bench --set topology.ranks_as=processes 2>err
 check "ranks that are processes are refused" [ $? -eq 2 ]
-check "... by name" grep -q 'topology.ranks_as=processes: the ranks of a bench are threads' err
+check "... by name" grep -q 'topology.ranks_as: the ranks of a bench are threads' err
 "$zerolab" bench -o /nosuch/file 2>err >measured
 check "a file that cannot be written is refused" [ $? -ne 0 ]
 check "... by name" grep -q '/nosuch/file' err

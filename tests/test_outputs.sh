@@ -91,7 +91,7 @@ check "... and leaves what it should" eval '"$zerolab" check closed.zlt >out && 
 
 # ---- a run that is ended by force ----
 
-if [ -n "${SHORT:-}" ] || ! command -v mpirun >/dev/null; then skip "ended by force" "short, or no mpirun"; finish; fi
+if [ -n "${SHORT:-}" ]; then skip "ended by force" "short"; finish; fi
 "$zerolab" train --headless -n 2 --steps 1000000 $small --trace forced.zlt --report forced.json >out 2>err </dev/null &
 front=$!
 check "a run" eventually grep -q "^step 1/" out

@@ -6,13 +6,14 @@ export HOME=$place XDG_RUNTIME_DIR=$place/runtime
 mkdir -m 700 "$XDG_RUNTIME_DIR"
 body() { sed '$d' | sed -E 's/ +(LIVE +|WATCHING +)?[0-9]+:[0-9]+$//; s/; Space goes on, \. trains one step//; s/ *$//'; }
 
-# While $place/held is there, what starts ranks does not go on: so that what is shown meanwhile can be seen.
+# While $place/held is there, mpirun does not go on: so that what is shown meanwhile can be seen.
 mkdir bin
-real=$(command -v mpirun) && printf '#!/bin/bash\nwhile [ -e %q ]; do sleep 0.05; done\nexec %q "$@"\n' "$place/held" "$real" >bin/mpirun && chmod +x bin/mpirun
+under_mpirun=
+real=$(command -v mpirun) && under_mpirun="--set topology.ranks_as=mpirun" && printf '#!/bin/bash\nwhile [ -e %q ]; do sleep 0.05; done\nexec %q "$@"\n' "$place/held" "$real" >bin/mpirun && chmod +x bin/mpirun
 
 # ---- a run of one's own
 
-start 80 24 NO_COLOR=1 TERM=screen-256color PATH="$place/bin:$PATH" XDG_RUNTIME_DIR="$XDG_RUNTIME_DIR" -- "$zerolab" train --trace live.zlt --report live.json
+start 80 24 NO_COLOR=1 TERM=screen-256color PATH="$place/bin:$PATH" XDG_RUNTIME_DIR="$XDG_RUNTIME_DIR" -- "$zerolab" train --trace live.zlt --report live.json $under_mpirun
 comes 'step [3-9]'
 touch held
 keys '#'

@@ -26,7 +26,6 @@ hop() {
 }
 
 both="processes threads" turn=0
-command -v mpirun >/dev/null || both=threads
 for precision in fp32 bf16 fp16; do
     flags=
     [ $precision = bf16 ] && flags="--set bf16.enabled=true"

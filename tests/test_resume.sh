@@ -60,7 +60,6 @@ check "too few steps" refused 'has 6 steps already' 2 --resume fp32.ck --steps 6
 printf x | dd of=fp32.ck/step-6/shard-1-of-4 bs=1 seek=50000 conv=notrunc 2>/dev/null
 damaged='^zerolab: (rank [0-3]: )?fp32.ck/step-6/shard-1-of-4 is damaged: block 0 \(bytes 4096 to [0-9]*: weights of embed and more\) has a wrong checksum; use another tag$'
 for as in threads processes; do
-    [ $as = threads ] || command -v mpirun >/dev/null || continue
     check "a changed byte, found by ranks as $as" refused "$damaged" 3 --resume fp32.ck --set topology.ranks_as=$as
     check "... is one line" [ "$(wc -l <err)" -eq 1 ]
     check "... and all that is said of going on" eval '! grep -qE "resumed|go on with" out'
@@ -129,8 +128,7 @@ kill_one() {
     saved=$(newest kill.out)
     [ "$saved" -gt 0 ] || saved=${began:-0}
 }
-as=$threads saved=0 RANDOM=7
-command -v mpirun >/dev/null && as=
+as= saved=0 RANDOM=7
 for ((k = 1; k <= kills; k++)); do check "killed, run $k" kill_one; done
 end=$(($(sed 's/step-//' kill.ck/latest) + 5))
 check "after all that it goes on" train killed --resume kill.ck --steps $end

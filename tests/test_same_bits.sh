@@ -32,8 +32,8 @@ for precision in fp32 bf16 fp16; do
     check "$precision, switching while it trains" train $precision-switch --steps "$steps" $threads $flags $switches
     check "... changes no bit" same_bits $precision-0 $precision-switch
     if [ -n "$short" ]; then skip "$precision, ranks as processes" "short"; else
-        check "$precision, ranks as processes" train $precision-mpi --steps "$steps" $stage=3 $flags
-        check "... change no bit" same_bits $precision-0 $precision-mpi
+        check "$precision, ranks as processes" train $precision-processes --steps "$steps" $stage=3 $flags
+        check "... change no bit" same_bits $precision-0 $precision-processes
     fi
 done
 

@@ -21,8 +21,8 @@ pieces() {
 	has_header pcre2.h libpcre2-dev words of a byte-pair encoding
 	has_header libaio.h libaio-dev NVMe I/O
 	has_header dnnl.h libdnnl-dev matrix products
-	has_library ompi-c libopenmpi-dev ranks as processes
-	has_command mpirun openmpi-bin launching ranks
+	has_library ompi-c libopenmpi-dev ranks that mpirun starts
+	has_command mpirun openmpi-bin starting them
 	has_header cmocka.h libcmocka-dev tests
 	has_command tmux tmux screen tests
 	END

@@ -1,7 +1,8 @@
 /* Collectives between ranks: one interface in elements and a dtype, never bare bytes.
  *
  * Ranks of a node meet in shared memory: each maps the symmetric segment of every other (memory.h), so a collective is
- * "wait until all are here, read what is theirs, wait until all have read". Ranks of different (virtual) nodes use MPI.
+ * "wait until all are here, read what is theirs, wait until all have read". Ranks that one process of ours started share
+ * memory with all others, whatever their virtual nodes. Ranks that mpirun started use MPI between (virtual) nodes.
  * Reductions add in fp32 in rank order, divide by the number of ranks (or as comm_scale() says), and round once; an
  * element's bits never depend on its position or on how the parts were cut.
  *
@@ -9,7 +10,7 @@
  * bucket that holds pieces of several tensors has more, of unequal size. All ranks pass the same parts in the same order.
  *
  *     struct comm *comm;                                     // every rank:
- *     comm_open_mpi(&comm, ...) or comm_group_create + comm_open_thread
+ *     comm_group_create + comm_open_thread, or comm_group_create_shared + comm_open_process, or comm_open_mpi(&comm, ...)
  *     comm_attach(comm, memory)                              // peers map each other's symmetric segment
  *     comm_reduce_scatter(comm, DTYPE_BF16, DTYPE_BF16, parts, n, 0, true, &stat, err)
  *     comm_close(comm)
@@ -18,7 +19,7 @@
  *
  * Failure: a rank that lacks a buffer still takes part, with healthy = false; then nobody moves data in that collective,
  * everybody learns of it (stat.healthy), and nobody is left waiting. When a rank has died, collectives return STATUS_RUN
- * naming it, within about a second. */
+ * naming it: at once where our own process started the ranks, within about a second under MPI. */
 #ifndef ENGINE_COMM_COMM_H
 #define ENGINE_COMM_COMM_H
 
@@ -32,7 +33,7 @@
 #include "engine/base/transfer.h"
 
 struct comm;
-struct comm_group; /* what the threads of one process share when ranks are threads */
+struct comm_group; /* what the ranks share that one process started */
 struct memory;
 struct mover;
 struct reduce_factors;
@@ -63,6 +64,13 @@ struct comm_layout { int rank, ranks, node, nodes, ranks_per_node; };
 int comm_group_create(struct comm_group **out, int ranks, int ranks_per_node, struct error *err);
 void comm_group_free(struct comm_group *group);
 int comm_open_thread(struct comm **out, struct comm_group *group, int rank, struct error *err);
+
+/* Ranks as children of the process that makes the group: it forks, and each child opens its rank. Collective: each rank
+ * learns the process numbers of the others. The child may free its copy of the group at any time afterwards.
+ * comm_group_fail() is for the parent, which sees a rank die: it ends all waits of all ranks, with that reason. */
+int comm_group_create_shared(struct comm_group **out, int ranks, int ranks_per_node, struct error *err);
+int comm_open_process(struct comm **out, struct comm_group *group, int rank, struct error *err);
+void comm_group_fail(struct comm_group *group, const struct error *reason);
 
 /* Ranks as processes under MPI (mpirun, srun): initialises MPI with MPI_THREAD_SERIALIZED. Afterwards MPI is called only
  * inside calls of this interface. To let survivors of a death name it, start mpirun with --enable-recovery. ranks_per_node 0: as the machine is; less: virtual nodes. */

@@ -2,7 +2,8 @@
  *     its node        (layout)          decides the link class that bytes are counted under
  *     its near ranks  (base not NULL)   their symmetric segment is mapped here: data is read in place
  *     the far ranks                     reached through the wire
- * Processes have their node's ranks near. Threads have everyone near: their virtual nodes are only counted as such. */
+ * Under MPI a rank has its node's ranks near. Ranks that one process of ours started (group.c) have everyone near: their
+ * virtual nodes are only counted as such. */
 #ifndef ENGINE_COMM_INTERNAL_H
 #define ENGINE_COMM_INTERNAL_H
 
@@ -32,11 +33,11 @@ struct comm {
     struct node *node;            /* shared by all who meet in it */
     size_t node_bytes;            /* of its mapping, to undo it */
     int node_first;               /* first rank of the node */
-    struct watch watch;           /* the node's other processes */
+    struct watch watch;           /* the node's other processes; empty where whoever started the ranks watches them */
     const struct comm_wire *wire; /* NULL: no far ranks */
     struct wire *wire_state;
     void (*close_backend)(struct comm *comm, bool healthy); /* NULL: nothing to close */
-    struct comm_group *group;     /* NULL: ranks are processes */
+    struct comm_group *group;     /* of threads; NULL: ranks are processes */
     struct reduce_factors factors;
     const struct comm_hands *hands; /* NULL: the thread inside the collective, in memory */
     unsigned char *room;            /* comm_room() */

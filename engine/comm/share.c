@@ -46,7 +46,7 @@ static int map_offers(struct comm *comm, enum comm_call call, struct offer mine,
         struct offer offer;
         memcpy(&offer, comm_message(comm, r)->payload, sizeof offer);
         if (peer->pid == self->pid && peer->machine == self->machine) mapped[r] = offer.address;
-        else if (whole_machine ? peer->machine == self->machine : peer->node == self->node)
+        else if (whole_machine || !comm->wire ? peer->machine == self->machine : peer->node == self->node)
             mapped[r] = comm_map_of_process(peer->pid, offer.fd, bytes, &own);
     }
     if (own.status) node_fail(comm->node, "rank %d: %s", comm->layout.rank, own.text);

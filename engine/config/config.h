@@ -130,7 +130,7 @@ enum background { BACKGROUND_AUTO, BACKGROUND_ON, BACKGROUND_OFF };
 
 enum backend_kind { BACKEND_CPU, BACKEND_CUDA };
 enum collectives { COLLECTIVES_AUTO, COLLECTIVES_NCCL, COLLECTIVES_DIRECT };
-enum ranks_as { RANKS_AS_PROCESSES, RANKS_AS_THREADS };
+enum ranks_as { RANKS_AS_PROCESSES, RANKS_AS_THREADS, RANKS_AS_MPIRUN };
 
 /* Slow motion from this factor on is for the eye: what moves or uses parameters and gradients is stretched as if it had
  * taken at least so long, however small the model is. At 20 that is 0.2 s. */

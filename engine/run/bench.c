@@ -209,14 +209,14 @@ static int load(struct config *config, const struct cli *cli, struct error *err)
     int status = config_load(config, cli->operand, sets, count, err);
     if (status || config->topology.ranks_as == RANKS_AS_THREADS) return status;
     config_release(config);
-    return error_set(err, STATUS_USAGE, "topology.ranks_as=processes: the ranks of a bench are threads of one process");
+    return error_set(err, STATUS_USAGE, "topology.ranks_as: the ranks of a bench are threads of one process");
 }
 
 /* How many threads an OpenMP pool has, and whether they spin, it reads when a program is loaded: so this one is loaded again, with
  * the environment that an engine has. Returns only if that cannot be: STATUS_RUN. */
 static int load_again(const struct config *config, const struct cli *cli, struct error *err)
 {
-    launch_environment(config, gpu_passes(config), NULL);
+    launch_environment(&launcher_threads, config, gpu_passes(config), NULL);
     setenv(loaded, "1", 1);
     execv("/proc/self/exe", cli->argv);
     return error_set(err, STATUS_RUN, "cannot load this program again, with the threads of an engine: %s",

@@ -36,19 +36,38 @@ void look_run_folder(struct finding *finding, const struct doctor *doctor)
     rundir_close(&dir, true);
 }
 
+enum { HELLO_MS = 60000 };
+
+void look_launch(struct finding *finding, const struct doctor *doctor)
+{
+    (void)doctor;
+    struct error err;
+    double took_s;
+    if (hello_launch(&launcher_local, HELLO_MS, &took_s, &err))
+        return doctor_bad(finding, "ranks can also be threads: topology.ranks_as=threads", "%.200s", err.text);
+    doctor_good(finding, "2 ranks said hello in %.2f s", took_s);
+}
+
 void look_mpi(struct finding *finding, const struct doctor *doctor)
 {
     (void)doctor;
+    enum { SLOW_S = 5 };
     struct error why;
     char version[96];
+    double took_s;
     comm_mpi_version(version, sizeof version);
-    if (launch_has_mpi(&why)) doctor_good(finding, "%s", version);
-    else
-        doctor_note(finding, "install openmpi-bin and libopenmpi-dev and build again; until then ranks are threads",
+    if (launcher_mpirun.check(&why))
+        doctor_note(finding, "only topology.ranks_as=mpirun needs it: install openmpi-bin and libopenmpi-dev and build again",
                     "%.200s", why.text);
+    else if (hello_launch(&launcher_mpirun, HELLO_MS, &took_s, &why))
+        doctor_note(finding, "only topology.ranks_as=mpirun needs it; mpirun -n 2 hostname must work first", "%.200s",
+                    why.text);
+    else if (took_s > SLOW_S)
+        doctor_note(finding, "most often the host name, below", "%s; 2 ranks said hello after %.1f s", version, took_s);
+    else doctor_good(finding, "%s; 2 ranks said hello in %.2f s", version, took_s);
 }
 
-/* A machine that cannot resolve its own name makes each start of MPI wait for the resolver, ten seconds and more. */
+/* A machine that cannot resolve its own name makes each start of mpirun wait for the resolver, ten seconds and more. */
 void look_name(struct finding *finding, const struct doctor *doctor)
 {
     (void)doctor;
@@ -59,25 +78,10 @@ void look_name(struct finding *finding, const struct doctor *doctor)
     int failed = getaddrinfo(name, NULL, NULL, &found);
     const double took_s = since_s(began_ns);
     if (!failed) freeaddrinfo(found);
-    snprintf(next, sizeof next, "add a line \"127.0.1.1 %.200s\" to /etc/hosts: MPI asks at every start", name);
+    snprintf(next, sizeof next, "add a line \"127.0.1.1 %.200s\" to /etc/hosts: mpirun asks at every start", name);
     if (failed) doctor_note(finding, next, "%.60s is unknown (%s), after %.1f s", name, gai_strerror(failed), took_s);
     else if (took_s > 0.5) doctor_note(finding, next, "%.60s is found after %.1f s", name, took_s);
     else doctor_good(finding, "%.60s, found in %.1f ms", name, took_s * 1e3);
-}
-
-void look_launch(struct finding *finding, const struct doctor *doctor)
-{
-    (void)doctor;
-    enum { RANKS = 2, TIMEOUT_MS = 60000, SLOW_S = 5 };
-    struct error err;
-    double took_s;
-    if (!launch_has_mpi(&err)) return doctor_good(finding, "ranks are threads");
-    if (hello_launch(RANKS, TIMEOUT_MS, &took_s, &err))
-        return doctor_bad(finding, "mpirun -n 2 hostname must work first; or set topology.ranks_as=threads", "%.200s",
-                          err.text);
-    if (took_s > SLOW_S)
-        doctor_note(finding, "most often the host name, above", "%d ranks said hello after %.1f s", RANKS, took_s);
-    else doctor_good(finding, "%d ranks said hello in %.2f s", RANKS, took_s);
 }
 
 /* ---- storage ---- */

@@ -13,39 +13,68 @@
 #include "engine/base/clock.h"
 #include "engine/comm/comm.h"
 #include "engine/run/launch.h"
+#include "engine/run/supervise.h"
+
+enum { RANKS = 2 };
 
 /* Each rank tells all others its number, so nobody says hello who has not heard from everybody. */
-int hello_process(void)
+static int say_hello(struct comm *comm, struct error *err)
 {
-    struct error err;
-    struct comm *comm;
     struct comm_stat stat;
     int everybody[64] = {0};
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    int status = comm_open_mpi(&comm, 0, &err);
-    if (!status) {
-        const struct comm_layout *layout = comm_layout(comm);
-        status = comm_exchange(comm, &layout->rank, everybody, sizeof *everybody, &stat, &err);
-        for (int r = 0; !status && r < layout->ranks; r++)
-            if (everybody[r] != r) status = error_set(&err, STATUS_RUN, "rank %d calls itself %d", r, everybody[r]);
-        if (!status) printf("hello from rank %d of %d\n", layout->rank, layout->ranks), fflush(stdout);
-        comm_close(comm);
-    }
-    if (status) fprintf(stderr, "zerolab: %s\n", err.text);
+    const struct comm_layout *layout = comm_layout(comm);
+    int status = comm_exchange(comm, &layout->rank, everybody, sizeof *everybody, &stat, err);
+    for (int r = 0; !status && r < layout->ranks; r++)
+        if (everybody[r] != r) status = error_set(err, STATUS_RUN, "rank %d calls itself %d", r, everybody[r]);
+    if (!status) printf("hello from rank %d of %d\n", layout->rank, layout->ranks), fflush(stdout);
+    comm_close(comm);
     return status;
 }
 
-static void become_mpirun(const struct rundir *dir, const struct config *config, int output_fd)
+static int tell(int status, const struct error *err)
 {
+    if (status) fprintf(stderr, "zerolab: %s\n", err->text);
+    return status;
+}
+
+static int hello_supervised(void *user, struct comm_group *group, int rank)
+{
+    (void)user;
+    struct error err;
+    struct comm *comm;
+    int status = comm_open_process(&comm, group, rank, &err);
+    if (!status) status = say_hello(comm, &err);
+    comm_group_free(group);
+    return tell(status, &err);
+}
+
+int hello_process(const char *launcher)
+{
+    struct error err;
+    struct comm *comm;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (strcmp(launcher, launcher_mpirun.name) != 0)
+        return tell(supervise(RANKS, 0, hello_supervised, NULL, &err), &err);
+    int status = comm_open_mpi(&comm, 0, &err);
+    if (!status) status = say_hello(comm, &err);
+    return tell(status, &err);
+}
+
+static void become_launcher(const struct launcher *launcher, const struct rundir *dir, int output_fd)
+{
+    const struct config config = {.topology = {.ranks = RANKS, .threads_per_rank = 1}};
     char program[LAUNCH_PROGRAM_ROOM];
-    struct launch_args args;
+    struct launch_args args = {0};
     if (launch_program(program, NULL)) _exit(STATUS_RUN);
-    launch_hello_arguments(&args, config, program, dir->path, geteuid() == 0);
+    if (launcher->prefix) launcher->prefix(&args, RANKS, dir->path);
+    launch_add(&args, program);
+    launch_add(&args, "--worker-hello");
+    launch_add(&args, launcher->name);
     setsid();
     dup2(open("/dev/null", O_RDONLY), STDIN_FILENO);
     dup2(output_fd, STDOUT_FILENO);
     dup2(output_fd, STDERR_FILENO);
-    launch_environment(config, false, dir->path);
+    launch_environment(launcher, &config, false, dir->path);
     execvp(args.at[0], (char *const *)args.at);
     _exit(STATUS_RUN);
 }
@@ -84,24 +113,24 @@ static void first_line(char *out, size_t room, const char *text)
     snprintf(out, room, "%.*s", (int)strcspn(text, "\n"), text);
 }
 
-static int judge(const char *text, int ranks, bool ended, struct error *err)
+static int judge(const struct launcher *launcher, const char *text, bool ended, struct error *err)
 {
     char line[160];
-    if (count_of(text, "hello from rank") == ranks) return STATUS_OK;
-    if (!ended) return error_set(err, STATUS_RUN, "%d ranks did not meet in time", ranks);
+    if (count_of(text, "hello from rank") == RANKS) return STATUS_OK;
+    if (!ended) return error_set(err, STATUS_RUN, "%d ranks did not meet in time", RANKS);
     first_line(line, sizeof line, text);
-    return error_set(err, STATUS_RUN, "%d ranks could not be started: %s", ranks, *line ? line : "mpirun said nothing");
+    if (!*line) snprintf(line, sizeof line, "%s said nothing", launcher->name);
+    return error_set(err, STATUS_RUN, "%d ranks could not be started: %s", RANKS, line);
 }
 
-int hello_launch(int ranks, int timeout_ms, double *seconds, struct error *err)
+int hello_launch(const struct launcher *launcher, int timeout_ms, double *seconds, struct error *err)
 {
-    struct config config = {.topology = {.ranks = ranks, .threads_per_rank = 1, .ranks_as = RANKS_AS_PROCESSES}};
     struct rundir dir;
     int output[2], status = rundir_create(&dir, err);
     if (status) return status;
     const uint64_t began_ns = clock_ns();
     pid_t pid = pipe2(output, O_CLOEXEC) == 0 ? fork() : -1;
-    if (pid == 0) become_mpirun(&dir, &config, output[1]);
+    if (pid == 0) become_launcher(launcher, &dir, output[1]);
     if (pid > 0) {
         char text[4096];
         close(output[1]);
@@ -109,7 +138,7 @@ int hello_launch(int ranks, int timeout_ms, double *seconds, struct error *err)
         if (!ended) kill(-pid, SIGKILL);
         waitpid(pid, NULL, 0);
         close(output[0]);
-        status = judge(text, ranks, ended, err);
+        status = judge(launcher, text, ended, err);
     } else status = error_set(err, STATUS_RUN, "cannot start a process: %s", strerror(errno));
     *seconds = (double)(clock_ns() - began_ns) * 1e-9;
     rundir_close(&dir, true);

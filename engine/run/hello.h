@@ -4,10 +4,13 @@
 
 #include "engine/base/error.h"
 
-/* STATUS_RUN: they could not be started, or did not meet within timeout_ms; the text says why. */
-int hello_launch(int ranks, int timeout_ms, double *seconds, struct error *err);
+struct launcher;
 
-/* What `zerolab --worker-hello` does, one rank of them. */
-int hello_process(void);
+/* launcher: the local one or mpirun's. STATUS_RUN: they could not be started, or did not meet within timeout_ms; the text
+ * says why. */
+int hello_launch(const struct launcher *launcher, int timeout_ms, double *seconds, struct error *err);
+
+/* What `zerolab --worker-hello LAUNCHER` does, LAUNCHER being its name: one rank of mpirun's, or the supervisor with all ranks. */
+int hello_process(const char *launcher);
 
 #endif

@@ -1,44 +1,32 @@
-/* Starts the engine and sees it end. The front end never trains: the engine is `mpirun ... zerolab --worker FOLDER` (ranks
- * are processes) or `zerolab --worker-threads FOLDER` (ranks are threads of one process), in a session of its own, without
- * input, its output captured.
+/* Starts the engine and sees it end. The front end never trains: the engine is another process, started by a launcher
+ * (launcher.h) in a session of its own, without input, its output captured.
  *
  *     engine_start(&engine, &dir, &config, log, &err)
  *     engine_call(engine, &fd, &err)        waits for rank 0; what it writes to fd is the trace
  *     ... until the trace ends ...
  *     engine_end(engine, grace_ms, &err)    waits, ends what is left by force, says in one line what went wrong
  *
- * No process outlives the run: a rank gets SIGKILL when mpirun is gone (worker.c asks the kernel for that), whoever is then
- * left becomes a child of the front end, which waits for it, and rank 0 ends the run when its owner is gone (director.h). */
+ * No process outlives the run: the kernel ends a rank with SIGKILL when the process that started it is gone, whoever is
+ * then left becomes a child of the front end, which waits for it, and rank 0 ends the run when its owner is gone
+ * (director.h). A launcher whose ranks are gone and that does not end is killed. */
 #ifndef ENGINE_RUN_LAUNCH_H
 #define ENGINE_RUN_LAUNCH_H
 
 #include <stdbool.h>
 
-#include "engine/config/config.h"
 #include "engine/run/capture.h"
+#include "engine/run/launcher.h"
 #include "engine/run/rundir.h"
 
 struct engine;
 
-/* The file of this program, by which mpirun starts it, here and elsewhere. */
+/* The file of this program, by which a launcher starts it. */
 enum { LAUNCH_PROGRAM_ROOM = 4096 };
 int launch_program(char program[LAUNCH_PROGRAM_ROOM], struct error *err);
 
-enum { LAUNCH_ARGS_MAX = 48 };
-struct launch_args { int count; const char *at[LAUNCH_ARGS_MAX]; char ranks[16]; };
-
-/* The command line, as execvp() wants it; texts point to the parameters, which must stay. */
-void launch_arguments(struct launch_args *args, const struct config *config, const char *program, const char *folder, bool root);
-
-/* The same for `zerolab --worker-hello`, started as ranks are; see hello.h. */
-void launch_hello_arguments(struct launch_args *args, const struct config *config, const char *program, const char *folder, bool root);
-
-/* What the engine's processes find in their environment; before exec. passes: gpu_passes(), which has to be asked before a fork; Open
- * MPI's files go to `folder`; NULL: there are none. */
-void launch_environment(const struct config *config, bool passes, const char *folder);
-
-/* Can ranks be processes here? False: the text of err says why not. */
-bool launch_has_mpi(struct error *err);
+/* What the engine's processes find in their environment; before exec. passes: gpu_passes(), which has to be asked before a
+ * fork; files of a launcher go to `folder`. */
+void launch_environment(const struct launcher *launcher, const struct config *config, bool passes, const char *folder);
 
 int engine_start(struct engine **out, const struct rundir *dir, const struct config *config, struct capture_log *log, struct error *err);
 
@@ -49,7 +37,7 @@ int engine_call(struct engine *engine, int signal_fd, int *connected_fd, struct 
 int engine_home(const struct engine *engine);
 int engine_answer(struct engine *engine);
 
-/* True if all of the engine's processes have ended within timeout_ms. */
+/* True if all of the engine's processes have ended within timeout_ms, or have left only a launcher behind that does not end. */
 bool engine_wait(struct engine *engine, int timeout_ms);
 
 /* Asks the engine's processes to end at once. */

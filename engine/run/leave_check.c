@@ -3,7 +3,7 @@
 #include <sys/vfs.h>
 
 #include "engine/run/gpu.h"
-#include "engine/run/launch.h"
+#include "engine/run/launcher.h"
 #include "engine/run/leave.h"
 #include "engine/run/room.h"
 
@@ -99,7 +99,7 @@ int leave_check(struct rank *rank, const char *key, const char *value, struct er
     gpu_settle(&changed);
     status = gpu_check(&changed, err);
     if (!status) status = check_state_fits(rank, &changed, err);
-    if (!status && changed.topology.ranks_as == RANKS_AS_PROCESSES && !launch_has_mpi(err)) status = STATUS_RUN;
+    if (!status && launcher_of(&changed)->check) status = launcher_of(&changed)->check(err);
     if (!status) status = check_data(&changed, err);
     if (!status) status = check_room(rank, &changed, err);
     rank->left_batch = changed.train_batch_size;

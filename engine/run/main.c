@@ -23,13 +23,13 @@ static int print_keys(char *text)
 
 static int work(const struct cli *cli)
 {
+    if (cli->verb == VERB_WORKER_RANKS) return worker_ranks(cli->operand);
     return cli->verb == VERB_WORKER ? worker_process(cli->operand) : worker_threads(cli->operand);
 }
 
 static int hello(const struct cli *cli)
 {
-    (void)cli;
-    return hello_process();
+    return hello_process(cli->operand);
 }
 
 static int (*const handlers[VERBS])(const struct cli *cli) = {
@@ -46,6 +46,7 @@ static int (*const handlers[VERBS])(const struct cli *cli) = {
     [VERB_DATA_ENCODE] = front_data_encode,
     [VERB_DATA_INFO] = front_data_info,
     [VERB_WORKER] = work,
+    [VERB_WORKER_RANKS] = work,
     [VERB_WORKER_THREADS] = work,
     [VERB_DOCTOR] = front_doctor,
     [VERB_BENCH] = front_bench,

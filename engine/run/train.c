@@ -109,15 +109,14 @@ static int check_commands(const struct run_spec *spec, int64_t steps_done, struc
 
 static int choose_ranks(struct session *session, struct error *err)
 {
-    const bool on_gpus = session->config.topology.backend == BACKEND_CUDA;
-    struct error why = {.text = "they have a GPU each"};
-    int status = gpu_check(&session->config, err);
-    if (!status) gpu_settle(&session->config);
-    if (status || session->config.topology.ranks_as == RANKS_AS_THREADS) return status;
-    if (on_gpus && gpu_shared(&session->config)) why = (struct error){.text = "they share a GPU"};
-    if (!on_gpus && launch_has_mpi(&why)) return STATUS_OK;
-    fprintf(stderr, "zerolab: ranks are threads of one process: %s\n", why.text);
-    session->config.topology.ranks_as = RANKS_AS_THREADS;
+    struct config *config = &session->config;
+    int status = gpu_check(config, err);
+    if (!status) gpu_settle(config);
+    if (!status) status = launcher_check(config, err);
+    if (status || config->topology.backend != BACKEND_CUDA || config->topology.ranks_as == RANKS_AS_THREADS) return status;
+    fprintf(stderr, "zerolab: ranks are threads of one process: they %s\n",
+            gpu_shared(config) ? "share a GPU" : "have a GPU each");
+    config->topology.ranks_as = RANKS_AS_THREADS;
     return add_set(&session->spec, "topology.ranks_as=threads", err);
 }
 

@@ -1,4 +1,4 @@
-/* Ranks as processes: MPI starts them and tells who is who; those of one (virtual) node then meet in shared memory. */
+/* Ranks that mpirun started: MPI tells who is who; those of one (virtual) node then meet in shared memory. */
 #include "engine/comm/internal.h"
 
 #ifndef HAVE_MPI

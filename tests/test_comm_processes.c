@@ -1,5 +1,5 @@
-/* Communication between ranks that are processes. The program starts mpirun on itself; a rank then runs one scenario and
- * leaves what it found in a file, one line per rank, by a single write. */
+/* Communication between ranks that are processes: children of our supervisor, or started by mpirun on this program. A rank
+ * runs one scenario and leaves what it found in a file, one line per rank, by a single write. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -12,6 +12,8 @@
 
 #include <cmocka.h>
 
+#include "engine/base/clock.h"
+#include "engine/run/supervise.h"
 #include "tests/comm_scenarios.h"
 
 #ifdef __SANITIZE_THREAD__
@@ -25,6 +27,7 @@ enum { ROUNDS = 400, RESULT_BYTES = 8192 };
 /* ---- the rank's side ---- */
 
 static const char *result_path;
+static char folder[] = "/tmp/zerolab-test-XXXXXX";
 
 __attribute__((format(printf, 1, 2))) static void report(const char *format, ...)
 {
@@ -77,6 +80,22 @@ static void run_death(struct comm *comm, struct memory *memory)
     meet_until_failure(comm, memory);
 }
 
+/* How long the others wait in a barrier for rank 2 after it is dead. */
+static void run_seen(struct comm *comm, struct memory *memory)
+{
+    (void)memory;
+    struct error err = {0};
+    uint64_t *died_ns = comm_share(comm, 4096, &err) ? NULL : comm_segment_of(comm, 0);
+    CHECK(died_ns, "%s", err.text);
+    if (comm_layout(comm)->rank == 2) {
+        nanosleep(&(struct timespec){.tv_nsec = 300000000}, NULL); /* by then the others wait */
+        *died_ns = clock_ns();
+        die(0);
+    }
+    CHECK(comm_barrier(comm, &err) == STATUS_RUN, "the barrier held");
+    report("%d ms", (int)((clock_ns() - *died_ns) / 1000000));
+}
+
 static void run_abort(struct comm *comm, struct memory *memory)
 {
     if (comm_layout(comm)->rank == 2) comm_abort(comm, &(struct error){STATUS_INPUT, "the disk is full"});
@@ -97,15 +116,14 @@ static void run_pause(struct comm *comm, struct memory *memory)
     report("%s", used < 0.03 ? "slept" : "burned the processor");
 }
 
-static int run_rank(const char *scenario, int ranks_per_node)
+static int run_rank(struct comm *comm, const char *scenario)
 {
-    struct comm *comm;
     struct error err = {0};
-    CHECK(!comm_open_mpi(&comm, ranks_per_node, &err), "%s", err.text);
     struct memory *memory = scenario_memory();
     if (comm_attach(comm, memory, &err)) report("%s", err.text); /* another may be past it and fail already */
     else if (!strcmp(scenario, "all")) run_all(comm, memory);
     else if (!strcmp(scenario, "death")) run_death(comm, memory);
+    else if (!strcmp(scenario, "seen")) run_seen(comm, memory);
     else if (!strcmp(scenario, "abort")) run_abort(comm, memory);
     else if (!strcmp(scenario, "pause")) run_pause(comm, memory);
     comm_close(comm);
@@ -113,9 +131,26 @@ static int run_rank(const char *scenario, int ranks_per_node)
     return 0;
 }
 
+static int run_under_mpirun(const char *scenario, int ranks_per_node)
+{
+    struct comm *comm;
+    struct error err = {0};
+    CHECK(!comm_open_mpi(&comm, ranks_per_node, &err), "%s", err.text);
+    return run_rank(comm, scenario);
+}
+
+static int run_supervised(void *user, struct comm_group *group, int rank)
+{
+    struct comm *comm;
+    struct error err = {0};
+    CHECK(!comm_open_process(&comm, group, rank, &err), "%s", err.text);
+    comm_group_free(group);
+    return run_rank(comm, user);
+}
+
 /* ---- the test's side ---- */
 
-static char folder[] = "/tmp/zerolab-test-XXXXXX";
+enum starter { SUPERVISOR, MPIRUN, STARTERS };
 
 static void remove_tree(const char *path)
 {
@@ -131,20 +166,30 @@ static void remove_tree(const char *path)
     rmdir(path);
 }
 
-/* Starts mpirun on ourselves and returns the lines the ranks left. Recovery on: mpirun must not kill the survivors of a
- * death before they can say what they saw. */
-static int start_ranks(const char *scenario, int ranks, int ranks_per_node, char *result)
+/* Recovery on: mpirun must not kill the survivors of a death before they can say what they saw. */
+static _Noreturn void become_mpirun(const char *scenario, int ranks, int ranks_per_node)
 {
-    char self[4096], path[128], written[128], count[16], per_node[16];
-    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
-    assert_true(length > 0);
-    self[length] = 0;
-    snprintf(written, sizeof written, "%s/result", folder);
-    result_path = written;
+    char self[4096] = "", count[16], per_node[16];
+    CHECK(readlink("/proc/self/exe", self, sizeof self - 1) > 0, "no file of this program");
     snprintf(count, sizeof count, "%d", ranks);
     snprintf(per_node, sizeof per_node, "%d", ranks_per_node);
+    setenv("ASAN_OPTIONS", "detect_leaks=0", 1); /* Open MPI's own */
+    execlp("mpirun", "mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--enable-recovery",
+           "--mca", "orte_tmpdir_base", folder, "--mca", "btl_vader_backing_directory", folder, "--mca", "btl",
+           "vader,self", "-n", count, self, "--rank", scenario, per_node, result_path, NULL);
+    _exit(127);
+}
+
+/* Returns the lines the ranks left. */
+static int start_ranks(enum starter starter, const char *scenario, int ranks, int ranks_per_node, char *result)
+{
+    char path[128], written[128];
+    struct error err = {0};
+    snprintf(written, sizeof written, "%s/result", folder);
+    result_path = written;
     unlink(result_path);
     fflush(NULL);
+    int status;
     pid_t child = fork();
     if (child == 0) {
         setsid();
@@ -152,13 +197,11 @@ static int start_ranks(const char *scenario, int ranks, int ranks_per_node, char
         dup2(open("/dev/null", O_RDWR), STDIN_FILENO);
         dup2(open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600), STDERR_FILENO); /* mpirun talks a lot when a rank dies */
         dup2(STDERR_FILENO, STDOUT_FILENO);
-        setenv("ASAN_OPTIONS", "detect_leaks=0", 1); /* Open MPI's own */
-        execlp("mpirun", "mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--enable-recovery",
-               "--mca", "orte_tmpdir_base", folder, "--mca", "btl_vader_backing_directory", folder, "--mca", "btl",
-               "vader,self", "-n", count, self, "--rank", scenario, per_node, result_path, NULL);
-        _exit(127);
+        if (starter == MPIRUN) become_mpirun(scenario, ranks, ranks_per_node);
+        status = supervise(ranks, ranks_per_node, run_supervised, (void *)(uintptr_t)scenario, &err);
+        if (status) fprintf(stderr, "%s\n", err.text);
+        _exit(status);
     }
-    int status;
     waitpid(child, &status, 0);
     int fd = open(result_path, O_RDONLY | O_CLOEXEC);
     ssize_t got = fd < 0 ? 0 : read(fd, result, RESULT_BYTES - 1);
@@ -191,10 +234,11 @@ static void first_line(const char *text, char *line, size_t room)
 }
 
 /* Each rank says the same; returns what. */
-static void expect_all_say(const char *scenario, int ranks, int ranks_per_node, char *said, size_t room)
+static void expect_all_say(enum starter starter, const char *scenario, int ranks, int ranks_per_node, char *said,
+                           size_t room)
 {
     char result[RESULT_BYTES];
-    int status = start_ranks(scenario, ranks, ranks_per_node, result);
+    int status = start_ranks(starter, scenario, ranks, ranks_per_node, result);
     first_line(result, said, room);
     if (status == 0 && count_lines(result, said) == ranks) return;
     show_printed();
@@ -202,42 +246,55 @@ static void expect_all_say(const char *scenario, int ranks, int ranks_per_node, 
              result);
 }
 
-/* One node of four, two of two, four of one, and an uneven split: the same bits. */
+/* mpirun cannot be followed by ThreadSanitizer, and may not be there. */
+static enum starter starters_here(void)
+{
+    return comm_have_mpi() && !THREAD_SANITIZED ? STARTERS : MPIRUN;
+}
+
+/* One node of four, two of two, four of one, and an uneven split, whoever starts the ranks: the same bits. */
 static void test_nodes_change_no_bit(void **state)
 {
     (void)state;
     char one[64], other[64];
-    expect_all_say("all", 4, 0, one, sizeof one);
-    for (int ranks_per_node = 1; ranks_per_node <= 3; ranks_per_node++) {
-        expect_all_say("all", 4, ranks_per_node, other, sizeof other);
-        assert_string_equal(one, other);
-    }
+    expect_all_say(SUPERVISOR, "all", 4, 0, one, sizeof one);
+    for (enum starter by = SUPERVISOR; by < starters_here(); by++)
+        for (int ranks_per_node = 0; ranks_per_node <= 3; ranks_per_node++) {
+            expect_all_say(by, "all", 4, ranks_per_node, other, sizeof other);
+            assert_string_equal(one, other);
+        }
 }
 
 static void test_odd_ranks(void **state)
 {
     (void)state;
     char said[64], other[64];
-    expect_all_say("all", 1, 0, said, sizeof said);
-    expect_all_say("all", 3, 0, said, sizeof said);
-    expect_all_say("all", 3, 1, other, sizeof other);
-    assert_string_equal(said, other);
+    expect_all_say(SUPERVISOR, "all", 3, 0, said, sizeof said);
+    for (enum starter by = SUPERVISOR; by < starters_here(); by++) {
+        expect_all_say(by, "all", 1, 0, other, sizeof other);
+        for (int ranks_per_node = 0; ranks_per_node <= 1; ranks_per_node++) {
+            expect_all_say(by, "all", 3, ranks_per_node, other, sizeof other);
+            assert_string_equal(said, other);
+        }
+    }
 }
 
 static void test_pause_sleeps(void **state)
 {
     (void)state;
     char said[64];
-    for (int ranks_per_node = 0; ranks_per_node <= 2; ranks_per_node += 2) {
-        expect_all_say("pause", 4, ranks_per_node, said, sizeof said);
-        assert_string_equal(said, "slept");
-    }
+    for (enum starter by = SUPERVISOR; by < starters_here(); by++)
+        for (int ranks_per_node = 0; ranks_per_node <= 2; ranks_per_node += 2) {
+            expect_all_say(by, "pause", 4, ranks_per_node, said, sizeof said);
+            assert_string_equal(said, "slept");
+        }
 }
 
-static void expect_survivors_say(const char *scenario, int ranks_per_node, int survivors, const char *what)
+static void expect_survivors_say(enum starter starter, const char *scenario, int ranks_per_node, int survivors,
+                                 const char *what)
 {
     char result[RESULT_BYTES];
-    start_ranks(scenario, 4, ranks_per_node, result);
+    start_ranks(starter, scenario, 4, ranks_per_node, result);
     int said = 0;
     for (const char *line = result; *line; line = strchr(line, '\n') + 1)
         said += !strncmp(line, "rank 2", 6) && strstr(line, what) && strstr(line, what) < strchr(line, '\n');
@@ -249,15 +306,35 @@ static void expect_survivors_say(const char *scenario, int ranks_per_node, int s
 static void test_death_is_named(void **state)
 {
     (void)state;
-    for (int ranks_per_node = 0; ranks_per_node <= 2; ranks_per_node++)
-        expect_survivors_say("death", ranks_per_node, 3, ") died");
+    for (enum starter by = SUPERVISOR; by < starters_here(); by++)
+        for (int ranks_per_node = 0; ranks_per_node <= 2; ranks_per_node++)
+            expect_survivors_say(by, "death", ranks_per_node, 3,
+                                 by == SUPERVISOR ? ") was ended by signal 9" : ") died");
+}
+
+/* The supervisor tells the survivors at once: they do not look around for the dead, as they do under mpirun. */
+static void test_death_is_seen_at_once(void **state)
+{
+    (void)state;
+    char result[RESULT_BYTES];
+    start_ranks(SUPERVISOR, "seen", 4, 0, result);
+    int said = 0, most_ms = 0;
+    for (const char *line = result; *line; line = strchr(line, '\n') + 1) {
+        const int ms = atoi(line);
+        most_ms = ms > most_ms ? ms : most_ms;
+        said++;
+    }
+    if (said != 3) show_printed();
+    assert_int_equal(said, 3);
+    assert_in_range(most_ms, 0, 500);
 }
 
 static void test_abort_reaches_all(void **state)
 {
     (void)state;
-    for (int ranks_per_node = 0; ranks_per_node <= 2; ranks_per_node++)
-        expect_survivors_say("abort", ranks_per_node, 4, "the disk is full");
+    for (enum starter by = SUPERVISOR; by < starters_here(); by++)
+        for (int ranks_per_node = 0; ranks_per_node <= 2; ranks_per_node++)
+            expect_survivors_say(by, "abort", ranks_per_node, 4, "the disk is full");
 }
 
 static int setup(void **state)
@@ -277,16 +354,12 @@ int main(int argc, char **argv)
 {
     if (argc == 5 && !strcmp(argv[1], "--rank")) {
         result_path = argv[4];
-        return run_rank(argv[2], atoi(argv[3]));
-    }
-    if (!comm_have_mpi() || THREAD_SANITIZED) {
-        puts("1..0 # SKIP needs MPI, and a build without ThreadSanitizer (which cannot follow MPI)");
-        return 0;
+        return run_under_mpirun(argv[2], atoi(argv[3]));
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nodes_change_no_bit), cmocka_unit_test(test_odd_ranks),
-        cmocka_unit_test(test_pause_sleeps),        cmocka_unit_test(test_death_is_named),
-        cmocka_unit_test(test_abort_reaches_all),
+        cmocka_unit_test(test_nodes_change_no_bit),   cmocka_unit_test(test_odd_ranks),
+        cmocka_unit_test(test_pause_sleeps),          cmocka_unit_test(test_death_is_named),
+        cmocka_unit_test(test_death_is_seen_at_once), cmocka_unit_test(test_abort_reaches_all),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
