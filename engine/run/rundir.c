@@ -27,8 +27,22 @@ static void own_base(char *base, size_t room)
     snprintf(base, room, "/tmp/%s%u", prefix, (unsigned)geteuid());
 }
 
-/* Where the folders of this user's runs are. A socket's path must stay under 108 bytes, so a long one is not used. */
-static int base_folder(char *base, int room, struct error *err)
+static int refuse_base(const char *base, struct error *err)
+{
+    struct stat s = {0};
+    if (lstat(base, &s) == 0 && s.st_uid == geteuid())
+        return error_set(err, STATUS_RUN, "%s must be a folder that only you may enter; remove it, or: chmod 700 %s",
+                         base, base);
+    return error_set(
+        err, STATUS_RUN,
+        "%s belongs to another user (%u), so your runs cannot be kept there; set XDG_RUNTIME_DIR to a folder "
+        "of yours with mode 0700",
+        base, (unsigned)s.st_uid);
+}
+
+/* Where the folders of this user's runs are; `make`: it is made if it is missing. A socket's path must stay under 108 bytes,
+ * so a long XDG_RUNTIME_DIR is not used. */
+static int base_folder(char *base, int room, bool make, struct error *err)
 {
     const char *runtime = getenv("XDG_RUNTIME_DIR");
     if (runtime && *runtime == '/' && strlen(runtime) < 48 && is_private(runtime) && access(runtime, W_OK) == 0) {
@@ -36,10 +50,9 @@ static int base_folder(char *base, int room, struct error *err)
         return STATUS_OK;
     }
     own_base(base, (size_t)room);
-    if (mkdir(base, 0700) != 0 && errno != EEXIST)
+    if (make && mkdir(base, 0700) != 0 && errno != EEXIST)
         return error_set(err, STATUS_RUN, "cannot make %s: %s", base, strerror(errno));
-    if (!is_private(base)) return error_set(err, STATUS_RUN, "%s is not a private folder of yours; remove it", base);
-    return STATUS_OK;
+    return is_private(base) ? STATUS_OK : refuse_base(base, err);
 }
 
 static int remove_entry(const char *path, const struct stat *s, int type, struct FTW *where)
@@ -49,7 +62,7 @@ static int remove_entry(const char *path, const struct stat *s, int type, struct
     return 0;
 }
 
-/* Open MPI's daemons may still be removing their own files: what vanishes meanwhile is no error, and a second pass takes
+/* mpirun's daemons may still be removing their own files: what vanishes meanwhile is no error, and a second pass takes
  * what they added. */
 static void remove_tree(const char *path)
 {
@@ -90,7 +103,7 @@ typedef void visit(void *user, const char *path, pid_t pid);
 static void each_folder(visit *visitor, void *user)
 {
     char base[64];
-    if (base_folder(base, sizeof base, NULL)) return;
+    if (base_folder(base, sizeof base, false, NULL)) return;
     DIR *entries = opendir(base);
     for (struct dirent *entry; entries && (entry = readdir(entries));) {
         char path[80], *end;
@@ -132,7 +145,7 @@ static int create(struct rundir *dir, const char *ending, struct error *err)
     dir->lock_fd = -1;
     dir->path[0] = '\0';
     for (int attempt = 0; attempt < 2; attempt++) {
-        int status = base_folder(base, sizeof base, err);
+        int status = base_folder(base, sizeof base, true, err);
         if (status) return status;
         if (attempt == 0) rundir_sweep();
         snprintf(dir->path, sizeof dir->path, "%s/%s%d%s", base, prefix, (int)getpid(), ending);
@@ -211,7 +224,6 @@ static void look_at_one(void *user, const char *path, pid_t pid)
 void rundir_others(const struct rundir *but, void (*look)(void *, const char *, int64_t), void *user)
 {
     each_folder(look_at_one, &(struct others){but, look, user});
-    if (!but) remove_empty_base(); /* who only looks leaves nothing */
 }
 
 struct finding {
