@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -19,7 +20,8 @@ int home_listen(const struct rundir *dir, int *listen_fd, struct error *err)
     struct sockaddr_un address;
     int fd = make_socket(dir, &address);
     unlink(address.sun_path); /* that of the engine before */
-    if (fd >= 0 && bind(fd, (struct sockaddr *)&address, sizeof address) == 0 && listen(fd, 1) == 0)
+    /* Linux gives the path the mode that the socket has at bind(). */
+    if (fd >= 0 && fchmod(fd, 0600) == 0 && bind(fd, (struct sockaddr *)&address, sizeof address) == 0 && listen(fd, 1) == 0)
         return *listen_fd = fd, STATUS_OK;
     int status = error_set(err, STATUS_RUN, "cannot listen on %s: %s", address.sun_path, strerror(errno));
     if (fd >= 0) close(fd);

@@ -1,5 +1,5 @@
 /* How rank 0 finds its front end, whatever started it in between (mpirun closes inherited descriptors): the front end
- * listens in the run's folder, rank 0 calls. A call that fails means that the front end is gone: the engine ends. */
+ * listens in the run's folder (a socket of mode 0600), rank 0 calls. A call that fails means that the front end is gone: the engine ends. */
 #ifndef ENGINE_RUN_HOME_H
 #define ENGINE_RUN_HOME_H
 
