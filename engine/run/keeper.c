@@ -55,7 +55,10 @@ static void end_trace(struct keeper *keeper, const struct run_spec *spec, const 
 {
     enum { RING_BYTES = 16 << 10 };
     struct trace_writer *writer;
-    struct trace_writer_options options = {.file = spec->trace, .handed = &keeper->held, .adopted_fd = -1};
+    struct trace_writer_options options = {.file = spec->trace,
+                                           .file_limit_bytes = (uint64_t)spec->trace_limit_bytes,
+                                           .handed = &keeper->held,
+                                           .adopted_fd = -1};
     struct error err;
     void *memory = NULL;
     if (posix_memalign(&memory, 64, RING_BYTES)) return;

@@ -130,6 +130,8 @@ static int start_writer(struct rank *rank, struct error *err)
     rundir_path(rank->dir, "socket", socket_path, sizeof socket_path);
     struct trace_writer_options options = {
         .file = rank->spec->trace,
+        .file_limit_bytes = (uint64_t)rank->spec->trace_limit_bytes,
+        .tell_growth = rank->spec->trace_tells && begins,
         .socket = socket_path,
         .handed = begins ? NULL : &handed,
         .driver_gets_all = !rank->spec->interactive, /* its report is made of them */

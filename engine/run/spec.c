@@ -77,6 +77,8 @@ int spec_write(const struct run_spec *spec, const struct rundir *dir, const char
     cJSON_AddNumberToObject(json, "steps", (double)spec->steps);
     cJSON_AddNumberToObject(json, "sample_tokens", (double)spec->sample_tokens);
     put_text(json, "trace", spec->trace);
+    cJSON_AddNumberToObject(json, "trace_limit_bytes", (double)spec->trace_limit_bytes);
+    cJSON_AddBoolToObject(json, "trace_tells", spec->trace_tells);
     put_text(json, "resume", spec->resume);
     cJSON_AddBoolToObject(json, "weights_only", spec->weights_only);
     put_list(json, "own", &spec->own);
@@ -121,6 +123,8 @@ int spec_read(struct run_spec *spec, const struct rundir *dir, const char *name,
     spec->steps = get_count(json, "steps");
     spec->sample_tokens = get_count(json, "sample_tokens");
     spec->trace = get_text(json, "trace");
+    spec->trace_limit_bytes = get_count(json, "trace_limit_bytes");
+    spec->trace_tells = cJSON_IsTrue(cJSON_GetObjectItem(json, "trace_tells"));
     spec->resume = get_text(json, "resume");
     spec->weights_only = cJSON_IsTrue(cJSON_GetObjectItem(json, "weights_only"));
     get_list(json, "own", &spec->own);

@@ -14,6 +14,8 @@ struct run_spec {
     int64_t steps;           /* 0: until stopped */
     int64_t sample_tokens;   /* at the end; 0: none */
     const char *trace;       /* NULL: no file */
+    int64_t trace_limit_bytes; /* 0: no limit */
+    bool trace_tells;        /* how fast it grows */
     const char *resume;      /* folder of a checkpoint, with its tag, or a file of weights; NULL: from initial values */
     bool weights_only;       /* of it */
     struct cli_list own;     /* folders whose checkpoints are this run's (own.h) */

@@ -17,6 +17,7 @@
 #include "engine/run/room.h"
 #include "engine/run/session.h"
 #include "engine/trace/file.h"
+#include "engine/trace/limit.h"
 
 enum { DEFAULT_STEPS = 30 };
 
@@ -230,6 +231,24 @@ static int read_config(struct session *session, struct error *err)
     return status ? error_prefix(err, "%s", spec->config_path) : STATUS_OK;
 }
 
+/* A trace that nobody asked for is kept small. */
+static int choose_trace_limit(struct session *session, struct error *err)
+{
+    enum { LAST_TRACE_BYTES = 64 << 20 };
+    const char *wanted = session->cli->trace_limit;
+    struct run_spec *spec = &session->spec;
+    uint64_t bytes;
+    spec->trace_tells = session->cli->trace != NULL;
+    spec->trace_limit_bytes = session->cli->trace ? 0 : LAST_TRACE_BYTES;
+    if (!wanted) return STATUS_OK;
+    if (!spec->trace) return error_set(err, STATUS_USAGE, "--trace-limit %.60s: nothing is recorded; give --trace FILE too", wanted);
+    if (config_parse_bytes(wanted, &bytes, err)) return error_prefix(err, "--trace-limit");
+    if (bytes < TRACE_LIMIT_LEAST_BYTES || bytes > INT64_MAX / 4)
+        return error_set(err, STATUS_USAGE, "--trace-limit %.60s: give at least 1MiB, such as 500MB", wanted);
+    spec->trace_limit_bytes = (int64_t)bytes;
+    return STATUS_OK;
+}
+
 static int resolve(struct session *session, struct error *err)
 {
     const struct cli *cli = session->cli;
@@ -245,7 +264,8 @@ static int resolve(struct session *session, struct error *err)
         .interactive = session->live || cli->detach,
         .detached = cli->detach,
     };
-    int status = read_config(session, err);
+    int status = choose_trace_limit(session, err);
+    if (!status) status = read_config(session, err);
     if (status) return status;
     snprintf(session->rank_set, sizeof session->rank_set, "topology.ranks=%lld", (long long)cli->ranks);
     if (cli->weights_only && !cli->resume)
@@ -302,6 +322,22 @@ static void print_outside(FILE *out, const struct run_model *model)
     }
 }
 
+/* Says where recording stopped; NULL: it did not. */
+static const struct run_notice *trace_limit_notice(const struct run_model *model)
+{
+    for (int n = model->notice_count - 1; n >= 0; n--)
+        if (model->notices[n].kind == NOTICE_EVENT && !strncmp(model->notices[n].text, "trace_limit", 11))
+            return &model->notices[n];
+    return NULL;
+}
+
+static void print_trace(FILE *out, const struct run_model *model, const char *path)
+{
+    const struct run_notice *stopped = trace_limit_notice(model);
+    if (stopped) fprintf(out, "trace recorded until step %u, where it reached its limit; the run went on\n", stopped->step);
+    fprintf(out, "trace: %s   look at it with: zerolab replay %s\n", path, path);
+}
+
 static void print_result(const struct session *session)
 {
     const struct run_model *model = session->model;
@@ -319,8 +355,7 @@ static void print_result(const struct session *session)
     fputc('\n', out);
     print_outside(out, model);
     if (!session->live) print_sample(out, model);
-    if (session->spec.trace && !session->called_off)
-        fprintf(out, "trace: %s   look at it with: zerolab replay %s\n", session->spec.trace, session->spec.trace);
+    if (session->spec.trace && !session->called_off) print_trace(out, model, session->spec.trace);
     if (*session->report && strcmp(session->report, "-") != 0) fprintf(out, "report: %s\n", session->report);
 }
 

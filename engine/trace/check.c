@@ -61,6 +61,13 @@ static void count_step_begin(struct walk *walk, uint16_t rank, uint32_t step)
     if (step > part->last_step) part->last_step = step;
 }
 
+/* As the writer says it (writer.c). */
+static bool is_limit(struct trace_text json)
+{
+    static const char event[] = "{\"kind\":\"trace_limit\"";
+    return json.bytes >= sizeof event - 1 && memcmp(json.at, event, sizeof event - 1) == 0;
+}
+
 static void count_by_kind(struct walk *walk, const struct trace_record *record)
 {
     struct trace_check *check = walk->check;
@@ -78,6 +85,7 @@ static void count_by_kind(struct walk *walk, const struct trace_record *record)
         walk->ops_open[record->rank]--;
         check->ops_homeless += !has_schedule(walk, record->op_end.schedule);
         break;
+    case TRACE_EVENT: check->limited |= is_limit(record->event.json); break;
     case TRACE_GAP:
         check->gaps++;
         check->lost += record->gap.records;
@@ -153,7 +161,8 @@ int trace_check(struct trace_check *check, const char *path, struct error *err)
 
 int trace_check_status(const struct trace_check *check)
 {
-    bool whole = check->header_first && check->ended && !check->torn && !check->gaps && !check->damage[0];
+    const bool as_wanted = !check->gaps || (check->limited && check->gaps == 1);
+    bool whole = check->header_first && check->ended && !check->torn && as_wanted && !check->damage[0];
     return whole ? STATUS_OK : STATUS_CHECK;
 }
 

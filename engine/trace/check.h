@@ -38,6 +38,7 @@ struct trace_check {
     struct trace_check_part part[TRACE_CHECK_PARTS];
     int parts;
     bool header_first, ended, torn;
+    bool limited;       /* recording stopped where --trace-limit said */
     uint8_t outcome;    /* if ended */
     char damage[256];   /* why reading stopped before the end; "" */
     bool usable[TRACE_USES];

@@ -24,6 +24,8 @@ static void print_defects(const struct trace_check *check, FILE *out)
     if (check->damage[0]) fprintf(out, "  %s\n", check->damage);
     if (check->torn) fputs("  cut off inside a chunk; all before it is whole\n", out);
     if (!check->ended) fputs("  no end record: the run was killed, or still goes on\n", out);
+    if (check->limited)
+        fprintf(out, "  recording stopped after step %u, at the size of --trace-limit\n", check->last_step);
     if (check->gaps)
         fprintf(out, "  %" PRIu64 " gaps, %" PRIu64 " records lost: drawn as unknown\n", check->gaps, check->lost);
     if (check->steps_unfinished) fprintf(out, "  %u steps begun by a rank and not ended\n", check->steps_unfinished);

@@ -187,6 +187,13 @@ int trace_file_put(struct trace_file *file, const struct trace_record *record, s
     return trace_file_put_encoded(file, file->encoded.at, err);
 }
 
+/* Chunks are stored compressed only where that saves something. */
+uint64_t trace_file_bytes(const struct trace_file *file)
+{
+    const uint64_t waiting = file->chunk.head.records ? CHUNK_HEAD_BYTES + file->chunk.raw.count + INDEX_ENTRY_BYTES : 0;
+    return file->written + waiting + CHUNK_HEAD_BYTES + file->index.count + INDEX_LAST_BYTES;
+}
+
 /* The chunk may be younger than `now`, which a writer takes before it puts what it has. */
 int trace_file_tick(struct trace_file *file, uint64_t now_ns, struct error *err)
 {

@@ -31,6 +31,9 @@ int trace_file_put(struct trace_file *file, const struct trace_record *record, s
 /* One record that is encoded already and whole. */
 int trace_file_put_encoded(struct trace_file *file, const void *record, struct error *err);
 
+/* How long the file would be at most if it were closed now. */
+uint64_t trace_file_bytes(const struct trace_file *file);
+
 /* Writes out what has waited longer than a quarter of a second; call it now and then. */
 int trace_file_tick(struct trace_file *file, uint64_t now_ns, struct error *err);
 

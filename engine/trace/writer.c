@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <time.h>
@@ -13,6 +14,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/trace/file.h"
+#include "engine/trace/limit.h"
 #include "engine/trace/merge.h"
 #include "engine/trace/viewers.h"
 
@@ -23,20 +25,109 @@ struct trace_writer {
     struct sticky *sticky;
     struct viewers *viewers;
     struct trace_file *file; /* NULL: none, or ended by an error */
+    struct trace_limit limit;
+    bool told_stop;          /* that recording has stopped */
+    bool tell_growth;        /* still to be told */
+    uint32_t first_step, last_step;
+    uint64_t first_step_ns, first_step_bytes; /* when it began, and how long the file was */
     struct bytes batch;
     atomic_bool lags;
     int wake_fd; /* readable: it is to stop */
     pthread_t thread;
 };
 
-static void say(struct trace_writer *writer, const char *text)
+static void add(struct trace_writer *writer, const struct trace_record *record)
+{
+    if (!bytes_reserve(&writer->batch, trace_encoded_bytes(record))) return;
+    writer->batch.count += trace_encode(record, writer->batch.at + writer->batch.count);
+}
+
+static void say(struct trace_writer *writer, int level, const char *text)
 {
     struct trace_record record = {.kind = TRACE_LOG,
                                   .rank = TRACE_RANK_ALL,
                                   .time_ns = clock_ns(),
-                                  .log = {.level = 1, .text = {text, strlen(text)}}};
-    if (!bytes_reserve(&writer->batch, trace_encoded_bytes(&record))) return;
-    writer->batch.count += trace_encode(&record, writer->batch.at + writer->batch.count);
+                                  .log = {.level = (uint8_t)level, .text = {text, strlen(text)}}};
+    add(writer, &record);
+}
+
+/* ---- how fast the file grows, and where it stops ---- */
+
+static void show_bytes(char out[24], double bytes)
+{
+    static const char *const units[] = {"bytes", "KB", "MB", "GB", "TB"};
+    int unit = 0;
+    while (bytes >= 1000 && unit < 4) bytes /= 1000, unit++;
+    snprintf(out, 24, unit ? "%.1f %s" : "%.0f %s", bytes, units[unit]);
+}
+
+/* Of the first seconds, and of two steps at least. */
+static void tell_growth(struct trace_writer *writer, uint64_t now_ns)
+{
+    static const uint64_t after_ns = 3000000000u;
+    const uint32_t steps = writer->last_step - writer->first_step;
+    if (!writer->tell_growth || !writer->file || writer->limit.stopped || steps < 2 || now_ns < writer->first_step_ns + after_ns) return;
+    const double bytes = (double)(trace_file_bytes(writer->file) - writer->first_step_bytes),
+                 seconds = (double)(now_ns - writer->first_step_ns) * 1e-9;
+    char step[24], hour[24], most[24], text[160];
+    show_bytes(step, bytes / steps);
+    show_bytes(hour, bytes / seconds * 3600);
+    show_bytes(most, (double)writer->limit.most_bytes);
+    snprintf(text, sizeof text, "trace: grows by %s a step, %s an hour; %s%s", step, hour,
+             writer->limit.most_bytes ? "recording stops at " : "--trace-limit SIZE bounds it",
+             writer->limit.most_bytes ? most : "");
+    writer->tell_growth = false;
+    say(writer, 0, text);
+}
+
+static void note_step(struct trace_writer *writer, const struct trace_record *record)
+{
+    if (record->kind != TRACE_STEP_BEGIN) return;
+    if (!writer->first_step) {
+        writer->first_step = record->step_begin.step;
+        writer->first_step_ns = record->time_ns;
+        writer->first_step_bytes = trace_file_bytes(writer->file);
+    }
+    writer->last_step = record->step_begin.step;
+}
+
+/* An event, so that screen, report and the file itself say it. */
+static void tell_stop(struct trace_writer *writer)
+{
+    char json[200];
+    const uint32_t before = writer->limit.step ? writer->limit.step - 1 : 0;
+    if (!writer->limit.stopped || writer->told_stop) return;
+    writer->told_stop = true;
+    snprintf(json, sizeof json, "{\"kind\":\"trace_limit\",\"detail\":{\"recorded_until_step\":%u,\"limit_bytes\":%llu}}", before,
+             (unsigned long long)writer->limit.most_bytes);
+    struct trace_record record = {.kind = TRACE_EVENT,
+                                  .rank = TRACE_RANK_ALL,
+                                  .time_ns = clock_ns(),
+                                  .event = {.step = before, .json = {json, strlen(json)}}};
+    add(writer, &record);
+}
+
+static int put_gap(struct trace_writer *writer, uint64_t time_ns, struct error *err)
+{
+    struct trace_record gap = {.kind = TRACE_GAP,
+                               .rank = TRACE_RANK_ALL,
+                               .time_ns = time_ns,
+                               .gap = {.records = writer->limit.left_out, .since_ns = writer->limit.since_ns}};
+    if (!writer->limit.left_out) return 0;
+    writer->limit.left_out = 0;
+    return trace_file_put(writer->file, &gap, err);
+}
+
+static int put_record(struct trace_writer *writer, const uint8_t *bytes, struct error *err)
+{
+    struct trace_record record;
+    const uint32_t size = trace_peek(bytes).bytes;
+    int status = 0;
+    if (!trace_decode(bytes, size, &record)) return trace_file_put_encoded(writer->file, bytes, err);
+    note_step(writer, &record);
+    if (!trace_limit_takes(&writer->limit, &record, size, trace_file_bytes(writer->file))) return 0;
+    if (record.kind == TRACE_END) status = put_gap(writer, record.time_ns, err);
+    return status ? status : trace_file_put_encoded(writer->file, bytes, err);
 }
 
 /* An error ends the file and is said once, to the viewers: the file cannot hold it. */
@@ -44,7 +135,7 @@ static void end_file(struct trace_writer *writer, const struct error *err)
 {
     trace_file_close(writer->file, NULL);
     writer->file = NULL;
-    say(writer, err->text);
+    say(writer, 1, err->text);
 }
 
 static void write_file(struct trace_writer *writer, uint64_t now_ns)
@@ -52,7 +143,10 @@ static void write_file(struct trace_writer *writer, uint64_t now_ns)
     struct error err;
     int status = 0;
     for (size_t at = 0; !status && at < writer->batch.count; at += trace_peek(writer->batch.at + at).bytes)
-        status = trace_file_put_encoded(writer->file, writer->batch.at + at, &err);
+        status = put_record(writer, writer->batch.at + at, &err);
+    const size_t told = writer->batch.count;
+    if (!status) tell_stop(writer);
+    if (!status && writer->batch.count > told) status = put_record(writer, writer->batch.at + told, &err);
     if (!status) status = trace_file_tick(writer->file, now_ns, &err);
     if (status) end_file(writer, &err);
 }
@@ -62,6 +156,7 @@ static void pass(struct trace_writer *writer, bool everything)
     uint64_t now_ns = clock_ns();
     writer->batch.count = 0;
     merge_pass(writer->merge, now_ns, everything, &writer->batch);
+    tell_growth(writer, now_ns);
     for (size_t at = 0; at < writer->batch.count; at += trace_peek(writer->batch.at + at).bytes)
         sticky_put(writer->sticky, writer->batch.at + at);
     if (writer->file) write_file(writer, now_ns);
@@ -89,9 +184,10 @@ static void *writer_main(void *argument)
 static void finish_file(struct trace_writer *writer, int (*finish)(struct trace_file *, struct error *))
 {
     struct error err;
+    if (writer->file) put_gap(writer, clock_ns(), NULL);
     if (finish(writer->file, &err)) {
         writer->batch.count = 0;
-        say(writer, err.text);
+        say(writer, 1, err.text);
         viewers_send(writer->viewers, &writer->batch);
     }
     writer->file = NULL;
@@ -124,7 +220,7 @@ static int open_file(struct trace_writer *writer, const struct trace_writer_opti
 {
     struct error why;
     if (!options->handed) return trace_file_create(&writer->file, options->file, err);
-    if (trace_file_append(&writer->file, options->file, &why)) say(writer, why.text);
+    if (trace_file_append(&writer->file, options->file, &why)) say(writer, 1, why.text);
     return STATUS_OK;
 }
 
@@ -133,6 +229,8 @@ int trace_writer_start(struct trace_writer **out, const struct trace_writer_opti
     *out = NULL;
     struct trace_writer *writer = calloc(1, sizeof *writer);
     if (!writer) return error_set(err, STATUS_RUN, "no memory for the trace");
+    writer->limit.most_bytes = options->file_limit_bytes;
+    writer->tell_growth = options->tell_growth;
     writer->merge = merge_new();
     writer->sticky = sticky_new();
     writer->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

@@ -13,6 +13,8 @@ struct trace_writer;
 
 struct trace_writer_options {
     const char *file;    /* NULL: no file */
+    uint64_t file_limit_bytes; /* recording stops before the file is longer (limit.h); 0: no limit */
+    bool tell_growth;    /* of the file, once, as a line of the log */
     const char *socket;  /* NULL: no socket */
     struct handover *handed; /* goes on for another writer, with its file, socket and viewers, which are taken; NULL: begins */
     bool driver_gets_all; /* nothing is left out for the driver, however slow it is: see trace_writer_lags() */
