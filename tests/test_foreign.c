@@ -4,6 +4,8 @@
  * a new command fails the test until `commands` has a row for it. */
 #include "foreign.h"
 
+#include <sys/socket.h>
+
 /* ---- arguments, and names of files ---- */
 
 /* Of each command: an operand, and what makes the run short. Where the operand is a file, a good run is tried too. */
@@ -239,6 +241,25 @@ static void a_terminal_of_another_locale_gets_ascii(void **state)
     hold();
 }
 
+/* Ranks write their lines to one pipe. Each write to this socket is a message of its own. */
+static void a_line_is_one_write(void **state)
+{
+    (void)state;
+    char line[200] = "";
+    int ends[2], status;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+        dup2(ends[1], 2);
+        execl(program, program, "replay", "absent", "--frame", "80x24", NULL);
+        _exit(127);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(recv(ends[0], line, sizeof line - 1, MSG_DONTWAIT) > 0);
+    assert_string_equal(line, "zerolab: cannot read absent: No such file or directory\n");
+    close(ends[0]), close(ends[1]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -247,6 +268,7 @@ int main(void)
         cmocka_unit_test(files_of_labs),
         cmocka_unit_test(progress_of_learners),
         cmocka_unit_test(live_screens),
+        cmocka_unit_test(a_line_is_one_write),
         cmocka_unit_test(a_terminal_of_another_locale_gets_ascii),
     };
     return cmocka_run_group_tests(tests, set_up, remove_all);

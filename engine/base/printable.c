@@ -51,8 +51,10 @@ static bool is_printable(uint32_t character)
 struct filter {
     FILE *below;
     bool ascii, owns;
+    int cause; /* errno of the first write that failed */
     unsigned char held[4]; /* the begin of a character */
-    size_t count;
+    size_t count, ready;
+    char out[BUFSIZ]; /* goes out at once: lines of several processes must not mix */
 };
 
 static struct {
@@ -60,13 +62,22 @@ static struct {
     struct filter filter;
 } standard[2]; /* stdout, stderr */
 
+static void put_out(struct filter *filter)
+{
+    if (fwrite(filter->out, 1, filter->ready, filter->below) < filter->ready && !filter->cause) filter->cause = errno;
+    filter->ready = 0;
+}
+
 static void put(struct filter *filter, int length)
 {
     const uint32_t character = length > 0 ? character_at(filter->held, length) : 0;
     const bool shown = is_printable(character) && (character < 0x80 || !filter->ascii);
     const size_t taken = length > 0 ? (size_t)length : 1;
-    if (shown) fwrite(filter->held, 1, taken, filter->below);
-    else putc(character == 0xd7 ? 'x' : '?', filter->below); /* the sign of multiplication, which formulas use */
+    if (filter->ready + taken > sizeof filter->out) put_out(filter);
+    if (shown) memcpy(filter->out + filter->ready, filter->held, taken);
+    else
+        filter->out[filter->ready] = character == 0xd7 ? 'x' : '?'; /* the sign of multiplication, which formulas use */
+    filter->ready += shown ? taken : 1;
     filter->count -= taken;
     memmove(filter->held, filter->held + taken, filter->count);
 }
@@ -78,8 +89,9 @@ static ssize_t filter_write(void *cookie, const char *bytes, size_t count)
         filter->held[filter->count++] = (unsigned char)bytes[i];
         for (int length; filter->count && (length = length_at(filter->held, filter->count)) != 0;) put(filter, length);
     }
+    put_out(filter);
     if (fflush(filter->below) != 0) return 0;
-    if (ferror(filter->below)) return errno = EIO, 0;
+    if (ferror(filter->below)) return errno = filter->cause ? filter->cause : EIO, 0;
     return (ssize_t)count;
 }
 
@@ -87,6 +99,7 @@ static int filter_close(void *cookie)
 {
     struct filter *filter = cookie;
     while (filter->count) put(filter, -1);
+    put_out(filter);
     const int closed = filter->owns ? fclose(filter->below) : fflush(filter->below);
     if (filter->owns) free(filter);
     return closed;
@@ -117,7 +130,7 @@ static FILE *over_standard(int which, FILE *below, int buffering)
 {
     standard[which].filter = (struct filter){.below = below};
     standard[which].stream = open_filter(&standard[which].filter, buffering);
-    if (!standard[which].stream) abort(); /* 300 bytes at the very start of a program */
+    if (!standard[which].stream) abort(); /* no memory at the very start of a program */
     return standard[which].stream;
 }
 
