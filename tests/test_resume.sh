@@ -55,7 +55,7 @@ check "... the user is told" grep -q "train_batch_size is 12 from here on" three
 check "another model" refused 'another model .*model.layers is 2, that of this run is 4' 2 "$root/configs/nano.json" --resume fp32.ck
 check "another optimizer" refused 'trained with AdamW, this run uses Lion; use the same, or' 2 "$root/configs/nano.json" --resume fp32.ck \
     $small --set optimizer.type=Lion
-check "no checkpoint" refused 'there is no checkpoint in nowhere' 3 --resume nowhere
+check "no checkpoint" refused 'nowhere: cannot be opened: No such file or directory' 3 --resume nowhere
 check "too few steps" refused 'has 6 steps already' 2 --resume fp32.ck --steps 6
 printf x | dd of=fp32.ck/step-6/shard-1-of-4 bs=1 seek=50000 conv=notrunc 2>/dev/null
 damaged='^zerolab: (rank [0-3]: )?fp32.ck/step-6/shard-1-of-4 is damaged: block 0 \(bytes 4096 to [0-9]*: weights of embed and more\) has a wrong checksum; use another tag$'

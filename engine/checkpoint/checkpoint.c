@@ -50,6 +50,19 @@ static const char *those_that_stand(char text[200], const char *dir)
     return text;
 }
 
+static int no_checkpoints(const char *dir, struct error *err)
+{
+    struct stat found;
+    char others[200];
+    if (stat(dir, &found) != 0)
+        return error_set(err, STATUS_INPUT, "%.200s: cannot be opened: %s", dir, strerror(errno));
+    if (!S_ISDIR(found.st_mode))
+        return error_set(err, STATUS_INPUT, "%.200s: neither a folder of checkpoints nor weights (safetensors, llm.c)",
+                         dir);
+    return error_set(err, STATUS_INPUT, "there is no checkpoint in %.200s, or its `latest` names none%s", dir,
+                     those_that_stand(others, dir));
+}
+
 static int find_folder(struct checkpoint_info *info, const char *dir, const char *tag, struct error *err)
 {
     char latest[CHECKPOINT_TAG_BYTES], others[200];
@@ -57,9 +70,7 @@ static int find_folder(struct checkpoint_info *info, const char *dir, const char
         return error_set(err, STATUS_USAGE, "the path is too long: %.100s...", dir);
     if (!tag && is_one_itself(dir)) return snprintf(info->folder, sizeof info->folder, "%s", dir), STATUS_OK;
     if (tag && checkpoint_check_tag(tag, err)) return err ? err->status : STATUS_USAGE;
-    if (!tag && !checkpoint_latest(dir, latest))
-        return error_set(err, STATUS_INPUT, "there is no checkpoint in %.200s, or its `latest` names none%s", dir,
-                         those_that_stand(others, dir));
+    if (!tag && !checkpoint_latest(dir, latest)) return no_checkpoints(dir, err);
     snprintf(info->folder, sizeof info->folder, "%.4000s/%s", dir, tag ? tag : latest);
     if (is_one_itself(info->folder)) return STATUS_OK;
     return error_set(err, STATUS_INPUT, "there is no checkpoint %s in %.200s%s", tag ? tag : latest, dir,

@@ -173,9 +173,12 @@ int class_gather(struct class *class, const char *folder, struct error *err)
     char *const roots[] = {(char *)folder, NULL};
     struct stat found;
     *class = (struct class){0};
-    if (stat(folder, &found) != 0 || access(folder, R_OK | X_OK) != 0)
+    const bool known = stat(folder, &found) == 0;
+    if (known && !S_ISDIR(found.st_mode))
+        return error_set(err, STATUS_INPUT, "%s: a file, not a folder; give the folder that holds learners' progress",
+                         folder);
+    if (!known || access(folder, R_OK | X_OK) != 0)
         return error_set(err, STATUS_INPUT, "%s: %s", folder, strerror(errno));
-    if (!S_ISDIR(found.st_mode)) return error_set(err, STATUS_INPUT, "%s: this is no folder", folder);
     FTS *tree = fts_open(roots, FTS_PHYSICAL | FTS_NOCHDIR | FTS_COMFOLLOW, NULL);
     if (!tree) return error_set(err, STATUS_INPUT, "%s: %s", folder, strerror(errno));
     walk(class, tree, folder);

@@ -188,6 +188,8 @@ static int check_operands(const struct cli *cli, int operands, const char *extra
     if (operands < verb->least)
         return error_set(err, STATUS_USAGE, "zerolab %s needs %s; see zerolab %s --help", verb->name, verb->operands,
                          verb->name);
+    if ((cli->operand && !*cli->operand) || (cli->second && !*cli->second))
+        return error_set(err, STATUS_USAGE, "operand of zerolab %s is empty; it takes %s", verb->name, verb->operands);
     return STATUS_OK;
 }
 

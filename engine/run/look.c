@@ -71,13 +71,21 @@ static int replay_parts(struct app_options *options, const char *folder, struct 
     return status;
 }
 
-static int replay_lesson(struct app_options *options, const char *folder, struct error *err)
+static int replay_lesson(const struct cli *cli, struct app_options *options, struct error *err)
 {
     struct dirent **parts;
-    int count = scandir(folder, &parts, is_trace, alphasort);
+    const char *folder = cli->operand;
+    int count = scandir(folder, &parts, is_trace, alphasort), status;
     if (count < 0) return error_set(err, STATUS_INPUT, "%s: %s", folder, strerror(errno));
-    int status = count ? replay_parts(options, folder, parts, count, err)
-                       : error_set(err, STATUS_INPUT, "%s: there is no lesson in this folder", folder);
+    if (!count)
+        status = error_set(err, STATUS_INPUT,
+                           "%s: a folder without a recorded lesson; give a trace (train --trace), or the folder of a "
+                           "lesson (lab --record)",
+                           folder);
+    else if (cli->frame)
+        status = error_set(err, STATUS_USAGE, "%s is a lesson; --frame prints one of its parts, %s/%s", folder, folder,
+                           parts[0]->d_name);
+    else status = app_terminal_fits(err) ? replay_parts(options, folder, parts, count, err) : STATUS_USAGE;
     for (int p = 0; p < count; p++) free(parts[p]);
     free(parts);
     return status;
@@ -85,17 +93,15 @@ static int replay_lesson(struct app_options *options, const char *folder, struct
 
 static int replay(const struct cli *cli, struct error *err)
 {
-    if (cli->frame && is_folder(cli->operand))
-        return error_set(err, STATUS_USAGE, "%s is a lesson; --frame prints one of its parts, %s/001.zlt", cli->operand,
-                         cli->operand);
-    if (cli->frame) return print_frame(cli, err);
-    if (cli->view || cli->where || cli->as || cli->output)
+    const bool folder = is_folder(cli->operand);
+    if (cli->frame && !folder) return print_frame(cli, err);
+    if (!cli->frame && (cli->view || cli->where || cli->as || cli->output))
         return error_set(err, STATUS_USAGE, "--view, --at, --as and --output belong to --frame COLSxROWS");
     struct app_options options = {.replay_file = cli->operand, .readonly = cli->readonly};
     int status = front_look(&options.look, cli, err);
-    if (!status && !app_terminal_fits(err)) status = STATUS_USAGE;
     if (status) return status;
-    return is_folder(cli->operand) ? replay_lesson(&options, cli->operand, err) : app_run(&options, err);
+    if (folder) return replay_lesson(cli, &options, err);
+    return app_terminal_fits(err) ? app_run(&options, err) : STATUS_USAGE;
 }
 
 int front_replay(const struct cli *cli)

@@ -167,8 +167,11 @@ int source_open_file(struct source **out, const char *path, struct error *err)
     struct stat what;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO must not make us wait */
     if (fd < 0) return error_set(err, STATUS_INPUT, "cannot read %s: %s", path, strerror(errno));
-    int status = fstat(fd, &what) == 0 && S_ISREG(what.st_mode) ? check_head(fd, err)
-                                                                : error_set(err, STATUS_INPUT, "not a file");
+    const bool known = fstat(fd, &what) == 0;
+    int status = known && S_ISREG(what.st_mode) ? check_head(fd, err)
+                 : known && S_ISDIR(what.st_mode)
+                     ? error_set(err, STATUS_INPUT, "a folder; give a trace, a file that train --trace made")
+                     : error_set(err, STATUS_INPUT, "not a file");
     if (status) {
         close(fd);
         error_prefix(err, "%s", path);
