@@ -89,11 +89,12 @@ struct stage {
     uint32_t steps;
 };
 
-static void open_stage(struct stage *stage, bool driver_gets_all)
+static void open_stage(struct stage *stage, bool wants_all)
 {
     *stage = (struct stage){0};
-    start_with(&stage->run, (struct trace_writer_options){.adopted_fd = -1, .driver_gets_all = driver_gets_all});
+    start(&stage->run, false, -1);
     stage->stalled = attach(&stage->run);
+    if (wants_all) assert_int_equal(source_want_all(stage->stalled, NULL), 0);
     stage->reader = attach(&stage->run);
     emit_text(&stage->run, TRACE_RUN, "{}");
     stage->sent = 1;
@@ -198,7 +199,7 @@ static void wait_until_lags(const struct stage *stage, bool lags)
 }
 
 /* The front end of a run without a screen: its report is made of the records. The run waits for it instead. */
-static void a_driver_that_is_to_get_all_gets_all(void **state)
+static void who_asks_for_everything_gets_it(void **state)
 {
     (void)state;
     struct stage stage;
@@ -277,7 +278,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_stalled_viewer_gets_every_step_without_operations),
         cmocka_unit_test(nothing_accumulates_for_one_that_reads_nothing),
-        cmocka_unit_test(a_driver_that_is_to_get_all_gets_all),
+        cmocka_unit_test(who_asks_for_everything_gets_it),
         cmocka_unit_test(the_end_reaches_a_driver_that_was_stalled),
         cmocka_unit_test(a_connection_that_breaks_is_opened_again),
     };

@@ -23,7 +23,7 @@ static int watch(struct source **watched, const struct session *session, struct 
     char path[96];
     rundir_path(&session->dir, "socket", path, sizeof path);
     int status = source_watch_socket(watched, path, err);
-    if (status) return STATUS_RUN;
+    if (status || source_want_all(*watched, err)) return STATUS_RUN;
     struct pollfd greeted = {.fd = source_fd(*watched), .events = POLLIN};
     if (poll(&greeted, 1, PATIENCE_MS) == 1) return STATUS_OK;
     return error_set(err, STATUS_RUN, "the engine did not answer within %d seconds", PATIENCE_MS / 1000);

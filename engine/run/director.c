@@ -287,7 +287,7 @@ static void sleep_until_woken(struct director *director, int timeout_ms)
 static bool waits_for_reader(const struct director *director)
 {
     const struct director_options *options = &director->options;
-    return options->reader_lags && !atomic_load(&director->gone_ns) && options->reader_lags(options->user);
+    return options->reader_lags && options->reader_lags(options->user);
 }
 
 void director_next(struct director *director, int64_t steps_done, struct order *order)

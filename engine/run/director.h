@@ -43,7 +43,7 @@ struct director_options {
     void (*on_state)(void *user, enum run_state state, const char *reason, bool in_step);
     void (*on_command)(void *user, const char *line, const char *refusal); /* refusal NULL: accepted */
     void (*on_note)(void *user, const char *text);
-    bool (*reader_lags)(void *user); /* the next step waits while it says so and the owner is here; NULL: never */
+    bool (*reader_lags)(void *user); /* the next step waits while it says so; NULL: never */
     void *user;
 };
 

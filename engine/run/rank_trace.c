@@ -134,7 +134,6 @@ static int start_writer(struct rank *rank, struct error *err)
         .tell_growth = rank->spec->trace_tells && begins,
         .socket = socket_path,
         .handed = begins ? NULL : &handed,
-        .driver_gets_all = !rank->spec->interactive, /* its report is made of them */
         .adopted_fd = home_fd,
         .on_command = on_line,
         .on_driver = on_owner,

@@ -52,6 +52,9 @@ enum stream_flag {
     STREAM_DRIVES = 1, /* socket: this viewer's lines are commands */
 };
 
+/* A line that a viewer sends: it is to get every record. All others are commands of the driver. */
+#define STREAM_WANTS_ALL "everything"
+
 enum chunk_flag {
     CHUNK_KEYFRAME = 1, /* starts with a rank's STEP_BEGIN, the first of its step */
     CHUNK_STANDING = 2, /* has records that hold until replaced (RUN, SCHEDULE, BUDGET ...): a seek reads these on its way */

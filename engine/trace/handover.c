@@ -12,7 +12,7 @@ enum { BYTES_MAX = 64 << 20 }; /* no queue of a viewer is as long */
 
 struct head {
     uint32_t what, first_step, unsent_bytes, line_bytes;
-    uint8_t drives, whole, unused[2];
+    uint8_t drives, gets_all, whole, unused[1];
 };
 
 static int failed(struct error *err)
@@ -67,6 +67,7 @@ static bool send_viewer(int fd, const struct handed_viewer *viewer)
                               .unsent_bytes = (uint32_t)viewer->unsent.count,
                               .line_bytes = (uint32_t)viewer->line.count,
                               .drives = viewer->drives,
+                              .gets_all = viewer->gets_all,
                               .whole = viewer->whole};
     return send_head(fd, &head, viewer->fd) && send_all(fd, viewer->unsent.at, viewer->unsent.count) &&
            send_all(fd, viewer->line.at, viewer->line.count);
@@ -115,7 +116,7 @@ static bool receive_viewer(int fd, const struct head *head, int passed, struct h
 {
     struct handed_viewer *viewer = &handover->viewer[handover->viewers++];
     *viewer = (struct handed_viewer){
-        .fd = passed, .drives = head->drives, .whole = head->whole, .first_step = head->first_step};
+        .fd = passed, .drives = head->drives, .gets_all = head->gets_all, .whole = head->whole, .first_step = head->first_step};
     return receive_all(fd, &viewer->unsent, head->unsent_bytes) && receive_all(fd, &viewer->line, head->line_bytes);
 }
 

@@ -18,7 +18,7 @@
 /* A connection: what its end in the engine knew of it. */
 struct handed_viewer {
     int fd;
-    bool drives, whole;  /* as in struct viewer */
+    bool drives, gets_all, whole; /* as in struct viewer */
     uint32_t first_step;
     struct bytes unsent; /* of the stream, for it */
     struct bytes line;   /* the beginning of a command, from it */

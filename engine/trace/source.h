@@ -57,6 +57,10 @@ int source_fd(const struct source *source);             /* for poll(); -1: a fil
 /* Live: sends a command line (at most 1023 bytes, without a newline). To one that only watches, the run answers with a LOG
  * record that says so. STATUS_RUN: the connection is gone. */
 int source_send(struct source *source, const char *command_line, struct error *err);
+
+/* Live: asks the run to leave out nothing for this reader, and to wait for it if need be (viewers.h): for whoever makes a report of
+ * what it reads. STATUS_RUN: the connection is gone. */
+int source_want_all(struct source *source, struct error *err);
 void source_close(struct source *source);
 
 #endif

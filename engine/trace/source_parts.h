@@ -34,7 +34,7 @@ struct source {
     /* Socket: received and not yet taken */
     struct bytes received;
     bool greeted, ended;   /* ended: the run's END was handed out */
-    bool only_watches;
+    bool only_watches, wants_all;
     char path[108];        /* to attach again; "": it cannot */
     uint64_t newest_ns;    /* of what was handed out */
     uint64_t had_until_ns; /* after attaching again: what is not younger was handed out before */

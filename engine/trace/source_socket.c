@@ -93,7 +93,7 @@ static bool reattach(struct source *source)
     source->received.count = 0;
     source->greeted = source->torn = false;
     source->had_until_ns = source->newest_ns;
-    return same_number;
+    return same_number && (!source->wants_all || source_want_all(source, NULL) == STATUS_OK);
 }
 
 static enum source_result next_chunk(struct source *source)
@@ -158,4 +158,10 @@ int source_send(struct source *source, const char *command_line, struct error *e
         done += (size_t)sent;
     }
     return 0;
+}
+
+int source_want_all(struct source *source, struct error *err)
+{
+    source->wants_all = true;
+    return source_send(source, STREAM_WANTS_ALL, err);
 }

@@ -17,6 +17,7 @@ enum { VIEWERS_MAX = HANDOVER_VIEWERS, LAG_BYTES = 16 << 20, LINE_BYTES_MAX = 10
 struct viewer {
     int fd;
     bool drives;
+    bool gets_all;       /* asked for it: nothing is left out, and the run waits */
     bool whole;          /* gets every record; else operations of the step it attached in the middle of are left out */
     uint32_t first_step; /* not whole: the first step it can see from the start */
     struct bytes queue;
@@ -110,15 +111,10 @@ static bool enqueue_added(struct viewers *viewers, struct viewer *viewer)
     return done;
 }
 
-static bool gets_all(const struct viewers *viewers, const struct viewer *viewer)
-{
-    return viewer->drives && viewers->options.driver_gets_all;
-}
-
 /* What is left out from now on; what comes back is queued. */
 static bool settle(struct viewers *viewers, struct viewer *viewer, size_t waiting)
 {
-    if (gets_all(viewers, viewer)) return true;
+    if (viewer->gets_all) waiting = 0;
     thin_settle(&viewer->thin, waiting, viewers->sticky, viewers->newest_ns, add_record, viewers);
     return enqueue_added(viewers, viewer);
 }
@@ -187,7 +183,7 @@ void viewers_send(struct viewers *viewers, const struct bytes *records)
 bool viewers_lag(const struct viewers *viewers)
 {
     for (int seat = 0; seat < viewers->count; seat++)
-        if (gets_all(viewers, viewers->seats[seat]) && waiting_bytes(viewers->seats[seat]) > LAG_BYTES) return true;
+        if (viewers->seats[seat]->gets_all && waiting_bytes(viewers->seats[seat]) > LAG_BYTES) return true;
     return false;
 }
 
@@ -231,6 +227,7 @@ static bool take_line(struct viewers *viewers, struct viewer *viewer)
     bool too_long = viewer->line_bytes == LINE_BYTES_MAX;
     viewer->line[too_long ? 0 : viewer->line_bytes] = '\0';
     viewer->line_bytes = 0;
+    if (!strcmp(viewer->line, STREAM_WANTS_ALL)) return viewer->gets_all = true;
     if (!viewer->drives)
         return tell(viewers, viewer, "you only watch: another viewer drives this run; attach again when it has left");
     if (too_long) return tell(viewers, viewer, "command ignored: longer than 1023 bytes");
@@ -290,6 +287,7 @@ static void seat_handed(struct viewers *viewers, struct handed_viewer *from)
     if (!viewer) return;
     *viewer = (struct viewer){.fd = from->fd,
                               .drives = from->drives,
+                              .gets_all = from->gets_all,
                               .whole = from->whole,
                               .first_step = from->first_step,
                               .queue = from->unsent,
@@ -322,6 +320,7 @@ void viewers_hand_over(struct viewers *viewers, struct handover *handover)
         bytes_drop(&viewer->queue, viewer->sent);
         *to = (struct handed_viewer){.fd = viewer->fd,
                                      .drives = viewer->drives,
+                                     .gets_all = viewer->gets_all,
                                      .whole = viewer->whole,
                                      .first_step = viewer->first_step,
                                      .unsent = viewer->queue};
@@ -354,7 +353,7 @@ int viewers_open(struct viewers **out, const struct trace_writer_options *option
 
 static bool awaits_reader(const struct viewer *viewer, uint64_t since_ns, uint64_t now_ns, int linger_ms)
 {
-    const int64_t patience_ms = viewer->drives ? DRIVER_LINGER_MS : linger_ms;
+    const int64_t patience_ms = viewer->drives || viewer->gets_all ? DRIVER_LINGER_MS : linger_ms;
     return viewer->queue.count && now_ns < since_ns + (uint64_t)patience_ms * 1000000;
 }
 

@@ -1,7 +1,7 @@
 /* The live side of the writer: a Unix stream socket and the viewers connected to it. Everything happens on the writer's
  * thread, inside viewers_poll() and viewers_send(); no call waits for a viewer. Each has its own queue of bytes not yet
- * sent. A viewer that reads too slowly is sent fewer records (thin.h), so its queue stays bounded; it is not cut off. A driver
- * that is to get every record (trace_writer_options) has a queue without a bound, and viewers_lag() says when to wait for it. */
+ * sent. A viewer that reads too slowly is sent fewer records (thin.h), so its queue stays bounded; it is not cut off. One that has
+ * asked for every record (STREAM_WANTS_ALL) has a queue without a bound, and viewers_lag() says when the run has to wait for it. */
 #ifndef ENGINE_TRACE_VIEWERS_H
 #define ENGINE_TRACE_VIEWERS_H
 
@@ -22,7 +22,7 @@ bool viewers_poll(struct viewers *viewers, int wake_fd, int timeout_ms);
  * records: a viewer that has caught up is then sent what it missed. */
 void viewers_send(struct viewers *viewers, const struct bytes *records);
 
-/* The driver is to get every record, and much of it waits. */
+/* Much waits for a viewer that is to get every record. */
 bool viewers_lag(const struct viewers *viewers);
 
 /* Takes socket and connections away, unchanged; then only viewers_close() may follow. */

@@ -17,7 +17,6 @@ struct trace_writer_options {
     bool tell_growth;    /* of the file, once, as a line of the log */
     const char *socket;  /* NULL: no socket */
     struct handover *handed; /* goes on for another writer, with its file, socket and viewers, which are taken; NULL: begins */
-    bool driver_gets_all; /* nothing is left out for the driver, however slow it is: see trace_writer_lags() */
     int adopted_fd;      /* an already connected stream socket that drives from the start (socketpair of the parent); -1: none */
     /* Called on the writer's thread with each command line of the driver (NUL-terminated, no newline). */
     void (*on_command)(void *user, const char *line);
@@ -34,7 +33,7 @@ int trace_writer_start(struct trace_writer **out, const struct trace_writer_opti
 /* Rings may be added at any time, from any thread; their memory stays the caller's and outlives the writer. */
 void trace_writer_add_ring(struct trace_writer *writer, struct trace_ring *ring);
 
-/* Any thread. The driver is to get every record and much waits for it: the run should wait, too. */
+/* Any thread. Much waits for a viewer that has asked for every record: the run should wait for it. */
 bool trace_writer_lags(const struct trace_writer *writer);
 
 /* Processor time that its thread has taken so far. */
