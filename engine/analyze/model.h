@@ -226,6 +226,10 @@ struct run_shortage {
     struct { char command[400]; int64_t peak_bytes; } fits[RUN_FITS_MAX]; /* several commands: "; " between them */
 };
 
+/* What a front end keeps: as much as a person scrolls back through. Up to twice as many stand before the older half goes; curves and
+ * sums are of the whole run. */
+enum { RUN_STEPS_KEPT = 8192, RUN_NOTICES_KEPT = 4000 };
+
 struct run_model_options {
     int steps;   /* steps kept in full; 0: all of them (reports) */
     int notices; /* notices kept; 0: all of them */
@@ -255,6 +259,7 @@ struct run_model {
 
     struct run_step *steps; /* oldest first; the last may be in progress */
     int step_count, step_room;
+    uint64_t steps_dropped; /* older ones, no longer kept */
     uint32_t steps_seen;    /* whole steps with an update, also those no longer kept */
     uint64_t tokens_seen, time_seen_ns;
     struct run_split split_total; /* over every step of the part and rank whose operations were all seen: ... */

@@ -18,7 +18,7 @@ static void schedule_drop(struct run_schedule *schedule)
 /* Operations do not change any more: whoever copies a model shares them. */
 struct run_schedule *plans_share(struct run_schedule *from, int count)
 {
-    struct run_schedule *copies = calloc(SCHEDULES_KEPT, sizeof *copies);
+    struct run_schedule *copies = calloc(count ? (size_t)count : 1, sizeof *copies);
     for (int i = 0; copies && i < count; i++) {
         if (from[i].has_ops && !from[i].holders && (from[i].holders = malloc(sizeof *from[i].holders)))
             *from[i].holders = 1;
@@ -39,9 +39,12 @@ static struct run_schedule *schedule_at(struct run_model *model, uint32_t number
 {
     for (int i = model->schedule_count - 1; i >= 0; i--)
         if (model->schedules[i].number == number) return &model->schedules[i];
-    if (!model->schedules) model->schedules = calloc(SCHEDULES_KEPT, sizeof *model->schedules);
-    if (!model->schedules) return NULL;
-    if (model->schedule_count == SCHEDULES_KEPT) {
+    if (model->schedule_count < SCHEDULES_KEPT) {
+        const size_t bytes = (size_t)(model->schedule_count + 1) * sizeof *model->schedules; /* they are few, and come seldom */
+        struct run_schedule *larger = realloc(model->schedules, bytes);
+        if (!larger) return NULL;
+        model->schedules = larger;
+    } else {
         schedule_drop(&model->schedules[0]);
         memmove(model->schedules, model->schedules + 1, (SCHEDULES_KEPT - 1) * sizeof *model->schedules);
         model->schedule_count--;

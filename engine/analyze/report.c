@@ -323,6 +323,8 @@ char *report_json(const struct run_model *model, const struct report_screen *scr
     add_header(report, model);
     add_parts(report, model);
     add_steps(report, model);
+    add_number(report, "steps_left_out", true, (double)model->steps_dropped);
+    add_number(report, "lost_records", true, (double)model->lost_records);
     add_hash(report, model);
     add_memory(report, model);
     add_peaks(report, model);

@@ -32,6 +32,7 @@ static void forget_old(struct run_model *model)
     for (int i = 0; i < dropped; i++) free(model->steps[i].sent_bytes);
     memmove(model->steps, model->steps + dropped, (size_t)kept * sizeof *model->steps);
     model->step_count = kept;
+    model->steps_dropped += (uint64_t)dropped;
 }
 
 static struct run_step *step_at(struct run_model *model, uint32_t number)

@@ -117,8 +117,8 @@ static bool is_worth_a_line(const struct run_notice *notice)
 
 static void show_notices(struct headless *headless, const struct run_model *model)
 {
-    for (; headless->shown_notices < model->notice_count; headless->shown_notices++) {
-        const struct run_notice *notice = &model->notices[headless->shown_notices];
+    for (int i = run_notices_since(model, headless->shown_notices); i < model->notice_count; i++) {
+        const struct run_notice *notice = &model->notices[i];
         if (!is_worth_a_line(notice)) continue;
         close_line(headless);
         if (notice->has_step) fprintf(headless->out, "step %u: ", notice->step);
@@ -126,6 +126,7 @@ static void show_notices(struct headless *headless, const struct run_model *mode
         if (notice->kind == NOTICE_EVENT && notice->level == 2) show_shortage(headless->out, &model->shortage);
         fflush(headless->out);
     }
+    headless->shown_notices = run_notices_seen(model);
 }
 
 /* A plain line for the first step, each tenth of the way, the last, and when ten seconds have gone by. */

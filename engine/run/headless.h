@@ -22,7 +22,7 @@ struct headless {
     /* Its own. */
     uint64_t shown_ns;
     uint32_t shown_steps;
-    int shown_notices;
+    uint64_t shown_notices;
     bool line_open, stopping, forced; /* forced: it was ended at once, because somebody asked twice */
     char line[256];
 };

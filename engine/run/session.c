@@ -45,7 +45,8 @@ bool session_saves(const struct session *session)
 
 int session_start(struct session *session, struct error *err)
 {
-    session->model = run_model_new(&(struct run_model_options){0});
+    const struct run_model_options all = {0}, some = {.steps = RUN_STEPS_KEPT, .notices = RUN_NOTICES_KEPT};
+    session->model = run_model_new(session->cli->report ? &all : &some); /* a report that was asked for has every step */
     if (!session->model) return error_set(err, STATUS_RUN, "no memory for the model of the run");
     int status = rundir_create(&session->dir, err);
     if (!status && session_saves(session)) status = own_take(&session->dir, session->config.checkpoint.path, err);
@@ -145,6 +146,7 @@ static int show(struct session *session, struct error *err)
     if (status) return keeper_kill(&session->keeper), status;
     rundir_path(&session->dir, "socket", socket_path, sizeof socket_path);
     source_reattach_at(source, socket_path);
+    if (!session->live) source_want_all(source, NULL); /* where the connection is gone already, reading says so */
     if (session->live) status = show_live(session, source, err);
     else if (session->follow) session->follow(session, source), read_rest(session, source);
     else status = show_lines(session, source, err);

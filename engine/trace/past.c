@@ -7,12 +7,15 @@
 #include "engine/trace/source_parts.h"
 #include "engine/trace/sticky.h"
 
-enum { CHUNK_FULL_BYTES = 256 << 10 };
+enum { CHUNK_FULL_BYTES = 256 << 10, DROPPED_SHARE = 16 };
 
 struct past_chunk {
     struct bytes records;
     uint32_t step, flags; /* as in a file (format.h) */
 };
+
+/* Beside its records: its entry, and what the allocator adds. */
+enum { CHUNK_OWN_BYTES = sizeof(struct past_chunk) + 2 * sizeof(void *) };
 
 struct past {
     struct past_chunk *chunks; /* oldest first */
@@ -69,23 +72,35 @@ static void keep_standing(struct past *past, const struct past_chunk *chunk)
     }
 }
 
-/* The oldest step, and all chunks that belong to it. The one that grows stays. */
-static void drop_oldest(struct past *past)
+/* The oldest steps, each with all chunks that belong to it, until at most `bytes` are left. The chunk that grows stays. Many go
+ * at once, because what is left is moved down. */
+static void drop_oldest(struct past *past, size_t bytes)
 {
     size_t dropped = 0;
-    do {
+    while (dropped + 1 < past->count &&
+           (past->bytes > bytes || !(past->chunks[dropped].flags & CHUNK_KEYFRAME))) {
         keep_standing(past, &past->chunks[dropped]);
-        past->bytes -= past->chunks[dropped].records.count;
+        past->bytes -= past->chunks[dropped].records.count + CHUNK_OWN_BYTES;
         bytes_release(&past->chunks[dropped].records);
         dropped++;
-    } while (dropped + 1 < past->count && !(past->chunks[dropped].flags & CHUNK_KEYFRAME));
+    }
     past->count -= dropped;
     past->first += dropped;
     memmove(past->chunks, past->chunks + dropped, past->count * sizeof *past->chunks);
 }
 
+/* It grows no more: gives back the room that it did not need. */
+static void close_chunk(struct past_chunk *chunk)
+{
+    uint8_t *at = chunk->records.count ? realloc(chunk->records.at, chunk->records.count) : NULL;
+    if (!at) return;
+    chunk->records.at = at;
+    chunk->records.room = chunk->records.count;
+}
+
 static struct past_chunk *begin_chunk(struct past *past, uint32_t step, uint32_t flags)
 {
+    if (past->count) close_chunk(&past->chunks[past->count - 1]);
     if (past->count == past->room) {
         size_t room = past->room ? 2 * past->room : 64;
         struct past_chunk *larger = realloc(past->chunks, room * sizeof *larger);
@@ -95,6 +110,7 @@ static struct past_chunk *begin_chunk(struct past *past, uint32_t step, uint32_t
     }
     struct past_chunk *chunk = &past->chunks[past->count];
     *chunk = (struct past_chunk){.step = step, .flags = flags};
+    past->bytes += CHUNK_OWN_BYTES;
     if (past->count) bytes_reserve(&chunk->records, chunk[-1].records.count); /* a step is much like the one before */
     return &past->chunks[past->count++];
 }
@@ -114,7 +130,8 @@ static struct past_chunk *chunk_for(struct past *past, const void *bytes, struct
 bool past_put(struct past *past, const void *record)
 {
     struct trace_head head = trace_peek(record);
-    while (past->count > 1 && past->bytes + head.bytes > past->bytes_max) drop_oldest(past);
+    if (past->bytes + head.bytes > past->bytes_max)
+        drop_oldest(past, past->bytes_max - past->bytes_max / DROPPED_SHARE);
     struct past_chunk *chunk = chunk_for(past, record, head);
     if (!chunk || !bytes_append(&chunk->records, record, head.bytes)) return false;
     if (sticky_is_standing(head.kind)) chunk->flags |= CHUNK_STANDING;

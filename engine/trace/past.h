@@ -13,7 +13,7 @@
 
 struct past;
 
-enum { PAST_BYTES = 64 << 20 }; /* kept when the caller says 0 */
+enum { PAST_BYTES = 24 << 20 }; /* kept when the caller says 0 */
 
 struct past *past_new(size_t bytes); /* NULL: no memory */
 void past_free(struct past *past);

@@ -8,14 +8,14 @@
 #include "engine/base/clock.h"
 
 /* MANY_FOLDS: about as many records as a socket holds. */
-enum { FOLD_FOR_NS = 20000000, FOLDS_BETWEEN_LOOKS = 256, MANY_FOLDS = 1024, KEYFRAME_BYTES = 64 << 20 };
+enum { FOLD_FOR_NS = 20000000, FOLDS_BETWEEN_LOOKS = 256, MANY_FOLDS = 1024, KEYFRAME_BYTES = 12 << 20 };
 
 static int begin(struct feed *feed, struct run_model *model, const char *path, struct error *err)
 {
     keyframes_init(&feed->keyframes, KEYFRAME_BYTES);
     feed->owns_model = !model;
     feed->newest.model = model ? model : reel_model();
-    feed->newest.tape = tape_new(0);
+    feed->newest.tape = tape_new(FEED_TAPE_BYTES);
     feed->path = path ? strdup(path) : NULL;
     feed->past = feed->live ? past_new(0) : NULL;
     bool done = feed->newest.model && feed->newest.tape && (feed->path || !path) && (feed->past || !feed->live);

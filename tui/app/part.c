@@ -16,7 +16,7 @@ static bool fold_part(struct feed *feed, struct part *part, uint64_t from_ns, ui
     struct reel reel;
     const struct keyframe *keyframe = keyframe_before_time(&feed->keyframes, from_ns ? from_ns - 1 : 0);
     if (!cursor_open(feed, keyframe, &reel)) return false;
-    reel.tape = tape_new(0);
+    reel.tape = tape_new(FEED_TAPE_BYTES);
     part->from_ns = keyframe ? keyframe->time_ns : 0;
     for (int i = 0; reel.tape && i < RECORDS_MAX && reel_peek(&reel); i++) {
         if (reel.next.time_ns > to_ns && reel.next.kind == TRACE_STEP_BEGIN) break;

@@ -3,12 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* All steps of a run of hours at a glance, and what a person would scroll back through of its events. */
-enum { STEPS_KEPT = 65536, NOTICES_KEPT = 4000 };
-
 struct run_model *reel_model(void)
 {
-    return run_model_new(&(struct run_model_options){.steps = STEPS_KEPT, .notices = NOTICES_KEPT});
+    return run_model_new(&(struct run_model_options){.steps = RUN_STEPS_KEPT, .notices = RUN_NOTICES_KEPT});
 }
 
 void reel_release(struct reel *reel, bool with_model)
