@@ -33,6 +33,12 @@ check "so is the socket that rank 0 calls at" [ "$(stat -c %a "$run/home")" = 60
 check "so is the socket of viewers" [ "$(stat -c %a "$run/socket")" = 600 ]
 nothing_else() { [ "$(ls "$run" | grep -vxE 'home|socket|lock|run.json|saves' | tr '\n' ' ')" = "" ] || { ls "$run" | sed 's/^/# /'; return 1; }; }
 check "... and nothing else lies there" nothing_else
+if [ "$(id -u)" -eq 0 ] && command -v setpriv >/dev/null; then
+    rank=$(children "$(children $front | tr -d ' ')" | cut -d ' ' -f 1)
+    refused_to_others() { ls "$1" >out 2>&1 && ! setpriv --reuid=64321 --regid=64321 --clear-groups ls "$1" >out 2>&1 && grep -q 'Permission denied' out; }
+    check "no other user can look into its folder" refused_to_others "$run"
+    check "... nor at the memory that its ranks share" refused_to_others /proc/"$rank"/fd
+fi
 stop
 if command -v mpirun >/dev/null; then # the check can fail: mpirun has some, and SECURITY.md says so
     check "a run under mpirun" start --set topology.ranks_as=mpirun
@@ -67,6 +73,10 @@ check "a folder of that name that is another's is refused" [ $? -eq 4 ]
 check "... with what its victim can do" grep -qxE "zerolab: $base belongs to another user \(0\), so your runs cannot be kept there; set XDG_RUNTIME_DIR to a folder of yours with mode 0700" err
 check "... which helps" as_other sh -c 'mkdir -m 700 own && XDG_RUNTIME_DIR=$PWD/own "$0" train --headless --steps 1 -n 2' "$zerolab"
 rmdir $base
+ln -s "$work/open/own" $base
+as_other "$zerolab" train --headless --steps 1 -n 2 >out 2>err
+check "so is a link" grep -q "^zerolab: $base belongs to another user (0)" err
+rm $base
 as_other mkdir -m 755 $base
 as_other "$zerolab" train --headless --steps 1 -n 2 >out 2>err
 check "one that others may enter is refused, too" grep -q "$base must be a folder that only you may enter; remove it, or: chmod 700 $base" err
