@@ -91,6 +91,17 @@ check "... under a name, or the step's" [ "$(ls command.ck | tr '\n' ' ')" = "be
 check "... where there is no folder" train nowhere --steps 2 $threads $small --at 2:checkpoint
 check "... it is refused" grep -q 'checkpoint refused: there is no folder' nowhere.out
 
+# ---- killed before anybody heard of the last save ----
+
+# The save that nobody hears of is made by hand, while the run goes on.
+"$zerolab" train --headless --steps 100000 $small $threads --set checkpoint.path=hint.ck --at 2:checkpoint=heard >hint.out 2>hint.err </dev/null &
+front=$!
+eventually grep -q "saved heard" hint.out
+cp -r hint.ck/heard hint.ck/unheard && echo unheard >hint.ck/latest
+kill -9 $(cat /proc/$front/task/*/children)
+wait $front
+check "the hint after a kill names what latest names" grep -q "^checkpoint: hint.ck/unheard   go on with: zerolab train --resume hint.ck\$" hint.err
+
 # ---- killed, again and again ----
 
 # newest FILE: the last step that the run said was saved; 0: none.

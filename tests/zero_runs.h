@@ -145,6 +145,12 @@ static inline void train(struct rank_thread *thread, struct zero *zero)
         if (plan->before_step) plan->before_step(zero, thread->rank, step);
         const bool was_pending = zero_progress(zero).pending;
         if (note(thread, zero_step(zero, &result, &err), &err)) return;
+        if (result.outcome == ZERO_DIVERGED) {
+            snprintf(thread->out.error, sizeof thread->out.error, "step %lld: %s", (long long)result.step,
+                     result.divergence.text);
+            note(thread, zero_state_hash(zero, &thread->out.hash, &err), &err);
+            return;
+        }
         if (result.outcome == ZERO_DONE && !result.skipped) hold_traffic(thread, zero, was_pending);
         if (result.outcome == ZERO_OUT_OF_MEMORY) {
             thread->out.shortages++;

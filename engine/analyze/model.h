@@ -165,7 +165,8 @@ struct run_rank {
 struct run_save {
     bool saving, failed;                        /* one is under way; the last one that ended came to nothing */
     char tag[64];                               /* of that one; "": there was none */
-    char saved_tag[64], folder[1024];           /* the last that was completed; "": none */
+    char saved_tag[64];                         /* the last that was completed; "": none */
+    char folder[1024];                          /* of the last that was begun; "": none was */
     uint64_t saved_ns, saved_bytes;             /* bytes: of all its shards; 0: not said */
     uint64_t failed_ns;                         /* when one last came to nothing; 0: none did */
     char lost_tag[64];                          /* the last that came to nothing, if none after its step was completed; "": none */
@@ -279,6 +280,7 @@ struct run_model {
     struct run_shortage shortage;
 
     struct run_save save;
+    bool diverged; /* an event has said so */
 
     struct { bool known; uint32_t step, tokens; float loss; } validation;
     struct { uint32_t step; float loss; } validations[RUN_VALIDATIONS_MAX]; /* the last ones, oldest first */

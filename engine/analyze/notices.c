@@ -113,15 +113,17 @@ void fold_event(struct run_model *model, const struct trace_record *record)
     const char *kind = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "kind"));
     const cJSON *detail = cJSON_GetObjectItemCaseSensitive(json, "detail");
     bool oom = kind && !strcmp(kind, "oom"), save = kind && !strcmp(kind, "checkpoint");
+    bool diverged = kind && !strcmp(kind, "diverged");
     if (kind && !strcmp(kind, "set")) pace_set(&model->pace, detail);
     if (oom) {
         shortage_read(&model->shortage, detail);
         model->shortage.step = record->event.step;
     }
+    model->diverged |= diverged;
     if (save) save_read(&model->save, detail, record->event.step, record->time_ns);
     if (!save || !model->save.saving) { /* what has only begun is in the header; its end is a line */
         char *text = kind ? event_text(kind, detail) : format_text("an event that is not JSON");
-        const int level = oom ? 2 : save && model->save.failed ? 1 : 0;
+        const int level = oom || diverged ? 2 : save && model->save.failed ? 1 : 0;
         struct run_notice *notice = notice_add(model, NOTICE_EVENT, record->time_ns, level, text);
         at_step(notice, record->event.step);
         if (notice && json) notice->json = cJSON_PrintUnformatted(json);

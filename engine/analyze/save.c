@@ -21,6 +21,7 @@ void save_read(struct run_save *save, const cJSON *detail, uint32_t step, uint64
     const char *state = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(detail, "state"));
     if (!state) return;
     text(save->tag, sizeof save->tag, detail, "tag");
+    text(save->folder, sizeof save->folder, detail, "folder");
     save->saving = strcmp(state, "saving") == 0;
     save->failed = strcmp(state, "failed") == 0;
     if (save->failed) {
@@ -30,7 +31,6 @@ void save_read(struct run_save *save, const cJSON *detail, uint32_t step, uint64
     }
     if (strcmp(state, "saved") != 0) return;
     text(save->saved_tag, sizeof save->saved_tag, detail, "tag");
-    text(save->folder, sizeof save->folder, detail, "folder");
     save->saved_ns = time_ns;
     if (step >= save->lost_step) *save->lost_tag = '\0'; /* an older one may end later, in the background */
     save->saved_bytes = number_of(detail, "bytes");

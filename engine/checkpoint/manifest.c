@@ -22,6 +22,7 @@ static cJSON *progress_to(const struct zero_progress *progress)
     cJSON_AddNumberToObject(json, "updates", (double)progress->updates);
     cJSON_AddNumberToObject(json, "samples", (double)progress->samples);
     if (progress->pending) cJSON_AddNumberToObject(json, "pending_factor", (double)progress->pending_factor);
+    if (progress->skips) cJSON_AddNumberToObject(json, "skips", progress->skips);
     cJSON_AddNumberToObject(scaler, "scale", progress->scaler.scale);
     cJSON_AddNumberToObject(scaler, "iteration", (double)progress->scaler.iteration);
     cJSON_AddNumberToObject(scaler, "last_overflow", (double)progress->scaler.last_overflow);
@@ -129,6 +130,8 @@ static bool progress_from(struct zero_progress *progress, const cJSON *json)
     progress->pending = cJSON_IsNumber(pending);
     if (progress->pending) progress->pending_factor = (float)pending->valuedouble;
     progress->scaler.scale = scale->valuedouble;
+    progress->skips = 0; /* where there were none, nothing is said */
+    if (member(json, "skips") && !small(json, "skips", 0, INT32_MAX, &progress->skips)) return false;
     return whole(json, "steps_done", 0, UINT32_MAX - 1, &progress->steps_done) &&
            whole(json, "updates", 0, progress->steps_done, &progress->updates) &&
            whole(json, "samples", 0, most, &progress->samples) &&

@@ -145,6 +145,7 @@ struct config {
     struct config_fp16 fp16;
     enum type_of gradient_type, wire_type; /* in what gradients accumulate, and travel */
     bool bf16, check_grad_overflow; /* the latter: a bf16 step with inf or NaN in its gradients is skipped */
+    int max_skips;                  /* so many skipped steps in a row end the run; 0: no limit */
     struct {
         char path[4096];      /* "": the default text */
         enum data_format format;

@@ -10,6 +10,12 @@ void loss_scaler_init(struct loss_scaler *scaler, const struct config_fp16 *opti
                                               : ldexp(1, options->initial_scale_power);
 }
 
+bool loss_scaler_searches(const struct loss_scaler *scaler)
+{
+    const struct config_fp16 *options = scaler->options;
+    return options->enabled && options->loss_scale == 0 && scaler->scale > options->min_loss_scale;
+}
+
 static enum loss_scale_event overflowed(struct loss_scaler *scaler)
 {
     const double smallest = scaler->options->min_loss_scale;

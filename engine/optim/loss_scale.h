@@ -24,6 +24,9 @@ enum loss_scale_event {
 /* Scale 1 and never an event, unless fp16 is enabled. */
 void loss_scaler_init(struct loss_scaler *scaler, const struct config_fp16 *options);
 
+/* Whether the scale is dynamic and can still fall: an overflow says nothing about the model yet. */
+bool loss_scaler_searches(const struct loss_scaler *scaler);
+
 /* After a step: whether its gradients overflowed (then it was skipped). The scale is that of the next step. */
 enum loss_scale_event loss_scaler_update(struct loss_scaler *scaler, bool overflow);
 

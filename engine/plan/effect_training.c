@@ -68,8 +68,18 @@ static void fp16(out_t out, run_t run)
 
 static void check_grad_overflow(out_t out, run_t run)
 {
-    effect_say(out, "a step with inf or NaN in its gradients is %s",
-               run->config->check_grad_overflow ? "skipped" : "taken");
+    effect_say(out, "a step with inf or NaN in its gradients %s",
+               run->config->check_grad_overflow ? "is skipped" : "ends the run");
+}
+
+static void max_skips(out_t out, run_t run)
+{
+    const struct config *config = run->config;
+    const bool skips = config->fp16.enabled || (config->bf16 && config->check_grad_overflow);
+    if (!skips)
+        effect_say(out, "nothing to act on: no step is skipped; one whose loss or gradients are not finite ends the run");
+    else if (config->max_skips == 0) effect_say(out, "0: the run goes on, however many steps are skipped");
+    else effect_say(out, "%d skipped step%s in a row end the run", config->max_skips, plural(config->max_skips));
 }
 
 /* True, and said, where the loss scale is not dynamic. */
@@ -246,6 +256,7 @@ const struct effect_row effect_training_rows[] = {
     {"data_types.grad_accum_dtype", grad_accum_dtype},
     {"bf16.enabled", bf16},
     {"bf16.check_grad_overflow", check_grad_overflow},
+    {"schedule.max_skips", max_skips},
     {"fp16.enabled", fp16},
     {"fp16.loss_scale", loss_scale},
     {"fp16.initial_scale_power", initial_scale_power},

@@ -123,7 +123,7 @@ static void show_notices(struct headless *headless, const struct run_model *mode
         close_line(headless);
         if (notice->has_step) fprintf(headless->out, "step %u: ", notice->step);
         fprintf(headless->out, "%s\n", notice->text);
-        if (notice->kind == NOTICE_EVENT && notice->level == 2) show_shortage(headless->out, &model->shortage);
+        if (notice->kind == NOTICE_EVENT && strncmp(notice->text, "oom", 3) == 0) show_shortage(headless->out, &model->shortage);
         fflush(headless->out);
     }
     headless->shown_notices = run_notices_seen(model);

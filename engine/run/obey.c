@@ -152,21 +152,20 @@ static int obey_set(struct rank *rank, const struct command *command, struct err
 }
 
 /* At most as many tokens as the run has trained on, so that measuring never costs more than a third of the training. */
-int rank_validate(struct rank *rank, const struct command *command, struct error *err)
+int rank_validate(struct rank *rank, const struct command *command, float *loss, struct error *err)
 {
     enum { MOST_TOKENS = 16384 };
     int T = rank->config.data.sequence_length;
     int64_t samples = data_validation_samples(rank->data, T), most = MOST_TOKENS / T,
             trained = rank->steps_done * rank->config.train_batch_size;
-    float loss;
     int64_t tokens;
     if (samples > most) samples = most;
     if (samples > trained) samples = trained;
     if (samples < 1) return error_set(err, STATUS_USAGE, "there is no held-out text to measure on");
-    int status = zero_evaluate(rank->zero, samples, &loss, &tokens, err);
+    int status = zero_evaluate(rank->zero, samples, loss, &tokens, err);
     if (status) return status;
     accept(rank, command);
-    record_validation(pen(rank), rank->steps_done, loss, tokens);
+    record_validation(pen(rank), rank->steps_done, *loss, tokens);
     return STATUS_OK;
 }
 
@@ -201,7 +200,8 @@ static int obey_checkpoint(struct rank *rank, const struct command *command, str
 
 static int obey_validate(struct rank *rank, const struct command *command, struct error *err)
 {
-    return rank_validate(rank, command, err);
+    float loss;
+    return rank_validate(rank, command, &loss, err);
 }
 
 static int obey_sample(struct rank *rank, const struct command *command, struct error *err)

@@ -2,6 +2,7 @@
 #include "engine/run/rank.h"
 
 #include <cjson/cJSON.h>
+#include <math.h>
 
 #include "engine/base/clock.h"
 #include "engine/checkpoint/checkpoint.h"
@@ -25,6 +26,46 @@ int rank_short_of_memory(struct rank *rank, const struct zero_shortage *shortage
     record_event(rank->ring, rank->steps_done + 1, "oom", detail);
     director_short_of_memory(rank->director, shortage->text);
     return STATUS_OK;
+}
+
+/* The newest checkpoint that was saved before the last update, which made the state that diverged; false: there is none. */
+static bool checkpoint_before(const struct rank *rank, char *path, size_t room)
+{
+    enum { LOOKED_AT = 64 };
+    struct checkpoint_tag tags[LOOKED_AT];
+    const char *dir = rank->config.checkpoint.path, *from = rank->spec->part.number ? NULL : rank->spec->resume;
+    const int count = *dir && own_has(&rank->own, dir) ? checkpoint_tags(dir, tags, LOOKED_AT) : 0;
+    for (int t = 0; t < count; t++) {
+        long long step;
+        if (sscanf(tags[t].tag, "step-%lld", &step) != 1 || step >= rank->updated_at) continue;
+        return snprintf(path, room, "%.180s/%.63s", dir, tags[t].tag), true;
+    }
+    if (!from || weights_is(from) || rank->source.progress.steps_done >= rank->updated_at) return false;
+    return snprintf(path, room, "%.250s", from), true;
+}
+
+/* The line that the run ends with. */
+static void explain_end(const struct rank *rank, struct error *err)
+{
+    char path[256];
+    const bool found = checkpoint_before(rank, path, sizeof path);
+    error_set(err, STATUS_RUN, "%s; lower the learning rate, clip gradients or warm up; %s%s", rank->diverged,
+              found ? "go on with: zerolab train --resume " : "no checkpoint of an earlier state is there",
+              found ? path : "");
+}
+
+/* The run ends at this boundary, on every rank alike. */
+static void diverged(struct rank *rank, int64_t step, const struct zero_divergence *divergence)
+{
+    snprintf(rank->diverged, sizeof rank->diverged, "step %lld diverged: %.220s", (long long)step, divergence->text);
+    if (rank->rank != 0) return;
+    cJSON *detail = cJSON_CreateObject();
+    cJSON_AddStringToObject(detail, "text", divergence->text);
+    if (*divergence->tensor) {
+        cJSON_AddStringToObject(detail, "tensor", divergence->tensor);
+        cJSON_AddStringToObject(detail, "of", divergence->of);
+    }
+    record_event(rank->ring, step, "diverged", detail);
 }
 
 /* After the order has been broadcast nobody is in the last step any more; after the meeting the next one may begin. */
@@ -74,6 +115,8 @@ static int take_step(struct rank *rank, struct error *err)
     rank->steps_done = zero_steps_done(rank->zero);
     leave_opened(rank);
     tell_scale(rank, &result);
+    if (result.outcome == ZERO_DONE && !result.skipped) rank->updated_at = rank->steps_done;
+    if (result.outcome == ZERO_DIVERGED) return diverged(rank, result.step, &result.divergence), STATUS_OK;
     if (rank->rank == 0) record_pinning(rank->ring, zero_memory(rank->zero), &rank->told_pinning);
     bool mark = rank->steps_done <= rank->spec->part.steps_done + 2 || rank->steps_done % PROCESS_MARK_STEPS == 0;
     record_process(rank->ring, rank->rank, rank->steps_done, zero_memory(rank->zero), mark);
@@ -107,12 +150,31 @@ static int obey_orders(struct rank *rank, struct order *order, struct error *err
         if (order->kind == ORDER_COMMAND) obey(rank, &order->command);
         else if (order->operations) status = close_gate(rank, order->operations, err);
         if (!status && order->kind == ORDER_STEP) status = take_step(rank, err);
-        if (status || rank->leaves) return status;
+        if (status || rank->leaves || *rank->diverged) return status;
     }
 }
 
-/* What a run leaves behind: its validation loss and sample if it came to its end, and the hash of its state. What cannot be
- * had (no held-out text, no memory for it) is missing from the report; it fails nothing. */
+/* No step comes that would find out whether the state, or what it predicts, is finite. What cannot be measured (no held-out
+ * text, no memory for it) is missing from the report; it fails nothing. */
+static int check_end(struct rank *rank, enum outcome outcome, struct error *err)
+{
+    struct zero_divergence found;
+    struct error why;
+    bool finite;
+    float loss = 0;
+    int status = zero_check_state(rank->zero, &finite, &found, err);
+    if (status || !finite) return status ? status : (diverged(rank, rank->steps_done, &found), STATUS_OK);
+    if (outcome != OUTCOME_FINISHED) return STATUS_OK;
+    if (rank_validate(rank, NULL, &loss, &why) && rank->rank == 0) record_log(rank->ring, 0, why.text);
+    if (!isfinite(loss)) {
+        found = (struct zero_divergence){.text = "the validation loss is not finite"};
+        diverged(rank, rank->steps_done, &found);
+    }
+    return STATUS_OK;
+}
+
+/* What a run leaves behind: its validation loss and sample if it came to its end, and the hash of its state. One that diverged
+ * saves nothing more. */
 static int conclude(struct rank *rank, enum outcome outcome, struct error *err)
 {
     struct error why;
@@ -122,10 +184,11 @@ static int conclude(struct rank *rank, enum outcome outcome, struct error *err)
     int status = saver_finish(rank->saver, &is_saved, err);
     if (status) return status;
     if (!zero_ready(rank->zero)) return comm_barrier(rank->comm, err);
-    if (*rank->config.checkpoint.path && rank->config.checkpoint.at_end && !is_saved) save(rank, true);
-    if (outcome == OUTCOME_FINISHED && rank_validate(rank, NULL, &why) && rank->rank == 0)
-        record_log(rank->ring, 0, why.text);
-    if (outcome == OUTCOME_FINISHED && rank->spec->sample_tokens &&
+    const bool ends_well = !*rank->diverged && (outcome == OUTCOME_FINISHED || outcome == OUTCOME_STOPPED);
+    if (ends_well && (status = check_end(rank, outcome, err))) return status;
+    const bool saves = *rank->config.checkpoint.path && rank->config.checkpoint.at_end && !is_saved;
+    if (saves && !*rank->diverged) save(rank, true);
+    if (outcome == OUTCOME_FINISHED && !*rank->diverged && rank->spec->sample_tokens &&
         rank_sample(rank, NULL, rank->spec->sample_tokens, &why) && rank->rank == 0)
         record_log(rank->ring, 1, why.text);
     status = zero_state_hash(rank->zero, &hash, err);
@@ -149,8 +212,11 @@ int rank_live(struct rank *rank, struct error *err)
     if (!status) status = obey_orders(rank, &order, err);
     if (!status) status = rank->leaves ? finish_part(rank, err) : conclude(rank, order.outcome, err);
     if (status) comm_abort(rank->comm, err);
+    const bool is_diverged = !status && *rank->diverged;
+    struct error end = {.text = ""};
+    if (is_diverged) explain_end(rank, &end);
     saver_free(rank->saver);
-    rank_close_trace(rank, status ? OUTCOME_FAILED : order.outcome, status ? err->text : "");
+    rank_close_trace(rank, status || is_diverged ? OUTCOME_FAILED : order.outcome, status ? err->text : end.text);
     comm_close(rank->comm); /* the rings lay in its memory; and after it no peer reads ours */
     rank->comm = NULL;
     zero_close(rank->zero);

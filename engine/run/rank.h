@@ -39,6 +39,8 @@ struct rank {
     struct state_source source; /* ... as that */
     struct saver *saver;
     struct command obeys;       /* while it is being obeyed */
+    char diverged[256];         /* how, and in which step; "": it has not. Equal on every rank */
+    int64_t updated_at;         /* the last step that made an update, or that this engine began after */
 
     /* Of a relaunch (leave.h). */
     bool leaves;                     /* this engine is to end, and another to go on */
@@ -69,8 +71,8 @@ int rank_obey(struct rank *rank, const struct command *command, struct error *er
 /* Ranks on this rank's machine. */
 int rank_count_here(const struct rank *rank);
 
-/* Collective; records what came out of it. command: that asked for it; NULL: none did. */
-int rank_validate(struct rank *rank, const struct command *command, struct error *err);
+/* Collective; records what came out of it. command: that asked for it; NULL: none did. loss: equal on every rank. */
+int rank_validate(struct rank *rank, const struct command *command, float *loss, struct error *err);
 int rank_sample(struct rank *rank, const struct command *command, int64_t tokens, struct error *err);
 
 #endif

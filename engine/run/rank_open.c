@@ -197,5 +197,6 @@ int rank_open(struct rank *rank, struct error *err)
     if (!status) status = comm_barrier(rank->comm, err); /* all have read their part of what it begins from */
     if (!status) rank_close_source(rank);
     if (!status) leave_opened(rank);
+    rank->updated_at = rank->steps_done;
     return status;
 }

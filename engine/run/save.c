@@ -223,7 +223,7 @@ static void describe(struct saver *saver, const char *tag)
         .tag = saver->tag,
         .shards = rank->ranks,
         .fresh = rank->rank == 0 && !own_has(&rank->own, saver->dir),
-        .keep = rank->config.checkpoint.keep,
+        .keep = rank->updated_at == rank->steps_done ? rank->config.checkpoint.keep : 0, /* not for a state that overflows */
     };
     saver->begun_ns = clock_ns();
     atomic_store(&saver->done, false);

@@ -154,18 +154,25 @@ static int show(struct session *session, struct error *err)
     return status;
 }
 
+/* What records said may be older: ranks that were killed may have saved one more. */
+bool session_latest(const struct session *session, char tag[CHECKPOINT_TAG_BYTES])
+{
+    const char *folder = session->model->save.folder;
+    return *folder && checkpoint_latest(folder, tag);
+}
+
 static int tell_forced(const struct session *session, struct error *err)
 {
     const struct run_model *model = session->model;
     const struct run_step *step = run_last_step(model);
-    const char *trace = session->spec.trace, *tag = model->save.saved_tag;
-    char after[48] = "", kept[400] = "";
+    const char *trace = session->spec.trace;
+    char after[48] = "", kept[400] = "", tag[CHECKPOINT_TAG_BYTES];
     size_t at = 0;
     if (step) snprintf(after, sizeof after, " after step %u", step->step);
     if (trace)
         at += (size_t)snprintf(kept, sizeof kept, "the trace%s", trace_has_end(trace) ? "" : " up to where it was written");
     if (*session->report) at += (size_t)snprintf(kept + at, sizeof kept - at, "%sthe report", at ? ", " : "");
-    if (*tag) snprintf(kept + at, sizeof kept - at, "%sthe checkpoint %.64s", at ? ", " : "", tag);
+    if (session_latest(session, tag)) snprintf(kept + at, sizeof kept - at, "%sthe checkpoint %.64s", at ? ", " : "", tag);
     return error_set(err, STATUS_RUN, "the run was ended by force%s, as you asked; kept: %s", after, *kept ? kept : "nothing");
 }
 

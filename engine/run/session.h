@@ -6,6 +6,7 @@
 #include <signal.h>
 
 #include "engine/analyze/model.h"
+#include "engine/checkpoint/checkpoint.h"
 #include "engine/run/front.h"
 #include "engine/run/keeper.h"
 #include "engine/run/resume.h"
@@ -45,6 +46,9 @@ int session_detach(struct session *session, struct error *err);
 
 /* Whether it is sure to save checkpoints. (It may be told to later.) */
 bool session_saves(const struct session *session);
+
+/* What `latest` names in the folder that the run saved into last; false: none. */
+bool session_latest(const struct session *session, char tag[CHECKPOINT_TAG_BYTES]);
 
 /* Shared by the two: SIGINT, SIGTERM and SIGHUP to be read from signal_fd; the folder and the engine; what is left of them. */
 void session_take_signals(struct session *session, sigset_t *before);

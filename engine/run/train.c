@@ -359,17 +359,13 @@ static void print_result(const struct session *session)
     if (*session->report && strcmp(session->report, "-") != 0) fprintf(out, "report: %s\n", session->report);
 }
 
-/* The last that this run has saved, and how to go on from it, whatever became of the run. (Ranks that were killed may have
- * saved one more, which nobody has heard of.) */
+/* What `latest` names, and how to go on from it, whatever became of the run; the line of one that diverged says from which. */
 static void print_checkpoint(const struct session *session, FILE *out)
 {
-    const struct run_save *save = session->model ? &session->model->save : NULL;
     char latest[CHECKPOINT_TAG_BYTES];
-    if (!save || !*save->saved_tag || !checkpoint_latest(save->folder, latest)) return;
-    const char *dir = save->folder, *tag = save->saved_tag;
-    const bool is_latest = strcmp(latest, tag) == 0;
-    fprintf(out, "checkpoint: %s/%s   go on with: zerolab train --resume %s%s%s\n", dir, tag, dir, is_latest ? "" : "/",
-            is_latest ? "" : tag);
+    if (!session->model || session->model->diverged || !session_latest(session, latest)) return;
+    const char *dir = session->model->save.folder;
+    fprintf(out, "checkpoint: %s/%s   go on with: zerolab train --resume %s\n", dir, latest, dir);
 }
 
 /* The last line: that all went well is not what it looks like then. */

@@ -61,11 +61,6 @@ static int move(struct zero *zero, const struct schedule *schedule, const struct
 
 /* ---- agreement ---- */
 
-static bool may_overflow(const struct zero *zero)
-{
-    return zero->config->fp16.enabled || (zero->config->bf16 && zero->config->check_grad_overflow);
-}
-
 /* After the exchange everyone knows the loss, the norm and whether the update may happen; all compute the same. A gradient
  * that is inf or NaN makes its shard's sum of squares so: in double no finite ones can. The norm is that of the gradients
  * without their scale, and it is the scale of this backward that they are divided by (DeepSpeed's stages divide by the next
@@ -82,8 +77,8 @@ static void conclude(struct zero *zero)
     double norm = zero->concluded.grad_norm = sqrt(squares) / zero->scaler.scale;
     zero->concluded.loss = loss / zero->ranks;
     zero->gradient_factor = (float)((clip > 0 && norm + 1e-6 > clip ? clip / (norm + 1e-6) : 1) / zero->scaler.scale);
-    zero->concluded.overflow = may_overflow(zero) && !isfinite(squares);
-    if (zero->concluded.failed || zero->concluded.overflow) executor_drop_tail(zero->executor);
+    zero->concluded.not_finite = zero->purpose == PURPOSE_TRAIN && !(isfinite(squares) && isfinite(loss));
+    if (zero->concluded.failed || zero->concluded.not_finite) executor_drop_tail(zero->executor);
 }
 
 static int agree(struct zero *zero, const struct schedule *schedule, bool healthy, struct comm_stat *stat,

@@ -64,6 +64,7 @@ struct zero {
     uint64_t stood_ns;  /* in the last run, at the gate */
     struct loss_scaler scaler;
     int64_t updates;    /* steps that were not skipped: what the schedule of the learning rate counts */
+    int skips;          /* steps that were skipped in a row, but for those in which fp16 looks for its scale */
 
     /* Of the step in progress; written by one lane each. */
     enum purpose purpose;
@@ -74,7 +75,7 @@ struct zero {
     uint64_t whole_bytes[SCHEDULES][TIERS];          /* ... what each takes of a tier with everything at once */
     float gradient_factor;      /* clipping, known after the agreement */
     struct agreement *agreed;   /* of all ranks */
-    struct { double loss, grad_norm; bool failed, overflow; } concluded; /* what follows from them */
+    struct { double loss, grad_norm; bool failed, not_finite; } concluded; /* what follows from them */
     struct sampler sampler;
     struct {                    /* gradients in the host tier with which the next step will update */
         bool there;
@@ -185,8 +186,11 @@ void zero_release_schedules(struct schedule schedules[SCHEDULES]);
 void zero_pin_host(struct zero *zero, const struct config_zero *knobs);
 int zero_make_pending(struct zero *zero, const struct schedule *schedule, struct error *err);
 
-/* overflow.c: ends the run that cannot lower its loss scale any more, with the first tensor that overflows. */
-int zero_overflow_error(struct zero *zero, struct error *err);
+/* divergence.c: whether a step that is not finite is skipped, or ends the run; whether the step in `result`, which was skipped or
+ * not, ends it; and why, after a step that did. Collective where it can fail. */
+bool zero_skips(const struct zero *zero);
+bool zero_count_skips(struct zero *zero, bool skipped);
+int zero_explain_divergence(struct zero *zero, struct zero_result *result, struct error *err);
 
 /* reshard.c: moves the lasting state from the layout in force to that of `to`; all or nothing. */
 int zero_reshard(struct zero *zero, const struct schedule *to, bool *failed, struct zero_shortage *shortage, struct error *err);

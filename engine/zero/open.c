@@ -252,6 +252,7 @@ static void adopt_progress(struct zero *zero, const struct zero_progress *progre
     zero->steps_done = progress->steps_done;
     zero->samples_done = progress->samples;
     zero->updates = progress->updates;
+    zero->skips = progress->skips;
     zero->pending.there = progress->pending;
     zero->pending.update = (struct update_of){progress->pending_factor,
                                               learning_rate_at(zero->config, progress->updates - 1), progress->updates};
@@ -270,7 +271,8 @@ struct zero_progress zero_progress(const struct zero *zero)
         zero->samples_done,
         zero->pending.there,
         zero->pending.there ? zero->pending.update.factor : 0,
-        {zero->scaler.scale, zero->scaler.iteration, zero->scaler.last_overflow, zero->scaler.hysteresis}};
+        {zero->scaler.scale, zero->scaler.iteration, zero->scaler.last_overflow, zero->scaler.hysteresis},
+        zero->skips};
 }
 
 int zero_open(struct zero **out, const struct zero_options *options, struct zero_shortage *shortage, struct error *err)

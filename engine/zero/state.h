@@ -23,6 +23,7 @@ struct zero_progress {
     bool pending;         /* STATE_PENDING is there; its update is counted in `updates` already */
     float pending_factor; /* multiplies it: clipping, unscaling */
     struct { double scale; int64_t iteration, last_overflow; int hysteresis; } scaler; /* struct loss_scaler; scale 0: as a run begins */
+    int skips; /* the last so many steps were skipped (schedule.max_skips) */
 };
 
 /* What whoever reads or writes the state through a file is lent for its buffers, at a multiple of 4096: by a rank out of its

@@ -65,10 +65,35 @@ static int settle_pending(struct zero *zero, const struct zero_result *result, s
     const struct schedule *schedule = &zero->schedules[PURPOSE_TRAIN];
     int status = STATUS_OK;
     if (!zero_is_delayed(zero)) return STATUS_OK;
-    if (result->outcome == ZERO_DONE) zero_note_pending(zero, !result->skipped);
+    if (result->outcome != ZERO_OUT_OF_MEMORY)
+        zero_note_pending(zero, result->outcome == ZERO_DONE && !result->skipped);
     else if (zero->pending.there) status = zero_apply_pending(zero, schedule, err);
     memset(zero->pending.done, 0, (size_t)schedule->op_count);
     return status;
+}
+
+static void describe(const struct zero *zero, bool failed, struct zero_result *result)
+{
+    const bool finite = !zero->concluded.not_finite;
+    result->outcome = failed ? ZERO_OUT_OF_MEMORY : finite || zero_skips(zero) ? ZERO_DONE : ZERO_DIVERGED;
+    result->skipped = result->outcome == ZERO_DONE && !finite;
+    result->step = zero->steps_done + 1;
+    result->loss = (float)zero->concluded.loss;
+    result->grad_norm = (float)zero->concluded.grad_norm;
+    result->learning_rate = (float)zero->now.rate;
+    result->loss_scale = result->next_loss_scale = zero->scaler.scale;
+}
+
+/* A step that was done, or skipped. True: it is the last one that was worth trying. */
+static bool count_step(struct zero *zero, struct zero_result *result)
+{
+    const bool gives_up = zero_count_skips(zero, result->skipped);
+    const enum loss_scale_event event = loss_scaler_update(&zero->scaler, result->skipped);
+    result->next_loss_scale = zero->scaler.scale;
+    zero->steps_done++;
+    zero->samples_done += samples_of_step(&zero->schedules[PURPOSE_TRAIN]);
+    zero->updates += !result->skipped;
+    return gives_up || event == LOSS_SCALE_AT_END;
 }
 
 int zero_step(struct zero *zero, struct zero_result *result, struct error *err)
@@ -85,29 +110,15 @@ int zero_step(struct zero *zero, struct zero_result *result, struct error *err)
     zero_record_step_begin(zero, number);
     int status = run(zero, PURPOSE_TRAIN, &failed, &result->shortage, err);
     if (status) return status;
-    const uint64_t end_ns = clock_ns();
-    result->outcome = failed ? ZERO_OUT_OF_MEMORY : ZERO_DONE;
-    result->step = zero->steps_done + 1;
-    result->loss = (float)zero->concluded.loss;
-    result->grad_norm = (float)zero->concluded.grad_norm;
-    result->learning_rate = (float)zero->now.rate;
-    result->total_ns = end_ns - begin_ns - zero->stood_ns;
+    describe(zero, failed, result);
+    result->total_ns = clock_ns() - begin_ns - zero->stood_ns;
     zero->waited_ns += zero->stood_ns;
-    result->loss_scale = result->next_loss_scale = zero->scaler.scale;
-    result->skipped = !failed && zero->concluded.overflow;
-    enum loss_scale_event event = LOSS_SCALE_KEPT;
-    if (!failed) {
-        event = loss_scaler_update(&zero->scaler, result->skipped);
-        result->next_loss_scale = zero->scaler.scale;
-        zero->steps_done++;
-        zero->samples_done += samples_of_step(&zero->schedules[PURPOSE_TRAIN]);
-        zero->updates += !result->skipped;
-    }
+    const bool gives_up = result->outcome == ZERO_DONE && count_step(zero, result);
     zero_record_step_end(zero, result, number, zero->waited_ns);
     zero->waited_ns = 0;
     status = settle_pending(zero, result, err);
-    if (status) return status;
-    return event == LOSS_SCALE_AT_END ? zero_overflow_error(zero, err) : STATUS_OK;
+    if (gives_up) result->outcome = ZERO_DIVERGED;
+    return status || result->outcome != ZERO_DIVERGED ? status : zero_explain_divergence(zero, result, err);
 }
 
 void zero_waited(struct zero *zero, uint64_t ns)

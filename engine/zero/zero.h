@@ -57,7 +57,16 @@ struct zero_options {
     uint32_t first_schedule;              /* schedules are numbered from here on: no two of a run may have one number */
 };
 
-enum zero_outcome { ZERO_DONE, ZERO_OUT_OF_MEMORY };
+/* ZERO_DIVERGED: the loss or the gradients are not finite, and no step can be expected to be good again. The state is that of before
+ * the step, but a delayed update that was pending has been made. */
+enum zero_outcome { ZERO_DONE, ZERO_OUT_OF_MEMORY, ZERO_DIVERGED };
+
+/* What is not finite. tensor "": nothing was found (a loss alone, for one). */
+struct zero_divergence {
+    char text[256];  /* "the loss is nan, the gradient norm is nan; first tensor that is not finite: gradient of embed wte" */
+    char tensor[64]; /* "embed wte"; the first of the model that is not finite on any rank */
+    const char *of;  /* "weights", "gradient", or a state of the optimizer */
+};
 
 struct zero_shortage { /* why a take failed, on the first rank that failed */
     int rank, op; /* -1: not in a step */
@@ -71,11 +80,12 @@ struct zero_shortage { /* why a take failed, on the first rank that failed */
 struct zero_result {
     enum zero_outcome outcome;
     int64_t step; /* the step that was done, or that failed */
-    bool skipped; /* done, but without an update: gradients overflowed; their norm is not a number */
+    bool skipped; /* done, but without an update: the loss or the gradients are not finite */
     float loss, grad_norm, learning_rate;
     double loss_scale, next_loss_scale; /* of this step, and of the next */
     uint64_t total_ns; /* without what it stood at the gate */
-    struct zero_shortage shortage;
+    struct zero_shortage shortage;     /* of ZERO_OUT_OF_MEMORY */
+    struct zero_divergence divergence; /* of ZERO_DIVERGED */
 };
 
 /* STATUS_RUN with a text in `shortage`: the lasting state does not fit the budget; zero_switch() to something smaller, or
@@ -109,6 +119,9 @@ int zero_sample(struct zero *zero, const char *prompt, int count, float temperat
 
 /* Over parameters, master weights and moments in canonical (unsharded, unpadded) order; equal on every rank. */
 int zero_state_hash(struct zero *zero, uint64_t *hash, struct error *err);
+
+/* Whether every value of the state is finite, in the type that it is used in; if not, *found says which is not. Equal on every rank. */
+int zero_check_state(struct zero *zero, bool *finite, struct zero_divergence *found, struct error *err);
 
 /* Whether there is such an array to be read. */
 bool zero_has_array(const struct zero *zero, enum state_array array);

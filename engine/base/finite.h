@@ -1,0 +1,26 @@
+/* Whether values can be worked with: none is NaN or inf, nor becomes inf where it is rounded to the type of the model. */
+#ifndef ENGINE_BASE_FINITE_H
+#define ENGINE_BASE_FINITE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "engine/base/dtype.h"
+
+/* fp32 values that are used in fp32, bf16 or fp16. One pass over integers: the bits of what is larger are larger. */
+static inline bool all_finite(const float *values, int64_t count, enum dtype dtype)
+{
+    /* The first that rounds to inf: in bf16 and fp16 half a step above the largest finite value. */
+    const int32_t limit = dtype == DTYPE_BF16 ? 0x7f7f8000 : dtype == DTYPE_F16 ? 0x477ff000 : 0x7f800000;
+    int32_t most = 0;
+    for (int64_t i = 0; i < count; i++) {
+        int32_t bits;
+        memcpy(&bits, &values[i], sizeof bits);
+        bits &= 0x7fffffff;
+        most = bits > most ? bits : most;
+    }
+    return most < limit;
+}
+
+#endif

@@ -1,0 +1,182 @@
+/* A run that diverged: whether a step that is not finite ends it, and the first tensor of the model that is not finite. Tensors
+ * are looked at only then: each rank looks through its own shards, and the ranks agree on the first. */
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "engine/base/finite.h"
+#include "engine/zero/internal.h"
+#include "kernels/kernels.h"
+
+/* What is looked at, in this order: weights that are not finite make all gradients so. */
+enum look { LOOK_WEIGHTS, LOOK_GRADIENT, LOOK_STATE_1, LOOK_STATE_2, LOOK_PENDING, LOOKS };
+
+enum { PIECE_ELEMS = 4096, NOTHING = INT32_MAX };
+
+/* ---- whether it ends the run ---- */
+
+bool zero_skips(const struct zero *zero)
+{
+    return zero->config->fp16.enabled || (zero->config->bf16 && zero->config->check_grad_overflow);
+}
+
+bool zero_count_skips(struct zero *zero, bool skipped)
+{
+    const int most = zero->config->max_skips;
+    if (!skipped) zero->skips = 0;
+    else if (!loss_scaler_searches(&zero->scaler)) zero->skips++;
+    return skipped && most > 0 && zero->skips >= most;
+}
+
+/* ---- the first tensor ---- */
+
+static bool gradient_is_finite(const struct zero *zero, int u, int64_t first, int64_t end)
+{
+    const struct schedule *schedule = &zero->schedules[PURPOSE_TRAIN];
+    const int b = schedule->layout[u].gradient;
+    const struct buffer *buffer = &schedule->buffers[b];
+    struct kernels *kernels = buffer->tier == TIER_DEVICE ? zero->kernels : zero->host_kernels;
+    return isfinite(kernels_sum_squares(kernels, buffer->dtype, zero_at(zero, schedule, b, first), end - first));
+}
+
+/* Weights are fp32, and are used in the model's type. */
+static int array_is_finite(const struct zero *zero, int u, enum state_array array, int64_t first, int64_t end,
+                           bool *finite, struct error *err)
+{
+    const enum dtype dtype = array == STATE_WEIGHTS ? zero->model.dtype : DTYPE_F32;
+    float piece[PIECE_ELEMS];
+    *finite = true;
+    for (; first < end && *finite; first += PIECE_ELEMS) {
+        const int64_t elems = end - first < PIECE_ELEMS ? end - first : PIECE_ELEMS;
+        int status = zero_read_state(zero, u, array, first, elems, piece, err);
+        if (status) return status;
+        *finite = all_finite(piece, elems, dtype);
+    }
+    return STATUS_OK;
+}
+
+static int is_finite(const struct zero *zero, enum look look, int u, int64_t first, int64_t end, bool *finite,
+                     struct error *err)
+{
+    static const enum state_array arrays[LOOKS] = {[LOOK_WEIGHTS] = STATE_WEIGHTS,
+                                                   [LOOK_STATE_1] = STATE_1,
+                                                   [LOOK_STATE_2] = STATE_2,
+                                                   [LOOK_PENDING] = STATE_PENDING};
+    if (look != LOOK_GRADIENT) return array_is_finite(zero, u, arrays[look], first, end, finite, err);
+    *finite = gradient_is_finite(zero, u, first, end);
+    return STATUS_OK;
+}
+
+/* Into *found the number (of its place in all units) of the first tensor of a unit that is not finite in the rank's shard. */
+static int look_in_unit(const struct zero *zero, enum look look, int u, int32_t *found, struct error *err)
+{
+    const struct unit *unit = &zero->model.units[u];
+    const int64_t shard = shard_elems(unit->elems, zero->ranks), from = zero->rank * shard, to = from + shard;
+    for (int t = 0; t < unit->tensor_count; t++) {
+        const struct tensor *tensor = &unit->tensors[t];
+        const int64_t tensor_end = tensor->offset + tensor->elems;
+        const int64_t first = tensor->offset > from ? tensor->offset : from, end = tensor_end < to ? tensor_end : to;
+        bool finite = true;
+        int status = first < end ? is_finite(zero, look, u, first, end, &finite, err) : STATUS_OK;
+        if (status) return status;
+        if (!finite) return *found = u * TENSOR_IDS + t, STATUS_OK;
+    }
+    return STATUS_OK;
+}
+
+static bool is_there(const struct zero *zero, enum look look, bool gradients)
+{
+    switch (look) {
+    case LOOK_WEIGHTS: return true;
+    case LOOK_GRADIENT: return gradients;
+    case LOOK_PENDING: return zero_has_array(zero, STATE_PENDING);
+    default: return zero_has_array(zero, (enum state_array)(STATE_1 + (int)look - LOOK_STATE_1));
+    }
+}
+
+static int look_through(const struct zero *zero, bool gradients, int32_t *mine, struct error *err)
+{
+    const int32_t tensors = zero->model.unit_count * TENSOR_IDS;
+    for (int look = 0; look < LOOKS; look++) {
+        int32_t found = NOTHING;
+        for (int u = 0; u < zero->model.unit_count && found == NOTHING && is_there(zero, look, gradients); u++) {
+            int status = look_in_unit(zero, look, u, &found, err);
+            if (status) return status;
+        }
+        if (found != NOTHING) return *mine = look * tensors + found, STATUS_OK;
+    }
+    return STATUS_OK;
+}
+
+static void name(const struct zero *zero, int32_t number, struct zero_divergence *found)
+{
+    const struct optimizer_info *keeps = &optimizer_table[zero->model.optimizer];
+    const char *const of[LOOKS] = {"weights", "gradient", keeps->state[0], keeps->state[1], "pending gradient"};
+    const int32_t tensors = zero->model.unit_count * TENSOR_IDS, tensor = number % tensors;
+    const struct unit *unit = &zero->model.units[tensor / TENSOR_IDS];
+    *found = (struct zero_divergence){.of = ""};
+    if (number == NOTHING) return;
+    found->of = of[number / tensors];
+    snprintf(found->tensor, sizeof found->tensor, "%s %s", unit->name,
+             tensor_name(unit->tensors[tensor % TENSOR_IDS].id));
+}
+
+/* Collective. gradients: those of the last step, which are still there, count too. */
+static int find(struct zero *zero, bool gradients, struct zero_divergence *found, struct error *err)
+{
+    int32_t mine = NOTHING, all[zero->ranks];
+    struct comm_stat stat = {0};
+    int status = look_through(zero, gradients, &mine, err);
+    if (!status) status = comm_exchange(zero->comm, &mine, all, sizeof mine, &stat, err);
+    for (int r = 0; r < zero->ranks && !status; r++)
+        if (all[r] < mine) mine = all[r];
+    name(zero, status ? NOTHING : mine, found);
+    return status;
+}
+
+/* ---- in words ---- */
+
+static void append_tensor(struct zero_divergence *found)
+{
+    const size_t at = strlen(found->text);
+    if (*found->tensor)
+        snprintf(found->text + at, sizeof found->text - at, "; first tensor that is not finite: %s of %s", found->of,
+                 found->tensor);
+}
+
+static double without_sign_of_nan(double value)
+{
+    return isnan(value) ? (double)NAN : value;
+}
+
+/* A step that was not counted was not skipped. */
+static void explain(const struct zero *zero, const struct zero_result *result, struct zero_divergence *found)
+{
+    char *text = found->text;
+    const size_t room = sizeof found->text;
+    if (!result->skipped)
+        snprintf(text, room, "the loss is %g, the gradient norm is %g", without_sign_of_nan(zero->concluded.loss),
+                 without_sign_of_nan(zero->concluded.grad_norm));
+    else if (zero->skips && zero->skips == zero->config->max_skips)
+        snprintf(text, room, "%d steps in a row were skipped (schedule.max_skips)", zero->skips);
+    else
+        snprintf(text, room, "gradients overflow fp16 at the smallest loss scale, %g (fp16.min_loss_scale)",
+                 zero->scaler.scale);
+}
+
+int zero_explain_divergence(struct zero *zero, struct zero_result *result, struct error *err)
+{
+    int status = find(zero, true, &result->divergence, err);
+    explain(zero, result, &result->divergence);
+    append_tensor(&result->divergence);
+    return status;
+}
+
+int zero_check_state(struct zero *zero, bool *finite, struct zero_divergence *found, struct error *err)
+{
+    int status = find(zero, false, found, err);
+    *finite = !*found->tensor;
+    snprintf(found->text, sizeof found->text, "the state is not finite");
+    append_tensor(found);
+    return status;
+}
