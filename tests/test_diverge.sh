@@ -65,6 +65,28 @@ delayed="--set zero_optimization.stage=2 --set zero_optimization.offload_optimiz
 --set schedule.delayed_update_after=2"
 check "delayed updates" diverges delayed "$finite" $threads $delayed
 
+# Step 2 has a finite gradient, and its update weights that are not.
+spoiled="--set checkpoint.every=1 --set checkpoint.keep=1 --at 2:checkpoint=mine --at 3:checkpoint=mine"
+spoils() {
+    local name=$1 line=$2 status
+    shift 2
+    "$zerolab" train --headless $small $threads --set checkpoint.path="$name.ck" $spoiled --set optimizer.params.lr=1000 \
+        --at "2:set optimizer.params.weight_decay=1e38" "$@" >"$name.out" 2>"$name.err"
+    status=$?
+    [ $status -eq 4 ] && grep -q "^zerolab: $line; first tensor that is not finite: weights of embed wte; lower" "$name.err" ||
+        { sed 's/^/# /' "$name.err"; return 1; }
+    [ "$(ls "$name.ck" | tr '\n' ' ')" = "latest mine step-1 " ] || { echo "# $(ls "$name.ck")"; return 1; }
+}
+for stage in 0 3; do
+    check "a state that is not finite, stage $stage" spoils state-$stage "step 3 diverged: the loss is nan, the gradient norm is nan" \
+        --steps 9 --set zero_optimization.stage=$stage
+done
+check "... is not saved when it is due" grep -q "step-2 was not saved: the state is not finite; first tensor that is not finite: weights of embed wte" state-0.out
+check "... nor when it is asked for" grep -q "mine was not saved: the state is not finite" state-0.out
+check "... and latest names one that is finite" [ "$(cat state-0.ck/latest)" != step-2 ]
+spoiled="--set checkpoint.every=1 --set checkpoint.keep=1 --at 2:checkpoint=mine"
+check "... nor at the end, which it fails" spoils end "step 2 diverged: the state is not finite" --steps 2
+
 if command -v mpirun >/dev/null; then
     check "ranks as processes" diverges process "$finite" --set zero_optimization.stage=3
     check "... keep what was saved before" stands process $(($(step_of process) - 1))

@@ -299,13 +299,24 @@ static void start(struct saver *saver, const struct verdict *verdict)
     work(saver);
 }
 
+/* Collective. A state that is not finite is not written: so it takes no tag, does not become `latest`, and removes nothing. */
+static int check_state(struct saver *saver, struct error *err)
+{
+    struct zero_divergence found;
+    bool finite;
+    int status = zero_check_state(saver->rank->zero, &finite, &found, err);
+    return status || finite ? status : error_set(err, STATUS_RUN, "%s", found.text);
+}
+
 static int save(struct saver *saver, const struct saver_request *request, struct error *err)
 {
     struct verdict verdict = {0};
     struct error own;
     if (!*saver->rank->config.checkpoint.path)
         return error_set(err, STATUS_USAGE, "there is no folder for checkpoints; set checkpoint.path=DIR first");
-    int status = saver->rank->rank == 0 ? open_save(saver, request, &own) : STATUS_OK;
+    int status = check_state(saver, err);
+    if (status) return status;
+    status = saver->rank->rank == 0 ? open_save(saver, request, &own) : STATUS_OK;
     status = agree(saver, &verdict, status, &own, err);
     if (!status) status = agree(saver, &verdict, open_shard(saver, request, &verdict, &own), &own, err);
     if (status) {
