@@ -166,7 +166,7 @@ struct run_save {
     bool saving, failed;                        /* one is under way; the last one that ended came to nothing */
     char tag[64];                               /* of that one; "": there was none */
     char saved_tag[64];                         /* the last that was completed; "": none */
-    char folder[1024];                          /* of the last that was begun; "": none was */
+    char folder[1024];                          /* of the last that was begun or completed; "": none was */
     uint64_t saved_ns, saved_bytes;             /* bytes: of all its shards; 0: not said */
     uint64_t failed_ns;                         /* when one last came to nothing; 0: none did */
     char lost_tag[64];                          /* the last that came to nothing, if none after its step was completed; "": none */

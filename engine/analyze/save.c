@@ -21,9 +21,10 @@ void save_read(struct run_save *save, const cJSON *detail, uint32_t step, uint64
     const char *state = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(detail, "state"));
     if (!state) return;
     text(save->tag, sizeof save->tag, detail, "tag");
-    text(save->folder, sizeof save->folder, detail, "folder");
     save->saving = strcmp(state, "saving") == 0;
     save->failed = strcmp(state, "failed") == 0;
+    if (!save->failed) text(save->folder, sizeof save->folder, detail, "folder");
+    else if (!*save->saved_tag) *save->folder = '\0';
     if (save->failed) {
         save->failed_ns = time_ns;
         save->lost_step = step;
