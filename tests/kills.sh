@@ -46,7 +46,7 @@ strike() {
     case $moment in
     save) eventually sh -c 'ls -d ck/.*partial' || return 1 ;;
     switch) eventually grep -q '^step 3/' out || return 1; nap 120 ;;
-    gather) eventually grep -q '^step 4/' out || return 1; nap 400 ;;
+    gather) eventually grep -q "^step 4/" out || return 1; nap 150 ;;
     relaunch) eventually grep -q '^step 6/' out || return 1; nap 500 ;;
     esac
     supervisor=$(children $front | tr -d ' ')
