@@ -22,9 +22,13 @@ static bool has_avx512(void)
            __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
 }
 
+/* Asked once: a virtual machine traps each cpuid, and kernels ask often. Threads that come at the same time find the same answer. */
 const struct isa *isa_best(void)
 {
-    return has_avx512() ? &isa_avx512 : has_avx2() ? &isa_avx2 : &isa_plain;
+    static const struct isa *_Atomic best;
+    const struct isa *found = best;
+    if (!found) best = found = has_avx512() ? &isa_avx512 : has_avx2() ? &isa_avx2 : &isa_plain;
+    return found;
 }
 
 const struct isa *isa_named(const char *name)
