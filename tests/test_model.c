@@ -381,6 +381,64 @@ static void history_is_bounded(void **state)
     run_model_free(model);
 }
 
+/* A slow viewer is sent no records of some steps: their place in the curves is unknown, and is not closed up. */
+static void missing_steps_are_a_hole_in_the_curves(void **state)
+{
+    struct run_model *model = run_model_new(&(struct run_model_options){0});
+    struct synthetic run;
+    (void)state;
+    synthetic_start(&run, 1, 0, 0, fold, model);
+    synthetic_step(&run, 3); /* a late viewer: what came before it is no hole */
+    synthetic_step(&run, 4);
+    synthetic_step(&run, 8);
+    assert_int_equal(model->loss.count, 6);
+    for (int i = 0; i < 6; i++) {
+        const bool seen = i < 2 || i == 5;
+        assert_int_equal(model->number.value[i], 3 + i);
+        assert_int_equal(!isnan(model->loss.value[i]), seen);
+        assert_int_equal(!isnan(model->tokens_per_s.value[i]), seen);
+    }
+    for (uint32_t step = 9; step <= 6 + RUN_CURVE_POINTS; step++) synthetic_step(&run, step);
+    assert_int_equal(model->loss.stride, 2); /* pairs: (3, 4), (5, 6), (7, 8) */
+    assert_true(!isnan(model->loss.value[0]) && isnan(model->loss.value[1]));
+    assert_float_equal(model->loss.value[2], synthetic_loss(8), 1e-6);
+    run_model_free(model);
+}
+
+static void keep_in_file(void *user, const struct run_step *step)
+{
+    assert_true(report_step(user, step));
+}
+
+/* A report that takes dropped steps from a file is the report of a model that keeps them all. */
+static void report_has_steps_that_were_dropped(void **state)
+{
+    char *bounded = NULL;
+    size_t bytes;
+    struct report_past past = {tmpfile()};
+    struct run_model *all = run_model_new(&(struct run_model_options){0}),
+                     *some = run_model_new(&(struct run_model_options){
+                         .steps = 10, .on_step_dropped = keep_in_file, .user = past.file});
+    struct run_model *const models[] = {all, some};
+    (void)state;
+    for (int m = 0; m < 2; m++) {
+        struct synthetic run;
+        synthetic_start(&run, 2, 0, 0, fold, models[m]);
+        for (uint32_t step = 1; step <= 55; step++) synthetic_step(&run, step);
+    }
+    assert_true(some->step_count < 20 && all->step_count == 55);
+    FILE *out = open_memstream(&bounded, &bytes);
+    assert_true(report_write(out, some, &(struct report_screen){0}, &past));
+    fclose(out);
+    char *whole = report_json(all, &(struct report_screen){0}), *without = report_json(some, &(struct report_screen){0});
+    assert_string_equal(bounded, whole);
+    assert_non_null(strstr(whole, "\"steps_left_out\":\t0"));
+    assert_null(strstr(without, "\"steps_left_out\":\t0"));
+    free(bounded), free(whole), free(without);
+    fclose(past.file);
+    run_model_free(all), run_model_free(some);
+}
+
 /* Records that no engine writes must not lead outside the arrays. */
 static void hostile_records_are_survived(void **state)
 {
@@ -562,6 +620,8 @@ int main(void)
         cmocka_unit_test(steps_without_details_are_unknown_and_not_zero),
         cmocka_unit_test(half_a_step_has_no_split),
         cmocka_unit_test(history_is_bounded),
+        cmocka_unit_test(missing_steps_are_a_hole_in_the_curves),
+        cmocka_unit_test(report_has_steps_that_were_dropped),
         cmocka_unit_test(hostile_records_are_survived),
         cmocka_unit_test(pace_is_the_header_and_what_was_set_since),
         cmocka_unit_test(what_was_not_saved_is_known_until_a_later_one_is),

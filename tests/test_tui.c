@@ -1,4 +1,5 @@
 /* The parts of screens: layout at every size, clipping, bars, numbers, outputs, keys. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -213,6 +214,10 @@ static void curves_span_lowest_to_highest(void **state)
     draw_sparkline(canvas_of(&surface), 0, 0, 8, STYLE_SPARK, values, 64);
     draw_sparkline(canvas_of(&surface), 0, 1, 8, STYLE_SPARK, same, 3);
     assert_text(&surface, "▁▂▃▄▅▆▇█\n▅▅▅\n");
+    surface = painted(8, 1, THEME_MONO, false);
+    for (int i = 0; i < 20; i++) values[i] = NAN; /* a column with one known value shows it */
+    draw_sparkline(canvas_of(&surface), 0, 0, 8, STYLE_SPARK, values, 64);
+    assert_text(&surface, "??▁▂▄▅▇█\n");
 }
 
 static void outputs_end_in_the_default_look(void **state)

@@ -197,7 +197,7 @@ struct run_step {
 };
 
 /* The whole run in at most RUN_CURVE_POINTS points; each is the mean of `stride` steps. */
-struct run_curve { int count; uint32_t stride, pending; double pending_sum; float value[RUN_CURVE_POINTS]; };
+struct run_curve { int count; uint32_t stride, pending, known; double pending_sum; float value[RUN_CURVE_POINTS]; };
 
 enum run_notice_kind { NOTICE_EVENT, NOTICE_COMMAND, NOTICE_LOG, NOTICE_VALIDATION, NOTICE_STATE, NOTICE_GAP };
 
@@ -231,9 +231,12 @@ struct run_shortage {
  * sums are of the whole run. */
 enum { RUN_STEPS_KEPT = 8192, RUN_NOTICES_KEPT = 4000 };
 
+struct run_step;
 struct run_model_options {
-    int steps;   /* steps kept in full; 0: all of them (reports) */
+    int steps;   /* steps kept in full; 0: all of them */
     int notices; /* notices kept; 0: all of them */
+    void (*on_step_dropped)(void *user, const struct run_step *step); /* before the model forgets it; NULL: nothing. Not of snapshots */
+    void *user;
 };
 
 /* Whatever it points to must be known to snapshot.c too. */
@@ -265,7 +268,8 @@ struct run_model {
     uint64_t tokens_seen, time_seen_ns;
     struct run_split split_total; /* over every step of the part and rank whose operations were all seen: ... */
     uint64_t split_count;         /* ... so many */
-    struct run_curve loss;
+    uint32_t last_ended; /* the step that ended last on all ranks; 0: none */
+    struct run_curve loss; /* NaN: steps that were not seen */
     struct run_curve number, tokens_per_s, grad_norm, learning_rate; /* of the same steps; number: of the step */
 
     uint32_t traffic_step;  /* of `traffic` */

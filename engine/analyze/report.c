@@ -4,6 +4,7 @@
 #include <cjson/cJSON.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "engine/analyze/flows.h"
@@ -114,13 +115,6 @@ static cJSON *step_object(const struct run_step *step)
     add_seconds(out, step);
     add_sent(out, step);
     return out;
-}
-
-static void add_steps(cJSON *report, const struct run_model *model)
-{
-    cJSON *steps = cJSON_AddArrayToObject(report, "steps");
-    for (int i = 0; i < model->step_count; i++)
-        if (model->steps[i].ended) cJSON_AddItemToArray(steps, step_object(&model->steps[i]));
 }
 
 static void add_hash(cJSON *report, const struct run_model *model)
@@ -313,7 +307,8 @@ static void add_screen(cJSON *report, const struct report_screen *screen)
     add_number(out, "bytes_per_frame", true, (double)screen->bytes / (double)screen->frames);
 }
 
-char *report_json(const struct run_model *model, const struct report_screen *screen)
+/* All but the steps, whose place is an empty array. */
+static char *report_without_steps(const struct run_model *model, const struct report_screen *screen, bool has_past)
 {
     cJSON *report = cJSON_CreateObject();
     if (!report) return NULL;
@@ -322,8 +317,8 @@ char *report_json(const struct run_model *model, const struct report_screen *scr
     add_text(report, "error", model->error);
     add_header(report, model);
     add_parts(report, model);
-    add_steps(report, model);
-    add_number(report, "steps_left_out", true, (double)model->steps_dropped);
+    cJSON_AddArrayToObject(report, "steps");
+    add_number(report, "steps_left_out", true, has_past ? 0 : (double)model->steps_dropped);
     add_number(report, "lost_records", true, (double)model->lost_records);
     add_hash(report, model);
     add_memory(report, model);
@@ -342,4 +337,70 @@ char *report_json(const struct run_model *model, const struct report_screen *scr
     char *text = printable_json(cJSON_Print(report));
     cJSON_Delete(report);
     return text;
+}
+
+/* As cJSON_Print() prints it two levels down. */
+static bool print_step(FILE *out, const struct run_step *step)
+{
+    cJSON *object = step_object(step);
+    char *text = cJSON_Print(object);
+    for (const char *at = text; at && *at; at++) {
+        putc(*at, out);
+        if (*at == '\n') fputs("\t\t", out);
+    }
+    cJSON_Delete(object);
+    free(text);
+    return text && !ferror(out);
+}
+
+bool report_step(FILE *out, const struct run_step *step)
+{
+    return !step->ended || (print_step(out, step) && fputs(", ", out) >= 0);
+}
+
+static bool copy_past(FILE *out, FILE *past)
+{
+    char bytes[1 << 16];
+    size_t count;
+    rewind(past);
+    while ((count = fread(bytes, 1, sizeof bytes, past)) > 0) fwrite(bytes, 1, count, out);
+    return !ferror(past) && !ferror(out);
+}
+
+static bool write_steps(FILE *out, const struct run_model *model, const struct report_past *past)
+{
+    const char *between = "";
+    bool all = !past->file || copy_past(out, past->file);
+    for (int i = 0; all && i < model->step_count; i++) {
+        if (!model->steps[i].ended) continue;
+        fputs(between, out);
+        all = print_step(out, &model->steps[i]);
+        between = ", ";
+    }
+    return all;
+}
+
+bool report_write(FILE *out, const struct run_model *model, const struct report_screen *screen,
+                  const struct report_past *past)
+{
+    static const char place[] = "\t\"steps\":\t[";
+    char *text = report_without_steps(model, screen, past->file);
+    const char *steps = text ? strstr(text, place) : NULL;
+    if (!steps) return free(text), false;
+    steps += strlen(place);
+    fwrite(text, 1, (size_t)(steps - text), out);
+    const bool all = write_steps(out, model, past) && fputs(steps, out) >= 0;
+    free(text);
+    return all;
+}
+
+char *report_json(const struct run_model *model, const struct report_screen *screen)
+{
+    char *text = NULL;
+    size_t bytes;
+    FILE *out = open_memstream(&text, &bytes);
+    if (!out) return NULL;
+    const bool written = report_write(out, model, screen, &(struct report_past){0});
+    if (fclose(out) == 0 && written) return text;
+    return free(text), NULL;
 }

@@ -24,6 +24,7 @@ static struct run_model *bare_copy(struct run_model *from)
 {
     struct run_model *model = copy_of(from, sizeof *from);
     if (!model) return NULL;
+    model->options.on_step_dropped = NULL;
     if (!header_share(&model->header, &from->header)) return free(model), NULL;
     model->rank = NULL;
     model->schedules = NULL;

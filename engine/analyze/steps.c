@@ -29,7 +29,10 @@ static void forget_old(struct run_model *model)
     int kept = model->options.steps;
     if (kept <= 0 || model->step_count < 2 * kept) return;
     int dropped = model->step_count - kept;
-    for (int i = 0; i < dropped; i++) free(model->steps[i].sent_bytes);
+    for (int i = 0; i < dropped; i++) {
+        if (model->options.on_step_dropped) model->options.on_step_dropped(model->options.user, &model->steps[i]);
+        free(model->steps[i].sent_bytes);
+    }
     memmove(model->steps, model->steps + dropped, (size_t)kept * sizeof *model->steps);
     model->step_count = kept;
     model->steps_dropped += (uint64_t)dropped;
@@ -87,22 +90,44 @@ static void note_memory(struct run_step *step, const struct run_rank *rank)
     for (int tier = 0; tier < TIERS; tier++) note_fullest(&step->memory[tier], &rank->tier[tier]);
 }
 
+static float mean_of_known(float a, float b)
+{
+    return isnan(a) ? b : isnan(b) ? a : (a + b) / 2;
+}
+
+/* NaN: the step is missing. A point is the mean of the steps that are known, and NaN where none is. */
 static void curve_push(struct run_curve *curve, float value)
 {
     if (!curve->stride) curve->stride = 1;
-    curve->pending_sum += value;
+    if (!isnan(value)) curve->pending_sum += value, curve->known++;
     if (++curve->pending < curve->stride) return;
-    curve->value[curve->count++] = (float)(curve->pending_sum / curve->stride);
-    curve->pending = 0;
+    curve->value[curve->count++] = curve->known ? (float)(curve->pending_sum / curve->known) : NAN;
+    curve->pending = curve->known = 0;
     curve->pending_sum = 0;
     if (curve->count < RUN_CURVE_POINTS) return;
     curve->count /= 2;
-    for (int i = 0; i < curve->count; i++) curve->value[i] = (curve->value[2 * i] + curve->value[2 * i + 1]) / 2;
+    for (int i = 0; i < curve->count; i++)
+        curve->value[i] = mean_of_known(curve->value[2 * i], curve->value[2 * i + 1]);
     curve->stride *= 2;
+}
+
+/* Steps between `step` and the one that ended before it were not seen: their records were left out for a slow viewer. */
+static void push_missing(struct run_model *model, uint32_t step)
+{
+    enum { MOST = 1 << 20 };
+    for (uint32_t missing = model->last_ended + 1; missing < step && missing <= model->last_ended + MOST; missing++) {
+        curve_push(&model->loss, NAN);
+        curve_push(&model->number, (float)missing);
+        curve_push(&model->tokens_per_s, NAN);
+        curve_push(&model->grad_norm, NAN);
+        curve_push(&model->learning_rate, NAN);
+    }
 }
 
 static void step_completed(struct run_model *model, const struct run_step *step)
 {
+    if (model->last_ended) push_missing(model, step->step);
+    model->last_ended = step->step;
     if (step->skipped) return;
     model->steps_seen++;
     model->tokens_seen += step->tokens;

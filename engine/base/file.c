@@ -35,6 +35,11 @@ FILE *file_create_stream(const char *path)
     return stream_of(file_create(path, 0), "w");
 }
 
+FILE *file_unnamed(const char *folder)
+{
+    return stream_of(open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600), "w+");
+}
+
 /* ---- names that the user gave ---- */
 
 static bool is_pipe(const char *path)

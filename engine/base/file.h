@@ -28,6 +28,9 @@ FILE *file_create_stream(const char *path);
 int file_open_named(const char *path, int flags);
 FILE *file_open_named_stream(const char *path, int flags);
 
+/* A file without a name in that folder, to read and write; it is gone when it is closed. */
+FILE *file_unnamed(const char *folder);
+
 /* What errno says of file_open_named(). */
 const char *file_why(int cause);
 

@@ -170,6 +170,14 @@ int front_close(FILE *out, const char *path, struct error *err)
     return cause ? cannot_write(path, cause, err) : STATUS_OK;
 }
 
+void front_drop(FILE *out)
+{
+    put_away(out, 0);
+    if (out != opened.file) return;
+    opened.file = NULL;
+    unlink(opened.partial);
+}
+
 /* Whoever read it has seen enough, or the terminal has gone. */
 static bool reader_has_left(void)
 {

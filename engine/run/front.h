@@ -32,5 +32,6 @@ int front_write(const char *path, const char *text, struct error *err); /* NULL 
 int front_write_frame(const char *path, const char *text, struct error *err); /* the same for a frame, whose escape sequences are ours */
 FILE *front_open(const char *path, struct error *err);                   /* the same; NULL: STATUS_USAGE in err */
 int front_close(FILE *out, const char *path, struct error *err);
+void front_drop(FILE *out); /* instead of front_close(): what stood under the name stays */
 
 #endif

@@ -7,8 +7,8 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include "engine/analyze/report.h"
 #include "engine/base/clock.h"
+#include "engine/base/file.h"
 #include "engine/base/printable.h"
 #include "engine/config/command.h"
 #include "engine/run/headless.h"
@@ -43,10 +43,37 @@ bool session_saves(const struct session *session)
     return saves && *session->config.checkpoint.path;
 }
 
+/* A file without a name in the report's folder, which is to have room for the report anyway. Where that cannot be (standard output,
+ * a device): in the run's folder. */
+static FILE *open_past(const struct session *session)
+{
+    char folder[sizeof session->report];
+    snprintf(folder, sizeof folder, "%s", session->report);
+    char *slash = strrchr(folder, '/');
+    if (slash) slash[slash == folder] = '\0';
+    FILE *file = file_unnamed(slash ? folder : ".");
+    return file ? file : file_unnamed(session->dir.path);
+}
+
+/* A report that was asked for has every step: those that the model drops wait in a file. Once one is lost, so are all: the report then
+ * says how many are missing. */
+static void keep_step(void *user, const struct run_step *step)
+{
+    struct session *session = user;
+    if (session->past_lost) return;
+    if (!session->past.file) session->past.file = open_past(session);
+    if (session->past.file && report_step(session->past.file, step)) return;
+    if (session->past.file) fclose(session->past.file);
+    session->past.file = NULL;
+    session->past_lost = true;
+}
+
 int session_start(struct session *session, struct error *err)
 {
-    const struct run_model_options all = {0}, some = {.steps = RUN_STEPS_KEPT, .notices = RUN_NOTICES_KEPT};
-    session->model = run_model_new(session->cli->report ? &all : &some); /* a report that was asked for has every step */
+    struct run_model_options options = {.steps = RUN_STEPS_KEPT, .notices = RUN_NOTICES_KEPT};
+    if (session->cli->report)
+        options = (struct run_model_options){.steps = RUN_STEPS_KEPT, .on_step_dropped = keep_step, .user = session};
+    session->model = run_model_new(&options);
     if (!session->model) return error_set(err, STATUS_RUN, "no memory for the model of the run");
     int status = rundir_create(&session->dir, err);
     if (!status && session_saves(session)) status = own_take(&session->dir, session->config.checkpoint.path, err);
@@ -235,10 +262,18 @@ void session_report(struct session *session)
 {
     struct error err;
     if (!*session->report) return;
-    char *json = report_json(session->model, &(struct report_screen){session->screen.frames, session->screen.bytes});
-    int status =
-        json ? front_write(session->report, json, &err) : error_set(&err, STATUS_RUN, "no memory for the report");
-    free(json);
+    const struct report_screen screen = {session->screen.frames, session->screen.bytes};
+    FILE *out = front_open(session->report, &err);
+    int status = out ? STATUS_OK : err.status;
+    if (out && !report_write(out, session->model, &screen, &session->past) && !ferror(out)) {
+        front_drop(out);
+        status = error_set(&err, STATUS_RUN, "cannot write the report %.300s: no memory", session->report);
+    } else if (out) {
+        putc('\n', out);
+        status = front_close(out, session->report, &err);
+    }
+    if (session->past.file) fclose(session->past.file);
+    session->past.file = NULL;
     if (!status) return;
     lose(session, "%s", err.text);
     *session->report = '\0'; /* there is none to look at */

@@ -6,6 +6,7 @@
 #include <signal.h>
 
 #include "engine/analyze/model.h"
+#include "engine/analyze/report.h"
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/run/front.h"
 #include "engine/run/keeper.h"
@@ -35,6 +36,8 @@ struct session {
     struct rundir dir;
     struct keeper keeper;
     int signal_fd;
+    struct report_past past; /* steps that the model has dropped, for a report that was asked for */
+    bool past_lost;          /* they could not be kept */
 };
 
 /* The run in this process. A run that failed is an error; one that was stopped or ran out of memory is not, and neither is

@@ -57,14 +57,14 @@ void draw_bar(struct canvas canvas, int x, int y, int columns, const struct segm
     }
 }
 
-/* Mean of the values that fall on column i of `columns`; with fewer values than columns, the nearest one. */
-static float column_value(const float values[], int count, int i, int columns)
+float column_mean(const float values[], int count, int i, int columns)
 {
-    int first = (int)((int64_t)i * count / columns), end = (int)((int64_t)(i + 1) * count / columns);
+    int first = (int)((int64_t)i * count / columns), end = (int)((int64_t)(i + 1) * count / columns), known = 0;
     float sum = 0;
     if (end <= first) end = first + 1;
-    for (int k = first; k < end; k++) sum += values[k];
-    return sum / (float)(end - first);
+    for (int k = first; k < end; k++)
+        if (!isnan(values[k])) sum += values[k], known++;
+    return known ? sum / (float)known : NAN;
 }
 
 void draw_sparkline(struct canvas canvas, int x, int y, int columns, enum style style, const float values[], int count)
@@ -77,8 +77,9 @@ void draw_sparkline(struct canvas canvas, int x, int y, int columns, enum style 
         high = fmaxf(high, values[i]);
     }
     for (int i = 0; i < columns; i++) {
-        float share = high > low ? (column_value(values, count, i, columns) - low) / (high - low) : 0.5f;
-        draw_character(canvas, x + i, y, style, 0x2581 + (uint32_t)(share * 7.0f + 0.5f));
+        const float mean = column_mean(values, count, i, columns), share = high > low ? (mean - low) / (high - low) : 0.5f;
+        if (isnan(mean)) draw_character(canvas, x + i, y, STYLE_DIM, '?');
+        else draw_character(canvas, x + i, y, style, 0x2581 + (uint32_t)(share * 7.0f + 0.5f));
     }
 }
 

@@ -20,7 +20,11 @@ void bar_shares(int shares[], const struct segment segments[], int count, uint64
 /* Draws segments from x on; the rest of the columns stays as it is. */
 void draw_bar(struct canvas canvas, int x, int y, int columns, const struct segment segments[], int count, uint64_t scale);
 
-/* A curve in one row: values between the lowest and the highest, averaged or repeated to fill `columns`. */
+/* Mean of the known values of a curve that fall on column i of `columns`; with fewer values than columns, the nearest one. NaN: none of
+ * them is known. */
+float column_mean(const float values[], int count, int i, int columns);
+
+/* A curve in one row: values between the lowest and the highest, averaged or repeated to fill `columns`; '?' where none is known. */
 void draw_sparkline(struct canvas canvas, int x, int y, int columns, enum style style, const float values[], int count);
 
 /* A cell of a heat row: five shades from empty to full. */

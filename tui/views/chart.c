@@ -3,6 +3,8 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "tui/draw/bar.h"
+
 bool chart_init(struct chart *chart, const struct run_curve *curve, const struct run_curve *number, bool from_zero,
                 const char *(*label)(char out[32], float value))
 {
@@ -23,17 +25,6 @@ void chart_include(struct chart *chart, float value)
 static int chart_columns(const struct canvas *canvas)
 {
     return canvas->at.columns - CHART_LABEL_COLUMNS - 1;
-}
-
-/* Few points take several columns each; of many, each column shows the mean of those that fall on it. */
-static float column_value(const struct run_curve *curve, int column, int columns)
-{
-    int first = (int)((int64_t)column * curve->count / columns),
-        end = (int)((int64_t)(column + 1) * curve->count / columns);
-    float sum = 0;
-    if (end <= first) end = first + 1;
-    for (int i = first; i < end; i++) sum += curve->value[i];
-    return sum / (float)(end - first);
 }
 
 static float share_of(const struct chart *chart, float value)
@@ -72,7 +63,12 @@ void chart_draw(struct canvas canvas, const struct chart *chart)
     const int columns = chart_columns(&canvas), rows = canvas.at.rows;
     draw_labels(canvas, chart);
     for (int i = 0; i < columns; i++) {
-        int eighths = 1 + (int)(share_of(chart, column_value(chart->curve, i, columns)) * (float)(rows * 8 - 1));
+        const float mean = column_mean(chart->curve->value, chart->curve->count, i, columns);
+        if (isnan(mean)) {
+            draw_character(canvas, CHART_LABEL_COLUMNS + i, rows - 1, STYLE_DIM, '?');
+            continue;
+        }
+        int eighths = 1 + (int)(share_of(chart, mean) * (float)(rows * 8 - 1));
         for (int row = 0; row < rows; row++) {
             int here = eighths - 8 * row;
             if (here > 0)
