@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What the documents point at is there: tests that docs/KNOBS.md names, and files that pages link to.
+# What the documents point at is there: tests that docs/KNOBS.md and docs/SECURITY.md name, and files that pages link to.
 . "$(dirname "$0")/tap.sh"
 cd "$root" || exit 1
 
@@ -18,6 +18,17 @@ rows_have_tests() { # every row but the headings
     ! grep '^| `' docs/KNOBS.md | grep -v '`test_' | sed 's/^/# no test: /' | grep .
 }
 check "every row of it names one" rows_have_tests
+
+tests_of_security() {
+    local name missing=0
+    for name in $(grep -oE '`(test_[a-z0-9_]*(\.sh)?|[a-z]*\.sh)`' docs/SECURITY.md | tr -d '`' | sort -u); do
+        [ -e tests/$name ] || [ -e tests/$name.c ] && continue
+        echo "# no test is called $name"
+        missing=1
+    done
+    return $missing
+}
+check "every test that SECURITY.md names is there" tests_of_security
 
 links() {
     local page target missing=0

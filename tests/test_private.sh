@@ -9,14 +9,16 @@ family() { # a process and all below it
     echo "$1"
     for child in $(children "$1"); do family "$child"; done
 }
-# The internet sockets of a run, by their inodes in the kernel's tables.
-internet_sockets() {
+# The internet sockets of processes, by their inodes in the kernel's tables: of all rows, or of those that an awk condition takes.
+sockets_of() {
     local pid inodes
-    inodes=$(awk 'FNR > 1 { print $10 }' /proc/net/tcp /proc/net/tcp6 /proc/net/udp /proc/net/udp6 2>/dev/null)
-    for pid in $(family "$1"); do
+    inodes=$(awk "FNR > 1 && ${2:-1} { print \$10 }" /proc/net/tcp /proc/net/tcp6 /proc/net/udp /proc/net/udp6 2>/dev/null)
+    for pid in $1; do
         ls -l /proc/"$pid"/fd 2>/dev/null | sed -n 's/.*socket:\[\([0-9]*\)\].*/\1/p'
     done | sort -u | grep -xFf <(echo "$inodes")
 }
+internet_sockets() { sockets_of "$(family "$1")"; } # of a run
+listens='$4 == "0A"' on_all_interfaces='$2 ~ /^0+:/'
 start() {
     rm -f out err
     "$zerolab" train --headless --steps 100000 "$@" >out 2>err </dev/null &
@@ -40,9 +42,19 @@ if [ "$(id -u)" -eq 0 ] && command -v setpriv >/dev/null; then
     check "... nor at the memory that its ranks share" refused_to_others /proc/"$rank"/fd
 fi
 stop
+check "a run whose ranks are threads" start --set topology.ranks_as=threads
+check "... has no internet socket either" [ -z "$(internet_sockets $front)" ]
+stop
 if command -v mpirun >/dev/null; then # the check can fail: mpirun has some, and SECURITY.md says so
     check "a run under mpirun" start --set topology.ranks_as=mpirun
     check "... has internet sockets" [ -n "$(internet_sockets $front)" ]
+    launcher=$(children $front | tr -d ' ') run=$XDG_RUNTIME_DIR/zerolab-$front
+    check "... mpirun listens on all interfaces" [ -n "$(sockets_of "$launcher" "$listens && $on_all_interfaces")" ]
+    ranks=$(children "$launcher")
+    check "... its ranks have some, too" [ -n "$(sockets_of "$ranks")" ]
+    check "... but do not listen" [ -z "$(sockets_of "$ranks" "$listens")" ]
+    check "... its folder is its user's alone, too" [ "$(stat -c %a "$run")" = 700 ]
+    check "... and has the files of Open MPI" eval 'ls -d "$run"/ompi.* "$run"/*_segment.* >out'
     stop
 fi
 
@@ -72,6 +84,8 @@ as_other "$zerolab" train --headless --steps 1 -n 2 >out 2>err
 check "a folder of that name that is another's is refused" [ $? -eq 4 ]
 check "... with what its victim can do" grep -qxE "zerolab: $base belongs to another user \(0\), so your runs cannot be kept there; set XDG_RUNTIME_DIR to a folder of yours with mode 0700" err
 check "... which helps" as_other sh -c 'mkdir -m 700 own && XDG_RUNTIME_DIR=$PWD/own "$0" train --headless --steps 1 -n 2' "$zerolab"
+as_other sh -c 'mkdir -m 755 loose && XDG_RUNTIME_DIR=$PWD/loose "$0" train --headless --steps 1 -n 2' "$zerolab" >out 2>err
+check "... unless others may enter it, too" grep -q "^zerolab: $base belongs to another user" err
 rmdir $base
 ln -s "$work/open/own" $base
 as_other "$zerolab" train --headless --steps 1 -n 2 >out 2>err
