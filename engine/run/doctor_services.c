@@ -109,15 +109,14 @@ static int write_direct(const char *folder)
     snprintf(path, sizeof path, "%.4000s/zerolab-doctor-XXXXXX", folder);
     int fd = mkostemp(path, O_CLOEXEC);
     if (fd < 0) return errno;
-    int direct = open(path, O_RDWR | O_DIRECT | O_CLOEXEC), failed = direct < 0 ? errno : 0;
     unlink(path);
-    close(fd);
+    int failed = fcntl(fd, F_SETFL, O_DIRECT) != 0 ? errno : 0;
     if (!failed && posix_memalign(&block, BLOCK, BLOCK) != 0) failed = ENOMEM;
     if (!failed) memset(block, 0x5a, BLOCK);
-    if (!failed && pwrite(direct, block, BLOCK, 0) != BLOCK) failed = errno;
-    if (!failed && pread(direct, block, BLOCK, 0) != BLOCK) failed = errno;
+    if (!failed && pwrite(fd, block, BLOCK, 0) != BLOCK) failed = errno;
+    if (!failed && pread(fd, block, BLOCK, 0) != BLOCK) failed = errno;
     free(block);
-    if (direct >= 0) close(direct);
+    close(fd);
     return failed;
 }
 

@@ -1,5 +1,5 @@
-/* Ranks that Open MPI's mpirun starts. On one machine nothing needs it. mpirun and the ranks listen on TCP ports of all
- * interfaces while they live; see docs/SECURITY.md. */
+/* Ranks that Open MPI's mpirun starts. On one machine nothing needs it. mpirun listens on a TCP port of all
+ * interfaces while it lives; see docs/SECURITY.md. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
