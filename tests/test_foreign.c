@@ -223,7 +223,7 @@ static void live_screens(void **state)
     CLEAN_SCREEN("hhh", "lab", "first");
     CLEAN_SCREEN("", "train", "config.json", "--headless", "--steps", "3", "--set",
                  "checkpoint.path=" EVIL_NAME "-saves", "--set", "checkpoint.at_end=true");
-    CLEAN_SCREEN("\t", "train", "config.json", "--at", "1:set checkpoint.path=" EVIL_NAME "-live");
+    CLEAN_SCREEN("\t", "train", "config.json", "--steps", "3", "--at", "1:set checkpoint.path=" EVIL_NAME "-live");
     hold();
 }
 
