@@ -133,12 +133,14 @@ int lab_settings(char *out[LAB_SETS_MAX], int *count, const char *text, const ch
     *count = 0;
     struct error found;
     int status = split(out, count, text, err);
-    if (!status && (status = load(&config, sets, set_count, out, *count, &found)))
+    if (!status && (status = load(&config, sets, set_count, out, *count, &found))) {
         status = unknown_key(text, &found, err);
-    if (!status && config_place(&config)) status = lab_refuse_place(config_place(&config), err);
-    if (status) return release(out, *count), *count = 0, status;
-    config_release(&config);
-    return STATUS_OK;
+    } else if (!status) {
+        if (config_place(&config)) status = lab_refuse_place(config_place(&config), err);
+        config_release(&config);
+    }
+    if (status) release(out, *count), *count = 0;
+    return status;
 }
 
 /* ---- values -------------------------------------------------------------------------------------------------------- */
