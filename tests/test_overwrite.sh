@@ -111,8 +111,9 @@ for as in threads processes; do
     run=$(sed 's/run \([0-9]*\).*/\1/' detached)
     check "... has its folder" taken away.$as train --headless --steps 1 $small --set checkpoint.path=away.$as
     engine=$(children $run)
+    kill -STOP $engine # it would end, and save, when its front end is gone
     kill -9 $run
-    check "... also when only its engine goes on" taken away.$as train --headless --steps 1 $small --set checkpoint.path=away.$as
+    check "... also when only its engine is left" taken away.$as train --headless --steps 1 $small --set checkpoint.path=away.$as
     kill -9 $engine
     check "... it is free in the end" eventually train at_last_$as --steps 1 $small --set checkpoint.path=away.$as
 done

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "engine/base/file.h"
@@ -17,7 +16,7 @@ enum { HEAD_BYTES = 16384, TAIL_BYTES = 16384 };
 
 struct capture {
     pthread_t thread;
-    int read_fd, stop_fd;
+    int read_fd, stop_fd, ended_fd; /* stop: asks the thread to end; ended: it says that it has */
     FILE *file; /* of the log; NULL: none */
     struct capture_log *log;
     size_t head_bytes, tail_bytes; /* tail_bytes counts all that came after the head; the tail is a ring */
@@ -33,29 +32,36 @@ static void keep(struct capture *capture, const char *bytes, size_t count)
     while (i < count) capture->tail[capture->tail_bytes++ % TAIL_BYTES] = bytes[i++];
 }
 
-static void *run(void *user)
+static void read_all(struct capture *capture)
 {
-    struct capture *capture = user;
     struct pollfd polled[2] = {{.fd = capture->read_fd, .events = POLLIN}, {.fd = capture->stop_fd, .events = POLLIN}};
     char bytes[4096];
     for (;;) {
-        if (poll(polled, 2, -1) < 0 && errno != EINTR) return NULL;
+        if (poll(polled, 2, -1) < 0 && errno != EINTR) return;
         if (polled[0].revents) {
             ssize_t count = read(capture->read_fd, bytes, sizeof bytes);
-            if (count == 0 || (count < 0 && errno != EINTR && errno != EAGAIN)) return NULL;
+            if (count == 0 || (count < 0 && errno != EINTR && errno != EAGAIN)) return;
             if (count > 0) keep(capture, bytes, (size_t)count);
         } else if (polled[1].revents) {
-            return NULL;
+            return;
         }
     }
+}
+
+static void *run(void *user)
+{
+    struct capture *capture = user;
+    read_all(capture);
+    eventfd_write(capture->ended_fd, 1);
+    return NULL;
 }
 
 int capture_start(struct capture **out, int read_fd, struct capture_log *log, struct error *err)
 {
     struct capture *capture = calloc(1, sizeof *capture);
     int status = STATUS_OK;
-    if (capture) *capture = (struct capture){.read_fd = read_fd, .log = log, .stop_fd = eventfd(0, EFD_CLOEXEC)};
-    if (!capture || capture->stop_fd < 0) status = error_set(err, STATUS_RUN, "no memory to start the engine");
+    if (capture) *capture = (struct capture){.read_fd = read_fd, .log = log, .stop_fd = eventfd(0, EFD_CLOEXEC), .ended_fd = eventfd(0, EFD_CLOEXEC)};
+    if (!capture || capture->stop_fd < 0 || capture->ended_fd < 0) status = error_set(err, STATUS_RUN, "no memory to start the engine");
     if (!status && log->path && !(capture->file = file_open_named_stream(log->path, O_APPEND)))
         status = error_set(err, STATUS_USAGE, "cannot write the log %s: %s", log->path, file_why(errno));
     if (!status && pthread_create(&capture->thread, NULL, run, capture) != 0)
@@ -64,6 +70,7 @@ int capture_start(struct capture **out, int read_fd, struct capture_log *log, st
 
     if (capture && capture->file) fclose(capture->file);
     if (capture && capture->stop_fd >= 0) close(capture->stop_fd);
+    if (capture && capture->ended_fd >= 0) close(capture->ended_fd);
     free(capture);
     close(read_fd);
     return status;
@@ -71,13 +78,10 @@ int capture_start(struct capture **out, int read_fd, struct capture_log *log, st
 
 bool capture_wait(struct capture *capture, int timeout_ms)
 {
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += timeout_ms / 1000;
-    until.tv_nsec += timeout_ms % 1000 * 1000000L;
-    if (until.tv_nsec >= 1000000000L) until.tv_sec++, until.tv_nsec -= 1000000000L;
+    struct pollfd ended = {.fd = capture->ended_fd, .events = POLLIN};
     if (!capture->thread) return true;
-    if (pthread_clockjoin_np(capture->thread, NULL, CLOCK_MONOTONIC, &until) != 0) return false;
+    if (poll(&ended, 1, timeout_ms) <= 0) return false; /* its clock is no wall clock */
+    pthread_join(capture->thread, NULL);
     capture->thread = 0;
     return true;
 }
@@ -102,6 +106,7 @@ char *capture_finish(struct capture *capture)
     if (capture->file && fclose(capture->file) != 0 && !capture->log->cause) capture->log->cause = errno;
     close(capture->read_fd);
     close(capture->stop_fd);
+    close(capture->ended_fd);
     free(capture);
     return text;
 }
