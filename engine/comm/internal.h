@@ -33,7 +33,7 @@ struct comm {
     struct node *node;            /* shared by all who meet in it */
     size_t node_bytes;            /* of its mapping, to undo it */
     int node_first;               /* first rank of the node */
-    struct watch watch;           /* the node's other processes; empty where whoever started the ranks watches them */
+    struct watch watch;           /* the node's other processes; empty where a supervisor watches the ranks */
     const struct comm_wire *wire; /* NULL: no far ranks */
     struct wire *wire_state;
     void (*close_backend)(struct comm *comm, bool healthy); /* NULL: nothing to close */

@@ -6,9 +6,8 @@
  *     ... until the trace ends ...
  *     engine_end(engine, grace_ms, &err)    waits, ends what is left by force, says in one line what went wrong
  *
- * No process outlives the run: the kernel ends a rank with SIGKILL when the process that started it is gone, whoever is
- * then left becomes a child of the front end, which waits for it, and rank 0 ends the run when its owner is gone
- * (director.h). A launcher whose ranks are gone and that does not end is killed. */
+ * No process outlives the run. The kernel ends a rank with SIGKILL when the process that started it is gone. Processes that are left
+ * become children of the front end, which waits for them. Rank 0 ends the run when its owner is gone (director.h). A launcher whose ranks are gone and that does not end is killed. */
 #ifndef ENGINE_RUN_LAUNCH_H
 #define ENGINE_RUN_LAUNCH_H
 

@@ -58,8 +58,8 @@ int source_fd(const struct source *source);             /* for poll(); -1: a fil
  * record that says so. STATUS_RUN: the connection is gone. */
 int source_send(struct source *source, const char *command_line, struct error *err);
 
-/* Live: asks the run to leave out nothing for this reader, and to wait for it if need be (viewers.h): for whoever makes a report of
- * what it reads. STATUS_RUN: the connection is gone. */
+/* Live: asks the run to leave out nothing for this reader, and to wait for it if need be (viewers.h). A reader that makes a report needs
+ * this. STATUS_RUN: the connection is gone. */
 int source_want_all(struct source *source, struct error *err);
 void source_close(struct source *source);
 
