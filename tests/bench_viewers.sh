@@ -9,8 +9,8 @@ minutes=${1:-10} ranks=${2:-4} bound_kb=$((160 * 1024))
 export XDG_RUNTIME_DIR=$place/runtime HOME=$place
 mkdir -m 700 "$XDG_RUNTIME_DIR"
 cat >tiny.json <<END
-{"model": {"layers": 2, "hidden": 32, "heads": 2, "context": 32, "vocabulary": 256}, "data": {"sequence_length": 32},
- "train_micro_batch_size_per_gpu": 4, "topology": {"ranks": $ranks, "ranks_as": "threads"}}
+{"model": {"layers": 1, "hidden": 32, "heads": 2, "context": 32, "vocabulary": 256}, "data": {"sequence_length": 32},
+ "train_micro_batch_size_per_gpu": 2, "topology": {"ranks": $ranks, "ranks_as": "threads"}}
 END
 memory_kb() { sed -n "s/^$2:[^0-9]*\([0-9]*\).*/\1/p" "/proc/$1/status" 2>/dev/null; }
 pane_pid() { tm list-panes -F '#{pane_pid}'; }

@@ -14,10 +14,12 @@
 
 #include <cmocka.h>
 
+#include "engine/base/clock.h"
 #include "engine/base/rng.h"
 #include "engine/memory/memory.h"
 #include "engine/memory/pages.h"
 #include "engine/memory/runs.h"
+#include "engine/run/records.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { SANITIZED = 1 };
@@ -415,6 +417,37 @@ static void test_threads(void **state)
     memory_destroy(memory);
 }
 
+/* The kernel's files of a process are slow to read: a step of a millisecond does not wait for them. */
+static void a_process_is_told_of_at_most_every_20_ms(void **state)
+{
+    static _Alignas(64) char room[4096];
+    struct trace_ring *ring = trace_ring_init(room, sizeof room);
+    struct process_told told = {0};
+    struct trace_record record;
+    struct memory *memory = create(0);
+    (void)state;
+    char out[sizeof room];
+    record_process(ring, 0, 1, memory, &told, true);
+    assert_true(trace_decode(out, trace_ring_drain(ring, out, sizeof out), &record));
+    assert_int_equal(record.kind, TRACE_PROCESS);
+    assert_int_equal(record.process.pid, getpid());
+    assert_true(record.process.pss_bytes > 0 && record.process.rss_bytes >= record.process.pss_bytes);
+    assert_true(record.process.peak_rss_bytes >= record.process.rss_bytes);
+    uint64_t now_ns; /* again, should this test have stood still between the two */
+    do {
+        now_ns = told.at_ns = clock_ns();
+        trace_ring_drain(ring, out, sizeof out);
+        record_process(ring, 0, 2, memory, &told, false);
+    } while (clock_ns() - now_ns >= 20000000u);
+    assert_int_equal(trace_ring_waiting(ring), 0);
+    told.at_ns = clock_ns() - 21000000u;
+    record_process(ring, 0, 3, memory, &told, false);
+    assert_true(trace_decode(out, trace_ring_drain(ring, out, sizeof out), &record));
+    assert_int_equal(record.process.step, 3);
+    assert_int_equal(record.process.pss_bytes, 0);
+    memory_destroy(memory);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -431,6 +464,7 @@ int main(void)
         cmocka_unit_test(test_fail_after),
         cmocka_unit_test(test_observer_sees_all),
         cmocka_unit_test(test_threads),
+        cmocka_unit_test(a_process_is_told_of_at_most_every_20_ms),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

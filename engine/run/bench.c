@@ -3,6 +3,7 @@
  * half of the rounds lie. Processor time tells the same on a machine that others use too. */
 #include <cjson/cJSON.h>
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -14,6 +15,7 @@
 #include "engine/run/front.h"
 #include "engine/run/gpu.h"
 #include "engine/run/launch.h"
+#include "engine/run/records.h"
 #include "engine/run/room.h"
 
 enum { ROUNDS = 21 };
@@ -105,7 +107,8 @@ static void print_parts(FILE *out, const struct config *config, const struct ben
 {
     const double step_s = FIGURE(found, AUDIENCE_NOBODY, processor_s).median,
                  writer_s = FIGURE(found, AUDIENCE_FILE, writer_s).median, lanes_s = found->emit_s * found->records,
-                 ranks_s = found->process_s * config->topology.ranks;
+                 telling = fmin(1, 1e3 * FIGURE(found, AUDIENCE_FILE, seconds).median / PROCESS_EVERY_MS),
+                 ranks_s = found->process_s * config->topology.ranks * telling;
     fprintf(out, "\n  %-30s%10.3f ms  of processor time; what telemetry adds, by parts:\n",
             "a step to which nobody listens", 1e3 * step_s);
     print_part(out, "lanes write records", lanes_s, step_s);

@@ -37,6 +37,7 @@ struct bench_rank {
     struct gpu_rank *gpu; /* NULL: none */
     struct zero *zero;
     struct trace_ring *rings[PENS][ZERO_RINGS];
+    struct process_told told_process;
     struct error *err;
 };
 
@@ -93,7 +94,7 @@ static int take_steps(struct bench_rank *rank, enum pen pen, int count)
             status = error_set(rank->err, STATUS_RUN, "%s", result.shortage.text);
         if (!status && pen != PEN_NONE) /* as a run does */
             record_process(rank->rings[pen][ZERO_RING_CONTROL], rank->number, zero_steps_done(rank->zero),
-                           zero_memory(rank->zero), false);
+                           zero_memory(rank->zero), &rank->told_process, false);
     }
     return status;
 }
@@ -240,7 +241,10 @@ static double time_process(struct trace_ring *ring, const struct memory *memory)
 {
     enum { TIMES = 64 };
     const uint64_t begin_ns = clock_worked_ns();
-    for (int i = 0; i < TIMES; i++) record_process(ring, 0, i, memory, false);
+    for (int i = 0; i < TIMES; i++) {
+        struct process_told told = {.pss_ns = clock_ns()};
+        record_process(ring, 0, 0, memory, &told, false);
+    }
     return 1e-9 * (double)(clock_worked_ns() - begin_ns) / TIMES;
 }
 

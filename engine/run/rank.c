@@ -10,11 +10,10 @@
 #include "engine/run/gpu.h"
 #include "engine/run/leave.h"
 #include "engine/run/rank_parts.h"
-#include "engine/run/records.h"
 #include "engine/run/save.h"
 #include "engine/run/shortage.h"
 
-enum { PROCESS_MARK_STEPS = 50 };
+enum { OUTSIDE_STEPS = 50 }; /* between two looks at what lies outside of all tiers */
 
 int rank_short_of_memory(struct rank *rank, const struct zero_shortage *shortage, struct error *err)
 {
@@ -118,9 +117,10 @@ static int take_step(struct rank *rank, struct error *err)
     if (result.outcome == ZERO_DONE && !result.skipped) rank->updated_at = rank->steps_done;
     if (result.outcome == ZERO_DIVERGED) return diverged(rank, result.step, &result.divergence), STATUS_OK;
     if (rank->rank == 0) record_pinning(rank->ring, zero_memory(rank->zero), &rank->told_pinning);
-    bool mark = rank->steps_done <= rank->spec->part.steps_done + 2 || rank->steps_done % PROCESS_MARK_STEPS == 0;
-    record_process(rank->ring, rank->rank, rank->steps_done, zero_memory(rank->zero), mark);
-    if (rank->gpu && mark) record_outside(rank->ring, rank->rank, rank->gpu, &rank->told_outside_bytes);
+    const bool begins = rank->steps_done <= rank->spec->part.steps_done + 2;
+    record_process(rank->ring, rank->rank, rank->steps_done, zero_memory(rank->zero), &rank->told_process, begins);
+    if (rank->gpu && (begins || rank->steps_done % OUTSIDE_STEPS == 0))
+        record_outside(rank->ring, rank->rank, rank->gpu, &rank->told_outside_bytes);
     if (is_due(rank)) save(rank, false);
     return STATUS_OK;
 }
@@ -180,7 +180,7 @@ static int conclude(struct rank *rank, enum outcome outcome, struct error *err)
     struct error why;
     uint64_t hash;
     bool is_saved;
-    record_process(rank->ring, rank->rank, rank->steps_done, zero_memory(rank->zero), true);
+    record_process(rank->ring, rank->rank, rank->steps_done, zero_memory(rank->zero), &rank->told_process, true);
     int status = saver_finish(rank->saver, &is_saved, err);
     if (status) return status;
     if (!zero_ready(rank->zero)) return comm_barrier(rank->comm, err);

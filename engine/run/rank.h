@@ -7,6 +7,7 @@
 #include "engine/run/director.h"
 #include "engine/run/next.h"
 #include "engine/run/own.h"
+#include "engine/run/records.h"
 #include "engine/run/rundir.h"
 #include "engine/run/spec.h"
 #include "engine/trace/writer.h"
@@ -32,6 +33,7 @@ struct rank {
     struct trace_ring *ring;              /* its control thread's: for records of the run */
     struct gate *gate;                    /* one for all ranks; NULL: rank 0 is on another machine */
     uint64_t told_outside_bytes; /* UINT64_MAX: nothing has been */
+    struct process_told told_process;
     bool told_pinning; /* that the system does not lock all of the host tier */
     int64_t steps_done;
     struct checkpoint *from;    /* what it was resumed from, while it is read; NULL: nothing, or done */

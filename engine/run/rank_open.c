@@ -12,7 +12,6 @@
 #include "engine/run/gpu.h"
 #include "engine/run/leave.h"
 #include "engine/run/rank_parts.h"
-#include "engine/run/records.h"
 #include "engine/run/save.h"
 #include "kernels/kernels.h"
 

@@ -1,6 +1,7 @@
 #include "engine/run/records.h"
 
 #include <cjson/cJSON.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -229,32 +230,54 @@ void record_outside(struct trace_ring *ring, int rank, const struct gpu_rank *gp
     *told_bytes = bytes;
 }
 
-/* The value of "name:  1234 kB" in a file of /proc, in bytes; 0: not there. */
-static uint64_t proc_bytes(const char *path, const char *name)
+/* The value of "name:  1234 kB" in the text of a file of /proc, in bytes; 0: not there. */
+static uint64_t proc_bytes(const char *text, const char *name)
 {
-    FILE *file = fopen(path, "re");
-    char line[256];
     unsigned long long kib = 0;
-    size_t length = strlen(name);
-    while (file && fgets(line, sizeof line, file))
-        if (strncmp(line, name, length) == 0 && sscanf(line + length, ": %llu", &kib) == 1) break;
-    if (file) fclose(file);
+    const char *at = strstr(text, name);
+    if (at) sscanf(at + strlen(name), " %llu", &kib);
     return kib * 1024;
 }
 
-void record_process(struct trace_ring *ring, int rank, int64_t step, const struct memory *memory, bool with_pss)
+/* "" where there is no such file. */
+static void proc_read(char *text, size_t capacity, const char *path)
 {
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const ssize_t count = fd < 0 ? 0 : read(fd, text, capacity - 1);
+    text[count > 0 ? count : 0] = 0;
+    if (fd >= 0) close(fd);
+}
+
+static void read_process(struct trace_of_process *out, bool with_pss)
+{
+    char text[4096];
+    proc_read(text, sizeof text, "/proc/self/status");
+    out->rss_bytes = proc_bytes(text, "\nVmRSS:");
+    out->peak_rss_bytes = proc_bytes(text, "\nVmHWM:");
+    if (!with_pss) return;
+    proc_read(text, sizeof text, "/proc/self/smaps_rollup");
+    out->pss_bytes = proc_bytes(text, "\nPss:");
+}
+
+void record_process(struct trace_ring *ring, int rank, int64_t step, const struct memory *memory,
+                    struct process_told *told, bool at_once)
+{
+    static const uint64_t ms = 1000000;
+    enum { PSS_EVERY_MS = 1000, PSS_STEPS = 50 };
+    const uint64_t now_ns = clock_ns();
+    const bool with_pss = at_once || (step % PSS_STEPS == 0 && now_ns - told->pss_ns >= PSS_EVERY_MS * ms);
     struct memory_snapshot counted;
+    if (!with_pss && now_ns - told->at_ns < PROCESS_EVERY_MS * ms) return;
+    told->at_ns = now_ns;
+    if (with_pss) told->pss_ns = now_ns;
     memory_snapshot(memory, &counted);
-    struct trace_record record = {.kind = TRACE_PROCESS, .rank = (uint16_t)rank, .time_ns = clock_ns()};
+    struct trace_record record = {.kind = TRACE_PROCESS, .rank = (uint16_t)rank, .time_ns = now_ns};
     record.process = (struct trace_of_process){
         .pid = (uint32_t)getpid(),
-        .rss_bytes = proc_bytes("/proc/self/status", "VmRSS"),
-        .peak_rss_bytes = proc_bytes("/proc/self/status", "VmHWM"),
-        .pss_bytes = with_pss ? proc_bytes("/proc/self/smaps_rollup", "Pss") : 0,
         .step = (uint32_t)step,
         .live_bytes = counted.tier[TIER_DEVICE].live_bytes + counted.tier[TIER_HOST].live_bytes,
         .reserved_bytes = counted.tier[TIER_DEVICE].reserved_bytes + counted.tier[TIER_HOST].reserved_bytes,
     };
+    read_process(&record.process, with_pss);
     trace_emit(ring, &record);
 }

@@ -39,7 +39,13 @@ struct gpu_rank;
 void record_gpu(struct trace_ring *ring, int rank, const struct gpu_rank *gpu);
 void record_outside(struct trace_ring *ring, int rank, const struct gpu_rank *gpu, uint64_t *told_bytes);
 
-/* What the kernel says of this process; pss is slow to read (a walk over all its pages), so only at marks. */
-void record_process(struct trace_ring *ring, int rank, int64_t step, const struct memory *memory, bool with_pss);
+/* What the kernel says of this process, after a step. Its files are slow to read, so this is left out within PROCESS_EVERY_MS of
+ * the last record; pss, a walk over all pages, is read every 50 steps and at most once a second. at_once: now, with pss. */
+enum { PROCESS_EVERY_MS = 20 };
+struct process_told {
+    uint64_t at_ns, pss_ns; /* of the last record, and of the last with pss; 0: none yet */
+};
+void record_process(struct trace_ring *ring, int rank, int64_t step, const struct memory *memory,
+                    struct process_told *told, bool at_once);
 
 #endif
