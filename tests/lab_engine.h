@@ -368,7 +368,7 @@ static inline void le_start(struct lab_engine *engine, const char *const *sets, 
         if (strcmp(engine->saved[s].tag, resume) == 0) engine->steps_done = engine->saved[s].steps_done;
     engine->model = run_model_new(&(struct run_model_options){0});
     engine->tape = tape_new(0);
-    struct cli_list given = {.count = count};
+    struct text_list given = {.count = count};
     for (int s = 0; s < count; s++) given.at[s] = sets[s];
     next_init(&engine->next, &given);
     if (config_load(&engine->config, NULL, sets, count, &err)) fail_msg("%s", err.text);
@@ -383,7 +383,7 @@ static inline int le_load_again(struct lab_engine *engine, const char *key, cons
 {
     struct config config;
     next_change(&engine->next, &engine->config, key, value);
-    struct cli_list sets = next_sets(&engine->next);
+    struct text_list sets = next_sets(&engine->next);
     int status = config_load(&config, NULL, sets.at, sets.count, err);
     if (status) return status;
     config_release(&engine->config);

@@ -327,7 +327,7 @@ static void test_other_commands_wait_for_the_end_of_the_step(void **state)
 static void test_planned_operations(void **state)
 {
     (void)state;
-    struct cli_list at = {5, {"3:pause", "3:op=2", "3:op", "3:stage=1", "3:resume"}};
+    struct text_list at = {5, {"3:pause", "3:op=2", "3:op", "3:stage=1", "3:resume"}};
     gate = (struct gate){.limit = GATE_OPEN};
     struct director *director = make((struct director_options){.steps = 9, .gate = &gate, .at = at});
     begin_step(director, 2, 2);

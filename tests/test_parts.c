@@ -404,13 +404,13 @@ static void half_a_handover_leaks_nothing(void **state)
 static void settings_are_kept_once_each(void **state)
 {
     struct next next;
-    struct cli_list given = {2, {"topology.ranks=4", "zero_optimization.prefetch_bucket_size=5e5"}};
+    struct text_list given = {2, {"topology.ranks=4", "zero_optimization.prefetch_bucket_size=5e5"}};
     (void)state;
     next_init(&next, &given);
     next_set(&next, "topology.ranks", "2");
     next_set(&next, "zero_optimization.stage3_prefetch_bucket_size", "7e5"); /* another spelling of the same */
     next_set(&next, "zero_optimization.stage", "3");
-    struct cli_list sets = next_sets(&next);
+    struct text_list sets = next_sets(&next);
     assert_int_equal(sets.count, 3);
     assert_string_equal(sets.at[0], "topology.ranks=2");
     assert_string_equal(sets.at[1], "zero_optimization.stage3_prefetch_bucket_size=7e5");
@@ -446,8 +446,8 @@ static void the_batch_of_a_step_stays_where_it_can(void **state)
     (void)state;
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         struct next next;
-        struct cli_list sets;
-        next_init(&next, &(struct cli_list){0});
+        struct text_list sets;
+        next_init(&next, &(struct text_list){0});
         next_change(&next, &now, cases[c].key, cases[c].value);
         sets = next_sets(&next);
         for (int i = 0; i < sets.count; i++) assert_string_equal(sets.at[i], cases[c].sets[i]);
@@ -471,7 +471,7 @@ static void what_was_not_come_to_is_left(void **state)
     struct director *director;
     struct order order;
     struct error err;
-    struct cli_list at, lines;
+    struct text_list at, lines;
     struct director_options options = {.signal_fd = -1,
                                        .interactive = true,
                                        .paused = true,

@@ -4,7 +4,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 archive=${1:?usage: tools/bundle.sh ARCHIVE.tar.gz}
-name=zerolab-$(sed -n 's/^#define ZEROLAB_VERSION "\(.*\)"/\1/p' engine/run/cli.h)
+name=zerolab-$(sed -n 's/^#define ZEROLAB_VERSION "\(.*\)"/\1/p' engine/base/version.h)
 place=$(mktemp -d)
 trap 'rm -rf "$place"' EXIT
 

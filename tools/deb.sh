@@ -4,7 +4,7 @@
 set -eu
 program=${1:?usage: tools/deb.sh PROGRAM FOLDER} folder=${2:?usage: tools/deb.sh PROGRAM FOLDER}
 here=$(dirname "$0")
-version=$(sed -n 's/^#define ZEROLAB_VERSION "\(.*\)"/\1/p' "$here/../engine/run/cli.h")
+version=$(sed -n 's/^#define ZEROLAB_VERSION "\(.*\)"/\1/p' "$here/../engine/base/version.h")
 command -v dpkg-deb >/dev/null || { echo "make deb: dpkg-deb is missing (package dpkg)"; exit 1; }
 command -v dpkg-shlibdeps >/dev/null || { echo "make deb: dpkg-shlibdeps is missing (package dpkg-dev)"; exit 1; }
 architecture=$(dpkg --print-architecture)

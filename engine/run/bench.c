@@ -202,7 +202,7 @@ static void print_json(FILE *out, const struct config *config, const struct benc
 static int load(struct config *config, const struct cli *cli, struct error *err)
 {
     char ranks[48];
-    const char *sets[CLI_LIST_MAX + 2] = {"topology.ranks_as=threads"};
+    const char *sets[TEXT_LIST_MAX + 2] = {"topology.ranks_as=threads"};
     int count = 1;
     snprintf(ranks, sizeof ranks, "topology.ranks=%lld", (long long)cli->ranks);
     if (cli->ranks > 0) sets[count++] = ranks;

@@ -110,7 +110,7 @@ static int config_of(char **json, const struct cli *cli, const struct config_mod
 {
     struct config config;
     char sizes[6][48];
-    const char *sets[CLI_LIST_MAX + 7];
+    const char *sets[TEXT_LIST_MAX + 7];
     int count = 0;
     snprintf(sizes[0], sizeof *sizes, "model.layers=%d", shape->layers);
     snprintf(sizes[1], sizeof *sizes, "model.hidden=%d", shape->hidden);

@@ -151,9 +151,9 @@ static int store(struct cli *cli, const struct option_info *option, const char *
     void *field = (char *)cli + option->offset;
     if (option->type == OPTION_FLAG) return *(bool *)field = true, STATUS_OK;
     if (option->type == OPTION_LIST) {
-        struct cli_list *list = field;
-        if (list->count == CLI_LIST_MAX)
-            return error_set(err, STATUS_USAGE, "--%s is given more than %d times", option->name, CLI_LIST_MAX);
+        struct text_list *list = field;
+        if (list->count == TEXT_LIST_MAX)
+            return error_set(err, STATUS_USAGE, "--%s is given more than %d times", option->name, TEXT_LIST_MAX);
         list->at[list->count++] = value;
         return STATUS_OK;
     }

@@ -8,8 +8,7 @@
 #include <stdio.h>
 
 #include "engine/base/error.h"
-
-#define ZEROLAB_VERSION "0.1.0"
+#include "engine/base/text_list.h"
 
 enum verb {
 #define VERB(ID, name, operands, least, most, help, note) VERB_##ID,
@@ -18,13 +17,10 @@ enum verb {
     VERBS
 };
 
-enum { CLI_LIST_MAX = 64 };
-struct cli_list { int count; const char *at[CLI_LIST_MAX]; };
-
 typedef bool cli_FLAG;
 typedef const char *cli_TEXT, *cli_READS, *cli_WRITES;
 typedef int64_t cli_COUNT;
-typedef struct cli_list cli_LIST;
+typedef struct text_list cli_LIST;
 
 struct cli {
     enum verb verb;

@@ -2,6 +2,7 @@
  * as --help is, so a new option is in them at once. */
 #include <string.h>
 
+#include "engine/base/version.h"
 #include "engine/config/keys.h"
 #include "engine/lab/catalog.h"
 #include "engine/run/cli_tables.h"

@@ -28,7 +28,7 @@ struct lines {
 
 struct director {
     struct director_options options;
-    struct planned plan[CLI_LIST_MAX];
+    struct planned plan[TEXT_LIST_MAX];
     int plan_count;
     enum run_state state;
     int64_t stepped_from; /* a single step was ordered after this many; -1: none */
@@ -392,13 +392,13 @@ enum run_state director_state(const struct director *director)
     return director->state;
 }
 
-static void add_lines(struct cli_list *to, const struct lines *lines)
+static void add_lines(struct text_list *to, const struct lines *lines)
 {
-    for (int i = 0; i < lines->count && to->count < CLI_LIST_MAX; i++)
+    for (int i = 0; i < lines->count && to->count < TEXT_LIST_MAX; i++)
         to->at[to->count++] = lines->at[(lines->first + i) % QUEUE_LINES];
 }
 
-void director_rest(const struct director *director, struct cli_list *at, struct cli_list *lines)
+void director_rest(const struct director *director, struct text_list *at, struct text_list *lines)
 {
     at->count = lines->count = 0;
     for (int i = 0; i < director->plan_count; i++)

@@ -16,8 +16,8 @@
 #include <stdbool.h>
 
 #include "engine/base/gate.h"
+#include "engine/base/text_list.h"
 #include "engine/config/command.h"
-#include "engine/run/cli.h"
 #include "engine/trace/record.h"
 
 enum order_kind { ORDER_STEP, ORDER_COMMAND, ORDER_END };
@@ -32,7 +32,7 @@ struct order {
 
 struct director_options {
     int64_t steps;        /* 0: until stopped */
-    struct cli_list at, lines; /* lines: heard before any that comes */
+    struct text_list at, lines; /* lines: heard before any that comes */
     bool paused;          /* from the start: a run that goes on as it was */
     bool interactive;     /* somebody can send commands: running out of memory waits for them */
     bool detached;        /* begins and goes on without an owner; out of memory waits for one no longer than grace_ns */
@@ -67,7 +67,7 @@ void director_at_gate(struct director *director, int64_t steps_done, uint32_t ne
 enum run_state director_state(const struct director *director);
 
 /* What it has not come to: --at arguments, and lines that were heard. They point into the director and its options. */
-void director_rest(const struct director *director, struct cli_list *at, struct cli_list *lines);
+void director_rest(const struct director *director, struct text_list *at, struct text_list *lines);
 
 /* What became of the last order. A change that was made ends a shortage of memory: the step is tried again. */
 void director_applied(struct director *director, const struct command *command, const char *refusal);

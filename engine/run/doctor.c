@@ -1,5 +1,6 @@
 /* `zerolab doctor`: what this machine has of what a run uses. Each row of the table is looked at in turn, and every line says
  * what was found and, where something can be done about it, what. */
+#include "engine/base/version.h"
 #include "engine/run/doctor.h"
 
 #include <cjson/cJSON.h>

@@ -31,19 +31,19 @@ static int go_on_from(struct session *session, const struct lab_saves *saves, co
 /* Ranks are threads of one process: a lab starts its run anew every few minutes, and that takes a tenth of a second so. */
 static int spec_of(struct session *session, const struct lab_play *play, struct lab_saves *saves, struct error *err)
 {
-    const struct cli_list *more = &session->cli->sets;
+    const struct text_list *more = &session->cli->sets;
     const char *const *sets, *resume = lab_resume_at(play->lab, play->at);
     int count;
     struct run_spec *spec = &session->spec;
     lab_sets_at(play->lab, play->at, &sets, &count);
     *spec = (struct run_spec){.interactive = true};
     for (int s = 0; s < count; s++) spec->sets.at[spec->sets.count++] = sets[s];
-    for (int s = 0; s < more->count && spec->sets.count < CLI_LIST_MAX - RESUME_SETS - 3; s++)
+    for (int s = 0; s < more->count && spec->sets.count < TEXT_LIST_MAX - RESUME_SETS - 3; s++)
         spec->sets.at[spec->sets.count++] = more->at[s];
     spec->sets.at[spec->sets.count++] = "topology.ranks_as=threads";
     if (*saves->path_set) spec->sets.at[spec->sets.count++] = saves->path_set;
     if (*saves->path_set) spec->sets.at[spec->sets.count++] = "checkpoint.at_end=false";
-    spec->own = (struct cli_list){1, {saves->dir.path}};
+    spec->own = (struct text_list){1, {saves->dir.path}};
     int status = resume ? go_on_from(session, saves, resume, err) : STATUS_OK; /* from the same folder */
     snprintf(saves->pause, sizeof saves->pause, "%lld:pause", (long long)session->resume.steps_done + 1);
     spec->at.at[spec->at.count++] = saves->pause;

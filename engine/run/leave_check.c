@@ -76,7 +76,7 @@ static int check_data(const struct config *changed, struct error *err)
     return status;
 }
 
-static int load(const struct rank *rank, const struct cli_list *sets, struct config *changed, struct error *err)
+static int load(const struct rank *rank, const struct text_list *sets, struct config *changed, struct error *err)
 {
     struct run_spec spec = *rank->spec;
     spec.sets = *sets;
@@ -87,10 +87,10 @@ int leave_check(struct rank *rank, const char *key, const char *value, struct er
 {
     struct config changed;
     struct next next;
-    const struct cli_list before = next_sets(&rank->next);
+    const struct text_list before = next_sets(&rank->next);
     next_init(&next, &before);
     next_change(&next, &rank->config, key, value);
-    const struct cli_list sets = next_sets(&next);
+    const struct text_list sets = next_sets(&next);
     int status = next.full || rank->next.full
                      ? error_set(err, STATUS_USAGE, "more settings were changed than can be taken along")
                      : load(rank, &sets, &changed, err);

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "engine/base/printable.h"
+#include "engine/base/version.h"
 #include "engine/run/front.h"
 #include "engine/run/hello.h"
 #include "engine/run/worker.h"

@@ -18,7 +18,7 @@ static char **place_of(struct next *next, const char *path)
         key_of(other, next->sets[i]);
         if (strcmp(other, path) == 0) return &next->sets[i];
     }
-    if (next->count == CLI_LIST_MAX) return NULL;
+    if (next->count == TEXT_LIST_MAX) return NULL;
     next->sets[next->count] = NULL;
     return &next->sets[next->count++];
 }
@@ -30,7 +30,7 @@ static void take(struct next *next, const char *path, char *set)
     else free(*place), *place = set;
 }
 
-void next_init(struct next *next, const struct cli_list *sets)
+void next_init(struct next *next, const struct text_list *sets)
 {
     *next = (struct next){0};
     for (int i = 0; i < sets->count; i++) { /* as they are: the last of two of a key wins there too */
@@ -80,9 +80,9 @@ void next_release(struct next *next)
     *next = (struct next){0};
 }
 
-struct cli_list next_sets(const struct next *next)
+struct text_list next_sets(const struct next *next)
 {
-    struct cli_list list = {.count = next->count};
+    struct text_list list = {.count = next->count};
     for (int i = 0; i < next->count; i++) list.at[i] = next->sets[i];
     return list;
 }

@@ -5,12 +5,12 @@
 
 #include <stdbool.h>
 
+#include "engine/base/text_list.h"
 #include "engine/config/config.h"
-#include "engine/run/cli.h"
 
-struct next { char *sets[CLI_LIST_MAX]; int count; bool full; /* one did not fit: it cannot be told any more */ };
+struct next { char *sets[TEXT_LIST_MAX]; int count; bool full; /* one did not fit: it cannot be told any more */ };
 
-void next_init(struct next *next, const struct cli_list *sets);
+void next_init(struct next *next, const struct text_list *sets);
 void next_set(struct next *next, const char *key, const char *value);
 
 /* The same for a key that needs a new start, in a run with this configuration: with it the batch sizes that go with it. They
@@ -20,6 +20,6 @@ void next_change(struct next *next, const struct config *now, const char *key, c
 void next_release(struct next *next);
 
 /* As --set would say it; points into next. */
-struct cli_list next_sets(const struct next *next);
+struct text_list next_sets(const struct next *next);
 
 #endif

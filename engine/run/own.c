@@ -12,7 +12,7 @@
 
 #include "engine/checkpoint/checkpoint.h"
 
-void own_init(struct own *own, const struct cli_list *folders)
+void own_init(struct own *own, const struct text_list *folders)
 {
     *own = (struct own){0};
     for (int f = 0; f < folders->count; f++) own_add(own, folders->at[f]);
@@ -59,9 +59,9 @@ int own_check(const struct own *own, const char *folder, struct error *err)
                      folder, tag, folder, tag);
 }
 
-struct cli_list own_folders(const struct own *own)
+struct text_list own_folders(const struct own *own)
 {
-    struct cli_list list = {.count = own->count};
+    struct text_list list = {.count = own->count};
     for (int f = 0; f < own->count; f++) list.at[f] = own->folder[f];
     return list;
 }

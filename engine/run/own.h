@@ -9,13 +9,13 @@
 #ifndef ENGINE_RUN_OWN_H
 #define ENGINE_RUN_OWN_H
 
-#include "engine/run/cli.h"
+#include "engine/base/text_list.h"
 #include "engine/run/rundir.h"
 
 enum { OWN_MOST = 16 }; /* the first are forgotten where there are more: then the run keeps out of them, too */
 struct own { int count; char *folder[OWN_MOST]; };
 
-void own_init(struct own *own, const struct cli_list *folders);
+void own_init(struct own *own, const struct text_list *folders);
 void own_release(struct own *own);
 void own_add(struct own *own, const char *folder);
 bool own_has(const struct own *own, const char *folder);
@@ -31,6 +31,6 @@ int own_check_others(const struct rundir *dir, const char *folder, struct error 
 int own_take(const struct rundir *dir, const char *folder, struct error *err);
 
 /* As run_spec.own has it; points into `own`. */
-struct cli_list own_folders(const struct own *own);
+struct text_list own_folders(const struct own *own);
 
 #endif

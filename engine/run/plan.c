@@ -34,7 +34,7 @@ static int load_model(struct config *config, const char *const *sets, int count,
 static int load(struct config *config, const struct cli *cli, struct error *err)
 {
     char ranks[48], name[80];
-    const char *sets[CLI_LIST_MAX + FIT_FAMILY_SETS + 2];
+    const char *sets[TEXT_LIST_MAX + FIT_FAMILY_SETS + 2];
     int count = 0;
     for (int i = 0; cli->fit && !cli->model && !cli->operand && i < FIT_FAMILY_SETS; i++)
         sets[count++] = fit_family_sets[i];

@@ -9,8 +9,8 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/grouped.h"
+#include "engine/base/version.h"
 #include "engine/plan/print.h"
-#include "engine/run/cli.h"
 #include "engine/run/gpu.h"
 #include "kernels/cuda/device.h"
 

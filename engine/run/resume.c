@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool is_set(const struct cli_list *sets, const char *path)
+static bool is_set(const struct text_list *sets, const char *path)
 {
     char typed[CONFIG_PATH_MAX], own[CONFIG_PATH_MAX];
     for (int s = 0; s < sets->count; s++) {
@@ -19,11 +19,11 @@ static bool is_set(const struct cli_list *sets, const char *path)
 }
 
 /* The value of the last one for it as a number; 0: none. */
-static long number_set(const struct cli_list *sets, const char *path)
+static long number_set(const struct text_list *sets, const char *path)
 {
     long value = 0;
     for (int s = 0; s < sets->count; s++) {
-        const struct cli_list one = {1, {sets->at[s]}};
+        const struct text_list one = {1, {sets->at[s]}};
         if (is_set(&one, path)) value = strtol(strchr(sets->at[s], '=') + 1, NULL, 10);
     }
     return value;
@@ -42,7 +42,7 @@ static void add(struct resume *resume, const char *format, ...)
 
 /* A resolved configuration gives all three batch sizes; one of them must give way where the number of ranks, or another of
  * them, is changed. The batch of a step decides what is learned, so it stays as long as it divides. */
-static void free_a_batch_size(struct resume *resume, const struct config *saved, const struct cli_list *sets)
+static void free_a_batch_size(struct resume *resume, const struct config *saved, const struct text_list *sets)
 {
     static const char total[] = "train_batch_size", micro[] = "train_micro_batch_size_per_gpu",
                       steps[] = "gradient_accumulation_steps";
@@ -64,7 +64,7 @@ static void free_a_batch_size(struct resume *resume, const struct config *saved,
 }
 
 /* What the saved configuration says only because everything has a value in it. */
-static void free_what_follows(struct resume *resume, const struct config *saved, const struct cli_list *sets)
+static void free_what_follows(struct resume *resume, const struct config *saved, const struct text_list *sets)
 {
     free_a_batch_size(resume, saved, sets);
     if (saved->zero.overlap_comm == (saved->zero.stage == 3)) add(resume, "zero_optimization.overlap_comm=null");
@@ -78,7 +78,7 @@ static void own_the_folder(struct resume *resume, struct run_spec *spec)
     char *real = realpath(resume->folder, NULL), *slash = real ? strrchr(real, '/') : NULL;
     if (slash && (size_t)(slash - real) < sizeof resume->dir) {
         snprintf(resume->dir, sizeof resume->dir, "%.*s", slash > real ? (int)(slash - real) : 1, real);
-        spec->own = (struct cli_list){1, {resume->dir}};
+        spec->own = (struct text_list){1, {resume->dir}};
     }
     free(real);
 }
@@ -91,10 +91,10 @@ static void stay_in_the_folder(struct resume *resume, const struct config *saved
     add(resume, "checkpoint.path=\"%.*s\"", (int)(slash > resume->folder ? slash - resume->folder : 1), resume->folder);
 }
 
-static int put_first(struct resume *resume, struct cli_list *sets, struct error *err)
+static int put_first(struct resume *resume, struct text_list *sets, struct error *err)
 {
-    if (sets->count + resume->sets > CLI_LIST_MAX)
-        return error_set(err, STATUS_USAGE, "--set is given more than %d times", CLI_LIST_MAX - resume->sets);
+    if (sets->count + resume->sets > TEXT_LIST_MAX)
+        return error_set(err, STATUS_USAGE, "--set is given more than %d times", TEXT_LIST_MAX - resume->sets);
     memmove(sets->at + resume->sets, sets->at, (size_t)sets->count * sizeof *sets->at);
     for (int s = 0; s < resume->sets; s++) sets->at[s] = resume->set[s];
     sets->count += resume->sets;

@@ -33,7 +33,7 @@ void session_take_signals(struct session *session, sigset_t *before)
 
 bool session_saves(const struct session *session)
 {
-    const struct cli_list *at = &session->spec.at;
+    const struct text_list *at = &session->spec.at;
     bool saves = session->config.checkpoint.every > 0 || session->config.checkpoint.at_end;
     for (int i = 0; i < at->count && !saves; i++) {
         int64_t step;

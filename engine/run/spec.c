@@ -10,7 +10,7 @@ static void put_text(cJSON *json, const char *name, const char *text)
     if (text) cJSON_AddStringToObject(json, name, text);
 }
 
-static void put_list(cJSON *json, const char *name, const struct cli_list *list)
+static void put_list(cJSON *json, const char *name, const struct text_list *list)
 {
     cJSON_AddItemToObject(json, name, cJSON_CreateStringArray(list->at, list->count));
 }
@@ -20,12 +20,12 @@ static const char *get_text(const cJSON *json, const char *name)
     return cJSON_GetStringValue(cJSON_GetObjectItem(json, name));
 }
 
-static void get_list(const cJSON *json, const char *name, struct cli_list *list)
+static void get_list(const cJSON *json, const char *name, struct text_list *list)
 {
     const cJSON *item;
     cJSON_ArrayForEach(item, cJSON_GetObjectItem(json, name))
     {
-        if (list->count < CLI_LIST_MAX && cJSON_IsString(item)) list->at[list->count++] = item->valuestring;
+        if (list->count < TEXT_LIST_MAX && cJSON_IsString(item)) list->at[list->count++] = item->valuestring;
     }
 }
 

@@ -3,14 +3,14 @@
 #ifndef ENGINE_RUN_SPEC_H
 #define ENGINE_RUN_SPEC_H
 
+#include "engine/base/text_list.h"
 #include "engine/config/config.h"
-#include "engine/run/cli.h"
 #include "engine/run/rundir.h"
 
 struct run_spec {
     const char *config_path; /* NULL: the built-in default */
     const char *config_text; /* what stands in it, or the configuration of what is resumed; NULL: neither */
-    struct cli_list sets, at;
+    struct text_list sets, at;
     int64_t steps;           /* 0: until stopped */
     int64_t sample_tokens;   /* at the end; 0: none */
     const char *trace;       /* NULL: no file */
@@ -18,14 +18,14 @@ struct run_spec {
     bool trace_tells;        /* how fast it grows */
     const char *resume;      /* folder of a checkpoint, with its tag, or a file of weights; NULL: from initial values */
     bool weights_only;       /* of it */
-    struct cli_list own;     /* folders whose checkpoints are this run's (own.h) */
+    struct text_list own;     /* folders whose checkpoints are this run's (own.h) */
     bool interactive;        /* somebody can send commands: running out of memory waits for them */
     bool detached;           /* goes on without an owner */
     struct {                 /* of a part that is not the first: it goes on where another engine stopped */
         int number;          /* 0: the first */
         int64_t steps_done;
         const char *state;   /* folder of the checkpoint to load, in the run's folder; NULL: none, the initial state */
-        struct cli_list lines; /* commands that are still to be heard */
+        struct text_list lines; /* commands that are still to be heard */
         bool paused;
         const char *key, *from; /* what was changed, and from what; NULL: nothing */
         const char *wanted, *failure; /* this is not the part that was asked for: which was that, and why not; NULL: it is */

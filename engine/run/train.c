@@ -25,8 +25,8 @@ enum { DEFAULT_STEPS = 30 };
 
 static int add_set(struct run_spec *spec, const char *set, struct error *err)
 {
-    if (spec->sets.count == CLI_LIST_MAX)
-        return error_set(err, STATUS_USAGE, "--set is given more than %d times", CLI_LIST_MAX);
+    if (spec->sets.count == TEXT_LIST_MAX)
+        return error_set(err, STATUS_USAGE, "--set is given more than %d times", TEXT_LIST_MAX);
     spec->sets.at[spec->sets.count++] = set;
     return STATUS_OK;
 }
