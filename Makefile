@@ -120,7 +120,7 @@ $(BUILD)/zerolab: $(if $(WITH),$(WITH) $(CUDA_OBJECTS),$(OBJECTS))
 	@echo "  LINK $@"
 	$(Q)$(CC) $(FLAGS) -o $@ $^ $(LIBS)
 
-$(BUILD)/libzerolab.a: $(filter-out $(BUILD)/engine/run/main.o,$(OBJECTS))
+$(BUILD)/libzerolab.a: $(filter-out $(BUILD)/engine/cli/main.o,$(OBJECTS))
 	@rm -f $@; ar rcs $@ $^
 
 # Of oneDNN, which a machine with a GPU may lack, only the CPU's products are made: without it, plain ones stand in.

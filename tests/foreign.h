@@ -20,8 +20,8 @@
 #include <cmocka.h>
 
 #include "engine/base/bytes.h"
+#include "engine/cli/cli_tables.h"
 #include "engine/config/keys.h"
-#include "engine/run/cli_tables.h"
 
 /* A window's title, colour as ESC, as C1 in UTF-8 and as a byte; backspace, return, DEL, and an override of direction. */
 #define EVIL                                                                                                           \

@@ -15,13 +15,13 @@
 
 #include <cmocka.h>
 
-#include "engine/analyze/tape.h"
 #include "engine/config/command.h"
+#include "engine/observe/history.h"
 #include "engine/plan/paced.h"
 #include "engine/plan/schedule_io.h"
 #include "engine/plan/setup.h"
-#include "engine/run/next.h"
-#include "engine/run/records.h"
+#include "engine/train/records.h"
+#include "engine/train/relaunch_config.h"
 
 struct lab_engine {
     struct run_model *model;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/analyze/tape.h"
+#include "engine/observe/history.h"
 #include "engine/plan/schedule_io.h"
 
 struct past { struct run_model *model; struct tape *tape; };

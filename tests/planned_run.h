@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "engine/analyze/model.h"
+#include "engine/observe/model.h"
 #include "engine/plan/schedule_io.h"
 #include "engine/plan/setup.h"
 

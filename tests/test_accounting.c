@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "engine/plan/accounting.h"
+#include "engine/advise/accounting.h"
 
 static struct setup setup_of(const char *const *sets, int count)
 {

@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "engine/base/nearest.h"
-#include "engine/run/cli_tables.h"
+#include "engine/cli/cli_tables.h"
 
 static struct cli cli;
 static struct error err;

@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "engine/base/clock.h"
-#include "engine/run/supervise.h"
+#include "engine/launch/supervise.h"
 #include "tests/comm_scenarios.h"
 
 #ifdef __SANITIZE_THREAD__

@@ -11,9 +11,9 @@
 
 #include <cmocka.h>
 
+#include "engine/advise/explain.h"
 #include "engine/config/config.h"
 #include "engine/config/keys.h"
-#include "engine/plan/explain.h"
 
 static void the_table_is_sound(void **state)
 {

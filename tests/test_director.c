@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "engine/run/director.h"
+#include "engine/train/director.h"
 
 struct notebook {
     char text[4096];

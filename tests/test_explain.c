@@ -12,8 +12,8 @@
 
 #include <cjson/cJSON.h>
 
-#include "engine/plan/effect_parts.h"
-#include "engine/plan/explain.h"
+#include "engine/advise/effect_parts.h"
+#include "engine/advise/explain.h"
 
 #define ZERO "zero_optimization."
 

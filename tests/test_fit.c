@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
+#include "engine/advise/fit.h"
 #include "engine/config/resolve.h"
-#include "engine/plan/fit.h"
 
 static struct config config_with(const char *const *sets, int count)
 {

@@ -4,8 +4,8 @@
 #include <stddef.h>
 #include <cmocka.h>
 
-#include "engine/analyze/flows.h"
-#include "engine/analyze/tape.h"
+#include "engine/observe/flows.h"
+#include "engine/observe/history.h"
 #include "tests/synthetic.h"
 
 enum { RANKS = 2, US = 1000, MS = 1000000, START = 100 * MS };

@@ -17,13 +17,13 @@
 
 #include <cmocka.h>
 
+#include "engine/advise/explain.h"
 #include "engine/base/clock.h"
 #include "engine/base/rng.h"
 #include "engine/config/command.h"
 #include "engine/config/config.h"
 #include "engine/config/hjson.h"
 #include "engine/config/keys.h"
-#include "engine/plan/explain.h"
 #include "tests/config_seeds.h"
 
 enum { ROOM = 32768, SEEDS_MAX = 100, NODES_MAX = 4096, ROUND_LIMIT_S = 30 };

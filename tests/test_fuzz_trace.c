@@ -16,10 +16,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "engine/analyze/flows.h"
-#include "engine/analyze/totals.h"
 #include "engine/base/bytes.h"
 #include "engine/base/clock.h"
+#include "engine/observe/flows.h"
+#include "engine/observe/totals.h"
 #include "engine/trace/check.h"
 #include "engine/trace/chunk.h"
 #include "engine/trace/dump.h"

@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "engine/analyze/cells.h"
-#include "engine/analyze/op_times.h"
+#include "engine/observe/cells.h"
+#include "engine/observe/op_times.h"
 #include "engine/trace/source.h"
 #include "tui/draw/output.h"
 #include "tui/views/slots.h"

@@ -13,12 +13,12 @@
 
 #include <cmocka.h>
 
-#include "engine/run/capture.h"
-#include "engine/run/failure.h"
-#include "engine/run/home.h"
-#include "engine/run/room.h"
-#include "engine/run/rundir.h"
-#include "engine/run/spec.h"
+#include "engine/launch/capacity.h"
+#include "engine/launch/capture.h"
+#include "engine/launch/failure.h"
+#include "engine/launch/home.h"
+#include "engine/launch/rundir.h"
+#include "engine/launch/spec.h"
 
 static char base[] = "/tmp/zerolab-test-XXXXXX";
 static struct error err;

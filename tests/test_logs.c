@@ -6,8 +6,8 @@
 
 #include <cmocka.h>
 
-#include "engine/analyze/logs_parts.h"
-#include "engine/analyze/totals.h"
+#include "engine/advise/logs_parts.h"
+#include "engine/observe/totals.h"
 #include "tests/past_fixture.h"
 
 enum { US = 1000, RANKS = 3, STEPS = 2, STEP_US = 1000 };

@@ -19,7 +19,7 @@
 #include "engine/memory/memory.h"
 #include "engine/memory/pages.h"
 #include "engine/memory/runs.h"
-#include "engine/run/records.h"
+#include "engine/train/records.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { SANITIZED = 1 };

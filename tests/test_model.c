@@ -6,7 +6,7 @@
 
 #include <cjson/cJSON.h>
 
-#include "engine/analyze/report.h"
+#include "engine/advise/report.h"
 #include "tests/synthetic.h"
 
 enum { PSI = 834304, RANKS = 4 };

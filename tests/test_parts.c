@@ -10,13 +10,13 @@
 
 #include <cmocka.h>
 
-#include "engine/analyze/report.h"
-#include "engine/run/director.h"
-#include "engine/run/next.h"
+#include "engine/advise/report.h"
 #include "engine/trace/check.h"
 #include "engine/trace/file.h"
 #include "engine/trace/sticky.h"
 #include "engine/trace/writer.h"
+#include "engine/train/director.h"
+#include "engine/train/relaunch_config.h"
 #include "tests/timeline_fixture.h"
 
 /* Stage 3 from step 17 on; 4 ranks to step 21, 2 to step 26, 3 to step 30. */

@@ -9,9 +9,9 @@
 #include <cmocka.h>
 
 #include "engine/plan/activation.h"
-#include "engine/plan/formula.h"
 #include "engine/plan/checker.h"
 #include "engine/plan/footprint.h"
+#include "engine/plan/formula.h"
 #include "engine/plan/schedule_io.h"
 
 static const struct config_model nano = {"nano", 4, 128, 4, 64, 256}, odd = {"odd", 3, 40, 4, 17, 301};

@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "engine/analyze/cells.h"
-#include "engine/analyze/filling.h"
+#include "engine/observe/cells.h"
+#include "engine/observe/filling.h"
 #include "engine/plan/schedule_io.h"
 #include "engine/trace/source.h"
 

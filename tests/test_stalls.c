@@ -1,7 +1,7 @@
 /* Why lanes stand still, on schedules that offload: each wait that a plan can bring about is told by the thing waited for. */
 #include "tests/planned_run.h"
 
-#include "engine/analyze/tape.h"
+#include "engine/observe/history.h"
 
 #define STAGE3          "topology.ranks=2", "bf16.enabled=true", "zero_optimization.stage=3", "schedule.update_tile=4096"
 #define TO(what, where)                                                                                                \

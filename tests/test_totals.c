@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "engine/analyze/totals.h"
+#include "engine/observe/totals.h"
 #include "tests/past_fixture.h"
 
 enum { US = 1000 };

@@ -1,8 +1,8 @@
 /* "Why": terms add up to the plan, predicted changes are what the plan at that setting is and what a run at it measures, and
  * the sentence says so also where a higher stage takes more. */
-#include "engine/analyze/present.h"
-#include "engine/analyze/theory.h"
-#include "engine/analyze/why.h"
+#include "engine/advise/present.h"
+#include "engine/advise/theory.h"
+#include "engine/advise/why.h"
 #include "engine/plan/formula.h"
 #include "tests/planned_run.h"
 #include "tests/synthetic.h"

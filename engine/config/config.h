@@ -110,7 +110,7 @@ struct config_fp16 {
     double min_loss_scale;
 };
 
-/* What runs without a screen print beside their progress; engine/analyze/logs.h. */
+/* What runs without a screen print beside their progress; engine/advise/logs.h. */
 struct config_logs {
     int64_t steps_per_print; /* 0: not given */
     bool wall_clock_breakdown, memory_breakdown;

@@ -11,9 +11,9 @@
 
 #include <stdint.h>
 
-#include "engine/analyze/tape.h"
 #include "engine/config/config.h"
 #include "engine/lab/quantity.h"
+#include "engine/observe/history.h"
 
 enum { LAB_NAME_MAX = 24, LAB_KEPT_MAX = 64, LAB_SETS_MAX = 24 };
 

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/advise/accounting.h"
 #include "engine/base/nearest.h"
 #include "engine/lab/expression_parser.h"
-#include "engine/plan/accounting.h"
 
 static const char *const op_names[OP_KINDS] = {
 #define OP(ID, name, lane, phase, help) name,

@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/analyze/present.h"
-#include "engine/analyze/totals.h"
+#include "engine/advise/present.h"
 #include "engine/lab/contest.h"
 #include "engine/lab/expression_parts.h"
+#include "engine/observe/totals.h"
 
 static const struct dimension plain = {0, 0}, bytes = {1, 0}, seconds = {0, 1};
 

@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/analyze/present.h"
+#include "engine/advise/accounting.h"
+#include "engine/advise/present.h"
 #include "engine/base/nearest.h"
 #include "engine/lab/expression_parts.h"
-#include "engine/plan/accounting.h"
 #include "engine/plan/paced.h"
 #include "engine/plan/setup.h"
 

@@ -2,12 +2,12 @@
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/vector.h"
 
+#include "kernels/cpu/body_attention.h"
 #include "kernels/cpu/body_elementwise.h"
-#include "kernels/cpu/body_norm.h"
 #include "kernels/cpu/body_embed.h"
 #include "kernels/cpu/body_loss.h"
+#include "kernels/cpu/body_norm.h"
 #include "kernels/cpu/body_update.h"
-#include "kernels/cpu/body_attention.h"
 
 /* Bodies take the dtype apart, so that each is compiled for one known dtype at a time. */
 #define BODY(name)                                                                                             \

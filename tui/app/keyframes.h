@@ -3,7 +3,7 @@
 #ifndef TUI_APP_KEYFRAMES_H
 #define TUI_APP_KEYFRAMES_H
 
-#include "engine/analyze/snapshot.h"
+#include "engine/observe/snapshot.h"
 
 struct keyframe {
     uint32_t step;    /* that was about to begin: the next record is its first STEP_BEGIN ... */

@@ -3,8 +3,8 @@
 #ifndef TUI_APP_REEL_H
 #define TUI_APP_REEL_H
 
-#include "engine/analyze/model.h"
-#include "engine/analyze/tape.h"
+#include "engine/observe/history.h"
+#include "engine/observe/model.h"
 #include "engine/trace/source.h"
 
 struct reel {

@@ -3,8 +3,8 @@
 
 #include <stdio.h>
 
-#include "engine/analyze/filling.h"
 #include "engine/base/grouped.h"
+#include "engine/observe/filling.h"
 
 struct knobs {
     const struct scene *scene;

@@ -2,7 +2,7 @@
 #ifndef TUI_VIEWS_BUCKET_KNOBS_H
 #define TUI_VIEWS_BUCKET_KNOBS_H
 
-#include "engine/analyze/progress.h"
+#include "engine/observe/progress.h"
 #include "tui/views/view.h"
 
 enum { KNOB_ROWS = 4 };

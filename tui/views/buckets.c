@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/analyze/cells.h"
-#include "engine/analyze/filling.h"
-#include "engine/analyze/op_times.h"
+#include "engine/observe/cells.h"
+#include "engine/observe/filling.h"
+#include "engine/observe/op_times.h"
 #include "tui/draw/paragraph.h"
 #include "tui/draw/pen.h"
 #include "tui/views/bucket_knobs.h"

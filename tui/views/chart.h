@@ -2,7 +2,7 @@
 #ifndef TUI_VIEWS_CHART_H
 #define TUI_VIEWS_CHART_H
 
-#include "engine/analyze/model.h"
+#include "engine/observe/model.h"
 #include "tui/draw/surface.h"
 
 struct chart {

@@ -1,8 +1,8 @@
 #include <stdio.h>
 
-#include "engine/analyze/theory.h"
-#include "engine/analyze/totals.h"
+#include "engine/advise/theory.h"
 #include "engine/base/grouped.h"
+#include "engine/observe/totals.h"
 #include "tui/draw/paragraph.h"
 #include "tui/draw/pen.h"
 #include "tui/views/collectives.h"

@@ -2,7 +2,7 @@
 #ifndef TUI_VIEWS_KNOBS_H
 #define TUI_VIEWS_KNOBS_H
 
-#include "engine/analyze/knobs.h"
+#include "engine/advise/knobs.h"
 #include "tui/views/view.h"
 
 /* The lower part: what the chosen key is for, whether it binds and why, and how it is changed. */

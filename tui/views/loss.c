@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/analyze/why.h"
+#include "engine/advise/why.h"
 #include "tui/views/chart.h"
 #include "tui/views/parts.h"
 

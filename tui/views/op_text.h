@@ -2,7 +2,7 @@
 #ifndef TUI_VIEWS_OP_TEXT_H
 #define TUI_VIEWS_OP_TEXT_H
 
-#include "engine/analyze/progress.h"
+#include "engine/observe/progress.h"
 #include "tui/views/parts.h"
 
 enum { OP_TEXT_ROOM = LABEL_ROOM };

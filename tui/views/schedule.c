@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/analyze/op_times.h"
+#include "engine/observe/op_times.h"
 #include "tui/draw/pen.h"
 #include "tui/views/filter.h"
 #include "tui/views/list.h"

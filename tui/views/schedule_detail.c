@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/analyze/op_times.h"
+#include "engine/observe/op_times.h"
 #include "tui/draw/paragraph.h"
 #include "tui/views/op_text.h"
 

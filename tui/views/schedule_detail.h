@@ -3,7 +3,7 @@
 #ifndef TUI_VIEWS_SCHEDULE_DETAIL_H
 #define TUI_VIEWS_SCHEDULE_DETAIL_H
 
-#include "engine/analyze/progress.h"
+#include "engine/observe/progress.h"
 #include "tui/views/view.h"
 
 void schedule_detail_draw(struct canvas canvas, const struct scene *scene, const struct progress *at, int op);

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "engine/analyze/cells.h"
+#include "engine/observe/cells.h"
 #include "tui/draw/pen.h"
 #include "tui/views/list.h"
 #include "tui/views/op_text.h"

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/analyze/cells.h"
 #include "engine/base/grouped.h"
+#include "engine/observe/cells.h"
 #include "tui/draw/pen.h"
 #include "tui/views/list.h"
 #include "tui/views/op_text.h"

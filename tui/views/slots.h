@@ -4,7 +4,7 @@
 #ifndef TUI_VIEWS_SLOTS_H
 #define TUI_VIEWS_SLOTS_H
 
-#include "engine/analyze/cells.h"
+#include "engine/observe/cells.h"
 #include "tui/draw/surface.h"
 
 enum slot {

@@ -1,5 +1,5 @@
 /* What a rank holds of a tier as one bar by category, with its figure: the building block of every picture of memory. */
-#include "engine/analyze/flows.h"
+#include "engine/observe/flows.h"
 #include "tui/views/parts.h"
 
 const struct run_instant *instant_shown(const struct run_tier *tier, const struct view_state *state)

@@ -3,7 +3,7 @@
 #ifndef TUI_VIEWS_TIERS_H
 #define TUI_VIEWS_TIERS_H
 
-#include "engine/analyze/flows.h"
+#include "engine/observe/flows.h"
 #include "tui/views/parts.h"
 
 const char *tiers_name(enum tier tier); /* as people write it */

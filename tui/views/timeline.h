@@ -3,7 +3,7 @@
 #ifndef TUI_VIEWS_TIMELINE_H
 #define TUI_VIEWS_TIMELINE_H
 
-#include "engine/analyze/totals.h"
+#include "engine/observe/totals.h"
 #include "tui/views/view.h"
 
 /* ---- the window: which time is shown (timeline_window.c) ----------------------------------------------------------- */

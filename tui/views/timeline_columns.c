@@ -1,6 +1,6 @@
 /* What each column of a lane shows. A column is an interval of time; what took most of it, it shows. Operations that wait
  * for each other leave no doubt where they are few; seen from far, the tape's sums say the same of longer intervals. */
-#include "engine/analyze/progress.h"
+#include "engine/observe/progress.h"
 #include "tui/views/timeline.h"
 
 enum { DENSE = 64 }; /* spans a column, from which on sums are read instead */

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/analyze/progress.h"
 #include "engine/base/grouped.h"
+#include "engine/observe/progress.h"
 #include "tui/views/parts.h"
 #include "tui/views/timeline.h"
 

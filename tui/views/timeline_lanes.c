@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/analyze/progress.h"
+#include "engine/observe/progress.h"
 #include "tui/draw/bar.h"
 #include "tui/views/parts.h"
 #include "tui/views/timeline.h"

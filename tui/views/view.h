@@ -6,9 +6,9 @@
 #ifndef TUI_VIEWS_VIEW_H
 #define TUI_VIEWS_VIEW_H
 
-#include "engine/analyze/model.h"
-#include "engine/analyze/tape.h"
 #include "engine/lab/board.h"
+#include "engine/observe/history.h"
+#include "engine/observe/model.h"
 #include "tui/draw/format.h"
 #include "tui/draw/surface.h"
 #include "tui/input/keys.h"

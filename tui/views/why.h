@@ -2,7 +2,7 @@
 #ifndef TUI_VIEWS_WHY_H
 #define TUI_VIEWS_WHY_H
 
-#include "engine/analyze/why.h"
+#include "engine/advise/why.h"
 #include "tui/views/view.h"
 
 /* The lower part: what the chosen tenant is made of and what its knobs would give; or what a switch changed. */

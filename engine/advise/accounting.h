@@ -1,0 +1,55 @@
+/* Which bytes does a parameter cost? Calculators and courses answer 12, 16, 18, 20 or 36, because they count other arrays. A table
+ * (accountings.def) holds their counts; here one is held against what a schedule of ours keeps between steps, array by array, so
+ * that every difference has a name. Our side is no formula: it is the sum of the lasting buffers, in whichever tier they lie.
+ *
+ *     accounting_find(&preset, "ds18", &err)  ->  accounting_hold(&held, preset, &setup)  ->  held.line[...] */
+#ifndef ENGINE_ADVISE_ACCOUNTING_H
+#define ENGINE_ADVISE_ACCOUNTING_H
+
+#include <stdio.h>
+
+#include "engine/plan/setup.h"
+
+struct accounting { const char *name, *stages, *who, *why; };
+struct accounting_part { int accounting; enum category category; const char *array; int bytes; const char *stages; int cut_from; };
+
+enum accounting_id {
+#define ACCOUNTING(ID, name, stages, who, why) ACCOUNTING_##ID,
+#define PART(ID, category, array, bytes, stages, cut)
+#include "engine/advise/accountings.def"
+#undef ACCOUNTING
+#undef PART
+    ACCOUNTINGS
+};
+
+extern const struct accounting accounting_table[ACCOUNTINGS];
+
+/* STATUS_USAGE: names the nearest. */
+int accounting_find(const struct accounting **out, const char *name, struct error *err);
+
+bool accounting_speaks_of(const struct accounting *accounting, int stage);
+/* Bytes a parameter that it counts on each of N ranks: whole + cut / N. */
+struct accounting_sum { int whole, cut; };
+struct accounting_sum accounting_sum_of(const struct accounting *accounting, int stage);
+double accounting_bytes(const struct accounting *accounting, int stage, int ranks);
+
+/* An array as both sides count it, in bytes a parameter; 0: that side does not. */
+struct accounting_side { int bytes; bool cut; double held; };
+struct accounting_line { enum category category; const char *array; struct accounting_side theirs, ours; };
+
+enum { ACCOUNTING_LINES_MAX = 20 };
+struct accounting_held {
+    int count;
+    struct accounting_line line[ACCOUNTING_LINES_MAX]; /* by category; those of the preset first */
+    double theirs, ours, padding; /* sums of the lines, and what shards of equal length cost besides */
+};
+
+/* At the setup's stage and ranks; of a stage that the preset says nothing of, our side only. */
+void accounting_hold(struct accounting_held *held, const struct accounting *accounting, const struct setup *setup);
+
+/* For `zerolab plan --accounting`: all presets; one against a configuration. */
+void accounting_print_list(FILE *out);
+int accounting_print(FILE *out, const struct accounting *accounting, const struct config *config, struct error *err);
+int accounting_print_json(FILE *out, const struct accounting *accounting, const struct config *config, struct error *err);
+
+#endif

@@ -1,0 +1,212 @@
+/* Reads a trace once: each step is totalled when all ranks have ended it, and added to the section of its schedule. */
+#include "engine/advise/analysis.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/trace/source.h"
+
+enum { PROGRESS_EVERY = 1 << 16 };
+
+static void section_release(struct analysis_section *section)
+{
+    free(section->rank);
+    free(section->peak);
+    free(section->losses);
+}
+
+void analysis_release(struct analysis *analysis)
+{
+    for (int i = 0; i < analysis->section_count; i++) section_release(&analysis->sections[i]);
+    free(analysis->sections);
+    run_model_free(analysis->model);
+    tape_free(analysis->tape);
+    free(analysis->path);
+    *analysis = (struct analysis){0};
+}
+
+/* ---- sections ---- */
+
+/* What was planned; taken when the section begins, since a long run forgets its oldest plans. */
+static void section_plan(struct analysis_section *section, const struct run_model *model)
+{
+    const struct run_schedule *schedule = run_schedule_numbered(model, section->schedule);
+    if (!schedule) return;
+    section->has_knobs = schedule->has_ops;
+    if (schedule->has_ops) section->knobs = schedule->ops.knobs;
+    section->theory_bytes = schedule->theory_bytes;
+    memcpy(section->tier, schedule->tier, sizeof section->tier);
+    for (int kind = 0; kind < TRAFFIC_KINDS; kind++)
+        for (int link = 0; link < LINKS; link++) {
+            const struct run_traffic *from = &schedule->traffic[kind][link];
+            if (from->ranks > section->planned[kind].ranks) section->planned[kind].ranks = from->ranks;
+            section->planned[kind].count += from->count;
+            section->planned[kind].sent_bytes += from->sent_bytes;
+        }
+}
+
+/* The last section if it is of this schedule, else a new one. NULL: no memory. */
+static struct analysis_section *section_of(struct analysis *analysis, const struct run_step *step)
+{
+    struct analysis_section *last = analysis->section_count ? &analysis->sections[analysis->section_count - 1] : NULL;
+    if (last && last->schedule == step->schedule) return last;
+    struct analysis_section *larger =
+        realloc(analysis->sections, (size_t)(analysis->section_count + 1) * sizeof *larger);
+    if (!larger) return NULL;
+    analysis->sections = larger;
+    struct analysis_section *section = &larger[analysis->section_count];
+    *section = (struct analysis_section){.schedule = step->schedule,
+                                         .stage = step->stage,
+                                         .ranks = analysis->model->ranks,
+                                         .first_step = step->step,
+                                         .rank = calloc((size_t)analysis->model->ranks, sizeof *section->rank),
+                                         .peak = calloc((size_t)analysis->model->ranks, sizeof *section->peak)};
+    if (!section->rank || !section->peak) {
+        section_release(section);
+        return NULL;
+    }
+    section_plan(section, analysis->model);
+    analysis->section_count++;
+    return section;
+}
+
+/* ---- steps ---- */
+
+static void add_peaks(struct analysis_section *section, const struct analysis *analysis, const struct tape_step *when)
+{
+    for (int rank = 0; rank < section->ranks; rank++)
+        for (int tier = 0; tier < TIERS; tier++) {
+            struct analysis_peak *peak = &section->peak[rank][tier];
+            struct run_instant fullest =
+                tape_fullest(analysis->tape, rank, (enum tier)tier, when->begun_ns, when->ended_ns, NULL);
+            if (!fullest.known || (peak->instant.known && peak->instant.live_bytes >= fullest.live_bytes)) continue;
+            *peak = (struct analysis_peak){fullest, when->step};
+        }
+}
+
+static void add_totals(struct analysis_section *section, const struct analysis *analysis, const struct tape_step *when)
+{
+    struct totals one;
+    if (when->begun_ns < tape_whole_from(analysis->tape) ||
+        tape_has_gap(analysis->tape, when->begun_ns, when->ended_ns))
+        return;
+    for (int rank = 0; rank < section->ranks; rank++) {
+        totals_of(&one, analysis->tape, analysis->model, rank, when->begun_ns, when->ended_ns);
+        totals_add(&section->rank[rank], &one);
+    }
+    section->timed++;
+}
+
+static bool add_loss(struct analysis_section *section, uint32_t step, float loss)
+{
+    if (section->loss_count == section->loss_room) {
+        const size_t room = section->loss_room ? 2 * section->loss_room : 64;
+        struct analysis_loss *larger = realloc(section->losses, room * sizeof *larger);
+        if (!larger) return false;
+        section->losses = larger;
+        section->loss_room = room;
+    }
+    section->losses[section->loss_count++] = (struct analysis_loss){step, loss};
+    return true;
+}
+
+static bool add_step(struct analysis *analysis, const struct tape_step *when)
+{
+    const struct run_step *step = run_step_numbered(analysis->model, when->step);
+    struct analysis_section *section = step ? section_of(analysis, step) : NULL;
+    if (!section) return !step;
+    add_peaks(section, analysis, when);
+    section->last_step = step->step;
+    if (step->skipped) {
+        section->skipped++;
+        return true;
+    }
+    if (!add_loss(section, step->step, step->loss)) return false;
+    if (!section->steps) section->first_loss = step->loss;
+    section->last_loss = step->loss;
+    section->steps++;
+    section->total_ns += step->total_ns;
+    section->tokens += step->tokens;
+    add_totals(section, analysis, when);
+    return true;
+}
+
+/* ---- reading ---- */
+
+struct reading {
+    struct analysis *analysis;
+    const struct analysis_options *options;
+    uint64_t added_ns; /* when the step that was added last began */
+};
+
+static bool in_window(const struct analysis_options *options, uint32_t step)
+{
+    return step >= options->from_step && (!options->to_step || step <= options->to_step);
+}
+
+/* False: no memory. */
+static bool fold(struct reading *reading, const struct trace_record *record)
+{
+    struct analysis *analysis = reading->analysis;
+    run_model_fold(analysis->model, record);
+    tape_fold(analysis->tape, analysis->model, record);
+    if (++analysis->records % PROGRESS_EVERY == 0 && reading->options->progress) {
+        const struct run_step *last = run_last_step(analysis->model);
+        reading->options->progress(reading->options->user, analysis->records, last ? last->step : 0);
+    }
+    if (record->kind != TRACE_STEP_END || !in_window(reading->options, record->step_end.step)) return true;
+    const struct tape_step *when = tape_step_numbered(analysis->tape, record->step_end.step);
+    if (!when || !when->ended_ns || when->begun_ns <= reading->added_ns) return true;
+    reading->added_ns = when->begun_ns;
+    return add_step(analysis, when);
+}
+
+/* What came before the damage is good: each chunk was checked. */
+static void note_defect(struct analysis *analysis, const struct source *source, enum source_result result)
+{
+    const char *defect = "";
+    if (result == SOURCE_BAD) defect = source_error(source);
+    else if (source_torn(source)) defect = "cut off inside a chunk; all before it is whole";
+    else if (!analysis->model->ended) defect = "no end record: the run was killed, or still goes on";
+    snprintf(analysis->defect, sizeof analysis->defect, "%s", defect);
+}
+
+static int read_all(struct reading *reading, struct source *source, struct error *err)
+{
+    struct trace_record record;
+    enum source_result result;
+    while ((result = source_next(source, &record)) == SOURCE_RECORD)
+        if (!fold(reading, &record)) return error_set(err, STATUS_RUN, "no memory to analyze the trace");
+    note_defect(reading->analysis, source, result);
+    if (reading->analysis->section_count) return STATUS_OK;
+    if (result == SOURCE_BAD) return error_set(err, STATUS_INPUT, "%s", source_error(source));
+    return error_set(err, STATUS_INPUT, "%s: no whole step %s", reading->analysis->path,
+                     reading->options->from_step || reading->options->to_step ? "in that window" : "in this trace");
+}
+
+int analysis_read(struct analysis *analysis, const char *path, const struct analysis_options *options,
+                  struct error *err)
+{
+    struct source *source;
+    *analysis = (struct analysis){0};
+    int status = source_open_file(&source, path, err);
+    if (status) return status;
+    analysis->path = strdup(path);
+    analysis->model = run_model_new(&(struct run_model_options){.steps = 256, .notices = 256});
+    analysis->tape = tape_new(0);
+    if (analysis->path && analysis->model && analysis->tape)
+        status = read_all(&(struct reading){.analysis = analysis, .options = options}, source, err);
+    else status = error_set(err, STATUS_RUN, "no memory to analyze %s", path);
+    source_close(source);
+    if (status) analysis_release(analysis);
+    return status;
+}
+
+double analysis_sum(struct totals *sum, const struct analysis_section *section, int rank)
+{
+    const int first = rank < 0 ? 0 : rank, end = rank < 0 ? section->ranks : rank + 1;
+    *sum = (struct totals){.rank = rank, .known = section->timed > 0};
+    for (int r = first; r < end; r++) totals_add(sum, &section->rank[r]);
+    totals_bandwidths(sum, section->ranks);
+    return (double)section->timed * (end - first);
+}

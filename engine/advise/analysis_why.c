@@ -1,0 +1,230 @@
+/* The last section of an analysis: why the memory peak of the run's last schedule is as high as it is, and what would lower
+ * it (engine/advise/why.h), for each tier that is used, of its fullest rank. */
+#include <cjson/cJSON.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/advise/analysis.h"
+#include "engine/advise/why.h"
+#include "engine/base/grouped.h"
+#include "engine/base/words.h"
+#include "engine/config/command.h"
+#include "engine/config/keys.h"
+
+static int fullest_rank(const struct run_model *model, enum tier tier)
+{
+    int fullest = 0;
+    for (int rank = 1; rank < model->ranks; rank++)
+        if (model->rank[rank].tier[tier].peak_bytes > model->rank[fullest].tier[tier].peak_bytes) fullest = rank;
+    return fullest;
+}
+
+/* NULL: nothing is in that tier, the trace does not say enough, or no memory. Caller frees. */
+static struct why *why_of(const struct run_model *model, enum tier tier)
+{
+    struct error err;
+    struct why *why = calloc(1, sizeof *why);
+    const bool known = why && why_peak(why, model, fullest_rank(model, tier), tier, &err) == STATUS_OK;
+    if (known && (tier == TIER_DEVICE || why->tenant_count)) return why;
+    free(why);
+    return NULL;
+}
+
+/* ---- text ---- */
+
+static void write_amount(char out[32], uint64_t bytes)
+{
+    char digits[32];
+    snprintf(out, 32, "%.28s B", grouped(digits, (int64_t)bytes));
+}
+
+/* Formulas multiply with a sign that not every terminal has. */
+static const char *plain(char *out, size_t room, const char *text)
+{
+    size_t used = 0;
+    for (; *text && used + 1 < room; text++) {
+        bool times = (unsigned char)text[0] == 0xc3 && (unsigned char)text[1] == 0x97;
+        out[used++] = times ? 'x' : *text;
+        text += times;
+    }
+    out[used] = '\0';
+    return out;
+}
+
+static void print_tenant(const struct why_tenant *tenant, FILE *out)
+{
+    char a[32], b[32], knob[64], line[208];
+    key_short_name(knob, sizeof knob, tenant->knob);
+    fprintf(out, "  %c %-12s %13s %13s  %s\n", category_letter(tenant->category), category_name(tenant->category),
+            tenant->measured ? grouped(a, (int64_t)tenant->bytes) : "n/a", grouped(b, (int64_t)tenant->planned_bytes),
+            knob);
+    for (int t = 0; t < tenant->term_count; t++) {
+        const struct why_term *term = &tenant->terms[t];
+        char what[80], formula[120];
+        snprintf(line, sizeof line, "%s%s%s", plain(what, sizeof what, term->what), term->formula[0] ? " = " : "",
+                 plain(formula, sizeof formula, term->formula));
+        fprintf(out, "    %14s  ", grouped(a, (int64_t)term->bytes));
+        words_print(out, 20, 22, line);
+    }
+}
+
+/* What other tiers hold more at their peaks. */
+static int64_t more_elsewhere(const struct why *why, const struct why_change *change)
+{
+    int64_t bytes = 0;
+    for (enum tier tier = 0; tier < TIERS; tier++)
+        if (tier != why->tier)
+            bytes += (int64_t)change->plan.tier_peak_bytes[tier] - (int64_t)why->plan.tier_peak_bytes[tier];
+    return bytes;
+}
+
+/* Beside the amounts what fits there of name and cost, the rest below; of two commands each on a line of its own. */
+static void print_name(const struct why *why, const struct why_change *change, const char *name, FILE *out)
+{
+    enum { AMOUNTS = 48, BESIDE = 32 };
+    char cost[100];
+    why_cost(cost, sizeof cost, &why->plan, &change->plan, write_amount);
+    const bool beside = strlen(name) <= BESIDE, both = *cost && beside;
+    if (beside) fprintf(out, "  %s\n", name);
+    else if (*cost && strlen(cost) <= BESIDE) fprintf(out, "  %s\n", cost);
+    else fputc('\n', out);
+    if (both || strlen(cost) > BESIDE) fprintf(out, "%*s%s\n", both ? AMOUNTS : 6, "", cost);
+    for (const char *at = name, *end; !beside && *at; at = *end ? end + 2 : end) {
+        end = strstr(at, "; ");
+        if (!end) end = at + strlen(at);
+        fprintf(out, "      %.*s\n", (int)(end - at), at);
+    }
+}
+
+static void print_change(const struct why *why, const struct why_change *change, const char *name, FILE *out)
+{
+    char a[32], b[32], c[32];
+    if (!change->plan.known) return;
+    const int64_t more = (int64_t)change->plan.peak_bytes - (int64_t)why->plan.peak_bytes,
+                  elsewhere = more_elsewhere(why, change);
+    const bool device = why->tier == TIER_DEVICE;
+    fprintf(out, "  %14s %14s %14s", grouped(a, (int64_t)change->plan.peak_bytes), more ? grouped(b, more) : "=",
+            !device && !elsewhere ? "=" : grouped(c, device ? (int64_t)change->plan.sent_bytes : elsewhere));
+    print_name(why, change, name, out);
+}
+
+/* One knob may be the answer for several tenants. */
+static bool said_before(const struct why *why, int tenant, int change)
+{
+    for (int t = 0; t < tenant; t++)
+        for (int c = 0; c < why->tenants[t].change_count; c++)
+            if (!strcmp(why->tenants[t].changes[c].command, why->tenants[tenant].changes[change].command)) return true;
+    return false;
+}
+
+/* Knobs that lower the peak, then every stage with the other knobs as they are. */
+static void print_changes(const struct why *why, FILE *out)
+{
+    fprintf(out, "\n  %14s %14s %14s  by plan, with\n", "peak", "difference",
+            why->tier == TIER_DEVICE ? "sent a step" : "other tiers");
+    for (int t = 0; t < why->tenant_count; t++)
+        for (int c = 0; c < why->tenants[t].change_count; c++) {
+            const struct why_change *change = &why->tenants[t].changes[c];
+            if (change->plan.peak_bytes < why->plan.peak_bytes && command_stage(change->command) < 0 &&
+                !said_before(why, t, c))
+                print_change(why, change, change->command, out);
+        }
+    for (int stage = 0; stage < WHY_STAGES; stage++) {
+        char name[24];
+        snprintf(name, sizeof name, "stage=%d%s", stage, stage == why->stage ? " (as it is)" : "");
+        print_change(why, &why->stages[stage], name, out);
+    }
+}
+
+/* Of the device what its stage does to it, of the others who is there. */
+static void print_sentence(const struct why *why, FILE *out)
+{
+    char sentence[400] = "";
+    if (why->tier == TIER_DEVICE && why->stage > 0)
+        why_sentence(sentence, sizeof sentence, why, why->stage - 1, write_amount);
+    else if (why->tier != TIER_DEVICE) why_tier_sentence(sentence, sizeof sentence, why, write_amount);
+    if (!*sentence) return;
+    fprintf(out, "\n  ");
+    words_print(out, 2, 2, sentence);
+}
+
+static void print_tier(const struct why *why, FILE *out)
+{
+    char a[32];
+    fprintf(out, "\nWhy the %s tier is as full as it is at stage %d: rank %d, %s bytes\n", tier_name(why->tier),
+            why->stage, why->rank, why->measured ? grouped(a, (int64_t)why->peak_bytes) : "n/a");
+    fprintf(out, "  %-14s %13s %13s  owned by\n", "", "at the peak", "planned");
+    for (int t = 0; t < why->tenant_count; t++) print_tenant(&why->tenants[t], out);
+    print_sentence(why, out);
+    print_changes(why, out);
+}
+
+void analysis_print_why(const struct analysis *analysis, FILE *out)
+{
+    for (enum tier tier = 0; tier < TIERS; tier++) {
+        struct why *why = why_of(analysis->model, tier);
+        if (why) print_tier(why, out);
+        free(why);
+    }
+}
+
+/* ---- JSON ---- */
+
+static cJSON *plan_object(const struct why_change *change)
+{
+    cJSON *out = cJSON_CreateObject();
+    cJSON_AddStringToObject(out, "command", change->command);
+    cJSON_AddStringToObject(out, "text", change->text);
+    cJSON_AddBoolToObject(out, "restart", change->restart);
+    cJSON_AddNumberToObject(out, "peak_bytes", (double)change->plan.peak_bytes);
+    cJSON *peaks = cJSON_AddObjectToObject(out, "tier_peak_bytes");
+    for (enum tier tier = 0; tier < TIERS; tier++)
+        cJSON_AddNumberToObject(peaks, tier_name(tier), (double)change->plan.tier_peak_bytes[tier]);
+    cJSON_AddNumberToObject(out, "sent_bytes_per_step", (double)change->plan.sent_bytes);
+    cJSON_AddNumberToObject(out, "bus_bytes_per_step", (double)change->plan.bus_bytes);
+    cJSON_AddNumberToObject(out, "nvme_bytes_per_step", (double)change->plan.nvme_bytes);
+    cJSON_AddNumberToObject(out, "recomputed_products", change->plan.recomputed);
+    return out;
+}
+
+static cJSON *tenant_object(const struct why_tenant *tenant)
+{
+    cJSON *out = cJSON_CreateObject();
+    cJSON_AddStringToObject(out, "category", category_name(tenant->category));
+    if (tenant->measured) cJSON_AddNumberToObject(out, "bytes", (double)tenant->bytes);
+    else cJSON_AddNullToObject(out, "bytes");
+    cJSON_AddNumberToObject(out, "planned_bytes", (double)tenant->planned_bytes);
+    cJSON_AddStringToObject(out, "knob", tenant->knob ? tenant->knob : "");
+    cJSON *terms = cJSON_AddArrayToObject(out, "terms");
+    for (int t = 0; t < tenant->term_count; t++) {
+        cJSON *term = cJSON_CreateObject();
+        cJSON_AddStringToObject(term, "what", tenant->terms[t].what);
+        cJSON_AddStringToObject(term, "formula", tenant->terms[t].formula);
+        cJSON_AddNumberToObject(term, "bytes", (double)tenant->terms[t].bytes);
+        cJSON_AddItemToArray(terms, term);
+    }
+    cJSON *changes = cJSON_AddArrayToObject(out, "changes");
+    for (int c = 0; c < tenant->change_count; c++)
+        if (tenant->changes[c].plan.known) cJSON_AddItemToArray(changes, plan_object(&tenant->changes[c]));
+    return out;
+}
+
+struct cJSON *analysis_why_object(const struct analysis *analysis, enum tier tier)
+{
+    struct why *why = why_of(analysis->model, tier);
+    if (!why) return cJSON_CreateNull();
+    cJSON *out = cJSON_CreateObject();
+    cJSON_AddNumberToObject(out, "rank", why->rank);
+    cJSON_AddStringToObject(out, "tier", tier_name(why->tier));
+    cJSON_AddNumberToObject(out, "stage", why->stage);
+    if (why->measured) cJSON_AddNumberToObject(out, "peak_bytes", (double)why->peak_bytes);
+    else cJSON_AddNullToObject(out, "peak_bytes");
+    cJSON_AddNumberToObject(out, "planned_bytes", (double)why->plan.peak_bytes);
+    cJSON *tenants = cJSON_AddArrayToObject(out, "tenants");
+    for (int t = 0; t < why->tenant_count; t++) cJSON_AddItemToArray(tenants, tenant_object(&why->tenants[t]));
+    cJSON *stages = cJSON_AddArrayToObject(out, "stages");
+    for (int stage = 0; stage < WHY_STAGES; stage++)
+        if (why->stages[stage].plan.known) cJSON_AddItemToArray(stages, plan_object(&why->stages[stage]));
+    free(why);
+    return out;
+}

@@ -1,0 +1,210 @@
+#include "engine/advise/binding.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/advise/same.h"
+#include "engine/config/optimizer.h"
+
+#define NO_LIMIT "9223372036854775807"
+
+/* Neutral: no limit, nothing ahead, nothing kept, off; "!": the other one. */
+static const struct {
+    const char *key, *neutral;
+} neutrals[] = {
+    {"zero_optimization.stage", "0"},
+    {"zero_optimization.reduce_bucket_size", NO_LIMIT},
+    {"zero_optimization.allgather_bucket_size", NO_LIMIT},
+    {"zero_optimization.overlap_comm", "!"},
+    {"zero_optimization.stage3_prefetch_bucket_size", "0"},
+    {"zero_optimization.stage3_max_live_parameters", NO_LIMIT},
+    {"zero_optimization.stage3_max_reuse_distance", "0"},
+    {"zero_optimization.stage3_param_persistence_threshold", "0"},
+    {"zero_optimization.stage3_model_persistence_threshold", NO_LIMIT},
+    {"zero_optimization.sub_group_size", NO_LIMIT},
+    {"zero_optimization.offload_optimizer.device", "none"},
+    {"zero_optimization.offload_param.device", "none"},
+    {"zero_optimization.offload_optimizer.ratio", "1"},
+    {"schedule.update_tile", NO_LIMIT},
+    {"schedule.delayed_update", "false"},
+    {"zero_optimization.offload_optimizer.pipeline_read", "false"},
+    {"zero_optimization.offload_optimizer.pipeline_write", "false"},
+    {"zero_optimization.offload_param.max_in_cpu", "0"},
+    {"schedule.keep_last_units", "0"},
+    {"schedule.no_sync", "false"},
+    {"model.recompute", "none"},
+    {"model.checkpoint_every", "1"},
+    {"activation_checkpointing.cpu_checkpointing", "false"},
+};
+
+struct step_counts step_counts_of(const struct setup *setup)
+{
+    struct step_counts step = {0};
+    for (int tier = 0; tier < TIERS; tier++) step.peak_bytes[tier] = (uint64_t)setup->footprint.peak_bytes[tier];
+    for (int i = 0; i < setup->schedule.op_count; i++) {
+        const struct op *op = &setup->schedule.ops[i];
+        step.gathers += op->kind == OP_GATHER;
+        step.ahead += op->kind == OP_GATHER && op->prefetch;
+        step.flushes += op->flush != FLUSH_NONE;
+        step.refreshes += op->kind == OP_REFRESH;
+    }
+    return step;
+}
+
+static void decide(struct binding *binding, bool binds, const char *reason)
+{
+    binding->verdict = binds ? BINDS : BINDS_NOT;
+    snprintf(binding->reason, sizeof binding->reason, "%.95s", reason);
+}
+
+/* ---- knobs of the plan ---- */
+
+static const char *neutral_of(const char *path, const char *value)
+{
+    for (size_t n = 0; n < sizeof neutrals / sizeof *neutrals; n++)
+        if (!strcmp(neutrals[n].key, path))
+            return strcmp(neutrals[n].neutral, "!") ? neutrals[n].neutral : strcmp(value, "true") ? "true" : "false";
+    return NULL;
+}
+
+static void bind_planned(struct binding *binding, const struct config_key *key, const struct config *config,
+                         const struct setup *setup, const char *neutral)
+{
+    struct config changed = *config;
+    struct setup other;
+    binding->verdict = BINDING_UNKNOWN;
+    snprintf(binding->neutral, sizeof binding->neutral, "%s", strcmp(neutral, NO_LIMIT) ? neutral : "no limit");
+    if (!strcmp(key->path, "zero_optimization.stage")) /* stage 0 has nothing to offload */
+        changed.zero.offload_optimizer = changed.zero.offload_param = 0;
+    if (config_set(&changed, key->path, neutral, NULL) || setup_init(&other, &changed, NULL)) return;
+    binding->planned = true;
+    binding->other = step_counts_of(&other);
+    binding->verdict = schedule_same(&setup->schedule, &other.schedule) ? BINDS_NOT : BINDS;
+    setup_release(&other);
+}
+
+/* ---- budgets and paces ---- */
+
+static void bind_budget(struct binding *binding, const struct config *config, const struct setup *setup, enum tier tier)
+{
+    uint64_t budget_bytes = config->budget_bytes[tier], peak_bytes = (uint64_t)setup->footprint.peak_bytes[tier];
+    if (!budget_bytes) decide(binding, false, "0: no limit");
+    else if (peak_bytes > budget_bytes) decide(binding, true, "the plan needs more than this");
+    else decide(binding, false, "the plan fits into it");
+}
+
+/* Which classes of links a step of this run uses. */
+static bool link_is_used(const char *path, const struct config *config, const struct setup *setup)
+{
+    const int ranks = config->topology.ranks, per_node = config->topology.ranks_per_node;
+    struct traffic_sum sums[TRAFFIC_KINDS];
+    if (strstr(path, ".intra.")) return ranks > 1 && (!per_node || per_node > 1);
+    if (strstr(path, ".inter.")) return per_node && per_node < ranks;
+    traffic_of(sums, &setup->schedule, &setup->model, 0);
+    if (strstr(path, ".pcie.")) return sums[TRAFFIC_D2H].count + sums[TRAFFIC_H2D].count > 0;
+    return sums[TRAFFIC_NVME_READ].count + sums[TRAFFIC_NVME_WRITE].count > 0;
+}
+
+static void bind_pace(struct binding *binding, const char *path, const char *value, const struct config *config,
+                      const struct setup *setup)
+{
+    if (!strcmp(path, "topology.slow_motion")) {
+        bool slow = config->topology.slow_motion > 1;
+        decide(binding, slow, slow ? "every operation is stretched" : "1: real time");
+    } else if (!strcmp(path, "topology.slow_rank")) {
+        decide(binding, config->topology.slow_rank >= 0,
+               config->topology.slow_rank < 0 ? "-1: no straggler" : "a straggler");
+    } else if (!strcmp(value, "0")) {
+        decide(binding, false, "0: not paced");
+    } else if (!strcmp(path, "topology.device_flops")) {
+        decide(binding, true, "products are made to wait");
+    } else {
+        bool used = link_is_used(path, config, setup);
+        decide(binding, used, used ? "transfers are made to wait" : "nothing moves over this link in this run");
+    }
+}
+
+static bool is_pace(const char *path)
+{
+    return !strncmp(path, "topology.links.", 15) || !strncmp(path, "topology.slow_", 14) ||
+           !strcmp(path, "topology.device_flops");
+}
+
+/* ---- any key ---- */
+
+bool binding_in_force(const struct config *config, const char *path)
+{
+    if (!strcmp(path, "scheduler.type")) return true; /* none is an answer too */
+    return optimizer_has(config, path) && scheduler_has(config, path);
+}
+
+void binding_of(struct binding *binding, const struct config_key *key, const struct config *config,
+                const struct setup *setup)
+{
+    static const char *const budgets[TIERS] = {"memory.device_budget", "memory.host_budget", "memory.nvme_budget"};
+    char value[64];
+    *binding = (struct binding){.verdict = BINDING_NONE};
+    if (key->class != CLASS_HONOURED) return;
+    if (!binding_in_force(config, key->path)) {
+        struct error err = {.text = ""};
+        config_matters(config, key->path, &err);
+        const char *reason = strstr(err.text, ": ");
+        decide(binding, false, reason ? reason + 2 : err.text);
+        return;
+    }
+    key_show(key, config, value, sizeof value);
+    const char *neutral = neutral_of(key->path, value);
+    if (neutral) bind_planned(binding, key, config, setup, neutral);
+    else if (is_pace(key->path)) bind_pace(binding, key->path, value, config, setup);
+    for (int tier = 0; tier < TIERS; tier++)
+        if (!strcmp(key->path, budgets[tier])) bind_budget(binding, config, setup, (enum tier)tier);
+}
+
+/* ---- in words ---- */
+
+/* ", flushes 1 instead of 5": nothing if they are equal. */
+static int add_difference(char *text, size_t room, int used, const char *what, int other, int now)
+{
+    if (other == now || used >= (int)room) return used;
+    return used + snprintf(text + used, room - (size_t)used, ", %s %d instead of %d", what, other, now);
+}
+
+/* What the step would be at the neutral value. */
+static void say_steps(char *text, size_t room, const struct step_counts *there, const struct step_counts *here,
+                      bytes_writer *bytes)
+{
+    static const char *const peaks[TIERS] = {"planned peak", "planned host peak", "planned NVMe peak"};
+    char other[32], now[32];
+    int used = 0;
+    used = add_difference(text, room, used, "gathers", there->gathers, here->gathers);
+    used = add_difference(text, room, used, "gathers ahead", there->ahead, here->ahead);
+    used = add_difference(text, room, used, "flushes", there->flushes, here->flushes);
+    used = add_difference(text, room, used, "refreshes", there->refreshes, here->refreshes);
+    for (int tier = 0; tier < TIERS; tier++) {
+        if (there->peak_bytes[tier] == here->peak_bytes[tier] || used >= (int)room) continue;
+        bytes(other, there->peak_bytes[tier]);
+        bytes(now, here->peak_bytes[tier]);
+        used += snprintf(text + used, room - (size_t)used, ", %s %s instead of %s", peaks[tier], other, now);
+    }
+    if (used == 0) snprintf(text, room, ", the same operations in another order");
+}
+
+void binding_why(char *text, size_t room, const struct binding *binding, const struct step_counts *now,
+                 const char *value, bytes_writer *bytes)
+{
+    char steps[300];
+    if (binding->verdict == BINDING_NONE) {
+        snprintf(text, room, "%s", "");
+    } else if (binding->verdict == BINDING_UNKNOWN) {
+        snprintf(text, room, "no step can be planned with %s", binding->neutral);
+    } else if (!binding->planned) {
+        snprintf(text, room, "%s", binding->reason);
+    } else if (!strcmp(binding->neutral, value)) {
+        snprintf(text, room, "%s is the value at which it does nothing", binding->neutral);
+    } else if (binding->verdict == BINDS) {
+        say_steps(steps, sizeof steps, &binding->other, now, bytes);
+        snprintf(text, room, "with %s: %s", binding->neutral, steps + 2);
+    } else {
+        snprintf(text, room, "with %s a step would be the same", binding->neutral);
+    }
+}

@@ -1,0 +1,39 @@
+/* Every configuration key of a run as it is at the cursor: its value, who said so, and whether it binds (plan/binding.h). */
+#ifndef ENGINE_ADVISE_KNOBS_H
+#define ENGINE_ADVISE_KNOBS_H
+
+#include "engine/advise/effect.h"
+#include "engine/observe/model.h"
+
+enum knob_source {
+    SOURCE_UNKNOWN, /* the trace does not say what was given */
+    SOURCE_DEFAULT, SOURCE_FILE, SOURCE_SET, SOURCE_AUTO,
+    SOURCE_DERIVED, /* follows from other keys */
+    SOURCE_LIVE,    /* changed while the run went on */
+};
+enum knob_class { KNOB_HONOURED, KNOB_WITHOUT_EFFECT, KNOB_REFUSED };
+
+struct knob {
+    const struct config_key *key;
+    enum knob_class class;
+    char value[64];            /* "": not given, of a key without effect here */
+    const char *unit;          /* "elements"; "": in the value, or none */
+    enum knob_source source;
+    uint32_t changed_step;     /* of SOURCE_LIVE: before this step; 0: not known */
+    struct binding binding;
+    char effect[200];          /* what it does in this run; "": no more than its help says */
+};
+
+struct knobs {
+    uint64_t made_from;        /* as in struct why */
+    struct step_counts step;   /* the present one */
+    int count;
+    struct knob list[CONFIG_KEYS_MAX]; /* honoured ones first, of these ZeRO's; aliases are left out */
+};
+
+/* STATUS_INPUT: the trace does not say enough. The result is kept and made anew like that of why_peak(). */
+int knobs_of(struct knobs *knobs, const struct run_model *model, struct error *err);
+
+const char *knob_source_name(enum knob_source source);
+
+#endif

@@ -1,0 +1,194 @@
+/* Collectives by operation and size, as DeepSpeed's comms_logger sums them, with the bandwidths of nccl-tests. The latency of a
+ * collective on a rank is from its start to its end there, waiting for slower ranks included; what the fastest rank needed is
+ * taken for its own time, and the rest of the others for the straggler effect. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/advise/logs_parts.h"
+#include "engine/observe/fold.h"
+#include "engine/observe/totals.h"
+
+void log_comms_release(struct log_comms *comms)
+{
+    free(comms->row);
+    comms->row = NULL;
+    comms->rows = comms->room = 0;
+}
+
+/* "all_gather" is meant by itself and by names that go on from it, "all_gather_into_tensor". */
+static bool is_asked_for(const struct log_comms *comms, enum traffic kind)
+{
+    const char *own = traffic_name(kind);
+    size_t length = strlen(own);
+    if (kind == TRAFFIC_CONTROL) return false;
+    for (const char *name = comms->only; name && *name; name += strcspn(name, "\n") + 1)
+        if (!strncmp(name, own, length) && strchr("\n_", name[length])) return true;
+    return !comms->only;
+}
+
+static struct log_comm *row_of(struct log_comms *comms, const struct span *span, uint64_t bytes, int ranks)
+{
+    const enum traffic kind = traffic_of_op(span->kind);
+    for (int i = 0; i < comms->rows; i++) {
+        struct log_comm *row = &comms->row[i];
+        bool same = row->kind == kind && row->bytes == bytes && row->ranks == ranks;
+        if (same && (!comms->by_op || row->op == span->kind)) return row;
+    }
+    if (!grow((void **)&comms->row, comms->rows, &comms->room, sizeof *comms->row)) return NULL;
+    comms->row[comms->rows] = (struct log_comm){.kind = kind, .op = span->kind, .ranks = ranks, .bytes = bytes};
+    return &comms->row[comms->rows++];
+}
+
+/* ---- adding a step ---- */
+
+struct latency {
+    uint64_t sum_ns, fastest_ns;
+};
+
+/* The same collective on another rank: all of them enter collectives in one order, so it mostly has the same place. */
+static const struct span *twin(const struct tape *tape, const struct tape_step *step, const struct span *own,
+                               int64_t place, int rank)
+{
+    int64_t first, end;
+    log_spans(tape, step, rank, LANE_COMM, &first, &end);
+    const struct span *span = log_span(tape, step, rank, LANE_COMM, first + place);
+    if (span && span->op == own->op) return span;
+    return log_span(tape, step, rank, LANE_COMM, tape_span_of(tape, rank, LANE_COMM, step->step, own->op));
+}
+
+/* Of a collective on all ranks. False: it was not seen on every rank. */
+static bool latency_of(struct latency *latency, const struct tape *tape, const struct tape_step *step,
+                       const struct span *own, int64_t place, int ranks)
+{
+    *latency = (struct latency){.fastest_ns = UINT64_MAX};
+    for (int rank = 0; rank < ranks; rank++) {
+        const struct span *span = twin(tape, step, own, place, rank);
+        if (!span) return false;
+        uint64_t took_ns = span->ended_ns - span->started_ns;
+        latency->sum_ns += took_ns;
+        if (took_ns < latency->fastest_ns) latency->fastest_ns = took_ns;
+    }
+    return true;
+}
+
+/* One collective that took `ns`, as struct totals would have it. */
+static struct collective_totals bandwidth(enum traffic kind, uint64_t bytes, uint64_t ns, int ranks)
+{
+    struct totals totals = {0};
+    totals.traffic[kind].bytes = bytes;
+    totals.traffic[kind].busy_ns = ns;
+    totals_bandwidths(&totals, ranks);
+    return totals.traffic[kind];
+}
+
+static double gbps(double bytes_per_s)
+{
+    return bytes_per_s * 8e-9;
+}
+
+static void print_operation(bool by_op, const struct span *span, uint64_t bytes, int ranks, FILE *out)
+{
+    const enum traffic kind = traffic_of_op(span->kind);
+    const uint64_t ns = span->ended_ns - span->started_ns;
+    const struct collective_totals rate = bandwidth(kind, bytes, ns, ranks);
+    char size[24];
+    fprintf(out, "comm op: %s", traffic_name(kind));
+    if (by_op) fprintf(out, " | [Caller Func: %s]", op_name(span->kind));
+    fprintf(out, " | time (ms): %.3f | msg size: %s | algbw (Gbps): %.2f | busbw (Gbps): %.2f\n", (double)ns / 1e6,
+            log_bytes(size, bytes), gbps(rate.algbw), gbps(rate.busbw));
+}
+
+void log_comms_add(struct log_comms *comms, const struct tape *tape, const struct run_model *model,
+                   const struct tape_step *step, FILE *verbose)
+{
+    const struct run_schedule *schedule = run_schedule_numbered(model, step->schedule);
+    int64_t first, end;
+    if (!schedule || !schedule->has_ops || !log_step_whole(tape, step)) {
+        comms->lost_steps++;
+        return;
+    }
+    log_spans(tape, step, 0, LANE_COMM, &first, &end);
+    for (int64_t number = first; number < end; number++) {
+        const struct span *span = log_span(tape, step, 0, LANE_COMM, number);
+        struct latency latency;
+        if (!span || !is_asked_for(comms, traffic_of_op(span->kind))) continue;
+        const uint64_t bytes = (uint64_t)schedule->ops.ops[span->op].bytes;
+        if (verbose) print_operation(comms->by_op, span, bytes, model->ranks, verbose);
+        const bool known = latency_of(&latency, tape, step, span, number - first, model->ranks);
+        struct log_comm *row = known ? row_of(comms, span, bytes, model->ranks) : NULL;
+        if (!row) continue;
+        row->count++;
+        row->latency_ns += latency.sum_ns;
+        row->fastest_ns += latency.fastest_ns * (uint64_t)model->ranks;
+    }
+}
+
+/* ---- printing ---- */
+
+static int by_kind_and_size(const void *left, const void *right)
+{
+    const struct log_comm *a = left, *b = right;
+    if (a->kind != b->kind) return a->kind < b->kind ? -1 : 1;
+    if (a->ranks != b->ranks) return a->ranks < b->ranks ? -1 : 1;
+    if (a->op != b->op) return a->op < b->op ? -1 : 1;
+    return (a->bytes > b->bytes) - (a->bytes < b->bytes);
+}
+
+/* The name of an operation stands above its sizes; so does the number of ranks, as it can change in a run. */
+static void print_heading(const struct log_comms *comms, int i, FILE *out)
+{
+    const struct log_comm *row = &comms->row[i], *before = i ? row - 1 : NULL;
+    if (before && before->kind == row->kind && before->ranks == row->ranks && (!comms->by_op || before->op == row->op))
+        return;
+    fputs(traffic_name(row->kind), out);
+    if (comms->by_op) fprintf(out, " | [Caller Func: %s]", op_name(row->op));
+    fprintf(out, " (%d ranks)\n", row->ranks);
+}
+
+static void print_summary(const struct log_comms *comms, FILE *out)
+{
+    fprintf(out, "%-16s%14s%8s%20s%18s%18s%18s\n", "Comm. Op", "Message Size", "Count", "Total Latency(ms)",
+            "Avg Latency(ms)", "tput_avg (Gbps)", "busbw_avg (Gbps)");
+    for (int i = 0; i < comms->rows; i++) {
+        const struct log_comm *row = &comms->row[i];
+        const double each = (double)row->count * row->ranks;
+        const struct collective_totals rate =
+            bandwidth(row->kind, row->bytes * row->count * (uint64_t)row->ranks, row->latency_ns, row->ranks);
+        char size[24];
+        print_heading(comms, i, out);
+        fprintf(out, "%-16s%14s%8llu%20.2f%18.3f%18.2f%18.2f\n", "", log_bytes(size, row->bytes),
+                (unsigned long long)row->count, (double)row->latency_ns / 1e6 / row->ranks,
+                (double)row->latency_ns / 1e6 / each, gbps(rate.algbw), gbps(rate.busbw));
+    }
+}
+
+static void print_straggler(const struct log_comms *comms, FILE *out)
+{
+    fputs("Breakdown with straggler effect\n", out);
+    fprintf(out, "%-16s%14s%8s%20s%20s%18s%18s\n", "Comm. Op", "Message Size", "Count", "Total comm lat(ms)",
+            "Total straggler(ms)", "Avg comm lat(ms)", "Avg straggler(ms)");
+    for (int i = 0; i < comms->rows; i++) {
+        const struct log_comm *row = &comms->row[i];
+        const double own = (double)row->fastest_ns / 1e6 / row->ranks;
+        const double straggler = (double)(row->latency_ns - row->fastest_ns) / 1e6 / row->ranks;
+        char size[24];
+        print_heading(comms, i, out);
+        fprintf(out, "%-16s%14s%8llu%20.2f%20.2f%18.3f%18.3f\n", "", log_bytes(size, row->bytes),
+                (unsigned long long)row->count, own, straggler, own / (double)row->count,
+                straggler / (double)row->count);
+    }
+}
+
+void log_comms_print(struct log_comms *comms, FILE *out)
+{
+    qsort(comms->row, (size_t)comms->rows, sizeof *comms->row, by_kind_and_size);
+    fputs("collectives of one rank, means over ranks; message size is the whole payload\n", out);
+    if (comms->lost_steps)
+        fprintf(out, "%llu steps are not in it: records of them were lost\n", (unsigned long long)comms->lost_steps);
+    if (!comms->rows) {
+        fputs(comms->only ? "none of comms_logger.prof_ops was seen\n" : "none was seen\n", out);
+        return;
+    }
+    print_summary(comms, out);
+    print_straggler(comms, out);
+}

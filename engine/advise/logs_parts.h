@@ -1,0 +1,101 @@
+/* Inside the logs: what each of them measures, apart from how it is printed, so that tests can hold figures against other
+ * counts. Pure functions of model and tape; only logs*.c and tests include this. */
+#ifndef ENGINE_ADVISE_LOGS_PARTS_H
+#define ENGINE_ADVISE_LOGS_PARTS_H
+
+#include <stdio.h>
+
+#include "engine/advise/logs.h"
+#include "engine/plan/flops.h"
+
+/* ---- wall_clock_breakdown: logs_clock.c ---- */
+
+/* Of steps and ranks together, in ns. The parts of a step follow each other without holes on every rank, so forward +
+ * inner + reduce + gradients + update + allgather is the whole step, from the first rank's beginning to the last one's end. */
+struct log_clock {
+    uint64_t forward, inner;              /* until the compute lane ended the phase, its waits included */
+    uint64_t reduce;                      /* after the last backward, until the first operation of the optimizer could start */
+    uint64_t gradients, update, allgather;/* until the first update, until the last one's end, until the step's end */
+    uint32_t steps, micro_steps;          /* that were added, each once for every rank */
+};
+
+/* Adds a step that all ranks ended. False: it is not known in full, and nothing was added. */
+bool log_clock_add(struct log_clock *clock, const struct tape *tape, const struct run_model *model, const struct tape_step *step);
+void log_clock_print(const struct log_clock *clock, FILE *out);
+
+/* ---- memory_breakdown: logs_memory.c ---- */
+
+/* One moment between phases, and the fullest since the one before it. */
+struct log_moment { const char *name; int micro_step; uint64_t when_ns; struct run_instant now; uint64_t most_bytes; };
+
+/* The moments of a step on a rank, in order; the first has no peak but what is held. Returns how many; 0: unknown. */
+int log_moments(struct log_moment *moments, int room, const struct tape *tape, const struct tape_step *step, int rank, enum tier tier);
+void log_memory_print(const struct tape *tape, const struct tape_step *step, FILE *out);
+
+/* ---- comms_logger: logs_comms.c ---- */
+
+/* Collectives of one kind and size among so many ranks. Sums are over operations and ranks; divide by ranks for what one
+ * rank saw. */
+struct log_comm {
+    enum traffic kind;
+    enum op_kind op;       /* which operation asked; only told apart under debug */
+    int ranks;
+    uint64_t bytes;        /* payload, all ranks' parts */
+    uint64_t count;        /* operations, each counted once */
+    uint64_t latency_ns;   /* from start to end, ranks summed */
+    uint64_t fastest_ns;   /* of the same: the fastest rank's time, for every rank. The rest is the straggler effect */
+};
+struct log_comms {
+    bool by_op;
+    const char *only;      /* names, one a line; NULL: everything */
+    int rows, room;
+    uint64_t lost_steps;   /* of which nothing was counted */
+    struct log_comm *row;  /* owned */
+};
+
+/* Adds the collectives of a step; where `verbose` is not NULL, rank 0's are printed to it one by one. */
+void log_comms_add(struct log_comms *comms, const struct tape *tape, const struct run_model *model, const struct tape_step *step, FILE *verbose);
+void log_comms_print(struct log_comms *comms, FILE *out); /* sorts the rows */
+void log_comms_release(struct log_comms *comms);
+
+/* ---- flops_profiler: logs_flops.c ---- */
+
+/* A part of the model. Sums over the micro-steps of a step; times are means over ranks of the operations themselves. */
+enum { LOG_MODULE_DEPTH = 3 };
+struct log_module {
+    char name[40], class[16];
+    int depth;               /* 0: the model */
+    int64_t params;
+    double macs;             /* multiply-adds of forward */
+    bool timed;              /* false: part of an operation, so its time is not in the trace */
+    uint64_t forward_ns, backward_ns;
+};
+struct log_profile {
+    uint32_t step;
+    int ranks, micro_batch;
+    int64_t samples;         /* of all ranks */
+    struct flops executed;   /* one rank, as the kernels count */
+    double model_flops;      /* one rank, Narayanan et al.: three passes, attention counted whole */
+    struct log_clock clock;  /* of this step */
+    int modules;
+    struct log_module *module; /* owned; the model, then each part below its whole */
+};
+
+double log_model_flops(const struct config_model *shape, int64_t sequences, int T);
+/* False: not known in full, or no memory. */
+bool log_profile_of(struct log_profile *profile, const struct config *config, const struct tape *tape, const struct run_model *model, const struct tape_step *step);
+void log_profile_print(const struct log_profile *profile, const struct config_logs *wanted, FILE *out);
+void log_profile_release(struct log_profile *profile);
+
+/* ---- shared ---- */
+
+/* Spans of a rank's lane that belong to a step: numbers from *first up to *end. */
+void log_spans(const struct tape *tape, const struct tape_step *step, int rank, enum lane lane, int64_t *first, int64_t *end);
+/* NULL: not a training operation of that step, or not ended. */
+const struct span *log_span(const struct tape *tape, const struct tape_step *step, int rank, enum lane lane, int64_t number);
+/* Whether everything of it was recorded and is still kept. */
+bool log_step_whole(const struct tape *tape, const struct tape_step *step);
+/* "12.34 MiB": a figure with its unit, as memory is counted: 1024. */
+const char *log_bytes(char text[24], uint64_t bytes);
+
+#endif

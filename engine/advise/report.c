@@ -1,0 +1,406 @@
+/* The JSON report. Numbers come from the model as they are; what is unknown becomes null. */
+#include "engine/advise/report.h"
+
+#include <cjson/cJSON.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/printable.h"
+#include "engine/config/hjson.h"
+#include "engine/observe/flows.h"
+
+static void add_number(cJSON *object, const char *key, bool known, double value)
+{
+    if (known && isfinite(value)) cJSON_AddNumberToObject(object, key, value);
+    else cJSON_AddNullToObject(object, key);
+}
+
+static void add_text(cJSON *object, const char *key, const char *text)
+{
+    if (text && text[0]) cJSON_AddStringToObject(object, key, text);
+    else cJSON_AddNullToObject(object, key);
+}
+
+static double seconds(uint64_t ns)
+{
+    return (double)ns * 1e-9;
+}
+
+static void add_config(cJSON *report, const struct run_model *model)
+{
+    cJSON *config = model->header.config_json ? hjson_exact(model->header.config_json) : NULL;
+    cJSON_AddItemToObject(report, "config", config ? config : cJSON_CreateNull());
+}
+
+static void add_header(cJSON *report, const struct run_model *model)
+{
+    const struct run_header *header = &model->header;
+    add_config(report, model);
+    cJSON *shape = cJSON_AddObjectToObject(report, "model");
+    add_text(shape, "name", header->model_name);
+    add_number(shape, "parameters", header->parameters >= 0, (double)header->parameters);
+    add_number(report, "ranks", model->ranks > 0, model->ranks);
+    add_number(report, "threads_per_rank", header->known && header->threads_per_rank >= 0, header->threads_per_rank);
+    add_text(report, "backend", header->backend);
+    add_text(report, "isa", header->isa);
+    add_text(report, "precision", header->precision);
+    add_number(report, "accumulation_steps", header->known && header->accumulation_steps >= 0,
+               header->accumulation_steps);
+}
+
+/* A run that goes on with other ranks has parts; "ranks", "memory", "peak", "traffic" and processes are of the last. */
+static void add_parts(cJSON *report, const struct run_model *model)
+{
+    cJSON *list = cJSON_AddArrayToObject(report, "parts");
+    for (int i = 0; i < model->part_count; i++) {
+        const struct run_part *part = &model->parts[i];
+        cJSON *out = cJSON_CreateObject();
+        add_number(out, "first_step", true, part->steps_done + 1);
+        add_number(out, "ranks", part->ranks >= 0, part->ranks);
+        cJSON_AddItemToArray(list, out);
+    }
+}
+
+/* Means over the ranks whose operations were all seen. What a schedule does not have (NVMe, say) is known to take no time
+ * wherever the split is known. */
+static void add_seconds(cJSON *object, const struct run_step *step)
+{
+    bool known = step->timed > 0;
+    double ranks = known ? step->timed : 1;
+    static const char *const names[PHASES] = {"forward", "backward", "optimizer"};
+    cJSON *out = cJSON_AddObjectToObject(object, "seconds");
+    add_number(out, "total", true, seconds(step->total_ns));
+    for (int phase = 0; phase < PHASES; phase++)
+        add_number(out, names[phase], known, seconds(step->split.phase_ns[phase]) / ranks);
+    add_number(out, "communication_exposed", known, seconds(step->split.exposed_ns) / ranks);
+    add_number(out, "offload_exposed", known,
+               seconds(step->split.exposed_by_ns[TRAFFIC_D2H] + step->split.exposed_by_ns[TRAFFIC_H2D]) / ranks);
+    add_number(out, "host_update", known, seconds(step->split.host_ns) / ranks);
+    add_number(out, "host_exposed", known, seconds(step->split.host_exposed_ns) / ranks);
+    add_number(out, "io_exposed", known, seconds(step->split.io_exposed_ns) / ranks);
+    add_number(out, "paused", true, seconds(step->paused_ns));
+}
+
+/* As many as the step had ranks. */
+static void add_sent(cJSON *object, const struct run_step *step)
+{
+    if (!step->sent_bytes && step->ranks != 1) { /* one rank alone sends nothing, and that is known */
+        cJSON_AddNullToObject(object, "sent_bytes");
+        return;
+    }
+    cJSON *sent = cJSON_AddArrayToObject(object, "sent_bytes");
+    for (int rank = 0; rank < step->ranks; rank++)
+        cJSON_AddItemToArray(sent, cJSON_CreateNumber(step->sent_bytes ? (double)step->sent_bytes[rank] : 0));
+}
+
+static cJSON *step_object(const struct run_step *step)
+{
+    cJSON *out = cJSON_CreateObject();
+    uint32_t bits;
+    char hex[12];
+    memcpy(&bits, &step->loss, sizeof bits);
+    snprintf(hex, sizeof hex, "%08x", bits);
+    add_number(out, "step", true, step->step);
+    add_number(out, "stage", true, step->stage);
+    add_number(out, "loss", true, (double)step->loss);
+    cJSON_AddStringToObject(out, "loss_bits", hex);
+    add_number(out, "grad_norm", true, (double)step->grad_norm);
+    add_number(out, "learning_rate", true, (double)step->learning_rate);
+    add_number(out, "loss_scale", true, (double)step->loss_scale);
+    cJSON_AddBoolToObject(out, "skipped", step->skipped);
+    add_number(out, "tokens", true, step->tokens);
+    add_number(out, "micro_steps", true, step->micro_steps);
+    add_seconds(out, step);
+    add_sent(out, step);
+    return out;
+}
+
+static void add_hash(cJSON *report, const struct run_model *model)
+{
+    char hex[20];
+    snprintf(hex, sizeof hex, "%016llx", (unsigned long long)model->state_hash.hash);
+    add_text(report, "state_hash", model->state_hash.known ? hex : NULL);
+}
+
+static void add_memory(cJSON *report, const struct run_model *model)
+{
+    const struct run_schedule *plan = run_training(model);
+    cJSON *list = cJSON_AddArrayToObject(report, "memory");
+    for (int rank = 0; rank < model->ranks; rank++)
+        for (int tier = 0; tier < TIERS; tier++)
+            for (int category = 0; category < CATEGORIES; category++) {
+                const struct run_memory *memory = &model->rank[rank].tier[tier].category[category];
+                if (!memory->known) continue;
+                cJSON *out = cJSON_CreateObject();
+                add_number(out, "rank", true, rank);
+                add_text(out, "tier", tier_name(tier));
+                add_text(out, "category", category_name(category));
+                add_number(out, "live_bytes", true, (double)memory->live_bytes);
+                add_number(out, "reserved_bytes", true, (double)memory->reserved_bytes);
+                add_number(out, "peak_bytes", true, (double)memory->peak_bytes);
+                add_number(out, "at_peak_bytes", memory->has_at_peak, (double)memory->at_peak_bytes);
+                const struct run_predicted *planned = plan ? &plan->category[tier][category] : NULL;
+                add_number(out, "predicted_peak_bytes", planned && planned->known,
+                           planned ? (double)planned->peak_bytes : 0);
+                cJSON_AddItemToArray(list, out);
+            }
+}
+
+static void add_peaks(cJSON *report, const struct run_model *model)
+{
+    cJSON *list = cJSON_AddArrayToObject(report, "peak");
+    for (int rank = 0; rank < model->ranks; rank++)
+        for (int tier = 0; tier < TIERS; tier++) {
+            const struct run_tier *from = &model->rank[rank].tier[tier];
+            uint64_t predicted = 0;
+            if (!from->has_total) continue;
+            cJSON *out = cJSON_CreateObject();
+            add_number(out, "rank", true, rank);
+            add_text(out, "tier", tier_name(tier));
+            add_number(out, "bytes", true, (double)from->peak_bytes);
+            bool known = run_predicted_peak(model, tier, &predicted);
+            add_number(out, "predicted_bytes", known, (double)predicted);
+            add_number(out, "reserved_bytes", true, (double)from->peak_reserved_bytes);
+            add_number(out, "budget_bytes", from->has_budget && from->budget_bytes, (double)from->budget_bytes);
+            cJSON_AddItemToArray(list, out);
+        }
+}
+
+/* Each GPU once: what lies there in no tier is one figure for all ranks that share it. */
+static void add_gpus(cJSON *report, const struct run_model *model)
+{
+    cJSON *list = cJSON_AddArrayToObject(report, "gpus");
+    for (int rank = 0; rank < model->ranks; rank++) {
+        const struct run_gpu *gpu = run_gpu_led_by(model, rank);
+        const struct run_outside *outside = &model->rank[rank].outside;
+        if (!gpu) continue;
+        cJSON *out = cJSON_CreateObject();
+        add_number(out, "gpu", true, gpu->gpu);
+        add_text(out, "name", gpu->name);
+        add_number(out, "first_rank", true, rank);
+        add_number(out, "ranks", true, gpu->ranks);
+        add_number(out, "total_bytes", true, (double)gpu->total_bytes);
+        add_number(out, "outside_bytes", outside->known, (double)outside->bytes);
+        add_number(out, "outside_peak_bytes", outside->known, (double)outside->most_bytes);
+        add_number(out, "free_bytes", outside->known, (double)outside->free_bytes);
+        cJSON_AddItemToArray(list, out);
+    }
+}
+
+/* The exposed time is known by kind; it belongs to a link where the kind uses one link alone. */
+static bool one_link(const struct run_model *model, int kind)
+{
+    int links = 0;
+    for (int link = 0; link < LINKS; link++) links += model->traffic_total[kind][link].ranks > 0;
+    return links == 1;
+}
+
+static cJSON *traffic_object(const struct run_model *model, int kind, int link)
+{
+    const struct run_traffic *from = &model->traffic_total[kind][link];
+    double rank_steps = (double)model->ranks * model->traffic_steps;
+    bool exposed = model->split_count > 0 && one_link(model, kind);
+    cJSON *out = cJSON_CreateObject();
+    add_text(out, "kind", traffic_name(kind));
+    add_text(out, "link", link_name(link));
+    add_number(out, "count", true, (double)from->count / model->ranks);
+    add_number(out, "sent_bytes_per_step", true, (double)from->sent_bytes / rank_steps);
+    add_number(out, "seconds_per_step", true, seconds(from->busy_ns) / rank_steps);
+    add_number(out, "exposed_seconds_per_step", exposed,
+               exposed ? seconds(model->split_total.exposed_by_ns[kind]) / (double)model->split_count : 0);
+    return out;
+}
+
+static void add_traffic(cJSON *report, const struct run_model *model)
+{
+    cJSON *list = cJSON_AddArrayToObject(report, "traffic");
+    for (int kind = 0; kind < TRAFFIC_KINDS; kind++)
+        for (int link = 0; link < LINKS; link++)
+            if (model->traffic_total[kind][link].ranks) cJSON_AddItemToArray(list, traffic_object(model, kind, link));
+}
+
+/* Between tiers, each rank and direction: of the whole steps of the last part. */
+static cJSON *flow_object(const struct run_model *model, int rank, enum flow flow)
+{
+    static const char *const limits[] = {NULL, "paced", "best step"};
+    const struct flow_figures figures = flow_figures_of_run(model, rank, flow);
+    cJSON *out = cJSON_CreateObject();
+    add_number(out, "rank", true, rank);
+    add_text(out, "kind", traffic_name(flow_traffic(flow)));
+    add_number(out, "bytes_per_step", true, figures.bytes);
+    add_number(out, "bytes_per_second", figures.bytes_per_s > 0, figures.bytes_per_s);
+    add_number(out, "exposed_seconds_per_step", true, figures.exposed_ns * 1e-9);
+    add_number(out, "limit_bytes_per_second", figures.limited_by != FLOW_LIMIT_UNKNOWN, figures.limit_bytes_per_s);
+    add_text(out, "limit_from", limits[figures.limited_by]);
+    add_number(out, "requests_per_step", figures.has_io, figures.requests);
+    add_number(out, "queue_depth_mean", figures.has_io, figures.depth);
+    add_number(out, "queue_depth_max", figures.has_io, figures.deepest);
+    add_number(out, "latency_mean_seconds", figures.has_io, figures.latency_ns * 1e-9);
+    add_number(out, "latency_max_seconds", figures.has_io, seconds(figures.longest_ns));
+    if (figures.has_io) cJSON_AddBoolToObject(out, "direct", !figures.buffered);
+    else cJSON_AddNullToObject(out, "direct");
+    return out;
+}
+
+static void add_flows(cJSON *report, const struct run_model *model)
+{
+    cJSON *list = cJSON_AddArrayToObject(report, "flows");
+    for (int rank = 0; rank < model->ranks; rank++)
+        for (enum flow flow = 0; flow < FLOWS; flow++)
+            if (flow_figures_of_run(model, rank, flow).known)
+                cJSON_AddItemToArray(list, flow_object(model, rank, flow));
+}
+
+static void add_events(cJSON *report, const struct run_model *model)
+{
+    cJSON *list = cJSON_AddArrayToObject(report, "events");
+    for (int i = 0; i < model->notice_count; i++) {
+        const struct run_notice *notice = &model->notices[i];
+        cJSON *event = notice->json ? cJSON_Parse(notice->json) : NULL;
+        if (!event) continue;
+        cJSON *out = cJSON_CreateObject();
+        add_number(out, "step", notice->has_step, notice->step);
+        cJSON_AddItemToObject(out, "kind", cJSON_DetachItemFromObjectCaseSensitive(event, "kind"));
+        cJSON *detail = cJSON_DetachItemFromObjectCaseSensitive(event, "detail");
+        cJSON_AddItemToObject(out, "detail", detail ? detail : cJSON_CreateObject());
+        cJSON_AddItemToArray(list, out);
+        cJSON_Delete(event);
+    }
+}
+
+static void add_processes(cJSON *report, const struct run_model *model)
+{
+    cJSON *list = cJSON_AddArrayToObject(report, "rss_peak_bytes");
+    for (int rank = 0; rank < model->ranks; rank++)
+        cJSON_AddItemToArray(list, model->rank[rank].process.known
+                                       ? cJSON_CreateNumber((double)model->rank[rank].process.peak_rss_bytes)
+                                       : cJSON_CreateNull());
+}
+
+/* Proportional set size beside the allocator's own count, so that anybody can hold one against the other. */
+static void add_marks(cJSON *report, const struct run_model *model)
+{
+    cJSON *list = cJSON_AddArrayToObject(report, "process_memory");
+    for (int rank = 0; rank < model->ranks; rank++)
+        for (int m = 0; m < model->rank[rank].marks; m++) {
+            const struct run_mark *mark = &model->rank[rank].mark[m];
+            cJSON *out = cJSON_CreateObject();
+            add_number(out, "rank", true, rank);
+            add_number(out, "step", true, mark->step);
+            add_number(out, "rss_bytes", true, (double)mark->rss_bytes);
+            add_number(out, "pss_bytes", true, (double)mark->pss_bytes);
+            add_number(out, "counted_live_bytes", true, (double)mark->live_bytes);
+            add_number(out, "counted_reserved_bytes", true, (double)mark->reserved_bytes);
+            cJSON_AddItemToArray(list, out);
+        }
+}
+
+static void add_screen(cJSON *report, const struct report_screen *screen)
+{
+    cJSON *out =
+        screen->frames > 0 ? cJSON_AddObjectToObject(report, "screen") : cJSON_AddNullToObject(report, "screen");
+    if (screen->frames <= 0) return;
+    add_number(out, "frames", true, (double)screen->frames);
+    add_number(out, "bytes", true, (double)screen->bytes);
+    add_number(out, "bytes_per_frame", true, (double)screen->bytes / (double)screen->frames);
+}
+
+/* All but the steps, whose place is an empty array. */
+static char *report_without_steps(const struct run_model *model, const struct report_screen *screen, bool has_past)
+{
+    cJSON *report = cJSON_CreateObject();
+    if (!report) return NULL;
+    add_number(report, "version", true, 1);
+    add_text(report, "outcome", model->ended ? run_outcome_name(model->outcome) : NULL);
+    add_text(report, "error", model->error);
+    add_header(report, model);
+    add_parts(report, model);
+    cJSON_AddArrayToObject(report, "steps");
+    add_number(report, "steps_left_out", true, has_past ? 0 : (double)model->steps_dropped);
+    add_number(report, "lost_records", true, (double)model->lost_records);
+    add_hash(report, model);
+    add_memory(report, model);
+    add_peaks(report, model);
+    add_gpus(report, model);
+    add_traffic(report, model);
+    add_flows(report, model);
+    add_events(report, model);
+    add_processes(report, model);
+    add_marks(report, model);
+    add_number(report, "validation_loss", model->validation.known, (double)model->validation.loss);
+    double time_s = seconds(model->time_seen_ns);
+    add_number(report, "unigram_entropy", model->header.has_unigram_entropy, model->header.unigram_entropy);
+    add_number(report, "tokens_per_second", time_s > 0, time_s > 0 ? (double)model->tokens_seen / time_s : 0);
+    add_screen(report, screen);
+    char *text = printable_json(cJSON_Print(report));
+    cJSON_Delete(report);
+    return text;
+}
+
+/* As cJSON_Print() prints it two levels down. */
+static bool print_step(FILE *out, const struct run_step *step)
+{
+    cJSON *object = step_object(step);
+    char *text = cJSON_Print(object);
+    for (const char *at = text; at && *at; at++) {
+        putc(*at, out);
+        if (*at == '\n') fputs("\t\t", out);
+    }
+    cJSON_Delete(object);
+    free(text);
+    return text && !ferror(out);
+}
+
+bool report_step(FILE *out, const struct run_step *step)
+{
+    return !step->ended || (print_step(out, step) && fputs(", ", out) >= 0);
+}
+
+static bool copy_past(FILE *out, FILE *past)
+{
+    char bytes[1 << 16];
+    size_t count;
+    rewind(past);
+    while ((count = fread(bytes, 1, sizeof bytes, past)) > 0) fwrite(bytes, 1, count, out);
+    return !ferror(past) && !ferror(out);
+}
+
+static bool write_steps(FILE *out, const struct run_model *model, const struct report_past *past)
+{
+    const char *between = "";
+    bool all = !past->file || copy_past(out, past->file);
+    for (int i = 0; all && i < model->step_count; i++) {
+        if (!model->steps[i].ended) continue;
+        fputs(between, out);
+        all = print_step(out, &model->steps[i]);
+        between = ", ";
+    }
+    return all;
+}
+
+bool report_write(FILE *out, const struct run_model *model, const struct report_screen *screen,
+                  const struct report_past *past)
+{
+    static const char place[] = "\t\"steps\":\t[";
+    char *text = report_without_steps(model, screen, past->file);
+    const char *steps = text ? strstr(text, place) : NULL;
+    if (!steps) return free(text), false;
+    steps += strlen(place);
+    fwrite(text, 1, (size_t)(steps - text), out);
+    const bool all = write_steps(out, model, past) && fputs(steps, out) >= 0;
+    free(text);
+    return all;
+}
+
+char *report_json(const struct run_model *model, const struct report_screen *screen)
+{
+    char *text = NULL;
+    size_t bytes;
+    FILE *out = open_memstream(&text, &bytes);
+    if (!out) return NULL;
+    const bool written = report_write(out, model, screen, &(struct report_past){0});
+    if (fclose(out) == 0 && written) return text;
+    return free(text), NULL;
+}

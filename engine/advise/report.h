@@ -1,0 +1,28 @@
+/* The JSON report of a run, for scripts: every name of it is a promise (docs: the report's format). Unknown is null.
+ * traffic[].count is the operations of one rank over the run; *_per_step are means over steps and ranks. Of a run that went on with
+ * other ranks, parts[] says from which step on there were how many; steps[].sent_bytes is as long as that step had ranks, and
+ * ranks, memory, peak, traffic and processes are of the last part. */
+#ifndef ENGINE_ADVISE_REPORT_H
+#define ENGINE_ADVISE_REPORT_H
+
+#include <stdio.h>
+
+#include "engine/observe/model.h"
+
+/* What showing the run took; frames 0: it was not shown, bytes -1: unknown. */
+struct report_screen { int64_t frames, bytes; };
+
+/* Steps that the model has dropped (run_model_options.on_step_dropped), as report_step() wrote them, oldest first. `file` NULL: they were
+ * not kept, and the report says in steps_left_out how many are missing. */
+struct report_past { FILE *file; };
+
+/* Writes one step that has ended as an element of the report's "steps", with a comma behind it; else nothing. False: out cannot take it. */
+bool report_step(FILE *out, const struct run_step *step);
+
+/* Writes the report. Steps go out one by one, so memory does not grow with the run. False: no memory, or out cannot take it. */
+bool report_write(FILE *out, const struct run_model *model, const struct report_screen *screen, const struct report_past *past);
+
+/* The same as text, of what the model still has. Caller frees; NULL: no memory. */
+char *report_json(const struct run_model *model, const struct report_screen *screen);
+
+#endif

@@ -1,0 +1,13 @@
+/* Out of memory, explained: who held what at that instant, which knob owns it, and what would fit. */
+#ifndef ENGINE_ADVISE_SHORTAGE_H
+#define ENGINE_ADVISE_SHORTAGE_H
+
+#include "engine/zero/zero.h"
+
+struct cJSON;
+
+/* The detail of the "oom" event; the keys are those that analyze/model.h reads. schedule NULL: no step was under way. */
+struct cJSON *shortage_json(const struct zero_shortage *shortage, const struct config *config, const struct model *model,
+                            const struct schedule *schedule, int ranks);
+
+#endif

@@ -1,0 +1,226 @@
+/* The class as tables and as JSON. */
+#include <cjson/cJSON.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/printable.h"
+#include "engine/cli/front.h"
+#include "engine/lab/class.h"
+
+/* ---- sums ---------------------------------------------------------------------------------------------------------- */
+
+struct sums {
+    int attempts, hints;
+    double seconds;
+};
+
+static struct sums sums_of(const struct lab_progress *progress)
+{
+    struct sums sums = {0};
+    for (int s = 0; s < progress->count; s++) {
+        sums.attempts += progress->at[s].attempts;
+        sums.hints += progress->at[s].hints;
+        sums.seconds += progress->at[s].seconds;
+    }
+    return sums;
+}
+
+static bool is_of(const struct class_lab *lab, const char *learner)
+{
+    return !learner || strcmp(lab->learner, learner) == 0;
+}
+
+static bool is_first(const struct class *class, int number)
+{
+    return !number || strcmp(class->labs[number - 1].learner, class->labs[number].learner) != 0;
+}
+
+static int labs_done(const struct class *class, const char *learner)
+{
+    int done = 0;
+    for (int n = 0; n < class->count; n++) done += is_of(&class->labs[n], learner) && class->labs[n].progress.finished;
+    return done;
+}
+
+/* ---- tables -------------------------------------------------------------------------------------------------------- */
+
+static const char *ago(char out[32], time_t then, time_t now)
+{
+    long long minutes = now > then ? (long long)(now - then) / 60 : 0;
+    if (minutes < 1) snprintf(out, 32, "now");
+    else if (minutes < 120) snprintf(out, 32, "%lld min ago", minutes);
+    else if (minutes < 48 * 60) snprintf(out, 32, "%lld h ago", minutes / 60);
+    else snprintf(out, 32, "%lld days ago", minutes / (24 * 60));
+    return out;
+}
+
+/* In a column of so many characters; a name that is longer ends in a dot more. */
+static void print_name(FILE *out, const char *name, int columns)
+{
+    int characters = 0;
+    for (const char *at = name; *at && characters < columns; at++) {
+        characters += (*at & 0xc0) != 0x80;
+        if (characters == columns && strlen(at) > 1) {
+            fputc('.', out);
+            break;
+        }
+        fputc(*at, out);
+    }
+    fprintf(out, "%*s ", characters < columns ? columns - characters : 0, "");
+}
+
+static const char *place(char out[24], const struct lab_progress *progress)
+{
+    if (progress->finished) snprintf(out, 24, "done");
+    else snprintf(out, 24, "%d of %d", progress->step + 1, progress->count);
+    return out;
+}
+
+/* How it goes at the step that they are at: that tells who is stuck. */
+static void print_class(FILE *out, const struct class *class, time_t now)
+{
+    char seen[32], where[24];
+    fprintf(out, "%-18s %-15s %-8s %5s %5s %5s %5s  %s\n", "learner", "lab", "step", "tries", "hints", "min", "labs",
+            "seen");
+    for (int n = 0; n < class->count; n++) {
+        const struct class_lab *lab = &class->labs[n];
+        const struct lab_step_progress *at = &lab->progress.at[lab->progress.step];
+        if (!is_first(class, n)) continue;
+        print_name(out, lab->learner, 18);
+        print_name(out, lab->lab, 15);
+        fprintf(out, "%-8s %5d %5d %5.0f %5d  %s\n", place(where, &lab->progress), at->attempts, at->hints,
+                at->seconds / 60, labs_done(class, lab->learner), ago(seen, lab->changed, now));
+    }
+    fputs("\ntries, hints and min are of the step that they are at; labs: how many are done\n", out);
+}
+
+static void print_learner(FILE *out, const struct class *class, const char *learner, time_t now)
+{
+    char seen[32], where[24];
+    fprintf(out, "%s\n\n%-15s %-8s %8s %5s %5s %5s  %s\n", learner, "lab", "step", "right", "tries", "hints", "min",
+            "seen");
+    for (int n = 0; n < class->count; n++) {
+        const struct class_lab *lab = &class->labs[n];
+        const struct sums sums = sums_of(&lab->progress);
+        if (!is_of(lab, learner)) continue;
+        print_name(out, lab->lab, 15);
+        fprintf(out, "%-8s %3d of %-2d %5d %5d %5.0f  %s\n", place(where, &lab->progress),
+                lab_progress_right(&lab->progress), lab->progress.count, sums.attempts, sums.hints, sums.seconds / 60,
+                ago(seen, lab->changed, now));
+    }
+}
+
+void class_print(FILE *out, const struct class *class, const char *folder, const char *learner, time_t now)
+{
+    if (!class->count)
+        fprintf(out,
+                "no progress of any lab lies in %s\nlearners' progress is $XDG_STATE_HOME/zerolab/labs/*.json "
+                "(~/.local/state/zerolab/labs)\n",
+                folder);
+    else if (learner) print_learner(out, class, learner, now);
+    else print_class(out, class, now);
+    for (int n = 0; n < class->damaged_count && !learner; n++)
+        fprintf(out, "%scannot be read: %s: %s\n", n ? "" : "\n", class->damaged[n].path, class->damaged[n].why);
+    if (class->cut) fputs("\nthere are more files than are read; give a folder with fewer\n", out);
+}
+
+/* ---- JSON ---------------------------------------------------------------------------------------------------------- */
+
+static cJSON *step_json(const struct lab_step_progress *at)
+{
+    cJSON *json = cJSON_CreateObject();
+    cJSON_AddStringToObject(json, "mark", lab_mark_name(at->mark));
+    cJSON_AddNumberToObject(json, "attempts", at->attempts);
+    cJSON_AddNumberToObject(json, "hints", at->hints);
+    cJSON_AddNumberToObject(json, "seconds", at->seconds);
+    cJSON_AddStringToObject(json, "said", at->said);
+    return json;
+}
+
+static cJSON *lab_json(const struct class_lab *lab)
+{
+    const struct lab_progress *progress = &lab->progress;
+    const struct sums sums = sums_of(progress);
+    cJSON *json = cJSON_CreateObject(), *steps;
+    cJSON_AddStringToObject(json, "lab", lab->lab);
+    cJSON_AddStringToObject(json, "file", lab->path);
+    cJSON_AddNumberToObject(json, "changed", (double)lab->changed);
+    cJSON_AddNumberToObject(json, "step", progress->step + 1);
+    cJSON_AddNumberToObject(json, "step_count", progress->count);
+    cJSON_AddBoolToObject(json, "finished", progress->finished);
+    cJSON_AddNumberToObject(json, "right", lab_progress_right(progress));
+    cJSON_AddNumberToObject(json, "attempts", sums.attempts);
+    cJSON_AddNumberToObject(json, "hints", sums.hints);
+    cJSON_AddNumberToObject(json, "seconds", sums.seconds);
+    steps = cJSON_AddArrayToObject(json, "steps");
+    for (int s = 0; s < progress->count; s++) cJSON_AddItemToArray(steps, step_json(&progress->at[s]));
+    return json;
+}
+
+char *class_json(const struct class *class, const char *learner)
+{
+    cJSON *json = cJSON_CreateObject(), *learners, *labs = NULL, *damaged;
+    cJSON_AddNumberToObject(json, "version", 1);
+    learners = cJSON_AddArrayToObject(json, "learners");
+    for (int n = 0; n < class->count; n++) {
+        if (!is_of(&class->labs[n], learner)) continue;
+        if (is_first(class, n)) {
+            cJSON *one = cJSON_CreateObject();
+            cJSON_AddStringToObject(one, "learner", class->labs[n].learner);
+            cJSON_AddNumberToObject(one, "labs_done", labs_done(class, class->labs[n].learner));
+            labs = cJSON_AddArrayToObject(one, "labs");
+            cJSON_AddItemToArray(learners, one);
+        }
+        cJSON_AddItemToArray(labs, lab_json(&class->labs[n]));
+    }
+    damaged = cJSON_AddArrayToObject(json, "damaged");
+    for (int n = 0; n < class->damaged_count; n++) {
+        cJSON *one = cJSON_CreateObject();
+        cJSON_AddStringToObject(one, "file", class->damaged[n].path);
+        cJSON_AddStringToObject(one, "error", class->damaged[n].why);
+        cJSON_AddItemToArray(damaged, one);
+    }
+    cJSON_AddBoolToObject(json, "cut", class->cut);
+    char *text = printable_json(cJSON_Print(json));
+    cJSON_Delete(json);
+    return text;
+}
+
+/* ---- the command --------------------------------------------------------------------------------------------------- */
+
+static bool has_learner(const struct class *class, const char *learner)
+{
+    for (int n = 0; n < class->count; n++)
+        if (strcmp(class->labs[n].learner, learner) == 0) return true;
+    return false;
+}
+
+static int show_json(const struct cli *cli, const struct class *class, struct error *err)
+{
+    char *text = class_json(class, cli->second);
+    int status = text ? front_write(cli->output, text, err) : error_set(err, STATUS_RUN, "no memory for the class");
+    free(text);
+    return status;
+}
+
+static int show(const struct cli *cli, const struct class *class, struct error *err)
+{
+    if (cli->second && !has_learner(class, cli->second))
+        return error_set(err, STATUS_USAGE, "%s: nobody in %s has this name; zerolab class %s shows who is there",
+                         cli->second, cli->operand, cli->operand);
+    if (cli->json) return show_json(cli, class, err);
+    FILE *out = front_open(cli->output, err);
+    if (!out) return err->status;
+    class_print(out, class, cli->operand, cli->second, time(NULL));
+    return front_close(out, cli->output, err);
+}
+
+int front_class(const struct cli *cli)
+{
+    struct class class;
+    struct error err;
+    int status = class_gather(&class, cli->operand, &err);
+    if (!status) status = show(cli, &class, &err);
+    class_release(&class);
+    return status ? front_fail(&err) : STATUS_OK;
+}

@@ -1,0 +1,28 @@
+/* The tables of verbs.def and options.def as data; for cli.c, cli_help.c and cli_shell.c only. */
+#ifndef ENGINE_CLI_CLI_TABLES_H
+#define ENGINE_CLI_CLI_TABLES_H
+
+#include <stddef.h>
+
+#include "engine/cli/cli.h"
+
+struct verb_info { const char *name, *operands; int least, most; const char *help, *note; };
+enum option_type { OPTION_FLAG, OPTION_TEXT, OPTION_COUNT, OPTION_LIST, OPTION_READS, OPTION_WRITES };
+struct option_info {
+    enum option_type type;
+    size_t offset; /* of its field in struct cli */
+    char letter;
+    const char *name, *argument;
+    unsigned verbs;
+    const char *help;
+};
+
+extern const struct verb_info cli_verbs[VERBS];
+extern const struct option_info cli_options[];
+extern const int cli_option_count;
+extern const char cli_exit_codes[]; /* one line */
+
+/* Whether a verb's name is of two words, the first being `family`. */
+bool cli_is_of_family(enum verb verb, const char *family);
+
+#endif

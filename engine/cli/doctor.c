@@ -1,0 +1,175 @@
+/* `zerolab doctor`: what this machine has of what a run uses. Each row of the table is looked at in turn, and every line says
+ * what was found and, where something can be done about it, what. */
+#include "engine/base/version.h"
+#include "engine/doctor/doctor.h"
+
+#include <cjson/cJSON.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "engine/base/printable.h"
+#include "engine/base/words.h"
+#include "engine/cli/front.h"
+#include "engine/doctor/doctor_storage.h"
+
+static const struct check {
+    const char *group, *name;
+    doctor_look *look;
+} checks[] = {
+    {"terminal", "terminal", look_terminal},
+    {"terminal", "locale", look_locale},
+    {"computing", "processor", look_processor},
+    {"computing", "cores", look_cores},
+    {"computing", "instructions", look_instructions},
+    {"computing", "products", look_products},
+    {"memory", "memory", look_memory},
+    {"memory", "shared memory", look_shared_memory},
+    {"memory", "locked memory", look_locked_memory},
+    {"memory", "huge pages", look_huge_pages},
+    {"ranks", "run folder", look_run_folder},
+    {"ranks", "launch", look_launch},
+    {"ranks", "MPI", look_mpi},
+    {"ranks", "host name", look_name},
+    {"storage", "space", look_space},
+    {"storage", "O_DIRECT", look_direct},
+    {"storage", "libaio", look_aio},
+    {"GPU", "CUDA", look_cuda},
+    {"GPU", "GPU memory", look_gpu_memory},
+    {"GPU", "GPU link", look_gpu_link},
+    {"GPU", "NCCL", look_nccl},
+};
+enum { CHECKS = sizeof checks / sizeof *checks };
+
+static const char *const verdicts[] = {"good", "note", "bad"};
+
+/* ---- what a check says ---- */
+
+static void say(struct finding *finding, enum verdict verdict, const char *next, const char *found, va_list args)
+{
+    finding->verdict = verdict;
+    snprintf(finding->next, sizeof finding->next, "%s", next);
+    vsnprintf(finding->found, sizeof finding->found, found, args);
+}
+
+void doctor_good(struct finding *finding, const char *found, ...)
+{
+    va_list args;
+    va_start(args, found);
+    say(finding, VERDICT_GOOD, "", found, args);
+    va_end(args);
+}
+
+void doctor_note(struct finding *finding, const char *next, const char *found, ...)
+{
+    va_list args;
+    va_start(args, found);
+    say(finding, VERDICT_NOTE, next, found, args);
+    va_end(args);
+}
+
+void doctor_bad(struct finding *finding, const char *next, const char *found, ...)
+{
+    va_list args;
+    va_start(args, found);
+    say(finding, VERDICT_BAD, next, found, args);
+    va_end(args);
+}
+
+/* ---- printing ---- */
+
+enum { NAME_COLUMN = 6, FOUND_COLUMN = 21 };
+
+static void print_finding(FILE *out, const struct check *check, const struct finding *finding)
+{
+    fprintf(out, "%-*s%-*s", NAME_COLUMN, verdicts[finding->verdict], FOUND_COLUMN - NAME_COLUMN, check->name);
+    words_print(out, FOUND_COLUMN, FOUND_COLUMN, finding->found);
+    if (!*finding->next) return;
+    fprintf(out, "%*s-> ", FOUND_COLUMN, "");
+    words_print(out, FOUND_COLUMN + 3, FOUND_COLUMN + 3, finding->next);
+}
+
+static void print_end(FILE *out, const int counts[3])
+{
+    fprintf(out, "\n%d good, %d notes, %d bad: %s\n", counts[VERDICT_GOOD], counts[VERDICT_NOTE], counts[VERDICT_BAD],
+            counts[VERDICT_BAD] ? "a run would stop at what is bad" : "nothing here stops a run");
+}
+
+static void print_text(FILE *out, const struct finding findings[CHECKS], const int counts[3])
+{
+    struct utsname system;
+    uname(&system);
+    fprintf(out, "zerolab " ZEROLAB_VERSION " on %s %s, %s\n", system.sysname, system.release, system.machine);
+    for (int c = 0; c < CHECKS; c++) {
+        if (!c || strcmp(checks[c].group, checks[c - 1].group) != 0) fprintf(out, "\n%s\n", checks[c].group);
+        print_finding(out, &checks[c], &findings[c]);
+    }
+    print_end(out, counts);
+}
+
+static char *json_of(const struct finding findings[CHECKS], const int counts[3])
+{
+    cJSON *json = cJSON_CreateObject(), *list = cJSON_AddArrayToObject(json, "checks");
+    for (int c = 0; c < CHECKS; c++) {
+        cJSON *row = cJSON_CreateObject();
+        cJSON_AddStringToObject(row, "group", checks[c].group);
+        cJSON_AddStringToObject(row, "name", checks[c].name);
+        cJSON_AddStringToObject(row, "verdict", verdicts[findings[c].verdict]);
+        cJSON_AddStringToObject(row, "found", findings[c].found);
+        if (*findings[c].next) cJSON_AddStringToObject(row, "next", findings[c].next);
+        else cJSON_AddNullToObject(row, "next");
+        cJSON_AddItemToArray(list, row);
+    }
+    cJSON_AddStringToObject(json, "version", ZEROLAB_VERSION);
+    for (int v = 0; v < 3; v++) cJSON_AddNumberToObject(json, verdicts[v], counts[v]);
+    char *text = printable_json(cJSON_Print(json));
+    cJSON_Delete(json);
+    return text;
+}
+
+static char *text_of(const struct finding findings[CHECKS], const int counts[3])
+{
+    char *text = NULL;
+    size_t bytes;
+    FILE *out = open_memstream(&text, &bytes);
+    if (!out) return NULL;
+    print_text(out, findings, counts);
+    return fclose(out) ? NULL : text;
+}
+
+static int measure_storage(const struct cli *cli, const char *folder)
+{
+    struct error err;
+    char *text = NULL;
+    size_t bytes;
+    FILE *out = open_memstream(&text, &bytes);
+    int status = out ? doctor_storage(folder, cli->json, out, isatty(STDERR_FILENO) ? stderr : NULL, &err)
+                     : error_set(&err, STATUS_RUN, "no memory for what was found");
+    if (out) fclose(out);
+    if (!status) status = front_write(cli->output, text, &err);
+    free(text);
+    return status ? front_fail(&err) : STATUS_OK;
+}
+
+int front_doctor(const struct cli *cli)
+{
+    const char *temporary = getenv("TMPDIR");
+    const struct doctor doctor = {.path = cli->path ? cli->path : temporary && *temporary ? temporary : "/tmp"};
+    if (cli->storage) return measure_storage(cli, doctor.path);
+    struct finding findings[CHECKS] = {0};
+    struct error err;
+    int counts[3] = {0};
+    for (int c = 0; c < CHECKS; c++) {
+        checks[c].look(&findings[c], &doctor);
+        counts[findings[c].verdict]++;
+    }
+    char *text = cli->json ? json_of(findings, counts) : text_of(findings, counts);
+    int status =
+        text ? front_write(cli->output, text, &err) : error_set(&err, STATUS_RUN, "no memory for what was found");
+    free(text);
+    if (status) return front_fail(&err);
+    return counts[VERDICT_BAD] ? STATUS_CHECK : STATUS_OK;
+}

@@ -1,0 +1,196 @@
+#include "engine/cli/front.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "engine/base/file.h"
+#include "engine/base/printable.h"
+
+int front_fail(const struct error *err)
+{
+    fflush(stdout);
+    fprintf(stderr, "zerolab: %s\n", err->text);
+    return err->status;
+}
+
+static int units_named(const char *name, enum app_units *units, struct error *err)
+{
+    static const char *const names[] = {[APP_UNITS_GB] = "GB", [APP_UNITS_GIB] = "GiB", [APP_UNITS_BYTES] = "bytes"};
+    for (int u = APP_UNITS_GB; name && u <= APP_UNITS_BYTES; u++)
+        if (strcasecmp(name, names[u]) == 0) return *units = (enum app_units)u, STATUS_OK;
+    return name ? error_set(err, STATUS_USAGE, "--units %s: give GB, GiB or bytes", name) : STATUS_OK;
+}
+
+static bool is_theme(const char *name)
+{
+    size_t length = strlen(name);
+    for (const char *at = app_theme_names(); *at; at += strcspn(at, " "), at += strspn(at, " "))
+        if (strcspn(at, " ") == length && strncmp(at, name, length) == 0) return true;
+    return false;
+}
+
+int front_look(struct app_look *look, const struct cli *cli, struct error *err)
+{
+    *look = (struct app_look){
+        .ascii = cli->ascii, .no_color = cli->no_color, .no_mouse = cli->no_mouse, .theme = cli->theme};
+    if (cli->theme && !is_theme(cli->theme))
+        return error_set(err, STATUS_USAGE, "no theme %s; there are: %s", cli->theme, app_theme_names());
+    return units_named(cli->units, &look->units, err);
+}
+
+/* ---- answers ---- */
+
+struct beside {
+    FILE *file;
+    char path[4096], partial[4096 + 32];
+};
+
+static bool is_standard(const char *path)
+{
+    return !path || strcmp(path, "-") == 0;
+}
+
+static bool output_is_told_of; /* that standard output could not be written: once is enough */
+
+static int cannot_write(const char *path, int cause, struct error *err)
+{
+    output_is_told_of |= is_standard(path) && err;
+    return error_set(err, STATUS_RUN, "cannot write %s: %s", is_standard(path) ? "standard output" : path,
+                     strerror(cause));
+}
+
+static int cannot_open(const char *path, int cause, struct error *err)
+{
+    return error_set(err, STATUS_USAGE, "cannot write %s: %s", path, file_why(cause));
+}
+
+/* 0, or the errno that says why not. */
+static int put_text(FILE *file, const char *text)
+{
+    const size_t length = strlen(text);
+    const bool put = fputs(text, file) >= 0 && (!length || text[length - 1] == '\n' || fputc('\n', file) != EOF);
+    return put ? 0 : errno;
+}
+
+/* `cause`: of what went wrong before, or 0; what goes wrong now is the newer news. */
+static int put_away(FILE *file, int cause)
+{
+    const bool stays = file == stdout || file == printable_below(stdout);
+    return (stays ? fflush(file) : fclose(file)) == 0 ? cause : errno;
+}
+
+/* The file that a path leads to, so that a link stays one. False: it may not be written, or not through this link. */
+static bool real_path(char real[static 4096], const char *path)
+{
+    char of_fd[40];
+    const int fd = file_open_named(path, O_WRONLY);
+    snprintf(of_fd, sizeof of_fd, "/proc/self/fd/%d", fd);
+    const ssize_t length = fd < 0 ? -1 : readlink(of_fd, real, 4096);
+    if (fd >= 0) close(fd);
+    if (length <= 0 || length >= 4096) return false;
+    real[length] = '\0';
+    return true;
+}
+
+/* Into a new file beside it, which then takes its name: what could not be written whole leaves what there was. False, and
+ * nothing done: it is no plain file, or protected, or nothing can be made beside it. */
+static bool open_beside(struct beside *beside, const char *path, bool frame)
+{
+    struct stat there;
+    const bool exists = stat(path, &there) == 0;
+    if (exists && (!S_ISREG(there.st_mode) || !real_path(beside->path, path))) return false;
+    if (!exists && snprintf(beside->path, sizeof beside->path, "%s", path) >= (int)sizeof beside->path) return false;
+    bool named = snprintf(beside->partial, sizeof beside->partial, "%s.%ld.partial", beside->path, (long)getpid()) <
+                 (int)sizeof beside->partial;
+    beside->file = named ? fopen(beside->partial, "wxe") : NULL; /* a file of that name is somebody's */
+    if (beside->file && exists) fchmod(fileno(beside->file), there.st_mode & 07777);
+    if (beside->file && !frame && !(beside->file = printable_over(beside->file))) unlink(beside->partial);
+    return beside->file;
+}
+
+static int close_beside(struct beside *beside, int cause, struct error *err)
+{
+    cause = put_away(beside->file, cause);
+    beside->file = NULL;
+    if (!cause && rename(beside->partial, beside->path) != 0) cause = errno;
+    if (!cause) return STATUS_OK;
+    unlink(beside->partial);
+    return cannot_write(beside->path, cause, err);
+}
+
+/* NULL, with the error set. */
+static FILE *open_file(const char *path, bool frame, struct error *err)
+{
+    FILE *file = file_open_named_stream(path, O_TRUNC);
+    if (file && !frame) file = printable_over(file);
+    if (!file) cannot_open(path, errno, err);
+    return file;
+}
+
+static int write_text(const char *path, const char *text, bool frame, struct error *err)
+{
+    struct beside beside;
+    if (!is_standard(path) && open_beside(&beside, path, frame))
+        return close_beside(&beside, put_text(beside.file, text), err);
+    FILE *file = !is_standard(path) ? open_file(path, frame, err) : frame ? printable_below(stdout) : stdout;
+    if (!file) return STATUS_USAGE;
+    const int cause = put_away(file, put_text(file, text));
+    return cause ? cannot_write(path, cause, err) : STATUS_OK;
+}
+
+int front_write(const char *path, const char *text, struct error *err)
+{
+    return write_text(path, text, false, err);
+}
+
+int front_write_frame(const char *path, const char *text, struct error *err)
+{
+    return write_text(path, text, true, err);
+}
+
+static struct beside opened; /* a command writes one answer */
+
+FILE *front_open(const char *path, struct error *err)
+{
+    if (is_standard(path)) return stdout;
+    return open_beside(&opened, path, false) ? opened.file : open_file(path, false, err);
+}
+
+int front_close(FILE *out, const char *path, struct error *err)
+{
+    const int before = ferror(out) ? EIO : 0; /* which it was, nobody has kept */
+    if (out == opened.file) return close_beside(&opened, before, err);
+    const int cause = put_away(out, before);
+    return cause ? cannot_write(path, cause, err) : STATUS_OK;
+}
+
+void front_drop(FILE *out)
+{
+    put_away(out, 0);
+    if (out != opened.file) return;
+    opened.file = NULL;
+    unlink(opened.partial);
+}
+
+/* Whoever read it has seen enough, or the terminal has gone. */
+static bool reader_has_left(void)
+{
+    struct pollfd output = {.fd = STDOUT_FILENO, .events = POLLOUT};
+    return poll(&output, 1, 0) > 0 && (output.revents & (POLLERR | POLLHUP));
+}
+
+int front_end(int status)
+{
+    struct error err;
+    const int cause = put_away(stdout, ferror(stdout) ? EIO : 0);
+    if (!cause || output_is_told_of || reader_has_left()) return status;
+    cannot_write(NULL, cause, &err);
+    front_fail(&err);
+    return status > STATUS_CHECK ? status : err.status;
+}

@@ -1,0 +1,212 @@
+#include "engine/cli/headless.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "engine/base/clock.h"
+#include "engine/base/printable.h"
+
+static const uint64_t tty_every_ns = 100000000u, plain_every_ns = 10000000000u;
+
+static __attribute__((format(printf, 3, 4))) void append(char *line, size_t room, const char *format, ...)
+{
+    size_t used = strlen(line);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(line + used, room - used, format, args);
+    va_end(args);
+}
+
+/* The fullest that the device tier of any rank has been; false: unknown. */
+static bool device_peak(const struct run_model *model, uint64_t *bytes)
+{
+    bool known = false;
+    *bytes = 0;
+    for (int r = 0; r < model->ranks; r++) {
+        const struct run_tier *tier = &model->rank[r].tier[TIER_DEVICE];
+        if (!tier->has_total) continue;
+        known = true;
+        if (tier->peak_bytes > *bytes) *bytes = tier->peak_bytes;
+    }
+    return known;
+}
+
+static void append_duration(char *line, size_t room, double seconds)
+{
+    long whole = (long)(seconds + 0.5);
+    if (whole >= 3600) append(line, room, "%ld:%02ld:%02ld", whole / 3600, whole / 60 % 60, whole % 60);
+    else append(line, room, "%ld:%02ld", whole / 60, whole % 60);
+}
+
+void headless_line(char *line, size_t room, const struct run_model *model, int64_t steps)
+{
+    const struct run_step *step = run_last_step(model);
+    uint64_t peak_bytes;
+    double rate;
+    line[0] = '\0';
+    if (!step) {
+        append(line, room, "%s", model->has_state ? run_state_name(model->state) : "starting");
+        return;
+    }
+    if (steps > 0) append(line, room, "step %u/%lld", step->step, (long long)steps);
+    else append(line, room, "step %u", step->step);
+    append(line, room, "  stage %d  loss %.4f", step->stage, (double)step->loss);
+    if (run_tokens_per_second(model, &rate)) append(line, room, "  %.0f tokens/s", rate);
+    if (device_peak(model, &peak_bytes)) append(line, room, "  peak %.1f MiB/rank", (double)peak_bytes / (1 << 20));
+    if (model->has_state && model->state == RUN_RUNNING && steps > step->step && model->steps_seen > 0) {
+        append(line, room, "  ");
+        append_duration(line, room,
+                        (double)model->time_seen_ns * 1e-9 / model->steps_seen * (double)(steps - step->step));
+        append(line, room, " left");
+    } else if (model->has_state && model->state != RUN_RUNNING) {
+        append(line, room, "  %s", run_state_name(model->state));
+    }
+}
+
+static int terminal_columns(FILE *out)
+{
+    struct winsize size;
+    return ioctl(fileno(printable_below(out)), TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col - 1 : 79;
+}
+
+static void erase_line(FILE *out)
+{
+    fputs("\r\033[K", printable_below(out));
+}
+
+static void close_line(struct headless *headless)
+{
+    if (headless->line_open) erase_line(headless->out);
+    headless->line_open = false;
+}
+
+static double mib(int64_t bytes)
+{
+    return (double)bytes / (1 << 20);
+}
+
+/* Out of memory teaches: who held what, and what would fit. */
+static void show_shortage(FILE *out, const struct run_shortage *shortage)
+{
+    if (shortage->has_held) {
+        fprintf(out, "  rank %d held", shortage->rank);
+        const char *comma = "", *nothing = " nothing";
+        for (int c = 0; c < CATEGORIES; c++) {
+            if (shortage->held_bytes[c] <= 0) continue;
+            fprintf(out, "%s %s %.2f MiB", comma, category_name(c), mib(shortage->held_bytes[c]));
+            comma = ",", nothing = "";
+        }
+        fprintf(out, *shortage->op ? "%s; it was at %s\n" : "%s\n", nothing, shortage->op);
+    }
+    fprintf(out, "  %s", shortage->fit_count ? "would fit:" : run_no_fits(shortage));
+    for (int f = 0; f < shortage->fit_count; f++)
+        fprintf(out, "%s %s (%.2f MiB)", f ? "," : "", shortage->fits[f].command, mib(shortage->fits[f].peak_bytes));
+    fputc('\n', out);
+}
+
+static bool is_worth_a_line(const struct run_notice *notice)
+{
+    if (notice->kind == NOTICE_STATE) return false;             /* the progress line says it */
+    return notice->kind != NOTICE_COMMAND || notice->level > 0; /* what an accepted one did is said by itself */
+}
+
+static void show_notices(struct headless *headless, const struct run_model *model)
+{
+    for (int i = run_notices_since(model, headless->shown_notices); i < model->notice_count; i++) {
+        const struct run_notice *notice = &model->notices[i];
+        if (!is_worth_a_line(notice)) continue;
+        close_line(headless);
+        if (notice->has_step) fprintf(headless->out, "step %u: ", notice->step);
+        fprintf(headless->out, "%s\n", notice->text);
+        if (notice->kind == NOTICE_EVENT && strncmp(notice->text, "oom", 3) == 0) show_shortage(headless->out, &model->shortage);
+        fflush(headless->out);
+    }
+    headless->shown_notices = run_notices_seen(model);
+}
+
+/* A plain line for the first step, each tenth of the way, the last, and when ten seconds have gone by. */
+static bool plain_is_due(const struct headless *headless, const struct run_model *model, uint64_t now_ns)
+{
+    uint32_t seen = model->steps_seen, tenth = headless->steps >= 10 ? (uint32_t)(headless->steps / 10) : 1;
+    if (seen == headless->shown_steps) return false;
+    if (headless->own_pace && (seen == 1 || (headless->steps > 0 && seen / tenth != headless->shown_steps / tenth)))
+        return true;
+    return now_ns - headless->shown_ns >= plain_every_ns;
+}
+
+static void show(struct headless *headless, const struct run_model *model, bool last)
+{
+    uint64_t now_ns = clock_ns();
+    char line[sizeof headless->line];
+    show_notices(headless, model);
+    if (headless->tty ? !last && now_ns - headless->shown_ns < tty_every_ns : !plain_is_due(headless, model, now_ns))
+        return;
+    headless_line(line, sizeof line, model, headless->steps);
+    if (headless->line_open && strcmp(line, headless->line) == 0) return;
+    memcpy(headless->line, line, sizeof line);
+    if (headless->tty) erase_line(headless->out);
+    if (headless->tty) fprintf(headless->out, "%.*s", terminal_columns(headless->out), line);
+    else fprintf(headless->out, "%s\n", line);
+    headless->line_open = headless->tty;
+    headless->shown_ns = now_ns;
+    headless->shown_steps = model->steps_seen;
+    fflush(headless->out);
+}
+
+static void show_logs(struct headless *headless)
+{
+    if (!headless->logs || !logs_due(headless->logs)) return;
+    close_line(headless);
+    logs_print(headless->logs, headless->out);
+    fflush(headless->out);
+}
+
+static void fold(struct headless *headless, struct run_model *model, const struct trace_record *record)
+{
+    run_model_fold(model, record);
+    if (headless->logs) logs_fold(headless->logs, model, record);
+    if (record->kind != TRACE_STEP_END) return;
+    show_logs(headless);
+    show(headless, model, false);
+}
+
+static void take_signal(struct headless *headless, struct source *source)
+{
+    struct signalfd_siginfo info;
+    if (read(headless->signal_fd, &info, sizeof info) != sizeof info) return;
+    signal(SIGTTOU, SIG_IGN); /* lines that come in the background must not stop what ends */
+    bool asked = !headless->stopping && source_send(source, "stop", NULL) == STATUS_OK;
+    close_line(headless);
+    fputs(asked ? "stopping after this step; once more to end at once\n" : "ending at once\n", headless->out);
+    fflush(headless->out);
+    if (!asked) keeper_kill(headless->keeper);
+    headless->forced |= !asked;
+    headless->stopping = true;
+}
+
+void headless_run(struct headless *headless, struct source *source, struct run_model *model)
+{
+    enum { TICK_MS = 250 };
+    struct trace_record record;
+    for (;;) {
+        enum source_result result;
+        while ((result = source_next(source, &record)) == SOURCE_RECORD) fold(headless, model, &record);
+        show(headless, model, result != SOURCE_WAIT);
+        if (result != SOURCE_WAIT) break;
+        int soon_ms = keeper_tend(headless->keeper);
+        struct pollfd ready[3] = {{.fd = source_fd(source), .events = POLLIN},
+                                  {.fd = headless->signal_fd, .events = POLLIN},
+                                  {.fd = keeper_fd(headless->keeper), .events = POLLIN}};
+        poll(ready, 3, soon_ms >= 0 ? soon_ms : TICK_MS);
+        if (ready[1].revents) take_signal(headless, source);
+    }
+    if (headless->line_open) fputc('\n', headless->out);
+    headless->line_open = false;
+    if (headless->logs) logs_finish(headless->logs, model);
+    show_logs(headless);
+}

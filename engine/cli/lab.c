@@ -1,0 +1,377 @@
+/* `zerolab lab`: plays a lab on the screen, lists labs, checks them, prints them, begins new ones, forgets progress. */
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "engine/base/clock.h"
+#include "engine/cli/lab_run.h"
+#include "engine/lab/catalog.h"
+#include "engine/lab/progress_files.h"
+
+/* ---- list ---------------------------------------------------------------------------------------------------------- */
+
+static void state_text(char *out, size_t room, const struct lab *lab)
+{
+    struct lab_progress progress;
+    struct error err;
+    *out = '\0';
+    if (lab_load(&progress, lab, &err)) return;
+    double seconds = 0;
+    int attempts = 0;
+    for (int s = 0; s < progress.count; s++) seconds += progress.at[s].seconds, attempts += progress.at[s].attempts;
+    if (progress.finished)
+        snprintf(out, room, "done, %d of %d right, %.0f min", lab_progress_right(&progress), progress.count,
+                 seconds / 60 + 0.5);
+    else if (progress.step || attempts) snprintf(out, room, "at step %d of %d", progress.step + 1, progress.count);
+}
+
+/* At words, beside the names, on lines of 79 columns. */
+static void print_about(const char *text)
+{
+    enum { BESIDE = 23, COLUMNS = 79 };
+    int column = BESIDE - 1;
+    while (*text) {
+        const int word = (int)strcspn(text, " ");
+        const bool is_over = column + 1 + word > COLUMNS && column >= BESIDE;
+        printf(is_over ? "\n%*s" : "%*s", is_over ? BESIDE : 1, "");
+        printf("%.*s", word, text);
+        column = (is_over ? BESIDE : column + 1) + word;
+        text += word;
+        text += strspn(text, " ");
+    }
+    putchar('\n');
+}
+
+static int list_one(const char *name, struct error *err)
+{
+    struct lab *lab;
+    char state[64];
+    int status = lab_open(&lab, name, err);
+    if (status) return status;
+    state_text(state, sizeof state, lab);
+    printf("%-15s %2d min", lab->name, lab->minutes);
+    print_about(lab->about);
+    if (*state) printf("%-15s %6s - %s\n", "", "", state);
+    lab_free(lab);
+    return STATUS_OK;
+}
+
+/* A folder in labs/ with a lab of one's own. */
+static int is_own(const struct dirent *entry)
+{
+    char path[300];
+    snprintf(path, sizeof path, "labs/%s/lab.md", entry->d_name);
+    for (int l = 0; l < lab_catalog_count(); l++)
+        if (strcmp(lab_catalog_name(l), entry->d_name) == 0) return lab_hides_own(entry->d_name);
+    return entry->d_name[0] != '.' && access(path, F_OK) == 0;
+}
+
+static void list_own_one(const char *name)
+{
+    struct error err;
+    if (lab_hides_own(name))
+        printf("%-15s %6s the name is a built-in lab's; zerolab lab labs/%s plays this one\n", name, "", name);
+    else if (list_one(name, &err)) printf("%-15s %6s %s\n", name, "", err.text);
+}
+
+/* One that is still being written, and cannot be read, hides no other. */
+static void list_own(void)
+{
+    struct dirent **names;
+    const int count = scandir("labs", &names, is_own, alphasort);
+    if (count > 0) puts("\nin labs/ of this folder");
+    for (int n = 0; n < count; n++) {
+        list_own_one(names[n]->d_name);
+        free(names[n]);
+    }
+    if (count >= 0) free(names);
+}
+
+static int list(const struct cli *cli, struct error *err)
+{
+    int status = STATUS_OK;
+    (void)cli;
+    printf("%-15s %-6s %s\n", "lab", "", "what it is about");
+    for (int l = 0; l < lab_catalog_count() && !status; l++) status = list_one(lab_catalog_name(l), err);
+    if (status) return status;
+    list_own();
+    puts("\nzerolab lab NAME begins one, or goes on where you stopped");
+    return STATUS_OK;
+}
+
+/* ---- check and print ----------------------------------------------------------------------------------------------- */
+
+/* A learner who wrote labs/NAME, or was given it, hears that another lab of that name is read. */
+static int open_named(struct lab **lab, const char *name, struct error *err)
+{
+    if (lab_hides_own(name))
+        fprintf(stderr, "zerolab: %s is the lab that comes with the program; for labs/%s/lab.md give its path: labs/%s\n",
+                name, name, name);
+    return lab_open(lab, name, err);
+}
+
+static int check_one(const struct cli *cli, const char *name, bool has_head, struct error *err)
+{
+    struct lab *lab;
+    struct lab_trial trial = {.numbers = cli->numbers ? stdout : NULL};
+    uint64_t begun_ns = clock_ns();
+    int status = open_named(&lab, name, err);
+    if (status) return status;
+    if (!cli->numbers && has_head) printf("%-22s %5s %7s %7s %10s\n", "lab", "steps", "right", "caught", "took");
+    status = lab_trial_run(&trial, cli, lab, err);
+    if (!cli->numbers)
+        printf("%-22s %5d %7d %7d %8.1f s  %s\n", lab->name, lab->step_count, trial.asked, trial.wrongs,
+               (double)(clock_ns() - begun_ns) * 1e-9, status ? "FAILED" : "good");
+    fflush(stdout);
+    lab_free(lab);
+    return status;
+}
+
+static int check(const struct cli *cli, struct error *err)
+{
+    int worst = STATUS_OK;
+    if (cli->operand) return check_one(cli, cli->operand, true, err);
+    for (int l = 0; l < lab_catalog_count(); l++) {
+        struct error own;
+        int status = check_one(cli, lab_catalog_name(l), l == 0, &own);
+        if (!status) continue;
+        fprintf(stderr, "zerolab: %s\n", own.text);
+        if (!worst) *err = own;
+        worst = status;
+    }
+    return worst ? error_set(err, worst, "not every lab is true") : STATUS_OK;
+}
+
+static int print(const struct cli *cli, struct error *err)
+{
+    struct lab *lab;
+    if (!cli->operand)
+        return error_set(err, STATUS_USAGE, "say which lab is to be printed; zerolab lab list shows them");
+    int status = open_named(&lab, cli->operand, err);
+    if (status) return status;
+    char *text = NULL;
+    size_t bytes;
+    struct lab_trial trial = {.print = open_memstream(&text, &bytes), .solutions = cli->solutions};
+    if (!trial.print) return lab_free(lab), error_set(err, STATUS_RUN, "no memory for a hand-out");
+    fprintf(trial.print, "# %s\n\n%s About %d minutes: `zerolab lab %s`.\n", lab->title, lab->about, lab->minutes,
+            lab->name);
+    status = lab_trial_run(&trial, cli, lab, err);
+    fclose(trial.print);
+    if (!status) status = front_write(cli->output, text, err);
+    free(text);
+    lab_free(lab);
+    return status;
+}
+
+/* ---- new and reset ------------------------------------------------------------------------------------------------- */
+
+static const char skeleton[] =
+    "// A lab of zerolab. docs/LABS.md tells all; zerolab lab check NAME holds it to what it says.\n"
+    "# %s\n"
+    "about: One line that says what it is about.\n"
+    "minutes: 5\n"
+    "// The run that it is about: any keys of a configuration, or short names of the usual ones. This is the built-in "
+    "nano model.\n"
+    "set: stage=0 ranks=4\n"
+    "\n"
+    "## What happens first\n"
+    "\n"
+    "Prose, as long as half a screen. Numbers are never typed in, they are asked for: this model has {psi} parameters, "
+    "and a\n"
+    "rank that holds everything keeps {plan(\"stage=0\").resting | MB}.\n"
+    "\n"
+    "// What is asked is answered before anything runs.\n"
+    "predict: How much does each of {ranks} ranks keep between steps at stage 3?\n"
+    "answer: resting in MB within 10%%\n"
+    "// What one might believe instead, and what to say to that.\n"
+    "wrong: plan(\"stage=0\").resting | This is what a rank keeps when nothing is cut.\n"
+    "// A nudge, the formula, the answer.\n"
+    "hint: What is cut into pieces at stage 3?\n"
+    "hint: Everything: parameters, gradients and optimizer states, each divided by the ranks.\n"
+    "hint: {plan(\"stage=0\").resting | MB} / {ranks} is {plan(\"stage=0\").resting / ranks | MB}.\n"
+    "// Then the run shows it.\n"
+    "do: stage=3\n"
+    "do: run 2 steps\n"
+    "look: memory\n"
+    "keep: cut = resting\n"
+    "// What must hold, and the sentence that a learner reads of it.\n"
+    "check: cut < plan(\"stage=0\").resting / 2 | A rank keeps {cut | MB}, {plan(\"stage=0\").resting | MB} at stage "
+    "0.\n"
+    "\n"
+    "explain:\n"
+    "Each rank keeps {cut | MB} now. Right or wrong, the explanation follows.\n"
+    "\n"
+    "## Do it yourself\n"
+    "\n"
+    "task: Go back to stage 1 (key 1) and train a step (key .).\n"
+    "check: stage(step 0) == 1\n"
+    "check: resting(optimizer) == plan(\"stage=0\").resting(optimizer) / ranks within 1%%\n"
+    "solution: stage=1\n"
+    "solution: run 2 steps\n"
+    "hint: The digits 0 to 3 switch the stage.\n"
+    "hint: After the switch a step must be trained, so that there is something to measure: the key . does it.\n"
+    "hint: Press 1, then . twice, then Enter.\n"
+    "\n"
+    "explain:\n"
+    "Only the optimizer states are cut at stage 1: {resting(optimizer) | MB} on each rank.\n"
+    "\n"
+    "## A question\n"
+    "\n"
+    "quiz: What does ZeRO-1 cut into pieces?\n"
+    "+ optimizer states | Two thirds or more of the whole, at nearly no cost.\n"
+    "- gradients | That is what ZeRO-2 adds.\n"
+    "- parameters | That is what ZeRO-3 adds.\n"
+    "\n"
+    "explain:\n"
+    "Optimizer states are the largest part: {plan(\"stage=0\").resting(optimizer) / plan(\"stage=0\").resting | %%} of "
+    "what a rank keeps.\n";
+
+static int begin_new(const struct cli *cli, struct error *err)
+{
+    char path[4096];
+    const char *name = cli->operand;
+    if (!name || !*name) return error_set(err, STATUS_USAGE, "say how the lab is to be called: zerolab lab new my-lab");
+    const char *folder = strchr(name, '/') ? "" : "labs/";
+    for (int l = 0; l < lab_catalog_count(); l++)
+        if (strcmp(lab_catalog_name(l), name) == 0)
+            return error_set(err, STATUS_USAGE, "%s is a lab that comes with the program; give another name", name);
+    if (snprintf(path, sizeof path, "%s%s/lab.md", folder, name) >= (int)sizeof path)
+        return error_set(err, STATUS_USAGE, "this name is too long");
+    for (char *slash = path + 1; (slash = strchr(slash, '/')); slash++) *slash = '\0', mkdir(path, 0755), *slash = '/';
+    FILE *file = fopen(path, "wxe");
+    if (!file) return error_set(err, STATUS_USAGE, "cannot begin %.300s: %s", path, strerror(errno));
+    fprintf(file, skeleton, name);
+    if (fclose(file) != 0) return error_set(err, STATUS_RUN, "cannot write %.300s: %s", path, strerror(errno));
+    printf("%s is there to be changed; zerolab lab %s plays it, zerolab lab check %s holds it to what it says\n", path,
+           name, name);
+    return STATUS_OK;
+}
+
+/* One step: it is asked again, and what came after it stays. */
+static int reset_step(const char *name, const char *step_text, struct error *err)
+{
+    struct lab *lab;
+    struct lab_progress progress;
+    char *end;
+    int status = lab_open(&lab, name, err);
+    if (status) return status;
+    long step = strtol(step_text, &end, 10);
+    status = lab_load(&progress, lab, err);
+    if (!status && (*end || step < 1 || step > lab->step_count))
+        status = error_set(err, STATUS_USAGE, "%.20s: this lab has the steps 1 to %d", step_text, lab->step_count);
+    if (!status) {
+        lab_progress_fold(&progress, &(struct lab_input){.kind = LAB_INPUT_GO, .step = (int)step - 1});
+        lab_progress_fold(&progress, &(struct lab_input){.kind = LAB_INPUT_RESET_STEP});
+        status = lab_save(&progress, lab, err);
+    }
+    lab_free(lab);
+    return status;
+}
+
+static int reset(const struct cli *cli, struct error *err)
+{
+    struct lab *lab;
+    if (!cli->operand) return lab_forget_all(err);
+    if (cli->second) return reset_step(cli->operand, cli->second, err);
+    int status = lab_open(&lab, cli->operand, err);
+    if (!status) status = lab_forget(lab->name, err), lab_free(lab);
+    return status;
+}
+
+/* For docs/LABS.md, which tests/test_readme.sh holds against it. */
+static int print_metrics(const struct cli *cli, struct error *err)
+{
+    char *text = lab_metrics_markdown();
+    int status = text ? front_write(cli->output, text, err) : error_set(err, STATUS_RUN, "no memory for a table");
+    free(text);
+    return status;
+}
+
+/* ---- playing ------------------------------------------------------------------------------------------------------- */
+
+static void save(const struct lab_play *play, void *user)
+{
+    struct error *err = user;
+    if (!err->status && lab_save(&play->progress, play->lab, err)) return; /* said once, when the screen is gone */
+}
+
+/* A lesson begins in an empty folder: its parts are numbered. */
+static int make_lesson(const char *folder, struct error *err)
+{
+    DIR *found;
+    bool is_empty = true;
+    if (mkdir(folder, 0777) != 0 && errno != EEXIST)
+        return error_set(err, STATUS_USAGE, "cannot make the folder %s: %s", folder, strerror(errno));
+    if (!(found = opendir(folder))) return error_set(err, STATUS_USAGE, "%s: %s", folder, strerror(errno));
+    for (struct dirent *entry; (entry = readdir(found));) is_empty &= entry->d_name[0] == '.';
+    closedir(found);
+    if (!is_empty) return error_set(err, STATUS_USAGE, "%s is not empty; give a lesson a folder of its own", folder);
+    return access(folder, W_OK) == 0 ? STATUS_OK
+                                     : error_set(err, STATUS_USAGE, "cannot write to %s: %s", folder, strerror(errno));
+}
+
+static void begin_at(struct lab_progress *progress, const struct cli *cli)
+{
+    if (cli->from_step > 0)
+        lab_progress_fold(progress, &(struct lab_input){.kind = LAB_INPUT_GO, .step = (int)cli->from_step - 1});
+    else if (progress->finished) lab_progress_fold(progress, &(struct lab_input){.kind = LAB_INPUT_RESET});
+}
+
+static int play(const struct cli *cli, const struct lab *lab, struct app *stage, struct error *err)
+{
+    struct lab_progress progress;
+    struct error kept = {0};
+    if (cli->from_step > lab->step_count)
+        return error_set(err, STATUS_USAGE, "--from %lld: this lab has %d steps", (long long)cli->from_step,
+                         lab->step_count);
+    if (!stage && !app_terminal_fits(err)) return error_prefix(err, "a lab is played on a terminal");
+    if (cli->lesson && make_lesson(cli->lesson, err)) return STATUS_USAGE;
+    if (lab_load(&progress, lab, err)) fprintf(stderr, "zerolab: %s; the lab begins with its first step\n", err->text);
+    begin_at(&progress, cli);
+    struct app_lab played = {
+        .save = cli->presenter ? NULL : save, .user = &kept, .presents = cli->presenter, .lesson = cli->lesson};
+    lab_play_init(&played.play, lab, &progress);
+    played.play.program = program_invocation_name;
+    int status = lab_run(cli, &played, stage, NULL, NULL, err);
+    if (kept.status) fprintf(stderr, "zerolab: %s\n", kept.text);
+    if (!status)
+        printf("%s: %d of %d steps are right%s\n", lab->name, lab_progress_right(&played.play.progress),
+               lab->step_count, played.play.progress.finished ? "" : "; the same command goes on from here");
+    if (!status && cli->lesson) printf("recorded: %s   look at it with: zerolab replay %s\n", cli->lesson, cli->lesson);
+    lab_play_release(&played.play);
+    return status;
+}
+
+int lab_play_named(const struct cli *cli, const char *name, struct app *stage, struct error *err)
+{
+    struct lab *lab;
+    int status = open_named(&lab, name, err);
+    if (status) return app_close(stage), status;
+    status = play(cli, lab, stage, err);
+    lab_free(lab);
+    return status;
+}
+
+static int play_or_list(const struct cli *cli, struct error *err)
+{
+    return cli->operand ? lab_play_named(cli, cli->operand, NULL, err) : list(cli, err);
+}
+
+int front_lab(const struct cli *cli)
+{
+    static int (*const parts[VERBS])(const struct cli *, struct error *) = {
+        [VERB_LAB_LIST] = list,
+        [VERB_LAB_CHECK] = check,
+        [VERB_LAB_PRINT] = print,
+        [VERB_LAB_NEW] = begin_new,
+        [VERB_LAB_RESET] = reset,
+        [VERB_LAB] = play_or_list,
+        [VERB_LAB_METRICS] = print_metrics,
+    };
+    struct error err = {0};
+    err.status = parts[cli->verb](cli, &err);
+    return err.status ? front_fail(&err) : STATUS_OK;
+}

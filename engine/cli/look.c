@@ -1,0 +1,127 @@
+/* `zerolab replay` and `check`: the subcommands that only look. */
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "engine/cli/front.h"
+#include "engine/trace/check.h"
+
+/* ---- replay ---- */
+
+static int frame_options(struct app_frame_options *options, const struct cli *cli, struct error *err)
+{
+    static const char *const as[] = {[APP_AS_TEXT] = "text", [APP_AS_ANSI] = "ansi", [APP_AS_SVG] = "svg"};
+    char end;
+    *options = (struct app_frame_options){.file = cli->operand, .view = cli->view, .at = cli->where};
+    if (sscanf(cli->frame, "%dx%d%c", &options->columns, &options->rows, &end) != 2 || options->columns < 1 ||
+        options->rows < 1 || options->columns > 1000 || options->rows > 1000)
+        return error_set(err, STATUS_USAGE, "--frame %s: give a size like 100x30", cli->frame);
+    for (int a = 0; cli->as && a < 3; a++)
+        if (strcmp(cli->as, as[a]) == 0)
+            return options->as = (enum app_frame_as)a, front_look(&options->look, cli, err);
+    if (cli->as) return error_set(err, STATUS_USAGE, "--as %s: give text, ansi or svg", cli->as);
+    return front_look(&options->look, cli, err);
+}
+
+static int print_frame(const struct cli *cli, struct error *err)
+{
+    struct app_frame_options options;
+    char *text = NULL;
+    int status = frame_options(&options, cli, err);
+    if (!status) status = app_frame(&options, &text, err);
+    if (!status) status = front_write_frame(cli->output, text, err);
+    free(text);
+    return status;
+}
+
+static bool is_folder(const char *path)
+{
+    struct stat found;
+    return stat(path, &found) == 0 && S_ISDIR(found.st_mode);
+}
+
+static int is_trace(const struct dirent *entry)
+{
+    size_t length = strlen(entry->d_name);
+    return entry->d_name[0] != '.' && length > 4 && strcmp(entry->d_name + length - 4, ".zlt") == 0;
+}
+
+/* The runs of a lesson, one after the other on one screen, as far as the user turns its pages. */
+static int replay_parts(struct app_options *options, const char *folder, struct dirent **parts, int count,
+                        struct error *err)
+{
+    struct app *stage = NULL;
+    int status = STATUS_OK, at = 0, turned = 0;
+    options->stage = &stage;
+    options->turned = &turned;
+    do {
+        char path[4500];
+        options->from_end = turned < 0;
+        at = at + turned < 0 ? 0 : at + turned < count ? at + turned : count - 1;
+        turned = 0;
+        snprintf(path, sizeof path, "%.4000s/%s", folder, parts[at]->d_name);
+        options->replay_file = path;
+        options->part = at;
+        options->parts = count;
+        status = app_run(options, err);
+    } while (!status && turned);
+    app_close(stage);
+    return status;
+}
+
+static int replay_lesson(const struct cli *cli, struct app_options *options, struct error *err)
+{
+    struct dirent **parts;
+    const char *folder = cli->operand;
+    int count = scandir(folder, &parts, is_trace, alphasort), status;
+    if (count < 0) return error_set(err, STATUS_INPUT, "%s: %s", folder, strerror(errno));
+    if (!count)
+        status = error_set(err, STATUS_INPUT,
+                           "%s: a folder without a recorded lesson; give a trace (train --trace), or the folder of a "
+                           "lesson (lab --record)",
+                           folder);
+    else if (cli->frame)
+        status = error_set(err, STATUS_USAGE, "%s is a lesson; --frame prints one of its parts, %s/%s", folder, folder,
+                           parts[0]->d_name);
+    else status = app_terminal_fits(err) ? replay_parts(options, folder, parts, count, err) : STATUS_USAGE;
+    for (int p = 0; p < count; p++) free(parts[p]);
+    free(parts);
+    return status;
+}
+
+static int replay(const struct cli *cli, struct error *err)
+{
+    const bool folder = is_folder(cli->operand);
+    if (cli->frame && !folder) return print_frame(cli, err);
+    if (!cli->frame && (cli->view || cli->where || cli->as || cli->output))
+        return error_set(err, STATUS_USAGE, "--view, --at, --as and --output belong to --frame COLSxROWS");
+    struct app_options options = {.replay_file = cli->operand, .readonly = cli->readonly};
+    int status = front_look(&options.look, cli, err);
+    if (status) return status;
+    if (folder) return replay_lesson(cli, &options, err);
+    return app_terminal_fits(err) ? app_run(&options, err) : STATUS_USAGE;
+}
+
+int front_replay(const struct cli *cli)
+{
+    struct error err = {0};
+    int status = replay(cli, &err);
+    if (status) err.status = status;
+    return status ? front_fail(&err) : STATUS_OK;
+}
+
+/* ---- check ---- */
+
+int front_check(const struct cli *cli)
+{
+    struct error err;
+    struct trace_check check;
+    int status = trace_check(&check, cli->operand, &err);
+    FILE *out = status ? NULL : front_open(cli->output, &err);
+    if (!out) return front_fail(&err);
+    (cli->json ? trace_check_print_json : trace_check_print)(&check, out);
+    status = front_close(out, cli->output, &err);
+    return status ? front_fail(&err) : trace_check_status(&check);
+}

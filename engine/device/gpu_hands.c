@@ -1,0 +1,99 @@
+/* How ranks work together on GPUs: what their hands (engine/comm/comm.h) are asked for goes to the stream of the communication lane.
+ * They meet by events, of one GPU or of several. */
+#include <stdio.h>
+#include <unistd.h>
+
+#include "engine/device/gpu_parts.h"
+#include "kernels/kernels.h"
+
+static int reduce(void *user, enum dtype dtype, enum dtype to, void *destination, const void *const *sources, int count,
+                  const struct reduce_factors *factors, int64_t elems, bool accumulate, struct error *err)
+{
+    const struct gpu_rank *rank = user;
+    return device_reduce(rank->lanes[LANE_COMM].stream, dtype, to, destination, sources, count, factors, elems,
+                         accumulate, err);
+}
+
+static int pass(void *user, const struct transfer *transfers, int count, struct error *err)
+{
+    const struct gpu_rank *rank = user;
+    return communicator_pass(rank->communicator, transfers, count, err);
+}
+
+static void give_up(void *user)
+{
+    const struct gpu_rank *rank = user;
+    gpu_give_up(rank->gpu);
+}
+
+/* A stream that awaits a GPU that broke may never go on, nor may the threads that wait for it. */
+static void stranded(void *user, const struct error *why)
+{
+    const struct gpu_rank *rank = user;
+    if (atomic_flag_test_and_set(&rank->gpu->is_told)) return;
+    fprintf(stderr, "zerolab: %s\n", why->text);
+    _exit(why->status);
+}
+
+/* ---- meetings ---- */
+
+static int come(void *user, int meeting, struct error *err)
+{
+    const struct gpu_rank *rank = user;
+    return device_event_record(rank->meetings[meeting].came, rank->lanes[LANE_COMM].stream, err);
+}
+
+static int meet(void *user, int meeting, struct error *err)
+{
+    const struct gpu_rank *rank = user;
+    struct device_stream *stream = rank->lanes[LANE_COMM].stream;
+    int status = STATUS_OK;
+    for (int r = 0; r < rank->gpu->rank_count && !status; r++)
+        if (r != rank->number) status = device_stream_await(stream, rank->gpu->rank[r]->meetings[meeting].came, err);
+    return status ? status : device_event_record(rank->meetings[meeting].met, stream, err);
+}
+
+static int waited(void *user, int meeting, uint64_t *ns, struct error *err)
+{
+    const struct gpu_rank *rank = user;
+    return device_event_between(rank->meetings[meeting].came, rank->meetings[meeting].met, ns, err);
+}
+
+static int open_meetings(struct gpu_rank *rank, struct error *err)
+{
+    int status = STATUS_OK;
+    for (int m = 0; m < COMM_MEETINGS && !status; m++) {
+        status = device_event_create(&rank->meetings[m].came, rank->on, err);
+        if (!status) status = device_event_create(&rank->meetings[m].met, rank->on, err);
+    }
+    return status;
+}
+
+/* ---- all of it ---- */
+
+int gpu_hands_open(struct gpu_rank *rank, struct error *err)
+{
+    struct clique *clique = rank->gpu->clique;
+    rank->hands = (struct comm_hands){.mover = &rank->lanes[LANE_COMM].mover,
+                                      .user = rank,
+                                      .come = come,
+                                      .meet = meet,
+                                      .waited = waited,
+                                      .stranded = stranded,
+                                      .reduce = reduce};
+    rank->device.hands = &rank->hands;
+    int status = open_meetings(rank, err);
+    if (status || !clique) return status;
+    rank->hands.pass = pass;
+    rank->hands.give_up = give_up;
+    return communicator_open(&rank->communicator, clique, rank->number, rank->lanes[LANE_COMM].stream, err);
+}
+
+void gpu_hands_close(struct gpu_rank *rank)
+{
+    communicator_close(rank->communicator);
+    for (int m = 0; m < COMM_MEETINGS; m++) {
+        device_event_destroy(rank->meetings[m].came);
+        device_event_destroy(rank->meetings[m].met);
+    }
+}

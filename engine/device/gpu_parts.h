@@ -1,0 +1,56 @@
+/* The inside of engine/device/gpu.h: gpu.c opens GPUs and ranks on them, gpu_lanes.c makes a rank's lanes of streams, gpu_hands.c has
+ * ranks work together. */
+#ifndef ENGINE_DEVICE_GPU_PARTS_H
+#define ENGINE_DEVICE_GPU_PARTS_H
+
+#include <stdatomic.h>
+
+#include "engine/device/gpu.h"
+#include "engine/device/gpu_pages.h"
+#include "engine/memory/mover.h"
+#include "engine/zero/lane_stream.h"
+#include "kernels/cuda/clique.h"
+#include "kernels/cuda/device.h"
+
+struct gpu {
+    struct device *devices[DEVICES_MOST];
+    int count;              /* one for each rank, or one for all */
+    int ranks;              /* on each */
+    struct gpu_rank **rank; /* all of them; each enters itself before it meets others */
+    int rank_count;
+    struct clique *clique; /* NULL: ranks read each other's memory */
+    atomic_flag is_told;   /* why the process ends without its ranks */
+};
+
+struct gpu_lane {
+    struct gpu_rank *rank;
+    struct device_stream *stream;
+    struct mover mover;
+    struct lane_stream ahead;
+    struct device_event *marks[LANE_MARKS];
+};
+
+/* Where the communication lane has come to a meeting, and where it is past it. */
+struct gpu_meeting { struct device_event *came, *met; };
+
+struct gpu_rank {
+    struct gpu *gpu;
+    int number;
+    struct gpu_place place;
+    struct device *on;
+    struct communicator *communicator;
+    struct gpu_pages pages;
+    struct gpu_lane lanes[LANES];
+    struct gpu_meeting meetings[COMM_MEETINGS];
+    struct kernels *kernels;
+    struct comm_hands hands;
+    struct zero_device device;
+};
+
+/* Both set what struct zero_device says of their part. What was made before an error is closed as the rest is. */
+int gpu_lanes_open(struct gpu_rank *rank, struct error *err);
+void gpu_lanes_close(struct gpu_rank *rank);
+int gpu_hands_open(struct gpu_rank *rank, struct error *err);
+void gpu_hands_close(struct gpu_rank *rank);
+
+#endif

@@ -1,0 +1,37 @@
+/* What `zerolab doctor` looks at. A check is a row of the table in doctor.c and a function that looks and says what it found;
+ * bad is only what would stop a run, a note is what makes it slower, plainer or smaller. */
+#ifndef ENGINE_DOCTOR_DOCTOR_H
+#define ENGINE_DOCTOR_DOCTOR_H
+
+#include <stdbool.h>
+
+enum verdict { VERDICT_GOOD, VERDICT_NOTE, VERDICT_BAD };
+
+struct finding {
+    enum verdict verdict;
+    char found[256];
+    char next[256]; /* what to do; "": nothing */
+};
+
+struct doctor {
+    const char *path; /* the folder whose storage is looked at */
+};
+
+typedef void doctor_look(struct finding *finding, const struct doctor *doctor);
+
+/* Say what was found; the last two also what to do. */
+void doctor_good(struct finding *finding, const char *found, ...) __attribute__((format(printf, 2, 3)));
+void doctor_note(struct finding *finding, const char *next, const char *found, ...) __attribute__((format(printf, 3, 4)));
+void doctor_bad(struct finding *finding, const char *next, const char *found, ...) __attribute__((format(printf, 3, 4)));
+
+/* doctor_machine.c */
+doctor_look look_terminal, look_locale, look_processor, look_cores, look_instructions, look_products, look_memory,
+    look_locked_memory, look_huge_pages, look_shared_memory;
+
+/* doctor_services.c */
+doctor_look look_run_folder, look_mpi, look_name, look_launch, look_direct, look_aio, look_space, look_cuda, look_nccl;
+
+/* doctor_gpu.c */
+doctor_look look_gpu_memory, look_gpu_link;
+
+#endif

@@ -1,0 +1,180 @@
+/* What the doctor looks at around the machine: starting ranks, storage, GPUs. */
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <libaio.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "engine/base/clock.h"
+#include "engine/comm/comm.h"
+#include "engine/doctor/doctor.h"
+#include "engine/launch/launch.h"
+#include "engine/launch/launch_probe.h"
+#include "kernels/cuda/clique.h"
+#include "kernels/cuda/device.h"
+
+static double since_s(uint64_t began_ns)
+{
+    return (double)(clock_ns() - began_ns) * 1e-9;
+}
+
+/* ---- ranks ---- */
+
+void look_run_folder(struct finding *finding, const struct doctor *doctor)
+{
+    (void)doctor;
+    struct rundir dir;
+    struct error err;
+    if (rundir_create(&dir, &err))
+        return doctor_bad(finding, "make XDG_RUNTIME_DIR or /tmp a folder that you may write to", "%.200s", err.text);
+    doctor_good(finding, "%.*s", (int)(strrchr(dir.path, '/') - dir.path), dir.path);
+    rundir_close(&dir, true);
+}
+
+enum { HELLO_MS = 60000 };
+
+void look_launch(struct finding *finding, const struct doctor *doctor)
+{
+    (void)doctor;
+    struct error err;
+    double took_s;
+    if (hello_launch(&launcher_local, HELLO_MS, &took_s, &err))
+        return doctor_bad(finding, "ranks can also be threads: topology.ranks_as=threads", "%.200s", err.text);
+    doctor_good(finding, "2 ranks said hello in %.2f s", took_s);
+}
+
+void look_mpi(struct finding *finding, const struct doctor *doctor)
+{
+    (void)doctor;
+    enum { SLOW_S = 5 };
+    struct error why;
+    char version[96];
+    double took_s;
+    comm_mpi_version(version, sizeof version);
+    if (launcher_mpirun.check(&why))
+        doctor_note(finding, "only topology.ranks_as=mpirun needs it: install openmpi-bin and libopenmpi-dev and build again",
+                    "%.200s", why.text);
+    else if (hello_launch(&launcher_mpirun, HELLO_MS, &took_s, &why))
+        doctor_note(finding, "only topology.ranks_as=mpirun needs it; mpirun -n 2 hostname must work first", "%.200s",
+                    why.text);
+    else if (took_s > SLOW_S)
+        doctor_note(finding, "most often the host name, below", "%s; 2 ranks said hello after %.1f s", version, took_s);
+    else doctor_good(finding, "%s; 2 ranks said hello in %.2f s", version, took_s);
+}
+
+/* A machine that cannot resolve its own name makes each start of mpirun wait for the resolver, ten seconds and more. */
+void look_name(struct finding *finding, const struct doctor *doctor)
+{
+    (void)doctor;
+    char name[256] = "", next[320];
+    struct addrinfo *found = NULL;
+    gethostname(name, sizeof name - 1);
+    const uint64_t began_ns = clock_ns();
+    int failed = getaddrinfo(name, NULL, NULL, &found);
+    const double took_s = since_s(began_ns);
+    if (!failed) freeaddrinfo(found);
+    snprintf(next, sizeof next, "add a line \"127.0.1.1 %.200s\" to /etc/hosts: mpirun asks at every start", name);
+    if (failed) doctor_note(finding, next, "%.60s is unknown (%s), after %.1f s", name, gai_strerror(failed), took_s);
+    else if (took_s > 0.5) doctor_note(finding, next, "%.60s is found after %.1f s", name, took_s);
+    else doctor_good(finding, "%.60s, found in %.1f ms", name, took_s * 1e3);
+}
+
+/* ---- storage ---- */
+
+void look_space(struct finding *finding, const struct doctor *doctor)
+{
+    struct statvfs place;
+    if (statvfs(doctor->path, &place) != 0)
+        return doctor_note(finding, "give a folder that is there, with --path", "%.180s: %s", doctor->path,
+                           strerror(errno));
+    const double free_gib = (double)place.f_bavail * (double)place.f_frsize / (1 << 30);
+    if (access(doctor->path, W_OK) != 0)
+        return doctor_note(finding, "give another with --path or TMPDIR", "%.180s cannot be written to", doctor->path);
+    if (free_gib >= 1) return doctor_good(finding, "%.180s, %.1f GiB free", doctor->path, free_gib);
+    doctor_note(finding, "traces and checkpoints need some; another folder: --path, TMPDIR", "%.180s, %.2f GiB free",
+                doctor->path, free_gib);
+}
+
+/* A file of one block past the page cache, unlinked at once. 0, or errno. */
+static int write_direct(const char *folder)
+{
+    enum { BLOCK = 4096 };
+    char path[4096];
+    void *block = NULL;
+    snprintf(path, sizeof path, "%.4000s/zerolab-doctor-XXXXXX", folder);
+    int fd = mkostemp(path, O_CLOEXEC);
+    if (fd < 0) return errno;
+    unlink(path);
+    int failed = fcntl(fd, F_SETFL, O_DIRECT) != 0 ? errno : 0;
+    if (!failed && posix_memalign(&block, BLOCK, BLOCK) != 0) failed = ENOMEM;
+    if (!failed) memset(block, 0x5a, BLOCK);
+    if (!failed && pwrite(fd, block, BLOCK, 0) != BLOCK) failed = errno;
+    if (!failed && pread(fd, block, BLOCK, 0) != BLOCK) failed = errno;
+    free(block);
+    close(fd);
+    return failed;
+}
+
+void look_direct(struct finding *finding, const struct doctor *doctor)
+{
+    int failed = write_direct(doctor->path);
+    if (!failed) doctor_good(finding, "%.180s: written and read past the page cache", doctor->path);
+    else
+        doctor_note(finding, "only the NVMe tier needs it; give a folder on a disk with --path or TMPDIR", "%.180s: %s",
+                    doctor->path, strerror(failed));
+}
+
+void look_aio(struct finding *finding, const struct doctor *doctor)
+{
+    (void)doctor;
+    io_context_t context = NULL;
+    int failed = -io_setup(8, &context);
+    if (failed)
+        return doctor_note(finding, "only the NVMe tier needs it; see /proc/sys/fs/aio-max-nr", "io_setup: %s",
+                           strerror(failed));
+    io_destroy(context);
+    doctor_good(finding, "asynchronous I/O can be set up");
+}
+
+/* ---- GPUs: what the machine has; a run that does not ask for one needs none of it ---- */
+
+static bool has_library(const char *name)
+{
+    void *library = dlopen(name, RTLD_LAZY | RTLD_LOCAL);
+    if (library) dlclose(library);
+    return library != NULL;
+}
+
+void look_cuda(struct finding *finding, const struct doctor *doctor)
+{
+    (void)doctor;
+    bool device = access("/dev/nvidia0", F_OK) == 0, driver = has_library("libcuda.so.1");
+    char built[96];
+    const int gpus = device_count();
+    device_build_text(built, sizeof built);
+    const bool absent = strcmp(built, "no CUDA") == 0;
+    if (gpus == 1) return doctor_good(finding, "built for topology.backend=cuda: %s; 1 GPU, which ranks share", built);
+    if (gpus > 1)
+        return doctor_good(finding, "built for topology.backend=cuda: %s; %d GPUs: one each for up to %d ranks", built,
+                           gpus, gpus);
+    doctor_good(finding, "%s%s; %s, %s",
+                absent ? "not built" : "built for topology.backend=cuda: ", absent ? "" : built,
+                device ? "there is a GPU" : "no GPU found", driver ? "with its driver" : "no driver found");
+}
+
+void look_nccl(struct finding *finding, const struct doctor *doctor)
+{
+    (void)doctor;
+    char built[32], here[32];
+    struct error why;
+    if (!clique_build_text(built, sizeof built)) doctor_good(finding, "not built");
+    else if (clique_library_text(here, sizeof here, &why))
+        doctor_good(finding, "built with %s; %.180s", built, why.text);
+    else if (strcmp(built, here) == 0) doctor_good(finding, "built with %s, which is here", built);
+    else doctor_good(finding, "built with %s; %s is here", built, here);
+}

@@ -1,0 +1,38 @@
+/* Who is where: learners' progress files, gathered from a folder however they came there (a shared folder, state folders or
+ * single files copied from laptops). No server and nothing to install: reading is all that happens.
+ *
+ *     anna/.local/state/zerolab/labs/zero-1.json     is anna's, and so are
+ *     anna/zerolab/labs/zero-1.json   anna/zero-1.json   anna-zero-1.json */
+#ifndef ENGINE_LAB_CLASS_H
+#define ENGINE_LAB_CLASS_H
+
+#include <stdio.h>
+#include <time.h>
+
+#include "engine/lab/progress.h"
+
+struct class_lab {
+    char learner[64], lab[LAB_FOLDER_MAX];
+    char *path;          /* from the folder on */
+    time_t changed;
+    struct lab_progress progress;
+};
+struct class_damaged { char *path; char why[160]; };
+
+/* Sorted by learner; of a learner the newest first, one for each lab. */
+struct class {
+    int count, room, damaged_count, damaged_room;
+    struct class_lab *labs;
+    struct class_damaged *damaged;
+    bool cut; /* there are more files than are read */
+};
+
+/* STATUS_INPUT: the folder cannot be read. */
+int class_gather(struct class *class, const char *folder, struct error *err);
+void class_release(struct class *class);
+
+/* learner NULL: a row for each of them, at the lab that was worked on last; else a row for each lab of that one. */
+void class_print(FILE *out, const struct class *class, const char *folder, const char *learner, time_t now);
+char *class_json(const struct class *class, const char *learner); /* the caller frees; NULL: no memory */
+
+#endif

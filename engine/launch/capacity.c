@@ -1,0 +1,182 @@
+#include "engine/launch/capacity.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/statvfs.h>
+
+#include "engine/base/grouped.h"
+#include "engine/device/gpu.h"
+#include "engine/plan/setup.h"
+#include "kernels/cuda/device.h"
+
+static bool read_number(const char *path, const char *format, uint64_t *value)
+{
+    char line[160];
+    FILE *file = fopen(path, "re");
+    bool found = false;
+    while (file && !found && fgets(line, sizeof line, file)) found = sscanf(line, format, value) == 1;
+    if (file) fclose(file);
+    return found;
+}
+
+/* The machine's, or what is left to the container we are in, whichever is less. */
+uint64_t room_available_bytes(void)
+{
+    uint64_t available = UINT64_MAX, kib, limit, used;
+    if (read_number("/proc/meminfo", "MemAvailable: %" SCNu64 " kB", &kib)) available = kib * 1024;
+    if (read_number("/sys/fs/cgroup/memory.max", "%" SCNu64, &limit) &&
+        read_number("/sys/fs/cgroup/memory.current", "%" SCNu64, &used)) {
+        uint64_t left = limit > used ? limit - used : 0;
+        if (left < available) available = left;
+    }
+    return available;
+}
+
+uint64_t room_free_disk_bytes(const char *folder)
+{
+    struct statvfs disk;
+    return statvfs(folder, &disk) ? 0 : (uint64_t)disk.f_bavail * disk.f_frsize;
+}
+
+/* ---- what there is ---- */
+
+static struct room without_gpu(const struct config *config)
+{
+    return (struct room){.memory_bytes = room_available_bytes(),
+                         .on_gpu = config->topology.backend == BACKEND_CUDA,
+                         .ranks_on_gpu = 1,
+                         .gpu_bytes = UINT64_MAX,
+                         .gpu_total_bytes = UINT64_MAX};
+}
+
+struct room room_now(const struct config *config)
+{
+    struct room room = without_gpu(config);
+    if (!room.on_gpu) return room;
+    if (gpu_shared(config)) room.ranks_on_gpu = config->topology.ranks;
+    if (!gpu_look(config, &room.gpu_bytes, &room.gpu_total_bytes)) room.gpu_bytes = room.gpu_total_bytes = UINT64_MAX;
+    return room;
+}
+
+struct room room_beside(const struct config *config, const struct gpu_rank *gpu)
+{
+    struct room room = without_gpu(config);
+    uint64_t outside_bytes;
+    if (!room.on_gpu || !gpu) return room;
+    room.ranks_on_gpu = gpu_rank_place(gpu).ranks;
+    if (gpu_rank_outside(gpu, &outside_bytes, &room.gpu_bytes))
+        room.gpu_total_bytes = gpu_rank_place(gpu).info->total_bytes;
+    else room.gpu_bytes = UINT64_MAX;
+    return room;
+}
+
+/* ---- what would fit ---- */
+
+/* What was given holds, for whatever machine it was meant; what was not is what this one has. */
+struct fit_question room_question(const struct config *config, const struct room *room, bool any_model)
+{
+    const uint64_t *budget = config->budget_bytes, available = room->memory_bytes;
+    const uint64_t in_memory = budget[TIER_HOST] + (room->on_gpu ? 0 : budget[TIER_DEVICE]);
+    const bool all_given = budget[TIER_HOST] && (room->on_gpu || budget[TIER_DEVICE]);
+    const char *folder = config_nvme_path(config, false), *tmp = getenv("TMPDIR");
+    struct fit_question question = {.config = config, .any_model = any_model};
+    struct fit_limits *limits = &question.limits;
+    for (int tier = 0; tier < TIERS; tier++) limits->bytes[tier] = budget[tier];
+    limits->folder = folder[0] ? folder : tmp && *tmp ? tmp : "/tmp";
+    if (!all_given && available != UINT64_MAX) limits->bytes[FIT_MEMORY] = available;
+    if (!budget[TIER_NVME]) limits->bytes[FIT_DISK] = room_free_disk_bytes(limits->folder);
+    if (all_given && in_memory * (uint64_t)config->topology.ranks > available) question.machine_bytes = available;
+    if (!room->on_gpu) return question;
+    question.ranks_on_gpu = room->ranks_on_gpu;
+    if (room->gpu_bytes == UINT64_MAX) return question;
+    question.gpu_bytes = room->gpu_bytes;
+    if (!budget[TIER_DEVICE]) limits->bytes[FIT_DEVICE] = room->gpu_bytes / (uint64_t)room->ranks_on_gpu;
+    return question;
+}
+
+/* ---- is there room? ---- */
+
+/* What a rank will hold at its fullest: of each tier its plan, or its budget where that is less. */
+static int fullest(const struct config *config, uint64_t bytes[TIERS], struct error *err)
+{
+    struct setup setup;
+    int status = setup_init(&setup, config, err);
+    if (status) return status;
+    for (int tier = 0; tier < TIERS; tier++) {
+        const uint64_t peak_bytes = (uint64_t)setup.footprint.peak_bytes[tier], budget = config->budget_bytes[tier];
+        bytes[tier] = budget && budget < peak_bytes ? budget : peak_bytes;
+    }
+    setup_release(&setup);
+    return status;
+}
+
+/* Of these, what lies in the machine's memory. */
+static uint64_t in_memory(const uint64_t bytes[TIERS], const struct room *room)
+{
+    return bytes[TIER_HOST] + (room->on_gpu ? 0 : bytes[TIER_DEVICE]);
+}
+
+static double gib(uint64_t bytes)
+{
+    return (double)bytes / (1 << 30);
+}
+
+static int check_gpu_budget(const struct config *config, const struct room *room, struct error *err)
+{
+    const uint64_t budget = config->budget_bytes[TIER_DEVICE], total = room->gpu_total_bytes;
+    if (total == UINT64_MAX || budget <= total / (uint64_t)room->ranks_on_gpu) return STATUS_OK;
+    return error_set(err, STATUS_USAGE,
+                     "memory.device_budget is %.2f GiB for each of %d ranks on a GPU that has %.2f GiB in all; give at "
+                     "most its part of what is free there, %.2f GiB, or none",
+                     gib(budget), room->ranks_on_gpu, gib(total), gib(room->gpu_bytes / (uint64_t)room->ranks_on_gpu));
+}
+
+static int check_gpu(const struct config *config, const struct room *room, uint64_t bytes, struct error *err)
+{
+    int status = check_gpu_budget(config, room, err);
+    if (status || room->gpu_bytes == UINT64_MAX || bytes <= room->gpu_bytes / (uint64_t)room->ranks_on_gpu)
+        return status;
+    return error_set(err, STATUS_USAGE,
+                     "%d rank%s of %.2f GiB do%s not fit into the %.2f GiB that are free on the GPU; try a smaller "
+                     "train_micro_batch_size_per_gpu or model, a higher stage, offload or a memory.device_budget "
+                     "(zerolab plan --fit says what would fit)",
+                     room->ranks_on_gpu, plural(room->ranks_on_gpu), gib(bytes), room->ranks_on_gpu == 1 ? "es" : "",
+                     gib(room->gpu_bytes));
+}
+
+int room_check(const struct config *config, const struct room *room, struct error *err)
+{
+    uint64_t bytes[TIERS];
+    int status = fullest(config, bytes, err);
+    if (!status && room->on_gpu) status = check_gpu(config, room, bytes[TIER_DEVICE], err);
+    if (status || in_memory(bytes, room) <= room->memory_bytes / (uint64_t)config->topology.ranks) return status;
+    return error_set(err, STATUS_USAGE,
+                     "%d ranks of %.2f GiB do not fit into the %.2f GiB of memory that are free here; try a smaller "
+                     "train_micro_batch_size_per_gpu or model, a higher stage, fewer ranks or a memory.%s_budget "
+                     "(zerolab plan --fit says what would fit)",
+                     config->topology.ranks, gib(in_memory(bytes, room)), gib(room->memory_bytes),
+                     room->on_gpu ? "host" : "device");
+}
+
+static int check_more(int ranks, uint64_t peak_bytes, uint64_t held_bytes, uint64_t free_bytes, const char *where,
+                      struct error *err)
+{
+    if (peak_bytes <= held_bytes || peak_bytes - held_bytes <= free_bytes / (uint64_t)ranks) return STATUS_OK;
+    return error_set(err, STATUS_RUN, "%d ranks of %.2f GiB would need %.2f GiB more than they hold, and %.2f GiB %s",
+                     ranks, gib(peak_bytes), gib((peak_bytes - held_bytes) * (uint64_t)ranks), gib(free_bytes), where);
+}
+
+int room_check_change(const struct config *config, int ranks, const uint64_t held_bytes[TIERS], const struct room *room,
+                      struct error *err)
+{
+    uint64_t bytes[TIERS];
+    int status = fullest(config, bytes, err);
+    if (status) return status;
+    if (room->on_gpu)
+        status = check_more(room->ranks_on_gpu, bytes[TIER_DEVICE], held_bytes[TIER_DEVICE], room->gpu_bytes,
+                            "are free on the GPU", err);
+    return status ? status
+                  : check_more(ranks, in_memory(bytes, room), in_memory(held_bytes, room), room->memory_bytes,
+                               "of memory are free here", err);
+}

@@ -1,0 +1,263 @@
+#include "engine/launch/launch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "engine/base/clock.h"
+#include "engine/device/gpu.h"
+#include "engine/launch/capture.h"
+#include "engine/launch/failure.h"
+#include "engine/launch/home.h"
+
+struct engine {
+    pid_t pid;
+    int home_fd;
+    bool reaped;
+    int wait_status;
+    const struct launcher *launcher;
+    bool has_called;         /* rank 0 has: there are ranks, or were */
+    uint64_t alone_since_ns; /* when the launcher was first seen without ranks; 0: it has some */
+    struct capture *capture;
+};
+
+/* The OpenMP pool of a rank: as many threads as the run is to record, and no spinning where ranks outnumber the cores. */
+void launch_environment(const struct launcher *launcher, const struct config *config, bool passes, const char *folder)
+{
+    char threads[16];
+    snprintf(threads, sizeof threads, "%d", config->topology.threads_per_rank);
+    setenv("OMP_NUM_THREADS", threads, 1);
+    setenv("OMP_DYNAMIC", "false", 1);
+    if ((long)config->topology.ranks * config->topology.threads_per_rank > sysconf(_SC_NPROCESSORS_ONLN))
+        setenv("OMP_WAIT_POLICY", "passive", 1);
+    /* A kernel that is loaded when it is first used may wait for the whole GPU, holding what other GPUs of the process need to begin
+     * their part of a collective, which this GPU then waits for. So all are loaded at the start. */
+    if (passes && config->topology.ranks > 1) setenv("CUDA_MODULE_LOADING", "EAGER", 0);
+    if (launcher->environment) launcher->environment(folder);
+}
+
+/* In the child: a session of its own (Ctrl-C in the terminal is for the front end), no input, output to the pipe. When the front end
+ * dies, however it does, the kernel asks the engine to stop: nobody else is left to end it. */
+static void become_engine(const struct launcher *launcher, const struct config *config, const char *program,
+                          const char *folder, bool passes, int output_fd, pid_t front)
+{
+    struct launch_args args = {0};
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != front) _exit(STATUS_RUN);
+    if (launcher->prefix) launcher->prefix(&args, config->topology.ranks, folder);
+    launch_add(&args, program);
+    launch_add(&args, launcher->worker);
+    launch_add(&args, folder);
+    setsid();
+    int null_fd = open("/dev/null", O_RDONLY);
+    dup2(null_fd, STDIN_FILENO);
+    dup2(output_fd, STDOUT_FILENO);
+    dup2(output_fd, STDERR_FILENO);
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    signal(SIGPIPE, SIG_DFL);
+    launch_environment(launcher, config, passes, folder);
+    execvp(args.at[0], (char *const *)args.at);
+    fprintf(stderr, "zerolab: cannot start %s: %s\n", args.at[0], strerror(errno));
+    _exit(STATUS_RUN);
+}
+
+int launch_program(char program[LAUNCH_PROGRAM_ROOM], struct error *err)
+{
+    const ssize_t length = readlink("/proc/self/exe", program, LAUNCH_PROGRAM_ROOM - 1);
+    if (length < 0) return error_set(err, STATUS_RUN, "cannot find this program's file: %s", strerror(errno));
+    program[length] = '\0';
+    return STATUS_OK;
+}
+
+static int fork_engine(struct engine *engine, const struct rundir *dir, const struct config *config, struct capture_log *log,
+                       struct error *err)
+{
+    char program[LAUNCH_PROGRAM_ROOM];
+    int status = launch_program(program, err);
+    if (status) return status;
+    const bool passes = gpu_passes(config); /* CUDA cannot be asked after a fork */
+
+    int output[2];
+    if (pipe2(output, O_CLOEXEC) != 0) return error_set(err, STATUS_RUN, "cannot make a pipe: %s", strerror(errno));
+    fflush(NULL);
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    const pid_t front = getpid();
+    engine->pid = fork();
+    if (engine->pid == 0) become_engine(engine->launcher, config, program, dir->path, passes, output[1], front);
+    int fork_errno = errno;
+    close(output[1]);
+    if (engine->pid > 0) return capture_start(&engine->capture, output[0], log, err);
+    close(output[0]);
+    return error_set(err, STATUS_RUN, "cannot start the engine: %s", strerror(fork_errno));
+}
+
+int engine_start(struct engine **out, const struct rundir *dir, const struct config *config, struct capture_log *log,
+                 struct error *err)
+{
+    struct engine *engine = calloc(1, sizeof *engine);
+    if (!engine) return error_set(err, STATUS_RUN, "no memory to start the engine");
+    engine->home_fd = -1;
+    engine->launcher = launcher_of(config);
+    int status = home_listen(dir, &engine->home_fd, err);
+    if (!status) status = fork_engine(engine, dir, config, log, err);
+    if (!status) return *out = engine, STATUS_OK;
+
+    if (engine->pid > 0) kill(engine->pid, SIGKILL), waitpid(engine->pid, NULL, 0);
+    if (engine->home_fd >= 0) close(engine->home_fd);
+    free(engine);
+    return status;
+}
+
+static bool reap(struct engine *engine, int flags)
+{
+    if (!engine->reaped) engine->reaped = waitpid(engine->pid, &engine->wait_status, flags) == engine->pid;
+    return engine->reaped;
+}
+
+int engine_home(const struct engine *engine)
+{
+    return engine->home_fd;
+}
+
+int engine_answer(struct engine *engine)
+{
+    struct pollfd ready = {.fd = engine->home_fd, .events = POLLIN};
+    const int fd = poll(&ready, 1, 0) > 0 ? accept4(engine->home_fd, NULL, NULL, SOCK_CLOEXEC) : -1;
+    engine->has_called |= fd >= 0;
+    return fd;
+}
+
+int engine_call(struct engine *engine, int signal_fd, int *connected_fd, struct error *err)
+{
+    enum { TICK_MS = 200 }; /* how late the end of an engine that never called may be seen */
+    const uint64_t patience_ns = 120000000000u, began_ns = clock_ns();
+    struct pollfd ready[2] = {{.fd = engine->home_fd, .events = POLLIN}, {.fd = signal_fd, .events = POLLIN}};
+    for (;;) {
+        poll(ready, 2, TICK_MS);
+        if (ready[1].revents) return *connected_fd = -1, STATUS_OK;
+        if (ready[0].revents && (*connected_fd = engine_answer(engine)) >= 0) return STATUS_OK;
+        if (reap(engine, WNOHANG))
+            return error_set(err, STATUS_RUN, "%s ended before the run began", engine->launcher->name);
+        if (clock_ns() - began_ns > patience_ns)
+            return error_set(err, STATUS_RUN, "the engine was not up after two minutes");
+    }
+}
+
+/* Is a process there that has not ended? One that nobody has waited for yet does not count. */
+static bool lives(long pid)
+{
+    char path[64], state = 'Z';
+    snprintf(path, sizeof path, "/proc/%ld/stat", pid);
+    FILE *file = fopen(path, "re");
+    if (file && fscanf(file, "%*d (%*[^)]) %c", &state) != 1) state = 'Z';
+    if (file) fclose(file);
+    return state != 'Z' && state != 'X';
+}
+
+static bool has_children(pid_t pid)
+{
+    char path[64];
+    long child;
+    bool any = false;
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)pid, (int)pid);
+    FILE *children = fopen(path, "re");
+    if (!children) return true; /* not known: then it is waited for */
+    while (!any && fscanf(children, "%ld", &child) == 1) any = lives(child);
+    fclose(children);
+    return any;
+}
+
+/* A launcher ends with its ranks. One that stays is stopped, or waits for somebody (mpirun listens for connections, and
+ * others may make some): nobody waits for that. */
+static bool is_alone(struct engine *engine)
+{
+    enum { ALONE_MS = 1500 };
+    if (!engine->launcher->has_children || !engine->has_called || has_children(engine->pid))
+        return engine->alone_since_ns = 0, false;
+    const uint64_t now_ns = clock_ns();
+    if (!engine->alone_since_ns) engine->alone_since_ns = now_ns;
+    return now_ns - engine->alone_since_ns > ALONE_MS * 1000000ull;
+}
+
+bool engine_wait(struct engine *engine, int timeout_ms)
+{
+    return capture_wait(engine->capture, timeout_ms) || is_alone(engine);
+}
+
+/* Ranks that are only starting find nobody to call, and end: mpirun asks them seconds after it is asked, and they would train
+ * until then. */
+void engine_kill(struct engine *engine)
+{
+    if (engine->home_fd >= 0) close(engine->home_fd);
+    engine->home_fd = -1;
+    if (!reap(engine, WNOHANG)) kill(engine->pid, SIGTERM);
+}
+
+static void kill_all(struct engine *engine)
+{
+    enum { KILL_MS = 2000 };
+    if (!reap(engine, WNOHANG)) kill(-engine->pid, SIGKILL);
+    capture_wait(engine->capture, KILL_MS);
+}
+
+/* A launcher hands SIGTERM on to its ranks, and mpirun cleans up after them, so it is asked before it is killed. */
+static void force_end(struct engine *engine)
+{
+    enum { ASK_MS = 3000 };
+    engine_kill(engine);
+    if (!capture_wait(engine->capture, ASK_MS)) kill_all(engine);
+}
+
+/* Ranks whose launcher ended before them have become our children. They are on their way out; those that are not are killed. */
+static void reap_orphans(void)
+{
+    enum { TICKS = 100, TICK_NS = 10000000 };
+    for (int tick = 0; tick < TICKS; tick++) {
+        pid_t pid;
+        while ((pid = waitpid(-1, NULL, WNOHANG)) > 0) continue;
+        if (pid < 0) return;
+        nanosleep(&(struct timespec){.tv_nsec = TICK_NS}, NULL);
+    }
+    long pid;
+    FILE *children = fopen("/proc/thread-self/children", "re");
+    while (children && fscanf(children, "%ld", &pid) == 1) kill((pid_t)pid, SIGKILL);
+    if (children) fclose(children);
+}
+
+/* False: not within grace_ms. */
+static bool wait_for_end(struct engine *engine, int grace_ms)
+{
+    enum { TICK_MS = 100 };
+    const uint64_t end_ns = clock_ns() + (uint64_t)grace_ms * 1000000u;
+    while (!engine_wait(engine, grace_ms < TICK_MS ? grace_ms : TICK_MS))
+        if (clock_ns() >= end_ns) return false;
+    return true;
+}
+
+int engine_end(struct engine *engine, int grace_ms, struct error *err)
+{
+    const bool forced = !wait_for_end(engine, grace_ms), left = !forced && !capture_wait(engine->capture, 0);
+    if (forced) force_end(engine);
+    if (left) kill_all(engine);
+    reap(engine, 0);
+    reap_orphans();
+    char *printed = capture_finish(engine->capture);
+    int status = forced ? failure_explain_forced(printed, err)
+                        : failure_explain(left ? 0 : engine->wait_status, printed, engine->launcher->name, err);
+    free(printed);
+    if (engine->home_fd >= 0) close(engine->home_fd);
+    free(engine);
+    return status;
+}

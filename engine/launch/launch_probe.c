@@ -1,0 +1,146 @@
+#include "engine/launch/launch_probe.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "engine/base/clock.h"
+#include "engine/comm/comm.h"
+#include "engine/launch/launch.h"
+#include "engine/launch/supervise.h"
+
+enum { RANKS = 2 };
+
+/* Each rank tells all others its number, so nobody says hello who has not heard from everybody. */
+static int say_hello(struct comm *comm, struct error *err)
+{
+    struct comm_stat stat;
+    int everybody[64] = {0};
+    const struct comm_layout *layout = comm_layout(comm);
+    int status = comm_exchange(comm, &layout->rank, everybody, sizeof *everybody, &stat, err);
+    for (int r = 0; !status && r < layout->ranks; r++)
+        if (everybody[r] != r) status = error_set(err, STATUS_RUN, "rank %d calls itself %d", r, everybody[r]);
+    if (!status) printf("hello from rank %d of %d\n", layout->rank, layout->ranks), fflush(stdout);
+    comm_close(comm);
+    return status;
+}
+
+static int tell(int status, const struct error *err)
+{
+    if (status) fprintf(stderr, "zerolab: %s\n", err->text);
+    return status;
+}
+
+static int hello_supervised(void *user, struct comm_group *group, int rank)
+{
+    (void)user;
+    struct error err;
+    struct comm *comm;
+    int status = comm_open_process(&comm, group, rank, &err);
+    if (!status) status = say_hello(comm, &err);
+    comm_group_free(group);
+    return tell(status, &err);
+}
+
+int hello_process(const char *launcher)
+{
+    struct error err;
+    struct comm *comm;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (strcmp(launcher, launcher_mpirun.name) != 0)
+        return tell(supervise(RANKS, 0, hello_supervised, NULL, &err), &err);
+    int status = comm_open_mpi(&comm, 0, &err);
+    if (!status) status = say_hello(comm, &err);
+    return tell(status, &err);
+}
+
+static void become_launcher(const struct launcher *launcher, const struct rundir *dir, int output_fd)
+{
+    const struct config config = {.topology = {.ranks = RANKS, .threads_per_rank = 1}};
+    char program[LAUNCH_PROGRAM_ROOM];
+    struct launch_args args = {0};
+    if (launch_program(program, NULL)) _exit(STATUS_RUN);
+    if (launcher->prefix) launcher->prefix(&args, RANKS, dir->path);
+    launch_add(&args, program);
+    launch_add(&args, "--worker-hello");
+    launch_add(&args, launcher->name);
+    setsid();
+    dup2(open("/dev/null", O_RDONLY), STDIN_FILENO);
+    dup2(output_fd, STDOUT_FILENO);
+    dup2(output_fd, STDERR_FILENO);
+    launch_environment(launcher, &config, false, dir->path);
+    execvp(args.at[0], (char *const *)args.at);
+    _exit(STATUS_RUN);
+}
+
+/* Reads until the pipe ends. False: it did not within the time. */
+static bool read_until_end(int fd, char *text, size_t room, int timeout_ms)
+{
+    const uint64_t end_ns = clock_ns() + (uint64_t)timeout_ms * 1000000u;
+    size_t used = 0;
+    text[0] = '\0';
+    for (;;) {
+        uint64_t now_ns = clock_ns();
+        struct pollfd ready = {.fd = fd, .events = POLLIN};
+        if (now_ns >= end_ns || poll(&ready, 1, (int)((end_ns - now_ns) / 1000000u) + 1) == 0) return false;
+        char part[512];
+        ssize_t length = read(fd, part, sizeof part);
+        if (length < 0 && errno == EINTR) continue;
+        if (length <= 0) return true;
+        size_t kept = used + (size_t)length < room ? (size_t)length : room - 1 - used;
+        memcpy(text + used, part, kept);
+        text[used += kept] = '\0';
+    }
+}
+
+static int count_of(const char *text, const char *part)
+{
+    int count = 0;
+    for (; (text = strstr(text, part)); text += strlen(part)) count++;
+    return count;
+}
+
+/* The first line of what was printed that says something. */
+static void first_line(char *out, size_t room, const char *text)
+{
+    text += strspn(text, "-\n ");
+    snprintf(out, room, "%.*s", (int)strcspn(text, "\n"), text);
+}
+
+static int judge(const struct launcher *launcher, const char *text, bool ended, struct error *err)
+{
+    char line[160];
+    if (count_of(text, "hello from rank") == RANKS) return STATUS_OK;
+    if (!ended) return error_set(err, STATUS_RUN, "%d ranks did not meet in time", RANKS);
+    first_line(line, sizeof line, text);
+    if (!*line) snprintf(line, sizeof line, "%s said nothing", launcher->name);
+    return error_set(err, STATUS_RUN, "%d ranks could not be started: %s", RANKS, line);
+}
+
+int hello_launch(const struct launcher *launcher, int timeout_ms, double *seconds, struct error *err)
+{
+    struct rundir dir;
+    int output[2], status = rundir_create(&dir, err);
+    if (status) return status;
+    const uint64_t began_ns = clock_ns();
+    pid_t pid = pipe2(output, O_CLOEXEC) == 0 ? fork() : -1;
+    if (pid == 0) become_launcher(launcher, &dir, output[1]);
+    if (pid > 0) {
+        char text[4096];
+        close(output[1]);
+        bool ended = read_until_end(output[0], text, sizeof text, timeout_ms);
+        if (!ended) kill(-pid, SIGKILL);
+        waitpid(pid, NULL, 0);
+        close(output[0]);
+        status = judge(launcher, text, ended, err);
+    } else status = error_set(err, STATUS_RUN, "cannot start a process: %s", strerror(errno));
+    *seconds = (double)(clock_ns() - began_ns) * 1e-9;
+    rundir_close(&dir, true);
+    return status;
+}

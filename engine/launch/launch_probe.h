@@ -1,0 +1,16 @@
+/* Two ranks that are started as a run's are, meet, and end: whether launching works here, and how long it takes. */
+#ifndef ENGINE_LAUNCH_LAUNCH_PROBE_H
+#define ENGINE_LAUNCH_LAUNCH_PROBE_H
+
+#include "engine/base/error.h"
+
+struct launcher;
+
+/* launcher: the local one or mpirun's. STATUS_RUN: they could not be started, or did not meet within timeout_ms; the text
+ * says why. */
+int hello_launch(const struct launcher *launcher, int timeout_ms, double *seconds, struct error *err);
+
+/* What `zerolab --worker-hello LAUNCHER` does, LAUNCHER being its name: one rank of mpirun's, or the supervisor with all ranks. */
+int hello_process(const char *launcher);
+
+#endif

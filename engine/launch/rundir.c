@@ -1,0 +1,277 @@
+#include "engine/launch/rundir.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+static const char prefix[] = "zerolab-", of_lab[] = "-lab";
+
+/* A folder is ours if it is a real one (no link), belongs to us and lets nobody else in. */
+static bool is_private(const char *path)
+{
+    struct stat s;
+    return lstat(path, &s) == 0 && S_ISDIR(s.st_mode) && s.st_uid == geteuid() && (s.st_mode & 077) == 0;
+}
+
+static void own_base(char *base, size_t room)
+{
+    snprintf(base, room, "/tmp/%s%u", prefix, (unsigned)geteuid());
+}
+
+static int refuse_base(const char *base, struct error *err)
+{
+    struct stat s = {0};
+    if (lstat(base, &s) == 0 && s.st_uid == geteuid())
+        return error_set(err, STATUS_RUN, "%s must be a folder that only you may enter; remove it, or: chmod 700 %s",
+                         base, base);
+    return error_set(
+        err, STATUS_RUN,
+        "%s belongs to another user (%u), so your runs cannot be kept there; set XDG_RUNTIME_DIR to a folder "
+        "of yours with mode 0700",
+        base, (unsigned)s.st_uid);
+}
+
+/* Where the folders of this user's runs are; `make`: it is made if it is missing. A socket's path must stay under 108 bytes,
+ * so a long XDG_RUNTIME_DIR is not used. */
+static int base_folder(char *base, int room, bool make, struct error *err)
+{
+    const char *runtime = getenv("XDG_RUNTIME_DIR");
+    if (runtime && *runtime == '/' && strlen(runtime) < 48 && is_private(runtime) && access(runtime, W_OK) == 0) {
+        snprintf(base, (size_t)room, "%s", runtime);
+        return STATUS_OK;
+    }
+    own_base(base, (size_t)room);
+    if (make && mkdir(base, 0700) != 0 && errno != EEXIST)
+        return error_set(err, STATUS_RUN, "cannot make %s: %s", base, strerror(errno));
+    return is_private(base) ? STATUS_OK : refuse_base(base, err);
+}
+
+static int remove_entry(const char *path, const struct stat *s, int type, struct FTW *where)
+{
+    (void)s, (void)type, (void)where;
+    remove(path);
+    return 0;
+}
+
+/* mpirun's daemons may still be removing their own files: what vanishes meanwhile is no error, and a second pass takes
+ * what they added. */
+static void remove_tree(const char *path)
+{
+    for (int pass = 0; pass < 3 && access(path, F_OK) == 0; pass++) nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+static int open_lock(const char *folder, int flags)
+{
+    char path[96];
+    snprintf(path, sizeof path, "%s/lock", folder);
+    return open(path, flags | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0600);
+}
+
+/* While a folder is being made its lock is missing or not yet held: then its process is alive and the folder young. */
+static bool is_stale(const char *folder, pid_t pid)
+{
+    enum { YOUNG_S = 5 };
+    struct stat s;
+    bool gone = kill(pid, 0) != 0 && errno == ESRCH;
+    if (!gone && (stat(folder, &s) != 0 || time(NULL) - s.st_ctime < YOUNG_S)) return false;
+    int fd = open_lock(folder, 0);
+    if (fd < 0) return gone;
+    bool stale = flock(fd, LOCK_EX | LOCK_NB) == 0;
+    close(fd);
+    return stale;
+}
+
+/* The folder of all runs goes with the last of them; $XDG_RUNTIME_DIR is not ours to remove. */
+static void remove_empty_base(void)
+{
+    char own[64];
+    own_base(own, sizeof own);
+    rmdir(own);
+}
+
+typedef void visit(void *user, const char *path, pid_t pid);
+
+static void each_folder(visit *visitor, void *user)
+{
+    char base[64];
+    if (base_folder(base, sizeof base, false, NULL)) return;
+    DIR *entries = opendir(base);
+    for (struct dirent *entry; entries && (entry = readdir(entries));) {
+        char path[80], *end;
+        if (strncmp(entry->d_name, prefix, sizeof prefix - 1) != 0) continue;
+        long pid = strtol(entry->d_name + sizeof prefix - 1, &end, 10);
+        if (pid <= 0 || (*end && strcmp(end, of_lab) != 0) ||
+            snprintf(path, sizeof path, "%s/%s", base, entry->d_name) >= (int)sizeof path)
+            continue;
+        if (is_private(path)) visitor(user, path, (pid_t)pid);
+    }
+    if (entries) closedir(entries);
+}
+
+static void sweep_one(void *user, const char *path, pid_t pid)
+{
+    if (!is_stale(path, pid)) return;
+    remove_tree(path);
+    ++*(int *)user;
+}
+
+int rundir_sweep(void)
+{
+    int removed = 0;
+    each_folder(sweep_one, &removed);
+    return removed;
+}
+
+static int take_lock(struct rundir *dir, int flags, struct error *err)
+{
+    dir->lock_fd = open_lock(dir->path, flags);
+    if (dir->lock_fd >= 0 && flock(dir->lock_fd, LOCK_SH) == 0) return STATUS_OK;
+    return error_set(err, STATUS_RUN, "cannot lock %s/lock: %s", dir->path, strerror(errno));
+}
+
+/* Twice: another run that ends may just have removed the folder of all runs, when it was empty. */
+static int create(struct rundir *dir, const char *ending, struct error *err)
+{
+    char base[64];
+    dir->lock_fd = -1;
+    dir->path[0] = '\0';
+    for (int attempt = 0; attempt < 2; attempt++) {
+        int status = base_folder(base, sizeof base, true, err);
+        if (status) return status;
+        if (attempt == 0) rundir_sweep();
+        snprintf(dir->path, sizeof dir->path, "%s/%s%d%s", base, prefix, (int)getpid(), ending);
+        if (mkdir(dir->path, 0700) == 0) return take_lock(dir, O_CREAT, err);
+    }
+    int status = error_set(err, STATUS_RUN, "cannot make %s: %s", dir->path, strerror(errno));
+    dir->path[0] = '\0';
+    return status;
+}
+
+int rundir_create(struct rundir *dir, struct error *err)
+{
+    return create(dir, "", err);
+}
+
+int rundir_create_lab(struct rundir *dir, struct error *err)
+{
+    return create(dir, of_lab, err);
+}
+
+int rundir_join(struct rundir *dir, const char *path, struct error *err)
+{
+    snprintf(dir->path, sizeof dir->path, "%s", path);
+    return take_lock(dir, 0, err);
+}
+
+void rundir_close(struct rundir *dir, bool remove)
+{
+    if (remove && dir->path[0]) {
+        remove_tree(dir->path);
+        remove_empty_base();
+    }
+    if (dir->lock_fd >= 0) close(dir->lock_fd);
+    dir->lock_fd = -1;
+}
+
+void rundir_path(const struct rundir *dir, const char *name, char *out, int room)
+{
+    snprintf(out, (size_t)room, "%s/%s", dir->path, name);
+}
+
+void rundir_remove(const struct rundir *dir, const char *name)
+{
+    char path[128];
+    rundir_path(dir, name, path, sizeof path);
+    remove_tree(path);
+}
+
+/* Beside the run's own folder, under a name that no start takes for a stale one. */
+int rundir_keep(const struct rundir *dir, const char *name, char *out, int room, struct error *err)
+{
+    char path[128];
+    const char *own = strrchr(dir->path, '/') + 1;
+    rundir_path(dir, name, path, sizeof path);
+    snprintf(out, (size_t)room, "%.*s%skept-%s", (int)(own - dir->path), dir->path, prefix, own + sizeof prefix - 1);
+    if (rename(path, out) == 0) return STATUS_OK;
+    return error_set(err, STATUS_RUN, "cannot move %s to %s: %s", path, out, strerror(errno));
+}
+
+struct others {
+    const struct rundir *but;
+    void (*look)(void *user, const char *path, int64_t pid);
+    void *user;
+};
+
+static void look_at_one(void *user, const char *path, pid_t pid)
+{
+    const struct others *others = user;
+    if (others->but && strcmp(path, others->but->path) == 0) return;
+    int fd = open_lock(path, 0);
+    const bool alive = fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0;
+    if (fd >= 0) close(fd);
+    if (alive) others->look(others->user, path, pid);
+}
+
+void rundir_others(const struct rundir *but, void (*look)(void *, const char *, int64_t), void *user)
+{
+    each_folder(look_at_one, &(struct others){but, look, user});
+}
+
+struct finding {
+    struct rundir_found *found;
+    int count, room;
+};
+
+/* Of a process. The wall clock may have been set meanwhile. */
+static int64_t age_s(pid_t pid)
+{
+    char path[48], stat[1024] = "";
+    unsigned long long began_ticks = 0;
+    struct timespec now;
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    FILE *file = fopen(path, "re");
+    if (!file) return 0;
+    stat[fread(stat, 1, sizeof stat - 1, file)] = '\0';
+    fclose(file);
+    const char *after_name = strrchr(stat, ')'); /* field 2; the time is field 22 */
+    for (int field = 2; after_name && field < 22; field++) after_name = strchr(after_name + 1, ' ');
+    if (!after_name || sscanf(after_name, "%llu", &began_ticks) != 1) return 0;
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    return now.tv_sec - (int64_t)(began_ticks / (unsigned long long)sysconf(_SC_CLK_TCK));
+}
+
+static void find_one(void *user, const char *path, pid_t pid)
+{
+    struct finding *finding = user;
+    char socket_path[96];
+    struct stat s;
+    snprintf(socket_path, sizeof socket_path, "%s/socket", path);
+    if (finding->count == finding->room || is_stale(path, pid) || stat(socket_path, &s) != 0) return;
+    struct rundir_found *found = &finding->found[finding->count++];
+    *found = (struct rundir_found){.pid = pid, .age_s = age_s(pid)};
+    snprintf(found->path, sizeof found->path, "%s", path);
+}
+
+static int newest_first(const void *a, const void *b)
+{
+    const struct rundir_found *x = a, *y = b;
+    if (x->age_s != y->age_s) return x->age_s > y->age_s ? 1 : -1;
+    return x->pid < y->pid ? 1 : -1;
+}
+
+int rundir_list(struct rundir_found *found, int room)
+{
+    struct finding finding = {.found = found, .room = room};
+    each_folder(find_one, &finding);
+    qsort(found, (size_t)finding.count, sizeof *found, newest_first);
+    return finding.count;
+}

@@ -1,0 +1,178 @@
+/* Units x ranks: one pass over the operations of a step, each of which changes the cell of its unit when it begins and when
+ * it ends. */
+#include "engine/observe/cells.h"
+
+#include "engine/base/dtype.h"
+
+static int64_t elems_of(const struct buffer *buffer)
+{
+    return buffer->bytes / (int64_t)dtype_bytes(buffer->dtype);
+}
+
+static bool is_gathered(const struct buffer *buffer)
+{
+    return buffer->category == CATEGORY_GATHERED && !buffer->lasting && buffer->unit >= 0;
+}
+
+static bool is_unreduced(const struct buffer *buffer)
+{
+    return buffer->category == CATEGORY_BUCKETS && buffer->extent == EXTENT_WHOLE && !buffer->lasting &&
+           buffer->unit >= 0;
+}
+
+int units_of(const struct schedule *ops)
+{
+    int most = -1;
+    for (int b = 0; b < ops->lasting_count; b++)
+        if (ops->buffers[b].unit > most) most = ops->buffers[b].unit;
+    return most + 1;
+}
+
+static void keep_buffer(struct unit_keep *keep, const struct buffer *buffer, int ranks)
+{
+    const bool shard = buffer->extent == EXTENT_SHARD;
+    keep->known = true;
+    if (buffer->extent == EXTENT_TAIL) {
+        keep->tail_elems = elems_of(buffer);
+        keep->tail_bytes += buffer->bytes;
+        return;
+    }
+    keep->shard_elems = shard ? elems_of(buffer) : elems_of(buffer) / ranks;
+    keep->elems = keep->shard_elems * ranks;
+    switch (buffer->category) {
+    case CATEGORY_PARAMETERS:
+        keep->parameter_bytes += buffer->bytes;
+        keep->shards_parameters = shard;
+        break;
+    case CATEGORY_GRADIENTS:
+        keep->gradient_bytes += buffer->bytes;
+        keep->shards_gradient = shard;
+        break;
+    case CATEGORY_OPTIMIZER:
+        keep->optimizer_bytes += buffer->bytes;
+        keep->shards_optimizer = shard;
+        break;
+    default: break;
+    }
+}
+
+void units_keep(const struct schedule *ops, struct unit_keep keep[], int units)
+{
+    for (int u = 0; u < units; u++) keep[u] = (struct unit_keep){0};
+    for (int b = 0; b < ops->lasting_count; b++) {
+        const struct buffer *buffer = &ops->buffers[b];
+        if (buffer->unit >= 0 && buffer->unit < units && buffer->extent != EXTENT_BYTES)
+            keep_buffer(&keep[buffer->unit], buffer, ops->ranks);
+    }
+}
+
+/* ---- what an operation does to cells ---- */
+
+static void take(const struct buffer *buffer, struct unit_cell cells[], int units)
+{
+    if (buffer->unit >= units) return;
+    if (is_gathered(buffer)) {
+        cells[buffer->unit].gathered = true;
+        cells[buffer->unit].parameters = CELL_IN_FLIGHT;
+        cells[buffer->unit].gathered_bytes = buffer->bytes;
+    } else if (is_unreduced(buffer)) {
+        cells[buffer->unit].unreduced_bytes = buffer->bytes;
+    }
+}
+
+static void give(const struct buffer *buffer, struct unit_cell cells[], int units)
+{
+    if (buffer->unit >= units) return;
+    if (is_gathered(buffer)) {
+        cells[buffer->unit].gathered = false;
+        cells[buffer->unit].let_go = true;
+        cells[buffer->unit].parameters = CELL_SHARD;
+        cells[buffer->unit].gathered_bytes = 0;
+    } else if (is_unreduced(buffer)) {
+        cells[buffer->unit].unreduced_bytes = 0;
+    }
+}
+
+/* A unit goes back from its last tensor to its first, so the piece with its first element completes it. */
+static void reduce(const struct schedule *ops, const struct op *op, bool ended, struct unit_cell cells[], int units)
+{
+    for (int p = 0; p < op->piece_count; p++) {
+        const struct piece *piece = &ops->pieces[op->first_piece + p];
+        if (piece->unit >= units) continue;
+        cells[piece->unit].gradient = ended && piece->first == 0 ? CELL_REDUCED : CELL_REDUCING;
+    }
+}
+
+static void refresh(const struct schedule *ops, const struct op *op, bool ended, struct unit_cell cells[], int units)
+{
+    for (int p = 0; p < op->piece_count; p++) {
+        const int unit = ops->pieces[op->first_piece + p].unit;
+        if (unit < units) cells[unit].update = ended ? CELL_REFRESHED : CELL_REFRESHING;
+    }
+}
+
+static void apply(const struct schedule *ops, int number, bool ended, struct unit_cell cells[], int units)
+{
+    const struct op *op = &ops->ops[number];
+    for (int t = 0; t < op->take_count; t++) take(&ops->buffers[ops->effects[op->first_take + t]], cells, units);
+    if (op->kind == OP_REDUCE_SCATTER || op->kind == OP_ALL_REDUCE) reduce(ops, op, ended, cells, units);
+    if (op->kind == OP_REFRESH) refresh(ops, op, ended, cells, units);
+    if (op->unit >= 0 && op->unit < units) {
+        struct unit_cell *cell = &cells[op->unit];
+        if (op->kind == OP_GATHER && ended) cell->parameters = CELL_WHOLE;
+        if (op_makes_gradient(op->kind)) cell->gradient = CELL_WRITTEN;
+        if (op_is_update(op->kind)) cell->update = ended ? CELL_UPDATED : CELL_UPDATING;
+        if (op->lane == LANE_COMPUTE && !ended) cell->used_by = number;
+    }
+    for (int g = 0; ended && g < op->give_count; g++)
+        give(&ops->buffers[ops->effects[op->first_give + g]], cells, units);
+}
+
+/* Between steps there is nothing to gather and nothing to hold but the layout: stage 0 to 2 whole, or all of it tail. */
+static void rest(const struct schedule *ops, struct unit_cell cells[], int units)
+{
+    for (int u = 0; u < units; u++) cells[u] = (struct unit_cell){.used_by = -1, .parameters = CELL_WHOLE};
+    for (int b = 0; b < ops->lasting_count; b++) {
+        const struct buffer *buffer = &ops->buffers[b];
+        if (buffer->category == CATEGORY_PARAMETERS && buffer->extent == EXTENT_SHARD && buffer->unit >= 0 &&
+            buffer->unit < units)
+            cells[buffer->unit].parameters = CELL_SHARD;
+    }
+}
+
+void cells_of(const struct progress *at, struct unit_cell cells[], int units)
+{
+    const struct schedule *ops = &at->plan->ops;
+    rest(ops, cells, units);
+    for (int op = 0; op < ops->op_count; op++) {
+        const enum lane lane = ops->ops[op].lane;
+        if (op < at->begun[lane]) apply(ops, op, op < at->ended[lane], cells, units);
+    }
+}
+
+struct gathered gathered_of(const struct progress *at)
+{
+    const struct schedule *ops = &at->plan->ops;
+    struct gathered sum = {0};
+    for (int number = 0; number < ops->op_count; number++) {
+        const struct op *op = &ops->ops[number];
+        const bool ended = number < at->ended[op->lane];
+        if (number >= at->begun[op->lane]) continue;
+        if (op->kind == OP_GATHER && !ended) sum.in_flight++;
+        for (int t = 0; t < op->take_count; t++) {
+            const struct buffer *buffer = &ops->buffers[ops->effects[op->first_take + t]];
+            if (!is_gathered(buffer)) continue;
+            sum.units++;
+            sum.elems += elems_of(buffer);
+            sum.bytes += buffer->bytes;
+        }
+        for (int g = 0; ended && g < op->give_count; g++) {
+            const struct buffer *buffer = &ops->buffers[ops->effects[op->first_give + g]];
+            if (!is_gathered(buffer)) continue;
+            sum.units--;
+            sum.elems -= elems_of(buffer);
+            sum.bytes -= buffer->bytes;
+        }
+    }
+    return sum;
+}

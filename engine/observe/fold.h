@@ -1,0 +1,90 @@
+/* Inside the run model: how each kind of record changes it. model.c hands a record to one of these; each file owns one part
+ * of the state. Only the files of engine/observe include this. */
+#ifndef ENGINE_OBSERVE_FOLD_H
+#define ENGINE_OBSERVE_FOLD_H
+
+#include "engine/observe/model.h"
+
+struct cJSON;
+
+/* header.c */
+void fold_run(struct run_model *model, const struct trace_record *record);
+void header_release(struct run_header *header);
+bool header_share(struct run_header *copy, struct run_header *from); /* copy is one of the struct; false: no memory */
+
+/* parts.c: the header is of a new part. Forgets what was said of the ranks before. */
+void part_begin(struct run_model *model, int number, uint32_t steps_done, uint64_t begun_ns);
+
+/* pace.c */
+void pace_begin(struct run_pace *pace, const struct cJSON *config); /* of the header */
+void pace_set(struct run_pace *pace, const struct cJSON *detail);   /* of a "set" event */
+
+/* plans.c */
+void fold_schedule(struct run_model *model, const struct trace_record *record);
+void fold_predicted(struct run_model *model, const struct trace_record *record);
+void fold_theory(struct run_model *model, const struct trace_record *record);
+void plans_release(struct run_model *model);
+struct run_schedule *plans_share(struct run_schedule *from, int count); /* a copy of an array; NULL: no memory */
+
+/* holdings.c */
+void fold_memory(struct run_model *model, const struct trace_record *record);
+void fold_budget(struct run_model *model, const struct trace_record *record);
+void fold_tier_peak(struct run_model *model, const struct trace_record *record);
+void fold_tenant(struct run_model *model, const struct trace_record *record);
+void holdings_begin_step(struct run_rank *rank);
+void holdings_end_step(struct run_rank *rank);
+
+/* timing.c */
+void fold_op_begin(struct run_model *model, const struct trace_record *record);
+void fold_op_end(struct run_model *model, const struct trace_record *record);
+void timing_begin_step(struct run_rank *rank, uint32_t step, uint64_t time_ns);
+/* Closes the open step: true, with its split, if every record of it was there. */
+bool timing_end_step(struct run_rank *rank, uint32_t step, struct run_split *split);
+void split_add(struct run_split *sum, const struct run_split *split);
+
+/* flows.c */
+void fold_io(struct run_model *model, const struct trace_record *record);
+void flows_begin_step(struct run_rank *rank, const struct run_pace *pace);
+void flows_end_step(struct run_rank *rank, const struct run_split *split); /* NULL: not every record of it was there */
+void flows_add(struct run_rank *rank, const struct op *op, const struct trace_record *op_end);
+
+/* steps.c */
+void fold_step_begin(struct run_model *model, const struct trace_record *record);
+void fold_step_end(struct run_model *model, const struct trace_record *record);
+void fold_traffic(struct run_model *model, const struct trace_record *record);
+void steps_release(struct run_model *model);
+void steps_of_more_ranks(struct run_model *model); /* a rank was heard of for the first time */
+void steps_lose(struct run_model *model);          /* records of the newest steps are missing */
+
+/* notices.c */
+void fold_event(struct run_model *model, const struct trace_record *record);
+void fold_command(struct run_model *model, const struct trace_record *record);
+void fold_log(struct run_model *model, const struct trace_record *record);
+void fold_validation(struct run_model *model, const struct trace_record *record);
+void fold_state(struct run_model *model, const struct trace_record *record);
+void fold_gap(struct run_model *model, const struct trace_record *record);
+void fold_end(struct run_model *model, const struct trace_record *record);
+void notices_release(struct run_model *model);
+
+/* save.c: what a "checkpoint" event says. */
+void save_read(struct run_save *save, const struct cJSON *detail, uint32_t step, uint64_t time_ns);
+
+/* shortage.c */
+void shortage_read(struct run_shortage *shortage, const struct cJSON *detail);
+
+/* model.c: the rank a record is about, made known if need be; NULL: the run as a whole, or no such rank. */
+struct run_rank *model_rank(struct run_model *model, unsigned rank);
+
+/* Remembers what could not be understood or kept. */
+void model_problem(struct run_model *model, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Room for one more item of `size` bytes: grows by doubling. False: no memory; nothing changed. */
+bool grow(void **items, int count, int *room, size_t size);
+
+/* A NUL-terminated copy; NULL: no memory. */
+char *text_copy(struct trace_text text);
+
+/* Copies into a fixed array, cut to fit. */
+void text_into(char *out, size_t room, struct trace_text text);
+
+#endif

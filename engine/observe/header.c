@@ -1,0 +1,136 @@
+/* The RUN record: what this run is, from its JSON. A key that is missing leaves its field unknown. */
+#include <cjson/cJSON.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/observe/fold.h"
+
+static void read_text(char *out, size_t room, const cJSON *object, const char *key)
+{
+    const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, key));
+    text_into(out, room, (struct trace_text){text, text ? strlen(text) : 0});
+}
+
+static int64_t read_number(const cJSON *object, const char *key)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
+    return cJSON_IsNumber(item) && item->valuedouble >= 0 ? (int64_t)item->valuedouble : RUN_UNKNOWN;
+}
+
+static int read_int(const cJSON *object, const char *key)
+{
+    int64_t number = read_number(object, key);
+    return number <= INT32_MAX ? (int)number : RUN_UNKNOWN;
+}
+
+static void read_units(struct run_header *header, const cJSON *units)
+{
+    int count = cJSON_GetArraySize(units);
+    if (count <= 0 || !(header->units = calloc((size_t)count, sizeof *header->units))) return;
+    const cJSON *unit;
+    cJSON_ArrayForEach(unit, units)
+    {
+        struct run_unit *out = &header->units[header->unit_count++];
+        read_text(out->name, sizeof out->name, unit, "name");
+        out->elems = read_number(unit, "elems");
+    }
+}
+
+/* The configuration as it was written: cJSON would round integers past 2^53, of which "no limit" is one. */
+static char *config_text(const char *text)
+{
+    static const char key[] = "\"config\":";
+    const char *at = strstr(text, key), *end = NULL;
+    if (!at) return NULL;
+    at += strlen(key) + strspn(at + strlen(key), " ");
+    cJSON *config = cJSON_ParseWithOpts(at, &end, false);
+    bool is_object = cJSON_IsObject(config);
+    cJSON_Delete(config);
+    return is_object ? text_copy((struct trace_text){at, (size_t)(end - at)}) : NULL;
+}
+
+static void read_header(struct run_header *header, const cJSON *json, const char *text)
+{
+    *header = (struct run_header){.holders = malloc(sizeof *header->holders)};
+    if (header->holders) *header->holders = 1;
+    const cJSON *model = cJSON_GetObjectItemCaseSensitive(json, "model");
+    const cJSON *config = cJSON_GetObjectItemCaseSensitive(json, "config");
+    read_text(header->version, sizeof header->version, json, "version");
+    read_text(header->precision, sizeof header->precision, json, "precision");
+    read_text(header->backend, sizeof header->backend, json, "backend");
+    read_text(header->isa, sizeof header->isa, json, "isa");
+    read_text(header->model_name, sizeof header->model_name, model, "name");
+    header->parameters = read_number(model, "parameters");
+    header->layers = read_int(model, "layers");
+    header->hidden = read_int(model, "hidden");
+    header->heads = read_int(model, "heads");
+    header->context = read_int(model, "context");
+    header->vocabulary = read_int(model, "vocabulary");
+    header->ranks = read_int(json, "ranks");
+    header->ranks_per_node = read_int(json, "ranks_per_node");
+    header->threads_per_rank = read_int(json, "threads_per_rank");
+    header->gpus = read_int(json, "gpus");
+    header->nccl = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "nccl"));
+    header->micro_batch = read_int(json, "micro_batch");
+    header->sequence_length = read_int(json, "sequence_length");
+    header->accumulation_steps = read_int(json, "accumulation_steps");
+    const cJSON *entropy =
+        cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(json, "data"), "unigram_entropy");
+    header->has_unigram_entropy = cJSON_IsNumber(entropy);
+    header->unigram_entropy = header->has_unigram_entropy ? entropy->valuedouble : 0;
+    header->config_json = config ? config_text(text) : NULL;
+    const cJSON *given = cJSON_GetObjectItemCaseSensitive(json, "given");
+    header->given_json = given ? cJSON_PrintUnformatted(given) : NULL;
+    read_units(header, cJSON_GetObjectItemCaseSensitive(model, "units"));
+    header->known = true;
+}
+
+void header_release(struct run_header *header)
+{
+    if (header->holders && --*header->holders > 0) return;
+    free(header->units);
+    free(header->config_json);
+    free(header->given_json);
+    free(header->holders);
+}
+
+bool header_share(struct run_header *copy, struct run_header *from)
+{
+    *copy = *from;
+    if (!from->known) return true;
+    if (!from->holders) return *copy = (struct run_header){.parameters = RUN_UNKNOWN}, false;
+    return ++*from->holders > 0;
+}
+
+/* The header is said again to a viewer that came late; a new part has another number. */
+static bool is_new(const struct run_model *model, int part)
+{
+    return !model->header.known || !model->part_count || run_present_part(model)->number != part;
+}
+
+static void know_ranks(struct run_model *model)
+{
+    const int ranks = model->header.ranks;
+    if (ranks <= 0 || ranks > RUN_RANKS_MAX) return;
+    model->header.known = false; /* lets model_rank() grow */
+    model_rank(model, (unsigned)ranks - 1);
+    model->header.known = true;
+}
+
+void fold_run(struct run_model *model, const struct trace_record *record)
+{
+    char *text = text_copy(record->run.json);
+    cJSON *json = text ? cJSON_Parse(text) : NULL;
+    const int part = read_int(json, "part"), steps_done = read_int(json, "steps_done");
+    if (!json) {
+        model_problem(model, "the run header is not JSON");
+    } else if (is_new(model, part > 0 ? part : 0)) {
+        header_release(&model->header);
+        read_header(&model->header, json, text);
+        pace_begin(&model->pace, cJSON_GetObjectItemCaseSensitive(json, "config"));
+        part_begin(model, part > 0 ? part : 0, steps_done > 0 ? (uint32_t)steps_done : 0, record->time_ns);
+        know_ranks(model);
+    }
+    free(text);
+    cJSON_Delete(json);
+}

@@ -1,0 +1,304 @@
+/* The run model: life, dispatch of records, and the questions that several readers ask. The parts of the state are folded
+ * in the files named in fold.h. */
+#include "engine/observe/model.h"
+
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/observe/fold.h"
+
+struct run_model *run_model_new(const struct run_model_options *options)
+{
+    struct run_model *model = calloc(1, sizeof *model);
+    if (!model) return NULL;
+    model->options = *options;
+    model->header.parameters = RUN_UNKNOWN;
+    return model;
+}
+
+void run_model_free(struct run_model *model)
+{
+    if (!model) return;
+    header_release(&model->header);
+    plans_release(model);
+    steps_release(model);
+    notices_release(model);
+    free(model->sample.text);
+    free(model->lesson.text);
+    free(model->rank);
+    free(model);
+}
+
+void model_problem(struct run_model *model, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(model->problem, sizeof model->problem, format, args);
+    va_end(args);
+}
+
+bool grow(void **items, int count, int *room, size_t size)
+{
+    if (count < *room) return true;
+    int wanted = *room ? 2 * *room : 16;
+    void *larger = realloc(*items, (size_t)wanted * size);
+    if (!larger) return false;
+    *items = larger;
+    *room = wanted;
+    return true;
+}
+
+char *text_copy(struct trace_text text)
+{
+    char *copy = malloc(text.bytes + 1);
+    if (!copy) return NULL;
+    memcpy(copy, text.bytes ? text.at : "", text.bytes);
+    copy[text.bytes] = '\0';
+    return copy;
+}
+
+void text_into(char *out, size_t room, struct trace_text text)
+{
+    size_t bytes = text.bytes < room ? text.bytes : room - 1;
+    memcpy(out, bytes ? text.at : "", bytes);
+    out[bytes] = '\0';
+}
+
+/* Ranks are as many as the header says; without one (a trace that lost its head) as many as were heard of. A damaged trace
+ * must not make us allocate for ranks that cannot be. */
+struct run_rank *model_rank(struct run_model *model, unsigned rank)
+{
+    if (rank == TRACE_RANK_ALL) return NULL;
+    if ((int)rank < model->ranks) return &model->rank[rank];
+    if (model->header.known && model->header.ranks > 0 && model->ranks == model->header.ranks) {
+        model_problem(model, "a record of rank %u in a run of %d ranks", rank, model->ranks);
+        return NULL;
+    }
+    if (rank >= RUN_RANKS_MAX) {
+        model_problem(model, "a record of rank %u; at most %d ranks are shown", rank, RUN_RANKS_MAX);
+        return NULL;
+    }
+    struct run_rank *larger = realloc(model->rank, (rank + 1) * sizeof *larger);
+    if (!larger) {
+        model_problem(model, "no memory for rank %u", rank);
+        return NULL;
+    }
+    memset(larger + model->ranks, 0, (rank + 1 - (unsigned)model->ranks) * sizeof *larger);
+    model->rank = larger;
+    model->ranks = (int)rank + 1;
+    steps_of_more_ranks(model);
+    return &model->rank[rank];
+}
+
+static void fold_process(struct run_model *model, const struct trace_record *record)
+{
+    struct run_rank *rank = model_rank(model, record->rank);
+    if (!rank) return;
+    rank->process.known = true;
+    rank->process.pid = record->process.pid;
+    rank->process.rss_bytes = record->process.rss_bytes;
+    rank->process.peak_rss_bytes = record->process.peak_rss_bytes;
+    if (record->process.pss_bytes == 0) return;
+    const int place = rank->marks < RUN_MARKS ? rank->marks++ : RUN_MARKS - 1;
+    rank->mark[place] = (struct run_mark){record->process.step, record->process.rss_bytes, record->process.pss_bytes,
+                                          record->process.live_bytes, record->process.reserved_bytes};
+}
+
+static void fold_gpu(struct run_model *model, const struct trace_record *record)
+{
+    const struct trace_of_gpu *from = &record->gpu;
+    struct run_rank *rank = model_rank(model, record->rank);
+    if (!rank || from->gpu > INT_MAX || from->first_rank > record->rank || from->ranks > RUN_RANKS_MAX) return;
+    rank->gpu = (struct run_gpu){true, (int)from->gpu, (int)from->first_rank, (int)from->ranks, from->total_bytes, ""};
+    snprintf(rank->gpu.name, sizeof rank->gpu.name, "%.*s", (int)from->name.bytes, from->name.at);
+}
+
+static void fold_outside(struct run_model *model, const struct trace_record *record)
+{
+    struct run_rank *rank = model_rank(model, record->rank);
+    if (!rank) return;
+    const uint64_t bytes = record->outside.bytes, most_bytes = rank->outside.most_bytes;
+    rank->outside =
+        (struct run_outside){true, bytes, record->outside.free_bytes, bytes > most_bytes ? bytes : most_bytes};
+}
+
+const struct run_gpu *run_gpu_led_by(const struct run_model *model, int rank)
+{
+    const struct run_gpu *gpu = &model->rank[rank].gpu;
+    return gpu->known && gpu->first_rank == rank ? gpu : NULL;
+}
+
+const struct run_outside *run_outside_of(const struct run_model *model, int rank)
+{
+    const struct run_gpu *gpu = &model->rank[rank].gpu;
+    if (!gpu->known || gpu->first_rank >= model->ranks) return NULL;
+    const struct run_outside *outside = &model->rank[gpu->first_rank].outside;
+    return outside->known ? outside : NULL;
+}
+
+static void fold_sample(struct run_model *model, const struct trace_record *record)
+{
+    char *text = text_copy(record->sample.text);
+    if (!text) return;
+    free(model->sample.text);
+    model->sample.text = text;
+    model->sample.bytes = record->sample.text.bytes;
+    model->sample.step = record->sample.step;
+}
+
+static void fold_lesson(struct run_model *model, const struct trace_record *record)
+{
+    char *text = text_copy(record->lesson.json);
+    if (!text) return;
+    free(model->lesson.text);
+    model->lesson.text = text;
+    model->lesson.bytes = record->lesson.json.bytes;
+    model->lesson.time_ns = record->time_ns;
+}
+
+static void fold_state_hash(struct run_model *model, const struct trace_record *record)
+{
+    model->state_hash.known = true;
+    model->state_hash.step = record->state_hash.step;
+    model->state_hash.hash = record->state_hash.hash;
+}
+
+void run_model_fold(struct run_model *model, const struct trace_record *record)
+{
+    if (!model->first_ns) model->first_ns = record->time_ns;
+    if (record->time_ns > model->now_ns) model->now_ns = record->time_ns;
+    model->revision++;
+    switch (record->kind) {
+    case TRACE_RUN: fold_run(model, record); break;
+    case TRACE_SCHEDULE: fold_schedule(model, record); break;
+    case TRACE_PREDICTED: fold_predicted(model, record); break;
+    case TRACE_THEORY: fold_theory(model, record); break;
+    case TRACE_STEP_BEGIN: fold_step_begin(model, record); break;
+    case TRACE_STEP_END: fold_step_end(model, record); break;
+    case TRACE_OP_BEGIN: fold_op_begin(model, record); break;
+    case TRACE_OP_END: fold_op_end(model, record); break;
+    case TRACE_IO: fold_io(model, record); break;
+    case TRACE_MEMORY: fold_memory(model, record); break;
+    case TRACE_BUDGET: fold_budget(model, record); break;
+    case TRACE_TIER_PEAK: fold_tier_peak(model, record); break;
+    case TRACE_TENANT: fold_tenant(model, record); break;
+    case TRACE_TRAFFIC: fold_traffic(model, record); break;
+    case TRACE_PROCESS: fold_process(model, record); break;
+    case TRACE_GPU: fold_gpu(model, record); break;
+    case TRACE_OUTSIDE: fold_outside(model, record); break;
+    case TRACE_COMMAND: fold_command(model, record); break;
+    case TRACE_EVENT: fold_event(model, record); break;
+    case TRACE_STATE: fold_state(model, record); break;
+    case TRACE_VALIDATION: fold_validation(model, record); break;
+    case TRACE_SAMPLE: fold_sample(model, record); break;
+    case TRACE_LESSON: fold_lesson(model, record); break;
+    case TRACE_STATE_HASH: fold_state_hash(model, record); break;
+    case TRACE_LOG: fold_log(model, record); break;
+    case TRACE_GAP: fold_gap(model, record); break;
+    case TRACE_END: fold_end(model, record); break;
+    default: break; /* a kind of a later version */
+    }
+}
+
+const struct run_part *run_present_part(const struct run_model *model)
+{
+    return model->part_count ? &model->parts[model->part_count - 1] : NULL;
+}
+
+bool run_step_is_whole(const struct run_step *step)
+{
+    return step->ended >= step->ranks;
+}
+
+const struct run_step *run_last_step(const struct run_model *model)
+{
+    for (int i = model->step_count - 1; i >= 0; i--)
+        if (run_step_is_whole(&model->steps[i])) return &model->steps[i];
+    return NULL;
+}
+
+const struct run_step *run_last_step_here(const struct run_model *model)
+{
+    const struct run_step *step = run_last_step(model);
+    const struct run_part *part = run_present_part(model);
+    return step && (!part || step->step > part->steps_done) ? step : NULL;
+}
+
+const struct run_step *run_step_numbered(const struct run_model *model, uint32_t step)
+{
+    for (int i = model->step_count - 1; i >= 0; i--)
+        if (model->steps[i].step == step) return &model->steps[i];
+    return NULL;
+}
+
+const struct run_schedule *run_schedule_numbered(const struct run_model *model, uint32_t number)
+{
+    for (int i = model->schedule_count - 1; i >= 0; i--)
+        if (model->schedules[i].number == number) return &model->schedules[i];
+    return NULL;
+}
+
+const struct run_schedule *run_training(const struct run_model *model)
+{
+    return model->has_training ? run_schedule_numbered(model, model->training_schedule) : NULL;
+}
+
+static void recent_add(struct run_recent *recent, const struct run_step *step)
+{
+    recent->steps++;
+    recent->tokens += step->tokens;
+    recent->total_ns += step->total_ns;
+    if (!step->timed) return;
+    recent->split_steps++;
+    recent->split_total_ns += step->total_ns;
+    recent->exposed_ns += (double)step->split.exposed_ns / step->timed;
+    for (int phase = 0; phase < PHASES; phase++)
+        recent->phase_ns[phase] += (double)step->split.phase_ns[phase] / step->timed;
+}
+
+/* Only steps of one schedule: across a switch of stage a mean would say nothing. */
+bool run_recent(const struct run_model *model, struct run_recent *recent)
+{
+    const struct run_step *last = NULL;
+    memset(recent, 0, sizeof *recent);
+    for (int i = model->step_count - 1; i >= 0 && recent->total_ns < 1000000000u; i--) {
+        const struct run_step *step = &model->steps[i];
+        if (!run_step_is_whole(step) || step->skipped) continue;
+        if (last && step->schedule != last->schedule) break;
+        last = step;
+        recent_add(recent, step);
+    }
+    return recent->total_ns > 0;
+}
+
+bool run_tokens_per_second(const struct run_model *model, double *value)
+{
+    struct run_recent recent;
+    if (!run_recent(model, &recent)) return false;
+    *value = (double)recent.tokens * 1e9 / (double)recent.total_ns;
+    return true;
+}
+
+bool run_predicted_peak(const struct run_model *model, enum tier tier, uint64_t *bytes)
+{
+    const struct run_schedule *schedule = run_training(model);
+    if (!schedule || !schedule->tier[tier].known) return false;
+    *bytes = schedule->tier[tier].peak_bytes;
+    return true;
+}
+
+const char *run_state_name(enum run_state state)
+{
+    static const char *const names[RUN_STATES] = {"starting",      "running", "paused",
+                                                  "out of memory", "ended",   "starting again"};
+    return (unsigned)state < sizeof names / sizeof names[0] ? names[state] : "unknown";
+}
+
+const char *run_outcome_name(enum outcome outcome)
+{
+    static const char *const names[] = {"finished", "out_of_memory", "failed", "stopped"};
+    return (unsigned)outcome < sizeof names / sizeof names[0] ? names[outcome] : "unknown";
+}

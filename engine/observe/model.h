@@ -1,0 +1,354 @@
+/* The state of a run as its trace tells it: records are folded in, one by one, and every reader (views, headless progress,
+ * reports, labs) looks at the result. No I/O, no clock, no curses: the same records always give the same state, whether
+ * they come from a live engine or from a file.
+ *
+ *     struct run_model *model = run_model_new(&(struct run_model_options){.steps = 4096});
+ *     while (source_next(source, &record) == SOURCE_RECORD) run_model_fold(model, &record);
+ *     const struct run_step *step = run_last_step(model);
+ *     run_model_free(model);
+ *
+ * What is not known is marked so: has_* and known flags, RUN_UNKNOWN in the header's numbers, a NULL pointer. Never 0. */
+#ifndef ENGINE_OBSERVE_MODEL_H
+#define ENGINE_OBSERVE_MODEL_H
+
+#include "engine/config/config.h"
+#include "engine/plan/schedule.h"
+#include "engine/trace/record.h"
+
+enum { RUN_UNKNOWN = -1, RUN_RANKS_MAX = 4096, RUN_CURVE_POINTS = 256, RUN_VALIDATIONS_MAX = 64, RUN_FITS_MAX = 12, RUN_PARTS_MAX = 64 };
+
+/* ---- what the run is: the RUN record ------------------------------------------------------------------------------ */
+
+struct run_unit { char name[24]; int64_t elems; };
+
+struct run_header {
+    bool known;
+    char version[32], model_name[40], precision[8], backend[16], isa[24]; /* "": unknown */
+    int64_t parameters;
+    int layers, hidden, heads, context, vocabulary;
+    bool has_unigram_entropy;
+    double unigram_entropy; /* nats a byte of the training text */
+    int ranks, ranks_per_node, threads_per_rank, micro_batch, sequence_length, accumulation_steps;
+    int gpus;  /* 1, which ranks share, or one each; below: the processor computes, or unknown */
+    bool nccl; /* joins them */
+    struct run_unit *units;
+    int unit_count;
+    char *config_json; /* the resolved configuration; NULL: unknown */
+    char *given_json;  /* {"key": {"from": "file | set | auto", "value": text}}: what was given at the start; NULL: unknown */
+    int *holders;      /* how many models share units and texts (snapshot.h) */
+};
+
+/* A run whose engine was started again, with another number of ranks, has another part from there on: a RUN record begins it.
+ * What is said of ranks, plans and traffic is of the present part; steps, losses and notices are of the whole run. */
+struct run_part {
+    int number;          /* 0: the first */
+    uint32_t steps_done; /* before it */
+    int ranks;           /* RUN_UNKNOWN */
+    uint64_t begun_ns;
+};
+
+/* How time is stretched now: the configuration at the start, and every "set" since. */
+struct run_pace {
+    bool known;
+    double slow_motion;              /* 1: real time */
+    int slow_rank;                   /* -1: none */
+    double device_flops;             /* 0: not paced */
+    struct config_link links[LINKS]; /* bandwidth 0: not paced */
+};
+
+/* ---- what was planned: SCHEDULE, PREDICTED and THEORY records ------------------------------------------------------ */
+
+struct run_predicted { bool known; uint64_t peak_bytes, at_peak_bytes, resting_bytes; };
+
+/* Sums over the ranks that reported (`ranks` of them): divide for one rank's mean. */
+struct run_traffic { int ranks; uint64_t count, sent_bytes, busy_ns; };
+
+struct run_schedule {
+    uint32_t number;
+    enum purpose purpose;
+    int stage;
+    bool has_ops;
+    uint32_t lanes;                                    /* that its operations stand on, as bits */
+    struct schedule ops;                               /* valid if has_ops */
+    int *holders;                                      /* how many models share ops (snapshot.h); NULL: only this one */
+    struct run_predicted category[TIERS][CATEGORIES];  /* of every rank alike */
+    struct run_predicted tier[TIERS];                  /* all categories together */
+    struct run_traffic traffic[TRAFFIC_KINDS][LINKS];  /* planned: count and sent_bytes */
+    uint64_t theory_bytes;                             /* one rank, one step, the paper's formula; 0: not said */
+};
+
+/* ---- who holds what: MEMORY, BUDGET, TIER_PEAK, TENANT records ----------------------------------------------------- */
+
+struct run_memory {
+    bool known;
+    uint64_t live_bytes, reserved_bytes, peak_bytes;
+    bool has_at_peak;
+    uint64_t at_peak_bytes; /* at the instant of the tier's peak */
+};
+
+/* One tier of one rank at one instant. */
+struct run_instant { bool known; uint64_t live_bytes, reserved_bytes, held_bytes[CATEGORIES]; };
+
+struct run_tier {
+    struct run_memory category[CATEGORIES];
+    struct run_instant now;       /* sums over the categories as last reported */
+    struct run_instant step_peak; /* the fullest instant of the last whole step: what a calm screen shows */
+    struct run_instant open_peak; /* ... of the step in progress */
+    uint64_t began_bytes;         /* live when it began */
+    uint64_t highest_bytes;       /* of `now`, since the first record */
+    bool has_total;               /* TIER_PEAK was seen: the allocator's own sums */
+    uint64_t live_bytes, reserved_bytes, peak_bytes, peak_reserved_bytes;
+    bool has_budget;
+    uint64_t budget_bytes; /* 0: no limit */
+};
+
+/* ---- where the time goes: OP_BEGIN, OP_END ------------------------------------------------------------------------- */
+
+struct run_lane { bool busy; uint32_t schedule, step, op; uint64_t issued_ns, started_ns; };
+
+/* One rank in one step: its compute lane by phase; and exposed communication: it went on while that lane did not work. By kind
+ * also copies between tiers. The host lane in all, and exposed. */
+struct run_split { uint64_t phase_ns[PHASES], exposed_ns, exposed_by_ns[TRAFFIC_KINDS], host_ns, host_exposed_ns, io_exposed_ns; };
+
+/* ---- between tiers: OP_END of the lanes that copy, and IO ----------------------------------------------------------- */
+
+enum flow { FLOW_D2H, FLOW_H2D, FLOW_NVME_READ, FLOW_NVME_WRITE, FLOWS }; /* TRAFFIC_D2H ... in that order */
+
+/* One direction of one rank: sums over operations. What the engine of asynchronous I/O says covers io_bytes of the bytes;
+ * none: not known (a copy, or a trace of before there were such records). */
+struct run_flow {
+    uint64_t count, bytes, busy_ns, paced_ns; /* busy: from start to end, with what pacing added */
+    uint64_t exposed_ns;                      /* no compute beside it; known when the step is over */
+    uint64_t io_bytes, requests, io_ns, latency_ns, longest_ns;
+    uint32_t deepest;
+    bool buffered; /* some of it went through the page cache */
+};
+struct run_flows {
+    bool known;                                  /* `step` is of a whole step of which every operation was seen */
+    struct run_flow step[FLOWS], open[FLOWS];    /* the last whole step; the one in progress */
+    struct run_flow total[FLOWS];                /* over all whole steps of the part */
+    uint64_t steps;                              /* in the total */
+    double best_bytes_per_s[FLOWS];              /* in one step, without pacing; 0: unknown */
+    struct run_pace open_pace, pace;             /* that `open` and `step` began with */
+};
+
+/* ---- GPUs: GPU and OUTSIDE records --------------------------------------------------------------------------------- */
+
+/* The GPU that a rank's device tier lies on, with as many ranks as share it, from first_rank's measuring on. */
+struct run_gpu { bool known; int gpu, first_rank, ranks; uint64_t total_bytes; char name[64]; };
+/* In use there and in no tier, as measured by its first rank. */
+struct run_outside { bool known; uint64_t bytes, free_bytes, most_bytes; };
+
+/* What the kernel says of a rank's memory, beside what the allocator counted at the same moment. */
+enum { RUN_MARKS = 8 };
+struct run_mark { uint32_t step; uint64_t rss_bytes, pss_bytes, live_bytes, reserved_bytes; };
+
+struct run_rank {
+    struct run_tier tier[TIERS];
+    struct run_lane lane[LANES];
+    struct { bool known; uint32_t pid; uint64_t rss_bytes, peak_rss_bytes; } process;
+    struct run_flows flows;
+    struct run_gpu gpu;
+    struct run_outside outside;
+    struct run_mark mark[RUN_MARKS]; /* the first, and in the last place the newest */
+    int marks;
+    struct { /* the step in progress */
+        bool begun, computed, lost;      /* lost: records are missing, so the split is unknown */
+        uint32_t step, attempt;          /* attempt > 0: taken again after it ran out of memory */
+        uint64_t idle_since_ns, io_since_ns; /* the compute lane's last end; until when io_exposed_ns is counted */
+        struct run_split split;
+    } open;
+};
+
+/* ---- checkpoints: events of that kind ------------------------------------------------------------------------------ */
+
+struct run_save {
+    bool saving, failed;                        /* one is under way; the last one that ended came to nothing */
+    char tag[64];                               /* of that one; "": there was none */
+    char saved_tag[64];                         /* the last that was completed; "": none */
+    char folder[1024];                          /* of the last that was begun or completed; "": none was */
+    uint64_t saved_ns, saved_bytes;             /* bytes: of all its shards; 0: not said */
+    uint64_t failed_ns;                         /* when one last came to nothing; 0: none did */
+    char lost_tag[64];                          /* the last that came to nothing, if none after its step was completed; "": none */
+    uint32_t lost_step;
+};
+
+/* ---- history ------------------------------------------------------------------------------------------------------- */
+
+/* A tier of the rank where it was fullest: when the step began, at its fullest instant, and who held it then. Not known: no
+ * record of that tier has come, so that nothing was ever there. */
+struct run_fullest { bool known; uint64_t resting_bytes, peak_bytes, at_peak_bytes[CATEGORIES]; };
+
+struct run_step {
+    uint32_t step, schedule, attempt;
+    int stage;
+    int ranks;    /* that it was taken with: those of its part */
+    int ended;    /* ... and that ended it */
+    int timed;    /* ranks in `split`, which is a sum over them; 0: unknown */
+    bool skipped; /* no update was made */
+    bool lost;    /* records of it are missing: what they said is unknown (timed, sent_bytes, memory) */
+    float loss, grad_norm, learning_rate, loss_scale;
+    uint32_t tokens, micro_steps;
+    uint64_t total_ns, paused_ns; /* slowest rank */
+    struct run_split split;
+    struct run_pace pace; /* that it began with */
+    uint64_t *sent_bytes; /* [ranks], tensor collectives; NULL: unknown */
+    struct run_fullest memory[TIERS];
+};
+
+/* The whole run in at most RUN_CURVE_POINTS points; each is the mean of `stride` steps. */
+struct run_curve { int count; uint32_t stride, pending, known; double pending_sum; float value[RUN_CURVE_POINTS]; };
+
+enum run_notice_kind { NOTICE_EVENT, NOTICE_COMMAND, NOTICE_LOG, NOTICE_VALIDATION, NOTICE_STATE, NOTICE_GAP };
+
+struct run_notice {
+    enum run_notice_kind kind;
+    bool has_step;
+    uint32_t step;
+    uint64_t time_ns;
+    int level;   /* 0 note, 1 warning, 2 error */
+    char *text;  /* one line for people */
+    char *json;  /* events: as recorded; else NULL */
+    uint64_t lost; /* gaps: how many records are missing here; gaps that follow each other are one notice */
+};
+
+/* The last out-of-memory event. Keys read from its detail, all optional: rank, tier, category, op, wanted_bytes,
+ * budget_bytes, text, held_bytes: {"parameters": n, ...}, reserved_bytes,
+ * fits: [{"command": "stage=3", "peak_bytes": n}, ...] (what would fit, smallest change first). */
+struct run_shortage {
+    bool known;
+    uint32_t step;
+    int rank, tier, category; /* RUN_UNKNOWN */
+    int64_t wanted_bytes, budget_bytes, reserved_bytes;
+    int64_t held_bytes[CATEGORIES];
+    bool has_held, has_fits;
+    char op[64], text[256];
+    int fit_count;
+    struct { char command[400]; int64_t peak_bytes; } fits[RUN_FITS_MAX]; /* several commands: "; " between them */
+};
+
+/* What a front end keeps: as much as a person scrolls back through. Up to twice as many stand before the older half goes; curves and
+ * sums are of the whole run. */
+enum { RUN_STEPS_KEPT = 8192, RUN_NOTICES_KEPT = 4000 };
+
+struct run_step;
+struct run_model_options {
+    int steps;   /* steps kept in full; 0: all of them */
+    int notices; /* notices kept; 0: all of them */
+    void (*on_step_dropped)(void *user, const struct run_step *step); /* before the model forgets it; NULL: nothing. Not of snapshots */
+    void *user;
+};
+
+/* Whatever it points to must be known to snapshot.c too. */
+struct run_model {
+    struct run_model_options options;
+    struct run_header header; /* of the present part */
+    struct run_part parts[RUN_PARTS_MAX]; /* the last ones, oldest first; none before the header is known */
+    int part_count;
+    struct run_pace pace;
+    int ranks; /* as many as the header says, or as were heard of */
+    struct run_rank *rank;
+
+    bool has_state;
+    enum run_state state;
+    char reason[256];
+    bool ended;
+    enum outcome outcome;
+    char error[512]; /* with the outcome; "": none */
+
+    struct run_schedule *schedules;
+    int schedule_count;
+    uint32_t training_schedule; /* number of the one that trains now; see run_training() */
+    bool has_training;
+
+    struct run_step *steps; /* oldest first; the last may be in progress */
+    int step_count, step_room;
+    uint64_t steps_dropped; /* older ones, no longer kept */
+    uint32_t steps_seen;    /* whole steps with an update, also those no longer kept */
+    uint64_t tokens_seen, time_seen_ns;
+    struct run_split split_total; /* over every step of the part and rank whose operations were all seen: ... */
+    uint64_t split_count;         /* ... so many */
+    uint32_t last_ended; /* the step that ended last on all ranks; 0: none */
+    struct run_curve loss; /* NaN: steps that were not seen */
+    struct run_curve number, tokens_per_s, grad_norm, learning_rate; /* of the same steps; number: of the step */
+
+    uint32_t traffic_step;  /* of `traffic` */
+    struct run_traffic traffic[TRAFFIC_KINDS][LINKS];       /* last step that reported any */
+    struct run_traffic traffic_total[TRAFFIC_KINDS][LINKS]; /* whole part */
+    uint32_t traffic_steps;                                 /* in the total */
+    double best_busbw[TRAFFIC_KINDS]; /* of the part's fastest step that all ranks told of, bytes/s of busy time; 0: none */
+
+    struct run_notice *notices; /* oldest first */
+    int notice_count, notice_room;
+    uint64_t notices_dropped; /* older ones, no longer kept */
+    struct run_shortage shortage;
+
+    struct run_save save;
+    bool diverged; /* an event has said so */
+
+    struct { bool known; uint32_t step, tokens; float loss; } validation;
+    struct { uint32_t step; float loss; } validations[RUN_VALIDATIONS_MAX]; /* the last ones, oldest first */
+    int validation_count;
+    struct { char *text; size_t bytes; uint64_t time_ns; } lesson; /* the page of a recorded lab; text NULL: none; JSON (lab/board.h) */
+    struct { uint32_t step; char *text; size_t bytes; } sample;  /* text NULL: none; may hold any byte; NUL-terminated */
+    struct { bool known; uint32_t step; uint64_t hash; } state_hash;
+    uint64_t lost_records;
+    bool in_gap; /* records are missing from here on, until a gap says how many */
+    bool traffic_doubt, traffic_gap; /* records of the step of `traffic` may be missing; ... and of the next one */
+
+    uint64_t first_ns, now_ns; /* times of the first and the latest record; equal to 0 before the first */
+    uint64_t revision;         /* grows with every record */
+    char problem[200];         /* what could not be understood or kept, last; "": nothing */
+};
+
+struct run_model *run_model_new(const struct run_model_options *options); /* NULL: no memory */
+void run_model_free(struct run_model *model);
+void run_model_fold(struct run_model *model, const struct trace_record *record);
+
+/* ---- questions that several readers ask ---------------------------------------------------------------------------- */
+
+const struct run_part *run_present_part(const struct run_model *model); /* NULL: the header is not known */
+bool run_step_is_whole(const struct run_step *step);                   /* every rank ended it */
+const struct run_step *run_last_step(const struct run_model *model);   /* that is whole; NULL: none */
+const struct run_step *run_last_step_here(const struct run_model *model); /* ... and was taken by the ranks of this part; NULL: none yet */
+const struct run_step *run_step_numbered(const struct run_model *model, uint32_t step); /* NULL: not kept */
+const struct run_schedule *run_schedule_numbered(const struct run_model *model, uint32_t number);
+
+/* Notices folded so far, also those no longer kept; and the place of the first that came after `seen` of them, and is kept. */
+uint64_t run_notices_seen(const struct run_model *model);
+int run_notices_since(const struct run_model *model, uint64_t seen);
+
+/* Lanes that are there to be seen, as bits: compute and communication, and any other that a known schedule uses. */
+uint32_t run_lanes(const struct run_model *model);
+int run_lane_count(const struct run_model *model);
+const struct run_schedule *run_training(const struct run_model *model); /* the schedule that trains; NULL: none yet */
+
+/* The last whole steps of one schedule that together took about a second: calm figures for a screen. False: none yet. */
+struct run_recent {
+    int steps, split_steps;                 /* split_steps: of these the split is known */
+    uint64_t tokens, total_ns;              /* sums */
+    uint64_t split_total_ns;                /* of the steps whose split is known ... */
+    double phase_ns[PHASES], exposed_ns;    /* ... and where it went, mean over ranks */
+};
+bool run_recent(const struct run_model *model, struct run_recent *recent);
+bool run_tokens_per_second(const struct run_model *model, double *value);
+
+/* What an operation that is not of the compute lane moves. */
+enum traffic traffic_of_op(enum op_kind kind);
+
+/* The GPU of which this rank is the first, so that each comes once; NULL: none, or unknown. */
+const struct run_gpu *run_gpu_led_by(const struct run_model *model, int rank);
+/* What lies outside of all tiers on a rank's GPU, one figure for all ranks that share it; NULL: no GPU, or not known. */
+const struct run_outside *run_outside_of(const struct run_model *model, int rank);
+
+/* What the whole tier of a rank is planned to hold at its fullest; false: unknown. */
+bool run_predicted_peak(const struct run_model *model, enum tier tier, uint64_t *bytes);
+
+/* Of a shortage whose list of what would fit is empty: why it is. */
+const char *run_no_fits(const struct run_shortage *shortage);
+
+/* "starting", "running", "paused", "out of memory", "ended", "starting again"; "finished", "out_of_memory", "failed", "stopped". */
+const char *run_state_name(enum run_state state);
+const char *run_outcome_name(enum outcome outcome);
+
+#endif

@@ -1,0 +1,225 @@
+/* What a person should know, in one list in the order it happened: events, commands, log lines, validation losses, changes
+ * of state, gaps. Each is one line of text; events keep their JSON for reports. */
+#include <cjson/cJSON.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/config/command.h"
+#include "engine/observe/fold.h"
+
+static void notice_release(struct run_notice *notice)
+{
+    free(notice->text);
+    free(notice->json);
+}
+
+void notices_release(struct run_model *model)
+{
+    for (int i = 0; i < model->notice_count; i++) notice_release(&model->notices[i]);
+    free(model->notices);
+}
+
+uint64_t run_notices_seen(const struct run_model *model)
+{
+    return model->notices_dropped + (uint64_t)model->notice_count;
+}
+
+int run_notices_since(const struct run_model *model, uint64_t seen)
+{
+    const uint64_t here = seen > model->notices_dropped ? seen - model->notices_dropped : 0;
+    return here < (uint64_t)model->notice_count ? (int)here : model->notice_count;
+}
+
+static void forget_old(struct run_model *model)
+{
+    int kept = model->options.notices;
+    if (kept <= 0 || model->notice_count < 2 * kept) return;
+    int dropped = model->notice_count - kept;
+    for (int i = 0; i < dropped; i++) notice_release(&model->notices[i]);
+    memmove(model->notices, model->notices + dropped, (size_t)kept * sizeof *model->notices);
+    model->notice_count = kept;
+    model->notices_dropped += (uint64_t)dropped;
+}
+
+/* Adds a line; takes ownership of `text`. NULL: no memory, the notice is lost and said so. */
+static struct run_notice *notice_add(struct run_model *model, enum run_notice_kind kind, uint64_t time_ns, int level,
+                                     char *text)
+{
+    forget_old(model);
+    if (!text || !grow((void **)&model->notices, model->notice_count, &model->notice_room, sizeof *model->notices)) {
+        free(text);
+        model_problem(model, "no memory for a notice");
+        return NULL;
+    }
+    struct run_notice *notice = &model->notices[model->notice_count++];
+    *notice = (struct run_notice){.kind = kind, .time_ns = time_ns, .level = level, .text = text};
+    return notice;
+}
+
+static void at_step(struct run_notice *notice, uint32_t step)
+{
+    if (!notice) return;
+    notice->has_step = true;
+    notice->step = step;
+}
+
+static char *format_text(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+static char *format_text(const char *format, ...)
+{
+    char *text = NULL;
+    va_list args;
+    va_start(args, format);
+    if (vasprintf(&text, format, args) < 0) text = NULL;
+    va_end(args);
+    return text;
+}
+
+/* {"from": 0, "to": 3} as "from 0, to 3"; what is itself an object or a list stays in the JSON. */
+static void write_detail(FILE *out, const cJSON *detail)
+{
+    const char *separator = ": ";
+    const cJSON *item;
+    cJSON_ArrayForEach(item, detail)
+    {
+        if (cJSON_IsNumber(item)) fprintf(out, "%s%s %.10g", separator, item->string, item->valuedouble);
+        else if (cJSON_IsString(item)) fprintf(out, "%s%s %s", separator, item->string, item->valuestring);
+        else if (cJSON_IsBool(item))
+            fprintf(out, "%s%s %s", separator, item->string, cJSON_IsTrue(item) ? "yes" : "no");
+        else continue;
+        separator = ", ";
+    }
+}
+
+static char *event_text(const char *kind, const cJSON *detail)
+{
+    char *text = NULL;
+    size_t bytes;
+    FILE *out = open_memstream(&text, &bytes);
+    if (!out) return NULL;
+    const char *said = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(detail, "text"));
+    fputs(kind, out);
+    if (said) fprintf(out, ": %s", said);
+    else if (cJSON_IsObject(detail)) write_detail(out, detail);
+    else if (cJSON_IsString(detail)) fprintf(out, ": %s", detail->valuestring);
+    return fclose(out) == 0 ? text : NULL;
+}
+
+void fold_event(struct run_model *model, const struct trace_record *record)
+{
+    cJSON *json = cJSON_ParseWithLength(record->event.json.at, record->event.json.bytes);
+    const char *kind = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "kind"));
+    const cJSON *detail = cJSON_GetObjectItemCaseSensitive(json, "detail");
+    bool oom = kind && !strcmp(kind, "oom"), save = kind && !strcmp(kind, "checkpoint");
+    bool diverged = kind && !strcmp(kind, "diverged");
+    if (kind && !strcmp(kind, "set")) pace_set(&model->pace, detail);
+    if (oom) {
+        shortage_read(&model->shortage, detail);
+        model->shortage.step = record->event.step;
+    }
+    model->diverged |= diverged;
+    if (save) save_read(&model->save, detail, record->event.step, record->time_ns);
+    if (!save || !model->save.saving) { /* what has only begun is in the header; its end is a line */
+        char *text = kind ? event_text(kind, detail) : format_text("an event that is not JSON");
+        const int level = oom || diverged ? 2 : save && model->save.failed ? 1 : 0;
+        struct run_notice *notice = notice_add(model, NOTICE_EVENT, record->time_ns, level, text);
+        at_step(notice, record->event.step);
+        if (notice && json) notice->json = cJSON_PrintUnformatted(json);
+    }
+    cJSON_Delete(json);
+}
+
+/* Commands that make the run wait or go on: what they did is said by itself. */
+static bool is_about_time(struct trace_text text)
+{
+    for (int c = 0; c < COMMANDS; c++) {
+        size_t length = strlen(command_table[c].name);
+        if (command_table[c].class == COMMAND_CLASS_TIME && text.bytes >= length &&
+            memcmp(text.at, command_table[c].name, length) == 0 && (text.bytes == length || text.at[length] == '='))
+            return true;
+    }
+    return false;
+}
+
+/* "stage=3", or if it was refused "stage=4<tab>reason". */
+void fold_command(struct run_model *model, const struct trace_record *record)
+{
+    struct trace_text text = record->command.text;
+    if (record->command.accepted && is_about_time(text)) return;
+    const char *tab = text.bytes ? memchr(text.at, '\t', text.bytes) : NULL;
+    int sent = tab ? (int)(tab - text.at) : (int)text.bytes;
+    int reason = tab ? (int)text.bytes - sent - 1 : 0;
+    char *line = record->command.accepted ? format_text("command %.*s", sent, text.at)
+                                          : format_text("command %.*s refused%s%.*s", sent, text.at, reason ? ": " : "",
+                                                        reason, tab ? tab + 1 : "");
+    at_step(notice_add(model, NOTICE_COMMAND, record->time_ns, record->command.accepted ? 0 : 1, line),
+            record->command.step);
+}
+
+void fold_log(struct run_model *model, const struct trace_record *record)
+{
+    notice_add(model, NOTICE_LOG, record->time_ns, record->log.level, text_copy(record->log.text));
+}
+
+void fold_validation(struct run_model *model, const struct trace_record *record)
+{
+    const struct trace_of_validation *from = &record->validation;
+    model->validation.known = true;
+    model->validation.step = from->step;
+    model->validation.tokens = from->tokens;
+    model->validation.loss = from->loss;
+    if (model->validation_count == RUN_VALIDATIONS_MAX)
+        memmove(model->validations, model->validations + 1, --model->validation_count * sizeof *model->validations);
+    model->validations[model->validation_count].step = from->step;
+    model->validations[model->validation_count++].loss = from->loss;
+    char *line = format_text("validation loss %.4f over %u tokens", (double)from->loss, from->tokens);
+    at_step(notice_add(model, NOTICE_VALIDATION, record->time_ns, 0, line), from->step);
+}
+
+/* Pauses are events too, and the end has a record of its own; what is left to say is that a paused run goes on. */
+void fold_state(struct run_model *model, const struct trace_record *record)
+{
+    if (record->state.state >= RUN_STATES) return;
+    bool was_paused = model->has_state && model->state == RUN_PAUSED;
+    model->has_state = true;
+    model->state = record->state.state;
+    text_into(model->reason, sizeof model->reason, record->state.reason);
+    if (was_paused && model->state == RUN_RUNNING && strcmp(model->reason, "by command") == 0)
+        at_step(notice_add(model, NOTICE_STATE, record->time_ns, 0, format_text("goes on")), record->state.step + 1);
+}
+
+/* One line for gaps that nothing else came between: a screen that cannot keep up has several in a second. */
+static void notice_gap(struct run_model *model, const struct trace_record *record)
+{
+    struct run_notice *last = model->notice_count ? &model->notices[model->notice_count - 1] : NULL;
+    const bool goes_on = last && last->kind == NOTICE_GAP;
+    const uint64_t lost = record->gap.records + (goes_on ? last->lost : 0);
+    char *text = format_text("%llu records are missing: what they said is unknown", (unsigned long long)lost);
+    if (goes_on && text) free(last->text), last->text = text;
+    else if (!goes_on) last = notice_add(model, NOTICE_GAP, record->time_ns, 1, text);
+    if (last) last->lost = lost;
+}
+
+/* Records of a rank (or of all) are missing: what is summed over the steps in progress cannot be known any more. */
+void fold_gap(struct run_model *model, const struct trace_record *record)
+{
+    model->lost_records += record->gap.records;
+    if (record->rank == TRACE_RANK_ALL) model->in_gap = !record->gap.records && record->gap.since_ns == record->time_ns;
+    for (int rank = 0; rank < model->ranks; rank++)
+        if (record->rank == TRACE_RANK_ALL || record->rank == rank) model->rank[rank].open.lost = true;
+    steps_lose(model);
+    if (record->gap.records) notice_gap(model, record);
+}
+
+void fold_end(struct run_model *model, const struct trace_record *record)
+{
+    if (record->end.outcome > OUTCOME_STOPPED) return;
+    model->ended = model->has_state = true;
+    model->state = RUN_ENDED;
+    model->outcome = record->end.outcome;
+    text_into(model->error, sizeof model->error, record->end.error);
+    notice_add(model, NOTICE_STATE, record->time_ns, model->error[0] ? 2 : 0,
+               format_text("%s%s%s", run_outcome_name(model->outcome), model->error[0] ? ": " : "", model->error));
+}

@@ -1,0 +1,106 @@
+/* What was planned: schedules with their operations, predicted memory and theoretical traffic. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/observe/fold.h"
+#include "engine/plan/schedule_io.h"
+
+/* A run that is switched for hours keeps its last plans; steps remember their stage themselves. */
+enum { SCHEDULES_KEPT = 24 };
+
+static void schedule_drop(struct run_schedule *schedule)
+{
+    if (schedule->holders && --*schedule->holders > 0) return;
+    if (schedule->has_ops) schedule_release(&schedule->ops);
+    free(schedule->holders);
+}
+
+/* Operations do not change any more: whoever copies a model shares them. */
+struct run_schedule *plans_share(struct run_schedule *from, int count)
+{
+    struct run_schedule *copies = calloc(count ? (size_t)count : 1, sizeof *copies);
+    for (int i = 0; copies && i < count; i++) {
+        if (from[i].has_ops && !from[i].holders && (from[i].holders = malloc(sizeof *from[i].holders)))
+            *from[i].holders = 1;
+        copies[i] = from[i];
+        if (copies[i].holders) ++*copies[i].holders;
+        else copies[i].has_ops = false;
+    }
+    return copies;
+}
+
+void plans_release(struct run_model *model)
+{
+    for (int i = 0; i < model->schedule_count; i++) schedule_drop(&model->schedules[i]);
+    free(model->schedules);
+}
+
+static struct run_schedule *schedule_at(struct run_model *model, uint32_t number)
+{
+    for (int i = model->schedule_count - 1; i >= 0; i--)
+        if (model->schedules[i].number == number) return &model->schedules[i];
+    if (model->schedule_count < SCHEDULES_KEPT) {
+        const size_t bytes = (size_t)(model->schedule_count + 1) * sizeof *model->schedules; /* they are few, and come seldom */
+        struct run_schedule *larger = realloc(model->schedules, bytes);
+        if (!larger) return NULL;
+        model->schedules = larger;
+    } else {
+        schedule_drop(&model->schedules[0]);
+        memmove(model->schedules, model->schedules + 1, (SCHEDULES_KEPT - 1) * sizeof *model->schedules);
+        model->schedule_count--;
+    }
+    struct run_schedule *schedule = &model->schedules[model->schedule_count++];
+    *schedule = (struct run_schedule){.number = number};
+    return schedule;
+}
+
+uint32_t run_lanes(const struct run_model *model)
+{
+    uint32_t lanes = 1u << LANE_COMPUTE | 1u << LANE_COMM;
+    for (int i = 0; i < model->schedule_count; i++) lanes |= model->schedules[i].lanes;
+    return lanes;
+}
+
+int run_lane_count(const struct run_model *model)
+{
+    return __builtin_popcount(run_lanes(model));
+}
+
+void fold_schedule(struct run_model *model, const struct trace_record *record)
+{
+    struct run_schedule *schedule = schedule_at(model, record->schedule.schedule);
+    if (!schedule || schedule->has_ops) return; /* each rank may say it */
+    struct error err;
+    schedule->purpose = record->schedule.purpose;
+    schedule->stage = record->schedule.stage;
+    if (schedule_from_json(&schedule->ops, record->schedule.json.at, record->schedule.json.bytes, &err) == 0)
+        schedule->has_ops = true;
+    else model_problem(model, "schedule %u: %s", schedule->number, err.text);
+    for (int i = 0; schedule->has_ops && i < schedule->ops.op_count; i++)
+        schedule->lanes |= 1u << schedule->ops.ops[i].lane;
+    if (schedule->purpose != PURPOSE_TRAIN) return;
+    model->training_schedule = schedule->number;
+    model->has_training = true;
+}
+
+void fold_predicted(struct run_model *model, const struct trace_record *record)
+{
+    const struct trace_of_predicted *from = &record->predicted;
+    struct run_schedule *schedule = schedule_at(model, from->schedule);
+    if (!schedule || from->tier >= TIERS || (from->category >= CATEGORIES && from->category != 255)) return;
+    struct run_predicted *predicted =
+        from->category == 255 ? &schedule->tier[from->tier] : &schedule->category[from->tier][from->category];
+    *predicted = (struct run_predicted){true, from->peak_bytes, from->at_peak_bytes, from->resting_bytes};
+}
+
+void fold_theory(struct run_model *model, const struct trace_record *record)
+{
+    const struct trace_of_theory *from = &record->theory;
+    struct run_schedule *schedule = schedule_at(model, from->schedule);
+    if (!schedule || from->traffic >= TRAFFIC_KINDS || from->link >= LINKS) return;
+    struct run_traffic *traffic = &schedule->traffic[from->traffic][from->link];
+    traffic->ranks++;
+    traffic->count += from->count;
+    traffic->sent_bytes += from->sent_bytes;
+    if (from->theory_bytes) schedule->theory_bytes = from->theory_bytes;
+}

@@ -1,0 +1,82 @@
+/* An out-of-memory event taken apart: who held what at that instant, what was asked for, what would fit. */
+#include <cjson/cJSON.h>
+#include <string.h>
+
+#include "engine/observe/fold.h"
+
+static const cJSON *item(const cJSON *object, const char *key)
+{
+    return cJSON_GetObjectItemCaseSensitive(object, key);
+}
+
+static int64_t number(const cJSON *object, const char *key)
+{
+    const cJSON *value = item(object, key);
+    return cJSON_IsNumber(value) && value->valuedouble >= 0 ? (int64_t)value->valuedouble : RUN_UNKNOWN;
+}
+
+static void text(char *out, size_t room, const cJSON *object, const char *key)
+{
+    const char *value = cJSON_GetStringValue(item(object, key));
+    text_into(out, room, (struct trace_text){value, value ? strlen(value) : 0});
+}
+
+static int tier_named(const char *name)
+{
+    for (int tier = 0; name && tier < TIERS; tier++)
+        if (!strcmp(name, tier_name(tier))) return tier;
+    return RUN_UNKNOWN;
+}
+
+static int category_named(const char *name)
+{
+    for (int category = 0; name && category < CATEGORIES; category++)
+        if (!strcmp(name, category_name(category))) return category;
+    return RUN_UNKNOWN;
+}
+
+/* A category that the event does not name held nothing. */
+static void read_held(struct run_shortage *shortage, const cJSON *held)
+{
+    shortage->has_held = cJSON_IsObject(held);
+    for (int category = 0; category < CATEGORIES; category++) {
+        int64_t bytes = number(held, category_name(category));
+        shortage->held_bytes[category] = bytes == RUN_UNKNOWN ? 0 : bytes;
+    }
+}
+
+static void read_fits(struct run_shortage *shortage, const cJSON *fits)
+{
+    const cJSON *fit;
+    shortage->has_fits = cJSON_IsArray(fits);
+    cJSON_ArrayForEach(fit, fits)
+    {
+        if (shortage->fit_count == RUN_FITS_MAX) return;
+        int slot = shortage->fit_count++;
+        text(shortage->fits[slot].command, sizeof shortage->fits[slot].command, fit, "command");
+        shortage->fits[slot].peak_bytes = number(fit, "peak_bytes");
+    }
+}
+
+const char *run_no_fits(const struct run_shortage *shortage)
+{
+    if (!shortage->has_fits) return "the event does not say what would fit";
+    return shortage->budget_bytes == 0 ? "no budget is set to try plans against" : "nothing that was tried would fit";
+}
+
+void shortage_read(struct run_shortage *shortage, const cJSON *detail)
+{
+    memset(shortage, 0, sizeof *shortage);
+    shortage->known = true;
+    int64_t rank = number(detail, "rank");
+    shortage->rank = rank < TRACE_RANK_ALL ? (int)rank : RUN_UNKNOWN;
+    shortage->tier = tier_named(cJSON_GetStringValue(item(detail, "tier")));
+    shortage->category = category_named(cJSON_GetStringValue(item(detail, "category")));
+    shortage->wanted_bytes = number(detail, "wanted_bytes");
+    shortage->budget_bytes = number(detail, "budget_bytes");
+    shortage->reserved_bytes = number(detail, "reserved_bytes");
+    text(shortage->op, sizeof shortage->op, detail, "op");
+    text(shortage->text, sizeof shortage->text, detail, "text");
+    read_held(shortage, item(detail, "held_bytes"));
+    read_fits(shortage, item(detail, "fits"));
+}

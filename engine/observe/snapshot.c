@@ -1,0 +1,133 @@
+#include "engine/observe/snapshot.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/observe/fold.h"
+
+/* The last steps are copied: a rank may be in them still, or report on them late. */
+enum { OPEN_STEPS = 2 };
+
+/* A model without its history: no notices, the open steps only. Header and plans are shared. */
+struct run_snapshot {
+    struct run_model *model;
+};
+
+static void *copy_of(const void *from, size_t bytes)
+{
+    void *copy = malloc(bytes ? bytes : 1);
+    return copy && bytes ? memcpy(copy, from, bytes) : copy;
+}
+
+/* All that is in the struct itself; what it points to is nobody's yet. */
+static struct run_model *bare_copy(struct run_model *from)
+{
+    struct run_model *model = copy_of(from, sizeof *from);
+    if (!model) return NULL;
+    model->options.on_step_dropped = NULL;
+    if (!header_share(&model->header, &from->header)) return free(model), NULL;
+    model->rank = NULL;
+    model->schedules = NULL;
+    model->schedule_count = 0;
+    model->steps = NULL;
+    model->step_count = model->step_room = 0;
+    model->notices = NULL;
+    model->notice_count = model->notice_room = 0;
+    model->sample.text = model->lesson.text = NULL;
+    return model;
+}
+
+static bool copy_present(struct run_model *model, const struct run_model *from)
+{
+    model->rank = copy_of(from->rank, (size_t)from->ranks * sizeof *from->rank);
+    model->schedules = plans_share(from->schedules, from->schedule_count);
+    if (model->schedules) model->schedule_count = from->schedule_count;
+    if (from->sample.text) model->sample.text = copy_of(from->sample.text, from->sample.bytes + 1);
+    if (from->lesson.text) model->lesson.text = copy_of(from->lesson.text, from->lesson.bytes + 1);
+    return model->rank && model->schedules && (model->sample.text || !from->sample.text) &&
+           (model->lesson.text || !from->lesson.text);
+}
+
+static bool add_steps(struct run_model *model, const struct run_step *steps, int count)
+{
+    for (int i = 0; i < count; i++) {
+        if (!grow((void **)&model->steps, model->step_count, &model->step_room, sizeof *model->steps)) return false;
+        struct run_step *step = &model->steps[model->step_count++];
+        *step = steps[i];
+        if (step->sent_bytes)
+            step->sent_bytes = copy_of(steps[i].sent_bytes, (size_t)step->ranks * sizeof *step->sent_bytes);
+    }
+    return true;
+}
+
+static bool add_notices(struct run_model *model, const struct run_notice *notices, int count)
+{
+    for (int i = 0; i < count; i++) {
+        if (!grow((void **)&model->notices, model->notice_count, &model->notice_room, sizeof *model->notices))
+            return false;
+        struct run_notice *notice = &model->notices[model->notice_count];
+        *notice = notices[i];
+        notice->text = strdup(notices[i].text);
+        notice->json = notices[i].json ? strdup(notices[i].json) : NULL;
+        if (!notice->text) return free(notice->json), false;
+        model->notice_count++;
+    }
+    return true;
+}
+
+struct run_snapshot *run_snapshot_take(struct run_model *model)
+{
+    struct run_snapshot *snapshot = calloc(1, sizeof *snapshot);
+    int open = model->step_count < OPEN_STEPS ? model->step_count : OPEN_STEPS;
+    if (!snapshot) return NULL;
+    snapshot->model = bare_copy(model);
+    if (snapshot->model && copy_present(snapshot->model, model) &&
+        add_steps(snapshot->model, model->steps + model->step_count - open, open)) {
+        snapshot->model->notices_dropped += (uint64_t)model->notice_count; /* how many there were */
+        return snapshot;
+    }
+    run_snapshot_free(snapshot);
+    return NULL;
+}
+
+void run_snapshot_free(struct run_snapshot *snapshot)
+{
+    if (!snapshot) return;
+    run_model_free(snapshot->model);
+    free(snapshot);
+}
+
+size_t run_snapshot_bytes(const struct run_snapshot *snapshot)
+{
+    const struct run_model *model = snapshot->model;
+    return sizeof *snapshot + sizeof *model + (size_t)model->ranks * sizeof *model->rank +
+           (size_t)model->schedule_count * sizeof *model->schedules + model->sample.bytes + model->lesson.bytes +
+           (size_t)model->step_count * (sizeof *model->steps + (size_t)model->ranks * sizeof *model->steps->sent_bytes);
+}
+
+/* What newest has of the steps before the open ones, then these. */
+static bool restore_steps(struct run_model *model, const struct run_model *open, const struct run_model *newest)
+{
+    int before = 0;
+    while (open->step_count && before < newest->step_count && newest->steps[before].step < open->steps[0].step)
+        before++;
+    return add_steps(model, newest->steps, before) && add_steps(model, open->steps, open->step_count);
+}
+
+static bool restore_notices(struct run_model *model, uint64_t seen, const struct run_model *newest)
+{
+    uint64_t kept = seen > newest->notices_dropped ? seen - newest->notices_dropped : 0;
+    model->notices_dropped = seen - kept;
+    return add_notices(model, newest->notices, (int)kept);
+}
+
+struct run_model *run_snapshot_restore(const struct run_snapshot *snapshot, const struct run_model *newest)
+{
+    struct run_model *then = snapshot->model, *model = bare_copy(then);
+    if (!model) return NULL;
+    if (copy_present(model, then) && restore_steps(model, then, newest) &&
+        restore_notices(model, then->notices_dropped, newest))
+        return model;
+    run_model_free(model);
+    return NULL;
+}

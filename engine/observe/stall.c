@@ -1,0 +1,109 @@
+#include "engine/observe/stall.h"
+
+#include "engine/observe/history.h"
+
+/* What other lanes than compute bring: whoever waits for it waits for that. A bucket in flight is awaited for the memory of
+ * its gradients, save at the end of backward; a copy to the host for the memory of what it copies. */
+static enum stall stall_of_kind(enum op_kind kind)
+{
+    switch (op_lane(kind)) {
+    case LANE_D2H:
+    case LANE_H2D: return STALL_COPY;
+    case LANE_HOST: return STALL_HOST;
+    case LANE_NVME_READ:
+    case LANE_NVME_WRITE: return STALL_NVME;
+    default: break;
+    }
+    switch (kind) {
+    case OP_GATHER: return STALL_GATHER;
+    case OP_REDUCE_SCATTER:
+    case OP_ALL_REDUCE: return STALL_BUCKET;
+    case OP_REFRESH: return STALL_REFRESH;
+    case OP_AGREE: return STALL_AGREE;
+    default: return STALL_COMPUTE;
+    }
+}
+
+static bool is_staging(const struct schedule *schedule, int first, int count)
+{
+    for (int e = first; e < first + count; e++) {
+        const struct buffer *buffer = &schedule->buffers[schedule->effects[e]];
+        if (buffer->tier == TIER_HOST && buffer->category == CATEGORY_STAGING) return true;
+    }
+    return false;
+}
+
+/* It takes staging memory that the other one gives back: the fixed pool that NVMe is read into and written from, else memory
+ * from and to which the device copies. STALL_NONE: it does not. */
+static enum stall stall_for_staging(const struct schedule *schedule, const struct op *op, const struct op *awaited)
+{
+    if (!is_staging(schedule, op->first_take, op->take_count) ||
+        !is_staging(schedule, awaited->first_give, awaited->give_count))
+        return STALL_NONE;
+    return op_swaps(op->kind) || op_swaps(awaited->kind) ? STALL_POOL : STALL_PINNED;
+}
+
+/* Somewhere between backward and the host's memory. */
+static bool awaits_gradient(const struct op *op, const struct op *awaited)
+{
+    return op->kind == OP_GRADIENT_OFFLOAD || (op->lane == LANE_HOST && awaited->kind == OP_GRADIENT_OFFLOAD);
+}
+
+static enum why_wait dependency_on(const struct op *op, int awaited)
+{
+    for (int d = 0; d < op->dependency_count; d++)
+        if (op->dependency[d].op == awaited) return op->dependency[d].why;
+    return WAIT_DATA;
+}
+
+static enum stall stall_for(const struct schedule *schedule, const struct op *op, const struct op *awaited,
+                            enum why_wait why)
+{
+    const enum stall staging = why == WAIT_MEMORY ? stall_for_staging(schedule, op, awaited) : STALL_NONE;
+    bool own_gather = awaited->kind == OP_GATHER && awaited->unit == op->unit; /* needed with or without overlap */
+    if (why == WAIT_LIMIT && !own_gather) return STALL_LIMIT;
+    if (staging != STALL_NONE) return staging;
+    if (why == WAIT_DATA && awaits_gradient(op, awaited)) return STALL_GRADIENT;
+    if (why == WAIT_MEMORY && awaited->lane == LANE_COMPUTE) return STALL_MEMORY;
+    return stall_of_kind(awaited->kind);
+}
+
+struct stall_reason stall_before(const struct schedule *schedule, const struct span *span)
+{
+    bool waited = span->waited_on >= 0 && span->waited_on < schedule->op_count &&
+                  span->op < (uint32_t)schedule->op_count && span->ready_ns > span->issued_ns;
+    if (!waited) return (struct stall_reason){STALL_NONE, 0, -1};
+    const struct op *op = &schedule->ops[span->op];
+    enum stall why = stall_for(schedule, op, &schedule->ops[span->waited_on], dependency_on(op, span->waited_on));
+    return (struct stall_reason){why, span->ready_ns - span->issued_ns, span->waited_on};
+}
+
+struct stall_reason stall_inside(const struct span *span)
+{
+    if (span->peers_ns == 0) return (struct stall_reason){STALL_NONE, 0, -1};
+    return (struct stall_reason){STALL_PEERS, span->peers_ns, -1};
+}
+
+static const struct {
+    char letter;
+    const char *name, *help;
+} stalls[STALLS] = {
+#define STALL(ID, letter, name, help) {letter, name, help},
+#include "engine/observe/stalls.def"
+#undef STALL
+};
+
+const char *stall_name(enum stall why)
+{
+    return stalls[why].name;
+}
+
+char stall_letter(enum stall why)
+{
+    return stalls[why].letter;
+}
+
+const char *stall_help(enum stall why)
+{
+    return stalls[why].help;
+}

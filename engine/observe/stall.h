@@ -1,0 +1,33 @@
+/* Why an operation waited, from the schedule and its record: for whom, and which kind of thing it was. Pure functions. */
+#ifndef ENGINE_OBSERVE_STALL_H
+#define ENGINE_OBSERVE_STALL_H
+
+#include <stdint.h>
+
+/* stalls.def: STALL(ID, letter, "name", "what it means") */
+enum stall {
+#define STALL(ID, letter, name, help) STALL_##ID,
+#include "engine/observe/stalls.def"
+#undef STALL
+    STALLS
+};
+
+struct span;
+struct schedule;
+
+struct stall_reason {
+    enum stall why;
+    uint64_t ns;     /* ready - issued; of STALL_PEERS: inside the operation, waiting for the slowest rank */
+    int op;          /* that was waited for; -1: none */
+};
+
+/* Why the lane stood before this operation. STALL_NONE, 0 ns: it did not. */
+struct stall_reason stall_before(const struct schedule *schedule, const struct span *span);
+/* Inside a collective: time for the slowest rank (STALL_PEERS). */
+struct stall_reason stall_inside(const struct span *span);
+
+const char *stall_name(enum stall why);
+char stall_letter(enum stall why);
+const char *stall_help(enum stall why);
+
+#endif

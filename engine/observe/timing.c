@@ -1,0 +1,130 @@
+/* Where the time of a step goes, as it is folded: operations of the compute lane by phase, and exposed communication, by the
+ * definition of totals.h: the communication lane works and the compute lane does not; of copies between tiers the same, by kind.
+ * What is left of the step is neither: starting, bookkeeping, waiting while nothing moves. */
+#include <string.h>
+
+#include "engine/observe/fold.h"
+#include "engine/plan/footprint.h"
+
+enum traffic traffic_of_op(enum op_kind kind)
+{
+    const enum traffic traffic = op_traffic(kind);
+    return traffic == TRAFFIC_KINDS ? TRAFFIC_CONTROL : traffic;
+}
+
+void split_add(struct run_split *sum, const struct run_split *split)
+{
+    for (int phase = 0; phase < PHASES; phase++) sum->phase_ns[phase] += split->phase_ns[phase];
+    for (int kind = 0; kind < TRAFFIC_KINDS; kind++) sum->exposed_by_ns[kind] += split->exposed_by_ns[kind];
+    sum->exposed_ns += split->exposed_ns;
+    sum->host_ns += split->host_ns;
+    sum->host_exposed_ns += split->host_exposed_ns;
+    sum->io_exposed_ns += split->io_exposed_ns;
+}
+
+void timing_begin_step(struct run_rank *rank, uint32_t step, uint64_t time_ns)
+{
+    uint32_t attempt = rank->open.step == step ? rank->open.attempt + 1 : 0;
+    memset(&rank->open, 0, sizeof rank->open);
+    memset(rank->lane, 0, sizeof rank->lane); /* nothing of this attempt has begun */
+    rank->open.begun = true;
+    rank->open.step = step;
+    rank->open.attempt = attempt;
+    rank->open.idle_since_ns = rank->open.io_since_ns = time_ns;
+}
+
+bool timing_end_step(struct run_rank *rank, uint32_t step, struct run_split *split)
+{
+    bool whole = rank->open.begun && !rank->open.lost && rank->open.step == step && rank->open.computed;
+    if (whole) *split = rank->open.split;
+    rank->open.begun = false;
+    rank->open.step = step; /* also if its beginning was not seen */
+    return whole;
+}
+
+static const struct op *find_op(const struct run_schedule *schedule, int64_t number)
+{
+    if (!schedule || !schedule->has_ops || number < 0 || number >= schedule->ops.op_count) return NULL;
+    return &schedule->ops.ops[number];
+}
+
+/* An evaluation runs its schedule for one batch after the other, under one step number. */
+static bool begins_again(const struct run_lane *last, const struct trace_of_op_begin *from)
+{
+    return last->started_ns && last->schedule == from->schedule && last->step == from->step && from->op <= last->op;
+}
+
+/* An operation of another lane ran from `from_ns` until now; before `idle_since_ns` compute went on beside it. */
+static void expose(struct run_rank *rank, const struct op *op, uint64_t from_ns, uint64_t now_ns)
+{
+    if (from_ns < rank->open.idle_since_ns) from_ns = rank->open.idle_since_ns;
+    if (now_ns <= from_ns) return;
+    if (op->lane == LANE_HOST) {
+        rank->open.split.host_exposed_ns += now_ns - from_ns;
+        return;
+    }
+    rank->open.split.exposed_by_ns[traffic_of_op(op->kind)] += now_ns - from_ns;
+    if (op->lane == LANE_COMM) rank->open.split.exposed_ns += now_ns - from_ns;
+}
+
+/* NVMe is read and written at the same time: counted is the time in which either goes on and compute does not. */
+static void expose_io(struct run_rank *rank, uint64_t now_ns)
+{
+    const bool moves = rank->lane[LANE_NVME_READ].busy || rank->lane[LANE_NVME_WRITE].busy;
+    if (!rank->open.begun || now_ns <= rank->open.io_since_ns) return;
+    if (moves && !rank->lane[LANE_COMPUTE].busy) rank->open.split.io_exposed_ns += now_ns - rank->open.io_since_ns;
+    rank->open.io_since_ns = now_ns;
+}
+
+/* What runs on the other lanes was exposed until now, and is hidden from now on. */
+static void compute_begins(struct run_model *model, struct run_rank *rank, uint64_t now_ns)
+{
+    for (int lane = 0; lane < LANES; lane++) {
+        const struct run_lane *other = &rank->lane[lane];
+        const struct op *op = lane != LANE_COMPUTE && other->busy
+                                  ? find_op(run_schedule_numbered(model, other->schedule), other->op)
+                                  : NULL;
+        if (op) expose(rank, op, other->started_ns, now_ns);
+    }
+}
+
+static void compute_ended(struct run_rank *rank, const struct trace_record *record, const struct op *op)
+{
+    rank->open.split.phase_ns[op->phase] += record->time_ns - record->op_end.started_ns;
+    rank->open.computed = true;
+    rank->open.idle_since_ns = record->time_ns;
+}
+
+void fold_op_begin(struct run_model *model, const struct trace_record *record)
+{
+    const struct trace_of_op_begin *from = &record->op_begin;
+    struct run_rank *rank = model_rank(model, record->rank);
+    const struct op *op = find_op(run_schedule_numbered(model, from->schedule), from->op);
+    if (!rank || !op) return;
+    expose_io(rank, record->time_ns);
+    if (begins_again(&rank->lane[op->lane], from)) memset(rank->lane, 0, sizeof rank->lane);
+    if (op->lane == LANE_COMPUTE) compute_begins(model, rank, record->time_ns);
+    rank->lane[op->lane] =
+        (struct run_lane){true, from->schedule, from->step, from->op, from->issued_ns, record->time_ns};
+}
+
+void fold_op_end(struct run_model *model, const struct trace_record *record)
+{
+    const struct trace_of_op_end *from = &record->op_end;
+    struct run_rank *rank = model_rank(model, record->rank);
+    if (!rank) return;
+    const struct run_schedule *schedule = run_schedule_numbered(model, from->schedule);
+    const struct op *op = find_op(schedule, from->op);
+    if (!op || record->time_ns < from->started_ns) {
+        rank->open.lost = true;
+        return;
+    }
+    expose_io(rank, record->time_ns);
+    rank->lane[op->lane] =
+        (struct run_lane){false, from->schedule, from->step, from->op, from->issued_ns, from->started_ns};
+    if (schedule->purpose != PURPOSE_TRAIN || !rank->open.begun || rank->open.step != from->step) return;
+    if (traffic_is_copy(op_traffic(op->kind))) flows_add(rank, op, record);
+    if (op->lane == LANE_HOST) rank->open.split.host_ns += record->time_ns - from->started_ns;
+    if (op->lane == LANE_COMPUTE) compute_ended(rank, record, op);
+    else if (!rank->lane[LANE_COMPUTE].busy) expose(rank, op, from->started_ns, record->time_ns);
+}

@@ -1,0 +1,352 @@
+/* Totals of a window from the spans of a tape, in one pass over each lane; then the same for the mean of all ranks. */
+#include "engine/observe/totals.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/observe/fold.h"
+
+/* One rank's window while it is summed. */
+struct window {
+    struct totals *out;
+    const struct tape *tape;
+    const struct run_model *model;
+    int64_t first[LANES], end[LANES];                /* spans in it */
+    struct intervals compute, communication, moving; /* training operations, clipped; lane by lane in order */
+};
+
+static const struct span *span_at(const struct window *window, enum lane lane, int64_t number)
+{
+    const struct span *span = tape_span(window->tape, window->out->rank, lane, number);
+    return span && span->purpose == PURPOSE_TRAIN && span->ended_ns ? span : NULL;
+}
+
+static struct interval clipped(const struct totals *totals, uint64_t from_ns, uint64_t to_ns)
+{
+    if (from_ns < totals->from_ns) from_ns = totals->from_ns;
+    if (to_ns > totals->to_ns) to_ns = totals->to_ns;
+    return (struct interval){from_ns, to_ns > from_ns ? to_ns : from_ns};
+}
+
+static uint64_t length(struct interval interval)
+{
+    return interval.to_ns - interval.from_ns;
+}
+
+static bool ends_in(const struct totals *totals, const struct span *span)
+{
+    return span->ended_ns > totals->from_ns && span->ended_ns <= totals->to_ns;
+}
+
+/* ---- waits ---- */
+
+static void add_stall(struct totals *out, enum stall why, uint64_t wait_ns)
+{
+    if (why == STALL_NONE || wait_ns == 0) return;
+    out->stall_ns[why] += wait_ns;
+    out->stall_count[why]++;
+}
+
+/* The one after the window may have waited in it. */
+static void sum_waits(struct window *window)
+{
+    struct totals *out = window->out;
+    for (int64_t number = window->first[LANE_COMPUTE]; number <= window->end[LANE_COMPUTE]; number++) {
+        const struct span *span = span_at(window, LANE_COMPUTE, number);
+        if (span) add_stall(out, span->stall, length(clipped(out, span->issued_ns, span->ready_ns)));
+    }
+    for (int lane = 0; lane < LANES; lane++)
+        for (int64_t number = window->first[lane]; number < window->end[lane]; number++) {
+            const struct span *span = span_at(window, lane, number);
+            if (span && ends_in(out, span)) add_stall(out, STALL_PEERS, span->peers_ns);
+        }
+    for (int lane = LANE_D2H; lane < LANES; lane++)
+        for (int64_t number = window->first[lane]; number <= window->end[lane]; number++) {
+            const struct span *span = span_at(window, lane, number);
+            if (span) out->lane_stall_ns[lane][span->stall] += length(clipped(out, span->issued_ns, span->ready_ns));
+        }
+    out->prefetch.stalled_ns = out->stall_ns[STALL_GATHER];
+    out->prefetch.stalls = out->stall_count[STALL_GATHER];
+}
+
+static uint64_t last_end(struct intervals list)
+{
+    uint64_t last_ns = 0;
+    for (int i = 0; i < list.count; i++)
+        if (list.at[i].to_ns > last_ns) last_ns = list.at[i].to_ns;
+    return last_ns;
+}
+
+static uint64_t done_before_others(const struct window *window)
+{
+    const uint64_t compute_ns = last_end(window->compute), others_ns = last_end(window->moving);
+    return compute_ns && others_ns > compute_ns ? others_ns - compute_ns : 0;
+}
+
+/* ---- gathers ---- */
+
+/* The operation that a gather was made for: the first that depends on it, or the first on its unit if that dependency was
+ * merged into a later one of the lane. */
+static int first_user(const struct schedule *schedule, uint32_t gather)
+{
+    for (int op = (int)gather + 1; op < schedule->op_count; op++)
+        if (schedule->ops[op].lane == LANE_COMPUTE && schedule->ops[op].unit == schedule->ops[gather].unit) return op;
+    return -1;
+}
+
+static const struct span *user_of(const struct window *window, const struct span *gather)
+{
+    const struct run_schedule *schedule = run_schedule_numbered(window->model, gather->schedule);
+    int user = schedule && schedule->has_ops ? first_user(&schedule->ops, gather->op) : -1;
+    int64_t number =
+        user < 0 ? -1 : tape_span_of(window->tape, window->out->rank, LANE_COMPUTE, gather->step, (uint32_t)user);
+    const struct span *span = tape_span(window->tape, window->out->rank, LANE_COMPUTE, number);
+    return span && span->started_ns >= gather->ended_ns ? span : NULL; /* else: of another attempt */
+}
+
+static void add_gather(struct window *window, const struct span *gather, uint64_t busy_ns, uint64_t hidden_ns)
+{
+    struct prefetch_totals *prefetch = &window->out->prefetch;
+    const struct span *user = user_of(window, gather);
+    prefetch->gathers++;
+    prefetch->prefetched += gather->prefetch;
+    prefetch->busy_ns += busy_ns;
+    prefetch->hidden_ns += hidden_ns;
+    if (!user || user->issued_ns <= gather->ended_ns) return;
+    prefetch->early_ns += user->issued_ns - gather->ended_ns;
+    prefetch->early_count++;
+}
+
+/* ---- lanes ---- */
+
+static bool make_room(struct intervals *list, int64_t count)
+{
+    list->at = malloc((size_t)(count + 1) * sizeof *list->at);
+    return list->at;
+}
+
+/* Finds the spans of every lane, and room for all of them. */
+static bool window_open(struct window *window)
+{
+    struct totals *out = window->out;
+    int64_t count[LANES], moving = 0;
+    for (int lane = 0; lane < LANES; lane++) {
+        tape_spans(window->tape, out->rank, (enum lane)lane, out->from_ns, out->to_ns, &window->first[lane],
+                   &window->end[lane]);
+        count[lane] = window->end[lane] - window->first[lane];
+        if (lane != LANE_COMPUTE) moving += count[lane];
+    }
+    return make_room(&window->compute, count[LANE_COMPUTE]) && make_room(&window->communication, count[LANE_COMM]) &&
+           make_room(&window->moving, moving);
+}
+
+static void window_close(struct window *window)
+{
+    free(window->compute.at);
+    free(window->communication.at);
+    free(window->moving.at);
+}
+
+static void collect(struct window *window, enum lane lane)
+{
+    for (int64_t number = window->first[lane]; number < window->end[lane]; number++) {
+        const struct span *span = span_at(window, lane, number);
+        if (!span) continue;
+        struct interval busy = clipped(window->out, span->started_ns, span->ended_ns);
+        window->out->busy_ns[lane] += length(busy);
+        if (lane == LANE_COMPUTE) {
+            window->compute.at[window->compute.count++] = busy;
+            window->out->phase_ns[span->phase] += length(busy);
+            continue;
+        }
+        if (lane == LANE_COMM) window->communication.at[window->communication.count++] = busy;
+        window->moving.at[window->moving.count++] = busy;
+    }
+}
+
+/* How much of `busy` compute covers. Spans come in order, so *at, the place in compute's intervals, only moves on. */
+static uint64_t covered(const struct window *window, struct interval busy, int *at)
+{
+    const struct interval *compute = window->compute.at;
+    uint64_t sum_ns = 0;
+    while (*at < window->compute.count && compute[*at].to_ns <= busy.from_ns) ++*at;
+    for (int i = *at; i < window->compute.count && compute[i].from_ns < busy.to_ns; i++) {
+        uint64_t from_ns = compute[i].from_ns > busy.from_ns ? compute[i].from_ns : busy.from_ns;
+        uint64_t to_ns = compute[i].to_ns < busy.to_ns ? compute[i].to_ns : busy.to_ns;
+        sum_ns += to_ns - from_ns;
+    }
+    return sum_ns;
+}
+
+static void add_collective(struct window *window, const struct span *span, uint64_t busy_ns, uint64_t hidden_ns)
+{
+    struct collective_totals *sum = &window->out->traffic[traffic_of_op(span->kind)];
+    const struct run_schedule *schedule = run_schedule_numbered(window->model, span->schedule);
+    sum->busy_ns += busy_ns;
+    sum->exposed_ns += busy_ns - hidden_ns;
+    if (!ends_in(window->out, span)) return;
+    sum->count++;
+    if (schedule && schedule->has_ops) sum->bytes += (uint64_t)schedule->ops.ops[span->op].bytes;
+    sum->sent_bytes += span->sent_bytes;
+    sum->peers_ns += span->peers_ns;
+    sum->paced_ns += span->paced_ns;
+    if (span->kind == OP_GATHER) add_gather(window, span, busy_ns, hidden_ns);
+}
+
+static void add_io(struct window *window, enum lane lane, const struct span *span)
+{
+    struct collective_totals *sum = &window->out->traffic[traffic_of_op(span->kind)];
+    struct io_most *most = &window->out->most[traffic_of_op(span->kind)];
+    struct trace_of_io io;
+    if (!ends_in(window->out, span) || !tape_io(window->tape, window->out->rank, lane, span, &io)) return;
+    sum->io_bytes += io.bytes;
+    sum->requests += io.requests;
+    sum->io_ns += io.busy_ns;
+    sum->latency_ns += io.latency_ns;
+    if (io.longest_ns > most->longest_ns) most->longest_ns = io.longest_ns;
+    if (io.deepest > most->deepest) most->deepest = io.deepest;
+}
+
+static void sum_moving(struct window *window, enum lane lane)
+{
+    int at = 0;
+    for (int64_t number = window->first[lane]; number < window->end[lane]; number++) {
+        const struct span *span = span_at(window, lane, number);
+        if (!span) continue;
+        struct interval busy = clipped(window->out, span->started_ns, span->ended_ns);
+        add_collective(window, span, length(busy), covered(window, busy, &at));
+        if (op_swaps(span->kind)) add_io(window, lane, span);
+    }
+}
+
+static void sum_host(struct window *window)
+{
+    int at = 0;
+    for (int64_t number = window->first[LANE_HOST]; number < window->end[LANE_HOST]; number++) {
+        const struct span *span = span_at(window, LANE_HOST, number);
+        if (!span) continue;
+        const struct interval busy = clipped(window->out, span->started_ns, span->ended_ns);
+        window->out->host_exposed_ns += length(busy) - covered(window, busy, &at);
+    }
+}
+
+/* The share of a payload that crosses a link, by nccl-tests. */
+static double bus_factor(enum traffic kind, int ranks)
+{
+    double part = ranks > 0 ? (double)(ranks - 1) / ranks : 0;
+    switch (kind) {
+    case TRAFFIC_ALL_GATHER:
+    case TRAFFIC_REDUCE_SCATTER:
+    case TRAFFIC_ALL_TO_ALL: return part;
+    case TRAFFIC_ALL_REDUCE: return 2 * part;
+    default: return 1;
+    }
+}
+
+void totals_bandwidths(struct totals *out, int ranks)
+{
+    for (int kind = 0; kind < TRAFFIC_KINDS; kind++) {
+        struct collective_totals *sum = &out->traffic[kind];
+        sum->algbw = sum->busy_ns ? (double)sum->bytes * 1e9 / (double)sum->busy_ns : 0;
+        sum->busbw = sum->algbw * bus_factor((enum traffic)kind, ranks);
+    }
+}
+
+/* ---- adding totals up ---- */
+
+/* Every sum of struct totals, as 64-bit integers that lie side by side; the collectives have bandwidths between. */
+static const struct {
+    size_t offset, count;
+} sums[] = {
+    {offsetof(struct totals, temporal), sizeof(struct temporal) / sizeof(uint64_t)},
+    {offsetof(struct totals, phase_ns), PHASES},
+    {offsetof(struct totals, busy_ns), LANES},
+    {offsetof(struct totals, host_exposed_ns), 1},
+    {offsetof(struct totals, stall_ns), STALLS},
+    {offsetof(struct totals, stall_count), STALLS},
+    {offsetof(struct totals, done_ns), 1},
+    {offsetof(struct totals, lane_stall_ns), LANES *STALLS},
+    {offsetof(struct totals, prefetch), sizeof(struct prefetch_totals) / sizeof(uint64_t)},
+};
+enum {
+    RUNS = sizeof sums / sizeof sums[0],
+    COLLECTIVE_SUMS = offsetof(struct collective_totals, algbw) / sizeof(uint64_t)
+};
+
+/* The place of the next run of sums; NULL: that was the last. */
+static uint64_t *run_of_sums(struct totals *totals, size_t run, size_t *count)
+{
+    if (run < RUNS) {
+        *count = sums[run].count;
+        return (uint64_t *)((char *)totals + sums[run].offset);
+    }
+    *count = COLLECTIVE_SUMS;
+    return run < RUNS + TRAFFIC_KINDS ? (uint64_t *)&totals->traffic[run - RUNS] : NULL;
+}
+
+void totals_add(struct totals *sum, const struct totals *one)
+{
+    struct totals from = *one;
+    size_t count;
+    for (size_t run = 0; run < RUNS + TRAFFIC_KINDS; run++) {
+        const uint64_t *values = run_of_sums(&from, run, &count);
+        uint64_t *into = run_of_sums(sum, run, &count);
+        for (size_t i = 0; i < count; i++) into[i] += values[i];
+    }
+    for (int kind = 0; kind < TRAFFIC_KINDS; kind++) {
+        if (from.most[kind].longest_ns > sum->most[kind].longest_ns)
+            sum->most[kind].longest_ns = from.most[kind].longest_ns;
+        if (from.most[kind].deepest > sum->most[kind].deepest) sum->most[kind].deepest = from.most[kind].deepest;
+    }
+}
+
+void totals_share(struct totals *sum, uint64_t parts)
+{
+    uint64_t *values;
+    size_t count;
+    for (size_t run = 0; (values = run_of_sums(sum, run, &count)); run++)
+        for (size_t i = 0; i < count; i++) values[i] = (values[i] + parts / 2) / parts;
+}
+
+/* ---- one rank, and the mean of all ---- */
+
+/* True: something of this rank was found in the window. */
+static bool totals_of_rank(struct totals *out, const struct tape *tape, const struct run_model *model, int rank)
+{
+    struct window window = {.out = out, .tape = tape, .model = model};
+    out->rank = rank;
+    bool opened = window_open(&window);
+    if (opened) {
+        for (int lane = 0; lane < LANES; lane++) collect(&window, (enum lane)lane);
+        sum_waits(&window);
+        for (int lane = LANE_COMPUTE + 1; lane < LANES; lane++)
+            if (lane == LANE_HOST) sum_host(&window);
+            else sum_moving(&window, (enum lane)lane);
+        out->done_ns = done_before_others(&window);
+        temporal_of(&out->temporal, window.compute, window.communication, window.moving); /* last: it reorders */
+    }
+    window_close(&window);
+    return opened && out->temporal.window_ns > 0;
+}
+
+void totals_of(struct totals *out, const struct tape *tape, const struct run_model *model, int rank, uint64_t from_ns,
+               uint64_t to_ns)
+{
+    const int first = rank < 0 ? 0 : rank, ranks = tape_ranks(tape, from_ns, to_ns), end = rank < 0 ? ranks : rank + 1;
+    int seen = 0;
+    *out = (struct totals){.rank = rank < 0 ? -1 : rank, .from_ns = from_ns, .to_ns = to_ns};
+    for (int r = first; r < end; r++) {
+        struct totals one = {.from_ns = from_ns, .to_ns = to_ns};
+        seen += totals_of_rank(&one, tape, model, r);
+        totals_add(out, &one);
+    }
+    if (seen > 1) totals_share(out, (uint64_t)seen);
+    totals_bandwidths(out, ranks);
+    out->known =
+        seen == end - first && seen > 0 && from_ns >= tape_whole_from(tape) && !tape_has_gap(tape, from_ns, to_ns);
+}
+
+double prefetch_hidden_share(const struct prefetch_totals *prefetch)
+{
+    return prefetch->busy_ns ? (double)prefetch->hidden_ns / (double)prefetch->busy_ns : -1;
+}

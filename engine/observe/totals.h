@@ -1,0 +1,74 @@
+/* Totals of a window of time, by the definitions of Holistic Trace Analysis (HTA), so that figures can be compared:
+ *   overlap   = time in which compute and communication lanes are busy together / time in which communication is busy
+ *   temporal  = busy computing | busy with anything else only ("non-compute") | idle, of (last end - first start); what is
+ *               hidden under compute counts as compute
+ *   exposed   = communication that no compute hides: communication - overlapped
+ * Operations that cross an edge of the window are clipped to it. Pure functions of a tape (or of plain intervals). */
+#ifndef ENGINE_OBSERVE_TOTALS_H
+#define ENGINE_OBSERVE_TOTALS_H
+
+#include "engine/observe/history.h"
+
+struct interval { uint64_t from_ns, to_ns; };
+
+struct intervals { struct interval *at; int count; };
+
+/* Plain intervals: any order, may overlap. Sums are over their unions; the window is from the first start to the last end.
+ * `moving` is communication and all else that is not compute: copies between tiers, and what the host does. The lists are reordered. */
+struct temporal { uint64_t window_ns, compute_ns, communication_ns, overlapped_ns, non_compute_ns, idle_ns; };
+void temporal_of(struct temporal *out, struct intervals compute, struct intervals communication, struct intervals moving);
+
+/* Operations that ended in the window; times are clipped to it. */
+struct collective_totals {
+    int64_t count;
+    uint64_t bytes;       /* payload: what the operation hands out or reduces, all ranks' parts */
+    uint64_t sent_bytes;
+    uint64_t busy_ns, exposed_ns; /* exposed: no compute beside it */
+    uint64_t peers_ns, paced_ns;  /* of busy: waiting for the slowest rank; added by a paced link or slow motion */
+    uint64_t io_bytes, requests, io_ns, latency_ns; /* of NVMe, by what the engine of asynchronous I/O says (struct run_flow) */
+    double algbw, busbw;  /* bytes / s by the definitions of nccl-tests, of busy time; 0: nothing was timed */
+};
+
+/* Of NVMe too: the slowest request, and the most that were in flight at once; of sums and means the most of any. */
+struct io_most { uint64_t longest_ns, deepest; };
+
+/* How the gathers went that a stage-3 step needs in forward and backward. A gather is hidden as far as compute went on
+ * beside it. */
+struct prefetch_totals {
+    int64_t gathers, prefetched;   /* prefetched: issued ahead of need */
+    uint64_t early_ns;             /* sum over those that were ready before they were needed: how long before */
+    int64_t early_count;
+    uint64_t busy_ns, hidden_ns;   /* of all gathers */
+    uint64_t stalled_ns;           /* compute's waits for them, also while they queued behind other transfers */
+    int64_t stalls;
+};
+
+struct totals {
+    int rank;                      /* -1: mean over ranks */
+    uint64_t from_ns, to_ns;
+    bool known;                    /* false: records of this window are not kept in full, or were lost */
+    struct temporal temporal;
+    uint64_t phase_ns[PHASES];     /* of the compute lane */
+    uint64_t busy_ns[LANES];       /* a lane at work */
+    uint64_t host_exposed_ns;      /* the host lane (it adds, takes norms and updates) with no compute beside it */
+    uint64_t stall_ns[STALLS];     /* of the compute lane; STALL_PEERS: of all lanes */
+    int64_t stall_count[STALLS];
+    uint64_t done_ns;              /* after the compute lane's last operation, until other lanes have ended theirs */
+    uint64_t lane_stall_ns[LANES][STALLS]; /* of the lanes between tiers and of the host's */
+    struct collective_totals traffic[TRAFFIC_KINDS];
+    struct io_most most[TRAFFIC_KINDS];
+    struct prefetch_totals prefetch;
+};
+
+/* Training operations only. `model` for the schedules; rank -1: mean over all. */
+void totals_of(struct totals *out, const struct tape *tape, const struct run_model *model, int rank, uint64_t from_ns, uint64_t to_ns);
+
+/* Sums of totals, of several steps or ranks; `known` and the bandwidths are the caller's to settle. */
+void totals_add(struct totals *sum, const struct totals *one);
+void totals_share(struct totals *sum, uint64_t parts); /* divides every sum, rounding */
+void totals_bandwidths(struct totals *totals, int ranks);
+
+/* Share of the gathers' time that was hidden; negative: there were none. */
+double prefetch_hidden_share(const struct prefetch_totals *prefetch);
+
+#endif

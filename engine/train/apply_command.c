@@ -1,0 +1,223 @@
+/* What each command does to a rank. All ranks run this with the same command at the same boundary, so that config and
+ * engine stay equal everywhere; only rank 0 writes about it. */
+#include <cjson/cJSON.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/launch/capacity.h"
+#include "engine/train/rank.h"
+#include "engine/train/records.h"
+#include "engine/train/relaunch.h"
+#include "engine/train/save.h"
+
+static struct trace_ring *pen(struct rank *rank)
+{
+    return rank->rank == 0 ? rank->ring : NULL;
+}
+
+/* Causes stand before effects in the trace: said before anything is recorded of what the command did. */
+static void accept(struct rank *rank, const struct command *command)
+{
+    if (command && rank->rank == 0) director_applied(rank->director, command, NULL);
+}
+
+int rank_count_here(const struct rank *rank)
+{
+    int count = 0;
+    for (int of = 0; of < rank->ranks; of++) count += comm_segment_of(rank->comm, of) != NULL;
+    return count;
+}
+
+/* Collective. Every rank asks its own machine whether the change has room, and all do what the first that says no says. */
+static int find_room(struct rank *rank, const struct config *changed, struct error *err)
+{
+    struct verdict {
+        int32_t status;
+        char text[252];
+    } mine = {0}, all[rank->ranks];
+    struct memory_snapshot memory;
+    struct error own;
+    memory_snapshot(zero_memory(rank->zero), &memory);
+    uint64_t held_bytes[TIERS];
+    const struct room room = room_beside(changed, rank->gpu);
+    for (int tier = 0; tier < TIERS; tier++) held_bytes[tier] = memory.tier[tier].reserved_bytes;
+    mine.status = room_check_change(changed, rank_count_here(rank), held_bytes, &room, &own);
+    if (mine.status) snprintf(mine.text, sizeof mine.text, "%.251s", own.text);
+    int status = comm_exchange(rank->comm, &mine, all, sizeof mine, NULL, err);
+    for (int of = 0; of < rank->ranks && !status; of++)
+        if (all[of].status) status = error_set(err, all[of].status, "%s", all[of].text);
+    return status;
+}
+
+/* Brings the engine to `knobs`; the config follows only if the engine did. */
+static int switch_knobs(struct rank *rank, const struct config_zero *knobs, struct error *err)
+{
+    struct zero_result result;
+    struct config changed = rank->config;
+    changed.zero = *knobs;
+    int status = find_room(rank, &changed, err);
+    if (!status) status = zero_switch(rank->zero, knobs, &result, err);
+    if (status) return status;
+    if (result.outcome == ZERO_OUT_OF_MEMORY) return error_set(err, STATUS_RUN, "%s", result.shortage.text);
+    rank->config.zero = *knobs;
+    return STATUS_OK;
+}
+
+static int set_budgets(struct rank *rank, const uint64_t budget_bytes[TIERS], struct error *err)
+{
+    struct config changed = rank->config;
+    memcpy(changed.budget_bytes, budget_bytes, sizeof changed.budget_bytes);
+    bool differ = memcmp(budget_bytes, rank->config.budget_bytes, sizeof changed.budget_bytes) != 0;
+    int room = differ ? find_room(rank, &changed, err) : STATUS_OK;
+    if (room) return room;
+    for (int tier = 0; tier < TIERS; tier++) {
+        if (budget_bytes[tier] == rank->config.budget_bytes[tier]) continue;
+        int status = zero_set_budget(rank->zero, tier, budget_bytes[tier], err);
+        if (status) return status;
+        rank->config.budget_bytes[tier] = budget_bytes[tier];
+    }
+    return STATUS_OK;
+}
+
+static void tell(struct rank *rank, const char *kind, double from, double to)
+{
+    cJSON *detail = cJSON_CreateObject();
+    cJSON_AddNumberToObject(detail, "from", from);
+    cJSON_AddNumberToObject(detail, "to", to);
+    record_event(pen(rank), rank->steps_done + 1, kind, detail);
+}
+
+static int obey_stage(struct rank *rank, const struct command *command, struct error *err)
+{
+    struct config changed = rank->config;
+    const int before = rank->config.zero.stage;
+    int status = config_set(&changed, "zero_optimization.stage", command->value, err); /* and what follows the stage */
+    if (!status && changed.zero.stage == before) status = error_set(err, STATUS_USAGE, "this is the stage already");
+    if (!status) status = switch_knobs(rank, &changed.zero, err);
+    if (status) return status;
+    accept(rank, command);
+    next_set(&rank->next, "zero_optimization.stage", command->value);
+    tell(rank, "stage", before, changed.zero.stage);
+    record_plan_notes(pen(rank), &rank->model, &rank->config.zero);
+    return STATUS_OK;
+}
+
+static int obey_budget(struct rank *rank, const struct command *command, struct error *err)
+{
+    uint64_t budget_bytes[TIERS], before = rank->config.budget_bytes[TIER_DEVICE];
+    memcpy(budget_bytes, rank->config.budget_bytes, sizeof budget_bytes);
+    int status = config_parse_bytes(command->value, &budget_bytes[TIER_DEVICE], err);
+    if (!status) status = set_budgets(rank, budget_bytes, err);
+    if (status) return status;
+    accept(rank, command);
+    next_set(&rank->next, "memory.device_budget", command->value);
+    tell(rank, "budget", (double)before, (double)budget_bytes[TIER_DEVICE]);
+    return STATUS_OK;
+}
+
+/* The key comes first: the writer finds by it which setting this replaces, for viewers that come later. */
+static void tell_set(struct rank *rank, const char *key, const char *before)
+{
+    char path[CONFIG_PATH_MAX], now[128];
+    config_path(path, key);
+    config_show(&rank->config, path, now, sizeof now);
+    cJSON *detail = cJSON_CreateObject();
+    cJSON_AddStringToObject(detail, "key", path);
+    cJSON_AddStringToObject(detail, "from", before);
+    cJSON_AddStringToObject(detail, "to", now);
+    record_event(pen(rank), rank->steps_done + 1, "set", detail);
+}
+
+/* The new values are tried on a copy; what needs no new schedule (links, the learning rate) is copied last. */
+static int obey_set(struct rank *rank, const struct command *command, struct error *err)
+{
+    struct config changed = rank->config;
+    char before[128];
+    config_show(&rank->config, command->key, before, sizeof before);
+    int status = config_set(&changed, command->key, command->value, err);
+    if (!status) status = config_matters(&rank->config, command->key, err);
+    if (!status && strcmp(changed.checkpoint.path, rank->config.checkpoint.path) != 0)
+        status = saver_check_folder(rank->saver, changed.checkpoint.path, err);
+    bool new_knobs = memcmp(&changed.zero, &rank->config.zero, sizeof changed.zero) != 0;
+    if (!status && new_knobs) status = switch_knobs(rank, &changed.zero, err);
+    if (!status) status = set_budgets(rank, changed.budget_bytes, err);
+    if (status) return status;
+    rank->config = changed;
+    accept(rank, command);
+    next_set(&rank->next, command->key, command->value);
+    tell_set(rank, command->key, before);
+    if (new_knobs) record_plan_notes(pen(rank), &rank->model, &rank->config.zero);
+    return STATUS_OK;
+}
+
+/* At most as many tokens as the run has trained on, so that measuring never costs more than a third of the training. */
+int rank_validate(struct rank *rank, const struct command *command, float *loss, struct error *err)
+{
+    enum { MOST_TOKENS = 16384 };
+    int T = rank->config.data.sequence_length;
+    int64_t samples = data_validation_samples(rank->data, T), most = MOST_TOKENS / T,
+            trained = rank->steps_done * rank->config.train_batch_size;
+    int64_t tokens;
+    if (samples > most) samples = most;
+    if (samples > trained) samples = trained;
+    if (samples < 1) return error_set(err, STATUS_USAGE, "there is no held-out text to measure on");
+    int status = zero_evaluate(rank->zero, samples, loss, &tokens, err);
+    if (status) return status;
+    accept(rank, command);
+    record_validation(pen(rank), rank->steps_done, *loss, tokens);
+    return STATUS_OK;
+}
+
+int rank_sample(struct rank *rank, const struct command *command, int64_t tokens, struct error *err)
+{
+    struct bytes text = {0};
+    int status = zero_sample(rank->zero, "", (int)tokens, 0.8f, &text, err);
+    if (!status) {
+        accept(rank, command);
+        record_sample(pen(rank), rank->steps_done, (const char *)text.at, text.count);
+    }
+    bytes_release(&text);
+    return status;
+}
+
+static void began(void *user)
+{
+    struct rank *rank = user;
+    accept(rank, &rank->obeys);
+}
+
+/* What the disk or memory does not let us was tried, and is a save that came to nothing, as any other. */
+static int obey_checkpoint(struct rank *rank, const struct command *command, struct error *err)
+{
+    rank->obeys = *command;
+    int status = saver_save(rank->saver, &(struct saver_request){command->value, true, false, began, rank}, err);
+    if (status != STATUS_RUN) return status;
+    accept(rank, command);
+    saver_failed(rank->saver, command->value, err->text);
+    return STATUS_OK;
+}
+
+static int obey_validate(struct rank *rank, const struct command *command, struct error *err)
+{
+    float loss;
+    return rank_validate(rank, command, &loss, err);
+}
+
+static int obey_sample(struct rank *rank, const struct command *command, struct error *err)
+{
+    return rank_sample(rank, command, atoll(command->value), err);
+}
+
+int rank_obey(struct rank *rank, const struct command *command, struct error *err)
+{
+    static int (*const obey[COMMANDS])(struct rank *, const struct command *, struct error *) = {
+        [COMMAND_STAGE] = obey_stage,       [COMMAND_BUDGET] = obey_budget, [COMMAND_SET] = obey_set,
+        [COMMAND_VALIDATE] = obey_validate, [COMMAND_SAMPLE] = obey_sample, [COMMAND_CHECKPOINT] = obey_checkpoint,
+    };
+    if (command_table[command->id].class == COMMAND_CLASS_CONTROL && !zero_ready(rank->zero))
+        return error_set(err, STATUS_RUN, "there is no model yet, for lack of memory");
+    if (command_class(command) == COMMAND_CLASS_RESTART) return leave_obey(rank, command, err);
+    if (!obey[command->id]) return error_set(err, STATUS_USAGE, "not known to this engine");
+    return obey[command->id](rank, command, err);
+}

@@ -1,0 +1,424 @@
+#include "engine/train/director.h"
+
+#include <limits.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "engine/base/clock.h"
+
+enum { LINE_BYTES = 320, QUEUE_LINES = 64 };
+
+struct planned {
+    const char *text;
+    int64_t step; /* -1: on running out of memory */
+    struct command command;
+    bool done;
+};
+
+struct lines {
+    char at[QUEUE_LINES][LINE_BYTES];
+    int first, count;
+};
+
+struct director {
+    struct director_options options;
+    struct planned plan[TEXT_LIST_MAX];
+    int plan_count;
+    enum run_state state;
+    int64_t stepped_from; /* a single step was ordered after this many; -1: none */
+    uint32_t operations;  /* that were asked for, of the step to come or in progress; 0: all of it */
+
+    int wake_fd;
+    _Atomic uint64_t gone_ns; /* when the owner went, or the run began without one; 0: here */
+    uint64_t short_ns;        /* when memory ran out last */
+    pthread_mutex_t lock;     /* of the queue */
+    struct lines queue;
+    struct lines kept; /* heard within a step, for its end */
+    bool in_step;      /* at the gate */
+    bool stop;         /* ... and so was a stop */
+};
+
+static bool lines_put(struct lines *lines, const char *line)
+{
+    if (lines->count == QUEUE_LINES) return false;
+    snprintf(lines->at[(lines->first + lines->count++) % QUEUE_LINES], LINE_BYTES, "%s", line);
+    return true;
+}
+
+static bool lines_take(struct lines *lines, char line[LINE_BYTES])
+{
+    if (lines->count == 0) return false;
+    memcpy(line, lines->at[lines->first], LINE_BYTES);
+    lines->first = (lines->first + 1) % QUEUE_LINES;
+    lines->count--;
+    return true;
+}
+
+int director_new(struct director **out, const struct director_options *options, struct error *err)
+{
+    struct director *director = calloc(1, sizeof *director);
+    if (!director) return error_set(err, STATUS_RUN, "no memory for the command queue");
+    director->options = *options;
+    director->stepped_from = -1;
+    if (options->paused) director->state = RUN_PAUSED; /* that it is, its caller has said */
+    if (options->detached) atomic_store(&director->gone_ns, clock_ns());
+    director->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    pthread_mutex_init(&director->lock, NULL);
+    for (int i = 0; i < options->at.count; i++) {
+        struct planned *planned = &director->plan[director->plan_count++];
+        planned->text = options->at.at[i];
+        int status = command_parse_at(options->at.at[i], &planned->step, &planned->command, err);
+        if (status) return director_free(director), status;
+    }
+    for (int i = 0; i < options->lines.count; i++) lines_put(&director->kept, options->lines.at[i]);
+    return *out = director, STATUS_OK;
+}
+
+void director_free(struct director *director)
+{
+    if (!director) return;
+    close(director->wake_fd);
+    pthread_mutex_destroy(&director->lock);
+    free(director);
+}
+
+/* ---- from other threads ---- */
+
+static void wake(struct director *director)
+{
+    uint64_t one = 1;
+    ssize_t written = write(director->wake_fd, &one, sizeof one);
+    (void)written; /* fails only when a wake-up is pending already */
+}
+
+static void hurry(struct director *director)
+{
+    if (director->options.gate) gate_hurry(director->options.gate);
+}
+
+/* Whoever wants the run to end does not want to wait for a step in slow motion. */
+void director_push(struct director *director, const char *line)
+{
+    pthread_mutex_lock(&director->lock);
+    lines_put(&director->queue, line);
+    pthread_mutex_unlock(&director->lock);
+    if (strcmp(line, "stop") == 0) hurry(director);
+    wake(director);
+}
+
+void director_owner_here(struct director *director)
+{
+    atomic_store(&director->gone_ns, 0);
+    wake(director);
+}
+
+void director_owner_gone(struct director *director)
+{
+    atomic_store(&director->gone_ns, clock_ns());
+    if (!director->options.interactive && !director->options.detached) hurry(director);
+    wake(director);
+}
+
+static bool take_line(struct director *director, char line[LINE_BYTES])
+{
+    pthread_mutex_lock(&director->lock);
+    bool any = lines_take(&director->queue, line);
+    pthread_mutex_unlock(&director->lock);
+    return any;
+}
+
+/* ---- states ---- */
+
+static void enter(struct director *director, enum run_state state, const char *reason)
+{
+    if (director->state == state) return;
+    director->state = state;
+    director->options.on_state(director->options.user, state, reason, director->in_step);
+}
+
+static bool is_waiting(const struct director *director)
+{
+    return director->state == RUN_PAUSED || director->state == RUN_OUT_OF_MEMORY;
+}
+
+/* Nanoseconds until a run without an owner ends; 0: now; UINT64_MAX: never. One that is detached trains without an owner, but
+ * when memory runs out it needs somebody. */
+static uint64_t owner_grace(const struct director *director)
+{
+    uint64_t gone_ns = atomic_load(&director->gone_ns), now_ns = clock_ns();
+    if (gone_ns == 0 || (director->options.detached && director->state != RUN_OUT_OF_MEMORY)) return UINT64_MAX;
+    if (director->state == RUN_OUT_OF_MEMORY && director->short_ns > gone_ns) gone_ns = director->short_ns;
+    uint64_t grace_ns = director->options.interactive ? director->options.grace_ns : 0;
+    return now_ns - gone_ns >= grace_ns ? 0 : gone_ns + grace_ns - now_ns;
+}
+
+static bool is_control(enum command_id id)
+{
+    return command_table[id].class == COMMAND_CLASS_TIME;
+}
+
+/* Why a command that only the director needs to know cannot be obeyed now; NULL: it can. */
+static const char *refusal_of(const struct director *director, enum command_id id)
+{
+    bool waiting = is_waiting(director);
+    switch (id) {
+    case COMMAND_PAUSE: return waiting ? "already waiting" : NULL;
+    case COMMAND_RESUME: return waiting ? NULL : "not paused";
+    case COMMAND_STEP: return waiting ? NULL : "only while paused";
+    case COMMAND_OP:
+        if (director->state != RUN_PAUSED) return "only while paused";
+        return director->options.gate ? NULL
+                                      : "ranks on other machines share no memory with rank 0; step takes a whole step";
+    default: return NULL;
+    }
+}
+
+static uint32_t count_of(const struct command *command)
+{
+    long long count = atoll(command->value);
+    return count < GATE_OPEN ? (uint32_t)count : GATE_OPEN;
+}
+
+static void control(struct director *director, const struct command *command, int64_t steps_done)
+{
+    const enum command_id id = command->id;
+    if (id == COMMAND_STEP || id == COMMAND_OP) {
+        director->stepped_from = steps_done;
+        director->operations = id == COMMAND_OP ? count_of(command) : 0;
+        enter(director, RUN_RUNNING, id == COMMAND_OP ? "by operations" : "one step");
+    } else if (id == COMMAND_RESUME || (id == COMMAND_TOGGLE && is_waiting(director))) {
+        director->stepped_from = -1;
+        enter(director, RUN_RUNNING, "by command");
+    } else if (id != COMMAND_STOP) {
+        enter(director, RUN_PAUSED, "by command");
+    }
+}
+
+/* True if it was obeyed. The trace hears of the command before it hears what came of it. */
+static bool obey_control(struct director *director, const struct command *command, int64_t steps_done)
+{
+    char line[LINE_BYTES];
+    command_format(command, line, sizeof line);
+    const char *refusal = refusal_of(director, command->id);
+    director->options.on_command(director->options.user, line, refusal);
+    if (!refusal) control(director, command, steps_done);
+    return !refusal;
+}
+
+static bool end(struct order *order, enum outcome outcome)
+{
+    *order = (struct order){.kind = ORDER_END, .outcome = outcome};
+    return true;
+}
+
+static enum outcome outcome_of_stop(const struct director *director)
+{
+    return director->state == RUN_OUT_OF_MEMORY ? OUTCOME_OUT_OF_MEMORY : OUTCOME_STOPPED;
+}
+
+/* True if the command makes an order; else it has been dealt with here. */
+static bool handle(struct director *director, const struct command *command, int64_t steps_done, struct order *order)
+{
+    if (!is_control(command->id)) {
+        *order = (struct order){.kind = ORDER_COMMAND, .command = *command};
+        return true;
+    }
+    obey_control(director, command, steps_done);
+    return command->id == COMMAND_STOP && end(order, outcome_of_stop(director));
+}
+
+/* The first --at command that is due: before the next step, or now that memory ran out. */
+static struct planned *planned_now(struct director *director, int64_t steps_done)
+{
+    int64_t due = director->state == RUN_OUT_OF_MEMORY ? -1 : steps_done + 1;
+    for (int i = 0; i < director->plan_count; i++)
+        if (director->plan[i].step == due && !director->plan[i].done) return &director->plan[i];
+    return NULL;
+}
+
+/* What was sent after `step` or `op` is for what comes after it. */
+static bool step_is_asked_for(const struct director *director, int64_t steps_done)
+{
+    return director->state == RUN_RUNNING && director->stepped_from == steps_done;
+}
+
+static bool next_command(struct director *director, int64_t steps_done, struct order *order)
+{
+    char line[LINE_BYTES];
+    struct planned *planned;
+    while (!director->operations && (planned = planned_now(director, steps_done))) {
+        planned->done = true;
+        if (handle(director, &planned->command, steps_done, order)) return true;
+    }
+    while (!step_is_asked_for(director, steps_done) &&
+           (lines_take(&director->kept, line) || take_line(director, line))) {
+        struct command command;
+        struct error err;
+        if (command_parse(&command, line, &err)) director->options.on_command(director->options.user, line, err.text);
+        else if (handle(director, &command, steps_done, order)) return true;
+    }
+    return false;
+}
+
+static bool is_signalled(const struct director *director)
+{
+    struct pollfd signals = {.fd = director->options.signal_fd, .events = POLLIN};
+    return poll(&signals, 1, 0) > 0;
+}
+
+static void sleep_until_woken(struct director *director, int timeout_ms)
+{
+    uint64_t grace_ms = owner_grace(director) / 1000000, count;
+    if (timeout_ms < 0 && grace_ms < INT_MAX) timeout_ms = (int)grace_ms + 1;
+    struct pollfd woken[2] = {{.fd = director->wake_fd, .events = POLLIN},
+                              {.fd = director->options.signal_fd, .events = POLLIN}};
+    if (poll(woken, 2, timeout_ms) <= 0) return;
+    ssize_t size = read(director->wake_fd, &count, sizeof count);
+    (void)size; /* nothing to read: another wake-up was taken with it */
+}
+
+/* A front end that keeps every record, and is stopped or slow, holds up the run as a pipe would. */
+static bool waits_for_reader(const struct director *director)
+{
+    const struct director_options *options = &director->options;
+    return options->reader_lags && options->reader_lags(options->user);
+}
+
+void director_next(struct director *director, int64_t steps_done, struct order *order)
+{
+    enum { LOOK_MS = 20 };
+    if (director->options.gate) gate_raise(director->options.gate, GATE_OPEN);
+    bool all_done = director->options.steps > 0 && steps_done >= director->options.steps;
+    if (director->stepped_from >= 0 && steps_done > director->stepped_from) {
+        director->stepped_from = -1;
+        if (director->state == RUN_RUNNING) enter(director, RUN_PAUSED, "after one step");
+    }
+    for (;;) {
+        if (director->stop || is_signalled(director) || owner_grace(director) == 0) {
+            end(order, outcome_of_stop(director));
+            return;
+        }
+        if (all_done && director->state != RUN_OUT_OF_MEMORY) {
+            end(order, OUTCOME_FINISHED);
+            return;
+        }
+        if (next_command(director, steps_done, order)) return;
+        if (director->state == RUN_OUT_OF_MEMORY && !director->options.interactive) {
+            end(order, OUTCOME_OUT_OF_MEMORY);
+            return;
+        }
+        const bool lags = !is_waiting(director) && waits_for_reader(director);
+        if (!lags && !is_waiting(director)) break;
+        sleep_until_woken(director, lags ? LOOK_MS : -1);
+    }
+    enter(director, RUN_RUNNING, "");
+    *order = (struct order){.kind = ORDER_STEP, .operations = director->operations};
+    director->operations = 0;
+}
+
+/* ---- within a step ---- */
+
+/* What cannot be obeyed in the middle of a step is kept, and said to be. */
+static void keep(struct director *director, const struct command *command, int64_t steps_done)
+{
+    char line[LINE_BYTES], note[LINE_BYTES + 64];
+    command_format(command, line, sizeof line);
+    if (!lines_put(&director->kept, line)) {
+        director->options.on_command(director->options.user, line, "too many commands wait for the end of the step");
+        return;
+    }
+    snprintf(note, sizeof note, "%s waits for the end of step %lld", line, (long long)steps_done + 1);
+    director->options.on_note(director->options.user, note);
+}
+
+/* The next command that lets the step go on and was obeyed; false: none has come. */
+static bool next_control(struct director *director, int64_t steps_done, struct command *command)
+{
+    char line[LINE_BYTES];
+    struct error err;
+    for (;;) {
+        struct planned *planned = planned_now(director, steps_done);
+        if (planned) planned->done = true, *command = planned->command;
+        else if (!take_line(director, line)) return false;
+        else if (command_parse(command, line, &err)) {
+            director->options.on_command(director->options.user, line, err.text);
+            continue;
+        }
+        if (!is_control(command->id)) keep(director, command, steps_done);
+        else if (obey_control(director, command, steps_done)) return true;
+    }
+}
+
+/* How far the gate is to open; 0: it stays. */
+static uint32_t hear_at_gate(struct director *director, int64_t steps_done, uint32_t next)
+{
+    struct command command;
+    if (is_signalled(director) || owner_grace(director) == 0) {
+        hurry(director); /* director_next() will find the same, and end the run */
+        return GATE_OPEN;
+    }
+    if (!next_control(director, steps_done, &command)) return 0;
+    director->stop = command.id == COMMAND_STOP;
+    uint32_t count = director->operations;
+    director->operations = 0;
+    return count && count < GATE_OPEN - next ? next + count : GATE_OPEN;
+}
+
+void director_at_gate(struct director *director, int64_t steps_done, uint32_t next, uint32_t operations,
+                      const char *what)
+{
+    enum { LOOK_MS = 200 }; /* a rank that finds a peer dead opens the gate, but cannot wake us */
+    struct gate *gate = director->options.gate;
+    uint32_t limit = next < operations ? 0 : GATE_OPEN; /* nothing is left to wait before */
+    char reason[160];
+    director->in_step = true;
+    snprintf(reason, sizeof reason, "before op %u %s of step %lld", next, what, (long long)steps_done + 1);
+    if (!limit) enter(director, RUN_PAUSED, reason);
+    while (!limit && !gate_lets(gate, next) && !(limit = hear_at_gate(director, steps_done, next)))
+        sleep_until_woken(director, LOOK_MS);
+    enter(director, RUN_RUNNING, "");
+    director->in_step = false;
+    if (limit) gate_raise(gate, limit);
+}
+
+enum run_state director_state(const struct director *director)
+{
+    return director->state;
+}
+
+static void add_lines(struct text_list *to, const struct lines *lines)
+{
+    for (int i = 0; i < lines->count && to->count < TEXT_LIST_MAX; i++)
+        to->at[to->count++] = lines->at[(lines->first + i) % QUEUE_LINES];
+}
+
+void director_rest(const struct director *director, struct text_list *at, struct text_list *lines)
+{
+    at->count = lines->count = 0;
+    for (int i = 0; i < director->plan_count; i++)
+        if (!director->plan[i].done) at->at[at->count++] = director->plan[i].text;
+    add_lines(lines, &director->kept);
+    add_lines(lines, &director->queue);
+}
+
+void director_applied(struct director *director, const struct command *command, const char *refusal)
+{
+    char line[LINE_BYTES];
+    command_format(command, line, sizeof line);
+    director->options.on_command(director->options.user, line, refusal);
+    bool changes = command_class(command) == COMMAND_CLASS_LIVE;
+    if (!refusal && changes && director->state == RUN_OUT_OF_MEMORY) enter(director, RUN_RUNNING, "tries again");
+}
+
+void director_short_of_memory(struct director *director, const char *text)
+{
+    director->stepped_from = -1;
+    director->short_ns = clock_ns();
+    enter(director, RUN_OUT_OF_MEMORY, text);
+}

@@ -1,0 +1,232 @@
+/* A rank between its beginning and its end: it takes steps and obeys orders, and says at the end what it leaves behind. */
+#include "engine/train/rank.h"
+
+#include <cjson/cJSON.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "engine/advise/shortage.h"
+#include "engine/base/clock.h"
+#include "engine/checkpoint/checkpoint.h"
+#include "engine/checkpoint/weights.h"
+#include "engine/device/gpu.h"
+#include "engine/train/rank_parts.h"
+#include "engine/train/relaunch.h"
+#include "engine/train/save.h"
+
+enum { OUTSIDE_STEPS = 50 }; /* between two looks at what lies outside of all tiers */
+
+int rank_short_of_memory(struct rank *rank, const struct zero_shortage *shortage, struct error *err)
+{
+    int status =
+        comm_barrier(rank->comm, err); /* all have given back what they had taken: the report shows them alike */
+    if (status || rank->rank != 0) return status;
+    const struct schedule *schedule = zero_ready(rank->zero) ? zero_schedule(rank->zero) : NULL;
+    cJSON *detail = shortage_json(shortage, &rank->config, &rank->model, schedule, rank->ranks);
+    record_event(rank->ring, rank->steps_done + 1, "oom", detail);
+    director_short_of_memory(rank->director, shortage->text);
+    return STATUS_OK;
+}
+
+/* The newest checkpoint that was saved before the last update, which made the state that diverged; false: there is none. */
+static bool checkpoint_before(const struct rank *rank, char *path, size_t room)
+{
+    enum { LOOKED_AT = 64 };
+    struct checkpoint_tag tags[LOOKED_AT];
+    const char *dir = rank->config.checkpoint.path, *from = rank->spec->part.number ? NULL : rank->spec->resume;
+    const int count = *dir && own_has(&rank->own, dir) ? checkpoint_tags(dir, tags, LOOKED_AT) : 0;
+    for (int t = 0; t < count; t++) {
+        long long step;
+        if (sscanf(tags[t].tag, "step-%lld", &step) != 1 || step >= rank->updated_at) continue;
+        return snprintf(path, room, "%.180s/%.63s", dir, tags[t].tag), true;
+    }
+    if (!from || weights_is(from) || rank->source.progress.steps_done >= rank->updated_at) return false;
+    return snprintf(path, room, "%.250s", from), true;
+}
+
+/* The line that the run ends with. */
+static void explain_end(const struct rank *rank, struct error *err)
+{
+    char path[256];
+    const bool found = checkpoint_before(rank, path, sizeof path);
+    error_set(err, STATUS_RUN, "%s; lower the learning rate, clip gradients or warm up; %s%s", rank->diverged,
+              found ? "go on with: zerolab train --resume " : "no checkpoint of an earlier state is there",
+              found ? path : "");
+}
+
+/* The run ends at this boundary, on every rank alike. */
+static void diverged(struct rank *rank, int64_t step, const struct zero_divergence *divergence)
+{
+    snprintf(rank->diverged, sizeof rank->diverged, "step %lld diverged: %.220s", (long long)step, divergence->text);
+    if (rank->rank != 0) return;
+    cJSON *detail = cJSON_CreateObject();
+    cJSON_AddStringToObject(detail, "text", divergence->text);
+    if (*divergence->tensor) {
+        cJSON_AddStringToObject(detail, "tensor", divergence->tensor);
+        cJSON_AddStringToObject(detail, "of", divergence->of);
+    }
+    record_event(rank->ring, step, "diverged", detail);
+}
+
+/* After the order has been broadcast nobody is in the last step any more; after the meeting the next one may begin. */
+static int close_gate(struct rank *rank, uint32_t operations, struct error *err)
+{
+    if (rank->rank == 0) gate_close(rank->gate, operations);
+    return comm_barrier(rank->comm, err);
+}
+
+/* Overflows, and every change of the loss scale. */
+static void tell_scale(struct rank *rank, const struct zero_result *result)
+{
+    if (rank->rank != 0 || (!result->skipped && result->loss_scale == result->next_loss_scale)) return;
+    cJSON *detail = cJSON_CreateObject();
+    cJSON_AddNumberToObject(detail, "from", result->loss_scale);
+    cJSON_AddNumberToObject(detail, "to", result->next_loss_scale);
+    record_event(rank->ring, result->step, result->skipped ? "overflow" : "loss_scale", detail);
+}
+
+/* What the end saves anyway need not be saved just before it. */
+static bool is_due(const struct rank *rank)
+{
+    const int64_t every = rank->config.checkpoint.every;
+    const bool is_end = rank->config.checkpoint.at_end && rank->steps_done == rank->spec->steps;
+    return *rank->config.checkpoint.path && every > 0 && rank->steps_done % every == 0 && !is_end;
+}
+
+/* A save that fails is told of, and training goes on. (A rank that died meanwhile is found out by the next order.) */
+static void save(struct rank *rank, bool at_once)
+{
+    struct error why;
+    if (saver_save(rank->saver, &(struct saver_request){.tag = "", .at_once = at_once}, &why))
+        saver_failed(rank->saver, "", why.text);
+}
+
+static int take_step(struct rank *rank, struct error *err)
+{
+    struct zero_result result = {.outcome = ZERO_DONE};
+    int status = STATUS_OK;
+    if (!zero_ready(rank->zero))
+        status =
+            zero_switch(rank->zero, &rank->config.zero, &result, err); /* there was no room for the state at first */
+    if (!status && result.outcome == ZERO_DONE) status = zero_step(rank->zero, &result, err);
+    if (status) return status;
+    rank_close_source(rank);
+    if (result.outcome == ZERO_OUT_OF_MEMORY) return rank_short_of_memory(rank, &result.shortage, err);
+    rank->steps_done = zero_steps_done(rank->zero);
+    leave_opened(rank);
+    tell_scale(rank, &result);
+    if (result.outcome == ZERO_DONE && !result.skipped) rank->updated_at = rank->steps_done;
+    if (result.outcome == ZERO_DIVERGED) return diverged(rank, result.step, &result.divergence), STATUS_OK;
+    if (rank->rank == 0) record_pinning(rank->ring, zero_memory(rank->zero), &rank->told_pinning);
+    const bool begins = rank->steps_done <= rank->spec->part.steps_done + 2;
+    record_process(rank->ring, rank->rank, rank->steps_done, zero_memory(rank->zero), &rank->told_process, begins);
+    if (rank->gpu && (begins || rank->steps_done % OUTSIDE_STEPS == 0))
+        record_outside(rank->ring, rank->rank, rank->gpu, &rank->told_outside_bytes);
+    if (is_due(rank)) save(rank, false);
+    return STATUS_OK;
+}
+
+static void obey(struct rank *rank, const struct command *command)
+{
+    struct error err;
+    int status = rank_obey(rank, command, &err);
+    if (status && rank->rank == 0) director_applied(rank->director, command, err.text);
+}
+
+/* A pause is rank 0 waiting here for a command; the others wait for rank 0, and are told how long it was. */
+static void next_order(struct rank *rank, struct order *order)
+{
+    const uint64_t since_ns = clock_ns();
+    director_next(rank->director, rank->steps_done, order);
+    order->waited_ns = clock_ns() - since_ns;
+}
+
+static int obey_orders(struct rank *rank, struct order *order, struct error *err)
+{
+    for (;;) {
+        if (rank->rank == 0) next_order(rank, order);
+        int status = comm_broadcast_control(rank->comm, order, sizeof *order, err);
+        zero_waited(rank->zero, order->waited_ns);
+        if (status || order->kind == ORDER_END) return status;
+        if (order->kind == ORDER_COMMAND) obey(rank, &order->command);
+        else if (order->operations) status = close_gate(rank, order->operations, err);
+        if (!status && order->kind == ORDER_STEP) status = take_step(rank, err);
+        if (status || rank->leaves || *rank->diverged) return status;
+    }
+}
+
+/* No step comes that would find out whether the state, or what it predicts, is finite. What cannot be measured (no held-out
+ * text, no memory for it) is missing from the report; it fails nothing. */
+static int check_end(struct rank *rank, enum outcome outcome, struct error *err)
+{
+    struct zero_divergence found;
+    struct error why;
+    bool finite;
+    float loss = 0;
+    int status = zero_check_state(rank->zero, &finite, &found, err);
+    if (status || !finite) return status ? status : (diverged(rank, rank->steps_done, &found), STATUS_OK);
+    if (outcome != OUTCOME_FINISHED) return STATUS_OK;
+    if (rank_validate(rank, NULL, &loss, &why) && rank->rank == 0) record_log(rank->ring, 0, why.text);
+    if (!isfinite(loss)) {
+        found = (struct zero_divergence){.text = "the validation loss is not finite"};
+        diverged(rank, rank->steps_done, &found);
+    }
+    return STATUS_OK;
+}
+
+/* What a run leaves behind: its validation loss and sample if it came to its end, and the hash of its state. One that diverged
+ * saves nothing more. */
+static int conclude(struct rank *rank, enum outcome outcome, struct error *err)
+{
+    struct error why;
+    uint64_t hash;
+    bool is_saved;
+    record_process(rank->ring, rank->rank, rank->steps_done, zero_memory(rank->zero), &rank->told_process, true);
+    int status = saver_finish(rank->saver, &is_saved, err);
+    if (status) return status;
+    if (!zero_ready(rank->zero)) return comm_barrier(rank->comm, err);
+    const bool ends_well = !*rank->diverged && (outcome == OUTCOME_FINISHED || outcome == OUTCOME_STOPPED);
+    if (ends_well && (status = check_end(rank, outcome, err))) return status;
+    const bool saves = *rank->config.checkpoint.path && rank->config.checkpoint.at_end && !is_saved;
+    if (saves && !*rank->diverged) save(rank, true);
+    if (outcome == OUTCOME_FINISHED && !*rank->diverged && rank->spec->sample_tokens &&
+        rank_sample(rank, NULL, rank->spec->sample_tokens, &why) && rank->rank == 0)
+        record_log(rank->ring, 1, why.text);
+    status = zero_state_hash(rank->zero, &hash, err);
+    if (!status && rank->rank == 0) record_state_hash(rank->ring, rank->steps_done, hash);
+    return status ? status : comm_barrier(rank->comm, err);
+}
+
+/* ... and one that another engine goes on with: a save under way comes to its end, and all have said what they had to say. */
+static int finish_part(struct rank *rank, struct error *err)
+{
+    bool is_saved;
+    int status = saver_finish(rank->saver, &is_saved, err);
+    return status ? status : comm_barrier(rank->comm, err);
+}
+
+int rank_live(struct rank *rank, struct error *err)
+{
+    struct order order = {.kind = ORDER_STEP};
+    int status = rank_open(rank, err);
+    rank->opened = status == STATUS_OK;
+    if (!status) status = obey_orders(rank, &order, err);
+    if (!status) status = rank->leaves ? finish_part(rank, err) : conclude(rank, order.outcome, err);
+    if (status) comm_abort(rank->comm, err);
+    const bool is_diverged = !status && *rank->diverged;
+    struct error end = {.text = ""};
+    if (is_diverged) explain_end(rank, &end);
+    saver_free(rank->saver);
+    rank_close_trace(rank, status || is_diverged ? OUTCOME_FAILED : order.outcome, status ? err->text : end.text);
+    comm_close(rank->comm); /* the rings lay in its memory; and after it no peer reads ours */
+    rank->comm = NULL;
+    zero_close(rank->zero);
+    checkpoint_close(rank->from);
+    weights_close(rank->weights);
+    next_release(&rank->next);
+    own_release(&rank->own);
+    data_close(rank->data);
+    model_release(&rank->model);
+    config_release(&rank->config);
+    return status;
+}

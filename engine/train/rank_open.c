@@ -1,0 +1,201 @@
+/* A rank begins: configuration, model, trace, data, what it is resumed from, saver, engine, in this order; and rank 0 says
+ * what the run is. */
+#include <cjson/cJSON.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/checkpoint/checkpoint.h"
+#include "engine/checkpoint/weights.h"
+#include "engine/data/data.h"
+#include "engine/device/gpu.h"
+#include "engine/plan/schedule_io.h"
+#include "engine/train/rank_parts.h"
+#include "engine/train/relaunch.h"
+#include "engine/train/save.h"
+#include "kernels/kernels.h"
+
+enum { SAVER_RING_BYTES = 16 << 10 };
+
+/* ---- what the run is ---- */
+
+static void tell_begun_with(struct rank *rank)
+{
+    const struct weights_info *info = weights_info(rank->weights);
+    char text[sizeof info->path + 80];
+    cJSON *detail = cJSON_CreateObject();
+    cJSON_AddStringToObject(detail, "folder", info->path);
+    cJSON_AddNumberToObject(detail, "steps_done", 0);
+    cJSON_AddBoolToObject(detail, "weights_only", true);
+    snprintf(text, sizeof text, "begins with the weights of %s, %s in %s", info->path,
+             weights_format_name(info->format), dtype_name(info->dtype));
+    cJSON_AddStringToObject(detail, "text", text);
+    record_event(rank->ring, rank->steps_done + 1, "resumed", detail);
+}
+
+static void tell_changed_data(struct rank *rank, const struct data_fingerprint *saved)
+{
+    char text[1024];
+    const enum data_change change =
+        saved->known ? data_fingerprint_compare(saved, data_fingerprint(rank->data), text, sizeof text) : DATA_SAME;
+    if (change != DATA_SAME) record_log(rank->ring, change == DATA_CHANGED, text);
+}
+
+/* Where the run comes from, and what keeps it from repeating the bits of one that never stopped. */
+static void tell_resumed(struct rank *rank)
+{
+    const struct checkpoint_info *info = checkpoint_info(rank->from);
+    char text[sizeof info->folder + 160];
+    cJSON *detail = cJSON_CreateObject();
+    cJSON_AddStringToObject(detail, "folder", info->folder);
+    cJSON_AddNumberToObject(detail, "steps_done", (double)info->progress.steps_done);
+    cJSON_AddBoolToObject(detail, "weights_only", rank->spec->weights_only);
+    snprintf(text, sizeof text, "%s of %s, step %lld, saved at stage %d by %d ranks",
+             rank->spec->weights_only ? "begins with the weights" : "goes on from the state", info->folder,
+             (long long)info->progress.steps_done, info->stage, info->ranks);
+    cJSON_AddStringToObject(detail, "text", text);
+    record_event(rank->ring, rank->steps_done + 1, "resumed", detail);
+    if (rank->spec->weights_only) return;
+    tell_changed_data(rank, &info->data);
+    if (info->ranks != rank->ranks) return;
+    const int threads = rank->config.topology.threads_per_rank;
+    if (info->threads == threads && strcmp(info->isa, kernels_widest_isa()) == 0) return;
+    snprintf(
+        text, sizeof text,
+        "it was saved with %d threads a rank on %s, this run has %d on %s: losses may differ in their last bits from "
+        "those of a run that never stopped",
+        info->threads, info->isa, threads, kernels_widest_isa());
+    record_log(rank->ring, 1, text);
+}
+
+static void introduce(struct rank *rank)
+{
+    const bool begins = rank->spec->part.number == 0;
+    const struct run_place place = {.part = rank->spec->part.number,
+                                    .steps_done = rank->steps_done,
+                                    .ranks = rank->ranks,
+                                    .ranks_per_node = comm_layout(rank->comm)->ranks_per_node,
+                                    .gpus = gpu_rank_gpus(rank->gpu),
+                                    .isa = kernels_widest_isa(),
+                                    .resumed = begins ? rank->spec->resume : NULL};
+    char *json = run_header_json(&rank->config, &rank->model, rank->data, &place);
+    if (json) record_run(rank->ring, json);
+    free(json);
+    if (begins) record_state(rank->ring, rank->steps_done, RUN_STARTING, "");
+    record_lines(rank->ring, rank->config.notes);
+    record_plan_notes(rank->ring, &rank->model, &rank->config.zero);
+}
+
+/* ---- what it begins from ---- */
+
+static int open_weights(struct rank *rank, struct error *err)
+{
+    int status = weights_open(&rank->weights, rank->spec->resume, err);
+    return status ? status : weights_source(&rank->source, rank->weights, &rank->model, err);
+}
+
+/* Every rank reads its own part, from its own handle. */
+static int open_source(struct rank *rank, struct error *err)
+{
+    const struct run_spec *spec = rank->spec;
+    if (!spec->resume) return STATUS_OK;
+    if (weights_is(spec->resume)) return open_weights(rank, err);
+    int status = checkpoint_open(&rank->from, spec->resume, NULL, err);
+    if (status) return status;
+    status = checkpoint_source(&rank->source, rank->from, &rank->model, spec->weights_only, err);
+    if (spec->part.number) leave_watch_loading(rank);
+    rank->steps_done = rank->source.progress.steps_done;
+    return status;
+}
+
+/* Said once the state is there: of a file that is damaged nothing was taken. */
+static void tell_source(struct rank *rank)
+{
+    if (rank->rank != 0 || rank->spec->part.number != 0) return;
+    if (rank->from) tell_resumed(rank);
+    if (rank->weights) tell_begun_with(rank);
+}
+
+void rank_close_source(struct rank *rank)
+{
+    if (!zero_ready(rank->zero)) return;
+    tell_source(rank);
+    checkpoint_close(rank->from);
+    weights_close(rank->weights);
+    rank->from = NULL;
+    rank->weights = NULL;
+}
+
+/* ---- opening ---- */
+
+/* What saves in the background writes its own records: a ring has one producer. */
+static int open_saver(struct rank *rank, struct error *err)
+{
+    struct trace_ring *ring = NULL;
+    if (rank->rank == 0) {
+        rank->saver_ring = aligned_alloc(64, SAVER_RING_BYTES);
+        if (!rank->saver_ring) return error_set(err, STATUS_RUN, "no memory to save checkpoints");
+        ring = trace_ring_init(rank->saver_ring, SAVER_RING_BYTES);
+        trace_writer_add_ring(rank->writer, ring);
+    }
+    return saver_new(&rank->saver, rank, ring, err);
+}
+
+static void at_gate(void *user, const struct schedule *schedule, uint32_t next)
+{
+    struct rank *rank = user;
+    char what[64] = "";
+    if ((int)next < schedule->op_count) op_describe(what, sizeof what, &schedule->ops[next], &rank->model);
+    director_at_gate(rank->director, rank->steps_done, next, (uint32_t)schedule->op_count, what);
+}
+
+static int open_engine(struct rank *rank, struct error *err)
+{
+    struct zero_options options = {.config = &rank->config,
+                                   .comm = rank->comm,
+                                   .data = rank->data,
+                                   .device = gpu_rank_device(rank->gpu),
+                                   .source = rank->from || rank->weights ? &rank->source : NULL,
+                                   .gate = rank->gate,
+                                   .at_gate = rank->rank == 0 ? at_gate : NULL,
+                                   .first_schedule = (uint32_t)rank->spec->part.number << 20,
+                                   .gate_user = rank};
+    memcpy(options.rings, rank->rings, sizeof options.rings);
+    struct zero_shortage shortage;
+    int status = zero_open(&rank->zero, &options, &shortage, err);
+    if (status == STATUS_RUN && *shortage.text) return rank_short_of_memory(rank, &shortage, err);
+    return status;
+}
+
+static void tell_gpu(struct rank *rank)
+{
+    rank->told_outside_bytes = UINT64_MAX;
+    record_gpu(rank->ring, rank->rank, rank->gpu);
+    record_outside(rank->ring, rank->rank, rank->gpu, &rank->told_outside_bytes);
+}
+
+int rank_open(struct rank *rank, struct error *err)
+{
+    const struct run_spec *spec = rank->spec;
+    int status = spec_load_config(spec, &rank->config, err);
+    if (status) return status;
+    gpu_settle(&rank->config);
+    rank->rank = comm_layout(rank->comm)->rank;
+    rank->ranks = comm_layout(rank->comm)->ranks;
+    rank->steps_done = spec->part.steps_done;
+    next_init(&rank->next, &spec->sets);
+    own_init(&rank->own, &spec->own);
+    if (!status) status = model_of(&rank->model, &rank->config, err);
+    if (!status) status = rank_open_trace(rank, err);
+    if (!status) status = data_open(&rank->data, &rank->config, err);
+    if (!status) status = open_source(rank, err);
+    if (!status && rank->rank == 0) introduce(rank);
+    if (!status) status = open_saver(rank, err);
+    if (!status) status = open_engine(rank, err);
+    if (!status && rank->gpu) tell_gpu(rank);
+    if (!status) status = comm_barrier(rank->comm, err); /* all have read their part of what it begins from */
+    if (!status) rank_close_source(rank);
+    if (!status) leave_opened(rank);
+    rank->updated_at = rank->steps_done;
+    return status;
+}

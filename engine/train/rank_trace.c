@@ -1,0 +1,193 @@
+/* A rank's end of the trace: its rings in shared memory; and at rank 0 the writer that drains them, and the director that
+ * hears what viewers say. */
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "engine/launch/home.h"
+#include "engine/train/rank_parts.h"
+#include "engine/train/records.h"
+#include "engine/train/relaunch.h"
+
+enum { RING_BYTES = 512 << 10 };
+static const uint64_t owner_grace_ns = 10000000000u;
+
+/* ---- the director ---- */
+
+static void on_line(void *user, const char *line)
+{
+    director_push(user, line);
+}
+
+static void on_owner(void *user)
+{
+    director_owner_here(user);
+}
+
+static void on_owner_gone(void *user)
+{
+    director_owner_gone(user);
+}
+
+/* A pause between two steps is an event of the run; standing within a step is only a state. */
+static void on_state(void *user, enum run_state state, const char *reason, bool in_step)
+{
+    struct rank *rank = user;
+    record_state(rank->ring, rank->steps_done, state, reason);
+    if (state != RUN_PAUSED || in_step) return;
+    cJSON *detail = cJSON_CreateObject();
+    cJSON_AddStringToObject(detail, "text", reason);
+    record_event(rank->ring, rank->steps_done, "pause", detail); /* after that step */
+}
+
+static void on_command(void *user, const char *line, const char *refusal)
+{
+    struct rank *rank = user;
+    record_command(rank->ring, rank->steps_done, line, refusal);
+}
+
+static void on_note(void *user, const char *text)
+{
+    struct rank *rank = user;
+    record_log(rank->ring, 0, text);
+}
+
+static bool reader_lags(void *user)
+{
+    const struct rank *rank = user;
+    return rank->writer && trace_writer_lags(rank->writer);
+}
+
+/* One for all ranks, in rank 0's shared memory, behind its rings; NULL on another machine. */
+static struct gate *gate_of(const struct rank *rank)
+{
+    char *segment = comm_segment_of(rank->comm, 0);
+    return segment ? (struct gate *)(segment + (size_t)ZERO_RINGS * RING_BYTES) : NULL;
+}
+
+static bool all_see_the_gate(const struct rank *rank)
+{
+    for (int of = 0; of < rank->ranks; of++)
+        if (!comm_segment_of(rank->comm, of)) return false;
+    return true;
+}
+
+static int start_director(struct rank *rank, struct error *err)
+{
+    struct director_options options = {
+        .steps = rank->spec->steps,
+        .at = rank->spec->at,
+        .lines = rank->spec->part.lines,
+        .paused = rank->spec->part.paused,
+        .interactive = rank->spec->interactive,
+        .detached = rank->spec->detached,
+        .grace_ns = owner_grace_ns,
+        .signal_fd = rank->signal_fd,
+        .on_state = on_state,
+        .on_command = on_command,
+        .on_note = on_note,
+        .reader_lags = reader_lags,
+        .gate = all_see_the_gate(rank) ? rank->gate : NULL,
+        .user = rank,
+    };
+    return director_new(&rank->director, &options, err);
+}
+
+/* ---- the writer ---- */
+
+/* Calls the front end. A run that begins: the call is its driver; one that is detached has none, and only lets the front end
+ * know that it is up (below). One that goes on is given what the engine before it had. */
+static int call_home(struct rank *rank, struct handover *handed, int *driver_fd, struct error *err)
+{
+    const bool goes_on = rank->spec->part.number > 0;
+    int fd, status = rank->spec->detached && !goes_on ? STATUS_OK : home_call(rank->dir, &fd, err);
+    if (status || (rank->spec->detached && !goes_on)) return status;
+    if (!goes_on) return *driver_fd = fd, STATUS_OK;
+    status = handover_receive(fd, handed, err);
+    close(fd);
+    return status;
+}
+
+/* Tells the front end that the run is up. It closes the call when it watches, if it is to; no record may come before that. */
+static int let_watch(struct rank *rank, struct error *err)
+{
+    char none;
+    int fd, status = home_call(rank->dir, &fd, err);
+    if (status) return status;
+    while (read(fd, &none, 1) < 0 && errno == EINTR) continue;
+    close(fd);
+    return status;
+}
+
+static int start_writer(struct rank *rank, struct error *err)
+{
+    char socket_path[96];
+    struct handover handed = {.listen_fd = -1};
+    const bool begins = rank->spec->part.number == 0;
+    int home_fd = -1, status = call_home(rank, &handed, &home_fd, err);
+    if (status) return status;
+    rundir_path(rank->dir, "socket", socket_path, sizeof socket_path);
+    struct trace_writer_options options = {
+        .file = rank->spec->trace,
+        .file_limit_bytes = (uint64_t)rank->spec->trace_limit_bytes,
+        .tell_growth = rank->spec->trace_tells && begins,
+        .socket = socket_path,
+        .handed = begins ? NULL : &handed,
+        .adopted_fd = home_fd,
+        .on_command = on_line,
+        .on_driver = on_owner,
+        .on_driver_gone = on_owner_gone,
+        .user = rank->director,
+    };
+    status = trace_writer_start(&rank->writer, &options, err);
+    handover_release(&handed);
+    if (!status && rank->spec->detached && begins) status = let_watch(rank, err);
+    return status;
+}
+
+/* ---- the rings ---- */
+
+static struct trace_ring *ring_of(struct rank *rank, int of, int lane)
+{
+    return (struct trace_ring *)((char *)comm_segment_of(rank->comm, of) + (size_t)lane * RING_BYTES);
+}
+
+static int open_rings(struct rank *rank, struct error *err)
+{
+    int status = comm_share(rank->comm, (size_t)ZERO_RINGS * RING_BYTES + sizeof *rank->gate, err);
+    if (status) return status;
+    rank->gate = gate_of(rank);
+    if (rank->rank == 0) gate_close(rank->gate, GATE_OPEN);
+    for (int lane = 0; lane < ZERO_RINGS; lane++)
+        rank->rings[lane] = trace_ring_init(ring_of(rank, rank->rank, lane), RING_BYTES);
+    rank->ring = rank->rings[ZERO_RING_CONTROL];
+    return STATUS_OK;
+}
+
+int rank_open_trace(struct rank *rank, struct error *err)
+{
+    int status = open_rings(rank, err);
+    if (!status && rank->rank == 0) status = start_director(rank, err);
+    if (!status && rank->rank == 0) status = start_writer(rank, err);
+    if (!status) status = comm_barrier(rank->comm, err); /* every ring is ready for the writer */
+    if (status || rank->rank != 0) return status;
+    for (int of = 0; of < rank->ranks; of++) /* those of this machine, whatever virtual node they are on */
+        for (int lane = 0; comm_segment_of(rank->comm, of) && lane < ZERO_RINGS; lane++)
+            trace_writer_add_ring(rank->writer, ring_of(rank, of, lane));
+    return STATUS_OK;
+}
+
+void rank_close_trace(struct rank *rank, enum outcome outcome, const char *error)
+{
+    if (rank->rank != 0) return;
+    if (rank->leaves && outcome != OUTCOME_FAILED) leave_hand_over(rank);
+    bool back = outcome == OUTCOME_FAILED && !rank->opened && leave_go_back(rank, error);
+    if (rank->writer && !back) {
+        record_state(rank->ring, rank->steps_done, RUN_ENDED, error);
+        record_end(rank->ring, outcome, error);
+        trace_writer_stop(rank->writer);
+    }
+    free(rank->saver_ring);
+    director_free(rank->director);
+}

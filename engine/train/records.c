@@ -1,0 +1,283 @@
+#include "engine/train/records.h"
+
+#include <cjson/cJSON.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/advise/print.h"
+#include "engine/base/clock.h"
+#include "engine/base/grouped.h"
+#include "engine/base/version.h"
+#include "engine/device/gpu.h"
+#include "kernels/cuda/device.h"
+
+static struct trace_text text_of(const char *text)
+{
+    return (struct trace_text){text, strlen(text)};
+}
+
+/* A record of the run as a whole, to be filled in. */
+static struct trace_record of_run(enum trace_kind kind)
+{
+    return (struct trace_record){.kind = kind, .rank = TRACE_RANK_ALL, .time_ns = clock_ns()};
+}
+
+static cJSON *model_json(const struct model *model)
+{
+    cJSON *json = cJSON_CreateObject(), *units = cJSON_CreateArray();
+    cJSON_AddStringToObject(json, "name", model->shape.name);
+    cJSON_AddNumberToObject(json, "parameters", (double)model->elems);
+    cJSON_AddNumberToObject(json, "layers", model->shape.layers);
+    cJSON_AddNumberToObject(json, "hidden", model->shape.hidden);
+    cJSON_AddNumberToObject(json, "heads", model->shape.heads);
+    cJSON_AddNumberToObject(json, "context", model->shape.context);
+    cJSON_AddNumberToObject(json, "vocabulary", model->shape.vocabulary);
+    for (int u = 0; u < model->unit_count; u++) {
+        cJSON *unit = cJSON_CreateObject();
+        cJSON_AddStringToObject(unit, "name", model->units[u].name);
+        cJSON_AddNumberToObject(unit, "elems", (double)model->units[u].elems);
+        cJSON_AddItemToArray(units, unit);
+    }
+    cJSON_AddItemToObject(json, "units", units);
+    return json;
+}
+
+/* The entropy of single tokens is what a model reaches that has learned nothing but their frequencies. */
+static cJSON *data_json(const struct data *data)
+{
+    cJSON *json = cJSON_CreateObject();
+    cJSON_AddNumberToObject(json, "bytes", (double)data_bytes(data));
+    cJSON_AddNumberToObject(json, "tokens", (double)data_tokens(data));
+    if (data_bytes(data)) cJSON_AddNumberToObject(json, "unigram_entropy", data_unigram_entropy(data));
+    return json;
+}
+
+/* {"key": {"from": "file", "value": "2"}}: who said what, before defaults and what follows from others. */
+static cJSON *given_json(const char *lines)
+{
+    cJSON *json = cJSON_CreateObject();
+    struct config_given given;
+    while (config_given_next(&lines, &given)) {
+        cJSON *row = cJSON_AddObjectToObject(json, given.path);
+        cJSON_AddStringToObject(row, "from", given.from);
+        cJSON_AddStringToObject(row, "value", given.value);
+    }
+    return json;
+}
+
+char *run_header_json(const struct config *config, const struct model *model, const struct data *data,
+                      const struct run_place *place)
+{
+    cJSON *json = cJSON_CreateObject();
+    cJSON_AddStringToObject(json, "version", ZEROLAB_VERSION);
+    cJSON_AddNumberToObject(json, "part", place->part);
+    cJSON_AddNumberToObject(json, "steps_done", (double)place->steps_done);
+    cJSON_AddItemToObject(json, "model", model_json(model));
+    cJSON_AddStringToObject(json, "precision", dtype_name(config->dtype));
+    cJSON_AddNumberToObject(json, "ranks", place->ranks);
+    cJSON_AddNumberToObject(json, "ranks_per_node", place->ranks_per_node);
+    cJSON_AddStringToObject(json, "ranks_as", config->topology.ranks_as == RANKS_AS_THREADS ? "threads" : "processes");
+    cJSON_AddNumberToObject(json, "threads_per_rank", config->topology.threads_per_rank);
+    cJSON_AddStringToObject(json, "backend", config->topology.backend == BACKEND_CUDA ? "cuda" : "cpu");
+    if (place->gpus) cJSON_AddNumberToObject(json, "gpus", place->gpus);
+    if (place->gpus) cJSON_AddBoolToObject(json, "nccl", config->topology.collectives == COLLECTIVES_NCCL);
+    cJSON_AddStringToObject(json, "isa", place->isa);
+    if (place->resumed) cJSON_AddStringToObject(json, "resumed_from", place->resumed);
+    cJSON_AddItemToObject(json, "data", data_json(data));
+    cJSON_AddNumberToObject(json, "micro_batch", config->micro_batch_size);
+    cJSON_AddNumberToObject(json, "sequence_length", config->data.sequence_length);
+    cJSON_AddNumberToObject(json, "accumulation_steps", config->accumulation_steps);
+    char *resolved = config_to_json(config);
+    if (resolved) cJSON_AddRawToObject(json, "config", resolved); /* as text: integers past 2^53 stay whole */
+    free(resolved);
+    cJSON_AddItemToObject(json, "given", given_json(config->given));
+    char *text = cJSON_PrintUnformatted(json);
+    cJSON_Delete(json);
+    return text;
+}
+
+void record_run(struct trace_ring *ring, const char *json)
+{
+    struct trace_record record = of_run(TRACE_RUN);
+    record.run.json = text_of(json);
+    trace_emit(ring, &record);
+}
+
+void record_state(struct trace_ring *ring, int64_t steps_done, enum run_state state, const char *reason)
+{
+    struct trace_record record = of_run(TRACE_STATE);
+    record.state =
+        (struct trace_of_state){.step = (uint32_t)steps_done, .state = (uint8_t)state, .reason = text_of(reason)};
+    trace_emit(ring, &record);
+}
+
+void record_command(struct trace_ring *ring, int64_t steps_done, const char *line, const char *refusal)
+{
+    struct trace_record record = of_run(TRACE_COMMAND);
+    char text[1024];
+    snprintf(text, sizeof text, refusal ? "%s\t%s" : "%s", line, refusal);
+    record.command =
+        (struct trace_of_command){.step = (uint32_t)steps_done + 1, .accepted = refusal == NULL, .text = text_of(text)};
+    trace_emit(ring, &record);
+}
+
+void record_event(struct trace_ring *ring, int64_t step, const char *kind, cJSON *detail)
+{
+    cJSON *json = cJSON_CreateObject();
+    cJSON_AddStringToObject(json, "kind", kind);
+    cJSON_AddItemToObject(json, "detail", detail);
+    char *text = cJSON_PrintUnformatted(json);
+    cJSON_Delete(json);
+    if (!text) return;
+    struct trace_record record = of_run(TRACE_EVENT);
+    record.event = (struct trace_of_event){.step = (uint32_t)step, .json = text_of(text)};
+    trace_emit(ring, &record);
+    free(text);
+}
+
+void record_validation(struct trace_ring *ring, int64_t steps_done, float loss, int64_t tokens)
+{
+    struct trace_record record = of_run(TRACE_VALIDATION);
+    record.validation =
+        (struct trace_of_validation){.step = (uint32_t)steps_done, .loss = loss, .tokens = (uint32_t)tokens};
+    trace_emit(ring, &record);
+}
+
+void record_sample(struct trace_ring *ring, int64_t steps_done, const char *text, size_t bytes)
+{
+    struct trace_record record = of_run(TRACE_SAMPLE);
+    record.sample = (struct trace_of_sample){.step = (uint32_t)steps_done, .text = {text, bytes}};
+    trace_emit(ring, &record);
+}
+
+void record_state_hash(struct trace_ring *ring, int64_t steps_done, uint64_t hash)
+{
+    struct trace_record record = of_run(TRACE_STATE_HASH);
+    record.state_hash = (struct trace_of_state_hash){.step = (uint32_t)steps_done, .hash = hash};
+    trace_emit(ring, &record);
+}
+
+void record_log(struct trace_ring *ring, int level, const char *text)
+{
+    struct trace_record record = of_run(TRACE_LOG);
+    record.log = (struct trace_of_log){.level = (uint8_t)level, .text = text_of(text)};
+    trace_emit(ring, &record);
+}
+
+void record_pinning(struct trace_ring *ring, const struct memory *memory, bool *told)
+{
+    struct memory_snapshot now;
+    struct error why;
+    char text[sizeof why.text + 160], pinned[32], all[32];
+    if (*told || !memory_pin_refused(memory, &why)) return;
+    *told = true;
+    memory_snapshot(memory, &now);
+    snprintf(text, sizeof text, "pin_memory: %s of %s host bytes are locked, no more may be: %s",
+             grouped(pinned, (int64_t)now.pinned_bytes[TIER_HOST]),
+             grouped(all, (int64_t)now.tier[TIER_HOST].reserved_bytes), why.text);
+    record_log(ring, 1, text);
+}
+
+void record_lines(struct trace_ring *ring, char *text)
+{
+    for (char *line; (line = strsep(&text, "\n"));)
+        if (*line) record_log(ring, 0, line);
+}
+
+void record_plan_notes(struct trace_ring *ring, const struct model *model, const struct config_zero *zero)
+{
+    char *text = NULL;
+    size_t bytes;
+    FILE *out = ring ? open_memstream(&text, &bytes) : NULL;
+    if (!out) return;
+    plan_notes(out, "", model, zero);
+    if (fclose(out) == 0) record_lines(ring, text);
+    free(text);
+}
+
+void record_end(struct trace_ring *ring, enum outcome outcome, const char *error)
+{
+    struct trace_record record = of_run(TRACE_END);
+    record.end = (struct trace_of_end){.outcome = (uint8_t)outcome, .error = text_of(error)};
+    trace_emit(ring, &record);
+}
+
+void record_gpu(struct trace_ring *ring, int rank, const struct gpu_rank *gpu)
+{
+    const struct gpu_place place = gpu_rank_place(gpu);
+    struct trace_record record = {.kind = TRACE_GPU, .rank = (uint16_t)rank, .time_ns = clock_ns()};
+    record.gpu = (struct trace_of_gpu){.gpu = (uint32_t)place.gpu,
+                                       .first_rank = (uint32_t)place.first_rank,
+                                       .ranks = (uint32_t)place.ranks,
+                                       .total_bytes = place.info->total_bytes,
+                                       .name = text_of(place.info->name)};
+    trace_emit(ring, &record);
+}
+
+void record_outside(struct trace_ring *ring, int rank, const struct gpu_rank *gpu, uint64_t *told_bytes)
+{
+    const struct gpu_place place = gpu_rank_place(gpu);
+    uint64_t bytes, free_bytes;
+    if (place.first_rank != rank || !gpu_rank_outside(gpu, &bytes, &free_bytes)) return;
+    const uint64_t change = bytes > *told_bytes ? bytes - *told_bytes : *told_bytes - bytes;
+    if (change < place.info->granularity) return;
+    struct trace_record record = {.kind = TRACE_OUTSIDE, .rank = (uint16_t)rank, .time_ns = clock_ns()};
+    record.outside = (struct trace_of_outside){bytes, free_bytes};
+    trace_emit(ring, &record);
+    *told_bytes = bytes;
+}
+
+/* The value of "name:  1234 kB" in the text of a file of /proc, in bytes; 0: not there. */
+static uint64_t proc_bytes(const char *text, const char *name)
+{
+    unsigned long long kib = 0;
+    const char *at = strstr(text, name);
+    if (at) sscanf(at + strlen(name), " %llu", &kib);
+    return kib * 1024;
+}
+
+/* "" where there is no such file. */
+static void proc_read(char *text, size_t capacity, const char *path)
+{
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const ssize_t count = fd < 0 ? 0 : read(fd, text, capacity - 1);
+    text[count > 0 ? count : 0] = 0;
+    if (fd >= 0) close(fd);
+}
+
+static void read_process(struct trace_of_process *out, bool with_pss)
+{
+    char text[4096];
+    proc_read(text, sizeof text, "/proc/self/status");
+    out->rss_bytes = proc_bytes(text, "\nVmRSS:");
+    out->peak_rss_bytes = proc_bytes(text, "\nVmHWM:");
+    if (!with_pss) return;
+    proc_read(text, sizeof text, "/proc/self/smaps_rollup");
+    out->pss_bytes = proc_bytes(text, "\nPss:");
+}
+
+void record_process(struct trace_ring *ring, int rank, int64_t step, const struct memory *memory,
+                    struct process_told *told, bool at_once)
+{
+    static const uint64_t ms = 1000000;
+    enum { PSS_EVERY_MS = 1000, PSS_STEPS = 50 };
+    const uint64_t now_ns = clock_ns();
+    const bool with_pss = at_once || (step % PSS_STEPS == 0 && now_ns - told->pss_ns >= PSS_EVERY_MS * ms);
+    struct memory_snapshot counted;
+    if (!with_pss && now_ns - told->at_ns < PROCESS_EVERY_MS * ms) return;
+    told->at_ns = now_ns;
+    if (with_pss) told->pss_ns = now_ns;
+    memory_snapshot(memory, &counted);
+    struct trace_record record = {.kind = TRACE_PROCESS, .rank = (uint16_t)rank, .time_ns = now_ns};
+    record.process = (struct trace_of_process){
+        .pid = (uint32_t)getpid(),
+        .step = (uint32_t)step,
+        .live_bytes = counted.tier[TIER_DEVICE].live_bytes + counted.tier[TIER_HOST].live_bytes,
+        .reserved_bytes = counted.tier[TIER_DEVICE].reserved_bytes + counted.tier[TIER_HOST].reserved_bytes,
+    };
+    read_process(&record.process, with_pss);
+    trace_emit(ring, &record);
+}

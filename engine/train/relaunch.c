@@ -1,0 +1,326 @@
+#include "engine/train/relaunch.h"
+
+#include <cjson/cJSON.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/base/clock.h"
+#include "engine/checkpoint/checkpoint.h"
+#include "engine/launch/home.h"
+#include "engine/train/records.h"
+#include "engine/train/save.h"
+
+enum { SAID_EVERY_NS = 100000000 };
+
+/* ---- how far it is ---- */
+
+static void say(struct rank *rank, const char *reason)
+{
+    if (rank->rank == 0) record_state(rank->ring, rank->steps_done, RUN_RELAUNCHING, reason);
+}
+
+/* Rank 0 speaks for all: their shards are of one size. */
+static void advance(struct rank *rank, const char *doing, int64_t elems)
+{
+    struct rank_progress *progress = &rank->moved;
+    char reason[64];
+    uint64_t now_ns = clock_ns();
+    progress->elems += elems;
+    if (now_ns - progress->said_ns < SAID_EVERY_NS) return;
+    progress->said_ns = now_ns;
+    int64_t all = progress->all ? progress->all : 1;
+    snprintf(reason, sizeof reason, "%s %" PRId64 " %%", doing, 100 * progress->elems / all);
+    say(rank, reason);
+}
+
+/* How much a rank has to move: a shard of each array. */
+static void begin_moving(struct rank *rank, const char *doing)
+{
+    const int arrays = 1 + optimizer_table[rank->model.optimizer].states;
+    rank->moved = (struct rank_progress){0};
+    for (int unit = 0; unit < rank->model.unit_count; unit++)
+        rank->moved.all += shard_elems(rank->model.units[unit].elems, rank->ranks) * arrays;
+    advance(rank, doing, 0);
+}
+
+/* ---- would it work? ---- */
+
+/* Collective: everybody does what rank 0 found. */
+static int agree_on_change(struct rank *rank, const char *key, const char *value, struct error *err)
+{
+    struct verdict {
+        int32_t status;
+        char text[508];
+    } verdict = {0};
+    struct error own;
+    if (rank->rank == 0) verdict.status = leave_check(rank, key, value, &own);
+    if (verdict.status) snprintf(verdict.text, sizeof verdict.text, "%.507s", own.text);
+    int status = comm_broadcast_control(rank->comm, &verdict, sizeof verdict, err);
+    if (status || !verdict.status) return status;
+    return error_set(err, verdict.status, "%s", verdict.text);
+}
+
+/* ---- saving ---- */
+
+static int read_own(void *user, int unit, enum state_array array, int64_t first, int64_t elems, float *out,
+                    struct error *err)
+{
+    struct rank *rank = user;
+    const struct state_source own = zero_source(rank->zero);
+    advance(rank, "saving", elems);
+    return own.read(own.user, unit, array, first, elems, out, err);
+}
+
+static int write_shard(struct rank *rank, struct checkpoint_target *target, struct error *err)
+{
+    struct checkpoint_writer *writer;
+    const struct checkpoint_info info = save_info(rank);
+    const struct state_source own = {.user = rank, .read = read_own};
+    int status = zero_buffers_take(rank->zero, LOT_OF_LEAVING, &target->buffers, err);
+    if (status) return status;
+    status = checkpoint_writer_open(&writer, target, rank->rank, zero_snapshot_bytes(rank->zero), err);
+    if (!status) {
+        status = save_shard(rank, writer, info.has, &own, err);
+        checkpoint_writer_close(writer);
+    }
+    zero_buffers_give(rank->zero, LOT_OF_LEAVING);
+    return status;
+}
+
+static int commit(struct rank *rank, struct checkpoint_save *save, struct error *err)
+{
+    struct checkpoint_info info = save_info(rank);
+    info.config_json = config_to_json(&rank->config);
+    int status = info.config_json ? checkpoint_commit(save, &info, err)
+                                  : error_set(err, STATUS_RUN, "no memory to save the state");
+    free(info.config_json);
+    return status;
+}
+
+/* Collective: what went wrong on any rank went wrong for all. */
+static int agree_on_saving(struct rank *rank, int status, struct error *err)
+{
+    struct verdict {
+        int32_t status;
+        char text[252];
+    } mine = {status, ""}, all[rank->ranks];
+    if (status) snprintf(mine.text, sizeof mine.text, "%.251s", err->text);
+    int met = comm_exchange(rank->comm, &mine, all, sizeof mine, NULL, err);
+    for (int of = 0; of < rank->ranks && !met; of++)
+        if (all[of].status) return error_set(err, all[of].status, "%s", all[of].text);
+    return met;
+}
+
+static int save_state(struct rank *rank, struct error *err)
+{
+    struct checkpoint_save *save = NULL;
+    char dir[96], tag[24];
+    rundir_path(rank->dir, "state", dir, sizeof dir);
+    snprintf(tag, sizeof tag, "part-%d", rank->spec->part.number + 1);
+    struct checkpoint_target target = {.dir = dir, .tag = tag, .shards = rank->ranks};
+    int status = rank->rank == 0 ? checkpoint_begin(&save, &target, err) : STATUS_OK;
+    status = agree_on_saving(rank, status, err); /* the folder is there */
+    if (!status) status = agree_on_saving(rank, write_shard(rank, &target, err), err);
+    if (!status && rank->rank == 0) status = commit(rank, save, err);
+    if (rank->rank == 0) checkpoint_end(save);
+    return agree_on_saving(rank, status, err);
+}
+
+/* ---- obeying ---- */
+
+/* Other ranks with the same micro-batches are other steps, or the same steps have other micro-batches: nobody should be
+ * surprised by the curve, nor by the memory. */
+static void tell_batch(struct rank *rank)
+{
+    const int batch = rank->config.train_batch_size, micro = rank->config.micro_batch_size;
+    char text[120];
+    if (rank->rank != 0 || (rank->left_batch == batch && rank->left_micro == micro)) return;
+    if (rank->left_batch == batch)
+        snprintf(text, sizeof text, "micro-batch %d -> %d from step %" PRId64 " on, so that a step keeps %d samples",
+                 micro, rank->left_micro, rank->steps_done + 1, batch);
+    else
+        snprintf(text, sizeof text, "from step %" PRId64 " on a step is %d samples, not %d", rank->steps_done + 1,
+                 rank->left_batch, batch);
+    record_log(rank->ring, 0, text);
+}
+
+int leave_obey(struct rank *rank, const struct command *command, struct error *err)
+{
+    const char *key = command->id == COMMAND_RANKS ? "topology.ranks" : command->key;
+    struct error why;
+    int status = agree_on_change(rank, key, command->value, err);
+    if (status) return status;
+    rank->left_ns = clock_ns();
+    if (rank->rank == 0) director_applied(rank->director, command, NULL);
+    config_path(rank->left_key, key);
+    snprintf(rank->left_value, sizeof rank->left_value, "%s", command->value);
+    tell_batch(rank);
+    begin_moving(rank, "saving");
+    rank->leaves = !zero_ready(rank->zero) || save_state(rank, &why) == STATUS_OK; /* no state yet: nothing to save */
+    if (rank->leaves || rank->rank != 0) return STATUS_OK;
+    char text[600];
+    snprintf(text, sizeof text, "the state could not be saved, so the run goes on as it was: %.500s", why.text);
+    record_log(rank->ring, 2, text);
+    record_state(rank->ring, rank->steps_done, director_state(rank->director), "");
+    return STATUS_OK;
+}
+
+/* ---- handing over ---- */
+
+static void call_and_send(struct rank *rank, const struct handover *handover)
+{
+    struct error err;
+    int fd;
+    if (home_call(rank->dir, &fd, &err)) return; /* nobody is left to go on */
+    handover_send(fd, handover, &err);
+    close(fd);
+}
+
+static void write_spec(struct rank *rank, const struct run_spec *spec, const char *file)
+{
+    struct error err;
+    if (spec_write(spec, rank->dir, file, &err)) fprintf(stderr, "zerolab: %s\n", err.text);
+}
+
+/* What goes on, and what would if that cannot. */
+static void write_specs(struct rank *rank, bool trace_is_whole)
+{
+    struct run_spec spec = *rank->spec;
+    char state[128], from[160], wanted[320];
+    snprintf(state, sizeof state, "%s/state/part-%d", rank->dir->path, rank->spec->part.number + 1);
+    config_show(&rank->config, rank->left_key, from, sizeof from);
+    spec.part.number++;
+    spec.part.steps_done = rank->steps_done;
+    if (zero_ready(rank->zero)) { /* else what it was itself to begin with */
+        spec.resume = spec.part.state = state;
+        spec.weights_only = false;
+    }
+    spec.part.paused = director_state(rank->director) == RUN_PAUSED;
+    spec.part.key = rank->left_key;
+    spec.part.from = from;
+    spec.part.wanted = spec.part.failure = NULL;
+    spec.part.since_ns = rank->left_ns;
+    spec.own = own_folders(&rank->own);
+    if (!trace_is_whole) spec.trace = NULL;
+    director_rest(rank->director, &spec.at, &spec.part.lines);
+
+    snprintf(wanted, sizeof wanted, "%s=%s", rank->left_key, rank->left_value);
+    struct run_spec back = spec;
+    back.part.number++;
+    back.part.key = back.part.from = NULL;
+    back.part.wanted = wanted;
+    back.sets = next_sets(&rank->next);
+    write_spec(rank, &back, SPEC_BACK_FILE);
+    next_change(&rank->next, &rank->config, rank->left_key, rank->left_value);
+    spec.sets = next_sets(&rank->next);
+    write_spec(rank, &spec, SPEC_FILE);
+}
+
+/* "starting 3 ranks": the last that is heard of this engine. */
+void leave_hand_over(struct rank *rank)
+{
+    struct handover handover;
+    char reason[64];
+    bool count = strcmp(rank->left_key, "topology.ranks") == 0;
+    snprintf(reason, sizeof reason, count ? "starting %s rank%s" : "starting", rank->left_value,
+             strcmp(rank->left_value, "1") == 0 ? "" : "s");
+    say(rank, reason);
+    bool whole = trace_writer_hand_over(rank->writer, &handover); /* from here on no line is heard */
+    rank->writer = NULL;
+    write_specs(rank, whole || !rank->spec->trace);
+    call_and_send(rank, &handover);
+    handover_release(&handover);
+}
+
+bool leave_go_back(struct rank *rank, const char *why)
+{
+    struct run_spec back;
+    struct handover handover;
+    struct error err;
+    char path[96];
+    rundir_path(rank->dir, SPEC_BACK_FILE, path, sizeof path);
+    if (!rank->writer || access(path, F_OK) != 0 || spec_read(&back, rank->dir, SPEC_BACK_FILE, &err)) return false;
+    say(rank, "going back");
+    if (!trace_writer_hand_over(rank->writer, &handover)) back.trace = NULL;
+    rank->writer = NULL;
+    back.part.failure = why;
+    director_rest(rank->director, &back.at, &back.part.lines);
+    write_spec(rank, &back, SPEC_FILE);
+    unlink(path);
+    call_and_send(rank, &handover);
+    handover_release(&handover);
+    spec_release(&back);
+    return true;
+}
+
+/* ---- opening ---- */
+
+static int read_saved(void *user, int unit, enum state_array array, int64_t first, int64_t elems, float *out,
+                      struct error *err)
+{
+    struct rank *rank = user;
+    advance(rank, "loading", elems);
+    return rank->saved.read(rank->saved.user, unit, array, first, elems, out, err);
+}
+
+static void lend_saved(void *user, void *buffers)
+{
+    const struct rank *rank = user;
+    if (rank->saved.lend) rank->saved.lend(rank->saved.user, buffers);
+}
+
+void leave_watch_loading(struct rank *rank)
+{
+    begin_moving(rank, "loading");
+    rank->saved = rank->source;
+    rank->source.user = rank;
+    rank->source.read = read_saved;
+    rank->source.lend = lend_saved;
+}
+
+/* What changed, and how long it took, for the list of events. */
+static void tell(struct rank *rank)
+{
+    const char *key = rank->spec->part.key, *from = rank->spec->part.from, *failure = rank->spec->part.failure;
+    char text[600], now[160];
+    if (rank->spec->part.paused) record_state(rank->ring, rank->steps_done, RUN_PAUSED, "as before");
+    if (failure) {
+        snprintf(text, sizeof text, "%.100s could not be started, so the run goes on as before: %.400s",
+                 rank->spec->part.wanted, failure);
+        record_log(rank->ring, 2, text);
+        return;
+    }
+    if (!key) return;
+    cJSON *detail = cJSON_CreateObject();
+    bool count = strcmp(key, "topology.ranks") == 0;
+    config_show(&rank->config, key, now, sizeof now);
+    if (!count) cJSON_AddStringToObject(detail, "key", key); /* first: the writer finds it there */
+    if (count) cJSON_AddNumberToObject(detail, "from", atoi(from));
+    else cJSON_AddStringToObject(detail, "from", from);
+    if (count) cJSON_AddNumberToObject(detail, "to", rank->ranks);
+    else cJSON_AddStringToObject(detail, "to", now);
+    cJSON_AddNumberToObject(detail, "seconds", (double)((clock_ns() - rank->spec->part.since_ns) / 1000000) / 1000);
+    record_event(rank->ring, rank->steps_done + 1, count ? "ranks" : "set", detail);
+}
+
+/* What was saved is kept until it has been read, and the way back until then. */
+static void forget_saved(struct rank *rank)
+{
+    char path[96];
+    rundir_path(rank->dir, SPEC_BACK_FILE, path, sizeof path);
+    unlink(path);
+    if (rank->spec->part.state) rundir_remove(rank->dir, "state");
+}
+
+void leave_opened(struct rank *rank)
+{
+    if (rank->rank != 0 || rank->settled || !rank->spec->part.number) return;
+    if (!rank->told) tell(rank);
+    rank->told = true;
+    if (!zero_ready(rank->zero)) return; /* no room for the state yet */
+    forget_saved(rank);
+    rank->settled = true;
+}

@@ -1,0 +1,109 @@
+/* Would a change that needs a new start work? Found out while the run still goes on: a refusal costs nothing. */
+#include <linux/magic.h>
+#include <sys/vfs.h>
+
+#include "engine/device/gpu.h"
+#include "engine/launch/capacity.h"
+#include "engine/launch/launcher.h"
+#include "engine/train/relaunch.h"
+
+static uint64_t state_bytes(const struct model *model)
+{
+    return (uint64_t)model->elems * 4 * (uint64_t)(1 + optimizer_table[model->optimizer].states);
+}
+
+static double gib(uint64_t bytes)
+{
+    return (double)bytes / (1 << 30);
+}
+
+static int check_state_fits(const struct rank *rank, const struct config *changed, struct error *err)
+{
+    struct model model;
+    int status = model_of(&model, changed, err);
+    if (status) return status;
+    const struct config_model *now = &rank->model.shape, *then = &model.shape;
+    bool same = now->layers == then->layers && now->hidden == then->hidden && now->heads == then->heads &&
+                now->context == then->context && now->vocabulary == then->vocabulary;
+    if (!same) status = error_set(err, STATUS_USAGE, "this would be another model; start another run");
+    else if (rank->model.dtype != model.dtype || rank->model.optimizer != model.optimizer)
+        status = error_set(err, STATUS_USAGE,
+                           "precision and optimizer stay what the state was trained with; start another run");
+    model_release(&model);
+    return status;
+}
+
+/* What is free once the ranks of now have given back theirs. */
+static struct room room_after(const struct rank *rank, const struct config *changed)
+{
+    struct memory_snapshot memory;
+    struct room room = room_beside(changed, rank->gpu);
+    memory_snapshot(zero_memory(rank->zero), &memory);
+    const uint64_t device_bytes = memory.tier[TIER_DEVICE].reserved_bytes;
+    const uint64_t held_bytes = memory.tier[TIER_HOST].reserved_bytes + (rank->gpu ? 0 : device_bytes);
+    if (room.memory_bytes < UINT64_MAX - held_bytes * (uint64_t)rank->ranks)
+        room.memory_bytes += held_bytes * (uint64_t)rank->ranks;
+    if (room.gpu_bytes != UINT64_MAX) room.gpu_bytes += device_bytes * (uint64_t)room.ranks_on_gpu;
+    if (room.on_gpu) room.ranks_on_gpu = gpu_shared(changed) ? changed->topology.ranks : 1;
+    return room;
+}
+
+/* In the run's folder, which is perhaps memory; and memory for the next ranks. */
+static int check_room(const struct rank *rank, const struct config *changed, struct error *err)
+{
+    struct statfs folder;
+    struct room room = room_after(rank, changed);
+    const uint64_t wanted_bytes = state_bytes(&rank->model);
+    if (statfs(rank->dir->path, &folder) == 0) {
+        uint64_t there_bytes = (uint64_t)folder.f_bavail * (uint64_t)folder.f_bsize;
+        if (there_bytes < wanted_bytes + wanted_bytes / 16)
+            return error_set(err, STATUS_RUN,
+                             "saving takes %.2f GiB in %s, where %.2f GiB are free; start with XDG_RUNTIME_DIR at a "
+                             "folder with more room",
+                             gib(wanted_bytes), rank->dir->path, gib(there_bytes));
+        if (folder.f_type == TMPFS_MAGIC)
+            room.memory_bytes -= room.memory_bytes < wanted_bytes ? room.memory_bytes : wanted_bytes;
+    }
+    return room_check(changed, &room, err);
+}
+
+/* What the next engine would open is opened once here. */
+static int check_data(const struct config *changed, struct error *err)
+{
+    struct data *data;
+    int status = data_open(&data, changed, err);
+    if (!status) data_close(data);
+    return status;
+}
+
+static int load(const struct rank *rank, const struct text_list *sets, struct config *changed, struct error *err)
+{
+    struct run_spec spec = *rank->spec;
+    spec.sets = *sets;
+    return spec_load_config(&spec, changed, err);
+}
+
+int leave_check(struct rank *rank, const char *key, const char *value, struct error *err)
+{
+    struct config changed;
+    struct next next;
+    const struct text_list before = next_sets(&rank->next);
+    next_init(&next, &before);
+    next_change(&next, &rank->config, key, value);
+    const struct text_list sets = next_sets(&next);
+    int status = next.full || rank->next.full
+                     ? error_set(err, STATUS_USAGE, "more settings were changed than can be taken along")
+                     : load(rank, &sets, &changed, err);
+    next_release(&next);
+    if (status) return status;
+    gpu_settle(&changed);
+    status = gpu_check(&changed, err);
+    if (!status) status = check_state_fits(rank, &changed, err);
+    if (!status && launcher_of(&changed)->check) status = launcher_of(&changed)->check(err);
+    if (!status) status = check_data(&changed, err);
+    if (!status) status = check_room(rank, &changed, err);
+    rank->left_batch = changed.train_batch_size;
+    rank->left_micro = changed.micro_batch_size;
+    config_release(&changed);
+    return status;
+}

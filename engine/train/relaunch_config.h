@@ -1,0 +1,25 @@
+/* What was given at the start of a run and what commands have changed since, each key once: kept by rank 0 while the run goes
+ * on, so that an engine that is started again begins with the configuration that this one ended with. */
+#ifndef ENGINE_TRAIN_RELAUNCH_CONFIG_H
+#define ENGINE_TRAIN_RELAUNCH_CONFIG_H
+
+#include <stdbool.h>
+
+#include "engine/base/text_list.h"
+#include "engine/config/config.h"
+
+struct next { char *sets[TEXT_LIST_MAX]; int count; bool full; /* one did not fit: it cannot be told any more */ };
+
+void next_init(struct next *next, const struct text_list *sets);
+void next_set(struct next *next, const char *key, const char *value);
+
+/* The same for a key that needs a new start, in a run with this configuration: with it the batch sizes that go with it. They
+ * are train_batch_size = micro-batch x accumulation x ranks. What is learned from a step stays as it is as long as that comes
+ * out even: other ranks take other micro-batches. (`zerolab train --resume` decides alike.) */
+void next_change(struct next *next, const struct config *now, const char *key, const char *value);
+void next_release(struct next *next);
+
+/* As --set would say it; points into next. */
+struct text_list next_sets(const struct next *next);
+
+#endif

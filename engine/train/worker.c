@@ -1,0 +1,130 @@
+#include "engine/train/worker.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "engine/device/gpu.h"
+#include "engine/launch/supervise.h"
+#include "engine/train/rank.h"
+#include "engine/train/rank_threads.h"
+
+/* What every rank of a process shares. */
+struct workplace {
+    struct rundir dir;
+    struct run_spec spec;
+    struct config config;
+    int signal_fd;
+};
+
+static sigset_t stop_signals(void)
+{
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGTERM);
+    return signals;
+}
+
+/* SIGINT and SIGTERM are taken from a descriptor, between two steps, by rank 0. They are blocked before any thread is
+ * made, so that no library's thread gets them. */
+static void block_signals(void)
+{
+    const sigset_t signals = stop_signals();
+    sigprocmask(SIG_BLOCK, &signals, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a file too large is an error of the write */
+}
+
+static int open_signals(void)
+{
+    const sigset_t signals = stop_signals();
+    return signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+static int enter(struct workplace *place, const char *folder, struct error *err)
+{
+    int status = rundir_join(&place->dir, folder, err);
+    if (!status) status = spec_read(&place->spec, &place->dir, SPEC_FILE, err);
+    if (!status) status = spec_load_config(&place->spec, &place->config, err);
+    if (!status) gpu_settle(&place->config);
+    return status;
+}
+
+static int leave(struct workplace *place, int status, const struct error *err)
+{
+    if (status) fprintf(stderr, "zerolab: %s\n", err->text);
+    config_release(&place->config);
+    spec_release(&place->spec);
+    rundir_close(&place->dir, false);
+    if (place->signal_fd >= 0) close(place->signal_fd);
+    return status;
+}
+
+/* A rank that is a process. */
+static int live_alone(struct workplace *place, struct comm *comm, struct error *err)
+{
+    const sigset_t signals = stop_signals();
+    if (comm_layout(comm)->rank == 0) place->signal_fd = open_signals();
+    else sigprocmask(SIG_UNBLOCK, &signals, NULL);
+    struct rank rank = {.dir = &place->dir, .spec = &place->spec, .signal_fd = place->signal_fd, .comm = comm};
+    return rank_live(&rank, err);
+}
+
+int worker_process(const char *folder)
+{
+    struct workplace place = {.signal_fd = -1};
+    struct error err;
+    struct comm *comm;
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* mpirun gone, however it went: no rank stays */
+    block_signals();
+    int status = enter(&place, folder, &err);
+    if (!status) status = comm_open_mpi(&comm, place.config.topology.ranks_per_node, &err);
+    if (!status) status = live_alone(&place, comm, &err);
+    return leave(&place, status, &err);
+}
+
+/* In a child of the supervisor. */
+static int live_supervised(void *user, struct comm_group *group, int number)
+{
+    struct workplace *place = user;
+    struct error err;
+    struct comm *comm;
+    int status = comm_open_process(&comm, group, number, &err);
+    if (!status) status = live_alone(place, comm, &err);
+    comm_group_free(group);
+    return leave(place, status, &err);
+}
+
+int worker_ranks(const char *folder)
+{
+    struct workplace place = {.signal_fd = -1};
+    struct error err;
+    block_signals();
+    int status = enter(&place, folder, &err);
+    const struct config *config = &place.config;
+    if (!status)
+        status = supervise(config->topology.ranks, config->topology.ranks_per_node, live_supervised, &place, &err);
+    return leave(&place, status, &err);
+}
+
+static int live(void *user, struct comm *comm, struct gpu_rank *gpu, struct error *err)
+{
+    const struct workplace *place = user;
+    struct rank rank = {
+        .dir = &place->dir, .spec = &place->spec, .signal_fd = place->signal_fd, .comm = comm, .gpu = gpu};
+    return rank_live(&rank, err);
+}
+
+int worker_threads(const char *folder)
+{
+    struct workplace place = {0};
+    struct error err;
+    block_signals();
+    place.signal_fd = open_signals();
+    int status = enter(&place, folder, &err);
+    if (!status) status = crew_run(&place.config, live, &place, &err);
+    return leave(&place, status, &err);
+}
