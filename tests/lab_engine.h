@@ -25,13 +25,13 @@
 
 struct lab_engine {
     struct run_model *model;
-    struct tape *tape;
+    struct history *history;
     struct config config;
     struct setup setup;
     uint64_t time_ns;
     uint32_t schedule, steps_done;
     int part, pauses;
-    struct next next; /* how it would be started again */
+    struct relaunch_config next; /* how it would be started again */
     struct { char tag[32]; uint32_t steps_done; } saved[4]; /* checkpoints; they outlive a run */
     int saved_count;
     double loss_scale;
@@ -48,7 +48,7 @@ static inline void le_put(struct lab_engine *engine, int rank, struct trace_reco
     record.rank = (uint16_t)rank;
     record.time_ns = engine->time_ns;
     run_model_fold(engine->model, &record);
-    tape_fold(engine->tape, engine->model, &record);
+    history_fold(engine->history, engine->model, &record);
 }
 
 static inline void le_state(struct lab_engine *engine, enum run_state state, const char *reason)
@@ -335,10 +335,10 @@ static inline void le_stop(struct lab_engine *engine)
 {
     if (!engine->model) return;
     run_model_free(engine->model);
-    tape_free(engine->tape);
+    history_free(engine->history);
     setup_release(&engine->setup);
     config_release(&engine->config);
-    next_release(&engine->next);
+    relaunch_config_release(&engine->next);
     engine->model = NULL;
 }
 
@@ -367,10 +367,10 @@ static inline void le_start(struct lab_engine *engine, const char *const *sets, 
     for (int s = 0; s < engine->saved_count && resume; s++)
         if (strcmp(engine->saved[s].tag, resume) == 0) engine->steps_done = engine->saved[s].steps_done;
     engine->model = run_model_new(&(struct run_model_options){0});
-    engine->tape = tape_new(0);
+    engine->history = history_new(0);
     struct text_list given = {.count = count};
     for (int s = 0; s < count; s++) given.at[s] = sets[s];
-    next_init(&engine->next, &given);
+    relaunch_config_init(&engine->next, &given);
     if (config_load(&engine->config, NULL, sets, count, &err)) fail_msg("%s", err.text);
     if (setup_init(&engine->setup, &engine->config, &err)) fail_msg("%s", err.text);
     engine->loss_scale = engine->config.dtype == DTYPE_F16 ? ldexp(1, engine->config.fp16.initial_scale_power) : 1;
@@ -382,8 +382,8 @@ static inline void le_start(struct lab_engine *engine, const char *const *sets, 
 static inline int le_load_again(struct lab_engine *engine, const char *key, const char *value, struct error *err)
 {
     struct config config;
-    next_change(&engine->next, &engine->config, key, value);
-    struct text_list sets = next_sets(&engine->next);
+    relaunch_config_change(&engine->next, &engine->config, key, value);
+    struct text_list sets = relaunch_config_sets(&engine->next);
     int status = config_load(&config, NULL, sets.at, sets.count, err);
     if (status) return status;
     config_release(&engine->config);
@@ -404,7 +404,7 @@ static inline void le_change(struct lab_engine *engine, const struct command *co
     const bool already = stage && engine->config.zero.stage == atoi(command->value);
     int status = already ? error_set(&err, STATUS_USAGE, "this is the stage already")
                : ranks ? le_load_again(engine, key, command->value, &err) : config_set(&engine->config, key, command->value, &err);
-    if (!ranks) next_set(&engine->next, key, command->value);
+    if (!ranks) relaunch_config_set(&engine->next, key, command->value);
     if (!status) status = setup_init(&setup, &engine->config, &err);
     if (status) {
         le_command(engine, line, err.text);

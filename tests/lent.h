@@ -8,8 +8,8 @@ enum { LENT_LOTS = 4 };
 
 static inline void *lent(int lot)
 {
-    static _Alignas(4096) unsigned char lots[LENT_LOTS][STATE_BUFFERS_BYTES];
-    return lots[lot % LENT_LOTS];
+    static _Alignas(4096) unsigned char buffers[LENT_LOTS][STATE_BUFFERS_BYTES];
+    return buffers[lot % LENT_LOTS];
 }
 
 #endif

@@ -1,4 +1,4 @@
-/* A hand-made past: a plan of a few operations and records with round times, folded into a model and a tape. */
+/* A hand-made past: a plan of a few operations and records with round times, folded into a model and a history. */
 #ifndef TESTS_PAST_FIXTURE_H
 #define TESTS_PAST_FIXTURE_H
 
@@ -9,32 +9,32 @@
 #include "engine/observe/history.h"
 #include "engine/plan/schedule_io.h"
 
-struct past { struct run_model *model; struct tape *tape; };
+struct record_buffer { struct run_model *model; struct history *history; };
 
 enum { PAST_ALL = TRACE_RANK_ALL };
 
-static inline void past_fold(struct past *past, int rank, uint64_t time_ns, struct trace_record record)
+static inline void past_fold(struct record_buffer *past, int rank, uint64_t time_ns, struct trace_record record)
 {
     record.rank = (uint16_t)rank;
     record.time_ns = time_ns;
     run_model_fold(past->model, &record);
-    tape_fold(past->tape, past->model, &record);
+    history_fold(past->history, past->model, &record);
 }
 
 /* The first record is at `time_ns`. */
-static inline void past_start(struct past *past, size_t bytes, int ranks, uint64_t time_ns)
+static inline void past_start(struct record_buffer *past, size_t bytes, int ranks, uint64_t time_ns)
 {
     char json[64];
     snprintf(json, sizeof json, "{\"ranks\": %d}", ranks);
     past->model = run_model_new(&(struct run_model_options){.steps = 64, .notices = 8});
-    past->tape = tape_new(bytes);
+    past->history = history_new(bytes);
     past_fold(past, PAST_ALL, time_ns, (struct trace_record){.kind = TRACE_RUN, .run = {{json, strlen(json)}}});
 }
 
-static inline void past_end(struct past *past)
+static inline void past_end(struct record_buffer *past)
 {
     run_model_free(past->model);
-    tape_free(past->tape);
+    history_free(past->history);
 }
 
 static const struct { enum lane lane; enum phase phase; } past_kinds[] = {
@@ -45,7 +45,7 @@ static const struct { enum lane lane; enum phase phase; } past_kinds[] = {
 
 struct past_op { enum op_kind kind; int unit; int64_t bytes; bool prefetch; int after; enum why_wait why; }; /* after -1: nothing */
 
-static inline void past_plan(struct past *past, uint32_t number, int ranks, enum purpose purpose, const struct past_op *ops, int count,
+static inline void past_plan(struct record_buffer *past, uint32_t number, int ranks, enum purpose purpose, const struct past_op *ops, int count,
                              uint64_t time_ns)
 {
     struct op *list = calloc((size_t)count, sizeof *list);
@@ -63,22 +63,22 @@ static inline void past_plan(struct past *past, uint32_t number, int ranks, enum
     free(list);
 }
 
-static inline void past_step(struct past *past, int rank, uint32_t step, uint64_t time_ns)
+static inline void past_step(struct record_buffer *past, int rank, uint32_t step, uint64_t time_ns)
 {
     past_fold(past, rank, time_ns, (struct trace_record){.kind = TRACE_STEP_BEGIN, .step_begin = {step, 1, 3}});
 }
 
-static inline void past_step_end(struct past *past, int rank, uint32_t step, uint64_t time_ns)
+static inline void past_step_end(struct record_buffer *past, int rank, uint32_t step, uint64_t time_ns)
 {
     past_fold(past, rank, time_ns, (struct trace_record){.kind = TRACE_STEP_END, .step_end = {.step = step, .schedule = 1, .stage = 3}});
 }
 
-static inline void past_begin(struct past *past, int rank, uint32_t step, uint32_t op, uint64_t issued_ns, uint64_t started_ns)
+static inline void past_begin(struct record_buffer *past, int rank, uint32_t step, uint32_t op, uint64_t issued_ns, uint64_t started_ns)
 {
     past_fold(past, rank, started_ns, (struct trace_record){.kind = TRACE_OP_BEGIN, .op_begin = {1, step, op, issued_ns}});
 }
 
-static inline void past_finish(struct past *past, int rank, uint32_t step, uint32_t op, uint64_t issued_ns, uint64_t started_ns,
+static inline void past_finish(struct record_buffer *past, int rank, uint32_t step, uint32_t op, uint64_t issued_ns, uint64_t started_ns,
                                uint64_t ended_ns, int waited_on)
 {
     past_fold(past, rank, ended_ns,
@@ -87,14 +87,14 @@ static inline void past_finish(struct past *past, int rank, uint32_t step, uint3
                                                .started_ns = started_ns, .waited_on = waited_on, .sent_bytes = 100}});
 }
 
-static inline void past_op(struct past *past, int rank, uint32_t step, uint32_t op, uint64_t issued_ns, uint64_t started_ns, uint64_t ended_ns,
+static inline void past_op(struct record_buffer *past, int rank, uint32_t step, uint32_t op, uint64_t issued_ns, uint64_t started_ns, uint64_t ended_ns,
                            int waited_on)
 {
     past_begin(past, rank, step, op, issued_ns, started_ns);
     past_finish(past, rank, step, op, issued_ns, started_ns, ended_ns, waited_on);
 }
 
-static inline void past_hold(struct past *past, int rank, enum category category, uint64_t bytes, uint64_t time_ns)
+static inline void past_hold(struct record_buffer *past, int rank, enum category category, uint64_t bytes, uint64_t time_ns)
 {
     past_fold(past, rank, time_ns, (struct trace_record){.kind = TRACE_MEMORY, .memory = {TIER_DEVICE, (uint8_t)category, bytes, bytes, bytes}});
 }

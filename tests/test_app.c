@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "engine/trace/past.h"
+#include "engine/trace/record_buffer.h"
 #include "tests/synthetic.h"
 #include "tui/app/keyframes.h"
 #include "tui/app/settings.h"
@@ -150,7 +150,7 @@ static void keep(void *user, const struct trace_record *record)
     static uint8_t bytes[1 << 20];
     assert_true(trace_encoded_bytes(record) <= sizeof bytes);
     trace_encode(record, bytes);
-    assert_true(past_put(user, bytes));
+    assert_true(record_buffer_put(user, bytes));
 }
 
 static void fold(void *user, const struct trace_record *record)
@@ -158,9 +158,9 @@ static void fold(void *user, const struct trace_record *record)
     run_model_fold(user, record);
 }
 
-static struct past *story_in(size_t bytes)
+static struct record_buffer *story_in(size_t bytes)
 {
-    struct past *past = past_new(bytes);
+    struct record_buffer *past = record_buffer_new(bytes);
     struct synthetic run;
     synthetic_story(&run, 4, STORY_ENDED, keep, past);
     return past;
@@ -176,7 +176,7 @@ static uint64_t fold_all(struct source *source, struct run_model *model)
 
 static void what_is_kept_is_what_came(void **state)
 {
-    struct past *past = story_in(0);
+    struct record_buffer *past = story_in(0);
     struct run_model *model = run_model_new(&(struct run_model_options){0}),
                      *direct = run_model_new(&(struct run_model_options){0});
     struct source *source;
@@ -184,33 +184,33 @@ static void what_is_kept_is_what_came(void **state)
     struct error err;
     (void)state;
     synthetic_story(&run, 4, STORY_ENDED, fold, direct);
-    assert_int_equal(source_open_past(&source, past, &err), 0);
+    assert_int_equal(source_open_buffer(&source, past, &err), 0);
     assert_int_equal(fold_all(source, model), direct->revision);
-    assert_true(model->ended && !past_is_cut(past) && past_first_step(past) == 1);
+    assert_true(model->ended && !record_buffer_is_cut(past) && record_buffer_first_step(past) == 1);
     uint8_t more[64];
     struct trace_record log = {
         .kind = TRACE_LOG, .rank = TRACE_RANK_ALL, .time_ns = direct->now_ns + 1, .log.text = {"more", 4}};
     trace_encode(&log, more);
-    assert_true(past_put(past, more)); /* the end was not final */
+    assert_true(record_buffer_put(past, more)); /* the end was not final */
     assert_int_equal(fold_all(source, model), 1);
     source_close(source);
     run_model_free(model);
     run_model_free(direct);
-    past_free(past);
+    record_buffer_free(past);
 }
 
 static void the_oldest_steps_go_first_and_what_holds_stays(void **state)
 {
     enum { ROOM = 60 << 10 };
-    struct past *past = story_in(ROOM);
+    struct record_buffer *past = story_in(ROOM);
     struct run_model *model = run_model_new(&(struct run_model_options){0});
     struct source *source;
     struct trace_record record;
     struct error err;
     (void)state;
-    uint32_t first = past_first_step(past);
-    assert_true(first > 1 && first <= 25 && past_bytes(past) <= ROOM && past_is_cut(past));
-    assert_int_equal(source_open_past(&source, past, &err), 0);
+    uint32_t first = record_buffer_first_step(past);
+    assert_true(first > 1 && first <= 25 && record_buffer_bytes(past) <= ROOM && record_buffer_is_cut(past));
+    assert_int_equal(source_open_buffer(&source, past, &err), 0);
     fold_all(source, model);
     assert_true(model->header.known && run_training(model) && run_training(model)->has_ops);
     assert_int_equal(run_last_step(model)->step, 25);
@@ -223,7 +223,7 @@ static void the_oldest_steps_go_first_and_what_holds_stays(void **state)
     assert_int_equal(record.kind, TRACE_RUN);
     source_close(source);
     run_model_free(model);
-    past_free(past);
+    record_buffer_free(past);
 }
 
 static void keyframes_thin_out_evenly(void **state)

@@ -15,19 +15,19 @@
 
 struct run {
     struct run_model *model;
-    struct tape *tape;
+    struct history *history;
 };
 
 static struct run example(void)
 {
-    struct run run = {run_model_new(&(struct run_model_options){0}), tape_new(0)};
+    struct run run = {run_model_new(&(struct run_model_options){0}), history_new(0)};
     struct source *source;
     struct trace_record record;
     struct error err = {0};
     if (source_open_file(&source, "docs/example.zlt", &err)) fail_msg("%s", err.text);
     while (source_next(source, &record) == SOURCE_RECORD) {
         run_model_fold(run.model, &record);
-        tape_fold(run.tape, run.model, &record);
+        history_fold(run.history, run.model, &record);
     }
     run.model->ended = false; /* as if it went on: only then can knobs be changed */
     source_close(source);
@@ -36,13 +36,13 @@ static struct run example(void)
 
 static void release(struct run *run)
 {
-    tape_free(run->tape);
+    history_free(run->history);
     run_model_free(run->model);
 }
 
 static bool press(const struct run *run, struct view_state *state, enum action action)
 {
-    struct scene scene = {run->model, run->tape, state};
+    struct scene scene = {run->model, run->history, state};
     struct key_row row = {.action = action};
     return view_of(state->view)->act(state, &scene, &row);
 }

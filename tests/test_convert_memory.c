@@ -14,7 +14,7 @@
 
 #include "engine/checkpoint/convert.h"
 #include "engine/checkpoint/folder.h"
-#include "engine/checkpoint/lots.h"
+#include "engine/checkpoint/io_buffers.h"
 
 enum {
     LARGEST_UNIT_BYTES = 20000 * 192 * 4,
@@ -23,7 +23,7 @@ enum {
 };
 
 static char folder[] = "/tmp/zerolab-test-memory-XXXXXX";
-static struct lots lots;
+static struct io_buffers buffers;
 static char *config_json;
 static struct model model;
 
@@ -55,8 +55,8 @@ static int setup(void **state)
     if (!mkdtemp(folder) || config_load(&config, NULL, sets, 7, &err) || model_of(&model, &config, &err)) return -1;
     config_json = config_to_json(&config);
     config_release(&config);
-    if (lots_open(&lots, 2, &err)) return -1;
-    const struct weights_target first = {path_of("first.safetensors"), WEIGHTS_SAFETENSORS, DTYPE_F32, lots.lot[1]};
+    if (io_buffers_open(&buffers, 2, &err)) return -1;
+    const struct weights_target first = {path_of("first.safetensors"), WEIGHTS_SAFETENSORS, DTYPE_F32, buffers.lot[1]};
     return weights_write(&first, &model, &numbers, NULL, NULL, &err);
 }
 
@@ -64,7 +64,7 @@ static int teardown(void **state)
 {
     (void)state;
     char command[128];
-    lots_close(&lots);
+    io_buffers_close(&buffers);
     model_release(&model);
     free(config_json);
     snprintf(command, sizeof command, "rm -rf %s", folder);
@@ -106,7 +106,7 @@ static void stays_small(const char *what, void (*convert)(void))
     const long before = status_kib("VmRSS");
     convert();
     const long grown = status_kib("VmHWM") - before;
-    assert_int_equal(lots_peak_bytes(&lots), LENT_BYTES);
+    assert_int_equal(io_buffers_peak_bytes(&buffers), LENT_BYTES);
     if (watched && grown * 1024 > BESIDE_BYTES)
         fail_msg("%s: %ld KiB beside the %d KiB that were lent", what, grown, LENT_BYTES / 1024);
 }
@@ -117,11 +117,11 @@ static void to_checkpoint(const char *from, const char *into, int shards)
 {
     struct origin origin;
     struct error err;
-    const struct convert_target target = {path_of(into), "t", shards, lots.lot[1], config_json};
+    const struct convert_target target = {path_of(into), "t", shards, buffers.lot[1], config_json};
     char before[192];
     snprintf(before, sizeof before, "%s/t", target.dir);
     folder_remove(before); /* a conversion keeps out of a folder with checkpoints */
-    if (origin_open(&origin, path_of(from), NULL, 0, lots.lot[0], &err)) fail_msg("%s", err.text);
+    if (origin_open(&origin, path_of(from), NULL, 0, buffers.lot[0], &err)) fail_msg("%s", err.text);
     if (convert_to_checkpoint(&origin, &target, NULL, NULL, &err)) fail_msg("%s", err.text);
     origin_release(&origin);
 }
@@ -130,8 +130,8 @@ static void to_weights(const char *from, const char *into, enum weights_format f
 {
     struct origin origin;
     struct error err;
-    const struct weights_target target = {path_of(into), format, dtype, lots.lot[1]};
-    if (origin_open(&origin, path_of(from), NULL, 0, lots.lot[0], &err)) fail_msg("%s", err.text);
+    const struct weights_target target = {path_of(into), format, dtype, buffers.lot[1]};
+    if (origin_open(&origin, path_of(from), NULL, 0, buffers.lot[0], &err)) fail_msg("%s", err.text);
     if (weights_write(&target, &origin.model, &origin.source, NULL, NULL, &err)) fail_msg("%s", err.text);
     origin_release(&origin);
 }
@@ -166,7 +166,7 @@ static void verify(void)
     struct checkpoint *checkpoint;
     struct error err;
     if (checkpoint_open(&checkpoint, path_of("reshaped"), NULL, &err)) fail_msg("%s", err.text);
-    checkpoint_lend(checkpoint, lots.lot[0]);
+    checkpoint_lend(checkpoint, buffers.lot[0]);
     if (checkpoint_verify(checkpoint, NULL, NULL, &err)) fail_msg("%s", err.text);
     checkpoint_close(checkpoint);
 }

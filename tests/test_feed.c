@@ -123,13 +123,13 @@ static void assert_same(const struct run_model *model, const struct run_model *e
     assert_memory_equal(model->parts, expected->parts, sizeof model->parts);
 }
 
-static struct reel reel_at_step(const char *path, uint32_t step)
+static struct record_reader record_reader_at_step(const char *path, uint32_t step)
 {
-    struct reel reel = {.model = reel_model()};
+    struct record_reader reader = {.model = record_reader_model()};
     struct error err;
-    assert_int_equal(source_open_file(&reel.source, path, &err), 0);
-    reel_until_step_ends(&reel, step);
-    return reel;
+    assert_int_equal(source_open_file(&reader.source, path, &err), 0);
+    record_reader_until_step_ends(&reader, step);
+    return reader;
 }
 
 static void look_back(const char *path, const uint32_t steps[], size_t count)
@@ -139,17 +139,17 @@ static void look_back(const char *path, const uint32_t steps[], size_t count)
     assert_int_equal(feed_open_replay(&feed, path, &err), 0);
     for (int round = 0; round < 2; round++)
         for (size_t i = 0; i < count; i++) {
-            struct reel reel = reel_at_step(path, steps[i]);
+            struct record_reader reader = record_reader_at_step(path, steps[i]);
             assert_true(feed_go_step(&feed, steps[i]));
-            assert_same(feed_model(&feed), reel.model);
-            uint64_t time_ns = reel.model->now_ns - 1000 * (i + 1);
-            reel_release(&reel, true);
-            reel = (struct reel){.model = reel_model()};
-            assert_int_equal(source_open_file(&reel.source, path, &err), 0);
-            reel_until_time(&reel, time_ns);
+            assert_same(feed_model(&feed), reader.model);
+            uint64_t time_ns = reader.model->now_ns - 1000 * (i + 1);
+            record_reader_release(&reader, true);
+            reader = (struct record_reader){.model = record_reader_model()};
+            assert_int_equal(source_open_file(&reader.source, path, &err), 0);
+            record_reader_until_time(&reader, time_ns);
             assert_true(feed_go_time(&feed, time_ns));
-            assert_same(feed_model(&feed), reel.model);
-            reel_release(&reel, true);
+            assert_same(feed_model(&feed), reader.model);
+            record_reader_release(&reader, true);
         }
     feed_close(&feed);
 }
@@ -169,27 +169,27 @@ static void looking_back_over_other_ranks_is_exact(void **state)
     look_back(parts_path, steps, sizeof steps / sizeof steps[0]);
 }
 
-/* What the newest tape has dropped can be had all the same, and is what it was. */
-static void older_windows_have_a_tape(void **state)
+/* What the newest history has dropped can be had all the same, and is what it was. */
+static void older_windows_have_a_history(void **state)
 {
     struct feed feed;
     struct error err;
     (void)state;
     assert_int_equal(feed_open_replay(&feed, trace_path, &err), 0);
-    tape_free(feed.newest.tape);
-    feed.newest.tape = tape_new(300 << 10);
+    history_free(feed.newest.history);
+    feed.newest.history = history_new(300 << 10);
     assert_true(feed_go_step(&feed, 24));
-    const struct tape *newest = feed_tape(&feed, 0, 0);
-    assert_ptr_equal(newest, feed.newest.tape);
-    assert_true(feed_go_step(&feed, 2) && feed.cursor_ns < tape_whole_from(newest));
-    const struct tape *part = feed_tape(&feed, 0, 0);
+    const struct history *newest = feed_history(&feed, 0, 0);
+    assert_ptr_equal(newest, feed.newest.history);
+    assert_true(feed_go_step(&feed, 2) && feed.cursor_ns < history_whole_from(newest));
+    const struct history *part = feed_history(&feed, 0, 0);
     assert_ptr_not_equal(part, newest);
     int64_t first, end;
-    tape_spans(part, 3, LANE_COMPUTE, tape_step_numbered(part, 2)->begun_ns, feed.cursor_ns, &first, &end);
-    assert_true(end - first > 4 && tape_span(part, 3, LANE_COMPUTE, first)->step == 2);
-    assert_int_equal(tape_span_of(newest, 3, LANE_COMPUTE, 2, tape_span(part, 3, LANE_COMPUTE, first)->op), -1);
-    assert_ptr_equal(feed_tape(&feed, 0, 0), part);
-    assert_ptr_equal(feed_tape(&feed, 0, UINT64_MAX), newest); /* the whole run: sums */
+    history_spans(part, 3, LANE_COMPUTE, history_step_numbered(part, 2)->begun_ns, feed.cursor_ns, &first, &end);
+    assert_true(end - first > 4 && history_span(part, 3, LANE_COMPUTE, first)->step == 2);
+    assert_int_equal(history_span_of(newest, 3, LANE_COMPUTE, 2, history_span(part, 3, LANE_COMPUTE, first)->op), -1);
+    assert_ptr_equal(feed_history(&feed, 0, 0), part);
+    assert_ptr_equal(feed_history(&feed, 0, UINT64_MAX), newest); /* the whole run: sums */
     feed_close(&feed);
 }
 
@@ -296,8 +296,8 @@ static void looking_back_while_it_goes_on(void **state)
     assert_int_equal(source_open_file(&source, trace_path, &err), 0);
     assert_int_equal(source_adopt_fd(&live, ends[0], &err), 0);
     assert_int_equal(feed_open_live(&feed, live, NULL, NULL, &err), 0);
-    past_free(feed.past);
-    feed.past = past_new(200 << 10);
+    record_buffer_free(feed.past);
+    feed.past = record_buffer_new(200 << 10);
     uint8_t head[STREAM_HEAD_BYTES];
     struct bytes sealed = {0};
     stream_head_write(STREAM_DRIVES, head);
@@ -312,16 +312,16 @@ static void looking_back_while_it_goes_on(void **state)
         assert_true(chunk_seal(&chunk, NULL, &sealed));
         assert_int_equal(write(ends[1], sealed.at, sealed.count), sealed.count);
         feed_advance(&feed, 0);
-        uint32_t first = past_first_step(feed.past), done = reel_steps_done(&feed.newest);
+        uint32_t first = record_buffer_first_step(feed.past), done = record_reader_steps_done(&feed.newest);
         if (done < 2 || done == looked || first + 1 >= done) continue;
         looked = done;
-        struct reel reel = reel_at_step(trace_path, done - 1);
+        struct record_reader reader = record_reader_at_step(trace_path, done - 1);
         assert_true(feed_go_step(&feed, done - 1));
-        assert_same(feed_model(&feed), reel.model);
-        reel_release(&reel, true);
+        assert_same(feed_model(&feed), reader.model);
+        record_reader_release(&reader, true);
         feed_newest(&feed);
     }
-    assert_true(looked >= 20 && past_is_cut(feed.past) && past_first_step(feed.past) > 5);
+    assert_true(looked >= 20 && record_buffer_is_cut(feed.past) && record_buffer_first_step(feed.past) > 5);
     assert_false(feed_go_step(&feed, 3) && step_of(&feed) == 3); /* not kept */
     bytes_release(&sealed);
     chunk_release(&chunk);
@@ -378,7 +378,7 @@ int main(void)
         cmocka_unit_test(replay_steps_both_ways),
         cmocka_unit_test(looking_back_is_exact),
         cmocka_unit_test(looking_back_over_other_ranks_is_exact),
-        cmocka_unit_test(older_windows_have_a_tape),
+        cmocka_unit_test(older_windows_have_a_history),
         cmocka_unit_test(operations_both_ways),
         cmocka_unit_test(search_finds_what_people_type),
         cmocka_unit_test(replay_keeps_the_recorded_pace),

@@ -76,12 +76,12 @@ static void memory_is_bounded(void **state)
     uint32_t looked = 0;
     while (!feed.newest.model->ended) {
         if (!feed_advance(&feed, 0)) poll(&(struct pollfd){.fd = feed_fd(&feed), .events = POLLIN}, 1, 1000);
-        const uint32_t done = reel_steps_done(&feed.newest);
+        const uint32_t done = record_reader_steps_done(&feed.newest);
         if (done >= looked + (uint32_t)steps / 10) { /* look back, as far as it goes, and draw from there */
             looked = done;
             if (!tenth_kb) tenth_kb = resident_kb("VmRSS:") - before_kb;
             assert_true(feed_go_step(&feed, done - 500));
-            assert_non_null(feed_tape(&feed, 0, 0));
+            assert_non_null(feed_history(&feed, 0, 0));
         }
     }
     const long kb = resident_kb("VmHWM:") - before_kb;

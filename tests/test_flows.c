@@ -15,7 +15,7 @@ static const enum op_kind kinds[OPS] = {OP_BLOCK_FORWARD, OP_GRADIENT_OFFLOAD, O
 
 struct run {
     struct run_model *model;
-    struct tape *tape;
+    struct history *history;
     uint64_t now_ns;
     uint32_t step;
 };
@@ -25,7 +25,7 @@ static void put(struct run *run, int rank, struct trace_record record)
     record.rank = (uint16_t)rank;
     record.time_ns = run->now_ns;
     run_model_fold(run->model, &record);
-    tape_fold(run->tape, run->model, &record);
+    history_fold(run->history, run->model, &record);
 }
 
 static void put_schedule(struct run *run, enum purpose purpose, uint32_t number)
@@ -46,7 +46,7 @@ static void put_schedule(struct run *run, enum purpose purpose, uint32_t number)
 /* topology: as of the configuration. */
 static struct run begin(const char *topology)
 {
-    struct run run = {run_model_new(&(struct run_model_options){0}), tape_new(0), START, 0};
+    struct run run = {run_model_new(&(struct run_model_options){0}), history_new(0), START, 0};
     char json[512];
     snprintf(json, sizeof json, "{\"ranks\": %d, \"config\": {\"topology\": %s}}", RANKS, topology);
     put(&run, TRACE_RANK_ALL, (struct trace_record){.kind = TRACE_RUN, .run = {synthetic_text(json)}});
@@ -58,7 +58,7 @@ static struct run begin(const char *topology)
 static void end(struct run *run)
 {
     run_model_free(run->model);
-    tape_free(run->tape);
+    history_free(run->history);
 }
 
 static void begin_step(struct run *run)
@@ -186,14 +186,14 @@ static void depth_and_latency_are_those_of_the_requests(void **state)
     near(figures.limit_bytes_per_s, 750e6); /* 500 and 1000 */
     int64_t first, last;
     struct trace_of_io io;
-    tape_spans(run.tape, 0, LANE_NVME_READ, 0, UINT64_MAX, &first, &last);
+    history_spans(run.history, 0, LANE_NVME_READ, 0, UINT64_MAX, &first, &last);
     assert_int_equal(last - first, 2);
-    assert_true(tape_io(run.tape, 0, LANE_NVME_READ, tape_span(run.tape, 0, LANE_NVME_READ, first + 1), &io));
+    assert_true(history_io(run.history, 0, LANE_NVME_READ, history_span(run.history, 0, LANE_NVME_READ, first + 1), &io));
     assert_int_equal(io.requests, 2);
     assert_int_equal(io.bytes, 20000);
     assert_true(io.direct);
-    tape_spans(run.tape, 0, LANE_COMPUTE, 0, UINT64_MAX, &first, &last);
-    assert_false(tape_io(run.tape, 0, LANE_COMPUTE, tape_span(run.tape, 0, LANE_COMPUTE, first), &io));
+    history_spans(run.history, 0, LANE_COMPUTE, 0, UINT64_MAX, &first, &last);
+    assert_false(history_io(run.history, 0, LANE_COMPUTE, history_span(run.history, 0, LANE_COMPUTE, first), &io));
     end(&run);
 }
 

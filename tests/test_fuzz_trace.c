@@ -1,4 +1,4 @@
-/* Any bytes at all, given to every reader of traces, and what they make of them to the model, the tape and its totals:
+/* Any bytes at all, given to every reader of traces, and what they make of them to the model, the history and its totals:
  * nothing may crash, read out of bounds, run without end or allocate without bound. Checksums hide most of a reader from
  * blind mutations, so each input is tried a second time with its checksums made right; and a run's records are mutated as
  * records too, with no chunks around them, because then most of them still make sense.
@@ -35,35 +35,35 @@ static FILE *nowhere;
 
 /* ---- what records are folded into ---- */
 
-enum { TAPE_LIMIT = 256 << 10, ASK_EVERY = 61, ALLOCATED_MAX = 256 << 20 };
+enum { HISTORY_LIMIT = 256 << 10, ASK_EVERY = 61, ALLOCATED_MAX = 256 << 20 };
 
-struct past {
+struct record_buffer {
     struct run_model *model;
-    struct tape *tape;
+    struct history *history;
     int records;
 };
 
-static struct past past_new(void)
+static struct record_buffer record_buffer_new(void)
 {
-    return (struct past){run_model_new(&(struct run_model_options){.steps = 16, .notices = 16}), tape_new(TAPE_LIMIT),
+    return (struct record_buffer){run_model_new(&(struct run_model_options){.steps = 16, .notices = 16}), history_new(HISTORY_LIMIT),
                          0};
 }
 
-static void ask_lane(const struct tape *tape, int rank, enum lane lane, uint64_t from_ns, uint64_t to_ns)
+static void ask_lane(const struct history *history, int rank, enum lane lane, uint64_t from_ns, uint64_t to_ns)
 {
-    struct tape_load load;
+    struct history_load load;
     struct trace_of_io io;
     int64_t first, end;
-    tape_load(tape, rank, lane, from_ns, to_ns, &load);
-    tape_spans(tape, rank, lane, from_ns, to_ns, &first, &end);
+    history_load(history, rank, lane, from_ns, to_ns, &load);
+    history_spans(history, rank, lane, from_ns, to_ns, &first, &end);
     assert(first <= end);
     for (int64_t number = first; number < end; number++) {
-        const struct span *span = tape_span(tape, rank, lane, number);
+        const struct span *span = history_span(history, rank, lane, number);
         assert(span && span->issued_ns <= span->started_ns && (!span->ended_ns || span->started_ns <= span->ended_ns));
         assert(span->started_ns < to_ns && (!span->ended_ns || span->ended_ns > from_ns));
-        if (tape_io(tape, rank, lane, span, &io)) assert(io.step == span->step && io.op == span->op);
+        if (history_io(history, rank, lane, span, &io)) assert(io.step == span->step && io.op == span->op);
     }
-    tape_span_of(tape, rank, lane, 2, 3);
+    history_span_of(history, rank, lane, 2, 3);
 }
 
 static void ask_flow(const struct run_model *model, int rank, enum flow flow)
@@ -73,50 +73,50 @@ static void ask_flow(const struct run_model *model, int rank, enum flow flow)
     assert(run.known || run.bytes == 0);
 }
 
-static void ask(const struct past *past, uint64_t from_ns, uint64_t to_ns)
+static void ask(const struct record_buffer *past, uint64_t from_ns, uint64_t to_ns)
 {
     struct totals totals;
-    const int ranks = tape_ranks(past->tape, from_ns, to_ns) < 4 ? tape_ranks(past->tape, from_ns, to_ns) : 4;
+    const int ranks = history_ranks(past->history, from_ns, to_ns) < 4 ? history_ranks(past->history, from_ns, to_ns) : 4;
     for (int rank = 0; rank <= ranks; rank++) {
-        for (int lane = 0; lane < LANES; lane++) ask_lane(past->tape, rank, (enum lane)lane, from_ns, to_ns);
+        for (int lane = 0; lane < LANES; lane++) ask_lane(past->history, rank, (enum lane)lane, from_ns, to_ns);
         for (int tier = 0; tier < TIERS; tier++) {
-            tape_held(past->tape, rank, (enum tier)tier, from_ns);
-            tape_fullest(past->tape, rank, (enum tier)tier, from_ns, to_ns, NULL);
+            history_held(past->history, rank, (enum tier)tier, from_ns);
+            history_fullest(past->history, rank, (enum tier)tier, from_ns, to_ns, NULL);
         }
-        totals_of(&totals, past->tape, past->model, rank, from_ns, to_ns);
+        totals_of(&totals, past->history, past->model, rank, from_ns, to_ns);
         assert(totals.temporal.overlapped_ns <= totals.temporal.communication_ns);
         assert(totals.temporal.compute_ns + totals.temporal.non_compute_ns + totals.temporal.idle_ns ==
                totals.temporal.window_ns);
     }
     for (int rank = -1; rank <= ranks; rank++)
         for (enum flow flow = 0; flow < FLOWS; flow++) ask_flow(past->model, rank, flow);
-    tape_step_at(past->tape, from_ns);
-    tape_has_gap(past->tape, from_ns, to_ns);
+    history_step_at(past->history, from_ns);
+    history_has_gap(past->history, from_ns, to_ns);
 }
 
-static void ask_all(const struct past *past)
+static void ask_all(const struct record_buffer *past)
 {
-    uint64_t first = tape_first_ns(past->tape), last = tape_last_ns(past->tape), whole = tape_whole_from(past->tape);
+    uint64_t first = history_first_ns(past->history), last = history_last_ns(past->history), whole = history_whole_from(past->history);
     ask(past, first, last);
     ask(past, first + (last - first) / 3, first + (last - first) / 2);
     ask(past, whole, last);
     ask(past, 0, UINT64_MAX);
 }
 
-static void past_fold(struct past *past, const struct trace_record *record)
+static void past_fold(struct record_buffer *past, const struct trace_record *record)
 {
     run_model_fold(past->model, record);
-    tape_fold(past->tape, past->model, record);
+    history_fold(past->history, past->model, record);
     if (++past->records % ASK_EVERY == 0) ask_all(past);
 }
 
-static void past_end(struct past *past)
+static void past_end(struct record_buffer *past)
 {
     struct mallinfo2 info = mallinfo2(); /* all 0 under a sanitizer, which has bounds of its own */
     assert(info.uordblks + info.hblkhd < ALLOCATED_MAX);
     ask_all(past);
     run_model_free(past->model);
-    tape_free(past->tape);
+    history_free(past->history);
 }
 
 /* ---- readers ---- */
@@ -124,7 +124,7 @@ static void past_end(struct past *past)
 static void read_records(const uint8_t *bytes, size_t count)
 {
     struct trace_record record;
-    struct past past = past_new();
+    struct record_buffer past = record_buffer_new();
     for (size_t at = 0, size; at < count && (size = trace_decode(bytes + at, count - at, &record)) > 0; at += size) {
         trace_dump(nowhere, &record);
         past_fold(&past, &record);
@@ -136,7 +136,7 @@ static void read_records(const uint8_t *bytes, size_t count)
 static void read_source(struct source *source, size_t count)
 {
     struct trace_record record;
-    struct past past = past_new();
+    struct record_buffer past = record_buffer_new();
     size_t records = 0;
     enum source_result result;
     while ((result = source_next(source, &record)) == SOURCE_RECORD) {

@@ -11,7 +11,7 @@
 
 #include "tests/golden.h"
 #include "tests/timeline_fixture.h"
-#include "tui/app/reel.h"
+#include "tui/app/record_reader.h"
 #include "tui/draw/output.h"
 
 /* A moment: of the recorded run after a step, or after an operation of it on rank 0 (0 is "none": it is over too early to
@@ -89,9 +89,9 @@ static struct place place_of(enum view_id view)
 
 /* ---- what is special ---- */
 
-static const struct tape_step *step_of(const struct folded *run, uint32_t number)
+static const struct history_step *step_of(const struct folded *run, uint32_t number)
 {
-    const struct tape_step *step = tape_step_numbered(run->tape, number);
+    const struct history_step *step = history_step_numbered(run->history, number);
     assert_non_null(step);
     return step;
 }
@@ -99,12 +99,12 @@ static const struct tape_step *step_of(const struct folded *run, uint32_t number
 /* The first operation of a kind on the state's rank in step 8. */
 static void choose(struct view_state *state, const struct folded *run, enum op_kind kind, bool prefetch)
 {
-    const struct tape_step *within = step_of(run, 8);
+    const struct history_step *within = step_of(run, 8);
     for (enum lane lane = 0; lane < LANES; lane++) {
         int64_t first, end;
-        tape_spans(run->tape, state->rank, lane, within->begun_ns, within->ended_ns, &first, &end);
+        history_spans(run->history, state->rank, lane, within->begun_ns, within->ended_ns, &first, &end);
         for (; first < end; first++) {
-            const struct span *span = tape_span(run->tape, state->rank, lane, first);
+            const struct span *span = history_span(run->history, state->rank, lane, first);
             if (span->kind != kind || span->prefetch != prefetch) continue;
             state->selected = (struct selection){true, state->rank, lane, 8, span->op};
             return;
@@ -138,7 +138,7 @@ static void open_span(struct view_state *state, const struct folded *run)
 static void mark_two(struct view_state *state, const struct folded *run)
 {
     for (int mark = 0; mark < 2; mark++)
-        compare_mark(state, mark, step_of(run, mark ? 8 : 3)->ended_ns, run->model, run->tape);
+        compare_mark(state, mark, step_of(run, mark ? 8 : 3)->ended_ns, run->model, run->history);
 }
 
 static void zoom(struct view_state *state, const struct folded *run)
@@ -246,15 +246,15 @@ static bool is_asked_for(const char *name)
 
 static struct folded folded_recorded(const struct moment *moment)
 {
-    struct reel reel = {.model = reel_model(), .tape = tape_new(0)};
+    struct record_reader reader = {.model = record_reader_model(), .history = history_new(0)};
     struct error err;
-    assert_int_equal(source_open_file(&reel.source, moment->file ? moment->file : "docs/example.zlt", &err), 0);
-    if (moment->op) assert_true(reel_until_op_ends(&reel, moment->step, moment->op));
-    else if (moment->step) reel_until_step_ends(&reel, moment->step);
+    assert_int_equal(source_open_file(&reader.source, moment->file ? moment->file : "docs/example.zlt", &err), 0);
+    if (moment->op) assert_true(record_reader_until_op_ends(&reader, moment->step, moment->op));
+    else if (moment->step) record_reader_until_step_ends(&reader, moment->step);
     else
-        while (reel_fold(&reel)) {}
-    source_close(reel.source);
-    return (struct folded){reel.model, reel.tape};
+        while (record_reader_fold(&reader)) {}
+    source_close(reader.source);
+    return (struct folded){reader.model, reader.history};
 }
 
 static struct folded folded_moment(const struct moment *moment)
@@ -267,7 +267,7 @@ static bool is_as_accepted(const char *name, const struct folded *run, const str
 {
     struct surface surface;
     assert_true(surface_init(&surface, columns, rows, as == TEXT ? THEME_MONO : theme, ascii));
-    view_draw(run->model, run->tape, state, &surface);
+    view_draw(run->model, run->history, state, &surface);
     char *text = as == SVG    ? surface_to_svg(&surface)
                  : as == ANSI ? surface_to_ansi(&surface)
                               : surface_to_text(&surface);

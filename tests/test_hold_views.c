@@ -16,33 +16,33 @@
 #include "tui/views/slots.h"
 #include "tui/views/view.h"
 
-struct past {
+struct record_buffer {
     struct run_model *model;
-    struct tape *tape;
+    struct history *history;
 };
 
 static const enum view_id own[] = {VIEW_MEMORY, VIEW_TIERS, VIEW_BUCKETS, VIEW_SHARDS, VIEW_SCHEDULE};
 enum { OWN = sizeof own / sizeof own[0], RECORDS_ALL = 1 << 30 };
 
 /* The first `records` of the example. */
-static struct past past_of(int records)
+static struct record_buffer past_of(int records)
 {
-    struct past past = {run_model_new(&(struct run_model_options){0}), tape_new(0)};
+    struct record_buffer past = {run_model_new(&(struct run_model_options){0}), history_new(0)};
     struct source *source;
     struct trace_record record;
     struct error err;
     if (source_open_file(&source, "docs/example.zlt", &err)) fail_msg("%s", err.text);
     while (records-- > 0 && source_next(source, &record) == SOURCE_RECORD) {
         run_model_fold(past.model, &record);
-        tape_fold(past.tape, past.model, &record);
+        history_fold(past.history, past.model, &record);
     }
     source_close(source);
     return past;
 }
 
-static void past_free(struct past *past)
+static void record_buffer_free(struct record_buffer *past)
 {
-    tape_free(past->tape);
+    history_free(past->history);
     run_model_free(past->model);
 }
 
@@ -58,7 +58,7 @@ static int count_of(const enum slot slots[], int count, enum slot slot)
 /* Every rank keeps its own part of what is sharded, and no other; all together keep each part once. */
 static void ranks_own_slices_of_every_unit(void **state)
 {
-    struct past past = past_of(RECORDS_ALL); /* ends at stage 3 */
+    struct record_buffer past = past_of(RECORDS_ALL); /* ends at stage 3 */
     const struct run_schedule *plan = run_training(past.model);
     struct unit_keep keep[16];
     const int units = units_of(&plan->ops), ranks = plan->ops.ranks;
@@ -83,7 +83,7 @@ static void ranks_own_slices_of_every_unit(void **state)
         for (int i = 0; i < 8; i++) assert_int_equal(owners[i], 1);
         assert_int_equal(keep[unit].parameter_bytes * ranks, keep[unit].elems * 4);
     }
-    past_free(&past);
+    record_buffer_free(&past);
 }
 
 /* What a picture shows as here is what the bytes say: some records long, at every record. */
@@ -92,7 +92,7 @@ static void pictures_agree_with_bytes(void **state)
     (void)state;
     int borrowed = 0, away = 0;
     for (int records = 5000; records < 7000; records += 97) {
-        struct past past = past_of(records);
+        struct record_buffer past = past_of(records);
         const struct progress at = progress_of(past.model, 1);
         struct unit_keep keep[16];
         struct unit_cell cells[16];
@@ -109,7 +109,7 @@ static void pictures_agree_with_bytes(void **state)
             borrowed += slots[0] == SLOT_BORROWED || slots[0] == SLOT_FLIGHT || slots[0] == SLOT_USED;
             away += !here;
         }
-        past_free(&past);
+        record_buffer_free(&past);
     }
     assert_true(borrowed > 5 && away > 5);
 }
@@ -118,7 +118,7 @@ static void pictures_agree_with_bytes(void **state)
 
 static void times_are_those_of_the_records(void **state)
 {
-    struct past past = past_of(RECORDS_ALL);
+    struct record_buffer past = past_of(RECORDS_ALL);
     struct source *source;
     struct trace_record record;
     struct error err;
@@ -137,16 +137,16 @@ static void times_are_those_of_the_records(void **state)
         if (took_ns > longest_ns) longest_ns = took_ns, slowest = record.rank;
     }
     source_close(source);
-    const struct op_times times = op_times_of(past.tape, run_training(past.model), 6, op, UINT64_MAX);
+    const struct op_times times = op_times_of(past.history, run_training(past.model), 6, op, UINT64_MAX);
     assert_int_equal(ends, 4);
     assert_int_equal(times.ranks, ends);
     assert_int_equal(times.mean_ns, sum_ns / 4);
     assert_int_equal(times.peers_ns, peers_ns / 4);
     assert_int_equal(times.longest_ns, longest_ns);
     assert_int_equal(times.slowest, slowest);
-    assert_int_equal(op_times_of(past.tape, run_training(past.model), 6, op, 1).ranks, 0); /* nothing had ended then */
+    assert_int_equal(op_times_of(past.history, run_training(past.model), 6, op, 1).ranks, 0); /* nothing had ended then */
     assert_int_equal(whole_step_of(past.model, run_training(past.model)), 8);
-    past_free(&past);
+    record_buffer_free(&past);
 }
 
 /* ---- sizes ---- */
@@ -157,7 +157,7 @@ static void views_draw_at_every_size(void **state)
     static const int moments[] = {0, 3, 40, 1500, 4400, 5100, 5555, 6200, RECORDS_ALL};
     (void)state;
     for (size_t m = 0; m < sizeof moments / sizeof moments[0]; m++) {
-        struct past past = past_of(moments[m]);
+        struct record_buffer past = past_of(moments[m]);
         for (int size = 0; size < 40; size++)
             for (int v = 0; v < OWN; v++) {
                 struct surface surface;
@@ -171,27 +171,27 @@ static void views_draw_at_every_size(void **state)
                 if (size % 5 == 0) strcpy(view_state.filter, size % 2 ? "gather" : "lane comm");
                 assert_true(
                     surface_init(&surface, 80 + size * 7, 24 + size * 2, (enum theme)(size % THEMES), size & 2));
-                view_draw(past.model, past.tape, &view_state, &surface);
+                view_draw(past.model, past.history, &view_state, &surface);
                 view_state.view = VIEW_OVERVIEW;
-                view_draw(past.model, past.tape, &view_state, &surface);
+                view_draw(past.model, past.history, &view_state, &surface);
                 surface_release(&surface);
             }
-        past_free(&past);
+        record_buffer_free(&past);
     }
 }
 
 /* ---- keys ---- */
 
-static bool press(struct past *past, struct view_state *state, enum action action)
+static bool press(struct record_buffer *past, struct view_state *state, enum action action)
 {
-    const struct scene scene = {past->model, past->tape, state};
+    const struct scene scene = {past->model, past->history, state};
     const struct key_row key = {.action = action};
     return view_of(state->view)->act(state, &scene, &key);
 }
 
 static void ranks_go_round(void **state)
 {
-    struct past past = past_of(RECORDS_ALL);
+    struct record_buffer past = past_of(RECORDS_ALL);
     (void)state;
     for (int v = 0; v < OWN; v++) {
         struct view_state view_state = {.view = own[v]};
@@ -203,12 +203,12 @@ static void ranks_go_round(void **state)
         assert_int_equal(view_state.rank, 0);
         assert_false(press(&past, &view_state, ACTION_UNITS)); /* not theirs */
     }
-    past_free(&past);
+    record_buffer_free(&past);
 }
 
 static void a_list_follows_until_one_moves_in_it(void **state)
 {
-    struct past past = past_of(5555);
+    struct record_buffer past = past_of(5555);
     struct view_state view_state = {.view = VIEW_SCHEDULE};
     (void)state;
     assert_true(press(&past, &view_state, ACTION_FIRST));
@@ -230,7 +230,7 @@ static void a_list_follows_until_one_moves_in_it(void **state)
     const int last = view_state.row[VIEW_SCHEDULE];
     assert_true(press(&past, &view_state, ACTION_PAGE_DOWN));
     assert_int_equal(view_state.row[VIEW_SCHEDULE], last);
-    past_free(&past);
+    record_buffer_free(&past);
 }
 
 int main(void)

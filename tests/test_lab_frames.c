@@ -58,7 +58,7 @@ static char *frame_of(const struct stage_hand *hand, struct size size, struct dr
     if (told) state.lab_scroll = lab_scroll_to_newest(&state, pane->columns, rows);
     pane->y += top;
     assert_true(surface_init(&surface, size.columns, size.rows, look.theme, look.ascii));
-    view_draw(hand->engine.model, hand->engine.tape, &state, &surface);
+    view_draw(hand->engine.model, hand->engine.history, &state, &surface);
     char *text = surface_to_text(&surface);
     surface_release(&surface);
     assert_non_null(text);
@@ -173,7 +173,7 @@ static void take_hints(struct stage_hand *hand)
     struct lab_play *play = &hand->play;
     const int hints = lab_play_step(play)->hint_count;
     for (int h = 0; h < hints; h++) {
-        lab_play_hint(play, hand->engine.model, hand->engine.tape);
+        lab_play_hint(play, hand->engine.model, hand->engine.history);
         show(hand, h + 1 == hints ? "all hints" : NULL, play->page.count - 1, play->page.count, true);
     }
 }
@@ -209,7 +209,7 @@ static void answer(struct stage_hand *hand)
     if (wrong >= 0 && ask == LAB_PREDICT) said = say_wrong(hand, wrong);
     if (wrong >= 0 && ask == LAB_QUIZ) said = choose_wrong(hand, wrong);
     if (wrong == 0 && ask == LAB_TASK) {
-        lab_play_check(play, hand->engine.model, hand->engine.tape);
+        lab_play_check(play, hand->engine.model, hand->engine.history);
         show(hand, "not done yet", play->told_from, play->page.count, true);
     }
     if (!said) lab_play_reveal(play);
@@ -218,7 +218,7 @@ static void answer(struct stage_hand *hand)
 static void collect_wrongs(struct stage_hand *hand)
 {
     const struct lab_step *step = lab_play_step(&hand->play);
-    struct lab_scene scene = lab_play_scene(&hand->play, hand->engine.model, hand->engine.tape);
+    struct lab_scene scene = lab_play_scene(&hand->play, hand->engine.model, hand->engine.history);
     struct lab_value *wrong = hand->wrong[hand->play.progress.step];
     for (int w = 0; w < step->wrong_count; w++) wrong[w] = expression_evaluate(step->wrong[w].value, &scene);
     wrong[LAB_WRONGS_MAX] = expression_evaluate(step->answer.value, &scene);
@@ -255,7 +255,7 @@ static void play_round(struct stage_hand *hand, const struct lab *lab)
     le_start(&hand->engine, sets, count, NULL);
     lab_play_started(&hand->play);
     for (int turn = 0; turn < TURNS_MAX && hand->play.phase != PLAY_FINISHED; turn++) {
-        enum lab_wish wish = lab_play_tick(&hand->play, hand->engine.model, hand->engine.tape);
+        enum lab_wish wish = lab_play_tick(&hand->play, hand->engine.model, hand->engine.history);
         if (wish == WISH_COMMAND) le_hear(&hand->engine, hand->play.driver.line);
         if (wish == WISH_RESTART) {
             lab_sets_at(lab, hand->play.at, &sets, &count);

@@ -24,7 +24,7 @@ static void start(struct hand *hand)
 static void settle(struct hand *hand)
 {
     for (int turn = 0; turn < 1000; turn++) {
-        enum lab_wish wish = lab_play_tick(&hand->play, hand->engine.model, hand->engine.tape);
+        enum lab_wish wish = lab_play_tick(&hand->play, hand->engine.model, hand->engine.history);
         if (wish == WISH_COMMAND) le_hear(&hand->engine, hand->play.driver.line);
         if (wish == WISH_RESTART) start(hand);
         if (wish == WISH_NOTHING && hand->play.phase != PLAY_RESTART) break;
@@ -168,7 +168,7 @@ static void what_a_task_asks_for_stays(void **state)
     struct hand *hand = begin("tour", 3);
     press(hand, "stage=3");
     press(hand, "step");
-    lab_play_check(&hand->play, hand->engine.model, hand->engine.tape);
+    lab_play_check(&hand->play, hand->engine.model, hand->engine.history);
     assert_true(hand->play.right);
     assert_int_equal(stage_of(hand), 3);
     end(hand);

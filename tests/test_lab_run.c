@@ -17,9 +17,9 @@ enum { US = 1000, RANKS = 2 };
 static const struct past_op training[] = {{OP_BLOCK_FORWARD, 1, 0, false, -1, WAIT_DATA},
                                           {OP_REDUCE_SCATTER, 1, 100, false, 0, WAIT_DATA}};
 
-static struct past run_of(uint32_t steps)
+static struct record_buffer run_of(uint32_t steps)
 {
-    struct past past;
+    struct record_buffer past;
     past_start(&past, 0, RANKS, US);
     past_plan(&past, 1, RANKS, PURPOSE_TRAIN, training, 2, US);
     for (uint32_t step = 1; step <= steps; step++) {
@@ -34,9 +34,9 @@ static struct past run_of(uint32_t steps)
     return past;
 }
 
-static struct lab_value value_in(const struct past *past, const char *text)
+static struct lab_value value_in(const struct record_buffer *past, const char *text)
 {
-    const struct lab_scene scene = {.model = past->model, .tape = past->tape};
+    const struct lab_scene scene = {.model = past->model, .history = past->history};
     struct expression *expression;
     struct error err;
     if (expression_parse(&expression, &text, NULL, &err)) fail_msg("%s", err.text);
@@ -45,7 +45,7 @@ static struct lab_value value_in(const struct past *past, const char *text)
     return value;
 }
 
-static void is(const struct past *past, const char *text, double expected)
+static void is(const struct record_buffer *past, const char *text, double expected)
 {
     struct lab_value value = value_in(past, text);
     if (!value.known) fail_msg("%s: %s", text, value.why_not);
@@ -55,7 +55,7 @@ static void is(const struct past *past, const char *text, double expected)
 static void a_step_is_read_off_its_records(void **state)
 {
     (void)state;
-    struct past past = run_of(2);
+    struct record_buffer past = run_of(2);
     is(&past, "busy", 300e-6);
     is(&past, "busy(comm)", 250e-6); /* the mean of 200 and 300 */
     is(&past, "busy(host)", 0);
@@ -72,7 +72,7 @@ static void what_was_lost_is_not_taken_for_nothing(void **state)
     (void)state;
     static const char *const asked[] = {"busy",          "busy(comm)",      "sent",    "count(reduce)",
                                         "communicating", "peak(gradients)", "resting", "at_peak(gradients)"};
-    struct past past = run_of(2);
+    struct record_buffer past = run_of(2);
     past_step(&past, 0, 3, 3000 * US);
     past_step(&past, 1, 3, 3000 * US);
     past_op(&past, 0, 3, 0, 3000 * US, 3100 * US, 3400 * US, -1);
@@ -95,7 +95,7 @@ static const char saves[] =
     "# T\nabout: a\nminutes: 3\nset: batch=1\n\n## one\nText.\n\nquiz: which?\n+ a | yes\n- b | no\ndo: "
     "checkpoint=late\n\nexplain:\nso\n";
 
-static void tell(struct past *past, uint64_t time_ns, const char *state)
+static void tell(struct record_buffer *past, uint64_t time_ns, const char *state)
 {
     char json[128];
     snprintf(json, sizeof json, "{\"kind\": \"checkpoint\", \"detail\": {\"state\": \"%s\", \"tag\": \"late\"}}",
@@ -106,11 +106,11 @@ static void tell(struct past *past, uint64_t time_ns, const char *state)
 static void an_earlier_save_that_failed_is_not_this_one(void **state)
 {
     (void)state;
-    struct past past = run_of(2);
+    struct record_buffer past = run_of(2);
     struct lab *lab;
     struct error err;
     if (lab_read(&lab, "labs/mine/lab.md", saves, strlen(saves), &err)) fail_msg("%s", err.text);
-    const struct lab_scene scene = {.model = past.model, .tape = past.tape};
+    const struct lab_scene scene = {.model = past.model, .history = past.history};
     struct lab_driver driver;
     past_fold(&past, PAST_ALL, 3000 * US,
               (struct trace_record){.kind = TRACE_STATE, .state = {2, RUN_PAUSED, {"pause", 5}}});

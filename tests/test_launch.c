@@ -242,22 +242,22 @@ static void test_failure_is_one_line(void **state)
 
 enum { MIB = 1 << 20 };
 
-static struct room room_of(uint64_t memory_mib)
+static struct capacity room_of(uint64_t memory_mib)
 {
-    return (struct room){
+    return (struct capacity){
         .memory_bytes = memory_mib * MIB, .ranks_on_gpu = 1, .gpu_bytes = UINT64_MAX, .gpu_total_bytes = UINT64_MAX};
 }
 
 static int check_room(const struct config *config, uint64_t memory_mib)
 {
-    const struct room room = room_of(memory_mib);
-    return room_check(config, &room, &err);
+    const struct capacity room = room_of(memory_mib);
+    return capacity_check(config, &room, &err);
 }
 
 static int check_change(const struct config *config, int ranks, uint64_t held_mib, uint64_t memory_mib)
 {
-    const struct room room = room_of(memory_mib);
-    return room_check_change(config, ranks, (uint64_t[TIERS]){held_mib * MIB}, &room, &err);
+    const struct capacity room = room_of(memory_mib);
+    return capacity_check_change(config, ranks, (uint64_t[TIERS]){held_mib * MIB}, &room, &err);
 }
 
 static void test_room_is_asked_for_before_a_change(void **state)
@@ -282,23 +282,23 @@ static void test_room_on_a_gpu(void **state)
 {
     (void)state;
     struct config config;
-    struct room room = room_of(1); /* MiB; nothing is offloaded */
+    struct capacity room = room_of(1); /* MiB; nothing is offloaded */
     assert_int_equal(config_load(&config, NULL, NULL, 0, &err), STATUS_OK);
     config.topology.backend = BACKEND_CUDA;
     room.on_gpu = true;
-    assert_int_equal(room_check(&config, &room, &err), STATUS_OK); /* of a GPU that nothing is known of */
+    assert_int_equal(capacity_check(&config, &room, &err), STATUS_OK); /* of a GPU that nothing is known of */
     room.ranks_on_gpu = 4, room.gpu_bytes = 4 * 22 * MIB, room.gpu_total_bytes = 100 * MIB;
-    assert_int_equal(room_check(&config, &room, &err), STATUS_OK);
+    assert_int_equal(capacity_check(&config, &room, &err), STATUS_OK);
     room.gpu_bytes = 4 * 21 * MIB;
-    assert_int_equal(room_check(&config, &room, &err), STATUS_USAGE);
+    assert_int_equal(capacity_check(&config, &room, &err), STATUS_USAGE);
     assert_non_null(strstr(err.text, "free on the GPU"));
     room.ranks_on_gpu = 1; /* one each */
-    assert_int_equal(room_check(&config, &room, &err), STATUS_OK);
+    assert_int_equal(capacity_check(&config, &room, &err), STATUS_OK);
     room.gpu_bytes = 7 * MIB;
-    assert_int_equal(room_check_change(&config, 4, (uint64_t[TIERS]){14 * MIB}, &room, &err), STATUS_RUN);
-    assert_int_equal(room_check_change(&config, 4, (uint64_t[TIERS]){15 * MIB}, &room, &err), STATUS_OK);
+    assert_int_equal(capacity_check_change(&config, 4, (uint64_t[TIERS]){14 * MIB}, &room, &err), STATUS_RUN);
+    assert_int_equal(capacity_check_change(&config, 4, (uint64_t[TIERS]){15 * MIB}, &room, &err), STATUS_OK);
     config.budget_bytes[TIER_DEVICE] = 101 * MIB;
-    assert_int_equal(room_check(&config, &room, &err), STATUS_USAGE);
+    assert_int_equal(capacity_check(&config, &room, &err), STATUS_USAGE);
     assert_non_null(strstr(err.text, "memory.device_budget"));
     config_release(&config);
 }

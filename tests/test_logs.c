@@ -39,7 +39,7 @@ static int slower(int rank, int op)
     return collective ? 7 * rank : 0;
 }
 
-static void run_step(struct past *past, int step)
+static void run_step(struct record_buffer *past, int step)
 {
     for (int rank = 0; rank < RANKS; rank++) past_step(past, rank, (uint32_t)step, at_us(step, rank));
     for (int op = 0; op < OPS; op++)
@@ -57,9 +57,9 @@ static void run_step(struct past *past, int step)
                                                      .total_ns = 900 * US}});
 }
 
-static struct past run_of(int steps)
+static struct record_buffer run_of(int steps)
 {
-    struct past past;
+    struct record_buffer past;
     past_start(&past, 0, RANKS, at_us(1, -100));
     past_plan(&past, 1, RANKS, PURPOSE_TRAIN, plan, OPS, at_us(1, -90));
     for (int step = 1; step <= steps; step++) run_step(&past, step);
@@ -71,9 +71,9 @@ static struct past run_of(int steps)
 static void parts_of_a_step(void **state)
 {
     (void)state;
-    struct past past = run_of(STEPS);
+    struct record_buffer past = run_of(STEPS);
     struct log_clock clock = {0};
-    for (int i = 0; i < STEPS; i++) assert_true(log_clock_add(&clock, past.tape, past.model, tape_step(past.tape, i)));
+    for (int i = 0; i < STEPS; i++) assert_true(log_clock_add(&clock, past.history, past.model, history_step(past.history, i)));
     const uint64_t parts = (uint64_t)RANKS * STEPS * US;
     assert_int_equal(clock.forward,
                      250 * parts); /* from the first rank's beginning, the wait for the gather included */
@@ -83,7 +83,7 @@ static void parts_of_a_step(void **state)
     assert_int_equal(clock.update, 40 * parts);
     assert_int_equal(clock.allgather, 152 * parts); /* to the end of the slowest rank */
     uint64_t window_ns = 0;
-    for (int i = 0; i < STEPS; i++) window_ns += tape_step(past.tape, i)->ended_ns - tape_step(past.tape, i)->begun_ns;
+    for (int i = 0; i < STEPS; i++) window_ns += history_step(past.history, i)->ended_ns - history_step(past.history, i)->begun_ns;
     assert_int_equal(clock.forward + clock.inner + clock.reduce + clock.gradients + clock.update + clock.allgather,
                      window_ns * RANKS);
     past_end(&past);
@@ -92,21 +92,21 @@ static void parts_of_a_step(void **state)
 static void lost_records_leave_a_step_out(void **state)
 {
     (void)state;
-    struct past past = run_of(1);
+    struct record_buffer past = run_of(1);
     struct log_clock clock = {0};
     struct log_comms comms = {0};
     past_step(&past, 0, 2, at_us(2, 0));
     past_fold(&past, 0, at_us(2, 500), (struct trace_record){.kind = TRACE_GAP, .gap = {12, at_us(2, 100)}});
     for (int rank = 1; rank < RANKS; rank++) past_step(&past, rank, 2, at_us(2, 500));
     for (int rank = 0; rank < RANKS; rank++) past_step_end(&past, rank, 2, at_us(2, 900));
-    const struct tape_step *step = tape_step_numbered(past.tape, 2);
-    assert_false(log_clock_add(&clock, past.tape, past.model, step));
+    const struct history_step *step = history_step_numbered(past.history, 2);
+    assert_false(log_clock_add(&clock, past.history, past.model, step));
     assert_int_equal(clock.steps, 0);
-    log_comms_add(&comms, past.tape, past.model, step, NULL);
+    log_comms_add(&comms, past.history, past.model, step, NULL);
     assert_int_equal(comms.lost_steps, 1);
     assert_int_equal(comms.rows, 0);
     struct log_moment moments[8];
-    assert_int_equal(log_moments(moments, 8, past.tape, step, 0, TIER_DEVICE), 0);
+    assert_int_equal(log_moments(moments, 8, past.history, step, 0, TIER_DEVICE), 0);
     log_comms_release(&comms);
     past_end(&past);
 }
@@ -116,7 +116,7 @@ static void lost_records_leave_a_step_out(void **state)
 static void peaks_between_the_phases(void **state)
 {
     (void)state;
-    struct past past;
+    struct record_buffer past;
     static const struct {
         int us;
         uint64_t bytes;
@@ -143,7 +143,7 @@ static void peaks_between_the_phases(void **state)
                     {"before step", 120, 350},
                     {"after step", 100, 160}};
     struct log_moment moments[8];
-    assert_int_equal(log_moments(moments, 8, past.tape, tape_step(past.tape, 0), 0, TIER_DEVICE), 5);
+    assert_int_equal(log_moments(moments, 8, past.history, history_step(past.history, 0), 0, TIER_DEVICE), 5);
     for (int i = 0; i < 5; i++) {
         assert_string_equal(moments[i].name, expected[i].name);
         assert_int_equal(moments[i].now.live_bytes, expected[i].now);
@@ -157,12 +157,12 @@ static void peaks_between_the_phases(void **state)
 static void collectives_against_totals(void **state)
 {
     (void)state;
-    struct past past = run_of(STEPS);
+    struct record_buffer past = run_of(STEPS);
     struct log_comms comms = {0};
     struct totals totals;
-    for (int i = 0; i < STEPS; i++) log_comms_add(&comms, past.tape, past.model, tape_step(past.tape, i), NULL);
-    totals_of(&totals, past.tape, past.model, -1, tape_step(past.tape, 0)->begun_ns,
-              tape_step(past.tape, STEPS - 1)->ended_ns);
+    for (int i = 0; i < STEPS; i++) log_comms_add(&comms, past.history, past.model, history_step(past.history, i), NULL);
+    totals_of(&totals, past.history, past.model, -1, history_step(past.history, 0)->begun_ns,
+              history_step(past.history, STEPS - 1)->ended_ns);
     assert_true(totals.known);
     assert_int_equal(comms.rows, 2); /* gather and refresh are the same collective of the same size */
     for (int i = 0; i < comms.rows; i++) {
@@ -183,7 +183,7 @@ static void collectives_against_totals(void **state)
 static void collectives_that_are_asked_for(void **state)
 {
     (void)state;
-    struct past past = run_of(1);
+    struct record_buffer past = run_of(1);
     static const struct {
         const char *only;
         bool by_op;
@@ -197,7 +197,7 @@ static void collectives_that_are_asked_for(void **state)
                  {"", false, 0}};
     for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct log_comms comms = {.only = cases[i].only, .by_op = cases[i].by_op};
-        log_comms_add(&comms, past.tape, past.model, tape_step(past.tape, 0), NULL);
+        log_comms_add(&comms, past.history, past.model, history_step(past.history, 0), NULL);
         assert_int_equal(comms.rows, cases[i].rows);
         log_comms_release(&comms);
     }

@@ -1,4 +1,4 @@
-/* A run that goes on with other ranks: what model, tape, report and late viewers make of its parts; one trace file and the same
+/* A run that goes on with other ranks: what model, history, report and late viewers make of its parts; one trace file and the same
  * viewers through two writers; what is taken along. */
 #include <poll.h>
 #include <setjmp.h>
@@ -13,7 +13,7 @@
 #include "engine/advise/report.h"
 #include "engine/trace/check.h"
 #include "engine/trace/file.h"
-#include "engine/trace/sticky.h"
+#include "engine/trace/latest_records.h"
 #include "engine/trace/writer.h"
 #include "engine/train/director.h"
 #include "engine/train/relaunch_config.h"
@@ -107,27 +107,27 @@ static void the_report_has_every_step_at_its_length(void **state)
     folded_free(&run);
 }
 
-/* ---- the tape ---- */
+/* ---- the history ---- */
 
-static void the_tape_knows_how_many_there_were(void **state)
+static void the_history_knows_how_many_there_were(void **state)
 {
     struct folded run = story();
-    const struct tape *tape = run.tape;
-    const uint64_t first = tape_step_numbered(tape, 10)->begun_ns, second = tape_step_numbered(tape, 23)->begun_ns,
-                   third = tape_step_numbered(tape, 28)->begun_ns;
+    const struct history *history = run.history;
+    const uint64_t first = history_step_numbered(history, 10)->begun_ns, second = history_step_numbered(history, 23)->begun_ns,
+                   third = history_step_numbered(history, 28)->begun_ns;
     (void)state;
-    assert_int_equal(tape_ranks(tape, first, first + 1), 4);
-    assert_int_equal(tape_ranks(tape, second, second + 1), 2);
-    assert_int_equal(tape_ranks(tape, third, third + 1), 3);
-    assert_int_equal(tape_ranks(tape, second, third), 3);
-    assert_int_equal(tape_ranks(tape, 0, UINT64_MAX), 4);
-    assert_true(tape_held(tape, 3, TIER_DEVICE, first).live_bytes > 0);
-    assert_int_equal(tape_held(tape, 3, TIER_DEVICE, second).live_bytes, 0); /* it has ended */
-    assert_int_equal(tape_held(tape, 2, TIER_DEVICE, second).live_bytes, 0);
-    assert_true(tape_held(tape, 2, TIER_DEVICE, third).live_bytes > 0);
+    assert_int_equal(history_ranks(history, first, first + 1), 4);
+    assert_int_equal(history_ranks(history, second, second + 1), 2);
+    assert_int_equal(history_ranks(history, third, third + 1), 3);
+    assert_int_equal(history_ranks(history, second, third), 3);
+    assert_int_equal(history_ranks(history, 0, UINT64_MAX), 4);
+    assert_true(history_held(history, 3, TIER_DEVICE, first).live_bytes > 0);
+    assert_int_equal(history_held(history, 3, TIER_DEVICE, second).live_bytes, 0); /* it has ended */
+    assert_int_equal(history_held(history, 2, TIER_DEVICE, second).live_bytes, 0);
+    assert_true(history_held(history, 2, TIER_DEVICE, third).live_bytes > 0);
     for (int rank = 0; rank < 4; rank++) {
         int64_t begin, end;
-        tape_spans(tape, rank, LANE_COMPUTE, second, third, &begin, &end);
+        history_spans(history, rank, LANE_COMPUTE, second, third, &begin, &end);
         assert_int_equal(end > begin, rank < 3);
     }
     folded_free(&run);
@@ -137,9 +137,9 @@ static void totals_count_the_ranks_of_their_window(void **state)
 {
     struct folded run = story();
     struct totals totals;
-    const struct tape_step *step = tape_step_numbered(run.tape, 23);
+    const struct history_step *step = history_step_numbered(run.history, 23);
     (void)state;
-    totals_of(&totals, run.tape, run.model, -1, step->begun_ns, step->ended_ns);
+    totals_of(&totals, run.history, run.model, -1, step->begun_ns, step->ended_ns);
     assert_true(totals.known);
     assert_true(totals.temporal.window_ns > 0);
     folded_free(&run);
@@ -149,7 +149,7 @@ static void a_rank_that_is_not_there_is_blank(void **state)
 {
     struct folded run = story();
     struct view_state view = {.to_ns = UINT64_MAX};
-    struct scene scene = {run.model, run.tape, &view};
+    struct scene scene = {run.model, run.history, &view};
     struct column columns[100];
     struct window window = timeline_window(&scene);
     int last[4] = {0};
@@ -171,7 +171,7 @@ static void put_sticky(void *user, const struct trace_record *record)
     uint8_t bytes[1 << 16];
     assert_true(trace_encoded_bytes(record) <= sizeof bytes);
     trace_encode(record, bytes);
-    sticky_put(user, bytes);
+    latest_records_put(user, bytes);
 }
 
 static void fold_encoded(void *user, const void *bytes)
@@ -184,39 +184,39 @@ static void fold_encoded(void *user, const void *bytes)
 static void a_late_viewer_hears_of_the_present_ranks_only(void **state)
 {
     struct synthetic of;
-    struct sticky *sticky = sticky_new();
+    struct latest_records *latest = latest_records_new();
     struct run_model *model = run_model_new(&(struct run_model_options){0});
     (void)state;
-    synthetic_story(&of, 4, STORY_RETURNS, put_sticky, sticky);
-    assert_int_equal(sticky_open_step(sticky), 0);
-    sticky_each(sticky, fold_encoded, model);
+    synthetic_story(&of, 4, STORY_RETURNS, put_sticky, latest);
+    assert_int_equal(latest_records_open_step(latest), 0);
+    latest_records_each(latest, fold_encoded, model);
     assert_string_equal(model->problem, "");
     assert_int_equal(model->ranks, 3);
     assert_int_equal(run_present_part(model)->number, 2);
     assert_true(run_training(model) && run_training(model)->has_ops);
     assert_true(model->validation.known && model->sample.text);
     run_model_free(model);
-    sticky_free(sticky);
+    latest_records_free(latest);
 }
 
 static void a_late_viewer_hears_why_memory_ran_out(void **state)
 {
-    struct sticky *sticky = sticky_new();
+    struct latest_records *latest = latest_records_new();
     struct run_model *model = run_model_new(&(struct run_model_options){0});
     const char *const events[] = {"{\"kind\":\"oom\",\"detail\":{\"rank\":1,\"text\":\"first\"}}",
                                   "{\"kind\":\"oom\",\"detail\":{\"rank\":2,\"text\":\"last\"}}"};
     (void)state;
     for (uint32_t i = 0; i < 2; i++)
-        put_sticky(sticky, &(struct trace_record){.kind = TRACE_EVENT,
+        put_sticky(latest, &(struct trace_record){.kind = TRACE_EVENT,
                                                   .time_ns = i + 1,
                                                   .event = {.step = i + 1, .json = {events[i], strlen(events[i])}}});
-    sticky_each(sticky, fold_encoded, model);
+    latest_records_each(latest, fold_encoded, model);
     assert_true(model->shortage.known);
     assert_int_equal(model->shortage.rank, 2);
     assert_string_equal(model->shortage.text, "last");
     assert_int_equal(model->notice_count, 1);
     run_model_free(model);
-    sticky_free(sticky);
+    latest_records_free(latest);
 }
 
 /* ---- one file, two writers ---- */
@@ -403,20 +403,20 @@ static void half_a_handover_leaks_nothing(void **state)
 
 static void settings_are_kept_once_each(void **state)
 {
-    struct next next;
+    struct relaunch_config next;
     struct text_list given = {2, {"topology.ranks=4", "zero_optimization.prefetch_bucket_size=5e5"}};
     (void)state;
-    next_init(&next, &given);
-    next_set(&next, "topology.ranks", "2");
-    next_set(&next, "zero_optimization.stage3_prefetch_bucket_size", "7e5"); /* another spelling of the same */
-    next_set(&next, "zero_optimization.stage", "3");
-    struct text_list sets = next_sets(&next);
+    relaunch_config_init(&next, &given);
+    relaunch_config_set(&next, "topology.ranks", "2");
+    relaunch_config_set(&next, "zero_optimization.stage3_prefetch_bucket_size", "7e5"); /* another spelling of the same */
+    relaunch_config_set(&next, "zero_optimization.stage", "3");
+    struct text_list sets = relaunch_config_sets(&next);
     assert_int_equal(sets.count, 3);
     assert_string_equal(sets.at[0], "topology.ranks=2");
     assert_string_equal(sets.at[1], "zero_optimization.stage3_prefetch_bucket_size=7e5");
     assert_string_equal(sets.at[2], "zero_optimization.stage=3");
     assert_false(next.full);
-    next_release(&next);
+    relaunch_config_release(&next);
 }
 
 static void the_batch_of_a_step_stays_where_it_can(void **state)
@@ -445,14 +445,14 @@ static void the_batch_of_a_step_stays_where_it_can(void **state)
         .topology.ranks = 4, .train_batch_size = 16, .micro_batch_size = 2, .accumulation_steps = 2};
     (void)state;
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
-        struct next next;
+        struct relaunch_config next;
         struct text_list sets;
-        next_init(&next, &(struct text_list){0});
-        next_change(&next, &now, cases[c].key, cases[c].value);
-        sets = next_sets(&next);
+        relaunch_config_init(&next, &(struct text_list){0});
+        relaunch_config_change(&next, &now, cases[c].key, cases[c].value);
+        sets = relaunch_config_sets(&next);
         for (int i = 0; i < sets.count; i++) assert_string_equal(sets.at[i], cases[c].sets[i]);
         assert_true(sets.count == 4 || !cases[c].sets[sets.count]);
-        next_release(&next);
+        relaunch_config_release(&next);
     }
 }
 
@@ -533,7 +533,7 @@ int main(void)
         cmocka_unit_test(before_its_first_step_a_part_has_none),
         cmocka_unit_test(a_header_said_again_changes_nothing),
         cmocka_unit_test(the_report_has_every_step_at_its_length),
-        cmocka_unit_test(the_tape_knows_how_many_there_were),
+        cmocka_unit_test(the_history_knows_how_many_there_were),
         cmocka_unit_test(totals_count_the_ranks_of_their_window),
         cmocka_unit_test(a_rank_that_is_not_there_is_blank),
         cmocka_unit_test(a_late_viewer_hears_of_the_present_ranks_only),

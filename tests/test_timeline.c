@@ -81,13 +81,13 @@ static void the_scale_of_a_run_is_steady(void **state)
 
 static struct window shown(const struct folded *run, struct view_state state)
 {
-    struct scene scene = {run->model, run->tape, &state};
+    struct scene scene = {run->model, run->history, &state};
     return timeline_window(&scene);
 }
 
 static void assert_step(const struct folded *run, struct view_state state, uint32_t number)
 {
-    const struct tape_step *step = tape_step_numbered(run->tape, number);
+    const struct history_step *step = history_step_numbered(run->history, number);
     struct window window = shown(run, state);
     assert_int_equal(window.from_ns, step->begun_ns);
     assert_int_equal(window.to_ns, step->ended_ns);
@@ -96,14 +96,14 @@ static void assert_step(const struct folded *run, struct view_state state, uint3
 static void the_step_under_the_cursor_is_shown(void **state)
 {
     struct folded run = folded_example(8);
-    uint64_t in_six_ns = tape_step_numbered(run.tape, 6)->begun_ns + 1000000;
+    uint64_t in_six_ns = history_step_numbered(run.history, 6)->begun_ns + 1000000;
     (void)state;
     assert_step(&run, (struct view_state){0}, 8);
     assert_step(&run, (struct view_state){.behind = true, .cursor_ns = in_six_ns}, 6);
     assert_step(&run, (struct view_state){.behind = true, .live = true, .cursor_ns = in_six_ns}, 6);
     assert_int_equal(shown(&run, (struct view_state){.from_ns = 5, .to_ns = 9000}).from_ns, 5);
     struct window all = shown(&run, (struct view_state){.to_ns = UINT64_MAX});
-    assert_true(all.from_ns == tape_first_ns(run.tape) && all.to_ns >= tape_last_ns(run.tape));
+    assert_true(all.from_ns == history_first_ns(run.history) && all.to_ns >= history_last_ns(run.history));
     folded_free(&run);
 }
 
@@ -128,16 +128,16 @@ static void a_running_run_shows_whole_steps(void **state)
 {
     struct folded run = in_the_middle(10);
     struct view_state live = {.live = true}, stopped = {0};
-    struct scene scene = {run.model, run.tape, &live};
+    struct scene scene = {run.model, run.history, &live};
     (void)state;
-    assert_int_equal(tape_step_numbered(run.tape, 8)->ended_ns, 0);
+    assert_int_equal(history_step_numbered(run.history, 8)->ended_ns, 0);
     assert_true(timeline_step(&scene)->ended_ns && timeline_step(&scene)->step < 8); /* calm */
     struct window window = shown(&run, live);
     assert_int_equal(window.to_ns, timeline_step(&scene)->ended_ns);
     scene.state = &stopped; /* nothing moves: what is there is shown */
     assert_int_equal(timeline_step(&scene)->step, 8);
     window = shown(&run, stopped);
-    assert_true(window.to_ns > tape_last_ns(run.tape) && window.to_ns < tape_last_ns(run.tape) + 100000000u);
+    assert_true(window.to_ns > history_last_ns(run.history) && window.to_ns < history_last_ns(run.history) + 100000000u);
     folded_free(&run);
 }
 
@@ -146,9 +146,9 @@ static void a_slow_step_is_followed(void **state)
 {
     struct folded run = in_the_middle(10);
     struct view_state live = {.live = true};
-    struct scene scene = {run.model, run.tape, &live};
+    struct scene scene = {run.model, run.history, &live};
     struct trace_record later = {
-        .kind = TRACE_LOG, .rank = TRACE_RANK_ALL, .time_ns = tape_last_ns(run.tape) + 400000000u};
+        .kind = TRACE_LOG, .rank = TRACE_RANK_ALL, .time_ns = history_last_ns(run.history) + 400000000u};
     (void)state;
     folded_fold(&run, &later);
     assert_int_equal(timeline_step(&scene)->step, 8);
@@ -168,7 +168,7 @@ enum { SAMPLES = 200, COLUMNS = 71 };
 static enum mark mark_at(const struct folded *run, int rank, enum lane lane, uint64_t time_ns)
 {
     const struct span *span;
-    for (int64_t i = 0; (span = tape_span(run->tape, rank, lane, i)); i++) {
+    for (int64_t i = 0; (span = history_span(run->history, rank, lane, i)); i++) {
         if (time_ns >= span->started_ns && time_ns < span->ended_ns)
             return mark_of_op(span->kind, span->phase, span->prefetch);
         if (time_ns >= span->issued_ns && time_ns < span->ready_ns && span->stall != STALL_NONE)
@@ -192,10 +192,10 @@ static void a_column_shows_what_took_most_of_it(void **state)
 {
     struct folded run = folded_example(8);
     struct view_state view_state = {0};
-    struct scene scene = {run.model, run.tape, &view_state};
+    struct scene scene = {run.model, run.history, &view_state};
     (void)state;
     for (int zoom = 0; zoom < 6; zoom++) {
-        const struct tape_step *step = tape_step_numbered(run.tape, zoom & 1 ? 8 : 3);
+        const struct history_step *step = history_step_numbered(run.history, zoom & 1 ? 8 : 3);
         struct window window = {step->begun_ns, step->begun_ns + (step->ended_ns - step->begun_ns) / (1u << zoom)};
         for (int rank = 0; rank < 4; rank += 3)
             for (enum lane lane = 0; lane < LANES; lane++) {
@@ -212,20 +212,20 @@ static void busy_time_is_neither_lost_nor_made_up(void **state)
 {
     struct folded run = folded_example(8);
     struct view_state view_state = {0};
-    struct scene scene = {run.model, run.tape, &view_state};
-    const struct tape_step *step = tape_step_numbered(run.tape, 8);
-    struct window window = {step->begun_ns, step->ended_ns}, before = {0, tape_first_ns(run.tape)},
-                  after = {tape_last_ns(run.tape) + 1, tape_last_ns(run.tape) + 1000000};
+    struct scene scene = {run.model, run.history, &view_state};
+    const struct history_step *step = history_step_numbered(run.history, 8);
+    struct window window = {step->begun_ns, step->ended_ns}, before = {0, history_first_ns(run.history)},
+                  after = {history_last_ns(run.history) + 1, history_last_ns(run.history) + 1000000};
     uint64_t busy_ns = 0, expected_ns = 0;
     struct column columns[COLUMNS];
     int64_t first, end;
     (void)state;
     timeline_columns(columns, COLUMNS, &scene, 1, LANE_COMM, &window);
     for (int i = 0; i < COLUMNS; i++) busy_ns += columns[i].busy_ns;
-    tape_spans(run.tape, 1, LANE_COMM, step->begun_ns, step->ended_ns, &first, &end);
+    history_spans(run.history, 1, LANE_COMM, step->begun_ns, step->ended_ns, &first, &end);
     for (; first < end; first++)
         expected_ns +=
-            tape_span(run.tape, 1, LANE_COMM, first)->ended_ns - tape_span(run.tape, 1, LANE_COMM, first)->started_ns;
+            history_span(run.history, 1, LANE_COMM, first)->ended_ns - history_span(run.history, 1, LANE_COMM, first)->started_ns;
     assert_int_equal(busy_ns, expected_ns);
     timeline_columns(columns, COLUMNS, &scene, 1, LANE_COMM, &before);
     for (int i = 0; i < COLUMNS; i++) assert_int_equal(columns[i].mark, MARK_IDLE);
@@ -238,8 +238,8 @@ static void lost_time_is_unknown(void **state)
 {
     struct folded run = folded_example(4);
     struct view_state view_state = {0};
-    struct scene scene = {run.model, run.tape, &view_state};
-    uint64_t last_ns = tape_last_ns(run.tape);
+    struct scene scene = {run.model, run.history, &view_state};
+    uint64_t last_ns = history_last_ns(run.history);
     struct trace_record gap = {.kind = TRACE_GAP, .rank = 0, .time_ns = last_ns + 1000000, .gap = {7, last_ns}};
     struct window window = {last_ns, last_ns + 2000000};
     struct column columns[COLUMNS];
@@ -259,10 +259,10 @@ static void a_wait_that_goes_on_is_shown(void **state)
     for (int ended = 1; ended < 40; ended++) {
         struct folded run = in_the_middle(ended);
         struct view_state view_state = {0};
-        struct scene scene = {run.model, run.tape, &view_state};
+        struct scene scene = {run.model, run.history, &view_state};
         uint64_t since_ns = 0;
         struct trace_record later = {
-            .kind = TRACE_LOG, .rank = TRACE_RANK_ALL, .time_ns = tape_last_ns(run.tape) + 5000};
+            .kind = TRACE_LOG, .rank = TRACE_RANK_ALL, .time_ns = history_last_ns(run.history) + 5000};
         folded_fold(&run, &later);
         struct stall_reason reason = timeline_pending(&scene, 0, LANE_COMPUTE, &since_ns);
         if (reason.why != STALL_NONE && timeline_now(&scene) > since_ns + 1000) {
@@ -332,13 +332,13 @@ static void layout_fits_every_size(void **state)
 
 static bool press(const struct folded *run, struct view_state *state, enum action action, const char *argument)
 {
-    struct scene scene = {run->model, run->tape, state};
+    struct scene scene = {run->model, run->history, state};
     return timeline_act(state, &scene, &(struct key_row){.action = action, .argument = argument});
 }
 
 static const struct span *chosen(const struct folded *run, const struct view_state *state)
 {
-    struct scene scene = {run->model, run->tape, state};
+    struct scene scene = {run->model, run->history, state};
     return timeline_selected(&scene);
 }
 
@@ -348,33 +348,33 @@ static void arrows_visit_every_operation_of_a_lane(void **unused)
     struct view_state state = {.rank = 1};
     int64_t first, end;
     (void)unused;
-    tape_spans(run.tape, 1, LANE_COMPUTE, 0, UINT64_MAX, &first, &end);
+    history_spans(run.history, 1, LANE_COMPUTE, 0, UINT64_MAX, &first, &end);
     assert_true(press(&run, &state, ACTION_RIGHT, NULL) && state.selected.known);
     for (int64_t i = first; i < end; i++) press(&run, &state, ACTION_LEFT, NULL);
     for (int64_t i = first; i < end; i++) {
         const struct span *span = chosen(&run, &state);
-        assert_ptr_equal(span, tape_span(run.tape, 1, LANE_COMPUTE, i)); /* and it is on the screen */
+        assert_ptr_equal(span, history_span(run.history, 1, LANE_COMPUTE, i)); /* and it is on the screen */
         press(&run, &state, ACTION_RIGHT, NULL);
     }
-    assert_ptr_equal(chosen(&run, &state), tape_span(run.tape, 1, LANE_COMPUTE, end - 1)); /* the last stays */
+    assert_ptr_equal(chosen(&run, &state), history_span(run.history, 1, LANE_COMPUTE, end - 1)); /* the last stays */
     folded_free(&run);
 }
 
 static void arrows_leave_an_empty_window(void **unused)
 {
     struct folded run = folded_example(8);
-    uint64_t first_ns = tape_first_ns(run.tape), last_ns = tape_last_ns(run.tape);
+    uint64_t first_ns = history_first_ns(run.history), last_ns = history_last_ns(run.history);
     struct view_state state = {.rank = 1, .from_ns = last_ns + 1000000, .to_ns = last_ns + 2000000};
     int64_t first, end;
     (void)unused;
-    tape_spans(run.tape, 1, LANE_COMPUTE, 0, UINT64_MAX, &first, &end);
+    history_spans(run.history, 1, LANE_COMPUTE, 0, UINT64_MAX, &first, &end);
     press(&run, &state, ACTION_RIGHT, NULL);
     assert_false(state.selected.known); /* nothing lies there */
     press(&run, &state, ACTION_LEFT, NULL);
-    assert_ptr_equal(chosen(&run, &state), tape_span(run.tape, 1, LANE_COMPUTE, end - 1));
+    assert_ptr_equal(chosen(&run, &state), history_span(run.history, 1, LANE_COMPUTE, end - 1));
     state = (struct view_state){.rank = 1, .from_ns = first_ns - 2000000, .to_ns = first_ns - 1000000};
     press(&run, &state, ACTION_RIGHT, NULL);
-    assert_ptr_equal(chosen(&run, &state), tape_span(run.tape, 1, LANE_COMPUTE, first));
+    assert_ptr_equal(chosen(&run, &state), history_span(run.history, 1, LANE_COMPUTE, first));
     folded_free(&run);
 }
 
@@ -441,7 +441,7 @@ static void keys_of_the_window(void **unused)
     press(&run, &state, ACTION_ZOOM_IN, "more");
     assert_true(state.to_ns != UINT64_MAX);
     for (int i = 0; i < 40; i++) press(&run, &state, ACTION_PAN_LEFT, "more");
-    assert_true(state.to_ns > tape_first_ns(run.tape)); /* some of the run stays in sight */
+    assert_true(state.to_ns > history_first_ns(run.history)); /* some of the run stays in sight */
     for (int i = 0; i < 9; i++) press(&run, &state, ACTION_ZOOM_OUT, "more");
     assert_true(state.to_ns == UINT64_MAX);
     assert_true(press(&run, &state, ACTION_ENTER, NULL) && state.cursor_ns == span->started_ns);
@@ -485,7 +485,7 @@ static void any_keys_at_any_size(void **unused)
             struct surface surface;
             assert_true(surface_init(&surface, 80 + (int)(random >> 8) % 150, 24 + (int)(random >> 20) % 40,
                                      THEME_DEFAULT, random & 64));
-            view_draw(runs[i].model, runs[i].tape, &state, &surface);
+            view_draw(runs[i].model, runs[i].history, &state, &surface);
             surface_release(&surface);
         }
         folded_free(&runs[i]);

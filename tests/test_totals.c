@@ -69,9 +69,9 @@ static void unions_count_once(void **state)
 }
 
 /* The same as operations of a run: layer l is gather 2 l and block 2 l + 1. */
-static struct past hta_run(int ranks, int steps)
+static struct record_buffer hta_run(int ranks, int steps)
 {
-    struct past past;
+    struct record_buffer past;
     struct past_op ops[2 * LAYERS];
     for (int layer = 0; layer < LAYERS; layer++) {
         ops[2 * layer] = (struct past_op){OP_GATHER, layer, 8000, layer > 0, -1, WAIT_DATA};
@@ -89,13 +89,13 @@ static struct past hta_run(int ranks, int steps)
     return past;
 }
 
-static void hta_case_from_a_tape(void **state)
+static void hta_case_from_a_history(void **state)
 {
     (void)state;
-    struct past past = hta_run(2, 2);
+    struct record_buffer past = hta_run(2, 2);
     for (int rank = -1; rank < 2; rank++) {
         struct totals totals;
-        totals_of(&totals, past.tape, past.model, rank, 1000 * US, 90000 * US);
+        totals_of(&totals, past.history, past.model, rank, 1000 * US, 90000 * US);
         assert_true(totals.known);
         assert_int_equal(totals.temporal.window_ns, 1340 * US);
         assert_int_equal(totals.temporal.compute_ns, 800 * US);
@@ -117,18 +117,18 @@ static void hta_case_from_a_tape(void **state)
 static void a_window_clips(void **state)
 {
     (void)state;
-    struct past past = hta_run(1, 2);
+    struct record_buffer past = hta_run(1, 2);
     struct totals totals; /* from the middle of the first gather to the middle of the second layer's compute */
-    totals_of(&totals, past.tape, past.model, 0, 7040 * US, (7000 + 170 + 100) * US);
+    totals_of(&totals, past.history, past.model, 0, 7040 * US, (7000 + 170 + 100) * US);
     assert_int_equal(totals.temporal.window_ns, 230 * US);
     assert_int_equal(totals.temporal.compute_ns, 150 * US);
     assert_int_equal(totals.traffic[TRAFFIC_ALL_GATHER].busy_ns, 120 * US);
     assert_int_equal(totals.traffic[TRAFFIC_ALL_GATHER].count, 2);
     assert_int_equal(totals.traffic[TRAFFIC_ALL_GATHER].bytes, 16000);
     assert_int_equal(totals.traffic[TRAFFIC_ALL_GATHER].sent_bytes, 200);
-    totals_of(&totals, past.tape, past.model, 0, 500000 * US, 600000 * US);
+    totals_of(&totals, past.history, past.model, 0, 500000 * US, 600000 * US);
     assert_false(totals.known);
-    totals_of(&totals, past.tape, past.model, 3, 0, 600000 * US);
+    totals_of(&totals, past.history, past.model, 3, 0, 600000 * US);
     assert_false(totals.known);
     past_end(&past);
 }
@@ -142,7 +142,7 @@ static void bandwidths_are_those_of_nccl_tests(void **state)
                                   {OP_REDUCE_SCATTER, 0, 8000, false, -1, WAIT_DATA},
                                   {OP_ALL_REDUCE, 0, 8000, false, -1, WAIT_DATA},
                                   {OP_AGREE, -1, 0, false, -1, WAIT_DATA}};
-    struct past past;
+    struct record_buffer past;
     struct totals totals;
     past_start(&past, 0, 4, 1000 * US);
     past_plan(&past, 1, 4, PURPOSE_TRAIN, ops, 4, 1000 * US);
@@ -150,7 +150,7 @@ static void bandwidths_are_those_of_nccl_tests(void **state)
         for (int rank = 0; rank < 4; rank++)
             past_op(&past, rank, 1, op, 2000 * US + op * 100 * US, 2000 * US + op * 100 * US, 2080 * US + op * 100 * US,
                     -1);
-    totals_of(&totals, past.tape, past.model, -1, 1000 * US, 9000 * US);
+    totals_of(&totals, past.history, past.model, -1, 1000 * US, 9000 * US);
     assert_true(totals.known);
     assert_float_equal(totals.traffic[TRAFFIC_ALL_GATHER].algbw, 1e8, 1);
     assert_float_equal(totals.traffic[TRAFFIC_ALL_GATHER].busbw, 0.75e8, 1);
@@ -167,14 +167,14 @@ static void a_gather_that_is_early_says_how_early(void **state)
     const struct past_op ops[] = {{OP_LOAD, -1, 0, false, -1, WAIT_DATA},
                                   {OP_GATHER, 5, 8000, true, -1, WAIT_DATA},
                                   {OP_BLOCK_FORWARD, 5, 0, false, 1, WAIT_DATA}};
-    struct past past;
+    struct record_buffer past;
     struct totals totals;
     past_start(&past, 0, 1, 1000 * US);
     past_plan(&past, 1, 1, PURPOSE_TRAIN, ops, 3, 1000 * US);
     past_op(&past, 0, 1, 0, 2000 * US, 2000 * US, 2500 * US, -1);
     past_op(&past, 0, 1, 1, 2000 * US, 2000 * US, 2300 * US, -1);
     past_op(&past, 0, 1, 2, 2500 * US, 2500 * US, 2900 * US, -1);
-    totals_of(&totals, past.tape, past.model, 0, 1000 * US, 9000 * US);
+    totals_of(&totals, past.history, past.model, 0, 1000 * US, 9000 * US);
     assert_int_equal(totals.prefetch.prefetched, 1);
     assert_int_equal(totals.prefetch.early_count, 1);
     assert_int_equal(totals.prefetch.early_ns, 200 * US);
@@ -190,14 +190,14 @@ static void copies_are_no_communication(void **state)
     const struct past_op ops[] = {{OP_FETCH, 0, 4000, false, -1, WAIT_DATA},
                                   {OP_BLOCK_BACKWARD, 0, 0, false, 0, WAIT_DATA},
                                   {OP_REDUCE_SCATTER, 0, 8000, false, 1, WAIT_DATA}};
-    struct past past;
+    struct record_buffer past;
     struct totals totals;
     past_start(&past, 0, 1, 1000 * US);
     past_plan(&past, 1, 1, PURPOSE_TRAIN, ops, 3, 1000 * US);
     past_op(&past, 0, 1, 0, 2000 * US, 2000 * US, 2300 * US, -1);
     past_op(&past, 0, 1, 1, 2100 * US, 2300 * US, 2900 * US, 0);
     past_op(&past, 0, 1, 2, 2300 * US, 2900 * US, 3000 * US, 1);
-    totals_of(&totals, past.tape, past.model, 0, 1000 * US, 9000 * US);
+    totals_of(&totals, past.history, past.model, 0, 1000 * US, 9000 * US);
     assert_int_equal(totals.temporal.communication_ns, 100 * US);
     assert_int_equal(totals.temporal.non_compute_ns, 400 * US);
     assert_int_equal(totals.temporal.idle_ns, 0);
@@ -210,7 +210,7 @@ static void copies_are_no_communication(void **state)
 static void evaluation_is_not_training(void **state)
 {
     (void)state;
-    struct past past = hta_run(1, 1);
+    struct record_buffer past = hta_run(1, 1);
     const struct past_op ops[] = {{OP_BLOCK_FORWARD, 0, 0, false, -1, WAIT_DATA}};
     struct totals totals;
     past_plan(&past, 2, 1, PURPOSE_EVALUATE, ops, 1, 8000 * US);
@@ -218,7 +218,7 @@ static void evaluation_is_not_training(void **state)
     past_fold(
         &past, 0, 8900 * US,
         (struct trace_record){.kind = TRACE_OP_END, .op_end = {2, 2, 0, 8100 * US, 8100 * US, 8100 * US, -1, 0, 0, 0}});
-    totals_of(&totals, past.tape, past.model, 0, 1000 * US, 9000 * US);
+    totals_of(&totals, past.history, past.model, 0, 1000 * US, 9000 * US);
     assert_int_equal(totals.temporal.compute_ns, 400 * US);
     past_end(&past);
 }
@@ -226,9 +226,9 @@ static void evaluation_is_not_training(void **state)
 static void sums_add_and_share(void **state)
 {
     (void)state;
-    struct past past = hta_run(1, 2);
+    struct record_buffer past = hta_run(1, 2);
     struct totals sum = {0}, one;
-    totals_of(&one, past.tape, past.model, 0, 1000 * US, 90000 * US);
+    totals_of(&one, past.history, past.model, 0, 1000 * US, 90000 * US);
     totals_add(&sum, &one);
     totals_add(&sum, &one);
     assert_int_equal(sum.temporal.idle_ns, 280 * US);
@@ -248,7 +248,7 @@ int main(void)
         cmocka_unit_test(hta_two_steps),
         cmocka_unit_test(hta_three_steps),
         cmocka_unit_test(unions_count_once),
-        cmocka_unit_test(hta_case_from_a_tape),
+        cmocka_unit_test(hta_case_from_a_history),
         cmocka_unit_test(a_window_clips),
         cmocka_unit_test(bandwidths_are_those_of_nccl_tests),
         cmocka_unit_test(a_gather_that_is_early_says_how_early),

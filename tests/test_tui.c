@@ -52,22 +52,22 @@ static void layout_fits_every_size(void **state)
             }
 }
 
-struct past {
+struct record_buffer {
     struct run_model *model;
-    struct tape *tape;
+    struct history *history;
 };
 
 static void fold_past(void *user, const struct trace_record *record)
 {
-    struct past *past = user;
+    struct record_buffer *past = user;
     run_model_fold(past->model, record);
-    tape_fold(past->tape, past->model, record);
+    history_fold(past->history, past->model, record);
 }
 
 /* Views draw at every size without leaving the surface (the sanitizers watch) and say what they need when it is small. */
 static void views_draw_at_every_size(void **state)
 {
-    struct past past = {run_model_new(&(struct run_model_options){0}), tape_new(0)};
+    struct record_buffer past = {run_model_new(&(struct run_model_options){0}), history_new(0)};
     struct synthetic run;
     struct surface surface;
     (void)state;
@@ -78,10 +78,10 @@ static void views_draw_at_every_size(void **state)
                 .view = view, .focus = VIEW_EVENTS, .units = (enum units)(size % UNITS), .live = size & 1};
             view_state.row[view] = size;
             assert_true(surface_init(&surface, 1 + size * 7, 1 + size * 2, (enum theme)(size % THEMES), size & 2));
-            view_draw(past.model, past.tape, &view_state, &surface);
+            view_draw(past.model, past.history, &view_state, &surface);
             surface_release(&surface);
         }
-    tape_free(past.tape);
+    history_free(past.history);
     run_model_free(past.model);
 }
 

@@ -6,16 +6,16 @@
 #include "tests/synthetic.h"
 #include "tui/views/timeline.h"
 
-struct folded { struct run_model *model; struct tape *tape; };
+struct folded { struct run_model *model; struct history *history; };
 
 static inline struct folded folded_new(void)
 {
-    return (struct folded){run_model_new(&(struct run_model_options){0}), tape_new(0)};
+    return (struct folded){run_model_new(&(struct run_model_options){0}), history_new(0)};
 }
 
 static inline void folded_free(struct folded *run)
 {
-    tape_free(run->tape);
+    history_free(run->history);
     run_model_free(run->model);
 }
 
@@ -23,7 +23,7 @@ static inline void folded_fold(void *user, const struct trace_record *record)
 {
     struct folded *run = user;
     run_model_fold(run->model, record);
-    tape_fold(run->tape, run->model, record);
+    history_fold(run->history, run->model, record);
 }
 
 /* The committed recording, until every rank has ended `step`; 0: all of it. */

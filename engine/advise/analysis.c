@@ -20,7 +20,7 @@ void analysis_release(struct analysis *analysis)
     for (int i = 0; i < analysis->section_count; i++) section_release(&analysis->sections[i]);
     free(analysis->sections);
     run_model_free(analysis->model);
-    tape_free(analysis->tape);
+    history_free(analysis->history);
     free(analysis->path);
     *analysis = (struct analysis){0};
 }
@@ -72,26 +72,26 @@ static struct analysis_section *section_of(struct analysis *analysis, const stru
 
 /* ---- steps ---- */
 
-static void add_peaks(struct analysis_section *section, const struct analysis *analysis, const struct tape_step *when)
+static void add_peaks(struct analysis_section *section, const struct analysis *analysis, const struct history_step *when)
 {
     for (int rank = 0; rank < section->ranks; rank++)
         for (int tier = 0; tier < TIERS; tier++) {
             struct analysis_peak *peak = &section->peak[rank][tier];
             struct run_instant fullest =
-                tape_fullest(analysis->tape, rank, (enum tier)tier, when->begun_ns, when->ended_ns, NULL);
+                history_fullest(analysis->history, rank, (enum tier)tier, when->begun_ns, when->ended_ns, NULL);
             if (!fullest.known || (peak->instant.known && peak->instant.live_bytes >= fullest.live_bytes)) continue;
             *peak = (struct analysis_peak){fullest, when->step};
         }
 }
 
-static void add_totals(struct analysis_section *section, const struct analysis *analysis, const struct tape_step *when)
+static void add_totals(struct analysis_section *section, const struct analysis *analysis, const struct history_step *when)
 {
     struct totals one;
-    if (when->begun_ns < tape_whole_from(analysis->tape) ||
-        tape_has_gap(analysis->tape, when->begun_ns, when->ended_ns))
+    if (when->begun_ns < history_whole_from(analysis->history) ||
+        history_has_gap(analysis->history, when->begun_ns, when->ended_ns))
         return;
     for (int rank = 0; rank < section->ranks; rank++) {
-        totals_of(&one, analysis->tape, analysis->model, rank, when->begun_ns, when->ended_ns);
+        totals_of(&one, analysis->history, analysis->model, rank, when->begun_ns, when->ended_ns);
         totals_add(&section->rank[rank], &one);
     }
     section->timed++;
@@ -110,7 +110,7 @@ static bool add_loss(struct analysis_section *section, uint32_t step, float loss
     return true;
 }
 
-static bool add_step(struct analysis *analysis, const struct tape_step *when)
+static bool add_step(struct analysis *analysis, const struct history_step *when)
 {
     const struct run_step *step = run_step_numbered(analysis->model, when->step);
     struct analysis_section *section = step ? section_of(analysis, step) : NULL;
@@ -149,13 +149,13 @@ static bool fold(struct reading *reading, const struct trace_record *record)
 {
     struct analysis *analysis = reading->analysis;
     run_model_fold(analysis->model, record);
-    tape_fold(analysis->tape, analysis->model, record);
+    history_fold(analysis->history, analysis->model, record);
     if (++analysis->records % PROGRESS_EVERY == 0 && reading->options->progress) {
         const struct run_step *last = run_last_step(analysis->model);
         reading->options->progress(reading->options->user, analysis->records, last ? last->step : 0);
     }
     if (record->kind != TRACE_STEP_END || !in_window(reading->options, record->step_end.step)) return true;
-    const struct tape_step *when = tape_step_numbered(analysis->tape, record->step_end.step);
+    const struct history_step *when = history_step_numbered(analysis->history, record->step_end.step);
     if (!when || !when->ended_ns || when->begun_ns <= reading->added_ns) return true;
     reading->added_ns = when->begun_ns;
     return add_step(analysis, when);
@@ -193,8 +193,8 @@ int analysis_read(struct analysis *analysis, const char *path, const struct anal
     if (status) return status;
     analysis->path = strdup(path);
     analysis->model = run_model_new(&(struct run_model_options){.steps = 256, .notices = 256});
-    analysis->tape = tape_new(0);
-    if (analysis->path && analysis->model && analysis->tape)
+    analysis->history = history_new(0);
+    if (analysis->path && analysis->model && analysis->history)
         status = read_all(&(struct reading){.analysis = analysis, .options = options}, source, err);
     else status = error_set(err, STATUS_RUN, "no memory to analyze %s", path);
     source_close(source);

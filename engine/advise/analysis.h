@@ -38,7 +38,7 @@ struct analysis_section {
 struct analysis {
     char *path;
     struct run_model *model; /* the whole trace, folded */
-    struct tape *tape;       /* the end of it */
+    struct history *history;       /* the end of it */
     struct analysis_section *sections;
     int section_count;
     uint64_t records;

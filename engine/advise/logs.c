@@ -13,7 +13,7 @@
 
 struct logs {
     struct config config; /* without what it owns */
-    struct tape *tape;
+    struct history *history;
     struct log_clock clock; /* since it was printed last */
     struct log_comms comms;
     uint64_t begun_ns;         /* of the step that was taken last */
@@ -28,22 +28,22 @@ struct logs {
 
 /* ---- shared by the logs ---- */
 
-bool log_step_whole(const struct tape *tape, const struct tape_step *step)
+bool log_step_whole(const struct history *history, const struct history_step *step)
 {
-    return step->ended_ns && step->begun_ns >= tape_whole_from(tape) &&
-           !tape_has_gap(tape, step->begun_ns, step->ended_ns);
+    return step->ended_ns && step->begun_ns >= history_whole_from(history) &&
+           !history_has_gap(history, step->begun_ns, step->ended_ns);
 }
 
-void log_spans(const struct tape *tape, const struct tape_step *step, int rank, enum lane lane, int64_t *first,
+void log_spans(const struct history *history, const struct history_step *step, int rank, enum lane lane, int64_t *first,
                int64_t *end)
 {
-    tape_spans(tape, rank, lane, step->begun_ns, step->ended_ns, first, end);
+    history_spans(history, rank, lane, step->begun_ns, step->ended_ns, first, end);
 }
 
-const struct span *log_span(const struct tape *tape, const struct tape_step *step, int rank, enum lane lane,
+const struct span *log_span(const struct history *history, const struct history_step *step, int rank, enum lane lane,
                             int64_t number)
 {
-    const struct span *span = tape_span(tape, rank, lane, number);
+    const struct span *span = history_span(history, rank, lane, number);
     bool its_own = span && span->purpose == PURPOSE_TRAIN && span->step == step->step && span->ended_ns;
     return its_own && span->started_ns >= step->begun_ns ? span : NULL;
 }
@@ -109,22 +109,22 @@ static void print_progress(struct logs *logs, const struct run_model *model, con
 
 /* ---- a step is over ---- */
 
-static void print_what_is_due(struct logs *logs, const struct run_model *model, const struct tape_step *when,
+static void print_what_is_due(struct logs *logs, const struct run_model *model, const struct history_step *when,
                               const struct run_step *step)
 {
     const struct config_logs *wanted = &logs->config.logs;
     if (wanted->steps_per_print) print_progress(logs, model, step);
     if (wanted->wall_clock_breakdown) log_clock_print(&logs->clock, logs->out);
-    if (wanted->memory_breakdown && when) log_memory_print(logs->tape, when, logs->out);
+    if (wanted->memory_breakdown && when) log_memory_print(logs->history, when, logs->out);
     logs->clock = (struct log_clock){0};
     logs->since = 0;
 }
 
-static void profile(struct logs *logs, const struct run_model *model, const struct tape_step *when)
+static void profile(struct logs *logs, const struct run_model *model, const struct history_step *when)
 {
     struct log_profile profile;
     FILE *out = logs->profile_out ? logs->profile_out : logs->out;
-    if (!log_profile_of(&profile, &logs->config, logs->tape, model, when)) {
+    if (!log_profile_of(&profile, &logs->config, logs->history, model, when)) {
         fprintf(out, "flops_profiler: records of step %u were lost, so nothing is known of it\n", when->step);
         return;
     }
@@ -132,7 +132,7 @@ static void profile(struct logs *logs, const struct run_model *model, const stru
     log_profile_release(&profile);
 }
 
-static void take_step(struct logs *logs, const struct run_model *model, const struct tape_step *when,
+static void take_step(struct logs *logs, const struct run_model *model, const struct history_step *when,
                       const struct run_step *step)
 {
     const struct config_logs *wanted = &logs->config.logs;
@@ -142,9 +142,9 @@ static void take_step(struct logs *logs, const struct run_model *model, const st
         logs->samples += (uint64_t)samples_of(logs, step);
         logs->time_ns += step->total_ns;
     }
-    if (wanted->wall_clock_breakdown) log_clock_add(&logs->clock, logs->tape, model, when);
+    if (wanted->wall_clock_breakdown) log_clock_add(&logs->clock, logs->history, model, when);
     if (wanted->comms.enabled)
-        log_comms_add(&logs->comms, logs->tape, model, when, wanted->comms.verbose ? logs->out : NULL);
+        log_comms_add(&logs->comms, logs->history, model, when, wanted->comms.verbose ? logs->out : NULL);
     if (wanted->flops.enabled && step->step == (uint32_t)wanted->flops.profile_step) profile(logs, model, when);
     const int64_t every = wanted->steps_per_print ? wanted->steps_per_print : 1;
     if (step->step % every == 0) print_what_is_due(logs, model, when, step);
@@ -152,9 +152,9 @@ static void take_step(struct logs *logs, const struct run_model *model, const st
 
 void logs_fold(struct logs *logs, const struct run_model *model, const struct trace_record *record)
 {
-    tape_fold(logs->tape, model, record);
+    history_fold(logs->history, model, record);
     if (record->kind != TRACE_STEP_END) return;
-    const struct tape_step *when = tape_step_numbered(logs->tape, record->step_end.step);
+    const struct history_step *when = history_step_numbered(logs->history, record->step_end.step);
     const struct run_step *step = run_step_numbered(model, record->step_end.step);
     if (!when || !step || !when->ended_ns || when->begun_ns <= logs->begun_ns) return;
     logs->begun_ns = when->begun_ns;
@@ -164,7 +164,7 @@ void logs_fold(struct logs *logs, const struct run_model *model, const struct tr
 void logs_finish(struct logs *logs, const struct run_model *model)
 {
     const struct run_step *last = run_last_step(model);
-    if (logs->since && last) print_what_is_due(logs, model, tape_step_numbered(logs->tape, last->step), last);
+    if (logs->since && last) print_what_is_due(logs, model, history_step_numbered(logs->history, last->step), last);
     if (logs->config.logs.comms.enabled && logs->steps) log_comms_print(&logs->comms, logs->out);
 }
 
@@ -184,11 +184,11 @@ struct logs *logs_new(const struct config *config)
     logs->config.notes = logs->config.given = NULL;
     logs->comms = (struct log_comms){.by_op = config->logs.comms.debug,
                                      .only = config->logs.comms.prof_all ? NULL : logs->config.logs.comms.prof_ops};
-    logs->tape = tape_new(0);
+    logs->history = history_new(0);
     logs->out = open_memstream(&logs->text, &logs->bytes);
     bool apart = *config->logs.flops.output_file;
     if (apart) logs->profile_out = open_memstream(&logs->profile, &logs->profile_bytes);
-    if (logs->tape && logs->out && (logs->profile_out || !apart)) return logs;
+    if (logs->history && logs->out && (logs->profile_out || !apart)) return logs;
     logs_free(logs);
     return NULL;
 }
@@ -199,7 +199,7 @@ void logs_free(struct logs *logs)
     if (logs->out) fclose(logs->out);
     if (logs->profile_out) fclose(logs->profile_out);
     log_comms_release(&logs->comms);
-    tape_free(logs->tape);
+    history_free(logs->history);
     free(logs->text);
     free(logs->profile);
     free(logs);

@@ -4,8 +4,8 @@
 
 /* One rank's step while it is walked. Times of the tail, after the last backward; UINT64_MAX and 0: none seen. */
 struct walk {
-    const struct tape *tape;
-    const struct tape_step *step;
+    const struct history *history;
+    const struct history_step *step;
     int rank;
     uint64_t at_ns;                  /* everything before is given to a part */
     uint64_t begins_ns;              /* the first operation of the optimizer that begins in the tail */
@@ -23,9 +23,9 @@ static uint64_t pass(struct walk *walk, uint64_t to_ns)
 static void walk_forward_and_backward(struct walk *walk, struct log_clock *clock)
 {
     int64_t first, end;
-    log_spans(walk->tape, walk->step, walk->rank, LANE_COMPUTE, &first, &end);
+    log_spans(walk->history, walk->step, walk->rank, LANE_COMPUTE, &first, &end);
     for (int64_t number = first; number < end; number++) {
-        const struct span *span = log_span(walk->tape, walk->step, walk->rank, LANE_COMPUTE, number);
+        const struct span *span = log_span(walk->history, walk->step, walk->rank, LANE_COMPUTE, number);
         if (span && span->phase == PHASE_FORWARD) clock->forward += pass(walk, span->ended_ns);
         if (span && span->phase == PHASE_BACKWARD) clock->inner += pass(walk, span->ended_ns);
     }
@@ -35,9 +35,9 @@ static void walk_forward_and_backward(struct walk *walk, struct log_clock *clock
 static void look_at_tail(struct walk *walk, enum lane lane)
 {
     int64_t first, end;
-    log_spans(walk->tape, walk->step, walk->rank, lane, &first, &end);
+    log_spans(walk->history, walk->step, walk->rank, lane, &first, &end);
     for (int64_t number = first; number < end; number++) {
-        const struct span *span = log_span(walk->tape, walk->step, walk->rank, lane, number);
+        const struct span *span = log_span(walk->history, walk->step, walk->rank, lane, number);
         if (!span || span->phase != PHASE_OPTIMIZER || span->ended_ns <= walk->at_ns) continue;
         if (span->started_ns < walk->begins_ns) walk->begins_ns = span->started_ns;
         if (span->kind != OP_UPDATE && span->kind != OP_HOST_UPDATE) continue;
@@ -46,9 +46,9 @@ static void look_at_tail(struct walk *walk, enum lane lane)
     }
 }
 
-static void add_rank(struct log_clock *clock, const struct tape *tape, const struct tape_step *step, int rank)
+static void add_rank(struct log_clock *clock, const struct history *history, const struct history_step *step, int rank)
 {
-    struct walk walk = {tape, step, rank, step->begun_ns, UINT64_MAX, UINT64_MAX, 0};
+    struct walk walk = {history, step, rank, step->begun_ns, UINT64_MAX, UINT64_MAX, 0};
     walk_forward_and_backward(&walk, clock);
     for (int lane = 0; lane < LANES; lane++)
         if (lane_computes((enum lane)lane)) look_at_tail(&walk, (enum lane)lane);
@@ -59,12 +59,12 @@ static void add_rank(struct log_clock *clock, const struct tape *tape, const str
     clock->allgather += pass(&walk, step->ended_ns);
 }
 
-bool log_clock_add(struct log_clock *clock, const struct tape *tape, const struct run_model *model,
-                   const struct tape_step *step)
+bool log_clock_add(struct log_clock *clock, const struct history *history, const struct run_model *model,
+                   const struct history_step *step)
 {
     const struct run_step *told = run_step_numbered(model, step->step);
-    if (!told || !log_step_whole(tape, step)) return false;
-    for (int rank = 0; rank < model->ranks; rank++) add_rank(clock, tape, step, rank);
+    if (!told || !log_step_whole(history, step)) return false;
+    for (int rank = 0; rank < model->ranks; rank++) add_rank(clock, history, step, rank);
     clock->steps += (uint32_t)model->ranks;
     clock->micro_steps += (uint32_t)model->ranks * told->micro_steps;
     return true;

@@ -46,23 +46,23 @@ struct latency {
 };
 
 /* The same collective on another rank: all of them enter collectives in one order, so it mostly has the same place. */
-static const struct span *twin(const struct tape *tape, const struct tape_step *step, const struct span *own,
+static const struct span *twin(const struct history *history, const struct history_step *step, const struct span *own,
                                int64_t place, int rank)
 {
     int64_t first, end;
-    log_spans(tape, step, rank, LANE_COMM, &first, &end);
-    const struct span *span = log_span(tape, step, rank, LANE_COMM, first + place);
+    log_spans(history, step, rank, LANE_COMM, &first, &end);
+    const struct span *span = log_span(history, step, rank, LANE_COMM, first + place);
     if (span && span->op == own->op) return span;
-    return log_span(tape, step, rank, LANE_COMM, tape_span_of(tape, rank, LANE_COMM, step->step, own->op));
+    return log_span(history, step, rank, LANE_COMM, history_span_of(history, rank, LANE_COMM, step->step, own->op));
 }
 
 /* Of a collective on all ranks. False: it was not seen on every rank. */
-static bool latency_of(struct latency *latency, const struct tape *tape, const struct tape_step *step,
+static bool latency_of(struct latency *latency, const struct history *history, const struct history_step *step,
                        const struct span *own, int64_t place, int ranks)
 {
     *latency = (struct latency){.fastest_ns = UINT64_MAX};
     for (int rank = 0; rank < ranks; rank++) {
-        const struct span *span = twin(tape, step, own, place, rank);
+        const struct span *span = twin(history, step, own, place, rank);
         if (!span) return false;
         uint64_t took_ns = span->ended_ns - span->started_ns;
         latency->sum_ns += took_ns;
@@ -98,23 +98,23 @@ static void print_operation(bool by_op, const struct span *span, uint64_t bytes,
             log_bytes(size, bytes), gbps(rate.algbw), gbps(rate.busbw));
 }
 
-void log_comms_add(struct log_comms *comms, const struct tape *tape, const struct run_model *model,
-                   const struct tape_step *step, FILE *verbose)
+void log_comms_add(struct log_comms *comms, const struct history *history, const struct run_model *model,
+                   const struct history_step *step, FILE *verbose)
 {
     const struct run_schedule *schedule = run_schedule_numbered(model, step->schedule);
     int64_t first, end;
-    if (!schedule || !schedule->has_ops || !log_step_whole(tape, step)) {
+    if (!schedule || !schedule->has_ops || !log_step_whole(history, step)) {
         comms->lost_steps++;
         return;
     }
-    log_spans(tape, step, 0, LANE_COMM, &first, &end);
+    log_spans(history, step, 0, LANE_COMM, &first, &end);
     for (int64_t number = first; number < end; number++) {
-        const struct span *span = log_span(tape, step, 0, LANE_COMM, number);
+        const struct span *span = log_span(history, step, 0, LANE_COMM, number);
         struct latency latency;
         if (!span || !is_asked_for(comms, traffic_of_op(span->kind))) continue;
         const uint64_t bytes = (uint64_t)schedule->ops.ops[span->op].bytes;
         if (verbose) print_operation(comms->by_op, span, bytes, model->ranks, verbose);
-        const bool known = latency_of(&latency, tape, step, span, number - first, model->ranks);
+        const bool known = latency_of(&latency, history, step, span, number - first, model->ranks);
         struct log_comm *row = known ? row_of(comms, span, bytes, model->ranks) : NULL;
         if (!row) continue;
         row->count++;

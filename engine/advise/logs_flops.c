@@ -113,13 +113,13 @@ static void owners_of(struct log_module *owners[4], struct log_profile *profile,
     owners[0] = &profile->module[0];
 }
 
-static void add_times(struct log_profile *profile, const struct model *model, const struct tape *tape,
-                      const struct tape_step *step, int rank)
+static void add_times(struct log_profile *profile, const struct model *model, const struct history *history,
+                      const struct history_step *step, int rank)
 {
     int64_t first, end;
-    log_spans(tape, step, rank, LANE_COMPUTE, &first, &end);
+    log_spans(history, step, rank, LANE_COMPUTE, &first, &end);
     for (int64_t number = first; number < end; number++) {
-        const struct span *span = log_span(tape, step, rank, LANE_COMPUTE, number);
+        const struct span *span = log_span(history, step, rank, LANE_COMPUTE, number);
         struct log_module *owners[4];
         if (!span || span->unit >= model->unit_count) continue;
         owners_of(owners, profile, model, span);
@@ -130,14 +130,14 @@ static void add_times(struct log_profile *profile, const struct model *model, co
     }
 }
 
-static bool measure(struct log_profile *profile, const struct model *shape, const struct tape *tape,
-                    const struct run_model *model, const struct tape_step *step)
+static bool measure(struct log_profile *profile, const struct model *shape, const struct history *history,
+                    const struct run_model *model, const struct history_step *step)
 {
     const struct run_schedule *schedule = run_schedule_numbered(model, step->schedule);
     profile->module = calloc((size_t)(5 + 3 * shape->shape.layers), sizeof *profile->module);
     if (!profile->module || !schedule || !schedule->has_ops) return false;
     const struct schedule *ops = &schedule->ops;
-    if (!log_clock_add(&profile->clock, tape, model, step)) return false;
+    if (!log_clock_add(&profile->clock, history, model, step)) return false;
     profile->step = step->step;
     profile->ranks = model->ranks;
     profile->micro_batch = ops->B;
@@ -145,7 +145,7 @@ static bool measure(struct log_profile *profile, const struct model *shape, cons
     profile->model_flops = log_model_flops(&shape->shape, (int64_t)ops->B * ops->micro_steps, ops->T);
     flops_of(&profile->executed, ops, shape);
     add_modules(profile, ops, shape);
-    for (int rank = 0; rank < model->ranks; rank++) add_times(profile, shape, tape, step, rank);
+    for (int rank = 0; rank < model->ranks; rank++) add_times(profile, shape, history, step, rank);
     for (int i = 0; i < profile->modules; i++) {
         profile->module[i].forward_ns /= (uint64_t)model->ranks;
         profile->module[i].backward_ns /= (uint64_t)model->ranks;
@@ -153,13 +153,13 @@ static bool measure(struct log_profile *profile, const struct model *shape, cons
     return true;
 }
 
-bool log_profile_of(struct log_profile *profile, const struct config *config, const struct tape *tape,
-                    const struct run_model *model, const struct tape_step *step)
+bool log_profile_of(struct log_profile *profile, const struct config *config, const struct history *history,
+                    const struct run_model *model, const struct history_step *step)
 {
     struct model shape;
     *profile = (struct log_profile){0};
     if (model_of(&shape, config, NULL)) return false;
-    bool known = measure(profile, &shape, tape, model, step);
+    bool known = measure(profile, &shape, history, model, step);
     model_release(&shape);
     if (!known) log_profile_release(profile);
     return known;

@@ -28,47 +28,47 @@ static void between(struct list *list, const struct span *last, const struct spa
 
 /* With the optimizer on the host nothing follows backward on the compute lane: the step begins with the host's first work
  * on it. */
-static void begin_on_host(struct list *list, const struct tape *tape, const struct tape_step *step, int rank,
+static void begin_on_host(struct list *list, const struct history *history, const struct history_step *step, int rank,
                           uint64_t backward_ended_ns)
 {
     int64_t first, end;
-    log_spans(tape, step, rank, LANE_HOST, &first, &end);
+    log_spans(history, step, rank, LANE_HOST, &first, &end);
     for (int64_t number = first; number < end; number++) {
-        const struct span *span = log_span(tape, step, rank, LANE_HOST, number);
+        const struct span *span = log_span(history, step, rank, LANE_HOST, number);
         if (!span || span->phase != PHASE_OPTIMIZER || span->started_ns < backward_ended_ns) continue;
         add(list, "before step", -1, span->started_ns);
         return;
     }
 }
 
-static void find_moments(struct list *list, const struct tape *tape, const struct tape_step *step, int rank)
+static void find_moments(struct list *list, const struct history *history, const struct history_step *step, int rank)
 {
     const struct span *last = NULL;
     int64_t first, end;
-    log_spans(tape, step, rank, LANE_COMPUTE, &first, &end);
+    log_spans(history, step, rank, LANE_COMPUTE, &first, &end);
     for (int64_t number = first; number < end; number++) {
-        const struct span *span = log_span(tape, step, rank, LANE_COMPUTE, number);
+        const struct span *span = log_span(history, step, rank, LANE_COMPUTE, number);
         if (!span) continue;
         between(list, last, span);
         last = span;
     }
-    if (last && last->phase == PHASE_BACKWARD) begin_on_host(list, tape, step, rank, last->ended_ns);
+    if (last && last->phase == PHASE_BACKWARD) begin_on_host(list, history, step, rank, last->ended_ns);
     if (last) add(list, "after step", -1, step->ended_ns);
 }
 
-int log_moments(struct log_moment *moments, int room, const struct tape *tape, const struct tape_step *step, int rank,
+int log_moments(struct log_moment *moments, int room, const struct history *history, const struct history_step *step, int rank,
                 enum tier tier)
 {
     struct list list = {.moments = moments, .room = room};
-    if (!log_step_whole(tape, step)) return 0;
-    find_moments(&list, tape, step, rank);
+    if (!log_step_whole(history, step)) return 0;
+    find_moments(&list, history, step, rank);
     for (int i = 0; i < list.count; i++) {
         struct log_moment *moment = &moments[i];
-        moment->now = tape_held(tape, rank, tier, moment->when_ns);
+        moment->now = history_held(history, rank, tier, moment->when_ns);
         moment->most_bytes = moment->now.live_bytes;
         if (i && moment->when_ns > moments[i - 1].when_ns)
             moment->most_bytes =
-                tape_fullest(tape, rank, tier, moments[i - 1].when_ns, moment->when_ns, NULL).live_bytes;
+                history_fullest(history, rank, tier, moments[i - 1].when_ns, moment->when_ns, NULL).live_bytes;
     }
     return list.count;
 }
@@ -85,13 +85,13 @@ static void print_moment(FILE *out, const struct log_moment *moment, const char 
             log_bytes(most, moment->most_bytes), log_bytes(pool, moment->now.reserved_bytes), tier);
 }
 
-void log_memory_print(const struct tape *tape, const struct tape_step *step, FILE *out)
+void log_memory_print(const struct history *history, const struct history_step *step, FILE *out)
 {
     enum { ROOM = 256 };
     struct log_moment moments[ROOM];
     fprintf(out, "memory of rank 0 in step %u\n", step->step);
     for (int tier = 0; tier < TIERS; tier++) {
-        int count = log_moments(moments, ROOM, tape, step, 0, (enum tier)tier);
+        int count = log_moments(moments, ROOM, history, step, 0, (enum tier)tier);
         uint64_t most = 0;
         bool numbered = false;
         for (int i = 0; i < count; i++) {

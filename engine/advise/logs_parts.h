@@ -1,5 +1,5 @@
 /* Inside the logs: what each of them measures, apart from how it is printed, so that tests can hold figures against other
- * counts. Pure functions of model and tape; only logs*.c and tests include this. */
+ * counts. Pure functions of model and history; only logs*.c and tests include this. */
 #ifndef ENGINE_ADVISE_LOGS_PARTS_H
 #define ENGINE_ADVISE_LOGS_PARTS_H
 
@@ -20,7 +20,7 @@ struct log_clock {
 };
 
 /* Adds a step that all ranks ended. False: it is not known in full, and nothing was added. */
-bool log_clock_add(struct log_clock *clock, const struct tape *tape, const struct run_model *model, const struct tape_step *step);
+bool log_clock_add(struct log_clock *clock, const struct history *history, const struct run_model *model, const struct history_step *step);
 void log_clock_print(const struct log_clock *clock, FILE *out);
 
 /* ---- memory_breakdown: logs_memory.c ---- */
@@ -29,8 +29,8 @@ void log_clock_print(const struct log_clock *clock, FILE *out);
 struct log_moment { const char *name; int micro_step; uint64_t when_ns; struct run_instant now; uint64_t most_bytes; };
 
 /* The moments of a step on a rank, in order; the first has no peak but what is held. Returns how many; 0: unknown. */
-int log_moments(struct log_moment *moments, int room, const struct tape *tape, const struct tape_step *step, int rank, enum tier tier);
-void log_memory_print(const struct tape *tape, const struct tape_step *step, FILE *out);
+int log_moments(struct log_moment *moments, int room, const struct history *history, const struct history_step *step, int rank, enum tier tier);
+void log_memory_print(const struct history *history, const struct history_step *step, FILE *out);
 
 /* ---- comms_logger: logs_comms.c ---- */
 
@@ -54,7 +54,7 @@ struct log_comms {
 };
 
 /* Adds the collectives of a step; where `verbose` is not NULL, rank 0's are printed to it one by one. */
-void log_comms_add(struct log_comms *comms, const struct tape *tape, const struct run_model *model, const struct tape_step *step, FILE *verbose);
+void log_comms_add(struct log_comms *comms, const struct history *history, const struct run_model *model, const struct history_step *step, FILE *verbose);
 void log_comms_print(struct log_comms *comms, FILE *out); /* sorts the rows */
 void log_comms_release(struct log_comms *comms);
 
@@ -83,18 +83,18 @@ struct log_profile {
 
 double log_model_flops(const struct config_model *shape, int64_t sequences, int T);
 /* False: not known in full, or no memory. */
-bool log_profile_of(struct log_profile *profile, const struct config *config, const struct tape *tape, const struct run_model *model, const struct tape_step *step);
+bool log_profile_of(struct log_profile *profile, const struct config *config, const struct history *history, const struct run_model *model, const struct history_step *step);
 void log_profile_print(const struct log_profile *profile, const struct config_logs *wanted, FILE *out);
 void log_profile_release(struct log_profile *profile);
 
 /* ---- shared ---- */
 
 /* Spans of a rank's lane that belong to a step: numbers from *first up to *end. */
-void log_spans(const struct tape *tape, const struct tape_step *step, int rank, enum lane lane, int64_t *first, int64_t *end);
+void log_spans(const struct history *history, const struct history_step *step, int rank, enum lane lane, int64_t *first, int64_t *end);
 /* NULL: not a training operation of that step, or not ended. */
-const struct span *log_span(const struct tape *tape, const struct tape_step *step, int rank, enum lane lane, int64_t number);
+const struct span *log_span(const struct history *history, const struct history_step *step, int rank, enum lane lane, int64_t number);
 /* Whether everything of it was recorded and is still kept. */
-bool log_step_whole(const struct tape *tape, const struct tape_step *step);
+bool log_step_whole(const struct history *history, const struct history_step *step);
 /* "12.34 MiB": a figure with its unit, as memory is counted: 1024. */
 const char *log_bytes(char text[24], uint64_t bytes);
 

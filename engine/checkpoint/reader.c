@@ -11,7 +11,7 @@ void reader_init(struct reader *reader)
 
 static void close_shard(struct reader *reader)
 {
-    aside_close(&reader->file);
+    async_file_close(&reader->file);
     reader->shard = NULL;
     reader->buffer[0].number = reader->buffer[1].number = -1;
 }
@@ -24,7 +24,7 @@ void reader_lend(struct reader *reader, void *buffers)
 
 void reader_release(struct reader *reader)
 {
-    aside_release(&reader->file);
+    async_file_release(&reader->file);
 }
 
 static int turn_to(struct reader *reader, const struct shard_table *shard, struct error *err)
@@ -34,7 +34,7 @@ static int turn_to(struct reader *reader, const struct shard_table *shard, struc
     if (reader->shard == shard) return STATUS_OK;
     if (!reader->buffers) return error_set(err, STATUS_RUN, "nobody lent memory to read %.300s", shard->path);
     close_shard(reader);
-    if (aside_open(&reader->file, shard->path, false, &why))
+    if (async_file_open(&reader->file, shard->path, false, &why))
         return error_set(err, STATUS_INPUT, "cannot read %.300s: %.100s", shard->path, why.text);
     reader->shard = shard;
     return STATUS_OK;
@@ -53,7 +53,7 @@ static void start(struct reader *reader, int64_t number)
         return;
     reader->buffer[b].number = number;
     reader->buffer[b].checked = false;
-    aside_start(&reader->file, b, reader->buffers + b * BUFFER_BYTES, bytes_of(reader->shard, number),
+    async_file_start(&reader->file, b, reader->buffers + b * BUFFER_BYTES, bytes_of(reader->shard, number),
                 (off_t)(SHARD_HEAD_BYTES + (uint64_t)number * BUFFER_BYTES));
 }
 
@@ -79,15 +79,15 @@ static int need(struct reader *reader, int64_t number, struct error *err)
     struct error why;
     if (reader->buffer[b].number == number && reader->buffer[b].checked) return STATUS_OK;
     bool in_order = number == 0 || reader->buffer[b].number == number || reader->buffer[b ^ 1].number == number - 1;
-    if (reader->buffer[b].number != number) aside_wait(&reader->file, b, NULL); /* nobody wants that any more */
+    if (reader->buffer[b].number != number) async_file_wait(&reader->file, b, NULL); /* nobody wants that any more */
     start(reader, number);
-    int status = aside_wait(&reader->file, b, &why);
+    int status = async_file_wait(&reader->file, b, &why);
     if (status) {
         reader->buffer[b].number = -1;
         return error_set(err, STATUS_INPUT, "cannot read %.300s: %.100s", reader->shard->path, why.text);
     }
     if (in_order) {
-        aside_wait(&reader->file, b ^ 1, NULL);
+        async_file_wait(&reader->file, b ^ 1, NULL);
         start(reader, number + 1);
     }
     status = check_blocks(reader, number, err);

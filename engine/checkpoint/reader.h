@@ -3,7 +3,7 @@
 #ifndef ENGINE_CHECKPOINT_READER_H
 #define ENGINE_CHECKPOINT_READER_H
 
-#include "engine/checkpoint/aside.h"
+#include "engine/checkpoint/async_file.h"
 #include "engine/checkpoint/format.h"
 
 struct shard_table {
@@ -13,7 +13,7 @@ struct shard_table {
 };
 
 struct reader {
-    struct aside file;
+    struct async_file file;
     const struct shard_table *shard; /* that is open; NULL: none */
     unsigned char *buffers; /* lent */
     struct { int64_t number; /* which stretch of BUFFER_BYTES it holds; -1: none */ bool checked; } buffer[2];

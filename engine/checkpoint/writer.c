@@ -9,12 +9,12 @@
 #include "engine/base/bytes.h"
 #include "engine/base/file.h"
 #include "engine/base/wire.h"
-#include "engine/checkpoint/aside.h"
+#include "engine/checkpoint/async_file.h"
 #include "engine/checkpoint/crc32c.h"
 #include "engine/checkpoint/folder.h"
 
 struct checkpoint_writer {
-    struct aside file;
+    struct async_file file;
     struct shard_head head;
     struct bytes ranges, crcs; /* of the table, as on disk */
     unsigned char *buffers;    /* lent */
@@ -62,7 +62,7 @@ int checkpoint_writer_open(struct checkpoint_writer **out, const struct checkpoi
     folder_partial(writer->folder, target);
     folder_shard(writer->writing, writer->folder, shard, target->shards, ".writing");
     writer->file.fd = -1;
-    int status = aside_open(&writer->file, writer->writing, true, &why);
+    int status = async_file_open(&writer->file, writer->writing, true, &why);
     status = status ? error_set(err, STATUS_RUN, "cannot write %.300s: %.150s", writer->writing, why.text)
                     : reserve(writer, value_bytes, err);
     if (status) checkpoint_writer_close(writer);
@@ -95,11 +95,11 @@ static int send(struct checkpoint_writer *writer, struct error *err)
     size_t bytes = whole_pages(writer->filled);
     memset(buffer(writer) + writer->filled, 0, bytes - writer->filled);
     if (!put_crcs(writer, buffer(writer), bytes)) return fail(writer, STATUS_RUN, err, "no memory for its table");
-    aside_start(&writer->file, writer->current, buffer(writer), bytes, (off_t)(SHARD_HEAD_BYTES + writer->begun));
+    async_file_start(&writer->file, writer->current, buffer(writer), bytes, (off_t)(SHARD_HEAD_BYTES + writer->begun));
     writer->begun += writer->filled;
     writer->filled = 0;
     writer->current ^= 1;
-    return aside_wait(&writer->file, writer->current, &why) ? fail(writer, STATUS_RUN, err, why.text) : STATUS_OK;
+    return async_file_wait(&writer->file, writer->current, &why) ? fail(writer, STATUS_RUN, err, why.text) : STATUS_OK;
 }
 
 static bool end_range(struct checkpoint_writer *writer)
@@ -167,8 +167,8 @@ int checkpoint_writer_put(struct checkpoint_writer *writer, int unit, enum state
 
 static int write_now(struct checkpoint_writer *writer, void *at, size_t bytes, uint64_t offset, struct error *why)
 {
-    aside_start(&writer->file, 0, at, bytes, (off_t)offset);
-    return aside_wait(&writer->file, 0, why);
+    async_file_start(&writer->file, 0, at, bytes, (off_t)offset);
+    return async_file_wait(&writer->file, 0, why);
 }
 
 static int write_table(struct checkpoint_writer *writer, struct error *why)
@@ -203,7 +203,7 @@ static int finish(struct checkpoint_writer *writer, struct error *why)
     if (!status && (ftruncate(writer->file.fd, length) != 0 || fsync(writer->file.fd) != 0))
         status = error_set(why, STATUS_RUN, "%s", strerror(errno));
     if (status) return status;
-    aside_close(&writer->file);
+    async_file_close(&writer->file);
     folder_shard(whole, writer->folder, (int)writer->head.shard, (int)writer->head.shards, "");
     if (rename(writer->writing, whole) != 0) return error_set(why, STATUS_RUN, "%s", strerror(errno));
     return STATUS_OK;
@@ -215,8 +215,8 @@ int checkpoint_writer_end(struct checkpoint_writer *writer, struct error *err)
     if (writer->failed) return error_set(err, STATUS_RUN, "%s", writer->why);
     if (!end_range(writer)) return fail(writer, STATUS_RUN, err, "no memory for its table");
     int status = writer->filled ? send(writer, err) : STATUS_OK;
-    for (int s = 0; s < ASIDE_SLOTS && !status; s++)
-        if (aside_wait(&writer->file, s, &why)) status = fail(writer, STATUS_RUN, err, why.text);
+    for (int s = 0; s < ASYNC_FILE_SLOTS && !status; s++)
+        if (async_file_wait(&writer->file, s, &why)) status = fail(writer, STATUS_RUN, err, why.text);
     if (!status && finish(writer, &why)) status = fail(writer, STATUS_RUN, err, why.text);
     writer->ended = !status;
     return status;
@@ -240,7 +240,7 @@ void checkpoint_writer_close(struct checkpoint_writer *writer)
 {
     if (!writer) return;
     bool opened = writer->file.fd >= 0;
-    aside_release(&writer->file);
+    async_file_release(&writer->file);
     if (writer->failed) leave_note(writer);
     else if (opened && !writer->ended) unlink(writer->writing);
     bytes_release(&writer->ranges);

@@ -230,8 +230,8 @@ static int check(const struct config *config, struct error *err)
 {
     int status = gpu_check(config, err);
     if (status) return status;
-    const struct room room = room_now(config);
-    return room_check(config, &room, err);
+    const struct capacity room = capacity_now(config);
+    return capacity_check(config, &room, err);
 }
 
 static int measure(const struct cli *cli, const struct config *config, struct error *err)

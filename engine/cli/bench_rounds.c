@@ -354,7 +354,7 @@ static int run_ranks(struct bench *bench, struct error *err)
 {
     if (pthread_create(&bench->terminal, NULL, serve, bench))
         return error_set(err, STATUS_RUN, "cannot start the thread of a terminal");
-    const int status = crew_run(bench->config, live, bench, err);
+    const int status = rank_threads_run(bench->config, live, bench, err);
     eventfd_write(bench->over_fd, 1);
     pthread_join(bench->terminal, NULL);
     return status;

@@ -10,7 +10,7 @@
 #include "engine/base/printable.h"
 #include "engine/checkpoint/convert.h"
 #include "engine/checkpoint/format.h"
-#include "engine/checkpoint/lots.h"
+#include "engine/checkpoint/io_buffers.h"
 #include "engine/cli/files.h"
 #include "engine/cli/front.h"
 #include "engine/cli/interrupt.h"
@@ -196,32 +196,32 @@ static int check_place(const struct destination *to, const struct origin *origin
     return error_set(err, STATUS_USAGE, "%.300s is there, and is no file of weights; give another --output", to->file);
 }
 
-static int convert_through(const struct cli *cli, struct lots *lots, struct error *err)
+static int convert_through(const struct cli *cli, struct io_buffers *buffers, struct error *err)
 {
     struct origin origin;
     struct destination to;
     struct progress progress = progress_of("writing");
     int status = choose(&to, cli, err);
-    if (!status) status = origin_open(&origin, cli->operand, cli->tag, heads_given(cli), lots->lot[0], err);
+    if (!status) status = origin_open(&origin, cli->operand, cli->tag, heads_given(cli), buffers->lot[0], err);
     if (status) return status;
-    status = to.checkpoint ? own_check_others(NULL, cli->into, err) : check_place(&to, &origin, err);
+    status = to.checkpoint ? save_claims_check_others(NULL, cli->into, err) : check_place(&to, &origin, err);
     if (status) return origin_release(&origin), status;
-    status = to.checkpoint ? write_checkpoint(cli, &origin, lots->lot[1], &progress, err)
-                           : write_weights(&to, &origin, lots->lot[1], &progress, err);
+    status = to.checkpoint ? write_checkpoint(cli, &origin, buffers->lot[1], &progress, err)
+                           : write_weights(&to, &origin, buffers->lot[1], &progress, err);
     progress_end(&progress);
-    if (!status) (cli->json ? print_json : print_result)(cli, &to, origin.model.elems, lots_peak_bytes(lots));
+    if (!status) (cli->json ? print_json : print_result)(cli, &to, origin.model.elems, io_buffers_peak_bytes(buffers));
     origin_release(&origin);
     return status;
 }
 
 int front_checkpoint_convert(const struct cli *cli)
 {
-    struct lots lots;
+    struct io_buffers buffers;
     struct error err;
     interrupt_watch();
-    int status = lots_open(&lots, 2, &err);
-    if (!status) status = convert_through(cli, &lots, &err);
-    lots_close(&lots);
+    int status = io_buffers_open(&buffers, 2, &err);
+    if (!status) status = convert_through(cli, &buffers, &err);
+    io_buffers_close(&buffers);
     if (!status) return STATUS_OK;
     front_fail(&err);
     interrupt_end();

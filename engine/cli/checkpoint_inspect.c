@@ -7,7 +7,7 @@
 #include "engine/base/grouped.h"
 #include "engine/base/printable.h"
 #include "engine/checkpoint/convert.h"
-#include "engine/checkpoint/lots.h"
+#include "engine/checkpoint/io_buffers.h"
 #include "engine/cli/front.h"
 #include "engine/cli/progress.h"
 
@@ -147,20 +147,20 @@ static int inspect_checkpoint(const struct cli *cli, struct error *err)
     struct findings findings = {.path = cli->operand};
     struct progress progress = progress_of("checking");
     struct checkpoint *checkpoint;
-    struct lots lots;
+    struct io_buffers buffers;
     int status = checkpoint_open(&checkpoint, cli->operand, cli->tag, err);
     if (status) return status;
     findings.info = checkpoint_info(checkpoint);
     findings.tag_count = checkpoint_tags(cli->operand, findings.tags, TAGS_SHOWN);
     checkpoint_latest(cli->operand, findings.latest);
     status = config_load_text(&findings.config, findings.info->config_json, NULL, 0, err);
-    if (!status && (status = lots_open(&lots, 1, err))) config_release(&findings.config);
+    if (!status && (status = io_buffers_open(&buffers, 1, err))) config_release(&findings.config);
     if (!status) {
-        checkpoint_lend(checkpoint, lots.lot[0]);
+        checkpoint_lend(checkpoint, buffers.lot[0]);
         findings.damage.status = checkpoint_verify(checkpoint, progress_say, &progress, &findings.damage);
         progress_end(&progress);
         checkpoint_lend(checkpoint, NULL);
-        lots_close(&lots);
+        io_buffers_close(&buffers);
         status = write_findings(cli, &findings, err);
         config_release(&findings.config);
     }

@@ -33,7 +33,7 @@ static int watch(struct source **watched, const struct session *session, struct 
 static int wait_for_call(struct session *session, struct source **watched, struct error *err)
 {
     int fd, status = session_start(session, err);
-    if (!status) status = engine_call(session->keeper.engine, session->signal_fd, &fd, err);
+    if (!status) status = engine_call(session->relauncher.engine, session->signal_fd, &fd, err);
     if (status) return status;
     if (fd < 0) {
         session_call_off(session);
@@ -41,7 +41,7 @@ static int wait_for_call(struct session *session, struct source **watched, struc
     }
     if (*session->report) status = watch(watched, session, err);
     close(fd);
-    if (status) keeper_kill(&session->keeper);
+    if (status) relauncher_kill(&session->relauncher);
     return status;
 }
 
@@ -72,10 +72,10 @@ enum { TICK_MS = 500 };
 /* Until there is something to read from the run, a signal, or a call of the next engine. */
 static void wait_for_more(struct session *session, struct source *source, struct source *watched)
 {
-    const int soon_ms = keeper_tend(&session->keeper);
+    const int soon_ms = relauncher_advance(&session->relauncher);
     struct pollfd ready[4] = {{.fd = source ? source_fd(source) : -1, .events = POLLIN},
                               {.fd = watched ? source_fd(watched) : -1, .events = POLLIN},
-                              {.fd = keeper_fd(&session->keeper), .events = POLLIN},
+                              {.fd = relauncher_fd(&session->relauncher), .events = POLLIN},
                               {.fd = session->signal_fd, .events = POLLIN}};
     poll(ready, 4, soon_ms >= 0 ? soon_ms : TICK_MS);
 }
@@ -90,7 +90,7 @@ static void stay_connected(struct session *session, struct source *source, struc
         if (result == SOURCE_WAIT) wait_for_more(session, source, watched);
         bool refused = result == SOURCE_RECORD && !source_drives(source);
         if (refused || is_signalled(session)) {
-            keeper_kill(&session->keeper);
+            relauncher_kill(&session->relauncher);
             return;
         }
     }
@@ -104,7 +104,7 @@ static void stop_run(struct session *session, struct source *watched)
     struct source *source;
     rundir_path(&session->dir, "socket", path, sizeof path);
     if (source_open_socket(&source, path, NULL)) {
-        keeper_kill(&session->keeper);
+        relauncher_kill(&session->relauncher);
         return;
     }
     if (source_send(source, "stop", NULL) == STATUS_OK) stay_connected(session, source, watched);
@@ -117,7 +117,7 @@ static void wait_for_end(struct session *session, struct source *watched)
         if (is_signalled(session)) stop_run(session, watched);
         else wait_for_more(session, NULL, watched);
     }
-    while (!keeper_is_over(&session->keeper, TICK_MS))
+    while (!relauncher_is_over(&session->relauncher, TICK_MS))
         if (is_signalled(session)) stop_run(session, NULL);
 }
 

@@ -184,7 +184,7 @@ static void take_signal(struct headless *headless, struct source *source)
     close_line(headless);
     fputs(asked ? "stopping after this step; once more to end at once\n" : "ending at once\n", headless->out);
     fflush(headless->out);
-    if (!asked) keeper_kill(headless->keeper);
+    if (!asked) relauncher_kill(headless->relauncher);
     headless->forced |= !asked;
     headless->stopping = true;
 }
@@ -198,10 +198,10 @@ void headless_run(struct headless *headless, struct source *source, struct run_m
         while ((result = source_next(source, &record)) == SOURCE_RECORD) fold(headless, model, &record);
         show(headless, model, result != SOURCE_WAIT);
         if (result != SOURCE_WAIT) break;
-        int soon_ms = keeper_tend(headless->keeper);
+        int soon_ms = relauncher_advance(headless->relauncher);
         struct pollfd ready[3] = {{.fd = source_fd(source), .events = POLLIN},
                                   {.fd = headless->signal_fd, .events = POLLIN},
-                                  {.fd = keeper_fd(headless->keeper), .events = POLLIN}};
+                                  {.fd = relauncher_fd(headless->relauncher), .events = POLLIN}};
         poll(ready, 3, soon_ms >= 0 ? soon_ms : TICK_MS);
         if (ready[1].revents) take_signal(headless, source);
     }

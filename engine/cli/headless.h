@@ -9,14 +9,14 @@
 
 #include "engine/advise/logs.h"
 #include "engine/trace/source.h"
-#include "engine/train/relaunch_front.h"
+#include "engine/train/relauncher.h"
 
 struct headless {
     FILE *out;
     bool tty;           /* can rewrite a line */
     int64_t steps;      /* to be trained; 0: until stopped */
     int signal_fd;      /* SIGINT and SIGTERM: the first asks the run to stop, the second ends it */
-    struct keeper *keeper;
+    struct relauncher *relauncher;
     struct logs *logs;  /* the caller's; NULL: none are asked for */
     bool own_pace;      /* plain lines at tenths of the way; false: the logs have a pace of their own */
     /* Its own. */

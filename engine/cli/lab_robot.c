@@ -125,14 +125,14 @@ static void act_asking(struct lab_trial *trial, const struct lab_scene *scene)
     if (trial->handled != play->progress.step && trial->print) print_asking(trial, scene);
     trial->handled = play->progress.step;
     if (step->ask == LAB_TASK) {
-        lab_play_check(play, scene->model, scene->tape);
+        lab_play_check(play, scene->model, scene->history);
         if (play->phase == PLAY_TOLD) {
             fault(trial, step->line, "the task \"%s\" is done before anything was done", step->title);
             return;
         }
         trial->wrongs++;
     }
-    for (int h = 0; h < step->hint_count; h++) lab_play_hint(play, scene->model, scene->tape);
+    for (int h = 0; h < step->hint_count; h++) lab_play_hint(play, scene->model, scene->history);
     lab_play_reveal(play);
 }
 
@@ -150,12 +150,12 @@ static void act_told(struct lab_trial *trial, const struct lab_scene *scene)
 
 /* Everything that can be done without another record. False: the run is over for us. */
 static bool play_on(struct lab_trial *trial, struct source *source, const struct run_model *model,
-                    const struct tape *tape)
+                    const struct history *history)
 {
     struct lab_play *play = trial->play;
     for (;;) {
-        enum lab_wish wish = lab_play_tick(play, model, tape);
-        struct lab_scene scene = lab_play_scene(play, model, tape);
+        enum lab_wish wish = lab_play_tick(play, model, history);
+        struct lab_scene scene = lab_play_scene(play, model, history);
         if (wish == WISH_RESTART) return false;
         if (wish == WISH_COMMAND && source_send(source, play->driver.line, NULL)) return false;
         if (wish != WISH_NOTHING) continue;
@@ -174,18 +174,18 @@ static void follow(struct session *session, struct source *source)
     enum { SILENCE_MS = 60000 };
     struct lab_trial *trial = session->user;
     struct trace_record record;
-    struct tape *tape = tape_new(0);
-    while (tape) {
+    struct history *history = history_new(0);
+    while (history) {
         enum source_result result;
         while ((result = source_next(source, &record)) == SOURCE_RECORD) {
             run_model_fold(session->model, &record);
-            tape_fold(tape, session->model, &record);
+            history_fold(history, session->model, &record);
         }
-        if (!play_on(trial, source, session->model, tape) || result != SOURCE_WAIT) break;
-        int soon_ms = keeper_tend(&session->keeper); /* the engine may be started again, with other ranks */
+        if (!play_on(trial, source, session->model, history) || result != SOURCE_WAIT) break;
+        int soon_ms = relauncher_advance(&session->relauncher); /* the engine may be started again, with other ranks */
         struct pollfd ready[3] = {{.fd = source_fd(source), .events = POLLIN},
                                   {.fd = session->signal_fd, .events = POLLIN},
-                                  {.fd = keeper_fd(&session->keeper), .events = POLLIN}};
+                                  {.fd = relauncher_fd(&session->relauncher), .events = POLLIN}};
         int found = poll(ready, 3, soon_ms >= 0 ? soon_ms : SILENCE_MS);
         if (found == 0 && soon_ms >= 0) continue;
         if (found <= 0 || ready[1].revents) {
@@ -196,7 +196,7 @@ static void follow(struct session *session, struct source *source)
     bool done = trial->play->phase == PLAY_FINISHED || trial->play->phase == PLAY_RESTART;
     if (!done) fault(trial, lab_play_step(trial->play)->line, "the run ended before the lab");
     if (!done) trial->play->phase = PLAY_STUCK;
-    tape_free(tape);
+    history_free(history);
 }
 
 int lab_trial_run(struct lab_trial *trial, const struct cli *cli, const struct lab *lab, struct error *err)

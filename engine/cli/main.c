@@ -30,7 +30,7 @@ static int work(const struct cli *cli)
 
 static int hello(const struct cli *cli)
 {
-    return hello_process(cli->operand);
+    return launch_probe_process(cli->operand);
 }
 
 static int (*const handlers[VERBS])(const struct cli *cli) = {

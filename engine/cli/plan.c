@@ -52,8 +52,8 @@ static int load(struct config *config, const struct cli *cli, struct error *err)
 /* *fits: whether what was asked for can be trained. */
 static int print_fit(FILE *out, const struct config *config, const struct cli *cli, bool *fits, struct error *err)
 {
-    const struct room room = room_now(config);
-    const struct fit_question question = room_question(config, &room, !cli->operand && !cli->model);
+    const struct capacity room = capacity_now(config);
+    const struct fit_question question = capacity_question(config, &room, !cli->operand && !cli->model);
     struct fit_answer *answer = fit_answer(&question, err);
     if (!answer) return err->status;
     int status = STATUS_OK;

@@ -76,9 +76,9 @@ int session_start(struct session *session, struct error *err)
     session->model = run_model_new(&options);
     if (!session->model) return error_set(err, STATUS_RUN, "no memory for the model of the run");
     int status = rundir_create(&session->dir, err);
-    if (!status && session_saves(session)) status = own_take(&session->dir, session->config.checkpoint.path, err);
+    if (!status && session_saves(session)) status = save_claims_take(&session->dir, session->config.checkpoint.path, err);
     if (!status) status = spec_write(&session->spec, &session->dir, SPEC_FILE, err);
-    if (!status) status = keeper_begin(&session->keeper, &session->dir, &session->config, session->cli->log, err);
+    if (!status) status = relauncher_begin(&session->relauncher, &session->dir, &session->config, session->cli->log, err);
     return status;
 }
 
@@ -94,7 +94,7 @@ static void read_headless(struct session *session, struct source *source, FILE *
                                 .tty = can_rewrite(out),
                                 .steps = session->spec.steps,
                                 .signal_fd = session->signal_fd,
-                                .keeper = &session->keeper,
+                                .relauncher = &session->relauncher,
                                 .logs = logs,
                                 .own_pace = !logs || !session->config.logs.steps_per_print};
     headless_run(&headless, source, session->model);
@@ -123,12 +123,12 @@ static void read_rest(struct session *session, struct source *source)
 
 static int tend_fd(void *user)
 {
-    return keeper_fd(user);
+    return relauncher_fd(user);
 }
 
 static int tend(void *user)
 {
-    return keeper_tend(user);
+    return relauncher_advance(user);
 }
 
 static int show_live(struct session *session, struct source *source, struct error *err)
@@ -141,7 +141,7 @@ static int show_live(struct session *session, struct source *source, struct erro
                                   .lab = session->lab,
                                   .offer = session->offer,
                                   .stage = session->stage,
-                                  .tended = {tend_fd, tend, &session->keeper},
+                                  .tended = {tend_fd, tend, &session->relauncher},
                                   .cost = &session->screen};
     int status = front_look(&options.look, session->cli, err);
     if (!status) status = app_run(&options, err); /* signals are handled there while the screen is open */
@@ -160,17 +160,17 @@ void session_call_off(struct session *session)
 {
     session->called_off = true;
     fold_end(session->model, OUTCOME_STOPPED, "");
-    keeper_kill(&session->keeper);
+    relauncher_kill(&session->relauncher);
 }
 
 static int show(struct session *session, struct error *err)
 {
     struct source *source;
     char socket_path[96];
-    int fd, status = engine_call(session->keeper.engine, session->signal_fd, &fd, err);
+    int fd, status = engine_call(session->relauncher.engine, session->signal_fd, &fd, err);
     if (!status && fd < 0) return session_call_off(session), STATUS_OK;
     if (!status) status = source_adopt_fd(&source, fd, err);
-    if (status) return keeper_kill(&session->keeper), status;
+    if (status) return relauncher_kill(&session->relauncher), status;
     rundir_path(&session->dir, "socket", socket_path, sizeof socket_path);
     source_reattach_at(source, socket_path);
     if (!session->live) source_want_all(source, NULL); /* where the connection is gone already, reading says so */
@@ -210,7 +210,7 @@ int session_finish(struct session *session, int shown, struct error *err)
     struct run_model *model = session->model;
     struct error ended;
     const bool good = model->ended && !session->called_off;
-    int status = keeper_end(&session->keeper, good ? GOOD_END_MS : BAD_END_MS, &ended);
+    int status = relauncher_end(&session->relauncher, good ? GOOD_END_MS : BAD_END_MS, &ended);
     if (session->forced && status) status = tell_forced(session, &ended);
     if (session->called_off) return shown; /* its processes were ended in the middle of their start */
     if (session->forced && status && model->ended && !shown) return *err = ended, status;
@@ -253,7 +253,7 @@ void session_find_losses(struct session *session)
     else if (*save->lost_tag) lose(session, "%s was not saved, nor any checkpoint of this run", save->lost_tag);
     if (session->spec.trace && !trace_has_end(session->spec.trace))
         lose(session, "the trace %.300s was not written whole", session->spec.trace);
-    const struct capture_log *log = &session->keeper.log;
+    const struct capture_log *log = &session->relauncher.log;
     if (log->cause) lose(session, "cannot write the log %.300s: %s", log->path, strerror(log->cause));
     if (!*model->error) snprintf(model->error, sizeof model->error, "%.511s", session->lost);
 }

@@ -11,7 +11,7 @@
 #include "engine/cli/resume.h"
 #include "engine/launch/spec.h"
 #include "engine/observe/model.h"
-#include "engine/train/relaunch_front.h"
+#include "engine/train/relauncher.h"
 
 struct session {
     const struct cli *cli;
@@ -34,7 +34,7 @@ struct session {
     bool called_off;         /* stopped before the engine called: there is no trace */
     /* Its own. */
     struct rundir dir;
-    struct keeper keeper;
+    struct relauncher relauncher;
     int signal_fd;
     struct report_past past; /* steps that the model has dropped, for a report that was asked for */
     bool past_lost;          /* they could not be kept */

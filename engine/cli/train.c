@@ -146,21 +146,21 @@ static int check_data(const struct session *session, struct error *err)
 
 static int check_saves(const struct session *session, struct error *err)
 {
-    struct own own;
+    struct save_claims own;
     const char *folder = session->config.checkpoint.path;
     const bool saves = session_saves(session);
-    own_init(&own, &session->spec.own);
-    int status = saves ? own_check_others(NULL, folder, err) : STATUS_OK;
-    if (!status) status = own_check(&own, folder, err);
+    save_claims_init(&own, &session->spec.own);
+    int status = saves ? save_claims_check_others(NULL, folder, err) : STATUS_OK;
+    if (!status) status = save_claims_check(&own, folder, err);
     if (!status && saves) status = checkpoint_try(folder, err);
-    own_release(&own);
+    save_claims_release(&own);
     return status;
 }
 
 static int check_room(const struct config *config, struct error *err)
 {
-    const struct room room = room_now(config);
-    return room_check(config, &room, err);
+    const struct capacity room = capacity_now(config);
+    return capacity_check(config, &room, err);
 }
 
 /* What the command line names has been held against itself; here is what only the configuration names, too. */

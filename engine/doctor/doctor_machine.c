@@ -143,7 +143,7 @@ void look_memory(struct finding *finding, const struct doctor *doctor)
 {
     (void)doctor;
     char line[64];
-    uint64_t total_kib = 0, available = room_available_bytes();
+    uint64_t total_kib = 0, available = capacity_available_bytes();
     if (read_line("/proc/meminfo", "MemTotal", line, sizeof line)) total_kib = strtoull(line, NULL, 10);
     if (available < (64u << 20))
         return doctor_bad(finding, "end what holds it; the default run needs some 200 MiB", "%.2f GiB, %.2f GiB free",

@@ -43,7 +43,7 @@ void look_launch(struct finding *finding, const struct doctor *doctor)
     (void)doctor;
     struct error err;
     double took_s;
-    if (hello_launch(&launcher_local, HELLO_MS, &took_s, &err))
+    if (launch_probe(&launcher_local, HELLO_MS, &took_s, &err))
         return doctor_bad(finding, "ranks can also be threads: topology.ranks_as=threads", "%.200s", err.text);
     doctor_good(finding, "2 ranks said hello in %.2f s", took_s);
 }
@@ -59,7 +59,7 @@ void look_mpi(struct finding *finding, const struct doctor *doctor)
     if (launcher_mpirun.check(&why))
         doctor_note(finding, "only topology.ranks_as=mpirun needs it: install openmpi-bin and libopenmpi-dev and build again",
                     "%.200s", why.text);
-    else if (hello_launch(&launcher_mpirun, HELLO_MS, &took_s, &why))
+    else if (launch_probe(&launcher_mpirun, HELLO_MS, &took_s, &why))
         doctor_note(finding, "only topology.ranks_as=mpirun needs it; mpirun -n 2 hostname must work first", "%.200s",
                     why.text);
     else if (took_s > SLOW_S)

@@ -36,10 +36,10 @@ struct lab_tries { int count; struct lab_try at[LAB_TRIES_MAX]; };
 
 struct contest; /* what came of trying them all */
 
-/* What expressions are evaluated on. model and tape NULL: only plans are known. */
+/* What expressions are evaluated on. model and history NULL: only plans are known. */
 struct lab_scene {
     const struct run_model *model;
-    const struct tape *tape;
+    const struct history *history;
     const char *const *sets; /* how the run was started, "key=value": plan("...") begins from these */
     int set_count;
     const struct contest *contest; /* NULL: none was held */

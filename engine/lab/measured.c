@@ -1,4 +1,4 @@
-/* Metrics of the run, read off the run model and the tape: what the trace says, never what a screen shows. */
+/* Metrics of the run, read off the run model and the history: what the trace says, never what a screen shows. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,28 +20,28 @@ static uint32_t step_number(const struct run_model *model, int64_t asked)
     return last && (int64_t)last->step + asked > 0 ? (uint32_t)((int64_t)last->step + asked) : 0;
 }
 
-static const struct tape_step *kept_step(const struct lab_scene *scene, int64_t asked)
+static const struct history_step *kept_step(const struct lab_scene *scene, int64_t asked)
 {
     uint32_t number = step_number(scene->model, asked);
-    const struct tape_step *step = number ? tape_step_numbered(scene->tape, number) : NULL;
-    return step && step->ended_ns && step->begun_ns >= tape_whole_from(scene->tape) ? step : NULL;
+    const struct history_step *step = number ? history_step_numbered(scene->history, number) : NULL;
+    return step && step->ended_ns && step->begun_ns >= history_whole_from(scene->history) ? step : NULL;
 }
 
-static bool has_lost(const struct lab_scene *scene, const struct tape_step *step)
+static bool has_lost(const struct lab_scene *scene, const struct history_step *step)
 {
-    return tape_has_gap(scene->tape, step->begun_ns, step->ended_ns);
+    return history_has_gap(scene->history, step->begun_ns, step->ended_ns);
 }
 
 /* A step of which everything is known: sums over less would be too small. NULL: no_step() says why. */
-static const struct tape_step *window_of(const struct lab_scene *scene, int64_t asked)
+static const struct history_step *window_of(const struct lab_scene *scene, int64_t asked)
 {
-    const struct tape_step *step = kept_step(scene, asked);
+    const struct history_step *step = kept_step(scene, asked);
     return step && !has_lost(scene, step) ? step : NULL;
 }
 
 static struct lab_value no_step(const struct lab_scene *scene, int64_t asked)
 {
-    const struct tape_step *step = kept_step(scene, asked);
+    const struct history_step *step = kept_step(scene, asked);
     if (!run_last_step(scene->model)) return value_unknown("no step has been trained yet");
     if (step && has_lost(scene, step)) return value_unknown("records of step %u were lost", step->step);
     return asked > 0 ? value_unknown("step %lld has not been trained", (long long)asked)
@@ -52,10 +52,10 @@ static void at_span(struct lab_where *where, const struct lab_scene *scene, int 
 {
     int64_t first, end;
     const struct span *span = NULL;
-    tape_spans(scene->tape, rank, LANE_COMPUTE, time_ns, time_ns + 1, &first, &end);
-    if (end > first) span = tape_span(scene->tape, rank, LANE_COMPUTE, first);
+    history_spans(scene->history, rank, LANE_COMPUTE, time_ns, time_ns + 1, &first, &end);
+    if (end > first) span = history_span(scene->history, rank, LANE_COMPUTE, first);
     const struct run_schedule *plan = span ? run_schedule_numbered(scene->model, span->schedule) : NULL;
-    const struct tape_step *step = tape_step_at(scene->tape, time_ns);
+    const struct history_step *step = history_step_at(scene->history, time_ns);
     *where = (struct lab_where){.known = true, .rank = rank, .step = step ? step->step : 0, .time_ns = time_ns};
     if (!span || !plan) return;
     const char *unit = span->unit >= 0 && span->unit < scene->model->header.unit_count
@@ -68,7 +68,7 @@ static void at_span(struct lab_where *where, const struct lab_scene *scene, int 
 
 /* One rank; false: unknown. *when_ns: the instant it belongs to. */
 typedef bool memory_of(const struct lab_scene *scene, const struct selection_of *of, int rank,
-                       const struct tape_step *step, uint64_t *held, uint64_t *when_ns);
+                       const struct history_step *step, uint64_t *held, uint64_t *when_ns);
 
 static uint64_t share(const struct run_instant *instant, int category)
 {
@@ -76,7 +76,7 @@ static uint64_t share(const struct run_instant *instant, int category)
 }
 
 static bool live_of(const struct lab_scene *scene, const struct selection_of *of, int rank,
-                    const struct tape_step *step, uint64_t *held, uint64_t *when_ns)
+                    const struct history_step *step, uint64_t *held, uint64_t *when_ns)
 {
     const struct run_instant *now = &scene->model->rank[rank].tier[of->tier].now;
     (void)step;
@@ -86,7 +86,7 @@ static bool live_of(const struct lab_scene *scene, const struct selection_of *of
 }
 
 static bool reserved_of(const struct lab_scene *scene, const struct selection_of *of, int rank,
-                        const struct tape_step *step, uint64_t *held, uint64_t *when_ns)
+                        const struct history_step *step, uint64_t *held, uint64_t *when_ns)
 {
     const struct run_instant *now = &scene->model->rank[rank].tier[of->tier].now;
     (void)step;
@@ -96,27 +96,27 @@ static bool reserved_of(const struct lab_scene *scene, const struct selection_of
 }
 
 static bool resting_of(const struct lab_scene *scene, const struct selection_of *of, int rank,
-                       const struct tape_step *step, uint64_t *held, uint64_t *when_ns)
+                       const struct history_step *step, uint64_t *held, uint64_t *when_ns)
 {
-    struct run_instant instant = tape_held(scene->tape, rank, of->tier, step->begun_ns + 1);
+    struct run_instant instant = history_held(scene->history, rank, of->tier, step->begun_ns + 1);
     *held = share(&instant, of->category);
     *when_ns = step->begun_ns;
     return instant.known || of->tier != TIER_DEVICE;
 }
 
 static bool at_peak_of(const struct lab_scene *scene, const struct selection_of *of, int rank,
-                       const struct tape_step *step, uint64_t *held, uint64_t *when_ns)
+                       const struct history_step *step, uint64_t *held, uint64_t *when_ns)
 {
-    struct run_instant instant = tape_fullest(scene->tape, rank, of->tier, step->begun_ns, step->ended_ns, when_ns);
+    struct run_instant instant = history_fullest(scene->history, rank, of->tier, step->begun_ns, step->ended_ns, when_ns);
     *held = share(&instant, of->category);
     return instant.known || of->tier != TIER_DEVICE;
 }
 
 static bool peak_of(const struct lab_scene *scene, const struct selection_of *of, int rank,
-                    const struct tape_step *step, uint64_t *held, uint64_t *when_ns)
+                    const struct history_step *step, uint64_t *held, uint64_t *when_ns)
 {
     if (of->category == ANY) return at_peak_of(scene, of, rank, step, held, when_ns);
-    return tape_most(scene->tape, rank, of->tier, (enum category)of->category, step->begun_ns, step->ended_ns, held,
+    return history_most(scene->history, rank, of->tier, (enum category)of->category, step->begun_ns, step->ended_ns, held,
                      when_ns) ||
            of->tier != TIER_DEVICE;
 }
@@ -124,7 +124,7 @@ static bool peak_of(const struct lab_scene *scene, const struct selection_of *of
 static struct lab_value memory_value(const struct node *node, const struct lab_scene *scene, int64_t asked,
                                      memory_of *of, bool of_step)
 {
-    const struct tape_step *step = of_step ? window_of(scene, asked) : NULL;
+    const struct history_step *step = of_step ? window_of(scene, asked) : NULL;
     struct lab_value best = value_unknown("nothing is known of this memory yet");
     if (of_step && !step) return no_step(scene, asked);
     for (int rank = 0; rank < scene->model->ranks; rank++) {
@@ -151,16 +151,16 @@ static bool is_counted(const struct node *node, const struct span *span, uint32_
     return (of->op == ANY || of->op == (int)span->kind) && (!of->ahead || span->prefetch);
 }
 
-static double over_spans(const struct node *node, const struct lab_scene *scene, int rank, const struct tape_step *step,
+static double over_spans(const struct node *node, const struct lab_scene *scene, int rank, const struct history_step *step,
                          struct lab_where *where)
 {
     double sum = 0;
     for (enum lane lane = 0; lane < LANES; lane++) {
         int64_t first, end;
         if (node->metric == METRIC_SENT && lane == LANE_COMPUTE) continue;
-        tape_spans(scene->tape, rank, lane, step->begun_ns, step->ended_ns, &first, &end);
+        history_spans(scene->history, rank, lane, step->begun_ns, step->ended_ns, &first, &end);
         for (int64_t s = first; s < end; s++) {
-            const struct span *span = tape_span(scene->tape, rank, lane, s);
+            const struct span *span = history_span(scene->history, rank, lane, s);
             if (!span || !is_counted(node, span, step->step)) continue;
             sum += node->metric == METRIC_SENT ? (double)span->sent_bytes : 1;
             if (!where->known)
@@ -174,7 +174,7 @@ static double over_spans(const struct node *node, const struct lab_scene *scene,
 /* Of one rank, or the mean over them. */
 static struct lab_value spans_value(const struct node *node, const struct lab_scene *scene, int64_t asked)
 {
-    const struct tape_step *step = window_of(scene, asked);
+    const struct history_step *step = window_of(scene, asked);
     struct lab_value value = value_known(0, node->dimension);
     int ranks = 0;
     if (!step) return no_step(scene, asked);
@@ -211,10 +211,10 @@ static double of_totals(const struct node *node, const struct totals *totals)
 
 static struct lab_value totals_value(const struct node *node, const struct lab_scene *scene, int64_t asked)
 {
-    const struct tape_step *step = window_of(scene, asked);
+    const struct history_step *step = window_of(scene, asked);
     struct totals totals;
     if (!step) return no_step(scene, asked);
-    totals_of(&totals, scene->tape, scene->model, -1, step->begun_ns, step->ended_ns);
+    totals_of(&totals, scene->history, scene->model, -1, step->begun_ns, step->ended_ns);
     if (!totals.known) return value_unknown("not every rank has told of step %u", step->step);
     struct lab_value value = value_known(of_totals(node, &totals), node->dimension);
     value.where = (struct lab_where){.known = true, .step = step->step, .time_ns = step->begun_ns};
@@ -233,7 +233,7 @@ static struct lab_value step_value(const struct node *node, const struct lab_sce
                    : node->metric == METRIC_STAGE      ? step->stage
                                                        : (double)step->total_ns * 1e-9;
     struct lab_value result = value_known(value, node->metric == METRIC_TIME ? seconds : plain);
-    const struct tape_step *when = tape_step_numbered(scene->tape, number);
+    const struct history_step *when = history_step_numbered(scene->history, number);
     if (when) result.where = (struct lab_where){.known = true, .step = number, .time_ns = when->ended_ns};
     return result;
 }
@@ -321,7 +321,7 @@ struct lab_value measured_value(const struct node *node, const struct lab_scene 
 {
     if (node->metric == METRIC_BEST || node->metric == METRIC_TRIED || node->metric == METRIC_FITTING)
         return contest_value(node, scene->contest);
-    if (!scene->model || !scene->tape || !scene->model->header.known) return value_unknown("nothing runs yet");
+    if (!scene->model || !scene->history || !scene->model->header.known) return value_unknown("nothing runs yet");
     switch (node->metric) {
     case METRIC_LIVE: return memory_value(node, scene, step, live_of, false);
     case METRIC_RESERVED: return memory_value(node, scene, step, reserved_of, false);

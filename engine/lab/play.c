@@ -30,10 +30,10 @@ bool lab_play_catches_up(const struct lab_play *play)
     return play->at < play->progress.step;
 }
 
-struct lab_scene lab_play_scene(const struct lab_play *play, const struct run_model *model, const struct tape *tape)
+struct lab_scene lab_play_scene(const struct lab_play *play, const struct run_model *model, const struct history *history)
 {
     struct lab_scene scene = {
-        .model = model, .tape = tape, .contest = &play->contest, .kept = play->kept, .kept_count = play->kept_count};
+        .model = model, .history = history, .contest = &play->contest, .kept = play->kept, .kept_count = play->kept_count};
     lab_sets_at(play->lab, play->at, &scene.sets, &scene.set_count);
     return scene;
 }
@@ -211,12 +211,12 @@ static enum lab_wish drive(struct lab_play *play, struct lab_scene *scene)
     if (play->then) is_back(play);
     else if (play->phase == PLAY_BEFORE) prepared(play, scene);
     else acted(play, scene);
-    return lab_play_tick(play, scene->model, scene->tape);
+    return lab_play_tick(play, scene->model, scene->history);
 }
 
-enum lab_wish lab_play_tick(struct lab_play *play, const struct run_model *model, const struct tape *tape)
+enum lab_wish lab_play_tick(struct lab_play *play, const struct run_model *model, const struct history *history)
 {
-    struct lab_scene scene = lab_play_scene(play, model, tape);
+    struct lab_scene scene = lab_play_scene(play, model, history);
     switch (play->phase) {
     case PLAY_STARTING:
         if (!run_waits(model)) return WISH_NOTHING;
@@ -287,10 +287,10 @@ void lab_play_choose(struct lab_play *play, int choice)
     act(play);
 }
 
-void lab_play_check(struct lab_play *play, const struct run_model *model, const struct tape *tape)
+void lab_play_check(struct lab_play *play, const struct run_model *model, const struct history *history)
 {
     if (!is_asked(play, LAB_TASK)) return;
-    struct lab_scene scene = lab_play_scene(play, model, tape);
+    struct lab_scene scene = lab_play_scene(play, model, history);
     play->where = (struct lab_where){0};
     page_answered(play);
     play->right = play_findings(play, lab_play_step(play), &scene);
@@ -315,7 +315,7 @@ void lab_play_reveal(struct lab_play *play)
     act(play);
 }
 
-void lab_play_hint(struct lab_play *play, const struct run_model *model, const struct tape *tape)
+void lab_play_hint(struct lab_play *play, const struct run_model *model, const struct history *history)
 {
     const struct lab_step *step = lab_play_step(play);
     play->notice[0] = '\0';
@@ -324,7 +324,7 @@ void lab_play_hint(struct lab_play *play, const struct run_model *model, const s
     } else if (play->progress.at[play->progress.step].hints >= step->hint_count) {
         notify(play, step->hint_count ? "there are no more hints" : "this question has no hints");
     } else {
-        struct lab_scene scene = lab_play_scene(play, model, tape);
+        struct lab_scene scene = lab_play_scene(play, model, history);
         play_fold(play, LAB_INPUT_HINT, NULL);
         page_ask(play, &scene);
     }

@@ -64,14 +64,14 @@ void lab_play_release(struct lab_play *play);
 void lab_play_started(struct lab_play *play); /* a run with lab_sets_at(play->at) is started; holds the lab's contest */
 
 /* What is to be done next; play->driver.line is the command or what to go to. Ask again until it is WISH_NOTHING. */
-enum lab_wish lab_play_tick(struct lab_play *play, const struct run_model *model, const struct tape *tape);
+enum lab_wish lab_play_tick(struct lab_play *play, const struct run_model *model, const struct history *history);
 
 /* What the learner does. Each says in play->notice what it could not do. */
 bool lab_play_say(struct lab_play *play, const char *text); /* a prediction; false: it is none, and is still waited for */
 void lab_play_choose(struct lab_play *play, int choice);
-void lab_play_check(struct lab_play *play, const struct run_model *model, const struct tape *tape); /* a task */
+void lab_play_check(struct lab_play *play, const struct run_model *model, const struct history *history); /* a task */
 void lab_play_reveal(struct lab_play *play); /* the right answer is shown; a task is carried out */
-void lab_play_hint(struct lab_play *play, const struct run_model *model, const struct tape *tape);
+void lab_play_hint(struct lab_play *play, const struct run_model *model, const struct history *history);
 void lab_play_next(struct lab_play *play);
 void lab_play_go(struct lab_play *play, int step); /* from 0; the run is taken there from its start */
 void lab_play_reset_step(struct lab_play *play);
@@ -81,6 +81,6 @@ const struct lab_step *lab_play_step(const struct lab_play *play); /* the learne
 bool lab_play_holds(const struct lab_play *play);        /* a prediction is waited for: until then nothing is shown */
 bool lab_play_was_answered(const struct lab_play *play); /* it is asked once more: `n` goes on, with what was said */
 bool lab_play_catches_up(const struct lab_play *play);
-struct lab_scene lab_play_scene(const struct lab_play *play, const struct run_model *model, const struct tape *tape);
+struct lab_scene lab_play_scene(const struct lab_play *play, const struct run_model *model, const struct history *history);
 
 #endif

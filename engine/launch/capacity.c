@@ -21,7 +21,7 @@ static bool read_number(const char *path, const char *format, uint64_t *value)
 }
 
 /* The machine's, or what is left to the container we are in, whichever is less. */
-uint64_t room_available_bytes(void)
+uint64_t capacity_available_bytes(void)
 {
     uint64_t available = UINT64_MAX, kib, limit, used;
     if (read_number("/proc/meminfo", "MemAvailable: %" SCNu64 " kB", &kib)) available = kib * 1024;
@@ -33,7 +33,7 @@ uint64_t room_available_bytes(void)
     return available;
 }
 
-uint64_t room_free_disk_bytes(const char *folder)
+uint64_t capacity_free_disk_bytes(const char *folder)
 {
     struct statvfs disk;
     return statvfs(folder, &disk) ? 0 : (uint64_t)disk.f_bavail * disk.f_frsize;
@@ -41,27 +41,27 @@ uint64_t room_free_disk_bytes(const char *folder)
 
 /* ---- what there is ---- */
 
-static struct room without_gpu(const struct config *config)
+static struct capacity without_gpu(const struct config *config)
 {
-    return (struct room){.memory_bytes = room_available_bytes(),
+    return (struct capacity){.memory_bytes = capacity_available_bytes(),
                          .on_gpu = config->topology.backend == BACKEND_CUDA,
                          .ranks_on_gpu = 1,
                          .gpu_bytes = UINT64_MAX,
                          .gpu_total_bytes = UINT64_MAX};
 }
 
-struct room room_now(const struct config *config)
+struct capacity capacity_now(const struct config *config)
 {
-    struct room room = without_gpu(config);
+    struct capacity room = without_gpu(config);
     if (!room.on_gpu) return room;
     if (gpu_shared(config)) room.ranks_on_gpu = config->topology.ranks;
     if (!gpu_look(config, &room.gpu_bytes, &room.gpu_total_bytes)) room.gpu_bytes = room.gpu_total_bytes = UINT64_MAX;
     return room;
 }
 
-struct room room_beside(const struct config *config, const struct gpu_rank *gpu)
+struct capacity capacity_beside(const struct config *config, const struct gpu_rank *gpu)
 {
-    struct room room = without_gpu(config);
+    struct capacity room = without_gpu(config);
     uint64_t outside_bytes;
     if (!room.on_gpu || !gpu) return room;
     room.ranks_on_gpu = gpu_rank_place(gpu).ranks;
@@ -74,7 +74,7 @@ struct room room_beside(const struct config *config, const struct gpu_rank *gpu)
 /* ---- what would fit ---- */
 
 /* What was given holds, for whatever machine it was meant; what was not is what this one has. */
-struct fit_question room_question(const struct config *config, const struct room *room, bool any_model)
+struct fit_question capacity_question(const struct config *config, const struct capacity *room, bool any_model)
 {
     const uint64_t *budget = config->budget_bytes, available = room->memory_bytes;
     const uint64_t in_memory = budget[TIER_HOST] + (room->on_gpu ? 0 : budget[TIER_DEVICE]);
@@ -85,7 +85,7 @@ struct fit_question room_question(const struct config *config, const struct room
     for (int tier = 0; tier < TIERS; tier++) limits->bytes[tier] = budget[tier];
     limits->folder = folder[0] ? folder : tmp && *tmp ? tmp : "/tmp";
     if (!all_given && available != UINT64_MAX) limits->bytes[FIT_MEMORY] = available;
-    if (!budget[TIER_NVME]) limits->bytes[FIT_DISK] = room_free_disk_bytes(limits->folder);
+    if (!budget[TIER_NVME]) limits->bytes[FIT_DISK] = capacity_free_disk_bytes(limits->folder);
     if (all_given && in_memory * (uint64_t)config->topology.ranks > available) question.machine_bytes = available;
     if (!room->on_gpu) return question;
     question.ranks_on_gpu = room->ranks_on_gpu;
@@ -112,7 +112,7 @@ static int fullest(const struct config *config, uint64_t bytes[TIERS], struct er
 }
 
 /* Of these, what lies in the machine's memory. */
-static uint64_t in_memory(const uint64_t bytes[TIERS], const struct room *room)
+static uint64_t in_memory(const uint64_t bytes[TIERS], const struct capacity *room)
 {
     return bytes[TIER_HOST] + (room->on_gpu ? 0 : bytes[TIER_DEVICE]);
 }
@@ -122,7 +122,7 @@ static double gib(uint64_t bytes)
     return (double)bytes / (1 << 30);
 }
 
-static int check_gpu_budget(const struct config *config, const struct room *room, struct error *err)
+static int check_gpu_budget(const struct config *config, const struct capacity *room, struct error *err)
 {
     const uint64_t budget = config->budget_bytes[TIER_DEVICE], total = room->gpu_total_bytes;
     if (total == UINT64_MAX || budget <= total / (uint64_t)room->ranks_on_gpu) return STATUS_OK;
@@ -132,7 +132,7 @@ static int check_gpu_budget(const struct config *config, const struct room *room
                      gib(budget), room->ranks_on_gpu, gib(total), gib(room->gpu_bytes / (uint64_t)room->ranks_on_gpu));
 }
 
-static int check_gpu(const struct config *config, const struct room *room, uint64_t bytes, struct error *err)
+static int check_gpu(const struct config *config, const struct capacity *room, uint64_t bytes, struct error *err)
 {
     int status = check_gpu_budget(config, room, err);
     if (status || room->gpu_bytes == UINT64_MAX || bytes <= room->gpu_bytes / (uint64_t)room->ranks_on_gpu)
@@ -145,7 +145,7 @@ static int check_gpu(const struct config *config, const struct room *room, uint6
                      gib(room->gpu_bytes));
 }
 
-int room_check(const struct config *config, const struct room *room, struct error *err)
+int capacity_check(const struct config *config, const struct capacity *room, struct error *err)
 {
     uint64_t bytes[TIERS];
     int status = fullest(config, bytes, err);
@@ -167,7 +167,7 @@ static int check_more(int ranks, uint64_t peak_bytes, uint64_t held_bytes, uint6
                      ranks, gib(peak_bytes), gib((peak_bytes - held_bytes) * (uint64_t)ranks), gib(free_bytes), where);
 }
 
-int room_check_change(const struct config *config, int ranks, const uint64_t held_bytes[TIERS], const struct room *room,
+int capacity_check_change(const struct config *config, int ranks, const uint64_t held_bytes[TIERS], const struct capacity *room,
                       struct error *err)
 {
     uint64_t bytes[TIERS];

@@ -7,7 +7,7 @@
 
 /* What this machine has left for ranks. On the CPU backend their device tiers lie in its memory; else on GPUs, which `ranks_on_gpu`
  * of them share. */
-struct room {
+struct capacity {
     uint64_t memory_bytes; /* UINT64_MAX: the kernel does not say */
     bool on_gpu;
     int ranks_on_gpu;
@@ -15,26 +15,26 @@ struct room {
 };
 
 /* As it is now. Looks at GPUs, if the configuration asks for them: for a process that has none open. */
-struct room room_now(const struct config *config);
+struct capacity capacity_now(const struct config *config);
 /* ... of a rank that goes on, on its GPU; gpu NULL: it computes on the processor. */
 struct gpu_rank;
-struct room room_beside(const struct config *config, const struct gpu_rank *gpu);
+struct capacity capacity_beside(const struct config *config, const struct gpu_rank *gpu);
 
 /* Bytes that the kernel says can still be had; UINT64_MAX: it does not say. */
-uint64_t room_available_bytes(void);
+uint64_t capacity_available_bytes(void);
 
 /* Bytes free on the disk of a folder; 0: it cannot be looked at. */
-uint64_t room_free_disk_bytes(const char *folder);
+uint64_t capacity_free_disk_bytes(const char *folder);
 
 /* The question of `zerolab plan --fit`: the budgets of the configuration, and what is free here where a tier has none. */
-struct fit_question room_question(const struct config *config, const struct room *room, bool any_model);
+struct fit_question capacity_question(const struct config *config, const struct capacity *room, bool any_model);
 
 /* Refuses (STATUS_USAGE) a configuration whose ranks together are planned to hold more than there is, or whose device budgets
  * together are more than a GPU has. A rank with a budget stays below it, whatever its plan. */
-int room_check(const struct config *config, const struct room *room, struct error *err);
+int capacity_check(const struct config *config, const struct capacity *room, struct error *err);
 
 /* The same for a change of a run that goes on: `ranks` of them on this machine, each of which holds held_bytes already. */
-int room_check_change(const struct config *config, int ranks, const uint64_t held_bytes[TIERS], const struct room *room,
+int capacity_check_change(const struct config *config, int ranks, const uint64_t held_bytes[TIERS], const struct capacity *room,
                       struct error *err);
 
 #endif

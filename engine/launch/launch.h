@@ -32,7 +32,7 @@ int engine_start(struct engine **out, const struct rundir *dir, const struct con
 /* Waits until rank 0 calls; *connected_fd is -1 when a signal came on signal_fd first. STATUS_RUN: the engine ended before. */
 int engine_call(struct engine *engine, int signal_fd, int *connected_fd, struct error *err);
 
-/* For one that goes on where another stopped (relaunch_front.h): readable when rank 0 calls; takes that call, or -1: there is none. */
+/* For one that goes on where another stopped (relauncher.h): readable when rank 0 calls; takes that call, or -1: there is none. */
 int engine_home(const struct engine *engine);
 int engine_answer(struct engine *engine);
 

@@ -37,7 +37,7 @@ static int tell(int status, const struct error *err)
     return status;
 }
 
-static int hello_supervised(void *user, struct comm_group *group, int rank)
+static int probe_supervised(void *user, struct comm_group *group, int rank)
 {
     (void)user;
     struct error err;
@@ -48,13 +48,13 @@ static int hello_supervised(void *user, struct comm_group *group, int rank)
     return tell(status, &err);
 }
 
-int hello_process(const char *launcher)
+int launch_probe_process(const char *launcher)
 {
     struct error err;
     struct comm *comm;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (strcmp(launcher, launcher_mpirun.name) != 0)
-        return tell(supervise(RANKS, 0, hello_supervised, NULL, &err), &err);
+        return tell(supervise(RANKS, 0, probe_supervised, NULL, &err), &err);
     int status = comm_open_mpi(&comm, 0, &err);
     if (!status) status = say_hello(comm, &err);
     return tell(status, &err);
@@ -123,7 +123,7 @@ static int judge(const struct launcher *launcher, const char *text, bool ended, 
     return error_set(err, STATUS_RUN, "%d ranks could not be started: %s", RANKS, line);
 }
 
-int hello_launch(const struct launcher *launcher, int timeout_ms, double *seconds, struct error *err)
+int launch_probe(const struct launcher *launcher, int timeout_ms, double *seconds, struct error *err)
 {
     struct rundir dir;
     int output[2], status = rundir_create(&dir, err);

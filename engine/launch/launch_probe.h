@@ -8,9 +8,9 @@ struct launcher;
 
 /* launcher: the local one or mpirun's. STATUS_RUN: they could not be started, or did not meet within timeout_ms; the text
  * says why. */
-int hello_launch(const struct launcher *launcher, int timeout_ms, double *seconds, struct error *err);
+int launch_probe(const struct launcher *launcher, int timeout_ms, double *seconds, struct error *err);
 
 /* What `zerolab --worker-hello LAUNCHER` does, LAUNCHER being its name: one rank of mpirun's, or the supervisor with all ranks. */
-int hello_process(const char *launcher);
+int launch_probe_process(const char *launcher);
 
 #endif

@@ -7,22 +7,22 @@
 
 enum { STEPS_SHARE = 16, GRID_SHIFT = 20 };
 
-struct tape *tape_new(size_t bytes)
+struct history *history_new(size_t bytes)
 {
-    struct tape *tape = calloc(1, sizeof *tape);
-    if (!tape) return NULL;
-    tape->bytes = tape->left.bytes = bytes ? bytes : TAPE_BYTES;
-    tape->grid.shift = GRID_SHIFT;
-    ring_init(&tape->steps, sizeof(struct tape_entry),
-              (int64_t)(tape->bytes / STEPS_SHARE / sizeof(struct tape_entry)));
-    return tape;
+    struct history *history = calloc(1, sizeof *history);
+    if (!history) return NULL;
+    history->bytes = history->left.bytes = bytes ? bytes : HISTORY_BYTES;
+    history->grid.shift = GRID_SHIFT;
+    ring_init(&history->steps, sizeof(struct history_entry),
+              (int64_t)(history->bytes / STEPS_SHARE / sizeof(struct history_entry)));
+    return history;
 }
 
-void tape_free(struct tape *tape)
+void history_free(struct history *history)
 {
-    if (!tape) return;
-    for (int rank = 0; rank < tape->rank_room; rank++) {
-        struct tape_rank *from = tape->ranks[rank];
+    if (!history) return;
+    for (int rank = 0; rank < history->rank_room; rank++) {
+        struct history_rank *from = history->ranks[rank];
         if (!from) continue;
         for (int lane = 0; lane < LANES; lane++) {
             ring_release(&from->lane[lane].spans);
@@ -35,121 +35,121 @@ void tape_free(struct tape *tape)
         }
         free(from);
     }
-    ring_release(&tape->steps);
-    free(tape->ranks);
-    free(tape);
+    ring_release(&history->steps);
+    free(history->ranks);
+    free(history);
 }
 
-void *tape_alloc(struct tape *tape, size_t bytes)
+void *history_alloc(struct history *history, size_t bytes)
 {
-    void *memory = bytes <= tape->left.bytes ? calloc(1, bytes) : NULL;
-    if (memory) tape->left.bytes -= bytes;
+    void *memory = bytes <= history->left.bytes ? calloc(1, bytes) : NULL;
+    if (memory) history->left.bytes -= bytes;
     return memory;
 }
 
-void tape_dropped_before(struct tape *tape, uint64_t time_ns)
+void history_dropped_before(struct history *history, uint64_t time_ns)
 {
-    if (time_ns > tape->whole_from_ns) tape->whole_from_ns = time_ns;
+    if (time_ns > history->whole_from_ns) history->whole_from_ns = time_ns;
 }
 
-static bool know_ranks(struct tape *tape, int ranks)
+static bool know_ranks(struct history *history, int ranks)
 {
-    if (ranks <= tape->rank_room) return true;
-    size_t more = (size_t)(ranks - tape->rank_room) * sizeof *tape->ranks;
-    struct tape_rank **larger = more <= tape->left.bytes ? realloc(tape->ranks, (size_t)ranks * sizeof *larger) : NULL;
+    if (ranks <= history->rank_room) return true;
+    size_t more = (size_t)(ranks - history->rank_room) * sizeof *history->ranks;
+    struct history_rank **larger = more <= history->left.bytes ? realloc(history->ranks, (size_t)ranks * sizeof *larger) : NULL;
     if (!larger) return false;
-    memset(larger + tape->rank_room, 0, more);
-    tape->left.bytes -= more;
-    tape->ranks = larger;
-    tape->rank_room = ranks;
+    memset(larger + history->rank_room, 0, more);
+    history->left.bytes -= more;
+    history->ranks = larger;
+    history->rank_room = ranks;
     return true;
 }
 
 /* The rank a record is about, made known if need be; NULL: none, or no memory for it. */
-static struct tape_rank *rank_of(struct tape *tape, const struct run_model *model, unsigned rank)
+static struct history_rank *rank_of(struct history *history, const struct run_model *model, unsigned rank)
 {
     if ((int)rank >= model->ranks) return NULL;
-    struct tape_rank *known = tape_rank_at(tape, (int)rank);
-    if (tape->parts && tape->part[tape->parts - 1].ranks < model->ranks)
-        tape->part[tape->parts - 1].ranks = model->ranks; /* no header said how many there are */
-    if (known || !know_ranks(tape, model->ranks)) return known;
-    tape->ranks[rank] = tape_alloc(tape, sizeof **tape->ranks);
-    if (!tape->ranks[rank]) tape_dropped_before(tape, UINT64_MAX); /* nothing of it is kept */
-    else tape->ranks[rank]->step = -1;
-    return tape->ranks[rank];
+    struct history_rank *known = history_rank_at(history, (int)rank);
+    if (history->parts && history->part[history->parts - 1].ranks < model->ranks)
+        history->part[history->parts - 1].ranks = model->ranks; /* no header said how many there are */
+    if (known || !know_ranks(history, model->ranks)) return known;
+    history->ranks[rank] = history_alloc(history, sizeof **history->ranks);
+    if (!history->ranks[rank]) history_dropped_before(history, UINT64_MAX); /* nothing of it is kept */
+    else history->ranks[rank]->step = -1;
+    return history->ranks[rank];
 }
 
 /* The oldest two become one, if there are too many: with as many ranks as either. */
-static void add_part(struct tape *tape, const struct tape_part *part)
+static void add_part(struct history *history, const struct history_part *part)
 {
-    if (tape->parts == RUN_PARTS_MAX) {
-        tape->part[1].begun_ns = tape->part[0].begun_ns;
-        if (tape->part[1].ranks < tape->part[0].ranks) tape->part[1].ranks = tape->part[0].ranks;
-        memmove(tape->part, tape->part + 1, (size_t)--tape->parts * sizeof *tape->part);
+    if (history->parts == RUN_PARTS_MAX) {
+        history->part[1].begun_ns = history->part[0].begun_ns;
+        if (history->part[1].ranks < history->part[0].ranks) history->part[1].ranks = history->part[0].ranks;
+        memmove(history->part, history->part + 1, (size_t)--history->parts * sizeof *history->part);
     }
-    tape->part[tape->parts++] = *part;
+    history->part[history->parts++] = *part;
 }
 
 /* If the model has come to another one. The ranks before have ended, and hold nothing more. */
-static void begin_part(struct tape *tape, const struct run_model *model)
+static void begin_part(struct history *history, const struct run_model *model)
 {
     const struct run_part *part = run_present_part(model);
-    if (!part || part->number + 1 == tape->part_number) return;
-    for (int rank = 0; tape->part_number && rank < tape->rank_room; rank++)
-        if (tape->ranks[rank]) tape_memory_ends(tape, tape->ranks[rank], tape->rank_room, part->begun_ns);
-    add_part(tape, &(struct tape_part){part->begun_ns, model->ranks});
-    tape->part_number = part->number + 1;
+    if (!part || part->number + 1 == history->part_number) return;
+    for (int rank = 0; history->part_number && rank < history->rank_room; rank++)
+        if (history->ranks[rank]) history_memory_ends(history, history->ranks[rank], history->rank_room, part->begun_ns);
+    add_part(history, &(struct history_part){part->begun_ns, model->ranks});
+    history->part_number = part->number + 1;
 }
 
-static void fold_gap(struct tape *tape, const struct trace_record *record)
+static void fold_gap(struct history *history, const struct trace_record *record)
 {
-    tape_gap_add(tape, record->rank, record->gap.since_ns, record->time_ns);
+    history_gap_add(history, record->rank, record->gap.since_ns, record->time_ns);
 }
 
-void tape_fold(struct tape *tape, const struct run_model *model, const struct trace_record *record)
+void history_fold(struct history *history, const struct run_model *model, const struct trace_record *record)
 {
-    if (!tape->first_ns) tape->first_ns = tape->grid.origin_ns = record->time_ns;
-    if (record->time_ns > tape->last_ns) tape->last_ns = record->time_ns;
-    if (record->kind == TRACE_GAP) fold_gap(tape, record);
-    begin_part(tape, model);
+    if (!history->first_ns) history->first_ns = history->grid.origin_ns = record->time_ns;
+    if (record->time_ns > history->last_ns) history->last_ns = record->time_ns;
+    if (record->kind == TRACE_GAP) fold_gap(history, record);
+    begin_part(history, model);
     if (record->kind != TRACE_IO && (record->kind < TRACE_STEP_BEGIN || record->kind > TRACE_MEMORY)) return;
-    struct tape_rank *rank = rank_of(tape, model, record->rank);
+    struct history_rank *rank = rank_of(history, model, record->rank);
     if (!rank) return;
     switch (record->kind) {
-    case TRACE_STEP_BEGIN: tape_step_begin(tape, rank, record); break;
-    case TRACE_STEP_END: tape_step_end(tape, rank, model, record); break;
-    case TRACE_OP_BEGIN: tape_op_begin(tape, rank, model, record); break;
-    case TRACE_OP_END: tape_op_end(tape, rank, model, record); break;
-    case TRACE_IO: tape_io_add(tape, rank, model, record); break;
-    case TRACE_MEMORY: tape_memory(tape, rank, model->ranks, record); break;
+    case TRACE_STEP_BEGIN: history_step_begin(history, rank, record); break;
+    case TRACE_STEP_END: history_step_end(history, rank, model, record); break;
+    case TRACE_OP_BEGIN: history_op_begin(history, rank, model, record); break;
+    case TRACE_OP_END: history_op_end(history, rank, model, record); break;
+    case TRACE_IO: history_io_add(history, rank, model, record); break;
+    case TRACE_MEMORY: history_memory(history, rank, model->ranks, record); break;
     default: break;
     }
 }
 
 /* What was before the first header is of its part. */
-int tape_ranks(const struct tape *tape, uint64_t from_ns, uint64_t to_ns)
+int history_ranks(const struct history *history, uint64_t from_ns, uint64_t to_ns)
 {
     int most = 0;
-    if (!tape->parts) return tape->rank_room;
-    for (int i = 0; i < tape->parts; i++) {
-        bool begins = i == 0 || tape->part[i].begun_ns < to_ns;
-        bool ends = i + 1 < tape->parts && tape->part[i + 1].begun_ns <= from_ns;
-        if (begins && !ends && tape->part[i].ranks > most) most = tape->part[i].ranks;
+    if (!history->parts) return history->rank_room;
+    for (int i = 0; i < history->parts; i++) {
+        bool begins = i == 0 || history->part[i].begun_ns < to_ns;
+        bool ends = i + 1 < history->parts && history->part[i + 1].begun_ns <= from_ns;
+        if (begins && !ends && history->part[i].ranks > most) most = history->part[i].ranks;
     }
-    return most < tape->rank_room ? most : tape->rank_room;
+    return most < history->rank_room ? most : history->rank_room;
 }
 
-uint64_t tape_first_ns(const struct tape *tape)
+uint64_t history_first_ns(const struct history *history)
 {
-    return tape->first_ns;
+    return history->first_ns;
 }
 
-uint64_t tape_last_ns(const struct tape *tape)
+uint64_t history_last_ns(const struct history *history)
 {
-    return tape->last_ns;
+    return history->last_ns;
 }
 
-uint64_t tape_whole_from(const struct tape *tape)
+uint64_t history_whole_from(const struct history *history)
 {
-    return tape->whole_from_ns > tape->first_ns ? tape->whole_from_ns : tape->first_ns;
+    return history->whole_from_ns > history->first_ns ? history->whole_from_ns : history->first_ns;
 }

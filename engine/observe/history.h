@@ -1,15 +1,15 @@
 /* The past of a run, for whoever looks back: every operation of every lane with its times, every change of a rank's memory,
  * and when each step was. It is folded from the same records as the run model, beside it:
  *
- *     struct tape *tape = tape_new(0);
+ *     struct history *history = history_new(0);
  *     while (source_next(source, &record) == SOURCE_RECORD) {
  *         run_model_fold(model, &record);
- *         tape_fold(tape, model, &record);
+ *         history_fold(history, model, &record);
  *     }
  *
  * Memory is bounded. The newest operations and changes are kept as they were; of older ones only sums over intervals are,
- * which grow longer as the run does, so that a whole run can still be drawn. tape_whole_from() says where one ends and the
- * other begins; whoever wants an older place in full folds that part of the trace file into a tape of its own.
+ * which grow longer as the run does, so that a whole run can still be drawn. history_whole_from() says where one ends and the
+ * other begins; whoever wants an older place in full folds that part of the trace file into a history of its own.
  * A gap (records that were lost) is kept too: drawn as unknown, never as idle. Times are the trace's (clock_ns()). */
 #ifndef ENGINE_OBSERVE_HISTORY_H
 #define ENGINE_OBSERVE_HISTORY_H
@@ -31,61 +31,61 @@ struct span {
     bool prefetch;
 };
 
-struct tape;
+struct history;
 
-enum { TAPE_BYTES = 64 << 20 }; /* kept when the caller says 0 */
+enum { HISTORY_BYTES = 64 << 20 }; /* kept when the caller says 0 */
 
-struct tape *tape_new(size_t bytes); /* NULL: no memory */
-void tape_free(struct tape *tape);
+struct history *history_new(size_t bytes); /* NULL: no memory */
+void history_free(struct history *history);
 /* After run_model_fold() with the same record: the model has the schedule that the record names. */
-void tape_fold(struct tape *tape, const struct run_model *model, const struct trace_record *record);
+void history_fold(struct history *history, const struct run_model *model, const struct trace_record *record);
 
 /* As many as there were at any time in the window: a run that goes on with other ranks has parts (struct run_part). */
-int tape_ranks(const struct tape *tape, uint64_t from_ns, uint64_t to_ns);
-uint64_t tape_first_ns(const struct tape *tape);      /* of the first record ever; 0: none */
-uint64_t tape_last_ns(const struct tape *tape);       /* of the newest */
-uint64_t tape_whole_from(const struct tape *tape);    /* from here on everything is kept in full */
+int history_ranks(const struct history *history, uint64_t from_ns, uint64_t to_ns);
+uint64_t history_first_ns(const struct history *history);      /* of the first record ever; 0: none */
+uint64_t history_last_ns(const struct history *history);       /* of the newest */
+uint64_t history_whole_from(const struct history *history);    /* from here on everything is kept in full */
 
 /* ---- operations: those of a lane lie in the order of their times -------------------------------------------------- */
 
 /* Numbers of the first span that ends after from_ns and of the one past the last that starts before to_ns. */
-void tape_spans(const struct tape *tape, int rank, enum lane lane, uint64_t from_ns, uint64_t to_ns, int64_t *first, int64_t *end);
-const struct span *tape_span(const struct tape *tape, int rank, enum lane lane, int64_t number); /* NULL: not kept (any more) */
+void history_spans(const struct history *history, int rank, enum lane lane, uint64_t from_ns, uint64_t to_ns, int64_t *first, int64_t *end);
+const struct span *history_span(const struct history *history, int rank, enum lane lane, int64_t number); /* NULL: not kept (any more) */
 /* The span of operation `op` in `step` (the newest attempt); -1: not kept. */
-int64_t tape_span_of(const struct tape *tape, int rank, enum lane lane, uint32_t step, uint32_t op);
+int64_t history_span_of(const struct history *history, int rank, enum lane lane, uint32_t step, uint32_t op);
 
 /* How an operation to or from NVMe went inside; false: not recorded (it moves nothing there, or is of an older trace), or not kept. */
-bool tape_io(const struct tape *tape, int rank, enum lane lane, const struct span *span, struct trace_of_io *out);
+bool history_io(const struct history *history, int rank, enum lane lane, const struct span *span, struct trace_of_io *out);
 
 /* What a lane did in a window, from spans where they are kept, else from the sums: for a column of a zoomed-out picture. */
-struct tape_load {
+struct history_load {
     bool unknown;                      /* lost records, or nothing known about this time */
     uint64_t phase_ns[PHASES];         /* compute and host lane: busy, by phase */
     uint64_t traffic_ns[TRAFFIC_KINDS];/* other lanes: busy, by what moved */
     uint64_t waited_ns[STALLS];        /* ready - issued, clipped to the window, by cause (engine/observe/stall.h) */
 };
-void tape_load(const struct tape *tape, int rank, enum lane lane, uint64_t from_ns, uint64_t to_ns, struct tape_load *load);
+void history_load(const struct history *history, int rank, enum lane lane, uint64_t from_ns, uint64_t to_ns, struct history_load *load);
 
 /* ---- steps --------------------------------------------------------------------------------------------------------- */
 
-struct tape_step { uint32_t step, schedule; int stage; uint64_t begun_ns, ended_ns; }; /* over all ranks; ended_ns 0: in progress */
-int tape_step_count(const struct tape *tape);
-const struct tape_step *tape_step(const struct tape *tape, int number); /* oldest kept first */
+struct history_step { uint32_t step, schedule; int stage; uint64_t begun_ns, ended_ns; }; /* over all ranks; ended_ns 0: in progress */
+int history_step_count(const struct history *history);
+const struct history_step *history_step(const struct history *history, int number); /* oldest kept first */
 /* The step that time_ns lies in, else the last that began before it; NULL: none did. */
-const struct tape_step *tape_step_at(const struct tape *tape, uint64_t time_ns);
-const struct tape_step *tape_step_numbered(const struct tape *tape, uint32_t step);
+const struct history_step *history_step_at(const struct history *history, uint64_t time_ns);
+const struct history_step *history_step_numbered(const struct history *history, uint32_t step);
 
 /* ---- memory -------------------------------------------------------------------------------------------------------- */
 
 /* What a rank held in a tier just before time_ns; known false: not kept. */
-struct run_instant tape_held(const struct tape *tape, int rank, enum tier tier, uint64_t time_ns);
+struct run_instant history_held(const struct history *history, int rank, enum tier tier, uint64_t time_ns);
 /* Its fullest instant in [from_ns, to_ns), and when that was. From the sums: live_bytes only (held_bytes all 0). */
-struct run_instant tape_fullest(const struct tape *tape, int rank, enum tier tier, uint64_t from_ns, uint64_t to_ns, uint64_t *when_ns);
+struct run_instant history_fullest(const struct history *history, int rank, enum tier tier, uint64_t from_ns, uint64_t to_ns, uint64_t *when_ns);
 
 /* Most that one category held in [from_ns, to_ns), and when; false: not kept in full. */
-bool tape_most(const struct tape *tape, int rank, enum tier tier, enum category category, uint64_t from_ns, uint64_t to_ns, uint64_t *most_bytes, uint64_t *when_ns);
+bool history_most(const struct history *history, int rank, enum tier tier, enum category category, uint64_t from_ns, uint64_t to_ns, uint64_t *most_bytes, uint64_t *when_ns);
 
 /* ---- gaps ---------------------------------------------------------------------------------------------------------- */
-bool tape_has_gap(const struct tape *tape, uint64_t from_ns, uint64_t to_ns);
+bool history_has_gap(const struct history *history, uint64_t from_ns, uint64_t to_ns);
 
 #endif

@@ -4,7 +4,7 @@
 
 enum { BLOCKS_SHARE = 6, BLOCKS_LEAST = 4 }; /* a sixth of all bytes */
 
-static void apply(struct run_instant *instant, const struct tape_change *change)
+static void apply(struct run_instant *instant, const struct history_change *change)
 {
     instant->known = true;
     instant->live_bytes += change->live_bytes - instant->held_bytes[change->category];
@@ -12,33 +12,33 @@ static void apply(struct run_instant *instant, const struct tape_change *change)
     instant->reserved_bytes = change->reserved_bytes;
 }
 
-static struct tape_block *block_at(const struct tape_tier *tier, int64_t number)
+static struct history_block *block_at(const struct history_tier *tier, int64_t number)
 {
     return ring_at(&tier->blocks, number);
 }
 
-static uint64_t blocks_from(const struct tape_tier *tier)
+static uint64_t blocks_from(const struct history_tier *tier)
 {
-    const struct tape_block *oldest = block_at(tier, tier->blocks.first);
+    const struct history_block *oldest = block_at(tier, tier->blocks.first);
     if (tier->blocks.first == 0) return 0;
     return oldest ? oldest->change[0].time_ns : UINT64_MAX;
 }
 
-static struct tape_block *open_block(struct tape *tape, struct tape_tier *tier, int ranks)
+static struct history_block *open_block(struct history *history, struct history_tier *tier, int ranks)
 {
-    struct tape_block *newest = ring_newest(&tier->blocks);
+    struct history_block *newest = ring_newest(&tier->blocks);
     if (newest && newest->count < BLOCK_CHANGES) return newest;
     if (!tier->blocks.item_bytes) {
-        int64_t share = (int64_t)(tape->bytes / BLOCKS_SHARE / sizeof(struct tape_block)) / (ranks ? ranks : 1);
-        ring_init(&tier->blocks, sizeof(struct tape_block), share > BLOCKS_LEAST ? share : BLOCKS_LEAST);
+        int64_t share = (int64_t)(history->bytes / BLOCKS_SHARE / sizeof(struct history_block)) / (ranks ? ranks : 1);
+        ring_init(&tier->blocks, sizeof(struct history_block), share > BLOCKS_LEAST ? share : BLOCKS_LEAST);
     }
-    struct tape_block *block = ring_push(&tier->blocks, &tape->left);
-    if (!block) tape_dropped_before(tape, UINT64_MAX);
-    else *block = (struct tape_block){.before = tier->now};
+    struct history_block *block = ring_push(&tier->blocks, &history->left);
+    if (!block) history_dropped_before(history, UINT64_MAX);
+    else *block = (struct history_block){.before = tier->now};
     return block;
 }
 
-static void block_add(struct tape_block *block, const struct tape_change *change, uint64_t live_bytes)
+static void block_add(struct history_block *block, const struct history_change *change, uint64_t live_bytes)
 {
     if (block->count == 0 || live_bytes > block->fullest_bytes) {
         block->fullest_bytes = live_bytes;
@@ -47,49 +47,49 @@ static void block_add(struct tape_block *block, const struct tape_change *change
     block->change[block->count++] = *change;
 }
 
-void tape_memory(struct tape *tape, struct tape_rank *rank, int ranks, const struct trace_record *record)
+void history_memory(struct history *history, struct history_rank *rank, int ranks, const struct trace_record *record)
 {
     const struct trace_of_memory *from = &record->memory;
     if (from->tier >= TIERS || from->category >= CATEGORIES) return;
-    struct tape_tier *tier = &rank->tier[from->tier];
+    struct history_tier *tier = &rank->tier[from->tier];
     uint64_t *reserved_bytes = &tier->reserved_bytes[from->category];
     if (tier->now.known && tier->now.held_bytes[from->category] == from->live_bytes &&
         *reserved_bytes == from->reserved_bytes)
         return;
     if (record->time_ns > tier->changed_ns) tier->changed_ns = record->time_ns;
-    struct tape_change change = {.time_ns = tier->changed_ns,
+    struct history_change change = {.time_ns = tier->changed_ns,
                                  .live_bytes = from->live_bytes,
                                  .reserved_bytes = tier->now.reserved_bytes + from->reserved_bytes - *reserved_bytes,
                                  .category = (enum category)from->category};
-    struct tape_block *block = open_block(tape, tier, ranks);
+    struct history_block *block = open_block(history, tier, ranks);
     *reserved_bytes = from->reserved_bytes;
     apply(&tier->now, &change);
     if (!block) return;
     block_add(block, &change, tier->now.live_bytes);
-    tape_dropped_before(tape, blocks_from(tier));
-    sums_hold(tape, tier, ranks, tier->changed_ns, tier->now.live_bytes);
+    history_dropped_before(history, blocks_from(tier));
+    sums_hold(history, tier, ranks, tier->changed_ns, tier->now.live_bytes);
 }
 
-void tape_memory_ends(struct tape *tape, struct tape_rank *rank, int ranks, uint64_t time_ns)
+void history_memory_ends(struct history *history, struct history_rank *rank, int ranks, uint64_t time_ns)
 {
     for (int tier = 0; tier < TIERS; tier++)
         for (int category = 0; category < CATEGORIES; category++) {
             struct trace_record nothing = {.kind = TRACE_MEMORY, .time_ns = time_ns};
             nothing.memory = (struct trace_of_memory){.tier = (uint8_t)tier, .category = (uint8_t)category};
-            if (rank->tier[tier].now.known) tape_memory(tape, rank, ranks, &nothing);
+            if (rank->tier[tier].now.known) history_memory(history, rank, ranks, &nothing);
         }
 }
 
 /* ---- questions ---- */
 
-static const struct tape_tier *tier_at(const struct tape *tape, int rank, enum tier tier)
+static const struct history_tier *tier_at(const struct history *history, int rank, enum tier tier)
 {
-    const struct tape_rank *at = tape_rank_at(tape, rank);
+    const struct history_rank *at = history_rank_at(history, rank);
     return at && tier < TIERS && at->tier[tier].now.known ? &at->tier[tier] : NULL;
 }
 
 /* Number of the last block whose first change is before time_ns; first - 1: none. */
-static int64_t block_before(const struct tape_tier *tier, uint64_t time_ns)
+static int64_t block_before(const struct history_tier *tier, uint64_t time_ns)
 {
     int64_t low = tier->blocks.first, high = ring_end(&tier->blocks);
     while (low < high) {
@@ -101,24 +101,24 @@ static int64_t block_before(const struct tape_tier *tier, uint64_t time_ns)
 }
 
 /* The state after the first `changes` of a block. */
-static struct run_instant replay(const struct tape_block *block, int changes)
+static struct run_instant replay(const struct history_block *block, int changes)
 {
     struct run_instant instant = block->before;
     for (int i = 0; i < changes; i++) apply(&instant, &block->change[i]);
     return instant;
 }
 
-static int changes_before(const struct tape_block *block, uint64_t time_ns)
+static int changes_before(const struct history_block *block, uint64_t time_ns)
 {
     int count = 0;
     while (count < block->count && block->change[count].time_ns < time_ns) count++;
     return count;
 }
 
-struct run_instant tape_held(const struct tape *tape, int rank, enum tier tier, uint64_t time_ns)
+struct run_instant history_held(const struct history *history, int rank, enum tier tier, uint64_t time_ns)
 {
-    const struct tape_tier *at = tier_at(tape, rank, tier);
-    const struct tape_block *block = at ? block_at(at, block_before(at, time_ns)) : NULL;
+    const struct history_tier *at = tier_at(history, rank, tier);
+    const struct history_block *block = at ? block_at(at, block_before(at, time_ns)) : NULL;
     return block ? replay(block, changes_before(block, time_ns)) : (struct run_instant){0};
 }
 
@@ -128,7 +128,7 @@ struct fullest {
 };
 
 /* Among the instants that the changes of a block in [from_ns, to_ns) lead to. */
-static void fuller(struct fullest *best, const struct tape_block *block, uint64_t from_ns, uint64_t to_ns)
+static void fuller(struct fullest *best, const struct history_block *block, uint64_t from_ns, uint64_t to_ns)
 {
     int first = changes_before(block, from_ns), end = changes_before(block, to_ns);
     if (first <= block->fullest && block->fullest < end) first = block->fullest, end = first + 1;
@@ -140,21 +140,21 @@ static void fuller(struct fullest *best, const struct tape_block *block, uint64_
     }
 }
 
-struct run_instant tape_fullest(const struct tape *tape, int rank, enum tier tier, uint64_t from_ns, uint64_t to_ns,
+struct run_instant history_fullest(const struct history *history, int rank, enum tier tier, uint64_t from_ns, uint64_t to_ns,
                                 uint64_t *when_ns)
 {
-    const struct tape_tier *at = tier_at(tape, rank, tier);
+    const struct history_tier *at = tier_at(history, rank, tier);
     struct fullest best = {.when_ns = from_ns};
     if (at && from_ns < blocks_from(at)) {
-        struct tier_sum sum = sums_fullest(tape, at, from_ns, to_ns);
+        struct tier_sum sum = sums_fullest(history, at, from_ns, to_ns);
         best.instant = (struct run_instant){.known = sum.when_ns > 0, .live_bytes = sum.live_bytes};
         best.when_ns = sum.when_ns;
     } else if (at) {
-        best.instant = tape_held(tape, rank, tier, from_ns);
+        best.instant = history_held(history, rank, tier, from_ns);
         int64_t first = block_before(at, from_ns);
         for (int64_t number = first < at->blocks.first ? at->blocks.first : first; number < ring_end(&at->blocks);
              number++) {
-            const struct tape_block *block = block_at(at, number);
+            const struct history_block *block = block_at(at, number);
             if (block->change[0].time_ns >= to_ns) break;
             fuller(&best, block, from_ns, to_ns);
         }
@@ -163,19 +163,19 @@ struct run_instant tape_fullest(const struct tape *tape, int rank, enum tier tie
     return best.instant;
 }
 
-bool tape_most(const struct tape *tape, int rank, enum tier tier, enum category category, uint64_t from_ns,
+bool history_most(const struct history *history, int rank, enum tier tier, enum category category, uint64_t from_ns,
                uint64_t to_ns, uint64_t *most_bytes, uint64_t *when_ns)
 {
-    const struct tape_tier *at = tier_at(tape, rank, tier);
+    const struct history_tier *at = tier_at(history, rank, tier);
     if (!at || from_ns < blocks_from(at)) return false;
-    *most_bytes = tape_held(tape, rank, tier, from_ns).held_bytes[category];
+    *most_bytes = history_held(history, rank, tier, from_ns).held_bytes[category];
     *when_ns = from_ns;
     int64_t first = block_before(at, from_ns);
     for (int64_t number = first < at->blocks.first ? at->blocks.first : first; number < ring_end(&at->blocks);
          number++) {
-        const struct tape_block *block = block_at(at, number);
+        const struct history_block *block = block_at(at, number);
         for (int i = 0; i < block->count; i++) {
-            const struct tape_change *change = &block->change[i];
+            const struct history_change *change = &block->change[i];
             if (change->category != category || change->time_ns < from_ns || change->time_ns >= to_ns) continue;
             if (change->live_bytes <= *most_bytes) continue;
             *most_bytes = change->live_bytes;

@@ -1,4 +1,4 @@
-/* Inside the tape: what it is made of. Only tape*.c include this. */
+/* Inside the history: what it is made of. Only history*.c include this. */
 #ifndef ENGINE_OBSERVE_HISTORY_PARTS_H
 #define ENGINE_OBSERVE_HISTORY_PARTS_H
 
@@ -19,30 +19,30 @@ struct tier_sum { uint64_t live_bytes, when_ns; }; /* the fullest instant; 0, 0:
 
 /* ---- by rank ---- */
 
-struct tape_io_at { uint64_t time_ns; struct trace_of_io io; }; /* when it arrived: within its span */
+struct history_io_at { uint64_t time_ns; struct trace_of_io io; }; /* when it arrived: within its span */
 
-struct tape_lane {
+struct history_lane {
     struct ring spans; /* struct span */
-    struct ring io;    /* struct tape_io_at, of lanes to and from NVMe */
+    struct ring io;    /* struct history_io_at, of lanes to and from NVMe */
     uint64_t ended_ns; /* of the newest that ended */
     struct lane_sum *sums;
 };
 
 enum { BLOCK_CHANGES = 32 };
-struct tape_change {
+struct history_change {
     uint64_t time_ns, live_bytes; /* of the category, after it */
     uint64_t reserved_bytes;      /* of the whole tier, after it */
     enum category category;
 };
 /* Changes lie in blocks that begin with the whole state, so that any instant is a block and a few changes. */
-struct tape_block {
+struct history_block {
     struct run_instant before;
     uint64_t fullest_bytes; /* after which of its changes most was live, and how much */
     int fullest, count;
-    struct tape_change change[BLOCK_CHANGES];
+    struct history_change change[BLOCK_CHANGES];
 };
-struct tape_tier {
-    struct ring blocks; /* struct tape_block */
+struct history_tier {
+    struct ring blocks; /* struct history_block */
     struct run_instant now;
     uint64_t reserved_bytes[CATEGORIES]; /* now */
     uint64_t changed_ns; /* the newest change */
@@ -52,61 +52,61 @@ struct tape_tier {
     uint64_t before_bytes;
 };
 
-struct tape_rank {
-    struct tape_lane lane[LANES];
-    struct tape_tier tier[TIERS];
+struct history_rank {
+    struct history_lane lane[LANES];
+    struct history_tier tier[TIERS];
     int64_t step; /* number of the entry of `steps` that it began last; -1: none */
 };
 
-struct tape_gap { uint16_t rank; uint64_t from_ns, to_ns; };
-struct tape_entry { struct tape_step step; int begun, ended; uint64_t last_end_ns; }; /* ranks that began, that ended it */
+struct history_gap { uint16_t rank; uint64_t from_ns, to_ns; };
+struct history_entry { struct history_step step; int begun, ended; uint64_t last_end_ns; }; /* ranks that began, that ended it */
 
-struct tape_part { uint64_t begun_ns; int ranks; };
+struct history_part { uint64_t begun_ns; int ranks; };
 
 enum { GAPS_KEPT = 256 };
 
-struct tape {
+struct history {
     size_t bytes;
     struct allowance left;
     uint64_t first_ns, last_ns, whole_from_ns;
-    struct tape_rank **ranks; /* NULL: nothing heard of it */
+    struct history_rank **ranks; /* NULL: nothing heard of it */
     int rank_room;
-    struct tape_part part[RUN_PARTS_MAX]; /* oldest first */
+    struct history_part part[RUN_PARTS_MAX]; /* oldest first */
     int parts, part_number; /* kept; of the newest, from 1 on */
     int schedule; /* place in the model of the one found last */
     struct sum_grid grid;
-    struct ring steps; /* struct tape_entry */
-    struct tape_gap gap[GAPS_KEPT]; /* oldest first */
+    struct ring steps; /* struct history_entry */
+    struct history_gap gap[GAPS_KEPT]; /* oldest first */
     int gaps;
 };
 
 /* history.c: memory is taken from the allowance; NULL: none left. */
-void *tape_alloc(struct tape *tape, size_t bytes);
+void *history_alloc(struct history *history, size_t bytes);
 /* From here on the parts are whole: what was dropped lies before. */
-void tape_dropped_before(struct tape *tape, uint64_t time_ns);
-static inline struct tape_rank *tape_rank_at(const struct tape *tape, int rank)
+void history_dropped_before(struct history *history, uint64_t time_ns);
+static inline struct history_rank *history_rank_at(const struct history *history, int rank)
 {
-    return rank >= 0 && rank < tape->rank_room ? tape->ranks[rank] : NULL;
+    return rank >= 0 && rank < history->rank_room ? history->ranks[rank] : NULL;
 }
 
-void tape_gap_add(struct tape *tape, uint16_t rank, uint64_t from_ns, uint64_t to_ns); /* history_steps.c */
-bool tape_gap_of(const struct tape *tape, int rank, uint64_t from_ns, uint64_t to_ns);
-void tape_step_begin(struct tape *tape, struct tape_rank *rank, const struct trace_record *record);
-void tape_step_end(struct tape *tape, struct tape_rank *rank, const struct run_model *model, const struct trace_record *record);
+void history_gap_add(struct history *history, uint16_t rank, uint64_t from_ns, uint64_t to_ns); /* history_steps.c */
+bool history_gap_of(const struct history *history, int rank, uint64_t from_ns, uint64_t to_ns);
+void history_step_begin(struct history *history, struct history_rank *rank, const struct trace_record *record);
+void history_step_end(struct history *history, struct history_rank *rank, const struct run_model *model, const struct trace_record *record);
 
-void tape_op_begin(struct tape *tape, struct tape_rank *rank, const struct run_model *model, const struct trace_record *record); /* history_spans.c */
-void tape_op_end(struct tape *tape, struct tape_rank *rank, const struct run_model *model, const struct trace_record *record);
-void tape_io_add(struct tape *tape, struct tape_rank *rank, const struct run_model *model, const struct trace_record *record);
-uint64_t tape_spans_from(const struct tape_lane *lane); /* its spans are kept from here on; 0: all of them */
+void history_op_begin(struct history *history, struct history_rank *rank, const struct run_model *model, const struct trace_record *record); /* history_spans.c */
+void history_op_end(struct history *history, struct history_rank *rank, const struct run_model *model, const struct trace_record *record);
+void history_io_add(struct history *history, struct history_rank *rank, const struct run_model *model, const struct trace_record *record);
+uint64_t history_spans_from(const struct history_lane *lane); /* its spans are kept from here on; 0: all of them */
 
-void tape_memory(struct tape *tape, struct tape_rank *rank, int ranks, const struct trace_record *record); /* history_memory.c */
-void tape_memory_ends(struct tape *tape, struct tape_rank *rank, int ranks, uint64_t time_ns); /* its process is gone */
+void history_memory(struct history *history, struct history_rank *rank, int ranks, const struct trace_record *record); /* history_memory.c */
+void history_memory_ends(struct history *history, struct history_rank *rank, int ranks, uint64_t time_ns); /* its process is gone */
 
 /* history_sums.c: makes the grid reach time_ns. */
-void sums_reach(struct tape *tape, uint64_t time_ns);
-void sums_span(struct tape *tape, struct tape_rank *rank, enum lane lane, int ranks, const struct span *span);
-void sums_hold(struct tape *tape, struct tape_tier *tier, int ranks, uint64_t time_ns, uint64_t live_bytes); /* from time_ns on */
-struct tier_sum sums_fullest(const struct tape *tape, const struct tape_tier *tier, uint64_t from_ns, uint64_t to_ns);
+void sums_reach(struct history *history, uint64_t time_ns);
+void sums_span(struct history *history, struct history_rank *rank, enum lane lane, int ranks, const struct span *span);
+void sums_hold(struct history *history, struct history_tier *tier, int ranks, uint64_t time_ns, uint64_t live_bytes); /* from time_ns on */
+struct tier_sum sums_fullest(const struct history *history, const struct history_tier *tier, uint64_t from_ns, uint64_t to_ns);
 static inline int sums_place(const struct sum_grid *grid, uint64_t time_ns) { return (int)((time_ns - grid->origin_ns) >> grid->shift); }
 
 #endif

@@ -4,12 +4,12 @@
 
 enum { SPANS_SHARE = 2, SPANS_LEAST = 64 }; /* half of all bytes */
 
-static const struct run_schedule *schedule_of(struct tape *tape, const struct run_model *model, uint32_t number)
+static const struct run_schedule *schedule_of(struct history *history, const struct run_model *model, uint32_t number)
 {
-    if (tape->schedule < model->schedule_count && model->schedules[tape->schedule].number == number)
-        return &model->schedules[tape->schedule];
+    if (history->schedule < model->schedule_count && model->schedules[history->schedule].number == number)
+        return &model->schedules[history->schedule];
     const struct run_schedule *found = run_schedule_numbered(model, number);
-    if (found) tape->schedule = (int)(found - model->schedules);
+    if (found) history->schedule = (int)(found - model->schedules);
     return found;
 }
 
@@ -19,39 +19,39 @@ static const struct op *op_of(const struct run_schedule *schedule, uint32_t numb
                                                                                       : NULL;
 }
 
-uint64_t tape_spans_from(const struct tape_lane *lane)
+uint64_t history_spans_from(const struct history_lane *lane)
 {
     if (lane->spans.first == 0) return 0;
     const struct span *oldest = ring_at(&lane->spans, lane->spans.first);
     return oldest ? oldest->issued_ns : UINT64_MAX;
 }
 
-static struct span *push(struct tape *tape, struct tape_lane *lane, enum lane which, int ranks)
+static struct span *push(struct history *history, struct history_lane *lane, enum lane which, int ranks)
 {
     if (!lane->spans.item_bytes) {
         static const int sixteenths[LANES] = {6, 5, 1, 1, 1, 1, 1}; /* copies between tiers are few */
         int64_t share =
-            (int64_t)(tape->bytes / SPANS_SHARE / sizeof(struct span)) / (ranks ? ranks : 1) * sixteenths[which] / 16;
+            (int64_t)(history->bytes / SPANS_SHARE / sizeof(struct span)) / (ranks ? ranks : 1) * sixteenths[which] / 16;
         ring_init(&lane->spans, sizeof(struct span), share > SPANS_LEAST ? share : SPANS_LEAST);
     }
     int64_t first = lane->spans.first;
-    struct span *span = ring_push(&lane->spans, &tape->left);
-    if (!span || lane->spans.first != first) tape_dropped_before(tape, span ? tape_spans_from(lane) : UINT64_MAX);
+    struct span *span = ring_push(&lane->spans, &history->left);
+    if (!span || lane->spans.first != first) history_dropped_before(history, span ? history_spans_from(lane) : UINT64_MAX);
     return span;
 }
 
-static struct span *open_span(const struct tape_lane *lane)
+static struct span *open_span(const struct history_lane *lane)
 {
     struct span *newest = ring_newest(&lane->spans);
     return newest && !newest->ended_ns ? newest : NULL;
 }
 
 /* The end of the one that is open was lost. */
-static void forget_open(struct tape *tape, uint16_t rank, struct tape_lane *lane, uint64_t until_ns)
+static void forget_open(struct history *history, uint16_t rank, struct history_lane *lane, uint64_t until_ns)
 {
     const struct span *span = open_span(lane);
     if (!span) return;
-    tape_gap_add(tape, rank, span->started_ns, until_ns);
+    history_gap_add(history, rank, span->started_ns, until_ns);
     ring_pop(&lane->spans);
 }
 
@@ -71,16 +71,16 @@ static uint64_t within(uint64_t value, uint64_t least, uint64_t most)
     return value < least ? least : value > most ? most : value;
 }
 
-void tape_op_begin(struct tape *tape, struct tape_rank *rank, const struct run_model *model,
+void history_op_begin(struct history *history, struct history_rank *rank, const struct run_model *model,
                    const struct trace_record *record)
 {
     const struct trace_of_op_begin *from = &record->op_begin;
-    const struct run_schedule *schedule = schedule_of(tape, model, from->schedule);
+    const struct run_schedule *schedule = schedule_of(history, model, from->schedule);
     const struct op *op = op_of(schedule, from->op);
     if (!op || record->time_ns < rank->lane[op->lane].ended_ns) return;
-    struct tape_lane *lane = &rank->lane[op->lane];
-    forget_open(tape, record->rank, lane, record->time_ns);
-    struct span *span = push(tape, lane, op->lane, model->ranks);
+    struct history_lane *lane = &rank->lane[op->lane];
+    forget_open(history, record->rank, lane, record->time_ns);
+    struct span *span = push(history, lane, op->lane, model->ranks);
     if (!span) return;
     *span = (struct span){.issued_ns = within(from->issued_ns, lane->ended_ns, record->time_ns),
                           .started_ns = record->time_ns,
@@ -92,7 +92,7 @@ void tape_op_begin(struct tape *tape, struct tape_rank *rank, const struct run_m
 }
 
 /* The span that this record ends; one whose beginning was lost is made now. NULL: it cannot be placed. */
-static struct span *ending(struct tape *tape, struct tape_lane *lane, enum lane which, int ranks,
+static struct span *ending(struct history *history, struct history_lane *lane, enum lane which, int ranks,
                            const struct trace_record *record)
 {
     const struct trace_of_op_end *from = &record->op_end;
@@ -100,26 +100,26 @@ static struct span *ending(struct tape *tape, struct tape_lane *lane, enum lane 
     if (span && span->schedule == from->schedule && span->step == from->step && span->op == from->op)
         return record->time_ns >= span->started_ns ? span : NULL;
     if (from->started_ns < lane->ended_ns || from->started_ns > record->time_ns) return NULL;
-    forget_open(tape, record->rank, lane, from->started_ns);
-    span = push(tape, lane, which, ranks);
+    forget_open(history, record->rank, lane, from->started_ns);
+    span = push(history, lane, which, ranks);
     if (span)
         *span = (struct span){
             .started_ns = from->started_ns, .schedule = from->schedule, .step = from->step, .op = from->op};
     return span;
 }
 
-void tape_op_end(struct tape *tape, struct tape_rank *rank, const struct run_model *model,
+void history_op_end(struct history *history, struct history_rank *rank, const struct run_model *model,
                  const struct trace_record *record)
 {
     const struct trace_of_op_end *from = &record->op_end;
-    const struct run_schedule *schedule = schedule_of(tape, model, from->schedule);
+    const struct run_schedule *schedule = schedule_of(history, model, from->schedule);
     const struct op *op = op_of(schedule, from->op);
     if (!op) {
-        tape_gap_add(tape, record->rank, from->started_ns, record->time_ns);
+        history_gap_add(history, record->rank, from->started_ns, record->time_ns);
         return;
     }
-    struct tape_lane *lane = &rank->lane[op->lane];
-    struct span *span = ending(tape, lane, op->lane, model->ranks, record);
+    struct history_lane *lane = &rank->lane[op->lane];
+    struct span *span = ending(history, lane, op->lane, model->ranks, record);
     if (!span) return;
     span->issued_ns = within(from->issued_ns, lane->ended_ns, span->started_ns);
     span->ready_ns = within(from->ready_ns, span->issued_ns, span->started_ns);
@@ -130,39 +130,39 @@ void tape_op_end(struct tape *tape, struct tape_rank *rank, const struct run_mod
     span->waited_on = from->waited_on >= 0 && from->waited_on < schedule->ops.op_count ? (int32_t)from->waited_on : -1;
     describe(span, schedule, op);
     span->stall = stall_before(&schedule->ops, span).why;
-    sums_span(tape, rank, op->lane, model->ranks, span);
+    sums_span(history, rank, op->lane, model->ranks, span);
 }
 
 /* As many as spans, one for each at most. What cannot be kept is unknown. */
-void tape_io_add(struct tape *tape, struct tape_rank *rank, const struct run_model *model,
+void history_io_add(struct history *history, struct history_rank *rank, const struct run_model *model,
                  const struct trace_record *record)
 {
     const struct trace_of_io *from = &record->io;
-    const struct op *op = op_of(schedule_of(tape, model, from->schedule), from->op);
+    const struct op *op = op_of(schedule_of(history, model, from->schedule), from->op);
     if (!op || !op_swaps(op->kind)) return;
-    struct tape_lane *lane = &rank->lane[op->lane];
+    struct history_lane *lane = &rank->lane[op->lane];
     if (!lane->io.item_bytes)
-        ring_init(&lane->io, sizeof(struct tape_io_at),
+        ring_init(&lane->io, sizeof(struct history_io_at),
                   lane->spans.most > SPANS_LEAST ? lane->spans.most : SPANS_LEAST);
-    const struct tape_io_at *newest = ring_newest(&lane->io);
+    const struct history_io_at *newest = ring_newest(&lane->io);
     if (newest && record->time_ns < newest->time_ns) return; /* questions rely on their order */
-    struct tape_io_at *at = ring_push(&lane->io, &tape->left);
+    struct history_io_at *at = ring_push(&lane->io, &history->left);
     if (!at) return;
-    *at = (struct tape_io_at){record->time_ns, *from};
+    *at = (struct history_io_at){record->time_ns, *from};
 }
 
 /* ---- questions ---- */
 
-static const struct tape_lane *lane_at(const struct tape *tape, int rank, enum lane lane)
+static const struct history_lane *lane_at(const struct history *history, int rank, enum lane lane)
 {
-    const struct tape_rank *at = tape_rank_at(tape, rank);
+    const struct history_rank *at = history_rank_at(history, rank);
     return at && lane < LANES ? &at->lane[lane] : NULL;
 }
 
-void tape_spans(const struct tape *tape, int rank, enum lane lane, uint64_t from_ns, uint64_t to_ns, int64_t *first,
+void history_spans(const struct history *history, int rank, enum lane lane, uint64_t from_ns, uint64_t to_ns, int64_t *first,
                 int64_t *end)
 {
-    const struct tape_lane *at = lane_at(tape, rank, lane);
+    const struct history_lane *at = lane_at(history, rank, lane);
     *first = *end = 0;
     if (!at) return;
     int64_t low = at->spans.first, high = ring_end(&at->spans);
@@ -183,15 +183,15 @@ void tape_spans(const struct tape *tape, int rank, enum lane lane, uint64_t from
     *end = low;
 }
 
-const struct span *tape_span(const struct tape *tape, int rank, enum lane lane, int64_t number)
+const struct span *history_span(const struct history *history, int rank, enum lane lane, int64_t number)
 {
-    const struct tape_lane *at = lane_at(tape, rank, lane);
+    const struct history_lane *at = lane_at(history, rank, lane);
     return at ? ring_at(&at->spans, number) : NULL;
 }
 
-int64_t tape_span_of(const struct tape *tape, int rank, enum lane lane, uint32_t step, uint32_t op)
+int64_t history_span_of(const struct history *history, int rank, enum lane lane, uint32_t step, uint32_t op)
 {
-    const struct tape_lane *at = lane_at(tape, rank, lane);
+    const struct history_lane *at = lane_at(history, rank, lane);
     if (!at) return -1;
     int64_t low = at->spans.first, high = ring_end(&at->spans);
     while (low < high) { /* the first of a later step */
@@ -207,17 +207,17 @@ int64_t tape_span_of(const struct tape *tape, int rank, enum lane lane, uint32_t
     return -1;
 }
 
-bool tape_io(const struct tape *tape, int rank, enum lane lane, const struct span *span, struct trace_of_io *out)
+bool history_io(const struct history *history, int rank, enum lane lane, const struct span *span, struct trace_of_io *out)
 {
-    const struct tape_lane *at = lane_at(tape, rank, lane);
+    const struct history_lane *at = lane_at(history, rank, lane);
     if (!at || !at->io.count) return false;
     int64_t low = at->io.first, high = ring_end(&at->io);
     while (low < high) { /* the first that arrived when the span had started */
         int64_t middle = low + (high - low) / 2;
-        if (((const struct tape_io_at *)ring_item(&at->io, middle))->time_ns < span->started_ns) low = middle + 1;
+        if (((const struct history_io_at *)ring_item(&at->io, middle))->time_ns < span->started_ns) low = middle + 1;
         else high = middle;
     }
-    for (const struct tape_io_at *found; (found = ring_at(&at->io, low)); low++) {
+    for (const struct history_io_at *found; (found = ring_at(&at->io, low)); low++) {
         if (span->ended_ns && found->time_ns > span->ended_ns) return false;
         *out = found->io;
         if (out->step == span->step && out->op == span->op) return true;

@@ -1,6 +1,6 @@
 /* What is left of the whole run when its details have gone: for each lane and interval how long it was busy with what and
  * waited for what, for each tier the fullest instant. All share one grid of intervals; when a run has filled it, pairs of
- * neighbours merge and intervals are twice as long. tape_load() takes what it can from the sums (whole intervals), and only
+ * neighbours merge and intervals are twice as long. history_load() takes what it can from the sums (whole intervals), and only
  * the edges of a window from spans: a column of a picture of any width costs about the same. */
 #include "engine/observe/history_parts.h"
 
@@ -12,10 +12,10 @@ enum { SUMS_SHARE = 4, INTERVALS_MOST = 4096, INTERVALS_LEAST = 256 }; /* a quar
 
 /* ---- the grid ---- */
 
-static int grid_count(const struct tape *tape, int ranks)
+static int grid_count(const struct history *history, int ranks)
 {
     size_t per_rank = LANES * sizeof(struct lane_sum) + TIERS * sizeof(struct tier_sum);
-    size_t fits = tape->bytes / SUMS_SHARE / (per_rank * (size_t)(ranks ? ranks : 1));
+    size_t fits = history->bytes / SUMS_SHARE / (per_rank * (size_t)(ranks ? ranks : 1));
     int count = INTERVALS_LEAST;
     while (count < INTERVALS_MOST && 2 * (size_t)count <= fits) count *= 2;
     return count;
@@ -31,7 +31,7 @@ static void merge_lane(struct lane_sum *sums, int count)
     memset(sums + count / 2, 0, (size_t)(count / 2) * sizeof *sums);
 }
 
-static void merge_tier(struct tape_tier *tier, int count)
+static void merge_tier(struct history_tier *tier, int count)
 {
     for (int i = 0; i < count / 2; i++) {
         const struct tier_sum left = tier->sums[2 * i], right = tier->sums[2 * i + 1];
@@ -41,21 +41,21 @@ static void merge_tier(struct tape_tier *tier, int count)
     tier->summed /= 2;
 }
 
-static void merge_all(struct tape *tape)
+static void merge_all(struct history *history)
 {
-    for (int r = 0; r < tape->rank_room; r++) {
-        struct tape_rank *rank = tape->ranks[r];
+    for (int r = 0; r < history->rank_room; r++) {
+        struct history_rank *rank = history->ranks[r];
         for (int lane = 0; rank && lane < LANES; lane++)
-            if (rank->lane[lane].sums) merge_lane(rank->lane[lane].sums, tape->grid.count);
+            if (rank->lane[lane].sums) merge_lane(rank->lane[lane].sums, history->grid.count);
         for (int tier = 0; rank && tier < TIERS; tier++)
-            if (rank->tier[tier].sums) merge_tier(&rank->tier[tier], tape->grid.count);
+            if (rank->tier[tier].sums) merge_tier(&rank->tier[tier], history->grid.count);
     }
-    tape->grid.shift++;
+    history->grid.shift++;
 }
 
-void sums_reach(struct tape *tape, uint64_t time_ns)
+void sums_reach(struct history *history, uint64_t time_ns)
 {
-    while ((time_ns - tape->grid.origin_ns) >> tape->grid.shift >= (uint64_t)tape->grid.count) merge_all(tape);
+    while ((time_ns - history->grid.origin_ns) >> history->grid.shift >= (uint64_t)history->grid.count) merge_all(history);
 }
 
 static uint64_t interval_begin(const struct sum_grid *grid, int place)
@@ -73,11 +73,11 @@ static uint64_t piece_end(const struct sum_grid *grid, int place, uint64_t from_
 /* ---- adding ---- */
 
 /* Adds [from_ns, to_ns) to one field of the intervals it lies in. */
-static void spread(const struct tape *tape, struct lane_sum *sums, size_t field, uint64_t from_ns, uint64_t to_ns)
+static void spread(const struct history *history, struct lane_sum *sums, size_t field, uint64_t from_ns, uint64_t to_ns)
 {
-    if (from_ns < tape->grid.origin_ns) from_ns = tape->grid.origin_ns;
-    for (int place = sums_place(&tape->grid, from_ns); from_ns < to_ns; place++) {
-        uint64_t end_ns = piece_end(&tape->grid, place, from_ns, to_ns);
+    if (from_ns < history->grid.origin_ns) from_ns = history->grid.origin_ns;
+    for (int place = sums_place(&history->grid, from_ns); from_ns < to_ns; place++) {
+        uint64_t end_ns = piece_end(&history->grid, place, from_ns, to_ns);
         *(float *)((char *)&sums[place] + field) += (float)(end_ns - from_ns);
         from_ns = end_ns;
     }
@@ -94,17 +94,17 @@ static size_t busy_field(enum lane lane, const struct span *span)
     return offsetof(struct lane_sum, busy) + (size_t)slot * sizeof(float);
 }
 
-void sums_span(struct tape *tape, struct tape_rank *rank, enum lane lane, int ranks, const struct span *span)
+void sums_span(struct history *history, struct history_rank *rank, enum lane lane, int ranks, const struct span *span)
 {
     struct lane_sum **sums = &rank->lane[lane].sums;
-    if (!tape->grid.count) tape->grid.count = grid_count(tape, ranks);
-    if (!*sums) *sums = tape_alloc(tape, (size_t)tape->grid.count * sizeof **sums);
-    if (!*sums || span->ended_ns <= tape->grid.origin_ns) return;
-    sums_reach(tape, span->ended_ns);
-    spread(tape, *sums, busy_field(lane, span), span->started_ns, span->ended_ns);
-    if (span->stall != STALL_NONE) spread(tape, *sums, waited_field(span->stall), span->issued_ns, span->ready_ns);
+    if (!history->grid.count) history->grid.count = grid_count(history, ranks);
+    if (!*sums) *sums = history_alloc(history, (size_t)history->grid.count * sizeof **sums);
+    if (!*sums || span->ended_ns <= history->grid.origin_ns) return;
+    sums_reach(history, span->ended_ns);
+    spread(history, *sums, busy_field(lane, span), span->started_ns, span->ended_ns);
+    if (span->stall != STALL_NONE) spread(history, *sums, waited_field(span->stall), span->issued_ns, span->ready_ns);
     if (span->peers_ns)
-        spread(tape, *sums, waited_field(STALL_PEERS), span->started_ns, span->started_ns + span->peers_ns);
+        spread(history, *sums, waited_field(STALL_PEERS), span->started_ns, span->started_ns + span->peers_ns);
 }
 
 static void fuller(struct tier_sum *sum, uint64_t live_bytes, uint64_t when_ns)
@@ -114,15 +114,15 @@ static void fuller(struct tier_sum *sum, uint64_t live_bytes, uint64_t when_ns)
 }
 
 /* What was live goes on into the intervals up to this change. */
-void sums_hold(struct tape *tape, struct tape_tier *tier, int ranks, uint64_t time_ns, uint64_t live_bytes)
+void sums_hold(struct history *history, struct history_tier *tier, int ranks, uint64_t time_ns, uint64_t live_bytes)
 {
-    if (!tape->grid.count) tape->grid.count = grid_count(tape, ranks);
-    if (!tier->sums) tier->sums = tape_alloc(tape, (size_t)tape->grid.count * sizeof *tier->sums);
-    if (!tier->sums || time_ns < tape->grid.origin_ns) return;
-    sums_reach(tape, time_ns);
-    int place = sums_place(&tape->grid, time_ns);
+    if (!history->grid.count) history->grid.count = grid_count(history, ranks);
+    if (!tier->sums) tier->sums = history_alloc(history, (size_t)history->grid.count * sizeof *tier->sums);
+    if (!tier->sums || time_ns < history->grid.origin_ns) return;
+    sums_reach(history, time_ns);
+    int place = sums_place(&history->grid, time_ns);
     for (; tier->summed < place && tier->has_before; tier->summed++)
-        fuller(&tier->sums[tier->summed + 1], tier->before_bytes, interval_begin(&tape->grid, tier->summed + 1));
+        fuller(&tier->sums[tier->summed + 1], tier->before_bytes, interval_begin(&history->grid, tier->summed + 1));
     tier->summed = place;
     tier->has_before = true;
     tier->before_bytes = live_bytes;
@@ -131,20 +131,20 @@ void sums_hold(struct tape *tape, struct tape_tier *tier, int ranks, uint64_t ti
 
 /* ---- asking ---- */
 
-struct tier_sum sums_fullest(const struct tape *tape, const struct tape_tier *tier, uint64_t from_ns, uint64_t to_ns)
+struct tier_sum sums_fullest(const struct history *history, const struct history_tier *tier, uint64_t from_ns, uint64_t to_ns)
 {
     struct tier_sum best = {0};
-    if (!tier->sums || to_ns <= tape->grid.origin_ns) return best;
-    if (from_ns < tape->grid.origin_ns) from_ns = tape->grid.origin_ns;
-    for (int place = sums_place(&tape->grid, from_ns); place <= tier->summed; place++) {
-        if (interval_begin(&tape->grid, place) >= to_ns) return best;
+    if (!tier->sums || to_ns <= history->grid.origin_ns) return best;
+    if (from_ns < history->grid.origin_ns) from_ns = history->grid.origin_ns;
+    for (int place = sums_place(&history->grid, from_ns); place <= tier->summed; place++) {
+        if (interval_begin(&history->grid, place) >= to_ns) return best;
         if (tier->sums[place].when_ns) fuller(&best, tier->sums[place].live_bytes, tier->sums[place].when_ns);
     }
     if (tier->has_before) fuller(&best, tier->before_bytes, from_ns);
     return best;
 }
 
-static void add_sums(struct tape_load *load, enum lane lane, const struct lane_sum *sum, double share)
+static void add_sums(struct history_load *load, enum lane lane, const struct lane_sum *sum, double share)
 {
     for (int phase = 0; lane_computes(lane) && phase < PHASES; phase++)
         load->phase_ns[phase] += (uint64_t)((double)sum->busy[phase] * share + 0.5);
@@ -160,7 +160,7 @@ static uint64_t overlap(uint64_t from_ns, uint64_t to_ns, uint64_t low_ns, uint6
     return to_ns > from_ns ? to_ns - from_ns : 0;
 }
 
-static void add_span(struct tape_load *load, enum lane lane, const struct span *span, uint64_t from_ns, uint64_t to_ns)
+static void add_span(struct history_load *load, enum lane lane, const struct span *span, uint64_t from_ns, uint64_t to_ns)
 {
     uint64_t busy_ns = overlap(span->started_ns, span->ended_ns ? span->ended_ns : to_ns, from_ns, to_ns);
     if (lane_computes(lane)) load->phase_ns[span->phase] += busy_ns;
@@ -171,45 +171,45 @@ static void add_span(struct tape_load *load, enum lane lane, const struct span *
 }
 
 /* The one after the window may have waited in it. */
-static void load_spans(const struct tape *tape, int rank, enum lane lane, uint64_t from_ns, uint64_t to_ns,
-                       struct tape_load *load)
+static void load_spans(const struct history *history, int rank, enum lane lane, uint64_t from_ns, uint64_t to_ns,
+                       struct history_load *load)
 {
     int64_t first, end;
-    tape_spans(tape, rank, lane, from_ns, to_ns, &first, &end);
+    history_spans(history, rank, lane, from_ns, to_ns, &first, &end);
     for (int64_t number = first; number <= end; number++) {
-        const struct span *span = tape_span(tape, rank, lane, number);
+        const struct span *span = history_span(history, rank, lane, number);
         if (span && span->ended_ns) add_span(load, lane, span, from_ns, to_ns);
     }
 }
 
-static void load_open(const struct tape *tape, const struct tape_lane *at, enum lane lane, uint64_t from_ns,
-                      uint64_t to_ns, struct tape_load *load)
+static void load_open(const struct history *history, const struct history_lane *at, enum lane lane, uint64_t from_ns,
+                      uint64_t to_ns, struct history_load *load)
 {
     const struct span *newest = ring_newest(&at->spans);
-    if (to_ns > tape->last_ns) to_ns = tape->last_ns;
+    if (to_ns > history->last_ns) to_ns = history->last_ns;
     if (newest && !newest->ended_ns) add_span(load, lane, newest, from_ns, to_ns);
 }
 
-void tape_load(const struct tape *tape, int rank, enum lane lane, uint64_t from_ns, uint64_t to_ns,
-               struct tape_load *load)
+void history_load(const struct history *history, int rank, enum lane lane, uint64_t from_ns, uint64_t to_ns,
+               struct history_load *load)
 {
-    const struct tape_rank *of = tape_rank_at(tape, rank);
-    const struct tape_lane *at = of ? &of->lane[lane] : NULL;
+    const struct history_rank *of = history_rank_at(history, rank);
+    const struct history_lane *at = of ? &of->lane[lane] : NULL;
     memset(load, 0, sizeof *load);
-    load->unknown = !at || !at->sums || from_ns >= tape->last_ns || to_ns <= tape->first_ns ||
-                    tape_gap_of(tape, rank, from_ns, to_ns);
+    load->unknown = !at || !at->sums || from_ns >= history->last_ns || to_ns <= history->first_ns ||
+                    history_gap_of(history, rank, from_ns, to_ns);
     if (!at) return;
-    load_open(tape, at, lane, from_ns, to_ns, load);
+    load_open(history, at, lane, from_ns, to_ns, load);
     if (to_ns > at->ended_ns) to_ns = at->ended_ns;
-    if (from_ns < tape->grid.origin_ns) from_ns = tape->grid.origin_ns;
-    const uint64_t width_ns = (uint64_t)1 << tape->grid.shift, spans_from_ns = tape_spans_from(at);
+    if (from_ns < history->grid.origin_ns) from_ns = history->grid.origin_ns;
+    const uint64_t width_ns = (uint64_t)1 << history->grid.shift, spans_from_ns = history_spans_from(at);
     while (from_ns < to_ns && at->sums) {
-        int place = sums_place(&tape->grid, from_ns);
-        uint64_t until_ns = piece_end(&tape->grid, place, from_ns, to_ns);
+        int place = sums_place(&history->grid, from_ns);
+        uint64_t until_ns = piece_end(&history->grid, place, from_ns, to_ns);
         bool whole = until_ns - from_ns == width_ns;
         if (whole || from_ns < spans_from_ns)
             add_sums(load, lane, &at->sums[place], whole ? 1 : (double)(until_ns - from_ns) / (double)width_ns);
-        else load_spans(tape, rank, lane, from_ns, until_ns, load);
+        else load_spans(history, rank, lane, from_ns, until_ns, load);
         from_ns = until_ns;
     }
 }

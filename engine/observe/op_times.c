@@ -20,14 +20,14 @@ static void add(struct op_times *times, const struct span *span, int rank)
     times->ranks++;
 }
 
-struct op_times op_times_of(const struct tape *tape, const struct run_schedule *plan, uint32_t step, int op,
+struct op_times op_times_of(const struct history *history, const struct run_schedule *plan, uint32_t step, int op,
                             uint64_t until_ns)
 {
     struct op_times times = {0};
     const enum lane lane = plan->ops.ops[op].lane;
-    for (int rank = 0; rank < tape_ranks(tape, 0, UINT64_MAX); rank++) {
-        const int64_t number = tape_span_of(tape, rank, lane, step, (uint32_t)op);
-        const struct span *span = number >= 0 ? tape_span(tape, rank, lane, number) : NULL;
+    for (int rank = 0; rank < history_ranks(history, 0, UINT64_MAX); rank++) {
+        const int64_t number = history_span_of(history, rank, lane, step, (uint32_t)op);
+        const struct span *span = number >= 0 ? history_span(history, rank, lane, number) : NULL;
         if (!span || span->schedule != plan->number || !span->ended_ns || span->ended_ns > until_ns) continue;
         add(&times, span, rank);
     }

@@ -1,4 +1,4 @@
-/* How one operation of a step went on all ranks, from the tape. */
+/* How one operation of a step went on all ranks, from the history. */
 #ifndef ENGINE_OBSERVE_OP_TIMES_H
 #define ENGINE_OBSERVE_OP_TIMES_H
 
@@ -14,7 +14,7 @@ struct op_times {
 };
 
 /* Of what had ended at `until_ns`. */
-struct op_times op_times_of(const struct tape *tape, const struct run_schedule *plan, uint32_t step, int op, uint64_t until_ns);
+struct op_times op_times_of(const struct history *history, const struct run_schedule *plan, uint32_t step, int op, uint64_t until_ns);
 
 /* The newest step that ran `plan` and that every rank ended with an update; 0: none. */
 uint32_t whole_step_of(const struct run_model *model, const struct run_schedule *plan);

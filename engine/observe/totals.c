@@ -1,4 +1,4 @@
-/* Totals of a window from the spans of a tape, in one pass over each lane; then the same for the mean of all ranks. */
+/* Totals of a window from the spans of a history, in one pass over each lane; then the same for the mean of all ranks. */
 #include "engine/observe/totals.h"
 
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 /* One rank's window while it is summed. */
 struct window {
     struct totals *out;
-    const struct tape *tape;
+    const struct history *history;
     const struct run_model *model;
     int64_t first[LANES], end[LANES];                /* spans in it */
     struct intervals compute, communication, moving; /* training operations, clipped; lane by lane in order */
@@ -17,7 +17,7 @@ struct window {
 
 static const struct span *span_at(const struct window *window, enum lane lane, int64_t number)
 {
-    const struct span *span = tape_span(window->tape, window->out->rank, lane, number);
+    const struct span *span = history_span(window->history, window->out->rank, lane, number);
     return span && span->purpose == PURPOSE_TRAIN && span->ended_ns ? span : NULL;
 }
 
@@ -99,8 +99,8 @@ static const struct span *user_of(const struct window *window, const struct span
     const struct run_schedule *schedule = run_schedule_numbered(window->model, gather->schedule);
     int user = schedule && schedule->has_ops ? first_user(&schedule->ops, gather->op) : -1;
     int64_t number =
-        user < 0 ? -1 : tape_span_of(window->tape, window->out->rank, LANE_COMPUTE, gather->step, (uint32_t)user);
-    const struct span *span = tape_span(window->tape, window->out->rank, LANE_COMPUTE, number);
+        user < 0 ? -1 : history_span_of(window->history, window->out->rank, LANE_COMPUTE, gather->step, (uint32_t)user);
+    const struct span *span = history_span(window->history, window->out->rank, LANE_COMPUTE, number);
     return span && span->started_ns >= gather->ended_ns ? span : NULL; /* else: of another attempt */
 }
 
@@ -131,7 +131,7 @@ static bool window_open(struct window *window)
     struct totals *out = window->out;
     int64_t count[LANES], moving = 0;
     for (int lane = 0; lane < LANES; lane++) {
-        tape_spans(window->tape, out->rank, (enum lane)lane, out->from_ns, out->to_ns, &window->first[lane],
+        history_spans(window->history, out->rank, (enum lane)lane, out->from_ns, out->to_ns, &window->first[lane],
                    &window->end[lane]);
         count[lane] = window->end[lane] - window->first[lane];
         if (lane != LANE_COMPUTE) moving += count[lane];
@@ -198,7 +198,7 @@ static void add_io(struct window *window, enum lane lane, const struct span *spa
     struct collective_totals *sum = &window->out->traffic[traffic_of_op(span->kind)];
     struct io_most *most = &window->out->most[traffic_of_op(span->kind)];
     struct trace_of_io io;
-    if (!ends_in(window->out, span) || !tape_io(window->tape, window->out->rank, lane, span, &io)) return;
+    if (!ends_in(window->out, span) || !history_io(window->history, window->out->rank, lane, span, &io)) return;
     sum->io_bytes += io.bytes;
     sum->requests += io.requests;
     sum->io_ns += io.busy_ns;
@@ -311,9 +311,9 @@ void totals_share(struct totals *sum, uint64_t parts)
 /* ---- one rank, and the mean of all ---- */
 
 /* True: something of this rank was found in the window. */
-static bool totals_of_rank(struct totals *out, const struct tape *tape, const struct run_model *model, int rank)
+static bool totals_of_rank(struct totals *out, const struct history *history, const struct run_model *model, int rank)
 {
-    struct window window = {.out = out, .tape = tape, .model = model};
+    struct window window = {.out = out, .history = history, .model = model};
     out->rank = rank;
     bool opened = window_open(&window);
     if (opened) {
@@ -329,21 +329,21 @@ static bool totals_of_rank(struct totals *out, const struct tape *tape, const st
     return opened && out->temporal.window_ns > 0;
 }
 
-void totals_of(struct totals *out, const struct tape *tape, const struct run_model *model, int rank, uint64_t from_ns,
+void totals_of(struct totals *out, const struct history *history, const struct run_model *model, int rank, uint64_t from_ns,
                uint64_t to_ns)
 {
-    const int first = rank < 0 ? 0 : rank, ranks = tape_ranks(tape, from_ns, to_ns), end = rank < 0 ? ranks : rank + 1;
+    const int first = rank < 0 ? 0 : rank, ranks = history_ranks(history, from_ns, to_ns), end = rank < 0 ? ranks : rank + 1;
     int seen = 0;
     *out = (struct totals){.rank = rank < 0 ? -1 : rank, .from_ns = from_ns, .to_ns = to_ns};
     for (int r = first; r < end; r++) {
         struct totals one = {.from_ns = from_ns, .to_ns = to_ns};
-        seen += totals_of_rank(&one, tape, model, r);
+        seen += totals_of_rank(&one, history, model, r);
         totals_add(out, &one);
     }
     if (seen > 1) totals_share(out, (uint64_t)seen);
     totals_bandwidths(out, ranks);
     out->known =
-        seen == end - first && seen > 0 && from_ns >= tape_whole_from(tape) && !tape_has_gap(tape, from_ns, to_ns);
+        seen == end - first && seen > 0 && from_ns >= history_whole_from(history) && !history_has_gap(history, from_ns, to_ns);
 }
 
 double prefetch_hidden_share(const struct prefetch_totals *prefetch)

@@ -3,7 +3,7 @@
  *   temporal  = busy computing | busy with anything else only ("non-compute") | idle, of (last end - first start); what is
  *               hidden under compute counts as compute
  *   exposed   = communication that no compute hides: communication - overlapped
- * Operations that cross an edge of the window are clipped to it. Pure functions of a tape (or of plain intervals). */
+ * Operations that cross an edge of the window are clipped to it. Pure functions of a history (or of plain intervals). */
 #ifndef ENGINE_OBSERVE_TOTALS_H
 #define ENGINE_OBSERVE_TOTALS_H
 
@@ -61,7 +61,7 @@ struct totals {
 };
 
 /* Training operations only. `model` for the schedules; rank -1: mean over all. */
-void totals_of(struct totals *out, const struct tape *tape, const struct run_model *model, int rank, uint64_t from_ns, uint64_t to_ns);
+void totals_of(struct totals *out, const struct history *history, const struct run_model *model, int rank, uint64_t from_ns, uint64_t to_ns);
 
 /* Sums of totals, of several steps or ranks; `known` and the bandwidths are the caller's to settle. */
 void totals_add(struct totals *sum, const struct totals *one);

@@ -12,7 +12,7 @@
 #include "engine/base/file.h"
 #include "engine/base/wire.h"
 #include "engine/trace/chunk.h"
-#include "engine/trace/sticky.h"
+#include "engine/trace/latest_records.h"
 
 /* A chunk is closed when it is this large or this old: small enough to lose, large enough to compress. */
 enum { CHUNK_FULL_BYTES = 256 << 10, CHUNK_OLD_NS = 250 * 1000 * 1000 };
@@ -172,7 +172,7 @@ int trace_file_put_encoded(struct trace_file *file, const void *record, struct e
     if (!status && file->chunk.raw.count + head.bytes > CHUNK_FULL_BYTES) status = flush(file, err);
     if (status) return status;
     if (!file->chunk.head.records) file->begun_ns = clock_ns();
-    if (sticky_is_standing(head.kind)) file->chunk.head.flags |= CHUNK_STANDING;
+    if (latest_records_is_standing(head.kind)) file->chunk.head.flags |= CHUNK_STANDING;
     if (!chunk_append(&file->chunk, record, head))
         return stop_writing(file, head.bytes > CHUNK_BYTES_MAX ? EFBIG : ENOMEM, err);
     return 0;

@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "engine/trace/source_parts.h"
-#include "engine/trace/sticky.h"
+#include "engine/trace/latest_records.h"
 
 int source_new(struct source **out, const struct source_origin *origin, int fd, struct error *err)
 {
@@ -39,7 +39,7 @@ static enum source_result next_of_chunk(struct source *source, struct trace_reco
 
 static bool is_wanted(struct source *source, const struct trace_record *record)
 {
-    if (source->only_standing && !sticky_is_standing((uint16_t)record->kind)) return false;
+    if (source->only_standing && !latest_records_is_standing((uint16_t)record->kind)) return false;
     if (source->had_until_ns && record->time_ns <= source->had_until_ns) return false;
     if (record->time_ns > source->newest_ns) source->newest_ns = record->time_ns;
     source->ended |= record->kind == TRACE_END;

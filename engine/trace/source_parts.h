@@ -28,7 +28,7 @@ struct source {
     uint64_t standing_until; /* after a seek: of the chunks before this offset only standing records are handed out */
     bool only_standing;      /* the present chunk is one of these */
     /* Memory: `offset` is the number of the chunk */
-    const struct past *past;
+    const struct record_buffer *past;
     size_t taken;           /* bytes of it that were handed out: it may still grow */
     bool standing_due;
     /* Socket: received and not yet taken */

@@ -37,7 +37,7 @@ bool thin_takes(struct thin *thin, const void *record)
     return false;
 }
 
-static void add_gap(struct thin *thin, uint64_t now_ns, sticky_visit *add, void *user)
+static void add_gap(struct thin *thin, uint64_t now_ns, latest_records_visit *add, void *user)
 {
     uint8_t bytes[TRACE_FIXED_MAX];
     const struct trace_record gap = {.kind = TRACE_GAP,
@@ -52,7 +52,7 @@ static void add_gap(struct thin *thin, uint64_t now_ns, sticky_visit *add, void 
 struct repeat {
     const struct thin *thin;
     enum thin_class class;
-    sticky_visit *add;
+    latest_records_visit *add;
     void *user;
 };
 
@@ -64,18 +64,18 @@ static void repeat(void *user, const void *record)
     if (class_of(kind) == repeat->class && kind != TRACE_TRAFFIC) repeat->add(repeat->user, record);
 }
 
-void thin_settle(struct thin *thin, size_t waiting_bytes, const struct sticky *sticky, uint64_t now_ns,
-                 sticky_visit *add, void *user)
+void thin_settle(struct thin *thin, size_t waiting_bytes, const struct latest_records *latest, uint64_t now_ns,
+                 latest_records_visit *add, void *user)
 {
     const bool was_on = thin_is_on(thin);
     bool comes_back = false;
     for (int class = THIN_CLASSES - 1; class >= 0; class--) { /* what stands comes before what stands on it */
         const bool was_out = thin->class[class].out;
         const bool out = waiting_bytes > (was_out ? THIN_DRAINED_BYTES : most_bytes[class]);
-        if (out && !was_out) thin->class[class].since = sticky_now(sticky);
+        if (out && !was_out) thin->class[class].since = latest_records_now(latest);
         if (!out && was_out) {
             struct repeat again = {thin, (enum thin_class)class, add, user};
-            sticky_each_since(sticky, thin->class[class].since, repeat, &again);
+            latest_records_each_since(latest, thin->class[class].since, repeat, &again);
             comes_back = true;
         }
         thin->class[class].out = out;

@@ -3,9 +3,9 @@
  * one: while too much waits, whole kinds of records are left out. Details of operations go first, then steps, then the rest.
  *
  *     thin_takes(&thin, record)                          false: left out, and counted
- *     thin_settle(&thin, waiting, sticky, now, add, me)  after each batch: decides for the next one
+ *     thin_settle(&thin, waiting, latest, now, add, me)  after each batch: decides for the next one
  *
- * When a kind is sent again, thin_settle() first adds the latest record of each thing that changed meanwhile (sticky.h), each
+ * When a kind is sent again, thin_settle() first adds the latest record of each thing that changed meanwhile (latest_records.h), each
  * once, and then a GAP record over the time that is missing. A reader that folds them has the present state of the run, and
  * knows what it does not know. Another GAP, of 0 records since its own time, stands where the missing time begins. */
 #ifndef ENGINE_TRACE_THIN_H
@@ -13,7 +13,7 @@
 
 #include <stdbool.h>
 
-#include "engine/trace/sticky.h"
+#include "engine/trace/latest_records.h"
 
 enum thin_class {
     THIN_DETAILS, /* operations, memory, traffic, processes */
@@ -27,7 +27,7 @@ enum { THIN_DRAINED_BYTES = 1 << 20, THIN_DETAILS_BYTES = 4 << 20, THIN_STEPS_BY
 
 /* All-zero: nothing is left out. */
 struct thin {
-    struct { bool out; uint64_t since; } class[THIN_CLASSES]; /* since: the moment of the sticky records */
+    struct { bool out; uint64_t since; } class[THIN_CLASSES]; /* since: the moment of the latest records */
     uint64_t records, since_ns; /* left out and not yet said; the time of the first */
 };
 
@@ -35,6 +35,6 @@ bool thin_is_on(const struct thin *thin); /* something is left out now */
 bool thin_takes(struct thin *thin, const void *record);
 
 /* now_ns: time of the newest record. add is called with each encoded record that the viewer is to get next. */
-void thin_settle(struct thin *thin, size_t waiting_bytes, const struct sticky *sticky, uint64_t now_ns, sticky_visit *add, void *user);
+void thin_settle(struct thin *thin, size_t waiting_bytes, const struct latest_records *latest, uint64_t now_ns, latest_records_visit *add, void *user);
 
 #endif

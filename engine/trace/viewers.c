@@ -29,7 +29,7 @@ struct viewer {
 
 struct viewers {
     struct trace_writer_options options;
-    const struct sticky *sticky;
+    const struct latest_records *latest;
     int listen_fd;
     bool deaf; /* accept() failed (no descriptors left): try again later, not at once */
     struct viewer *seats[VIEWERS_MAX];
@@ -115,7 +115,7 @@ static bool enqueue_added(struct viewers *viewers, struct viewer *viewer)
 static bool settle(struct viewers *viewers, struct viewer *viewer, size_t waiting)
 {
     if (viewer->gets_all) waiting = 0;
-    thin_settle(&viewer->thin, waiting, viewers->sticky, viewers->newest_ns, add_record, viewers);
+    thin_settle(&viewer->thin, waiting, viewers->latest, viewers->newest_ns, add_record, viewers);
     return enqueue_added(viewers, viewer);
 }
 
@@ -200,7 +200,7 @@ static bool greet(struct viewers *viewers, struct viewer *viewer)
 {
     uint8_t head[STREAM_HEAD_BYTES];
     stream_head_write(viewer->drives ? STREAM_DRIVES : 0, head);
-    sticky_each(viewers->sticky, add_record, viewers);
+    latest_records_each(viewers->latest, add_record, viewers);
     return enqueue(viewer, head, sizeof head) && enqueue_added(viewers, viewer) && flush(viewer);
 }
 
@@ -211,7 +211,7 @@ static void seat_viewer(struct viewers *viewers, int fd, bool only_watches)
         close(fd);
         return;
     }
-    uint32_t open_step = sticky_open_step(viewers->sticky);
+    uint32_t open_step = latest_records_open_step(viewers->latest);
     viewer->fd = fd;
     viewer->drives = !only_watches && !someone_drives(viewers);
     viewer->whole = !open_step;
@@ -328,14 +328,14 @@ void viewers_hand_over(struct viewers *viewers, struct handover *handover)
     }
 }
 
-int viewers_open(struct viewers **out, const struct trace_writer_options *options, const struct sticky *sticky,
+int viewers_open(struct viewers **out, const struct trace_writer_options *options, const struct latest_records *latest,
                  struct error *err)
 {
     *out = NULL;
     struct viewers *viewers = calloc(1, sizeof *viewers);
     if (!viewers) return error_set(err, STATUS_RUN, "no memory for the viewers of a run");
     viewers->options = *options;
-    viewers->sticky = sticky;
+    viewers->latest = latest;
     viewers->listen_fd = -1;
     if (options->handed) {
         take_handed(viewers, options->handed);

@@ -6,13 +6,13 @@
 #define ENGINE_TRACE_VIEWERS_H
 
 #include "engine/base/bytes.h"
-#include "engine/trace/sticky.h"
+#include "engine/trace/latest_records.h"
 #include "engine/trace/writer.h"
 
 struct viewers;
 
 /* Binds the socket of the options (if any) and seats the adopted driver (if any). */
-int viewers_open(struct viewers **out, const struct trace_writer_options *options, const struct sticky *sticky, struct error *err);
+int viewers_open(struct viewers **out, const struct trace_writer_options *options, const struct latest_records *latest, struct error *err);
 
 /* Waits until wake_fd is readable, something happens on a connection, or timeout_ms have passed; then accepts, reads
  * command lines and sends what is queued. True: wake_fd is readable. */

@@ -1,5 +1,5 @@
 /* The thread of the writer: about fifty times a second it merges what the rings hold (merge.h), keeps what a late viewer
- * will need (sticky.h), and hands the records to the trace file (file.h) and to the viewers (viewers.h). In between it
+ * will need (latest_records.h), and hands the records to the trace file (file.h) and to the viewers (viewers.h). In between it
  * sleeps in poll(), where a command line or a stop wakes it. */
 #include "engine/trace/writer.h"
 
@@ -22,7 +22,7 @@ enum { PASS_MS = 20, LINGER_MS = 1000 };
 
 struct trace_writer {
     struct merge *merge;
-    struct sticky *sticky;
+    struct latest_records *latest;
     struct viewers *viewers;
     struct trace_file *file; /* NULL: none, or ended by an error */
     struct trace_limit limit;
@@ -158,7 +158,7 @@ static void pass(struct trace_writer *writer, bool everything)
     merge_pass(writer->merge, now_ns, everything, &writer->batch);
     tell_growth(writer, now_ns);
     for (size_t at = 0; at < writer->batch.count; at += trace_peek(writer->batch.at + at).bytes)
-        sticky_put(writer->sticky, writer->batch.at + at);
+        latest_records_put(writer->latest, writer->batch.at + at);
     if (writer->file) write_file(writer, now_ns);
     viewers_send(writer->viewers, &writer->batch);
     atomic_store(&writer->lags, viewers_lag(writer->viewers));
@@ -198,7 +198,7 @@ static void writer_free(struct trace_writer *writer)
     trace_file_close(writer->file, NULL);
     viewers_close(writer->viewers, LINGER_MS);
     merge_free(writer->merge);
-    sticky_free(writer->sticky);
+    latest_records_free(writer->latest);
     bytes_release(&writer->batch);
     if (writer->wake_fd >= 0) close(writer->wake_fd);
     free(writer);
@@ -232,13 +232,13 @@ int trace_writer_start(struct trace_writer **out, const struct trace_writer_opti
     writer->limit.most_bytes = options->file_limit_bytes;
     writer->tell_growth = options->tell_growth;
     writer->merge = merge_new();
-    writer->sticky = sticky_new();
+    writer->latest = latest_records_new();
     writer->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     int status = 0;
-    if (!writer->merge || !writer->sticky || writer->wake_fd < 0)
+    if (!writer->merge || !writer->latest || writer->wake_fd < 0)
         status = error_set(err, STATUS_RUN, "no memory for the trace");
     if (!status && options->file) status = open_file(writer, options, err);
-    if (!status) status = viewers_open(&writer->viewers, options, writer->sticky, err);
+    if (!status) status = viewers_open(&writer->viewers, options, writer->latest, err);
     if (!status) viewers_send(writer->viewers, &writer->batch); /* what was said meanwhile */
     if (!status && start_thread(writer)) status = error_set(err, STATUS_RUN, "no thread for the trace");
     if (status && !writer->viewers && options->adopted_fd >= 0) close(options->adopted_fd);

@@ -40,9 +40,9 @@ static int find_room(struct rank *rank, const struct config *changed, struct err
     struct error own;
     memory_snapshot(zero_memory(rank->zero), &memory);
     uint64_t held_bytes[TIERS];
-    const struct room room = room_beside(changed, rank->gpu);
+    const struct capacity room = capacity_beside(changed, rank->gpu);
     for (int tier = 0; tier < TIERS; tier++) held_bytes[tier] = memory.tier[tier].reserved_bytes;
-    mine.status = room_check_change(changed, rank_count_here(rank), held_bytes, &room, &own);
+    mine.status = capacity_check_change(changed, rank_count_here(rank), held_bytes, &room, &own);
     if (mine.status) snprintf(mine.text, sizeof mine.text, "%.251s", own.text);
     int status = comm_exchange(rank->comm, &mine, all, sizeof mine, NULL, err);
     for (int of = 0; of < rank->ranks && !status; of++)
@@ -88,7 +88,7 @@ static void tell(struct rank *rank, const char *kind, double from, double to)
     record_event(pen(rank), rank->steps_done + 1, kind, detail);
 }
 
-static int obey_stage(struct rank *rank, const struct command *command, struct error *err)
+static int apply_stage(struct rank *rank, const struct command *command, struct error *err)
 {
     struct config changed = rank->config;
     const int before = rank->config.zero.stage;
@@ -97,13 +97,13 @@ static int obey_stage(struct rank *rank, const struct command *command, struct e
     if (!status) status = switch_knobs(rank, &changed.zero, err);
     if (status) return status;
     accept(rank, command);
-    next_set(&rank->next, "zero_optimization.stage", command->value);
+    relaunch_config_set(&rank->next, "zero_optimization.stage", command->value);
     tell(rank, "stage", before, changed.zero.stage);
     record_plan_notes(pen(rank), &rank->model, &rank->config.zero);
     return STATUS_OK;
 }
 
-static int obey_budget(struct rank *rank, const struct command *command, struct error *err)
+static int apply_budget(struct rank *rank, const struct command *command, struct error *err)
 {
     uint64_t budget_bytes[TIERS], before = rank->config.budget_bytes[TIER_DEVICE];
     memcpy(budget_bytes, rank->config.budget_bytes, sizeof budget_bytes);
@@ -111,7 +111,7 @@ static int obey_budget(struct rank *rank, const struct command *command, struct 
     if (!status) status = set_budgets(rank, budget_bytes, err);
     if (status) return status;
     accept(rank, command);
-    next_set(&rank->next, "memory.device_budget", command->value);
+    relaunch_config_set(&rank->next, "memory.device_budget", command->value);
     tell(rank, "budget", (double)before, (double)budget_bytes[TIER_DEVICE]);
     return STATUS_OK;
 }
@@ -130,7 +130,7 @@ static void tell_set(struct rank *rank, const char *key, const char *before)
 }
 
 /* The new values are tried on a copy; what needs no new schedule (links, the learning rate) is copied last. */
-static int obey_set(struct rank *rank, const struct command *command, struct error *err)
+static int apply_set(struct rank *rank, const struct command *command, struct error *err)
 {
     struct config changed = rank->config;
     char before[128];
@@ -145,7 +145,7 @@ static int obey_set(struct rank *rank, const struct command *command, struct err
     if (status) return status;
     rank->config = changed;
     accept(rank, command);
-    next_set(&rank->next, command->key, command->value);
+    relaunch_config_set(&rank->next, command->key, command->value);
     tell_set(rank, command->key, before);
     if (new_knobs) record_plan_notes(pen(rank), &rank->model, &rank->config.zero);
     return STATUS_OK;
@@ -184,13 +184,13 @@ int rank_sample(struct rank *rank, const struct command *command, int64_t tokens
 static void began(void *user)
 {
     struct rank *rank = user;
-    accept(rank, &rank->obeys);
+    accept(rank, &rank->applied);
 }
 
 /* What the disk or memory does not let us was tried, and is a save that came to nothing, as any other. */
-static int obey_checkpoint(struct rank *rank, const struct command *command, struct error *err)
+static int apply_checkpoint(struct rank *rank, const struct command *command, struct error *err)
 {
-    rank->obeys = *command;
+    rank->applied = *command;
     int status = saver_save(rank->saver, &(struct saver_request){command->value, true, false, began, rank}, err);
     if (status != STATUS_RUN) return status;
     accept(rank, command);
@@ -198,26 +198,26 @@ static int obey_checkpoint(struct rank *rank, const struct command *command, str
     return STATUS_OK;
 }
 
-static int obey_validate(struct rank *rank, const struct command *command, struct error *err)
+static int apply_validate(struct rank *rank, const struct command *command, struct error *err)
 {
     float loss;
     return rank_validate(rank, command, &loss, err);
 }
 
-static int obey_sample(struct rank *rank, const struct command *command, struct error *err)
+static int apply_sample(struct rank *rank, const struct command *command, struct error *err)
 {
     return rank_sample(rank, command, atoll(command->value), err);
 }
 
-int rank_obey(struct rank *rank, const struct command *command, struct error *err)
+int rank_apply(struct rank *rank, const struct command *command, struct error *err)
 {
-    static int (*const obey[COMMANDS])(struct rank *, const struct command *, struct error *) = {
-        [COMMAND_STAGE] = obey_stage,       [COMMAND_BUDGET] = obey_budget, [COMMAND_SET] = obey_set,
-        [COMMAND_VALIDATE] = obey_validate, [COMMAND_SAMPLE] = obey_sample, [COMMAND_CHECKPOINT] = obey_checkpoint,
+    static int (*const apply[COMMANDS])(struct rank *, const struct command *, struct error *) = {
+        [COMMAND_STAGE] = apply_stage,       [COMMAND_BUDGET] = apply_budget, [COMMAND_SET] = apply_set,
+        [COMMAND_VALIDATE] = apply_validate, [COMMAND_SAMPLE] = apply_sample, [COMMAND_CHECKPOINT] = apply_checkpoint,
     };
     if (command_table[command->id].class == COMMAND_CLASS_CONTROL && !zero_ready(rank->zero))
         return error_set(err, STATUS_RUN, "there is no model yet, for lack of memory");
-    if (command_class(command) == COMMAND_CLASS_RESTART) return leave_obey(rank, command, err);
-    if (!obey[command->id]) return error_set(err, STATUS_USAGE, "not known to this engine");
-    return obey[command->id](rank, command, err);
+    if (command_class(command) == COMMAND_CLASS_RESTART) return relaunch_apply(rank, command, err);
+    if (!apply[command->id]) return error_set(err, STATUS_USAGE, "not known to this engine");
+    return apply[command->id](rank, command, err);
 }

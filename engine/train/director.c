@@ -201,7 +201,7 @@ static void control(struct director *director, const struct command *command, in
 }
 
 /* True if it was obeyed. The trace hears of the command before it hears what came of it. */
-static bool obey_control(struct director *director, const struct command *command, int64_t steps_done)
+static bool apply_control(struct director *director, const struct command *command, int64_t steps_done)
 {
     char line[LINE_BYTES];
     command_format(command, line, sizeof line);
@@ -229,7 +229,7 @@ static bool handle(struct director *director, const struct command *command, int
         *order = (struct order){.kind = ORDER_COMMAND, .command = *command};
         return true;
     }
-    obey_control(director, command, steps_done);
+    apply_control(director, command, steps_done);
     return command->id == COMMAND_STOP && end(order, outcome_of_stop(director));
 }
 
@@ -351,7 +351,7 @@ static bool next_control(struct director *director, int64_t steps_done, struct c
             continue;
         }
         if (!is_control(command->id)) keep(director, command, steps_done);
-        else if (obey_control(director, command, steps_done)) return true;
+        else if (apply_control(director, command, steps_done)) return true;
     }
 }
 

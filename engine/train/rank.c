@@ -34,7 +34,7 @@ static bool checkpoint_before(const struct rank *rank, char *path, size_t room)
     enum { LOOKED_AT = 64 };
     struct checkpoint_tag tags[LOOKED_AT];
     const char *dir = rank->config.checkpoint.path, *from = rank->spec->part.number ? NULL : rank->spec->resume;
-    const int count = *dir && own_has(&rank->own, dir) ? checkpoint_tags(dir, tags, LOOKED_AT) : 0;
+    const int count = *dir && save_claims_has(&rank->own, dir) ? checkpoint_tags(dir, tags, LOOKED_AT) : 0;
     for (int t = 0; t < count; t++) {
         long long step;
         if (sscanf(tags[t].tag, "step-%lld", &step) != 1 || step >= rank->updated_at) continue;
@@ -113,7 +113,7 @@ static int take_step(struct rank *rank, struct error *err)
     rank_close_source(rank);
     if (result.outcome == ZERO_OUT_OF_MEMORY) return rank_short_of_memory(rank, &result.shortage, err);
     rank->steps_done = zero_steps_done(rank->zero);
-    leave_opened(rank);
+    relaunch_opened(rank);
     tell_scale(rank, &result);
     if (result.outcome == ZERO_DONE && !result.skipped) rank->updated_at = rank->steps_done;
     if (result.outcome == ZERO_DIVERGED) return diverged(rank, result.step, &result.divergence), STATUS_OK;
@@ -126,10 +126,10 @@ static int take_step(struct rank *rank, struct error *err)
     return STATUS_OK;
 }
 
-static void obey(struct rank *rank, const struct command *command)
+static void apply(struct rank *rank, const struct command *command)
 {
     struct error err;
-    int status = rank_obey(rank, command, &err);
+    int status = rank_apply(rank, command, &err);
     if (status && rank->rank == 0) director_applied(rank->director, command, err.text);
 }
 
@@ -141,14 +141,14 @@ static void next_order(struct rank *rank, struct order *order)
     order->waited_ns = clock_ns() - since_ns;
 }
 
-static int obey_orders(struct rank *rank, struct order *order, struct error *err)
+static int follow_orders(struct rank *rank, struct order *order, struct error *err)
 {
     for (;;) {
         if (rank->rank == 0) next_order(rank, order);
         int status = comm_broadcast_control(rank->comm, order, sizeof *order, err);
         zero_waited(rank->zero, order->waited_ns);
         if (status || order->kind == ORDER_END) return status;
-        if (order->kind == ORDER_COMMAND) obey(rank, &order->command);
+        if (order->kind == ORDER_COMMAND) apply(rank, &order->command);
         else if (order->operations) status = close_gate(rank, order->operations, err);
         if (!status && order->kind == ORDER_STEP) status = take_step(rank, err);
         if (status || rank->leaves || *rank->diverged) return status;
@@ -210,7 +210,7 @@ int rank_live(struct rank *rank, struct error *err)
     struct order order = {.kind = ORDER_STEP};
     int status = rank_open(rank, err);
     rank->opened = status == STATUS_OK;
-    if (!status) status = obey_orders(rank, &order, err);
+    if (!status) status = follow_orders(rank, &order, err);
     if (!status) status = rank->leaves ? finish_part(rank, err) : conclude(rank, order.outcome, err);
     if (status) comm_abort(rank->comm, err);
     const bool is_diverged = !status && *rank->diverged;
@@ -223,8 +223,8 @@ int rank_live(struct rank *rank, struct error *err)
     zero_close(rank->zero);
     checkpoint_close(rank->from);
     weights_close(rank->weights);
-    next_release(&rank->next);
-    own_release(&rank->own);
+    relaunch_config_release(&rank->next);
+    save_claims_release(&rank->own);
     data_close(rank->data);
     model_release(&rank->model);
     config_release(&rank->config);

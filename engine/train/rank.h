@@ -1,5 +1,5 @@
 /* A rank's life between its first and its last breath: open (rank_open.c, rank_trace.c), obey orders, close (rank.c). worker.c
- * starts it, as a process or as a thread of a crew (rank_threads.c); apply_command.c carries out the commands. */
+ * starts it, as a process or as a thread (rank_threads.c); apply_command.c carries out the commands. */
 #ifndef ENGINE_TRAIN_RANK_H
 #define ENGINE_TRAIN_RANK_H
 
@@ -40,7 +40,7 @@ struct rank {
     struct weights_file *weights; /* ... or the file of weights that it begins with */
     struct state_source source; /* ... as that */
     struct saver *saver;
-    struct command obeys;       /* while it is being obeyed */
+    struct command applied;       /* while it is being obeyed */
     char diverged[256];         /* how, and in which step; "": it has not. Equal on every rank */
     int64_t updated_at;         /* the last step that made an update, or that this engine began after */
 
@@ -51,11 +51,11 @@ struct rank {
     int left_batch, left_micro;      /* samples of a step, and of a rank's micro-batch, from there on; rank 0 */
     struct state_source saved;       /* what rank->source reads from, telling how far it is */
     struct rank_progress moved;
-    struct next next;
+    struct relaunch_config next;
 
     /* Rank 0 only. */
     void *saver_ring;
-    struct own own;             /* where it may save */
+    struct save_claims own;             /* where it may save */
     bool opened, told, settled; /* told: what changed; settled: what was saved for this engine has been read and is gone */
     int signal_fd; /* SIGINT and SIGTERM arrive here; -1: elsewhere */
     struct director *director;
@@ -68,7 +68,7 @@ int rank_live(struct rank *rank, struct error *err);
 /* Carries out a command that changes the run or asks it for something. Collective. 0: the director has been told, before
  * what came of it was recorded. Else refused: err says why, nothing has changed, and the caller tells the director. (A rank
  * that died meanwhile is found out by the next order.) */
-int rank_obey(struct rank *rank, const struct command *command, struct error *err);
+int rank_apply(struct rank *rank, const struct command *command, struct error *err);
 
 /* Ranks on this rank's machine. */
 int rank_count_here(const struct rank *rank);

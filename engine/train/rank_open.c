@@ -103,7 +103,7 @@ static int open_source(struct rank *rank, struct error *err)
     int status = checkpoint_open(&rank->from, spec->resume, NULL, err);
     if (status) return status;
     status = checkpoint_source(&rank->source, rank->from, &rank->model, spec->weights_only, err);
-    if (spec->part.number) leave_watch_loading(rank);
+    if (spec->part.number) relaunch_watch_loading(rank);
     rank->steps_done = rank->source.progress.steps_done;
     return status;
 }
@@ -183,8 +183,8 @@ int rank_open(struct rank *rank, struct error *err)
     rank->rank = comm_layout(rank->comm)->rank;
     rank->ranks = comm_layout(rank->comm)->ranks;
     rank->steps_done = spec->part.steps_done;
-    next_init(&rank->next, &spec->sets);
-    own_init(&rank->own, &spec->own);
+    relaunch_config_init(&rank->next, &spec->sets);
+    save_claims_init(&rank->own, &spec->own);
     if (!status) status = model_of(&rank->model, &rank->config, err);
     if (!status) status = rank_open_trace(rank, err);
     if (!status) status = data_open(&rank->data, &rank->config, err);
@@ -195,7 +195,7 @@ int rank_open(struct rank *rank, struct error *err)
     if (!status && rank->gpu) tell_gpu(rank);
     if (!status) status = comm_barrier(rank->comm, err); /* all have read their part of what it begins from */
     if (!status) rank_close_source(rank);
-    if (!status) leave_opened(rank);
+    if (!status) relaunch_opened(rank);
     rank->updated_at = rank->steps_done;
     return status;
 }

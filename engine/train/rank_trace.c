@@ -181,8 +181,8 @@ int rank_open_trace(struct rank *rank, struct error *err)
 void rank_close_trace(struct rank *rank, enum outcome outcome, const char *error)
 {
     if (rank->rank != 0) return;
-    if (rank->leaves && outcome != OUTCOME_FAILED) leave_hand_over(rank);
-    bool back = outcome == OUTCOME_FAILED && !rank->opened && leave_go_back(rank, error);
+    if (rank->leaves && outcome != OUTCOME_FAILED) relaunch_hand_over(rank);
+    bool back = outcome == OUTCOME_FAILED && !rank->opened && relaunch_go_back(rank, error);
     if (rank->writer && !back) {
         record_state(rank->ring, rank->steps_done, RUN_ENDED, error);
         record_end(rank->ring, outcome, error);

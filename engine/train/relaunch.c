@@ -56,7 +56,7 @@ static int agree_on_change(struct rank *rank, const char *key, const char *value
         char text[508];
     } verdict = {0};
     struct error own;
-    if (rank->rank == 0) verdict.status = leave_check(rank, key, value, &own);
+    if (rank->rank == 0) verdict.status = relaunch_check(rank, key, value, &own);
     if (verdict.status) snprintf(verdict.text, sizeof verdict.text, "%.507s", own.text);
     int status = comm_broadcast_control(rank->comm, &verdict, sizeof verdict, err);
     if (status || !verdict.status) return status;
@@ -147,7 +147,7 @@ static void tell_batch(struct rank *rank)
     record_log(rank->ring, 0, text);
 }
 
-int leave_obey(struct rank *rank, const struct command *command, struct error *err)
+int relaunch_apply(struct rank *rank, const struct command *command, struct error *err)
 {
     const char *key = command->id == COMMAND_RANKS ? "topology.ranks" : command->key;
     struct error why;
@@ -203,7 +203,7 @@ static void write_specs(struct rank *rank, bool trace_is_whole)
     spec.part.from = from;
     spec.part.wanted = spec.part.failure = NULL;
     spec.part.since_ns = rank->left_ns;
-    spec.own = own_folders(&rank->own);
+    spec.own = save_claims_folders(&rank->own);
     if (!trace_is_whole) spec.trace = NULL;
     director_rest(rank->director, &spec.at, &spec.part.lines);
 
@@ -212,15 +212,15 @@ static void write_specs(struct rank *rank, bool trace_is_whole)
     back.part.number++;
     back.part.key = back.part.from = NULL;
     back.part.wanted = wanted;
-    back.sets = next_sets(&rank->next);
+    back.sets = relaunch_config_sets(&rank->next);
     write_spec(rank, &back, SPEC_BACK_FILE);
-    next_change(&rank->next, &rank->config, rank->left_key, rank->left_value);
-    spec.sets = next_sets(&rank->next);
+    relaunch_config_change(&rank->next, &rank->config, rank->left_key, rank->left_value);
+    spec.sets = relaunch_config_sets(&rank->next);
     write_spec(rank, &spec, SPEC_FILE);
 }
 
 /* "starting 3 ranks": the last that is heard of this engine. */
-void leave_hand_over(struct rank *rank)
+void relaunch_hand_over(struct rank *rank)
 {
     struct handover handover;
     char reason[64];
@@ -235,7 +235,7 @@ void leave_hand_over(struct rank *rank)
     handover_release(&handover);
 }
 
-bool leave_go_back(struct rank *rank, const char *why)
+bool relaunch_go_back(struct rank *rank, const char *why)
 {
     struct run_spec back;
     struct handover handover;
@@ -272,7 +272,7 @@ static void lend_saved(void *user, void *buffers)
     if (rank->saved.lend) rank->saved.lend(rank->saved.user, buffers);
 }
 
-void leave_watch_loading(struct rank *rank)
+void relaunch_watch_loading(struct rank *rank)
 {
     begin_moving(rank, "loading");
     rank->saved = rank->source;
@@ -315,7 +315,7 @@ static void forget_saved(struct rank *rank)
     if (rank->spec->part.state) rundir_remove(rank->dir, "state");
 }
 
-void leave_opened(struct rank *rank)
+void relaunch_opened(struct rank *rank)
 {
     if (rank->rank != 0 || rank->settled || !rank->spec->part.number) return;
     if (!rank->told) tell(rank);

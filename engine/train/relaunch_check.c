@@ -34,10 +34,10 @@ static int check_state_fits(const struct rank *rank, const struct config *change
 }
 
 /* What is free once the ranks of now have given back theirs. */
-static struct room room_after(const struct rank *rank, const struct config *changed)
+static struct capacity room_after(const struct rank *rank, const struct config *changed)
 {
     struct memory_snapshot memory;
-    struct room room = room_beside(changed, rank->gpu);
+    struct capacity room = capacity_beside(changed, rank->gpu);
     memory_snapshot(zero_memory(rank->zero), &memory);
     const uint64_t device_bytes = memory.tier[TIER_DEVICE].reserved_bytes;
     const uint64_t held_bytes = memory.tier[TIER_HOST].reserved_bytes + (rank->gpu ? 0 : device_bytes);
@@ -52,7 +52,7 @@ static struct room room_after(const struct rank *rank, const struct config *chan
 static int check_room(const struct rank *rank, const struct config *changed, struct error *err)
 {
     struct statfs folder;
-    struct room room = room_after(rank, changed);
+    struct capacity room = room_after(rank, changed);
     const uint64_t wanted_bytes = state_bytes(&rank->model);
     if (statfs(rank->dir->path, &folder) == 0) {
         uint64_t there_bytes = (uint64_t)folder.f_bavail * (uint64_t)folder.f_bsize;
@@ -64,7 +64,7 @@ static int check_room(const struct rank *rank, const struct config *changed, str
         if (folder.f_type == TMPFS_MAGIC)
             room.memory_bytes -= room.memory_bytes < wanted_bytes ? room.memory_bytes : wanted_bytes;
     }
-    return room_check(changed, &room, err);
+    return capacity_check(changed, &room, err);
 }
 
 /* What the next engine would open is opened once here. */
@@ -83,18 +83,18 @@ static int load(const struct rank *rank, const struct text_list *sets, struct co
     return spec_load_config(&spec, changed, err);
 }
 
-int leave_check(struct rank *rank, const char *key, const char *value, struct error *err)
+int relaunch_check(struct rank *rank, const char *key, const char *value, struct error *err)
 {
     struct config changed;
-    struct next next;
-    const struct text_list before = next_sets(&rank->next);
-    next_init(&next, &before);
-    next_change(&next, &rank->config, key, value);
-    const struct text_list sets = next_sets(&next);
+    struct relaunch_config next;
+    const struct text_list before = relaunch_config_sets(&rank->next);
+    relaunch_config_init(&next, &before);
+    relaunch_config_change(&next, &rank->config, key, value);
+    const struct text_list sets = relaunch_config_sets(&next);
     int status = next.full || rank->next.full
                      ? error_set(err, STATUS_USAGE, "more settings were changed than can be taken along")
                      : load(rank, &sets, &changed, err);
-    next_release(&next);
+    relaunch_config_release(&next);
     if (status) return status;
     gpu_settle(&changed);
     status = gpu_check(&changed, err);

@@ -12,7 +12,7 @@ static void key_of(char path[CONFIG_PATH_MAX], const char *set)
 }
 
 /* The place of the one with this key, else a new one; NULL: none is left. */
-static char **place_of(struct next *next, const char *path)
+static char **place_of(struct relaunch_config *next, const char *path)
 {
     char other[CONFIG_PATH_MAX];
     for (int i = 0; i < next->count; i++) {
@@ -24,16 +24,16 @@ static char **place_of(struct next *next, const char *path)
     return &next->sets[next->count++];
 }
 
-static void take(struct next *next, const char *path, char *set)
+static void take(struct relaunch_config *next, const char *path, char *set)
 {
     char **place = set ? place_of(next, path) : NULL;
     if (!place) next->full = true, free(set);
     else free(*place), *place = set;
 }
 
-void next_init(struct next *next, const struct text_list *sets)
+void relaunch_config_init(struct relaunch_config *next, const struct text_list *sets)
 {
-    *next = (struct next){0};
+    *next = (struct relaunch_config){0};
     for (int i = 0; i < sets->count; i++) { /* as they are: the last of two of a key wins there too */
         char path[CONFIG_PATH_MAX];
         key_of(path, sets->at[i]);
@@ -41,7 +41,7 @@ void next_init(struct next *next, const struct text_list *sets)
     }
 }
 
-void next_set(struct next *next, const char *key, const char *value)
+void relaunch_config_set(struct relaunch_config *next, const char *key, const char *value)
 {
     char path[CONFIG_PATH_MAX], *set = NULL;
     config_path(path, key);
@@ -49,14 +49,14 @@ void next_set(struct next *next, const char *key, const char *value)
     take(next, path, set);
 }
 
-static void set_number(struct next *next, const char *key, int value)
+static void set_number(struct relaunch_config *next, const char *key, int value)
 {
     char text[16];
     snprintf(text, sizeof text, "%d", value);
-    next_set(next, key, value ? text : "null"); /* null: it follows from the others */
+    relaunch_config_set(next, key, value ? text : "null"); /* null: it follows from the others */
 }
 
-void next_change(struct next *next, const struct config *now, const char *key, const char *value)
+void relaunch_config_change(struct relaunch_config *next, const struct config *now, const char *key, const char *value)
 {
     static const char total[] = "train_batch_size", micro[] = "train_micro_batch_size_per_gpu",
                       steps[] = "gradient_accumulation_steps";
@@ -72,16 +72,16 @@ void next_change(struct next *next, const struct config *now, const char *key, c
         set_number(next, micro, micro_follows ? 0 : now->micro_batch_size);
         set_number(next, steps, now->accumulation_steps);
     }
-    next_set(next, path, value);
+    relaunch_config_set(next, path, value);
 }
 
-void next_release(struct next *next)
+void relaunch_config_release(struct relaunch_config *next)
 {
     for (int i = 0; i < next->count; i++) free(next->sets[i]);
-    *next = (struct next){0};
+    *next = (struct relaunch_config){0};
 }
 
-struct text_list next_sets(const struct next *next)
+struct text_list relaunch_config_sets(const struct relaunch_config *next)
 {
     struct text_list list = {.count = next->count};
     for (int i = 0; i < next->count; i++) list.at[i] = next->sets[i];

@@ -171,7 +171,7 @@ static void *work(void *user)
 static void join(struct saver *saver)
 {
     if (saver->has_thread) pthread_join(saver->thread, NULL);
-    if (saver->stands) own_add(&saver->rank->own, saver->dir);
+    if (saver->stands) save_claims_add(&saver->rank->own, saver->dir);
     saver->has_thread = saver->stands = false;
 }
 
@@ -222,7 +222,7 @@ static void describe(struct saver *saver, const char *tag)
         .dir = saver->dir,
         .tag = saver->tag,
         .shards = rank->ranks,
-        .fresh = rank->rank == 0 && !own_has(&rank->own, saver->dir),
+        .fresh = rank->rank == 0 && !save_claims_has(&rank->own, saver->dir),
         .keep = rank->updated_at == rank->steps_done ? rank->config.checkpoint.keep : 0, /* not for a state that overflows */
     };
     saver->begun_ns = clock_ns();
@@ -236,7 +236,7 @@ static int open_save(struct saver *saver, const struct saver_request *request, s
     if (saver->has_thread && !request->waits && !atomic_load(&saver->done))
         return error_set(err, STATUS_RUN, "%s is still being saved", saver->tag);
     describe(saver, request->tag);
-    int status = own_take(saver->rank->dir, saver->dir, err);
+    int status = save_claims_take(saver->rank->dir, saver->dir, err);
     if (!status) status = checkpoint_begin(&saver->save, &saver->target, err);
     if (status) return status;
     saver->info.config_json = config_to_json(&saver->rank->config);
@@ -251,7 +251,7 @@ static int try_snapshot(struct saver *saver, struct verdict *verdict, struct err
     const uint64_t bytes = zero_snapshot_bytes(rank->zero);
     const char *why = NULL;
     if (wanted == BACKGROUND_OFF) why = "";
-    else if (bytes > room_available_bytes() / 2 / (uint64_t)rank_count_here(rank))
+    else if (bytes > capacity_available_bytes() / 2 / (uint64_t)rank_count_here(rank))
         why = ": the machine has no room for a copy of the state";
     else if (zero_snapshot_take(rank->zero, &saver->snapshot, NULL))
         why = ": memory.host_budget has no room for a copy of the state";
@@ -351,11 +351,11 @@ static int check_folder(struct saver *saver, const char *dir, struct error *err)
 {
     const bool under_way = saver->has_thread && !atomic_load(&saver->done);
     if (!under_way) join(saver);
-    if (under_way && own_is_same(saver->dir, dir)) return STATUS_OK;
-    int status = own_check_others(saver->rank->dir, dir, err);
-    if (!status) status = own_check(&saver->rank->own, dir, err);
+    if (under_way && save_claims_is_same(saver->dir, dir)) return STATUS_OK;
+    int status = save_claims_check_others(saver->rank->dir, dir, err);
+    if (!status) status = save_claims_check(&saver->rank->own, dir, err);
     if (!status && *dir) status = checkpoint_try(dir, err);
-    return status ? status : own_take(saver->rank->dir, dir, err);
+    return status ? status : save_claims_take(saver->rank->dir, dir, err);
 }
 
 int saver_check_folder(struct saver *saver, const char *dir, struct error *err)

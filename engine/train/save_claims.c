@@ -12,19 +12,19 @@
 
 #include "engine/checkpoint/checkpoint.h"
 
-void own_init(struct own *own, const struct text_list *folders)
+void save_claims_init(struct save_claims *own, const struct text_list *folders)
 {
-    *own = (struct own){0};
-    for (int f = 0; f < folders->count; f++) own_add(own, folders->at[f]);
+    *own = (struct save_claims){0};
+    for (int f = 0; f < folders->count; f++) save_claims_add(own, folders->at[f]);
 }
 
-void own_release(struct own *own)
+void save_claims_release(struct save_claims *own)
 {
     for (int f = 0; f < own->count; f++) free(own->folder[f]);
-    *own = (struct own){0};
+    *own = (struct save_claims){0};
 }
 
-bool own_is_same(const char *one, const char *other)
+bool save_claims_is_same(const char *one, const char *other)
 {
     struct stat first, second;
     if (strcmp(one, other) == 0) return true;
@@ -32,34 +32,34 @@ bool own_is_same(const char *one, const char *other)
            first.st_ino == second.st_ino;
 }
 
-bool own_has(const struct own *own, const char *folder)
+bool save_claims_has(const struct save_claims *own, const char *folder)
 {
     for (int f = 0; f < own->count; f++)
-        if (own_is_same(own->folder[f], folder)) return true;
+        if (save_claims_is_same(own->folder[f], folder)) return true;
     return false;
 }
 
-void own_add(struct own *own, const char *folder)
+void save_claims_add(struct save_claims *own, const char *folder)
 {
-    char *copy = own_has(own, folder) ? NULL : strdup(folder);
+    char *copy = save_claims_has(own, folder) ? NULL : strdup(folder);
     if (!copy) return;
-    if (own->count == OWN_MOST) {
+    if (own->count == SAVE_CLAIMS_MOST) {
         free(own->folder[0]);
         memmove(own->folder, own->folder + 1, --own->count * sizeof *own->folder);
     }
     own->folder[own->count++] = copy;
 }
 
-int own_check(const struct own *own, const char *folder, struct error *err)
+int save_claims_check(const struct save_claims *own, const char *folder, struct error *err)
 {
     char tag[CHECKPOINT_TAG_BYTES];
-    if (!*folder || own_has(own, folder) || !checkpoint_any(folder, tag)) return STATUS_OK;
+    if (!*folder || save_claims_has(own, folder) || !checkpoint_any(folder, tag)) return STATUS_OK;
     return error_set(err, STATUS_USAGE,
                      "%.200s holds %s of another run: go on with --resume %.200s/%s, or give another checkpoint.path",
                      folder, tag, folder, tag);
 }
 
-struct text_list own_folders(const struct own *own)
+struct text_list save_claims_folders(const struct save_claims *own)
 {
     struct text_list list = {.count = own->count};
     for (int f = 0; f < own->count; f++) list.at[f] = own->folder[f];
@@ -99,7 +99,7 @@ static bool is_taken(const char *rundir, const char *folder)
     bool found = false;
     snprintf(path, sizeof path, "%s/saves", rundir);
     FILE *file = fopen(path, "re");
-    while (file && !found && getdelim(&taken, &room, '\0', file) > 0) found = own_is_same(taken, folder);
+    while (file && !found && getdelim(&taken, &room, '\0', file) > 0) found = save_claims_is_same(taken, folder);
     free(taken);
     if (file) fclose(file);
     return found;
@@ -116,7 +116,7 @@ static void ask(void *user, const char *rundir, int64_t pid)
     if (!search->pid && is_taken(rundir, search->folder)) search->pid = pid;
 }
 
-int own_check_others(const struct rundir *dir, const char *folder, struct error *err)
+int save_claims_check_others(const struct rundir *dir, const char *folder, struct error *err)
 {
     char whole[WHOLE_BYTES];
     struct search search = {whole, 0};
@@ -152,11 +152,11 @@ static int write_down(const struct rundir *dir, const char *folder, struct error
     return status;
 }
 
-int own_take(const struct rundir *dir, const char *folder, struct error *err)
+int save_claims_take(const struct rundir *dir, const char *folder, struct error *err)
 {
     if (!*folder || is_taken(dir->path, folder)) return STATUS_OK;
     int lock_fd = lock_all(dir);
-    int status = own_check_others(dir, folder, err);
+    int status = save_claims_check_others(dir, folder, err);
     if (!status) status = write_down(dir, folder, err);
     if (lock_fd >= 0) close(lock_fd);
     return status;

@@ -12,25 +12,25 @@
 #include "engine/base/text_list.h"
 #include "engine/launch/rundir.h"
 
-enum { OWN_MOST = 16 }; /* the first are forgotten where there are more: then the run keeps out of them, too */
-struct own { int count; char *folder[OWN_MOST]; };
+enum { SAVE_CLAIMS_MOST = 16 }; /* the first are forgotten where there are more: then the run keeps out of them, too */
+struct save_claims { int count; char *folder[SAVE_CLAIMS_MOST]; };
 
-void own_init(struct own *own, const struct text_list *folders);
-void own_release(struct own *own);
-void own_add(struct own *own, const char *folder);
-bool own_has(const struct own *own, const char *folder);
-bool own_is_same(const char *one, const char *other); /* folder, by whatever name */
+void save_claims_init(struct save_claims *own, const struct text_list *folders);
+void save_claims_release(struct save_claims *own);
+void save_claims_add(struct save_claims *own, const char *folder);
+bool save_claims_has(const struct save_claims *own, const char *folder);
+bool save_claims_is_same(const char *one, const char *other); /* folder, by whatever name */
 
 /* Whether a run may save there. STATUS_USAGE: it holds checkpoints of another; the text says what to do. */
-int own_check(const struct own *own, const char *folder, struct error *err);
+int save_claims_check(const struct save_claims *own, const char *folder, struct error *err);
 
 /* STATUS_USAGE: another run saves there, and goes on. dir: of the run that asks; NULL: it has none, or is none. */
-int own_check_others(const struct rundir *dir, const char *folder, struct error *err);
+int save_claims_check_others(const struct rundir *dir, const char *folder, struct error *err);
 
 /* The same; and from here on no other run saves there. */
-int own_take(const struct rundir *dir, const char *folder, struct error *err);
+int save_claims_take(const struct rundir *dir, const char *folder, struct error *err);
 
 /* As run_spec.own has it; points into `own`. */
-struct text_list own_folders(const struct own *own);
+struct text_list save_claims_folders(const struct save_claims *own);
 
 #endif

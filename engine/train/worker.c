@@ -125,6 +125,6 @@ int worker_threads(const char *folder)
     block_signals();
     place.signal_fd = open_signals();
     int status = enter(&place, folder, &err);
-    if (!status) status = crew_run(&place.config, live, &place, &err);
+    if (!status) status = rank_threads_run(&place.config, live, &place, &err);
     return leave(&place, status, &err);
 }

@@ -50,7 +50,7 @@ struct zero {
     const struct mover *movers[LANES]; /* NULL: the lane's thread; between steps that of the compute lane serves */
     struct storage *storage;      /* of the NVMe tier; NULL: nothing has been there yet */
     uint64_t nvme_range_bytes[CATEGORIES];
-    uint64_t window_bytes;        /* away.c */
+    uint64_t window_bytes;        /* array_io.c */
     struct executor *executor;
     struct schedule schedules[SCHEDULES];
     int64_t tail_peak_bytes[SCHEDULES][TIERS]; /* the most that each holds below its agreement */
@@ -150,7 +150,7 @@ bool zero_needs_storage(const struct schedule *schedule);
 int zero_use_storage(struct zero *zero, const struct schedule *schedule, struct error *err);
 int zero_swap(struct zero *zero, const struct schedule *schedule, const struct op *op, struct op_stat *stat, struct error *err);
 
-/* away.c: lasting arrays wherever they lie, between steps: bytes [at, at + bytes) of one into memory, or from there; and of one
+/* array_io.c: lasting arrays wherever they lie, between steps: bytes [at, at + bytes) of one into memory, or from there; and of one
  * at the beginning of another. Of those that are away, on a device or on NVMe, zero_at() is no address to read or write by. */
 enum { ZERO_WINDOW_BYTES = 8 << 20 }; /* at most, of the window in host memory through which it goes */
 bool zero_is_away(const struct zero *zero, const struct buffer *buffer);

@@ -6,7 +6,7 @@
 #include "engine/memory/pages.h"
 #include "engine/zero/internal.h"
 
-enum { LOTS_BYTES = ZERO_LOTS * STATE_BUFFERS_BYTES };
+enum { IO_BUFFERS_BYTES = ZERO_LOTS * STATE_BUFFERS_BYTES };
 
 struct zero_snapshot {
     struct zero *zero;
@@ -62,13 +62,13 @@ uint64_t zero_snapshot_bytes(const struct zero *zero)
 
 uint64_t zero_save_range(const struct zero *zero)
 {
-    return LOTS_BYTES + round_up(bytes_of_arrays(zero, STATE_ARRAYS), PAGE_BYTES);
+    return IO_BUFFERS_BYTES + round_up(bytes_of_arrays(zero, STATE_ARRAYS), PAGE_BYTES);
 }
 
 static char *place(const struct zero_snapshot *snapshot, int unit, enum state_array array)
 {
     const struct zero *zero = snapshot->zero;
-    char *at = memory_at(zero->memory, TIER_HOST, CATEGORY_STAGING, zero->save_offset + LOTS_BYTES);
+    char *at = memory_at(zero->memory, TIER_HOST, CATEGORY_STAGING, zero->save_offset + IO_BUFFERS_BYTES);
     for (int u = 0; u < unit; u++) at += bytes_of_unit(zero, u) * (uint64_t)snapshot->slots;
     return at + bytes_of_unit(zero, unit) * (uint64_t)snapshot->slot[array];
 }
@@ -98,7 +98,7 @@ int zero_snapshot_take(struct zero *zero, struct zero_snapshot **out, struct err
     for (int a = 0; a < STATE_ARRAYS; a++)
         snapshot->slot[a] = zero_has_array(zero, (enum state_array)a) ? snapshot->slots++ : -1;
     int status =
-        memory_take(zero->memory, TIER_HOST, CATEGORY_STAGING, zero->save_offset + LOTS_BYTES, snapshot->bytes, err);
+        memory_take(zero->memory, TIER_HOST, CATEGORY_STAGING, zero->save_offset + IO_BUFFERS_BYTES, snapshot->bytes, err);
     if (status) return free(snapshot), status;
     status = copy_all(snapshot, err);
     if (status) zero_snapshot_give(snapshot);
@@ -126,7 +126,7 @@ void zero_snapshot_give(struct zero_snapshot *snapshot)
 {
     if (!snapshot) return;
     struct memory *memory = snapshot->zero->memory;
-    memory_give(memory, TIER_HOST, CATEGORY_STAGING, snapshot->zero->save_offset + LOTS_BYTES, snapshot->bytes);
+    memory_give(memory, TIER_HOST, CATEGORY_STAGING, snapshot->zero->save_offset + IO_BUFFERS_BYTES, snapshot->bytes);
     free(snapshot);
 }
 

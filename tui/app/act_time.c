@@ -124,6 +124,6 @@ void act_record(struct app *app, const struct key_row *row)
     else {
         strftime(name, sizeof name, "zerolab-%Y%m%d-%H%M%S.zlt", localtime_r(&now, &local));
         if (feed_record(&app->feed, name, &err)) app_say(app, "%.310s", err.text);
-        else app_say(app, "recording to %s%s", name, past_is_cut(app->feed.past) ? ", from what is still kept on" : "");
+        else app_say(app, "recording to %s%s", name, record_buffer_is_cut(app->feed.past) ? ", from what is still kept on" : "");
     }
 }

@@ -21,8 +21,8 @@ enum { FRAME_NS = 100000000, RECORDING_ENDS_MS = 3000 };
 
 struct scene app_scene(struct app *app)
 {
-    const struct tape *tape = feed_tape(&app->feed, app->state.from_ns, app->state.to_ns);
-    return (struct scene){feed_model(&app->feed), tape, &app->state};
+    const struct history *history = feed_history(&app->feed, app->state.from_ns, app->state.to_ns);
+    return (struct scene){feed_model(&app->feed), history, &app->state};
 }
 
 void app_tell_time(struct app *app)
@@ -126,7 +126,7 @@ static void draw(struct app *app, uint64_t now_ns)
     app->state.cost.frames = cost.frames;
     app->state.cost.bytes = cost.bytes;
     struct scene scene = app_scene(app);
-    view_draw(scene.model, scene.tape, &app->state, &app->surface);
+    view_draw(scene.model, scene.history, &app->state, &app->surface);
     terminal_show(app->terminal, &app->surface);
     app->drawn_ns = now_ns;
     app->changed = app->urgent = false;

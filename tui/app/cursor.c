@@ -6,7 +6,7 @@
 
 void feed_newest(struct feed *feed)
 {
-    reel_release(&feed->back, true);
+    record_reader_release(&feed->back, true);
     feed->behind = feed->playing = false;
     feed->cursor_ns = feed->newest.model->now_ns;
 }
@@ -16,40 +16,40 @@ void feed_newest(struct feed *feed)
 static bool is_in_memory(const struct feed *feed, const struct keyframe *keyframe)
 {
     if (!feed->past) return false;
-    if (!keyframe) return !past_is_cut(feed->past);
-    uint32_t first = past_first_step(feed->past);
+    if (!keyframe) return !record_buffer_is_cut(feed->past);
+    uint32_t first = record_buffer_first_step(feed->past);
     return first && first <= keyframe->step;
 }
 
-static bool open_at(struct feed *feed, const struct keyframe *keyframe, struct reel *reel)
+static bool open_at(struct feed *feed, const struct keyframe *keyframe, struct record_reader *reader)
 {
     struct error err;
     bool memory = is_in_memory(feed, keyframe);
-    *reel = (struct reel){.grows = feed->live && !feed->newest.over};
+    *reader = (struct record_reader){.grows = feed->live && !feed->newest.over};
     if (!memory && !feed->path) return false;
-    if (memory ? source_open_past(&reel->source, feed->past, &err) : source_open_file(&reel->source, feed->path, &err))
+    if (memory ? source_open_buffer(&reader->source, feed->past, &err) : source_open_file(&reader->source, feed->path, &err))
         return false;
-    if (keyframe && source_resume_step(reel->source, keyframe->step, &err)) return reel_release(reel, true), false;
-    reel->model = keyframe ? run_snapshot_restore(keyframe->snapshot, feed->newest.model) : reel_model();
-    return reel->model || (reel_release(reel, true), false);
+    if (keyframe && source_resume_step(reader->source, keyframe->step, &err)) return record_reader_release(reader, true), false;
+    reader->model = keyframe ? run_snapshot_restore(keyframe->snapshot, feed->newest.model) : record_reader_model();
+    return reader->model || (record_reader_release(reader, true), false);
 }
 
 /* The keyframe, or where it is not kept any more the oldest that is. */
-bool cursor_open(struct feed *feed, const struct keyframe *keyframe, struct reel *reel)
+bool cursor_open(struct feed *feed, const struct keyframe *keyframe, struct record_reader *reader)
 {
-    if (open_at(feed, keyframe, reel)) return true;
-    uint32_t first = feed->past ? past_first_step(feed->past) : 0;
+    if (open_at(feed, keyframe, reader)) return true;
+    uint32_t first = feed->past ? record_buffer_first_step(feed->past) : 0;
     keyframe = first ? keyframe_from_step(&feed->keyframes, first) : NULL;
-    return keyframe && open_at(feed, keyframe, reel);
+    return keyframe && open_at(feed, keyframe, reader);
 }
 
 static bool move_back_to(struct feed *feed, const struct keyframe *keyframe)
 {
-    struct reel reel;
+    struct record_reader reader;
     feed->playing = false;
-    if (!cursor_open(feed, keyframe, &reel)) return false;
-    reel_release(&feed->back, true);
-    feed->back = reel;
+    if (!cursor_open(feed, keyframe, &reader)) return false;
+    record_reader_release(&feed->back, true);
+    feed->back = reader;
     return feed->behind = true;
 }
 
@@ -64,14 +64,14 @@ static bool stand(struct feed *feed, uint64_t time_ns)
 
 /* ---- where to ------------------------------------------------------------------------------------------------------ */
 
-static bool is_past_time(const struct reel *newest, uint64_t time_ns)
+static bool is_past_time(const struct record_reader *newest, uint64_t time_ns)
 {
     return newest->model->now_ns > time_ns;
 }
 
-static bool is_past_step(const struct reel *newest, uint64_t step)
+static bool is_past_step(const struct record_reader *newest, uint64_t step)
 {
-    return reel_steps_done(newest) > step;
+    return record_reader_steps_done(newest) > step;
 }
 
 bool feed_go_time(struct feed *feed, uint64_t time_ns)
@@ -83,15 +83,15 @@ bool feed_go_time(struct feed *feed, uint64_t time_ns)
                    (!keyframe || keyframe->time_ns <= feed->back.model->now_ns);
     if (!onwards && !move_back_to(feed, keyframe)) return false;
     feed->playing = playing;
-    reel_until_time(&feed->back, time_ns);
+    record_reader_until_time(&feed->back, time_ns);
     return stand(feed, time_ns);
 }
 
 bool feed_go_step(struct feed *feed, uint32_t step)
 {
-    if (!feed_read_until(feed, is_past_step, step) && reel_steps_done(&feed->newest) < step) return false;
+    if (!feed_read_until(feed, is_past_step, step) && record_reader_steps_done(&feed->newest) < step) return false;
     if (!move_back_to(feed, step ? keyframe_before_step(&feed->keyframes, step) : NULL)) return false;
-    reel_until_step_ends(&feed->back, step);
+    record_reader_until_step_ends(&feed->back, step);
     return stand(feed, 0);
 }
 
@@ -109,10 +109,10 @@ bool feed_next_step(struct feed *feed)
     bool within;
     uint32_t step = steps_done(feed, &within) + 1;
     if (!feed->behind) return false;
-    if (!feed_read_until(feed, is_past_step, step) && reel_steps_done(&feed->newest) < step)
+    if (!feed_read_until(feed, is_past_step, step) && record_reader_steps_done(&feed->newest) < step)
         return feed_newest(feed), true;
     feed->playing = false;
-    reel_until_step_ends(&feed->back, step);
+    record_reader_until_step_ends(&feed->back, step);
     return stand(feed, 0);
 }
 
@@ -125,24 +125,24 @@ bool feed_previous_step(struct feed *feed)
 
 /* ---- finding ------------------------------------------------------------------------------------------------------- */
 
-/* Over what comes next in the reel, up to a time: when the first match was, or the last; 0: there is none. */
-static uint64_t scan(struct reel *reel, uint64_t until_ns, feed_match *match, const void *user, bool first)
+/* Over what comes next in the records, up to a time: when the first match was, or the last; 0: there is none. */
+static uint64_t scan(struct record_reader *reader, uint64_t until_ns, feed_match *match, const void *user, bool first)
 {
     uint64_t found_ns = 0;
-    while (!(first && found_ns) && reel_peek(reel) && reel->next.time_ns < until_ns) {
-        if (match(reel->model, &reel->next, user)) found_ns = reel->next.time_ns;
-        reel_fold(reel);
+    while (!(first && found_ns) && record_reader_peek(reader) && reader->next.time_ns < until_ns) {
+        if (match(reader->model, &reader->next, user)) found_ns = reader->next.time_ns;
+        record_reader_fold(reader);
     }
     return found_ns;
 }
 
 static uint64_t find_after(struct feed *feed, feed_match *match, const void *user)
 {
-    struct reel reel;
-    if (!feed->behind || !cursor_open(feed, keyframe_before_time(&feed->keyframes, feed->cursor_ns), &reel)) return 0;
-    reel_until_time(&reel, feed->cursor_ns);
-    uint64_t found_ns = scan(&reel, UINT64_MAX, match, user, true);
-    reel_release(&reel, true);
+    struct record_reader reader;
+    if (!feed->behind || !cursor_open(feed, keyframe_before_time(&feed->keyframes, feed->cursor_ns), &reader)) return 0;
+    record_reader_until_time(&reader, feed->cursor_ns);
+    uint64_t found_ns = scan(&reader, UINT64_MAX, match, user, true);
+    record_reader_release(&reader, true);
     return found_ns;
 }
 
@@ -152,10 +152,10 @@ static uint64_t find_before(struct feed *feed, feed_match *match, const void *us
     uint64_t until_ns = feed->behind ? feed->cursor_ns : feed->newest.model->now_ns, found_ns = 0;
     const struct keyframe *keyframe = keyframe_before_time(&feed->keyframes, until_ns - 1);
     while (!found_ns) {
-        struct reel reel;
-        if (!open_at(feed, keyframe, &reel)) break;
-        found_ns = scan(&reel, until_ns, match, user, false);
-        reel_release(&reel, true);
+        struct record_reader reader;
+        if (!open_at(feed, keyframe, &reader)) break;
+        found_ns = scan(&reader, until_ns, match, user, false);
+        record_reader_release(&reader, true);
         if (!keyframe) break;
         until_ns = keyframe->time_ns + 1;
         keyframe = keyframe->step ? keyframe_before_step(&feed->keyframes, keyframe->step - 1) : NULL;

@@ -14,11 +14,11 @@ static int begin(struct feed *feed, struct run_model *model, const char *path, s
 {
     keyframes_init(&feed->keyframes, KEYFRAME_BYTES);
     feed->owns_model = !model;
-    feed->newest.model = model ? model : reel_model();
-    feed->newest.tape = tape_new(FEED_TAPE_BYTES);
+    feed->newest.model = model ? model : record_reader_model();
+    feed->newest.history = history_new(FEED_TAPE_BYTES);
     feed->path = path ? strdup(path) : NULL;
-    feed->past = feed->live ? past_new(0) : NULL;
-    bool done = feed->newest.model && feed->newest.tape && (feed->path || !path) && (feed->past || !feed->live);
+    feed->past = feed->live ? record_buffer_new(0) : NULL;
+    bool done = feed->newest.model && feed->newest.history && (feed->path || !path) && (feed->past || !feed->live);
     return done ? STATUS_OK : error_set(err, STATUS_RUN, "no memory for the state of a run");
 }
 
@@ -37,26 +37,26 @@ int feed_open_replay(struct feed *feed, const char *path, struct error *err)
     int status = begin(feed, NULL, path, err);
     if (!status) status = source_open_file(&feed->newest.source, path, err);
     if (!status) status = source_open_file(&feed->back.source, path, err);
-    if (!status && !(feed->back.model = reel_model()))
+    if (!status && !(feed->back.model = record_reader_model()))
         status = error_set(err, STATUS_RUN, "no memory for the state of a run");
     if (status) {
         feed_close(feed);
         return status;
     }
     feed->behind = true;
-    if (reel_peek(&feed->back)) feed->cursor_ns = feed->back.next.time_ns;
+    if (record_reader_peek(&feed->back)) feed->cursor_ns = feed->back.next.time_ns;
     return STATUS_OK;
 }
 
 void feed_close(struct feed *feed)
 {
-    reel_release(&feed->back, true);
+    record_reader_release(&feed->back, true);
     part_release(&feed->part);
     if (!feed->owns_source) feed->newest.source = NULL;
-    reel_release(&feed->newest, feed->owns_model);
+    record_reader_release(&feed->newest, feed->owns_model);
     trace_file_close(feed->recording, NULL);
     keyframes_release(&feed->keyframes);
-    past_free(feed->past);
+    record_buffer_free(feed->past);
     free(feed->path);
     memset(feed, 0, sizeof *feed);
 }
@@ -90,20 +90,20 @@ void feed_note(struct feed *feed, const struct trace_record *note)
 /* One record into all that keeps it. */
 static void take(struct feed *feed)
 {
-    struct reel *newest = &feed->newest;
+    struct record_reader *newest = &feed->newest;
     const struct trace_record *next = &newest->next;
     if (next->kind == TRACE_STEP_BEGIN && next->step_begin.step != feed->step) {
         feed->step = next->step_begin.step;
         keyframes_put(&feed->keyframes, feed->step, next->time_ns, newest->model);
     }
-    if (feed->past) past_put(feed->past, source_encoded(newest->source));
+    if (feed->past) record_buffer_put(feed->past, source_encoded(newest->source));
     record(feed, source_encoded(newest->source));
-    reel_fold(newest);
+    record_reader_fold(newest);
 }
 
-bool feed_read_until(struct feed *feed, bool (*enough)(const struct reel *newest, uint64_t what), uint64_t what)
+bool feed_read_until(struct feed *feed, bool (*enough)(const struct record_reader *newest, uint64_t what), uint64_t what)
 {
-    while (!enough(&feed->newest, what) && reel_peek(&feed->newest)) take(feed);
+    while (!enough(&feed->newest, what) && record_reader_peek(&feed->newest)) take(feed);
     return enough(&feed->newest, what);
 }
 
@@ -113,7 +113,7 @@ static bool read_on(struct feed *feed)
     bool was_over = feed->newest.over;
     uint64_t begun_ns = clock_ns(), revision = feed->newest.model->revision;
     int folds = 0;
-    for (; reel_peek(&feed->newest); folds++) {
+    for (; record_reader_peek(&feed->newest); folds++) {
         if (folds % FOLDS_BETWEEN_LOOKS == 0 && folds && clock_ns() - begun_ns > FOLD_FOR_NS) break;
         take(feed);
     }
@@ -152,7 +152,7 @@ int feed_record(struct feed *feed, const char *path, struct error *err)
 {
     struct source *past;
     struct trace_record next;
-    int status = source_open_past(&past, feed->past, err);
+    int status = source_open_buffer(&past, feed->past, err);
     if (status) return status;
     status = trace_file_create(&feed->recording, path, err);
     while (!status && source_next(past, &next) == SOURCE_RECORD)

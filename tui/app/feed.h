@@ -1,10 +1,10 @@
 /* What the app knows of a run, and the moment that is looked at. A live run is a trace that has not ended, so both are read
  * alike: `newest` folds everything as it comes (a file as fast as it can be read); it leaves keyframes behind, and while one
- * looks back `back` is folded from one of these to the cursor, out of memory (engine/trace/past.h) or out of the trace file.
+ * looks back `back` is folded from one of these to the cursor, out of memory (engine/trace/record_buffer.h) or out of the trace file.
  *
  *     feed_open_live(&feed, source, NULL, "run.zlt", &err)   or feed_open_replay(&feed, "run.zlt", &err)
  *     feed_advance(&feed, now_ns)                            folds what has come, moves a cursor that plays
- *     draw(feed_model(&feed), feed_tape(&feed, 0, 0))
+ *     draw(feed_model(&feed), feed_history(&feed, 0, 0))
  *     feed_go_step(&feed, 12); feed_newest(&feed);
  *
  * Time is handed in, so a feed can be driven by a test. */
@@ -13,26 +13,26 @@
 
 #include "engine/base/error.h"
 #include "engine/trace/file.h"
-#include "engine/trace/past.h"
+#include "engine/trace/record_buffer.h"
 #include "tui/app/keyframes.h"
-#include "tui/app/reel.h"
+#include "tui/app/record_reader.h"
 
-struct part { struct tape *tape; uint64_t from_ns, to_ns; };
+struct part { struct history *history; uint64_t from_ns, to_ns; };
 
 struct feed {
     bool live, owns_model, owns_source;
-    struct reel newest;
+    struct record_reader newest;
     uint32_t step;               /* that began last in newest */
     bool flows;                  /* live: so much came that more may have come meanwhile */
     struct keyframes keyframes;
     char *path;                  /* the trace file; NULL: none */
-    struct past *past;           /* live: what is kept in memory */
+    struct record_buffer *past;           /* live: what is kept in memory */
     struct trace_file *recording;/* feed_record() */
     char recorded[64];           /* its name; "": never asked for */
     /* the cursor */
     bool behind;                 /* it is not at the newest record */
     uint64_t cursor_ns;
-    struct reel back;            /* folded to the cursor */
+    struct record_reader back;            /* folded to the cursor */
     struct part part;
     /* pace: at clock base_ns the cursor stood at from_ns */
     bool playing;
@@ -46,8 +46,8 @@ int feed_open_replay(struct feed *feed, const char *path, struct error *err); /*
 void feed_close(struct feed *feed);
 
 const struct run_model *feed_model(const struct feed *feed); /* as of the cursor */
-/* The tape that has a window in full, if there is one (part.c). Both 0: the step under the cursor. */
-const struct tape *feed_tape(struct feed *feed, uint64_t from_ns, uint64_t to_ns);
+/* The history that has a window in full, if there is one (part.c). Both 0: the step under the cursor. */
+const struct history *feed_history(struct feed *feed, uint64_t from_ns, uint64_t to_ns);
 
 /* Folds what is due, for at most some milliseconds: then feed_wait_ns() is 0 if there is more. True: what is to be seen may
  * have changed. */

@@ -1,17 +1,17 @@
-/* Inside of a feed: feed.c reads, cursor.c looks back, pace.c plays, part.c has the tape
+/* Inside of a feed: feed.c reads, cursor.c looks back, pace.c plays, part.c has the history
  * of what is older than the newest one reaches. */
 #ifndef TUI_APP_FEED_PARTS_H
 #define TUI_APP_FEED_PARTS_H
 
 #include "tui/app/feed.h"
 
-enum { FEED_TAPE_BYTES = 24 << 20 }; /* of the newest tape, and of that of an older window */
+enum { FEED_TAPE_BYTES = 24 << 20 }; /* of the newest history, and of that of an older window */
 
 /* A recording is read on, as far as it takes and all at once; of a live run only what has come. True: it is enough. */
-bool feed_read_until(struct feed *feed, bool (*enough)(const struct reel *newest, uint64_t what), uint64_t what);
+bool feed_read_until(struct feed *feed, bool (*enough)(const struct record_reader *newest, uint64_t what), uint64_t what);
 
-/* cursor.c: a reel that begins at a keyframe (NULL: the start), or where that is not kept, at the oldest that is. */
-bool cursor_open(struct feed *feed, const struct keyframe *keyframe, struct reel *reel);
+/* cursor.c: a reader that begins at a keyframe (NULL: the start), or where that is not kept, at the oldest that is. */
+bool cursor_open(struct feed *feed, const struct keyframe *keyframe, struct record_reader *reader);
 
 void part_release(struct part *part);
 

@@ -5,12 +5,12 @@
 
 #include "tui/app/app.h"
 #include "tui/app/look.h"
-#include "tui/app/reel.h"
+#include "tui/app/record_reader.h"
 #include "tui/draw/output.h"
 #include "tui/views/view.h"
 
 /* "12" or "12.3": the end of a step, or of one of its operations on rank 0. */
-static int go_to_step(struct reel *reel, const char *text, struct error *err)
+static int go_to_step(struct record_reader *reader, const char *text, struct error *err)
 {
     unsigned step, op;
     char end;
@@ -19,10 +19,10 @@ static int go_to_step(struct reel *reel, const char *text, struct error *err)
     bool signs = text[strspn(text, "0123456789.")] != '\0'; /* sscanf takes -1 for 4294967295 */
     if ((!whole && read != 2) || step < 1 || signs)
         return error_set(err, STATUS_USAGE, "--at step:%s: give a step from 1 on, or step:STEP.OPERATION", text);
-    if (!whole && !reel_until_op_ends(reel, step, op))
+    if (!whole && !record_reader_until_op_ends(reader, step, op))
         return error_set(err, STATUS_USAGE, "this run has no operation %u in step %u on rank 0", op, step);
-    if (whole) reel_until_step_ends(reel, step);
-    uint32_t last = reel_steps_done(reel);
+    if (whole) record_reader_until_step_ends(reader, step);
+    uint32_t last = record_reader_steps_done(reader);
     if (whole && !last) return error_set(err, STATUS_USAGE, "this run has no whole step; use --at end");
     if (whole && last < step)
         return error_set(err, STATUS_USAGE, "this run ends after step %u; there is no step %u", last, step);
@@ -30,69 +30,69 @@ static int go_to_step(struct reel *reel, const char *text, struct error *err)
 }
 
 /* Seconds since the first record. */
-static int go_to_time(struct reel *reel, const char *text, struct error *err)
+static int go_to_time(struct record_reader *reader, const char *text, struct error *err)
 {
     char *end;
     double seconds = strtod(text, &end);
     if (end == text || *end || !(seconds >= 0 && seconds < 1e9))
         return error_set(err, STATUS_USAGE, "--at time:%s: give seconds since the start of the run, like time:1.5",
                          text);
-    if (reel_peek(reel)) reel_until_time(reel, reel->next.time_ns + (uint64_t)(seconds * 1e9));
+    if (record_reader_peek(reader)) record_reader_until_time(reader, reader->next.time_ns + (uint64_t)(seconds * 1e9));
     return STATUS_OK;
 }
 
-static int go_to(struct reel *reel, const char *at, struct error *err)
+static int go_to(struct record_reader *reader, const char *at, struct error *err)
 {
     if (!at || !strcmp(at, "end")) {
-        while (reel_fold(reel)) {}
+        while (record_reader_fold(reader)) {}
         return STATUS_OK;
     }
     if (!strcmp(at, "oom"))
-        return reel_until_shortage(reel)
+        return record_reader_until_shortage(reader)
                    ? STATUS_OK
                    : error_set(err, STATUS_USAGE, "this run never was out of memory; use --at end");
-    if (!strncmp(at, "step:", 5)) return go_to_step(reel, at + 5, err);
-    if (!strncmp(at, "time:", 5)) return go_to_time(reel, at + 5, err);
+    if (!strncmp(at, "step:", 5)) return go_to_step(reader, at + 5, err);
+    if (!strncmp(at, "time:", 5)) return go_to_time(reader, at + 5, err);
     return error_set(err, STATUS_USAGE, "--at %s: use step:N, step:N.OPERATION, time:SECONDS, oom or end", at);
 }
 
-static int open_reel(struct reel *reel, const char *file, struct error *err)
+static int open_reel(struct record_reader *reader, const char *file, struct error *err)
 {
-    *reel = (struct reel){0};
-    int status = source_open_file(&reel->source, file, err);
+    *reader = (struct record_reader){0};
+    int status = source_open_file(&reader->source, file, err);
     if (status) return status;
-    reel->model = reel_model();
-    reel->tape = tape_new(0);
-    return reel->model && reel->tape ? STATUS_OK : error_set(err, STATUS_RUN, "no memory for the state of a run");
+    reader->model = record_reader_model();
+    reader->history = history_new(0);
+    return reader->model && reader->history ? STATUS_OK : error_set(err, STATUS_RUN, "no memory for the state of a run");
 }
 
 /* The page of a recorded lesson stands beside the view; where there is room for one of them only, a view that was asked for
  * is shown. */
-static void show_lesson(struct view_state *state, struct lab_board *board, const struct reel *reel,
+static void show_lesson(struct view_state *state, struct lab_board *board, const struct record_reader *reader,
                         const struct app_frame_options *options)
 {
-    if (!reel->model->lesson.text || lab_board_read(board, reel->model->lesson.text, NULL)) return;
+    if (!reader->model->lesson.text || lab_board_read(board, reader->model->lesson.text, NULL)) return;
     state->lab = board;
     state->lab_recorded = true;
     state->lab_focus = !options->view;
 }
 
-static char *paint(const struct reel *reel, enum view_id view, const struct app_frame_options *options,
+static char *paint(const struct record_reader *reader, enum view_id view, const struct app_frame_options *options,
                    enum theme theme)
 {
     struct view_state state = {.view = view,
                                .focus = VIEW_EVENTS,
                                .units =
                                    options->look.units ? (enum units)(options->look.units - APP_UNITS_GB) : UNITS_GIB,
-                               .cursor_ns = reel->model->now_ns,
-                               .newest_ns = reel->model->now_ns,
+                               .cursor_ns = reader->model->now_ns,
+                               .newest_ns = reader->model->now_ns,
                                .trace_file = options->file,
-                               .trouble = reel->trouble[0] ? reel->trouble : NULL};
+                               .trouble = reader->trouble[0] ? reader->trouble : NULL};
     struct surface surface;
     struct lab_board board = {0};
     if (!surface_init(&surface, options->columns, options->rows, theme, options->look.ascii)) return NULL;
-    show_lesson(&state, &board, reel, options);
-    view_draw(reel->model, reel->tape, &state, &surface);
+    show_lesson(&state, &board, reader, options);
+    view_draw(reader->model, reader->history, &state, &surface);
     lab_board_release(&board);
     char *text = options->as == APP_AS_SVG    ? surface_to_svg(&surface)
                  : options->as == APP_AS_ANSI ? surface_to_ansi(&surface)
@@ -106,17 +106,17 @@ int app_frame(const struct app_frame_options *options, char **out, struct error 
     const char *name = options->view ? options->view : "overview";
     int view = view_named(name);
     enum theme theme;
-    struct reel reel;
+    struct record_reader reader;
     if (view < 0) return error_set(err, STATUS_USAGE, "there is no view %s; there are: %s", name, view_names());
     if (options->columns < 1 || options->rows < 1 || options->columns > 1000 || options->rows > 1000)
         return error_set(err, STATUS_USAGE, "a frame of %dx%d cannot be drawn; use for example 80x24", options->columns,
                          options->rows);
     int status = look_theme(&theme, &options->look, options->as != APP_AS_TEXT, err);
     if (status) return status;
-    status = open_reel(&reel, options->file, err);
-    if (!status) status = go_to(&reel, options->at, err);
-    if (!status) *out = paint(&reel, (enum view_id)view, options, theme);
+    status = open_reel(&reader, options->file, err);
+    if (!status) status = go_to(&reader, options->at, err);
+    if (!status) *out = paint(&reader, (enum view_id)view, options, theme);
     if (!status && !*out) status = error_set(err, STATUS_RUN, "no memory for a frame");
-    reel_release(&reel, true);
+    record_reader_release(&reader, true);
     return status;
 }

@@ -50,13 +50,13 @@ void lesson_note(struct app *app)
 
 /* ---- replaying ----------------------------------------------------------------------------------------------------- */
 
-static bool never(const struct reel *newest, uint64_t unused)
+static bool never(const struct record_reader *newest, uint64_t unused)
 {
     (void)newest, (void)unused;
     return false;
 }
 
-static bool is_lesson_or_runs(const struct reel *newest, uint64_t unused)
+static bool is_lesson_or_runs(const struct record_reader *newest, uint64_t unused)
 {
     (void)unused;
     return newest->model->lesson.text || newest->model->step_count > 0;

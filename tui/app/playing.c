@@ -60,9 +60,9 @@ static void go(struct app *app, const char *text)
 /* One wish after the other; a run that cannot be reached has an owner who will be told otherwise. */
 static void fulfil(struct app *app, struct lab_play *play)
 {
-    const struct reel *newest = &app->feed.newest;
+    const struct record_reader *newest = &app->feed.newest;
     enum lab_wish wish;
-    while ((wish = lab_play_tick(play, newest->model, newest->tape)) != WISH_NOTHING) {
+    while ((wish = lab_play_tick(play, newest->model, newest->history)) != WISH_NOTHING) {
         if (wish == WISH_RESTART) {
             app->quit = app->again = true;
             return;
@@ -156,11 +156,11 @@ static bool begins_prediction(struct app *app, struct lab_play *play, uint32_t k
 static void answer(struct app *app, struct lab_play *play)
 {
     const struct lab_step *step = lab_play_step(play);
-    const struct reel *newest = &app->feed.newest;
+    const struct record_reader *newest = &app->feed.newest;
     if (play->phase == PLAY_ASKING && step->ask == LAB_PREDICT) {
         ask_prediction(app, step, "");
     } else if (play->phase == PLAY_ASKING && step->ask == LAB_TASK) {
-        lab_play_check(play, newest->model, newest->tape);
+        lab_play_check(play, newest->model, newest->history);
     } else if (play->phase == PLAY_ASKING) {
         app_say(app, "choose with a letter: a to %c", 'a' + step->choice_count - 1);
     } else if (play->phase == PLAY_TOLD) {
@@ -230,7 +230,7 @@ static void show_where(struct app *app, uint32_t step)
 /* Kept back where a search was made, and one looks at the view: then n and x are the view's. */
 static bool act(struct app *app, struct lab_play *play, const struct key_row *row)
 {
-    const struct reel *newest = &app->feed.newest;
+    const struct record_reader *newest = &app->feed.newest;
     bool reset = row->action == ACTION_LAB_RESET;
     if (!reset) play->asked_reset = false;
     if (row->action != ACTION_LAB_NEXT) play->asked_next = false;
@@ -241,7 +241,7 @@ static bool act(struct app *app, struct lab_play *play, const struct key_row *ro
         if (app->feed.behind) feed_newest(&app->feed);
         lab_play_next(play);
         return true;
-    case ACTION_LAB_HINT: lab_play_hint(play, newest->model, newest->tape); return true;
+    case ACTION_LAB_HINT: lab_play_hint(play, newest->model, newest->history); return true;
     case ACTION_LAB_RESET: lab_play_reset_step(play); return true;
     case ACTION_LAB_WHERE:
         if (!play->where.known) app_say(app, "there is no place on the timeline to go to yet");

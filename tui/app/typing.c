@@ -87,7 +87,7 @@ void act_compare(struct app *app, const struct key_row *row)
     int which = state->mark[0].known && !state->mark[1].known, view = view_named("compare");
     if (!which) memset(state->mark, 0, sizeof state->mark);
     const struct scene scene = app_scene(app);
-    compare_mark(state, which, state->cursor_ns, scene.model, scene.tape);
+    compare_mark(state, which, state->cursor_ns, scene.model, scene.history);
     if (!which) app_say(app, "A is here; at another moment %s marks B and compares", row->label);
     else if (view >= 0) state->view = (enum view_id)view;
 }

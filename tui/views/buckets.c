@@ -128,10 +128,10 @@ static struct op_times times_of(const struct buckets *buckets, int op, uint32_t 
     const struct run_model *model = buckets->scene->model;
     struct op_times times = {0};
     *step = buckets->at.step;
-    if (*step) times = op_times_of(buckets->scene->tape, buckets->at.plan, *step, op, model->now_ns);
+    if (*step) times = op_times_of(buckets->scene->history, buckets->at.plan, *step, op, model->now_ns);
     if (times.ranks == model->ranks || !buckets->measured || buckets->measured == *step) return times;
     *step = buckets->measured;
-    return op_times_of(buckets->scene->tape, buckets->at.plan, *step, op, model->now_ns);
+    return op_times_of(buckets->scene->history, buckets->at.plan, *step, op, model->now_ns);
 }
 
 static void draw_rank_states(struct canvas canvas, int x, int y, int columns, const struct buckets *buckets, int op)

@@ -27,7 +27,7 @@ static double paced_rate(const struct run_pace *pace)
 /* What ended in [from, to], which is `steps` steps. */
 static void measure(struct window *window, const struct scene *scene, uint64_t from_ns, uint64_t to_ns, int steps)
 {
-    totals_of(&window->totals, scene->tape, scene->model, -1, from_ns, to_ns);
+    totals_of(&window->totals, scene->history, scene->model, -1, from_ns, to_ns);
     window->known = window->totals.known;
     if (steps > 1) totals_share(&window->totals, (uint64_t)steps);
 }
@@ -35,7 +35,7 @@ static void measure(struct window *window, const struct scene *scene, uint64_t f
 static void last_step(struct window *window, const struct scene *scene)
 {
     const struct run_step *step = run_last_step(scene->model);
-    const struct tape_step *when = step ? tape_step_numbered(scene->tape, step->step) : NULL;
+    const struct history_step *when = step ? history_step_numbered(scene->history, step->step) : NULL;
     snprintf(window->name, sizeof window->name, step ? "step %u" : "last step", step ? step->step : 0);
     if (!when || !when->ended_ns) return;
     measure(window, scene, when->begun_ns, when->ended_ns + 1, 1);
@@ -51,7 +51,7 @@ static void last_second(struct window *window, const struct scene *scene)
     int steps = 0;
     window->paced_bytes_per_s = last ? paced_rate(&last->pace) : 0;
     for (int i = model->step_count - 1; last && i >= 0; i--) {
-        const struct tape_step *when = tape_step_numbered(scene->tape, model->steps[i].step);
+        const struct history_step *when = history_step_numbered(scene->history, model->steps[i].step);
         if (!run_step_is_whole(&model->steps[i]) || model->steps[i].skipped) continue;
         if (!when || !when->ended_ns || model->steps[i].schedule != last->schedule) break;
         if (!to_ns) to_ns = when->ended_ns + 1;

@@ -1,6 +1,6 @@
 /* Two moments of a run, A and B, side by side: what a rank held then, and at the fullest instant of the last whole step
  * before; what that step sent, how long it took, what it learned; and the knobs that differ. What is not kept is n/a. A moment
- * is read off the run when it is marked: where the cursor goes afterwards, model and tape need not know of it. */
+ * is read off the run when it is marked: where the cursor goes afterwards, model and history need not know of it. */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,10 +9,10 @@
 #include "tui/views/parts.h"
 
 /* The last step that all ranks had ended by then, if its plan or its figures are kept. */
-static void read_step(struct marked *moment, const struct run_model *model, const struct tape *tape)
+static void read_step(struct marked *moment, const struct run_model *model, const struct history *history)
 {
-    const struct tape_step *when = tape_step_at(tape, moment->time_ns);
-    if (when && (!when->ended_ns || when->ended_ns > moment->time_ns)) when = tape_step_numbered(tape, when->step - 1);
+    const struct history_step *when = history_step_at(history, moment->time_ns);
+    if (when && (!when->ended_ns || when->ended_ns > moment->time_ns)) when = history_step_numbered(history, when->step - 1);
     if (!when || !when->ended_ns) return;
     const struct run_schedule *plan = run_schedule_numbered(model, when->schedule);
     const struct run_step *step = run_step_numbered(model, when->step);
@@ -31,11 +31,11 @@ static void read_step(struct marked *moment, const struct run_model *model, cons
 }
 
 void compare_mark(struct view_state *state, int side, uint64_t time_ns, const struct run_model *model,
-                  const struct tape *tape)
+                  const struct history *history)
 {
     struct marked moment = {.known = true, .time_ns = time_ns, .rank = state->rank};
-    moment.held = tape_held(tape, moment.rank, TIER_DEVICE, time_ns + 1);
-    read_step(&moment, model, tape);
+    moment.held = history_held(history, moment.rank, TIER_DEVICE, time_ns + 1);
+    read_step(&moment, model, history);
     state->mark[side] = moment;
 }
 

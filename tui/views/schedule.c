@@ -198,7 +198,7 @@ static void draw_op(struct canvas canvas, int y, int number, bool chosen, bool s
                                                          : STYLE_DIM;
     const enum units units = list->scene->state->units;
     const struct op_times times =
-        op_times_of(list->scene->tape, list->at.plan, list->measured, number, list->scene->model->now_ns);
+        op_times_of(list->scene->history, list->at.plan, list->measured, number, list->scene->model->now_ns);
     char object[OP_TEXT_ROOM], text[48];
     if (!still && state == PROGRESS_RUNNING) draw_character(canvas, 0, y, STYLE_STRONG, 0x25b6);
     struct pen pen = pen_at(canvas, 0, y);

@@ -16,7 +16,7 @@ static struct canvas part(struct canvas canvas, struct rect at)
 
 static bool nothing_yet(struct canvas canvas, const struct scene *scene)
 {
-    if (tape_ranks(scene->tape, 0, UINT64_MAX) > 0 && tape_step_count(scene->tape) > 0) return false;
+    if (history_ranks(scene->history, 0, UINT64_MAX) > 0 && history_step_count(scene->history) > 0) return false;
     draw_text(canvas, 1, 1, STYLE_DIM, "nothing yet: no step has begun");
     return true;
 }
@@ -26,7 +26,7 @@ static struct timeline_needs needs_of(const struct scene *scene)
 {
     struct filter filter = filter_of(scene->state->filter);
     const struct window window = timeline_window(scene);
-    int ranks = tape_ranks(scene->tape, window.from_ns, window.to_ns),
+    int ranks = history_ranks(scene->history, window.from_ns, window.to_ns),
         last = filter.last_rank < ranks ? filter.last_rank : ranks - 1;
     const uint32_t there = run_lanes(scene->model), shown = filter.lanes & there;
     struct timeline_needs needs = {filter.first_rank < last ? filter.first_rank : last, 0, scene->state->rank,
@@ -74,7 +74,7 @@ static void draw_parts(struct canvas canvas, const struct scene *scene, const st
 static void draw_view(struct canvas canvas, const struct scene *scene)
 {
     struct view_state state = *scene->state;
-    struct scene filtered = {scene->model, scene->tape, &state};
+    struct scene filtered = {scene->model, scene->history, &state};
     if (nothing_yet(canvas, scene)) return;
     struct timeline_needs needs = needs_of(scene);
     state.rank = needs.chosen;
@@ -85,7 +85,7 @@ static void draw_view(struct canvas canvas, const struct scene *scene)
 static void draw_pane_lanes(struct canvas canvas, const struct scene *scene)
 {
     struct window window = timeline_window(scene);
-    int ranks = tape_ranks(scene->tape, window.from_ns, window.to_ns), rows = canvas.at.rows,
+    int ranks = history_ranks(scene->history, window.from_ns, window.to_ns), rows = canvas.at.rows,
         shown = ranks < rows ? ranks : rows;
     const uint32_t there = run_lanes(scene->model);
     int first = scene->state->rank - shown / 2, count = run_lane_count(scene->model),
@@ -104,9 +104,9 @@ static void draw_pane_lanes(struct canvas canvas, const struct scene *scene)
 static void draw_pane(struct canvas canvas, const struct scene *scene, bool focused)
 {
     struct view_state calm = *scene->state;
-    struct scene in_small = {scene->model, scene->tape, &calm};
+    struct scene in_small = {scene->model, scene->history, &calm};
     calm.from_ns = calm.to_ns = 0;
-    const struct tape_step *step = timeline_step(&in_small);
+    const struct history_step *step = timeline_step(&in_small);
     char title[160] = "timeline", verdict[128];
     if (step) {
         int at = snprintf(title, sizeof title, "step %u, rank %d: ", step->step, calm.rank);

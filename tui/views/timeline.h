@@ -14,13 +14,13 @@ struct window { uint64_t from_ns, to_ns; }; /* to_ns > from_ns */
 
 /* What the state asks for, resolved: the user's own window, the whole run, or the step under the cursor. */
 struct window timeline_window(const struct scene *scene);
-bool timeline_stands(const struct scene *scene, const struct tape_step *step); /* paused between two of its operations */
+bool timeline_stands(const struct scene *scene, const struct history_step *step); /* paused between two of its operations */
 bool timeline_is_own(const struct scene *scene); /* the user zoomed, panned or chose something */
 /* The end of what is known: spans that are not over are drawn up to here. */
 uint64_t timeline_now(const struct scene *scene);
 /* The step that is shown: in the middle of the user's own window; else what a calm screen shows, the step under the cursor
  * and of a run that moves on the last whole one. NULL: none yet. */
-const struct tape_step *timeline_step(const struct scene *scene);
+const struct history_step *timeline_step(const struct scene *scene);
 
 uint64_t window_time(const struct window *window, int columns, int column);     /* where a column begins */
 int window_column(const struct window *window, int columns, uint64_t time_ns); /* -1: before, columns: after the window */
@@ -105,7 +105,7 @@ void timeline_draw_heat(struct canvas canvas, const struct scene *scene, const s
 void timeline_draw_legend(struct canvas canvas, const struct scene *scene);
 void timeline_draw_details(struct canvas canvas, const struct scene *scene);
 /* The longest waits of a step, of all ranks and both lanes, as a table. */
-void timeline_draw_waits(struct canvas canvas, const struct scene *scene, const struct tape_step *step);
+void timeline_draw_waits(struct canvas canvas, const struct scene *scene, const struct history_step *step);
 /* "prefetch hid 83 % of gather time; 3 stalls before blocks, 1.2 ms": of the step that is shown; where nothing is gathered
  * its overlap. At most `columns`. */
 void timeline_verdict(char *text, size_t room, int columns, const struct scene *scene);

@@ -33,7 +33,7 @@ static void draw_bracket(struct canvas canvas, int x, int end, const struct brac
     }
 }
 
-static void name_step(struct bracket *bracket, const struct tape_step *step)
+static void name_step(struct bracket *bracket, const struct history_step *step)
 {
     char time[FORMAT_ROOM] = "in progress";
     if (step->ended_ns) format_time(time, step->ended_ns - step->begun_ns);
@@ -44,7 +44,7 @@ static void name_step(struct bracket *bracket, const struct tape_step *step)
     snprintf(bracket->names[2], sizeof bracket->names[2], "%u", step->step);
 }
 
-static void name_stage(struct bracket *bracket, const struct tape_step *first, const struct tape_step *last)
+static void name_stage(struct bracket *bracket, const struct history_step *first, const struct history_step *last)
 {
     bracket->count = 3;
     snprintf(bracket->names[0], sizeof bracket->names[0], "stage %d · steps %u to %u", first->stage, first->step,
@@ -53,12 +53,12 @@ static void name_stage(struct bracket *bracket, const struct tape_step *first, c
     snprintf(bracket->names[2], sizeof bracket->names[2], "%d", first->stage);
 }
 
-static uint64_t end_of(const struct scene *scene, const struct tape_step *step)
+static uint64_t end_of(const struct scene *scene, const struct history_step *step)
 {
     return step->ended_ns ? step->ended_ns : timeline_now(scene);
 }
 
-static bool is_within(const struct scene *scene, const struct tape_step *step, const struct window *window)
+static bool is_within(const struct scene *scene, const struct history_step *step, const struct window *window)
 {
     return step->begun_ns < window->to_ns && end_of(scene, step) > window->from_ns;
 }
@@ -67,21 +67,21 @@ static bool is_within(const struct scene *scene, const struct tape_step *step, c
 static bool are_many(const struct scene *scene, const struct window *window, int columns)
 {
     int found = 0;
-    for (int i = 0; i < tape_step_count(scene->tape); i++) found += is_within(scene, tape_step(scene->tape, i), window);
+    for (int i = 0; i < history_step_count(scene->history); i++) found += is_within(scene, history_step(scene->history, i), window);
     return found > columns / 5;
 }
 
 static void draw_steps(struct canvas canvas, const struct scene *scene, const struct window *window)
 {
-    int columns = canvas.at.columns, count = tape_step_count(scene->tape);
+    int columns = canvas.at.columns, count = history_step_count(scene->history);
     bool many = are_many(scene, window, columns);
     for (int i = 0; i < count; i++) {
-        const struct tape_step *first = tape_step(scene->tape, i), *last = first;
+        const struct history_step *first = history_step(scene->history, i), *last = first;
         struct bracket bracket;
         if (!is_within(scene, first, window)) continue;
-        while (many && i + 1 < count && tape_step(scene->tape, i + 1)->stage == first->stage &&
-               is_within(scene, tape_step(scene->tape, i + 1), window))
-            last = tape_step(scene->tape, ++i);
+        while (many && i + 1 < count && history_step(scene->history, i + 1)->stage == first->stage &&
+               is_within(scene, history_step(scene->history, i + 1), window))
+            last = history_step(scene->history, ++i);
         if (first == last) name_step(&bracket, first);
         else name_stage(&bracket, first, last);
         int x = window_column(window, columns, first->begun_ns),
@@ -127,11 +127,11 @@ static int format_tick(char *out, size_t room, double ns, double step_ns)
 /* Time is counted from the step that the window begins in; of many steps, from the first record. */
 static uint64_t origin_of(const struct scene *scene, const struct window *window)
 {
-    const struct tape_step *step = tape_step_at(scene->tape, window->from_ns), *next = NULL;
+    const struct history_step *step = history_step_at(scene->history, window->from_ns), *next = NULL;
     if (!step || window->from_ns < step->begun_ns) step = timeline_step(scene);
-    if (!step || window->from_ns < step->begun_ns) return tape_first_ns(scene->tape);
-    next = tape_step_at(scene->tape, window->to_ns - 1);
-    return next && next->step > step->step + 2 ? tape_first_ns(scene->tape) : step->begun_ns;
+    if (!step || window->from_ns < step->begun_ns) return history_first_ns(scene->history);
+    next = history_step_at(scene->history, window->to_ns - 1);
+    return next && next->step > step->step + 2 ? history_first_ns(scene->history) : step->begun_ns;
 }
 
 static bool touches(const struct canvas *axis, const struct window *window, uint64_t mark_ns, const char *name, int x,

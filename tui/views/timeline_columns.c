@@ -1,5 +1,5 @@
 /* What each column of a lane shows. A column is an interval of time; what took most of it, it shows. Operations that wait
- * for each other leave no doubt where they are few; seen from far, the tape's sums say the same of longer intervals. */
+ * for each other leave no doubt where they are few; seen from far, the history's sums say the same of longer intervals. */
 #include "engine/observe/progress.h"
 #include "tui/views/timeline.h"
 
@@ -19,8 +19,8 @@ static int last_met(const struct scene *scene, const struct schedule *schedule, 
     for (int i = 0; i < op->dependency_count; i++) {
         int on = op->dependency[i].op;
         enum lane lane = schedule->ops[on].lane;
-        int64_t number = tape_span_of(scene->tape, rank, lane, span->step, (uint32_t)on);
-        const struct span *met = number >= 0 ? tape_span(scene->tape, rank, lane, number) : NULL;
+        int64_t number = history_span_of(scene->history, rank, lane, span->step, (uint32_t)on);
+        const struct span *met = number >= 0 ? history_span(scene->history, rank, lane, number) : NULL;
         if (!met || met->ended_ns <= latest_ns) continue;
         latest_ns = met->ended_ns;
         found = on;
@@ -49,9 +49,9 @@ struct stall_reason timeline_pending(const struct scene *scene, int rank, enum l
     const struct dependency *awaited = next >= 0 ? progress_wait(&at, next) : NULL;
     if (!awaited || progress_running(&at, lane) >= 0) return none;
     for (last = next - 1; last >= 0 && at.plan->ops.ops[last].lane != lane; last--) {}
-    int64_t number = last >= 0 ? tape_span_of(scene->tape, rank, lane, at.step, (uint32_t)last) : -1;
-    const struct span *before = number >= 0 ? tape_span(scene->tape, rank, lane, number) : NULL;
-    const struct tape_step *step = tape_step_numbered(scene->tape, at.step);
+    int64_t number = last >= 0 ? history_span_of(scene->history, rank, lane, at.step, (uint32_t)last) : -1;
+    const struct span *before = number >= 0 ? history_span(scene->history, rank, lane, number) : NULL;
+    const struct history_step *step = history_step_numbered(scene->history, at.step);
     if (last >= 0 ? !before : !step) return none;
     *since_ns = last >= 0 ? before->ended_ns : step->begun_ns;
     struct span waiting = {
@@ -168,9 +168,9 @@ static void columns_of_spans(struct column out[], int columns, const struct scen
         struct shares shares;
         const struct span *span;
         shares.seen = 0;
-        if (tape_has_gap(scene->tape, cell.from_ns, cell.to_ns))
+        if (history_has_gap(scene->history, cell.from_ns, cell.to_ns))
             share_of(&shares, MARK_UNKNOWN)->ns = cell.to_ns - cell.from_ns;
-        for (int64_t k = first; (span = tape_span(scene->tape, rank, lane, k)) && span->issued_ns < cell.to_ns; k++) {
+        for (int64_t k = first; (span = history_span(scene->history, rank, lane, k)) && span->issued_ns < cell.to_ns; k++) {
             add_span(&shares, scene, rank, span, k, &cell);
             if (span_end(scene, span) <= cell.from_ns) first = k;
         }
@@ -203,9 +203,9 @@ static void columns_of_loads(struct column out[], int columns, const struct scen
     for (int i = 0; i < columns; i++) {
         next_cell(&cell, window, columns, i);
         struct shares shares;
-        struct tape_load load;
+        struct history_load load;
         shares.seen = 0;
-        tape_load(scene->tape, rank, lane, cell.from_ns, cell.to_ns, &load);
+        history_load(scene->history, rank, lane, cell.from_ns, cell.to_ns, &load);
         if (load.unknown) share_of(&shares, MARK_UNKNOWN)->ns = cell.to_ns - cell.from_ns;
         for (enum phase phase = 0; phase < PHASES; phase++)
             add_share(&shares, MARK_FORWARD + (enum mark)phase, load.phase_ns[phase], -1);
@@ -223,17 +223,17 @@ static void columns_of_loads(struct column out[], int columns, const struct scen
 void timeline_columns(struct column out[], int columns, const struct scene *scene, int rank, enum lane lane,
                       const struct window *window)
 {
-    const struct tape *tape = scene->tape;
+    const struct history *history = scene->history;
     int64_t first, end;
-    tape_spans(tape, rank, lane, window->from_ns, window->to_ns, &first, &end);
-    bool near = window->from_ns >= tape_whole_from(tape) && end - first <= (int64_t)DENSE * columns;
+    history_spans(history, rank, lane, window->from_ns, window->to_ns, &first, &end);
+    bool near = window->from_ns >= history_whole_from(history) && end - first <= (int64_t)DENSE * columns;
     if (near) columns_of_spans(out, columns, scene, rank, lane, window, first);
     else columns_of_loads(out, columns, scene, rank, lane, window);
-    const uint64_t first_ns = tape_first_ns(tape), now_ns = timeline_now(scene);
+    const uint64_t first_ns = history_first_ns(history), now_ns = timeline_now(scene);
     struct window cell = {0};
     for (int i = 0; i < columns; i++) {
         next_cell(&cell, window, columns, i);
-        if (cell.to_ns <= first_ns || cell.from_ns >= now_ns || rank >= tape_ranks(tape, cell.from_ns, cell.to_ns))
+        if (cell.to_ns <= first_ns || cell.from_ns >= now_ns || rank >= history_ranks(history, cell.from_ns, cell.to_ns))
             out[i] = (struct column){.mark = MARK_IDLE, .span = -1};
     }
 }

@@ -105,9 +105,9 @@ static uint64_t fullest_of_columns(struct run_instant instants[], int columns, c
     uint64_t most = 0, when_ns;
     for (int x = 0; x < columns; x++) {
         uint64_t from_ns = window_time(window, columns, x), to_ns = window_time(window, columns, x + 1);
-        instants[x] = from_ns >= timeline_now(scene) || to_ns <= tape_first_ns(scene->tape)
+        instants[x] = from_ns >= timeline_now(scene) || to_ns <= history_first_ns(scene->history)
                           ? (struct run_instant){.known = true}
-                          : tape_fullest(scene->tape, scene->state->rank, tier, from_ns, to_ns, &when_ns);
+                          : history_fullest(scene->history, scene->state->rank, tier, from_ns, to_ns, &when_ns);
         if (instants[x].known && instants[x].live_bytes > most) most = instants[x].live_bytes;
     }
     return most;
@@ -117,7 +117,7 @@ static uint64_t fullest_of_columns(struct run_instant instants[], int columns, c
 static void take_plan_of(struct memory_scale *scale, const struct scene *scene, enum tier tier,
                          const struct window *window)
 {
-    const struct tape_step *step = tape_step_at(scene->tape, window->to_ns - 1);
+    const struct history_step *step = history_step_at(scene->history, window->to_ns - 1);
     const struct run_schedule *plan = step ? run_schedule_numbered(scene->model, step->schedule) : NULL;
     if (!plan || plan->purpose != PURPOSE_TRAIN || !plan->tier[tier].known) return;
     scale->has_planned = true;

@@ -61,8 +61,8 @@ static void tell_how_early(struct facts *facts, const struct scene *scene, int r
                            const struct span *span)
 {
     int user = user_of(schedule, (int)span->op);
-    int64_t number = user >= 0 ? tape_span_of(scene->tape, rank, LANE_COMPUTE, span->step, (uint32_t)user) : -1;
-    const struct span *use = number >= 0 ? tape_span(scene->tape, rank, LANE_COMPUTE, number) : NULL;
+    int64_t number = user >= 0 ? history_span_of(scene->history, rank, LANE_COMPUTE, span->step, (uint32_t)user) : -1;
+    const struct span *use = number >= 0 ? history_span(scene->history, rank, LANE_COMPUTE, number) : NULL;
     char label[LABEL_ROOM], time[FORMAT_ROOM];
     if (user < 0 || !span->ended_ns || !op_label(label, scene->model, span->schedule, user)) return;
     const char *how = span->prefetch ? "prefetched: " : "";
@@ -91,8 +91,8 @@ static void tell_waits(struct facts *facts, const struct scene *scene, int rank,
 /* Within its step. */
 static void tell_times(struct facts *facts, const struct scene *scene, const struct span *span)
 {
-    const struct tape_step *step = tape_step_numbered(scene->tape, span->step);
-    uint64_t zero_ns = step && step->begun_ns <= span->issued_ns ? step->begun_ns : tape_first_ns(scene->tape);
+    const struct history_step *step = history_step_numbered(scene->history, span->step);
+    uint64_t zero_ns = step && step->begun_ns <= span->issued_ns ? step->begun_ns : history_first_ns(scene->history);
     char time[FORMAT_ROOM];
     fact(facts, STYLE_TEXT, "issued %s", time_text(time, span->issued_ns - zero_ns));
     if (span->ended_ns) fact(facts, STYLE_TEXT, "ready %s", time_text(time, span->ready_ns - zero_ns));
@@ -127,7 +127,7 @@ static void tell_copy(struct facts *facts, const struct scene *scene, int rank, 
         fact(facts, STYLE_STRONG, "%s%s", format_rate(text, units, (double)span->sent_bytes * 1e9 / (double)took_ns),
              pace_of_rate(span));
     if (!op_swaps(span->kind)) return;
-    if (!tape_io(scene->tape, rank, lane, span, &io) || !io.busy_ns || !io.requests) {
+    if (!history_io(scene->history, rank, lane, span, &io) || !io.busy_ns || !io.requests) {
         fact(facts, STYLE_DIM, "requests: not recorded");
         return;
     }
@@ -287,7 +287,7 @@ static void draw_span(struct canvas canvas, const struct scene *scene)
     struct totals totals;
     char title[160], time[FORMAT_ROOM];
     uint64_t from_ns = scene->state->span.from_ns, to_ns = scene->state->span.to_ns;
-    totals_of(&totals, scene->tape, scene->model, scene->state->rank, from_ns, to_ns);
+    totals_of(&totals, scene->history, scene->model, scene->state->rank, from_ns, to_ns);
     snprintf(title, sizeof title, "span of %s, rank %d", time_text(time, to_ns - from_ns), scene->state->rank);
     draw_title(canvas, 0, true, title);
     tell_totals(&facts, scene, &totals);
@@ -297,9 +297,9 @@ static void draw_span(struct canvas canvas, const struct scene *scene)
 
 static bool totals_of_step(struct totals *totals, const struct scene *scene)
 {
-    const struct tape_step *step = timeline_step(scene);
+    const struct history_step *step = timeline_step(scene);
     if (!step) return false;
-    totals_of(totals, scene->tape, scene->model, scene->state->rank, step->begun_ns,
+    totals_of(totals, scene->history, scene->model, scene->state->rank, step->begun_ns,
               step->ended_ns ? step->ended_ns : timeline_now(scene));
     return totals->known;
 }
@@ -334,7 +334,7 @@ void timeline_verdict(char *text, size_t room, int columns, const struct scene *
 }
 
 /* The title says what the step came to; of one that stands between two operations that would be the user's time. */
-static void write_title(char *title, size_t room, int columns, const struct scene *scene, const struct tape_step *step)
+static void write_title(char *title, size_t room, int columns, const struct scene *scene, const struct history_step *step)
 {
     int rank = scene->state->rank, at;
     if (timeline_stands(scene, step)) {
@@ -348,7 +348,7 @@ static void write_title(char *title, size_t room, int columns, const struct scen
 
 static void draw_step(struct canvas canvas, const struct scene *scene)
 {
-    const struct tape_step *step = timeline_step(scene);
+    const struct history_step *step = timeline_step(scene);
     struct facts facts = {canvas, 1, 1};
     struct totals totals;
     char title[160] = "no step";

@@ -3,11 +3,11 @@
 
 #include "tui/views/timeline.h"
 
-static const struct span *span_of(const struct tape *tape, const struct selection *selected)
+static const struct span *span_of(const struct history *history, const struct selection *selected)
 {
     if (!selected->known) return NULL;
-    int64_t number = tape_span_of(tape, selected->rank, selected->lane, selected->step, selected->op);
-    return number >= 0 ? tape_span(tape, selected->rank, selected->lane, number) : NULL;
+    int64_t number = history_span_of(history, selected->rank, selected->lane, selected->step, selected->op);
+    return number >= 0 ? history_span(history, selected->rank, selected->lane, number) : NULL;
 }
 
 static bool is_shown(const struct scene *scene, const struct span *span, const struct window *window)
@@ -17,7 +17,7 @@ static bool is_shown(const struct scene *scene, const struct span *span, const s
 
 const struct span *timeline_selected(const struct scene *scene)
 {
-    const struct span *span = span_of(scene->tape, &scene->state->selected);
+    const struct span *span = span_of(scene->history, &scene->state->selected);
     struct window window = timeline_window(scene);
     return span && is_shown(scene, span, &window) ? span : NULL;
 }
@@ -57,9 +57,9 @@ static int64_t nearest(const struct scene *scene, int rank, enum lane lane, cons
 {
     int64_t first, end, best = -1;
     uint64_t least_ns = UINT64_MAX;
-    tape_spans(scene->tape, rank, lane, window->from_ns, window->to_ns, &first, &end);
+    history_spans(scene->history, rank, lane, window->from_ns, window->to_ns, &first, &end);
     for (int64_t i = first; i < end; i++) {
-        const struct span *span = tape_span(scene->tape, rank, lane, i);
+        const struct span *span = history_span(scene->history, rank, lane, i);
         uint64_t end_ns = span ? span_end(scene, span) : 0, away_ns;
         if (!span) continue;
         away_ns =
@@ -75,8 +75,8 @@ static int64_t nearest(const struct scene *scene, int rank, enum lane lane, cons
 static int64_t beyond(const struct scene *scene, int rank, enum lane lane, const struct window *window, int by)
 {
     int64_t first, end;
-    if (by < 0) tape_spans(scene->tape, rank, lane, 0, window->from_ns, &first, &end);
-    else tape_spans(scene->tape, rank, lane, window->to_ns, UINT64_MAX, &first, &end);
+    if (by < 0) history_spans(scene->history, rank, lane, 0, window->from_ns, &first, &end);
+    else history_spans(scene->history, rank, lane, window->to_ns, UINT64_MAX, &first, &end);
     return first == end ? -1 : by < 0 ? end - 1 : first;
 }
 
@@ -92,7 +92,7 @@ static void extend_span(struct view_state *state, uint64_t from_ns, uint64_t to_
 /* Choosing holds the picture: a live run goes on, but under one's eyes nothing moves any more (Esc follows again). */
 static void choose(struct view_state *state, const struct scene *scene, int rank, enum lane lane, int64_t number)
 {
-    const struct span *span = tape_span(scene->tape, rank, lane, number);
+    const struct span *span = history_span(scene->history, rank, lane, number);
     struct window window = timeline_window(scene), shown;
     if (!span) return;
     shown = window_showing(window, span->started_ns, span_end(scene, span));
@@ -115,7 +115,7 @@ static bool move_along(struct view_state *state, const struct scene *scene, int 
     struct window window = timeline_window(scene);
     const struct span *span = timeline_selected(scene);
     enum lane lane = state->selected.known ? state->selected.lane : LANE_COMPUTE;
-    int64_t number = span ? tape_span_of(scene->tape, state->selected.rank, lane, span->step, span->op) + by
+    int64_t number = span ? history_span_of(scene->history, state->selected.rank, lane, span->step, span->op) + by
                           : nearest(scene, state->rank, lane, &window, focus_time(scene, &window));
     if (!span && number < 0) number = beyond(scene, state->rank, lane, &window, by);
     if (number >= 0) choose(state, scene, span ? state->selected.rank : state->rank, lane, number);
@@ -127,7 +127,7 @@ static bool move_across(struct view_state *state, const struct scene *scene, int
 {
     struct window window = timeline_window(scene);
     uint64_t at_ns = focus_time(scene, &window);
-    int rows = tape_ranks(scene->tape, window.from_ns, window.to_ns) * LANES;
+    int rows = history_ranks(scene->history, window.from_ns, window.to_ns) * LANES;
     int row = (state->selected.known ? state->selected.rank : state->rank) * LANES +
               (state->selected.known ? (int)state->selected.lane : 0);
     if (!state->selected.known) return move_along(state, scene, 0);
@@ -144,7 +144,7 @@ static bool move_across(struct view_state *state, const struct scene *scene, int
 static bool move_ranks(struct view_state *state, const struct scene *scene, int by)
 {
     struct window window = timeline_window(scene);
-    int ranks = tape_ranks(scene->tape, window.from_ns, window.to_ns), rank = state->rank + by;
+    int ranks = history_ranks(scene->history, window.from_ns, window.to_ns), rank = state->rank + by;
     rank = rank < 0 ? 0 : rank >= ranks ? ranks - 1 : rank;
     if (rank < 0) return true;
     if (state->selected.known) return move_across(state, scene, (rank - state->selected.rank) * LANES);
@@ -157,7 +157,7 @@ static bool move_ranks(struct view_state *state, const struct scene *scene, int 
 static bool zoom(struct view_state *state, const struct scene *scene, double factor)
 {
     struct window window = timeline_window(scene);
-    struct window run = window_of_run(tape_first_ns(scene->tape), timeline_now(scene));
+    struct window run = window_of_run(history_first_ns(scene->history), timeline_now(scene));
     struct window zoomed = window_zoomed(window, factor, focus_time(scene, &window));
     bool all = zoomed.to_ns - zoomed.from_ns >= run.to_ns - run.from_ns;
     if (all) state->from_ns = 0, state->to_ns = UINT64_MAX;
@@ -169,7 +169,7 @@ static bool zoom(struct view_state *state, const struct scene *scene, double fac
 static bool pan(struct view_state *state, const struct scene *scene, double share)
 {
     struct window window = window_panned(timeline_window(scene), share);
-    if (window.from_ns < timeline_now(scene) && window.to_ns > tape_first_ns(scene->tape)) set_window(state, window);
+    if (window.from_ns < timeline_now(scene) && window.to_ns > history_first_ns(scene->history)) set_window(state, window);
     return true;
 }
 
@@ -186,7 +186,7 @@ static bool fit(struct view_state *state)
 static bool centre(struct view_state *state, const struct scene *scene)
 {
     struct window window = timeline_window(scene);
-    const struct span *span = span_of(scene->tape, &state->selected);
+    const struct span *span = span_of(scene->history, &state->selected);
     uint64_t at_ns = span ? middle(span->started_ns, span_end(scene, span)) : focus_time(scene, &window);
     uint64_t off_ns = distance(at_ns, middle(window.from_ns, window.to_ns)), length_ns = window.to_ns - window.from_ns;
     if (span && off_ns <= length_ns / 64) {
@@ -217,7 +217,7 @@ static bool toggle_span(struct view_state *state, const struct scene *scene)
 /* The cursor to the chosen operation: all views show the moment at which it started. */
 static bool go_there(struct view_state *state, const struct scene *scene)
 {
-    const struct span *span = span_of(scene->tape, &state->selected);
+    const struct span *span = span_of(scene->history, &state->selected);
     if (span) state->cursor_ns = span->started_ns;
     return span != NULL;
 }

@@ -52,7 +52,7 @@ static void name_box(char out[LABEL_ROOM], int room, const struct scene *scene, 
     char awaited[LABEL_ROOM];
     bool named = false;
     if (room > 2 && column->mark > MARK_UNKNOWN && column->span != COLUMN_SUMS) {
-        const struct span *span = column->span >= 0 ? tape_span(scene->tape, rank, lane, column->span) : NULL;
+        const struct span *span = column->span >= 0 ? history_span(scene->history, rank, lane, column->span) : NULL;
         const bool waits = column->mark >= MARK_WAIT;
         if (waits && name_awaited(awaited, scene, rank, lane, span))
             named = snprintf(out, LABEL_ROOM, "%c %.40s ", letter, awaited) > 0 && utf8_columns(out) < room;
@@ -83,7 +83,7 @@ static bool is_selected(const struct scene *scene, int rank, enum lane lane, con
 {
     const struct selection *selected = &scene->state->selected;
     if (!selected->known || selected->rank != rank || selected->lane != lane || column->mark >= MARK_WAIT) return false;
-    const struct span *span = column->span >= 0 ? tape_span(scene->tape, rank, lane, column->span) : NULL;
+    const struct span *span = column->span >= 0 ? history_span(scene->history, rank, lane, column->span) : NULL;
     return span && span->step == selected->step && span->op == selected->op;
 }
 

@@ -35,15 +35,15 @@ static bool is_worth_telling(enum stall why)
     return why != STALL_NONE && why != STALL_COMPUTE && why != STALL_GRADIENT;
 }
 
-static void collect(struct waits *waits, const struct scene *scene, const struct tape_step *step)
+static void collect(struct waits *waits, const struct scene *scene, const struct history_step *step)
 {
     uint64_t end_ns = step->ended_ns ? step->ended_ns : timeline_now(scene);
-    for (int rank = 0; rank < tape_ranks(scene->tape, step->begun_ns, end_ns); rank++)
+    for (int rank = 0; rank < history_ranks(scene->history, step->begun_ns, end_ns); rank++)
         for (enum lane lane = 0; lane < LANES; lane++) {
             int64_t first, end;
-            tape_spans(scene->tape, rank, lane, step->begun_ns, end_ns, &first, &end);
+            history_spans(scene->history, rank, lane, step->begun_ns, end_ns, &first, &end);
             for (; first < end; first++) {
-                const struct span *span = tape_span(scene->tape, rank, lane, first);
+                const struct span *span = history_span(scene->history, rank, lane, first);
                 if (span && span->ended_ns && is_worth_telling(span->stall))
                     add_wait(waits, (struct wait){rank, lane, span, span->ready_ns - span->issued_ns});
             }
@@ -68,7 +68,7 @@ static void draw_wait(struct canvas canvas, int y, const struct scene *scene, co
     pen_left(&pen, canvas.at.columns - pen.x, STYLE_TEXT, stall_help(wait->span->stall));
 }
 
-void timeline_draw_waits(struct canvas canvas, const struct scene *scene, const struct tape_step *step)
+void timeline_draw_waits(struct canvas canvas, const struct scene *scene, const struct history_step *step)
 {
     struct waits waits = {.room = canvas.at.rows - 1 < WAITS_MAX ? canvas.at.rows - 1 : WAITS_MAX};
     struct pen pen = pen_at(canvas, 1, 0);

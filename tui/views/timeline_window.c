@@ -7,7 +7,7 @@ enum { SLOW_STEP_NS = 300000000, FIRST_STEP_NS = 250000000, BEAT_NS = 500000000 
 
 uint64_t timeline_now(const struct scene *scene)
 {
-    uint64_t last_ns = tape_last_ns(scene->tape);
+    uint64_t last_ns = history_last_ns(scene->history);
     return scene->model->now_ns > last_ns ? scene->model->now_ns : last_ns;
 }
 
@@ -17,10 +17,10 @@ static uint64_t cursor_of(const struct scene *scene)
 }
 
 /* The newest whole step that had ended at time_ns; NULL: none is kept. */
-static const struct tape_step *whole_at(const struct tape *tape, uint64_t time_ns)
+static const struct history_step *whole_at(const struct history *history, uint64_t time_ns)
 {
-    for (int i = tape_step_count(tape) - 1; i >= 0; i--) {
-        const struct tape_step *at = tape_step(tape, i);
+    for (int i = history_step_count(history) - 1; i >= 0; i--) {
+        const struct history_step *at = history_step(history, i);
         if (at->ended_ns && at->ended_ns <= time_ns) return at;
     }
     return NULL;
@@ -40,9 +40,9 @@ static double pace(const struct view_state *state)
 }
 
 /* So long that eyes can follow it; of one that has not ended, as far as it and the one before it tell. */
-static bool is_slow(const struct scene *scene, const struct tape_step *step)
+static bool is_slow(const struct scene *scene, const struct history_step *step)
 {
-    const struct tape_step *before = whole_at(scene->tape, step->begun_ns);
+    const struct history_step *before = whole_at(scene->history, step->begun_ns);
     uint64_t so_far_ns = (step->ended_ns ? step->ended_ns : timeline_now(scene)) - step->begun_ns;
     if (!step->ended_ns && before && before->ended_ns - before->begun_ns > so_far_ns)
         so_far_ns = before->ended_ns - before->begun_ns;
@@ -50,19 +50,19 @@ static bool is_slow(const struct scene *scene, const struct tape_step *step)
 }
 
 /* Of short steps a new one is picked twice a second. */
-static const struct tape_step *followed_step(const struct scene *scene)
+static const struct history_step *followed_step(const struct scene *scene)
 {
     uint64_t at_ns = cursor_of(scene), beat_ns = (uint64_t)(BEAT_NS * pace(scene->state)) + 1;
-    const struct tape_step *step = tape_step_at(scene->tape, at_ns), *whole;
+    const struct history_step *step = history_step_at(scene->history, at_ns), *whole;
     if (!step || !moves_on(scene) || is_slow(scene, step)) return step;
-    whole = whole_at(scene->tape, at_ns - at_ns % beat_ns);
-    if (!whole) whole = whole_at(scene->tape, at_ns);
+    whole = whole_at(scene->history, at_ns - at_ns % beat_ns);
+    if (!whole) whole = whole_at(scene->history, at_ns);
     return whole ? whole : step;
 }
 
-static struct window window_of_step(const struct scene *scene, const struct tape_step *step)
+static struct window window_of_step(const struct scene *scene, const struct history_step *step)
 {
-    const struct tape_step *before = whole_at(scene->tape, step->begun_ns);
+    const struct history_step *before = whole_at(scene->history, step->begun_ns);
     uint64_t room_ns = before ? before->ended_ns - before->begun_ns : FIRST_STEP_NS, now_ns = timeline_now(scene);
     if (step->ended_ns > step->begun_ns) return (struct window){step->begun_ns, step->ended_ns};
     if (room_ns < WINDOW_LEAST_NS) room_ns = WINDOW_LEAST_NS;
@@ -71,14 +71,14 @@ static struct window window_of_step(const struct scene *scene, const struct tape
 }
 
 /* Of a step that stands between two operations, the newest of them: what lies between them is the user's time. */
-static struct window window_of_newest(const struct scene *scene, const struct tape_step *step)
+static struct window window_of_newest(const struct scene *scene, const struct history_step *step)
 {
     uint64_t from_ns = 0, to_ns = 0;
-    for (int rank = 0; rank < tape_ranks(scene->tape, step->begun_ns, UINT64_MAX); rank++)
+    for (int rank = 0; rank < history_ranks(scene->history, step->begun_ns, UINT64_MAX); rank++)
         for (enum lane lane = 0; lane < LANES; lane++) {
             int64_t first, end;
-            tape_spans(scene->tape, rank, lane, step->begun_ns, UINT64_MAX, &first, &end);
-            const struct span *span = end > first ? tape_span(scene->tape, rank, lane, end - 1) : NULL;
+            history_spans(scene->history, rank, lane, step->begun_ns, UINT64_MAX, &first, &end);
+            const struct span *span = end > first ? history_span(scene->history, rank, lane, end - 1) : NULL;
             if (!span || span->started_ns < from_ns) continue;
             from_ns = span->started_ns;
             to_ns = span_end(scene, span);
@@ -88,7 +88,7 @@ static struct window window_of_newest(const struct scene *scene, const struct ta
     return (struct window){from_ns - margin_ns, to_ns + margin_ns};
 }
 
-bool timeline_stands(const struct scene *scene, const struct tape_step *step)
+bool timeline_stands(const struct scene *scene, const struct history_step *step)
 {
     return !step->ended_ns && scene->model->state == RUN_PAUSED;
 }
@@ -96,8 +96,8 @@ bool timeline_stands(const struct scene *scene, const struct tape_step *step)
 struct window timeline_window(const struct scene *scene)
 {
     const struct view_state *state = scene->state;
-    const struct tape_step *step = followed_step(scene);
-    uint64_t first_ns = tape_first_ns(scene->tape), now_ns = timeline_now(scene);
+    const struct history_step *step = followed_step(scene);
+    uint64_t first_ns = history_first_ns(scene->history), now_ns = timeline_now(scene);
     if (state->to_ns == UINT64_MAX) return window_of_run(first_ns, now_ns);
     if (state->to_ns > state->from_ns) return (struct window){state->from_ns, state->to_ns};
     if (!step) return window_of_run(first_ns, now_ns);
@@ -110,11 +110,11 @@ bool timeline_is_own(const struct scene *scene)
     return scene->state->to_ns > scene->state->from_ns;
 }
 
-const struct tape_step *timeline_step(const struct scene *scene)
+const struct history_step *timeline_step(const struct scene *scene)
 {
     const struct view_state *state = scene->state;
     if (!timeline_is_own(scene) || state->to_ns == UINT64_MAX) return followed_step(scene);
-    return tape_step_at(scene->tape, state->from_ns + (state->to_ns - state->from_ns) / 2);
+    return history_step_at(scene->history, state->from_ns + (state->to_ns - state->from_ns) / 2);
 }
 
 /* ---- the maths of windows ------------------------------------------------------------------------------------------- */

@@ -85,11 +85,11 @@ static struct view_state with_rank(const struct view_state *state, const struct 
     return kept;
 }
 
-void view_draw(const struct run_model *model, const struct tape *tape, const struct view_state *asked,
+void view_draw(const struct run_model *model, const struct history *history, const struct view_state *asked,
                struct surface *surface)
 {
     const struct view_state there = with_rank(asked, model), *state = &there;
-    struct scene scene = {model, tape, state};
+    struct scene scene = {model, history, state};
     struct canvas all = canvas_of(surface);
     int columns = surface->columns, rows = surface->rows, header = view_header_rows(state, columns);
     surface_erase(surface);

@@ -1,5 +1,5 @@
 /* Views: pure functions from the state of the run and of the screen to cells. All show the same moment, the cursor: the
- * model is the run as it was then, and the tape is its past (and, when one looks back, what came after).
+ * model is the run as it was then, and the history is its past (and, when one looks back, what came after).
  *
  * The screen is a header (what the run is, where the cursor is), a view, and a footer with keys. The overview's panes are
  * the other views in small. */
@@ -89,7 +89,7 @@ struct view_state {
     char command[160];        /* set by a view's act(): to be sent to the engine; "": nothing */
 };
 
-struct scene { const struct run_model *model; const struct tape *tape; const struct view_state *state; };
+struct scene { const struct run_model *model; const struct history *history; const struct view_state *state; };
 
 /* Where one pointed: a cell of a canvas of this size. */
 struct pointed { int columns, rows, x, y; };
@@ -115,8 +115,8 @@ struct view {
 
 const struct view *view_of(enum view_id id);
 
-/* Marks A or B (side 0, 1) where this model and tape stand: compare.c. */
-void compare_mark(struct view_state *state, int side, uint64_t time_ns, const struct run_model *model, const struct tape *tape);
+/* Marks A or B (side 0, 1) where this model and history stand: compare.c. */
+void compare_mark(struct view_state *state, int side, uint64_t time_ns, const struct run_model *model, const struct history *history);
 
 /* What keys mean now: LIVE; REPLAY; or both (ALWAYS, see key_find()): a live run that one looks back in. */
 enum key_mode view_key_mode(const struct scene *scene);
@@ -127,6 +127,6 @@ const char *view_names(void);     /* "overview memory ..." */
 int view_header_rows(const struct view_state *state, int columns);
 
 /* Erases the surface and draws header, view and footer; on a surface under 80x24 what size is needed. */
-void view_draw(const struct run_model *model, const struct tape *tape, const struct view_state *state, struct surface *surface);
+void view_draw(const struct run_model *model, const struct history *history, const struct view_state *state, struct surface *surface);
 
 #endif

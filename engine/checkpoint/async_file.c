@@ -1,4 +1,4 @@
-#include "engine/checkpoint/aside.h"
+#include "engine/checkpoint/async_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -8,7 +8,7 @@
 #include "engine/base/file.h"
 #include "engine/base/futex.h"
 
-int aside_open(struct aside *file, const char *path, bool writes, struct error *err)
+int async_file_open(struct async_file *file, const char *path, bool writes, struct error *err)
 {
     file->writes = writes;
     for (int direct = O_DIRECT;; direct = 0) { /* not every file system has it */
@@ -19,17 +19,17 @@ int aside_open(struct aside *file, const char *path, bool writes, struct error *
     return STATUS_OK;
 }
 
-void aside_close(struct aside *file)
+void async_file_close(struct async_file *file)
 {
     if (file->fd < 0) return;
-    for (int s = 0; s < ASIDE_SLOTS; s++) aside_wait(file, s, NULL);
+    for (int s = 0; s < ASYNC_FILE_SLOTS; s++) async_file_wait(file, s, NULL);
     close(file->fd);
     file->fd = -1;
 }
 
 /* ---- moving ---- */
 
-static ssize_t move_now(const struct aside *file, unsigned char *at, size_t bytes, off_t offset)
+static ssize_t move_now(const struct async_file *file, unsigned char *at, size_t bytes, off_t offset)
 {
     ssize_t moved = file->writes ? pwrite(file->fd, at, bytes, offset) : pread(file->fd, at, bytes, offset);
     return moved < 0 ? -errno : moved;
@@ -37,7 +37,7 @@ static ssize_t move_now(const struct aside *file, unsigned char *at, size_t byte
 
 enum { REST, MOVE, END };
 
-static void order(struct aside_slot *slot, uint32_t what)
+static void order(struct async_file_slot *slot, uint32_t what)
 {
     atomic_store(&slot->order, what);
     futex_wake_all(&slot->order);
@@ -45,14 +45,14 @@ static void order(struct aside_slot *slot, uint32_t what)
 
 static void *obey(void *user)
 {
-    struct aside_slot *slot = user;
+    struct async_file_slot *slot = user;
     for (uint32_t what; (what = atomic_load(&slot->order)) != END;)
         if (what == REST) futex_wait(&slot->order, REST, 0);
         else slot->result = move_now(slot->file, slot->at, slot->bytes, slot->offset), order(slot, REST);
     return NULL;
 }
 
-static bool is_worth_a_thread(struct aside_slot *slot)
+static bool is_worth_a_thread(struct async_file_slot *slot)
 {
     enum { WORTH_BYTES = 512 << 10 };
     if (slot->bytes >= WORTH_BYTES && !slot->has_thread)
@@ -60,11 +60,11 @@ static bool is_worth_a_thread(struct aside_slot *slot)
     return slot->bytes >= WORTH_BYTES && slot->has_thread;
 }
 
-void aside_release(struct aside *file)
+void async_file_release(struct async_file *file)
 {
-    aside_close(file);
-    for (int s = 0; s < ASIDE_SLOTS; s++) {
-        struct aside_slot *slot = &file->slot[s];
+    async_file_close(file);
+    for (int s = 0; s < ASYNC_FILE_SLOTS; s++) {
+        struct async_file_slot *slot = &file->slot[s];
         if (!slot->has_thread) continue;
         order(slot, END);
         pthread_join(slot->thread, NULL);
@@ -75,9 +75,9 @@ void aside_release(struct aside *file)
 
 /* ---- pieces ---- */
 
-void aside_start(struct aside *file, int s, void *at, size_t bytes, off_t offset)
+void async_file_start(struct async_file *file, int s, void *at, size_t bytes, off_t offset)
 {
-    struct aside_slot *slot = &file->slot[s];
+    struct async_file_slot *slot = &file->slot[s];
     slot->file = file;
     slot->at = at;
     slot->bytes = bytes;
@@ -88,9 +88,9 @@ void aside_start(struct aside *file, int s, void *at, size_t bytes, off_t offset
 }
 
 /* A piece that was moved in part goes on here: so a full disk says that it is full. */
-int aside_wait(struct aside *file, int s, struct error *err)
+int async_file_wait(struct async_file *file, int s, struct error *err)
 {
-    struct aside_slot *slot = &file->slot[s];
+    struct async_file_slot *slot = &file->slot[s];
     if (!slot->pending) return STATUS_OK;
     while (atomic_load(&slot->order) == MOVE) futex_wait(&slot->order, MOVE, 0);
     slot->pending = false;

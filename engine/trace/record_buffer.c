@@ -1,11 +1,11 @@
 /* Chunks are numbered from 0 on and never change once the next one is begun; the last one grows. A reader copies what it
  * hands out, so that dropping a chunk never pulls the ground from under it. */
-#include "engine/trace/past.h"
+#include "engine/trace/record_buffer.h"
 
 #include <string.h>
 
 #include "engine/trace/source_parts.h"
-#include "engine/trace/sticky.h"
+#include "engine/trace/latest_records.h"
 
 enum { CHUNK_FULL_BYTES = 256 << 10, DROPPED_SHARE = 16 };
 
@@ -17,64 +17,64 @@ struct past_chunk {
 /* Beside its records: its entry, and what the allocator adds. */
 enum { CHUNK_OWN_BYTES = sizeof(struct past_chunk) + 2 * sizeof(void *) };
 
-struct past {
+struct record_buffer {
     struct past_chunk *chunks; /* oldest first */
     size_t count, room;
     uint64_t first; /* number of chunks[0] */
     size_t bytes, bytes_max;
-    struct sticky *standing; /* of the chunks that were dropped */
+    struct latest_records *standing; /* of the chunks that were dropped */
 };
 
-struct past *past_new(size_t bytes)
+struct record_buffer *record_buffer_new(size_t bytes)
 {
-    struct past *past = calloc(1, sizeof *past);
+    struct record_buffer *past = calloc(1, sizeof *past);
     if (!past) return NULL;
-    past->bytes_max = bytes ? bytes : PAST_BYTES;
-    past->standing = sticky_new();
+    past->bytes_max = bytes ? bytes : RECORD_BUFFER_BYTES;
+    past->standing = latest_records_new();
     if (past->standing) return past;
     free(past);
     return NULL;
 }
 
-void past_free(struct past *past)
+void record_buffer_free(struct record_buffer *past)
 {
     if (!past) return;
     for (size_t i = 0; i < past->count; i++) bytes_release(&past->chunks[i].records);
-    sticky_free(past->standing);
+    latest_records_free(past->standing);
     free(past->chunks);
     free(past);
 }
 
-size_t past_bytes(const struct past *past)
+size_t record_buffer_bytes(const struct record_buffer *past)
 {
     return past->bytes;
 }
 
-bool past_is_cut(const struct past *past)
+bool record_buffer_is_cut(const struct record_buffer *past)
 {
     return past->first > 0;
 }
 
-uint32_t past_first_step(const struct past *past)
+uint32_t record_buffer_first_step(const struct record_buffer *past)
 {
     for (size_t i = 0; i < past->count; i++)
         if (past->chunks[i].flags & CHUNK_KEYFRAME) return past->chunks[i].step;
     return 0;
 }
 
-static void keep_standing(struct past *past, const struct past_chunk *chunk)
+static void keep_standing(struct record_buffer *past, const struct past_chunk *chunk)
 {
     if (!(chunk->flags & CHUNK_STANDING)) return;
     for (size_t at = 0; at < chunk->records.count;) {
         struct trace_head head = trace_peek(chunk->records.at + at);
-        if (sticky_is_standing(head.kind)) sticky_put(past->standing, chunk->records.at + at);
+        if (latest_records_is_standing(head.kind)) latest_records_put(past->standing, chunk->records.at + at);
         at += head.bytes;
     }
 }
 
 /* The oldest steps, each with all chunks that belong to it, until at most `bytes` are left. The chunk that grows stays. Many go
  * at once, because what is left is moved down. */
-static void drop_oldest(struct past *past, size_t bytes)
+static void drop_oldest(struct record_buffer *past, size_t bytes)
 {
     size_t dropped = 0;
     while (dropped + 1 < past->count &&
@@ -98,7 +98,7 @@ static void close_chunk(struct past_chunk *chunk)
     chunk->records.room = chunk->records.count;
 }
 
-static struct past_chunk *begin_chunk(struct past *past, uint32_t step, uint32_t flags)
+static struct past_chunk *begin_chunk(struct record_buffer *past, uint32_t step, uint32_t flags)
 {
     if (past->count) close_chunk(&past->chunks[past->count - 1]);
     if (past->count == past->room) {
@@ -116,7 +116,7 @@ static struct past_chunk *begin_chunk(struct past *past, uint32_t step, uint32_t
 }
 
 /* The chunk that a record belongs to: as in a file, the first STEP_BEGIN of a step begins one. */
-static struct past_chunk *chunk_for(struct past *past, const void *bytes, struct trace_head head)
+static struct past_chunk *chunk_for(struct record_buffer *past, const void *bytes, struct trace_head head)
 {
     struct past_chunk *last = past->count ? &past->chunks[past->count - 1] : NULL;
     uint32_t step = last ? last->step : 0;
@@ -127,14 +127,14 @@ static struct past_chunk *chunk_for(struct past *past, const void *bytes, struct
     return last;
 }
 
-bool past_put(struct past *past, const void *record)
+bool record_buffer_put(struct record_buffer *past, const void *record)
 {
     struct trace_head head = trace_peek(record);
     if (past->bytes + head.bytes > past->bytes_max)
         drop_oldest(past, past->bytes_max - past->bytes_max / DROPPED_SHARE);
     struct past_chunk *chunk = chunk_for(past, record, head);
     if (!chunk || !bytes_append(&chunk->records, record, head.bytes)) return false;
-    if (sticky_is_standing(head.kind)) chunk->flags |= CHUNK_STANDING;
+    if (latest_records_is_standing(head.kind)) chunk->flags |= CHUNK_STANDING;
     past->bytes += head.bytes;
     return true;
 }
@@ -147,14 +147,14 @@ static void append_record(void *user, const void *record)
 }
 
 /* What holds from before the chunk with this number: of those that were dropped, then of those that are passed over. */
-static void collect_standing(struct bytes *out, const struct past *past, uint64_t until)
+static void collect_standing(struct bytes *out, const struct record_buffer *past, uint64_t until)
 {
-    sticky_each(past->standing, append_record, out);
+    latest_records_each(past->standing, append_record, out);
     for (size_t i = 0; i < past->count && past->first + i < until; i++) {
         const struct bytes *records = &past->chunks[i].records;
         for (size_t at = 0; past->chunks[i].flags & CHUNK_STANDING && at < records->count;) {
             struct trace_head head = trace_peek(records->at + at);
-            if (sticky_is_standing(head.kind)) bytes_append(out, records->at + at, head.bytes);
+            if (latest_records_is_standing(head.kind)) bytes_append(out, records->at + at, head.bytes);
             at += head.bytes;
         }
     }
@@ -169,7 +169,7 @@ static enum source_result hand_out(struct source *source)
 
 static enum source_result next_chunk(struct source *source)
 {
-    const struct past *past = source->past;
+    const struct record_buffer *past = source->past;
     source->unpacked.count = 0;
     if (source->standing_due) {
         source->standing_due = false;
@@ -192,7 +192,7 @@ static enum source_result next_chunk(struct source *source)
 
 static int seek(struct source *source, uint32_t step, bool standing, struct error *err)
 {
-    const struct past *past = source->past;
+    const struct record_buffer *past = source->past;
     uint64_t target = past->first;
     uint32_t found = 0;
     for (size_t i = 0; i < past->count; i++) {
@@ -210,7 +210,7 @@ static int seek(struct source *source, uint32_t step, bool standing, struct erro
 
 static const struct source_origin past_origin = {.next_chunk = next_chunk, .seek = seek};
 
-int source_open_past(struct source **out, const struct past *past, struct error *err)
+int source_open_buffer(struct source **out, const struct record_buffer *past, struct error *err)
 {
     int status = source_new(out, &past_origin, -1, err);
     if (status) return status;

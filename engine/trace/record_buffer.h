@@ -6,26 +6,26 @@
  *     while (source_next(live, &record) == SOURCE_RECORD) past_put(past, source_encoded(live));
  *     source_open_past(&source, past, &err);
  *     source_seek_step(source, 12, &err); */
-#ifndef ENGINE_TRACE_PAST_H
-#define ENGINE_TRACE_PAST_H
+#ifndef ENGINE_TRACE_RECORD_BUFFER_H
+#define ENGINE_TRACE_RECORD_BUFFER_H
 
 #include "engine/trace/source.h"
 
-struct past;
+struct record_buffer;
 
-enum { PAST_BYTES = 24 << 20 }; /* kept when the caller says 0 */
+enum { RECORD_BUFFER_BYTES = 24 << 20 }; /* kept when the caller says 0 */
 
-struct past *past_new(size_t bytes); /* NULL: no memory */
-void past_free(struct past *past);
+struct record_buffer *record_buffer_new(size_t bytes); /* NULL: no memory */
+void record_buffer_free(struct record_buffer *past);
 
 /* Keeps a copy of one whole encoded record. Without memory the oldest steps go first; false: even so it was lost. */
-bool past_put(struct past *past, const void *record);
+bool record_buffer_put(struct record_buffer *past, const void *record);
 
-size_t past_bytes(const struct past *past);
-uint32_t past_first_step(const struct past *past); /* the oldest that is kept from its start on; 0: none */
-bool past_is_cut(const struct past *past);         /* something was dropped */
+size_t record_buffer_bytes(const struct record_buffer *past);
+uint32_t record_buffer_first_step(const struct record_buffer *past); /* the oldest that is kept from its start on; 0: none */
+bool record_buffer_is_cut(const struct record_buffer *past);         /* something was dropped */
 
 /* Reads what is kept, and then what comes; SOURCE_END is not final. The past outlives the source. */
-int source_open_past(struct source **out, const struct past *past, struct error *err);
+int source_open_buffer(struct source **out, const struct record_buffer *past, struct error *err);
 
 #endif

@@ -1,6 +1,6 @@
 /* A hash table from (kind, rank, what within the rank) to the last record, open addressing, never shrinking: a few dozen
  * entries per rank. */
-#include "engine/trace/sticky.h"
+#include "engine/trace/latest_records.h"
 
 #include <string.h>
 
@@ -12,14 +12,14 @@ struct entry {
 
 enum { PURPOSES_KEPT = 4 }; /* of schedules: train, evaluate, sample, and whatever else */
 
-struct sticky {
+struct latest_records {
     struct entry *entries;
     size_t room, count; /* room is a power of two */
     uint64_t sequence;
     uint32_t schedule[PURPOSES_KEPT]; /* number of the schedule in force */
 };
 
-bool sticky_is_standing(uint16_t kind)
+bool latest_records_is_standing(uint16_t kind)
 {
     switch (kind) {
     case TRACE_RUN:
@@ -39,10 +39,10 @@ static unsigned purpose_of(uint8_t purpose)
 }
 
 /* Which of the schedules in force a plan belongs to: keyed so, a new schedule's plan takes the place of the old one's. */
-static uint64_t purpose_of_plan(const struct sticky *sticky, uint32_t schedule)
+static uint64_t purpose_of_plan(const struct latest_records *latest, uint32_t schedule)
 {
     unsigned purpose = 0;
-    while (purpose < PURPOSES_KEPT - 1 && sticky->schedule[purpose] != schedule) purpose++;
+    while (purpose < PURPOSES_KEPT - 1 && latest->schedule[purpose] != schedule) purpose++;
     return purpose;
 }
 
@@ -68,18 +68,18 @@ static bool event_part(struct trace_text json, uint64_t *part)
 }
 
 /* What tells two kept records of one kind and rank apart; false: the kind is not kept. */
-static bool part_of(const struct sticky *sticky, const struct trace_record *record, uint64_t *part)
+static bool part_of(const struct latest_records *latest, const struct trace_record *record, uint64_t *part)
 {
     *part = 0;
     switch ((unsigned)record->kind) {
     case TRACE_SCHEDULE: *part = purpose_of(record->schedule.purpose); return true;
     case TRACE_PREDICTED:
-        *part = purpose_of_plan(sticky, record->predicted.schedule) << 16 | record->predicted.tier << 8 |
+        *part = purpose_of_plan(latest, record->predicted.schedule) << 16 | record->predicted.tier << 8 |
                 record->predicted.category;
         return true;
     case TRACE_THEORY:
         *part =
-            purpose_of_plan(sticky, record->theory.schedule) << 16 | record->theory.traffic << 8 | record->theory.link;
+            purpose_of_plan(latest, record->theory.schedule) << 16 | record->theory.traffic << 8 | record->theory.link;
         return true;
     case TRACE_MEMORY: *part = record->memory.tier << 8 | record->memory.category; return true;
     case TRACE_TENANT: *part = record->tenant.tier << 8 | record->tenant.category; return true;
@@ -107,24 +107,24 @@ static uint64_t key_of(uint64_t kind, uint64_t rank, uint64_t part)
     return kind << 48 | rank << 32 | part; /* kind is at least 1, so never the free key */
 }
 
-struct sticky *sticky_new(void)
+struct latest_records *latest_records_new(void)
 {
     enum { ROOM_AT_START = 256 };
-    struct sticky *sticky = calloc(1, sizeof *sticky);
-    if (!sticky) return NULL;
-    sticky->room = ROOM_AT_START;
-    sticky->entries = calloc(sticky->room, sizeof *sticky->entries);
-    if (sticky->entries) return sticky;
-    free(sticky);
+    struct latest_records *latest = calloc(1, sizeof *latest);
+    if (!latest) return NULL;
+    latest->room = ROOM_AT_START;
+    latest->entries = calloc(latest->room, sizeof *latest->entries);
+    if (latest->entries) return latest;
+    free(latest);
     return NULL;
 }
 
-void sticky_free(struct sticky *sticky)
+void latest_records_free(struct latest_records *latest)
 {
-    if (!sticky) return;
-    for (size_t i = 0; i < sticky->room; i++) bytes_release(&sticky->entries[i].record);
-    free(sticky->entries);
-    free(sticky);
+    if (!latest) return;
+    for (size_t i = 0; i < latest->room; i++) bytes_release(&latest->entries[i].record);
+    free(latest->entries);
+    free(latest);
 }
 
 /* The entry with this key, or the free one where it would go. There is always a free one. */
@@ -136,16 +136,16 @@ static struct entry *find(struct entry *entries, size_t room, uint64_t key)
     return &entries[at];
 }
 
-static bool grow(struct sticky *sticky)
+static bool grow(struct latest_records *latest)
 {
-    size_t room = sticky->room * 2;
+    size_t room = latest->room * 2;
     struct entry *entries = calloc(room, sizeof *entries);
     if (!entries) return false;
-    for (size_t i = 0; i < sticky->room; i++)
-        if (sticky->entries[i].key) *find(entries, room, sticky->entries[i].key) = sticky->entries[i];
-    free(sticky->entries);
-    sticky->entries = entries;
-    sticky->room = room;
+    for (size_t i = 0; i < latest->room; i++)
+        if (latest->entries[i].key) *find(entries, room, latest->entries[i].key) = latest->entries[i];
+    free(latest->entries);
+    latest->entries = entries;
+    latest->room = room;
     return true;
 }
 
@@ -158,40 +158,40 @@ static bool belongs_to(const struct entry *entry, uint32_t schedule)
 }
 
 /* A schedule takes its plan with it when another one replaces it. */
-static void replace_schedule(struct sticky *sticky, unsigned purpose, uint32_t by)
+static void replace_schedule(struct latest_records *latest, unsigned purpose, uint32_t by)
 {
-    uint32_t old = sticky->schedule[purpose];
-    sticky->schedule[purpose] = by;
-    for (size_t i = 0; i < sticky->room && old != by; i++)
-        if (belongs_to(&sticky->entries[i], old)) sticky->entries[i].sequence = 0;
+    uint32_t old = latest->schedule[purpose];
+    latest->schedule[purpose] = by;
+    for (size_t i = 0; i < latest->room && old != by; i++)
+        if (belongs_to(&latest->entries[i], old)) latest->entries[i].sequence = 0;
 }
 
 /* A run that was started again has other ranks: what was said of those before holds no longer. Its last validation loss and
  * text still stand. */
-static void begin_part(struct sticky *sticky)
+static void begin_part(struct latest_records *latest)
 {
-    for (size_t i = 0; i < sticky->room; i++) {
-        const uint64_t kind = sticky->entries[i].key >> 48;
-        if (kind != TRACE_VALIDATION && kind != TRACE_SAMPLE) sticky->entries[i].sequence = 0;
+    for (size_t i = 0; i < latest->room; i++) {
+        const uint64_t kind = latest->entries[i].key >> 48;
+        if (kind != TRACE_VALIDATION && kind != TRACE_SAMPLE) latest->entries[i].sequence = 0;
     }
-    memset(sticky->schedule, 0, sizeof sticky->schedule);
+    memset(latest->schedule, 0, sizeof latest->schedule);
 }
 
-void sticky_put(struct sticky *sticky, const void *bytes)
+void latest_records_put(struct latest_records *latest, const void *bytes)
 {
     struct trace_record record;
     uint64_t part;
     size_t size = trace_decode(bytes, trace_peek(bytes).bytes, &record);
-    if (!size || !part_of(sticky, &record, &part)) return;
-    if (sticky->count * 2 >= sticky->room && !grow(sticky)) return;
-    if (record.kind == TRACE_RUN) begin_part(sticky);
+    if (!size || !part_of(latest, &record, &part)) return;
+    if (latest->count * 2 >= latest->room && !grow(latest)) return;
+    if (record.kind == TRACE_RUN) begin_part(latest);
     if (record.kind == TRACE_SCHEDULE)
-        replace_schedule(sticky, purpose_of(record.schedule.purpose), record.schedule.schedule);
-    struct entry *entry = find(sticky->entries, sticky->room, key_of(record.kind, record.rank, part));
+        replace_schedule(latest, purpose_of(record.schedule.purpose), record.schedule.schedule);
+    struct entry *entry = find(latest->entries, latest->room, key_of(record.kind, record.rank, part));
     if (!bytes_reserve(&entry->record, size > entry->record.count ? size - entry->record.count : 0)) return;
-    if (!entry->key) sticky->count++;
+    if (!entry->key) latest->count++;
     entry->key = key_of(record.kind, record.rank, part);
-    entry->sequence = ++sticky->sequence;
+    entry->sequence = ++latest->sequence;
     entry->record.count = 0;
     bytes_append(&entry->record, bytes, size);
 }
@@ -204,36 +204,36 @@ static int by_sequence(const void *a, const void *b)
     return first->sequence < second->sequence ? -1 : first->sequence > second->sequence;
 }
 
-uint64_t sticky_now(const struct sticky *sticky)
+uint64_t latest_records_now(const struct latest_records *latest)
 {
-    return sticky->sequence;
+    return latest->sequence;
 }
 
-void sticky_each_since(const struct sticky *sticky, uint64_t moment, sticky_visit *visit, void *user)
+void latest_records_each_since(const struct latest_records *latest, uint64_t moment, latest_records_visit *visit, void *user)
 {
-    const struct entry **kept = malloc((sticky->count + 1) * sizeof *kept);
+    const struct entry **kept = malloc((latest->count + 1) * sizeof *kept);
     if (!kept) return;
     size_t count = 0;
-    for (size_t i = 0; i < sticky->room; i++)
-        if (sticky->entries[i].sequence > moment) kept[count++] = &sticky->entries[i];
+    for (size_t i = 0; i < latest->room; i++)
+        if (latest->entries[i].sequence > moment) kept[count++] = &latest->entries[i];
     qsort(kept, count, sizeof *kept, by_sequence);
     for (size_t i = 0; i < count; i++) visit(user, kept[i]->record.at);
     free(kept);
 }
 
-void sticky_each(const struct sticky *sticky, sticky_visit *visit, void *user)
+void latest_records_each(const struct latest_records *latest, latest_records_visit *visit, void *user)
 {
-    sticky_each_since(sticky, 0, visit, user);
+    latest_records_each_since(latest, 0, visit, user);
 }
 
-uint32_t sticky_open_step(const struct sticky *sticky)
+uint32_t latest_records_open_step(const struct latest_records *latest)
 {
     uint32_t open = 0;
-    for (size_t i = 0; i < sticky->room; i++) {
-        const struct entry *begin = &sticky->entries[i];
+    for (size_t i = 0; i < latest->room; i++) {
+        const struct entry *begin = &latest->entries[i];
         if (begin->key >> 48 != TRACE_STEP_BEGIN || !begin->sequence) continue;
         const struct entry *end =
-            find(sticky->entries, sticky->room, key_of(TRACE_STEP_END, begin->key >> 32 & 0xffff, 0));
+            find(latest->entries, latest->room, key_of(TRACE_STEP_END, begin->key >> 32 & 0xffff, 0));
         struct trace_record record;
         if (end->sequence > begin->sequence || !trace_decode(begin->record.at, begin->record.count, &record)) continue;
         if (record.step_begin.step > open) open = record.step_begin.step;

@@ -3,15 +3,15 @@
  * the first large piece on; a small one is moved at once. (The kernel's asynchronous I/O would do as well, but takes 30 ms to give a
  * context back: a tenth of the time in which half a gigabyte is loaded.)
  *
- *     aside_open(&file, ...)       one file after the other; all zero but fd -1 before the first
- *     aside_start(&file, 0, ...)   piece 0 is on its way
+ *     async_file_open(&file, ...)       one file after the other; all zero but fd -1 before the first
+ *     async_file_start(&file, 0, ...)   piece 0 is on its way
  *     ... fill or use the other buffer ...
- *     aside_wait(&file, 0, &err)   piece 0 is done
- *     aside_release(&file)
+ *     async_file_wait(&file, 0, &err)   piece 0 is done
+ *     async_file_release(&file)
  *
  * Addresses, lengths and offsets are multiples of ASIDE_ALIGN_BYTES. */
-#ifndef ENGINE_CHECKPOINT_ASIDE_H
-#define ENGINE_CHECKPOINT_ASIDE_H
+#ifndef ENGINE_CHECKPOINT_ASYNC_FILE_H
+#define ENGINE_CHECKPOINT_ASYNC_FILE_H
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -21,12 +21,12 @@
 
 #include "engine/base/error.h"
 
-enum { ASIDE_ALIGN_BYTES = 4096, ASIDE_SLOTS = 2 };
+enum { ASYNC_FILE_ALIGN_BYTES = 4096, ASYNC_FILE_SLOTS = 2 };
 
-struct aside;
+struct async_file;
 
-struct aside_slot {
-    struct aside *file;
+struct async_file_slot {
+    struct async_file *file;
     unsigned char *at;
     size_t bytes;
     off_t offset;
@@ -34,25 +34,25 @@ struct aside_slot {
     bool pending;   /* started, and not waited for */
     bool has_thread;
     pthread_t thread;
-    _Atomic uint32_t order; /* what the thread is to do (aside.c) */
+    _Atomic uint32_t order; /* what the thread is to do (async_file.c) */
 };
 
-struct aside {
+struct async_file {
     int fd; /* -1: closed */
     bool writes;
-    struct aside_slot slot[ASIDE_SLOTS];
+    struct async_file_slot slot[ASYNC_FILE_SLOTS];
 };
 
 /* Opens for reading, or makes a new file for writing (one of that name must not exist). Errors name only the cause. */
-int aside_open(struct aside *file, const char *path, bool writes, struct error *err);
-void aside_close(struct aside *file); /* waits for what is under way */
+int async_file_open(struct async_file *file, const char *path, bool writes, struct error *err);
+void async_file_close(struct async_file *file); /* waits for what is under way */
 
 /* Closes, and ends the threads. */
-void aside_release(struct aside *file);
+void async_file_release(struct async_file *file);
 
-void aside_start(struct aside *file, int slot, void *at, size_t bytes, off_t offset);
+void async_file_start(struct async_file *file, int slot, void *at, size_t bytes, off_t offset);
 
 /* STATUS_RUN: the system says why; for a read also that the file ended. Nothing pending: done. */
-int aside_wait(struct aside *file, int slot, struct error *err);
+int async_file_wait(struct async_file *file, int slot, struct error *err);
 
 #endif

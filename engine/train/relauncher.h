@@ -1,0 +1,50 @@
+/* The front end's side of a relaunch. The relauncher has the run's engine; when that one asks for it (relaunch.h), it holds socket and
+ * viewers, sees it end, starts the next one and hands them on. Whoever watches the run goes on reading the same descriptor:
+ * its other end has only moved. It never waits, so it lives in the loop of who shows the run, or of who stays with a detached
+ * one.
+ *
+ *     relauncher_begin(&relauncher, &dir, &config, log, &err)
+ *     loop: poll(relauncher_fd(&relauncher), ... at most relauncher_advance(&relauncher) ms)
+ *     relauncher_end(&relauncher, grace_ms, &err)
+ *
+ * Where the next engine cannot start, the one before is started again, as it was; where that cannot either, the run ends
+ * with a line that says how to resume it. */
+#ifndef ENGINE_TRAIN_RELAUNCHER_H
+#define ENGINE_TRAIN_RELAUNCHER_H
+
+#include "engine/launch/launch.h"
+#include "engine/launch/spec.h"
+#include "engine/trace/handover.h"
+
+enum relauncher_state {
+    RELAUNCHER_WATCHES, /* the engine runs */
+    RELAUNCHER_AWAITS_END,
+    RELAUNCHER_AWAITS_CALL,
+    RELAUNCHER_FAILED, /* there is no engine any more, and the trace says why */
+};
+
+struct relauncher {
+    const struct rundir *dir;
+    struct capture_log log;
+    struct engine *engine; /* NULL: none */
+    enum relauncher_state state;
+    struct handover held;
+    uint64_t since_ns; /* in this state */
+};
+
+int relauncher_begin(struct relauncher *relauncher, const struct rundir *dir, const struct config *config, const char *log, struct error *err);
+
+int relauncher_fd(const struct relauncher *relauncher); /* -1: nothing to poll for */
+
+/* Does what can be done now. Returns in how many ms to call again; -1: when relauncher_fd() is readable. */
+int relauncher_advance(struct relauncher *relauncher);
+
+/* True if the engine has ended, or ends within timeout_ms, and none is to follow. */
+bool relauncher_is_over(struct relauncher *relauncher, int timeout_ms);
+
+void relauncher_kill(struct relauncher *relauncher); /* as engine_kill(); none will follow */
+
+/* As engine_end(). */
+int relauncher_end(struct relauncher *relauncher, int grace_ms, struct error *err);
+
+#endif

@@ -1,0 +1,44 @@
+/* Records wound from a source into a run model, and a history beside it, with one record of look-ahead: so it can stop before
+ * a moment instead of after it. Going back means another record reader (feed.h). */
+#ifndef TUI_APP_RECORD_READER_H
+#define TUI_APP_RECORD_READER_H
+
+#include "engine/observe/history.h"
+#include "engine/observe/model.h"
+#include "engine/trace/source.h"
+
+struct record_reader {
+    struct source *source;
+    struct run_model *model;
+    struct history *history;        /* NULL: none is wanted */
+    struct trace_record next; /* read, not folded yet */
+    bool has_next, over;      /* over: nothing more will come */
+    bool grows;               /* the source's end is not final */
+    char trouble[256];        /* why, if that is no good end; "": all is well */
+};
+
+struct run_model *record_reader_model(void); /* an empty one, with the bounds that a screen needs; NULL: no memory */
+void record_reader_release(struct record_reader *reader, bool with_model); /* and clears; the source too */
+
+bool record_reader_peek(struct record_reader *reader); /* false: nothing now, or over */
+bool record_reader_fold(struct record_reader *reader); /* the next record; false: there is none */
+
+/* Folds what was recorded until then, that moment included. */
+void record_reader_until_time(struct record_reader *reader, uint64_t time_ns);
+
+/* Folds up to the first record of the first step that begins at or after number `step`. */
+void record_reader_until_step_begins(struct record_reader *reader, uint32_t step);
+
+/* ... to the end of a step: every rank ended it, and all that was said before the next one began or somebody went on
+ * after a pause: what a live run shows that pauses there. */
+void record_reader_until_step_ends(struct record_reader *reader, uint32_t step);
+
+/* ... until an operation of rank 0 has ended and has given back memory, which is said just after. False: it never did. */
+bool record_reader_until_op_ends(struct record_reader *reader, uint32_t step, uint32_t op);
+
+/* ... until the run is out of memory. False: it never was. */
+bool record_reader_until_shortage(struct record_reader *reader);
+
+uint32_t record_reader_steps_done(const struct record_reader *reader);
+
+#endif
