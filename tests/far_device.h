@@ -151,7 +151,7 @@ static inline int far_clear(void *user, void *at, uint64_t bytes, struct error *
 /* ---- inside collectives ---- */
 
 struct far_device;
-static inline struct far_stream *far_hands(struct far_device *far);
+static inline struct far_stream *far_device_ops(struct far_device *far);
 static inline struct far_device *far_other(struct far_device *far, int rank); /* NULL: that was the last */
 
 /* As with marks: where it has come to is where its queue ends by the time that others meet it, or later. */
@@ -164,8 +164,8 @@ static inline int far_come(void *user, int meeting, struct error *err)
 static inline int far_meet(void *user, int meeting, struct error *err)
 {
     (void)meeting;
-    far_finish(far_hands(user), err);
-    for (int r = 0; far_other(user, r); r++) far_finish(far_hands(far_other(user, r)), err);
+    far_finish(far_device_ops(user), err);
+    for (int r = 0; far_other(user, r); r++) far_finish(far_device_ops(far_other(user, r)), err);
     return STATUS_OK;
 }
 
@@ -179,7 +179,7 @@ static inline int far_waited(void *user, int meeting, uint64_t *ns, struct error
 static inline int far_reduce(void *user, enum dtype dtype, enum dtype to, void *destination, const void *const *sources, int count,
                              const struct reduce_factors *factors, int64_t elems, bool accumulate, struct error *err)
 {
-    far_finish(far_hands(user), err);
+    far_finish(far_device_ops(user), err);
     far_enter();
     kernels_reduce(dtype, to, destination, sources, count, factors, elems, accumulate);
     far_leave();
@@ -317,13 +317,13 @@ struct far_device {
     struct far_stream streams[LANES];
     struct mover movers[LANES];
     struct lane_stream ahead[LANES];
-    struct comm_hands hands;
+    struct comm_device_ops device_ops;
     struct zero_device device;
     struct far_device *all; /* by rank, of `ranks`, this one too */
     int ranks;
 };
 
-static inline struct far_stream *far_hands(struct far_device *far)
+static inline struct far_stream *far_device_ops(struct far_device *far)
 {
     return &far->streams[LANE_COMM];
 }
@@ -354,10 +354,10 @@ static inline int far_open(struct far_device *far, struct far_device *all, int r
         if (ahead && (lane == LANE_COMPUTE || lane == LANE_COMM || lane == LANE_D2H || lane == LANE_H2D)) far->device.streams[lane] = &far->ahead[lane];
     }
     far->kernels = (struct far_kernels){.head = {.backend = &far_backend, .threads = threads}, .stream = &far->streams[LANE_COMPUTE]};
-    far->hands = (struct comm_hands){.mover = &far->movers[LANE_COMM], .user = far, .reduce = far_reduce};
-    if (ahead) far->hands.come = far_come, far->hands.meet = far_meet, far->hands.waited = far_waited;
+    far->device_ops = (struct comm_device_ops){.mover = &far->movers[LANE_COMM], .user = far, .reduce = far_reduce};
+    if (ahead) far->device_ops.come = far_come, far->device_ops.meet = far_meet, far->device_ops.waited = far_waited;
     far->device.pages = &far_pages;
-    far->device.hands = &far->hands;
+    far->device.device_ops = &far->device_ops;
     far->device.kernels = &far->kernels.head;
     return kernels_create(&far->kernels.inner, threads, NULL, err);
 }

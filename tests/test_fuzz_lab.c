@@ -17,7 +17,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/rng.h"
-#include "engine/lab/board.h"
+#include "engine/lab/pane.h"
 #include "engine/lab/catalog.h"
 #include "engine/lab/progress.h"
 
@@ -273,16 +273,16 @@ static void damaged_progress_is_read_or_refused(void **state)
 }
 
 /* A lesson is a trace that somebody else made. */
-static void damaged_boards_are_read_or_refused(void **state)
+static void damaged_panes_are_read_or_refused(void **state)
 {
     (void)state;
     struct lab_page page = {.count = 2};
     page.at[0] = (struct lab_paragraph){TONE_TEXT, "four ranks"};
     page.at[1] = (struct lab_paragraph){TONE_HINT, "a nudge"};
-    struct lab_board board = {
+    struct lab_pane pane = {
         .title = "a lab", .step_title = "a step", .count = 3, .step = 1, .told_from = 1, .page = &page};
-    struct lab_board read = {0};
-    char *whole = lab_board_json(&board, true), *text = malloc(ROOM);
+    struct lab_pane read = {0};
+    char *whole = lab_pane_json(&pane, true), *text = malloc(ROOM);
     const uint64_t begun_ns = clock_ns();
     int accepted = 0, refused = 0;
     for (int round = 0; goes_on(round, begun_ns) && round < 20 * ROUNDS; round++) {
@@ -290,7 +290,7 @@ static void damaged_boards_are_read_or_refused(void **state)
         memcpy(text, whole, length);
         for (size_t faults = below(4); faults; faults--) length = damage(text, length);
         text[length] = '\0';
-        int status = lab_board_read(&read, text, NULL);
+        int status = lab_pane_read(&read, text, NULL);
         status ? refused++ : accepted++;
         if (!read.page) continue; /* nothing has been read yet */
         assert_true(read.count >= 1 && read.count <= LAB_STEPS_MAX && read.step >= 0 && read.step < read.count);
@@ -298,10 +298,10 @@ static void damaged_boards_are_read_or_refused(void **state)
         for (int p = 0; p < read.page->count; p++)
             assert_true(read.page->at[p].text && read.page->at[p].tone <= TONE_NOTE);
     }
-    assert_int_equal(lab_board_read(&read, whole, NULL), STATUS_OK);
-    char *again = lab_board_json(&read, true);
+    assert_int_equal(lab_pane_read(&read, whole, NULL), STATUS_OK);
+    char *again = lab_pane_json(&read, true);
     assert_string_equal(again, whole);
-    lab_board_release(&read);
+    lab_pane_release(&read);
     free(again);
     free(text);
     free(whole);
@@ -314,7 +314,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(damaged_labs_are_accepted_or_refused),
         cmocka_unit_test(damaged_progress_is_read_or_refused),
-        cmocka_unit_test(damaged_boards_are_read_or_refused),
+        cmocka_unit_test(damaged_panes_are_read_or_refused),
     };
     return cmocka_run_group_tests_name("damaged labs", tests, gather_seeds, free_seeds);
 }

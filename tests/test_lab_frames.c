@@ -45,11 +45,11 @@ static const struct dress {
 /* The screen, and where on it the lab's pane is. The caller frees. */
 static char *frame_of(const struct stage_hand *hand, struct size size, struct dress look, bool told, struct rect *pane)
 {
-    struct lab_board board = {0};
+    struct lab_pane content = {0};
     struct view_state state = {
-        .focus = VIEW_EVENTS, .live = true, .units = UNITS_GB, .speed = 1, .lab = &board, .lab_focus = true};
+        .focus = VIEW_EVENTS, .live = true, .units = UNITS_GB, .speed = 1, .lab = &content, .lab_focus = true};
     const char *view = lab_play_step(&hand->play)->look;
-    lab_board_of(&board, &hand->play, false);
+    lab_pane_of(&content, &hand->play, false);
     struct surface surface;
     if (view && view_named(view) >= 0) state.view = (enum view_id)view_named(view);
     state.cursor_ns = state.newest_ns = hand->engine.model->now_ns;

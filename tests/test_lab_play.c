@@ -180,7 +180,7 @@ static void a_stage_that_stands_already_is_no_fault(void **state)
     (void)state;
     struct hand *hand = begin("sixteen-bytes", 5);
     press(hand, "stage=3");
-    hand->play.stand.known = false; /* as if the lab had left it so */
+    hand->play.baseline.known = false; /* as if the lab had left it so */
     say(hand, "10");
     assert_true(hand->play.right);
     end(hand);

@@ -35,7 +35,7 @@ struct rank {
     uint64_t hash;
     struct pretend_stream *stream;
     struct mover mover;
-    struct comm_hands hands;
+    struct comm_device_ops device_ops;
     void (*body)(struct rank *rank);
     pthread_t thread;
 };
@@ -144,9 +144,9 @@ static void *run_rank(void *user)
     rank->memory = scenario_memory();
     CHECK(!comm_open_thread(&rank->comm, rank->group, rank->number, &err), "%s", err.text);
     rank->mover = (struct mover){.user = rank, .copy = copy, .finish = finish};
-    rank->hands = (struct comm_hands){
+    rank->device_ops = (struct comm_device_ops){
         .mover = &rank->mover, .user = rank, .come = come, .meet = meet, .waited = waited, .reduce = reduce};
-    if (!rank->work->in_memory) comm_use(rank->comm, &rank->hands);
+    if (!rank->work->in_memory) comm_use(rank->comm, &rank->device_ops);
     CHECK(!comm_attach(rank->comm, rank->memory, &err), "%s", err.text);
     rank->body(rank);
     comm_close(rank->comm);
@@ -247,9 +247,9 @@ static void the_bits_of_ranks_in_memory(void **state)
 {
     (void)state;
     for (int ranks = 1; ranks <= RANKS_MOST; ranks++) {
-        struct work memory = {.ranks = ranks, .fails = -1, .in_memory = true}, hands = {.ranks = ranks, .fails = -1};
+        struct work memory = {.ranks = ranks, .fails = -1, .in_memory = true}, device_ops = {.ranks = ranks, .fails = -1};
         const uint64_t expected = run_ranks(&memory, 0, rounds, NULL);
-        for (uint64_t seed = 1; seed <= 3; seed++) assert_int_equal(run_ranks(&hands, seed, rounds, NULL), expected);
+        for (uint64_t seed = 1; seed <= 3; seed++) assert_int_equal(run_ranks(&device_ops, seed, rounds, NULL), expected);
     }
 }
 
@@ -260,17 +260,17 @@ static void what_is_forgotten_is_seen(void **state)
     skip(); /* it would be seen at once, and end the program */
 #endif
     struct work memory = {.ranks = 3, .fails = -1, .in_memory = true},
-                hands = {.ranks = 3, .fails = -1, .forgets = true};
+                device_ops = {.ranks = 3, .fails = -1, .forgets = true};
     const uint64_t expected = run_ranks(&memory, 0, rounds, NULL);
     int seen = 0;
-    for (uint64_t seed = 1; seed <= 5; seed++) seen += run_ranks(&hands, seed, rounds, NULL) != expected;
+    for (uint64_t seed = 1; seed <= 5; seed++) seen += run_ranks(&device_ops, seed, rounds, NULL) != expected;
     assert_true(seen > 0);
 }
 
 /* ---- waiting ---- */
 
 /* On rank 1's hands: until let_go(). */
-static void stand(void *user, int unused)
+static void baseline(void *user, int unused)
 {
     struct work *work = user;
     (void)unused;
@@ -313,7 +313,7 @@ static void one_comes_late(struct rank *rank)
     trial_draw(&trial, rank->comm, rank->memory, 3);
     trial_fill(&trial, rank->number, memory_symmetric_base(rank->memory));
     trial.kind = TRIAL_ALL_REDUCE;
-    if (rank->number == 1) pretend_send(rank->stream, (struct pretend_task){.call = stand, .user = rank->work});
+    if (rank->number == 1) pretend_send(rank->stream, (struct pretend_task){.call = baseline, .user = rank->work});
     CHECK(!trial_run(&trial, rank->comm, true, &stat, &err), "%s", err.text);
     here_am_i(rank->work);
     finish(rank, NULL);
@@ -334,7 +334,7 @@ static void let_go_late(struct work *work)
     let_go(work);
 }
 
-static void waiting_is_what_hands_waited(void **state)
+static void waiting_is_what_device_ops_waited(void **state)
 {
     (void)state;
     struct work work = {.ranks = 3, .fails = -1, .held = true};
@@ -374,7 +374,7 @@ static void one_is_left_reading(struct rank *rank)
     struct error err = {0};
     trial_draw(&trial, rank->comm, rank->memory, 3);
     trial.kind = TRIAL_GATHER;
-    if (rank->number == 1) pretend_send(rank->stream, (struct pretend_task){.call = stand, .user = rank->work});
+    if (rank->number == 1) pretend_send(rank->stream, (struct pretend_task){.call = baseline, .user = rank->work});
     CHECK(!trial_run(&trial, rank->comm, true, NULL, &err), "%s", err.text);
     here_am_i(rank->work);
     if (rank->number == 0) {
@@ -407,7 +407,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_bits_of_ranks_in_memory),  cmocka_unit_test(what_is_forgotten_is_seen),
-        cmocka_unit_test(waiting_is_what_hands_waited), cmocka_unit_test(one_that_fails_ends_it_for_all),
+        cmocka_unit_test(waiting_is_what_device_ops_waited), cmocka_unit_test(one_that_fails_ends_it_for_all),
         cmocka_unit_test(nobody_is_left_reading),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

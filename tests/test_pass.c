@@ -38,7 +38,7 @@ struct rank {
     uint64_t room_bytes; /* for each other rank; 0: ranks read each other's memory */
     void (*body)(struct comm *comm, struct memory *memory, uint64_t *result);
     uint64_t result;
-    struct comm_hands hands;
+    struct comm_device_ops device_ops;
     pthread_t thread;
 };
 
@@ -124,8 +124,8 @@ static void *run_rank(void *user)
     const uint64_t room_bytes = rank->room_bytes * (uint64_t)(rank->ranks - 1);
     void *room = malloc(room_bytes + 1);
     CHECK(!comm_open_thread(&comm, rank->group, rank->number, &err), "%s", err.text);
-    rank->hands = (struct comm_hands){.user = rank, .reduce = reduce, .pass = pass, .give_up = give_up};
-    if (rank->room_bytes) comm_use(comm, &rank->hands);
+    rank->device_ops = (struct comm_device_ops){.user = rank, .reduce = reduce, .pass = pass, .give_up = give_up};
+    if (rank->room_bytes) comm_use(comm, &rank->device_ops);
     comm_room(comm, room, room_bytes);
     CHECK(!comm_attach(comm, memory, &err), "%s", err.text);
     rank->body(comm, memory, &rank->result);

@@ -28,8 +28,8 @@ static uint64_t digest_parts(enum dtype dtype, const struct comm_part *parts, in
 static int copy_part(struct comm *comm, void *destination, const void *source, size_t bytes, bool stream)
 {
     struct error own;
-    if (comm->hands)
-        return mover_copy(comm->hands->mover, destination, source, bytes, &own) ? comm_failed(comm, &own) : STATUS_OK;
+    if (comm->device_ops)
+        return mover_copy(comm->device_ops->mover, destination, source, bytes, &own) ? comm_failed(comm, &own) : STATUS_OK;
     if (stream) copy_stream(destination, source, bytes);
     else memcpy(destination, source, bytes);
     return STATUS_OK;
@@ -57,13 +57,13 @@ static int gather_near(struct comm *comm, enum dtype dtype, const struct comm_pa
     return STATUS_OK;
 }
 
-static int reduce_by_hands(struct comm *comm, enum dtype dtype, enum dtype to, const struct comm_part *part,
+static int reduce_on_device(struct comm *comm, enum dtype dtype, enum dtype to, const struct comm_part *part,
                            void *destination, bool accumulate)
 {
     const void *sources[comm->layout.ranks];
     struct error own;
     for (int r = 0; r < comm->layout.ranks; r++) sources[r] = comm->base[r] + part->source;
-    int status = comm->hands->reduce(comm->hands->user, dtype, to, destination, sources, comm->layout.ranks,
+    int status = comm->device_ops->reduce(comm->device_ops->user, dtype, to, destination, sources, comm->layout.ranks,
                                      &comm->factors, part->elems, accumulate, &own);
     return status ? comm_failed(comm, &own) : STATUS_OK;
 }
@@ -95,7 +95,7 @@ static int reduce_part(struct comm *comm, enum dtype dtype, enum dtype to, const
     unsigned char *destination = comm_place(comm, part, in_place);
     int status = STATUS_OK;
     if (is_done(comm, dtype, to, part, destination, accumulate)) return STATUS_OK;
-    if (comm->hands) status = reduce_by_hands(comm, dtype, to, part, destination, accumulate);
+    if (comm->device_ops) status = reduce_on_device(comm, dtype, to, part, destination, accumulate);
     else reduce_in_memory(comm, dtype, to, part, destination, accumulate);
     for (int r = 0; r < comm->layout.ranks; r++)
         if (r != comm->layout.rank)
@@ -105,7 +105,7 @@ static int reduce_part(struct comm *comm, enum dtype dtype, enum dtype to, const
 
 static bool passes(const struct comm *comm)
 {
-    return comm->hands && comm->hands->pass;
+    return comm->device_ops && comm->device_ops->pass;
 }
 
 static int gather(struct comm *comm, enum dtype dtype, const struct comm_part *parts, int count, bool in_place)

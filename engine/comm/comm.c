@@ -8,7 +8,7 @@
 #include "engine/base/clock.h"
 #include "engine/memory/pages.h"
 
-static const uint64_t STRANDED_NS = 10000000000u; /* hands have long done by then what they were asked for */
+static const uint64_t STRANDED_NS = 10000000000u; /* device operations have long done by then what they were asked for */
 
 static const char *call_name(uint32_t call)
 {
@@ -22,9 +22,9 @@ void comm_scale(struct comm *comm, float before, float after)
     comm->factors = (struct reduce_factors){before, after};
 }
 
-void comm_use(struct comm *comm, const struct comm_hands *hands)
+void comm_use(struct comm *comm, const struct comm_device_ops *device_ops)
 {
-    comm->hands = hands;
+    comm->device_ops = device_ops;
 }
 
 void comm_room(struct comm *comm, void *room, uint64_t bytes)
@@ -61,7 +61,7 @@ const struct comm_layout *comm_layout(const struct comm *comm)
 void comm_abort(struct comm *comm, const struct error *reason)
 {
     node_fail_as(comm->node, reason->status, "rank %d: %s", comm->layout.rank, reason->text);
-    if (comm->hands && comm->hands->give_up) comm->hands->give_up(comm->hands->user);
+    if (comm->device_ops && comm->device_ops->give_up) comm->device_ops->give_up(comm->device_ops->user);
 }
 
 int comm_failed(struct comm *comm, const struct error *own)
@@ -181,18 +181,18 @@ int comm_broadcast_control(struct comm *comm, void *data, size_t bytes, struct e
 }
 
 /* Threads see each other's memory directly, so a thread that leaves after a failure lets those finish who still read.
- * They never wait long: every wait of a failed node ends at once, and who leaves at last has had the passes ended. Only hands
+ * They never wait long: every wait of a failed node ends at once, and who leaves at last has had the passes ended. Only device operations
  * that wait for those of the rank that failed may stay where they are. */
 static void wait_until_nobody_reads(const struct comm *comm)
 {
-    const struct comm_hands *hands = comm->hands;
+    const struct comm_device_ops *device_ops = comm->device_ops;
     const uint64_t since_ns = clock_ns();
     struct error why;
     while (atomic_load(&comm->node->inside)) {
         nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
-        if (!hands || !hands->stranded || clock_ns() - since_ns < STRANDED_NS) continue;
+        if (!device_ops || !device_ops->stranded || clock_ns() - since_ns < STRANDED_NS) continue;
         node_error(comm->node, &why);
-        hands->stranded(hands->user, &why);
+        device_ops->stranded(device_ops->user, &why);
     }
 }
 
@@ -216,7 +216,7 @@ void comm_close(struct comm *comm)
     bool healthy = false;
     if (comm->node) {
         struct comm_stat stat;
-        if (node_has_failed(comm->node) && comm->hands && comm->hands->give_up) comm->hands->give_up(comm->hands->user);
+        if (node_has_failed(comm->node) && comm->device_ops && comm->device_ops->give_up) comm->device_ops->give_up(comm->device_ops->user);
         comm_end_reading(comm, true);
         healthy = comm_arrive(comm, CALL_CLOSE, 0, true, NULL, 0, 0, &stat, NULL) == 0;
         if (comm->group && !healthy) wait_until_nobody_reads(comm);

@@ -51,9 +51,9 @@ enum comm_flags {
 
 struct comm_stat {
     uint64_t sent_bytes[2]; /* by link (LINK_INTRA, LINK_INTER): what others copied or reduced from this rank */
-    uint64_t peers_ns;      /* spent waiting for other ranks; where hands meet, comm_waited() says it */
+    uint64_t peers_ns;      /* spent waiting for other ranks; where device operations meet, comm_waited() says it */
     uint64_t arrival_ns;    /* ... of it until all had come: a tensor collective then begins to move data */
-    uint64_t meeting;       /* where hands meet: the first time that they did in this collective, */
+    uint64_t meeting;       /* where device operations meet: the first time that they did in this collective, */
     int meetings;           /* ... and how often */
     bool healthy;           /* every rank took part with its data */
 };
@@ -92,24 +92,24 @@ int comm_attach(struct comm *comm, struct memory *memory, struct error *err);
 int comm_share(struct comm *comm, size_t bytes, struct error *err);
 void *comm_segment_of(struct comm *comm, int rank);
 
-/* Whose hands do the work inside a collective where ranks keep their segments on devices: threads of one process. They may
+/* Whose device operations do the work inside a collective where ranks keep their segments on devices: threads of one process. They may
  * return before it is done; mover_finish() waits for it. `reduce` is kernels_reduce(). Kept by reference, before comm_attach();
  * without it the calling thread does it, in memory. Every rank alike.
  *
  * Where devices cannot read each other's memory, `pass` does a rank's part of what all pass in one go. It has its order among what
  * the mover and `reduce` were asked for. `give_up` ends all waits inside of passes, of every rank: from any thread, once a rank has
- * failed. `stranded` is called by comm_close() when, ten seconds after a failure, hands of some rank still read: their rank will not
+ * failed. `stranded` is called by comm_close() when, ten seconds after a failure, device operations of some rank still read: their rank will not
  * close, and the memory of this one cannot be freed under them. It ends the process, by one rank for all; where it returns, the
  * wait goes on.
  *
  * Hands that *meet* need not be waited for. Where ranks meet inside a collective, each says come() first, then the threads of all
- * meet, then each says meet(): what its hands are asked for from now on waits until those of all others have come to where they
+ * meet, then each says meet(): what its device operations are asked for from now on waits until those of all others have come to where they
  * were when they said come(). So inside a collective threads wait for threads only, and mover_finish() afterwards waits for what
  * others do as well; both end (meet.c).
- * Meetings are numbered alike on all ranks, round and round below COMM_MEETINGS; waited() says how long a rank's hands stood in
- * one, when they are past it. come NULL: a thread waits for its hands before it meets others. */
+ * Meetings are numbered alike on all ranks, round and round below COMM_MEETINGS; waited() says how long a rank's device operations stood in
+ * one, when they are past it. come NULL: a thread waits for its device operations before it meets others. */
 enum { COMM_MEETINGS = 64, COMM_MEETINGS_EACH = 3 /* in one collective, at most */ };
-struct comm_hands {
+struct comm_device_ops {
     const struct mover *mover;
     void *user;
     int (*come)(void *user, int meeting, struct error *err);
@@ -121,14 +121,14 @@ struct comm_hands {
     int (*reduce)(void *user, enum dtype dtype, enum dtype to, void *destination, const void *const *sources, int count,
                   const struct reduce_factors *factors, int64_t elems, bool accumulate, struct error *err);
 };
-void comm_use(struct comm *comm, const struct comm_hands *hands);
+void comm_use(struct comm *comm, const struct comm_device_ops *device_ops);
 
-/* What a collective could not know before its hands were done: sets peers_ns and arrival_ns of a stat with meetings. It is the
- * time from where hands had come to where they were past it; of hands with nothing else to do the meeting of the threads is in it.
+/* What a collective could not know before its device operations were done: sets peers_ns and arrival_ns of a stat with meetings. It is the
+ * time from where device operations had come to where they were past it; of device operations with nothing else to do the meeting of the threads is in it.
  * Where they pass, only the arrival is a meeting. Any thread; of meetings of the last COMM_MEETINGS. */
 int comm_waited(const struct comm *comm, struct comm_stat *stat, struct error *err);
 
-/* Where hands pass: what the next reduction may use of the device for what arrives. Every rank as much; at first none, with
+/* Where device operations pass: what the next reduction may use of the device for what arrives. Every rank as much; at first none, with
  * which one rank alone can reduce. */
 void comm_room(struct comm *comm, void *room, uint64_t bytes);
 

@@ -39,12 +39,12 @@ struct comm {
     void (*close_backend)(struct comm *comm, bool healthy); /* NULL: nothing to close */
     struct comm_group *group;     /* of threads; NULL: ranks are processes */
     struct reduce_factors factors;
-    const struct comm_hands *hands; /* NULL: the thread inside the collective, in memory */
+    const struct comm_device_ops *device_ops; /* NULL: the thread inside the collective, in memory */
     unsigned char *room;            /* comm_room() */
     uint64_t room_bytes;
     struct transfer *transfers;     /* of the go that is being made */
     int transfer_count, transfer_room;
-    uint64_t meetings;            /* to which hands have come */
+    uint64_t meetings;            /* to which device operations have come */
     bool inside;                  /* counted in node.inside */
     uint64_t exchanges;           /* done so far: says which message slot is next */
     unsigned char **base;         /* by rank: symmetric segment, NULL when far */
@@ -65,20 +65,20 @@ const struct node_message *comm_message(const struct comm *comm, int rank);
 /* The result of a step that may have failed: 0, or the node's failure in err. */
 int comm_result(struct comm *comm, int status, struct error *err);
 
-/* What the hands could not do ends the run for everyone: STATUS_RUN. */
+/* What the device operations could not do ends the run for everyone: STATUS_RUN. */
 int comm_failed(struct comm *comm, const struct error *own);
 
-/* meet.c: ranks meet within a collective: comm_meet(), or, where they arrive, comm_arrive() between the other two. What hands were
+/* meet.c: ranks meet within a collective: comm_meet(), or, where they arrive, comm_arrive() between the other two. What device operations were
  * asked for before is done for all who are asked afterwards. */
 int comm_come(struct comm *comm);
 int comm_met(struct comm *comm, struct comm_stat *stat);
 int comm_meet(struct comm *comm, struct comm_stat *stat);
-/* A rank is inside while it reads what is others', or its hands may: of hands that meet, until it leaves at last. STATUS_RUN: hands
+/* A rank is inside while it reads what is others', or its device operations may: of device operations that meet, until it leaves at last. STATUS_RUN: device operations
  * could not finish, as all know now. */
 void comm_begin_reading(struct comm *comm);
 int comm_end_reading(struct comm *comm, bool at_last);
 
-/* pass.c: gathers and reductions where hands pass. What they send is done when the hands have finished. */
+/* pass.c: gathers and reductions where device operations pass. What they send is done when the device operations have finished. */
 int pass_gather(struct comm *comm, enum dtype dtype, const struct comm_part *parts, int count, bool in_place);
 int pass_reduce(struct comm *comm, enum dtype dtype, enum dtype to, const struct comm_part *parts, int count, bool in_place, bool accumulate);
 

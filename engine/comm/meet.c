@@ -1,5 +1,5 @@
 /* Where ranks meet inside a collective: all have come, all have read what is to be overwritten. Threads always do. What becomes of
- * hands depends on them: there are none, and all is done; they are waited for before others are met; or they meet as well,
+ * device operations depends on them: there are none, and all is done; they are waited for before others are met; or they meet as well,
  * later, by what each said before (comm.h), and then nobody waits for a device here.
  *
  * No deadlock: what was asked for ends without threads, because awaits look back, at places that others had come to before the
@@ -9,9 +9,9 @@
 #include "engine/comm/internal.h"
 #include "engine/memory/mover.h"
 
-static bool hands_meet(const struct comm *comm)
+static bool device_ops_meet(const struct comm *comm)
 {
-    return comm->hands && comm->hands->come;
+    return comm->device_ops && comm->device_ops->come;
 }
 
 static bool is_alone(const struct comm *comm)
@@ -26,22 +26,22 @@ static int number(uint64_t meeting)
 
 int comm_come(struct comm *comm)
 {
-    const struct comm_hands *hands = comm->hands;
+    const struct comm_device_ops *device_ops = comm->device_ops;
     struct error own;
     int status = STATUS_OK;
-    if (!hands || (hands_meet(comm) && is_alone(comm))) return STATUS_OK;
-    if (hands_meet(comm)) status = hands->come(hands->user, number(comm->meetings++), &own);
-    else status = mover_finish(hands->mover, &own);
+    if (!device_ops || (device_ops_meet(comm) && is_alone(comm))) return STATUS_OK;
+    if (device_ops_meet(comm)) status = device_ops->come(device_ops->user, number(comm->meetings++), &own);
+    else status = mover_finish(device_ops->mover, &own);
     return status ? comm_failed(comm, &own) : STATUS_OK;
 }
 
 int comm_met(struct comm *comm, struct comm_stat *stat)
 {
-    const struct comm_hands *hands = comm->hands;
+    const struct comm_device_ops *device_ops = comm->device_ops;
     struct error own;
-    if (!hands_meet(comm) || is_alone(comm)) return STATUS_OK;
+    if (!device_ops_meet(comm) || is_alone(comm)) return STATUS_OK;
     if (stat->meetings++ == 0) stat->meeting = comm->meetings - 1;
-    return hands->meet(hands->user, number(comm->meetings - 1), &own) ? comm_failed(comm, &own) : STATUS_OK;
+    return device_ops->meet(device_ops->user, number(comm->meetings - 1), &own) ? comm_failed(comm, &own) : STATUS_OK;
 }
 
 int comm_meet(struct comm *comm, struct comm_stat *stat)
@@ -56,7 +56,7 @@ int comm_waited(const struct comm *comm, struct comm_stat *stat, struct error *e
     int status = STATUS_OK;
     for (int m = 0; m < stat->meetings && !status; m++) {
         uint64_t ns = 0;
-        status = comm->hands->waited(comm->hands->user, number(stat->meeting + (uint64_t)m), &ns, err);
+        status = comm->device_ops->waited(comm->device_ops->user, number(stat->meeting + (uint64_t)m), &ns, err);
         stat->peers_ns = m ? stat->peers_ns + ns : ns;
         if (m == 0) stat->arrival_ns = ns;
     }
@@ -72,12 +72,12 @@ void comm_begin_reading(struct comm *comm)
     atomic_fetch_add(&comm->node->inside, 1);
 }
 
-/* Of hands that meet nobody knows here when they will be done. They are asked for no more when this is called for the last time. */
+/* Of device operations that meet nobody knows here when they will be done. They are asked for no more when this is called for the last time. */
 int comm_end_reading(struct comm *comm, bool at_last)
 {
     struct error own;
-    if (!comm->inside || (hands_meet(comm) && !at_last)) return STATUS_OK;
-    const int status = comm->hands ? mover_finish(comm->hands->mover, &own) : STATUS_OK;
+    if (!comm->inside || (device_ops_meet(comm) && !at_last)) return STATUS_OK;
+    const int status = comm->device_ops ? mover_finish(comm->device_ops->mover, &own) : STATUS_OK;
     comm->inside = false;
     atomic_fetch_sub(&comm->node->inside, 1);
     return status ? comm_failed(comm, &own) : STATUS_OK;

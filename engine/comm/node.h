@@ -34,7 +34,7 @@ struct node {
     int members; /* ranks that meet here */
     _Alignas(64) _Atomic uint32_t round;
     _Alignas(64) _Atomic uint32_t arrived;
-    _Atomic uint32_t inside; /* ranks inside a collective, or whose hands may be */
+    _Atomic uint32_t inside; /* ranks inside a collective, or whose device operations may be */
     _Atomic uint32_t failing; /* the first to set it writes the text */
     struct error failure;
     struct node_seat seat[]; /* one per rank of the run */

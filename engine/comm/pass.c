@@ -36,7 +36,7 @@ static int go(struct comm *comm)
     struct error own;
     const int count = comm->transfer_count;
     comm->transfer_count = 0;
-    if (comm->hands->pass(comm->hands->user, comm->transfers, count, &own) == STATUS_OK) return STATUS_OK;
+    if (comm->device_ops->pass(comm->device_ops->user, comm->transfers, count, &own) == STATUS_OK) return STATUS_OK;
     return comm_failed(comm, &own);
 }
 
@@ -161,7 +161,7 @@ static int list_round(const struct reduction *r, struct place *places, bool *mov
 static int add_up(const struct reduction *r, const struct chunk *chunk)
 {
     struct comm *comm = r->comm;
-    const struct comm_hands *hands = comm->hands;
+    const struct comm_device_ops *device_ops = comm->device_ops;
     const void *sources[comm->layout.ranks];
     struct error own;
     for (int peer = 0; peer < comm->layout.ranks; peer++)
@@ -169,7 +169,7 @@ static int add_up(const struct reduction *r, const struct chunk *chunk)
                                                   : strip_of(r, peer) + chunk->at;
     unsigned char *destination =
         comm_place(comm, chunk->part, r->in_place) + chunk->first * (int64_t)dtype_bytes(r->to);
-    int status = hands->reduce(hands->user, r->dtype, r->to, destination, sources, comm->layout.ranks, &comm->factors,
+    int status = device_ops->reduce(device_ops->user, r->dtype, r->to, destination, sources, comm->layout.ranks, &comm->factors,
                                chunk->elems, r->accumulate, &own);
     return status ? comm_failed(comm, &own) : STATUS_OK;
 }

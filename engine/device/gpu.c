@@ -151,7 +151,7 @@ int gpu_rank_open(struct gpu_rank **out, struct gpu *gpu, int number, struct err
     int status = gpu_pages_open(&rank->pages, rank->on, err);
     if (!status) status = gpu_lanes_open(rank, err);
     if (!status) status = kernels_create_cuda(&rank->kernels, rank->on, rank->lanes[LANE_COMPUTE].stream, err);
-    if (!status) status = gpu_hands_open(rank, err);
+    if (!status) status = gpu_ops_open(rank, err);
     rank->device.pages = &rank->pages.pages;
     rank->device.kernels = rank->kernels;
     if (!status) return STATUS_OK;
@@ -163,7 +163,7 @@ int gpu_rank_open(struct gpu_rank **out, struct gpu *gpu, int number, struct err
 void gpu_rank_close(struct gpu_rank *rank)
 {
     if (!rank) return;
-    gpu_hands_close(rank);
+    gpu_ops_close(rank);
     kernels_free(rank->kernels);
     gpu_lanes_close(rank);
     gpu_pages_close(&rank->pages);

@@ -1,4 +1,4 @@
-/* The inside of engine/device/gpu.h: gpu.c opens GPUs and ranks on them, gpu_lanes.c makes a rank's lanes of streams, gpu_hands.c has
+/* The inside of engine/device/gpu.h: gpu.c opens GPUs and ranks on them, gpu_lanes.c makes a rank's lanes of streams, gpu_ops.c has
  * ranks work together. */
 #ifndef ENGINE_DEVICE_GPU_PARTS_H
 #define ENGINE_DEVICE_GPU_PARTS_H
@@ -43,14 +43,14 @@ struct gpu_rank {
     struct gpu_lane lanes[LANES];
     struct gpu_meeting meetings[COMM_MEETINGS];
     struct kernels *kernels;
-    struct comm_hands hands;
+    struct comm_device_ops device_ops;
     struct zero_device device;
 };
 
 /* Both set what struct zero_device says of their part. What was made before an error is closed as the rest is. */
 int gpu_lanes_open(struct gpu_rank *rank, struct error *err);
 void gpu_lanes_close(struct gpu_rank *rank);
-int gpu_hands_open(struct gpu_rank *rank, struct error *err);
-void gpu_hands_close(struct gpu_rank *rank);
+int gpu_ops_open(struct gpu_rank *rank, struct error *err);
+void gpu_ops_close(struct gpu_rank *rank);
 
 #endif

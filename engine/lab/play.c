@@ -90,7 +90,7 @@ void lab_play_started(struct lab_play *play)
     lab_sets_at(play->lab, play->at, &sets, &count);
     contest_hold(&play->contest, &play->lab->tries, sets, count);
     play->phase = PLAY_STARTING;
-    play->stand.known = false;
+    play->baseline.known = false;
     forget_answer(play);
 }
 
@@ -146,7 +146,7 @@ static void keep_of_task(struct lab_play *play, struct lab_scene *scene)
 
 static void acted(struct lab_play *play, struct lab_scene *scene)
 {
-    stand_take(&play->stand, scene->model);
+    lab_baseline_take(&play->baseline, scene->model);
     keep_of_task(play, scene);
     if (lab_play_catches_up(play)) enter_step(play, play->at + 1);
     else play_judge(play, scene);
@@ -163,7 +163,7 @@ static void act(struct lab_play *play)
 /* What stands before the question has been carried out. */
 static void prepared(struct lab_play *play, const struct lab_scene *scene)
 {
-    stand_take(&play->stand, scene->model);
+    lab_baseline_take(&play->baseline, scene->model);
     if (lab_play_catches_up(play) || play->lab->steps[play->at].ask == LAB_READ) {
         act(play);
         return;
@@ -177,14 +177,14 @@ static void look_back(struct lab_play *play, const struct run_model *model)
 {
     if (!play->looks_back) return;
     play->looks_back = false;
-    if (!stand_find(&play->stand, model)) return;
+    if (!lab_baseline_find(&play->baseline, model)) return;
     play->then = play->driver.actions;
-    driver_begin(&play->driver, &play->stand.back);
+    driver_begin(&play->driver, &play->baseline.back);
 }
 
 static void is_back(struct lab_play *play)
 {
-    if (play->stand.said[0]) notify(play, "put back for this step: %s", play->stand.said);
+    if (play->baseline.said[0]) notify(play, "put back for this step: %s", play->baseline.said);
     carry_out(play, play->then, false);
 }
 
@@ -295,7 +295,7 @@ void lab_play_check(struct lab_play *play, const struct run_model *model, const 
     page_answered(play);
     play->right = play_findings(play, lab_play_step(play), &scene);
     if (play->right) {
-        stand_take(&play->stand, model);
+        lab_baseline_take(&play->baseline, model);
         keep_of_task(play, &scene);
         play_judge(play, &scene);
     } else {

@@ -15,7 +15,7 @@
 #include "engine/lab/contest.h"
 #include "engine/lab/driver.h"
 #include "engine/lab/progress.h"
-#include "engine/lab/stand.h"
+#include "engine/lab/lab_baseline.h"
 
 enum lab_phase {
     PLAY_STARTING, /* until the run stands before its first step */
@@ -40,7 +40,7 @@ struct lab_play {
     enum lab_phase phase;
     int at;                      /* the step that is carried out; at most progress.step */
     struct lab_driver driver;
-    struct lab_stand stand;      /* how the lab left the run ... */
+    struct lab_baseline baseline;      /* how the lab left the run ... */
     bool looks_back;             /* ... to which it is led back before anything else is done ... */
     const struct lab_actions *then; /* ... and these are carried out after that; NULL: it is not on its way back */
     struct contest contest;      /* on what the run was started with */

@@ -14,11 +14,11 @@ int gatherer_init(struct gatherer *gatherer, struct builder *builder, const stru
         return STATUS_RUN;
     }
     gatherer->op = gatherer->buffer + units;
-    gatherer->brought = gatherer->op + units;
-    gatherer->brought_by = gatherer->brought + units;
-    gatherer->staged = gatherer->brought_by + units;
-    gatherer->staged_by = gatherer->staged + units;
-    gatherer->spent = gatherer->staged_by + units;
+    gatherer->device_shard = gatherer->op + units;
+    gatherer->device_shard_op = gatherer->device_shard + units;
+    gatherer->host_shard = gatherer->device_shard_op + units;
+    gatherer->host_shard_op = gatherer->host_shard + units;
+    gatherer->consumed = gatherer->host_shard_op + units;
     for (int i = 0; i < 7 * units; i++) gatherer->buffer[i] = -1;
     return STATUS_OK;
 }
@@ -68,7 +68,7 @@ static void stage(struct gatherer *gatherer, int at, bool ahead)
     struct builder *builder = gatherer->builder;
     const struct walk_step *step = &gatherer->walk->steps[at];
     const int unit = step->unit, from = builder->layout[unit].parameters;
-    if (builder_tier(builder, from) != TIER_NVME || gatherer->staged[unit] >= 0 || gatherer->brought[unit] >= 0) return;
+    if (builder_tier(builder, from) != TIER_NVME || gatherer->host_shard[unit] >= 0 || gatherer->device_shard[unit] >= 0) return;
     struct op *op = builder_begin(builder, OP_SWAP_IN, step->micro_step, unit);
     op->prefetch = ahead;
     op->phase = phase_of(step);
@@ -77,8 +77,8 @@ static void stage(struct gatherer *gatherer, int at, bool ahead)
     const int shard = builder_unit_staging(builder, "shard from NVMe", builder->model->dtype, unit);
     builder_take(builder, ROLE_OUTPUT, shard);
     op->bytes = builder->failed ? 0 : builder->schedule->buffers[shard].bytes;
-    gatherer->staged[unit] = shard;
-    gatherer->staged_by[unit] = builder_end(builder);
+    gatherer->host_shard[unit] = shard;
+    gatherer->host_shard_op[unit] = builder_end(builder);
     gatherer->staging_buffers += buffers_of(gatherer, unit);
 }
 
@@ -105,9 +105,9 @@ static void bring(struct gatherer *gatherer, int at, bool ahead)
     struct builder *builder = gatherer->builder;
     const struct walk_step *step = &gatherer->walk->steps[at];
     const int unit = step->unit, lasting = builder->layout[unit].parameters;
-    if (builder_tier(builder, lasting) == TIER_DEVICE || gatherer->brought[unit] >= 0) return;
+    if (builder_tier(builder, lasting) == TIER_DEVICE || gatherer->device_shard[unit] >= 0) return;
     stage(gatherer, at, ahead);
-    const int staged = gatherer->staged[unit], from = staged >= 0 ? staged : lasting;
+    const int host_shard = gatherer->host_shard[unit], from = host_shard >= 0 ? host_shard : lasting;
     struct op *op = builder_begin(builder, OP_BRING, step->micro_step, unit);
     op->prefetch = ahead;
     op->phase = phase_of(step);
@@ -116,14 +116,14 @@ static void bring(struct gatherer *gatherer, int at, bool ahead)
     op->buffer[ROLE_SOURCE] = from;
     builder_take(builder, ROLE_OUTPUT, shard);
     builder_piece(builder, unit, 0, gathered_elems(gatherer, unit), from, shard);
-    if (staged >= 0) {
-        builder_depend(builder, gatherer->staged_by[unit], WAIT_DATA);
-        builder_give(builder, staged);
-        gatherer->staged[unit] = -1;
+    if (host_shard >= 0) {
+        builder_depend(builder, gatherer->host_shard_op[unit], WAIT_DATA);
+        builder_give(builder, host_shard);
+        gatherer->host_shard[unit] = -1;
         gatherer->staging_buffers -= buffers_of(gatherer, unit);
     }
-    gatherer->brought[unit] = shard;
-    gatherer->brought_by[unit] = builder_end(builder);
+    gatherer->device_shard[unit] = shard;
+    gatherer->device_shard_op[unit] = builder_end(builder);
 }
 
 /* The one that is gathered after this, within the limits of a gather ahead: its copy runs beside this gather. */
@@ -150,7 +150,7 @@ static int gather(struct gatherer *gatherer, int at, bool prefetch, int serial)
     stage_next(gatherer, at); /* before the next is brought up, so that both run beside each other; */
     bring_next(gatherer, at);
     stage_next(gatherer, at); /* or after it, where that gave back the only buffer */
-    const int brought = gatherer->brought[unit];
+    const int device_shard = gatherer->device_shard[unit];
     struct op *op = builder_begin(builder, OP_GATHER, step->micro_step, unit);
     op->prefetch = prefetch;
     op->phase = phase_of(step);
@@ -158,12 +158,12 @@ static int gather(struct gatherer *gatherer, int at, bool prefetch, int serial)
         builder_unit_buffer(builder, "gathered", CATEGORY_GATHERED, EXTENT_HEAD, builder->model->dtype, unit, false);
     builder_take(builder, ROLE_PARAMETERS, buffer);
     builder_piece(builder, unit, 0, gathered_elems(gatherer, unit),
-                  brought >= 0 ? brought : builder->layout[unit].parameters, buffer);
+                  device_shard >= 0 ? device_shard : builder->layout[unit].parameters, buffer);
     builder_depend(builder, serial, WAIT_LIMIT);
-    if (brought >= 0) {
-        builder_depend(builder, gatherer->brought_by[unit], WAIT_DATA);
-        gatherer->brought[unit] = -1;
-        gatherer->spent[unit] = brought;
+    if (device_shard >= 0) {
+        builder_depend(builder, gatherer->device_shard_op[unit], WAIT_DATA);
+        gatherer->device_shard[unit] = -1;
+        gatherer->consumed[unit] = device_shard;
     }
     gatherer->buffer[unit] = buffer;
     gatherer->op[unit] = builder_end(builder);
@@ -231,10 +231,10 @@ static bool kept_for_backward(const struct gatherer *gatherer, int at)
            step->unit >= gatherer->builder->model->unit_count - schedule->knobs.keep_last_units;
 }
 
-int gatherer_spent(struct gatherer *gatherer, int at)
+int gatherer_consumed(struct gatherer *gatherer, int at)
 {
-    const int unit = gatherer->walk->steps[at].unit, shard = gatherer->spent[unit];
-    gatherer->spent[unit] = -1;
+    const int unit = gatherer->walk->steps[at].unit, shard = gatherer->consumed[unit];
+    gatherer->consumed[unit] = -1;
     return shard;
 }
 

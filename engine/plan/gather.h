@@ -26,9 +26,9 @@ struct gatherer {
     struct builder *builder;
     const struct walk *walk;
     int *buffer, *op;    /* by unit: where it is gathered (-1: not), and by which operation */
-    int *brought, *brought_by; /* by unit: the own shard, come up from the host tier to be gathered (-1: not), and by which */
-    int *staged, *staged_by;   /* ... read from NVMe into the host tier (-1: not), and by which */
-    int *spent;                /* by unit: the own shard it was gathered from, which nobody has given back yet (-1: none) */
+    int *device_shard, *device_shard_op; /* by unit: the own shard, come up from the host tier to be gathered (-1: not), and by which */
+    int *host_shard, *host_shard_op;   /* ... read from NVMe into the host tier (-1: not), and by which */
+    int *consumed;                /* by unit: the own shard it was gathered from, which nobody has given back yet (-1: none) */
     int64_t live_elems, staging_buffers; /* the latter: how many of buffer_count are in use */
     bool active;
 };
@@ -46,7 +46,7 @@ int gatherer_before(struct gatherer *gatherer, int at, int serial);
 /* The shard on the device that the unit of use `at` was gathered from, for that use to give back; -1: none. (If the gather
  * gave it back, what stands between a gather ahead and its use would wait for the gather: every take waits for every give
  * above it.) */
-int gatherer_spent(struct gatherer *gatherer, int at);
+int gatherer_consumed(struct gatherer *gatherer, int at);
 
 /* True if use `at` is the last before the unit is let go: its operation gives the buffer back; the gatherer forgets it. */
 bool gatherer_lets_go(struct gatherer *gatherer, int at);

@@ -39,11 +39,11 @@ static void write_tail_refresh_from_host(struct planner *planner, int u)
     if (swapped) builder_give(builder, from);
     if (swapped) builder_depend(builder, read, WAIT_DATA);
     else planner_depend_on_updates(planner);
-    const int brought = builder_end(builder);
+    const int device_shard = builder_end(builder);
     builder_begin(builder, OP_REFRESH, -1, -1)->in_tail = !planner->delayed;
     add_tail(planner, u, shard);
     builder_give(builder, shard);
-    builder_depend(builder, brought, WAIT_DATA);
+    builder_depend(builder, device_shard, WAIT_DATA);
     planner->last_comm = builder_end(builder);
 }
 

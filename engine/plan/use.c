@@ -35,8 +35,8 @@ static void use_parameters(struct planner *planner, int at)
     builder->op->buffer[ROLE_TAIL] = layout->tail;
     if (!gathered || planner->gatherer.buffer[step->unit] < 0) return; /* all of it may be tail */
     builder_depend(builder, planner->gatherer.op[step->unit], WAIT_DATA);
-    int buffer = planner->gatherer.buffer[step->unit], spent = gatherer_spent(&planner->gatherer, at);
-    if (spent >= 0) builder_give(builder, spent);
+    int buffer = planner->gatherer.buffer[step->unit], consumed = gatherer_consumed(&planner->gatherer, at);
+    if (consumed >= 0) builder_give(builder, consumed);
     if (gatherer_lets_go(&planner->gatherer, at)) builder_give(builder, buffer);
 }
 

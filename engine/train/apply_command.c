@@ -11,7 +11,7 @@
 #include "engine/train/relaunch.h"
 #include "engine/train/save.h"
 
-static struct trace_ring *pen(struct rank *rank)
+static struct trace_ring *rank0_ring(struct rank *rank)
 {
     return rank->rank == 0 ? rank->ring : NULL;
 }
@@ -85,7 +85,7 @@ static void tell(struct rank *rank, const char *kind, double from, double to)
     cJSON *detail = cJSON_CreateObject();
     cJSON_AddNumberToObject(detail, "from", from);
     cJSON_AddNumberToObject(detail, "to", to);
-    record_event(pen(rank), rank->steps_done + 1, kind, detail);
+    record_event(rank0_ring(rank), rank->steps_done + 1, kind, detail);
 }
 
 static int apply_stage(struct rank *rank, const struct command *command, struct error *err)
@@ -99,7 +99,7 @@ static int apply_stage(struct rank *rank, const struct command *command, struct 
     accept(rank, command);
     relaunch_config_set(&rank->next, "zero_optimization.stage", command->value);
     tell(rank, "stage", before, changed.zero.stage);
-    record_plan_notes(pen(rank), &rank->model, &rank->config.zero);
+    record_plan_notes(rank0_ring(rank), &rank->model, &rank->config.zero);
     return STATUS_OK;
 }
 
@@ -126,7 +126,7 @@ static void tell_set(struct rank *rank, const char *key, const char *before)
     cJSON_AddStringToObject(detail, "key", path);
     cJSON_AddStringToObject(detail, "from", before);
     cJSON_AddStringToObject(detail, "to", now);
-    record_event(pen(rank), rank->steps_done + 1, "set", detail);
+    record_event(rank0_ring(rank), rank->steps_done + 1, "set", detail);
 }
 
 /* The new values are tried on a copy; what needs no new schedule (links, the learning rate) is copied last. */
@@ -147,7 +147,7 @@ static int apply_set(struct rank *rank, const struct command *command, struct er
     accept(rank, command);
     relaunch_config_set(&rank->next, command->key, command->value);
     tell_set(rank, command->key, before);
-    if (new_knobs) record_plan_notes(pen(rank), &rank->model, &rank->config.zero);
+    if (new_knobs) record_plan_notes(rank0_ring(rank), &rank->model, &rank->config.zero);
     return STATUS_OK;
 }
 
@@ -165,7 +165,7 @@ int rank_validate(struct rank *rank, const struct command *command, float *loss,
     int status = zero_evaluate(rank->zero, samples, loss, &tokens, err);
     if (status) return status;
     accept(rank, command);
-    record_validation(pen(rank), rank->steps_done, *loss, tokens);
+    record_validation(rank0_ring(rank), rank->steps_done, *loss, tokens);
     return STATUS_OK;
 }
 
@@ -175,7 +175,7 @@ int rank_sample(struct rank *rank, const struct command *command, int64_t tokens
     int status = zero_sample(rank->zero, "", (int)tokens, 0.8f, &text, err);
     if (!status) {
         accept(rank, command);
-        record_sample(pen(rank), rank->steps_done, (const char *)text.at, text.count);
+        record_sample(rank0_ring(rank), rank->steps_done, (const char *)text.at, text.count);
     }
     bytes_release(&text);
     return status;

@@ -38,7 +38,7 @@ static int await(struct executor *executor, struct lane_state *lane, struct lane
     return status;
 }
 
-/* The host reads what others left for it on the board, and says whether anything has failed. */
+/* The host reads what others left for it on the mailbox, and says whether anything has failed. */
 static void wait_for_all_before(struct executor *executor, struct lane_state *lane, const struct op *op)
 {
     const uint32_t sent = atomic_load(&lane->sent);

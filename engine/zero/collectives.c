@@ -86,9 +86,9 @@ static int agree(struct zero *zero, const struct schedule *schedule, bool health
 {
     const bool good = healthy && zero_foresee_update(zero, schedule);
     struct agreement mine = {0, 0, !good};
-    for (int m = 0; m < schedule->micro_steps; m++) mine.loss += (double)zero->board.losses[m];
+    for (int m = 0; m < schedule->micro_steps; m++) mine.loss += (double)zero->mailbox.losses[m];
     mine.loss /= schedule->micro_steps;
-    for (int u = 0; u < zero->model.unit_count; u++) mine.sum_squares += zero->board.unit_squares[u];
+    for (int u = 0; u < zero->model.unit_count; u++) mine.sum_squares += zero->mailbox.unit_squares[u];
     int status = comm_exchange(zero->comm, &mine, zero->agreed, sizeof mine, stat, err);
     if (status == STATUS_OK) conclude(zero);
     stat->healthy = status == STATUS_OK && !zero->concluded.failed;

@@ -14,7 +14,7 @@ struct agreement { double loss, sum_squares; int32_t failed; };
 
 /* Host memory that a step's operations write to or read from when they are carried out, which on a device is later than they
  * are sent: where there is one, it is pinned. Each place is used once in a step. */
-struct board {
+struct host_mailbox {
     void *memory;
     uint64_t bytes;
     bool pinned;
@@ -70,7 +70,7 @@ struct zero {
     enum purpose purpose;
     int64_t first_sample;       /* evaluation: where in the held-out slice */
     struct learning_rate now;
-    struct board board;
+    struct host_mailbox mailbox;
     struct { bool refused[SCHEDULES], told; } ahead; /* runs_ahead.c: of the schedules in force, under the budgets in force */
     uint64_t whole_bytes[SCHEDULES][TIERS];          /* ... what each takes of a tier with everything at once */
     float gradient_factor;      /* clipping, known after the agreement */
@@ -114,10 +114,10 @@ int zero_settle_op(void *user, const struct op *op, struct op_stat *stat, struct
 /* ... outside a step, on the calling thread, with what it takes and gives. */
 int zero_run_alone(struct zero *zero, const struct schedule *schedule, const struct op *op, struct error *err);
 
-/* board.c: large enough for all of them; clean at the beginning of a run. */
-int zero_make_board(struct zero *zero, const struct schedule schedules[SCHEDULES], struct error *err);
-void zero_clean_board(struct zero *zero);
-void zero_release_board(struct zero *zero);
+/* host_mailbox.c: large enough for all of them; clean at the beginning of a run. */
+int zero_make_mailbox(struct zero *zero, const struct schedule schedules[SCHEDULES], struct error *err);
+void zero_clean_mailbox(struct zero *zero);
+void zero_release_mailbox(struct zero *zero);
 
 /* runs_ahead.c: once for the schedules in force; whether lanes of the device may run ahead of it while this one runs. */
 void zero_weigh_whole(struct zero *zero);

@@ -207,7 +207,7 @@ int zero_make_room(struct zero *zero, const struct schedule schedules[SCHEDULES]
 {
     int status = make_room_for_parts(zero, schedules, err);
     if (status == STATUS_OK) status = make_host_kernels(zero, &schedules[PURPOSE_TRAIN], err);
-    return status == STATUS_OK ? zero_make_board(zero, schedules, err) : status;
+    return status == STATUS_OK ? zero_make_mailbox(zero, schedules, err) : status;
 }
 
 /* DeepSpeed's two ways to divide by the number of ranks in part or in whole before the sum. */
@@ -291,7 +291,7 @@ int zero_open(struct zero **out, const struct zero_options *options, struct zero
     zero->source = options->source;
     zero->device = options->device;
     if (zero->device) memcpy(zero->movers, zero->device->movers, sizeof zero->movers);
-    if (zero->device) comm_use(options->comm, zero->device->hands);
+    if (zero->device) comm_use(options->comm, zero->device->device_ops);
     zero->schedule_number = options->first_schedule;
     zero->comm = options->comm;
     zero->data = options->data;
@@ -331,7 +331,7 @@ void zero_close(struct zero *zero)
     free(zero->sampler.tokens);
     free(zero->sampler.logits);
     free(zero->agreed);
-    zero_release_board(zero);
+    zero_release_mailbox(zero);
     free(zero->pending.done);
     free(zero->parts);
     free(zero);

@@ -95,7 +95,7 @@ static int load(struct zero *zero, const struct schedule *schedule, const struct
     int32_t *tokens = zero_buffer(zero, schedule, op->buffer[ROLE_TOKENS]);
     if (!zero->device) return read_tokens(zero, schedule, op, tokens, err);
     const int64_t each = (int64_t)schedule->B * schedule->T;
-    int32_t *here = zero->board.tokens + op->micro_step * 2 * each;
+    int32_t *here = zero->mailbox.tokens + op->micro_step * 2 * each;
     const uint64_t used_bytes = (uint64_t)each * sizeof *here *
                                 (zero->purpose == PURPOSE_SAMPLE ? 1 : 2); /* no targets where nothing is learned */
     int status = read_tokens(zero, schedule, op, here, err);
@@ -139,7 +139,7 @@ void zero_sum_squares(struct zero *zero, struct kernels *kernels, const struct s
         const struct buffer *buffer = &schedule->buffers[b];
         if (buffer->tier != tier) continue;
         const int64_t shard = shard_elems(zero->model.units[u].elems, zero->ranks);
-        kernels_sum_squares_to(kernels, buffer->dtype, &zero->board.unit_squares[u],
+        kernels_sum_squares_to(kernels, buffer->dtype, &zero->mailbox.unit_squares[u],
                                zero_at(zero, schedule, b, zero->rank * shard), shard);
     }
 }
@@ -188,7 +188,7 @@ static int head_forward(struct zero *zero, const struct gpt *gpt, const struct s
                   *targets = tokens + schedule->B * schedule->T;
     int status = gpt_head_forward(gpt, parameters, input, zero->purpose == PURPOSE_SAMPLE ? NULL : targets,
                                   (float)(zero->scaler.scale / schedule->micro_steps), saved,
-                                  &zero->board.losses[op->micro_step], err);
+                                  &zero->mailbox.losses[op->micro_step], err);
     if (status == STATUS_OK && zero->purpose == PURPOSE_SAMPLE) status = draw_token(zero, schedule, op, err);
     return status;
 }

@@ -33,7 +33,7 @@ static int run(struct zero *zero, enum purpose purpose, bool *failed, struct zer
     const bool slowed = set_pace(zero, purpose);
     zero->purpose = purpose;
     zero->swap_failure.failed = zero->update_failure.failed = false;
-    zero_clean_board(zero);
+    zero_clean_mailbox(zero);
     int status = executor_run(zero->executor, &zero->schedules[which], zero->schedule_number + (uint32_t)which,
                               (uint32_t)zero->steps_done + 1, !slowed && zero_runs_ahead(zero, which), &result, err);
     *failed = result.failed;

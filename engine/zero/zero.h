@@ -39,7 +39,7 @@ struct zero_device {
     struct kernels *kernels;
     const struct mover *movers[LANES]; /* NULL: the lane never touches the device */
     const struct lane_stream *streams[LANES]; /* of those of them that can run ahead (lane_stream.h); NULL: waited for */
-    const struct comm_hands *hands;
+    const struct comm_device_ops *device_ops;
 };
 
 struct zero_options {

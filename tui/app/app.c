@@ -289,7 +289,7 @@ void app_close(struct app *app)
     if (!app) return;
     terminal_close(app->terminal);
     surface_release(&app->surface);
-    lab_board_release(&app->board);
+    lab_pane_release(&app->pane);
     free(app->noted);
     free(app);
 }

@@ -27,7 +27,7 @@ struct app {
     const struct lab_play *played; /* the lab; NULL: none */
     int playing_step;         /* ... the step whose view has been opened */
     unsigned page_revision;   /* ... the page that has been drawn */
-    struct lab_board board;   /* ... what its pane shows */
+    struct lab_pane pane;   /* ... what its pane shows */
     char *noted;              /* ... what a recorded lesson holds of it last (lesson.c) ... */
     uint64_t lesson_ns;       /* ... time of the page of a lesson that was recorded last, or is shown */
     uint64_t playing_ns;      /* ... when the learner's time was counted last */

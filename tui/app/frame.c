@@ -68,11 +68,11 @@ static int open_reel(struct record_reader *reader, const char *file, struct erro
 
 /* The page of a recorded lesson stands beside the view; where there is room for one of them only, a view that was asked for
  * is shown. */
-static void show_lesson(struct view_state *state, struct lab_board *board, const struct record_reader *reader,
+static void show_lesson(struct view_state *state, struct lab_pane *pane, const struct record_reader *reader,
                         const struct app_frame_options *options)
 {
-    if (!reader->model->lesson.text || lab_board_read(board, reader->model->lesson.text, NULL)) return;
-    state->lab = board;
+    if (!reader->model->lesson.text || lab_pane_read(pane, reader->model->lesson.text, NULL)) return;
+    state->lab = pane;
     state->lab_recorded = true;
     state->lab_focus = !options->view;
 }
@@ -89,11 +89,11 @@ static char *paint(const struct record_reader *reader, enum view_id view, const 
                                .trace_file = options->file,
                                .trouble = reader->trouble[0] ? reader->trouble : NULL};
     struct surface surface;
-    struct lab_board board = {0};
+    struct lab_pane pane = {0};
     if (!surface_init(&surface, options->columns, options->rows, theme, options->look.ascii)) return NULL;
-    show_lesson(&state, &board, reader, options);
+    show_lesson(&state, &pane, reader, options);
     view_draw(reader->model, reader->history, &state, &surface);
-    lab_board_release(&board);
+    lab_pane_release(&pane);
     char *text = options->as == APP_AS_SVG    ? surface_to_svg(&surface)
                  : options->as == APP_AS_ANSI ? surface_to_ansi(&surface)
                                               : surface_to_text(&surface);

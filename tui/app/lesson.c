@@ -32,8 +32,8 @@ void lesson_note(struct app *app)
 {
     const struct app_lab *lab = app->options->lab;
     if (!lab || !lab->lesson || !app->feed.newest.model->header.known) return;
-    char *same = lab_board_json(&app->board, false), *text = NULL;
-    if (same && (!app->noted || strcmp(same, app->noted) != 0)) text = lab_board_json(&app->board, true);
+    char *same = lab_pane_json(&app->pane, false), *text = NULL;
+    if (same && (!app->noted || strcmp(same, app->noted) != 0)) text = lab_pane_json(&app->pane, true);
     if (!text) {
         free(same);
         return;
@@ -65,12 +65,12 @@ static bool is_lesson_or_runs(const struct record_reader *newest, uint64_t unuse
 /* A page that waited for the learner; those in between go by when it is played. */
 static bool is_page(const struct run_model *model, const struct trace_record *record, const void *user)
 {
-    struct lab_board board = {0};
+    struct lab_pane pane = {0};
     (void)model, (void)user;
     if (record->kind != TRACE_LESSON) return false;
     char *text = strndup(record->lesson.json.at, record->lesson.json.bytes);
-    bool waits = text && lab_board_read(&board, text, NULL) == STATUS_OK && board.waits;
-    lab_board_release(&board);
+    bool waits = text && lab_pane_read(&pane, text, NULL) == STATUS_OK && pane.waits;
+    lab_pane_release(&pane);
     free(text);
     return waits;
 }
@@ -106,12 +106,12 @@ void lesson_show(struct app *app)
         return;
     }
     if (app->state.lab && app->lesson_ns == model->lesson.time_ns) return;
-    const int step = app->state.lab ? app->board.step : -1;
+    const int step = app->state.lab ? app->pane.step : -1;
     app->lesson_ns = model->lesson.time_ns;
     app->state.lab_recorded = true;
-    app->state.lab = lab_board_read(&app->board, model->lesson.text, NULL) ? NULL : &app->board;
+    app->state.lab = lab_pane_read(&app->pane, model->lesson.text, NULL) ? NULL : &app->pane;
     if (!app->state.lab) return;
-    const int view = app->board.step != step ? view_named(app->board.look) : -1;
+    const int view = app->pane.step != step ? view_named(app->pane.look) : -1;
     if (view >= 0) app->state.view = (enum view_id)view;
     playing_scroll(app);
 }

@@ -23,9 +23,9 @@ bool look_is_mono(const struct app_look *look, bool can_colour)
 
 bool app_lab_fits(const struct lab_play *play)
 {
-    struct lab_board board = {0};
-    lab_board_of(&board, play, false);
-    return lab_fits_smallest(&board);
+    struct lab_pane pane = {0};
+    lab_pane_of(&pane, play, false);
+    return lab_fits_smallest(&pane);
 }
 
 const char *app_theme_names(void)

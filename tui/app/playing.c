@@ -23,13 +23,13 @@ static void save(struct app *app)
     if (lab->save) lab->save(&lab->play, lab->user);
 }
 
-/* The board as the play is now. */
+/* The pane as the play is now. */
 static void show(struct app *app)
 {
     const struct app_lab *lab = app->options->lab;
     if (!lab) return;
-    lab_board_of(&app->board, &lab->play, lab->presents);
-    app->state.lab = &app->board;
+    lab_pane_of(&app->pane, &lab->play, lab->presents);
+    app->state.lab = &app->pane;
 }
 
 void playing_open(struct app *app)

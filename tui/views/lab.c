@@ -1,4 +1,4 @@
-/* What a lab asks and says. The play (engine/lab/play.h) makes the paragraphs; here a board of them becomes rows. */
+/* What a lab asks and says. The play (engine/lab/play.h) makes the paragraphs; here a pane of them becomes rows. */
 #include "tui/views/lab.h"
 
 #include <stdio.h>
@@ -82,14 +82,14 @@ static int measured(const struct lab_page *of, int columns, int from, int until)
     return page((struct canvas){&nothing, {0, 0, columns, 0}}, &part, 0, PAGE_MAX);
 }
 
-bool lab_fits_smallest(const struct lab_board *board)
+bool lab_fits_smallest(const struct lab_pane *pane)
 {
-    const struct lab_page *page_of = board->page;
+    const struct lab_page *page_of = pane->page;
     int question = 0, room = lab_room(VIEW_ROWS_MIN - 3); /* header and footer */
-    while (question < board->told_from && question < page_of->count && page_of->at[question].tone != TONE_HINT)
+    while (question < pane->told_from && question < page_of->count && page_of->at[question].tone != TONE_HINT)
         question++;
     return measured(page_of, VIEW_COLUMNS_MIN, 0, question) <= room &&
-           measured(page_of, VIEW_COLUMNS_MIN, board->told_from, PAGE_MAX) <= room;
+           measured(page_of, VIEW_COLUMNS_MIN, pane->told_from, PAGE_MAX) <= room;
 }
 
 /* Paragraphs that are shown. */
@@ -118,7 +118,7 @@ int lab_scroll_to_newest(const struct view_state *state, int columns, int rows)
 
 /* ---- around it ----------------------------------------------------------------------------------------------------- */
 
-static void draw_marks(struct canvas canvas, int x, const struct lab_board *board)
+static void draw_marks(struct canvas canvas, int x, const struct lab_pane *pane)
 {
     static const struct {
         uint32_t character;
@@ -129,9 +129,9 @@ static void draw_marks(struct canvas canvas, int x, const struct lab_board *boar
         [LAB_WRONG] = {'o', STYLE_WARN},
         [LAB_SKIPPED] = {'-', STYLE_DIM},
     };
-    for (int s = 0; s < board->count; s++) {
-        bool here = s == board->step && !board->finished;
-        enum lab_mark mark = board->marks[s];
+    for (int s = 0; s < pane->count; s++) {
+        bool here = s == pane->step && !pane->finished;
+        enum lab_mark mark = pane->marks[s];
         if (here && mark == LAB_OPEN) draw_character(canvas, x + s, 1, STYLE_FOCUS, 0x25b8);
         else draw_character(canvas, x + s, 1, here ? STYLE_FOCUS : marks[mark].style, marks[mark].character);
     }
@@ -139,17 +139,17 @@ static void draw_marks(struct canvas canvas, int x, const struct lab_board *boar
 
 static void draw_head(struct canvas canvas, const struct scene *scene)
 {
-    const struct lab_board *board = scene->state->lab;
+    const struct lab_pane *pane = scene->state->lab;
     char title[200], time[48];
-    bool has_room = utf8_columns(board->title) + 9 < canvas.at.columns;
-    snprintf(title, sizeof title, "%s%s", has_room ? "lab: " : "", board->title);
+    bool has_room = utf8_columns(pane->title) + 9 < canvas.at.columns;
+    snprintf(title, sizeof title, "%s%s", has_room ? "lab: " : "", pane->title);
     draw_title(canvas, 0, scene->state->lab_focus, title);
-    int x = draw_format(canvas, INDENT, 1, STYLE_TEXT, "step %d of %d  ", board->step + 1, board->count);
-    draw_marks(canvas, x, board);
-    snprintf(time, sizeof time, "%d of about %d min", board->spent_minutes, board->minutes);
-    if (x + board->count + 2 + utf8_columns(time) < canvas.at.columns)
+    int x = draw_format(canvas, INDENT, 1, STYLE_TEXT, "step %d of %d  ", pane->step + 1, pane->count);
+    draw_marks(canvas, x, pane);
+    snprintf(time, sizeof time, "%d of about %d min", pane->spent_minutes, pane->minutes);
+    if (x + pane->count + 2 + utf8_columns(time) < canvas.at.columns)
         draw_right(canvas, canvas.at.columns - 1, 1, STYLE_DIM, time);
-    draw_words(canvas_part(canvas, 0, 0, canvas.at.columns - 1, 3), INDENT, 2, STYLE_STRONG, board->step_title);
+    draw_words(canvas_part(canvas, 0, 0, canvas.at.columns - 1, 3), INDENT, 2, STYLE_STRONG, pane->step_title);
 }
 
 static const char *what_to_do(const struct view_state *state)
@@ -174,10 +174,10 @@ static void draw_more(struct canvas canvas, int y, int taken, bool above, bool b
 static void draw_foot(struct canvas canvas, const struct scene *scene, int scroll, int hidden)
 {
     int y = canvas.at.rows - 1;
-    const struct lab_board *board = scene->state->lab;
-    if (board->notice[0])
+    const struct lab_pane *pane = scene->state->lab;
+    if (pane->notice[0])
         draw_words(canvas_part(canvas, 0, 0, canvas.at.columns - 1, canvas.at.rows), INDENT, y - 1, STYLE_WARN,
-                   board->notice);
+                   pane->notice);
     const int taken = draw_text(canvas, INDENT, y, STYLE_FOCUS, what_to_do(scene->state));
     draw_more(canvas, y, taken, scroll > 0, hidden > 0);
 }

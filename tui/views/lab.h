@@ -15,7 +15,7 @@ void lab_draw(struct canvas canvas, const struct scene *scene);
 int lab_rows(const struct view_state *state, int columns);
 int lab_room(int rows);
 /* At the smallest size of a screen: whether question and verdict have room on a page each. Hints may scroll. */
-bool lab_fits_smallest(const struct lab_board *board);
+bool lab_fits_smallest(const struct lab_pane *pane);
 /* The scroll at which what was said last can be read: verdict and explanation, or the newest hint. */
 int lab_scroll_to_newest(const struct view_state *state, int columns, int rows);
 

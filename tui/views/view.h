@@ -6,7 +6,7 @@
 #ifndef TUI_VIEWS_VIEW_H
 #define TUI_VIEWS_VIEW_H
 
-#include "engine/lab/board.h"
+#include "engine/lab/pane.h"
 #include "engine/observe/history.h"
 #include "engine/observe/model.h"
 #include "tui/draw/format.h"
@@ -71,7 +71,7 @@ struct view_state {
     double speed;             /* ... so fast; < 0: backwards */
 
     /* a lab that is played, or was; NULL: none */
-    const struct lab_board *lab;
+    const struct lab_pane *lab;
     bool lab_focus;           /* keys are the lab's; on a narrow screen also: its page is shown */
     bool lab_recorded;        /* it is a lesson of a recording: n and N turn its pages, and it takes no answers */
     bool lab_hides;           /* verdict and explanation, until they are asked for */

@@ -1,4 +1,4 @@
-/* How ranks work together on GPUs: what their hands (engine/comm/comm.h) are asked for goes to the stream of the communication lane.
+/* How ranks work together on GPUs: what their device operations (engine/comm/comm.h) are asked for goes to the stream of the communication lane.
  * They meet by events, of one GPU or of several. */
 #include <stdio.h>
 #include <unistd.h>
@@ -71,25 +71,25 @@ static int open_meetings(struct gpu_rank *rank, struct error *err)
 
 /* ---- all of it ---- */
 
-int gpu_hands_open(struct gpu_rank *rank, struct error *err)
+int gpu_ops_open(struct gpu_rank *rank, struct error *err)
 {
     struct clique *clique = rank->gpu->clique;
-    rank->hands = (struct comm_hands){.mover = &rank->lanes[LANE_COMM].mover,
+    rank->device_ops = (struct comm_device_ops){.mover = &rank->lanes[LANE_COMM].mover,
                                       .user = rank,
                                       .come = come,
                                       .meet = meet,
                                       .waited = waited,
                                       .stranded = stranded,
                                       .reduce = reduce};
-    rank->device.hands = &rank->hands;
+    rank->device.device_ops = &rank->device_ops;
     int status = open_meetings(rank, err);
     if (status || !clique) return status;
-    rank->hands.pass = pass;
-    rank->hands.give_up = give_up;
+    rank->device_ops.pass = pass;
+    rank->device_ops.give_up = give_up;
     return communicator_open(&rank->communicator, clique, rank->number, rank->lanes[LANE_COMM].stream, err);
 }
 
-void gpu_hands_close(struct gpu_rank *rank)
+void gpu_ops_close(struct gpu_rank *rank)
 {
     communicator_close(rank->communicator);
     for (int m = 0; m < COMM_MEETINGS; m++) {

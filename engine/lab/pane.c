@@ -1,4 +1,4 @@
-#include "engine/lab/board.h"
+#include "engine/lab/pane.h"
 
 #include <cjson/cJSON.h>
 #include <stdio.h>
@@ -35,19 +35,19 @@ static void what_to_do(char *out, size_t room, const struct lab_play *play, bool
 }
 
 /* Somebody comes back to a step that they have answered. */
-static void say_again(struct lab_board *board, const struct lab_play *play)
+static void say_again(struct lab_pane *pane, const struct lab_play *play)
 {
     const char *said = play->progress.at[play->progress.step].said;
-    if (*said) snprintf(board->notice, sizeof board->notice, "you said %s before; n goes on", said);
-    else snprintf(board->notice, sizeof board->notice, "you did this before; n goes on");
+    if (*said) snprintf(pane->notice, sizeof pane->notice, "you said %s before; n goes on", said);
+    else snprintf(pane->notice, sizeof pane->notice, "you did this before; n goes on");
 }
 
-void lab_board_of(struct lab_board *board, const struct lab_play *play, bool presents)
+void lab_pane_of(struct lab_pane *pane, const struct lab_play *play, bool presents)
 {
     const struct lab_progress *progress = &play->progress;
     double seconds = 0;
-    lab_board_release(board);
-    *board = (struct lab_board){.step = progress->step,
+    lab_pane_release(pane);
+    *pane = (struct lab_pane){.step = progress->step,
                                 .count = progress->count,
                                 .minutes = play->lab->minutes,
                                 .finished = progress->finished,
@@ -58,22 +58,22 @@ void lab_board_of(struct lab_board *board, const struct lab_play *play, bool pre
                                 .told_from = play->told_from,
                                 .page = &play->page};
     for (int s = 0; s < progress->count; s++) {
-        board->marks[s] = progress->at[s].mark;
+        pane->marks[s] = progress->at[s].mark;
         seconds += progress->at[s].seconds;
     }
-    board->spent_minutes = (int)(seconds / 60 + 0.5);
-    snprintf(board->title, sizeof board->title, "%s", play->lab->title);
-    snprintf(board->step_title, sizeof board->step_title, "%s", lab_play_step(play)->title);
-    if (!play->notice[0] && lab_play_was_answered(play) && !presents) say_again(board, play);
-    else snprintf(board->notice, sizeof board->notice, "%s", play->notice);
+    pane->spent_minutes = (int)(seconds / 60 + 0.5);
+    snprintf(pane->title, sizeof pane->title, "%s", play->lab->title);
+    snprintf(pane->step_title, sizeof pane->step_title, "%s", lab_play_step(play)->title);
+    if (!play->notice[0] && lab_play_was_answered(play) && !presents) say_again(pane, play);
+    else snprintf(pane->notice, sizeof pane->notice, "%s", play->notice);
     const char *look = lab_play_step(play)->look;
-    snprintf(board->look, sizeof board->look, "%s", look ? look : "");
-    what_to_do(board->to_do, sizeof board->to_do, play, presents);
+    snprintf(pane->look, sizeof pane->look, "%s", look ? look : "");
+    what_to_do(pane->to_do, sizeof pane->to_do, play, presents);
 }
 
-void lab_board_release(struct lab_board *board)
+void lab_pane_release(struct lab_pane *pane)
 {
-    while (board->own.count) free(board->own.at[--board->own.count].text);
+    while (pane->own.count) free(pane->own.at[--pane->own.count].text);
 }
 
 /* ---- as JSON ------------------------------------------------------------------------------------------------------- */
@@ -83,27 +83,27 @@ static const char *const tones[] = {[TONE_TEXT] = "text",     [TONE_QUESTION] = 
                                     [TONE_BAD] = "bad",       [TONE_FACT] = "fact",         [TONE_NOTE] = "note"};
 enum { TONES = sizeof tones / sizeof *tones };
 
-char *lab_board_json(const struct lab_board *board, bool with_time)
+char *lab_pane_json(const struct lab_pane *pane, bool with_time)
 {
     cJSON *json = cJSON_CreateObject(), *list;
-    cJSON_AddStringToObject(json, "title", board->title);
-    cJSON_AddStringToObject(json, "step_title", board->step_title);
-    cJSON_AddNumberToObject(json, "step", board->step + 1);
-    cJSON_AddNumberToObject(json, "minutes", board->minutes);
-    if (with_time) cJSON_AddNumberToObject(json, "spent_minutes", board->spent_minutes);
-    cJSON_AddBoolToObject(json, "finished", board->finished);
-    cJSON_AddBoolToObject(json, "waits", board->waits);
-    cJSON_AddStringToObject(json, "to_do", board->to_do);
-    cJSON_AddStringToObject(json, "look", board->look);
-    cJSON_AddNumberToObject(json, "told_from", board->told_from);
+    cJSON_AddStringToObject(json, "title", pane->title);
+    cJSON_AddStringToObject(json, "step_title", pane->step_title);
+    cJSON_AddNumberToObject(json, "step", pane->step + 1);
+    cJSON_AddNumberToObject(json, "minutes", pane->minutes);
+    if (with_time) cJSON_AddNumberToObject(json, "spent_minutes", pane->spent_minutes);
+    cJSON_AddBoolToObject(json, "finished", pane->finished);
+    cJSON_AddBoolToObject(json, "waits", pane->waits);
+    cJSON_AddStringToObject(json, "to_do", pane->to_do);
+    cJSON_AddStringToObject(json, "look", pane->look);
+    cJSON_AddNumberToObject(json, "told_from", pane->told_from);
     list = cJSON_AddArrayToObject(json, "marks");
-    for (int s = 0; s < board->count; s++)
-        cJSON_AddItemToArray(list, cJSON_CreateString(lab_mark_name(board->marks[s])));
+    for (int s = 0; s < pane->count; s++)
+        cJSON_AddItemToArray(list, cJSON_CreateString(lab_mark_name(pane->marks[s])));
     list = cJSON_AddArrayToObject(json, "page");
-    for (int p = 0; p < board->page->count; p++) {
+    for (int p = 0; p < pane->page->count; p++) {
         cJSON *pair = cJSON_CreateArray();
-        cJSON_AddItemToArray(pair, cJSON_CreateString(tones[board->page->at[p].tone]));
-        cJSON_AddItemToArray(pair, cJSON_CreateString(board->page->at[p].text));
+        cJSON_AddItemToArray(pair, cJSON_CreateString(tones[pane->page->at[p].tone]));
+        cJSON_AddItemToArray(pair, cJSON_CreateString(pane->page->at[p].text));
         cJSON_AddItemToArray(list, pair);
     }
     char *text = cJSON_PrintUnformatted(json);
@@ -153,7 +153,7 @@ static void read_page(struct lab_page *page, const cJSON *list)
     }
 }
 
-int lab_board_read(struct lab_board *board, const char *text, struct error *err)
+int lab_pane_read(struct lab_pane *pane, const char *text, struct error *err)
 {
     cJSON *json = cJSON_Parse(text);
     const cJSON *marks = cJSON_GetObjectItemCaseSensitive(json, "marks"), *mark;
@@ -161,24 +161,24 @@ int lab_board_read(struct lab_board *board, const char *text, struct error *err)
     const int count = cJSON_GetArraySize(marks);
     if (!cJSON_IsArray(page) || count < 1 || count > LAB_STEPS_MAX)
         return cJSON_Delete(json), error_set(err, STATUS_INPUT, "this is no page of a lab");
-    lab_board_release(board);
-    *board = (struct lab_board){.count = count};
-    read_text(board->title, sizeof board->title, json, "title");
-    read_text(board->step_title, sizeof board->step_title, json, "step_title");
-    read_text(board->to_do, sizeof board->to_do, json, "to_do");
-    read_text(board->look, sizeof board->look, json, "look");
+    lab_pane_release(pane);
+    *pane = (struct lab_pane){.count = count};
+    read_text(pane->title, sizeof pane->title, json, "title");
+    read_text(pane->step_title, sizeof pane->step_title, json, "step_title");
+    read_text(pane->to_do, sizeof pane->to_do, json, "to_do");
+    read_text(pane->look, sizeof pane->look, json, "look");
     int step = read_number(json, "step", count);
-    board->step = step ? step - 1 : 0;
-    board->minutes = read_number(json, "minutes", 1000);
-    board->spent_minutes = read_number(json, "spent_minutes", 100000);
-    board->finished = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "finished"));
-    board->waits = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "waits"));
+    pane->step = step ? step - 1 : 0;
+    pane->minutes = read_number(json, "minutes", 1000);
+    pane->spent_minutes = read_number(json, "spent_minutes", 100000);
+    pane->finished = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "finished"));
+    pane->waits = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "waits"));
     int s = 0;
-    cJSON_ArrayForEach(mark, marks) board->marks[s++] =
+    cJSON_ArrayForEach(mark, marks) pane->marks[s++] =
         (enum lab_mark)named(cJSON_GetStringValue(mark), mark_name, LAB_MARKS);
-    read_page(&board->own, page);
-    board->page = &board->own;
-    board->told_from = read_number(json, "told_from", board->own.count);
+    read_page(&pane->own, page);
+    pane->page = &pane->own;
+    pane->told_from = read_number(json, "told_from", pane->own.count);
     cJSON_Delete(json);
     return STATUS_OK;
 }

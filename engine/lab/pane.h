@@ -1,11 +1,11 @@
 /* What the pane of a lab shows at one moment: all that is drawn, and nothing of how it came about. A lab that is played makes
  * one of its play; a recorded lesson reads the same out of the trace (records LESSON), so the pane is drawn in one way. */
-#ifndef ENGINE_LAB_BOARD_H
-#define ENGINE_LAB_BOARD_H
+#ifndef ENGINE_LAB_PANE_H
+#define ENGINE_LAB_PANE_H
 
 #include "engine/lab/play.h"
 
-struct lab_board {
+struct lab_pane {
     char title[160], step_title[160];
     char to_do[128];             /* what the learner may do now */
     char look[24];               /* the view that the step is about; "": whichever is */
@@ -23,13 +23,13 @@ struct lab_board {
 };
 
 /* The page stays the play's. presents: keys show answers. */
-void lab_board_of(struct lab_board *board, const struct lab_play *play, bool presents);
+void lab_pane_of(struct lab_pane *pane, const struct lab_play *play, bool presents);
 
-/* As the trace keeps it; the caller frees; NULL: no memory. Two boards look alike if their texts without the time do. */
-char *lab_board_json(const struct lab_board *board, bool with_time);
+/* As the trace keeps it; the caller frees; NULL: no memory. Two panes look alike if their texts without the time do. */
+char *lab_pane_json(const struct lab_pane *pane, bool with_time);
 
-/* Replaces *board, which is a board or zero. STATUS_INPUT: this is none, and nothing was changed. */
-int lab_board_read(struct lab_board *board, const char *text, struct error *err);
-void lab_board_release(struct lab_board *board);
+/* Replaces *board, which is a pane or zero. STATUS_INPUT: this is none, and nothing was changed. */
+int lab_pane_read(struct lab_pane *pane, const char *text, struct error *err);
+void lab_pane_release(struct lab_pane *pane);
 
 #endif

@@ -1,13 +1,13 @@
-#include "engine/lab/stand.h"
+#include "engine/lab/lab_baseline.h"
 
 #include <cjson/cJSON.h>
 #include <stdio.h>
 #include <string.h>
 
-void stand_take(struct lab_stand *stand, const struct run_model *model)
+void lab_baseline_take(struct lab_baseline *baseline, const struct run_model *model)
 {
     const struct run_step *last = run_last_step(model);
-    *stand = (struct lab_stand){.known = true, .notices = run_notices_seen(model), .step = last ? last->step : 0};
+    *baseline = (struct lab_baseline){.known = true, .notices = run_notices_seen(model), .step = last ? last->step : 0};
 }
 
 /* ---- what was changed ---------------------------------------------------------------------------------------------- */
@@ -19,7 +19,7 @@ static void show(char *out, size_t room, const cJSON *value)
 }
 
 /* {"kind": "stage", "detail": {"from": 1, "to": 3}}; "set" names its key too. */
-static bool read_change(struct stand_change *change, const struct run_notice *notice)
+static bool read_change(struct baseline_change *change, const struct run_notice *notice)
 {
     static const char *const kinds[] = {"stage", "budget", "ranks", "set"};
     cJSON *event = notice->kind == NOTICE_EVENT && notice->json ? cJSON_Parse(notice->json) : NULL;
@@ -38,26 +38,26 @@ static bool read_change(struct stand_change *change, const struct run_notice *no
 }
 
 /* Of several changes of a setting, the first says what it was, the last what it is. */
-static int merge(struct stand_change changes[STAND_CHANGES_MAX], int count, const struct stand_change *change)
+static int merge(struct baseline_change changes[BASELINE_CHANGES_MAX], int count, const struct baseline_change *change)
 {
     for (int c = 0; c < count; c++) {
         if (strcmp(changes[c].setting, change->setting) != 0) continue;
         memcpy(changes[c].to, change->to, sizeof change->to);
         return count;
     }
-    if (count < STAND_CHANGES_MAX) changes[count++] = *change;
+    if (count < BASELINE_CHANGES_MAX) changes[count++] = *change;
     return count;
 }
 
 /* A command is recorded before what it did, so what stands before the first one is still the lab's own. */
-static int find_changes(const struct lab_stand *stand, const struct run_model *model,
-                        struct stand_change changes[STAND_CHANGES_MAX])
+static int find_changes(const struct lab_baseline *baseline, const struct run_model *model,
+                        struct baseline_change changes[BASELINE_CHANGES_MAX])
 {
-    bool others = stand->notices < model->notices_dropped;
+    bool others = baseline->notices < model->notices_dropped;
     int count = 0;
-    for (int n = run_notices_since(model, stand->notices); n < model->notice_count; n++) {
+    for (int n = run_notices_since(model, baseline->notices); n < model->notice_count; n++) {
         const struct run_notice *notice = &model->notices[n];
-        struct stand_change change;
+        struct baseline_change change;
         others |= notice->kind == NOTICE_COMMAND && notice->level == 0;
         if (others && read_change(&change, notice)) count = merge(changes, count, &change);
     }
@@ -66,27 +66,27 @@ static int find_changes(const struct lab_stand *stand, const struct run_model *m
 
 /* ---- the way back -------------------------------------------------------------------------------------------------- */
 
-static void add_back(struct lab_stand *stand, const struct stand_change *change)
+static void add_back(struct lab_baseline *baseline, const struct baseline_change *change)
 {
-    const int at = stand->back.count;
+    const int at = baseline->back.count;
     if (strcmp(change->from, change->to) == 0) return;
-    snprintf(stand->line[at], sizeof stand->line[at], "%.95s=%.159s", change->setting, change->from);
-    stand->piece[at] = (struct prose_piece){.text = stand->line[at]};
-    stand->back.at[stand->back.count++] = (struct lab_action){.act = LAB_COMMAND, .text = {1, &stand->piece[at]}};
-    const size_t used = strlen(stand->said);
-    snprintf(stand->said + used, sizeof stand->said - used, "%s%s (it was %s)", used ? ", " : "", stand->line[at],
+    snprintf(baseline->line[at], sizeof baseline->line[at], "%.95s=%.159s", change->setting, change->from);
+    baseline->piece[at] = (struct prose_piece){.text = baseline->line[at]};
+    baseline->back.at[baseline->back.count++] = (struct lab_action){.act = LAB_COMMAND, .text = {1, &baseline->piece[at]}};
+    const size_t used = strlen(baseline->said);
+    snprintf(baseline->said + used, sizeof baseline->said - used, "%s%s (it was %s)", used ? ", " : "", baseline->line[at],
              change->to);
 }
 
-bool stand_find(struct lab_stand *stand, const struct run_model *model)
+bool lab_baseline_find(struct lab_baseline *baseline, const struct run_model *model)
 {
-    struct stand_change changes[STAND_CHANGES_MAX];
+    struct baseline_change changes[BASELINE_CHANGES_MAX];
     const struct run_step *last = run_last_step(model);
-    const int count = stand->known ? find_changes(stand, model, changes) : 0;
-    stand->back.count = 0;
-    stand->said[0] = '\0';
-    for (int c = 0; c < count; c++) add_back(stand, &changes[c]);
-    if (count && last && last->step > stand->step)
-        stand->back.at[stand->back.count++] = (struct lab_action){.act = LAB_RUN, .count = 1};
-    return stand->back.count > 0;
+    const int count = baseline->known ? find_changes(baseline, model, changes) : 0;
+    baseline->back.count = 0;
+    baseline->said[0] = '\0';
+    for (int c = 0; c < count; c++) add_back(baseline, &changes[c]);
+    if (count && last && last->step > baseline->step)
+        baseline->back.at[baseline->back.count++] = (struct lab_action){.act = LAB_RUN, .count = 1};
+    return baseline->back.count > 0;
 }

@@ -1,4 +1,4 @@
-/* The board: what the host and a step's operations leave for each other. The agreement reads it when all that write there are done, so
+/* The mailbox: what the host and a step's operations leave for each other. The agreement reads it when all that write there are done, so
  * between forward, backward and the update nobody waits for a number. */
 #include <stdlib.h>
 #include <string.h>
@@ -12,14 +12,14 @@ static uint64_t tokens_bytes(const struct schedule *schedule)
     return (uint64_t)schedule->micro_steps * (uint64_t)schedule->B * (uint64_t)schedule->T * 2 * sizeof(int32_t);
 }
 
-static void lay_out(struct board *board, int units, int micro_steps)
+static void lay_out(struct host_mailbox *mailbox, int units, int micro_steps)
 {
-    board->unit_squares = board->memory;
-    board->losses = (float *)(board->unit_squares + units);
-    board->tokens = (int32_t *)(board->losses + micro_steps);
+    mailbox->unit_squares = mailbox->memory;
+    mailbox->losses = (float *)(mailbox->unit_squares + units);
+    mailbox->tokens = (int32_t *)(mailbox->losses + micro_steps);
 }
 
-int zero_make_board(struct zero *zero, const struct schedule schedules[SCHEDULES], struct error *err)
+int zero_make_mailbox(struct zero *zero, const struct schedule schedules[SCHEDULES], struct error *err)
 {
     uint64_t tokens = 0;
     int micro_steps = 1;
@@ -30,28 +30,28 @@ int zero_make_board(struct zero *zero, const struct schedule schedules[SCHEDULES
     }
     const uint64_t numbers = (uint64_t)zero->model.unit_count * sizeof(double) + (uint64_t)micro_steps * sizeof(float),
                    bytes = round_up(numbers + tokens, PAGE_BYTES);
-    if (bytes > zero->board.bytes) {
-        zero_release_board(zero);
+    if (bytes > zero->mailbox.bytes) {
+        zero_release_mailbox(zero);
         void *memory = aligned_alloc(PAGE_BYTES, bytes);
         if (!memory) return error_set(err, STATUS_RUN, "no memory for a step's tokens and losses");
         memset(memory, 0, bytes);
-        zero->board = (struct board){.memory = memory, .bytes = bytes};
+        zero->mailbox = (struct host_mailbox){.memory = memory, .bytes = bytes};
         const struct pages *pages = zero->device ? zero->device->pages : NULL;
-        zero->board.pinned = pages && pages->pin && pages->pin(pages->user, memory, bytes, NULL) == STATUS_OK;
+        zero->mailbox.pinned = pages && pages->pin && pages->pin(pages->user, memory, bytes, NULL) == STATUS_OK;
     }
-    lay_out(&zero->board, zero->model.unit_count, micro_steps);
+    lay_out(&zero->mailbox, zero->model.unit_count, micro_steps);
     return STATUS_OK;
 }
 
-void zero_clean_board(struct zero *zero)
+void zero_clean_mailbox(struct zero *zero)
 {
-    memset(zero->board.memory, 0, (size_t)((char *)zero->board.tokens - (char *)zero->board.memory));
+    memset(zero->mailbox.memory, 0, (size_t)((char *)zero->mailbox.tokens - (char *)zero->mailbox.memory));
 }
 
-void zero_release_board(struct zero *zero)
+void zero_release_mailbox(struct zero *zero)
 {
     const struct pages *pages = zero->device ? zero->device->pages : NULL;
-    if (zero->board.pinned) pages->unpin(pages->user, zero->board.memory, zero->board.bytes);
-    free(zero->board.memory);
-    zero->board = (struct board){0};
+    if (zero->mailbox.pinned) pages->unpin(pages->user, zero->mailbox.memory, zero->mailbox.bytes);
+    free(zero->mailbox.memory);
+    zero->mailbox = (struct host_mailbox){0};
 }
