@@ -304,6 +304,39 @@ static void a_save_whose_folder_is_removed_ends(void **state)
     config_release(&config);
 }
 
+/* A disk that has no room for the name of the newest has none for the newest: no checkpoint stands that nothing names. */
+static void without_latest_nothing_stands(void **state)
+{
+    (void)state;
+    struct config config = a_config();
+    struct error err;
+    struct model model;
+    struct checkpoint_save *save;
+    char path[128];
+    struct checkpoint_target target = {.dir = dir, .tag = "step-2", .shards = 2, .buffers = lent(0)};
+    assert_int_equal(model_of(&model, &config, &err), 0);
+    write_good("step-1", 2, 0);
+    snprintf(path, sizeof path, "%s/.latest", dir);
+    assert_int_equal(mkdir(path, 0700), 0); /* it cannot be written */
+    assert_int_equal(checkpoint_begin(&save, &target, &err), STATUS_OK);
+    for (int s = 0; s < 2; s++) assert_int_equal(write_shard(&target, &model, s, 2, &err), STATUS_OK);
+    assert_int_equal(checkpoint_gather(save, NULL, NULL, &err), STATUS_OK);
+    char *json = config_to_json(&config);
+    const struct checkpoint_info info = info_of(&config, json, 2);
+    assert_int_equal(checkpoint_commit(save, &info, &err), STATUS_RUN);
+    assert_false(checkpoint_stands(save));
+    checkpoint_end(save);
+    snprintf(path, sizeof path, "%s/step-2", dir);
+    assert_int_not_equal(access(path, F_OK), 0);
+    checkpoint_close(opened("step-1"));
+    checkpoint_close(opened(NULL));
+    snprintf(path, sizeof path, "%s/.latest", dir);
+    assert_int_equal(rmdir(path), 0);
+    free(json);
+    model_release(&model);
+    config_release(&config);
+}
+
 /* Of steps so many stay; others always. What `latest` names is never removed. */
 static void the_newest_are_kept(void **state)
 {
@@ -375,6 +408,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_is_missing_cut_or_foreign_is_named, setup, teardown),
         cmocka_unit_test_setup_teardown(a_save_that_dies_leaves_what_stood, setup, teardown),
         cmocka_unit_test_setup_teardown(a_save_whose_folder_is_removed_ends, setup, teardown),
+        cmocka_unit_test_setup_teardown(without_latest_nothing_stands, setup, teardown),
         cmocka_unit_test_setup_teardown(the_newest_are_kept, setup, teardown),
         cmocka_unit_test_setup_teardown(another_model_or_optimizer_is_refused_by_name, setup, teardown),
     };

@@ -259,6 +259,7 @@ void folder_sweep(const char *dir)
         else if (ends_with(entry->d_name, ".partial") || ends_with(entry->d_name, ".old")) folder_remove(path);
     }
     if (folder) closedir(folder);
+    folder_drop_latest(dir);
 }
 
 /* A save under the tag of one that stands: the two change names at once. Where the file system cannot do that (NFS), the
@@ -302,17 +303,32 @@ int folder_promote(const struct checkpoint_target *target, struct error *err)
     return status ? status : folder_sync(target->dir, err);
 }
 
-int folder_point_latest(const char *dir, const char *tag, struct error *err)
+int folder_write_latest(const char *dir, const char *tag, struct error *err)
 {
-    char path[PATH_BYTES], fresh[PATH_BYTES], line[CHECKPOINT_TAG_BYTES + 1];
-    join(path, dir, "", "latest", "");
+    char fresh[PATH_BYTES], line[CHECKPOINT_TAG_BYTES + 1];
     join(fresh, dir, ".", "latest", "");
     snprintf(line, sizeof line, "%s\n", tag);
-    int status = folder_write(fresh, line, err);
-    if (!status && rename(fresh, path) != 0)
-        status = error_set(err, STATUS_RUN, "cannot rename %.300s: %s", fresh, strerror(errno));
+    const int status = folder_write(fresh, line, err);
     if (status) unlink(fresh);
-    return status ? status : folder_sync(dir, err);
+    return status;
+}
+
+int folder_use_latest(const char *dir, struct error *err)
+{
+    char path[PATH_BYTES], fresh[PATH_BYTES];
+    join(path, dir, "", "latest", "");
+    join(fresh, dir, ".", "latest", "");
+    if (rename(fresh, path) == 0) return folder_sync(dir, err);
+    const int status = error_set(err, STATUS_RUN, "cannot rename %.300s: %s", fresh, strerror(errno));
+    unlink(fresh);
+    return status;
+}
+
+void folder_drop_latest(const char *dir)
+{
+    char fresh[PATH_BYTES];
+    join(fresh, dir, ".", "latest", "");
+    unlink(fresh);
 }
 
 void folder_prune(const char *dir, int keep)

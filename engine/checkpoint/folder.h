@@ -27,7 +27,11 @@ void folder_sweep(const char *dir);
 /* The partial folder becomes DIR/TAG, also where that stands already. */
 int folder_promote(const struct checkpoint_target *target, struct error *err);
 
-int folder_point_latest(const char *dir, const char *tag, struct error *err);
+/* `latest` in two steps. The first writes it beside the old one: a full disk is found before a checkpoint stands that no `latest`
+ * names. The second, once the checkpoint stands, puts it in the place of the old one; or it is dropped. */
+int folder_write_latest(const char *dir, const char *tag, struct error *err);
+int folder_use_latest(const char *dir, struct error *err);
+void folder_drop_latest(const char *dir);
 
 /* Removes the oldest named "step-N" until `keep` are left; the newest, and the one that `latest` names, stay. */
 void folder_prune(const char *dir, int keep);

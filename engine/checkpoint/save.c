@@ -138,10 +138,14 @@ static int write_manifest(const struct checkpoint_save *save, const struct check
 int checkpoint_commit(struct checkpoint_save *save, const struct checkpoint_info *info, struct error *err)
 {
     int status = write_manifest(save, info, err);
-    if (!status) status = folder_promote(&save->target, err);
+    if (!status) status = folder_write_latest(save->dir, save->tag, err);
     if (status) return status;
+    if ((status = folder_promote(&save->target, err))) {
+        folder_drop_latest(save->dir);
+        return status;
+    }
     *save->partial = '\0'; /* it stands */
-    status = folder_point_latest(save->dir, save->tag, err);
+    status = folder_use_latest(save->dir, err);
     if (!status) folder_prune(save->dir, save->target.keep);
     return status;
 }
