@@ -26,7 +26,7 @@
 
 #include "engine/base/dtype.h"
 #include "engine/base/error.h"
-#include "engine/config/optimizers.h"
+#include "engine/base/optimizers.h"
 
 struct kernels;
 

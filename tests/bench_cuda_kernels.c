@@ -2,7 +2,7 @@
  * its floor: the bytes it must move at the rate of a plain copy on the same GPU, or its multiplications at that of the best matrix
  * product, whichever is longer. A median of runs, timed by events, each of several launches one after the other, over arrays
  * larger than the second cache. */
-#include "engine/plan/scratch.h"
+#include "kernels/scratch.h"
 #include "tests/gpu_check.h"
 
 enum { RUNS = 9, LAUNCHES = 4, AREAS = 7 };

@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "engine/base/clock.h"
-#include "engine/plan/scratch.h"
+#include "kernels/scratch.h"
 #include "tests/gpu_check.h"
 
 static void must(int status, const struct error *err)

@@ -6,7 +6,7 @@
  *     test_cuda_kernels --list             their names
  *
  * The operations "broken ..." are about this program: they fail, each in its own way, and run only when named. */
-#include "engine/plan/scratch.h"
+#include "kernels/scratch.h"
 #include "tests/gpu_apart.h"
 
 struct shape {

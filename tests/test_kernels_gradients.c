@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "engine/plan/scratch.h"
+#include "kernels/scratch.h"
 #include "tests/kernels_fixture.h"
 
 /* ---- layer norm, GELU, loss: finite differences along a random direction --------------------------------------------- */

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "engine/plan/arrivals.h"
+#include "engine/plan/buckets.h"
 #include "engine/plan/checker.h"
 #include "engine/plan/setup.h"
 #include "kernels/kernels.h"

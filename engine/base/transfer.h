@@ -12,6 +12,8 @@ enum transfer_way {
     TRANSFER_GATHER,    /* `bytes` at each rank's `from` arrive at everyone's `to`, in rank order; `from` may be its place there */
 };
 
+enum { TRANSFER_ALIGN = 64 }; /* a part of a message starts at a multiple of so many bytes */
+
 struct transfer {
     enum transfer_way way;
     int peer;

@@ -3,13 +3,12 @@
  * A gather is one all-gather, or, where owners have parts of their own sizes, a broadcast of each part. A reduction is not left to
  * the library, whose order of adding depends on sizes and on the machine: the owner of a part is sent what all others have of it,
  * and adds in rank order, which gives the bits of ranks that read each other. What is sent lands in a room of a size that the plan
- * counts (engine/plan/arrivals.h), a strip of it for each other rank, so a large bucket comes in rounds. In a round every owner
+ * counts (engine/plan/buckets.h), a strip of it for each other rank, so a large bucket comes in rounds. In a round every owner
  * receives of its parts what fits into a strip. */
 #include <stdlib.h>
 
 #include "engine/base/tier.h"
 #include "engine/comm/internal.h"
-#include "engine/plan/arrivals.h"
 
 static int no_memory(struct comm *comm)
 {
@@ -112,7 +111,7 @@ static bool next_chunk(const struct reduction *r, int owner, struct place *place
     const int64_t rest = part->elems - place->first, fit = (int64_t)((r->strip_bytes - *used) / r->width);
     *chunk = (struct chunk){part, place->first, rest < fit ? rest : fit, *used};
     place->first += chunk->elems;
-    *used += ((uint64_t)chunk->elems * r->width + ARRIVALS_ALIGN - 1) / ARRIVALS_ALIGN * ARRIVALS_ALIGN;
+    *used += ((uint64_t)chunk->elems * r->width + TRANSFER_ALIGN - 1) / TRANSFER_ALIGN * TRANSFER_ALIGN;
     return true;
 }
 
@@ -180,7 +179,7 @@ int pass_reduce(struct comm *comm, enum dtype dtype, enum dtype to, const struct
     const int ranks = comm->layout.ranks;
     struct reduction r = {comm, dtype, to, parts, count, in_place, accumulate, (uint64_t)dtype_bytes(dtype), 0};
     r.strip_bytes =
-        ranks > 1 ? comm->room_bytes / (uint64_t)(ranks - 1) / ARRIVALS_ALIGN * ARRIVALS_ALIGN : UINT64_MAX / 4;
+        ranks > 1 ? comm->room_bytes / (uint64_t)(ranks - 1) / TRANSFER_ALIGN * TRANSFER_ALIGN : UINT64_MAX / 4;
     if (r.strip_bytes == 0) {
         node_fail(comm->node, "a reduction has no room for what arrives; this is a bug");
         return STATUS_RUN;

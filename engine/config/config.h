@@ -11,7 +11,7 @@
 #include "engine/base/dtype.h"
 #include "engine/base/error.h"
 #include "engine/base/tier.h"
-#include "engine/config/optimizers.h"
+#include "engine/base/optimizers.h"
 
 struct config_model {
     char name[32]; /* "nano", "micro", "gpt2" ...; "custom" when sizes are given */

@@ -9,12 +9,6 @@
 #include "engine/base/nearest.h"
 #include "engine/config/hjson.h"
 
-const struct optimizer_info optimizer_table[OPTIMIZERS] = {
-#define OPTIMIZER(ID, name, states, first, second) [OPTIMIZER_##ID] = {name, states, {first, second}},
-#include "engine/config/optimizers.def"
-#undef OPTIMIZER
-};
-
 /* Letters: which of the types below has the parameter. */
 static const struct {
     char letter;

@@ -2,7 +2,8 @@
 
 #include <stdlib.h>
 
-#include "engine/plan/arrivals.h"
+#include "engine/base/transfer.h"
+#include "engine/plan/footprint.h"
 
 void buckets_init(struct buckets *buckets, struct builder *builder, enum op_kind kind, bool every_time)
 {
@@ -87,6 +88,36 @@ static bool takes_destination(const struct buckets *buckets, const struct piece 
         shard_elems(buckets->builder->model->units[piece->unit].elems, schedule->ranks) * schedule->ranks;
     return !buckets->builder->failed && piece->first + piece->elems == padded &&
            !schedule->buffers[piece->destination].lasting;
+}
+
+/* ---- what other ranks send of a reduction, where none can read another's memory (topology.collectives nccl) ---- */
+
+/* What one owner's parts take of a strip, each from a whole line on. */
+static int64_t owner_bytes(const struct schedule *schedule, const struct model *model, const struct piece *pieces,
+                           int count, int owner)
+{
+    int64_t bytes = 0;
+    for (int p = 0; p < count; p++) {
+        const struct piece *piece = &pieces[p];
+        const int64_t own = piece_owned_elems(model, piece, schedule->ranks, owner) *
+                            dtype_bytes(schedule->buffers[piece->source].dtype);
+        bytes += (own + TRANSFER_ALIGN - 1) / TRANSFER_ALIGN * TRANSFER_ALIGN;
+    }
+    return bytes;
+}
+
+static int64_t arrivals_bytes(const struct schedule *schedule, const struct model *model, const struct piece *pieces,
+                              int count)
+{
+    const int others = schedule->ranks - 1;
+    if (!model->passes || others == 0) return 0;
+    int64_t strip = 0;
+    for (int owner = 0; owner <= others; owner++) {
+        const int64_t bytes = owner_bytes(schedule, model, pieces, count, owner);
+        if (bytes > strip) strip = bytes;
+    }
+    const int64_t most = ARRIVALS_BYTES / others / TRANSFER_ALIGN * TRANSFER_ALIGN;
+    return (strip < most ? strip : most) * others;
 }
 
 /* While the reduction runs, and no longer: reductions stand on one lane, so there is one such buffer at a time. */

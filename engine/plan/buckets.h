@@ -10,6 +10,11 @@
 
 #include "engine/plan/builder.h"
 
+/* Where ranks have a device each, a reduction has room for what the others send: a strip for each, all of one size, and at most this
+ * much for all strips. A larger bucket comes in rounds. At 8 ranks a strip is 4.5 MiB, which keeps a link between two GPUs busy for
+ * some 20 us, several times what a round costs. */
+enum { ARRIVALS_BYTES = 32 << 20 };
+
 struct bucket { struct piece *pieces; int count, room, ready_op, micro_step; int64_t elems; enum flush why; };
 
 struct buckets {

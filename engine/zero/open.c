@@ -6,7 +6,7 @@
 
 #include "engine/memory/pages.h"
 #include "engine/memory/storage.h"
-#include "engine/plan/arrivals.h"
+#include "engine/plan/buckets.h"
 #include "engine/plan/flops.h"
 #include "engine/zero/internal.h"
 #include "kernels/kernels.h"

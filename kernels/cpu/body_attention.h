@@ -4,7 +4,7 @@
  *
  * Queries come into the tile already scaled by 1 / sqrt(head size). On the diagonal, strips of 16 queries need only the
  * keys up to their own end: columns beyond are neither computed nor read. */
-#include "engine/plan/scratch.h"
+#include "kernels/scratch.h"
 #include "kernels/cpu/body_tile.h"
 
 struct attention_view { /* one (sequence, head) of a shape */

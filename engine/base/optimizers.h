@@ -1,10 +1,10 @@
 /* The optimizers as a table: which there are, and what state each keeps. */
-#ifndef ENGINE_CONFIG_OPTIMIZERS_H
-#define ENGINE_CONFIG_OPTIMIZERS_H
+#ifndef ENGINE_BASE_OPTIMIZERS_H
+#define ENGINE_BASE_OPTIMIZERS_H
 
 enum optimizer {
 #define OPTIMIZER(ID, name, states, first, second) OPTIMIZER_##ID,
-#include "engine/config/optimizers.def"
+#include "engine/base/optimizers.def"
 #undef OPTIMIZER
     OPTIMIZERS
 };

@@ -1,6 +1,6 @@
-/* Scratch of the kernels, in one place that the plan (sizes) and the kernels (offsets) both read. */
-#ifndef ENGINE_PLAN_SCRATCH_H
-#define ENGINE_PLAN_SCRATCH_H
+/* How much scratch the kernels work in: the plan reads sizes here, the kernels offsets, so the two cannot disagree. */
+#ifndef KERNELS_SCRATCH_H
+#define KERNELS_SCRATCH_H
 
 #include <stdint.h>
 
