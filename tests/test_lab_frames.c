@@ -10,6 +10,7 @@
 #include "engine/lab/play.h"
 #include "tui/draw/output.h"
 #include "tui/views/lab.h"
+#include "tui/views/screen.h"
 
 #define GOLDEN_FOLDER "tests/golden_labs"
 #include "tests/golden.h"

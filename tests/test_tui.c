@@ -14,6 +14,7 @@
 #include "tui/draw/paragraph.h"
 #include "tui/input/keys.h"
 #include "tui/views/layout.h"
+#include "tui/views/screen.h"
 
 static bool overlap(const struct rect *a, const struct rect *b)
 {

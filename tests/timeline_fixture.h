@@ -4,6 +4,7 @@
 
 #include "engine/trace/source.h"
 #include "tests/synthetic.h"
+#include "tui/views/screen.h"
 #include "tui/views/timeline.h"
 
 struct folded { struct run_model *model; struct history *history; };

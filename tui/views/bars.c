@@ -6,40 +6,41 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tui/views/list.h"
 #include "tui/views/tiers.h"
 
 enum { BAR_ROWS_MAX = 8, BAR_COLUMNS_MIN = 38, HEAT_ROWS = 6 };
 
-static const struct category_look looks[CATEGORIES + 1] = {
-    [CATEGORY_PARAMETERS] = {'P', 0x2588, STYLE_PARAMETERS, "parameters", "param"},
-    [CATEGORY_GRADIENTS] = {'G', 0x2593, STYLE_GRADIENTS, "gradients", "grad"},
-    [CATEGORY_OPTIMIZER] = {'O', 0x2592, STYLE_OPTIMIZER, "optimizer", "optim"},
-    [CATEGORY_ACTIVATIONS] = {'A', 0x2591, STYLE_ACTIVATIONS, "activations", "activ"},
-    [CATEGORY_BUCKETS] = {'B', 0x25a0, STYLE_BUCKETS, "buckets", "bucket"},
-    [CATEGORY_GATHERED] = {'L', 0x256c, STYLE_GATHERED, "gathered", "gather"},
-    [CATEGORY_STAGING] = {'S', 0x2550, STYLE_STAGING, "staging", "stage"},
-    [CATEGORY_WORKSPACE] = {'W', 0x2591, STYLE_WORKSPACE, "workspace", "work"},
-    [CATEGORY_SECONDARY] = {'H', 0x2261, STYLE_SECONDARY, "secondary", "second"},
-    [CATEGORIES] = {'F', 0x00b7, STYLE_FREE, "reserved, free", "free"},
-};
+enum { NUMBER_COLUMNS = 5, ALL = (1 << TIERS) - 1 };
 
-const struct category_look *category_look(int category)
+void tiers_draw_rank(struct canvas canvas, int y, int rank, enum style style, const struct scene *scene,
+                     const struct memory_scale scales[TIERS], uint32_t tiers)
 {
-    return &looks[category];
+    int count = 0, x = NUMBER_COLUMNS;
+    for (enum tier tier = 0; tier < TIERS; tier++) count += tiers >> tier & 1;
+    draw_format(canvas, 0, y, style, "%4d", rank);
+    for (enum tier tier = 0; tier < TIERS; tier++) {
+        if (!(tiers >> tier & 1)) continue;
+        const int columns = (canvas.at.columns - x) / count--;
+        tier_bar_draw(canvas, (struct rect){x, y, columns - 1, 1}, rank, tier, scene, &scales[tier]);
+        x += columns;
+    }
 }
 
-int fullest_rank(const struct run_model *model, enum tier tier)
+void tiers_draw_ranks(struct canvas canvas, const struct scene *scene, const struct memory_scale scales[TIERS],
+                      int chosen)
 {
-    int best = -1;
-    uint64_t most = 0;
-    for (int rank = 0; rank < model->ranks; rank++) {
-        const struct run_tier *at = &model->rank[rank].tier[tier];
-        uint64_t bytes = at->step_peak.known ? at->step_peak.live_bytes : at->now.live_bytes;
-        if (!at->now.known || (best >= 0 && bytes <= most)) continue;
-        best = rank;
-        most = bytes;
-    }
-    return best;
+    const int ranks = scene->model->ranks, rows = canvas.at.rows - 1, top = list_top(chosen, ranks, rows);
+    const int columns = (canvas.at.columns - NUMBER_COLUMNS) / TIERS;
+    char title[48];
+    if (rows < ranks && rows > 0)
+        snprintf(title, sizeof title, "ranks %d-%d of %d: device", top, top + rows - 1, ranks);
+    else snprintf(title, sizeof title, "all ranks: device");
+    draw_title(canvas, 0, false, title);
+    for (enum tier tier = TIER_HOST; tier < TIERS; tier++)
+        draw_format(canvas, NUMBER_COLUMNS + (int)tier * columns, 0, STYLE_DIM, " %s ", tiers_name(tier));
+    for (int i = 0; i < rows && top + i < ranks; i++)
+        tiers_draw_rank(canvas, 1 + i, top + i, top + i == chosen ? STYLE_FOCUS : STYLE_TEXT, scene, scales, ALL);
 }
 
 /* Those beside the device's that something lies in, as bits. */
@@ -89,25 +90,13 @@ static void draw_heat_row(struct canvas canvas, int y, enum tier tier, int categ
         uint64_t bytes = column_bytes(scene, tier, i, columns, category);
         if (bytes > most) most = bytes;
     }
-    const struct category_look *look = &looks[category];
+    const struct category_look *look = category_look(category);
     if (category == CATEGORIES) draw_text(canvas, 1, y, STYLE_STRONG, all);
     else draw_character(canvas, 1, y, look->style, (uint32_t)look->letter);
     draw_text(canvas, 5, y, STYLE_TEXT, category == CATEGORIES ? "" : look->brief);
     for (int i = 0; i < columns; i++)
         draw_heat(canvas, 12 + i, y, STYLE_HEAT, column_bytes(scene, tier, i, columns, category), most);
     draw_right(canvas, canvas.at.columns - 1, y, STYLE_TEXT, format_bytes(text, scene->state->units, true, most));
-}
-
-static bool category_is_used(const struct run_model *model, int category)
-{
-    for (int rank = 0; rank < model->ranks; rank++)
-        if (model->rank[rank].tier[TIER_DEVICE].category[category].peak_bytes) return true;
-    return false;
-}
-
-bool category_is_shown(const struct run_model *model, int category)
-{
-    return (category != CATEGORY_STAGING && category != CATEGORY_SECONDARY) || category_is_used(model, category);
 }
 
 static void draw_heat_rows(struct canvas canvas, int y, int end, const struct scene *scene,
@@ -135,7 +124,7 @@ static int legend_columns(const struct scene *scene, bool brief, int gap, bool p
     int columns = planned ? 1 + 2 + utf8_columns(brief ? "plan" : "planned peak") : 1 - gap;
     for (int i = 0; i <= CATEGORIES; i++)
         if (i == CATEGORIES || is_in_legend(scene->model, i))
-            columns += 2 + gap + utf8_columns(brief ? looks[i].brief : looks[i].name);
+            columns += 2 + gap + utf8_columns(brief ? category_look(i)->brief : category_look(i)->name);
     return columns;
 }
 
@@ -147,8 +136,8 @@ void bars_draw_legend(struct canvas canvas, int y, const struct scene *scene, bo
     int x = 1;
     for (int i = 0; i <= CATEGORIES; i++) {
         if (i < CATEGORIES && !is_in_legend(scene->model, i)) continue;
-        draw_character(canvas, x, y, looks[i].style, (uint32_t)looks[i].letter);
-        x = draw_text(canvas, x + 2, y, STYLE_TEXT, brief ? looks[i].brief : looks[i].name) + gap;
+        draw_character(canvas, x, y, category_look(i)->style, (uint32_t)category_look(i)->letter);
+        x = draw_text(canvas, x + 2, y, STYLE_TEXT, brief ? category_look(i)->brief : category_look(i)->name) + gap;
     }
     if (!planned) return;
     draw_character(canvas, x, y, STYLE_PLANNED, 0x2503);

@@ -12,7 +12,7 @@
 #include "tui/views/bucket_knobs.h"
 #include "tui/views/list.h"
 #include "tui/views/op_text.h"
-#include "tui/views/parts.h"
+#include "tui/views/tier_bar.h"
 
 enum { UNITS_MAX = 1024, GRADIENTS_COLUMNS = 20, BAR_COLUMNS = 12, DETAIL_ROWS = 6 };
 

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "tui/draw/pen.h"
-#include "tui/views/parts.h"
 
 struct sums {
     bool has_sent, has_planned;

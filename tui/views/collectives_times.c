@@ -6,7 +6,6 @@
 #include "tui/draw/paragraph.h"
 #include "tui/draw/pen.h"
 #include "tui/views/collectives.h"
-#include "tui/views/parts.h"
 
 /* ---- the windows: mean of a rank and a step ---- */
 

@@ -6,7 +6,7 @@
 #include "engine/config/command.h"
 #include "tui/draw/paragraph.h"
 #include "tui/input/keys.h"
-#include "tui/views/parts.h"
+#include "tui/views/screen.h"
 
 /* Drawn, or only gone through, to find what stands at column `wanted`. */
 struct footer {

@@ -6,8 +6,9 @@
 
 #include "engine/base/grouped.h"
 #include "engine/config/command.h"
+#include "tui/draw/bar.h"
 #include "tui/draw/paragraph.h"
-#include "tui/views/parts.h"
+#include "tui/views/screen.h"
 
 /* Adds a piece if all of it fits. */
 static int add(struct canvas canvas, int x, enum style style, const char *text)

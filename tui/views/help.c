@@ -6,7 +6,8 @@
 #include "tui/draw/paragraph.h"
 #include "tui/input/keys.h"
 #include "tui/views/list.h"
-#include "tui/views/parts.h"
+#include "tui/views/screen.h"
+#include "tui/views/tier_bar.h"
 
 enum { KEYS_ROOM = 48, HELP_AT = 17, ROWS_LEAST = VIEW_ROWS_MIN - 4 };
 

@@ -4,7 +4,6 @@
 #include "tui/draw/paragraph.h"
 #include "tui/draw/pen.h"
 #include "tui/views/knobs.h"
-#include "tui/views/parts.h"
 
 bool knob_can_change(const struct scene *scene, const struct knob *knob)
 {

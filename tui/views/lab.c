@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "tui/draw/paragraph.h"
-#include "tui/views/parts.h"
+#include "tui/views/list.h"
 
 enum { BESIDE_COLUMNS = 120, WIDE_COLUMNS = 160, HEAD_ROWS = 3, FOOT_ROWS = 2, INDENT = 1 };
 

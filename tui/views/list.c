@@ -8,10 +8,15 @@ int list_kept(int row, int items)
     return row >= items ? (items > 0 ? items - 1 : 0) : row < 0 ? 0 : row;
 }
 
+int scrolled(int scroll, int items, int rows)
+{
+    int most = items > rows ? items - rows : 0;
+    return scroll < 0 ? 0 : scroll > most ? most : scroll;
+}
+
 int list_top(int chosen, int items, int rows)
 {
-    const int most = items > rows ? items - rows : 0, top = chosen - rows / 2;
-    return top < 0 ? 0 : top > most ? most : top;
+    return scrolled(chosen - rows / 2, items, rows);
 }
 
 bool list_act(int *row, int items, const struct key_row *key)

@@ -15,6 +15,9 @@ bool rank_act(struct view_state *state, const struct scene *scene, const struct 
 /* A number of the state kept within what there is: [0, items), or 0. */
 int list_kept(int row, int items);
 
+/* The first of `rows` that are shown when the user scrolled by `scroll`, kept within what there is. */
+int scrolled(int scroll, int items, int rows);
+
 /* The first of the `rows` that are shown, so that the chosen one stands near their middle. */
 int list_top(int chosen, int items, int rows);
 

@@ -4,8 +4,10 @@
 #include <string.h>
 
 #include "engine/advise/why.h"
+#include "tui/draw/bar.h"
+#include "tui/draw/paragraph.h"
 #include "tui/views/chart.h"
-#include "tui/views/parts.h"
+#include "tui/views/view.h"
 
 enum { SWITCHES_SHOWN = 16 };
 
@@ -114,6 +116,19 @@ static void draw_others(struct canvas canvas, const struct run_model *model)
     draw_line(canvas, 2, "learning rate", "%10.3g", &model->learning_rate, step->learning_rate);
 }
 
+/* What the model itself says, from line `skip` on: the lower part of this view, and the view `text`. */
+static void draw_text_of_model(struct canvas canvas, const struct scene *scene, int skip, bool focused)
+{
+    const struct run_model *model = scene->model;
+    char title[64] = "text from the model";
+    if (model->sample.text) snprintf(title, sizeof title, "text from the model after step %u", model->sample.step);
+    draw_title(canvas, 0, focused, title);
+    if (model->sample.text)
+        draw_paragraph(canvas_part(canvas, 1, 1, canvas.at.columns - 2, canvas.at.rows - 1), skip, STYLE_TEXT,
+                       model->sample.text);
+    else draw_text(canvas, 1, 1, STYLE_DIM, "none yet; while a run goes on, p prints some");
+}
+
 static void draw_view(struct canvas canvas, const struct scene *scene)
 {
     const struct run_model *model = scene->model;
@@ -125,7 +140,7 @@ static void draw_view(struct canvas canvas, const struct scene *scene)
     draw_loss(canvas_part(canvas, 0, 1, columns, loss - 1), model);
     draw_throughput(canvas_part(canvas, 0, loss, columns, rate), model);
     draw_others(canvas_part(canvas, 0, loss + rate, columns, OTHERS), model);
-    said_draw(canvas_part(canvas, 0, rows - said, columns, said), scene, scene->state->row[VIEW_LOSS], false);
+    draw_text_of_model(canvas_part(canvas, 0, rows - said, columns, said), scene, scene->state->row[VIEW_LOSS], false);
 }
 
 /* In small: the loss alone. */
@@ -155,3 +170,17 @@ static bool act(struct view_state *state, const struct scene *scene, const struc
 
 const struct view view_loss = {
     "loss", "loss", .keys = {ACTION_UP, ACTION_DOWN}, .draw = draw_view, .pane = draw_pane, .act = act};
+
+/* ---- the text alone ---- */
+
+static void draw_text_pane(struct canvas canvas, const struct scene *scene, bool focused)
+{
+    draw_text_of_model(canvas, scene, scene->state->row[VIEW_TEXT], focused);
+}
+
+static void draw_text_view(struct canvas canvas, const struct scene *scene)
+{
+    draw_text_pane(canvas, scene, false);
+}
+
+const struct view view_text = {"text", "text from the model", .draw = draw_text_view, .pane = draw_text_pane};

@@ -2,7 +2,7 @@
 #ifndef TUI_VIEWS_MEMORY_PARTS_H
 #define TUI_VIEWS_MEMORY_PARTS_H
 
-#include "tui/views/parts.h"
+#include "tui/views/tier_bar.h"
 
 /* memory_table.c: one tier of one rank by category: now, peak, planned, at the tier's peak, reserved. Alone it lists what is
  * free in the pool as a row; of several below each other only the first has a head, and none a row for what is not used. */

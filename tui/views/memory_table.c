@@ -3,7 +3,7 @@
 
 #include "tui/draw/pen.h"
 #include "tui/views/memory_parts.h"
-#include "tui/views/tiers.h"
+#include "tui/views/tier_bar.h"
 
 enum { NAMES_END = 15, BAR_LEAST = 8, BAR_MOST = 40 };
 

@@ -4,7 +4,7 @@
 #include "engine/config/command.h"
 #include "tui/draw/paragraph.h"
 #include "tui/draw/pen.h"
-#include "tui/views/parts.h"
+#include "tui/views/tier_bar.h"
 
 /* What makes each category smaller, in the words of the configuration. */
 static const char *const knobs[CATEGORIES] = {

@@ -3,9 +3,14 @@
 #define TUI_VIEWS_OP_TEXT_H
 
 #include "engine/observe/progress.h"
-#include "tui/views/parts.h"
+#include "tui/views/view.h"
 
-enum { OP_TEXT_ROOM = LABEL_ROOM };
+enum { OP_TEXT_ROOM = 64, LABEL_ROOM = OP_TEXT_ROOM };
+
+/* "block' 3", "gather block 2", "reduce bucket 1"; op_label() is false where the operation is not known. */
+void span_label(char out[LABEL_ROOM], const struct run_model *model, const struct span *span);
+bool op_label(char out[LABEL_ROOM], const struct run_model *model, uint32_t schedule, int op);
+int op_number(const struct run_model *model, enum op_kind kind, int unit, int bucket); /* of block or bucket; -1: none */
 
 /* "block 3"; where the trace does not say the names: "unit 4". */
 const char *unit_text(char out[OP_TEXT_ROOM], const struct run_model *model, int unit);

@@ -1,5 +1,6 @@
 /* The first screen: everything that matters at 80x24; more room adds panes, never meaning. */
 #include "tui/views/layout.h"
+#include "tui/views/screen.h"
 #include "tui/views/tiers.h"
 
 static struct canvas part(struct canvas canvas, struct rect at)

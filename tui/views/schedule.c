@@ -9,7 +9,6 @@
 #include "tui/views/filter.h"
 #include "tui/views/list.h"
 #include "tui/views/op_text.h"
-#include "tui/views/parts.h"
 #include "tui/views/schedule_detail.h"
 
 enum { LIST_ROWS_MIN = 5, DETAIL_ROWS = 18 };

@@ -1,7 +1,7 @@
 /* What a rank holds of a unit, as slots and as letters. */
 #include "tui/views/slots.h"
 
-#include "tui/views/parts.h"
+#include "tui/views/tier_bar.h"
 
 static bool is_own(int slot, int count, int rank, int ranks)
 {

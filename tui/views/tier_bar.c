@@ -1,6 +1,57 @@
 /* What a rank holds of a tier as one bar by category, with its figure: the building block of every picture of memory. */
+#include "tui/views/tier_bar.h"
+
 #include "engine/observe/flows.h"
-#include "tui/views/parts.h"
+
+const char *tiers_name(enum tier tier)
+{
+    static const char *const names[TIERS] = {"device", "host", "NVMe"};
+    return names[tier];
+}
+
+static const struct category_look looks[CATEGORIES + 1] = {
+    [CATEGORY_PARAMETERS] = {'P', 0x2588, STYLE_PARAMETERS, "parameters", "param"},
+    [CATEGORY_GRADIENTS] = {'G', 0x2593, STYLE_GRADIENTS, "gradients", "grad"},
+    [CATEGORY_OPTIMIZER] = {'O', 0x2592, STYLE_OPTIMIZER, "optimizer", "optim"},
+    [CATEGORY_ACTIVATIONS] = {'A', 0x2591, STYLE_ACTIVATIONS, "activations", "activ"},
+    [CATEGORY_BUCKETS] = {'B', 0x25a0, STYLE_BUCKETS, "buckets", "bucket"},
+    [CATEGORY_GATHERED] = {'L', 0x256c, STYLE_GATHERED, "gathered", "gather"},
+    [CATEGORY_STAGING] = {'S', 0x2550, STYLE_STAGING, "staging", "stage"},
+    [CATEGORY_WORKSPACE] = {'W', 0x2591, STYLE_WORKSPACE, "workspace", "work"},
+    [CATEGORY_SECONDARY] = {'H', 0x2261, STYLE_SECONDARY, "secondary", "second"},
+    [CATEGORIES] = {'F', 0x00b7, STYLE_FREE, "reserved, free", "free"},
+};
+
+const struct category_look *category_look(int category)
+{
+    return &looks[category];
+}
+
+int fullest_rank(const struct run_model *model, enum tier tier)
+{
+    int best = -1;
+    uint64_t most = 0;
+    for (int rank = 0; rank < model->ranks; rank++) {
+        const struct run_tier *at = &model->rank[rank].tier[tier];
+        uint64_t bytes = at->step_peak.known ? at->step_peak.live_bytes : at->now.live_bytes;
+        if (!at->now.known || (best >= 0 && bytes <= most)) continue;
+        best = rank;
+        most = bytes;
+    }
+    return best;
+}
+
+bool category_is_used(const struct run_model *model, int category)
+{
+    for (int rank = 0; rank < model->ranks; rank++)
+        if (model->rank[rank].tier[TIER_DEVICE].category[category].peak_bytes) return true;
+    return false;
+}
+
+bool category_is_shown(const struct run_model *model, int category)
+{
+    return (category != CATEGORY_STAGING && category != CATEGORY_SECONDARY) || category_is_used(model, category);
+}
 
 const struct run_instant *instant_shown(const struct run_tier *tier, const struct view_state *state)
 {

@@ -9,12 +9,6 @@
 
 enum { RANKS_ROWS_LEAST = 2, CURVE_ROWS_LEAST = 4, CURVE_ROWS_MOST = 9 };
 
-const char *tiers_name(enum tier tier)
-{
-    static const char *const names[TIERS] = {"device", "host", "NVMe"};
-    return names[tier];
-}
-
 bool tiers_show_now(const struct scene *scene)
 {
     return scene->state->bars_now || (scene->model->pace.known && scene->model->pace.slow_motion >= 2);

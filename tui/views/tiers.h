@@ -4,9 +4,8 @@
 #define TUI_VIEWS_TIERS_H
 
 #include "engine/observe/flows.h"
-#include "tui/views/parts.h"
+#include "tui/views/tier_bar.h"
 
-const char *tiers_name(enum tier tier); /* as people write it */
 int tiers_used(const struct memory_scale scales[TIERS]); /* how many */
 
 /* What moves at this instant is shown where one can follow it: in slow motion, and when bars show this instant. */
@@ -31,11 +30,19 @@ void tiers_draw_flows(struct canvas canvas, const struct scene *scene, int rank,
 /* One direction in a few words, within `columns`: "device►host 407.4 KiB 13.43 GiB/s  62 %". */
 void tiers_draw_brief(struct canvas canvas, int x, int y, int columns, const struct scene *scene, enum flow flow);
 
-/* tiers_ranks.c: a row for each rank with a bar for each tier; those around the chosen one. */
+/* bars.c: a row for each rank with a bar for each tier; those around the chosen one. */
 void tiers_draw_ranks(struct canvas canvas, const struct scene *scene, const struct memory_scale scales[TIERS], int chosen);
 /* The bars of one rank across a row, after its number: of the tiers whose bits are set. */
 enum { TIERS_RANK_COLUMNS_MIN = 64 };
 void tiers_draw_rank(struct canvas canvas, int y, int rank, enum style style, const struct scene *scene,
                      const struct memory_scale scales[TIERS], uint32_t tiers);
+
+/* Below each other a bar for each rank, with those of host and NVMe beside it where they are used, a line for each link between
+ * tiers, and the legend. bars_rows(): what it wants, at most `rows`; bars_flow_rows(): of them for the links. */
+void bars_draw(struct canvas canvas, const struct scene *scene);
+int bars_rows(const struct run_model *model, int columns, int rows);
+int bars_flow_rows(const struct run_model *model);
+/* Of categories, and of the mark of the plan, in one row; staging and secondary only where they are used. */
+void bars_draw_legend(struct canvas canvas, int y, const struct scene *scene, bool planned);
 
 #endif

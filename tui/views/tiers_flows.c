@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "tui/draw/pen.h"
+#include "tui/views/op_text.h"
 #include "tui/views/tiers.h"
 
 bool tiers_any_flow(const struct run_model *model)

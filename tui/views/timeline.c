@@ -4,8 +4,8 @@
 
 #include <stdio.h>
 
+#include "tui/draw/bar.h"
 #include "tui/views/filter.h"
-#include "tui/views/parts.h"
 
 enum { PANE_RANKS = 4 };
 

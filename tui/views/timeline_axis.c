@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tui/views/parts.h"
 #include "tui/views/timeline.h"
 
 static int clipped(int column, int columns)

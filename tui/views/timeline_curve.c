@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "tui/draw/bar.h"
-#include "tui/views/tiers.h"
+#include "tui/views/tier_bar.h"
 #include "tui/views/timeline.h"
 
 enum { COLUMNS_MAX = 1024 };

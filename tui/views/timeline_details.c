@@ -6,7 +6,7 @@
 
 #include "engine/base/grouped.h"
 #include "engine/observe/progress.h"
-#include "tui/views/parts.h"
+#include "tui/views/op_text.h"
 #include "tui/views/timeline.h"
 
 struct facts {

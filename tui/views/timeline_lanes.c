@@ -5,7 +5,7 @@
 
 #include "engine/observe/progress.h"
 #include "tui/draw/bar.h"
-#include "tui/views/parts.h"
+#include "tui/views/op_text.h"
 #include "tui/views/timeline.h"
 
 enum { COLUMNS_MAX = 1024 };

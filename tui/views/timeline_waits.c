@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "tui/draw/pen.h"
-#include "tui/views/parts.h"
+#include "tui/views/op_text.h"
 #include "tui/views/timeline.h"
 
 enum { WAITS_MAX = 24 };

@@ -1,11 +1,10 @@
 /* The views by name, and what every screen shares: header and footer, and that one that is too small says so. */
-#include "tui/views/view.h"
+#include "tui/views/screen.h"
 
 #include <string.h>
 
 #include "tui/views/lab.h"
 #include "tui/views/list.h"
-#include "tui/views/parts.h"
 
 static const struct view *const views[VIEWS] = {
 #define VIEW(ID, name) [VIEW_##ID] = &view_##name,
@@ -39,12 +38,6 @@ const char *view_names(void)
 #undef VIEW
         ;
     return names + 1;
-}
-
-int scrolled(int scroll, int items, int rows)
-{
-    int most = items > rows ? items - rows : 0;
-    return scroll < 0 ? 0 : scroll > most ? most : scroll;
 }
 
 static void draw_too_small(struct surface *surface)

@@ -113,20 +113,7 @@ struct view {
 #include "tui/views/views.def"
 #undef VIEW
 
-const struct view *view_of(enum view_id id);
-
 /* Marks A or B (side 0, 1) where this model and history stand: compare.c. */
 void compare_mark(struct view_state *state, int side, uint64_t time_ns, const struct run_model *model, const struct history *history);
-
-/* What keys mean now: LIVE; REPLAY; or both (ALWAYS, see key_find()): a live run that one looks back in. */
-enum key_mode view_key_mode(const struct scene *scene);
-int view_named(const char *name); /* -1: no such view */
-const char *view_names(void);     /* "overview memory ..." */
-
-/* Rows of the header above a view on a screen of so many columns. */
-int view_header_rows(const struct view_state *state, int columns);
-
-/* Erases the surface and draws header, view and footer; on a surface under 80x24 what size is needed. */
-void view_draw(const struct run_model *model, const struct history *history, const struct view_state *state, struct surface *surface);
 
 #endif

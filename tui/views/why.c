@@ -6,9 +6,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/observe/flows.h"
 #include "tui/draw/paragraph.h"
 #include "tui/draw/pen.h"
-#include "tui/views/tiers.h"
+#include "tui/views/list.h"
+#include "tui/views/op_text.h"
+#include "tui/views/tier_bar.h"
 
 enum { SWITCHES_SHOWN = 8, SENTENCE_ROWS = 3, TALL = 36, LINES_MAX = TIERS * (CATEGORIES + 1) + SWITCHES_SHOWN };
 
