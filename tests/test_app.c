@@ -15,7 +15,7 @@
 #include "tui/app/settings.h"
 #include "tui/input/keys.h"
 #include "tui/input/prompt.h"
-#include "tui/views/filter.h"
+#include "tui/view/filter.h"
 
 /* ---- the line that is typed ----------------------------------------------------------------------------------------- */
 

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "engine/trace/source.h"
-#include "tui/views/screen.h"
+#include "tui/screen/screen.h"
 
 struct run {
     struct run_model *model;

@@ -116,7 +116,7 @@ static void traces(void **state)
     (void)state;
     static const char *const views[] = {
 #define VIEW(ID, name) #name,
-#include "tui/views/views.def"
+#include "tui/view/views.def"
 #undef VIEW
     };
     tried = bad_runs = 0;

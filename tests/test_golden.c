@@ -13,7 +13,7 @@
 #include "tests/timeline_fixture.h"
 #include "tui/app/record_reader.h"
 #include "tui/draw/output.h"
-#include "tui/views/screen.h"
+#include "tui/screen/screen.h"
 
 /* A moment: of the recorded run after a step, or after an operation of it on rank 0 (0 is "none": it is over too early to
  * show anything); step 0: its end. Or of the story, told for so many ranks. */

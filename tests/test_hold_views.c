@@ -13,8 +13,8 @@
 #include "engine/observe/op_times.h"
 #include "engine/trace/source.h"
 #include "tui/draw/output.h"
-#include "tui/views/screen.h"
-#include "tui/views/slots.h"
+#include "tui/memory/slots.h"
+#include "tui/screen/screen.h"
 
 struct record_buffer {
     struct run_model *model;

@@ -9,8 +9,8 @@
 #include "engine/lab/catalog.h"
 #include "engine/lab/play.h"
 #include "tui/draw/output.h"
-#include "tui/views/lab.h"
-#include "tui/views/screen.h"
+#include "tui/screen/lab.h"
+#include "tui/screen/screen.h"
 
 #define GOLDEN_FOLDER "tests/golden_labs"
 #include "tests/golden.h"

@@ -13,8 +13,8 @@
 #include "tui/draw/output.h"
 #include "tui/draw/paragraph.h"
 #include "tui/input/keys.h"
-#include "tui/views/layout.h"
-#include "tui/views/screen.h"
+#include "tui/screen/layout.h"
+#include "tui/screen/screen.h"
 
 static bool overlap(const struct rect *a, const struct rect *b)
 {

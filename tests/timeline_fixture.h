@@ -4,8 +4,8 @@
 
 #include "engine/trace/source.h"
 #include "tests/synthetic.h"
-#include "tui/views/screen.h"
-#include "tui/views/timeline.h"
+#include "tui/screen/screen.h"
+#include "tui/timeline/timeline.h"
 
 struct folded { struct run_model *model; struct history *history; };
 

@@ -6,7 +6,7 @@
 #include "engine/base/clock.h"
 #include "tui/app/app_parts.h"
 #include "tui/app/playing.h"
-#include "tui/views/list.h"
+#include "tui/view/list.h"
 
 /* A message stays for as long as it takes to read: 3 s for every row of 80 columns. */
 static void keep_message(struct app *app)

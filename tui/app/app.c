@@ -13,9 +13,9 @@
 #include "tui/app/lesson.h"
 #include "tui/app/look.h"
 #include "tui/app/playing.h"
+#include "tui/screen/lab.h"
 #include "tui/term/terminfo.h"
-#include "tui/views/lab.h"
-#include "tui/views/list.h"
+#include "tui/view/list.h"
 
 enum { FRAME_NS = 100000000, RECORDING_ENDS_MS = 3000 };
 

@@ -6,8 +6,8 @@
 #include "tui/app/app.h"
 #include "tui/app/feed.h"
 #include "tui/app/settings.h"
+#include "tui/screen/screen.h"
 #include "tui/term/term.h"
-#include "tui/views/screen.h"
 
 /* A value that was asked of the run. */
 struct asked { double was, value; uint64_t sent_ns; };

@@ -7,7 +7,7 @@
 #include "tui/app/look.h"
 #include "tui/app/record_reader.h"
 #include "tui/draw/output.h"
-#include "tui/views/screen.h"
+#include "tui/screen/screen.h"
 
 /* "12" or "12.3": the end of a step, or of one of its operations on rank 0. */
 static int go_to_step(struct record_reader *reader, const char *text, struct error *err)

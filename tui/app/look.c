@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "tui/input/keys.h"
-#include "tui/views/lab.h"
+#include "tui/screen/lab.h"
 
 int look_theme(enum theme *theme, const struct app_look *look, bool can_colour, struct error *err)
 {

@@ -7,7 +7,7 @@
 #include "engine/config/command.h"
 #include "tui/app/lesson.h"
 #include "tui/app/search.h"
-#include "tui/views/lab.h"
+#include "tui/screen/lab.h"
 
 /* Longer silence is a break, not learning. */
 static const uint64_t BREAK_NS = 300000000000u;

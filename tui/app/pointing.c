@@ -1,7 +1,7 @@
 /* The mouse: the wheel moves, a click on a key of the footer is that key, any other one is the view's. */
 #include "tui/app/app_parts.h"
-#include "tui/views/lab.h"
-#include "tui/views/screen.h"
+#include "tui/screen/lab.h"
+#include "tui/screen/screen.h"
 
 static void act_as(struct app *app, enum action action)
 {

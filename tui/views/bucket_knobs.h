@@ -3,7 +3,7 @@
 #define TUI_VIEWS_BUCKET_KNOBS_H
 
 #include "engine/observe/progress.h"
-#include "tui/views/view.h"
+#include "tui/view/view.h"
 
 enum { KNOB_ROWS = 4 };
 

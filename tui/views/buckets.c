@@ -9,10 +9,10 @@
 #include "engine/observe/op_times.h"
 #include "tui/draw/paragraph.h"
 #include "tui/draw/pen.h"
+#include "tui/view/list.h"
+#include "tui/view/op_text.h"
+#include "tui/view/tier_bar.h"
 #include "tui/views/bucket_knobs.h"
-#include "tui/views/list.h"
-#include "tui/views/op_text.h"
-#include "tui/views/tier_bar.h"
 
 enum { UNITS_MAX = 1024, GRADIENTS_COLUMNS = 20, BAR_COLUMNS = 12, DETAIL_ROWS = 6 };
 

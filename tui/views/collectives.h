@@ -2,7 +2,7 @@
 #ifndef TUI_VIEWS_COLLECTIVES_H
 #define TUI_VIEWS_COLLECTIVES_H
 
-#include "tui/views/view.h"
+#include "tui/view/view.h"
 
 /* The plan of the step whose bytes are shown: after a switch, until the next step has ended, not that which trains. */
 const struct run_schedule *collectives_plan(const struct run_model *model);

@@ -6,7 +6,7 @@
 
 #include "engine/config/keys.h"
 #include "tui/draw/pen.h"
-#include "tui/views/tier_bar.h"
+#include "tui/view/tier_bar.h"
 
 /* The last step that all ranks had ended by then, if its plan or its figures are kept. */
 static void read_step(struct marked *moment, const struct run_model *model, const struct history *history)

@@ -5,8 +5,8 @@
 
 #include "engine/advise/why.h"
 #include "tui/draw/paragraph.h"
-#include "tui/views/list.h"
-#include "tui/views/tier_bar.h"
+#include "tui/view/list.h"
+#include "tui/view/tier_bar.h"
 
 enum { LEVELS = 3, DETAIL_ROWS = 5 };
 static const enum style by_level[LEVELS] = {STYLE_TEXT, STYLE_WARN, STYLE_BAD};

@@ -8,7 +8,7 @@
 
 #include "engine/base/grouped.h"
 #include "tui/draw/pen.h"
-#include "tui/views/list.h"
+#include "tui/view/list.h"
 
 /* What the list shows: a section's name, a key, or a setting of the screen. */
 struct item {

@@ -3,7 +3,7 @@
 #define TUI_VIEWS_KNOBS_H
 
 #include "engine/advise/knobs.h"
-#include "tui/views/view.h"
+#include "tui/view/view.h"
 
 /* The lower part: what the chosen key is for, whether it binds and why, and how it is changed. */
 static inline int knob_detail_rows(int rows)

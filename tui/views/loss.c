@@ -6,8 +6,8 @@
 #include "engine/advise/why.h"
 #include "tui/draw/bar.h"
 #include "tui/draw/paragraph.h"
-#include "tui/views/chart.h"
-#include "tui/views/view.h"
+#include "tui/view/chart.h"
+#include "tui/view/view.h"
 
 enum { SWITCHES_SHOWN = 16 };
 

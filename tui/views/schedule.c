@@ -6,9 +6,9 @@
 
 #include "engine/observe/op_times.h"
 #include "tui/draw/pen.h"
-#include "tui/views/filter.h"
-#include "tui/views/list.h"
-#include "tui/views/op_text.h"
+#include "tui/view/filter.h"
+#include "tui/view/list.h"
+#include "tui/view/op_text.h"
 #include "tui/views/schedule_detail.h"
 
 enum { LIST_ROWS_MIN = 5, DETAIL_ROWS = 18 };

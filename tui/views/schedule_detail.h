@@ -4,7 +4,7 @@
 #define TUI_VIEWS_SCHEDULE_DETAIL_H
 
 #include "engine/observe/progress.h"
-#include "tui/views/view.h"
+#include "tui/view/view.h"
 
 void schedule_detail_draw(struct canvas canvas, const struct scene *scene, const struct progress *at, int op);
 

@@ -1,7 +1,7 @@
 /* The last steps, one a row: exposed is communication with no compute beside it, the rest the phases of compute; shares of the
  * step, means over ranks. */
 #include "tui/draw/pen.h"
-#include "tui/views/list.h"
+#include "tui/view/list.h"
 
 static void draw_step_head(struct canvas canvas)
 {

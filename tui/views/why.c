@@ -9,9 +9,9 @@
 #include "engine/observe/flows.h"
 #include "tui/draw/paragraph.h"
 #include "tui/draw/pen.h"
-#include "tui/views/list.h"
-#include "tui/views/op_text.h"
-#include "tui/views/tier_bar.h"
+#include "tui/view/list.h"
+#include "tui/view/op_text.h"
+#include "tui/view/tier_bar.h"
 
 enum { SWITCHES_SHOWN = 8, SENTENCE_ROWS = 3, TALL = 36, LINES_MAX = TIERS * (CATEGORIES + 1) + SWITCHES_SHOWN };
 

@@ -4,7 +4,7 @@
 #include "engine/base/grouped.h"
 #include "tui/draw/paragraph.h"
 #include "tui/draw/pen.h"
-#include "tui/views/tier_bar.h"
+#include "tui/view/tier_bar.h"
 #include "tui/views/why.h"
 
 /* "+1.234 MB", "-5.006 MB", "same" */

@@ -1,0 +1,19 @@
+/* The parts of the memory view. */
+#ifndef TUI_MEMORY_MEMORY_H
+#define TUI_MEMORY_MEMORY_H
+
+#include "tui/view/tier_bar.h"
+
+/* memory_table.c: one tier of one rank by category: now, peak, planned, at the tier's peak, reserved. Alone it lists what is
+ * free in the pool as a row; of several below each other only the first has a head, and none a row for what is not used. */
+enum table_form { TABLE_ALONE, TABLE_FIRST, TABLE_NEXT };
+int memory_table_rows(const struct run_model *model, enum tier tier, enum table_form form); /* title and head included */
+void memory_table_draw(struct canvas canvas, const struct scene *scene, int rank, enum tier tier, enum table_form form);
+/* Alone, as a pane: of the fullest rank; -1: nothing is known yet. */
+void memory_table_draw_pane(struct canvas canvas, const struct scene *scene, int rank, bool focused);
+
+/* memory_ranks.c: a bar for each rank, as many as there is room for, around the chosen one; of more a heat row of all. */
+int memory_ranks_rows(int ranks, int columns, int room); /* title included; at most `room` */
+void memory_ranks_draw(struct canvas canvas, const struct scene *scene, const struct memory_scale *scale, int chosen);
+
+#endif

@@ -1,0 +1,199 @@
+/* One tier of one rank by category. What was measured above the plan is marked: it must not happen. */
+#include <stdio.h>
+
+#include "tui/draw/pen.h"
+#include "tui/memory/memory.h"
+#include "tui/view/tier_bar.h"
+
+enum { NAMES_END = 15, BAR_LEAST = 8, BAR_MOST = 40 };
+
+struct row {
+    bool meaningless; /* the plan has no use for it, and nothing is left of it */
+    const char *name;
+    char letter;
+    enum style letter_style, style;
+    bool has_live, has_peak, has_at_peak, has_planned, has_reserved;
+    uint64_t live, peak, at_peak, planned, reserved;
+    const uint64_t *parts; /* by category; NULL: it is one */
+};
+
+static bool was_used(const struct run_model *model, enum tier tier, int category)
+{
+    for (int rank = 0; rank < model->ranks; rank++)
+        if (model->rank[rank].tier[tier].category[category].peak_bytes) return true;
+    return false;
+}
+
+/* Alone, the device tier lists all categories, so that a switch of stage changes figures and not rows. */
+static bool is_listed(const struct run_model *model, enum tier tier, int category, enum table_form form)
+{
+    return form == TABLE_ALONE && tier == TIER_DEVICE ? category_is_shown(model, category)
+                                                      : was_used(model, tier, category);
+}
+
+int memory_table_rows(const struct run_model *model, enum tier tier, enum table_form form)
+{
+    int rows = 2 + (form != TABLE_NEXT) + (form == TABLE_ALONE); /* title, sum; head; free */
+    for (int category = 0; category < CATEGORIES; category++) rows += is_listed(model, tier, category, form);
+    return rows;
+}
+
+static const char *const heads[] = {"now", "peak", "planned", "at peak", "reserved"};
+
+static void draw_head(struct canvas canvas, int y, enum units units)
+{
+    struct pen pen = pen_at(canvas, NAMES_END, y);
+    for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++)
+        pen_right(&pen, bytes_columns(units) + 2, STYLE_DIM, heads[i]);
+    const int room = canvas.at.columns - pen.x - 2;
+    if (!pen.full && room >= BAR_LEAST + 8) draw_text(canvas, pen.x + 2, y, STYLE_DIM, "now, of the plan");
+}
+
+/* How much of what is planned is there now; of the sum by category. */
+static void draw_share(struct canvas canvas, int x, int y, const struct row *row)
+{
+    struct segment segments[SEGMENTS_MAX] = {{row->live, row->letter, category_look(0)->pattern, row->letter_style}};
+    int columns = canvas.at.columns - x - 3, count = 1;
+    if (columns > BAR_MOST) columns = BAR_MOST;
+    if (columns < BAR_LEAST || !row->has_live || !row->has_planned || !row->planned) return;
+    for (int category = 0; row->parts && category < CATEGORIES; category++) {
+        const struct category_look *look = category_look(category);
+        segments[category] = (struct segment){row->parts[category], look->letter, look->pattern, look->style};
+        count = CATEGORIES;
+    }
+    draw_character(canvas, x, y, STYLE_FRAME, '[');
+    draw_character(canvas, x + columns + 1, y, STYLE_FRAME, ']');
+    draw_bar(canvas, x + 1, y, columns, segments, count, row->planned);
+}
+
+/* "-" where a figure would say nothing. */
+static void draw_meaningless(struct pen *pen, int columns)
+{
+    for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++) pen_right(pen, columns, STYLE_DIM, "-");
+}
+
+static void draw_row(struct canvas canvas, int y, enum units units, const struct row *row)
+{
+    char text[FORMAT_ROOM];
+    const int columns = bytes_columns(units) + 2;
+    const bool above = row->has_peak && row->has_planned && row->peak > row->planned;
+    struct pen pen = pen_at(canvas, 3, y);
+    if (row->letter) draw_character(canvas, 1, y, row->letter_style, (uint32_t)row->letter);
+    pen_left(&pen, NAMES_END - 3, row->style, row->name);
+    if (row->meaningless) {
+        draw_meaningless(&pen, columns);
+        return;
+    }
+    pen_right(&pen, columns, row->style, format_bytes(text, units, row->has_live, row->live));
+    pen_right(&pen, columns, above ? STYLE_WARN : row->style, format_bytes(text, units, row->has_peak, row->peak));
+    pen_right(&pen, columns, row->style, format_bytes(text, units, row->has_planned, row->planned));
+    pen_right(&pen, columns, row->style, format_bytes(text, units, row->has_at_peak, row->at_peak));
+    pen_right(&pen, columns, row->style, format_bytes(text, units, row->has_reserved, row->reserved));
+    if (!pen.full) draw_share(canvas, pen.x + 2, y, row);
+}
+
+static struct row row_of_category(const struct run_model *model, const struct run_tier *of, enum tier tier,
+                                  int category)
+{
+    const struct run_schedule *plan = run_training(model);
+    const struct run_predicted *planned = plan ? &plan->category[tier][category] : NULL;
+    const struct run_memory *memory = &of->category[category];
+    const struct category_look *look = category_look(category);
+    const bool unplanned = plan && plan->tier[tier].known && !planned->known;
+    return (struct row){.meaningless = unplanned && !memory->live_bytes && !memory->peak_bytes,
+                        .name = look->name,
+                        .letter = look->letter,
+                        .letter_style = look->style,
+                        .style = STYLE_TEXT,
+                        .has_live = memory->known,
+                        .has_peak = memory->known,
+                        .has_reserved = memory->known,
+                        .has_at_peak = memory->known && memory->has_at_peak,
+                        .has_planned = planned && planned->known,
+                        .live = memory->live_bytes,
+                        .peak = memory->peak_bytes,
+                        .reserved = memory->reserved_bytes,
+                        .at_peak = memory->at_peak_bytes,
+                        .planned = planned ? planned->peak_bytes : 0};
+}
+
+static struct row row_of_sum(const struct run_model *model, const struct run_tier *of, enum tier tier)
+{
+    struct row row = {.name = "together",
+                      .style = STYLE_STRONG,
+                      .has_live = of->now.known,
+                      .has_reserved = of->now.known,
+                      .has_peak = of->has_total,
+                      .has_at_peak = of->has_total,
+                      .live = of->now.live_bytes,
+                      .reserved = of->now.reserved_bytes,
+                      .peak = of->peak_bytes,
+                      .at_peak = of->peak_bytes,
+                      .parts = of->now.held_bytes};
+    row.has_planned = run_predicted_peak(model, tier, &row.planned);
+    return row;
+}
+
+static void draw_free(struct canvas canvas, int y, enum units units, const struct run_tier *of)
+{
+    const struct category_look *look = category_look(CATEGORIES);
+    const uint64_t held = of->now.live_bytes, reserved = of->now.reserved_bytes;
+    char text[FORMAT_ROOM];
+    struct pen pen = pen_at(canvas, 3, y);
+    draw_character(canvas, 1, y, look->style, (uint32_t)look->letter);
+    pen_left(&pen, NAMES_END - 3, STYLE_TEXT, "free in pool");
+    pen_right(&pen, bytes_columns(units) + 2, STYLE_TEXT,
+              format_bytes(text, units, of->now.known, reserved > held ? reserved - held : 0));
+}
+
+/* At the right of the title: what is free, if there is no row for it; and the budget. */
+static void draw_note(struct canvas canvas, enum units units, const struct run_tier *of, enum table_form form)
+{
+    const uint64_t held = of->now.live_bytes, reserved = of->now.reserved_bytes;
+    char note[96] = "", text[FORMAT_ROOM];
+    int at = 0;
+    if (form != TABLE_ALONE && of->now.known)
+        at = snprintf(note, sizeof note, " free in pool %s",
+                      format_bytes_bare(text, units, reserved > held ? reserved - held : 0));
+    if (of->has_budget && of->budget_bytes)
+        at += snprintf(note + at, sizeof note - (size_t)at, "%s budget %s", at ? " ·" : "",
+                       format_bytes_bare(text, units, of->budget_bytes));
+    if (!at) return;
+    snprintf(note + at, sizeof note - (size_t)at, " ");
+    draw_right(canvas, canvas.at.columns - 1, 0, STYLE_TEXT, note);
+}
+
+static void draw_rows(struct canvas canvas, const struct scene *scene, int rank, enum tier tier, enum table_form form)
+{
+    const struct run_model *model = scene->model;
+    const struct run_tier *of = &model->rank[rank].tier[tier];
+    const enum units units = scene->state->units;
+    const struct row sum = row_of_sum(model, of, tier);
+    int y = 1;
+    if (form != TABLE_NEXT) draw_head(canvas, y++, units);
+    draw_row(canvas, y++, units, &sum);
+    for (int category = 0; category < CATEGORIES; category++) {
+        if (!is_listed(model, tier, category, form)) continue;
+        const struct row row = row_of_category(model, of, tier, category);
+        draw_row(canvas, y++, units, &row);
+    }
+    if (form == TABLE_ALONE) draw_free(canvas, y, units, of);
+}
+
+void memory_table_draw(struct canvas canvas, const struct scene *scene, int rank, enum tier tier, enum table_form form)
+{
+    char title[64];
+    snprintf(title, sizeof title, "%s memory of rank %d", tiers_name(tier), rank);
+    draw_title(canvas, 0, false, title);
+    draw_note(canvas, scene->state->units, &scene->model->rank[rank].tier[tier], form);
+    draw_rows(canvas, scene, rank, tier, form);
+}
+
+void memory_table_draw_pane(struct canvas canvas, const struct scene *scene, int rank, bool focused)
+{
+    char title[64] = "device memory";
+    if (rank >= 0) snprintf(title, sizeof title, "device memory of rank %d, the fullest", rank);
+    draw_title(canvas, 0, focused, title);
+    if (rank < 0) draw_text(canvas, 1, 1, STYLE_DIM, "not known yet");
+    else draw_rows(canvas, scene, rank, TIER_DEVICE, TABLE_ALONE);
+}

@@ -1,0 +1,381 @@
+/* Units x ranks: what each rank holds of each unit at the cursor. Few ranks get a picture of parameters, gradient and
+ * optimizer state in slots; more get a letter for each; most get one letter for the parameters. Below, the chosen unit and
+ * what the gathers of the chosen rank come to, against the limits of the configuration. */
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/base/grouped.h"
+#include "engine/observe/cells.h"
+#include "tui/draw/pen.h"
+#include "tui/memory/slots.h"
+#include "tui/view/list.h"
+#include "tui/view/op_text.h"
+
+enum {
+    UNITS_MAX = 1024,
+    NAME_COLUMNS = 11,
+    HEAD_ROWS = 3,
+    LEGEND_ROWS = 3,
+    DETAIL_ROWS = 5
+}; /* the title is of the head */
+
+/* The least of them: elements and bytes. */
+enum { FIGURES_COLUMNS = 11 + 11 };
+
+enum cells_as { AS_SLOTS, AS_LETTERS, AS_LETTER };
+
+/* How cells are drawn in the columns there are, and which ranks. */
+struct grid {
+    enum cells_as as;
+    int slots, width; /* of a cell */
+    int first, ranks; /* the ranks that fit */
+    int end;          /* column behind the last */
+};
+
+struct picture {
+    const struct scene *scene;
+    struct progress at; /* of the chosen rank */
+    int rank, ranks, units;
+    struct unit_keep keep[UNITS_MAX];
+    struct unit_cell cells[UNITS_MAX]; /* of the chosen rank */
+};
+
+static bool picture_init(struct picture *picture, const struct scene *scene)
+{
+    picture->scene = scene;
+    picture->rank = list_kept(scene->state->rank, scene->model->ranks);
+    if (scene->model->ranks <= 0) return false;
+    picture->at = progress_of(scene->model, picture->rank);
+    if (!picture->at.plan) return false;
+    const struct schedule *ops = &picture->at.plan->ops;
+    picture->ranks = scene->model->ranks;
+    picture->units = units_of(ops);
+    if (picture->units > UNITS_MAX) picture->units = UNITS_MAX;
+    units_keep(ops, picture->keep, picture->units);
+    cells_of(&picture->at, picture->cells, picture->units);
+    return picture->units > 0;
+}
+
+static struct grid grid_of(int columns, const struct picture *picture)
+{
+    const int room = (columns - NAME_COLUMNS - 1) / picture->ranks;
+    int slots = (room - 4) / 3;
+    if (slots > 8) slots = 8;
+    slots -= slots > 0 ? slots % picture->ranks : 0;
+    struct grid grid = {.first = 0, .ranks = picture->ranks};
+    if (slots > 0 && slots >= picture->ranks && picture->ranks == picture->at.plan->ops.ranks) {
+        grid.as = AS_SLOTS;
+        grid.slots = slots;
+        grid.width = 3 * slots + (room > 3 * slots + 4 ? 5 : 4);
+    } else if (room >= 4) {
+        grid.as = AS_LETTERS;
+        grid.width = room >= 6 ? 6 : 4;
+    } else {
+        grid.as = AS_LETTER;
+        grid.width = 1;
+        if (grid.ranks > columns - NAME_COLUMNS - 1) grid.ranks = columns - NAME_COLUMNS - 1;
+        if (grid.ranks < picture->ranks) grid.first = picture->rank / grid.ranks * grid.ranks;
+        if (grid.first + grid.ranks > picture->ranks) grid.ranks = picture->ranks - grid.first;
+    }
+    grid.end = NAME_COLUMNS + grid.ranks * grid.width;
+    return grid;
+}
+
+/* ---- the grid ---- */
+
+static void draw_head(struct canvas canvas, int y, const struct grid *grid, const struct picture *picture)
+{
+    draw_text(canvas, 0, y, STYLE_DIM, "unit");
+    for (int i = 0; i < grid->ranks; i++) {
+        const int rank = grid->first + i, x = NAME_COLUMNS + i * grid->width;
+        const enum style style = rank == picture->rank ? STYLE_FOCUS : STYLE_DIM;
+        if (grid->as == AS_SLOTS) {
+            draw_format(canvas, x, y, style, "rank %d", rank);
+            for (int part = 0; part < 3; part++)
+                draw_character(canvas, x + part * (grid->slots + 1), y + 1, STYLE_DIM, (uint32_t) "PGO"[part]);
+        } else if (grid->as == AS_LETTERS) {
+            draw_format(canvas, x, y, style, "%-3d", rank);
+            draw_text(canvas, x, y + 1, STYLE_DIM, "PGO");
+        } else { /* the number from top to bottom */
+            draw_character(canvas, x, y, style, rank < 10 ? ' ' : (uint32_t)('0' + rank / 10 % 10));
+            draw_character(canvas, x, y + 1, style, (uint32_t)('0' + rank % 10));
+        }
+    }
+}
+
+static void draw_slots(struct canvas canvas, int x, int y, int count, const struct unit_keep *keep,
+                       const struct unit_cell *cell, int rank, int ranks)
+{
+    static void (*const parts[])(enum slot *, int, const struct unit_keep *, const struct unit_cell *, int,
+                                 int) = {slots_of_parameters, slots_of_gradient, slots_of_optimizer};
+    static const enum category categories[] = {CATEGORY_PARAMETERS, CATEGORY_GRADIENTS, CATEGORY_OPTIMIZER};
+    for (int part = 0; part < 3; part++, x += count + 1) {
+        enum slot slots[SLOTS_MAX];
+        parts[part](slots, count, keep, cell, rank, ranks);
+        for (int i = 0; i < count; i++) draw_slot(canvas, x + i, y, slots[i], categories[part]);
+    }
+}
+
+static void draw_cell(struct canvas canvas, int x, int y, const struct grid *grid, const struct unit_keep *keep,
+                      const struct unit_cell *cell, int rank, int ranks)
+{
+    if (grid->as == AS_SLOTS) {
+        draw_slots(canvas, x, y, grid->slots, keep, cell, rank, ranks);
+        return;
+    }
+    const struct mark marks[] = {mark_of_parameters(keep, cell), mark_of_gradient(keep, cell),
+                                 mark_of_optimizer(keep, cell)};
+    for (int i = 0; i < (grid->as == AS_LETTERS ? 3 : 1); i++)
+        draw_character(canvas, x + i, y, marks[i].style, (uint32_t)marks[i].letter);
+}
+
+static const char *row_name(char out[OP_TEXT_ROOM], const struct picture *picture, int unit)
+{
+    unit_text(out, picture->scene->model, unit);
+    if (unit == 0 && picture->units > 1 && !strcmp(out, "embed")) strcpy(out, "embed,head"); /* tied: used by both */
+    return out;
+}
+
+static void draw_names(struct canvas canvas, int y, int rows, int top, int chosen, const struct picture *picture)
+{
+    char name[OP_TEXT_ROOM];
+    for (int unit = top; unit < picture->units && unit < top + rows; unit++)
+        draw_text(canvas_part(canvas, 0, y + unit - top, NAME_COLUMNS - 1, 1), 0, 0,
+                  unit == chosen ? STYLE_FOCUS : STYLE_TEXT, row_name(name, picture, unit));
+}
+
+static void draw_grid(struct canvas canvas, int y, int rows, int top, const struct grid *grid,
+                      const struct picture *picture)
+{
+    struct unit_cell cells[UNITS_MAX];
+    for (int i = 0; i < grid->ranks; i++) {
+        const int rank = grid->first + i, x = NAME_COLUMNS + i * grid->width;
+        const struct progress at = progress_of(picture->scene->model, rank);
+        if (at.plan != picture->at.plan || at.lost) {
+            for (int unit = top; unit < picture->units && unit < top + rows; unit++)
+                draw_character(canvas, x, y + unit - top, STYLE_DIM, '?');
+            continue;
+        }
+        cells_of(&at, cells, picture->units);
+        for (int unit = top; unit < picture->units && unit < top + rows; unit++)
+            draw_cell(canvas, x, y + unit - top, grid, &picture->keep[unit], &cells[unit], rank, picture->ranks);
+    }
+}
+
+/* ---- columns of figures, where there is room for them ---- */
+
+static const char *parameters_words(const struct unit_keep *keep, const struct unit_cell *cell)
+{
+    if (cell->parameters == CELL_IN_FLIGHT) return "being gathered";
+    if (!keep->shards_parameters) return "whole, kept";
+    if (cell->gathered) return cell->used_by >= 0 ? "gathered, in use" : "gathered, for use to come";
+    if (keep->tail_elems == keep->elems) return "all of it small: kept gathered";
+    return cell->let_go ? "its shard; let go" : "its shard";
+}
+
+static void draw_figures(struct canvas canvas, int x, int y, int rows, int top, const struct picture *picture)
+{
+    const enum units units = picture->scene->state->units;
+    char text[FORMAT_ROOM], head[32];
+    struct pen pen = pen_at(canvas, x, y - 1);
+    snprintf(head, sizeof head, "  P on rank %d", picture->rank);
+    pen_right(&pen, 11, STYLE_DIM, "elements");
+    pen_right(&pen, bytes_columns(units) + 2, STYLE_DIM, "P here");
+    pen_left(&pen, 32, STYLE_DIM, head);
+    for (int unit = top; unit < picture->units && unit < top + rows; unit++) {
+        const struct unit_keep *keep = &picture->keep[unit];
+        const struct unit_cell *cell = &picture->cells[unit];
+        const int64_t bytes = keep->parameter_bytes + keep->tail_bytes + cell->gathered_bytes;
+        pen = pen_at(canvas, x, y + unit - top);
+        pen_right(&pen, 11, STYLE_TEXT, format_count(text, (uint64_t)keep->elems));
+        pen_right(&pen, bytes_columns(units) + 2, STYLE_TEXT, format_bytes(text, units, true, (uint64_t)bytes));
+        pen_left(&pen, 2, STYLE_TEXT, "");
+        pen_left(&pen, 30, cell->used_by >= 0 ? STYLE_STRONG : STYLE_TEXT, parameters_words(keep, cell));
+    }
+}
+
+/* ---- the chosen unit and the gathers, in words ---- */
+
+static void draw_unit_sizes(struct canvas canvas, int y, int unit, const struct picture *picture)
+{
+    const struct unit_keep *keep = &picture->keep[unit];
+    const struct run_header *header = &picture->scene->model->header;
+    const enum units units = picture->scene->state->units;
+    char name[OP_TEXT_ROOM], elems[FORMAT_ROOM], shard[FORMAT_ROOM], bytes[FORMAT_ROOM], tail[FORMAT_ROOM];
+    const int64_t element = keep->elems && keep->parameter_bytes
+                                ? keep->parameter_bytes / (keep->shards_parameters ? keep->shard_elems : keep->elems)
+                                : 0;
+    int x = draw_format(canvas, 1, y, STYLE_STRONG, "%s: ", row_name(name, picture, unit));
+    x = draw_format(canvas, x, y, STYLE_TEXT, "%s elements, a shard is %s (%s)",
+                    format_count(elems, (uint64_t)keep->elems), format_count(shard, (uint64_t)keep->shard_elems),
+                    format_bytes_bare(bytes, units, (uint64_t)(keep->shard_elems * element)));
+    if (unit < header->unit_count && header->units[unit].elems >= 0) {
+        const int64_t padding = keep->elems - header->units[unit].elems;
+        x = draw_format(canvas, x, y, STYLE_TEXT, padding ? ", padding %s" : ", no padding",
+                        format_count(elems, (uint64_t)padding));
+    }
+    if (keep->tail_elems)
+        draw_format(canvas, x, y, STYLE_TEXT, ", small %s", format_count(tail, (uint64_t)keep->tail_elems));
+}
+
+static void draw_unit_state(struct canvas canvas, int y, int unit, const struct picture *picture)
+{
+    static const char *const gradient[] = {"no gradient yet", "gradient written, not reduced", "gradient in flight",
+                                           "gradient reduced"};
+    static const char *const update[] = {"not updated yet", "being updated", "updated", "updated, refresh in flight",
+                                         "updated and refreshed"};
+    const struct unit_cell *cell = &picture->cells[unit];
+    char text[OP_TEXT_ROOM];
+    int x = draw_format(canvas, 1, y, STYLE_TEXT, "on rank %d: %s", picture->rank,
+                        parameters_words(&picture->keep[unit], cell));
+    if (cell->used_by >= 0)
+        x = draw_format(canvas, x, y, STYLE_STRONG, " by %s",
+                        op_text(text, picture->scene->model, picture->at.plan, cell->used_by));
+    draw_format(canvas, x, y, STYLE_TEXT, "; %s; %s", gradient[cell->gradient], update[cell->update]);
+}
+
+static void draw_gathers(struct canvas canvas, int y, const struct picture *picture)
+{
+    const struct config_zero *knobs = &picture->at.plan->ops.knobs;
+    const struct gathered sum = gathered_of(&picture->at);
+    const struct run_memory *memory =
+        &picture->scene->model->rank[picture->rank].tier[TIER_DEVICE].category[CATEGORY_GATHERED];
+    const enum units units = picture->scene->state->units;
+    char elems[FORMAT_ROOM], most[FORMAT_ROOM], ahead[FORMAT_ROOM], bytes[FORMAT_ROOM];
+    if (picture->at.plan->stage < 3) {
+        draw_text(canvas, 1, y, STYLE_TEXT, "parameters are whole on every rank: nothing is gathered for use");
+        return;
+    }
+    int x = draw_format(canvas, 1, y, STYLE_STRONG, "%d unit%s gathered, %d of them in flight: ", sum.units,
+                        plural(sum.units), sum.in_flight);
+    draw_format(canvas, x, y, STYLE_TEXT, "%s elements; L holds %s", format_count(elems, (uint64_t)sum.elems),
+                memory->known ? format_bytes_bare(bytes, units, memory->live_bytes) : "n/a");
+    draw_format(canvas, 1, y + 1, STYLE_TEXT, "stage3_max_live_parameters %s, prefetch_bucket_size %s elements",
+                format_count(most, (uint64_t)knobs->max_live_parameters),
+                format_count(ahead, (uint64_t)knobs->prefetch_bucket_elems));
+}
+
+/* ---- the view ---- */
+
+static void draw_shards_title(struct canvas canvas, bool focused, const struct picture *picture)
+{
+    char title[96], moment[OP_TEXT_ROOM];
+    snprintf(title, sizeof title, "shards: stage %d, %s%s", picture->at.plan->stage,
+             moment_text(moment, picture->scene->model, &picture->at), picture->at.lost ? " (records lost)" : "");
+    draw_title(canvas, 0, focused, title);
+}
+
+static void draw_nothing(struct canvas canvas, bool focused, const char *title)
+{
+    draw_title(canvas, 0, focused, title);
+    draw_text(canvas, 1, 1, STYLE_DIM, "not known yet: no schedule has come");
+}
+
+static const char *now_text(char out[OP_TEXT_ROOM], const struct run_model *model, const struct progress *at,
+                            enum lane lane)
+{
+    const int running = progress_running(at, lane), next = progress_next(at, lane);
+    char name[OP_TEXT_ROOM];
+    if (running >= 0) return op_text(out, model, at->plan, running);
+    if (next < 0) return "idle";
+    snprintf(out, OP_TEXT_ROOM, "before %.40s", op_text(name, model, at->plan, next));
+    return out;
+}
+
+static void draw_rank_row(struct canvas canvas, int y, int rank, bool chosen, const struct scene *scene,
+                          const struct run_schedule *plan)
+{
+    const struct progress at = progress_of(scene->model, rank);
+    const struct run_memory *memory = scene->model->rank[rank].tier[TIER_DEVICE].category;
+    const enum units units = scene->state->units;
+    char text[OP_TEXT_ROOM];
+    struct pen pen = pen_at(canvas, 1, y);
+    pen_format(&pen, 4, chosen ? STYLE_FOCUS : STYLE_TEXT, "%d", rank);
+    pen_left(&pen, 2, STYLE_TEXT, "");
+    pen_left(&pen, 18, STYLE_TEXT, at.plan == plan ? now_text(text, scene->model, &at, LANE_COMPUTE) : "n/a");
+    pen_left(&pen, 24, STYLE_TEXT, at.plan == plan ? now_text(text, scene->model, &at, LANE_COMM) : "n/a");
+    static const enum category categories[] = {CATEGORY_GATHERED, CATEGORY_BUCKETS};
+    for (int i = 0; i < 2; i++) {
+        const struct run_memory *of = &memory[categories[i]];
+        pen_right(&pen, bytes_columns(units) + 2, STYLE_TEXT, format_bytes(text, units, of->known, of->live_bytes));
+    }
+    const struct gathered sum = at.plan == plan ? gathered_of(&at) : (struct gathered){0};
+    pen_format(&pen, 10, STYLE_TEXT, "%d", sum.units);
+    pen_format(&pen, 11, STYLE_TEXT, "%d", sum.in_flight);
+}
+
+/* A row for each rank: what runs on its lanes, and what it holds of others; as many as there is room for, around the chosen one. */
+static void shard_ranks_draw(struct canvas canvas, const struct scene *scene, const struct run_schedule *plan,
+                             int chosen)
+{
+    const int bytes = bytes_columns(scene->state->units) + 2, rows = canvas.at.rows - 2;
+    const int top = list_top(chosen, scene->model->ranks, rows);
+    if (rows < 2) return;
+    struct pen pen = pen_at(canvas, 1, 1);
+    draw_title(canvas, 0, false, "ranks: what runs on their lanes, and what they hold of others");
+    pen_right(&pen, 4, STYLE_DIM, "rank");
+    pen_left(&pen, 2, STYLE_DIM, "");
+    pen_left(&pen, 18, STYLE_DIM, "compute");
+    pen_left(&pen, 24, STYLE_DIM, "communication");
+    pen_right(&pen, bytes, STYLE_DIM, "L now");
+    pen_right(&pen, bytes, STYLE_DIM, "B now");
+    pen_right(&pen, 10, STYLE_DIM, "gathered");
+    pen_right(&pen, 11, STYLE_DIM, "in flight");
+    for (int i = 0; i < rows && top + i < scene->model->ranks; i++)
+        draw_rank_row(canvas, 2 + i, top + i, top + i == chosen, scene, plan);
+}
+
+static void draw_view(struct canvas canvas, const struct scene *scene)
+{
+    struct picture picture;
+    if (!picture_init(&picture, scene)) {
+        draw_nothing(canvas, false, "shards");
+        return;
+    }
+    const struct grid grid = grid_of(canvas.at.columns, &picture);
+    const int chosen = list_kept(scene->state->row[VIEW_SHARDS], picture.units);
+    int rows = canvas.at.rows - HEAD_ROWS - DETAIL_ROWS - LEGEND_ROWS;
+    if (rows > picture.units) rows = picture.units;
+    const int top = list_top(chosen, picture.units, rows);
+    draw_shards_title(canvas, false, &picture);
+    draw_head(canvas, 1, &grid, &picture);
+    draw_names(canvas, HEAD_ROWS, rows, top, chosen, &picture);
+    draw_grid(canvas, HEAD_ROWS, rows, top, &grid, &picture);
+    if (canvas.at.columns - grid.end >= FIGURES_COLUMNS) draw_figures(canvas, grid.end, HEAD_ROWS, rows, top, &picture);
+    int y = HEAD_ROWS + rows + 1;
+    draw_unit_sizes(canvas, y, chosen, &picture);
+    draw_unit_state(canvas, y + 1, chosen, &picture);
+    draw_gathers(canvas, y + 2, &picture);
+    rows = canvas.at.rows - LEGEND_ROWS - 1 - (y + DETAIL_ROWS);
+    shard_ranks_draw(canvas_part(canvas, 0, y + DETAIL_ROWS, canvas.at.columns, rows), scene, picture.at.plan,
+                     picture.rank);
+    y = canvas.at.rows - LEGEND_ROWS;
+    if (grid.as == AS_SLOTS) draw_slot_legend(canvas, y);
+    else draw_letter_legend(canvas, y, grid.as == AS_LETTERS);
+}
+
+static void draw_pane(struct canvas canvas, const struct scene *scene, bool focused)
+{
+    struct picture picture;
+    if (!picture_init(&picture, scene)) {
+        draw_nothing(canvas, focused, "shards");
+        return;
+    }
+    const struct grid grid = grid_of(canvas.at.columns, &picture);
+    const int rows = canvas.at.rows - HEAD_ROWS, chosen = list_kept(scene->state->row[VIEW_SHARDS], picture.units);
+    const int top = list_top(chosen, picture.units, rows);
+    draw_shards_title(canvas, focused, &picture);
+    draw_head(canvas, 1, &grid, &picture);
+    draw_names(canvas, HEAD_ROWS, rows, top, -1, &picture);
+    draw_grid(canvas, HEAD_ROWS, rows, top, &grid, &picture);
+}
+
+static bool act(struct view_state *state, const struct scene *scene, const struct key_row *key)
+{
+    struct picture picture;
+    if (rank_act(state, scene, key)) return true;
+    return list_act(&state->row[VIEW_SHARDS], picture_init(&picture, scene) ? picture.units : 0, key);
+}
+
+const struct view view_shards = {"shards",          "shards",          {ACTION_DOWN, ACTION_UP, ACTION_NEXT_RANK},
+                                 .draw = draw_view, .pane = draw_pane, .act = act};

@@ -1,0 +1,48 @@
+/* The parts of the tiers view: one rank's device, host and NVMe side by side with arrows between them, the flows as a table,
+ * and the tiers of all ranks. */
+#ifndef TUI_MEMORY_TIERS_H
+#define TUI_MEMORY_TIERS_H
+
+#include "engine/observe/flows.h"
+#include "tui/view/tier_bar.h"
+
+int tiers_used(const struct memory_scale scales[TIERS]); /* how many */
+
+/* What moves at this instant is shown where one can follow it: in slow motion, and when bars show this instant. */
+bool tiers_show_now(const struct scene *scene);
+/* The operation of the flow's lane that is on at this instant; NULL: none, or it is not to be shown. */
+const struct run_lane *tiers_moving(const struct scene *scene, int rank, enum flow flow);
+
+/* What flows in each direction; of rank -1 the mean. Figures look at all ranks: once for a screen. */
+struct tiers_flow { bool used; struct flow_figures figures; };
+void tiers_flows_of(struct tiers_flow out[FLOWS], const struct run_model *model, int rank);
+
+/* tiers_picture.c: needs TIERS_PICTURE_ROWS; more rows list what each tier holds by category. */
+enum { TIERS_PICTURE_ROWS = 9 };
+int tiers_picture_rows(const struct scene *scene, int rank); /* with all categories */
+void tiers_draw_picture(struct canvas canvas, const struct scene *scene, int rank, const struct memory_scale scales[TIERS],
+                        const struct tiers_flow flows[FLOWS]);
+
+/* tiers_flows.c: title, head, a row for each direction. */
+enum { TIERS_FLOWS_ROWS = 2 + FLOWS };
+bool tiers_any_flow(const struct run_model *model);
+void tiers_draw_flows(struct canvas canvas, const struct scene *scene, int rank, const struct tiers_flow flows[FLOWS], bool focused);
+/* One direction in a few words, within `columns`: "device►host 407.4 KiB 13.43 GiB/s  62 %". */
+void tiers_draw_brief(struct canvas canvas, int x, int y, int columns, const struct scene *scene, enum flow flow);
+
+/* bars.c: a row for each rank with a bar for each tier; those around the chosen one. */
+void tiers_draw_ranks(struct canvas canvas, const struct scene *scene, const struct memory_scale scales[TIERS], int chosen);
+/* The bars of one rank across a row, after its number: of the tiers whose bits are set. */
+enum { TIERS_RANK_COLUMNS_MIN = 64 };
+void tiers_draw_rank(struct canvas canvas, int y, int rank, enum style style, const struct scene *scene,
+                     const struct memory_scale scales[TIERS], uint32_t tiers);
+
+/* Below each other a bar for each rank, with those of host and NVMe beside it where they are used, a line for each link between
+ * tiers, and the legend. bars_rows(): what it wants, at most `rows`; bars_flow_rows(): of them for the links. */
+void bars_draw(struct canvas canvas, const struct scene *scene);
+int bars_rows(const struct run_model *model, int columns, int rows);
+int bars_flow_rows(const struct run_model *model);
+/* Of categories, and of the mark of the plan, in one row; staging and secondary only where they are used. */
+void bars_draw_legend(struct canvas canvas, int y, const struct scene *scene, bool planned);
+
+#endif

@@ -1,0 +1,183 @@
+/* What flows between tiers as a table: bytes of a step, rate and its share of the link's limit; of NVMe how deep the queue was
+ * and how long requests took; and how much of the time no compute hid. */
+#include <stdio.h>
+#include <string.h>
+
+#include "tui/draw/pen.h"
+#include "tui/memory/tiers.h"
+#include "tui/view/op_text.h"
+
+bool tiers_any_flow(const struct run_model *model)
+{
+    for (enum flow flow = 0; flow < FLOWS; flow++)
+        if (flow_is_used(model, flow)) return true;
+    return false;
+}
+
+static void draw_head(struct canvas canvas, enum units units)
+{
+    struct pen pen = pen_at(canvas, 1, 1);
+    pen_left(&pen, 14, STYLE_DIM, "");
+    pen_right(&pen, bytes_columns(units) + 2, STYLE_DIM, "a step");
+    pen_right(&pen, 12, STYLE_DIM, "rate");
+    pen_right(&pen, 12, STYLE_DIM, "of limit");
+    pen_right(&pen, 7, STYLE_DIM, "depth");
+    pen_right(&pen, 10, STYLE_DIM, "latency");
+    pen_right(&pen, 10, STYLE_DIM, "exposed");
+    pen_right(&pen, 12, STYLE_DIM, "limit");
+    pen_right(&pen, 8, STYLE_DIM, "deepest");
+    pen_right(&pen, 10, STYLE_DIM, "slowest");
+    pen_right(&pen, 10, STYLE_DIM, "requests");
+    pen_right(&pen, 8, STYLE_DIM, "ops");
+    if (!pen.full) draw_text(canvas, pen.x + 3, 1, STYLE_DIM, "now");
+}
+
+static const char *write_share(char out[FORMAT_ROOM], const struct flow_figures *figures)
+{
+    static const char *const of[] = {"", "paced", "best"};
+    if (figures->limited_by == FLOW_LIMIT_UNKNOWN) return "n/a";
+    snprintf(out, FORMAT_ROOM, "%.0f %% %s", 100 * figures->share, of[figures->limited_by]);
+    return out;
+}
+
+/* Cells of NVMe are "-" where nothing is asynchronous, and n/a where a trace does not tell. */
+static const char *or_none(enum flow flow, const struct flow_figures *figures, const char *text)
+{
+    return flow < FLOW_NVME_READ ? "-" : figures->has_io ? text : "n/a";
+}
+
+static void draw_now(struct pen *pen, const struct scene *scene, int rank, enum flow flow)
+{
+    const struct run_lane *lane = rank >= 0 ? tiers_moving(scene, rank, flow) : NULL;
+    char label[LABEL_ROOM], time[FORMAT_ROOM];
+    if (!lane || pen->full || !op_label(label, scene->model, lane->schedule, (int)lane->op)) return;
+    draw_format(pen->canvas, pen->x + 3, pen->y, STYLE_FOCUS, "%s, %s", label,
+                format_time_bare(time, scene->model->now_ns - lane->started_ns));
+}
+
+static void draw_known(struct pen *pen, const struct scene *scene, int rank, enum flow flow,
+                       const struct flow_figures *figures)
+{
+    const enum units units = scene->state->units;
+    char text[FORMAT_ROOM], number[FORMAT_ROOM];
+    pen_right(pen, bytes_columns(units) + 2, STYLE_STRONG,
+              format_bytes(text, units, true, (uint64_t)(figures->bytes + 0.5)));
+    pen_right(pen, 12, STYLE_STRONG, figures->bytes_per_s > 0 ? format_rate(text, units, figures->bytes_per_s) : "n/a");
+    pen_right(pen, 12, STYLE_TEXT, write_share(text, figures));
+    snprintf(number, sizeof number, "%.1f", figures->depth);
+    pen_right(pen, 7, STYLE_TEXT, or_none(flow, figures, number));
+    pen_right(pen, 10, STYLE_TEXT, or_none(flow, figures, format_time(text, (uint64_t)(figures->latency_ns + 0.5))));
+    pen_right(pen, 10, STYLE_TEXT, figures->so_far ? "n/a" : format_time(text, (uint64_t)(figures->exposed_ns + 0.5)));
+    pen_right(pen, 12, STYLE_TEXT,
+              figures->limit_bytes_per_s > 0 ? format_rate(text, units, figures->limit_bytes_per_s) : "n/a");
+    snprintf(number, sizeof number, "%u", figures->deepest);
+    pen_right(pen, 8, STYLE_TEXT, or_none(flow, figures, number));
+    pen_right(pen, 10, STYLE_TEXT, or_none(flow, figures, format_time(text, figures->longest_ns)));
+    snprintf(number, sizeof number, "%.0f", figures->requests);
+    pen_right(pen, 10, STYLE_TEXT, or_none(flow, figures, number));
+    pen_format(pen, 8, STYLE_TEXT, "%.0f", figures->count);
+    draw_now(pen, scene, rank, flow);
+}
+
+static void draw_row(struct canvas canvas, int y, const struct scene *scene, int rank, enum flow flow,
+                     const struct tiers_flow *of)
+{
+    struct pen pen = pen_at(canvas, 1, y);
+    pen_left(&pen, 14, of->used ? STYLE_TEXT : STYLE_DIM, flow_name(flow));
+    if (of->used && of->figures.known) draw_known(&pen, scene, rank, flow, &of->figures);
+    else pen_right(&pen, bytes_columns(scene->state->units) + 2, STYLE_DIM, of->used ? "n/a" : "-");
+}
+
+/* And how it would be otherwise. */
+static void draw_nothing_flows(struct canvas canvas)
+{
+    draw_text(canvas, 1, 1, STYLE_TEXT, "nothing: this plan keeps all states on the device");
+    draw_text(canvas, 1, 2, STYLE_DIM, "offload_optimizer (stages 1 to 3) and offload_param (stage 3) send them away:");
+    draw_text(canvas, 1, 3, STYLE_DIM, "live      : set zero_optimization.offload_optimizer.device=cpu");
+    draw_text(canvas, 1, 4, STYLE_DIM, "anew      zerolab train configs/nano-offload.json, or configs/nano-nvme.json");
+}
+
+/* What holds of some direction, of all together. */
+struct all_flows {
+    bool used, so_far, buffered;
+    double slow_motion;
+};
+
+static struct all_flows all_of(const struct tiers_flow flows[FLOWS])
+{
+    struct all_flows all = {.slow_motion = 1};
+    for (enum flow flow = 0; flow < FLOWS; flow++) {
+        const struct flow_figures *figures = &flows[flow].figures;
+        all.used |= flows[flow].used;
+        all.so_far |= figures->so_far;
+        all.buffered |= figures->buffered;
+        if (figures->slow_motion > all.slow_motion) all.slow_motion = figures->slow_motion;
+    }
+    return all;
+}
+
+/* What one has to know to read the figures. */
+static void write_note(char *note, size_t room, const struct all_flows *all)
+{
+    if (all->slow_motion > 1) snprintf(note, room, " slow motion ×%g taken out of rates ", all->slow_motion);
+    else if (all->buffered) snprintf(note, room, " NVMe: through the page cache ");
+    else snprintf(note, room, " limit: paced, else this run's best step ");
+}
+
+static void draw_flows_title(struct canvas canvas, const struct scene *scene, int rank, const struct all_flows *all,
+                             bool focused)
+{
+    const struct run_model *model = scene->model;
+    const struct run_step *step = run_last_step_here(model);
+    char title[80], note[64];
+    int at = snprintf(title, sizeof title, rank < 0 ? "flows between tiers" : "flows of rank %d", rank);
+    if (all->so_far) at += snprintf(title + at, sizeof title - (size_t)at, ", this step so far");
+    else if (step) at += snprintf(title + at, sizeof title - (size_t)at, ", step %u", step->step);
+    if (rank < 0 && model->ranks > 1) snprintf(title + at, sizeof title - (size_t)at, ", mean of ranks");
+    const int x = draw_title(canvas, 0, focused, title);
+    write_note(note, sizeof note, all);
+    if (all->used && x + utf8_columns(note) + 1 < canvas.at.columns)
+        draw_right(canvas, canvas.at.columns - 1, 0, STYLE_DIM, note);
+}
+
+void tiers_draw_flows(struct canvas canvas, const struct scene *scene, int rank, const struct tiers_flow flows[FLOWS],
+                      bool focused)
+{
+    const struct all_flows all = all_of(flows);
+    draw_flows_title(canvas, scene, rank, &all, focused);
+    if (!all.used) {
+        draw_nothing_flows(canvas);
+        return;
+    }
+    draw_head(canvas, scene->state->units);
+    for (enum flow flow = 0; flow < FLOWS; flow++) draw_row(canvas, 2 + (int)flow, scene, rank, flow, &flows[flow]);
+}
+
+/* " 98 % best"; where that has no room " 98 %" of a paced link, which goes without saying; else nothing. */
+static const char *brief_share(char out[FORMAT_ROOM], const struct flow_figures *figures, int room)
+{
+    char share[FORMAT_ROOM];
+    if (figures->limited_by == FLOW_LIMIT_UNKNOWN) return "";
+    snprintf(out, FORMAT_ROOM, " %.20s", write_share(share, figures));
+    if (utf8_columns(out) <= room) return out;
+    snprintf(out, FORMAT_ROOM, " %.0f %%", 100 * figures->share);
+    return figures->limited_by == FLOW_LIMIT_PACED && utf8_columns(out) <= room ? out : "";
+}
+
+void tiers_draw_brief(struct canvas canvas, int x, int y, int columns, const struct scene *scene, enum flow flow)
+{
+    static const char *const ways[FLOWS] = {"device►host", "host►device", "NVMe►host", "host►NVMe"};
+    const struct flow_figures figures = flow_figures_of(scene->model, -1, flow);
+    const enum style style = figures.known ? STYLE_TEXT : STYLE_DIM;
+    const enum units units = scene->state->units;
+    struct canvas part = canvas_part(canvas, x, y, columns, 1);
+    char text[FORMAT_ROOM];
+    x = draw_text(part, 0, 0, style, ways[flow]) + 1;
+    if (!figures.known) {
+        draw_text(part, x, 0, style, "n/a");
+        return;
+    }
+    x = draw_text(part, x, 0, style, format_bytes_bare(text, units, (uint64_t)(figures.bytes + 0.5))) + 1;
+    x = draw_text(part, x, 0, style, figures.bytes_per_s > 0 ? format_rate(text, units, figures.bytes_per_s) : "n/a");
+    draw_text(part, x, 0, style, brief_share(text, &figures, columns - x));
+}

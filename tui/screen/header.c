@@ -1,0 +1,344 @@
+/* The rows at the top: what the run is, how the learning goes, where a step's time goes, and the state of the run with what
+ * can be done about it. Views other than the overview have the second and the last of them. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/base/grouped.h"
+#include "engine/config/command.h"
+#include "tui/draw/bar.h"
+#include "tui/draw/paragraph.h"
+#include "tui/screen/screen.h"
+
+/* Adds a piece if all of it fits. */
+static int add(struct canvas canvas, int x, enum style style, const char *text)
+{
+    return x + utf8_columns(text) < canvas.at.columns ? draw_text(canvas, x, 0, style, text) : x;
+}
+
+static int add_format(struct canvas canvas, int x, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+static int add_format(struct canvas canvas, int x, const char *format, ...)
+{
+    char text[160];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    return add(canvas, x, STYLE_TEXT, text);
+}
+
+/* Who computes: the processor's instructions, or how many GPUs, and how they come by each other's bytes. */
+static int draw_backend(struct canvas canvas, int x, const struct run_header *header)
+{
+    if (header->gpus < 1) return add_format(canvas, x, " · %s %s", header->backend, header->isa);
+    return add_format(canvas, x, " · %s, %d GPU%s%s", header->backend, header->gpus, plural(header->gpus),
+                      header->nccl                   ? ", NCCL"
+                      : header->gpus < header->ranks ? ", shared"
+                                                     : "");
+}
+
+static void draw_identity(struct canvas canvas, const struct run_model *model)
+{
+    const struct run_header *header = &model->header;
+    char number[FORMAT_ROOM];
+    int x = draw_text(canvas, 1, 0, STYLE_TITLE, "zerolab") + 2;
+    if (!header->known) {
+        draw_text(canvas, x, 0, STYLE_DIM, "the run has not said yet what it is");
+        return;
+    }
+    x = add(canvas, x, STYLE_STRONG, header->model_name[0] ? header->model_name : "unnamed model");
+    if (header->parameters > 0)
+        x = add_format(canvas, x, " %s parameters", format_short(number, (uint64_t)header->parameters));
+    if (header->precision[0]) x = add_format(canvas, x, " · %s", header->precision);
+    if (header->ranks > 0) x = add_format(canvas, x, " · %d rank%s", header->ranks, plural(header->ranks));
+    if (header->threads_per_rank > 0)
+        x = add_format(canvas, x, " × %d thread%s", header->threads_per_rank, plural(header->threads_per_rank));
+    if (header->backend[0]) x = draw_backend(canvas, x, header);
+    if (header->micro_batch > 0 && header->sequence_length > 0)
+        x = add_format(canvas, x, " · B %d T %d", header->micro_batch, header->sequence_length);
+    if (header->accumulation_steps > 1) x = add_format(canvas, x, " × %d", header->accumulation_steps);
+    if (header->layers > 0)
+        add_format(canvas, x, " · %d layers, hidden %d, %d heads, vocabulary %d", header->layers, header->hidden,
+                   header->heads, header->vocabulary);
+}
+
+/* Right to left: tokens/s, validation; what is left in the middle is the loss and its curve. */
+static void draw_learning(struct canvas canvas, const struct run_model *model)
+{
+    const struct run_step *step = run_last_step(model);
+    const struct run_schedule *plan = run_training(model);
+    char text[64], number[FORMAT_ROOM];
+    int x = 1, end = canvas.at.columns - 1;
+    double rate;
+    if (plan) x = draw_format(canvas, x, 0, STYLE_STAGE, " ZeRO stage %d ", plan->stage) + 2;
+    else x = draw_text(canvas, x, 0, STYLE_DIM, "ZeRO stage n/a") + 2;
+    x = step ? draw_format(canvas, x, 0, STYLE_TEXT, "step %s", format_count(number, step->step))
+             : draw_text(canvas, x, 0, STYLE_DIM, "no step yet");
+    x += 2;
+    snprintf(text, sizeof text, "%s tokens/s",
+             run_tokens_per_second(model, &rate) ? format_count(number, (uint64_t)(rate + 0.5)) : "n/a");
+    draw_right(canvas, end, 0, STYLE_STRONG, text);
+    end -= utf8_columns(text) + 2;
+    if (model->validation.known) {
+        snprintf(text, sizeof text, "val %.4f @%u", (double)model->validation.loss, model->validation.step);
+        draw_right(canvas, end, 0, STYLE_TEXT, text);
+        end -= utf8_columns(text) + 2;
+    }
+    if (!step) return;
+    x = step->skipped ? draw_text(canvas, x, 0, STYLE_WARN, "step dropped")
+                      : draw_format(canvas, x, 0, STYLE_STRONG, "loss %.4f", (double)step->loss);
+    draw_sparkline(canvas, x + 1, 0, end - x - 1 > 60 ? 60 : end - x - 1, STYLE_SPARK, model->loss.value,
+                   model->loss.count);
+}
+
+struct share {
+    char letter;
+    uint32_t pattern;
+    enum style style;
+    const char *name, *brief;
+};
+
+static const struct share shares[] = {
+    {'f', 0x2588, STYLE_FORWARD, "forward", "fwd"},  {'b', 0x2593, STYLE_BACKWARD, "backward", "bwd"},
+    {'u', 0x2592, STYLE_UPDATE, "optimizer", "upd"}, {'c', 0x25a1, STYLE_EXPOSED, "communication exposed", "comm"},
+    {'o', 0x00b7, STYLE_OTHER, "other", "other"},
+};
+enum { SHARES = sizeof shares / sizeof shares[0] };
+
+/* Nanoseconds of each share in the mean step; they add up to *total. */
+static void fill_shares(uint64_t values[SHARES], const struct run_recent *recent, uint64_t *total)
+{
+    double known = 0, steps = recent->split_steps;
+    *total = (uint64_t)((double)recent->split_total_ns / steps);
+    for (int i = 0; i < SHARES - 1; i++) {
+        double value = (i < PHASES ? recent->phase_ns[i] : recent->exposed_ns) / steps;
+        values[i] = (uint64_t)value;
+        known += value;
+    }
+    values[SHARES - 1] = known < (double)*total ? *total - (uint64_t)known : 0;
+}
+
+/* Right-aligned; on a narrow screen short names, which begin with their letters. Returns where they begin. */
+static int draw_share_names(struct canvas canvas, const uint64_t values[SHARES], uint64_t total)
+{
+    bool brief = canvas.at.columns < 120;
+    int columns = 1;
+    char text[SHARES][48];
+    for (int i = 0; i < SHARES; i++) {
+        snprintf(text[i], sizeof text[i], "%s%s%3.0f%%", brief ? "" : " ", brief ? shares[i].brief + 1 : shares[i].name,
+                 total ? 100.0 * (double)values[i] / (double)total : 0.0);
+        columns += utf8_columns(text[i]) + 2;
+    }
+    int begin = canvas.at.columns - columns, x = begin;
+    for (int i = 0; i < SHARES; i++) {
+        draw_character(canvas, x, 2, shares[i].style, (uint32_t)shares[i].letter);
+        x = draw_text(canvas, x + 1, 2, STYLE_TEXT, text[i]) + 1;
+    }
+    return begin;
+}
+
+static void draw_split(struct canvas canvas, const struct run_model *model)
+{
+    struct run_recent recent;
+    uint64_t values[SHARES], total;
+    char time[FORMAT_ROOM];
+    struct segment segments[SHARES];
+    if (!run_recent(model, &recent)) return;
+    uint64_t mean = recent.total_ns / (uint64_t)recent.steps;
+    int x = draw_format(canvas, 1, 2, STYLE_TEXT, "mean step %s ", format_time(time, mean));
+    if (!recent.split_steps) {
+        draw_text(canvas, x, 2, STYLE_DIM, "where the time goes is not known");
+        return;
+    }
+    fill_shares(values, &recent, &total);
+    int end = draw_share_names(canvas, values, total) - 1;
+    for (int i = 0; i < SHARES; i++)
+        segments[i] = (struct segment){values[i], shares[i].letter, shares[i].pattern, shares[i].style};
+    draw_character(canvas, x, 2, STYLE_FRAME, '[');
+    draw_bar(canvas, x + 1, 2, end - x - 2, segments, SHARES, total);
+    draw_character(canvas, end - 1, 2, STYLE_FRAME, ']');
+}
+
+/* A hint replaces the reason where that one is told at length elsewhere. */
+struct badge {
+    enum style style;
+    const char *name, *live_hint, *hint;
+    bool only_hint;
+};
+
+static const struct badge badges[] = {
+    [RUN_STARTING] = {STYLE_STRONG, "STARTING", "", "", false},
+    [RUN_RUNNING] = {STYLE_GOOD, "RUNNING", "", "", false},
+    [RUN_PAUSED] = {STYLE_WARN, "PAUSED", "Space goes on, . trains one step", "", false},
+    [RUN_OUT_OF_MEMORY] = {STYLE_BAD, "OUT OF MEMORY", "", "I shows why", true}, /* live: way_out() */
+    [RUN_ENDED] = {STYLE_STRONG, "ENDED", "", "", false},
+    [RUN_RELAUNCHING] = {STYLE_WARN, "STARTING AGAIN", "", "", false},
+};
+
+/* Of checkpoints: what is under way, else when the last was completed. */
+static void save_text(char *text, size_t room, const struct run_model *model)
+{
+    const struct run_save *save = &model->save;
+    const unsigned long long ago_s =
+        model->now_ns > save->saved_ns ? (model->now_ns - save->saved_ns) / 1000000000u : 0;
+    *text = '\0';
+    if (save->saving) snprintf(text, room, "saving %s", save->tag);
+    else if (save->failed) snprintf(text, room, "%s was not saved (E)", save->tag);
+    else if (*save->saved_tag && ago_s < 60) snprintf(text, room, "saved %s, %llu s ago", save->saved_tag, ago_s);
+    else if (*save->saved_tag) snprintf(text, room, "saved %s, %llu min ago", save->saved_tag, ago_s / 60);
+}
+
+/* Out of memory: the keys of the stages that fit; where none does, the command that makes room, if one is known. */
+static const char *way_out(char *text, size_t room, const struct run_shortage *shortage)
+{
+    char stages[16] = "";
+    for (int i = 0; i < shortage->fit_count; i++) {
+        const int stage = command_stage(shortage->fits[i].command);
+        const size_t at = strlen(stages);
+        if (stage >= 0) snprintf(stages + at, sizeof stages - at, "%s%d", at ? " " : "", stage);
+    }
+    if (*stages) snprintf(text, room, "I shows why; a stage that fits (%s) goes on", stages);
+    else if (shortage->fit_count) snprintf(text, room, "I shows why; :%.90s goes on", shortage->fits[0].command);
+    else snprintf(text, room, "I shows why");
+    return text;
+}
+
+static void state_text(char *text, size_t room, const struct scene *scene)
+{
+    char way[128];
+    const struct run_model *model = scene->model;
+    const struct view_state *state = scene->state;
+    const struct badge *badge = &badges[model->state];
+    const bool takes_keys =
+        view_key_mode(scene) == KEY_MODE_LIVE && !state->readonly && !(state->lab && state->lab->holds);
+    const char *hint = !takes_keys                         ? badge->hint
+                       : model->state == RUN_OUT_OF_MEMORY ? way_out(way, sizeof way, &model->shortage)
+                                                           : badge->live_hint;
+    if (!model->has_state) snprintf(text, room, "waiting for the first record");
+    else if (model->state == RUN_RUNNING && !model->reason[0]) save_text(text, room, model);
+    else if (model->state == RUN_ENDED && model->ended)
+        snprintf(text, room, "%s%s%s%s", run_outcome_name(model->outcome), model->error[0] ? ": " : "", model->error,
+                 state->live && state->trace_file ? "; Backspace replays it from here" : "");
+    else
+        snprintf(text, room, "%s%s%s", badge->only_hint ? "" : model->reason,
+                 !badge->only_hint && model->reason[0] && hint[0] ? "; " : "", hint);
+}
+
+/* What comes last goes first where there is no room for all: whole clauses, not words cut in the middle. */
+static void drop_clauses(char *text, int columns)
+{
+    while (utf8_columns(text) > columns) {
+        char *last = NULL;
+        for (char *at = text; *at; at++)
+            if ((*at == ';' || *at == ',') && at[1] == ' ') last = at;
+        if (!last) return;
+        *last = '\0';
+    }
+}
+
+/* "×2", "×1/64", "×-4" */
+static const char *format_speed(char out[FORMAT_ROOM], double speed)
+{
+    double size = speed < 0 ? -speed : speed;
+    snprintf(out, FORMAT_ROOM, size < 1 ? "×%s1/%.0f" : "×%s%.0f", speed < 0 ? "-" : "", size < 1 ? 1 / size : size);
+    return out;
+}
+
+/* Where the cursor is: "LIVE" ("WATCHING": live, but another viewer drives), "3.2 s behind (F: live)", "REPLAY stopped ×1"; on a printed frame nothing. */
+static int place_text(char *out, size_t room, const struct scene *scene)
+{
+    const struct view_state *state = scene->state;
+    uint64_t behind_ns = state->newest_ns > state->cursor_ns ? state->newest_ns - state->cursor_ns : 0;
+    char speed[FORMAT_ROOM], behind[FORMAT_ROOM];
+    if (!state->speed) return 0;
+    format_speed(speed, state->speed);
+    if (!state->live) return snprintf(out, room, "REPLAY %s %s  ", state->playing ? "▶" : "stopped", speed);
+    if (!state->behind)
+        return snprintf(out, room, "%s", scene->model->ended ? "" : state->watches ? "WATCHING  " : "LIVE  ");
+    return snprintf(out, room, "%s behind%s%s (F: live)  ", format_time(behind, behind_ns), state->playing ? " ▶ " : "",
+                    state->playing ? speed : "");
+}
+
+/* One paced link with its rate, more without theirs. Returns its length. */
+static int links_text(char *out, size_t room, const struct run_pace *pace)
+{
+    char rate[FORMAT_ROOM];
+    int paced = 0, which = LINK_INTRA;
+    for (int link = 0; link < LINKS; link++) {
+        if (pace->links[link].bandwidth_bytes_per_s <= 0 && pace->links[link].latency_s <= 0) continue;
+        paced++;
+        which = link;
+    }
+    if (paced == 0) return 0;
+    if (paced > 1) return snprintf(out, room, "links paced  ");
+    const char *name = which == LINK_INTRA ? "link" : link_name((enum link)which);
+    if (pace->links[which].bandwidth_bytes_per_s <= 0) return snprintf(out, room, "%s paced  ", name);
+    format_rate(rate, UNITS_GB, pace->links[which].bandwidth_bytes_per_s);
+    return snprintf(out, room, "%s %s  ", name, rate + strspn(rate, " "));
+}
+
+/* All that makes times on the screen others than the machine needs. */
+static int pace_text(char *out, size_t room, const struct scene *scene)
+{
+    const struct run_pace *pace = &scene->model->pace;
+    int at = 0;
+    out[0] = '\0';
+    if (!pace->known) return 0;
+    if (pace->slow_motion > 1) at += snprintf(out + at, room - (size_t)at, "slow x%g  ", pace->slow_motion);
+    if (pace->slow_rank >= 0) at += snprintf(out + at, room - (size_t)at, "rank %d slow  ", pace->slow_rank);
+    if (pace->device_flops > 0) at += snprintf(out + at, room - (size_t)at, "device paced  ");
+    return at + links_text(out + at, room - (size_t)at, pace);
+}
+
+/* Returns where it begins. */
+static int draw_clock(struct canvas canvas, const struct scene *scene)
+{
+    const struct run_model *model = scene->model;
+    uint64_t now_ns =
+        scene->state->behind && scene->state->cursor_ns > model->now_ns ? scene->state->cursor_ns : model->now_ns;
+    uint64_t seconds = (now_ns - (model->first_ns ? model->first_ns : now_ns)) / 1000000000u;
+    char text[160];
+    int at = model->ended ? 0 : pace_text(text, sizeof text, scene);
+    at += place_text(text + at, sizeof text - (size_t)at, scene);
+    snprintf(text + at, sizeof text - (size_t)at, "%llu:%02llu", (unsigned long long)(seconds / 60),
+             (unsigned long long)(seconds % 60));
+    draw_right(canvas, canvas.at.columns - 1, 0, scene->state->behind && scene->state->live ? STYLE_WARN : STYLE_DIM,
+               text);
+    return canvas.at.columns - 1 - utf8_columns(text);
+}
+
+static void draw_state(struct canvas canvas, const struct scene *scene)
+{
+    const struct run_model *model = scene->model;
+    char text[700];
+    const struct badge *badge = &badges[model->has_state ? model->state : RUN_STARTING];
+    enum style style = model->ended && model->outcome != OUTCOME_FINISHED && model->outcome != OUTCOME_STOPPED
+                           ? STYLE_BAD
+                           : badge->style;
+    bool trouble = scene->state->trouble && !model->ended, lost = trouble && scene->state->live;
+    int x = draw_text(canvas, 1, 0, lost ? STYLE_BAD : style, lost ? "CONNECTION LOST" : badge->name) + 2;
+    int end = draw_clock(canvas, scene);
+    state_text(text, sizeof text, scene);
+    drop_clauses(text, end - x - 1);
+    const char *offer = scene->state->offer, *said = trouble ? scene->state->trouble : offer ? offer : text;
+    draw_words(canvas_part(canvas, x, 0, end - x - 1, 1), 0, 0,
+               trouble ? STYLE_WARN
+               : offer ? STYLE_FOCUS
+                       : STYLE_TEXT,
+               said);
+}
+
+static struct canvas row(struct canvas canvas, int y)
+{
+    return canvas_part(canvas, 0, y, canvas.at.columns, 1);
+}
+
+void header_draw(struct canvas canvas, const struct scene *scene)
+{
+    bool brief = canvas.at.rows < 4;
+    if (!brief) draw_identity(canvas, scene->model);
+    if (!brief) draw_split(canvas, scene->model);
+    draw_learning(row(canvas, brief ? 0 : 1), scene->model);
+    draw_state(row(canvas, brief ? 1 : 3), scene);
+}

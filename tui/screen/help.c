@@ -1,0 +1,146 @@
+/* The help page: the keys of the view that one came from, then all keys of keys.def, the letters of the bars, and what the
+ * figures mean. Scrolls. */
+#include <stdio.h>
+#include <string.h>
+
+#include "tui/draw/paragraph.h"
+#include "tui/input/keys.h"
+#include "tui/screen/screen.h"
+#include "tui/view/list.h"
+#include "tui/view/tier_bar.h"
+
+enum { KEYS_ROOM = 48, HELP_AT = 17, ROWS_LEAST = VIEW_ROWS_MIN - 4 };
+
+static bool is_same(const struct key_row *row)
+{
+    return !strcmp(row->help, "the same");
+}
+
+/* A text at a column, in as many rows as it takes; returns the row below. */
+static int draw_beside(struct canvas canvas, int x, int y, const char *text)
+{
+    return y +
+           draw_paragraph(canvas_part(canvas, x, 0, canvas.at.columns - x - 1, canvas.at.rows), -y, STYLE_TEXT, text);
+}
+
+/* A key, and those behind it that do the same: "q F10 Ctrl-C". */
+static int draw_key(struct canvas canvas, int y, const struct key_row *row, enum key_mode mode)
+{
+    char labels[KEYS_ROOM];
+    int at = snprintf(labels, sizeof labels, "%s", row->label);
+    for (const struct key_row *next = row + 1; next < key_table + key_count && is_same(next); next++)
+        if (next->modes & mode) at += snprintf(labels + at, sizeof labels - (size_t)at, " %s", next->label);
+    draw_text(canvas, 2, y, STYLE_STRONG, labels);
+    return draw_beside(canvas, HELP_AT, y, row->help);
+}
+
+static int draw_lab_keys(struct canvas canvas, int y)
+{
+    draw_text(canvas, 0, y++, STYLE_TITLE, "Keys of the lab, while its pane has them");
+    for (int i = 0; i < key_count; i++)
+        if (key_table[i].modes == KEY_MODE_LAB && !is_same(&key_table[i]))
+            y = draw_key(canvas, y, &key_table[i], KEY_MODE_LAB);
+    return y + 1;
+}
+
+static int draw_keys(struct canvas canvas, int y, enum key_mode mode)
+{
+    for (int i = 0; i < key_count; i++)
+        if (!is_same(&key_table[i]) && key_find(key_table[i].code, mode) == &key_table[i])
+            y = draw_key(canvas, y, &key_table[i], mode);
+    return y;
+}
+
+/* What the footer shows first. */
+static int draw_own_keys(struct canvas canvas, int y, const struct view *view, enum key_mode mode)
+{
+    if (!view->keys[0]) return y;
+    draw_format(canvas, 0, y++, STYLE_TITLE, "Keys of this view: %s", view->title);
+    for (int i = 0; i < VIEW_KEYS_MAX && view->keys[i]; i++) {
+        const struct key_row *row = key_of_action(view->keys[i], mode);
+        if (row) y = draw_key(canvas, y, row, mode);
+    }
+    draw_text(canvas, 0, y + 1, STYLE_TITLE, "All keys");
+    return y + 2;
+}
+
+static const char *const category_help[] = {
+#define X(id, letter, name, help) help,
+    CATEGORY_TABLE(X)
+#undef X
+        "held by the pool, in use by nobody",
+};
+
+static int draw_letters(struct canvas canvas, int y)
+{
+    for (int i = 0; i <= CATEGORIES; i++) {
+        const struct category_look *look = category_look(i);
+        draw_character(canvas, 2, y, look->style, (uint32_t)look->letter);
+        draw_format(canvas, 4, y, STYLE_STRONG, "%-15s", look->name);
+        y = draw_beside(canvas, 20, y, category_help[i]);
+    }
+    return y;
+}
+
+static const char *const figures[] = {
+    "A bar shows the fullest instant of the last step: that decides what fits.",
+    "┃ is the peak that the schedule plans. Everything else is measured.",
+    "Mean step, its split (mean over ranks), tokens/s: of about the last second.",
+    "Exposed: communication with no compute beside it (so does Holistic Trace",
+    "Analysis count), here and in the timeline; waits are told apart there.",
+    "Control: small messages in which ranks agree, not in the volumes.",
+    "Pss: what the kernel counts of a process; a page that n share counts 1/n.",
+    "ZeRO++ keeps a second copy of parameters in each node: secondary (H).",
+    "Other: between operations; on few processors mostly waiting for one.",
+    "Sent bytes are counted once, where another rank copies or adds them.",
+    "Theory is the paper's volume; padding and the tied embedding differ from it.",
+};
+
+static int draw_cost(struct canvas canvas, int y, const struct view_state *state)
+{
+    char frames[FORMAT_ROOM], bytes[FORMAT_ROOM];
+    if (state->cost.frames <= 0) return y;
+    format_count(frames, (uint64_t)state->cost.frames);
+    format_count(bytes, (uint64_t)(state->cost.bytes / state->cost.frames));
+    draw_format(canvas, 2, y, STYLE_TEXT, "This screen was drawn %s times; each took %s bytes to the terminal.", frames,
+                bytes);
+    return y + 1;
+}
+
+/* Returns the row below the last one. */
+static int draw_page(struct canvas page, int y, const struct scene *scene)
+{
+    const struct view_state *state = scene->state;
+    const struct view *before = view_of(state->before == VIEW_OVERVIEW ? state->focus : state->before);
+    y = draw_own_keys(page, y, before, view_key_mode(scene));
+    if (scene->state->lab) y = draw_lab_keys(page, y);
+    y = draw_keys(page, y, view_key_mode(scene)) + 1;
+    draw_text(page, 0, y++, STYLE_TITLE, "Memory");
+    y = draw_letters(page, y) + 1;
+    draw_text(page, 0, y++, STYLE_TITLE, "Figures");
+    for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++) draw_text(page, 2, y++, STYLE_TEXT, figures[i]);
+    return draw_cost(page, y, state);
+}
+
+/* Drawn onto no rows, only to be counted. */
+static int page_rows(const struct scene *scene, int columns)
+{
+    return draw_page((struct canvas){.at.columns = columns}, 0, scene);
+}
+
+static void help_draw(struct canvas canvas, const struct scene *scene)
+{
+    int rows = page_rows(scene, canvas.at.columns), room = canvas.at.rows - 1;
+    struct canvas page = canvas_part(canvas, 0, 1, canvas.at.columns, room);
+    draw_title(canvas, 0, false, rows > room ? "help (j k PgUp PgDn move, q or Esc closes)" : "help (q or Esc closes)");
+    draw_page(page, -scrolled(scene->state->row[VIEW_HELP], rows, room), scene);
+}
+
+static bool help_act(struct view_state *state, const struct scene *scene, const struct key_row *key)
+{
+    return list_act_by(&state->row[VIEW_HELP], page_rows(scene, VIEW_COLUMNS_MIN) - ROWS_LEAST + 1, ROWS_LEAST - 1,
+                       key);
+}
+
+const struct view view_help = {
+    "help", "help", {ACTION_CLOSE, ACTION_DOWN, ACTION_UP, ACTION_PAGE_DOWN}, .draw = help_draw, .act = help_act};

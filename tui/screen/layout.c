@@ -1,0 +1,115 @@
+/* The overview's layout: the memory bars and the timeline span the screen, because both are read across ranks; below them
+ * is one column of panes under 120 columns, two under 180, else three. Each column is a list of panes, the most telling first. A pane is dropped when its column is too short
+ * for it, and the focused pane then takes the place of the last one of its column. */
+#include "tui/screen/layout.h"
+
+#include <string.h>
+
+enum { PANE_ROWS_MIN = 5 };
+
+struct column {
+    int count;
+    enum view_id panes[VIEWS];
+};
+
+static const struct column one_column[] = {
+    {11,
+     {VIEW_COLLECTIVES, VIEW_TIERS, VIEW_EVENTS, VIEW_STEPS, VIEW_MEMORY, VIEW_SHARDS, VIEW_BUCKETS, VIEW_SCHEDULE,
+      VIEW_TEXT, VIEW_LOSS, VIEW_WHY}}};
+static const struct column two_columns[] = {
+    {7, {VIEW_TIERS, VIEW_MEMORY, VIEW_EVENTS, VIEW_TEXT, VIEW_SHARDS, VIEW_BUCKETS, VIEW_WHY}},
+    {4, {VIEW_COLLECTIVES, VIEW_STEPS, VIEW_LOSS, VIEW_SCHEDULE}}};
+static const struct column three_columns[] = {{5, {VIEW_TIERS, VIEW_MEMORY, VIEW_TEXT, VIEW_SHARDS, VIEW_WHY}},
+                                              {3, {VIEW_COLLECTIVES, VIEW_EVENTS, VIEW_BUCKETS}},
+                                              {3, {VIEW_LOSS, VIEW_STEPS, VIEW_SCHEDULE}}};
+
+static int smaller(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+static int least(enum view_id pane, const struct overview_needs *needs)
+{
+    int rows = needs->rows[pane];
+    return rows ? rows : PANE_ROWS_MIN;
+}
+
+static int position(const struct column *column, enum view_id pane)
+{
+    for (int i = 0; i < column->count; i++)
+        if (column->panes[i] == pane) return i;
+    return -1;
+}
+
+/* The panes of a column that fit, with the focused one among them if it belongs here. */
+static struct column choose(const struct column *column, int rows, const struct overview_needs *needs)
+{
+    struct column chosen = {0};
+    int used = 0, at;
+    for (int i = 0; i < column->count; i++) {
+        int rows_least = least(column->panes[i], needs);
+        if (used + rows_least > rows || needs->idle[column->panes[i]]) continue;
+        chosen.panes[chosen.count++] = column->panes[i];
+        used += rows_least;
+    }
+    if (chosen.count == 0) chosen.panes[chosen.count++] = column->panes[0];
+    at = position(column, needs->focus);
+    if (at >= 0 && position(&chosen, needs->focus) < 0) chosen.panes[chosen.count - 1] = needs->focus;
+    return chosen;
+}
+
+/* Fixed panes get what they want, the others share the rest; the last one takes what is left over. */
+static void stack(struct overview_layout *layout, const struct column *column, struct rect area,
+                  const struct overview_needs *needs)
+{
+    int fixed = 0, flexible = 0, y = area.y, end = area.y + area.rows;
+    for (int i = 0; i < column->count; i++) {
+        int rows = needs->rows[column->panes[i]];
+        fixed += rows;
+        flexible += rows == 0;
+    }
+    int share = flexible && area.rows > fixed ? (area.rows - fixed) / flexible : 0;
+    for (int i = 0; i < column->count; i++) {
+        int rows = needs->rows[column->panes[i]];
+        rows = i == column->count - 1 ? end - y : smaller(rows ? rows : share, end - y);
+        if (rows > 0) layout->pane[column->panes[i]] = (struct rect){area.x, y, area.columns, rows};
+        y += rows;
+    }
+}
+
+static void place_panes(struct overview_layout *layout, struct rect area, const struct overview_needs *needs)
+{
+    const struct column *columns = area.columns < 120 ? one_column : area.columns < 180 ? two_columns : three_columns;
+    int count = area.columns < 120 ? 1 : area.columns < 180 ? 2 : 3;
+    int width = (area.columns - 2 * (count - 1)) / count;
+    for (int i = 0; i < count; i++) {
+        int x = area.x + i * (width + 2);
+        struct rect part = {x, area.y, i == count - 1 ? area.x + area.columns - x : width, area.rows};
+        struct column chosen = choose(&columns[i], area.rows, needs);
+        stack(layout, &chosen, part, needs);
+    }
+}
+
+/* Rows for what spans the screen, as long as one pane stays below. */
+static int take(int *left, int rows)
+{
+    rows = smaller(rows, *left - PANE_ROWS_MIN);
+    if (rows < 0) rows = 0;
+    *left -= rows;
+    return rows;
+}
+
+static struct rect strip(int y, int columns, int rows)
+{
+    return (struct rect){0, y, rows ? columns : 0, rows};
+}
+
+void overview_layout(struct overview_layout *layout, int columns, int rows, const struct overview_needs *needs)
+{
+    memset(layout, 0, sizeof *layout);
+    int left = rows, bars = take(&left, needs->bars_rows), timeline = take(&left, needs->timeline_rows);
+    if (timeline < 2) left += timeline, timeline = 0; /* a title alone says nothing */
+    layout->bars = strip(0, columns, bars);
+    layout->pane[VIEW_TIMELINE] = strip(bars, columns, timeline);
+    place_panes(layout, (struct rect){0, rows - left, columns, left}, needs);
+}

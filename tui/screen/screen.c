@@ -1,0 +1,97 @@
+/* The views by name, and what every screen shares: header and footer, and that one that is too small says so. */
+#include "tui/screen/screen.h"
+
+#include <string.h>
+
+#include "tui/screen/lab.h"
+#include "tui/view/list.h"
+
+static const struct view *const views[VIEWS] = {
+#define VIEW(ID, name) [VIEW_##ID] = &view_##name,
+#include "tui/view/views.def"
+#undef VIEW
+};
+
+const struct view *view_of(enum view_id id)
+{
+    return views[id];
+}
+
+enum key_mode view_key_mode(const struct scene *scene)
+{
+    if (!scene->state->live || scene->model->ended) return KEY_MODE_REPLAY;
+    return scene->state->behind ? KEY_MODE_ALWAYS : KEY_MODE_LIVE;
+}
+
+int view_named(const char *name)
+{
+    for (int id = 0; id < VIEWS; id++)
+        if (!strcmp(views[id]->name, name)) return id;
+    return -1;
+}
+
+const char *view_names(void)
+{
+    static const char names[] =
+#define VIEW(ID, name) " " #name
+#include "tui/view/views.def"
+#undef VIEW
+        ;
+    return names + 1;
+}
+
+static void draw_too_small(struct surface *surface)
+{
+    struct canvas canvas = canvas_of(surface);
+    draw_text(canvas, 0, 0, STYLE_STRONG, "terminal too small");
+    draw_format(canvas, 0, 1, STYLE_TEXT, "this is %dx%d", surface->columns, surface->rows);
+    draw_format(canvas, 0, 2, STYLE_TEXT, "%dx%d is needed", VIEW_COLUMNS_MIN, VIEW_ROWS_MIN);
+    draw_text(canvas, 0, 3, STYLE_TEXT, "q quits");
+}
+
+int view_header_rows(const struct view_state *state, int columns)
+{
+    return state->view == VIEW_OVERVIEW && !lab_is_page(state, columns) ? 4 : 2;
+}
+
+static struct canvas part_of(struct canvas canvas, struct rect part)
+{
+    return canvas_part(canvas, part.x, part.y, part.columns, part.rows);
+}
+
+/* The view, and a lab beside it or in its place. */
+static void draw_body(struct canvas canvas, const struct scene *scene)
+{
+    struct lab_layout layout = lab_layout(scene->state, canvas.at.columns, canvas.at.rows);
+    if (layout.pane.columns) lab_draw(part_of(canvas, layout.pane), scene);
+    for (int y = 0; layout.view.x && y < canvas.at.rows; y++)
+        draw_character(canvas, layout.view.x - 1, y, STYLE_FRAME, 0x2502);
+    if (!lab_is_page(scene->state, canvas.at.columns))
+        views[scene->state->view]->draw(part_of(canvas, layout.view), scene);
+}
+
+/* The chosen rank may have ended since. Only the timeline also shows ranks of other parts of the run. */
+static struct view_state with_rank(const struct view_state *state, const struct run_model *model)
+{
+    struct view_state kept = *state;
+    if (state->view != VIEW_TIMELINE && model->ranks > 0) kept.rank = list_kept(state->rank, model->ranks);
+    return kept;
+}
+
+void view_draw(const struct run_model *model, const struct history *history, const struct view_state *asked,
+               struct surface *surface)
+{
+    const struct view_state there = with_rank(asked, model), *state = &there;
+    struct scene scene = {model, history, state};
+    struct canvas all = canvas_of(surface);
+    int columns = surface->columns, rows = surface->rows, header = view_header_rows(state, columns);
+    surface_erase(surface);
+    if (columns < VIEW_COLUMNS_MIN || rows < VIEW_ROWS_MIN) {
+        draw_too_small(surface);
+        return;
+    }
+    header_draw(canvas_part(all, 0, 0, columns, header), &scene);
+    draw_body(canvas_part(all, 0, header, columns, rows - header - 1), &scene);
+    const int lowest = footer_rows(all, state);
+    footer_draw(canvas_part(all, 0, rows - lowest, columns, lowest), &scene);
+}

@@ -1,0 +1,152 @@
+/* The timeline: steps and time, memory of one rank, and what every lane of every rank does, from the whole run down to one
+ * operation; below, what is chosen in figures. In small, the compute lanes of one step. */
+#include "tui/timeline/timeline.h"
+
+#include <stdio.h>
+
+#include "tui/draw/bar.h"
+#include "tui/view/filter.h"
+
+enum { PANE_RANKS = 4 };
+
+static struct canvas part(struct canvas canvas, struct rect at)
+{
+    return canvas_part(canvas, at.x, at.y, at.columns, at.rows);
+}
+
+static bool nothing_yet(struct canvas canvas, const struct scene *scene)
+{
+    if (history_ranks(scene->history, 0, UINT64_MAX) > 0 && history_step_count(scene->history) > 0) return false;
+    draw_text(canvas, 1, 1, STYLE_DIM, "nothing yet: no step has begun");
+    return true;
+}
+
+/* The ranks and lanes that the filter leaves; the chosen rank is one of them. */
+static struct timeline_needs needs_of(const struct scene *scene)
+{
+    struct filter filter = filter_of(scene->state->filter);
+    const struct window window = timeline_window(scene);
+    int ranks = history_ranks(scene->history, window.from_ns, window.to_ns),
+        last = filter.last_rank < ranks ? filter.last_rank : ranks - 1;
+    const uint32_t there = run_lanes(scene->model), shown = filter.lanes & there;
+    struct timeline_needs needs = {filter.first_rank < last ? filter.first_rank : last, 0, scene->state->rank,
+                                   shown ? shown : there};
+    needs.rank_count = last - needs.first_rank + 1;
+    if (needs.chosen < needs.first_rank) needs.chosen = needs.first_rank;
+    if (needs.chosen > last) needs.chosen = last;
+    return needs;
+}
+
+static void draw_number(struct canvas canvas, int y, int rank, const struct scene *scene)
+{
+    draw_format(canvas, 0, y, rank == scene->state->rank ? STYLE_FOCUS : STYLE_TEXT, "%3d", rank);
+}
+
+static void draw_rank(struct canvas canvas, const struct scene *scene, const struct timeline_layout *layout,
+                      const struct window *window, int chosen, int rank)
+{
+    bool in_full = !layout->heat || rank == chosen, numbered = false;
+    for (enum lane lane = 0; lane < LANES; lane++) {
+        int row = timeline_row(layout, chosen, rank, lane);
+        struct canvas at = canvas_part(canvas, 0, row, canvas.at.columns, layout->lane_rows);
+        if (row < 0 || (numbered && !in_full)) continue;
+        if (!numbered) draw_number(canvas, row, rank, scene);
+        if (in_full) timeline_draw_lane(at, scene, window, rank, lane);
+        else timeline_draw_heat(at, scene, window, rank, lane);
+        numbered = true;
+    }
+}
+
+static void draw_parts(struct canvas canvas, const struct scene *scene, const struct timeline_needs *needs)
+{
+    struct timeline_layout layout;
+    struct window window = timeline_window(scene);
+    timeline_layout(&layout, canvas.at.columns, canvas.at.rows, needs);
+    timeline_draw_steps(part(canvas, layout.steps), scene, &window);
+    timeline_draw_ticks(part(canvas, layout.ticks), scene, &window);
+    timeline_draw_curve(part(canvas, layout.curve), scene, TIER_DEVICE, &window);
+    for (int i = 0; i < layout.rank_count; i++)
+        draw_rank(part(canvas, layout.lanes), scene, &layout, &window, needs->chosen, layout.first_rank + i);
+    timeline_draw_details(part(canvas, layout.details), scene);
+    timeline_draw_legend(part(canvas, layout.legend), scene);
+}
+
+static void draw_view(struct canvas canvas, const struct scene *scene)
+{
+    struct view_state state = *scene->state;
+    struct scene filtered = {scene->model, scene->history, &state};
+    if (nothing_yet(canvas, scene)) return;
+    struct timeline_needs needs = needs_of(scene);
+    state.rank = needs.chosen;
+    draw_parts(canvas, &filtered, &needs);
+}
+
+/* The chosen rank is among them. */
+static void draw_pane_lanes(struct canvas canvas, const struct scene *scene)
+{
+    struct window window = timeline_window(scene);
+    int ranks = history_ranks(scene->history, window.from_ns, window.to_ns), rows = canvas.at.rows,
+        shown = ranks < rows ? ranks : rows;
+    const uint32_t there = run_lanes(scene->model);
+    int first = scene->state->rank - shown / 2, count = run_lane_count(scene->model),
+        lanes = ranks * count <= rows ? count : 1;
+    first = first > ranks - shown ? ranks - shown : first < 0 ? 0 : first;
+    for (int i = 0; i < shown; i++) {
+        draw_number(canvas, i * lanes, first + i, scene);
+        for (int lane = 0, row = 0; row < lanes; lane++)
+            if (there >> lane & 1)
+                timeline_draw_lane(canvas_part(canvas, 0, i * lanes + row++, canvas.at.columns, 1), scene, &window,
+                                   first + i, (enum lane)lane);
+    }
+}
+
+/* The step in small, whatever the user looks at in the view itself: a title with the verdict, then lanes. */
+static void draw_pane(struct canvas canvas, const struct scene *scene, bool focused)
+{
+    struct view_state calm = *scene->state;
+    struct scene in_small = {scene->model, scene->history, &calm};
+    calm.from_ns = calm.to_ns = 0;
+    const struct history_step *step = timeline_step(&in_small);
+    char title[160] = "timeline", verdict[128];
+    if (step) {
+        int at = snprintf(title, sizeof title, "step %u, rank %d: ", step->step, calm.rank);
+        timeline_verdict(verdict, sizeof verdict, canvas.at.columns - at - 4, &in_small);
+        snprintf(title + at, sizeof title - (size_t)at, "%s", verdict);
+    }
+    draw_title(canvas, 0, focused, title);
+    if (nothing_yet(canvas, scene)) return;
+    draw_pane_lanes(canvas_part(canvas, 0, 1, canvas.at.columns, canvas.at.rows - 1), &in_small);
+}
+
+static int pane_rows(const struct scene *scene)
+{
+    int ranks = scene->model->ranks;
+    return 1 + (ranks < 1 ? 1 : ranks > PANE_RANKS ? PANE_RANKS : ranks);
+}
+
+/* The operation that is on, or nearest, where one pointed. */
+static void point(struct view_state *state, const struct scene *scene, const struct pointed *at)
+{
+    struct timeline_needs needs = needs_of(scene);
+    struct timeline_layout layout;
+    struct window window = timeline_window(scene);
+    timeline_layout(&layout, at->columns, at->rows, &needs);
+    uint64_t time_ns = window_time(&window, at->columns - TIMELINE_GUTTER, at->x - TIMELINE_GUTTER);
+    for (int i = 0; i < layout.rank_count && at->x >= TIMELINE_GUTTER; i++)
+        for (enum lane lane = 0; lane < LANES; lane++) {
+            int rank = layout.first_rank + i, row = timeline_row(&layout, needs.chosen, rank, lane);
+            int below = at->y - layout.lanes.y - row;
+            if (row >= 0 && below >= 0 && below < layout.lane_rows)
+                return timeline_choose(state, scene, rank, lane, time_ns);
+        }
+}
+
+const struct view view_timeline = {.name = "timeline",
+                                   .title = "timeline",
+                                   .keys = {ACTION_ZOOM_IN, ACTION_ZOOM_OUT, ACTION_PAN_LEFT, ACTION_PAN_RIGHT,
+                                            ACTION_FIT, ACTION_CENTRE, ACTION_SPAN},
+                                   .draw = draw_view,
+                                   .pane = draw_pane,
+                                   .pane_rows = pane_rows,
+                                   .act = timeline_act,
+                                   .point = point};

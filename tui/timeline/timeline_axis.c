@@ -1,0 +1,195 @@
+/* The axis: a row of steps as long as they took, with the cursor in it, and a row of ticks, with marks A and B and markers. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tui/timeline/timeline.h"
+
+static int clipped(int column, int columns)
+{
+    return column < 0 ? 0 : column > columns ? columns : column;
+}
+
+/* ---- steps ------------------------------------------------------------------------------------------------------------ */
+
+struct bracket {
+    char names[3][64];
+    int count;
+}; /* longest first */
+
+/* |── name ──|, as much of it as fits between two columns; `open`: its end is not known. */
+static void draw_bracket(struct canvas canvas, int x, int end, const struct bracket *bracket, bool begins, bool ends)
+{
+    if (end <= x) return;
+    draw_fill(canvas, x, 0, end - x, STYLE_FRAME, 0x2500);
+    if (begins) draw_character(canvas, x, 0, STYLE_TITLE, 0x251c);
+    if (ends && end - x > 1) draw_character(canvas, end - 1, 0, STYLE_TITLE, 0x2524);
+    for (int i = 0; i < bracket->count; i++) {
+        bool last = i == bracket->count - 1; /* a bare number needs no blanks */
+        if (utf8_columns(bracket->names[i]) + (last ? 2 : 4) > end - x) continue;
+        draw_format(canvas, x + 1, 0, STYLE_TITLE, last ? "%s" : " %s ", bracket->names[i]);
+        return;
+    }
+}
+
+static void name_step(struct bracket *bracket, const struct history_step *step)
+{
+    char time[FORMAT_ROOM] = "in progress";
+    if (step->ended_ns) format_time(time, step->ended_ns - step->begun_ns);
+    bracket->count = 3;
+    snprintf(bracket->names[0], sizeof bracket->names[0], "step %u · stage %d · %s", step->step, step->stage,
+             time + strspn(time, " "));
+    snprintf(bracket->names[1], sizeof bracket->names[1], "step %u", step->step);
+    snprintf(bracket->names[2], sizeof bracket->names[2], "%u", step->step);
+}
+
+static void name_stage(struct bracket *bracket, const struct history_step *first, const struct history_step *last)
+{
+    bracket->count = 3;
+    snprintf(bracket->names[0], sizeof bracket->names[0], "stage %d · steps %u to %u", first->stage, first->step,
+             last->step);
+    snprintf(bracket->names[1], sizeof bracket->names[1], "stage %d", first->stage);
+    snprintf(bracket->names[2], sizeof bracket->names[2], "%d", first->stage);
+}
+
+static uint64_t end_of(const struct scene *scene, const struct history_step *step)
+{
+    return step->ended_ns ? step->ended_ns : timeline_now(scene);
+}
+
+static bool is_within(const struct scene *scene, const struct history_step *step, const struct window *window)
+{
+    return step->begun_ns < window->to_ns && end_of(scene, step) > window->from_ns;
+}
+
+/* Too many steps to be told apart are drawn as runs of one stage. */
+static bool are_many(const struct scene *scene, const struct window *window, int columns)
+{
+    int found = 0;
+    for (int i = 0; i < history_step_count(scene->history); i++) found += is_within(scene, history_step(scene->history, i), window);
+    return found > columns / 5;
+}
+
+static void draw_steps(struct canvas canvas, const struct scene *scene, const struct window *window)
+{
+    int columns = canvas.at.columns, count = history_step_count(scene->history);
+    bool many = are_many(scene, window, columns);
+    for (int i = 0; i < count; i++) {
+        const struct history_step *first = history_step(scene->history, i), *last = first;
+        struct bracket bracket;
+        if (!is_within(scene, first, window)) continue;
+        while (many && i + 1 < count && history_step(scene->history, i + 1)->stage == first->stage &&
+               is_within(scene, history_step(scene->history, i + 1), window))
+            last = history_step(scene->history, ++i);
+        if (first == last) name_step(&bracket, first);
+        else name_stage(&bracket, first, last);
+        int x = window_column(window, columns, first->begun_ns),
+            end = window_column(window, columns, end_of(scene, last));
+        draw_bracket(canvas, clipped(x, columns), clipped(end, columns), &bracket, x >= 0,
+                     last->ended_ns && end <= columns);
+    }
+}
+
+void timeline_draw_steps(struct canvas canvas, const struct scene *scene, const struct window *window)
+{
+    struct canvas axis = canvas_part(canvas, TIMELINE_GUTTER, 0, canvas.at.columns - TIMELINE_GUTTER, 1);
+    draw_text(canvas, 1, 0, STYLE_DIM, "steps");
+    if (axis.at.columns < 1) return;
+    draw_steps(axis, scene, window);
+    int cursor = timeline_cursor(scene, window, axis.at.columns);
+    if (cursor >= 0) draw_character(axis, cursor, 0, STYLE_CURSOR, 0x25bc);
+}
+
+/* ---- ticks ------------------------------------------------------------------------------------------------------------ */
+
+/* 1, 2 or 5 times a power of ten: the least that leaves `room` columns between two ticks. */
+static double tick_step(double column_ns, int room)
+{
+    double least = column_ns * room, unit = pow(10, floor(log10(least)));
+    return least <= unit ? unit : least <= 2 * unit ? 2 * unit : least <= 5 * unit ? 5 * unit : 10 * unit;
+}
+
+static int format_tick(char *out, size_t room, double ns, double step_ns)
+{
+    static const struct {
+        double ns;
+        const char *name;
+    } units[] = {{1e9, "s"}, {1e6, "ms"}, {1e3, "us"}, {1, "ns"}};
+    int i = 0;
+    while (i < 3 && step_ns < units[i].ns * 0.999 && fabs(ns) < units[i].ns * 9.999) i++;
+    while (i < 3 && step_ns < units[i].ns * 0.00099) i++;
+    int decimals = 0;
+    for (double part = step_ns / units[i].ns; part < 0.999 && decimals < 6; part *= 10) decimals++;
+    return snprintf(out, room, "%.*f %s", decimals, ns / units[i].ns, units[i].name);
+}
+
+/* Time is counted from the step that the window begins in; of many steps, from the first record. */
+static uint64_t origin_of(const struct scene *scene, const struct window *window)
+{
+    const struct history_step *step = history_step_at(scene->history, window->from_ns), *next = NULL;
+    if (!step || window->from_ns < step->begun_ns) step = timeline_step(scene);
+    if (!step || window->from_ns < step->begun_ns) return history_first_ns(scene->history);
+    next = history_step_at(scene->history, window->to_ns - 1);
+    return next && next->step > step->step + 2 ? history_first_ns(scene->history) : step->begun_ns;
+}
+
+static bool touches(const struct canvas *axis, const struct window *window, uint64_t mark_ns, const char *name, int x,
+                    int end)
+{
+    int at = window_column(window, axis->at.columns, mark_ns);
+    return at >= 0 && at < end && at + 1 + utf8_columns(name) > x;
+}
+
+/* A tick's label gives way to marks: two words over each other would be neither. */
+static bool is_marked(const struct canvas *axis, const struct view_state *state, const struct window *window, int x,
+                      int end)
+{
+    for (int i = 0; i < 2; i++)
+        if (state->mark[i].known && touches(axis, window, state->mark[i].time_ns, "", x, end)) return true;
+    for (int i = 0; i < state->marker_count; i++)
+        if (touches(axis, window, state->markers[i].time_ns, state->markers[i].name, x, end)) return true;
+    return false;
+}
+
+static void draw_tick_marks(struct canvas canvas, const struct scene *scene, const struct window *window)
+{
+    int columns = canvas.at.columns, room = 12;
+    double origin = (double)origin_of(scene, window), length = (double)(window->to_ns - window->from_ns);
+    double step = tick_step(length / columns, room);
+    double at = ceil(((double)window->from_ns - origin) / step) * step;
+    for (; origin + at < (double)window->to_ns; at += step) {
+        char text[32];
+        int x = (int)((origin + at - (double)window->from_ns) / length * columns),
+            width = format_tick(text, sizeof text, at, step);
+        draw_character(canvas, x, 0, STYLE_DIM, 0x2502);
+        if (x + 1 + width <= columns && !is_marked(&canvas, scene->state, window, x, x + 2 + width))
+            draw_text(canvas, x + 1, 0, STYLE_DIM, text);
+    }
+}
+
+static void draw_mark(struct canvas canvas, const struct window *window, uint64_t time_ns, uint32_t sign,
+                      const char *name)
+{
+    int at = window_column(window, canvas.at.columns, time_ns);
+    if (at < 0 || at >= canvas.at.columns) return;
+    draw_character(canvas, at, 0, STYLE_FOCUS, sign);
+    draw_text(canvas, at + 1, 0, STYLE_FOCUS, name);
+}
+
+void timeline_draw_ticks(struct canvas canvas, const struct scene *scene, const struct window *window)
+{
+    struct canvas axis = canvas_part(canvas, TIMELINE_GUTTER, 0, canvas.at.columns - TIMELINE_GUTTER, 1);
+    const struct view_state *state = scene->state;
+    if (axis.at.columns < 1) return;
+    draw_text(canvas, 1, 0, STYLE_DIM, "time");
+    draw_tick_marks(axis, scene, window);
+    for (int i = 0; i < state->marker_count; i++)
+        draw_mark(axis, window, state->markers[i].time_ns, 0x25c6, state->markers[i].name);
+    for (int i = 0; i < 2; i++)
+        if (state->mark[i].known) draw_mark(axis, window, state->mark[i].time_ns, i ? 'B' : 'A', "");
+    if (!state->span.open) return;
+    int from = window_column(window, axis.at.columns, state->span.from_ns),
+        to = window_column(window, axis.at.columns, state->span.to_ns);
+    draw_fill(axis, clipped(from, axis.at.columns), 0,
+              clipped(to + 1, axis.at.columns) - clipped(from, axis.at.columns), STYLE_SELECTED, 0x2550);
+}

@@ -1,0 +1,239 @@
+/* What each column of a lane shows. A column is an interval of time; what took most of it, it shows. Operations that wait
+ * for each other leave no doubt where they are few; seen from far, the history's sums say the same of longer intervals. */
+#include "engine/observe/progress.h"
+#include "tui/timeline/timeline.h"
+
+enum { DENSE = 64 }; /* spans a column, from which on sums are read instead */
+
+uint64_t span_end(const struct scene *scene, const struct span *span)
+{
+    return span->ended_ns ? span->ended_ns : timeline_now(scene);
+}
+
+/* Of what an operation depends on: what ended last. -1: not known. */
+static int last_met(const struct scene *scene, const struct schedule *schedule, int rank, const struct span *span)
+{
+    const struct op *op = &schedule->ops[span->op];
+    uint64_t latest_ns = 0;
+    int found = -1;
+    for (int i = 0; i < op->dependency_count; i++) {
+        int on = op->dependency[i].op;
+        enum lane lane = schedule->ops[on].lane;
+        int64_t number = history_span_of(scene->history, rank, lane, span->step, (uint32_t)on);
+        const struct span *met = number >= 0 ? history_span(scene->history, rank, lane, number) : NULL;
+        if (!met || met->ended_ns <= latest_ns) continue;
+        latest_ns = met->ended_ns;
+        found = on;
+    }
+    return found;
+}
+
+struct stall_reason timeline_wait(const struct scene *scene, int rank, const struct span *span)
+{
+    const struct run_schedule *schedule = run_schedule_numbered(scene->model, span->schedule);
+    struct span so_far = *span;
+    if (!schedule || !schedule->has_ops || span->op >= (uint32_t)schedule->ops.op_count)
+        return (struct stall_reason){.why = STALL_NONE, .op = -1};
+    if (!span->ended_ns) {
+        so_far.ready_ns = span->started_ns;
+        so_far.waited_on = last_met(scene, &schedule->ops, rank, span);
+    }
+    return stall_before(&schedule->ops, &so_far);
+}
+
+struct stall_reason timeline_pending(const struct scene *scene, int rank, enum lane lane, uint64_t *since_ns)
+{
+    struct stall_reason none = {.why = STALL_NONE, .op = -1};
+    struct progress at = progress_of(scene->model, rank);
+    int next = at.plan && at.open && !scene->state->behind ? progress_next(&at, lane) : -1, last;
+    const struct dependency *awaited = next >= 0 ? progress_wait(&at, next) : NULL;
+    if (!awaited || progress_running(&at, lane) >= 0) return none;
+    for (last = next - 1; last >= 0 && at.plan->ops.ops[last].lane != lane; last--) {}
+    int64_t number = last >= 0 ? history_span_of(scene->history, rank, lane, at.step, (uint32_t)last) : -1;
+    const struct span *before = number >= 0 ? history_span(scene->history, rank, lane, number) : NULL;
+    const struct history_step *step = history_step_numbered(scene->history, at.step);
+    if (last >= 0 ? !before : !step) return none;
+    *since_ns = last >= 0 ? before->ended_ns : step->begun_ns;
+    struct span waiting = {
+        .issued_ns = *since_ns, .ready_ns = timeline_now(scene), .op = (uint32_t)next, .waited_on = awaited->op};
+    return stall_before(&at.plan->ops, &waiting);
+}
+
+/* ---- one column ------------------------------------------------------------------------------------------------------ */
+
+/* Of few marks at a time: what is said of one counts once it has been seen. */
+struct shares {
+    uint32_t seen; /* bit per mark */
+    struct share {
+        uint64_t ns, texture_ns[TEXTURES], most_ns;
+        int64_t span; /* that gave most_ns */
+    } mark[MARKS];
+};
+_Static_assert(MARKS <= 32, "a bit for each mark");
+
+static struct share *share_of(struct shares *shares, enum mark mark)
+{
+    struct share *share = &shares->mark[mark];
+    if (!(shares->seen >> mark & 1)) *share = (struct share){.span = -1};
+    shares->seen |= 1u << mark;
+    return share;
+}
+
+static uint64_t common(uint64_t from_ns, uint64_t to_ns, const struct window *cell)
+{
+    if (from_ns < cell->from_ns) from_ns = cell->from_ns;
+    if (to_ns > cell->to_ns) to_ns = cell->to_ns;
+    return to_ns > from_ns ? to_ns - from_ns : 0;
+}
+
+static struct share *add_share(struct shares *shares, enum mark mark, uint64_t ns, int64_t span)
+{
+    struct share *share = share_of(shares, mark);
+    share->ns += ns;
+    if (ns > share->most_ns) share->most_ns = ns, share->span = span;
+    return share;
+}
+
+/* Waiting for peers is told as a sum; most of it is waiting for the last to arrive, so it stands in front. */
+static void add_span(struct shares *shares, const struct scene *scene, int rank, const struct span *span,
+                     int64_t number, const struct window *cell)
+{
+    enum mark mark = mark_of_op(span->kind, span->phase, span->prefetch);
+    uint64_t end_ns = span_end(scene, span), peers_ns = span->started_ns + span->peers_ns,
+             paced_ns =
+                 end_ns - (span->paced_ns < end_ns - span->started_ns ? span->paced_ns : end_ns - span->started_ns);
+    uint64_t busy = common(span->started_ns, end_ns, cell);
+    if (peers_ns > paced_ns) peers_ns = paced_ns;
+    if (busy) {
+        struct share *share = add_share(shares, mark, busy, number);
+        share->texture_ns[TEXTURE_PEERS] += common(span->started_ns, peers_ns, cell);
+        share->texture_ns[TEXTURE_WORK] += common(peers_ns, paced_ns, cell);
+        share->texture_ns[TEXTURE_PACED] += common(paced_ns, end_ns, cell);
+    }
+    uint64_t ready_ns = span->ready_ns ? span->ready_ns : span->started_ns,
+             waited = common(span->issued_ns, ready_ns, cell);
+    if (!waited) return;
+    enum stall why = span->ended_ns ? span->stall : timeline_wait(scene, rank, span).why;
+    if (why != STALL_NONE) add_share(shares, MARK_WAIT + (enum mark)why, waited, number);
+}
+
+static enum texture most_of(const uint64_t texture_ns[TEXTURES])
+{
+    enum texture best = TEXTURE_WORK;
+    for (enum texture i = 0; i < TEXTURES; i++)
+        if (texture_ns[i] > texture_ns[best]) best = i;
+    return best;
+}
+
+static struct column choose(const struct shares *shares, const struct window *cell)
+{
+    struct column column = {.mark = MARK_IDLE, .span = -1};
+    uint64_t idle_ns = cell->to_ns - cell->from_ns, best_ns;
+    for (uint32_t left = shares->seen; left; left &= left - 1) {
+        enum mark mark = (enum mark)__builtin_ctz(left);
+        uint64_t ns = shares->mark[mark].ns;
+        idle_ns -= ns < idle_ns ? ns : idle_ns;
+        if (mark > MARK_UNKNOWN && mark < MARK_WAIT) column.busy_ns += ns;
+    }
+    best_ns = idle_ns;
+    for (uint32_t left = shares->seen; left; left &= left - 1) {
+        enum mark mark = (enum mark)__builtin_ctz(left);
+        const struct share *share = &shares->mark[mark];
+        if (share->ns == 0 || share->ns < best_ns) continue;
+        best_ns = share->ns;
+        column.mark = mark;
+        column.span = share->span;
+        column.texture = most_of(share->texture_ns);
+    }
+    return column;
+}
+
+/* Column after column: where one ends the next begins. */
+static void next_cell(struct window *cell, const struct window *window, int columns, int column)
+{
+    cell->from_ns = column ? cell->to_ns : window->from_ns;
+    cell->to_ns = window_time(window, columns, column + 1);
+}
+
+/* ---- from near: spans ------------------------------------------------------------------------------------------------ */
+
+static void columns_of_spans(struct column out[], int columns, const struct scene *scene, int rank, enum lane lane,
+                             const struct window *window, int64_t first)
+{
+    uint64_t since_ns = 0, now_ns = timeline_now(scene);
+    struct stall_reason pending = timeline_pending(scene, rank, lane, &since_ns);
+    struct window cell = {0};
+    for (int i = 0; i < columns; i++) {
+        next_cell(&cell, window, columns, i);
+        struct shares shares;
+        const struct span *span;
+        shares.seen = 0;
+        if (history_has_gap(scene->history, cell.from_ns, cell.to_ns))
+            share_of(&shares, MARK_UNKNOWN)->ns = cell.to_ns - cell.from_ns;
+        for (int64_t k = first; (span = history_span(scene->history, rank, lane, k)) && span->issued_ns < cell.to_ns; k++) {
+            add_span(&shares, scene, rank, span, k, &cell);
+            if (span_end(scene, span) <= cell.from_ns) first = k;
+        }
+        if (pending.why != STALL_NONE)
+            add_share(&shares, MARK_WAIT + (enum mark)pending.why, common(since_ns, now_ns, &cell), -1);
+        out[i] = choose(&shares, &cell);
+    }
+}
+
+/* ---- from far: sums -------------------------------------------------------------------------------------------------- */
+
+static enum mark mark_of_traffic(enum traffic kind)
+{
+    switch (kind) {
+    case TRAFFIC_ALL_GATHER: return MARK_GATHER;
+    case TRAFFIC_REDUCE_SCATTER: return MARK_REDUCE;
+    case TRAFFIC_ALL_REDUCE: return MARK_ALL_REDUCE;
+    case TRAFFIC_D2H: return MARK_OFFLOAD;
+    case TRAFFIC_H2D: return MARK_FETCH;
+    case TRAFFIC_NVME_READ: return MARK_SWAP_IN;
+    case TRAFFIC_NVME_WRITE: return MARK_SWAP_OUT;
+    default: return MARK_AGREE;
+    }
+}
+
+static void columns_of_loads(struct column out[], int columns, const struct scene *scene, int rank, enum lane lane,
+                             const struct window *window)
+{
+    struct window cell = {0};
+    for (int i = 0; i < columns; i++) {
+        next_cell(&cell, window, columns, i);
+        struct shares shares;
+        struct history_load load;
+        shares.seen = 0;
+        history_load(scene->history, rank, lane, cell.from_ns, cell.to_ns, &load);
+        if (load.unknown) share_of(&shares, MARK_UNKNOWN)->ns = cell.to_ns - cell.from_ns;
+        for (enum phase phase = 0; phase < PHASES; phase++)
+            add_share(&shares, MARK_FORWARD + (enum mark)phase, load.phase_ns[phase], -1);
+        for (enum traffic kind = 0; kind < TRAFFIC_KINDS; kind++)
+            add_share(&shares, mark_of_traffic(kind), load.traffic_ns[kind], -1);
+        for (enum stall why = STALL_NONE + 1; why < STALLS; why++)
+            if (why != STALL_PEERS) add_share(&shares, MARK_WAIT + (enum mark)why, load.waited_ns[why], -1);
+        out[i] = choose(&shares, &cell);
+        out[i].span = COLUMN_SUMS;
+    }
+}
+
+/* What lies before the first record or after the newest one is no one's idleness: it is not there. Nor is a rank, while the
+ * run goes on without it. */
+void timeline_columns(struct column out[], int columns, const struct scene *scene, int rank, enum lane lane,
+                      const struct window *window)
+{
+    const struct history *history = scene->history;
+    int64_t first, end;
+    history_spans(history, rank, lane, window->from_ns, window->to_ns, &first, &end);
+    bool near = window->from_ns >= history_whole_from(history) && end - first <= (int64_t)DENSE * columns;
+    if (near) columns_of_spans(out, columns, scene, rank, lane, window, first);
+    else columns_of_loads(out, columns, scene, rank, lane, window);
+    const uint64_t first_ns = history_first_ns(history), now_ns = timeline_now(scene);
+    struct window cell = {0};
+    for (int i = 0; i < columns; i++) {
+        next_cell(&cell, window, columns, i);
+        if (cell.to_ns <= first_ns || cell.from_ns >= now_ns || rank >= history_ranks(history, cell.from_ns, cell.to_ns))
+            out[i] = (struct column){.mark = MARK_IDLE, .span = -1};
+    }
+}

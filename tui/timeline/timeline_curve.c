@@ -1,0 +1,149 @@
+/* Memory on the axis of the lanes: what the chosen rank held of a tier in each column at its fullest instant, stacked by category,
+ * under the lines of plan and budget. */
+#include <stdio.h>
+
+#include "tui/draw/bar.h"
+#include "tui/timeline/timeline.h"
+#include "tui/view/tier_bar.h"
+
+enum { COLUMNS_MAX = 1024 };
+
+/* The category that lies over `bytes` bytes in the stack; CATEGORIES: only their sum is known. */
+static int category_over(const struct run_instant *instant, uint64_t bytes)
+{
+    uint64_t sum = 0;
+    for (int category = 0; category < CATEGORIES; category++) {
+        sum += instant->held_bytes[category];
+        if (sum > bytes) return category;
+    }
+    return CATEGORIES;
+}
+
+struct stack_cell {
+    bool filled;
+    int category, eighths;
+};
+
+/* Row `row` from the bottom of `rows`, each a `full`th part of the scale. */
+static struct stack_cell cell_of(const struct run_instant *instant, uint64_t full, int rows, int row)
+{
+    double part = (double)full / rows, low = part * row, above = (double)instant->live_bytes - low;
+    struct stack_cell cell = {above > 0, 0, above >= part ? 8 : (int)(above / part * 8 + 0.5)};
+    double middle = low + (above >= part ? part : above) / 2;
+    if (cell.eighths == 0 && row == 0 && above > 0) cell.eighths = 1;
+    cell.filled = cell.eighths > 0;
+    if (cell.filled) cell.category = category_over(instant, (uint64_t)middle);
+    return cell;
+}
+
+static void draw_cell(struct canvas canvas, int x, int y, const struct stack_cell *cell, bool lettered)
+{
+    struct category_look look = *category_look(cell->category);
+    if (cell->category == CATEGORIES) look = (struct category_look){' ', 0x2588, STYLE_SPARK, "", ""};
+    if (cell->eighths < 8) draw_shape(canvas, x, y, look.style, 0x2580 + (uint32_t)cell->eighths);
+    else if (lettered && cell->category < CATEGORIES) draw_character(canvas, x, y, look.style, (uint32_t)look.letter);
+    else draw_character(canvas, x, y, look.style, filling(canvas.surface, look.style, look.letter, look.pattern));
+}
+
+/* From the bottom up, so that a line shows wherever the stack ends below it. */
+static void draw_row(struct canvas canvas, int y, int row, int rows, const struct run_instant instants[], int columns,
+                     uint64_t full)
+{
+    int before = -1;
+    for (int x = 0; x < columns; x++) {
+        struct stack_cell cell = instants[x].known ? cell_of(&instants[x], full, rows, row) : (struct stack_cell){0};
+        int category = cell.eighths == 8 ? cell.category : -1;
+        if (cell.filled) draw_cell(canvas, x, y, &cell, category != before);
+        before = category;
+    }
+}
+
+/* Lines come first and the stack over them, so that a line is seen wherever the stack ends below it. */
+static void draw_line(struct canvas canvas, uint64_t bytes, uint64_t full, enum style style, uint32_t sign)
+{
+    int rows = canvas.at.rows, row = full ? (int)((double)bytes / (double)full * rows) : 0;
+    draw_fill(canvas, 0, rows - 1 - (row < rows ? row : rows - 1), canvas.at.columns, style, sign);
+}
+
+static void draw_stack(struct canvas canvas, const struct run_instant instants[], uint64_t full)
+{
+    int rows = canvas.at.rows, columns = canvas.at.columns;
+    for (int row = 0; row < rows; row++) draw_row(canvas, rows - 1 - row, row, rows, instants, columns, full);
+    for (int x = 0; x < columns; x++)
+        if (!instants[x].known) draw_character(canvas, x, rows - 1, STYLE_UNKNOWN, '?');
+}
+
+/* Adds a figure to the note if there is room for it. */
+static int note_bytes(char *note, int at, int room, const char *name, enum units units, uint64_t bytes)
+{
+    char text[FORMAT_ROOM];
+    int columns = snprintf(NULL, 0, "%s%s %s", at ? " · " : " ", name, format_bytes_bare(text, units, bytes));
+    if (at + columns >= room) return at;
+    return at + snprintf(note + at, (size_t)(room - at), "%s%s %s", at ? " · " : " ", name, text);
+}
+
+static void draw_curve_title(struct canvas canvas, const struct scene *scene, enum tier tier,
+                             const struct memory_scale *scale, uint64_t most)
+{
+    enum units units = scene->state->units;
+    char title[64], note[128];
+    snprintf(title, sizeof title, "%s memory of rank %d", tiers_name(tier), scene->state->rank);
+    int room = canvas.at.columns - 4 - draw_title(canvas, 0, false, title), at = 0;
+    if (room > (int)sizeof note) room = sizeof note;
+    if (room < 2) return;
+    note[0] = '\0';
+    if (most) at = note_bytes(note, at, room, "fullest", units, most);
+    if (scale->has_planned) at = note_bytes(note, at, room, "plan", units, scale->planned);
+    if (scale->budget) at = note_bytes(note, at, room, "budget", units, scale->budget);
+    draw_format(canvas, canvas.at.columns - utf8_columns(note) - 2, 0, STYLE_TEXT, "%s ", note);
+}
+
+/* Instants of the columns; returns the most bytes of them. What is not there yet is neither known nor unknown: empty. */
+static uint64_t fullest_of_columns(struct run_instant instants[], int columns, const struct scene *scene,
+                                   enum tier tier, const struct window *window)
+{
+    uint64_t most = 0, when_ns;
+    for (int x = 0; x < columns; x++) {
+        uint64_t from_ns = window_time(window, columns, x), to_ns = window_time(window, columns, x + 1);
+        instants[x] = from_ns >= timeline_now(scene) || to_ns <= history_first_ns(scene->history)
+                          ? (struct run_instant){.known = true}
+                          : history_fullest(scene->history, scene->state->rank, tier, from_ns, to_ns, &when_ns);
+        if (instants[x].known && instants[x].live_bytes > most) most = instants[x].live_bytes;
+    }
+    return most;
+}
+
+/* What was planned for the last step of the window: one of another stage, or of other ranks, had another plan. */
+static void take_plan_of(struct memory_scale *scale, const struct scene *scene, enum tier tier,
+                         const struct window *window)
+{
+    const struct history_step *step = history_step_at(scene->history, window->to_ns - 1);
+    const struct run_schedule *plan = step ? run_schedule_numbered(scene->model, step->schedule) : NULL;
+    if (!plan || plan->purpose != PURPOSE_TRAIN || !plan->tier[tier].known) return;
+    scale->has_planned = true;
+    scale->planned = plan->tier[tier].peak_bytes;
+    if (scale->planned > scale->full) scale->full = scale->planned;
+}
+
+void timeline_draw_curve(struct canvas canvas, const struct scene *scene, enum tier tier, const struct window *window)
+{
+    struct run_instant instants[COLUMNS_MAX];
+    struct memory_scale scale = memory_scale(scene->model, tier);
+    struct canvas plot =
+        canvas_part(canvas, TIMELINE_GUTTER, 1, canvas.at.columns - TIMELINE_GUTTER, canvas.at.rows - 1);
+    char text[FORMAT_ROOM];
+    int columns = plot.at.columns < COLUMNS_MAX ? plot.at.columns : COLUMNS_MAX;
+    if (columns < 1 || plot.at.rows < 1) return;
+    take_plan_of(&scale, scene, tier, window);
+    uint64_t most = fullest_of_columns(instants, columns, scene, tier, window);
+    if (most > scale.full) scale.full = most;
+    draw_curve_title(canvas, scene, tier, &scale, most);
+    if (bytes_columns(scene->state->units) <= TIMELINE_GUTTER)
+        draw_text(canvas, 0, 1, STYLE_DIM, format_bytes(text, scene->state->units, scale.full > 0, scale.full));
+    if (plot.at.rows > 1) draw_right(canvas, TIMELINE_GUTTER - 1, plot.at.rows, STYLE_DIM, "0");
+    if (scale.has_planned) draw_line(plot, scale.planned, scale.full, STYLE_PLANNED, 0x2500);
+    if (scale.is_budget) draw_line(plot, scale.budget, scale.full, STYLE_WARN, 0x2550);
+    draw_stack(plot, instants, scale.full);
+    int cursor = timeline_cursor(scene, window, columns);
+    for (int y = 0; cursor >= 0 && y < plot.at.rows; y++) draw_over(plot, cursor, y, STYLE_CURSOR, 0x2502);
+}

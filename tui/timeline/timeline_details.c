@@ -1,0 +1,371 @@
+/* Below the lanes: of the chosen operation what is known of it, of an open span its totals, else the totals of the step
+ * that is shown. Facts are set one after the other and break between facts, so that no size cuts a figure in two. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/base/grouped.h"
+#include "engine/observe/progress.h"
+#include "tui/timeline/timeline.h"
+#include "tui/view/op_text.h"
+
+struct facts {
+    struct canvas canvas;
+    int x, y;
+};
+
+/* What does not fit in the rows that there are is left out. */
+static void fact(struct facts *facts, enum style style, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+static void fact(struct facts *facts, enum style style, const char *format, ...)
+{
+    char text[256];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    int columns = utf8_columns(text);
+    if (facts->x > 1 && facts->x + 3 + columns > facts->canvas.at.columns) facts->x = 1, facts->y++;
+    if (facts->x > 1) facts->x = draw_text(facts->canvas, facts->x, facts->y, STYLE_DIM, " · ");
+    facts->x = draw_text(facts->canvas, facts->x, facts->y, style, text);
+}
+
+static void new_line(struct facts *facts)
+{
+    if (facts->x > 1) facts->x = 1, facts->y++;
+}
+
+static const char *time_text(char out[FORMAT_ROOM], uint64_t ns)
+{
+    format_time(out, ns);
+    return out + strspn(out, " ");
+}
+
+static double percent(uint64_t part, uint64_t whole)
+{
+    return whole ? 100.0 * (double)part / (double)whole : 0;
+}
+
+/* ---- an operation ------------------------------------------------------------------------------------------------------ */
+
+/* The operation that a gather was made for: the first of the compute lane on its unit. -1: none. */
+static int user_of(const struct schedule *schedule, int gather)
+{
+    for (int op = gather + 1; op < schedule->op_count; op++)
+        if (schedule->ops[op].lane == LANE_COMPUTE && schedule->ops[op].unit == schedule->ops[gather].unit) return op;
+    return -1;
+}
+
+/* How early a gather came: from its end to the moment at which compute asked for it. */
+static void tell_how_early(struct facts *facts, const struct scene *scene, int rank, const struct schedule *schedule,
+                           const struct span *span)
+{
+    int user = user_of(schedule, (int)span->op);
+    int64_t number = user >= 0 ? history_span_of(scene->history, rank, LANE_COMPUTE, span->step, (uint32_t)user) : -1;
+    const struct span *use = number >= 0 ? history_span(scene->history, rank, LANE_COMPUTE, number) : NULL;
+    char label[LABEL_ROOM], time[FORMAT_ROOM];
+    if (user < 0 || !span->ended_ns || !op_label(label, scene->model, span->schedule, user)) return;
+    const char *how = span->prefetch ? "prefetched: " : "";
+    if (!use) fact(facts, STYLE_STRONG, "%s%s has not asked for it yet", how, label);
+    else if (use->issued_ns >= span->ended_ns)
+        fact(facts, STYLE_GOOD, "%sready %s before %s needed it", how, time_text(time, use->issued_ns - span->ended_ns),
+             label);
+    else
+        fact(facts, STYLE_WARN, "%s%s stood %s waiting for it", how, label,
+             time_text(time, span->ended_ns - (use->issued_ns > span->issued_ns ? use->issued_ns : span->issued_ns)));
+}
+
+static void tell_waits(struct facts *facts, const struct scene *scene, int rank, const struct span *span)
+{
+    struct stall_reason before = timeline_wait(scene, rank, span), inside = stall_inside(span);
+    char label[LABEL_ROOM] = "", time[FORMAT_ROOM];
+    op_label(label, scene->model, span->schedule, before.op);
+    if (before.why == STALL_NONE) fact(facts, STYLE_TEXT, "did not wait");
+    else
+        fact(facts, STYLE_STRONG, "waited %s for %s (%c %s)", time_text(time, before.ns), label,
+             stall_letter(before.why), stall_name(before.why));
+    if (inside.why != STALL_NONE) fact(facts, STYLE_TEXT, "in it %s for the slowest rank", time_text(time, inside.ns));
+    if (span->paced_ns) fact(facts, STYLE_TEXT, "paced by %s", time_text(time, span->paced_ns));
+}
+
+/* Within its step. */
+static void tell_times(struct facts *facts, const struct scene *scene, const struct span *span)
+{
+    const struct history_step *step = history_step_numbered(scene->history, span->step);
+    uint64_t zero_ns = step && step->begun_ns <= span->issued_ns ? step->begun_ns : history_first_ns(scene->history);
+    char time[FORMAT_ROOM];
+    fact(facts, STYLE_TEXT, "issued %s", time_text(time, span->issued_ns - zero_ns));
+    if (span->ended_ns) fact(facts, STYLE_TEXT, "ready %s", time_text(time, span->ready_ns - zero_ns));
+    fact(facts, STYLE_TEXT, "started %s", time_text(time, span->started_ns - zero_ns));
+    if (span->ended_ns) fact(facts, STYLE_TEXT, "ended %s", time_text(time, span->ended_ns - zero_ns));
+}
+
+static const char *group_text(char *out, size_t room, const struct run_header *header)
+{
+    int nodes = header->ranks_per_node > 0 ? (header->ranks + header->ranks_per_node - 1) / header->ranks_per_node : 1;
+    snprintf(out, room, nodes > 1 ? "all %d ranks, %d nodes" : "all %d ranks", header->ranks, nodes);
+    return out;
+}
+
+/* Its rate is that of its own time on the screen, with what a paced link or slow motion added, which the legend calls paced, too.
+ * The table of flows knows the pace of a whole step and takes slow motion out. */
+static const char *pace_of_rate(const struct span *span)
+{
+    return span->paced_ns ? " as paced" : "";
+}
+
+/* A copy between tiers: how much, how fast; of NVMe also how the requests went. */
+static void tell_copy(struct facts *facts, const struct scene *scene, int rank, enum lane lane, const struct span *span)
+{
+    enum units units = scene->state->units;
+    char text[FORMAT_ROOM], slowest[FORMAT_ROOM];
+    const uint64_t took_ns = span->ended_ns - span->started_ns;
+    struct trace_of_io io;
+    if (!span->ended_ns) return;
+    fact(facts, STYLE_STRONG, "moved %s", format_bytes_bare(text, units, span->sent_bytes));
+    if (took_ns)
+        fact(facts, STYLE_STRONG, "%s%s", format_rate(text, units, (double)span->sent_bytes * 1e9 / (double)took_ns),
+             pace_of_rate(span));
+    if (!op_swaps(span->kind)) return;
+    if (!history_io(scene->history, rank, lane, span, &io) || !io.busy_ns || !io.requests) {
+        fact(facts, STYLE_DIM, "requests: not recorded");
+        return;
+    }
+    fact(facts, STYLE_TEXT, "%u request%s", io.requests, plural(io.requests));
+    fact(facts, STYLE_TEXT, "depth %.1f, at most %u", (double)io.latency_ns / (double)io.busy_ns, io.deepest);
+    fact(facts, STYLE_TEXT, "latency %s, slowest %s", time_text(text, io.latency_ns / io.requests),
+         time_text(slowest, io.longest_ns));
+    if (!io.direct) fact(facts, STYLE_WARN, "through the page cache");
+}
+
+static void tell_bytes(struct facts *facts, const struct scene *scene, const struct op *op, const struct span *span)
+{
+    enum units units = scene->state->units;
+    char bytes[FORMAT_ROOM], group[64];
+    if (op->lane != LANE_COMM) return;
+    fact(facts, STYLE_TEXT, "%s", group_text(group, sizeof group, &scene->model->header));
+    if (op->bytes) fact(facts, STYLE_TEXT, "payload %s", format_bytes_bare(bytes, units, (uint64_t)op->bytes));
+    if (span->ended_ns) fact(facts, STYLE_TEXT, "sent %s", format_bytes_bare(bytes, units, span->sent_bytes));
+    if (op->flush != FLUSH_NONE)
+        fact(facts, STYLE_TEXT, op->flush == FLUSH_FULL ? "the bucket was full" : "end of backward");
+}
+
+static void draw_operation(struct canvas canvas, const struct scene *scene, const struct span *span)
+{
+    const struct run_schedule *schedule = run_schedule_numbered(scene->model, span->schedule);
+    const struct selection *selected = &scene->state->selected;
+    struct facts facts = {canvas, 1, 1};
+    char label[LABEL_ROOM], title[160], time[FORMAT_ROOM];
+    span_label(label, scene->model, span);
+    snprintf(title, sizeof title, "%s · rank %d %s · step %u, %s · %s %s", label, selected->rank,
+             lane_name(selected->lane), span->step, phase_name(span->phase), span->ended_ns ? "took" : "so far",
+             time_text(time, span_end(scene, span) - span->started_ns));
+    draw_title(canvas, 0, true, title);
+    if (schedule && schedule->has_ops && span->kind == OP_GATHER)
+        tell_how_early(&facts, scene, selected->rank, &schedule->ops, span);
+    tell_waits(&facts, scene, selected->rank, span);
+    new_line(&facts);
+    tell_times(&facts, scene, span);
+    new_line(&facts);
+    if (traffic_is_copy(traffic_of_op(span->kind))) tell_copy(&facts, scene, selected->rank, selected->lane, span);
+    else if (schedule && schedule->has_ops) tell_bytes(&facts, scene, &schedule->ops.ops[span->op], span);
+}
+
+/* ---- now ----------------------------------------------------------------------------------------------------------------- */
+
+/* What a lane of the chosen rank is at, in a step that is going on. */
+static void tell_lane(struct facts *facts, const struct scene *scene, const struct progress *at, enum lane lane)
+{
+    uint64_t since_ns = 0;
+    struct stall_reason pending = timeline_pending(scene, scene->state->rank, lane, &since_ns);
+    int running = progress_running(at, lane), next = progress_next(at, lane);
+    char label[LABEL_ROOM], awaited[LABEL_ROOM];
+    if (!op_label(label, scene->model, at->plan->number, running >= 0 ? running : next)) return;
+    if (running >= 0) fact(facts, STYLE_STRONG, "%s: %s", lane_name(lane), label);
+    else if (pending.why != STALL_NONE && op_label(awaited, scene->model, at->plan->number, pending.op))
+        fact(facts, STYLE_STRONG, "%s: %s waits for %s", lane_name(lane), label, awaited);
+    else fact(facts, STYLE_STRONG, "%s: next is %s", lane_name(lane), label);
+}
+
+static void tell_now(struct facts *facts, const struct scene *scene)
+{
+    struct progress at = progress_of(scene->model, scene->state->rank);
+    if (!at.plan || !at.open) return;
+    for (enum lane lane = 0; lane < LANES; lane++) tell_lane(facts, scene, &at, lane);
+    new_line(facts);
+}
+
+/* ---- totals of a span or a step ---------------------------------------------------------------------------------------- */
+
+static void tell_time_split(struct facts *facts, const struct totals *totals)
+{
+    const struct temporal *t = &totals->temporal;
+    char time[FORMAT_ROOM];
+    fact(facts, STYLE_TEXT, "compute %.0f %%", percent(t->compute_ns, t->window_ns));
+    fact(facts, STYLE_TEXT, "comm only %.0f %%", percent(t->non_compute_ns, t->window_ns));
+    fact(facts, STYLE_TEXT, "idle %.0f %%", percent(t->idle_ns, t->window_ns));
+    if (!t->communication_ns) return;
+    fact(facts, STYLE_STRONG, "overlap %.1f %%", percent(t->overlapped_ns, t->communication_ns));
+    fact(facts, STYLE_STRONG, "exposed %s", time_text(time, t->communication_ns - t->overlapped_ns));
+}
+
+static void tell_stalls(struct facts *facts, const struct totals *totals)
+{
+    char time[FORMAT_ROOM];
+    for (enum stall why = STALL_NONE + 1; why < STALLS; why++) {
+        if (!totals->stall_ns[why]) continue;
+        fact(facts, STYLE_TEXT, "%c %s %s", stall_letter(why), mark_look(MARK_WAIT + (enum mark)why).name,
+             time_text(time, totals->stall_ns[why]));
+    }
+}
+
+/* Copies between tiers first: there are lanes for them where they are. */
+static void tell_traffic(struct facts *facts, const struct totals *totals, enum units units)
+{
+    char bytes[FORMAT_ROOM], time[FORMAT_ROOM];
+    for (enum traffic kind = TRAFFIC_D2H; kind < TRAFFIC_CONTROL; kind++) {
+        const struct collective_totals *of = &totals->traffic[kind];
+        if (of->count)
+            fact(facts, STYLE_TEXT, "%lld %s, %s, exposed %s", (long long)of->count, traffic_name(kind),
+                 format_bytes_bare(bytes, units, of->sent_bytes), time_text(time, of->exposed_ns));
+    }
+    new_line(facts);
+    for (enum traffic kind = 0; kind < TRAFFIC_D2H; kind++) {
+        const struct collective_totals *of = &totals->traffic[kind];
+        if (of->count)
+            fact(facts, STYLE_TEXT, "%lld %s, sent %s", (long long)of->count, traffic_name(kind),
+                 format_bytes_bare(bytes, units, of->sent_bytes));
+    }
+}
+
+/* A line for each lane between tiers, and the host's. */
+static void tell_lane_waits(struct facts *facts, const struct totals *totals)
+{
+    char time[FORMAT_ROOM];
+    for (enum lane lane = LANE_D2H; lane < LANES; lane++) {
+        bool any = false;
+        for (enum stall why = STALL_NONE + 1; why < STALLS; why++) {
+            const uint64_t ns = totals->lane_stall_ns[lane][why];
+            if (!ns) continue;
+            if (any) fact(facts, STYLE_TEXT, "%c %s", stall_letter(why), time_text(time, ns));
+            else fact(facts, STYLE_TEXT, "%s waited: %c %s", lane_name(lane), stall_letter(why), time_text(time, ns));
+            any = true;
+        }
+        if (any) new_line(facts);
+    }
+}
+
+static void tell_how_early_gathers(struct facts *facts, const struct prefetch_totals *prefetch)
+{
+    char time[FORMAT_ROOM];
+    if (!prefetch->early_count) return;
+    fact(facts, STYLE_TEXT, "%lld of %lld gathers ready before they were needed, by %s on average",
+         (long long)prefetch->early_count, (long long)prefetch->gathers,
+         time_text(time, prefetch->early_ns / (uint64_t)prefetch->early_count));
+}
+
+static void tell_totals(struct facts *facts, const struct scene *scene, const struct totals *totals)
+{
+    if (!totals->known) {
+        fact(facts, STYLE_DIM, "records of this time were lost or are not kept in full: no totals");
+        return;
+    }
+    tell_time_split(facts, totals);
+    new_line(facts);
+    tell_stalls(facts, totals);
+    new_line(facts);
+    tell_traffic(facts, totals, scene->state->units);
+    new_line(facts);
+    tell_how_early_gathers(facts, &totals->prefetch);
+    new_line(facts);
+    tell_lane_waits(facts, totals);
+}
+
+static void draw_span(struct canvas canvas, const struct scene *scene)
+{
+    struct facts facts = {canvas, 1, 1};
+    struct totals totals;
+    char title[160], time[FORMAT_ROOM];
+    uint64_t from_ns = scene->state->span.from_ns, to_ns = scene->state->span.to_ns;
+    totals_of(&totals, scene->history, scene->model, scene->state->rank, from_ns, to_ns);
+    snprintf(title, sizeof title, "span of %s, rank %d", time_text(time, to_ns - from_ns), scene->state->rank);
+    draw_title(canvas, 0, true, title);
+    tell_totals(&facts, scene, &totals);
+}
+
+/* ---- the verdict ------------------------------------------------------------------------------------------------------- */
+
+static bool totals_of_step(struct totals *totals, const struct scene *scene)
+{
+    const struct history_step *step = timeline_step(scene);
+    if (!step) return false;
+    totals_of(totals, scene->history, scene->model, scene->state->rank, step->begun_ns,
+              step->ended_ns ? step->ended_ns : timeline_now(scene));
+    return totals->known;
+}
+
+/* In one line of at most `columns`: the longest way of saying it that fits. */
+static void write_verdict(char *text, size_t room, int columns, const struct totals *totals)
+{
+    const struct prefetch_totals *p = &totals->prefetch;
+    const struct temporal *t = &totals->temporal;
+    uint64_t exposed_ns = t->communication_ns - t->overlapped_ns;
+    char time[FORMAT_ROOM], whole[FORMAT_ROOM];
+    const char *lost = time_text(time, p->gathers ? p->stalled_ns : exposed_ns);
+    double share = p->gathers ? 100 * prefetch_hidden_share(p) : percent(t->overlapped_ns, t->communication_ns);
+    long long stalls = (long long)p->stalls;
+    if (p->gathers) {
+        snprintf(text, room, "prefetch hid %.0f %% of gather time; %lld stall%s before blocks, %s", share, stalls,
+                 plural(stalls), lost);
+        if (utf8_columns(text) > columns)
+            snprintf(text, room, "prefetch hid %.0f %%; %lld stall%s, %s", share, stalls, plural(stalls), lost);
+    } else if (t->communication_ns) {
+        snprintf(text, room, "overlap %.0f %%: of %s of communication %s exposed", share,
+                 time_text(whole, t->communication_ns), lost);
+        if (utf8_columns(text) > columns) snprintf(text, room, "overlap %.0f %%; %s exposed", share, lost);
+    } else snprintf(text, room, "nothing was communicated");
+}
+
+void timeline_verdict(char *text, size_t room, int columns, const struct scene *scene)
+{
+    struct totals totals;
+    if (totals_of_step(&totals, scene)) write_verdict(text, room, columns, &totals);
+    else snprintf(text, room, "overlap n/a");
+}
+
+/* The title says what the step came to; of one that stands between two operations that would be the user's time. */
+static void write_title(char *title, size_t room, int columns, const struct scene *scene, const struct history_step *step)
+{
+    int rank = scene->state->rank, at;
+    if (timeline_stands(scene, step)) {
+        snprintf(title, room, "step %u stands between two operations, rank %d", step->step, rank);
+        return;
+    }
+    at = timeline_is_own(scene) ? snprintf(title, room, "step %u, rank %d: ", step->step, rank)
+                                : snprintf(title, room, "rank %d: ", rank);
+    timeline_verdict(title + at, room - (size_t)at, columns - at - 4, scene);
+}
+
+static void draw_step(struct canvas canvas, const struct scene *scene)
+{
+    const struct history_step *step = timeline_step(scene);
+    struct facts facts = {canvas, 1, 1};
+    struct totals totals;
+    char title[160] = "no step";
+    if (step) write_title(title, sizeof title, canvas.at.columns, scene, step);
+    draw_title(canvas, 0, false, title);
+    if (step && !step->ended_ns && !scene->state->behind) tell_now(&facts, scene);
+    if (!step || timeline_stands(scene, step)) return;
+    totals_of_step(&totals, scene);
+    tell_totals(&facts, scene, &totals);
+    new_line(&facts);
+    timeline_draw_waits(canvas_part(canvas, 0, facts.y, canvas.at.columns, canvas.at.rows), scene, step);
+}
+
+void timeline_draw_details(struct canvas canvas, const struct scene *scene)
+{
+    const struct span *span = timeline_selected(scene);
+    if (scene->state->span.open) draw_span(canvas, scene);
+    else if (span) draw_operation(canvas, scene, span);
+    else draw_step(canvas, scene);
+}

@@ -1,0 +1,142 @@
+/* A lane as boxes. Columns that show the same operation are one box, named as far as its width allows: "block' 3", "B3",
+ * "B". A wait is a thread of thin lines that says by its letter what was waited for. */
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/observe/progress.h"
+#include "tui/draw/bar.h"
+#include "tui/timeline/timeline.h"
+#include "tui/view/op_text.h"
+
+enum { COLUMNS_MAX = 1024 };
+
+/* In a box that holds more than work. */
+static const uint32_t textures[TEXTURES] = {[TEXTURE_PEERS] = 0x250a, [TEXTURE_PACED] = 0x00b7};
+static const char ascii_textures[TEXTURES] = {[TEXTURE_PEERS] = ':', [TEXTURE_PACED] = '~'};
+
+static uint32_t column_filling(const struct surface *surface, const struct column *column)
+{
+    struct mark_look look = mark_look(column->mark);
+    if (column->mark < MARK_WAIT && column->texture != TEXTURE_WORK)
+        return surface->ascii ? (uint32_t)ascii_textures[column->texture] : textures[column->texture];
+    return filling(surface, look.style, look.sign, look.pattern);
+}
+
+/* A wait that goes on, or the one before a span: the operation that is awaited. */
+static bool name_awaited(char out[LABEL_ROOM], const struct scene *scene, int rank, enum lane lane,
+                         const struct span *span)
+{
+    uint64_t since_ns;
+    struct progress at = progress_of(scene->model, rank);
+    struct stall_reason reason =
+        span ? timeline_wait(scene, rank, span) : timeline_pending(scene, rank, lane, &since_ns);
+    if (!span && !at.plan) return false;
+    return reason.op >= 0 && op_label(out, scene->model, span ? span->schedule : at.plan->number, reason.op);
+}
+
+/* "reduce bucket 1", "C1"; false: neither is shorter than `room`. */
+static bool name_span(char out[LABEL_ROOM], int room, const struct scene *scene, const struct span *span, char letter)
+{
+    span_label(out, scene->model, span);
+    if (utf8_columns(out) < room) return true;
+    const int number = op_number(scene->model, span->kind, span->unit, span->bucket);
+    if (number >= 0) snprintf(out, LABEL_ROOM, "%c%d", letter, number);
+    return number >= 0 && utf8_columns(out) < room;
+}
+
+/* The longest name that leaves some of the box's filling to be seen, else its letter. Into two columns fits no name but that. */
+static void name_box(char out[LABEL_ROOM], int room, const struct scene *scene, int rank, enum lane lane,
+                     const struct column *column)
+{
+    const char letter = mark_look(column->mark).letter;
+    char awaited[LABEL_ROOM];
+    bool named = false;
+    if (room > 2 && column->mark > MARK_UNKNOWN && column->span != COLUMN_SUMS) {
+        const struct span *span = column->span >= 0 ? history_span(scene->history, rank, lane, column->span) : NULL;
+        const bool waits = column->mark >= MARK_WAIT;
+        if (waits && name_awaited(awaited, scene, rank, lane, span))
+            named = snprintf(out, LABEL_ROOM, "%c %.40s ", letter, awaited) > 0 && utf8_columns(out) < room;
+        if (!waits && span) named = name_span(out, room, scene, span, letter);
+    }
+    if (!named) out[0] = letter, out[1] = '\0';
+}
+
+static void draw_box(struct canvas canvas, int x, const struct column columns[], int count, const struct scene *scene,
+                     int rank, enum lane lane, bool selected)
+{
+    struct mark_look look = mark_look(columns->mark);
+    enum style style = selected ? STYLE_SELECTED : look.style;
+    char name[LABEL_ROOM];
+    if (columns->mark == MARK_IDLE) return;
+    for (int y = 0; y < canvas.at.rows; y++)
+        for (int i = 0; i < count; i++)
+            draw_character(canvas, x + i, y, style, column_filling(canvas.surface, &columns[i]));
+    const int edges = selected && count > 2 ? 1 : 0;
+    name_box(name, count - 2 * edges, scene, rank, lane, columns);
+    draw_text(canvas, x + edges, 0, style, name);
+    if (!edges) return;
+    draw_character(canvas, x, 0, style, '[');
+    draw_character(canvas, x + count - 1, 0, style, ']');
+}
+
+static bool is_selected(const struct scene *scene, int rank, enum lane lane, const struct column *column)
+{
+    const struct selection *selected = &scene->state->selected;
+    if (!selected->known || selected->rank != rank || selected->lane != lane || column->mark >= MARK_WAIT) return false;
+    const struct span *span = column->span >= 0 ? history_span(scene->history, rank, lane, column->span) : NULL;
+    return span && span->step == selected->step && span->op == selected->op;
+}
+
+static bool same_box(const struct column *a, const struct column *b)
+{
+    return a->mark == b->mark && a->span == b->span;
+}
+
+static int columns_of(struct column out[COLUMNS_MAX], struct canvas canvas, const struct scene *scene,
+                      const struct window *window, int rank, enum lane lane)
+{
+    int columns = canvas.at.columns - TIMELINE_GUTTER;
+    if (columns > COLUMNS_MAX) columns = COLUMNS_MAX;
+    if (columns > 0) timeline_columns(out, columns, scene, rank, lane, window);
+    return columns;
+}
+
+static void draw_cursor(struct canvas canvas, const struct scene *scene, const struct window *window, int columns)
+{
+    int at = timeline_cursor(scene, window, columns);
+    for (int y = 0; at >= 0 && y < canvas.at.rows; y++)
+        if (surface_at(canvas.surface, canvas.at.x + TIMELINE_GUTTER + at, canvas.at.y + y)->character == ' ')
+            draw_over(canvas, TIMELINE_GUTTER + at, y, STYLE_CURSOR, 0x2502);
+}
+
+void timeline_draw_lane(struct canvas canvas, const struct scene *scene, const struct window *window, int rank,
+                        enum lane lane)
+{
+    static const char *const names[LANES] = {"comp", "comm", "d2h", "h2d", "host", "nvrd", "nvwr"};
+    struct column columns[COLUMNS_MAX];
+    int count = columns_of(columns, canvas, scene, window, rank, lane), begin = 0;
+    draw_text(canvas, 4, 0, STYLE_DIM, names[lane]);
+    for (int i = 1; i <= count; i++) {
+        if (i < count && same_box(&columns[i], &columns[begin])) continue;
+        draw_box(canvas, TIMELINE_GUTTER + begin, &columns[begin], i - begin, scene, rank, lane,
+                 is_selected(scene, rank, lane, &columns[begin]));
+        begin = i;
+    }
+    draw_cursor(canvas, scene, window, count);
+}
+
+/* How busy a lane is, as a shade; where it mostly waits, for what. */
+void timeline_draw_heat(struct canvas canvas, const struct scene *scene, const struct window *window, int rank,
+                        enum lane lane)
+{
+    struct column columns[COLUMNS_MAX];
+    int count = columns_of(columns, canvas, scene, window, rank, lane);
+    for (int i = 0; i < count; i++) {
+        struct mark_look look = mark_look(columns[i].mark);
+        uint64_t length_ns = window_time(window, count, i + 1) - window_time(window, count, i);
+        if (columns[i].mark >= MARK_WAIT || columns[i].mark == MARK_UNKNOWN)
+            draw_character(canvas, TIMELINE_GUTTER + i, 0, look.style, (uint32_t)look.letter);
+        else draw_heat(canvas, TIMELINE_GUTTER + i, 0, STYLE_HEAT, columns[i].busy_ns, length_ns);
+    }
+    draw_cursor(canvas, scene, window, count);
+}

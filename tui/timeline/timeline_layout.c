@@ -1,0 +1,102 @@
+/* Where the timeline's parts stand. The lanes come first; then what explains them; the memory curve and a table of waits
+ * share what is left.
+ * Every rank has its two lanes as long as they all fit; else each rank has one row, and the chosen one its lanes. */
+#include <string.h>
+
+#include "tui/timeline/timeline.h"
+
+enum {
+    LANES_RANKS_MAX = 8,
+    DETAILS_ROWS = 5,
+    LEGEND_ROWS = 2,
+    CURVE_ROWS_MIN = 4,
+    FEW_LANES =
+        2, /* compute and communication: with more there is more to wait for, and a row more to say what it is */
+    CURVE_ROWS_MAX = 14,
+    DETAILS_ROWS_MAX = 24
+};
+
+static int smaller(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+static int take(int *left, int rows)
+{
+    rows = rows < 0 ? 0 : smaller(rows, *left);
+    *left -= rows;
+    return rows;
+}
+
+static int lanes_rows(const struct timeline_layout *layout)
+{
+    return layout->rank_count * layout->lane_count * layout->lane_rows + (layout->rank_count - 1) * layout->gap_rows;
+}
+
+/* Lanes may be two rows high and ranks stand apart where there is room for it. */
+static int place_lanes(struct timeline_layout *layout, int room, int ranks)
+{
+    static const struct {
+        int lane_rows, gap_rows;
+    } looks[] = {{2, 1}, {1, 1}, {1, 0}};
+    for (size_t i = 0; ranks <= LANES_RANKS_MAX && i < sizeof looks / sizeof looks[0]; i++) {
+        layout->lane_rows = looks[i].lane_rows, layout->gap_rows = looks[i].gap_rows;
+        layout->rank_count = ranks;
+        if (lanes_rows(layout) <= room) return lanes_rows(layout);
+    }
+    layout->heat = true;
+    layout->lane_rows = 1, layout->gap_rows = 0;
+    layout->rank_count = smaller(ranks, room - (layout->lane_count - 1));
+    if (layout->rank_count < 0) layout->rank_count = 0;
+    return layout->rank_count ? layout->rank_count + layout->lane_count - 1 : 0;
+}
+
+/* The chosen rank stays in sight, in the middle where it can. */
+static int first_shown(int ranks, int shown, int chosen)
+{
+    int first = chosen - shown / 2, most = ranks - shown;
+    return first > most ? most : first < 0 ? 0 : first;
+}
+
+static struct rect rows_at(int *y, int columns, int rows)
+{
+    struct rect at = {0, *y, rows ? columns : 0, rows};
+    *y += rows;
+    return at;
+}
+
+void timeline_layout(struct timeline_layout *layout, int columns, int rows, const struct timeline_needs *needs)
+{
+    int left = rows, y = 0;
+    memset(layout, 0, sizeof *layout);
+    layout->lane_mask = needs->lanes;
+    for (enum lane lane = 0; lane < LANES; lane++) layout->lane_count += needs->lanes >> lane & 1;
+    const int more = layout->lane_count > FEW_LANES, legend_rows = LEGEND_ROWS + more,
+              curve_rows = CURVE_ROWS_MIN - more;
+    int axis = take(&left, 2), kept = smaller(left, legend_rows + DETAILS_ROWS + curve_rows);
+    int room = left - kept > layout->lane_count ? left - kept : smaller(left, layout->lane_count);
+    int lanes = place_lanes(layout, room, needs->rank_count);
+    left -= lanes;
+    int details = take(&left, DETAILS_ROWS), legend = take(&left, legend_rows), curve = take(&left, curve_rows);
+    curve += take(&left, smaller(left / 2, CURVE_ROWS_MAX - curve));
+    details += take(&left, DETAILS_ROWS_MAX - details);
+    if (curve < 2) curve = 0;
+    layout->steps = rows_at(&y, columns, smaller(axis, 1));
+    layout->ticks = rows_at(&y, columns, axis - smaller(axis, 1));
+    layout->curve = rows_at(&y, columns, curve);
+    layout->lanes = rows_at(&y, columns, lanes);
+    layout->details = rows_at(&y, columns, details);
+    layout->legend = (struct rect){0, rows - legend, legend ? columns : 0, legend};
+    layout->first_rank =
+        needs->first_rank + first_shown(needs->rank_count, layout->rank_count, needs->chosen - needs->first_rank);
+}
+
+int timeline_row(const struct timeline_layout *layout, int chosen, int rank, enum lane lane)
+{
+    int at = rank - layout->first_rank, among = 0;
+    if (at < 0 || at >= layout->rank_count || !(layout->lane_mask >> lane & 1)) return -1;
+    for (enum lane before = 0; before < lane; before++) among += layout->lane_mask >> before & 1;
+    if (!layout->heat) return (at * layout->lane_count + among) * layout->lane_rows + at * layout->gap_rows;
+    if (rank == chosen) return at + among;
+    return at + (rank > chosen ? layout->lane_count - 1 : 0);
+}

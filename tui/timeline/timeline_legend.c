@@ -1,0 +1,84 @@
+/* What letters, patterns and colours of the lanes mean: only those that the schedule which trains can bring about. */
+#include <string.h>
+
+#include "tui/draw/bar.h"
+#include "tui/draw/output.h"
+#include "tui/timeline/timeline.h"
+
+enum { NAMED_IN_FULL = 110, ROOMY = 160 }; /* columns */
+
+/* Where the next entry stands; entries go on in the next row, under the first one. */
+struct place {
+    struct canvas canvas;
+    int x, y;
+};
+
+enum { INDENT = 7 };
+
+static void draw_entry(struct place *at, enum style style, const char *sign, const char *name)
+{
+    const int columns = at->canvas.at.columns;
+    if (at->x + utf8_columns(sign) + 1 + utf8_columns(name) > columns) at->x = INDENT, at->y++;
+    if (at->y >= at->canvas.at.rows) return;
+    at->x = draw_text(at->canvas, at->x, at->y, style, sign);
+    at->x = draw_text(at->canvas, at->x + 1, at->y, STYLE_TEXT, name) + 1 + (columns >= NAMED_IN_FULL);
+}
+
+static void draw_mark_entry(struct place *at, enum mark mark)
+{
+    const struct canvas canvas = at->canvas;
+    struct mark_look look = mark_look(mark);
+    char sign[8] = {look.letter, '\0'};
+    uint32_t fill = filling(canvas.surface, look.style, look.sign, look.pattern);
+    if (fill != ' ' && fill != (uint32_t)look.letter) utf8_encode(sign + 1, fill);
+    draw_entry(at, look.style, sign, canvas.at.columns >= NAMED_IN_FULL ? look.name : look.brief);
+}
+
+/* Marks that an operation of the schedule brings about: while it runs, or while it waits for what it depends on. */
+static void mark_op(bool can[MARKS], const struct schedule *schedule, int number)
+{
+    const struct op *op = &schedule->ops[number];
+    can[mark_of_op(op->kind, op->phase, op->prefetch)] = true;
+    for (int d = 0; d < op->dependency_count; d++) {
+        struct span waiting = {.ready_ns = 1, .op = (uint32_t)number, .waited_on = op->dependency[d].op};
+        if (schedule->ops[waiting.waited_on].lane != op->lane)
+            can[MARK_WAIT + (enum mark)stall_before(schedule, &waiting).why] = true;
+    }
+}
+
+/* False: operations were recorded without what they depend on. */
+static bool waits_are_known(const struct schedule *schedule)
+{
+    for (int i = 0; i < schedule->op_count; i++)
+        if (schedule->ops[i].dependency_count) return true;
+    return false;
+}
+
+/* Its lane's name says what it is. */
+static bool has_lane_of_its_own(enum mark mark)
+{
+    return mark >= MARK_OFFLOAD && mark <= MARK_SWAP_OUT;
+}
+
+void timeline_draw_legend(struct canvas canvas, const struct scene *scene)
+{
+    const struct run_schedule *schedule = run_training(scene->model);
+    bool known = schedule && schedule->has_ops, ascii = canvas.surface->ascii, can[MARKS];
+    memset(can, !known, sizeof can);
+    for (int i = 0; known && i < schedule->ops.op_count; i++) mark_op(can, &schedule->ops, i);
+    for (enum mark mark = MARK_WAIT; known && !waits_are_known(&schedule->ops) && mark < MARKS; mark++)
+        can[mark] = mark == MARK_WAIT + (enum mark)STALL_COPY ? run_lane_count(scene->model) > 2
+                                                              : mark != MARK_WAIT + (enum mark)STALL_NVME;
+    const bool brief = canvas.at.columns < NAMED_IN_FULL;
+    struct place at = {canvas_part(canvas, 0, 0, canvas.at.columns, 1), INDENT, 0};
+    draw_text(canvas, 1, 0, STYLE_DIM, "works");
+    for (enum mark mark = MARK_FORWARD; mark < MARK_WAIT; mark++)
+        if (can[mark] && (canvas.at.columns >= ROOMY || !has_lane_of_its_own(mark))) draw_mark_entry(&at, mark);
+    draw_entry(&at, STYLE_TEXT, ascii ? "~" : "·", "paced");
+    at = (struct place){canvas, INDENT, 1};
+    draw_text(canvas, 1, 1, STYLE_DIM, "waits");
+    for (enum stall why = STALL_NONE + 1; why < STALLS; why++)
+        if (can[MARK_WAIT + (enum mark)why] && why != STALL_PEERS) draw_mark_entry(&at, MARK_WAIT + (enum mark)why);
+    draw_entry(&at, STYLE_TEXT, ascii ? ":" : "┊", brief && at.canvas.at.rows > 2 ? "slowest" : "for the slowest rank");
+    draw_entry(&at, STYLE_UNKNOWN, "?", "unknown");
+}

@@ -1,0 +1,67 @@
+/* What a lane can be seen to do, and how each of these looks: a letter, a pattern and a colour. Work fills its columns,
+ * waiting is a thread of thin lines, doing nothing is blank: the difference is seen before any letter is read. */
+#include "tui/timeline/timeline.h"
+
+static const struct mark_look looks[MARK_WAIT] = {
+    [MARK_IDLE] = {' ', ' ', ' ', STYLE_TEXT, "idle", "idle"},
+    [MARK_UNKNOWN] = {'?', '?', '?', STYLE_UNKNOWN, "unknown", "lost"},
+    [MARK_FORWARD] = {'F', '=', 0x2588, STYLE_FORWARD, "forward", "fwd"},
+    [MARK_BACKWARD] = {'B', '#', 0x2593, STYLE_BACKWARD, "backward", "bwd"},
+    [MARK_UPDATE] = {'U', '%', 0x2592, STYLE_UPDATE, "update", "upd"},
+    [MARK_GATHER] = {'G', '+', 0x256c, STYLE_LANE_GATHER, "gather", "gather"},
+    [MARK_PREFETCH] = {'P', '*', 0x256a, STYLE_LANE_PREFETCH, "gather ahead", "ahead"},
+    [MARK_REDUCE] = {'S', '@', 0x25a0, STYLE_LANE_REDUCE, "reduce", "reduce"},
+    [MARK_ALL_REDUCE] = {'A', '&', 0x25a3, STYLE_LANE_REDUCE, "all-reduce", "all-reduce"},
+    [MARK_REFRESH] = {'R', '$', 0x25a4, STYLE_LANE_REFRESH, "refresh", "refresh"},
+    [MARK_OFFLOAD] = {'D', 'v', 0x25bc, STYLE_LANE_REFRESH, "to the host", "to host"},
+    [MARK_FETCH] = {'H', '^', 0x25b2, STYLE_LANE_GATHER, "from the host", "from host"},
+    [MARK_SWAP_IN] = {'N', '<', 0x25c4, STYLE_LANE_GATHER, "from NVMe", "from NVMe"},
+    [MARK_SWAP_OUT] = {'W', '>', 0x25ba, STYLE_LANE_REFRESH, "to NVMe", "to NVMe"},
+    [MARK_AGREE] = {'C', '!', 0x25aa, STYLE_LANE_AGREE, "agree", "agree"},
+};
+
+static const struct {
+    uint32_t pattern;
+    enum style style;
+    const char *name, *brief;
+} waits[STALLS] = {
+    [STALL_NONE] = {' ', STYLE_TEXT, "idle", "idle"},
+    [STALL_GATHER] = {0x2500, STYLE_WAIT_GATHER, "gather", "gather"},
+    [STALL_BUCKET] = {0x2550, STYLE_WAIT_BUCKET, "bucket", "bucket"},
+    [STALL_REFRESH] = {0x254d, STYLE_WAIT_REFRESH, "refresh", "refresh"},
+    [STALL_COPY] = {0x254c, STYLE_WAIT_REFRESH, "copy", "copy"},
+    [STALL_COMPUTE] = {0x00b7, STYLE_WAIT_COMPUTE, "compute", "compute"},
+    [STALL_MEMORY] = {0x2573, STYLE_WAIT_MEMORY, "memory", "memory"},
+    [STALL_LIMIT] = {0x253c, STYLE_WAIT_LIMIT, "no overlap", "no overl."},
+    [STALL_PEERS] = {0x250a, STYLE_WAIT_PEERS, "slowest rank", "slowest"},
+    [STALL_AGREE] = {0x2508, STYLE_WAIT_AGREE, "agree", "agree"},
+    [STALL_HOST] = {0x254e, STYLE_WAIT_COMPUTE, "host", "host"},
+    [STALL_NVME] = {0x254f, STYLE_WAIT_REFRESH, "nvme", "nvme"},
+    [STALL_GRADIENT] = {0x2504, STYLE_WAIT_BUCKET, "gradient", "gradient"},
+    [STALL_POOL] = {0x2505, STYLE_WAIT_MEMORY, "pool buffer", "pool"},
+    [STALL_PINNED] = {0x2574, STYLE_WAIT_MEMORY, "pinned room", "pinned"},
+};
+
+struct mark_look mark_look(enum mark mark)
+{
+    if (mark < MARK_WAIT) return looks[mark];
+    enum stall why = (enum stall)(mark - MARK_WAIT);
+    return (struct mark_look){stall_letter(why), stall_letter(why), waits[why].pattern,
+                              waits[why].style,  waits[why].name,   waits[why].brief};
+}
+
+enum mark mark_of_op(enum op_kind kind, enum phase phase, bool prefetch)
+{
+    if (op_lane(kind) == LANE_D2H) return MARK_OFFLOAD;
+    if (op_lane(kind) == LANE_H2D) return MARK_FETCH;
+    if (op_lane(kind) == LANE_NVME_READ) return MARK_SWAP_IN;
+    if (op_lane(kind) == LANE_NVME_WRITE) return MARK_SWAP_OUT;
+    switch (kind) {
+    case OP_GATHER: return prefetch ? MARK_PREFETCH : MARK_GATHER;
+    case OP_REDUCE_SCATTER: return MARK_REDUCE;
+    case OP_ALL_REDUCE: return MARK_ALL_REDUCE;
+    case OP_REFRESH: return MARK_REFRESH;
+    case OP_AGREE: return MARK_AGREE;
+    default: return MARK_FORWARD + (enum mark)phase;
+    }
+}

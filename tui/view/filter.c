@@ -1,0 +1,81 @@
+#include "tui/view/filter.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+enum { WORD_ROOM = 80 };
+
+/* The next word, cut to fit; false: there is none. */
+static bool next_word(const char **line, char word[WORD_ROOM])
+{
+    *line += strspn(*line, " ");
+    size_t length = strcspn(*line, " "), kept = length < WORD_ROOM ? length : WORD_ROOM - 1;
+    memcpy(word, *line, kept);
+    word[kept] = '\0';
+    *line += length;
+    return length > 0;
+}
+
+static bool read_ranks(struct filter *filter, const char *word)
+{
+    int first, last;
+    char end;
+    if (sscanf(word, "%9d-%9d%c", &first, &last, &end) != 2) {
+        if (sscanf(word, "%9d%c", &first, &end) != 1) return false;
+        last = first;
+    }
+    filter->first_rank = first;
+    filter->last_rank = last;
+    return true;
+}
+
+static bool read_lane(struct filter *filter, const char *word)
+{
+    uint32_t lanes = 0;
+    for (enum lane lane = 0; lane < LANES; lane++)
+        if (!strncasecmp(lane_name(lane), word, strlen(word))) lanes |= 1u << lane;
+    if (lanes) filter->lanes = lanes;
+    return lanes != 0;
+}
+
+static void add_text(struct filter *filter, const char *word)
+{
+    size_t length = strlen(filter->text);
+    if (length + strlen(word) + 2 > sizeof filter->text) return;
+    if (length) filter->text[length++] = ' ';
+    strcpy(filter->text + length, word);
+}
+
+struct filter filter_of(const char *line)
+{
+    struct filter filter = {0, INT_MAX, (1u << LANES) - 1, ""};
+    char word[WORD_ROOM], value[WORD_ROOM];
+    while (next_word(&line, word)) {
+        const char *after = line;
+        bool rank = !strcasecmp(word, "rank"), lane = !strcasecmp(word, "lane");
+        if ((rank || lane) && next_word(&after, value) && (rank ? read_ranks : read_lane)(&filter, value)) line = after;
+        else add_text(&filter, word);
+    }
+    return filter;
+}
+
+bool filter_shows_rank(const struct filter *filter, int rank)
+{
+    return rank >= filter->first_rank && rank <= filter->last_rank;
+}
+
+bool filter_shows_lane(const struct filter *filter, enum lane lane)
+{
+    return filter->lanes >> lane & 1;
+}
+
+bool filter_shows_text(const struct filter *filter, const char *text)
+{
+    size_t length = strlen(filter->text);
+    if (!length) return true;
+    for (; *text; text++)
+        if (!strncasecmp(text, filter->text, length)) return true;
+    return false;
+}

@@ -1,0 +1,19 @@
+/* What '\' leaves to be seen. A filter is a line of words: "rank 2" or "rank 0-3", "lane compute" or "lane comm" (any
+ * beginning of a lane's name); whatever else stands there is a text that must occur. Views apply what concerns them. */
+#ifndef TUI_VIEW_FILTER_H
+#define TUI_VIEW_FILTER_H
+
+#include "engine/plan/schedule.h"
+
+struct filter {
+    int first_rank, last_rank; /* all of them: 0 and INT_MAX */
+    uint32_t lanes;            /* a bit for each that is shown */
+    char text[80];             /* "": any */
+};
+
+struct filter filter_of(const char *line);
+bool filter_shows_rank(const struct filter *filter, int rank);
+bool filter_shows_lane(const struct filter *filter, enum lane lane);
+bool filter_shows_text(const struct filter *filter, const char *text); /* upper and lower case alike */
+
+#endif

@@ -1,0 +1,102 @@
+/* Operations, units and the moment that is shown, in words. */
+#include "tui/view/op_text.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *unit_name(const struct run_model *model, int unit)
+{
+    const struct run_header *header = &model->header;
+    return unit >= 0 && unit < header->unit_count && header->units[unit].name[0] ? header->units[unit].name : NULL;
+}
+
+/* The number that a unit's name ends in; NULL: none. */
+static const char *unit_digits(const char *name)
+{
+    const char *blank = name ? strrchr(name, ' ') : NULL;
+    return blank && blank[1] >= '0' && blank[1] <= '9' ? blank + 1 : NULL;
+}
+
+static bool moves_a_bucket(enum op_kind kind)
+{
+    return kind == OP_REDUCE_SCATTER || kind == OP_ALL_REDUCE || kind == OP_GRADIENT_OFFLOAD;
+}
+
+int op_number(const struct run_model *model, enum op_kind kind, int unit, int bucket)
+{
+    const char *digits = unit_digits(unit_name(model, unit));
+    if (moves_a_bucket(kind)) return bucket;
+    return digits ? atoi(digits) : -1;
+}
+
+static bool moves_a_unit(enum op_kind kind)
+{
+    return kind == OP_GATHER || kind == OP_REFRESH || kind == OP_UPDATE || op_lane(kind) > LANE_COMM;
+}
+
+static void write_label(char out[LABEL_ROOM], const struct run_model *model, enum op_kind kind, int unit, int bucket)
+{
+    const char *name = unit_name(model, unit), *digits = unit_digits(name);
+    if (moves_a_bucket(kind) && bucket >= 0) snprintf(out, LABEL_ROOM, "%s bucket %d", op_name(kind), bucket);
+    else if (moves_a_unit(kind) && name) snprintf(out, LABEL_ROOM, "%s %s", op_name(kind), name);
+    else snprintf(out, LABEL_ROOM, "%s%s%s", op_name(kind), digits ? " " : "", digits ? digits : "");
+}
+
+void span_label(char out[LABEL_ROOM], const struct run_model *model, const struct span *span)
+{
+    write_label(out, model, span->kind, span->unit, span->bucket);
+}
+
+bool op_label(char out[LABEL_ROOM], const struct run_model *model, uint32_t schedule, int op)
+{
+    const struct run_schedule *of = run_schedule_numbered(model, schedule);
+    if (!of || !of->has_ops || op < 0 || op >= of->ops.op_count) return false;
+    write_label(out, model, of->ops.ops[op].kind, of->ops.ops[op].unit, of->ops.ops[op].bucket);
+    return true;
+}
+
+const char *unit_text(char out[OP_TEXT_ROOM], const struct run_model *model, int unit)
+{
+    const struct run_header *header = &model->header;
+    if (unit >= 0 && unit < header->unit_count) snprintf(out, OP_TEXT_ROOM, "%s", header->units[unit].name);
+    else snprintf(out, OP_TEXT_ROOM, "unit %d", unit);
+    return out;
+}
+
+static const char *pieces_text(char out[OP_TEXT_ROOM], const struct run_model *model, const struct schedule *ops,
+                               const struct op *op)
+{
+    char name[OP_TEXT_ROOM];
+    const int first = ops->pieces[op->first_piece].unit, last = ops->pieces[op->first_piece + op->piece_count - 1].unit;
+    unit_text(out, model, first);
+    if (first != last) snprintf(out + strlen(out), OP_TEXT_ROOM - strlen(out), "…%s", unit_text(name, model, last));
+    return out;
+}
+
+const char *op_object(char out[OP_TEXT_ROOM], const struct run_model *model, const struct schedule *ops, int number)
+{
+    const struct op *op = &ops->ops[number];
+    out[0] = '\0';
+    if (op->bucket >= 0) snprintf(out, OP_TEXT_ROOM, "bucket %d", op->bucket);
+    else if (op->unit >= 0) unit_text(out, model, op->unit);
+    else if (op->piece_count > 0) pieces_text(out, model, ops, op);
+    return out;
+}
+
+const char *op_text(char out[OP_TEXT_ROOM], const struct run_model *model, const struct run_schedule *plan, int op)
+{
+    if (!op_label(out, model, plan->number, op)) out[0] = '\0';
+    return out;
+}
+
+const char *moment_text(char out[OP_TEXT_ROOM], const struct run_model *model, const struct progress *at)
+{
+    const struct run_step *last = run_last_step(model);
+    static const char *const names[PURPOSES] = {"step", "evaluation before step", "sample before step"};
+    if (!at->plan) snprintf(out, OP_TEXT_ROOM, "no schedule is known yet");
+    else if (!at->step && !last) snprintf(out, OP_TEXT_ROOM, "before the first step");
+    else if (!at->step) snprintf(out, OP_TEXT_ROOM, "before step %u", last->step + 1);
+    else snprintf(out, OP_TEXT_ROOM, "%s %u, %s", names[at->plan->purpose], at->step, at->open ? "going on" : "done");
+    return out;
+}

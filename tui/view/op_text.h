@@ -1,0 +1,27 @@
+/* Operations, units and the moment that is shown, in words. */
+#ifndef TUI_VIEW_OP_TEXT_H
+#define TUI_VIEW_OP_TEXT_H
+
+#include "engine/observe/progress.h"
+#include "tui/view/view.h"
+
+enum { OP_TEXT_ROOM = 64, LABEL_ROOM = OP_TEXT_ROOM };
+
+/* "block' 3", "gather block 2", "reduce bucket 1"; op_label() is false where the operation is not known. */
+void span_label(char out[LABEL_ROOM], const struct run_model *model, const struct span *span);
+bool op_label(char out[LABEL_ROOM], const struct run_model *model, uint32_t schedule, int op);
+int op_number(const struct run_model *model, enum op_kind kind, int unit, int bucket); /* of block or bucket; -1: none */
+
+/* "block 3"; where the trace does not say the names: "unit 4". */
+const char *unit_text(char out[OP_TEXT_ROOM], const struct run_model *model, int unit);
+
+/* What it works on: "block 3", "bucket 2", "block 0…block 2"; "": nothing in particular. */
+const char *op_object(char out[OP_TEXT_ROOM], const struct run_model *model, const struct schedule *ops, int op);
+
+/* op_label() of an operation that is there: "gather block 3", "block' 3", "reduce bucket 2", "agree". */
+const char *op_text(char out[OP_TEXT_ROOM], const struct run_model *model, const struct run_schedule *plan, int op);
+
+/* "step 7, going on", "step 7, done", "before the first step". */
+const char *moment_text(char out[OP_TEXT_ROOM], const struct run_model *model, const struct progress *at);
+
+#endif

@@ -1,0 +1,131 @@
+/* What a rank holds of a tier as one bar by category, with its figure: the building block of every picture of memory. */
+#include "tui/view/tier_bar.h"
+
+#include "engine/observe/flows.h"
+
+const char *tiers_name(enum tier tier)
+{
+    static const char *const names[TIERS] = {"device", "host", "NVMe"};
+    return names[tier];
+}
+
+static const struct category_look looks[CATEGORIES + 1] = {
+    [CATEGORY_PARAMETERS] = {'P', 0x2588, STYLE_PARAMETERS, "parameters", "param"},
+    [CATEGORY_GRADIENTS] = {'G', 0x2593, STYLE_GRADIENTS, "gradients", "grad"},
+    [CATEGORY_OPTIMIZER] = {'O', 0x2592, STYLE_OPTIMIZER, "optimizer", "optim"},
+    [CATEGORY_ACTIVATIONS] = {'A', 0x2591, STYLE_ACTIVATIONS, "activations", "activ"},
+    [CATEGORY_BUCKETS] = {'B', 0x25a0, STYLE_BUCKETS, "buckets", "bucket"},
+    [CATEGORY_GATHERED] = {'L', 0x256c, STYLE_GATHERED, "gathered", "gather"},
+    [CATEGORY_STAGING] = {'S', 0x2550, STYLE_STAGING, "staging", "stage"},
+    [CATEGORY_WORKSPACE] = {'W', 0x2591, STYLE_WORKSPACE, "workspace", "work"},
+    [CATEGORY_SECONDARY] = {'H', 0x2261, STYLE_SECONDARY, "secondary", "second"},
+    [CATEGORIES] = {'F', 0x00b7, STYLE_FREE, "reserved, free", "free"},
+};
+
+const struct category_look *category_look(int category)
+{
+    return &looks[category];
+}
+
+int fullest_rank(const struct run_model *model, enum tier tier)
+{
+    int best = -1;
+    uint64_t most = 0;
+    for (int rank = 0; rank < model->ranks; rank++) {
+        const struct run_tier *at = &model->rank[rank].tier[tier];
+        uint64_t bytes = at->step_peak.known ? at->step_peak.live_bytes : at->now.live_bytes;
+        if (!at->now.known || (best >= 0 && bytes <= most)) continue;
+        best = rank;
+        most = bytes;
+    }
+    return best;
+}
+
+bool category_is_used(const struct run_model *model, int category)
+{
+    for (int rank = 0; rank < model->ranks; rank++)
+        if (model->rank[rank].tier[TIER_DEVICE].category[category].peak_bytes) return true;
+    return false;
+}
+
+bool category_is_shown(const struct run_model *model, int category)
+{
+    return (category != CATEGORY_STAGING && category != CATEGORY_SECONDARY) || category_is_used(model, category);
+}
+
+const struct run_instant *instant_shown(const struct run_tier *tier, const struct view_state *state)
+{
+    return state->bars_now || !tier->step_peak.known ? &tier->now : &tier->step_peak;
+}
+
+struct memory_scale memory_scale(const struct run_model *model, enum tier which)
+{
+    struct memory_scale scale = {.used = tier_is_used(model, which)};
+    scale.has_planned = run_predicted_peak(model, which, &scale.planned);
+    for (int i = 0; i < model->schedule_count; i++)
+        if (model->schedules[i].tier[which].peak_bytes > scale.full)
+            scale.full = model->schedules[i].tier[which].peak_bytes;
+    for (int rank = 0; rank < model->ranks; rank++) {
+        const struct run_tier *tier = &model->rank[rank].tier[which];
+        if (tier->highest_bytes > scale.full) scale.full = tier->highest_bytes;
+        if (tier->now.reserved_bytes > scale.full) scale.full = tier->now.reserved_bytes;
+        if (tier->has_budget && tier->budget_bytes > scale.budget) scale.budget = tier->budget_bytes;
+    }
+    scale.is_budget = scale.budget && scale.budget <= 4 * scale.full;
+    if (scale.is_budget) scale.full = scale.budget;
+    return scale;
+}
+
+void memory_scales(struct memory_scale out[TIERS], const struct run_model *model)
+{
+    for (enum tier tier = 0; tier < TIERS; tier++) out[tier] = memory_scale(model, tier);
+}
+
+static int fill_segments(struct segment segments[], const struct run_instant *instant)
+{
+    for (int i = 0; i <= CATEGORIES; i++) {
+        const struct category_look *look = category_look(i);
+        segments[i] =
+            (struct segment){i < CATEGORIES ? instant->held_bytes[i] : 0, look->letter, look->pattern, look->style};
+    }
+    if (instant->reserved_bytes > instant->live_bytes)
+        segments[CATEGORIES].value = instant->reserved_bytes - instant->live_bytes;
+    return CATEGORIES + 1;
+}
+
+static void draw_mark(struct canvas canvas, int x, int y, int columns, const struct memory_scale *scale)
+{
+    if (!scale->has_planned || !scale->full) return;
+    int at = (int)((double)scale->planned / (double)scale->full * columns);
+    draw_over(canvas, x + (at < columns ? at : columns - 1), y, STYLE_PLANNED, at <= columns ? 0x2503 : '>');
+}
+
+void tier_bar_alone(struct canvas canvas, struct rect at, int rank, enum tier which, const struct scene *scene,
+                    const struct memory_scale *scale)
+{
+    const struct run_instant *instant = instant_shown(&scene->model->rank[rank].tier[which], scene->state);
+    const int inner = at.columns - 2;
+    struct segment segments[SEGMENTS_MAX];
+    draw_character(canvas, at.x, at.y, STYLE_FRAME, '[');
+    draw_character(canvas, at.x + at.columns - 1, at.y, STYLE_FRAME, ']');
+    if (instant->known && scale->used)
+        draw_bar(canvas, at.x + 1, at.y, inner, segments, fill_segments(segments, instant), scale->full);
+    if (scale->used) draw_mark(canvas, at.x + 1, at.y, inner, scale);
+}
+
+void tier_bar_draw(struct canvas canvas, struct rect at, int rank, enum tier which, const struct scene *scene,
+                   const struct memory_scale *scale)
+{
+    enum { BAR_LEAST = 8 };
+    const struct run_tier *tier = &scene->model->rank[rank].tier[which];
+    const struct run_instant *instant = instant_shown(tier, scene->state);
+    const int end = at.x + at.columns, bytes = bytes_columns(scene->state->units);
+    const bool over = tier->has_budget && tier->budget_bytes && instant->live_bytes > tier->budget_bytes;
+    const struct rect bar = {at.x, at.y, at.columns - bytes - 1, 1};
+    char text[FORMAT_ROOM];
+    if (bar.columns >= BAR_LEAST) tier_bar_alone(canvas, bar, rank, which, scene, scale);
+    if (!scale->used) draw_right(canvas, end, at.y, STYLE_DIM, "-");
+    else
+        draw_right(canvas, end, at.y, over ? STYLE_BAD : STYLE_STRONG,
+                   format_bytes(text, scene->state->units, instant->known, instant->live_bytes));
+}

@@ -1,0 +1,33 @@
+/* A rank's memory in one tier as a bar by category, the names and looks that all pictures of memory share, and their scale. */
+#ifndef TUI_VIEW_TIER_BAR_H
+#define TUI_VIEW_TIER_BAR_H
+
+#include "tui/draw/bar.h"
+#include "tui/view/view.h"
+
+const char *tiers_name(enum tier tier); /* "device", "host", "NVMe" */
+
+/* One scale for all that shows a tier: the budget where there is one and it is near enough to be seen (is_budget),
+ * else the most that was ever held or planned. So a switch of stage changes bars and curves, not their scale. */
+struct memory_scale { uint64_t full, budget, planned; bool has_planned, is_budget, used; }; /* used: tier_is_used() */
+struct memory_scale memory_scale(const struct run_model *model, enum tier tier);
+void memory_scales(struct memory_scale out[TIERS], const struct run_model *model); /* looks at all ranks: once for a screen */
+
+/* What bars show of a tier: its fullest instant of the last step, or this instant ('b'). The bar shows it by category, with a mark
+ * for the plan, alone or with a figure at its right; the bar of a tier that no rank uses is empty. */
+const struct run_instant *instant_shown(const struct run_tier *tier, const struct view_state *state);
+void tier_bar_alone(struct canvas canvas, struct rect at, int rank, enum tier tier, const struct scene *scene, const struct memory_scale *scale);
+void tier_bar_draw(struct canvas canvas, struct rect at, int rank, enum tier tier, const struct scene *scene, const struct memory_scale *scale);
+
+/* Looks of a category and of the pool's free part (category == CATEGORIES). */
+struct category_look { char letter; uint32_t pattern; enum style style; const char *name, *brief; };
+const struct category_look *category_look(int category);
+
+/* Staging and secondary take no room where no rank ever used them. */
+bool category_is_used(const struct run_model *model, int category); /* in some rank's device tier */
+bool category_is_shown(const struct run_model *model, int category);
+
+/* The rank whose tier was fullest; -1: nothing known. */
+int fullest_rank(const struct run_model *model, enum tier tier);
+
+#endif
