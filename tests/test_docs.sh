@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# What the documents point at is there: tests that docs/KNOBS.md and docs/SECURITY.md name, and files that pages link to.
+# What the documents point at is there: tests that docs/KNOBS.md and docs/SECURITY.md name, files that pages link to, and paths, files
+# and functions of the source that they name. The worked step of docs/ARCHITECTURE.md is the schedule that the program prints.
 . "$(dirname "$0")/tap.sh"
 cd "$root" || exit 1
 
@@ -30,9 +31,10 @@ tests_of_security() {
 }
 check "every test that SECURITY.md names is there" tests_of_security
 
+pages="README.md CONTRIBUTING.md configs/README.md $(echo docs/*.md docs/design/*.md)"
 links() {
     local page target missing=0
-    for page in README.md docs/*.md configs/README.md; do
+    for page in $pages; do
         for target in $(grep -oE '\]\([^)#: ]+' "$page" | cut -c3-); do
             [ -e "$(dirname "$page")/$target" ] && continue
             echo "# $page links to $target"
@@ -42,4 +44,37 @@ links() {
     return $missing
 }
 check "pages link to files that are there" links
+
+# A name without its ending is a program; one with a star, files.
+paths() {
+    local page path
+    ! grep -oE '\b(engine|kernels|tui|docs|tests|tools)/[A-Za-z0-9_./*-]*[A-Za-z0-9_*]' $pages | grep -v NAME | sort -u |
+        while IFS=: read -r page path; do
+            compgen -G "$path" >/dev/null || compgen -G "$path.[cs]*" >/dev/null || echo "# $page names $path"
+        done | grep .
+}
+check "every path that pages name is there" paths
+
+design="docs/ARCHITECTURE.md $(echo docs/design/*.md)"
+missing() { # WHAT, those that are named, those that there are; one a line, sorted
+    ! comm -23 "$2" "$3" | sed "s/^/# no $1 is called /" | grep .
+}
+named() { # PATTERN: what stands so between backquotes
+    grep -ohE "\`$1\`" $design | tr -d '\`()' | sort -u
+}
+check "every file that design pages name is there" \
+    missing file <(named '[a-z0-9_]+\.(c|h|def|cu|cuh|cc|sh)') <(find engine kernels tui tests tools -type f -printf '%f\n' | sort -u)
+check "every function that they name is there" \
+    missing function <(named '[a-z0-9_]+\(\)') <(grep -rohE '[a-z0-9_]+\(' engine kernels tui | tr -d '(' | sort -u)
+
+# Rows of the worked step begin with a line of the schedule.
+worked_step() {
+    local command
+    command=$(grep -oE '^    zerolab plan .*--schedule$' docs/ARCHITECTURE.md) && eval "\"$zerolab\" ${command#*zerolab }" >"$work/step.txt" || return 1
+    diff <(sed '1,/^ *op  lane/d' "$work/step.txt" | tr -s ' ' | sed 's/^ //; s/ $//') <(grep -oE '^\| `[0-9]+ [^`]*' docs/ARCHITECTURE.md | cut -c4-) | sed 's/^/# /'
+    [ "${PIPESTATUS[0]}" -eq 0 ] && [ -s "$work/step.txt" ]
+}
+check "the worked step is what the program prints" worked_step
+
+check "the glossary has fifteen words at most" test "$(grep -c '^| [a-z]' docs/GLOSSARY.md)" -le 16
 finish

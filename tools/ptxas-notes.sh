@@ -12,7 +12,7 @@ status=$?
 case $said in
 *serialized*)
     rm -f "$object"
-    echo "$object: ptxas sends products of warpgroups one at a time; see docs/GPU.md (WERROR= builds it all the same)" >&2
+    echo "$object: ptxas sends products of warpgroups one at a time; see docs/design/gpu.md (WERROR= builds it all the same)" >&2
     exit 1
     ;;
 esac

@@ -1,4 +1,4 @@
-/* Memory tiers and categories: the vocabulary shared by plan, allocator, trace and views. See docs/ARCHITECTURE.md. */
+/* Memory tiers and categories: the vocabulary shared by plan, allocator, trace and views. See docs/design/memory.md. */
 #ifndef ENGINE_BASE_TIER_H
 #define ENGINE_BASE_TIER_H
 

@@ -1,7 +1,7 @@
 /* The tier allocator. All tensor memory of a rank comes from here, tagged with tier and category and counted.
  *
  * Every category has an address range of its own, reserved when the rank starts and committed as it is used. Where a
- * buffer lies in that range is said by the schedule (a static plan: see docs/ARCHITECTURE.md), so taking memory never
+ * buffer lies in that range is said by the schedule (a static plan: see docs/design/schedule.md), so taking memory never
  * searches, never fragments, and is the same on every rank. The shared categories (P, G, B) lie one after another in one
  * memfd, the *symmetric segment*: the same offset is the same buffer on every rank, and peers map it through
  * /proc/PID/fd (it leaves no file behind). The others are private memory.

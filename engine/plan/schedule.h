@@ -6,7 +6,7 @@
  * has ended. Memory is part of the schedule: an operation takes its buffers when it starts and gives others back when it
  * ends, and "take this only after that was given back" is a dependency like any other. Reading the list from top to bottom
  * gives the *canonical* order; because each take waits for every give to its tier that stands above it, the memory live at any instant
- * of any interleaving is at most what the canonical order has live at some point (proof in docs/ARCHITECTURE.md), so the
+ * of any interleaving is at most what the canonical order has live at some point (proof in docs/design/schedule.md), so the
  * measured peak cannot exceed the planned one, and a buffer's address can be fixed here.
  *
  * Buffers: the lasting ones (parameters, gradients, optimizer state: the layout) live between steps; the others belong to
