@@ -67,12 +67,23 @@ check "every file that design pages name is there" \
 check "every function that they name is there" \
     missing function <(named '[a-z0-9_]+\(\)') <(grep -rohE '[a-z0-9_]+\(' engine kernels tui | tr -d '(' | sort -u)
 
+# "`write_norm()`, `tail.c`", "`rank_live()` (`engine/train/rank.c`)", "`find_room()` in `apply_command.c`".
+in_their_files() {
+    local name file
+    ! grep -ohzE '`[a-z0-9_]+\(\)`,?[[:space:]]+(in[[:space:]]+)?\(?`[a-z0-9_/]+\.(c|h)`' $design | tr '\n\0' ' \n' | sort -u |
+        sed -E 's/`([a-z0-9_]+)\(\)`.*`(.*)`/\1 \2/' | while read -r name file; do
+        grep -qE "\b$name\(" /dev/null $(find engine kernels tui -path "*/$file" -o -path "$file") || echo "# $name() is not in $file"
+    done | grep .
+}
+check "a function that they name with a file is there" in_their_files
+
 # Rows of the worked step begin with a line of the schedule.
 worked_step() {
     local command
-    command=$(grep -oE '^    zerolab plan .*--schedule$' docs/ARCHITECTURE.md) && eval "\"$zerolab\" ${command#*zerolab }" >"$work/step.txt" || return 1
-    diff <(sed '1,/^ *op  lane/d' "$work/step.txt" | tr -s ' ' | sed 's/^ //; s/ $//') <(grep -oE '^\| `[0-9]+ [^`]*' docs/ARCHITECTURE.md | cut -c4-) | sed 's/^/# /'
-    [ "${PIPESTATUS[0]}" -eq 0 ] && [ -s "$work/step.txt" ]
+    command=$(grep -oE '^    zerolab plan .*--schedule$' docs/ARCHITECTURE.md) || return 1
+    eval "\"$zerolab\" ${command#*zerolab }" | sed '1,/^ *op  lane/d' | tr -s ' ' | sed 's/^ //; s/ $//' >"$work/step.txt"
+    grep -oE '^\| `[0-9]+ [^`]*' docs/ARCHITECTURE.md | cut -c4- | diff "$work/step.txt" - | sed 's/^/# /'
+    [ "${PIPESTATUS[2]}" -eq 0 ] && [ -s "$work/step.txt" ]
 }
 check "the worked step is what the program prints" worked_step
 
