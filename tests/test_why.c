@@ -3,6 +3,7 @@
 #include "engine/advise/present.h"
 #include "engine/advise/theory.h"
 #include "engine/advise/why.h"
+#include "engine/config/keys.h"
 #include "engine/plan/formula.h"
 #include "tests/planned_run.h"
 #include "tests/synthetic.h"
@@ -379,6 +380,83 @@ static void test_theory_adds_up(void **state)
     assert_true(differ >= 3); /* padding; small tensors kept gathered; units kept for reuse */
 }
 
+/* ---- which knob owns a category ---- */
+
+/* Bytes of a category: at its own fullest, and at the fullest of its tier. -1: there is no such plan. */
+struct held { int64_t own, at_peak; };
+
+static struct held held_by(const struct config *config, enum tier tier, enum category category)
+{
+    struct setup setup;
+    if (setup_init(&setup, config, NULL)) return (struct held){-1, -1};
+    const struct held held = {setup.footprint.category[tier][category].peak_bytes,
+                              setup.footprint.category[tier][category].at_peak_bytes};
+    setup_release(&setup);
+    return held;
+}
+
+/* Other values of a key: every choice, both truths, or none, half and double of a number. Returns how many. */
+static int other_values(char values[8][64], const struct config_key *key, const struct config *config)
+{
+    char now[64];
+    int count = 0;
+    key_show(key, config, now, sizeof now);
+    if (key->type == KEY_CHOICE) {
+        for (const char *at = key->range; at && count < 8; at = strchr(at, '|') ? strchr(at, '|') + 1 : NULL)
+            snprintf(values[count++], 64, "%.*s", (int)strcspn(at, "|"), at);
+    } else if (key->type == KEY_BOOL) {
+        snprintf(values[count++], 64, "%s", strcmp(now, "true") ? "true" : "false");
+    } else {
+        const long long number = atoll(now), others[] = {0, 1, 2, 3, number / 2, 2 * number, INT64_MAX};
+        for (int i = 0; i < 7; i++) snprintf(values[count++], 64, "%lld", others[i]);
+    }
+    return count;
+}
+
+/* Whether some other value of the key changes what is planned for the category. What only some stages can offload stays on the
+ * device at another stage; the parts of the global batch need not fit each other. */
+static bool moves_bytes(const char *path, const struct config *config, enum tier tier, enum category category)
+{
+    const struct config_key *key = &config_keys[key_index(path)];
+    const struct held now = held_by(config, tier, category);
+    char values[8][64];
+    bool moved = false;
+    const int count = other_values(values, key, config);
+    for (int i = 0; i < count && !moved; i++) {
+        struct config changed = *config;
+        if (!strcmp(path, "zero_optimization.stage")) changed.zero.offload_optimizer = changed.zero.offload_param = OFFLOAD_NONE;
+        if (key->live ? config_set(&changed, path, values[i], NULL) : config_try(&changed, path, values[i], NULL)) continue;
+        const struct held then = held_by(&changed, tier, category);
+        moved = then.own >= 0 && (then.own != now.own || then.at_peak != now.at_peak);
+    }
+    return moved;
+}
+
+/* In every plan. The screens show only what a plan has: a category that none has needs no row. */
+static void test_each_category_has_a_knob_that_moves_it(void **state)
+{
+    (void)state;
+    bool planned[TIERS][CATEGORIES] = {0};
+    for (int n = 0; n < SETTINGS * TIERS * CATEGORIES; n++) {
+        const int s = n / (TIERS * CATEGORIES);
+        struct config config = config_of(&settings[s]);
+        const enum tier tier = (enum tier)(n / CATEGORIES % TIERS);
+        const enum category category = (enum category)(n % CATEGORIES);
+        const struct held held = held_by(&config, tier, category);
+        const char *knob = why_owner(NULL, &config, tier, category, (uint64_t)held.at_peak);
+        planned[tier][category] |= held.own > 0;
+        if (held.own > 0 && !moves_bytes(knob, &config, tier, category))
+            fail_msg("setting %d: %s does not change what %s holds in the %s tier", s, knob, category_name(category),
+                     tier_name(tier));
+        config_release(&config);
+    }
+    for (enum tier tier = 0; tier < TIERS; tier++)
+        for (enum category category = 0; category < CATEGORIES; category++) {
+            const char *knob = why_owner(NULL, NULL, tier, category, 0);
+            assert_int_equal(planned[tier][category], strncmp(knob, "memory.", 7) != 0); /* a budget: no row */
+        }
+}
+
 /* ---- what a whole run says ---- */
 
 static void fold(void *user, const struct trace_record *record)
@@ -440,6 +518,7 @@ int main(void)
         cmocka_unit_test(test_sentences_add_up),
         cmocka_unit_test(test_kept_answers_are_renewed),
         cmocka_unit_test(test_theory_adds_up),
+        cmocka_unit_test(test_each_category_has_a_knob_that_moves_it),
         cmocka_unit_test(test_unknown_is_said),
         cmocka_unit_test(test_switches),
     };

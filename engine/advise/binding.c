@@ -37,6 +37,8 @@ static const struct {
     {"activation_checkpointing.cpu_checkpointing", "false"},
 };
 
+const char *const budget_keys[TIERS] = {"memory.device_budget", "memory.host_budget", "memory.nvme_budget"};
+
 struct step_counts step_counts_of(const struct setup *setup)
 {
     struct step_counts step = {0};
@@ -67,6 +69,16 @@ static const char *neutral_of(const char *path, const char *value)
     return NULL;
 }
 
+bool binding_neutralize(struct config *config, const char *key)
+{
+    char value[64];
+    config_show(config, key, value, sizeof value);
+    const char *neutral = neutral_of(key, value);
+    if (!strcmp(key, "zero_optimization.stage")) /* stage 0 has nothing to offload */
+        config->zero.offload_optimizer = config->zero.offload_param = 0;
+    return neutral && config_set(config, key, neutral, NULL) == STATUS_OK;
+}
+
 static void bind_planned(struct binding *binding, const struct config_key *key, const struct config *config,
                          const struct setup *setup, const char *neutral)
 {
@@ -74,9 +86,7 @@ static void bind_planned(struct binding *binding, const struct config_key *key, 
     struct setup other;
     binding->verdict = BINDING_UNKNOWN;
     snprintf(binding->neutral, sizeof binding->neutral, "%s", strcmp(neutral, NO_LIMIT) ? neutral : "no limit");
-    if (!strcmp(key->path, "zero_optimization.stage")) /* stage 0 has nothing to offload */
-        changed.zero.offload_optimizer = changed.zero.offload_param = 0;
-    if (config_set(&changed, key->path, neutral, NULL) || setup_init(&other, &changed, NULL)) return;
+    if (!binding_neutralize(&changed, key->path) || setup_init(&other, &changed, NULL)) return;
     binding->planned = true;
     binding->other = step_counts_of(&other);
     binding->verdict = schedule_same(&setup->schedule, &other.schedule) ? BINDS_NOT : BINDS;
@@ -141,7 +151,6 @@ bool binding_in_force(const struct config *config, const char *path)
 void binding_of(struct binding *binding, const struct config_key *key, const struct config *config,
                 const struct setup *setup)
 {
-    static const char *const budgets[TIERS] = {"memory.device_budget", "memory.host_budget", "memory.nvme_budget"};
     char value[64];
     *binding = (struct binding){.verdict = BINDING_NONE};
     if (key->class != CLASS_HONOURED) return;
@@ -157,7 +166,7 @@ void binding_of(struct binding *binding, const struct config_key *key, const str
     if (neutral) bind_planned(binding, key, config, setup, neutral);
     else if (is_pace(key->path)) bind_pace(binding, key->path, value, config, setup);
     for (int tier = 0; tier < TIERS; tier++)
-        if (!strcmp(key->path, budgets[tier])) bind_budget(binding, config, setup, (enum tier)tier);
+        if (!strcmp(key->path, budget_keys[tier])) bind_budget(binding, config, setup, (enum tier)tier);
 }
 
 /* ---- in words ---- */

@@ -23,6 +23,12 @@ struct binding {
 
 struct step_counts step_counts_of(const struct setup *setup);
 
+/* Sets the key to the value at which it does nothing; what cannot stand beside it is turned off too. False: it has none, or that
+ * cannot be had. */
+bool binding_neutralize(struct config *config, const char *key);
+
+extern const char *const budget_keys[TIERS];
+
 /* False: a parameter of another optimizer or scheduler than the one in force. */
 bool binding_in_force(const struct config *config, const char *path);
 

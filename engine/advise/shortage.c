@@ -5,30 +5,8 @@
 #include <string.h>
 
 #include "engine/advise/fit.h"
+#include "engine/advise/why_parts.h"
 #include "engine/plan/schedule_io.h"
-#include "engine/plan/setup.h"
-
-/* The knob that changes most how much of a category there is. */
-static const char *knob_of(enum tier tier, enum category category)
-{
-    if (tier == TIER_NVME) return "memory.nvme_budget, or a larger disk";
-    switch (category) {
-    case CATEGORY_PARAMETERS:
-        return tier == TIER_HOST ? "zero_optimization.offload_param.max_in_cpu"
-                                 : "zero_optimization.stage (3 keeps a shard)";
-    case CATEGORY_GRADIENTS:
-        return tier == TIER_HOST ? "memory.host_budget" : "zero_optimization.stage (2 and 3 keep a shard)";
-    case CATEGORY_OPTIMIZER:
-        return tier == TIER_HOST ? "zero_optimization.offload_optimizer.device (nvme)"
-                                 : "zero_optimization.stage (1, 2 and 3 keep a shard)";
-    case CATEGORY_STAGING: return "schedule.update_tile";
-    case CATEGORY_BUCKETS: return "zero_optimization.reduce_bucket_size";
-    case CATEGORY_GATHERED: return "zero_optimization.stage3_max_live_parameters";
-    case CATEGORY_ACTIVATIONS:
-    case CATEGORY_WORKSPACE: return "train_micro_batch_size_per_gpu";
-    default: return "memory.device_budget";
-    }
-}
 
 static void add_op(cJSON *json, const struct zero_shortage *shortage, const struct model *model,
                    const struct schedule *schedule)
@@ -62,105 +40,93 @@ static void add_command(void *user, const char *key, const char *value)
     snprintf(commands->text + used, sizeof commands->text - used, "%sset %s=%s", used ? "; " : "", key, value);
 }
 
-/* What one change would need of the tier at its fullest; -1: it cannot be planned, or does not fit into the budgets of the
- * other tiers. */
-static int64_t planned_peak(const struct config *config, int ranks, const char *key, const char *value, enum tier tier)
+static bool fits_elsewhere(const struct why_plan *plan, const struct config *config, enum tier but)
 {
-    struct config changed = *config;
-    struct setup setup;
-    changed.topology.ranks = ranks;
-    if (config_set(&changed, key, value, NULL) || setup_init(&setup, &changed, NULL)) return -1;
-    int64_t peak_bytes = setup.footprint.peak_bytes[tier];
-    for (enum tier other = 0; other < TIERS; other++)
-        if (other != tier && config->budget_bytes[other] &&
-            (uint64_t)setup.footprint.peak_bytes[other] > config->budget_bytes[other])
-            peak_bytes = -1;
-    setup_release(&setup);
-    return peak_bytes;
+    bool within = plan->known;
+    for (enum tier tier = 0; within && tier < TIERS; tier++)
+        within =
+            tier == but || !config->budget_bytes[tier] || plan->tier_peak_bytes[tier] <= config->budget_bytes[tier];
+    return within;
 }
 
-static void add_fit(cJSON *fits, const char *command, int64_t peak_bytes)
+static void add_fit(cJSON *list, const char *command, uint64_t peak_bytes)
 {
     cJSON *fit = cJSON_CreateObject();
     cJSON_AddStringToObject(fit, "command", command);
     cJSON_AddNumberToObject(fit, "peak_bytes", (double)peak_bytes);
-    cJSON_AddItemToArray(fits, fit);
+    cJSON_AddItemToArray(list, fit);
 }
 
-/* What backward makes again, and what is offloaded elsewhere, or not at all. */
-static const struct {
-    const char *key, *value;
-} moves[] = {
-    {"model.recompute", "attention"},                       {"model.recompute", "full"},
-    {"zero_optimization.offload_optimizer.device", "cpu"},  {"zero_optimization.offload_optimizer.device", "nvme"},
-    {"zero_optimization.offload_optimizer.device", "none"}, {"zero_optimization.offload_param.device", "cpu"},
-    {"zero_optimization.offload_param.device", "nvme"},     {"zero_optimization.offload_param.device", "none"},
-};
+/* Stages, what backward makes again, and what is offloaded elsewhere, or not at all. */
+static const enum move_id moves[] = {
+    MOVE_STAGE_0,        MOVE_STAGE_1,       MOVE_STAGE_2,        MOVE_STAGE_3,          MOVE_RECOMPUTE_ATTENTION,
+    MOVE_RECOMPUTE_FULL, MOVE_OPTIMIZER_CPU, MOVE_OPTIMIZER_NVME, MOVE_OPTIMIZER_DEVICE, MOVE_PARAM_CPU,
+    MOVE_PARAM_NVME,     MOVE_PARAM_DEVICE};
 
-static void try_move(cJSON *fits, const struct zero_shortage *shortage, const struct config *config, int ranks,
-                     const char *key, const char *value)
+static void try_moves(cJSON *list, const struct zero_shortage *shortage, const struct config *here)
 {
-    char now[32], command[80];
-    config_show(config, key, now, sizeof now);
-    if (strcmp(now, value) == 0) return;
-    const int64_t peak_bytes = planned_peak(config, ranks, key, value, shortage->tier);
-    if (peak_bytes < 0 || (uint64_t)peak_bytes > shortage->budget_bytes) return;
-    const bool stage = strcmp(key, "zero_optimization.stage") == 0;
-    snprintf(command, sizeof command, stage ? "stage=%s%s" : "set %s=%s", stage ? "" : key, value);
-    add_fit(fits, command, peak_bytes);
+    for (size_t m = 0; m < sizeof moves / sizeof *moves; m++) {
+        struct config changed = *here;
+        struct why_change change;
+        if (!why_move(&change, &changed, moves[m]) || change.restart) continue;
+        why_plan_of(&change.plan, &changed, 0, shortage->tier);
+        if (change.plan.peak_bytes <= shortage->budget_bytes && fits_elsewhere(&change.plan, here, shortage->tier))
+            add_fit(list, change.command, change.plan.peak_bytes);
+    }
 }
 
 /* Buckets and gathers of a block, or else of the least size: commands that help together, one after the other. */
-static void try_sizes(cJSON *fits, const struct zero_shortage *shortage, const struct config *config, int ranks)
+static void try_sizes(cJSON *list, const struct zero_shortage *shortage, const struct config *here)
 {
-    struct config here = *config;
     uint64_t limits[TIERS];
-    here.topology.ranks = ranks;
-    memcpy(limits, config->budget_bytes, sizeof limits);
+    memcpy(limits, here->budget_bytes, sizeof limits);
     limits[shortage->tier] = shortage->budget_bytes;
     for (enum sizes sizes = SIZES_BLOCK; sizes < SIZES; sizes++) {
         struct commands commands = {""};
         int64_t peak_bytes[TIERS];
-        if (!fit_size_sets(&here, sizes, limits, peak_bytes, add_command, &commands)) continue;
-        add_fit(fits, commands.text, peak_bytes[shortage->tier]);
+        if (!fit_size_sets(here, sizes, limits, peak_bytes, add_command, &commands)) continue;
+        add_fit(list, commands.text, (uint64_t)peak_bytes[shortage->tier]);
         return;
     }
 }
 
-/* Stages, recomputation and tiers whose planned peak is within the budget, then the budget that the run needs as it is, and smaller sizes. */
-static void add_fits(cJSON *json, const struct zero_shortage *shortage, const struct config *config, int ranks)
+/* Changes whose planned peak is within the budget, then the budget that the run needs as it is, and smaller sizes. */
+static void add_fits(cJSON *json, const struct zero_shortage *shortage, const struct config *here,
+                     const struct why_plan *now)
 {
     static const char *const budgets[TIERS] = {"budget=%lldMiB", "set memory.host_budget=%lldMiB",
                                                "set memory.nvme_budget=%lldMiB"};
-    static const char *const stages[] = {"0", "1", "2", "3"};
-    cJSON *fits = cJSON_AddArrayToObject(json, "fits");
-    char command[64];
-    for (int stage = 0; stage <= 3; stage++)
-        try_move(fits, shortage, config, ranks, "zero_optimization.stage", stages[stage]);
-    for (size_t m = 0; m < sizeof moves / sizeof *moves; m++)
-        try_move(fits, shortage, config, ranks, moves[m].key, moves[m].value);
     enum { MIB = 1 << 20 };
-    int64_t peak_bytes =
-        planned_peak(config, ranks, "zero_optimization.stage", stages[config->zero.stage], shortage->tier);
-    if (peak_bytes < 0 || (uint64_t)peak_bytes <= shortage->budget_bytes || !shortage->budget_bytes) return;
-    snprintf(command, sizeof command, budgets[shortage->tier], (long long)(peak_bytes / MIB + 1));
-    add_fit(fits, command, peak_bytes);
-    try_sizes(fits, shortage, config, ranks); /* last: who takes the first takes one command */
+    cJSON *list = cJSON_AddArrayToObject(json, "fits");
+    char command[64];
+    try_moves(list, shortage, here);
+    if (!fits_elsewhere(now, here, shortage->tier) || now->peak_bytes <= shortage->budget_bytes ||
+        !shortage->budget_bytes)
+        return;
+    snprintf(command, sizeof command, budgets[shortage->tier], (long long)(now->peak_bytes / MIB + 1));
+    add_fit(list, command, now->peak_bytes);
+    try_sizes(list, shortage, here); /* last: who takes the first takes one command */
 }
 
 cJSON *shortage_json(const struct zero_shortage *shortage, const struct config *config, const struct model *model,
                      const struct schedule *schedule, int ranks)
 {
+    const enum tier tier = shortage->tier;
+    const enum category category = shortage->category;
+    struct config here = *config;
+    struct why_plan now;
     cJSON *json = cJSON_CreateObject();
+    here.topology.ranks = ranks;
+    why_plan_of(&now, &here, 0, tier);
     cJSON_AddStringToObject(json, "text", shortage->text);
     cJSON_AddNumberToObject(json, "rank", shortage->rank);
-    cJSON_AddStringToObject(json, "tier", tier_name(shortage->tier));
-    cJSON_AddStringToObject(json, "category", category_name(shortage->category));
-    cJSON_AddStringToObject(json, "knob", knob_of(shortage->tier, shortage->category));
+    cJSON_AddStringToObject(json, "tier", tier_name(tier));
+    cJSON_AddStringToObject(json, "category", category_name(category));
+    cJSON_AddStringToObject(json, "knob", why_owner(NULL, &here, tier, category, now.at_peak_bytes[category]));
     cJSON_AddNumberToObject(json, "wanted_bytes", (double)shortage->wanted_bytes);
     cJSON_AddNumberToObject(json, "budget_bytes", (double)shortage->budget_bytes);
     add_op(json, shortage, model, schedule);
     add_held(json, shortage);
-    add_fits(json, shortage, config, ranks);
+    add_fits(json, shortage, &here, &now);
     return json;
 }

@@ -52,16 +52,15 @@ static int by_peak(const void *a, const void *b)
  * an answer too. */
 void why_changes(struct why_tenant *tenant, const struct config *config, const struct why *why)
 {
-    const struct why_owner *owner = why_owner_of(why->tier, tenant->category);
+    enum move_id moves[WHY_MOVES_MAX];
     struct why_change tried[WHY_MOVES_MAX], idle = {0};
     int count = 0;
-    tenant->knob = owner->knob;
-    tenant->how = owner->how;
-    if (why->tier == TIER_DEVICE && tenant->category == CATEGORY_GATHERED) why_gathered(tenant, config, why);
-    for (int m = 0; m < WHY_MOVES_MAX && owner->moves[m]; m++) {
-        struct why_change change = {0};
+    const int offered = why_moves_of(moves, why->tier, tenant->category);
+    tenant->knob = why_owner(&tenant->how, config, why->tier, tenant->category, tenant->planned_bytes);
+    for (int m = 0; m < offered; m++) {
+        struct why_change change;
         struct config changed = *config;
-        if (!owner->moves[m](&change, &changed)) continue;
+        if (!why_move(&change, &changed, moves[m])) continue;
         why_plan_of(&change.plan, &changed, why->rank, why->tier);
         bool is_stage = changed.zero.stage != config->zero.stage;
         if (change.plan.known && helps(&change, tenant, why)) tried[count++] = change;
@@ -78,8 +77,8 @@ void why_stages(struct why *why, const struct config *config)
     for (int stage = 0; stage < WHY_STAGES; stage++) {
         struct why_change *change = &why->stages[stage];
         struct config changed = *config;
-        *change = (struct why_change){0};
+        if (why_move(change, &changed, MOVE_STAGE_0 + stage))
+            why_plan_of(&change->plan, &changed, why->rank, why->tier);
         if (stage == why->stage) change->plan = why->plan;
-        else if (why_to_stage(change, &changed, stage)) why_plan_of(&change->plan, &changed, why->rank, why->tier);
     }
 }

@@ -1,4 +1,4 @@
-/* Inside "why". Only engine/advise/why*.c and knobs.c include this. */
+/* Shared by why*.c and shortage.c. Internal to engine/advise. */
 #ifndef ENGINE_ADVISE_WHY_PARTS_H
 #define ENGINE_ADVISE_WHY_PARTS_H
 
@@ -8,15 +8,20 @@
 /* why_terms.c: what a category is made of at the plan's peak. */
 void why_terms(struct why_tenant *tenant, const struct schedule *schedule, const struct model *model, enum tier tier, int peak_op);
 
-/* why_moves.c: one change. Writes command and text, and makes it in `config`; false: it is no change, or cannot be made. */
-typedef bool why_move(struct why_change *change, struct config *config);
-enum { WHY_MOVES_MAX = 6 };
-struct why_owner { const char *knob, *how; why_move *moves[WHY_MOVES_MAX]; /* NULL: no more */ };
-const struct why_owner *why_owner_of(enum tier tier, enum category category);
-bool why_to_stage(struct why_change *change, struct config *config, int stage);
+/* The changes of knobs.def. */
+enum move_id {
+    MOVE_NONE,
+#define MOVE(ID, from, ...)                     MOVE_##ID,
+#define OWNER(tier, category, key, beside, ...)
+#include "engine/advise/knobs.def"
+    MOVES
+};
 
-/* Of what units are gathered and kept: the key that binds at the peak, and one sentence. */
-void why_gathered(struct why_tenant *tenant, const struct config *config, const struct why *why);
+/* why_moves.c: writes command and text, and makes the change in `config`; false: it is no change, or cannot be made. */
+bool why_move(struct why_change *change, struct config *config, enum move_id id);
+/* Those that are offered for a category, in the order of the table. Returns how many. */
+enum { WHY_MOVES_MAX = 8 };
+int why_moves_of(enum move_id list[WHY_MOVES_MAX], enum tier tier, enum category category);
 
 /* why_changes.c: what the knobs of a category would give, and what each stage would. */
 void why_changes(struct why_tenant *tenant, const struct config *config, const struct why *why);

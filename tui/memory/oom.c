@@ -1,23 +1,17 @@
 /* The out-of-memory report: what was asked for, who held what at that instant, which knob owns each, what would fit. */
 #include <string.h>
 
+#include "engine/advise/why.h"
 #include "engine/config/command.h"
+#include "engine/config/keys.h"
 #include "tui/draw/paragraph.h"
 #include "tui/draw/pen.h"
 #include "tui/view/tier_bar.h"
 
-/* What makes each category smaller, in the words of the configuration. */
-static const char *const knobs[CATEGORIES] = {
-    [CATEGORY_PARAMETERS] = "stage 3 keeps 1/N of them",
-    [CATEGORY_GRADIENTS] = "stage 2 keeps 1/N of them",
-    [CATEGORY_OPTIMIZER] = "stage 1 keeps 1/N of them",
-    [CATEGORY_ACTIVATIONS] = "train_micro_batch_size_per_gpu",
-    [CATEGORY_BUCKETS] = "reduce_bucket_size, allgather_bucket_size",
-    [CATEGORY_GATHERED] = "stage3_max_live_parameters",
-    [CATEGORY_STAGING] = "offload buffer sizes",
-    [CATEGORY_WORKSPACE] = "train_micro_batch_size_per_gpu",
-    [CATEGORY_SECONDARY] = "zero_hpz_partition_size",
-};
+static enum tier short_tier(const struct run_shortage *shortage)
+{
+    return shortage->tier < 0 ? TIER_DEVICE : (enum tier)shortage->tier;
+}
 
 /* Held bytes as the event says; without them, those of the rank's highest peak, and said so. */
 static bool held_bytes(const struct run_model *model, int category, uint64_t *bytes)
@@ -28,7 +22,7 @@ static bool held_bytes(const struct run_model *model, int category, uint64_t *by
         return true;
     }
     if (shortage->rank < 0 || shortage->rank >= model->ranks) return false;
-    const struct run_tier *tier = &model->rank[shortage->rank].tier[shortage->tier < 0 ? TIER_DEVICE : shortage->tier];
+    const struct run_tier *tier = &model->rank[shortage->rank].tier[short_tier(shortage)];
     *bytes = tier->step_peak.held_bytes[category];
     return tier->step_peak.known;
 }
@@ -58,7 +52,8 @@ static int draw_request(struct canvas canvas, int y, const struct scene *scene)
 static void draw_tenant(struct canvas canvas, int y, int category, const struct scene *scene, uint64_t most)
 {
     const struct category_look *look = category_look(category);
-    char text[FORMAT_ROOM];
+    const struct run_shortage *shortage = &scene->model->shortage;
+    char text[FORMAT_ROOM], knob[64];
     uint64_t bytes = 0;
     bool known = held_bytes(scene->model, category, &bytes);
     int bar = canvas.at.columns >= 120 ? 40 : 10;
@@ -69,9 +64,9 @@ static void draw_tenant(struct canvas canvas, int y, int category, const struct 
               format_bytes(text, scene->state->units, known, bytes));
     struct segment segment = {bytes, look->letter, look->pattern, look->style};
     draw_bar(canvas, pen.x + 1, y, bar, &segment, 1, most);
-    bool asked = scene->model->shortage.category == category;
-    draw_format(canvas, pen.x + bar + 2, y, asked ? STYLE_WARN : STYLE_DIM, "%s%s", asked ? "asked: " : "",
-                knobs[category]);
+    bool asked = shortage->category == category;
+    key_short_name(knob, sizeof knob, why_owner(NULL, NULL, short_tier(shortage), (enum category)category, 0));
+    draw_format(canvas, pen.x + bar + 2, y, asked ? STYLE_WARN : STYLE_DIM, "%s%s", asked ? "asked: " : "", knob);
 }
 
 static int draw_tenants(struct canvas canvas, int y, const struct scene *scene)
