@@ -1,5 +1,5 @@
-/* Every view at three sizes, in UTF-8 and ASCII, with and without colour, and what is special: each against a file in
- * tests/golden, named VIEW[-WHAT]-COLSxROWS[.THEME][.ascii].txt|ansi|svg. Most show moments of one recorded run
+/* Every view in every look of a table (as text at three sizes; with colours and in ASCII at 80x24), and what is special: each
+ * against a file in tests/golden, named VIEW[-WHAT]-COLSxROWS[.THEME][.ascii].txt|ansi|svg. Most show moments of one recorded run
  * (docs/example.zlt: 4 ranks, stage 0, then 3), some a run that never was (tests/synthetic.h). After a change that is meant:
  *
  *     ACCEPT=1 build/release/tests/test_golden; git diff --stat tests/golden        and look at them */
@@ -55,12 +55,19 @@ struct moment {
         .ranks = (of), .place = STORY_##place_                                                                         \
     }
 
-static const struct {
-    int columns, rows;
-} sizes[] = {{80, 24}, {120, 40}, {200, 60}};
-enum { SIZES = sizeof sizes / sizeof sizes[0] };
 enum as { TEXT, ANSI, SVG };
 static const char *const endings[] = {"txt", "ansi", "svg"};
+
+/* The looks of every view. A size moves cells; colours and ASCII signs are chosen cell by cell, at any size in the same way. */
+static const struct variant {
+    int columns, rows;
+    bool ascii;
+    enum as as;
+} variants[] = {
+    {80, 24, false, TEXT}, {120, 40, false, TEXT}, {200, 60, false, TEXT},
+    {80, 24, false, ANSI}, {80, 24, true, TEXT},   {80, 24, true, ANSI},
+};
+enum { VARIANTS = sizeof variants / sizeof variants[0] };
 
 /* ---- every view: at the end of step 7, stage 3, or where it has more to say ---- */
 
@@ -227,13 +234,17 @@ static void name_of_special(char out[128], const struct special *special)
             special->as);
 }
 
+static void name_of_variant(char out[128], enum view_id view, const struct variant *variant)
+{
+    name_of(out, view, "", variant->columns, variant->rows, THEME_DEFAULT, variant->ascii, variant->as);
+}
+
 static bool is_asked_for(const char *name)
 {
     char asked[128];
     for (int view = 0; view < VIEWS; view++)
-        for (int i = 0; i < SIZES * 4; i++) {
-            name_of(asked, (enum view_id)view, "", sizes[i / 4].columns, sizes[i / 4].rows, THEME_DEFAULT, i & 1,
-                    i & 2 ? ANSI : TEXT);
+        for (int i = 0; i < VARIANTS; i++) {
+            name_of_variant(asked, (enum view_id)view, &variants[i]);
             if (!strcmp(name, asked)) return true;
         }
     for (int i = 0; i < SPECIALS; i++) {
@@ -284,13 +295,10 @@ static void view_is_as_accepted(void **user)
     const struct place place = place_of(view);
     struct folded run = folded_moment(&place.moment);
     int differ = 0;
-    for (int i = 0; i < SIZES * 4; i++) {
+    for (const struct variant *variant = variants; variant < variants + VARIANTS; variant++) {
         char name[128];
-        const int columns = sizes[i / 4].columns, rows = sizes[i / 4].rows;
-        const bool ascii = i & 1;
-        const enum as as = i & 2 ? ANSI : TEXT;
-        name_of(name, view, "", columns, rows, THEME_DEFAULT, ascii, as);
-        differ += !is_as_accepted(name, &run, &place.state, columns, rows, THEME_DEFAULT, ascii, as);
+        name_of_variant(name, view, variant);
+        differ += !is_as_accepted(name, &run, &place.state, variant->columns, variant->rows, THEME_DEFAULT, variant->ascii, variant->as);
     }
     folded_free(&run);
     assert_int_equal(differ, 0);
