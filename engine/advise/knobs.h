@@ -3,7 +3,7 @@
 #define ENGINE_ADVISE_KNOBS_H
 
 #include "engine/advise/effect.h"
-#include "engine/observe/model.h"
+#include "engine/observe/questions.h"
 
 enum knob_source {
     SOURCE_UNKNOWN, /* the trace does not say what was given */

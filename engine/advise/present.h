@@ -2,7 +2,7 @@
 #ifndef ENGINE_ADVISE_PRESENT_H
 #define ENGINE_ADVISE_PRESENT_H
 
-#include "engine/observe/model.h"
+#include "engine/observe/questions.h"
 
 /* STATUS_INPUT: the trace has no configuration, or none that can be read. The caller releases it with config_release(). */
 int present_config(struct config *config, const struct run_model *model, struct error *err);

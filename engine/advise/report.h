@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-#include "engine/observe/model.h"
+#include "engine/observe/questions.h"
 
 /* What showing the run took; frames 0: it was not shown, bytes -1: unknown. */
 struct report_screen { int64_t frames, bytes; };

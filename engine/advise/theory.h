@@ -2,7 +2,7 @@
 #ifndef ENGINE_ADVISE_THEORY_H
 #define ENGINE_ADVISE_THEORY_H
 
-#include "engine/observe/model.h"
+#include "engine/observe/questions.h"
 
 /* Bytes that one rank sends in a step, mean over ranks. planned = paper + padding + parameters + gradients. */
 struct theory {

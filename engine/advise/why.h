@@ -10,7 +10,7 @@
 #define ENGINE_ADVISE_WHY_H
 
 #include "engine/base/grouped.h"
-#include "engine/observe/model.h"
+#include "engine/observe/questions.h"
 
 enum { WHY_TERMS_MAX = 12, WHY_CHANGES_MAX = 4, WHY_STAGES = 4 };
 

@@ -9,7 +9,7 @@
 #include "engine/base/printable.h"
 #include "engine/cli/front.h"
 #include "engine/launch/rundir.h"
-#include "engine/observe/model.h"
+#include "engine/observe/questions.h"
 
 enum { RUNS_MAX = 64 };
 

@@ -10,7 +10,7 @@
 #include "engine/cli/front.h"
 #include "engine/cli/resume.h"
 #include "engine/launch/spec.h"
-#include "engine/observe/model.h"
+#include "engine/observe/questions.h"
 #include "engine/train/relauncher.h"
 
 struct session {

@@ -41,10 +41,9 @@ void fold_io(struct run_model *model, const struct trace_record *record)
     const struct trace_of_io *from = &record->io;
     struct run_rank *rank = model_rank(model, record->rank);
     const struct run_schedule *schedule = run_schedule_numbered(model, from->schedule);
-    if (!rank || !schedule || !schedule->has_ops || from->op >= (uint32_t)schedule->ops.op_count) return;
+    const struct op *op = run_op(schedule, from->op);
+    if (!rank || !op || !op_swaps(op->kind)) return;
     if (schedule->purpose != PURPOSE_TRAIN || !rank->open.begun || rank->open.step != from->step) return;
-    const struct op *op = &schedule->ops.ops[from->op];
-    if (!op_swaps(op->kind)) return;
     struct run_flow *flow = &rank->flows.open[op_traffic(op->kind) - TRAFFIC_D2H];
     flow->io_bytes += from->bytes;
     flow->requests += from->requests;

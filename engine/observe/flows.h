@@ -3,7 +3,7 @@
 #ifndef ENGINE_OBSERVE_FLOWS_H
 #define ENGINE_OBSERVE_FLOWS_H
 
-#include "engine/observe/model.h"
+#include "engine/observe/questions.h"
 
 enum flow_limit { FLOW_LIMIT_UNKNOWN, FLOW_LIMIT_PACED, FLOW_LIMIT_BEST };
 

@@ -3,7 +3,7 @@
 #ifndef ENGINE_OBSERVE_FOLD_H
 #define ENGINE_OBSERVE_FOLD_H
 
-#include "engine/observe/model.h"
+#include "engine/observe/questions.h"
 
 struct cJSON;
 
@@ -11,9 +11,6 @@ struct cJSON;
 void fold_run(struct run_model *model, const struct trace_record *record);
 void header_release(struct run_header *header);
 bool header_share(struct run_header *copy, struct run_header *from); /* copy is one of the struct; false: no memory */
-
-/* parts.c: the header is of a new part. Forgets what was said of the ranks before. */
-void part_begin(struct run_model *model, int number, uint32_t steps_done, uint64_t begun_ns);
 
 /* pace.c */
 void pace_begin(struct run_pace *pace, const struct cJSON *config); /* of the header */
@@ -66,10 +63,8 @@ void fold_gap(struct run_model *model, const struct trace_record *record);
 void fold_end(struct run_model *model, const struct trace_record *record);
 void notices_release(struct run_model *model);
 
-/* save.c: what a "checkpoint" event says. */
+/* event_details.c: of a "checkpoint" and of an "oom" event. */
 void save_read(struct run_save *save, const struct cJSON *detail, uint32_t step, uint64_t time_ns);
-
-/* shortage.c */
 void shortage_read(struct run_shortage *shortage, const struct cJSON *detail);
 
 /* model.c: the rank a record is about, made known if need be; NULL: the run as a whole, or no such rank. */

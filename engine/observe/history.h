@@ -14,7 +14,7 @@
 #ifndef ENGINE_OBSERVE_HISTORY_H
 #define ENGINE_OBSERVE_HISTORY_H
 
-#include "engine/observe/model.h"
+#include "engine/observe/questions.h"
 #include "engine/observe/stall.h"
 
 /* One operation of one rank. ended_ns 0: it has begun and not ended. */
@@ -68,7 +68,7 @@ void history_load(const struct history *history, int rank, enum lane lane, uint6
 
 /* ---- steps --------------------------------------------------------------------------------------------------------- */
 
-struct history_step { uint32_t step, schedule; int stage; uint64_t begun_ns, ended_ns; }; /* over all ranks; ended_ns 0: in progress */
+struct history_step { uint32_t step, schedule; int stage; uint64_t begun_ns, ended_ns; }; /* over all ranks; stage as in struct run_step; ended_ns 0: in progress */
 int history_step_count(const struct history *history);
 const struct history_step *history_step(const struct history *history, int number); /* oldest kept first */
 /* The step that time_ns lies in, else the last that began before it; NULL: none did. */

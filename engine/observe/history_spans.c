@@ -13,12 +13,6 @@ static const struct run_schedule *schedule_of(struct history *history, const str
     return found;
 }
 
-static const struct op *op_of(const struct run_schedule *schedule, uint32_t number)
-{
-    return schedule && schedule->has_ops && number < (uint32_t)schedule->ops.op_count ? &schedule->ops.ops[number]
-                                                                                      : NULL;
-}
-
 uint64_t history_spans_from(const struct history_lane *lane)
 {
     if (lane->spans.first == 0) return 0;
@@ -76,7 +70,7 @@ void history_op_begin(struct history *history, struct history_rank *rank, const 
 {
     const struct trace_of_op_begin *from = &record->op_begin;
     const struct run_schedule *schedule = schedule_of(history, model, from->schedule);
-    const struct op *op = op_of(schedule, from->op);
+    const struct op *op = run_op(schedule, from->op);
     if (!op || record->time_ns < rank->lane[op->lane].ended_ns) return;
     struct history_lane *lane = &rank->lane[op->lane];
     forget_open(history, record->rank, lane, record->time_ns);
@@ -113,7 +107,7 @@ void history_op_end(struct history *history, struct history_rank *rank, const st
 {
     const struct trace_of_op_end *from = &record->op_end;
     const struct run_schedule *schedule = schedule_of(history, model, from->schedule);
-    const struct op *op = op_of(schedule, from->op);
+    const struct op *op = run_op(schedule, from->op);
     if (!op) {
         history_gap_add(history, record->rank, from->started_ns, record->time_ns);
         return;
@@ -138,7 +132,7 @@ void history_io_add(struct history *history, struct history_rank *rank, const st
                  const struct trace_record *record)
 {
     const struct trace_of_io *from = &record->io;
-    const struct op *op = op_of(schedule_of(history, model, from->schedule), from->op);
+    const struct op *op = run_op(schedule_of(history, model, from->schedule), from->op);
     if (!op || !op_swaps(op->kind)) return;
     struct history_lane *lane = &rank->lane[op->lane];
     if (!lane->io.item_bytes)

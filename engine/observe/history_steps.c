@@ -22,7 +22,8 @@ void history_step_begin(struct history *history, struct history_rank *rank, cons
         if (before && !before->step.ended_ns && before->last_end_ns) before->step.ended_ns = before->last_end_ns;
         entry = ring_push(&history->steps, &history->left);
         if (!entry) return;
-        *entry = (struct history_entry){.step = {from->step, from->schedule, from->stage, record->time_ns, 0}};
+        const int stage = from->stage == TRACE_NO_STAGE ? RUN_UNKNOWN : from->stage;
+        *entry = (struct history_entry){.step = {from->step, from->schedule, stage, record->time_ns, 0}};
         newest = ring_end(&history->steps) - 1;
     }
     entry->begun++;

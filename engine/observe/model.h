@@ -153,7 +153,9 @@ struct run_rank {
     struct run_mark mark[RUN_MARKS]; /* the first, and in the last place the newest */
     int marks;
     struct { /* the step in progress */
-        bool begun, computed, lost;      /* lost: records are missing, so the split is unknown */
+        bool begun, computed;
+        bool lost;                       /* records are missing: the split is unknown, and so is memory at its fullest */
+        bool unplaced;                   /* operations of no known schedule: the split is unknown */
         uint32_t step, attempt;          /* attempt > 0: taken again after it ran out of memory */
         uint64_t idle_since_ns, io_since_ns; /* the compute lane's last end; until when io_exposed_ns is counted */
         struct run_split split;
@@ -181,7 +183,7 @@ struct run_fullest { bool known; uint64_t resting_bytes, peak_bytes, at_peak_byt
 
 struct run_step {
     uint32_t step, schedule, attempt;
-    int stage;
+    int stage;    /* RUN_UNKNOWN */
     int ranks;    /* that it was taken with: those of its part */
     int ended;    /* ... and that ended it */
     int timed;    /* ranks in `split`, which is a sum over them; 0: unknown */
@@ -304,51 +306,5 @@ struct run_model {
 struct run_model *run_model_new(const struct run_model_options *options); /* NULL: no memory */
 void run_model_free(struct run_model *model);
 void run_model_fold(struct run_model *model, const struct trace_record *record);
-
-/* ---- questions that several readers ask ---------------------------------------------------------------------------- */
-
-const struct run_part *run_present_part(const struct run_model *model); /* NULL: the header is not known */
-bool run_step_is_whole(const struct run_step *step);                   /* every rank ended it */
-const struct run_step *run_last_step(const struct run_model *model);   /* that is whole; NULL: none */
-const struct run_step *run_last_step_here(const struct run_model *model); /* ... and was taken by the ranks of this part; NULL: none yet */
-const struct run_step *run_step_numbered(const struct run_model *model, uint32_t step); /* NULL: not kept */
-const struct run_schedule *run_schedule_numbered(const struct run_model *model, uint32_t number);
-
-/* Notices folded so far, also those no longer kept; and the place of the first that came after `seen` of them, and is kept. */
-uint64_t run_notices_seen(const struct run_model *model);
-int run_notices_since(const struct run_model *model, uint64_t seen);
-
-/* Lanes that are there to be seen, as bits: compute and communication, and any other that a known schedule uses. */
-uint32_t run_lanes(const struct run_model *model);
-int run_lane_count(const struct run_model *model);
-const struct run_schedule *run_training(const struct run_model *model); /* the schedule that trains; NULL: none yet */
-
-/* The last whole steps of one schedule that together took about a second: calm figures for a screen. False: none yet. */
-struct run_recent {
-    int steps, split_steps;                 /* split_steps: of these the split is known */
-    uint64_t tokens, total_ns;              /* sums */
-    uint64_t split_total_ns;                /* of the steps whose split is known ... */
-    double phase_ns[PHASES], exposed_ns;    /* ... and where it went, mean over ranks */
-};
-bool run_recent(const struct run_model *model, struct run_recent *recent);
-bool run_tokens_per_second(const struct run_model *model, double *value);
-
-/* What an operation that is not of the compute lane moves. */
-enum traffic traffic_of_op(enum op_kind kind);
-
-/* The GPU of which this rank is the first, so that each comes once; NULL: none, or unknown. */
-const struct run_gpu *run_gpu_led_by(const struct run_model *model, int rank);
-/* What lies outside of all tiers on a rank's GPU, one figure for all ranks that share it; NULL: no GPU, or not known. */
-const struct run_outside *run_outside_of(const struct run_model *model, int rank);
-
-/* What the whole tier of a rank is planned to hold at its fullest; false: unknown. */
-bool run_predicted_peak(const struct run_model *model, enum tier tier, uint64_t *bytes);
-
-/* Of a shortage whose list of what would fit is empty: why it is. */
-const char *run_no_fits(const struct run_shortage *shortage);
-
-/* "starting", "running", "paused", "out of memory", "ended", "starting again"; "finished", "out_of_memory", "failed", "stopped". */
-const char *run_state_name(enum run_state state);
-const char *run_outcome_name(enum outcome outcome);
 
 #endif

@@ -21,17 +21,6 @@ void notices_release(struct run_model *model)
     free(model->notices);
 }
 
-uint64_t run_notices_seen(const struct run_model *model)
-{
-    return model->notices_dropped + (uint64_t)model->notice_count;
-}
-
-int run_notices_since(const struct run_model *model, uint64_t seen)
-{
-    const uint64_t here = seen > model->notices_dropped ? seen - model->notices_dropped : 0;
-    return here < (uint64_t)model->notice_count ? (int)here : model->notice_count;
-}
-
 static void forget_old(struct run_model *model)
 {
     int kept = model->options.notices;

@@ -54,18 +54,6 @@ static struct run_schedule *schedule_at(struct run_model *model, uint32_t number
     return schedule;
 }
 
-uint32_t run_lanes(const struct run_model *model)
-{
-    uint32_t lanes = 1u << LANE_COMPUTE | 1u << LANE_COMM;
-    for (int i = 0; i < model->schedule_count; i++) lanes |= model->schedules[i].lanes;
-    return lanes;
-}
-
-int run_lane_count(const struct run_model *model)
-{
-    return __builtin_popcount(run_lanes(model));
-}
-
 void fold_schedule(struct run_model *model, const struct trace_record *record)
 {
     struct run_schedule *schedule = schedule_at(model, record->schedule.schedule);

@@ -6,7 +6,7 @@
 #ifndef ENGINE_OBSERVE_PROGRESS_H
 #define ENGINE_OBSERVE_PROGRESS_H
 
-#include "engine/observe/model.h"
+#include "engine/observe/questions.h"
 
 struct progress {
     const struct run_schedule *plan; /* has its operations; NULL: not known */

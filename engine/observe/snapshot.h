@@ -8,7 +8,7 @@
 #ifndef ENGINE_OBSERVE_SNAPSHOT_H
 #define ENGINE_OBSERVE_SNAPSHOT_H
 
-#include "engine/observe/model.h"
+#include "engine/observe/questions.h"
 
 struct run_snapshot;
 

@@ -6,12 +6,6 @@
 #include "engine/observe/fold.h"
 #include "engine/plan/footprint.h"
 
-enum traffic traffic_of_op(enum op_kind kind)
-{
-    const enum traffic traffic = op_traffic(kind);
-    return traffic == TRAFFIC_KINDS ? TRAFFIC_CONTROL : traffic;
-}
-
 void split_add(struct run_split *sum, const struct run_split *split)
 {
     for (int phase = 0; phase < PHASES; phase++) sum->phase_ns[phase] += split->phase_ns[phase];
@@ -35,17 +29,12 @@ void timing_begin_step(struct run_rank *rank, uint32_t step, uint64_t time_ns)
 
 bool timing_end_step(struct run_rank *rank, uint32_t step, struct run_split *split)
 {
-    bool whole = rank->open.begun && !rank->open.lost && rank->open.step == step && rank->open.computed;
+    bool whole =
+        rank->open.begun && !rank->open.lost && !rank->open.unplaced && rank->open.step == step && rank->open.computed;
     if (whole) *split = rank->open.split;
     rank->open.begun = false;
     rank->open.step = step; /* also if its beginning was not seen */
     return whole;
-}
-
-static const struct op *find_op(const struct run_schedule *schedule, int64_t number)
-{
-    if (!schedule || !schedule->has_ops || number < 0 || number >= schedule->ops.op_count) return NULL;
-    return &schedule->ops.ops[number];
 }
 
 /* An evaluation runs its schedule for one batch after the other, under one step number. */
@@ -82,7 +71,7 @@ static void compute_begins(struct run_model *model, struct run_rank *rank, uint6
     for (int lane = 0; lane < LANES; lane++) {
         const struct run_lane *other = &rank->lane[lane];
         const struct op *op = lane != LANE_COMPUTE && other->busy
-                                  ? find_op(run_schedule_numbered(model, other->schedule), other->op)
+                                  ? run_op(run_schedule_numbered(model, other->schedule), other->op)
                                   : NULL;
         if (op) expose(rank, op, other->started_ns, now_ns);
     }
@@ -99,7 +88,7 @@ void fold_op_begin(struct run_model *model, const struct trace_record *record)
 {
     const struct trace_of_op_begin *from = &record->op_begin;
     struct run_rank *rank = model_rank(model, record->rank);
-    const struct op *op = find_op(run_schedule_numbered(model, from->schedule), from->op);
+    const struct op *op = run_op(run_schedule_numbered(model, from->schedule), from->op);
     if (!rank || !op) return;
     expose_io(rank, record->time_ns);
     if (begins_again(&rank->lane[op->lane], from)) memset(rank->lane, 0, sizeof rank->lane);
@@ -114,9 +103,10 @@ void fold_op_end(struct run_model *model, const struct trace_record *record)
     struct run_rank *rank = model_rank(model, record->rank);
     if (!rank) return;
     const struct run_schedule *schedule = run_schedule_numbered(model, from->schedule);
-    const struct op *op = find_op(schedule, from->op);
+    const struct op *op = run_op(schedule, from->op);
     if (!op || record->time_ns < from->started_ns) {
-        rank->open.lost = true;
+        if (schedule && schedule->has_ops) rank->open.lost = true;
+        else rank->open.unplaced = true;
         return;
     }
     expose_io(rank, record->time_ns);

@@ -11,7 +11,7 @@
 
 #include "engine/base/error.h"
 #include "engine/lab/play.h"
-#include "engine/observe/model.h"
+#include "engine/observe/questions.h"
 #include "engine/trace/source.h"
 
 enum app_units { APP_UNITS_UNSAID, APP_UNITS_GB, APP_UNITS_GIB, APP_UNITS_BYTES };

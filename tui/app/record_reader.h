@@ -4,7 +4,7 @@
 #define TUI_APP_RECORD_READER_H
 
 #include "engine/observe/history.h"
-#include "engine/observe/model.h"
+#include "engine/observe/questions.h"
 #include "engine/trace/source.h"
 
 struct record_reader {

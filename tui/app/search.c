@@ -15,9 +15,8 @@ static bool contains(struct trace_text text, const char *part)
 /* "all_gather block 3", as views name it. */
 static struct trace_text op_text(char *out, size_t room, const struct run_model *model, uint32_t schedule, uint32_t op)
 {
-    const struct run_schedule *plan = run_schedule_numbered(model, schedule);
-    if (!plan || !plan->has_ops || op >= (uint32_t)plan->ops.op_count) return (struct trace_text){"", 0};
-    const struct op *is = &plan->ops.ops[op];
+    const struct op *is = run_op(run_schedule_numbered(model, schedule), op);
+    if (!is) return (struct trace_text){"", 0};
     bool named = is->unit >= 0 && is->unit < model->header.unit_count;
     snprintf(out, room, "%s%s%s", op_name(is->kind), named ? " " : "", named ? model->header.units[is->unit].name : "");
     return (struct trace_text){out, strlen(out)};

@@ -89,8 +89,12 @@ static void draw_row(struct canvas canvas, int y, const struct scene *scene, int
 }
 
 /* And how it would be otherwise. */
-static void draw_nothing_flows(struct canvas canvas)
+static void draw_nothing_flows(struct canvas canvas, const struct run_model *model)
 {
+    if (!run_training(model)) {
+        draw_text(canvas, 1, 1, STYLE_DIM, "n/a: the trace has no schedule, which says what each operation moves");
+        return;
+    }
     draw_text(canvas, 1, 1, STYLE_TEXT, "nothing: this plan keeps all states on the device");
     draw_text(canvas, 1, 2, STYLE_DIM, "offload_optimizer (stages 1 to 3) and offload_param (stage 3) send them away:");
     draw_text(canvas, 1, 3, STYLE_DIM, "live      : set zero_optimization.offload_optimizer.device=cpu");
@@ -146,7 +150,7 @@ void tiers_draw_flows(struct canvas canvas, const struct scene *scene, int rank,
     const struct all_flows all = all_of(flows);
     draw_flows_title(canvas, scene, rank, &all, focused);
     if (!all.used) {
-        draw_nothing_flows(canvas);
+        draw_nothing_flows(canvas, scene->model);
         return;
     }
     draw_head(canvas, scene->state->units);

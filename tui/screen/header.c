@@ -215,7 +215,7 @@ static void state_text(char *text, size_t room, const struct scene *scene)
     const char *hint = !takes_keys                         ? badge->hint
                        : model->state == RUN_OUT_OF_MEMORY ? way_out(way, sizeof way, &model->shortage)
                                                            : badge->live_hint;
-    if (!model->has_state) snprintf(text, room, "waiting for the first record");
+    if (!model->has_state) snprintf(text, room, "%s", model->first_ns ? "" : "waiting for the first record");
     else if (model->state == RUN_RUNNING && !model->reason[0]) save_text(text, room, model);
     else if (model->state == RUN_ENDED && model->ended)
         snprintf(text, room, "%s%s%s%s", run_outcome_name(model->outcome), model->error[0] ? ": " : "", model->error,
@@ -317,7 +317,11 @@ static void draw_state(struct canvas canvas, const struct scene *scene)
                            ? STYLE_BAD
                            : badge->style;
     bool trouble = scene->state->trouble && !model->ended, lost = trouble && scene->state->live;
-    int x = draw_text(canvas, 1, 0, lost ? STYLE_BAD : style, lost ? "CONNECTION LOST" : badge->name) + 2;
+    int x = draw_text(canvas, 1, 0, lost ? STYLE_BAD : style,
+                      lost                                   ? "CONNECTION LOST"
+                      : model->has_state || !model->first_ns ? badge->name
+                                                             : "STATE N/A") +
+            2;
     int end = draw_clock(canvas, scene);
     state_text(text, sizeof text, scene);
     drop_clauses(text, end - x - 1);

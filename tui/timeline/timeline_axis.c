@@ -32,12 +32,19 @@ static void draw_bracket(struct canvas canvas, int x, int end, const struct brac
     }
 }
 
+/* "stage 2 · "; "": not known. */
+static const char *stage_text(char out[24], int stage)
+{
+    snprintf(out, 24, stage == RUN_UNKNOWN ? "" : "stage %d · ", stage);
+    return out;
+}
+
 static void name_step(struct bracket *bracket, const struct history_step *step)
 {
-    char time[FORMAT_ROOM] = "in progress";
+    char time[FORMAT_ROOM] = "in progress", stage[24];
     if (step->ended_ns) format_time(time, step->ended_ns - step->begun_ns);
     bracket->count = 3;
-    snprintf(bracket->names[0], sizeof bracket->names[0], "step %u · stage %d · %s", step->step, step->stage,
+    snprintf(bracket->names[0], sizeof bracket->names[0], "step %u · %s%s", step->step, stage_text(stage, step->stage),
              time + strspn(time, " "));
     snprintf(bracket->names[1], sizeof bracket->names[1], "step %u", step->step);
     snprintf(bracket->names[2], sizeof bracket->names[2], "%u", step->step);
@@ -45,9 +52,10 @@ static void name_step(struct bracket *bracket, const struct history_step *step)
 
 static void name_stage(struct bracket *bracket, const struct history_step *first, const struct history_step *last)
 {
-    bracket->count = 3;
-    snprintf(bracket->names[0], sizeof bracket->names[0], "stage %d · steps %u to %u", first->stage, first->step,
-             last->step);
+    char stage[24];
+    snprintf(bracket->names[0], sizeof bracket->names[0], "%ssteps %u to %u", stage_text(stage, first->stage),
+             first->step, last->step);
+    bracket->count = first->stage == RUN_UNKNOWN ? 1 : 3;
     snprintf(bracket->names[1], sizeof bracket->names[1], "stage %d", first->stage);
     snprintf(bracket->names[2], sizeof bracket->names[2], "%d", first->stage);
 }

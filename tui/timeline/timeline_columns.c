@@ -32,8 +32,7 @@ struct stall_reason timeline_wait(const struct scene *scene, int rank, const str
 {
     const struct run_schedule *schedule = run_schedule_numbered(scene->model, span->schedule);
     struct span so_far = *span;
-    if (!schedule || !schedule->has_ops || span->op >= (uint32_t)schedule->ops.op_count)
-        return (struct stall_reason){.why = STALL_NONE, .op = -1};
+    if (!run_op(schedule, span->op)) return (struct stall_reason){.why = STALL_NONE, .op = -1};
     if (!span->ended_ns) {
         so_far.ready_ns = span->started_ns;
         so_far.waited_on = last_met(scene, &schedule->ops, rank, span);

@@ -267,7 +267,9 @@ static void tell_how_early_gathers(struct facts *facts, const struct prefetch_to
 static void tell_totals(struct facts *facts, const struct scene *scene, const struct totals *totals)
 {
     if (!totals->known) {
-        fact(facts, STYLE_DIM, "records of this time were lost or are not kept in full: no totals");
+        fact(facts, STYLE_DIM, "no totals: %s",
+             run_training(scene->model) ? "records of this time were lost or are not kept in full"
+                                        : "the trace has no schedule, which says what each operation is");
         return;
     }
     tell_time_split(facts, totals);

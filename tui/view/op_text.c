@@ -51,9 +51,9 @@ void span_label(char out[LABEL_ROOM], const struct run_model *model, const struc
 bool op_label(char out[LABEL_ROOM], const struct run_model *model, uint32_t schedule, int op)
 {
     const struct run_schedule *of = run_schedule_numbered(model, schedule);
-    if (!of || !of->has_ops || op < 0 || op >= of->ops.op_count) return false;
-    write_label(out, model, of->ops.ops[op].kind, of->ops.ops[op].unit, of->ops.ops[op].bucket);
-    return true;
+    const struct op *named = run_op(of, op);
+    if (named) write_label(out, model, named->kind, named->unit, named->bucket);
+    return named;
 }
 
 const char *unit_text(char out[OP_TEXT_ROOM], const struct run_model *model, int unit)

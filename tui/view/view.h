@@ -8,7 +8,7 @@
 
 #include "engine/lab/pane.h"
 #include "engine/observe/history.h"
-#include "engine/observe/model.h"
+#include "engine/observe/questions.h"
 #include "tui/draw/format.h"
 #include "tui/draw/surface.h"
 #include "tui/input/keys.h"

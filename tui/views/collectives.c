@@ -124,7 +124,10 @@ static void draw_theory(struct canvas canvas, int y, const struct scene *scene, 
     bool ascii = canvas.surface->ascii;
     char text[FORMAT_ROOM];
     if (!plan || !plan->theory_bytes || header->ranks < 2 || header->parameters <= 0 || !header->precision[0]) {
-        draw_text(canvas, 1, y, STYLE_DIM, header->ranks == 1 ? "one rank alone sends nothing" : "theory: not known");
+        draw_text(canvas, 1, y, STYLE_DIM,
+                  header->ranks == 1 ? "one rank alone sends nothing"
+                  : plan             ? "theory: not known"
+                                     : "planned and theory: n/a, the trace has no schedule");
         return;
     }
     int element = strcmp(header->precision, "fp32") == 0 ? 4 : 2;

@@ -148,7 +148,7 @@ static void read_figures(struct row rows[FIGURES], int side, const struct marked
         step ? (double)step->loss : 0,
     };
     const bool known[FIGURES] = {step,
-                                 step,
+                                 step && step->stage != RUN_UNKNOWN,
                                  step && step->memory[TIER_DEVICE].known,
                                  moment->has_sent,
                                  step,

@@ -27,7 +27,8 @@ static void draw_step(struct canvas canvas, int y, const struct run_step *step)
     struct pen pen = pen_at(canvas, 0, y);
     enum style style = step->skipped ? STYLE_WARN : STYLE_TEXT;
     pen_format(&pen, 7, style, "%u", step->step);
-    pen_format(&pen, 6, STYLE_TEXT, "%d", step->stage);
+    if (step->stage == RUN_UNKNOWN) pen_right(&pen, 6, STYLE_TEXT, "n/a");
+    else pen_format(&pen, 6, STYLE_TEXT, "%d", step->stage);
     if (step->skipped) pen_right(&pen, 9, style, "dropped");
     else pen_format(&pen, 9, STYLE_STRONG, "%.4f", (double)step->loss);
     pen_format(&pen, 9, STYLE_TEXT, "%#.4g", (double)step->grad_norm);

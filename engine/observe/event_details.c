@@ -1,4 +1,5 @@
-/* An out-of-memory event taken apart: who held what at that instant, what was asked for, what would fit. */
+/* Events taken apart. "oom": which category held what at that instant, what was asked for, what would fit. "checkpoint": a save has
+ * begun, is done, or came to nothing. */
 #include <cjson/cJSON.h>
 #include <string.h>
 
@@ -58,12 +59,6 @@ static void read_fits(struct run_shortage *shortage, const cJSON *fits)
     }
 }
 
-const char *run_no_fits(const struct run_shortage *shortage)
-{
-    if (!shortage->has_fits) return "the event does not say what would fit";
-    return shortage->budget_bytes == 0 ? "no budget is set to try plans against" : "nothing that was tried would fit";
-}
-
 void shortage_read(struct run_shortage *shortage, const cJSON *detail)
 {
     memset(shortage, 0, sizeof *shortage);
@@ -79,4 +74,26 @@ void shortage_read(struct run_shortage *shortage, const cJSON *detail)
     text(shortage->text, sizeof shortage->text, detail, "text");
     read_held(shortage, item(detail, "held_bytes"));
     read_fits(shortage, item(detail, "fits"));
+}
+
+void save_read(struct run_save *save, const cJSON *detail, uint32_t step, uint64_t time_ns)
+{
+    const char *state = cJSON_GetStringValue(item(detail, "state"));
+    if (!state) return;
+    text(save->tag, sizeof save->tag, detail, "tag");
+    save->saving = strcmp(state, "saving") == 0;
+    save->failed = strcmp(state, "failed") == 0;
+    if (!save->failed) text(save->folder, sizeof save->folder, detail, "folder");
+    else if (!*save->saved_tag) *save->folder = '\0';
+    if (save->failed) {
+        save->failed_ns = time_ns;
+        save->lost_step = step;
+        text(save->lost_tag, sizeof save->lost_tag, detail, "tag");
+    }
+    if (strcmp(state, "saved") != 0) return;
+    text(save->saved_tag, sizeof save->saved_tag, detail, "tag");
+    save->saved_ns = time_ns;
+    if (step >= save->lost_step) *save->lost_tag = '\0'; /* an older one may end later, in the background */
+    const int64_t bytes = number(detail, "bytes");
+    save->saved_bytes = bytes == RUN_UNKNOWN ? 0 : (uint64_t)bytes;
 }

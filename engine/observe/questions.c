@@ -1,0 +1,160 @@
+#include "engine/observe/questions.h"
+
+#include <string.h>
+
+#include "engine/plan/footprint.h"
+
+const struct run_part *run_present_part(const struct run_model *model)
+{
+    return model->part_count ? &model->parts[model->part_count - 1] : NULL;
+}
+
+bool run_step_is_whole(const struct run_step *step)
+{
+    return step->ended >= step->ranks;
+}
+
+const struct run_step *run_last_step(const struct run_model *model)
+{
+    for (int i = model->step_count - 1; i >= 0; i--)
+        if (run_step_is_whole(&model->steps[i])) return &model->steps[i];
+    return NULL;
+}
+
+const struct run_step *run_last_step_here(const struct run_model *model)
+{
+    const struct run_step *step = run_last_step(model);
+    const struct run_part *part = run_present_part(model);
+    return step && (!part || step->step > part->steps_done) ? step : NULL;
+}
+
+const struct run_step *run_step_numbered(const struct run_model *model, uint32_t step)
+{
+    for (int i = model->step_count - 1; i >= 0; i--)
+        if (model->steps[i].step == step) return &model->steps[i];
+    return NULL;
+}
+
+const struct run_schedule *run_schedule_numbered(const struct run_model *model, uint32_t number)
+{
+    for (int i = model->schedule_count - 1; i >= 0; i--)
+        if (model->schedules[i].number == number) return &model->schedules[i];
+    return NULL;
+}
+
+const struct op *run_op(const struct run_schedule *schedule, int64_t number)
+{
+    if (!schedule || !schedule->has_ops || number < 0 || number >= schedule->ops.op_count) return NULL;
+    return &schedule->ops.ops[number];
+}
+
+const struct run_schedule *run_training(const struct run_model *model)
+{
+    return model->has_training ? run_schedule_numbered(model, model->training_schedule) : NULL;
+}
+
+static void recent_add(struct run_recent *recent, const struct run_step *step)
+{
+    recent->steps++;
+    recent->tokens += step->tokens;
+    recent->total_ns += step->total_ns;
+    if (!step->timed) return;
+    recent->split_steps++;
+    recent->split_total_ns += step->total_ns;
+    recent->exposed_ns += (double)step->split.exposed_ns / step->timed;
+    for (int phase = 0; phase < PHASES; phase++)
+        recent->phase_ns[phase] += (double)step->split.phase_ns[phase] / step->timed;
+}
+
+/* Only steps of one schedule: across a switch of stage a mean would say nothing. */
+bool run_recent(const struct run_model *model, struct run_recent *recent)
+{
+    const struct run_step *last = NULL;
+    memset(recent, 0, sizeof *recent);
+    for (int i = model->step_count - 1; i >= 0 && recent->total_ns < 1000000000u; i--) {
+        const struct run_step *step = &model->steps[i];
+        if (!run_step_is_whole(step) || step->skipped) continue;
+        if (last && step->schedule != last->schedule) break;
+        last = step;
+        recent_add(recent, step);
+    }
+    return recent->total_ns > 0;
+}
+
+bool run_tokens_per_second(const struct run_model *model, double *value)
+{
+    struct run_recent recent;
+    if (!run_recent(model, &recent)) return false;
+    *value = (double)recent.tokens * 1e9 / (double)recent.total_ns;
+    return true;
+}
+
+bool run_predicted_peak(const struct run_model *model, enum tier tier, uint64_t *bytes)
+{
+    const struct run_schedule *schedule = run_training(model);
+    if (!schedule || !schedule->tier[tier].known) return false;
+    *bytes = schedule->tier[tier].peak_bytes;
+    return true;
+}
+
+const char *run_state_name(enum run_state state)
+{
+    static const char *const names[RUN_STATES] = {"starting",      "running", "paused",
+                                                  "out of memory", "ended",   "starting again"};
+    return (unsigned)state < sizeof names / sizeof names[0] ? names[state] : "unknown";
+}
+
+const char *run_outcome_name(enum outcome outcome)
+{
+    static const char *const names[] = {"finished", "out_of_memory", "failed", "stopped"};
+    return (unsigned)outcome < sizeof names / sizeof names[0] ? names[outcome] : "unknown";
+}
+
+uint32_t run_lanes(const struct run_model *model)
+{
+    uint32_t lanes = 1u << LANE_COMPUTE | 1u << LANE_COMM;
+    for (int i = 0; i < model->schedule_count; i++) lanes |= model->schedules[i].lanes;
+    return lanes;
+}
+
+int run_lane_count(const struct run_model *model)
+{
+    return __builtin_popcount(run_lanes(model));
+}
+
+enum traffic traffic_of_op(enum op_kind kind)
+{
+    const enum traffic traffic = op_traffic(kind);
+    return traffic == TRAFFIC_KINDS ? TRAFFIC_CONTROL : traffic;
+}
+
+const struct run_gpu *run_gpu_led_by(const struct run_model *model, int rank)
+{
+    const struct run_gpu *gpu = &model->rank[rank].gpu;
+    return gpu->known && gpu->first_rank == rank ? gpu : NULL;
+}
+
+const struct run_outside *run_outside_of(const struct run_model *model, int rank)
+{
+    const struct run_gpu *gpu = &model->rank[rank].gpu;
+    if (!gpu->known || gpu->first_rank >= model->ranks) return NULL;
+    const struct run_outside *outside = &model->rank[gpu->first_rank].outside;
+    return outside->known ? outside : NULL;
+}
+
+uint64_t run_notices_seen(const struct run_model *model)
+{
+    return model->notices_dropped + (uint64_t)model->notice_count;
+}
+
+int run_notices_since(const struct run_model *model, uint64_t seen)
+{
+    const uint64_t here = seen > model->notices_dropped ? seen - model->notices_dropped : 0;
+    return here < (uint64_t)model->notice_count ? (int)here : model->notice_count;
+}
+
+const char *run_no_fits(const struct run_shortage *shortage)
+{
+    if (!shortage->has_fits) return "the event does not say what would fit";
+    return shortage->budget_bytes == 0 ? "no budget is set to try plans against" : "nothing that was tried would fit";
+}
