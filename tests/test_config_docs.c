@@ -117,7 +117,7 @@ static int columns_of(const char *line)
     return bars - 1;
 }
 
-/* The page with the last of five columns taken from quirks.def. */
+/* The page with the last of five columns taken from knobs.def. */
 static void print_knobs(FILE *out, const char *page)
 {
     for (const char *line = page, *next; *line; line = next) {
@@ -125,7 +125,7 @@ static void print_knobs(FILE *out, const char *page)
         next = line + length + (line[length] == '\n');
         const struct config_key *key = columns_of(line) == 5 ? key_of_row(line) : NULL;
         if (key) {
-            const char *quirk = key_quirk(key->path);
+            const char *quirk = knob_quirk(key->path);
             size_t last = length - 1; /* the bar before the last cell */
             while (line[last - 1] != '|') last--;
             fprintf(out, "%.*s%s%s |\n", (int)last, line, *quirk ? " " : "", quirk);
@@ -152,7 +152,7 @@ static void the_knobs_page_says_what_deepspeeds_code_does(void **state)
         same = true;
     }
     free(made);
-    if (!same) fail_msg("docs/KNOBS.md does not match quirks.def; ACCEPT=1 make test writes it anew");
+    if (!same) fail_msg("docs/KNOBS.md does not match knobs.def; ACCEPT=1 make test writes it anew");
 }
 
 /* Each is in the table of configs/README.md, is scaled to its model, and explains. */

@@ -12,7 +12,6 @@
 
 #include <cjson/cJSON.h>
 
-#include "engine/advise/effect_parts.h"
 #include "engine/advise/explain.h"
 
 #define ZERO "zero_optimization."
@@ -231,15 +230,16 @@ static void json_says_the_same(void **state)
 static void tables_name_keys(void **state)
 {
     (void)state;
-    static const char *const quirks[] = {
-#define QUIRK(path, text) path,
-#include "engine/config/quirks.def"
-#undef QUIRK
+    static const char *const paths[] = {
+#define KNOB(path, neutral, quirk, ...) path,
+#define QUIRK(path, quirk)              path,
+#include "engine/advise/knobs.def"
     };
-    for (size_t q = 0; q < sizeof quirks / sizeof *quirks; q++)
-        if (key_index(quirks[q]) < 0) fail_msg("quirks.def: %s is no key", quirks[q]);
-    for (int t = 0; t < EFFECT_TABLES; t++)
-        for (const struct effect_row *row = effect_tables[t]; row->path; row++) assert_true(key_index(row->path) >= 0);
+    for (size_t p = 0; p < sizeof paths / sizeof *paths; p++) {
+        if (key_index(paths[p]) < 0) fail_msg("knobs.def: %s is no key", paths[p]);
+        for (size_t other = 0; other < p; other++)
+            if (!strcmp(paths[p], paths[other])) fail_msg("knobs.def: two rows of %s", paths[p]);
+    }
 }
 
 int main(void)

@@ -7,35 +7,29 @@
 #include "engine/config/optimizer.h"
 
 #define NO_LIMIT "9223372036854775807"
+#define OTHER    "!"
 
-/* Neutral: no limit, nothing ahead, nothing kept, off; "!": the other one. */
-static const struct {
-    const char *key, *neutral;
-} neutrals[] = {
-    {"zero_optimization.stage", "0"},
-    {"zero_optimization.reduce_bucket_size", NO_LIMIT},
-    {"zero_optimization.allgather_bucket_size", NO_LIMIT},
-    {"zero_optimization.overlap_comm", "!"},
-    {"zero_optimization.stage3_prefetch_bucket_size", "0"},
-    {"zero_optimization.stage3_max_live_parameters", NO_LIMIT},
-    {"zero_optimization.stage3_max_reuse_distance", "0"},
-    {"zero_optimization.stage3_param_persistence_threshold", "0"},
-    {"zero_optimization.stage3_model_persistence_threshold", NO_LIMIT},
-    {"zero_optimization.sub_group_size", NO_LIMIT},
-    {"zero_optimization.offload_optimizer.device", "none"},
-    {"zero_optimization.offload_param.device", "none"},
-    {"zero_optimization.offload_optimizer.ratio", "1"},
-    {"schedule.update_tile", NO_LIMIT},
-    {"schedule.delayed_update", "false"},
-    {"zero_optimization.offload_optimizer.pipeline_read", "false"},
-    {"zero_optimization.offload_optimizer.pipeline_write", "false"},
-    {"zero_optimization.offload_param.max_in_cpu", "0"},
-    {"schedule.keep_last_units", "0"},
-    {"schedule.no_sync", "false"},
-    {"model.recompute", "none"},
-    {"model.checkpoint_every", "1"},
-    {"activation_checkpointing.cpu_checkpointing", "false"},
+static const struct row {
+    const char *path, *neutral, *quirk;
+} rows[] = {
+#define KNOB(path, neutral, quirk, ...) {path, neutral, quirk},
+#define QUIRK(path, quirk)              {path, NULL, quirk},
+#include "engine/advise/knobs.def"
 };
+
+static const struct row *row_of(const char *path)
+{
+    static const struct row none;
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++)
+        if (!strcmp(rows[r].path, path)) return &rows[r];
+    return &none;
+}
+
+const char *knob_quirk(const char *path)
+{
+    const char *quirk = row_of(path)->quirk;
+    return quirk ? quirk : "";
+}
 
 const char *const budget_keys[TIERS] = {"memory.device_budget", "memory.host_budget", "memory.nvme_budget"};
 
@@ -63,10 +57,9 @@ static void decide(struct binding *binding, bool binds, const char *reason)
 
 static const char *neutral_of(const char *path, const char *value)
 {
-    for (size_t n = 0; n < sizeof neutrals / sizeof *neutrals; n++)
-        if (!strcmp(neutrals[n].key, path))
-            return strcmp(neutrals[n].neutral, "!") ? neutrals[n].neutral : strcmp(value, "true") ? "true" : "false";
-    return NULL;
+    const char *neutral = row_of(path)->neutral;
+    if (!neutral || strcmp(neutral, OTHER) != 0) return neutral;
+    return strcmp(value, "true") ? "true" : "false";
 }
 
 bool binding_neutralize(struct config *config, const char *key)

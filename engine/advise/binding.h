@@ -29,6 +29,9 @@ bool binding_neutralize(struct config *config, const char *key);
 
 extern const char *const budget_keys[TIERS];
 
+/* What DeepSpeed's own code does with a key, where that is not what is written or done here; "": nothing to say. */
+const char *knob_quirk(const char *path);
+
 /* False: a parameter of another optimizer or scheduler than the one in force. */
 bool binding_in_force(const struct config *config, const char *path);
 

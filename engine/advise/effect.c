@@ -1,13 +1,25 @@
+/* The sentences of knobs.def, and what they share: counts and sizes of a plan, and sentences of several keys. A guard, such as
+ * gathers_none(), says why a key has nothing to act on, and then returns true. */
+#include "engine/advise/effect.h"
+
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/advise/effect_parts.h"
+#include "engine/plan/flops.h"
 
-typedef const struct effect_text *out_t;
+struct effect_text {
+    char *text;
+    size_t room;
+    char number[4][32]; /* of figures within one sentence */
+    int numbers;
+};
+
+typedef struct effect_text *out_t;
 typedef const struct effect_run *run_t;
 
-void effect_say(const struct effect_text *out, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void say(out_t out, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -15,26 +27,292 @@ void effect_say(const struct effect_text *out, const char *format, ...)
     va_end(args);
 }
 
-int64_t effect_resting_bytes(const struct effect_run *run, enum category category)
+static const char *figure(out_t out, int64_t value)
+{
+    return grouped(out->number[out->numbers++ % 4], value);
+}
+
+#define SAY(...)      say(out, __VA_ARGS__)
+#define FIGURE(value) figure(out, value)
+#define IDLE          "nothing to act on: "
+
+/* ---- sizes ---- */
+
+/* Bytes of a category over all tiers: at rest, and at its fullest. */
+static int64_t resting_bytes(run_t run, enum category category)
 {
     int64_t bytes = 0;
     for (int tier = 0; tier < TIERS; tier++) bytes += run->setup->footprint.category[tier][category].resting_bytes;
     return bytes;
 }
 
-int64_t effect_peak_bytes(const struct effect_run *run, enum category category)
+static int64_t peak_bytes(run_t run, enum category category)
 {
     int64_t bytes = 0;
     for (int tier = 0; tier < TIERS; tier++) bytes += run->setup->footprint.category[tier][category].peak_bytes;
     return bytes;
 }
 
-int effect_ops(const struct effect_run *run, enum op_kind kind)
+/* At rest, in tiers other than the device. */
+static int64_t away_bytes(run_t run, enum category category)
+{
+    return resting_bytes(run, category) - run->setup->footprint.category[TIER_DEVICE][category].resting_bytes;
+}
+
+/* Elements of small tensors that stay gathered at stage 3. */
+static int64_t persistent_elems(run_t run)
+{
+    const struct model *model = &run->setup->model;
+    int64_t elems = 0;
+    for (int u = 0; u < model->unit_count; u++)
+        elems += model->units[u].elems - persistent_from(model, &run->config->zero, u);
+    return elems;
+}
+
+static int64_t decaying_elems(run_t run)
+{
+    const struct model *model = &run->setup->model;
+    int64_t elems = 0;
+    for (int u = 0; u < model->unit_count; u++)
+        for (int t = 0; t < model->units[u].tensor_count; t++)
+            if (model->units[u].tensors[t].decay || run->config->optimizer.decay_on == DECAY_ON_ALL)
+                elems += model->units[u].tensors[t].elems;
+    return elems;
+}
+
+/* ---- operations ---- */
+
+static int ops(run_t run, enum op_kind kind)
 {
     int count = 0;
     for (int i = 0; i < run->setup->schedule.op_count; i++) count += run->setup->schedule.ops[i].kind == kind;
     return count;
 }
+
+static int updates(run_t run)
+{
+    return ops(run, OP_UPDATE) + ops(run, OP_HOST_UPDATE);
+}
+
+static int reductions(run_t run)
+{
+    return ops(run, OP_REDUCE_SCATTER) + ops(run, OP_ALL_REDUCE);
+}
+
+static bool is_reduction(const struct op *op)
+{
+    return op->kind == OP_REDUCE_SCATTER || op->kind == OP_ALL_REDUCE;
+}
+
+static bool is_refresh(const struct op *op)
+{
+    return op->kind == OP_REFRESH;
+}
+
+/* Micro-steps at whose end gradients are reduced. */
+static int reducing_micro_steps(run_t run)
+{
+    const struct schedule *schedule = &run->setup->schedule;
+    int count = 0, last = -1;
+    for (int i = 0; i < schedule->op_count; i++)
+        if (is_reduction(&schedule->ops[i]) && schedule->ops[i].micro_step != last)
+            last = schedule->ops[i].micro_step, count++;
+    return count;
+}
+
+static int64_t largest_elems(run_t run, bool (*is_meant)(const struct op *op))
+{
+    const struct schedule *schedule = &run->setup->schedule;
+    int64_t largest = 0;
+    for (int i = 0; i < schedule->op_count; i++) {
+        const struct op *op = &schedule->ops[i];
+        int64_t elems = 0;
+        for (int p = 0; is_meant(op) && p < op->piece_count; p++) elems += schedule->pieces[op->first_piece + p].elems;
+        if (elems > largest) largest = elems;
+    }
+    return largest;
+}
+
+/* The largest of what arrives for a reduction. */
+static int64_t most_arriving_bytes(run_t run)
+{
+    const struct schedule *schedule = &run->setup->schedule;
+    int64_t most = 0;
+    for (int i = 0; i < schedule->op_count; i++) {
+        const struct op *op = &schedule->ops[i];
+        const int room = op->lane == LANE_COMM ? op->buffer[ROLE_SCRATCH] : -1;
+        if (room >= 0 && schedule->buffers[room].bytes > most) most = schedule->buffers[room].bytes;
+    }
+    return most;
+}
+
+/* ---- guards ---- */
+
+/* Parameters are not sharded, or every unit stays gathered. */
+static bool never_gathers(out_t out, run_t run)
+{
+    if (run->config->zero.stage == 3) return false;
+    SAY(IDLE "parameters are gathered for use at stage 3 only, and this is stage %d", run->config->zero.stage);
+    return true;
+}
+
+static bool gathers_none(out_t out, run_t run)
+{
+    if (never_gathers(out, run)) return true;
+    if (run->step.gathers > 0) return false;
+    SAY(IDLE "all units stay gathered from step to step");
+    return true;
+}
+
+static bool updates_on_device(out_t out, run_t run)
+{
+    if (run->config->zero.offload_optimizer) return false;
+    SAY(IDLE "the update runs on the device");
+    return true;
+}
+
+static bool never_checkpoints(out_t out, run_t run)
+{
+    if (run->config->zero.recompute == RECOMPUTE_FULL) return false;
+    SAY(IDLE "model.recompute is not full");
+    return true;
+}
+
+static bool never_scales(out_t out, run_t run)
+{
+    if (run->config->fp16.loss_scale == 0) return false;
+    SAY(IDLE "the loss scale is static");
+    return true;
+}
+
+/* Of keys that only the disk, or only checkpoints, look at; what they do there says their help. */
+static void nvme_only(out_t out, run_t run)
+{
+    const struct config_zero *zero = &run->config->zero;
+    if (zero->offload_optimizer != OFFLOAD_NVME && zero->offload_param != OFFLOAD_NVME)
+        SAY(IDLE "nothing is offloaded to NVMe");
+}
+
+static void checkpoints_only(out_t out, run_t run)
+{
+    if (!run->config->checkpoint.path[0]) SAY(IDLE "checkpoint.path is not given");
+}
+
+/* ---- sentences of several keys, and longer ones ---- */
+
+static void precision(out_t out, run_t run, bool on)
+{
+    if (!on) SAY("off: the model is in %s", dtype_name(run->config->dtype));
+    else
+        SAY("2 bytes an element: P is %s bytes a rank; O, with fp32 master weights, %s",
+            FIGURE(resting_bytes(run, CATEGORY_PARAMETERS)), FIGURE(resting_bytes(run, CATEGORY_OPTIMIZER)));
+}
+
+static void weight_decay(out_t out, run_t run)
+{
+    const double decay = run->config->optimizer.weight_decay;
+    if (decay == 0) SAY("weight_decay is 0: nothing decays");
+    else
+        SAY("%s of %s parameters decay by %g x the learning rate at each update", FIGURE(decaying_elems(run)),
+            FIGURE(run->setup->model.elems), decay);
+}
+
+static void stage(out_t out, run_t run)
+{
+    static const char *const sharded[] = {"nothing is sharded", "optimizer states are sharded",
+                                          "optimizer states and gradients are sharded",
+                                          "optimizer states, gradients and parameters are sharded"};
+    const int ranks = run->config->topology.ranks;
+    SAY("%s over %d rank%s: P, G and O are %s bytes a rank between steps", sharded[run->config->zero.stage], ranks,
+        plural(ranks),
+        FIGURE(resting_bytes(run, CATEGORY_PARAMETERS) + resting_bytes(run, CATEGORY_GRADIENTS) +
+               resting_bytes(run, CATEGORY_OPTIMIZER)));
+}
+
+static void gathers(out_t out, run_t run)
+{
+    if (!gathers_none(out, run)) SAY("%d gathers of %d units a step", run->step.gathers, run->setup->model.unit_count);
+}
+
+static void persistence(out_t out, run_t run)
+{
+    if (!never_gathers(out, run))
+        SAY("%s of %s elements stay gathered from step to step", FIGURE(persistent_elems(run)),
+            FIGURE(run->setup->model.elems));
+}
+
+static void delayed_update(out_t out, run_t run)
+{
+    if (updates_on_device(out, run)) return;
+    if (!run->config->zero.delayed_update) SAY("each step waits for its own update");
+    else
+        SAY("the host updates while the next step computes, from step %lld on",
+            (long long)run->config->zero.delayed_update_after + 1);
+}
+
+static void recompute(out_t out, run_t run)
+{
+    const char *bytes = FIGURE(peak_bytes(run, CATEGORY_ACTIVATIONS));
+    struct flops flops;
+    flops_of(&flops, &run->setup->schedule, &run->setup->model);
+    if (run->config->zero.recompute == RECOMPUTE_NONE)
+        SAY("nothing is made again; A is %s bytes at its fullest", bytes);
+    else
+        SAY("%.0f %% of forward's products are made again; A is %s bytes at its fullest",
+            100.0 * flops.recomputed / flops.forward, bytes);
+}
+
+static void kept_inputs(out_t out, run_t run)
+{
+    const int every = run->config->zero.checkpoint_every, layers = run->config->model.layers;
+    if (!never_checkpoints(out, run))
+        SAY("the inputs of %d of %d blocks are kept", (layers + every - 1) / every, layers);
+}
+
+static void budget(out_t out, run_t run, enum tier tier)
+{
+    SAY("a rank's plan needs %s bytes of the %s tier at its fullest", FIGURE(run->setup->footprint.peak_bytes[tier]),
+        tier_name(tier));
+}
+
+static void intra_bandwidth(out_t out, run_t run)
+{
+    const double rate = run->config->topology.links[LINK_INTRA].bandwidth_bytes_per_s;
+    const int per_node = run->config->topology.ranks_per_node;
+    if (rate > 0 && (per_node == 0 || per_node == run->config->topology.ranks))
+        SAY("a rank's %s bytes of a step take at least %.3g ms", FIGURE(run->sent_bytes),
+            1e3 * (double)run->sent_bytes / rate);
+}
+
+/* Both ways between two tiers; each way has a lane of its own. */
+static void tier_link(out_t out, run_t run, enum link link, enum traffic first, const char *there, const char *back)
+{
+    const struct traffic_sum *sum = &run->traffic[first];
+    const struct config_link *pace = &run->config->topology.links[link];
+    if (sum[0].count + sum[1].count == 0 || pace->bandwidth_bytes_per_s + pace->latency_s == 0) return;
+    SAY("in a step a rank %s %s bytes in %d transfers, %.3g ms at this pace, and %s %s in %d, %.3g ms", there,
+        FIGURE(sum[0].sent_bytes), sum[0].count, 1e3 * traffic_seconds(&sum[0], pace), back, FIGURE(sum[1].sent_bytes),
+        sum[1].count, 1e3 * traffic_seconds(&sum[1], pace));
+}
+
+/* ---- the table ---- */
+
+/* The statement of the key's row, if it has one. */
+static void say_row(out_t out, run_t run, const char *key)
+{
+    const struct config *config = run->config;
+    const struct config_zero *zero = &config->zero;
+    const struct model *model = &run->setup->model;
+    const int ranks = config->topology.ranks;
+#define KNOB(path, neutral, quirk, ...)                                                                                \
+    if (!strcmp(key, path)) {                                                                                          \
+        __VA_ARGS__;                                                                                                   \
+        return;                                                                                                        \
+    }
+#include "engine/advise/knobs.def"
+}
+
+/* ---- a key's sentence ---- */
 
 struct effect_run effect_run_of(const struct config *config, const struct setup *setup)
 {
@@ -42,14 +320,6 @@ struct effect_run effect_run_of(const struct config *config, const struct setup 
     traffic_of(run.traffic, &setup->schedule, &setup->model, 0);
     run.sent_bytes = setup_sent_bytes(setup, 0);
     return run;
-}
-
-static const struct effect_row *row_of(const char *path)
-{
-    for (int t = 0; t < EFFECT_TABLES; t++)
-        for (const struct effect_row *row = effect_tables[t]; row->path; row++)
-            if (strcmp(row->path, path) == 0) return row;
-    return NULL;
 }
 
 /* True, and said, where the key's section has an `enabled` that is false. */
@@ -62,16 +332,14 @@ static bool is_switched_off(out_t out, run_t run, const char *path)
     int row = key_index(enabled);
     if (row < 0 || config_keys[row].class != CLASS_HONOURED || !strcmp(enabled, path)) return false;
     if (!key_is_zero(&config_keys[row], run->config)) return false;
-    effect_say(out, "nothing to act on: %.*s is off", (int)(dot - path), path);
+    SAY(IDLE "%.*s is off", (int)(dot - path), path);
     return true;
 }
 
 void effect_of(char *text, size_t room, const struct config_key *key, const struct effect_run *run)
 {
-    const struct effect_text out = {text, room};
+    struct effect_text out = {.text = text, .room = room};
     *text = '\0';
     if (!binding_in_force(run->config, key->path)) return; /* the verdict says it */
-    if (is_switched_off(&out, run, key->path)) return;
-    const struct effect_row *row = row_of(key->path);
-    if (row) row->say(&out, run);
+    if (!is_switched_off(&out, run, key->path)) say_row(&out, run, key->path);
 }

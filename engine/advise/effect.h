@@ -1,5 +1,4 @@
-/* What a configuration key does in one particular run: a sentence, with the plan's figures where it has some. The sentences
- * of ZeRO's knobs and of what they act on are in effect_zero.c, all others in effect.c. */
+/* What a configuration key does in one particular run: a sentence (knobs.def), with the plan's figures where it has some. */
 #ifndef ENGINE_ADVISE_EFFECT_H
 #define ENGINE_ADVISE_EFFECT_H
 

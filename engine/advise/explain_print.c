@@ -55,7 +55,7 @@ static void print_row(FILE *out, const struct explained *line)
 static void print_key(FILE *out, const struct explained *line)
 {
     const struct binding *binding = &line->binding;
-    const char *quirk = key_quirk(line->key->path);
+    const char *quirk = knob_quirk(line->key->path);
     print_row(out, line);
     if (line->spelling[0]) print_sentence(out, "spelled ", line->spelling);
     if (line->note[0]) print_sentence(out, "", line->note);
@@ -82,7 +82,7 @@ static const char *reason_of(char text[400], const struct explained *line)
 
 static void print_nothing(FILE *out, const struct explained *line)
 {
-    const char *quirk = key_quirk(line->key->path);
+    const char *quirk = knob_quirk(line->key->path);
     char text[400];
     int column = fprintf(out, "  %s", key_leaf(line->key->path));
     if (column > 2 + NAME - 2) fputc('\n', out), column = 0;
@@ -176,7 +176,7 @@ static cJSON *key_json(const struct explained *line)
     add_text(json, "note", line->note);
     add_text(json, "effect", line->effect);
     if (honoured) add_text(json, "help", line->key->text);
-    add_text(json, "deepspeed", key_quirk(line->key->path));
+    add_text(json, "deepspeed", knob_quirk(line->key->path));
     return json;
 }
 

@@ -25,21 +25,6 @@ const struct config_key config_keys[] = {
 const int config_key_count = sizeof config_keys / sizeof *config_keys;
 _Static_assert(sizeof config_keys / sizeof *config_keys <= CONFIG_KEYS_MAX, "CONFIG_KEYS_MAX is too small");
 
-static const struct {
-    const char *path, *text;
-} quirks[] = {
-#define QUIRK(path, text) {path, text},
-#include "engine/config/quirks.def"
-#undef QUIRK
-};
-
-const char *key_quirk(const char *path)
-{
-    for (size_t q = 0; q < sizeof quirks / sizeof *quirks; q++)
-        if (strcmp(quirks[q].path, path) == 0) return quirks[q].text;
-    return "";
-}
-
 /* What the table's types and help do not say in one word: the unit of a key whose path ends so. */
 static const struct {
     const char *end, *unit;

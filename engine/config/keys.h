@@ -57,9 +57,6 @@ void key_short_name(char *name, size_t room, const char *path);
 /* "elements", "samples", "/s": what its value is counted in; "": said by the value, or nothing. */
 const char *key_unit(const char *path);
 
-/* What DeepSpeed's own code does with it, where that is not what is written or done here (quirks.def); "": nothing to say. */
-const char *key_quirk(const char *path);
-
 /* Whether an honoured key's value, as key_show() writes it, is the table's default. */
 bool key_is_default(const struct config_key *key, const char *value);
 

@@ -36,7 +36,7 @@ static void draw_facts(struct canvas canvas, int y, const struct scene *scene, c
     int why_rows = draw_rows(canvas, y, 0, style, why), effect_rows = draw_rows(canvas, y, 0, STYLE_TEXT, knob->effect);
     if (y + effect_rows + why_rows <= end) y += draw_rows(canvas, y, effect_rows, STYLE_TEXT, knob->effect);
     y += draw_rows(canvas, y, end - y, style, why);
-    if (*key_quirk(knob->key->path)) snprintf(quirk, sizeof quirk, "DeepSpeed's code: %s", key_quirk(knob->key->path));
+    if (*knob_quirk(knob->key->path)) snprintf(quirk, sizeof quirk, "DeepSpeed's code: %s", knob_quirk(knob->key->path));
     if (y + draw_rows(canvas, y, 0, STYLE_DIM, quirk) <= end) draw_rows(canvas, y, end - y, STYLE_DIM, quirk);
 }
 
