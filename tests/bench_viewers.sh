@@ -6,22 +6,18 @@
 #     tests/bench_viewers.sh [MINUTES] [RANKS]
 . "$(dirname "$0")/screen.sh"
 minutes=${1:-10} ranks=${2:-4} bound_kb=$((160 * 1024))
-export XDG_RUNTIME_DIR=$place/runtime HOME=$place
-mkdir -m 700 "$XDG_RUNTIME_DIR"
 cat >tiny.json <<END
 {"model": {"layers": 1, "hidden": 32, "heads": 2, "context": 32, "vocabulary": 256}, "data": {"sequence_length": 32},
  "train_micro_batch_size_per_gpu": 2, "topology": {"ranks": $ranks, "ranks_as": "threads"}}
 END
 memory_kb() { sed -n "s/^$2:[^0-9]*\([0-9]*\).*/\1/p" "/proc/$1/status" 2>/dev/null; }
-pane_pid() { tm list-panes -F '#{pane_pid}'; }
 
-start 120 40 TERM=screen-256color "XDG_RUNTIME_DIR=$XDG_RUNTIME_DIR" -- "$zerolab" train tiny.json
+start 120 40 TERM=screen-256color -- "$zerolab" train tiny.json
 waits_for "a live screen" 'step [1-9]'
 owner=$server front=$(program_pid)
-trap 'for server in $(seq "$owner" $((owner + 2))); do tm kill-server; done; rm -rf "$place"' EXIT
 for viewer in 1 2; do
     server=$((owner + viewer))
-    tm new-session -d -x 80 -y 24 "LC_ALL=C.UTF-8 TERM=screen-256color ZEROLAB_MOUSE=no exec $zerolab attach --readonly"
+    start_another "$zerolab" attach --readonly
     waits_for "viewer $viewer" 'WATCHING'
 done
 kill -STOP "$(pane_pid)" # the second reads no more
@@ -51,4 +47,4 @@ for n in 1 4; do
     echo "# step time, -n $n: zerolab bench, blocks without and with trace and view in turns"
     "$zerolab" bench tiny.json -n $n 2>&1 | sed 's/^/#   /'
 done
-done_testing
+finish

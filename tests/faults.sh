@@ -14,8 +14,7 @@ if [ -z "${OWN_MOUNTS:-}" ]; then
 fi
 . "$(dirname "$0")/tap.sh"
 stop=${STOP:-30} with_clock=()
-tiny="--set topology.ranks_as=threads --set model.name=custom --set model.layers=2 --set model.hidden=32 --set model.heads=2 \
---set model.context=32 --set data.sequence_length=32 --set model.vocabulary=256"
+tiny="$threads $tiny"
 
 # ---- the table ----
 

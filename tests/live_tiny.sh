@@ -21,7 +21,7 @@ trains_until() { # SECONDS of this script: the screen is live, and steps go on
     [ "${now:-0}" -gt "${before:-0}" ]
 }
 
-start 80 24 TERM=screen-256color "XDG_RUNTIME_DIR=$place" -- "$zerolab" train tiny.json
+start 80 24 TERM=screen-256color -- "$zerolab" train tiny.json
 waits_for "a live screen" 'step [1-9]'
 front=$(program_pid) begun=$SECONDS
 trains_until $((begun + seconds * 2 / 3))
@@ -30,8 +30,7 @@ before=$(step)
 kill -STOP "$front"
 sleep 5
 keys C-j # the shell that started it continues it; the terminal is still raw
-caught_up() { local end=$((SECONDS + patience)); until [ "$(step)" -gt "$before" ]; do [ $SECONDS -lt $end ] || return 1; sleep 0.1; done; }
-caught_up
+eventually goes_past "$before"
 ok "it goes on after it was stopped" $?
 trains_until $((begun + seconds + 5))
 ok "... and is not cut off" $?
@@ -43,4 +42,4 @@ echo "# ${steps:-0} steps in $((SECONDS - begun)) s, the front end had at most $
 ok "the front end stays below $((bound_kb / 1024)) MB" $?
 keys q
 waits_for "exit status 0" 'status 0'
-done_testing
+finish

@@ -4,22 +4,30 @@
 #     ok "name of the test" $?                 ... if this status is 0
 #     finish                                   the plan line, and the exit status
 set -u
-zerolab=$(realpath "${ZEROLAB:-build/release/zerolab}")
 root=$(realpath "$(dirname "$0")/..")
+zerolab=$(realpath "${ZEROLAB:-$root/build/release/zerolab}")
 work=$(mktemp -d "${TMPDIR:-/tmp}/zerolab-script-XXXXXX")
 export HOME=$work XDG_RUNTIME_DIR=$work/runtime TERM=dumb
 mkdir -m 700 "$XDG_RUNTIME_DIR"
-trap 'rm -rf "$work"' EXIT
+threads="--set topology.ranks_as=threads"
+# A model whose steps take next to no time.
+tiny="--set model.name=custom --set model.layers=2 --set model.hidden=32 --set model.heads=2 --set model.context=32 \
+--set data.sequence_length=32 --set model.vocabulary=256"
+
+at_end() { :; } # what a script ends before its folder is removed
+on_failure() { :; } # what a failed test prints besides its name
+trap 'at_end; rm -rf "$work"' EXIT
 cd "$work" || exit 1
 count=0 failures=0
 
 check() {
+    local name=$1
     count=$((count + 1))
-    name=$1
     shift
     if "$@"; then echo "ok $count - $name"; else
         echo "not ok $count - $name"
         failures=$((failures + 1))
+        on_failure
     fi
 }
 
@@ -38,7 +46,7 @@ finish() {
     exit
 }
 
-# Until the command succeeds. What never comes is given up; what is only late, on a machine with other things to do, is not.
+# Waits until the command succeeds. The limit is long, because on a busy machine everything comes late.
 patience=${PATIENCE:-90}
 eventually() {
     local end=$((SECONDS + patience))

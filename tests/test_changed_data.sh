@@ -1,9 +1,7 @@
 #!/bin/bash
 # Data that change under a run, or between a save and what goes on from it. SHORT=1: ranks as threads only.
 . "$(dirname "$0")/tap.sh"
-small="--set model.name=custom --set model.layers=2 --set model.hidden=32 --set model.heads=2 --set model.context=32 \
---set data.sequence_length=32 --set model.vocabulary=256 --set checkpoint.background=off -n 2"
-threads="--set topology.ranks_as=threads"
+small="$tiny --set checkpoint.background=off -n 2"
 text_of() { head -c "$1" "$root/data/default.txt" >"$2"; }
 
 # ---- a text that shrinks while it is trained on ----

@@ -1,7 +1,6 @@
 #!/bin/bash
 # --detach and attach: a run that goes on by itself, is found, is stopped by its number, and leaves its report.
 . "$(dirname "$0")/tap.sh"
-threads="--set topology.ranks_as=threads"
 runs() {
     "$zerolab" attach --json | grep -o '"run":[0-9]*' | grep -o '[0-9]*'
 }
@@ -17,8 +16,7 @@ check "... ends by itself" eventually test -s short.json
 check "... with its report" grep -q '"outcome":.*"finished"' short.json
 eventually no_runs
 # A step of this writes some 60 KB of trace; no file here may pass 8 MB.
-limited() { (ulimit -f 8000 && "$zerolab" train --detach --steps 150 $threads --set model.name=custom --set model.layers=2 \
-    --set model.hidden=32 --set model.heads=2 --set model.context=32 --set data.sequence_length=32 --set model.vocabulary=256 \
+limited() { (ulimit -f 8000 && "$zerolab" train --detach --steps 150 $threads $tiny \
     --set gradient_accumulation_steps=16 --set zero_optimization.stage=3 "$@"); }
 if [ -n "${SHORT:-}" ]; then
     skip "a report takes no room on the way" "takes minutes with a sanitizer"

@@ -2,9 +2,7 @@
 # Runs that diverge: how they end, what they say, and what stands in the folder of checkpoints. (The state that is left, and
 # accumulation: test_divergence.c.)
 . "$(dirname "$0")/tap.sh"
-small="--set model.name=custom --set model.layers=2 --set model.hidden=32 --set model.heads=2 --set model.context=32 \
---set data.sequence_length=32 --set model.vocabulary=256 --set checkpoint.background=off"
-threads="--set topology.ranks_as=threads"
+small="$tiny --set checkpoint.background=off"
 absurd="--set optimizer.type=SGD --set optimizer.params.lr=1000"
 
 # diverges NAME "line" ARGS...: saves every step, keeps two; ends with status 4, one line and the outcome "failed".

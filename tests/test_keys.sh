@@ -223,4 +223,4 @@ for mode in live replay; do
         if [ "$where" = always ] || [ "$where" = $mode ]; then try_row $mode "$label" "$action" "$argument"; fi
     done < <("$zerolab" --list-keys)
 done
-done_testing
+finish

@@ -2,9 +2,9 @@
 # A lab as a learner plays it, in a real terminal: wrong answers, hints, quitting in the middle and coming back, reset; as a
 # page at 80x24 and beside the view at 120x40.
 . "$(dirname "$0")/screen.sh"
-export XDG_STATE_HOME=$place/state
+export XDG_STATE_HOME=$work/state
 
-begin() { start "$1" "$2" TERM=screen-256color XDG_STATE_HOME="$place/state" -- "$zerolab" lab memory-wall; }
+begin() { start "$1" "$2" TERM=screen-256color XDG_STATE_HOME="$work/state" -- "$zerolab" lab memory-wall; }
 
 begin 80 24
 waits_for "the first question is asked before anything has run" 'Enter: type your prediction in MB'
@@ -106,4 +106,4 @@ comes 'the same command goes on'
 begin 80 24
 waits_for "after a reset it begins at the beginning" 'step 1 of 6'
 keys q
-done_testing
+finish

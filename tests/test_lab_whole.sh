@@ -2,17 +2,17 @@
 # Two labs from their first step to their last, as learners play them in a real terminal: wrong answers, hints, a task tried
 # too early, quitting in the middle and coming back, a step asked anew, and at the end a reset.
 . "$(dirname "$0")/screen.sh"
-state=$place/state/zerolab/labs
+state=$work/state/zerolab/labs
 
-begin() { start "$1" "$2" TERM=screen-256color XDG_STATE_HOME="$place/state" -- "$zerolab" lab "$3"; }
+begin() { start "$1" "$2" TERM=screen-256color XDG_STATE_HOME="$work/state" -- "$zerolab" lab "$3"; }
 say() { keys Enter; comes 'your prediction' && keys "$@" Enter; }          # types a prediction
-screens_opened() { grep -ao '\[?1049h' "$place/sent" | wc -l; }            # since the pane is listened to
+screens_opened() { grep -ao '\[?1049h' "$work/sent" | wc -l; }            # since the pane is listened to
 told() { waits_for "$1" "$2"; comes 'n goes on'; }
 on() { keys n; comes "step $1 of .*"; comes 'Enter: type|choose:|do it'; } # to the next step, until it asks
 
 # ---- zero-1, as a page at 80x24 ----
 begin 80 24 zero-1
-tm pipe-pane -t 0 "cat >>'$place/sent'"
+tm pipe-pane -t 0 "cat >>'$work/sent'"
 comes 'Enter: type your prediction in MB'
 say a b c
 waits_for "zero-1: words are no prediction" 'give a number in MB'
@@ -34,7 +34,7 @@ keys q
 waits_for "one may leave in the middle" 'zero-1: 1 of 5 steps are right; the same command goes on from here'
 
 begin 80 24 zero-1
-tm pipe-pane -t 0 "cat >>'$place/sent'"
+tm pipe-pane -t 0 "cat >>'$work/sent'"
 waits_for "coming back goes on where one was, with what was said before" 'step 3 of 5 +oo●'
 comes 'Enter: type'
 opened=$(screens_opened)
@@ -56,10 +56,10 @@ keys n
 waits_for "the last step was the last" 'This was the last step: 3 of 5 steps are right'
 keys q
 waits_for "zero-1 is done" 'zero-1: 3 of 5 steps are right'
-[ -s "$place/sent" ] && [ "$(screens_opened)" -eq "$opened" ]
+[ -s "$work/sent" ] && [ "$(screens_opened)" -eq "$opened" ]
 ok "the screen stayed up while runs were started anew" $?
 "$zerolab" lab list >/dev/null 2>&1
-XDG_STATE_HOME=$place/state "$zerolab" lab list | grep -A1 '^zero-1 ' | grep -q 'done, 3 of 5 right'
+XDG_STATE_HOME=$work/state "$zerolab" lab list | grep -A1 '^zero-1 ' | grep -q 'done, 3 of 5 right'
 ok "the list says so" $?
 grep -q '"attempts":	2' "$state/zero-1.json" && grep -q '"hints":	3' "$state/zero-1.json"
 ok "attempts and hints are kept" $?
@@ -95,9 +95,9 @@ keys n
 waits_for "slices is done" 'last step: 4 of 4'
 keys q
 comes 'slices: 4 of 4'
-XDG_STATE_HOME=$place/state "$zerolab" class "$place/state" | grep -qE '^state +slices +done .* 2  now'
+XDG_STATE_HOME=$work/state "$zerolab" class "$work/state" | grep -qE '^state +slices +done .* 2  now'
 ok "the instructor sees it" $?
-XDG_STATE_HOME=$place/state "$zerolab" lab reset
+XDG_STATE_HOME=$work/state "$zerolab" lab reset
 [ -z "$(ls "$state")" ]
 ok "a reset forgets it all" $?
-done_testing
+finish

@@ -3,7 +3,7 @@
 # by page with no engine, on another day or another machine.
 . "$(dirname "$0")/screen.sh"
 
-present() { start "$1" "$2" TERM=screen-256color XDG_STATE_HOME="$place/state" -- "$zerolab" "${@:3}"; }
+present() { start "$1" "$2" TERM=screen-256color XDG_STATE_HOME="$work/state" -- "$zerolab" "${@:3}"; }
 
 present 80 24 lab zero-1 --presenter --record lesson
 waits_for "a presenter is told which key shows the answer" 'type your prediction in MB; y shows it'
@@ -90,4 +90,4 @@ mkdir empty
 ok "an empty folder is no lesson" $?
 present 80 24 lab zero-1 --record lesson
 waits_for "a lesson is not written over another" 'lesson is not empty'
-done_testing
+finish

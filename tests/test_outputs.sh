@@ -1,9 +1,7 @@
 #!/bin/bash
 # Where output goes: files, pipes, devices, and what says so when it could not be written. SHORT=1: ranks as threads only.
 . "$(dirname "$0")/tap.sh"
-threads="--set topology.ranks_as=threads"
-small="--set model.name=custom --set model.layers=2 --set model.hidden=32 --set model.heads=2 --set model.context=32 --set data.sequence_length=32 --set model.vocabulary=256"
-run="train --headless --steps 2 $threads $small"
+run="train --headless --steps 2 $threads $tiny"
 
 # ends STATUS LINE COMMAND...: it says this line alone on standard error, "": nothing.
 ends() {
@@ -92,7 +90,7 @@ check "... and leaves what it should" eval '"$zerolab" check closed.zlt >out && 
 # ---- a run that is ended by force ----
 
 if [ -n "${SHORT:-}" ]; then skip "ended by force" "short"; finish; fi
-"$zerolab" train --headless -n 2 --steps 1000000 $small --trace forced.zlt --report forced.json >out 2>err </dev/null &
+"$zerolab" train --headless -n 2 --steps 1000000 $tiny --trace forced.zlt --report forced.json >out 2>err </dev/null &
 front=$!
 check "a run" eventually grep -q "^step 1/" out
 launcher=$(cat /proc/$front/task/*/children | tr -d " ")

@@ -1,9 +1,7 @@
 #!/bin/bash
 # Nothing is lost without a word: a run keeps out of the checkpoints of another, and no command writes over a file that it reads.
 . "$(dirname "$0")/tap.sh"
-threads="--set topology.ranks_as=threads"
-small="$threads --set model.name=custom --set model.layers=2 --set model.hidden=32 --set model.heads=2 --set model.context=32 \
---set data.sequence_length=32 --set model.vocabulary=256 --set checkpoint.background=off"
+small="$threads $tiny --set checkpoint.background=off"
 
 # refuses WORDS ARGS...: status 2, one line with these words
 refuses() {

@@ -2,7 +2,6 @@
 # Slow motion, a straggler and paced links, changed while the run goes on: steps take as long as they say, and learn the same.
 . "$(dirname "$0")/tap.sh"
 config=$root/configs/nano-stage3.json
-threads="--set topology.ranks_as=threads"
 
 # seconds NAME STEP: of that step
 seconds() { grep -o '"total":[^,]*' "$1.json" | sed -n "$2p" | cut -d: -f2; }

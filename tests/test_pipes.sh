@@ -2,9 +2,7 @@
 # A pipe that nobody writes or reads holds no command up, wherever a file is expected; one that has its other end is read and
 # written as a file is. Cases that have to give up wait side by side.
 . "$(dirname "$0")/tap.sh"
-threads="--set topology.ranks_as=threads"
-run="train --headless --steps 2 $threads --set model.name=custom --set model.layers=2 --set model.hidden=32 --set model.heads=2 \
---set model.context=32 --set data.sequence_length=32 --set model.vocabulary=256"
+run="train --headless --steps 2 $threads $tiny"
 export XDG_STATE_HOME=$work/state
 mkdir -p state/zerolab/labs class/labs
 mkfifo pipe1 pipe2 pipe3 pipe4 pipe5 pipe6 state/zerolab/labs/sixteen-bytes.json class/labs/zero.json

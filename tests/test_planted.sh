@@ -8,8 +8,7 @@ as_other() { setpriv --reuid $other --regid $other --clear-groups -- "$@"; }
 if [ "$(id -u)" -ne 0 ] || ! as_other true 2>/dev/null; then skip "planted links" "needs root and setpriv, for a second user"; finish; fi
 chmod 711 "$work"
 if ! as_other test -x "$work"; then skip "planted links" "another user cannot reach $work"; finish; fi
-run="train --headless --steps 2 --set topology.ranks_as=threads --set model.name=custom --set model.layers=2 --set model.hidden=32 \
---set model.heads=2 --set model.context=32 --set data.sequence_length=32 --set model.vocabulary=256"
+run="train --headless --steps 2 --set topology.ranks_as=threads $tiny"
 mkdir -m 777 shared
 mkdir -m 770 group
 chgrp $other group

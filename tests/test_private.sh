@@ -68,7 +68,7 @@ check "alone in a step of srun it runs" env SLURM_STEP_NUM_TASKS=1 SLURM_PROCID=
 
 other=64321 base=/tmp/zerolab-64321
 if [ "$(id -u)" -ne 0 ] || [ -e $base ] || ! command -v setpriv >/dev/null; then skip "another user" "needs root and setpriv"; finish; fi
-trap 'rm -rf "$work" $base' EXIT
+at_end() { rm -rf $base; }
 chmod 755 "$work"
 mkdir -m 777 "$work/open"
 as_other() { (cd "$work/open" && env -u XDG_RUNTIME_DIR HOME="$work/open" setpriv --reuid=$other --regid=$other --clear-groups "$@"); }

@@ -2,7 +2,6 @@
 # Other ranks in the middle of a run: the same bits where nothing else changed, the same state wherever it is loaded, one trace
 # and one report, refusals that change nothing, and a way back when the new ranks cannot start.
 . "$(dirname "$0")/tap.sh"
-threads="--set topology.ranks_as=threads"
 has() { tr -d ' \t\n' <"$1" | grep -qE -- "$2" || { echo "# $1 lacks $2"; return 1; }; }
 losses() { grep '"loss_bits"' "$1.json" | sed -n "$2"; }
 nothing_left() { [ -z "$(ls -A "$XDG_RUNTIME_DIR")" ] || { ls -AR "$XDG_RUNTIME_DIR" | sed 's/^/# /'; return 1; }; }

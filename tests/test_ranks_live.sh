@@ -2,18 +2,16 @@
 # Other ranks while one watches: by key, at the prompt and among the knobs; the view stays, as do whoever else watches, the
 # pause, the curve and the trace; and what is seen live is what a replay shows.
 . "$(dirname "$0")/screen.sh"
-export HOME=$place XDG_RUNTIME_DIR=$place/runtime
-mkdir -m 700 "$XDG_RUNTIME_DIR"
 body() { sed '$d' | sed -E 's/ +(LIVE +|WATCHING +)?[0-9]+:[0-9]+$//; s/; Space goes on, \. trains one step//; s/ *$//'; }
 
-# While $place/held is there, mpirun does not go on: so that what is shown meanwhile can be seen.
+# While $work/held is there, mpirun does not go on: so that what is shown meanwhile can be seen.
 mkdir bin
 under_mpirun=
-real=$(command -v mpirun) && under_mpirun="--set topology.ranks_as=mpirun" && printf '#!/bin/bash\nwhile [ -e %q ]; do sleep 0.05; done\nexec %q "$@"\n' "$place/held" "$real" >bin/mpirun && chmod +x bin/mpirun
+real=$(command -v mpirun) && under_mpirun="--set topology.ranks_as=mpirun" && printf '#!/bin/bash\nwhile [ -e %q ]; do sleep 0.05; done\nexec %q "$@"\n' "$work/held" "$real" >bin/mpirun && chmod +x bin/mpirun
 
 # ---- a run of one's own
 
-start 80 24 NO_COLOR=1 TERM=screen-256color PATH="$place/bin:$PATH" XDG_RUNTIME_DIR="$XDG_RUNTIME_DIR" -- "$zerolab" train --trace live.zlt --report live.json $under_mpirun
+start 80 24 NO_COLOR=1 TERM=screen-256color PATH="$work/bin:$PATH" -- "$zerolab" train --trace live.zlt --report live.json $under_mpirun
 comes 'step [3-9]'
 touch held
 keys '#'
@@ -71,7 +69,7 @@ done
 [ -z "$(ls -A "$XDG_RUNTIME_DIR")" ]
 ok "nothing is left" $?
 
-start 80 24 TERM=screen-256color PATH="$place/bin:$PATH" XDG_RUNTIME_DIR="$XDG_RUNTIME_DIR" -- "$zerolab" train --trace left.zlt
+start 80 24 TERM=screen-256color PATH="$work/bin:$PATH" -- "$zerolab" train --trace left.zlt
 comes 'step [3-9]'
 touch held
 keys '#' 2 Enter
@@ -89,11 +87,11 @@ ok "... and nothing is left" $?
 "$zerolab" train --detach --set topology.ranks_as=threads --report run.json --trace run.zlt >detached 2>&1
 ok "a run that goes on by itself" $?
 run=$("$zerolab" attach --json | grep -o '"run":[0-9]*' | grep -o '[0-9]*')
-trap 'kill $run 2>/dev/null; for server in 11 12 13; do tm kill-server; done; rm -rf "$place"' EXIT
+at_end() { kill $run 2>/dev/null; end_screens; }
 viewer() { server=$1; }
 attach() {
     viewer "$1"
-    tm new-session -d -x 80 -y 24 "LC_ALL=C.UTF-8 TERM=screen-256color ZEROLAB_MOUSE=no exec $zerolab attach $run"
+    start_another "$zerolab" attach $run
 }
 tm kill-server
 attach 11
@@ -117,11 +115,10 @@ keys '#' 1 Enter
 viewer 13
 waits_for "one rank, for all" '· 1 rank '
 kill "$run"
-finished() { local end=$((SECONDS + patience)); until grep -q '"outcome":.*"stopped"' run.json 2>/dev/null; do [ $SECONDS -lt $end ] || return 1; sleep 0.05; done; }
-finished
+eventually grep -q '"outcome":.*"stopped"' run.json
 ok "its number still stops it" $?
 tr -d ' \t\n' <run.json | grep -q '"ranks":1},*\]'
 ok "... with a report of all parts" $?
 "$zerolab" check run.zlt >/dev/null
 ok "... and a whole trace" $?
-done_testing
+finish

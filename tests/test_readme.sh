@@ -1,11 +1,9 @@
 #!/bin/bash
 # What the documents show is what the program prints: every block between "<!-- `zerolab ...` -->" and "<!-- end -->" is made
 # by that command. ACCEPT=1 writes the blocks anew; look at the difference before committing it.
-zerolab=$(realpath "${ZEROLAB:-build/release/zerolab}")
-cd "$(dirname "$0")/.." || exit 1
+. "$(dirname "$0")/tap.sh"
+cd "$root" || exit 1
 export LC_ALL=C.UTF-8
-work=$(mktemp -d "${TMPDIR:-/tmp}/zerolab-script-XXXXXX")
-trap 'rm -rf "$work"' EXIT
 
 # Screens and pages are kept between ``` lines; tables and reference bring their own.
 made() { # COMMAND LINE
@@ -31,25 +29,16 @@ rewrite() { # FILE: the file with its blocks made anew
     done <"$1"
 }
 
-count=0 failures=0
+same() { # FILE: as $work/made, which ACCEPT=1 puts in its place
+    [ -z "${ACCEPT:-}" ] || cp "$work/made" "$1"
+    diff "$1" "$work/made" >"$work/diff" || { head -n 20 "$work/diff" | cut -c 1-200 | sed 's/^/# /'; return 1; }
+}
+blocks_are_true() { rewrite "$1" >"$work/made" && grep -q '^<!-- end -->$' "$1" && same "$1"; }
 for file in docs/REFERENCE.md docs/LABS.md; do
-    count=$((count + 1))
-    if rewrite $file >"$work/made" && grep -q '^<!-- end -->$' $file; then
-        [ -n "${ACCEPT:-}" ] && cp "$work/made" $file
-        if diff $file "$work/made" | head -n 20 | sed 's/^/# /' | tee "$work/diff" && [ ! -s "$work/diff" ]; then
-            echo "ok $count - $file shows what the program prints"
-            continue
-        fi
-    fi
-    echo "not ok $count - $file shows what the program prints (ACCEPT=1 writes it anew)"
-    failures=$((failures + 1))
+    check "$file shows what the program prints (ACCEPT=1 writes it anew)" blocks_are_true $file
 done
 
 # The picture of the README: the overview of a recorded run.
-count=$((count + 1))
-"$zerolab" replay docs/example.zlt --frame 100x30 --at step:8 --as svg -o "$work/screen.svg"
-[ -n "${ACCEPT:-}" ] && cp "$work/screen.svg" docs/screen.svg
-if cmp -s docs/screen.svg "$work/screen.svg"; then echo "ok $count - docs/screen.svg is the screen"
-else echo "not ok $count - docs/screen.svg is the screen (ACCEPT=1 writes it anew)" && failures=$((failures + 1)); fi
-echo "1..$count"
-[ $failures -eq 0 ]
+"$zerolab" replay docs/example.zlt --frame 100x30 --at step:8 --as svg -o "$work/made"
+check "docs/screen.svg is the screen (ACCEPT=1 writes it anew)" same docs/screen.svg
+finish

@@ -5,8 +5,6 @@
 #
 # Every row of the table in every precision by both kinds of ranks; with SHORT=1 the kinds take turns, so that each row sees both.
 . "$(dirname "$0")/tap.sh"
-small="--set model.name=custom --set model.layers=2 --set model.hidden=32 --set model.heads=2 --set model.context=32 \
---set data.sequence_length=32 --set model.vocabulary=256"
 zero="--set zero_optimization"
 
 # stage, ranks, where the optimizer's states go, where the parameters go, tiles of an MLP
@@ -30,7 +28,7 @@ for precision in fp32 bf16 fp16; do
     flags=
     [ $precision = bf16 ] && flags="--set bf16.enabled=true"
     [ $precision = fp16 ] && flags="--set fp16.enabled=true --set fp16.initial_scale_power=32 --set fp16.hysteresis=1"
-    begin="-n 4 $small $flags $zero.stage=3 --set topology.ranks_as=threads"
+    begin="-n 4 $tiny $flags $zero.stage=3 --set topology.ranks_as=threads"
     check "$precision: saved at stage 3 by 4 ranks" train $precision --steps 6 $begin --set checkpoint.path=$precision.ck
     check "... and gone on there" train $precision-12 --steps 12 $begin
     while read -r shape; do

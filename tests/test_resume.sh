@@ -2,9 +2,6 @@
 # Runs that are saved, stopped or killed, and go on bit for bit as if they had never stopped, and what is refused. (At other
 # stages and numbers of ranks: test_reshape.sh; saves that fail: test_save_faults.sh.) KILLS=N: so many runs killed (5).
 . "$(dirname "$0")/tap.sh"
-threads="--set topology.ranks_as=threads"
-small="--set model.name=custom --set model.layers=2 --set model.hidden=32 --set model.heads=2 --set model.context=32 \
---set data.sequence_length=32 --set model.vocabulary=256"
 kills=${KILLS:-5}
 
 # refused "text" STATUS ARGS...: with this status and this line.
@@ -17,9 +14,9 @@ refused() {
 
 # ---- the weights alone ----
 
-check "saved at stage 3" train fp32 --steps 6 $threads $small --set zero_optimization.stage=3 --set checkpoint.path=fp32.ck
+check "saved at stage 3" train fp32 --steps 6 $threads $tiny --set zero_optimization.stage=3 --set checkpoint.path=fp32.ck
 check "weights alone, into another precision and optimizer" train other "$root/configs/nano.json" --resume fp32.ck --weights-only \
-    --steps 2 $threads $small --set bf16.enabled=true --set optimizer.type=Lion
+    --steps 2 $threads $tiny --set bf16.enabled=true --set optimizer.type=Lion
 check "... begin at step 1" grep -q "begins with the weights" other.out
 
 # ---- bit for bit ----
@@ -28,7 +25,7 @@ check "... begin at step 1" grep -q "begins with the weights" other.out
 goes_on() {
     local name=$1
     shift
-    train "$name" --steps 8 $threads $small --set checkpoint.path="$name.ck" --set checkpoint.every=4 "$@" &&
+    train "$name" --steps 8 $threads $tiny --set checkpoint.path="$name.ck" --set checkpoint.every=4 "$@" &&
         train "$name-on" --resume "$name.ck/step-4" --steps 8 && ends_like "$name" "$name-on"
 }
 check "AdamW on a schedule" goes_on adamw --set zero_optimization.stage=2 --set scheduler.type=WarmupCosineLR \
@@ -54,7 +51,7 @@ check "... the user is told" grep -q "train_batch_size is 12 from here on" three
 
 check "another model" refused 'another model .*model.layers is 2, that of this run is 4' 2 "$root/configs/nano.json" --resume fp32.ck
 check "another optimizer" refused 'trained with AdamW, this run uses Lion; use the same, or' 2 "$root/configs/nano.json" --resume fp32.ck \
-    $small --set optimizer.type=Lion
+    $tiny --set optimizer.type=Lion
 check "no checkpoint" refused 'nowhere: cannot be opened: No such file or directory' 3 --resume nowhere
 check "too few steps" refused 'has 6 steps already' 2 --resume fp32.ck --steps 6
 printf x | dd of=fp32.ck/step-6/shard-1-of-4 bs=1 seek=50000 conv=notrunc 2>/dev/null
@@ -69,7 +66,7 @@ check "a missing shard" refused 'shard-3-of-4: No such file' 3 --resume fp32.ck 
 
 # ---- memory ----
 
-check "no room for a copy: in the foreground" train host --steps 2 $threads $small --set checkpoint.path=host.ck \
+check "no room for a copy: in the foreground" train host --steps 2 $threads $tiny --set checkpoint.path=host.ck \
     --set memory.host_budget=2100KiB --set checkpoint.every=1
 check "... and it says why" grep -q 'foreground: memory.host_budget has no room' host.out
 
@@ -78,23 +75,23 @@ staging() {
     grep -A6 '"tier":.*"host"' "$1.json" | grep -A4 '"staging"' | sed -n 's/.*"peak_bytes":[^0-9]*\([0-9]*\),*/\1/p' | sort -n | tail -1
 }
 check "... which takes its buffers and no more" [ "$(staging host)" = 2097152 ]
-check "a copy where there is room" train copy --steps 2 $threads $small --set checkpoint.path=copy.ck --set checkpoint.every=1
+check "a copy where there is room" train copy --steps 2 $threads $tiny --set checkpoint.path=copy.ck --set checkpoint.every=1
 check "... takes a rank's shards and the buffers" [ $(($(staging copy) - 2097152)) -ge $((405504 / 4)) -a $(($(staging copy) - 2097152)) -le $((440000 / 4)) ]
 check "loading" train load --resume copy.ck --steps 3 --set checkpoint.at_end=false --set checkpoint.every=0
 check "... goes through the same buffers" grep -q '"reserved_bytes":.*2097152' load.json
 
 # ---- the command ----
 
-check "on command" train command --steps 4 $threads $small --set checkpoint.path=command.ck --set checkpoint.at_end=false \
+check "on command" train command --steps 4 $threads $tiny --set checkpoint.path=command.ck --set checkpoint.at_end=false \
     --at "2:checkpoint=before" --at 4:checkpoint
 check "... under a name, or the step's" [ "$(ls command.ck | tr '\n' ' ')" = "before latest step-3 " ]
-check "... where there is no folder" train nowhere --steps 2 $threads $small --at 2:checkpoint
+check "... where there is no folder" train nowhere --steps 2 $threads $tiny --at 2:checkpoint
 check "... it is refused" grep -q 'checkpoint refused: there is no folder' nowhere.out
 
 # ---- killed before anybody heard of the last save ----
 
 # The save that nobody hears of is made by hand, while the run goes on.
-"$zerolab" train --headless --steps 100000 $small $threads --set checkpoint.path=hint.ck --at 2:checkpoint=heard >hint.out 2>hint.err </dev/null &
+"$zerolab" train --headless --steps 100000 $tiny $threads --set checkpoint.path=hint.ck --at 2:checkpoint=heard >hint.out 2>hint.err </dev/null &
 front=$!
 eventually grep -q "saved heard" hint.out
 cp -r hint.ck/heard hint.ck/unheard && echo unheard >hint.ck/latest
@@ -121,7 +118,7 @@ kill_one() {
     local -a from=() who
     rm -f kill.out
     [ -e kill.ck/latest ] && from=(--resume kill.ck)
-    [ -e kill.ck/latest ] || from=($small --set checkpoint.path=kill.ck --set checkpoint.every=2 --set checkpoint.keep=2)
+    [ -e kill.ck/latest ] || from=($tiny --set checkpoint.path=kill.ck --set checkpoint.every=2 --set checkpoint.keep=2)
     "$zerolab" train --headless --steps 100000 "${from[@]}" $as >kill.out 2>kill.err </dev/null &
     local front=$! launcher ranks
     eventually grep -q "^step " kill.out || { sed 's/^/# /' kill.err; return 1; }
@@ -143,7 +140,7 @@ as= saved=0 RANDOM=7
 for ((k = 1; k <= kills; k++)); do check "killed, run $k" kill_one; done
 end=$(($(sed 's/step-//' kill.ck/latest) + 5))
 check "after all that it goes on" train killed --resume kill.ck --steps $end
-check "a run that was never killed" train whole --steps $end $threads $small
+check "a run that was never killed" train whole --steps $end $threads $tiny
 check "... has the same state" same_hash whole killed
 check "... and no leftovers of killed saves stay" [ -z "$(ls -A kill.ck | grep '^\.')" ]
 finish

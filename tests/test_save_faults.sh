@@ -3,9 +3,6 @@
 # Each is one line that says why; the run goes on, and the checkpoint that stood before still loads. Where the last that was wanted
 # is not there in the end, or the report, or all of the trace, the status says so: 4, and a line.
 . "$(dirname "$0")/tap.sh"
-threads="--set topology.ranks_as=threads"
-small="--set model.name=custom --set model.layers=2 --set model.hidden=32 --set model.heads=2 --set model.context=32 \
---set data.sequence_length=32 --set model.vocabulary=256"
 save="--set checkpoint.every=1"
 
 # told NAME TEXT: a line of the run says so, and the run came to its end.
@@ -29,22 +26,22 @@ refused() {
         [ ! -e never.zlt ] && [ ! -e never.json ] || { echo "# status $status: $(cat refused.err refused.out)"; return 1; }
 }
 echo mine >plain
-check "no folder can be made: refused" refused "/dev/null/ck: Not a directory" $threads $small --set checkpoint.path=/dev/null/ck
-check "... there is a file" refused "plain: Not a directory" $threads $small --set checkpoint.path=plain
-check "... only saved on command" refused "plain/ck: Not a directory" $threads $small --set checkpoint.path=plain/ck \
+check "no folder can be made: refused" refused "/dev/null/ck: Not a directory" $threads $tiny --set checkpoint.path=/dev/null/ck
+check "... there is a file" refused "plain: Not a directory" $threads $tiny --set checkpoint.path=plain
+check "... only saved on command" refused "plain/ck: Not a directory" $threads $tiny --set checkpoint.path=plain/ck \
     --set checkpoint.at_end=false --at 2:checkpoint=mine
-check "... a run that saves nothing" train nothing --steps 1 $threads $small --set checkpoint.path=plain/ck --set checkpoint.at_end=false
-check "... while the run goes on, and it saves where it did" eval 'train kept_on --steps 3 $threads $small --set checkpoint.path=instead \
+check "... a run that saves nothing" train nothing --steps 1 $threads $tiny --set checkpoint.path=plain/ck --set checkpoint.at_end=false
+check "... while the run goes on, and it saves where it did" eval 'train kept_on --steps 3 $threads $tiny --set checkpoint.path=instead \
     --at "2:set checkpoint.path=plain/ck" && [ -d instead/step-3 ] &&
     grep -q "set checkpoint.path=plain/ck refused: cannot write checkpoints into plain/ck: Not a directory" kept_on.out'
-check "what was made to try it is taken away" eval '! "$zerolab" train --headless $threads $small --set checkpoint.path=./new/and//deep/ \
+check "what was made to try it is taken away" eval '! "$zerolab" train --headless $threads $tiny --set checkpoint.path=./new/and//deep/ \
     --trace /dev/null/t 2>err && grep -q "cannot write the trace" err && [ ! -e new ] && mkdir new &&
-    ! "$zerolab" train --headless $threads $small --set checkpoint.path=new/ck --trace /dev/null/t 2>err && [ -d new ] && [ ! -e new/ck ]'
+    ! "$zerolab" train --headless $threads $tiny --set checkpoint.path=new/ck --trace /dev/null/t 2>err && [ -d new ] && [ ! -e new/ck ]'
 nobody() { (unset XDG_RUNTIME_DIR && setpriv --reuid=65534 --regid=65534 --clear-groups "$@"); }
 if [ "$(id -u)" = 0 ] && nobody true 2>/dev/null; then
     cp "$zerolab" program && chmod 755 . && mkdir theirs_alone && chmod 700 theirs_alone # nobody may not come to where the checkout lies
     permitted() {
-        nobody ./program train --headless --steps 1 $threads $small --set checkpoint.path="$1" >out 2>err
+        nobody ./program train --headless --steps 1 $threads $tiny --set checkpoint.path="$1" >out 2>err
         [ $? -eq 2 ] && [ "$(cat err)" = "zerolab: cannot write checkpoints into $1: Permission denied" ] || { cat err; return 1; }
     }
     check "no permission to make it: refused" permitted made_by_nobody
@@ -56,7 +53,7 @@ else skip "no permission" "this user cannot be another"; fi
 begins() {
     local name=$1
     shift
-    "$zerolab" train --headless --steps 1000000 --report "$name.json" $threads $small --set checkpoint.path=a/ck "$@" \
+    "$zerolab" train --headless --steps 1000000 --report "$name.json" $threads $tiny --set checkpoint.path=a/ck "$@" \
         >"$name.out" 2>"$name.err" </dev/null &
     run=$!
     eventually grep -q "^step 1/" "$name.out"
@@ -119,7 +116,7 @@ on_disk() {
     rm -rf disk && mkdir disk
     unshare -Urm bash -c "mount -t tmpfs -o size=$1k none disk && $2"
 }
-run="\"\$zerolab\" train --headless $threads $small --set checkpoint.path=disk/ck $save"
+run="\"\$zerolab\" train --headless $threads $tiny --set checkpoint.path=disk/ck $save"
 
 for background in off on; do
     full() {
@@ -136,7 +133,7 @@ done
 # The first save finds the disk full; before one that does not, another run has saved there.
 overtaken() {
     cp -r theirs disk && dd if=/dev/zero of=disk/filler bs=4k 2>dd.err
-    "$zerolab" train --headless $threads $small --steps 1000000 --set checkpoint.path=disk/ck --set checkpoint.every=20 --set checkpoint.keep=1 \
+    "$zerolab" train --headless $threads $tiny --steps 1000000 --set checkpoint.path=disk/ck --set checkpoint.every=20 --set checkpoint.keep=1 \
         >overtaken.out 2>overtaken.err </dev/null &
     local run=$! status
     eventually grep -q "was not saved: .*No space left" overtaken.out && mv disk/theirs/* disk/ck && rm disk/filler &&
@@ -146,20 +143,20 @@ overtaken() {
     wait $run
     [ $status -eq 0 ] && ! grep -q ": saved step-" overtaken.out && diff -r theirs disk/ck || { tail -n 5 overtaken.out overtaken.err | sed 's/^/# /'; return 1; }
 }
-export threads small patience
+export threads tiny patience
 export -f overtaken eventually
-train theirs --steps 3 $threads $small --set checkpoint.path=theirs
+train theirs --steps 3 $threads $tiny --set checkpoint.path=theirs
 check "a folder in which another run saves while the disk is full, is that run's" on_disk 3000 overtaken
 
 check "a disk that is read-only: refused" on_disk 4000 "$run --steps 2 >first.out && mount -o remount,ro disk &&
-    ! \"\$zerolab\" train --headless --resume disk/ck --steps 4 >readonly.out 2>readonly.err && ! \"\$zerolab\" train --headless --steps 1 $threads $small \
+    ! \"\$zerolab\" train --headless --resume disk/ck --steps 4 >readonly.out 2>readonly.err && ! \"\$zerolab\" train --headless --steps 1 $threads $tiny \
     --set checkpoint.path=disk/new >>readonly.out 2>>readonly.err && \"\$zerolab\" train --headless --resume disk/ck --steps 4 --set checkpoint.every=0 \
     --set checkpoint.at_end=false >reads.out"
 check "... in one line, before it trains" eval '[ ! -s readonly.out ] && [ "$(cat readonly.err)" = "zerolab: cannot write checkpoints into disk/ck: Read-only file system
 zerolab: cannot write checkpoints into disk/new: Read-only file system" ]'
 check "... what saves nothing goes on from it" grep -q "goes on from the state of disk/ck/step-2" reads.out
 read_only() {
-    "$zerolab" train --headless $threads $small --steps 2 --set checkpoint.path=disk/ck >first.out || return 1
+    "$zerolab" train --headless $threads $tiny --steps 2 --set checkpoint.path=disk/ck >first.out || return 1
     "$zerolab" train --headless --resume disk/ck --steps 1000000 --set checkpoint.every=0 >readonly.out 2>readonly.err </dev/null &
     local run=$!
     eventually grep -q "^step 3/" readonly.out && mount -o remount,ro disk
@@ -176,7 +173,7 @@ check "... what stands is good" grep -q 'every byte is what was written' inspect
 
 # unwritten KIB LINE OPTION: a run of which only that file lies on the full disk.
 unwritten() {
-    on_disk "$1" "\"\$zerolab\" train --headless $threads $small --steps 6 $3 >out 2>err; [ \$? -eq 4 ] && ls -A disk >left"
+    on_disk "$1" "\"\$zerolab\" train --headless $threads $tiny --steps 6 $3 >out 2>err; [ \$? -eq 4 ] && ls -A disk >left"
     [ "$(cat err)" = "zerolab: $2" ] && grep -q '^finished' out || { sed 's/^/# /' err out; return 1; }
 }
 check "a report onto a full disk" unwritten 8 "cannot write disk/r.json: No space left on device" "--report disk/r.json"
@@ -197,7 +194,7 @@ check "an answer onto a full disk leaves no half of it" whole_answer "plan --sch
 encoded() { on_disk 302 "! \"\$zerolab\" data encode '$root/data/default.txt' --shard-tokens 100000 -o disk/x 2>err && ls -A disk >left"; }
 check "shards of which the last does not fit" encoded
 check "... are taken away: they are not the whole text" eval '[ ! -s left ] && grep -q "cannot write disk/x/tokens-000001.bin: No space" err'
-check "a small checkpoint" train small --steps 1 $threads $small --set checkpoint.path=small
+check "a small checkpoint" train small --steps 1 $threads $tiny --set checkpoint.path=small
 check "an export onto a full disk" refused_there 60 'cannot write disk/x.safetensors.*No space left' export small -o disk/x.safetensors
 check "... for llm.c" refused_there 60 'cannot write disk/x.bin.*No space left' export small -o disk/x.bin
 check "a conversion onto a full disk" refused_there 200 'cannot write disk/.*No space left' convert small -o disk

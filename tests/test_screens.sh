@@ -158,4 +158,4 @@ keys q
 grep -q pink config/zerolab/settings
 ok "... and is left alone" $?
 
-done_testing
+finish

@@ -1,7 +1,6 @@
 #!/bin/bash
 # Out of memory teaches: at the start, in a step, and while switching; what it says, and how a run goes on.
 . "$(dirname "$0")/tap.sh"
-threads="--set topology.ranks_as=threads"
 budget="--set memory.device_budget"
 
 "$zerolab" train --headless --steps 4 $threads $budget=16MiB --report out.json >out 2>err

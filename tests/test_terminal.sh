@@ -49,15 +49,6 @@ all_gone() { # PID...
     for pid in "$@"; do [ ! -e "/proc/$pid" ] || grep -q '^State:.*Z' "/proc/$pid/status" 2>/dev/null || return 1; done
 }
 
-within() { # SECONDS, COMMAND...
-    local end=$((SECONDS + $1))
-    shift
-    until "$@"; do
-        [ $SECONDS -lt $end ] || return 1
-        sleep 0.1
-    done
-}
-
 idle() { # has drawn all there was to draw: paused, it takes no time
     local pid before
     pid=$(program_pid)
@@ -79,7 +70,7 @@ tm resize-window -t 0 -x 100 -y 30
 keys Escape Escape Escape Space
 waits_for "after 200 sizes it goes on" 'PAUSED'
 comes '!sent:'
-within $patience idle
+eventually idle
 settled 8 >/dev/null
 after_storm=$(with_colours)
 keys C-l
@@ -96,25 +87,30 @@ run=$(children "$(program_pid)")
 [ "$(wc -w <<<"$run")" -gt 4 ]
 ok "the run has processes of its own" $?
 tm kill-server
-within $patience all_gone $run
+eventually all_gone $run
 ok "a terminal that goes away ends the program and the run it started" $?
 "$zerolab" check storm.zlt | grep -q 'the run ended: stopped'
 ok "... at the end of a step" $?
 
 # ---- a terminal that takes nothing: it is stopped while the run has much to say
 
-is_stuck() { ! within 1 eval '[ "$(wrote)" != "$before" ]'; } # for a second
 wrote() { sed -n 's/^wchar: //p' "/proc/$pid/io"; }
+is_stuck() { # has drawn nothing for as long as ten frames take
+    local before
+    before=$(wrote)
+    sleep 1
+    [ "$(wrote)" = "$before" ]
+}
 
 for mode in true "dd oflag=nonblock"; do # dd leaves the flag behind
     start 200 60 TERM=xterm-256color -- bash -c "$mode </dev/null 2>/dev/null; exec \"\$0\"" "$zerolab"
     comes 'step [1-9]'
     pid=$(program_pid) run=$(children "$(program_pid)") multiplexer=$(tm display-message -p '#{pid}')
     kill -STOP "$multiplexer"
-    within $patience eval 'before=$(wrote); is_stuck'
+    eventually is_stuck
     stuck=$?
     kill -TERM "$pid"
-    within $patience all_gone $run
+    eventually all_gone $run
     gone=$?
     kill -CONT "$multiplexer"
     [ $stuck -eq 0 ] && [ $gone -eq 0 ]
@@ -145,7 +141,7 @@ click $((column + 2)) 24
 waits_for "a click on a key of the footer is that key" 'help \('
 before=$(screen | head -5)
 keys -l $'\033[<65;10;10M'
-within $patience eval '[ "$(screen | head -5)" != "$before" ]'
+eventually eval '[ "$(screen | head -5)" != "$before" ]'
 ok "the wheel moves" $?
 keys Escape
 comes 'device memory'
@@ -157,4 +153,4 @@ click 40 10
 waits_for "a click on a lane chooses an operation" 'rank [0-3] .*step|issued|started'
 kill -TERM "$(program_pid)"
 waits_for "and the terminal is as before" 'modes restored'
-done_testing
+finish

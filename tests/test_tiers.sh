@@ -5,7 +5,7 @@
 body() { sed -e '$d' -e 's/; Space goes on.*//' -e 's/ \{2,\}\(LIVE *\)\?[0-9]*:[0-9][0-9]$//'; } # without footer, hint, clock
 
 start 80 24 NO_COLOR=1 -- "$zerolab" train "$root/configs/nano-stage3.json" -n 2 --trace live.zlt --steps 100000 \
-    --set zero_optimization.offload_optimizer.nvme_path="$place" --at 4:pause
+    --set zero_optimization.offload_optimizer.nvme_path="$work" --at 4:pause
 waits_for "pauses before step 4" 'PAUSED'
 waits_for "without offload bars are of the device" 'device memory, fullest'
 keys H
@@ -45,6 +45,6 @@ waits_for "q leaves" 'status 0'
 diff live.nvme replayed | sed 's/^/# /'
 cmp -s live.nvme replayed
 ok "the live view equals the replayed one" $?
-ls "$place" | grep -q zerolab-nvme
+ls "$work" | grep -q zerolab-nvme
 ok "no file is left on the disk" $((! $?))
-done_testing
+finish

@@ -4,7 +4,7 @@
 . "$(dirname "$0")/screen.sh"
 offer='New here\? Enter: a two-minute tour'
 
-fresh() { start 80 24 TERM=screen-256color XDG_STATE_HOME="$place/$1" ZEROLAB_TOUR= -- "$zerolab" "${@:2}"; }
+fresh() { start 80 24 TERM=screen-256color XDG_STATE_HOME="$work/$1" ZEROLAB_TOUR= -- "$zerolab" "${@:2}"; }
 runs() { comes 'tokens/s'; comes 'LIVE'; }
 
 fresh one
@@ -38,12 +38,12 @@ waits_for "... nor with train" "!$offer"
 keys q
 comes 'status 0'
 
-XDG_STATE_HOME=$place/three "$zerolab" </dev/null >out 2>&1
+XDG_STATE_HOME=$work/three "$zerolab" </dev/null >out 2>&1
 grep -q 'after step 30' out && ! grep -q 'tour' out
 ok "without a terminal nothing is offered" $?
 
 fresh four
-tm pipe-pane -t 0 "cat >'$place/sent'"
+tm pipe-pane -t 0 "cat >'$work/sent'"
 comes "$offer"
 keys Enter
 waits_for "Enter begins the tour, on the same screen" 'step 1 of 3'
@@ -58,7 +58,7 @@ keys Enter
 waits_for "... and lets the learner switch the next" 'Between steps a rank keeps 3.34 MB'
 keys n
 waits_for "that is all" 'last step: 3 of 3 steps are right'
-[ "$(grep -ao '\[?1049h' "$place/sent" | wc -l)" -le 1 ]
+[ "$(grep -ao '\[?1049h' "$work/sent" | wc -l)" -le 1 ]
 ok "the screen stayed up all the while" $?
 keys q
 waits_for "the tour says how it went" 'tour: 3 of 3 steps are right'
@@ -82,4 +82,4 @@ kill -KILL $engine
 waits_for "an engine that fails before the tour is told of" '^zerolab: '
 waits_for "... with the right status" 'status 4'
 waits_for "... and the terminal is as it was" 'modes restored'
-done_testing
+finish

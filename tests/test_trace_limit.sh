@@ -2,8 +2,7 @@
 # A trace says how fast it grows, and stops where --trace-limit says: the run goes on, the report and the last lines say it, and the
 # file is a whole trace of the steps before.
 . "$(dirname "$0")/tap.sh"
-run="train --headless --set topology.ranks_as=threads --set model.name=custom --set model.layers=2 --set model.hidden=32 \
---set model.heads=2 --set model.context=32 --set data.sequence_length=32 --set model.vocabulary=256 --set train_micro_batch_size_per_gpu=1 \
+run="train --headless --set topology.ranks_as=threads $tiny --set train_micro_batch_size_per_gpu=1 \
 --set gradient_accumulation_steps=16 --set zero_optimization.stage=3"
 limit=1500000
 
