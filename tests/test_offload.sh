@@ -1,10 +1,8 @@
 #!/bin/bash
 # Offload to host memory in the real program: bits, traffic and memory against the plan, live switches of tier, what a host
-# budget or a limit of locked memory that does not suffice leads to, and what delayed updates do to the timeline. SHORT=1:
-# nano only.
+# budget or a limit of locked memory that does not suffice leads to, and what delayed updates do to the timeline. The model of the
+# first part is small; FULL=1: nano and micro too.
 . "$(dirname "$0")/tap.sh"
-short=${SHORT:-}
-threads="--set topology.ranks_as=threads"
 zero="--set zero_optimization"
 optimizer="$zero.offload_optimizer.device=cpu" param="$zero.offload_param.device=cpu"
 
@@ -29,12 +27,14 @@ peaks_within_plan() { # NAME: every row of "peak", both tiers
         awk '{ tiers[$1]++; if ($2 > $3) { print "# " $0; bad = 1 } } END { exit bad || !tiers["host"] || !tiers["device"] }'
 }
 
-for model in nano ${short:-micro}; do
-    [ "$model" = 1 ] && continue
+small="--set model.name=custom --set model.layers=2 --set model.hidden=64 --set model.heads=4 --set model.context=32 \
+--set data.sequence_length=32 --set model.vocabulary=257"
+for model in small ${FULL:+nano micro}; do
     for precision in fp32 bf16; do
-        [ $model = nano ] && steps=8 || steps=3 # of the larger one a step takes fifteen times as long
-        base="--steps $steps $threads --set model.name=$model"
-        [ $precision = bf16 ] && base="$base --set bf16.enabled=true"
+        shape="--set model.name=$model"
+        [ $model = small ] && shape=$small
+        [ $precision = bf16 ] && shape="$shape --set bf16.enabled=true"
+        base="--steps 8 $threads $shape"
         check "$model, $precision, stage 0 on the device" train plain $base
         while read -r stage where; do
             set -- $zero.stage=$stage
@@ -43,9 +43,7 @@ for model in nano ${short:-micro}; do
             check "$model, $precision, stage $stage, $where on the host" train host $base "$@"
             check "... the same bits" same_bits plain host
             check "... no peak above the plan" peaks_within_plan host
-            [ $model = nano ] || continue
-            [ $precision = bf16 ] && set -- "$@" --set bf16.enabled=true
-            check "... traffic equals the plan to the byte" traffic_is_planned host "$@"
+            check "... traffic equals the plan to the byte" traffic_is_planned host $shape "$@"
         done <<END
 1 optimizer
 2 optimizer
@@ -54,10 +52,9 @@ for model in nano ${short:-micro}; do
 3 optimizer and param
 END
     done
-    [ $model = nano ] && at=(2 3 4 5 6) || at=(2 2 2 3 3)
-    check "$model, live switches of tier" train tiers $base --at ${at[0]}:stage=2 --at ${at[1]}:"set zero_optimization.offload_optimizer.device=cpu" \
-        --at ${at[2]}:stage=3 --at ${at[2]}:"set zero_optimization.offload_param.device=cpu" --at ${at[3]}:"set zero_optimization.offload_optimizer.device=none" \
-        --at ${at[4]}:"set zero_optimization.offload_param.device=none" --at ${at[4]}:stage=0
+    check "$model, live switches of tier" train tiers $base --at 2:stage=2 --at 3:"set zero_optimization.offload_optimizer.device=cpu" \
+        --at 4:stage=3 --at 4:"set zero_optimization.offload_param.device=cpu" --at 5:"set zero_optimization.offload_optimizer.device=none" \
+        --at 6:"set zero_optimization.offload_param.device=none" --at 6:stage=0
     check "... the same bits" same_bits plain tiers
 done
 
