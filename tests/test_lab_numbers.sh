@@ -1,11 +1,18 @@
 #!/bin/bash
 # What the checks of labs find is the same with one and two threads a rank (LABS: those that take little time). REFERENCE is
-# another build of the program, by another compiler say; its numbers are held against these, too.
+# another build of the program, by another compiler say; its numbers are held against these, too. Some labs compare measured times,
+# which other programs on the machine may make longer: the best of three.
 . "$(dirname "$0")/tap.sh"
 labs=${LABS:-memory-wall sixteen-bytes zero-2-buckets zero-3}
 
 numbers() { # PROGRAM, THREADS
-    for lab in $labs; do "$1" lab check "$lab" --numbers --set topology.threads_per_rank="$2" || echo "$lab failed"; done
+    local lab attempt
+    for lab in $labs; do
+        for attempt in 1 2 3; do
+            "$1" lab check "$lab" --numbers --set topology.threads_per_rank="$2" >found && { cat found; continue 2; }
+        done
+        echo "$lab failed"
+    done
 }
 
 numbers "$zerolab" 1 >one 2>errors
