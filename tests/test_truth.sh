@@ -6,15 +6,15 @@
 counted=$(dirname "$zerolab")/tests/truth
 example=$root/docs/example.zlt
 
-# screen FILE AT VIEW SIZE: as ASCII, in bytes; each is made once
+# screen FILE AT VIEW SIZE: the name of a file with it, as ASCII, in bytes; each is made once
 screen() {
-    local made; made=$(basename "$1").$2.$3.$4
+    local made=${1##*/}.$2.$3.$4
     [ -f "$made" ] || "$zerolab" replay "$1" --frame "$4" --view "$3" --at "step:$2" --units bytes -U >"$made"
-    cat "$made"
+    echo "$made"
 }
 
 figure() { # FILE AT NAME
-    local made; made=$(basename "$1").$2.truth
+    local made=${1##*/}.$2.truth
     [ -f "$made" ] || "$counted" "$1" "$2" >"$made"
     sed -n "s/^$3 //p" "$made"
 }
@@ -41,7 +41,7 @@ equal() {
 # reads FILE AT VIEW SIZE PATTERN FIGURE: what the pattern finds in brackets on the first line that it matches
 reads() {
     local shown true
-    shown=$(screen "$1" "$2" "$3" "$4" | sed -nE "s/^(.*[^0-9,.])?$5.*$/\2/p" | head -n 1)
+    shown=$(sed -nE "s/^(.*[^0-9,.])?$5.*$/\2/; T; p; q" "$(screen "$1" "$2" "$3" "$4")")
     true=$(figure "$1" "$2" "$6")
     [[ $6 = *.waited.*_ns && $true = 0 && -z $shown ]] && return # waits that there were none of are not told
     equal "$shown" "$true" || { echo "# $3 shows ${shown:-nothing} for $5; $6 is ${true:-not known}"; return 1; }
@@ -52,7 +52,7 @@ table() {
     local view size name pattern
     while read -r view size name pattern; do
         [ -z "$view" ] || [ "$view" = '#' ] ||
-            check "$(basename "$1"), step $2, $view: $name" reads "$1" "$2" "$view" "$size" "$pattern" "$name"
+            check "${1##*/}, step $2, $view: $name" reads "$1" "$2" "$view" "$size" "$pattern" "$name"
     done
 }
 
@@ -199,7 +199,7 @@ table "$example" 3 < <(every_stage whole; collective all_reduce)
 # The curve's axis is from the highest loss to the lowest; this run learns in every step.
 loss_axis() {
     local ends
-    ends=($(screen "$example" 7 loss 80x24 | sed -nE 's/^ +([0-9]+\.[0-9]{4}) .*/\1/p'))
+    ends=($(sed -nE 's/^ +([0-9]+\.[0-9]{4}) .*/\1/p' "$(screen "$example" 7 loss 80x24)"))
     equal "${ends[0]}" "$(figure "$example" 1 step.loss)" && equal "${ends[-1]}" "$(figure "$example" 7 step.loss)"
 }
 check "example.zlt, step 7, loss: the axis is from the first loss to the last" loss_axis
