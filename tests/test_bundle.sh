@@ -6,7 +6,9 @@ build=$(dirname "$zerolab")
 kind=$(basename "$build")
 compiler=$(sed 's/ -std=c17.*//' "$build/flags")
 quiet_make() { env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS make -j2 --no-print-directory CC="$compiler" "$@"; }
-[ "$kind" = release ] || sanitizer=SAN=$kind
+how=() # as this build was made
+[ "$kind" = release ] || how+=("SAN=$kind")
+grep -q nvcc "$build/flags" || how+=(CUDA=0)
 
 quiet_make -C "$root" bundle BUNDLE="$work/zerolab.tar.gz" >said
 ok "a bundle is made" $?
@@ -32,12 +34,11 @@ PATH=$work/offline:$PATH "$place/tools/bootstrap.sh" >bootstrap.out 2>&1 && [ ! 
 ok "where all packages are, setting up is silent and asks no network" $?
 
 if [ -z "${FULL:-}" ]; then
-    mkdir -p "$place/build"
-    cp -a "$build" "$place/build/$kind"
-    rm -rf "$place/build/$kind/zerolab" "$place/build/$kind/tests"
+    mkdir -p "$place/build/$kind"
+    tar -C "$build" --exclude=./tests --exclude=./zerolab --exclude='*.a' -c . | tar -C "$place/build/$kind" -x
     find "$place/build" -name '*.o' -exec touch {} +
 fi
-PATH=$work/offline:$PATH quiet_make -C "$place" ${sanitizer:-} all >built 2>&1
+PATH=$work/offline:$PATH quiet_make -C "$place" "${how[@]}" all >built 2>&1
 status=$?
 [ $status -eq 0 ] || tail -n 5 built | sed 's/^/# /'
 ok "it builds" $status
