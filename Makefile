@@ -5,6 +5,7 @@
 #   make install               program, man page and completions below PREFIX (/usr/local), or below DESTDIR/PREFIX; make uninstall
 #   make deb                   a Debian package, build/zerolab_VERSION_ARCH.deb
 #   make test                  all tests, two programs at a time
+#   make test-full             the same with nano, where make test trains a smaller model, with whole matrices and more rounds
 #   make bench                 the figures of docs/BENCHMARKS.md, and its table of them
 #   make bundle                one archive that builds and runs on laptops without a network
 #   make test-gpu              the checks that need a GPU, and bench-gpu its figures: with a CUDA toolkit, without our other libraries
@@ -88,6 +89,8 @@ test:
 	@tools/bootstrap.sh
 	@$(MAKE) --no-print-directory tests
 	@tests/run-tests $(BUILD)
+test-full:
+	@FULL=1 LIMIT=1800 $(MAKE) --no-print-directory test
 
 bench:
 	@tools/bootstrap.sh
@@ -173,6 +176,6 @@ $(BUILD)/engine/config/builtin.o: configs/nano.json
 $(BUILD)/engine/lab/catalog.o: $(wildcard labs/*/lab.md)
 $(BUILD)/engine/data/default_text.o: data/default.txt
 
-.PHONY: all tests benches run test bench install uninstall deb bundle program fake gpu-programs test-gpu bench-gpu clean always
+.PHONY: all tests benches run test test-full bench install uninstall deb bundle program fake gpu-programs test-gpu bench-gpu clean always
 .SECONDARY:
 -include $(OBJECTS:.o=.d) $(PROGRAMS:=.d)

@@ -44,7 +44,7 @@ static const struct place {
     {3, "stage 3, all on NVMe", {TO_NVME, PARAMETERS_TO_NVME, PIPELINED}},
     {3,
      "stage 3, some parameters on NVMe",
-     {TO_NVME, PARAMETERS_TO_NVME, "zero_optimization.offload_param.max_in_cpu=40000"}},
+     {TO_NVME, PARAMETERS_TO_NVME, "zero_optimization.offload_param.max_in_cpu=12000"}},
 };
 enum { PLACES = sizeof places / sizeof *places, ALL_AWAY = 7 };
 
@@ -106,7 +106,7 @@ static void single_open(struct single *single, const struct plan_of_run *plan, s
 {
     struct error err = {0};
     struct zero_shortage shortage;
-    if (config_load(&single->config, NULL, plan->sets, plan->set_count, &err)) fail_msg("%s", err.text);
+    if (load_plan(&single->config, plan, &err)) fail_msg("%s", err.text);
     assert_int_equal(single->config.topology.ranks, 1);
     if (data_open(&single->data, &single->config, &err)) fail_msg("%s", err.text);
     assert_int_equal(comm_group_create(&single->group, 1, 0, &err), 0);
@@ -218,7 +218,7 @@ static void delays_by_one_step(const char *precision)
     struct model model = {0};
     struct gradients now = {0}, before = {0};
     float want[STEPS];
-    assert_int_equal(config_load(&config, NULL, stage0.sets, stage0.set_count, NULL), 0);
+    assert_int_equal(load_plan(&config, &stage0, NULL), 0);
     single_open(&first, &stage0, NULL);
     save(&held, &first);
     model = first.zero->model;
@@ -393,7 +393,7 @@ static void test_state_carries_what_is_pending(void **state)
 static int fail_takes(const struct place *place)
 {
     struct plan_of_run plan =
-        delayed_at(place, 0, "topology.ranks=1", "bf16.enabled=true", "schedule.update_tile=30000");
+        delayed_at(place, 0, "topology.ranks=1", "bf16.enabled=true", "schedule.update_tile=7500");
     struct single single;
     struct held held = {0};
     uint64_t want = 0;

@@ -114,6 +114,7 @@ static void test_switch_on_a_full_device(void **state)
 {
     (void)state;
     struct plan_of_run plan = base(4, "topology.ranks=1", stage_sets[3], true);
+    plan.nano = true; /* many of the device's units */
     set(&plan, "zero_optimization.offload_param.device=cpu");
     set(&plan, "model.layers=24");
     set(&plan, "data.sequence_length=16");
@@ -155,6 +156,7 @@ static void test_update_on_a_full_device(void **state)
 {
     (void)state;
     struct plan_of_run plan = base(3, "topology.ranks=1", stage_sets[3], true);
+    plan.nano = true;
     set(&plan, "zero_optimization.offload_param.device=cpu");
     plan.before_step = foresee_on_full_device;
     assert_int_equal(run_far(plan, false).shortages, 0);
@@ -340,6 +342,7 @@ static void test_budget_of_pieces(void **state)
     static struct far_device far;
     struct pages pages = far_pages;
     struct plan_of_run plan = base(1, "topology.ranks=1", stage_sets[2], true);
+    plan.nano = true;
     struct config config;
     struct comm_group *group;
     struct comm *comm;
@@ -347,7 +350,7 @@ static void test_budget_of_pieces(void **state)
     struct zero *zero;
     struct zero_shortage shortage;
     set(&plan, "zero_optimization.offload_optimizer.device=cpu");
-    assert_int_equal(config_load(&config, NULL, plan.sets, plan.set_count, NULL), STATUS_OK);
+    assert_int_equal(load_plan(&config, &plan, NULL), STATUS_OK);
     assert_int_equal(data_open(&data, &config, NULL), STATUS_OK);
     assert_int_equal(comm_group_create(&group, 1, 0, NULL), STATUS_OK);
     assert_int_equal(comm_open_thread(&comm, group, 0, NULL), STATUS_OK);

@@ -50,7 +50,7 @@ static const struct setup {
 #define READ_AHEAD       "zero_optimization.offload_optimizer.pipeline_read=true"
 #define WRITE_BEHIND     "zero_optimization.offload_optimizer.pipeline_write=true"
 #define NONE_IN_CPU      "zero_optimization.offload_param.max_in_cpu=0"
-#define SOME_IN_CPU      "zero_optimization.offload_param.max_in_cpu=40000"
+#define SOME_IN_CPU      "zero_optimization.offload_param.max_in_cpu=12000"
 #define HALF             "zero_optimization.offload_optimizer.ratio=0.5"
     {"optimizer", {OPTIMIZER("nvme")}},
     {"optimizer, read ahead", {OPTIMIZER("nvme"), READ_AHEAD}},
@@ -111,7 +111,7 @@ static void all_the_same(int first, int stride, int steps, const char *ranks, co
 /* With SHORT=1 the precisions take turns: each setup is seen in one of them. */
 static int turns(void)
 {
-    return getenv("SHORT") ? 3 : 1;
+    return effort(3, 1, 1);
 }
 
 static void test_same_bits_fp32(void **state)
@@ -145,7 +145,7 @@ static void test_knobs_do_not_change_learning(void **state)
          "zero_optimization.overlap_comm=false", "zero_optimization.offload_param.buffer_count=1",
          "schedule.update_tile=5000", "aio.intra_op_parallelism=2"},
         {"bf16.enabled=true", "zero_optimization.stage3_prefetch_bucket_size=100000000",
-         "zero_optimization.offload_param.buffer_size=30000", "zero_optimization.offload_param.buffer_count=7",
+         "zero_optimization.offload_param.buffer_size=15000", "zero_optimization.offload_param.buffer_count=7",
          "gradient_accumulation_steps=2", "optimizer.type=Lion"},
     };
     for (int k = 0; k < 2; k++) all_the_same(k, 3, 4, k ? "topology.ranks=3" : "topology.ranks=4", extras[k]);
@@ -184,6 +184,9 @@ static void test_bytes_are_as_planned(void **state)
                          (long long)measured, (long long)planned);
             assert_int_equal(out.memory.tier[tier].live_bytes, out.footprint.resting_bytes[tier]);
         }
+        const bool some = strstr(setups[s].name, "some parameters"); /* on NVMe, and some in host memory */
+        if (some) assert_true(out.footprint.category[TIER_HOST][CATEGORY_PARAMETERS].peak_bytes > 0);
+        if (some) assert_true(out.footprint.category[TIER_NVME][CATEGORY_PARAMETERS].peak_bytes > 0);
         for (int r = 0; r < 4; r++)
             for (int d = 0; d < AIO_DIRECTIONS; d++)
                 assert_int_equal(moved_bytes[r][3][d] - moved_bytes[r][2][d], out.traffic[traffic[d]].sent_bytes);
@@ -223,7 +226,7 @@ static void some_to_nvme(struct config_zero *knobs)
 {
     knobs->offload_optimizer = OFFLOAD_CPU;
     knobs->offload_param = OFFLOAD_NVME;
-    knobs->max_in_cpu_elems = 100000;
+    knobs->max_in_cpu_elems = 25000;
 }
 
 static void all_to_host(struct config_zero *knobs)
@@ -375,7 +378,7 @@ static void run_on_full_disk(struct full *full, bool has_gate, struct error *err
     struct plan_of_run plan = plan_with(&setups[3], 1, "topology.ranks=1", NULL);
     struct zero_result result;
     pthread_t watcher;
-    assert_int_equal(config_load(&full->config, NULL, plan.sets, plan.set_count, err), 0);
+    assert_int_equal(load_plan(&full->config, &plan, err), 0);
     assert_int_equal(data_open(&full->data, &full->config, err), 0);
     assert_int_equal(comm_group_create(&full->group, 1, 0, err), 0);
     assert_int_equal(comm_open_thread(&full->comm, full->group, 0, err), 0);
@@ -479,7 +482,7 @@ static void test_update_is_foreseen(void **state)
 static void test_budget(void **state)
 {
     (void)state;
-    static const char *const extras[EXTRAS] = {"memory.nvme_budget=1MiB"};
+    static const char *const extras[EXTRAS] = {"memory.nvme_budget=256KiB"};
     struct plan_of_run plan = plan_with(&setups[0], 4, "topology.ranks=4", extras);
     plan.fails_with = "out of nvme memory: optimizer asks for";
     run(&plan);

@@ -52,6 +52,19 @@ static void test_same_bits_odd_vocabulary(void **state)
     same_bits(true, "topology.ranks=2", "model.vocabulary=263");
 }
 
+/* The built-in model too. */
+static void test_same_bits_nano(void **state)
+{
+    (void)state;
+    const int steps = 3;
+    struct plan_of_run plan = base(steps, "topology.ranks=2", stage_sets[0], true);
+    plan.nano = true;
+    struct outcome_of_run reference = run(&plan);
+    plan.sets[1] = stage_sets[3];
+    struct outcome_of_run other = run(&plan);
+    expect_same(&reference, &other, steps, "nano at stage 3");
+}
+
 static void test_knobs_do_not_change_learning(void **state)
 {
     (void)state;
@@ -61,7 +74,7 @@ static void test_knobs_do_not_change_learning(void **state)
         {"zero_optimization.reduce_bucket_size=100000000", "zero_optimization.stage3_prefetch_bucket_size=100000000",
          "zero_optimization.stage3_max_reuse_distance=1000000000"},
         {"zero_optimization.allgather_bucket_size=10000", "zero_optimization.stage3_param_persistence_threshold=1280",
-         "zero_optimization.stage3_max_live_parameters=100000"},
+         "zero_optimization.stage3_max_live_parameters=25000"},
         {"zero_optimization.allgather_bucket_size=10000", "zero_optimization.stage3_param_persistence_threshold=100000",
          "zero_optimization.overlap_comm=true"},
     };
@@ -208,6 +221,7 @@ int main(void)
         cmocka_unit_test(test_same_bits_bf16),
         cmocka_unit_test(test_same_bits_three_ranks),
         cmocka_unit_test(test_same_bits_odd_vocabulary),
+        cmocka_unit_test(test_same_bits_nano),
         cmocka_unit_test(test_knobs_do_not_change_learning),
         cmocka_unit_test(test_accumulation),
         cmocka_unit_test(test_memory_is_as_planned),

@@ -1,18 +1,22 @@
-/* Runs of the engine with ranks as threads, for tests: what a run does (struct plan_of_run) and what came of it. */
+/* Runs of the engine with ranks as threads, for tests: what a run does (struct plan_of_run) and what came of it. The model is that of
+ * tests/small.json. FULL=1, or a plan that says so, takes nano. */
 #ifndef TESTS_ZERO_RUNS_H
 #define TESTS_ZERO_RUNS_H
 
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "engine/zero/internal.h"
+#include "tests/effort.h"
 
 enum { STEPS_MAX = 40, RANKS_MAX = 8, SWITCHES_MAX = 8 };
 
 struct plan_of_run { /* what a run does */
     const char *sets[24];
     int set_count, steps;
+    bool nano; /* the built-in configuration, and not tests/small.json */
     struct {
         int before_step, stage;
         void (*change)(struct config_zero *knobs); /* NULL: only the stage */
@@ -39,6 +43,7 @@ struct outcome_of_run {
     struct footprint footprint;
     struct traffic_sum traffic[TRAFFIC_KINDS];
     int64_t model_elems, padded_elems; /* Psi, and with the padding of every unit */
+    int hidden;
     int ran[OP_KINDS], ahead;          /* operations that rank 0 ran, by its own records; gathers ahead of need */
     int beside;                        /* of them reductions beside which it computed */
     int64_t gathered_bytes;            /* payload of its gathers */
@@ -203,6 +208,7 @@ static inline void *rank_main(void *argument)
     model_of(&model, thread->config, NULL);
     traffic_of(thread->out.traffic, zero_schedule(zero), &model, thread->rank);
     thread->out.model_elems = model.elems;
+    thread->out.hidden = model.shape.hidden;
     for (int u = 0; u < model.unit_count; u++)
         thread->out.padded_elems +=
             shard_elems(model.units[u].elems, thread->config->topology.ranks) * thread->config->topology.ranks;
@@ -210,6 +216,12 @@ static inline void *rank_main(void *argument)
     comm_close(comm);
     zero_close(zero);
     return NULL;
+}
+
+static inline int load_plan(struct config *config, const struct plan_of_run *plan, struct error *err)
+{
+    const bool nano = plan->nano || effort_is_full();
+    return config_load(config, nano ? NULL : "tests/small.json", plan->sets, plan->set_count, err);
 }
 
 /* Runs all ranks and returns rank 0's outcome; ranks must agree on everything. */
@@ -221,7 +233,7 @@ static inline struct outcome_of_run run(const struct plan_of_run *plan)
     struct error err = {0};
     struct comm_group *group;
     struct data *data;
-    if (config_load(&config, NULL, plan->sets, plan->set_count, &err)) fail_msg("%s", err.text);
+    if (load_plan(&config, plan, &err)) fail_msg("%s", err.text);
     if (plan->budget_bytes) config.budget_bytes[TIER_DEVICE] = plan->budget_bytes;
     const int ranks = config.topology.ranks;
     if (data_open(&data, &config, &err)) fail_msg("%s", err.text);
