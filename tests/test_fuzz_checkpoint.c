@@ -17,6 +17,7 @@
 #include "engine/checkpoint/crc32c.h"
 #include "engine/checkpoint/format.h"
 #include "tests/checkpoint_fixture.h"
+#include "tests/effort.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count);
 
@@ -216,7 +217,7 @@ static void mutate(struct bytes *bytes, int f)
 
 int main(int argc, char **argv)
 {
-    int rounds = argc > 1 ? atoi(argv[1]) : getenv("SHORT") ? 300 : 1500, round = 0;
+    int rounds = argc > 1 ? atoi(argv[1]) : effort(300, 750, 1500), round = 0;
     const char *seconds = getenv("FUZZ_SECONDS");
     const uint64_t until_ns = clock_ns() + (uint64_t)(seconds ? atoi(seconds) : 0) * 1000000000u;
     make_seed();

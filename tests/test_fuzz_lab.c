@@ -20,8 +20,9 @@
 #include "engine/lab/pane.h"
 #include "engine/lab/catalog.h"
 #include "engine/lab/progress.h"
+#include "tests/effort.h"
 
-enum { ROOM = 48 << 10, SEEDS_MAX = 64, ROUND_LIMIT_S = 30, ROUNDS = 4000, ROUNDS_SHORT = 300 };
+enum { ROOM = 48 << 10, SEEDS_MAX = 64, ROUND_LIMIT_S = 30, ROUNDS = 4000 };
 
 static const char *const words[] = {
     "{",
@@ -201,7 +202,7 @@ static bool goes_on(int round, uint64_t begun_ns)
 {
     const char *asked = getenv("FUZZ_SECONDS");
     if (asked) return clock_ns() - begun_ns < strtoull(asked, NULL, 10) * 1000000000u;
-    return round < (getenv("SHORT") ? ROUNDS_SHORT : ROUNDS);
+    return round < effort(300, 1500, ROUNDS);
 }
 
 static void damaged_labs_are_accepted_or_refused(void **state)

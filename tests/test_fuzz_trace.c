@@ -26,6 +26,7 @@
 #include "engine/trace/file.h"
 #include "engine/trace/source.h"
 #ifndef LIBFUZZER
+#include "tests/effort.h"
 #include "tests/synthetic.h"
 #endif
 
@@ -316,7 +317,7 @@ static void read_input(const uint8_t *bytes, size_t count)
 
 int main(int argc, char **argv)
 {
-    int rounds = argc > 1 ? atoi(argv[1]) : getenv("SHORT") ? 300 : 1500, round = 0;
+    int rounds = argc > 1 ? atoi(argv[1]) : effort(300, 600, 1500), round = 0;
     const char *seconds = getenv("FUZZ_SECONDS");
     const uint64_t until_ns = clock_ns() + (uint64_t)(seconds ? atoi(seconds) : 0) * 1000000000u;
     struct bytes seed = seed_trace(), records = seed_records(STORY_ENDED), parts = seed_records(STORY_RETURNS),
