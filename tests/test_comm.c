@@ -12,12 +12,13 @@
 #include "engine/comm/copy.h"
 #include "engine/comm/internal.h"
 #include "tests/comm_scenarios.h"
+#include "tests/effort.h"
 
-#ifdef __SANITIZE_THREAD__
-enum { ROUNDS = 60 };
-#else
-enum { ROUNDS = 250 };
-#endif
+/* Of random collectives; five times as many come to the one that is larger than the caches. */
+static uint64_t rounds(void)
+{
+    return (uint64_t)effort(60, 100, 250);
+}
 
 struct rank {
     struct comm_group *group;
@@ -58,7 +59,7 @@ static uint64_t run_ranks(int ranks, int ranks_per_node, void (*body)(struct com
 
 static void random_rounds(struct comm *comm, struct memory *memory, uint64_t *result)
 {
-    *result = scenario_random(comm, memory, ROUNDS);
+    *result = scenario_random(comm, memory, rounds());
 }
 
 static void test_random_collectives(void **state)
@@ -67,19 +68,19 @@ static void test_random_collectives(void **state)
     for (int ranks = 1; ranks <= 8; ranks++) run_ranks(ranks, 0, random_rounds);
 }
 
-static void thousand_rounds(struct comm *comm, struct memory *memory, uint64_t *result)
+static void more_rounds(struct comm *comm, struct memory *memory, uint64_t *result)
 {
-    *result = scenario_random(comm, memory, 5 * ROUNDS);
+    *result = scenario_random(comm, memory, 5 * rounds());
 }
 
 /* Where the nodes' borders lie changes what is counted as what, and no bit. */
 static void test_nodes_change_no_bit(void **state)
 {
     (void)state;
-    uint64_t one = run_ranks(4, 0, thousand_rounds);
-    assert_int_equal(run_ranks(4, 2, thousand_rounds), one);
-    assert_int_equal(run_ranks(4, 1, thousand_rounds), one);
-    assert_int_equal(run_ranks(4, 3, thousand_rounds), one); /* the last node is smaller */
+    uint64_t one = run_ranks(4, 0, more_rounds);
+    assert_int_equal(run_ranks(4, 2, more_rounds), one);
+    assert_int_equal(run_ranks(4, 1, more_rounds), one);
+    assert_int_equal(run_ranks(4, 3, more_rounds), one); /* the last node is smaller */
 }
 
 static void unhealthy(struct comm *comm, struct memory *memory, uint64_t *result)
