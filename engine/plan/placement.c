@@ -1,9 +1,9 @@
 /* Memory of a schedule that is written down: the dependencies that keep what is live within the canonical order, and an address
- * for every buffer. */
+ * for every buffer; and the address ranges that all schedules of a model stay within. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/plan/builder.h"
+#include "engine/plan/buckets.h"
 
 enum { ADDRESS_ALIGN = 64 };
 
@@ -78,4 +78,98 @@ void placement_of_all(struct builder *builder)
     }
 #undef LIVE
     free(rooms);
+}
+
+/* ---- ranges for all schedules ---- */
+
+/* First fit leaves holes below what stays. Where buffers of many sizes come and go, ranges are twice as wide as what is live. */
+enum { HOLES = 2 };
+
+static uint64_t aligned(int64_t bytes, uint64_t align)
+{
+    return ((uint64_t)bytes + align - 1) / align * align;
+}
+
+/* One array of every unit, whole or the rank's own shard, of elements of so many bytes. */
+static uint64_t arrays(const struct schedule_input *input, enum extent extent, int element_bytes, uint64_t align)
+{
+    uint64_t bytes = 0;
+    for (int u = 0; u < input->model->unit_count; u++) {
+        const int64_t shard = shard_elems(input->model->units[u].elems, input->ranks);
+        bytes += aligned((extent == EXTENT_WHOLE ? shard * input->ranks : shard) * element_bytes, align);
+    }
+    return bytes;
+}
+
+/* Outputs of a micro-step, from the embedding to the last norm. */
+static uint64_t outputs(const struct schedule_input *input)
+{
+    const uint64_t each = aligned(activation_output_bytes(input->model, input->B, input->T), ADDRESS_ALIGN);
+    return (uint64_t)(input->model->shape.layers + 2) * each;
+}
+
+/* What forward saves, with nothing made again, and the tokens. */
+static uint64_t activations(const struct schedule_input *input)
+{
+    const int blocks = input->model->shape.layers;
+    const int count[PART_KINDS] = {[PART_ATTENTION] = blocks,
+                                   [PART_MLP] = blocks,
+                                   [PART_NORM] = 1,
+                                   [PART_HEAD] = 1,
+                                   [PART_HIDDEN] = blocks * input->model->mlp_tiles};
+    uint64_t bytes = outputs(input) + aligned((int64_t)input->B * input->T * 2 * 4, ADDRESS_ALIGN);
+    for (int part = 0; part < PART_KINDS; part++) {
+        struct activation_layout layout;
+        activation_layout(&layout, input->model, (enum activation_part)part, input->B, input->T);
+        bytes += (uint64_t)count[part] * aligned(layout.bytes, ADDRESS_ALIGN);
+    }
+    return bytes;
+}
+
+/* Gradients of activations and, between them, the largest scratch. */
+static uint64_t workspace(const struct schedule_input *input)
+{
+    int64_t scratch = 0;
+    for (int use = 0; use < USES; use++) {
+        const int64_t bytes = scratch_bytes(input->model, (enum use)use, input->B, input->T, input->threads);
+        if (bytes > scratch) scratch = bytes;
+    }
+    return HOLES * aligned(scratch, ADDRESS_ALIGN) +
+           2 * aligned(activation_output_bytes(input->model, input->B, input->T), ADDRESS_ALIGN);
+}
+
+/* Whole: gradients as backward makes them, added up, and to be sent. Own: reduced, parameters to be gathered, and updated. */
+static uint64_t buckets(const struct schedule_input *input)
+{
+    const struct model *model = input->model;
+    const int own = dtype_bytes(model->dtype), sum = dtype_bytes(model->gradient), wire = dtype_bytes(model->wire);
+    return arrays(input, EXTENT_WHOLE, own + sum + wire, ADDRESS_ALIGN) +
+           arrays(input, EXTENT_SHARD, wire + 2 * own, ADDRESS_ALIGN) + (model->passes ? ARRIVALS_BYTES : 0);
+}
+
+/* Gradients to add, shards from NVMe, parameters on their way there and back; and states: read, updated, written. */
+static uint64_t staging(const struct schedule_input *input, int states)
+{
+    const int own = dtype_bytes(input->model->dtype), wire = dtype_bytes(input->model->wire);
+    return arrays(input, EXTENT_SHARD, wire + 3 * own, PAGE_ALIGN) +
+           3 * arrays(input, EXTENT_SHARD, states * dtype_bytes(DTYPE_F32), PAGE_ALIGN);
+}
+
+void schedule_ranges(uint64_t bytes[TIERS][CATEGORIES], const struct schedule_input *input)
+{
+    const struct model *model = input->model;
+    const int states = 1 + optimizer_table[model->optimizer].states; /* with master weights */
+    memset(bytes, 0, TIERS * sizeof *bytes);
+    for (enum tier tier = 0; tier < TIERS; tier++) {
+        const enum extent extent = tier == TIER_DEVICE ? EXTENT_WHOLE : EXTENT_SHARD;
+        bytes[tier][CATEGORY_PARAMETERS] = arrays(input, extent, dtype_bytes(model->dtype), PAGE_ALIGN);
+        bytes[tier][CATEGORY_GRADIENTS] = arrays(input, extent, dtype_bytes(model->gradient), PAGE_ALIGN);
+        bytes[tier][CATEGORY_OPTIMIZER] = (uint64_t)states * arrays(input, extent, dtype_bytes(DTYPE_F32), PAGE_ALIGN);
+    }
+    bytes[TIER_DEVICE][CATEGORY_GATHERED] = HOLES * arrays(input, EXTENT_WHOLE, dtype_bytes(model->dtype), PAGE_ALIGN);
+    bytes[TIER_DEVICE][CATEGORY_BUCKETS] = buckets(input);
+    bytes[TIER_DEVICE][CATEGORY_ACTIVATIONS] = HOLES * activations(input);
+    bytes[TIER_DEVICE][CATEGORY_WORKSPACE] = workspace(input);
+    bytes[TIER_HOST][CATEGORY_ACTIVATIONS] = HOLES * outputs(input);
+    bytes[TIER_HOST][CATEGORY_STAGING] = staging(input, states);
 }

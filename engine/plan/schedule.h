@@ -153,6 +153,10 @@ struct schedule_input schedule_input_of(const struct config *config, const struc
 int schedule_build(struct schedule *schedule, const struct schedule_input *input, struct error *err);
 void schedule_release(struct schedule *schedule);
 
+/* Address ranges that hold the buffers of every schedule of this model, these ranks and this batch, at any stage and any other knobs: a
+ * run that switches makes its ranges once. They cost addresses, not memory. input->knobs and ->purpose are not read. */
+void schedule_ranges(uint64_t bytes[TIERS][CATEGORIES], const struct schedule_input *input);
+
 /* First element of a unit that an extent, or a buffer, covers on `rank`, and one past the last. */
 void extent_range(const struct schedule *schedule, const struct model *model, int unit, enum extent extent, int rank, int64_t *first, int64_t *end);
 void buffer_range(const struct schedule *schedule, const struct model *model, const struct buffer *buffer, int rank, int64_t *first, int64_t *end);

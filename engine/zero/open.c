@@ -6,7 +6,6 @@
 
 #include "engine/memory/pages.h"
 #include "engine/memory/storage.h"
-#include "engine/plan/buckets.h"
 #include "engine/plan/flops.h"
 #include "engine/zero/internal.h"
 #include "kernels/kernels.h"
@@ -80,55 +79,6 @@ static bool alive(void *user)
     return comm_check(zero->comm, NULL) == STATUS_OK;
 }
 
-/* Address ranges that hold any layout and any step: the widest of all stages at knobs that keep the most. Costs nothing
- * until it is used. */
-static void ranges_for(const struct zero *zero, struct memory_ranges *ranges)
-{
-    const int64_t element = dtype_bytes(zero->model.dtype);
-    struct activation_layout part;
-    uint64_t padded = 0;
-    int64_t B = zero->config->micro_batch_size, T = zero->config->data.sequence_length, scratch = 0;
-    for (int u = 0; u < zero->model.unit_count; u++)
-        padded += (uint64_t)(shard_elems(zero->model.units[u].elems, zero->ranks) * zero->ranks) + 64;
-    const int64_t layers = zero->model.shape.layers,
-                  output = activation_output_bytes(&zero->model, (int)B, (int)T) + 64;
-    int64_t activations = (layers + 2) * output + 16 * B * T + 4096;
-    for (int p = 0; p < PART_KINDS; p++) {
-        activation_layout(&part, &zero->model, (enum activation_part)p, (int)B, (int)T);
-        const int64_t count = p == PART_HIDDEN                       ? layers * zero->model.mlp_tiles
-                              : p == PART_ATTENTION || p == PART_MLP ? layers
-                                                                     : 1;
-        activations += count * (part.bytes + 64);
-    }
-    for (int use = 0; use < USES; use++) {
-        int64_t bytes =
-            scratch_bytes(&zero->model, (enum use)use, (int)B, (int)T, zero->config->topology.threads_per_rank);
-        if (bytes > scratch) scratch = bytes;
-    }
-    const uint64_t owned = padded / (uint64_t)zero->ranks + 64 * (uint64_t)zero->model.unit_count;
-    uint64_t *host = ranges->bytes[TIER_HOST];
-    host[CATEGORY_ACTIVATIONS] = (uint64_t)(2 * (layers + 2) * output);
-    host[CATEGORY_PARAMETERS] = owned * (uint64_t)element;
-    host[CATEGORY_GRADIENTS] = owned * (uint64_t)dtype_bytes(zero->model.gradient);
-    host[CATEGORY_OPTIMIZER] = owned * 12;
-    const uint64_t padding = 4096 * (uint64_t)(zero->model.unit_count + 1); /* of arrays to whole pages */
-    host[CATEGORY_STAGING] =
-        owned * 4 * 12 + 16 * padding + ZERO_WINDOW_BYTES; /* gradients to add, parameters on their way, three
-                                                                           tiles of states; or a window on what is on NVMe */
-    ranges->bytes[TIER_NVME][CATEGORY_PARAMETERS] = owned * (uint64_t)element + padding;
-    ranges->bytes[TIER_NVME][CATEGORY_OPTIMIZER] = owned * 12 + 3 * padding;
-    uint64_t *bytes = ranges->bytes[TIER_DEVICE];
-    bytes[CATEGORY_PARAMETERS] = padded * (uint64_t)element;
-    bytes[CATEGORY_GRADIENTS] = padded * (uint64_t)dtype_bytes(zero->model.gradient);
-    bytes[CATEGORY_OPTIMIZER] = padded * 12;
-    bytes[CATEGORY_GATHERED] = padded * (uint64_t)element * 3;
-    bytes[CATEGORY_BUCKETS] =
-        padded * 4 * 4; /* unreduced gradients, to send in another type, reduced; or a bouncing shard */
-    if (zero->model.passes) bytes[CATEGORY_BUCKETS] += ARRIVALS_BYTES;
-    bytes[CATEGORY_ACTIVATIONS] = 2 * (uint64_t)activations; /* twice: holes between checkpoints */
-    bytes[CATEGORY_WORKSPACE] = (uint64_t)(2 * scratch + B * T * zero->model.shape.hidden * 8 + 4096);
-}
-
 /* Those of the compute lane; where they are a device's, there are some for memory as well. */
 static int make_kernels(struct zero *zero, struct error *err)
 {
@@ -144,8 +94,10 @@ static int open_parts(struct zero *zero, struct error *err)
     int status = model_of(&zero->model, config, err);
     if (status == STATUS_OK) status = make_kernels(zero, err);
     if (status) return status;
-    ranges_for(zero, &ranges);
-    zero->save_offset = round_up(ranges.bytes[TIER_HOST][CATEGORY_STAGING], PAGE_BYTES); /* above what schedules use */
+    struct schedule_input input = schedule_input_of(config, &zero->model, PURPOSE_TRAIN);
+    input.ranks = zero->ranks;
+    schedule_ranges(ranges.bytes, &input);
+    zero->save_offset = ranges.bytes[TIER_HOST][CATEGORY_STAGING] + ZERO_WINDOW_BYTES; /* above what schedules use */
     ranges.bytes[TIER_HOST][CATEGORY_STAGING] = zero->save_offset + zero_save_range(zero);
     memcpy(zero->nvme_range_bytes, ranges.bytes[TIER_NVME], sizeof zero->nvme_range_bytes);
     status =
