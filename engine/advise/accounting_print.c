@@ -1,12 +1,10 @@
 /* The page of `zerolab plan --accounting`, and the same as JSON. */
-#include <cjson/cJSON.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "engine/advise/accounting.h"
 #include "engine/base/grouped.h"
-#include "engine/base/printable.h"
+#include "engine/base/json.h"
 #include "engine/base/words.h"
 
 enum { STAGES = 4 };
@@ -185,12 +183,6 @@ int accounting_print(FILE *out, const struct accounting *accounting, const struc
 
 /* ---- as JSON ------------------------------------------------------------------------------------------------------- */
 
-static void add_number(cJSON *object, const char *name, bool known, double value)
-{
-    if (known) cJSON_AddNumberToObject(object, name, value);
-    else cJSON_AddNullToObject(object, name);
-}
-
 static void add_side(cJSON *object, const char *name, const struct accounting_side *side)
 {
     cJSON *to = side->bytes ? cJSON_AddObjectToObject(object, name) : cJSON_AddNullToObject(object, name);
@@ -216,21 +208,19 @@ static cJSON *json_of(const struct accounting *accounting, const struct config *
     cJSON_AddNumberToObject(root, "stage", stage);
     cJSON *arrays = cJSON_AddArrayToObject(root, "arrays");
     for (int l = 0; l < held.count; l++) {
-        cJSON *array = cJSON_CreateObject();
+        cJSON *array = json_item(arrays);
         cJSON_AddStringToObject(array, "category", category_name(held.line[l].category));
         cJSON_AddStringToObject(array, "array", held.line[l].array);
         add_side(array, "accounting", &held.line[l].theirs);
         add_side(array, "engine", &held.line[l].ours);
-        cJSON_AddItemToArray(arrays, array);
     }
     cJSON_AddNumberToObject(root, "padding", held.padding);
     cJSON *stages = cJSON_AddArrayToObject(root, "stages");
     for (int s = 0; s < STAGES; s++) {
-        cJSON *of = cJSON_CreateObject();
+        cJSON *of = json_item(stages);
         cJSON_AddNumberToObject(of, "stage", s);
-        add_number(of, "accounting", accounting_speaks_of(accounting, s), accounting_bytes(accounting, s, ranks));
-        add_number(of, "engine", !isnan(ours[s]), ours[s]);
-        cJSON_AddItemToArray(stages, of);
+        json_number(of, "accounting", accounting_speaks_of(accounting, s), accounting_bytes(accounting, s, ranks));
+        json_number(of, "engine", !isnan(ours[s]), ours[s]);
     }
     return root;
 }
@@ -243,10 +233,5 @@ int accounting_print_json(FILE *out, const struct accounting *accounting, const 
     if (status) return status;
     cJSON *root = json_of(accounting, config, &setup);
     setup_release(&setup);
-    char *text = printable_json(cJSON_PrintUnformatted(root));
-    cJSON_Delete(root);
-    if (!text) return error_set(err, STATUS_RUN, "no memory for JSON");
-    fprintf(out, "%s\n", text);
-    cJSON_free(text);
-    return STATUS_OK;
+    return json_print(out, root, err);
 }

@@ -1,14 +1,13 @@
 /* Two analyses side by side, below what was configured differently: sections that belong together (analysis_pairs.h) are
  * flattened into the same list of named figures. Bytes, counts and what was planned are exact, and decide whether the traces are
  * equal; times, waits and losses are shown. So are measured peaks: within what was planned they depend on how the lanes met. */
-#include <cjson/cJSON.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 
 #include "engine/advise/analysis_pairs.h"
 #include "engine/base/grouped.h"
-#include "engine/base/printable.h"
+#include "engine/base/json.h"
 
 enum figure_kind { FIGURE_STAGE, FIGURE_COUNT, FIGURE_BYTES, FIGURE_MS, FIGURE_SHARE, FIGURE_RATE, FIGURE_LOSS };
 struct figure {
@@ -229,23 +228,15 @@ bool analysis_diff_print(const struct analysis *left, const struct analysis *rig
 
 /* ---- JSON ---- */
 
-static void add_value(cJSON *object, const char *key, const struct figure *figure)
-{
-    if (figure->known) cJSON_AddNumberToObject(object, key, figure->value);
-    else cJSON_AddNullToObject(object, key);
-}
-
-static cJSON *row_object(const struct figure *left, const struct figure *right)
+static void add_row(cJSON *row, const struct figure *left, const struct figure *right)
 {
     static const char *const units[] = {"stage", "count", "bytes", "ms", "share", "MB/s", "nats"};
-    cJSON *row = cJSON_CreateObject();
     cJSON_AddStringToObject(row, "figure", left->name);
     cJSON_AddStringToObject(row, "unit", units[left->kind]);
-    add_value(row, "a", left);
-    add_value(row, "b", right);
+    json_number(row, "a", left->known, left->value);
+    json_number(row, "b", right->known, right->value);
     cJSON_AddBoolToObject(row, "exact", left->exact);
     cJSON_AddBoolToObject(row, "equal", same(left, right));
-    return row;
 }
 
 static void add_keys(cJSON *out, const struct analysis *left, const struct analysis *right)
@@ -254,11 +245,10 @@ static void add_keys(cJSON *out, const struct analysis *left, const struct analy
     const int count = analysis_keys(&keys, left, right);
     cJSON *list = count < 0 ? cJSON_AddNullToObject(out, "configured") : cJSON_AddArrayToObject(out, "configured");
     for (int k = 0; k < count; k++) {
-        cJSON *row = cJSON_CreateObject();
+        cJSON *row = json_item(list);
         cJSON_AddStringToObject(row, "key", keys[k].path);
         cJSON_AddStringToObject(row, "a", keys[k].value[0]);
         cJSON_AddStringToObject(row, "b", keys[k].value[1]);
-        cJSON_AddItemToArray(list, row);
     }
     free(keys);
 }
@@ -270,7 +260,7 @@ static cJSON *pair_rows(const struct analysis_pair *pair, bool *equal)
     *equal &= read_both(&both, pair);
     for (int i = 0; i < both.left.count; i++)
         if (worth_saying(&both.left.at[i], &both.right.at[i]))
-            cJSON_AddItemToArray(rows, row_object(&both.left.at[i], &both.right.at[i]));
+            add_row(json_item(rows), &both.left.at[i], &both.right.at[i]);
     return rows;
 }
 
@@ -288,7 +278,5 @@ char *analysis_diff_json(const struct analysis *left, const struct analysis *rig
     for (int i = 0; i < count; i++) cJSON_AddItemToArray(list, pair_rows(&pairs[i], equal));
     free(pairs);
     cJSON_AddBoolToObject(out, "equal", *equal);
-    char *text = printable_json(cJSON_Print(out));
-    cJSON_Delete(out);
-    return text;
+    return json_lines(out);
 }

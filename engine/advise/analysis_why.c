@@ -1,12 +1,12 @@
 /* The last section of an analysis: why the memory peak of the run's last schedule is as high as it is, and what would lower
  * it (engine/advise/why.h), for each tier that is used, of its fullest rank. */
-#include <cjson/cJSON.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/advise/analysis.h"
 #include "engine/advise/why.h"
 #include "engine/base/grouped.h"
+#include "engine/base/json.h"
 #include "engine/base/words.h"
 #include "engine/config/command.h"
 #include "engine/config/keys.h"
@@ -170,43 +170,37 @@ void analysis_print_why(const struct analysis *analysis, FILE *out)
 
 /* ---- JSON ---- */
 
-static cJSON *plan_object(const struct why_change *change)
+static void add_change(cJSON *out, const struct why_change *change)
 {
-    cJSON *out = cJSON_CreateObject();
     cJSON_AddStringToObject(out, "command", change->command);
     cJSON_AddStringToObject(out, "text", change->text);
     cJSON_AddBoolToObject(out, "restart", change->restart);
-    cJSON_AddNumberToObject(out, "peak_bytes", (double)change->plan.peak_bytes);
+    json_bytes(out, "peak_bytes", change->plan.peak_bytes);
     cJSON *peaks = cJSON_AddObjectToObject(out, "tier_peak_bytes");
     for (enum tier tier = 0; tier < TIERS; tier++)
-        cJSON_AddNumberToObject(peaks, tier_name(tier), (double)change->plan.tier_peak_bytes[tier]);
-    cJSON_AddNumberToObject(out, "sent_bytes_per_step", (double)change->plan.sent_bytes);
-    cJSON_AddNumberToObject(out, "bus_bytes_per_step", (double)change->plan.bus_bytes);
-    cJSON_AddNumberToObject(out, "nvme_bytes_per_step", (double)change->plan.nvme_bytes);
+        json_bytes(peaks, tier_name(tier), change->plan.tier_peak_bytes[tier]);
+    json_bytes(out, "sent_bytes_per_step", change->plan.sent_bytes);
+    json_bytes(out, "bus_bytes_per_step", change->plan.bus_bytes);
+    json_bytes(out, "nvme_bytes_per_step", change->plan.nvme_bytes);
     cJSON_AddNumberToObject(out, "recomputed_products", change->plan.recomputed);
-    return out;
 }
 
-static cJSON *tenant_object(const struct why_tenant *tenant)
+static void add_tenant(cJSON *out, const struct why_tenant *tenant)
 {
-    cJSON *out = cJSON_CreateObject();
     cJSON_AddStringToObject(out, "category", category_name(tenant->category));
-    if (tenant->measured) cJSON_AddNumberToObject(out, "bytes", (double)tenant->bytes);
-    else cJSON_AddNullToObject(out, "bytes");
-    cJSON_AddNumberToObject(out, "planned_bytes", (double)tenant->planned_bytes);
+    json_number(out, "bytes", tenant->measured, (double)tenant->bytes);
+    json_bytes(out, "planned_bytes", tenant->planned_bytes);
     cJSON_AddStringToObject(out, "knob", tenant->knob ? tenant->knob : "");
     cJSON *terms = cJSON_AddArrayToObject(out, "terms");
     for (int t = 0; t < tenant->term_count; t++) {
-        cJSON *term = cJSON_CreateObject();
+        cJSON *term = json_item(terms);
         cJSON_AddStringToObject(term, "what", tenant->terms[t].what);
         cJSON_AddStringToObject(term, "formula", tenant->terms[t].formula);
-        cJSON_AddNumberToObject(term, "bytes", (double)tenant->terms[t].bytes);
-        cJSON_AddItemToArray(terms, term);
+        json_bytes(term, "bytes", tenant->terms[t].bytes);
     }
     cJSON *changes = cJSON_AddArrayToObject(out, "changes");
     for (int c = 0; c < tenant->change_count; c++)
-        if (tenant->changes[c].plan.known) cJSON_AddItemToArray(changes, plan_object(&tenant->changes[c]));
-    return out;
+        if (tenant->changes[c].plan.known) add_change(json_item(changes), &tenant->changes[c]);
 }
 
 struct cJSON *analysis_why_object(const struct analysis *analysis, enum tier tier)
@@ -217,14 +211,13 @@ struct cJSON *analysis_why_object(const struct analysis *analysis, enum tier tie
     cJSON_AddNumberToObject(out, "rank", why->rank);
     cJSON_AddStringToObject(out, "tier", tier_name(why->tier));
     cJSON_AddNumberToObject(out, "stage", why->stage);
-    if (why->measured) cJSON_AddNumberToObject(out, "peak_bytes", (double)why->peak_bytes);
-    else cJSON_AddNullToObject(out, "peak_bytes");
-    cJSON_AddNumberToObject(out, "planned_bytes", (double)why->plan.peak_bytes);
+    json_number(out, "peak_bytes", why->measured, (double)why->peak_bytes);
+    json_bytes(out, "planned_bytes", why->plan.peak_bytes);
     cJSON *tenants = cJSON_AddArrayToObject(out, "tenants");
-    for (int t = 0; t < why->tenant_count; t++) cJSON_AddItemToArray(tenants, tenant_object(&why->tenants[t]));
+    for (int t = 0; t < why->tenant_count; t++) add_tenant(json_item(tenants), &why->tenants[t]);
     cJSON *stages = cJSON_AddArrayToObject(out, "stages");
     for (int stage = 0; stage < WHY_STAGES; stage++)
-        if (why->stages[stage].plan.known) cJSON_AddItemToArray(stages, plan_object(&why->stages[stage]));
+        if (why->stages[stage].plan.known) add_change(json_item(stages), &why->stages[stage]);
     free(why);
     return out;
 }

@@ -1,11 +1,10 @@
 /* The page of `zerolab plan --explain`, and the same as JSON. */
-#include <cjson/cJSON.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/advise/explain.h"
 #include "engine/base/grouped.h"
-#include "engine/base/printable.h"
+#include "engine/base/json.h"
 #include "engine/base/words.h"
 
 enum { INDENT = 6, NAME = 34, VALUE = 13, UNIT = 10, SOURCE = 8, BINDING = 6 };
@@ -148,36 +147,29 @@ int explain_print(FILE *out, const struct config *config, const char *name, stru
 
 /* ---- JSON ---- */
 
-static void add_text(cJSON *json, const char *name, const char *text)
-{
-    if (*text) cJSON_AddStringToObject(json, name, text);
-}
-
-static cJSON *key_json(const struct explained *line)
+static void add_key(cJSON *json, const struct explained *line)
 {
     static const char *const classes[] = {
         [CLASS_HONOURED] = "honoured", [CLASS_FIXED] = "refused",  [CLASS_INERT] = "no effect",
         [CLASS_QUIET] = "no effect",   [CLASS_SWITCH] = "refused", [CLASS_OPAQUE] = "no effect"};
     const bool honoured = line->key->class == CLASS_HONOURED;
-    cJSON *json = cJSON_CreateObject();
     cJSON_AddStringToObject(json, "key", line->key->path);
     cJSON_AddStringToObject(json, "class", classes[line->key->class]);
     cJSON_AddBoolToObject(json, "given", line->part == EXPLAIN_GIVEN);
     if (honoured) cJSON_AddStringToObject(json, "value", line->value);
-    else add_text(json, "value", line->value);
-    add_text(json, "from", line->from);
-    add_text(json, "spelled", line->spelling);
-    if (honoured) add_text(json, "default", line->key->value);
+    else json_some_text(json, "value", line->value);
+    json_some_text(json, "from", line->from);
+    json_some_text(json, "spelled", line->spelling);
+    if (honoured) json_some_text(json, "default", line->key->value);
     if (honoured) cJSON_AddBoolToObject(json, "live", line->key->live);
     if (line->binding.verdict == BINDS || line->binding.verdict == BINDS_NOT)
         cJSON_AddBoolToObject(json, "binds", line->binding.verdict == BINDS);
-    add_text(json, "neutral", line->binding.neutral);
-    add_text(json, "why", line->why);
-    add_text(json, "note", line->note);
-    add_text(json, "effect", line->effect);
-    if (honoured) add_text(json, "help", line->key->text);
-    add_text(json, "deepspeed", knob_quirk(line->key->path));
-    return json;
+    json_some_text(json, "neutral", line->binding.neutral);
+    json_some_text(json, "why", line->why);
+    json_some_text(json, "note", line->note);
+    json_some_text(json, "effect", line->effect);
+    if (honoured) json_some_text(json, "help", line->key->text);
+    json_some_text(json, "deepspeed", knob_quirk(line->key->path));
 }
 
 int explain_print_json(FILE *out, const struct config *config, const char *name, struct error *err)
@@ -189,12 +181,9 @@ int explain_print_json(FILE *out, const struct config *config, const char *name,
     cJSON *json = cJSON_CreateObject();
     cJSON_AddStringToObject(json, "config", name);
     cJSON *keys = cJSON_AddArrayToObject(json, "keys");
-    for (int i = 0; list && i < count; i++) cJSON_AddItemToArray(keys, key_json(&list[i]));
-    char *text = list ? printable_json(cJSON_PrintUnformatted(json)) : NULL;
-    if (text) fprintf(out, "%s\n", text);
-    else status = error_set(err, STATUS_RUN, "no memory to explain %d keys", config_key_count);
-    free(text);
-    cJSON_Delete(json);
+    for (int i = 0; list && i < count; i++) add_key(json_item(keys), &list[i]);
+    status = json_print(out, json, err);
+    if (!list) status = error_set(err, STATUS_RUN, "no memory to explain %d keys", config_key_count);
     free(list);
     setup_release(&setup);
     return status;

@@ -1,9 +1,6 @@
 /* `zerolab plan --fit --json`. */
-#include <cjson/cJSON.h>
-#include <stdlib.h>
-
 #include "engine/advise/fit.h"
-#include "engine/base/printable.h"
+#include "engine/base/json.h"
 
 static void add_setup(cJSON *out, const struct fit_setup *setup)
 {
@@ -39,30 +36,28 @@ static void add_lacks(cJSON *out, const char *name, const struct fit_plan *plan,
     cJSON_AddStringToObject(object, "limit", fit_limit_name(stop));
     cJSON_AddStringToObject(object, "tier", tier_name(plan->need[stop].tier));
     cJSON_AddStringToObject(object, "category", category_name(plan->need[stop].most));
-    cJSON_AddNumberToObject(object, "bytes", (double)fit_short(plan, limits, stop));
+    json_bytes(object, "bytes", (uint64_t)fit_short(plan, limits, stop));
 }
 
 static void add_plan(cJSON *out, const struct fit_plan *plan)
 {
     if (!plan->planned) return;
-    cJSON_AddNumberToObject(out, "parameters", (double)plan->parameters);
+    json_bytes(out, "parameters", (uint64_t)plan->parameters);
     cJSON *peaks = cJSON_AddObjectToObject(out, "peak_bytes");
     for (int tier = 0; tier < TIERS; tier++)
         cJSON_AddNumberToObject(peaks, tier_name((enum tier)tier), (double)plan->need[tier].bytes);
-    cJSON_AddNumberToObject(out, "nvme_bytes_per_step", (double)plan->nvme_bytes);
-    cJSON_AddNumberToObject(out, "bus_bytes_per_step", (double)plan->bus_bytes);
-    cJSON_AddNumberToObject(out, "sent_bytes_per_step", (double)plan->sent_bytes);
+    json_bytes(out, "nvme_bytes_per_step", (uint64_t)plan->nvme_bytes);
+    json_bytes(out, "bus_bytes_per_step", (uint64_t)plan->bus_bytes);
+    json_bytes(out, "sent_bytes_per_step", (uint64_t)plan->sent_bytes);
     cJSON_AddNumberToObject(out, "flops_per_step", plan->flops.forward + plan->flops.backward);
     cJSON_AddNumberToObject(out, "recomputed_flops_per_step", plan->flops.recomputed);
 }
 
-static cJSON *candidate_object(const struct fit_candidate *candidate, const struct fit_limits *limits)
+static void add_candidate(cJSON *out, const struct fit_candidate *candidate, const struct fit_limits *limits)
 {
-    cJSON *out = cJSON_CreateObject();
     add_setup(out, &candidate->setup);
     add_plan(out, &candidate->plan);
     add_lacks(out, "lacks", &candidate->plan, limits);
-    return out;
 }
 
 static void add_set(void *user, const char *key, const char *value)
@@ -70,35 +65,28 @@ static void add_set(void *user, const char *key, const char *value)
     cJSON_AddStringToObject(user, key, value);
 }
 
-static cJSON *chosen_object(const struct fit_cheapest *cheapest, const struct config *config,
-                            const struct fit_limits *limits)
-{
-    if (cheapest->chosen < 0) return cJSON_CreateNull();
-    const struct fit_candidate *chosen = &cheapest->candidates[cheapest->chosen];
-    cJSON *out = candidate_object(chosen, limits);
-    fit_sets(config, &chosen->setup, limits->folder, add_set, cJSON_AddObjectToObject(out, "set"));
-    return out;
-}
-
 static void add_cheapest(cJSON *out, const struct fit_cheapest *cheapest, const struct config *config,
                          const struct fit_limits *limits)
 {
     const int until = cheapest->chosen < 0 ? cheapest->count : cheapest->chosen;
-    cJSON_AddItemToObject(out, "cheapest", chosen_object(cheapest, config, limits));
+    cJSON *chosen = until < cheapest->count ? cJSON_AddObjectToObject(out, "cheapest") : NULL;
+    if (chosen) {
+        add_candidate(chosen, &cheapest->candidates[until], limits);
+        fit_sets(config, &cheapest->candidates[until].setup, limits->folder, add_set,
+                 cJSON_AddObjectToObject(chosen, "set"));
+    } else cJSON_AddNullToObject(out, "cheapest");
     cJSON *cheaper = cJSON_AddArrayToObject(out, "cheaper");
-    for (int c = 0; c < until; c++) cJSON_AddItemToArray(cheaper, candidate_object(&cheapest->candidates[c], limits));
+    for (int c = 0; c < until; c++) add_candidate(json_item(cheaper), &cheapest->candidates[c], limits);
 }
 
-static cJSON *depth_object(const struct fit_depth *depth, const struct fit_limits *limits)
+static void add_depth(cJSON *out, const struct fit_depth *depth, const struct fit_limits *limits)
 {
-    cJSON *out = cJSON_CreateObject();
     add_setup(out, &depth->setup);
     cJSON_AddNumberToObject(out, "layers", depth->layers);
     cJSON_AddNumberToObject(out, "hidden", depth->hidden);
     if (depth->layers) add_plan(out, &depth->plan);
     if (depth->layers == FIT_LAYERS_MAX) cJSON_AddNullToObject(out, "next_lacks");
     else add_lacks(out, "next_lacks", &depth->next, limits);
-    return out;
 }
 
 int fit_print_json(FILE *out, const struct fit_question *question, const struct fit_answer *answer, struct error *err)
@@ -110,12 +98,7 @@ int fit_print_json(FILE *out, const struct fit_question *question, const struct 
     add_limits(json, "limit_bytes", limits);
     if (!question->any_model) add_cheapest(json, &answer->cheapest, question->config, limits);
     cJSON *depths = cJSON_AddArrayToObject(json, "deepest");
-    for (int d = 0; d < FIT_SETUPS; d++) cJSON_AddItemToArray(depths, depth_object(&answer->depths[d], limits));
-    if (answer->smaller.layers) cJSON_AddItemToObject(json, "smaller", depth_object(&answer->smaller, limits));
-    char *text = printable_json(cJSON_PrintUnformatted(json));
-    cJSON_Delete(json);
-    if (!text) return error_set(err, STATUS_RUN, "no memory to print what fits");
-    fprintf(out, "%s\n", text);
-    free(text);
-    return STATUS_OK;
+    for (int d = 0; d < FIT_SETUPS; d++) add_depth(json_item(depths), &answer->depths[d], limits);
+    if (answer->smaller.layers) add_depth(cJSON_AddObjectToObject(json, "smaller"), &answer->smaller, limits);
+    return json_print(out, json, err);
 }

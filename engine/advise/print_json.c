@@ -1,24 +1,21 @@
 /* `zerolab plan --json`: the figures of the page as one object. */
-#include <cjson/cJSON.h>
 #include <stdlib.h>
 
 #include "engine/advise/print.h"
 #include "engine/advise/print_parts.h"
-#include "engine/base/printable.h"
+#include "engine/base/json.h"
 #include "engine/plan/flops.h"
 #include "engine/plan/paced.h"
 #include "engine/plan/schedule_io.h"
 
-static cJSON *category_object(const struct footprint *footprint, enum tier tier, enum category category)
+static void add_category(cJSON *out, const struct footprint *footprint, enum tier tier, enum category category)
 {
-    cJSON *out = cJSON_CreateObject();
     cJSON_AddStringToObject(out, "tier", tier_name(tier));
     cJSON_AddStringToObject(out, "category", category_name(category));
-    cJSON_AddNumberToObject(out, "resting_bytes", (double)footprint->category[tier][category].resting_bytes);
-    cJSON_AddNumberToObject(out, "peak_bytes", (double)footprint->category[tier][category].peak_bytes);
-    cJSON_AddNumberToObject(out, "at_peak_bytes", (double)footprint->category[tier][category].at_peak_bytes);
-    cJSON_AddNumberToObject(out, "reserved_bytes", (double)footprint->category[tier][category].extent_bytes);
-    return out;
+    json_bytes(out, "resting_bytes", (uint64_t)footprint->category[tier][category].resting_bytes);
+    json_bytes(out, "peak_bytes", (uint64_t)footprint->category[tier][category].peak_bytes);
+    json_bytes(out, "at_peak_bytes", (uint64_t)footprint->category[tier][category].at_peak_bytes);
+    json_bytes(out, "reserved_bytes", (uint64_t)footprint->category[tier][category].extent_bytes);
 }
 
 static void add_memory(cJSON *out, const struct footprint *footprint, const struct config *config)
@@ -28,19 +25,16 @@ static void add_memory(cJSON *out, const struct footprint *footprint, const stru
         if (footprint->peak_bytes[tier] == 0) continue;
         for (int c = 0; c < CATEGORIES; c++)
             if (footprint->category[tier][c].peak_bytes)
-                cJSON_AddItemToArray(memory, category_object(footprint, (enum tier)tier, (enum category)c));
-        cJSON *object = cJSON_CreateObject();
+                add_category(json_item(memory), footprint, (enum tier)tier, (enum category)c);
+        cJSON *object = json_item(tiers);
         cJSON_AddStringToObject(object, "tier", tier_name((enum tier)tier));
-        cJSON_AddNumberToObject(object, "resting_bytes", (double)footprint->resting_bytes[tier]);
-        cJSON_AddNumberToObject(object, "peak_bytes", (double)footprint->peak_bytes[tier]);
-        if (config->budget_bytes[tier])
-            cJSON_AddNumberToObject(object, "budget_bytes", (double)config->budget_bytes[tier]);
-        else cJSON_AddNullToObject(object, "budget_bytes");
+        json_bytes(object, "resting_bytes", (uint64_t)footprint->resting_bytes[tier]);
+        json_bytes(object, "peak_bytes", (uint64_t)footprint->peak_bytes[tier]);
+        json_number(object, "budget_bytes", config->budget_bytes[tier] > 0, (double)config->budget_bytes[tier]);
         cJSON_AddNumberToObject(object, "peak_operation", footprint->peak_op[tier]);
-        cJSON_AddItemToArray(tiers, object);
     }
-    cJSON_AddNumberToObject(out, "peak_bytes", (double)footprint->peak_bytes[TIER_DEVICE]);
-    cJSON_AddNumberToObject(out, "resting_bytes", (double)footprint->resting_bytes[TIER_DEVICE]);
+    json_bytes(out, "peak_bytes", (uint64_t)footprint->peak_bytes[TIER_DEVICE]);
+    json_bytes(out, "resting_bytes", (uint64_t)footprint->resting_bytes[TIER_DEVICE]);
 }
 
 static void add_traffic(cJSON *out, const struct setup *setup, const struct config *config)
@@ -51,17 +45,15 @@ static void add_traffic(cJSON *out, const struct setup *setup, const struct conf
     for (int kind = 0; kind < TRAFFIC_KINDS; kind++) {
         const struct config_link *pace = plan_pace_of(config, (enum traffic)kind);
         if (sums[kind].count == 0) continue;
-        cJSON *object = cJSON_CreateObject();
+        cJSON *object = json_item(traffic);
         cJSON_AddStringToObject(object, "kind", traffic_name((enum traffic)kind));
         cJSON_AddNumberToObject(object, "count", sums[kind].count);
-        cJSON_AddNumberToObject(object, "sent_bytes", (double)sums[kind].sent_bytes);
+        json_bytes(object, "sent_bytes", (uint64_t)sums[kind].sent_bytes);
         if (pace) cJSON_AddNumberToObject(object, "seconds_at_pace", traffic_seconds(&sums[kind], pace));
-        cJSON_AddItemToArray(traffic, object);
     }
     cJSON_AddNumberToObject(out, "theory_bytes", traffic_theory_bytes(&setup->model, &setup->schedule));
     const double paced = paced_seconds(setup, config);
-    if (paced > 0) cJSON_AddNumberToObject(out, "paced_seconds", paced);
-    else cJSON_AddNullToObject(out, "paced_seconds"); /* nothing is paced, or there was no memory to follow a step */
+    json_number(out, "paced_seconds", paced > 0, paced); /* nothing is paced, or there was no memory to follow a step */
 }
 
 static void add_flops(cJSON *out, const struct setup *setup)
@@ -81,7 +73,7 @@ int plan_print_json(FILE *out, const struct config *config, bool with_schedule, 
     if (status) return status;
     cJSON *json = cJSON_CreateObject(), *model = cJSON_AddObjectToObject(json, "model");
     cJSON_AddStringToObject(model, "name", config->model.name);
-    cJSON_AddNumberToObject(model, "parameters", (double)setup.model.elems);
+    json_bytes(model, "parameters", (uint64_t)setup.model.elems);
     cJSON_AddNumberToObject(json, "ranks", setup.schedule.ranks);
     cJSON_AddNumberToObject(json, "stage", setup.schedule.stage);
     cJSON_AddStringToObject(json, "precision", dtype_name(config->dtype));
@@ -92,10 +84,5 @@ int plan_print_json(FILE *out, const struct config *config, bool with_schedule, 
     if (schedule) cJSON_AddRawToObject(json, "schedule", schedule);
     free(schedule);
     setup_release(&setup);
-    char *text = printable_json(cJSON_PrintUnformatted(json));
-    cJSON_Delete(json);
-    if (!text) return error_set(err, STATUS_RUN, "no memory to print a plan");
-    fprintf(out, "%s\n", text);
-    free(text);
-    return STATUS_OK;
+    return json_print(out, json, err);
 }

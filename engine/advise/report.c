@@ -1,27 +1,13 @@
 /* The JSON report. Numbers come from the model as they are; what is unknown becomes null. */
 #include "engine/advise/report.h"
 
-#include <cjson/cJSON.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/base/printable.h"
+#include "engine/base/json.h"
 #include "engine/config/hjson.h"
 #include "engine/observe/flows.h"
-
-static void add_number(cJSON *object, const char *key, bool known, double value)
-{
-    if (known && isfinite(value)) cJSON_AddNumberToObject(object, key, value);
-    else cJSON_AddNullToObject(object, key);
-}
-
-static void add_text(cJSON *object, const char *key, const char *text)
-{
-    if (text && text[0]) cJSON_AddStringToObject(object, key, text);
-    else cJSON_AddNullToObject(object, key);
-}
 
 static double seconds(uint64_t ns)
 {
@@ -39,15 +25,15 @@ static void add_header(cJSON *report, const struct run_model *model)
     const struct run_header *header = &model->header;
     add_config(report, model);
     cJSON *shape = cJSON_AddObjectToObject(report, "model");
-    add_text(shape, "name", header->model_name);
-    add_number(shape, "parameters", header->parameters >= 0, (double)header->parameters);
-    add_number(report, "ranks", model->ranks > 0, model->ranks);
-    add_number(report, "threads_per_rank", header->known && header->threads_per_rank >= 0, header->threads_per_rank);
-    add_text(report, "backend", header->backend);
-    add_text(report, "isa", header->isa);
-    add_text(report, "precision", header->precision);
-    add_number(report, "accumulation_steps", header->known && header->accumulation_steps >= 0,
-               header->accumulation_steps);
+    json_text(shape, "name", header->model_name);
+    json_number(shape, "parameters", header->parameters >= 0, (double)header->parameters);
+    json_number(report, "ranks", model->ranks > 0, model->ranks);
+    json_number(report, "threads_per_rank", header->known && header->threads_per_rank >= 0, header->threads_per_rank);
+    json_text(report, "backend", header->backend);
+    json_text(report, "isa", header->isa);
+    json_text(report, "precision", header->precision);
+    json_number(report, "accumulation_steps", header->known && header->accumulation_steps >= 0,
+                header->accumulation_steps);
 }
 
 /* A run that goes on with other ranks has parts; "ranks", "memory", "peak", "traffic" and processes are of the last. */
@@ -56,10 +42,9 @@ static void add_parts(cJSON *report, const struct run_model *model)
     cJSON *list = cJSON_AddArrayToObject(report, "parts");
     for (int i = 0; i < model->part_count; i++) {
         const struct run_part *part = &model->parts[i];
-        cJSON *out = cJSON_CreateObject();
-        add_number(out, "first_step", true, part->steps_done + 1);
-        add_number(out, "ranks", part->ranks >= 0, part->ranks);
-        cJSON_AddItemToArray(list, out);
+        cJSON *out = json_item(list);
+        cJSON_AddNumberToObject(out, "first_step", part->steps_done + 1);
+        json_number(out, "ranks", part->ranks >= 0, part->ranks);
     }
 }
 
@@ -71,16 +56,16 @@ static void add_seconds(cJSON *object, const struct run_step *step)
     double ranks = known ? step->timed : 1;
     static const char *const names[PHASES] = {"forward", "backward", "optimizer"};
     cJSON *out = cJSON_AddObjectToObject(object, "seconds");
-    add_number(out, "total", true, seconds(step->total_ns));
+    cJSON_AddNumberToObject(out, "total", seconds(step->total_ns));
     for (int phase = 0; phase < PHASES; phase++)
-        add_number(out, names[phase], known, seconds(step->split.phase_ns[phase]) / ranks);
-    add_number(out, "communication_exposed", known, seconds(step->split.exposed_ns) / ranks);
-    add_number(out, "offload_exposed", known,
-               seconds(step->split.exposed_by_ns[TRAFFIC_D2H] + step->split.exposed_by_ns[TRAFFIC_H2D]) / ranks);
-    add_number(out, "host_update", known, seconds(step->split.host_ns) / ranks);
-    add_number(out, "host_exposed", known, seconds(step->split.host_exposed_ns) / ranks);
-    add_number(out, "io_exposed", known, seconds(step->split.io_exposed_ns) / ranks);
-    add_number(out, "paused", true, seconds(step->paused_ns));
+        json_number(out, names[phase], known, seconds(step->split.phase_ns[phase]) / ranks);
+    json_number(out, "communication_exposed", known, seconds(step->split.exposed_ns) / ranks);
+    json_number(out, "offload_exposed", known,
+                seconds(step->split.exposed_by_ns[TRAFFIC_D2H] + step->split.exposed_by_ns[TRAFFIC_H2D]) / ranks);
+    json_number(out, "host_update", known, seconds(step->split.host_ns) / ranks);
+    json_number(out, "host_exposed", known, seconds(step->split.host_exposed_ns) / ranks);
+    json_number(out, "io_exposed", known, seconds(step->split.io_exposed_ns) / ranks);
+    cJSON_AddNumberToObject(out, "paused", seconds(step->paused_ns));
 }
 
 /* As many as the step had ranks. */
@@ -102,16 +87,16 @@ static cJSON *step_object(const struct run_step *step)
     char hex[12];
     memcpy(&bits, &step->loss, sizeof bits);
     snprintf(hex, sizeof hex, "%08x", bits);
-    add_number(out, "step", true, step->step);
-    add_number(out, "stage", true, step->stage);
-    add_number(out, "loss", true, (double)step->loss);
+    cJSON_AddNumberToObject(out, "step", step->step);
+    cJSON_AddNumberToObject(out, "stage", step->stage);
+    json_number(out, "loss", true, (double)step->loss);
     cJSON_AddStringToObject(out, "loss_bits", hex);
-    add_number(out, "grad_norm", true, (double)step->grad_norm);
-    add_number(out, "learning_rate", true, (double)step->learning_rate);
-    add_number(out, "loss_scale", true, (double)step->loss_scale);
+    json_number(out, "grad_norm", true, (double)step->grad_norm);
+    json_number(out, "learning_rate", true, (double)step->learning_rate);
+    json_number(out, "loss_scale", true, (double)step->loss_scale);
     cJSON_AddBoolToObject(out, "skipped", step->skipped);
-    add_number(out, "tokens", true, step->tokens);
-    add_number(out, "micro_steps", true, step->micro_steps);
+    cJSON_AddNumberToObject(out, "tokens", step->tokens);
+    cJSON_AddNumberToObject(out, "micro_steps", step->micro_steps);
     add_seconds(out, step);
     add_sent(out, step);
     return out;
@@ -121,7 +106,7 @@ static void add_hash(cJSON *report, const struct run_model *model)
 {
     char hex[20];
     snprintf(hex, sizeof hex, "%016llx", (unsigned long long)model->state_hash.hash);
-    add_text(report, "state_hash", model->state_hash.known ? hex : NULL);
+    json_text(report, "state_hash", model->state_hash.known ? hex : NULL);
 }
 
 static void add_memory(cJSON *report, const struct run_model *model)
@@ -133,18 +118,17 @@ static void add_memory(cJSON *report, const struct run_model *model)
             for (int category = 0; category < CATEGORIES; category++) {
                 const struct run_memory *memory = &model->rank[rank].tier[tier].category[category];
                 if (!memory->known) continue;
-                cJSON *out = cJSON_CreateObject();
-                add_number(out, "rank", true, rank);
-                add_text(out, "tier", tier_name(tier));
-                add_text(out, "category", category_name(category));
-                add_number(out, "live_bytes", true, (double)memory->live_bytes);
-                add_number(out, "reserved_bytes", true, (double)memory->reserved_bytes);
-                add_number(out, "peak_bytes", true, (double)memory->peak_bytes);
-                add_number(out, "at_peak_bytes", memory->has_at_peak, (double)memory->at_peak_bytes);
+                cJSON *out = json_item(list);
+                cJSON_AddNumberToObject(out, "rank", rank);
+                json_text(out, "tier", tier_name(tier));
+                json_text(out, "category", category_name(category));
+                cJSON_AddNumberToObject(out, "live_bytes", (double)memory->live_bytes);
+                cJSON_AddNumberToObject(out, "reserved_bytes", (double)memory->reserved_bytes);
+                cJSON_AddNumberToObject(out, "peak_bytes", (double)memory->peak_bytes);
+                json_number(out, "at_peak_bytes", memory->has_at_peak, (double)memory->at_peak_bytes);
                 const struct run_predicted *planned = plan ? &plan->category[tier][category] : NULL;
-                add_number(out, "predicted_peak_bytes", planned && planned->known,
-                           planned ? (double)planned->peak_bytes : 0);
-                cJSON_AddItemToArray(list, out);
+                json_number(out, "predicted_peak_bytes", planned && planned->known,
+                            planned ? (double)planned->peak_bytes : 0);
             }
 }
 
@@ -156,15 +140,14 @@ static void add_peaks(cJSON *report, const struct run_model *model)
             const struct run_tier *from = &model->rank[rank].tier[tier];
             uint64_t predicted = 0;
             if (!from->has_total) continue;
-            cJSON *out = cJSON_CreateObject();
-            add_number(out, "rank", true, rank);
-            add_text(out, "tier", tier_name(tier));
-            add_number(out, "bytes", true, (double)from->peak_bytes);
+            cJSON *out = json_item(list);
+            cJSON_AddNumberToObject(out, "rank", rank);
+            json_text(out, "tier", tier_name(tier));
+            cJSON_AddNumberToObject(out, "bytes", (double)from->peak_bytes);
             bool known = run_predicted_peak(model, tier, &predicted);
-            add_number(out, "predicted_bytes", known, (double)predicted);
-            add_number(out, "reserved_bytes", true, (double)from->peak_reserved_bytes);
-            add_number(out, "budget_bytes", from->has_budget && from->budget_bytes, (double)from->budget_bytes);
-            cJSON_AddItemToArray(list, out);
+            json_number(out, "predicted_bytes", known, (double)predicted);
+            cJSON_AddNumberToObject(out, "reserved_bytes", (double)from->peak_reserved_bytes);
+            json_number(out, "budget_bytes", from->has_budget && from->budget_bytes, (double)from->budget_bytes);
         }
 }
 
@@ -176,16 +159,15 @@ static void add_gpus(cJSON *report, const struct run_model *model)
         const struct run_gpu *gpu = run_gpu_led_by(model, rank);
         const struct run_outside *outside = &model->rank[rank].outside;
         if (!gpu) continue;
-        cJSON *out = cJSON_CreateObject();
-        add_number(out, "gpu", true, gpu->gpu);
-        add_text(out, "name", gpu->name);
-        add_number(out, "first_rank", true, rank);
-        add_number(out, "ranks", true, gpu->ranks);
-        add_number(out, "total_bytes", true, (double)gpu->total_bytes);
-        add_number(out, "outside_bytes", outside->known, (double)outside->bytes);
-        add_number(out, "outside_peak_bytes", outside->known, (double)outside->most_bytes);
-        add_number(out, "free_bytes", outside->known, (double)outside->free_bytes);
-        cJSON_AddItemToArray(list, out);
+        cJSON *out = json_item(list);
+        cJSON_AddNumberToObject(out, "gpu", gpu->gpu);
+        json_text(out, "name", gpu->name);
+        cJSON_AddNumberToObject(out, "first_rank", rank);
+        cJSON_AddNumberToObject(out, "ranks", gpu->ranks);
+        cJSON_AddNumberToObject(out, "total_bytes", (double)gpu->total_bytes);
+        json_number(out, "outside_bytes", outside->known, (double)outside->bytes);
+        json_number(out, "outside_peak_bytes", outside->known, (double)outside->most_bytes);
+        json_number(out, "free_bytes", outside->known, (double)outside->free_bytes);
     }
 }
 
@@ -197,20 +179,18 @@ static bool one_link(const struct run_model *model, int kind)
     return links == 1;
 }
 
-static cJSON *traffic_object(const struct run_model *model, int kind, int link)
+static void add_moved(cJSON *out, const struct run_model *model, int kind, int link)
 {
     const struct run_traffic *from = &model->traffic_total[kind][link];
     double rank_steps = (double)model->ranks * model->traffic_steps;
     bool exposed = model->split_count > 0 && one_link(model, kind);
-    cJSON *out = cJSON_CreateObject();
-    add_text(out, "kind", traffic_name(kind));
-    add_text(out, "link", link_name(link));
-    add_number(out, "count", true, (double)from->count / model->ranks);
-    add_number(out, "sent_bytes_per_step", true, (double)from->sent_bytes / rank_steps);
-    add_number(out, "seconds_per_step", true, seconds(from->busy_ns) / rank_steps);
-    add_number(out, "exposed_seconds_per_step", exposed,
-               exposed ? seconds(model->split_total.exposed_by_ns[kind]) / (double)model->split_count : 0);
-    return out;
+    json_text(out, "kind", traffic_name(kind));
+    json_text(out, "link", link_name(link));
+    cJSON_AddNumberToObject(out, "count", (double)from->count / model->ranks);
+    cJSON_AddNumberToObject(out, "sent_bytes_per_step", (double)from->sent_bytes / rank_steps);
+    cJSON_AddNumberToObject(out, "seconds_per_step", seconds(from->busy_ns) / rank_steps);
+    json_number(out, "exposed_seconds_per_step", exposed,
+                exposed ? seconds(model->split_total.exposed_by_ns[kind]) / (double)model->split_count : 0);
 }
 
 static void add_traffic(cJSON *report, const struct run_model *model)
@@ -218,30 +198,28 @@ static void add_traffic(cJSON *report, const struct run_model *model)
     cJSON *list = cJSON_AddArrayToObject(report, "traffic");
     for (int kind = 0; kind < TRAFFIC_KINDS; kind++)
         for (int link = 0; link < LINKS; link++)
-            if (model->traffic_total[kind][link].ranks) cJSON_AddItemToArray(list, traffic_object(model, kind, link));
+            if (model->traffic_total[kind][link].ranks) add_moved(json_item(list), model, kind, link);
 }
 
 /* Between tiers, each rank and direction: of the whole steps of the last part. */
-static cJSON *flow_object(const struct run_model *model, int rank, enum flow flow)
+static void add_flow(cJSON *out, const struct run_model *model, int rank, enum flow flow)
 {
     static const char *const limits[] = {NULL, "paced", "best step"};
     const struct flow_figures figures = flow_figures_of_run(model, rank, flow);
-    cJSON *out = cJSON_CreateObject();
-    add_number(out, "rank", true, rank);
-    add_text(out, "kind", traffic_name(flow_traffic(flow)));
-    add_number(out, "bytes_per_step", true, figures.bytes);
-    add_number(out, "bytes_per_second", figures.bytes_per_s > 0, figures.bytes_per_s);
-    add_number(out, "exposed_seconds_per_step", true, figures.exposed_ns * 1e-9);
-    add_number(out, "limit_bytes_per_second", figures.limited_by != FLOW_LIMIT_UNKNOWN, figures.limit_bytes_per_s);
-    add_text(out, "limit_from", limits[figures.limited_by]);
-    add_number(out, "requests_per_step", figures.has_io, figures.requests);
-    add_number(out, "queue_depth_mean", figures.has_io, figures.depth);
-    add_number(out, "queue_depth_max", figures.has_io, figures.deepest);
-    add_number(out, "latency_mean_seconds", figures.has_io, figures.latency_ns * 1e-9);
-    add_number(out, "latency_max_seconds", figures.has_io, seconds(figures.longest_ns));
+    cJSON_AddNumberToObject(out, "rank", rank);
+    json_text(out, "kind", traffic_name(flow_traffic(flow)));
+    cJSON_AddNumberToObject(out, "bytes_per_step", figures.bytes);
+    json_number(out, "bytes_per_second", figures.bytes_per_s > 0, figures.bytes_per_s);
+    cJSON_AddNumberToObject(out, "exposed_seconds_per_step", figures.exposed_ns * 1e-9);
+    json_number(out, "limit_bytes_per_second", figures.limited_by != FLOW_LIMIT_UNKNOWN, figures.limit_bytes_per_s);
+    json_text(out, "limit_from", limits[figures.limited_by]);
+    json_number(out, "requests_per_step", figures.has_io, figures.requests);
+    json_number(out, "queue_depth_mean", figures.has_io, figures.depth);
+    json_number(out, "queue_depth_max", figures.has_io, figures.deepest);
+    json_number(out, "latency_mean_seconds", figures.has_io, figures.latency_ns * 1e-9);
+    json_number(out, "latency_max_seconds", figures.has_io, seconds(figures.longest_ns));
     if (figures.has_io) cJSON_AddBoolToObject(out, "direct", !figures.buffered);
     else cJSON_AddNullToObject(out, "direct");
-    return out;
 }
 
 static void add_flows(cJSON *report, const struct run_model *model)
@@ -249,8 +227,7 @@ static void add_flows(cJSON *report, const struct run_model *model)
     cJSON *list = cJSON_AddArrayToObject(report, "flows");
     for (int rank = 0; rank < model->ranks; rank++)
         for (enum flow flow = 0; flow < FLOWS; flow++)
-            if (flow_figures_of_run(model, rank, flow).known)
-                cJSON_AddItemToArray(list, flow_object(model, rank, flow));
+            if (flow_figures_of_run(model, rank, flow).known) add_flow(json_item(list), model, rank, flow);
 }
 
 static void add_events(cJSON *report, const struct run_model *model)
@@ -260,12 +237,11 @@ static void add_events(cJSON *report, const struct run_model *model)
         const struct run_notice *notice = &model->notices[i];
         cJSON *event = notice->json ? cJSON_Parse(notice->json) : NULL;
         if (!event) continue;
-        cJSON *out = cJSON_CreateObject();
-        add_number(out, "step", notice->has_step, notice->step);
+        cJSON *out = json_item(list);
+        json_number(out, "step", notice->has_step, notice->step);
         cJSON_AddItemToObject(out, "kind", cJSON_DetachItemFromObjectCaseSensitive(event, "kind"));
         cJSON *detail = cJSON_DetachItemFromObjectCaseSensitive(event, "detail");
         cJSON_AddItemToObject(out, "detail", detail ? detail : cJSON_CreateObject());
-        cJSON_AddItemToArray(list, out);
         cJSON_Delete(event);
     }
 }
@@ -286,14 +262,13 @@ static void add_marks(cJSON *report, const struct run_model *model)
     for (int rank = 0; rank < model->ranks; rank++)
         for (int m = 0; m < model->rank[rank].marks; m++) {
             const struct run_mark *mark = &model->rank[rank].mark[m];
-            cJSON *out = cJSON_CreateObject();
-            add_number(out, "rank", true, rank);
-            add_number(out, "step", true, mark->step);
-            add_number(out, "rss_bytes", true, (double)mark->rss_bytes);
-            add_number(out, "pss_bytes", true, (double)mark->pss_bytes);
-            add_number(out, "counted_live_bytes", true, (double)mark->live_bytes);
-            add_number(out, "counted_reserved_bytes", true, (double)mark->reserved_bytes);
-            cJSON_AddItemToArray(list, out);
+            cJSON *out = json_item(list);
+            cJSON_AddNumberToObject(out, "rank", rank);
+            cJSON_AddNumberToObject(out, "step", mark->step);
+            cJSON_AddNumberToObject(out, "rss_bytes", (double)mark->rss_bytes);
+            cJSON_AddNumberToObject(out, "pss_bytes", (double)mark->pss_bytes);
+            cJSON_AddNumberToObject(out, "counted_live_bytes", (double)mark->live_bytes);
+            cJSON_AddNumberToObject(out, "counted_reserved_bytes", (double)mark->reserved_bytes);
         }
 }
 
@@ -302,9 +277,9 @@ static void add_screen(cJSON *report, const struct report_screen *screen)
     cJSON *out =
         screen->frames > 0 ? cJSON_AddObjectToObject(report, "screen") : cJSON_AddNullToObject(report, "screen");
     if (screen->frames <= 0) return;
-    add_number(out, "frames", true, (double)screen->frames);
-    add_number(out, "bytes", true, (double)screen->bytes);
-    add_number(out, "bytes_per_frame", true, (double)screen->bytes / (double)screen->frames);
+    cJSON_AddNumberToObject(out, "frames", (double)screen->frames);
+    cJSON_AddNumberToObject(out, "bytes", (double)screen->bytes);
+    cJSON_AddNumberToObject(out, "bytes_per_frame", (double)screen->bytes / (double)screen->frames);
 }
 
 /* All but the steps, whose place is an empty array. */
@@ -312,14 +287,14 @@ static char *report_without_steps(const struct run_model *model, const struct re
 {
     cJSON *report = cJSON_CreateObject();
     if (!report) return NULL;
-    add_number(report, "version", true, 1);
-    add_text(report, "outcome", model->ended ? run_outcome_name(model->outcome) : NULL);
-    add_text(report, "error", model->error);
+    cJSON_AddNumberToObject(report, "version", 1);
+    json_text(report, "outcome", model->ended ? run_outcome_name(model->outcome) : NULL);
+    json_text(report, "error", model->error);
     add_header(report, model);
     add_parts(report, model);
     cJSON_AddArrayToObject(report, "steps");
-    add_number(report, "steps_left_out", true, has_past ? 0 : (double)model->steps_dropped);
-    add_number(report, "lost_records", true, (double)model->lost_records);
+    cJSON_AddNumberToObject(report, "steps_left_out", has_past ? 0 : (double)model->steps_dropped);
+    cJSON_AddNumberToObject(report, "lost_records", (double)model->lost_records);
     add_hash(report, model);
     add_memory(report, model);
     add_peaks(report, model);
@@ -329,14 +304,12 @@ static char *report_without_steps(const struct run_model *model, const struct re
     add_events(report, model);
     add_processes(report, model);
     add_marks(report, model);
-    add_number(report, "validation_loss", model->validation.known, (double)model->validation.loss);
+    json_number(report, "validation_loss", model->validation.known, (double)model->validation.loss);
     double time_s = seconds(model->time_seen_ns);
-    add_number(report, "unigram_entropy", model->header.has_unigram_entropy, model->header.unigram_entropy);
-    add_number(report, "tokens_per_second", time_s > 0, time_s > 0 ? (double)model->tokens_seen / time_s : 0);
+    json_number(report, "unigram_entropy", model->header.has_unigram_entropy, model->header.unigram_entropy);
+    json_number(report, "tokens_per_second", time_s > 0, time_s > 0 ? (double)model->tokens_seen / time_s : 0);
     add_screen(report, screen);
-    char *text = printable_json(cJSON_Print(report));
-    cJSON_Delete(report);
-    return text;
+    return json_lines(report);
 }
 
 /* As cJSON_Print() prints it two levels down. */

@@ -1,0 +1,52 @@
+#include "engine/base/json.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "engine/base/printable.h"
+
+void json_number(cJSON *object, const char *name, bool known, double value)
+{
+    if (known && isfinite(value)) cJSON_AddNumberToObject(object, name, value);
+    else cJSON_AddNullToObject(object, name);
+}
+
+void json_bytes(cJSON *object, const char *name, uint64_t bytes)
+{
+    cJSON_AddNumberToObject(object, name, (double)bytes);
+}
+
+void json_text(cJSON *object, const char *name, const char *text)
+{
+    if (text && *text) cJSON_AddStringToObject(object, name, text);
+    else cJSON_AddNullToObject(object, name);
+}
+
+void json_some_text(cJSON *object, const char *name, const char *text)
+{
+    if (*text) cJSON_AddStringToObject(object, name, text);
+}
+
+cJSON *json_item(cJSON *list)
+{
+    cJSON *item = cJSON_CreateObject();
+    cJSON_AddItemToArray(list, item);
+    return item;
+}
+
+char *json_lines(cJSON *json)
+{
+    char *text = printable_json(cJSON_Print(json));
+    cJSON_Delete(json);
+    return text;
+}
+
+int json_print(FILE *out, cJSON *json, struct error *err)
+{
+    char *text = printable_json(cJSON_PrintUnformatted(json));
+    cJSON_Delete(json);
+    if (!text) return error_set(err, STATUS_RUN, "no memory to print JSON");
+    fprintf(out, "%s\n", text);
+    free(text);
+    return STATUS_OK;
+}
