@@ -141,15 +141,14 @@ static struct bench *bench_open(const char *stage)
     struct executor_host host = {.user = bench,
                                  .memory = bench->memory,
                                  .run = run,
-                                 .finish = finish,
-                                 .settle = settle,
+                                 .device = {.finish = finish, .settle = settle},
                                  .links = links,
                                  .gate = &bench->gate};
     for (int lane = 0; lane < LANES; lane++) {
         bench->rings[lane] = host.rings[lane] = trace_ring_init(aligned_alloc(64, RING_BYTES), RING_BYTES);
         if (!is_stream((enum lane)lane)) continue;
         pretend_open(&bench->streams[lane]);
-        host.streams[lane] = &bench->streams[lane].stream;
+        host.device.streams[lane] = &bench->streams[lane].stream;
     }
     assert_int_equal(executor_create(&bench->executor, &host, NULL), 0);
     lasting(bench, true);

@@ -22,6 +22,38 @@ static struct flight *flight_of(struct executor *executor, struct lane_state *la
     return &lane->flights[executor->ops[op_number(executor, op)].place];
 }
 
+/* ---- the device ---- */
+
+/* A device that has failed says so of all that it is asked about, also of what had gone well before. */
+static void device_failed(struct executor *executor, const struct op *op, struct error *err)
+{
+    error_prefix(err, "lane %s, operation %u (%s)%s", lane_name(op->lane), op_number(executor, op), op_name(op->kind),
+                 executor->lanes[op->lane].stream ? " or what was sent after it" : "");
+    lane_break(executor, err);
+}
+
+/* By the clock of a device nobody may have waited longer than the operation has taken by this machine's. */
+static void settle(struct executor *executor, struct flight *flight, uint64_t ended_ns)
+{
+    const struct executor_device *device = &executor->host.device;
+    struct op_stat *stat = &flight->stat;
+    struct error err;
+    if (!device->settle) return;
+    if (device->settle(executor->host.user, flight->op, stat, &err)) device_failed(executor, flight->op, &err);
+    const uint64_t most_ns = ended_ns - flight->started_ns;
+    if (stat->peers_ns > most_ns) stat->peers_ns = most_ns;
+    if (stat->arrival_ns > stat->peers_ns) stat->arrival_ns = stat->peers_ns;
+}
+
+void lane_finish(struct executor *executor, struct flight *flight)
+{
+    const struct executor_device *device = &executor->host.device;
+    struct error err;
+    if (device->finish && device->finish(executor->host.user, flight->op, &err))
+        device_failed(executor, flight->op, &err);
+    settle(executor, flight, clock_ns());
+}
+
 /* ---- sent ---- */
 
 /* What is done need not be awaited, and its mark may be another's by now. */
@@ -88,7 +120,7 @@ static void send_op(struct executor *executor, struct lane_state *lane, const st
     if (!status && !flight->skipped) status = send(executor, lane, flight, &err);
     if (status) {
         flight->skipped = true;
-        lane_device_failed(executor, op, &err);
+        device_failed(executor, op, &err);
     }
     say_past(&lane->sent, op_number(executor, op));
 }
@@ -120,7 +152,7 @@ static uint64_t reach(struct executor *executor, struct lane_state *lane, const 
 {
     struct error err;
     uint64_t at_ns = UINT64_MAX;
-    if (lane->stream->reach(lane->stream->user, mark, &at_ns, &err)) lane_device_failed(executor, op, &err);
+    if (lane->stream->reach(lane->stream->user, mark, &at_ns, &err)) device_failed(executor, op, &err);
     const uint64_t now_ns = clock_ns();
     if (at_ns > now_ns) at_ns = now_ns;
     return at_ns < least_ns ? least_ns : at_ns;
@@ -133,7 +165,7 @@ static uint64_t follow(struct executor *executor, struct lane_state *lane, struc
     lane_take(executor, op, flight->started_ns);
     executor_record_begin(executor, flight);
     const uint64_t ended_ns = reach(executor, lane, op, end_of(executor, op), flight->started_ns);
-    if (executor->host.settle) lane_settle(executor, flight, ended_ns);
+    settle(executor, flight, ended_ns);
     executor_record_end(executor, flight, ended_ns, 0);
     if (executor->host.ended) executor->host.ended(executor->host.user, op, ended_ns - flight->started_ns);
     return ended_ns;
@@ -144,7 +176,8 @@ static void end_op(struct executor *executor, struct lane_state *lane, const str
     struct flight *flight = flight_of(executor, lane, op);
     wait_until_past(&lane->sent, op_number(executor, op));
     meet_dependencies(executor, lane, flight);
-    lane_conclude(executor, lane, op, flight->skipped ? flight->ready_ns : follow(executor, lane, flight));
+    const uint64_t ended_ns = flight->skipped ? flight->ready_ns : follow(executor, lane, flight);
+    lane_conclude(executor, lane, op, ended_ns, ended_ns);
 }
 
 void lane_end(struct executor *executor, struct lane_state *lane)

@@ -120,7 +120,7 @@ static int prepare(struct executor *executor, const struct schedule *schedule, b
     atomic_store(&executor->drop_tail, 0);
     for (int l = 0; l < LANES; l++) {
         struct lane_state *lane = &executor->lanes[l];
-        lane->stream = ahead ? executor->host.streams[l] : NULL;
+        lane->stream = ahead ? executor->host.device.streams[l] : NULL;
         lane->ended_ns = clock_ns();
         for (int f = 0; f < LANE_FLIGHTS; f++) lane->flights[f].op = NULL;
         atomic_store(&lane->sent, 0);

@@ -32,6 +32,17 @@ struct op_stat {
     bool healthy;
 };
 
+/* A device that lanes work on. Each function may be NULL: then there is nothing to do. */
+struct executor_device {
+    const struct lane_stream *streams[LANES]; /* of lanes that can run ahead */
+    /* Waits until what run() left to the device is done. Not called on lanes that run ahead. */
+    int (*finish)(void *user, const struct op *op, struct error *err);
+    /* Adds what run() could not know yet of an operation that is done now. On the thread that ends operations of its lane. */
+    int (*settle)(void *user, const struct op *op, struct op_stat *stat, struct error *err);
+    /* Called once in a run, as soon as it is broken, from any lane: others may wait for what will not be done here. */
+    void (*broke)(void *user, const struct error *err);
+};
+
 struct executor_host {
     void *user;
     struct memory *memory;
@@ -39,13 +50,9 @@ struct executor_host {
     /* Runs one operation; healthy: the run has not failed so far. A status other than OK ends the run as broken (a dead
      * rank, an error of the system), which is not the same as failed (no memory). */
     int (*run)(void *user, const struct schedule *schedule, const struct op *op, bool healthy, struct op_stat *stat, struct error *err);
-    /* What run() left to a device is done when it returns. Not called on lanes that run ahead. NULL: run() leaves nothing. */
-    int (*finish)(void *user, const struct op *op, struct error *err);
-    /* What run() could not know yet of an operation that is done now. On the thread that ends operations of its lane. NULL: nothing. */
-    int (*settle)(void *user, const struct op *op, struct op_stat *stat, struct error *err);
-    const struct lane_stream *streams[LANES]; /* of a device; NULL: the lane works on its own thread */
     /* After each, on the thread that ends operations of its lane: how long it took, with what pacing added. NULL: nobody wants to know. */
     void (*ended)(void *user, const struct op *op, uint64_t took_ns);
+    struct executor_device device; /* zeroed: every lane works on its own thread */
     uint16_t rank;
     const struct config_link *links; /* by enum link; bandwidth 0: not paced */
     const double *device_flops;      /* how many floating-point operations a second are let pass; NULL or 0: all */
@@ -54,9 +61,6 @@ struct executor_host {
     /* Called instead of sleeping at the closed gate, on the compute lane, once this rank has done all that the gate lets:
      * `next` comes next. Returns when it may have moved. */
     void (*at_gate)(void *user, const struct schedule *schedule, uint32_t next);
-    /* Called once in a run, as soon as it is broken, from any lane: others may wait for what will not be done here. NULL: they
-     * find out later. */
-    void (*broke)(void *user, const struct error *err);
     /* Called a few times a second on the communication lane while it waits there. False: the run has failed. */
     bool (*alive)(void *user);
 };

@@ -94,14 +94,14 @@ static inline bool wait_until_past(_Atomic uint32_t *word, uint32_t number)
 void lane_run(struct executor *executor, struct lane_state *lane);
 bool lane_skips(struct executor *executor, const struct op *op); /* when all it depends on is done, or was sent */
 void lane_work(struct executor *executor, struct flight *flight, bool healthy);
-void lane_settle(struct executor *executor, struct flight *flight, uint64_t ended_ns);
 void lane_break(struct executor *executor, const struct error *err);
-void lane_device_failed(struct executor *executor, const struct op *op, struct error *err); /* named by the operation */
 /* when_ns 0: now. */
 void lane_take(struct executor *executor, const struct op *op, uint64_t when_ns);
-void lane_conclude(struct executor *executor, struct lane_state *lane, const struct op *op, uint64_t ended_ns);
+void lane_conclude(struct executor *executor, struct lane_state *lane, const struct op *op, uint64_t ended_ns, uint64_t when_ns);
 
-/* ahead.c: the two halves of lane_run() where the lane runs ahead. lane_end() returns at once where it does not. */
+/* ahead.c: waits for what the operation left to a device, if there is one. */
+void lane_finish(struct executor *executor, struct flight *flight);
+/* ... the two halves of lane_run() where the lane runs ahead. lane_end() returns at once where it does not. */
 void lane_send(struct executor *executor, struct lane_state *lane);
 void lane_end(struct executor *executor, struct lane_state *lane);
 

@@ -105,7 +105,7 @@ void *zero_buffer(const struct zero *zero, const struct schedule *schedule, int 
  * a buffer of the step that holds just that. */
 void *zero_tile(const struct zero *zero, const struct schedule *schedule, const struct op *op, int buffer);
 
-/* open.c: runs one operation, of any lane. */
+/* dispatch.c: runs one operation, of any lane. */
 int zero_run_op(void *user, const struct schedule *schedule, const struct op *op, bool healthy, struct op_stat *stat, struct error *err);
 /* ... until what it left to a device is done. */
 int zero_finish_op(void *user, const struct op *op, struct error *err);
@@ -130,16 +130,13 @@ bool zero_delay_is_due(const struct zero *zero);
 void zero_note_pending(struct zero *zero, bool updates);
 int zero_apply_pending(struct zero *zero, const struct schedule *schedule, struct error *err);
 
-/* operations.c: runs one operation of the compute lane. */
-int zero_compute(struct zero *zero, const struct schedule *schedule, const struct op *op, struct error *err);
-
-/* host.c: runs one operation of the host lane. */
-int zero_host(struct zero *zero, const struct schedule *schedule, const struct op *op);
-
-/* operations.c: the work of either lane, with the kernels that are its. */
-void zero_update(struct zero *zero, struct kernels *kernels, const struct schedule *schedule, const struct op *op);
-void zero_sum_squares(struct zero *zero, struct kernels *kernels, const struct schedule *schedule, enum tier tier);
-void zero_add_gradient(struct zero *zero, struct kernels *kernels, const struct schedule *schedule, const struct op *op);
+/* operations.c: one operation of the compute lane or the host lane. */
+int zero_load(struct zero *zero, const struct schedule *schedule, const struct op *op, struct error *err);
+int zero_use_unit(struct zero *zero, const struct schedule *schedule, const struct op *op, struct error *err);
+int zero_add_gradient(struct zero *zero, const struct schedule *schedule, const struct op *op);
+int zero_sum_squares(struct zero *zero, const struct schedule *schedule, const struct op *op);
+int zero_update(struct zero *zero, const struct schedule *schedule, const struct op *op);
+int zero_cast_parameters(struct zero *zero, const struct schedule *schedule, const struct op *op);
 
 /* copies.c: runs one operation of a lane between tiers. */
 int zero_copy(struct zero *zero, const struct schedule *schedule, const struct op *op, struct op_stat *stat, struct error *err);

@@ -22,15 +22,7 @@ void lane_break(struct executor *executor, const struct error *err)
     executor->error = *err;
     executor->status = err->status;
     gate_raise(executor->host.gate, GATE_OPEN);
-    if (executor->host.broke) executor->host.broke(executor->host.user, err);
-}
-
-/* A device that has failed says so of all that it is asked about, also of what had gone well before. */
-void lane_device_failed(struct executor *executor, const struct op *op, struct error *err)
-{
-    error_prefix(err, "lane %s, operation %u (%s)%s", lane_name(op->lane), op_number(executor, op), op_name(op->kind),
-                 executor->lanes[op->lane].stream ? " or what was sent after it" : "");
-    lane_break(executor, err);
+    if (executor->host.device.broke) executor->host.device.broke(executor->host.user, err);
 }
 
 /* ---- memory ---- */
@@ -96,25 +88,6 @@ void lane_work(struct executor *executor, struct flight *flight, bool healthy)
     if (!flight->stat.healthy) atomic_store(&executor->failed, 1);
 }
 
-static void finish(struct executor *executor, const struct op *op)
-{
-    struct error err;
-    if (executor->host.finish && executor->host.finish(executor->host.user, op, &err))
-        lane_device_failed(executor, op, &err);
-}
-
-/* By the clock of a device nobody may have waited longer than the operation has taken by this machine's. */
-void lane_settle(struct executor *executor, struct flight *flight, uint64_t ended_ns)
-{
-    struct op_stat *stat = &flight->stat;
-    struct error err;
-    if (executor->host.settle(executor->host.user, flight->op, stat, &err))
-        lane_device_failed(executor, flight->op, &err);
-    const uint64_t most_ns = ended_ns - flight->started_ns;
-    if (stat->peers_ns > most_ns) stat->peers_ns = most_ns;
-    if (stat->arrival_ns > stat->peers_ns) stat->arrival_ns = stat->peers_ns;
-}
-
 /* Returns when it ended. */
 static uint64_t carry_out(struct executor *executor, struct flight *flight)
 {
@@ -124,8 +97,7 @@ static uint64_t carry_out(struct executor *executor, struct flight *flight)
     flight->started_ns = clock_ns();
     executor_record_begin(executor, flight);
     lane_work(executor, flight, healthy);
-    finish(executor, flight->op);
-    if (executor->host.settle) lane_settle(executor, flight, clock_ns());
+    lane_finish(executor, flight);
     executor_record_io(executor, flight);
     const uint64_t paced_ns = healthy ? executor_pace(executor, flight) : 0, ended_ns = clock_ns();
     executor_record_end(executor, flight, ended_ns, paced_ns);
@@ -133,10 +105,11 @@ static uint64_t carry_out(struct executor *executor, struct flight *flight)
     return ended_ns;
 }
 
-void lane_conclude(struct executor *executor, struct lane_state *lane, const struct op *op, uint64_t ended_ns)
+void lane_conclude(struct executor *executor, struct lane_state *lane, const struct op *op, uint64_t ended_ns,
+                   uint64_t when_ns)
 {
     const uint32_t number = op_number(executor, op);
-    give_buffers(executor, op, lane->stream ? ended_ns : 0);
+    give_buffers(executor, op, when_ns);
     executor->ops[number].ended_ns = lane->ended_ns = ended_ns;
     say_past(&lane->done, number);
 }
@@ -146,7 +119,7 @@ static void run_op(struct executor *executor, struct lane_state *lane, const str
     executor_pass_gate(executor, lane->lane, op_number(executor, op));
     struct flight flight = {.op = op, .stat = {.healthy = true}, .issued_ns = clock_ns()};
     wait_for_dependencies(executor, &flight);
-    lane_conclude(executor, lane, op, lane_skips(executor, op) ? clock_ns() : carry_out(executor, &flight));
+    lane_conclude(executor, lane, op, lane_skips(executor, op) ? clock_ns() : carry_out(executor, &flight), 0);
 }
 
 void lane_run(struct executor *executor, struct lane_state *lane)

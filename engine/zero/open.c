@@ -6,53 +6,8 @@
 
 #include "engine/memory/pages.h"
 #include "engine/memory/storage.h"
-#include "engine/plan/flops.h"
 #include "engine/zero/internal.h"
 #include "kernels/kernels.h"
-
-static int run_on_lane(void *user, const struct schedule *schedule, const struct op *op, bool healthy,
-                       struct op_stat *stat, struct error *err)
-{
-    switch (op->lane) {
-    case LANE_COMM: return zero_communicate(user, schedule, op, healthy, stat, err);
-    case LANE_D2H:
-    case LANE_H2D: return zero_copy(user, schedule, op, stat, err);
-    case LANE_HOST: return zero_host(user, schedule, op);
-    case LANE_NVME_READ:
-    case LANE_NVME_WRITE: return zero_swap(user, schedule, op, stat, err);
-    default: return zero_compute(user, schedule, op, err);
-    }
-}
-
-int zero_run_op(void *user, const struct schedule *schedule, const struct op *op, bool healthy, struct op_stat *stat,
-                struct error *err)
-{
-    struct zero *zero = user;
-    int status = run_on_lane(user, schedule, op, healthy, stat, err);
-    if (op->lane == LANE_COMPUTE && zero->config->topology.device_flops > 0)
-        stat->flops = op_flops(schedule, &zero->model, op);
-    if (!status && op->lane == LANE_COMPUTE) status = kernels_check(zero->kernels, err);
-    if (!status && stat->healthy && schedule == &zero->schedules[PURPOSE_TRAIN] && schedule->knobs.delayed_update)
-        zero->pending.done[op - schedule->ops] = 1;
-    return status;
-}
-
-int zero_finish_op(void *user, const struct op *op, struct error *err)
-{
-    const struct zero *zero = user;
-    return mover_finish(zero->movers[op->lane], err);
-}
-
-int zero_settle_op(void *user, const struct op *op, struct op_stat *stat, struct error *err)
-{
-    const struct zero *zero = user;
-    struct comm_stat waited = {.meeting = stat->meeting, .meetings = stat->meetings};
-    if (op->lane != LANE_COMM || waited.meetings == 0) return STATUS_OK;
-    int status = comm_waited(zero->comm, &waited, err);
-    stat->peers_ns = waited.peers_ns;
-    stat->arrival_ns = waited.arrival_ns;
-    return status;
-}
 
 static void op_ended(void *user, const struct op *op, uint64_t took_ns)
 {
@@ -108,18 +63,18 @@ static int open_parts(struct zero *zero, struct error *err)
     struct executor_host host = {.user = zero,
                                  .memory = zero->memory,
                                  .run = zero_run_op,
-                                 .finish = zero->device ? zero_finish_op : NULL,
-                                 .settle = zero->device ? zero_settle_op : NULL,
                                  .ended = op_ended,
                                  .rank = (uint16_t)zero->rank,
                                  .links = config->topology.links,
                                  .device_flops = &config->topology.device_flops,
                                  .gate = zero->gate,
                                  .at_gate = zero->at_gate ? at_gate : NULL,
-                                 .broke = zero->device ? broke : NULL,
                                  .alive = alive};
     memcpy(host.rings, zero->rings, sizeof host.rings);
-    if (zero->device) memcpy(host.streams, zero->device->streams, sizeof host.streams);
+    if (zero->device) {
+        host.device = (struct executor_device){.finish = zero_finish_op, .settle = zero_settle_op, .broke = broke};
+        memcpy(host.device.streams, zero->device->streams, sizeof host.device.streams);
+    }
     return executor_create(&zero->executor, &host, err);
 }
 

@@ -1,5 +1,5 @@
-/* The compute lane: each kind of operation as a call of the model, the optimizer or the data source, with the pointers that
- * the schedule names. Nothing here knows the stage; a buffer is whole or a shard, and its range says which. */
+/* Operations that compute: each as a call of the model, the optimizer or the data source, with the pointers that the schedule names.
+ * Those of the host lane use the same kernels as the device of the CPU backend, on threads of that lane, so they give the same bits. Nothing here knows the stage; a buffer is whole or a shard, and its range says which. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -90,7 +90,7 @@ static int read_tokens(const struct zero *zero, const struct schedule *schedule,
     return STATUS_OK;
 }
 
-static int load(struct zero *zero, const struct schedule *schedule, const struct op *op, struct error *err)
+int zero_load(struct zero *zero, const struct schedule *schedule, const struct op *op, struct error *err)
 {
     int32_t *tokens = zero_buffer(zero, schedule, op->buffer[ROLE_TOKENS]);
     if (!zero->device) return read_tokens(zero, schedule, op, tokens, err);
@@ -131,17 +131,24 @@ static int draw_token(struct zero *zero, const struct schedule *schedule, const 
     return STATUS_OK;
 }
 
-/* Of the gradients that lie in a tier; they are added up in the order of units, wherever those are. */
-void zero_sum_squares(struct zero *zero, struct kernels *kernels, const struct schedule *schedule, enum tier tier)
+static struct kernels *kernels_of(const struct zero *zero, const struct op *op)
 {
+    return op->lane == LANE_HOST ? zero->host_kernels : zero->kernels;
+}
+
+/* Of the gradients that lie in the lane's tier; they are added up in the order of units, wherever those are. */
+int zero_sum_squares(struct zero *zero, const struct schedule *schedule, const struct op *op)
+{
+    const enum tier tier = op->lane == LANE_HOST ? TIER_HOST : TIER_DEVICE;
     for (int u = 0; u < zero->model.unit_count; u++) {
         const int b = schedule->layout[u].gradient;
         const struct buffer *buffer = &schedule->buffers[b];
         if (buffer->tier != tier) continue;
         const int64_t shard = shard_elems(zero->model.units[u].elems, zero->ranks);
-        kernels_sum_squares_to(kernels, buffer->dtype, &zero->mailbox.unit_squares[u],
+        kernels_sum_squares_to(kernels_of(zero, op), buffer->dtype, &zero->mailbox.unit_squares[u],
                                zero_at(zero, schedule, b, zero->rank * shard), shard);
     }
+    return STATUS_OK;
 }
 
 /* Of this step, or of the one before. */
@@ -152,13 +159,13 @@ static struct optimizer_step step_of_update(const struct zero *zero, const struc
     return (struct optimizer_step){&zero->config->optimizer, of.now, of.factor, of.number};
 }
 
-void zero_update(struct zero *zero, struct kernels *kernels, const struct schedule *schedule, const struct op *op)
+int zero_update(struct zero *zero, const struct schedule *schedule, const struct op *op)
 {
     const struct optimizer_step step = step_of_update(zero, schedule);
     int64_t first, end, elems = zero->model.units[op->unit].elems;
     update_range(schedule, &zero->model, op, zero->rank, &first, &end);
     if (end > elems) end = elems;
-    if (first >= end) return; /* this rank's shard is padding */
+    if (first >= end) return STATUS_OK; /* this rank's shard is padding */
     const struct update_arrays arrays = {
         .gradient = zero_at(zero, schedule, op->buffer[ROLE_GRADIENT], first),
         .master = zero_tile(zero, schedule, op, op->buffer[ROLE_MASTER]),
@@ -166,18 +173,30 @@ void zero_update(struct zero *zero, struct kernels *kernels, const struct schedu
                   zero_tile(zero, schedule, op, op->buffer[ROLE_STATE2])},
         .parameters = zero_tile(zero, schedule, op, op->buffer[ROLE_PARAMETERS]),
     };
-    optimizer_update(kernels, &zero->model, op->unit, first, end - first, &step,
+    optimizer_update(kernels_of(zero, op), &zero->model, op->unit, first, end - first, &step,
                      schedule->buffers[op->buffer[ROLE_GRADIENT]].dtype, &arrays);
+    return STATUS_OK;
 }
 
-void zero_add_gradient(struct zero *zero, struct kernels *kernels, const struct schedule *schedule, const struct op *op)
+int zero_add_gradient(struct zero *zero, const struct schedule *schedule, const struct op *op)
 {
     const int from = op->buffer[ROLE_SOURCE], to = op->buffer[ROLE_GRADIENT];
     int64_t first, end;
     buffer_range(schedule, &zero->model, &schedule->buffers[to], zero->rank, &first, &end);
     const int64_t elems = end - first;
-    kernels_add(kernels, schedule->buffers[to].dtype, zero_buffer(zero, schedule, to), op->accumulate,
+    kernels_add(kernels_of(zero, op), schedule->buffers[to].dtype, zero_buffer(zero, schedule, to), op->accumulate,
                 schedule->buffers[from].dtype, zero_buffer(zero, schedule, from), elems);
+    return STATUS_OK;
+}
+
+/* Into their place, or into a buffer of the step that holds just this tile. */
+int zero_cast_parameters(struct zero *zero, const struct schedule *schedule, const struct op *op)
+{
+    int64_t first, end;
+    update_range(schedule, &zero->model, op, zero->rank, &first, &end);
+    kernels_cast(zero->host_kernels, zero->model.dtype, zero_tile(zero, schedule, op, op->buffer[ROLE_PARAMETERS]),
+                 DTYPE_F32, zero_tile(zero, schedule, op, op->buffer[ROLE_SOURCE]), end - first);
+    return STATUS_OK;
 }
 
 static int head_forward(struct zero *zero, const struct gpt *gpt, const struct schedule *schedule, const struct op *op,
@@ -193,7 +212,7 @@ static int head_forward(struct zero *zero, const struct gpt *gpt, const struct s
     return status;
 }
 
-static int use_unit(struct zero *zero, const struct schedule *schedule, const struct op *op, struct error *err)
+int zero_use_unit(struct zero *zero, const struct schedule *schedule, const struct op *op, struct error *err)
 {
     const struct gpt gpt = {&zero->model, zero->kernels, schedule->B, schedule->T};
     struct gpt_tensors parameters, gradients;
@@ -226,16 +245,5 @@ static int use_unit(struct zero *zero, const struct schedule *schedule, const st
         return gpt_mlp_backward(&gpt, &parameters, &gradients, op->accumulate, &saved, residual, normed,
                                 !op_takes(schedule, op, op->buffer[ROLE_NORMED]), err);
     default: return gpt_embed_backward(&gpt, &gradients, op->accumulate, tokens, residual, scratch, err);
-    }
-}
-
-int zero_compute(struct zero *zero, const struct schedule *schedule, const struct op *op, struct error *err)
-{
-    switch (op->kind) {
-    case OP_LOAD: return load(zero, schedule, op, err);
-    case OP_GRAD_NORM: zero_sum_squares(zero, zero->kernels, schedule, TIER_DEVICE); return STATUS_OK;
-    case OP_UPDATE: zero_update(zero, zero->kernels, schedule, op); return STATUS_OK;
-    case OP_CAST: zero_add_gradient(zero, zero->kernels, schedule, op); return STATUS_OK;
-    default: return use_unit(zero, schedule, op, err);
     }
 }

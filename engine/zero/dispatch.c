@@ -1,0 +1,78 @@
+/* Which function carries out which operation, and what follows when it has: the executor calls these for every lane. */
+#include "engine/plan/flops.h"
+#include "engine/zero/internal.h"
+#include "kernels/kernels.h"
+
+/* Without a default, so that the compiler names a kind of ops.def that nothing carries out. */
+static int carry_out(struct zero *zero, const struct schedule *schedule, const struct op *op, bool healthy,
+                     struct op_stat *stat, struct error *err)
+{
+    switch (op->kind) {
+    case OP_LOAD: return zero_load(zero, schedule, op, err);
+    case OP_EMBED_FORWARD:
+    case OP_BLOCK_FORWARD:
+    case OP_MLP_FORWARD:
+    case OP_NORM_FORWARD:
+    case OP_HEAD_FORWARD:
+    case OP_BLOCK_RECOMPUTE:
+    case OP_ATTENTION_RECOMPUTE:
+    case OP_MLP_RECOMPUTE:
+    case OP_HEAD_BACKWARD:
+    case OP_NORM_BACKWARD:
+    case OP_MLP_BACKWARD:
+    case OP_BLOCK_BACKWARD:
+    case OP_EMBED_BACKWARD: return zero_use_unit(zero, schedule, op, err);
+    case OP_CAST:
+    case OP_HOST_ADD: return zero_add_gradient(zero, schedule, op);
+    case OP_GRAD_NORM:
+    case OP_HOST_NORM: return zero_sum_squares(zero, schedule, op);
+    case OP_UPDATE:
+    case OP_HOST_UPDATE: return zero_update(zero, schedule, op);
+    case OP_HOST_CAST: return zero_cast_parameters(zero, schedule, op);
+    case OP_GATHER:
+    case OP_REFRESH:
+    case OP_REDUCE_SCATTER:
+    case OP_ALL_REDUCE:
+    case OP_AGREE: return zero_communicate(zero, schedule, op, healthy, stat, err);
+    case OP_OFFLOAD:
+    case OP_FETCH:
+    case OP_GRADIENT_OFFLOAD:
+    case OP_UPLOAD:
+    case OP_BRING:
+    case OP_STORE: return zero_copy(zero, schedule, op, stat, err);
+    case OP_SWAP_IN:
+    case OP_SWAP_OUT: return zero_swap(zero, schedule, op, stat, err);
+    case OP_KINDS: break;
+    }
+    return error_set(err, STATUS_RUN, "operation %d of the schedule is of no known kind", (int)op->kind);
+}
+
+int zero_run_op(void *user, const struct schedule *schedule, const struct op *op, bool healthy, struct op_stat *stat,
+                struct error *err)
+{
+    struct zero *zero = user;
+    int status = carry_out(zero, schedule, op, healthy, stat, err);
+    if (op->lane == LANE_COMPUTE && zero->config->topology.device_flops > 0)
+        stat->flops = op_flops(schedule, &zero->model, op);
+    if (!status && op->lane == LANE_COMPUTE) status = kernels_check(zero->kernels, err);
+    if (!status && stat->healthy && schedule == &zero->schedules[PURPOSE_TRAIN] && schedule->knobs.delayed_update)
+        zero->pending.done[op - schedule->ops] = 1;
+    return status;
+}
+
+int zero_finish_op(void *user, const struct op *op, struct error *err)
+{
+    const struct zero *zero = user;
+    return mover_finish(zero->movers[op->lane], err);
+}
+
+int zero_settle_op(void *user, const struct op *op, struct op_stat *stat, struct error *err)
+{
+    const struct zero *zero = user;
+    struct comm_stat waited = {.meeting = stat->meeting, .meetings = stat->meetings};
+    if (op->lane != LANE_COMM || waited.meetings == 0) return STATUS_OK;
+    int status = comm_waited(zero->comm, &waited, err);
+    stat->peers_ns = waited.peers_ns;
+    stat->arrival_ns = waited.arrival_ns;
+    return status;
+}
