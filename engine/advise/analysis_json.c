@@ -1,4 +1,4 @@
-/* An analysis for scripts: names are a promise. Times are in seconds and, like bytes and counts, of a mean step; "mean" is
+/* An analysis for scripts: names are a promise (docs/JSON.md). Times are in seconds and, like bytes and counts, of a mean step; "mean" is
  * over all ranks. Unknown is null. */
 #include <string.h>
 
