@@ -161,3 +161,18 @@ const char *trace_kind_name(enum trace_kind kind)
     }
     return NULL;
 }
+
+bool trace_append(struct bytes *out, const struct trace_record *record)
+{
+    if (!bytes_reserve(out, trace_encoded_bytes(record))) return false;
+    out->count += trace_encode(record, out->at + out->count);
+    return true;
+}
+
+struct trace_record trace_log(int level, const char *text, uint64_t time_ns)
+{
+    return (struct trace_record){.kind = TRACE_LOG,
+                                 .rank = TRACE_RANK_ALL,
+                                 .time_ns = time_ns,
+                                 .log = {.level = (uint8_t)level, .text = {text, strlen(text)}}};
+}

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "engine/base/bytes.h"
 #include "engine/base/wire.h"
 
 struct trace_text { const char *at; size_t bytes; };
@@ -68,6 +69,12 @@ size_t trace_encode(const struct trace_record *record, void *out);
 /* The same in two parts, for a destination that is not in one piece: head and fixed fields go to out (TRACE_FIXED_MAX
  * bytes), *text is what follows them. Returns the bytes of the first part. */
 size_t trace_encode_fixed(const struct trace_record *record, void *out, struct trace_text *text);
+
+/* Appends an encoded record. False: no memory, and nothing was changed. */
+bool trace_append(struct bytes *out, const struct trace_record *record);
+
+/* A line of the log of the whole run; the record points to `text`. Level: 0 note, 1 warning, 2 error. */
+struct trace_record trace_log(int level, const char *text, uint64_t time_ns);
 
 /* Decodes the record at the head of `bytes`. Returns its size (known kind: *record is filled; unknown kind or a longer
  * version of a known one: skipped fields are ignored, record->kind is the number found), or 0 if `bytes` holds no whole,

@@ -4,8 +4,9 @@
 
 #include <string.h>
 
-#include "engine/trace/source_parts.h"
+#include "engine/trace/format.h"
 #include "engine/trace/latest_records.h"
+#include "engine/trace/source_kind.h"
 
 enum { CHUNK_FULL_BYTES = 256 << 10, DROPPED_SHARE = 16 };
 
@@ -139,6 +140,25 @@ bool record_buffer_put(struct record_buffer *past, const void *record)
     return true;
 }
 
+static int put(void *self, struct bytes *records, uint64_t now_ns, struct error *err)
+{
+    (void)now_ns;
+    for (size_t at = 0; at < records->count; at += trace_peek(records->at + at).bytes)
+        if (!record_buffer_put(self, records->at + at)) return error_set(err, STATUS_RUN, "no memory to keep records");
+    return STATUS_OK;
+}
+
+static int leave(void *self, bool goes_on, struct error *err)
+{
+    (void)self, (void)goes_on, (void)err;
+    return STATUS_OK;
+}
+
+struct sink record_buffer_sink(struct record_buffer *past)
+{
+    return (struct sink){put, leave, past};
+}
+
 /* --- reading -------------------------------------------------------------------------------------------------------- */
 
 static void append_record(void *user, const void *record)
@@ -160,39 +180,49 @@ static void collect_standing(struct bytes *out, const struct record_buffer *past
     }
 }
 
-static enum source_result hand_out(struct source *source)
+struct buffer_source {
+    const struct record_buffer *past;
+    uint64_t chunk; /* number of the next one */
+    size_t taken;   /* bytes of it that were handed out: it may still grow */
+    bool standing_due;
+    struct bytes copy; /* of what was handed out last */
+};
+
+static enum source_result hand_out(const struct buffer_source *buffer, struct source_block *block)
 {
-    source->records = source->unpacked.at;
-    source->record_bytes = source->unpacked.count;
+    block->records = buffer->copy.at;
+    block->bytes = buffer->copy.count;
     return SOURCE_RECORD;
 }
 
-static enum source_result next_chunk(struct source *source)
+static enum source_result next_block(void *self, struct source_block *block)
 {
-    const struct record_buffer *past = source->past;
-    source->unpacked.count = 0;
-    if (source->standing_due) {
-        source->standing_due = false;
-        collect_standing(&source->unpacked, past, source->offset);
-        if (source->unpacked.count) return hand_out(source);
+    struct buffer_source *buffer = self;
+    const struct record_buffer *past = buffer->past;
+    buffer->copy.count = 0;
+    if (buffer->standing_due) {
+        buffer->standing_due = false;
+        collect_standing(&buffer->copy, past, buffer->chunk);
+        if (buffer->copy.count) return hand_out(buffer, block);
     }
-    if (source->offset < past->first) return source_fail(source, "this part of the past is not kept any more");
-    for (; source->offset - past->first < past->count; source->offset++, source->taken = 0) {
-        const struct bytes *records = &past->chunks[source->offset - past->first].records;
-        if (source->taken < records->count) {
-            if (!bytes_append(&source->unpacked, records->at + source->taken, records->count - source->taken))
-                return source_fail(source, "no memory to look back");
-            source->taken = records->count;
-            return hand_out(source);
+    if (buffer->chunk < past->first) return source_fail(block, "this part of the past is not kept any more");
+    for (; buffer->chunk - past->first < past->count; buffer->chunk++, buffer->taken = 0) {
+        const struct bytes *records = &past->chunks[buffer->chunk - past->first].records;
+        if (buffer->taken < records->count) {
+            if (!bytes_append(&buffer->copy, records->at + buffer->taken, records->count - buffer->taken))
+                return source_fail(block, "no memory to look back");
+            buffer->taken = records->count;
+            return hand_out(buffer, block);
         }
-        if (source->offset - past->first + 1 == past->count) break; /* this one still grows */
+        if (buffer->chunk - past->first + 1 == past->count) break; /* this one still grows */
     }
     return SOURCE_END;
 }
 
-static int seek(struct source *source, uint32_t step, bool standing, struct error *err)
+static int seek(void *self, uint32_t step, bool standing, struct error *err)
 {
-    const struct record_buffer *past = source->past;
+    struct buffer_source *buffer = self;
+    const struct record_buffer *past = buffer->past;
     uint64_t target = past->first;
     uint32_t found = 0;
     for (size_t i = 0; i < past->count; i++) {
@@ -202,20 +232,24 @@ static int seek(struct source *source, uint32_t step, bool standing, struct erro
         found = past->chunks[i].step;
     }
     if (!standing && found != step) return error_set(err, STATUS_INPUT, "step %u is not kept", step);
-    source->offset = target;
-    source->taken = 0;
-    source->standing_due = standing;
+    buffer->chunk = target;
+    buffer->taken = 0;
+    buffer->standing_due = standing;
     return STATUS_OK;
 }
 
-static const struct source_origin past_origin = {.next_chunk = next_chunk, .seek = seek};
+static void close_buffer(void *self)
+{
+    struct buffer_source *buffer = self;
+    bytes_release(&buffer->copy);
+    free(buffer);
+}
+
+static const struct source_kind buffer_kind = {.next = next_block, .seek = seek, .close = close_buffer};
 
 int source_open_buffer(struct source **out, const struct record_buffer *past, struct error *err)
 {
-    int status = source_new(out, &past_origin, -1, err);
-    if (status) return status;
-    (*out)->past = past;
-    (*out)->offset = past->first;
-    (*out)->standing_due = true;
-    return STATUS_OK;
+    struct buffer_source *buffer = calloc(1, sizeof *buffer);
+    if (buffer) *buffer = (struct buffer_source){.past = past, .chunk = past->first, .standing_due = true};
+    return source_open(out, &buffer_kind, buffer, err);
 }

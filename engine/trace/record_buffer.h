@@ -2,13 +2,14 @@
  * goes, but not what still holds of it (run header, schedules, budgets). So it can be opened like a trace file that begins
  * where it was cut, at any time, while it grows; or written out as one.
  *
- *     struct past *past = past_new(0);
- *     while (source_next(live, &record) == SOURCE_RECORD) past_put(past, source_encoded(live));
- *     source_open_past(&source, past, &err);
+ *     struct record_buffer *past = record_buffer_new(0);
+ *     while (source_next(live, &record) == SOURCE_RECORD) record_buffer_put(past, source_encoded(live));
+ *     source_open_buffer(&source, past, &err);
  *     source_seek_step(source, 12, &err); */
 #ifndef ENGINE_TRACE_RECORD_BUFFER_H
 #define ENGINE_TRACE_RECORD_BUFFER_H
 
+#include "engine/trace/sink.h"
 #include "engine/trace/source.h"
 
 struct record_buffer;
@@ -20,6 +21,9 @@ void record_buffer_free(struct record_buffer *past);
 
 /* Keeps a copy of one whole encoded record. Without memory the oldest steps go first; false: even so it was lost. */
 bool record_buffer_put(struct record_buffer *past, const void *record);
+
+/* The buffer as a sink of a writer, on whose thread it is filled. It stays the caller's. */
+struct sink record_buffer_sink(struct record_buffer *past);
 
 size_t record_buffer_bytes(const struct record_buffer *past);
 uint32_t record_buffer_first_step(const struct record_buffer *past); /* the oldest that is kept from its start on; 0: none */

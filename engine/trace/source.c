@@ -1,80 +1,93 @@
-#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <unistd.h>
+#include <stdlib.h>
 
-#include "engine/trace/source_parts.h"
 #include "engine/trace/latest_records.h"
+#include "engine/trace/source_kind.h"
 
-int source_new(struct source **out, const struct source_origin *origin, int fd, struct error *err)
+enum { COMMAND_BYTES_MAX = 1023 };
+
+struct source {
+    const struct source_kind *kind;
+    void *self;
+    struct source_block block;
+    size_t at, last; /* in the block: of the next record, and of the one handed out */
+};
+
+int source_open(struct source **out, const struct source_kind *kind, void *self, struct error *err)
 {
-    struct source *source = *out = calloc(1, sizeof *source);
+    struct source *source = *out = self ? calloc(1, sizeof *source) : NULL;
     if (!source) {
-        if (fd >= 0) close(fd);
+        if (self) kind->close(self);
         return error_set(err, STATUS_RUN, "no memory to read a trace");
     }
-    source->origin = origin;
-    source->fd = fd;
-    return 0;
+    *source = (struct source){.kind = kind, .self = self};
+    return STATUS_OK;
 }
 
-enum source_result source_fail(struct source *source, const char *format, ...)
+void *source_self(const struct source *source, const struct source_kind *kind)
+{
+    return source->kind == kind ? source->self : NULL;
+}
+
+enum source_result source_fail(struct source_block *block, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    vsnprintf(source->problem, sizeof source->problem, format, args);
+    vsnprintf(block->problem, sizeof block->problem, format, args);
     va_end(args);
     return SOURCE_BAD;
 }
 
-/* The next record of the present chunk. Its CRC was right, so a malformed one is a fault of whoever wrote it. */
-static enum source_result next_of_chunk(struct source *source, struct trace_record *record)
+/* The next record of the present block. A checksum was right, so a malformed record is a fault of the program that wrote it. */
+static enum source_result next_of_block(struct source *source, struct trace_record *record)
 {
-    size_t size = trace_decode(source->records + source->at, source->record_bytes - source->at, record);
-    if (!size) return source_fail(source, "a chunk holds a malformed record; nothing behind it can be read");
+    struct source_block *block = &source->block;
+    size_t size = trace_decode(block->records + source->at, block->bytes - source->at, record);
+    if (!size) return source_fail(block, "a chunk holds a malformed record; nothing behind it can be read");
     source->last = source->at;
     source->at += size;
     return SOURCE_RECORD;
 }
 
-static bool is_wanted(struct source *source, const struct trace_record *record)
+static bool is_wanted(struct source_block *block, const struct trace_record *record)
 {
-    if (source->only_standing && !latest_records_is_standing((uint16_t)record->kind)) return false;
-    if (source->had_until_ns && record->time_ns <= source->had_until_ns) return false;
-    if (record->time_ns > source->newest_ns) source->newest_ns = record->time_ns;
-    source->ended |= record->kind == TRACE_END;
+    if (block->only_standing && !latest_records_is_standing((uint16_t)record->kind)) return false;
+    if (block->after_ns && record->time_ns <= block->after_ns) return false;
+    if (record->time_ns > block->newest_ns) block->newest_ns = record->time_ns;
+    block->ended |= record->kind == TRACE_END;
     return true;
 }
 
 enum source_result source_next(struct source *source, struct trace_record *record)
 {
-    if (source->problem[0]) return SOURCE_BAD;
+    struct source_block *block = &source->block;
+    if (block->problem[0]) return SOURCE_BAD;
     for (;;) {
         enum source_result result;
-        if (source->at == source->record_bytes) {
-            source->at = source->record_bytes = 0;
-            result = source->origin->next_chunk(source);
+        if (source->at == block->bytes) {
+            source->at = block->bytes = 0;
+            result = source->kind->next(source->self, block);
             if (result != SOURCE_RECORD) return result;
             continue;
         }
-        result = next_of_chunk(source, record);
-        if (result != SOURCE_RECORD || is_wanted(source, record)) return result;
+        result = next_of_block(source, record);
+        if (result != SOURCE_RECORD || is_wanted(block, record)) return result;
     }
 }
 
 const void *source_encoded(const struct source *source)
 {
-    return source->records + source->last;
+    return source->block.records + source->last;
 }
 
 static int seek(struct source *source, uint32_t step, bool standing, struct error *err)
 {
-    if (!source->origin->seek)
-        return error_set(err, STATUS_USAGE, "a live run has no past to seek in; replay its trace");
-    int status = source->origin->seek(source, step, standing, err);
+    if (!source->kind->seek) return error_set(err, STATUS_USAGE, "a live run has no past to seek in; replay its trace");
+    int status = source->kind->seek(source->self, step, standing, err);
     if (status) return status;
-    source->at = source->record_bytes = 0;
-    source->problem[0] = '\0';
+    source->at = source->block.bytes = 0;
+    source->block.problem[0] = '\0';
     return STATUS_OK;
 }
 
@@ -90,30 +103,39 @@ int source_resume_step(struct source *source, uint32_t step, struct error *err)
 
 bool source_torn(const struct source *source)
 {
-    return source->torn;
+    return source->block.torn;
 }
 
 const char *source_error(const struct source *source)
 {
-    return source->problem;
+    return source->block.problem;
 }
 
 bool source_drives(const struct source *source)
 {
-    return source->drives;
+    return source->block.drives;
 }
 
 int source_fd(const struct source *source)
 {
-    return source->origin->live ? source->fd : -1;
+    return source->kind->fd ? source->kind->fd(source->self) : -1;
+}
+
+int source_send(struct source *source, const char *command_line, struct error *err)
+{
+    char line[COMMAND_BYTES_MAX + 1];
+    const size_t length = strlen(command_line);
+    if (!source->kind->send) return error_set(err, STATUS_USAGE, "a replay takes no commands");
+    if (length > COMMAND_BYTES_MAX || strchr(command_line, '\n'))
+        return error_set(err, STATUS_USAGE, "a command is one line of at most %d bytes", COMMAND_BYTES_MAX);
+    memcpy(line, command_line, length);
+    line[length] = '\n';
+    return source->kind->send(source->self, line, length + 1, err);
 }
 
 void source_close(struct source *source)
 {
     if (!source) return;
-    if (source->fd >= 0) close(source->fd);
-    bytes_release(&source->stored);
-    bytes_release(&source->unpacked);
-    bytes_release(&source->received);
+    source->kind->close(source->self);
     free(source);
 }

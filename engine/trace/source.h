@@ -1,5 +1,5 @@
 /* Where records come from: a trace file (finished, cut, or still growing), the socket of a live run, or what was kept of
- * one in memory (record_buffer.h). The consumer does not know which. Typical use:
+ * one in memory (record_buffer.h). The reader does not know which; source_kind.h says what a further kind has to give. Typical use:
  *
  *     struct source *source; struct trace_record record;
  *     if (source_open_file(&source, path, &err)) ...

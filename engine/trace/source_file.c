@@ -8,7 +8,15 @@
 #include <unistd.h>
 
 #include "engine/base/wire.h"
-#include "engine/trace/source_parts.h"
+#include "engine/trace/chunk.h"
+#include "engine/trace/source_kind.h"
+
+struct file_source {
+    int fd;
+    uint64_t offset;         /* where the next chunk starts */
+    uint64_t standing_until; /* after a seek: of the chunks before this offset only standing records are handed out */
+    struct bytes stored, unpacked;
+};
 
 /* Bytes read at offset: fewer than count only at the file's end, or on an error. */
 static size_t read_at(int fd, uint64_t offset, void *out, size_t count)
@@ -30,47 +38,49 @@ static uint64_t file_bytes(int fd)
 }
 
 /* The head of the chunk at offset. SOURCE_END: the file has no whole chunk there (yet). */
-static enum source_result head_at(struct source *source, uint64_t offset, struct chunk_head *head)
+static enum source_result head_at(const struct file_source *file, struct source_block *block, uint64_t offset,
+                                  struct chunk_head *head)
 {
     uint8_t bytes[CHUNK_HEAD_BYTES];
-    size_t count = read_at(source->fd, offset, bytes, sizeof bytes);
-    source->torn = count > 0;
+    size_t count = read_at(file->fd, offset, bytes, sizeof bytes);
+    block->torn = count > 0;
     if (count < sizeof bytes) return SOURCE_END;
     if (chunk_head_read(head, bytes) != CHUNK_GOOD)
-        return source_fail(source, "damaged at byte %" PRIu64 "; what stands before it is whole", offset);
-    if (head->stored_bytes > file_bytes(source->fd) - offset - CHUNK_HEAD_BYTES) return SOURCE_END;
-    source->torn = false;
+        return source_fail(block, "damaged at byte %" PRIu64 "; what stands before it is whole", offset);
+    if (head->stored_bytes > file_bytes(file->fd) - offset - CHUNK_HEAD_BYTES) return SOURCE_END;
+    block->torn = false;
     return SOURCE_RECORD;
 }
 
-static enum source_result load(struct source *source, const struct chunk_head *head)
+static enum source_result load(struct file_source *file, struct source_block *block, const struct chunk_head *head)
 {
-    uint64_t at = source->offset + CHUNK_HEAD_BYTES;
-    source->stored.count = 0;
-    if (!bytes_reserve(&source->stored, head->stored_bytes))
-        return source_fail(source, "no memory for a chunk of %u bytes", head->stored_bytes);
-    if (read_at(source->fd, at, source->stored.at, head->stored_bytes) < head->stored_bytes) {
-        source->torn = true; /* cut back between two calls */
+    uint64_t at = file->offset + CHUNK_HEAD_BYTES;
+    file->stored.count = 0;
+    if (!bytes_reserve(&file->stored, head->stored_bytes))
+        return source_fail(block, "no memory for a chunk of %u bytes", head->stored_bytes);
+    if (read_at(file->fd, at, file->stored.at, head->stored_bytes) < head->stored_bytes) {
+        block->torn = true; /* cut back between two calls */
         return SOURCE_END;
     }
-    if (chunk_unpack(head, source->stored.at, &source->unpacked, &source->records) != CHUNK_GOOD)
-        return source_fail(source, "damaged between bytes %" PRIu64 " and %" PRIu64 "; what stands before is whole", at,
+    if (chunk_unpack(head, file->stored.at, &file->unpacked, &block->records) != CHUNK_GOOD)
+        return source_fail(block, "damaged between bytes %" PRIu64 " and %" PRIu64 "; what stands before is whole", at,
                            at + head->stored_bytes);
-    source->record_bytes = head->raw_bytes;
+    block->bytes = head->raw_bytes;
     return SOURCE_RECORD;
 }
 
-static enum source_result next_chunk(struct source *source)
+static enum source_result next_block(void *self, struct source_block *block)
 {
+    struct file_source *file = self;
     for (;;) {
         struct chunk_head head;
-        enum source_result result = head_at(source, source->offset, &head);
+        enum source_result result = head_at(file, block, file->offset, &head);
         if (result != SOURCE_RECORD) return result;
-        source->only_standing = source->offset < source->standing_until;
-        bool wanted = !(head.flags & CHUNK_INDEX) && (!source->only_standing || (head.flags & CHUNK_STANDING));
-        if (wanted) result = load(source, &head);
+        block->only_standing = file->offset < file->standing_until;
+        bool wanted = !(head.flags & CHUNK_INDEX) && (!block->only_standing || (head.flags & CHUNK_STANDING));
+        if (wanted) result = load(file, block, &head);
         if (result != SOURCE_RECORD) return result;
-        source->offset += CHUNK_HEAD_BYTES + head.stored_bytes;
+        file->offset += CHUNK_HEAD_BYTES + head.stored_bytes;
         if (wanted) return SOURCE_RECORD;
     }
 }
@@ -91,35 +101,35 @@ static bool look_at(uint64_t offset, uint32_t step, uint32_t flags, uint32_t wan
 }
 
 /* Without an index: from head to head. */
-static void scan_heads(struct source *source, uint32_t wanted, struct keyframe *target)
+static void scan_heads(const struct file_source *file, uint32_t wanted, struct keyframe *target)
 {
+    struct source_block unread = {0}; /* reading will come to the damage and say so */
     struct chunk_head head;
     uint64_t offset = STREAM_HEAD_BYTES;
-    while (head_at(source, offset, &head) == SOURCE_RECORD && look_at(offset, head.step, head.flags, wanted, target))
+    while (head_at(file, &unread, offset, &head) == SOURCE_RECORD &&
+           look_at(offset, head.step, head.flags, wanted, target))
         offset += CHUNK_HEAD_BYTES + head.stored_bytes;
-    source->problem[0] = '\0'; /* reading will come to the damage and say so */
 }
 
 /* The index chunk's bytes, if the file ends with a sound one; the caller frees. */
-static bool load_index(struct source *source, struct bytes *index)
+static bool load_index(struct file_source *file, struct bytes *index)
 {
     uint8_t last[INDEX_LAST_BYTES], head_bytes[CHUNK_HEAD_BYTES];
-    uint64_t size = file_bytes(source->fd), offset;
+    uint64_t size = file_bytes(file->fd), offset;
     struct chunk_head head;
     const uint8_t *records;
     if (size < STREAM_HEAD_BYTES + CHUNK_HEAD_BYTES + sizeof last) return false;
-    if (read_at(source->fd, size - sizeof last, last, sizeof last) < sizeof last) return false;
+    if (read_at(file->fd, size - sizeof last, last, sizeof last) < sizeof last) return false;
     get_u64(last, &offset);
     if (memcmp(last + 8, INDEX_MAGIC, 8) || offset > size - CHUNK_HEAD_BYTES) return false;
-    if (read_at(source->fd, offset, head_bytes, sizeof head_bytes) < sizeof head_bytes ||
+    if (read_at(file->fd, offset, head_bytes, sizeof head_bytes) < sizeof head_bytes ||
         chunk_head_read(&head, head_bytes) != CHUNK_GOOD)
         return false;
     if (head.flags != CHUNK_INDEX || head.stored_bytes != size - offset - CHUNK_HEAD_BYTES ||
         !bytes_reserve(index, head.stored_bytes))
         return false;
-    index->count = read_at(source->fd, offset + CHUNK_HEAD_BYTES, index->at, head.stored_bytes);
-    return index->count == head.stored_bytes &&
-           chunk_unpack(&head, index->at, &source->unpacked, &records) == CHUNK_GOOD;
+    index->count = read_at(file->fd, offset + CHUNK_HEAD_BYTES, index->at, head.stored_bytes);
+    return index->count == head.stored_bytes && chunk_unpack(&head, index->at, &file->unpacked, &records) == CHUNK_GOOD;
 }
 
 static void scan_index(const struct bytes *index, uint32_t wanted, struct keyframe *target)
@@ -132,22 +142,32 @@ static void scan_index(const struct bytes *index, uint32_t wanted, struct keyfra
     }
 }
 
-static int seek(struct source *source, uint32_t step, bool standing, struct error *err)
+static int seek(void *self, uint32_t step, bool standing, struct error *err)
 {
+    struct file_source *file = self;
     struct bytes index = {0};
     struct keyframe target = {.offset = STREAM_HEAD_BYTES};
-    if (load_index(source, &index)) scan_index(&index, step, &target);
-    else scan_heads(source, step, &target);
+    if (load_index(file, &index)) scan_index(&index, step, &target);
+    else scan_heads(file, step, &target);
     bytes_release(&index);
     if (!standing && target.step != step) return error_set(err, STATUS_INPUT, "the trace has no step %u", step);
-    source->offset = standing ? STREAM_HEAD_BYTES : target.offset;
-    source->standing_until = target.offset;
+    file->offset = standing ? STREAM_HEAD_BYTES : target.offset;
+    file->standing_until = target.offset;
     return STATUS_OK;
 }
 
 /* --- opening -------------------------------------------------------------------------------------------------------- */
 
-static const struct source_origin file_origin = {.next_chunk = next_chunk, .seek = seek};
+static void close_file(void *self)
+{
+    struct file_source *file = self;
+    close(file->fd);
+    bytes_release(&file->stored);
+    bytes_release(&file->unpacked);
+    free(file);
+}
+
+static const struct source_kind file_kind = {.next = next_block, .seek = seek, .close = close_file};
 
 static int check_head(int fd, struct error *err)
 {
@@ -177,7 +197,8 @@ int source_open_file(struct source **out, const char *path, struct error *err)
         error_prefix(err, "%s", path);
         return status;
     }
-    status = source_new(out, &file_origin, fd, err);
-    if (!status) (*out)->offset = STREAM_HEAD_BYTES;
-    return status;
+    struct file_source *file = calloc(1, sizeof *file);
+    if (file) *file = (struct file_source){.fd = fd, .offset = STREAM_HEAD_BYTES};
+    else close(fd);
+    return source_open(out, &file_kind, file, err);
 }

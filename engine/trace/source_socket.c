@@ -6,130 +6,173 @@
 #include <unistd.h>
 
 #include "engine/base/clock.h"
+#include "engine/trace/chunk.h"
 #include "engine/trace/listen.h"
-#include "engine/trace/source_parts.h"
+#include "engine/trace/source_kind.h"
 
-enum { RECEIVE_BYTES = 64 << 10, COMMAND_BYTES_MAX = 1023 };
+enum { RECEIVE_BYTES = 64 << 10 };
+
+struct socket_source {
+    int fd;
+    struct bytes received; /* and not yet taken */
+    struct bytes stored, unpacked;
+    bool greeted, only_watches, wants_all;
+    char path[108]; /* to attach again; "": it cannot */
+};
 
 /* SOURCE_RECORD: something has come; SOURCE_WAIT: nothing now; SOURCE_END: closed by the other side. */
-static enum source_result receive(struct source *source)
+static enum source_result receive(struct socket_source *socket, struct source_block *block)
 {
-    struct bytes *received = &source->received;
-    if (!bytes_reserve(received, RECEIVE_BYTES)) return source_fail(source, "no memory to follow the run");
-    ssize_t count = recv(source->fd, received->at + received->count, RECEIVE_BYTES, MSG_DONTWAIT);
+    struct bytes *received = &socket->received;
+    if (!bytes_reserve(received, RECEIVE_BYTES)) return source_fail(block, "no memory to follow the run");
+    ssize_t count = recv(socket->fd, received->at + received->count, RECEIVE_BYTES, MSG_DONTWAIT);
     if (count > 0) {
         received->count += (size_t)count;
         return SOURCE_RECORD;
     }
     if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return SOURCE_WAIT;
-    source->torn = received->count > 0;
+    block->torn = received->count > 0;
     return SOURCE_END; /* a reset is an end too: the engine is gone */
 }
 
-static enum source_result take_greeting(struct source *source)
+static enum source_result take_greeting(struct socket_source *socket, struct source_block *block)
 {
     struct error err;
     uint32_t flags;
-    if (stream_head_read(source->received.at, &flags, &err)) return source_fail(source, "%s", err.text);
-    source->drives = flags & STREAM_DRIVES;
-    source->greeted = true;
-    bytes_drop(&source->received, STREAM_HEAD_BYTES);
+    if (stream_head_read(socket->received.at, &flags, &err)) return source_fail(block, "%s", err.text);
+    block->drives = flags & STREAM_DRIVES;
+    socket->greeted = true;
+    bytes_drop(&socket->received, STREAM_HEAD_BYTES);
     return SOURCE_RECORD;
 }
 
-/* Moves the chunk at the head of what was received to source->stored. SOURCE_WAIT: it is not whole yet. */
-static enum source_result take_chunk(struct source *source)
+/* Moves the chunk at the head of what was received to socket->stored. SOURCE_WAIT: it is not whole yet. */
+static enum source_result take_chunk(struct socket_source *socket, struct source_block *block)
 {
-    struct bytes *received = &source->received;
+    struct bytes *received = &socket->received;
     struct chunk_head head;
     if (received->count < CHUNK_HEAD_BYTES) return SOURCE_WAIT;
     if (chunk_head_read(&head, received->at) != CHUNK_GOOD)
-        return source_fail(source, "the run sent something that is not a trace");
+        return source_fail(block, "the run sent something that is not a trace");
     if (received->count - CHUNK_HEAD_BYTES < head.stored_bytes) return SOURCE_WAIT;
-    source->stored.count = 0;
-    if (!bytes_append(&source->stored, received->at + CHUNK_HEAD_BYTES, head.stored_bytes))
-        return source_fail(source, "no memory to follow the run");
+    socket->stored.count = 0;
+    if (!bytes_append(&socket->stored, received->at + CHUNK_HEAD_BYTES, head.stored_bytes))
+        return source_fail(block, "no memory to follow the run");
     bytes_drop(received, CHUNK_HEAD_BYTES + head.stored_bytes);
-    if (chunk_unpack(&head, source->stored.at, &source->unpacked, &source->records) != CHUNK_GOOD)
-        return source_fail(source, "the run sent a damaged chunk");
-    source->record_bytes = head.raw_bytes;
+    if (chunk_unpack(&head, socket->stored.at, &socket->unpacked, &block->records) != CHUNK_GOOD)
+        return source_fail(block, "the run sent a damaged chunk");
+    block->bytes = head.raw_bytes;
     return SOURCE_RECORD;
 }
 
-static bool append(struct bytes *bytes, const struct trace_record *record)
+static int send_line(void *self, const char *line, size_t count, struct error *err)
 {
-    if (!bytes_reserve(bytes, trace_encoded_bytes(record))) return false;
-    bytes->count += trace_encode(record, bytes->at + bytes->count);
-    return true;
+    const struct socket_source *socket = self;
+    for (size_t done = 0; done < count;) {
+        ssize_t sent = send(socket->fd, line + done, count - done, MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (sent < 0 && errno == EINTR) continue;
+        if (sent < 0) return error_set(err, STATUS_RUN, "the run does not take commands any more: %s", strerror(errno));
+        done += (size_t)sent;
+    }
+    return STATUS_OK;
+}
+
+static int want_all(struct socket_source *socket, struct error *err)
+{
+    static const char line[] = STREAM_WANTS_ALL "\n";
+    socket->wants_all = true;
+    return send_line(socket, line, sizeof line - 1, err);
 }
 
 /* The chunk that the reader gets where the connection broke. */
-static enum source_result tell_break(struct source *source)
+static enum source_result tell_break(struct socket_source *socket, struct source_block *block)
 {
     static const char text[] = "the connection to the run broke and is back; what happened meanwhile is unknown";
     const struct trace_record gap = {.kind = TRACE_GAP,
                                      .rank = TRACE_RANK_ALL,
                                      .time_ns = clock_ns(),
-                                     .gap = {.records = 0, .since_ns = source->had_until_ns}};
-    const struct trace_record log = {.kind = TRACE_LOG,
-                                     .rank = TRACE_RANK_ALL,
-                                     .time_ns = gap.time_ns,
-                                     .log = {.level = 1, .text = {text, sizeof text - 1}}};
-    source->unpacked.count = 0;
-    if (!append(&source->unpacked, &gap) || !append(&source->unpacked, &log))
-        return source_fail(source, "no memory to follow the run");
-    source->records = source->unpacked.at;
-    source->record_bytes = source->unpacked.count;
+                                     .gap = {.records = 0, .since_ns = block->after_ns}};
+    const struct trace_record log = trace_log(1, text, gap.time_ns);
+    socket->unpacked.count = 0;
+    if (!trace_append(&socket->unpacked, &gap) || !trace_append(&socket->unpacked, &log))
+        return source_fail(block, "no memory to follow the run");
+    block->records = socket->unpacked.at;
+    block->bytes = socket->unpacked.count;
     return SOURCE_RECORD;
 }
 
 /* False: nobody listens there any more, or the run takes no more viewers (it has not even greeted). */
-static bool reattach(struct source *source)
+static bool reattach(struct socket_source *socket, struct source_block *block)
 {
     int fd;
-    if (source->ended || !source->greeted || !*source->path || connect_to(&fd, source->path, source->only_watches, NULL)) return false;
-    const bool same_number = dup3(fd, source->fd, O_CLOEXEC) >= 0;
+    if (block->ended || !socket->greeted || !*socket->path || connect_to(&fd, socket->path, socket->only_watches, NULL))
+        return false;
+    const bool same_number = dup3(fd, socket->fd, O_CLOEXEC) >= 0;
     close(fd);
-    source->received.count = 0;
-    source->greeted = source->torn = false;
-    source->had_until_ns = source->newest_ns;
-    return same_number && (!source->wants_all || source_want_all(source, NULL) == STATUS_OK);
+    socket->received.count = 0;
+    socket->greeted = block->torn = false;
+    block->after_ns = block->newest_ns;
+    return same_number && (!socket->wants_all || want_all(socket, NULL) == STATUS_OK);
 }
 
-static enum source_result next_chunk(struct source *source)
+static enum source_result next_block(void *self, struct source_block *block)
 {
+    struct socket_source *socket = self;
     for (;;) {
         enum source_result result = SOURCE_WAIT;
-        if (source->greeted) result = take_chunk(source);
-        else if (source->received.count >= STREAM_HEAD_BYTES) result = take_greeting(source);
-        if (result == SOURCE_RECORD && source->record_bytes) return result;
-        if (result == SOURCE_WAIT) result = receive(source);
-        if (result == SOURCE_END && reattach(source)) return tell_break(source);
+        if (socket->greeted) result = take_chunk(socket, block);
+        else if (socket->received.count >= STREAM_HEAD_BYTES) result = take_greeting(socket, block);
+        if (result == SOURCE_RECORD && block->bytes) return result;
+        if (result == SOURCE_WAIT) result = receive(socket, block);
+        if (result == SOURCE_END && reattach(socket, block)) return tell_break(socket, block);
         if (result != SOURCE_RECORD) return result;
     }
 }
 
-static const struct source_origin socket_origin = {.next_chunk = next_chunk, .live = true};
+static int fd_of(const void *self)
+{
+    return ((const struct socket_source *)self)->fd;
+}
+
+static void close_socket(void *self)
+{
+    struct socket_source *socket = self;
+    close(socket->fd);
+    bytes_release(&socket->received);
+    bytes_release(&socket->stored);
+    bytes_release(&socket->unpacked);
+    free(socket);
+}
+
+static const struct source_kind socket_kind = {
+    .next = next_block, .fd = fd_of, .send = send_line, .close = close_socket};
+
+static int adopt(struct source **out, int fd, bool only_watches, struct error *err)
+{
+    struct socket_source *socket = calloc(1, sizeof *socket);
+    if (socket) *socket = (struct socket_source){.fd = fd, .only_watches = only_watches};
+    else close(fd);
+    return source_open(out, &socket_kind, socket, err);
+}
 
 int source_adopt_fd(struct source **out, int connected_fd, struct error *err)
 {
-    return source_new(out, &socket_origin, connected_fd, err);
+    return adopt(out, connected_fd, false, err);
 }
 
 static int open_socket(struct source **out, const char *path, bool only_watches, struct error *err)
 {
     int fd, status = connect_to(&fd, path, only_watches, err);
     *out = NULL;
-    if (!status) status = source_adopt_fd(out, fd, err);
-    if (status) return status;
-    (*out)->only_watches = only_watches;
-    source_reattach_at(*out, path);
-    return STATUS_OK;
+    if (!status) status = adopt(out, fd, only_watches, err);
+    if (!status) source_reattach_at(*out, path);
+    return status;
 }
 
 void source_reattach_at(struct source *source, const char *path)
 {
-    if (strlen(path) < sizeof source->path) snprintf(source->path, sizeof source->path, "%s", path);
+    struct socket_source *socket = source_self(source, &socket_kind);
+    if (socket && strlen(path) < sizeof socket->path) snprintf(socket->path, sizeof socket->path, "%s", path);
 }
 
 int source_open_socket(struct source **out, const char *path, struct error *err)
@@ -142,26 +185,8 @@ int source_watch_socket(struct source **out, const char *path, struct error *err
     return open_socket(out, path, true, err);
 }
 
-int source_send(struct source *source, const char *command_line, struct error *err)
-{
-    char line[COMMAND_BYTES_MAX + 1];
-    size_t length = strlen(command_line);
-    if (!source->origin->live) return error_set(err, STATUS_USAGE, "a replay takes no commands");
-    if (length > COMMAND_BYTES_MAX || strchr(command_line, '\n'))
-        return error_set(err, STATUS_USAGE, "a command is one line of at most %d bytes", COMMAND_BYTES_MAX);
-    memcpy(line, command_line, length);
-    line[length] = '\n';
-    for (size_t done = 0; done <= length;) {
-        ssize_t sent = send(source->fd, line + done, length + 1 - done, MSG_DONTWAIT | MSG_NOSIGNAL);
-        if (sent < 0 && errno == EINTR) continue;
-        if (sent < 0) return error_set(err, STATUS_RUN, "the run does not take commands any more: %s", strerror(errno));
-        done += (size_t)sent;
-    }
-    return 0;
-}
-
 int source_want_all(struct source *source, struct error *err)
 {
-    source->wants_all = true;
-    return source_send(source, STREAM_WANTS_ALL, err);
+    struct socket_source *socket = source_self(source, &socket_kind);
+    return socket ? want_all(socket, err) : error_set(err, STATUS_USAGE, "a replay has every record");
 }

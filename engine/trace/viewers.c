@@ -9,10 +9,17 @@
 
 #include "engine/base/clock.h"
 #include "engine/trace/chunk.h"
+#include "engine/trace/latest_records.h"
 #include "engine/trace/listen.h"
 #include "engine/trace/thin.h"
 
-enum { VIEWERS_MAX = HANDOVER_VIEWERS, LAG_BYTES = 16 << 20, LINE_BYTES_MAX = 1024, DRIVER_LINGER_MS = 60000 };
+enum {
+    VIEWERS_MAX = HANDOVER_VIEWERS,
+    LAG_BYTES = 16 << 20,
+    LINE_BYTES_MAX = 1024,
+    LINGER_MS = 1000,
+    DRIVER_LINGER_MS = 60000
+};
 
 struct viewer {
     int fd;
@@ -29,7 +36,7 @@ struct viewer {
 
 struct viewers {
     struct trace_writer_options options;
-    const struct latest_records *latest;
+    struct latest_records *latest; /* what a viewer that comes late gets first */
     int listen_fd;
     bool deaf; /* accept() failed (no descriptors left): try again later, not at once */
     struct viewer *seats[VIEWERS_MAX];
@@ -122,10 +129,7 @@ static bool settle(struct viewers *viewers, struct viewer *viewer, size_t waitin
 /* One line from the writer to one viewer. */
 static bool tell(struct viewers *viewers, struct viewer *viewer, const char *text)
 {
-    struct trace_record record = {.kind = TRACE_LOG,
-                                  .rank = TRACE_RANK_ALL,
-                                  .time_ns = clock_ns(),
-                                  .log = {.level = 1, .text = {text, strlen(text)}}};
+    const struct trace_record record = trace_log(1, text, clock_ns());
     uint8_t bytes[TRACE_FIXED_MAX + 256];
     if (trace_encoded_bytes(&record) > sizeof bytes) return true;
     trace_encode(&record, bytes);
@@ -167,9 +171,13 @@ static bool seal_shared(struct viewers *viewers, const struct bytes *records)
     return seal(viewers, &viewers->shared);
 }
 
-void viewers_send(struct viewers *viewers, const struct bytes *records)
+static int put(void *self, struct bytes *records, uint64_t now_ns, struct error *err)
 {
-    if (!viewers->count) return;
+    struct viewers *viewers = self;
+    (void)now_ns, (void)err;
+    for (size_t at = 0; at < records->count; at += trace_peek(records->at + at).bytes)
+        latest_records_put(viewers->latest, records->at + at);
+    if (!viewers->count) return STATUS_OK;
     bool shared = seal_shared(viewers, records);
     for (int seat = viewers->count - 1; seat >= 0; seat--) {
         struct viewer *viewer = viewers->seats[seat];
@@ -178,6 +186,7 @@ void viewers_send(struct viewers *viewers, const struct bytes *records)
                                : enqueue_filtered(viewers, viewer, records);
         if (!kept || !flush(viewer) || !settle(viewers, viewer, waiting_bytes(viewer))) leave(viewers, seat);
     }
+    return STATUS_OK;
 }
 
 bool viewers_lag(const struct viewers *viewers)
@@ -328,20 +337,21 @@ void viewers_hand_over(struct viewers *viewers, struct handover *handover)
     }
 }
 
-int viewers_open(struct viewers **out, const struct trace_writer_options *options, const struct latest_records *latest,
-                 struct error *err)
+int viewers_open(struct viewers **out, const struct trace_writer_options *options, struct error *err)
 {
     *out = NULL;
     struct viewers *viewers = calloc(1, sizeof *viewers);
-    if (!viewers) return error_set(err, STATUS_RUN, "no memory for the viewers of a run");
+    if (viewers) viewers->latest = latest_records_new();
+    if (!viewers || !viewers->latest)
+        return free(viewers), error_set(err, STATUS_RUN, "no memory for the viewers of a run");
     viewers->options = *options;
-    viewers->latest = latest;
     viewers->listen_fd = -1;
     if (options->handed) {
         take_handed(viewers, options->handed);
     } else if (options->socket) {
         int status = listen_at(&viewers->listen_fd, options->socket, err);
         if (status) {
+            latest_records_free(viewers->latest);
             free(viewers);
             return status;
         }
@@ -351,24 +361,25 @@ int viewers_open(struct viewers **out, const struct trace_writer_options *option
     return 0;
 }
 
-static bool awaits_reader(const struct viewer *viewer, uint64_t since_ns, uint64_t now_ns, int linger_ms)
+static bool awaits_reader(const struct viewer *viewer, uint64_t since_ns, uint64_t now_ns)
 {
-    const int64_t patience_ms = viewer->drives || viewer->gets_all ? DRIVER_LINGER_MS : linger_ms;
+    const int64_t patience_ms = viewer->drives || viewer->gets_all ? DRIVER_LINGER_MS : LINGER_MS;
     return viewer->queue.count && now_ns < since_ns + (uint64_t)patience_ms * 1000000;
 }
 
-static bool anyone_reads(const struct viewers *viewers, uint64_t since_ns, int linger_ms)
+static bool anyone_reads(const struct viewers *viewers, uint64_t since_ns)
 {
     const uint64_t now_ns = clock_ns();
     for (int seat = 0; seat < viewers->count; seat++)
-        if (awaits_reader(viewers->seats[seat], since_ns, now_ns, linger_ms)) return true;
+        if (awaits_reader(viewers->seats[seat], since_ns, now_ns)) return true;
     return false;
 }
 
-void viewers_close(struct viewers *viewers, int linger_ms)
+static int end(void *self, bool goes_on, struct error *err)
 {
     enum { LOOK_MS = 100 };
-    if (!viewers) return;
+    struct viewers *viewers = self;
+    (void)goes_on, (void)err;
     unlisten(viewers->listen_fd);
     viewers->listen_fd = -1;
     viewers->options.on_command = NULL; /* it is the run that leaves: nobody to call any more */
@@ -376,10 +387,17 @@ void viewers_close(struct viewers *viewers, int linger_ms)
     for (int seat = viewers->count - 1; seat >= 0; seat--)
         if (!settle(viewers, viewers->seats[seat], 0) || !flush(viewers->seats[seat])) leave(viewers, seat);
     const uint64_t since_ns = clock_ns();
-    while (anyone_reads(viewers, since_ns, linger_ms)) viewers_poll(viewers, -1, LOOK_MS);
+    while (anyone_reads(viewers, since_ns)) viewers_poll(viewers, -1, LOOK_MS);
     while (viewers->count) leave(viewers, viewers->count - 1);
     chunk_release(&viewers->chunk);
     bytes_release(&viewers->sealed);
     bytes_release(&viewers->shared);
+    latest_records_free(viewers->latest);
     free(viewers);
+    return STATUS_OK;
+}
+
+struct sink viewers_sink(struct viewers *viewers)
+{
+    return (struct sink){put, end, viewers};
 }

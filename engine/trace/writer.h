@@ -8,13 +8,18 @@
 #include "engine/base/error.h"
 #include "engine/trace/handover.h"
 #include "engine/trace/ring.h"
+#include "engine/trace/sink.h"
 
 struct trace_writer;
+
+enum { WRITER_SINKS_MAX = 4 };
 
 struct trace_writer_options {
     const char *file;    /* NULL: no file */
     uint64_t file_limit_bytes; /* recording stops before the file is longer (limit.h); 0: no limit */
     bool tell_growth;    /* of the file, once, as a line of the log */
+    const struct sink *sinks; /* beside file and viewers, at most WRITER_SINKS_MAX; the writer ends them, also if it cannot start */
+    int sink_count;
     const char *socket;  /* NULL: no socket */
     struct handover *handed; /* goes on for another writer, with its file, socket and viewers, which are taken; NULL: begins */
     int adopted_fd;      /* an already connected stream socket that drives from the start (socketpair of the parent); -1: none */

@@ -1,0 +1,137 @@
+/* The trace file as a sink: how fast it grows, where it stops, and what it says of that. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "engine/base/clock.h"
+#include "engine/trace/file.h"
+#include "engine/trace/limit.h"
+#include "engine/trace/sink.h"
+
+struct file_sink {
+    struct trace_file *file;
+    struct trace_limit limit;
+    bool told_stop;   /* that recording has stopped */
+    bool tell_growth; /* still to be told */
+    uint32_t first_step, last_step;
+    uint64_t first_step_ns, first_step_bytes; /* when it began, and how long the file was */
+};
+
+static void show_bytes(char out[24], double bytes)
+{
+    static const char *const units[] = {"bytes", "KB", "MB", "GB", "TB"};
+    int unit = 0;
+    while (bytes >= 1000 && unit < 4) bytes /= 1000, unit++;
+    snprintf(out, 24, unit ? "%.1f %s" : "%.0f %s", bytes, units[unit]);
+}
+
+/* Of the first seconds, and of two steps at least. */
+static void tell_growth(struct file_sink *sink, struct bytes *records, uint64_t now_ns)
+{
+    static const uint64_t after_ns = 3000000000u;
+    const uint32_t steps = sink->last_step - sink->first_step;
+    if (!sink->tell_growth || sink->limit.stopped || steps < 2 || now_ns < sink->first_step_ns + after_ns) return;
+    const double bytes = (double)(trace_file_bytes(sink->file) - sink->first_step_bytes),
+                 seconds = (double)(now_ns - sink->first_step_ns) * 1e-9;
+    char step[24], hour[24], most[24], text[160];
+    show_bytes(step, bytes / steps);
+    show_bytes(hour, bytes / seconds * 3600);
+    show_bytes(most, (double)sink->limit.most_bytes);
+    snprintf(text, sizeof text, "trace: grows by %s a step, %s an hour; %s%s", step, hour,
+             sink->limit.most_bytes ? "recording stops at " : "--trace-limit SIZE bounds it",
+             sink->limit.most_bytes ? most : "");
+    sink->tell_growth = false;
+    const struct trace_record log = trace_log(0, text, now_ns);
+    trace_append(records, &log);
+}
+
+static void note_step(struct file_sink *sink, const struct trace_record *record)
+{
+    if (record->kind != TRACE_STEP_BEGIN) return;
+    if (!sink->first_step) {
+        sink->first_step = record->step_begin.step;
+        sink->first_step_ns = record->time_ns;
+        sink->first_step_bytes = trace_file_bytes(sink->file);
+    }
+    sink->last_step = record->step_begin.step;
+}
+
+/* An event, so that screen, report and the file itself say it. */
+static void tell_stop(struct file_sink *sink, struct bytes *records)
+{
+    char json[200];
+    const uint32_t before = sink->limit.step ? sink->limit.step - 1 : 0;
+    if (!sink->limit.stopped || sink->told_stop) return;
+    sink->told_stop = true;
+    snprintf(json, sizeof json,
+             "{\"kind\":\"trace_limit\",\"detail\":{\"recorded_until_step\":%u,\"limit_bytes\":%llu}}", before,
+             (unsigned long long)sink->limit.most_bytes);
+    struct trace_record record = {.kind = TRACE_EVENT,
+                                  .rank = TRACE_RANK_ALL,
+                                  .time_ns = clock_ns(),
+                                  .event = {.step = before, .json = {json, strlen(json)}}};
+    trace_append(records, &record);
+}
+
+static int put_gap(struct file_sink *sink, uint64_t time_ns, struct error *err)
+{
+    struct trace_record gap = {.kind = TRACE_GAP,
+                               .rank = TRACE_RANK_ALL,
+                               .time_ns = time_ns,
+                               .gap = {.records = sink->limit.left_out, .since_ns = sink->limit.since_ns}};
+    if (!sink->limit.left_out) return 0;
+    sink->limit.left_out = 0;
+    return trace_file_put(sink->file, &gap, err);
+}
+
+static int put_record(struct file_sink *sink, const uint8_t *bytes, struct error *err)
+{
+    struct trace_record record;
+    const uint32_t size = trace_peek(bytes).bytes;
+    int status = 0;
+    if (!trace_decode(bytes, size, &record)) return trace_file_put_encoded(sink->file, bytes, err);
+    note_step(sink, &record);
+    if (!trace_limit_takes(&sink->limit, &record, size, trace_file_bytes(sink->file))) return 0;
+    if (record.kind == TRACE_END) status = put_gap(sink, record.time_ns, err);
+    return status ? status : trace_file_put_encoded(sink->file, bytes, err);
+}
+
+static int put_records(struct file_sink *sink, const struct bytes *records, size_t from, struct error *err)
+{
+    int status = STATUS_OK;
+    for (size_t at = from; !status && at < records->count; at += trace_peek(records->at + at).bytes)
+        status = put_record(sink, records->at + at, err);
+    return status;
+}
+
+static int put(void *self, struct bytes *records, uint64_t now_ns, struct error *err)
+{
+    struct file_sink *sink = self;
+    tell_growth(sink, records, now_ns);
+    int status = put_records(sink, records, 0, err);
+    const size_t told = records->count;
+    if (!status) tell_stop(sink, records);
+    if (!status) status = put_records(sink, records, told, err);
+    return status ? status : trace_file_tick(sink->file, now_ns, err);
+}
+
+static int end(void *self, bool goes_on, struct error *err)
+{
+    struct file_sink *sink = self;
+    put_gap(sink, clock_ns(), NULL);
+    const int status = goes_on ? trace_file_leave(sink->file, err) : trace_file_close(sink->file, err);
+    free(sink);
+    return status;
+}
+
+int file_sink_open(struct sink *out, const struct file_sink_options *options, struct error *err)
+{
+    struct file_sink *sink = calloc(1, sizeof *sink);
+    if (!sink) return error_set(err, STATUS_RUN, "no memory for the trace");
+    sink->limit.most_bytes = options->most_bytes;
+    sink->tell_growth = options->tell_growth;
+    int status = options->append ? trace_file_append(&sink->file, options->path, err)
+                                 : trace_file_create(&sink->file, options->path, err);
+    if (status) free(sink);
+    else *out = (struct sink){put, end, sink};
+    return status;
+}

@@ -1,0 +1,24 @@
+/* Where the records of a writer go to: the sinks of its options (such as a record buffer), the trace file, the viewers. The writer
+ * calls them one after the other, on its own thread alone once it has started. */
+#ifndef ENGINE_TRACE_SINK_H
+#define ENGINE_TRACE_SINK_H
+
+#include "engine/base/bytes.h"
+#include "engine/base/error.h"
+
+struct sink {
+    /* Takes whole encoded records in the order of their times (trace_peek() and trace_decode() read them). It is called about fifty
+     * times a second, also without records. It may append records of its own: the sinks after it get them too. An error ends the
+     * sink, not the run: it is said once, as a line of the log, to the sinks that are left. */
+    int (*put)(void *self, struct bytes *records, uint64_t now_ns, struct error *err);
+    /* The last call; frees self. `goes_on`: another writer will go on where this one stops. Errors are said as above. */
+    int (*end)(void *self, bool goes_on, struct error *err);
+    void *self;
+};
+
+/* A trace file with a limit (limit.h; 0: none), created at `path`, or gone on with. tell_growth: a line of the log says once how fast
+ * it grows. Errors as of trace_file_create() and trace_file_append(). */
+struct file_sink_options { const char *path; bool append, tell_growth; uint64_t most_bytes; };
+int file_sink_open(struct sink *out, const struct file_sink_options *options, struct error *err);
+
+#endif

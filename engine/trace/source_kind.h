@@ -1,0 +1,47 @@
+/* What to write for a new kind of source, such as an importer or a simulator: a struct source_kind, and a function that opens it
+ * with source_open(). The trace file, the socket and the record buffer are the three kinds of this folder. source.c adds what all
+ * kinds share: it takes blocks of records apart, checks them, and leaves out what a block says. */
+#ifndef ENGINE_TRACE_SOURCE_KIND_H
+#define ENGINE_TRACE_SOURCE_KIND_H
+
+#include "engine/trace/source.h"
+
+/* Between a source and its kind. All-zero at the start, and kept from call to call. */
+struct source_block {
+    /* For next() to set: whole encoded records (trace_append() makes them) in the order of their times. They stay the kind's, and
+     * hold until its next call. */
+    const uint8_t *records;
+    size_t bytes;
+    bool only_standing; /* hand out only records that hold until replaced: what comes before the place that was sought */
+    uint64_t after_ns;  /* leave out records that are not younger; 0: none */
+    bool torn;          /* the records end in the middle of one */
+    bool drives;        /* lines that are sent are commands */
+    char problem[256];  /* source_fail() writes it */
+    /* For next() to read: of the records that were handed out. */
+    uint64_t newest_ns;
+    bool ended; /* the run's END was among them */
+};
+
+struct source_kind {
+    /* The next block. SOURCE_RECORD: it holds a record at least. SOURCE_WAIT: nothing now, fd() says when. SOURCE_END: nothing more,
+     * unless a file or a buffer grows. SOURCE_BAD: what source_fail() returns. */
+    enum source_result (*next)(void *self, struct source_block *block);
+    /* Goes to the first STEP_BEGIN of `step`, or to the last step before it. `standing`: next() then gives first the records from
+     * before that hold until replaced; else only if that very step is there (STATUS_INPUT). NULL: it cannot go back. */
+    int (*seek)(void *self, uint32_t step, bool standing, struct error *err);
+    int (*fd)(const void *self); /* for poll(); NULL: it is never waited for */
+    /* Sends a line and its newline, `count` bytes, to the run; STATUS_RUN: the run is gone. NULL: it takes no commands. */
+    int (*send)(void *self, const char *line, size_t count, struct error *err);
+    void (*close)(void *self); /* frees self */
+};
+
+/* Opens `self`, which is taken (closed also on an error; NULL: there was no memory for it). */
+int source_open(struct source **out, const struct source_kind *kind, void *self, struct error *err);
+
+/* The self of a source of this kind; NULL: it is of another. */
+void *source_self(const struct source *source, const struct source_kind *kind);
+
+/* Says why the source is not usable any more; returns SOURCE_BAD. */
+enum source_result source_fail(struct source_block *block, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+#endif
