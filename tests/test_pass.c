@@ -12,8 +12,9 @@
 #include "engine/plan/setup.h"
 #include "kernels/kernels.h"
 #include "tests/comm_scenarios.h"
+#include "tests/effort.h"
 
-enum { RANKS_MOST = 5, ROUNDS = 150, EVEN_ELEMS = 1000 };
+enum { RANKS_MOST = 5, EVEN_ELEMS = 1000 };
 
 /* What ranks have sent and nobody has taken: a list for each pair. */
 struct letter {
@@ -165,7 +166,7 @@ static uint64_t run_ranks(struct post *post, int ranks, uint64_t room_bytes,
 
 static void random_rounds(struct comm *comm, struct memory *memory, uint64_t *result)
 {
-    *result = scenario_random(comm, memory, ROUNDS);
+    *result = scenario_random(comm, memory, (uint64_t)effort(70, 70, 150));
 }
 
 static void the_bits_of_ranks_that_read_each_other(void **state)
