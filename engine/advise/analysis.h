@@ -10,6 +10,7 @@
 
 #include <stdio.h>
 
+#include "engine/advise/figures.h"
 #include "engine/base/error.h"
 #include "engine/observe/totals.h"
 
@@ -59,6 +60,9 @@ void analysis_release(struct analysis *analysis);
 /* Sums of one rank, or (-1) of all. Returns by how much to divide them for a rank and step; 0: nothing is known, because no
  * step was recorded without loss. */
 double analysis_sum(struct totals *sum, const struct analysis_section *section, int rank);
+
+/* The figures of a section; `loss` is of the step, 0: none. */
+void analysis_put_section(struct figures *figures, const struct analysis_section *section, uint32_t loss_step, float loss);
 
 /* analysis_print.c, analysis_json.c (caller frees; NULL: no memory), analysis_diff.c */
 void analysis_print(const struct analysis *analysis, FILE *out);

@@ -1,156 +1,213 @@
-/* An analysis for scripts: names are a promise (docs/JSON.md). Times are in seconds and, like bytes and counts, of a mean step; "mean" is
- * over all ranks. Unknown is null. */
+/* The figures of an analysis: put once, for JSON (names are a promise: docs/JSON.md) and, where they have a label, for differences.
+ * Times and, like them, bytes and counts are of a mean step; "mean" is over all ranks. Unknown is null. */
 #include <string.h>
 
 #include "engine/advise/analysis.h"
 #include "engine/base/json.h"
 
-static void add_seconds(cJSON *object, const char *key, uint64_t ns, double parts)
+/* Sums over `parts` ranks and steps; 0: nothing is known, and JSON leaves them out. */
+struct mean {
+    struct figures *figures;
+    const struct analysis_section *section;
+    const struct totals *sum;
+    double parts;
+};
+
+static void put_mean(const struct mean *mean, const char *name, const char *label, enum figure_unit unit, uint64_t sum)
 {
-    cJSON_AddNumberToObject(object, key, (double)ns / parts * 1e-9);
+    figures_put(mean->figures, name, label, unit, mean->parts > 0, (double)sum / mean->parts);
 }
 
-static void add_share(cJSON *object, const char *key, uint64_t part, uint64_t whole)
+static void put_time(const struct mean *mean, const char *name, const char *label, uint64_t ns)
 {
-    json_number(object, key, whole > 0, whole ? (double)part / (double)whole : 0);
+    put_mean(mean, name, label, FIGURE_TIME, ns);
 }
 
-/* ---- the parts of a section: sums over `parts` ranks and steps ---- */
+/* ---- the parts of a section ---- */
 
-static void add_totals(cJSON *out, const struct totals *sum, double parts)
+static void put_temporal(const struct mean *mean)
 {
-    const struct temporal *of = &sum->temporal;
-    json_number(out, "rank", sum->rank >= 0, sum->rank);
-    add_seconds(out, "window_seconds", of->window_ns, parts);
-    add_seconds(out, "compute_seconds", of->compute_ns, parts);
-    add_seconds(out, "communication_seconds", of->communication_ns, parts);
-    add_seconds(out, "overlapped_seconds", of->overlapped_ns, parts);
-    add_seconds(out, "non_compute_seconds", of->non_compute_ns, parts);
-    add_seconds(out, "idle_seconds", of->idle_ns, parts);
-    add_seconds(out, "exposed_seconds", of->communication_ns - of->overlapped_ns, parts);
-    add_share(out, "overlap", of->overlapped_ns, of->communication_ns);
+    const struct temporal *of = &mean->sum->temporal;
+    const uint64_t exposed_ns = of->communication_ns - of->overlapped_ns;
+    figures_put(mean->figures, "rank", NULL, FIGURE_COUNT, mean->sum->rank >= 0, mean->sum->rank);
+    put_time(mean, "window_seconds", NULL, of->window_ns);
+    put_time(mean, "compute_seconds", "compute", of->compute_ns);
+    put_time(mean, "communication_seconds", "communication", of->communication_ns);
+    put_time(mean, NULL, "exposed", exposed_ns);
+    put_time(mean, "overlapped_seconds", NULL, of->overlapped_ns);
+    put_time(mean, "non_compute_seconds", NULL, of->non_compute_ns);
+    put_time(mean, "idle_seconds", "idle", of->idle_ns);
+    put_time(mean, "exposed_seconds", NULL, exposed_ns);
+    figures_put(mean->figures, "overlap", "overlap", FIGURE_SHARE, of->communication_ns > 0,
+                (double)of->overlapped_ns / (double)of->communication_ns);
     for (int phase = 0; phase < PHASES; phase++) {
-        char key[32];
-        snprintf(key, sizeof key, "%s_seconds", phase_name((enum phase)phase));
-        add_seconds(out, key, sum->phase_ns[phase], parts);
+        char name[32];
+        snprintf(name, sizeof name, "%s_seconds", phase_name((enum phase)phase));
+        put_time(mean, name, NULL, mean->sum->phase_ns[phase]);
     }
 }
 
-static void add_temporal(cJSON *out, const struct analysis_section *section, const struct totals *mean, double parts)
+static void put_ranks(const struct mean *mean, cJSON *out)
 {
+    const bool labelled = mean->figures->labelled;
     cJSON *list = cJSON_AddArrayToObject(out, "temporal");
-    for (int rank = 0; rank < section->ranks; rank++) {
+    mean->figures->labelled = false;
+    for (int rank = 0; rank < mean->section->ranks; rank++) {
         struct totals sum;
-        double steps = analysis_sum(&sum, section, rank);
-        add_totals(json_item(list), &sum, steps);
+        const struct mean of = {mean->figures, mean->section, &sum, analysis_sum(&sum, mean->section, rank)};
+        mean->figures->json = json_item(list);
+        put_temporal(&of);
     }
-    add_totals(cJSON_AddObjectToObject(out, "mean"), mean, parts);
+    mean->figures->labelled = labelled;
+    mean->figures->json = cJSON_AddObjectToObject(out, "mean");
+    put_temporal(mean);
 }
 
-static void add_stalls(cJSON *out, const struct totals *sum, double parts)
+static void put_stalls(const struct mean *mean, cJSON *list)
 {
-    cJSON *list = cJSON_AddArrayToObject(out, "stalls");
-    for (int why = STALL_NONE + 1; why < STALLS; why++) {
-        cJSON *item = json_item(list);
-        json_text(item, "cause", stall_name((enum stall)why));
-        cJSON_AddNumberToObject(item, "count", (double)sum->stall_count[why] / parts);
-        add_seconds(item, "seconds_per_step", sum->stall_ns[why], parts);
+    mean->figures->of = "waited: ";
+    for (enum stall why = STALL_NONE + 1; why < STALLS; why++) {
+        mean->figures->json = json_item(list);
+        json_text(mean->figures->json, "cause", stall_name(why));
+        put_mean(mean, "count", NULL, FIGURE_COUNT, mean->sum->stall_count[why]);
+        put_time(mean, "seconds_per_step", stall_name(why), mean->sum->stall_ns[why]);
     }
+    mean->figures->of = NULL;
 }
 
-static void add_lane_stalls(cJSON *out, const struct totals *sum, double parts)
+static void put_lane_stalls(const struct mean *mean, cJSON *list)
 {
-    cJSON *list = cJSON_AddArrayToObject(out, "lane_stalls");
-    for (int lane = LANE_D2H; lane < LANES; lane++)
-        for (int why = STALL_NONE + 1; why < STALLS; why++) {
-            if (!sum->lane_stall_ns[lane][why]) continue;
-            cJSON *item = json_item(list);
-            json_text(item, "lane", lane_name((enum lane)lane));
-            json_text(item, "cause", stall_name((enum stall)why));
-            add_seconds(item, "seconds_per_step", sum->lane_stall_ns[lane][why], parts);
+    for (enum lane lane = LANE_D2H; lane < LANES; lane++)
+        for (enum stall why = STALL_NONE + 1; why < STALLS; why++) {
+            if (!mean->sum->lane_stall_ns[lane][why]) continue;
+            mean->figures->json = json_item(list);
+            json_text(mean->figures->json, "lane", lane_name(lane));
+            json_text(mean->figures->json, "cause", stall_name(why));
+            put_time(mean, "seconds_per_step", NULL, mean->sum->lane_stall_ns[lane][why]);
         }
 }
 
 /* Of NVMe: how transfers went inside. */
-static void add_io(cJSON *out, const struct collective_totals *of, const struct io_most *most, double parts)
+static void put_io(const struct mean *mean, enum traffic kind)
 {
-    cJSON *io = cJSON_AddObjectToObject(out, "io");
-    cJSON_AddNumberToObject(io, "requests_per_step", (double)of->requests / parts);
-    cJSON_AddNumberToObject(io, "bytes_per_step", (double)of->io_bytes / parts);
-    add_seconds(io, "seconds_per_step", of->io_ns, parts);
-    json_number(io, "bytes_per_second", of->io_ns > 0, of->io_ns ? (double)of->io_bytes * 1e9 / (double)of->io_ns : 0);
-    json_number(io, "queue_depth_mean", of->io_ns > 0, of->io_ns ? (double)of->latency_ns / (double)of->io_ns : 0);
-    cJSON_AddNumberToObject(io, "queue_depth_max", (double)most->deepest);
-    add_seconds(io, "latency_mean_seconds", of->latency_ns, (double)of->requests);
-    add_seconds(io, "latency_max_seconds", most->longest_ns, 1);
+    struct figures *figures = mean->figures;
+    const struct collective_totals *of = &mean->sum->traffic[kind];
+    const struct io_most *most = &mean->sum->most[kind];
+    const double io_ns = (double)of->io_ns, latency_ns = (double)of->latency_ns;
+    cJSON *outer = figures->json;
+    figures->json = cJSON_AddObjectToObject(outer, "io");
+    put_mean(mean, "requests_per_step", NULL, FIGURE_COUNT, of->requests);
+    put_mean(mean, "bytes_per_step", NULL, FIGURE_BYTES, of->io_bytes);
+    put_time(mean, "seconds_per_step", NULL, of->io_ns);
+    figures_put(figures, "bytes_per_second", NULL, FIGURE_RATE, of->io_ns > 0, (double)of->io_bytes * 1e9 / io_ns);
+    figures_put(figures, "queue_depth_mean", NULL, FIGURE_COUNT, of->io_ns > 0, latency_ns / io_ns);
+    figures_put(figures, "queue_depth_max", NULL, FIGURE_COUNT, true, (double)most->deepest);
+    figures_put(figures, "latency_mean_seconds", NULL, FIGURE_TIME, true, latency_ns / (double)of->requests);
+    figures_put(figures, "latency_max_seconds", NULL, FIGURE_TIME, true, (double)most->longest_ns);
+    figures->json = outer;
 }
 
-static void add_collective(cJSON *out, const struct analysis_section *section, const struct totals *sum, int kind,
-                           double parts)
+static void put_collective(const struct mean *mean, enum traffic kind)
 {
-    const struct collective_totals *of = &sum->traffic[kind];
-    const struct run_traffic *planned = &section->planned[kind];
-    json_text(out, "kind", traffic_name((enum traffic)kind));
-    cJSON_AddNumberToObject(out, "count", (double)of->count / parts);
-    cJSON_AddNumberToObject(out, "bytes_per_step", (double)of->bytes / parts);
-    cJSON_AddNumberToObject(out, "sent_bytes_per_step", (double)of->sent_bytes / parts);
-    json_number(out, "planned_sent_bytes_per_step", planned->ranks > 0,
-                planned->ranks ? (double)planned->sent_bytes / planned->ranks : 0);
-    add_seconds(out, "seconds_per_step", of->busy_ns, parts);
-    add_seconds(out, "exposed_seconds_per_step", of->exposed_ns, parts);
-    add_seconds(out, "peers_seconds_per_step", of->peers_ns, parts);
-    add_seconds(out, "paced_seconds_per_step", of->paced_ns, parts);
-    if (of->requests) add_io(out, of, &sum->most[kind], parts);
-    json_number(out, "algbw_bytes_per_second", of->algbw > 0, of->algbw);
-    json_number(out, "busbw_bytes_per_second", of->busbw > 0, of->busbw);
+    struct figures *figures = mean->figures;
+    const struct collective_totals *of = &mean->sum->traffic[kind];
+    const struct run_traffic *planned = &mean->section->planned[kind];
+    char name[32];
+    snprintf(name, sizeof name, "%s: ", traffic_name(kind));
+    figures->of = name;
+    json_text(figures->json, "kind", traffic_name(kind));
+    put_mean(mean, "count", "count", FIGURE_COUNT, of->count);
+    put_mean(mean, "bytes_per_step", "payload", FIGURE_BYTES, of->bytes);
+    put_mean(mean, "sent_bytes_per_step", "sent", FIGURE_BYTES, of->sent_bytes);
+    figures_put(figures, "planned_sent_bytes_per_step", NULL, FIGURE_BYTES, planned->ranks > 0,
+                (double)planned->sent_bytes / planned->ranks);
+    put_time(mean, "seconds_per_step", "busy", of->busy_ns);
+    put_time(mean, "exposed_seconds_per_step", "exposed", of->exposed_ns);
+    put_time(mean, "peers_seconds_per_step", NULL, of->peers_ns);
+    put_time(mean, "paced_seconds_per_step", NULL, of->paced_ns);
+    if (of->requests) put_io(mean, kind);
+    figures_put(figures, "algbw_bytes_per_second", NULL, FIGURE_RATE, of->algbw > 0, of->algbw);
+    figures_put(figures, "busbw_bytes_per_second", "bus MB/s", FIGURE_RATE, of->busbw > 0, of->busbw);
+    figures->of = NULL;
 }
 
-static void add_collectives(cJSON *out, const struct analysis_section *section, const struct totals *sum, double parts)
+static void put_prefetch(const struct mean *mean)
 {
+    const struct prefetch_totals *of = &mean->sum->prefetch;
+    put_mean(mean, "gathers", "gathers", FIGURE_COUNT, of->gathers);
+    put_mean(mean, "prefetched", "gathers ahead of need", FIGURE_COUNT, of->prefetched);
+    put_mean(mean, "early", NULL, FIGURE_COUNT, of->early_count);
+    figures_put(mean->figures, "early_seconds", NULL, FIGURE_TIME, of->early_count > 0,
+                (double)of->early_ns / (double)of->early_count);
+    put_time(mean, "seconds_per_step", NULL, of->busy_ns);
+    put_mean(mean, "stalls", NULL, FIGURE_COUNT, of->stalls);
+    put_time(mean, "stalled_seconds_per_step", NULL, of->stalled_ns);
+    figures_put(mean->figures, "hidden_share", "gathers hidden", FIGURE_SHARE, of->busy_ns > 0,
+                prefetch_hidden_share(of));
+}
+
+/* Differences have the gathers before the traffic, JSON behind it. */
+static void put_traffic(const struct mean *mean, cJSON *out)
+{
+    const double theory_bytes = (double)mean->section->theory_bytes;
     cJSON *list = cJSON_AddArrayToObject(out, "collectives");
-    for (int kind = 0; kind < TRAFFIC_KINDS; kind++)
-        if (sum->traffic[kind].count) add_collective(json_item(list), section, sum, kind, parts);
-    json_number(out, "theory_bytes_per_step", section->theory_bytes > 0, (double)section->theory_bytes);
+    json_number(out, "theory_bytes_per_step", theory_bytes > 0, theory_bytes);
+    mean->figures->json = cJSON_AddObjectToObject(out, "prefetch");
+    put_prefetch(mean);
+    for (enum traffic kind = 0; kind < TRAFFIC_KINDS; kind++) {
+        mean->figures->json = mean->sum->traffic[kind].count ? json_item(list) : NULL;
+        put_collective(mean, kind);
+    }
 }
 
-static void add_prefetch(cJSON *out, const struct totals *sum, double parts)
-{
-    const struct prefetch_totals *of = &sum->prefetch;
-    cJSON *prefetch = cJSON_AddObjectToObject(out, "prefetch");
-    cJSON_AddNumberToObject(prefetch, "gathers", (double)of->gathers / parts);
-    cJSON_AddNumberToObject(prefetch, "prefetched", (double)of->prefetched / parts);
-    cJSON_AddNumberToObject(prefetch, "early", (double)of->early_count / parts);
-    json_number(prefetch, "early_seconds", of->early_count > 0,
-                of->early_count ? (double)of->early_ns / (double)of->early_count * 1e-9 : 0);
-    add_seconds(prefetch, "seconds_per_step", of->busy_ns, parts);
-    cJSON_AddNumberToObject(prefetch, "stalls", (double)of->stalls / parts);
-    add_seconds(prefetch, "stalled_seconds_per_step", of->stalled_ns, parts);
-    json_number(prefetch, "hidden_share", of->busy_ns > 0, prefetch_hidden_share(of));
-}
+/* ---- memory ---- */
 
 static void add_memory(cJSON *out, const struct analysis_section *section)
 {
     cJSON *list = cJSON_AddArrayToObject(out, "memory");
     for (int rank = 0; rank < section->ranks; rank++)
-        for (int tier = 0; tier < TIERS; tier++) {
+        for (enum tier tier = 0; tier < TIERS; tier++) {
             const struct analysis_peak *peak = &section->peak[rank][tier];
             if (!peak->instant.known) continue;
             cJSON *item = json_item(list);
-            cJSON_AddNumberToObject(item, "rank", rank);
-            json_text(item, "tier", tier_name((enum tier)tier));
-            cJSON_AddNumberToObject(item, "peak_bytes", (double)peak->instant.live_bytes);
+            json_bytes(item, "rank", (uint64_t)rank);
+            json_text(item, "tier", tier_name(tier));
+            json_bytes(item, "peak_bytes", peak->instant.live_bytes);
             json_number(item, "predicted_peak_bytes", section->tier[tier].known,
                         (double)section->tier[tier].peak_bytes);
-            cJSON_AddNumberToObject(item, "step", peak->step);
+            json_bytes(item, "step", peak->step);
             cJSON *tenants = cJSON_AddObjectToObject(item, "at_peak_bytes");
-            for (int category = 0; category < CATEGORIES; category++)
-                if (peak->instant.held_bytes[category])
-                    json_number(tenants, category_name((enum category)category), true,
-                                (double)peak->instant.held_bytes[category]);
+            for (enum category c = 0; c < CATEGORIES; c++)
+                if (peak->instant.held_bytes[c]) json_bytes(tenants, category_name(c), peak->instant.held_bytes[c]);
         }
 }
 
-/* ---- all of it ---- */
+/* Only for differences: of the fullest rank. */
+static void put_fullest(struct figures *figures, const struct analysis_section *section, enum tier tier)
+{
+    static const struct run_instant none;
+    const struct run_instant *fullest = &none;
+    char name[32], label[48];
+    for (int rank = 0; rank < section->ranks; rank++) {
+        const struct run_instant *peak = &section->peak[rank][tier].instant;
+        if (peak->known && (!fullest->known || peak->live_bytes > fullest->live_bytes)) fullest = peak;
+    }
+    snprintf(name, sizeof name, "%s: ", tier_name(tier));
+    figures->of = name;
+    figures->source = FIGURE_PLANNED;
+    figures_put(figures, NULL, "planned peak", FIGURE_BYTES, section->tier[tier].known,
+                (double)section->tier[tier].peak_bytes);
+    figures->source = FIGURE_MEASURED;
+    figures_put(figures, NULL, "peak", FIGURE_BYTES, fullest->known, (double)fullest->live_bytes);
+    for (enum category c = 0; c < CATEGORIES; c++) {
+        snprintf(label, sizeof label, "%s at peak", category_name(c));
+        figures_put(figures, NULL, label, FIGURE_BYTES, fullest->known, (double)fullest->held_bytes[c]);
+    }
+    figures->of = NULL;
+    figures->source = FIGURE_COUNTED;
+}
+
+/* ---- a section ---- */
 
 static void add_knobs(cJSON *out, const struct analysis_section *section)
 {
@@ -169,51 +226,68 @@ static void add_knobs(cJSON *out, const struct analysis_section *section)
     cJSON_AddNumberToObject(object, "stage3_param_persistence_threshold", (double)knobs->param_persistence_threshold);
 }
 
-static void add_section(cJSON *out, const struct analysis_section *section)
+static void put_steps(struct figures *figures, const struct analysis_section *section)
+{
+    const bool there = section->ranks > 0, any = section->steps > 0;
+    const double steps = (double)section->steps;
+    figures_put(figures, "stage", "ZeRO stage", FIGURE_STAGE, there, section->stage);
+    json_bytes(figures->json, "schedule", section->schedule);
+    figures_put(figures, "ranks", "ranks", FIGURE_COUNT, there, section->ranks);
+    json_bytes(figures->json, "first_step", section->first_step);
+    json_bytes(figures->json, "last_step", section->last_step);
+    figures_put(figures, "steps", "steps", FIGURE_COUNT, there, steps);
+    json_bytes(figures->json, "skipped_steps", (uint64_t)section->skipped);
+    json_bytes(figures->json, "timed_steps", (uint64_t)section->timed);
+    add_knobs(figures->json, section);
+    figures_put(figures, NULL, "tokens a step", FIGURE_COUNT, any, (double)section->tokens / steps);
+    figures_put(figures, "seconds_per_step", "step", FIGURE_TIME, any, (double)section->total_ns / steps);
+    figures_put(figures, "tokens_per_second", NULL, FIGURE_COUNT, section->total_ns > 0,
+                (double)section->tokens * 1e9 / (double)section->total_ns);
+    figures_put(figures, "first_loss", NULL, FIGURE_LOSS, any, (double)section->first_loss);
+    figures_put(figures, "last_loss", NULL, FIGURE_LOSS, any, (double)section->last_loss);
+}
+
+void analysis_put_section(struct figures *figures, const struct analysis_section *section, uint32_t loss_step,
+                          float loss)
 {
     struct totals sum;
-    double parts = analysis_sum(&sum, section, -1);
-    cJSON_AddNumberToObject(out, "stage", section->stage);
-    cJSON_AddNumberToObject(out, "schedule", section->schedule);
-    cJSON_AddNumberToObject(out, "ranks", section->ranks);
-    cJSON_AddNumberToObject(out, "first_step", section->first_step);
-    cJSON_AddNumberToObject(out, "last_step", section->last_step);
-    cJSON_AddNumberToObject(out, "steps", (double)section->steps);
-    cJSON_AddNumberToObject(out, "skipped_steps", (double)section->skipped);
-    cJSON_AddNumberToObject(out, "timed_steps", (double)section->timed);
-    add_knobs(out, section);
-    json_number(out, "seconds_per_step", section->steps > 0,
-                section->steps ? (double)section->total_ns / (double)section->steps * 1e-9 : 0);
-    json_number(out, "tokens_per_second", section->total_ns > 0,
-                section->total_ns ? (double)section->tokens * 1e9 / (double)section->total_ns : 0);
-    json_number(out, "first_loss", section->steps > 0, (double)section->first_loss);
-    json_number(out, "last_loss", section->steps > 0, (double)section->last_loss);
-    if (parts > 0) {
-        add_temporal(out, section, &sum, parts);
-        add_stalls(out, &sum, parts);
-        add_seconds(out, "compute_done_seconds_per_step", sum.done_ns, parts);
-        add_lane_stalls(out, &sum, parts);
-        add_collectives(out, section, &sum, parts);
-        add_prefetch(out, &sum, parts);
-    }
+    const struct mean mean = {figures, section, &sum, analysis_sum(&sum, section, -1)};
+    cJSON *out = figures->json, *known = mean.parts > 0 ? out : NULL;
+    char label[32];
+    put_steps(figures, section);
+    snprintf(label, sizeof label, "loss of step %u", loss_step);
+    if (loss_step) figures_put(figures, NULL, label, FIGURE_LOSS, true, (double)loss);
+    put_ranks(&mean, known);
+    put_stalls(&mean, cJSON_AddArrayToObject(known, "stalls"));
+    figures->json = known;
+    put_time(&mean, "compute_done_seconds_per_step", NULL, sum.done_ns);
+    put_lane_stalls(&mean, cJSON_AddArrayToObject(known, "lane_stalls"));
+    put_traffic(&mean, known);
     add_memory(out, section);
+    for (enum tier tier = 0; tier < TIERS; tier++) put_fullest(figures, section, tier);
+    figures->json = out;
 }
+
+/* ---- all of it ---- */
 
 char *analysis_json(const struct analysis *analysis)
 {
     const struct run_model *model = analysis->model;
     cJSON *out = cJSON_CreateObject();
-    cJSON_AddNumberToObject(out, "version", 1);
+    json_bytes(out, "version", 1);
     json_text(out, "trace", analysis->path);
     json_text(out, "outcome", model->ended ? run_outcome_name(model->outcome) : NULL);
     json_text(out, "defect", analysis->defect);
-    cJSON_AddNumberToObject(out, "lost_records", (double)model->lost_records);
+    json_bytes(out, "lost_records", model->lost_records);
     cJSON *shape = cJSON_AddObjectToObject(out, "model");
     json_text(shape, "name", model->header.model_name);
     json_number(shape, "parameters", model->header.parameters >= 0, (double)model->header.parameters);
-    cJSON_AddNumberToObject(out, "ranks", model->ranks);
+    json_bytes(out, "ranks", (uint64_t)model->ranks);
     cJSON *list = cJSON_AddArrayToObject(out, "sections");
-    for (int i = 0; i < analysis->section_count; i++) add_section(json_item(list), &analysis->sections[i]);
+    for (int i = 0; i < analysis->section_count; i++) {
+        struct figures figures = {.json = json_item(list)};
+        analysis_put_section(&figures, &analysis->sections[i], 0, 0);
+    }
     cJSON_AddItemToObject(out, "why", analysis_why_object(analysis, TIER_DEVICE));
     cJSON_AddItemToObject(out, "why_host", analysis_why_object(analysis, TIER_HOST));
     cJSON_AddItemToObject(out, "why_nvme", analysis_why_object(analysis, TIER_NVME));

@@ -29,7 +29,7 @@ void json_some_text(cJSON *object, const char *name, const char *text)
 
 cJSON *json_item(cJSON *list)
 {
-    cJSON *item = cJSON_CreateObject();
+    cJSON *item = list ? cJSON_CreateObject() : NULL;
     cJSON_AddItemToArray(list, item);
     return item;
 }

@@ -16,7 +16,7 @@ void json_bytes(cJSON *object, const char *name, uint64_t bytes);
 void json_text(cJSON *object, const char *name, const char *text);
 void json_some_text(cJSON *object, const char *name, const char *text);
 
-/* A new object at the end of a list. */
+/* A new object at the end of a list; NULL of no list. All of these take NULL for an object, and add nothing then. */
 cJSON *json_item(cJSON *list);
 
 /* Frees `json`. Text for terminals (printable_json()), on lines of its own or, for json_print(), as one line; NULL or STATUS_RUN: no
