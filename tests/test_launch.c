@@ -16,7 +16,6 @@
 #include "engine/launch/capacity.h"
 #include "engine/launch/capture.h"
 #include "engine/launch/failure.h"
-#include "engine/launch/home.h"
 #include "engine/launch/rundir.h"
 #include "engine/launch/spec.h"
 

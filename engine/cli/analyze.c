@@ -4,9 +4,11 @@
 #include <unistd.h>
 
 #include "engine/advise/analysis.h"
+#include "engine/advise/logs.h"
 #include "engine/base/clock.h"
 #include "engine/base/printable.h"
 #include "engine/cli/front.h"
+#include "engine/trace/source.h"
 
 /* ---- progress ---- */
 
@@ -80,10 +82,89 @@ static int analyze_two(const struct cli *cli, const struct analysis *left, struc
     return status || equal ? status : STATUS_CHECK; /* the last line of the figures says so */
 }
 
+/* ---- --logs: the lines that a headless run prints, of a run that was recorded. The configuration in the trace says which ones, and
+ * --set what it did not ask for ---- */
+
+/* Up to the header; records before it are none of a run's. */
+static int read_header(struct run_model *model, struct source *source, struct error *err)
+{
+    struct trace_record record;
+    while (!model->header.config_json) {
+        enum source_result result = source_next(source, &record);
+        if (result == SOURCE_BAD) return error_set(err, STATUS_INPUT, "%s", source_error(source));
+        if (result != SOURCE_RECORD)
+            return error_set(err, STATUS_INPUT, "the trace does not hold its configuration, so its logs are unknown");
+        run_model_fold(model, &record);
+    }
+    return STATUS_OK;
+}
+
+static int read_config(struct config *config, const struct run_model *model, const struct cli *cli, struct error *err)
+{
+    int status = config_load_text(config, model->header.config_json, cli->sets.at, cli->sets.count, err);
+    if (status) error_prefix(err, "the configuration in the trace%s", cli->sets.count ? " with --set" : "");
+    else *config->logs.flops.output_file = '\0'; /* looking at a run writes nothing */
+    return status;
+}
+
+static int write_logs(struct logs *logs, struct run_model *model, struct source *source, FILE *out, struct error *err)
+{
+    struct trace_record record;
+    enum source_result result;
+    while ((result = source_next(source, &record)) == SOURCE_RECORD) {
+        run_model_fold(model, &record);
+        logs_fold(logs, model, &record);
+        if (record.kind == TRACE_STEP_END) logs_print(logs, out);
+    }
+    logs_finish(logs, model);
+    logs_print(logs, out);
+    return result == SOURCE_BAD ? error_set(err, STATUS_INPUT, "%s", source_error(source)) : STATUS_OK;
+}
+
+static int show_all(struct run_model *model, struct source *source, const struct cli *cli, struct error *err)
+{
+    struct config config = {0};
+    char *text = NULL;
+    size_t bytes;
+    int status = read_header(model, source, err);
+    if (!status) status = read_config(&config, model, cli, err);
+    struct logs *logs = status ? NULL : logs_new(&config);
+    config_release(&config);
+    if (!status && !logs)
+        return error_set(err, STATUS_USAGE,
+                         "this run's configuration asks for no logs; say which, as --set wall_clock_breakdown=true");
+    FILE *out = status ? NULL : open_memstream(&text, &bytes);
+    if (!status && !out) status = error_set(err, STATUS_RUN, "no memory for the logs");
+    if (!status) status = write_logs(logs, model, source, out, err);
+    if (out && fclose(out)) status = error_set(err, STATUS_RUN, "no memory for the logs");
+    if (text && *text) { /* what came before the damage is good */
+        int written = front_write(cli->output, text, status ? NULL : err);
+        if (!status) status = written;
+    }
+    free(text);
+    logs_free(logs);
+    return status;
+}
+
+static int show_logs(const struct cli *cli, struct error *err)
+{
+    struct source *source;
+    if (cli->diff || cli->json || cli->from > 0 || cli->to > 0)
+        return error_set(err, STATUS_USAGE,
+                         "--logs prints lines of a whole run; leave out --diff, --json, --from, --to");
+    int status = source_open_file(&source, cli->operand, err);
+    if (status) return status;
+    struct run_model *model = run_model_new(&(struct run_model_options){.steps = 256, .notices = 256});
+    status = model ? show_all(model, source, cli, err) : error_set(err, STATUS_RUN, "no memory to read the trace");
+    run_model_free(model);
+    source_close(source);
+    return status;
+}
+
 static int analyze(const struct cli *cli, struct error *err)
 {
     struct analysis analysis;
-    if (cli->logs) return front_logs(cli, err);
+    if (cli->logs) return show_logs(cli, err);
     if (cli->sets.count) return error_set(err, STATUS_USAGE, "--set says which lines --logs prints; give --logs too");
     if (cli->from > 0 && cli->to > 0 && cli->from > cli->to)
         return error_set(err, STATUS_USAGE, "--from %lld comes after --to %lld", (long long)cli->from,

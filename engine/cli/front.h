@@ -21,9 +21,6 @@ int front_bench(const struct cli *cli);
 int front_lab(const struct cli *cli); /* and all that begins with lab */
 int front_class(const struct cli *cli);
 
-/* Part of front_analyze(): --logs. */
-int front_logs(const struct cli *cli, struct error *err);
-
 /* Shared by them. */
 int front_fail(const struct error *err); /* prints, returns err's status */
 int front_end(int status);               /* the last of all: the status, or that of standard output which could not be written, said here */

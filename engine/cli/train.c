@@ -16,7 +16,7 @@
 #include "engine/lab/progress_files.h"
 #include "engine/launch/capacity.h"
 #include "engine/trace/file.h"
-#include "engine/trace/limit.h"
+#include "engine/trace/sink.h"
 #include "engine/train/save_claims.h"
 
 enum { DEFAULT_STEPS = 30 };

@@ -1,5 +1,5 @@
 /* Inside of parsing an expression: the parser itself and its words (expression_parser.c), sums and all that they are made of
- * (expression.c), metrics (expression_metric.c) and what stands in their parentheses (expression_selection.c). What returns an
+ * (expression.c), metrics and what stands in their parentheses (expression_metric.c). What returns an
  * int returns a node, or 0 where there is none to return; -1: failed, and the parser has kept why. */
 #ifndef ENGINE_LAB_EXPRESSION_PARSER_H
 #define ENGINE_LAB_EXPRESSION_PARSER_H

@@ -18,7 +18,7 @@
 #include "engine/device/gpu.h"
 #include "engine/launch/capture.h"
 #include "engine/launch/failure.h"
-#include "engine/launch/home.h"
+#include "engine/launch/rundir.h"
 
 struct engine {
     pid_t pid;

@@ -54,4 +54,9 @@ void rundir_others(const struct rundir *but, void (*look)(void *user, const char
 /* Removes the stale folders of this user; returns how many. */
 int rundir_sweep(void);
 
+/* How rank 0 finds its front end, whatever started it in between (mpirun closes inherited descriptors): the front end
+ * listens in the run's folder (a socket of mode 0600), rank 0 calls. A call that fails means that the front end is gone: the engine ends. */
+int home_listen(const struct rundir *dir, int *listen_fd, struct error *err);
+int home_call(const struct rundir *dir, int *connected_fd, struct error *err);
+
 #endif

@@ -1,11 +1,28 @@
-/* The trace file as a sink: how fast it grows, where it stops, and what it says of that. */
+/* The trace file as a sink: how fast it grows, where it stops, and what it says of that.
+ *
+ * A file with a limit stops between two steps, before the step that might not fit. From there on a rank's records are left out, and so are
+ * headers and schedules of later parts. What a person should know of the rest of the run still goes in while it fits: events, answers
+ * to commands, the log, the validation loss, the hash, the sample, and always the end. So the file replays up to the last whole step and
+ * says how the run ended; a GAP record before the end, and an event `trace_limit`, say from which step on nothing is known. */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "engine/base/clock.h"
 #include "engine/trace/file.h"
-#include "engine/trace/limit.h"
 #include "engine/trace/sink.h"
+
+enum { LIMIT_RESERVE_BYTES = 64 << 10 };
+
+struct trace_limit {
+    uint64_t most_bytes; /* 0: no limit */
+    /* Its own. */
+    bool stopped;
+    uint32_t step; /* the one that began last; stopped: the first that is left out */
+    uint64_t step_began_bytes,
+        step_most_bytes;         /* size of the file then; the most that a step took, uncompressed at its end */
+    uint64_t left_out, since_ns; /* records, and the time of the first */
+    uint8_t rank_is_past[(TRACE_RANK_ALL + 8) / 8]; /* by rank, a bit: it has begun a step that is left out */
+};
 
 struct file_sink {
     struct trace_file *file;
@@ -15,6 +32,61 @@ struct file_sink {
     uint32_t first_step, last_step;
     uint64_t first_step_ns, first_step_bytes; /* when it began, and how long the file was */
 };
+
+/* ---- which records still go into a file with a limit ---- */
+
+/* Of the run as a whole, small, and few. */
+static bool is_news(enum trace_kind kind)
+{
+    switch (kind) {
+    case TRACE_COMMAND:
+    case TRACE_EVENT:
+    case TRACE_STATE:
+    case TRACE_VALIDATION:
+    case TRACE_SAMPLE:
+    case TRACE_STATE_HASH:
+    case TRACE_LOG:
+    case TRACE_GAP:
+    case TRACE_END: return true;
+    default: return false;
+    }
+}
+
+static bool leave_out(struct trace_limit *limit, const struct trace_record *record)
+{
+    if (!limit->left_out++) limit->since_ns = record->time_ns;
+    return false;
+}
+
+/* There has to be room for half as much again as the largest step took. */
+static void begin_step(struct trace_limit *limit, uint32_t step, uint64_t file_bytes)
+{
+    if (step == limit->step || limit->stopped) return;
+    limit->step = step;
+    limit->step_began_bytes = file_bytes;
+    limit->stopped = file_bytes + limit->step_most_bytes * 3 / 2 + LIMIT_RESERVE_BYTES > limit->most_bytes;
+}
+
+/* Whether a record goes into a file that would be at most `file_bytes` long if it were closed now. */
+static bool limit_takes(struct trace_limit *limit, const struct trace_record *record, uint64_t encoded_bytes,
+                        uint64_t file_bytes)
+{
+    uint8_t *past = &limit->rank_is_past[record->rank / 8], bit = (uint8_t)(1u << record->rank % 8);
+    const uint64_t reserve = record->kind == TRACE_END ? 0 : LIMIT_RESERVE_BYTES / 4,
+                   after_bytes = file_bytes + encoded_bytes;
+    if (!limit->most_bytes) return true;
+    if (record->kind == TRACE_STEP_BEGIN) begin_step(limit, record->step_begin.step, file_bytes);
+    if (!limit->stopped && limit->step && after_bytes > limit->step_began_bytes + limit->step_most_bytes)
+        limit->step_most_bytes = after_bytes - limit->step_began_bytes;
+    if (!is_news(record->kind) && after_bytes + LIMIT_RESERVE_BYTES / 2 > limit->most_bytes) limit->stopped = true;
+    if (after_bytes + reserve > limit->most_bytes) return leave_out(limit, record);
+    if (!limit->stopped || is_news(record->kind)) return true;
+    if (record->kind == TRACE_STEP_BEGIN) *past |= bit;
+    if (record->rank == TRACE_RANK_ALL || *past & bit) return leave_out(limit, record);
+    return after_bytes + LIMIT_RESERVE_BYTES / 2 <= limit->most_bytes || leave_out(limit, record);
+}
+
+/* ---- what it says ---- */
 
 static void show_bytes(char out[24], double bytes)
 {
@@ -90,7 +162,7 @@ static int put_record(struct file_sink *sink, const uint8_t *bytes, struct error
     int status = 0;
     if (!trace_decode(bytes, size, &record)) return trace_file_put_encoded(sink->file, bytes, err);
     note_step(sink, &record);
-    if (!trace_limit_takes(&sink->limit, &record, size, trace_file_bytes(sink->file))) return 0;
+    if (!limit_takes(&sink->limit, &record, size, trace_file_bytes(sink->file))) return 0;
     if (record.kind == TRACE_END) status = put_gap(sink, record.time_ns, err);
     return status ? status : trace_file_put_encoded(sink->file, bytes, err);
 }

@@ -16,7 +16,9 @@ struct sink {
     void *self;
 };
 
-/* A trace file with a limit (limit.h; 0: none), created at `path`, or gone on with. tell_growth: a line of the log says once how fast
+enum { TRACE_LIMIT_LEAST_BYTES = 1 << 20 }; /* that a limit may be */
+
+/* A trace file with a limit (0: none), created at `path`, or gone on with. tell_growth: a line of the log says once how fast
  * it grows. Errors as of trace_file_create() and trace_file_append(). */
 struct file_sink_options { const char *path; bool append, tell_growth; uint64_t most_bytes; };
 int file_sink_open(struct sink *out, const struct file_sink_options *options, struct error *err);

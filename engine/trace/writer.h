@@ -16,7 +16,7 @@ enum { WRITER_SINKS_MAX = 4 };
 
 struct trace_writer_options {
     const char *file;    /* NULL: no file */
-    uint64_t file_limit_bytes; /* recording stops before the file is longer (limit.h); 0: no limit */
+    uint64_t file_limit_bytes; /* recording stops before the file is longer; 0: no limit */
     bool tell_growth;    /* of the file, once, as a line of the log */
     const struct sink *sinks; /* beside file and viewers, at most WRITER_SINKS_MAX; the writer ends them, also if it cannot start */
     int sink_count;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "engine/launch/home.h"
+#include "engine/launch/rundir.h"
 #include "engine/train/rank_parts.h"
 #include "engine/train/records.h"
 #include "engine/train/relaunch.h"

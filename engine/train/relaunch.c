@@ -9,7 +9,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/checkpoint/checkpoint.h"
-#include "engine/launch/home.h"
+#include "engine/launch/rundir.h"
 #include "engine/train/records.h"
 #include "engine/train/save.h"
 

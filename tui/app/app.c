@@ -10,9 +10,7 @@
 
 #include "engine/base/clock.h"
 #include "tui/app/app_parts.h"
-#include "tui/app/lesson.h"
 #include "tui/app/look.h"
-#include "tui/app/playing.h"
 #include "tui/screen/lab.h"
 #include "tui/term/terminfo.h"
 #include "tui/view/list.h"

@@ -1,5 +1,5 @@
-/* Inside of the app: app.c is the loop, actions.c what keys do, act_time.c those that move in time, typing.c the line at
- * the bottom, pointing.c the mouse. */
+/* Inside of the app: app.c is the loop, actions.c what keys and the mouse do, act_time.c the keys that move in time, typing.c the
+ * line at the bottom, playing.c a lab, lesson.c recorded lessons. */
 #ifndef TUI_APP_APP_PARTS_H
 #define TUI_APP_APP_PARTS_H
 
@@ -66,6 +66,37 @@ void act_find(struct app *app, const struct key_row *row);
 void act_markers(struct app *app, const struct key_row *row);
 void act_compare(struct app *app, const struct key_row *row);
 
-void pointing_act(struct app *app); /* pointing.c */
+void pointing_act(struct app *app); /* the mouse */
+
+/* ---- playing.c: a lab in the app: its keys, what it wants done to the run, and what becomes of the learner's progress ---- */
+
+void playing_open(struct app *app);
+void playing_close(struct app *app);
+
+/* After records have been taken and keys acted on: sends what the lab wants sent. */
+void playing_tick(struct app *app, uint64_t now_ns);
+
+/* The pane is scrolled to what was said last. */
+void playing_scroll(struct app *app);
+
+/* Whether a command has to wait for a prediction: what moves the run, or shows it another way, before one is given. */
+bool playing_refuses(const struct app *app, const char *line);
+
+/* True: the key was the lab's. */
+bool playing_key(struct app *app, uint32_t key);
+bool playing_take(struct app *app, const char *text); /* the prediction that was typed; false: it is none */
+void playing_go(struct app *app, const char *text);   /* the number of a step that was typed */
+
+/* ---- lesson.c: a lab's pane goes into the trace beside the run (records LESSON), and a replay shows both at the cursor, with no
+ * engine. Every run of a lab is a file of its own; a lesson is a folder of them, in order. ---- */
+
+/* Recording: the run of a lab that begins. STATUS_RUN: it cannot be written. */
+int lesson_record(struct app *app, struct error *err);
+void lesson_note(struct app *app); /* what the pane shows now, if it is something else than before */
+
+/* Replaying. True: the recording is a lesson, and the cursor stands at its first page (or its last). */
+bool lesson_open(struct app *app);
+void lesson_show(struct app *app); /* the pane as of the cursor */
+bool lesson_key(struct app *app, uint32_t key); /* true: it was a key of the lesson */
 
 #endif

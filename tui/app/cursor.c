@@ -1,5 +1,6 @@
 /* Moving the cursor: a model of its own is restored from the keyframe before the wanted moment and folded up to it, out of
  * memory where the step is kept there, else out of the trace file. */
+#include <stddef.h>
 #include <string.h>
 
 #include "tui/app/feed_parts.h"
@@ -35,7 +36,7 @@ static bool open_at(struct feed *feed, const struct keyframe *keyframe, struct r
 }
 
 /* The keyframe, or where it is not kept any more the oldest that is. */
-bool cursor_open(struct feed *feed, const struct keyframe *keyframe, struct record_reader *reader)
+static bool cursor_open(struct feed *feed, const struct keyframe *keyframe, struct record_reader *reader)
 {
     if (open_at(feed, keyframe, reader)) return true;
     uint32_t first = feed->past ? record_buffer_first_step(feed->past) : 0;
@@ -184,4 +185,102 @@ bool feed_next_op(struct feed *feed, int rank)
 bool feed_previous_op(struct feed *feed, int rank)
 {
     return feed_find(feed, ends_op, &rank, false);
+}
+
+/* ---- playing: time goes on at the speed that was recorded, slower, faster, or backwards ------------------------------- */
+
+static const double speeds[] = {-64,        -16,       -4,       -1,       -1.0 / 4, -1.0 / 16, -1.0 / 64,
+                                1.0 / 1024, 1.0 / 256, 1.0 / 64, 1.0 / 16, 1.0 / 4,  1.0 / 2,   1,
+                                2,          4,         8,        16,       64,       256,       1024};
+enum { SPEEDS = sizeof speeds / sizeof speeds[0], NORMAL = 13, BACKWARDS_NS = 100000000 };
+
+double feed_speed(const struct feed *feed)
+{
+    return speeds[NORMAL + feed->speed];
+}
+
+/* Where a cursor that plays stands now. */
+static uint64_t place_ns(const struct feed *feed, uint64_t now_ns)
+{
+    double passed = now_ns > feed->base_ns ? (double)(now_ns - feed->base_ns) : 0;
+    double place = (double)feed->from_ns + passed * feed_speed(feed);
+    return place > 0 ? (uint64_t)place : 0;
+}
+
+void feed_play(struct feed *feed, bool playing, uint64_t now_ns)
+{
+    feed->playing = playing && feed->behind;
+    feed->base_ns = now_ns;
+    feed->from_ns = feed->cursor_ns;
+}
+
+void feed_faster(struct feed *feed, int by, uint64_t now_ns)
+{
+    int speed = NORMAL + feed->speed + by;
+    uint64_t place = place_ns(feed, now_ns);
+    if (speed < 0 || speed >= SPEEDS) return;
+    if (feed->playing) feed->from_ns = place, feed->base_ns = now_ns; /* the place does not jump */
+    feed->speed += by;
+}
+
+void pace_advance(struct feed *feed, uint64_t now_ns)
+{
+    uint64_t place = place_ns(feed, now_ns);
+    bool backwards = feed_speed(feed) < 0, moved = feed_go_time(feed, place);
+    feed->playing = moved && feed->behind && !(backwards && place <= feed->newest.model->first_ns);
+}
+
+/* Forwards the next record says when; backwards there is something else at any time. */
+int64_t pace_wait_ns(const struct feed *feed, uint64_t now_ns)
+{
+    if (!feed->playing) return -1;
+    if (feed_speed(feed) < 0) return BACKWARDS_NS;
+    if (!feed->back.has_next) return BACKWARDS_NS;
+    uint64_t place = place_ns(feed, now_ns);
+    double left = feed->back.next.time_ns > place ? (double)(feed->back.next.time_ns - place) : 0;
+    return left > 0 ? (int64_t)(left / feed_speed(feed)) + 1 : 0;
+}
+
+/* ---- an older window: folded once more into a history of its own, and kept until another one is looked at ------------ */
+
+enum { RECORDS_MAX = 200000 }; /* what may be folded before a frame is drawn */
+
+void part_release(struct part *part)
+{
+    history_free(part->history);
+    *part = (struct part){0};
+}
+
+/* From the keyframe to the end of the step that `to_ns` lies in. False: it is too much, or not kept. */
+static bool fold_part(struct feed *feed, struct part *part, uint64_t from_ns, uint64_t to_ns)
+{
+    struct record_reader reader;
+    const struct keyframe *keyframe = keyframe_before_time(&feed->keyframes, from_ns ? from_ns - 1 : 0);
+    if (!cursor_open(feed, keyframe, &reader)) return false;
+    reader.history = history_new(FEED_TAPE_BYTES);
+    part->from_ns = keyframe ? keyframe->time_ns : 0;
+    for (int i = 0; reader.history && i < RECORDS_MAX && record_reader_peek(&reader); i++) {
+        if (reader.next.time_ns > to_ns && reader.next.kind == TRACE_STEP_BEGIN) break;
+        record_reader_fold(&reader);
+    }
+    part->to_ns = reader.model->now_ns;
+    part->history = reader.history;
+    reader.history = NULL;
+    record_reader_release(&reader, true);
+    return part->history && part->to_ns >= to_ns;
+}
+
+const struct history *feed_history(struct feed *feed, uint64_t from_ns, uint64_t to_ns)
+{
+    struct part *part = &feed->part;
+    if (!from_ns && !to_ns) from_ns = to_ns = feed->cursor_ns; /* the step under the cursor */
+    if (!feed->behind || from_ns >= history_whole_from(feed->newest.history) || to_ns > feed->newest.model->now_ns)
+        return feed->newest.history;
+    if (part->from_ns <= from_ns && to_ns <= part->to_ns) return part->history ? part->history : feed->newest.history;
+    part_release(part);
+    if (fold_part(feed, part, from_ns, to_ns)) return part->history;
+    part_release(part);
+    part->from_ns = from_ns; /* not tried again for every frame */
+    part->to_ns = to_ns;
+    return feed->newest.history;
 }

@@ -1,5 +1,4 @@
-/* Inside of a feed: feed.c reads, cursor.c looks back, pace.c plays, part.c has the history
- * of what is older than the newest one reaches. */
+/* Inside of a feed: feed.c reads, cursor.c looks back and plays. */
 #ifndef TUI_APP_FEED_PARTS_H
 #define TUI_APP_FEED_PARTS_H
 
@@ -10,9 +9,7 @@ enum { FEED_TAPE_BYTES = 24 << 20 }; /* of the newest history, and of that of an
 /* A recording is read on, as far as it takes and all at once; of a live run only what has come. True: it is enough. */
 bool feed_read_until(struct feed *feed, bool (*enough)(const struct record_reader *newest, uint64_t what), uint64_t what);
 
-/* cursor.c: a reader that begins at a keyframe (NULL: the start), or where that is not kept, at the oldest that is. */
-bool cursor_open(struct feed *feed, const struct keyframe *keyframe, struct record_reader *reader);
-
+/* cursor.c */
 void part_release(struct part *part);
 
 void pace_advance(struct feed *feed, uint64_t now_ns);

@@ -1,11 +1,9 @@
-#include "tui/app/lesson.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "tui/app/app_parts.h"
 #include "tui/app/feed_parts.h"
-#include "tui/app/playing.h"
 
 /* ---- recording ----------------------------------------------------------------------------------------------------- */
 

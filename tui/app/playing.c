@@ -1,11 +1,9 @@
-#include "tui/app/playing.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/config/command.h"
-#include "tui/app/lesson.h"
+#include "tui/app/app_parts.h"
 #include "tui/app/search.h"
 #include "tui/screen/lab.h"
 

@@ -6,7 +6,6 @@
 
 #include "engine/config/command.h"
 #include "tui/app/app_parts.h"
-#include "tui/app/playing.h"
 #include "tui/app/search.h"
 #include "tui/input/prompt.h"
 
