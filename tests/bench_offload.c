@@ -31,7 +31,7 @@ static void add(struct times *times, const struct op *op, double seconds)
         return;
     }
     switch (op->kind) {
-    case OP_GRADIENT_OFFLOAD: times->down += seconds; break;
+    case OP_GRAD_D2H: times->down += seconds; break;
     case OP_HOST_NORM: times->norm += seconds; break;
     case OP_HOST_UPDATE:
     case OP_HOST_CAST: times->update += seconds; break;

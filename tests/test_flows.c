@@ -11,7 +11,7 @@
 enum { RANKS = 2, US = 1000, MS = 1000000, START = 100 * MS };
 enum { BLOCK, OUT, UP, READ, WRITE, OPS }; /* of the schedule */
 
-static const enum op_kind kinds[OPS] = {OP_BLOCK_FORWARD, OP_GRADIENT_OFFLOAD, OP_UPLOAD, OP_SWAP_IN, OP_SWAP_OUT};
+static const enum op_kind kinds[OPS] = {OP_BLOCK_FORWARD, OP_GRAD_D2H, OP_UPLOAD, OP_SWAP_IN, OP_SWAP_OUT};
 
 struct run {
     struct run_model *model;

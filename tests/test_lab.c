@@ -65,6 +65,7 @@ static void plans_are_asked(void **state)
     is("plan(\"stage=0\").resting(parameters) - plan().psi * 4 bytes", 0, "bytes");
     is("plan(\"stage=3\").sent / plan(\"stage=2\").sent", 1.5, "a plain number");
     is("plan(\"bucket=5e8 stage=2\").count(reduce)", 1, "a plain number");
+    is("plan(\"stage=2 zero_optimization.offload_optimizer.device=cpu\").count(gradout)", 5, "a plain number"); /* read as grad_d2h */
     is("plan(\"stage=2 ranks=8\").accounting(\"ds18\") - 4.25 bytes * plan().psi", 0, "bytes");
     is("plan(\"bucket=12345\").knob(\"bucket\")", 12345, "a plain number");
 }

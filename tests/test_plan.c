@@ -361,7 +361,7 @@ static bool damage(struct schedule *schedule, struct op *op, enum damage kind)
         op->tile++;
         return true;
     case LOST_ARRIVAL:
-        if (op->kind != OP_GRADIENT_OFFLOAD) return false;
+        if (op->kind != OP_GRAD_D2H) return false;
         schedule->pieces[op->first_piece].elems -= 16;
         return true;
     case FOREIGN_ACTIVATION: /* another block is made again than the one that needs it */

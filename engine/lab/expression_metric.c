@@ -14,6 +14,17 @@ static const char *const op_names[OP_KINDS] = {
 #undef OP
 };
 
+/* Labs that were written before operations had these names are read as before. */
+static const struct {
+    const char *name;
+    enum op_kind kind;
+} former_names[] = {
+    {"bring", OP_PARAM_H2D},
+    {"gradout", OP_GRAD_D2H},
+    {"reattend", OP_ATTENTION_RECOMPUTE},
+    {"remlp", OP_MLP_RECOMPUTE},
+};
+
 static int category_named(const char *name)
 {
     for (int c = 0; c < CATEGORIES; c++)
@@ -26,6 +37,13 @@ static int in_list(const char *const *names, int count, const char *name)
     for (int i = 0; i < count; i++)
         if (strcmp(names[i], name) == 0) return i;
     return -1;
+}
+
+static int op_named(const char *name)
+{
+    for (size_t n = 0; n < sizeof former_names / sizeof *former_names; n++)
+        if (strcmp(former_names[n].name, name) == 0) return (int)former_names[n].kind;
+    return in_list(op_names, OP_KINDS, name);
 }
 
 static int traffic_named(const char *name)
@@ -129,7 +147,7 @@ static int one_selection(struct parser *parser, const struct metric_row *row, st
     if (can(row, TAKES_CATEGORY) && (found = category_named(name)) >= 0) return of->category = found, 0;
     if (can(row, TAKES_TIER) && (found = tier_named(name)) >= 0) return of->tier = (enum tier)found, 0;
     if (can(row, TAKES_KIND) && (found = traffic_named(name)) >= 0) return of->kind = found, 0;
-    if (can(row, TAKES_OP) && (found = in_list(op_names, OP_KINDS, name)) >= 0) return of->op = found, 0;
+    if (can(row, TAKES_OP) && (found = op_named(name)) >= 0) return of->op = found, 0;
     if (can(row, TAKES_PHASE) && (found = phase_named(name)) >= 0) return of->phase = found, 0;
     if (can(row, TAKES_LANE) && (found = lane_named(name)) >= 0) return of->lane = found, 0;
     const char *nearest = nearest_word(row, name);

@@ -46,7 +46,7 @@ static enum stall stall_for_staging(const struct schedule *schedule, const struc
 /* Somewhere between backward and the host's memory. */
 static bool awaits_gradient(const struct op *op, const struct op *awaited)
 {
-    return op->kind == OP_GRADIENT_OFFLOAD || (op->lane == LANE_HOST && awaited->kind == OP_GRADIENT_OFFLOAD);
+    return op->kind == OP_GRAD_D2H || (op->lane == LANE_HOST && awaited->kind == OP_GRAD_D2H);
 }
 
 static enum why_wait dependency_on(const struct op *op, int awaited)

@@ -52,7 +52,7 @@ static int64_t elems_to_move(const struct checker *checker, const struct moving 
 {
     int64_t wanted = 0;
     for (int u = 0; u < checker->model->unit_count; u++)
-        if (moving->kind != OP_GRADIENT_OFFLOAD || gradient_on_host(checker, u))
+        if (moving->kind != OP_GRAD_D2H || gradient_on_host(checker, u))
             wanted += shard_elems(checker->model->units[u].elems, checker->schedule->ranks) * checker->schedule->ranks;
     return wanted;
 }
@@ -197,7 +197,7 @@ static int check_updates(struct checker *checker)
 int check_coverage(struct checker *checker)
 {
     static const struct moving reduction = {OP_REDUCE_SCATTER, OP_ALL_REDUCE, "gradient reduction"},
-                               copy = {OP_GRADIENT_OFFLOAD, OP_GRADIENT_OFFLOAD, "copy of gradients to the host"},
+                               copy = {OP_GRAD_D2H, OP_GRAD_D2H, "copy of gradients to the host"},
                                refresh = {OP_REFRESH, OP_REFRESH, "refresh of parameters"};
     const struct schedule *schedule = checker->schedule;
     if (schedule->purpose != PURPOSE_TRAIN) return STATUS_OK;

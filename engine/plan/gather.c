@@ -100,7 +100,7 @@ static void stage_next(struct gatherer *gatherer, int at)
 /* ---- from the host tier ---- */
 
 /* The own shard of a unit, to where peers can read it. */
-static void bring(struct gatherer *gatherer, int at, bool ahead)
+static void copy_shard(struct gatherer *gatherer, int at, bool ahead)
 {
     struct builder *builder = gatherer->builder;
     const struct walk_step *step = &gatherer->walk->steps[at];
@@ -108,7 +108,7 @@ static void bring(struct gatherer *gatherer, int at, bool ahead)
     if (builder_tier(builder, lasting) == TIER_DEVICE || gatherer->device_shard[unit] >= 0) return;
     stage(gatherer, at, ahead);
     const int host_shard = gatherer->host_shard[unit], from = host_shard >= 0 ? host_shard : lasting;
-    struct op *op = builder_begin(builder, OP_BRING, step->micro_step, unit);
+    struct op *op = builder_begin(builder, OP_PARAM_H2D, step->micro_step, unit);
     op->prefetch = ahead;
     op->phase = phase_of(step);
     int shard =
@@ -127,7 +127,7 @@ static void bring(struct gatherer *gatherer, int at, bool ahead)
 }
 
 /* The one that is gathered after this, within the limits of a gather ahead: its copy runs beside this gather. */
-static void bring_next(struct gatherer *gatherer, int at)
+static void copy_next_shard(struct gatherer *gatherer, int at)
 {
     const struct config_zero *knobs = &gatherer->builder->schedule->knobs;
     if (knobs->prefetch_bucket_elems == 0) return;
@@ -136,7 +136,7 @@ static void bring_next(struct gatherer *gatherer, int at)
         if (!missing(gatherer, next)) continue;
         const int64_t both = gathered_elems(gatherer, gatherer->walk->steps[at].unit) +
                              gathered_elems(gatherer, gatherer->walk->steps[next].unit);
-        if (gatherer->live_elems + both <= knobs->max_live_parameters) bring(gatherer, next, true);
+        if (gatherer->live_elems + both <= knobs->max_live_parameters) copy_shard(gatherer, next, true);
         return;
     }
 }
@@ -146,9 +146,9 @@ static int gather(struct gatherer *gatherer, int at, bool prefetch, int serial)
     struct builder *builder = gatherer->builder;
     const struct walk_step *step = &gatherer->walk->steps[at];
     const int unit = step->unit;
-    bring(gatherer, at, prefetch);
+    copy_shard(gatherer, at, prefetch);
     stage_next(gatherer, at); /* before the next is brought up, so that both run beside each other; */
-    bring_next(gatherer, at);
+    copy_next_shard(gatherer, at);
     stage_next(gatherer, at); /* or after it, where that gave back the only buffer */
     const int device_shard = gatherer->device_shard[unit];
     struct op *op = builder_begin(builder, OP_GATHER, step->micro_step, unit);

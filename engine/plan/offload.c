@@ -109,7 +109,7 @@ static void send(struct planner *planner, int reduction)
     for (int p = 0; p < reduced.piece_count; p++)
         any |= completes(planner, &builder->schedule->pieces[reduced.first_piece + p]);
     if (!any) return;
-    builder_begin(builder, OP_GRADIENT_OFFLOAD, reduced.micro_step, -1)->bucket = reduced.bucket;
+    builder_begin(builder, OP_GRAD_D2H, reduced.micro_step, -1)->bucket = reduced.bucket;
     for (int p = 0; p < reduced.piece_count && !builder->failed; p++) {
         const struct piece piece = builder->schedule->pieces[reduced.first_piece + p];
         if (completes(planner, &piece)) send_unit(planner, &piece, reduced.micro_step, accumulate);

@@ -24,7 +24,7 @@ static void write_tail_refresh_from_host(struct planner *planner, int u)
     const bool swapped = builder_tier(builder, lasting) == TIER_NVME;
     const int from = swapped ? shard_swap_in(planner, u) : lasting, read = builder->schedule->op_count - 1;
     int64_t first, end;
-    struct op *op = builder_begin(builder, OP_BRING, -1, u);
+    struct op *op = builder_begin(builder, OP_PARAM_H2D, -1, u);
     op->in_tail = !planner->delayed;
     op->phase = PHASE_OPTIMIZER;
     op->buffer[ROLE_SOURCE] = from;

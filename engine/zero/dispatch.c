@@ -36,9 +36,9 @@ static int carry_out(struct zero *zero, const struct schedule *schedule, const s
     case OP_AGREE: return zero_communicate(zero, schedule, op, healthy, stat, err);
     case OP_OFFLOAD:
     case OP_FETCH:
-    case OP_GRADIENT_OFFLOAD:
+    case OP_GRAD_D2H:
     case OP_UPLOAD:
-    case OP_BRING:
+    case OP_PARAM_H2D:
     case OP_STORE: return zero_copy(zero, schedule, op, stat, err);
     case OP_SWAP_IN:
     case OP_SWAP_OUT: return zero_swap(zero, schedule, op, stat, err);

@@ -350,7 +350,7 @@ int zero_run_alone(struct zero *zero, const struct schedule *schedule, const str
 
 static bool fills_tails(const struct schedule *schedule, const struct op *op)
 {
-    if (op->kind == OP_BRING) return op->phase == PHASE_OPTIMIZER;
+    if (op->kind == OP_PARAM_H2D) return op->phase == PHASE_OPTIMIZER;
     if (op->kind == OP_SWAP_IN) return op->phase == PHASE_OPTIMIZER && op->buffer[ROLE_SOURCE] >= 0;
     return op->kind == OP_REFRESH && op->piece_count > 0 &&
            schedule->buffers[schedule->pieces[op->first_piece].destination].extent == EXTENT_TAIL;

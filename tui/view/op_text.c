@@ -20,7 +20,7 @@ static const char *unit_digits(const char *name)
 
 static bool moves_a_bucket(enum op_kind kind)
 {
-    return kind == OP_REDUCE_SCATTER || kind == OP_ALL_REDUCE || kind == OP_GRADIENT_OFFLOAD;
+    return kind == OP_REDUCE_SCATTER || kind == OP_ALL_REDUCE || kind == OP_GRAD_D2H;
 }
 
 int op_number(const struct run_model *model, enum op_kind kind, int unit, int bucket)
