@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/advise/accounting.h"
+#include "engine/base/named.h"
 #include "engine/base/nearest.h"
 #include "engine/lab/expression_parser.h"
 
@@ -25,12 +26,11 @@ static const struct {
     {"remlp", OP_MLP_RECOMPUTE},
 };
 
-static int category_named(const char *name)
-{
-    for (int c = 0; c < CATEGORIES; c++)
-        if (strcmp(category_name((enum category)c), name) == 0) return c;
-    return -1;
-}
+NAMED(category, CATEGORIES)
+NAMED(traffic, TRAFFIC_KINDS)
+NAMED(tier, TIERS)
+NAMED(phase, PHASES)
+NAMED(lane, LANES)
 
 static int in_list(const char *const *names, int count, const char *name)
 {
@@ -44,34 +44,6 @@ static int op_named(const char *name)
     for (size_t n = 0; n < sizeof former_names / sizeof *former_names; n++)
         if (strcmp(former_names[n].name, name) == 0) return (int)former_names[n].kind;
     return in_list(op_names, OP_KINDS, name);
-}
-
-static int traffic_named(const char *name)
-{
-    for (int kind = 0; kind < TRAFFIC_KINDS; kind++)
-        if (strcmp(traffic_name((enum traffic)kind), name) == 0) return kind;
-    return -1;
-}
-
-static int tier_named(const char *name)
-{
-    for (int tier = 0; tier < TIERS; tier++)
-        if (strcmp(tier_name((enum tier)tier), name) == 0) return tier;
-    return -1;
-}
-
-static int phase_named(const char *name)
-{
-    for (int phase = 0; phase < PHASES; phase++)
-        if (strcmp(phase_name((enum phase)phase), name) == 0) return phase;
-    return -1;
-}
-
-static int lane_named(const char *name)
-{
-    for (enum lane lane = 0; lane < LANES; lane++)
-        if (strcmp(lane_name(lane), name) == 0) return (int)lane;
-    return -1;
 }
 
 /* Numbers are small in practice; a rank or step that is not there is said when it is looked for. */

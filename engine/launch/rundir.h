@@ -3,7 +3,7 @@
  *
  *     zerolab-PID/lock     shared lock, held by the front end and every process of the engine
  *                 run.json what the engine is to do (spec.h)
- *                 home     where rank 0 reports to the front end (call.h)
+ *                 home     where rank 0 reports to the front end (home_listen())
  *                 socket   where viewers attach (trace/writer.h)
  *                 saves    folders that the run keeps its checkpoints in (save_claims.h)
  *

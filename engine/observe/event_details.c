@@ -3,6 +3,7 @@
 #include <cjson/cJSON.h>
 #include <string.h>
 
+#include "engine/base/named.h"
 #include "engine/observe/fold.h"
 
 static const cJSON *item(const cJSON *object, const char *key)
@@ -22,19 +23,8 @@ static void text(char *out, size_t room, const cJSON *object, const char *key)
     text_into(out, room, (struct trace_text){value, value ? strlen(value) : 0});
 }
 
-static int tier_named(const char *name)
-{
-    for (int tier = 0; name && tier < TIERS; tier++)
-        if (!strcmp(name, tier_name(tier))) return tier;
-    return RUN_UNKNOWN;
-}
-
-static int category_named(const char *name)
-{
-    for (int category = 0; name && category < CATEGORIES; category++)
-        if (!strcmp(name, category_name(category))) return category;
-    return RUN_UNKNOWN;
-}
+NAMED(tier, TIERS)
+NAMED(category, CATEGORIES)
 
 /* A category that the event does not name held nothing. */
 static void read_held(struct run_shortage *shortage, const cJSON *held)

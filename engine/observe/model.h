@@ -291,7 +291,7 @@ struct run_model {
     struct { bool known; uint32_t step, tokens; float loss; } validation;
     struct { uint32_t step; float loss; } validations[RUN_VALIDATIONS_MAX]; /* the last ones, oldest first */
     int validation_count;
-    struct { char *text; size_t bytes; uint64_t time_ns; } lesson; /* the page of a recorded lab; text NULL: none; JSON (lab/board.h) */
+    struct { char *text; size_t bytes; uint64_t time_ns; } lesson; /* the page of a recorded lab; text NULL: none; JSON (engine/lab/pane.h) */
     struct { uint32_t step; char *text; size_t bytes; } sample;  /* text NULL: none; may hold any byte; NUL-terminated */
     struct { bool known; uint32_t step; uint64_t hash; } state_hash;
     uint64_t lost_records;

@@ -21,7 +21,7 @@ void latest_records_put(struct latest_records *latest, const void *record);
 typedef void latest_records_visit(void *user, const void *record);
 void latest_records_each(const struct latest_records *latest, latest_records_visit *visit, void *user);
 
-/* The same for those that came after a moment; sticky_now() names the present one. */
+/* The same for those that came after a moment; latest_records_now() names the present one. */
 uint64_t latest_records_now(const struct latest_records *latest);
 void latest_records_each_since(const struct latest_records *latest, uint64_t moment, latest_records_visit *visit, void *user);
 

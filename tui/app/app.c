@@ -10,7 +10,6 @@
 
 #include "engine/base/clock.h"
 #include "tui/app/app_parts.h"
-#include "tui/app/look.h"
 #include "tui/screen/lab.h"
 #include "tui/term/terminfo.h"
 #include "tui/view/list.h"

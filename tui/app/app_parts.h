@@ -99,4 +99,10 @@ bool lesson_open(struct app *app);
 void lesson_show(struct app *app); /* the pane as of the cursor */
 bool lesson_key(struct app *app, uint32_t key); /* true: it was a key of the lesson */
 
+/* ---- look.c: from the options of a look to a theme ---- */
+
+/* Without colour (asked for, NO_COLOR, or nothing to show it on) the theme is mono: patterns carry the meaning. */
+bool look_is_mono(const struct app_look *look, bool can_colour);
+int look_theme(enum theme *theme, const struct app_look *look, bool can_colour, struct error *err);
+
 #endif

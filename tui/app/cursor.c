@@ -257,7 +257,7 @@ static bool fold_part(struct feed *feed, struct part *part, uint64_t from_ns, ui
     struct record_reader reader;
     const struct keyframe *keyframe = keyframe_before_time(&feed->keyframes, from_ns ? from_ns - 1 : 0);
     if (!cursor_open(feed, keyframe, &reader)) return false;
-    reader.history = history_new(FEED_TAPE_BYTES);
+    reader.history = history_new(FEED_HISTORY_BYTES);
     part->from_ns = keyframe ? keyframe->time_ns : 0;
     for (int i = 0; reader.history && i < RECORDS_MAX && record_reader_peek(&reader); i++) {
         if (reader.next.time_ns > to_ns && reader.next.kind == TRACE_STEP_BEGIN) break;

@@ -15,7 +15,7 @@ static int begin(struct feed *feed, struct run_model *model, const char *path, s
     keyframes_init(&feed->keyframes, KEYFRAME_BYTES);
     feed->owns_model = !model;
     feed->newest.model = model ? model : record_reader_model();
-    feed->newest.history = history_new(FEED_TAPE_BYTES);
+    feed->newest.history = history_new(FEED_HISTORY_BYTES);
     feed->path = path ? strdup(path) : NULL;
     feed->past = feed->live ? record_buffer_new(0) : NULL;
     bool done = feed->newest.model && feed->newest.history && (feed->path || !path) && (feed->past || !feed->live);

@@ -46,7 +46,7 @@ int feed_open_replay(struct feed *feed, const char *path, struct error *err); /*
 void feed_close(struct feed *feed);
 
 const struct run_model *feed_model(const struct feed *feed); /* as of the cursor */
-/* The history that has a window in full, if there is one (part.c). Both 0: the step under the cursor. */
+/* The history that has a window in full, if there is one (cursor.c). Both 0: the step under the cursor. */
 const struct history *feed_history(struct feed *feed, uint64_t from_ns, uint64_t to_ns);
 
 /* Folds what is due, for at most some milliseconds: then feed_wait_ns() is 0 if there is more. True: what is to be seen may

@@ -4,7 +4,7 @@
 
 #include "tui/app/feed.h"
 
-enum { FEED_TAPE_BYTES = 24 << 20 }; /* of the newest history, and of that of an older window */
+enum { FEED_HISTORY_BYTES = 24 << 20 }; /* of the newest history, and of that of an older window */
 
 /* A recording is read on, as far as it takes and all at once; of a live run only what has come. True: it is enough. */
 bool feed_read_until(struct feed *feed, bool (*enough)(const struct record_reader *newest, uint64_t what), uint64_t what);

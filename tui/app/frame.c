@@ -3,8 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tui/app/app.h"
-#include "tui/app/look.h"
+#include "tui/app/app_parts.h"
 #include "tui/app/record_reader.h"
 #include "tui/draw/output.h"
 #include "tui/screen/screen.h"
@@ -56,7 +55,7 @@ static int go_to(struct record_reader *reader, const char *at, struct error *err
     return error_set(err, STATUS_USAGE, "--at %s: use step:N, step:N.OPERATION, time:SECONDS, oom or end", at);
 }
 
-static int open_reel(struct record_reader *reader, const char *file, struct error *err)
+static int open_recording(struct record_reader *reader, const char *file, struct error *err)
 {
     *reader = (struct record_reader){0};
     int status = source_open_file(&reader->source, file, err);
@@ -113,7 +112,7 @@ int app_frame(const struct app_frame_options *options, char **out, struct error 
                          options->rows);
     int status = look_theme(&theme, &options->look, options->as != APP_AS_TEXT, err);
     if (status) return status;
-    status = open_reel(&reader, options->file, err);
+    status = open_recording(&reader, options->file, err);
     if (!status) status = go_to(&reader, options->at, err);
     if (!status) *out = paint(&reader, (enum view_id)view, options, theme);
     if (!status && !*out) status = error_set(err, STATUS_RUN, "no memory for a frame");

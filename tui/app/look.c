@@ -1,5 +1,5 @@
 /* Themes, and the tables that the command line shows. */
-#include "tui/app/look.h"
+#include "tui/app/app_parts.h"
 
 #include <stdlib.h>
 
