@@ -115,6 +115,8 @@ static void a_source_that_fails_says_why(void **state)
     assert_int_equal(records, 4);
     assert_int_equal(source_next(source, &record), SOURCE_BAD);
     assert_string_equal(source_error(source), "step 3 cannot be computed");
+    source_close(source);
+    assert_int_equal(closed, 1);
     assert_int_equal(source_open(&source, &computed_kind, NULL, &err), STATUS_RUN); /* no memory for it */
     assert_null(source);
 }

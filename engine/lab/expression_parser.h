@@ -1,6 +1,6 @@
-/* Inside of parsing an expression: the parser itself and its words (expression_parser.c), sums and all that they are made of
- * (expression.c), metrics and what stands in their parentheses (expression_metric.c). What returns an
- * int returns a node, or 0 where there is none to return; -1: failed, and the parser has kept why. */
+/* Inside of parsing an expression: words, sums and all that they are made of (expression.c), metrics and what stands in their
+ * parentheses (expression_metric.c). An int result is a node, 0 where there is none to return, or -1: it failed, and the parser has
+ * kept why. */
 #ifndef ENGINE_LAB_EXPRESSION_PARSER_H
 #define ENGINE_LAB_EXPRESSION_PARSER_H
 

@@ -1,4 +1,4 @@
-/* Inside of expressions: parsing (expression.c, more of it in expression_parser.h), values (evaluate.c), what was measured (measured.c), plans (planned.c). */
+/* Inside of expressions: parsing (expression_parser.h), values (evaluate.c), what was measured (measured.c), plans (planned.c). */
 #ifndef ENGINE_LAB_EXPRESSION_PARTS_H
 #define ENGINE_LAB_EXPRESSION_PARTS_H
 

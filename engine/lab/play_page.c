@@ -1,4 +1,4 @@
-/* The page of a lab: what is asked, and what was answered. */
+/* The page of a lab: what is asked, what was answered, and what is said of an answer: verdict, findings, explanation. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,4 +67,105 @@ void page_answered(struct lab_play *play)
         struct lab_paragraph *at = &play->page.at[p];
         if (at->tone == TONE_CHOICE && *at->text == 'a' + play->chosen) at->tone = TONE_CHOSEN;
     }
+}
+
+/* ---- what is said of an answer ---- */
+
+static void say_where(struct lab_play *play, const struct lab_where *where)
+{
+    if (!where->known || play->where.known) return;
+    play->where = *where;
+}
+
+/* A check in the lab's own words, where it has some; with what was expected, if it does not hold. The caller frees. */
+static char *worded(const struct lab_check *check, const struct lab_finding *finding, const struct lab_scene *scene)
+{
+    char *text = NULL, *said;
+    if (!check->said.count) return strdup(finding->said);
+    if (!finding->known) return asprintf(&text, "Not known: %s.", finding->why) < 0 ? NULL : text;
+    if (!(said = prose_fill(&check->said, scene))) return NULL;
+    if (finding->holds) return said;
+    if (asprintf(&text, "%s (%s)", said, finding->why) < 0) text = NULL;
+    free(said);
+    return text;
+}
+
+bool play_findings(struct lab_play *play, const struct lab_step *step, const struct lab_scene *scene)
+{
+    bool all = true;
+    for (int c = 0; c < step->check_count; c++) {
+        struct lab_finding finding = lab_check_hold(&step->check[c], scene);
+        all &= finding.known && finding.holds;
+        if (!finding.holds) say_where(play, &finding.where);
+        char place[160] = "";
+        if (!finding.holds && finding.where.known && finding.where.step)
+            snprintf(place, sizeof place, " (step %u, rank %d%s%s)", finding.where.step, finding.where.rank,
+                     *finding.where.what ? ", " : "", finding.where.what);
+        char *said = worded(&step->check[c], &finding, scene);
+        bool told = said && page_has(&play->page, said); /* several checks may wait for the same thing */
+        if (!told)
+            page_say(&play->page, finding.known && finding.holds ? TONE_FACT : TONE_BAD, "%s%s", said ? said : "",
+                     place);
+        free(said);
+    }
+    return all;
+}
+
+/* What somebody who said this may have thought. */
+static void say_wrong(struct lab_play *play, const struct lab_step *step, const struct lab_scene *scene)
+{
+    for (int w = 0; w < step->wrong_count; w++) {
+        struct lab_value believed = expression_evaluate(step->wrong[w].value, scene);
+        if (!lab_answer_near(&step->answer, believed, play->said)) continue;
+        page_take(&play->page, TONE_BAD, prose_fill(&step->wrong[w].reply, scene));
+        return;
+    }
+}
+
+static void judge_prediction(struct lab_play *play, const struct lab_step *step, const struct lab_scene *scene)
+{
+    char said[QUANTITY_ROOM], got[QUANTITY_ROOM];
+    struct lab_value right = expression_evaluate(step->answer.value, scene);
+    if (play->revealed) play->said = right.quantity;
+    play->right = lab_answer_near(&step->answer, right, play->said);
+    play->where = right.where;
+    quantity_format(said, play->said, step->answer.unit, -1);
+    if (right.known) quantity_format(got, right.quantity, step->answer.unit, -1);
+    if (!right.known) page_say(&play->page, TONE_BAD, "The answer cannot be known: %s", right.why_not);
+    else if (play->revealed) page_say(&play->page, TONE_GOOD, "It is %s.", got);
+    else if (play->right) page_say(&play->page, TONE_GOOD, "Right: it is %s. You said %s.", got, said);
+    else page_say(&play->page, TONE_BAD, "You said %s; it is %s.", said, got);
+    if (right.known && !play->right) say_wrong(play, step, scene);
+}
+
+static void judge_quiz(struct lab_play *play, const struct lab_step *step, const struct lab_scene *scene)
+{
+    const struct lab_choice *choice = &step->choice[play->chosen];
+    char *reply = prose_fill(&choice->reply, scene);
+    play->right = choice->right;
+    page_say(&play->page, choice->right ? TONE_GOOD : TONE_BAD, "%s %s", choice->right ? "Right." : "No.",
+             reply ? reply : "");
+    free(reply);
+}
+
+void play_fold(struct lab_play *play, enum lab_input_kind kind, const char *said)
+{
+    lab_progress_fold(&play->progress, &(struct lab_input){.kind = kind, .right = play->right, .said = said});
+}
+
+void play_judge(struct lab_play *play, const struct lab_scene *scene)
+{
+    const struct lab_step *step = lab_play_step(play);
+    char said[QUANTITY_ROOM] = "";
+    if (step->ask == LAB_READ) page_ask(play, scene);
+    else page_answered(play); /* what was asked stays as it was asked */
+    if (step->ask == LAB_PREDICT)
+        judge_prediction(play, step, scene), quantity_format(said, play->said, step->answer.unit, -1);
+    if (step->ask == LAB_QUIZ) judge_quiz(play, step, scene), snprintf(said, sizeof said, "%c", 'a' + play->chosen);
+    bool all = play_findings(play, step, scene);
+    if (step->ask == LAB_TASK) play->right = all;
+    if (step->ask == LAB_READ) play_fold(play, LAB_INPUT_READ, NULL);
+    else play_fold(play, LAB_INPUT_ANSWERED, said);
+    page_take(&play->page, TONE_TEXT, prose_fill(&step->explain, scene));
+    play->phase = PLAY_TOLD;
 }

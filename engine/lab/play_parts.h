@@ -1,4 +1,4 @@
-/* Inside a lab that is played: its steps (play.c), its page (play_page.c), its verdicts (play_judge.c). */
+/* Inside a lab that is played: its steps (play.c), its page with the verdicts on it (play_page.c). */
 #ifndef ENGINE_LAB_PLAY_PARTS_H
 #define ENGINE_LAB_PLAY_PARTS_H
 
