@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "engine/advise/analysis_pairs.h"
+#include "engine/advise/analysis.h"
 #include "engine/trace/file.h"
 #include "engine/trace/source.h"
 

@@ -1,7 +1,6 @@
 /* The knobs of a run: value, source, and whether each binds, which is held against schedules that are counted here. */
 #include "engine/advise/knobs.h"
 #include "engine/advise/present.h"
-#include "engine/advise/same.h"
 #include "tests/planned_run.h"
 
 static void fold_event(struct run_model *model, const char *json)

@@ -73,6 +73,25 @@ struct cJSON;
 void analysis_print_why(const struct analysis *analysis, FILE *out);
 struct cJSON *analysis_why_object(const struct analysis *analysis, enum tier tier); /* null: nothing is there, or it is not known */
 
+/* ---- two traces ---- */
+
+/* Sections of A and B; NULL: nothing of the other belongs to it. */
+struct analysis_pair {
+    const struct analysis_section *side[2];
+    uint32_t loss_step; /* the last step of both that was updated; 0: none */
+    float loss[2];      /* ... and what was lost in it */
+};
+
+/* Sections of one stage and number of ranks, in the order in which they appear; what is left of both then, likewise; and what is
+ * left of one. Sets *pairs, which the caller frees; returns how many, -1: no memory. */
+int analysis_pairs(struct analysis_pair **pairs, const struct analysis *left, const struct analysis *right);
+
+/* A key whose value at the start was another one. */
+struct analysis_key { const char *path; char value[2][80]; };
+
+/* Sets *keys, which the caller frees; returns how many, -1: one of the traces does not say how it was configured. */
+int analysis_keys(struct analysis_key **keys, const struct analysis *left, const struct analysis *right);
+
 /* The same figures of two traces, side by side. True: all bytes and counts are equal; times never are. */
 bool analysis_diff_print(const struct analysis *left, const struct analysis *right, FILE *out);
 char *analysis_diff_json(const struct analysis *left, const struct analysis *right, bool *equal);

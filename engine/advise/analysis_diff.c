@@ -1,9 +1,9 @@
-/* Two analyses side by side, below what was configured differently: sections that belong together (analysis_pairs.h) are
+/* Two analyses side by side, below what was configured differently: sections that belong together (analysis_pairs.c) are
  * held against each other figure by figure: those of the JSON that have a label. Bytes, counts and what was planned are exact, and
  * decide whether the traces are equal; times, waits, losses and measured peaks are shown. */
 #include <stdlib.h>
 
-#include "engine/advise/analysis_pairs.h"
+#include "engine/advise/analysis.h"
 #include "engine/base/grouped.h"
 #include "engine/base/json.h"
 

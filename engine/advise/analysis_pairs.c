@@ -1,9 +1,11 @@
-#include "engine/advise/analysis_pairs.h"
+/* What --diff holds against each other: sections of two traces that belong together, and the keys of their configurations that
+ * differ. */
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/advise/analysis.h"
 #include "engine/config/keys.h"
 
 /* ---- sections ---- */

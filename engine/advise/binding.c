@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/advise/same.h"
 #include "engine/config/optimizer.h"
 
 #define NO_LIMIT "9223372036854775807"

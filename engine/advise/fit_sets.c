@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "engine/advise/fit.h"
-#include "engine/advise/same.h"
 
 /* The key as it was before. False: it is so already, or no step can be planned; else the caller releases the plan. */
 static bool put_back(struct config *without, struct setup *setup, const struct config *changed,

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/advise/print_parts.h"
 #include "engine/base/grouped.h"
 #include "engine/plan/checker.h"
 #include "engine/plan/flops.h"

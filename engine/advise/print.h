@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #include "engine/config/config.h"
-#include "engine/plan/model.h"
+#include "engine/plan/setup.h"
 
 int plan_print(FILE *out, const struct config *config, bool with_schedule, struct error *err);
 
@@ -16,5 +16,19 @@ int plan_print_json(FILE *out, const struct config *config, bool with_schedule, 
 
 /* What cannot be seen under these knobs, and which of them makes it so: a line each after `prefix`, or nothing. */
 void plan_notes(FILE *out, const char *prefix, const struct model *model, const struct config_zero *zero);
+
+/* ---- between print.c, print_head.c, print_memory.c and print_json.c ---- */
+
+/* A plan is only shown of a schedule that an engine would run. */
+int plan_checked_setup(struct setup *setup, const struct config *config, struct error *err);
+
+/* What the figures hang on. */
+void plan_print_head(FILE *out, const struct setup *setup, const struct config *config);
+
+/* Tiers, model states, activations, buffers. */
+void plan_print_memory(FILE *out, const struct setup *setup, const struct config *config);
+
+/* The pace that traffic of a kind is held to; NULL: none, or not one: between nodes and inside them links differ. */
+const struct config_link *plan_pace_of(const struct config *config, enum traffic kind);
 
 #endif

@@ -2,7 +2,7 @@
 #include <inttypes.h>
 #include <stdarg.h>
 
-#include "engine/advise/print_parts.h"
+#include "engine/advise/print.h"
 #include "engine/base/grouped.h"
 #include "engine/base/words.h"
 

@@ -2,7 +2,6 @@
 #include <stdlib.h>
 
 #include "engine/advise/print.h"
-#include "engine/advise/print_parts.h"
 #include "engine/base/json.h"
 #include "engine/plan/flops.h"
 #include "engine/plan/paced.h"

@@ -2,7 +2,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "engine/advise/print_parts.h"
+#include "engine/advise/print.h"
 #include "engine/base/grouped.h"
 #include "engine/base/words.h"
 #include "engine/plan/activation_terms.h"
@@ -102,8 +102,7 @@ static void print_flops(FILE *out, const struct setup *setup)
     fprintf(out, "\nProducts of a rank in a step, GFLOP: forward %.3f, backward %.3f", 1e-9 * flops.forward,
             1e-9 * flops.backward);
     if (flops.recomputed > 0)
-        fprintf(out, ",\n  made again %.3f: +%.1f %%", 1e-9 * flops.recomputed,
-                100 * flops.recomputed / once);
+        fprintf(out, ",\n  made again %.3f: +%.1f %%", 1e-9 * flops.recomputed, 100 * flops.recomputed / once);
     fputc('\n', out);
 }
 

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "engine/advise/present.h"
-#include "engine/advise/same.h"
 #include "engine/advise/why_parts.h"
 
 /* ---- what the plans were made from ---- */

@@ -153,6 +153,10 @@ struct schedule_input schedule_input_of(const struct config *config, const struc
 int schedule_build(struct schedule *schedule, const struct schedule_input *input, struct error *err);
 void schedule_release(struct schedule *schedule);
 
+/* The same operations with the same buffers and dependencies; the knobs they were made with are not looked at. So a knob *binds* if
+ * changing it makes another schedule. */
+bool schedule_same(const struct schedule *a, const struct schedule *b);
+
 /* Address ranges that hold the buffers of every schedule of this model, these ranks and this batch, at any stage and any other knobs: a
  * run that switches makes its ranges once. They cost addresses, not memory. input->knobs and ->purpose are not read. */
 void schedule_ranges(uint64_t bytes[TIERS][CATEGORIES], const struct schedule_input *input);
