@@ -1,11 +1,10 @@
 /* `zerolab checkpoint inspect`: what a checkpoint or a file of weights holds, and whether every byte of it is good. */
-#include <cjson/cJSON.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "engine/base/grouped.h"
-#include "engine/base/printable.h"
+#include "engine/base/json.h"
 #include "engine/checkpoint/convert.h"
 #include "engine/checkpoint/io_buffers.h"
 #include "engine/cli/front.h"
@@ -86,8 +85,7 @@ static cJSON *model_json(const struct config_model *shape, int64_t elems)
     cJSON_AddNumberToObject(json, "parameters", (double)elems);
     cJSON_AddNumberToObject(json, "layers", shape->layers);
     cJSON_AddNumberToObject(json, "hidden", shape->hidden);
-    if (shape->heads) cJSON_AddNumberToObject(json, "heads", shape->heads);
-    else cJSON_AddNullToObject(json, "heads");
+    json_number(json, "heads", shape->heads > 0, shape->heads);
     cJSON_AddNumberToObject(json, "context", shape->context);
     cJSON_AddNumberToObject(json, "vocabulary", shape->vocabulary);
     return json;
@@ -96,11 +94,10 @@ static cJSON *model_json(const struct config_model *shape, int64_t elems)
 /* Takes the JSON. */
 static int write_json(const struct cli *cli, cJSON *json, struct error *err)
 {
-    char *text = printable_json(cJSON_Print(json));
+    char *text = json_lines(json);
     int status =
         text ? front_write(cli->output, text, err) : error_set(err, STATUS_RUN, "no memory for what was found");
     free(text);
-    cJSON_Delete(json);
     return status;
 }
 

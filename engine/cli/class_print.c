@@ -1,9 +1,8 @@
 /* The class as tables and as JSON. */
-#include <cjson/cJSON.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/base/printable.h"
+#include "engine/base/json.h"
 #include "engine/cli/front.h"
 #include "engine/lab/class.h"
 
@@ -181,9 +180,7 @@ char *class_json(const struct class *class, const char *learner)
         cJSON_AddItemToArray(damaged, one);
     }
     cJSON_AddBoolToObject(json, "cut", class->cut);
-    char *text = printable_json(cJSON_Print(json));
-    cJSON_Delete(json);
-    return text;
+    return json_lines(json);
 }
 
 /* ---- the command --------------------------------------------------------------------------------------------------- */

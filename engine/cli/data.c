@@ -1,10 +1,10 @@
 /* `zerolab data encode` and `info`: text to token shards, and what is in either. */
-#include <cjson/cJSON.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/grouped.h"
+#include "engine/base/json.h"
 #include "engine/base/printable.h"
 #include "engine/cli/front.h"
 #include "engine/cli/interrupt.h"
@@ -204,9 +204,7 @@ static char *figures_json(const struct figures *figures)
     cJSON_AddNumberToObject(json, "different_tokens", figures->seen);
     cJSON_AddNumberToObject(json, "highest_token", figures->highest);
     cJSON_AddNumberToObject(json, "entropy_nats", figures->entropy);
-    char *text = printable_json(cJSON_Print(json));
-    cJSON_Delete(json);
-    return text;
+    return json_lines(json);
 }
 
 static int info(const struct cli *cli, struct error *err)

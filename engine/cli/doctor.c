@@ -1,9 +1,8 @@
 /* `zerolab doctor`: what this machine has of what a run uses. Each row of the table is looked at in turn, and every line says
  * what was found and, where something can be done about it, what. */
-#include "engine/base/version.h"
 #include "engine/doctor/doctor.h"
+#include "engine/base/version.h"
 
-#include <cjson/cJSON.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +10,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include "engine/base/printable.h"
+#include "engine/base/json.h"
 #include "engine/base/words.h"
 #include "engine/cli/front.h"
 #include "engine/doctor/doctor_storage.h"
@@ -114,20 +113,16 @@ static char *json_of(const struct finding findings[CHECKS], const int counts[3])
 {
     cJSON *json = cJSON_CreateObject(), *list = cJSON_AddArrayToObject(json, "checks");
     for (int c = 0; c < CHECKS; c++) {
-        cJSON *row = cJSON_CreateObject();
+        cJSON *row = json_item(list);
         cJSON_AddStringToObject(row, "group", checks[c].group);
         cJSON_AddStringToObject(row, "name", checks[c].name);
         cJSON_AddStringToObject(row, "verdict", verdicts[findings[c].verdict]);
         cJSON_AddStringToObject(row, "found", findings[c].found);
-        if (*findings[c].next) cJSON_AddStringToObject(row, "next", findings[c].next);
-        else cJSON_AddNullToObject(row, "next");
-        cJSON_AddItemToArray(list, row);
+        json_text(row, "next", findings[c].next);
     }
     cJSON_AddStringToObject(json, "version", ZEROLAB_VERSION);
     for (int v = 0; v < 3; v++) cJSON_AddNumberToObject(json, verdicts[v], counts[v]);
-    char *text = printable_json(cJSON_Print(json));
-    cJSON_Delete(json);
-    return text;
+    return json_lines(json);
 }
 
 static char *text_of(const struct finding findings[CHECKS], const int counts[3])
