@@ -7,11 +7,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
+#include "engine/advise/analysis.h"
 #include "engine/observe/flows.h"
 #include "engine/observe/totals.h"
+#include "engine/trace/file.h"
 #include "tui/draw/output.h"
 #include "tui/screen/screen.h"
 
@@ -21,12 +24,14 @@ static const uint64_t ms = 1000000, step_ns = 10000000;
 struct foreign {
     struct run_model *model;
     struct history *history;
+    struct trace_file *file; /* NULL: none */
 };
 
 static void put(struct foreign *run, struct trace_record record)
 {
     run_model_fold(run->model, &record);
     history_fold(run->history, run->model, &record);
+    if (run->file) assert_int_equal(trace_file_put(run->file, &record, NULL), STATUS_OK);
 }
 
 static void put_memory(struct foreign *run, uint16_t rank, uint64_t time_ns, uint64_t bytes)
@@ -76,15 +81,20 @@ static void put_step(struct foreign *run, uint16_t rank, uint32_t step)
                      .step = step, .stage = TRACE_NO_STAGE, .loss = 3.25f, .tokens = 512, .total_ns = step_ns - ms}});
 }
 
-static struct foreign folded(const char *header)
+static struct foreign folded_into(struct trace_file *file, const char *header)
 {
-    struct foreign run = {run_model_new(&(struct run_model_options){0}), history_new(0)};
+    struct foreign run = {run_model_new(&(struct run_model_options){0}), history_new(0), file};
     if (header)
         put(&run, (struct trace_record){
                       .kind = TRACE_RUN, .rank = TRACE_RANK_ALL, .time_ns = ms, .run = {{header, strlen(header)}}});
     for (uint32_t step = 1; step <= STEPS; step++)
         for (uint16_t rank = 0; rank < RANKS; rank++) put_step(&run, rank, step);
     return run;
+}
+
+static struct foreign folded(const char *header)
+{
+    return folded_into(NULL, header);
 }
 
 static void release(struct foreign *run)
@@ -149,6 +159,33 @@ static void what_needs_a_schedule_is_unknown(void **state)
     assert_int_equal(run_lane_count(run.model), 2);
     assert_false(flow_is_used(run.model, FLOW_D2H));
     release(&run);
+}
+
+static void an_analysis_says_that_no_stage_is_known(void **state)
+{
+    char path[] = "/tmp/zerolab-test-no-schedule.XXXXXX", *text;
+    struct analysis analysis;
+    struct trace_file *file;
+    struct error err;
+    size_t bytes;
+    (void)state;
+    close(mkstemp(path));
+    assert_int_equal(trace_file_create(&file, path, &err), STATUS_OK);
+    struct foreign run = folded_into(file, header);
+    assert_int_equal(trace_file_close(file, &err), STATUS_OK);
+    release(&run);
+    assert_int_equal(analysis_read(&analysis, path, &(struct analysis_options){0}, &err), STATUS_OK);
+    FILE *out = open_memstream(&text, &bytes);
+    analysis_print(&analysis, out);
+    fclose(out);
+    assert_non_null(strstr(text, "ZeRO stage n/a, steps 1 to 3"));
+    assert_non_null(strstr(text, "101,000,000"));
+    free(text);
+    text = analysis_json(&analysis);
+    assert_non_null(strstr(text, "\"stage\":\tnull"));
+    free(text);
+    analysis_release(&analysis);
+    unlink(path);
 }
 
 /* ---- views ---- */
@@ -221,6 +258,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(memory_and_steps_are_known),
         cmocka_unit_test(what_needs_a_schedule_is_unknown),
+        cmocka_unit_test(an_analysis_says_that_no_stage_is_known),
         cmocka_unit_test(every_view_says_what_it_lacks),
         cmocka_unit_test(every_key_is_harmless),
     };

@@ -230,7 +230,7 @@ static void put_steps(struct figures *figures, const struct analysis_section *se
 {
     const bool there = section->ranks > 0, any = section->steps > 0;
     const double steps = (double)section->steps;
-    figures_put(figures, "stage", "ZeRO stage", FIGURE_STAGE, there, section->stage);
+    figures_put(figures, "stage", "ZeRO stage", FIGURE_STAGE, there && section->stage != RUN_UNKNOWN, section->stage);
     json_bytes(figures->json, "schedule", section->schedule);
     figures_put(figures, "ranks", "ranks", FIGURE_COUNT, there, section->ranks);
     json_bytes(figures->json, "first_step", section->first_step);

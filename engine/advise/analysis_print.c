@@ -52,7 +52,7 @@ static void print_head(const struct analysis *analysis, FILE *out)
 static void print_section_head(const struct printer *printer)
 {
     const struct analysis_section *section = printer->section;
-    fprintf(printer->out, "\nZeRO stage %d, ", section->stage);
+    fprintf(printer->out, section->stage == RUN_UNKNOWN ? "\nZeRO stage n/a, " : "\nZeRO stage %d, ", section->stage);
     if (printer->parts_of_run > 1) fprintf(printer->out, "%d rank%s, ", section->ranks, plural(section->ranks));
     fprintf(printer->out, "step%s %u", section->first_step == section->last_step ? "" : "s", section->first_step);
     if (section->first_step != section->last_step) fprintf(printer->out, " to %u", section->last_step);

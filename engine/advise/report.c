@@ -88,7 +88,7 @@ static cJSON *step_object(const struct run_step *step)
     memcpy(&bits, &step->loss, sizeof bits);
     snprintf(hex, sizeof hex, "%08x", bits);
     cJSON_AddNumberToObject(out, "step", step->step);
-    cJSON_AddNumberToObject(out, "stage", step->stage);
+    json_number(out, "stage", step->stage != RUN_UNKNOWN, step->stage);
     json_number(out, "loss", true, (double)step->loss);
     cJSON_AddStringToObject(out, "loss_bits", hex);
     json_number(out, "grad_norm", true, (double)step->grad_norm);
