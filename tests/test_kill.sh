@@ -11,7 +11,7 @@ children() {
 # Starts a long run; sets front, launcher, and ranks (its processes, rank 0 first).
 start() {
     rm -f out err
-    "$zerolab" train --headless --steps 100000 "$@" >out 2>err </dev/null &
+    "$zerolab" train --headless --steps 1000000 $tiny "$@" >out 2>err </dev/null &
     front=$!
     eventually grep -q "^step " out || return 1
     launcher=$(children $front | tr -d " ")
@@ -72,14 +72,14 @@ check "another" start
 kill -9 $front
 wait $front 2>/dev/null
 check "kill -9 of the front end: the engine ends by itself" eventually gone "$launcher" "${ranks[@]}"
-check "... and the next start cleans up" train next --steps 1 -n 1
+check "... and the next start cleans up" train next --steps 1 -n 1 $tiny
 check "... entirely" [ -z "$(ls -A "$XDG_RUNTIME_DIR")" ]
 
 check "another" start
 kill -9 $front "$launcher"
 wait $front 2>/dev/null
 check "kill -9 of front end and supervisor: no rank stays" eventually gone "${ranks[@]}"
-check "... and the next start cleans up" train next --steps 1 -n 1
+check "... and the next start cleans up" train next --steps 1 -n 1 $tiny
 
 check "another" start
 kill -TERM "$launcher"
@@ -151,7 +151,7 @@ check "... and leave nothing" [ -z "$(ls -A "$XDG_RUNTIME_DIR")" ]
 # An mpirun that stays when its ranks have gone, as one does that somebody else keeps busy.
 printf '#!/bin/bash\n%q "$@"\nexec sleep 100\n' "$real" >bin/mpirun
 before=$SECONDS
-PATH=$PWD/bin:$PATH check "an mpirun that does not end is ended once its ranks are gone" train stays --steps 2 $under_mpirun
+PATH=$PWD/bin:$PATH check "an mpirun that does not end is ended once its ranks are gone" train stays --steps 2 $tiny $under_mpirun
 check "... soon" [ $((SECONDS - before)) -le 20 ]
 check "... and nothing is left" [ -z "$(ls -A "$XDG_RUNTIME_DIR")" ]
 check "nothing in /dev/shm" [ "$(ls -A /dev/shm | grep -cE "(vader|sm)_segment.$(hostname)")" -le "$shm_before" ]

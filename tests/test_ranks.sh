@@ -6,26 +6,26 @@ has() { tr -d ' \t\n' <"$1" | grep -qE -- "$2" || { echo "# $1 lacks $2"; return
 losses() { grep '"loss_bits"' "$1.json" | sed -n "$2"; }
 nothing_left() { [ -z "$(ls -A "$XDG_RUNTIME_DIR")" ] || { ls -AR "$XDG_RUNTIME_DIR" | sed 's/^/# /'; return 1; }; }
 
-check "a run that never stops" train whole --steps 8 $threads --at 4:stage=3
-check "one that starts again with as many ranks" train again --steps 8 $threads --at 4:stage=3 --at 6:ranks=4 --trace again.zlt
+check "a run that never stops" train whole $tiny --steps 8 $threads --at 4:stage=3
+check "one that starts again with as many ranks" train again $tiny --steps 8 $threads --at 4:stage=3 --at 6:ranks=4 --trace again.zlt
 check "... has the same bits" same_bits whole again
 check "... nothing is left of what it saved" nothing_left
 for precision in bf16 fp16; do
-    train whole16 --steps 6 $threads --set $precision.enabled=true
-    check "$precision" train again16 --steps 6 $threads --set $precision.enabled=true --at 4:ranks=4
+    train whole16 $tiny --steps 6 $threads --set $precision.enabled=true
+    check "$precision" train again16 $tiny --steps 6 $threads --set $precision.enabled=true --at 4:ranks=4
     check "... has the same bits" same_bits whole16 again16
 done
 
-check "a run to hold others against" train stopped --steps 30 $threads --at 6:stop
+check "a run to hold others against" train stopped $tiny --steps 30 $threads --at 6:stop
 delayed="--set bf16.enabled=true --set zero_optimization.stage=2 --set zero_optimization.offload_optimizer.device=cpu \
 --set schedule.delayed_update=true --set schedule.delayed_update_after=2"
-check "delayed updates" train whole_late --steps 6 $threads $delayed
-check "... whose pending gradients go along" train again_late --steps 6 $threads $delayed --at 4:ranks=4
+check "delayed updates" train whole_late $tiny --steps 6 $threads $delayed
+check "... whose pending gradients go along" train again_late $tiny --steps 6 $threads $delayed --at 4:ranks=4
 check "... have the same bits" same_bits whole_late again_late
-check "4, 2, 3, 1, 4 ranks between two steps" train hops --steps 30 $threads --at 6:ranks=2 --at 6:ranks=3 --at 6:stage=2 --at 6:ranks=1 --at 6:ranks=4 --at 6:stop
+check "4, 2, 3, 1, 4 ranks between two steps" train hops $tiny --steps 30 $threads --at 6:ranks=2 --at 6:ranks=3 --at 6:stage=2 --at 6:ranks=1 --at 6:ranks=4 --at 6:stop
 check "... and the state is the same" same_hash stopped hops
 
-check "4, then 2, then 3 ranks" train parts --steps 12 $threads --at 5:ranks=2 --at 9:ranks=3 --trace parts.zlt
+check "4, then 2, then 3 ranks" train parts $tiny --steps 12 $threads --at 5:ranks=2 --at 9:ranks=3 --trace parts.zlt
 check "... are in the report, with an array of each length" has parts.json '"parts":\[\{"first_step":1,"ranks":4\},\{"first_step":5,"ranks":2\},\{"first_step":9,"ranks":3\}\]'
 check "... and what was changed" has parts.json '"kind":"ranks","detail":\{"from":2,"to":3,'
 lengths() { tr -d ' \t\n' <parts.json | grep -oE '"sent_bytes":\[[0-9,]*\]' | awk -F, '{ printf "%d", NF }'; }
@@ -66,14 +66,14 @@ check "... and the step is taken again" has oom.json '"outcome":"finished"'
 check "not even the state fits" train tight --steps 3 -n 1 $threads --set zero_optimization.stage=3 --set memory.device_budget=13MB --at oom:ranks=8
 check "... more ranks begin the run" has tight.json '"parts":\[\{"first_step":1,"ranks":1\},\{"first_step":1,"ranks":8\}\]'
 
-check "ranks are processes" train processes --steps 8 --at 4:stage=3 --at 6:ranks=4
+check "ranks are processes" train processes $tiny --steps 8 --at 4:stage=3 --at 6:ranks=4
 check "... the same bits" same_bits whole processes
-check "from threads to processes and back" train both --steps 8 $threads --at 4:stage=3 --at "5:set topology.ranks_as=processes" --at "7:set topology.ranks_as=threads"
+check "from threads to processes and back" train both $tiny --steps 8 $threads --at 4:stage=3 --at "5:set topology.ranks_as=processes" --at "7:set topology.ranks_as=threads"
 check "... the same bits" same_bits whole both
 
 if ! command -v mpirun >/dev/null; then skip "an mpirun that fails" "no mpirun"; finish; fi
 under_mpirun="--set topology.ranks_as=mpirun"
-check "from processes to mpirun and back" train mpirun --steps 8 --at 4:stage=3 --at "5:set topology.ranks_as=mpirun" --at "7:set topology.ranks_as=processes"
+check "from processes to mpirun and back" train mpirun $tiny --steps 8 --at 4:stage=3 --at "5:set topology.ranks_as=mpirun" --at "7:set topology.ranks_as=processes"
 check "... the same bits" same_bits whole mpirun
 
 # Something stands where the state is to be saved: whoever starts the ranks puts it there.
@@ -85,7 +85,7 @@ for run in "\$XDG_RUNTIME_DIR"/zerolab-*/; do echo >"\$run/state"; done
 exec $real "\$@"
 SCRIPT
 chmod +x full/mpirun
-PATH=$work/full:$PATH check "a state that cannot be saved does not end the run" train full $under_mpirun --steps 4 --at 2:ranks=2 --at 4:ranks=3
+PATH=$work/full:$PATH check "a state that cannot be saved does not end the run" train full $tiny $under_mpirun --steps 4 --at 2:ranks=2 --at 4:ranks=3
 check "... and is said, every time" [ "$(grep -c 'the state could not be saved, so the run goes on as it was: ' full.out)" -eq 2 ]
 
 # What every engine said.
@@ -93,7 +93,7 @@ mkdir talks
 printf '#!/bin/bash\necho "an engine comes" >&2\nexec %q "$@"\n' "$real" >talks/mpirun
 chmod +x talks/mpirun
 echo "of another run" >talks.log
-PATH=$work/talks:$PATH check "a log" train talks $under_mpirun --steps 3 --at 2:ranks=2 --at 3:ranks=3 --log talks.log
+PATH=$work/talks:$PATH check "a log" train talks $tiny $under_mpirun --steps 3 --at 2:ranks=2 --at 3:ranks=3 --log talks.log
 check "... is of all engines, and of this run" [ "$(uniq -c talks.log | xargs)" = "3 an engine comes" ]
 
 # An mpirun that does not start three ranks; and one that then starts nothing any more.
@@ -106,11 +106,11 @@ exec $real "\$@"
 SCRIPT
 chmod +x bin/mpirun
 PATH=$work/bin:$PATH
-check "where the new ranks do not start" train back $under_mpirun --steps 8 --at 4:stage=3 --at 6:ranks=3 --trace back.zlt
+check "where the new ranks do not start" train back $tiny $under_mpirun --steps 8 --at 4:stage=3 --at 6:ranks=3 --trace back.zlt
 check "... the run goes on as before" same_bits whole back
 check "... and says why" grep -q 'topology.ranks=3 could not be started, so the run goes on as before: three are too many' back.out
 touch never
-check "where the old ones do not start either, it ends" eval '! train lost $under_mpirun --steps 8 --at 6:ranks=3 --trace lost.zlt >/dev/null'
+check "where the old ones do not start either, it ends" eval '! train lost $tiny $under_mpirun --steps 8 --at 6:ranks=3 --trace lost.zlt >/dev/null'
 check "... with one line, which says how to go on" grep -qE '^zerolab: .*three are too many; nor as before: .*; go on after step 5 with: zerolab train --resume /' lost.err
 check "... at a checkpoint that is there" eval 'ls "$(sed "s/.*--resume //" lost.err)"/part-1/manifest.json >/dev/null'
 check "... and a trace that says so" grep -q 'the run ended: failed' <("$zerolab" check lost.zlt)
