@@ -104,8 +104,7 @@ fits() {
 check "what fits by plan trains, on the GPU, offloaded to the host and to NVMe; a layer more does not" fits
 # Whoever is told of a rank changes between steps, lanes running ahead or not.
 costs() {
-    "$played" bench -n 1 --rounds 1 --set topology.backend=cuda --set bf16.enabled=true --set model.layers=1 \
-        --set train_micro_batch_size_per_gpu=1 >bench.out 2>&1 && grep -qE '^  a trace file +[0-9.]+ ms' bench.out ||
+    "$played" bench -n 1 --rounds 1 --set topology.backend=cuda --set bf16.enabled=true $tiny --set train_micro_batch_size_per_gpu=1 >bench.out 2>&1 && grep -qE '^  a trace file +[0-9.]+ ms' bench.out ||
         { sed 's/^/# /' bench.out; return 1; }
 }
 check "what telemetry costs is measured on a GPU" costs

@@ -11,7 +11,7 @@ case ${GPU:+given}$build in given* | *release*) ;; *) echo "1..0 # SKIP it is th
 [ -x "$played" ] || { echo "1..0 # SKIP $played is not built"; exit 0; }
 [ -z "${TRAIN_LIMIT:-}" ] || limit_runs "$TRAIN_LIMIT"
 small="--set topology.backend=cuda --set bf16.enabled=true --set gradient_accumulation_steps=2 --set model.name=custom --set model.layers=2
-       --set model.hidden=64 --set model.heads=4 --set model.context=32 --set model.vocabulary=256 --set data.sequence_length=32
+       --set model.hidden=64 --set model.heads=4 --set model.context=16 --set model.vocabulary=256 --set data.sequence_length=16
        --set train_micro_batch_size_per_gpu=1"
 stage="--set zero_optimization.stage"
 offload="--set zero_optimization.offload"

@@ -49,7 +49,7 @@ check "... change no bit" same_bits plain knobs
 check "three ranks, which divide nothing" all_equal three 4 $model -n 3
 check "two ranks" all_equal two 4 $model -n 2
 check "an odd vocabulary" all_equal odd 4 $odd
-check "nano" all_equal nano 4
+check "nano" all_equal nano 2
 check "Lion in fp16, gradients kept in fp32 and sent in bf16" all_equal lion 4 $model -n 3 --set fp16.enabled=true --set optimizer.type=Lion \
     --set data_types.grad_accum_dtype=fp32 --set communication_data_type=bf16
 for s in 0 1 2 3; do

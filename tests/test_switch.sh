@@ -17,7 +17,7 @@ within_plan() {
 for to in 0 1 2 3; do
     for from in 0 1 2 3; do
         [ $from -ne $to ] || continue
-        check "from stage $from to $to" train s$from$to --steps 3 --set topology.ranks_as=threads \
+        check "from stage $from to $to" train s$from$to --steps 3 $threads $tiny \
             --set zero_optimization.stage=$from --at 2:stage=$to
         check "... every peak is within the plan" within_plan s$from$to
     done
