@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #include "engine/base/gate.h"
-#include "engine/plan/flops.h"
+#include "engine/plan/footprint.h"
 #include "engine/zero/zero.h"
 
 enum { ROUNDS_MAX = 256, OPS_MAX = 1024 };

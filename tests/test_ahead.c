@@ -31,7 +31,7 @@ struct bench {
     _Atomic int violations, count, memory_records, memory_disorder;
     _Atomic uint64_t memory_ns;
     int break_at; /* operation that ends the run */
-    bool drops_tail;
+    bool drops_rest;
     _Atomic int waited_for; /* finish() of a stream's lane */
 };
 
@@ -62,7 +62,7 @@ static int run(void *user, const struct schedule *schedule, const struct op *op,
                      (struct pretend_task){.call = carry_out, .user = bench, .argument = number});
     else carry_out(bench, number);
     if (op->lane == LANE_COMM) stat->meeting = (uint64_t)number, stat->meetings = 1;
-    if (op->kind == OP_AGREE && bench->drops_tail) executor_drop_tail(bench->executor);
+    if (op->kind == OP_AGREE && bench->drops_rest) executor_drop_rest(bench->executor);
     return number == bench->break_at ? error_set(err, STATUS_RUN, "rank 7 died") : STATUS_OK;
 }
 
@@ -305,13 +305,13 @@ static void test_the_tail_is_dropped_by_both_halves(void **state)
     (void)state;
     struct bench *bench = bench_open(stages[0]);
     const uint64_t resting = live(bench);
-    bench->drops_tail = true;
+    bench->drops_rest = true;
     for (bench->seed = 1; bench->seed <= 5; bench->seed++) {
         step(bench, true, STATUS_OK, NULL);
         int kept = 0;
         for (int i = 0; i < bench->schedule.op_count; i++) {
-            kept += !bench->schedule.ops[i].in_tail;
-            if (bench->schedule.ops[i].in_tail) assert_false(bench->carried_out[i]);
+            kept += !bench->schedule.ops[i].droppable;
+            if (bench->schedule.ops[i].droppable) assert_false(bench->carried_out[i]);
         }
         assert_int_equal(bench->count, kept);
         assert_int_equal(live(bench), resting);

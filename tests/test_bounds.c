@@ -13,7 +13,7 @@
 
 #include "engine/config/config.h"
 #include "engine/config/keys.h"
-#include "engine/plan/flops.h"
+#include "engine/plan/footprint.h"
 #include "engine/plan/setup.h"
 
 enum { SETS_MAX = 12 };

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "engine/lab/contest.h"
-#include "engine/plan/flops.h"
+#include "engine/plan/footprint.h"
 #include "engine/plan/paced.h"
 
 static double paced(const char *const *sets, int count)

@@ -405,7 +405,7 @@ static void a_dropped_step_ends_without_its_tail(void **state)
     struct run_rank *rank = &model->rank[2];
     const struct run_schedule *plan = run_training(model);
     (void)state;
-    for (int i = 0; i < plan->ops.op_count && !plan->ops.ops[i].in_tail; i++)
+    for (int i = 0; i < plan->ops.op_count && !plan->ops.ops[i].droppable; i++)
         run_model_fold(model, &(struct trace_record){.kind = TRACE_OP_END,
                                                      .rank = 2,
                                                      .time_ns = model->now_ns + 1,
@@ -423,7 +423,7 @@ static void a_dropped_step_ends_without_its_tail(void **state)
         assert_false(at.open);
         for (int i = 0; i < at.plan->ops.op_count; i++)
             assert_int_equal(progress_state(&at, i),
-                             at.plan->ops.ops[i].in_tail && at.plan->ops.ops[i].lane == LANE_COMPUTE ? PROGRESS_DROPPED
+                             at.plan->ops.ops[i].droppable && at.plan->ops.ops[i].lane == LANE_COMPUTE ? PROGRESS_DROPPED
                                                                                                      : PROGRESS_ENDED);
         memset(rank->lane, 0, sizeof rank->lane); /* as if the lanes had run something else since */
     }

@@ -9,7 +9,6 @@
 
 #include "engine/plan/activation_terms.h"
 #include "engine/plan/checker.h"
-#include "engine/plan/flops.h"
 #include "engine/plan/footprint.h"
 #include "tests/zero_runs.h"
 

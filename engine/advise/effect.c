@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/plan/flops.h"
+#include "engine/plan/footprint.h"
 
 struct effect_text {
     char *text;

@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-#include "engine/plan/flops.h"
+#include "engine/plan/footprint.h"
 #include "engine/plan/setup.h"
 #include "engine/plan/sizes.h"
 

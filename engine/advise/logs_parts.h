@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "engine/advise/logs.h"
-#include "engine/plan/flops.h"
+#include "engine/plan/footprint.h"
 
 /* ---- wall_clock_breakdown: logs_clock.c ---- */
 

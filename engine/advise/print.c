@@ -7,7 +7,7 @@
 
 #include "engine/base/grouped.h"
 #include "engine/plan/checker.h"
-#include "engine/plan/flops.h"
+#include "engine/plan/footprint.h"
 #include "engine/plan/paced.h"
 #include "engine/plan/schedule_io.h"
 

@@ -3,7 +3,7 @@
 
 #include "engine/advise/print.h"
 #include "engine/base/json.h"
-#include "engine/plan/flops.h"
+#include "engine/plan/footprint.h"
 #include "engine/plan/paced.h"
 #include "engine/plan/schedule_io.h"
 

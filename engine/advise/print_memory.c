@@ -6,7 +6,7 @@
 #include "engine/base/grouped.h"
 #include "engine/base/words.h"
 #include "engine/plan/activation_terms.h"
-#include "engine/plan/flops.h"
+#include "engine/plan/footprint.h"
 #include "engine/plan/formula.h"
 
 static int64_t padded_elems(const struct setup *setup)

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "engine/advise/why_parts.h"
-#include "engine/plan/flops.h"
+#include "engine/plan/footprint.h"
 
 struct why_plan why_plan_from(const struct setup *setup, int rank, enum tier tier)
 {

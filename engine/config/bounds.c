@@ -14,7 +14,7 @@
  *     bytes kept and moved      P R A           bounded by 2^56. A parameter has at most 8 lasting arrays of 4 bytes and as many of the
  *                                               step; a micro-step gathers it four times and reduces it once. So 64 P R A fits 2^62.
  *
- * Operations are counted by the builder of schedules (SCHEDULE_OPS_MAX), and floating-point operations are doubles (plan/flops.h). */
+ * Operations are counted by the builder of schedules (SCHEDULE_OPS_MAX), and floating-point operations are doubles (plan/footprint.h). */
 #include "engine/base/grouped.h"
 #include "engine/base/size.h"
 #include "engine/config/resolve.h"

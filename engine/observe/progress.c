@@ -49,7 +49,7 @@ static void find_plan(struct progress *at, const struct run_model *model, const 
 static int end_of_lane(const struct schedule *ops, bool dropped)
 {
     for (int op = 0; dropped && op < ops->op_count; op++)
-        if (ops->ops[op].in_tail) return op;
+        if (ops->ops[op].droppable) return op;
     return ops->op_count;
 }
 

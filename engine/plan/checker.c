@@ -1,4 +1,4 @@
-/* The checks of a schedule, and those that look at one operation at a time. checker_access.c, checker_addresses.c and
+/* The checks of a schedule, and those that look at one operation at a time. checker_access.c and
  * checker_coverage.c have those that compare operations with each other. */
 #include "engine/plan/checker_parts.h"
 

@@ -1,4 +1,4 @@
-/* What a schedule says about memory and traffic: its running sums. Predicted marks, `zerolab plan` and the tests that hold
+/* What a schedule says about memory, traffic and arithmetic: its running sums. Predicted marks, `zerolab plan` and the tests that hold
  * the measured bytes against the plan all come from here. */
 #ifndef ENGINE_PLAN_FOOTPRINT_H
 #define ENGINE_PLAN_FOOTPRINT_H
@@ -38,5 +38,17 @@ double traffic_inter_share(int ranks, int per_node);
 double traffic_theory_bytes(const struct model *model, const struct schedule *schedule);
 struct volume { int gradients, parameters; }; /* the k: how often each is sent */
 struct volume traffic_theory_volume(const struct schedule *schedule);
+
+/* Floating-point operations of a schedule: its matrix products and attention, two to a multiply-add, as the kernels compute
+ * them (attention is causal, so half of its T x T; its backward makes the scores again). Norms, GELU and the optimizer are
+ * not counted: they are bound by memory.
+ *
+ * Counts are doubles: a step of a model of 1e12 parameters takes 5e19 of them, more than 64 bits hold. They are exact up to 2^53, and
+ * to 16 digits beyond. */
+double op_flops(const struct schedule *schedule, const struct model *model, const struct op *op);
+
+/* Of one rank in one step. */
+struct flops { double forward, backward, recomputed; };
+void flops_of(struct flops *flops, const struct schedule *schedule, const struct model *model);
 
 #endif

@@ -67,7 +67,7 @@ static bool next_tile(const struct planner *planner, enum pass pass, const struc
 static struct op *begin(struct planner *planner, enum op_kind kind, const struct tile *tile)
 {
     struct op *op = builder_begin(&planner->builder, kind, -1, tile->unit);
-    op->in_tail = !planner->delayed;
+    op->droppable = !planner->delayed;
     op->phase = PHASE_OPTIMIZER;
     op->extent = EXTENT_SHARD;
     op->tile = tile->number;

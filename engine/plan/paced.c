@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/plan/flops.h"
 #include "engine/plan/footprint.h"
 
 bool op_is_followed(const struct op *op)

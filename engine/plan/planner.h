@@ -1,5 +1,5 @@
 /* What the files that write a schedule down share while they do: schedule.c goes through the walk, use*.c write the uses,
- * checkpoints.c and offload.c the copies between tiers, updates.c the updates, tail.c what follows the last use. Internal to
+ * offload.c gradients that leave for the host tier, updates.c the updates, step_end.c what follows the last use. Internal to
  * engine/plan. */
 #ifndef ENGINE_PLAN_PLANNER_H
 #define ENGINE_PLAN_PLANNER_H
@@ -87,9 +87,9 @@ void gradient_convert(struct planner *planner, const struct walk_step *step, boo
  * after: an operation of another lane that it waits for, or -1. */
 void planner_cast(struct planner *planner, int micro_step, int unit, int from, int to, bool accumulate, int after);
 
-/* What a use brings about: a checkpoint that leaves for the host tier, or comes back from there. */
-void checkpoint_offload(struct planner *planner, const struct walk_step *step);
-void checkpoint_fetch(struct planner *planner, const struct walk_step *step);
+/* ... and around it: the input of a recomputed segment leaves for the host tier after its use, or comes back before. */
+void activations_offload(struct planner *planner, const struct walk_step *step);
+void activations_fetch(struct planner *planner, const struct walk_step *step);
 
 /* What reductions delivered leaves for the host tier: of those that stand above operation `until`. */
 void gradients_leave(struct planner *planner, int until);
@@ -114,6 +114,6 @@ void swapped_updates_pending(struct planner *planner, int at);
 int shard_swap_in(struct planner *planner, int unit);
 
 /* After the last backward: norm, agreement, updates, refreshes; when not training, the agreement alone. */
-void tail_write(struct planner *planner);
+void step_end_write(struct planner *planner);
 
 #endif

@@ -27,11 +27,11 @@ static void write_use(struct planner *planner, int at)
     if (step->use == USE_EMBED_FORWARD) use_load(planner, step->micro_step);
     int newest = gatherer_before(&planner->gatherer, at, planner_serial(planner, planner->last_compute));
     if (newest >= 0) planner->last_comm = newest;
-    checkpoint_fetch(planner, step);
+    activations_fetch(planner, step);
     updates_pending(planner, at);
     use_write(planner, at);
-    checkpoint_offload(planner, step);
-    gradients_leave(planner, planner->reduced);        /* one use later again, for the same reason */
+    activations_offload(planner, step);
+    gradients_leave(planner, planner->reduced); /* one use later, so that the copy overlaps the next unit's compute */
     if (overlap) buckets_write(&planner->buckets, -1); /* flushes of the use before: in flight while this one runs */
     write_reduction(planner, step);
     if (!overlap) buckets_write(&planner->buckets, planner->last_compute);
@@ -150,7 +150,7 @@ int schedule_build(struct schedule *schedule, const struct schedule_input *input
         gradients_leave(&planner, schedule->op_count);
         gradients_arrive(&planner);
         if (planner.buckets.last_op > planner.last_comm) planner.last_comm = planner.buckets.last_op;
-        tail_write(&planner);
+        step_end_write(&planner);
     }
     planner_release(&planner);
     return builder_finish(&planner.builder, err);

@@ -109,7 +109,7 @@ struct op {
     int buffer[ROLES];            /* -1: none */
     bool accumulate;              /* gradients are added to what is there */
     enum extent extent;           /* of an update, and of a copy that belongs to one: what of the unit, whole or shard */
-    bool in_tail;                 /* after the last backward: skipped when the step is dropped */
+    bool droppable;                 /* after the last backward: skipped when the step is dropped */
     bool prefetch;                /* a gather issued ahead of need */
     enum flush flush;
     int first_piece, piece_count; /* of schedule.pieces */

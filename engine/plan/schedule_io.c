@@ -39,7 +39,7 @@ __attribute__((format(printf, 2, 3))) static void put(struct text *text, const c
 static void put_op(struct text *text, const struct op *op)
 {
     put(text, "[%d,%d,%d,%d,%d,%d,%d,%d,%d,%lld,%lld,%d,%d,%d,%d,%d,%d,[", op->kind, op->phase, op->micro_step,
-        op->unit, op->bucket, op->accumulate, op->in_tail, op->prefetch, op->flush, (long long)op->bytes,
+        op->unit, op->bucket, op->accumulate, op->droppable, op->prefetch, op->flush, (long long)op->bytes,
         (long long)op->sent_bytes, op->first_piece, op->piece_count, op->first_take, op->take_count, op->first_give,
         op->give_count);
     for (int role = 0; role < ROLES; role++) put(text, "%s%d", role ? "," : "", op->buffer[role]);
@@ -155,7 +155,7 @@ static void read_op(struct reader *reader, struct op *op, const struct schedule 
     op->unit = (int)number(reader, -1, 1e6);
     op->bucket = (int)number(reader, -1, 1e9);
     op->accumulate = number(reader, 0, 1) != 0;
-    op->in_tail = number(reader, 0, 1) != 0;
+    op->droppable = number(reader, 0, 1) != 0;
     op->prefetch = number(reader, 0, 1) != 0;
     op->flush = (enum flush)number(reader, 0, FLUSH_END);
     op->bytes = number(reader, 0, EXACT);

@@ -78,7 +78,7 @@ static void conclude(struct zero *zero)
     zero->concluded.loss = loss / zero->ranks;
     zero->gradient_factor = (float)((clip > 0 && norm + 1e-6 > clip ? clip / (norm + 1e-6) : 1) / zero->scaler.scale);
     zero->concluded.not_finite = zero->purpose == PURPOSE_TRAIN && !(isfinite(squares) && isfinite(loss));
-    if (zero->concluded.failed || zero->concluded.not_finite) executor_drop_tail(zero->executor);
+    if (zero->concluded.failed || zero->concluded.not_finite) executor_drop_rest(zero->executor);
 }
 
 static int agree(struct zero *zero, const struct schedule *schedule, bool healthy, struct comm_stat *stat,

@@ -1,5 +1,5 @@
 /* Which function carries out which operation, and what follows when it has: the executor calls these for every lane. */
-#include "engine/plan/flops.h"
+#include "engine/plan/footprint.h"
 #include "engine/zero/internal.h"
 #include "kernels/kernels.h"
 

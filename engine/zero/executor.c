@@ -117,7 +117,7 @@ static int prepare(struct executor *executor, const struct schedule *schedule, b
     executor->stood_ns = 0;
     atomic_store(&executor->failed, 0);
     atomic_store(&executor->broken, 0);
-    atomic_store(&executor->drop_tail, 0);
+    atomic_store(&executor->drop_rest, 0);
     for (int l = 0; l < LANES; l++) {
         struct lane_state *lane = &executor->lanes[l];
         lane->stream = ahead ? executor->host.device.streams[l] : NULL;
@@ -152,9 +152,9 @@ void executor_tell(struct executor *executor, struct trace_ring *const rings[LAN
     memcpy(executor->host.rings, rings, sizeof executor->host.rings);
 }
 
-void executor_drop_tail(struct executor *executor)
+void executor_drop_rest(struct executor *executor)
 {
-    atomic_store(&executor->drop_tail, 1);
+    atomic_store(&executor->drop_rest, 1);
 }
 
 void executor_slow(struct executor *executor, double factor, uint64_t least_ns)

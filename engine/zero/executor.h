@@ -89,7 +89,7 @@ void executor_slow(struct executor *executor, double factor, uint64_t least_ns);
 /* Whom operations of later runs are told to. */
 void executor_tell(struct executor *executor, struct trace_ring *const rings[LANES]);
 
-/* Drops what is left of the step: operations marked in_tail are skipped. Called by an operation, for later ones. */
-void executor_drop_tail(struct executor *executor);
+/* Drops what is left of the step: operations marked droppable are skipped. Called by an operation, for later ones. */
+void executor_drop_rest(struct executor *executor);
 
 #endif

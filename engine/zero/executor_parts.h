@@ -1,5 +1,5 @@
 /* The inside of the executor: executor.c starts threads and runs schedules, lane.c takes an operation through its lane, ahead.c
- * does so in two halves, gate.c stands at the gate, pace.c slows, op_records.c tells the trace. */
+ * does so in two halves, pace.c slows, op_records.c tells the trace. */
 #ifndef ENGINE_ZERO_EXECUTOR_PARTS_H
 #define ENGINE_ZERO_EXECUTOR_PARTS_H
 
@@ -59,7 +59,7 @@ struct executor {
     unsigned char *held;  /* by buffer: taken and not given back */
     struct op_state *ops; /* by operation */
     int held_room, ops_room;
-    _Atomic int failed, broken, drop_tail;
+    _Atomic int failed, broken, drop_rest;
     struct take_failure take; /* written by the first lane that fails */
     struct error error;       /* written by the first lane that breaks */
     int status;
@@ -104,9 +104,6 @@ void lane_finish(struct executor *executor, struct flight *flight);
 /* ... the two halves of lane_run() where the lane runs ahead. lane_end() returns at once where it does not. */
 void lane_send(struct executor *executor, struct lane_state *lane);
 void lane_end(struct executor *executor, struct lane_state *lane);
-
-/* gate.c: the operation of this number may start when it returns. The number after the last stands for the end of the step. */
-void executor_pass_gate(struct executor *executor, enum lane lane, uint32_t number);
 
 /* pace.c: paced links and slow motion. The work is done, the data has moved; the lane only waits before it says so. Returns
  * the time added. */

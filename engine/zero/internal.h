@@ -53,7 +53,7 @@ struct zero {
     uint64_t window_bytes;        /* array_io.c */
     struct executor *executor;
     struct schedule schedules[SCHEDULES];
-    int64_t tail_peak_bytes[SCHEDULES][TIERS]; /* the most that each holds below its agreement */
+    int64_t update_peak_bytes[SCHEDULES][TIERS]; /* the most that each holds below its agreement */
     struct footprint footprint; /* of the training schedule */
     uint32_t schedule_number;   /* of the training schedule; the others follow it */
     bool ready;                 /* the lasting state exists */
@@ -197,7 +197,7 @@ int zero_fill_tails(struct zero *zero, const struct schedule *schedule, struct e
  * on every rank if there was one. */
 int zero_agree_on_failure(struct zero *zero, const struct take_failure *mine, bool *failed, struct zero_shortage *shortage, struct error *err);
 /* False: the update that a step's agreement is about does not fit the budgets or the device; noted in update_failure. */
-void zero_weigh_tails(struct zero *zero); /* once for the schedules in force */
+void zero_weigh_updates(struct zero *zero); /* once for the schedules in force */
 bool zero_foresee_update(struct zero *zero, const struct schedule *schedule);
 
 /* records.c: what goes into the trace besides the operations. */

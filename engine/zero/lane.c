@@ -4,6 +4,40 @@
 #include "engine/base/clock.h"
 #include "engine/zero/executor_parts.h"
 
+/* ---- the gate (engine/base/gate.h): stepping by operations ---- */
+
+/* Until this rank has done, on its other lanes too, all that the gate lets. */
+static void finish_below(struct executor *executor, uint32_t limit)
+{
+    const struct schedule *schedule = executor->schedule;
+    bool settled[LANES] = {[LANE_COMPUTE] = true};
+    for (int i = (int)limit < schedule->op_count ? (int)limit - 1 : schedule->op_count - 1; i >= 0; i--) {
+        struct lane_state *lane = &executor->lanes[schedule->ops[i].lane];
+        if (settled[lane->lane]) continue; /* lanes are in order: its last one stands for all */
+        settled[lane->lane] = true;
+        wait_until_past(&lane->done, (uint32_t)i);
+    }
+}
+
+static void pass_gate(struct executor *executor, enum lane lane, uint32_t number)
+{
+    const struct executor_host *host = &executor->host;
+    const uint64_t since_ns = gate_lets(host->gate, number) ? 0 : clock_ns(), look_ns = 200000000;
+    for (uint32_t limit; number >= (limit = gate_limit(host->gate));) {
+        if (lane == LANE_COMPUTE && host->at_gate) {
+            finish_below(executor, limit);
+            if (gate_limit(host->gate) == limit) host->at_gate(host->user, executor->schedule, limit);
+        } else {
+            bool watches = lane == LANE_COMM && host->alive;
+            gate_wait(host->gate, number, watches ? look_ns : 0);
+            if (watches && !host->alive(host->user)) gate_raise(host->gate, GATE_OPEN); /* to meet the failure */
+        }
+    }
+    if (since_ns && lane == LANE_COMPUTE) executor->stood_ns += clock_ns() - since_ns;
+}
+
+/* ---- dependencies, and failure ---- */
+
 static void wait_for_dependencies(struct executor *executor, struct flight *flight)
 {
     const struct op *op = flight->op;
@@ -76,7 +110,7 @@ static void give_buffers(struct executor *executor, const struct op *op, uint64_
 
 bool lane_skips(struct executor *executor, const struct op *op)
 {
-    return (op->in_tail && atomic_load(&executor->drop_tail)) || atomic_load(&executor->broken);
+    return (op->droppable && atomic_load(&executor->drop_rest)) || atomic_load(&executor->broken);
 }
 
 void lane_work(struct executor *executor, struct flight *flight, bool healthy)
@@ -116,7 +150,7 @@ void lane_conclude(struct executor *executor, struct lane_state *lane, const str
 
 static void run_op(struct executor *executor, struct lane_state *lane, const struct op *op)
 {
-    executor_pass_gate(executor, lane->lane, op_number(executor, op));
+    pass_gate(executor, lane->lane, op_number(executor, op));
     struct flight flight = {.op = op, .stat = {.healthy = true}, .issued_ns = clock_ns()};
     wait_for_dependencies(executor, &flight);
     lane_conclude(executor, lane, op, lane_skips(executor, op) ? clock_ns() : carry_out(executor, &flight), 0);
@@ -127,5 +161,5 @@ void lane_run(struct executor *executor, struct lane_state *lane)
     if (lane->stream) return lane_send(executor, lane);
     for (int i = 0; i < executor->schedule->op_count; i++)
         if (executor->schedule->ops[i].lane == lane->lane) run_op(executor, lane, &executor->schedule->ops[i]);
-    executor_pass_gate(executor, lane->lane, (uint32_t)executor->schedule->op_count);
+    pass_gate(executor, lane->lane, (uint32_t)executor->schedule->op_count);
 }

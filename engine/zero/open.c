@@ -147,7 +147,7 @@ void zero_adopt(struct zero *zero, const struct config_zero *knobs, struct sched
     scale_reductions(zero, knobs);
     zero->schedule_number += SCHEDULES;
     memset(&zero->ahead, 0, sizeof zero->ahead);
-    zero_weigh_tails(zero);
+    zero_weigh_updates(zero);
     zero_weigh_whole(zero);
     zero->window_bytes = zero_window_bytes(&zero->schedules[PURPOSE_TRAIN]);
     footprint_of(&zero->footprint, &zero->schedules[PURPOSE_TRAIN]);

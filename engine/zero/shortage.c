@@ -113,16 +113,16 @@ static int walk_tail(const struct schedule *schedule, const int64_t limit[TIERS]
     return -1;
 }
 
-void zero_weigh_tails(struct zero *zero)
+void zero_weigh_updates(struct zero *zero)
 {
     const struct buffer *none;
-    for (int s = 0; s < SCHEDULES; s++) walk_tail(&zero->schedules[s], NULL, zero->tail_peak_bytes[s], &none);
+    for (int s = 0; s < SCHEDULES; s++) walk_tail(&zero->schedules[s], NULL, zero->update_peak_bytes[s], &none);
 }
 
 /* Only a budget that is too small makes the walk necessary: to say whose take would pass it. */
 static bool fits_budgets(struct zero *zero, const struct schedule *schedule)
 {
-    const int64_t *peak = zero->tail_peak_bytes[schedule - zero->schedules];
+    const int64_t *peak = zero->update_peak_bytes[schedule - zero->schedules];
     int64_t limit[TIERS], reached[TIERS];
     const struct buffer *buffer;
     bool fits = true;

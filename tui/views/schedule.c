@@ -160,7 +160,7 @@ static void pen_time(struct pen *pen, int columns, bool known, uint64_t ns)
 static const char *note_of(const struct op *op)
 {
     if (op->prefetch) return "ahead";
-    return op->flush == FLUSH_FULL ? "full" : op->flush == FLUSH_END ? "end of backward" : op->in_tail ? "tail" : "";
+    return op->flush == FLUSH_FULL ? "full" : op->flush == FLUSH_END ? "end of backward" : op->droppable ? "tail" : "";
 }
 
 static void draw_wide(struct pen *pen, const struct listing *list, const struct op *op, const struct op_times *times)

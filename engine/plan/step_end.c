@@ -25,7 +25,7 @@ static void write_tail_refresh_from_host(struct planner *planner, int u)
     const int from = swapped ? shard_swap_in(planner, u) : lasting, read = builder->schedule->op_count - 1;
     int64_t first, end;
     struct op *op = builder_begin(builder, OP_PARAM_H2D, -1, u);
-    op->in_tail = !planner->delayed;
+    op->droppable = !planner->delayed;
     op->phase = PHASE_OPTIMIZER;
     op->buffer[ROLE_SOURCE] = from;
     const int shard =
@@ -40,7 +40,7 @@ static void write_tail_refresh_from_host(struct planner *planner, int u)
     if (swapped) builder_depend(builder, read, WAIT_DATA);
     else planner_depend_on_updates(planner);
     const int device_shard = builder_end(builder);
-    builder_begin(builder, OP_REFRESH, -1, -1)->in_tail = !planner->delayed;
+    builder_begin(builder, OP_REFRESH, -1, -1)->droppable = !planner->delayed;
     add_tail(planner, u, shard);
     builder_give(builder, shard);
     builder_depend(builder, device_shard, WAIT_DATA);
@@ -58,7 +58,7 @@ static void write_tail_refresh(struct planner *planner)
         if (from_host && builder->layout[u].tail >= 0) write_tail_refresh_from_host(planner, u);
     }
     if (!any || from_host) return;
-    builder_begin(builder, OP_REFRESH, -1, -1)->in_tail = !planner->delayed;
+    builder_begin(builder, OP_REFRESH, -1, -1)->droppable = !planner->delayed;
     for (int u = 0; u < builder->model->unit_count && !builder->failed; u++)
         if (builder->layout[u].tail >= 0) add_tail(planner, u, builder->layout[u].parameters);
     planner_depend_on_updates(planner);
@@ -95,7 +95,7 @@ static void write_norm(struct planner *planner)
     }
 }
 
-static void write_training_tail(struct planner *planner)
+static void write_training_end(struct planner *planner)
 {
     struct builder *builder = &planner->builder;
     const struct stage_rules *rules = stage_rules(builder->schedule->stage);
@@ -119,8 +119,8 @@ static void write_agreement(struct planner *planner)
     planner->last_comm = builder_end(&planner->builder);
 }
 
-void tail_write(struct planner *planner)
+void step_end_write(struct planner *planner)
 {
-    if (planner->training) write_training_tail(planner);
+    if (planner->training) write_training_end(planner);
     else write_agreement(planner);
 }
