@@ -35,7 +35,8 @@ static void draw_bracket(struct canvas canvas, int x, int end, const struct brac
 /* "stage 2 · "; "": not known. */
 static const char *stage_text(char out[24], int stage)
 {
-    snprintf(out, 24, stage == RUN_UNKNOWN ? "" : "stage %d · ", stage);
+    out[0] = '\0';
+    if (stage != RUN_UNKNOWN) snprintf(out, 24, "stage %d · ", stage);
     return out;
 }
 
