@@ -75,7 +75,6 @@ static void test_divergence_leaves_the_state(void **state)
     for (int stage = 0; stage <= 3; stage++) {
         struct plan_of_run plan = small(3, "topology.ranks=2", stage);
         set(&plan, "gradient_accumulation_steps=2");
-        set(&plan, "train_batch_size=16");
         const struct outcome_of_run before = run(&plan);
         plan.steps = 6;
         plan.before_step = poison_gradients;

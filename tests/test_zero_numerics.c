@@ -163,7 +163,6 @@ static void test_gradient_types_accumulate(void **state)
     for (int stage = 0; stage <= 3; stage++) {
         struct plan_of_run plan = base(4, "topology.ranks=2", stage_sets[stage], true);
         set(&plan, "gradient_accumulation_steps=3");
-        set(&plan, "train_batch_size=24");
         set(&plan, "data_types.grad_accum_dtype=fp32");
         if (stage == 3) set(&plan, "zero_optimization.overlap_comm=false");
         out[stage] = run(&plan);
