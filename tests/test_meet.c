@@ -269,8 +269,8 @@ static void what_is_forgotten_is_seen(void **state)
 
 /* ---- waiting ---- */
 
-/* On rank 1's hands: until let_go(). */
-static void baseline(void *user, int unused)
+/* In a device operation of rank 1: waits for let_go(). */
+static void wait_for_let_go(void *user, int unused)
 {
     struct work *work = user;
     (void)unused;
@@ -313,7 +313,7 @@ static void one_comes_late(struct rank *rank)
     trial_draw(&trial, rank->comm, rank->memory, 3);
     trial_fill(&trial, rank->number, memory_symmetric_base(rank->memory));
     trial.kind = TRIAL_ALL_REDUCE;
-    if (rank->number == 1) pretend_send(rank->stream, (struct pretend_task){.call = baseline, .user = rank->work});
+    if (rank->number == 1) pretend_send(rank->stream, (struct pretend_task){.call = wait_for_let_go, .user = rank->work});
     CHECK(!trial_run(&trial, rank->comm, true, &stat, &err), "%s", err.text);
     here_am_i(rank->work);
     finish(rank, NULL);
@@ -374,7 +374,7 @@ static void one_is_left_reading(struct rank *rank)
     struct error err = {0};
     trial_draw(&trial, rank->comm, rank->memory, 3);
     trial.kind = TRIAL_GATHER;
-    if (rank->number == 1) pretend_send(rank->stream, (struct pretend_task){.call = baseline, .user = rank->work});
+    if (rank->number == 1) pretend_send(rank->stream, (struct pretend_task){.call = wait_for_let_go, .user = rank->work});
     CHECK(!trial_run(&trial, rank->comm, true, NULL, &err), "%s", err.text);
     here_am_i(rank->work);
     if (rank->number == 0) {

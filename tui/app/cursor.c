@@ -55,7 +55,7 @@ static bool move_back_to(struct feed *feed, const struct keyframe *keyframe)
 }
 
 /* The cursor stands where `back` ends now; or later, where nothing was recorded in between. */
-static bool baseline(struct feed *feed, uint64_t time_ns)
+static bool place_cursor(struct feed *feed, uint64_t time_ns)
 {
     const struct run_model *model = feed->back.model;
     feed->cursor_ns = time_ns > model->now_ns ? time_ns : model->now_ns;
@@ -85,7 +85,7 @@ bool feed_go_time(struct feed *feed, uint64_t time_ns)
     if (!onwards && !move_back_to(feed, keyframe)) return false;
     feed->playing = playing;
     record_reader_until_time(&feed->back, time_ns);
-    return baseline(feed, time_ns);
+    return place_cursor(feed, time_ns);
 }
 
 bool feed_go_step(struct feed *feed, uint32_t step)
@@ -93,7 +93,7 @@ bool feed_go_step(struct feed *feed, uint32_t step)
     if (!feed_read_until(feed, is_past_step, step) && record_reader_steps_done(&feed->newest) < step) return false;
     if (!move_back_to(feed, step ? keyframe_before_step(&feed->keyframes, step) : NULL)) return false;
     record_reader_until_step_ends(&feed->back, step);
-    return baseline(feed, 0);
+    return place_cursor(feed, 0);
 }
 
 /* The number of the last whole step at the cursor, and whether a later one has begun. */
@@ -114,7 +114,7 @@ bool feed_next_step(struct feed *feed)
         return feed_newest(feed), true;
     feed->playing = false;
     record_reader_until_step_ends(&feed->back, step);
-    return baseline(feed, 0);
+    return place_cursor(feed, 0);
 }
 
 bool feed_previous_step(struct feed *feed)
