@@ -120,7 +120,12 @@ static void assert_same(const struct run_model *model, const struct run_model *e
     assert_int_equal(model->tokens_seen, expected->tokens_seen);
     assert_int_equal(model->header.ranks, expected->header.ranks);
     assert_int_equal(model->part_count, expected->part_count);
-    assert_memory_equal(model->parts, expected->parts, sizeof model->parts);
+    for (int i = 0; i < model->part_count; i++) { /* field by field: there is padding between them */
+        assert_int_equal(model->parts[i].number, expected->parts[i].number);
+        assert_int_equal(model->parts[i].steps_done, expected->parts[i].steps_done);
+        assert_int_equal(model->parts[i].ranks, expected->parts[i].ranks);
+        assert_int_equal(model->parts[i].begun_ns, expected->parts[i].begun_ns);
+    }
 }
 
 static struct record_reader record_reader_at_step(const char *path, uint32_t step)
