@@ -296,7 +296,8 @@ static inline void le_tell_shortage(struct lab_engine *engine, const struct op *
     op_describe(what, sizeof what, at, &engine->setup.model);
     snprintf(json, sizeof json,
              "{\"kind\": \"oom\", \"detail\": {\"rank\": 0, \"tier\": \"device\", \"category\": \"%s\", \"op\": \"%s\", \"wanted_bytes\": %lld, "
-             "\"budget_bytes\": %llu, \"text\": \"rank 0 cannot hold %s\", \"held_bytes\": {\"parameters\": %llu, \"optimizer\": %llu}, \"fits\": "
+             "\"budget_bytes\": %llu, \"text\": \"rank 0 cannot hold %s\", \"held_bytes\": {\"parameters\": %llu, \"optimizer\": %llu}, "
+             "\"knobs\": {\"parameters\": \"zero_optimization.stage\", \"optimizer\": \"zero_optimization.stage\"}, \"fits\": "
              "[{\"command\": \"stage=3\", \"peak_bytes\": 8537216}]}}",
              category_name(wanted->category), what, (long long)wanted->bytes, (unsigned long long)engine->config.budget_bytes[TIER_DEVICE],
              wanted->name, (unsigned long long)engine->live[TIER_DEVICE][CATEGORY_PARAMETERS],

@@ -327,7 +327,7 @@ static inline void synthetic_step(struct synthetic *run, uint32_t step)
 /* A step whose takes fail half way. */
 static inline void synthetic_shortage(struct synthetic *run, uint32_t step)
 {
-    char json[768];
+    char json[1024];
     uint64_t begun = run->time_ns;
     for (int rank = 0; rank < run->ranks; rank++)
         synthetic_put(run, rank, (struct trace_record){.kind = TRACE_STEP_BEGIN, .step_begin = {step, run->schedule, (uint8_t)run->stage}});
@@ -340,7 +340,9 @@ static inline void synthetic_shortage(struct synthetic *run, uint32_t step)
              "{\"kind\": \"oom\", \"detail\": {\"rank\": 2, \"tier\": \"device\", \"category\": \"gradients\", \"op\": \"block'\", "
              "\"wanted_bytes\": 793088, \"budget_bytes\": %llu, \"text\": \"rank 2 cannot hold the gradient of block 3\", \"held_bytes\": "
              "{\"parameters\": %llu, \"gradients\": 0, \"optimizer\": %llu, \"activations\": 1900000, \"buckets\": 0, \"gathered\": 0, "
-             "\"staging\": 0, \"workspace\": 300000, \"secondary\": 0}, \"fits\": [{\"command\": \"stage=1\", \"peak_bytes\": 11943616}, "
+             "\"staging\": 0, \"workspace\": 300000, \"secondary\": 0}, "
+             "\"knobs\": {\"parameters\": \"zero_optimization.stage\", \"gradients\": \"zero_optimization.stage\", \"optimizer\": \"zero_optimization.stage\", "
+             "\"activations\": \"train_micro_batch_size_per_gpu\", \"workspace\": \"train_micro_batch_size_per_gpu\"}, \"fits\": [{\"command\": \"stage=1\", \"peak_bytes\": 11943616}, "
              "{\"command\": \"stage=3\", \"peak_bytes\": 8537216}]}}",
              (unsigned long long)run->budget_bytes, (unsigned long long)synthetic_resting(run, CATEGORY_PARAMETERS, run->stage),
              (unsigned long long)synthetic_resting(run, CATEGORY_OPTIMIZER, run->stage));

@@ -190,7 +190,8 @@ static void fit_nothing(struct view_state *state, const struct folded *run)
                   synthetic_text(
                       "{\"kind\": \"oom\", \"detail\": {\"rank\": 1, \"tier\": \"nvme\", \"category\": \"optimizer\", "
                       "\"wanted_bytes\": 793088, \"budget_bytes\": 6000000, \"text\": \"rank 1: no room in the file of "
-                      "optimizer states\", \"held_bytes\": {\"optimizer\": 5881000}, \"fits\": []}}")}};
+                      "optimizer states\", \"held_bytes\": {\"optimizer\": 5881000}, \"knob\": "
+                      "\"zero_optimization.offload_optimizer.device\", \"fits\": []}}")}};
     run_model_fold(run->model, &event);
 }
 

@@ -18,13 +18,17 @@ static void add_op(cJSON *json, const struct zero_shortage *shortage, const stru
     cJSON_AddStringToObject(json, "op", text);
 }
 
-static void add_held(cJSON *json, const struct zero_shortage *shortage)
+/* What each category held, and the key that decides it. */
+static void add_held(cJSON *json, const struct zero_shortage *shortage, const struct config *here,
+                     const struct why_plan *now)
 {
     const struct memory_snapshot *memory = &shortage->memory;
-    cJSON *held = cJSON_AddObjectToObject(json, "held_bytes");
+    cJSON *held = cJSON_AddObjectToObject(json, "held_bytes"), *knobs = cJSON_AddObjectToObject(json, "knobs");
     for (int c = 0; c < CATEGORIES; c++) {
         uint64_t bytes = memory->category[shortage->tier][c].live_bytes;
-        if (bytes) cJSON_AddNumberToObject(held, category_name(c), (double)bytes);
+        if (!bytes) continue;
+        cJSON_AddNumberToObject(held, category_name(c), (double)bytes);
+        cJSON_AddStringToObject(knobs, category_name(c), why_owner(NULL, here, shortage->tier, c, now->at_peak_bytes[c]));
     }
     cJSON_AddNumberToObject(json, "reserved_bytes", (double)memory->tier[shortage->tier].reserved_bytes);
 }
@@ -126,7 +130,7 @@ cJSON *shortage_json(const struct zero_shortage *shortage, const struct config *
     cJSON_AddNumberToObject(json, "wanted_bytes", (double)shortage->wanted_bytes);
     cJSON_AddNumberToObject(json, "budget_bytes", (double)shortage->budget_bytes);
     add_op(json, shortage, model, schedule);
-    add_held(json, shortage);
+    add_held(json, shortage, &here, &now);
     add_fits(json, shortage, &here, &now);
     return json;
 }

@@ -64,8 +64,8 @@ struct why {
 /* STATUS_INPUT: the trace does not say enough (no configuration, no schedule). */
 int why_peak(struct why *why, const struct run_model *model, int rank, enum tier tier, struct error *err);
 
-/* The key that decides how much of a category lies in a tier at its peak, where that is `planned_bytes`; without a configuration
- * the one that does so in most runs. A tier that has none of it by any plan: its budget. `how` may be NULL: one sentence. */
+/* The key that decides how much of a category lies in a tier at its peak, where that is `planned_bytes`; the key of the tier's
+ * budget, if no plan has the category there. `how` may be NULL: one sentence. */
 const char *why_owner(const char **how, const struct config *config, enum tier tier, enum category category, uint64_t planned_bytes);
 
 /* The answer in one sentence: "stage 2 holds 3.1 MB more at its peak than stage 1 would: buckets (+3.3 MB) outweigh gradients

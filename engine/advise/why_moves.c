@@ -134,6 +134,7 @@ bool why_move(struct why_change *change, struct config *config, enum move_id id)
     *change = (struct why_change){0};
     config_show(config, move->set[0].key, now, sizeof now);
     if (move->from && strcmp(move->from, now) != 0) return false;
+    if (id == MOVE_BF16 && config->dtype != DTYPE_F32) return false;
     for (int s = 0; s < 2 && move->set[s].key; s++)
         if (!make_set(change, config, &move->set[s])) return false;
     if (id == MOVE_BF16) config->dtype = DTYPE_BF16; /* as it follows from the key when a configuration is read */
@@ -169,7 +170,7 @@ const char *why_owner(const char **how, const struct config *config, enum tier t
     for (int o = 0; o < OWNERS; o++) {
         if (owners[o].tier != tier || owners[o].category != category) continue;
         last = &owners[o];
-        if (!config || owns(last, config, now_bytes)) break;
+        if (owns(last, config, now_bytes)) break;
     }
     if (how) *how = last ? last->how : "";
     return last ? last->key : budget_keys[tier];

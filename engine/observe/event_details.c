@@ -36,6 +36,14 @@ static void read_held(struct run_shortage *shortage, const cJSON *held)
     }
 }
 
+static void read_knobs(struct run_shortage *shortage, const cJSON *detail)
+{
+    if (shortage->category >= 0) text(shortage->knobs[shortage->category], sizeof *shortage->knobs, detail, "knob");
+    const cJSON *knobs = item(detail, "knobs");
+    for (int c = 0; c < CATEGORIES; c++)
+        if (item(knobs, category_name(c))) text(shortage->knobs[c], sizeof *shortage->knobs, knobs, category_name(c));
+}
+
 static void read_fits(struct run_shortage *shortage, const cJSON *fits)
 {
     const cJSON *fit;
@@ -63,6 +71,7 @@ void shortage_read(struct run_shortage *shortage, const cJSON *detail)
     text(shortage->op, sizeof shortage->op, detail, "op");
     text(shortage->text, sizeof shortage->text, detail, "text");
     read_held(shortage, item(detail, "held_bytes"));
+    read_knobs(shortage, detail);
     read_fits(shortage, item(detail, "fits"));
 }
 

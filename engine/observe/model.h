@@ -215,7 +215,7 @@ struct run_notice {
 };
 
 /* The last out-of-memory event. Keys read from its detail, all optional: rank, tier, category, op, wanted_bytes,
- * budget_bytes, text, held_bytes: {"parameters": n, ...}, reserved_bytes,
+ * budget_bytes, text, held_bytes: {"parameters": n, ...}, knob (of the category), knobs: {"parameters": "key", ...}, reserved_bytes,
  * fits: [{"command": "stage=3", "peak_bytes": n}, ...] (what would fit, smallest change first). */
 struct run_shortage {
     bool known;
@@ -224,6 +224,7 @@ struct run_shortage {
     int64_t wanted_bytes, budget_bytes, reserved_bytes;
     int64_t held_bytes[CATEGORIES];
     bool has_held, has_fits;
+    char knobs[CATEGORIES][64]; /* the key that decides each category; "": not told */
     char op[64], text[256];
     int fit_count;
     struct { char command[400]; int64_t peak_bytes; } fits[RUN_FITS_MAX]; /* several commands: "; " between them */

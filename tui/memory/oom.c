@@ -1,7 +1,6 @@
-/* The out-of-memory report: what was asked for, who held what at that instant, which knob owns each, what would fit. */
+/* The out-of-memory report: what was asked for, what each category held at that instant and which key decides it, what would fit. */
 #include <string.h>
 
-#include "engine/advise/why.h"
 #include "engine/config/command.h"
 #include "engine/config/keys.h"
 #include "tui/draw/paragraph.h"
@@ -65,7 +64,7 @@ static void draw_tenant(struct canvas canvas, int y, int category, const struct 
     struct segment segment = {bytes, look->letter, look->pattern, look->style};
     draw_bar(canvas, pen.x + 1, y, bar, &segment, 1, most);
     bool asked = shortage->category == category;
-    key_short_name(knob, sizeof knob, why_owner(NULL, NULL, short_tier(shortage), (enum category)category, 0));
+    key_short_name(knob, sizeof knob, shortage->knobs[category]);
     draw_format(canvas, pen.x + bar + 2, y, asked ? STYLE_WARN : STYLE_DIM, "%s%s", asked ? "asked: " : "", knob);
 }
 
@@ -79,8 +78,8 @@ static int draw_tenants(struct canvas canvas, int y, const struct scene *scene)
         if (bytes > most) most = bytes;
     }
     draw_text(canvas, 1, y++, STYLE_TITLE,
-              scene->model->shortage.has_held ? "Who held what at that instant, and what owns it"
-                                              : "Who held what at the fullest instant of that step, and what owns it");
+              scene->model->shortage.has_held ? "Bytes at that instant, and the key that decides them"
+                                              : "Bytes at the peak of that step, and the key that decides them");
     for (int category = 0; category < CATEGORIES; category++) {
         bool asked = scene->model->shortage.category == category;
         if (!asked && held_bytes(scene->model, category, &bytes) && bytes == 0) continue;
@@ -115,9 +114,9 @@ static void draw_fits(struct canvas canvas, int y, const struct scene *scene)
                         format_bytes_bare(text, scene->state->units, (uint64_t)shortage->fits[i].peak_bytes));
     }
     if (!shortage->fit_count)
-        draw_format(canvas, 3, y++, STYLE_DIM, "%s; what would need less is named above", run_no_fits(shortage));
+        draw_format(canvas, 3, y++, STYLE_DIM, "%s; the keys above lower memory", run_no_fits(shortage));
     if (!scene->state->live || scene->state->readonly) return;
-    draw_format(canvas, 1, y + 1, STYLE_TEXT, "The last whole step stands: %s, and training goes on.",
+    draw_format(canvas, 1, y + 1, STYLE_TEXT, "The last whole step is kept. To go on: %s.",
                 way_out(shortage));
 }
 
