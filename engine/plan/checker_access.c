@@ -206,7 +206,7 @@ int check_access(struct checker *checker)
 
 /* ---- addresses: buffers of one tier and category that share some follow each other ----
  *
- * Whoever takes one starts after all who gave back an earlier one there have ended. */
+ * An operation that takes a buffer starts after the operations that gave back earlier buffers at these addresses have ended. */
 
 struct stay {
     const struct buffer *buffer;

@@ -1,5 +1,5 @@
-/* Memory of a schedule that is written down: the dependencies that keep what is live within the canonical order, and an address
- * for every buffer; and the address ranges that all schedules of a model stay within. */
+/* Memory of a schedule: makes takes wait for gives, assigns every buffer an address, and bounds the address ranges that all schedules of
+ * a model stay within. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,14 +31,18 @@ struct live {
     int count, *buffer;
 };
 
+static uint64_t aligned(int64_t bytes, uint64_t align)
+{
+    return ((uint64_t)bytes + align - 1) / align * align;
+}
+
 static uint64_t end_of(const struct buffer *buffer)
 {
     const bool pages = buffer->tier == TIER_NVME || (buffer->tier == TIER_HOST && buffer->category == CATEGORY_STAGING);
-    const uint64_t end = buffer->offset + (uint64_t)buffer->bytes, align = pages ? PAGE_ALIGN : ADDRESS_ALIGN;
-    return (end + align - 1) / align * align;
+    return aligned((int64_t)buffer->offset + buffer->bytes, pages ? PAGE_ALIGN : ADDRESS_ALIGN);
 }
 
-/* First fit in the canonical order. Valid for every interleaving: whoever takes waits for all who gave above. */
+/* First fit in the canonical order. Valid for every interleaving, because a take waits for all gives above it. */
 static void place(const struct schedule *schedule, struct live *live, int b)
 {
     struct buffer *buffer = &schedule->buffers[b];
@@ -82,13 +86,9 @@ void placement_of_all(struct builder *builder)
 
 /* ---- ranges for all schedules ---- */
 
-/* First fit leaves holes below what stays. Where buffers of many sizes come and go, ranges are twice as wide as what is live. */
+/* First fit leaves holes below what stays. So a range in which buffers of many sizes come and go is twice as wide as
+ * what is live. A range is only addresses: memory is committed when a buffer is taken. */
 enum { HOLES = 2 };
-
-static uint64_t aligned(int64_t bytes, uint64_t align)
-{
-    return ((uint64_t)bytes + align - 1) / align * align;
-}
 
 /* One array of every unit, whole or the rank's own shard, of elements of so many bytes. */
 static uint64_t arrays(const struct schedule_input *input, enum extent extent, int element_bytes, uint64_t align)
@@ -143,16 +143,17 @@ static uint64_t buckets(const struct schedule_input *input)
 {
     const struct model *model = input->model;
     const int own = dtype_bytes(model->dtype), sum = dtype_bytes(model->gradient), wire = dtype_bytes(model->wire);
-    return arrays(input, EXTENT_WHOLE, own + sum + wire, ADDRESS_ALIGN) +
-           arrays(input, EXTENT_SHARD, wire + 2 * own, ADDRESS_ALIGN) + (model->passes ? ARRIVALS_BYTES : 0);
+    return HOLES * (arrays(input, EXTENT_WHOLE, own + sum + wire, ADDRESS_ALIGN) +
+                    arrays(input, EXTENT_SHARD, wire + 2 * own, ADDRESS_ALIGN)) +
+           (model->passes ? ARRIVALS_BYTES : 0);
 }
 
 /* Gradients to add, shards from NVMe, parameters on their way there and back; and states: read, updated, written. */
 static uint64_t staging(const struct schedule_input *input, int states)
 {
     const int own = dtype_bytes(input->model->dtype), wire = dtype_bytes(input->model->wire);
-    return arrays(input, EXTENT_SHARD, wire + 3 * own, PAGE_ALIGN) +
-           3 * arrays(input, EXTENT_SHARD, states * dtype_bytes(DTYPE_F32), PAGE_ALIGN);
+    return HOLES * (arrays(input, EXTENT_SHARD, wire + 3 * own, PAGE_ALIGN) +
+                    3 * arrays(input, EXTENT_SHARD, states * dtype_bytes(DTYPE_F32), PAGE_ALIGN));
 }
 
 void schedule_ranges(uint64_t bytes[TIERS][CATEGORIES], const struct schedule_input *input)
