@@ -182,8 +182,7 @@ int trace_file_put(struct trace_file *file, const struct trace_record *record, s
 {
     if (file->fd < 0) return 0;
     file->encoded.count = 0;
-    if (!bytes_reserve(&file->encoded, trace_encoded_bytes(record))) return stop_writing(file, ENOMEM, err);
-    trace_encode(record, file->encoded.at);
+    if (!trace_append(&file->encoded, record)) return stop_writing(file, ENOMEM, err);
     return trace_file_put_encoded(file, file->encoded.at, err);
 }
 

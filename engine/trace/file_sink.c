@@ -157,12 +157,13 @@ static int put_gap(struct file_sink *sink, uint64_t time_ns, struct error *err)
 
 static int put_record(struct file_sink *sink, const uint8_t *bytes, struct error *err)
 {
-    struct trace_record record;
-    const uint32_t size = trace_peek(bytes).bytes;
+    const struct trace_head head = trace_peek(bytes);
+    struct trace_record record = {.kind = head.kind, .rank = head.rank, .time_ns = head.time_ns};
     int status = 0;
-    if (!trace_decode(bytes, size, &record)) return trace_file_put_encoded(sink->file, bytes, err);
+    if (head.kind == TRACE_STEP_BEGIN && !trace_decode(bytes, head.bytes, &record))
+        return trace_file_put_encoded(sink->file, bytes, err);
     note_step(sink, &record);
-    if (!limit_takes(&sink->limit, &record, size, trace_file_bytes(sink->file))) return 0;
+    if (!limit_takes(&sink->limit, &record, head.bytes, trace_file_bytes(sink->file))) return 0;
     if (record.kind == TRACE_END) status = put_gap(sink, record.time_ns, err);
     return status ? status : trace_file_put_encoded(sink->file, bytes, err);
 }

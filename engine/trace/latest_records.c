@@ -181,6 +181,8 @@ void latest_records_put(struct latest_records *latest, const void *bytes)
 {
     struct trace_record record;
     uint64_t part;
+    const uint16_t kind = trace_peek(bytes).kind;
+    if (kind == TRACE_OP_BEGIN || kind == TRACE_OP_END) return; /* most records, and none of them holds */
     size_t size = trace_decode(bytes, trace_peek(bytes).bytes, &record);
     if (!size || !part_of(latest, &record, &part)) return;
     if (latest->count * 2 >= latest->room && !grow(latest)) return;

@@ -1,5 +1,5 @@
-/* The last record of each thing that holds until it is replaced: run header, schedules, budgets, memory per rank, tier and
- * category, the state of the run. A viewer that attaches in mid-run gets these first and has the whole picture at once. */
+/* The latest record of each kind that holds until a newer one replaces it: run header, schedules, budgets, memory per rank, tier and
+ * category, the state of the run. A viewer that attaches in mid-run gets these first, and so knows the present state at once. */
 #ifndef ENGINE_TRACE_LATEST_RECORDS_H
 #define ENGINE_TRACE_LATEST_RECORDS_H
 

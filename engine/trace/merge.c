@@ -77,9 +77,7 @@ static void hold_gap(struct feed *feed, uint64_t now_ns)
                                .rank = feed->rank,
                                .time_ns = now_ns,
                                .gap = {.records = feed->lost, .since_ns = feed->since_ns}};
-    if (!bytes_reserve(&feed->held, trace_encoded_bytes(&gap))) return;
-    feed->held.count += trace_encode(&gap, feed->held.at + feed->held.count);
-    feed->lost = 0;
+    if (trace_append(&feed->held, &gap)) feed->lost = 0;
 }
 
 static void collect(struct feed *feed, uint64_t now_ns)

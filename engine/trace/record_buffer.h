@@ -1,10 +1,10 @@
-/* The past of a live run in bounded memory: the records as they came, in chunks of a step. When it is full the oldest step
- * goes, but not what still holds of it (run header, schedules, budgets). So it can be opened like a trace file that begins
- * where it was cut, at any time, while it grows; or written out as one.
+/* The newest records of a live run, encoded, in bounded memory, in chunks of a step. When the buffer is full it drops the oldest step,
+ * but keeps the records of it that still hold (run header, schedules, budgets). So a reader can open it like a trace file at any
+ * time while it grows, and it can be written as one.
  *
- *     struct record_buffer *past = record_buffer_new(0);
- *     while (source_next(live, &record) == SOURCE_RECORD) record_buffer_put(past, source_encoded(live));
- *     source_open_buffer(&source, past, &err);
+ *     struct record_buffer *buffer = record_buffer_new(0);
+ *     while (source_next(live, &record) == SOURCE_RECORD) record_buffer_put(buffer, source_encoded(live));
+ *     source_open_buffer(&source, buffer, &err);
  *     source_seek_step(source, 12, &err); */
 #ifndef ENGINE_TRACE_RECORD_BUFFER_H
 #define ENGINE_TRACE_RECORD_BUFFER_H
@@ -29,7 +29,7 @@ size_t record_buffer_bytes(const struct record_buffer *past);
 uint32_t record_buffer_first_step(const struct record_buffer *past); /* the oldest that is kept from its start on; 0: none */
 bool record_buffer_is_cut(const struct record_buffer *past);         /* something was dropped */
 
-/* Reads what is kept, and then what comes; SOURCE_END is not final. The past outlives the source. */
+/* Reads what is kept, and then what comes; SOURCE_END is not final. The buffer outlives the source. */
 int source_open_buffer(struct source **out, const struct record_buffer *past, struct error *err);
 
 #endif

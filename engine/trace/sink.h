@@ -1,5 +1,5 @@
-/* Where the records of a writer go to: the sinks of its options (such as a record buffer), the trace file, the viewers. The writer
- * calls them one after the other, on its own thread alone once it has started. */
+/* Where a writer puts its records: the sinks of its options, the trace file, the viewers. The writer calls them one after the other, on
+ * its own thread. */
 #ifndef ENGINE_TRACE_SINK_H
 #define ENGINE_TRACE_SINK_H
 
@@ -9,9 +9,10 @@
 struct sink {
     /* Takes whole encoded records in the order of their times (trace_peek() and trace_decode() read them). It is called about fifty
      * times a second, also without records. It may append records of its own: the sinks after it get them too. An error ends the
-     * sink, not the run: it is said once, as a line of the log, to the sinks that are left. */
+     * sink, not the run: the sinks after it get one line of the log that
+     * says why. */
     int (*put)(void *self, struct bytes *records, uint64_t now_ns, struct error *err);
-    /* The last call; frees self. `goes_on`: another writer will go on where this one stops. Errors are said as above. */
+    /* The last call; frees self. `goes_on`: another writer will go on where this one stops. Errors are said as above; err may be NULL. */
     int (*end)(void *self, bool goes_on, struct error *err);
     void *self;
 };

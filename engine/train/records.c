@@ -162,8 +162,7 @@ void record_state_hash(struct trace_ring *ring, int64_t steps_done, uint64_t has
 
 void record_log(struct trace_ring *ring, int level, const char *text)
 {
-    struct trace_record record = of_run(TRACE_LOG);
-    record.log = (struct trace_of_log){.level = (uint8_t)level, .text = text_of(text)};
+    const struct trace_record record = trace_log(level, text, clock_ns());
     trace_emit(ring, &record);
 }
 
