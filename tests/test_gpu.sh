@@ -11,7 +11,7 @@ case ${GPU:+given}$build in given* | *release*) ;; *) echo "1..0 # SKIP it is th
 [ -z "${TRAIN_LIMIT:-}" ] || limit_runs "$TRAIN_LIMIT"
 # An odd vocabulary, so that rows of logits are wider than it, and a rest of it is past the whole eights.
 small="--steps 3 -n 2 --set model.name=custom --set model.layers=2 --set model.hidden=64 --set model.heads=4 --set model.context=32
-       --set model.vocabulary=261 --set data.sequence_length=32 --set train_micro_batch_size_per_gpu=1"
+       --set model.vocabulary=261 --set data.sequence_length=16 --set train_micro_batch_size_per_gpu=2"
 stage="--set zero_optimization.stage"
 offload="--set zero_optimization.offload"
 

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Offload to host memory in the real program: bits, traffic and memory against the plan, live switches of tier, what a host
-# budget or a limit of locked memory that does not suffice leads to, and what delayed updates do to the timeline. The model of the
-# first part is small; FULL=1: nano and micro too.
+# budget or a limit of locked memory that does not suffice leads to.
+# The model of the first part is small; FULL=1: nano and micro too.
 . "$(dirname "$0")/tap.sh"
 zero="--set zero_optimization"
 optimizer="$zero.offload_optimizer.device=cpu" param="$zero.offload_param.device=cpu"
@@ -94,14 +94,4 @@ if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
     check "... not without pin_memory" bash -c "$(declare -f few); zerolab=$zerolab threads='$threads' zero='$zero' optimizer='$optimizer'; few $zero.offload_optimizer.pin_memory=false && ! grep -q 'pin_memory: ' out"
 else skip "a limit of locked memory" "only root can drop the right to pass it"; fi
 
-# With one step of delay the update leaves the critical path: what of the host's work nothing hides becomes a small part.
-slow="--steps 6 -n 1 $threads --set topology.slow_motion=9 $zero.stage=2 $optimizer --set model.layers=8"
-share() { # NAME: host work that no compute hid, of all host work, of the last step, in percent
-    tr -d ' \t\n' <"$1.json" | grep -o '"host_update":[0-9.e-]*,"host_exposed":[0-9.e-]*' | tail -1 | tr ':,' '  ' | awk '{ printf "%.0f\n", 100 * $4 / $2 }'
-}
-check "updates after the step" train now $slow
-check "updates delayed by one" train late $slow --set schedule.delayed_update=true --set schedule.delayed_update_after=2 --trace late.zlt
-check "without delay nothing hides the host's work" [ "$(share now)" -ge 80 ]
-check "with it, most is hidden" [ "$(share late)" -le 40 ]
-check "... as the timeline shows" bash -c "'$zerolab' replay late.zlt --frame 120x40 --view timeline --at step:6 | grep -q '^    host  *U'"
 finish

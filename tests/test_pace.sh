@@ -1,5 +1,6 @@
 #!/bin/bash
-# Slow motion, a straggler and paced links, changed while the run goes on: steps take as long as they say, and learn the same.
+# Slow motion, a straggler and paced links, changed while the run goes on: steps take as long as they say, and learn the same;
+# and delayed updates of the host leave the critical path.
 . "$(dirname "$0")/tap.sh"
 config=$root/configs/nano-stage3.json
 
@@ -49,4 +50,17 @@ check "... once it is paced" not_yet
 check "paced in more than one way" train ways "$config" --steps 2 $threads --trace ways.zlt --set topology.device_flops=1e10 \
     --set topology.links.intra.latency=1e-5 --set topology.links.pcie.bandwidth=1GB
 check "... all of them are said" grep -q ' device paced  links paced ' <<<"$(state_row ways 1)"
+
+# With one step of delay the update leaves the critical path: what of the host's work nothing hides becomes a small part.
+slow="--steps 7 -n 1 $threads --set topology.slow_motion=9 --set model.layers=8 \
+    --set zero_optimization.stage=2 --set zero_optimization.offload_optimizer.device=cpu"
+share() { # NAME: host work that no compute hid, of all host work, in percent: the least of the last four steps
+    tr -d ' \t\n' <"$1.json" | grep -o '"host_update":[0-9.e-]*,"host_exposed":[0-9.e-]*' | tail -4 |
+        awk -F '[:,]' '{ share = 100 * $4 / $2; if (NR == 1 || share < least) least = share } END { printf "%.0f\n", least }'
+}
+check "updates after the step" train now $slow
+check "updates delayed by one" train late $slow --set schedule.delayed_update=true --set schedule.delayed_update_after=2 --trace late.zlt
+check "without delay nothing hides the host's work" [ "$(share now)" -ge 80 ]
+check "with it, most is hidden" [ "$(share late)" -le 40 ]
+check "... as the timeline shows" bash -c "'$zerolab' replay late.zlt --frame 120x40 --view timeline --at step:6 | grep -q '^    host  *U'"
 finish
