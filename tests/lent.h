@@ -1,4 +1,4 @@
-/* What tests lend to who reads or writes state (STATE_BUFFERS_BYTES): four lots, for as many at a time. */
+/* What tests lend to who reads or writes state (STATE_BUFFERS_BYTES): four buffers, for as many at a time. */
 #ifndef TESTS_LENT_H
 #define TESTS_LENT_H
 

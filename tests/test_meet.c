@@ -1,6 +1,6 @@
-/* Collectives whose hands meet by themselves (engine/comm/meet.c): hands that are threads and take their time do what ranks in memory
- * do, to the bit, while nobody waits for them; ThreadSanitizer then sees every order that is left out. What is said of waiting is what
- * hands waited. And a rank that fails leaves nobody behind who still reads what was its. */
+/* Collectives whose device operations meet by themselves (engine/comm/meet.c). Here a device is a thread with random delays. Results
+ * must be bit-identical to ranks in memory; ThreadSanitizer sees a missing order. Reported waiting times are the device's. When a
+ * rank fails, no other rank still reads its memory. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,12 +15,12 @@
 enum { RANKS_MOST = 5, ROUNDS = 40, MET = COMM_MEETINGS /* marks above: past a meeting */ };
 
 struct work {
-    int ranks, fails; /* fails: rank whose hands refuse their third reduction; -1: none */
-    bool forgets;     /* to await others' hands */
-    bool in_memory;   /* no hands at all */
+    int ranks, fails; /* fails: rank whose device refuses its third reduction; -1: none */
+    bool forgets;     /* to wait for the devices of others */
+    bool in_memory;   /* no device operations at all */
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    bool held; /* hands of rank 1 stand where hold() was called */
+    bool held; /* device operations of rank 1 wait in wait_for_let_go() */
     int here;  /* ranks that stand there where here_are() is called */
     _Atomic int closed;
     struct rank *rank;
@@ -40,7 +40,7 @@ struct rank {
     pthread_t thread;
 };
 
-/* ---- hands ---- */
+/* ---- device operations ---- */
 
 struct errand {
     void *to;
@@ -96,7 +96,7 @@ static int reduce(void *user, enum dtype dtype, enum dtype to, void *destination
                             .factors = *factors,
                             .accumulate = accumulate};
     if (rank->work->fails == rank->number && ++rank->reductions == 3)
-        return error_set(err, STATUS_RUN, "hands are tied");
+        return error_set(err, STATUS_RUN, "the device refuses");
     for (int r = 0; r < count; r++) errand.from[r] = sources[r];
     return send_errand(rank, reduce_errand, &errand);
 }
@@ -304,7 +304,7 @@ static void until_here(struct work *work, int ranks)
 
 enum { LATE_NS = 20000000 };
 
-/* Rank 1's hands come late to a collective of three meetings; their threads are past it long before. */
+/* The device of rank 1 comes late to a collective of three meetings. The threads of the ranks are past it long before. */
 static void one_comes_late(struct rank *rank)
 {
     struct trial trial;
@@ -343,7 +343,7 @@ static void waiting_is_what_device_ops_waited(void **state)
 
 /* ---- failing ---- */
 
-/* Until rank 2's hands refuse; others may be in the midst of what they were asked for. */
+/* Until the device of rank 2 refuses. Devices of other ranks may be in the middle of an operation. */
 static void until_one_fails(struct rank *rank)
 {
     struct trial trial;
@@ -355,7 +355,7 @@ static void until_one_fails(struct rank *rank)
         trial.kind = TRIAL_ALL_REDUCE;
         status = trial_run(&trial, rank->comm, true, NULL, &err);
     }
-    CHECK(status == STATUS_RUN && !strcmp(err.text, "rank 2: hands are tied"), "%s", err.text);
+    CHECK(status == STATUS_RUN && !strcmp(err.text, "rank 2: the device refuses"), "%s", err.text);
 }
 
 static void one_that_fails_ends_it_for_all(void **state)
@@ -367,7 +367,7 @@ static void one_that_fails_ends_it_for_all(void **state)
     }
 }
 
-/* Rank 1's hands are held before they read what is rank 0's, which then fails, closes, and takes its memory along. */
+/* The device of rank 1 is held before it reads the memory of rank 0, which then fails, closes, and frees that memory. */
 static void one_is_left_reading(struct rank *rank)
 {
     struct trial trial;

@@ -43,7 +43,7 @@ static void order(struct async_file_slot *slot, uint32_t what)
     futex_wake_all(&slot->order);
 }
 
-static void *obey(void *user)
+static void *run_slot(void *user)
 {
     struct async_file_slot *slot = user;
     for (uint32_t what; (what = atomic_load(&slot->order)) != END;)
@@ -56,7 +56,7 @@ static bool is_worth_a_thread(struct async_file_slot *slot)
 {
     enum { WORTH_BYTES = 512 << 10 };
     if (slot->bytes >= WORTH_BYTES && !slot->has_thread)
-        slot->has_thread = pthread_create(&slot->thread, NULL, obey, slot) == 0;
+        slot->has_thread = pthread_create(&slot->thread, NULL, run_slot, slot) == 0;
     return slot->bytes >= WORTH_BYTES && slot->has_thread;
 }
 

@@ -1,7 +1,7 @@
-/* Large pieces of a file, read or written beside what the caller does meanwhile. Past the page cache (O_DIRECT) where the
- * file system has that, so that a checkpoint does not push out what others need. Threads move them, one for each buffer, from
- * the first large piece on; a small one is moved at once. (The kernel's asynchronous I/O would do as well, but takes 30 ms to give a
- * context back: a tenth of the time in which half a gigabyte is loaded.)
+/* Reads or writes large pieces of a file in background threads, one thread for each buffer. Pieces bypass the page cache (O_DIRECT)
+ * where the file system can, so that a checkpoint does not evict the data of other programs. A small piece is moved at once, by the
+ * caller. The kernel's asynchronous I/O is not used, because it takes 30 ms to destroy a context: a tenth of the time to load half
+ * a gigabyte.
  *
  *     async_file_open(&file, ...)       one file after the other; all zero but fd -1 before the first
  *     async_file_start(&file, 0, ...)   piece 0 is on its way
@@ -9,7 +9,7 @@
  *     async_file_wait(&file, 0, &err)   piece 0 is done
  *     async_file_release(&file)
  *
- * Addresses, lengths and offsets are multiples of ASIDE_ALIGN_BYTES. */
+ * Addresses, lengths and offsets are multiples of ASYNC_FILE_ALIGN_BYTES. */
 #ifndef ENGINE_CHECKPOINT_ASYNC_FILE_H
 #define ENGINE_CHECKPOINT_ASYNC_FILE_H
 

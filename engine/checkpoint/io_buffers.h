@@ -1,5 +1,5 @@
-/* Buffers for who loads, checks or converts without a rank: lots of STATE_BUFFERS_BYTES out of a tier allocator of its own, so
- * that what such a command has in memory is counted as a rank's memory is (host tier, staging). */
+/* I/O buffers for offline checkpoint commands (load, check, convert), STATE_BUFFERS_BYTES each. They come from a tier allocator of
+ * their own, so that the command's memory is counted like a rank's (host tier, staging). */
 #ifndef ENGINE_CHECKPOINT_IO_BUFFERS_H
 #define ENGINE_CHECKPOINT_IO_BUFFERS_H
 

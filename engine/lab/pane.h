@@ -28,7 +28,7 @@ void lab_pane_of(struct lab_pane *pane, const struct lab_play *play, bool presen
 /* As the trace keeps it; the caller frees; NULL: no memory. Two panes look alike if their texts without the time do. */
 char *lab_pane_json(const struct lab_pane *pane, bool with_time);
 
-/* Replaces *board, which is a pane or zero. STATUS_INPUT: this is none, and nothing was changed. */
+/* Replaces *pane, which is a pane or zero. STATUS_INPUT: this is none, and nothing was changed. */
 int lab_pane_read(struct lab_pane *pane, const char *text, struct error *err);
 void lab_pane_release(struct lab_pane *pane);
 

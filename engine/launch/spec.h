@@ -29,7 +29,7 @@ struct run_spec {
         bool paused;
         const char *key, *from; /* what was changed, and from what; NULL: nothing */
         const char *wanted, *failure; /* this is not the part that was asked for: which was that, and why not; NULL: it is */
-        uint64_t since_ns;   /* when the command was obeyed */
+        uint64_t since_ns;   /* when the command was applied */
     } part;
     void *storage;           /* of what was read; spec_release() */
 };

@@ -1,5 +1,5 @@
-/* The past of a run, for whoever looks back: every operation of every lane with its times, every change of a rank's memory,
- * and when each step was. It is folded from the same records as the run model, beside it:
+/* The history of a run: the times of every operation of every lane, every change of a rank's memory, and the times of each step. It
+ * is folded from the same records as the run model:
  *
  *     struct history *history = history_new(0);
  *     while (source_next(source, &record) == SOURCE_RECORD) {
@@ -7,10 +7,9 @@
  *         history_fold(history, model, &record);
  *     }
  *
- * Memory is bounded. The newest operations and changes are kept as they were; of older ones only sums over intervals are,
- * which grow longer as the run does, so that a whole run can still be drawn. history_whole_from() says where one ends and the
- * other begins; whoever wants an older place in full folds that part of the trace file into a history of its own.
- * A gap (records that were lost) is kept too: drawn as unknown, never as idle. Times are the trace's (clock_ns()). */
+ * Memory is bounded. The newest operations and changes are kept in full. Older ones are kept as sums over intervals; the intervals grow
+ * with the run, so that a whole run can still be drawn. history_whole_from() is the time from which all is kept in full. To see an
+ * older time in full, fold that part of the trace file into another history. A gap (lost records) is kept as unknown, not as idle. Times are the trace's (clock_ns()). */
 #ifndef ENGINE_OBSERVE_HISTORY_H
 #define ENGINE_OBSERVE_HISTORY_H
 

@@ -163,7 +163,7 @@ static bool is_control(enum command_id id)
     return command_table[id].class == COMMAND_CLASS_TIME;
 }
 
-/* Why a command that only the director needs to know cannot be obeyed now; NULL: it can. */
+/* Why a command that only the director needs to know cannot be applied now; NULL: it can. */
 static const char *refusal_of(const struct director *director, enum command_id id)
 {
     bool waiting = is_waiting(director);
@@ -200,7 +200,7 @@ static void control(struct director *director, const struct command *command, in
     }
 }
 
-/* True if it was obeyed. The trace hears of the command before it hears what came of it. */
+/* True if it was applied. The command is recorded before its effects. */
 static bool apply_control(struct director *director, const struct command *command, int64_t steps_done)
 {
     char line[LINE_BYTES];
@@ -324,7 +324,7 @@ void director_next(struct director *director, int64_t steps_done, struct order *
 
 /* ---- within a step ---- */
 
-/* What cannot be obeyed in the middle of a step is kept, and said to be. */
+/* A command that cannot be applied in the middle of a step is kept, and the run says so. */
 static void keep(struct director *director, const struct command *command, int64_t steps_done)
 {
     char line[LINE_BYTES], note[LINE_BYTES + 64];
@@ -337,7 +337,7 @@ static void keep(struct director *director, const struct command *command, int64
     director->options.on_note(director->options.user, note);
 }
 
-/* The next command that lets the step go on and was obeyed; false: none has come. */
+/* The next command that lets the step go on and was applied; false: none has come. */
 static bool next_control(struct director *director, int64_t steps_done, struct command *command)
 {
     char line[LINE_BYTES];

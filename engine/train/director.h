@@ -4,10 +4,10 @@
  *
  *     worker (every rank)                      director (rank 0)
  *     loop: order = broadcast(...)       <---  director_next()     waits while paused
- *           obey it                      --->  director_applied() / director_short_of_memory()
+ *           carry it out                 --->  director_applied() / director_short_of_memory()
  *
  * A step that is taken by operations stands at the gate (engine/base/gate.h) in between. Rank 0 hears commands there too, on
- * the same thread, in director_at_gate(): those that let it go on are obeyed, all others wait for the end of the step.
+ * the same thread, in director_at_gate(): those that let it go on are applied, all others wait for the end of the step.
  *
  * It knows nothing of the engine: it sees only outcomes, and can be tested alone. */
 #ifndef ENGINE_TRAIN_DIRECTOR_H

@@ -1,4 +1,4 @@
-/* A rank between its beginning and its end: it takes steps and obeys orders, and says at the end what it leaves behind. */
+/* A rank between its beginning and its end: takes steps, carries out orders, and records its results at the end. */
 #include "engine/train/rank.h"
 
 #include <cjson/cJSON.h>

@@ -1,4 +1,4 @@
-/* A rank's life between its first and its last breath: open (rank_open.c, rank_trace.c), obey orders, close (rank.c). worker.c
+/* Lifecycle of one rank: open (rank_open.c, rank_trace.c), carry out orders, close (rank.c). worker.c
  * starts it, as a process or as a thread (rank_threads.c); apply_command.c carries out the commands. */
 #ifndef ENGINE_TRAIN_RANK_H
 #define ENGINE_TRAIN_RANK_H
@@ -40,7 +40,7 @@ struct rank {
     struct weights_file *weights; /* ... or the file of weights that it begins with */
     struct state_source source; /* ... as that */
     struct saver *saver;
-    struct command applied;       /* while it is being obeyed */
+    struct command applied; /* while it is being applied */
     char diverged[256];         /* how, and in which step; "": it has not. Equal on every rank */
     int64_t updated_at;         /* the last step that made an update, or that this engine began after */
 

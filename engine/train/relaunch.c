@@ -129,7 +129,7 @@ static int save_state(struct rank *rank, struct error *err)
     return agree_on_saving(rank, status, err);
 }
 
-/* ---- obeying ---- */
+/* ---- applying ---- */
 
 /* Other ranks with the same micro-batches are other steps, or the same steps have other micro-batches: nobody should be
  * surprised by the curve, nor by the memory. */

@@ -1,12 +1,12 @@
-/* The engine's side of a relaunch: a command that only a new start can obey (`ranks`, or `set` of a key that is not live).
+/* The engine's side of a relaunch: applies a command that needs a new engine (`ranks`, or `set` of a key that is not live).
  *
- *     relaunch_apply()        every rank: would it work? then saves the state into the run's folder; rank->leaves is set
- *     relaunch_hand_over()   rank 0, when all have come that far: writes down how it goes on, gives socket and viewers to the
- *                         front end (relauncher.h), which starts the next engine when this one has ended
- *     leave_opened()      every rank of that next engine, when it has the state: what was saved for it goes
- *     leave_go_back()     rank 0, if it could not begin: has the front end start what there was before
+ *     relaunch_apply()       every rank: checks the change, saves the state into the run's folder, and sets rank->leaves
+ *     relaunch_hand_over()   rank 0, when all ranks have saved: writes run.json of the next engine, and gives socket and viewers to
+ *                            the front end (relauncher.h), which starts that engine when this one has ended
+ *     relaunch_opened()      every rank of the next engine, when it has loaded the state: removes what was saved
+ *     relaunch_go_back()     rank 0 of the next engine, when it cannot begin: asks the front end to start the engine before it
  *
- * The state is in a checkpoint (engine/checkpoint), so it does not matter how many ranks read it. */
+ * The state is a checkpoint (engine/checkpoint), so any number of ranks can load it. */
 #ifndef ENGINE_TRAIN_RELAUNCH_H
 #define ENGINE_TRAIN_RELAUNCH_H
 

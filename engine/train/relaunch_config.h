@@ -1,5 +1,5 @@
-/* What was given at the start of a run and what commands have changed since, each key once: kept by rank 0 while the run goes
- * on, so that an engine that is started again begins with the configuration that this one ended with. */
+/* The settings of a run, each key once: those given at its start, and those that commands have changed since. Rank 0 keeps them, so
+ * that a relaunched engine begins with the configuration that this one ended with. */
 #ifndef ENGINE_TRAIN_RELAUNCH_CONFIG_H
 #define ENGINE_TRAIN_RELAUNCH_CONFIG_H
 

@@ -50,7 +50,7 @@ int relauncher_fd(const struct relauncher *relauncher)
 
 /* ---- when nothing can go on ---- */
 
-/* The front end itself ends the trace: file and viewers are in its hands. */
+/* The front end itself ends the trace: it holds the file and the viewers. */
 static void end_trace(struct relauncher *relauncher, const struct run_spec *spec, const char *text)
 {
     enum { RING_BYTES = 16 << 10 };
@@ -160,7 +160,7 @@ static void await_end(struct relauncher *relauncher)
 {
     struct error err;
     if (!engine_wait(relauncher->engine, 0) && !is_late(relauncher, END_PATIENCE_MS)) return;
-    engine_end(relauncher->engine, 0, &err); /* all it had to say is in our hands */
+    engine_end(relauncher->engine, 0, &err); /* all of its records have been read */
     relauncher->engine = NULL;
     start_next(relauncher);
 }

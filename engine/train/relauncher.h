@@ -1,14 +1,14 @@
-/* The front end's side of a relaunch. The relauncher has the run's engine; when that one asks for it (relaunch.h), it holds socket and
- * viewers, sees it end, starts the next one and hands them on. Whoever watches the run goes on reading the same descriptor:
- * its other end has only moved. It never waits, so it lives in the loop of who shows the run, or of who stays with a detached
- * one.
+/* The front end's side of a relaunch. The relauncher owns the run's engine. When the engine asks for a relaunch (relaunch.h), the
+ * relauncher keeps socket and viewers, waits for the engine's end, starts the next engine and passes them on. Viewers keep reading
+ * the same descriptor. No call blocks, so the relauncher runs in the loop of the screen, or of the process that stays with a
+ * detached run.
  *
  *     relauncher_begin(&relauncher, &dir, &config, log, &err)
  *     loop: poll(relauncher_fd(&relauncher), ... at most relauncher_advance(&relauncher) ms)
  *     relauncher_end(&relauncher, grace_ms, &err)
  *
- * Where the next engine cannot start, the one before is started again, as it was; where that cannot either, the run ends
- * with a line that says how to resume it. */
+ * If the next engine cannot start, the one before it is started again, as it was. If that fails too, the run ends with a line that
+ * says how to resume it. */
 #ifndef ENGINE_TRAIN_RELAUNCHER_H
 #define ENGINE_TRAIN_RELAUNCHER_H
 

@@ -1,11 +1,10 @@
-/* Folders whose checkpoints are a run's own: the one that it goes on from, and those that it has saved into. Everywhere else what
- * stands is somebody's who may still want it, and no run writes there: its steps would take the places of theirs, `latest` would
- * be another run's, and checkpoint.keep would remove what is older. Folders are told apart by device and inode.
+/* Checkpoint folders that a run may save into: the one that it resumed from, and those that it has saved into. A run never saves into
+ * a folder with checkpoints of another run: it would replace that run's steps and `latest`, and checkpoint.keep would remove old ones.
+ * Folders are compared by device and inode.
  *
- * A run that saves has its folders to itself until it ends, also before anything stands there. Which ones they are is written
- * down in the run's own folder (rundir.h), which all of its processes hold and which is nobody's when they are gone: so it
- * outlives an engine that is started again, and no crash. Runs that do not see each other's (another user's, another
- * machine's, with another $XDG_RUNTIME_DIR) still meet when both save. */
+ * A claim is exclusive until the run ends, also while the folder is empty. Claims are written into the run's folder (rundir.h), which
+ * is locked while any process of the run lives. So a claim outlives a relaunch, and ends with a crash. Runs that cannot see each
+ * other's run folders (another user, another machine, another $XDG_RUNTIME_DIR) are detected when both save. */
 #ifndef ENGINE_TRAIN_SAVE_CLAIMS_H
 #define ENGINE_TRAIN_SAVE_CLAIMS_H
 
@@ -30,7 +29,7 @@ int save_claims_check_others(const struct rundir *dir, const char *folder, struc
 /* The same; and from here on no other run saves there. */
 int save_claims_take(const struct rundir *dir, const char *folder, struct error *err);
 
-/* As run_spec.own has it; points into `own`. */
+/* For run_spec.own; points into `own`. */
 struct text_list save_claims_folders(const struct save_claims *own);
 
 #endif

@@ -51,7 +51,7 @@ void lane_finish(struct executor *executor, struct flight *flight)
     struct error err;
     if (device->finish && device->finish(executor->host.user, flight->op, &err))
         device_failed(executor, flight->op, &err);
-    settle(executor, flight, clock_ns());
+    if (device->settle) settle(executor, flight, clock_ns());
 }
 
 /* ---- sent ---- */
