@@ -280,6 +280,12 @@ static void gaps_make_unknown(void **state)
     assert_int_equal(run_step_numbered(model, 7)->timed, RANKS - 1);
     assert_int_equal(model->lost_records, 12);
     assert_null(run_step_numbered(model, 7)->sent_bytes);
+    assert_int_equal(run_peak_step(model), 6); /* of rank 1; the others hold those of step 7 */
+    begin.step_begin.step = end.step_end.step = 8;
+    for (int rank = 0; rank < RANKS; rank++) begin.rank = (uint16_t)rank, run_model_fold(model, &begin);
+    run_model_fold(model, &gap);
+    for (int rank = 0; rank < RANKS; rank++) end.rank = (uint16_t)rank, run_model_fold(model, &end);
+    assert_int_equal(run_peak_step(model), 0);
     run_model_free(model);
 }
 

@@ -29,7 +29,7 @@ void fold_budget(struct run_model *model, const struct trace_record *record);
 void fold_tier_peak(struct run_model *model, const struct trace_record *record);
 void fold_tenant(struct run_model *model, const struct trace_record *record);
 void holdings_begin_step(struct run_rank *rank);
-void holdings_end_step(struct run_rank *rank);
+void holdings_end_step(struct run_rank *rank, uint32_t step);
 
 /* timing.c */
 void fold_op_begin(struct run_model *model, const struct trace_record *record);

@@ -34,8 +34,9 @@ void holdings_begin_step(struct run_rank *rank)
     }
 }
 
-void holdings_end_step(struct run_rank *rank)
+void holdings_end_step(struct run_rank *rank, uint32_t step)
 {
+    rank->peak_step = step;
     for (int tier = 0; tier < TIERS; tier++) rank->tier[tier].step_peak = rank->tier[tier].open_peak;
 }
 

@@ -145,6 +145,7 @@ struct run_mark { uint32_t step; uint64_t rss_bytes, pss_bytes, live_bytes, rese
 
 struct run_rank {
     struct run_tier tier[TIERS];
+    uint32_t peak_step; /* the step of every tier's step_peak */
     struct run_lane lane[LANES];
     struct { bool known; uint32_t pid; uint64_t rss_bytes, peak_rss_bytes; } process;
     struct run_flows flows;

@@ -28,6 +28,17 @@ const struct run_step *run_last_step_here(const struct run_model *model)
     return step && (!part || step->step > part->steps_done) ? step : NULL;
 }
 
+uint32_t run_peak_step(const struct run_model *model)
+{
+    uint32_t first = UINT32_MAX, last = 0;
+    for (int r = 0; r < model->ranks; r++) {
+        const uint32_t step = model->rank[r].peak_step;
+        if (step < first) first = step;
+        if (step > last) last = step;
+    }
+    return model->ranks && last - first <= 1 ? first : 0;
+}
+
 const struct run_step *run_step_numbered(const struct run_model *model, uint32_t step)
 {
     for (int i = model->step_count - 1; i >= 0; i--)

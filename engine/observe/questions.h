@@ -9,6 +9,8 @@ const struct run_part *run_present_part(const struct run_model *model); /* NULL:
 bool run_step_is_whole(const struct run_step *step);                   /* every rank ended it */
 const struct run_step *run_last_step(const struct run_model *model);   /* that is whole; NULL: none */
 const struct run_step *run_last_step_here(const struct run_model *model); /* ... and was taken by the ranks of this part; NULL: none yet */
+/* The step whose peaks the ranks hold. One of them may already be a step further; 0: records are missing, and they differ by more. */
+uint32_t run_peak_step(const struct run_model *model);
 const struct run_step *run_step_numbered(const struct run_model *model, uint32_t step); /* NULL: not kept */
 /* A run may have no schedule: a trace of another program has none. Its operations are then of no known lane and kind. */
 const struct run_schedule *run_schedule_numbered(const struct run_model *model, uint32_t number);

@@ -161,7 +161,7 @@ void fold_step_end(struct run_model *model, const struct trace_record *record)
         model->split_count++;
     }
     if (!lost) {
-        holdings_end_step(rank);
+        holdings_end_step(rank, from->step);
         note_memory(step, rank);
     }
     step->schedule = from->schedule;

@@ -149,12 +149,13 @@ static void write_bars_title(char *title, size_t room, int columns, const struct
 {
     static const char *const whose[] = {"device memory", "memory of device and host", "memory of device and NVMe",
                                         "memory of device, host, NVMe"};
-    const struct run_step *step = run_last_step_here(scene->model);
     const char *of = whose[beside >> 1];
-    if (scene->state->bars_now || !step) snprintf(title, room, "%s now", of);
-    else if (snprintf(title, room, "%s, fullest instant of step %u", of, step->step) > columns &&
-             snprintf(title, room, "%s, step %u", of, step->step) > columns)
-        snprintf(title, room, "memory, step %u", step->step);
+    char step[40] = "the last whole step";
+    if (run_peak_step(scene->model)) snprintf(step, sizeof step, "step %u", run_peak_step(scene->model));
+    if (scene->state->bars_now || !run_last_step_here(scene->model)) snprintf(title, room, "%s now", of);
+    else if (snprintf(title, room, "%s, fullest instant of %s", of, step) > columns &&
+             snprintf(title, room, "%s, %s", of, step) > columns)
+        snprintf(title, room, "memory, %s", step);
 }
 
 /* On a GPU, in the same words as the tiers at length; where there is room. */

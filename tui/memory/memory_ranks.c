@@ -54,12 +54,13 @@ static void draw_heat_of_all(struct canvas canvas, int y, const struct scene *sc
 
 static void draw_ranks_title(struct canvas canvas, const struct scene *scene, const struct memory_scale *scale)
 {
-    const struct run_step *step = run_last_step_here(scene->model);
+    const uint32_t step = run_peak_step(scene->model);
     const enum units units = scene->state->units;
     char title[96], text[FORMAT_ROOM];
-    int used = scene->state->bars_now || !step
+    int used = scene->state->bars_now || !run_last_step_here(scene->model)
                    ? snprintf(title, sizeof title, "ranks now")
-                   : snprintf(title, sizeof title, "ranks, fullest instant of step %u", step->step);
+               : step ? snprintf(title, sizeof title, "ranks, fullest instant of step %u", step)
+                      : snprintf(title, sizeof title, "ranks, fullest instant of the last whole step");
     if (scene->model->ranks > 1) {
         const int most = extreme_rank(scene, 1), least = extreme_rank(scene, -1);
         if (held(scene, most) == held(scene, least)) snprintf(title + used, sizeof title - (size_t)used, ": all alike");

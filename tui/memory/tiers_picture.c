@@ -150,13 +150,13 @@ int tiers_picture_rows(const struct scene *scene, int rank)
 
 static void draw_picture_title(struct canvas canvas, const struct scene *scene, int rank)
 {
-    const struct run_step *step = run_last_step_here(scene->model);
+    const bool now = scene->state->bars_now || !run_last_step_here(scene->model);
     char title[80];
-    if (scene->state->bars_now || !step)
+    if (now)
         snprintf(title, sizeof title, "tiers of rank %d of %d, now", rank, scene->model->ranks);
     else
         snprintf(title, sizeof title, "tiers of rank %d of %d, fullest instants of step %u", rank, scene->model->ranks,
-                 step->step);
+                 scene->model->rank[rank].peak_step);
     draw_title(canvas, 0, false, title);
 }
 
