@@ -23,8 +23,8 @@ struct binding {
 
 struct step_counts step_counts_of(const struct setup *setup);
 
-/* Sets the key to the value at which it does nothing; what cannot stand beside it is turned off too. False: it has none, or that
- * cannot be had. */
+/* Sets the key to the value at which it does nothing, and turns off what conflicts with that value. False: there is no such value,
+ * or this configuration does not allow it. */
 bool binding_neutralize(struct config *config, const char *key);
 
 extern const char *const budget_keys[TIERS];

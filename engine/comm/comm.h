@@ -92,22 +92,23 @@ int comm_attach(struct comm *comm, struct memory *memory, struct error *err);
 int comm_share(struct comm *comm, size_t bytes, struct error *err);
 void *comm_segment_of(struct comm *comm, int rank);
 
-/* Whose device operations do the work inside a collective where ranks keep their segments on devices: threads of one process. They may
- * return before it is done; mover_finish() waits for it. `reduce` is kernels_reduce(). Kept by reference, before comm_attach();
- * without it the calling thread does it, in memory. Every rank alike.
+/* Device operations that copy and reduce inside collectives, for ranks that are threads of one process and keep their segments on
+ * devices. An operation may return before the device has done it; mover_finish() waits for it. `reduce` is kernels_reduce(). Without
+ * device operations the calling thread copies and reduces in memory. Call comm_use() before comm_attach(), alike on every rank; the
+ * struct is kept by reference.
  *
- * Where devices cannot read each other's memory, `pass` does a rank's part of what all pass in one go. It has its order among what
- * the mover and `reduce` were asked for. `give_up` ends all waits inside of passes, of every rank: from any thread, once a rank has
- * failed. `stranded` is called by comm_close() when, ten seconds after a failure, device operations of some rank still read: their rank will not
- * close, and the memory of this one cannot be freed under them. It ends the process, by one rank for all; where it returns, the
- * wait goes on.
+ * pass: for devices that cannot read each other's memory. It does this rank's part of an exchange among all ranks, in stream order
+ * with the mover's copies and `reduce`.
+ * give_up: ends all waits inside passes, of every rank. Any thread may call it once a rank has failed.
+ * stranded: comm_close() calls it when, ten seconds after a failure, device operations of some rank are still reading: that rank will
+ * not close, so this rank's memory cannot be freed. It ends the process, once for all ranks; if it returns, the wait continues.
  *
- * Hands that *meet* need not be waited for. Where ranks meet inside a collective, each says come() first, then the threads of all
- * meet, then each says meet(): what its device operations are asked for from now on waits until those of all others have come to where they
- * were when they said come(). So inside a collective threads wait for threads only, and mover_finish() afterwards waits for what
- * others do as well; both end (meet.c).
- * Meetings are numbered alike on all ranks, round and round below COMM_MEETINGS; waited() says how long a rank's device operations stood in
- * one, when they are past it. come NULL: a thread waits for its device operations before it meets others. */
+ * A meeting is a barrier inside a collective. With come() and meet() the devices keep the barrier among themselves, and no thread
+ * waits for a device: each rank calls come(), which records how far its stream has come; then the threads of all ranks meet; then
+ * each rank calls meet(), which makes its stream wait for what the others recorded. mover_finish() afterwards waits for the other
+ * ranks' streams as well; meet.c says why that ends. come NULL: a thread waits for its own device before it meets the others.
+ * Meetings have numbers below COMM_MEETINGS, used in turn and alike on all ranks. waited() says how long a rank's stream waited in a
+ * meeting that is over. */
 enum { COMM_MEETINGS = 64, COMM_MEETINGS_EACH = 3 /* in one collective, at most */ };
 struct comm_device_ops {
     const struct mover *mover;
@@ -123,13 +124,13 @@ struct comm_device_ops {
 };
 void comm_use(struct comm *comm, const struct comm_device_ops *device_ops);
 
-/* What a collective could not know before its device operations were done: sets peers_ns and arrival_ns of a stat with meetings. It is the
- * time from where device operations had come to where they were past it; of device operations with nothing else to do the meeting of the threads is in it.
- * Where they pass, only the arrival is a meeting. Any thread; of meetings of the last COMM_MEETINGS. */
+/* Sets peers_ns and arrival_ns of a stat with meetings, which are known only once the device operations are done. Each is the time
+ * between a stream's come() and its meet(); for a stream with nothing else to do that includes the threads' own wait. With `pass` only
+ * the arrival is a meeting. Any thread may call it, for the last COMM_MEETINGS meetings. */
 int comm_waited(const struct comm *comm, struct comm_stat *stat, struct error *err);
 
-/* Where device operations pass: what the next reduction may use of the device for what arrives. Every rank as much; at first none, with
- * which one rank alone can reduce. */
+/* With `pass`: device memory into which the next reduction may receive. Every rank gives as much. At first there is none, and then
+ * only a run of one rank can reduce. */
 void comm_room(struct comm *comm, void *room, uint64_t bytes);
 
 /* From here on reductions multiply each rank's part by `before`, rounded to its type, and the sum by `after`. At first 1 and

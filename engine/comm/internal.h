@@ -65,16 +65,16 @@ const struct node_message *comm_message(const struct comm *comm, int rank);
 /* The result of a step that may have failed: 0, or the node's failure in err. */
 int comm_result(struct comm *comm, int status, struct error *err);
 
-/* What the device operations could not do ends the run for everyone: STATUS_RUN. */
+/* A device operation failed: the run ends for every rank. Returns STATUS_RUN. */
 int comm_failed(struct comm *comm, const struct error *own);
 
-/* meet.c: ranks meet within a collective: comm_meet(), or, where they arrive, comm_arrive() between the other two. What device operations were
- * asked for before is done for all who are asked afterwards. */
+/* meet.c: a barrier inside a collective, which device operations keep too: what was asked of any device before it is done before
+ * what is asked after it. comm_meet() is all of it; comm_come() and comm_met() are its two halves, between which comm_arrive() stands. */
 int comm_come(struct comm *comm);
 int comm_met(struct comm *comm, struct comm_stat *stat);
 int comm_meet(struct comm *comm, struct comm_stat *stat);
-/* A rank is inside while it reads what is others', or its device operations may: of device operations that meet, until it leaves at last. STATUS_RUN: device operations
- * could not finish, as all know now. */
+/* A rank counts as inside while it, or its device operations, may read other ranks' memory. Device operations that meet may read until
+ * the rank leaves for good (`at_last`). STATUS_RUN: a device operation failed, and every rank knows. */
 void comm_begin_reading(struct comm *comm);
 int comm_end_reading(struct comm *comm, bool at_last);
 

@@ -1,11 +1,11 @@
-/* Where ranks meet inside a collective: all have come, all have read what is to be overwritten. Threads always do. What becomes of
- * device operations depends on them: there are none, and all is done; they are waited for before others are met; or they meet as well,
- * later, by what each said before (comm.h), and then nobody waits for a device here.
+/* Barriers inside a collective: after the first, every rank has arrived; after the last, every rank has read what is to be overwritten.
+ * The threads of all ranks always meet. Device operations are one of three: none (threads did the work); waited for by their thread
+ * before it meets the others; or kept by the devices themselves (comm.h), and then no thread waits for a device here.
  *
- * No deadlock: what was asked for ends without threads, because awaits look back, at places that others had come to before the
- * threads met, and a pass is asked for by all after they met, with no wait in between. So the order of asking, over all ranks, is an
- * order in which everything can be done, also where streams share a queue. And so a thread may wait for what it has asked for, as
- * well as for other threads, which enter collectives in one order. */
+ * No deadlock: a stream waits only for points that other streams had recorded before the threads met, and all ranks ask for a pass
+ * after they met, without a wait in between. So the order in which operations were asked for, over all ranks, is an order in which
+ * all can run, even where streams share a queue. Therefore a thread may wait for its device, and for other threads, which
+ * enter collectives in the same order. */
 #include "engine/comm/internal.h"
 #include "engine/memory/mover.h"
 
@@ -72,7 +72,7 @@ void comm_begin_reading(struct comm *comm)
     atomic_fetch_add(&comm->node->inside, 1);
 }
 
-/* Of device operations that meet nobody knows here when they will be done. They are asked for no more when this is called for the last time. */
+/* When device operations that meet are done is not known here, so they count as reading until the last call. */
 int comm_end_reading(struct comm *comm, bool at_last)
 {
     struct error own;

@@ -1,5 +1,5 @@
-/* How ranks work together on GPUs: what their device operations (engine/comm/comm.h) are asked for goes to the stream of the communication lane.
- * They meet by events, of one GPU or of several. */
+/* The device operations of collectives (engine/comm/comm.h) on GPUs: each is queued on the stream of the communication lane, and
+ * meetings are events, of one GPU or of several. */
 #include <stdio.h>
 #include <unistd.h>
 
@@ -26,7 +26,7 @@ static void give_up(void *user)
     gpu_give_up(rank->gpu);
 }
 
-/* A stream that awaits a GPU that broke may never go on, nor may the threads that wait for it. */
+/* A stream that waits for a broken GPU may wait for ever, and so may the threads that wait for the stream. */
 static void stranded(void *user, const struct error *why)
 {
     const struct gpu_rank *rank = user;

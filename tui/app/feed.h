@@ -61,10 +61,10 @@ bool feed_flows(const struct feed *feed); /* feed_fd() is to be polled at once; 
 int feed_record(struct feed *feed, const char *path, struct error *err);
 void feed_note(struct feed *feed, const struct trace_record *record); /* a record of our own beside them */
 
-/* ---- cursor.c: each stops the play. False: there is no such moment, or it is not kept any more. -------------------- */
+/* ---- cursor.c: going to a moment. Each stops the play. False: there is no such moment, or it is not kept any more. ---- */
 
 bool feed_go_time(struct feed *feed, uint64_t time_ns);
-bool feed_go_step(struct feed *feed, uint32_t step); /* its end (reel_until_step_ends()); 0: before the first */
+bool feed_go_step(struct feed *feed, uint32_t step); /* its end (record_reader_until_step_ends()); 0: before the first */
 bool feed_next_step(struct feed *feed);
 bool feed_previous_step(struct feed *feed);
 bool feed_next_op(struct feed *feed, int rank);      /* to where one of the rank's operations ends */
@@ -75,7 +75,7 @@ void feed_newest(struct feed *feed);
 typedef bool feed_match(const struct run_model *model, const struct trace_record *record, const void *user);
 bool feed_find(struct feed *feed, feed_match *match, const void *user, bool forward);
 
-/* ---- pace.c --------------------------------------------------------------------------------------------------------- */
+/* ---- cursor.c: playing ---- */
 
 void feed_play(struct feed *feed, bool playing, uint64_t now_ns);
 void feed_faster(struct feed *feed, int by, uint64_t now_ns); /* by steps of the scale; negative: slower, then backwards */

@@ -1,5 +1,5 @@
-/* Records wound from a source into a run model, and a history beside it, with one record of look-ahead: so it can stop before
- * a moment instead of after it. Going back means another record reader (feed.h). */
+/* Folds the records of a source into a run model, and into a history beside it. It reads one record ahead, so that it can stop
+ * before a moment instead of after it. To go back, feed.h opens another record reader. */
 #ifndef TUI_APP_RECORD_READER_H
 #define TUI_APP_RECORD_READER_H
 
