@@ -63,7 +63,7 @@ if [ "$kind" = release ]; then
     ok "a folder with the program and its libraries" $?
     LD_LIBRARY_PATH=program/lib ldd program/zerolab.bin | grep -q "libdnnl.* => program/lib/" && env -i PATH="$PATH" program/zerolab train --headless --steps 1 -n 1 >trained 2>&1
     ok "... which trains with these" $?
-    [ "$(du -sm program | cut -f 1)" -lt 60 ]
-    ok "... and is less than 60 MiB" $?
+    [ "$(du -sm program | cut -f 1)" -lt 70 ] # oneDNN alone is 38 MiB in Debian 12 and 43 in Debian 13
+    ok "... and is less than 70 MiB" $?
 fi
 finish

@@ -15,7 +15,7 @@ static const char *const options[] = {
     "none", /* with one core a rank, four ranks would share core 0 */
     "--mca",
     "plm",
-    "isolated", /* this machine only: needs neither ssh nor a network */
+    "^rsh,slurm", /* this machine only: Open MPI 4 needs neither ssh nor a network then, and 5 uses ssh for no local rank */
     "--mca",
     "pml",
     "ob1",
