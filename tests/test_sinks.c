@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -225,6 +226,28 @@ static void sinks_are_ended_where_the_writer_cannot_start(void **state)
     assert_int_equal(counter.ended, 1);
 }
 
+/* A sink that cannot be held is not dropped silently: nothing starts, and all that was given is ended and closed. */
+static void more_sinks_than_the_writer_holds_are_refused(void **state)
+{
+    struct counter counter = {0};
+    struct sink sinks[WRITER_SINKS_MAX + 1];
+    struct trace_writer *writer;
+    struct error err;
+    int ends[2];
+    char byte;
+    (void)state;
+    for (int i = 0; i < WRITER_SINKS_MAX + 1; i++) sinks[i] = (struct sink){count_records, end_counter, &counter};
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    const struct trace_writer_options options = {
+        .sinks = sinks, .sink_count = WRITER_SINKS_MAX + 1, .adopted_fd = ends[1]};
+    assert_int_equal(trace_writer_start(&writer, &options, &err), STATUS_USAGE);
+    assert_string_equal(err.text, "5 sinks for the trace; give it at most 4");
+    assert_null(writer);
+    assert_int_equal(counter.ended, WRITER_SINKS_MAX + 1);
+    assert_int_equal(read(ends[0], &byte, 1), 0); /* the other end is closed */
+    close(ends[0]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -232,6 +255,7 @@ int main(void)
         cmocka_unit_test(a_source_that_fails_says_why),
         cmocka_unit_test(the_writer_feeds_every_sink_of_its_list),
         cmocka_unit_test(sinks_are_ended_where_the_writer_cannot_start),
+        cmocka_unit_test(more_sinks_than_the_writer_holds_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

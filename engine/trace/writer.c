@@ -136,11 +136,22 @@ static int add_sinks(struct trace_writer *writer, const struct trace_writer_opti
     return STATUS_OK;
 }
 
+/* What was given to a writer that cannot even begin: its sinks and its connection. */
+static int refuse(const struct trace_writer_options *options, int status)
+{
+    for (int i = 0; i < options->sink_count; i++) options->sinks[i].end(options->sinks[i].self, false, NULL);
+    if (options->adopted_fd >= 0) close(options->adopted_fd);
+    return status;
+}
+
 int trace_writer_start(struct trace_writer **out, const struct trace_writer_options *options, struct error *err)
 {
     *out = NULL;
+    if (options->sink_count > WRITER_SINKS_MAX)
+        return refuse(options, error_set(err, STATUS_USAGE, "%d sinks for the trace; give it at most %d",
+                                         options->sink_count, WRITER_SINKS_MAX));
     struct trace_writer *writer = calloc(1, sizeof *writer);
-    if (!writer) return error_set(err, STATUS_RUN, "no memory for the trace");
+    if (!writer) return refuse(options, error_set(err, STATUS_RUN, "no memory for the trace"));
     for (int i = 0; i < options->sink_count; i++) add_sink(writer, options->sinks[i]);
     writer->file = -1;
     writer->merge = merge_new();

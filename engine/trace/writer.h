@@ -32,7 +32,8 @@ struct trace_writer_options {
     void *user;
 };
 
-/* STATUS_USAGE: the file or the socket cannot be made (the text says why). adopted_fd is taken in any case. */
+/* STATUS_USAGE: the file or the socket cannot be made, or there are too many sinks (the text says why). adopted_fd is taken in any
+ * case. */
 int trace_writer_start(struct trace_writer **out, const struct trace_writer_options *options, struct error *err);
 
 /* Rings may be added at any time, from any thread; their memory stays the caller's and outlives the writer. */
