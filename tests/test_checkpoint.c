@@ -6,15 +6,32 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <errno.h>
 #include <signal.h>
-#include <sys/wait.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "engine/base/rng.h"
 #include "engine/checkpoint/crc32c.h"
 #include "tests/checkpoint_fixture.h"
 
 static char dir[64];
+static int failing_syncs; /* of `dir` itself: so many fail from now on */
+
+/* In the place of the C library's. */
+int fsync(int fd)
+{
+    struct stat one, other;
+    if (failing_syncs > 0 && fstat(fd, &one) == 0 && stat(dir, &other) == 0 && one.st_ino == other.st_ino) {
+        failing_syncs--;
+        errno = EIO;
+        return -1;
+    }
+    return (int)syscall(SYS_fsync, fd);
+}
 
 static int setup(void **state)
 {
@@ -337,6 +354,25 @@ static void without_latest_nothing_stands(void **state)
     config_release(&config);
 }
 
+/* The folder cannot be synced once the checkpoint has got its name: the save says so, and `latest` names it all the same. */
+static void a_checkpoint_that_stands_is_named(void **state)
+{
+    (void)state;
+    struct config config = a_config();
+    struct error err;
+    char tag[CHECKPOINT_TAG_BYTES];
+    write_good("step-1", 2, 1);
+    failing_syncs = 1;
+    assert_int_equal(write_checkpoint(dir, "step-2", 2, 1, &config, 2, &err), STATUS_RUN);
+    assert_int_equal(failing_syncs, 0);
+    assert_non_null(strstr(err.text, "onto the disk: Input/output error"));
+    assert_true(checkpoint_latest(dir, tag));
+    assert_string_equal(tag, "step-2");
+    checkpoint_close(opened(NULL));
+    checkpoint_close(opened("step-1")); /* nothing is removed after an error */
+    config_release(&config);
+}
+
 /* Of steps so many stay; others always. What `latest` names is never removed. */
 static void the_newest_are_kept(void **state)
 {
@@ -409,6 +445,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_save_that_dies_leaves_what_stood, setup, teardown),
         cmocka_unit_test_setup_teardown(a_save_whose_folder_is_removed_ends, setup, teardown),
         cmocka_unit_test_setup_teardown(without_latest_nothing_stands, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_checkpoint_that_stands_is_named, setup, teardown),
         cmocka_unit_test_setup_teardown(the_newest_are_kept, setup, teardown),
         cmocka_unit_test_setup_teardown(another_model_or_optimizer_is_refused_by_name, setup, teardown),
     };

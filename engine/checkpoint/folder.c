@@ -300,7 +300,7 @@ int folder_promote(const struct checkpoint_target *target, struct error *err)
         status = errno == EEXIST || errno == ENOTEMPTY
                      ? replace(target, partial, final, err)
                      : error_set(err, STATUS_RUN, "cannot rename %.300s: %s", partial, strerror(errno));
-    return status ? status : folder_sync(target->dir, err);
+    return status;
 }
 
 int folder_write_latest(const char *dir, const char *tag, struct error *err)

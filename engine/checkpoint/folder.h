@@ -24,7 +24,7 @@ void folder_remove(const char *path);
 /* What killed saves left in DIR: partial folders go, one that was being replaced gets its name back. */
 void folder_sweep(const char *dir);
 
-/* The partial folder becomes DIR/TAG, also where that stands already. */
+/* The partial folder becomes DIR/TAG, also where that stands already. The caller syncs DIR. */
 int folder_promote(const struct checkpoint_target *target, struct error *err);
 
 /* `latest` in two steps. The first writes it beside the old one: a full disk is found before a checkpoint stands that no `latest`

@@ -139,13 +139,12 @@ int checkpoint_commit(struct checkpoint_save *save, const struct checkpoint_info
 {
     int status = write_manifest(save, info, err);
     if (!status) status = folder_write_latest(save->dir, save->tag, err);
-    if (status) return status;
-    if ((status = folder_promote(&save->target, err))) {
-        folder_drop_latest(save->dir);
-        return status;
-    }
-    *save->partial = '\0'; /* it stands */
-    status = folder_use_latest(save->dir, err);
+    if (!status) status = folder_promote(&save->target, err);
+    if (status) return folder_drop_latest(save->dir), status;
+    *save->partial = '\0'; /* it stands, and `latest` must name it whatever fails from here on */
+    status = folder_sync(save->dir, err);
+    const int unnamed = folder_use_latest(save->dir, status ? NULL : err);
+    if (!status) status = unnamed;
     if (!status) folder_prune(save->dir, save->target.keep);
     return status;
 }
