@@ -196,15 +196,15 @@ static const struct expected {
     const char *says, *never;
 } expected[] = {
     {VIEW_OVERVIEW, "100.0 MB", "waiting for the first record"},
-    {VIEW_TIMELINE, "no totals: the trace has no schedule", "were lost"},
+    {VIEW_TIMELINE, "no totals: no schedule is known", "the trace has no schedule"},
     {VIEW_MEMORY, "101.0 MB", "all alike"},
-    {VIEW_TIERS, "n/a: the trace has no schedule", "this plan keeps"},
+    {VIEW_TIERS, "n/a: no schedule is known", "this plan keeps"},
     {VIEW_BUCKETS, "no schedule has come", NULL},
     {VIEW_SHARDS, "no schedule has come", NULL},
     {VIEW_SCHEDULE, "no schedule has come", NULL},
     {VIEW_WHY, "does not hold the configuration", NULL},
     {VIEW_KNOBS, "does not hold its configuration", NULL},
-    {VIEW_COLLECTIVES, "the trace has no schedule", "not kept in full"},
+    {VIEW_COLLECTIVES, "n/a, no schedule is known", "not kept in full"},
     {VIEW_LOSS, "3.2500", NULL},
     {VIEW_STEPS, "n/a   3.2500", NULL},
     {VIEW_TEXT, "none yet", NULL},

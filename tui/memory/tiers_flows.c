@@ -1,7 +1,6 @@
 /* What flows between tiers as a table: bytes of a step, rate and its share of the link's limit; of NVMe how deep the queue was
  * and how long requests took; and how much of the time no compute hid. */
 #include <stdio.h>
-#include <string.h>
 
 #include "tui/draw/pen.h"
 #include "tui/memory/tiers.h"
@@ -91,8 +90,9 @@ static void draw_row(struct canvas canvas, int y, const struct scene *scene, int
 /* And how it would be otherwise. */
 static void draw_nothing_flows(struct canvas canvas, const struct run_model *model)
 {
-    if (!run_training(model)) {
-        draw_text(canvas, 1, 1, STYLE_DIM, "n/a: the trace has no schedule, which says what each operation moves");
+    const struct run_schedule *plan = run_training(model);
+    if (!plan || !plan->has_ops) {
+        draw_text(canvas, 1, 1, STYLE_DIM, "n/a: no schedule is known, so what each operation moves is unknown");
         return;
     }
     draw_text(canvas, 1, 1, STYLE_TEXT, "nothing: this plan keeps all states on the device");

@@ -266,10 +266,11 @@ static void tell_how_early_gathers(struct facts *facts, const struct prefetch_to
 
 static void tell_totals(struct facts *facts, const struct scene *scene, const struct totals *totals)
 {
+    const struct run_schedule *plan = run_training(scene->model);
     if (!totals->known) {
         fact(facts, STYLE_DIM, "no totals: %s",
-             run_training(scene->model) ? "records of this time were lost or are not kept in full"
-                                        : "the trace has no schedule, which says what each operation is");
+             plan && plan->has_ops ? "records of this time were lost or are not kept in full"
+                                   : "no schedule is known, so what each operation does is unknown");
         return;
     }
     tell_time_split(facts, totals);

@@ -127,7 +127,7 @@ static void draw_theory(struct canvas canvas, int y, const struct scene *scene, 
         draw_text(canvas, 1, y, STYLE_DIM,
                   header->ranks == 1 ? "one rank alone sends nothing"
                   : plan             ? "theory: not known"
-                                     : "planned and theory: n/a, the trace has no schedule");
+                                     : "planned and theory: n/a, no schedule is known");
         return;
     }
     int element = strcmp(header->precision, "fp32") == 0 ? 4 : 2;

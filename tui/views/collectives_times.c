@@ -181,10 +181,12 @@ static int draw_window(struct canvas canvas, int y, const struct scene *scene, c
                        bool waits_known)
 {
     const enum units units = scene->state->units;
+    const struct run_schedule *plan = run_training(scene->model);
     const int x = draw_text(canvas, 1, y, STYLE_STRONG, window->name);
     if (window->known && !waits_known) draw_bests(canvas, x + 2, y, scene);
     if (!window->known)
-        draw_text(canvas, 36, y, STYLE_DIM, run_training(scene->model) ? "n/a: not kept in full" : "n/a: no schedule");
+        draw_text(canvas, 36, y, STYLE_DIM,
+                  plan && plan->has_ops ? "n/a: not kept in full" : "n/a: no schedule is known");
     y++;
     for (int kind = 0; kind < TRAFFIC_KINDS && window->known; kind++) {
         const struct limit limit = limit_of(scene->model, window, kind);
