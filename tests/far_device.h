@@ -198,93 +198,33 @@ static inline struct kernels *far_begin(struct kernels *kernels)
     return far->inner;
 }
 
-#define FAR_VOID(name, parameters, arguments)                                  \
-    static inline void far_##name parameters                                   \
-    {                                                                          \
-        struct kernels *k = far_begin(kernels);                                \
-        k->backend->name arguments;                                            \
-        far_leave();                                                           \
-    }
-#define FAR_VALUE(type, name, parameters, arguments)                           \
-    static inline type far_##name parameters                                   \
-    {                                                                          \
-        struct kernels *k = far_begin(kernels);                                \
-        type value = k->backend->name arguments;                               \
-        far_leave();                                                           \
-        return value;                                                          \
-    }
+static inline void far_end(struct kernels **inner)
+{
+    (void)inner;
+    far_leave();
+}
 
-FAR_VALUE(int, linear_forward,
-          (struct kernels *kernels, enum dtype dtype, void *y, const void *x, const void *w, const void *bias, const void *residual,
-           int64_t N, int64_t out, int64_t in, int64_t row, struct error *err),
-          (k, dtype, y, x, w, bias, residual, N, out, in, row, err))
-FAR_VALUE(int, linear_backward_input,
-          (struct kernels *kernels, enum dtype dtype, void *dx, bool accumulate, const void *dy, const void *w, int64_t N, int64_t out,
-           int64_t in, int64_t row, struct error *err),
-          (k, dtype, dx, accumulate, dy, w, N, out, in, row, err))
-FAR_VALUE(int, linear_backward_weight,
-          (struct kernels *kernels, enum dtype dtype, void *dw, bool accumulate, const void *dy, const void *x, int64_t N, int64_t out,
-           int64_t in, int64_t row, struct error *err),
-          (k, dtype, dw, accumulate, dy, x, N, out, in, row, err))
-FAR_VOID(linear_backward_bias,
-         (struct kernels *kernels, enum dtype dtype, void *db, bool accumulate, const void *dy, int64_t N, int64_t out),
-         (k, dtype, db, accumulate, dy, N, out))
-FAR_VALUE(int, linear_gelu_forward,
-          (struct kernels *kernels, enum dtype dtype, void *y, void *fc, const void *x, const void *w, const void *bias, int64_t N,
-           int64_t out, int64_t in, struct error *err),
-          (k, dtype, y, fc, x, w, bias, N, out, in, err))
-FAR_VALUE(int, linear_gelu_backward,
-          (struct kernels *kernels, enum dtype dtype, void *dfc, const void *dy, const void *w, const void *fc, int64_t N,
-           int64_t out, int64_t in, struct error *err),
-          (k, dtype, dfc, dy, w, fc, N, out, in, err))
-FAR_VOID(norm_forward,
-         (struct kernels *kernels, enum dtype dtype, void *y, float *mean, float *rstd, const void *x, const void *w, const void *b,
-          int64_t N, int64_t C),
-         (k, dtype, y, mean, rstd, x, w, b, N, C))
-FAR_VOID(norm_backward,
-         (struct kernels *kernels, enum dtype dtype, void *dx, bool add, const void *dy, const void *x, const float *mean,
-          const float *rstd, const void *w, int64_t N, int64_t C),
-         (k, dtype, dx, add, dy, x, mean, rstd, w, N, C))
-FAR_VOID(norm_backward_weights,
-         (struct kernels *kernels, enum dtype dtype, void *dw, void *db, bool accumulate, const void *dy, const void *x,
-          const float *mean, const float *rstd, int64_t N, int64_t C),
-         (k, dtype, dw, db, accumulate, dy, x, mean, rstd, N, C))
-FAR_VOID(gelu_forward, (struct kernels *kernels, enum dtype dtype, void *y, const void *x, int64_t n), (k, dtype, y, x, n))
-FAR_VOID(gelu_backward, (struct kernels *kernels, enum dtype dtype, void *dx, const void *dy, const void *x, int64_t n),
-         (k, dtype, dx, dy, x, n))
-FAR_VOID(attention_forward,
-         (struct kernels *kernels, enum dtype dtype, void *out, float *lse, const void *qkv, const struct attention_shape *shape,
-          void *scratch),
-         (k, dtype, out, lse, qkv, shape, scratch))
-FAR_VOID(attention_backward,
-         (struct kernels *kernels, enum dtype dtype, void *dqkv, const void *dout, const void *out, const float *lse, const void *qkv,
-          const struct attention_shape *shape, void *scratch),
-         (k, dtype, dqkv, dout, out, lse, qkv, shape, scratch))
-FAR_VOID(embed_forward,
-         (struct kernels *kernels, enum dtype dtype, void *x, const void *wte, const void *wpe, const int32_t *tokens, int64_t N,
-          int64_t T, int64_t C),
-         (k, dtype, x, wte, wpe, tokens, N, T, C))
-FAR_VOID(embed_backward_tokens,
-         (struct kernels *kernels, enum dtype dtype, void *dwte, const void *dx, const int32_t *tokens, int64_t N, int64_t C,
-          void *scratch),
-         (k, dtype, dwte, dx, tokens, N, C, scratch))
-FAR_VOID(embed_backward_positions,
-         (struct kernels *kernels, enum dtype dtype, void *dwpe, bool accumulate, const void *dx, int64_t rows, int64_t N, int64_t T,
-          int64_t C),
-         (k, dtype, dwpe, accumulate, dx, rows, N, T, C))
-FAR_VOID(loss,
-         (struct kernels *kernels, enum dtype dtype, float *losses, void *logits, const int32_t *targets, float gradient_scale,
-          int64_t N, int64_t V, int64_t row),
-         (k, dtype, losses, logits, targets, gradient_scale, N, V, row))
-FAR_VOID(update,
-         (struct kernels *kernels, enum optimizer optimizer, const struct update_factors *factors, enum dtype dtype, enum dtype to,
-          const struct update_arrays *arrays, int64_t n),
-         (k, optimizer, factors, dtype, to, arrays, n))
-FAR_VOID(sum_squares_to, (struct kernels *kernels, enum dtype dtype, double *sum, const void *x, int64_t n), (k, dtype, sum, x, n))
-FAR_VOID(mean_to, (struct kernels *kernels, float *mean, const float *x, int64_t n), (k, mean, x, n))
-FAR_VOID(add,
-         (struct kernels *kernels, enum dtype to, void *y, bool accumulate, enum dtype from, const void *x, int64_t n),
-         (k, to, y, accumulate, from, x, n))
+#define KERNEL(type, name, parameters, arguments)                                            \
+    static inline type far_##name parameters                                                 \
+    {                                                                                        \
+        struct kernels *inner __attribute__((cleanup(far_end))) = far_begin(kernels);        \
+        kernels = inner;                                                                     \
+        return kernels->backend->name arguments;                                             \
+    }
+#include "kernels/kernels.def"
+KERNEL(int, linear_forward,
+       (struct kernels *kernels, enum dtype dtype, void *y, const void *x, const void *w, const void *bias, const void *residual,
+        int64_t N, int64_t out, int64_t in, int64_t row, struct error *err),
+       (kernels, dtype, y, x, w, bias, residual, N, out, in, row, err))
+KERNEL(int, linear_backward_input,
+       (struct kernels *kernels, enum dtype dtype, void *dx, bool accumulate, const void *dy, const void *w, int64_t N, int64_t out,
+        int64_t in, int64_t row, struct error *err),
+       (kernels, dtype, dx, accumulate, dy, w, N, out, in, row, err))
+KERNEL(int, linear_backward_weight,
+       (struct kernels *kernels, enum dtype dtype, void *dw, bool accumulate, const void *dy, const void *x, int64_t N, int64_t out,
+        int64_t in, int64_t row, struct error *err),
+       (kernels, dtype, dw, accumulate, dy, x, N, out, in, row, err))
+#undef KERNEL
 
 static inline void far_free(struct kernels *kernels)
 {
@@ -302,13 +242,13 @@ static inline int far_check(struct kernels *kernels, struct error *err)
     return STATUS_OK;
 }
 
-#define FAR(name) .name = far_##name
 static const struct backend far_backend = {
-    FAR(free), FAR(native_products), FAR(check), FAR(linear_forward), FAR(linear_backward_input), FAR(linear_backward_weight),
-    FAR(linear_backward_bias), FAR(linear_gelu_forward), FAR(linear_gelu_backward), FAR(norm_forward), FAR(norm_backward), FAR(norm_backward_weights), FAR(gelu_forward),
-    FAR(gelu_backward), FAR(attention_forward), FAR(attention_backward), FAR(embed_forward), FAR(embed_backward_tokens),
-    FAR(embed_backward_positions), FAR(loss), FAR(update), FAR(sum_squares_to), FAR(mean_to), FAR(add)};
-#undef FAR
+    .free = far_free, .native_products = far_native_products, .check = far_check, .linear_forward = far_linear_forward,
+    .linear_backward_input = far_linear_backward_input, .linear_backward_weight = far_linear_backward_weight,
+#define KERNEL(type, name, parameters, arguments) .name = far_##name,
+#include "kernels/kernels.def"
+#undef KERNEL
+};
 
 /* ---- all of it, for one rank ---- */
 

@@ -3,7 +3,6 @@
 #include "kernels/backend.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "kernels/scratch.h"
 #include "kernels/cpu/isa.h"
@@ -31,6 +30,7 @@ const char *kernels_widest_isa(void)
 {
     return isa_best()->name;
 }
+
 static bool cpu_native_products(const struct kernels *kernels, enum dtype dtype)
 {
     return products_native(((const struct cpu *)kernels)->products, dtype);
@@ -118,6 +118,15 @@ static void cpu_gelu_backward(struct kernels *kernels, enum dtype dtype, void *d
 {
     const struct gelu_backward_args a = {dtype, dx, dy, x};
     parallel_run(kernels->threads, cpu_of(kernels)->isa->gelu_backward, &a, n, GRAIN_ELEMS);
+}
+
+static void cpu_norm_backward_both(struct kernels *kernels, enum dtype dtype, void *dx, bool add, void *dw, void *db,
+                                   void *dsum, bool accumulate, const void *dy, const void *x, const float *mean,
+                                   const float *rstd, const void *w, int64_t N, int64_t C)
+{
+    cpu_norm_backward_weights(kernels, dtype, dw, db, accumulate, dy, x, mean, rstd, N, C);
+    cpu_norm_backward(kernels, dtype, dx, add, dy, x, mean, rstd, w, N, C);
+    if (dsum) cpu_linear_backward_bias(kernels, dtype, dsum, accumulate, dx, N, C);
 }
 
 static int cpu_linear_gelu_forward(struct kernels *kernels, enum dtype dtype, void *y, void *fc, const void *x,
@@ -261,28 +270,13 @@ static void cpu_free(struct kernels *kernels)
 static const struct backend cpu_backend = {
     .free = cpu_free,
     .check = cpu_check,
-    .mean_to = cpu_mean_to,
     .native_products = cpu_native_products,
     .linear_forward = cpu_linear_forward,
     .linear_backward_input = cpu_linear_backward_input,
     .linear_backward_weight = cpu_linear_backward_weight,
-    .linear_backward_bias = cpu_linear_backward_bias,
-    .linear_gelu_forward = cpu_linear_gelu_forward,
-    .linear_gelu_backward = cpu_linear_gelu_backward,
-    .norm_forward = cpu_norm_forward,
-    .norm_backward = cpu_norm_backward,
-    .norm_backward_weights = cpu_norm_backward_weights,
-    .gelu_forward = cpu_gelu_forward,
-    .gelu_backward = cpu_gelu_backward,
-    .attention_forward = cpu_attention_forward,
-    .attention_backward = cpu_attention_backward,
-    .embed_forward = cpu_embed_forward,
-    .embed_backward_tokens = cpu_embed_backward_tokens,
-    .embed_backward_positions = cpu_embed_backward_positions,
-    .loss = cpu_loss,
-    .update = cpu_update,
-    .sum_squares_to = cpu_sum_squares_to,
-    .add = cpu_add,
+#define KERNEL(type, name, parameters, arguments) .name = cpu_##name,
+#include "kernels/kernels.def"
+#undef KERNEL
 };
 
 int kernels_create(struct kernels **out, int threads, const char *isa, struct error *err)

@@ -64,9 +64,8 @@ static int cuda_linear_backward_weight(struct kernels *kernels, enum dtype dtype
     return cuda_products_run(cuda_of(kernels)->products, &product, &data, err);
 }
 
-static int cuda_linear_gelu_forward(struct kernels *kernels, enum dtype dtype, void *y, void *fc, const void *x,
-                                    const void *w, const void *bias, int64_t N, int64_t out, int64_t in,
-                                    struct error *err)
+int cuda_linear_gelu_forward(struct kernels *kernels, enum dtype dtype, void *y, void *fc, const void *x, const void *w,
+                             const void *bias, int64_t N, int64_t out, int64_t in, struct error *err)
 {
     struct product product = product_of(dtype, N, out, in);
     product.transpose_b = true;
@@ -80,9 +79,8 @@ static int cuda_linear_gelu_forward(struct kernels *kernels, enum dtype dtype, v
     return status;
 }
 
-static int cuda_linear_gelu_backward(struct kernels *kernels, enum dtype dtype, void *dfc, const void *dy,
-                                     const void *w, const void *fc, int64_t N, int64_t out, int64_t in,
-                                     struct error *err)
+int cuda_linear_gelu_backward(struct kernels *kernels, enum dtype dtype, void *dfc, const void *dy, const void *w,
+                              const void *fc, int64_t N, int64_t out, int64_t in, struct error *err)
 {
     struct product product = product_of(dtype, N, in, out);
     product.gelu = GELU_BACKWARD;
@@ -127,25 +125,9 @@ static const struct backend *cuda_backend(void)
         cuda_linear_forward,
         cuda_linear_backward_input,
         cuda_linear_backward_weight,
-        cuda_linear_backward_bias,
-        cuda_linear_gelu_forward,
-        cuda_linear_gelu_backward,
-        cuda_norm_forward,
-        cuda_norm_backward,
-        cuda_norm_backward_weights,
-        cuda_norm_backward_both,
-        cuda_gelu_forward,
-        cuda_gelu_backward,
-        cuda_attention_forward,
-        cuda_attention_backward,
-        cuda_embed_forward,
-        cuda_embed_backward_tokens,
-        cuda_embed_backward_positions,
-        cuda_loss,
-        cuda_update,
-        cuda_sum_squares_to,
-        cuda_mean_to,
-        cuda_add,
+#define KERNEL(type, name, parameters, arguments) cuda_##name,
+#include "kernels/kernels.def"
+#undef KERNEL
     };
     return &table;
 }

@@ -34,31 +34,14 @@ static inline void *past(const void *array, enum dtype dtype, int64_t elems)
     return (char *)array + elems * dtype_bytes(dtype);
 }
 
-/* elementwise.cu */
-void cuda_add(struct kernels *kernels, enum dtype to, void *y, bool accumulate, enum dtype from, const void *x,
-              int64_t n);
-void cuda_gelu_forward(struct kernels *kernels, enum dtype dtype, void *y, const void *x, int64_t n);
-void cuda_gelu_backward(struct kernels *kernels, enum dtype dtype, void *dx, const void *dy, const void *x, int64_t n);
+#define KERNEL(type, name, parameters, arguments) type cuda_##name parameters;
+#include "kernels/kernels.def"
+#undef KERNEL
 
-/* update.cu */
-void cuda_update(struct kernels *kernels, enum optimizer optimizer, const struct update_factors *factors,
-                 enum dtype dtype, enum dtype to, const struct update_arrays *arrays, int64_t n);
-
-/* sums.cu */
-void cuda_sum_squares_to(struct kernels *kernels, enum dtype dtype, double *sum, const void *x, int64_t n);
-void cuda_mean_to(struct kernels *kernels, float *mean, const float *x, int64_t n);
-
-/* columns.cu */
-void cuda_linear_backward_bias(struct kernels *kernels, enum dtype dtype, void *db, bool accumulate, const void *dy,
-                               int64_t N, int64_t out);
-void cuda_norm_backward_weights(struct kernels *kernels, enum dtype dtype, void *dw, void *db, bool accumulate,
-                                const void *dy, const void *x, const float *mean, const float *rstd, int64_t N,
-                                int64_t C);
-
-/* y[s][c] = partials[k][s][c] added up over k in an order that `chunks` fixes, for s below `sums` (3 at most). */
+/* columns.cu
+ * y[s][c] = partials[k][s][c] added up over k in an order that `chunks` fixes, for s below `sums` (3 at most). */
 void cuda_column_totals(struct kernels *kernels, const char *name, enum dtype dtype, void *const *y, bool accumulate,
                         const float *partials, int chunks, int sums, int64_t C);
-
 /* y [C] = the column sums of x [N, C], row n times by[n x row]. */
 void cuda_column_products(struct kernels *kernels, enum dtype dtype, void *y, bool accumulate, const void *by,
                           int64_t row, const void *x, int64_t N, int64_t C);
@@ -73,36 +56,7 @@ void cuda_rest_backward_input(struct kernels *kernels, enum dtype dtype, void *d
 void cuda_rest_backward_weight(struct kernels *kernels, enum dtype dtype, void *dw, bool accumulate, const void *dy,
                                const void *x, int64_t N, int rest, int64_t in, int64_t row);
 
-/* norm_backward.cu */
-void cuda_norm_backward_both(struct kernels *kernels, enum dtype dtype, void *dx, bool add, void *dw, void *db,
-                             void *dsum, bool accumulate, const void *dy, const void *x, const float *mean,
-                             const float *rstd, const void *w, int64_t N, int64_t C);
-
-/* norm.cu */
-void cuda_norm_forward(struct kernels *kernels, enum dtype dtype, void *y, float *mean, float *rstd, const void *x,
-                       const void *w, const void *b, int64_t N, int64_t C);
-void cuda_norm_backward(struct kernels *kernels, enum dtype dtype, void *dx, bool add, const void *dy, const void *x,
-                        const float *mean, const float *rstd, const void *w, int64_t N, int64_t C);
-
-/* embed.cu */
-void cuda_embed_forward(struct kernels *kernels, enum dtype dtype, void *x, const void *wte, const void *wpe,
-                        const int32_t *tokens, int64_t N, int64_t T, int64_t C);
-void cuda_embed_backward_tokens(struct kernels *kernels, enum dtype dtype, void *dwte, const void *dx,
-                                const int32_t *tokens, int64_t N, int64_t C, void *scratch);
-void cuda_embed_backward_positions(struct kernels *kernels, enum dtype dtype, void *dwpe, bool accumulate,
-                                   const void *dx, int64_t rows, int64_t N, int64_t T, int64_t C);
-
 /* sort.cu: order[p] = token << 32 | n, ascending, for tokens below 2^20. scratch: embed_scratch_cuda_bytes(N); order lies in it. */
 const uint64_t *sort_tokens(struct device_stream *stream, const int32_t *tokens, int64_t N, void *scratch);
-
-/* loss.cu */
-void cuda_loss(struct kernels *kernels, enum dtype dtype, float *losses, void *logits, const int32_t *targets,
-               float gradient_scale, int64_t N, int64_t V, int64_t row);
-
-/* attention.cu */
-void cuda_attention_forward(struct kernels *kernels, enum dtype dtype, void *out, float *lse, const void *qkv,
-                            const struct attention_shape *shape, void *scratch);
-void cuda_attention_backward(struct kernels *kernels, enum dtype dtype, void *dqkv, const void *dout, const void *out,
-                             const float *lse, const void *qkv, const struct attention_shape *shape, void *scratch);
 
 #endif
