@@ -22,7 +22,6 @@
 #ifndef ENGINE_CHECKPOINT_FORMAT_H
 #define ENGINE_CHECKPOINT_FORMAT_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "engine/checkpoint/checkpoint.h"

@@ -1,7 +1,6 @@
 /* safetensors as a layout: which tensor of a file, or of several with an index (tensor_list.h), is which of ours. How many
  * attention heads there are no shape says: our files have it in their metadata, transformers' in a config.json beside them. */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,4 @@
 /* A checkpoint as where a rank's state comes from: does it fit? */
-#include <stdio.h>
 #include <string.h>
 
 #include "engine/checkpoint/checkpoint.h"

@@ -2,7 +2,6 @@
  * the strip is a piece of one of the file's rows. The file has its name when it is whole; until then ".partial" stands
  * behind it. */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

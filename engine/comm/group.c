@@ -3,8 +3,6 @@
  *
  * Every rank is near to every other, so virtual nodes need no messages: they only decide under which link bytes are
  * counted and paced. */
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

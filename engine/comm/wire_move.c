@@ -8,7 +8,6 @@
  * pair match by order alone. */
 #ifdef HAVE_MPI
 #include <stdlib.h>
-#include <string.h>
 
 #include "engine/comm/wire.h"
 #include "kernels/kernels.h"

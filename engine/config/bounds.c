@@ -20,7 +20,6 @@
 #include "engine/config/resolve.h"
 
 #include <stdio.h>
-#include <string.h>
 
 struct factor {
     const char *name; /* a key, or what keys come to */

@@ -1,7 +1,5 @@
 /* scheduler.type and scheduler.params: DeepSpeed's five schedules. As with optimizers a type is a class and its params are
  * that class's arguments. The formulas are in engine/optim/learning_rate.c. */
-#include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "engine/base/nearest.h"

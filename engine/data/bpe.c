@@ -1,6 +1,5 @@
 #include "engine/data/bpe_parts.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 /* ---- words ---- */

@@ -1,6 +1,5 @@
 /* Reading vocab.json and merges.txt. Both come from anywhere, so nothing in them is believed. */
 #include <cjson/cJSON.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

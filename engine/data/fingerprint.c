@@ -1,7 +1,6 @@
 #include "engine/data/fingerprint.h"
 
 #include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 

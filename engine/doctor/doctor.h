@@ -3,7 +3,6 @@
 #ifndef ENGINE_DOCTOR_DOCTOR_H
 #define ENGINE_DOCTOR_DOCTOR_H
 
-#include <stdbool.h>
 
 enum verdict { VERDICT_GOOD, VERDICT_NOTE, VERDICT_BAD };
 

@@ -1,7 +1,6 @@
 /* What the doctor looks at in the machine itself: terminal, processor, memory. */
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <langinfo.h>
 #include <sched.h>
 #include <stdio.h>

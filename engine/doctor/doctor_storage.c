@@ -3,7 +3,6 @@
 #include "engine/doctor/doctor_storage.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
 

@@ -16,7 +16,6 @@
 #define ENGINE_MEMORY_MEMORY_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "engine/base/error.h"

@@ -1,6 +1,5 @@
 #include "engine/trace/check.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>

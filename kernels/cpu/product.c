@@ -4,7 +4,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "kernels/cpu/dnnl_matmul.h"
 #include "kernels/cpu/parallel.h"

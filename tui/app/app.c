@@ -4,9 +4,7 @@
 #include "tui/app/app.h"
 
 #include <poll.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "engine/base/clock.h"
 #include "tui/app/app_parts.h"

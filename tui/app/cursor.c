@@ -1,7 +1,6 @@
 /* Moving the cursor: a model of its own is restored from the keyframe before the wanted moment and folded up to it, out of
  * memory where the step is kept there, else out of the trace file. */
 #include <stddef.h>
-#include <string.h>
 
 #include "tui/app/feed_parts.h"
 

@@ -1,6 +1,5 @@
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "engine/config/command.h"
 #include "tui/app/app_parts.h"

@@ -4,7 +4,6 @@
 #define TUI_APP_SETTINGS_H
 
 #include <stdbool.h>
-#include <stddef.h>
 
 #include "engine/base/error.h"
 #include "tui/draw/format.h"

@@ -3,7 +3,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define INPUT_F(n)            (INPUT_F0 + (n))
 #define INPUT_CONTROL(letter) ((letter)&0x1f)

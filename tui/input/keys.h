@@ -2,7 +2,6 @@
 #ifndef TUI_INPUT_KEYS_H
 #define TUI_INPUT_KEYS_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 /* Codes of keys that are no characters lie beyond Unicode. */

@@ -1,7 +1,5 @@
 /* Memory: the chosen rank's tiers by category, measured against the plan; all ranks side by side; and how the rank's memory
  * goes through the step, in each tier that is used. The pane of the overview shows the table of the fullest rank. */
-#include <stdio.h>
-#include <string.h>
 
 #include "tui/memory/memory.h"
 #include "tui/memory/tiers.h"

@@ -1,7 +1,6 @@
 /* A lane as boxes. Columns that show the same operation are one box, named as far as its width allows: "block' 3", "B3",
  * "B". A wait is a thread of thin lines that says by its letter what was waited for. */
 #include <stdio.h>
-#include <string.h>
 
 #include "engine/observe/progress.h"
 #include "tui/draw/bar.h"

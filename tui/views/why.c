@@ -4,7 +4,6 @@
 #include "tui/views/why.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "engine/observe/flows.h"
 #include "tui/draw/paragraph.h"
