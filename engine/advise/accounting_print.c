@@ -187,9 +187,7 @@ static void add_side(cJSON *object, const char *name, const struct accounting_si
 {
     cJSON *to = side->bytes ? cJSON_AddObjectToObject(object, name) : cJSON_AddNullToObject(object, name);
     if (!side->bytes) return;
-    cJSON_AddNumberToObject(to, "bytes", side->bytes);
-    cJSON_AddBoolToObject(to, "cut", side->cut);
-    cJSON_AddNumberToObject(to, "held", side->held);
+    json_put(to, NUMBER("bytes", side->bytes), TRUTH("cut", side->cut), NUMBER("held", side->held));
 }
 
 static cJSON *json_of(const struct accounting *accounting, const struct config *config, const struct setup *setup)
@@ -200,27 +198,21 @@ static cJSON *json_of(const struct accounting *accounting, const struct config *
     cJSON *root = cJSON_CreateObject();
     accounting_hold(&held, accounting, setup);
     stages_of(ours, accounting, config);
-    cJSON_AddStringToObject(root, "accounting", accounting->name);
-    cJSON_AddStringToObject(root, "who", accounting->who);
-    cJSON_AddStringToObject(root, "why", accounting->why);
-    cJSON_AddNumberToObject(root, "parameters", (double)setup->model.elems);
-    cJSON_AddNumberToObject(root, "ranks", ranks);
-    cJSON_AddNumberToObject(root, "stage", stage);
+    json_put(root, TEXT("accounting", accounting->name), TEXT("who", accounting->who), TEXT("why", accounting->why),
+             NUMBER("parameters", setup->model.elems), NUMBER("ranks", ranks), NUMBER("stage", stage));
     cJSON *arrays = cJSON_AddArrayToObject(root, "arrays");
     for (int l = 0; l < held.count; l++) {
         cJSON *array = json_item(arrays);
-        cJSON_AddStringToObject(array, "category", category_name(held.line[l].category));
-        cJSON_AddStringToObject(array, "array", held.line[l].array);
+        json_put(array, TEXT("category", category_name(held.line[l].category)), TEXT("array", held.line[l].array));
         add_side(array, "accounting", &held.line[l].theirs);
         add_side(array, "engine", &held.line[l].ours);
     }
     cJSON_AddNumberToObject(root, "padding", held.padding);
     cJSON *stages = cJSON_AddArrayToObject(root, "stages");
     for (int s = 0; s < STAGES; s++) {
-        cJSON *of = json_item(stages);
-        cJSON_AddNumberToObject(of, "stage", s);
-        json_number(of, "accounting", accounting_speaks_of(accounting, s), accounting_bytes(accounting, s, ranks));
-        json_number(of, "engine", !isnan(ours[s]), ours[s]);
+        const bool speaks = accounting_speaks_of(accounting, s);
+        json_put(json_item(stages), NUMBER("stage", s),
+                 NUMBER_IF("accounting", speaks, accounting_bytes(accounting, s, ranks)), NUMBER("engine", ours[s]));
     }
     return root;
 }

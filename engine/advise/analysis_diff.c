@@ -109,12 +109,9 @@ bool analysis_diff_print(const struct analysis *left, const struct analysis *rig
 
 static void add_row(cJSON *row, const struct figure *left, const struct figure *right)
 {
-    cJSON_AddStringToObject(row, "figure", left->label);
-    cJSON_AddStringToObject(row, "unit", figure_unit_name(left));
-    json_number(row, "a", left->known, figure_in_unit(left));
-    json_number(row, "b", right->known, figure_in_unit(right));
-    cJSON_AddBoolToObject(row, "exact", figure_is_exact(left));
-    cJSON_AddBoolToObject(row, "equal", figure_same(left, right));
+    json_put(row, TEXT("figure", left->label), TEXT("unit", figure_unit_name(left)),
+             NUMBER_IF("a", left->known, figure_in_unit(left)), NUMBER_IF("b", right->known, figure_in_unit(right)),
+             TRUTH("exact", figure_is_exact(left)), TRUTH("equal", figure_same(left, right)));
 }
 
 static void add_keys(cJSON *out, const struct analysis *left, const struct analysis *right)
@@ -122,12 +119,8 @@ static void add_keys(cJSON *out, const struct analysis *left, const struct analy
     struct analysis_key *keys;
     const int count = analysis_keys(&keys, left, right);
     cJSON *list = count < 0 ? cJSON_AddNullToObject(out, "configured") : cJSON_AddArrayToObject(out, "configured");
-    for (int k = 0; k < count; k++) {
-        cJSON *row = json_item(list);
-        cJSON_AddStringToObject(row, "key", keys[k].path);
-        cJSON_AddStringToObject(row, "a", keys[k].value[0]);
-        cJSON_AddStringToObject(row, "b", keys[k].value[1]);
-    }
+    for (int k = 0; k < count; k++)
+        json_put(json_item(list), TEXT("key", keys[k].path), TEXT("a", keys[k].value[0]), TEXT("b", keys[k].value[1]));
     free(keys);
 }
 
@@ -147,9 +140,7 @@ char *analysis_diff_json(const struct analysis *left, const struct analysis *rig
     struct analysis_pair *pairs;
     const int count = analysis_pairs(&pairs, left, right);
     cJSON *out = cJSON_CreateObject();
-    cJSON_AddNumberToObject(out, "version", 1);
-    cJSON_AddStringToObject(out, "a", left->path);
-    cJSON_AddStringToObject(out, "b", right->path);
+    json_put(out, NUMBER("version", 1), TEXT("a", left->path), TEXT("b", right->path));
     add_keys(out, left, right);
     cJSON *list = cJSON_AddArrayToObject(out, "sections");
     *equal = count >= 0;

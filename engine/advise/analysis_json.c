@@ -47,18 +47,16 @@ static void put_temporal(const struct mean *mean)
     }
 }
 
+/* Differences, which have no JSON, are of the mean only. */
 static void put_ranks(const struct mean *mean, cJSON *out)
 {
-    const bool labelled = mean->figures->labelled;
     cJSON *list = cJSON_AddArrayToObject(out, "temporal");
-    mean->figures->labelled = false;
-    for (int rank = 0; rank < mean->section->ranks; rank++) {
+    for (int rank = 0; list && rank < mean->section->ranks; rank++) {
         struct totals sum;
         const struct mean of = {mean->figures, mean->section, &sum, analysis_sum(&sum, mean->section, rank)};
         mean->figures->json = json_item(list);
         put_temporal(&of);
     }
-    mean->figures->labelled = labelled;
     mean->figures->json = cJSON_AddObjectToObject(out, "mean");
     put_temporal(mean);
 }
@@ -81,8 +79,7 @@ static void put_lane_stalls(const struct mean *mean, cJSON *list)
         for (enum stall why = STALL_NONE + 1; why < STALLS; why++) {
             if (!mean->sum->lane_stall_ns[lane][why]) continue;
             mean->figures->json = json_item(list);
-            json_text(mean->figures->json, "lane", lane_name(lane));
-            json_text(mean->figures->json, "cause", stall_name(why));
+            json_put(mean->figures->json, TEXT_IF("lane", lane_name(lane)), TEXT_IF("cause", stall_name(why)));
             put_time(mean, "seconds_per_step", NULL, mean->sum->lane_stall_ns[lane][why]);
         }
 }
@@ -170,15 +167,14 @@ static void add_memory(cJSON *out, const struct analysis_section *section)
             const struct analysis_peak *peak = &section->peak[rank][tier];
             if (!peak->instant.known) continue;
             cJSON *item = json_item(list);
-            json_bytes(item, "rank", (uint64_t)rank);
-            json_text(item, "tier", tier_name(tier));
-            json_bytes(item, "peak_bytes", peak->instant.live_bytes);
-            json_number(item, "predicted_peak_bytes", section->tier[tier].known,
-                        (double)section->tier[tier].peak_bytes);
-            json_bytes(item, "step", peak->step);
+            json_put(item, NUMBER("rank", rank), TEXT_IF("tier", tier_name(tier)),
+                     NUMBER("peak_bytes", peak->instant.live_bytes),
+                     NUMBER_IF("predicted_peak_bytes", section->tier[tier].known, section->tier[tier].peak_bytes),
+                     NUMBER("step", peak->step));
             cJSON *tenants = cJSON_AddObjectToObject(item, "at_peak_bytes");
             for (enum category c = 0; c < CATEGORIES; c++)
-                if (peak->instant.held_bytes[c]) json_bytes(tenants, category_name(c), peak->instant.held_bytes[c]);
+                if (peak->instant.held_bytes[c])
+                    json_put(tenants, NUMBER(category_name(c), peak->instant.held_bytes[c]));
         }
 }
 
@@ -231,13 +227,11 @@ static void put_steps(struct figures *figures, const struct analysis_section *se
     const bool there = section->ranks > 0, any = section->steps > 0;
     const double steps = (double)section->steps;
     figures_put(figures, "stage", "ZeRO stage", FIGURE_STAGE, there && section->stage != RUN_UNKNOWN, section->stage);
-    json_bytes(figures->json, "schedule", section->schedule);
+    json_put(figures->json, NUMBER("schedule", section->schedule));
     figures_put(figures, "ranks", "ranks", FIGURE_COUNT, there, section->ranks);
-    json_bytes(figures->json, "first_step", section->first_step);
-    json_bytes(figures->json, "last_step", section->last_step);
+    json_put(figures->json, NUMBER("first_step", section->first_step), NUMBER("last_step", section->last_step));
     figures_put(figures, "steps", "steps", FIGURE_COUNT, there, steps);
-    json_bytes(figures->json, "skipped_steps", (uint64_t)section->skipped);
-    json_bytes(figures->json, "timed_steps", (uint64_t)section->timed);
+    json_put(figures->json, NUMBER("skipped_steps", section->skipped), NUMBER("timed_steps", section->timed));
     add_knobs(figures->json, section);
     figures_put(figures, NULL, "tokens a step", FIGURE_COUNT, any, (double)section->tokens / steps);
     figures_put(figures, "seconds_per_step", "step", FIGURE_TIME, any, (double)section->total_ns / steps);
@@ -274,15 +268,13 @@ char *analysis_json(const struct analysis *analysis)
 {
     const struct run_model *model = analysis->model;
     cJSON *out = cJSON_CreateObject();
-    json_bytes(out, "version", 1);
-    json_text(out, "trace", analysis->path);
-    json_text(out, "outcome", model->ended ? run_outcome_name(model->outcome) : NULL);
-    json_text(out, "defect", analysis->defect);
-    json_bytes(out, "lost_records", model->lost_records);
+    json_put(out, NUMBER("version", 1), TEXT_IF("trace", analysis->path),
+             TEXT_IF("outcome", model->ended ? run_outcome_name(model->outcome) : NULL),
+             TEXT_IF("defect", analysis->defect), NUMBER("lost_records", model->lost_records));
     cJSON *shape = cJSON_AddObjectToObject(out, "model");
-    json_text(shape, "name", model->header.model_name);
-    json_number(shape, "parameters", model->header.parameters >= 0, (double)model->header.parameters);
-    json_bytes(out, "ranks", (uint64_t)model->ranks);
+    json_put(shape, TEXT_IF("name", model->header.model_name),
+             NUMBER_IF("parameters", model->header.parameters >= 0, model->header.parameters));
+    json_put(out, NUMBER("ranks", model->ranks));
     cJSON *list = cJSON_AddArrayToObject(out, "sections");
     for (int i = 0; i < analysis->section_count; i++) {
         struct figures figures = {.json = json_item(list)};

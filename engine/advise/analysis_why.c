@@ -172,32 +172,26 @@ void analysis_print_why(const struct analysis *analysis, FILE *out)
 
 static void add_change(cJSON *out, const struct why_change *change)
 {
-    cJSON_AddStringToObject(out, "command", change->command);
-    cJSON_AddStringToObject(out, "text", change->text);
-    cJSON_AddBoolToObject(out, "restart", change->restart);
-    json_bytes(out, "peak_bytes", change->plan.peak_bytes);
+    json_put(out, TEXT("command", change->command), TEXT("text", change->text), TRUTH("restart", change->restart),
+             NUMBER("peak_bytes", change->plan.peak_bytes));
     cJSON *peaks = cJSON_AddObjectToObject(out, "tier_peak_bytes");
     for (enum tier tier = 0; tier < TIERS; tier++)
-        json_bytes(peaks, tier_name(tier), change->plan.tier_peak_bytes[tier]);
-    json_bytes(out, "sent_bytes_per_step", change->plan.sent_bytes);
-    json_bytes(out, "bus_bytes_per_step", change->plan.bus_bytes);
-    json_bytes(out, "nvme_bytes_per_step", change->plan.nvme_bytes);
-    cJSON_AddNumberToObject(out, "recomputed_products", change->plan.recomputed);
+        json_put(peaks, NUMBER(tier_name(tier), change->plan.tier_peak_bytes[tier]));
+    json_put(out, NUMBER("sent_bytes_per_step", change->plan.sent_bytes),
+             NUMBER("bus_bytes_per_step", change->plan.bus_bytes),
+             NUMBER("nvme_bytes_per_step", change->plan.nvme_bytes),
+             NUMBER("recomputed_products", change->plan.recomputed));
 }
 
 static void add_tenant(cJSON *out, const struct why_tenant *tenant)
 {
-    cJSON_AddStringToObject(out, "category", category_name(tenant->category));
-    json_number(out, "bytes", tenant->measured, (double)tenant->bytes);
-    json_bytes(out, "planned_bytes", tenant->planned_bytes);
-    cJSON_AddStringToObject(out, "knob", tenant->knob ? tenant->knob : "");
+    json_put(out, TEXT("category", category_name(tenant->category)),
+             NUMBER_IF("bytes", tenant->measured, tenant->bytes), NUMBER("planned_bytes", tenant->planned_bytes),
+             TEXT("knob", tenant->knob ? tenant->knob : ""));
     cJSON *terms = cJSON_AddArrayToObject(out, "terms");
-    for (int t = 0; t < tenant->term_count; t++) {
-        cJSON *term = json_item(terms);
-        cJSON_AddStringToObject(term, "what", tenant->terms[t].what);
-        cJSON_AddStringToObject(term, "formula", tenant->terms[t].formula);
-        json_bytes(term, "bytes", tenant->terms[t].bytes);
-    }
+    for (int t = 0; t < tenant->term_count; t++)
+        json_put(json_item(terms), TEXT("what", tenant->terms[t].what), TEXT("formula", tenant->terms[t].formula),
+                 NUMBER("bytes", tenant->terms[t].bytes));
     cJSON *changes = cJSON_AddArrayToObject(out, "changes");
     for (int c = 0; c < tenant->change_count; c++)
         if (tenant->changes[c].plan.known) add_change(json_item(changes), &tenant->changes[c]);
@@ -208,11 +202,8 @@ struct cJSON *analysis_why_object(const struct analysis *analysis, enum tier tie
     struct why *why = why_of(analysis->model, tier);
     if (!why) return cJSON_CreateNull();
     cJSON *out = cJSON_CreateObject();
-    cJSON_AddNumberToObject(out, "rank", why->rank);
-    cJSON_AddStringToObject(out, "tier", tier_name(why->tier));
-    cJSON_AddNumberToObject(out, "stage", why->stage);
-    json_number(out, "peak_bytes", why->measured, (double)why->peak_bytes);
-    json_bytes(out, "planned_bytes", why->plan.peak_bytes);
+    json_put(out, NUMBER("rank", why->rank), TEXT("tier", tier_name(why->tier)), NUMBER("stage", why->stage),
+             NUMBER_IF("peak_bytes", why->measured, why->peak_bytes), NUMBER("planned_bytes", why->plan.peak_bytes));
     cJSON *tenants = cJSON_AddArrayToObject(out, "tenants");
     for (int t = 0; t < why->tenant_count; t++) add_tenant(json_item(tenants), &why->tenants[t]);
     cJSON *stages = cJSON_AddArrayToObject(out, "stages");

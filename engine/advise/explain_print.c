@@ -153,23 +153,18 @@ static void add_key(cJSON *json, const struct explained *line)
         [CLASS_HONOURED] = "honoured", [CLASS_FIXED] = "refused",  [CLASS_INERT] = "no effect",
         [CLASS_QUIET] = "no effect",   [CLASS_SWITCH] = "refused", [CLASS_OPAQUE] = "no effect"};
     const bool honoured = line->key->class == CLASS_HONOURED;
-    cJSON_AddStringToObject(json, "key", line->key->path);
-    cJSON_AddStringToObject(json, "class", classes[line->key->class]);
-    cJSON_AddBoolToObject(json, "given", line->part == EXPLAIN_GIVEN);
+    json_put(json, TEXT("key", line->key->path), TEXT("class", classes[line->key->class]),
+             TRUTH("given", line->part == EXPLAIN_GIVEN));
     if (honoured) cJSON_AddStringToObject(json, "value", line->value);
-    else json_some_text(json, "value", line->value);
-    json_some_text(json, "from", line->from);
-    json_some_text(json, "spelled", line->spelling);
-    if (honoured) json_some_text(json, "default", line->key->value);
-    if (honoured) cJSON_AddBoolToObject(json, "live", line->key->live);
+    else json_put(json, TEXT_SOME("value", line->value));
+    json_put(json, TEXT_SOME("from", line->from), TEXT_SOME("spelled", line->spelling));
+    if (honoured) json_put(json, TEXT_SOME("default", line->key->value), TRUTH("live", line->key->live));
     if (line->binding.verdict == BINDS || line->binding.verdict == BINDS_NOT)
-        cJSON_AddBoolToObject(json, "binds", line->binding.verdict == BINDS);
-    json_some_text(json, "neutral", line->binding.neutral);
-    json_some_text(json, "why", line->why);
-    json_some_text(json, "note", line->note);
-    json_some_text(json, "effect", line->effect);
-    if (honoured) json_some_text(json, "help", line->key->text);
-    json_some_text(json, "deepspeed", knob_quirk(line->key->path));
+        json_put(json, TRUTH("binds", line->binding.verdict == BINDS));
+    json_put(json, TEXT_SOME("neutral", line->binding.neutral), TEXT_SOME("why", line->why),
+             TEXT_SOME("note", line->note), TEXT_SOME("effect", line->effect));
+    if (honoured) json_put(json, TEXT_SOME("help", line->key->text));
+    json_put(json, TEXT_SOME("deepspeed", knob_quirk(line->key->path)));
 }
 
 int explain_print_json(FILE *out, const struct config *config, const char *name, struct error *err)

@@ -4,10 +4,8 @@
 
 static void add_setup(cJSON *out, const struct fit_setup *setup)
 {
-    cJSON_AddNumberToObject(out, "stage", setup->stage);
-    cJSON_AddStringToObject(out, "offload_optimizer", offload_name(setup->optimizer));
-    cJSON_AddStringToObject(out, "offload_param", offload_name(setup->param));
-    cJSON_AddStringToObject(out, "recompute", recompute_name(setup->recompute));
+    json_put(out, NUMBER("stage", setup->stage), TEXT("offload_optimizer", offload_name(setup->optimizer)),
+             TEXT("offload_param", offload_name(setup->param)), TEXT("recompute", recompute_name(setup->recompute)));
     if (setup->tiles) cJSON_AddNumberToObject(out, "mlp_tiles", setup->tiles);
     cJSON_AddStringToObject(out, "sizes", sizes_name(setup->sizes));
 }
@@ -33,24 +31,22 @@ static void add_lacks(cJSON *out, const char *name, const struct fit_plan *plan,
         cJSON_AddStringToObject(object, "refused", plan->refusal);
         return;
     }
-    cJSON_AddStringToObject(object, "limit", fit_limit_name(stop));
-    cJSON_AddStringToObject(object, "tier", tier_name(plan->need[stop].tier));
-    cJSON_AddStringToObject(object, "category", category_name(plan->need[stop].most));
-    json_bytes(object, "bytes", (uint64_t)fit_short(plan, limits, stop));
+    json_put(object, TEXT("limit", fit_limit_name(stop)), TEXT("tier", tier_name(plan->need[stop].tier)),
+             TEXT("category", category_name(plan->need[stop].most)),
+             NUMBER("bytes", (uint64_t)fit_short(plan, limits, stop)));
 }
 
 static void add_plan(cJSON *out, const struct fit_plan *plan)
 {
     if (!plan->planned) return;
-    json_bytes(out, "parameters", (uint64_t)plan->parameters);
+    json_put(out, NUMBER("parameters", plan->parameters));
     cJSON *peaks = cJSON_AddObjectToObject(out, "peak_bytes");
     for (int tier = 0; tier < TIERS; tier++)
         cJSON_AddNumberToObject(peaks, tier_name((enum tier)tier), (double)plan->need[tier].bytes);
-    json_bytes(out, "nvme_bytes_per_step", (uint64_t)plan->nvme_bytes);
-    json_bytes(out, "bus_bytes_per_step", (uint64_t)plan->bus_bytes);
-    json_bytes(out, "sent_bytes_per_step", (uint64_t)plan->sent_bytes);
-    cJSON_AddNumberToObject(out, "flops_per_step", plan->flops.forward + plan->flops.backward);
-    cJSON_AddNumberToObject(out, "recomputed_flops_per_step", plan->flops.recomputed);
+    json_put(out, NUMBER("nvme_bytes_per_step", plan->nvme_bytes), NUMBER("bus_bytes_per_step", plan->bus_bytes),
+             NUMBER("sent_bytes_per_step", plan->sent_bytes),
+             NUMBER("flops_per_step", plan->flops.forward + plan->flops.backward),
+             NUMBER("recomputed_flops_per_step", plan->flops.recomputed));
 }
 
 static void add_candidate(cJSON *out, const struct fit_candidate *candidate, const struct fit_limits *limits)
@@ -82,8 +78,7 @@ static void add_cheapest(cJSON *out, const struct fit_cheapest *cheapest, const 
 static void add_depth(cJSON *out, const struct fit_depth *depth, const struct fit_limits *limits)
 {
     add_setup(out, &depth->setup);
-    cJSON_AddNumberToObject(out, "layers", depth->layers);
-    cJSON_AddNumberToObject(out, "hidden", depth->hidden);
+    json_put(out, NUMBER("layers", depth->layers), NUMBER("hidden", depth->hidden));
     if (depth->layers) add_plan(out, &depth->plan);
     if (depth->layers == FIT_LAYERS_MAX) cJSON_AddNullToObject(out, "next_lacks");
     else add_lacks(out, "next_lacks", &depth->next, limits);

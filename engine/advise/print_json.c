@@ -9,12 +9,11 @@
 
 static void add_category(cJSON *out, const struct footprint *footprint, enum tier tier, enum category category)
 {
-    cJSON_AddStringToObject(out, "tier", tier_name(tier));
-    cJSON_AddStringToObject(out, "category", category_name(category));
-    json_bytes(out, "resting_bytes", (uint64_t)footprint->category[tier][category].resting_bytes);
-    json_bytes(out, "peak_bytes", (uint64_t)footprint->category[tier][category].peak_bytes);
-    json_bytes(out, "at_peak_bytes", (uint64_t)footprint->category[tier][category].at_peak_bytes);
-    json_bytes(out, "reserved_bytes", (uint64_t)footprint->category[tier][category].extent_bytes);
+    json_put(out, TEXT("tier", tier_name(tier)), TEXT("category", category_name(category)),
+             NUMBER("resting_bytes", footprint->category[tier][category].resting_bytes),
+             NUMBER("peak_bytes", footprint->category[tier][category].peak_bytes),
+             NUMBER("at_peak_bytes", footprint->category[tier][category].at_peak_bytes),
+             NUMBER("reserved_bytes", footprint->category[tier][category].extent_bytes));
 }
 
 static void add_memory(cJSON *out, const struct footprint *footprint, const struct config *config)
@@ -27,13 +26,13 @@ static void add_memory(cJSON *out, const struct footprint *footprint, const stru
                 add_category(json_item(memory), footprint, (enum tier)tier, (enum category)c);
         cJSON *object = json_item(tiers);
         cJSON_AddStringToObject(object, "tier", tier_name((enum tier)tier));
-        json_bytes(object, "resting_bytes", (uint64_t)footprint->resting_bytes[tier]);
-        json_bytes(object, "peak_bytes", (uint64_t)footprint->peak_bytes[tier]);
+        json_put(object, NUMBER("resting_bytes", footprint->resting_bytes[tier]),
+                 NUMBER("peak_bytes", footprint->peak_bytes[tier]));
         json_number(object, "budget_bytes", config->budget_bytes[tier] > 0, (double)config->budget_bytes[tier]);
         cJSON_AddNumberToObject(object, "peak_operation", footprint->peak_op[tier]);
     }
-    json_bytes(out, "peak_bytes", (uint64_t)footprint->peak_bytes[TIER_DEVICE]);
-    json_bytes(out, "resting_bytes", (uint64_t)footprint->resting_bytes[TIER_DEVICE]);
+    json_put(out, NUMBER("peak_bytes", footprint->peak_bytes[TIER_DEVICE]),
+             NUMBER("resting_bytes", footprint->resting_bytes[TIER_DEVICE]));
 }
 
 static void add_traffic(cJSON *out, const struct setup *setup, const struct config *config)
@@ -45,9 +44,8 @@ static void add_traffic(cJSON *out, const struct setup *setup, const struct conf
         const struct config_link *pace = plan_pace_of(config, (enum traffic)kind);
         if (sums[kind].count == 0) continue;
         cJSON *object = json_item(traffic);
-        cJSON_AddStringToObject(object, "kind", traffic_name((enum traffic)kind));
-        cJSON_AddNumberToObject(object, "count", sums[kind].count);
-        json_bytes(object, "sent_bytes", (uint64_t)sums[kind].sent_bytes);
+        json_put(object, TEXT("kind", traffic_name((enum traffic)kind)), NUMBER("count", sums[kind].count),
+                 NUMBER("sent_bytes", sums[kind].sent_bytes));
         if (pace) cJSON_AddNumberToObject(object, "seconds_at_pace", traffic_seconds(&sums[kind], pace));
     }
     cJSON_AddNumberToObject(out, "theory_bytes", traffic_theory_bytes(&setup->model, &setup->schedule));
@@ -59,10 +57,8 @@ static void add_flops(cJSON *out, const struct setup *setup)
 {
     struct flops flops;
     flops_of(&flops, &setup->schedule, &setup->model);
-    cJSON *object = cJSON_AddObjectToObject(out, "flops");
-    cJSON_AddNumberToObject(object, "forward", flops.forward);
-    cJSON_AddNumberToObject(object, "backward", flops.backward);
-    cJSON_AddNumberToObject(object, "recomputed", flops.recomputed);
+    json_put(cJSON_AddObjectToObject(out, "flops"), NUMBER("forward", flops.forward),
+             NUMBER("backward", flops.backward), NUMBER("recomputed", flops.recomputed));
 }
 
 int plan_print_json(FILE *out, const struct config *config, bool with_schedule, struct error *err)
@@ -71,11 +67,9 @@ int plan_print_json(FILE *out, const struct config *config, bool with_schedule, 
     int status = plan_checked_setup(&setup, config, err);
     if (status) return status;
     cJSON *json = cJSON_CreateObject(), *model = cJSON_AddObjectToObject(json, "model");
-    cJSON_AddStringToObject(model, "name", config->model.name);
-    json_bytes(model, "parameters", (uint64_t)setup.model.elems);
-    cJSON_AddNumberToObject(json, "ranks", setup.schedule.ranks);
-    cJSON_AddNumberToObject(json, "stage", setup.schedule.stage);
-    cJSON_AddStringToObject(json, "precision", dtype_name(config->dtype));
+    json_put(model, TEXT("name", config->model.name), NUMBER("parameters", setup.model.elems));
+    json_put(json, NUMBER("ranks", setup.schedule.ranks), NUMBER("stage", setup.schedule.stage),
+             TEXT("precision", dtype_name(config->dtype)));
     add_memory(json, &setup.footprint, config);
     add_traffic(json, &setup, config);
     add_flops(json, &setup);

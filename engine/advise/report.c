@@ -27,13 +27,11 @@ static void add_header(cJSON *report, const struct run_model *model)
     cJSON *shape = cJSON_AddObjectToObject(report, "model");
     json_text(shape, "name", header->model_name);
     json_number(shape, "parameters", header->parameters >= 0, (double)header->parameters);
-    json_number(report, "ranks", model->ranks > 0, model->ranks);
-    json_number(report, "threads_per_rank", header->known && header->threads_per_rank >= 0, header->threads_per_rank);
-    json_text(report, "backend", header->backend);
-    json_text(report, "isa", header->isa);
-    json_text(report, "precision", header->precision);
-    json_number(report, "accumulation_steps", header->known && header->accumulation_steps >= 0,
-                header->accumulation_steps);
+    json_put(
+        report, NUMBER_IF("ranks", model->ranks > 0, model->ranks),
+        NUMBER_IF("threads_per_rank", header->known && header->threads_per_rank >= 0, header->threads_per_rank),
+        TEXT_IF("backend", header->backend), TEXT_IF("isa", header->isa), TEXT_IF("precision", header->precision),
+        NUMBER_IF("accumulation_steps", header->known && header->accumulation_steps >= 0, header->accumulation_steps));
 }
 
 /* A run that goes on with other ranks has parts; "ranks", "memory", "peak", "traffic" and processes are of the last. */
@@ -42,9 +40,8 @@ static void add_parts(cJSON *report, const struct run_model *model)
     cJSON *list = cJSON_AddArrayToObject(report, "parts");
     for (int i = 0; i < model->part_count; i++) {
         const struct run_part *part = &model->parts[i];
-        cJSON *out = json_item(list);
-        cJSON_AddNumberToObject(out, "first_step", part->steps_done + 1);
-        json_number(out, "ranks", part->ranks >= 0, part->ranks);
+        json_put(json_item(list), NUMBER("first_step", part->steps_done + 1),
+                 NUMBER_IF("ranks", part->ranks >= 0, part->ranks));
     }
 }
 
@@ -59,13 +56,14 @@ static void add_seconds(cJSON *object, const struct run_step *step)
     cJSON_AddNumberToObject(out, "total", seconds(step->total_ns));
     for (int phase = 0; phase < PHASES; phase++)
         json_number(out, names[phase], known, seconds(step->split.phase_ns[phase]) / ranks);
-    json_number(out, "communication_exposed", known, seconds(step->split.exposed_ns) / ranks);
-    json_number(out, "offload_exposed", known,
-                seconds(step->split.exposed_by_ns[TRAFFIC_D2H] + step->split.exposed_by_ns[TRAFFIC_H2D]) / ranks);
-    json_number(out, "host_update", known, seconds(step->split.host_ns) / ranks);
-    json_number(out, "host_exposed", known, seconds(step->split.host_exposed_ns) / ranks);
-    json_number(out, "io_exposed", known, seconds(step->split.io_exposed_ns) / ranks);
-    cJSON_AddNumberToObject(out, "paused", seconds(step->paused_ns));
+    json_put(
+        out, NUMBER_IF("communication_exposed", known, seconds(step->split.exposed_ns) / ranks),
+        NUMBER_IF("offload_exposed", known,
+                  seconds(step->split.exposed_by_ns[TRAFFIC_D2H] + step->split.exposed_by_ns[TRAFFIC_H2D]) / ranks),
+        NUMBER_IF("host_update", known, seconds(step->split.host_ns) / ranks),
+        NUMBER_IF("host_exposed", known, seconds(step->split.host_exposed_ns) / ranks),
+        NUMBER_IF("io_exposed", known, seconds(step->split.io_exposed_ns) / ranks),
+        NUMBER("paused", seconds(step->paused_ns)));
 }
 
 /* As many as the step had ranks. */
@@ -87,16 +85,10 @@ static cJSON *step_object(const struct run_step *step)
     char hex[12];
     memcpy(&bits, &step->loss, sizeof bits);
     snprintf(hex, sizeof hex, "%08x", bits);
-    cJSON_AddNumberToObject(out, "step", step->step);
-    json_number(out, "stage", step->stage != RUN_UNKNOWN, step->stage);
-    json_number(out, "loss", true, (double)step->loss);
-    cJSON_AddStringToObject(out, "loss_bits", hex);
-    json_number(out, "grad_norm", true, (double)step->grad_norm);
-    json_number(out, "learning_rate", true, (double)step->learning_rate);
-    json_number(out, "loss_scale", true, (double)step->loss_scale);
-    cJSON_AddBoolToObject(out, "skipped", step->skipped);
-    cJSON_AddNumberToObject(out, "tokens", step->tokens);
-    cJSON_AddNumberToObject(out, "micro_steps", step->micro_steps);
+    json_put(out, NUMBER("step", step->step), NUMBER_IF("stage", step->stage != RUN_UNKNOWN, step->stage),
+             NUMBER("loss", step->loss), TEXT("loss_bits", hex), NUMBER("grad_norm", step->grad_norm),
+             NUMBER("learning_rate", step->learning_rate), NUMBER("loss_scale", step->loss_scale),
+             TRUTH("skipped", step->skipped), NUMBER("tokens", step->tokens), NUMBER("micro_steps", step->micro_steps));
     add_seconds(out, step);
     add_sent(out, step);
     return out;
@@ -111,6 +103,7 @@ static void add_hash(cJSON *report, const struct run_model *model)
 
 static void add_memory(cJSON *report, const struct run_model *model)
 {
+    static const struct run_predicted unknown;
     const struct run_schedule *plan = run_training(model);
     cJSON *list = cJSON_AddArrayToObject(report, "memory");
     for (int rank = 0; rank < model->ranks; rank++)
@@ -118,17 +111,12 @@ static void add_memory(cJSON *report, const struct run_model *model)
             for (int category = 0; category < CATEGORIES; category++) {
                 const struct run_memory *memory = &model->rank[rank].tier[tier].category[category];
                 if (!memory->known) continue;
-                cJSON *out = json_item(list);
-                cJSON_AddNumberToObject(out, "rank", rank);
-                json_text(out, "tier", tier_name(tier));
-                json_text(out, "category", category_name(category));
-                cJSON_AddNumberToObject(out, "live_bytes", (double)memory->live_bytes);
-                cJSON_AddNumberToObject(out, "reserved_bytes", (double)memory->reserved_bytes);
-                cJSON_AddNumberToObject(out, "peak_bytes", (double)memory->peak_bytes);
-                json_number(out, "at_peak_bytes", memory->has_at_peak, (double)memory->at_peak_bytes);
-                const struct run_predicted *planned = plan ? &plan->category[tier][category] : NULL;
-                json_number(out, "predicted_peak_bytes", planned && planned->known,
-                            planned ? (double)planned->peak_bytes : 0);
+                const struct run_predicted *planned = plan ? &plan->category[tier][category] : &unknown;
+                json_put(json_item(list), NUMBER("rank", rank), TEXT_IF("tier", tier_name(tier)),
+                         TEXT_IF("category", category_name(category)), NUMBER("live_bytes", memory->live_bytes),
+                         NUMBER("reserved_bytes", memory->reserved_bytes), NUMBER("peak_bytes", memory->peak_bytes),
+                         NUMBER_IF("at_peak_bytes", memory->has_at_peak, memory->at_peak_bytes),
+                         NUMBER_IF("predicted_peak_bytes", planned->known, planned->peak_bytes));
             }
 }
 
@@ -140,14 +128,11 @@ static void add_peaks(cJSON *report, const struct run_model *model)
             const struct run_tier *from = &model->rank[rank].tier[tier];
             uint64_t predicted = 0;
             if (!from->has_total) continue;
-            cJSON *out = json_item(list);
-            cJSON_AddNumberToObject(out, "rank", rank);
-            json_text(out, "tier", tier_name(tier));
-            cJSON_AddNumberToObject(out, "bytes", (double)from->peak_bytes);
-            bool known = run_predicted_peak(model, tier, &predicted);
-            json_number(out, "predicted_bytes", known, (double)predicted);
-            cJSON_AddNumberToObject(out, "reserved_bytes", (double)from->peak_reserved_bytes);
-            json_number(out, "budget_bytes", from->has_budget && from->budget_bytes, (double)from->budget_bytes);
+            const bool known = run_predicted_peak(model, tier, &predicted);
+            json_put(json_item(list), NUMBER("rank", rank), TEXT_IF("tier", tier_name(tier)),
+                     NUMBER("bytes", from->peak_bytes), NUMBER_IF("predicted_bytes", known, predicted),
+                     NUMBER("reserved_bytes", from->peak_reserved_bytes),
+                     NUMBER_IF("budget_bytes", from->has_budget && from->budget_bytes, from->budget_bytes));
         }
 }
 
@@ -159,15 +144,11 @@ static void add_gpus(cJSON *report, const struct run_model *model)
         const struct run_gpu *gpu = run_gpu_led_by(model, rank);
         const struct run_outside *outside = &model->rank[rank].outside;
         if (!gpu) continue;
-        cJSON *out = json_item(list);
-        cJSON_AddNumberToObject(out, "gpu", gpu->gpu);
-        json_text(out, "name", gpu->name);
-        cJSON_AddNumberToObject(out, "first_rank", rank);
-        cJSON_AddNumberToObject(out, "ranks", gpu->ranks);
-        cJSON_AddNumberToObject(out, "total_bytes", (double)gpu->total_bytes);
-        json_number(out, "outside_bytes", outside->known, (double)outside->bytes);
-        json_number(out, "outside_peak_bytes", outside->known, (double)outside->most_bytes);
-        json_number(out, "free_bytes", outside->known, (double)outside->free_bytes);
+        json_put(json_item(list), NUMBER("gpu", gpu->gpu), TEXT_IF("name", gpu->name), NUMBER("first_rank", rank),
+                 NUMBER("ranks", gpu->ranks), NUMBER("total_bytes", gpu->total_bytes),
+                 NUMBER_IF("outside_bytes", outside->known, outside->bytes),
+                 NUMBER_IF("outside_peak_bytes", outside->known, outside->most_bytes),
+                 NUMBER_IF("free_bytes", outside->known, outside->free_bytes));
     }
 }
 
@@ -184,13 +165,12 @@ static void add_moved(cJSON *out, const struct run_model *model, int kind, int l
     const struct run_traffic *from = &model->traffic_total[kind][link];
     double rank_steps = (double)model->ranks * model->traffic_steps;
     bool exposed = model->split_count > 0 && one_link(model, kind);
-    json_text(out, "kind", traffic_name(kind));
-    json_text(out, "link", link_name(link));
-    cJSON_AddNumberToObject(out, "count", (double)from->count / model->ranks);
-    cJSON_AddNumberToObject(out, "sent_bytes_per_step", (double)from->sent_bytes / rank_steps);
-    cJSON_AddNumberToObject(out, "seconds_per_step", seconds(from->busy_ns) / rank_steps);
-    json_number(out, "exposed_seconds_per_step", exposed,
-                exposed ? seconds(model->split_total.exposed_by_ns[kind]) / (double)model->split_count : 0);
+    json_put(out, TEXT_IF("kind", traffic_name(kind)), TEXT_IF("link", link_name(link)),
+             NUMBER("count", (double)from->count / model->ranks),
+             NUMBER("sent_bytes_per_step", (double)from->sent_bytes / rank_steps),
+             NUMBER("seconds_per_step", seconds(from->busy_ns) / rank_steps),
+             NUMBER_IF("exposed_seconds_per_step", exposed,
+                       exposed ? seconds(model->split_total.exposed_by_ns[kind]) / (double)model->split_count : 0));
 }
 
 static void add_traffic(cJSON *report, const struct run_model *model)
@@ -206,18 +186,17 @@ static void add_flow(cJSON *out, const struct run_model *model, int rank, enum f
 {
     static const char *const limits[] = {NULL, "paced", "best step"};
     const struct flow_figures figures = flow_figures_of_run(model, rank, flow);
-    cJSON_AddNumberToObject(out, "rank", rank);
-    json_text(out, "kind", traffic_name(flow_traffic(flow)));
-    cJSON_AddNumberToObject(out, "bytes_per_step", figures.bytes);
-    json_number(out, "bytes_per_second", figures.bytes_per_s > 0, figures.bytes_per_s);
-    cJSON_AddNumberToObject(out, "exposed_seconds_per_step", figures.exposed_ns * 1e-9);
-    json_number(out, "limit_bytes_per_second", figures.limited_by != FLOW_LIMIT_UNKNOWN, figures.limit_bytes_per_s);
-    json_text(out, "limit_from", limits[figures.limited_by]);
-    json_number(out, "requests_per_step", figures.has_io, figures.requests);
-    json_number(out, "queue_depth_mean", figures.has_io, figures.depth);
-    json_number(out, "queue_depth_max", figures.has_io, figures.deepest);
-    json_number(out, "latency_mean_seconds", figures.has_io, figures.latency_ns * 1e-9);
-    json_number(out, "latency_max_seconds", figures.has_io, seconds(figures.longest_ns));
+    json_put(out, NUMBER("rank", rank), TEXT_IF("kind", traffic_name(flow_traffic(flow))),
+             NUMBER("bytes_per_step", figures.bytes),
+             NUMBER_IF("bytes_per_second", figures.bytes_per_s > 0, figures.bytes_per_s),
+             NUMBER("exposed_seconds_per_step", figures.exposed_ns * 1e-9),
+             NUMBER_IF("limit_bytes_per_second", figures.limited_by != FLOW_LIMIT_UNKNOWN, figures.limit_bytes_per_s),
+             TEXT_IF("limit_from", limits[figures.limited_by]),
+             NUMBER_IF("requests_per_step", figures.has_io, figures.requests),
+             NUMBER_IF("queue_depth_mean", figures.has_io, figures.depth),
+             NUMBER_IF("queue_depth_max", figures.has_io, figures.deepest),
+             NUMBER_IF("latency_mean_seconds", figures.has_io, figures.latency_ns * 1e-9),
+             NUMBER_IF("latency_max_seconds", figures.has_io, seconds(figures.longest_ns)));
     if (figures.has_io) cJSON_AddBoolToObject(out, "direct", !figures.buffered);
     else cJSON_AddNullToObject(out, "direct");
 }
@@ -262,13 +241,10 @@ static void add_marks(cJSON *report, const struct run_model *model)
     for (int rank = 0; rank < model->ranks; rank++)
         for (int m = 0; m < model->rank[rank].marks; m++) {
             const struct run_mark *mark = &model->rank[rank].mark[m];
-            cJSON *out = json_item(list);
-            cJSON_AddNumberToObject(out, "rank", rank);
-            cJSON_AddNumberToObject(out, "step", mark->step);
-            cJSON_AddNumberToObject(out, "rss_bytes", (double)mark->rss_bytes);
-            cJSON_AddNumberToObject(out, "pss_bytes", (double)mark->pss_bytes);
-            cJSON_AddNumberToObject(out, "counted_live_bytes", (double)mark->live_bytes);
-            cJSON_AddNumberToObject(out, "counted_reserved_bytes", (double)mark->reserved_bytes);
+            json_put(json_item(list), NUMBER("rank", rank), NUMBER("step", mark->step),
+                     NUMBER("rss_bytes", mark->rss_bytes), NUMBER("pss_bytes", mark->pss_bytes),
+                     NUMBER("counted_live_bytes", mark->live_bytes),
+                     NUMBER("counted_reserved_bytes", mark->reserved_bytes));
         }
 }
 
@@ -277,9 +253,8 @@ static void add_screen(cJSON *report, const struct report_screen *screen)
     cJSON *out =
         screen->frames > 0 ? cJSON_AddObjectToObject(report, "screen") : cJSON_AddNullToObject(report, "screen");
     if (screen->frames <= 0) return;
-    cJSON_AddNumberToObject(out, "frames", (double)screen->frames);
-    cJSON_AddNumberToObject(out, "bytes", (double)screen->bytes);
-    cJSON_AddNumberToObject(out, "bytes_per_frame", (double)screen->bytes / (double)screen->frames);
+    json_put(out, NUMBER("frames", screen->frames), NUMBER("bytes", screen->bytes),
+             NUMBER("bytes_per_frame", (double)screen->bytes / (double)screen->frames));
 }
 
 /* All but the steps, whose place is an empty array. */

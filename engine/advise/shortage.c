@@ -1,11 +1,11 @@
 #include "engine/advise/shortage.h"
 
-#include <cjson/cJSON.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "engine/advise/fit.h"
 #include "engine/advise/why_parts.h"
+#include "engine/base/json.h"
 #include "engine/plan/schedule_io.h"
 
 static void add_op(cJSON *json, const struct zero_shortage *shortage, const struct model *model,
@@ -55,10 +55,7 @@ static bool fits_elsewhere(const struct why_plan *plan, const struct config *con
 
 static void add_fit(cJSON *list, const char *command, uint64_t peak_bytes)
 {
-    cJSON *fit = cJSON_CreateObject();
-    cJSON_AddStringToObject(fit, "command", command);
-    cJSON_AddNumberToObject(fit, "peak_bytes", (double)peak_bytes);
-    cJSON_AddItemToArray(list, fit);
+    json_put(json_item(list), TEXT("command", command), NUMBER("peak_bytes", peak_bytes));
 }
 
 /* Stages, what backward makes again, and what is offloaded elsewhere, or not at all. */
@@ -122,13 +119,10 @@ cJSON *shortage_json(const struct zero_shortage *shortage, const struct config *
     cJSON *json = cJSON_CreateObject();
     here.topology.ranks = ranks;
     why_plan_of(&now, &here, 0, tier);
-    cJSON_AddStringToObject(json, "text", shortage->text);
-    cJSON_AddNumberToObject(json, "rank", shortage->rank);
-    cJSON_AddStringToObject(json, "tier", tier_name(tier));
-    cJSON_AddStringToObject(json, "category", category_name(category));
-    cJSON_AddStringToObject(json, "knob", why_owner(NULL, &here, tier, category, now.at_peak_bytes[category]));
-    cJSON_AddNumberToObject(json, "wanted_bytes", (double)shortage->wanted_bytes);
-    cJSON_AddNumberToObject(json, "budget_bytes", (double)shortage->budget_bytes);
+    json_put(json, TEXT("text", shortage->text), NUMBER("rank", shortage->rank), TEXT("tier", tier_name(tier)),
+             TEXT("category", category_name(category)),
+             TEXT("knob", why_owner(NULL, &here, tier, category, now.at_peak_bytes[category])),
+             NUMBER("wanted_bytes", shortage->wanted_bytes), NUMBER("budget_bytes", shortage->budget_bytes));
     add_op(json, shortage, model, schedule);
     add_held(json, shortage, &here, &now);
     add_fits(json, shortage, &here, &now);

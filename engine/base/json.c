@@ -11,20 +11,28 @@ void json_number(cJSON *object, const char *name, bool known, double value)
     else cJSON_AddNullToObject(object, name);
 }
 
-void json_bytes(cJSON *object, const char *name, uint64_t bytes)
-{
-    cJSON_AddNumberToObject(object, name, (double)bytes);
-}
-
 void json_text(cJSON *object, const char *name, const char *text)
 {
     if (text && *text) cJSON_AddStringToObject(object, name, text);
     else cJSON_AddNullToObject(object, name);
 }
 
-void json_some_text(cJSON *object, const char *name, const char *text)
+static void put(cJSON *object, const struct json_member *member)
 {
-    if (*text) cJSON_AddStringToObject(object, name, text);
+    switch (member->kind) {
+    case JSON_NUMBER: json_number(object, member->name, member->known, member->number); break;
+    case JSON_TEXT: cJSON_AddStringToObject(object, member->name, member->text); break;
+    case JSON_TEXT_IF: json_text(object, member->name, member->text); break;
+    case JSON_TEXT_SOME:
+        if (*member->text) cJSON_AddStringToObject(object, member->name, member->text);
+        break;
+    case JSON_TRUTH: cJSON_AddBoolToObject(object, member->name, member->known); break;
+    }
+}
+
+void json_put_members(cJSON *object, const struct json_member *members)
+{
+    for (; members->name; members++) put(object, members);
 }
 
 cJSON *json_item(cJSON *list)

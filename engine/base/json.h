@@ -11,10 +11,20 @@
 
 /* null where it is not known, or not finite. */
 void json_number(cJSON *object, const char *name, bool known, double value);
-void json_bytes(cJSON *object, const char *name, uint64_t bytes);
-/* null where it is NULL or empty; json_some_text() leaves it out there. */
+/* null where it is NULL or empty. */
 void json_text(cJSON *object, const char *name, const char *text);
-void json_some_text(cJSON *object, const char *name, const char *text);
+
+/* Members in this order: json_put(object, NUMBER("rank", rank), TEXT("tier", tier_name(tier))). Of what may be unknown NUMBER_IF()
+ * and TEXT_IF() are as the functions above; TEXT_SOME() leaves out what is empty. */
+struct json_member { const char *name; enum { JSON_NUMBER, JSON_TEXT, JSON_TEXT_IF, JSON_TEXT_SOME, JSON_TRUTH } kind; bool known; double number; const char *text; };
+#define NUMBER(name, value)           NUMBER_IF(name, true, value)
+#define NUMBER_IF(name, known, value) {name, JSON_NUMBER, known, (double)(value), NULL}
+#define TEXT(name, value)             {name, JSON_TEXT, true, 0, value}
+#define TEXT_IF(name, value)          {name, JSON_TEXT_IF, true, 0, value}
+#define TEXT_SOME(name, value)        {name, JSON_TEXT_SOME, true, 0, value}
+#define TRUTH(name, value)            {name, JSON_TRUTH, value, 0, NULL}
+#define json_put(object, ...)         json_put_members(object, (const struct json_member[]){__VA_ARGS__, {.name = NULL}})
+void json_put_members(cJSON *object, const struct json_member *members); /* up to one without a name */
 
 /* A new object at the end of a list; NULL of no list. All of these take NULL for an object, and add nothing then. */
 cJSON *json_item(cJSON *list);

@@ -1,11 +1,11 @@
 /* `zerolab attach`: finds the runs of this user that go on, says what they are, and watches one. */
-#include <cjson/cJSON.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/clock.h"
 #include "engine/base/grouped.h"
+#include "engine/base/json.h"
 #include "engine/base/printable.h"
 #include "engine/cli/front.h"
 #include "engine/launch/rundir.h"
@@ -66,12 +66,10 @@ static cJSON *run_object(const struct rundir_found *run, const struct run_model 
     const struct run_schedule *plan = run_training(model);
     const struct run_step *step = run_last_step(model);
     cJSON *object = cJSON_CreateObject();
-    cJSON_AddNumberToObject(object, "run", (double)run->pid);
-    cJSON_AddNumberToObject(object, "seconds", (double)run->age_s);
+    json_put(object, NUMBER("run", run->pid), NUMBER("seconds", run->age_s));
     if (!answers) cJSON_AddStringToObject(object, "state", "does not answer");
     if (!knows_enough(model)) return object;
-    cJSON_AddStringToObject(object, "model", model->header.model_name);
-    cJSON_AddNumberToObject(object, "ranks", model->header.ranks);
+    json_put(object, TEXT("model", model->header.model_name), NUMBER("ranks", model->header.ranks));
     if (plan) cJSON_AddNumberToObject(object, "stage", plan->stage);
     if (step) cJSON_AddNumberToObject(object, "step", step->step);
     cJSON_AddStringToObject(object, "state", run_state_name(model->state));

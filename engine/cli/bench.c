@@ -1,7 +1,6 @@
 /* `zerolab bench`: what it costs a step to be recorded and to be watched, as ratios to steps to which nobody listens. What stands
  * in a row is a median over rounds, each against the steps to which nobody listened in the same round; beside it the range in which
  * half of the rounds lie. Processor time tells the same on a machine that others use too. */
-#include <cjson/cJSON.h>
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -9,6 +8,7 @@
 #include <unistd.h>
 
 #include "engine/base/grouped.h"
+#include "engine/base/json.h"
 #include "engine/base/printable.h"
 #include "engine/cli/bench_rounds.h"
 #include "engine/cli/front.h"
@@ -151,9 +151,7 @@ static void print_text(FILE *out, const struct config *config, const struct benc
 static void add_spread(cJSON *to, const char *name, struct spread spread)
 {
     cJSON *json = cJSON_AddObjectToObject(to, name);
-    cJSON_AddNumberToObject(json, "low", spread.low);
-    cJSON_AddNumberToObject(json, "median", spread.median);
-    cJSON_AddNumberToObject(json, "high", spread.high);
+    json_put(json, NUMBER("low", spread.low), NUMBER("median", spread.median), NUMBER("high", spread.high));
 }
 
 static cJSON *audience_json(const struct bench_found *found, enum audience audience)
@@ -175,17 +173,11 @@ static cJSON *audience_json(const struct bench_found *found, enum audience audie
 static void print_json(FILE *out, const struct config *config, const struct bench_found *found)
 {
     cJSON *json = cJSON_CreateObject();
-    cJSON_AddStringToObject(json, "model", config->model.name);
-    cJSON_AddNumberToObject(json, "stage", config->zero.stage);
-    cJSON_AddStringToObject(json, "backend", backend_name(config));
-    cJSON_AddNumberToObject(json, "ranks", config->topology.ranks);
-    cJSON_AddNumberToObject(json, "rounds", found->rounds);
-    cJSON_AddNumberToObject(json, "steps", found->steps);
-    cJSON_AddNumberToObject(json, "records", found->records);
-    cJSON_AddNumberToObject(json, "bytes", found->bytes);
-    cJSON_AddNumberToObject(json, "lost", found->lost);
-    cJSON_AddNumberToObject(json, "emit_seconds", found->emit_s);
-    cJSON_AddNumberToObject(json, "process_seconds", found->process_s);
+    json_put(json, TEXT("model", config->model.name), NUMBER("stage", config->zero.stage),
+             TEXT("backend", backend_name(config)), NUMBER("ranks", config->topology.ranks),
+             NUMBER("rounds", found->rounds), NUMBER("steps", found->steps), NUMBER("records", found->records),
+             NUMBER("bytes", found->bytes), NUMBER("lost", found->lost), NUMBER("emit_seconds", found->emit_s),
+             NUMBER("process_seconds", found->process_s));
     if (found->has_view) cJSON_AddNumberToObject(json, "idle_share", found->idle_share);
     else cJSON_AddStringToObject(json, "view_said", view_said(found));
     cJSON *rows = cJSON_AddArrayToObject(json, "measured");

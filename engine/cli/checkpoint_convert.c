@@ -1,5 +1,4 @@
 /* `zerolab checkpoint convert` and `export`: from one form of a model to another, and what that took. */
-#include <cjson/cJSON.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "engine/base/grouped.h"
+#include "engine/base/json.h"
 #include "engine/base/printable.h"
 #include "engine/checkpoint/convert.h"
 #include "engine/checkpoint/format.h"
@@ -163,15 +163,13 @@ static void print_result(const struct cli *cli, const struct destination *to, in
 static void print_json(const struct cli *cli, const struct destination *to, int64_t elems, uint64_t peak_bytes)
 {
     cJSON *json = cJSON_CreateObject(), *memory;
-    cJSON_AddStringToObject(json, "kind", to->checkpoint ? "checkpoint" : weights_format_name(to->format));
-    cJSON_AddStringToObject(json, "path", to->checkpoint ? cli->into : to->file);
-    cJSON_AddStringToObject(json, "precision", to->checkpoint ? "fp32" : dtype_name(to->dtype));
-    cJSON_AddNumberToObject(json, "parameters", (double)elems);
-    cJSON_AddNumberToObject(json, "shards", shards_of(cli));
+    json_put(json, TEXT("kind", to->checkpoint ? "checkpoint" : weights_format_name(to->format)),
+             TEXT("path", to->checkpoint ? cli->into : to->file),
+             TEXT("precision", to->checkpoint ? "fp32" : dtype_name(to->dtype)), NUMBER("parameters", elems),
+             NUMBER("shards", shards_of(cli)));
     memory = cJSON_AddObjectToObject(json, "memory");
-    cJSON_AddNumberToObject(memory, "peak_bytes", (double)peak_bytes);
-    cJSON_AddNumberToObject(memory, "read_buffers_bytes", STATE_BUFFERS_BYTES);
-    cJSON_AddNumberToObject(memory, "write_buffers_bytes", STATE_BUFFERS_BYTES);
+    json_put(memory, NUMBER("peak_bytes", peak_bytes), NUMBER("read_buffers_bytes", STATE_BUFFERS_BYTES),
+             NUMBER("write_buffers_bytes", STATE_BUFFERS_BYTES));
     char *text = printable_json(cJSON_Print(json));
     if (text) puts(text);
     cJSON_Delete(json);

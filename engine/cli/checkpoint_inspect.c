@@ -81,13 +81,9 @@ static void print_findings(FILE *out, const struct findings *findings)
 static cJSON *model_json(const struct config_model *shape, int64_t elems)
 {
     cJSON *json = cJSON_CreateObject();
-    cJSON_AddStringToObject(json, "name", shape->name);
-    cJSON_AddNumberToObject(json, "parameters", (double)elems);
-    cJSON_AddNumberToObject(json, "layers", shape->layers);
-    cJSON_AddNumberToObject(json, "hidden", shape->hidden);
-    json_number(json, "heads", shape->heads > 0, shape->heads);
-    cJSON_AddNumberToObject(json, "context", shape->context);
-    cJSON_AddNumberToObject(json, "vocabulary", shape->vocabulary);
+    json_put(json, TEXT("name", shape->name), NUMBER("parameters", elems), NUMBER("layers", shape->layers),
+             NUMBER("hidden", shape->hidden), NUMBER_IF("heads", shape->heads > 0, shape->heads),
+             NUMBER("context", shape->context), NUMBER("vocabulary", shape->vocabulary));
     return json;
 }
 
@@ -107,22 +103,15 @@ static cJSON *findings_json(const struct findings *findings)
     cJSON *json = cJSON_CreateObject(), *tags = cJSON_AddArrayToObject(json, "tags");
     for (int t = 0; t < findings->tag_count && t < TAGS_SHOWN; t++)
         cJSON_AddItemToArray(tags, cJSON_CreateString(findings->tags[t].tag));
-    cJSON_AddStringToObject(json, "latest", findings->latest);
-    cJSON_AddStringToObject(json, "kind", "checkpoint");
-    cJSON_AddStringToObject(json, "tag", info->tag);
-    cJSON_AddStringToObject(json, "folder", info->folder);
+    json_put(json, TEXT("latest", findings->latest), TEXT("kind", "checkpoint"), TEXT("tag", info->tag),
+             TEXT("folder", info->folder));
     cJSON_AddItemToObject(json, "model", model_json(&info->model.shape, info->model.elems));
-    cJSON_AddNumberToObject(json, "step", (double)info->progress.steps_done);
-    cJSON_AddNumberToObject(json, "updates", (double)info->progress.updates);
-    cJSON_AddNumberToObject(json, "samples", (double)info->progress.samples);
-    cJSON_AddNumberToObject(json, "optimizer_states", info->has[STATE_1] + info->has[STATE_2]);
-    cJSON_AddStringToObject(json, "precision", dtype_name(info->model.dtype));
-    cJSON_AddNumberToObject(json, "stage", info->stage);
-    cJSON_AddNumberToObject(json, "ranks", info->ranks);
-    cJSON_AddNumberToObject(json, "threads_per_rank", info->threads);
-    cJSON_AddStringToObject(json, "isa", info->isa);
-    cJSON_AddNumberToObject(json, "shards", info->shards);
-    cJSON_AddNumberToObject(json, "bytes", (double)info->bytes);
+    json_put(json, NUMBER("step", info->progress.steps_done), NUMBER("updates", info->progress.updates),
+             NUMBER("samples", info->progress.samples),
+             NUMBER("optimizer_states", info->has[STATE_1] + info->has[STATE_2]),
+             TEXT("precision", dtype_name(info->model.dtype)), NUMBER("stage", info->stage),
+             NUMBER("ranks", info->ranks), NUMBER("threads_per_rank", info->threads), TEXT("isa", info->isa),
+             NUMBER("shards", info->shards), NUMBER("bytes", info->bytes));
     cJSON_AddRawToObject(json, "config", info->config_json);
     if (findings->damage.status) cJSON_AddStringToObject(json, "damage", findings->damage.text);
     else cJSON_AddNullToObject(json, "damage");
@@ -179,13 +168,10 @@ static void print_weights(FILE *out, const struct weights_info *info)
 static cJSON *weights_json(const struct weights_info *info)
 {
     cJSON *json = cJSON_CreateObject();
-    cJSON_AddStringToObject(json, "kind", weights_format_name(info->format));
-    cJSON_AddStringToObject(json, "file", info->path);
+    json_put(json, TEXT("kind", weights_format_name(info->format)), TEXT("file", info->path));
     cJSON_AddItemToObject(json, "model", model_json(&info->shape, info->elems));
-    cJSON_AddStringToObject(json, "precision", dtype_name(info->dtype));
-    cJSON_AddNumberToObject(json, "tensors", info->tensors);
-    cJSON_AddNumberToObject(json, "files", info->files);
-    cJSON_AddNumberToObject(json, "bytes", (double)info->bytes);
+    json_put(json, TEXT("precision", dtype_name(info->dtype)), NUMBER("tensors", info->tensors),
+             NUMBER("files", info->files), NUMBER("bytes", info->bytes));
     return json;
 }
 

@@ -128,11 +128,8 @@ void class_print(FILE *out, const struct class *class, const char *folder, const
 static cJSON *step_json(const struct lab_step_progress *at)
 {
     cJSON *json = cJSON_CreateObject();
-    cJSON_AddStringToObject(json, "mark", lab_mark_name(at->mark));
-    cJSON_AddNumberToObject(json, "attempts", at->attempts);
-    cJSON_AddNumberToObject(json, "hints", at->hints);
-    cJSON_AddNumberToObject(json, "seconds", at->seconds);
-    cJSON_AddStringToObject(json, "said", at->said);
+    json_put(json, TEXT("mark", lab_mark_name(at->mark)), NUMBER("attempts", at->attempts), NUMBER("hints", at->hints),
+             NUMBER("seconds", at->seconds), TEXT("said", at->said));
     return json;
 }
 
@@ -141,16 +138,10 @@ static cJSON *lab_json(const struct class_lab *lab)
     const struct lab_progress *progress = &lab->progress;
     const struct sums sums = sums_of(progress);
     cJSON *json = cJSON_CreateObject(), *steps;
-    cJSON_AddStringToObject(json, "lab", lab->lab);
-    cJSON_AddStringToObject(json, "file", lab->path);
-    cJSON_AddNumberToObject(json, "changed", (double)lab->changed);
-    cJSON_AddNumberToObject(json, "step", progress->step + 1);
-    cJSON_AddNumberToObject(json, "step_count", progress->count);
-    cJSON_AddBoolToObject(json, "finished", progress->finished);
-    cJSON_AddNumberToObject(json, "right", lab_progress_right(progress));
-    cJSON_AddNumberToObject(json, "attempts", sums.attempts);
-    cJSON_AddNumberToObject(json, "hints", sums.hints);
-    cJSON_AddNumberToObject(json, "seconds", sums.seconds);
+    json_put(json, TEXT("lab", lab->lab), TEXT("file", lab->path), NUMBER("changed", lab->changed),
+             NUMBER("step", progress->step + 1), NUMBER("step_count", progress->count),
+             TRUTH("finished", progress->finished), NUMBER("right", lab_progress_right(progress)),
+             NUMBER("attempts", sums.attempts), NUMBER("hints", sums.hints), NUMBER("seconds", sums.seconds));
     steps = cJSON_AddArrayToObject(json, "steps");
     for (int s = 0; s < progress->count; s++) cJSON_AddItemToArray(steps, step_json(&progress->at[s]));
     return json;
@@ -175,8 +166,7 @@ char *class_json(const struct class *class, const char *learner)
     damaged = cJSON_AddArrayToObject(json, "damaged");
     for (int n = 0; n < class->damaged_count; n++) {
         cJSON *one = cJSON_CreateObject();
-        cJSON_AddStringToObject(one, "file", class->damaged[n].path);
-        cJSON_AddStringToObject(one, "error", class->damaged[n].why);
+        json_put(one, TEXT("file", class->damaged[n].path), TEXT("error", class->damaged[n].why));
         cJSON_AddItemToArray(damaged, one);
     }
     cJSON_AddBoolToObject(json, "cut", class->cut);

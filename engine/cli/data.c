@@ -197,13 +197,10 @@ static char *figures_text(const struct figures *figures)
 static char *figures_json(const struct figures *figures)
 {
     cJSON *json = cJSON_CreateObject();
-    cJSON_AddStringToObject(json, "format", figures->format == DATA_TOKENS ? "tokens" : "bytes");
-    cJSON_AddNumberToObject(json, "files", (double)figures->files);
-    cJSON_AddNumberToObject(json, "tokens", (double)figures->tokens);
-    cJSON_AddNumberToObject(json, "bytes", (double)figures->bytes);
-    cJSON_AddNumberToObject(json, "different_tokens", figures->seen);
-    cJSON_AddNumberToObject(json, "highest_token", figures->highest);
-    cJSON_AddNumberToObject(json, "entropy_nats", figures->entropy);
+    json_put(json, TEXT("format", figures->format == DATA_TOKENS ? "tokens" : "bytes"), NUMBER("files", figures->files),
+             NUMBER("tokens", figures->tokens), NUMBER("bytes", figures->bytes),
+             NUMBER("different_tokens", figures->seen), NUMBER("highest_token", figures->highest),
+             NUMBER("entropy_nats", figures->entropy));
     return json_lines(json);
 }
 

@@ -112,14 +112,10 @@ static void print_text(FILE *out, const struct finding findings[CHECKS], const i
 static char *json_of(const struct finding findings[CHECKS], const int counts[3])
 {
     cJSON *json = cJSON_CreateObject(), *list = cJSON_AddArrayToObject(json, "checks");
-    for (int c = 0; c < CHECKS; c++) {
-        cJSON *row = json_item(list);
-        cJSON_AddStringToObject(row, "group", checks[c].group);
-        cJSON_AddStringToObject(row, "name", checks[c].name);
-        cJSON_AddStringToObject(row, "verdict", verdicts[findings[c].verdict]);
-        cJSON_AddStringToObject(row, "found", findings[c].found);
-        json_text(row, "next", findings[c].next);
-    }
+    for (int c = 0; c < CHECKS; c++)
+        json_put(json_item(list), TEXT("group", checks[c].group), TEXT("name", checks[c].name),
+                 TEXT("verdict", verdicts[findings[c].verdict]), TEXT("found", findings[c].found),
+                 TEXT_IF("next", findings[c].next));
     cJSON_AddStringToObject(json, "version", ZEROLAB_VERSION);
     for (int v = 0; v < 3; v++) cJSON_AddNumberToObject(json, verdicts[v], counts[v]);
     return json_lines(json);

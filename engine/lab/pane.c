@@ -1,9 +1,10 @@
 #include "engine/lab/pane.h"
 
-#include <cjson/cJSON.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "engine/base/json.h"
 
 /* ---- of a play ----------------------------------------------------------------------------------------------------- */
 
@@ -86,16 +87,11 @@ enum { TONES = sizeof tones / sizeof *tones };
 char *lab_pane_json(const struct lab_pane *pane, bool with_time)
 {
     cJSON *json = cJSON_CreateObject(), *list;
-    cJSON_AddStringToObject(json, "title", pane->title);
-    cJSON_AddStringToObject(json, "step_title", pane->step_title);
-    cJSON_AddNumberToObject(json, "step", pane->step + 1);
-    cJSON_AddNumberToObject(json, "minutes", pane->minutes);
+    json_put(json, TEXT("title", pane->title), TEXT("step_title", pane->step_title), NUMBER("step", pane->step + 1),
+             NUMBER("minutes", pane->minutes));
     if (with_time) cJSON_AddNumberToObject(json, "spent_minutes", pane->spent_minutes);
-    cJSON_AddBoolToObject(json, "finished", pane->finished);
-    cJSON_AddBoolToObject(json, "waits", pane->waits);
-    cJSON_AddStringToObject(json, "to_do", pane->to_do);
-    cJSON_AddStringToObject(json, "look", pane->look);
-    cJSON_AddNumberToObject(json, "told_from", pane->told_from);
+    json_put(json, TRUTH("finished", pane->finished), TRUTH("waits", pane->waits), TEXT("to_do", pane->to_do),
+             TEXT("look", pane->look), NUMBER("told_from", pane->told_from));
     list = cJSON_AddArrayToObject(json, "marks");
     for (int s = 0; s < pane->count; s++)
         cJSON_AddItemToArray(list, cJSON_CreateString(lab_mark_name(pane->marks[s])));

@@ -1,9 +1,10 @@
 #include "engine/lab/progress.h"
 
-#include <cjson/cJSON.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "engine/base/json.h"
 
 static const char *const marks[LAB_MARKS] = {
     [LAB_OPEN] = "open", [LAB_RIGHT] = "right", [LAB_WRONG] = "wrong", [LAB_SKIPPED] = "skipped"};
@@ -68,18 +69,13 @@ int lab_progress_right(const struct lab_progress *progress)
 char *lab_progress_json(const struct lab_progress *progress, const char *name)
 {
     cJSON *root = cJSON_CreateObject(), *steps = cJSON_AddArrayToObject(root, "steps");
-    cJSON_AddNumberToObject(root, "version", 1);
-    cJSON_AddStringToObject(root, "lab", name);
-    cJSON_AddNumberToObject(root, "step", progress->step + 1);
-    cJSON_AddBoolToObject(root, "finished", progress->finished);
+    json_put(root, NUMBER("version", 1), TEXT("lab", name), NUMBER("step", progress->step + 1),
+             TRUTH("finished", progress->finished));
     for (int s = 0; s < progress->count; s++) {
         const struct lab_step_progress *at = &progress->at[s];
         cJSON *step = cJSON_CreateObject();
-        cJSON_AddStringToObject(step, "mark", marks[at->mark]);
-        cJSON_AddNumberToObject(step, "attempts", at->attempts);
-        cJSON_AddNumberToObject(step, "hints", at->hints);
-        cJSON_AddNumberToObject(step, "seconds", (int)(at->seconds + 0.5));
-        cJSON_AddStringToObject(step, "said", at->said);
+        json_put(step, TEXT("mark", marks[at->mark]), NUMBER("attempts", at->attempts), NUMBER("hints", at->hints),
+                 NUMBER("seconds", (int)(at->seconds + 0.5)), TEXT("said", at->said));
         cJSON_AddItemToArray(steps, step);
     }
     char *text = cJSON_Print(root);
