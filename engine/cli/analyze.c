@@ -41,34 +41,23 @@ static int read_trace(struct analysis *analysis, const char *path, const struct 
 
 /* ---- what is written ---- */
 
-static char *text_of(const struct analysis *analysis, const struct cli *cli)
+static int write_figures(const struct cli *cli, const struct analysis *analysis, struct error *err)
 {
-    char *text = NULL;
-    size_t bytes;
-    if (cli->json) return analysis_json(analysis);
-    FILE *out = open_memstream(&text, &bytes);
-    if (!out) return NULL;
+    if (cli->json) return front_give(cli->output, analysis_json(analysis), err);
+    FILE *out = front_open(cli->output, err);
+    if (!out) return err->status;
     analysis_print(analysis, out);
-    return fclose(out) ? NULL : text;
+    return front_close(out, cli->output, err);
 }
 
-static char *difference_of(const struct analysis *left, const struct analysis *right, const struct cli *cli,
-                           bool *equal)
+static int write_difference(const struct cli *cli, const struct analysis *left, const struct analysis *right,
+                            bool *equal, struct error *err)
 {
-    char *text = NULL;
-    size_t bytes;
-    if (cli->json) return analysis_diff_json(left, right, equal);
-    FILE *out = open_memstream(&text, &bytes);
-    if (!out) return NULL;
+    if (cli->json) return front_give(cli->output, analysis_diff_json(left, right, equal), err);
+    FILE *out = front_open(cli->output, err);
+    if (!out) return err->status;
     *equal = analysis_diff_print(left, right, out);
-    return fclose(out) ? NULL : text;
-}
-
-static int write_figures(const struct cli *cli, char *text, struct error *err)
-{
-    int status = text ? front_write(cli->output, text, err) : error_set(err, STATUS_RUN, "no memory for the figures");
-    free(text);
-    return status;
+    return front_close(out, cli->output, err);
 }
 
 static int analyze_two(const struct cli *cli, const struct analysis *left, struct error *err)
@@ -77,7 +66,7 @@ static int analyze_two(const struct cli *cli, const struct analysis *left, struc
     bool equal = false;
     int status = read_trace(&right, cli->diff, cli, err);
     if (status) return status;
-    status = write_figures(cli, difference_of(left, &right, cli, &equal), err);
+    status = write_difference(cli, left, &right, &equal, err);
     analysis_release(&right);
     return status || equal ? status : STATUS_CHECK; /* the last line of the figures says so */
 }
@@ -161,7 +150,7 @@ static int show_logs(const struct cli *cli, struct error *err)
     return status;
 }
 
-static int analyze(const struct cli *cli, struct error *err)
+int front_analyze(const struct cli *cli, struct error *err)
 {
     struct analysis analysis;
     if (cli->logs) return show_logs(cli, err);
@@ -171,14 +160,7 @@ static int analyze(const struct cli *cli, struct error *err)
                          (long long)cli->to);
     int status = read_trace(&analysis, cli->operand, cli, err);
     if (status) return status;
-    status = cli->diff ? analyze_two(cli, &analysis, err) : write_figures(cli, text_of(&analysis, cli), err);
+    status = cli->diff ? analyze_two(cli, &analysis, err) : write_figures(cli, &analysis, err);
     analysis_release(&analysis);
     return status;
-}
-
-int front_analyze(const struct cli *cli)
-{
-    struct error err = {0};
-    int status = analyze(cli, &err);
-    return err.text[0] ? front_fail(&err) : status;
 }

@@ -142,14 +142,12 @@ static int watch(const struct cli *cli, const struct rundir_found *run, struct e
     return status;
 }
 
-int front_attach(const struct cli *cli)
+int front_attach(const struct cli *cli, struct error *err)
 {
     struct rundir_found found[RUNS_MAX];
     const struct rundir_found *chosen = NULL;
-    struct error err = {0};
     int count = rundir_list(found, RUNS_MAX);
     if (cli->json) return print_runs(stdout, found, count, true), STATUS_OK;
-    int status = choose(&chosen, found, count, cli->operand, &err);
-    if (!status) status = watch(cli, chosen, &err);
-    return status ? front_fail(&err) : STATUS_OK;
+    int status = choose(&chosen, found, count, cli->operand, err);
+    return status ? status : watch(cli, chosen, err);
 }

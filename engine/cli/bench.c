@@ -9,7 +9,6 @@
 
 #include "engine/base/grouped.h"
 #include "engine/base/json.h"
-#include "engine/base/printable.h"
 #include "engine/cli/bench_rounds.h"
 #include "engine/cli/front.h"
 #include "engine/device/gpu.h"
@@ -183,10 +182,9 @@ static void print_json(FILE *out, const struct config *config, const struct benc
     cJSON *rows = cJSON_AddArrayToObject(json, "measured");
     for (enum audience audience = 0; audience < AUDIENCES; audience++)
         if (was_measured(found, audience)) cJSON_AddItemToArray(rows, audience_json(found, audience));
-    char *text = printable_json(cJSON_Print(json));
+    char *text = json_lines(json);
     if (text) fprintf(out, "%s\n", text);
     free(text);
-    cJSON_Delete(json);
 }
 
 /* ---- all of it ---- */
@@ -240,17 +238,16 @@ static int measure(const struct cli *cli, const struct config *config, struct er
     return status ? status : closed;
 }
 
-int front_bench(const struct cli *cli)
+int front_bench(const struct cli *cli, struct error *err)
 {
     struct config config;
-    struct error err = {0};
-    int status = load(&config, cli, &err);
-    if (status) return front_fail(&err);
-    if (!getenv(loaded)) status = load_again(&config, cli, &err);
+    int status = load(&config, cli, err);
+    if (status) return status;
+    if (!getenv(loaded)) status = load_again(&config, cli, err);
     gpu_settle(&config);
     if (config.notes) fputs(config.notes, stderr);
-    if (!status) status = check(&config, &err);
-    if (!status) status = measure(cli, &config, &err);
+    if (!status) status = check(&config, err);
+    if (!status) status = measure(cli, &config, err);
     config_release(&config);
-    return status ? front_fail(&err) : STATUS_OK;
+    return status;
 }

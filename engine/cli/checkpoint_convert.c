@@ -7,7 +7,6 @@
 
 #include "engine/base/grouped.h"
 #include "engine/base/json.h"
-#include "engine/base/printable.h"
 #include "engine/checkpoint/convert.h"
 #include "engine/checkpoint/format.h"
 #include "engine/checkpoint/io_buffers.h"
@@ -99,10 +98,7 @@ static int write_weights(const struct destination *to, const struct origin *orig
     const struct weights_target target = {to->file, to->format, to->dtype, buffers};
     int status = weights_write(&target, &origin->model, &origin->source, say_or_stop, progress, err);
     if (status || !*to->config_file) return status;
-    char *json = weights_config_json(&origin->model.shape, to->dtype);
-    status = json ? front_write(to->config_file, json, err) : error_set(err, STATUS_RUN, "no memory for config.json");
-    free(json);
-    return status;
+    return front_give(to->config_file, weights_config_json(&origin->model.shape, to->dtype), err);
 }
 
 /* The built-in configuration with the sizes of the model, and what the user sets. */
@@ -162,17 +158,15 @@ static void print_result(const struct cli *cli, const struct destination *to, in
 
 static void print_json(const struct cli *cli, const struct destination *to, int64_t elems, uint64_t peak_bytes)
 {
-    cJSON *json = cJSON_CreateObject(), *memory;
+    cJSON *json = cJSON_CreateObject();
     json_put(json, TEXT("kind", to->checkpoint ? "checkpoint" : weights_format_name(to->format)),
              TEXT("path", to->checkpoint ? cli->into : to->file),
              TEXT("precision", to->checkpoint ? "fp32" : dtype_name(to->dtype)), NUMBER("parameters", elems),
              NUMBER("shards", shards_of(cli)));
-    memory = cJSON_AddObjectToObject(json, "memory");
-    json_put(memory, NUMBER("peak_bytes", peak_bytes), NUMBER("read_buffers_bytes", STATE_BUFFERS_BYTES),
-             NUMBER("write_buffers_bytes", STATE_BUFFERS_BYTES));
-    char *text = printable_json(cJSON_Print(json));
+    json_put(cJSON_AddObjectToObject(json, "memory"), NUMBER("peak_bytes", peak_bytes),
+             NUMBER("read_buffers_bytes", STATE_BUFFERS_BYTES), NUMBER("write_buffers_bytes", STATE_BUFFERS_BYTES));
+    char *text = json_lines(json);
     if (text) puts(text);
-    cJSON_Delete(json);
     free(text);
 }
 
@@ -212,16 +206,12 @@ static int convert_through(const struct cli *cli, struct io_buffers *buffers, st
     return status;
 }
 
-int front_checkpoint_convert(const struct cli *cli)
+int front_checkpoint_convert(const struct cli *cli, struct error *err)
 {
     struct io_buffers buffers;
-    struct error err;
     interrupt_watch();
-    int status = io_buffers_open(&buffers, 2, &err);
-    if (!status) status = convert_through(cli, &buffers, &err);
+    int status = io_buffers_open(&buffers, 2, err);
+    if (!status) status = convert_through(cli, &buffers, err);
     io_buffers_close(&buffers);
-    if (!status) return STATUS_OK;
-    front_fail(&err);
-    interrupt_end();
     return status;
 }

@@ -13,7 +13,6 @@
 enum { TAGS_SHOWN = 32 };
 
 struct findings {
-    const char *path;
     const struct checkpoint_info *info;
     struct config config;
     struct checkpoint_tag tags[TAGS_SHOWN];
@@ -87,16 +86,6 @@ static cJSON *model_json(const struct config_model *shape, int64_t elems)
     return json;
 }
 
-/* Takes the JSON. */
-static int write_json(const struct cli *cli, cJSON *json, struct error *err)
-{
-    char *text = json_lines(json);
-    int status =
-        text ? front_write(cli->output, text, err) : error_set(err, STATUS_RUN, "no memory for what was found");
-    free(text);
-    return status;
-}
-
 static cJSON *findings_json(const struct findings *findings)
 {
     const struct checkpoint_info *info = findings->info;
@@ -120,7 +109,7 @@ static cJSON *findings_json(const struct findings *findings)
 
 static int write_findings(const struct cli *cli, const struct findings *findings, struct error *err)
 {
-    if (cli->json) return write_json(cli, findings_json(findings), err);
+    if (cli->json) return front_give(cli->output, json_lines(findings_json(findings)), err);
     FILE *out = front_open(cli->output, err);
     if (!out) return err->status;
     print_findings(out, findings);
@@ -130,7 +119,7 @@ static int write_findings(const struct cli *cli, const struct findings *findings
 /* A damaged checkpoint is still described; its damage is the last line, and the exit status. */
 static int inspect_checkpoint(const struct cli *cli, struct error *err)
 {
-    struct findings findings = {.path = cli->operand};
+    struct findings findings = {.tag_count = 0};
     struct progress progress = progress_of("checking");
     struct checkpoint *checkpoint;
     struct io_buffers buffers;
@@ -177,7 +166,7 @@ static cJSON *weights_json(const struct weights_info *info)
 
 static int write_weights(const struct cli *cli, const struct weights_info *info, struct error *err)
 {
-    if (cli->json) return write_json(cli, weights_json(info), err);
+    if (cli->json) return front_give(cli->output, json_lines(weights_json(info)), err);
     FILE *out = front_open(cli->output, err);
     if (!out) return err->status;
     print_weights(out, info);
@@ -194,9 +183,7 @@ static int inspect_weights(const struct cli *cli, struct error *err)
     return status;
 }
 
-int front_checkpoint_inspect(const struct cli *cli)
+int front_checkpoint_inspect(const struct cli *cli, struct error *err)
 {
-    struct error err = {0};
-    int status = weights_is(cli->operand) ? inspect_weights(cli, &err) : inspect_checkpoint(cli, &err);
-    return status ? front_fail(&err) : STATUS_OK;
+    return weights_is(cli->operand) ? inspect_weights(cli, err) : inspect_checkpoint(cli, err);
 }

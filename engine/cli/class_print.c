@@ -125,26 +125,20 @@ void class_print(FILE *out, const struct class *class, const char *folder, const
 
 /* ---- JSON ---------------------------------------------------------------------------------------------------------- */
 
-static cJSON *step_json(const struct lab_step_progress *at)
-{
-    cJSON *json = cJSON_CreateObject();
-    json_put(json, TEXT("mark", lab_mark_name(at->mark)), NUMBER("attempts", at->attempts), NUMBER("hints", at->hints),
-             NUMBER("seconds", at->seconds), TEXT("said", at->said));
-    return json;
-}
-
-static cJSON *lab_json(const struct class_lab *lab)
+static void add_lab(cJSON *json, const struct class_lab *lab)
 {
     const struct lab_progress *progress = &lab->progress;
     const struct sums sums = sums_of(progress);
-    cJSON *json = cJSON_CreateObject(), *steps;
     json_put(json, TEXT("lab", lab->lab), TEXT("file", lab->path), NUMBER("changed", lab->changed),
              NUMBER("step", progress->step + 1), NUMBER("step_count", progress->count),
              TRUTH("finished", progress->finished), NUMBER("right", lab_progress_right(progress)),
              NUMBER("attempts", sums.attempts), NUMBER("hints", sums.hints), NUMBER("seconds", sums.seconds));
-    steps = cJSON_AddArrayToObject(json, "steps");
-    for (int s = 0; s < progress->count; s++) cJSON_AddItemToArray(steps, step_json(&progress->at[s]));
-    return json;
+    cJSON *steps = cJSON_AddArrayToObject(json, "steps");
+    for (int s = 0; s < progress->count; s++) {
+        const struct lab_step_progress *at = &progress->at[s];
+        json_put(json_item(steps), TEXT("mark", lab_mark_name(at->mark)), NUMBER("attempts", at->attempts),
+                 NUMBER("hints", at->hints), NUMBER("seconds", at->seconds), TEXT("said", at->said));
+    }
 }
 
 char *class_json(const struct class *class, const char *learner)
@@ -155,20 +149,16 @@ char *class_json(const struct class *class, const char *learner)
     for (int n = 0; n < class->count; n++) {
         if (!is_of(&class->labs[n], learner)) continue;
         if (is_first(class, n)) {
-            cJSON *one = cJSON_CreateObject();
-            cJSON_AddStringToObject(one, "learner", class->labs[n].learner);
-            cJSON_AddNumberToObject(one, "labs_done", labs_done(class, class->labs[n].learner));
+            cJSON *one = json_item(learners);
+            json_put(one, TEXT("learner", class->labs[n].learner),
+                     NUMBER("labs_done", labs_done(class, class->labs[n].learner)));
             labs = cJSON_AddArrayToObject(one, "labs");
-            cJSON_AddItemToArray(learners, one);
         }
-        cJSON_AddItemToArray(labs, lab_json(&class->labs[n]));
+        add_lab(json_item(labs), &class->labs[n]);
     }
     damaged = cJSON_AddArrayToObject(json, "damaged");
-    for (int n = 0; n < class->damaged_count; n++) {
-        cJSON *one = cJSON_CreateObject();
-        json_put(one, TEXT("file", class->damaged[n].path), TEXT("error", class->damaged[n].why));
-        cJSON_AddItemToArray(damaged, one);
-    }
+    for (int n = 0; n < class->damaged_count; n++)
+        json_put(json_item(damaged), TEXT("file", class->damaged[n].path), TEXT("error", class->damaged[n].why));
     cJSON_AddBoolToObject(json, "cut", class->cut);
     return json_lines(json);
 }
@@ -182,32 +172,23 @@ static bool has_learner(const struct class *class, const char *learner)
     return false;
 }
 
-static int show_json(const struct cli *cli, const struct class *class, struct error *err)
-{
-    char *text = class_json(class, cli->second);
-    int status = text ? front_write(cli->output, text, err) : error_set(err, STATUS_RUN, "no memory for the class");
-    free(text);
-    return status;
-}
-
 static int show(const struct cli *cli, const struct class *class, struct error *err)
 {
     if (cli->second && !has_learner(class, cli->second))
         return error_set(err, STATUS_USAGE, "%s: nobody in %s has this name; zerolab class %s shows who is there",
                          cli->second, cli->operand, cli->operand);
-    if (cli->json) return show_json(cli, class, err);
+    if (cli->json) return front_give(cli->output, class_json(class, cli->second), err);
     FILE *out = front_open(cli->output, err);
     if (!out) return err->status;
     class_print(out, class, cli->operand, cli->second, time(NULL));
     return front_close(out, cli->output, err);
 }
 
-int front_class(const struct cli *cli)
+int front_class(const struct cli *cli, struct error *err)
 {
     struct class class;
-    struct error err;
-    int status = class_gather(&class, cli->operand, &err);
-    if (!status) status = show(cli, &class, &err);
+    int status = class_gather(&class, cli->operand, err);
+    if (!status) status = show(cli, &class, err);
     class_release(&class);
-    return status ? front_fail(&err) : STATUS_OK;
+    return status;
 }

@@ -17,7 +17,8 @@
 #define ALL      (~0u)
 
 const struct verb_info cli_verbs[VERBS] = {
-#define VERB(ID, name, operands, least, most, help, note) {name, operands, least, most, help, note},
+#define VERB(ID, name, operands, least, most, front, operand, help, note)                                              \
+    {name, operands, least, most, FILE_##operand, help, note},
 #include "engine/cli/verbs.def"
 #undef VERB
 };
@@ -225,7 +226,7 @@ int cli_parse(struct cli *cli, int argc, char *const argv[], struct error *err)
     return check_operands(cli, operands, extra, err);
 }
 
-/* ---- files: options say of themselves what they are, and operands that are files have a row here ---- */
+/* ---- files: options and operands say of themselves what they are ---- */
 
 enum { USES_MOST = 32, NAME_BYTES = 32 };
 
@@ -243,36 +244,11 @@ static void add(struct uses *uses, enum file_use_kind kind, const char *path, co
     uses->count++;
 }
 
-static void add_operand(struct uses *uses, const struct cli *cli)
-{
-    static const struct {
-        enum verb verb;
-        enum file_use_kind kind;
-    } files[] = {
-        {VERB_TRAIN, FILE_READ},
-        {VERB_REPLAY, FILE_READ},
-        {VERB_ANALYZE, FILE_READ},
-        {VERB_CHECK, FILE_READ},
-        {VERB_PLAN, FILE_READ},
-        {VERB_BENCH, FILE_READ},
-        {VERB_CHECKPOINT_INSPECT, FILE_READ},
-        {VERB_CHECKPOINT_CONVERT, FILE_READ},
-        {VERB_CHECKPOINT_EXPORT, FILE_READ},
-        {VERB_DATA_ENCODE, FILE_READ_ALL},
-        {VERB_DATA_INFO, FILE_READ_ALL},
-        {VERB_LAB, FILE_READ},
-        {VERB_LAB_CHECK, FILE_READ},
-        {VERB_LAB_PRINT, FILE_READ},
-    };
-    const char *name = cli_verbs[cli->verb].operands;
-    for (size_t f = 0; f < sizeof files / sizeof *files; f++)
-        if (files[f].verb == cli->verb) add(uses, files[f].kind, cli->operand, "", name + (*name == '['));
-}
-
 int cli_check_files(const struct cli *cli, struct error *err)
 {
+    const struct verb_info *verb = &cli_verbs[cli->verb];
     struct uses uses = {.count = 0};
-    add_operand(&uses, cli);
+    if (verb->operand) add(&uses, verb->operand, cli->operand, "", verb->operands + (*verb->operands == '['));
     for (int o = 0; o < cli_option_count; o++) {
         const struct option_info *option = &cli_options[o];
         const bool written = option->type == OPTION_WRITES;

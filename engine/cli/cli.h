@@ -11,7 +11,7 @@
 #include "engine/base/text_list.h"
 
 enum verb {
-#define VERB(ID, name, operands, least, most, help, note) VERB_##ID,
+#define VERB(ID, name, operands, least, most, front, operand, help, note) VERB_##ID,
 #include "engine/cli/verbs.def"
 #undef VERB
     VERBS

@@ -5,8 +5,9 @@
 #include <stddef.h>
 
 #include "engine/cli/cli.h"
+#include "engine/cli/files.h"
 
-struct verb_info { const char *name, *operands; int least, most; const char *help, *note; };
+struct verb_info { const char *name, *operands; int least, most; enum file_use_kind operand; const char *help, *note; };
 enum option_type { OPTION_FLAG, OPTION_TEXT, OPTION_COUNT, OPTION_LIST, OPTION_READS, OPTION_WRITES };
 struct option_info {
     enum option_type type;

@@ -90,10 +90,11 @@ static int open_encoder(struct encoder *encoder, const struct cli *cli, struct e
     return status;
 }
 
-static int encode(const struct cli *cli, struct error *err)
+int front_data_encode(const struct cli *cli, struct error *err)
 {
     struct encoder encoder = {0};
     struct corpus corpus = {0};
+    interrupt_watch();
     int status = open_encoder(&encoder, cli, err);
     if (!status && (status = corpus_open(&corpus, cli->operand, DATA_BYTES, err)))
         error_prefix(err, "%s", cli->operand);
@@ -111,17 +112,6 @@ static int encode(const struct cli *cli, struct error *err)
     bytes_release(&encoder.tokens);
     free(encoder.text);
     corpus_close(&corpus);
-    return status;
-}
-
-int front_data_encode(const struct cli *cli)
-{
-    struct error err;
-    interrupt_watch();
-    const int status = encode(cli, &err);
-    if (!status) return STATUS_OK;
-    front_fail(&err);
-    interrupt_end();
     return status;
 }
 
@@ -175,12 +165,8 @@ static int count(struct figures *figures, const struct corpus *corpus, struct er
     return STATUS_OK;
 }
 
-static char *figures_text(const struct figures *figures)
+static void print_figures(FILE *out, const struct figures *figures)
 {
-    char *text = NULL;
-    size_t size;
-    FILE *out = open_memstream(&text, &size);
-    if (!out) return NULL;
     const bool shards = figures->format == DATA_TOKENS;
     fprintf(out, "kind        %s\n",
             shards ? "llm.c token shards, version 1, 16 bits a token" : "text, a token is a byte");
@@ -191,7 +177,6 @@ static char *figures_text(const struct figures *figures)
             figures->highest, shards || figures->highest > 255 ? figures->highest + 1 : 256);
     fprintf(out, "entropy     %.4f nats (%.4f bits) a token, from how often each occurs\n", figures->entropy,
             figures->entropy / log(2));
-    return fclose(out) ? free(text), NULL : text;
 }
 
 static char *figures_json(const struct figures *figures)
@@ -204,23 +189,18 @@ static char *figures_json(const struct figures *figures)
     return json_lines(json);
 }
 
-static int info(const struct cli *cli, struct error *err)
+int front_data_info(const struct cli *cli, struct error *err)
 {
     struct corpus corpus;
-    struct figures figures;
+    struct figures figures = {0};
     int status = open_either(&corpus, cli->operand, err);
     if (status) return status;
     status = count(&figures, &corpus, err);
     corpus_close(&corpus);
     if (status) return status;
-    char *text = (cli->json ? figures_json : figures_text)(&figures);
-    status = text ? front_write(cli->output, text, err) : error_set(err, STATUS_RUN, "no memory for the figures");
-    free(text);
-    return status;
-}
-
-int front_data_info(const struct cli *cli)
-{
-    struct error err;
-    return info(cli, &err) ? front_fail(&err) : STATUS_OK;
+    if (cli->json) return front_give(cli->output, figures_json(&figures), err);
+    FILE *out = front_open(cli->output, err);
+    if (!out) return err->status;
+    print_figures(out, &figures);
+    return front_close(out, cli->output, err);
 }

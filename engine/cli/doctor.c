@@ -121,46 +121,39 @@ static char *json_of(const struct finding findings[CHECKS], const int counts[3])
     return json_lines(json);
 }
 
-static char *text_of(const struct finding findings[CHECKS], const int counts[3])
+static int measure_storage(const struct cli *cli, const char *folder, struct error *err)
 {
     char *text = NULL;
     size_t bytes;
     FILE *out = open_memstream(&text, &bytes);
-    if (!out) return NULL;
-    print_text(out, findings, counts);
-    return fclose(out) ? NULL : text;
-}
-
-static int measure_storage(const struct cli *cli, const char *folder)
-{
-    struct error err;
-    char *text = NULL;
-    size_t bytes;
-    FILE *out = open_memstream(&text, &bytes);
-    int status = out ? doctor_storage(folder, cli->json, out, isatty(STDERR_FILENO) ? stderr : NULL, &err)
-                     : error_set(&err, STATUS_RUN, "no memory for what was found");
+    int status = out ? doctor_storage(folder, cli->json, out, isatty(STDERR_FILENO) ? stderr : NULL, err)
+                     : error_set(err, STATUS_RUN, "no memory for what was found");
     if (out) fclose(out);
-    if (!status) status = front_write(cli->output, text, &err);
+    if (!status) return front_give(cli->output, text, err);
     free(text);
-    return status ? front_fail(&err) : STATUS_OK;
+    return status;
 }
 
-int front_doctor(const struct cli *cli)
+static int tell(const struct cli *cli, const struct finding findings[CHECKS], const int counts[3], struct error *err)
+{
+    if (cli->json) return front_give(cli->output, json_of(findings, counts), err);
+    FILE *out = front_open(cli->output, err);
+    if (!out) return err->status;
+    print_text(out, findings, counts);
+    return front_close(out, cli->output, err);
+}
+
+int front_doctor(const struct cli *cli, struct error *err)
 {
     const char *temporary = getenv("TMPDIR");
     const struct doctor doctor = {.path = cli->path ? cli->path : temporary && *temporary ? temporary : "/tmp"};
-    if (cli->storage) return measure_storage(cli, doctor.path);
+    if (cli->storage) return measure_storage(cli, doctor.path, err);
     struct finding findings[CHECKS] = {0};
-    struct error err;
     int counts[3] = {0};
     for (int c = 0; c < CHECKS; c++) {
         checks[c].look(&findings[c], &doctor);
         counts[findings[c].verdict]++;
     }
-    char *text = cli->json ? json_of(findings, counts) : text_of(findings, counts);
-    int status =
-        text ? front_write(cli->output, text, &err) : error_set(&err, STATUS_RUN, "no memory for what was found");
-    free(text);
-    if (status) return front_fail(&err);
-    return counts[VERDICT_BAD] ? STATUS_CHECK : STATUS_OK;
+    const int status = tell(cli, findings, counts, err);
+    return status ? status : counts[VERDICT_BAD] ? STATUS_CHECK : STATUS_OK;
 }

@@ -7,7 +7,7 @@
 
 #include "engine/base/error.h"
 
-enum file_use_kind { FILE_READ, FILE_READ_ALL, FILE_WRITTEN }; /* READ_ALL: of a folder, every file */
+enum file_use_kind { FILE_NONE, FILE_READ, FILE_READ_ALL, FILE_WRITTEN }; /* READ_ALL: of a folder, every file */
 
 /* path NULL, "" or "-": none. What is no plain file (a folder, a pipe, /dev/null) may be used as often as one likes. */
 struct file_use { enum file_use_kind kind; const char *name, *path; };

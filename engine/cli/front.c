@@ -149,6 +149,13 @@ int front_write(const char *path, const char *text, struct error *err)
     return write_text(path, text, false, err);
 }
 
+int front_give(const char *path, char *text, struct error *err)
+{
+    const int status = text ? front_write(path, text, err) : error_set(err, STATUS_RUN, "no memory for the answer");
+    free(text);
+    return status;
+}
+
 int front_write_frame(const char *path, const char *text, struct error *err)
 {
     return write_text(path, text, true, err);

@@ -90,7 +90,7 @@ static void list_own(void)
     if (count >= 0) free(names);
 }
 
-static int list(const struct cli *cli, struct error *err)
+int front_lab_list(const struct cli *cli, struct error *err)
 {
     int status = STATUS_OK;
     (void)cli;
@@ -130,7 +130,7 @@ static int check_one(const struct cli *cli, const char *name, bool has_head, str
     return status;
 }
 
-static int check(const struct cli *cli, struct error *err)
+int front_lab_check(const struct cli *cli, struct error *err)
 {
     int worst = STATUS_OK;
     if (cli->operand) return check_one(cli, cli->operand, true, err);
@@ -145,7 +145,7 @@ static int check(const struct cli *cli, struct error *err)
     return worst ? error_set(err, worst, "not every lab is true") : STATUS_OK;
 }
 
-static int print(const struct cli *cli, struct error *err)
+int front_lab_print(const struct cli *cli, struct error *err)
 {
     struct lab *lab;
     if (!cli->operand)
@@ -229,7 +229,7 @@ static const char skeleton[] =
     "Optimizer states are the largest part: {plan(\"stage=0\").resting(optimizer) / plan(\"stage=0\").resting | %%} of "
     "what a rank keeps.\n";
 
-static int begin_new(const struct cli *cli, struct error *err)
+int front_lab_new(const struct cli *cli, struct error *err)
 {
     char path[4096];
     const char *name = cli->operand;
@@ -271,7 +271,7 @@ static int reset_step(const char *name, const char *step_text, struct error *err
     return status;
 }
 
-static int reset(const struct cli *cli, struct error *err)
+int front_lab_reset(const struct cli *cli, struct error *err)
 {
     struct lab *lab;
     if (!cli->operand) return lab_forget_all(err);
@@ -282,12 +282,9 @@ static int reset(const struct cli *cli, struct error *err)
 }
 
 /* For docs/LABS.md, which tests/test_readme.sh holds against it. */
-static int print_metrics(const struct cli *cli, struct error *err)
+int front_lab_metrics(const struct cli *cli, struct error *err)
 {
-    char *text = lab_metrics_markdown();
-    int status = text ? front_write(cli->output, text, err) : error_set(err, STATUS_RUN, "no memory for a table");
-    free(text);
-    return status;
+    return front_give(cli->output, lab_metrics_markdown(), err);
 }
 
 /* ---- playing ------------------------------------------------------------------------------------------------------- */
@@ -355,23 +352,7 @@ int lab_play_named(const struct cli *cli, const char *name, struct app *stage, s
     return status;
 }
 
-static int play_or_list(const struct cli *cli, struct error *err)
+int front_lab(const struct cli *cli, struct error *err)
 {
-    return cli->operand ? lab_play_named(cli, cli->operand, NULL, err) : list(cli, err);
-}
-
-int front_lab(const struct cli *cli)
-{
-    static int (*const parts[VERBS])(const struct cli *, struct error *) = {
-        [VERB_LAB_LIST] = list,
-        [VERB_LAB_CHECK] = check,
-        [VERB_LAB_PRINT] = print,
-        [VERB_LAB_NEW] = begin_new,
-        [VERB_LAB_RESET] = reset,
-        [VERB_LAB] = play_or_list,
-        [VERB_LAB_METRICS] = print_metrics,
-    };
-    struct error err = {0};
-    err.status = parts[cli->verb](cli, &err);
-    return err.status ? front_fail(&err) : STATUS_OK;
+    return cli->operand ? lab_play_named(cli, cli->operand, NULL, err) : front_lab_list(cli, err);
 }

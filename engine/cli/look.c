@@ -91,7 +91,7 @@ static int replay_lesson(const struct cli *cli, struct app_options *options, str
     return status;
 }
 
-static int replay(const struct cli *cli, struct error *err)
+int front_replay(const struct cli *cli, struct error *err)
 {
     const bool folder = is_folder(cli->operand);
     if (cli->frame && !folder) return print_frame(cli, err);
@@ -104,24 +104,15 @@ static int replay(const struct cli *cli, struct error *err)
     return app_terminal_fits(err) ? app_run(&options, err) : STATUS_USAGE;
 }
 
-int front_replay(const struct cli *cli)
-{
-    struct error err = {0};
-    int status = replay(cli, &err);
-    if (status) err.status = status;
-    return status ? front_fail(&err) : STATUS_OK;
-}
-
 /* ---- check ---- */
 
-int front_check(const struct cli *cli)
+int front_check(const struct cli *cli, struct error *err)
 {
-    struct error err;
     struct trace_check check;
-    int status = trace_check(&check, cli->operand, &err);
-    FILE *out = status ? NULL : front_open(cli->output, &err);
-    if (!out) return front_fail(&err);
+    int status = trace_check(&check, cli->operand, err);
+    FILE *out = status ? NULL : front_open(cli->output, err);
+    if (!out) return err->status;
     (cli->json ? trace_check_print_json : trace_check_print)(&check, out);
-    status = front_close(out, cli->output, &err);
-    return status ? front_fail(&err) : trace_check_status(&check);
+    status = front_close(out, cli->output, err);
+    return status ? status : trace_check_status(&check);
 }

@@ -9,6 +9,7 @@
 #include "engine/base/printable.h"
 #include "engine/base/version.h"
 #include "engine/cli/front.h"
+#include "engine/cli/interrupt.h"
 #include "engine/launch/launch_probe.h"
 #include "engine/train/worker.h"
 #include "kernels/cuda/device.h"
@@ -22,44 +23,23 @@ static int print_keys(char *text)
     return printed;
 }
 
-static int work(const struct cli *cli)
+int front_worker(const struct cli *cli, struct error *err)
 {
+    (void)err;
     if (cli->verb == VERB_WORKER_RANKS) return worker_ranks(cli->operand);
     return cli->verb == VERB_WORKER ? worker_process(cli->operand) : worker_threads(cli->operand);
 }
 
-static int hello(const struct cli *cli)
+int front_hello(const struct cli *cli, struct error *err)
 {
+    (void)err;
     return launch_probe_process(cli->operand);
 }
 
-static int (*const handlers[VERBS])(const struct cli *cli) = {
-    [VERB_VIEW] = front_train,
-    [VERB_TRAIN] = front_train,
-    [VERB_ATTACH] = front_attach,
-    [VERB_REPLAY] = front_replay,
-    [VERB_ANALYZE] = front_analyze,
-    [VERB_CHECK] = front_check,
-    [VERB_PLAN] = front_plan,
-    [VERB_CHECKPOINT_INSPECT] = front_checkpoint_inspect,
-    [VERB_CHECKPOINT_CONVERT] = front_checkpoint_convert,
-    [VERB_CHECKPOINT_EXPORT] = front_checkpoint_convert,
-    [VERB_DATA_ENCODE] = front_data_encode,
-    [VERB_DATA_INFO] = front_data_info,
-    [VERB_WORKER] = work,
-    [VERB_WORKER_RANKS] = work,
-    [VERB_WORKER_THREADS] = work,
-    [VERB_DOCTOR] = front_doctor,
-    [VERB_BENCH] = front_bench,
-    [VERB_LAB_LIST] = front_lab,
-    [VERB_LAB_CHECK] = front_lab,
-    [VERB_LAB_PRINT] = front_lab,
-    [VERB_LAB_NEW] = front_lab,
-    [VERB_LAB_RESET] = front_lab,
-    [VERB_LAB_METRICS] = front_lab,
-    [VERB_LAB] = front_lab,
-    [VERB_CLASS] = front_class,
-    [VERB_HELLO] = hello,
+static int (*const handlers[VERBS])(const struct cli *cli, struct error *err) = {
+#define VERB(ID, name, operands, least, most, front, operand, help, note) front_##front,
+#include "engine/cli/verbs.def"
+#undef VERB
 };
 
 static void print_version(void)
@@ -75,7 +55,7 @@ static void print_version(void)
 static int run(int argc, char **argv)
 {
     struct cli cli;
-    struct error err;
+    struct error err = {0};
     if (argc == 2 && strcmp(argv[1], "--help-reference") == 0) return cli_print_reference(stdout), STATUS_OK;
     if (argc == 2 && strcmp(argv[1], "--help-manual") == 0) return cli_print_manual(stdout), STATUS_OK;
     if (argc > 1 && strcmp(argv[1], "--complete") == 0) return cli_complete(stdout, argc - 2, argv + 2), STATUS_OK;
@@ -85,7 +65,10 @@ static int run(int argc, char **argv)
     if (cli.version) return print_version(), STATUS_OK;
     if (cli.help) return cli_print_help(stdout, &cli), STATUS_OK;
     if (cli_check_files(&cli, &err)) return front_fail(&err);
-    return handlers[cli.verb](&cli);
+    const int status = handlers[cli.verb](&cli, &err);
+    if (status && err.text[0]) front_fail(&err);
+    if (status) interrupt_end();
+    return status;
 }
 
 /* One of the three that is closed would go to the next file that is opened, and lines would be written into that. From this

@@ -104,10 +104,9 @@ static int list_accountings(const struct cli *cli, struct error *err)
     return front_close(out, cli->output, err);
 }
 
-int front_plan(const struct cli *cli)
+int front_plan(const struct cli *cli, struct error *err)
 {
-    struct error err;
     bool fits = true, lists = cli->accounting && strcmp(cli->accounting, "list") == 0;
-    if (lists ? list_accountings(cli, &err) : plan(cli, &fits, &err)) return front_fail(&err);
-    return fits ? STATUS_OK : STATUS_CHECK;
+    const int status = lists ? list_accountings(cli, err) : plan(cli, &fits, err);
+    return status || fits ? status : STATUS_CHECK;
 }

@@ -416,17 +416,17 @@ static int train(struct session *session, struct error *err)
     return status ? front_fail(err) : STATUS_OK;
 }
 
-int front_train(const struct cli *cli)
+int front_train(const struct cli *cli, struct error *err)
 {
     struct app_offer offer = {"New here? Enter: a two-minute tour   N: never ask", OFFER_OPEN};
     struct app *stage = NULL;
     struct session session = {.cli = cli, .signal_fd = -1, .dir.lock_fd = -1, .stage = &stage};
-    struct error err;
-    int status = resolve(&session, &err);
+    int status = resolve(&session, err);
     if (!status && session.config.notes) fputs(session.config.notes, stderr);
     if (!status && *session.resume.note) fprintf(stderr, "zerolab: %s\n", session.resume.note);
     if (offers_tour(&session)) session.offer = &offer;
-    status = status ? front_fail(&err) : train(&session, &err);
+    status = status ? front_fail(err) : train(&session, err);
+    err->text[0] = '\0'; /* said, before what follows it */
     if (!status && session.offer) status = after_offer(cli, &offer, stage);
     if (!cli->detach && session.dir.path[0]) print_checkpoint(&session, status ? stderr : session.out);
     status = print_lost(&session, status);
