@@ -386,12 +386,13 @@ static void try_it(struct trial *trial, const char *home)
     for (int t = 0; t < TRIES; t++) {
         static __thread struct job job;
         struct pids engine = {0};
-        *trial->wrong = '\0';
+        wrong(trial, "the test itself ended in the middle of it");
         job_begin(&job, trial, home);
         const bool right = reach(trial, &job, &engine) && end_job(trial, &job, &engine);
         job_release(&job);
         for (int p = 0; p < engine.count; p++)
             if (!is_gone(engine.at[p])) kill(engine.at[p], SIGKILL);
+        if (right) *trial->wrong = '\0';
         if (right || !strstr(trial->wrong, " ms")) return;
     }
 }
