@@ -11,7 +11,7 @@
 #include "tui/draw/bar.h"
 #include "tui/draw/format.h"
 #include "tui/draw/output.h"
-#include "tui/draw/paragraph.h"
+#include "tui/draw/surface.h"
 #include "tui/input/keys.h"
 #include "tui/screen/layout.h"
 #include "tui/screen/screen.h"

@@ -10,7 +10,6 @@
 #include "tui/app/app_parts.h"
 #include "tui/screen/lab.h"
 #include "tui/term/terminfo.h"
-#include "tui/view/list.h"
 
 enum { FRAME_NS = 100000000, RECORDING_ENDS_MS = 3000 };
 

@@ -1,4 +1,4 @@
-/* Cells, clipping and text. */
+/* Cells, clipping, text, rows of tables. */
 #include "tui/draw/surface.h"
 
 #include <stdarg.h>
@@ -176,4 +176,82 @@ int draw_title(struct canvas canvas, int y, bool focused, const char *title)
     int end = draw_text(canvas, 2, y, focused ? STYLE_FOCUS : STYLE_TITLE, title);
     draw_character(canvas, end, y, STYLE_TEXT, ' ');
     return end + 1;
+}
+
+/* ---- text broken between words ---- */
+
+/* Columns up to the next blank or line break. */
+static int word_columns(const char *text)
+{
+    int columns = 0;
+    for (uint32_t character; (character = utf8_next(&text)) && character != ' ' && character != '\n';) columns++;
+    return columns;
+}
+
+int draw_paragraph(struct canvas canvas, int skip, enum style style, const char *text)
+{
+    int x = 0, y = 0, width = canvas.at.columns;
+    uint32_t character, before = ' ';
+    if (width < 1 || !*text) return 0;
+    for (const char *at = text; (character = utf8_next(&text)); at = text, before = character) {
+        bool breaks =
+            before == ' ' && character != ' ' && x > 0 && x + word_columns(at) > width && word_columns(at) <= width;
+        if (character == '\n' || breaks || x >= width) {
+            x = 0;
+            y++;
+        }
+        if (character == '\n' || (character == ' ' && x == 0 && y > 0 && before != '\n')) continue;
+        draw_character(canvas, x++, y - skip, style, character);
+    }
+    return y + 1;
+}
+
+void draw_words(struct canvas canvas, int x, int y, enum style style, const char *text)
+{
+    const bool cut = x + utf8_columns(text) > canvas.at.columns;
+    uint32_t character, before = ' ';
+    for (const char *at = text; (character = utf8_next(&text)); at = text, before = character) {
+        /* a word that begins here has to leave room for the sign */
+        if (cut && before == ' ' && x + word_columns(at) + 2 > canvas.at.columns) break;
+        draw_character(canvas, x++, y, style, character);
+    }
+    if (cut) draw_character(canvas, x, y, style, 0x2026);
+}
+
+/* ---- rows of tables ---- */
+
+struct pen pen_at(struct canvas canvas, int x, int y)
+{
+    return (struct pen){canvas, x, y, false};
+}
+
+static bool fits(struct pen *pen, int columns)
+{
+    if (pen->x + columns > pen->canvas.at.columns) pen->full = true;
+    return !pen->full;
+}
+
+void pen_right(struct pen *pen, int columns, enum style style, const char *text)
+{
+    if (!fits(pen, columns)) return;
+    int blanks = columns - utf8_columns(text);
+    draw_text(canvas_part(pen->canvas, pen->x, pen->y, columns, 1), blanks > 0 ? blanks : 0, 0, style, text);
+    pen->x += columns;
+}
+
+void pen_left(struct pen *pen, int columns, enum style style, const char *text)
+{
+    if (!fits(pen, columns)) return;
+    draw_text(canvas_part(pen->canvas, pen->x, pen->y, columns, 1), 0, 0, style, text);
+    pen->x += columns;
+}
+
+void pen_format(struct pen *pen, int columns, enum style style, const char *format, ...)
+{
+    char text[128];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    pen_right(pen, columns, style, text);
 }

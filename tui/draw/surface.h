@@ -52,4 +52,24 @@ int draw_title(struct canvas canvas, int y, bool focused, const char *title);
 uint32_t utf8_next(const char **text);
 int utf8_columns(const char *text);
 
+/* ---- text broken between words: over several rows, or to fit into one ---- */
+
+/* Fills the canvas from its top; the text's own line breaks count, `skip` rows are left out, a word longer than a row is
+ * broken. Returns the rows that the whole text takes. */
+int draw_paragraph(struct canvas canvas, int skip, enum style style, const char *text);
+/* One row of it: words that do not fit are left out, with "…" in their place. */
+void draw_words(struct canvas canvas, int x, int y, enum style style, const char *text);
+
+/* ---- rows of tables ---- */
+
+/* A pen writes the cells of a row from left to right, and stops at the first one that does not fit: a narrow table has fewer
+ * columns, never cut ones. */
+struct pen { struct canvas canvas; int x, y; bool full; };
+
+struct pen pen_at(struct canvas canvas, int x, int y);
+void pen_right(struct pen *pen, int columns, enum style style, const char *text);
+void pen_left(struct pen *pen, int columns, enum style style, const char *text);
+void pen_format(struct pen *pen, int columns, enum style style, const char *format, ...) /* right-aligned */
+    __attribute__((format(printf, 4, 5)));
+
 #endif

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "tui/memory/tiers.h"
-#include "tui/view/list.h"
 
 enum { BAR_ROWS_MAX = 8, BAR_COLUMNS_MIN = 38, HEAT_ROWS = 6 };
 

@@ -4,7 +4,6 @@
 #include "tui/memory/memory.h"
 #include "tui/memory/tiers.h"
 #include "tui/timeline/timeline.h"
-#include "tui/view/list.h"
 
 enum { CURVE_ROWS_LEAST = 4, CURVE_ROWS_MOST = 26, RANKS_ROWS_LEAST = 3, WORDS_ROWS = 2 };
 
@@ -42,7 +41,7 @@ static void draw_process(struct canvas canvas, int y, const struct scene *scene,
                     format_bytes_bare(rss, units, mark->rss_bytes));
 }
 
-static void draw_words(struct canvas canvas, int y)
+static void draw_meanings(struct canvas canvas, int y)
 {
     draw_text(canvas, 1, y, STYLE_DIM, "now: in tensors. peak: most since start or switch. reserved: held by the pool");
 }
@@ -102,7 +101,7 @@ static void draw_view(struct canvas canvas, const struct scene *scene)
     struct memory_scale scales[TIERS];
     memory_scales(scales, scene->model);
     int y = draw_tables(canvas, scene, rank, scales);
-    draw_words(canvas, y);
+    draw_meanings(canvas, y);
     draw_process(canvas, y + 1, scene, rank);
     y += WORDS_ROWS;
     y += draw_ranks(canvas, y, canvas.at.rows - y - CURVE_ROWS_LEAST * tiers_used(scales), scene, rank, scales);

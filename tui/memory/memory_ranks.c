@@ -3,7 +3,6 @@
 #include <stdio.h>
 
 #include "tui/memory/memory.h"
-#include "tui/view/list.h"
 
 enum { NUMBER_COLUMNS = 6, WIDE = 36, NARROW = 26 };
 

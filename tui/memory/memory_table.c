@@ -1,7 +1,6 @@
 /* One tier of one rank by category. What was measured above the plan is marked: it must not happen. */
 #include <stdio.h>
 
-#include "tui/draw/pen.h"
 #include "tui/memory/memory.h"
 #include "tui/view/tier_bar.h"
 

@@ -3,8 +3,6 @@
 
 #include "engine/config/command.h"
 #include "engine/config/keys.h"
-#include "tui/draw/paragraph.h"
-#include "tui/draw/pen.h"
 #include "tui/view/tier_bar.h"
 
 static enum tier short_tier(const struct run_shortage *shortage)

@@ -6,9 +6,7 @@
 
 #include "engine/base/grouped.h"
 #include "engine/observe/cells.h"
-#include "tui/draw/pen.h"
 #include "tui/memory/slots.h"
-#include "tui/view/list.h"
 #include "tui/view/op_text.h"
 
 enum {

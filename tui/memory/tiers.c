@@ -5,7 +5,6 @@
 #include <stdio.h>
 
 #include "tui/timeline/timeline.h"
-#include "tui/view/list.h"
 
 enum { RANKS_ROWS_LEAST = 2, CURVE_ROWS_LEAST = 4, CURVE_ROWS_MOST = 9 };
 

@@ -2,7 +2,6 @@
  * and how long requests took; and how much of the time no compute hid. */
 #include <stdio.h>
 
-#include "tui/draw/pen.h"
 #include "tui/memory/tiers.h"
 #include "tui/view/op_text.h"
 

@@ -4,7 +4,6 @@
 #include <stddef.h>
 
 #include "engine/config/command.h"
-#include "tui/draw/paragraph.h"
 #include "tui/input/keys.h"
 #include "tui/screen/screen.h"
 

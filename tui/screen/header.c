@@ -7,7 +7,6 @@
 #include "engine/base/grouped.h"
 #include "engine/config/command.h"
 #include "tui/draw/bar.h"
-#include "tui/draw/paragraph.h"
 #include "tui/screen/screen.h"
 
 /* Adds a piece if all of it fits. */

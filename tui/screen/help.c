@@ -3,10 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tui/draw/paragraph.h"
 #include "tui/input/keys.h"
 #include "tui/screen/screen.h"
-#include "tui/view/list.h"
 #include "tui/view/tier_bar.h"
 
 enum { KEYS_ROOM = 48, HELP_AT = 17, ROWS_LEAST = VIEW_ROWS_MIN - 4 };

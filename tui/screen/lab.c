@@ -4,9 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tui/draw/paragraph.h"
-#include "tui/view/list.h"
-
 enum { BESIDE_COLUMNS = 120, WIDE_COLUMNS = 160, HEAD_ROWS = 3, FOOT_ROWS = 2, INDENT = 1 };
 
 struct lab_layout lab_layout(const struct view_state *state, int columns, int rows)

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "tui/screen/lab.h"
-#include "tui/view/list.h"
 
 static const struct view *const views[VIEWS] = {
 #define VIEW(ID, name) [VIEW_##ID] = &view_##name,

@@ -2,7 +2,6 @@
  * be, so those are left out. */
 #include <string.h>
 
-#include "tui/draw/pen.h"
 #include "tui/timeline/timeline.h"
 #include "tui/view/op_text.h"
 

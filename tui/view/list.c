@@ -1,5 +1,5 @@
 /* Lists that one moves in. */
-#include "tui/view/list.h"
+#include "tui/view/view.h"
 
 enum { PAGE = 10 };
 

@@ -116,4 +116,22 @@ struct view {
 /* Marks A or B (side 0, 1) where this model and history stand: compare.c. */
 void compare_mark(struct view_state *state, int side, uint64_t time_ns, const struct run_model *model, const struct history *history);
 
+/* ---- lists that one moves in ---- */
+
+/* Up, down, pages, first and last, on a list of `items`. False: not such a key. */
+bool list_act(int *row, int items, const struct key_row *key);
+bool list_act_by(int *row, int items, int page, const struct key_row *key); /* ... by pages of so many rows */
+
+/* The next or previous rank, for views of one rank. False: not such a key. */
+bool rank_act(struct view_state *state, const struct scene *scene, const struct key_row *key);
+
+/* A number of the state kept within what there is: [0, items), or 0. */
+int list_kept(int row, int items);
+
+/* The first of `rows` that are shown when the user scrolled by `scroll`, kept within what there is. */
+int scrolled(int scroll, int items, int rows);
+
+/* The first of the `rows` that are shown, so that the chosen one stands near their middle. */
+int list_top(int chosen, int items, int rows);
+
 #endif

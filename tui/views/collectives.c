@@ -6,8 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tui/draw/pen.h"
-
 struct sums {
     bool has_sent, has_planned;
     double sent, planned;

@@ -3,8 +3,6 @@
 #include "engine/advise/theory.h"
 #include "engine/base/grouped.h"
 #include "engine/observe/totals.h"
-#include "tui/draw/paragraph.h"
-#include "tui/draw/pen.h"
 #include "tui/views/collectives.h"
 
 /* ---- the windows: mean of a rank and a step ---- */

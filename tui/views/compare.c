@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "engine/config/keys.h"
-#include "tui/draw/pen.h"
 #include "tui/view/tier_bar.h"
 
 /* The last step that all ranks had ended by then, if its plan or its figures are kept. */

@@ -4,8 +4,6 @@
 #include <string.h>
 
 #include "engine/advise/why.h"
-#include "tui/draw/paragraph.h"
-#include "tui/view/list.h"
 #include "tui/view/tier_bar.h"
 
 enum { LEVELS = 3, DETAIL_ROWS = 5 };

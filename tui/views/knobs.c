@@ -7,8 +7,6 @@
 #include <string.h>
 
 #include "engine/base/grouped.h"
-#include "tui/draw/pen.h"
-#include "tui/view/list.h"
 
 /* What the list shows: a section's name, a key, or a setting of the screen. */
 struct item {

@@ -1,8 +1,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tui/draw/paragraph.h"
-#include "tui/draw/pen.h"
 #include "tui/views/knobs.h"
 
 bool knob_can_change(const struct scene *scene, const struct knob *knob)

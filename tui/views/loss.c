@@ -5,7 +5,6 @@
 
 #include "engine/advise/why.h"
 #include "tui/draw/bar.h"
-#include "tui/draw/paragraph.h"
 #include "tui/view/chart.h"
 #include "tui/view/view.h"
 

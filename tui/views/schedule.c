@@ -5,9 +5,7 @@
 #include <string.h>
 
 #include "engine/observe/op_times.h"
-#include "tui/draw/pen.h"
 #include "tui/view/filter.h"
-#include "tui/view/list.h"
 #include "tui/view/op_text.h"
 #include "tui/views/schedule_detail.h"
 

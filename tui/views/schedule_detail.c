@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "engine/observe/op_times.h"
-#include "tui/draw/paragraph.h"
 #include "tui/view/op_text.h"
 
 enum { LABEL_COLUMNS = 12, TEXT_ROOM = 1024 };

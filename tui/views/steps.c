@@ -1,7 +1,6 @@
 /* The last steps, one a row: exposed is communication with no compute beside it, the rest the phases of compute; shares of the
  * step, means over ranks. */
-#include "tui/draw/pen.h"
-#include "tui/view/list.h"
+#include "tui/view/view.h"
 
 static void draw_step_head(struct canvas canvas)
 {

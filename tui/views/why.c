@@ -6,9 +6,6 @@
 #include <stdio.h>
 
 #include "engine/observe/flows.h"
-#include "tui/draw/paragraph.h"
-#include "tui/draw/pen.h"
-#include "tui/view/list.h"
 #include "tui/view/op_text.h"
 #include "tui/view/tier_bar.h"
 

@@ -2,8 +2,6 @@
 #include <string.h>
 
 #include "engine/base/grouped.h"
-#include "tui/draw/paragraph.h"
-#include "tui/draw/pen.h"
 #include "tui/view/tier_bar.h"
 #include "tui/views/why.h"
 
