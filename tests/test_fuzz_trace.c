@@ -22,12 +22,12 @@
 #include "engine/observe/totals.h"
 #include "engine/trace/check.h"
 #include "engine/trace/chunk.h"
-#include "engine/trace/dump.h"
 #include "engine/trace/file.h"
 #include "engine/trace/source.h"
 #ifndef LIBFUZZER
 #include "tests/effort.h"
 #include "tests/synthetic.h"
+#include "tests/trace_dump.h"
 #endif
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count);

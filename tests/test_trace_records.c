@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "engine/base/bytes.h"
-#include "engine/trace/dump.h"
+#include "tests/trace_dump.h"
 #include "tests/trace_fixture.h"
 
 static const unsigned kinds[] = {

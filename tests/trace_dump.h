@@ -1,8 +1,13 @@
-#include "engine/trace/dump.h"
+/* Any record as a line of text, and the table of kinds as a page of documentation: both from kinds.def. */
+#ifndef TESTS_TRACE_DUMP_H
+#define TESTS_TRACE_DUMP_H
 
 #include <inttypes.h>
+#include <stdio.h>
 
-static void print_text(FILE *out, struct trace_text text)
+#include "engine/trace/record.h"
+
+static inline void print_text(FILE *out, struct trace_text text)
 {
     putc('"', out);
     for (size_t i = 0; i < text.bytes; i++) {
@@ -24,7 +29,7 @@ static void print_text(FILE *out, struct trace_text text)
 #define PRINT_f64(name, value)  fprintf(out, " " name "=%.17g", value)
 #define PRINT_text(name, value) (fputs(" " name "=", out), print_text(out, value))
 
-static void print_fields(FILE *out, const struct trace_record *record)
+static inline void print_fields(FILE *out, const struct trace_record *record)
 {
     switch ((unsigned)record->kind) {
 #define F(type, field, help) PRINT_##type(#field, of->field);
@@ -40,7 +45,9 @@ static void print_fields(FILE *out, const struct trace_record *record)
     }
 }
 
-void trace_dump(FILE *out, const struct trace_record *record)
+/* "12.345678901 r0 op_end schedule=1 step=2 ..." and a newline. Text is printed so that no byte of it can do anything to a
+ * terminal: what is not plain ASCII comes as \xNN. */
+static inline void trace_dump(FILE *out, const struct trace_record *record)
 {
     const char *name = trace_kind_name(record->kind);
     fprintf(out, "%" PRIu64 ".%09" PRIu64, record->time_ns / 1000000000, record->time_ns % 1000000000);
@@ -53,12 +60,13 @@ void trace_dump(FILE *out, const struct trace_record *record)
 }
 
 /* "`step` u32: from 1; " */
-static void document_field(FILE *out, const char *type, const char *field, const char *help)
+static inline void document_field(FILE *out, const char *type, const char *field, const char *help)
 {
     fprintf(out, "`%s` %s%s%s; ", field, type, *help ? ": " : "", help);
 }
 
-void trace_document(FILE *out)
+/* One table in Markdown: number, name, fields, meaning (docs/trace-records.md is made with it). */
+static inline void trace_document(FILE *out)
 {
     fputs("| number | kind | meaning | fields |\n|---|---|---|---|\n", out);
 #define F(type, field, help) document_field(out, #type, #field, help);
@@ -70,3 +78,5 @@ void trace_document(FILE *out)
 #undef TRACE_KIND
 #undef F
 }
+
+#endif
