@@ -12,9 +12,9 @@
 #include "engine/trace/record_buffer.h"
 #include "tests/synthetic.h"
 #include "tui/app/keyframes.h"
+#include "tui/app/prompt.h"
 #include "tui/app/settings.h"
 #include "tui/input/keys.h"
-#include "tui/input/prompt.h"
 #include "tui/view/filter.h"
 
 /* ---- the line that is typed ----------------------------------------------------------------------------------------- */

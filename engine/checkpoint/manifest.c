@@ -1,4 +1,4 @@
-#include "engine/checkpoint/manifest.h"
+#include "engine/checkpoint/format.h"
 
 #include <cjson/cJSON.h>
 #include <math.h>

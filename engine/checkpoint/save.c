@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "engine/checkpoint/folder.h"
-#include "engine/checkpoint/manifest.h"
 
 struct checkpoint_save {
     struct checkpoint_target target;

@@ -8,7 +8,6 @@
 #include <strings.h>
 
 #include "engine/base/file.h"
-#include "engine/config/builtin.h"
 #include "engine/config/hjson.h"
 #include "engine/config/keys.h"
 #include "engine/config/number.h"

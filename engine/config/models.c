@@ -1,9 +1,16 @@
-/* The built-in model shapes. The two small ones are ours, at byte vocabulary; the others are GPT-2's as published. */
+/* What is built in: configs/nano.json, assembled into the program so that plain `zerolab` works from any folder, and model shapes. The
+ * two small ones are ours, at byte vocabulary; the others are GPT-2's as published. */
 #include <stddef.h>
 #include <string.h>
 
 #include "engine/config/config.h"
 #include "engine/config/resolve.h"
+
+__asm__(".pushsection .rodata\n"
+        ".global config_builtin, config_builtin_end\n"
+        "config_builtin: .incbin \"configs/nano.json\"\n"
+        "config_builtin_end: .byte 0\n"
+        ".popsection");
 
 static const struct config_model models[] = {
     /* name, layers, hidden, heads, context, vocabulary */

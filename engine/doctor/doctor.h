@@ -3,6 +3,10 @@
 #ifndef ENGINE_DOCTOR_DOCTOR_H
 #define ENGINE_DOCTOR_DOCTOR_H
 
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "engine/base/error.h"
 
 enum verdict { VERDICT_GOOD, VERDICT_NOTE, VERDICT_BAD };
 
@@ -32,5 +36,9 @@ doctor_look look_run_folder, look_mpi, look_name, look_launch, look_direct, look
 
 /* doctor_gpu.c */
 doctor_look look_gpu_memory, look_gpu_link;
+
+/* `zerolab doctor --storage`: how fast the disk of a folder is for what the NVMe tier does. Takes some ten seconds. Says on `progress`
+ * what is being measured, on one line that it removes again (NULL: nobody looks). */
+int doctor_storage(const char *folder, bool json, FILE *out, FILE *progress, struct error *err);
 
 #endif

@@ -1,6 +1,6 @@
 /* A disk as the NVMe tier sees it. Two rows say what one direction can do alone, in order and anywhere; the last says what
  * matters while an optimizer's states stream through: both directions at once. */
-#include "engine/doctor/doctor_storage.h"
+#include "engine/doctor/doctor.h"
 
 #include <errno.h>
 #include <string.h>
