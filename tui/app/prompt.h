@@ -1,6 +1,6 @@
 /* Editing one line of UTF-8 text: pure, so that it can be tested. */
-#ifndef TUI_INPUT_PROMPT_H
-#define TUI_INPUT_PROMPT_H
+#ifndef TUI_APP_PROMPT_H
+#define TUI_APP_PROMPT_H
 
 #include <stdbool.h>
 #include <stddef.h>

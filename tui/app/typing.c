@@ -6,8 +6,8 @@
 
 #include "engine/config/command.h"
 #include "tui/app/app_parts.h"
+#include "tui/app/prompt.h"
 #include "tui/app/search.h"
-#include "tui/input/prompt.h"
 
 void typing_open(struct app *app, enum prompt kind, const char *label, const char *text)
 {

@@ -13,7 +13,12 @@ void utf8_encode(char out[5], uint32_t character)
         *at++ = (char)(0xc0 | character >> 6);
         *at++ = (char)(0x80 | (character & 0x3f));
     } else {
-        *at++ = (char)(0xe0 | character >> 12);
+        if (character < 0x10000) {
+            *at++ = (char)(0xe0 | character >> 12);
+        } else {
+            *at++ = (char)(0xf0 | character >> 18);
+            *at++ = (char)(0x80 | (character >> 12 & 0x3f));
+        }
         *at++ = (char)(0x80 | (character >> 6 & 0x3f));
         *at++ = (char)(0x80 | (character & 0x3f));
     }

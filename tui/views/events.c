@@ -150,24 +150,16 @@ static void draw_view(struct canvas canvas, const struct scene *scene)
 static bool act(struct view_state *state, const struct scene *scene, const struct key_row *key)
 {
     const int count = count_listed(scene);
-    int row = chosen(scene, count);
-    switch (key->action) {
-    case ACTION_UP: row++; break;
-    case ACTION_DOWN: row--; break;
-    case ACTION_PAGE_UP: row += 10; break;
-    case ACTION_PAGE_DOWN: row -= 10; break;
-    case ACTION_FIRST: row = count - 1; break;
-    case ACTION_LAST: row = 0; break;
-    case ACTION_ENTER:
+    int line = count - 1 - chosen(scene, count); /* rows count from the newest, which stands last */
+    if (key->action == ACTION_ENTER) {
         if (count == 0) return true;
         state->behind = true;
-        state->cursor_ns = listed(scene, row)->time_ns;
-        row = 0; /* it is the newest of what was known then */
-        break;
-    default: return false;
+        state->cursor_ns = listed(scene, count - 1 - line)->time_ns;
+        line = count - 1; /* it is the newest of what was known then */
+    } else if (!list_act(&line, count, key)) {
+        return false;
     }
-    state->row[VIEW_EVENTS] = row >= count ? count - 1 : row;
-    if (state->row[VIEW_EVENTS] < 0) state->row[VIEW_EVENTS] = 0;
+    state->row[VIEW_EVENTS] = list_kept(count - 1 - line, count);
     return true;
 }
 

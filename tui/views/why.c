@@ -272,15 +272,10 @@ static void draw_view(struct canvas canvas, const struct scene *scene)
 static bool act(struct view_state *state, const struct scene *scene, const struct key_row *key)
 {
     struct rows rows = rows_of(scene);
-    int row = state->row[VIEW_WHY] < rows.count ? state->row[VIEW_WHY] : rows.count - 1;
-    switch (key->action) {
-    case ACTION_DOWN: row++; break;
-    case ACTION_UP: row--; break;
-    case ACTION_FIRST: row = 0; break;
-    case ACTION_LAST: row = rows.count - 1; break;
-    default: return false;
-    }
-    state->row[VIEW_WHY] = row < 0 ? 0 : row >= rows.count ? rows.count - 1 : row;
+    int row = list_kept(state->row[VIEW_WHY], rows.count);
+    if (key->action == ACTION_PAGE_UP || key->action == ACTION_PAGE_DOWN) return false; /* steps, as in views without a list */
+    if (!list_act(&row, rows.count, key)) return false;
+    state->row[VIEW_WHY] = row;
     return true;
 }
 
