@@ -8,8 +8,8 @@
  *
  * One thread at a time may use a struct kernels (the compute lane); it need not be the one that created it.
  *
- * This is the CPU's kernels; kernels/cuda/device.h makes a struct kernels of a GPU's, for which the same calls hold, with
- * pointers into its memory: they return before the work is done (see kernels_check).
+ * The same calls serve CPU and GPU: kernels.c forwards each to kernels/cpu, or to kernels/cuda for a struct kernels that
+ * kernels/cuda/device.h made. On a GPU pointers are into its memory, and a call returns before the work is done (see kernels_check).
  *
  * Types: dtype is DTYPE_F32, DTYPE_BF16 or DTYPE_F16; it is the type of every `void *` argument. Arithmetic is in fp32, rounded once
  * (to nearest even) where a result is stored. In our own kernels an element's bits depend neither on its position and

@@ -162,7 +162,7 @@ static void the_documentation_has_the_table_of_kinds(void **state)
                                   "kind (u16), the rank (u16; 65535: the run as a whole), its time in ns (u64), then "
                                   "these fields, packed, little-endian.\n\n";
     char *table = printed(print_document, NULL);
-    if (getenv("UPDATE")) {
+    if (getenv("ACCEPT")) {
         FILE *out = fopen(path, "w");
         fprintf(out, "%s%s", heading, table);
         fclose(out);

@@ -14,7 +14,7 @@ enum tier { TIER_DEVICE, TIER_HOST, TIER_NVME, TIERS };
     X(GATHERED, 'L', "gathered", "parameters gathered from other ranks for use now, or kept gathered")        \
     X(STAGING, 'S', "staging", "pinned and NVMe buffers")                                                     \
     X(WORKSPACE, 'W', "workspace", "kernel scratch, activation gradients")                                    \
-    X(SECONDARY, 'H', "secondary", "the in-node second copy of ZeRO++")
+    X(SECONDARY, 'H', "secondary", "the in-node second copy of ZeRO++; nothing makes it yet")
 
 enum category {
 #define X(id, letter, name, help) CATEGORY_##id,

@@ -112,8 +112,7 @@ void history_fold(struct history *history, const struct run_model *model, const 
     if (record->time_ns > history->last_ns) history->last_ns = record->time_ns;
     if (record->kind == TRACE_GAP) fold_gap(history, record);
     begin_part(history, model);
-    if (record->kind != TRACE_IO && (record->kind < TRACE_STEP_BEGIN || record->kind > TRACE_MEMORY)) return;
-    struct history_rank *rank = rank_of(history, model, record->rank);
+    struct history_rank *rank = rank_of(history, model, record->rank); /* NULL: of all ranks */
     if (!rank) return;
     switch (record->kind) {
     case TRACE_STEP_BEGIN: history_step_begin(history, rank, record); break;

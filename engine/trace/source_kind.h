@@ -1,6 +1,6 @@
 /* What to write for a new kind of source, such as an importer or a simulator: a struct source_kind, and a function that opens it
  * with source_open(). The trace file, the socket and the record buffer are the three kinds of this folder. source.c adds what all
- * kinds share: it takes blocks of records apart, checks them, and leaves out what a block says. */
+ * kinds share: it takes blocks of records apart, checks them, and drops records that only_standing or after_ns exclude. */
 #ifndef ENGINE_TRACE_SOURCE_KIND_H
 #define ENGINE_TRACE_SOURCE_KIND_H
 

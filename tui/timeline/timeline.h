@@ -56,13 +56,13 @@ enum mark mark_of_op(enum op_kind kind, enum phase phase, bool prefetch);
 
 /* ---- columns: what each column of a lane shows (timeline_columns.c) ------------------------------------------------- */
 
-enum { COLUMN_NONE = -1, COLUMN_SUMS = -2 }; /* ... COLUMN_SUMS: seen from far, no span is known */
+enum { COLUMN_NONE = -1, COLUMN_SUMS = -2 }; /* COLUMN_SUMS: too many spans to read each; the history's sums were read */
 
 /* What took most of the column's time; a column in which a lane did nothing for longer than anything else is idle. */
 struct column {
     enum mark mark;
     enum texture texture;
-    int64_t span;        /* the span that took most of that; COLUMN_NONE: no span (idle, or a wait that goes on) ... */
+    int64_t span;        /* the span that took most of that time; COLUMN_NONE: idle, or a wait that goes on; or COLUMN_SUMS */
     uint64_t busy_ns;    /* of all operations in this column */
 };
 

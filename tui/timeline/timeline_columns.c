@@ -1,5 +1,5 @@
-/* What each column of a lane shows. A column is an interval of time; what took most of it, it shows. Operations that wait
- * for each other leave no doubt where they are few; seen from far, the history's sums say the same of longer intervals. */
+/* What each column of a lane shows. A column is an interval of time, and shows what took most of it. With few operations in a
+ * column their spans are read; with many, the sums that the history keeps of longer intervals. */
 #include "engine/observe/progress.h"
 #include "tui/timeline/timeline.h"
 
@@ -93,7 +93,7 @@ static struct share *add_share(struct shares *shares, enum mark mark, uint64_t n
     return share;
 }
 
-/* Waiting for peers is told as a sum; most of it is waiting for the last to arrive, so it stands in front. */
+/* A record has only the total wait for peers. It is drawn at the start of the box, because most of it is there. */
 static void add_span(struct shares *shares, const struct scene *scene, int rank, const struct span *span,
                      int64_t number, const struct window *cell)
 {
