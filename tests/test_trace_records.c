@@ -151,7 +151,7 @@ static void a_dump_is_one_harmless_line(void **state)
     free(line);
 }
 
-/* To accept a change of the table: build/release/tests/test_trace > /dev/null with UPDATE=1 in the environment. */
+/* To accept a change of the table: ACCEPT=1 build/release/tests/test_trace_records. */
 static void the_documentation_has_the_table_of_kinds(void **state)
 {
     (void)state;
