@@ -30,9 +30,10 @@ static void put(cJSON *object, const struct json_member *member)
     }
 }
 
-void json_put_members(cJSON *object, const struct json_member *members)
+cJSON *json_put_members(cJSON *object, const struct json_member *members)
 {
     for (; members->name; members++) put(object, members);
+    return object;
 }
 
 cJSON *json_item(cJSON *list)

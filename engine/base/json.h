@@ -24,7 +24,8 @@ struct json_member { const char *name; enum { JSON_NUMBER, JSON_TEXT, JSON_TEXT_
 #define TEXT_SOME(name, value)        {name, JSON_TEXT_SOME, true, 0, value}
 #define TRUTH(name, value)            {name, JSON_TRUTH, value, 0, NULL}
 #define json_put(object, ...)         json_put_members(object, (const struct json_member[]){__VA_ARGS__, {.name = NULL}})
-void json_put_members(cJSON *object, const struct json_member *members); /* up to one without a name */
+#define json_object(...)              json_put(cJSON_CreateObject(), __VA_ARGS__) /* the caller frees */
+cJSON *json_put_members(cJSON *object, const struct json_member *members); /* up to one without a name; returns `object` */
 
 /* A new object at the end of a list; NULL of no list. All of these take NULL for an object, and add nothing then. */
 cJSON *json_item(cJSON *list);

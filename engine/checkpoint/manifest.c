@@ -1,11 +1,11 @@
 #include "engine/checkpoint/format.h"
 
-#include <cjson/cJSON.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/json.h"
 #include "engine/checkpoint/crc32c.h"
 #include "engine/config/hjson.h"
 
@@ -17,39 +17,29 @@ enum { CHECKSUM_ROOM = 40 };
 
 static cJSON *progress_to(const struct zero_progress *progress)
 {
-    cJSON *json = cJSON_CreateObject(), *scaler = cJSON_AddObjectToObject(json, "loss_scaler");
-    cJSON_AddNumberToObject(json, "steps_done", (double)progress->steps_done);
-    cJSON_AddNumberToObject(json, "updates", (double)progress->updates);
-    cJSON_AddNumberToObject(json, "samples", (double)progress->samples);
-    if (progress->pending) cJSON_AddNumberToObject(json, "pending_factor", (double)progress->pending_factor);
-    if (progress->skips) cJSON_AddNumberToObject(json, "skips", progress->skips);
-    cJSON_AddNumberToObject(scaler, "scale", progress->scaler.scale);
-    cJSON_AddNumberToObject(scaler, "iteration", (double)progress->scaler.iteration);
-    cJSON_AddNumberToObject(scaler, "last_overflow", (double)progress->scaler.last_overflow);
-    cJSON_AddNumberToObject(scaler, "hysteresis", progress->scaler.hysteresis);
+    cJSON *json = cJSON_CreateObject();
+    json_put(cJSON_AddObjectToObject(json, "loss_scaler"), NUMBER("scale", progress->scaler.scale),
+             NUMBER("iteration", progress->scaler.iteration), NUMBER("last_overflow", progress->scaler.last_overflow),
+             NUMBER("hysteresis", progress->scaler.hysteresis));
+    json_put(json, NUMBER("steps_done", progress->steps_done), NUMBER("updates", progress->updates),
+             NUMBER("samples", progress->samples));
+    if (progress->pending) json_put(json, NUMBER("pending_factor", progress->pending_factor));
+    if (progress->skips) json_put(json, NUMBER("skips", progress->skips));
     return json;
 }
 
 static cJSON *run_to(const struct checkpoint_info *info)
 {
-    cJSON *json = cJSON_CreateObject();
-    cJSON_AddNumberToObject(json, "ranks", info->ranks);
-    cJSON_AddNumberToObject(json, "threads_per_rank", info->threads);
-    cJSON_AddStringToObject(json, "isa", info->isa);
-    cJSON_AddNumberToObject(json, "stage", info->stage);
-    return json;
+    return json_object(NUMBER("ranks", info->ranks), NUMBER("threads_per_rank", info->threads), TEXT("isa", info->isa),
+                       NUMBER("stage", info->stage));
 }
 
 static cJSON *data_to(const struct data_fingerprint *data)
 {
     char hash[20];
-    cJSON *json = cJSON_CreateObject();
     snprintf(hash, sizeof hash, "%016llx", (unsigned long long)data->hash);
-    cJSON_AddStringToObject(json, "path", data->path);
-    cJSON_AddNumberToObject(json, "bytes", (double)data->bytes);
-    cJSON_AddNumberToObject(json, "changed", (double)data->changed_s);
-    cJSON_AddStringToObject(json, "hash", hash);
-    return json;
+    return json_object(TEXT("path", data->path), NUMBER("bytes", data->bytes), NUMBER("changed", data->changed_s),
+                       TEXT("hash", hash));
 }
 
 static cJSON *shards_to(const struct manifest_shard *shards, int count)
@@ -57,11 +47,8 @@ static cJSON *shards_to(const struct manifest_shard *shards, int count)
     cJSON *list = cJSON_CreateArray();
     for (int s = 0; s < count; s++) {
         char crc[12];
-        cJSON *json = cJSON_CreateObject();
         snprintf(crc, sizeof crc, "%08x", shards[s].crc);
-        cJSON_AddNumberToObject(json, "bytes", (double)shards[s].bytes);
-        cJSON_AddStringToObject(json, "crc32c", crc);
-        cJSON_AddItemToArray(list, json);
+        json_put(json_item(list), NUMBER("bytes", shards[s].bytes), TEXT("crc32c", crc));
     }
     return list;
 }
@@ -80,10 +67,7 @@ static char *with_checksum(const char *text)
 
 char *manifest_print(const struct checkpoint_info *info, const struct manifest_shard *shards)
 {
-    cJSON *json = cJSON_CreateObject();
-    cJSON_AddStringToObject(json, "format", format_name);
-    cJSON_AddNumberToObject(json, "version", CHECKPOINT_VERSION);
-    cJSON_AddStringToObject(json, "tag", info->tag);
+    cJSON *json = json_object(TEXT("format", format_name), NUMBER("version", CHECKPOINT_VERSION), TEXT("tag", info->tag));
     cJSON_AddItemToObject(json, "progress", progress_to(&info->progress));
     cJSON_AddItemToObject(json, "saved_by", run_to(info));
     if (info->data.known) cJSON_AddItemToObject(json, "data", data_to(&info->data));

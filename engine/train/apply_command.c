@@ -1,10 +1,10 @@
 /* What each command does to a rank. All ranks run this with the same command at the same boundary, so that config and
  * engine stay equal everywhere; only rank 0 writes about it. */
-#include <cjson/cJSON.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/json.h"
 #include "engine/launch/capacity.h"
 #include "engine/train/rank.h"
 #include "engine/train/records.h"
@@ -82,10 +82,7 @@ static int set_budgets(struct rank *rank, const uint64_t budget_bytes[TIERS], st
 
 static void tell(struct rank *rank, const char *kind, double from, double to)
 {
-    cJSON *detail = cJSON_CreateObject();
-    cJSON_AddNumberToObject(detail, "from", from);
-    cJSON_AddNumberToObject(detail, "to", to);
-    record_event(rank0_ring(rank), rank->steps_done + 1, kind, detail);
+    record_event(rank0_ring(rank), rank->steps_done + 1, kind, json_object(NUMBER("from", from), NUMBER("to", to)));
 }
 
 static int apply_stage(struct rank *rank, const struct command *command, struct error *err)
@@ -122,11 +119,8 @@ static void tell_set(struct rank *rank, const char *key, const char *before)
     char path[CONFIG_PATH_MAX], now[128];
     config_path(path, key);
     config_show(&rank->config, path, now, sizeof now);
-    cJSON *detail = cJSON_CreateObject();
-    cJSON_AddStringToObject(detail, "key", path);
-    cJSON_AddStringToObject(detail, "from", before);
-    cJSON_AddStringToObject(detail, "to", now);
-    record_event(rank0_ring(rank), rank->steps_done + 1, "set", detail);
+    record_event(rank0_ring(rank), rank->steps_done + 1, "set",
+                 json_object(TEXT("key", path), TEXT("from", before), TEXT("to", now)));
 }
 
 /* The new values are tried on a copy; what needs no new schedule (links, the learning rate) is copied last. */

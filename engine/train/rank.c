@@ -1,12 +1,12 @@
 /* A rank between its beginning and its end: takes steps, carries out orders, and records its results at the end. */
 #include "engine/train/rank.h"
 
-#include <cjson/cJSON.h>
 #include <math.h>
 #include <stdio.h>
 
 #include "engine/advise/shortage.h"
 #include "engine/base/clock.h"
+#include "engine/base/json.h"
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/checkpoint/weights.h"
 #include "engine/device/gpu.h"
@@ -59,12 +59,8 @@ static void diverged(struct rank *rank, int64_t step, const struct zero_divergen
 {
     snprintf(rank->diverged, sizeof rank->diverged, "step %lld diverged: %.220s", (long long)step, divergence->text);
     if (rank->rank != 0) return;
-    cJSON *detail = cJSON_CreateObject();
-    cJSON_AddStringToObject(detail, "text", divergence->text);
-    if (*divergence->tensor) {
-        cJSON_AddStringToObject(detail, "tensor", divergence->tensor);
-        cJSON_AddStringToObject(detail, "of", divergence->of);
-    }
+    cJSON *detail = json_object(TEXT("text", divergence->text));
+    if (*divergence->tensor) json_put(detail, TEXT("tensor", divergence->tensor), TEXT("of", divergence->of));
     record_event(rank->ring, step, "diverged", detail);
 }
 
@@ -79,10 +75,8 @@ static int close_gate(struct rank *rank, uint32_t operations, struct error *err)
 static void tell_scale(struct rank *rank, const struct zero_result *result)
 {
     if (rank->rank != 0 || (!result->skipped && result->loss_scale == result->next_loss_scale)) return;
-    cJSON *detail = cJSON_CreateObject();
-    cJSON_AddNumberToObject(detail, "from", result->loss_scale);
-    cJSON_AddNumberToObject(detail, "to", result->next_loss_scale);
-    record_event(rank->ring, result->step, result->skipped ? "overflow" : "loss_scale", detail);
+    record_event(rank->ring, result->step, result->skipped ? "overflow" : "loss_scale",
+                 json_object(NUMBER("from", result->loss_scale), NUMBER("to", result->next_loss_scale)));
 }
 
 /* What the end saves anyway need not be saved just before it. */

@@ -1,10 +1,10 @@
 /* A rank begins: configuration, model, trace, data, what it is resumed from, saver, engine, in this order; and rank 0 says
  * what the run is. */
-#include <cjson/cJSON.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/json.h"
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/checkpoint/weights.h"
 #include "engine/data/data.h"
@@ -23,14 +23,11 @@ static void tell_begun_with(struct rank *rank)
 {
     const struct weights_info *info = weights_info(rank->weights);
     char text[sizeof info->path + 80];
-    cJSON *detail = cJSON_CreateObject();
-    cJSON_AddStringToObject(detail, "folder", info->path);
-    cJSON_AddNumberToObject(detail, "steps_done", 0);
-    cJSON_AddBoolToObject(detail, "weights_only", true);
     snprintf(text, sizeof text, "begins with the weights of %s, %s in %s", info->path,
              weights_format_name(info->format), dtype_name(info->dtype));
-    cJSON_AddStringToObject(detail, "text", text);
-    record_event(rank->ring, rank->steps_done + 1, "resumed", detail);
+    record_event(rank->ring, rank->steps_done + 1, "resumed",
+                 json_object(TEXT("folder", info->path), NUMBER("steps_done", 0), TRUTH("weights_only", true),
+                             TEXT("text", text)));
 }
 
 static void tell_changed_data(struct rank *rank, const struct data_fingerprint *saved)
@@ -46,15 +43,12 @@ static void tell_resumed(struct rank *rank)
 {
     const struct checkpoint_info *info = checkpoint_info(rank->from);
     char text[sizeof info->folder + 160];
-    cJSON *detail = cJSON_CreateObject();
-    cJSON_AddStringToObject(detail, "folder", info->folder);
-    cJSON_AddNumberToObject(detail, "steps_done", (double)info->progress.steps_done);
-    cJSON_AddBoolToObject(detail, "weights_only", rank->spec->weights_only);
     snprintf(text, sizeof text, "%s of %s, step %lld, saved at stage %d by %d ranks",
              rank->spec->weights_only ? "begins with the weights" : "goes on from the state", info->folder,
              (long long)info->progress.steps_done, info->stage, info->ranks);
-    cJSON_AddStringToObject(detail, "text", text);
-    record_event(rank->ring, rank->steps_done + 1, "resumed", detail);
+    record_event(rank->ring, rank->steps_done + 1, "resumed",
+                 json_object(TEXT("folder", info->folder), NUMBER("steps_done", info->progress.steps_done),
+                             TRUTH("weights_only", rank->spec->weights_only), TEXT("text", text)));
     if (rank->spec->weights_only) return;
     tell_changed_data(rank, &info->data);
     if (info->ranks != rank->ranks) return;

@@ -1,10 +1,10 @@
 /* A rank's end of the trace: its rings in shared memory; and at rank 0 the writer that drains them, and the director that
  * hears what viewers say. */
-#include <cjson/cJSON.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "engine/base/json.h"
 #include "engine/launch/rundir.h"
 #include "engine/train/rank_parts.h"
 #include "engine/train/records.h"
@@ -36,9 +36,7 @@ static void on_state(void *user, enum run_state state, const char *reason, bool 
     struct rank *rank = user;
     record_state(rank->ring, rank->steps_done, state, reason);
     if (state != RUN_PAUSED || in_step) return;
-    cJSON *detail = cJSON_CreateObject();
-    cJSON_AddStringToObject(detail, "text", reason);
-    record_event(rank->ring, rank->steps_done, "pause", detail); /* after that step */
+    record_event(rank->ring, rank->steps_done, "pause", json_object(TEXT("text", reason))); /* after that step */
 }
 
 static void on_command(void *user, const char *line, const char *refusal)

@@ -1,6 +1,5 @@
 #include "engine/train/records.h"
 
-#include <cjson/cJSON.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +9,7 @@
 #include "engine/advise/print.h"
 #include "engine/base/clock.h"
 #include "engine/base/grouped.h"
+#include "engine/base/json.h"
 #include "engine/base/version.h"
 #include "engine/device/gpu.h"
 #include "kernels/cuda/device.h"
@@ -19,38 +19,30 @@ static struct trace_text text_of(const char *text)
     return (struct trace_text){text, strlen(text)};
 }
 
-/* A record of the run as a whole, to be filled in. */
-static struct trace_record of_run(enum trace_kind kind)
+/* A record of the run as a whole, but for its rank and time. */
+static void emit(struct trace_ring *ring, struct trace_record record)
 {
-    return (struct trace_record){.kind = kind, .rank = TRACE_RANK_ALL, .time_ns = clock_ns()};
+    record.rank = TRACE_RANK_ALL;
+    record.time_ns = clock_ns();
+    trace_emit(ring, &record);
 }
 
 static cJSON *model_json(const struct model *model)
 {
-    cJSON *json = cJSON_CreateObject(), *units = cJSON_CreateArray();
-    cJSON_AddStringToObject(json, "name", model->shape.name);
-    cJSON_AddNumberToObject(json, "parameters", (double)model->elems);
-    cJSON_AddNumberToObject(json, "layers", model->shape.layers);
-    cJSON_AddNumberToObject(json, "hidden", model->shape.hidden);
-    cJSON_AddNumberToObject(json, "heads", model->shape.heads);
-    cJSON_AddNumberToObject(json, "context", model->shape.context);
-    cJSON_AddNumberToObject(json, "vocabulary", model->shape.vocabulary);
-    for (int u = 0; u < model->unit_count; u++) {
-        cJSON *unit = cJSON_CreateObject();
-        cJSON_AddStringToObject(unit, "name", model->units[u].name);
-        cJSON_AddNumberToObject(unit, "elems", (double)model->units[u].elems);
-        cJSON_AddItemToArray(units, unit);
-    }
-    cJSON_AddItemToObject(json, "units", units);
+    const struct config_model *shape = &model->shape;
+    cJSON *json = json_object(TEXT("name", shape->name), NUMBER("parameters", model->elems), NUMBER("layers", shape->layers),
+                              NUMBER("hidden", shape->hidden), NUMBER("heads", shape->heads),
+                              NUMBER("context", shape->context), NUMBER("vocabulary", shape->vocabulary));
+    cJSON *units = cJSON_AddArrayToObject(json, "units");
+    for (int u = 0; u < model->unit_count; u++)
+        json_put(json_item(units), TEXT("name", model->units[u].name), NUMBER("elems", model->units[u].elems));
     return json;
 }
 
 /* The entropy of single tokens is what a model reaches that has learned nothing but their frequencies. */
 static cJSON *data_json(const struct data *data)
 {
-    cJSON *json = cJSON_CreateObject();
-    cJSON_AddNumberToObject(json, "bytes", (double)data_bytes(data));
-    cJSON_AddNumberToObject(json, "tokens", (double)data_tokens(data));
+    cJSON *json = json_object(NUMBER("bytes", data_bytes(data)), NUMBER("tokens", data_tokens(data)));
     if (data_bytes(data)) cJSON_AddNumberToObject(json, "unigram_entropy", data_unigram_entropy(data));
     return json;
 }
@@ -62,8 +54,7 @@ static cJSON *given_json(const char *lines)
     struct config_given given;
     while (config_given_next(&lines, &given)) {
         cJSON *row = cJSON_AddObjectToObject(json, given.path);
-        cJSON_AddStringToObject(row, "from", given.from);
-        cJSON_AddStringToObject(row, "value", given.value);
+        json_put(row, TEXT("from", given.from), TEXT("value", given.value));
     }
     return json;
 }
@@ -71,25 +62,21 @@ static cJSON *given_json(const char *lines)
 char *run_header_json(const struct config *config, const struct model *model, const struct data *data,
                       const struct run_place *place)
 {
-    cJSON *json = cJSON_CreateObject();
-    cJSON_AddStringToObject(json, "version", ZEROLAB_VERSION);
-    cJSON_AddNumberToObject(json, "part", place->part);
-    cJSON_AddNumberToObject(json, "steps_done", (double)place->steps_done);
+    cJSON *json = json_object(TEXT("version", ZEROLAB_VERSION), NUMBER("part", place->part),
+                              NUMBER("steps_done", place->steps_done));
     cJSON_AddItemToObject(json, "model", model_json(model));
-    cJSON_AddStringToObject(json, "precision", dtype_name(config->dtype));
-    cJSON_AddNumberToObject(json, "ranks", place->ranks);
-    cJSON_AddNumberToObject(json, "ranks_per_node", place->ranks_per_node);
-    cJSON_AddStringToObject(json, "ranks_as", config->topology.ranks_as == RANKS_AS_THREADS ? "threads" : "processes");
-    cJSON_AddNumberToObject(json, "threads_per_rank", config->topology.threads_per_rank);
-    cJSON_AddStringToObject(json, "backend", config->topology.backend == BACKEND_CUDA ? "cuda" : "cpu");
-    if (place->gpus) cJSON_AddNumberToObject(json, "gpus", place->gpus);
-    if (place->gpus) cJSON_AddBoolToObject(json, "nccl", config->topology.collectives == COLLECTIVES_NCCL);
-    cJSON_AddStringToObject(json, "isa", place->isa);
-    if (place->resumed) cJSON_AddStringToObject(json, "resumed_from", place->resumed);
+    json_put(json, TEXT("precision", dtype_name(config->dtype)), NUMBER("ranks", place->ranks),
+             NUMBER("ranks_per_node", place->ranks_per_node),
+             TEXT("ranks_as", config->topology.ranks_as == RANKS_AS_THREADS ? "threads" : "processes"),
+             NUMBER("threads_per_rank", config->topology.threads_per_rank),
+             TEXT("backend", config->topology.backend == BACKEND_CUDA ? "cuda" : "cpu"));
+    if (place->gpus)
+        json_put(json, NUMBER("gpus", place->gpus), TRUTH("nccl", config->topology.collectives == COLLECTIVES_NCCL));
+    json_put(json, TEXT("isa", place->isa));
+    if (place->resumed) json_put(json, TEXT("resumed_from", place->resumed));
     cJSON_AddItemToObject(json, "data", data_json(data));
-    cJSON_AddNumberToObject(json, "micro_batch", config->micro_batch_size);
-    cJSON_AddNumberToObject(json, "sequence_length", config->data.sequence_length);
-    cJSON_AddNumberToObject(json, "accumulation_steps", config->accumulation_steps);
+    json_put(json, NUMBER("micro_batch", config->micro_batch_size), NUMBER("sequence_length", config->data.sequence_length),
+             NUMBER("accumulation_steps", config->accumulation_steps));
     char *resolved = config_to_json(config);
     if (resolved) cJSON_AddRawToObject(json, "config", resolved); /* as text: integers past 2^53 stay whole */
     free(resolved);
@@ -101,63 +88,53 @@ char *run_header_json(const struct config *config, const struct model *model, co
 
 void record_run(struct trace_ring *ring, const char *json)
 {
-    struct trace_record record = of_run(TRACE_RUN);
-    record.run.json = text_of(json);
-    trace_emit(ring, &record);
+    emit(ring, (struct trace_record){.kind = TRACE_RUN, .run.json = text_of(json)});
 }
 
 void record_state(struct trace_ring *ring, int64_t steps_done, enum run_state state, const char *reason)
 {
-    struct trace_record record = of_run(TRACE_STATE);
-    record.state =
-        (struct trace_of_state){.step = (uint32_t)steps_done, .state = (uint8_t)state, .reason = text_of(reason)};
-    trace_emit(ring, &record);
+    emit(ring, (struct trace_record){.kind = TRACE_STATE,
+                                     .state = {.step = (uint32_t)steps_done,
+                                               .state = (uint8_t)state,
+                                               .reason = text_of(reason)}});
 }
 
 void record_command(struct trace_ring *ring, int64_t steps_done, const char *line, const char *refusal)
 {
-    struct trace_record record = of_run(TRACE_COMMAND);
     char text[1024];
     snprintf(text, sizeof text, refusal ? "%s\t%s" : "%s", line, refusal);
-    record.command =
-        (struct trace_of_command){.step = (uint32_t)steps_done + 1, .accepted = refusal == NULL, .text = text_of(text)};
-    trace_emit(ring, &record);
+    emit(ring, (struct trace_record){.kind = TRACE_COMMAND,
+                                     .command = {.step = (uint32_t)steps_done + 1,
+                                                 .accepted = refusal == NULL,
+                                                 .text = text_of(text)}});
 }
 
 void record_event(struct trace_ring *ring, int64_t step, const char *kind, cJSON *detail)
 {
-    cJSON *json = cJSON_CreateObject();
-    cJSON_AddStringToObject(json, "kind", kind);
+    cJSON *json = json_object(TEXT("kind", kind));
     cJSON_AddItemToObject(json, "detail", detail);
     char *text = cJSON_PrintUnformatted(json);
     cJSON_Delete(json);
-    if (!text) return;
-    struct trace_record record = of_run(TRACE_EVENT);
-    record.event = (struct trace_of_event){.step = (uint32_t)step, .json = text_of(text)};
-    trace_emit(ring, &record);
+    if (text) emit(ring, (struct trace_record){.kind = TRACE_EVENT, .event = {.step = (uint32_t)step, .json = text_of(text)}});
     free(text);
 }
 
 void record_validation(struct trace_ring *ring, int64_t steps_done, float loss, int64_t tokens)
 {
-    struct trace_record record = of_run(TRACE_VALIDATION);
-    record.validation =
-        (struct trace_of_validation){.step = (uint32_t)steps_done, .loss = loss, .tokens = (uint32_t)tokens};
-    trace_emit(ring, &record);
+    emit(ring, (struct trace_record){.kind = TRACE_VALIDATION,
+                                     .validation = {.step = (uint32_t)steps_done, .loss = loss, .tokens = (uint32_t)tokens}});
 }
 
 void record_sample(struct trace_ring *ring, int64_t steps_done, const char *text, size_t bytes)
 {
-    struct trace_record record = of_run(TRACE_SAMPLE);
-    record.sample = (struct trace_of_sample){.step = (uint32_t)steps_done, .text = {text, bytes}};
-    trace_emit(ring, &record);
+    emit(ring, (struct trace_record){.kind = TRACE_SAMPLE,
+                                     .sample = {.step = (uint32_t)steps_done, .text = {text, bytes}}});
 }
 
 void record_state_hash(struct trace_ring *ring, int64_t steps_done, uint64_t hash)
 {
-    struct trace_record record = of_run(TRACE_STATE_HASH);
-    record.state_hash = (struct trace_of_state_hash){.step = (uint32_t)steps_done, .hash = hash};
-    trace_emit(ring, &record);
+    emit(ring, (struct trace_record){.kind = TRACE_STATE_HASH,
+                                     .state_hash = {.step = (uint32_t)steps_done, .hash = hash}});
 }
 
 void record_log(struct trace_ring *ring, int level, const char *text)
@@ -199,9 +176,7 @@ void record_plan_notes(struct trace_ring *ring, const struct model *model, const
 
 void record_end(struct trace_ring *ring, enum outcome outcome, const char *error)
 {
-    struct trace_record record = of_run(TRACE_END);
-    record.end = (struct trace_of_end){.outcome = (uint8_t)outcome, .error = text_of(error)};
-    trace_emit(ring, &record);
+    emit(ring, (struct trace_record){.kind = TRACE_END, .end = {.outcome = (uint8_t)outcome, .error = text_of(error)}});
 }
 
 void record_gpu(struct trace_ring *ring, int rank, const struct gpu_rank *gpu)

@@ -1,6 +1,5 @@
 #include "engine/train/relaunch.h"
 
-#include <cjson/cJSON.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +7,7 @@
 #include <unistd.h>
 
 #include "engine/base/clock.h"
+#include "engine/base/json.h"
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/launch/rundir.h"
 #include "engine/train/records.h"
@@ -294,15 +294,12 @@ static void tell(struct rank *rank)
         return;
     }
     if (!key) return;
-    cJSON *detail = cJSON_CreateObject();
-    bool count = strcmp(key, "topology.ranks") == 0;
+    const bool count = strcmp(key, "topology.ranks") == 0;
     config_show(&rank->config, key, now, sizeof now);
-    if (!count) cJSON_AddStringToObject(detail, "key", key); /* first: the writer finds it there */
-    if (count) cJSON_AddNumberToObject(detail, "from", atoi(from));
-    else cJSON_AddStringToObject(detail, "from", from);
-    if (count) cJSON_AddNumberToObject(detail, "to", rank->ranks);
-    else cJSON_AddStringToObject(detail, "to", now);
-    cJSON_AddNumberToObject(detail, "seconds", (double)((clock_ns() - rank->spec->part.since_ns) / 1000000) / 1000);
+    cJSON *detail = count ? json_object(NUMBER("from", atoi(from)), NUMBER("to", rank->ranks))
+                          : json_object(TEXT("key", key), /* first: the writer finds it there */
+                                        TEXT("from", from), TEXT("to", now));
+    json_put(detail, NUMBER("seconds", (double)((clock_ns() - rank->spec->part.since_ns) / 1000000) / 1000));
     record_event(rank->ring, rank->steps_done + 1, count ? "ranks" : "set", detail);
 }
 

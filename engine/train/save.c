@@ -1,6 +1,5 @@
 #include "engine/train/save.h"
 
-#include <cjson/cJSON.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -8,6 +7,7 @@
 #include <string.h>
 
 #include "engine/base/clock.h"
+#include "engine/base/json.h"
 #include "engine/checkpoint/convert.h"
 #include "engine/launch/capacity.h"
 #include "engine/train/records.h"
@@ -40,27 +40,20 @@ struct saver {
 
 static cJSON *detail_of(const char *state, const char *folder, const char *tag)
 {
-    cJSON *detail = cJSON_CreateObject();
-    cJSON_AddStringToObject(detail, "state", state);
-    cJSON_AddStringToObject(detail, "tag", tag);
-    cJSON_AddStringToObject(detail, "folder", folder);
-    return detail;
+    return json_object(TEXT("state", state), TEXT("tag", tag), TEXT("folder", folder));
 }
 
 static void tell_begun(const struct saver *saver)
 {
-    cJSON *detail = detail_of("saving", saver->dir, saver->tag);
-    cJSON_AddBoolToObject(detail, "background", saver->background);
+    cJSON *detail = json_put(detail_of("saving", saver->dir, saver->tag), TRUTH("background", saver->background));
     record_event(saver->rank->ring, saver->info.progress.steps_done, "checkpoint", detail);
 }
 
 static void tell_failed(struct trace_ring *ring, const char *folder, const char *tag, int64_t step, const char *why)
 {
     char text[640];
-    cJSON *detail = detail_of("failed", folder, tag);
     snprintf(text, sizeof text, "%s was not saved: %s", tag, why);
-    cJSON_AddStringToObject(detail, "text", text);
-    record_event(ring, step, "checkpoint", detail);
+    record_event(ring, step, "checkpoint", json_put(detail_of("failed", folder, tag), TEXT("text", text)));
 }
 
 static void tell_saved(const struct saver *saver)
@@ -71,10 +64,8 @@ static void tell_saved(const struct saver *saver)
     cJSON *detail = detail_of("saved", saver->dir, saver->tag);
     snprintf(text, sizeof text, "saved %s: %.1f MiB in %.2f s, %s%s", saver->tag, (double)bytes / (1 << 20), seconds,
              saver->background ? "background" : "foreground", saver->why);
-    cJSON_AddBoolToObject(detail, "background", saver->background);
-    cJSON_AddNumberToObject(detail, "bytes", (double)bytes);
-    cJSON_AddNumberToObject(detail, "seconds", seconds);
-    cJSON_AddStringToObject(detail, "text", text);
+    json_put(detail, TRUTH("background", saver->background), NUMBER("bytes", bytes), NUMBER("seconds", seconds),
+             TEXT("text", text));
     record_event(saver->ring, saver->info.progress.steps_done, "checkpoint", detail);
 }
 
