@@ -55,7 +55,10 @@ FLAGS += $(if $(findstring undefined,$(SAN)),-fno-sanitize-recover=undefined)
 
 SOURCES := $(wildcard engine/*/*.c kernels/*.c kernels/cpu/*.c tui/*/*.c) $(CUDA_SOURCES)
 OBJECTS := $(addprefix $(BUILD)/,$(addsuffix .o,$(basename $(SOURCES))))
-PROGRAMS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/test_*.c tests/bench_*.c tests/truth.c))
+# Programs of all folders of tests/ lie in $(BUILD)/tests.
+PROGRAM_SOURCES := $(wildcard tests/*/test_*.c tests/bench/bench_*.c) tests/support/truth.c
+PROGRAM_OBJECTS := $(PROGRAM_SOURCES:%.c=$(BUILD)/%.o)
+PROGRAMS := $(addprefix $(BUILD)/tests/,$(basename $(notdir $(PROGRAM_SOURCES))))
 # Tests and figures of the GPU: programs that need the kernels and little else.
 GPU_PROGRAMS := $(filter $(BUILD)/tests/test_cuda_% $(BUILD)/tests/bench_cuda_%,$(PROGRAMS))
 TESTS := $(filter-out $(GPU_PROGRAMS),$(filter $(BUILD)/tests/test_%,$(PROGRAMS)))
@@ -97,7 +100,7 @@ bench:
 	@tools/bootstrap.sh
 	@$(MAKE) --no-print-directory benches all
 	@rm -f $(BUILD)/bench.txt $(BUILD)/bench.failed
-	@export ZEROLAB=$(BUILD)/zerolab; for bench in $(BENCHES) tests/bench_*.sh; do \
+	@export ZEROLAB=$(BUILD)/zerolab; for bench in $(BENCHES) tests/bench/bench_*.sh; do \
 		echo "== $$bench"; { $$bench || touch $(BUILD)/bench.failed; } | tee -a $(BUILD)/bench.txt; \
 		[ ! -e $(BUILD)/bench.failed ] || exit 1; \
 	done
@@ -131,23 +134,28 @@ $(BUILD)/libzerolab.a: $(filter-out $(BUILD)/engine/cli/main.o,$(OBJECTS))
 HAVE_DNNL := $(shell $(CC) -include dnnl.h -x c -E /dev/null >/dev/null 2>&1 && echo yes)
 GPU_SOURCES := $(wildcard engine/base/*.c kernels/*.c kernels/cpu/*.c) $(CUDA_SOURCES)
 ifneq ($(HAVE_DNNL),yes)
-GPU_SOURCES := $(filter-out $(wildcard kernels/cpu/product*.c kernels/cpu/dnnl*.c),$(GPU_SOURCES)) tests/plain_products.c
+GPU_SOURCES := $(filter-out $(wildcard kernels/cpu/product*.c kernels/cpu/dnnl*.c),$(GPU_SOURCES)) tests/support/plain_products.c
 endif
-GPU_OBJECTS := $(addprefix $(BUILD)/,$(addsuffix .o,$(basename $(GPU_SOURCES)))) $(GPU_PROGRAMS:=.o)
+GPU_OBJECTS := $(addprefix $(BUILD)/,$(addsuffix .o,$(basename $(GPU_SOURCES))))
+GPU_OBJECTS += $(filter $(BUILD)/tests/unit/test_cuda_% $(BUILD)/tests/bench/bench_cuda_%,$(PROGRAM_OBJECTS))
 
 # Missing libraries are named here, with the command that installs them, before a compiler complains.
-$(filter-out $(GPU_OBJECTS),$(OBJECTS) $(PROGRAMS:=.o)): | $(BUILD)/libraries
+$(filter-out $(GPU_OBJECTS),$(OBJECTS) $(PROGRAM_OBJECTS)): | $(BUILD)/libraries
 $(BUILD)/libraries: tools/bootstrap.sh
 	@tools/bootstrap.sh --check && mkdir -p $(@D) && touch $@
 
 $(BUILD)/libkernels.a: $(addprefix $(BUILD)/,$(addsuffix .o,$(basename $(GPU_SOURCES))))
 	@rm -f $@; ar rcs $@ $^
 
-$(GPU_PROGRAMS): $(BUILD)/%: $(BUILD)/%.o $(BUILD)/libkernels.a
+# The object of a program, which is in the folder of its source.
+.SECONDEXPANSION:
+object = $(filter %/$*.o,$(PROGRAM_OBJECTS))
+
+$(GPU_PROGRAMS): $(BUILD)/tests/%: $$(object) $(BUILD)/libkernels.a
 	@echo "  LINK $@"
 	$(Q)$(CC) $(FLAGS) -o $@ $^ $(if $(HAVE_DNNL),-ldnnl) $(CUDA_LIBS) -lgomp -lpthread -lm
 
-$(filter-out $(GPU_PROGRAMS),$(PROGRAMS)): $(BUILD)/%: $(BUILD)/%.o $(BUILD)/libzerolab.a
+$(filter-out $(GPU_PROGRAMS),$(PROGRAMS)): $(BUILD)/tests/%: $$(object) $(BUILD)/libzerolab.a
 	@echo "  LINK $@"
 	$(Q)$(CC) $(FLAGS) -o $@ $^ -lcmocka $(LIBS)
 
@@ -179,4 +187,4 @@ $(BUILD)/engine/data/default_text.o: data/default.txt
 
 .PHONY: all tests benches run test test-full bench install uninstall deb bundle program fake gpu-programs test-gpu bench-gpu clean always
 .SECONDARY:
--include $(OBJECTS:.o=.d) $(PROGRAMS:=.d)
+-include $(OBJECTS:.o=.d) $(PROGRAM_OBJECTS:.o=.d)

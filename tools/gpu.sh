@@ -178,8 +178,8 @@ test_gpu() {
         run 40 "$other"
     done
     look_for_engine
-    [ -z "$program" ] || run 150 env ZEROLAB="$program" GPU="$program" TRAIN_LIMIT=30 tests/test_gpu.sh
-    [ -z "$program" ] || run 90 env ZEROLAB="$program" GPU="$program" TRAIN_LIMIT=30 tests/test_gpu_lanes.sh
+    [ -z "$program" ] || run 150 env ZEROLAB="$program" GPU="$program" TRAIN_LIMIT=30 tests/program/test_gpu.sh
+    [ -z "$program" ] || run 90 env ZEROLAB="$program" GPU="$program" TRAIN_LIMIT=30 tests/program/test_gpu_lanes.sh
     sanitize
     echo "$(grep -c '^ok ' "$log") passed, $(grep -c '^not ok ' "$log") failed"
     ! grep -q '^not ok ' "$log" || failed=1
@@ -187,19 +187,19 @@ test_gpu() {
 
 # ---- figures ----------------------------------------------------------------------------------------------------------------
 
-bench_engine() { run 150 tests/gpu_engine_speed.sh "$program"; }
+bench_engine() { run 150 tests/bench/gpu_engine_speed.sh "$program"; }
 bench_telemetry() {
     run 120 "$program" bench configs/gpt2-bf16.json -n 1 --rounds 15 --set topology.backend=cuda --set data.synthetic=true \
         --set data.sequence_length=1024 --set train_micro_batch_size_per_gpu=64 --set zero_optimization.stage=0
 }
-bench_fit() { run 240 tests/gpu_fit.sh "$program"; }
+bench_fit() { run 240 tests/bench/gpu_fit.sh "$program"; }
 
 bench_gpu() {
     for part in ${PARTS:-kernels engine peers telemetry fit}; do
         case $part in
         kernels) run 150 "$build/tests/bench_cuda_kernels" ;;
         peers)
-            if python3 -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null; then run 150 python3 -u tests/gpu_peers.py
+            if python3 -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null; then run 150 python3 -u tests/bench/gpu_peers.py
             else echo "== peers: no PyTorch with a GPU here"; fi
             ;;
         engine | telemetry | fit)

@@ -281,7 +281,7 @@ int front_lab_reset(const struct cli *cli, struct error *err)
     return status;
 }
 
-/* For docs/LABS.md, which tests/test_readme.sh holds against it. */
+/* For docs/LABS.md, which tests/program/test_readme.sh holds against it. */
 int front_lab_metrics(const struct cli *cli, struct error *err)
 {
     return front_give(cli->output, lab_metrics_markdown(), err);

@@ -15,7 +15,7 @@
 #include "kernels/cuda/device.h"
 #include "tui/app/app.h"
 
-/* For docs/REFERENCE.md, which tests/test_readme.sh compares with it, and for tests/test_keys.sh. */
+/* For docs/REFERENCE.md, which tests/program/test_readme.sh compares with it, and for tests/program/test_keys.sh. */
 static int print_keys(char *text)
 {
     int printed = text && fputs(text, stdout) >= 0 ? STATUS_OK : STATUS_RUN;

@@ -1,7 +1,7 @@
 /* Units x ranks: what a rank holds of a unit between steps, by the schedule's layout, and what has happened to it at the
  * moment that the model shows, by the progress of its lanes. A buffer is there from the moment at which the operation that
  * takes it has begun until the one that gives it back has ended, so the gathered bytes of a rank's cells are what its
- * allocator reports (tests/test_progress.c holds one against the other at every record). Pure functions. */
+ * allocator reports (tests/unit/test_progress.c holds one against the other at every record). Pure functions. */
 #ifndef ENGINE_OBSERVE_CELLS_H
 #define ENGINE_OBSERVE_CELLS_H
 

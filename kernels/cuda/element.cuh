@@ -22,7 +22,7 @@ struct fp16 {
 };
 
 #ifdef FAKE_CUDA
-#include <fake_half.h> /* tests/fake_cuda */
+#include <fake_half.h> /* tests/support/fake_cuda */
 #else
 __device__ __forceinline__ float to_float(bf16 x)
 {

@@ -121,7 +121,7 @@ __device__ __forceinline__ float exp2_fast(float x)
 }
 
 #else
-#include <fake_mma.h> /* tests/fake_cuda */
+#include <fake_mma.h> /* tests/support/fake_cuda */
 #endif
 
 /* ---- fragments of tiles in shared memory, whose rows lie `stride` elements apart --------------------------------------------- */

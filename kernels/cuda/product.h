@@ -1,5 +1,5 @@
 /* Matrix products on a GPU, row-major: C [M, N] = op(A) [M, K] op(B) [K, N], with what is fused into them; sums in fp32 (never in
- * TF32), rounded once. What multiplies is cuBLASLt (product_cublaslt.cu), or in tests a plain loop (tests/fake_cuda). */
+ * TF32), rounded once. What multiplies is cuBLASLt (product_cublaslt.cu), or in tests a plain loop (tests/support/fake_cuda). */
 #ifndef KERNELS_CUDA_PRODUCT_H
 #define KERNELS_CUDA_PRODUCT_H
 

@@ -3,7 +3,7 @@
  *     launch(stream, "norm_forward", norm_forward<T>, blocks, threads, shared_bytes, arguments...)
  *
  * stands where others write kernel<<<blocks, threads, shared_bytes, stream>>>(arguments...): it remembers what was sent last, and
- * keeps the first failure. It is also what lets tests run kernels on the processor (tests/fake_cuda). */
+ * keeps the first failure. It is also what lets tests run kernels on the processor (tests/support/fake_cuda). */
 #ifndef KERNELS_CUDA_RUNTIME_CUH
 #define KERNELS_CUDA_RUNTIME_CUH
 

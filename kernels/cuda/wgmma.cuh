@@ -1,6 +1,6 @@
 /* The tensor cores of Hopper (compute capability 9.0), a warpgroup at a time: C [64, N] += A [64, 16] B [16, N], with A and B in 16
  * bits and C in fp32. B lies in shared memory, A there or in registers, as swizzle.h says; a warp of the four has 16 rows of A and
- * C, in the fragments of mma.cuh. All of the PTX stands here; tests/fake_cuda/fake_wgmma.h has the same functions without it.
+ * C, in the fragments of mma.cuh. All of the PTX stands here; tests/support/fake_cuda/fake_wgmma.h has the same functions without it.
  *
  * A product is sent and goes on beside the threads, until they wait for it:
  *
@@ -153,7 +153,7 @@ __device__ __forceinline__ void group_multiply(fragment_c (&c)[N], const A &a, u
 }
 
 #else
-#include <fake_wgmma.h> /* tests/fake_cuda */
+#include <fake_wgmma.h> /* tests/support/fake_cuda */
 #endif
 
 /* Between work that is to go on beside a product and the wait for it: left alone, ptxas waits first and works then. It cannot move

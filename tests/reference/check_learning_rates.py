@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Holds the checksums in tests/test_learning_rate.c to two other sources: DeepSpeed's own classes, and the formulas of the
+"""Holds the checksums in tests/unit/test_learning_rate.c to two other sources: DeepSpeed's own classes, and the formulas of the
 schedules computed with 60 digits. Prints one line for each row.
 
     pip install torch deepspeed mpmath && python3 tests/reference/check_learning_rates.py

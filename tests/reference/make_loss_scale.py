@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prints the rows of `long_runs` in tests/test_loss_scale.c: 5,000 steps of DeepSpeed's own loss scaler for each setting.
+"""Prints the rows of `long_runs` in tests/unit/test_loss_scale.c: 5,000 steps of DeepSpeed's own loss scaler for each setting.
 
     pip install torch deepspeed && python3 tests/reference/make_loss_scale.py
 

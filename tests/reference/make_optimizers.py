@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes optimizers.bin: ten steps of each optimizer but AdamW (that is in tiny_gpt.bin), for tests/test_optimizers.c.
+"""Makes optimizers.bin: ten steps of each optimizer but AdamW (that is in tiny_gpt.bin), for tests/unit/test_optimizers.c.
 
     pip install torch numpy && python3 tests/reference/make_optimizers.py
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes tiny_gpt.bin: what PyTorch says about a tiny GPT-2 and about ten AdamW steps, for tests/test_gpt.c and test_optimizers.c.
+"""Makes tiny_gpt.bin: what PyTorch says about a tiny GPT-2 and about ten AdamW steps, for test_gpt.c and test_optimizers.c.
 
     pip install torch numpy && python3 tests/reference/make_reference.py
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Makes tests/reference/weights: what Hugging Face's transformers computes with a file that zerolab wrote, for
-tests/test_weights.c, which writes the same file again and computes the same logits.
+tests/unit/test_weights.c, which writes the same file again and computes the same logits.
 
     pip install torch transformers && make tests && python3 tests/reference/make_weights.py
 
-model.safetensors is written by zerolab (tests/test_weights --write), config.json is as `zerolab checkpoint export` writes
+model.safetensors is written by zerolab (tests/unit/test_weights --write), config.json is as `zerolab checkpoint export` writes
 it, and is not touched if it is there. logits.bin: 20 tokens (int32), then the logits [20, 61] (float32). sharded/: the same
-model in four files with an index, as transformers writes it, for tests/test_weights_index.c."""
+model in four files with an index, as transformers writes it, for tests/unit/test_weights_index.c."""
 import os
 import subprocess
 import sys

@@ -1,0 +1,111 @@
+#!/bin/bash
+# The whole engine on a GPU. Ranks are threads that share it; stages agree bit by bit, also through live switches and with
+# offload; what is learned is what the processor learns, as far as the order of sums lets it; memory is as planned. Where
+# there is no GPU, one that the processor plays (make fake) stands in; GPU=build/release/zerolab asks for a real one.
+build=$(dirname "${ZEROLAB:-build/release/zerolab}")
+played=$(realpath -m "${GPU:-build/fake/zerolab}")
+. "$(dirname "$0")/../support/tap.sh"
+. "$root/tests/support/gpu_limit.sh"
+case ${GPU:+given}$build in given* | *release*) ;; *) echo "1..0 # SKIP it is the same program in every build"; exit 0 ;; esac
+[ -x "$played" ] || { echo "1..0 # SKIP $played is not built"; exit 0; }
+[ -z "${TRAIN_LIMIT:-}" ] || limit_runs "$TRAIN_LIMIT"
+# An odd vocabulary, so that rows of logits are wider than it, and a rest of it is past the whole eights.
+small="--steps 3 -n 2 --set model.name=custom --set model.layers=2 --set model.hidden=64 --set model.heads=4 --set model.context=32
+       --set model.vocabulary=261 --set data.sequence_length=16 --set train_micro_batch_size_per_gpu=2"
+stage="--set zero_optimization.stage"
+offload="--set zero_optimization.offload"
+
+# on_gpu NAME ARGS...
+on_gpu() {
+    zerolab=$played train "$1" --set topology.backend=cuda $small "${@:2}"
+}
+
+same_as_first() { # of $flags
+    on_gpu "$2" $flags "${@:3}" && same_bits "$1" "$2"
+}
+
+# Without somebody to change the setup the run ends, with exit status 4.
+runs_out() {
+    "$played" train --headless --set topology.backend=cuda $small "$@" >out 2>err
+    [ $? -eq 4 ] && grep -q 'out of .*memory' out err
+}
+
+same_as() { # REFERENCE NAME ARGS...
+    on_gpu "${@:2}" && same_bits "$1" "$2"
+}
+
+losses_near() {
+    paste <(grep '"loss"' "$1.json" | tr -dc '0-9.\n') <(grep '"loss"' "$2.json" | tr -dc '0-9.\n') |
+        awk '{ d = $1 - $2; if (d < 0) d = -d; if (d > 0.02) { print "# " $0; bad = 1 } } END { exit bad || NR < 3 }'
+}
+
+as_planned() {
+    tr -d ' \t\n' <"$1.json" | grep -o '"peak":\[[^]]*\]' | grep -o '"bytes":[0-9]*,"predicted_bytes":[0-9]*' | tr -c '0-9\n' ' ' |
+        awk '{ if ($1 > $2 || $1 < 0.9 * $2) { print "# " $0; bad = 1 } } END { exit bad || NR == 0 }'
+}
+
+# Of each precision with which stages: three of them have one path each to every rule of rounding.
+whole() {
+    local precision=$1 flags=$2 s
+    shift 2
+    check "$precision on the GPU" on_gpu $precision-0 $flags
+    for s in "$@"; do check "... stage $s: the same bits" same_as_first $precision-0 $precision-$s $stage=$s; done
+    check "... on the processor" train $precision-cpu $small $flags
+    check "... losses within 0.02" losses_near $precision-0 $precision-cpu
+    check "... memory is as planned" as_planned $precision-3
+}
+
+flags="--set bf16.enabled=true"
+whole bf16 "$flags" 1 2 3
+check "... it can be asked for tokens" on_gpu sample $flags --sample 8 --set model.context=32
+check "... again: the same bits" same_as_first bf16-0 bf16-again
+check "... switched while it trains: the same bits" same_as_first bf16-0 bf16-switch --at 2:stage=3 --at 3:stage=1
+tiles="$flags --set model.mlp_tiles=4"
+check "... with MLPs in tiles" on_gpu bf16-tiles $tiles
+check "... stage 3 in tiles, made again: the same bits" same_as bf16-tiles bf16-tiles-3 $tiles $stage=3 --set model.recompute=full
+check "... losses within 0.02 of whole MLPs" losses_near bf16-0 bf16-tiles
+# Heads of 64, which Hopper's warpgroups do: so does the GPU that is played.
+wide="$flags --set model.heads=1"
+check "... with heads of 64" on_gpu bf16-wide $wide
+check "... on the processor" train bf16-wide-cpu $small $wide
+check "... losses within 0.02" losses_near bf16-wide bf16-wide-cpu
+check "... stage 3, made again: the same bits" same_as bf16-wide bf16-wide-3 $wide $stage=3 --set model.recompute=attention
+check "... where there is a GPU for each, sharing one all the same: the same bits" same_as_first bf16-0 bf16-share --set topology.gpus=1
+whole fp32 "" 3
+whole fp16 "--set fp16.enabled=true --set fp16.initial_scale_power=8" 3
+check "the optimizer offloaded to the host" on_gpu host $flags $stage=2 ${offload}_optimizer.device=cpu
+check "... losses within 0.02" losses_near host bf16-cpu
+check "arrays across pieces of pinned memory" on_gpu pieces -n 1 $stage=3 ${offload}_optimizer.device=cpu ${offload}_param.device=cpu \
+    --set model.hidden=256 --set data.sequence_length=16 --set train_micro_batch_size_per_gpu=1
+check "everything offloaded to NVMe" on_gpu nvme $flags $stage=3 ${offload}_optimizer.device=nvme ${offload}_param.device=nvme \
+    ${offload}_optimizer.nvme_path="$work" ${offload}_param.nvme_path="$work"
+check "... the same bits as on the host" same_bits host nvme
+peak=$(tr -d ' \t\n' <bf16-0.json | sed 's/.*"peak":\[{[^}]*"bytes":\([0-9]*\).*/\1/')
+less="--set memory.device_budget=$((peak - 1000))"
+check "out of memory at stage 0 with a little less than the peak" runs_out $flags $less
+check "... and on at stage 3" on_gpu oom $flags $less --at oom:stage=3
+check "... the same bits" same_bits bf16-0 oom
+
+# NCCL takes a GPU for each rank, so one alone is what can always be had.
+nccl="--set topology.collectives=nccl"
+if on_gpu nccl-1 -n 1 $flags $stage=1 $nccl >nccl.why; then
+    check "one rank, which reads in place" on_gpu one-1 -n 1 $flags $stage=1 --set topology.collectives=direct
+    check "... by NCCL: the same bits" same_bits one-1 nccl-1
+    check "... at stage 3" same_as one-1 nccl-3 -n 1 $flags $stage=3 $nccl
+elif grep -qE 'libnccl|without NCCL' nccl.why; then skip "one rank, by NCCL" "$(tail -n 1 nccl.why)"
+else check "one rank, by NCCL: $(tail -n 1 nccl.why)" false; fi
+check "what lies outside of all tiers is in the report" grep -q '"outside_bytes":[[:space:]]*[1-9]' bf16-0.json
+check "... and said once" [ "$(grep -c '^GPU 0: outside of all tiers .* measured' bf16-0.out)" = 1 ]
+# The bench of what fits, as small as it goes.
+fits() {
+    "$root/tests/bench/gpu_fit.sh" "$played" 2MiB 64 4 32 8MiB 16MiB >fit.out 2>&1 && [ "$(grep -c 'trained: a step .* exposed' fit.out)" = 3 ] ||
+        { sed 's/^/# /' fit.out; return 1; }
+}
+check "what fits by plan trains, on the GPU, offloaded to the host and to NVMe; a layer more does not" fits
+# Whoever is told of a rank changes between steps, lanes running ahead or not.
+costs() {
+    "$played" bench -n 1 --rounds 1 --set topology.backend=cuda --set bf16.enabled=true $tiny --set train_micro_batch_size_per_gpu=1 >bench.out 2>&1 && grep -qE '^  a trace file +[0-9.]+ ms' bench.out ||
+        { sed 's/^/# /' bench.out; return 1; }
+}
+check "what telemetry costs is measured on a GPU" costs
+finish

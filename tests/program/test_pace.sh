@@ -1,0 +1,66 @@
+#!/bin/bash
+# Slow motion, a straggler and paced links, changed while the run goes on: steps take as long as they say, and learn the same;
+# and delayed updates of the host leave the critical path.
+. "$(dirname "$0")/../support/tap.sh"
+config=$root/configs/nano-stage3.json
+
+# seconds NAME STEP: of that step
+seconds() { grep -o '"total":[^,]*' "$1.json" | sed -n "$2p" | cut -d: -f2; }
+# quickest NAME FROM TO: of those steps, because a busy machine makes some longer
+quickest() { grep -o '"total":[^,]*' "$1.json" | sed -n "$2,$3p" | cut -d: -f2 | sort -g | head -n 1; }
+# paced NAME STEP: seconds of that step's collectives that pacing has added, by its trace
+paced() { "$zerolab" analyze --json --from $2 --to $2 "$1.zlt" | grep -o '"paced_seconds_per_step":[^,]*' | awk -F: '{ sum += $2 } END { print NR ? sum : -1 }'; }
+# holds EXPRESSION: of numbers
+holds() { awk "BEGIN { exit !($1) }" || { echo "# not so: $1"; return 1; }; }
+
+check "a plain run" train plain "$config" --steps 5 $threads
+check "slow motion from one step to the next and back" train slow "$config" --steps 5 $threads --trace slow.zlt \
+    --at "3:set topology.slow_motion=20" --at "4:set topology.slow_motion=1"
+check "... the same bits" same_bits plain slow
+# 20 x 10 ms for each of the 16 operations in a row that the compute lane has at stage 3, and their gathers
+check "... stretches the step" holds "$(seconds slow 3) > 14 * 20 * 0.01"
+covered() { # nothing was waited for longer than it took
+    tr -d ' \t\n' <slow.json | grep -o '"seconds_per_step":[0-9.e-]*,"exposed_seconds_per_step":[0-9.e-]*' | tr ':,' '  ' |
+        awk '{ seen++; if ($4 > $2) bad = 1 } END { exit bad || seen < 3 }'
+}
+check "... and what is said of its collectives" covered
+check "... and only this one" holds "$(paced slow 2) == 0 && $(paced slow 3) > 0 && $(paced slow 4) == 0"
+check "what was set is said" grep -q '"key":.*"topology.slow_motion"' slow.json
+
+bytes=$((3 * 4 * 834304 * 3 / 4)) # that a rank sends in a step: 3 Psi (N-1)/N elements
+check "a link, paced while it trains" train link "$config" --steps 4 $threads --trace link.zlt \
+    --at "3:set topology.links.intra.bandwidth=8MB"
+check "... the same bits as far as it goes" grep -q "$(grep -o '"loss_bits":[^,]*' plain.json | sed -n 4p)" link.json
+check "... is as slow as it says" holds "$(seconds link 3) > 0.8 * $bytes / 8e6"
+check "... and was not before" holds "$(paced link 2) == 0 && $(paced link 3) > 0"
+check "slow motion slows the link as well" train both "$config" --steps 3 $threads \
+    --set topology.links.intra.bandwidth=1GB --at "3:set topology.slow_motion=5"
+check "... by as much" holds "$(seconds both 3) > 0.8 * 5 * $bytes / 1e9"
+
+check "a straggler" train straggler "$config" --steps 6 $threads --trace straggler.zlt \
+    --set topology.slow_motion=10 --at "4:set topology.slow_rank=2"
+check "... makes all wait" holds "$(quickest straggler 4 6) > 1.3 * $(quickest straggler 1 3)"
+
+# The row of the state has it all the while.
+state_row() { "$zerolab" replay "$1.zlt" --frame 80x24 --at "step:$2" --as text | sed -n 4p; }
+check "a screen says so" grep -q ' slow x10  rank 2 slow ' <<<"$(state_row straggler 4)"
+check "... of a link, too" grep -q ' link 8.00 MB/s ' <<<"$(state_row link 3)"
+not_yet() { state_row link 1 | grep -q RUNNING && ! state_row link 1 | grep -qE 'link|paced|slow'; }
+check "... once it is paced" not_yet
+check "paced in more than one way" train ways "$config" --steps 2 $threads --trace ways.zlt --set topology.device_flops=1e10 \
+    --set topology.links.intra.latency=1e-5 --set topology.links.pcie.bandwidth=1GB
+check "... all of them are said" grep -q ' device paced  links paced ' <<<"$(state_row ways 1)"
+
+# With one step of delay the update leaves the critical path: what of the host's work nothing hides becomes a small part.
+slow="--steps 7 -n 1 $threads --set topology.slow_motion=9 --set model.layers=8 \
+    --set zero_optimization.stage=2 --set zero_optimization.offload_optimizer.device=cpu"
+share() { # NAME: host work that no compute hid, of all host work, in percent: the least of the last four steps
+    tr -d ' \t\n' <"$1.json" | grep -o '"host_update":[0-9.e-]*,"host_exposed":[0-9.e-]*' | tail -4 |
+        awk -F '[:,]' '{ share = 100 * $4 / $2; if (NR == 1 || share < least) least = share } END { printf "%.0f\n", least }'
+}
+check "updates after the step" train now $slow
+check "updates delayed by one" train late $slow --set schedule.delayed_update=true --set schedule.delayed_update_after=2 --trace late.zlt
+check "without delay nothing hides the host's work" [ "$(share now)" -ge 80 ]
+check "with it, most is hidden" [ "$(share late)" -le 40 ]
+check "... as the timeline shows" bash -c "'$zerolab' replay late.zlt --frame 120x40 --view timeline --at step:6 | grep -q '^    host  *U'"
+finish

@@ -1,0 +1,85 @@
+#!/bin/bash
+# The first minute on a fresh machine: the tour is offered in the live view, blocks nobody, is never offered again to those
+# who do not want it, and ends with a switch of the stage by the learner's own hand.
+. "$(dirname "$0")/../support/screen.sh"
+offer='New here\? Enter: a two-minute tour'
+
+fresh() { start 80 24 TERM=screen-256color XDG_STATE_HOME="$work/$1" ZEROLAB_TOUR= -- "$zerolab" "${@:2}"; }
+runs() { comes 'tokens/s'; comes 'LIVE'; }
+
+fresh one
+waits_for "a fresh machine is offered the tour" "$offer"
+waits_for "... and trains meanwhile" 'step [0-9]+ +loss'
+keys T
+waits_for "another key means what it always means" 'comp .*block|comm '
+waits_for "... and the offer is gone" "!$offer"
+keys q
+comes 'status 0'
+fresh one
+waits_for "who did not say never is offered it again" "$offer"
+keys N
+waits_for "N: not again" "!$offer"
+keys q
+comes 'status 0'
+fresh one
+runs
+waits_for "... ever" "!$offer"
+keys q
+comes 'status 0'
+
+fresh two --theme mono
+runs
+waits_for "whoever says what he wants is offered nothing" "!$offer"
+keys q
+comes 'status 0'
+fresh two train --steps 2
+comes 'ENDED'
+waits_for "... nor with train" "!$offer"
+keys q
+comes 'status 0'
+
+XDG_STATE_HOME=$work/three "$zerolab" </dev/null >out 2>&1
+grep -q 'after step 30' out && ! grep -q 'tour' out
+ok "without a terminal nothing is offered" $?
+
+fresh four
+tm pipe-pane -t 0 "cat >'$work/sent'"
+comes "$offer"
+keys Enter
+waits_for "Enter begins the tour, on the same screen" 'step 1 of 3'
+waits_for "... which first shows what a rank holds" 'takes 13.35 MB on each'
+keys n; comes 'choose: a to c'
+keys a
+waits_for "... switches a stage" 'without a restart: 1.67 MB'
+keys n; comes 'do it, then Enter'
+keys 3; comes 'ZeRO stage 3|sent: stage=3'
+keys . ; comes 'ZeRO stage 3 +step 4'
+keys Enter
+waits_for "... and lets the learner switch the next" 'Between steps a rank keeps 3.34 MB'
+keys n
+waits_for "that is all" 'last step: 3 of 3 steps are right'
+[ "$(grep -ao '\[?1049h' "$work/sent" | wc -l)" -le 1 ]
+ok "the screen stayed up all the while" $?
+keys q
+waits_for "the tour says how it went" 'tour: 3 of 3 steps are right'
+comes 'status 0'
+fresh four
+runs
+waits_for "who took the tour is not asked again" "!$offer"
+keys q
+comes 'status 0'
+
+# The engine fails as the tour begins: its processes are stopped, so that the screen waits for their last word, and then killed.
+descendants() { local child; for child in $(cat /proc/"$1"/task/*/children 2>/dev/null); do echo "$child"; descendants "$child"; done; }
+fresh five
+comes "$offer"
+comes 'step [0-9]+ +loss'
+engine=$(descendants "$(program_pid)")
+kill -STOP $engine
+keys Enter
+comes "!$offer"
+kill -KILL $engine
+waits_for "an engine that fails before the tour is told of" '^zerolab: '
+waits_for "... with the right status" 'status 4'
+waits_for "... and the terminal is as it was" 'modes restored'
+finish

@@ -1,0 +1,35 @@
+#!/bin/bash
+# A trace says how fast it grows, and stops where --trace-limit says: the run goes on, the report and the last lines say it, and the
+# file is a whole trace of the steps before.
+. "$(dirname "$0")/../support/tap.sh"
+run="train --headless --set topology.ranks_as=threads $tiny --set train_micro_batch_size_per_gpu=1 \
+--set gradient_accumulation_steps=16 --set zero_optimization.stage=3"
+limit=1500000
+
+check "a run with a limit" eval '"$zerolab" $run --steps 60 --trace t.zlt --trace-limit $limit --report t.json >out 2>err'
+check "... finishes all its steps" [ "$(grep -c loss_bits t.json)" = 60 ]
+check "... its file is within the limit" [ "$(stat -c %s t.zlt)" -le $limit ]
+check "... and uses most of it" [ "$(stat -c %s t.zlt)" -ge $((limit / 2)) ]
+last=$(sed -n 's/^trace recorded until step \([0-9]*\), where it reached its limit.*/\1/p' out)
+check "... its last lines say where recording stopped" [ "${last:-0}" -gt 0 -a "${last:-0}" -lt 60 ]
+check "... the report says it" eval 'tr -d "\n\t " <t.json | grep -q "\"kind\":\"trace_limit\".*\"recorded_until_step\":$last"'
+check "... and knows no error" grep -q '"error":[[:space:]]*null' t.json
+check "check finds it whole" eval '"$zerolab" check t.zlt >checked'
+check "... names the step" grep -q "recording stopped after step $last, at the size of --trace-limit" checked
+check "... has no step begun and not ended" eval '! grep -q "not ended" checked'
+check "... and the run's end" grep -q "steps 1 to $last; the run ended: finished" checked
+check "replay shows the last step that was recorded" eval '"$zerolab" replay t.zlt --frame 100x30 --view loss --at end | grep -q "step *$last"'
+check "analyze reads it" eval '"$zerolab" analyze t.zlt >analyzed && [ -s analyzed ]'
+
+# Told after three seconds of training.
+"$zerolab" $run --set gradient_accumulation_steps=1 --trace g.zlt --steps 100000 >grown 2>&1 &
+pid=$!
+check "a trace says how fast it grows" eventually grep -q "^trace: grows by .* a step, .* an hour; --trace-limit SIZE bounds it" grown
+kill $pid
+wait $pid
+
+refused() { "$zerolab" $run --steps 1 "$@" >out 2>err; [ $? -eq 2 ] && grep -q "^zerolab: --trace-limit" err && [ "$(wc -l <err)" = 1 ]; }
+check "a limit without a trace is refused" refused --trace-limit 5MB
+check "... one that is no size" refused --trace r.zlt --trace-limit lots
+check "... one that is too small" refused --trace r.zlt --trace-limit 10
+finish

@@ -1,0 +1,203 @@
+/* Names in JSON are a promise to scripts: docs/JSON.md lists them, and what is printed has these and no others. ACCEPT=1 writes the
+ * lists anew: a name may be added, but none may go. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <cjson/cJSON.h>
+
+#include "engine/advise/accounting.h"
+#include "engine/advise/analysis.h"
+#include "engine/advise/explain.h"
+#include "engine/advise/fit.h"
+#include "engine/advise/print.h"
+#include "engine/advise/report.h"
+#include "engine/config/keys.h"
+
+/* ---- the names of an object ---- */
+
+enum { NAMES_MAX = 300, NAME_MAX = 160 };
+struct names {
+    char name[NAMES_MAX][NAME_MAX];
+    int count;
+};
+
+static void add_name(struct names *names, const char *name)
+{
+    for (int n = 0; n < names->count; n++)
+        if (!strcmp(names->name[n], name)) return;
+    assert_true(names->count < NAMES_MAX);
+    snprintf(names->name[names->count++], NAME_MAX, "%s", name);
+}
+
+/* What names something of the run and not of the format. */
+static const char *stand_in(const char *name)
+{
+    for (enum category c = 0; c < CATEGORIES; c++)
+        if (!strcmp(name, category_name(c))) return "CATEGORY";
+    for (enum tier t = 0; t < TIERS; t++)
+        if (!strcmp(name, tier_name(t))) return "TIER";
+    return strchr(name, '.') ? "KEY" : name;
+}
+
+static bool is_open(const char *path)
+{
+    return !strcmp(path, "config") || !strcmp(path, "events[].detail");
+}
+
+static void collect(struct names *names, const cJSON *json, const char *path)
+{
+    char below[NAME_MAX];
+    const cJSON *item;
+    if (*path && !cJSON_IsArray(json) && (!cJSON_IsObject(json) || is_open(path))) add_name(names, path);
+    if (is_open(path)) return;
+    cJSON_ArrayForEach(item, json)
+    {
+        if (cJSON_IsArray(json)) snprintf(below, sizeof below, "%s[]", path);
+        else snprintf(below, sizeof below, "%s%s%s", path, *path ? "." : "", stand_in(item->string));
+        collect(names, item, below);
+    }
+}
+
+static void collect_text(struct names *names, char *text)
+{
+    cJSON *json = cJSON_Parse(text);
+    assert_non_null(json);
+    collect(names, json, "");
+    cJSON_Delete(json);
+    free(text);
+}
+
+/* ---- what is printed ---- */
+
+static struct config setting(int number)
+{
+    static const char *const sets[][5] = {
+        {"memory.device_budget=100MB", "topology.links.intra.bandwidth=1GB"},
+        {"zero_optimization.stage=3", "zero_optimization.offload_optimizer.device=cpu", "bf16.enabled=true",
+         "memory.device_budget=7MB"},
+        {"zero_optimization.stage=2", "bfloat16.enabled=true", "model.recompute=full"},
+    };
+    struct config config;
+    struct error err = {0};
+    int count = 0;
+    while (count < 5 && sets[number][count]) count++;
+    if (config_load(&config, NULL, sets[number], count, &err)) fail_msg("%s", err.text);
+    return config;
+}
+enum { SETTINGS = 3 };
+
+static void print_fit(FILE *out, const struct config *config)
+{
+    struct error err = {0};
+    struct fit_question question = {.config = config};
+    for (int tier = 0; tier < TIERS; tier++) question.limits.bytes[tier] = config->budget_bytes[tier];
+    struct fit_answer *answer = fit_answer(&question, &err);
+    assert_non_null(answer);
+    assert_int_equal(fit_print_json(out, &question, answer, &err), 0);
+    free(answer);
+}
+
+enum page { PLAN, FIT, EXPLAIN, ACCOUNTING_PAGE, ANALYZE, DIFF, REPORT, PAGES };
+static const char *const titles[PAGES] = {"zerolab plan --json",           "zerolab plan --fit --json",
+                                          "zerolab plan --explain --json", "zerolab plan --accounting NAME --json",
+                                          "zerolab analyze --json",        "zerolab analyze --diff --json",
+                                          "zerolab train --report"};
+
+static void collect_plan(struct names *names, enum page page)
+{
+    for (int s = 0; s < SETTINGS; s++) {
+        struct config config = setting(s);
+        struct error err = {0};
+        char *text = NULL;
+        size_t bytes;
+        FILE *out = open_memstream(&text, &bytes);
+        int status = 0;
+        if (page == PLAN) status = plan_print_json(out, &config, false, &err);
+        if (page == FIT) print_fit(out, &config);
+        if (page == EXPLAIN) status = explain_print_json(out, &config, "it", &err);
+        if (page == ACCOUNTING_PAGE)
+            status = accounting_print_json(out, &accounting_table[ACCOUNTING_DS18], &config, &err);
+        assert_int_equal(status, 0);
+        fclose(out);
+        collect_text(names, text);
+        config_release(&config);
+    }
+}
+
+static void collect_traces(struct names *names, enum page page)
+{
+    static const char *const paths[] = {"docs/example.zlt", "tests/reference/tiers.zlt", "tests/reference/paced.zlt"};
+    struct analysis analysis[3];
+    struct error err = {0};
+    for (int t = 0; t < 3; t++)
+        if (analysis_read(&analysis[t], paths[t], &(struct analysis_options){0}, &err)) fail_msg("%s", err.text);
+    for (int t = 0; t < 3; t++) {
+        bool equal;
+        if (page == ANALYZE) collect_text(names, analysis_json(&analysis[t]));
+        if (page == DIFF) collect_text(names, analysis_diff_json(&analysis[0], &analysis[t], &equal));
+        if (page == REPORT) collect_text(names, report_json(analysis[t].model, &(struct report_screen){1, 1}));
+    }
+    for (int t = 0; t < 3; t++) analysis_release(&analysis[t]);
+}
+
+/* ---- the page ---- */
+
+static const char head[] =
+    "# Names in JSON\n\nWhat scripts may rely on. A name may be added, but none goes or changes its meaning; "
+    "`tests/unit/test_json_names.c` holds\n"
+    "the lists. `[]` is each element of a list; CATEGORY, TIER and KEY stand for the name of one. What is not known is "
+    "null. Units are in the\n"
+    "names: `_bytes`, `_seconds`; shares are of 1. A member that a run has no use for may be left out.\n";
+
+static char *page_made(void)
+{
+    char *text = NULL;
+    size_t bytes;
+    FILE *out = open_memstream(&text, &bytes);
+    fputs(head, out);
+    for (int page = 0; page < PAGES; page++) {
+        struct names *names = calloc(1, sizeof *names);
+        if (page < ANALYZE) collect_plan(names, (enum page)page);
+        else collect_traces(names, (enum page)page);
+        assert_true(names->count > 5);
+        fprintf(out, "\n## %s\n\n```\n", titles[page]);
+        for (int n = 0; n < names->count; n++) fprintf(out, "%s\n", names->name[n]);
+        fputs("```\n", out);
+        free(names);
+    }
+    fclose(out);
+    return text;
+}
+
+static void names_are_as_written_down(void **state)
+{
+    (void)state;
+    char *made = page_made(), *page = NULL;
+    size_t room = 0;
+    FILE *file = fopen("docs/JSON.md", getenv("ACCEPT") ? "w+b" : "rb");
+    assert_non_null(file);
+    if (getenv("ACCEPT")) fputs(made, file), rewind(file);
+    assert_true(getdelim(&page, &room, '\0', file) > 0);
+    fclose(file);
+    size_t at = 0;
+    while (made[at] && made[at] == page[at]) at++;
+    while (at && made[at - 1] != '\n') at--;
+    if (strcmp(made, page) != 0)
+        fail_msg("docs/JSON.md differs: printed is %.*s, written down is %.*s", (int)strcspn(made + at, "\n"),
+                 made + at, (int)strcspn(page + at, "\n"), page + at);
+    free(made);
+    free(page);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(names_are_as_written_down)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

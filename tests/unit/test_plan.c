@@ -1,0 +1,457 @@
+/* Schedules: the checker passes every combination of knobs and catches every kind of damage; the sums are the paper's. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "engine/plan/activation.h"
+#include "engine/plan/checker.h"
+#include "engine/plan/footprint.h"
+#include "engine/plan/formula.h"
+#include "engine/plan/schedule_io.h"
+#include "tests/support/effort.h"
+
+static const struct config_model nano = {"nano", 4, 128, 4, 64, 256}, odd = {"odd", 3, 40, 4, 17, 301};
+
+static struct config_zero knobs_of(int stage, int64_t block)
+{
+    return (struct config_zero){.stage = stage,
+                                .reduce_bucket_elems = block,
+                                .allgather_bucket_elems = block,
+                                .overlap_comm = true,
+                                .prefetch_bucket_elems = block,
+                                .max_live_parameters = 1000000000,
+                                .model_persistence_threshold = INT64_MAX,
+                                .offload_ratio = 1,
+                                .max_reuse_distance = 0};
+}
+
+static struct schedule built(const struct model *model, const struct config_zero *knobs, enum purpose purpose,
+                             int ranks, int micro_steps)
+{
+    struct schedule schedule;
+    struct error err = {0};
+    struct schedule_input input = {model, knobs, purpose, ranks, micro_steps, 2, model->shape.context, 1, false};
+    if (schedule_build(&schedule, &input, &err)) fail_msg("%s", err.text);
+    return schedule;
+}
+
+static void test_units_and_shards(void **state)
+{
+    (void)state;
+    struct model model;
+    assert_int_equal(model_init(&model, &nano, DTYPE_F32, NULL), 0);
+    assert_int_equal(model.elems, 834304);
+    assert_int_equal(model.unit_count, 6);
+    for (int u = 0; u < model.unit_count; u++) {
+        int64_t sum = 0;
+        for (int t = 0; t < model.units[u].tensor_count; t++) {
+            assert_int_equal(model.units[u].tensors[t].offset, sum);
+            sum += model.units[u].tensors[t].elems;
+        }
+        assert_int_equal(sum, model.units[u].elems);
+    }
+    /* the tail of small tensors is a suffix, whatever the threshold */
+    const struct unit *block = &model.units[1];
+    assert_int_equal(unit_tail_from(block, 0, INT64_MAX), block->elems);
+    assert_int_equal(unit_tail_from(block, 128, INT64_MAX), block->elems - 6 * 128);
+    assert_int_equal(unit_tail_from(block, 1000000, INT64_MAX), 0);
+    model_release(&model);
+}
+
+enum { SIZES = 4 };
+
+/* FULL=1 checks all plans; otherwise a third, in which every pair of values still occurs. */
+static bool is_drawn(int ranks, int size, int variant)
+{
+    return effort_is_full() || (ranks + size + variant) % 3 == 0;
+}
+
+/* The number of the next plan, checked or not (its knobs are drawn from it), and how many were checked. */
+struct progress {
+    int number, checked;
+};
+
+static void check_variants(const struct model *model, int stage, int ranks, int micro_steps, int size, struct progress *at)
+{
+    static const int64_t sizes[SIZES] = {1000, 20000, 200000, 1000000000};
+    for (int variant = 0; variant < 24; variant++, at->number++) {
+        if (!is_drawn(ranks, size, variant)) continue;
+        struct config_zero knobs = knobs_of(stage, sizes[size]);
+        knobs.overlap_comm = variant & 1;
+        knobs.prefetch_bucket_elems = variant & 2 ? sizes[size] : 0;
+        knobs.max_live_parameters = variant & 4 ? 1 : 1000000000;
+        knobs.max_reuse_distance = variant >= 16 ? 1000000000 : 0;
+        knobs.param_persistence_threshold = variant >= 8 ? 10 * model->shape.hidden : 0;
+        knobs.recompute = (enum recompute)(at->number % 3); /* all of them meet all of the others */
+        knobs.checkpoint_every = 1 + at->number / 3 % 5;
+        knobs.cpu_checkpointing = at->number / 2 % 2;
+        knobs.keep_last_units = at->number / 5 % 4;
+        knobs.no_sync = at->number / 7 % 2;
+        knobs.sub_group_elems = at->number / 11 % 2 ? 1000 : INT64_MAX;
+        knobs.model_persistence_threshold = at->number / 13 % 2 ? 1000 : INT64_MAX;
+        knobs.offload_optimizer = stage >= 1 && at->number / 17 % 2 ? OFFLOAD_CPU : OFFLOAD_NONE;
+        knobs.offload_param = stage >= 3 && at->number / 19 % 2 ? OFFLOAD_CPU : OFFLOAD_NONE;
+        knobs.update_tile_elems = at->number / 23 % 2 ? 700 : UPDATE_TILE_ELEMS;
+        knobs.delayed_update = knobs.offload_optimizer && at->number / 29 % 2;
+        knobs.offload_ratio = at->number / 31 % 2 && !knobs.delayed_update ? 0.4 : 1;
+        for (int purpose = 0; purpose < PURPOSES; purpose++) {
+            struct schedule schedule = built(model, &knobs, (enum purpose)purpose, ranks, micro_steps);
+            struct error err = {0};
+            if (schedule_check(&schedule, model, &err))
+                fail_msg("stage %d ranks %d micro %d size %lld variant %d purpose %d: %s", stage, ranks, micro_steps,
+                         (long long)sizes[size], variant, purpose, err.text);
+            schedule_release(&schedule);
+            at->checked++;
+        }
+    }
+}
+
+static void test_every_combination_passes_the_checker(void **state)
+{
+    (void)state;
+    const struct config_model *shapes[] = {&nano, &odd};
+    struct progress at = {0};
+    for (int s = 0; s < 2; s++) {
+        struct model model;
+        assert_int_equal(model_init(&model, shapes[s], DTYPE_BF16, NULL), 0);
+        for (int stage = 0; stage <= 3; stage++)
+            for (int ranks = 1; ranks <= 5; ranks++)
+                for (int size = 0; size < SIZES; size++) {
+                    check_variants(&model, stage, ranks, 1, size, &at);
+                    check_variants(&model, stage, ranks, 3, size, &at);
+                }
+        model_release(&model);
+    }
+    assert_int_equal(at.checked, 2 * 4 * 5 * SIZES * 2 * (effort_is_full() ? 24 : 8) * PURPOSES);
+}
+
+/* A GPU has rows of logits begin on whole lines of its caches, and the plan counts what lies between them. */
+static void test_rows_of_logits(void **state)
+{
+    (void)state;
+    struct model model;
+    struct activation_layout cpu, gpu;
+    const struct config_model *gpt2 = config_model_named("gpt2");
+    assert_int_equal(model_init(&model, gpt2, DTYPE_BF16, NULL), 0);
+    assert_int_equal(logits_row(&model), 50257);
+    activation_layout(&cpu, &model, PART_HEAD, 4, 1024);
+    model.backend = BACKEND_CUDA;
+    assert_int_equal(logits_row(&model), 50304);
+    activation_layout(&gpu, &model, PART_HEAD, 4, 1024);
+    assert_int_equal(gpu.bytes - cpu.bytes, 4 * 1024 * 47 * 2);
+    const struct formula_sizes sizes = formula_sizes_of(&model, 4, 1024);
+    assert_int_equal(formula_value(formula_of("logits")->bytes, &sizes), gpu.bytes);
+    model_release(&model);
+}
+
+static int64_t padded_elems(const struct model *model, int ranks)
+{
+    int64_t padded = 0;
+    for (int u = 0; u < model->unit_count; u++) padded += shard_elems(model->units[u].elems, ranks) * ranks;
+    return padded;
+}
+
+/* Sum of the categories' own peaks over P, G and O, against the formula with padded units. */
+static void test_model_states_are_the_papers(void **state)
+{
+    (void)state;
+    struct model model;
+    model_init(&model, &nano, DTYPE_BF16, NULL);
+    for (int ranks = 1; ranks <= 8; ranks++)
+        for (int stage = 0; stage <= 3; stage++) {
+            struct config_zero knobs = knobs_of(stage, 200000);
+            struct schedule schedule = built(&model, &knobs, PURPOSE_TRAIN, ranks, 1);
+            struct footprint footprint;
+            footprint_of(&footprint, &schedule);
+            int64_t padded = padded_elems(&model, ranks);
+            int64_t want[] = {16 * padded, 4 * padded + 12 * padded / ranks, 2 * padded + 14 * padded / ranks,
+                              16 * padded / ranks};
+            int64_t got = footprint.category[0][CATEGORY_PARAMETERS].peak_bytes +
+                          footprint.category[0][CATEGORY_GRADIENTS].peak_bytes +
+                          footprint.category[0][CATEGORY_OPTIMIZER].peak_bytes;
+            assert_int_equal(got, want[stage]);
+            assert_in_range(padded - model.elems, 0, model.unit_count * ranks * SHARD_ALIGN_ELEMS);
+            schedule_release(&schedule);
+        }
+    model_release(&model);
+}
+
+static void test_traffic_is_the_papers(void **state)
+{
+    (void)state;
+    struct model model;
+    model_init(&model, &nano, DTYPE_BF16, NULL);
+    for (int micro = 1; micro <= 4; micro += 3)
+        for (int ranks = 2; ranks <= 4; ranks++)
+            for (int stage = 0; stage <= 3; stage++) {
+                struct config_zero knobs = knobs_of(stage, 200000);
+                struct schedule schedule = built(&model, &knobs, PURPOSE_TRAIN, ranks, micro);
+                int64_t padded = padded_elems(&model, ranks), all_ranks = 0;
+                const int k[] = {2, 2, micro + 1, 3 * micro};
+                for (int rank = 0; rank < ranks; rank++) {
+                    struct traffic_sum sums[TRAFFIC_KINDS];
+                    traffic_of(sums, &schedule, &model, rank);
+                    int64_t sent = 0;
+                    for (int kind = 0; kind < TRAFFIC_KINDS; kind++) sent += sums[kind].sent_bytes;
+                    assert_int_equal(sent,
+                                     k[stage] * 2 * padded / ranks * (ranks - 1)); /* over the padded units: exact */
+                    all_ranks += sent;
+                }
+                double theory = traffic_theory_bytes(&model, &schedule) * ranks;
+                assert_true((double)all_ranks >= theory && (double)all_ranks < theory * 1.001);
+                schedule_release(&schedule);
+            }
+    model_release(&model);
+}
+
+static void test_number_of_collectives(void **state)
+{
+    (void)state;
+    struct model model;
+    model_init(&model, &nano, DTYPE_F32, NULL);
+    struct config_zero knobs = knobs_of(3, 200000);
+    struct traffic_sum sums[TRAFFIC_KINDS];
+    struct schedule schedule = built(&model, &knobs, PURPOSE_TRAIN, 4, 1);
+    traffic_of(sums, &schedule, &model, 0);
+    assert_int_equal(sums[TRAFFIC_ALL_GATHER].count,
+                     2 * model.unit_count); /* plain form: once forward, once backward */
+    schedule_release(&schedule);
+    knobs.max_reuse_distance = 1000000000; /* DeepSpeed's default: a small model stays gathered */
+    schedule = built(&model, &knobs, PURPOSE_TRAIN, 4, 1);
+    traffic_of(sums, &schedule, &model, 0);
+    assert_int_equal(sums[TRAFFIC_ALL_GATHER].count, model.unit_count);
+    schedule_release(&schedule);
+    model_release(&model);
+}
+
+static struct footprint footprint_with(const struct model *model, const struct config_zero *knobs)
+{
+    struct footprint footprint;
+    struct schedule schedule = built(model, knobs, PURPOSE_TRAIN, 4, 1);
+    footprint_of(&footprint, &schedule);
+    schedule_release(&schedule);
+    return footprint;
+}
+
+/* Prefetch holds one unit more; overlap holds a second bucket. */
+static void test_knobs_cost_memory(void **state)
+{
+    (void)state;
+    struct model model;
+    model_init(&model, &nano, DTYPE_BF16, NULL);
+    const int64_t block = 198272 * 2;
+    struct config_zero knobs = knobs_of(3, 198272);
+    knobs.prefetch_bucket_elems = 0;
+    knobs.overlap_comm = false;
+    struct footprint none = footprint_with(&model, &knobs);
+    assert_int_equal(none.category[0][CATEGORY_GATHERED].peak_bytes, block);
+    knobs.prefetch_bucket_elems = 1;
+    assert_int_equal(footprint_with(&model, &knobs).category[0][CATEGORY_GATHERED].peak_bytes, 2 * block);
+    knobs.overlap_comm = true;
+    assert_int_equal(footprint_with(&model, &knobs).category[0][CATEGORY_BUCKETS].peak_bytes,
+                     none.category[0][CATEGORY_BUCKETS].peak_bytes + block);
+    model_release(&model);
+}
+
+/* Without overlap_comm lanes take turns, however many buckets a block has: what stands above an operation on the other lane
+ * is done before it begins. With it some are not. */
+static int beside(const struct schedule *schedule)
+{
+    int last[LANES], count = 0;
+    for (int lane = 0; lane < LANES; lane++) last[lane] = -1;
+    for (int i = 0; i < schedule->op_count; i++) {
+        const struct op *op = &schedule->ops[i];
+        const enum lane other = op->lane == LANE_COMPUTE ? LANE_COMM : LANE_COMPUTE;
+        bool waits = last[other] < 0;
+        for (int d = 0; d < op->dependency_count; d++) waits |= op->dependency[d].op == last[other];
+        waits |= last[op->lane] > last[other]; /* as the operation before it did */
+        count += !waits;
+        last[op->lane] = i;
+    }
+    return count;
+}
+
+static void test_lanes_take_turns_without_overlap(void **state)
+{
+    (void)state;
+    struct model model;
+    model_init(&model, &nano, DTYPE_F32, NULL);
+    for (int stage = 0; stage <= 3; stage++)
+        for (int64_t bucket = 20000; bucket < 2000000; bucket *= 10)
+            for (int overlap = 0; overlap < 2; overlap++) {
+                struct config_zero knobs = knobs_of(stage, bucket);
+                knobs.overlap_comm = overlap;
+                struct schedule schedule = built(&model, &knobs, PURPOSE_TRAIN, 4, 1);
+                if (overlap) assert_true(beside(&schedule) > 0);
+                else assert_int_equal(beside(&schedule), 0);
+                schedule_release(&schedule);
+            }
+    model_release(&model);
+}
+
+/* Of what a rank owns: on the device, the optimizer's on the host, the parameters too, these alone; delayed updates;
+ * tiled MLPs. */
+enum { TIERINGS = 6, TILED = 5 };
+
+static struct schedule damaged_base(struct model *model, int tiering)
+{
+    struct config_zero knobs = knobs_of(3, 20000);
+    knobs.recompute = RECOMPUTE_FULL;
+    knobs.checkpoint_every = 1;
+    knobs.cpu_checkpointing = true;
+    knobs.offload_optimizer = tiering == 1 || tiering == 2 || tiering == 4 ? OFFLOAD_CPU : OFFLOAD_NONE;
+    knobs.offload_param = tiering == 2 || tiering == 3 ? OFFLOAD_CPU : OFFLOAD_NONE;
+    knobs.delayed_update = tiering == 4;
+    knobs.offload_ratio = 1;
+    knobs.update_tile_elems = 10000;
+    knobs.sub_group_elems = 30000;
+    model_init_tiled(model, &nano, tiering == TILED ? 2 : 1, DTYPE_BF16, NULL);
+    return built(model, &knobs, PURPOSE_TRAIN, 4, 2);
+}
+
+enum damage {
+    NO_DEPENDENCIES,
+    DOWNWARD_DEPENDENCY,
+    LOST_ELEMENTS,
+    LOST_GIVE,
+    SHARED_ADDRESS,
+    LOST_UPDATE,
+    LOST_TILE,
+    LOST_ARRIVAL,
+    FOREIGN_ACTIVATION,
+    FOREIGN_INPUT,
+    FOREIGN_CHECKPOINT,
+    FOREIGN_MLP,
+    FOREIGN_SUM,
+    DAMAGES
+};
+
+static bool damage(struct schedule *schedule, struct op *op, enum damage kind)
+{
+    struct buffer *taken[2] = {0};
+    for (int t = 0; t < 2 && t < op->take_count; t++)
+        taken[t] = &schedule->buffers[schedule->effects[op->first_take + t]];
+    switch (kind) {
+    case NO_DEPENDENCIES:
+        if (op->dependency_count == 0) return false;
+        op->dependency_count = 0;
+        return true;
+    case DOWNWARD_DEPENDENCY:
+        if (op->dependency_count == 0) return false;
+        op->dependency[0].op = schedule->op_count - 1;
+        return true;
+    case LOST_ELEMENTS:
+        if (op->kind != OP_REDUCE_SCATTER) return false;
+        schedule->pieces[op->first_piece].elems -= 16;
+        return true;
+    case LOST_GIVE:
+        if (op->give_count == 0) return false;
+        op->give_count--;
+        return true;
+    case SHARED_ADDRESS:
+        if (!taken[1]) return false;
+        taken[1]->category = taken[0]->category;
+        taken[1]->offset = taken[0]->offset;
+        return true;
+    case LOST_UPDATE:
+        if (!op_is_update(op->kind)) return false;
+        op->kind = op->kind == OP_UPDATE ? OP_GRAD_NORM : OP_HOST_NORM;
+        return true;
+    case LOST_TILE: /* updated, but it does not come up */
+        if (op->kind != OP_UPLOAD && op->kind != OP_STORE) return false;
+        op->tile++;
+        return true;
+    case LOST_ARRIVAL:
+        if (op->kind != OP_GRAD_D2H) return false;
+        schedule->pieces[op->first_piece].elems -= 16;
+        return true;
+    case FOREIGN_ACTIVATION: /* another block is made again than the one that needs it */
+        if (op->kind != OP_BLOCK_RECOMPUTE) return false;
+        op->unit = op->unit == 1 ? 2 : op->unit - 1;
+        return true;
+    case FOREIGN_INPUT: /* recomputed from what it saves itself */
+        if (op->kind != OP_BLOCK_RECOMPUTE) return false;
+        op->buffer[ROLE_INPUT] = op->buffer[ROLE_ATTENTION];
+        return true;
+    case FOREIGN_CHECKPOINT: /* another block's is copied */
+        if (op->kind != OP_OFFLOAD && op->kind != OP_FETCH) return false;
+        op->unit++;
+        return true;
+    case FOREIGN_MLP: /* a tile reads what it saves itself, and not its block */
+        if (op->kind != OP_MLP_FORWARD && op->kind != OP_MLP_BACKWARD) return false;
+        op->buffer[ROLE_INPUT] = op->buffer[ROLE_ACTIVATION];
+        return true;
+    case FOREIGN_SUM: /* its gradient is added to that of another place */
+        if (op->kind != OP_MLP_BACKWARD) return false;
+        op->buffer[ROLE_NORMED] = op->buffer[ROLE_RESIDUAL];
+        return true;
+    case DAMAGES: break;
+    }
+    return false;
+}
+
+/* Each way of breaking a schedule must be caught: a checker that passes anything is worth nothing. */
+static void test_damage_is_found(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < DAMAGES; kind++) {
+        int tried = 0, caught = 0;
+        for (int tiering = 0, place = 0, ops; tiering < TIERINGS; place++) {
+            struct model model;
+            struct schedule schedule = damaged_base(&model, tiering);
+            ops = schedule.op_count;
+            if (damage(&schedule, &schedule.ops[place], (enum damage)kind)) {
+                tried++;
+                caught += schedule_check(&schedule, &model, NULL) == STATUS_CHECK;
+            }
+            schedule_release(&schedule);
+            model_release(&model);
+            if (place == ops - 1) tiering++, place = -1;
+        }
+        assert_true(tried > 3);
+        print_message("damage %d: %d of %d caught\n", kind, caught, tried);
+        /* A dependency may be implied by others: then losing it does no harm, and only then may damage pass. */
+        if (kind == NO_DEPENDENCIES)
+            assert_true(caught > 20 && caught * 5 > tried); /* small buckets: many flushes wait for one backward */
+        else assert_int_equal(caught, tried);
+    }
+}
+
+static void test_json_round_trip(void **state)
+{
+    (void)state;
+    struct model model;
+    struct schedule schedule = damaged_base(&model, 2), again;
+    char *json = schedule_to_json(&schedule);
+    struct error err = {0};
+    assert_int_equal(schedule_from_json(&again, json, strlen(json), &err), 0);
+    char *second = schedule_to_json(&again);
+    assert_string_equal(json, second);
+    assert_int_equal(schedule_check(&again, &model, &err), 0);
+    for (size_t cut = 0; cut < strlen(json); cut += 997) {
+        struct schedule torn;
+        assert_int_equal(schedule_from_json(&torn, json, cut, &err), STATUS_INPUT);
+    }
+    free(json);
+    free(second);
+    schedule_release(&schedule);
+    schedule_release(&again);
+    model_release(&model);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_units_and_shards),      cmocka_unit_test(test_every_combination_passes_the_checker),
+        cmocka_unit_test(test_rows_of_logits),        cmocka_unit_test(test_model_states_are_the_papers),
+        cmocka_unit_test(test_traffic_is_the_papers), cmocka_unit_test(test_number_of_collectives),
+        cmocka_unit_test(test_knobs_cost_memory),     cmocka_unit_test(test_lanes_take_turns_without_overlap),
+        cmocka_unit_test(test_damage_is_found),       cmocka_unit_test(test_json_round_trip),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
