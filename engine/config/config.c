@@ -32,18 +32,22 @@ int config_read(char **text, const char *path, struct error *err)
     return status;
 }
 
+static int parse(cJSON **tree, const char *text, struct error *err)
+{
+    const int status = hjson_parse(tree, text, strlen(text), err);
+    if (status || cJSON_IsObject(*tree)) return status;
+    cJSON_Delete(*tree);
+    return error_set(err, STATUS_INPUT, "not a JSON object { ... }");
+}
+
 static int read_tree(cJSON **tree, const char *path, struct error *err)
 {
     char *text;
-    int status;
-    if (!path) return hjson_parse(tree, config_builtin, (size_t)(config_builtin_end - config_builtin), err);
-    if ((status = config_read(&text, path, err))) return status;
-    status = hjson_parse(tree, text, strlen(text), err);
+    if (!path) return parse(tree, config_builtin, err);
+    int status = config_read(&text, path, err);
+    if (status) return status;
+    status = parse(tree, text, err);
     free(text);
-    if (!status && !cJSON_IsObject(*tree)) {
-        cJSON_Delete(*tree), *tree = NULL;
-        status = error_set(err, STATUS_INPUT, "not a JSON object { ... }");
-    }
     return status;
 }
 
@@ -224,11 +228,7 @@ int config_load_text(struct config *config, const char *text, const char *const 
 {
     memset(config, 0, sizeof *config);
     cJSON *tree = NULL;
-    int status = hjson_parse(&tree, text, strlen(text), err);
-    if (!status && !cJSON_IsObject(tree)) {
-        cJSON_Delete(tree);
-        return error_set(err, STATUS_INPUT, "not a JSON object { ... }");
-    }
+    int status = parse(&tree, text, err);
     if (!status) status = load(config, tree, sets, set_count, err);
     if (status) config_release(config);
     return status;

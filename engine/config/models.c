@@ -7,9 +7,9 @@
 #include "engine/config/resolve.h"
 
 __asm__(".pushsection .rodata\n"
-        ".global config_builtin, config_builtin_end\n"
+        ".global config_builtin\n"
         "config_builtin: .incbin \"configs/nano.json\"\n"
-        "config_builtin_end: .byte 0\n"
+        ".byte 0\n"
         ".popsection");
 
 static const struct config_model models[] = {

@@ -10,34 +10,19 @@
 #include "engine/config/hjson.h"
 #include "engine/config/optimizer.h"
 
-static int append_line(char **text, struct error *err, const char *format, va_list args)
+int config_add_line(char **text, struct error *err, const char *format, ...)
 {
     char line[512];
+    va_list args;
+    va_start(args, format);
     vsnprintf(line, sizeof line, format, args);
+    va_end(args);
     size_t before = *text ? strlen(*text) : 0;
     char *longer = realloc(*text, before + strlen(line) + 2);
     if (!longer) return error_set(err, STATUS_RUN, "no memory for the configuration's notes");
     *text = longer;
     sprintf(longer + before, "%s\n", line);
     return STATUS_OK;
-}
-
-int config_add_line(char **text, struct error *err, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    int status = append_line(text, err, format, args);
-    va_end(args);
-    return status;
-}
-
-int config_note(struct config *config, struct error *err, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    int status = append_line(&config->notes, err, format, args);
-    va_end(args);
-    return status;
 }
 
 static enum given given(const struct config_source *source, const char *path)

@@ -22,7 +22,7 @@ int config_no_memory(struct error *err);
 int config_add_line(char **text, struct error *err, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /* ... to config->notes. */
-int config_note(struct config *config, struct error *err, const char *format, ...) __attribute__((format(printf, 3, 4)));
+#define config_note(config, ...) config_add_line(&(config)->notes, __VA_ARGS__)
 
 /* Adds a line to config->given. */
 int config_note_given(struct config_source *source, int row, const cJSON *item, bool is_auto, struct error *err);
@@ -40,7 +40,7 @@ int config_check(const struct config *config, struct error *err);
 /* STATUS_USAGE: sizes whose product would not fit where it is computed (bounds.c); the text names the keys. */
 int config_check_bounds(const struct config *config, struct error *err);
 
-extern const char config_builtin[], config_builtin_end[]; /* the text of configs/nano.json */
+extern const char config_builtin[]; /* the text of configs/nano.json */
 const struct config_model *config_model_at(int number); /* NULL past the last */
 
 #endif

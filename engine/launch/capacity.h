@@ -23,9 +23,6 @@ struct capacity capacity_beside(const struct config *config, const struct gpu_ra
 /* Bytes that the kernel says can still be had; UINT64_MAX: it does not say. */
 uint64_t capacity_available_bytes(void);
 
-/* Bytes free on the disk of a folder; 0: it cannot be looked at. */
-uint64_t capacity_free_disk_bytes(const char *folder);
-
 /* The question of `zerolab plan --fit`: the budgets of the configuration, and what is free here where a tier has none. */
 struct fit_question capacity_question(const struct config *config, const struct capacity *room, bool any_model);
 

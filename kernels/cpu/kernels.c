@@ -36,11 +36,6 @@ static bool cpu_native_products(const struct kernels *kernels, enum dtype dtype)
     return products_native(((const struct cpu *)kernels)->products, dtype);
 }
 
-void kernels_product_library(char *text, size_t room)
-{
-    products_library(text, room);
-}
-
 static int cpu_linear_forward(struct kernels *kernels, enum dtype dtype, void *y, const void *x, const void *w,
                               const void *bias, const void *residual, int64_t N, int64_t out, int64_t in, int64_t row,
                               struct error *err)

@@ -194,7 +194,7 @@ void products_free(struct products *products)
         }
     if (products->stream) dnnl_stream_destroy(products->stream);
     if (products->engine) dnnl_engine_destroy(products->engine);
-    product_buffers_free(products->buffers);
+    free(products->buffers);
     free(products);
 }
 
@@ -203,7 +203,7 @@ bool products_native(const struct products *products, enum dtype dtype)
     return products->native[dtype];
 }
 
-void products_library(char *text, size_t room)
+void kernels_product_library(char *text, size_t room)
 {
     const dnnl_version_t *version = dnnl_version();
     snprintf(text, room, "oneDNN %d.%d.%d", version->major, version->minor, version->patch);

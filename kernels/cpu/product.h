@@ -37,7 +37,6 @@ struct products; /* engine, stream and the primitives made so far */
 int products_create(struct products **out, int threads, bool native, struct error *err);
 void products_free(struct products *products);
 bool products_native(const struct products *products, enum dtype dtype);
-void products_library(char *text, size_t room); /* "oneDNN 2.6.0" */
 int products_run(struct products *products, const struct product *product, const struct product_data *data, struct error *err);
 
 #endif

@@ -19,11 +19,6 @@ int product_buffers_create(struct product_buffers **out, struct error *err)
     return *out ? STATUS_OK : error_set(err, STATUS_RUN, "no memory to convert matrices");
 }
 
-void product_buffers_free(struct product_buffers *buffers)
-{
-    free(buffers);
-}
-
 /* Rows [first, first + rows) x columns [0, columns) of a matrix whose rows lie `stride` apart. */
 struct widen_args {
     enum dtype dtype;

@@ -6,8 +6,7 @@
 
 struct product_buffers; /* three blocks of fp32 */
 
-int product_buffers_create(struct product_buffers **out, struct error *err);
-void product_buffers_free(struct product_buffers *buffers);
+int product_buffers_create(struct product_buffers **out, struct error *err); /* free() frees them */
 int product_run_converted(struct product_buffers *buffers, int threads, const struct product *product,
                           const struct product_data *data, struct error *err);
 

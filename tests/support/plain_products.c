@@ -85,7 +85,7 @@ bool products_native(const struct products *products, enum dtype dtype)
     return dtype == DTYPE_F32;
 }
 
-void products_library(char *text, size_t room)
+void kernels_product_library(char *text, size_t room)
 {
     snprintf(text, room, "plain products");
 }

@@ -26,10 +26,7 @@ bool record_reader_fold(struct record_reader *reader); /* the next record; false
 /* Folds what was recorded until then, that moment included. */
 void record_reader_until_time(struct record_reader *reader, uint64_t time_ns);
 
-/* Folds up to the first record of the first step that begins at or after number `step`. */
-void record_reader_until_step_begins(struct record_reader *reader, uint32_t step);
-
-/* ... to the end of a step: every rank ended it, and all that was said before the next one began or somebody went on
+/* Folds to the end of a step: every rank ended it, and all that was said before the next one began or somebody went on
  * after a pause: what a live run shows that pauses there. */
 void record_reader_until_step_ends(struct record_reader *reader, uint32_t step);
 

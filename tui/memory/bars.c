@@ -10,10 +10,11 @@
 
 enum { BAR_ROWS_MAX = 8, BAR_COLUMNS_MIN = 38, HEAT_ROWS = 6 };
 
-enum { NUMBER_COLUMNS = 5, ALL = (1 << TIERS) - 1 };
+enum { NUMBER_COLUMNS = 5, RANK_COLUMNS_MIN = 64, ALL = (1 << TIERS) - 1 };
 
-void tiers_draw_rank(struct canvas canvas, int y, int rank, enum style style, const struct scene *scene,
-                     const struct memory_scale scales[TIERS], uint32_t tiers)
+/* The bars of one rank across a row, after its number: of the tiers whose bits are set. */
+static void draw_tiers(struct canvas canvas, int y, int rank, enum style style, const struct scene *scene,
+                       const struct memory_scale scales[TIERS], uint32_t tiers)
 {
     int count = 0, x = NUMBER_COLUMNS;
     for (enum tier tier = 0; tier < TIERS; tier++) count += tiers >> tier & 1;
@@ -39,7 +40,7 @@ void tiers_draw_ranks(struct canvas canvas, const struct scene *scene, const str
     for (enum tier tier = TIER_HOST; tier < TIERS; tier++)
         draw_format(canvas, NUMBER_COLUMNS + (int)tier * columns, 0, STYLE_DIM, " %s ", tiers_name(tier));
     for (int i = 0; i < rows && top + i < ranks; i++)
-        tiers_draw_rank(canvas, 1 + i, top + i, top + i == chosen ? STYLE_FOCUS : STYLE_TEXT, scene, scales, ALL);
+        draw_tiers(canvas, 1 + i, top + i, top + i == chosen ? STYLE_FOCUS : STYLE_TEXT, scene, scales, ALL);
 }
 
 /* Those beside the device's that something lies in, as bits. */
@@ -53,14 +54,14 @@ static uint32_t tiers_beside(const struct memory_scale scales[TIERS])
 
 static int columns_least(bool beside)
 {
-    return beside ? TIERS_RANK_COLUMNS_MIN : BAR_COLUMNS_MIN;
+    return beside ? RANK_COLUMNS_MIN : BAR_COLUMNS_MIN;
 }
 
 static void draw_rank(struct canvas canvas, int y, int rank, const struct scene *scene,
                       const struct memory_scale scales[TIERS])
 {
-    const bool wide = canvas.at.columns >= TIERS_RANK_COLUMNS_MIN;
-    tiers_draw_rank(canvas, y, rank, STYLE_TEXT, scene, scales, 1u << TIER_DEVICE | (wide ? tiers_beside(scales) : 0));
+    const bool wide = canvas.at.columns >= RANK_COLUMNS_MIN;
+    draw_tiers(canvas, y, rank, STYLE_TEXT, scene, scales, 1u << TIER_DEVICE | (wide ? tiers_beside(scales) : 0));
 }
 
 /* Column `column` of `columns` stands for ranks [first, end): the fullest of them is shown. */

@@ -8,7 +8,8 @@
 
 enum { RANKS_ROWS_LEAST = 2, CURVE_ROWS_LEAST = 4, CURVE_ROWS_MOST = 9 };
 
-bool tiers_show_now(const struct scene *scene)
+/* What moves at this instant is shown where one can follow it: in slow motion, and when bars show this instant. */
+static bool shows_now(const struct scene *scene)
 {
     return scene->state->bars_now || (scene->model->pace.known && scene->model->pace.slow_motion >= 2);
 }
@@ -17,10 +18,10 @@ const struct run_lane *tiers_moving(const struct scene *scene, int rank, enum fl
 {
     static const enum lane lanes[FLOWS] = {LANE_D2H, LANE_H2D, LANE_NVME_READ, LANE_NVME_WRITE};
     const struct run_lane *lane = &scene->model->rank[rank].lane[lanes[flow]];
-    return tiers_show_now(scene) && lane->busy ? lane : NULL;
+    return shows_now(scene) && lane->busy ? lane : NULL;
 }
 
-void tiers_flows_of(struct tiers_flow out[FLOWS], const struct run_model *model, int rank)
+static void flows_of(struct tiers_flow out[FLOWS], const struct run_model *model, int rank)
 {
     for (enum flow flow = 0; flow < FLOWS; flow++)
         out[flow] = (struct tiers_flow){flow_is_used(model, flow), flow_figures_of(model, rank, flow)};
@@ -127,7 +128,7 @@ static void draw_view(struct canvas canvas, const struct scene *scene)
     struct memory_scale scales[TIERS];
     struct tiers_flow flows[FLOWS];
     memory_scales(scales, model);
-    tiers_flows_of(flows, model, rank);
+    flows_of(flows, model, rank);
     const struct layout layout = lay_out(scene, canvas.at.rows, rank, tiers_used(scales));
     tiers_draw_picture(rows_of(canvas, &y, layout.picture), scene, rank, scales, flows);
     bars_draw_legend(canvas, y++, scene, true);
@@ -140,7 +141,7 @@ static void draw_view(struct canvas canvas, const struct scene *scene)
 static void draw_pane(struct canvas canvas, const struct scene *scene, bool focused)
 {
     struct tiers_flow flows[FLOWS];
-    tiers_flows_of(flows, scene->model, -1);
+    flows_of(flows, scene->model, -1);
     tiers_draw_flows(canvas, scene, -1, flows, focused);
 }
 

@@ -8,14 +8,11 @@
 
 int tiers_used(const struct memory_scale scales[TIERS]); /* how many */
 
-/* What moves at this instant is shown where one can follow it: in slow motion, and when bars show this instant. */
-bool tiers_show_now(const struct scene *scene);
 /* The operation of the flow's lane that is on at this instant; NULL: none, or it is not to be shown. */
 const struct run_lane *tiers_moving(const struct scene *scene, int rank, enum flow flow);
 
 /* What flows in each direction; of rank -1 the mean. Figures look at all ranks: once for a screen. */
 struct tiers_flow { bool used; struct flow_figures figures; };
-void tiers_flows_of(struct tiers_flow out[FLOWS], const struct run_model *model, int rank);
 
 /* tiers_picture.c: needs TIERS_PICTURE_ROWS; more rows list what each tier holds by category. */
 enum { TIERS_PICTURE_ROWS = 9 };
@@ -32,10 +29,6 @@ void tiers_draw_brief(struct canvas canvas, int x, int y, int columns, const str
 
 /* bars.c: a row for each rank with a bar for each tier; those around the chosen one. */
 void tiers_draw_ranks(struct canvas canvas, const struct scene *scene, const struct memory_scale scales[TIERS], int chosen);
-/* The bars of one rank across a row, after its number: of the tiers whose bits are set. */
-enum { TIERS_RANK_COLUMNS_MIN = 64 };
-void tiers_draw_rank(struct canvas canvas, int y, int rank, enum style style, const struct scene *scene,
-                     const struct memory_scale scales[TIERS], uint32_t tiers);
 
 /* Below each other a bar for each rank, with those of host and NVMe beside it where they are used, a line for each link between
  * tiers, and the legend. bars_rows(): what it wants, at most `rows`; bars_flow_rows(): of them for the links. */

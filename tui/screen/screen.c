@@ -65,8 +65,10 @@ static void draw_body(struct canvas canvas, const struct scene *scene)
     if (layout.pane.columns) lab_draw(part_of(canvas, layout.pane), scene);
     for (int y = 0; layout.view.x && y < canvas.at.rows; y++)
         draw_character(canvas, layout.view.x - 1, y, STYLE_FRAME, 0x2502);
-    if (!lab_is_page(scene->state, canvas.at.columns))
-        views[scene->state->view]->draw(part_of(canvas, layout.view), scene);
+    if (lab_is_page(scene->state, canvas.at.columns)) return;
+    const struct view *view = views[scene->state->view];
+    if (view->draw) view->draw(part_of(canvas, layout.view), scene);
+    else view->pane(part_of(canvas, layout.view), scene, false);
 }
 
 /* The chosen rank may have ended since. Only the timeline also shows ranks of other parts of the run. */

@@ -97,7 +97,7 @@ struct pointed { int columns, rows, x, y; };
 struct view {
     const char *name, *title;
     enum action keys[VIEW_KEYS_MAX]; /* what its own keys do, for the footer, which shows them first */
-    /* The view over its canvas: the whole screen without header and footer. */
+    /* The view over its canvas: the whole screen without header and footer. NULL: as its pane. */
     void (*draw)(struct canvas canvas, const struct scene *scene);
     /* In small, as a pane of the overview, whose title row it draws too; NULL: not there. */
     void (*pane)(struct canvas canvas, const struct scene *scene, bool focused);

@@ -177,9 +177,4 @@ static void draw_text_pane(struct canvas canvas, const struct scene *scene, bool
     draw_text_of_model(canvas, scene, scene->state->row[VIEW_TEXT], focused);
 }
 
-static void draw_text_view(struct canvas canvas, const struct scene *scene)
-{
-    draw_text_pane(canvas, scene, false);
-}
-
-const struct view view_text = {"text", "text from the model", .draw = draw_text_view, .pane = draw_text_pane};
+const struct view view_text = {"text", "text from the model", .pane = draw_text_pane};

@@ -51,9 +51,4 @@ static void draw_pane(struct canvas canvas, const struct scene *scene, bool focu
     }
 }
 
-static void draw_view(struct canvas canvas, const struct scene *scene)
-{
-    draw_pane(canvas, scene, false);
-}
-
-const struct view view_steps = {"steps", "steps", .draw = draw_view, .pane = draw_pane};
+const struct view view_steps = {"steps", "steps", .pane = draw_pane};
