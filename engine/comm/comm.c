@@ -64,9 +64,9 @@ void comm_abort(struct comm *comm, const struct error *reason)
     if (comm->device_ops && comm->device_ops->give_up) comm->device_ops->give_up(comm->device_ops->user);
 }
 
-int comm_failed(struct comm *comm, const struct error *own)
+int comm_failed(struct comm *comm, const struct error *failure)
 {
-    struct error reason = *own;
+    struct error reason = *failure;
     reason.status = STATUS_RUN;
     comm_abort(comm, &reason);
     return STATUS_RUN;

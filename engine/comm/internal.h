@@ -66,7 +66,7 @@ const struct node_message *comm_message(const struct comm *comm, int rank);
 int comm_result(struct comm *comm, int status, struct error *err);
 
 /* A device operation failed: the run ends for every rank. Returns STATUS_RUN. */
-int comm_failed(struct comm *comm, const struct error *own);
+int comm_failed(struct comm *comm, const struct error *failure);
 
 /* meet.c: a barrier inside a collective, which device operations keep too: what was asked of any device before it is done before
  * what is asked after it. comm_meet() is all of it; comm_come() and comm_met() are its two halves, between which comm_arrive() stands. */

@@ -62,15 +62,15 @@ static uint64_t machine_id(void)
 }
 
 /* All ranks learn the first error of any: they fail together or go on together. */
-static int agree(MPI_Comm world, const struct error *own, struct error *err)
+static int agree(MPI_Comm world, const struct error *failure, struct error *err)
 {
     int rank, ranks;
     MPI_Comm_rank(world, &rank);
     MPI_Comm_size(world, &ranks);
-    int mine = own->status ? rank : ranks, first;
+    int mine = failure->status ? rank : ranks, first;
     MPI_Allreduce(&mine, &first, 1, MPI_INT, MPI_MIN, world);
     if (first == ranks) return 0;
-    struct error theirs = *own;
+    struct error theirs = *failure;
     MPI_Bcast(&theirs, sizeof theirs, MPI_BYTE, first, world);
     return error_set(err, theirs.status, "rank %d: %.400s", first, theirs.text);
 }
@@ -124,19 +124,19 @@ static int meet_peers(struct comm *comm, int ranks_per_node, struct error *err)
 static int make_node(struct comm *comm, struct error *err)
 {
     MPI_Comm world = comm->wire_state->world;
-    struct error own = {0};
+    struct error failure = {0};
     int ranks = comm->layout.ranks, rank = comm->layout.rank, first = comm->node_first, fd = -1, fds[ranks];
     size_t bytes = node_bytes(ranks);
-    if (rank == first) fd = pages_file("zerolab-node", bytes, &own);
+    if (rank == first) fd = pages_file("zerolab-node", bytes, &failure);
     MPI_Allgather(&fd, 1, MPI_INT, fds, 1, MPI_INT, world);
-    int status = agree(world, &own, err);
+    int status = agree(world, &failure, err);
     if (!status) {
         comm->node_bytes = bytes;
-        comm->node = rank == first ? pages_reserve(bytes, fd, &own)
-                                   : comm_map_of_process(comm->peer[first].pid, fds[first], bytes, &own);
+        comm->node = rank == first ? pages_reserve(bytes, fd, &failure)
+                                   : comm_map_of_process(comm->peer[first].pid, fds[first], bytes, &failure);
         if (comm->node && rank == first)
             for (int r = first; r < ranks && comm->peer[r].node == comm->layout.node; r++) comm->node->members++;
-        status = agree(world, &own, err);
+        status = agree(world, &failure, err);
     }
     if (fd >= 0) close(fd);
     if (!status || !comm->node) return status;
@@ -178,7 +178,7 @@ int comm_open_mpi(struct comm **out, int ranks_per_node, struct error *err)
     if (!wire) return error_set(err, STATUS_RUN, "no memory for the communicator");
     struct comm_layout layout = {0};
     struct comm *comm;
-    struct error own = {0};
+    struct error failure = {0};
     int status = start_mpi(wire, err);
     if (status) {
         wire_release(wire);
@@ -193,9 +193,9 @@ int comm_open_mpi(struct comm **out, int ranks_per_node, struct error *err)
     }
     comm->wire_state = wire;
     comm->close_backend = close_process;
-    meet_peers(comm, ranks_per_node, &own);
-    if (!own.status && comm->layout.nodes > 1) wire_open(comm, &own);
-    status = agree(wire->world, &own, err);
+    meet_peers(comm, ranks_per_node, &failure);
+    if (!failure.status && comm->layout.nodes > 1) wire_open(comm, &failure);
+    status = agree(wire->world, &failure, err);
     if (!status) status = make_node(comm, err);
     if (status) comm_close(comm);
     else *out = comm;

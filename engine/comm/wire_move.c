@@ -36,14 +36,14 @@ struct cursor {
     int64_t first;
 };
 
-/* The next chunk of the parts that are ours (own), or of those whose owner is far. */
-static bool next_chunk(const struct move *move, struct cursor *at, bool own, struct chunk *chunk)
+/* The next chunk of the parts that this rank owns (owned), or of those whose owner is far. */
+static bool next_chunk(const struct move *move, struct cursor *at, bool owned, struct chunk *chunk)
 {
     const struct comm_layout *layout = &move->comm->layout;
     for (; at->part < move->count; *at = (struct cursor){at->part + 1, 0}) {
         const struct comm_part *part = &move->parts[at->part];
         bool ours = part->owner == layout->rank, far = move->comm->peer[part->owner].node != layout->node;
-        if ((own ? !ours : !far) || at->first >= part->elems) continue;
+        if ((owned ? !ours : !far) || at->first >= part->elems) continue;
         int64_t rest = part->elems - at->first;
         *chunk = (struct chunk){part, at->first, rest < move->chunk_elems ? rest : move->chunk_elems};
         at->first += chunk->elems;
@@ -54,7 +54,7 @@ static bool next_chunk(const struct move *move, struct cursor *at, bool own, str
 
 /* A stream of single transfers: chunks of our own parts go to every far rank in turn, chunks of far parts have one peer. */
 struct stream {
-    bool own, sends, ended;
+    bool owned, sends, ended;
     int peer; /* next far rank that the current chunk goes to */
     struct cursor at;
     struct chunk chunk;
@@ -62,18 +62,18 @@ struct stream {
     MPI_Request request[WINDOW];
 };
 
-static struct stream stream_of(bool own, bool sends)
+static struct stream stream_of(bool owned, bool sends)
 {
-    struct stream stream = {.own = own, .sends = sends};
+    struct stream stream = {.owned = owned, .sends = sends};
     for (int i = 0; i < WINDOW; i++) stream.request[i] = MPI_REQUEST_NULL;
     return stream;
 }
 
 static bool next_transfer(const struct move *move, struct stream *stream, int *peer)
 {
-    int peers = stream->own ? move->wire->far_count : 1;
-    if (stream->peer == 0 && !next_chunk(move, &stream->at, stream->own, &stream->chunk)) return false;
-    *peer = stream->own ? move->wire->far[stream->peer] : stream->chunk.part->owner;
+    int peers = stream->owned ? move->wire->far_count : 1;
+    if (stream->peer == 0 && !next_chunk(move, &stream->at, stream->owned, &stream->chunk)) return false;
+    *peer = stream->owned ? move->wire->far[stream->peer] : stream->chunk.part->owner;
     stream->peer = (stream->peer + 1) % peers;
     return true;
 }

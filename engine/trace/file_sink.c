@@ -71,7 +71,7 @@ static void begin_step(struct trace_limit *limit, uint32_t step, uint64_t file_b
 static bool limit_takes(struct trace_limit *limit, const struct trace_record *record, uint64_t encoded_bytes,
                         uint64_t file_bytes)
 {
-    uint8_t *past = &limit->rank_is_past[record->rank / 8], bit = (uint8_t)(1u << record->rank % 8);
+    uint8_t *is_past = &limit->rank_is_past[record->rank / 8], bit = (uint8_t)(1u << record->rank % 8);
     const uint64_t reserve = record->kind == TRACE_END ? 0 : LIMIT_RESERVE_BYTES / 4,
                    after_bytes = file_bytes + encoded_bytes;
     if (!limit->most_bytes) return true;
@@ -81,8 +81,8 @@ static bool limit_takes(struct trace_limit *limit, const struct trace_record *re
     if (!is_news(record->kind) && after_bytes + LIMIT_RESERVE_BYTES / 2 > limit->most_bytes) limit->stopped = true;
     if (after_bytes + reserve > limit->most_bytes) return leave_out(limit, record);
     if (!limit->stopped || is_news(record->kind)) return true;
-    if (record->kind == TRACE_STEP_BEGIN) *past |= bit;
-    if (record->rank == TRACE_RANK_ALL || *past & bit) return leave_out(limit, record);
+    if (record->kind == TRACE_STEP_BEGIN) *is_past |= bit;
+    if (record->rank == TRACE_RANK_ALL || *is_past & bit) return leave_out(limit, record);
     return after_bytes + LIMIT_RESERVE_BYTES / 2 <= limit->most_bytes || leave_out(limit, record);
 }
 

@@ -356,7 +356,7 @@ static bool next_control(struct director *director, int64_t steps_done, struct c
 }
 
 /* How far the gate is to open; 0: it stays. */
-static uint32_t hear_at_gate(struct director *director, int64_t steps_done, uint32_t next)
+static uint32_t hear_at_gate(struct director *director, int64_t steps_done, uint32_t next_op)
 {
     struct command command;
     if (is_signalled(director) || owner_grace(director) == 0) {
@@ -367,20 +367,20 @@ static uint32_t hear_at_gate(struct director *director, int64_t steps_done, uint
     director->stop = command.id == COMMAND_STOP;
     uint32_t count = director->operations;
     director->operations = 0;
-    return count && count < GATE_OPEN - next ? next + count : GATE_OPEN;
+    return count && count < GATE_OPEN - next_op ? next_op + count : GATE_OPEN;
 }
 
-void director_at_gate(struct director *director, int64_t steps_done, uint32_t next, uint32_t operations,
+void director_at_gate(struct director *director, int64_t steps_done, uint32_t next_op, uint32_t operations,
                       const char *what)
 {
     enum { LOOK_MS = 200 }; /* a rank that finds a peer dead opens the gate, but cannot wake us */
     struct gate *gate = director->options.gate;
-    uint32_t limit = next < operations ? 0 : GATE_OPEN; /* nothing is left to wait before */
+    uint32_t limit = next_op < operations ? 0 : GATE_OPEN; /* nothing is left to wait before */
     char reason[160];
     director->in_step = true;
-    snprintf(reason, sizeof reason, "before op %u %s of step %lld", next, what, (long long)steps_done + 1);
+    snprintf(reason, sizeof reason, "before op %u %s of step %lld", next_op, what, (long long)steps_done + 1);
     if (!limit) enter(director, RUN_PAUSED, reason);
-    while (!limit && !gate_lets(gate, next) && !(limit = hear_at_gate(director, steps_done, next)))
+    while (!limit && !gate_lets(gate, next_op) && !(limit = hear_at_gate(director, steps_done, next_op)))
         sleep_until_woken(director, LOOK_MS);
     enter(director, RUN_RUNNING, "");
     director->in_step = false;

@@ -60,9 +60,10 @@ void director_owner_here(struct director *director);             /* any thread: 
 /* The next order, after `steps_done` steps. */
 void director_next(struct director *director, int64_t steps_done, struct order *order);
 
-/* Within the step after `steps_done`, which stands before its operation `next` of so many; `what` describes it. Returns when
+/* Within the step after `steps_done`, which stands before its operation `next_op` of so many; `what` describes it. Returns when
  * the gate lets more happen: by command, because the run is to end, or because a rank that found a peer dead opened it. */
-void director_at_gate(struct director *director, int64_t steps_done, uint32_t next, uint32_t operations, const char *what);
+void director_at_gate(struct director *director, int64_t steps_done, uint32_t next_op, uint32_t operations,
+                      const char *what);
 
 enum run_state director_state(const struct director *director);
 

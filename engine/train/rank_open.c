@@ -135,12 +135,12 @@ static int open_saver(struct rank *rank, struct error *err)
     return saver_new(&rank->saver, rank, ring, err);
 }
 
-static void at_gate(void *user, const struct schedule *schedule, uint32_t next)
+static void at_gate(void *user, const struct schedule *schedule, uint32_t next_op)
 {
     struct rank *rank = user;
     char what[64] = "";
-    if ((int)next < schedule->op_count) op_describe(what, sizeof what, &schedule->ops[next], &rank->model);
-    director_at_gate(rank->director, rank->steps_done, next, (uint32_t)schedule->op_count, what);
+    if ((int)next_op < schedule->op_count) op_describe(what, sizeof what, &schedule->ops[next_op], &rank->model);
+    director_at_gate(rank->director, rank->steps_done, next_op, (uint32_t)schedule->op_count, what);
 }
 
 static int open_engine(struct rank *rank, struct error *err)

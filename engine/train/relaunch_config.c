@@ -12,51 +12,52 @@ static void key_of(char path[CONFIG_PATH_MAX], const char *set)
 }
 
 /* The place of the one with this key, else a new one; NULL: none is left. */
-static char **place_of(struct relaunch_config *next, const char *path)
+static char **place_of(struct relaunch_config *settings, const char *path)
 {
     char other[CONFIG_PATH_MAX];
-    for (int i = 0; i < next->count; i++) {
-        key_of(other, next->sets[i]);
-        if (strcmp(other, path) == 0) return &next->sets[i];
+    for (int i = 0; i < settings->count; i++) {
+        key_of(other, settings->sets[i]);
+        if (strcmp(other, path) == 0) return &settings->sets[i];
     }
-    if (next->count == TEXT_LIST_MAX) return NULL;
-    next->sets[next->count] = NULL;
-    return &next->sets[next->count++];
+    if (settings->count == TEXT_LIST_MAX) return NULL;
+    settings->sets[settings->count] = NULL;
+    return &settings->sets[settings->count++];
 }
 
-static void take(struct relaunch_config *next, const char *path, char *set)
+static void take(struct relaunch_config *settings, const char *path, char *set)
 {
-    char **place = set ? place_of(next, path) : NULL;
-    if (!place) next->full = true, free(set);
+    char **place = set ? place_of(settings, path) : NULL;
+    if (!place) settings->full = true, free(set);
     else free(*place), *place = set;
 }
 
-void relaunch_config_init(struct relaunch_config *next, const struct text_list *sets)
+void relaunch_config_init(struct relaunch_config *settings, const struct text_list *sets)
 {
-    *next = (struct relaunch_config){0};
+    *settings = (struct relaunch_config){0};
     for (int i = 0; i < sets->count; i++) { /* as they are: the last of two of a key wins there too */
         char path[CONFIG_PATH_MAX];
         key_of(path, sets->at[i]);
-        take(next, path, strdup(sets->at[i]));
+        take(settings, path, strdup(sets->at[i]));
     }
 }
 
-void relaunch_config_set(struct relaunch_config *next, const char *key, const char *value)
+void relaunch_config_set(struct relaunch_config *settings, const char *key, const char *value)
 {
     char path[CONFIG_PATH_MAX], *set = NULL;
     config_path(path, key);
     if (asprintf(&set, "%s=%s", path, value) < 0) set = NULL;
-    take(next, path, set);
+    take(settings, path, set);
 }
 
-static void set_number(struct relaunch_config *next, const char *key, int value)
+static void set_number(struct relaunch_config *settings, const char *key, int value)
 {
     char text[16];
     snprintf(text, sizeof text, "%d", value);
-    relaunch_config_set(next, key, value ? text : "null"); /* null: it follows from the others */
+    relaunch_config_set(settings, key, value ? text : "null"); /* null: it follows from the others */
 }
 
-void relaunch_config_change(struct relaunch_config *next, const struct config *now, const char *key, const char *value)
+void relaunch_config_change(struct relaunch_config *settings, const struct config *now, const char *key,
+                            const char *value)
 {
     static const char total[] = "train_batch_size", micro[] = "train_micro_batch_size_per_gpu",
                       steps[] = "gradient_accumulation_steps";
@@ -68,22 +69,22 @@ void relaunch_config_change(struct relaunch_config *next, const struct config *n
                of_parts = strcmp(path, micro) == 0 || strcmp(path, steps) == 0;
     if (of_ranks || of_total || of_parts) {
         const bool micro_follows = of_total || (of_ranks && comes_out_even);
-        set_number(next, total, micro_follows ? now->train_batch_size : 0);
-        set_number(next, micro, micro_follows ? 0 : now->micro_batch_size);
-        set_number(next, steps, now->accumulation_steps);
+        set_number(settings, total, micro_follows ? now->train_batch_size : 0);
+        set_number(settings, micro, micro_follows ? 0 : now->micro_batch_size);
+        set_number(settings, steps, now->accumulation_steps);
     }
-    relaunch_config_set(next, path, value);
+    relaunch_config_set(settings, path, value);
 }
 
-void relaunch_config_release(struct relaunch_config *next)
+void relaunch_config_release(struct relaunch_config *settings)
 {
-    for (int i = 0; i < next->count; i++) free(next->sets[i]);
-    *next = (struct relaunch_config){0};
+    for (int i = 0; i < settings->count; i++) free(settings->sets[i]);
+    *settings = (struct relaunch_config){0};
 }
 
-struct text_list relaunch_config_sets(const struct relaunch_config *next)
+struct text_list relaunch_config_sets(const struct relaunch_config *settings)
 {
-    struct text_list list = {.count = next->count};
-    for (int i = 0; i < next->count; i++) list.at[i] = next->sets[i];
+    struct text_list list = {.count = settings->count};
+    for (int i = 0; i < settings->count; i++) list.at[i] = settings->sets[i];
     return list;
 }

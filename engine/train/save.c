@@ -175,12 +175,12 @@ struct verdict {
 };
 
 /* Collective: the first rank's error is everybody's, and what one cannot do in the background nobody does there. */
-static int agree(struct saver *saver, struct verdict *verdict, int own_status, const struct error *own,
+static int agree(struct saver *saver, struct verdict *verdict, int own_status, const struct error *failure,
                  struct error *err)
 {
     struct verdict all[saver->rank->ranks];
     verdict->status = own_status;
-    if (own_status) snprintf(verdict->text, sizeof verdict->text, "%.247s", own->text);
+    if (own_status) snprintf(verdict->text, sizeof verdict->text, "%.247s", failure->text);
     int status = comm_exchange(saver->rank->comm, verdict, all, sizeof *verdict, NULL, err);
     for (int r = saver->rank->ranks; r-- > 0 && !status;)
         if (all[r].in_foreground) *verdict = all[r];

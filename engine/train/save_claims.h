@@ -14,14 +14,14 @@
 enum { SAVE_CLAIMS_MOST = 16 }; /* the first are forgotten where there are more: then the run keeps out of them, too */
 struct save_claims { int count; char *folder[SAVE_CLAIMS_MOST]; };
 
-void save_claims_init(struct save_claims *own, const struct text_list *folders);
-void save_claims_release(struct save_claims *own);
-void save_claims_add(struct save_claims *own, const char *folder);
-bool save_claims_has(const struct save_claims *own, const char *folder);
+void save_claims_init(struct save_claims *claims, const struct text_list *folders);
+void save_claims_release(struct save_claims *claims);
+void save_claims_add(struct save_claims *claims, const char *folder);
+bool save_claims_has(const struct save_claims *claims, const char *folder);
 bool save_claims_is_same(const char *one, const char *other); /* folder, by whatever name */
 
 /* Whether a run may save there. STATUS_USAGE: it holds checkpoints of another; the text says what to do. */
-int save_claims_check(const struct save_claims *own, const char *folder, struct error *err);
+int save_claims_check(const struct save_claims *claims, const char *folder, struct error *err);
 
 /* STATUS_USAGE: another run saves there, and goes on. dir: of the run that asks; NULL: it has none, or is none. */
 int save_claims_check_others(const struct rundir *dir, const char *folder, struct error *err);
@@ -29,7 +29,7 @@ int save_claims_check_others(const struct rundir *dir, const char *folder, struc
 /* The same; and from here on no other run saves there. */
 int save_claims_take(const struct rundir *dir, const char *folder, struct error *err);
 
-/* For run_spec.own; points into `own`. */
-struct text_list save_claims_folders(const struct save_claims *own);
+/* For run_spec.own; points into `claims`. */
+struct text_list save_claims_folders(const struct save_claims *claims);
 
 #endif
