@@ -1,4 +1,4 @@
-#include "engine/device/gpu_pages.h"
+#include "engine/device/gpu_parts.h"
 
 #include <stdlib.h>
 #include <string.h>

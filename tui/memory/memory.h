@@ -12,8 +12,4 @@ void memory_table_draw(struct canvas canvas, const struct scene *scene, int rank
 /* Alone, as a pane: of the fullest rank; -1: nothing is known yet. */
 void memory_table_draw_pane(struct canvas canvas, const struct scene *scene, int rank, bool focused);
 
-/* memory_ranks.c: a bar for each rank, as many as there is room for, around the chosen one; of more a heat row of all. */
-int memory_ranks_rows(int ranks, int columns, int room); /* title included; at most `room` */
-void memory_ranks_draw(struct canvas canvas, const struct scene *scene, const struct memory_scale *scale, int chosen);
-
 #endif

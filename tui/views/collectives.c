@@ -1,10 +1,13 @@
 /* What a rank sends in a step, by collective: measured, planned by the schedule, and the paper's formula. The mean over
  * ranks is shown, since shards may differ by their padding. Control bytes (norms, losses, flags) and copies between tiers are not
  * in the sums. */
-#include "tui/views/collectives.h"
-
 #include <stdio.h>
 #include <string.h>
+
+#include "engine/advise/theory.h"
+#include "engine/base/grouped.h"
+#include "engine/observe/totals.h"
+#include "tui/view/view.h"
 
 struct sums {
     bool has_sent, has_planned;
@@ -13,7 +16,8 @@ struct sums {
 
 static const struct run_traffic nothing;
 
-const struct run_schedule *collectives_plan(const struct run_model *model)
+/* The plan of the step whose bytes are shown: after a switch, until the next step has ended, not that which trains. */
+static const struct run_schedule *plan_of(const struct run_model *model)
 {
     const struct run_step *step = model->traffic_steps ? run_step_numbered(model, model->traffic_step) : NULL;
     const struct run_schedule *plan = step ? run_schedule_numbered(model, step->schedule) : NULL;
@@ -22,7 +26,7 @@ const struct run_schedule *collectives_plan(const struct run_model *model)
 
 static const struct run_traffic *planned_of(const struct run_model *model, int kind, int link)
 {
-    const struct run_schedule *plan = collectives_plan(model);
+    const struct run_schedule *plan = plan_of(model);
     return plan ? &plan->traffic[kind][link] : &nothing;
 }
 
@@ -118,7 +122,7 @@ static void draw_sum(struct canvas canvas, int y, enum units units, const struct
 static void draw_theory(struct canvas canvas, int y, const struct scene *scene, const struct sums *sums)
 {
     const struct run_header *header = &scene->model->header;
-    const struct run_schedule *plan = collectives_plan(scene->model);
+    const struct run_schedule *plan = plan_of(scene->model);
     bool ascii = canvas.surface->ascii;
     char text[FORMAT_ROOM];
     if (!plan || !plan->theory_bytes || header->ranks < 2 || header->parameters <= 0 || !header->precision[0]) {
@@ -153,13 +157,246 @@ static void draw_pane(struct canvas canvas, const struct scene *scene, bool focu
     draw_theory(canvas, y, scene, &sums);
 }
 
+/* ---- the windows: mean of a rank and a step ---- */
+
+struct window {
+    char name[64];
+    bool known;
+    struct totals totals;
+    double paced_bytes_per_s; /* what bounded a rate within nodes in each of its steps; 0: nothing, or not one figure */
+};
+
+/* What a link within nodes was paced to, where that bounds a rate: slow motion draws it out further. */
+static double paced_rate(const struct run_pace *pace)
+{
+    const bool slowed = pace->slow_motion > 1 || pace->slow_rank >= 0;
+    return pace->known && !slowed ? pace->links[LINK_INTRA].bandwidth_bytes_per_s : 0;
+}
+
+/* What ended in [from, to], which is `steps` steps. */
+static void measure(struct window *window, const struct scene *scene, uint64_t from_ns, uint64_t to_ns, int steps)
+{
+    totals_of(&window->totals, scene->history, scene->model, -1, from_ns, to_ns);
+    window->known = window->totals.known;
+    if (steps > 1) totals_share(&window->totals, (uint64_t)steps);
+}
+
+static void last_step(struct window *window, const struct scene *scene)
+{
+    const struct run_step *step = run_last_step(scene->model);
+    const struct history_step *when = step ? history_step_numbered(scene->history, step->step) : NULL;
+    snprintf(window->name, sizeof window->name, step ? "step %u" : "last step", step ? step->step : 0);
+    if (!when || !when->ended_ns) return;
+    measure(window, scene, when->begun_ns, when->ended_ns + 1, 1);
+    window->paced_bytes_per_s = paced_rate(&step->pace);
+}
+
+/* Whole steps of one schedule, as far back as a second before the last of them ended. */
+static void last_second(struct window *window, const struct scene *scene)
+{
+    const struct run_model *model = scene->model;
+    const struct run_step *last = run_last_step(model);
+    uint64_t from_ns = 0, to_ns = 0;
+    int steps = 0;
+    window->paced_bytes_per_s = last ? paced_rate(&last->pace) : 0;
+    for (int i = model->step_count - 1; last && i >= 0; i--) {
+        const struct history_step *when = history_step_numbered(scene->history, model->steps[i].step);
+        if (!run_step_is_whole(&model->steps[i]) || model->steps[i].skipped) continue;
+        if (!when || !when->ended_ns || model->steps[i].schedule != last->schedule) break;
+        if (!to_ns) to_ns = when->ended_ns + 1;
+        if (steps && when->begun_ns + 1000000000u < to_ns) break;
+        if (paced_rate(&model->steps[i].pace) != window->paced_bytes_per_s) window->paced_bytes_per_s = 0;
+        from_ns = when->begun_ns;
+        steps++;
+    }
+    snprintf(window->name, sizeof window->name, "last second: mean of %d step%s", steps, plural(steps));
+    if (steps) measure(window, scene, from_ns, to_ns, steps);
+}
+
+/* The run is too long to be added up anew for every frame: the model's sums know counts, sent bytes, busy and exposed, but not
+ * whether they were made at one pace. A ring sends (N-1)/N of the payload, an all-reduce twice that. */
+static void whole_run(struct window *window, const struct run_model *model)
+{
+    const double ring = model->ranks > 1 ? (double)(model->ranks - 1) / model->ranks : 0;
+    snprintf(window->name, sizeof window->name, "%s: mean of %u steps",
+             model->part_count > 1 ? "since the ranks are these" : "the run", model->traffic_steps);
+    window->known = model->traffic_steps > 0;
+    for (int kind = 0; kind < TRAFFIC_KINDS && window->known; kind++) {
+        struct collective_totals *out = &window->totals.traffic[kind];
+        uint64_t parts = (uint64_t)model->ranks * model->traffic_steps;
+        for (int link = 0; link < LINKS; link++) {
+            const struct run_traffic *sum = &model->traffic_total[kind][link];
+            out->count += sum->ranks ? (int64_t)((sum->count + parts / 2) / parts) : 0;
+            out->sent_bytes += sum->sent_bytes / parts;
+            out->busy_ns += sum->busy_ns / parts;
+        }
+        if (model->split_count) out->exposed_ns = model->split_total.exposed_by_ns[kind] / model->split_count;
+        if (!out->busy_ns || ring <= 0) continue;
+        out->busbw = (double)out->sent_bytes * 1e9 / (double)out->busy_ns;
+        out->algbw = out->busbw / (kind == TRAFFIC_ALL_REDUCE ? 2 * ring : ring);
+        out->bytes = (uint64_t)(out->algbw * (double)out->busy_ns / 1e9 + 0.5);
+    }
+}
+
+static void draw_times_head(struct canvas canvas, int y, enum units units)
+{
+    int columns = bytes_columns(units) + 1;
+    struct pen pen = pen_at(canvas, 1, y);
+    pen_left(&pen, 16, STYLE_DIM, "a rank, a step");
+    pen_right(&pen, columns, STYLE_DIM, "payload");
+    pen_right(&pen, columns + 2, STYLE_DIM, "algbw");
+    pen_right(&pen, columns + 2, STYLE_DIM, "busbw");
+    pen_right(&pen, 7, STYLE_DIM, "hidden");
+    pen_right(&pen, 10, STYLE_DIM, "exposed");
+    pen_right(&pen, 10, STYLE_DIM, "slowest");
+    pen_right(&pen, 10, STYLE_DIM, "paced");
+    pen_right(&pen, 10, STYLE_DIM, "busy");
+    pen_right(&pen, 6, STYLE_DIM, "ops");
+    pen_right(&pen, 12, STYLE_DIM, "of limit");
+}
+
+static void pen_rate(struct pen *pen, enum units units, double bytes_per_s)
+{
+    char text[FORMAT_ROOM], rate[FORMAT_ROOM + 4];
+    if (bytes_per_s > 0) snprintf(rate, sizeof rate, "%s/s", format_bytes_bare(text, units, (uint64_t)bytes_per_s));
+    else snprintf(rate, sizeof rate, "n/a");
+    pen_right(pen, bytes_columns(units) + 3, STYLE_TEXT, rate);
+}
+
+/* What a rate is held against: the paced link, where one bounds the window and nothing goes to other nodes, else the run's best
+ * step. */
+struct limit {
+    double bytes_per_s; /* 0: none is known */
+    const char *name;
+};
+
+static struct limit limit_of(const struct run_model *model, const struct window *window, int kind)
+{
+    const bool crosses = model->traffic_total[kind][LINK_INTER].sent_bytes > 0;
+    if (window->paced_bytes_per_s > 0 && !crosses) return (struct limit){window->paced_bytes_per_s, "paced"};
+    return (struct limit){model->best_busbw[kind], "best"};
+}
+
+static void draw_share(struct pen *pen, double busbw, const struct limit *limit)
+{
+    if (busbw > 0 && limit->bytes_per_s > 0)
+        pen_format(pen, 12, STYLE_TEXT, "%.0f %% %s", 100 * busbw / limit->bytes_per_s, limit->name);
+    else pen_right(pen, 12, STYLE_TEXT, "n/a");
+}
+
+static void draw_times(struct canvas canvas, int y, enum units units, int kind, const struct collective_totals *totals,
+                       const struct limit *limit, bool waits_known)
+{
+    char text[FORMAT_ROOM];
+    struct pen pen = pen_at(canvas, 3, y);
+    pen_left(&pen, 14, STYLE_TEXT, traffic_name((enum traffic)kind));
+    pen_right(&pen, bytes_columns(units) + 1, STYLE_TEXT, format_bytes(text, units, totals->bytes > 0, totals->bytes));
+    pen_rate(&pen, units, totals->algbw);
+    pen_rate(&pen, units, totals->busbw);
+    if (totals->busy_ns && totals->exposed_ns <= totals->busy_ns)
+        pen_format(&pen, 7, STYLE_STRONG, "%.0f%%",
+                   100.0 * (double)(totals->busy_ns - totals->exposed_ns) / (double)totals->busy_ns);
+    else pen_right(&pen, 7, STYLE_TEXT, totals->busy_ns ? "0%" : "n/a");
+    pen_right(&pen, 10, STYLE_TEXT, format_time(text, totals->exposed_ns));
+    pen_right(&pen, 10, STYLE_TEXT, waits_known ? format_time(text, totals->peers_ns) : "n/a");
+    pen_right(&pen, 10, STYLE_TEXT, waits_known ? format_time(text, totals->paced_ns) : "n/a");
+    pen_right(&pen, 10, STYLE_TEXT, format_time(text, totals->busy_ns));
+    pen_format(&pen, 6, STYLE_TEXT, "%lld", (long long)totals->count);
+    draw_share(&pen, totals->busbw, limit);
+}
+
+/* Behind the run's title, as many as there is room for. */
+static void draw_bests(struct canvas canvas, int x, int y, const struct scene *scene)
+{
+    const char *separator = "best step: busbw of ";
+    for (int kind = 0; kind < TRAFFIC_KINDS; kind++) {
+        char rate[FORMAT_ROOM], text[2 * FORMAT_ROOM + 32];
+        if (!is_between_ranks(kind) || scene->model->best_busbw[kind] <= 0) continue;
+        format_bytes_bare(rate, scene->state->units, (uint64_t)scene->model->best_busbw[kind]);
+        snprintf(text, sizeof text, "%s%s %s/s", separator, traffic_name((enum traffic)kind), rate);
+        if (x + utf8_columns(text) > canvas.at.columns) return;
+        x = draw_text(canvas, x, y, STYLE_DIM, text);
+        separator = ", ";
+    }
+}
+
+static int draw_window(struct canvas canvas, int y, const struct scene *scene, const struct window *window,
+                       bool waits_known)
+{
+    const enum units units = scene->state->units;
+    const struct run_schedule *plan = run_training(scene->model);
+    const int x = draw_text(canvas, 1, y, STYLE_STRONG, window->name);
+    if (window->known && !waits_known) draw_bests(canvas, x + 2, y, scene);
+    if (!window->known)
+        draw_text(canvas, 36, y, STYLE_DIM,
+                  plan && plan->has_ops ? "n/a: not kept in full" : "n/a: no schedule is known");
+    y++;
+    for (int kind = 0; kind < TRAFFIC_KINDS && window->known; kind++) {
+        const struct limit limit = limit_of(scene->model, window, kind);
+        if (is_between_ranks(kind) && window->totals.traffic[kind].count > 0)
+            draw_times(canvas, y++, units, kind, &window->totals.traffic[kind], &limit, waits_known);
+    }
+    return y;
+}
+
+static void draw_all_times(struct canvas canvas, const struct scene *scene)
+{
+    struct window step = {0}, second = {0}, run = {0};
+    enum units units = scene->state->units;
+    last_step(&step, scene);
+    last_second(&second, scene);
+    whole_run(&run, scene->model);
+    draw_title(canvas, 0, false, "how fast they were, what compute hid, who waited");
+    draw_times_head(canvas, 1, units);
+    int y = draw_window(canvas, 2, scene, &step, true);
+    y = draw_window(canvas, y, scene, &second, true);
+    draw_window(canvas, y, scene, &run, false);
+}
+
+/* ---- the difference to the paper ---- */
+
+static int add_term(char *text, size_t room, int used, enum units units, const char *what, double bytes)
+{
+    char amount[FORMAT_ROOM];
+    if (bytes > -0.5 && bytes < 0.5) return used;
+    format_bytes_bare(amount, units, (uint64_t)((bytes < 0 ? -bytes : bytes) + 0.5));
+    return used + snprintf(text + used, room - (size_t)used, "%s%s %c%s", used ? ", " : "", what, bytes < 0 ? '-' : '+',
+                           amount);
+}
+
+/* What makes the difference to the paper's volume; returns the rows taken. */
+static int draw_difference(struct canvas canvas, const struct scene *scene)
+{
+    char text[300] = "";
+    struct theory theory;
+    enum units units = scene->state->units;
+    theory_of(&theory, scene->model, plan_of(scene->model));
+    if (!theory.known) return 0;
+    int used = add_term(text, sizeof text, 0, units, "padding", theory.padding_bytes);
+    used = add_term(text, sizeof text, used, units, "parameters", theory.parameter_bytes);
+    used = add_term(text, sizeof text, used, units, "gradients", theory.gradient_bytes);
+    if (used && theory.unit[0])
+        snprintf(text + used, sizeof text - (size_t)used, "; most by %s, whose %s move %.3g×, not %d×", theory.unit,
+                 theory.unit_is_gradient ? "gradients" : "parameters", theory.unit_times,
+                 theory.unit_is_gradient ? theory.gradients : theory.parameters);
+    canvas = canvas_part(canvas, 1, 0, canvas.at.columns - 2, 2);
+    if (!used)
+        return draw_paragraph(canvas, 0, STYLE_DIM,
+                              "the plan moves just what the paper says: no padding, and every unit k times");
+    char whole[340];
+    snprintf(whole, sizeof whole, "beside it: %s", text);
+    return draw_paragraph(canvas, 0, STYLE_TEXT, whole);
+}
+
+/* ---- the view ---- */
+
 /* What is sent, as in the overview; below it why that differs from the paper, and how long it took. */
 static void draw_view(struct canvas canvas, const struct scene *scene)
 {
     int columns = canvas.at.columns, y = rows_wanted(scene);
     draw_pane(canvas_part(canvas, 0, 0, columns, y), scene, false);
-    y += collectives_draw_theory(canvas_part(canvas, 0, y, columns, 2), scene);
-    collectives_draw_times(canvas_part(canvas, 0, y, columns, canvas.at.rows - y), scene);
+    y += draw_difference(canvas_part(canvas, 0, y, columns, 2), scene);
+    draw_all_times(canvas_part(canvas, 0, y, columns, canvas.at.rows - y), scene);
 }
 
 const struct view view_collectives = {"collectives", "collectives", .draw = draw_view, .pane = draw_pane,
