@@ -3,10 +3,10 @@
 
 #include "kernels/backend.h"
 
-#define KERNEL(type, name, parameters, arguments)                                                              \
-    type kernels_##name parameters                                                                             \
-    {                                                                                                          \
-        return kernels->backend->name arguments;                                                               \
+#define KERNEL(type, name, parameters, arguments)                                                                      \
+    type kernels_##name parameters                                                                                     \
+    {                                                                                                                  \
+        return kernels->backend->name arguments;                                                                       \
     }
 #include "kernels/kernels.def"
 #undef KERNEL

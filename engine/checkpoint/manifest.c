@@ -67,7 +67,8 @@ static char *with_checksum(const char *text)
 
 char *manifest_print(const struct checkpoint_info *info, const struct manifest_shard *shards)
 {
-    cJSON *json = json_object(TEXT("format", format_name), NUMBER("version", CHECKPOINT_VERSION), TEXT("tag", info->tag));
+    cJSON *json =
+        json_object(TEXT("format", format_name), NUMBER("version", CHECKPOINT_VERSION), TEXT("tag", info->tag));
     cJSON_AddItemToObject(json, "progress", progress_to(&info->progress));
     cJSON_AddItemToObject(json, "saved_by", run_to(info));
     if (info->data.known) cJSON_AddItemToObject(json, "data", data_to(&info->data));

@@ -1,7 +1,7 @@
 /* `zerolab doctor`: what this machine has of what a run uses. Each row of the table is looked at in turn, and every line says
  * what was found and, where something can be done about it, what. */
-#include "engine/base/version.h"
 #include "engine/doctor/doctor.h"
+#include "engine/base/version.h"
 
 #include <stdarg.h>
 #include <stdio.h>

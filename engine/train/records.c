@@ -30,9 +30,10 @@ static void emit(struct trace_ring *ring, struct trace_record record)
 static cJSON *model_json(const struct model *model)
 {
     const struct config_model *shape = &model->shape;
-    cJSON *json = json_object(TEXT("name", shape->name), NUMBER("parameters", model->elems), NUMBER("layers", shape->layers),
-                              NUMBER("hidden", shape->hidden), NUMBER("heads", shape->heads),
-                              NUMBER("context", shape->context), NUMBER("vocabulary", shape->vocabulary));
+    cJSON *json =
+        json_object(TEXT("name", shape->name), NUMBER("parameters", model->elems), NUMBER("layers", shape->layers),
+                    NUMBER("hidden", shape->hidden), NUMBER("heads", shape->heads), NUMBER("context", shape->context),
+                    NUMBER("vocabulary", shape->vocabulary));
     cJSON *units = cJSON_AddArrayToObject(json, "units");
     for (int u = 0; u < model->unit_count; u++)
         json_put(json_item(units), TEXT("name", model->units[u].name), NUMBER("elems", model->units[u].elems));
@@ -75,7 +76,8 @@ char *run_header_json(const struct config *config, const struct model *model, co
     json_put(json, TEXT("isa", place->isa));
     if (place->resumed) json_put(json, TEXT("resumed_from", place->resumed));
     cJSON_AddItemToObject(json, "data", data_json(data));
-    json_put(json, NUMBER("micro_batch", config->micro_batch_size), NUMBER("sequence_length", config->data.sequence_length),
+    json_put(json, NUMBER("micro_batch", config->micro_batch_size),
+             NUMBER("sequence_length", config->data.sequence_length),
              NUMBER("accumulation_steps", config->accumulation_steps));
     char *resolved = config_to_json(config);
     if (resolved) cJSON_AddRawToObject(json, "config", resolved); /* as text: integers past 2^53 stay whole */
@@ -93,20 +95,18 @@ void record_run(struct trace_ring *ring, const char *json)
 
 void record_state(struct trace_ring *ring, int64_t steps_done, enum run_state state, const char *reason)
 {
-    emit(ring, (struct trace_record){.kind = TRACE_STATE,
-                                     .state = {.step = (uint32_t)steps_done,
-                                               .state = (uint8_t)state,
-                                               .reason = text_of(reason)}});
+    emit(ring, (struct trace_record){
+                   .kind = TRACE_STATE,
+                   .state = {.step = (uint32_t)steps_done, .state = (uint8_t)state, .reason = text_of(reason)}});
 }
 
 void record_command(struct trace_ring *ring, int64_t steps_done, const char *line, const char *refusal)
 {
     char text[1024];
     snprintf(text, sizeof text, refusal ? "%s\t%s" : "%s", line, refusal);
-    emit(ring, (struct trace_record){.kind = TRACE_COMMAND,
-                                     .command = {.step = (uint32_t)steps_done + 1,
-                                                 .accepted = refusal == NULL,
-                                                 .text = text_of(text)}});
+    emit(ring, (struct trace_record){
+                   .kind = TRACE_COMMAND,
+                   .command = {.step = (uint32_t)steps_done + 1, .accepted = refusal == NULL, .text = text_of(text)}});
 }
 
 void record_event(struct trace_ring *ring, int64_t step, const char *kind, cJSON *detail)
@@ -115,26 +115,29 @@ void record_event(struct trace_ring *ring, int64_t step, const char *kind, cJSON
     cJSON_AddItemToObject(json, "detail", detail);
     char *text = cJSON_PrintUnformatted(json);
     cJSON_Delete(json);
-    if (text) emit(ring, (struct trace_record){.kind = TRACE_EVENT, .event = {.step = (uint32_t)step, .json = text_of(text)}});
+    if (text)
+        emit(ring,
+             (struct trace_record){.kind = TRACE_EVENT, .event = {.step = (uint32_t)step, .json = text_of(text)}});
     free(text);
 }
 
 void record_validation(struct trace_ring *ring, int64_t steps_done, float loss, int64_t tokens)
 {
-    emit(ring, (struct trace_record){.kind = TRACE_VALIDATION,
-                                     .validation = {.step = (uint32_t)steps_done, .loss = loss, .tokens = (uint32_t)tokens}});
+    emit(ring,
+         (struct trace_record){.kind = TRACE_VALIDATION,
+                               .validation = {.step = (uint32_t)steps_done, .loss = loss, .tokens = (uint32_t)tokens}});
 }
 
 void record_sample(struct trace_ring *ring, int64_t steps_done, const char *text, size_t bytes)
 {
-    emit(ring, (struct trace_record){.kind = TRACE_SAMPLE,
-                                     .sample = {.step = (uint32_t)steps_done, .text = {text, bytes}}});
+    emit(ring,
+         (struct trace_record){.kind = TRACE_SAMPLE, .sample = {.step = (uint32_t)steps_done, .text = {text, bytes}}});
 }
 
 void record_state_hash(struct trace_ring *ring, int64_t steps_done, uint64_t hash)
 {
-    emit(ring, (struct trace_record){.kind = TRACE_STATE_HASH,
-                                     .state_hash = {.step = (uint32_t)steps_done, .hash = hash}});
+    emit(ring,
+         (struct trace_record){.kind = TRACE_STATE_HASH, .state_hash = {.step = (uint32_t)steps_done, .hash = hash}});
 }
 
 void record_log(struct trace_ring *ring, int level, const char *text)

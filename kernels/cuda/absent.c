@@ -13,14 +13,14 @@ static int absent(struct error *err)
     return error_set(err, STATUS_USAGE, "zerolab was built without CUDA; install the CUDA toolkit and run make again");
 }
 
-#define ABSENT(name, ...)                                                                                      \
-    int name(__VA_ARGS__)                                                                                      \
-    {                                                                                                          \
-        return absent(err);                                                                                    \
+#define ABSENT(name, ...)                                                                                              \
+    int name(__VA_ARGS__)                                                                                              \
+    {                                                                                                                  \
+        return absent(err);                                                                                            \
     }
-#define NOTHING(name, ...)                                                                                     \
-    void name(__VA_ARGS__)                                                                                     \
-    {                                                                                                          \
+#define NOTHING(name, ...)                                                                                             \
+    void name(__VA_ARGS__)                                                                                             \
+    {                                                                                                                  \
     }
 
 void device_build_text(char *text, size_t room)

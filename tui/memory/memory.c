@@ -63,8 +63,7 @@ static void draw_ranks_title(struct canvas canvas, const struct scene *scene, co
     const uint32_t step = run_peak_step(scene->model);
     const enum units units = scene->state->units;
     char title[96], text[FORMAT_ROOM];
-    int used = scene->state->bars_now || !run_last_step_here(scene->model)
-                   ? snprintf(title, sizeof title, "ranks now")
+    int used = scene->state->bars_now || !run_last_step_here(scene->model) ? snprintf(title, sizeof title, "ranks now")
                : step ? snprintf(title, sizeof title, "ranks, fullest instant of step %u", step)
                       : snprintf(title, sizeof title, "ranks, fullest instant of the last whole step");
     if (scene->model->ranks > 1) {
@@ -80,7 +79,8 @@ static void draw_ranks_title(struct canvas canvas, const struct scene *scene, co
     }
 }
 
-static void draw_side_by_side(struct canvas canvas, const struct scene *scene, const struct memory_scale *scale, int chosen)
+static void draw_side_by_side(struct canvas canvas, const struct scene *scene, const struct memory_scale *scale,
+                              int chosen)
 {
     const int ranks = scene->model->ranks, across = across_of(canvas.at.columns, ranks, canvas.at.rows - 1);
     const int columns = canvas.at.columns / across;

@@ -27,8 +27,8 @@ static void chart_include(struct chart *chart, float value)
 }
 
 /* The axis from the lowest to the highest value, or from 0. False: nothing to draw yet. */
-static bool chart_init(struct chart *chart, const struct run_curve *curve, const struct run_curve *number, bool from_zero,
-                       const char *(*label)(char out[32], float value))
+static bool chart_init(struct chart *chart, const struct run_curve *curve, const struct run_curve *number,
+                       bool from_zero, const char *(*label)(char out[32], float value))
 {
     *chart = (struct chart){.curve = curve, .number = number, .label = label};
     if (!curve->count) return false;
