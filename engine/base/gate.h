@@ -5,9 +5,9 @@
  * relaxed load for each operation. Rank 0 lowers it only while every rank stands between two steps, and then raises it,
  * one by one: stepping by operations.
  *
- * Whatever the limit K, exactly the operations below K get done, on every rank; so waiting at the gate cannot deadlock.
- * Suppose some are never done, and let i be the lowest-numbered of them on any rank. All below i are done on every rank.
- * What i depends on stands above it in the list, and what is before it on its lane too: done. The gate lets it start,
+ * Whatever the limit K, exactly the operations with numbers below K get done, on every rank; so waiting at the gate cannot deadlock.
+ * Suppose some are never done, and let i be the lowest-numbered of them on any rank. All with lower numbers are done on every rank.
+ * What i depends on, and what comes before it on its lane, stands before it in the list: done. The gate lets it start,
  * since i < K. If it is a collective, its other ranks have it as their lowest one too and come to it for the same reasons.
  * So i gets done: there is no such i.
  *

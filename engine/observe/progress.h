@@ -1,5 +1,5 @@
 /* How far a rank is in its step at the moment that the model shows. Lanes take their operations in order, so two numbers a
- * lane say it all: operations below the one have begun, those below the other have ended. Pure functions.
+ * lane say it all: operations with a number below the first have begun, those below the second have ended. Pure functions.
  *
  *     struct progress at = progress_of(model, rank);
  *     if (at.plan && progress_state(&at, op) == PROGRESS_WAITING) wait = progress_wait(&at, op); */

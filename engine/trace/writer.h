@@ -1,6 +1,6 @@
 /* The writer of a node: one thread that drains every lane's ring in time order, in chunks, to a file and to whoever is
  * connected to a Unix socket (mode 0600; the first viewer that may drives: its lines are commands; others watch). A viewer
- * that attaches in mid-run gets the run header, the last schedules and a keyframe first. A viewer that reads too slowly is
+ * that attaches in mid-run gets the run header, the last schedules and the memory of every category first. A viewer that reads too slowly is
  * sent fewer records (thin.h); the file has all of them. A full disk ends the file with one warning, never the run. */
 #ifndef ENGINE_TRACE_WRITER_H
 #define ENGINE_TRACE_WRITER_H
