@@ -40,13 +40,13 @@ waits_for "with its first screen" 'FIRST SCREEN'
 # ---- out of memory
 
 start 80 24 TERM=xterm -- "$zerolab" --set memory.device_budget=16MiB
-waits_for "out of memory opens the report" 'Who held what at that instant'
+waits_for "out of memory opens the report" 'Bytes at that instant'
 waits_for "with what would fit" 'stage=3 +peak'
 keys 3
 waits_for "stage 3 goes on" 'RUNNING'
 waits_for "why it went on is said until the next step" 'RUNNING +LIVE'
 keys I
-waits_for "I shows the report again" 'Who held what'
+waits_for "I shows the report again" 'Bytes at that instant'
 keys C-c
 waits_for "Ctrl-C leaves" 'status 0'
 waits_for "and restores the terminal" 'modes restored'

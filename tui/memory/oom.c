@@ -63,7 +63,7 @@ static void draw_tenant(struct canvas canvas, int y, int category, const struct 
     draw_bar(canvas, pen.x + 1, y, bar, &segment, 1, most);
     bool asked = shortage->category == category;
     key_short_name(knob, sizeof knob, shortage->knobs[category]);
-    draw_format(canvas, pen.x + bar + 2, y, asked ? STYLE_WARN : STYLE_DIM, "%s%s", asked ? "asked: " : "", knob);
+    draw_format(canvas, pen.x + bar + 2, y, asked ? STYLE_WARN : STYLE_DIM, "%s%s", knob, asked ? " <- asked" : "");
 }
 
 static int draw_tenants(struct canvas canvas, int y, const struct scene *scene)

@@ -45,16 +45,38 @@ static void on_resizing(int number)
         before_resizing.sa_handler(number);
 }
 
-/* All other signals are blocked in here, SIGTTOU too. */
-static void on_fatal(int number)
+/* All other signals are blocked in here, SIGTTOU too. Then comes what was there before: the default action, or the handler of a
+ * sanitizer or of UCX (a library of Open MPI 5), which says more. A fault (si_code > 0) comes again by itself, with its address. */
+static void on_fatal(int number, siginfo_t *info, void *context)
 {
+    (void)context;
     restore_at_once();
     stderr_show();
-    raise(number); /* the handler was reset, so this is the default action */
+    sigaction(number, &before[number], NULL);
+    if (info->si_code <= 0) raise(number);
 }
 
-/* NULL: the signal is left alone. */
-static void (*handler_of(int number))(int)
+static bool is_fatal(int number)
+{
+    switch (number) {
+    case SIGINT:
+    case SIGTERM:
+    case SIGHUP:
+    case SIGTSTP:
+    case SIGCONT:
+    case SIGKILL:
+    case SIGSTOP:
+    case SIGTTIN:
+    case SIGTTOU:
+    case SIGCHLD:
+    case SIGURG:
+    case SIGWINCH: return false;
+    default: return true;
+    }
+}
+
+/* NULL: the signal is left alone, or fatal. */
+static void (*flag_of(int number))(int)
 {
     switch (number) {
     case SIGINT:
@@ -62,27 +84,20 @@ static void (*handler_of(int number))(int)
     case SIGHUP: return on_ending;
     case SIGTSTP: return on_stopping;
     case SIGCONT: return on_continuing;
-    case SIGKILL:
-    case SIGSTOP:
-    case SIGTTIN:
-    case SIGTTOU:
-    case SIGCHLD:
-    case SIGURG:
-    case SIGWINCH: return NULL;
-    default: return on_fatal;
+    default: return NULL;
     }
 }
 
-/* Other handlers stay: those of a sanitizer say more. */
+/* What is ignored stays ignored. */
 static void replace(int number)
 {
-    struct sigaction flag = {.sa_handler = handler_of(number)}, fatal = {.sa_handler = on_fatal};
-    fatal.sa_flags = (int)SA_RESETHAND | SA_NODEFER;
+    struct sigaction flag = {.sa_handler = flag_of(number)},
+                     fatal = {.sa_sigaction = on_fatal, .sa_flags = SA_SIGINFO | SA_NODEFER};
     sigfillset(&fatal.sa_mask);
     sigdelset(&fatal.sa_mask, number);
-    replaced[number] =
-        flag.sa_handler && sigaction(number, NULL, &before[number]) == 0 && before[number].sa_handler == SIG_DFL;
-    if (replaced[number]) sigaction(number, flag.sa_handler == on_fatal ? &fatal : &flag, NULL);
+    replaced[number] = (flag.sa_handler || is_fatal(number)) && sigaction(number, NULL, &before[number]) == 0 &&
+                       before[number].sa_handler != SIG_IGN && (is_fatal(number) || before[number].sa_handler == SIG_DFL);
+    if (replaced[number]) sigaction(number, is_fatal(number) ? &fatal : &flag, NULL);
 }
 
 void restore_arm(void)
@@ -103,7 +118,7 @@ void restore_signals(sigset_t *set)
 {
     sigemptyset(set);
     for (int number = 1; number < _NSIG; number++)
-        if (replaced[number] && handler_of(number) != on_fatal) sigaddset(set, number);
+        if (replaced[number] && !is_fatal(number)) sigaddset(set, number);
     sigaddset(set, SIGWINCH);
 }
 
