@@ -108,15 +108,15 @@ static void print_stages(FILE *out, const struct accounting *accounting, const d
 static void print_alone(FILE *out, const char *lead, const struct accounting_held *held, bool theirs)
 {
     char array[48], text[400];
-    size_t used = (size_t)snprintf(text, sizeof text, "%s", lead), begun = used;
+    snprintf(text, sizeof text, "%s", lead);
     for (int l = 0; l < held->count; l++) {
         const struct accounting_line *line = &held->line[l];
         const bool alone = theirs ? !line->ours.bytes : !line->theirs.bytes;
-        if (!alone || strstr(text, array_text(array, line)) || used >= sizeof text) continue;
-        used += (size_t)snprintf(text + used, sizeof text - used, "%s %s", used > begun ? "," : "", array);
+        if (!alone || strstr(text, array_text(array, line))) continue;
+        text_append(text, sizeof text, "%s %s", strcmp(text, lead) ? "," : "", array);
     }
-    if (used == begun || used + 2 > sizeof text) return;
-    strcpy(text + used, ".");
+    if (!strcmp(text, lead)) return;
+    text_append(text, sizeof text, ".");
     words_print(out, 0, 2, text);
 }
 

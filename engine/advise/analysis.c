@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/bytes.h"
 #include "engine/trace/source.h"
 
 enum { PROGRESS_EVERY = 1 << 16 };
@@ -99,13 +100,8 @@ static void add_totals(struct analysis_section *section, const struct analysis *
 
 static bool add_loss(struct analysis_section *section, uint32_t step, float loss)
 {
-    if (section->loss_count == section->loss_room) {
-        const size_t room = section->loss_room ? 2 * section->loss_room : 64;
-        struct analysis_loss *larger = realloc(section->losses, room * sizeof *larger);
-        if (!larger) return false;
-        section->losses = larger;
-        section->loss_room = room;
-    }
+    if (!array_grow((void **)&section->losses, section->loss_count, &section->loss_room, sizeof *section->losses))
+        return false;
     section->losses[section->loss_count++] = (struct analysis_loss){step, loss};
     return true;
 }

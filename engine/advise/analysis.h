@@ -26,7 +26,7 @@ struct analysis_section {
     uint64_t total_ns, tokens;       /* of `steps`, slowest rank */
     float first_loss, last_loss;
     struct analysis_loss *losses;    /* of steps with an update, as they came: one that is taken again after an error comes again */
-    size_t loss_count, loss_room;
+    int loss_count, loss_room;
     struct totals *rank;             /* [ranks], sums over the timed steps */
     struct analysis_peak (*peak)[TIERS]; /* [ranks], over all its steps */
     bool has_knobs;

@@ -15,7 +15,7 @@ static void find_loss(struct analysis_pair *pair)
 {
     const struct analysis_section *left = pair->side[0], *right = pair->side[1];
     if (!left || !right) return;
-    for (size_t l = left->loss_count, r = right->loss_count; l && r;) {
+    for (int l = left->loss_count, r = right->loss_count; l && r;) {
         const struct analysis_loss *in_left = &left->losses[l - 1], *in_right = &right->losses[r - 1];
         if (in_left->step > in_right->step || isnan(in_left->loss)) l--;
         else if (in_left->step < in_right->step || isnan(in_right->loss)) r--;

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/base/words.h"
 #include "engine/config/optimizer.h"
 
 #define NO_LIMIT "9223372036854775807"
@@ -164,10 +165,9 @@ void binding_of(struct binding *binding, const struct config_key *key, const str
 /* ---- in words ---- */
 
 /* ", flushes 1 instead of 5": nothing if they are equal. */
-static int add_difference(char *text, size_t room, int used, const char *what, int other, int now)
+static void add_difference(char *text, size_t room, const char *what, int other, int now)
 {
-    if (other == now || used >= (int)room) return used;
-    return used + snprintf(text + used, room - (size_t)used, ", %s %d instead of %d", what, other, now);
+    if (other != now) text_append(text, room, ", %s %d instead of %d", what, other, now);
 }
 
 /* What the step would be at the neutral value. */
@@ -176,18 +176,18 @@ static void say_steps(char *text, size_t room, const struct step_counts *there, 
 {
     static const char *const peaks[TIERS] = {"planned peak", "planned host peak", "planned NVMe peak"};
     char other[32], now[32];
-    int used = 0;
-    used = add_difference(text, room, used, "gathers", there->gathers, here->gathers);
-    used = add_difference(text, room, used, "gathers ahead", there->ahead, here->ahead);
-    used = add_difference(text, room, used, "flushes", there->flushes, here->flushes);
-    used = add_difference(text, room, used, "refreshes", there->refreshes, here->refreshes);
+    *text = '\0';
+    add_difference(text, room, "gathers", there->gathers, here->gathers);
+    add_difference(text, room, "gathers ahead", there->ahead, here->ahead);
+    add_difference(text, room, "flushes", there->flushes, here->flushes);
+    add_difference(text, room, "refreshes", there->refreshes, here->refreshes);
     for (int tier = 0; tier < TIERS; tier++) {
-        if (there->peak_bytes[tier] == here->peak_bytes[tier] || used >= (int)room) continue;
+        if (there->peak_bytes[tier] == here->peak_bytes[tier]) continue;
         bytes(other, there->peak_bytes[tier]);
         bytes(now, here->peak_bytes[tier]);
-        used += snprintf(text + used, room - (size_t)used, ", %s %s instead of %s", peaks[tier], other, now);
+        text_append(text, room, ", %s %s instead of %s", peaks[tier], other, now);
     }
-    if (used == 0) snprintf(text, room, ", the same operations in another order");
+    if (!*text) text_append(text, room, ", the same operations in another order");
 }
 
 void binding_why(char *text, size_t room, const struct binding *binding, const struct step_counts *now,

@@ -1,11 +1,11 @@
 #include "engine/advise/knobs.h"
 
-#include <cjson/cJSON.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/advise/present.h"
+#include "engine/base/json.h"
 
 const char *knob_source_name(enum knob_source source)
 {
@@ -29,9 +29,9 @@ static enum knob_source source_named(const char *from)
 
 static void read_given(struct knob *knob, const cJSON *given)
 {
-    const cJSON *row = cJSON_GetObjectItemCaseSensitive(given, knob->key->path);
-    const char *from = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(row, "from"));
-    const char *value = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(row, "value"));
+    const cJSON *row = json_get(given, knob->key->path);
+    const char *from = json_get_text(row, "from");
+    const char *value = json_get_text(row, "value");
     knob->source = !given ? SOURCE_UNKNOWN : from ? source_named(from) : SOURCE_DEFAULT;
     if (value && knob->class != KNOB_HONOURED) snprintf(knob->value, sizeof knob->value, "%s", value);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/advise/logs_parts.h"
+#include "engine/base/bytes.h"
 #include "engine/observe/fold.h"
 #include "engine/observe/totals.h"
 
@@ -34,7 +35,7 @@ static struct log_comm *row_of(struct log_comms *comms, const struct span *span,
         bool same = row->kind == kind && row->bytes == bytes && row->ranks == ranks;
         if (same && (!comms->by_op || row->op == span->kind)) return row;
     }
-    if (!grow((void **)&comms->row, comms->rows, &comms->room, sizeof *comms->row)) return NULL;
+    if (!array_grow((void **)&comms->row, comms->rows, &comms->room, sizeof *comms->row)) return NULL;
     comms->row[comms->rows] = (struct log_comm){.kind = kind, .op = span->kind, .ranks = ranks, .bytes = bytes};
     return &comms->row[comms->rows++];
 }

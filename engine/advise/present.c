@@ -1,8 +1,9 @@
 #include "engine/advise/present.h"
 
-#include <cjson/cJSON.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "engine/base/json.h"
 
 /* ---- live changes: events "stage", "budget" and "set" ---- */
 
@@ -17,11 +18,11 @@ static bool read_change(struct present_change *change, const struct run_notice *
     bool stage = begins(notice->text, "stage"), budget = begins(notice->text, "budget");
     if (!stage && !budget && !begins(notice->text, "set")) return false;
     cJSON *event = cJSON_Parse(notice->json);
-    const cJSON *detail = cJSON_GetObjectItemCaseSensitive(event, "detail");
-    const cJSON *to = cJSON_GetObjectItemCaseSensitive(detail, "to");
+    const cJSON *detail = json_get(event, "detail");
+    const cJSON *to = json_get(detail, "to");
     const char *key = stage    ? "zero_optimization.stage"
                       : budget ? "memory.device_budget"
-                               : cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(detail, "key"));
+                               : json_get_text(detail, "key");
     bool found = key && (cJSON_IsNumber(to) || cJSON_IsString(to));
     *change = (struct present_change){.step = notice->step};
     if (found) config_path(change->key, key);
@@ -50,8 +51,8 @@ static bool overlap_follows(const struct run_model *model, const struct config *
     bool follows = config->zero.overlap_comm == (config->zero.stage == 3);
     if (!follows || !model->header.given_json) return follows;
     cJSON *given = cJSON_Parse(model->header.given_json);
-    const cJSON *row = cJSON_GetObjectItemCaseSensitive(given, "zero_optimization.overlap_comm");
-    const char *from = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(row, "from"));
+    const cJSON *row = json_get(given, "zero_optimization.overlap_comm");
+    const char *from = json_get_text(row, "from");
     follows = !from || !strcmp(from, "auto");
     cJSON_Delete(given);
     return follows;

@@ -6,6 +6,7 @@
 #include "engine/advise/fit.h"
 #include "engine/advise/why_parts.h"
 #include "engine/base/json.h"
+#include "engine/base/words.h"
 #include "engine/plan/schedule_io.h"
 
 static void add_op(cJSON *json, const struct zero_shortage *shortage, const struct model *model,
@@ -40,8 +41,7 @@ struct commands {
 static void add_command(void *user, const char *key, const char *value)
 {
     struct commands *commands = user;
-    const size_t used = strlen(commands->text);
-    snprintf(commands->text + used, sizeof commands->text - used, "%sset %s=%s", used ? "; " : "", key, value);
+    text_append(commands->text, sizeof commands->text, "%sset %s=%s", *commands->text ? "; " : "", key, value);
 }
 
 static bool fits_elsewhere(const struct why_plan *plan, const struct config *config, enum tier but)

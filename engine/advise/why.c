@@ -7,6 +7,7 @@
 
 #include "engine/advise/present.h"
 #include "engine/advise/why_parts.h"
+#include "engine/base/words.h"
 
 /* ---- what the plans were made from ---- */
 
@@ -150,7 +151,7 @@ static int list_differences(char *text, size_t room, const struct why_plan *one,
 {
     static const char *const signs[] = {"-", "", "+"};
     int64_t difference[CATEGORIES], rest = 0;
-    int count = 0, used = 0;
+    int count = 0;
     char amount[32];
     *text = '\0';
     for (int c = 0; c < CATEGORIES; c++) {
@@ -165,8 +166,7 @@ static int list_differences(char *text, size_t room, const struct why_plan *one,
         int64_t part = named ? difference[most] : rest;
         const char *name = named ? category_name((enum category)most) : "others";
         bytes(amount, (uint64_t)part);
-        used +=
-            snprintf(text + used, room - (size_t)used, "%s%s (%s%s)", count ? ", " : "", name, signs[sign + 1], amount);
+        text_append(text, room, "%s%s (%s%s)", count ? ", " : "", name, signs[sign + 1], amount);
         *single = count == 0 && name[strlen(name) - 1] != 's';
         difference[most] = 0;
         rest -= part;
@@ -218,23 +218,19 @@ void why_tier_sentence(char *text, size_t room, const struct why *why, bytes_wri
 }
 
 /* "bus +15.0 MB a step" */
-static int add_moved(char *text, size_t room, int used, const char *over, uint64_t now, uint64_t then,
-                     bytes_writer *bytes)
+static void add_moved(char *text, size_t room, const char *over, uint64_t now, uint64_t then, bytes_writer *bytes)
 {
     char amount[32];
-    if (now == then || used >= (int)room) return used;
+    if (now == then) return;
     bytes(amount, then > now ? then - now : now - then);
-    return used + snprintf(text + used, room - (size_t)used, "%s%s %c%s a step", used ? ", " : "", over,
-                           then > now ? '+' : '-', amount);
+    text_append(text, room, "%s%s %c%s a step", *text ? ", " : "", over, then > now ? '+' : '-', amount);
 }
 
 void why_cost(char *text, size_t room, const struct why_plan *now, const struct why_plan *then, bytes_writer *bytes)
 {
     const double more = 100 * (then->recomputed - now->recomputed);
-    int used = 0;
     *text = '\0';
-    used = add_moved(text, room, used, "NVMe", now->nvme_bytes, then->nvme_bytes, bytes);
-    used = add_moved(text, room, used, "bus", now->bus_bytes, then->bus_bytes, bytes);
-    if ((more > 0.05 || more < -0.05) && used < (int)room)
-        snprintf(text + used, room - (size_t)used, "%sproducts %+.1f %%", used ? ", " : "", more);
+    add_moved(text, room, "NVMe", now->nvme_bytes, then->nvme_bytes, bytes);
+    add_moved(text, room, "bus", now->bus_bytes, then->bus_bytes, bytes);
+    if (more > 0.05 || more < -0.05) text_append(text, room, "%sproducts %+.1f %%", *text ? ", " : "", more);
 }

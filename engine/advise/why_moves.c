@@ -7,6 +7,7 @@
 #include "engine/advise/binding.h"
 #include "engine/advise/why_parts.h"
 #include "engine/base/grouped.h"
+#include "engine/base/words.h"
 #include "engine/plan/sizes.h"
 
 enum how { HOW_NOT, HOW_TO, HOW_FLIP, HOW_TWICE, HOW_HALF, HOW_EVEN, HOW_BLOCK, HOW_SMALLER };
@@ -83,23 +84,23 @@ static void add_text(char *text, size_t room, const struct set *set, const char 
 {
     const enum key_type type = config_keys[key_index(set->key)].type;
     const bool number = type == KEY_INT || type == KEY_INT64, grows = type == KEY_INT64;
-    const size_t used = strlen(text);
     char name[64], then[32], now[32];
     key_short_name(name, sizeof name, set->key);
     snprintf(then, sizeof then, "%.31s", to);
     snprintf(now, sizeof now, "%.31s", from);
     if (grows) grouped(then, strtoll(to, NULL, 10)), grouped(now, strtoll(from, NULL, 10));
-    if (set->text) snprintf(text + used, room - used, set->text, then, now);
-    else snprintf(text + used, room - used, number ? "%s %s instead of %s" : "%s %s", name, then, now);
+    if (set->text) text_append(text, room, set->text, then, now);
+    else text_append(text, room, number ? "%s %s instead of %s" : "%s %s", name, then, now);
 }
 
 static void add_command(struct why_change *change, const char *key, const char *value)
 {
-    const size_t used = strlen(change->command), room = sizeof change->command - used;
-    const bool stage = !strcmp(key, "zero_optimization.stage");
-    if (stage) snprintf(change->command + used, room, "stage=%s", value);
-    else if (change->restart) snprintf(change->command + used, room, "%s--set %s=%s", used ? " " : "", key, value);
-    else snprintf(change->command + used, room, "%sset %s=%s", used ? "; " : "", key, value);
+    char *command = change->command;
+    const char *between = !*command ? "" : change->restart ? " " : "; ";
+    if (!strcmp(key, "zero_optimization.stage")) text_append(command, sizeof change->command, "stage=%s", value);
+    else
+        text_append(command, sizeof change->command, "%s%s %s=%s", between, change->restart ? "--set" : "set", key,
+                    value);
 }
 
 /* NVMe needs a folder, and only a new start can be told of one. */

@@ -1,10 +1,10 @@
 /* What each switch of stage or knob changed, from the history of steps: the last steps before it against the first after,
  * none of them from beyond the next switch. */
-#include <cjson/cJSON.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "engine/advise/why.h"
+#include "engine/base/json.h"
 #include "engine/config/keys.h"
 
 /* ---- the switches: events "stage", "ranks" and "set" ---- */
@@ -14,11 +14,11 @@ static bool describe(char *text, size_t room, const struct run_notice *notice)
 {
     if (notice->kind != NOTICE_EVENT || !notice->json) return false;
     cJSON *event = cJSON_Parse(notice->json);
-    const char *kind = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(event, "kind"));
-    const cJSON *detail = cJSON_GetObjectItemCaseSensitive(event, "detail");
-    const cJSON *from = cJSON_GetObjectItemCaseSensitive(detail, "from");
-    const cJSON *to = cJSON_GetObjectItemCaseSensitive(detail, "to");
-    const char *key = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(detail, "key"));
+    const char *kind = json_get_text(event, "kind");
+    const cJSON *detail = json_get(event, "detail");
+    const cJSON *from = json_get(detail, "from");
+    const cJSON *to = json_get(detail, "to");
+    const char *key = json_get_text(detail, "key");
     bool is_number =
         kind && (!strcmp(kind, "stage") || !strcmp(kind, "ranks")) && cJSON_IsNumber(from) && cJSON_IsNumber(to);
     bool is_set = kind && !strcmp(kind, "set") && key && cJSON_IsString(to);

@@ -49,4 +49,16 @@ static inline void bytes_release(struct bytes *bytes)
     *bytes = (struct bytes){0};
 }
 
+/* An array of other things: room for one more item of `size` bytes after the first `count`, by doubling. False: nothing was changed. */
+static inline bool array_grow(void **items, int count, int *room, size_t size)
+{
+    if (count < *room) return true;
+    const int wanted = *room ? 2 * *room : 16;
+    void *larger = realloc(*items, (size_t)wanted * size);
+    if (!larger) return false;
+    *items = larger;
+    *room = wanted;
+    return true;
+}
+
 #endif

@@ -43,6 +43,28 @@ cJSON *json_item(cJSON *list)
     return item;
 }
 
+const cJSON *json_get(const cJSON *object, const char *name)
+{
+    return cJSON_GetObjectItemCaseSensitive(object, name);
+}
+
+const char *json_get_text(const cJSON *object, const char *name)
+{
+    return cJSON_GetStringValue(json_get(object, name));
+}
+
+void json_copy_text(char *out, size_t room, const cJSON *object, const char *name)
+{
+    const char *text = json_get_text(object, name);
+    snprintf(out, room, "%s", text ? text : "");
+}
+
+double json_get_number(const cJSON *object, const char *name, double most, double otherwise)
+{
+    const cJSON *item = json_get(object, name);
+    return cJSON_IsNumber(item) && item->valuedouble >= 0 && item->valuedouble <= most ? item->valuedouble : otherwise;
+}
+
 char *json_lines(cJSON *json)
 {
     char *text = printable_json(cJSON_Print(json));

@@ -1,4 +1,4 @@
-/* What all printers of JSON share: members that may be unknown, objects in a list, and the whole as text. */
+/* What all printers and readers of JSON share: members that may be unknown, objects in a list, and the whole as text. */
 #ifndef ENGINE_BASE_JSON_H
 #define ENGINE_BASE_JSON_H
 
@@ -29,6 +29,14 @@ cJSON *json_put_members(cJSON *object, const struct json_member *members); /* up
 
 /* A new object at the end of a list; NULL of no list. All of these take NULL for an object, and add nothing then. */
 cJSON *json_item(cJSON *list);
+
+/* A member of an object; NULL: there is none such, or it is no text. */
+const cJSON *json_get(const cJSON *object, const char *name);
+const char *json_get_text(const cJSON *object, const char *name);
+/* ... copied, cut to fit; "": none. */
+void json_copy_text(char *out, size_t room, const cJSON *object, const char *name);
+/* ... a number from 0 to `most`; else `otherwise`. */
+double json_get_number(const cJSON *object, const char *name, double most, double otherwise);
 
 /* Frees `json`. Text for terminals (printable_json()), on lines of its own or, for json_print(), as one line; NULL or STATUS_RUN: no
  * memory. */

@@ -1,8 +1,11 @@
-/* Text broken between words, for pages of 80 columns. */
+/* Text put together in an array, and broken between words for pages of 80 columns. */
 #ifndef ENGINE_BASE_WORDS_H
 #define ENGINE_BASE_WORDS_H
 
 #include <stdio.h>
+
+/* Writes behind the text that stands in `text`; what `room` bytes do not hold is cut. */
+void text_append(char *text, size_t room, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 enum { PAGE_COLUMNS = 80 };
 

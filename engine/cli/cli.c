@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "engine/base/nearest.h"
+#include "engine/base/words.h"
 #include "engine/cli/cli_tables.h"
 #include "engine/cli/files.h"
 #include "engine/config/keys.h"
@@ -47,10 +48,8 @@ static int no_member(const char *family, const char *typed, struct error *err)
     int known = 0;
     for (int v = 0; v < VERBS; v++)
         if (cli_is_of_family(v, family)) names[known++] = cli_verbs[v].name + strlen(family) + 1;
-    for (int n = 0; n < known; n++) {
-        strcat(list, n == 0 ? "" : n < known - 1 ? ", " : " or ");
-        strcat(list, names[n]);
-    }
+    for (int n = 0; n < known; n++)
+        text_append(list, sizeof list, "%s%s", n == 0 ? "" : n < known - 1 ? ", " : " or ", names[n]);
     if (!typed || *typed == '-')
         return error_set(err, STATUS_USAGE, "zerolab %s needs %s; see zerolab %s --help", family, list, family);
     const char *nearest = nearest_name(typed, names, known);

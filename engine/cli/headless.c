@@ -2,7 +2,6 @@
 
 #include <poll.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/signalfd.h>
@@ -10,17 +9,9 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/printable.h"
+#include "engine/base/words.h"
 
 static const uint64_t tty_every_ns = 100000000u, plain_every_ns = 10000000000u;
-
-static __attribute__((format(printf, 3, 4))) void append(char *line, size_t room, const char *format, ...)
-{
-    size_t used = strlen(line);
-    va_list args;
-    va_start(args, format);
-    vsnprintf(line + used, room - used, format, args);
-    va_end(args);
-}
 
 /* The fullest that the device tier of any rank has been; false: unknown. */
 static bool device_peak(const struct run_model *model, uint64_t *bytes)
@@ -39,8 +30,8 @@ static bool device_peak(const struct run_model *model, uint64_t *bytes)
 static void append_duration(char *line, size_t room, double seconds)
 {
     long whole = (long)(seconds + 0.5);
-    if (whole >= 3600) append(line, room, "%ld:%02ld:%02ld", whole / 3600, whole / 60 % 60, whole % 60);
-    else append(line, room, "%ld:%02ld", whole / 60, whole % 60);
+    if (whole >= 3600) text_append(line, room, "%ld:%02ld:%02ld", whole / 3600, whole / 60 % 60, whole % 60);
+    else text_append(line, room, "%ld:%02ld", whole / 60, whole % 60);
 }
 
 void headless_line(char *line, size_t room, const struct run_model *model, int64_t steps)
@@ -50,21 +41,22 @@ void headless_line(char *line, size_t room, const struct run_model *model, int64
     double rate;
     line[0] = '\0';
     if (!step) {
-        append(line, room, "%s", model->has_state ? run_state_name(model->state) : "starting");
+        text_append(line, room, "%s", model->has_state ? run_state_name(model->state) : "starting");
         return;
     }
-    if (steps > 0) append(line, room, "step %u/%lld", step->step, (long long)steps);
-    else append(line, room, "step %u", step->step);
-    append(line, room, "  stage %d  loss %.4f", step->stage, (double)step->loss);
-    if (run_tokens_per_second(model, &rate)) append(line, room, "  %.0f tokens/s", rate);
-    if (device_peak(model, &peak_bytes)) append(line, room, "  peak %.1f MiB/rank", (double)peak_bytes / (1 << 20));
+    if (steps > 0) text_append(line, room, "step %u/%lld", step->step, (long long)steps);
+    else text_append(line, room, "step %u", step->step);
+    text_append(line, room, "  stage %d  loss %.4f", step->stage, (double)step->loss);
+    if (run_tokens_per_second(model, &rate)) text_append(line, room, "  %.0f tokens/s", rate);
+    if (device_peak(model, &peak_bytes))
+        text_append(line, room, "  peak %.1f MiB/rank", (double)peak_bytes / (1 << 20));
     if (model->has_state && model->state == RUN_RUNNING && steps > step->step && model->steps_seen > 0) {
-        append(line, room, "  ");
+        text_append(line, room, "  ");
         append_duration(line, room,
                         (double)model->time_seen_ns * 1e-9 / model->steps_seen * (double)(steps - step->step));
-        append(line, room, " left");
+        text_append(line, room, " left");
     } else if (model->has_state && model->state != RUN_RUNNING) {
-        append(line, room, "  %s", run_state_name(model->state));
+        text_append(line, room, "  %s", run_state_name(model->state));
     }
 }
 

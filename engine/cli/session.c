@@ -10,6 +10,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
 #include "engine/base/printable.h"
+#include "engine/base/words.h"
 #include "engine/cli/headless.h"
 #include "engine/config/command.h"
 #include "engine/trace/check.h"
@@ -194,12 +195,10 @@ static int tell_forced(const struct session *session, struct error *err)
     const struct run_step *step = run_last_step(model);
     const char *trace = session->spec.trace;
     char after[48] = "", kept[400] = "", tag[CHECKPOINT_TAG_BYTES];
-    size_t at = 0;
     if (step) snprintf(after, sizeof after, " after step %u", step->step);
-    if (trace)
-        at += (size_t)snprintf(kept, sizeof kept, "the trace%s", trace_has_end(trace) ? "" : " up to where it was written");
-    if (*session->report) at += (size_t)snprintf(kept + at, sizeof kept - at, "%sthe report", at ? ", " : "");
-    if (session_latest(session, tag)) snprintf(kept + at, sizeof kept - at, "%sthe checkpoint %.64s", at ? ", " : "", tag);
+    if (trace) text_append(kept, sizeof kept, "the trace%s", trace_has_end(trace) ? "" : " up to where it was written");
+    if (*session->report) text_append(kept, sizeof kept, "%sthe report", *kept ? ", " : "");
+    if (session_latest(session, tag)) text_append(kept, sizeof kept, "%sthe checkpoint %.64s", *kept ? ", " : "", tag);
     return error_set(err, STATUS_RUN, "the run was ended by force%s, as you asked; kept: %s", after, *kept ? kept : "nothing");
 }
 

@@ -8,7 +8,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "engine/base/bytes.h"
 #include "engine/base/file.h"
+#include "engine/base/words.h"
 
 enum { DEPTH_MAX = 12, FILE_BYTES_MAX = 1 << 16, FILES_MAX = 20000 };
 
@@ -28,8 +30,7 @@ static bool is_place(const char *text, size_t length)
 
 static void add_part(char *name, size_t room, const char *part, size_t length)
 {
-    size_t used = strlen(name);
-    snprintf(name + used, room - used, "%s%.*s", used ? "/" : "", (int)length, part);
+    text_append(name, room, "%s%.*s", *name ? "/" : "", (int)length, part);
 }
 
 /* "anna-zero-1.json" of the lab zero-1: anna. */
@@ -62,18 +63,9 @@ static void name_learner(struct class_lab *lab, const char *folder)
 
 /* ---- gathering ----------------------------------------------------------------------------------------------------- */
 
-static bool make_room(void **items, int count, int *room, size_t size)
-{
-    if (count < *room) return true;
-    int wanted = *room ? 2 * *room : 16;
-    void *more = realloc(*items, (size_t)wanted * size);
-    if (more) *items = more, *room = wanted;
-    return more != NULL;
-}
-
 static void add_damaged(struct class *class, const char *path, const char *why)
 {
-    if (!make_room((void **)&class->damaged, class->damaged_count, &class->damaged_room, sizeof *class->damaged))
+    if (!array_grow((void **)&class->damaged, class->damaged_count, &class->damaged_room, sizeof *class->damaged))
         return;
     struct class_damaged *damaged = &class->damaged[class->damaged_count++];
     *damaged = (struct class_damaged){.path = strdup(path)};
@@ -108,7 +100,7 @@ static void take_file(struct class *class, const FTSENT *file, const char *folde
         if (should_be_progress(path)) add_damaged(class, path, err.text);
         return;
     }
-    if (!make_room((void **)&class->labs, class->count, &class->room, sizeof *class->labs)) return;
+    if (!array_grow((void **)&class->labs, class->count, &class->room, sizeof *class->labs)) return;
     if (!(read.path = strdup(path))) return;
     name_learner(&read, folder);
     class->labs[class->count++] = read;

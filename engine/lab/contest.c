@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/words.h"
 #include "engine/plan/paced.h"
 
 enum { COMBINATIONS_MAX = 2000 };
@@ -23,10 +24,8 @@ static int config_of(struct config *config, const struct lab_tries *tries, const
     char text[LAB_TRIES_MAX * 160] = "", *more[LAB_SETS_MAX];
     const char *all[2 * LAB_SETS_MAX];
     int more_count, count = 0;
-    size_t used = 0;
     for (int t = 0; t < tries->count; t++)
-        used += (size_t)snprintf(text + used, used < sizeof text ? sizeof text - used : 0, "%.100s=%.50s ",
-                                 tries->at[t].key, tries->at[t].values[chosen[t]]);
+        text_append(text, sizeof text, "%.100s=%.50s ", tries->at[t].key, tries->at[t].values[chosen[t]]);
     int status = lab_settings(more, &more_count, text, sets, set_count, err);
     if (status) return status;
     for (int s = 0; s < set_count; s++) all[count++] = sets[s];

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/bytes.h"
 #include "engine/base/nearest.h"
 #include "engine/lab/expression_parser.h"
 
@@ -73,13 +74,8 @@ int parser_add(struct parser *parser, struct node node)
     struct expression *out = parser->out;
     if (out->count == NODES_MAX)
         return free(node.plan), free(node.of.text), parser_fail(parser, "the expression is too long");
-    if (out->count == out->room) {
-        int room = out->room ? 2 * out->room : 8;
-        struct node *nodes = realloc(out->nodes, (size_t)room * sizeof *nodes);
-        if (!nodes) return free(node.plan), free(node.of.text), parser_fail(parser, "no memory for an expression");
-        out->nodes = nodes;
-        out->room = room;
-    }
+    if (!array_grow((void **)&out->nodes, out->count, &out->room, sizeof *out->nodes))
+        return free(node.plan), free(node.of.text), parser_fail(parser, "no memory for an expression");
     out->nodes[out->count] = node;
     return out->count++;
 }

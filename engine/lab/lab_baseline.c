@@ -1,8 +1,10 @@
 #include "engine/lab/lab_baseline.h"
 
-#include <cjson/cJSON.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "engine/base/json.h"
+#include "engine/base/words.h"
 
 void lab_baseline_take(struct lab_baseline *baseline, const struct run_model *model)
 {
@@ -23,15 +25,15 @@ static bool read_change(struct baseline_change *change, const struct run_notice 
 {
     static const char *const kinds[] = {"stage", "budget", "ranks", "set"};
     cJSON *event = notice->kind == NOTICE_EVENT && notice->json ? cJSON_Parse(notice->json) : NULL;
-    const char *kind = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(event, "kind"));
-    const cJSON *detail = cJSON_GetObjectItemCaseSensitive(event, "detail");
-    const char *key = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(detail, "key"));
+    const char *kind = json_get_text(event, "kind");
+    const cJSON *detail = json_get(event, "detail");
+    const char *key = json_get_text(detail, "key");
     bool found = false;
     for (size_t k = 0; kind && k < sizeof kinds / sizeof *kinds; k++) found |= !strcmp(kind, kinds[k]);
     if (found) {
         snprintf(change->setting, sizeof change->setting, "%s%s%.80s", kind, key ? " " : "", key ? key : "");
-        show(change->from, sizeof change->from, cJSON_GetObjectItemCaseSensitive(detail, "from"));
-        show(change->to, sizeof change->to, cJSON_GetObjectItemCaseSensitive(detail, "to"));
+        show(change->from, sizeof change->from, json_get(detail, "from"));
+        show(change->to, sizeof change->to, json_get(detail, "to"));
     }
     cJSON_Delete(event);
     return found && *change->from;
@@ -73,9 +75,8 @@ static void add_back(struct lab_baseline *baseline, const struct baseline_change
     snprintf(baseline->line[at], sizeof baseline->line[at], "%.95s=%.159s", change->setting, change->from);
     baseline->piece[at] = (struct prose_piece){.text = baseline->line[at]};
     baseline->back.at[baseline->back.count++] = (struct lab_action){.act = LAB_COMMAND, .text = {1, &baseline->piece[at]}};
-    const size_t used = strlen(baseline->said);
-    snprintf(baseline->said + used, sizeof baseline->said - used, "%s%s (it was %s)", used ? ", " : "", baseline->line[at],
-             change->to);
+    text_append(baseline->said, sizeof baseline->said, "%s%s (it was %s)", *baseline->said ? ", " : "",
+                baseline->line[at], change->to);
 }
 
 bool lab_baseline_find(struct lab_baseline *baseline, const struct run_model *model)

@@ -107,18 +107,6 @@ char *lab_pane_json(const struct lab_pane *pane, bool with_time)
     return text;
 }
 
-static void read_text(char *out, size_t room, const cJSON *json, const char *name)
-{
-    const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, name));
-    snprintf(out, room, "%s", text ? text : "");
-}
-
-static int read_number(const cJSON *json, const char *name, int most)
-{
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(json, name);
-    return cJSON_IsNumber(item) && item->valuedouble >= 0 && item->valuedouble <= most ? (int)item->valuedouble : 0;
-}
-
 static int named(const char *name, const char *(*name_of)(int), int count)
 {
     for (int n = 0; name && n < count; n++)
@@ -152,29 +140,29 @@ static void read_page(struct lab_page *page, const cJSON *list)
 int lab_pane_read(struct lab_pane *pane, const char *text, struct error *err)
 {
     cJSON *json = cJSON_Parse(text);
-    const cJSON *marks = cJSON_GetObjectItemCaseSensitive(json, "marks"), *mark;
-    const cJSON *page = cJSON_GetObjectItemCaseSensitive(json, "page");
+    const cJSON *marks = json_get(json, "marks"), *mark;
+    const cJSON *page = json_get(json, "page");
     const int count = cJSON_GetArraySize(marks);
     if (!cJSON_IsArray(page) || count < 1 || count > LAB_STEPS_MAX)
         return cJSON_Delete(json), error_set(err, STATUS_INPUT, "this is no page of a lab");
     lab_pane_release(pane);
     *pane = (struct lab_pane){.count = count};
-    read_text(pane->title, sizeof pane->title, json, "title");
-    read_text(pane->step_title, sizeof pane->step_title, json, "step_title");
-    read_text(pane->to_do, sizeof pane->to_do, json, "to_do");
-    read_text(pane->look, sizeof pane->look, json, "look");
-    int step = read_number(json, "step", count);
+    json_copy_text(pane->title, sizeof pane->title, json, "title");
+    json_copy_text(pane->step_title, sizeof pane->step_title, json, "step_title");
+    json_copy_text(pane->to_do, sizeof pane->to_do, json, "to_do");
+    json_copy_text(pane->look, sizeof pane->look, json, "look");
+    int step = (int)json_get_number(json, "step", count, 0);
     pane->step = step ? step - 1 : 0;
-    pane->minutes = read_number(json, "minutes", 1000);
-    pane->spent_minutes = read_number(json, "spent_minutes", 100000);
-    pane->finished = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "finished"));
-    pane->waits = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "waits"));
+    pane->minutes = (int)json_get_number(json, "minutes", 1000, 0);
+    pane->spent_minutes = (int)json_get_number(json, "spent_minutes", 100000, 0);
+    pane->finished = cJSON_IsTrue(json_get(json, "finished"));
+    pane->waits = cJSON_IsTrue(json_get(json, "waits"));
     int s = 0;
     cJSON_ArrayForEach(mark, marks) pane->marks[s++] =
         (enum lab_mark)named(cJSON_GetStringValue(mark), mark_name, LAB_MARKS);
     read_page(&pane->own, page);
     pane->page = &pane->own;
-    pane->told_from = read_number(json, "told_from", pane->own.count);
+    pane->told_from = (int)json_get_number(json, "told_from", pane->own.count, 0);
     cJSON_Delete(json);
     return STATUS_OK;
 }

@@ -51,14 +51,6 @@ void lab_progress_fold(struct lab_progress *progress, const struct lab_input *in
     }
 }
 
-int lab_progress_done(const struct lab_progress *progress)
-{
-    int done = 0;
-    for (int s = 0; s < progress->count; s++)
-        done += progress->at[s].mark == LAB_RIGHT || progress->at[s].mark == LAB_WRONG;
-    return done;
-}
-
 int lab_progress_right(const struct lab_progress *progress)
 {
     int right = 0;
@@ -83,23 +75,15 @@ char *lab_progress_json(const struct lab_progress *progress, const char *name)
     return text;
 }
 
-static double number(const cJSON *object, const char *name, double most)
-{
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, name);
-    double value = cJSON_IsNumber(item) ? item->valuedouble : 0;
-    return value >= 0 && value <= most ? value : 0;
-}
-
 static void step_read(struct lab_step_progress *at, const cJSON *step)
 {
-    const char *mark = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(step, "mark"));
-    const char *said = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(step, "said"));
+    const char *mark = json_get_text(step, "mark");
     for (int m = 0; mark && m < LAB_MARKS; m++)
         if (strcmp(marks[m], mark) == 0) at->mark = (enum lab_mark)m;
-    at->attempts = (int)number(step, "attempts", 1e6);
-    at->hints = (int)number(step, "hints", LAB_HINTS_MAX);
-    at->seconds = number(step, "seconds", 1e9);
-    snprintf(at->said, sizeof at->said, "%s", said ? said : "");
+    at->attempts = (int)json_get_number(step, "attempts", 1e6, 0);
+    at->hints = (int)json_get_number(step, "hints", LAB_HINTS_MAX, 0);
+    at->seconds = json_get_number(step, "seconds", 1e9, 0);
+    json_copy_text(at->said, sizeof at->said, step, "said");
 }
 
 static int not_progress(struct error *err)
@@ -109,14 +93,14 @@ static int not_progress(struct error *err)
 
 static int read_steps(struct lab_progress *progress, const cJSON *root, struct error *err)
 {
-    const cJSON *steps = cJSON_GetObjectItemCaseSensitive(root, "steps"), *step;
+    const cJSON *steps = json_get(root, "steps"), *step;
     if (!cJSON_IsArray(steps)) return not_progress(err);
     struct lab_progress read = {.count = progress->count};
     int number_of = 0;
     cJSON_ArrayForEach(step, steps) if (number_of < read.count) step_read(&read.at[number_of++], step);
-    int at = (int)number(root, "step", LAB_STEPS_MAX);
+    int at = (int)json_get_number(root, "step", LAB_STEPS_MAX, 0);
     read.step = at < 1 ? 0 : at > read.count ? read.count - 1 : at - 1;
-    read.finished = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(root, "finished")) && at == read.count;
+    read.finished = cJSON_IsTrue(json_get(root, "finished")) && at == read.count;
     *progress = read;
     return STATUS_OK;
 }
@@ -140,8 +124,8 @@ static bool is_name(const char *name)
 int lab_progress_identify(struct lab_progress *progress, char name[LAB_FOLDER_MAX], const char *text, struct error *err)
 {
     cJSON *root = cJSON_Parse(text);
-    const char *lab = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(root, "lab"));
-    int steps = cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(root, "steps"));
+    const char *lab = json_get_text(root, "lab");
+    int steps = cJSON_GetArraySize(json_get(root, "steps"));
     *progress = (struct lab_progress){.count = steps};
     int status =
         is_name(lab) && steps >= 1 && steps <= LAB_STEPS_MAX ? read_steps(progress, root, err) : not_progress(err);

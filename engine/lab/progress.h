@@ -30,8 +30,6 @@ struct lab_input { enum lab_input_kind kind; bool right; int step; double second
 void lab_progress_init(struct lab_progress *progress, const struct lab *lab);
 void lab_progress_fold(struct lab_progress *progress, const struct lab_input *input);
 
-/* Steps that are done: right, wrong or read. */
-int lab_progress_done(const struct lab_progress *progress);
 int lab_progress_right(const struct lab_progress *progress);
 const char *lab_mark_name(enum lab_mark mark);
 

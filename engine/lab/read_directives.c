@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/base/nearest.h"
+#include "engine/base/words.h"
 #include "engine/config/command.h"
 #include "engine/lab/pool.h"
 #include "engine/lab/read_parts.h"
@@ -94,12 +95,11 @@ enum { LOOKS = sizeof looks / sizeof *looks };
 
 static int read_look(struct reader *reader, const char *text)
 {
-    char list[200];
-    int used = 0;
+    char list[200] = "";
     reader->step->look = text;
     for (int v = 0; v < LOOKS; v++) {
         if (strcmp(looks[v], text) == 0) return STATUS_OK;
-        used += snprintf(list + used, sizeof list - (size_t)used, "%s%s", v ? ", " : "", looks[v]);
+        text_append(list, sizeof list, "%s%s", v ? ", " : "", looks[v]);
     }
     return read_fail(reader, "look: there is no view %.40s; there are %s", text, list);
 }

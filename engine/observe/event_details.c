@@ -1,26 +1,15 @@
 /* Events taken apart. "oom": which category held what at that instant, what was asked for, what would fit. "checkpoint": a save has
  * begun, is done, or came to nothing. */
-#include <cjson/cJSON.h>
 #include <string.h>
 
+#include "engine/base/json.h"
 #include "engine/base/named.h"
 #include "engine/observe/fold.h"
 
-static const cJSON *item(const cJSON *object, const char *key)
-{
-    return cJSON_GetObjectItemCaseSensitive(object, key);
-}
-
+/* Of bytes and the like; RUN_UNKNOWN: it is not said. */
 static int64_t number(const cJSON *object, const char *key)
 {
-    const cJSON *value = item(object, key);
-    return cJSON_IsNumber(value) && value->valuedouble >= 0 ? (int64_t)value->valuedouble : RUN_UNKNOWN;
-}
-
-static void text(char *out, size_t room, const cJSON *object, const char *key)
-{
-    const char *value = cJSON_GetStringValue(item(object, key));
-    text_into(out, room, (struct trace_text){value, value ? strlen(value) : 0});
+    return (int64_t)json_get_number(object, key, 1e18, RUN_UNKNOWN);
 }
 
 NAMED(tier, TIERS)
@@ -38,10 +27,12 @@ static void read_held(struct run_shortage *shortage, const cJSON *held)
 
 static void read_knobs(struct run_shortage *shortage, const cJSON *detail)
 {
-    if (shortage->category >= 0) text(shortage->knobs[shortage->category], sizeof *shortage->knobs, detail, "knob");
-    const cJSON *knobs = item(detail, "knobs");
+    if (shortage->category >= 0)
+        json_copy_text(shortage->knobs[shortage->category], sizeof *shortage->knobs, detail, "knob");
+    const cJSON *knobs = json_get(detail, "knobs");
     for (int c = 0; c < CATEGORIES; c++)
-        if (item(knobs, category_name(c))) text(shortage->knobs[c], sizeof *shortage->knobs, knobs, category_name(c));
+        if (json_get(knobs, category_name(c)))
+            json_copy_text(shortage->knobs[c], sizeof *shortage->knobs, knobs, category_name(c));
 }
 
 static void read_fits(struct run_shortage *shortage, const cJSON *fits)
@@ -52,7 +43,7 @@ static void read_fits(struct run_shortage *shortage, const cJSON *fits)
     {
         if (shortage->fit_count == RUN_FITS_MAX) return;
         int slot = shortage->fit_count++;
-        text(shortage->fits[slot].command, sizeof shortage->fits[slot].command, fit, "command");
+        json_copy_text(shortage->fits[slot].command, sizeof shortage->fits[slot].command, fit, "command");
         shortage->fits[slot].peak_bytes = number(fit, "peak_bytes");
     }
 }
@@ -63,34 +54,34 @@ void shortage_read(struct run_shortage *shortage, const cJSON *detail)
     shortage->known = true;
     int64_t rank = number(detail, "rank");
     shortage->rank = rank < TRACE_RANK_ALL ? (int)rank : RUN_UNKNOWN;
-    shortage->tier = tier_named(cJSON_GetStringValue(item(detail, "tier")));
-    shortage->category = category_named(cJSON_GetStringValue(item(detail, "category")));
+    shortage->tier = tier_named(json_get_text(detail, "tier"));
+    shortage->category = category_named(json_get_text(detail, "category"));
     shortage->wanted_bytes = number(detail, "wanted_bytes");
     shortage->budget_bytes = number(detail, "budget_bytes");
     shortage->reserved_bytes = number(detail, "reserved_bytes");
-    text(shortage->op, sizeof shortage->op, detail, "op");
-    text(shortage->text, sizeof shortage->text, detail, "text");
-    read_held(shortage, item(detail, "held_bytes"));
+    json_copy_text(shortage->op, sizeof shortage->op, detail, "op");
+    json_copy_text(shortage->text, sizeof shortage->text, detail, "text");
+    read_held(shortage, json_get(detail, "held_bytes"));
     read_knobs(shortage, detail);
-    read_fits(shortage, item(detail, "fits"));
+    read_fits(shortage, json_get(detail, "fits"));
 }
 
 void save_read(struct run_save *save, const cJSON *detail, uint32_t step, uint64_t time_ns)
 {
-    const char *state = cJSON_GetStringValue(item(detail, "state"));
+    const char *state = json_get_text(detail, "state");
     if (!state) return;
-    text(save->tag, sizeof save->tag, detail, "tag");
+    json_copy_text(save->tag, sizeof save->tag, detail, "tag");
     save->saving = strcmp(state, "saving") == 0;
     save->failed = strcmp(state, "failed") == 0;
-    if (!save->failed) text(save->folder, sizeof save->folder, detail, "folder");
+    if (!save->failed) json_copy_text(save->folder, sizeof save->folder, detail, "folder");
     else if (!*save->saved_tag) *save->folder = '\0';
     if (save->failed) {
         save->failed_ns = time_ns;
         save->lost_step = step;
-        text(save->lost_tag, sizeof save->lost_tag, detail, "tag");
+        json_copy_text(save->lost_tag, sizeof save->lost_tag, detail, "tag");
     }
     if (strcmp(state, "saved") != 0) return;
-    text(save->saved_tag, sizeof save->saved_tag, detail, "tag");
+    json_copy_text(save->saved_tag, sizeof save->saved_tag, detail, "tag");
     save->saved_ns = time_ns;
     if (step >= save->lost_step) *save->lost_tag = '\0'; /* an older one may end later, in the background */
     const int64_t bytes = number(detail, "bytes");

@@ -73,9 +73,6 @@ struct run_rank *model_rank(struct run_model *model, unsigned rank);
 /* Remembers what could not be understood or kept. */
 void model_problem(struct run_model *model, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Room for one more item of `size` bytes: grows by doubling. False: no memory; nothing changed. */
-bool grow(void **items, int count, int *room, size_t size);
-
 /* A NUL-terminated copy; NULL: no memory. */
 char *text_copy(struct trace_text text);
 

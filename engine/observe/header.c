@@ -1,27 +1,19 @@
 /* The RUN record: what this run is, from its JSON, and the part of the run that it begins. A key that is missing leaves its field
  * unknown. */
-#include <cjson/cJSON.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/json.h"
 #include "engine/observe/fold.h"
-
-static void read_text(char *out, size_t room, const cJSON *object, const char *key)
-{
-    const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, key));
-    text_into(out, room, (struct trace_text){text, text ? strlen(text) : 0});
-}
 
 static int64_t read_number(const cJSON *object, const char *key)
 {
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
-    return cJSON_IsNumber(item) && item->valuedouble >= 0 ? (int64_t)item->valuedouble : RUN_UNKNOWN;
+    return (int64_t)json_get_number(object, key, 1e18, RUN_UNKNOWN);
 }
 
 static int read_int(const cJSON *object, const char *key)
 {
-    int64_t number = read_number(object, key);
-    return number <= INT32_MAX ? (int)number : RUN_UNKNOWN;
+    return (int)json_get_number(object, key, INT32_MAX, RUN_UNKNOWN);
 }
 
 static void read_units(struct run_header *header, const cJSON *units)
@@ -32,7 +24,7 @@ static void read_units(struct run_header *header, const cJSON *units)
     cJSON_ArrayForEach(unit, units)
     {
         struct run_unit *out = &header->units[header->unit_count++];
-        read_text(out->name, sizeof out->name, unit, "name");
+        json_copy_text(out->name, sizeof out->name, unit, "name");
         out->elems = read_number(unit, "elems");
     }
 }
@@ -54,13 +46,13 @@ static void read_header(struct run_header *header, const cJSON *json, const char
 {
     *header = (struct run_header){.holders = malloc(sizeof *header->holders)};
     if (header->holders) *header->holders = 1;
-    const cJSON *model = cJSON_GetObjectItemCaseSensitive(json, "model");
-    const cJSON *config = cJSON_GetObjectItemCaseSensitive(json, "config");
-    read_text(header->version, sizeof header->version, json, "version");
-    read_text(header->precision, sizeof header->precision, json, "precision");
-    read_text(header->backend, sizeof header->backend, json, "backend");
-    read_text(header->isa, sizeof header->isa, json, "isa");
-    read_text(header->model_name, sizeof header->model_name, model, "name");
+    const cJSON *model = json_get(json, "model");
+    const cJSON *config = json_get(json, "config");
+    json_copy_text(header->version, sizeof header->version, json, "version");
+    json_copy_text(header->precision, sizeof header->precision, json, "precision");
+    json_copy_text(header->backend, sizeof header->backend, json, "backend");
+    json_copy_text(header->isa, sizeof header->isa, json, "isa");
+    json_copy_text(header->model_name, sizeof header->model_name, model, "name");
     header->parameters = read_number(model, "parameters");
     header->layers = read_int(model, "layers");
     header->hidden = read_int(model, "hidden");
@@ -71,18 +63,17 @@ static void read_header(struct run_header *header, const cJSON *json, const char
     header->ranks_per_node = read_int(json, "ranks_per_node");
     header->threads_per_rank = read_int(json, "threads_per_rank");
     header->gpus = read_int(json, "gpus");
-    header->nccl = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "nccl"));
+    header->nccl = cJSON_IsTrue(json_get(json, "nccl"));
     header->micro_batch = read_int(json, "micro_batch");
     header->sequence_length = read_int(json, "sequence_length");
     header->accumulation_steps = read_int(json, "accumulation_steps");
-    const cJSON *entropy =
-        cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(json, "data"), "unigram_entropy");
+    const cJSON *entropy = json_get(json_get(json, "data"), "unigram_entropy");
     header->has_unigram_entropy = cJSON_IsNumber(entropy);
     header->unigram_entropy = header->has_unigram_entropy ? entropy->valuedouble : 0;
     header->config_json = config ? config_text(text) : NULL;
-    const cJSON *given = cJSON_GetObjectItemCaseSensitive(json, "given");
+    const cJSON *given = json_get(json, "given");
     header->given_json = given ? cJSON_PrintUnformatted(given) : NULL;
-    read_units(header, cJSON_GetObjectItemCaseSensitive(model, "units"));
+    read_units(header, json_get(model, "units"));
     header->known = true;
 }
 
@@ -158,7 +149,7 @@ void fold_run(struct run_model *model, const struct trace_record *record)
     } else if (is_new(model, part > 0 ? part : 0)) {
         header_release(&model->header);
         read_header(&model->header, json, text);
-        pace_begin(&model->pace, cJSON_GetObjectItemCaseSensitive(json, "config"));
+        pace_begin(&model->pace, json_get(json, "config"));
         part_begin(model, part > 0 ? part : 0, steps_done > 0 ? (uint32_t)steps_done : 0, record->time_ns);
         know_ranks(model);
     }

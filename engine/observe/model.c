@@ -39,17 +39,6 @@ void model_problem(struct run_model *model, const char *format, ...)
     va_end(args);
 }
 
-bool grow(void **items, int count, int *room, size_t size)
-{
-    if (count < *room) return true;
-    int wanted = *room ? 2 * *room : 16;
-    void *larger = realloc(*items, (size_t)wanted * size);
-    if (!larger) return false;
-    *items = larger;
-    *room = wanted;
-    return true;
-}
-
 char *text_copy(struct trace_text text)
 {
     char *copy = malloc(text.bytes + 1);

@@ -1,11 +1,12 @@
 /* What a person should know, in one list in the order it happened: events, commands, log lines, validation losses, changes
  * of state, gaps. Each is one line of text; events keep their JSON for reports. */
-#include <cjson/cJSON.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/bytes.h"
+#include "engine/base/json.h"
 #include "engine/config/command.h"
 #include "engine/observe/fold.h"
 
@@ -37,7 +38,8 @@ static struct run_notice *notice_add(struct run_model *model, enum run_notice_ki
                                      char *text)
 {
     forget_old(model);
-    if (!text || !grow((void **)&model->notices, model->notice_count, &model->notice_room, sizeof *model->notices)) {
+    if (!text ||
+        !array_grow((void **)&model->notices, model->notice_count, &model->notice_room, sizeof *model->notices)) {
         free(text);
         model_problem(model, "no memory for a notice");
         return NULL;
@@ -88,7 +90,7 @@ static char *event_text(const char *kind, const cJSON *detail)
     size_t bytes;
     FILE *out = open_memstream(&text, &bytes);
     if (!out) return NULL;
-    const char *said = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(detail, "text"));
+    const char *said = json_get_text(detail, "text");
     fputs(kind, out);
     if (said) fprintf(out, ": %s", said);
     else if (cJSON_IsObject(detail)) write_detail(out, detail);
@@ -99,8 +101,8 @@ static char *event_text(const char *kind, const cJSON *detail)
 void fold_event(struct run_model *model, const struct trace_record *record)
 {
     cJSON *json = cJSON_ParseWithLength(record->event.json.at, record->event.json.bytes);
-    const char *kind = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "kind"));
-    const cJSON *detail = cJSON_GetObjectItemCaseSensitive(json, "detail");
+    const char *kind = json_get_text(json, "kind");
+    const cJSON *detail = json_get(json, "detail");
     bool oom = kind && !strcmp(kind, "oom"), save = kind && !strcmp(kind, "checkpoint");
     bool diverged = kind && !strcmp(kind, "diverged");
     if (kind && !strcmp(kind, "set")) pace_set(&model->pace, detail);

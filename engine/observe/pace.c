@@ -1,9 +1,9 @@
 /* Slow motion and paced links as they are at this moment: what the header's configuration says, then each live `set`. */
-#include <cjson/cJSON.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/json.h"
 #include "engine/config/number.h"
 #include "engine/observe/fold.h"
 
@@ -44,14 +44,14 @@ static void read_section(struct run_pace *pace, const char *path, const cJSON *s
 
 void pace_begin(struct run_pace *pace, const cJSON *config)
 {
-    const cJSON *topology = cJSON_GetObjectItemCaseSensitive(config, "topology");
+    const cJSON *topology = json_get(config, "topology");
     *pace = (struct run_pace){.known = cJSON_IsObject(topology), .slow_motion = 1, .slow_rank = -1};
     read_section(pace, "topology", topology);
 }
 
 void pace_set(struct run_pace *pace, const cJSON *detail)
 {
-    const char *key = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(detail, "key"));
-    const char *value = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(detail, "to"));
+    const char *key = json_get_text(detail, "key");
+    const char *value = json_get_text(detail, "to");
     if (pace->known && key && value) set_key(pace, key, value);
 }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/bytes.h"
 #include "engine/observe/fold.h"
 
 /* The last steps are copied: a rank may be in them still, or report on them late. */
@@ -51,7 +52,8 @@ static bool copy_present(struct run_model *model, const struct run_model *from)
 static bool add_steps(struct run_model *model, const struct run_step *steps, int count)
 {
     for (int i = 0; i < count; i++) {
-        if (!grow((void **)&model->steps, model->step_count, &model->step_room, sizeof *model->steps)) return false;
+        if (!array_grow((void **)&model->steps, model->step_count, &model->step_room, sizeof *model->steps))
+            return false;
         struct run_step *step = &model->steps[model->step_count++];
         *step = steps[i];
         if (step->sent_bytes)
@@ -63,7 +65,7 @@ static bool add_steps(struct run_model *model, const struct run_step *steps, int
 static bool add_notices(struct run_model *model, const struct run_notice *notices, int count)
 {
     for (int i = 0; i < count; i++) {
-        if (!grow((void **)&model->notices, model->notice_count, &model->notice_room, sizeof *model->notices))
+        if (!array_grow((void **)&model->notices, model->notice_count, &model->notice_room, sizeof *model->notices))
             return false;
         struct run_notice *notice = &model->notices[model->notice_count];
         *notice = notices[i];

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/bytes.h"
 #include "engine/observe/fold.h"
 
 void steps_release(struct run_model *model)
@@ -46,7 +47,7 @@ static struct run_step *step_at(struct run_model *model, uint32_t number)
         if (i == 0) return NULL; /* older than what is kept */
     }
     forget_old(model);
-    if (!grow((void **)&model->steps, model->step_count, &model->step_room, sizeof *model->steps)) {
+    if (!array_grow((void **)&model->steps, model->step_count, &model->step_room, sizeof *model->steps)) {
         model_problem(model, "no memory for step %u", number);
         return NULL;
     }
