@@ -182,7 +182,7 @@ $(BUILD)/flags: always
 
 # Files that the assembler includes, which -MMD does not see.
 $(BUILD)/engine/config/models.o: configs/nano.json
-$(BUILD)/engine/lab/catalog.o: $(wildcard labs/*/lab.md)
+$(BUILD)/engine/lab/catalog.o: $(wildcard labs/*/lab.md) labs/skeleton.md
 $(BUILD)/engine/data/default_text.o: data/default.txt
 
 .PHONY: all tests benches run test test-full bench install uninstall deb bundle program fake gpu-programs test-gpu bench-gpu clean always

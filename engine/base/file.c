@@ -95,6 +95,33 @@ static int open_link(const char *path, int flags, int links)
     return errno = cause, fd;
 }
 
+void file_make_folders(char *path)
+{
+    for (char *slash = path + 1; (slash = strchr(slash, '/')); slash++) *slash = '\0', mkdir(path, 0755), *slash = '/';
+}
+
+bool file_replace(char *path, const char *text)
+{
+    char beside[PATH_MAX];
+    file_make_folders(path);
+    if (snprintf(beside, sizeof beside, "%s.new", path) >= (int)sizeof beside) return errno = ENAMETOOLONG, false;
+    FILE *file = file_create_stream(beside);
+    const bool ends = *text && text[strlen(text) - 1] == '\n';
+    bool written = file && fprintf(file, ends ? "%s" : "%s\n", text) >= 0;
+    if (file && fclose(file) != 0) written = false;
+    if (written && rename(beside, path) == 0) return true;
+    const int cause = errno;
+    unlink(beside);
+    return errno = cause, false;
+}
+
+int file_state_path(char *path, size_t room, const char *name)
+{
+    const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+    if (state && *state == '/') return snprintf(path, room, "%s/zerolab/%s", state, name);
+    return home && *home == '/' ? snprintf(path, room, "%s/.local/state/zerolab/%s", home, name) : -1;
+}
+
 int file_open_named(const char *path, int flags)
 {
     int fd = open_patiently(path, flags | O_NOFOLLOW);

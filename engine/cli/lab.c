@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "engine/base/clock.h"
+#include "engine/base/file.h"
 #include "engine/cli/lab_run.h"
 #include "engine/lab/catalog.h"
 #include "engine/lab/progress_files.h"
@@ -168,67 +169,6 @@ int front_lab_print(const struct cli *cli, struct error *err)
 
 /* ---- new and reset ------------------------------------------------------------------------------------------------- */
 
-static const char skeleton[] =
-    "// A lab of zerolab. docs/LABS.md tells all; zerolab lab check NAME holds it to what it says.\n"
-    "# %s\n"
-    "about: One line that says what it is about.\n"
-    "minutes: 5\n"
-    "// The run that it is about: any keys of a configuration, or short names of the usual ones. This is the built-in "
-    "nano model.\n"
-    "set: stage=0 ranks=4\n"
-    "\n"
-    "## What happens first\n"
-    "\n"
-    "Prose, as long as half a screen. Numbers are never typed in, they are asked for: this model has {psi} parameters, "
-    "and a\n"
-    "rank that holds everything keeps {plan(\"stage=0\").resting | MB}.\n"
-    "\n"
-    "// What is asked is answered before anything runs.\n"
-    "predict: How much does each of {ranks} ranks keep between steps at stage 3?\n"
-    "answer: resting in MB within 10%%\n"
-    "// What one might believe instead, and what to say to that.\n"
-    "wrong: plan(\"stage=0\").resting | This is what a rank keeps when nothing is cut.\n"
-    "// A nudge, the formula, the answer.\n"
-    "hint: What is cut into pieces at stage 3?\n"
-    "hint: Everything: parameters, gradients and optimizer states, each divided by the ranks.\n"
-    "hint: {plan(\"stage=0\").resting | MB} / {ranks} is {plan(\"stage=0\").resting / ranks | MB}.\n"
-    "// Then the run shows it.\n"
-    "do: stage=3\n"
-    "do: run 2 steps\n"
-    "look: memory\n"
-    "keep: cut = resting\n"
-    "// What must hold, and the sentence that a learner reads of it.\n"
-    "check: cut < plan(\"stage=0\").resting / 2 | A rank keeps {cut | MB}, {plan(\"stage=0\").resting | MB} at stage "
-    "0.\n"
-    "\n"
-    "explain:\n"
-    "Each rank keeps {cut | MB} now. Right or wrong, the explanation follows.\n"
-    "\n"
-    "## Do it yourself\n"
-    "\n"
-    "task: Go back to stage 1 (key 1) and train a step (key .).\n"
-    "check: stage(step 0) == 1\n"
-    "check: resting(optimizer) == plan(\"stage=0\").resting(optimizer) / ranks within 1%%\n"
-    "solution: stage=1\n"
-    "solution: run 2 steps\n"
-    "hint: The digits 0 to 3 switch the stage.\n"
-    "hint: After the switch a step must be trained, so that there is something to measure: the key . does it.\n"
-    "hint: Press 1, then . twice, then Enter.\n"
-    "\n"
-    "explain:\n"
-    "Only the optimizer states are cut at stage 1: {resting(optimizer) | MB} on each rank.\n"
-    "\n"
-    "## A question\n"
-    "\n"
-    "quiz: What does ZeRO-1 cut into pieces?\n"
-    "+ optimizer states | Two thirds or more of the whole, at nearly no cost.\n"
-    "- gradients | That is what ZeRO-2 adds.\n"
-    "- parameters | That is what ZeRO-3 adds.\n"
-    "\n"
-    "explain:\n"
-    "Optimizer states are the largest part: {plan(\"stage=0\").resting(optimizer) / plan(\"stage=0\").resting | %%} of "
-    "what a rank keeps.\n";
-
 int front_lab_new(const struct cli *cli, struct error *err)
 {
     char path[4096];
@@ -240,10 +180,11 @@ int front_lab_new(const struct cli *cli, struct error *err)
             return error_set(err, STATUS_USAGE, "%s is a lab that comes with the program; give another name", name);
     if (snprintf(path, sizeof path, "%s%s/lab.md", folder, name) >= (int)sizeof path)
         return error_set(err, STATUS_USAGE, "this name is too long");
-    for (char *slash = path + 1; (slash = strchr(slash, '/')); slash++) *slash = '\0', mkdir(path, 0755), *slash = '/';
+    file_make_folders(path);
     FILE *file = fopen(path, "wxe");
     if (!file) return error_set(err, STATUS_USAGE, "cannot begin %.300s: %s", path, strerror(errno));
-    fprintf(file, skeleton, name);
+    const char *title = strstr(lab_skeleton, "# NAME");
+    fprintf(file, "%.*s# %s%s", (int)(title - lab_skeleton), lab_skeleton, name, title + strlen("# NAME"));
     if (fclose(file) != 0) return error_set(err, STATUS_RUN, "cannot write %.300s: %s", path, strerror(errno));
     printf("%s is there to be changed; zerolab lab %s plays it, zerolab lab check %s holds it to what it says\n", path,
            name, name);

@@ -64,18 +64,10 @@ static void take_back(const struct attempt *attempt)
 /* Where the bare program leaves what it recorded: $XDG_STATE_HOME/zerolab, or ~/.local/state/zerolab. */
 static bool state_file(char *out, size_t room, const char *name)
 {
-    const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
-    char folder[2048];
-    if (state && *state == '/') snprintf(folder, sizeof folder, "%s", state);
-    else if (home && *home == '/') snprintf(folder, sizeof folder, "%s/.local/state", home);
-    else return false;
-    for (char *slash = folder + 1; (slash = strchr(slash, '/')); slash++)
-        *slash = '\0', mkdir(folder, 0755), *slash = '/';
-    mkdir(folder, 0755);
-    strncat(folder, "/zerolab", sizeof folder - strlen(folder) - 1);
-    if (mkdir(folder, 0755) != 0 && errno != EEXIST) return false;
-    if (snprintf(out, room, "%s/%s", folder, name) >= (int)room) return *out = '\0', false;
     struct attempt attempt;
+    const int length = file_state_path(out, room, name);
+    if (length < 0 || length >= (int)room) return *out = '\0', false;
+    file_make_folders(out);
     if (try_file(&attempt, "", out, NULL)) return *out = '\0', false; /* nobody asked for it: no reason not to train */
     return take_back(&attempt), true;
 }

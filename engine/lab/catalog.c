@@ -18,6 +18,12 @@
 #include "engine/lab/labs.def"
 #undef LAB
 
+__asm__(".pushsection .rodata\n"
+        ".global lab_skeleton\n"
+        "lab_skeleton: .incbin \"labs/skeleton.md\"\n"
+        ".byte 0\n"
+        ".popsection");
+
 static const struct {
     const char *name, *begin, *end;
 } catalog[] = {

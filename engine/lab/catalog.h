@@ -8,6 +8,9 @@
 int lab_catalog_count(void);
 const char *lab_catalog_name(int number);
 
+/* A lab to begin one's own with, for `zerolab lab new`: labs/skeleton.md, whose title is NAME. */
+extern const char lab_skeleton[];
+
 /* A name of the catalog, NAME of labs/NAME/lab.md, a folder with a lab.md in it, or such a file. STATUS_USAGE: no such lab (the nearest is named), or
  * what lab_read() says; STATUS_INPUT: it cannot be read. */
 int lab_open(struct lab **out, const char *name, struct error *err);

@@ -1,19 +1,13 @@
 /* What stands in a metric's parentheses: words that select a rank, a step, a tier and so on, of which each metric takes its
- * own; or one text in quotes. */
+ * own; or one text in quotes. And what each metric takes as Markdown, for docs/LABS.md. */
 #include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/advise/accounting.h"
-#include "engine/base/named.h"
 #include "engine/base/nearest.h"
 #include "engine/lab/expression_parser.h"
-
-static const char *const op_names[OP_KINDS] = {
-#define OP(ID, name, lane, phase, help) name,
-#include "engine/plan/ops.def"
-#undef OP
-};
 
 /* Labs that were written before operations had these names are read as before. */
 static const struct {
@@ -26,24 +20,41 @@ static const struct {
     {"remlp", OP_MLP_RECOMPUTE},
 };
 
-NAMED(category, CATEGORIES)
-NAMED(traffic, TRAFFIC_KINDS)
-NAMED(tier, TIERS)
-NAMED(phase, PHASES)
-NAMED(lane, LANES)
+/* Words of which each stands for a number: where it is put, and its name. */
+#define NAMES(list, what)                                                                                              \
+    static const char *list##_word(int number)                                                                         \
+    {                                                                                                                  \
+        return list##_name((enum what)number);                                                                         \
+    }
+NAMES(tier, tier)
+NAMES(category, category)
+NAMES(traffic, traffic)
+NAMES(op, op_kind)
+NAMES(phase, phase)
+NAMES(lane, lane)
 
-static int in_list(const char *const *names, int count, const char *name)
-{
-    for (int i = 0; i < count; i++)
-        if (strcmp(names[i], name) == 0) return i;
-    return -1;
-}
+static const struct word_list {
+    enum takes takes;
+    size_t place;
+    int count;
+    const char *(*name_of)(int number);
+} lists[] = {
+    {TAKES_TIER, offsetof(struct selection_of, tier), TIERS, tier_word},
+    {TAKES_CATEGORY, offsetof(struct selection_of, category), CATEGORIES, category_word},
+    {TAKES_KIND, offsetof(struct selection_of, kind), TRAFFIC_KINDS, traffic_word},
+    {TAKES_OP, offsetof(struct selection_of, op), OP_KINDS, op_word},
+    {TAKES_PHASE, offsetof(struct selection_of, phase), PHASES, phase_word},
+    {TAKES_LANE, offsetof(struct selection_of, lane), LANES, lane_word},
+};
+enum { LISTS = sizeof lists / sizeof *lists };
 
-static int op_named(const char *name)
+static int in_list(const struct word_list *list, const char *name)
 {
-    for (size_t n = 0; n < sizeof former_names / sizeof *former_names; n++)
+    for (size_t n = 0; list->takes == TAKES_OP && n < sizeof former_names / sizeof *former_names; n++)
         if (strcmp(former_names[n].name, name) == 0) return (int)former_names[n].kind;
-    return in_list(op_names, OP_KINDS, name);
+    for (int n = 0; n < list->count; n++)
+        if (strcmp(list->name_of(n), name) == 0) return n;
+    return -1;
 }
 
 /* Numbers are small in practice; a rank or step that is not there is said when it is looked for. */
@@ -96,12 +107,8 @@ static const char *nearest_word(const struct metric_row *row, const char *name)
     if (can(row, TAKES_STEP)) known[count++] = "step";
     if (can(row, TAKES_AHEAD)) known[count++] = "prefetch";
     if (can(row, TAKES_HOST)) known[count++] = lane_name(LANE_HOST);
-    for (int c = 0; c < CATEGORIES && can(row, TAKES_CATEGORY); c++) known[count++] = category_name((enum category)c);
-    for (int t = 0; t < TIERS && can(row, TAKES_TIER); t++) known[count++] = tier_name((enum tier)t);
-    for (int k = 0; k < TRAFFIC_KINDS && can(row, TAKES_KIND); k++) known[count++] = traffic_name((enum traffic)k);
-    for (int o = 0; o < OP_KINDS && can(row, TAKES_OP); o++) known[count++] = op_names[o];
-    for (int p = 0; p < PHASES && can(row, TAKES_PHASE); p++) known[count++] = phase_name((enum phase)p);
-    for (int l = 0; l < LANES && can(row, TAKES_LANE); l++) known[count++] = lane_name((enum lane)l);
+    for (const struct word_list *list = lists; list < lists + LISTS; list++)
+        for (int n = 0; n < list->count && can(row, list->takes); n++) known[count++] = list->name_of(n);
     return nearest_name(name, known, count);
 }
 
@@ -115,13 +122,10 @@ static int one_selection(struct parser *parser, const struct metric_row *row, st
     if (can(row, TAKES_STEP) && !strcmp(name, "step")) return select_step(parser, of);
     if (can(row, TAKES_AHEAD) && !strcmp(name, "prefetch")) return of->ahead = true, 0;
     if (can(row, TAKES_HOST) && !strcmp(name, lane_name(LANE_HOST))) return of->lane = LANE_HOST, 0;
-    int found;
-    if (can(row, TAKES_CATEGORY) && (found = category_named(name)) >= 0) return of->category = found, 0;
-    if (can(row, TAKES_TIER) && (found = tier_named(name)) >= 0) return of->tier = (enum tier)found, 0;
-    if (can(row, TAKES_KIND) && (found = traffic_named(name)) >= 0) return of->kind = found, 0;
-    if (can(row, TAKES_OP) && (found = op_named(name)) >= 0) return of->op = found, 0;
-    if (can(row, TAKES_PHASE) && (found = phase_named(name)) >= 0) return of->phase = found, 0;
-    if (can(row, TAKES_LANE) && (found = lane_named(name)) >= 0) return of->lane = found, 0;
+    for (const struct word_list *list = lists; list < lists + LISTS; list++) {
+        const int found = can(row, list->takes) ? in_list(list, name) : -1;
+        if (found >= 0) return *(int *)((char *)of + list->place) = found, 0;
+    }
     const char *nearest = nearest_word(row, name);
     if (nearest)
         return parser_fail(parser, "%s(%s): %s does not take this word; did you mean %s?", row->name, name, row->name,
@@ -202,4 +206,54 @@ int parse_plan(struct parser *parser)
     int id = metric_named(name);
     if (id < 0) return free(settings), parse_unknown(parser, name);
     return parse_metric(parser, id, settings);
+}
+
+/* ---- as Markdown: the tables of docs/LABS.md ---- */
+
+static const char *const words[] = {"rank",     "tier",  "category", "step", "operation", "traffic",
+                                    "prefetch", "phase", "lane",     "host", "\"name\""};
+
+static const char *where_of(const struct metric_row *row)
+{
+    return !(row->where & METRIC_PLAN) ? "run" : row->where & METRIC_RUN ? "run, plan" : "plan";
+}
+
+static void print_metrics(FILE *out)
+{
+    fputs("| metric | unit | of | in parentheses | what |\n|---|---|---|---|---|\n", out);
+    for (int m = 0; m < METRICS; m++) {
+        const struct metric_row *row = &metric_table[m];
+        bool plain = dimension_equal(row->dimension, (struct dimension){0, 0});
+        fprintf(out, "| `%s` | %s | %s |", row->name, plain ? "" : dimension_name(row->dimension), where_of(row));
+        const char *comma = " ";
+        for (int t = TAKES_RANK; t <= TAKES_TEXT; t++)
+            if (row->takes & 1u << t) fprintf(out, "%s%s", comma, words[t]), comma = ", ";
+        fprintf(out, " | %s |\n", row->help);
+    }
+}
+
+/* The words that stand in parentheses. */
+static void print_words(FILE *out)
+{
+    fputs("\n| in parentheses | one of |\n|---|---|\n| rank | `rank 0`, `rank 1` ...; `rank any`: the one with most |\n"
+          "| step | `step 3`; `step 0` is the last whole one, `step -1` the one before it |\n",
+          out);
+    for (const struct word_list *list = lists; list < lists + LISTS; list++) {
+        fprintf(out, "| %s |", words[list->takes]);
+        for (int n = 0; n < list->count; n++) fprintf(out, " `%s`", list->name_of(n));
+        fputs(" |\n", out);
+    }
+}
+
+char *lab_metrics_markdown(void)
+{
+    char *text = NULL;
+    size_t bytes;
+    FILE *out = open_memstream(&text, &bytes);
+    if (!out) return NULL;
+    print_metrics(out);
+    print_words(out);
+    if (fclose(out) == 0) return text;
+    free(text);
+    return NULL;
 }

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "engine/base/file.h"
@@ -17,14 +16,11 @@ static bool is_plain(const char *name)
     return *name && *name != '.' && !strchr(name, '/');
 }
 
-static int state_path(char path[PATH_ROOM], const char *name, const char *ending, struct error *err)
+static int state_path(char path[PATH_ROOM], const char *name, struct error *err)
 {
-    const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
-    bool has_state = state && *state == '/';
-    if (!has_state && !(home && *home == '/'))
+    const int length = file_state_path(path, PATH_ROOM, name);
+    if (length < 0)
         return error_set(err, STATUS_RUN, "there is no home folder to keep progress in; set XDG_STATE_HOME");
-    int length = snprintf(path, PATH_ROOM, "%s%s/zerolab/%s%s", has_state ? state : home,
-                          has_state ? "" : "/.local/state", name, ending);
     return length < PATH_ROOM - 8 ? STATUS_OK : error_set(err, STATUS_RUN, "the path of the state folder is too long");
 }
 
@@ -32,13 +28,8 @@ static int path_of(char path[PATH_ROOM], const char *name, struct error *err)
 {
     char file[300];
     if (!is_plain(name)) return error_set(err, STATUS_USAGE, "%.60s: this is no name of a lab", name);
-    snprintf(file, sizeof file, "labs/%.250s", name);
-    return state_path(path, file, ".json", err);
-}
-
-static void make_folders(char *path)
-{
-    for (char *slash = path + 1; (slash = strchr(slash, '/')); slash++) *slash = '\0', mkdir(path, 0755), *slash = '/';
+    snprintf(file, sizeof file, "labs/%.250s.json", name);
+    return state_path(path, file, err);
 }
 
 int lab_load(struct lab_progress *progress, const struct lab *lab, struct error *err)
@@ -54,29 +45,22 @@ int lab_load(struct lab_progress *progress, const struct lab *lab, struct error 
     return status ? error_prefix(err, "%s", path) : STATUS_OK;
 }
 
-/* Written beside it and moved, so that a crash leaves the old one or the new one. */
 int lab_save(const struct lab_progress *progress, const struct lab *lab, struct error *err)
 {
-    char path[PATH_ROOM], fresh[PATH_ROOM + 8];
+    char path[PATH_ROOM];
     int status = path_of(path, lab->name, err);
     if (status) return status;
-    make_folders(path);
-    snprintf(fresh, sizeof fresh, "%s.new", path);
     char *text = lab_progress_json(progress, lab->name);
-    FILE *file = text ? file_create_stream(fresh) : NULL;
-    bool written = file && fprintf(file, "%s\n", text) > 0;
-    if (file && fclose(file) != 0) written = false;
+    if (!text || !file_replace(path, text))
+        status = error_set(err, STATUS_RUN, "progress cannot be kept in %.300s: %s", path, strerror(errno));
     free(text);
-    if (written && rename(fresh, path) == 0) return STATUS_OK;
-    status = error_set(err, STATUS_RUN, "progress cannot be kept in %.300s: %s", path, strerror(errno));
-    unlink(fresh);
     return status;
 }
 
 static bool is_there(const char *name)
 {
     char path[PATH_ROOM];
-    return state_path(path, name, "", NULL) || access(path, F_OK) == 0;
+    return state_path(path, name, NULL) || access(path, F_OK) == 0;
 }
 
 bool lab_nobody_played(void)
@@ -87,13 +71,9 @@ bool lab_nobody_played(void)
 int lab_refuse_tour(struct error *err)
 {
     char path[PATH_ROOM];
-    int status = state_path(path, "tour", "", err);
-    if (status) return status;
-    make_folders(path);
-    FILE *file = file_create_stream(path);
-    bool written = file && fputs("not wanted; zerolab lab tour plays it all the same\n", file) >= 0;
-    if (file && fclose(file) != 0) written = false;
-    return written ? STATUS_OK : error_set(err, STATUS_RUN, "cannot write %.300s: %s", path, strerror(errno));
+    int status = state_path(path, "tour", err);
+    if (status || file_replace(path, "not wanted; zerolab lab tour plays it all the same\n")) return status;
+    return error_set(err, STATUS_RUN, "cannot write %.300s: %s", path, strerror(errno));
 }
 
 int lab_forget(const char *name, struct error *err)
@@ -113,7 +93,7 @@ static bool is_kept(const char *file)
 int lab_forget_all(struct error *err)
 {
     char path[PATH_ROOM];
-    int status = state_path(path, "labs", "", err);
+    int status = state_path(path, "labs", err);
     DIR *folder = status ? NULL : opendir(path);
     if (!folder) return status;
     for (struct dirent *file; !status && (file = readdir(folder));)

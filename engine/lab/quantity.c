@@ -6,18 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BYTES                                                                                                          \
-    {                                                                                                                  \
-        1, 0                                                                                                           \
-    }
-#define SECONDS                                                                                                        \
-    {                                                                                                                  \
-        0, 1                                                                                                           \
-    }
-#define PLAIN                                                                                                          \
-    {                                                                                                                  \
-        0, 0                                                                                                           \
-    }
+#define BYTES   .dimension.bytes = 1
+#define SECONDS .dimension.seconds = 1
+
+static const struct dimension of_bytes = {1, 0}, of_seconds = {0, 1};
 
 /* Longer names stand before those that they begin with. */
 static const struct unit_name units[] = {
@@ -36,7 +28,7 @@ static const struct unit_name units[] = {
     {"us", 1e-6, SECONDS},
     {"ms", 1e-3, SECONDS},
     {"s", 1, SECONDS},
-    {"%", 0.01, PLAIN},
+    {"%", 0.01, {0, 0}},
 };
 enum { UNITS_COUNT = sizeof units / sizeof *units };
 
@@ -56,10 +48,10 @@ const char *dimension_name(struct dimension d)
 
 const char *dimension_advice(struct dimension a, struct dimension b)
 {
-    const struct dimension plain = PLAIN, bytes = BYTES, seconds = SECONDS;
+    const struct dimension plain = {0, 0};
     if (!dimension_equal(a, plain) && !dimension_equal(b, plain)) return "";
-    if (dimension_equal(a, bytes) || dimension_equal(b, bytes)) return "; write 4 bytes, not 4";
-    return dimension_equal(a, seconds) || dimension_equal(b, seconds) ? "; write 5 ms, not 5" : "";
+    if (dimension_equal(a, of_bytes) || dimension_equal(b, of_bytes)) return "; write 4 bytes, not 4";
+    return dimension_equal(a, of_seconds) || dimension_equal(b, of_seconds) ? "; write 5 ms, not 5" : "";
 }
 
 const struct unit_name *unit_at(const char *text, size_t *length)
@@ -120,14 +112,14 @@ bool quantity_read(struct quantity *out, const char *text, const struct unit_nam
     if (*end || !isfinite(value)) return false;
     text += number;
     text += strspn(text, " \t");
-    static const struct unit_name times = {"x", 1, PLAIN}; /* "1.5x" */
+    static const struct unit_name times = {"x", 1, {0, 0}}; /* "1.5x" */
     const struct unit_name *own = unit_at(text, &length);
     if (!own && (*text == 'x' || *text == 'X')) own = &times, length = 1;
     if (own) text += length;
     text += strspn(text, " \t\r\n");
     if (*text) return false;
     if (!own) own = unit;
-    *out = (struct quantity){own ? value * own->factor : value, own ? own->dimension : (struct dimension)PLAIN};
+    *out = (struct quantity){own ? value * own->factor : value, own ? own->dimension : (struct dimension){0, 0}};
     return true;
 }
 
@@ -148,10 +140,10 @@ static const struct unit_name *suiting(struct quantity q)
     static const struct unit_name bytes[] = {
         {"TB", 1e12, BYTES}, {"GB", 1e9, BYTES}, {"MB", 1e6, BYTES}, {"KB", 1e3, BYTES}, {"bytes", 1, BYTES}};
     static const struct unit_name times[] = {{"s", 1, SECONDS}, {"ms", 1e-3, SECONDS}, {"us", 1e-6, SECONDS}};
-    bool is_bytes = dimension_equal(q.dimension, (struct dimension)BYTES);
+    bool is_bytes = dimension_equal(q.dimension, of_bytes);
     const struct unit_name *list = is_bytes ? bytes : times;
     int count = is_bytes ? 5 : 3;
-    if (!is_bytes && !dimension_equal(q.dimension, (struct dimension)SECONDS)) return NULL;
+    if (!is_bytes && !dimension_equal(q.dimension, of_seconds)) return NULL;
     for (int u = 0; u < count - 1; u++)
         if (fabs(q.value) >= list[u].factor) return &list[u];
     return &list[count - 1];

@@ -104,28 +104,14 @@ static int read_look(struct reader *reader, const char *text)
     return read_fail(reader, "look: there is no view %.40s; there are %s", text, list);
 }
 
-static int ask(struct reader *reader, enum lab_ask what, const char *text)
+static int read_question(struct reader *reader, const char *text)
 {
+    const bool predict = !strcmp(reader->directive, "predict"), quiz = !strcmp(reader->directive, "quiz");
     struct lab_step *step = reader->step;
     if (step->ask != LAB_READ)
         return read_fail(reader, "this step asks something already; begin another with ## TITLE");
-    step->ask = what;
+    step->ask = predict ? LAB_PREDICT : quiz ? LAB_QUIZ : LAB_TASK;
     return read_prose(reader, &step->question, text);
-}
-
-static int read_predict(struct reader *reader, const char *text)
-{
-    return ask(reader, LAB_PREDICT, text);
-}
-
-static int read_quiz(struct reader *reader, const char *text)
-{
-    return ask(reader, LAB_QUIZ, text);
-}
-
-static int read_task(struct reader *reader, const char *text)
-{
-    return ask(reader, LAB_TASK, text);
 }
 
 static int read_answer(struct reader *reader, const char *text)
@@ -144,7 +130,7 @@ static int read_wrong(struct reader *reader, const char *text)
     return read_wrong_line(reader, &step->wrong[step->wrong_count++], &step->answer, text);
 }
 
-static int read_choice(struct reader *reader, const char *text, bool right)
+static int read_choice(struct reader *reader, const char *text)
 {
     struct lab_step *step = reader->step;
     const char *bar = strstr(text, " | ");
@@ -153,21 +139,11 @@ static int read_choice(struct reader *reader, const char *text, bool right)
         return read_fail(reader, "a quiz has at most %d choices", LAB_CHOICES_MAX);
     if (!bar) return read_fail(reader, "a choice needs a reply: + TEXT | REPLY (right), - TEXT | REPLY (wrong)");
     struct lab_choice *choice = &step->choice[step->choice_count++];
-    *choice = (struct lab_choice){.line = reader->line, .right = right};
+    *choice = (struct lab_choice){.line = reader->line, .right = *reader->directive == '+'};
     const char *said = pool_text(reader->lab->pool, text, (size_t)(bar - text));
     if (!said) return read_fail(reader, "no memory");
     return read_prose(reader, &choice->text, said) || read_prose(reader, &choice->reply, bar + 3) ? reader->status
                                                                                                   : STATUS_OK;
-}
-
-static int read_right_choice(struct reader *reader, const char *text)
-{
-    return read_choice(reader, text, true);
-}
-
-static int read_wrong_choice(struct reader *reader, const char *text)
-{
-    return read_choice(reader, text, false);
 }
 
 static int read_check(struct reader *reader, const char *text)
@@ -232,11 +208,11 @@ static const struct {
 } directives[] = {
     {"about", IN_LAB, read_about},      {"minutes", IN_LAB, read_minutes},    {"set", IN_LAB, read_set},
     {"try", IN_LAB, read_try},          {"setup", IN_STEP, read_setup},       {"resume", IN_STEP, read_resume},
-    {"look", IN_STEP, read_look},       {"before", IN_STEP, read_before},     {"predict", IN_STEP, read_predict},
-    {"answer", IN_STEP, read_answer},   {"wrong", IN_STEP, read_wrong},       {"quiz", IN_STEP, read_quiz},
-    {"task", IN_STEP, read_task},       {"solution", IN_STEP, read_solution}, {"do", IN_STEP, read_do},
+    {"look", IN_STEP, read_look},       {"before", IN_STEP, read_before},     {"predict", IN_STEP, read_question},
+    {"answer", IN_STEP, read_answer},   {"wrong", IN_STEP, read_wrong},       {"quiz", IN_STEP, read_question},
+    {"task", IN_STEP, read_question},   {"solution", IN_STEP, read_solution}, {"do", IN_STEP, read_do},
     {"keep", IN_STEP, read_keep},       {"check", IN_STEP, read_check},       {"hint", IN_STEP, read_hint},
-    {"explain", IN_STEP, read_explain}, {"+", IN_STEP, read_right_choice},    {"-", IN_STEP, read_wrong_choice},
+    {"explain", IN_STEP, read_explain}, {"+", IN_STEP, read_choice},          {"-", IN_STEP, read_choice},
 };
 enum { DIRECTIVES = sizeof directives / sizeof *directives };
 
@@ -259,6 +235,7 @@ int read_directive(struct reader *reader, const char *name, const char *text)
                 reader, of_step ? "%s: belongs into a step, below a line ## TITLE" : "%s: belongs above the first step",
                 name);
         if (reader->in_explain) return read_fail(reader, "explain: comes last in a step; put %s: above it", name);
+        reader->directive = name;
         return directives[d].read(reader, text);
     }
     const char *nearest = nearest_name(name, names, DIRECTIVES);

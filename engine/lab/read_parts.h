@@ -10,6 +10,7 @@ struct reader {
     struct lab *lab;
     struct lab_step *step;  /* NULL: above the first */
     const char *file;
+    const char *directive;  /* name of the one that is read */
     int line, lines;        /* the one that is read; the next */
     bool names_only;        /* the first pass: what is kept, so that it can be spoken of above its own line */
     bool in_explain;        /* prose belongs to the explanation */

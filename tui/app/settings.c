@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "engine/base/file.h"
@@ -153,25 +152,11 @@ int settings_load(struct settings *settings, struct error *err)
     return status;
 }
 
-static void make_folders(char *path)
-{
-    for (char *slash = path + 1; (slash = strchr(slash, '/')); slash++) {
-        *slash = '\0';
-        mkdir(path, 0755);
-        *slash = '/';
-    }
-}
-
 int settings_save(const struct settings *settings, struct error *err)
 {
-    char path[PATH_ROOM], beside[PATH_ROOM + 8], text[SETTINGS_ROOM];
+    char path[PATH_ROOM], text[SETTINGS_ROOM];
     if (!file_path(path)) return STATUS_OK;
-    make_folders(path);
     settings_print(settings, text);
-    snprintf(beside, sizeof beside, "%s.new", path);
-    FILE *file = file_create_stream(beside);
-    bool written = file && fputs(text, file) >= 0;
-    if (file && fclose(file) != 0) written = false;
-    if (written && rename(beside, path) == 0) return STATUS_OK;
+    if (file_replace(path, text)) return STATUS_OK;
     return error_set(err, STATUS_RUN, "settings are not saved: %s: %s", path, strerror(errno));
 }
