@@ -1,4 +1,4 @@
-/* How much scratch the kernels work in: the plan reads sizes here, the kernels offsets, so the two cannot disagree. */
+/* Scratch sizes of the kernels, in bytes. Plan and kernels both use these functions, so they agree. */
 #ifndef KERNELS_SCRATCH_H
 #define KERNELS_SCRATCH_H
 
@@ -12,29 +12,29 @@ static inline int64_t attention_padded(int64_t head_size)
     return (head_size + ATTENTION_PAD - 1) / ATTENTION_PAD * ATTENTION_PAD;
 }
 
-/* Of one thread. Forward: four tiles of rows (queries, keys, values, output), one of scores, two columns. */
+/* Per thread, in fp32. Forward: four tiles [64, padded] (queries, keys, values, output), scores [64, 64], two columns [64]. */
 static inline int64_t attention_forward_scratch_bytes(int64_t head_size)
 {
     const int64_t rows = ATTENTION_TILE * attention_padded(head_size), scores = ATTENTION_TILE * ATTENTION_TILE;
     return (4 * rows + scores + 2 * ATTENTION_TILE) * 4;
 }
 
-/* Backward: seven tiles of rows (keys twice, values, queries, dout, dkeys, dvalues), two of scores, and for the whole
- * sequence dqueries and one column. Grows with T, never with T x T. */
+/* Backward: seven tiles [64, padded] (keys twice, values, queries, dout, dkeys, dvalues), two of scores [64, 64], dqueries
+ * [T, padded] and one column [T]. Grows with T, never with T x T. */
 static inline int64_t attention_backward_scratch_bytes(int64_t T, int64_t head_size)
 {
     const int64_t padded = attention_padded(head_size), column = (T + ATTENTION_PAD - 1) / ATTENTION_PAD * ATTENTION_PAD;
     return (7 * ATTENTION_TILE * padded + 2 * ATTENTION_TILE * ATTENTION_TILE + T * padded + column) * 4;
 }
 
-/* Embedding backward sorts the N rows by token. */
+/* Embedding backward sorts the N rows by token: a pair (token, row) of 8 bytes for each. */
 static inline int64_t embed_scratch_bytes(int64_t N)
 {
     return N * 8;
 }
 
-/* The same on a GPU, where it is of the whole call. Attention: forward needs none, backward a number for each row and head
- * (of dout x out). Embedding backward sorts by radix: the pairs twice, and counts of 16 digits by blocks of 2048 rows. */
+/* The same on a GPU, per call instead of per thread. Attention: forward needs none, backward one fp32 for each row and head,
+ * the sum of dout * out. Embedding backward sorts by radix: the pairs twice, and counts of 16 digits by blocks of 2048 rows. */
 static inline int64_t attention_backward_scratch_cuda_bytes(int64_t B, int64_t T, int64_t NH)
 {
     return B * NH * T * 4;

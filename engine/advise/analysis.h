@@ -1,5 +1,5 @@
-/* What `zerolab analyze` says of a trace: totals step by step, added up for each schedule that trained, so that the stages
- * of one run stand beside each other. A trace of any length is read once, in bounded memory.
+/* The totals of `zerolab analyze`: one section for each training schedule of a trace, so that the stages of one run can be
+ * compared. A trace of any length is read once, in bounded memory.
  *
  *     struct analysis analysis;
  *     if (analysis_read(&analysis, path, &options, &err)) ...
@@ -22,17 +22,17 @@ struct analysis_loss { uint32_t step; float loss; };
 struct analysis_section {
     uint32_t schedule, first_step, last_step;
     int stage, ranks;
-    int64_t steps, skipped, timed;   /* with an update; without; of those with one, recorded without loss */
-    uint64_t total_ns, tokens;       /* of `steps`, slowest rank */
+    int64_t steps, skipped, timed;   /* steps with an update; without; with an update and no lost record */
+    uint64_t total_ns, tokens;       /* sums over `steps`; the time is the slowest rank's */
     float first_loss, last_loss;
-    struct analysis_loss *losses;    /* of steps with an update, as they came: one that is taken again after an error comes again */
+    struct analysis_loss *losses;    /* of steps with an update, in trace order; a step that was taken again appears twice */
     int loss_count, loss_room;
     struct totals *rank;             /* [ranks], sums over the timed steps */
     struct analysis_peak (*peak)[TIERS]; /* [ranks], over all its steps */
     bool has_knobs;
     struct config_zero knobs;
     struct run_predicted tier[TIERS];         /* planned, each rank */
-    struct run_traffic planned[TRAFFIC_KINDS]; /* count and sent_bytes of one step, sums over `ranks` of it; all links */
+    struct run_traffic planned[TRAFFIC_KINDS]; /* count and sent_bytes of one step, summed over `ranks` ranks and all links */
     uint64_t theory_bytes;                    /* the paper's formula, one rank and step; 0: unknown */
 };
 
@@ -48,51 +48,53 @@ struct analysis {
 
 struct analysis_options {
     uint32_t from_step, to_step; /* both included; 0: no limit */
-    /* Now and then, to say how far it is; NULL: nobody wants to know. */
+    /* Called every 65,536 records; may be NULL. */
     void (*progress)(void *user, uint64_t records, uint32_t step);
     void *user;
 };
 
-/* STATUS_INPUT: not a trace; damaged; no step of the window in it. */
+/* STATUS_INPUT: not a trace, or no whole step of the window in it. STATUS_RUN: no memory. Damage after the first whole step
+ * only sets `defect`. */
 int analysis_read(struct analysis *analysis, const char *path, const struct analysis_options *options, struct error *err);
 void analysis_release(struct analysis *analysis);
 
-/* Sums of one rank, or (-1) of all. Returns by how much to divide them for a rank and step; 0: nothing is known, because no
- * step was recorded without loss. */
+/* Sums of one rank, or (-1) of all. Returns the divisor that makes them means per rank and step; 0: every step has lost
+ * records. */
 double analysis_sum(struct totals *sum, const struct analysis_section *section, int rank);
 
-/* The figures of a section; `loss` is of the step, 0: none. */
+/* The figures of a section, with the training loss of step loss_step (0: none). */
 void analysis_put_section(struct figures *figures, const struct analysis_section *section, uint32_t loss_step, float loss);
 
-/* analysis_print.c, analysis_json.c (caller frees; NULL: no memory), analysis_diff.c */
+/* The report as text, and as JSON (the caller frees it; NULL: no memory). */
 void analysis_print(const struct analysis *analysis, FILE *out);
 char *analysis_json(const struct analysis *analysis);
 
-/* analysis_why.c: the last section of both */
+/* The last section of both reports: why each tier is as full as it is. */
 struct cJSON;
 void analysis_print_why(const struct analysis *analysis, FILE *out);
-struct cJSON *analysis_why_object(const struct analysis *analysis, enum tier tier); /* null: nothing is there, or it is not known */
+struct cJSON *analysis_why_object(const struct analysis *analysis, enum tier tier); /* the caller deletes it; a JSON null: the tier is empty, or unknown */
 
 /* ---- two traces ---- */
 
-/* Sections of A and B; NULL: nothing of the other belongs to it. */
+/* A section of trace A and the one of B that matches; NULL: none does. */
 struct analysis_pair {
     const struct analysis_section *side[2];
-    uint32_t loss_step; /* the last step of both that was updated; 0: none */
-    float loss[2];      /* ... and what was lost in it */
+    uint32_t loss_step; /* the last step whose training loss both have; 0: none */
+    float loss[2];      /* the training loss of that step */
 };
 
-/* Sections of one stage and number of ranks, in the order in which they appear; what is left of both then, likewise; and what is
- * left of one. Sets *pairs, which the caller frees; returns how many, -1: no memory. */
+/* Pairs sections of equal stage and number of ranks, in order; then the remaining ones of both, in order; then those that only
+ * one has. Sets *pairs, which the caller frees; returns how many, -1: no memory. */
 int analysis_pairs(struct analysis_pair **pairs, const struct analysis *left, const struct analysis *right);
 
-/* A key whose value at the start was another one. */
+/* A configuration key whose value at the start differs between the traces. */
 struct analysis_key { const char *path; char value[2][80]; };
 
-/* Sets *keys, which the caller frees; returns how many, -1: one of the traces does not say how it was configured. */
+/* Sets *keys, which the caller frees; returns how many, -1: no memory, or a trace without its configuration. */
 int analysis_keys(struct analysis_key **keys, const struct analysis *left, const struct analysis *right);
 
-/* The same figures of two traces, side by side. True: all bytes and counts are equal; times never are. */
+/* The same figures of two traces, side by side. True: planned bytes, sent bytes and counts are equal; times, losses
+ * and measured peaks are not compared. Of the JSON: the caller frees it; NULL: no memory. */
 bool analysis_diff_print(const struct analysis *left, const struct analysis *right, FILE *out);
 char *analysis_diff_json(const struct analysis *left, const struct analysis *right, bool *equal);
 

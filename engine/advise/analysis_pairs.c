@@ -1,5 +1,4 @@
-/* What --diff holds against each other: sections of two traces that belong together, and the keys of their configurations that
- * differ. */
+/* What --diff compares: matching sections of two traces, and the keys of their configurations that differ. */
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* An analysis as text, within 80 columns: for each schedule the time of a step, why compute stood still, what moved, how
- * gathers went, and memory. All figures are of a mean step of a mean rank unless they say otherwise. */
+ * gathers went, and memory. All figures are means over steps and ranks unless they say otherwise. */
 #include <string.h>
 
 #include "engine/advise/analysis.h"

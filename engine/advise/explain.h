@@ -24,7 +24,7 @@ struct explained {
     char spelling[CONFIG_PATH_MAX];  /* in the file, where that is another one; "" */
     char value[80];                  /* as one types it; of a key without effect: as given */
     struct binding binding;
-    char why[400];                   /* what the verdict stands on */
+    char why[400];                   /* the reason for the verdict */
     char note[400];                  /* what was said when it was read: what "auto" became, what else it depends on */
     char effect[400];                /* what it does in this run, or why nothing */
 };

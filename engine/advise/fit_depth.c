@@ -1,4 +1,4 @@
-/* How deep a model could be: at its width, or as GPT-2's family grows. */
+/* The most layers that fit: at the model's width, or with widths that grow as GPT-2's family does. */
 #include "engine/advise/fit.h"
 
 /* GPT-2's four published sizes, 12 x 768 to 48 x 1600, the line through them, and from the last one on. */

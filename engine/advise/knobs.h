@@ -1,4 +1,4 @@
-/* Every configuration key of a run as it is at the cursor: its value, who said so, and whether it binds (plan/binding.h). */
+/* Every configuration key of a run at the viewer's cursor: its value, its source, and whether it binds (binding.h). */
 #ifndef ENGINE_ADVISE_KNOBS_H
 #define ENGINE_ADVISE_KNOBS_H
 
@@ -16,8 +16,8 @@ enum knob_class { KNOB_HONOURED, KNOB_WITHOUT_EFFECT, KNOB_REFUSED };
 struct knob {
     const struct config_key *key;
     enum knob_class class;
-    char value[64];            /* "": not given, of a key without effect here */
-    const char *unit;          /* "elements"; "": in the value, or none */
+    char value[64];            /* "": a key without effect that was not given */
+    const char *unit;          /* "elements"; "": none, or part of the value */
     enum knob_source source;
     uint32_t changed_step;     /* of SOURCE_LIVE: before this step; 0: not known */
     struct binding binding;
@@ -25,13 +25,14 @@ struct knob {
 };
 
 struct knobs {
-    uint64_t made_from;        /* as in struct why */
+    uint64_t made_from;        /* hash of what the list was made from; 0: it is empty */
     struct step_counts step;   /* the present one */
     int count;
     struct knob list[CONFIG_KEYS_MAX]; /* honoured ones first, of these ZeRO's; aliases are left out */
 };
 
-/* STATUS_INPUT: the trace does not say enough. The result is kept and made anew like that of why_peak(). */
+/* STATUS_INPUT: the trace does not say enough. Set *knobs to zero once; it is made again only when the run or a key has
+ * changed. */
 int knobs_of(struct knobs *knobs, const struct run_model *model, struct error *err);
 
 const char *knob_source_name(enum knob_source source);

@@ -1,5 +1,5 @@
-/* Folds the records, hears when a step is over on all ranks, and lets each log take from it what it needs. Lines are written
- * into memory when they are due and handed out by logs_print(), so whoever owns the terminal decides when. */
+/* Folds records and, after each complete step, updates every log. Lines are buffered; the caller prints them with
+ * logs_print(). */
 #include "engine/advise/logs.h"
 
 #include <errno.h>

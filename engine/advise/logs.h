@@ -9,7 +9,7 @@
  *     logs_finish(logs, model), logs_print(logs, out);  the rest, and the table of collectives
  *     logs_free(logs);
  *
- * Every figure is of the records; the configuration says what to print, and the momenta. A step of which records were lost is
+ * Every figure is of the records; the configuration gives only the choice of logs and the momenta. A step of which records were lost is
  * not in a mean; where nothing is known "n/a" is printed. */
 #ifndef ENGINE_ADVISE_LOGS_H
 #define ENGINE_ADVISE_LOGS_H

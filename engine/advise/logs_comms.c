@@ -1,6 +1,6 @@
 /* Collectives by operation and size, as DeepSpeed's comms_logger sums them, with the bandwidths of nccl-tests. The latency of a
- * collective on a rank is from its start to its end there, waiting for slower ranks included; what the fastest rank needed is
- * taken for its own time, and the rest of the others for the straggler effect. */
+ * collective on a rank is from its start to its end there, waiting for slower ranks included; its own time is taken to be the
+ * fastest rank's, and what the others need beyond that is the straggler effect. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* The JSON report. Numbers come from the model as they are; what is unknown becomes null. */
+/* The JSON report. Numbers are copied from struct run_model; unknown ones become null. */
 #include "engine/advise/report.h"
 
 #include <stdio.h>

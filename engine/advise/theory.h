@@ -1,4 +1,5 @@
-/* The traffic that a schedule plans, held against the paper's k x Psi x (N-1)/N, and what the difference is made of. */
+/* Planned traffic compared with the paper's k x Psi x (N-1)/N (Psi parameters, N ranks, k sends per step), and the parts of the
+ * difference. */
 #ifndef ENGINE_ADVISE_THEORY_H
 #define ENGINE_ADVISE_THEORY_H
 
@@ -7,16 +8,16 @@
 /* Bytes that one rank sends in a step, mean over ranks. planned = paper + padding + parameters + gradients. */
 struct theory {
     bool known;
-    int parameters, gradients;            /* the paper's k: how often all of them are sent */
+    int parameters, gradients;            /* k: sends of all of them per step */
     double paper_bytes, planned_bytes;
     double padding_bytes;                 /* of shards, each time a unit moves */
     double parameter_bytes, gradient_bytes; /* units, or parts of them, that move more or less often than k */
-    char unit[24];                        /* the one that makes most of it; "": none does */
-    double unit_times;                    /* how often it moves: parameters, else gradients */
+    char unit[24];                        /* the unit with the largest difference; "": none */
+    double unit_times;                    /* sends of its parameters per step, or of its gradients */
     bool unit_is_gradient;
 };
 
-/* Unknown without the schedule's operations or the model's units. */
+/* Not known: no operations, no units, fewer than two ranks, or no memory. */
 void theory_of(struct theory *theory, const struct run_model *model, const struct run_schedule *plan);
 
 #endif

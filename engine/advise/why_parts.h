@@ -1,11 +1,11 @@
-/* Shared by why*.c and shortage.c. Internal to engine/advise. */
+/* Internals of why.h, also for shortage.c: the terms of a category, the changes to offer, and what each would give. */
 #ifndef ENGINE_ADVISE_WHY_PARTS_H
 #define ENGINE_ADVISE_WHY_PARTS_H
 
 #include "engine/advise/why.h"
 #include "engine/plan/setup.h"
 
-/* why_terms.c: what a category is made of at the plan's peak. */
+/* why_terms.c: fills tenant->terms, in bytes, for one category at operation peak_op. */
 void why_terms(struct why_tenant *tenant, const struct schedule *schedule, const struct model *model, enum tier tier, int peak_op);
 
 /* The changes of knobs.def. */
@@ -17,17 +17,18 @@ enum move_id {
     MOVES
 };
 
-/* why_moves.c: writes command and text, and makes the change in `config`; false: it is no change, or cannot be made. */
+/* why_moves.c: writes command and text, and makes the change in `config`. False: the value is already so, or the change is not
+ * allowed (then `config` may be half changed). */
 bool why_move(struct why_change *change, struct config *config, enum move_id id);
-/* Those that are offered for a category, in the order of the table. Returns how many. */
+/* Lists the changes to offer for a category, in the order of knobs.def. Returns how many. */
 enum { WHY_MOVES_MAX = 8 };
 int why_moves_of(enum move_id list[WHY_MOVES_MAX], enum tier tier, enum category category);
 
-/* why_changes.c: what the knobs of a category would give, and what each stage would. */
+/* why_changes.c: plans each change offered for a category, and each of the four stages. */
 void why_changes(struct why_tenant *tenant, const struct config *config, const struct why *why);
 void why_stages(struct why *why, const struct config *config);
 
-/* What a setup says of a rank's tier; and a configuration's, planned. */
+/* Planned bytes of a rank's tier: of a setup, and of a configuration (known false: it cannot be planned). */
 struct why_plan why_plan_from(const struct setup *setup, int rank, enum tier tier);
 void why_plan_of(struct why_plan *plan, const struct config *config, int rank, enum tier tier);
 

@@ -1,4 +1,5 @@
-/* One clock for every timestamp: nanoseconds of CLOCK_MONOTONIC, comparable over all processes of a machine. And clocks of work. */
+/* One clock for every timestamp: nanoseconds of CLOCK_MONOTONIC, comparable over all processes of a machine.
+ * Also CPU time of threads. */
 #ifndef ENGINE_BASE_CLOCK_H
 #define ENGINE_BASE_CLOCK_H
 
@@ -19,7 +20,7 @@ static inline uint64_t clock_ns(void)
     return clock_read_ns(CLOCK_MONOTONIC);
 }
 
-/* For how long the calling thread has had a processor: what its work takes, whoever else wants one. */
+/* CPU time of the calling thread. */
 static inline uint64_t clock_worked_ns(void)
 {
     return clock_read_ns(CLOCK_THREAD_CPUTIME_ID);

@@ -1,5 +1,5 @@
-/* `zerolab doctor`: what this machine has of what a run uses. Each row of the table is looked at in turn, and every line says
- * what was found and, where something can be done about it, what. */
+/* `zerolab doctor`: checks what a run needs of this machine, a row of the table after the other. Each line says what was found,
+ * and the remedy if there is one. */
 #include "engine/doctor/doctor.h"
 #include "engine/base/version.h"
 

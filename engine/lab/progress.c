@@ -19,7 +19,7 @@ void lab_progress_init(struct lab_progress *progress, const struct lab *lab)
     *progress = (struct lab_progress){.count = lab->step_count};
 }
 
-/* A right answer stays right, however one plays on; a wrong one can become right. */
+/* A right answer stays right on later attempts; a wrong one can become right. */
 static void answered(struct lab_step_progress *at, const struct lab_input *input)
 {
     at->attempts++;

@@ -6,7 +6,7 @@
 
 #include "engine/plan/stage_rules.h"
 
-enum { NVME_TILE_ELEMS = 2048 }; /* pages of any type */
+enum { NVME_TILE_ELEMS = 2048 }; /* whole pages of 4,096 bytes in types of 2 and 4 bytes */
 
 static void *grown(struct builder *builder, void *array, int count, int *room, size_t size)
 {

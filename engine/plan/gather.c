@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-enum { UNITS_AHEAD = 3 }; /* from NVMe to the host, to the device, gathered */
+enum { UNITS_AHEAD = 3 }; /* depth of the pipeline: read from NVMe, copy to the device, gather */
 
 int gatherer_init(struct gatherer *gatherer, struct builder *builder, const struct walk *walk, bool active)
 {

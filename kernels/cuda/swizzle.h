@@ -2,12 +2,12 @@
  * "Matrix Descriptor Format", "Shared Memory Matrix Layout"). Pure numbers in plain C, for kernels and for tests that have no GPU.
  *
  * A tile [rows, columns] of 16-bit elements lies in panels of 64 columns; a panel is its rows one after the other, 128 bytes each.
- * Within eight rows, 1,024 bytes, the eight chunks of 16 bytes of row r are exchanged: chunk c lies where c ^ r would be. So a
+ * Within eight rows, 1,024 bytes, the eight chunks of 16 bytes of row r are swizzled: chunk c lies where c ^ r would be. So a
  * column of chunks is spread over all banks, and the tile can be read along its rows or along its columns at full speed. A tile
- * begins on a border of 1,024 bytes: the hardware exchanges by bits of the address.
+ * begins on a border of 1,024 bytes: the hardware swizzles by bits of the address.
  *
- * A product takes 16 of the depth k at a time. From a tile whose rows have k along them ("K-major") the next 16 are 32 bytes
- * further; from one whose rows are k ("MN-major") they are 16 rows further. */
+ * A product takes 16 of the depth k at a time. In a tile with k along its rows ("K-major") the next 16 are 32 bytes
+ * further; in one with a row for each k ("MN-major") they are 16 rows further. */
 #ifndef KERNELS_CUDA_SWIZZLE_H
 #define KERNELS_CUDA_SWIZZLE_H
 
@@ -28,8 +28,8 @@ HOST_AND_DEVICE int swizzled(int rows, int row, int column)
     return (panel * rows + row) * PANEL + (chunk ^ row % SWIZZLED_ROWS) * 8 + column % 8;
 }
 
-/* Of an operand that begins at `address` of shared memory, in the exchange of 128 bytes. stride_bytes: from eight rows to the next
- * eight. leading_bytes: from a panel to the next, where rows are k; without meaning, where k is along rows. */
+/* Of an operand that begins at `address` of shared memory, with the 128-byte swizzle. stride_bytes: from eight rows to the next
+ * eight. leading_bytes: from a panel to the next, if MN-major; not used if K-major. */
 HOST_AND_DEVICE uint64_t matrix_descriptor(uint32_t address, uint32_t leading_bytes, uint32_t stride_bytes)
 {
     const uint64_t exchange_of_128_bytes = 1;

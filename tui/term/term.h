@@ -1,6 +1,6 @@
 /* The terminal: the only place that knows ncurses. It shows surfaces, sending in one piece what changed, and reads keys.
- * Whatever way the program ends, the terminal gets its screen, cursor and modes back; what others wrote to standard error
- * meanwhile is kept aside and shown then. One terminal at a time (ncurses and signals know no more). */
+ * However the program ends, the terminal gets its screen, cursor and modes back; standard error is buffered meanwhile and printed
+ * then. One terminal at a time (ncurses and signals know no more). */
 #ifndef TUI_TERM_TERM_H
 #define TUI_TERM_TERM_H
 
@@ -16,11 +16,12 @@ struct terminal;
 /* False, with the reason: not a terminal, or TERM is dumb or unknown. Changes nothing. */
 bool terminal_fits(struct error *err);
 
-/* Waits for the foreground first. *out is NULL with STATUS_OK when a signal asked to end before that. */
+/* Waits for the foreground first. *out is NULL with STATUS_OK when a signal asked to end before that. STATUS_USAGE: no usable
+ * terminal; STATUS_RUN: no memory. */
 int terminal_open(struct terminal **out, bool no_colour, bool mouse, struct error *err);
 void terminal_close(struct terminal *terminal);
 
-/* Where the screen stays while no loop reads its keys: signals are blocked again, as before terminal_open(), until it listens. */
+/* False: signals are blocked again, as before terminal_open(), for a time in which no loop reads keys. */
 void terminal_listen(struct terminal *terminal, bool listens);
 
 bool terminal_has_colour(const struct terminal *terminal);
