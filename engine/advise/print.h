@@ -10,7 +10,6 @@
 #include "engine/plan/setup.h"
 
 /* Both return the status of setup_init() or schedule_check(). */
-/* Both return the status of setup_init() or schedule_check(). */
 int plan_print(FILE *out, const struct config *config, bool with_schedule, struct error *err);
 
 /* The same as one JSON object. */
