@@ -172,7 +172,7 @@ int trace_file_put_encoded(struct trace_file *file, const void *record, struct e
     if (!status && file->chunk.raw.count + head.bytes > CHUNK_FULL_BYTES) status = flush(file, err);
     if (status) return status;
     if (!file->chunk.head.records) file->begun_ns = clock_ns();
-    if (latest_records_is_standing(head.kind)) file->chunk.head.flags |= CHUNK_STANDING;
+    if (trace_kind_traits(head.kind) & TRACE_STANDING) file->chunk.head.flags |= CHUNK_STANDING;
     if (!chunk_append(&file->chunk, record, head))
         return stop_writing(file, head.bytes > CHUNK_BYTES_MAX ? EFBIG : ENOMEM, err);
     return 0;

@@ -35,23 +35,6 @@ struct file_sink {
 
 /* ---- which records still go into a file with a limit ---- */
 
-/* Of the run as a whole, small, and few. */
-static bool is_news(enum trace_kind kind)
-{
-    switch (kind) {
-    case TRACE_COMMAND:
-    case TRACE_EVENT:
-    case TRACE_STATE:
-    case TRACE_VALIDATION:
-    case TRACE_SAMPLE:
-    case TRACE_STATE_HASH:
-    case TRACE_LOG:
-    case TRACE_GAP:
-    case TRACE_END: return true;
-    default: return false;
-    }
-}
-
 static bool leave_out(struct trace_limit *limit, const struct trace_record *record)
 {
     if (!limit->left_out++) limit->since_ns = record->time_ns;
@@ -74,13 +57,14 @@ static bool limit_takes(struct trace_limit *limit, const struct trace_record *re
     uint8_t *is_past = &limit->rank_is_past[record->rank / 8], bit = (uint8_t)(1u << record->rank % 8);
     const uint64_t reserve = record->kind == TRACE_END ? 0 : LIMIT_RESERVE_BYTES / 4,
                    after_bytes = file_bytes + encoded_bytes;
+    const bool news = trace_kind_traits(record->kind) & TRACE_NEWS;
     if (!limit->most_bytes) return true;
     if (record->kind == TRACE_STEP_BEGIN) begin_step(limit, record->step_begin.step, file_bytes);
     if (!limit->stopped && limit->step && after_bytes > limit->step_began_bytes + limit->step_most_bytes)
         limit->step_most_bytes = after_bytes - limit->step_began_bytes;
-    if (!is_news(record->kind) && after_bytes + LIMIT_RESERVE_BYTES / 2 > limit->most_bytes) limit->stopped = true;
+    if (!news && after_bytes + LIMIT_RESERVE_BYTES / 2 > limit->most_bytes) limit->stopped = true;
     if (after_bytes + reserve > limit->most_bytes) return leave_out(limit, record);
-    if (!limit->stopped || is_news(record->kind)) return true;
+    if (!limit->stopped || news) return true;
     if (record->kind == TRACE_STEP_BEGIN) *is_past |= bit;
     if (record->rank == TRACE_RANK_ALL || *is_past & bit) return leave_out(limit, record);
     return after_bytes + LIMIT_RESERVE_BYTES / 2 <= limit->most_bytes || leave_out(limit, record);

@@ -19,20 +19,6 @@ struct latest_records {
     uint32_t schedule[PURPOSES_KEPT]; /* number of the schedule in force */
 };
 
-bool latest_records_is_standing(uint16_t kind)
-{
-    switch (kind) {
-    case TRACE_RUN:
-    case TRACE_SCHEDULE:
-    case TRACE_PREDICTED:
-    case TRACE_THEORY:
-    case TRACE_BUDGET:
-    case TRACE_GPU:
-    case TRACE_EVENT: return true; /* among them what was set */
-    default: return false;
-    }
-}
-
 static unsigned purpose_of(uint8_t purpose)
 {
     return purpose < PURPOSES_KEPT ? purpose : PURPOSES_KEPT - 1;
@@ -67,7 +53,7 @@ static bool event_part(struct trace_text json, uint64_t *part)
     return *part = hash, true;
 }
 
-/* What tells two kept records of one kind and rank apart; false: the kind is not kept. */
+/* What tells two kept records of one kind and rank apart; false: of its kind this one is not kept. */
 static bool part_of(const struct latest_records *latest, const struct trace_record *record, uint64_t *part)
 {
     *part = 0;
@@ -87,18 +73,7 @@ static bool part_of(const struct latest_records *latest, const struct trace_reco
     case TRACE_BUDGET: *part = record->budget.tier; return true;
     case TRACE_TIER_PEAK: *part = record->tier_peak.tier; return true;
     case TRACE_EVENT: return event_part(record->event.json, part);
-    case TRACE_RUN:
-    case TRACE_STEP_BEGIN:
-    case TRACE_STEP_END:
-    case TRACE_PROCESS:
-    case TRACE_GPU:
-    case TRACE_OUTSIDE:
-    case TRACE_STATE:
-    case TRACE_VALIDATION:
-    case TRACE_SAMPLE:
-    case TRACE_STATE_HASH:
-    case TRACE_END: return true;
-    default: return false;
+    default: return true;
     }
 }
 
@@ -182,7 +157,7 @@ void latest_records_put(struct latest_records *latest, const void *bytes)
     struct trace_record record;
     uint64_t part;
     const uint16_t kind = trace_peek(bytes).kind;
-    if (kind == TRACE_OP_BEGIN || kind == TRACE_OP_END) return; /* most records, and none of them holds */
+    if (!(trace_kind_traits(kind) & TRACE_LATEST)) return; /* most records */
     size_t size = trace_decode(bytes, trace_peek(bytes).bytes, &record);
     if (!size || !part_of(latest, &record, &part)) return;
     if (latest->count * 2 >= latest->room && !grow(latest)) return;

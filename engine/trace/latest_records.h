@@ -8,9 +8,6 @@
 
 struct latest_records;
 
-/* Kinds that a reader needs before anything of a step can be understood. */
-bool latest_records_is_standing(uint16_t kind);
-
 struct latest_records *latest_records_new(void); /* NULL: no memory */
 void latest_records_free(struct latest_records *latest);
 

@@ -15,7 +15,7 @@
 #define BYTES_text 0
 
 #define F(type, field, help) +BYTES_##type
-#define TRACE_KIND(number, ID, name, FIELDS, help)                                                                     \
+#define TRACE_KIND(number, ID, name, FIELDS, traits, help)                                                             \
     _Static_assert(TRACE_HEAD_BYTES FIELDS(F) <= TRACE_FIXED_MAX, "raise TRACE_FIXED_MAX for " #name);
 #include "engine/trace/kinds.def"
 #undef TRACE_KIND
@@ -24,7 +24,7 @@
 static size_t fixed_bytes(unsigned kind)
 {
     switch (kind) {
-#define TRACE_KIND(number, ID, name, FIELDS, help)                                                                     \
+#define TRACE_KIND(number, ID, name, FIELDS, traits, help)                                                             \
     case number:                                                                                                       \
         return TRACE_HEAD_BYTES FIELDS(F);
 #include "engine/trace/kinds.def"
@@ -47,7 +47,7 @@ static struct trace_text text_of(const struct trace_record *record)
 {
     switch ((unsigned)record->kind) {
 #define F(type, field, help) TEXT_##type(field)
-#define TRACE_KIND(number, ID, name, FIELDS, help)                                                                     \
+#define TRACE_KIND(number, ID, name, FIELDS, traits, help)                                                             \
     case number: {                                                                                                     \
         const struct trace_of_##name *of = &record->name;                                                              \
         (void)of;                                                                                                      \
@@ -71,7 +71,7 @@ static uint8_t *put_fields(uint8_t *at, const struct trace_record *record)
 {
     switch ((unsigned)record->kind) {
 #define F(type, field, help) at = put_##type(at, of->field);
-#define TRACE_KIND(number, ID, name, FIELDS, help)                                                                     \
+#define TRACE_KIND(number, ID, name, FIELDS, traits, help)                                                             \
     case number: {                                                                                                     \
         const struct trace_of_##name *of = &record->name;                                                              \
         FIELDS(F)                                                                                                      \
@@ -125,7 +125,7 @@ static void get_fields(const uint8_t *at, const uint8_t *end, struct trace_recor
     (void)end;
     switch ((unsigned)record->kind) {
 #define F(type, field, help) GET_##type(of->field)
-#define TRACE_KIND(number, ID, name, FIELDS, help)                                                                     \
+#define TRACE_KIND(number, ID, name, FIELDS, traits, help)                                                             \
     case number: {                                                                                                     \
         struct trace_of_##name *of = &record->name;                                                                    \
         FIELDS(F)                                                                                                      \
@@ -153,13 +153,23 @@ size_t trace_decode(const void *bytes, size_t available, struct trace_record *re
 const char *trace_kind_name(enum trace_kind kind)
 {
     switch ((unsigned)kind) {
-#define TRACE_KIND(number, ID, name, FIELDS, help)                                                                     \
+#define TRACE_KIND(number, ID, name, FIELDS, traits, help)                                                             \
     case number:                                                                                                       \
         return #name;
 #include "engine/trace/kinds.def"
 #undef TRACE_KIND
     }
     return NULL;
+}
+
+unsigned trace_kind_traits(unsigned kind)
+{
+    static const uint8_t all[] = {
+#define TRACE_KIND(number, ID, name, FIELDS, traits, help) [number] = traits,
+#include "engine/trace/kinds.def"
+#undef TRACE_KIND
+    };
+    return kind < sizeof all ? all[kind] : 0;
 }
 
 bool trace_append(struct bytes *out, const struct trace_record *record)

@@ -15,13 +15,22 @@ typedef uint8_t trace_u8; typedef uint16_t trace_u16; typedef uint32_t trace_u32
 typedef int64_t trace_i64; typedef float trace_f32; typedef double trace_f64; typedef struct trace_text trace_text;
 
 enum trace_kind {
-#define TRACE_KIND(number, ID, name, FIELDS, help) TRACE_##ID = number,
+#define TRACE_KIND(number, ID, name, FIELDS, traits, help) TRACE_##ID = number,
 #include "engine/trace/kinds.def"
 #undef TRACE_KIND
 };
 
+/* What becomes of a kind of record beside its way into the trace. */
+enum trace_trait {
+    TRACE_STANDING = 1, /* a reader needs it before anything of a step can be understood */
+    TRACE_LATEST = 2,   /* the latest is kept for viewers that attach in mid-run (latest_records.h) */
+    TRACE_NEWS = 4,     /* of the run as a whole, small and rare: still goes into a file that is at its limit (file_sink.c) */
+    TRACE_DETAIL = 8,   /* a slow viewer is sent fewer records (thin.h): these are left out first */
+    TRACE_OF_STEP = 16, /* ... and these next */
+};
+
 #define F(type, field, help) trace_##type field;
-#define TRACE_KIND(number, ID, name, FIELDS, help) struct trace_of_##name { FIELDS(F) };
+#define TRACE_KIND(number, ID, name, FIELDS, traits, help) struct trace_of_##name { FIELDS(F) };
 #include "engine/trace/kinds.def"
 #undef TRACE_KIND
 #undef F
@@ -31,7 +40,7 @@ struct trace_record {
     uint16_t rank;     /* 65535: the run as a whole */
     uint64_t time_ns;  /* clock_ns() */
     union {
-#define TRACE_KIND(number, ID, name, FIELDS, help) struct trace_of_##name name;
+#define TRACE_KIND(number, ID, name, FIELDS, traits, help) struct trace_of_##name name;
 #include "engine/trace/kinds.def"
 #undef TRACE_KIND
     };
@@ -83,5 +92,6 @@ size_t trace_decode(const void *bytes, size_t available, struct trace_record *re
 
 /* "op_end", or NULL for a number that this version does not know. */
 const char *trace_kind_name(enum trace_kind kind);
+unsigned trace_kind_traits(unsigned kind); /* of enum trace_trait; 0 for a number that this version does not know */
 
 #endif

@@ -68,7 +68,7 @@ static void keep_standing(struct record_buffer *buffer, const struct kept_chunk 
     if (!(chunk->flags & CHUNK_STANDING)) return;
     for (size_t at = 0; at < chunk->records.count;) {
         struct trace_head head = trace_peek(chunk->records.at + at);
-        if (latest_records_is_standing(head.kind)) latest_records_put(buffer->standing, chunk->records.at + at);
+        if (trace_kind_traits(head.kind) & TRACE_STANDING) latest_records_put(buffer->standing, chunk->records.at + at);
         at += head.bytes;
     }
 }
@@ -135,7 +135,7 @@ bool record_buffer_put(struct record_buffer *buffer, const void *record)
         drop_oldest(buffer, buffer->bytes_max - buffer->bytes_max / DROPPED_SHARE);
     struct kept_chunk *chunk = chunk_for(buffer, record, head);
     if (!chunk || !bytes_append(&chunk->records, record, head.bytes)) return false;
-    if (latest_records_is_standing(head.kind)) chunk->flags |= CHUNK_STANDING;
+    if (trace_kind_traits(head.kind) & TRACE_STANDING) chunk->flags |= CHUNK_STANDING;
     buffer->bytes += head.bytes;
     return true;
 }
@@ -174,7 +174,7 @@ static void collect_standing(struct bytes *out, const struct record_buffer *buff
         const struct bytes *records = &buffer->chunks[i].records;
         for (size_t at = 0; buffer->chunks[i].flags & CHUNK_STANDING && at < records->count;) {
             struct trace_head head = trace_peek(records->at + at);
-            if (latest_records_is_standing(head.kind)) bytes_append(out, records->at + at, head.bytes);
+            if (trace_kind_traits(head.kind) & TRACE_STANDING) bytes_append(out, records->at + at, head.bytes);
             at += head.bytes;
         }
     }

@@ -52,7 +52,7 @@ static enum source_result next_of_block(struct source *source, struct trace_reco
 
 static bool is_wanted(struct source_block *block, const struct trace_record *record)
 {
-    if (block->only_standing && !latest_records_is_standing((uint16_t)record->kind)) return false;
+    if (block->only_standing && !(trace_kind_traits(record->kind) & TRACE_STANDING)) return false;
     if (block->after_ns && record->time_ns <= block->after_ns) return false;
     if (record->time_ns > block->newest_ns) block->newest_ns = record->time_ns;
     block->ended |= record->kind == TRACE_END;

@@ -6,22 +6,8 @@ static const size_t most_bytes[THIN_CLASSES] = {THIN_DETAILS_BYTES, THIN_STEPS_B
 
 static enum thin_class class_of(uint16_t kind)
 {
-    switch (kind) {
-    case TRACE_OP_BEGIN:
-    case TRACE_OP_END:
-    case TRACE_IO:
-    case TRACE_MEMORY:
-    case TRACE_TIER_PEAK:
-    case TRACE_TENANT:
-    case TRACE_TRAFFIC:
-    case TRACE_PROCESS:
-    case TRACE_OUTSIDE: return THIN_DETAILS;
-    case TRACE_STEP_BEGIN:
-    case TRACE_STEP_END:
-    case TRACE_VALIDATION:
-    case TRACE_SAMPLE: return THIN_STEPS;
-    default: return THIN_REST;
-    }
+    const unsigned traits = trace_kind_traits(kind);
+    return traits & TRACE_DETAIL ? THIN_DETAILS : traits & TRACE_OF_STEP ? THIN_STEPS : THIN_REST;
 }
 
 bool thin_is_on(const struct thin *thin)

@@ -23,7 +23,7 @@ static struct trace_text *text_in(struct trace_record *record)
 {
     switch ((unsigned)record->kind) {
 #define F(type, field, help) TEXT_##type(field)
-#define TRACE_KIND(number, ID, name, FIELDS, help)                                                                     \
+#define TRACE_KIND(number, ID, name, FIELDS, traits, help)                                                             \
     case number: {                                                                                                     \
         struct trace_of_##name *one = &record->name;                                                                   \
         FIELDS(F)                                                                                                      \

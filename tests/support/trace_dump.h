@@ -33,7 +33,7 @@ static inline void print_fields(FILE *out, const struct trace_record *record)
 {
     switch ((unsigned)record->kind) {
 #define F(type, field, help) PRINT_##type(#field, of->field);
-#define TRACE_KIND(number, ID, name, FIELDS, help)                                                                     \
+#define TRACE_KIND(number, ID, name, FIELDS, traits, help)                                                             \
     case number: {                                                                                                     \
         const struct trace_of_##name *of = &record->name;                                                              \
         FIELDS(F)                                                                                                      \
@@ -70,7 +70,7 @@ static inline void trace_document(FILE *out)
 {
     fputs("| number | kind | meaning | fields |\n|---|---|---|---|\n", out);
 #define F(type, field, help) document_field(out, #type, #field, help);
-#define TRACE_KIND(number, ID, name, FIELDS, help)                                                                     \
+#define TRACE_KIND(number, ID, name, FIELDS, traits, help)                                                             \
     fprintf(out, "| %d | `%s` | %s | ", number, #name, help);                                                          \
     FIELDS(F)                                                                                                          \
     fputs("|\n", out);

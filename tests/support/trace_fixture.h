@@ -81,7 +81,7 @@ static inline bool same(const struct trace_record *a, const struct trace_record 
     if (a->kind != b->kind || a->rank != b->rank || a->time_ns != b->time_ns) return false;
     switch ((unsigned)a->kind) {
 #define F(type, field, help) &&SAME_##type(field)
-#define TRACE_KIND(number, ID, name, FIELDS, help)                                                                     \
+#define TRACE_KIND(number, ID, name, FIELDS, traits, help)                                                             \
     case number: {                                                                                                     \
         const struct trace_of_##name *one = &a->name, *two = &b->name;                                                 \
         return true FIELDS(F);                                                                                         \

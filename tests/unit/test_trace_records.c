@@ -11,7 +11,7 @@
 #include "tests/support/trace_fixture.h"
 
 static const unsigned kinds[] = {
-#define TRACE_KIND(number, ID, name, FIELDS, help) number,
+#define TRACE_KIND(number, ID, name, FIELDS, traits, help) number,
 #include "engine/trace/kinds.def"
 #undef TRACE_KIND
 };
@@ -48,7 +48,7 @@ static struct trace_record sample(unsigned kind, int pattern)
         .kind = kind, .rank = pattern == 1 ? TRACE_RANK_ALL : 3, .time_ns = pattern == 1 ? UINT64_MAX : 77};
     switch (kind) {
 #define F(type, field, help) FILL_##type(of->field);
-#define TRACE_KIND(number, ID, name, FIELDS, help)                                                                     \
+#define TRACE_KIND(number, ID, name, FIELDS, traits, help)                                                             \
     case number: {                                                                                                     \
         struct trace_of_##name *of = &record.name;                                                                     \
         FIELDS(F)                                                                                                      \
