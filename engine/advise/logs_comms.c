@@ -94,7 +94,7 @@ static void print_operation(bool by_op, const struct span *span, uint64_t bytes,
     const struct collective_totals rate = bandwidth(kind, bytes, ns, ranks);
     char size[24];
     fprintf(out, "comm op: %s", traffic_name(kind));
-    if (by_op) fprintf(out, " | [Caller Func: %s]", op_name(span->kind));
+    if (by_op) fprintf(out, " | [Caller Func: %s]", op_name(span->kind, NULL));
     fprintf(out, " | time (ms): %.3f | msg size: %s | algbw (Gbps): %.2f | busbw (Gbps): %.2f\n", (double)ns / 1e6,
             log_bytes(size, bytes), gbps(rate.algbw), gbps(rate.busbw));
 }
@@ -142,7 +142,7 @@ static void print_heading(const struct log_comms *comms, int i, FILE *out)
     if (before && before->kind == row->kind && before->ranks == row->ranks && (!comms->by_op || before->op == row->op))
         return;
     fputs(traffic_name(row->kind), out);
-    if (comms->by_op) fprintf(out, " | [Caller Func: %s]", op_name(row->op));
+    if (comms->by_op) fprintf(out, " | [Caller Func: %s]", op_name(row->op, NULL));
     fprintf(out, " (%d ranks)\n", row->ranks);
 }
 

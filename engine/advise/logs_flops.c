@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "engine/advise/logs_parts.h"
+#include "engine/plan/gpt2.h"
 
 /* 72 B L s h^2 (1 + s / (6 h) + V / (12 h L)): forward, and twice as much for backward; attention counted as if it were not
  * causal. Recomputation is none of the model's. */
@@ -31,7 +32,7 @@ static int64_t elems_of(const struct model *model, int block, const char *prefix
     for (int u = 0; u < model->unit_count; u++)
         for (int t = 0; model->units[u].block == block && t < model->units[u].tensor_count; t++) {
             const struct tensor *tensor = &model->units[u].tensors[t];
-            if (!strncmp(tensor_name(tensor->id), prefix, strlen(prefix))) sum += tensor->elems;
+            if (!strncmp(tensor->name, prefix, strlen(prefix))) sum += tensor->elems;
         }
     return sum;
 }
@@ -51,10 +52,10 @@ static void add_block(struct log_profile *profile, struct log_module *blocks, co
     mlp->macs = mlp_macs;
 }
 
-/* Multiply-adds of one use of an operation of this kind. */
-static double macs_of(const struct schedule *schedule, const struct model *model, enum op_kind kind)
+/* Multiply-adds of one forward. */
+static double macs_of(const struct schedule *schedule, const struct model *model, enum gpt2_use use)
 {
-    const struct op op = {.kind = kind};
+    const struct op op = {.kind = OP_FORWARD, .use = &gpt2_uses[use]};
     return op_flops(schedule, model, &op) / 2;
 }
 
@@ -62,8 +63,8 @@ static void add_modules(struct log_profile *profile, const struct schedule *sche
 {
     const double N = (double)schedule->B * schedule->T, C = model->shape.hidden, m = schedule->micro_steps;
     const double mlp = m * N * 8 * C * C;
-    const double block = m * macs_of(schedule, model, OP_BLOCK_FORWARD) + (model_tiled(model) ? mlp : 0);
-    const double head = m * macs_of(schedule, model, OP_HEAD_FORWARD);
+    const double block = m * macs_of(schedule, model, USE_BLOCK) + (model_tiled(model) ? mlp : 0);
+    const double head = m * macs_of(schedule, model, USE_HEAD);
     const int layers = model->shape.layers;
     struct log_module *whole = add(profile, 0, "GPT", "GPT");
     whole->params = model->elems;
@@ -91,26 +92,11 @@ static void owners_of(struct log_module *owners[4], struct log_profile *profile,
                       const struct span *span)
 {
     memset(owners, 0, 4 * sizeof *owners);
-    switch (span->kind) {
-    case OP_EMBED_FORWARD:
-    case OP_EMBED_BACKWARD: owners[1] = module_named(profile, 1, "embed"); break;
-    case OP_BLOCK_FORWARD:
-    case OP_BLOCK_BACKWARD:
-    case OP_BLOCK_RECOMPUTE:
-    case OP_ATTENTION_RECOMPUTE:
-    case OP_MLP_FORWARD:
-    case OP_MLP_BACKWARD:
-    case OP_MLP_RECOMPUTE:
-        owners[1] = module_named(profile, 1, "blocks");
-        owners[2] = module_named(profile, 2, model->units[model_block(model, model->units[span->unit].block)].name);
-        break;
-    case OP_NORM_FORWARD:
-    case OP_NORM_BACKWARD: owners[1] = module_named(profile, 1, "norm"); break;
-    case OP_HEAD_FORWARD:
-    case OP_HEAD_BACKWARD: owners[1] = module_named(profile, 1, "head"); break;
-    default: return;
-    }
+    if (!span->use) return;
+    const int block = model->units[span->unit].block;
     owners[0] = &profile->module[0];
+    owners[1] = module_named(profile, 1, block < 0 ? op_name(OP_FORWARD, span->use) : "blocks");
+    if (block >= 0) owners[2] = module_named(profile, 2, model->units[model_block(model, block)].name);
 }
 
 static void add_times(struct log_profile *profile, const struct model *model, const struct history *history,
@@ -121,7 +107,7 @@ static void add_times(struct log_profile *profile, const struct model *model, co
     for (int64_t number = first; number < end; number++) {
         const struct span *span = log_span(history, step, rank, LANE_COMPUTE, number);
         struct log_module *owners[4];
-        if (!span || span->unit >= model->unit_count) continue;
+        if (!span || span->unit < 0 || span->unit >= model->unit_count) continue;
         owners_of(owners, profile, model, span);
         for (int i = 0; owners[i]; i++) {
             uint64_t *sum = span->phase == PHASE_FORWARD ? &owners[i]->forward_ns : &owners[i]->backward_ns;

@@ -37,6 +37,7 @@ static void print_tier(FILE *out, const struct setup *setup, enum tier tier, uin
 {
     const struct footprint *footprint = &setup->footprint;
     const int op = footprint->peak_op[tier];
+    const struct op *ops = setup->schedule.ops;
     char a[32], b[32], c[32], d[32];
     int64_t reserved = 0;
     fprintf(out, "\nMemory of each rank, %s tier, bytes\n", tier_name(tier));
@@ -56,7 +57,7 @@ static void print_tier(FILE *out, const struct setup *setup, enum tier tier, uin
             grouped(c, footprint->peak_bytes[tier]), grouped(d, reserved),
             (double)reserved / (double)footprint->peak_bytes[tier]);
     if (op < 0) fputs("  as full between steps as within one", out);
-    else fprintf(out, "  the peak is at operation %d (%s)", op, op_name(setup->schedule.ops[op].kind));
+    else fprintf(out, "  the peak is at operation %d (%s)", op, op_name(ops[op].kind, ops[op].use));
     print_budget(out, (uint64_t)footprint->peak_bytes[tier], budget_bytes);
 }
 
@@ -197,14 +198,14 @@ static int collect_kinds(const struct schedule *schedule, struct kind *kinds)
             const struct buffer *buffer = &schedule->buffers[schedule->effects[op->first_take + t]];
             struct kind *kind = kind_of(kinds, &count, buffer);
             kind_take(kind, buffer->bytes);
-            kind->taken = op_name(op->kind);
+            kind->taken = op_name(op->kind, op->use);
         }
         for (int g = 0; g < op->give_count; g++) {
             const struct buffer *buffer = &schedule->buffers[schedule->effects[op->first_give + g]];
             struct kind *kind = kind_of(kinds, &count, buffer);
             kind->live--;
             kind->live_bytes -= buffer->bytes;
-            kind->given = op_name(op->kind);
+            kind->given = op_name(op->kind, op->use);
         }
     }
     return count;

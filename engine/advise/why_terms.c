@@ -14,7 +14,7 @@ struct group {
     const struct buffer *first;
     int count;
     int64_t bytes, elems, padding;
-    enum unit_kind kind;
+    const struct use *kind; /* NULL: of no unit, or lasting */
     int first_unit, last_unit; /* the lowest and the highest */
 };
 
@@ -37,9 +37,9 @@ static void write_units(char *text, size_t room, const struct group *group, cons
     const struct unit *first = &model->units[group->first_unit], *last = &model->units[group->last_unit];
     const bool whole_range = last->block - first->block + 1 == group->count;
     if (group->first_unit == group->last_unit) snprintf(text, room, "%s", first->name);
-    else if (group->kind == UNIT_MLP && first->block == last->block)
+    else if (first->tile >= 0 && first->block == last->block)
         snprintf(text, room, "%d tiles of block %d", group->count, first->block);
-    else if (group->kind == UNIT_MLP)
+    else if (first->tile >= 0)
         snprintf(text, room, "%d tiles of blocks %d-%d", group->count, first->block, last->block);
     else if (whole_range) snprintf(text, room, "blocks %d-%d", first->block, last->block);
     else snprintf(text, room, "%d blocks of %d-%d", group->count, first->block, last->block);
@@ -69,7 +69,7 @@ static void group_add(struct group *group, const struct schedule *schedule, cons
 
 static struct group *group_of(struct group *groups, int *count, const struct model *model, const struct buffer *buffer)
 {
-    enum unit_kind kind = buffer->unit < 0 || buffer->lasting ? UNIT_EMBED : model->units[buffer->unit].kind;
+    const struct use *kind = buffer->unit < 0 || buffer->lasting ? NULL : model->units[buffer->unit].use;
     for (int g = 0; g < *count; g++)
         if (strcmp(groups[g].first->name, buffer->name) == 0 && groups[g].kind == kind) return &groups[g];
     if (*count == WHY_TERMS_MAX) return &groups[*count - 1];

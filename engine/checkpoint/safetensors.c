@@ -73,11 +73,11 @@ static int find_heads(const struct tensor_list *list, const char *path, int *hea
 
 static void tensor_label(char label[64], const struct unit *unit, const struct weight_row *row)
 {
-    if (unit->kind == UNIT_BLOCK) snprintf(label, 64, "h.%d.%s", unit->block, row->name);
+    if (unit->block >= 0) snprintf(label, 64, "h.%d.%s", unit->block, row->name);
     else snprintf(label, 64, "%s", row->name);
 }
 
-static const struct weight_row *row_of(enum tensor_id id)
+static const struct weight_row *row_of(int id)
 {
     const struct weight_row *row = weight_rows;
     while (row->id != id) row++;

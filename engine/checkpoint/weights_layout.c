@@ -88,9 +88,9 @@ void weights_layout_release(struct weights_layout *layout)
     *layout = (struct weights_layout){0};
 }
 
-struct weights_place *weights_place(const struct weights_layout *layout, int unit, enum tensor_id id)
+struct weights_place *weights_place(const struct weights_layout *layout, int unit, int id)
 {
-    return &layout->places[unit * TENSOR_IDS + (int)id];
+    return &layout->places[unit * TENSOR_IDS + id];
 }
 
 /* ---- what is lent ---- */

@@ -4,6 +4,7 @@
 
 #include "engine/base/bytes.h"
 #include "engine/checkpoint/weights.h"
+#include "engine/plan/gpt2.h"
 
 struct weights_place {
     bool transposed;  /* the file's [columns, rows] is our [rows, columns] */
@@ -24,10 +25,10 @@ struct weights_layout {
 /* Model and places; leaves the files. STATUS_INPUT: sizes that no model of ours can have. heads 0: not known. */
 int weights_layout_init(struct weights_layout *layout, const struct config_model *shape, enum dtype dtype, struct error *err);
 void weights_layout_release(struct weights_layout *layout);
-struct weights_place *weights_place(const struct weights_layout *layout, int unit, enum tensor_id id);
+struct weights_place *weights_place(const struct weights_layout *layout, int unit, int id);
 
 /* weights.def as data, in its order, and by tensor. */
-struct weight_row { enum tensor_id id; const char *name; bool transposed; };
+struct weight_row { int id; const char *name; bool transposed; };
 extern const struct weight_row weight_rows[TENSOR_IDS];
 
 /* What is lent, divided up: some bytes as they are in the file, the same elements in fp32, and a strip of rows of a tensor,

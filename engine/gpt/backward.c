@@ -10,7 +10,6 @@
  * Of a tiled MLP each tile has a GELU and an FC of its own, gone by then; the gradient of ln2 out has a place of its own, since
  * every tile needs ln2 out, that of attention out takes its place, and that of qkv stands in the scratch. */
 #include "engine/gpt/gpt.h"
-#include "engine/gpt/slots.h"
 #include "kernels/kernels.h"
 
 /* What every step of a backward use needs. */
@@ -23,20 +22,14 @@ struct pass {
     struct slots part[PART_KINDS];
 };
 
-static struct pass pass_of(const struct gpt *gpt, const struct gpt_tensors *weights, const struct gpt_tensors *gradient,
-                           bool accumulate, const struct gpt_saved *saved)
+static struct pass pass_of(const struct gpt *gpt, const struct gpt_call *c)
 {
-    struct pass pass = {gpt->kernels,
-                        gpt->model->dtype,
-                        weights,
-                        gradient,
-                        accumulate,
-                        (int64_t)gpt->B * gpt->T,
-                        gpt->model->shape.hidden,
-                        activation_hidden(gpt->model),
-                        .part = {{0}}};
+    struct pass pass = {
+        gpt->kernels,  gpt->model->dtype,        &c->parameters,           &c->gradient,
+        c->accumulate, (int64_t)gpt->B * gpt->T, gpt->model->shape.hidden, activation_hidden(gpt->model),
+        .part = {{0}}};
     for (int part = 0; part < PART_KINDS; part++)
-        pass.part[part] = slots_of(gpt, (enum activation_part)part, saved->part[part]);
+        pass.part[part] = slots_of(gpt, (enum activation_part)part, c->saved.part[part]);
     return pass;
 }
 
@@ -115,71 +108,67 @@ static int attention_backward(const struct pass *p, const struct attention_shape
     return STATUS_OK;
 }
 
-int gpt_block_backward(const struct gpt *gpt, const struct gpt_tensors *block, const struct gpt_tensors *gradient,
-                       bool accumulate, const void *input, const struct gpt_saved *saved, void *dresidual,
-                       void *dnormed, void *scratch, struct error *err)
+static int block_backward(const struct gpt *gpt, const struct gpt_call *c, struct error *err)
 {
-    const struct pass pass = pass_of(gpt, block, gradient, accumulate, saved);
+    const struct pass pass = pass_of(gpt, c);
     const struct attention_shape shape = {gpt->B, gpt->T, (int)pass.C, gpt->model->shape.heads};
     const bool tiled = model_tiled(gpt->model);
-    char *work = scratch;
-    void *dnorm = tiled ? dnormed : saved_at(&pass, PART_MLP, MLP_LN2);
+    char *work = c->scratch;
+    void *dnorm = tiled ? c->normed : saved_at(&pass, PART_MLP, MLP_LN2);
     int status = tiled ? STATUS_OK
-                       : mlp_backward(&pass, dresidual, saved_at(&pass, PART_MLP, MLP_GELU),
+                       : mlp_backward(&pass, c->residual, saved_at(&pass, PART_MLP, MLP_GELU),
                                       saved_at(&pass, PART_MLP, MLP_FC), dnorm, false, err);
     if (status) return status;
-    norm_backward(&pass, TENSOR_LN2_W, TENSOR_LN2_B, gradient->at[TENSOR_ATTPROJ_B], dnorm,
+    norm_backward(&pass, TENSOR_LN2_W, TENSOR_LN2_B, c->gradient.at[TENSOR_ATTPROJ_B], dnorm,
                   saved_at(&pass, PART_MLP, MLP_MID), saved_at(&pass, PART_MLP, MLP_LN2_MEAN),
-                  saved_at(&pass, PART_MLP, MLP_LN2_RSTD), dresidual, true);
-    void *datt = tiled ? dnormed : saved_at(&pass, PART_MLP, MLP_GELU),
+                  saved_at(&pass, PART_MLP, MLP_LN2_RSTD), c->residual, true);
+    void *datt = tiled ? c->normed : saved_at(&pass, PART_MLP, MLP_GELU),
          *dqkv = tiled ? work : saved_at(&pass, PART_MLP, MLP_FC);
-    return attention_backward(&pass, &shape, input, dresidual, datt, dqkv,
+    return attention_backward(&pass, &shape, c->input, c->residual, datt, dqkv,
                               work + scratch_qkv_bytes(gpt->model, gpt->B, gpt->T), err);
 }
 
-int gpt_mlp_backward(const struct gpt *gpt, const struct gpt_tensors *tile, const struct gpt_tensors *gradient,
-                     bool accumulate, const struct gpt_saved *saved, const void *dresidual, void *dnormed, bool add,
-                     struct error *err)
+static int tile_backward(const struct gpt *gpt, const struct gpt_call *c, struct error *err)
 {
-    const struct pass pass = pass_of(gpt, tile, gradient, accumulate, saved);
-    return mlp_backward(&pass, dresidual, saved_at(&pass, PART_HIDDEN, HIDDEN_GELU),
-                        saved_at(&pass, PART_HIDDEN, HIDDEN_FC), dnormed, add, err);
+    const struct pass pass = pass_of(gpt, c);
+    return mlp_backward(&pass, c->residual, saved_at(&pass, PART_HIDDEN, HIDDEN_GELU),
+                        saved_at(&pass, PART_HIDDEN, HIDDEN_FC), c->normed, c->add, err);
 }
 
-int gpt_norm_backward(const struct gpt *gpt, const struct gpt_tensors *norm, const struct gpt_tensors *gradient,
-                      bool accumulate, const void *input, const struct gpt_saved *saved, void *dresidual, void *scratch,
-                      struct error *err)
+static int final_norm_backward(const struct gpt *gpt, const struct gpt_call *c, struct error *err)
 {
-    (void)scratch, (void)err;
-    const struct pass pass = pass_of(gpt, norm, gradient, accumulate, saved);
-    norm_backward(&pass, TENSOR_LNF_W, TENSOR_LNF_B, NULL, dresidual, input, saved_at(&pass, PART_NORM, NORM_MEAN),
-                  saved_at(&pass, PART_NORM, NORM_RSTD), dresidual, false);
+    (void)err;
+    const struct pass pass = pass_of(gpt, c);
+    norm_backward(&pass, TENSOR_LNF_W, TENSOR_LNF_B, NULL, c->residual, c->input, saved_at(&pass, PART_NORM, NORM_MEAN),
+                  saved_at(&pass, PART_NORM, NORM_RSTD), c->residual, false);
     return STATUS_OK;
 }
 
-int gpt_head_backward(const struct gpt *gpt, const struct gpt_tensors *embed, const struct gpt_tensors *gradient,
-                      bool accumulate, const void *input, const struct gpt_saved *saved, void *dresidual, void *scratch,
-                      struct error *err)
+static int head_backward(const struct gpt *gpt, const struct gpt_call *c, struct error *err)
 {
-    (void)scratch;
-    const struct pass pass = pass_of(gpt, embed, gradient, accumulate, saved);
+    const struct pass pass = pass_of(gpt, c);
     const int64_t V = gpt->model->shape.vocabulary, row = logits_row(gpt->model);
     const void *dlogits = saved_at(&pass, PART_HEAD, HEAD_LOGITS);
-    int status = kernels_logits_backward_weight(pass.kernels, pass.dtype, gradient->at[TENSOR_WTE], accumulate, dlogits,
-                                                input, pass.N, V, pass.C, row, err);
+    int status = kernels_logits_backward_weight(pass.kernels, pass.dtype, c->gradient.at[TENSOR_WTE], c->accumulate,
+                                                dlogits, c->input, pass.N, V, pass.C, row, err);
     if (status) return status;
-    return kernels_logits_backward_input(pass.kernels, pass.dtype, dresidual, dlogits, embed->at[TENSOR_WTE], pass.N, V,
-                                         pass.C, row, err);
+    return kernels_logits_backward_input(pass.kernels, pass.dtype, c->residual, dlogits, c->parameters.at[TENSOR_WTE],
+                                         pass.N, V, pass.C, row, err);
 }
 
-int gpt_embed_backward(const struct gpt *gpt, const struct gpt_tensors *gradient, bool accumulate,
-                       const int32_t *tokens, const void *dresidual, void *scratch, struct error *err)
+static int embed_backward(const struct gpt *gpt, const struct gpt_call *c, struct error *err)
 {
     (void)err;
     const int64_t N = (int64_t)gpt->B * gpt->T, C = gpt->model->shape.hidden;
     const enum dtype dtype = gpt->model->dtype;
-    kernels_embed_backward_tokens(gpt->kernels, dtype, gradient->at[TENSOR_WTE], dresidual, tokens, N, C, scratch);
-    kernels_embed_backward_positions(gpt->kernels, dtype, gradient->at[TENSOR_WPE], accumulate, dresidual,
+    kernels_embed_backward_tokens(gpt->kernels, dtype, c->gradient.at[TENSOR_WTE], c->residual, c->tokens, N, C,
+                                  c->scratch);
+    kernels_embed_backward_positions(gpt->kernels, dtype, c->gradient.at[TENSOR_WPE], c->accumulate, c->residual,
                                      gpt->model->shape.context, N, gpt->T, C);
     return STATUS_OK;
 }
+
+gpt_use *const gpt_backward[USES] = {
+    [USE_EMBED] = embed_backward,     [USE_BLOCK] = block_backward, [USE_MLP] = tile_backward,
+    [USE_NORM] = final_norm_backward, [USE_HEAD] = head_backward,
+};

@@ -1,7 +1,26 @@
-/* A unit's tensors and their first values. */
+/* Calls by use; a unit's tensors and their first values. */
 #include "engine/gpt/gpt.h"
 
 #include "engine/base/rng.h"
+
+int gpt_run(const struct gpt *gpt, const struct gpt_call *call, struct error *err)
+{
+    return (call->kind == OP_BACKWARD ? gpt_backward : gpt_forward)[call->use->number](gpt, call, err);
+}
+
+struct slots slots_of(const struct gpt *gpt, enum activation_part part, void *saved)
+{
+    struct slots slots = {.base = saved};
+    architecture_gpt2.layout(&slots.layout, gpt->model, (int)part, gpt->B, gpt->T);
+    return slots;
+}
+
+const void *gpt_logits(const struct gpt *gpt, const struct gpt_saved *head, int position)
+{
+    const struct slots slots = slots_of(gpt, PART_HEAD, head->part[PART_HEAD]);
+    const char *logits = slot(&slots, HEAD_LOGITS);
+    return logits + position * logits_row(gpt->model) * dtype_bytes(gpt->model->dtype);
+}
 
 void gpt_tensors_of(struct gpt_tensors *tensors, const struct unit *unit, enum dtype dtype, void *flat, int64_t split,
                     void *tail)

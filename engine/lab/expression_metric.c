@@ -12,12 +12,12 @@
 /* Labs that were written before operations had these names are read as before. */
 static const struct {
     const char *name;
-    enum op_kind kind;
+    const char *now;
 } former_names[] = {
-    {"bring", OP_PARAM_H2D},
-    {"gradout", OP_GRAD_D2H},
-    {"reattend", OP_ATTENTION_RECOMPUTE},
-    {"remlp", OP_MLP_RECOMPUTE},
+    {"bring", "param_h2d"},
+    {"gradout", "grad_d2h"},
+    {"reattend", "rec_attn"},
+    {"remlp", "rec_mlp"},
 };
 
 /* Words of which each stands for a number: where it is put, and its name. */
@@ -29,7 +29,6 @@ static const struct {
 NAMES(tier, tier)
 NAMES(category, category)
 NAMES(traffic, traffic)
-NAMES(op, op_kind)
 NAMES(phase, phase)
 NAMES(lane, lane)
 
@@ -37,12 +36,12 @@ static const struct word_list {
     enum takes takes;
     size_t place;
     int count;
-    const char *(*name_of)(int number);
+    const char *(*name_of)(int number); /* NULL: the list is shorter */
 } lists[] = {
     {TAKES_TIER, offsetof(struct selection_of, tier), TIERS, tier_word},
     {TAKES_CATEGORY, offsetof(struct selection_of, category), CATEGORIES, category_word},
     {TAKES_KIND, offsetof(struct selection_of, kind), TRAFFIC_KINDS, traffic_word},
-    {TAKES_OP, offsetof(struct selection_of, op), OP_KINDS, op_word},
+    {TAKES_OP, offsetof(struct selection_of, op), OP_CODES_MAX, op_code_name},
     {TAKES_PHASE, offsetof(struct selection_of, phase), PHASES, phase_word},
     {TAKES_LANE, offsetof(struct selection_of, lane), LANES, lane_word},
 };
@@ -51,8 +50,8 @@ enum { LISTS = sizeof lists / sizeof *lists };
 static int in_list(const struct word_list *list, const char *name)
 {
     for (size_t n = 0; list->takes == TAKES_OP && n < sizeof former_names / sizeof *former_names; n++)
-        if (strcmp(former_names[n].name, name) == 0) return (int)former_names[n].kind;
-    for (int n = 0; n < list->count; n++)
+        if (strcmp(former_names[n].name, name) == 0) name = former_names[n].now;
+    for (int n = 0; n < list->count && list->name_of(n); n++)
         if (strcmp(list->name_of(n), name) == 0) return n;
     return -1;
 }
@@ -101,14 +100,15 @@ static int text_is_known(struct parser *parser, const struct metric_row *row, co
 /* The nearest of the words that this metric takes, or NULL. */
 static const char *nearest_word(const struct metric_row *row, const char *name)
 {
-    const char *known[CATEGORIES + TIERS + TRAFFIC_KINDS + OP_KINDS + PHASES + LANES + 4];
+    const char *known[CATEGORIES + TIERS + TRAFFIC_KINDS + OP_CODES_MAX + PHASES + LANES + 4];
     int count = 0;
     if (can(row, TAKES_RANK)) known[count++] = "rank";
     if (can(row, TAKES_STEP)) known[count++] = "step";
     if (can(row, TAKES_AHEAD)) known[count++] = "prefetch";
     if (can(row, TAKES_HOST)) known[count++] = lane_name(LANE_HOST);
     for (const struct word_list *list = lists; list < lists + LISTS; list++)
-        for (int n = 0; n < list->count && can(row, list->takes); n++) known[count++] = list->name_of(n);
+        for (int n = 0; n < list->count && can(row, list->takes) && list->name_of(n); n++)
+            known[count++] = list->name_of(n);
     return nearest_name(name, known, count);
 }
 
@@ -240,7 +240,7 @@ static void print_words(FILE *out)
           out);
     for (const struct word_list *list = lists; list < lists + LISTS; list++) {
         fprintf(out, "| %s |", words[list->takes]);
-        for (int n = 0; n < list->count; n++) fprintf(out, " `%s`", list->name_of(n));
+        for (int n = 0; n < list->count && list->name_of(n); n++) fprintf(out, " `%s`", list->name_of(n));
         fputs(" |\n", out);
     }
 }

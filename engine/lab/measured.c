@@ -61,7 +61,7 @@ static void at_span(struct lab_where *where, const struct lab_scene *scene, int 
     const char *unit = span->unit >= 0 && span->unit < scene->model->header.unit_count
                            ? scene->model->header.units[span->unit].name
                            : "";
-    snprintf(where->what, sizeof where->what, "%s%s%s", op_name(span->kind), *unit ? " " : "", unit);
+    snprintf(where->what, sizeof where->what, "%s%s%s", op_name(span->kind, span->use), *unit ? " " : "", unit);
 }
 
 /* ---- memory -------------------------------------------------------------------------------------------------------- */
@@ -148,7 +148,7 @@ static bool is_counted(const struct node *node, const struct span *span, uint32_
     const enum traffic traffic = traffic_of_op(span->kind);
     if (node->metric == METRIC_SENT && of->kind == ANY) return traffic != TRAFFIC_CONTROL && !traffic_is_copy(traffic);
     if (node->metric == METRIC_SENT) return span->kind != OP_LOAD && (int)traffic == of->kind;
-    return (of->op == ANY || of->op == (int)span->kind) && (!of->ahead || span->prefetch);
+    return (of->op == ANY || of->op == op_words(span->kind, span->use)->code) && (!of->ahead || span->prefetch);
 }
 
 static double over_spans(const struct node *node, const struct lab_scene *scene, int rank, const struct history_step *step,

@@ -120,7 +120,7 @@ static void apply(const struct schedule *ops, int number, bool ended, struct uni
     if (op->unit >= 0 && op->unit < units) {
         struct unit_cell *cell = &cells[op->unit];
         if (op->kind == OP_GATHER && ended) cell->parameters = CELL_WHOLE;
-        if (op_makes_gradient(op->kind)) cell->gradient = CELL_WRITTEN;
+        if (op->kind == OP_BACKWARD) cell->gradient = CELL_WRITTEN;
         if (op_is_update(op->kind)) cell->update = ended ? CELL_UPDATED : CELL_UPDATING;
         if (op->lane == LANE_COMPUTE && !ended) cell->used_by = number;
     }

@@ -24,6 +24,7 @@ struct span {
     int32_t waited_on; /* operation of the same schedule that was met last; -1: none */
     enum purpose purpose;
     enum op_kind kind;
+    const struct use *use; /* of a unit; NULL: it is no use */
     enum phase phase;
     enum stall stall;          /* why its lane stood before it (stall_before()); known when it has ended */
     int unit, bucket, micro_step; /* -1: none */

@@ -53,6 +53,7 @@ static void describe(struct span *span, const struct run_schedule *schedule, con
 {
     span->purpose = schedule->purpose;
     span->kind = op->kind;
+    span->use = op->use;
     span->phase = op->phase;
     span->unit = op->unit;
     span->bucket = op->bucket;

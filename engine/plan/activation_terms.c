@@ -1,5 +1,6 @@
 #include "engine/plan/activation_terms.h"
 
+#include "engine/plan/gpt2.h"
 #include "engine/plan/walk.h"
 
 static void add(struct activation_terms *terms, const char *what, const char *formula, int64_t bytes)
@@ -10,7 +11,7 @@ static void add(struct activation_terms *terms, const char *what, const char *fo
 static int64_t part_bytes(const struct model *model, enum activation_part part, int B, int T)
 {
     struct activation_layout layout;
-    activation_layout(&layout, model, part, B, T);
+    architecture_gpt2.layout(&layout, model, (int)part, B, T);
     return layout.bytes;
 }
 
@@ -38,8 +39,8 @@ void activation_terms_of(struct activation_terms *terms, const struct model *mod
     add(terms, "statistics of two norms, fp32", "+16 s b", L * 16 * sb);
     add(terms, "16 values in fp32, not in 16 bits", "+32 s b h", L * 16 * (e - 2) * sbh);
     add(terms, "tensors start at multiples of 64 bytes", "", L * (attention + mlp + input - exact));
-    if (!walk_keeps_part(knobs, PART_ATTENTION)) add(terms, "attention half made again", "", -L * attention);
-    if (!walk_keeps_part(knobs, PART_MLP)) add(terms, "MLP half made again", "", -L * mlp);
+    if (!walk_keeps_part(model, knobs, PART_ATTENTION)) add(terms, "attention half made again", "", -L * attention);
+    if (!walk_keeps_part(model, knobs, PART_MLP)) add(terms, "MLP half made again", "", -L * mlp);
     add(terms, "inputs inside segments made again", "", (inputs_kept(model, knobs) - L) * input);
     terms->kept = terms->stored;
     for (int t = 0; t < terms->count; t++) terms->kept += terms->difference[t].bytes;

@@ -36,9 +36,6 @@ int builder_staging(struct builder *builder, const char *name, int64_t bytes);
 int builder_unit_staging(struct builder *builder, const char *name, enum dtype dtype, int unit); /* the rank's own shard */
 int builder_unit_buffer_in(struct builder *builder, enum tier tier, const char *name, enum category category, enum extent extent, enum dtype dtype, int unit, bool lasting);
 
-/* As ops.def has it; a gather is in the phase of the use that it is for. */
-enum phase op_usual_phase(enum op_kind kind);
-
 /* One operation: begin, then any of the calls below, then end (returns its number). */
 struct op *builder_begin(struct builder *builder, enum op_kind kind, int micro_step, int unit);
 void builder_take(struct builder *builder, enum role role, int buffer); /* role ROLES: taken, but has no role here */

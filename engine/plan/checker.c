@@ -5,12 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/plan/walk.h"
+#include "engine/plan/model.h"
 
 int checker_fail(const struct checker *checker, int op, const char *what, const char *detail)
 {
     return error_set(checker->err, STATUS_CHECK, "schedule, operation %d (%s): %s%s%s", op,
-                     op_name(checker->schedule->ops[op].kind), what, detail ? ": " : "", detail ? detail : "");
+                     op_name(checker->schedule->ops[op].kind, checker->schedule->ops[op].use), what, detail ? ": " : "", detail ? detail : "");
 }
 
 bool checker_ended_before(const struct checker *checker, int earlier, int op)
@@ -109,11 +109,10 @@ static int check_uses(struct checker *checker)
     return STATUS_OK;
 }
 
-/* In the chain of outputs. */
+/* In the chain of outputs; a copy of an output has the place of its unit's own use. */
 static int place_of(const struct checker *checker, const struct op *op)
 {
-    const bool head = op->kind == OP_HEAD_FORWARD || op->kind == OP_HEAD_BACKWARD;
-    return head ? checker->model->shape.layers + 2 : walk_unit_place(checker->model, op->unit);
+    return op->use ? model_place(checker->model, op->use, op->unit) : checker->model->units[op->unit].place;
 }
 
 /* A checkpoint that is copied between tiers is what its unit put out, or the copy of that. */
@@ -122,7 +121,7 @@ static int check_copy(const struct checker *checker, int i)
     const struct op *op = &checker->schedule->ops[i], *maker = op;
     if (op->kind != OP_OFFLOAD && op->kind != OP_FETCH) return STATUS_OK;
     maker = &checker->schedule->ops[checker->taken_by[op->buffer[ROLE_SOURCE]]];
-    if (maker->micro_step == op->micro_step && op->unit == walk_unit_at(checker->model, place_of(checker, maker)) &&
+    if (maker->micro_step == op->micro_step && op->unit == model_unit_at(checker->model, place_of(checker, maker)) &&
         maker->buffer[ROLE_OUTPUT] == op->buffer[ROLE_SOURCE] && (maker->kind == OP_OFFLOAD) == (op->kind == OP_FETCH))
         return STATUS_OK;
     return checker_fail(checker, i, "copies what its unit did not put out", NULL);
@@ -168,7 +167,8 @@ static int check_take(const struct checker *checker, int i, const int last_giver
     for (int lane = 0; lane < LANES; lane++)
         if (last_giver[lane] >= 0 && !checker_ended_before(checker, last_giver[lane], i))
             return checker_fail(checker, i, "takes memory before an operation above has given back its own",
-                                op_name(checker->schedule->ops[last_giver[lane]].kind));
+                                op_name(checker->schedule->ops[last_giver[lane]].kind,
+                                        checker->schedule->ops[last_giver[lane]].use));
     return STATUS_OK;
 }
 

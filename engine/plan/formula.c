@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/plan/activation.h"
+#include "engine/plan/gpt2.h"
 
 /* Activation slots are rounded up to whole cache lines, which changes nothing where N is a multiple of 16. */
 const struct formula formulas[] = {

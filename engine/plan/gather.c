@@ -40,7 +40,7 @@ static int64_t gathered_elems(const struct gatherer *gatherer, int unit)
 
 static enum phase phase_of(const struct walk_step *step)
 {
-    return step->use >= USE_HEAD_BACKWARD ? PHASE_BACKWARD : PHASE_FORWARD;
+    return step->kind == OP_FORWARD ? PHASE_FORWARD : PHASE_BACKWARD;
 }
 
 static bool missing(const struct gatherer *gatherer, int at)
@@ -227,7 +227,7 @@ static bool kept_for_backward(const struct gatherer *gatherer, int at)
 {
     const struct schedule *schedule = gatherer->builder->schedule;
     const struct walk_step *step = &gatherer->walk->steps[at];
-    return schedule->purpose == PURPOSE_TRAIN && step->use < USE_HEAD_BACKWARD &&
+    return schedule->purpose == PURPOSE_TRAIN && step->kind == OP_FORWARD &&
            step->unit >= gatherer->builder->model->unit_count - schedule->knobs.keep_last_units;
 }
 

@@ -3,113 +3,96 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* What a tile of an MLP has of a tensor. */
-enum cut { CUT_STAYS, CUT_ROWS, CUT_COLUMNS, CUT_FIRST };
+#include "engine/plan/gpt2.h"
 
-struct tensor_row {
-    const char *name;
-    enum unit_kind unit;
-    enum tensor_init init;
-    bool decay;
-    enum cut cut;
-};
+const struct architecture *const architectures[] = {&architecture_gpt2, NULL};
 
-static const struct tensor_row tensor_rows[TENSOR_IDS] = {
-#define TENSOR(ID, name, unit, rows, columns, init, decay, cut) {name, UNIT_##unit, INIT_##init, decay, CUT_##cut},
-#include "engine/plan/tensors.def"
-#undef TENSOR
-};
-
-static void tensor_shape(enum tensor_id id, const struct config_model *shape, int64_t *rows_out, int64_t *columns_out)
-{
-    int64_t C = shape->hidden, V = shape->vocabulary, X = shape->context;
-    switch (id) {
-#define TENSOR(ID, name, unit, rows, columns, init, decay, cut)                                                        \
-    case TENSOR_##ID:                                                                                                  \
-        *rows_out = rows;                                                                                              \
-        *columns_out = columns;                                                                                        \
-        return;
-#include "engine/plan/tensors.def"
-#undef TENSOR
-    case TENSOR_IDS: break;
-    }
-}
-
-/* How many tensors of an untiled unit of a kind stand before `id` in it, and how many elements they are. */
+/* How many tensors of an untiled unit stand before `id` in it, and how many elements they are. */
 struct place {
     int tensors;
     int64_t elems;
 };
 
-static struct place place_in(enum unit_kind kind, enum tensor_id id, const struct config_model *shape)
+static struct place place_in(const struct model *model, const struct use *use, int id)
 {
+    const struct architecture *of = model->architecture;
     struct place place = {0};
     int64_t rows, columns;
-    for (int before = 0; before < (int)id; before++) {
-        if (tensor_rows[before].unit != kind) continue;
-        tensor_shape((enum tensor_id)before, shape, &rows, &columns);
+    for (int before = 0; before < id; before++) {
+        if (of->tensors[before].use != use->number) continue;
+        of->tensor_shape(before, &model->shape, &rows, &columns);
         place.tensors++;
         place.elems += rows * columns;
     }
     return place;
 }
 
-/* ... and how many of the whole model: embed, the blocks, norm. */
-static struct place place_of(enum tensor_id id, int block, const struct config_model *shape)
+/* ... and how many of the whole model. */
+static struct place place_of(const struct model *model, int id, int block)
 {
-    const enum unit_kind kind = tensor_rows[id].unit;
-    const struct place embed = place_in(UNIT_EMBED, TENSOR_IDS, shape), each = place_in(UNIT_BLOCK, TENSOR_IDS, shape);
-    struct place place = place_in(kind, id, shape);
-    const int blocks = kind == UNIT_BLOCK ? block : kind == UNIT_NORM ? shape->layers : 0;
-    if (kind != UNIT_EMBED) place.tensors += embed.tensors, place.elems += embed.elems;
-    place.tensors += blocks * each.tensors;
-    place.elems += blocks * each.elems;
+    const struct architecture *of = model->architecture;
+    const struct use *own = &of->uses[of->tensors[id].use];
+    struct place place = place_in(model, own, id);
+    for (const struct use *use = of->uses; use <= own; use++) {
+        const struct place each = place_in(model, use, of->tensor_count);
+        const int times = use < own ? model_repeats(model, use) : use->repeat == REPEAT_BLOCK ? block : 0;
+        place.tensors += times * each.tensors;
+        place.elems += times * each.elems;
+    }
     return place;
 }
 
-static bool belongs(const struct unit *unit, enum tensor_id id, bool tiled)
+static bool belongs(const struct model *model, const struct unit *unit, int id)
 {
-    const struct tensor_row *row = &tensor_rows[id];
-    if (unit->kind != UNIT_MLP) return row->unit == unit->kind && !(tiled && row->cut != CUT_STAYS);
+    const struct tensor_row *row = &model->architecture->tensors[id];
+    if (unit->tile < 0) return row->use == unit->use->number && !(model_tiled(model) && row->cut != CUT_STAYS);
     return row->cut == CUT_ROWS || row->cut == CUT_COLUMNS || (row->cut == CUT_FIRST && unit->tile == 0);
 }
 
-static void unit_add(struct unit *unit, enum tensor_id id, const struct config_model *shape, int tiles)
+static void unit_add(const struct model *model, struct unit *unit, int id)
 {
-    const struct tensor_row *row = &tensor_rows[id];
-    const struct place place = place_of(id, unit->block, shape);
+    const struct tensor_row *row = &model->architecture->tensors[id];
+    const struct place place = place_of(model, id, unit->block);
     struct tensor *tensor = &unit->tensors[unit->tensor_count++];
     *tensor = (struct tensor){.id = id,
+                              .name = row->name,
                               .offset = unit->elems,
                               .global = place.tensors,
                               .canonical = place.elems,
                               .init = row->init,
                               .decay = row->decay};
-    tensor_shape(id, shape, &tensor->rows, &tensor->columns);
+    model->architecture->tensor_shape(id, &model->shape, &tensor->rows, &tensor->columns);
     tensor->whole_columns = tensor->columns;
-    if (unit->kind == UNIT_MLP && row->cut == CUT_ROWS) {
-        tensor->rows /= tiles;
+    if (unit->tile >= 0 && row->cut == CUT_ROWS) {
+        tensor->rows /= model->mlp_tiles;
         tensor->row = unit->tile * tensor->rows;
     }
-    if (unit->kind == UNIT_MLP && row->cut == CUT_COLUMNS) {
-        tensor->columns /= tiles;
+    if (unit->tile >= 0 && row->cut == CUT_COLUMNS) {
+        tensor->columns /= model->mlp_tiles;
         tensor->column = unit->tile * tensor->columns;
     }
     tensor->elems = tensor->rows * tensor->columns;
     unit->elems += tensor->elems;
 }
 
-static void unit_init(struct model *model, enum unit_kind kind, int block, int tile)
+static void unit_init(struct model *model, const struct use *use, int block, int tile)
 {
     struct unit *unit = &model->units[model->unit_count++];
-    *unit = (struct unit){.kind = kind, .block = block, .tile = tile};
-    if (kind == UNIT_BLOCK) snprintf(unit->name, sizeof unit->name, "block %d", block);
-    else if (kind == UNIT_MLP) snprintf(unit->name, sizeof unit->name, "mlp %d.%d", block, tile);
-    else snprintf(unit->name, sizeof unit->name, "%s", kind == UNIT_EMBED ? "embed" : "norm");
-    for (int id = 0; id < TENSOR_IDS; id++)
-        if (belongs(unit, (enum tensor_id)id, model_tiled(model)))
-            unit_add(unit, (enum tensor_id)id, &model->shape, model->mlp_tiles);
+    *unit = (struct unit){.use = use, .place = model->places, .block = block, .tile = tile};
+    if (tile >= 0) snprintf(unit->name, sizeof unit->name, "%s %d.%d", use->unit, block, tile);
+    else if (block >= 0) snprintf(unit->name, sizeof unit->name, "%s %d", use->unit, block);
+    else snprintf(unit->name, sizeof unit->name, "%s", use->unit);
+    for (int id = 0; id < model->architecture->tensor_count; id++)
+        if (belongs(model, unit, id)) unit_add(model, unit, id);
     model->elems += unit->elems;
+}
+
+static void blocks_init(struct model *model, const struct use *use)
+{
+    for (int block = 0; block < model->shape.layers; block++, model->places++) {
+        unit_init(model, use, block, -1);
+        for (int tile = 0; model_tiled(model) && tile < model->mlp_tiles; tile++) unit_init(model, use + 1, block, tile);
+    }
 }
 
 const char *model_difference(const struct config_model *one, const struct config_model *other, int sizes[2])
@@ -138,17 +121,22 @@ int model_init(struct model *model, const struct config_model *shape, enum dtype
 int model_init_tiled(struct model *model, const struct config_model *shape, int mlp_tiles, enum dtype dtype,
                      struct error *err)
 {
-    const int tiles = mlp_tiles > 1 ? mlp_tiles : 1;
-    const int units = 2 + shape->layers * (tiles > 1 ? 1 + tiles : 1);
-    *model = (struct model){.shape = *shape, .dtype = dtype, .gradient = dtype, .wire = dtype, .mlp_tiles = tiles};
+    const struct architecture *of = architectures[0];
+    int units = 0;
+    *model = (struct model){.architecture = of,
+                            .shape = *shape,
+                            .dtype = dtype,
+                            .gradient = dtype,
+                            .wire = dtype,
+                            .mlp_tiles = mlp_tiles > 1 ? mlp_tiles : 1};
+    for (const struct use *use = of->uses; use < of->uses + of->use_count; use++) units += model_repeats(model, use);
     model->units = calloc((size_t)units, sizeof *model->units);
     if (!model->units) return error_set(err, STATUS_RUN, "no memory for a table of %d units", units);
-    unit_init(model, UNIT_EMBED, -1, -1);
-    for (int block = 0; block < shape->layers; block++) {
-        unit_init(model, UNIT_BLOCK, block, -1);
-        for (int tile = 0; model_tiled(model) && tile < tiles; tile++) unit_init(model, UNIT_MLP, block, tile);
+    for (const struct use *use = of->uses; use < of->uses + of->use_count; use++) {
+        if (use->repeat == REPEAT_ONCE) unit_init(model, use, -1, -1);
+        if (use->repeat == REPEAT_BLOCK) blocks_init(model, use);
+        model->places += use->repeat == REPEAT_ONCE || use->repeat == REPEAT_TIED;
     }
-    unit_init(model, UNIT_NORM, -1, -1);
     return STATUS_OK;
 }
 
@@ -169,9 +157,36 @@ void model_release(struct model *model)
     model->units = NULL;
 }
 
-const char *tensor_name(enum tensor_id id)
+int model_repeats(const struct model *model, const struct use *use)
 {
-    return tensor_rows[id].name;
+    switch (use->repeat) {
+    case REPEAT_BLOCK: return model->shape.layers;
+    case REPEAT_TILE: return model_tiled(model) ? model->shape.layers * model->mlp_tiles : 0;
+    case REPEAT_HALF: return 0;
+    default: return 1;
+    }
+}
+
+int model_place(const struct model *model, const struct use *use, int unit)
+{
+    return use->repeat == REPEAT_TIED ? model->places - 1 : model->units[unit].place;
+}
+
+int model_unit_at(const struct model *model, int place)
+{
+    int unit = model->unit_count - 1;
+    while (unit > 0 && (model->units[unit].place != place || model_is_tile(model, unit))) unit--;
+    return unit;
+}
+
+int64_t activation_aligned(int64_t bytes)
+{
+    return (bytes + ACTIVATION_ALIGN - 1) / ACTIVATION_ALIGN * ACTIVATION_ALIGN;
+}
+
+int64_t activation_output_bytes(const struct model *model, int B, int T)
+{
+    return activation_aligned((int64_t)B * T * model->shape.hidden * dtype_bytes(model->dtype));
 }
 
 bool model_tiled(const struct model *model)
@@ -181,7 +196,7 @@ bool model_tiled(const struct model *model)
 
 bool model_is_tile(const struct model *model, int unit)
 {
-    return model->units[unit].kind == UNIT_MLP;
+    return model->units[unit].tile >= 0;
 }
 
 bool model_is_last_tile(const struct model *model, int unit)

@@ -1,14 +1,14 @@
-/* The model as the plan sees it: units and their tensors, no numbers inside.
+/* The model as the plan sees it: the units of an architecture (architecture.h) at some sizes, and their tensors, no numbers inside.
  *
  * A unit is what is gathered and released together: the embeddings (unit 0, used twice: the output layer is tied to it),
- * each block, the final norm. At every stage a unit is one flat array, its tensors in the order of tensors.def, padded at
+ * each block, the final norm. At every stage a unit is one flat array, its tensors in the order of its architecture, padded at
  * the end and cut into N equal shards; rank r owns shard r. So a gather is one collective without reordering, and a switch
  * of stage moves nothing that its owner already holds.
  *
  * Memory-centric tiling (ZeRO-Infinity, section 5.1.3) makes more units of a model, and nothing else: with model.mlp_tiles k
- * the MLP of a block, 8 of its 12 C x C parameters, is cut along its hidden width into k units of kind UNIT_MLP behind the
- * block's. Which elements of which whole tensor a tile has says its struct tensor, so initial values, hashes and files do not
- * depend on how a model is tiled. */
+ * the MLP of a block, 8 of its 12 C x C parameters, is cut along its hidden width into k units behind the block's. A tile's
+ * struct tensor says which elements of which whole tensor it has, so initial values, hashes and files do not depend on how a
+ * model is tiled. */
 #ifndef ENGINE_PLAN_MODEL_H
 #define ENGINE_PLAN_MODEL_H
 
@@ -16,19 +16,11 @@
 #include <stdint.h>
 
 #include "engine/config/config.h"
-
-enum unit_kind { UNIT_EMBED, UNIT_BLOCK, UNIT_NORM, UNIT_MLP };
-enum tensor_init { INIT_NORMAL, INIT_RESIDUAL, INIT_ONE, INIT_ZERO };
-
-enum tensor_id {
-#define TENSOR(ID, name, unit, rows, columns, init, decay, cut) TENSOR_##ID,
-#include "engine/plan/tensors.def"
-#undef TENSOR
-    TENSOR_IDS
-};
+#include "engine/plan/architecture.h"
 
 struct tensor {
-    enum tensor_id id;
+    int id; /* its row of the architecture's table */
+    const char *name;
     int64_t rows, columns, elems;
     int64_t offset; /* of its first element in the unit's flat array */
     /* Of the whole tensor, which this is unless it was cut for a tile: */
@@ -41,16 +33,18 @@ struct tensor {
 };
 
 struct unit {
-    enum unit_kind kind;
+    const struct use *use; /* its kind: its own use in the chain */
+    int place;        /* of that use in the chain of outputs; tiles have their block's */
     int block;        /* number of the block, or -1 */
     int tile;         /* of its MLP, or -1 */
     char name[28];    /* "embed", "block 3", "mlp 3.0", "norm" */
     int64_t elems;    /* without padding */
     int tensor_count;
-    struct tensor tensors[TENSOR_IDS];
+    struct tensor tensors[UNIT_TENSORS_MAX];
 };
 
 struct model {
+    const struct architecture *architecture;
     struct config_model shape;
     enum dtype dtype;
     enum optimizer optimizer; /* what state is kept */
@@ -58,7 +52,8 @@ struct model {
     bool passes;                   /* ranks have a device each, and what one sums up arrives in a buffer (buckets.h) */
     enum dtype gradient, wire; /* in what gradients accumulate, and travel; backward makes them in dtype */
     int mlp_tiles;  /* 1: MLPs are part of their blocks */
-    int unit_count; /* layers + 2, and the tiles of all MLPs */
+    int unit_count; /* with the tiles of all blocks */
+    int places;     /* of the chain of outputs; the tied use has the last */
     struct unit *units;
     int64_t elems;  /* Psi: all parameters, without padding */
 };
@@ -77,7 +72,8 @@ int model_init_tiled(struct model *model, const struct config_model *shape, int 
 int model_of(struct model *model, const struct config *config, struct error *err);
 void model_release(struct model *model);
 
-const char *tensor_name(enum tensor_id id);
+/* How often a use stands in a forward of the whole model. */
+int model_repeats(const struct model *model, const struct use *use);
 
 /* The unit of a block, and of a tile of its MLP. */
 int model_block(const struct model *model, int block);
@@ -85,6 +81,16 @@ int model_mlp(const struct model *model, int block, int tile);
 bool model_tiled(const struct model *model);
 bool model_is_tile(const struct model *model, int unit);
 bool model_is_last_tile(const struct model *model, int unit); /* of its MLP */
+
+/* Place of a use of a unit in the chain of outputs: a block and its tiles have the same. */
+int model_place(const struct model *model, const struct use *use, int unit);
+/* The unit at a place, a block itself rather than its tile; the first unit is at the last place, too. */
+int model_unit_at(const struct model *model, int place);
+
+/* Of an output: [B * T, hidden] in the model's dtype. */
+int64_t activation_output_bytes(const struct model *model, int B, int T);
+int64_t activation_aligned(int64_t bytes); /* to ACTIVATION_ALIGN */
+
 /* Of the first block, which are as large as any other's, with the tiles of its MLP. */
 int64_t model_block_elems(const struct model *model);
 

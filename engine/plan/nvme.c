@@ -292,7 +292,7 @@ static bool is_due(const struct planner *planner, int at)
     const struct walk_step *step = &planner->walk.steps[at];
     const int64_t uses = planner->walk.length / planner->builder.schedule->micro_steps;
     int64_t all = 0;
-    if (use_completes_gradient(step->use) && pipeline->now.unit >= step->unit) return true;
+    if (walk_completes_gradient(step) && pipeline->now.unit >= step->unit) return true;
     for (int u = 0; u < planner->builder.model->unit_count; u++)
         all += shard_elems(planner->builder.model->units[u].elems, planner->builder.schedule->ranks);
     return at + 1 >= uses || pipeline->passed_elems < all / uses * (at + 1);
@@ -305,5 +305,5 @@ void swapped_updates_pending(struct planner *planner, int at)
     const struct walk_step *step = &planner->walk.steps[at];
     if (at == 0) begin_pass(planner, pipeline, PASS_PENDING);
     while (pipeline->more && is_due(planner, at)) pass_tile(planner, pipeline);
-    if (use_completes_gradient(step->use) && pipeline->held.unit >= step->unit) write_held(planner, pipeline);
+    if (walk_completes_gradient(step) && pipeline->held.unit >= step->unit) write_held(planner, pipeline);
 }

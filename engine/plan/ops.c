@@ -1,19 +1,55 @@
-/* What is true of a kind of operation, a lane or a phase, in whichever schedule. */
-#include "engine/plan/builder.h"
+#include "engine/plan/ops.h"
 
-static const struct {
-    const char *name;
+#include <stddef.h>
+
+#include "engine/plan/architecture.h"
+
+static const struct op_row {
+    struct op_words words;
     enum lane lane;
     enum phase phase;
 } op_rows[OP_KINDS] = {
-#define OP(ID, name, lane, phase, help) {name, LANE_##lane, PHASE_##phase},
+    [OP_FORWARD] = {{-1, "forward", "forward of a unit"}, LANE_COMPUTE, PHASE_FORWARD},
+    [OP_BACKWARD] = {{-1, "backward", "gradient through a unit"}, LANE_COMPUTE, PHASE_BACKWARD},
+    [OP_RECOMPUTE] = {{-1, "recompute", "forward of a unit again"}, LANE_COMPUTE, PHASE_BACKWARD},
+#define OP(ID, code, name, lane, phase, help) {{code, name, help}, LANE_##lane, PHASE_##phase},
 #include "engine/plan/ops.def"
 #undef OP
 };
 
-const char *op_name(enum op_kind kind)
+const struct op_words *op_words(enum op_kind kind, const struct use *use)
 {
-    return op_rows[kind].name;
+    return use ? &use->as[kind] : &op_rows[kind].words;
+}
+
+const char *op_name(enum op_kind kind, const struct use *use)
+{
+    return op_words(kind, use)->name;
+}
+
+static bool coded_in_use(int code, const struct use *use, enum op_kind *kind)
+{
+    for (*kind = 0; *kind < USE_KINDS; ++*kind)
+        if (use->as[*kind].name && use->as[*kind].code == code) return true;
+    return false;
+}
+
+bool op_coded(int code, enum op_kind *kind, const struct use **use)
+{
+    *use = NULL;
+    for (*kind = USE_KINDS; *kind < OP_KINDS; ++*kind)
+        if (op_rows[*kind].words.code == code) return true;
+    for (const struct architecture *const *of = architectures; *of; of++)
+        for (*use = (*of)->uses; *use < (*of)->uses + (*of)->use_count; ++*use)
+            if (coded_in_use(code, *use, kind)) return true;
+    return false;
+}
+
+const char *op_code_name(int code)
+{
+    enum op_kind kind;
+    const struct use *use;
+    return op_coded(code, &kind, &use) ? op_name(kind, use) : NULL;
 }
 
 enum lane op_lane(enum op_kind kind)
@@ -44,12 +80,6 @@ bool op_is_update(enum op_kind kind)
 bool op_swaps(enum op_kind kind)
 {
     return kind == OP_SWAP_IN || kind == OP_SWAP_OUT;
-}
-
-bool op_makes_gradient(enum op_kind kind)
-{
-    return kind == OP_HEAD_BACKWARD || kind == OP_NORM_BACKWARD || kind == OP_MLP_BACKWARD ||
-           kind == OP_BLOCK_BACKWARD || kind == OP_EMBED_BACKWARD;
 }
 
 const char *lane_name(enum lane lane)

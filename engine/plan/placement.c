@@ -105,23 +105,21 @@ static uint64_t arrays(const struct schedule_input *input, enum extent extent, i
 static uint64_t outputs(const struct schedule_input *input)
 {
     const uint64_t each = aligned(activation_output_bytes(input->model, input->B, input->T), ADDRESS_ALIGN);
-    return (uint64_t)(input->model->shape.layers + 2) * each;
+    return (uint64_t)(input->model->places - 1) * each;
 }
 
 /* What forward saves, with nothing made again, and the tokens. */
 static uint64_t activations(const struct schedule_input *input)
 {
-    const int blocks = input->model->shape.layers;
-    const int count[PART_KINDS] = {[PART_ATTENTION] = blocks,
-                                   [PART_MLP] = blocks,
-                                   [PART_NORM] = 1,
-                                   [PART_HEAD] = 1,
-                                   [PART_HIDDEN] = blocks * input->model->mlp_tiles};
+    const struct model *model = input->model;
+    const struct architecture *of = model->architecture;
     uint64_t bytes = outputs(input) + aligned((int64_t)input->B * input->T * 2 * 4, ADDRESS_ALIGN);
-    for (int part = 0; part < PART_KINDS; part++) {
+    for (int part = 0; part < of->part_count; part++) {
         struct activation_layout layout;
-        activation_layout(&layout, input->model, (enum activation_part)part, input->B, input->T);
-        bytes += (uint64_t)count[part] * aligned(layout.bytes, ADDRESS_ALIGN);
+        of->layout(&layout, model, part, input->B, input->T);
+        for (int use = 0; use < of->use_count; use++)
+            if (of->uses[use].parts >> part & 1)
+                bytes += (uint64_t)model_repeats(model, &of->uses[use]) * aligned(layout.bytes, ADDRESS_ALIGN);
     }
     return bytes;
 }
@@ -129,11 +127,14 @@ static uint64_t activations(const struct schedule_input *input)
 /* Gradients of activations and, between them, the largest scratch. */
 static uint64_t workspace(const struct schedule_input *input)
 {
+    const struct architecture *of = input->model->architecture;
     int64_t scratch = 0;
-    for (int use = 0; use < USES; use++) {
-        const int64_t bytes = scratch_bytes(input->model, (enum use)use, input->B, input->T, input->threads);
-        if (bytes > scratch) scratch = bytes;
-    }
+    for (int use = 0; use < of->use_count; use++)
+        for (enum op_kind kind = 0; kind < USE_KINDS; kind++) {
+            const int64_t bytes =
+                of->scratch_bytes(input->model, kind, &of->uses[use], input->B, input->T, input->threads);
+            if (bytes > scratch) scratch = bytes;
+        }
     return HOLES * aligned(scratch, ADDRESS_ALIGN) +
            2 * aligned(activation_output_bytes(input->model, input->B, input->T), ADDRESS_ALIGN);
 }

@@ -41,9 +41,9 @@ struct planner {
     bool cast_gradients;    /* they accumulate in another type than backward makes them in */
     bool own_gradients;     /* backward writes into the step's own buffers (stages 2, 3; or to accumulate in another type) */
     bool reduce_every_time; /* after every micro-step, not only the last (stages 2, 3, unless no_sync) */
-    int *output;            /* by place in the chain (walk_place): the next use's input */
+    int *output;            /* by place in the chain (model_place): the next use's input */
     int *last_use, *moved;  /* by place: the forward that made it; the copy that brought it where it is */
-    int *part[PART_KINDS];  /* by unit, the head behind all: what forward, or recomputation, saved */
+    int *part[SAVED_PARTS_MAX]; /* by unit, the tied use behind all: what forward, or recomputation, saved */
     int *unit_gradient;     /* by unit: where backward writes, then what is reduced */
     int *accumulator;       /* by unit: where casts of all micro-steps are added up */
     int tokens, residual, normed;
@@ -69,7 +69,7 @@ int planner_serial(const struct planner *planner, int op);
 
 /* For the operation now begun (use_activations.c): whether a use makes an output, and the buffer of it; the parts that it
  * saves; where its input lies; and what goes back with it. */
-bool activations_makes_output(const struct planner *planner, enum use use);
+bool activations_makes_output(const struct planner *planner, const struct walk_step *step);
 void activations_output(struct planner *planner, const struct walk_step *step);
 void activations_take(struct planner *planner, const struct walk_step *step);
 void activations_input(struct planner *planner, const struct walk_step *step);
@@ -87,7 +87,7 @@ void gradient_convert(struct planner *planner, const struct walk_step *step, boo
  * after: an operation of another lane that it waits for, or -1. */
 void planner_cast(struct planner *planner, int micro_step, int unit, int from, int to, bool accumulate, int after);
 
-/* ... and around it: the input of a recomputed segment leaves for the host tier after its use, or comes back before. */
+/* The copies around a use: the input of a recomputed segment goes to the host tier after its use and comes back before its next. */
 void activations_offload(struct planner *planner, const struct walk_step *step);
 void activations_fetch(struct planner *planner, const struct walk_step *step);
 

@@ -12,19 +12,19 @@
 static void write_reduction(struct planner *planner, const struct walk_step *step)
 {
     const bool reduced = planner->reduce_every_time || step->micro_step == planner->builder.schedule->micro_steps - 1;
-    if (!use_completes_gradient(step->use)) return;
+    if (!walk_completes_gradient(step)) return;
     gradient_convert(planner, step, reduced);
     if (!reduced) return;
     buckets_add_unit(&planner->buckets, step->micro_step, step->unit, planner->unit_gradient[step->unit],
                      reduction_into(planner, step->unit), planner->last_compute);
-    if (step->use == USE_EMBED_BACKWARD) buckets_close(&planner->buckets);
+    if (step->place == 0) buckets_close(&planner->buckets);
 }
 
 static void write_use(struct planner *planner, int at)
 {
     const struct walk_step *step = &planner->walk.steps[at];
     const bool overlap = planner->builder.schedule->knobs.overlap_comm;
-    if (step->use == USE_EMBED_FORWARD) use_load(planner, step->micro_step);
+    if (step->kind == OP_FORWARD && step->place == 0) use_load(planner, step->micro_step);
     int newest = gatherer_before(&planner->gatherer, at, planner_serial(planner, planner->last_compute));
     if (newest >= 0) planner->last_comm = newest;
     activations_fetch(planner, step);
@@ -49,7 +49,7 @@ static bool planner_alloc(struct planner *planner, int units)
     planner->unit_gradient = calloc((size_t)units, sizeof *planner->unit_gradient);
     planner->accumulator = calloc((size_t)units, sizeof *planner->accumulator);
     planner->pending_update = calloc((size_t)units, sizeof *planner->pending_update);
-    for (int part = 0; part < PART_KINDS; part++)
+    for (int part = 0; part < SAVED_PARTS_MAX; part++)
         all &= (planner->part[part] = calloc((size_t)units + 1, sizeof *planner->part[part])) != NULL;
     return all && planner->builder.layout && planner->output && planner->last_use && planner->moved &&
            planner->unit_gradient && planner->accumulator && planner->pending_update;
@@ -64,7 +64,7 @@ static void planner_release(struct planner *planner)
     free(planner->output);
     free(planner->last_use);
     free(planner->moved);
-    for (int part = 0; part < PART_KINDS; part++) free(planner->part[part]);
+    for (int part = 0; part < SAVED_PARTS_MAX; part++) free(planner->part[part]);
     free(planner->unit_gradient);
     free(planner->accumulator);
     free(planner->pending_update);
@@ -160,7 +160,7 @@ int schedule_build(struct schedule *schedule, const struct schedule_input *input
 
 static bool same_op(const struct op *a, const struct op *b)
 {
-    bool same = a->kind == b->kind && a->micro_step == b->micro_step && a->unit == b->unit && a->bucket == b->bucket &&
+    bool same = a->kind == b->kind && a->use == b->use && a->micro_step == b->micro_step && a->unit == b->unit && a->bucket == b->bucket &&
                 a->accumulate == b->accumulate && a->flush == b->flush && a->prefetch == b->prefetch &&
                 a->piece_count == b->piece_count && a->take_count == b->take_count && a->give_count == b->give_count &&
                 a->dependency_count == b->dependency_count;

@@ -19,29 +19,9 @@
 #include <stdint.h>
 
 #include "engine/base/tier.h"
-#include "engine/plan/activation.h"
 #include "engine/plan/model.h"
 
-enum lane { LANE_COMPUTE, LANE_COMM, LANE_D2H, LANE_H2D, LANE_HOST, LANE_NVME_READ, LANE_NVME_WRITE, LANES };
-enum phase { PHASE_FORWARD, PHASE_BACKWARD, PHASE_OPTIMIZER, PHASES };
 enum purpose { PURPOSE_TRAIN, PURPOSE_EVALUATE, PURPOSE_SAMPLE, PURPOSES };
-
-enum op_kind {
-#define OP(ID, name, lane, phase, help) OP_##ID,
-#include "engine/plan/ops.def"
-#undef OP
-    OP_KINDS
-};
-
-const char *op_name(enum op_kind kind);
-enum lane op_lane(enum op_kind kind);
-bool lane_computes(enum lane lane);   /* its work is arithmetic, of a phase; the others move bytes */
-bool op_is_hosts(enum op_kind kind);  /* done by the host wherever its lane is: it reads what those before it have left */
-bool op_is_update(enum op_kind kind); /* of the optimizer, on either side */
-bool op_swaps(enum op_kind kind);     /* between host memory and NVMe */
-bool op_makes_gradient(enum op_kind kind); /* of a unit, or a part of it */
-const char *lane_name(enum lane lane);
-const char *phase_name(enum phase phase);
 
 enum extent {
     EXTENT_WHOLE,  /* the padded unit */
@@ -87,6 +67,12 @@ struct unit_layout {
     int whole;    /* stages 0, 1: whole, where micro-steps are added up and what is reduced; else -1 */
 };
 
+/* Where a use finds a part that is saved for backward. */
+static inline enum role part_role(const struct model *model, int part)
+{
+    return model->architecture->parts[part].remade & 1u << RECOMPUTE_ATTENTION ? ROLE_ATTENTION : ROLE_ACTIVATION;
+}
+
 /* The array of a unit that has this role: parameters, master, a state, or the gradient that the update reads; else -1. */
 int layout_array(const struct unit_layout *layout, enum role role);
 
@@ -103,13 +89,14 @@ enum { OP_DEPENDENCIES_MAX = 8 };
 
 struct op {
     enum op_kind kind;
+    const struct use *use;        /* of the unit; NULL: it is no forward, backward or recompute */
     enum lane lane;
     enum phase phase;
     int micro_step, unit, bucket; /* -1: none */
     int buffer[ROLES];            /* -1: none */
     bool accumulate;              /* gradients are added to what is there */
     enum extent extent;           /* of an update, and of a copy that belongs to one: what of the unit, whole or shard */
-    bool droppable;                 /* after the last backward: skipped when the step is dropped */
+    bool droppable;               /* after the last backward: skipped when the step is dropped */
     bool prefetch;                /* a gather issued ahead of need */
     enum flush flush;
     int first_piece, piece_count; /* of schedule.pieces */

@@ -38,10 +38,10 @@ __attribute__((format(printf, 2, 3))) static void put(struct text *text, const c
 
 static void put_op(struct text *text, const struct op *op)
 {
-    put(text, "[%d,%d,%d,%d,%d,%d,%d,%d,%d,%lld,%lld,%d,%d,%d,%d,%d,%d,[", op->kind, op->phase, op->micro_step,
-        op->unit, op->bucket, op->accumulate, op->droppable, op->prefetch, op->flush, (long long)op->bytes,
-        (long long)op->sent_bytes, op->first_piece, op->piece_count, op->first_take, op->take_count, op->first_give,
-        op->give_count);
+    put(text, "[%d,%d,%d,%d,%d,%d,%d,%d,%d,%lld,%lld,%d,%d,%d,%d,%d,%d,[", op_words(op->kind, op->use)->code, op->phase,
+        op->micro_step, op->unit, op->bucket, op->accumulate, op->droppable, op->prefetch, op->flush,
+        (long long)op->bytes, (long long)op->sent_bytes, op->first_piece, op->piece_count, op->first_take,
+        op->take_count, op->first_give, op->give_count);
     for (int role = 0; role < ROLES; role++) put(text, "%s%d", role ? "," : "", op->buffer[role]);
     put(text, "],[");
     for (int d = 0; d < op->dependency_count; d++)
@@ -148,7 +148,8 @@ static void read_span(struct reader *reader, int *first, int *count, int limit)
 
 static void read_op(struct reader *reader, struct op *op, const struct schedule *s, int index)
 {
-    op->kind = (enum op_kind)number(reader, 0, OP_KINDS - 1);
+    reader->bad |= !op_coded((int)number(reader, 0, OP_CODES_MAX), &op->kind, &op->use);
+    if (reader->bad) return;
     op->lane = op_lane(op->kind);
     op->phase = (enum phase)number(reader, 0, PHASES - 1);
     op->micro_step = (int)number(reader, -1, 1e6);
@@ -323,7 +324,7 @@ void schedule_print(FILE *out, const struct schedule *s, const struct model *mod
         char on[28] = "";
         if (op->unit >= 0) snprintf(on, sizeof on, "%s", model->units[op->unit].name);
         else if (op->bucket >= 0) snprintf(on, sizeof on, "bucket %d", op->bucket);
-        fprintf(out, "%5d  %-7s %-9s %-10s %14lld ", i, lane_name(op->lane), op_name(op->kind), on,
+        fprintf(out, "%5d  %-7s %-9s %-10s %14lld ", i, lane_name(op->lane), op_name(op->kind, op->use), on,
                 (long long)op->bytes);
         if (op->prefetch) fputs(" ahead", out);
         if (op_is_update(op->kind) && update_tiles(s, model, op) > 1)
@@ -340,10 +341,10 @@ void schedule_print(FILE *out, const struct schedule *s, const struct model *mod
 
 void op_describe(char *text, size_t room, const struct op *op, const struct model *model)
 {
-    const bool head = op->kind == OP_HEAD_FORWARD || op->kind == OP_HEAD_BACKWARD;
     const bool use = op->lane == LANE_COMPUTE && op->phase != PHASE_OPTIMIZER && op->unit >= 0;
-    const char *what = use ? phase_name(op->phase) : op_name(op->kind);
-    if (head) snprintf(text, room, "%s head", what);
+    const char *what = use ? phase_name(op->phase) : op_name(op->kind, op->use);
+    if (op->use && op->use->repeat == REPEAT_TIED)
+        snprintf(text, room, "%s %s", what, op_name(OP_FORWARD, op->use)); /* its unit has another name */
     else if (op->unit >= 0) snprintf(text, room, "%s %s", what, model->units[op->unit].name);
     else if (op->bucket >= 0) snprintf(text, room, "%s bucket %d", what, op->bucket);
     else snprintf(text, room, "%s", what);

@@ -2,12 +2,6 @@
  * scratch, is told where its parameters and its input lie, gives back what nobody comes back for, and is ended. */
 #include "engine/plan/planner.h"
 
-static const enum op_kind op_of_use[USES] = {
-    OP_EMBED_FORWARD,   OP_BLOCK_FORWARD,       OP_MLP_FORWARD,   OP_NORM_FORWARD,   OP_HEAD_FORWARD,
-    OP_HEAD_BACKWARD,   OP_NORM_BACKWARD,       OP_MLP_BACKWARD,  OP_BLOCK_BACKWARD, OP_EMBED_BACKWARD,
-    OP_BLOCK_RECOMPUTE, OP_ATTENTION_RECOMPUTE, OP_MLP_RECOMPUTE,
-};
-
 void use_load(struct planner *planner, int micro_step)
 {
     const struct schedule_input *input = planner->builder.input;
@@ -40,30 +34,37 @@ static void use_parameters(struct planner *planner, int at)
     if (gatherer_lets_go(&planner->gatherer, at)) builder_give(builder, buffer);
 }
 
-static void take_scratch(struct planner *planner, enum use use)
+static void take_scratch(struct planner *planner, const struct walk_step *step)
 {
     const struct schedule_input *input = planner->builder.input;
-    int64_t bytes = scratch_bytes(input->model, use, input->B, input->T, input->threads);
+    const struct model *model = input->model;
+    const int64_t bytes =
+        model->architecture->scratch_bytes(model, step->kind, step->use, input->B, input->T, input->threads);
     if (!bytes) return;
     int scratch = builder_bytes(&planner->builder, "scratch", CATEGORY_WORKSPACE, bytes);
     builder_take(&planner->builder, ROLE_SCRATCH, scratch);
     builder_give(&planner->builder, scratch);
 }
 
+static void begin_use(struct planner *planner, const struct walk_step *step)
+{
+    builder_begin(&planner->builder, step->kind, step->micro_step, step->unit)->use = step->use;
+    builder_depend(&planner->builder, planner_serial(planner, planner->last_comm), WAIT_LIMIT);
+}
+
 static void write_forward(struct planner *planner, int at)
 {
     struct builder *builder = &planner->builder;
     const struct walk_step *step = &planner->walk.steps[at];
-    builder_begin(builder, op_of_use[step->use], step->micro_step, step->unit);
-    builder_depend(builder, planner_serial(planner, planner->last_comm), WAIT_LIMIT);
-    if (activations_makes_output(planner, step->use)) activations_output(planner, step);
+    begin_use(planner, step);
+    if (activations_makes_output(planner, step)) activations_output(planner, step);
     activations_take(planner, step);
-    take_scratch(planner, step->use);
+    take_scratch(planner, step);
     builder->op->buffer[ROLE_TOKENS] = planner->tokens;
     use_parameters(planner, at);
     activations_input(planner, step);
     activations_give_forward(planner, step);
-    planner->last_compute = planner->last_use[walk_place(builder->model, step)] = builder_end(builder);
+    planner->last_compute = planner->last_use[step->place] = builder_end(builder);
 }
 
 /* Forward again, into new buffers. The output of a segment's last block is a checkpoint and still there. */
@@ -71,19 +72,17 @@ static void write_recompute(struct planner *planner, int at)
 {
     struct builder *builder = &planner->builder;
     const struct walk_step *step = &planner->walk.steps[at];
-    const int place = walk_place(builder->model, step);
-    builder_begin(builder, op_of_use[step->use], step->micro_step, step->unit);
-    builder_depend(builder, planner_serial(planner, planner->last_comm), WAIT_LIMIT);
-    if (activations_makes_output(planner, step->use) &&
-        !walk_keeps_output(builder->model, builder->input->knobs, place))
+    begin_use(planner, step);
+    if (activations_makes_output(planner, step) &&
+        !walk_keeps_output(builder->model, builder->input->knobs, step->place))
         activations_output(planner, step);
     activations_take(planner, step);
-    take_scratch(planner, step->use);
+    take_scratch(planner, step);
     use_parameters(planner, at);
     activations_input(planner, step);
-    if (!model_is_tile(planner->builder.model, step->unit) &&
-        walk_offloads_output(builder->model, builder->input->knobs, place - 1))
-        builder_depend(builder, planner->moved[place - 1], WAIT_DATA);
+    if (!model_is_tile(builder->model, step->unit) &&
+        walk_offloads_output(builder->model, builder->input->knobs, step->place - 1))
+        builder_depend(builder, planner->moved[step->place - 1], WAIT_DATA);
     planner->last_compute = builder_end(builder);
 }
 
@@ -91,16 +90,15 @@ static void write_backward(struct planner *planner, int at)
 {
     struct builder *builder = &planner->builder;
     const struct walk_step *step = &planner->walk.steps[at];
-    builder_begin(builder, op_of_use[step->use], step->micro_step, step->unit);
-    builder_depend(builder, planner_serial(planner, planner->last_comm), WAIT_LIMIT);
-    if (step->use == USE_HEAD_BACKWARD)
+    begin_use(planner, step);
+    if (step->place == builder->model->places - 1)
         builder_take(builder, ROLE_RESIDUAL, planner->residual = gradient_of_channels(planner, "residual gradient"));
     builder->op->buffer[ROLE_RESIDUAL] = planner->residual;
     gradient_normed(planner, step);
     gradient_take(planner, step);
-    take_scratch(planner, step->use);
+    take_scratch(planner, step);
     use_parameters(planner, at);
-    if (step->use == USE_EMBED_BACKWARD) {
+    if (step->place == 0) {
         builder->op->buffer[ROLE_TOKENS] = planner->tokens;
         builder_give(builder, planner->residual);
         builder_give(builder, planner->tokens);
@@ -113,8 +111,9 @@ static void write_backward(struct planner *planner, int at)
 
 void use_write(struct planner *planner, int at)
 {
-    const enum use use = planner->walk.steps[at].use;
-    if (use < USE_HEAD_BACKWARD) write_forward(planner, at);
-    else if (use >= USE_BLOCK_RECOMPUTE) write_recompute(planner, at);
-    else write_backward(planner, at);
+    switch (planner->walk.steps[at].kind) {
+    case OP_FORWARD: write_forward(planner, at); break;
+    case OP_RECOMPUTE: write_recompute(planner, at); break;
+    default: write_backward(planner, at); break;
+    }
 }

@@ -20,75 +20,47 @@ static int output_buffer(struct planner *planner, int place)
 void activations_output(struct planner *planner, const struct walk_step *step)
 {
     struct builder *builder = &planner->builder;
-    const int place = walk_place(builder->model, step);
-    if (builder->model->units[step->unit].tile > 0) builder->op->buffer[ROLE_OUTPUT] = planner->output[place];
-    else builder_take(builder, ROLE_OUTPUT, output_buffer(planner, place));
+    if (builder->model->units[step->unit].tile > 0) builder->op->buffer[ROLE_OUTPUT] = planner->output[step->place];
+    else builder_take(builder, ROLE_OUTPUT, output_buffer(planner, step->place));
 }
 
-/* Parts are kept by unit; that of the head, whose unit is the embedding's, behind all others. */
+/* Parts are kept by unit; that of the tied use, whose unit is the first, behind all others. */
 static int part_index(const struct model *model, const struct walk_step *step)
 {
-    const bool head = step->use == USE_HEAD_FORWARD || step->use == USE_HEAD_BACKWARD;
-    return head ? model->unit_count : step->unit;
+    return step->use->repeat == REPEAT_TIED ? model->unit_count : step->unit;
 }
 
-/* What a block's attention half leaves to the tiles of its MLP. */
-static int *mlp_part(struct planner *planner, const struct walk_step *step)
+/* What a block leaves to its tiles. */
+static int *part_for_tiles(struct planner *planner, const struct walk_step *step)
 {
     const struct model *model = planner->builder.model;
-    return &planner->part[PART_MLP][model_block(model, model->units[step->unit].block)];
+    return &planner->part[model->architecture->part_for_tiles][model_block(model, model->units[step->unit].block)];
 }
 
-static int part_buffer(struct planner *planner, enum activation_part part, int index)
+static int part_buffer(struct planner *planner, int part, int index)
 {
-    static const char *const names[PART_KINDS] = {"attention activations", "mlp activations", "norm activations",
-                                                  "logits", "hidden activations"};
     const struct schedule_input *input = planner->builder.input;
-    const char *name = part == PART_MLP && model_tiled(input->model) ? "mlp input" : names[part];
+    const struct saved_part *row = &input->model->architecture->parts[part];
+    const char *name = model_tiled(input->model) ? row->tiled_name : row->name;
     struct activation_layout layout;
-    activation_layout(&layout, input->model, part, input->B, input->T);
+    input->model->architecture->layout(&layout, input->model, part, input->B, input->T);
     return planner->part[part][index] = builder_bytes(&planner->builder, name, CATEGORY_ACTIVATIONS, layout.bytes);
-}
-
-static enum role role_of_part(enum activation_part part)
-{
-    return part == PART_ATTENTION ? ROLE_ATTENTION : ROLE_ACTIVATION;
-}
-
-/* The parts that a use saves, or needs for its backward. */
-static bool use_has_part(enum use use, enum activation_part part)
-{
-    switch (use) {
-    case USE_BLOCK_FORWARD:
-    case USE_BLOCK_RECOMPUTE:
-    case USE_BLOCK_BACKWARD: return part == PART_ATTENTION || part == PART_MLP;
-    case USE_ATTENTION_RECOMPUTE: return part == PART_ATTENTION;
-    case USE_MLP_FORWARD:
-    case USE_MLP_RECOMPUTE:
-    case USE_MLP_BACKWARD: return part == PART_HIDDEN;
-    case USE_NORM_FORWARD:
-    case USE_NORM_BACKWARD: return part == PART_NORM;
-    case USE_HEAD_FORWARD:
-    case USE_HEAD_BACKWARD: return part == PART_HEAD;
-    default: return false;
-    }
 }
 
 void activations_take(struct planner *planner, const struct walk_step *step)
 {
-    const int index = part_index(planner->builder.model, step);
-    for (int part = 0; part < PART_KINDS; part++)
-        if (use_has_part(step->use, (enum activation_part)part))
-            builder_take(&planner->builder, role_of_part((enum activation_part)part),
-                         part_buffer(planner, (enum activation_part)part, index));
+    const struct model *model = planner->builder.model;
+    for (int part = 0; part < model->architecture->part_count; part++)
+        if (step->use->parts >> part & 1)
+            builder_take(&planner->builder, part_role(model, part),
+                         part_buffer(planner, part, part_index(model, step)));
 }
 
 void activations_input(struct planner *planner, const struct walk_step *step)
 {
-    const int place = walk_place(planner->builder.model, step);
     if (model_is_tile(planner->builder.model, step->unit))
-        planner->builder.op->buffer[ROLE_INPUT] = *mlp_part(planner, step);
-    else if (place > 0) planner->builder.op->buffer[ROLE_INPUT] = planner->output[place - 1];
+        planner->builder.op->buffer[ROLE_INPUT] = *part_for_tiles(planner, step);
+    else if (step->place > 0) planner->builder.op->buffer[ROLE_INPUT] = planner->output[step->place - 1];
 }
 
 /* Forward lets go of what nobody comes back for, and of what backward makes again. What a block leaves to its tiles the last
@@ -96,40 +68,39 @@ void activations_input(struct planner *planner, const struct walk_step *step)
 void activations_give_forward(struct planner *planner, const struct walk_step *step)
 {
     struct builder *builder = &planner->builder;
+    const struct model *model = builder->model;
     const struct config_zero *knobs = builder->input->knobs;
-    const int index = part_index(builder->model, step), input = walk_place(builder->model, step) - 1;
-    for (int part = 0; part < PART_KINDS; part++) {
-        const bool kept = planner->training && walk_keeps_part(knobs, (enum activation_part)part);
-        const bool for_tiles = part == PART_MLP && model_tiled(builder->model);
-        if (use_has_part(step->use, (enum activation_part)part) && !kept && !for_tiles)
-            builder_give(builder, planner->part[part][index]);
-        if (for_tiles && model_is_last_tile(planner->builder.model, step->unit) && !kept)
-            builder_give(builder, *mlp_part(planner, step));
+    const int index = part_index(model, step), input = step->place - 1;
+    for (int part = 0; part < model->architecture->part_count; part++) {
+        const bool kept = planner->training && walk_keeps_part(model, knobs, part);
+        const bool for_tiles = part == model->architecture->part_for_tiles && model_tiled(model);
+        if (step->use->parts >> part & 1 && !kept && !for_tiles) builder_give(builder, planner->part[part][index]);
+        if (for_tiles && model_is_last_tile(model, step->unit) && !kept)
+            builder_give(builder, *part_for_tiles(planner, step));
     }
-    if (input >= 0 && !model_is_tile(planner->builder.model, step->unit) &&
-        !(planner->training && walk_keeps_output(builder->model, knobs, input)))
+    if (input >= 0 && !model_is_tile(model, step->unit) &&
+        !(planner->training && walk_keeps_output(model, knobs, input)))
         builder_give(builder, planner->output[input]);
-    if (!planner->training && step->use == USE_HEAD_FORWARD) builder_give(builder, planner->tokens);
+    if (!planner->training && step->place == model->places - 1) builder_give(builder, planner->tokens);
 }
 
-/* Logits are nobody's input; of a block whose MLP is tiled the tiles make the output. */
-bool activations_makes_output(const struct planner *planner, enum use use)
+/* Of a block that is tiled the tiles make the output. */
+bool activations_makes_output(const struct planner *planner, const struct walk_step *step)
 {
-    const bool block = use == USE_BLOCK_FORWARD || use == USE_BLOCK_RECOMPUTE;
-    return use != USE_HEAD_FORWARD && !(block && model_tiled(planner->builder.model));
+    return step->use->output && !(step->use->repeat == REPEAT_BLOCK && model_tiled(planner->builder.model));
 }
 
 void activations_give_backward(struct planner *planner, const struct walk_step *step)
 {
     struct builder *builder = &planner->builder;
-    const int index = part_index(builder->model, step);
-    for (int part = 0; part < PART_KINDS; part++) {
-        if (!use_has_part(step->use, (enum activation_part)part)) continue;
-        builder->op->buffer[role_of_part((enum activation_part)part)] = planner->part[part][index];
+    const struct model *model = builder->model;
+    const int index = part_index(model, step);
+    for (int part = 0; part < model->architecture->part_count; part++) {
+        if (!(step->use->parts >> part & 1)) continue;
+        builder->op->buffer[part_role(model, part)] = planner->part[part][index];
         builder_give(builder, planner->part[part][index]);
     }
-    if (!model_is_tile(planner->builder.model, step->unit))
-        builder_give(builder, planner->output[walk_place(builder->model, step) - 1]);
+    if (!model_is_tile(model, step->unit)) builder_give(builder, planner->output[step->place - 1]);
 }
 
 /* ---- kept inputs of recomputed segments that wait in the host tier (DeepSpeed's cpu_checkpointing) ----
@@ -154,7 +125,7 @@ static void write_copy(struct planner *planner, enum op_kind kind, enum tier tie
     struct builder *builder = &planner->builder;
     const int from = planner->output[place], to = checkpoint_buffer(planner, tier);
     if (builder->failed) return;
-    struct op *op = builder_begin(builder, kind, micro_step, walk_unit_at(builder->model, place));
+    struct op *op = builder_begin(builder, kind, micro_step, model_unit_at(builder->model, place));
     op->bytes = builder->schedule->buffers[to].bytes;
     op->buffer[ROLE_SOURCE] = from;
     builder_take(builder, ROLE_OUTPUT, to);
@@ -169,9 +140,9 @@ static void write_copy(struct planner *planner, enum op_kind kind, enum tier tie
 void activations_offload(struct planner *planner, const struct walk_step *step)
 {
     const struct schedule_input *input = planner->builder.input;
-    const int place = walk_place(input->model, step) - 2;
-    if (step->use == USE_MLP_FORWARD) return; /* its block's use was the one */
-    if (planner->training && step->use < USE_HEAD_FORWARD && walk_offloads_output(input->model, input->knobs, place))
+    const int place = step->place - 2;
+    if (model_is_tile(input->model, step->unit)) return; /* its block's use was the one */
+    if (planner->training && step->kind == OP_FORWARD && walk_offloads_output(input->model, input->knobs, place))
         write_copy(planner, OP_OFFLOAD, TIER_HOST, step->micro_step, place, planner->last_use[place + 1]);
 }
 
@@ -179,8 +150,8 @@ void activations_offload(struct planner *planner, const struct walk_step *step)
 void activations_fetch(struct planner *planner, const struct walk_step *step)
 {
     const struct schedule_input *input = planner->builder.input;
-    if (step->use != USE_BLOCK_RECOMPUTE) return;
-    const int place = walk_checkpoint_before(input->knobs, walk_place(input->model, step));
+    if (step->kind != OP_RECOMPUTE || model_is_tile(input->model, step->unit)) return;
+    const int place = walk_checkpoint_before(input->knobs, step->place);
     if (walk_offloads_output(input->model, input->knobs, place))
         write_copy(planner, OP_FETCH, TIER_DEVICE, step->micro_step, place, planner->moved[place]);
 }

@@ -13,7 +13,7 @@ int gradient_of_channels(struct planner *planner, const char *name)
 void gradient_normed(struct planner *planner, const struct walk_step *step)
 {
     struct builder *builder = &planner->builder;
-    const bool block = step->use == USE_BLOCK_BACKWARD && model_tiled(builder->model);
+    const bool block = step->use->repeat == REPEAT_BLOCK && model_tiled(builder->model);
     if (!block && !model_is_tile(planner->builder.model, step->unit)) return;
     if (model_is_last_tile(planner->builder.model, step->unit))
         builder_take(builder, ROLE_NORMED, planner->normed = gradient_of_channels(planner, "MLP gradient"));
@@ -26,7 +26,7 @@ void gradient_take(struct planner *planner, const struct walk_step *step)
 {
     struct builder *builder = &planner->builder;
     const bool accumulates = step->micro_step > 0 && !planner->reduce_every_time && !planner->cast_gradients;
-    const bool held = step->use == USE_EMBED_BACKWARD || accumulates; /* tied: since head backward */
+    const bool held = step->place == 0 || accumulates; /* tied: since head backward */
     if (planner->own_gradients && !held) {
         int buffer = builder_unit_buffer(builder, "unreduced gradient", CATEGORY_BUCKETS, EXTENT_WHOLE,
                                          builder->model->dtype, step->unit, false);

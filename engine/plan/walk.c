@@ -7,29 +7,6 @@ static int segment_blocks(const struct config_zero *knobs)
     return knobs->checkpoint_every > 0 ? knobs->checkpoint_every : 1;
 }
 
-int walk_place(const struct model *model, const struct walk_step *step)
-{
-    bool head = step->use == USE_HEAD_FORWARD || step->use == USE_HEAD_BACKWARD;
-    return head ? model->shape.layers + 2 : walk_unit_place(model, step->unit);
-}
-
-int walk_unit_place(const struct model *model, int unit)
-{
-    const struct unit *of = &model->units[unit];
-    return of->kind == UNIT_EMBED ? 0 : of->kind == UNIT_NORM ? model->shape.layers + 1 : of->block + 1;
-}
-
-int walk_unit_at(const struct model *model, int place)
-{
-    return place == 0 ? 0 : place > model->shape.layers ? model->unit_count - 1 : model_block(model, place - 1);
-}
-
-bool use_completes_gradient(enum use use)
-{
-    return use == USE_NORM_BACKWARD || use == USE_MLP_BACKWARD || use == USE_BLOCK_BACKWARD ||
-           use == USE_EMBED_BACKWARD;
-}
-
 bool walk_keeps_output(const struct model *model, const struct config_zero *knobs, int place)
 {
     bool between_blocks = place >= 1 && place < model->shape.layers;
@@ -48,19 +25,18 @@ int walk_checkpoint_before(const struct config_zero *knobs, int place)
     return input % segment_blocks(knobs) == 0 ? input - segment_blocks(knobs) : -1;
 }
 
-bool walk_keeps_part(const struct config_zero *knobs, enum activation_part part)
+bool walk_keeps_part(const struct model *model, const struct config_zero *knobs, int part)
 {
-    switch (part) {
-    case PART_ATTENTION: return knobs->recompute == RECOMPUTE_NONE;
-    case PART_MLP:
-    case PART_HIDDEN: return knobs->recompute != RECOMPUTE_FULL;
-    default: return true;
-    }
+    return !(model->architecture->parts[part].remade & 1u << knobs->recompute);
 }
 
-static void add(struct walk *walk, enum use use, int unit, int micro_step)
+/* The backward of the first use only needs to know which rows forward looked up. */
+static void add(struct walk *walk, const struct model *model, enum op_kind kind, const struct use *use, int unit,
+                int micro_step)
 {
-    walk->steps[walk->length++] = (struct walk_step){use, unit, micro_step, use != USE_EMBED_BACKWARD};
+    const int place = model_place(model, use, unit);
+    walk->steps[walk->length++] =
+        (struct walk_step){kind, use, unit, place, micro_step, kind != OP_BACKWARD || place > 0};
 }
 
 static int tiles_of(const struct model *model)
@@ -68,13 +44,24 @@ static int tiles_of(const struct model *model)
     return model_tiled(model) ? model->mlp_tiles : 0;
 }
 
-/* A use of a block and then of its tiles. */
-static void add_block(struct walk *walk, const struct model *model, enum use block, enum use mlp, int number,
+/* The own use of a unit. */
+static void add_unit(struct walk *walk, const struct model *model, enum op_kind kind, int unit, int micro_step)
+{
+    add(walk, model, kind, model->units[unit].use, unit, micro_step);
+}
+
+static void add_block(struct walk *walk, const struct model *model, enum op_kind kind, int number, int tiles,
                       int micro_step)
 {
-    add(walk, block, model_block(model, number), micro_step);
-    for (int tile = 0; mlp < USES && tile < tiles_of(model); tile++)
-        add(walk, mlp, model_mlp(model, number, tile), micro_step);
+    add_unit(walk, model, kind, model_block(model, number), micro_step);
+    for (int tile = 0; tile < tiles; tile++) add_unit(walk, model, kind, model_mlp(model, number, tile), micro_step);
+}
+
+static void add_half_again(struct walk *walk, const struct model *model, int number, int micro_step)
+{
+    const struct architecture *of = model->architecture;
+    for (const struct use *use = of->uses; use < of->uses + of->use_count; use++)
+        if (use->repeat == REPEAT_HALF) add(walk, model, OP_RECOMPUTE, use, model_block(model, number), micro_step);
 }
 
 static void add_block_backward(struct walk *walk, const struct model *model, const struct config_zero *knobs,
@@ -82,12 +69,12 @@ static void add_block_backward(struct walk *walk, const struct model *model, con
 {
     const bool again = knobs->recompute == RECOMPUTE_FULL && walk_keeps_output(model, knobs, number + 1);
     for (int tile = tiles_of(model) - 1; tile >= 0; tile--) {
-        if (again) add(walk, USE_MLP_RECOMPUTE, model_mlp(model, number, tile), micro_step);
-        add(walk, USE_MLP_BACKWARD, model_mlp(model, number, tile), micro_step);
+        const int unit = model_mlp(model, number, tile);
+        if (again) add_unit(walk, model, OP_RECOMPUTE, unit, micro_step);
+        add_unit(walk, model, OP_BACKWARD, unit, micro_step);
     }
-    if (knobs->recompute == RECOMPUTE_ATTENTION)
-        add(walk, USE_ATTENTION_RECOMPUTE, model_block(model, number), micro_step);
-    add(walk, USE_BLOCK_BACKWARD, model_block(model, number), micro_step);
+    if (knobs->recompute == RECOMPUTE_ATTENTION) add_half_again(walk, model, number, micro_step);
+    add_unit(walk, model, OP_BACKWARD, model_block(model, number), micro_step);
 }
 
 /* Segments from the last to the first: forward through one again if need be, then back through it. */
@@ -98,26 +85,43 @@ static void add_blocks_backward(struct walk *walk, const struct model *model, co
     for (int first = (blocks - 1) / each * each; first >= 0; first -= each) {
         const int end = first + each < blocks ? first + each : blocks;
         for (int b = first; b < end && knobs->recompute == RECOMPUTE_FULL; b++)
-            add_block(walk, model, USE_BLOCK_RECOMPUTE,
-                      walk_keeps_output(model, knobs, b + 1) ? USES : USE_MLP_RECOMPUTE, b, micro_step);
+            add_block(walk, model, OP_RECOMPUTE, b, walk_keeps_output(model, knobs, b + 1) ? 0 : tiles_of(model),
+                      micro_step);
         for (int b = end - 1; b >= first; b--) add_block_backward(walk, model, knobs, b, micro_step);
+    }
+}
+
+static int unit_of(const struct model *model, const struct use *use)
+{
+    int unit = 0;
+    while (model->units[unit].use != use) unit++;
+    return unit;
+}
+
+/* All that one use of the architecture stands for, forward or back; a half and tiles stand with their block. */
+static void add_use(struct walk *walk, const struct model *model, const struct config_zero *knobs, enum op_kind kind,
+                    const struct use *use, int micro_step)
+{
+    switch (use->repeat) {
+    case REPEAT_ONCE: add(walk, model, kind, use, unit_of(model, use), micro_step); break;
+    case REPEAT_TIED: add(walk, model, kind, use, 0, micro_step); break;
+    case REPEAT_BLOCK:
+        if (kind == OP_BACKWARD) add_blocks_backward(walk, model, knobs, micro_step);
+        for (int b = 0; kind == OP_FORWARD && b < model->shape.layers; b++)
+            add_block(walk, model, kind, b, tiles_of(model), micro_step);
+        break;
+    case REPEAT_TILE:
+    case REPEAT_HALF: break;
     }
 }
 
 static void add_micro_step(struct walk *walk, const struct model *model, const struct config_zero *knobs, bool training,
                            int micro_step)
 {
-    const int norm = model->unit_count - 1;
-    add(walk, USE_EMBED_FORWARD, 0, micro_step);
-    for (int b = 0; b < model->shape.layers; b++)
-        add_block(walk, model, USE_BLOCK_FORWARD, USE_MLP_FORWARD, b, micro_step);
-    add(walk, USE_NORM_FORWARD, norm, micro_step);
-    add(walk, USE_HEAD_FORWARD, 0, micro_step);
-    if (!training) return;
-    add(walk, USE_HEAD_BACKWARD, 0, micro_step);
-    add(walk, USE_NORM_BACKWARD, norm, micro_step);
-    add_blocks_backward(walk, model, knobs, micro_step);
-    add(walk, USE_EMBED_BACKWARD, 0, micro_step);
+    const struct use *uses = model->architecture->uses;
+    const int count = model->architecture->use_count;
+    for (int u = 0; u < count; u++) add_use(walk, model, knobs, OP_FORWARD, &uses[u], micro_step);
+    for (int u = count - 1; training && u >= 0; u--) add_use(walk, model, knobs, OP_BACKWARD, &uses[u], micro_step);
 }
 
 bool walk_init(struct walk *walk, const struct model *model, const struct config_zero *knobs, bool training,

@@ -12,9 +12,14 @@
 #ifndef ENGINE_PLAN_WALK_H
 #define ENGINE_PLAN_WALK_H
 
-#include "engine/plan/activation.h"
+#include "engine/plan/model.h"
 
-struct walk_step { enum use use; int unit, micro_step; bool needs_parameters; };
+struct walk_step {
+    enum op_kind kind; /* OP_FORWARD, OP_BACKWARD or OP_RECOMPUTE */
+    const struct use *use;
+    int unit, place, micro_step; /* place in the chain of outputs */
+    bool needs_parameters;
+};
 
 struct walk { struct walk_step *steps; int length; };
 
@@ -22,14 +27,11 @@ struct walk { struct walk_step *steps; int length; };
 bool walk_init(struct walk *walk, const struct model *model, const struct config_zero *knobs, bool training, int micro_steps);
 void walk_release(struct walk *walk);
 
-/* Place of a use in the chain of outputs: embed 0, block l and its tiles at l + 1, norm, head; of a unit but for the head's use of
- * it; and the unit (a block itself) at a place. */
-int walk_place(const struct model *model, const struct walk_step *step);
-int walk_unit_place(const struct model *model, int unit);
-int walk_unit_at(const struct model *model, int place);
-
-/* Whether a gradient of its unit is complete with a use. */
-bool use_completes_gradient(enum use use);
+/* The gradient of the step's unit is complete with it: the tied use comes first in backward, and the unit's own use adds the rest. */
+static inline bool walk_completes_gradient(const struct walk_step *step)
+{
+    return step->kind == OP_BACKWARD && step->use->repeat != REPEAT_TIED;
+}
 
 /* Whether forward leaves the output at a place of the chain, and a part of a use, for backward. */
 bool walk_keeps_output(const struct model *model, const struct config_zero *knobs, int place);
@@ -37,6 +39,6 @@ bool walk_keeps_output(const struct model *model, const struct config_zero *knob
 bool walk_offloads_output(const struct model *model, const struct config_zero *knobs, int place);
 /* Place of the checkpoint of the segment before that of the block at `place`, if it is the first of its segment; else -1. */
 int walk_checkpoint_before(const struct config_zero *knobs, int place);
-bool walk_keeps_part(const struct config_zero *knobs, enum activation_part part);
+bool walk_keeps_part(const struct model *model, const struct config_zero *knobs, int part);
 
 #endif

@@ -24,15 +24,15 @@ static struct flight *flight_of(struct executor *executor, struct lane_state *la
 
 /* ---- the device ---- */
 
-/* A device that has failed says so of all that it is asked about, also of what had gone well before. */
+/* A failed device reports an error for every request, also for operations that ended well. So the message does not blame this one. */
 static void device_failed(struct executor *executor, const struct op *op, struct error *err)
 {
-    error_prefix(err, "lane %s, operation %u (%s)%s", lane_name(op->lane), op_number(executor, op), op_name(op->kind),
+    error_prefix(err, "lane %s, operation %u (%s)%s", lane_name(op->lane), op_number(executor, op), op_name(op->kind, op->use),
                  executor->lanes[op->lane].stream ? " or what was sent after it" : "");
     lane_break(executor, err);
 }
 
-/* By the clock of a device nobody may have waited longer than the operation has taken by this machine's. */
+/* The wait was measured by the device's clock, the operation by the host's: the wait is cut to the operation's time. */
 static void settle(struct executor *executor, struct flight *flight, uint64_t ended_ns)
 {
     const struct executor_device *device = &executor->host.device;
@@ -70,7 +70,7 @@ static int await(struct executor *executor, struct lane_state *lane, struct lane
     return status;
 }
 
-/* The host reads what others left for it on the mailbox, and says whether anything has failed. */
+/* The host reads the mailbox and reports failures, so every operation above must have ended. */
 static void wait_for_all_before(struct executor *executor, struct lane_state *lane, const struct op *op)
 {
     const uint32_t sent = atomic_load(&lane->sent);

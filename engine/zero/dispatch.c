@@ -1,4 +1,4 @@
-/* Which function carries out which operation, and what follows when it has: the executor calls these for every lane. */
+/* The function that carries out each kind of operation, and what is done after it. The executor calls these for every lane. */
 #include "engine/plan/footprint.h"
 #include "engine/zero/internal.h"
 #include "kernels/kernels.h"
@@ -9,19 +9,9 @@ static int carry_out(struct zero *zero, const struct schedule *schedule, const s
 {
     switch (op->kind) {
     case OP_LOAD: return zero_load(zero, schedule, op, err);
-    case OP_EMBED_FORWARD:
-    case OP_BLOCK_FORWARD:
-    case OP_MLP_FORWARD:
-    case OP_NORM_FORWARD:
-    case OP_HEAD_FORWARD:
-    case OP_BLOCK_RECOMPUTE:
-    case OP_ATTENTION_RECOMPUTE:
-    case OP_MLP_RECOMPUTE:
-    case OP_HEAD_BACKWARD:
-    case OP_NORM_BACKWARD:
-    case OP_MLP_BACKWARD:
-    case OP_BLOCK_BACKWARD:
-    case OP_EMBED_BACKWARD: return zero_use_unit(zero, schedule, op, err);
+    case OP_FORWARD:
+    case OP_BACKWARD:
+    case OP_RECOMPUTE: return zero_use_unit(zero, schedule, op, err);
     case OP_CAST:
     case OP_HOST_ADD: return zero_add_gradient(zero, schedule, op);
     case OP_GRAD_NORM:

@@ -79,7 +79,7 @@ static int look_in_unit(const struct zero *zero, enum look look, int u, int32_t 
         bool finite = true;
         int status = first < end ? is_finite(zero, look, u, first, end, &finite, err) : STATUS_OK;
         if (status) return status;
-        if (!finite) return *found = u * TENSOR_IDS + t, STATUS_OK;
+        if (!finite) return *found = u * UNIT_TENSORS_MAX + t, STATUS_OK;
     }
     return STATUS_OK;
 }
@@ -96,7 +96,7 @@ static bool is_there(const struct zero *zero, enum look look, bool gradients)
 
 static int look_through(const struct zero *zero, bool gradients, int32_t *mine, struct error *err)
 {
-    const int32_t tensors = zero->model.unit_count * TENSOR_IDS;
+    const int32_t tensors = zero->model.unit_count * UNIT_TENSORS_MAX;
     for (int look = 0; look < LOOKS; look++) {
         int32_t found = NOTHING;
         for (int u = 0; u < zero->model.unit_count && found == NOTHING && is_there(zero, look, gradients); u++) {
@@ -112,13 +112,13 @@ static void name(const struct zero *zero, int32_t number, struct zero_divergence
 {
     const struct optimizer_info *keeps = &optimizer_table[zero->model.optimizer];
     const char *const of[LOOKS] = {"weights", "gradient", keeps->state[0], keeps->state[1], "pending gradient"};
-    const int32_t tensors = zero->model.unit_count * TENSOR_IDS, tensor = number % tensors;
-    const struct unit *unit = &zero->model.units[tensor / TENSOR_IDS];
+    const int32_t tensors = zero->model.unit_count * UNIT_TENSORS_MAX, tensor = number % tensors;
+    const struct unit *unit = &zero->model.units[tensor / UNIT_TENSORS_MAX];
     *found = (struct zero_divergence){.of = ""};
     if (number == NOTHING) return;
     found->of = of[number / tensors];
     snprintf(found->tensor, sizeof found->tensor, "%s %s", unit->name,
-             tensor_name(unit->tensors[tensor % TENSOR_IDS].id));
+             unit->tensors[tensor % UNIT_TENSORS_MAX].name);
 }
 
 /* Collective. gradients: those of the last step, which are still there, count too. */

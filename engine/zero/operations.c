@@ -1,5 +1,6 @@
-/* Operations that compute: each as a call of the model, the optimizer or the data source, with the pointers that the schedule names.
- * Those of the host lane use the same kernels as the device of the CPU backend, on threads of that lane, so they give the same bits. Nothing here knows the stage; a buffer is whole or a shard, and its range says which. */
+/* Operations that compute: each is a call of the model, the optimizer or the data source, with pointers to the schedule's buffers.
+ * The host lane uses the same kernels as the CPU backend, on its own threads, so it gives the same bits. No function here asks for
+ * the stage: a buffer is whole or a shard, and its range says which. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,16 +35,17 @@ void *zero_tile(const struct zero *zero, const struct schedule *schedule, const 
     return zero_at(zero, schedule, buffer, first);
 }
 
-/* A use has the attention part and one other at most; that of a tile reads its block's too. */
+/* A tile reads what its block saved for it. */
 static struct gpt_saved saved_of(const struct zero *zero, const struct schedule *schedule, const struct op *op)
 {
-    void *other = zero_buffer(zero, schedule, op->buffer[ROLE_ACTIVATION]),
-         *mlp = model_is_tile(&zero->model, op->unit) ? zero_buffer(zero, schedule, op->buffer[ROLE_INPUT]) : other;
-    return (struct gpt_saved){{[PART_ATTENTION] = zero_buffer(zero, schedule, op->buffer[ROLE_ATTENTION]),
-                               [PART_MLP] = mlp,
-                               [PART_NORM] = other,
-                               [PART_HEAD] = other,
-                               [PART_HIDDEN] = other}};
+    const struct architecture *of = zero->model.architecture;
+    struct gpt_saved saved;
+    for (int part = 0; part < of->part_count; part++) {
+        const bool of_block = model_is_tile(&zero->model, op->unit) && part == of->part_for_tiles;
+        const enum role role = of_block ? ROLE_INPUT : part_role(&zero->model, part);
+        saved.part[part] = zero_buffer(zero, schedule, op->buffer[role]);
+    }
+    return saved;
 }
 
 static void parameters_of(const struct zero *zero, const struct schedule *schedule, const struct op *op,
@@ -103,16 +105,12 @@ int zero_load(struct zero *zero, const struct schedule *schedule, const struct o
 }
 
 /* Draws the next token from softmax(logits / temperature): the same draw on every rank. */
-static int draw_token(struct zero *zero, const struct schedule *schedule, const struct op *op, struct error *err)
+static int draw_token(struct zero *zero, const struct gpt *gpt, const struct gpt_saved *head, struct error *err)
 {
-    struct activation_layout layout;
     struct sampler *sampler = &zero->sampler;
     const int V = zero->model.shape.vocabulary;
-    activation_layout(&layout, &zero->model, PART_HEAD, schedule->B, schedule->T);
-    const char *logits =
-        (const char *)zero_buffer(zero, schedule, op->buffer[ROLE_ACTIVATION]) + layout.offset[HEAD_LOGITS];
     float *row = sampler->logits, highest = -INFINITY;
-    const void *from = logits + (int64_t)sampler->position * logits_row(&zero->model) * dtype_bytes(zero->model.dtype);
+    const void *from = gpt_logits(gpt, head, sampler->position);
     char typed[zero->device != NULL ? V * dtype_bytes(zero->model.dtype) : 1];
     if (zero->device) {
         int status = zero_move_bytes(zero, typed, from, sizeof typed, err);
@@ -199,51 +197,30 @@ int zero_cast_parameters(struct zero *zero, const struct schedule *schedule, con
     return STATUS_OK;
 }
 
-static int head_forward(struct zero *zero, const struct gpt *gpt, const struct schedule *schedule, const struct op *op,
-                        const struct gpt_tensors *parameters, const void *input, const struct gpt_saved *saved,
-                        struct error *err)
-{
-    const int32_t *tokens = zero_buffer(zero, schedule, op->buffer[ROLE_TOKENS]),
-                  *targets = tokens + schedule->B * schedule->T;
-    int status = gpt_head_forward(gpt, parameters, input, zero->purpose == PURPOSE_SAMPLE ? NULL : targets,
-                                  (float)(zero->scaler.scale / schedule->micro_steps), saved,
-                                  &zero->mailbox.losses[op->micro_step], err);
-    if (status == STATUS_OK && zero->purpose == PURPOSE_SAMPLE) status = draw_token(zero, schedule, op, err);
-    return status;
-}
-
 int zero_use_unit(struct zero *zero, const struct schedule *schedule, const struct op *op, struct error *err)
 {
     const struct gpt gpt = {&zero->model, zero->kernels, schedule->B, schedule->T};
-    struct gpt_tensors parameters, gradients;
     const int32_t *tokens = zero_buffer(zero, schedule, op->buffer[ROLE_TOKENS]);
-    const void *input = zero_buffer(zero, schedule, op->buffer[ROLE_INPUT]);
-    const struct gpt_saved saved = saved_of(zero, schedule, op);
-    void *output = zero_buffer(zero, schedule, op->buffer[ROLE_OUTPUT]),
-         *scratch = zero_buffer(zero, schedule, op->buffer[ROLE_SCRATCH]),
-         *residual = zero_buffer(zero, schedule, op->buffer[ROLE_RESIDUAL]),
-         *normed = zero_buffer(zero, schedule, op->buffer[ROLE_NORMED]);
-    if (op->kind != OP_EMBED_BACKWARD) parameters_of(zero, schedule, op, &parameters);
-    if (op->buffer[ROLE_GRADIENT] >= 0 && gradients_of(zero, schedule, op, &gradients, err)) return STATUS_RUN;
-    switch (op->kind) {
-    case OP_EMBED_FORWARD: return gpt_embed_forward(&gpt, &parameters, tokens, output, err);
-    case OP_BLOCK_FORWARD:
-    case OP_BLOCK_RECOMPUTE: return gpt_block_forward(&gpt, &parameters, input, &saved, output, scratch, err);
-    case OP_ATTENTION_RECOMPUTE: return gpt_attention_forward(&gpt, &parameters, input, &saved, scratch, err);
-    case OP_MLP_FORWARD:
-    case OP_MLP_RECOMPUTE: return gpt_mlp_forward(&gpt, &parameters, &saved, output, err);
-    case OP_NORM_FORWARD: return gpt_norm_forward(&gpt, &parameters, input, &saved, output, err);
-    case OP_HEAD_FORWARD: return head_forward(zero, &gpt, schedule, op, &parameters, input, &saved, err);
-    case OP_HEAD_BACKWARD:
-        return gpt_head_backward(&gpt, &parameters, &gradients, op->accumulate, input, &saved, residual, scratch, err);
-    case OP_NORM_BACKWARD:
-        return gpt_norm_backward(&gpt, &parameters, &gradients, op->accumulate, input, &saved, residual, scratch, err);
-    case OP_BLOCK_BACKWARD:
-        return gpt_block_backward(&gpt, &parameters, &gradients, op->accumulate, input, &saved, residual, normed,
-                                  scratch, err);
-    case OP_MLP_BACKWARD:
-        return gpt_mlp_backward(&gpt, &parameters, &gradients, op->accumulate, &saved, residual, normed,
-                                !op_takes(schedule, op, op->buffer[ROLE_NORMED]), err);
-    default: return gpt_embed_backward(&gpt, &gradients, op->accumulate, tokens, residual, scratch, err);
-    }
+    const bool samples = zero->purpose == PURPOSE_SAMPLE;
+    struct gpt_call call = {
+        .kind = op->kind,
+        .use = op->use,
+        .accumulate = op->accumulate,
+        .add = !op_takes(schedule, op, op->buffer[ROLE_NORMED]),
+        .tokens = tokens,
+        .targets = tokens && !samples ? tokens + schedule->B * schedule->T : NULL,
+        .loss_scale = (float)(zero->scaler.scale / schedule->micro_steps),
+        .mean_loss = &zero->mailbox.losses[op->micro_step],
+        .input = zero_buffer(zero, schedule, op->buffer[ROLE_INPUT]),
+        .saved = saved_of(zero, schedule, op),
+        .output = zero_buffer(zero, schedule, op->buffer[ROLE_OUTPUT]),
+        .residual = zero_buffer(zero, schedule, op->buffer[ROLE_RESIDUAL]),
+        .normed = zero_buffer(zero, schedule, op->buffer[ROLE_NORMED]),
+        .scratch = zero_buffer(zero, schedule, op->buffer[ROLE_SCRATCH]),
+    };
+    parameters_of(zero, schedule, op, &call.parameters);
+    if (op->buffer[ROLE_GRADIENT] >= 0 && gradients_of(zero, schedule, op, &call.gradient, err)) return STATUS_RUN;
+    int status = gpt_run(&gpt, &call, err);
+    if (status || !samples || op->use->repeat != REPEAT_TIED) return status;
+    return draw_token(zero, &gpt, &call.saved, err);
 }

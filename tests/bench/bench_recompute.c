@@ -21,6 +21,7 @@
 #include "engine/base/gate.h"
 #include "engine/plan/footprint.h"
 #include "engine/zero/zero.h"
+#include "tests/support/op_uses.h"
 
 enum { ROUNDS_MAX = 256, OPS_MAX = 1024 };
 
@@ -106,7 +107,7 @@ static void timed_step(struct watch *watch, struct zero *zero)
 
 static bool is_made_again(const struct op *op)
 {
-    return op->kind == OP_BLOCK_RECOMPUTE || op->kind == OP_ATTENTION_RECOMPUTE;
+    return op->kind == OP_RECOMPUTE;
 }
 
 static struct took sums(const struct schedule *schedule, const double op[])
@@ -116,8 +117,8 @@ static struct took sums(const struct schedule *schedule, const double op[])
         const struct op *at = &schedule->ops[i];
         took.step += op[i];
         if (is_made_again(at)) took.again += op[i];
-        else if (at->kind == OP_BLOCK_FORWARD) took.forward += op[i];
-        else if (at->kind == OP_BLOCK_BACKWARD) took.backward += op[i];
+        else if (op_is(at, OP_FORWARD, USE_BLOCK)) took.forward += op[i];
+        else if (op_is(at, OP_BACKWARD, USE_BLOCK)) took.backward += op[i];
     }
     return took;
 }
@@ -125,7 +126,7 @@ static struct took sums(const struct schedule *schedule, const double op[])
 /* Each operation that makes something again: the time of the block's forward without recomputation, by the share of its products. */
 static double predict(const struct schedule *schedule, const struct model *model, double block_seconds)
 {
-    struct op block = {.kind = OP_BLOCK_FORWARD};
+    struct op block = {.kind = OP_FORWARD, .use = &gpt2_uses[USE_BLOCK]};
     double seconds = 0;
     for (int i = 0; i < schedule->op_count; i++)
         if (is_made_again(&schedule->ops[i]))

@@ -69,7 +69,8 @@ static void check_guards(const struct fixture *f)
             assert_true(!f->parts[part][use].at || guarded_intact(&f->parts[part][use]));
     }
     assert_true(guarded_intact(&f->residual) && guarded_intact(&f->normed));
-    for (int use = 0; use < USES; use++) assert_true(guarded_intact(&f->scratch[use]));
+    for (int use = 0; use < USES; use++)
+        for (int kind = 0; kind < USE_KINDS; kind++) assert_true(guarded_intact(&f->scratch[use][kind]));
 }
 
 /* What PyTorch has of a tensor, or of the part of it that a tile has. */
@@ -118,7 +119,7 @@ static void follows_pytorch(int tiles, enum dtype dtype, int threads, const char
             const struct tensor *tensor = &f.model.units[u].tensors[t];
             char what[80];
             snprintf(what, sizeof what, "%s %s, gradient of %s %s", isa, dtype_name(dtype), f.model.units[u].name,
-                     tensor_name(tensor->id));
+                     tensor->name);
             float *expected = expected_of(tensor, &reference);
             const double found = difference(dtype, f.gradient[u].at[tensor->id], expected, tensor->elems);
             worst = found > worst ? found : worst;

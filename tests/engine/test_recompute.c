@@ -10,6 +10,7 @@
 #include "engine/plan/activation_terms.h"
 #include "engine/plan/checker.h"
 #include "engine/plan/footprint.h"
+#include "tests/support/op_uses.h"
 #include "tests/support/zero_runs.h"
 
 static const struct config_model nano = {"nano", 4, 128, 4, 64, 256}, odd = {"odd", 5, 40, 4, 17, 301};
@@ -54,12 +55,12 @@ static void test_every_block_is_made_again_once(void **state)
     for (int every = 1; every <= 6; every++) {
         struct config_zero knobs = knobs_of(3, RECOMPUTE_FULL, every);
         struct schedule schedule = built(&model, &knobs, 2, 1, 17);
-        assert_int_equal(count(&schedule, OP_BLOCK_RECOMPUTE), 2 * 5);
+        assert_int_equal(ops_that_are(&schedule, OP_RECOMPUTE, USE_BLOCK), 2 * 5);
         int made[8] = {0};
         for (int i = 0; i < schedule.op_count; i++) {
             const struct op *op = &schedule.ops[i];
-            if (op->kind == OP_BLOCK_RECOMPUTE) made[op->unit]++;
-            if (op->kind != OP_BLOCK_BACKWARD) continue;
+            if (op_is(op, OP_RECOMPUTE, USE_BLOCK)) made[op->unit]++;
+            if (!op_is(op, OP_BACKWARD, USE_BLOCK)) continue;
             assert_int_equal(made[op->unit]--, 1);
             for (int u = 1; u <= 5; u++) /* nothing outside this segment is there */
                 assert_true(made[u] == 0 || (u - 1) / every == (op->unit - 1) / every);
@@ -68,8 +69,8 @@ static void test_every_block_is_made_again_once(void **state)
     }
     struct config_zero knobs = knobs_of(3, RECOMPUTE_ATTENTION, 1);
     struct schedule schedule = built(&model, &knobs, 2, 1, 17);
-    assert_int_equal(count(&schedule, OP_ATTENTION_RECOMPUTE), 2 * 5);
-    assert_int_equal(count(&schedule, OP_BLOCK_RECOMPUTE), 0);
+    assert_int_equal(ops_that_are(&schedule, OP_RECOMPUTE, USE_ATTENTION), 2 * 5);
+    assert_int_equal(ops_that_are(&schedule, OP_RECOMPUTE, USE_BLOCK), 0);
     schedule_release(&schedule);
     model_release(&model);
 }
@@ -91,10 +92,10 @@ static void test_gathers_for_recomputation(void **state)
 }
 
 /* Bytes of activations that are live when an operation begins, its own takes not counted. */
-static int64_t activations_before(const struct schedule *schedule, enum op_kind kind)
+static int64_t activations_before_norm(const struct schedule *schedule)
 {
     int64_t live = 0;
-    for (int i = 0; schedule->ops[i].kind != kind; i++) {
+    for (int i = 0; !op_is(&schedule->ops[i], OP_FORWARD, USE_NORM); i++) {
         const struct op *op = &schedule->ops[i];
         for (int e = 0; e < op->take_count + op->give_count; e++) {
             const bool take = e < op->take_count;
@@ -129,7 +130,7 @@ static void test_terms_add_up(void **state)
                 for (int t = 0; t < terms.count; t++) sum += terms.difference[t].bytes;
                 assert_int_equal(sum, terms.kept);
                 assert_int_equal(terms.kept + activation_output_bytes(&model, B, T) + 2 * 4 * B * T,
-                                 activations_before(&schedule, OP_NORM_FORWARD));
+                                 activations_before_norm(&schedule));
                 schedule_release(&schedule);
                 model_release(&model);
             }
@@ -231,7 +232,7 @@ static void test_checkpoints_come_back_one_segment_ahead(void **state)
         assert_true(sent.peak_bytes[TIER_DEVICE] <= kept.peak_bytes[TIER_DEVICE]);
         for (int i = 0; i < schedule.op_count; i++) {
             if (schedule.ops[i].kind != OP_FETCH) continue;
-            assert_int_equal(schedule.ops[i + 1].kind, OP_BLOCK_RECOMPUTE);
+            assert_true(op_is(&schedule.ops[i + 1], OP_RECOMPUTE, USE_BLOCK));
             assert_int_equal(schedule.ops[i + 1].unit, schedule.ops[i].unit + 1 + every);
         }
         schedule_release(&schedule);

@@ -55,7 +55,7 @@ static void every_element_is_in_one_tile(void **state)
         assert_int_equal(found, model.elems);
         assert_int_equal(model.unit_count, tilings[t] == 1 ? 4 : 4 + 2 * tilings[t]);
         for (int b = 0; b < small.layers && tilings[t] > 1; b++) {
-            assert_int_equal(model.units[model_block(&model, b)].kind, UNIT_BLOCK);
+            assert_ptr_equal(model.units[model_block(&model, b)].use, &gpt2_uses[USE_BLOCK]);
             assert_int_equal(model.units[model_mlp(&model, b, tilings[t] - 1)].tile, tilings[t] - 1);
         }
         free(seen);

@@ -127,5 +127,16 @@ result checker_has_its_own_rules "$(grep -ln 'stage_rules' engine/plan/checker*)
 mkdir -p "$tree/engine/plan"
 echo 'if (schedule->stage >= 2) reduce();' >"$tree/engine/plan/bad.c"
 result a_comparison_fails "$([ "$(stages "$tree" | wc -l)" -eq 1 ] || echo 'not found')"
+
+# named ROOT: prints "file:line:text" for each place that names a kind of unit, tensor or saved part of one architecture, outside of the
+# files of that architecture: its row, its arithmetic, other programs' files of its weights, its formulas, its profile.
+named() {
+    (cd "$1" && grep -rnE '\b(USE_(EMBED|BLOCK|MLP|NORM|HEAD|ATTENTION)|PART_(ATTENTION|MLP|NORM|HEAD|HIDDEN)|TENSOR_[A-Z0-9_]+|gpt2_uses|(OP|UNIT)_(EMBED|BLOCK|MLP|NORM|HEAD|ATTENTION)(_[A-Z]+)?)\b' \
+        engine kernels tui --include='*.[ch]' --include='*.def' 2>/dev/null |
+        grep -vE '^engine/(plan/(gpt2|formula|activation_terms)\.[ch]|gpt/|checkpoint/(weights|safetensors|llmc)|advise/logs_flops\.c)')
+}
+result only_its_files_name_what_an_architecture_has "$(named .)"
+echo 'if (op->use == &gpt2_uses[USE_HEAD]) leave();' >"$tree/engine/plan/bad.c"
+result a_name_of_a_use_fails "$([ "$(named "$tree" | wc -l)" -eq 1 ] || echo 'not found')"
 echo "1..$number"
 [ -z "$failed" ]

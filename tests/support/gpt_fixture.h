@@ -46,7 +46,7 @@ struct fixture {
     struct gpt_tensors weights[FIXTURE_UNITS_MAX], gradient[FIXTURE_UNITS_MAX];
     struct guarded outputs[FIXTURE_USES_MAX]; /* by place: embed, blocks, norm */
     struct guarded parts[PART_KINDS][FIXTURE_USES_MAX]; /* by place (the head behind all), but PART_HIDDEN by unit */
-    struct guarded residual, normed, scratch[USES];
+    struct guarded residual, normed, scratch[USES][USE_KINDS];
 };
 
 static inline bool fixture_has(const struct fixture *f, enum activation_part part, int use)
@@ -55,7 +55,7 @@ static inline bool fixture_has(const struct fixture *f, enum activation_part par
     switch (part) {
     case PART_NORM: return use == layers + 1;
     case PART_HEAD: return use == layers + 2;
-    case PART_HIDDEN: return use < f->model.unit_count && f->model.units[use].kind == UNIT_MLP;
+    case PART_HIDDEN: return use < f->model.unit_count && model_is_tile(&f->model, use);
     default: return use >= 1 && use <= layers;
     }
 }
@@ -82,12 +82,14 @@ static inline void fixture_open_tiled(struct fixture *f, const struct config_mod
     for (int part = 0; part < PART_KINDS; part++)
         for (int use = 0; use < units + 1; use++) {
             struct activation_layout layout;
-            activation_layout(&layout, &f->model, (enum activation_part)part, B, T);
+            architecture_gpt2.layout(&layout, &f->model, part, B, T);
             if (fixture_has(f, (enum activation_part)part, use)) f->parts[part][use] = guarded_new(layout.bytes);
         }
     f->residual = guarded_new((int64_t)B * T * shape->hidden * element);
     f->normed = guarded_new((int64_t)B * T * shape->hidden * element);
-    for (int use = 0; use < USES; use++) f->scratch[use] = guarded_new(scratch_bytes(&f->model, (enum use)use, B, T, threads));
+    for (int use = 0; use < USES; use++)
+        for (enum op_kind kind = 0; kind < USE_KINDS; kind++)
+            f->scratch[use][kind] = guarded_new(architecture_gpt2.scratch_bytes(&f->model, kind, &gpt2_uses[use], B, T, threads));
 }
 
 static inline void fixture_open(struct fixture *f, const struct config_model *shape, enum dtype dtype, int B, int T, int threads, const char *isa)
@@ -101,7 +103,8 @@ static inline void fixture_close(struct fixture *f)
     for (int u = 0; u < FIXTURE_USES_MAX; u++) free(f->outputs[u].at);
     for (int p = 0; p < PART_KINDS; p++)
         for (int u = 0; u < FIXTURE_USES_MAX; u++) free(f->parts[p][u].at);
-    for (int u = 0; u < USES; u++) free(f->scratch[u].at);
+    for (int u = 0; u < USES; u++)
+        for (int kind = 0; kind < USE_KINDS; kind++) free(f->scratch[u][kind].at);
     free(f->residual.at), free(f->normed.at);
     kernels_free(f->kernels);
     model_release(&f->model);
@@ -110,7 +113,7 @@ static inline void fixture_close(struct fixture *f)
 static inline void *fixture_slot(struct fixture *f, int use, enum activation_part part, int slot)
 {
     struct activation_layout layout;
-    activation_layout(&layout, &f->model, part, f->gpt.B, f->gpt.T);
+    architecture_gpt2.layout(&layout, &f->model, (int)part, f->gpt.B, f->gpt.T);
     return f->parts[part][use].at + layout.offset[slot];
 }
 
@@ -128,46 +131,55 @@ static inline struct gpt_saved fixture_saved_mlp(struct fixture *f, int block, i
     return saved;
 }
 
+/* One use of a unit, with what each use gets from the fixture. */
+static inline int fixture_use(struct fixture *f, enum op_kind kind, enum gpt2_use use, int unit, struct gpt_call call)
+{
+    call.kind = kind, call.use = &gpt2_uses[use];
+    call.parameters = f->weights[unit], call.gradient = f->gradient[unit];
+    call.residual = f->residual.at, call.scratch = f->scratch[use][kind].at;
+    return gpt_run(&f->gpt, &call, NULL);
+}
+
 static inline int fixture_block_forward(struct fixture *f, int block)
 {
-    const struct gpt_saved saved = fixture_saved(f, block + 1);
     const int tiles = model_tiled(&f->model) ? f->model.mlp_tiles : 0;
     void *output = f->outputs[block + 1].at;
-    int failed = gpt_block_forward(&f->gpt, &f->weights[model_block(&f->model, block)], f->outputs[block].at, &saved,
-                                   tiles ? NULL : output, f->scratch[USE_BLOCK_FORWARD].at, NULL);
-    for (int t = 0; t < tiles && !failed; t++) {
-        const struct gpt_saved tile = fixture_saved_mlp(f, block, t);
-        failed = gpt_mlp_forward(&f->gpt, &f->weights[model_mlp(&f->model, block, t)], &tile, output, NULL);
-    }
+    int failed = fixture_use(f, OP_FORWARD, USE_BLOCK, model_block(&f->model, block),
+                             (struct gpt_call){.input = f->outputs[block].at, .saved = fixture_saved(f, block + 1), .output = tiles ? NULL : output});
+    for (int t = 0; t < tiles && !failed; t++)
+        failed = fixture_use(f, OP_FORWARD, USE_MLP, model_mlp(&f->model, block, t),
+                             (struct gpt_call){.saved = fixture_saved_mlp(f, block, t), .output = output});
     return failed;
 }
 
 static inline int fixture_block_backward(struct fixture *f, int block, bool accumulate)
 {
-    const struct gpt_saved saved = fixture_saved(f, block + 1);
-    const int unit = model_block(&f->model, block), tiles = model_tiled(&f->model) ? f->model.mlp_tiles : 0;
+    const int tiles = model_tiled(&f->model) ? f->model.mlp_tiles : 0;
     int failed = 0;
-    for (int t = tiles - 1; t >= 0 && !failed; t--) {
-        const struct gpt_saved tile = fixture_saved_mlp(f, block, t);
-        const int mlp = model_mlp(&f->model, block, t);
-        failed = gpt_mlp_backward(&f->gpt, &f->weights[mlp], &f->gradient[mlp], accumulate, &tile, f->residual.at, f->normed.at,
-                                  t < tiles - 1, NULL);
-    }
+    for (int t = tiles - 1; t >= 0 && !failed; t--)
+        failed = fixture_use(f, OP_BACKWARD, USE_MLP, model_mlp(&f->model, block, t),
+                             (struct gpt_call){.accumulate = accumulate, .saved = fixture_saved_mlp(f, block, t), .normed = f->normed.at,
+                                               .add = t < tiles - 1});
     return failed ? failed
-                  : gpt_block_backward(&f->gpt, &f->weights[unit], &f->gradient[unit], accumulate, f->outputs[block].at, &saved,
-                                       f->residual.at, f->normed.at, f->scratch[USE_BLOCK_BACKWARD].at, NULL);
+                  : fixture_use(f, OP_BACKWARD, USE_BLOCK, model_block(&f->model, block),
+                                (struct gpt_call){.accumulate = accumulate, .input = f->outputs[block].at,
+                                                  .saved = fixture_saved(f, block + 1), .normed = f->normed.at});
 }
 
 static inline float fixture_forward(struct fixture *f, const int32_t *tokens, const int32_t *targets, float loss_scale)
 {
     const int layers = f->model.shape.layers, last = f->model.unit_count - 1;
     float loss = 0;
-    int failed = gpt_embed_forward(&f->gpt, &f->weights[0], tokens, f->outputs[0].at, NULL);
+    int failed = fixture_use(f, OP_FORWARD, USE_EMBED, 0, (struct gpt_call){.tokens = tokens, .output = f->outputs[0].at});
     for (int block = 0; block < layers && !failed; block++) failed = fixture_block_forward(f, block);
-    const struct gpt_saved norm = fixture_saved(f, layers + 1), head = fixture_saved(f, layers + 2);
-    if (!failed) failed = gpt_norm_forward(&f->gpt, &f->weights[last], f->outputs[layers].at, &norm, f->outputs[layers + 1].at, NULL);
     if (!failed)
-        failed = gpt_head_forward(&f->gpt, &f->weights[0], f->outputs[layers + 1].at, targets, loss_scale, &head, &loss, NULL);
+        failed = fixture_use(f, OP_FORWARD, USE_NORM, last,
+                             (struct gpt_call){.input = f->outputs[layers].at, .saved = fixture_saved(f, layers + 1),
+                                               .output = f->outputs[layers + 1].at});
+    if (!failed)
+        failed = fixture_use(f, OP_FORWARD, USE_HEAD, 0,
+                             (struct gpt_call){.input = f->outputs[layers + 1].at, .targets = targets, .loss_scale = loss_scale,
+                                               .saved = fixture_saved(f, layers + 2), .mean_loss = &loss});
     if (failed) abort();
     return loss;
 }
@@ -175,15 +187,13 @@ static inline float fixture_forward(struct fixture *f, const int32_t *tokens, co
 static inline void fixture_backward(struct fixture *f, const int32_t *tokens, bool accumulate)
 {
     const int layers = f->model.shape.layers, last = f->model.unit_count - 1;
-    void *residual = f->residual.at;
-    const struct gpt_saved norm = fixture_saved(f, layers + 1), head = fixture_saved(f, layers + 2);
-    int failed = gpt_head_backward(&f->gpt, &f->weights[0], &f->gradient[0], accumulate, f->outputs[layers + 1].at, &head, residual,
-                                   f->scratch[USE_HEAD_BACKWARD].at, NULL);
+    int failed = fixture_use(f, OP_BACKWARD, USE_HEAD, 0,
+                             (struct gpt_call){.accumulate = accumulate, .input = f->outputs[layers + 1].at, .saved = fixture_saved(f, layers + 2)});
     if (!failed)
-        failed = gpt_norm_backward(&f->gpt, &f->weights[last], &f->gradient[last], accumulate, f->outputs[layers].at, &norm,
-                                   residual, f->scratch[USE_NORM_BACKWARD].at, NULL);
+        failed = fixture_use(f, OP_BACKWARD, USE_NORM, last,
+                             (struct gpt_call){.accumulate = accumulate, .input = f->outputs[layers].at, .saved = fixture_saved(f, layers + 1)});
     for (int block = layers - 1; block >= 0 && !failed; block--) failed = fixture_block_backward(f, block, accumulate);
-    if (!failed) failed = gpt_embed_backward(&f->gpt, &f->gradient[0], accumulate, tokens, residual, f->scratch[USE_EMBED_BACKWARD].at, NULL);
+    if (!failed) failed = fixture_use(f, OP_BACKWARD, USE_EMBED, 0, (struct gpt_call){.accumulate = accumulate, .tokens = tokens});
     if (failed) abort();
 }
 

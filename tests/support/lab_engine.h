@@ -22,6 +22,7 @@
 #include "engine/plan/setup.h"
 #include "engine/train/records.h"
 #include "engine/train/relaunch_config.h"
+#include "tests/support/op_uses.h"
 
 struct lab_engine {
     struct run_model *model;
@@ -188,7 +189,7 @@ static inline int le_by_time(const void *a, const void *b)
 static inline uint64_t le_duration(const struct lab_engine *engine, const struct op *op)
 {
     const double slow = fmax(engine->config.topology.slow_motion, 1), moved = (double)(op->sent_bytes > 0 ? op->sent_bytes : op->bytes);
-    const double own_s = moved > 0 ? moved / 3e8 : op->kind == OP_BLOCK_FORWARD ? 2e-3 : op->kind == OP_BLOCK_BACKWARD ? 4e-3 : 2e-4;
+    const double own_s = moved > 0 ? moved / 3e8 : op_is(op, OP_FORWARD, USE_BLOCK) ? 2e-3 : op_is(op, OP_BACKWARD, USE_BLOCK) ? 4e-3 : 2e-4;
     return (uint64_t)(fmax(own_s * slow, paced_op_seconds(&engine->setup, &engine->config, op)) * 1e9) + 1000;
 }
 

@@ -8,6 +8,7 @@
 
 #include "engine/observe/history.h"
 #include "engine/plan/schedule_io.h"
+#include "tests/support/op_uses.h"
 
 struct record_buffer { struct run_model *model; struct history *history; };
 
@@ -37,12 +38,6 @@ static inline void past_end(struct record_buffer *past)
     history_free(past->history);
 }
 
-static const struct { enum lane lane; enum phase phase; } past_kinds[] = {
-#define OP(ID, name, lane_, phase_, help) {LANE_##lane_, PHASE_##phase_},
-#include "engine/plan/ops.def"
-#undef OP
-};
-
 struct past_op { enum op_kind kind; int unit; int64_t bytes; bool prefetch; int after; enum why_wait why; }; /* after -1: nothing */
 
 static inline void past_plan(struct record_buffer *past, uint32_t number, int ranks, enum purpose purpose, const struct past_op *ops, int count,
@@ -50,7 +45,7 @@ static inline void past_plan(struct record_buffer *past, uint32_t number, int ra
 {
     struct op *list = calloc((size_t)count, sizeof *list);
     for (int i = 0; i < count; i++) {
-        list[i] = (struct op){.kind = ops[i].kind, .lane = past_kinds[ops[i].kind].lane, .phase = past_kinds[ops[i].kind].phase,
+        list[i] = (struct op){.kind = ops[i].kind, .use = use_made_up(ops[i].kind), .lane = op_lane(ops[i].kind), .phase = op_usual_phase(ops[i].kind),
                               .unit = ops[i].unit, .bucket = -1, .bytes = ops[i].bytes, .prefetch = ops[i].prefetch,
                               .dependency_count = ops[i].after >= 0, .dependency = {{ops[i].after, ops[i].why}}};
         for (int role = 0; role < ROLES; role++) list[i].buffer[role] = -1;

@@ -11,6 +11,7 @@
 #include "engine/plan/schedule.h"
 #include "engine/plan/schedule_io.h"
 #include "engine/trace/record.h"
+#include "tests/support/op_uses.h"
 
 typedef void synthetic_emit(void *user, const struct trace_record *record);
 
@@ -89,12 +90,12 @@ static inline int synthetic_ops(const struct synthetic *run, int stage, struct s
     int count = 0;
     if (stage == 3) ops[count++] = (struct synthetic_op){OP_GATHER, -1, 400};
     for (int layer = 0; layer < run->layers; layer++) {
-        ops[count] = (struct synthetic_op){OP_BLOCK_FORWARD, stage == 3 ? count - 1 : -1, 2000};
+        ops[count] = (struct synthetic_op){OP_FORWARD, stage == 3 ? count - 1 : -1, 2000};
         count++;
         if (stage == 3) ops[count++] = (struct synthetic_op){OP_GATHER, -1, 600};
     }
     for (int layer = 0; layer < run->layers; layer++) {
-        ops[count] = (struct synthetic_op){OP_BLOCK_BACKWARD, stage == 3 ? count - 1 : -1, 4000};
+        ops[count] = (struct synthetic_op){OP_BACKWARD, stage == 3 ? count - 1 : -1, 4000};
         count++;
         ops[count] = (struct synthetic_op){stage == 0 || stage == 1 ? OP_ALL_REDUCE : OP_REDUCE_SCATTER, count - 1, 900};
         count++;
@@ -109,12 +110,6 @@ static inline int synthetic_ops(const struct synthetic *run, int stage, struct s
     return count;
 }
 
-static const struct { enum lane lane; enum phase phase; } synthetic_kinds[] = {
-#define OP(ID, name, lane_, phase_, help) {LANE_##lane_, PHASE_##phase_},
-#include "engine/plan/ops.def"
-#undef OP
-};
-
 /* A schedule of these operations, with no buffers: enough for whoever asks only for lanes and phases. */
 static inline char *synthetic_schedule_json(const struct synthetic *run, int stage)
 {
@@ -123,7 +118,7 @@ static inline char *synthetic_schedule_json(const struct synthetic *run, int sta
     int count = synthetic_ops(run, stage, ops);
     memset(list, 0, sizeof list);
     for (int i = 0; i < count; i++) {
-        list[i] = (struct op){.kind = ops[i].kind, .lane = synthetic_kinds[ops[i].kind].lane, .phase = synthetic_kinds[ops[i].kind].phase,
+        list[i] = (struct op){.kind = ops[i].kind, .use = use_made_up(ops[i].kind), .lane = op_lane(ops[i].kind), .phase = op_usual_phase(ops[i].kind),
                               .unit = -1, .bucket = -1};
         for (int role = 0; role < ROLES; role++) list[i].buffer[role] = -1;
     }
@@ -272,7 +267,7 @@ static inline uint64_t synthetic_run_ops(struct synthetic *run, uint32_t step)
     int count = synthetic_ops(run, run->stage, ops), made = 0;
     for (int lane = 0; lane < LANES; lane++) cursor[lane] = run->time_ns;
     for (int i = 0; i < count; i++) {
-        enum lane lane = synthetic_kinds[ops[i].kind].lane;
+        enum lane lane = op_lane(ops[i].kind);
         uint64_t issued = cursor[lane], ready = issued;
         int64_t waited_on = -1;
         if (ops[i].waits_for >= 0 && end[ops[i].waits_for] > issued) ready = end[waited_on = ops[i].waits_for];

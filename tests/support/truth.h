@@ -17,9 +17,12 @@ enum { COMPUTE, COMM, D2H, H2D, HOST, NVME_READ, NVME_WRITE, LANE_COUNT };
 enum { FORWARD, BACKWARD, OPTIMIZER, PHASE_COUNT };
 
 static const struct { const char *name; int lane; } kinds[] = {
-#define OP(ID, name, lane, phase, help) {name, lane},
+#define OP(ID, code, name, lane, phase, help) [code] = {name, lane},
 #include "engine/plan/ops.def"
 #undef OP
+#define USED(use, kind, code, name, help) [code] = {name, COMPUTE},
+#include "engine/plan/gpt2_ops.def"
+#undef USED
 };
 enum { KINDS = sizeof kinds / sizeof kinds[0] };
 

@@ -44,7 +44,7 @@ struct outcome_of_run {
     struct traffic_sum traffic[TRAFFIC_KINDS];
     int64_t model_elems, padded_elems; /* Psi, and with the padding of every unit */
     int hidden;
-    int ran[OP_KINDS], ahead;          /* operations that rank 0 ran, by its own records; gathers ahead of need */
+    int ran[OP_KINDS], coded[OP_CODES_MAX], ahead;          /* operations that rank 0 ran, by its own records; gathers ahead of need */
     int beside;                        /* of them reductions beside which it computed */
     int64_t gathered_bytes;            /* payload of its gathers */
     char error[512];
@@ -87,12 +87,17 @@ static inline void note_operations(struct outcome_of_run *out, struct trace_ring
 {
     static struct told compute[TOLD_MAX], other[TOLD_MAX];
     const int computed = heard(rings[LANE_COMPUTE], compute);
-    for (int i = 0; i < computed; i++) out->ran[schedule->ops[compute[i].op].kind]++;
+    for (int i = 0; i < computed; i++) {
+        const struct op *op = &schedule->ops[compute[i].op];
+        out->ran[op->kind]++;
+        out->coded[op_words(op->kind, op->use)->code]++;
+    }
     for (int lane = LANE_COMPUTE + 1; lane < LANES; lane++) {
         const int count = heard(rings[lane], other);
         for (int i = 0; i < count; i++) {
             const struct op *op = &schedule->ops[other[i].op];
             out->ran[op->kind]++;
+            out->coded[op_words(op->kind, op->use)->code]++;
             out->ahead += op->kind == OP_GATHER && op->prefetch;
             out->gathered_bytes += op->kind == OP_GATHER ? op->bytes : 0;
             out->beside += op->kind == OP_REDUCE_SCATTER && overlaps(&other[i], compute, computed);

@@ -6,12 +6,13 @@
 
 #include "engine/observe/flows.h"
 #include "engine/observe/history.h"
+#include "tests/support/op_uses.h"
 #include "tests/support/synthetic.h"
 
 enum { RANKS = 2, US = 1000, MS = 1000000, START = 100 * MS };
 enum { BLOCK, OUT, UP, READ, WRITE, OPS }; /* of the schedule */
 
-static const enum op_kind kinds[OPS] = {OP_BLOCK_FORWARD, OP_GRAD_D2H, OP_UPLOAD, OP_SWAP_IN, OP_SWAP_OUT};
+static const enum op_kind kinds[OPS] = {OP_FORWARD, OP_GRAD_D2H, OP_UPLOAD, OP_SWAP_IN, OP_SWAP_OUT};
 
 struct run {
     struct run_model *model;
@@ -32,7 +33,7 @@ static void put_schedule(struct run *run, enum purpose purpose, uint32_t number)
 {
     struct op ops[OPS];
     for (int i = 0; i < OPS; i++) {
-        ops[i] = (struct op){.kind = kinds[i], .lane = op_lane(kinds[i]), .unit = -1, .bucket = -1};
+        ops[i] = (struct op){.kind = kinds[i], .use = use_made_up(kinds[i]), .lane = op_lane(kinds[i]), .unit = -1, .bucket = -1};
         for (int role = 0; role < ROLES; role++) ops[i].buffer[role] = -1;
     }
     const struct schedule schedule = {

@@ -12,9 +12,9 @@
 enum { US = 1000, GATHER = 0, BLOCK = 1, REDUCE = 2 };
 
 static const struct past_op ops[] = {{OP_GATHER, 1, 800, false, -1, WAIT_DATA},
-                                     {OP_BLOCK_FORWARD, 1, 0, false, 0, WAIT_DATA},
+                                     {OP_FORWARD, 1, 0, false, 0, WAIT_DATA},
                                      {OP_REDUCE_SCATTER, 1, 800, false, 1, WAIT_DATA},
-                                     {OP_BLOCK_BACKWARD, 1, 0, false, 2, WAIT_MEMORY}};
+                                     {OP_BACKWARD, 1, 0, false, 2, WAIT_MEMORY}};
 
 static struct record_buffer started(size_t bytes, int ranks)
 {

@@ -14,7 +14,7 @@
 
 enum { US = 1000, RANKS = 2 };
 
-static const struct past_op training[] = {{OP_BLOCK_FORWARD, 1, 0, false, -1, WAIT_DATA},
+static const struct past_op training[] = {{OP_FORWARD, 1, 0, false, -1, WAIT_DATA},
                                           {OP_REDUCE_SCATTER, 1, 100, false, 0, WAIT_DATA}};
 
 static struct record_buffer run_of(uint32_t steps)

@@ -14,8 +14,8 @@ enum { US = 1000, RANKS = 3, STEPS = 2, STEP_US = 1000 };
 
 /* A step at stage 3 with one block: gather, forward, backward, reduction, norm, update, refresh. */
 static const struct past_op plan[] = {
-    {OP_GATHER, 1, 3000, false, -1, WAIT_DATA},     {OP_BLOCK_FORWARD, 1, 0, false, 0, WAIT_DATA},
-    {OP_BLOCK_BACKWARD, 1, 0, false, 1, WAIT_DATA}, {OP_REDUCE_SCATTER, 1, 6000, false, 2, WAIT_DATA},
+    {OP_GATHER, 1, 3000, false, -1, WAIT_DATA},     {OP_FORWARD, 1, 0, false, 0, WAIT_DATA},
+    {OP_BACKWARD, 1, 0, false, 1, WAIT_DATA}, {OP_REDUCE_SCATTER, 1, 6000, false, 2, WAIT_DATA},
     {OP_GRAD_NORM, 1, 0, false, 3, WAIT_DATA},      {OP_AGREE, -1, 0, false, 4, WAIT_DATA},
     {OP_UPDATE, 1, 0, false, 5, WAIT_DATA},         {OP_REFRESH, 1, 3000, false, 6, WAIT_DATA},
 };

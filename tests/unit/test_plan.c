@@ -8,12 +8,12 @@
 
 #include <cmocka.h>
 
-#include "engine/plan/activation.h"
 #include "engine/plan/checker.h"
 #include "engine/plan/footprint.h"
 #include "engine/plan/formula.h"
 #include "engine/plan/schedule_io.h"
 #include "tests/support/effort.h"
+#include "tests/support/op_uses.h"
 
 static const struct config_model nano = {"nano", 4, 128, 4, 64, 256}, odd = {"odd", 3, 40, 4, 17, 301};
 
@@ -139,10 +139,10 @@ static void test_rows_of_logits(void **state)
     const struct config_model *gpt2 = config_model_named("gpt2");
     assert_int_equal(model_init(&model, gpt2, DTYPE_BF16, NULL), 0);
     assert_int_equal(logits_row(&model), 50257);
-    activation_layout(&cpu, &model, PART_HEAD, 4, 1024);
+    architecture_gpt2.layout(&cpu, &model, PART_HEAD, 4, 1024);
     model.backend = BACKEND_CUDA;
     assert_int_equal(logits_row(&model), 50304);
-    activation_layout(&gpu, &model, PART_HEAD, 4, 1024);
+    architecture_gpt2.layout(&gpu, &model, PART_HEAD, 4, 1024);
     assert_int_equal(gpu.bytes - cpu.bytes, 4 * 1024 * 47 * 2);
     const struct formula_sizes sizes = formula_sizes_of(&model, 4, 1024);
     assert_int_equal(formula_value(formula_of("logits")->bytes, &sizes), gpu.bytes);
@@ -371,11 +371,11 @@ static bool damage(struct schedule *schedule, struct op *op, enum damage kind)
         schedule->pieces[op->first_piece].elems -= 16;
         return true;
     case FOREIGN_ACTIVATION: /* another block is made again than the one that needs it */
-        if (op->kind != OP_BLOCK_RECOMPUTE) return false;
+        if (!op_is(op, OP_RECOMPUTE, USE_BLOCK)) return false;
         op->unit = op->unit == 1 ? 2 : op->unit - 1;
         return true;
     case FOREIGN_INPUT: /* recomputed from what it saves itself */
-        if (op->kind != OP_BLOCK_RECOMPUTE) return false;
+        if (!op_is(op, OP_RECOMPUTE, USE_BLOCK)) return false;
         op->buffer[ROLE_INPUT] = op->buffer[ROLE_ATTENTION];
         return true;
     case FOREIGN_CHECKPOINT: /* another block's is copied */
@@ -383,11 +383,11 @@ static bool damage(struct schedule *schedule, struct op *op, enum damage kind)
         op->unit++;
         return true;
     case FOREIGN_MLP: /* a tile reads what it saves itself, and not its block */
-        if (op->kind != OP_MLP_FORWARD && op->kind != OP_MLP_BACKWARD) return false;
+        if (!op_is(op, OP_FORWARD, USE_MLP) && !op_is(op, OP_BACKWARD, USE_MLP)) return false;
         op->buffer[ROLE_INPUT] = op->buffer[ROLE_ACTIVATION];
         return true;
     case FOREIGN_SUM: /* its gradient is added to that of another place */
-        if (op->kind != OP_MLP_BACKWARD) return false;
+        if (!op_is(op, OP_BACKWARD, USE_MLP)) return false;
         op->buffer[ROLE_NORMED] = op->buffer[ROLE_RESIDUAL];
         return true;
     case DAMAGES: break;

@@ -14,6 +14,7 @@
 #include "engine/observe/filling.h"
 #include "engine/plan/schedule_io.h"
 #include "engine/trace/source.h"
+#include "tests/support/op_uses.h"
 
 enum { UNITS_MAX = 64 };
 
@@ -231,8 +232,8 @@ static int64_t completed_elems(const struct schedule *schedule, const struct pro
     units_keep(schedule, keep, units_of(schedule));
     for (int i = 0; i < schedule->op_count; i++) {
         const struct op *op = &schedule->ops[i];
-        const bool completes =
-            op->kind == OP_NORM_BACKWARD || op->kind == OP_BLOCK_BACKWARD || op->kind == OP_EMBED_BACKWARD;
+        const bool completes = op_is(op, OP_BACKWARD, USE_NORM) || op_is(op, OP_BACKWARD, USE_BLOCK) ||
+                               op_is(op, OP_BACKWARD, USE_EMBED);
         if (!completes || i >= at->ended[LANE_COMPUTE]) continue;
         if (!last_only || op->micro_step == schedule->micro_steps - 1) sum += keep[op->unit].elems;
     }

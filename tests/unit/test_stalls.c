@@ -35,8 +35,8 @@ static const struct expectation {
     {&nvme, OP_SWAP_IN, OP_SWAP_OUT, WAIT_MEMORY, STALL_POOL},
     {&nvme, OP_SWAP_IN, OP_PARAM_H2D, WAIT_MEMORY, STALL_POOL},
     {&in_turn, OP_SWAP_IN, OP_HOST_UPDATE, WAIT_LIMIT, STALL_LIMIT},
-    {&none, OP_BLOCK_FORWARD, OP_GATHER, WAIT_DATA, STALL_GATHER},
-    {&none, OP_REDUCE_SCATTER, OP_BLOCK_BACKWARD, WAIT_DATA, STALL_COMPUTE},
+    {&none, OP_FORWARD, OP_GATHER, WAIT_DATA, STALL_GATHER},
+    {&none, OP_REDUCE_SCATTER, OP_BACKWARD, WAIT_DATA, STALL_COMPUTE},
 };
 enum { EXPECTATIONS = sizeof expectations / sizeof expectations[0] };
 
@@ -52,7 +52,7 @@ static int waits_told(const struct schedule *schedule, const struct expectation 
             const struct span span = {.issued_ns = 5, .ready_ns = 12, .op = (uint32_t)i, .waited_on = on.op};
             const struct stall_reason reason = stall_before(schedule, &span);
             if (reason.why != want->stall)
-                fail_msg("%s waits for %s: told as \"%s\", not as \"%s\"", op_name(want->op), op_name(want->awaited),
+                fail_msg("%s waits for %s: told as \"%s\", not as \"%s\"", op_name(want->op, NULL), op_name(want->awaited, NULL),
                          stall_name(reason.why), stall_name(want->stall));
             assert_int_equal(reason.ns, 7);
             assert_int_equal(reason.op, on.op);
@@ -71,8 +71,8 @@ static void waits_are_told_by_what_is_waited_for(void **state)
         const struct run_schedule *plan = run_schedule_numbered(model, 1);
         assert_true(plan && plan->has_ops);
         if (!waits_told(&plan->ops, &expectations[e]))
-            fail_msg("%s never waits for %s in row %d", op_name(expectations[e].op), op_name(expectations[e].awaited),
-                     e);
+            fail_msg("%s never waits for %s in row %d", op_name(expectations[e].op, NULL),
+                     op_name(expectations[e].awaited, NULL), e);
         run_model_free(model);
         config_release(&config);
     }

@@ -75,7 +75,7 @@ static struct record_buffer hta_run(int ranks, int steps)
     struct past_op ops[2 * LAYERS];
     for (int layer = 0; layer < LAYERS; layer++) {
         ops[2 * layer] = (struct past_op){OP_GATHER, layer, 8000, layer > 0, -1, WAIT_DATA};
-        ops[2 * layer + 1] = (struct past_op){OP_BLOCK_FORWARD, layer, 0, false, 2 * layer, WAIT_DATA};
+        ops[2 * layer + 1] = (struct past_op){OP_FORWARD, layer, 0, false, 2 * layer, WAIT_DATA};
     }
     past_start(&past, 0, ranks, 1000 * US);
     past_plan(&past, 1, ranks, PURPOSE_TRAIN, ops, 2 * LAYERS, 1000 * US);
@@ -166,7 +166,7 @@ static void a_gather_that_is_early_says_how_early(void **state)
     (void)state;
     const struct past_op ops[] = {{OP_LOAD, -1, 0, false, -1, WAIT_DATA},
                                   {OP_GATHER, 5, 8000, true, -1, WAIT_DATA},
-                                  {OP_BLOCK_FORWARD, 5, 0, false, 1, WAIT_DATA}};
+                                  {OP_FORWARD, 5, 0, false, 1, WAIT_DATA}};
     struct record_buffer past;
     struct totals totals;
     past_start(&past, 0, 1, 1000 * US);
@@ -188,7 +188,7 @@ static void copies_are_no_communication(void **state)
 {
     (void)state;
     const struct past_op ops[] = {{OP_FETCH, 0, 4000, false, -1, WAIT_DATA},
-                                  {OP_BLOCK_BACKWARD, 0, 0, false, 0, WAIT_DATA},
+                                  {OP_BACKWARD, 0, 0, false, 0, WAIT_DATA},
                                   {OP_REDUCE_SCATTER, 0, 8000, false, 1, WAIT_DATA}};
     struct record_buffer past;
     struct totals totals;
@@ -211,7 +211,7 @@ static void evaluation_is_not_training(void **state)
 {
     (void)state;
     struct record_buffer past = hta_run(1, 1);
-    const struct past_op ops[] = {{OP_BLOCK_FORWARD, 0, 0, false, -1, WAIT_DATA}};
+    const struct past_op ops[] = {{OP_FORWARD, 0, 0, false, -1, WAIT_DATA}};
     struct totals totals;
     past_plan(&past, 2, 1, PURPOSE_EVALUATE, ops, 1, 8000 * US);
     past_fold(&past, 0, 8100 * US, (struct trace_record){.kind = TRACE_OP_BEGIN, .op_begin = {2, 2, 0, 8100 * US}});

@@ -18,7 +18,7 @@ static struct trace_text op_text(char *out, size_t room, const struct run_model 
     const struct op *is = run_op(run_schedule_numbered(model, schedule), op);
     if (!is) return (struct trace_text){"", 0};
     bool named = is->unit >= 0 && is->unit < model->header.unit_count;
-    snprintf(out, room, "%s%s%s", op_name(is->kind), named ? " " : "", named ? model->header.units[is->unit].name : "");
+    snprintf(out, room, "%s%s%s", op_name(is->kind, is->use), named ? " " : "", named ? model->header.units[is->unit].name : "");
     return (struct trace_text){out, strlen(out)};
 }
 

@@ -35,24 +35,25 @@ static bool moves_a_unit(enum op_kind kind)
     return kind == OP_GATHER || kind == OP_REFRESH || kind == OP_UPDATE || op_lane(kind) > LANE_COMM;
 }
 
-static void write_label(char out[LABEL_ROOM], const struct run_model *model, enum op_kind kind, int unit, int bucket)
+static void write_label(char out[LABEL_ROOM], const struct run_model *model, enum op_kind kind, const struct use *use,
+                        int unit, int bucket)
 {
-    const char *name = unit_name(model, unit), *digits = unit_digits(name);
-    if (moves_a_bucket(kind) && bucket >= 0) snprintf(out, LABEL_ROOM, "%s bucket %d", op_name(kind), bucket);
-    else if (moves_a_unit(kind) && name) snprintf(out, LABEL_ROOM, "%s %s", op_name(kind), name);
-    else snprintf(out, LABEL_ROOM, "%s%s%s", op_name(kind), digits ? " " : "", digits ? digits : "");
+    const char *what = op_name(kind, use), *name = unit_name(model, unit), *digits = unit_digits(name);
+    if (moves_a_bucket(kind) && bucket >= 0) snprintf(out, LABEL_ROOM, "%s bucket %d", what, bucket);
+    else if (moves_a_unit(kind) && name) snprintf(out, LABEL_ROOM, "%s %s", what, name);
+    else snprintf(out, LABEL_ROOM, "%s%s%s", what, digits ? " " : "", digits ? digits : "");
 }
 
 void span_label(char out[LABEL_ROOM], const struct run_model *model, const struct span *span)
 {
-    write_label(out, model, span->kind, span->unit, span->bucket);
+    write_label(out, model, span->kind, span->use, span->unit, span->bucket);
 }
 
 bool op_label(char out[LABEL_ROOM], const struct run_model *model, uint32_t schedule, int op)
 {
     const struct run_schedule *of = run_schedule_numbered(model, schedule);
     const struct op *named = run_op(of, op);
-    if (named) write_label(out, model, named->kind, named->unit, named->bucket);
+    if (named) write_label(out, model, named->kind, named->use, named->unit, named->bucket);
     return named;
 }
 

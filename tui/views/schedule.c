@@ -202,7 +202,7 @@ static void draw_op(struct canvas canvas, int y, int number, bool chosen, bool s
     pen_format(&pen, 5, chosen ? STYLE_FOCUS : style, "%d", number);
     pen_left(&pen, 1, style, "");
     pen_left(&pen, 8, style, lane_name(op->lane));
-    pen_left(&pen, 9, chosen ? STYLE_FOCUS : style, op_name(op->kind));
+    pen_left(&pen, 9, chosen ? STYLE_FOCUS : style, op_name(op->kind, op->use));
     pen_left(&pen, 1, style, "");
     pen_left(&pen, 10, style, op_object(object, list->scene->model, list->ops, number));
     pen_left(&pen, 10, style, still ? "" : state_text(text, &list->at, number));

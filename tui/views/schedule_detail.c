@@ -10,12 +10,6 @@
 
 enum { LABEL_COLUMNS = 12, TEXT_ROOM = 1024 };
 
-static const char *const op_help[OP_KINDS] = {
-#define OP(ID, name, lane, phase, help) [OP_##ID] = help,
-#include "engine/plan/ops.def"
-#undef OP
-};
-
 /* A sheet of labelled paragraphs, filled from the top. */
 struct sheet {
     struct canvas canvas;
@@ -186,7 +180,7 @@ void schedule_detail_draw(struct canvas canvas, const struct scene *scene, const
         snprintf(title + used, sizeof title - (size_t)used, ", micro-step %d of %d", op->micro_step + 1,
                  sheet.ops->micro_steps);
     draw_title(canvas, 0, true, title);
-    say(&sheet, "%s", op_help[op->kind]);
+    say(&sheet, "%s", op_words(op->kind, op->use)->help);
     paragraph(&sheet, "does");
     say_now(&sheet, number);
     paragraph(&sheet, "now");

@@ -1,0 +1,79 @@
+/* What an architecture gives: its units with their tensors, how a step uses the units, what is saved and computed meanwhile. The
+ * plan and everything after it ask this table, so nothing else names kinds of units, tensors or activations. GPT-2 is its only row
+ * (gpt2.h, gpt2.c); the arithmetic of its uses stands in engine/gpt.
+ *
+ * A model is a chain of uses: single units, blocks that repeat, single units, and at its end a second use of the first unit (an
+ * output layer that is tied to the embedding). Every use but the last has an output of [B * T, hidden] in the model's dtype, which
+ * is the next one's input. What else backward needs is saved in parts, each a buffer, because recomputation lets go of one part
+ * and keeps another. */
+#ifndef ENGINE_PLAN_ARCHITECTURE_H
+#define ENGINE_PLAN_ARCHITECTURE_H
+
+#include <stdint.h>
+
+#include "engine/config/config.h"
+#include "engine/plan/ops.h"
+
+struct model;
+
+enum { UNIT_TENSORS_MAX = 16, SAVED_PARTS_MAX = 8, PART_SLOTS_MAX = 16, ACTIVATION_ALIGN = 64 };
+
+/* Deviation of the first values: 0.02; 0.02 / sqrt(2 layers) of projections into the residual stream; or all are 1, or 0. */
+enum tensor_init { INIT_NORMAL, INIT_RESIDUAL, INIT_ONE, INIT_ZERO };
+
+/* What a tile of a block has of the tensor: nothing, for it stays with the block; some rows; some columns; the first tile has all. */
+enum cut { CUT_STAYS, CUT_ROWS, CUT_COLUMNS, CUT_FIRST };
+
+struct tensor_row {
+    const char *name;
+    int use; /* number of the use whose unit has it */
+    enum tensor_init init;
+    bool decay;
+    enum cut cut;
+};
+
+/* How often a use stands in the chain. Each has a unit of its own but the last two: TIED uses the first unit again; HALF is the
+ * part of a block's forward that attention recomputation repeats, and stands in no forward. */
+enum repeat { REPEAT_ONCE, REPEAT_BLOCK, REPEAT_TILE, REPEAT_TIED, REPEAT_HALF };
+
+struct use {
+    int number;             /* in the architecture's list */
+    enum repeat repeat;
+    const char *unit;       /* the unit's name, to which the numbers of block and tile are added */
+    bool output;
+    unsigned parts;         /* saved for backward: the bit of each part */
+    const struct op_words *as; /* [USE_KINDS]: what its forward, backward and recompute are called */
+};
+
+struct saved_part {
+    const char *name, *tiled_name; /* of its buffer; where blocks are tiled */
+    unsigned remade;               /* not kept from forward to backward under these kinds of recomputation: bits of enum recompute */
+};
+
+struct activation_layout {
+    int count;
+    int64_t offset[PART_SLOTS_MAX]; /* bytes, multiples of ACTIVATION_ALIGN */
+    int64_t bytes;
+};
+
+struct architecture {
+    const char *name;
+    const struct tensor_row *tensors; /* within a unit, in the order of its flat array */
+    int tensor_count;
+    void (*tensor_shape)(int tensor, const struct config_model *shape, int64_t *rows, int64_t *columns);
+    const struct use *uses; /* in the order of the chain, a tile behind its block */
+    int use_count;
+    const struct saved_part *parts;
+    int part_count;
+    int part_for_tiles; /* what a block saves for its tiles, too: they read it */
+    /* Where the pieces of a part lie in its buffer, for B sequences of T tokens. */
+    void (*layout)(struct activation_layout *layout, const struct model *model, int part, int B, int T);
+    /* Bytes of scratch that a use needs while it runs (0 for most), for `threads` compute threads. */
+    int64_t (*scratch_bytes)(const struct model *model, enum op_kind kind, const struct use *use, int B, int T, int threads);
+    /* Floating-point operations of a use: matrix products and attention, two to a multiply-add. output: it makes its output, too. */
+    double (*flops)(const struct model *model, enum op_kind kind, const struct use *use, int B, int T, bool output);
+};
+
+extern const struct architecture *const architectures[]; /* up to a NULL; models are of the first */
+
+#endif

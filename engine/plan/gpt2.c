@@ -1,0 +1,146 @@
+#include "engine/plan/gpt2.h"
+
+#include "kernels/scratch.h"
+
+static const struct tensor_row tensors[TENSOR_IDS] = {
+#define TENSOR(ID, name, use, rows, columns, init, decay, cut) {name, USE_##use, INIT_##init, decay, CUT_##cut},
+#include "engine/plan/tensors.def"
+#undef TENSOR
+};
+_Static_assert((int)TENSOR_IDS <= UNIT_TENSORS_MAX && (int)PART_KINDS <= SAVED_PARTS_MAX, "a model has room for its tensors and parts");
+
+static void tensor_shape(int tensor, const struct config_model *shape, int64_t *rows_out, int64_t *columns_out)
+{
+    const int64_t C = shape->hidden, V = shape->vocabulary, X = shape->context;
+    const int64_t shapes[TENSOR_IDS][2] = {
+#define TENSOR(ID, name, use, rows, columns, init, decay, cut) {rows, columns},
+#include "engine/plan/tensors.def"
+#undef TENSOR
+    };
+    *rows_out = shapes[tensor][0];
+    *columns_out = shapes[tensor][1];
+}
+
+/* ---- uses and what they save ---- */
+
+static const struct op_words ops[USES][USE_KINDS] = {
+#define USED(use, kind, code, name, help) [USE_##use][OP_##kind] = {code, name, help},
+#include "engine/plan/gpt2_ops.def"
+#undef USED
+};
+
+enum { ATTENTION_BIT = 1 << PART_ATTENTION, BLOCK_BITS = ATTENTION_BIT | 1 << PART_MLP };
+
+const struct use gpt2_uses[USES] = {
+    {USE_EMBED, REPEAT_ONCE, "embed", true, 0, ops[USE_EMBED]},
+    {USE_BLOCK, REPEAT_BLOCK, "block", true, BLOCK_BITS, ops[USE_BLOCK]},
+    {USE_MLP, REPEAT_TILE, "mlp", true, 1 << PART_HIDDEN, ops[USE_MLP]},
+    {USE_NORM, REPEAT_ONCE, "norm", true, 1 << PART_NORM, ops[USE_NORM]},
+    {USE_HEAD, REPEAT_TIED, NULL, false, 1 << PART_HEAD, ops[USE_HEAD]},
+    {USE_ATTENTION, REPEAT_HALF, NULL, false, ATTENTION_BIT, ops[USE_ATTENTION]},
+};
+
+enum { WITH_FULL = 1 << RECOMPUTE_FULL, WITH_BOTH = WITH_FULL | 1 << RECOMPUTE_ATTENTION };
+
+static const struct saved_part parts[PART_KINDS] = {
+    [PART_ATTENTION] = {"attention activations", "attention activations", WITH_BOTH},
+    [PART_MLP] = {"mlp activations", "mlp input", WITH_FULL},
+    [PART_NORM] = {"norm activations", "norm activations", 0},
+    [PART_HEAD] = {"logits", "logits", 0},
+    [PART_HIDDEN] = {"hidden activations", "hidden activations", WITH_FULL},
+};
+
+static void slot_add(struct activation_layout *layout, int64_t elems, int bytes_per_elem)
+{
+    layout->offset[layout->count++] = layout->bytes;
+    layout->bytes += activation_aligned(elems * bytes_per_elem);
+}
+
+int64_t logits_row(const struct model *model)
+{
+    enum { LINE_ELEMS = 128 }; /* 256 bytes in 16 bits */
+    const int64_t V = model->shape.vocabulary;
+    return model->backend == BACKEND_CUDA ? (V + LINE_ELEMS - 1) / LINE_ELEMS * LINE_ELEMS : V;
+}
+
+int64_t activation_hidden(const struct model *model)
+{
+    return 4 * (int64_t)model->shape.hidden / model->mlp_tiles;
+}
+
+static void part_layout(struct activation_layout *layout, const struct model *model, int part, int B, int T)
+{
+    const int64_t N = (int64_t)B * T, C = model->shape.hidden, R = logits_row(model), NH = model->shape.heads;
+    const int64_t width = activation_hidden(model), H = model_tiled(model) ? 0 : width,
+                  F = model_tiled(model) ? width : 0;
+    const int element = dtype_bytes(model->dtype);
+    *layout = (struct activation_layout){0};
+#define SLOT(ID, elems, fp32) slot_add(layout, elems, fp32 ? 4 : element);
+    switch ((enum activation_part)part) {
+    case PART_ATTENTION: ATTENTION_SLOTS(SLOT) break;
+    case PART_MLP: MLP_SLOTS(SLOT) break;
+    case PART_NORM: NORM_SLOTS(SLOT) break;
+    case PART_HEAD: HEAD_SLOTS(SLOT) break;
+    case PART_HIDDEN: HIDDEN_SLOTS(SLOT) break;
+    case PART_KINDS: break;
+    }
+#undef SLOT
+}
+
+/* ---- scratch: only what the kernels work in, since backward writes activation gradients over activations it has used ---- */
+
+int64_t scratch_qkv_bytes(const struct model *model, int B, int T)
+{
+    const int64_t elems = (int64_t)B * T * 3 * model->shape.hidden;
+    return model_tiled(model) ? activation_aligned(elems * dtype_bytes(model->dtype)) : 0;
+}
+
+static int64_t attention_scratch(const struct model *model, enum op_kind kind, int B, int T, int threads)
+{
+    const int64_t head_size = model->shape.hidden / model->shape.heads;
+    const bool cuda = model->backend == BACKEND_CUDA; /* its kernels share the scratch of the whole call */
+    if (kind != OP_BACKWARD) return cuda ? 0 : threads * attention_forward_scratch_bytes(head_size);
+    return scratch_qkv_bytes(model, B, T) +
+           (cuda ? activation_aligned(attention_backward_scratch_cuda_bytes(B, T, model->shape.heads))
+                 : threads * attention_backward_scratch_bytes(T, head_size));
+}
+
+static int64_t scratch_bytes(const struct model *model, enum op_kind kind, const struct use *use, int B, int T,
+                             int threads)
+{
+    const int64_t N = (int64_t)B * T;
+    if (use->number == USE_BLOCK || use->number == USE_ATTENTION)
+        return attention_scratch(model, kind, B, T, threads);
+    if (use->number != USE_EMBED || kind != OP_BACKWARD) return 0;
+    return activation_aligned(model->backend == BACKEND_CUDA ? embed_scratch_cuda_bytes(N) : embed_scratch_bytes(N));
+}
+
+/* ---- floating-point operations ---- */
+
+/* y [N, out] = x [N, in] w^T */
+static double product(double N, double out, double in)
+{
+    return 2 * N * out * in;
+}
+
+static double flops(const struct model *model, enum op_kind kind, const struct use *use, int B, int T, bool output)
+{
+    const double N = (double)B * T, C = model->shape.hidden, F = (double)activation_hidden(model);
+    const double scores = N * (T + 1.0) * C; /* one product of attention: row t of T meets t + 1 keys */
+    const double attention = product(N, 3 * C, C) + 2 * scores, last = product(N, C, F), mlp = product(N, F, C) + last;
+    const double block = attention + product(N, C, C) + (model_tiled(model) ? 0 : mlp);
+    const double head = product(N, model->shape.vocabulary, C);
+    const double unmade = kind == OP_RECOMPUTE && !output ? last : 0;
+    switch ((enum gpt2_use)use->number) {
+    case USE_BLOCK:
+        if (kind == OP_BACKWARD) return 2 * (block - 2 * scores) + 5 * scores; /* scores, dv, dp, dq, dk */
+        return model_tiled(model) ? block : block - unmade;
+    case USE_MLP: return kind == OP_BACKWARD ? 2 * mlp : mlp - unmade;
+    case USE_ATTENTION: return attention;
+    case USE_HEAD: return kind == OP_BACKWARD ? 2 * head : head;
+    default: return 0;
+    }
+}
+
+const struct architecture architecture_gpt2 = {"GPT-2",   tensors,    TENSOR_IDS, tensor_shape, gpt2_uses,     USES,
+                                  parts,     PART_KINDS, PART_MLP,   part_layout,  scratch_bytes, flops};

@@ -1,0 +1,41 @@
+/* What is true of a kind of operation, a lane or a phase, in whichever schedule.
+ *
+ * Operations of a unit are forward, backward and recompute; which work that is says the use of the unit (struct use in
+ * architecture.h). So an architecture with other kinds of units adds no kind of operation. */
+#ifndef ENGINE_PLAN_OPS_H
+#define ENGINE_PLAN_OPS_H
+
+#include <stdbool.h>
+
+struct use;
+
+enum lane { LANE_COMPUTE, LANE_COMM, LANE_D2H, LANE_H2D, LANE_HOST, LANE_NVME_READ, LANE_NVME_WRITE, LANES };
+enum phase { PHASE_FORWARD, PHASE_BACKWARD, PHASE_OPTIMIZER, PHASES };
+
+enum op_kind {
+    OP_FORWARD, OP_BACKWARD, OP_RECOMPUTE, /* of a unit; recompute: forward again, because not all was kept */
+#define OP(ID, code, name, lane, phase, help) OP_##ID,
+#include "engine/plan/ops.def"
+#undef OP
+    OP_KINDS,
+    USE_KINDS = OP_RECOMPUTE + 1
+};
+
+/* Traces and labs know an operation by a code, which stands for its kind and its use. Codes begin at 0 and have no gaps. */
+enum { OP_CODES_MAX = 64 };
+struct op_words { int code; const char *name, *help; };
+const struct op_words *op_words(enum op_kind kind, const struct use *use); /* use NULL: it is of no unit's use */
+const char *op_name(enum op_kind kind, const struct use *use);
+bool op_coded(int code, enum op_kind *kind, const struct use **use);       /* false: there is no such code */
+const char *op_code_name(int code);                                        /* NULL: the same */
+
+enum lane op_lane(enum op_kind kind);
+enum phase op_usual_phase(enum op_kind kind); /* as ops.def has it; a gather is in the phase of the use that it is for */
+bool lane_computes(enum lane lane);   /* its work is arithmetic, of a phase; the others move bytes */
+bool op_is_hosts(enum op_kind kind);  /* done by the host wherever its lane is: it reads what those before it have left */
+bool op_is_update(enum op_kind kind); /* of the optimizer, on either side */
+bool op_swaps(enum op_kind kind);     /* between host memory and NVMe */
+const char *lane_name(enum lane lane);
+const char *phase_name(enum phase phase);
+
+#endif

@@ -1,0 +1,26 @@
+/* Operations by what they do with GPT-2's units. */
+#ifndef TESTS_OP_USES_H
+#define TESTS_OP_USES_H
+
+#include "engine/plan/gpt2.h"
+#include "engine/plan/schedule.h"
+
+static inline bool op_is(const struct op *op, enum op_kind kind, enum gpt2_use use)
+{
+    return op->kind == kind && op->use == &gpt2_uses[use];
+}
+
+static inline int ops_that_are(const struct schedule *schedule, enum op_kind kind, enum gpt2_use use)
+{
+    int found = 0;
+    for (int i = 0; i < schedule->op_count; i++) found += op_is(&schedule->ops[i], kind, use);
+    return found;
+}
+
+/* Of an operation in a schedule made by hand: what is done to units is done to blocks. */
+static inline const struct use *use_made_up(enum op_kind kind)
+{
+    return kind < USE_KINDS ? &gpt2_uses[USE_BLOCK] : NULL;
+}
+
+#endif
