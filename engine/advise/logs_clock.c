@@ -2,14 +2,14 @@
  * wait for gathered parameters is part of forward or backward, a wait for reductions after backward is bwd_allreduce. */
 #include "engine/advise/logs_parts.h"
 
-/* One rank's step while it is walked. Times of the tail, after the last backward; UINT64_MAX and 0: none seen. */
+/* One rank's step while it is walked. The step end is what follows the last backward; UINT64_MAX and 0: no time seen. */
 struct walk {
     const struct history *history;
     const struct history_step *step;
     int rank;
     uint64_t at_ns;                  /* everything before is given to a part */
-    uint64_t begins_ns;              /* the first operation of the optimizer that begins in the tail */
-    uint64_t updates_ns, updated_ns; /* from the first update that is at work in the tail to the last one's end */
+    uint64_t begins_ns;              /* the first operation of the optimizer that begins in the step end */
+    uint64_t updates_ns, updated_ns; /* from the first update at work in the step end to the end of the last */
 };
 
 static uint64_t pass(struct walk *walk, uint64_t to_ns)

@@ -44,8 +44,8 @@ static void find_plan(struct progress *at, const struct run_model *model, const 
     at->plan = with_ops(at->step && step ? run_schedule_numbered(model, step->schedule) : run_training(model));
 }
 
-/* Where nothing of a step's lane is remembered any more (an evaluation ran after it): all of it ended, but for the tail of
- * one that was dropped. */
+/* The number of operations that a lane has ended, where nothing of its step is remembered any more (an evaluation ran after it): all
+ * of them, but of a dropped step only those above the first that it skipped. */
 static int end_of_lane(const struct schedule *ops, bool dropped)
 {
     for (int op = 0; dropped && op < ops->op_count; op++)

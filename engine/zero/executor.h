@@ -86,7 +86,7 @@ int executor_run(struct executor *executor, const struct schedule *schedule, uin
  * ranks that come later: they are slowed themselves. */
 void executor_slow(struct executor *executor, double factor, uint64_t least_ns);
 
-/* Whom operations of later runs are told to. */
+/* The rings that take the records of later runs. */
 void executor_tell(struct executor *executor, struct trace_ring *const rings[LANES]);
 
 /* Drops what is left of the step: operations marked droppable are skipped. Called by an operation, for later ones. */

@@ -74,8 +74,8 @@ static inline uint32_t op_number(const struct executor *executor, const struct o
     return (uint32_t)(op - executor->schedule->ops);
 }
 
-/* The word is lane_state.sent or .done: to say that the operation of that number is behind it, and to sleep until it is; whether
- * that took any sleep. */
+/* The word is lane_state.sent or .done. say_past() sets it behind the operation of this number and wakes the sleepers;
+ * wait_until_past() sleeps until it is there, and returns whether it slept. */
 static inline void say_past(_Atomic uint32_t *word, uint32_t number)
 {
     atomic_store_explicit(word, number + 1, memory_order_release);

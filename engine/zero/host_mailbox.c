@@ -1,5 +1,5 @@
-/* The mailbox: what the host and a step's operations leave for each other. The agreement reads it when all that write there are done, so
- * between forward, backward and the update nobody waits for a number. */
+/* Pinned buffers between host and device: tokens, losses, norms. The agreement reads them when all operations that write them have
+ * ended, so no operation of forward and backward waits for a number. */
 #include <stdlib.h>
 #include <string.h>
 

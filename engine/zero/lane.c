@@ -61,7 +61,7 @@ void lane_break(struct executor *executor, const struct error *err)
 
 /* ---- memory ---- */
 
-/* Below the agreement it is too late to give the step up; that the budget suffices was foreseen. */
+/* After the agreement a step cannot be given up: zero_weigh_updates() has checked before that the budget suffices. */
 static void take_failed(struct executor *executor, const struct op *op, const struct buffer *buffer, struct error *err)
 {
     const int number = (int)op_number(executor, op);

@@ -1,6 +1,6 @@
-/* When lanes of a device may run ahead of it; this is the one place that says so. Otherwise every operation of theirs is waited for.
+/* When lanes of a device may run ahead of it; this is the one place that says so. Otherwise the lane waits for each of its operations.
  *
- * What is sent cannot be taken back, and the device comes to it when nobody looks. So
+ * An operation that was sent to the device runs asynchronously and cannot be cancelled. So
  *   - the gate is open, and nothing is paced or in slow motion: an operation may be held up only before it is sent, or when it
  *     has ended, by somebody who sees both;
  *   - no take can fail: all categories together, each from its lowest address to its highest, stay within the budgets with what

@@ -91,7 +91,7 @@ static bool refuse_update(struct zero *zero, int op, const struct buffer *buffer
 
 /* Adds up what a schedule holds in each tier, in the order of its list, and keeps in `peak` the most below its agreement. Stops
  * at the first take there that passes the limit of its tier (limit NULL: none does): returns its operation, and *over; or -1. */
-static int walk_tail(const struct schedule *schedule, const int64_t limit[TIERS], int64_t peak[TIERS],
+static int walk_step_end(const struct schedule *schedule, const int64_t limit[TIERS], int64_t peak[TIERS],
                      const struct buffer **over)
 {
     const int agreement = schedule_agreement(schedule);
@@ -116,7 +116,7 @@ static int walk_tail(const struct schedule *schedule, const int64_t limit[TIERS]
 void zero_weigh_updates(struct zero *zero)
 {
     const struct buffer *none;
-    for (int s = 0; s < SCHEDULES; s++) walk_tail(&zero->schedules[s], NULL, zero->update_peak_bytes[s], &none);
+    for (int s = 0; s < SCHEDULES; s++) walk_step_end(&zero->schedules[s], NULL, zero->update_peak_bytes[s], &none);
 }
 
 /* Only a budget that is too small makes the walk necessary: to say whose take would pass it. */
@@ -133,7 +133,7 @@ static bool fits_budgets(struct zero *zero, const struct schedule *schedule)
     }
     if (fits) return true;
     char why[sizeof zero->update_failure.text];
-    const int op = walk_tail(schedule, limit, reached, &buffer);
+    const int op = walk_step_end(schedule, limit, reached, &buffer);
     snprintf(why, sizeof why,
              "out of %s memory: %s of the update will ask for %lld bytes, %lld more than the budget of %llu leaves",
              tier_name(buffer->tier), category_name(buffer->category), (long long)buffer->bytes,

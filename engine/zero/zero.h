@@ -106,8 +106,8 @@ void zero_waited(struct zero *zero, uint64_t ns);
 int zero_switch(struct zero *zero, const struct config_zero *knobs, struct zero_result *result, struct error *err);
 int zero_set_budget(struct zero *zero, enum tier tier, uint64_t bytes, struct error *err);
 
-/* Who is told of this rank from now on, in place of the rings it was opened with; NULL: nobody, and nothing is recorded. anew: they
- * have heard nothing so far, and are told the plan first. Between steps; not collective. */
+/* Replaces the rank's trace rings; NULL: nothing is recorded. anew: the new rings are empty, so the plan is recorded first. Between
+ * steps; not collective. */
 void zero_listen(struct zero *zero, struct trace_ring *const rings[ZERO_RINGS], bool anew);
 
 /* Mean loss over at most `samples` held-out samples (all ranks together); *tokens says how many tokens were read. */
