@@ -10,7 +10,6 @@
 
 #include <stdio.h>
 
-#include "engine/advise/figures.h"
 #include "engine/base/error.h"
 #include "engine/observe/totals.h"
 
@@ -62,6 +61,33 @@ void analysis_release(struct analysis *analysis);
  * records. */
 double analysis_sum(struct totals *sum, const struct analysis_section *section, int rank);
 
+/* ---- figures ---- */
+
+/* Named figures, each put once: into an object of JSON under its name, and into a list under its label. Of two lists the differences
+ * are made, figure by figure; names in JSON are a promise (docs/JSON.md). */
+struct cJSON;
+
+/* TIME is put in ns and is seconds in JSON; SHARE is of 1, RATE bytes a second. */
+enum figure_unit { FIGURE_STAGE, FIGURE_COUNT, FIGURE_BYTES, FIGURE_TIME, FIGURE_SHARE, FIGURE_RATE, FIGURE_LOSS };
+
+/* What is planned, or counted, is the same in equal runs; what was measured depends on how the lanes met. */
+enum figure_source { FIGURE_COUNTED, FIGURE_PLANNED, FIGURE_MEASURED };
+
+struct figure { char label[48]; enum figure_unit unit; enum figure_source source; bool known; double value; };
+
+enum { FIGURES_MAX = 256 };
+struct figures {
+    struct cJSON *json;         /* where figures go that have a name; NULL: nowhere */
+    bool labelled;              /* those with a label are kept */
+    const char *of;             /* begins the labels: "all_gather: "; NULL: nothing */
+    enum figure_source source;  /* of bytes that are put next */
+    int count;
+    struct figure at[FIGURES_MAX];
+};
+
+/* Either may be NULL: no name in JSON, no label. */
+void figures_put(struct figures *figures, const char *name, const char *label, enum figure_unit unit, bool known, double value);
+
 /* The figures of a section, with the training loss of step loss_step (0: none). */
 void analysis_put_section(struct figures *figures, const struct analysis_section *section, uint32_t loss_step, float loss);
 
@@ -70,7 +96,6 @@ void analysis_print(const struct analysis *analysis, FILE *out);
 char *analysis_json(const struct analysis *analysis);
 
 /* The last section of both reports: why each tier is as full as it is. */
-struct cJSON;
 void analysis_print_why(const struct analysis *analysis, FILE *out);
 struct cJSON *analysis_why_object(const struct analysis *analysis, enum tier tier); /* the caller deletes it; a JSON null: the tier is empty, or unknown */
 

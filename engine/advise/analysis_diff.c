@@ -1,11 +1,55 @@
 /* Two analyses side by side, below what was configured differently: sections that belong together (analysis_pairs.c) are
  * held against each other figure by figure: those of the JSON that have a label. Bytes, counts and what was planned are exact, and
  * decide whether the traces are equal; times, waits, losses and measured peaks are shown. */
+#include <math.h>
 #include <stdlib.h>
 
 #include "engine/advise/analysis.h"
 #include "engine/base/grouped.h"
 #include "engine/base/json.h"
+
+/* ---- a figure ---- */
+
+/* Whether it is the same in equal runs. */
+static bool figure_is_exact(const struct figure *figure)
+{
+    return figure->unit <= FIGURE_BYTES && figure->source != FIGURE_MEASURED;
+}
+
+static bool figure_same(const struct figure *one, const struct figure *other)
+{
+    if (one->known != other->known) return false;
+    return !one->known || fabs(one->value - other->value) <= 1e-9 * fabs(one->value);
+}
+
+/* Its unit in differences, and how many of them it is: "ms", "MB/s". */
+static const char *figure_unit_name(const struct figure *figure)
+{
+    static const char *const names[] = {"stage", "count", "bytes", "ms", "share", "MB/s", "nats"};
+    return names[figure->unit];
+}
+
+static double figure_in_unit(const struct figure *figure)
+{
+    return figure->value / (figure->unit == FIGURE_TIME || figure->unit == FIGURE_RATE ? 1e6 : 1);
+}
+
+/* A figure as "12.3 %"; "n/a": not known. */
+static const char *figure_show(char out[32], const struct figure *figure)
+{
+    const double value = figure_in_unit(figure);
+    if (!figure->known) return "n/a";
+    switch (figure->unit) {
+    case FIGURE_STAGE: snprintf(out, 32, "%.0f", value); break;
+    case FIGURE_BYTES: return grouped(out, llround(value));
+    case FIGURE_COUNT: snprintf(out, 32, value == rint(value) ? "%.0f" : "%.2f", value); break;
+    case FIGURE_TIME: snprintf(out, 32, "%.3f ms", value); break;
+    case FIGURE_SHARE: snprintf(out, 32, "%.1f %%", 100 * value); break;
+    case FIGURE_RATE: snprintf(out, 32, "%.1f", value); break;
+    case FIGURE_LOSS: snprintf(out, 32, "%.4f", value); break;
+    }
+    return out;
+}
 
 /* ---- both ---- */
 

@@ -41,4 +41,20 @@ void binding_of(struct binding *binding, const struct config_key *key, const str
 /* What the verdict stands on: "with 0: gathers 0 instead of 12". `value` is the key's own. "": no question of binding. */
 void binding_why(char *text, size_t room, const struct binding *binding, const struct step_counts *now, const char *value, bytes_writer *bytes);
 
+/* ---- effect.c: what a key does in one particular run: a sentence (knobs.def), with the plan's figures where it has some ---- */
+
+/* A run as its plan has it. */
+struct effect_run {
+    const struct config *config;
+    const struct setup *setup;
+    struct step_counts step;
+    struct traffic_sum traffic[TRAFFIC_KINDS]; /* of rank 0 */
+    int64_t sent_bytes;
+};
+
+struct effect_run effect_run_of(const struct config *config, const struct setup *setup);
+
+/* "": nothing more than the key's help says. */
+void effect_of(char *text, size_t room, const struct config_key *key, const struct effect_run *run);
+
 #endif

@@ -1,6 +1,6 @@
 /* The sentences of knobs.def, and what they share: counts and sizes of a plan, and sentences that several keys share. A guard, such as
  * gathers_none(), says why a key has nothing to act on, and then returns true. */
-#include "engine/advise/effect.h"
+#include "engine/advise/binding.h"
 
 #include <math.h>
 #include <stdarg.h>

@@ -2,7 +2,7 @@
 #ifndef ENGINE_ADVISE_KNOBS_H
 #define ENGINE_ADVISE_KNOBS_H
 
-#include "engine/advise/effect.h"
+#include "engine/advise/binding.h"
 #include "engine/observe/questions.h"
 
 enum knob_source {

@@ -34,7 +34,8 @@ static void append_duration(char *line, size_t room, double seconds)
     else text_append(line, room, "%ld:%02ld", whole / 60, whole % 60);
 }
 
-void headless_line(char *line, size_t room, const struct run_model *model, int64_t steps)
+/* The progress line, without a newline. */
+static void headless_line(char *line, size_t room, const struct run_model *model, int64_t steps)
 {
     const struct run_step *step = run_last_step(model);
     uint64_t peak_bytes;

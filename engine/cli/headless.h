@@ -30,7 +30,4 @@ struct headless {
 /* Returns when the trace has ended. */
 void headless_run(struct headless *headless, struct source *source, struct run_model *model);
 
-/* The progress line, without a newline; for headless_run() and tests. */
-void headless_line(char *line, size_t room, const struct run_model *model, int64_t steps);
-
 #endif

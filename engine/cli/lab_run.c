@@ -1,9 +1,14 @@
 #include "engine/cli/lab_run.h"
 
 #include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+#include "engine/base/clock.h"
 
 /* Checkpoints of a lab outlive the runs that it is about, so they have a folder of their own. */
 struct lab_saves {
@@ -84,5 +89,212 @@ int lab_run(const struct cli *cli, struct app_lab *lab, struct app *stage,
     while (!status && (follow ? lab->play.phase == PLAY_RESTART : stage != NULL));
     app_close(stage); /* where a run could not be started anew */
     rundir_close(&saves.dir, true);
+    return status;
+}
+
+/* ---- a robot that plays a lab as its own answers say, and holds it to them: right answers are right, wrong ones are wrong, a task's
+ * check fails before the task is done, every check holds, and no text has a hole where a number should stand ---- */
+
+static void fault(struct lab_trial *trial, int line, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+static void fault(struct lab_trial *trial, int line, const char *format, ...)
+{
+    char text[300];
+    va_list args;
+    if (trial->faults++) return;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    snprintf(trial->first_fault, sizeof trial->first_fault, "labs/%s/lab.md:%d: %s", trial->play->lab->name, line,
+             text);
+}
+
+/* ---- holding a step to what it says -------------------------------------------------------------------------------- */
+
+static void hold_wrongs(struct lab_trial *trial, const struct lab_step *step, const struct lab_scene *scene)
+{
+    struct lab_value right = expression_evaluate(step->answer.value, scene);
+    for (int w = 0; w < step->wrong_count; w++) {
+        struct lab_value wrong = expression_evaluate(step->wrong[w].value, scene);
+        if (!wrong.known) fault(trial, step->wrong[w].line, "this wrong answer cannot be known: %s", wrong.why_not);
+        else if (lab_answer_near(&step->answer, right, wrong.quantity))
+            fault(trial, step->wrong[w].line, "this wrong answer counts as right");
+        else trial->wrongs++;
+    }
+    struct quantity twice = {right.quantity.value * 2 + (right.quantity.value == 0), right.quantity.dimension};
+    if (lab_answer_near(&step->answer, right, twice))
+        fault(trial, step->line, "twice the right answer counts as right");
+    else trial->wrongs++;
+}
+
+static void hold_page(struct lab_trial *trial, const struct lab_step *step)
+{
+    const struct lab_page *page = &trial->play->page;
+    for (int p = 0; p < page->count; p++) {
+        if (strstr(page->at[p].text, "(not known yet)"))
+            fault(trial, step->line, "a number is not known: %.200s", page->at[p].text);
+        if (page->at[p].tone == TONE_BAD) fault(trial, step->line, "%.250s", page->at[p].text);
+    }
+    if (page->count == PAGE_MAX) fault(trial, step->line, "step \"%s\" has more paragraphs than fit", step->title);
+}
+
+static void print_numbers(const struct lab_trial *trial, const struct lab_scene *scene)
+{
+    const struct lab_step *step = lab_play_step(trial->play);
+    for (int c = 0; c < step->check_count; c++) {
+        const struct lab_check *check = &step->check[c];
+        struct lab_finding finding = lab_check_hold(check, scene);
+        const bool same = lab_check_is_portable(trial->play->lab, check);
+        fprintf(trial->numbers, "%s:%d: %s\n", trial->play->lab->name, check->line,
+                same || !finding.holds ? finding.said : check->text);
+    }
+}
+
+static void hold_told(struct lab_trial *trial, const struct lab_scene *scene)
+{
+    const struct lab_step *step = lab_play_step(trial->play);
+    hold_page(trial, step);
+    if (trial->numbers) print_numbers(trial, scene);
+    if (!app_lab_fits(trial->play))
+        fault(trial, step->line, "question or explanation of \"%s\" is longer than a page of 80x24", step->title);
+    if (step->ask != LAB_READ && !trial->play->right)
+        fault(trial, step->line, "the lab's own answer to \"%s\" is not right", step->title);
+    if (step->ask == LAB_PREDICT) hold_wrongs(trial, step, scene);
+    if (step->ask == LAB_QUIZ) trial->wrongs += step->choice_count - 1;
+    trial->asked += step->ask != LAB_READ;
+}
+
+/* ---- the hand-out -------------------------------------------------------------------------------------------------- */
+
+static void print_asking(const struct lab_trial *trial, const struct lab_scene *scene)
+{
+    const struct lab_play *play = trial->play;
+    const struct lab_step *step = lab_play_step(play);
+    FILE *out = trial->print;
+    fprintf(out, "\n## %d. %s\n", play->progress.step + 1, step->title);
+    for (int p = 0; p < play->page.count; p++) {
+        const struct lab_paragraph *at = &play->page.at[p];
+        fprintf(out,
+                at->tone == TONE_QUESTION ? "\n**%s**\n"
+                : at->tone == TONE_CHOICE ? "\n- %s\n"
+                                          : "\n%s\n",
+                at->text);
+    }
+    if (step->ask == LAB_PREDICT)
+        fprintf(out, "\nYour prediction: ______________ %s\n", step->answer.unit ? step->answer.unit->name : "");
+    for (int h = 0; h < step->hint_count && trial->solutions; h++) {
+        char *hint = prose_fill(&step->hint[h], scene);
+        fprintf(out, "\n_Hint %d:_ %s\n", h + 1, hint ? hint : "");
+        free(hint);
+    }
+}
+
+static void print_told(const struct lab_trial *trial)
+{
+    const struct lab_page *page = &trial->play->page;
+    if (!trial->solutions && lab_play_step(trial->play)->ask != LAB_READ) return;
+    for (int p = trial->play->told_from; p < page->count; p++)
+        fprintf(trial->print,
+                page->at[p].tone == TONE_GOOD   ? "\n**%s**\n"
+                : page->at[p].tone == TONE_FACT ? "\n- %s\n"
+                                                : "\n%s\n",
+                page->at[p].text);
+}
+
+/* ---- playing ------------------------------------------------------------------------------------------------------- */
+
+static void act_asking(struct lab_trial *trial, const struct lab_scene *scene)
+{
+    struct lab_play *play = trial->play;
+    const struct lab_step *step = lab_play_step(play);
+    if (trial->handled != play->progress.step && trial->print) print_asking(trial, scene);
+    trial->handled = play->progress.step;
+    if (step->ask == LAB_TASK) {
+        lab_play_check(play, scene->model, scene->history);
+        if (play->phase == PLAY_TOLD) {
+            fault(trial, step->line, "the task \"%s\" is done before anything was done", step->title);
+            return;
+        }
+        trial->wrongs++;
+    }
+    for (int h = 0; h < step->hint_count; h++) lab_play_hint(play, scene->model, scene->history);
+    lab_play_reveal(play);
+}
+
+static void act_told(struct lab_trial *trial, const struct lab_scene *scene)
+{
+    struct lab_play *play = trial->play;
+    if (lab_play_step(play)->ask == LAB_READ && trial->print) {
+        play->told_from = play->page.count;
+        print_asking(trial, scene);
+    }
+    hold_told(trial, scene);
+    if (trial->print) print_told(trial);
+    lab_play_next(play);
+}
+
+/* Everything that can be done without another record. False: the run is over for us. */
+static bool play_on(struct lab_trial *trial, struct source *source, const struct run_model *model,
+                    const struct history *history)
+{
+    struct lab_play *play = trial->play;
+    for (;;) {
+        enum lab_wish wish = lab_play_tick(play, model, history);
+        struct lab_scene scene = lab_play_scene(play, model, history);
+        if (wish == WISH_RESTART) return false;
+        if (wish == WISH_COMMAND && source_send(source, play->driver.line, NULL)) return false;
+        if (wish != WISH_NOTHING) continue;
+        if (play->phase == PLAY_ASKING) act_asking(trial, &scene);
+        else if (play->phase == PLAY_TOLD) act_told(trial, &scene);
+        else if (play->phase == PLAY_STUCK)
+            return fault(trial, lab_play_step(play)->line, "step %d cannot be carried out: %s", play->at + 1,
+                         play->driver.why_stuck),
+                   false;
+        else return play->phase != PLAY_FINISHED;
+    }
+}
+
+static void follow(struct session *session, struct source *source)
+{
+    enum { SILENCE_MS = 60000 };
+    struct lab_trial *trial = session->user;
+    struct trace_record record;
+    struct history *history = history_new(0);
+    while (history) {
+        enum source_result result;
+        while ((result = source_next(source, &record)) == SOURCE_RECORD) {
+            run_model_fold(session->model, &record);
+            history_fold(history, session->model, &record);
+        }
+        if (!play_on(trial, source, session->model, history) || result != SOURCE_WAIT) break;
+        int soon_ms = relauncher_advance(&session->relauncher); /* the engine may be started again, with other ranks */
+        struct pollfd ready[3] = {{.fd = source_fd(source), .events = POLLIN},
+                                  {.fd = session->signal_fd, .events = POLLIN},
+                                  {.fd = relauncher_fd(&session->relauncher), .events = POLLIN}};
+        int found = poll(ready, 3, soon_ms >= 0 ? soon_ms : SILENCE_MS);
+        if (found == 0 && soon_ms >= 0) continue;
+        if (found <= 0 || ready[1].revents) {
+            fault(trial, lab_play_step(trial->play)->line, found ? "interrupted" : "nothing has happened for a minute");
+            break;
+        }
+    }
+    bool done = trial->play->phase == PLAY_FINISHED || trial->play->phase == PLAY_RESTART;
+    if (!done) fault(trial, lab_play_step(trial->play)->line, "the run ended before the lab");
+    if (!done) trial->play->phase = PLAY_STUCK;
+    history_free(history);
+}
+
+int lab_trial_run(struct lab_trial *trial, const struct cli *cli, const struct lab *lab, struct error *err)
+{
+    struct app_lab played = {0};
+    struct lab_progress progress;
+    lab_progress_init(&progress, lab);
+    lab_play_init(&played.play, lab, &progress);
+    trial->play = &played.play;
+    trial->handled = -1;
+    int status = lab_run(cli, &played, NULL, follow, trial, err);
+    lab_play_release(&played.play);
+    trial->play = NULL;
+    if (!status && trial->faults) status = error_set(err, STATUS_CHECK, "%s", trial->first_fault);
     return status;
 }

@@ -1,5 +1,5 @@
 /* Playing a lab against the engine: the run is started as each of its setups says, and read to where the lab wants another
- * one or has ended. On the screen a learner plays; without one, a robot does (lab_robot.c). */
+ * one or has ended. On the screen a learner plays; without one, a robot does. */
 #ifndef ENGINE_CLI_LAB_RUN_H
 #define ENGINE_CLI_LAB_RUN_H
 
@@ -21,7 +21,6 @@ struct lab_trial {
     int asked, wrongs, faults; /* questions and tasks; wrong answers that were caught; what does not hold */
     char first_fault[400];
     int handled;             /* step that has been dealt with; -1: none */
-    bool tried;              /* the task's check has been seen to fail before anything was done */
 };
 
 /* Plays it from its first step to its last with its own answers. STATUS_CHECK: something does not hold (first_fault). */

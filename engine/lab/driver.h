@@ -2,7 +2,7 @@
  * does no I/O: whoever calls sends what it hands out.
  *
  *     driver_begin(&driver, &step->before);
- *     on every new record: while (driver_tick(&driver, &scene) == DRIVER_SEND) send driver.line */
+ *     on every new record: while (driver_tick(&driver, &scene) == DRIVER_SENDS) send driver.line */
 #ifndef ENGINE_LAB_DRIVER_H
 #define ENGINE_LAB_DRIVER_H
 

@@ -1,5 +1,5 @@
-/* What stands in a metric's parentheses: words that select a rank, a step, a tier and so on, of which each metric takes its
- * own; or one text in quotes. And what each metric takes as Markdown, for docs/LABS.md. */
+/* Metrics by name: measured in the run, or said by a plan. What stands in a metric's parentheses: words that select a rank, a step, a
+ * tier and so on, of which each metric takes its own; or one text in quotes. What each of them takes, as Markdown for docs/LABS.md. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 
 #include "engine/advise/accounting.h"
 #include "engine/base/nearest.h"
-#include "engine/lab/expression_parser.h"
+#include "engine/lab/expression_parts.h"
 
 /* Labs that were written before operations had these names are read as before. */
 static const struct {
@@ -134,7 +134,8 @@ static int one_selection(struct parser *parser, const struct metric_row *row, st
                        row->name, name, row->name);
 }
 
-int parse_selections(struct parser *parser, const struct metric_row *row, struct selection_of *of)
+/* What stands in the parentheses of a metric, or that there are none. `of->text` is the caller's to free, also on failure. */
+static int parse_selections(struct parser *parser, const struct metric_row *row, struct selection_of *of)
 {
     *of = (struct selection_of){
         .rank = ANY, .category = ANY, .op = ANY, .kind = ANY, .phase = ANY, .lane = ANY, .step = -1};

@@ -1,4 +1,5 @@
-/* Inside of expressions: parsing (expression_parser.h), values (evaluate.c), what was measured (measured.c), plans (planned.c). */
+/* Inside of expressions: parsing and values (expression.c), metrics by name (expression_metric.c), what was measured (measured.c), plans
+ * (planned.c). */
 #ifndef ENGINE_LAB_EXPRESSION_PARTS_H
 #define ENGINE_LAB_EXPRESSION_PARTS_H
 
@@ -55,5 +56,41 @@ struct lab_value value_known(double value, struct dimension dimension);
 struct lab_value value_unknown(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The number that a key has, as text of a configuration shows it. */
 struct lab_value value_of_key(const struct config *config, const char *key);
+
+/* ---- parsing: words, sums and all that they are made of (expression.c), metrics and what stands in their parentheses
+ * (expression_metric.c). An int result is a node, 0 where there is none to return, or -1: it failed, and the parser has kept why. ---- */
+
+enum { WORD_ROOM = 64 };
+
+struct parser {
+    struct expression *out;
+    const char *at;
+    const struct lab_names *names; /* of kept values; NULL: none */
+    struct error *err;
+    int depth, status; /* status: of the first failure */
+};
+
+/* Blanks are passed over by all of these. Whether this character comes next, and then it is passed over, too. */
+void parser_skip_blanks(struct parser *parser);
+bool parser_takes(struct parser *parser, char character);
+/* A word, if one comes next and there is room for it. */
+bool parser_word(struct parser *parser, char out[WORD_ROOM]);
+/* A text in quotes, which replaces *out; the caller frees. */
+int parse_quoted(struct parser *parser, char **out);
+
+/* Always -1. */
+int parser_fail(struct parser *parser, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Takes over what the node owns, also when it fails. */
+int parser_add(struct parser *parser, struct node node);
+struct dimension parser_dimension(const struct parser *parser, int node);
+
+int parse_sum(struct parser *parser);
+/* Behind a metric's name, and behind the word plan. `plan`: the settings of a plan, taken over; NULL: measured in the run. */
+int parse_metric(struct parser *parser, int id, char *plan);
+int parse_plan(struct parser *parser);
+int metric_named(const char *name); /* -1: none */
+/* ... and the failure of a name that is nothing, with the nearest that is something. */
+int parse_unknown(struct parser *parser, const char *name);
 
 #endif

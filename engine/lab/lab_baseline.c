@@ -1,4 +1,4 @@
-#include "engine/lab/lab_baseline.h"
+#include "engine/lab/play.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -25,7 +25,8 @@ bool lab_play_was_answered(const struct lab_play *play)
     return mark == LAB_RIGHT || (mark == LAB_WRONG && lab_play_step(play)->ask != LAB_TASK); /* a task can be tried */
 }
 
-bool lab_play_catches_up(const struct lab_play *play)
+/* Steps before the learner's own are carried out without asking. */
+static bool lab_play_catches_up(const struct lab_play *play)
 {
     return play->at < play->progress.step;
 }

@@ -15,7 +15,33 @@
 #include "engine/lab/contest.h"
 #include "engine/lab/driver.h"
 #include "engine/lab/progress.h"
-#include "engine/lab/lab_baseline.h"
+
+/* ---- lab_baseline.c: how a lab left the run, and the way back to it. All keys work while a lab asks, so a learner may have switched the
+ * stage, or anything else that can be changed; the lab's next step is about the run as the lab had it. What was changed is read off the
+ * trace: events say from what to what, and those that follow a command sent after the lab's own are the learner's. ---- */
+
+enum { BASELINE_CHANGES_MAX = 8, BASELINE_VALUE_BYTES = 160, BASELINE_LINE_BYTES = 96 + BASELINE_VALUE_BYTES };
+
+/* A setting that was changed: the command that sets it, without its value. Values as long as a command's, and an event's. */
+struct baseline_change { char setting[96], from[BASELINE_VALUE_BYTES], to[BASELINE_VALUE_BYTES]; };
+
+struct lab_baseline {
+    bool known;
+    uint64_t notices; /* that had been folded then */
+    uint32_t step;    /* the last whole step then */
+    struct lab_actions back;
+    struct prose_piece piece[BASELINE_CHANGES_MAX];
+    char line[BASELINE_CHANGES_MAX][BASELINE_LINE_BYTES];
+    char said[160];
+};
+
+void lab_baseline_take(struct lab_baseline *baseline, const struct run_model *model);
+
+/* What was changed goes back, and where steps were trained with it, so does what the last step shows: one more is trained.
+ * Of a baseline that was not taken there is nothing to be found. The actions point into `baseline`. */
+bool lab_baseline_find(struct lab_baseline *baseline, const struct run_model *model);
+
+/* ---- the lab that is played ---- */
 
 enum lab_phase {
     PLAY_STARTING, /* until the run stands before its first step */
@@ -40,7 +66,7 @@ struct lab_play {
     enum lab_phase phase;
     int at;                      /* the step that is carried out; at most progress.step */
     struct lab_driver driver;
-    struct lab_baseline baseline;      /* how the lab left the run ... */
+    struct lab_baseline baseline; /* how the lab left the run ... */
     bool looks_back;             /* ... to which it is led back before anything else is done ... */
     const struct lab_actions *then; /* ... and these are carried out after that; NULL: it is not on its way back */
     struct contest contest;      /* on what the run was started with */
@@ -80,7 +106,6 @@ void lab_play_spent(struct lab_play *play, double seconds);
 const struct lab_step *lab_play_step(const struct lab_play *play); /* the learner's */
 bool lab_play_holds(const struct lab_play *play);        /* a prediction is waited for: until then nothing is shown */
 bool lab_play_was_answered(const struct lab_play *play); /* it is asked once more: `n` goes on, with what was said */
-bool lab_play_catches_up(const struct lab_play *play);
 struct lab_scene lab_play_scene(const struct lab_play *play, const struct run_model *model, const struct history *history);
 
 #endif

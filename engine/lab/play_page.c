@@ -12,7 +12,8 @@ void page_clear(struct lab_page *page, int from)
     page->revision++;
 }
 
-void page_take(struct lab_page *page, enum lab_tone tone, char *text)
+/* Takes the text; NULL or empty: nothing. */
+static void page_take(struct lab_page *page, enum lab_tone tone, char *text)
 {
     bool empty = !text || !*text;
     if (empty || page->count == PAGE_MAX) free(text);
@@ -30,7 +31,8 @@ void page_say(struct lab_page *page, enum lab_tone tone, const char *format, ...
     page_take(page, tone, text);
 }
 
-bool page_has(const struct lab_page *page, const char *text)
+/* Whether a paragraph says just this. */
+static bool page_has(const struct lab_page *page, const char *text)
 {
     for (int p = 0; p < page->count; p++)
         if (strcmp(page->at[p].text, text) == 0) return true;

@@ -6,11 +6,7 @@
 
 /* Paragraphs from number `from` on go. */
 void page_clear(struct lab_page *page, int from);
-/* Takes the text; NULL or empty: nothing. */
-void page_take(struct lab_page *page, enum lab_tone tone, char *text);
 void page_say(struct lab_page *page, enum lab_tone tone, const char *format, ...) __attribute__((format(printf, 3, 4)));
-/* Whether a paragraph says just this. */
-bool page_has(const struct lab_page *page, const char *text);
 
 /* The step's text, question, choices, and the hints that were asked for. */
 void page_ask(struct lab_play *play, const struct lab_scene *scene);

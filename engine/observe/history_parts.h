@@ -102,11 +102,9 @@ uint64_t history_spans_from(const struct history_lane *lane); /* its spans are k
 void history_memory(struct history *history, struct history_rank *rank, int ranks, const struct trace_record *record); /* history_memory.c */
 void history_memory_ends(struct history *history, struct history_rank *rank, int ranks, uint64_t time_ns); /* its process is gone */
 
-/* history_sums.c: makes the grid reach time_ns. */
-void sums_reach(struct history *history, uint64_t time_ns);
+/* history_sums.c */
 void sums_span(struct history *history, struct history_rank *rank, enum lane lane, int ranks, const struct span *span);
 void sums_hold(struct history *history, struct history_tier *tier, int ranks, uint64_t time_ns, uint64_t live_bytes); /* from time_ns on */
 struct tier_sum sums_fullest(const struct history *history, const struct history_tier *tier, uint64_t from_ns, uint64_t to_ns);
-static inline int sums_place(const struct sum_grid *grid, uint64_t time_ns) { return (int)((time_ns - grid->origin_ns) >> grid->shift); }
 
 #endif

@@ -22,8 +22,8 @@ void history_step_begin(struct history *history, struct history_rank *rank, cons
         if (before && !before->step.ended_ns && before->last_end_ns) before->step.ended_ns = before->last_end_ns;
         entry = ring_push(&history->steps, &history->left);
         if (!entry) return;
-        const int stage = from->stage == TRACE_NO_STAGE ? RUN_UNKNOWN : from->stage;
-        *entry = (struct history_entry){.step = {from->step, from->schedule, stage, record->time_ns, 0}};
+        *entry =
+            (struct history_entry){.step = {from->step, from->schedule, run_stage_of(from->stage), record->time_ns, 0}};
         newest = ring_end(&history->steps) - 1;
     }
     entry->begun++;

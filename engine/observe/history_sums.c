@@ -53,9 +53,15 @@ static void merge_all(struct history *history)
     history->grid.shift++;
 }
 
-void sums_reach(struct history *history, uint64_t time_ns)
+/* Makes the grid reach time_ns. */
+static void sums_reach(struct history *history, uint64_t time_ns)
 {
     while ((time_ns - history->grid.origin_ns) >> history->grid.shift >= (uint64_t)history->grid.count) merge_all(history);
+}
+
+static int sums_place(const struct sum_grid *grid, uint64_t time_ns)
+{
+    return (int)((time_ns - grid->origin_ns) >> grid->shift);
 }
 
 static uint64_t interval_begin(const struct sum_grid *grid, int place)

@@ -16,6 +16,9 @@ const struct run_step *run_step_numbered(const struct run_model *model, uint32_t
 const struct run_schedule *run_schedule_numbered(const struct run_model *model, uint32_t number);
 const struct op *run_op(const struct run_schedule *schedule, int64_t number); /* NULL: no schedule, or it has no such operation */
 
+/* The stage that a record says; RUN_UNKNOWN: none. */
+static inline int run_stage_of(uint8_t recorded) { return recorded == TRACE_NO_STAGE ? RUN_UNKNOWN : recorded; }
+
 /* Notices folded so far, also those no longer kept; and the place of the first that came after `seen` of them, and is kept. */
 uint64_t run_notices_seen(const struct run_model *model);
 int run_notices_since(const struct run_model *model, uint64_t seen);

@@ -56,11 +56,6 @@ static struct run_step *step_at(struct run_model *model, uint32_t number)
     return step;
 }
 
-static int stage_of(uint8_t recorded)
-{
-    return recorded == TRACE_NO_STAGE ? RUN_UNKNOWN : recorded;
-}
-
 void fold_step_begin(struct run_model *model, const struct trace_record *record)
 {
     struct run_rank *rank = model_rank(model, record->rank);
@@ -75,7 +70,7 @@ void fold_step_begin(struct run_model *model, const struct trace_record *record)
         *step = (struct run_step){.step = step->step, .ranks = model->ranks, .attempt = rank->open.attempt};
     }
     step->schedule = model->training_schedule = record->step_begin.schedule;
-    step->stage = stage_of(record->step_begin.stage);
+    step->stage = run_stage_of(record->step_begin.stage);
     step->pace = model->pace;
     model->has_training = true;
 }
@@ -166,7 +161,7 @@ void fold_step_end(struct run_model *model, const struct trace_record *record)
         note_memory(step, rank);
     }
     step->schedule = from->schedule;
-    step->stage = stage_of(from->stage);
+    step->stage = run_stage_of(from->stage);
     step->skipped = from->skipped;
     if (!step->skipped && model->state == RUN_RUNNING) model->reason[0] = '\0'; /* why it went on is past */
     step->loss = from->loss;

@@ -11,7 +11,6 @@
 #include <cmocka.h>
 
 #include "engine/observe/cells.h"
-#include "engine/observe/filling.h"
 #include "engine/plan/schedule_io.h"
 #include "engine/trace/source.h"
 #include "tests/support/op_uses.h"

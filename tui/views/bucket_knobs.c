@@ -3,7 +3,7 @@
 
 
 #include "engine/base/grouped.h"
-#include "engine/observe/filling.h"
+#include "engine/observe/cells.h"
 
 struct knobs {
     const struct scene *scene;

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "engine/observe/cells.h"
-#include "engine/observe/filling.h"
 #include "engine/observe/op_times.h"
 #include "tui/view/op_text.h"
 #include "tui/view/tier_bar.h"
