@@ -69,7 +69,7 @@ all: $(BUILD)/zerolab
 tests: all $(TESTS) $(HELPERS) $(if $(SAN)$(filter fake,$(CUDA)),,fake)
 benches: all $(BENCHES)
 
-# The GPU's kernels on a device that the processor plays, and the whole program with it: all else is the same objects.
+# The GPU's kernels on a CUDA device emulated on the CPU, and the whole program with it: all else is the same objects.
 ENGINE_OBJECTS := $(addprefix $(BUILD)/,$(addsuffix .o,$(basename $(filter-out $(CUDA_SOURCES),$(SOURCES)))))
 CUDA_OBJECTS := $(filter-out $(ENGINE_OBJECTS),$(OBJECTS))
 fake: $(ENGINE_OBJECTS)

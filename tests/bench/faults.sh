@@ -34,7 +34,6 @@ state_kept() { # NAME REFERENCE
     echo "same bits, whole trace"
 }
 
-children() { cat /proc/"$1"/task/*/children 2>/dev/null; }
 descendants() { local pid; for pid in $(children "$1"); do echo "$pid"; descendants "$pid"; done; }
 # The engine's processes that train, rank 0 first.
 ranks_of() { local pid; for pid in $(descendants "$1" | sort -n); do [ -n "$(children "$pid")" ] || echo "$pid"; done; }

@@ -13,12 +13,6 @@ small="--set model.name=custom --set model.layers=2 --set model.hidden=64 --set 
 begin="-n 4 $small --set checkpoint.path=ck --set checkpoint.every=2 --set checkpoint.keep=2"
 commands=(4:stage=3 7:ranks=2 10:stage=1)
 
-children() { cat /proc/"$1"/task/*/children 2>/dev/null; }
-family() { # of the front end: itself, and all below it
-    local child
-    echo "$1"
-    for child in $(children "$1"); do family "$child"; done
-}
 alive() {
     local pid
     for pid in "$@"; do
@@ -80,10 +74,10 @@ told() {
     [ $status -eq 4 ] && [ "$(grep -c '^zerolab: ' err)" -eq 1 ] || { echo "# status $status"; sed 's/^/# /' err; return 1; }
     grep -qE '^zerolab: .*(rank [0-9].* signal 9|the supervisor was ended by signal 9)' err || { sed 's/^/# /' err; return 1; }
 }
-nothing_left() {
+swept() {
     patience=5 eventually none_alive "${all[@]}" || return 1
     "$zerolab" train --headless --steps 1 -n 1 $small >out.next 2>&1 || return 1 # sweeps what a killed front end left
-    [ -z "$(ls -A "$XDG_RUNTIME_DIR")" ] || { ls -A "$XDG_RUNTIME_DIR" | sed 's/^/# left: /'; return 1; }
+    nothing_left || return 1
     [ "$(shared)" = "$shared_before" ] || { echo "# left in /dev/shm"; return 1; }
 }
 goes_on() {
@@ -105,7 +99,7 @@ for ((k = 0; k < kills; k++)); do
     moment=${moments[k % 4]} who=${victims[RANDOM % 4]}
     check "$((k + 1)): killed: $who, moment: $moment" strike $moment $who
     check "... one line, after $took_ms ms: $(grep -m 1 '^zerolab: ' err | cut -c 1-100)" told
-    check "... nothing is left" nothing_left
+    check "... nothing is left" swept
     check "... goes on to the state of a run that was never killed" goes_on
 done
 finish

@@ -7,9 +7,6 @@ runs() {
 no_runs() {
     [ -z "$(runs)" ]
 }
-nothing_left() {
-    [ -z "$(ls -A "$XDG_RUNTIME_DIR")" ]
-}
 
 check "a short run" "$zerolab" train --detach --steps 3 $threads --report short.json
 check "... ends by itself" eventually test -s short.json

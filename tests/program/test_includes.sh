@@ -1,11 +1,11 @@
 #!/bin/bash
 # Rules about the source that can be read off it: every #include is an edge of tests/include_edges, and only stage_rules.c knows the
-# stages of ZeRO by their number. Prints TAP.
-set -u
-cd "$(dirname "$0")/../.." || exit 1
+# stages of ZeRO by their number.
+. "$(dirname "$0")/../support/tap.sh"
+cd "$root" || exit 1
 
-# check TABLE ROOT: prints "file:line: why" for each forbidden include of the tree at ROOT.
-check() {
+# forbidden TABLE ROOT: prints "file:line: why" for each forbidden include of the tree at ROOT.
+forbidden() {
     (cd "$2" && find engine kernels tui -name '*.[ch]' -o -name '*.def' -o -name '*.cu' -o -name '*.cuh' 2>/dev/null | sort |
         xargs -r grep -nE '^[[:space:]]*#[[:space:]]*include' /dev/null) | awk -v root="$2" '
         function folder(path) { sub("/[^/]*$", "", path); return path }
@@ -63,20 +63,15 @@ past_the_filter() {
         grep -vE '^(engine/base/printable\.[ch]|engine/(cli|doctor)/(analyze|data|doctor_storage|front|headless|look|session)\.c|engine/cli/(front|progress)\.h|tui/term/term\.c):'
 }
 
-number=0
-result() { # NAME, then what was found wrong (nothing: good)
-    number=$((number + 1))
-    if [ -z "$2" ]; then echo "ok $number - $1"; else echo "$2"; echo "not ok $number - $1"; failed=1; fi
-}
-failed=
+silent() { [ -z "$1" ] || { echo "$1"; return 1; }; }
+result() { check "$1" silent "$2"; } # NAME, then what was found wrong (nothing: good)
 
-result includes_point_one_way "$(check tests/include_edges .)"
+result includes_point_one_way "$(forbidden tests/include_edges .)"
 result every_edge_is_in_use "$(unused tests/include_edges .)"
 result all_printing_goes_through_the_filter "$(past_the_filter .)"
 
 # The check itself must be able to fail: a small tree with one fault of each kind, next to allowed edges.
-tree=$(mktemp -d)
-trap 'rm -rf "$tree"' EXIT
+tree=$work/tree
 mkdir -p "$tree"/engine/{base,config,zero,odd} "$tree"/tui/{draw,views,term}
 echo '#include <stdint.h>' >"$tree/engine/base/error.h"
 echo '#include "engine/base/error.h"' >"$tree/engine/config/config.h"
@@ -84,14 +79,14 @@ printf '#include "engine/config/config.h"\n' >"$tree/engine/zero/zero.h"
 printf '#include "tui/draw/draw.h"\n#include "engine/base/error.h"\n' >"$tree/tui/views/good.c"
 printf '#include <ncurses.h>\n' >"$tree/tui/term/good.c"
 : >"$tree/tui/draw/draw.h"
-result allowed_edges_pass "$(check tests/include_edges "$tree")"
+result allowed_edges_pass "$(forbidden tests/include_edges "$tree")"
 
 result unused_edges_fail "$([ "$(unused <(printf 'engine/config: engine/base\nengine/zero: engine/config engine/base\n') "$tree")" = \
     'no file of engine/zero includes engine/base' ] || echo 'not found')"
 
 expect() { # NAME, FILE, INCLUDE, WORDS: this one line must be refused with these words
     echo "$3" >"$tree/$2"
-    found=$(check tests/include_edges "$tree")
+    found=$(forbidden tests/include_edges "$tree")
     rm "$tree/$2"
     case "$found" in
         "$2:1: "*"$4"*) result "$1" "" ;;
@@ -138,5 +133,4 @@ named() {
 result only_its_files_name_what_an_architecture_has "$(named .)"
 echo 'if (op->use == &gpt2_uses[USE_HEAD]) leave();' >"$tree/engine/plan/bad.c"
 result a_name_of_a_use_fails "$([ "$(named "$tree" | wc -l)" -eq 1 ] || echo 'not found')"
-echo "1..$number"
-[ -z "$failed" ]
+finish

@@ -4,10 +4,6 @@
 . "$(dirname "$0")/../support/tap.sh"
 under_mpirun="--set topology.ranks_as=mpirun"
 
-children() {
-    cat /proc/"$1"/task/*/children
-}
-
 # Starts a long run; sets front, launcher, and ranks (its processes, rank 0 first).
 start() {
     rm -f out err
@@ -16,12 +12,6 @@ start() {
     eventually grep -q "^step " out || return 1
     launcher=$(children $front | tr -d " ")
     ranks=($(children "$launcher"))
-}
-gone() {
-    local pid
-    for pid in "$@"; do
-        [ ! -e /proc/$pid ] || [ "$(sed 's/.*) //; s/ .*//' /proc/$pid/stat)" = Z ] || return 1 # a zombie waits for init only
-    done
 }
 # killed "line": the front end has ended with status 4 and this one line; nothing is left.
 killed() {

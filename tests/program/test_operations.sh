@@ -20,8 +20,8 @@ standing() {
     "$zerolab" train $config --headless --steps 100000 "$@" $stand --at 3:stage=1 >out 2>err </dev/null &
     front=$!
     eventually grep -q "stage=1 waits for the end of step 3" out || return 1
-    launcher=$(cat /proc/$front/task/*/children | tr -d " ")
-    ranks=($(cat /proc/"$launcher"/task/*/children))
+    launcher=$(children $front | tr -d " ")
+    ranks=($(children "$launcher"))
 }
 stopped() {
     wait $front && grep -q '^stopped after step 3' out
@@ -75,6 +75,5 @@ check "... ends when rank 0 is killed" killed 'rank 0.* signal 9'
 check "another" standing
 kill -9 $front
 wait $front 2>/dev/null
-gone() { local pid; for pid in "$launcher" "${ranks[@]}"; do [ ! -e /proc/$pid ] || [ "$(sed 's/.*) //; s/ .*//' /proc/$pid/stat)" = Z ] || return 1; done; }
-check "... ends when its front end is killed" eventually gone
+check "... ends when its front end is killed" eventually gone "$launcher" "${ranks[@]}"
 finish

@@ -11,7 +11,7 @@ refuses() {
     local status=$?
     [ $status -eq 2 ] && [ "$(wc -l <err)" -eq 1 ] && grep -qF -- "$words" err || { echo "# status $status: $(cat err)"; return 1; }
 }
-holds() { [ "$(ls "$1" | tr '\n' ' ')" = "$2 " ] || { echo "# $1: $(ls "$1" | tr '\n' ' ')"; return 1; }; }
+has() { [ "$(ls "$1" | tr '\n' ' ')" = "$2 " ] || { echo "# $1: $(ls "$1" | tr '\n' ' ')"; return 1; }; }
 unchanged() { diff -r "$1" "$2" | sed 's/^/# /'; diff -rq "$1" "$2" >/dev/null; }
 
 # ---- checkpoints ----
@@ -29,10 +29,10 @@ check "a conversion" refuses "ck holds step-8 of another run; give another folde
 check "... all is as it was" unchanged ck kept
 
 check "what goes on in the folder saves there, and keeps so many" train on --resume ck/step-8 --steps 10 --set checkpoint.keep=2 --set checkpoint.every=1
-check "... its own, or those of the run that it goes on from" holds ck "latest step-10 step-9"
+check "... its own, or those of the run that it goes on from" has ck "latest step-10 step-9"
 touch -d '1 hour' ck/step-*/manifest.json
 check "after the clock was set back an hour" train back --resume ck/step-10 --steps 13 --set checkpoint.keep=2 --set checkpoint.every=1
-check "... the last that were saved are kept" holds ck "latest step-12 step-13"
+check "... the last that were saved are kept" has ck "latest step-12 step-13"
 
 # A command may change the folder while the run goes on; engines that are started again know which were theirs.
 elsewhere() {
@@ -45,8 +45,8 @@ check "... is refused where another run saved" grep -q "command set checkpoint.p
 check "... with an advice that works where no latest stands" eval 'mkdir untold && cp -r kept/step-8 untold &&
     refuses "go on with --resume untold/step-8, or" train --headless --steps 9 $small --set checkpoint.path=untold &&
     train untold --resume untold/step-8 --steps 9 --set checkpoint.every=0 && [ -d untold/step-9 ]'
-check "... and the way back to an own one is not, by an engine that was started again either" holds mine "latest one three"
-check "... each got what was saved into it" holds new "latest two"
+check "... and the way back to an own one is not, by an engine that was started again either" has mine "latest one three"
+check "... each got what was saved into it" has new "latest two"
 
 # ---- a folder that a run uses, from its beginning to its end ----
 

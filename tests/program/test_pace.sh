@@ -10,8 +10,6 @@ seconds() { grep -o '"total":[^,]*' "$1.json" | sed -n "$2p" | cut -d: -f2; }
 quickest() { grep -o '"total":[^,]*' "$1.json" | sed -n "$2,$3p" | cut -d: -f2 | sort -g | head -n 1; }
 # paced NAME STEP: seconds of that step's collectives that pacing has added, by its trace
 paced() { "$zerolab" analyze --json --from $2 --to $2 "$1.zlt" | grep -o '"paced_seconds_per_step":[^,]*' | awk -F: '{ sum += $2 } END { print NR ? sum : -1 }'; }
-# holds EXPRESSION: of numbers
-holds() { awk "BEGIN { exit !($1) }" || { echo "# not so: $1"; return 1; }; }
 
 check "a plain run" train plain "$config" --steps 5 $threads
 check "slow motion from one step to the next and back" train slow "$config" --steps 5 $threads --trace slow.zlt \

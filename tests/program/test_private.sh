@@ -3,12 +3,6 @@
 # was there first can spoil, and what is left by commands that only look.
 . "$(dirname "$0")/../support/tap.sh"
 
-children() { cat /proc/"$1"/task/*/children 2>/dev/null; }
-family() { # a process and all below it
-    local child
-    echo "$1"
-    for child in $(children "$1"); do family "$child"; done
-}
 # The internet sockets of processes, by their inodes in the kernel's tables: of all rows, or of those that an awk condition takes.
 sockets_of() {
     local pid inodes

@@ -4,7 +4,6 @@
 . "$(dirname "$0")/../support/tap.sh"
 has() { tr -d ' \t\n' <"$1" | grep -qE -- "$2" || { echo "# $1 lacks $2"; return 1; }; }
 losses() { grep '"loss_bits"' "$1.json" | sed -n "$2"; }
-nothing_left() { [ -z "$(ls -A "$XDG_RUNTIME_DIR")" ] || { ls -AR "$XDG_RUNTIME_DIR" | sed 's/^/# /'; return 1; }; }
 
 check "a run that never stops" train whole $tiny --steps 8 $threads --at 4:stage=3
 check "one that starts again with as many ranks" train again $tiny --steps 8 $threads --at 4:stage=3 --at 6:ranks=4 --trace again.zlt

@@ -2,7 +2,6 @@
 # Other ranks while one watches: by key, at the prompt and among the knobs; the view stays, as do whoever else watches, the
 # pause, the curve and the trace; and what is seen live is what a replay shows.
 . "$(dirname "$0")/../support/screen.sh"
-body() { sed '$d' | sed -E 's/ +(LIVE +|WATCHING +)?[0-9]+:[0-9]+$//; s/; Space goes on, \. trains one step//; s/ *$//'; }
 
 # While $work/held is there, mpirun does not go on: so that what is shown meanwhile can be seen.
 mkdir bin

@@ -95,7 +95,7 @@ check "... it is refused" grep -q 'checkpoint refused: there is no folder' nowhe
 front=$!
 eventually grep -q "saved heard" hint.out
 cp -r hint.ck/heard hint.ck/unheard && echo unheard >hint.ck/latest
-kill -9 $(cat /proc/$front/task/*/children)
+kill -9 $(children $front)
 wait $front
 check "the hint after a kill names what latest names" grep -q "^checkpoint: hint.ck/unheard   go on with: zerolab train --resume hint.ck\$" hint.err
 
@@ -104,13 +104,6 @@ check "the hint after a kill names what latest names" grep -q "^checkpoint: hint
 # newest FILE: the last step that the run said was saved; 0: none.
 newest() {
     sed -n 's/.*checkpoint: saved step-\([0-9]*\):.*/\1/p' "$1" | sort -n | tail -1 | grep . || echo 0
-}
-children() {
-    cat /proc/"$1"/task/*/children 2>/dev/null
-}
-all_gone() {
-    local pid
-    for pid in "$@"; do [ ! -e /proc/"$pid" ] || grep -q "^State:.*Z" /proc/"$pid"/status 2>/dev/null || return 1; done
 }
 # Starts the run, or lets it go on; kills one of its processes after a while. The next one must begin no earlier than at
 # what this one said was saved.
@@ -129,7 +122,7 @@ kill_one() {
     who=($front $launcher "${ranks[@]}")
     kill -9 "${who[RANDOM % ${#who[@]}]}"
     wait $front 2>/dev/null
-    eventually all_gone $launcher "${ranks[@]}" || return 1
+    eventually gone $launcher "${ranks[@]}" || return 1
     local began
     began=$(sed -n 's/.*goes on from the state of .*, step \([0-9]*\), .*/\1/p' kill.out)
     [ "${began:-0}" -ge "$saved" ] || { echo "# began at ${began:-0}, though step $saved was saved"; sed 's/^/# /' kill.out kill.err; return 1; }

@@ -98,7 +98,6 @@ waits_for "as a usage error" 'status 2'
 
 start 80 24 NO_COLOR=1 -- "$zerolab" --at 4:stage=2 --at 8:stage=3 --at 13:pause --units GiB
 waits_for "pauses before step 13" 'PAUSED +by command'
-body() { sed -e '$d' -e 's/; Space goes on.*//' -e 's/ \{2,\}\(LIVE *\)\?[0-9]*:[0-9][0-9]$//'; } # without footer, hint, clock
 for view in overview M H T B P O i C L E; do
     [ $view = overview ] || keys $view
     settled | body >"live.$view"

@@ -12,7 +12,6 @@ run() {
 }
 # figure NAME KEY: under "prefetch"
 figure() { sed -n '/"prefetch":.*{/,/}/p' "$1.json" | grep -o "\"$2\":[^,]*" | cut -d: -f2 | tr -d " \t"; }
-holds() { awk "BEGIN { exit !($1) }" || { echo "# not so: $1"; return 1; }; }
 
 check "without prefetch" run none 0
 gathers=$(figure none gathers)

@@ -40,15 +40,6 @@ with_colours() {
         }'
 }
 
-children() { # PID: it and all that descend from it
-    echo "$1"
-    for child in $(cat "/proc/$1/task/"*/children 2>/dev/null); do children "$child"; done
-}
-
-all_gone() { # PID...
-    for pid in "$@"; do [ ! -e "/proc/$pid" ] || grep -q '^State:.*Z' "/proc/$pid/status" 2>/dev/null || return 1; done
-}
-
 idle() { # has drawn all there was to draw: paused, it takes no time
     local pid before
     pid=$(program_pid)
@@ -83,11 +74,11 @@ ok "... and within the screen" $?
 
 # ---- a terminal that goes away
 
-run=$(children "$(program_pid)")
+run=$(family "$(program_pid)")
 [ "$(wc -w <<<"$run")" -gt 4 ]
 ok "the run has processes of its own" $?
 tm kill-server
-eventually all_gone $run
+eventually gone $run
 ok "a terminal that goes away ends the program and the run it started" $?
 "$zerolab" check storm.zlt | grep -q 'the run ended: stopped'
 ok "... at the end of a step" $?
@@ -105,15 +96,15 @@ is_stuck() { # has drawn nothing for as long as ten frames take
 for mode in true "dd oflag=nonblock"; do # dd leaves the flag behind
     start 200 60 TERM=xterm-256color -- bash -c "$mode </dev/null 2>/dev/null; exec \"\$0\"" "$zerolab"
     comes 'step [1-9]'
-    pid=$(program_pid) run=$(children "$(program_pid)") multiplexer=$(tm display-message -p '#{pid}')
+    pid=$(program_pid) run=$(family "$(program_pid)") multiplexer=$(tm display-message -p '#{pid}')
     kill -STOP "$multiplexer"
     eventually is_stuck
     stuck=$?
     kill -TERM "$pid"
-    eventually all_gone $run
-    gone=$?
+    eventually gone $run
+    left=$?
     kill -CONT "$multiplexer"
-    [ $stuck -eq 0 ] && [ $gone -eq 0 ]
+    [ $stuck -eq 0 ] && [ $left -eq 0 ]
     ok "a terminal that takes nothing does not keep the program from its end ($mode)" $?
     waits_for "... and has its modes again" 'modes restored'
 done

@@ -2,7 +2,6 @@
 # The tiers of a run that sends states away, in a real terminal: host memory, then NVMe by a typed command, slowly, and back; and
 # that what is shown live is what its recording shows.
 . "$(dirname "$0")/../support/screen.sh"
-body() { sed -e '$d' -e 's/; Space goes on.*//' -e 's/ \{2,\}\(LIVE *\)\?[0-9]*:[0-9][0-9]$//'; } # without footer, hint, clock
 
 start 80 24 NO_COLOR=1 -- "$zerolab" train "$root/configs/nano-stage3.json" -n 2 --trace live.zlt --steps 100000 \
     --set zero_optimization.offload_optimizer.nvme_path="$work" --at 4:pause

@@ -1,5 +1,5 @@
 /* What programs that test a GPU share: opening one, arrays that lie both on the host and on the device, and TAP. They run on a real
- * GPU, and with `make CUDA=fake` on one that the processor plays (tests/support/fake_cuda); they need no test library, because a machine
+ * GPU, and with `make CUDA=fake` on a CUDA device emulated on the CPU (fake_cuda); they need no test library, because a machine
  * with a GPU may have none. */
 #ifndef TESTS_GPU_CHECK_H
 #define TESTS_GPU_CHECK_H

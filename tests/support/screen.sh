@@ -56,6 +56,9 @@ settled() { # [LOOKS [SECONDS]]
     printf '%s\n' "$now"
 }
 
+# Of a screen all but footer, hint and clock.
+body() { sed -E -e '$d' -e 's/; Space goes on.*//' -e 's/ {2,}((LIVE|WATCHING) *)?[0-9]*:[0-9][0-9]$//' -e 's/ *$//'; }
+
 step() { screen | sed -nE 's/.*ZeRO stage [0-9] +step ([0-9,]+).*/\1/p' | tr -d ,; }
 
 # Whether the run has gone past a step.

@@ -88,3 +88,24 @@ same_hash() {
     one=$(bits "$1" | grep state_hash) two=$(bits "$2" | grep state_hash)
     [ -n "$one" ] && [ "$one" = "$two" ] || { echo "# $1 $one, $2 $two"; return 1; }
 }
+
+# holds EXPRESSION: of numbers
+holds() { awk "BEGIN { exit !($1) }" || { echo "# not so: $1"; return 1; }; }
+
+# Whether no run has left anything in the folder of runs.
+nothing_left() { [ -z "$(ls -A "$XDG_RUNTIME_DIR")" ] || { ls -AR "$XDG_RUNTIME_DIR" | sed 's/^/# /'; return 1; }; }
+
+# ---- processes ----
+
+children() { cat /proc/"$1"/task/*/children 2>/dev/null; } # PID
+family() { # PID: it and all that descend from it
+    local child
+    echo "$1"
+    for child in $(children "$1"); do family "$child"; done
+}
+gone() { # PID...: all have ended; a zombie waits for its parent only
+    local pid
+    for pid in "$@"; do
+        [ ! -e "/proc/$pid" ] || grep -q '^State:.*Z' "/proc/$pid/status" 2>/dev/null || return 1
+    done
+}

@@ -1,0 +1,33 @@
+# For scripts that train on a GPU, sourced by them: tap.sh, and $played, the program to train with. That is build/fake/zerolab, which
+# has a CUDA device emulated on the CPU (make fake), or with GPU=PROGRAM one that has a real GPU. There a run that does not end would
+# take all others with it: with TRAIN_LIMIT=SECONDS $played is a script that ends it then, and shows where its lanes were.
+build=$(dirname "${ZEROLAB:-build/release/zerolab}")
+played=$(realpath -m "${GPU:-build/fake/zerolab}")
+. "$(dirname "${BASH_SOURCE[0]}")/tap.sh"
+case ${GPU:+given}$build in given* | *release*) ;; *) echo "1..0 # SKIP it is the same program in every build"; exit 0 ;; esac
+[ -x "$played" ] || { echo "1..0 # SKIP $played is not built"; exit 0; }
+
+limit_runs() {
+    cat >"$work/limited" <<END
+#!/bin/bash
+program=$played trace=$work/limited.zlt
+[ "\$1" != train ] || [[ " \$* " == *" --trace "* ]] || set -- "\$@" --trace "\$trace"
+timeout -k 5 $1 "\$program" "\$@"
+status=\$?
+if [ \$status -eq 124 ] || [ \$status -eq 137 ]; then
+    echo "no end after $1 s. Each lane's last operations:"
+    [ ! -e "\$trace" ] || "\$program" replay "\$trace" --frame 120x40 --view timeline --at end
+fi >&2
+rm -f "\$trace"
+exit \$status
+END
+    chmod +x "$work/limited"
+    played=$work/limited
+}
+[ -z "${TRAIN_LIMIT:-}" ] || limit_runs "$TRAIN_LIMIT"
+
+# The peaks in NAME.json are within their plan, and near it.
+as_planned() {
+    tr -d ' \t\n' <"$1.json" | grep -o '"peak":\[[^]]*\]' | grep -o '"bytes":[0-9]*,"predicted_bytes":[0-9]*' | tr -c '0-9\n' ' ' |
+        awk '{ if ($1 > $2 || $1 < 0.9 * $2) { print "# " $0; bad = 1 } } END { exit bad || NR == 0 }'
+}
