@@ -32,12 +32,6 @@ static struct why *why_of(const struct run_model *model, enum tier tier)
 
 /* ---- text ---- */
 
-static void write_amount(char out[32], uint64_t bytes)
-{
-    char digits[32];
-    snprintf(out, 32, "%.28s B", grouped(digits, (int64_t)bytes));
-}
-
 /* Formulas multiply with a sign that not every terminal has. */
 static const char *plain(char *out, size_t room, const char *text)
 {
@@ -83,7 +77,7 @@ static void print_name(const struct why *why, const struct why_change *change, c
 {
     enum { AMOUNTS = 48, BESIDE = 32 };
     char cost[100];
-    why_cost(cost, sizeof cost, &why->plan, &change->plan, write_amount);
+    why_cost(cost, sizeof cost, &why->plan, &change->plan, write_bytes);
     const bool beside = strlen(name) <= BESIDE, both = *cost && beside;
     if (beside) fprintf(out, "  %s\n", name);
     else if (*cost && strlen(cost) <= BESIDE) fprintf(out, "  %s\n", cost);
@@ -141,8 +135,8 @@ static void print_sentence(const struct why *why, FILE *out)
 {
     char sentence[400] = "";
     if (why->tier == TIER_DEVICE && why->stage > 0)
-        why_sentence(sentence, sizeof sentence, why, why->stage - 1, write_amount);
-    else if (why->tier != TIER_DEVICE) why_tier_sentence(sentence, sizeof sentence, why, write_amount);
+        why_sentence(sentence, sizeof sentence, why, why->stage - 1, write_bytes);
+    else if (why->tier != TIER_DEVICE) why_tier_sentence(sentence, sizeof sentence, why, write_bytes);
     if (!*sentence) return;
     fprintf(out, "\n  ");
     words_print(out, 2, 2, sentence);

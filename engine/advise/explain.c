@@ -80,12 +80,6 @@ static void say_help(struct explained *line)
     snprintf(line->effect, sizeof line->effect, "%s%s", off ? "off; true: " : "", help);
 }
 
-static void write_bytes(char out[32], uint64_t bytes)
-{
-    char digits[32];
-    snprintf(out, 32, "%.28s B", grouped(digits, (int64_t)bytes));
-}
-
 static void explain_honoured(struct explained *line, const struct effect_run *run)
 {
     binding_of(&line->binding, line->key, run->config, run->setup);

@@ -127,22 +127,14 @@ static void print_part(FILE *out, const struct explained *list, int count, enum 
     }
 }
 
-int explain_print(FILE *out, const struct config *config, const char *name, struct error *err)
+static int print_page(FILE *out, const struct explained *list, int count, const char *name, struct error *err)
 {
-    struct setup setup;
-    int count, status = setup_init(&setup, config, err);
-    if (status) return status;
-    struct explained *list = explain_keys(config, &setup, &count);
-    if (!list) status = error_set(err, STATUS_RUN, "no memory to explain %d keys", config_key_count);
-    if (list)
-        fprintf(
-            out,
+    (void)err;
+    fprintf(out,
             "%s: what each key does in this run\nA key binds if a step at its neutral value would be another one.\n",
             name);
-    for (int part = 0; list && part < EXPLAIN_PARTS; part++) print_part(out, list, count, (enum explain_part)part);
-    free(list);
-    setup_release(&setup);
-    return status;
+    for (int part = 0; part < EXPLAIN_PARTS; part++) print_part(out, list, count, (enum explain_part)part);
+    return STATUS_OK;
 }
 
 /* ---- JSON ---- */
@@ -167,19 +159,38 @@ static void add_key(cJSON *json, const struct explained *line)
     json_put(json, TEXT_SOME("deepspeed", knob_quirk(line->key->path)));
 }
 
-int explain_print_json(FILE *out, const struct config *config, const char *name, struct error *err)
+static int print_json(FILE *out, const struct explained *list, int count, const char *name, struct error *err)
 {
-    struct setup setup;
-    int count = 0, status = setup_init(&setup, config, err);
-    if (status) return status;
-    struct explained *list = explain_keys(config, &setup, &count);
     cJSON *json = cJSON_CreateObject();
     cJSON_AddStringToObject(json, "config", name);
     cJSON *keys = cJSON_AddArrayToObject(json, "keys");
-    for (int i = 0; list && i < count; i++) add_key(json_item(keys), &list[i]);
-    status = json_print(out, json, err);
-    if (!list) status = error_set(err, STATUS_RUN, "no memory to explain %d keys", config_key_count);
+    for (int i = 0; i < count; i++) add_key(json_item(keys), &list[i]);
+    return json_print(out, json, err);
+}
+
+/* ---- both ---- */
+
+typedef int explained_print(FILE *out, const struct explained *list, int count, const char *name, struct error *err);
+
+static int print(FILE *out, const struct config *config, const char *name, explained_print *form, struct error *err)
+{
+    struct setup setup;
+    int count, status = setup_init(&setup, config, err);
+    if (status) return status;
+    struct explained *list = explain_keys(config, &setup, &count);
+    status = list ? form(out, list, count, name, err)
+                  : error_set(err, STATUS_RUN, "no memory to explain %d keys", config_key_count);
     free(list);
     setup_release(&setup);
     return status;
+}
+
+int explain_print(FILE *out, const struct config *config, const char *name, struct error *err)
+{
+    return print(out, config, name, print_page, err);
+}
+
+int explain_print_json(FILE *out, const struct config *config, const char *name, struct error *err)
+{
+    return print(out, config, name, print_json, err);
 }

@@ -11,9 +11,7 @@ struct list {
     int column;
 };
 
-static void say(struct list *list, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-static void say(struct list *list, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void say(struct list *list, const char *format, ...)
 {
     char text[160];
     va_list args;

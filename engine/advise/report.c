@@ -341,14 +341,3 @@ bool report_write(FILE *out, const struct run_model *model, const struct report_
     free(text);
     return all;
 }
-
-char *report_json(const struct run_model *model, const struct report_screen *screen)
-{
-    char *text = NULL;
-    size_t bytes;
-    FILE *out = open_memstream(&text, &bytes);
-    if (!out) return NULL;
-    const bool written = report_write(out, model, screen, &(struct report_past){0});
-    if (fclose(out) == 0 && written) return text;
-    return free(text), NULL;
-}

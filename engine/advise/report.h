@@ -22,7 +22,4 @@ bool report_step(FILE *out, const struct run_step *step);
 /* Writes the report. Steps go out one by one, so memory does not grow with the run. False: no memory, or out cannot take it. */
 bool report_write(FILE *out, const struct run_model *model, const struct report_screen *screen, const struct report_past *past);
 
-/* The same as text, of what the model still has. Caller frees; NULL: no memory. */
-char *report_json(const struct run_model *model, const struct report_screen *screen);
-
 #endif

@@ -133,6 +133,12 @@ FILE *file_open_named_stream(const char *path, int flags)
     return stream_of(file_open_named(path, O_WRONLY | O_CREAT | flags), flags & O_APPEND ? "a" : "w");
 }
 
+bool file_ends_in(const char *name, const char *ending)
+{
+    const size_t length = strlen(name), tail = strlen(ending);
+    return *name != '.' && length > tail && strcmp(name + length - tail, ending) == 0;
+}
+
 const char *file_why(int cause)
 {
     if (cause == ELOOP) return "it is a link of another user; give the file itself";

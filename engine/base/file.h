@@ -40,6 +40,9 @@ FILE *file_open_named_stream(const char *path, int flags);
 /* A file without a name in that folder, to read and write; it is gone when it is closed. */
 FILE *file_unnamed(const char *folder);
 
+/* Whether a name in a folder ends so, and is not one that is hidden. */
+bool file_ends_in(const char *name, const char *ending);
+
 /* What errno says of file_open_named(). */
 const char *file_why(int cause);
 

@@ -22,7 +22,12 @@ static inline const char *plural(int64_t count)
     return count == 1 ? "" : "s";
 }
 
-/* How a reader wants amounts written. */
+/* How a reader wants amounts written: for one, all digits, "1,234,567 B". */
 typedef void bytes_writer(char out[32], uint64_t bytes);
+static inline void write_bytes(char out[32], uint64_t bytes)
+{
+    char digits[32];
+    snprintf(out, 32, "%.28s B", grouped(digits, (int64_t)bytes));
+}
 
 #endif

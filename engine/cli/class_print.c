@@ -109,7 +109,8 @@ static void print_learner(FILE *out, const struct class *class, const char *lear
     }
 }
 
-void class_print(FILE *out, const struct class *class, const char *folder, const char *learner, time_t now)
+/* learner NULL: a row for each of them, at the lab that was worked on last; else a row for each lab of that one. */
+static void print_text(FILE *out, const struct class *class, const char *folder, const char *learner, time_t now)
 {
     if (!class->count)
         fprintf(out,
@@ -141,7 +142,7 @@ static void add_lab(cJSON *json, const struct class_lab *lab)
     }
 }
 
-char *class_json(const struct class *class, const char *learner)
+static char *json_of(const struct class *class, const char *learner)
 {
     cJSON *json = cJSON_CreateObject(), *learners, *labs = NULL, *damaged;
     cJSON_AddNumberToObject(json, "version", 1);
@@ -177,10 +178,10 @@ static int show(const struct cli *cli, const struct class *class, struct error *
     if (cli->second && !has_learner(class, cli->second))
         return error_set(err, STATUS_USAGE, "%s: nobody in %s has this name; zerolab class %s shows who is there",
                          cli->second, cli->operand, cli->operand);
-    if (cli->json) return front_give(cli->output, class_json(class, cli->second), err);
+    if (cli->json) return front_give(cli->output, json_of(class, cli->second), err);
     FILE *out = front_open(cli->output, err);
     if (!out) return err->status;
-    class_print(out, class, cli->operand, cli->second, time(NULL));
+    print_text(out, class, cli->operand, cli->second, time(NULL));
     return front_close(out, cli->output, err);
 }
 

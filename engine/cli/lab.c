@@ -8,6 +8,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
+#include "engine/base/words.h"
 #include "engine/cli/lab_run.h"
 #include "engine/lab/catalog.h"
 #include "engine/lab/progress_files.h"
@@ -29,23 +30,6 @@ static void state_text(char *out, size_t room, const struct lab *lab)
     else if (progress.step || attempts) snprintf(out, room, "at step %d of %d", progress.step + 1, progress.count);
 }
 
-/* At words, beside the names, on lines of 79 columns. */
-static void print_about(const char *text)
-{
-    enum { BESIDE = 23, COLUMNS = 79 };
-    int column = BESIDE - 1;
-    while (*text) {
-        const int word = (int)strcspn(text, " ");
-        const bool is_over = column + 1 + word > COLUMNS && column >= BESIDE;
-        printf(is_over ? "\n%*s" : "%*s", is_over ? BESIDE : 1, "");
-        printf("%.*s", word, text);
-        column = (is_over ? BESIDE : column + 1) + word;
-        text += word;
-        text += strspn(text, " ");
-    }
-    putchar('\n');
-}
-
 static int list_one(const char *name, struct error *err)
 {
     struct lab *lab;
@@ -53,8 +37,7 @@ static int list_one(const char *name, struct error *err)
     int status = lab_open(&lab, name, err);
     if (status) return status;
     state_text(state, sizeof state, lab);
-    printf("%-15s %2d min", lab->name, lab->minutes);
-    print_about(lab->about);
+    words_print(stdout, printf("%-15s %2d min ", lab->name, lab->minutes), 23, lab->about);
     if (*state) printf("%-15s %6s - %s\n", "", "", state);
     lab_free(lab);
     return STATUS_OK;

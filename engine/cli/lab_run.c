@@ -95,9 +95,7 @@ int lab_run(const struct cli *cli, struct app_lab *lab, struct app *stage,
 /* ---- a robot that plays a lab as its own answers say, and holds it to them: right answers are right, wrong ones are wrong, a task's
  * check fails before the task is done, every check holds, and no text has a hole where a number should stand ---- */
 
-static void fault(struct lab_trial *trial, int line, const char *format, ...) __attribute__((format(printf, 3, 4)));
-
-static void fault(struct lab_trial *trial, int line, const char *format, ...)
+__attribute__((format(printf, 3, 4))) static void fault(struct lab_trial *trial, int line, const char *format, ...)
 {
     char text[300];
     va_list args;

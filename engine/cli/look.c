@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "engine/base/file.h"
 #include "engine/cli/front.h"
 #include "engine/trace/check.h"
 
@@ -44,8 +45,7 @@ static bool is_folder(const char *path)
 
 static int is_trace(const struct dirent *entry)
 {
-    size_t length = strlen(entry->d_name);
-    return entry->d_name[0] != '.' && length > 4 && strcmp(entry->d_name + length - 4, ".zlt") == 0;
+    return file_ends_in(entry->d_name, ".zlt");
 }
 
 /* The runs of a lesson, one after the other on one screen, as far as the user turns its pages. */

@@ -29,9 +29,7 @@ static long number_set(const struct text_list *sets, const char *path)
     return value;
 }
 
-static void add(struct resume *resume, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-static void add(struct resume *resume, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void add(struct resume *resume, const char *format, ...)
 {
     va_list args;
     va_start(args, format);

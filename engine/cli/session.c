@@ -227,9 +227,7 @@ int session_finish(struct session *session, int shown, struct error *err)
     return status;
 }
 
-static void lose(struct session *session, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-static void lose(struct session *session, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void lose(struct session *session, const char *format, ...)
 {
     char *line = session->lost;
     size_t used = strlen(line), room = sizeof session->lost;

@@ -106,12 +106,6 @@ static void take_file(struct class *class, const FTSENT *file, const char *folde
     class->labs[class->count++] = read;
 }
 
-static bool is_json(const char *name)
-{
-    size_t length = strlen(name);
-    return *name != '.' && length > 5 && strcmp(name + length - 5, ".json") == 0;
-}
-
 /* Links are not followed: a folder that many can write to leads nowhere else. */
 static void walk(struct class *class, FTS *tree, const char *folder)
 {
@@ -122,7 +116,7 @@ static void walk(struct class *class, FTS *tree, const char *folder)
         path += strspn(path, "/");
         if (at->fts_info == FTS_D && at->fts_level > DEPTH_MAX) fts_set(tree, at, FTS_SKIP);
         if (at->fts_info == FTS_DNR && *path) add_damaged(class, path, "this folder cannot be read");
-        if (at->fts_info != FTS_F || !is_json(at->fts_name)) continue;
+        if (at->fts_info != FTS_F || !file_ends_in(at->fts_name, ".json")) continue;
         class->cut = files++ == FILES_MAX;
         if (!class->cut) take_file(class, at, folder, path);
     }

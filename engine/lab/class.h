@@ -6,7 +6,6 @@
 #ifndef ENGINE_LAB_CLASS_H
 #define ENGINE_LAB_CLASS_H
 
-#include <stdio.h>
 #include <time.h>
 
 #include "engine/lab/progress.h"
@@ -30,9 +29,5 @@ struct class {
 /* STATUS_INPUT: the folder cannot be read. */
 int class_gather(struct class *class, const char *folder, struct error *err);
 void class_release(struct class *class);
-
-/* learner NULL: a row for each of them, at the lab that was worked on last; else a row for each lab of that one. */
-void class_print(FILE *out, const struct class *class, const char *folder, const char *learner, time_t now);
-char *class_json(const struct class *class, const char *learner); /* the caller frees; NULL: no memory */
 
 #endif

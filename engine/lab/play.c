@@ -39,9 +39,7 @@ struct lab_scene lab_play_scene(const struct lab_play *play, const struct run_mo
     return scene;
 }
 
-static void notify(struct lab_play *play, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-static void notify(struct lab_play *play, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void notify(struct lab_play *play, const char *format, ...)
 {
     va_list args;
     va_start(args, format);

@@ -84,12 +84,6 @@ int lab_forget(const char *name, struct error *err)
     return error_set(err, STATUS_RUN, "cannot remove %.300s: %s", path, strerror(errno));
 }
 
-static bool is_kept(const char *file)
-{
-    const size_t length = strlen(file);
-    return *file != '.' && length > 5 && strcmp(file + length - 5, ".json") == 0;
-}
-
 int lab_forget_all(struct error *err)
 {
     char path[PATH_ROOM];
@@ -97,7 +91,7 @@ int lab_forget_all(struct error *err)
     DIR *folder = status ? NULL : opendir(path);
     if (!folder) return status;
     for (struct dirent *file; !status && (file = readdir(folder));)
-        if (is_kept(file->d_name) && unlinkat(dirfd(folder), file->d_name, 0) != 0)
+        if (file_ends_in(file->d_name, ".json") && unlinkat(dirfd(folder), file->d_name, 0) != 0)
             status = error_set(err, STATUS_RUN, "cannot remove %.300s/%s: %s", path, file->d_name, strerror(errno));
     closedir(folder);
     return status;

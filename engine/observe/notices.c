@@ -56,9 +56,7 @@ static void at_step(struct run_notice *notice, uint32_t step)
     notice->step = step;
 }
 
-static char *format_text(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
-static char *format_text(const char *format, ...)
+__attribute__((format(printf, 1, 2))) static char *format_text(const char *format, ...)
 {
     char *text = NULL;
     va_list args;

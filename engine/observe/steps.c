@@ -112,33 +112,31 @@ static void curve_push(struct run_curve *curve, float value)
     curve->stride *= 2;
 }
 
-/* Steps between `step` and the one that ended before it were not seen: their records were left out for a slow viewer. */
-static void push_missing(struct run_model *model, uint32_t step)
+/* A point of every curve: of this step, or of one that was not seen. */
+static void push_step(struct run_model *model, uint32_t number, const struct run_step *step)
 {
-    enum { MOST = 1 << 20 };
-    for (uint32_t missing = model->last_ended + 1; missing < step && missing <= model->last_ended + MOST; missing++) {
-        curve_push(&model->loss, NAN);
-        curve_push(&model->number, (float)missing);
-        curve_push(&model->tokens_per_s, NAN);
-        curve_push(&model->grad_norm, NAN);
-        curve_push(&model->learning_rate, NAN);
-    }
+    const double tokens_per_s = step && step->total_ns ? step->tokens * 1e9 / (double)step->total_ns : 0;
+    const float grad_norm = step && isfinite(step->grad_norm) ? step->grad_norm : 0;
+    curve_push(&model->loss, step ? step->loss : NAN);
+    curve_push(&model->number, (float)number);
+    curve_push(&model->tokens_per_s, step ? (float)tokens_per_s : NAN);
+    curve_push(&model->grad_norm, step ? grad_norm : NAN);
+    curve_push(&model->learning_rate, step ? step->learning_rate : NAN);
 }
 
 static void step_completed(struct run_model *model, const struct run_step *step)
 {
-    if (model->last_ended) push_missing(model, step->step);
+    enum { MOST = 1 << 20 };
+    const uint32_t last = model->last_ended;
+    /* Steps in between were not seen: their records were left out for a slow viewer. */
+    for (uint32_t missing = last + 1; last && missing < step->step && missing <= last + MOST; missing++)
+        push_step(model, missing, NULL);
     model->last_ended = step->step;
     if (step->skipped) return;
     model->steps_seen++;
     model->tokens_seen += step->tokens;
     model->time_seen_ns += step->total_ns;
-    if (!isfinite(step->loss)) return;
-    curve_push(&model->loss, step->loss);
-    curve_push(&model->number, (float)step->step);
-    curve_push(&model->tokens_per_s, step->total_ns ? (float)(step->tokens * 1e9 / (double)step->total_ns) : 0);
-    curve_push(&model->grad_norm, isfinite(step->grad_norm) ? step->grad_norm : 0);
-    curve_push(&model->learning_rate, step->learning_rate);
+    if (isfinite(step->loss)) push_step(model, step->step, step);
 }
 
 void fold_step_end(struct run_model *model, const struct trace_record *record)

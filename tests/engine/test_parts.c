@@ -10,13 +10,13 @@
 
 #include <cmocka.h>
 
-#include "engine/advise/report.h"
 #include "engine/trace/check.h"
 #include "engine/trace/file.h"
 #include "engine/trace/latest_records.h"
 #include "engine/trace/writer.h"
 #include "engine/train/director.h"
 #include "engine/train/relaunch_config.h"
+#include "tests/support/report_text.h"
 #include "tests/support/timeline_fixture.h"
 
 /* Stage 3 from step 17 on; 4 ranks to step 21, 2 to step 26, 3 to step 30. */

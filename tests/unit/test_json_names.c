@@ -17,8 +17,8 @@
 #include "engine/advise/explain.h"
 #include "engine/advise/fit.h"
 #include "engine/advise/print.h"
-#include "engine/advise/report.h"
 #include "engine/config/keys.h"
+#include "tests/support/report_text.h"
 
 /* ---- the names of an object ---- */
 

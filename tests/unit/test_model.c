@@ -6,7 +6,7 @@
 
 #include <cjson/cJSON.h>
 
-#include "engine/advise/report.h"
+#include "tests/support/report_text.h"
 #include "tests/support/synthetic.h"
 
 enum { PSI = 834304, RANKS = 4 };

@@ -1,0 +1,21 @@
+/* A report as text, of what the model still has. */
+#ifndef TESTS_SUPPORT_REPORT_TEXT_H
+#define TESTS_SUPPORT_REPORT_TEXT_H
+
+#include <stdlib.h>
+
+#include "engine/advise/report.h"
+
+/* Caller frees; NULL: no memory. */
+static inline char *report_json(const struct run_model *model, const struct report_screen *screen)
+{
+    char *text = NULL;
+    size_t bytes;
+    FILE *out = open_memstream(&text, &bytes);
+    if (!out) return NULL;
+    const bool written = report_write(out, model, screen, &(struct report_past){0});
+    if (fclose(out) == 0 && written) return text;
+    return free(text), NULL;
+}
+
+#endif
