@@ -232,5 +232,5 @@ void why_cost(char *text, size_t room, const struct why_plan *now, const struct 
     *text = '\0';
     add_moved(text, room, "NVMe", now->nvme_bytes, then->nvme_bytes, bytes);
     add_moved(text, room, "bus", now->bus_bytes, then->bus_bytes, bytes);
-    if (more > 0.05 || more < -0.05) text_append(text, room, "%sproducts %+.1f %%", *text ? ", " : "", more);
+    if (more > 0.05 || more < -0.05) text_append(text, room, "%smatmul FLOPs %+.1f %%", *text ? ", " : "", more);
 }

@@ -75,7 +75,7 @@ void why_sentence(char *text, size_t room, const struct why *why, int than_stage
  * 0.4 MB of it stay between steps". */
 void why_tier_sentence(char *text, size_t room, const struct why *why, bytes_writer *bytes);
 
-/* What a change costs a step beside memory: "bus +15.0 MB a step, products +22.2 %". "": nothing of that kind. */
+/* What a change costs a step beside memory: "bus +15.0 MB a step, matmul FLOPs +22.2 %". "": nothing of that kind. */
 void why_cost(char *text, size_t room, const struct why_plan *now, const struct why_plan *then, bytes_writer *bytes);
 
 /* What a switch of stage or knob changed, as measured: the last steps before and the first after. Memory is that of the

@@ -101,7 +101,7 @@ why 120x40 memory.rank0.device.planned_bytes         [0-3] +now +$bytes
 why 120x40 memory.rank0.device.planned_resting_bytes [0-3] +now$columns +$bytes
 why 120x40 traffic.planned_bytes                     [0-3] +now$columns$columns +$bytes
 timeline 120x40 rank0.compute_percent        compute ([0-9]+ %)
-timeline 120x40 rank0.exposed_percent        comm only ([0-9]+ %)
+timeline 120x40 rank0.exposed_percent        other only ([0-9]+ %)
 timeline 120x40 rank0.idle_percent           idle ([0-9]+ %)
 timeline 120x40 rank0.overlap_percent        overlap ([0-9.]+ %) - exposed
 timeline 120x40 rank0.exposed_ns             overlap [0-9.]+ % - exposed $time
@@ -297,13 +297,13 @@ END
 box() {
     cat <<END
 tiers 200x60 memory.rank0.device.$2 ^ $1 +$bytes
-tiers 200x60 memory.rank0.host.$2   ^ $1 [^${1:0:1}]*$1 +$bytes
+tiers 200x60 memory.rank0.host.$2   ^ $1 .*$1 +$bytes.*$1 
 tiers 200x60 memory.rank0.nvme.$2   ^ $1 .*$1 +$bytes
 END
 }
 
 boxes() {
-    box now live_bytes; box fullest fullest_bytes; box peak peak_bytes; box planned planned_bytes; box reserved reserved_bytes
+    box now live_bytes; box "step max" fullest_bytes; box "run max" peak_bytes; box planned planned_bytes; box reserved reserved_bytes
     cat <<END
 tiers 200x60 memory.rank0.host.gradients.fullest_bytes  G gradients +$bytes
 tiers 200x60 memory.rank0.host.staging.fullest_bytes    S staging +$bytes

@@ -41,7 +41,7 @@ static int draw_request(struct canvas canvas, int y, const struct scene *scene)
     y++;
     y += draw_paragraph(canvas_part(canvas, 1, y, canvas.at.columns - 2, 3), 0, STYLE_WARN, shortage->text);
     if (shortage->budget_bytes > 0)
-        draw_format(canvas, 1, y++, STYLE_TEXT, "The budget of a rank is %s.",
+        draw_format(canvas, 1, y++, STYLE_TEXT, "The budget of each rank is %s in this tier.",
                     format_bytes_bare(budget, units, (uint64_t)shortage->budget_bytes));
     return y + 1;
 }

@@ -95,9 +95,9 @@ static void draw_nothing_flows(struct canvas canvas, const struct run_model *mod
         return;
     }
     draw_text(canvas, 1, 1, STYLE_TEXT, "nothing: this plan keeps all states on the device");
-    draw_text(canvas, 1, 2, STYLE_DIM, "offload_optimizer (stages 1 to 3) and offload_param (stage 3) send them away:");
-    draw_text(canvas, 1, 3, STYLE_DIM, "live      : set zero_optimization.offload_optimizer.device=cpu");
-    draw_text(canvas, 1, 4, STYLE_DIM, "anew      zerolab train configs/nano-offload.json, or configs/nano-nvme.json");
+    draw_text(canvas, 1, 2, STYLE_DIM, "offload_optimizer (stages 1 to 3) and offload_param (stage 3) move them:");
+    draw_text(canvas, 1, 3, STYLE_DIM, "in a live run  :set zero_optimization.offload_optimizer.device=cpu");
+    draw_text(canvas, 1, 4, STYLE_DIM, "in a new run   zerolab train configs/nano-offload.json, or nano-nvme.json");
 }
 
 /* What holds of some direction, of all together. */

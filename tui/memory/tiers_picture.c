@@ -45,10 +45,10 @@ static void list_figures(struct figure out[FIGURES], const struct run_model *mod
     const bool has_plan = run_predicted_peak(model, tier, &planned);
     const bool above = of->has_total && has_plan && of->peak_bytes > planned;
     out[0] = (struct figure){"now", true, of->now.known, of->now.live_bytes, STYLE_STRONG, NULL};
-    out[1] = (struct figure){"fullest", true, of->step_peak.known, of->step_peak.live_bytes, STYLE_STRONG, NULL};
-    out[2] = (struct figure){"peak", true, of->has_total, of->peak_bytes, above ? STYLE_WARN : STYLE_TEXT, NULL};
-    out[3] = (struct figure){"planned", true, has_plan, planned, STYLE_TEXT, NULL};
-    out[4] = (struct figure){"reserved", true, of->now.known, of->now.reserved_bytes, STYLE_TEXT, NULL};
+    out[1] = (struct figure){"reserved", true, of->now.known, of->now.reserved_bytes, STYLE_TEXT, NULL};
+    out[2] = (struct figure){"step max", true, of->step_peak.known, of->step_peak.live_bytes, STYLE_STRONG, NULL};
+    out[3] = (struct figure){"run max", true, of->has_total, of->peak_bytes, above ? STYLE_WARN : STYLE_TEXT, NULL};
+    out[4] = (struct figure){"planned", true, has_plan, planned, STYLE_TEXT, NULL};
     out[5] = (struct figure){"budget",         false,      of->has_budget,
                              of->budget_bytes, STYLE_TEXT, of->has_budget && !of->budget_bytes ? "no limit" : NULL};
 }
@@ -153,9 +153,9 @@ static void draw_picture_title(struct canvas canvas, const struct scene *scene, 
     const bool now = scene->state->bars_now || !run_last_step_here(scene->model);
     char title[80];
     if (now)
-        snprintf(title, sizeof title, "tiers of rank %d of %d, now", rank, scene->model->ranks);
+        snprintf(title, sizeof title, "tiers of rank %d (0 to %d), now", rank, scene->model->ranks - 1);
     else
-        snprintf(title, sizeof title, "tiers of rank %d of %d, fullest instants of step %u", rank, scene->model->ranks,
+        snprintf(title, sizeof title, "tiers of rank %d (0 to %d), fullest instants of step %u", rank, scene->model->ranks - 1,
                  scene->model->rank[rank].peak_step);
     draw_title(canvas, 0, false, title);
 }

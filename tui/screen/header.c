@@ -85,7 +85,7 @@ static void draw_learning(struct canvas canvas, const struct run_model *model)
         end -= utf8_columns(text) + 2;
     }
     if (!step) return;
-    x = step->skipped ? draw_text(canvas, x, 0, STYLE_WARN, "step dropped")
+    x = step->skipped ? draw_text(canvas, x, 0, STYLE_WARN, "step skipped")
                       : draw_format(canvas, x, 0, STYLE_STRONG, "loss %.4f", (double)step->loss);
     draw_sparkline(canvas, x + 1, 0, end - x - 1 > 60 ? 60 : end - x - 1, STYLE_SPARK, model->loss.value,
                    model->loss.count);

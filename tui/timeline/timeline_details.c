@@ -202,7 +202,7 @@ static void tell_time_split(struct facts *facts, const struct totals *totals)
     const struct temporal *t = &totals->temporal;
     char time[FORMAT_ROOM];
     fact(facts, STYLE_TEXT, "compute %.0f %%", percent(t->compute_ns, t->window_ns));
-    fact(facts, STYLE_TEXT, "comm only %.0f %%", percent(t->non_compute_ns, t->window_ns));
+    fact(facts, STYLE_TEXT, "other only %.0f %%", percent(t->non_compute_ns, t->window_ns));
     fact(facts, STYLE_TEXT, "idle %.0f %%", percent(t->idle_ns, t->window_ns));
     if (!t->communication_ns) return;
     fact(facts, STYLE_STRONG, "overlap %.1f %%", percent(t->overlapped_ns, t->communication_ns));

@@ -219,7 +219,7 @@ static void whole_run(struct window *window, const struct run_model *model)
 {
     const double ring = model->ranks > 1 ? (double)(model->ranks - 1) / model->ranks : 0;
     snprintf(window->name, sizeof window->name, "%s: mean of %u steps",
-             model->part_count > 1 ? "since the ranks are these" : "the run", model->traffic_steps);
+             model->part_count > 1 ? "since the last rank change" : "the run", model->traffic_steps);
     window->known = model->traffic_steps > 0;
     for (int kind = 0; kind < TRAFFIC_KINDS && window->known; kind++) {
         struct collective_totals *out = &window->totals.traffic[kind];
@@ -242,13 +242,13 @@ static void draw_times_head(struct canvas canvas, int y, enum units units)
 {
     int columns = bytes_columns(units) + 1;
     struct pen pen = pen_at(canvas, 1, y);
-    pen_left(&pen, 16, STYLE_DIM, "a rank, a step");
+    pen_left(&pen, 16, STYLE_DIM, "per rank, step");
     pen_right(&pen, columns, STYLE_DIM, "payload");
     pen_right(&pen, columns + 2, STYLE_DIM, "algbw");
     pen_right(&pen, columns + 2, STYLE_DIM, "busbw");
     pen_right(&pen, 7, STYLE_DIM, "hidden");
     pen_right(&pen, 10, STYLE_DIM, "exposed");
-    pen_right(&pen, 10, STYLE_DIM, "slowest");
+    pen_right(&pen, 10, STYLE_DIM, "for peers");
     pen_right(&pen, 10, STYLE_DIM, "paced");
     pen_right(&pen, 10, STYLE_DIM, "busy");
     pen_right(&pen, 6, STYLE_DIM, "ops");
@@ -346,7 +346,7 @@ static void draw_all_times(struct canvas canvas, const struct scene *scene)
     last_step(&step, scene);
     last_second(&second, scene);
     whole_run(&run, scene->model);
-    draw_title(canvas, 0, false, "how fast they were, what compute hid, who waited");
+    draw_title(canvas, 0, false, "speed, overlap with compute, waits");
     draw_times_head(canvas, 1, units);
     int y = draw_window(canvas, 2, scene, &step, true);
     y = draw_window(canvas, y, scene, &second, true);
@@ -382,7 +382,7 @@ static int draw_difference(struct canvas canvas, const struct scene *scene)
     canvas = canvas_part(canvas, 1, 0, canvas.at.columns - 2, 2);
     if (!used)
         return draw_paragraph(canvas, 0, STYLE_DIM,
-                              "the plan moves just what the paper says: no padding, and every unit k times");
+                              "the plan sends exactly what the paper says: no padding, every unit as often");
     char whole[340];
     snprintf(whole, sizeof whole, "beside it: %s", text);
     return draw_paragraph(canvas, 0, STYLE_TEXT, whole);

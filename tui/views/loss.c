@@ -161,12 +161,12 @@ static void draw_legend(struct canvas canvas, int x, int y, const struct run_mod
     }
     if (!has_switches(model)) return;
     x = draw_text(canvas, x + 3, y, STYLE_STAGE, "3");
-    x = draw_text(canvas, x, y, STYLE_DIM, " stage   ");
+    x = draw_text(canvas, x, y, STYLE_DIM, " new stage   ");
     x = draw_text(canvas, x, y, STYLE_STAGE, "*");
-    x = draw_text(canvas, x, y, STYLE_DIM, " knob");
+    x = draw_text(canvas, x, y, STYLE_DIM, " key set");
     if (model->part_count < 2) return;
     x = draw_text(canvas, x + 3, y, STYLE_STAGE, "#");
-    draw_text(canvas, x, y, STYLE_DIM, " ranks");
+    draw_text(canvas, x, y, STYLE_DIM, " other ranks");
 }
 
 /* ---- parts of the view ---- */
@@ -190,9 +190,9 @@ static void draw_throughput(struct canvas canvas, const struct run_model *model)
     struct chart chart;
     char text[FORMAT_ROOM];
     double now;
-    int x = draw_title(canvas, 0, false, "tokens a second");
+    int x = draw_title(canvas, 0, false, "tokens/s");
     if (run_tokens_per_second(model, &now))
-        draw_format(canvas, x, 0, STYLE_STRONG, "%s now ", format_count(text, (uint64_t)(now + 0.5)));
+        draw_format(canvas, x, 0, STYLE_STRONG, "now %s ", format_count(text, (uint64_t)(now + 0.5)));
     if (!chart_init(&chart, &model->tokens_per_s, &model->number, true, rate_label)) return;
     chart_draw(canvas_part(canvas, 0, 1, canvas.at.columns, canvas.at.rows - 1), &chart);
 }
@@ -225,7 +225,7 @@ static void draw_text_of_model(struct canvas canvas, const struct scene *scene, 
     if (model->sample.text)
         draw_paragraph(canvas_part(canvas, 1, 1, canvas.at.columns - 2, canvas.at.rows - 1), skip, STYLE_TEXT,
                        model->sample.text);
-    else draw_text(canvas, 1, 1, STYLE_DIM, "none yet; while a run goes on, p prints some");
+    else draw_text(canvas, 1, 1, STYLE_DIM, "none yet; in a live run, p generates a sample");
 }
 
 static void draw_view(struct canvas canvas, const struct scene *scene)

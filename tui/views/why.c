@@ -219,7 +219,7 @@ static void draw_why_title(struct canvas canvas, const struct scene *scene, cons
     char title[96];
     if (!why) snprintf(title, sizeof title, "why");
     else
-        snprintf(title, sizeof title, "why is the %s of rank %d as full as it is", tiers[why->tier],
+        snprintf(title, sizeof title, "the %s of rank %d at its peak, and why", tiers[why->tier],
                  scene->state->rank);
     draw_title(canvas, 0, false, title);
 }
