@@ -19,8 +19,4 @@ struct retile {
  * models must live as long as the source is used. */
 void retile_source(struct retile *retile, struct state_source *source, const struct model *from, const struct model *wanted);
 
-/* The one that each checkpoint has for its source. */
-struct checkpoint;
-struct retile *checkpoint_retile(struct checkpoint *checkpoint);
-
 #endif

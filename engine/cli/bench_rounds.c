@@ -14,8 +14,8 @@
 #include "engine/device/gpu.h"
 #include "engine/launch/rundir.h"
 #include "engine/trace/writer.h"
-#include "engine/train/rank_threads.h"
 #include "engine/train/records.h"
+#include "engine/train/worker.h"
 #include "engine/zero/zero.h"
 #include "kernels/kernels.h"
 

@@ -10,12 +10,6 @@ static const uint64_t ANSWER_NS = 2000000000u;
 
 /* ---- moving the cursor --------------------------------------------------------------------------------------------- */
 
-/* Once a run has ended its screen is that of a recording. */
-static void turn_to_replay(struct app *app)
-{
-    if (app->feed.live && app->feed.newest.model->ended) app->state.live = false;
-}
-
 static void play(struct app *app)
 {
     struct feed *feed = &app->feed;
@@ -27,7 +21,7 @@ void act_time(struct app *app, const struct key_row *row)
 {
     struct feed *feed = &app->feed;
     bool moved = true, forward = false;
-    turn_to_replay(app);
+    if (feed->live && feed->newest.model->ended) app->state.live = false; /* its screen is that of a recording now */
     switch (row->action) {
     case ACTION_PLAY: play(app); break;
     case ACTION_NEXT_STEP:
@@ -96,16 +90,11 @@ static void pace_link(struct app *app, bool faster)
     else ask(app, &app->link, was, next, command);
 }
 
-static void speed(struct app *app, bool faster)
-{
-    feed_faster(&app->feed, faster ? 1 : -1, clock_ns());
-}
-
 void act_pace(struct app *app, const struct key_row *row)
 {
     bool faster = row->action == ACTION_FASTER || row->action == ACTION_LINK_FASTER;
     if (row->action == ACTION_LINK_FASTER || row->action == ACTION_LINK_SLOWER) pace_link(app, faster);
-    else if (row->modes & KEY_MODE_REPLAY) speed(app, faster);
+    else if (row->modes & KEY_MODE_REPLAY) feed_faster(&app->feed, faster ? 1 : -1, clock_ns());
     else slow_motion(app, faster);
 }
 

@@ -61,11 +61,6 @@ struct filter filter_of(const char *line)
     return filter;
 }
 
-bool filter_shows_rank(const struct filter *filter, int rank)
-{
-    return rank >= filter->first_rank && rank <= filter->last_rank;
-}
-
 bool filter_shows_lane(const struct filter *filter, enum lane lane)
 {
     return filter->lanes >> lane & 1;

@@ -12,7 +12,6 @@ struct filter {
 };
 
 struct filter filter_of(const char *line);
-bool filter_shows_rank(const struct filter *filter, int rank);
 bool filter_shows_lane(const struct filter *filter, enum lane lane);
 bool filter_shows_text(const struct filter *filter, const char *text); /* upper and lower case alike */
 
