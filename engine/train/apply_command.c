@@ -29,25 +29,28 @@ int rank_count_here(const struct rank *rank)
     return count;
 }
 
-/* Collective. Every rank asks its own machine whether the change has room, and all do what the first that says no says. */
-static int find_room(struct rank *rank, const struct config *changed, struct error *err)
+int rank_agree(struct rank *rank, int status, struct error *err)
 {
     struct verdict {
         int32_t status;
         char text[252];
-    } mine = {0}, all[rank->ranks];
+    } mine = {status, ""}, all[rank->ranks];
+    if (status) snprintf(mine.text, sizeof mine.text, "%.251s", err->text);
+    int met = comm_exchange(rank->comm, &mine, all, sizeof mine, NULL, err);
+    for (int of = 0; of < rank->ranks && !met; of++)
+        if (all[of].status) return error_set(err, all[of].status, "%s", all[of].text);
+    return met;
+}
+
+/* Collective. Every rank asks its own machine whether the change has room. */
+static int find_room(struct rank *rank, const struct config *changed, struct error *err)
+{
     struct memory_snapshot memory;
-    struct error own;
-    memory_snapshot(zero_memory(rank->zero), &memory);
     uint64_t held_bytes[TIERS];
+    memory_snapshot(zero_memory(rank->zero), &memory);
     const struct capacity room = capacity_beside(changed, rank->gpu);
     for (int tier = 0; tier < TIERS; tier++) held_bytes[tier] = memory.tier[tier].reserved_bytes;
-    mine.status = capacity_check_change(changed, rank_count_here(rank), held_bytes, &room, &own);
-    if (mine.status) snprintf(mine.text, sizeof mine.text, "%.251s", own.text);
-    int status = comm_exchange(rank->comm, &mine, all, sizeof mine, NULL, err);
-    for (int of = 0; of < rank->ranks && !status; of++)
-        if (all[of].status) status = error_set(err, all[of].status, "%s", all[of].text);
-    return status;
+    return rank_agree(rank, capacity_check_change(changed, rank_count_here(rank), held_bytes, &room, err), err);
 }
 
 /* Brings the engine to `knobs`; the config follows only if the engine did. */

@@ -1,5 +1,5 @@
 /* Lifecycle of one rank: open (rank_open.c, rank_trace.c), carry out orders, close (rank.c). worker.c
- * starts it, as a process or as a thread (rank_threads.c); apply_command.c carries out the commands. */
+ * starts it, as a process or as a thread (worker.c); apply_command.c carries out the commands. */
 #ifndef ENGINE_TRAIN_RANK_H
 #define ENGINE_TRAIN_RANK_H
 
@@ -69,6 +69,9 @@ int rank_live(struct rank *rank, struct error *err);
  * what came of it was recorded. Else refused: err says why, nothing has changed, and the caller tells the director. (A rank
  * that died meanwhile is found out by the next order.) */
 int rank_apply(struct rank *rank, const struct command *command, struct error *err);
+
+/* Collective: the error of the first rank that has one is the error of all ranks. status, err: this rank's. */
+int rank_agree(struct rank *rank, int status, struct error *err);
 
 /* Ranks on this rank's machine. */
 int rank_count_here(const struct rank *rank);

@@ -100,20 +100,6 @@ static int commit(struct rank *rank, struct checkpoint_save *save, struct error 
     return status;
 }
 
-/* Collective: what went wrong on any rank went wrong for all. */
-static int agree_on_saving(struct rank *rank, int status, struct error *err)
-{
-    struct verdict {
-        int32_t status;
-        char text[252];
-    } mine = {status, ""}, all[rank->ranks];
-    if (status) snprintf(mine.text, sizeof mine.text, "%.251s", err->text);
-    int met = comm_exchange(rank->comm, &mine, all, sizeof mine, NULL, err);
-    for (int of = 0; of < rank->ranks && !met; of++)
-        if (all[of].status) return error_set(err, all[of].status, "%s", all[of].text);
-    return met;
-}
-
 static int save_state(struct rank *rank, struct error *err)
 {
     struct checkpoint_save *save = NULL;
@@ -122,11 +108,11 @@ static int save_state(struct rank *rank, struct error *err)
     snprintf(tag, sizeof tag, "part-%d", rank->spec->part.number + 1);
     struct checkpoint_target target = {.dir = dir, .tag = tag, .shards = rank->ranks};
     int status = rank->rank == 0 ? checkpoint_begin(&save, &target, err) : STATUS_OK;
-    status = agree_on_saving(rank, status, err); /* the folder is there */
-    if (!status) status = agree_on_saving(rank, write_shard(rank, &target, err), err);
+    status = rank_agree(rank, status, err); /* the folder is there */
+    if (!status) status = rank_agree(rank, write_shard(rank, &target, err), err);
     if (!status && rank->rank == 0) status = commit(rank, save, err);
     if (rank->rank == 0) checkpoint_end(save);
-    return agree_on_saving(rank, status, err);
+    return rank_agree(rank, status, err);
 }
 
 /* ---- applying ---- */
