@@ -82,7 +82,7 @@ bool checkpoint_any(const char *dir, char tag[CHECKPOINT_TAG_BYTES]);
  *
  *     checkpoint_begin(&save, &target, &err)             one process
  *     checkpoint_writer_open(&writer, &target, s, ...)   whoever writes shard s
- *     checkpoint_writer_put() or _take() ...             any ranges in any order, each element once
+ *     checkpoint_writer_take() ...                       any ranges in any order, each element once
  *     checkpoint_writer_end(writer, &err)                the shard is on the disk
  *     checkpoint_writer_close(writer)
  *     checkpoint_gather(save, NULL, NULL, &err)           the one process: all shards are there
@@ -131,8 +131,7 @@ struct checkpoint_writer;
 /* value_bytes: about how many will be put. The disk makes room for them at once, where it can do that: a full one is met before
  * anything is written (STATUS_RUN). */
 int checkpoint_writer_open(struct checkpoint_writer **out, const struct checkpoint_target *target, int shard, uint64_t value_bytes, struct error *err);
-int checkpoint_writer_put(struct checkpoint_writer *writer, int unit, enum state_array array, int64_t first, int64_t elems, const float *values, struct error *err);
-/* The same from a source, straight into the writer's buffers. */
+/* Values from a source, straight into the writer's buffers. */
 int checkpoint_writer_take(struct checkpoint_writer *writer, int unit, enum state_array array, int64_t first, int64_t elems, const struct state_source *source, struct error *err);
 int checkpoint_writer_end(struct checkpoint_writer *writer, struct error *err);
 /* Frees. Of a shard that has not ended nothing stays but, if something went wrong, a note for checkpoint_gather(). */

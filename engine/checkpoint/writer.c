@@ -141,28 +141,6 @@ int checkpoint_writer_take(struct checkpoint_writer *writer, int unit, enum stat
     return STATUS_OK;
 }
 
-struct given {
-    const float *values;
-    int64_t first;
-};
-
-static int read_given(void *user, int unit, enum state_array array, int64_t first, int64_t elems, float *out,
-                      struct error *err)
-{
-    const struct given *given = user;
-    (void)unit, (void)array, (void)err;
-    memcpy(out, given->values + (first - given->first), (size_t)elems * sizeof *out);
-    return STATUS_OK;
-}
-
-int checkpoint_writer_put(struct checkpoint_writer *writer, int unit, enum state_array array, int64_t first,
-                          int64_t elems, const float *values, struct error *err)
-{
-    struct given given = {values, first};
-    const struct state_source source = {.user = &given, .read = read_given};
-    return checkpoint_writer_take(writer, unit, array, first, elems, &source, err);
-}
-
 /* ---- the end ---- */
 
 static int write_now(struct checkpoint_writer *writer, void *at, size_t bytes, uint64_t offset, struct error *why)

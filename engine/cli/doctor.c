@@ -145,12 +145,13 @@ static int tell(const struct cli *cli, const struct finding findings[CHECKS], co
 int front_doctor(const struct cli *cli, struct error *err)
 {
     const char *temporary = getenv("TMPDIR");
-    const struct doctor doctor = {.path = cli->path ? cli->path : temporary && *temporary ? temporary : "/tmp"};
-    if (cli->storage) return measure_storage(cli, doctor.path, err);
+    const char *folder = cli->path ? cli->path : temporary && *temporary ? temporary : "/tmp";
+    if (cli->storage) return measure_storage(cli, folder, err);
     struct finding findings[CHECKS] = {0};
     int counts[3] = {0};
     for (int c = 0; c < CHECKS; c++) {
-        checks[c].look(&findings[c], &doctor);
+        findings[c].folder = folder;
+        checks[c].look(&findings[c]);
         counts[findings[c].verdict]++;
     }
     const int status = tell(cli, findings, counts, err);

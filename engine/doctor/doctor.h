@@ -11,16 +11,13 @@
 enum verdict { VERDICT_GOOD, VERDICT_NOTE, VERDICT_BAD };
 
 struct finding {
+    const char *folder; /* whose storage is looked at: set before */
     enum verdict verdict;
     char found[256];
     char next[256]; /* what to do; "": nothing */
 };
 
-struct doctor {
-    const char *path; /* the folder whose storage is looked at */
-};
-
-typedef void doctor_look(struct finding *finding, const struct doctor *doctor);
+typedef void doctor_look(struct finding *finding);
 
 /* Say what was found; the last two also what to do. */
 void doctor_good(struct finding *finding, const char *found, ...) __attribute__((format(printf, 2, 3)));

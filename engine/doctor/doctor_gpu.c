@@ -24,9 +24,8 @@ static void read_driver(char version[32])
     fclose(file);
 }
 
-void look_gpu_memory(struct finding *finding, const struct doctor *doctor)
+void look_gpu_memory(struct finding *finding)
 {
-    (void)doctor;
     struct device_info info = {0};
     struct error err;
     uint64_t free_bytes;
@@ -92,9 +91,8 @@ static int measure_both(struct bench *bench, double rate[2], struct error *err)
     return status ? status : measure(bench, false, &rate[1], err);
 }
 
-void look_gpu_link(struct finding *finding, const struct doctor *doctor)
+void look_gpu_link(struct finding *finding)
 {
-    (void)doctor;
     struct bench bench = {0};
     struct error err;
     double pageable[2], pinned[2];

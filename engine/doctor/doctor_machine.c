@@ -40,9 +40,8 @@ static bool read_line(const char *path, const char *key, char *out, size_t room)
 
 /* ---- terminal ---- */
 
-void look_terminal(struct finding *finding, const struct doctor *doctor)
+void look_terminal(struct finding *finding)
 {
-    (void)doctor;
     const char *term = getenv("TERM");
     struct winsize size = {0};
     int colours = app_terminal_colours();
@@ -60,9 +59,8 @@ void look_terminal(struct finding *finding, const struct doctor *doctor)
     doctor_good(finding, "%s, %dx%d, %d colours", term, size.ws_col, size.ws_row, colours);
 }
 
-void look_locale(struct finding *finding, const struct doctor *doctor)
+void look_locale(struct finding *finding)
 {
-    (void)doctor;
     const char *codeset = nl_langinfo(CODESET);
     if (strcmp(codeset, "UTF-8") == 0) return doctor_good(finding, "UTF-8");
     doctor_note(finding, "export LC_ALL=C.UTF-8 for finer drawing", "%s, so screens are drawn in ASCII", codeset);
@@ -70,9 +68,8 @@ void look_locale(struct finding *finding, const struct doctor *doctor)
 
 /* ---- processor ---- */
 
-void look_processor(struct finding *finding, const struct doctor *doctor)
+void look_processor(struct finding *finding)
 {
-    (void)doctor;
     char name[160];
     if (read_line("/proc/cpuinfo", "model name", name, sizeof name)) doctor_good(finding, "%s", name);
     else doctor_good(finding, "of unknown name");
@@ -93,9 +90,8 @@ static double cgroup_cores(void)
     return sscanf(line, "%lf %lf", &quota, &period) == 2 && period > 0 ? quota / period : 0;
 }
 
-void look_cores(struct finding *finding, const struct doctor *doctor)
+void look_cores(struct finding *finding)
 {
-    (void)doctor;
     const long online = sysconf(_SC_NPROCESSORS_ONLN);
     const int usable = usable_cores();
     const double quota = cgroup_cores();
@@ -109,18 +105,16 @@ void look_cores(struct finding *finding, const struct doctor *doctor)
                 affinity, limit);
 }
 
-void look_instructions(struct finding *finding, const struct doctor *doctor)
+void look_instructions(struct finding *finding)
 {
-    (void)doctor;
     const char *isa = kernels_widest_isa();
     if (strcmp(isa, "plain") == 0)
         doctor_note(finding, "kernels are plain C here: all is correct, and slower", "neither AVX2 nor AVX-512");
     else doctor_good(finding, "kernels use %s", strcmp(isa, "avx512") == 0 ? "AVX-512" : "AVX2, FMA and F16C");
 }
 
-void look_products(struct finding *finding, const struct doctor *doctor)
+void look_products(struct finding *finding)
 {
-    (void)doctor;
     struct kernels *kernels;
     struct error err;
     char library[32];
@@ -138,9 +132,8 @@ void look_products(struct finding *finding, const struct doctor *doctor)
 
 /* ---- memory ---- */
 
-void look_memory(struct finding *finding, const struct doctor *doctor)
+void look_memory(struct finding *finding)
 {
-    (void)doctor;
     char line[64];
     uint64_t total_kib = 0, available = capacity_available_bytes();
     if (read_line("/proc/meminfo", "MemTotal", line, sizeof line)) total_kib = strtoull(line, NULL, 10);
@@ -153,9 +146,8 @@ void look_memory(struct finding *finding, const struct doctor *doctor)
     doctor_good(finding, "%.2f GiB, %.2f GiB free", gib(total_kib * 1024), gib(available));
 }
 
-void look_locked_memory(struct finding *finding, const struct doctor *doctor)
+void look_locked_memory(struct finding *finding)
 {
-    (void)doctor;
     struct rlimit limit;
     if (geteuid() == 0) return doctor_good(finding, "no limit for root");
     if (getrlimit(RLIMIT_MEMLOCK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
@@ -164,9 +156,8 @@ void look_locked_memory(struct finding *finding, const struct doctor *doctor)
                 "limit %.2f MiB (ulimit -l)", (double)limit.rlim_cur / (1 << 20));
 }
 
-void look_huge_pages(struct finding *finding, const struct doctor *doctor)
+void look_huge_pages(struct finding *finding)
 {
-    (void)doctor;
     char modes[128] = "", reserved[32] = "0";
     read_line("/proc/sys/vm/nr_hugepages", "", reserved, sizeof reserved);
     if (!read_line("/sys/kernel/mm/transparent_hugepage/enabled", "", modes, sizeof modes))
@@ -191,9 +182,8 @@ static int open_from_child(int fd)
     return WIFEXITED(status) ? WEXITSTATUS(status) : EFAULT;
 }
 
-void look_shared_memory(struct finding *finding, const struct doctor *doctor)
+void look_shared_memory(struct finding *finding)
 {
-    (void)doctor;
     struct statvfs shm;
     char room[64] = "no /dev/shm, which is not needed";
     if (statvfs("/dev/shm", &shm) == 0)

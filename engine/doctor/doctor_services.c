@@ -25,9 +25,8 @@ static double since_s(uint64_t began_ns)
 
 /* ---- ranks ---- */
 
-void look_run_folder(struct finding *finding, const struct doctor *doctor)
+void look_run_folder(struct finding *finding)
 {
-    (void)doctor;
     struct rundir dir;
     struct error err;
     if (rundir_create(&dir, &err))
@@ -38,9 +37,8 @@ void look_run_folder(struct finding *finding, const struct doctor *doctor)
 
 enum { HELLO_MS = 60000 };
 
-void look_launch(struct finding *finding, const struct doctor *doctor)
+void look_launch(struct finding *finding)
 {
-    (void)doctor;
     struct error err;
     double took_s;
     if (launch_probe(&launcher_local, HELLO_MS, &took_s, &err))
@@ -48,9 +46,8 @@ void look_launch(struct finding *finding, const struct doctor *doctor)
     doctor_good(finding, "2 ranks said hello in %.2f s", took_s);
 }
 
-void look_mpi(struct finding *finding, const struct doctor *doctor)
+void look_mpi(struct finding *finding)
 {
-    (void)doctor;
     enum { SLOW_S = 5 };
     struct error why;
     char version[96];
@@ -68,9 +65,8 @@ void look_mpi(struct finding *finding, const struct doctor *doctor)
 }
 
 /* A machine that cannot resolve its own name makes each start of mpirun wait for the resolver, ten seconds and more. */
-void look_name(struct finding *finding, const struct doctor *doctor)
+void look_name(struct finding *finding)
 {
-    (void)doctor;
     char name[256] = "", next[320];
     struct addrinfo *found = NULL;
     gethostname(name, sizeof name - 1);
@@ -86,18 +82,19 @@ void look_name(struct finding *finding, const struct doctor *doctor)
 
 /* ---- storage ---- */
 
-void look_space(struct finding *finding, const struct doctor *doctor)
+void look_space(struct finding *finding)
 {
     struct statvfs place;
-    if (statvfs(doctor->path, &place) != 0)
-        return doctor_note(finding, "give a folder that is there, with --path", "%.180s: %s", doctor->path,
+    if (statvfs(finding->folder, &place) != 0)
+        return doctor_note(finding, "give a folder that is there, with --path", "%.180s: %s", finding->folder,
                            strerror(errno));
     const double free_gib = (double)place.f_bavail * (double)place.f_frsize / (1 << 30);
-    if (access(doctor->path, W_OK) != 0)
-        return doctor_note(finding, "give another with --path or TMPDIR", "%.180s cannot be written to", doctor->path);
-    if (free_gib >= 1) return doctor_good(finding, "%.180s, %.1f GiB free", doctor->path, free_gib);
+    if (access(finding->folder, W_OK) != 0)
+        return doctor_note(finding, "give another with --path or TMPDIR", "%.180s cannot be written to",
+                           finding->folder);
+    if (free_gib >= 1) return doctor_good(finding, "%.180s, %.1f GiB free", finding->folder, free_gib);
     doctor_note(finding, "traces and checkpoints need some; another folder: --path, TMPDIR", "%.180s, %.2f GiB free",
-                doctor->path, free_gib);
+                finding->folder, free_gib);
 }
 
 /* A file of one block past the page cache, unlinked at once. 0, or errno. */
@@ -120,18 +117,17 @@ static int write_direct(const char *folder)
     return failed;
 }
 
-void look_direct(struct finding *finding, const struct doctor *doctor)
+void look_direct(struct finding *finding)
 {
-    int failed = write_direct(doctor->path);
-    if (!failed) doctor_good(finding, "%.180s: written and read past the page cache", doctor->path);
+    int failed = write_direct(finding->folder);
+    if (!failed) doctor_good(finding, "%.180s: written and read past the page cache", finding->folder);
     else
         doctor_note(finding, "only the NVMe tier needs it; give a folder on a disk with --path or TMPDIR", "%.180s: %s",
-                    doctor->path, strerror(failed));
+                    finding->folder, strerror(failed));
 }
 
-void look_aio(struct finding *finding, const struct doctor *doctor)
+void look_aio(struct finding *finding)
 {
-    (void)doctor;
     io_context_t context = NULL;
     int failed = -io_setup(8, &context);
     if (failed)
@@ -150,9 +146,8 @@ static bool has_library(const char *name)
     return library != NULL;
 }
 
-void look_cuda(struct finding *finding, const struct doctor *doctor)
+void look_cuda(struct finding *finding)
 {
-    (void)doctor;
     bool device = access("/dev/nvidia0", F_OK) == 0, driver = has_library("libcuda.so.1");
     char built[96];
     const int gpus = device_count();
@@ -167,9 +162,8 @@ void look_cuda(struct finding *finding, const struct doctor *doctor)
                 device ? "there is a GPU" : "no GPU found", driver ? "with its driver" : "no driver found");
 }
 
-void look_nccl(struct finding *finding, const struct doctor *doctor)
+void look_nccl(struct finding *finding)
 {
-    (void)doctor;
     char built[32], here[32];
     struct error why;
     if (!clique_build_text(built, sizeof built)) doctor_good(finding, "not built");
