@@ -51,8 +51,7 @@ static bool overlap_follows(const struct run_model *model, const struct config *
     bool follows = config->zero.overlap_comm == (config->zero.stage == 3);
     if (!follows || !model->header.given_json) return follows;
     cJSON *given = cJSON_Parse(model->header.given_json);
-    const cJSON *row = json_get(given, "zero_optimization.overlap_comm");
-    const char *from = json_get_text(row, "from");
+    const char *from = json_get_text(json_get(given, "zero_optimization.overlap_comm"), "from");
     follows = !from || !strcmp(from, "auto");
     cJSON_Delete(given);
     return follows;

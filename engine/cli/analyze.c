@@ -1,41 +1,30 @@
 /* `zerolab analyze`: the figures of a trace, or of two and how they differ. */
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "engine/advise/analysis.h"
 #include "engine/advise/logs.h"
-#include "engine/base/clock.h"
-#include "engine/base/printable.h"
 #include "engine/cli/front.h"
+#include "engine/cli/progress.h"
 #include "engine/trace/source.h"
 
 /* ---- progress ---- */
 
-struct progress {
-    uint64_t said_ns;
-    bool shown;
-};
-
 static void say_progress(void *user, uint64_t records, uint32_t step)
 {
-    struct progress *progress = user;
-    uint64_t now_ns = clock_ns();
-    if (now_ns - progress->said_ns < 250000000u) return;
-    progress->said_ns = now_ns;
-    progress->shown = true;
-    fprintf(printable_below(stderr), "\r%llu records, step %u ", (unsigned long long)records, step);
+    if (progress_due(user))
+        fprintf(printable_below(stderr), "\r%llu records, step %u ", (unsigned long long)records, step);
 }
 
 static int read_trace(struct analysis *analysis, const char *path, const struct cli *cli, struct error *err)
 {
-    struct progress progress = {.said_ns = clock_ns()};
+    struct progress progress = progress_of("reading");
     struct analysis_options options = {.from_step = cli->from > 0 ? (uint32_t)cli->from : 0,
                                        .to_step = cli->to > 0 ? (uint32_t)cli->to : 0,
-                                       .progress = isatty(STDERR_FILENO) ? say_progress : NULL,
+                                       .progress = say_progress,
                                        .user = &progress};
     int status = analysis_read(analysis, path, &options, err);
-    if (progress.shown) fprintf(printable_below(stderr), "\r%*s\r", 40, "");
+    progress_end(&progress);
     return status;
 }
 

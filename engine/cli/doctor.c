@@ -46,34 +46,13 @@ static const char *const verdicts[] = {"good", "note", "bad"};
 
 /* ---- what a check says ---- */
 
-static void say(struct finding *finding, enum verdict verdict, const char *next, const char *found, va_list args)
+void doctor_say(struct finding *finding, enum verdict verdict, const char *next, const char *found, ...)
 {
+    va_list args;
     finding->verdict = verdict;
     snprintf(finding->next, sizeof finding->next, "%s", next);
+    va_start(args, found);
     vsnprintf(finding->found, sizeof finding->found, found, args);
-}
-
-void doctor_good(struct finding *finding, const char *found, ...)
-{
-    va_list args;
-    va_start(args, found);
-    say(finding, VERDICT_GOOD, "", found, args);
-    va_end(args);
-}
-
-void doctor_note(struct finding *finding, const char *next, const char *found, ...)
-{
-    va_list args;
-    va_start(args, found);
-    say(finding, VERDICT_NOTE, next, found, args);
-    va_end(args);
-}
-
-void doctor_bad(struct finding *finding, const char *next, const char *found, ...)
-{
-    va_list args;
-    va_start(args, found);
-    say(finding, VERDICT_BAD, next, found, args);
     va_end(args);
 }
 

@@ -48,8 +48,7 @@ static int is_own(const struct dirent *entry)
 {
     char path[300];
     snprintf(path, sizeof path, "labs/%s/lab.md", entry->d_name);
-    for (int l = 0; l < lab_catalog_count(); l++)
-        if (strcmp(lab_catalog_name(l), entry->d_name) == 0) return lab_hides_own(entry->d_name);
+    if (lab_catalog_number(entry->d_name) >= 0) return lab_hides_own(entry->d_name);
     return entry->d_name[0] != '.' && access(path, F_OK) == 0;
 }
 
@@ -158,9 +157,8 @@ int front_lab_new(const struct cli *cli, struct error *err)
     const char *name = cli->operand;
     if (!name || !*name) return error_set(err, STATUS_USAGE, "say how the lab is to be called: zerolab lab new my-lab");
     const char *folder = strchr(name, '/') ? "" : "labs/";
-    for (int l = 0; l < lab_catalog_count(); l++)
-        if (strcmp(lab_catalog_name(l), name) == 0)
-            return error_set(err, STATUS_USAGE, "%s is a lab that comes with the program; give another name", name);
+    if (lab_catalog_number(name) >= 0)
+        return error_set(err, STATUS_USAGE, "%s is a lab that comes with the program; give another name", name);
     if (snprintf(path, sizeof path, "%s%s/lab.md", folder, name) >= (int)sizeof path)
         return error_set(err, STATUS_USAGE, "this name is too long");
     file_make_folders(path);

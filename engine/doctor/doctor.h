@@ -20,9 +20,10 @@ struct finding {
 typedef void doctor_look(struct finding *finding);
 
 /* Say what was found; the last two also what to do. */
-void doctor_good(struct finding *finding, const char *found, ...) __attribute__((format(printf, 2, 3)));
-void doctor_note(struct finding *finding, const char *next, const char *found, ...) __attribute__((format(printf, 3, 4)));
-void doctor_bad(struct finding *finding, const char *next, const char *found, ...) __attribute__((format(printf, 3, 4)));
+void doctor_say(struct finding *finding, enum verdict verdict, const char *next, const char *found, ...) __attribute__((format(printf, 4, 5)));
+#define doctor_good(finding, ...) doctor_say(finding, VERDICT_GOOD, "", __VA_ARGS__)
+#define doctor_note(finding, ...) doctor_say(finding, VERDICT_NOTE, __VA_ARGS__)
+#define doctor_bad(finding, ...)  doctor_say(finding, VERDICT_BAD, __VA_ARGS__)
 
 /* doctor_machine.c */
 doctor_look look_terminal, look_locale, look_processor, look_cores, look_instructions, look_products, look_memory,

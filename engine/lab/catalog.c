@@ -71,8 +71,7 @@ static int unknown(const char *name, struct error *err)
         nearest ? "; did you mean " : "; zerolab lab list shows them", nearest ? nearest : "", nearest ? "?" : "");
 }
 
-/* The lab of this name that comes with the program; -1: none does. */
-static int number_of(const char *name)
+int lab_catalog_number(const char *name)
 {
     for (int l = 0; l < CATALOG; l++)
         if (strcmp(catalog[l].name, name) == 0) return l;
@@ -82,7 +81,7 @@ static int number_of(const char *name)
 bool lab_hides_own(const char *name)
 {
     char path[300];
-    const int number = number_of(name);
+    const int number = lab_catalog_number(name);
     if (number < 0) return false;
     snprintf(path, sizeof path, "labs/%s/lab.md", name);
     FILE *file = is_there(path) ? fopen(path, "re") : NULL;
@@ -97,7 +96,7 @@ bool lab_hides_own(const char *name)
 int lab_open(struct lab **out, const char *name, struct error *err)
 {
     char path[4096];
-    const int number = number_of(name);
+    const int number = lab_catalog_number(name);
     *out = NULL;
     snprintf(path, sizeof path, "labs/%s/lab.md", name);
     if (number >= 0)

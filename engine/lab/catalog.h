@@ -7,6 +7,7 @@
 
 int lab_catalog_count(void);
 const char *lab_catalog_name(int number);
+int lab_catalog_number(const char *name); /* -1: no lab of the catalog is called so */
 
 /* A lab to begin one's own with, for `zerolab lab new`: labs/skeleton.md, whose title is NAME. */
 extern const char lab_skeleton[];

@@ -66,71 +66,40 @@ static void at_span(struct lab_where *where, const struct lab_scene *scene, int 
 
 /* ---- memory -------------------------------------------------------------------------------------------------------- */
 
-/* One rank; false: unknown. *when_ns: the instant it belongs to. */
-typedef bool memory_of(const struct lab_scene *scene, const struct selection_of *of, int rank,
-                       const struct history_step *step, uint64_t *held, uint64_t *when_ns);
-
-static uint64_t share(const struct run_instant *instant, int category)
+/* What the node asks for of one rank, and the instant it belongs to; `step` is NULL of what is held now. False: unknown. */
+static bool held_of(const struct node *node, const struct lab_scene *scene, int rank, const struct history_step *step,
+                    uint64_t *held, uint64_t *when_ns)
 {
-    return category == ANY ? instant->live_bytes : instant->held_bytes[category];
+    const struct selection_of *of = &node->of;
+    struct run_instant instant;
+    if (!step) {
+        instant = scene->model->rank[rank].tier[of->tier].now;
+        *when_ns = scene->model->now_ns;
+    } else if (node->metric == METRIC_RESTING) {
+        instant = history_held(scene->history, rank, of->tier, step->begun_ns + 1);
+        *when_ns = step->begun_ns;
+    } else if (node->metric == METRIC_PEAK && of->category != ANY) {
+        return history_most(scene->history, rank, of->tier, (enum category)of->category, step->begun_ns, step->ended_ns,
+                            held, when_ns) ||
+               of->tier != TIER_DEVICE;
+    } else {
+        instant = history_fullest(scene->history, rank, of->tier, step->begun_ns, step->ended_ns, when_ns);
+    }
+    *held = of->category == ANY ? instant.live_bytes : instant.held_bytes[of->category];
+    if (node->metric == METRIC_RESERVED) *held = instant.reserved_bytes;
+    return instant.known || (of->tier != TIER_DEVICE && node->metric != METRIC_RESERVED);
 }
 
-static bool live_of(const struct lab_scene *scene, const struct selection_of *of, int rank,
-                    const struct history_step *step, uint64_t *held, uint64_t *when_ns)
+static struct lab_value memory_value(const struct node *node, const struct lab_scene *scene, int64_t asked)
 {
-    const struct run_instant *now = &scene->model->rank[rank].tier[of->tier].now;
-    (void)step;
-    *held = share(now, of->category);
-    *when_ns = scene->model->now_ns;
-    return now->known || of->tier != TIER_DEVICE;
-}
-
-static bool reserved_of(const struct lab_scene *scene, const struct selection_of *of, int rank,
-                        const struct history_step *step, uint64_t *held, uint64_t *when_ns)
-{
-    const struct run_instant *now = &scene->model->rank[rank].tier[of->tier].now;
-    (void)step;
-    *held = now->reserved_bytes;
-    *when_ns = scene->model->now_ns;
-    return now->known;
-}
-
-static bool resting_of(const struct lab_scene *scene, const struct selection_of *of, int rank,
-                       const struct history_step *step, uint64_t *held, uint64_t *when_ns)
-{
-    struct run_instant instant = history_held(scene->history, rank, of->tier, step->begun_ns + 1);
-    *held = share(&instant, of->category);
-    *when_ns = step->begun_ns;
-    return instant.known || of->tier != TIER_DEVICE;
-}
-
-static bool at_peak_of(const struct lab_scene *scene, const struct selection_of *of, int rank,
-                       const struct history_step *step, uint64_t *held, uint64_t *when_ns)
-{
-    struct run_instant instant = history_fullest(scene->history, rank, of->tier, step->begun_ns, step->ended_ns, when_ns);
-    *held = share(&instant, of->category);
-    return instant.known || of->tier != TIER_DEVICE;
-}
-
-static bool peak_of(const struct lab_scene *scene, const struct selection_of *of, int rank,
-                    const struct history_step *step, uint64_t *held, uint64_t *when_ns)
-{
-    if (of->category == ANY) return at_peak_of(scene, of, rank, step, held, when_ns);
-    return history_most(scene->history, rank, of->tier, (enum category)of->category, step->begun_ns, step->ended_ns, held,
-                     when_ns) ||
-           of->tier != TIER_DEVICE;
-}
-
-static struct lab_value memory_value(const struct node *node, const struct lab_scene *scene, int64_t asked,
-                                     memory_of *of, bool of_step)
-{
+    const bool of_step = node->metric != METRIC_LIVE && node->metric != METRIC_RESERVED;
     const struct history_step *step = of_step ? window_of(scene, asked) : NULL;
     struct lab_value best = value_unknown("nothing is known of this memory yet");
     if (of_step && !step) return no_step(scene, asked);
     for (int rank = 0; rank < scene->model->ranks; rank++) {
         uint64_t held = 0, when_ns = 0;
         if (node->of.rank != ANY && node->of.rank != rank) continue;
-        if (!of(scene, &node->of, rank, step, &held, &when_ns)) continue;
+        if (!held_of(node, scene, rank, step, &held, &when_ns)) continue;
         if (best.known && (double)held <= best.quantity.value) continue;
         best = value_known((double)held, bytes);
         at_span(&best.where, scene, rank, when_ns);
@@ -323,11 +292,11 @@ struct lab_value measured_value(const struct node *node, const struct lab_scene 
         return contest_value(node, scene->contest);
     if (!scene->model || !scene->history || !scene->model->header.known) return value_unknown("nothing runs yet");
     switch (node->metric) {
-    case METRIC_LIVE: return memory_value(node, scene, step, live_of, false);
-    case METRIC_RESERVED: return memory_value(node, scene, step, reserved_of, false);
-    case METRIC_PEAK: return memory_value(node, scene, step, peak_of, true);
-    case METRIC_AT_PEAK: return memory_value(node, scene, step, at_peak_of, true);
-    case METRIC_RESTING: return memory_value(node, scene, step, resting_of, true);
+    case METRIC_LIVE:
+    case METRIC_RESERVED:
+    case METRIC_PEAK:
+    case METRIC_AT_PEAK:
+    case METRIC_RESTING: return memory_value(node, scene, step);
     case METRIC_SENT:
     case METRIC_COUNT: return spans_value(node, scene, step);
     case METRIC_TIME: return node->of.phase == ANY ? step_value(node, scene, step) : totals_value(node, scene, step);
