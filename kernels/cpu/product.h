@@ -3,7 +3,6 @@
 #define KERNELS_CPU_PRODUCT_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "engine/base/dtype.h"

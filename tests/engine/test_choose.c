@@ -112,6 +112,22 @@ static void test_lists_have_ends(void **unused)
     release(&run);
 }
 
+/* Ctrl-D moves by half a page in every list; a view whose list has no pages leaves page keys to the app, which moves by steps. */
+static void test_half_a_page(void **unused)
+{
+    (void)unused;
+    struct run run = example();
+    struct view_state state = {.view = VIEW_KNOBS};
+    struct scene scene = {run.model, run.history, &state};
+    const struct key_row whole = {.action = ACTION_PAGE_DOWN}, half = {.action = ACTION_PAGE_DOWN, .argument = "half"};
+    assert_true(view_of(VIEW_KNOBS)->act(&state, &scene, &half));
+    assert_int_equal(state.row[VIEW_KNOBS], 5);
+    assert_true(view_of(VIEW_KNOBS)->act(&state, &scene, &whole));
+    assert_int_equal(state.row[VIEW_KNOBS], 15);
+    assert_false(view_of(VIEW_WHY)->act(&state, &scene, &whole));
+    release(&run);
+}
+
 static void test_an_event_takes_the_cursor(void **unused)
 {
     (void)unused;
@@ -138,6 +154,7 @@ int main(void)
         cmocka_unit_test(test_a_knob_is_changed),
         cmocka_unit_test(test_what_cannot_change_says_so),
         cmocka_unit_test(test_lists_have_ends),
+        cmocka_unit_test(test_half_a_page),
         cmocka_unit_test(test_an_event_takes_the_cursor),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
