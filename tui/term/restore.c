@@ -88,7 +88,7 @@ static void (*flag_of(int number))(int)
     }
 }
 
-/* What is ignored stays ignored. */
+/* What is ignored stays ignored. Libraries have handlers before main(), such as UCX for faults and SIGHUP. */
 static void replace(int number)
 {
     struct sigaction flag = {.sa_handler = flag_of(number)},
@@ -96,7 +96,7 @@ static void replace(int number)
     sigfillset(&fatal.sa_mask);
     sigdelset(&fatal.sa_mask, number);
     replaced[number] = (flag.sa_handler || is_fatal(number)) && sigaction(number, NULL, &before[number]) == 0 &&
-                       before[number].sa_handler != SIG_IGN && (is_fatal(number) || before[number].sa_handler == SIG_DFL);
+                       before[number].sa_handler != SIG_IGN;
     if (replaced[number]) sigaction(number, is_fatal(number) ? &fatal : &flag, NULL);
 }
 
