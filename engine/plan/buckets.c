@@ -20,16 +20,9 @@ void buckets_release(struct buckets *buckets)
 static void flush_open(struct buckets *buckets, enum flush why)
 {
     if (buckets->open.count == 0) return;
-    if (buckets->full_count == buckets->full_room) {
-        int room = buckets->full_room ? buckets->full_room * 2 : 16;
-        struct bucket *larger = realloc(buckets->full, (size_t)room * sizeof *larger);
-        if (!larger) {
-            buckets->builder->failed = true;
-            return;
-        }
-        buckets->full = larger;
-        buckets->full_room = room;
-    }
+    if (!builder_grow(buckets->builder, (void **)&buckets->full, buckets->full_count, &buckets->full_room,
+                      sizeof *buckets->full))
+        return;
     buckets->open.why = why;
     buckets->full[buckets->full_count++] = buckets->open;
     buckets->open = (struct bucket){0};
@@ -48,16 +41,7 @@ static void add_piece(struct buckets *buckets, const struct piece *piece, int mi
     struct bucket *open = &buckets->open;
     if (open->elems + piece->elems > buckets->builder->schedule->knobs.reduce_bucket_elems || !belongs(buckets, piece))
         flush_open(buckets, FLUSH_FULL);
-    if (open->count == open->room) {
-        int room = open->room ? open->room * 2 : 16;
-        struct piece *larger = realloc(open->pieces, (size_t)room * sizeof *larger);
-        if (!larger) {
-            buckets->builder->failed = true;
-            return;
-        }
-        open->pieces = larger;
-        open->room = room;
-    }
+    if (!builder_grow(buckets->builder, (void **)&open->pieces, open->count, &open->room, sizeof *open->pieces)) return;
     open->pieces[open->count++] = *piece;
     open->elems += piece->elems;
     open->micro_step = micro_step;

@@ -4,21 +4,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/bytes.h"
 #include "engine/plan/stage_rules.h"
 
 enum { NVME_TILE_ELEMS = 2048 }; /* whole pages of 4,096 bytes in types of 2 and 4 bytes */
 
-static void *grown(struct builder *builder, void *array, int count, int *room, size_t size)
+bool builder_grow(struct builder *builder, void **array, int count, int *room, size_t size)
 {
-    if (builder->failed || count < *room) return array;
-    int wanted = *room ? *room * 2 : 64;
-    void *larger = realloc(array, (size_t)wanted * size);
-    if (!larger) {
-        builder->failed = true;
-        return array;
-    }
-    *room = wanted;
-    return larger;
+    builder->failed = builder->failed || !array_grow(array, count, room, size);
+    return !builder->failed;
 }
 
 /* ---- buffers ---- */
@@ -26,9 +20,9 @@ static void *grown(struct builder *builder, void *array, int count, int *room, s
 int builder_buffer(struct builder *builder, const struct buffer *buffer)
 {
     struct schedule *schedule = builder->schedule;
-    schedule->buffers =
-        grown(builder, schedule->buffers, schedule->buffer_count, &builder->buffer_room, sizeof *buffer);
-    if (builder->failed) return -1;
+    if (!builder_grow(builder, (void **)&schedule->buffers, schedule->buffer_count, &builder->buffer_room,
+                      sizeof *buffer))
+        return -1;
     schedule->buffers[schedule->buffer_count] = *buffer;
     return schedule->buffer_count++;
 }
@@ -154,8 +148,9 @@ struct op *builder_begin(struct builder *builder, enum op_kind kind, int micro_s
     static struct op scrap; /* written to, never read, once memory has run out */
     struct schedule *schedule = builder->schedule;
     if (schedule->op_count == SCHEDULE_OPS_MAX) builder->failed = builder->too_long = true;
-    schedule->ops = grown(builder, schedule->ops, schedule->op_count, &builder->op_room, sizeof *schedule->ops);
-    struct op *op = builder->failed ? &scrap : &schedule->ops[schedule->op_count];
+    const bool grown =
+        builder_grow(builder, (void **)&schedule->ops, schedule->op_count, &builder->op_room, sizeof *schedule->ops);
+    struct op *op = grown ? &schedule->ops[schedule->op_count] : &scrap;
     *op = (struct op){.kind = kind,
                       .lane = op_lane(kind),
                       .phase = op_usual_phase(kind),
@@ -173,9 +168,9 @@ struct op *builder_begin(struct builder *builder, enum op_kind kind, int micro_s
 static void add_effect(struct builder *builder, int buffer)
 {
     struct schedule *schedule = builder->schedule;
-    schedule->effects =
-        grown(builder, schedule->effects, schedule->effect_count, &builder->effect_room, sizeof *schedule->effects);
-    if (!builder->failed) schedule->effects[schedule->effect_count++] = buffer;
+    if (builder_grow(builder, (void **)&schedule->effects, schedule->effect_count, &builder->effect_room,
+                     sizeof *schedule->effects))
+        schedule->effects[schedule->effect_count++] = buffer;
 }
 
 void builder_take(struct builder *builder, enum role role, int buffer)
@@ -187,8 +182,9 @@ void builder_take(struct builder *builder, enum role role, int buffer)
 
 void builder_give(struct builder *builder, int buffer)
 {
-    builder->gives = grown(builder, builder->gives, builder->give_count, &builder->give_room, sizeof *builder->gives);
-    if (!builder->failed) builder->gives[builder->give_count++] = buffer;
+    if (builder_grow(builder, (void **)&builder->gives, builder->give_count, &builder->give_room,
+                     sizeof *builder->gives))
+        builder->gives[builder->give_count++] = buffer;
 }
 
 /* Lanes are in order, so of several dependencies on one lane only the last matters. */
@@ -221,9 +217,9 @@ void builder_piece(struct builder *builder, int unit, int64_t first, int64_t ele
             return;
         }
     }
-    schedule->pieces =
-        grown(builder, schedule->pieces, schedule->piece_count, &builder->piece_room, sizeof *schedule->pieces);
-    if (builder->failed) return;
+    if (!builder_grow(builder, (void **)&schedule->pieces, schedule->piece_count, &builder->piece_room,
+                      sizeof *schedule->pieces))
+        return;
     schedule->pieces[schedule->piece_count++] = (struct piece){unit, first, elems, source, destination};
     op->piece_count++;
 }

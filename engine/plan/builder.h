@@ -20,6 +20,9 @@ struct builder {
     bool too_long;              /* more than SCHEDULE_OPS_MAX operations */
 };
 
+/* Room for one more item of `size` bytes in an array of `count`. False, and the builder has failed: there is no memory. */
+bool builder_grow(struct builder *builder, void **array, int count, int *room, size_t size);
+
 /* Lasting buffers for these knobs: who keeps what between steps, and in which tier. */
 void layout_build(struct builder *builder);
 enum tier layout_optimizer_tier(const struct schedule *schedule, const struct model *model, int unit);

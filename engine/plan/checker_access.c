@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/bytes.h"
 #include "engine/plan/checker_parts.h"
 
 enum part { PART_ALL, PART_PIECE, PART_TILE, PARTS };
@@ -25,14 +26,8 @@ struct accesses {
 static void add(struct accesses *list, struct access access)
 {
     if (access.buffer < 0 || list->failed) return;
-    if (list->count == list->room) {
-        list->room = list->room ? 2 * list->room : 1024;
-        struct access *larger = realloc(list->at, (size_t)list->room * sizeof *larger);
-        list->failed = !larger;
-        if (!larger) return;
-        list->at = larger;
-    }
-    list->at[list->count++] = access;
+    list->failed = !array_grow((void **)&list->at, list->count, &list->room, sizeof *list->at);
+    if (!list->failed) list->at[list->count++] = access;
 }
 
 static bool writes(const struct op *op, enum role role)

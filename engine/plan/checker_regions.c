@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/bytes.h"
 #include "engine/plan/checker_parts.h"
 
 void regions_release(struct regions *regions)
@@ -17,13 +18,9 @@ void regions_clear(struct regions *regions)
 
 void regions_cut(struct regions *regions, int64_t first, int64_t end)
 {
-    if (regions->count == regions->room) {
-        const int room = regions->room ? 2 * regions->room : 64; /* even, so there is room for both */
-        int64_t *larger = realloc(regions->cut, (size_t)room * sizeof *larger);
-        regions->failed |= !larger;
-        if (!larger) return;
-        regions->cut = larger;
-        regions->room = room;
+    if (!array_grow((void **)&regions->cut, regions->count + 1, &regions->room, sizeof *regions->cut)) {
+        regions->failed = true;
+        return;
     }
     regions->cut[regions->count++] = first;
     regions->cut[regions->count++] = end;

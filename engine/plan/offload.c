@@ -24,17 +24,9 @@ int reduction_into(struct planner *planner, int unit)
 
 static void expect(struct planner *planner, int unit, int staging, int micro_step, bool accumulate)
 {
-    if (planner->arrival_count == planner->arrival_room) {
-        int room = planner->arrival_room ? planner->arrival_room * 2 : 16;
-        struct arrival *larger = realloc(planner->arrivals, (size_t)room * sizeof *larger);
-        if (!larger) {
-            planner->builder.failed = true;
-            return;
-        }
-        planner->arrivals = larger;
-        planner->arrival_room = room;
-    }
-    planner->arrivals[planner->arrival_count++] = (struct arrival){unit, staging, -1, micro_step, accumulate};
+    if (builder_grow(&planner->builder, (void **)&planner->arrivals, planner->arrival_count, &planner->arrival_room,
+                     sizeof *planner->arrivals))
+        planner->arrivals[planner->arrival_count++] = (struct arrival){unit, staging, -1, micro_step, accumulate};
 }
 
 static void add_arrival(struct planner *planner, const struct arrival *arrival)

@@ -39,20 +39,18 @@ static void write_use(struct planner *planner, int at)
     if (planner->buckets.last_op > planner->last_comm) planner->last_comm = planner->buckets.last_op;
 }
 
+/* The arrays by unit or by place stand in one piece of memory, at planner->output. */
 static bool planner_alloc(struct planner *planner, int units)
 {
-    bool all = true;
+    int **const arrays[] = {&planner->output,        &planner->last_use,    &planner->moved,
+                            &planner->unit_gradient, &planner->accumulator, &planner->pending_update};
+    const size_t count = sizeof arrays / sizeof *arrays, each = (size_t)units + 1;
+    int *all = calloc((count + SAVED_PARTS_MAX) * each, sizeof *all);
     planner->builder.layout = calloc((size_t)units, sizeof *planner->builder.layout);
-    planner->output = calloc((size_t)units + 1, sizeof *planner->output);
-    planner->last_use = calloc((size_t)units + 1, sizeof *planner->last_use);
-    planner->moved = calloc((size_t)units + 1, sizeof *planner->moved);
-    planner->unit_gradient = calloc((size_t)units, sizeof *planner->unit_gradient);
-    planner->accumulator = calloc((size_t)units, sizeof *planner->accumulator);
-    planner->pending_update = calloc((size_t)units, sizeof *planner->pending_update);
-    for (int part = 0; part < SAVED_PARTS_MAX; part++)
-        all &= (planner->part[part] = calloc((size_t)units + 1, sizeof *planner->part[part])) != NULL;
-    return all && planner->builder.layout && planner->output && planner->last_use && planner->moved &&
-           planner->unit_gradient && planner->accumulator && planner->pending_update;
+    if (!all || !planner->builder.layout) return free(all), false;
+    for (size_t a = 0; a < count; a++) *arrays[a] = all + a * each;
+    for (size_t part = 0; part < SAVED_PARTS_MAX; part++) planner->part[part] = all + (count + part) * each;
+    return true;
 }
 
 /* The layout stays: it is the schedule's. */
@@ -62,12 +60,6 @@ static void planner_release(struct planner *planner)
     buckets_release(&planner->buckets);
     walk_release(&planner->walk);
     free(planner->output);
-    free(planner->last_use);
-    free(planner->moved);
-    for (int part = 0; part < SAVED_PARTS_MAX; part++) free(planner->part[part]);
-    free(planner->unit_gradient);
-    free(planner->accumulator);
-    free(planner->pending_update);
     free(planner->arrivals);
 }
 
@@ -160,10 +152,10 @@ int schedule_build(struct schedule *schedule, const struct schedule_input *input
 
 static bool same_op(const struct op *a, const struct op *b)
 {
-    bool same = a->kind == b->kind && a->use == b->use && a->micro_step == b->micro_step && a->unit == b->unit && a->bucket == b->bucket &&
-                a->accumulate == b->accumulate && a->flush == b->flush && a->prefetch == b->prefetch &&
-                a->piece_count == b->piece_count && a->take_count == b->take_count && a->give_count == b->give_count &&
-                a->dependency_count == b->dependency_count;
+    bool same = a->kind == b->kind && a->use == b->use && a->micro_step == b->micro_step && a->unit == b->unit &&
+                a->bucket == b->bucket && a->accumulate == b->accumulate && a->flush == b->flush &&
+                a->prefetch == b->prefetch && a->piece_count == b->piece_count && a->take_count == b->take_count &&
+                a->give_count == b->give_count && a->dependency_count == b->dependency_count;
     for (int role = 0; same && role < ROLES; role++) same = a->buffer[role] == b->buffer[role];
     for (int d = 0; same && d < a->dependency_count; d++)
         same = a->dependency[d].op == b->dependency[d].op && a->dependency[d].why == b->dependency[d].why;
