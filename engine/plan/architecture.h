@@ -16,7 +16,7 @@
 
 struct model;
 
-enum { UNIT_TENSORS_MAX = 16, SAVED_PARTS_MAX = 8, PART_SLOTS_MAX = 16, ACTIVATION_ALIGN = 64 };
+enum { UNIT_TENSORS_MAX = 16, SAVED_PARTS_MAX = 8, PART_SLOTS_MAX = 24, ACTIVATION_ALIGN = 64 };
 
 /* Deviation of the first values: 0.02; 0.02 / sqrt(2 layers) of projections into the residual stream; or all are 1, or 0. */
 enum tensor_init { INIT_NORMAL, INIT_RESIDUAL, INIT_ONE, INIT_ZERO };
@@ -51,8 +51,7 @@ struct saved_part {
 };
 
 struct activation_layout {
-    int count;
-    int64_t offset[PART_SLOTS_MAX]; /* bytes, multiples of ACTIVATION_ALIGN */
+    int64_t offset[PART_SLOTS_MAX]; /* of the slots in the part, bytes, multiples of ACTIVATION_ALIGN */
     int64_t bytes;
 };
 

@@ -83,7 +83,7 @@ static int64_t owner_bytes(const struct schedule *schedule, const struct model *
     int64_t bytes = 0;
     for (int p = 0; p < count; p++) {
         const struct piece *piece = &pieces[p];
-        const int64_t own = piece_owned_elems(model, piece, schedule->ranks, owner) *
+        const int64_t own = piece_owned_elems(model, piece, schedule->ranks, owner, NULL) *
                             dtype_bytes(schedule->buffers[piece->source].dtype);
         bytes += (own + TRANSFER_ALIGN - 1) / TRANSFER_ALIGN * TRANSFER_ALIGN;
     }

@@ -13,7 +13,8 @@ int checker_fail(const struct checker *checker, int op, const char *what, const 
                      op_name(checker->schedule->ops[op].kind, checker->schedule->ops[op].use), what, detail ? ": " : "", detail ? detail : "");
 }
 
-bool checker_ended_before(const struct checker *checker, int earlier, int op)
+/* For certain. op_count, as an earlier one, is the end of the step: before nothing. */
+static bool ended_before(const struct checker *checker, int earlier, int op)
 {
     if (earlier < 0 || earlier == checker->schedule->op_count) return false;
     return checker->past[op].done[checker->schedule->ops[earlier].lane] >= earlier;
@@ -22,7 +23,7 @@ bool checker_ended_before(const struct checker *checker, int earlier, int op)
 bool checker_all_before(const struct checker *checker, const struct latest *latest, int op)
 {
     for (int lane = 0; lane < LANES; lane++)
-        if (latest->op[lane] >= 0 && !checker_ended_before(checker, latest->op[lane], op)) return false;
+        if (latest->op[lane] >= 0 && !ended_before(checker, latest->op[lane], op)) return false;
     return true;
 }
 
@@ -85,10 +86,10 @@ static int check_use(struct checker *checker, int i, int b)
 {
     if (b < 0 || checker->schedule->buffers[b].lasting) return STATUS_OK;
     int taker = checker->taken_by[b], giver = checker->given_by[b];
-    if (taker != i && !checker_ended_before(checker, taker, i))
+    if (taker != i && !ended_before(checker, taker, i))
         return checker_fail(checker, i, "uses a buffer before it is taken and filled",
                             checker->schedule->buffers[b].name);
-    if (giver != i && !checker_ended_before(checker, i, giver))
+    if (giver != i && !ended_before(checker, i, giver))
         return checker_fail(checker, i, "uses a buffer that may be given back meanwhile",
                             checker->schedule->buffers[b].name);
     return STATUS_OK;
@@ -165,7 +166,7 @@ static int check_activations(struct checker *checker)
 static int check_take(const struct checker *checker, int i, const int last_giver[LANES])
 {
     for (int lane = 0; lane < LANES; lane++)
-        if (last_giver[lane] >= 0 && !checker_ended_before(checker, last_giver[lane], i))
+        if (last_giver[lane] >= 0 && !ended_before(checker, last_giver[lane], i))
             return checker_fail(checker, i, "takes memory before an operation above has given back its own",
                                 op_name(checker->schedule->ops[last_giver[lane]].kind,
                                         checker->schedule->ops[last_giver[lane]].use));

@@ -33,8 +33,7 @@ void regions_find(const struct regions *regions, int64_t first, int64_t end, int
 void latest_add(struct latest *latest, enum lane lane, int op);
 
 int checker_fail(const struct checker *checker, int op, const char *what, const char *detail);
-/* For certain. op_count, as an earlier one, is the end of the step: before nothing. */
-bool checker_ended_before(const struct checker *checker, int earlier, int op);
+/* All that `latest` names has certainly ended when `op` starts. */
 bool checker_all_before(const struct checker *checker, const struct latest *latest, int op);
 
 /* No two operations that can run at the same time touch the same bytes, unless both only read them. */

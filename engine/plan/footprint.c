@@ -79,11 +79,12 @@ double traffic_inter_share(int ranks, int per_node)
     return (double)(ranks - per_node) / (ranks - 1);
 }
 
-int64_t piece_owned_elems(const struct model *model, const struct piece *piece, int ranks, int rank)
+int64_t piece_owned_elems(const struct model *model, const struct piece *piece, int ranks, int rank, int64_t *from)
 {
     int64_t shard = shard_elems(model->units[piece->unit].elems, ranks);
     int64_t first = piece->first > rank * shard ? piece->first : rank * shard;
     int64_t end = piece->first + piece->elems < (rank + 1) * shard ? piece->first + piece->elems : (rank + 1) * shard;
+    if (from) *from = first;
     return end > first ? end - first : 0;
 }
 
@@ -100,7 +101,7 @@ void traffic_of(struct traffic_sum sums[TRAFFIC_KINDS], const struct schedule *s
         if (copies && op->piece_count == 0) sums[kind].sent_bytes += op->bytes;
         for (int p = 0; p < op->piece_count; p++) {
             const struct piece *piece = &schedule->pieces[op->first_piece + p];
-            int64_t mine = piece_owned_elems(model, piece, schedule->ranks, rank),
+            int64_t mine = piece_owned_elems(model, piece, schedule->ranks, rank, NULL),
                     bytes = dtype_bytes(schedule->buffers[piece->source].dtype);
             if (copies) {
                 sums[kind].sent_bytes += mine * bytes;

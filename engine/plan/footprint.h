@@ -27,8 +27,8 @@ double traffic_seconds(const struct traffic_sum *sum, const struct config_link *
 /* Planned tensor traffic of one rank in one step. */
 void traffic_of(struct traffic_sum sums[TRAFFIC_KINDS], const struct schedule *schedule, const struct model *model, int rank);
 
-/* Elements of a piece that lie in `rank`'s shard of its unit. */
-int64_t piece_owned_elems(const struct model *model, const struct piece *piece, int ranks, int rank);
+/* Elements of a piece that lie in `rank`'s shard of its unit; *from: the first of them, or NULL. */
+int64_t piece_owned_elems(const struct model *model, const struct piece *piece, int ranks, int rank, int64_t *from);
 
 /* The part of what a rank sends that goes to other (virtual) nodes, mean over the ranks: each of the others gets as much.
  * per_node 0: there is one node; else it divides ranks. */

@@ -7,7 +7,8 @@ static const struct tensor_row tensors[TENSOR_IDS] = {
 #include "engine/plan/tensors.def"
 #undef TENSOR
 };
-_Static_assert((int)TENSOR_IDS <= UNIT_TENSORS_MAX && (int)PART_KINDS <= SAVED_PARTS_MAX, "a model has room for its tensors and parts");
+_Static_assert((int)TENSOR_IDS <= UNIT_TENSORS_MAX && (int)PART_KINDS <= SAVED_PARTS_MAX && (int)GPT2_SLOTS <= PART_SLOTS_MAX,
+               "a model has room for its tensors, parts and slots");
 
 static void tensor_shape(int tensor, const struct config_model *shape, int64_t *rows_out, int64_t *columns_out)
 {
@@ -50,12 +51,6 @@ static const struct saved_part parts[PART_KINDS] = {
     [PART_HIDDEN] = {"hidden activations", "hidden activations", WITH_FULL},
 };
 
-static void slot_add(struct activation_layout *layout, int64_t elems, int bytes_per_elem)
-{
-    layout->offset[layout->count++] = layout->bytes;
-    layout->bytes += activation_aligned(elems * bytes_per_elem);
-}
-
 int64_t logits_row(const struct model *model)
 {
     enum { LINE_ELEMS = 128 }; /* 256 bytes in 16 bits */
@@ -73,18 +68,21 @@ static void part_layout(struct activation_layout *layout, const struct model *mo
     const int64_t N = (int64_t)B * T, C = model->shape.hidden, R = logits_row(model), NH = model->shape.heads;
     const int64_t width = activation_hidden(model), H = model_tiled(model) ? 0 : width,
                   F = model_tiled(model) ? width : 0;
-    const int element = dtype_bytes(model->dtype);
-    *layout = (struct activation_layout){0};
-#define SLOT(ID, elems, fp32) slot_add(layout, elems, fp32 ? 4 : element);
-    switch ((enum activation_part)part) {
-    case PART_ATTENTION: ATTENTION_SLOTS(SLOT) break;
-    case PART_MLP: MLP_SLOTS(SLOT) break;
-    case PART_NORM: NORM_SLOTS(SLOT) break;
-    case PART_HEAD: HEAD_SLOTS(SLOT) break;
-    case PART_HIDDEN: HIDDEN_SLOTS(SLOT) break;
-    case PART_KINDS: break;
-    }
+    const struct {
+        enum activation_part part;
+        int64_t elems;
+        bool fp32;
+    } slots[GPT2_SLOTS] = {
+#define SLOT(part, ID, elems, fp32) {PART_##part, elems, fp32},
+#include "engine/plan/gpt2_slots.def"
 #undef SLOT
+    };
+    *layout = (struct activation_layout){0};
+    for (int slot = 0; slot < GPT2_SLOTS; slot++) {
+        if ((int)slots[slot].part != part) continue;
+        layout->offset[slot] = layout->bytes;
+        layout->bytes += activation_aligned(slots[slot].elems * (slots[slot].fp32 ? 4 : dtype_bytes(model->dtype)));
+    }
 }
 
 /* ---- scratch: only what the kernels work in, since backward writes activation gradients over activations it has used ---- */

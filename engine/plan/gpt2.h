@@ -24,33 +24,12 @@ enum tensor_id {
 
 enum activation_part { PART_ATTENTION, PART_MLP, PART_NORM, PART_HEAD, PART_HIDDEN, PART_KINDS };
 
-/* SLOT(ID, elements as an expression in N, B, T, C, R (a row of logits), NH, H and F: the hidden width of an MLP that is
- * part of its block, and of a tile; one of them is 0; fp32 whatever the model's dtype?) */
-#define ATTENTION_SLOTS(SLOT)                                                                                   \
-    SLOT(LN1_MEAN, N, 1) SLOT(LN1_RSTD, N, 1) SLOT(LN1, N *C, 0) SLOT(QKV, N * 3 * C, 0) SLOT(LSE, N *NH, 1)   \
-    SLOT(ATT, N *C, 0)
-#define MLP_SLOTS(SLOT)                                                                                         \
-    SLOT(MID, N *C, 0) SLOT(LN2_MEAN, N, 1) SLOT(LN2_RSTD, N, 1) SLOT(LN2, N *C, 0) SLOT(FC, N *H, 0)          \
-    SLOT(GELU, N *H, 0)
-#define NORM_SLOTS(SLOT) SLOT(MEAN, N, 1) SLOT(RSTD, N, 1)
-#define HEAD_SLOTS(SLOT) SLOT(LOSS, N, 1) SLOT(LOGITS, N *R, 0)
-#define HIDDEN_SLOTS(SLOT) SLOT(FC, N *F, 0) SLOT(GELU, N *F, 0)
-
-#define SLOT(ID, elems, fp32) ATTENTION_##ID,
-enum attention_slot { ATTENTION_SLOTS(SLOT) ATTENTION_SLOT_COUNT };
+enum gpt2_slot {
+#define SLOT(part, ID, elems, fp32) part##_##ID,
+#include "engine/plan/gpt2_slots.def"
 #undef SLOT
-#define SLOT(ID, elems, fp32) MLP_##ID,
-enum mlp_slot { MLP_SLOTS(SLOT) MLP_SLOT_COUNT };
-#undef SLOT
-#define SLOT(ID, elems, fp32) NORM_##ID,
-enum norm_slot { NORM_SLOTS(SLOT) NORM_SLOT_COUNT };
-#undef SLOT
-#define SLOT(ID, elems, fp32) HEAD_##ID,
-enum head_slot { HEAD_SLOTS(SLOT) HEAD_SLOT_COUNT };
-#undef SLOT
-#define SLOT(ID, elems, fp32) HIDDEN_##ID,
-enum hidden_slot { HIDDEN_SLOTS(SLOT) HIDDEN_SLOT_COUNT };
-#undef SLOT
+    GPT2_SLOTS
+};
 
 extern const struct use gpt2_uses[USES];
 extern const struct architecture architecture_gpt2;

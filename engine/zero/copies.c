@@ -10,12 +10,10 @@ static int copy_pieces(const struct zero *zero, const struct schedule *schedule,
     int status = STATUS_OK;
     for (int p = 0; p < op->piece_count && !status; p++) {
         const struct piece *piece = &schedule->pieces[op->first_piece + p];
-        const int64_t shard = shard_elems(zero->model.units[piece->unit].elems, zero->ranks),
-                      piece_end = piece->first + piece->elems;
-        const int64_t own = zero->rank * shard, own_end = own + shard;
-        const int64_t first = piece->first > own ? piece->first : own, end = piece_end < own_end ? piece_end : own_end;
-        if (first >= end) continue;
-        const uint64_t bytes = (uint64_t)((end - first) * dtype_bytes(schedule->buffers[piece->source].dtype));
+        int64_t first;
+        const int64_t elems = piece_owned_elems(&zero->model, piece, zero->ranks, zero->rank, &first);
+        if (elems == 0) continue;
+        const uint64_t bytes = (uint64_t)(elems * dtype_bytes(schedule->buffers[piece->source].dtype));
         status = mover_copy(zero->movers[op->lane], zero_at(zero, schedule, piece->destination, first),
                             zero_at(zero, schedule, piece->source, first), bytes, err);
         *copied_bytes += bytes;
