@@ -2,8 +2,8 @@
  * plan and everything after it ask this table, so nothing else names kinds of units, tensors or activations. GPT-2 is its only row
  * (gpt2.h, gpt2.c); the arithmetic of its uses stands in engine/gpt.
  *
- * A model is a chain of uses: single units, blocks that repeat, single units, and at its end a second use of the first unit (an
- * output layer that is tied to the embedding). Every use but the last has an output of [B * T, hidden] in the model's dtype, which
+ * A model is a chain of uses: one unit, blocks that repeat, single units, and at its end a second use of the first unit (an output
+ * layer that is tied to the embedding). Every use but the last has an output of [B * T, hidden] in the model's dtype, which
  * is the next one's input. What else backward needs is saved in parts, each a buffer, because recomputation lets go of one part
  * and keeps another. */
 #ifndef ENGINE_PLAN_ARCHITECTURE_H
