@@ -137,7 +137,7 @@ static FILE *over_standard(int which, FILE *below, int buffering)
 void printable_standard(void)
 {
     stdout = over_standard(0, stdout, _IOFBF); /* glibc's are variables, for this purpose */
-    stderr = over_standard(1, stderr, _IONBF);
+    stderr = over_standard(1, stderr, _IOLBF); /* unbuffered, glibc 2.37 writes a line in pieces, between those of other ranks */
 }
 
 FILE *printable_below(FILE *out)
