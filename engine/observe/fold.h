@@ -11,8 +11,6 @@ struct cJSON;
 void fold_run(struct run_model *model, const struct trace_record *record);
 void header_release(struct run_header *header);
 bool header_share(struct run_header *copy, struct run_header *from); /* copy is one of the struct; false: no memory */
-
-/* pace.c */
 void pace_begin(struct run_pace *pace, const struct cJSON *config); /* of the header */
 void pace_set(struct run_pace *pace, const struct cJSON *detail);   /* of a "set" event */
 

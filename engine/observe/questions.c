@@ -46,6 +46,15 @@ const struct run_step *run_step_numbered(const struct run_model *model, uint32_t
     return NULL;
 }
 
+uint32_t whole_step_of(const struct run_model *model, const struct run_schedule *plan)
+{
+    for (int i = model->step_count - 1; i >= 0; i--) {
+        const struct run_step *step = &model->steps[i];
+        if (run_step_is_whole(step) && !step->skipped && step->schedule == plan->number) return step->step;
+    }
+    return 0;
+}
+
 const struct run_schedule *run_schedule_numbered(const struct run_model *model, uint32_t number)
 {
     for (int i = model->schedule_count - 1; i >= 0; i--)

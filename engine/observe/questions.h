@@ -12,6 +12,8 @@ const struct run_step *run_last_step_here(const struct run_model *model); /* ...
 /* The step whose peaks the ranks hold. One of them may already be a step further; 0: records are missing, and they differ by more. */
 uint32_t run_peak_step(const struct run_model *model);
 const struct run_step *run_step_numbered(const struct run_model *model, uint32_t step); /* NULL: not kept */
+/* The newest step that ran `plan` and that every rank ended with an update; 0: none. */
+uint32_t whole_step_of(const struct run_model *model, const struct run_schedule *plan);
 /* A run may have no schedule: a trace of another program has none. Its operations are then of no known lane and kind. */
 const struct run_schedule *run_schedule_numbered(const struct run_model *model, uint32_t number);
 const struct op *run_op(const struct run_schedule *schedule, int64_t number); /* NULL: no schedule, or it has no such operation */

@@ -71,4 +71,18 @@ void totals_bandwidths(struct totals *totals, int ranks);
 /* Share of the gathers' time that was hidden; negative: there were none. */
 double prefetch_hidden_share(const struct prefetch_totals *prefetch);
 
+/* ---- one operation of a step on all ranks ---- */
+
+struct op_times {
+    int ranks;                                /* that ended it; 0: nothing is known */
+    uint64_t mean_ns, longest_ns;             /* started to ended */
+    int slowest;                              /* the rank of `longest` */
+    uint64_t waited_ns, peers_ns, paced_ns;   /* means: before it (ready - issued), inside it */
+    uint64_t first_ns, last_ns;               /* first and last start */
+    int last_rank;                            /* who came last: of a collective, whom the others waited for */
+};
+
+/* Of what had ended at `until_ns`. */
+struct op_times op_times_of(const struct history *history, const struct run_schedule *plan, uint32_t step, int op, uint64_t until_ns);
+
 #endif

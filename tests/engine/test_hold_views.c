@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "engine/observe/cells.h"
-#include "engine/observe/op_times.h"
+#include "engine/observe/totals.h"
 #include "engine/trace/source.h"
 #include "tui/draw/output.h"
 #include "tui/memory/slots.h"

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "engine/observe/cells.h"
-#include "engine/observe/op_times.h"
+#include "engine/observe/totals.h"
 #include "tui/view/op_text.h"
 #include "tui/view/tier_bar.h"
 #include "tui/views/bucket_knobs.h"

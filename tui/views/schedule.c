@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/observe/op_times.h"
+#include "engine/observe/totals.h"
 #include "tui/view/filter.h"
 #include "tui/view/op_text.h"
 #include "tui/views/schedule_detail.h"

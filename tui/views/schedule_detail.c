@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/observe/op_times.h"
+#include "engine/observe/totals.h"
 #include "tui/view/op_text.h"
 
 enum { LABEL_COLUMNS = 12, TEXT_ROOM = 1024 };
