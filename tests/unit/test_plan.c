@@ -76,7 +76,8 @@ struct progress {
     int number, checked;
 };
 
-static void check_variants(const struct model *model, int stage, int ranks, int micro_steps, int size, struct progress *at)
+static void check_variants(const struct model *model, int stage, int ranks, int micro_steps, int size,
+                           struct progress *at)
 {
     static const int64_t sizes[SIZES] = {1000, 20000, 200000, 1000000000};
     for (int variant = 0; variant < 24; variant++, at->number++) {
@@ -444,6 +445,58 @@ static void test_json_round_trip(void **state)
     model_release(&model);
 }
 
+/* A knob that is missing in the JSON would silently be 0 in every replay. */
+static void test_json_holds_every_knob(void **state)
+{
+    (void)state;
+    static const struct config_zero knobs = {.stage = 2,
+                                             .reduce_bucket_elems = 11,
+                                             .allgather_bucket_elems = 12,
+                                             .overlap_comm = true,
+                                             .prefetch_bucket_elems = 13,
+                                             .max_live_parameters = 14,
+                                             .max_reuse_distance = 15,
+                                             .param_persistence_threshold = 16,
+                                             .model_persistence_threshold = 17,
+                                             .sub_group_elems = 18,
+                                             .prescale_gradients = true,
+                                             .gradient_predivide_factor = 2.5F,
+                                             .keep_last_units = 1,
+                                             .no_sync = true,
+                                             .recompute = RECOMPUTE_ATTENTION,
+                                             .checkpoint_every = 3,
+                                             .cpu_checkpointing = true,
+                                             .offload_optimizer = OFFLOAD_CPU,
+                                             .offload_param = OFFLOAD_NVME,
+                                             .offload_ratio = 0.25,
+                                             .delayed_update = true,
+                                             .delayed_update_after = 19,
+                                             .pin_optimizer = true,
+                                             .pin_param = true,
+                                             .update_tile_elems = 20,
+                                             .pipeline_read = true,
+                                             .pipeline_write = true,
+                                             .param_buffers = 21,
+                                             .param_buffer_elems = 22,
+                                             .max_in_cpu_elems = 23};
+    _Static_assert(sizeof knobs == 192, "a new field: add it above, and at the end of the knobs in schedule_io.c");
+    struct model model;
+    struct schedule schedule = damaged_base(&model, 2), again;
+    struct error err = {0};
+    schedule.knobs = knobs;
+    char *json = schedule_to_json(&schedule);
+    assert_int_equal(schedule_from_json(&again, json, strlen(json), &err), 0);
+    char *second = schedule_to_json(&again);
+    assert_string_equal(json, second);
+    assert_memory_equal(&again.knobs.reduce_bucket_elems, &knobs.reduce_bucket_elems,
+                        sizeof knobs - offsetof(struct config_zero, reduce_bucket_elems));
+    free(json);
+    free(second);
+    schedule_release(&schedule);
+    schedule_release(&again);
+    model_release(&model);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -452,6 +505,7 @@ int main(void)
         cmocka_unit_test(test_traffic_is_the_papers), cmocka_unit_test(test_number_of_collectives),
         cmocka_unit_test(test_knobs_cost_memory),     cmocka_unit_test(test_lanes_take_turns_without_overlap),
         cmocka_unit_test(test_damage_is_found),       cmocka_unit_test(test_json_round_trip),
+        cmocka_unit_test(test_json_holds_every_knob),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
