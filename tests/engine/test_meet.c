@@ -21,7 +21,7 @@ struct work {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool held; /* device operations of rank 1 wait in wait_for_let_go() */
-    int here;  /* ranks that stand there where here_are() is called */
+    int here;  /* ranks that stand there where here_am_i() is called */
     _Atomic int closed;
     struct rank *rank;
 };
