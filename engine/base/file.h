@@ -25,8 +25,8 @@ FILE *file_create_stream(const char *path);
 
 /* The folders that a path goes through, where they are not there. What cannot be made, opening the path will say. */
 void file_make_folders(char *path);
-/* A file of this text, and a newline where it lacks one, in place of what has the name; and the folders above it. It is written beside that and moved, so that a crash
- * leaves the old one or the new one. False: errno says why not. */
+/* A file of this text, and a newline where it lacks one, in place of what has the name; and the folders above it. It is
+ * written beside that and moved, so that a crash leaves the old one or the new one. False: errno says why not. */
 bool file_replace(char *path, const char *text);
 /* NAME where the program keeps what a user has done: $XDG_STATE_HOME/zerolab, else ~/.local/state/zerolab. Returns as snprintf(); -1:
  * there is no home folder. */

@@ -8,9 +8,9 @@
  *
  * A range says which elements of which unit it holds, so a shard of four ranks and a whole file are the same thing, and a
  * reader asks for elements and not for shards: that is why a checkpoint loads at any stage, any number of ranks, any
- * offload choice, and in other tiles (retile.h) (DeepSpeed calls such a one universal). Only fp32 values are kept: master weights (the weights themselves
- * in fp32 training) and what state the optimizer keeps. 16-bit parameters are always their master weights rounded, so they
- * are made again, bit for bit.
+ * offload choice, and in other tiles (retile.h) (DeepSpeed calls such a one universal). Only fp32 values are kept: master
+ * weights (the weights themselves in fp32 training) and what state the optimizer keeps. 16-bit parameters are always their
+ * master weights rounded, so they are made again, bit for bit.
  *
  * A checkpoint is written into DIR/.TAG.partial and gets its name when all is on the disk; then `latest` changes. Whatever
  * dies in between, what stood before still stands. All ranks see the same DIR.

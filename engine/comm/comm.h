@@ -73,7 +73,8 @@ int comm_open_process(struct comm **out, struct comm_group *group, int rank, str
 void comm_group_fail(struct comm_group *group, const struct error *reason);
 
 /* Ranks as processes under MPI (mpirun, srun): initialises MPI with MPI_THREAD_SERIALIZED. Afterwards MPI is called only
- * inside calls of this interface. To let survivors of a death name it, start mpirun with --enable-recovery. ranks_per_node 0: as the machine is; less: virtual nodes. */
+ * inside calls of this interface. To let survivors of a death name it, start mpirun with --enable-recovery. ranks_per_node
+ * 0: as the machine is; less: virtual nodes. */
 int comm_open_mpi(struct comm **out, int ranks_per_node, struct error *err);
 bool comm_have_mpi(void); /* built with MPI? */
 void comm_mpi_version(char *text, size_t room); /* "Open MPI v4.1.4", as the library says; "": none */

@@ -194,13 +194,14 @@ struct config {
 };
 
 /* Reads the file (Hjson comments and trailing commas allowed), applies `sets` ("bf16.enabled=true", in order), resolves and
- * checks. path NULL: the built-in default, configs/nano.json. Unknown keys are refused with the nearest valid one named. Errors: STATUS_USAGE (wrong
- * content), STATUS_INPUT (file missing or not JSON). On success *config is whole and config_release() frees what it owns. */
+ * checks. path NULL: the built-in default, configs/nano.json. Unknown keys are refused with the nearest valid one named.
+ * Errors: STATUS_USAGE (wrong content), STATUS_INPUT (file missing or not JSON). On success *config is whole and
+ * config_release() frees what it owns. */
 int config_load(struct config *config, const char *path, const char *const *sets, int set_count, struct error *err);
 void config_release(struct config *config);
 
-/* The text of a configuration file, for config_load_text(); the caller frees. A pipe will do, too, but gives its text only once. Errors as of
- * config_load(), without the path. */
+/* The text of a configuration file, for config_load_text(); the caller frees. A pipe will do, too, but gives its text only
+ * once. Errors as of config_load(), without the path. */
 int config_read(char **text, const char *path, struct error *err);
 
 /* The folder that parameters on NVMe, or else states, go to: their section's, or the only one that is given; "" where none is. */

@@ -12,8 +12,8 @@ int lab_catalog_number(const char *name); /* -1: no lab of the catalog is called
 /* A lab to begin one's own with, for `zerolab lab new`: labs/skeleton.md, whose title is NAME. */
 extern const char lab_skeleton[];
 
-/* A name of the catalog, NAME of labs/NAME/lab.md, a folder with a lab.md in it, or such a file. STATUS_USAGE: no such lab (the nearest is named), or
- * what lab_read() says; STATUS_INPUT: it cannot be read. */
+/* A name of the catalog, NAME of labs/NAME/lab.md, a folder with a lab.md in it, or such a file. STATUS_USAGE: no such lab
+ * (the nearest is named), or what lab_read() says; STATUS_INPUT: it cannot be read. */
 int lab_open(struct lab **out, const char *name, struct error *err);
 
 /* Whether labs/NAME/lab.md of the current folder is another text than the lab of that name that comes with the program. */

@@ -6,8 +6,9 @@
  *     ... until the trace ends ...
  *     engine_end(engine, grace_ms, &err)    waits, ends what is left by force, says in one line what went wrong
  *
- * No process outlives the run. The kernel ends a rank with SIGKILL when the process that started it is gone. Processes that are left
- * become children of the front end, which waits for them. Rank 0 ends the run when its owner is gone (director.h). A launcher whose ranks are gone and that does not end is killed. */
+ * No process outlives the run. The kernel ends a rank with SIGKILL when the process that started it is gone. Processes that
+ * are left become children of the front end, which waits for them. Rank 0 ends the run when its owner is gone (director.h).
+ * A launcher whose ranks are gone and that does not end is killed. */
 #ifndef ENGINE_LAUNCH_LAUNCH_H
 #define ENGINE_LAUNCH_LAUNCH_H
 

@@ -74,7 +74,8 @@ uint64_t memory_unit_bytes(const struct memory *memory, enum tier tier, enum cat
 /* Address of an offset; stable for the life of the memory. Only for TIER_DEVICE and TIER_HOST. */
 void *memory_at(const struct memory *memory, enum tier tier, enum category category, uint64_t offset);
 
-/* The symmetric segment: descriptor (-1: on a device, near to threads of this process only), whole size, and where a category starts in it (category must be shared). */
+/* The symmetric segment: descriptor (-1: on a device, near to threads of this process only), whole size, and where a
+ * category starts in it (category must be shared). */
 int memory_symmetric_fd(const struct memory *memory);
 uint64_t memory_symmetric_bytes(const struct memory *memory);
 uint64_t memory_symmetric_offset(const struct memory *memory, enum category category);

@@ -7,9 +7,10 @@
  *         history_fold(history, model, &record);
  *     }
  *
- * Memory is bounded. The newest operations and changes are kept in full. Older ones are kept as sums over intervals; the intervals grow
- * with the run, so that a whole run can still be drawn. history_whole_from() is the time from which all is kept in full. To see an
- * older time in full, fold that part of the trace file into another history. A gap (lost records) is kept as unknown, not as idle. Times are the trace's (clock_ns()). */
+ * Memory is bounded. The newest operations and changes are kept in full. Older ones are kept as sums over intervals; the
+ * intervals grow with the run, so that a whole run can still be drawn. history_whole_from() is the time from which all is
+ * kept in full. To see an older time in full, fold that part of the trace file into another history. A gap (lost records)
+ * is kept as unknown, not as idle. Times are the trace's (clock_ns()). */
 #ifndef ENGINE_OBSERVE_HISTORY_H
 #define ENGINE_OBSERVE_HISTORY_H
 

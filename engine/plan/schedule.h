@@ -158,7 +158,8 @@ bool op_takes(const struct schedule *schedule, const struct op *op, int buffer);
 /* The operation after which nothing may fail: all ranks know that the step is good, and what stands below writes. */
 int schedule_agreement(const struct schedule *schedule);
 
-/* Elements of its unit that an update operation, or a copy that belongs to one, covers on `rank`, and in how many such parts the unit is updated. */
+/* Elements of its unit that an update operation, or a copy that belongs to one, covers on `rank`, and in how many such
+ * parts the unit is updated. */
 void update_range(const struct schedule *schedule, const struct model *model, const struct op *op, int rank, int64_t *first, int64_t *end);
 int update_tiles(const struct schedule *schedule, const struct model *model, const struct op *op);
 

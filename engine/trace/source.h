@@ -42,8 +42,9 @@ enum source_result source_next(struct source *source, struct trace_record *recor
 /* The record that source_next() gave last, encoded; valid until the next call. */
 const void *source_encoded(const struct source *source);
 
-/* File, memory: continues at `step`, or at the last step before it, or else at the start: first with the earlier records that
- * hold until replaced (RUN, SCHEDULE, BUDGET ...), then with all records from the step's start on. The consumer starts with an empty state. STATUS_USAGE: a socket. */
+/* File, memory: continues at `step`, or at the last step before it, or else at the start: first with the earlier records
+ * that hold until replaced (RUN, SCHEDULE, BUDGET ...), then with all records from the step's start on. The consumer starts
+ * with an empty state. STATUS_USAGE: a socket. */
 int source_seek_step(struct source *source, uint32_t step, struct error *err);
 
 /* File, memory: continues at the first STEP_BEGIN of exactly this step, with nothing before it: for a consumer that

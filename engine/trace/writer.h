@@ -1,7 +1,8 @@
 /* The writer of a node: one thread that drains every lane's ring in time order, in chunks, to a file and to whoever is
  * connected to a Unix socket (mode 0600; the first viewer that may drives: its lines are commands; others watch). A viewer
- * that attaches in mid-run gets the run header, the last schedules and the memory of every category first. A viewer that reads too slowly is
- * sent fewer records (thin.h); the file has all of them. A full disk ends the file with one warning, never the run. */
+ * that attaches in mid-run gets the run header, the last schedules and the memory of every category first. A viewer that
+ * reads too slowly is sent fewer records (thin.h); the file has all of them. A full disk ends the file with one warning,
+ * never the run. */
 #ifndef ENGINE_TRACE_WRITER_H
 #define ENGINE_TRACE_WRITER_H
 
@@ -45,7 +46,8 @@ bool trace_writer_lags(const struct trace_writer *writer);
 /* Processor time that its thread has taken so far. */
 uint64_t trace_writer_processor_ns(const struct trace_writer *writer);
 
-/* Once every producer has emitted its last record: drains what is left, writes the index, closes file and socket (removes its path), joins the thread, frees. */
+/* Once every producer has emitted its last record: drains what is left, writes the index, closes file and socket (removes
+ * its path), joins the thread, frees. */
 void trace_writer_stop(struct trace_writer *writer);
 
 /* The same, but another writer will go on: the file has no index yet, socket and connections are in *handover (the caller

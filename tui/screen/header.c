@@ -244,7 +244,8 @@ static const char *format_speed(char out[FORMAT_ROOM], double speed)
     return out;
 }
 
-/* Where the cursor is: "LIVE" ("WATCHING": live, but another viewer drives), "3.2 s behind (F: live)", "REPLAY stopped ×1"; on a printed frame nothing. */
+/* Where the cursor is: "LIVE" ("WATCHING": live, but another viewer drives), "3.2 s behind (F: live)", "REPLAY stopped ×1";
+ * on a printed frame nothing. */
 static int place_text(char *out, size_t room, const struct scene *scene)
 {
     const struct view_state *state = scene->state;

@@ -1,6 +1,7 @@
 /* The overview's layout: the memory bars and the timeline span the screen, because both are read across ranks; below them
- * is one column of panes under 120 columns, two under 180, else three. Each column is a list of panes, the most telling first. A pane is dropped when its column is too short
- * for it, and the focused pane then takes the place of the last one of its column. */
+ * is one column of panes under 120 columns, two under 180, else three. Each column is a list of panes, the most telling
+ * first. A pane is dropped when its column is too short for it, and the focused pane then takes the place of the last one
+ * of its column. */
 #include "tui/screen/layout.h"
 
 #include <string.h>

@@ -132,7 +132,8 @@ static void draw_validations(struct canvas canvas, const struct chart *chart, co
     }
 }
 
-/* "3" where the stage became 3, "#" where the ranks became others, "*" where a knob was set, with a line up into the chart where nothing else stands. */
+/* "3" where the stage became 3, "#" where the ranks became others, "*" where a knob was set, with a line up into the chart
+ * where nothing else stands. */
 static void draw_switches(struct canvas canvas, int y, const struct chart *chart, const struct run_model *model)
 {
     struct why_switch switches[SWITCHES_SHOWN];
