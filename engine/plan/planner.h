@@ -48,15 +48,15 @@ struct planner {
     int *accumulator;       /* by unit: where casts of all micro-steps are added up */
     int tokens, residual, normed;
     int last_compute, last_comm, last_d2h;
-    int left, reduced;      /* results of reductions above `left` have been sent to the host; those above `reduced` are next */
+    int left, reduced;      /* operations before `left`: their results are on the way to the host; those before `reduced` are next */
     bool delayed;           /* updates are those of the step before */
     bool updating[2];       /* an update on the device, on the host stands in the list */
     struct pipeline pending;
     int *pending_update;    /* by unit: the last part of its pending update; -1: none */
-    int pending_written;    /* to NVMe, of it */
+    int pending_written;    /* the operation that wrote the last part of a pending update to NVMe; -1: none */
     int host_norm;
     int updated[LANES];     /* operations after which updated parameters are in their place: the last of each lane */
-    int travel_from;        /* the update whose result has yet to cross the bus; -1: none */
+    int travel_from;        /* the update whose result is still to be copied to the device; -1: none */
     struct arrival *arrivals;
     int arrival_count, arrival_room;
 };
@@ -91,13 +91,13 @@ void planner_cast(struct planner *planner, int micro_step, int unit, int from, i
 void activations_offload(struct planner *planner, const struct walk_step *step);
 void activations_fetch(struct planner *planner, const struct walk_step *step);
 
-/* What reductions delivered leaves for the host tier: of those that stand above operation `until`. */
+/* Sends what reductions before operation `until` delivered to the host tier. */
 void gradients_leave(struct planner *planner, int until);
-void gradients_arrive(struct planner *planner); /* all that did is added up there */
+void gradients_arrive(struct planner *planner); /* adds up there all that was sent */
 /* Where a reduction delivers the rank's own part of a unit. */
 int reduction_into(struct planner *planner, int unit);
 
-/* Before use `at` of the walk: the part of the pending update that stands above it. */
+/* Before use `at` of the walk: the part of the pending update that belongs before it. */
 void updates_pending(struct planner *planner, int at);
 /* At the end of a step: the updates, or what the pending ones have made, to where parameters are used. */
 void updates_write(struct planner *planner);

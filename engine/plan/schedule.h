@@ -1,17 +1,17 @@
 /* A ZeRO stage is a schedule. schedule_build() is a pure function from (model, knobs, ranks, micro-steps, batch shape) to
- * the operations of one step; nothing below it asks "which stage?". Because it is data it can be printed and taught
+ * the operations of one step; no layer that runs them asks "which stage?". Because it is data it can be printed and taught
  * (schedule_io.h), proved (checker.h), run (engine/zero/executor.h) or simulated, and its sums predict memory and traffic.
  *
  * Lanes take their operations in the order of the list and never out of order. An operation starts when every dependency
  * has ended. Memory is part of the schedule: an operation takes its buffers when it starts and gives others back when it
  * ends, and "take this only after that was given back" is a dependency like any other. Reading the list from top to bottom
- * gives the *canonical* order; because each take waits for every give to its tier that stands above it, the memory live at any instant
+ * gives the *canonical* order; because each take waits for every give to its tier that stands before it in the list, the memory live at any instant
  * of any interleaving is at most what the canonical order has live at some point (proof in docs/design/schedule.md), so the
  * measured peak cannot exceed the planned one, and a buffer's address can be fixed here.
  *
  * Buffers: the lasting ones (parameters, gradients, optimizer state: the layout) live between steps; the others belong to
- * the step. A buffer covers a range of its unit's flat array that its extent names; which elements those are depends on
- * the rank only for shards. */
+ * the step. The extent of a buffer says which part of its unit it holds (a unit is its tensors in one array, model.h). A
+ * shard differs by rank; every other extent is the same on all ranks. */
 #ifndef ENGINE_PLAN_SCHEDULE_H
 #define ENGINE_PLAN_SCHEDULE_H
 
@@ -26,7 +26,7 @@ enum purpose { PURPOSE_TRAIN, PURPOSE_EVALUATE, PURPOSE_SAMPLE, PURPOSES };
 enum extent {
     EXTENT_WHOLE,  /* the padded unit */
     EXTENT_SHARD,  /* elements [rank * S, rank * S + S) */
-    EXTENT_HEAD,   /* from 0 to the first persistent element; the whole padded unit where none is */
+    EXTENT_HEAD,   /* the unit without its tail; the whole padded unit if it has none */
     EXTENT_TAIL,   /* the persistent tensors and the padding */
     EXTENT_BYTES,  /* not made of a unit's elements: activations, scratch, tokens */
 };
@@ -50,7 +50,9 @@ enum role {
     ROLE_GRADIENT,   /* where backward writes the unit's gradient */
     ROLE_INPUT,      /* what the use before put out; of a tile of an MLP: the mlp part of its block */
     ROLE_ACTIVATION, /* saved for backward: the mlp, norm, head or hidden part */
-    ROLE_RESIDUAL, ROLE_SCRATCH, ROLE_TOKENS,
+    ROLE_RESIDUAL,   /* the gradient of the residual stream, which backward passes on */
+    ROLE_SCRATCH,    /* of a kernel, while it runs */
+    ROLE_TOKENS,     /* of a micro-batch: inputs and targets */
     ROLE_MASTER, ROLE_STATE1, ROLE_STATE2, /* of the optimizer: as many as it keeps. Of a swap: the tile in host memory of the
                                               unit's array of that role, which lies on NVMe */
     ROLE_ATTENTION,  /* saved for backward: the attention part */
@@ -64,7 +66,7 @@ enum role {
 struct unit_layout {
     int parameters, tail, master, state[OPTIMIZER_STATES_MAX];
     int gradient; /* what the update reads */
-    int whole;    /* stages 0, 1: whole, where micro-steps are added up and what is reduced; else -1 */
+    int whole;    /* stages 0 and 1: the whole gradient, to which micro-steps are added, and which is reduced; else -1 */
 };
 
 /* Where a use finds a part that is saved for backward. */
@@ -95,16 +97,16 @@ struct op {
     int micro_step, unit, bucket; /* -1: none */
     int buffer[ROLES];            /* -1: none */
     bool accumulate;              /* gradients are added to what is there */
-    enum extent extent;           /* of an update, and of a copy that belongs to one: what of the unit, whole or shard */
+    enum extent extent;           /* of an update, and of a copy that belongs to one: the whole unit or the shard ... */
+    int tile;                     /* ... and which part of that, in parts of sub_group_size elements, from 0 on */
     bool droppable;               /* after the last backward: skipped when the step is dropped */
     bool prefetch;                /* a gather issued ahead of need */
     enum flush flush;
     int first_piece, piece_count; /* of schedule.pieces */
-    int64_t bytes;                /* payload of a collective (all ranks' parts), of a copy (mean over ranks), else 0 */
+    int64_t bytes;                /* of a collective: the payload of all ranks; of a copy: of one rank, mean over ranks; else 0 */
     int64_t sent_bytes;           /* by each rank, mean over ranks */
     int first_take, take_count;   /* of schedule.effects: buffers taken at its start, in order */
     int first_give, give_count;   /* ... and given back at its end */
-    int tile;                     /* of those: which sub_group_size elements of that, from 0 on */
     int dependency_count;
     struct dependency dependency[OP_DEPENDENCIES_MAX];
 };
@@ -140,8 +142,8 @@ struct schedule_input schedule_input_of(const struct config *config, const struc
 int schedule_build(struct schedule *schedule, const struct schedule_input *input, struct error *err);
 void schedule_release(struct schedule *schedule);
 
-/* The same operations with the same buffers and dependencies; the knobs they were made with are not looked at. So a knob *binds* if
- * changing it makes another schedule. */
+/* The same operations with the same buffers and dependencies, whatever knobs they were made with. So a knob *binds* if changing it
+ * makes another schedule. */
 bool schedule_same(const struct schedule *a, const struct schedule *b);
 
 /* Address ranges that hold the buffers of every schedule of this model, these ranks and this batch, at any stage and any other knobs: a
@@ -155,7 +157,7 @@ void buffer_range(const struct schedule *schedule, const struct model *model, co
 /* Whether the buffer begins with this operation: it finds nothing in it. */
 bool op_takes(const struct schedule *schedule, const struct op *op, int buffer);
 
-/* The operation after which nothing may fail: all ranks know that the step is good, and what stands below writes. */
+/* The operation after which nothing may fail: all ranks know that the step is good, and later operations change state. */
 int schedule_agreement(const struct schedule *schedule);
 
 /* Elements of its unit that an update operation, or a copy that belongs to one, covers on `rank`, and in how many such

@@ -1,5 +1,5 @@
 /* The operations of one use of a unit: forward, forward again, or backward. Each is begun, takes what it makes and its
- * scratch, is told where its parameters and its input lie, gives back what nobody comes back for, and is ended. */
+ * scratch, is told where its parameters and its input lie, gives back buffers that no later operation uses, and is ended. */
 #include "engine/plan/planner.h"
 
 void use_load(struct planner *planner, int micro_step)

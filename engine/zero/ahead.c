@@ -56,7 +56,7 @@ void lane_finish(struct executor *executor, struct flight *flight)
 
 /* ---- sent ---- */
 
-/* What is done need not be awaited, and its mark may be another's by now. */
+/* An operation that is done is not awaited: its mark may already belong to another. */
 static int await(struct executor *executor, struct lane_state *lane, struct lane_state *other, int on,
                  struct error *err)
 {

@@ -4,8 +4,8 @@
 #include "kernels/kernels.h"
 
 /* Without a default, so that the compiler names a kind of ops.def that nothing carries out. */
-static int carry_out(struct zero *zero, const struct schedule *schedule, const struct op *op, bool healthy,
-                     struct op_stat *stat, struct error *err)
+static int run_kind(struct zero *zero, const struct schedule *schedule, const struct op *op, bool healthy,
+                    struct op_stat *stat, struct error *err)
 {
     switch (op->kind) {
     case OP_LOAD: return zero_load(zero, schedule, op, err);
@@ -41,7 +41,7 @@ int zero_run_op(void *user, const struct schedule *schedule, const struct op *op
                 struct error *err)
 {
     struct zero *zero = user;
-    int status = carry_out(zero, schedule, op, healthy, stat, err);
+    int status = run_kind(zero, schedule, op, healthy, stat, err);
     if (op->lane == LANE_COMPUTE && zero->config->topology.device_flops > 0)
         stat->flops = op_flops(schedule, &zero->model, op);
     if (!status && op->lane == LANE_COMPUTE) status = kernels_check(zero->kernels, err);

@@ -2,9 +2,9 @@
  * thread of its own, started when the first schedule needs it. Lanes wait for each other on futexes, never spinning.
  *
  * Lanes that are streams of a device may run ahead of it: an operation is sent when all that it depends on has been sent, and
- * the device sees to the rest of the order. A second thread of the lane follows what the device has come to: it takes and gives
- * buffers in the count then, writes the records, with the device's times, and lets the other lanes know. So nothing that
- * others see of a lane, in memory or in the trace, depends on whether it runs ahead.
+ * the device keeps the rest of the order. A second thread of the lane follows the device: when an operation starts and ends
+ * there, it counts the buffers taken and given, writes the records with the device's times, and wakes the lanes that wait. So
+ * neither memory nor trace shows whether a lane runs ahead.
  *
  * An operation takes its buffers when it starts. If a take fails, the run is marked failed and goes on: no operation
  * computes any more, collectives are still entered (saying "not healthy"), what was taken is given back, and the caller
@@ -22,9 +22,9 @@
 struct executor;
 
 struct op_stat {
-    uint64_t peers_ns, arrival_ns; /* waiting for other ranks, and of it until all had come; where their devices */
-    uint64_t meeting;              /* ... meet by themselves, known when it is done, by these numbers (comm_stat) */
-    int meetings;
+    uint64_t peers_ns, arrival_ns; /* time waited for other ranks; of it, until the last rank had come */
+    uint64_t meeting;              /* on GPUs: the first meeting of the collective, and how many; comm_waited() reads both times */
+    int meetings;                  /* by these numbers once the collective is done */
     uint64_t sent_bytes[LINKS];
     struct aio_flow io; /* of an operation that moved something to or from NVMe; without requests: it did not */
     bool io_direct;     /* ... past the page cache */
@@ -50,7 +50,7 @@ struct executor_host {
     /* Runs one operation; healthy: the run has not failed so far. A status other than OK ends the run as broken (a dead
      * rank, an error of the system), which is not the same as failed (no memory). */
     int (*run)(void *user, const struct schedule *schedule, const struct op *op, bool healthy, struct op_stat *stat, struct error *err);
-    /* After each, on the thread that ends operations of its lane: how long it took, with what pacing added. NULL: nobody wants to know. */
+    /* After each, on the thread that ends operations of its lane: how long it took, time added by pacing included. May be NULL. */
     void (*ended)(void *user, const struct op *op, uint64_t took_ns);
     struct executor_device device; /* zeroed: every lane works on its own thread */
     uint16_t rank;

@@ -7,7 +7,7 @@
 /* ---- the gate (engine/base/gate.h): stepping by operations ---- */
 
 /* Until this rank has done, on its other lanes too, all that the gate lets. */
-static void finish_below(struct executor *executor, uint32_t limit)
+static void finish_before(struct executor *executor, uint32_t limit)
 {
     const struct schedule *schedule = executor->schedule;
     bool settled[LANES] = {[LANE_COMPUTE] = true};
@@ -25,7 +25,7 @@ static void pass_gate(struct executor *executor, enum lane lane, uint32_t number
     const uint64_t since_ns = gate_lets(host->gate, number) ? 0 : clock_ns(), look_ns = 200000000;
     for (uint32_t limit; number >= (limit = gate_limit(host->gate));) {
         if (lane == LANE_COMPUTE && host->at_gate) {
-            finish_below(executor, limit);
+            finish_before(executor, limit);
             if (gate_limit(host->gate) == limit) host->at_gate(host->user, executor->schedule, limit);
         } else {
             bool watches = lane == LANE_COMM && host->alive;
@@ -123,7 +123,7 @@ void lane_work(struct executor *executor, struct flight *flight, bool healthy)
 }
 
 /* Returns when it ended. */
-static uint64_t carry_out(struct executor *executor, struct flight *flight)
+static uint64_t run_and_record(struct executor *executor, struct flight *flight)
 {
     lane_take(executor, flight->op, 0);
     const bool healthy = !atomic_load(&executor->failed);
@@ -153,7 +153,7 @@ static void run_op(struct executor *executor, struct lane_state *lane, const str
     pass_gate(executor, lane->lane, op_number(executor, op));
     struct flight flight = {.op = op, .stat = {.healthy = true}, .issued_ns = clock_ns()};
     wait_for_dependencies(executor, &flight);
-    lane_conclude(executor, lane, op, lane_skips(executor, op) ? clock_ns() : carry_out(executor, &flight), 0);
+    lane_conclude(executor, lane, op, lane_skips(executor, op) ? clock_ns() : run_and_record(executor, &flight), 0);
 }
 
 void lane_run(struct executor *executor, struct lane_state *lane)

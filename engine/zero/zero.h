@@ -31,14 +31,14 @@ struct pages;   /* engine/memory/pages.h */
  * under the allocator's lock by whichever lane takes or gives). */
 enum { ZERO_RING_CONTROL = LANES, ZERO_RING_MEMORY, ZERO_RINGS };
 
-/* A device of its own for the device tier: who gives its pages, computes on it, moves bytes to and from it on each lane's behalf
- * (one thread a lane), and works inside collectives. All of it the caller's, and outlives the rank. Operations of the compute
- * lane are enqueued where its mover waits for them. */
+/* A device for the device tier: its pages, its kernels, a mover of bytes for each lane, and what works inside collectives. The
+ * caller owns all of it and keeps it until the rank is closed. Kernels are enqueued on the stream that the compute lane's mover
+ * waits for. */
 struct zero_device {
     const struct pages *pages;
     struct kernels *kernels;
     const struct mover *movers[LANES]; /* NULL: the lane never touches the device */
-    const struct lane_stream *streams[LANES]; /* of those of them that can run ahead (lane_stream.h); NULL: waited for */
+    const struct lane_stream *streams[LANES]; /* of lanes that can run ahead (lane_stream.h); NULL: the lane waits for the device */
     const struct comm_device_ops *device_ops;
 };
 
