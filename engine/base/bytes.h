@@ -1,5 +1,5 @@
-/* A growing array of bytes. All-zero is an empty one; bytes_release() frees it and makes it empty again. Growing can fail:
- * false means nothing was changed, and the caller decides what that loses. */
+/* A growing array of bytes. A zeroed struct is an empty array; bytes_release() frees the array and makes it empty again.
+ * Functions that grow an array return false without memory; the array is then unchanged. */
 #ifndef ENGINE_BASE_BYTES_H
 #define ENGINE_BASE_BYTES_H
 
@@ -49,7 +49,7 @@ static inline void bytes_release(struct bytes *bytes)
     *bytes = (struct bytes){0};
 }
 
-/* An array of other things: room for one more item of `size` bytes after the first `count`, by doubling. False: nothing was changed. */
+/* The same for an array of items of `size` bytes: makes room for one more item after the first `count`, by doubling `room`. */
 static inline bool array_grow(void **items, int count, int *room, size_t size)
 {
     if (count < *room) return true;

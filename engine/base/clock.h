@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <time.h>
 
-/* 0: of a clock that is not there any more. */
+/* Returns 0 if the clock cannot be read, e.g. the clock of a thread that has ended. */
 static inline uint64_t clock_read_ns(clockid_t clock)
 {
     struct timespec now;
@@ -26,7 +26,7 @@ static inline uint64_t clock_worked_ns(void)
     return clock_read_ns(CLOCK_THREAD_CPUTIME_ID);
 }
 
-/* The same of another thread, which has not been joined; 0: it cannot be asked. */
+/* CPU time of another thread, which must not have been joined; 0 if it cannot be read. */
 static inline uint64_t clock_thread_ns(pthread_t thread)
 {
     clockid_t clock;

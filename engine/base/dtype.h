@@ -1,4 +1,4 @@
-/* Element types of tensors. bf16 and fp16 are stored as uint16_t; arithmetic on them is the kernels' business. */
+/* Element types of tensors. bf16 and fp16 are stored as uint16_t; only the kernels calculate with them. */
 #ifndef ENGINE_BASE_DTYPE_H
 #define ENGINE_BASE_DTYPE_H
 

@@ -3,7 +3,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-/* A text may quote what stands in a file or on the command line, and that may be anything: it stays one line, without codes
+/* A text may quote any bytes of a file or of the command line. It is kept to one line, without codes
  * that a terminal would obey. */
 static void keep_printable(char *text)
 {

@@ -1,5 +1,5 @@
-/* Errors are values. A function that can fail returns an int: 0, or one of enum status, and leaves one line of text in
- * the struct error it was given (NULL where the caller does not care). Failing is one statement:
+/* Errors are values. A function that can fail returns 0 or a value of enum status, and writes one line of text into the
+ * struct error of the caller (which may be NULL). A function fails with one statement:
  *
  *     if (ranks > units) return error_set(err, STATUS_USAGE, "...: %d", ranks);
  *

@@ -48,7 +48,7 @@ static bool is_pipe(const char *path)
     return stat(path, &about) == 0 && S_ISFIFO(about.st_mode);
 }
 
-/* Without O_NONBLOCK a pipe that has no reader would hold us up for ever. */
+/* Opens with O_NONBLOCK, because otherwise a pipe without a reader would block for ever. */
 static int open_patiently(const char *path, int flags)
 {
     const uint64_t until_ns = clock_ns() + (uint64_t)FILE_PIPE_PATIENCE_MS * 1000000;
@@ -60,7 +60,7 @@ static int open_patiently(const char *path, int flags)
     return fd;
 }
 
-/* Where the link `fd` points, as seen from where `path` is. */
+/* The target of the link `fd`; a relative target counts from the folder of `path`. */
 static bool target_of(char target[PATH_MAX], int fd, const char *path)
 {
     char text[PATH_MAX];
@@ -73,8 +73,8 @@ static bool target_of(char target[PATH_MAX], int fd, const char *path)
     return errno = ENAMETOOLONG, false;
 }
 
-/* A link of /proc is the kernel's, and points to what has no name. The others are held by a descriptor while they are
- * judged and read, so that nobody can put another link in between. */
+/* Links in /proc belong to the kernel and may point to files without a name. Any other link is held open while its owner
+ * is checked and its target is read, so that another process cannot exchange it in between. */
 static int open_link(const char *path, int flags, int links)
 {
     struct stat about;
@@ -148,7 +148,7 @@ const char *file_why(int cause)
 
 /* ---- reading ---- */
 
-/* More bytes, 0 at the end, or -1. Of a pipe nothing may be there yet, nor the process that will write into it. */
+/* Reads more bytes; 0 at the end, -1 on error. A pipe may have no bytes and no writer yet: then it is tried until `until_ns`. */
 static ssize_t read_some(int fd, char *at, size_t room, bool waits, uint64_t until_ns)
 {
     for (;;) {

@@ -18,37 +18,37 @@
 
 enum { FILE_PIPE_PATIENCE_MS = 5000 };
 
-/* A new file under a name that the program chose: unlinks what has the name, follows no link. `flags` are added to
- * O_WRONLY. */
+/* Creates a file under a name that the program chose: unlinks an existing file of that name and follows no link. `flags`
+ * are added to O_WRONLY. */
 int file_create(const char *path, int flags);
 FILE *file_create_stream(const char *path);
 
-/* The folders that a path goes through, where they are not there. What cannot be made, opening the path will say. */
+/* Makes the missing folders above a path. Errors are not reported here: opening the path will fail then. */
 void file_make_folders(char *path);
-/* A file of this text, and a newline where it lacks one, in place of what has the name; and the folders above it. It is
- * written beside that and moved, so that a crash leaves the old one or the new one. False: errno says why not. */
+/* Makes the folders above a path and replaces its file by `text`, ended by a newline. Writes PATH.new and renames it, so
+ * that a crash leaves the old file or the new one. False: errno has the reason. */
 bool file_replace(char *path, const char *text);
-/* NAME where the program keeps what a user has done: $XDG_STATE_HOME/zerolab, else ~/.local/state/zerolab. Returns as snprintf(); -1:
- * there is no home folder. */
+/* The path of `name` in the folder of the user's state: $XDG_STATE_HOME/zerolab, else ~/.local/state/zerolab. Returns the length as
+ * snprintf() does; -1 if there is no home folder. */
 int file_state_path(char *path, size_t room, const char *name);
 
-/* A file that the user named. `flags` as for open(). ELOOP: it is a link of another
- * user; ENXIO: it is a pipe that nobody reads. */
+/* Opens a file that the user named, with the `flags` of open(); the stream is opened for writing, and created where missing.
+ * ELOOP: a link of another user; ENXIO: a pipe without a reader. */
 int file_open_named(const char *path, int flags);
 FILE *file_open_named_stream(const char *path, int flags);
 
-/* A file without a name in that folder, to read and write; it is gone when it is closed. */
+/* Opens a file without a name in a folder, to read and write; closing the file deletes it. */
 FILE *file_unnamed(const char *folder);
 
-/* Whether a name in a folder ends so, and is not one that is hidden. */
+/* Whether a file name is longer than `ending`, ends with it, and is not hidden (no dot first). */
 bool file_ends_in(const char *name, const char *ending);
 
-/* What errno says of file_open_named(). */
+/* The message for an errno of file_open_named(). */
 const char *file_why(int cause);
 
-/* All bytes of a file, ended by a zero that is not counted; the caller frees. `pipes`: a pipe or a device will do, too (for
- * what a shell makes of <(command)). STATUS_INPUT: it cannot be read, is no file, or is longer than `most` bytes; the text
- * is a clause without the path. STATUS_RUN: no memory. Of nothing but errors *text is NULL. */
+/* Reads all bytes of a file into *text, ended by a zero that *length does not count; the caller frees. `pipes` permits pipes
+ * and devices, such as a shell's <(command). STATUS_INPUT: the file cannot be read, is not a file, or is longer than `most`
+ * bytes; the text is a clause without the path. STATUS_RUN: no memory. *text is NULL only after an error. */
 int file_read(char **text, size_t *length, const char *path, size_t most, bool pipes, struct error *err);
 
 #endif

@@ -1,4 +1,4 @@
-/* Whether values can be worked with: none is NaN or inf, nor becomes inf where it is rounded to the type of the model. */
+/* Checks that values are finite and stay finite when they are rounded to the type of the model. */
 #ifndef ENGINE_BASE_FINITE_H
 #define ENGINE_BASE_FINITE_H
 
@@ -8,10 +8,10 @@
 
 #include "engine/base/dtype.h"
 
-/* fp32 values that are used in fp32, bf16 or fp16. One pass over integers: the bits of what is larger are larger. */
+/* `dtype`: the type that the fp32 values are rounded to. Compares bits as integers: larger magnitudes have larger bits. */
 static inline bool all_finite(const float *values, int64_t count, enum dtype dtype)
 {
-    /* The first that rounds to inf: in bf16 and fp16 half a step above the largest finite value. */
+    /* The lowest value that rounds to inf: in bf16 and fp16 half a step above the largest finite value. */
     const int32_t limit = dtype == DTYPE_BF16 ? 0x7f7f8000 : dtype == DTYPE_F16 ? 0x477ff000 : 0x7f800000;
     int32_t most = 0;
     for (int64_t i = 0; i < count; i++) {

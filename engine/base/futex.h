@@ -1,5 +1,5 @@
-/* Sleeping until a word in memory changes: the one way to wait in the engine. The word may lie in memory that processes
- * share. Waits return early on signals and wake-ups meant for others, so callers look at the word again:
+/* Sleeps until a word in memory changes; all waits in the engine use this. The word may lie in memory that processes
+ * share. Waits may return early, on a signal or another waiter's wake-up, so callers test the word again:
  *
  *     while (atomic_load(&word) == seen) futex_wait(&word, seen, timeout_ns); */
 #ifndef ENGINE_BASE_FUTEX_H
@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Returns at once when the word is not `expected`; timeout_ns 0: no limit. */
+/* Returns at once if the word is not `expected`. timeout_ns 0: no limit. */
 static inline void futex_wait(_Atomic uint32_t *word, uint32_t expected, uint64_t timeout_ns)
 {
     struct timespec limit = {(time_t)(timeout_ns / 1000000000u), (long)(timeout_ns % 1000000000u)};

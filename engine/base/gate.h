@@ -1,17 +1,16 @@
-/* How far a step may go: two words in memory that the ranks of one machine share. Rank 0 moves them, everybody reads.
+/* Limits how far a step may go: two words in memory that all ranks of a machine share. Rank 0 sets them, all ranks read them.
  *
- * The limit. An operation may start when its number in the list is below the limit; a lane that has come to the end of the
- * list waits like an operation of the number after the last. Normally the limit is GATE_OPEN, and the gate costs one
- * relaxed load for each operation. Rank 0 lowers it only while every rank stands between two steps, and then raises it,
- * one by one: stepping by operations.
+ * limit: an operation may start when its number in the list is lower than the limit; a lane at the end of the list waits as
+ * if for one more operation. Normally the limit is GATE_OPEN, and the gate costs one relaxed load for each operation. To step
+ * by operations, rank 0 lowers the limit while all ranks are between two steps, and then raises it one by one.
  *
- * Whatever the limit K, exactly the operations with numbers below K get done, on every rank; so waiting at the gate cannot deadlock.
- * Suppose some are never done, and let i be the lowest-numbered of them on any rank. All with lower numbers are done on every rank.
- * What i depends on, and what comes before it on its lane, stands before it in the list: done. The gate lets it start,
- * since i < K. If it is a collective, its other ranks have it as their lowest one too and come to it for the same reasons.
- * So i gets done: there is no such i.
+ * With any limit K, exactly the operations with numbers below K run, on every rank, so waiting at the gate cannot deadlock.
+ * Proof: suppose that some of these operations never end, and let i be the lowest of their numbers on any rank. All operations
+ * with lower numbers have ended on every rank. They include all dependencies of i and all earlier operations of its lane. The
+ * gate lets i start, since i < K. If i is a collective, it is the lowest unfinished operation of its other ranks too, so they
+ * enter it for the same reasons. So i ends, which contradicts the choice of i.
  *
- * The haste. Once set, nothing is paced or slowed any more: the run is to end at the next boundary, soon. */
+ * haste: once set, nothing is paced or slowed any more, because the run should end soon, at the next step boundary. */
 #ifndef ENGINE_BASE_GATE_H
 #define ENGINE_BASE_GATE_H
 
@@ -23,13 +22,13 @@
 
 struct gate { _Atomic uint32_t limit, haste; };
 
-/* By rank 0, while every rank stands between two steps. */
+/* Only rank 0 may call it, while every rank is between two steps. */
 static inline void gate_close(struct gate *gate, uint32_t limit)
 {
     atomic_store(&gate->limit, limit);
 }
 
-/* From here on by anyone, at any time: letting more happen is safe. Never lowers it, so that who opens it is not undone. */
+/* Safe at any time from any thread, like all functions below. Never lowers the limit, so it cannot undo another raise. */
 static inline void gate_raise(struct gate *gate, uint32_t limit)
 {
     uint32_t now = atomic_load(&gate->limit);
@@ -53,7 +52,7 @@ static inline bool gate_lets(struct gate *gate, uint32_t number)
     return number < gate_limit(gate);
 }
 
-/* Asleep until the limit moves, for at most so long. */
+/* Sleeps while `number` is not lower than the limit: until the limit changes, or for timeout_ns at most (0: no limit). */
 static inline void gate_wait(struct gate *gate, uint32_t number, uint64_t timeout_ns)
 {
     uint32_t limit = gate_limit(gate);

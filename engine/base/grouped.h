@@ -22,7 +22,7 @@ static inline const char *plural(int64_t count)
     return count == 1 ? "" : "s";
 }
 
-/* How a reader wants amounts written: for one, all digits, "1,234,567 B". */
+/* A function that formats a number of bytes. write_bytes() writes all digits: "1,234,567 B". */
 typedef void bytes_writer(char out[32], uint64_t bytes);
 static inline void write_bytes(char out[32], uint64_t bytes)
 {

@@ -1,4 +1,4 @@
-/* From a name back to its number: NAMED(tier, TIERS) defines tier_named(), by tier_name(). -1 (and for NULL): nothing is called so. */
+/* NAMED(tier, TIERS) defines tier_named(), the inverse of tier_name(). It returns -1 for an unknown name and for NULL. */
 #ifndef ENGINE_BASE_NAMED_H
 #define ENGINE_BASE_NAMED_H
 

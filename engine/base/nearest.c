@@ -29,7 +29,7 @@ static int edit_distance(const char *a, int a_length, const char *b, int b_lengt
     return rows[a_length % 3][b_length];
 }
 
-/* Whether `word` stands in the name between underscores or ends: "step" in "profile_step". */
+/* Whether `name` has `word` as one of its words, which underscores separate: "step" in "profile_step". */
 static bool is_word_of(const char *word, int length, const char *name)
 {
     for (const char *at = name; (at = strstr(at, word)); at++)
@@ -37,7 +37,7 @@ static bool is_word_of(const char *word, int length, const char *name)
     return false;
 }
 
-/* In halves, because a beginning stands between two distances, and a word of the name after them; INT_MAX: not near. */
+/* Twice the distance, because a name that begins with `typed` or has it as a word ranks between two distances. INT_MAX: not near. */
 static int half_distance(const char *typed, int typed_length, const char *name)
 {
     int length = (int)strlen(name), longer = length > typed_length ? length : typed_length;

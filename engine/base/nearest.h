@@ -2,12 +2,12 @@
 #ifndef ENGINE_BASE_NEAREST_H
 #define ENGINE_BASE_NEAREST_H
 
-/* The names at the smallest edit distance (insert, delete, replace, swap of neighbours) if that is at most a third of the
- * longer name's letters; a name that begins with `typed` stands between distances 1 and 2, one that has it as a word
- * between 2 and 3. At most `most` of those that are equally near, in their order; equal names once. Returns how many. */
+/* Finds the names at the smallest edit distance (insert, delete, replace, swap of neighbours) if it is at most a third of the
+ * longer name's letters. A name that begins with `typed` ranks between distances 1 and 2, a name that has it as a word
+ * between 2 and 3. Returns how many names are equally near, at most `most`, in their order and without duplicates. */
 int nearest_names(const char *typed, const char *const *names, int count, const char **nearest, int most);
 
-/* The first of them, or NULL. */
+/* The first name that nearest_names() finds, or NULL. */
 const char *nearest_name(const char *typed, const char *const *names, int count);
 
 #endif

@@ -1,4 +1,4 @@
-/* The optimizers as a table: which there are, and what state each keeps. */
+/* The table of optimizers: the name of each, and the states that it keeps for every element. */
 #ifndef ENGINE_BASE_OPTIMIZERS_H
 #define ENGINE_BASE_OPTIMIZERS_H
 

@@ -10,8 +10,8 @@
 
 /* ---- characters ---- */
 
-/* Bytes of the UTF-8 character that begins at `at`; 0: more than `count` are needed; -1: none begins so. Overlong forms and
- * surrogates are none: a lenient terminal could read a control character in them. */
+/* Bytes of the UTF-8 character that begins at `at`; 0 if it needs more than `count` bytes; -1 if the bytes are not UTF-8. Overlong
+ * forms and surrogates give -1, because a lenient terminal could read a control character in them. */
 static int length_at(const unsigned char *at, size_t count)
 {
     const unsigned char first = at[0];
@@ -52,9 +52,9 @@ struct filter {
     FILE *below;
     bool ascii, owns;
     int cause; /* errno of the first write that failed */
-    unsigned char held[4]; /* the begin of a character */
+    unsigned char held[4]; /* first bytes of an incomplete character */
     size_t count, ready;
-    char out[BUFSIZ]; /* goes out at once: lines of several processes must not mix */
+    char out[BUFSIZ]; /* written in one call, so that lines of several processes do not mix */
 };
 
 static struct {

@@ -1,5 +1,5 @@
-/* Counter-based random numbers: the value at (seed, stream, index) is a pure function, so a tensor can be initialised
- * shard by shard, on any rank, at any stage, and comes out the same; likewise the samples of a step.
+/* Counter-based random numbers: a value is a pure function of (seed, stream, index). So a tensor can be initialised
+ * shard by shard, on any rank, at any stage, with the same result. The samples of a step are chosen in the same way.
  * The mixer is SplitMix64's finalizer (Steele, Lea, Flood 2014), applied to each of the three inputs in turn. */
 #ifndef ENGINE_BASE_RNG_H
 #define ENGINE_BASE_RNG_H
@@ -26,7 +26,7 @@ static inline double rng_uniform(uint64_t seed, uint64_t stream, uint64_t index)
     return (double)((rng_u64(seed, stream, index) >> 11) + 1) * 0x1.0p-53;
 }
 
-/* Standard normals by Box and Muller, two for the price of one: numbers 2 * pair and 2 * pair + 1 of the stream. */
+/* Two standard normals (Box and Muller) from one pair of uniforms: numbers 2 * pair and 2 * pair + 1 of the stream. */
 static inline void rng_normal_pair(uint64_t seed, uint64_t stream, uint64_t pair, double normal[2])
 {
     double radius = sqrt(-2.0 * log(rng_uniform(seed, stream, 2 * pair)));

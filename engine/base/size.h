@@ -1,5 +1,5 @@
-/* Products and sums of sizes that are checked: true, and *out is the result; false, and it does not fit into 64 bits. Sizes are
- * never negative here. */
+/* Checked products and sums of sizes, which are never negative. True: *out is the result. False: the result does not fit into
+ * int64_t. */
 #ifndef ENGINE_BASE_SIZE_H
 #define ENGINE_BASE_SIZE_H
 

@@ -1,4 +1,4 @@
-/* A short list of texts that somebody else owns: settings, commands, folders. */
+/* A short list of borrowed strings (settings, commands, folders); the list does not own them. */
 #ifndef ENGINE_BASE_TEXT_LIST_H
 #define ENGINE_BASE_TEXT_LIST_H
 

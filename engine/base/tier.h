@@ -1,10 +1,10 @@
-/* Memory tiers and categories: the vocabulary shared by plan, allocator, trace and views. See docs/design/memory.md. */
+/* Memory tiers, memory categories, traffic and links, as the plan, allocator, trace and views name them (docs/design/memory.md). */
 #ifndef ENGINE_BASE_TIER_H
 #define ENGINE_BASE_TIER_H
 
 enum tier { TIER_DEVICE, TIER_HOST, TIER_NVME, TIERS };
 
-/* id, letter, name (as in reports), what it counts */
+/* X(id, letter, name in reports, description) */
 #define CATEGORY_TABLE(X)                                                                                      \
     X(PARAMETERS, 'P', "parameters", "the rank's own lasting parameters: whole at stages 0-2, a shard at 3")  \
     X(GRADIENTS, 'G', "gradients", "reduced or whole gradients kept until the update")                        \
@@ -49,7 +49,7 @@ static inline char category_letter(enum category category)
     return letters[category];
 }
 
-/* What the collectives and transfers are called in reports, and the class of link that a transfer uses. */
+/* Kinds of collectives and transfers, and classes of links. */
 enum traffic {
     TRAFFIC_ALL_GATHER, TRAFFIC_REDUCE_SCATTER, TRAFFIC_ALL_REDUCE, TRAFFIC_BROADCAST, TRAFFIC_ALL_TO_ALL,
     TRAFFIC_D2H, TRAFFIC_H2D, TRAFFIC_NVME_READ, TRAFFIC_NVME_WRITE,
@@ -58,7 +58,7 @@ enum traffic {
 };
 enum link { LINK_INTRA, LINK_INTER, LINK_PCIE, LINK_NVME, LINKS };
 
-/* Between tiers of one rank, not between ranks: over one link, and counted as its bytes, not as sent. */
+/* Whether a transfer is between tiers of one rank. It uses one link, and its bytes count for that link, not as sent to ranks. */
 static inline int traffic_is_copy(enum traffic kind)
 {
     return kind >= TRAFFIC_D2H && kind <= TRAFFIC_NVME_WRITE;

@@ -1,18 +1,18 @@
-/* Bytes that ranks pass to each other in one go, where none can read another's memory. Every rank has a list, and lists match: of
- * two ranks the n-th send of one is the n-th receive of the other, and all have the same broadcasts and gathers in one order. */
+/* One entry in a list of transfers between ranks that cannot read each other's memory. Each rank passes a list, and the lists match:
+ * a rank's n-th send to a peer is the peer's n-th receive from it, and broadcasts and gathers have one order on all ranks. */
 #ifndef ENGINE_BASE_TRANSFER_H
 #define ENGINE_BASE_TRANSFER_H
 
 #include <stdint.h>
 
 enum transfer_way {
-    TRANSFER_SEND,      /* `from` goes to rank `peer` */
-    TRANSFER_RECEIVE,   /* what rank `peer` sends arrives at `to` */
-    TRANSFER_BROADCAST, /* `from` of rank `peer` arrives at everyone's `to`, its own too; `from` may be `to` */
-    TRANSFER_GATHER,    /* `bytes` at each rank's `from` arrive at everyone's `to`, in rank order; `from` may be its place there */
+    TRANSFER_SEND,      /* sends `from` to rank `peer` */
+    TRANSFER_RECEIVE,   /* receives from rank `peer` into `to` */
+    TRANSFER_BROADCAST, /* copies `from` of rank `peer` to every rank's `to`, its own too; `from` may be `to` */
+    TRANSFER_GATHER,    /* copies `bytes` at each rank's `from` to every rank's `to`, in rank order; `from` may be its place there */
 };
 
-enum { TRANSFER_ALIGN = 64 }; /* a part of a message starts at a multiple of so many bytes */
+enum { TRANSFER_ALIGN = 64 }; /* each part of a message starts at a multiple of this number of bytes */
 
 struct transfer {
     enum transfer_way way;

@@ -28,7 +28,7 @@ WIRE_INTEGER(u64, uint64_t, htole64, le64toh)
 WIRE_INTEGER(i64, int64_t, htole64, le64toh)
 #undef WIRE_INTEGER
 
-/* Floating point goes as the integer of its bits, so NaN payloads and signed zeros survive. */
+/* A floating-point number is stored as the integer of its bits, so NaN payloads and signed zeros survive. */
 #define WIRE_FLOAT(type, value_type, bits, bits_type)                       \
     static inline uint8_t *put_##type(uint8_t *at, value_type value)        \
     {                                                                       \

@@ -1,5 +1,5 @@
-/* The collectives on tensors: arrive, move, leave. Here data moves between near ranks, read in place from where its owner
- * has it; what comes from far ranks moves through the wire, and what no rank can read is passed (pass.c). */
+/* The collectives on tensors, in three phases: arrive, move, leave. This file moves data between near ranks, which read it
+ * in place. The wire moves the data of far ranks; pass.c moves data that no other rank can read. */
 #include <string.h>
 
 #include "engine/base/rng.h"
@@ -8,10 +8,10 @@
 #include "engine/memory/mover.h"
 #include "kernels/kernels.h"
 
-/* A block of every source together stays in the second-level cache. */
+/* One block of every source together fits into the second-level cache. */
 enum { BLOCK_ELEMS = 16384 };
 
-/* A gather of this many bytes outgrows the second-level cache. */
+/* Gathers of at least this many bytes do not fit into the second-level cache and use copy_stream(). */
 enum { STREAM_BYTES = 4 << 20 };
 
 static uint64_t digest_parts(enum dtype dtype, const struct comm_part *parts, int count, int flags)
@@ -35,7 +35,7 @@ static int copy_part(struct comm *comm, void *destination, const void *source, s
     return STATUS_OK;
 }
 
-/* Copies every near part. Ranks begin at different parts, so that they do not all read one owner's memory at once. */
+/* Copies the parts of all near owners. Ranks begin at different parts, so that they do not all read one owner's memory at once. */
 static int gather_near(struct comm *comm, enum dtype dtype, const struct comm_part *parts, int count, bool in_place)
 {
     int start = (int)((int64_t)count * comm->layout.rank / comm->layout.ranks);
@@ -81,7 +81,7 @@ static void reduce_in_memory(struct comm *comm, enum dtype dtype, enum dtype to,
     }
 }
 
-/* The mean of one rank's numbers, in place: nothing is to be done, so a GPU has nothing to be waited for. */
+/* Whether a reduction has nothing to do: one rank, no factors, same type, in place. Then there is no GPU work to wait for. */
 static bool is_done(const struct comm *comm, enum dtype dtype, enum dtype to, const struct comm_part *part,
                     const void *destination, bool accumulate)
 {
@@ -126,8 +126,8 @@ static int reduce(struct comm *comm, enum dtype dtype, enum dtype to, const stru
     return status;
 }
 
-/* All have read what was ours: we may write it again, and nobody adds to our counters any more. What was passed nobody else reads
- * or counts. */
+/* After this barrier all ranks have read this rank's data, so it may be overwritten, and its counters are final. Passed data needs no
+ * barrier: no other rank reads or counts it. */
 static int leave(struct comm *comm, struct comm_stat *stat)
 {
     int status = !passes(comm) ? comm_meet(comm, stat) : node_has_failed(comm->node) ? STATUS_RUN : STATUS_OK;
@@ -137,15 +137,15 @@ static int leave(struct comm *comm, struct comm_stat *stat)
     return status;
 }
 
-/* From the last meeting of a collective until all is asked for a thread waits for nothing: what others were asked for may wait for
- * what this one still has to ask for (meet.c). */
+/* Between the last barrier and the end of its sends, a thread must not wait: device operations of other ranks may wait for operations
+ * that this thread has not sent yet (meet.c). */
 static int move(struct comm *comm, enum comm_call call, enum dtype dtype, enum dtype to, const struct comm_part *parts,
                 int count, bool accumulate, struct comm_stat *stat)
 {
     if (call == CALL_GATHER) return gather(comm, dtype, parts, count, false);
     if (call == CALL_REDUCE) return reduce(comm, dtype, to, parts, count, false, accumulate);
     int status = reduce(comm, dtype, dtype, parts, count, true, false);
-    /* The results go where our own contributions were: those must have been read by all first, or have been sent. */
+    /* The results overwrite this rank's sources, so all ranks must have read them first; passed sources have been sent. */
     if (!status && !passes(comm)) status = comm_meet(comm, stat);
     return status ? status : gather(comm, dtype, parts, count, true);
 }

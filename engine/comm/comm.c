@@ -1,4 +1,4 @@
-/* A rank's view of the others: arriving together, control messages, closing. */
+/* Communicators: the barrier at the start of each call, control messages, failure and closing. */
 #include "engine/comm/internal.h"
 
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "engine/base/clock.h"
 #include "engine/memory/pages.h"
 
-static const uint64_t STRANDED_NS = 10000000000u; /* device operations have long done by then what they were asked for */
+static const uint64_t STRANDED_NS = 10000000000u; /* far longer than device operations take */
 
 static const char *call_name(uint32_t call)
 {
@@ -89,7 +89,7 @@ const struct node_message *comm_message(const struct comm *comm, int rank)
     return &comm->node->seat[rank].message[message_slot(comm)];
 }
 
-/* All ranks must be in the same call with the same arguments: anything else is a bug, and would corrupt data silently. */
+/* All ranks must be in the same call with the same arguments. Otherwise there is a bug that would corrupt data silently. */
 static int check_agreement(struct comm *comm, bool *healthy)
 {
     const struct node_message *own = comm_message(comm, comm->layout.rank);
@@ -106,13 +106,13 @@ static int check_agreement(struct comm *comm, bool *healthy)
     return 0;
 }
 
-/* One barrier per arrival is enough: slots are used in turn, and a slot is written again only after a later arrival,
- * which its slowest reader takes part in. Between nodes, the first rank of each fetches what the others said. */
+/* One barrier per arrival is enough: the two slots are used in turn, so a rank writes a slot again only after a later
+ * arrival, which the slot's slowest reader has entered too. The first rank of each node fetches the other nodes' messages. */
 int comm_arrive(struct comm *comm, enum comm_call call, uint64_t digest, bool healthy, const void *mine, size_t bytes,
                 size_t payload_bytes, struct comm_stat *stat, struct error *err)
 {
     *stat = (struct comm_stat){0};
-    /* Once failed, nobody waits for slow readers any more: leave the slots alone. */
+    /* After a failure there are no barriers that wait for slow readers, so the slots must not be written. */
     if (node_has_failed(comm->node)) return comm_result(comm, STATUS_RUN, err);
     comm->exchanges++;
     struct node_message *message = &comm->node->seat[comm->layout.rank].message[message_slot(comm)];
@@ -180,9 +180,9 @@ int comm_broadcast_control(struct comm *comm, void *data, size_t bytes, struct e
     return 0;
 }
 
-/* Threads see each other's memory directly, so a thread that leaves after a failure lets those finish who still read.
- * They never wait long: every wait of a failed node ends at once, and who leaves at last has had the passes ended. Only device operations
- * that wait for those of the rank that failed may stay where they are. */
+/* Ranks that are threads read each other's memory, so after a failure a rank waits here until no other rank reads. The wait is short:
+ * all waits of a failed node end at once, and comm_close() has ended the passes (give_up). Only device operations that wait for those
+ * of the failed rank may never end. */
 static void wait_until_nobody_reads(const struct comm *comm)
 {
     const struct comm_device_ops *device_ops = comm->device_ops;

@@ -1,13 +1,13 @@
-/* Collectives between ranks: one interface in elements and a dtype, never bare bytes.
+/* Collectives between ranks. The interface counts elements of a dtype, not bytes.
  *
- * Ranks of a node meet in shared memory: each maps the symmetric segment of every other (memory.h), so a collective is
- * "wait until all are here, read what is theirs, wait until all have read". Ranks that one process of ours started share
- * memory with all others, whatever their virtual nodes. Ranks that mpirun started use MPI between (virtual) nodes.
- * Reductions add in fp32 in rank order, divide by the number of ranks (or as comm_scale() says), and round once; an
- * element's bits never depend on its position or on how the parts were cut.
+ * The ranks of a node share memory: each maps the symmetric segments (memory.h) of all others. A collective waits until all
+ * ranks have arrived, reads their segments in place, and waits until all have read. Ranks that one zerolab process started
+ * share memory with all others, also across virtual nodes. Ranks that mpirun started use MPI between (virtual) nodes.
+ * Reductions add in fp32 in rank order, divide by the number of ranks (or as comm_scale() says), and round once. So the bits
+ * of an element do not depend on its position or on how the parts were cut.
  *
  * A collective moves *parts*: ranges that have one owner each. A gather of a unit has one part per rank (its shard); a
- * bucket that holds pieces of several tensors has more, of unequal size. All ranks pass the same parts in the same order.
+ * bucket of several pieces has more parts, of unequal size. All ranks pass the same parts in the same order.
  *
  *     struct comm *comm;                                     // every rank:
  *     comm_group_create + comm_open_thread, or comm_group_create_shared + comm_open_process, or comm_open_mpi(&comm, ...)
@@ -15,11 +15,11 @@
  *     comm_reduce_scatter(comm, DTYPE_BF16, DTYPE_BF16, parts, n, 0, true, &stat, err)
  *     comm_close(comm)
  *
- * Only one thread of a rank (its communication lane) may be inside a collective at a time. Waiting sleeps on a futex.
+ * Only one thread of a rank (its communication lane) may be inside a collective at a time. Waiting threads sleep on a futex.
  *
- * Failure: a rank that lacks a buffer still takes part, with healthy = false; then nobody moves data in that collective,
- * everybody learns of it (stat.healthy), and nobody is left waiting. When a rank has died, collectives return STATUS_RUN
- * naming it: at once where our own process started the ranks, within about a second under MPI. */
+ * Failure: a rank that lacks a buffer still enters the collective, with healthy = false. Then no rank moves data, all ranks
+ * learn of it (stat.healthy), and none is left waiting. After a rank has died, collectives return STATUS_RUN and name it:
+ * at once if a zerolab process started the ranks, within about a second under MPI. */
 #ifndef ENGINE_COMM_COMM_H
 #define ENGINE_COMM_COMM_H
 
@@ -33,7 +33,7 @@
 #include "engine/base/transfer.h"
 
 struct comm;
-struct comm_group; /* what the ranks share that one process started */
+struct comm_group; /* state shared by the ranks that one process started */
 struct memory;
 struct mover;
 struct reduce_factors;
@@ -50,53 +50,53 @@ enum comm_flags {
 };
 
 struct comm_stat {
-    uint64_t sent_bytes[2]; /* by link (LINK_INTRA, LINK_INTER): what others copied or reduced from this rank */
-    uint64_t peers_ns;      /* spent waiting for other ranks; where device operations meet, comm_waited() says it */
-    uint64_t arrival_ns;    /* ... of it until all had come: a tensor collective then begins to move data */
-    uint64_t meeting;       /* where device operations meet: the first time that they did in this collective, */
-    int meetings;           /* ... and how often */
+    uint64_t sent_bytes[2]; /* by link (LINK_INTRA, LINK_INTER): bytes of this rank that other ranks copied or reduced */
+    uint64_t peers_ns;      /* time spent waiting for other ranks; with device meetings, comm_waited() sets it */
+    uint64_t arrival_ns;    /* the part of peers_ns until all ranks had arrived and data could move */
+    uint64_t meeting;       /* number of the first device meeting in this collective ... */
+    int meetings;           /* ... and how many there were */
     bool healthy;           /* every rank took part with its data */
 };
 
 struct comm_layout { int rank, ranks, node, nodes, ranks_per_node; };
 
-/* Ranks as threads of one process. Each thread opens its rank once. */
+/* Ranks as threads of one process. Each thread opens its rank once. Free the group after all ranks are closed. */
 int comm_group_create(struct comm_group **out, int ranks, int ranks_per_node, struct error *err);
 void comm_group_free(struct comm_group *group);
 int comm_open_thread(struct comm **out, struct comm_group *group, int rank, struct error *err);
 
-/* Ranks as children of the process that makes the group: it forks, and each child opens its rank. Collective: each rank
- * learns the process numbers of the others. The child may free its copy of the group at any time afterwards.
- * comm_group_fail() is for the parent, which sees a rank die: it ends all waits of all ranks, with that reason. */
+/* Ranks as child processes: the process that makes the group forks, and each child opens its rank. Opening is collective,
+ * because the ranks exchange their process ids. Afterwards the child may free its copy of the group at any time.
+ * The parent calls comm_group_fail() when a rank dies: it ends all waits of all ranks with that reason. */
 int comm_group_create_shared(struct comm_group **out, int ranks, int ranks_per_node, struct error *err);
 int comm_open_process(struct comm **out, struct comm_group *group, int rank, struct error *err);
 void comm_group_fail(struct comm_group *group, const struct error *reason);
 
-/* Ranks as processes under MPI (mpirun, srun): initialises MPI with MPI_THREAD_SERIALIZED. Afterwards MPI is called only
- * inside calls of this interface. To let survivors of a death name it, start mpirun with --enable-recovery. ranks_per_node
- * 0: as the machine is; less: virtual nodes. */
+/* Ranks as processes under MPI (mpirun, srun). Initialises MPI with MPI_THREAD_SERIALIZED; afterwards only functions of this
+ * interface call MPI. With mpirun --enable-recovery, the surviving ranks can name a rank that died. ranks_per_node 0: all
+ * ranks of a machine are one node; a smaller number makes virtual nodes. */
 int comm_open_mpi(struct comm **out, int ranks_per_node, struct error *err);
 bool comm_have_mpi(void); /* built with MPI? */
 void comm_mpi_version(char *text, size_t room); /* "Open MPI v4.1.4", as the library says; "": none */
 
-/* Collective when all is well; after a failure it does not wait, and leaves MPI unfinalised. Before the memory's end. */
+/* Collective. After a failure it does not wait for the barrier and leaves MPI unfinalised. Call it before the memory is freed. */
 void comm_close(struct comm *comm);
 
 const struct comm_layout *comm_layout(const struct comm *comm);
 
-/* Collective: maps the symmetric segments of the node's other ranks. Once per comm. */
+/* Collective: maps the symmetric segments of the node's other ranks. Call it once per comm. */
 int comm_attach(struct comm *comm, struct memory *memory, struct error *err);
 
-/* Memory of `bytes` that all ranks of the node share, zeroed (rings, command words); each rank gets one for itself, and
- * comm_segment_of() is that of another rank of this machine (also of another virtual node; NULL beyond). Call
- * collectively, once; valid until comm_close(). */
+/* Collective, once per comm: gives each rank a zeroed segment of `bytes` (trace rings, command words), which all ranks of its
+ * machine map, also across virtual nodes. comm_segment_of() returns the segment of a rank, NULL for another machine. The
+ * segments are valid until comm_close(). */
 int comm_share(struct comm *comm, size_t bytes, struct error *err);
 void *comm_segment_of(struct comm *comm, int rank);
 
 /* Device operations that copy and reduce inside collectives, for ranks that are threads of one process and keep their segments on
- * devices. An operation may return before the device has done it; mover_finish() waits for it. `reduce` is kernels_reduce(). Without
- * device operations the calling thread copies and reduces in memory. Call comm_use() before comm_attach(), alike on every rank; the
- * struct is kept by reference.
+ * devices. An operation may return before the device has done it; mover_finish() waits for it. `reduce` is kernels_reduce() on a
+ * device. Without device operations the calling thread copies and reduces in memory. Every rank calls comm_use() before
+ * comm_attach(), with the same operations; comm keeps the pointer.
  *
  * pass: for devices that cannot read each other's memory. It does this rank's part of an exchange among all ranks, in stream order
  * with the mover's copies and `reduce`.
@@ -119,7 +119,7 @@ struct comm_device_ops {
     int (*waited)(void *user, int meeting, uint64_t *ns, struct error *err);
     int (*pass)(void *user, const struct transfer *transfers, int count, struct error *err); /* NULL: sources are read in place */
     void (*give_up)(void *user);
-    void (*stranded)(void *user, const struct error *why); /* NULL: they always come to an end */
+    void (*stranded)(void *user, const struct error *why); /* NULL: device operations always end */
     int (*reduce)(void *user, enum dtype dtype, enum dtype to, void *destination, const void *const *sources, int count,
                   const struct reduce_factors *factors, int64_t elems, bool accumulate, struct error *err);
 };
@@ -130,39 +130,39 @@ void comm_use(struct comm *comm, const struct comm_device_ops *device_ops);
  * the arrival is a meeting. Any thread may call it, for the last COMM_MEETINGS meetings. */
 int comm_waited(const struct comm *comm, struct comm_stat *stat, struct error *err);
 
-/* With `pass`: device memory into which the next reduction may receive. Every rank gives as much. At first there is none, and then
- * only a run of one rank can reduce. */
+/* With `pass`: sets the device memory into which the next reduction receives; every rank passes the same `bytes`. Until the first
+ * call there is none, and only a run of one rank can reduce. */
 void comm_room(struct comm *comm, void *room, uint64_t bytes);
 
-/* From here on reductions multiply each rank's part by `before`, rounded to its type, and the sum by `after`. At first 1 and
- * 1 / ranks. Every rank alike. */
+/* Sets the factors of later reductions: each rank's source is multiplied by `before` and rounded to its type; the sum is
+ * multiplied by `after`. Defaults: 1 and 1 / ranks. Every rank must pass the same values. */
 void comm_scale(struct comm *comm, float before, float after);
 
 int comm_all_gather(struct comm *comm, enum dtype dtype, const struct comm_part *parts, int count, bool healthy, struct comm_stat *stat, struct error *err);
-/* Sources in dtype, what owners receive in `to`: kernels_reduce() says how it is rounded. */
+/* Sources are in `dtype`, the owners' results in `to`. kernels_reduce() describes the rounding. */
 int comm_reduce_scatter(struct comm *comm, enum dtype dtype, enum dtype to, const struct comm_part *parts, int count, int flags, bool healthy, struct comm_stat *stat, struct error *err);
 /* Reduces every part to its owner, then gathers: afterwards all ranks hold the same bits at `source` (in place;
  * destination is ignored). */
 int comm_all_reduce(struct comm *comm, enum dtype dtype, const struct comm_part *parts, int count, bool healthy, struct comm_stat *stat, struct error *err);
 
-/* Control data, not tensors: every rank gives `bytes` (at most 4096) and receives those of all, in rank order. */
+/* An all-gather of control data: every rank passes `bytes` (at most 4096) in `mine` and receives all ranks' in `all`, in rank order. */
 int comm_exchange(struct comm *comm, const void *mine, void *all, size_t bytes, struct comm_stat *stat, struct error *err);
 
-/* After it all ranks have reached the same place. */
+/* Returns when all ranks have called it. */
 int comm_barrier(struct comm *comm, struct error *err);
 
-/* Rank 0's bytes (any size, known to all) reach everyone. Waits as long as it takes, asleep (pauses live here). */
+/* Broadcasts rank 0's `data` (any size, the same on all ranks). Ranks sleep here without a time limit while rank 0 pauses. */
 int comm_broadcast_control(struct comm *comm, void *data, size_t bytes, struct error *err);
 
-/* For a rank that waits outside of any collective, on the thread that enters them: STATUS_RUN once the run has failed or a
- * peer was found dead. Costs little, and looks for the dead at most a few times a second. */
+/* For a rank that waits outside collectives; only the thread that enters collectives may call it. STATUS_RUN: the run has failed,
+ * or a peer has died. Cheap: it looks for dead peers at most a few times a second. */
 int comm_check(struct comm *comm, struct error *err);
 
-/* Whether the run is known to have failed. Looks for nobody, so it is safe from any thread. */
+/* Whether the run is known to have failed. Only reads a flag, so it is safe from any thread. */
 bool comm_has_failed(const struct comm *comm);
 
-/* Wakes every waiter with a failure, "rank R: reason", and its status, which then is that of all ranks. Safe from any thread,
- * once is enough. */
+/* Ends all waits with the failure "rank R: reason"; collectives of all ranks then return reason->status. Safe from any thread;
+ * only the first failure of a run counts. */
 void comm_abort(struct comm *comm, const struct error *reason);
 
 #endif

@@ -1,4 +1,4 @@
-/* Streaming copies with 64 or 32 byte stores, as the processor has them. */
+/* Streaming copies with stores of 64 bytes (AVX-512) or 32 bytes (AVX2). */
 #include "engine/comm/copy.h"
 
 #include <stdbool.h>
@@ -8,8 +8,8 @@
 #ifdef __x86_64__
 #include <immintrin.h>
 
-/* Both take aligned destinations and multiples of 256 bytes. Half a kilobyte is read before it is written: fewer turns
- * between reading and writing memory (measured: a few per cent over a quarter of one). */
+/* Both functions take aligned destinations and multiples of 256 bytes. This one reads 512 bytes before it writes them, so that
+ * memory changes less often between reads and writes (measured: a few per cent faster than with 256 bytes). */
 __attribute__((target("avx512f"))) static void stream_avx512(char *to, const char *from, size_t bytes)
 {
     size_t i = 0;

@@ -1,8 +1,8 @@
-/* Ranks of one machine that one process started: its threads, or its children. They share the node block: ordinary memory
- * of the group for threads, a shared mapping that children inherit for processes.
+/* Ranks that are threads or children of one process. They share one node block: heap memory of the group for threads, a
+ * shared mapping that child processes inherit.
  *
- * Every rank is near to every other, so virtual nodes need no messages: they only decide under which link bytes are
- * counted and paced. */
+ * All ranks are near to each other, so virtual nodes need no messages. Virtual nodes only decide under which link bytes
+ * are counted and paced. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -19,7 +19,7 @@ struct comm_group {
     int ranks, ranks_per_node;
     struct node *node;
     size_t shared_bytes; /* of the node's mapping; 0: ranks are threads */
-    struct kept *kept;   /* by rank; of threads */
+    struct kept *kept;   /* by rank, for threads: see comm_group_keep() */
 };
 
 static struct node *shared_node(size_t bytes, struct error *err)
@@ -113,7 +113,7 @@ int comm_open_thread(struct comm **out, struct comm_group *group, int rank, stru
     return status;
 }
 
-/* Nobody watches the others here: the process that started the ranks sees a death first, and says so (comm_group_fail()). */
+/* Ranks do not watch each other: the process that started them sees a death first and calls comm_group_fail(). */
 int comm_open_process(struct comm **out, struct comm_group *group, int rank, struct error *err)
 {
     int status = open_rank(out, group, rank, err);

@@ -1,9 +1,9 @@
-/* What the files of comm/ share. A rank knows three circles of others:
- *     its node        (layout)          decides the link class that bytes are counted under
- *     its near ranks  (base not NULL)   their symmetric segment is mapped here: data is read in place
- *     the far ranks                     reached through the wire
- * Under MPI a rank has its node's ranks near. Ranks that one process of ours started (group.c) have everyone near: their
- * virtual nodes are only counted as such. */
+/* Internals shared by the files of comm/. A rank divides the other ranks in two ways:
+ *     same node, other node   (layout)          the link under which bytes are counted
+ *     near ranks              (base not NULL)   their symmetric segment is mapped here; data is read in place
+ *     far ranks               (base NULL)       data goes through the wire (MPI)
+ * Under MPI the ranks of a node are near to each other. If one zerolab process started the ranks (group.c), all are near:
+ * virtual nodes then only decide how bytes are counted and paced. */
 #ifndef ENGINE_COMM_INTERNAL_H
 #define ENGINE_COMM_INTERNAL_H
 
@@ -13,79 +13,79 @@
 
 enum comm_call { CALL_GATHER, CALL_REDUCE, CALL_ALL_REDUCE, CALL_EXCHANGE, CALL_BROADCAST, CALL_ATTACH, CALL_SHARE, CALL_CLOSE };
 
-/* Where each rank lives; equal on every rank. */
+/* The place of each rank; the table is equal on every rank. */
 struct comm_peer { int node, machine, pid; };
 
-/* Between nodes. Only the thread inside a collective calls these. They return 0, or STATUS_RUN after node_fail(). */
+/* Operations between nodes. Only the thread inside a collective calls them. They return 0, or STATUS_RUN after node_fail(). */
 struct comm_wire {
-    /* Called on the first rank of each node: completes the messages of slot with those of the other nodes. */
+    /* The first rank of each node calls it: fills the node block's messages of `slot` with those of the other nodes' ranks. */
     int (*exchange)(struct comm *comm, int slot, size_t payload_bytes);
-    /* in_place: destinations are the parts' sources in our own segment. */
+    /* in_place: each part's destination is its source offset in this rank's segment. */
     int (*gather)(struct comm *comm, enum dtype dtype, const struct comm_part *parts, int count, bool in_place);
     int (*reduce)(struct comm *comm, enum dtype dtype, enum dtype to, const struct comm_part *parts, int count, bool in_place, bool accumulate);
-    void (*announce)(struct comm *comm); /* tells the far ranks that we have failed */
+    void (*announce)(struct comm *comm); /* tells the far ranks of this node's failure */
     void (*look)(struct comm *comm);     /* fails the node if far ranks say so, or a peer has died */
 };
 
 struct comm {
     struct comm_layout layout;
     struct comm_peer *peer;       /* by rank */
-    struct node *node;            /* shared by all who meet in it */
-    size_t node_bytes;            /* of its mapping, to undo it */
+    struct node *node;            /* the node block, which all ranks with the same shared memory map */
+    size_t node_bytes;            /* size of that mapping */
     int node_first;               /* first rank of the node */
     struct watch watch;           /* the node's other processes; empty where a supervisor watches the ranks */
     const struct comm_wire *wire; /* NULL: no far ranks */
     struct wire *wire_state;
     void (*close_backend)(struct comm *comm, bool healthy); /* NULL: nothing to close */
-    struct comm_group *group;     /* of threads; NULL: ranks are processes */
+    struct comm_group *group;     /* ranks are threads of this group; NULL: ranks are processes */
     struct reduce_factors factors;
-    const struct comm_device_ops *device_ops; /* NULL: the thread inside the collective, in memory */
+    const struct comm_device_ops *device_ops; /* NULL: the thread inside the collective copies and reduces in memory */
     unsigned char *room;            /* comm_room() */
     uint64_t room_bytes;
-    struct transfer *transfers;     /* of the go that is being made */
+    struct transfer *transfers;     /* list for the next pass */
     int transfer_count, transfer_room;
-    uint64_t meetings;            /* to which device operations have come */
+    uint64_t meetings;            /* number of device meetings so far */
     bool inside;                  /* counted in node.inside */
-    uint64_t exchanges;           /* done so far: says which message slot is next */
-    unsigned char **base;         /* by rank: symmetric segment, NULL when far */
+    uint64_t exchanges;           /* number of arrivals so far; its parity selects the message slot */
+    unsigned char **base;         /* by rank: symmetric segment, NULL for a far rank */
     uint64_t segment_bytes;
     void **shared;                /* by rank: comm_share() memory, NULL on another machine */
     size_t shared_bytes;
 };
 
-/* Allocates a rank's view with its tables; node, watch and wire are the backend's to fill in. */
+/* Allocates a communicator with its tables. The backend (group.c, mpi.c) fills in node, watch and wire. */
 int comm_new(struct comm **out, const struct comm_layout *layout, struct error *err);
 
-/* All ranks meet and say what they are about to do; afterwards message(comm, rank) holds what each said. bytes of `mine`
- * are sent along; payload_bytes is the size that all agree on. stat->healthy and peers_ns are set. */
+/* The barrier at the start of a call: every rank posts a message with the call, a digest of its arguments and `bytes` of `mine`.
+ * Afterwards comm_message() returns each rank's message. payload_bytes is the same on all ranks. Sets healthy and the times of stat. */
 int comm_arrive(struct comm *comm, enum comm_call call, uint64_t digest, bool healthy, const void *mine, size_t bytes,
                 size_t payload_bytes, struct comm_stat *stat, struct error *err);
 const struct node_message *comm_message(const struct comm *comm, int rank);
 
-/* The result of a step that may have failed: 0, or the node's failure in err. */
+/* Returns 0 if status is 0; else tells the far ranks, copies the node's failure to err and returns its status. */
 int comm_result(struct comm *comm, int status, struct error *err);
 
-/* A device operation failed: the run ends for every rank. Returns STATUS_RUN. */
+/* After a failed device operation: ends the run for every rank. Returns STATUS_RUN. */
 int comm_failed(struct comm *comm, const struct error *failure);
 
-/* meet.c: a barrier inside a collective, which device operations keep too: what was asked of any device before it is done before
- * what is asked after it. comm_meet() is all of it; comm_come() and comm_met() are its two halves, between which comm_arrive() stands. */
+/* meet.c: a barrier inside a collective that also orders device operations: those enqueued before it, on any device, run before
+ * those enqueued after it. comm_meet() is the whole barrier; comm_come() and comm_met() are its halves before and after comm_arrive(). */
 int comm_come(struct comm *comm);
 int comm_met(struct comm *comm, struct comm_stat *stat);
 int comm_meet(struct comm *comm, struct comm_stat *stat);
-/* A rank counts as inside while it, or its device operations, may read other ranks' memory. Device operations that meet may read until
- * the rank leaves for good (`at_last`). STATUS_RUN: a device operation failed, and every rank knows. */
+/* A rank counts as inside while it, or its device operations, may read other ranks' memory. With device meetings that is until
+ * comm_close() (`at_last`). STATUS_RUN: a device operation failed, and all ranks were told. */
 void comm_begin_reading(struct comm *comm);
 int comm_end_reading(struct comm *comm, bool at_last);
 
-/* pass.c: gathers and reductions where device operations pass. What they send is done when the device operations have finished. */
+/* pass.c: gathers and reductions with device_ops->pass. They only enqueue work; mover_finish() waits for it. */
 int pass_gather(struct comm *comm, enum dtype dtype, const struct comm_part *parts, int count, bool in_place);
 int pass_reduce(struct comm *comm, enum dtype dtype, enum dtype to, const struct comm_part *parts, int count, bool in_place, bool accumulate);
 
-/* Gives memory that comm_share() made to the group, to be freed with it: other threads may still read it. */
+/* Hands memory of comm_share() over to the group, which frees it at its end, because other threads may still read it. */
 void comm_group_keep(struct comm_group *group, int rank, void *memory, size_t bytes);
 
-/* Maps a descriptor of another process of this machine; NULL and an error when that is not allowed. */
+/* Maps `bytes` of a file descriptor of another process of this machine; NULL and an error if that is not allowed. */
 void *comm_map_of_process(int pid, int fd, uint64_t bytes, struct error *err);
 
 static inline enum link comm_link(const struct comm *comm, int rank)
@@ -93,13 +93,13 @@ static inline enum link comm_link(const struct comm *comm, int rank)
     return comm->peer[rank].node == comm->layout.node ? LINK_INTRA : LINK_INTER;
 }
 
-/* Whoever reads from a near rank counts it as that rank's sending; what goes through the wire, or is passed, the sender counts. */
+/* A rank that reads a near rank's memory counts the bytes as sent by that rank. On the wire and in passes the sender counts them. */
 static inline void comm_count_sent(struct comm *comm, int sender, enum link link, uint64_t bytes)
 {
     atomic_fetch_add_explicit(&comm->node->seat[sender].sent_bytes[link], bytes, memory_order_relaxed);
 }
 
-/* Where this rank wants a part: at the destination, or (in_place) in its own segment where the part's source is. */
+/* Where this rank stores a part: at its destination or, if in_place, at the source offset in this rank's own segment. */
 static inline unsigned char *comm_place(const struct comm *comm, const struct comm_part *part, bool in_place)
 {
     return in_place ? comm->base[comm->layout.rank] + part->source : part->destination;

@@ -1,11 +1,11 @@
-/* Barriers inside a collective: after the first, every rank has arrived; after the last, every rank has read what is to be overwritten.
- * The threads of all ranks always meet. Device operations are one of three: none (threads did the work); waited for by their thread
- * before it meets the others; or kept by the devices themselves (comm.h), and then no thread waits for a device here.
+/* Barriers inside a collective: after the first, every rank has arrived; after the last, every rank has read what will be overwritten.
+ * The threads of all ranks always meet. Device operations have three cases. There are none (threads did the work). Or each thread waits
+ * for its device before it meets the others. Or the devices keep the barrier themselves (comm.h), and no thread waits for a device.
  *
- * No deadlock: a stream waits only for points that other streams had recorded before the threads met, and all ranks ask for a pass
- * after they met, without a wait in between. So the order in which operations were asked for, over all ranks, is an order in which
- * all can run, even where streams share a queue. Therefore a thread may wait for its device, and for other threads, which
- * enter collectives in the same order. */
+ * No deadlock: a stream waits only for points that other streams recorded before the threads met, and all ranks send a pass after
+ * they met, without a wait in between. So the order in which all ranks' operations were sent is an order in which all can run, even
+ * if streams share a hardware queue. Therefore a thread may wait for its device, and for other threads, which enter collectives in
+ * the same order. */
 #include "engine/comm/internal.h"
 #include "engine/memory/mover.h"
 
@@ -63,7 +63,7 @@ int comm_waited(const struct comm *comm, struct comm_stat *stat, struct error *e
     return status;
 }
 
-/* ---- until nothing is read any more ---- */
+/* ---- counting the ranks that may read ---- */
 
 void comm_begin_reading(struct comm *comm)
 {
@@ -72,7 +72,7 @@ void comm_begin_reading(struct comm *comm)
     atomic_fetch_add(&comm->node->inside, 1);
 }
 
-/* When device operations that meet are done is not known here, so they count as reading until the last call. */
+/* With device meetings the end of the device operations is not known here, so the rank counts as reading until the last call. */
 int comm_end_reading(struct comm *comm, bool at_last)
 {
     struct error own;

@@ -1,4 +1,4 @@
-/* Ranks that mpirun started: MPI tells who is who; those of one (virtual) node then meet in shared memory. */
+/* Opens and closes ranks that mpirun started. They find each other by MPI; the ranks of a (virtual) node share memory. */
 #include "engine/comm/internal.h"
 
 #ifndef HAVE_MPI
@@ -41,11 +41,11 @@ void comm_mpi_version(char *text, size_t room)
 {
     char version[MPI_MAX_LIBRARY_VERSION_STRING];
     int length;
-    MPI_Get_library_version(version, &length); /* may be asked before MPI_Init */
+    MPI_Get_library_version(version, &length); /* permitted before MPI_Init */
     snprintf(text, room, "%.*s", (int)strcspn(version, ",\n"), version);
 }
 
-/* Equal for processes that can open each other's /proc/PID: same boot of the same kernel, same PID namespace. */
+/* Equal for processes that can open each other's /proc/PID: the same boot of a kernel and the same PID namespace. */
 static uint64_t machine_id(void)
 {
     unsigned char text[256] = "";
@@ -61,7 +61,7 @@ static uint64_t machine_id(void)
     return id;
 }
 
-/* All ranks learn the first error of any: they fail together or go on together. */
+/* Collective: returns the error of the lowest rank that has one, on all ranks; 0 if no rank has one. */
 static int agree(MPI_Comm world, const struct error *failure, struct error *err)
 {
     int rank, ranks;
@@ -80,7 +80,7 @@ struct hello {
     int pid;
 };
 
-/* Numbers machines and nodes in the order of ranks; a machine's ranks must follow one another. */
+/* Numbers machines and nodes in rank order. The ranks of a machine must be consecutive. */
 static int number_nodes(struct comm *comm, const struct hello *hello, int ranks_per_node, struct error *err)
 {
     int machine = 0, node = 0, on_machine = 0, most = 0;
@@ -120,7 +120,7 @@ static int meet_peers(struct comm *comm, int ranks_per_node, struct error *err)
     return 0;
 }
 
-/* The node's first rank makes the meeting place, the others map it. Each error is kept until all have agreed. */
+/* The node's first rank makes the node block, the others map it. Each step ends in agree(), so all ranks fail together. */
 static int make_node(struct comm *comm, struct error *err)
 {
     MPI_Comm world = comm->wire_state->world;
@@ -140,7 +140,7 @@ static int make_node(struct comm *comm, struct error *err)
     }
     if (fd >= 0) close(fd);
     if (!status || !comm->node) return status;
-    pages_unreserve(comm->node, bytes); /* some rank has none: then nobody meets there, not even to close */
+    pages_unreserve(comm->node, bytes); /* a rank has no node block: then comm_close() must not use it for its barrier */
     comm->node = NULL;
     return status;
 }
@@ -149,7 +149,7 @@ static void close_process(struct comm *comm, bool healthy)
 {
     struct wire *wire = comm->wire_state;
     comm->wire_state = NULL;
-    /* After a failure some rank may never come to MPI_Finalize, which would wait for it and burn a core meanwhile. */
+    /* After a failure a rank may never reach MPI_Finalize, which would wait for it and keep a core busy. */
     if (healthy) MPI_Comm_free(&wire->world);
     if (healthy && wire->owns_mpi) MPI_Finalize();
     wire_release(wire);

@@ -1,4 +1,4 @@
-/* Barrier, failure and liveness of the ranks that share memory. */
+/* The barrier, the failure and the liveness checks of a node block. */
 #include "engine/comm/node.h"
 
 #include <errno.h>
@@ -20,13 +20,12 @@
 
 /* ---- liveness through pidfds ----
  *
- * They also see a process that is dead but not yet waited for, and never take a new process with an old number for the one that was
- * meant. */
+ * A pidfd also sees a zombie as dead, and never confuses a new process with an old one of the same number. */
 
 void watch_add(struct watch *watch, int rank, int pid)
 {
     struct watched *grown = realloc(watch->peer, (size_t)(watch->count + 1) * sizeof *grown);
-    if (!grown) return; /* one peer unwatched: mpirun's own supervision remains */
+    if (!grown) return; /* this peer is not watched; mpirun still supervises it */
     watch->peer = grown;
     watch->peer[watch->count++] = (struct watched){rank, pid, (int)syscall(SYS_pidfd_open, pid, 0)};
 }
@@ -96,7 +95,7 @@ void node_fail_as(struct node *node, int status, const char *format, ...)
     va_end(args);
 }
 
-/* Asleep until the round is over or the node fails; true: it is over. */
+/* Sleeps until the round is over (true) or the node fails (false). */
 static bool wait_for_round(struct node *node, struct watch *watch, uint32_t round)
 {
     uint32_t now;

@@ -1,9 +1,8 @@
-/* The meeting place of the ranks that share memory: one block per node, mapped by all of them.
+/* The node block: shared memory that all ranks of a node map, with a barrier, a failure that ends every wait, messages, and
+ * counters of sent bytes. Each rank of the run has two message slots, used in turn, so that a rank can write its next
+ * message while slow ranks still read the last one.
  *
- * It holds a barrier, a failure that ends every wait, two message slots per rank of the whole run (used in turn, so that a
- * rank may write its next message while slow readers still read the last one), and the counters of what was sent.
- *
- * The barrier's word is also the futex: bit 0 says that the node has failed, the rest counts rounds. A failure thus
+ * The barrier's word is also the futex: bit 0 says that the node has failed, the other bits count rounds. So a failure
  * changes the word, and no wake-up can be lost. */
 #ifndef ENGINE_COMM_NODE_H
 #define ENGINE_COMM_NODE_H
@@ -15,13 +14,13 @@
 
 #include "engine/base/error.h"
 
-/* Are the other processes still alive? A rank that waits for others looks about five times a second. */
+/* A waiting rank checks about five times a second whether the other processes are alive. */
 enum { WATCH_NS = 200000000 };
 #define DEATH_FORMAT "rank %d (process %d) died"
 
-struct watched { int rank, pid, pidfd; }; /* pidfd -1: the kernel has none, signal 0 is asked instead */
+struct watched { int rank, pid, pidfd; }; /* pidfd -1: the kernel has no pidfds; kill(pid, 0) is used instead */
 struct watch {
-    struct watched *peer; /* none when ranks are threads */
+    struct watched *peer; /* empty if ranks are threads */
     int count;
     uint64_t next_ns;
 };
@@ -29,12 +28,12 @@ struct watch {
 void watch_add(struct watch *watch, int rank, int pid);
 void watch_release(struct watch *watch);
 
-/* The first peer found dead, or NULL; also NULL when it was asked less than WATCH_NS ago. */
+/* The first peer found dead, or NULL. Also NULL if the last check was less than WATCH_NS ago. */
 const struct watched *watch_dead(struct watch *watch);
 
 enum { NODE_PAYLOAD_BYTES = 4096 };
 
-/* What a rank says when it arrives. The digest covers all that the ranks must agree on. */
+/* The message of an arriving rank. The digest covers all arguments that must be equal on all ranks. */
 struct node_message {
     uint32_t call, healthy;
     uint64_t digest;
@@ -42,16 +41,16 @@ struct node_message {
 };
 
 struct node_seat {
-    _Alignas(64) _Atomic uint64_t sent_bytes[2]; /* LINK_INTRA, LINK_INTER: others add what they read of this rank */
+    _Alignas(64) _Atomic uint64_t sent_bytes[2]; /* LINK_INTRA, LINK_INTER: other ranks add the bytes that they read of this rank */
     struct node_message message[2];
 };
 
 struct node {
-    int members; /* ranks that meet here */
+    int members; /* ranks in the barrier */
     _Alignas(64) _Atomic uint32_t round;
     _Alignas(64) _Atomic uint32_t arrived;
-    _Atomic uint32_t inside; /* ranks inside a collective, or whose device operations may be */
-    _Atomic uint32_t failing; /* the first to set it writes the text */
+    _Atomic uint32_t inside; /* ranks that may read others' memory (comm_begin_reading()) */
+    _Atomic uint32_t failing; /* the first rank that sets it writes the text */
     struct error failure;
     struct node_seat seat[]; /* one per rank of the run */
 };
@@ -61,12 +60,12 @@ static inline size_t node_bytes(int ranks)
     return sizeof(struct node) + (size_t)ranks * sizeof(struct node_seat);
 }
 
-/* Waits until all members are here; adds the time asleep to *waited_ns. STATUS_RUN: the node has failed. A peer found
- * dead meanwhile makes it fail. */
+/* The barrier: waits until all members have called it and adds the waiting time to *waited_ns. STATUS_RUN: the node has
+ * failed, also because a watched peer died meanwhile. */
 int node_meet(struct node *node, struct watch *watch, uint64_t *waited_ns);
 
-/* Ends all waits of the node, now and later. The first reason stays, with what the program will end with: node_fail() with
- * STATUS_RUN. */
+/* Ends all waits of the node, now and later. Only the first reason and status are kept; status becomes the program's exit
+ * code. node_fail() fails with STATUS_RUN. */
 void node_fail(struct node *node, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void node_fail_as(struct node *node, int status, const char *format, ...) __attribute__((format(printf, 3, 4)));
 bool node_has_failed(const struct node *node);

@@ -1,10 +1,10 @@
-/* Collectives of ranks that cannot read each other's segments: who has bytes passes them, in one go with what all others pass.
+/* Collectives of ranks that cannot read each other's segments: all ranks enter one exchange of transfers (device_ops->pass).
  *
- * A gather is one all-gather, or, where owners have parts of their own sizes, a broadcast of each part. A reduction is not left to
- * the library, whose order of adding depends on sizes and on the machine: the owner of a part is sent what all others have of it,
- * and adds in rank order, which gives the bits of ranks that read each other. What is sent lands in a room of a size that the plan
- * counts (engine/plan/buckets.h), a strip of it for each other rank, so a large bucket comes in rounds. In a round every owner
- * receives of its parts what fits into a strip. */
+ * A gather is one all-gather or, if parts differ in size, a broadcast of each part. Reductions do not use the library's, whose
+ * order of adding depends on sizes and on the machine. All ranks send their sources of a part to its owner, which adds them in
+ * rank order. So the bits are the same as with ranks that read each other's memory. Sources arrive in the room (comm_room()),
+ * whose size the plan counts (engine/plan/buckets.h); each other rank has a strip of it. A large bucket needs several rounds:
+ * in each, every owner receives as much of its parts as fits into a strip. */
 #include <stdlib.h>
 
 #include "engine/base/tier.h"
@@ -46,7 +46,7 @@ static unsigned char *own_source(const struct comm *comm, const struct comm_part
 
 /* ---- gathers -------------------------------------------------------------------------------------------------------------- */
 
-/* One part of every rank, all of one size, to places that follow each other. */
+/* Whether every rank owns one part, all parts have one size, and their destinations are contiguous in rank order. */
 static bool is_even(const struct comm *comm, const struct comm_part *parts, int count, bool in_place, uint64_t bytes)
 {
     if (count != comm->layout.ranks) return false;
@@ -88,7 +88,7 @@ struct reduction {
     uint64_t width, strip_bytes;
 };
 
-/* Where an owner's parts have come to: elements of parts[part] from `first` on are next. */
+/* The position in an owner's parts: element `first` of parts[part] is next. */
 struct place {
     int part;
     int64_t first;
@@ -97,10 +97,10 @@ struct place {
 struct chunk {
     const struct comm_part *part;
     int64_t first, elems;
-    uint64_t at; /* in a strip */
+    uint64_t at; /* byte offset in a strip */
 };
 
-/* The owner's next chunk that this round has room for; *used is what of a strip is taken. */
+/* The owner's next chunk that fits into the strip in this round; *used counts the strip's bytes in use. */
 static bool next_chunk(const struct reduction *r, int owner, struct place *place, uint64_t *used, struct chunk *chunk)
 {
     while (place->part < r->count &&
@@ -115,7 +115,7 @@ static bool next_chunk(const struct reduction *r, int owner, struct place *place
     return true;
 }
 
-/* Other ranks have a strip each, in their order. */
+/* The strip that receives from `rank`; the strips lie in rank order, without one for this rank. */
 static unsigned char *strip_of(const struct reduction *r, int rank)
 {
     const int slot = rank < r->comm->layout.rank ? rank : rank - 1;
@@ -143,7 +143,7 @@ static int send_to_owner(const struct reduction *r, const struct chunk *chunk)
     return add(comm, (struct transfer){TRANSFER_SEND, owner, from, NULL, bytes});
 }
 
-/* What this rank gives and gets in a round; *moved: there was anything. */
+/* Lists this rank's sends and receives of a round; sets *moved if there are any chunks. */
 static int list_round(const struct reduction *r, struct place *places, bool *moved)
 {
     const int rank = r->comm->layout.rank;

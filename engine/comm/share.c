@@ -1,5 +1,5 @@
-/* Mapping what other ranks own. A rank publishes descriptor and address; threads of its process use the address, other
- * processes of the machine open /proc/PID/fd/N, which leaves no name anywhere and needs no cleaning up. */
+/* Maps the memory of other ranks. Each rank publishes a file descriptor and an address. Threads of its process use the
+ * address; other processes of the machine open /proc/PID/fd/N, so no name is left to clean up. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -31,7 +31,7 @@ void *comm_map_of_process(int pid, int fd, uint64_t bytes, struct error *err)
     return mapped;
 }
 
-/* Maps what each rank in reach offers. All ranks learn whether all could: nobody goes on with a hole. */
+/* Maps the offer of each near rank. If one rank cannot map an offer, the call fails on all ranks. */
 static int map_offers(struct comm *comm, enum comm_call call, struct offer mine, uint64_t bytes, bool whole_machine,
                       void **mapped, struct error *err)
 {
@@ -60,7 +60,7 @@ int comm_attach(struct comm *comm, struct memory *memory, struct error *err)
     return map_offers(comm, CALL_ATTACH, mine, comm->segment_bytes, false, (void **)comm->base, err);
 }
 
-/* The memory of each rank of this machine, also of another virtual node: one process can then watch them all. */
+/* Also maps segments across virtual nodes of the machine, so that one process can watch all its ranks. */
 int comm_share(struct comm *comm, size_t bytes, struct error *err)
 {
     struct error own = {0};

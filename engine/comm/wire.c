@@ -1,4 +1,4 @@
-/* Control messages between nodes: the first rank of a node speaks for all of it. */
+/* Control messages between nodes. The first rank of a node sends and receives for all its ranks. */
 #ifdef HAVE_MPI
 #include "engine/comm/wire.h"
 
@@ -29,8 +29,8 @@ static void hear_failure(struct comm *comm)
     node_fail_as(comm->node, heard.status, "%.*s", (int)sizeof heard.text - 1, heard.text);
 }
 
-/* A rank that fails tells the node, then the far ranks, then leaves. So someone who is gone may only have left: what it
- * said, or what the node knows, goes first. */
+/* A rank that fails tells the node, then the far ranks, then ends. So a process that is gone may have reported a failure
+ * before: that report, or a failure that the node already has, takes precedence over the death. */
 static void look_for_failure(struct comm *comm)
 {
     hear_failure(comm);
@@ -41,7 +41,7 @@ static void look_for_failure(struct comm *comm)
     node_fail(comm->node, DEATH_FORMAT, dead->rank, dead->pid);
 }
 
-/* Sleeps about a sixteenth of the time waited so far: short waits stay exact, long ones cost nothing. */
+/* Sleeps about a sixteenth of the time waited so far, so short waits end on time and long waits cost little CPU time. */
 int wire_pause(struct comm *comm, struct patience *patience)
 {
     enum { LOOKS = 4, SHORTEST_NS = 20000, LONGEST_NS = 5000000 };
@@ -82,7 +82,7 @@ static int wait_all(struct comm *comm, MPI_Request *request, int count)
     }
 }
 
-/* Messages travel without the unused end of their payload. */
+/* Copies a node's messages without the unused end of their payloads; returns the bytes. */
 static size_t pack(unsigned char *to, const struct comm *comm, int node, int slot, size_t size)
 {
     const struct wire *wire = comm->wire_state;
@@ -121,7 +121,7 @@ static int exchange(struct comm *comm, int slot, size_t payload_bytes)
     return status;
 }
 
-/* Small enough to leave at once, and nobody waits for it to arrive. */
+/* Sends the failure to the far ranks. The message is small enough to be sent at once, and this rank does not wait for its arrival. */
 static void announce(struct comm *comm)
 {
     struct wire *wire = comm->wire_state;

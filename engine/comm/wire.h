@@ -1,8 +1,7 @@
-/* Messages between nodes, by MPI. Only included where MPI is there.
+/* Messages between nodes, by MPI. Only builds with MPI include this file.
  *
- * Requires MPI_THREAD_SERIALIZED: after comm_open_mpi() only the thread inside a collective calls MPI. Waiting tests
- * requests and sleeps in between, longer the longer it lasts (Open MPI's own blocking calls would burn a core), and looks
- * for failures each time. */
+ * Requires MPI_THREAD_SERIALIZED: after comm_open_mpi() only the thread inside a collective calls MPI. A waiting thread tests
+ * its requests and looks for failures, then sleeps, longer each time. (Open MPI's blocking calls would keep a core busy.) */
 #ifndef ENGINE_COMM_WIRE_H
 #define ENGINE_COMM_WIRE_H
 
@@ -15,15 +14,15 @@ enum { WIRE_GROUPS = 3 };
 
 struct wire {
     MPI_Comm world;
-    bool owns_mpi;                     /* we initialised it, so we finalise it */
-    int *first, *members;              /* by node */
-    struct node_message *out, *in;     /* by rank: what the first ranks of nodes tell each other */
+    bool owns_mpi;                     /* zerolab initialised MPI and must finalise it */
+    int *first, *members;              /* by node: its first rank, and its number of ranks */
+    struct node_message *out, *in;     /* by rank: buffers for the messages between the nodes' first ranks */
     int far_count;
     int *far;                          /* the far ranks, ascending */
     struct watch far_watch;            /* far ranks on this machine (virtual nodes) */
-    MPI_Request *request;              /* room for two per node, and for every far rank of every group */
+    MPI_Request *request;              /* two for each node, and one for each far rank in each group */
     int64_t chunk_bytes;               /* equal on every rank */
-    unsigned char *chunk[WIRE_GROUPS]; /* what far ranks sent of a chunk that is to be reduced; made at first need */
+    unsigned char *chunk[WIRE_GROUPS]; /* the far ranks' sources of a chunk to reduce; allocated by the first reduction */
     bool announced;
     struct error announcement;
 };
@@ -36,14 +35,15 @@ void wire_release(struct wire *wire);
 int wire_gather(struct comm *comm, enum dtype dtype, const struct comm_part *parts, int count, bool in_place);
 int wire_reduce(struct comm *comm, enum dtype dtype, enum dtype to, const struct comm_part *parts, int count, bool in_place, bool accumulate);
 
-/* 0, or STATUS_RUN after failing the node with what MPI says. */
+/* Returns 0 for MPI_SUCCESS; else fails the node with MPI's message and returns STATUS_RUN. */
 int wire_check(struct comm *comm, int mpi_status);
 
-/* Between two looks at requests that have not moved; STATUS_RUN: the run has failed meanwhile. */
-struct patience { uint64_t since_ns; int looks; }; /* all zero when something moved */
+/* Looks for failures, then sleeps until the requests should be tested again. STATUS_RUN: the run has failed. The caller zeroes
+ * `patience` when a request has finished. */
+struct patience { uint64_t since_ns; int looks; };
 int wire_pause(struct comm *comm, struct patience *patience);
 
-/* Forgets requests after a failure. */
+/* Cancels and frees requests after a failure. */
 void wire_drop(MPI_Request *request, int count);
 
 #endif

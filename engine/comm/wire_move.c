@@ -1,11 +1,10 @@
-/* Tensor data between nodes, by direct exchange: the owner of a part sends it to every far rank (gather), or every far
- * rank sends its contribution to the owner, who adds all N in rank order (reduce). The sums are therefore those of one
- * node, bit for bit.
+/* Tensor data between nodes, by direct exchange. Gather: the owner of a part sends it to every far rank. Reduce: every far
+ * rank sends its source to the owner, which adds all N sources in rank order. So the sums have the same bits as on one node.
  *
  * Data moves in chunks. All transfers of a collective have one order, the same on every rank: by part, then chunk, then
- * peer. Each rank walks its own sends and its own receives in that order, with a few under way at a time. The earliest
- * transfer that is not finished is thus always under way at both its ends, so nothing can lock up; and the messages of a
- * pair match by order alone. */
+ * peer. Each rank starts its own sends and its own receives in that order, with a few in flight at a time. So the first
+ * transfer in the order that has not finished is always in flight at both ends, and there is no deadlock. Messages between
+ * two ranks match by their order alone. */
 #ifdef HAVE_MPI
 #include <stdlib.h>
 
@@ -17,7 +16,7 @@ enum { WINDOW = 8 };
 struct move {
     struct comm *comm;
     struct wire *wire;
-    enum dtype dtype, to; /* of the sources; of what a reduction delivers */
+    enum dtype dtype, to; /* of the sources; of the results of a reduction */
     const struct comm_part *parts;
     int count;
     bool in_place, accumulate;
@@ -36,7 +35,7 @@ struct cursor {
     int64_t first;
 };
 
-/* The next chunk of the parts that this rank owns (owned), or of those whose owner is far. */
+/* The next chunk of the parts that this rank owns (`owned`), or of the parts that far ranks own. */
 static bool next_chunk(const struct move *move, struct cursor *at, bool owned, struct chunk *chunk)
 {
     const struct comm_layout *layout = &move->comm->layout;
@@ -52,7 +51,7 @@ static bool next_chunk(const struct move *move, struct cursor *at, bool owned, s
     return false;
 }
 
-/* A stream of single transfers: chunks of our own parts go to every far rank in turn, chunks of far parts have one peer. */
+/* A sequence of transfers. A chunk of an own part goes to every far rank in turn; a chunk of a far rank's part has one peer. */
 struct stream {
     bool owned, sends, ended;
     int peer; /* next far rank that the current chunk goes to */
@@ -92,7 +91,7 @@ static int post(struct move *move, const struct stream *stream, int peer, MPI_Re
     return wire_check(comm, MPI_Isend(from, (int)bytes, MPI_BYTE, peer, WIRE_DATA, move->wire->world, request));
 }
 
-/* Takes note of finished transfers and starts further ones; *moved when anything happened. */
+/* Removes finished transfers and starts further ones; sets *moved if it did either. */
 static int stream_advance(struct move *move, struct stream *stream, bool *moved)
 {
     int done = 0, index[WINDOW], peer;
@@ -161,8 +160,8 @@ int wire_gather(struct comm *comm, enum dtype dtype, const struct comm_part *par
     return status;
 }
 
-/* The chunks of our own parts, a few at a time: each is complete when every far rank's contribution is here. Groups are
- * filled and reduced in turn. */
+/* Chunks of this rank's own parts, WIRE_GROUPS at a time. A group holds one chunk and is complete when the sources of all
+ * far ranks have arrived. Groups are filled and reduced in turn. */
 struct groups {
     struct cursor at;
     struct chunk chunk[WIRE_GROUPS];
