@@ -1,4 +1,4 @@
-/* Every call of kernels.h that takes a struct kernels goes to the processor that it was made for. */
+/* Forwards every call of kernels.h that takes a struct kernels to its backend, the CPU or a GPU. */
 #include <math.h>
 
 #include "kernels/backend.h"

@@ -1,22 +1,22 @@
-/* The numeric kernels of one rank: matrix products (oneDNN) and everything else a GPT needs (our own), on `threads`
- * threads, on the widest instruction set that the processor has.
+/* The numeric kernels of one rank: matrix products (oneDNN) and zerolab's own kernels for the rest of a GPT, on `threads`
+ * threads, with the widest instruction set that the processor has.
  *
  *     struct kernels *kernels;
  *     kernels_create(&kernels, threads, NULL, err)
  *     kernels_linear_forward(kernels, DTYPE_BF16, y, x, w, bias, NULL, N, out, in, err)
  *     kernels_free(kernels)
  *
- * One thread at a time may use a struct kernels (the compute lane); it need not be the one that created it.
+ * One thread at a time may use a struct kernels (the compute lane's); it need not be the thread that created it.
  *
- * The same calls serve CPU and GPU: kernels.c forwards each to kernels/cpu, or to kernels/cuda for a struct kernels that
- * kernels/cuda/device.h made. On a GPU pointers are into its memory, and a call returns before the work is done (see kernels_check).
+ * The same calls serve CPU and GPU: kernels.c forwards each to kernels/cpu, or to kernels/cuda for a struct kernels of
+ * kernels_create_cuda(). On a GPU, pointers are device pointers, and a call returns before the work is done (see kernels_check()).
  *
  * Types: dtype is DTYPE_F32, DTYPE_BF16 or DTYPE_F16; it is the type of every `void *` argument. Arithmetic is in fp32, rounded once
- * (to nearest even) where a result is stored. In our own kernels an element's bits depend neither on its position and
- * alignment nor on the number of threads: tails are masked lanes of the same arithmetic, sums run in an order that the
- * shape fixes. In products they may depend on the number of threads (oneDNN), never on the run.
+ * (to nearest even) where a result is stored. In zerolab's own kernels an element's bits depend neither on its position and
+ * alignment nor on the number of threads: the last elements of a row are masked lanes of the same arithmetic, and the shape fixes the
+ * order of sums. In products the bits may depend on the number of threads (oneDNN), never on the run.
  *
- * Shapes stand beside the arguments; N is B*T rows. `accumulate` adds to what is there, with one rounding of the sum. */
+ * Shapes are given with each call; N is B*T rows. `accumulate` adds to the old values, with one rounding of the sum. */
 #ifndef KERNELS_KERNELS_H
 #define KERNELS_KERNELS_H
 
@@ -30,15 +30,15 @@
 
 struct kernels;
 
-/* isa: "avx512", "avx2" or "plain"; NULL: the widest this processor has. STATUS_USAGE: it lacks the one asked for. */
+/* isa: "avx512", "avx2" or "plain"; NULL: the widest that this processor has. STATUS_USAGE: the processor lacks it. */
 int kernels_create(struct kernels **out, int threads, const char *isa, struct error *err);
 void kernels_free(struct kernels *kernels);
 const char *kernels_isa(const struct kernels *kernels);
-const char *kernels_widest_isa(void); /* what NULL chooses */
-void kernels_product_library(char *text, size_t room); /* what multiplies matrices: "oneDNN 2.6.0" */
-/* False: dtype is only how numbers are stored, products convert and run in fp32. */
+const char *kernels_widest_isa(void); /* the choice for isa NULL */
+void kernels_product_library(char *text, size_t room); /* the library of matrix products: "oneDNN 2.6.0" */
+/* Whether products multiply this type directly. False: they convert it to fp32 first. */
 bool kernels_native_products(const struct kernels *kernels, enum dtype dtype);
-/* What went wrong in calls that return nothing: STATUS_RUN and the first such call by name. Does not wait for the GPU. */
+/* Reports errors of calls that return nothing: STATUS_RUN and the name of the first such call. Does not wait for the GPU. */
 int kernels_check(struct kernels *kernels, struct error *err);
 
 /* Linear layer, weight w [out, in].
@@ -52,8 +52,8 @@ int kernels_linear_backward_input(struct kernels *kernels, enum dtype dtype, voi
 int kernels_linear_backward_weight(struct kernels *kernels, enum dtype dtype, void *dw, bool accumulate, const void *dy,
                                    const void *x, int64_t N, int64_t out, int64_t in, struct error *err);
 
-/* The output layer: the same three products between x [N, C] and logits [N, V], with the table of tokens wte [V, C] for a weight. Rows
- * of logits lie `row` elements apart (at least V; see logits_row() of plan); what is between two rows is neither read nor written. */
+/* The output layer: the same three products between x [N, C] and logits [N, V]; the weight is the token embedding wte [V, C]. Rows of
+ * logits lie `row` elements apart (at least V; see logits_row() in engine/plan); elements between rows are neither read nor written. */
 int kernels_logits_forward(struct kernels *kernels, enum dtype dtype, void *logits, const void *x, const void *wte, int64_t N,
                            int64_t V, int64_t C, int64_t row, struct error *err);
 int kernels_logits_backward_input(struct kernels *kernels, enum dtype dtype, void *dx, const void *dlogits, const void *wte,
@@ -63,14 +63,14 @@ int kernels_logits_backward_weight(struct kernels *kernels, enum dtype dtype, vo
 
 struct attention_shape { int B, T, C, NH; }; /* batch, tokens of a sequence, channels, heads */
 
-/* Of kernels_update(). The caller works the factors out once per step (engine/optim/optimizer.c); state: as many arrays as the
- * optimizer keeps. */
+/* Arguments of kernels_update(). The caller computes the factors once per step (engine/optim/optimizer.c). update_arrays.state has as
+ * many arrays as the optimizer has states. */
 struct update_factors {
     float gradient;                /* multiplies the gradient */
-    float decay;                   /* of the parameter that is added to the gradient (L2), or 0 */
-    float keep;                    /* of the parameter: 1 - learning rate x weight decay, or 1 */
-    float beta1, share1;           /* what is kept of the first state, how much of the new comes in */
-    float beta2, share2;
+    float decay;                   /* L2 weight decay: decay x parameter is added to the gradient; or 0 */
+    float keep;                    /* decoupled weight decay: multiplies the parameter, 1 - learning rate x decay; or 1 */
+    float beta1, share1;           /* first state: weights of the old state and of the new value (Lion: in the step's direction) */
+    float beta2, share2;           /* second state: the same (Lion: in the new momentum) */
     float step_size;               /* learning rate / (1 - beta1^step) */
     float second_moment;           /* 1 / sqrt(1 - beta2^step) */
     float epsilon;
@@ -78,21 +78,21 @@ struct update_factors {
 };
 struct update_arrays { const void *gradient; float *master, *state[OPTIMIZER_STATES_MAX]; void *parameters; };
 
-/* Everything else: kernels.def says what each does. */
+/* All other kernels; kernels.def describes each. */
 #define KERNEL(type, name, parameters, arguments) type kernels_##name parameters;
 #include "kernels/kernels.def"
 #undef KERNEL
 
-/* kernels_sum_squares_to(), and waits for the sum. */
+/* Like kernels_sum_squares_to(), but waits for the sum and returns it. */
 double kernels_sum_squares(struct kernels *kernels, enum dtype dtype, const void *x, int64_t n);
 
 void kernels_cast(struct kernels *kernels, enum dtype to, void *y, enum dtype from, const void *x, int64_t n);
 
-/* For the communication lane: no struct kernels, the calling thread alone, safe from any thread.
- * destination = round(after x sum over sources in order, in fp32), rounded to the sources' type and then to that of the
- * destination, `to`; with accumulate it is added to what destination held before the second rounding. destination may be one
- * of the sources. Where `before` is not 1, a source counts as what it would be, had its rank multiplied and stored it:
- * round(before x source). */
+/* For the communication lane: takes no struct kernels, runs on the calling thread alone, and is safe from any thread.
+ * destination = after x the sum of the sources, added in order in fp32, rounded to the sources' type `dtype` and then to the
+ * destination's type `to`. With accumulate, the old destination is added before the second rounding. destination may be one
+ * of the sources. If `before` is not 1, each source is first replaced by round(before x source), as if its rank had stored
+ * that. */
 struct reduce_factors { float before, after; };
 void kernels_reduce(enum dtype dtype, enum dtype to, void *destination, const void *const *sources, int count,
                     const struct reduce_factors *factors, int64_t elems, bool accumulate);

@@ -1,10 +1,10 @@
-/* Scratch sizes of the kernels, in bytes. Plan and kernels both use these functions, so they agree. */
+/* Scratch sizes of the kernels, in bytes. The plan and the kernels both call these functions, so that they agree. */
 #ifndef KERNELS_SCRATCH_H
 #define KERNELS_SCRATCH_H
 
 #include <stdint.h>
 
-/* Attention works on tiles of this many queries by this many keys; rows of a tile are padded to whole vectors. */
+/* Attention works on tiles of ATTENTION_TILE queries by as many keys; rows of a tile are padded to whole vectors. */
 enum { ATTENTION_TILE = 64, ATTENTION_PAD = 16 };
 
 static inline int64_t attention_padded(int64_t head_size)
@@ -12,7 +12,7 @@ static inline int64_t attention_padded(int64_t head_size)
     return (head_size + ATTENTION_PAD - 1) / ATTENTION_PAD * ATTENTION_PAD;
 }
 
-/* Per thread, in fp32. Forward: four tiles [64, padded] (queries, keys, values, output), scores [64, 64], two columns [64]. */
+/* Bytes per thread, of fp32. Forward: four tiles [64, padded] (queries, keys, values, output), scores [64, 64], two columns [64]. */
 static inline int64_t attention_forward_scratch_bytes(int64_t head_size)
 {
     const int64_t rows = ATTENTION_TILE * attention_padded(head_size), scores = ATTENTION_TILE * ATTENTION_TILE;
@@ -33,8 +33,8 @@ static inline int64_t embed_scratch_bytes(int64_t N)
     return N * 8;
 }
 
-/* The same on a GPU, per call instead of per thread. Attention: forward needs none, backward one fp32 for each row and head,
- * the sum of dout * out. Embedding backward sorts by radix: the pairs twice, and counts of 16 digits by blocks of 2048 rows. */
+/* The same on a GPU, per call instead of per thread. Attention forward needs none; backward needs one fp32 for each row and head,
+ * the sum of dout x out. Embedding backward sorts by radix: the pairs twice, and 16 counts for each block of 2048 rows. */
 static inline int64_t attention_backward_scratch_cuda_bytes(int64_t B, int64_t T, int64_t NH)
 {
     return B * NH * T * 4;

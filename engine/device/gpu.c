@@ -5,7 +5,7 @@
 #include "engine/device/gpu_parts.h"
 #include "kernels/kernels.h"
 
-/* As many as are asked for; else one for each rank where there are so many, or the only one. 0: that leaves it open. */
+/* The number of GPUs to use: topology.gpus if set; else one for each rank if present, or the only one. 0: none of these holds. */
 static int gpus_for(const struct config *config, int present)
 {
     const int ranks = config->topology.ranks;
@@ -90,7 +90,7 @@ static int open_devices(struct gpu *gpu, int count, struct error *err)
     return status;
 }
 
-/* Ranks that have a GPU each, without NCCL. */
+/* Without NCCL: lets the GPUs map each other's memory. */
 static int put_in_reach(struct gpu *gpu, struct error *err)
 {
     struct error why, no_nccl = {.text = "topology.collectives is direct"};

@@ -1,8 +1,8 @@
-/* A rank's lanes as streams of its GPU: who moves bytes on each, and the marks by which a lane runs ahead of it. */
+/* A rank's lanes as streams of its GPU: the mover of each lane, and the events (marks) by which a lane runs ahead of its stream. */
 #include "engine/device/gpu_parts.h"
 
-/* Host memory that is not pinned is read and written before this returns. So who depends on it may go on when it has been sent, also
- * with memory that was written that way. */
+/* A copy from or to unpinned host memory is complete when this returns. So an operation that depends on the copy may start as soon
+ * as the copy was sent, also if it reads that memory on the host. */
 static int copy(void *user, void *to, const void *from, uint64_t bytes, struct error *err)
 {
     struct gpu_lane *lane = user;
@@ -49,7 +49,7 @@ static int reach(void *user, int mark, uint64_t *at_ns, struct error *err)
     return status ? status : device_event_time(lane->marks[mark], at_ns, NULL, err);
 }
 
-/* Lanes that touch the device. The host's works in memory, and NVMe is read and written from there. */
+/* Whether a lane uses the device. The host lane works in host memory, and the NVMe lanes read and write it. */
 static bool touches(enum lane lane)
 {
     return lane == LANE_COMPUTE || lane == LANE_COMM || lane == LANE_D2H || lane == LANE_H2D;

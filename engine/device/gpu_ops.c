@@ -1,5 +1,5 @@
-/* The device operations of collectives (engine/comm/comm.h) on GPUs: each is queued on the stream of the communication lane, and
- * meetings are events, of one GPU or of several. */
+/* The device operations of collectives (engine/comm/comm.h) on one or several GPUs: each is enqueued on the communication lane's
+ * stream, and meetings are events. */
 #include <stdio.h>
 #include <unistd.h>
 
@@ -69,7 +69,7 @@ static int open_meetings(struct gpu_rank *rank, struct error *err)
     return status;
 }
 
-/* ---- all of it ---- */
+/* ---- open and close ---- */
 
 int gpu_ops_open(struct gpu_rank *rank, struct error *err)
 {

@@ -17,7 +17,7 @@ static bool holds(const struct device_range *range, const unsigned char *at)
     return range->base && at >= range->base && at < range->base + range->bytes;
 }
 
-/* Symmetric categories lie one after another in one range; *from is where. */
+/* The range that holds an address. Symmetric categories lie one after another in one range; *from is the address's offset in it. */
 static struct device_range *range_around(struct gpu_pages *own, const unsigned char *at, uint64_t *from)
 {
     int r = 0;
@@ -44,7 +44,7 @@ static void unreserve(void *user, void *base, uint64_t bytes)
     *range = (struct device_range){0};
 }
 
-/* What is committed reads as zero before anybody has it. */
+/* Newly committed pages are cleared before the allocator hands them out. */
 static int commit(void *user, unsigned char *base, uint64_t first, uint64_t end, struct error *err)
 {
     struct gpu_pages *own = user;
@@ -55,7 +55,7 @@ static int commit(void *user, unsigned char *base, uint64_t first, uint64_t end,
     return status ? status : device_stream_wait(own->stream, err);
 }
 
-/* The GPU is done with them: an operation ends when its work has. */
+/* The GPU no longer uses these pages: an operation ends, and gives its buffers back, only after its GPU work has ended. */
 static uint64_t give_back(void *user, unsigned char *base, uint64_t first, uint64_t end)
 {
     struct error why;
@@ -68,7 +68,7 @@ static uint64_t give_back(void *user, unsigned char *base, uint64_t first, uint6
 
 /* ---- pinned pieces of the host tier ---- */
 
-/* The place of the first piece that ends behind that address. */
+/* The index of the first piece that ends after that address. */
 static int piece_from(const struct gpu_pages *own, const unsigned char *at)
 {
     int low = 0, high = own->pinned_count;
@@ -96,7 +96,7 @@ static void erase(struct gpu_pages *own, int p)
     memmove(own->pinned + p, own->pinned + p + 1, (size_t)(--own->pinned_count - p) * sizeof *own->pinned);
 }
 
-/* Into the list first: where there is no memory for that, nothing needs to be undone. */
+/* Grows the list first: if there is no memory for that, nothing needs to be undone. */
 static int pin(void *user, void *host, uint64_t bytes, struct error *err)
 {
     struct gpu_pages *own = user;

@@ -1,5 +1,5 @@
-/* The inside of engine/device/gpu.h: gpu.c opens GPUs and ranks on them, gpu_lanes.c makes a rank's lanes of streams, gpu_ops.c has
- * ranks work together. */
+/* Internals of engine/device/gpu.h: gpu.c opens GPUs and ranks, gpu_lanes.c implements a rank's lanes with streams, gpu_ops.c
+ * implements the device operations of collectives, gpu_pages.c the memory. */
 #ifndef ENGINE_DEVICE_GPU_PARTS_H
 #define ENGINE_DEVICE_GPU_PARTS_H
 
@@ -14,37 +14,37 @@
 #include "kernels/cuda/clique.h"
 #include "kernels/cuda/device.h"
 
-/* A rank's memory as far as a GPU has to do with it: the pages of its device tier, which lie there, and the pieces of its host
- * tier that are pinned for it. `pages` is what the allocator asks for both (engine/memory/pages.h).
+/* A rank's GPU memory: the pages of its device tier, and the pinned pieces of its host tier. The allocator gets both through
+ * `pages` (engine/memory/pages.h).
  *
- * What is open must not be moved: the allocator keeps a pointer to `pages`, and calls under its lock. Errors are STATUS_RUN. */
+ * Do not move an open struct: the allocator keeps a pointer to `pages`, and calls it under its own lock. Errors are STATUS_RUN. */
 struct gpu_piece { unsigned char *at; uint64_t bytes; };
 
 struct gpu_pages {
     struct device *device;
-    struct device_stream *stream;          /* on which what is newly committed is cleared */
-    struct device_range range[CATEGORIES]; /* every category has one, the symmetric ones share one; base NULL: free */
+    struct device_stream *stream;          /* clears newly committed pages */
+    struct device_range range[CATEGORIES]; /* one for each category, one for all symmetric categories; base NULL: free */
     pthread_mutex_t lock;                  /* lanes copy while the allocator pins */
-    struct gpu_piece *pinned;              /* by address */
+    struct gpu_piece *pinned;              /* sorted by address */
     int pinned_count;
     struct pages pages;
 };
 
 int gpu_pages_open(struct gpu_pages *pages, struct device *device, struct error *err);
-void gpu_pages_close(struct gpu_pages *pages); /* after the allocator has given all back; also what was never opened, if zeroed */
+void gpu_pages_close(struct gpu_pages *pages); /* after the allocator has returned all memory; accepts a zeroed struct */
 
-/* How many of the bytes at that address can be copied at once: a copy must not cross the border of what is pinned (CUDA refuses
- * it), nor that between two pieces of it. */
+/* How many of `bytes` at that address one copy may take. CUDA refuses copies across the border of pinned memory and across the
+ * border between two pinned pieces. */
 uint64_t gpu_pages_stretch(struct gpu_pages *pages, const void *at, uint64_t bytes);
 
 struct gpu {
     struct device *devices[DEVICES_MOST];
     int count;              /* one for each rank, or one for all */
-    int ranks;              /* on each */
-    struct gpu_rank **rank; /* all of them; each enters itself before it meets others */
+    int ranks;              /* on each GPU */
+    struct gpu_rank **rank; /* by number; gpu_rank_open() sets each, before the rank's first collective */
     int rank_count;
     struct clique *clique; /* NULL: ranks read each other's memory */
-    atomic_flag is_told;   /* why the process ends without its ranks */
+    atomic_flag is_told;   /* stranded() has printed why the process ends */
 };
 
 struct gpu_lane {
@@ -55,7 +55,7 @@ struct gpu_lane {
     struct device_event *marks[LANE_MARKS];
 };
 
-/* Where the communication lane has come to a meeting, and where it is past it. */
+/* The communication lane's events at a meeting: when its stream arrived, and when it went on. */
 struct gpu_meeting { struct device_event *came, *met; };
 
 struct gpu_rank {
@@ -72,7 +72,7 @@ struct gpu_rank {
     struct zero_device device;
 };
 
-/* Both set what struct zero_device says of their part. What was made before an error is closed as the rest is. */
+/* Both open functions set their fields of rank->device. After an error, gpu_rank_close() also closes a half-opened part. */
 int gpu_lanes_open(struct gpu_rank *rank, struct error *err);
 void gpu_lanes_close(struct gpu_rank *rank);
 int gpu_ops_open(struct gpu_rank *rank, struct error *err);

@@ -1,5 +1,5 @@
-/* Matrix products on a GPU, row-major: C [M, N] = op(A) [M, K] op(B) [K, N], with what is fused into them; sums in fp32 (never in
- * TF32), rounded once. What multiplies is cuBLASLt (product_cublaslt.cu), or in tests a plain loop (tests/support/fake_cuda). */
+/* Matrix products on a GPU, row-major: C [M, N] = op(A) [M, K] op(B) [K, N], and operations fused into them; sums in fp32 (never in
+ * TF32), rounded once. Implemented by cuBLASLt (product_cublaslt.cu), or in tests by a plain loop (tests/support/fake_cuda). */
 #ifndef KERNELS_CUDA_PRODUCT_H
 #define KERNELS_CUDA_PRODUCT_H
 
@@ -9,20 +9,20 @@
 extern "C" {
 #endif
 
-/* What is done to the sum before it is rounded. FORWARD: data.fc becomes the sum itself, c its GELU. BACKWARD: c becomes the sum
- * times GELU's slope at data.fc. */
+/* The operation on the sum before it is rounded. FORWARD: fc = sum, c = GELU(sum). BACKWARD: c = sum x the slope of GELU at fc.
+ * fc is in struct product_data. */
 enum product_gelu { GELU_NONE, GELU_FORWARD, GELU_BACKWARD };
 
 struct product {
     enum dtype dtype;
     int64_t M, N, K;
-    bool transpose_a, transpose_b; /* a lies as [K, M], b as [N, K] */
-    bool bias;                     /* + bias [N] on every row */
-    bool residual;                 /* + residual [M, N]; c is then as dense as that */
-    bool accumulate;               /* + what c held; not together with residual */
+    bool transpose_a, transpose_b; /* a is stored as [K, M], b as [N, K] */
+    bool bias;                     /* adds bias [N] to every row */
+    bool residual;                 /* adds residual [M, N]; the rows of c must be contiguous then */
+    bool accumulate;               /* adds the old c; not together with residual */
     enum product_gelu gelu;        /* not together with residual or accumulate */
-    int64_t a_row, c_row;          /* elements from a row of a, or of c, as it lies, to the next; 0: its columns */
-    uint32_t alignment;            /* of the arrays, as the library needs it; left 0 by callers */
+    int64_t a_row, c_row;          /* elements between the starts of stored rows of a, of c; 0: contiguous rows */
+    uint32_t alignment;            /* of the arrays, for the library; callers leave it 0 */
 };
 
 static inline struct product product_of(enum dtype dtype, int64_t M, int64_t N, int64_t K)
@@ -53,7 +53,7 @@ int cuda_products_create(struct products **out, struct device_stream *stream, st
 void cuda_products_free(struct products *products);
 int cuda_products_run(struct products *products, const struct product *product, const struct product_data *data,
                       struct error *err);
-/* Whether the library has a way to fuse this; asked for products with gelu, which have a second way. */
+/* Whether the library can fuse this product with its gelu; if not, the caller uses separate kernels. */
 bool cuda_products_can(struct products *products, const struct product *product, const struct product_data *data);
 void cuda_products_library(char *text, size_t room); /* "cuBLASLt 13.1" */
 
