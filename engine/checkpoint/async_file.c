@@ -87,7 +87,7 @@ void async_file_start(struct async_file *file, int s, void *at, size_t bytes, of
     else slot->result = move_now(file, at, bytes, offset);
 }
 
-/* A piece that was moved in part goes on here: so a full disk says that it is full. */
+/* The rest of a piece that was moved only in part is moved here, so a full disk gives ENOSPC and not a short write. */
 int async_file_wait(struct async_file *file, int s, struct error *err)
 {
     struct async_file_slot *slot = &file->slot[s];

@@ -1,5 +1,5 @@
-/* Opening and reading a checkpoint: its manifest, the tables of its shards, and then values by the index of them all; and a checkpoint
- * as the source of a rank's state. */
+/* Opens and reads a checkpoint: the manifest, the tables of all shards, and values by their common index. Also makes a checkpoint the
+ * source of a rank's state. */
 #include "engine/checkpoint/checkpoint.h"
 
 #include <errno.h>

@@ -68,7 +68,7 @@ struct conversion {
     void *user;
 };
 
-/* What shard `shard` of so many has of a unit. */
+/* The elements of a unit in shard `shard` of `shards`. */
 static int64_t own(const struct unit *unit, int shard, int shards, int64_t *first)
 {
     const int64_t share = shard_elems(unit->elems, shards);
@@ -110,7 +110,7 @@ static int write_shard(struct conversion *conversion, const struct checkpoint_ta
     return status;
 }
 
-/* What the manifest says of where it comes from. A file of weights was trained by nobody here. */
+/* The manifest's fields about the run that saved. A file of weights has no such run. */
 static struct checkpoint_info describe(const struct origin *origin, const struct convert_target *target)
 {
     if (origin->checkpoint) return *checkpoint_info(origin->checkpoint);

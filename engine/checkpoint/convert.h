@@ -1,7 +1,6 @@
-/* From one form of a model to another: a checkpoint of ours, or a file of weights, is an *origin*; what is made of it is a
- * file of weights (weights_write()), or a checkpoint with as many shards as one likes. Both stream, through buffers that the
- * caller brings: whatever the model, there is nothing else in memory but the tables of both files, some bytes for each tensor,
- * range and block. */
+/* Converts models between forms. The *origin* is a checkpoint of zerolab or a file of weights. The result is a file of weights
+ * (weights_write()) or a checkpoint with any number of shards. Both stream through the caller's buffers. Besides them only the
+ * tables of both files are in memory: some bytes for each tensor, range and block. */
 #ifndef ENGINE_CHECKPOINT_CONVERT_H
 #define ENGINE_CHECKPOINT_CONVERT_H
 
@@ -11,34 +10,34 @@
 struct convert_buffers { void *in, *out; }; /* STATE_BUFFERS_BYTES each, at a multiple of 4096 */
 
 struct origin {
-    struct checkpoint *checkpoint; /* one of these two; the other is NULL */
+    struct checkpoint *checkpoint; /* exactly one of these two is not NULL */
     struct weights_file *file;
-    struct model model;            /* what it holds */
+    struct model model;            /* the model of the origin */
     struct state_source source;
 };
 
-/* path: a folder of checkpoints (tag NULL: the latest), one of them, or a file or folder of weights. heads: how many
- * attention heads a file has that does not say it; 0: not known. buffers: what it is read through, until its release.
- * STATUS_USAGE: the heads must be known; or a tag was given that there is no use for. */
+/* path: a folder of checkpoints (tag NULL: the latest), a checkpoint, or a file or folder of weights. heads: the number of
+ * attention heads, for a file that does not state it; 0: not known. buffers: lent for reading until origin_release().
+ * STATUS_USAGE: the number of heads is needed, or a tag was given for an origin without tags. */
 int origin_open(struct origin *origin, const char *path, const char *tag, int heads, void *buffers, struct error *err);
 void origin_release(struct origin *origin);
 
 struct convert_target {
-    const char *dir, *tag;  /* tag NULL: that of the origin, or step-0 */
+    const char *dir, *tag;  /* tag NULL: the origin's tag, or step-0 */
     int shards;
     void *buffers;           /* STATE_BUFFERS_BYTES, at a multiple of 4096 */
-    const char *config_json; /* of a checkpoint that is made of a file; of another origin its own is taken */
+    const char *config_json; /* for an origin that is a file; a checkpoint brings its own configuration */
 };
 
-/* checkpoint_info.isa of what was made of a file: no processor trained it. */
+/* checkpoint_info.isa of a checkpoint that was made from a file of weights: no instruction set of ours trained it. */
 #define CONVERTED_ISA "none"
 
-/* Weights, and what states the origin has. */
+/* Writes a checkpoint with the origin's weights and, if it has them, its states. */
 int convert_to_checkpoint(const struct origin *origin, const struct convert_target *target, weights_progress *progress,
                           void *user, struct error *err);
 
-/* The weights of DIR/TAG beside its shards, in the type that the model trains in, as transformers opens them:
- * model.safetensors and config.json. The checkpoint stands whatever becomes of them. */
+/* Writes the weights of DIR/TAG beside its shards, in the type that the model trains in, for transformers: model.safetensors
+ * and config.json. An error leaves the checkpoint itself intact. */
 int convert_beside(const char *dir, const char *tag, const struct convert_buffers *buffers, struct error *err);
 
 #endif

@@ -1,11 +1,11 @@
-/* CRC-32C (Castagnoli's polynomial, as iSCSI, ext4 and Btrfs use it): what processors compute in hardware. */
+/* CRC-32C (Castagnoli's polynomial, as in iSCSI, ext4 and Btrfs), for which processors have an instruction. */
 #ifndef ENGINE_CHECKPOINT_CRC32C_H
 #define ENGINE_CHECKPOINT_CRC32C_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* Of bytes that follow those of `crc`; 0 to begin with. */
+/* Continues the checksum `crc` (0 to begin) with `count` bytes and returns the new one. */
 uint32_t crc32c(uint32_t crc, const void *bytes, size_t count);
 
 /* The same without special instructions. */

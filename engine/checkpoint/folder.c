@@ -63,7 +63,7 @@ int folder_make(const char *path, struct error *err)
     return error_set(err, STATUS_RUN, "cannot make the folder %.300s: %s", path, strerror(errno));
 }
 
-/* Takes back what folder_make() made: from the path up to the first that was not there. */
+/* Removes the folders that folder_make() made: from the path up to the first one that was missing. */
 static void unmake(char *path, size_t first_length)
 {
     for (char *slash = path; slash && first_length && strlen(path) >= first_length;) {
@@ -262,8 +262,8 @@ void folder_sweep(const char *dir)
     folder_drop_latest(dir);
 }
 
-/* A save under the tag of one that stands: the two change names at once. Where the file system cannot do that (NFS), the
- * old one steps aside first; a crash just then leaves it there, and sweeping gives it its name back. */
+/* Replaces an existing checkpoint of the same tag: the two folders exchange names atomically. If the file system cannot do that
+ * (NFS), the old folder is renamed first; after a crash at that point, folder_sweep() restores its name. */
 static int replace(const struct checkpoint_target *target, const char *partial, const char *final, struct error *err)
 {
     char aside[PATH_BYTES];
@@ -273,7 +273,7 @@ static int replace(const struct checkpoint_target *target, const char *partial, 
     return error_set(err, STATUS_RUN, "cannot rename %.300s: %s", partial, strerror(errno));
 }
 
-/* Which is the newest is told by the manifests' times. Where the clock has been set back, the new one counts from the newest there. */
+/* Manifests' times decide which checkpoint is the newest. If the clock was set back, the new manifest gets a time after the newest. */
 static void keep_order(const char *dir, const char *partial)
 {
     int count;
@@ -340,7 +340,7 @@ void folder_prune(const char *dir, int keep)
     for (int i = 0; keep > 0 && i < count; i++) {
         if (!is_step_tag(tags[i].tag) || ++steps <= keep || strcmp(tags[i].tag, latest) == 0) continue;
         join(path, dir, "", tags[i].tag, "");
-        join(hidden, dir, ".", tags[i].tag, ".old"); /* half of it gone, it must not look like one */
+        join(hidden, dir, ".", tags[i].tag, ".old"); /* while it is being removed, it must not look like a checkpoint */
         if (rename(path, hidden) == 0) folder_remove(hidden);
     }
     free(tags);

@@ -1,4 +1,4 @@
-/* Names and folders of checkpoints on disk: what makes a save atomic. */
+/* Names and folders of checkpoints on disk, and the renames that make a save atomic. */
 #ifndef ENGINE_CHECKPOINT_FOLDER_H
 #define ENGINE_CHECKPOINT_FOLDER_H
 
@@ -8,32 +8,32 @@ enum { PATH_BYTES = CHECKPOINT_FOLDER_BYTES + 256 };
 
 void folder_partial(char path[PATH_BYTES], const struct checkpoint_target *target); /* DIR/.TAG.partial */
 
-/* In a folder: how shard `shard` of so many is called; suffix "" when whole, ".writing", ".failed". */
+/* The path of shard `shard` of `shards`; suffix: "" (complete), ".writing" or ".failed". */
 void folder_shard(char path[PATH_BYTES], const char *folder, int shard, int shards, const char *suffix);
 
-int folder_make(const char *path, struct error *err); /* with those above it; may be there */
+int folder_make(const char *path, struct error *err); /* also makes the folders above; no error if it exists */
 int folder_sync(const char *path, struct error *err);
-int folder_write(const char *path, const char *text, struct error *err); /* a small file, and sees it onto the disk */
+int folder_write(const char *path, const char *text, struct error *err); /* writes and syncs a small file */
 
-/* A whole small file as text, at most `most` bytes; NULL and an error (STATUS_INPUT). The caller frees. */
+/* Reads a text file of at most `most` bytes; the caller frees. NULL: STATUS_INPUT in err. */
 char *folder_read(const char *path, size_t most, struct error *err);
 
-/* Removes our files from a folder, then the folder if nothing else is in it. */
+/* Removes zerolab's files from a folder, then the folder if it is empty. */
 void folder_remove(const char *path);
 
-/* What killed saves left in DIR: partial folders go, one that was being replaced gets its name back. */
+/* Cleans DIR after killed saves: removes partial folders, and restores the name of a folder that was being replaced. */
 void folder_sweep(const char *dir);
 
-/* The partial folder becomes DIR/TAG, also where that stands already. The caller syncs DIR. */
+/* Renames the partial folder to DIR/TAG and replaces an existing one. The caller syncs DIR. */
 int folder_promote(const struct checkpoint_target *target, struct error *err);
 
-/* `latest` in two steps. The first writes it beside the old one: a full disk is found before a checkpoint stands that no `latest`
- * names. The second, once the checkpoint stands, puts it in the place of the old one; or it is dropped. */
+/* `latest` changes in two steps. folder_write_latest() writes it beside the old one, so that a full disk is found before the
+ * checkpoint gets its name. Afterwards folder_use_latest() replaces the old one, or folder_drop_latest() removes the new one. */
 int folder_write_latest(const char *dir, const char *tag, struct error *err);
 int folder_use_latest(const char *dir, struct error *err);
 void folder_drop_latest(const char *dir);
 
-/* Removes the oldest named "step-N" until `keep` are left; the newest, and the one that `latest` names, stay. */
+/* Removes the oldest "step-N" checkpoints until `keep` are left; never the newest nor the one that `latest` names. */
 void folder_prune(const char *dir, int keep);
 
 #endif

@@ -1,4 +1,4 @@
-/* A shard on disk. All numbers are little-endian; everything begins at a multiple of 4096 bytes, for direct I/O.
+/* The format of a shard on disk. Numbers are little-endian; head, values and table begin at multiples of 4096 bytes, for O_DIRECT.
  *
  *     head      offset  bytes
  *               0       8      "zlshard\n"
@@ -17,8 +17,8 @@
  *                       4      of each block: CRC-32C; the last block ends with the padding
  *                              zeros up to the next multiple of 4096, where the file ends
  *
- * The head is written last. The manifest holds the head's checksum, the head that of the table, the table those of the blocks: so
- * every byte is vouched for by the manifest, and a shard of another save is not taken for one of this. */
+ * The head is written last. The manifest has the head's checksum, the head the table's, the table those of the blocks. So the
+ * manifest covers every byte, and a shard of another save is detected. */
 #ifndef ENGINE_CHECKPOINT_FORMAT_H
 #define ENGINE_CHECKPOINT_FORMAT_H
 
@@ -34,7 +34,7 @@ enum {
     SHARD_HEAD_BYTES = PAGE,
     BLOCK_BYTES = 256 << 10,
     RANGE_BYTES = 32,
-    BUFFER_BYTES = STATE_BUFFERS_BYTES / 2, /* of each of a reader's or writer's two */
+    BUFFER_BYTES = STATE_BUFFERS_BYTES / 2, /* of each of the two buffers of a reader or writer */
     BUFFER_BLOCKS = BUFFER_BYTES / BLOCK_BYTES,
     SHARDS_MAX = 4096,
 };
@@ -42,14 +42,14 @@ enum {
 struct shard_head {
     uint32_t shard, shards, ranges, blocks, table_crc;
     uint64_t value_bytes, table_offset;
-    uint32_t crc; /* its own */
+    uint32_t crc; /* the head's own checksum */
 };
 
 struct shard_range { uint32_t unit, array; int64_t first, elems; uint64_t offset; };
 
 void shard_head_write(struct shard_head *head, uint8_t page[SHARD_HEAD_BYTES]); /* sets crc */
 
-/* What is wrong with it; NULL: nothing. The sizes of a good head are those of a file of file_bytes. */
+/* Reads a head and checks it, also against the file's size. Returns what is wrong with it, or NULL. */
 const char *shard_head_read(struct shard_head *head, const uint8_t page[SHARD_HEAD_BYTES], uint64_t file_bytes);
 
 uint64_t shard_table_bytes(const struct shard_head *head); /* with padding */
@@ -61,15 +61,15 @@ static inline uint64_t whole_pages(uint64_t bytes)
     return (bytes + PAGE - 1) / PAGE * PAGE;
 }
 
-/* ---- manifest.json: what stands beside the shards. Its last line is the checksum of all text before that line ---- */
+/* ---- manifest.json, beside the shards. Its last line is the checksum of the text before that line ---- */
 
-struct manifest_shard { uint64_t bytes; uint32_t crc; /* of its head */ };
+struct manifest_shard { uint64_t bytes; uint32_t crc; /* of the shard's head */ };
 
-/* The text; the caller frees. NULL: no memory. */
+/* Returns the manifest's text; the caller frees. NULL: no memory. */
 char *manifest_print(const struct checkpoint_info *info, const struct manifest_shard *shards);
 
-/* Sets of info all but folder, model and has; config_json and *shards are the caller's to free, also after an error.
- * STATUS_INPUT, without the file's name. */
+/* Sets all of info but folder, model and has. The caller frees config_json and *shards, also after an error. STATUS_INPUT: the
+ * text does not name the file. */
 int manifest_parse(struct checkpoint_info *info, struct manifest_shard **shards, const char *text, struct error *err);
 
 #endif

@@ -15,7 +15,7 @@ struct io_buffers {
 };
 
 int io_buffers_open(struct io_buffers *buffers, int count, struct error *err);
-void io_buffers_close(struct io_buffers *buffers); /* all zeros will do */
-uint64_t io_buffers_peak_bytes(const struct io_buffers *buffers); /* as the allocator saw it */
+void io_buffers_close(struct io_buffers *buffers); /* accepts a zeroed struct */
+uint64_t io_buffers_peak_bytes(const struct io_buffers *buffers); /* the allocator's peak */
 
 #endif

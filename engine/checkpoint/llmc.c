@@ -1,6 +1,6 @@
 /* llm.c's model files: 256 int32 (magic, version, context, vocabulary, layers, heads, hidden, padded vocabulary), then every
- * tensor in the order of weights.def, those of a block for all blocks one after the other. The rows that pad the
- * vocabulary to a multiple of 128 are zeros; nobody reads them. */
+ * tensor in the order of weights.def; each tensor of a block for all blocks one after the other. Rows of zeros pad the
+ * vocabulary to a multiple of 128; no program reads them. */
 #include <errno.h>
 #include <string.h>
 

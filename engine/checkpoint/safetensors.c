@@ -1,5 +1,5 @@
-/* safetensors as a layout: which tensor of a file, or of several with an index (tensor_list.h), is which of ours. How many
- * attention heads there are no shape says: our files have it in their metadata, transformers' in a config.json beside them. */
+/* The safetensors format: maps the tensors of a file, or of several with an index (tensor_list.h), to those of a model. Shapes do
+ * not give the number of heads: zerolab's files have it in their metadata, transformers' in a config.json beside them. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,7 +37,7 @@ static int heads_of(const cJSON *json)
     return heads >= 1 && heads <= 1024 && heads == (int)heads ? (int)heads : 0;
 }
 
-/* What makes a GPT-2 another function than ours. */
+/* Refuses settings of a config.json with which a GPT-2 computes another function than zerolab's. */
 static int check_architecture(const cJSON *json, struct error *err)
 {
     const char *activation = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "activation_function"));
@@ -130,7 +130,7 @@ static int open_of(const struct tensor_list *list, const struct tensor_entry *en
     return weights_open_file(list->files ? list->files[entry->file] : path, &bytes, err);
 }
 
-/* *same: whether the numbers are. STATUS_INPUT: they cannot be read. */
+/* Sets *same if both tensors have the same values. STATUS_INPUT: they cannot be read. */
 static int compare(bool *same, int head_fd, const struct tensor_entry *head, int tokens_fd,
                    const struct tensor_entry *tokens, struct error *err)
 {
@@ -148,7 +148,7 @@ static int compare(bool *same, int head_fd, const struct tensor_entry *head, int
     return STATUS_OK;
 }
 
-/* A head of its own is another model, unless it is the same numbers. */
+/* An output layer of its own is refused, unless it has the same values as the token embedding. */
 static int check_head(const struct tensor_list *list, const char *path, struct error *err)
 {
     const struct tensor_entry *head = tensor_list_find(list, "lm_head.weight"),
@@ -165,7 +165,7 @@ static int check_head(const struct tensor_list *list, const char *path, struct e
     return status;
 }
 
-/* What transformers' GPT-2 keeps beside its weights: masks, and the head, which is checked apart. */
+/* Tensors that transformers' GPT-2 saves beside its weights: masks, and the head, which check_head() checks. */
 static bool is_known(const char *name)
 {
     static const char *const endings[] = {".attn.bias", ".attn.masked_bias", "lm_head.weight"};

@@ -1,4 +1,4 @@
-/* The one process that sees a save through: begins it, waits for the shards, and gives the checkpoint its name. */
+/* A save, by the one process that begins it, waits for all shards, and gives the checkpoint its name. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -17,8 +17,8 @@ struct checkpoint_save {
     int lock_fd; /* DIR itself, locked */
 };
 
-/* Two runs that save into one folder would sweep each other's work. Where folders cannot be locked (NFS), this goes
- * unnoticed. */
+/* Locks DIR, because two runs that save into one folder would remove each other's partial folders. If the file system has no locks
+ * (NFS), a second run is not noticed. */
 static int keep_others_out(struct checkpoint_save *save, struct error *err)
 {
     save->lock_fd = open(save->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -28,7 +28,7 @@ static int keep_others_out(struct checkpoint_save *save, struct error *err)
     return error_set(err, STATUS_RUN, "another run is saving into %.300s; give each a folder of its own", save->dir);
 }
 
-/* Saving there would move `latest`, put a step in the place of another run's, and let `keep` remove the rest of them. */
+/* A save into another run's folder would change its `latest`, replace its checkpoints, and let `keep` remove others. */
 static int keep_out_of_others(const struct checkpoint_save *save, struct error *err)
 {
     char tag[CHECKPOINT_TAG_BYTES];
@@ -97,7 +97,7 @@ int checkpoint_gather(struct checkpoint_save *save, bool (*is_over)(void *), voi
     return STATUS_OK;
 }
 
-/* What the manifest says of a shard, from the file that its writer left. */
+/* The manifest's entry for a shard, from the shard's file. */
 static int describe(const struct checkpoint_save *save, int shard, struct manifest_shard *out, struct error *err)
 {
     char path[PATH_BYTES];

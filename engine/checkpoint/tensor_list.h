@@ -1,7 +1,7 @@
-/* What the headers of safetensors files say: a list of named tensors, of one file or of several.
+/* The headers of safetensors files as a list of named tensors, in one file or several.
  *
- *     header   8 bytes, its length; then JSON, {"name": {"dtype", "shape", "data_offsets"}, ...} and "__metadata__", which has
- *              text only; then the tensors, one after the other without holes
+ *     file     8 bytes with the header's length; the header, JSON {"name": {"dtype", "shape", "data_offsets"}, ...} and
+ *              "__metadata__" with text only; then the tensors, one after the other without holes
  *     index    JSON beside several such files: {"metadata": ..., "weight_map": {"name": "file", ...}}
  *
  * Errors are STATUS_INPUT and name file and tensor. */
@@ -24,25 +24,25 @@ struct tensor_entry {
 };
 
 struct tensor_list {
-    cJSON **headers;              /* of each file; they own the names */
-    char **files;                 /* their paths; NULL: one file, without an index */
+    cJSON **headers;              /* one for each file; they own the names */
+    char **files;                 /* paths of the files; NULL: one file, without an index */
     int file_count;
-    struct tensor_entry *entries; /* by name */
+    struct tensor_entry *entries; /* sorted by name */
     int count;
     uint64_t bytes, header_bytes; /* of all files */
 };
 
-/* Of one file that is open. */
+/* Reads the header of one open file of `bytes` bytes. */
 int tensor_list_read(struct tensor_list *list, int fd, uint64_t bytes, struct error *err);
 
-/* Of an index that is open, and all files that it names: each is there, and has those tensors that the index says, no more
- * and no less; none is in two of them. */
+/* Reads an open index and the headers of all files that it names. Checks that each file exists and has exactly the tensors that
+ * the index gives it. */
 int tensor_list_read_index(struct tensor_list *list, int fd, uint64_t bytes, const char *path, struct error *err);
 
 void tensor_list_release(struct tensor_list *list);
 
-/* By its own name or behind "transformer.": GPT2LMHeadModel says "transformer.wte.weight", GPT2Model and the file on the hub
- * "wte.weight". NULL: there is none. */
+/* Finds a tensor by name, also with the prefix "transformer.": GPT2LMHeadModel has "transformer.wte.weight", GPT2Model and the
+ * file on the hub "wte.weight". NULL: not found. */
 struct tensor_entry *tensor_list_find(const struct tensor_list *list, const char *name);
 
 #endif

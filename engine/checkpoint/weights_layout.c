@@ -1,4 +1,4 @@
-/* Layouts, the table of formats, and what the formats have in common. */
+/* Layouts, the table of formats, and helpers that the formats share. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>

@@ -1,6 +1,5 @@
-/* Writing the weights of a source by a layout, a strip of rows of a tensor at a time; of one that is transposed each column of
- * the strip is a piece of one of the file's rows. The file has its name when it is whole; until then ".partial" stands
- * behind it. */
+/* Writes the weights of a source by a layout, a strip of rows of a tensor at a time. Of a transposed tensor, each column of the
+ * strip is a piece of one of the file's rows. The file's name ends in ".partial" until the file is complete. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* Writes one shard: values fill one of two buffers while the other is on its way to the disk. */
+/* Writes one shard: values fill one of two buffers while the other is written to the disk. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -40,8 +40,8 @@ static int fail(struct checkpoint_writer *writer, int status, struct error *err,
     return error_set(err, status, "%s", writer->why);
 }
 
-/* A write that makes a file longer waits for the disk, whoever submits it (ext4), so the file gets its length first. What the
- * file system cannot do costs time, no more. */
+/* A write that extends a file waits for the disk, also if it is asynchronous (ext4). So the file gets its length first. If the
+ * file system cannot do that, writing is only slower. */
 static int reserve(struct checkpoint_writer *writer, uint64_t value_bytes, struct error *err)
 {
     const off_t bytes = (off_t)(SHARD_HEAD_BYTES + whole_pages(value_bytes));
@@ -200,7 +200,7 @@ int checkpoint_writer_end(struct checkpoint_writer *writer, struct error *err)
     return status;
 }
 
-/* A full disk has room again for a line once the shard is gone; and if it has not, the name tells enough. */
+/* After the shard is removed, a full disk usually has room for the note's text; if not, the note's name alone reports the failure. */
 static void leave_note(struct checkpoint_writer *writer)
 {
     char failed[PATH_BYTES];

@@ -26,8 +26,8 @@ static bool next_word(const struct bpe *bpe, pcre2_match_data *match, const char
 
 /* ---- merging one word ---- */
 
-/* A word as a list: symbol i is token[i], and those before and after it. Merged away: token -1. The heap holds merges that
- * may be done, as rank * 2^32 + place, so the least is the one that stands highest in merges.txt, and of equals the first. */
+/* A word as a linked list: symbol i is token[i] (-1: merged away), with links to both neighbours. The heap holds possible merges as
+ * rank * 2^32 + place, so its least element is the first in merges.txt and, of equals, the first in the word. */
 struct merging {
     const struct bpe *bpe;
     int32_t *token;

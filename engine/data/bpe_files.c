@@ -1,4 +1,4 @@
-/* Reading vocab.json and merges.txt. Both come from anywhere, so nothing in them is believed. */
+/* Reads vocab.json and merges.txt. Both may come from anywhere, so everything in them is checked. */
 #include <cjson/cJSON.h>
 #include <stdlib.h>
 #include <string.h>

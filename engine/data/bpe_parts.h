@@ -1,4 +1,4 @@
-/* What a byte-pair encoding is made of; for bpe*.c only. */
+/* Internals of struct bpe; only bpe*.c includes this file. */
 #ifndef ENGINE_DATA_BPE_PARTS_H
 #define ENGINE_DATA_BPE_PARTS_H
 
@@ -20,7 +20,7 @@ struct bpe {
     pcre2_code *words;
 };
 
-/* The slot of a pair: its merge, or the empty one where it would stand. */
+/* The slot of a pair in `merges`: its merge, or the empty slot for it. */
 struct bpe_merge *bpe_merge_of(const struct bpe *bpe, int32_t left, int32_t right);
 
 #endif

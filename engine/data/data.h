@@ -1,5 +1,5 @@
-/* Training data: the tokens of text or of token shards (corpus.h), or made-up ones. A sample is a pure function of (seed,
- * global sample index), so any number of ranks reads the same stream without talking. */
+/* Training data: tokens of a text or of token shards (corpus.h), or synthetic tokens. A sample is a pure function of (seed, global
+ * sample index), so any number of ranks reads the same stream without communication. */
 #ifndef ENGINE_DATA_DATA_H
 #define ENGINE_DATA_DATA_H
 
@@ -11,31 +11,31 @@ struct data;
 
 enum data_split { DATA_TRAIN, DATA_VALIDATION };
 
-/* STATUS_INPUT: missing, empty, or shorter than one sample; STATUS_USAGE: the model's vocabulary is too small. Of token
- * shards the first 32 million tokens are looked at here; a later one that is too large is found when it is read. */
+/* STATUS_INPUT: the data is missing, empty, or shorter than one sample; STATUS_USAGE: the model's vocabulary is too small. Only the
+ * first 32 million tokens of token shards are checked here; a later token that is too large is found when it is read. */
 int data_open(struct data **out, const struct config *config, struct error *err);
 void data_close(struct data *data);
 
-/* tokens and targets: [B, T]; targets are the tokens one place on. Sample b is number first_sample + b of the stream. For
- * DATA_VALIDATION samples walk the held-out slice in order, and wrap. STATUS_USAGE: a token is not in the model's
- * vocabulary; STATUS_INPUT: a file cannot be read any more, or became shorter. */
+/* Fills tokens and targets, both [B, T]; targets[t] is the token after tokens[t]. Row b is sample first_sample + b of the stream.
+ * DATA_VALIDATION samples follow each other in the held-out slice, and wrap around. STATUS_USAGE: a token is not in the model's
+ * vocabulary; STATUS_INPUT: a file can no longer be read, or became shorter. */
 int data_batch(const struct data *data, enum data_split split, int64_t first_sample, int B, int T, int32_t *tokens,
                int32_t *targets, struct error *err);
 
 /* Whole samples of T tokens in the held-out slice (0: there is none). */
 int64_t data_validation_samples(const struct data *data, int T);
 
-/* Entropy of single tokens of the training slice (of its first 64 MiB), in nats: what a model that learned only frequencies would reach. */
+/* Entropy of single tokens in the first 64 MiB of the training slice, in nats: the loss of a model that knows only frequencies. */
 double data_unigram_entropy(const struct data *data);
 double data_entropy(const uint64_t *counts, int vocabulary); /* of tokens that occur so often */
 
 uint64_t data_tokens(const struct data *data); /* 0: made up */
 uint64_t data_bytes(const struct data *data);  /* in its files */
 
-/* As it was when it was opened. */
+/* The fingerprint at the time of data_open(). */
 const struct data_fingerprint *data_fingerprint(const struct data *data);
 
-/* What its tokens mean. */
+/* The tokenizer of its tokens. */
 const struct tokenizer *data_tokenizer(const struct data *data);
 
 #endif

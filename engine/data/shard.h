@@ -1,10 +1,9 @@
-/* Token shards as llm.c reads and writes them, version 1:
+/* Reads heads of, and writes, llm.c's token shards, version 1:
  *
  *     256 int32   20240520, 1, number of tokens, zeros
  *     uint16 each the tokens
  *
- * all little-endian. A corpus reads them; this is their head, and a writer that needs a buffer's memory however many tokens
- * there are. */
+ * all little-endian. corpus.h reads the tokens. The writer needs only the memory of a buffer, for any number of tokens. */
 #ifndef ENGINE_DATA_SHARD_H
 #define ENGINE_DATA_SHARD_H
 
@@ -17,25 +16,25 @@
 enum { SHARD_MAGIC = 20240520, SHARD_VERSION = 1, SHARD_HEAD_BYTES = 1024, SHARD_VOCABULARY_MAX = 65536 };
 #define SHARD_TOKENS_MAX INT32_MAX
 
-/* Whether the first bytes of a file are those of a shard, of whatever version. */
+/* Whether the first bytes of a file are those of a shard of any version. */
 bool shard_is(const uint8_t *bytes, size_t count);
 
-/* How many tokens a file has behind its head, of which all SHARD_HEAD_BYTES are given, or the whole of a shorter file.
- * STATUS_INPUT: not a shard, of another version, or longer or shorter than it says. */
+/* Reads the number of tokens from a head of SHARD_HEAD_BYTES, or from all bytes of a shorter file. STATUS_INPUT: not a shard, another
+ * version, or file_bytes does not agree with the head. */
 int shard_read(const uint8_t *head, uint64_t file_bytes, uint64_t *count, struct error *err);
 
-/* Shards one after another: "PATH", or in the folder PATH tokens-000000.bin, tokens-000001.bin ... of `most` tokens each.
- * A shard has the name it is known by when it is whole; until then ".partial" stands behind it. */
+/* Writes one shard PATH, or shards of `most` tokens each, PATH/tokens-000000.bin, PATH/tokens-000001.bin ...
+ * The name of a shard ends in ".partial" until the shard is complete. */
 struct shard_writer;
 
-/* most 0: one file. The folder is made if it is not there. */
+/* most 0: one file. A missing folder is made. */
 int shard_writer_open(struct shard_writer **out, const char *path, uint64_t most, struct error *err);
-/* STATUS_USAGE: a token that 16 bits cannot hold, or more tokens than one shard may have. */
+/* STATUS_USAGE: a token does not fit 16 bits, or there are more tokens than a shard may have. */
 int shard_writer_put(struct shard_writer *writer, const int32_t *tokens, size_t count, struct error *err);
 /* Ends the last shard. */
 int shard_writer_end(struct shard_writer *writer, struct error *err);
-int shard_writer_shards(const struct shard_writer *writer); /* that were ended */
-/* Frees; a shard that was not ended is removed. */
+int shard_writer_shards(const struct shard_writer *writer); /* number of complete shards */
+/* Frees the writer and removes an incomplete shard. */
 void shard_writer_close(struct shard_writer *writer);
 
 #endif
