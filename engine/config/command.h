@@ -1,5 +1,5 @@
-/* Commands: what keys, --at, labs and the socket send to a running engine. One table (commands.def) gives name, argument,
- * class and help. A command is a line of text: "stage=3", "pause", "set zero_optimization.reduce_bucket_size=5e5". */
+/* Commands that keys, --at, labs and the socket send to a running engine. The table commands.def gives name, argument, class and
+ * help. A command is a line of text: "stage=3", "pause", "set zero_optimization.reduce_bucket_size=5e5". */
 #ifndef ENGINE_CONFIG_COMMAND_H
 #define ENGINE_CONFIG_COMMAND_H
 
@@ -25,22 +25,22 @@ struct command {
 struct command_info { const char *name, *argument; enum command_class class; const char *help; };
 extern const struct command_info command_table[COMMANDS];
 
-/* Parses a line. STATUS_USAGE names the nearest command. */
+/* Parses a line. STATUS_USAGE: an unknown command (the text names the nearest one) or a wrong argument. */
 int command_parse(struct command *command, const char *line, struct error *err);
 
 /* The stage that a line switches to; -1: the line does something else. */
 int command_stage(const char *line);
 
-/* One --at argument: "5:stage=1" or "oom:stage=3" (*step = -1). */
+/* Parses an --at argument: "5:stage=1" or "oom:stage=3" (*step = -1). */
 int command_parse_at(const char *text, int64_t *step, struct command *command, struct error *err);
 
-/* What the command does, where that depends on its key too: `set` of a key that is not live is RESTART. */
+/* The class of a command. For `set` it depends on the key: if the key is not live, the class is RESTART. */
 enum command_class command_class(const struct command *command);
 
 /* The line that command_parse() would read back. */
 void command_format(const struct command *command, char *line, int room);
 
-/* Whether a name can be a checkpoint's: letters, digits, - _ . and not a dot first. STATUS_USAGE. */
+/* Checks that a name can be a checkpoint's tag: letters, digits, - _ . and no dot first. STATUS_USAGE: it cannot. */
 enum { COMMAND_TAG_BYTES = 64 };
 int command_check_tag(const char *tag, struct error *err);
 

@@ -1,6 +1,6 @@
-/* The configuration of a run, resolved: a DeepSpeed JSON file read as it is, plus our own sections (model, data, memory,
- * topology). config_keys.def is the one table of keys; this struct holds the values after defaults, "auto" and the
- * batch triad. Sizes called *_elems are in elements, as in DeepSpeed. */
+/* The resolved configuration of a run. The file is a DeepSpeed JSON file, unchanged, plus zerolab's own sections (model, data,
+ * memory, topology). config_keys.def is the one table of keys. struct config has the values after defaults, "auto" and the
+ * batch triad are resolved. Sizes called *_elems are in elements, as in DeepSpeed. */
 #ifndef ENGINE_CONFIG_CONFIG_H
 #define ENGINE_CONFIG_CONFIG_H
 
@@ -18,13 +18,13 @@ struct config_model {
     int layers, hidden, heads, context, vocabulary;
 };
 
-/* What a token of the data is: a byte of text, or a number of a token shard. */
+/* The meaning of a token of the data: a byte of text, or a number of a token shard. */
 enum data_format { DATA_BYTES, DATA_TOKENS };
 
 enum recompute { RECOMPUTE_NONE, RECOMPUTE_FULL, RECOMPUTE_ATTENTION };
 enum offload { OFFLOAD_NONE, OFFLOAD_CPU, OFFLOAD_NVME };
 
-/* As files call them. */
+/* The names in configuration files. */
 static inline const char *recompute_name(enum recompute recompute)
 {
     static const char *const names[] = {"none", "full", "attention"};
@@ -37,11 +37,11 @@ static inline const char *offload_name(enum offload offload)
     return names[offload];
 }
 
-/* Defaults of keys under schedule and offload_param: what traces mean that do not say. */
+/* Defaults of keys under schedule and offload_param; they also hold for traces without these keys. */
 enum { UPDATE_TILE_ELEMS = 4194304, DELAYED_UPDATE_AFTER = 40 };
 enum { PARAM_BUFFERS = 5, PARAM_BUFFER_ELEMS = 100000000, MAX_IN_CPU_ELEMS = 1000000000 };
 
-/* The knobs of a step's schedule, most of them of zero_optimization: all of them can change between two steps. */
+/* The settings of a step's schedule, most of them from zero_optimization. All of them can change between two steps. */
 struct config_zero {
     int stage;
     int64_t reduce_bucket_elems, allgather_bucket_elems;
@@ -49,20 +49,20 @@ struct config_zero {
     int64_t prefetch_bucket_elems, max_live_parameters, max_reuse_distance, param_persistence_threshold;
     int64_t model_persistence_threshold, sub_group_elems;
     bool prescale_gradients;         /* divide before the sum, not after */
-    float gradient_predivide_factor; /* divide by it before the sum, by the rest after */
-    int keep_last_units;             /* so many units stay gathered from forward to backward */
+    float gradient_predivide_factor; /* divide by it before the sum, by ranks / it after */
+    int keep_last_units;             /* number of last units that stay gathered from forward to backward */
     bool no_sync;                    /* reduce once, after the last micro-step, at stages 2 and 3 too */
-    enum recompute recompute; /* what of a block backward makes again */
+    enum recompute recompute; /* the part of a block that backward recomputes */
     int checkpoint_every;     /* blocks of a segment, under full recomputation */
-    bool cpu_checkpointing;   /* their inputs wait in the host tier */
-    enum offload offload_optimizer, offload_param; /* where what a rank owns lies: states and master; parameters */
+    bool cpu_checkpointing;   /* the inputs of segments are kept in the host tier */
+    enum offload offload_optimizer, offload_param; /* the tier of a rank's states and master weights; of its parameters */
     double offload_ratio;                          /* stage 3: the share of sub-groups whose states are offloaded */
     bool delayed_update;                           /* the host updates with a step's gradients during the next step */
-    int64_t delayed_update_after;                  /* so many steps are not delayed */
-    bool pin_optimizer, pin_param;                 /* what of them lies in host memory is locked there */
-    int64_t update_tile_elems;                     /* of an update on the host, and of what comes back from it */
-    bool pipeline_read, pipeline_write;            /* states on NVMe: the next tile is read, the one before written meanwhile */
-    int64_t param_buffers, param_buffer_elems, max_in_cpu_elems; /* parameters on NVMe: staging, and what stays in host memory */
+    int64_t delayed_update_after;                  /* number of first steps whose update is not delayed */
+    bool pin_optimizer, pin_param;                 /* lock the offloaded arrays in host memory */
+    int64_t update_tile_elems;                     /* elements of a tile of an update on the host, and of its copy to the device */
+    bool pipeline_read, pipeline_write;            /* states on NVMe: read the next tile, write the previous one during an update */
+    int64_t param_buffers, param_buffer_elems, max_in_cpu_elems; /* parameters on NVMe: staging, and elements kept in host memory */
 };
 
 struct config_link { double bandwidth_bytes_per_s, latency_s; }; /* 0: not paced */
@@ -70,8 +70,8 @@ struct config_link { double bandwidth_bytes_per_s, latency_s; }; /* 0: not paced
 enum decay_on { DECAY_ON_MATRICES, DECAY_ON_ALL };
 
 struct config_optimizer {
-    char type[32];          /* as optimizers.def names it */
-    enum optimizer rule;    /* what type and parameters come to */
+    char type[32];          /* a name of optimizers.def */
+    enum optimizer rule;    /* follows from type and parameters */
     double learning_rate, beta1, beta2, epsilon, weight_decay, momentum, dampening;
     bool adam_w_mode, torch_adam, bias_correction, nesterov;
     enum decay_on decay_on; /* which tensors decay */
@@ -83,7 +83,7 @@ enum scheduler {
 };
 enum warmup { WARMUP_LOG, WARMUP_LINEAR };
 
-/* Parameters of all schedules; which of them count follows from the kind. */
+/* Parameters of all schedules; `kind` decides which of them are used. */
 struct config_scheduler {
     char type[32];          /* "": the learning rate is constant */
     enum scheduler kind;
@@ -110,13 +110,13 @@ struct config_fp16 {
     double min_loss_scale;
 };
 
-/* What runs without a screen print beside their progress; engine/advise/logs.h. */
+/* Reports that runs without a screen print besides their progress (engine/advise/logs.h). */
 struct config_logs {
     int64_t steps_per_print; /* 0: not given */
     bool wall_clock_breakdown, memory_breakdown;
     struct {
         bool enabled, verbose, prof_all, debug;
-        char prof_ops[256]; /* names, one a line */
+        char prof_ops[256]; /* names, one on each line */
     } comms;
     struct {
         bool enabled, detailed;
@@ -132,20 +132,20 @@ enum backend_kind { BACKEND_CPU, BACKEND_CUDA };
 enum collectives { COLLECTIVES_AUTO, COLLECTIVES_NCCL, COLLECTIVES_DIRECT };
 enum ranks_as { RANKS_AS_PROCESSES, RANKS_AS_THREADS, RANKS_AS_MPIRUN };
 
-/* Slow motion from this factor on is for the eye: what moves or uses parameters and gradients is stretched as if it had
- * taken at least so long, however small the model is. At 20 that is 0.2 s. */
+/* Slow motion from SLOW_MOTION_EYE on is for the eye. Operations that move or use parameters and gradients are then stretched as
+ * if each had taken at least SLOW_MOTION_EYE_SECONDS, also in a small model. With a factor of 20 that is 0.2 s. */
 #define SLOW_MOTION_EYE         10.0
 #define SLOW_MOTION_EYE_SECONDS 0.01
-#define SLOW_RANK_FACTOR        2.0 /* of topology.slow_rank, by which it is slower than the others */
+#define SLOW_RANK_FACTOR        2.0 /* how much slower topology.slow_rank is than the other ranks */
 
 struct config {
     struct config_model model;
-    int mlp_tiles; /* units that a block's MLP is cut into; 1: it is part of the block */
-    enum dtype dtype; /* of parameters, activations, gradients: what bf16 and fp16 come to */
+    int mlp_tiles; /* number of units of a block's MLP; 1: the MLP is part of the block's unit */
+    enum dtype dtype; /* of parameters, activations and gradients; follows from bf16 and fp16 */
     struct config_fp16 fp16;
-    enum type_of gradient_type, wire_type; /* in what gradients accumulate, and travel */
-    bool bf16, check_grad_overflow; /* the latter: a bf16 step with inf or NaN in its gradients is skipped */
-    int max_skips;                  /* so many skipped steps in a row end the run; 0: no limit */
+    enum type_of gradient_type, wire_type; /* types in which gradients accumulate, and are communicated */
+    bool bf16, check_grad_overflow; /* check_grad_overflow: skip a bf16 step with inf or NaN in its gradients */
+    int max_skips;                  /* number of skipped steps in a row that ends the run; 0: no limit */
     struct {
         char path[4096];      /* "": the default text */
         enum data_format format;
@@ -161,14 +161,14 @@ struct config {
         int keep;             /* 0: all */
         enum background background;
         bool at_end;
-        bool weights_too;     /* as safetensors beside each, in the model's type */
+        bool weights_too;     /* also save the weights as safetensors beside each checkpoint, in the model's type */
     } checkpoint;
     int train_batch_size, micro_batch_size, accumulation_steps; /* B of a rank and micro-step is micro_batch_size */
     struct config_optimizer optimizer;
     struct config_scheduler scheduler;
     float gradient_clipping; /* 0: off */
     struct config_zero zero;
-    int number_checkpoints;     /* as given; zero.recompute and zero.checkpoint_every follow from it. 0: not given */
+    int number_checkpoints;     /* zero.recompute and zero.checkpoint_every follow from it. 0: not given */
     bool overlap_follows_stage; /* overlap_comm was not given: config_set() of the stage sets it to stage == 3 */
     uint64_t budget_bytes[TIERS]; /* 0: no limit */
     struct { char optimizer_path[4096], param_path[4096]; } nvme; /* "": not given */
@@ -180,17 +180,17 @@ struct config {
     struct {
         int ranks, ranks_per_node, threads_per_rank;
         enum backend_kind backend;
-        int gpus; /* 1 or ranks; 0: as there are */
-        enum collectives collectives; /* of a run that has begun: auto is direct */
+        int gpus; /* 1 or ranks; 0: as many as the machine has */
+        enum collectives collectives; /* once a run has begun, auto means direct (gpu_settle()) */
         enum ranks_as ranks_as;
         struct config_link links[LINKS];
         double slow_motion; /* 1: real time */
         int slow_rank;      /* -1: none */
-        double device_flops; /* a rank computes at most so many operations a second; 0: not paced */
+        double device_flops; /* limit of a rank's floating-point operations per second; 0: not paced */
     } topology;
     struct config_logs logs;
     char *notes; /* lines "key: accepted, no effect here: reason", printed once; owned */
-    char *given; /* what was given, whether it has an effect or not, for config_given_next(); owned */
+    char *given; /* all keys that were given, with or without effect, for config_given_next(); owned */
 };
 
 /* Reads the file (Hjson comments and trailing commas allowed), applies `sets` ("bf16.enabled=true", in order), resolves and
@@ -200,58 +200,58 @@ struct config {
 int config_load(struct config *config, const char *path, const char *const *sets, int set_count, struct error *err);
 void config_release(struct config *config);
 
-/* The text of a configuration file, for config_load_text(); the caller frees. A pipe will do, too, but gives its text only
- * once. Errors as of config_load(), without the path. */
+/* Reads the text of a configuration file for config_load_text(); the caller frees. The path may be a pipe, which gives its text only
+ * once. Errors as with config_load(); their text lacks the path. */
 int config_read(char **text, const char *path, struct error *err);
 
-/* The folder that parameters on NVMe, or else states, go to: their section's, or the only one that is given; "" where none is. */
+/* The folder for parameters (`parameters`) or optimizer states on NVMe: their own section's, else the other's; "" if none is given. */
 const char *config_nvme_path(const struct config *config, bool parameters);
 
-/* The same from a text: of a file, or as config_to_json() writes it and traces hold it; sets as above. */
+/* Like config_load(), from a text: of a file, of config_to_json(), or of a trace. */
 int config_load_text(struct config *config, const char *text, const char *const *sets, int set_count, struct error *err);
 
 /* The resolved configuration as one JSON object (caller frees). */
 char *config_to_json(const struct config *config);
 
-/* Sets one live key of config_zero, budgets, links or slow motion ("zero_optimization.stage", "3"); used by commands. */
+/* Sets one live key ("zero_optimization.stage", "3") and checks the configuration; used by commands. */
 int config_set(struct config *config, const char *key, const char *value, struct error *err);
 
-/* Whether a key is honoured and not live: only a new start can change it. */
+/* Whether a key is honoured but not live, so that changing it needs a relaunch. */
 bool config_restarts(const char *key);
 bool config_is_live(const char *key); /* honoured, and can change between two steps */
 
-/* Stores a value by the key's row alone, type and range: whether it is one, not whether it goes with the others. */
+/* Checks a value's type and range by the key's row and stores it; does not check it against other keys. */
 int config_try(struct config *config, const char *key, const char *value, struct error *err);
 
-/* Whether a key names a place where a run leaves files: checkpoint.path, flops_profiler.output_file. (Files below nvme_path are
- * unlinked as soon as they are open.) And the first such key that has a value; NULL: none has. */
+/* config_is_place(): whether a key is a path where a run leaves files: checkpoint.path, flops_profiler.output_file. (Files below
+ * nvme_path are unlinked as soon as they are open.) config_place(): the first such key with a value; NULL if none has one. */
 bool config_is_place(const char *key);
 const char *config_place(const struct config *config);
 
-/* Whether setting a key would do anything: not if it belongs to another optimizer or scheduler than the one in force, or if
- * the scheduler goes before it. STATUS_USAGE says why not. */
+/* Whether setting a key would have an effect. False, with STATUS_USAGE and the reason: it belongs to another optimizer or scheduler
+ * than the current one, or the scheduler overrides it. */
 int config_matters(const struct config *config, const char *key, struct error *err);
 
-/* One key that was given: by "file", "set" or "auto", how it is spelled there, and its value, shortened. */
+/* One key that was given: its path, its source ("file", "set" or "auto"), its spelling there, and its value, shortened. */
 enum { CONFIG_PATH_MAX = 128 };
 struct config_given { char path[CONFIG_PATH_MAX], from[8], spelling[CONFIG_PATH_MAX], value[80]; };
 
-/* Reads the one at *at, which begins as config->given, and goes on to the next; false: there is no more. */
+/* Iterates: reads the entry at *at, which is config->given at first, and advances *at; false at the end. */
 bool config_given_next(const char **at, struct config_given *given);
-/* Whether somebody gave it; and from now on what a file gave counts as a default: it stood in for one that nobody gave. */
+/* Whether the user gave a key. config_forget_file() makes keys of the file count as defaults, for a file that the user did not name. */
 bool config_is_given(const struct config *config, const char *path);
 void config_forget_file(struct config *config);
 
-/* The value of a key as one would type it ("50MB", "100us", "true"), so that it reads back the same. "": no such key. */
+/* Formats the value of a key as a user would type it ("50MB", "100us", "true"); it reads back the same. "": no such key. */
 void config_show(const struct config *config, const char *key, char *text, size_t room);
 
-/* A key's own path, also where an older spelling was typed. */
+/* Sets `path` to the full path of a typed key, which may be an older spelling. */
 void config_path(char path[CONFIG_PATH_MAX], const char *typed);
 
-/* "256MiB", "1.5GB", "5e8" or a number: bytes. */
+/* Parses a number of bytes: "256MiB", "1.5GB", "5e8". */
 int config_parse_bytes(const char *text, uint64_t *bytes, struct error *err);
 
-/* TYPE_OF_MODEL has none of its own. */
+/* The dtype of a type other than TYPE_OF_MODEL. */
 enum dtype config_dtype(enum type_of type);
 
 /* Built-in model shapes by name (nano, micro, gpt2, gpt2-medium, gpt2-large, gpt2-xl); NULL if unknown. */

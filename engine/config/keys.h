@@ -1,4 +1,4 @@
-/* config_keys.def as a table of rows, and what can be done with one row: find it, parse a value, store it, print it. */
+/* config_keys.def as a table of rows, and functions to find a row and to parse, store and print its value. */
 #ifndef ENGINE_CONFIG_KEYS_H
 #define ENGINE_CONFIG_KEYS_H
 
@@ -27,7 +27,7 @@ struct config_key {
     enum key_type type;
     enum key_class class;
     size_t offset, size;  /* of the field in struct config (honoured keys) */
-    const char *value;    /* default; what a FIXED key accepts; where an INERT key says nothing; the key an ALIAS means */
+    const char *value;    /* default; FIXED: the accepted value; INERT: the value without a note; ALIAS: the real key */
     const char *range;
     bool live;
     const char *text;     /* help, or the reason */
@@ -44,17 +44,17 @@ int key_index(const char *path);
 /* "prefix.name"; no prefix: "name". */
 void key_join(char path[CONFIG_PATH_MAX], const char *prefix, const char *name);
 
-/* A section is what stands before a dot in some path ("zero_optimization"). */
+/* Whether a path is a section, the part of a key's path before a dot ("zero_optimization"). */
 bool key_is_section(const char *path);
 
 /* The last word of a path. */
 const char *key_leaf(const char *path);
 
-/* What a key is called where there is no room for its path: its last word, or two where one says nothing ("pcie.bandwidth"); what
- * has a device is called by what is put there ("offload_optimizer"). */
+/* A short name for a key: its last word, or two words if one is unclear ("pcie.bandwidth"); for a key `device`, its section
+ * ("offload_optimizer"). */
 void key_short_name(char *name, size_t room, const char *path);
 
-/* "elements", "samples", "/s": what its value is counted in; "": said by the value, or nothing. */
+/* The unit of a key's value: "elements", "samples", "/s"; "": none, or the value includes it. */
 const char *key_unit(const char *path);
 
 /* Whether an honoured key's value, as key_show() writes it, is the table's default. */
@@ -66,16 +66,16 @@ int key_unknown(const char *path, struct error *err);
 /* Checks the item against the row's type and range and, for honoured keys with a config, stores it. */
 int key_read(const struct config_key *key, const cJSON *item, struct config *config, struct error *err);
 
-/* Whether config holds a zero there. */
+/* Whether a key's field in config is zero. */
 bool key_is_zero(const struct config_key *key, const struct config *config);
 
-/* The value that config holds for an honoured key; numbers are exact. */
+/* The value of an honoured key as JSON; numbers are exact. */
 cJSON *key_to_json(const struct config_key *key, const struct config *config);
 
-/* The same as text that one would type: sizes and times with a unit where that is exact. */
+/* The same as text, as a user would type it: sizes and times have a unit if that is exact. */
 void key_show(const struct config_key *key, const struct config *config, char *text, size_t room);
 
-/* Whether an honoured key has another value in b than in a; then both as text. */
+/* Whether an honoured key's values in a and b differ; if so, formats both. */
 bool key_differs(const struct config_key *key, const struct config *a, const struct config *b, char *in_a, char *in_b, size_t room);
 
 #endif

@@ -1,4 +1,4 @@
-/* Numbers as written. cJSON keeps a double, which loses integers past 2^53; here they come from the text. */
+/* Parses numbers from their text. cJSON keeps doubles, which lose integers past 2^53. */
 #ifndef ENGINE_CONFIG_NUMBER_H
 #define ENGINE_CONFIG_NUMBER_H
 
@@ -9,7 +9,7 @@
 /* Length of the JSON number at the head of text, 0 if there is none. */
 size_t number_length(const char *text);
 
-/* The integer that a JSON number stands for ("5e8", "-3", "1.5e1"); false if it has a fraction or its size is over 2^64 - 1. */
+/* The integer value of a JSON number ("5e8", "-3", "1.5e1"); false if it has a fraction or its magnitude exceeds 2^64 - 1. */
 bool number_integer(const char *text, bool *negative, uint64_t *magnitude);
 
 /* A JSON number with an optional unit: bytes ("256MiB", "1.5GB"), and seconds ("20us"). False if it is neither. */

@@ -1,5 +1,5 @@
-/* The optimizer and the scheduler that a configuration names: which parameters each has, what they default to, and what
- * follows from them. */
+/* The optimizer and the scheduler of a configuration: the parameters that each type has, their defaults, and the values that
+ * follow from them. */
 #ifndef ENGINE_CONFIG_OPTIMIZER_H
 #define ENGINE_CONFIG_OPTIMIZER_H
 
@@ -12,7 +12,7 @@ int scheduler_refuse(const cJSON *tree, struct error *err);
 int optimizer_resolve(struct config_source *source, struct error *err);
 int scheduler_resolve(struct config_source *source, struct error *err);
 
-/* --set has changed the type: what the file gave to another one goes, and is said. `section` is "optimizer". */
+/* After --set has changed the type: removes the file's parameters that the new type lacks, with a note. `section`: "optimizer". */
 int optimizer_leave_out(struct config *config, cJSON *section, struct error *err);
 
 /* False: a parameter of another optimizer or scheduler than the one in force. */

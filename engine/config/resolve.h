@@ -1,4 +1,4 @@
-/* From values as given to values as used: "auto", the batch triad, the model's sizes, and the checks across keys. */
+/* Resolves given values to final ones: "auto", the batch triad, the model's sizes, and the checks across keys. */
 #ifndef ENGINE_CONFIG_RESOLVE_H
 #define ENGINE_CONFIG_RESOLVE_H
 
@@ -9,32 +9,32 @@ enum given { GIVEN_NOT, GIVEN_VALUE, GIVEN_AUTO };
 
 struct config_source {
     struct config *config;
-    const char *const *sets; /* of --set */
+    const char *const *sets; /* arguments of --set */
     int set_count;
     enum given given[CONFIG_KEYS_MAX];         /* by row of config_keys */
-    const char *spelled[CONFIG_KEYS_MAX];      /* by row: as the file has it, where that is not the path; else NULL */
+    const char *spelled[CONFIG_KEYS_MAX];      /* by row: the file's spelling if it is not the path; else NULL */
 };
 
-/* STATUS_RUN, and the line that says so. */
+/* Sets an error about missing memory; returns STATUS_RUN. */
 int config_no_memory(struct error *err);
 
 /* Appends one line to an owned text (config->notes, config->given). */
 int config_add_line(char **text, struct error *err, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/* ... to config->notes. */
+/* Appends a line to config->notes. */
 #define config_note(config, ...) config_add_line(&(config)->notes, __VA_ARGS__)
 
-/* Adds a line to config->given. */
+/* Appends a line to config->given. */
 int config_note_given(struct config_source *source, int row, const cJSON *item, bool is_auto, struct error *err);
 
-/* Older spellings in the tree become the keys they mean, so that the rest, `sets` included, knows one; and, once `sets` are in
- * it, those of offload, which are sections now. */
+/* spellings_rename() replaces older spellings in the tree by the current keys, so that all later code, also `sets`, sees only those.
+ * spellings_of_offload() does the same for the old offload switches, after the `sets` are in the tree. */
 int spellings_rename(struct config_source *source, cJSON *tree, struct error *err);
 int spellings_of_offload(struct config_source *source, cJSON *tree, struct error *err);
 
 int config_resolve(struct config_source *source, struct error *err);
 
-/* What must hold between keys; also after a live change. */
+/* Checks rules between keys; also called after a live change. */
 int config_check(const struct config *config, struct error *err);
 
 /* STATUS_USAGE: sizes whose product would not fit where it is computed (bounds.c); the text names the keys. */

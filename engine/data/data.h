@@ -27,9 +27,9 @@ int64_t data_validation_samples(const struct data *data, int T);
 
 /* Entropy of single tokens in the first 64 MiB of the training slice, in nats: the loss of a model that knows only frequencies. */
 double data_unigram_entropy(const struct data *data);
-double data_entropy(const uint64_t *counts, int vocabulary); /* of tokens that occur so often */
+double data_entropy(const uint64_t *counts, int vocabulary); /* from the counts of all tokens, in nats */
 
-uint64_t data_tokens(const struct data *data); /* 0: made up */
+uint64_t data_tokens(const struct data *data); /* 0: synthetic */
 uint64_t data_bytes(const struct data *data);  /* in its files */
 
 /* The fingerprint at the time of data_open(). */
