@@ -1,5 +1,5 @@
-/* The numeric kernels of one rank: matrix products (oneDNN) and zerolab's own kernels for the rest of a GPT, on `threads`
- * threads, with the widest instruction set that the processor has.
+/* The numeric kernels of one rank: matrix products (oneDNN) and zerolab's own kernels for the rest of a GPT, on
+ * `threads` threads, with the widest instruction set that the processor has.
  *
  *     struct kernels *kernels;
  *     kernels_create(&kernels, threads, NULL, err)
@@ -63,8 +63,8 @@ int kernels_logits_backward_weight(struct kernels *kernels, enum dtype dtype, vo
 
 struct attention_shape { int B, T, C, NH; }; /* batch, tokens of a sequence, channels, heads */
 
-/* Arguments of kernels_update(). The caller computes the factors once per step (engine/optim/optimizer.c). update_arrays.state has as
- * many arrays as the optimizer has states. */
+/* Arguments of kernels_update(). The caller computes the factors once per step (engine/optim/optimizer.c).
+ * update_arrays.state has as many arrays as the optimizer has states. */
 struct update_factors {
     float gradient;                /* multiplies the gradient */
     float decay;                   /* L2 weight decay: decay x parameter is added to the gradient; or 0 */
@@ -89,10 +89,10 @@ double kernels_sum_squares(struct kernels *kernels, enum dtype dtype, const void
 void kernels_cast(struct kernels *kernels, enum dtype to, void *y, enum dtype from, const void *x, int64_t n);
 
 /* For the communication lane: takes no struct kernels, runs on the calling thread alone, and is safe from any thread.
- * destination = after x the sum of the sources, added in order in fp32, rounded to the sources' type `dtype` and then to the
- * destination's type `to`. With accumulate, the old destination is added before the second rounding. destination may be one
- * of the sources. If `before` is not 1, each source is first replaced by round(before x source), as if its rank had stored
- * that. */
+ * destination = after x the sum of the sources, added in order in fp32, rounded to the sources' type `dtype` and then
+ * to the destination's type `to`. With accumulate, the old destination is added before the second rounding. destination
+ * may be one of the sources. If `before` is not 1, each source is first replaced by round(before x source), as if its
+ * rank had stored that. */
 struct reduce_factors { float before, after; };
 void kernels_reduce(enum dtype dtype, enum dtype to, void *destination, const void *const *sources, int count,
                     const struct reduce_factors *factors, int64_t elems, bool accumulate);

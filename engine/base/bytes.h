@@ -1,5 +1,5 @@
-/* A growing array of bytes. A zeroed struct is an empty array; bytes_release() frees the array and makes it empty again.
- * Functions that grow an array return false without memory; the array is then unchanged. */
+/* A growing array of bytes. A zeroed struct is an empty array; bytes_release() frees the array and makes it empty
+ * again. Functions that grow an array return false without memory; the array is then unchanged. */
 #ifndef ENGINE_BASE_BYTES_H
 #define ENGINE_BASE_BYTES_H
 

@@ -73,8 +73,8 @@ static bool target_of(char target[PATH_MAX], int fd, const char *path)
     return errno = ENAMETOOLONG, false;
 }
 
-/* Links in /proc belong to the kernel and may point to files without a name. Any other link is held open while its owner
- * is checked and its target is read, so that another process cannot exchange it in between. */
+/* Links in /proc belong to the kernel and may point to files without a name. Any other link is held open while its
+ * owner is checked and its target is read, so that another process cannot exchange it in between. */
 static int open_link(const char *path, int flags, int links)
 {
     struct stat about;

@@ -18,22 +18,22 @@
 
 enum { FILE_PIPE_PATIENCE_MS = 5000 };
 
-/* Creates a file under a name that the program chose: unlinks an existing file of that name and follows no link. `flags`
- * are added to O_WRONLY. */
+/* Creates a file under a name that the program chose: unlinks an existing file of that name and follows no link.
+ * `flags` are added to O_WRONLY. */
 int file_create(const char *path, int flags);
 FILE *file_create_stream(const char *path);
 
 /* Makes the missing folders above a path. Errors are not reported here: opening the path will fail then. */
 void file_make_folders(char *path);
-/* Makes the folders above a path and replaces its file by `text`, ended by a newline. Writes PATH.new and renames it, so
- * that a crash leaves the old file or the new one. False: errno has the reason. */
+/* Makes the folders above a path and replaces its file by `text`, ended by a newline. Writes PATH.new and renames it,
+ * so that a crash leaves the old file or the new one. False: errno has the reason. */
 bool file_replace(char *path, const char *text);
-/* The path of `name` in the folder of the user's state: $XDG_STATE_HOME/zerolab, else ~/.local/state/zerolab. Returns the length as
- * snprintf() does; -1 if there is no home folder. */
+/* The path of `name` in the folder of the user's state: $XDG_STATE_HOME/zerolab, else ~/.local/state/zerolab. Returns
+ * the length as snprintf() does; -1 if there is no home folder. */
 int file_state_path(char *path, size_t room, const char *name);
 
-/* Opens a file that the user named, with the `flags` of open(); the stream is opened for writing, and created where missing.
- * ELOOP: a link of another user; ENXIO: a pipe without a reader. */
+/* Opens a file that the user named, with the `flags` of open(); the stream is opened for writing, and created where
+ * missing. ELOOP: a link of another user; ENXIO: a pipe without a reader. */
 int file_open_named(const char *path, int flags);
 FILE *file_open_named_stream(const char *path, int flags);
 

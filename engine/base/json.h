@@ -14,8 +14,8 @@ void json_number(cJSON *object, const char *name, bool known, double value);
 /* Adds a string; null if `text` is NULL or empty. */
 void json_text(cJSON *object, const char *name, const char *text);
 
-/* Adds members in this order: json_put(object, NUMBER("rank", rank), TEXT("tier", tier_name(tier))). NUMBER_IF() and TEXT_IF()
- * write null as json_number() and json_text() do. TEXT_SOME() adds nothing for an empty text. */
+/* Adds members in this order: json_put(object, NUMBER("rank", rank), TEXT("tier", tier_name(tier))). NUMBER_IF() and
+ * TEXT_IF() write null as json_number() and json_text() do. TEXT_SOME() adds nothing for an empty text. */
 struct json_member { const char *name; enum { JSON_NUMBER, JSON_TEXT, JSON_TEXT_IF, JSON_TEXT_SOME, JSON_TRUTH } kind; bool known; double number; const char *text; };
 #define NUMBER(name, value)           NUMBER_IF(name, true, value)
 #define NUMBER_IF(name, known, value) {name, JSON_NUMBER, known, (double)(value), NULL}
@@ -38,8 +38,8 @@ void json_copy_text(char *out, size_t room, const cJSON *object, const char *nam
 /* The value of a member that is a number from 0 to `most`; else `otherwise`. */
 double json_get_number(const cJSON *object, const char *name, double most, double otherwise);
 
-/* Both free `json` and escape control characters (printable_json()). json_lines() returns indented text that the caller frees, or
- * NULL without memory. json_print() prints one line; STATUS_RUN: no memory. */
+/* Both free `json` and escape control characters (printable_json()). json_lines() returns indented text that the caller
+ * frees, or NULL without memory. json_print() prints one line; STATUS_RUN: no memory. */
 char *json_lines(cJSON *json);
 int json_print(FILE *out, cJSON *json, struct error *err);
 

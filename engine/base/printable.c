@@ -10,8 +10,8 @@
 
 /* ---- characters ---- */
 
-/* Bytes of the UTF-8 character that begins at `at`; 0 if it needs more than `count` bytes; -1 if the bytes are not UTF-8. Overlong
- * forms and surrogates give -1, because a lenient terminal could read a control character in them. */
+/* Bytes of the UTF-8 character that begins at `at`; 0 if it needs more than `count` bytes; -1 if the bytes are not
+ * UTF-8. Overlong forms and surrogates give -1, because a lenient terminal could read a control character in them. */
 static int length_at(const unsigned char *at, size_t count)
 {
     const unsigned char first = at[0];

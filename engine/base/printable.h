@@ -21,8 +21,8 @@ FILE *printable_over(FILE *below);
 /* Flushes stdout or stderr and returns the stream below its filter. For any other stream, returns the stream itself. */
 FILE *printable_below(FILE *out);
 
-/* Takes valid JSON from malloc(), or NULL, and returns the same JSON from malloc(). \u escapes replace what the filter would
- * replace (U+FFFD for a byte that is not UTF-8), so the filter then changes nothing. NULL: no memory. */
+/* Takes valid JSON from malloc(), or NULL, and returns the same JSON from malloc(). \u escapes replace what the filter
+ * would replace (U+FFFD for a byte that is not UTF-8), so the filter then changes nothing. NULL: no memory. */
 char *printable_json(char *text);
 
 #endif

@@ -1,5 +1,5 @@
-/* Checked products and sums of sizes, which are never negative. True: *out is the result. False: the result does not fit into
- * int64_t. */
+/* Checked products and sums of sizes, which are never negative. True: *out is the result. False: the result does not
+ * fit into int64_t. */
 #ifndef ENGINE_BASE_SIZE_H
 #define ENGINE_BASE_SIZE_H
 

@@ -9,8 +9,8 @@ void text_append(char *text, size_t room, const char *format, ...) __attribute__
 
 enum { PAGE_COLUMNS = 80 };
 
-/* Prints text on as many lines as it needs, then a newline. The first line continues at `column`, where the caller's output ended;
- * the other lines begin at `hang`. One byte counts as one column. */
+/* Prints text on as many lines as it needs, then a newline. The first line continues at `column`, where the caller's
+ * output ended; the other lines begin at `hang`. One byte counts as one column. */
 void words_print(FILE *out, int column, int hang, const char *text);
 
 #endif

@@ -1,7 +1,7 @@
-/* Reads or writes large pieces of a file in background threads, one thread for each buffer. Pieces bypass the page cache (O_DIRECT)
- * if the file system supports it, so that a checkpoint does not evict the data of other programs. The caller's thread moves small
- * pieces itself. The kernel's asynchronous I/O is not used, because it takes 30 ms to destroy a context: a tenth of the time to load
- * half a gigabyte.
+/* Reads or writes large pieces of a file in background threads, one thread for each buffer. Pieces bypass the page
+ * cache (O_DIRECT) if the file system supports it, so that a checkpoint does not evict the data of other programs. The
+ * caller's thread moves small pieces itself. The kernel's asynchronous I/O is not used, because it takes 30 ms to
+ * destroy a context: a tenth of the time to load half a gigabyte.
  *
  *     async_file_open(&file, ...)       one file after another; before the first, zero the struct and set fd to -1
  *     async_file_start(&file, 0, ...)   starts to move piece 0

@@ -1,5 +1,5 @@
-/* Opens and reads a checkpoint: the manifest, the tables of all shards, and values by their common index. Also makes a checkpoint the
- * source of a rank's state. */
+/* Opens and reads a checkpoint: the manifest, the tables of all shards, and values by their common index. Also makes a
+ * checkpoint the source of a rank's state. */
 #include "engine/checkpoint/checkpoint.h"
 
 #include <errno.h>

@@ -11,11 +11,11 @@
  * values are kept: master weights (in fp32 training the weights themselves), the optimizer's states, and pending gradients.
  * 16-bit parameters are always the rounded master weights, so they are computed again, bit for bit.
  *
- * A checkpoint is written into DIR/.TAG.partial, which is renamed when all files are on the disk; then `latest` changes. A
- * crash at any time leaves the earlier checkpoints intact. All ranks must see the same DIR.
+ * A checkpoint is written into DIR/.TAG.partial, which is renamed when all files are on the disk; then `latest`
+ * changes. A crash at any time leaves the earlier checkpoints intact. All ranks must see the same DIR.
  *
- * Errors: STATUS_INPUT: a file is missing, damaged or of another kind (the text names file, block and bytes); STATUS_USAGE:
- * the checkpoint does not fit the caller's model; STATUS_RUN: the disk or memory fails. */
+ * Errors: STATUS_INPUT: a file is missing, damaged or of another kind (the text names file, block and bytes);
+ * STATUS_USAGE: the checkpoint does not fit the caller's model; STATUS_RUN: the disk or memory fails. */
 #ifndef ENGINE_CHECKPOINT_CHECKPOINT_H
 #define ENGINE_CHECKPOINT_CHECKPOINT_H
 
@@ -44,24 +44,24 @@ struct checkpoint_info {
     uint64_t bytes;             /* size of all files */
 };
 
-/* Opens a checkpoint: reads the manifest and the tables of all shards, and checks that no element is missing. tag NULL: the tag in
- * DIR/latest. `dir` may also be DIR/TAG itself. */
+/* Opens a checkpoint: reads the manifest and the tables of all shards, and checks that no element is missing. tag NULL:
+ * the tag in DIR/latest. `dir` may also be DIR/TAG itself. */
 int checkpoint_open(struct checkpoint **out, const char *dir, const char *tag, struct error *err);
 void checkpoint_close(struct checkpoint *checkpoint);
 const struct checkpoint_info *checkpoint_info(const struct checkpoint *checkpoint);
 
-/* Reads elements [first, first + elems) of an array of a unit, unsharded and unpadded, and checks each block that it reads.
- * Reads in ascending order are prefetched from the disk. */
+/* Reads elements [first, first + elems) of an array of a unit, unsharded and unpadded, and checks each block that it
+ * reads. Reads in ascending order are prefetched from the disk. */
 int checkpoint_read(struct checkpoint *checkpoint, int unit, enum state_array array, int64_t first, int64_t elems, float *out, struct error *err);
 
-/* Lends the checkpoint STATE_BUFFERS_BYTES, used as two buffers to read ahead; NULL takes them back. Call it before the first
- * read. */
+/* Lends the checkpoint STATE_BUFFERS_BYTES, used as two buffers to read ahead; NULL takes them back. Call it before the
+ * first read. */
 void checkpoint_lend(struct checkpoint *checkpoint, void *buffers);
 
-/* Makes the checkpoint the source of a rank's state (struct zero_options). STATUS_USAGE: the model, precision or optimizer differs;
- * the text says which. weights_only permits another precision and optimizer: states begin at zero and the run at step 1
- * (DeepSpeed's load_module_only). The number of MLP tiles may differ. The checkpoint must stay open, and the model valid, as long
- * as the source is used. */
+/* Makes the checkpoint the source of a rank's state (struct zero_options). STATUS_USAGE: the model, precision or
+ * optimizer differs; the text says which. weights_only permits another precision and optimizer: states begin at zero
+ * and the run at step 1 (DeepSpeed's load_module_only). The number of MLP tiles may differ. The checkpoint must stay
+ * open, and the model valid, as long as the source is used. */
 int checkpoint_source(struct state_source *source, struct checkpoint *checkpoint, const struct model *model, bool weights_only, struct error *err);
 
 /* Reads and checks all values once, and reports to `progress` (may be NULL). STATUS_INPUT: the first damage found. */
@@ -88,11 +88,11 @@ bool checkpoint_any(const char *dir, char tag[CHECKPOINT_TAG_BYTES]);
  *     checkpoint_commit(save, &info, &err)               ... and gives the checkpoint its name
  *     checkpoint_end(save)
  *
- * Each of the engine's ranks writes its own shard; a converter can write all of them. Together the shards hold every element of
- * the weights, and either all states or none. */
+ * Each of the engine's ranks writes its own shard; a converter can write all of them. Together the shards hold every
+ * element of the weights, and either all states or none. */
 
-/* Checks that checkpoints can be written into DIR: makes missing folders and removes them again. STATUS_USAGE: why not. A full disk
- * is no error here, because there may be room by the time of the save. */
+/* Checks that checkpoints can be written into DIR: makes missing folders and removes them again. STATUS_USAGE: why not.
+ * A full disk is no error here, because there may be room by the time of the save. */
 int checkpoint_try(const char *dir, struct error *err);
 
 struct checkpoint_target {
@@ -112,12 +112,12 @@ void checkpoint_step_tag(char tag[CHECKPOINT_TAG_BYTES], int64_t step); /* "step
 struct checkpoint_save;
 int checkpoint_begin(struct checkpoint_save **out, const struct checkpoint_target *target, struct error *err);
 
-/* Waits until all shards are complete. STATUS_RUN: a shard has failed (the text says why), or is_over() returned true; it is
- * polled while waiting and may be NULL. */
+/* Waits until all shards are complete. STATUS_RUN: a shard has failed (the text says why), or is_over() returned true;
+ * it is polled while waiting and may be NULL. */
 int checkpoint_gather(struct checkpoint_save *save, bool (*is_over)(void *user), void *user, struct error *err);
 
-/* Writes the manifest, renames the folder, updates `latest`, and removes old checkpoints (target->keep). Uses these fields of
- * info: config_json, progress, ranks, stage, threads, isa, data. */
+/* Writes the manifest, renames the folder, updates `latest`, and removes old checkpoints (target->keep). Uses these
+ * fields of info: config_json, progress, ranks, stage, threads, isa, data. */
 int checkpoint_commit(struct checkpoint_save *save, const struct checkpoint_info *info, struct error *err);
 
 /* Whether the checkpoint has its name. Also true if the commit failed after that, e.g. when it replaced `latest`. */
@@ -127,8 +127,8 @@ bool checkpoint_stands(const struct checkpoint_save *save);
 void checkpoint_end(struct checkpoint_save *save);
 
 struct checkpoint_writer;
-/* value_bytes: about how many bytes of values will follow. Reserves disk space for them if the file system can, so that a full
- * disk is found before anything is written (STATUS_RUN). */
+/* value_bytes: about how many bytes of values will follow. Reserves disk space for them if the file system can, so that
+ * a full disk is found before anything is written (STATUS_RUN). */
 int checkpoint_writer_open(struct checkpoint_writer **out, const struct checkpoint_target *target, int shard, uint64_t value_bytes, struct error *err);
 /* Reads elements from a source into the writer's buffers and writes full buffers. */
 int checkpoint_writer_take(struct checkpoint_writer *writer, int unit, enum state_array array, int64_t first, int64_t elems, const struct state_source *source, struct error *err);

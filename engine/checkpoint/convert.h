@@ -1,6 +1,6 @@
-/* Converts models between forms. The *origin* is a checkpoint of zerolab or a file of weights. The result is a file of weights
- * (weights_write()) or a checkpoint with any number of shards. Both stream through the caller's buffers. Besides them only the
- * tables of both files are in memory: some bytes for each tensor, range and block. */
+/* Converts models between forms. The *origin* is a checkpoint of zerolab or a file of weights. The result is a file of
+ * weights (weights_write()) or a checkpoint with any number of shards. Both stream through the caller's buffers.
+ * Besides them only the tables of both files are in memory: some bytes for each tensor, range and block. */
 #ifndef ENGINE_CHECKPOINT_CONVERT_H
 #define ENGINE_CHECKPOINT_CONVERT_H
 
@@ -16,9 +16,9 @@ struct origin {
     struct state_source source;
 };
 
-/* path: a folder of checkpoints (tag NULL: the latest), a checkpoint, or a file or folder of weights. heads: the number of
- * attention heads, for a file that does not state it; 0: not known. buffers: lent for reading until origin_release().
- * STATUS_USAGE: the number of heads is needed, or a tag was given for an origin without tags. */
+/* path: a folder of checkpoints (tag NULL: the latest), a checkpoint, or a file or folder of weights. heads: the number
+ * of attention heads, for a file that does not state it; 0: not known. buffers: lent for reading until
+ * origin_release(). STATUS_USAGE: the number of heads is needed, or a tag was given for an origin without tags. */
 int origin_open(struct origin *origin, const char *path, const char *tag, int heads, void *buffers, struct error *err);
 void origin_release(struct origin *origin);
 
@@ -36,8 +36,8 @@ struct convert_target {
 int convert_to_checkpoint(const struct origin *origin, const struct convert_target *target, weights_progress *progress,
                           void *user, struct error *err);
 
-/* Writes the weights of DIR/TAG beside its shards, in the type that the model trains in, for transformers: model.safetensors
- * and config.json. An error leaves the checkpoint itself intact. */
+/* Writes the weights of DIR/TAG beside its shards, in the type that the model trains in, for transformers:
+ * model.safetensors and config.json. An error leaves the checkpoint itself intact. */
 int convert_beside(const char *dir, const char *tag, const struct convert_buffers *buffers, struct error *err);
 
 #endif

@@ -1,6 +1,6 @@
-/* CRC-32C in hardware and in plain C. The instruction takes eight bytes and has a latency of three cycles, so three streams at
- * a time keep it busy. Their sums are joined by shifting the first two over the bytes that follow them, which is a product
- * with a power of x and costs a table look-up for each byte of a sum. */
+/* CRC-32C in hardware and in plain C. The instruction takes eight bytes and has a latency of three cycles, so three
+ * streams at a time keep it busy. Their sums are joined by shifting the first two over the bytes that follow them,
+ * which is a product with a power of x and costs a table look-up for each byte of a sum. */
 #include "engine/checkpoint/crc32c.h"
 
 #include <pthread.h>

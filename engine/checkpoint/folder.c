@@ -262,8 +262,8 @@ void folder_sweep(const char *dir)
     folder_drop_latest(dir);
 }
 
-/* Replaces an existing checkpoint of the same tag: the two folders exchange names atomically. If the file system cannot do that
- * (NFS), the old folder is renamed first; after a crash at that point, folder_sweep() restores its name. */
+/* Replaces an existing checkpoint of the same tag: the two folders exchange names atomically. If the file system cannot
+ * do that (NFS), the old folder is renamed first; after a crash at that point, folder_sweep() restores its name. */
 static int replace(const struct checkpoint_target *target, const char *partial, const char *final, struct error *err)
 {
     char aside[PATH_BYTES];

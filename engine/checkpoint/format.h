@@ -17,8 +17,8 @@
  *                       4      of each block: CRC-32C; the last block ends with the padding
  *                              zeros up to the next multiple of 4096, where the file ends
  *
- * The head is written last. The manifest has the head's checksum, the head the table's, the table those of the blocks. So the
- * manifest covers every byte, and a shard of another save is detected. */
+ * The head is written last. The manifest has the head's checksum, the head the table's, the table those of the blocks.
+ * So the manifest covers every byte, and a shard of another save is detected. */
 #ifndef ENGINE_CHECKPOINT_FORMAT_H
 #define ENGINE_CHECKPOINT_FORMAT_H
 
@@ -68,8 +68,8 @@ struct manifest_shard { uint64_t bytes; uint32_t crc; /* of the shard's head */ 
 /* Returns the manifest's text; the caller frees. NULL: no memory. */
 char *manifest_print(const struct checkpoint_info *info, const struct manifest_shard *shards);
 
-/* Sets all of info but folder, model and has. The caller frees config_json and *shards, also after an error. STATUS_INPUT: the
- * text does not name the file. */
+/* Sets all of info but folder, model and has. The caller frees config_json and *shards, also after an error.
+ * STATUS_INPUT: the text does not name the file. */
 int manifest_parse(struct checkpoint_info *info, struct manifest_shard **shards, const char *text, struct error *err);
 
 #endif

@@ -1,5 +1,5 @@
-/* Reads the blocks of shards, one shard at a time, through two buffers: ascending reads are prefetched. Checks every block when it
- * is read. */
+/* Reads the blocks of shards, one shard at a time, through two buffers: ascending reads are prefetched. Checks every
+ * block when it is read. */
 #ifndef ENGINE_CHECKPOINT_READER_H
 #define ENGINE_CHECKPOINT_READER_H
 
@@ -24,8 +24,8 @@ void reader_init(struct reader *reader);
 void reader_lend(struct reader *reader, void *buffers); /* STATE_BUFFERS_BYTES; NULL takes them back */
 void reader_release(struct reader *reader);
 
-/* Reads bytes [offset, offset + bytes) of a shard's values. STATUS_INPUT: they cannot be read, or a block is damaged; the caller
- * adds to the message what the block holds. */
+/* Reads bytes [offset, offset + bytes) of a shard's values. STATUS_INPUT: they cannot be read, or a block is damaged;
+ * the caller adds to the message what the block holds. */
 int reader_get(struct reader *reader, const struct shard_table *shard, uint64_t offset, size_t bytes, void *out, struct error *err);
 
 /* Reads and checks the stretch of BUFFER_BYTES with this number. */

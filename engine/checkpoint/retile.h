@@ -15,8 +15,8 @@ struct retile {
     float strip[RETILE_STRIP_ELEMS];  /* rows of a tensor whose width differs between the two models */
 };
 
-/* Changes `source`, which reads units of `from`, to read units of `wanted`; leaves it as it is if both have the same tiles. `retile`
- * and both models must live as long as the source is used. */
+/* Changes `source`, which reads units of `from`, to read units of `wanted`; leaves it as it is if both have the same
+ * tiles. `retile` and both models must live as long as the source is used. */
 void retile_source(struct retile *retile, struct state_source *source, const struct model *from, const struct model *wanted);
 
 #endif

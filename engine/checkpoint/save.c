@@ -17,8 +17,8 @@ struct checkpoint_save {
     int lock_fd; /* DIR itself, locked */
 };
 
-/* Locks DIR, because two runs that save into one folder would remove each other's partial folders. If the file system has no locks
- * (NFS), a second run is not noticed. */
+/* Locks DIR, because two runs that save into one folder would remove each other's partial folders. If the file system
+ * has no locks (NFS), a second run is not noticed. */
 static int keep_others_out(struct checkpoint_save *save, struct error *err)
 {
     save->lock_fd = open(save->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

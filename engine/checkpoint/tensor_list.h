@@ -35,14 +35,14 @@ struct tensor_list {
 /* Reads the header of one open file of `bytes` bytes. */
 int tensor_list_read(struct tensor_list *list, int fd, uint64_t bytes, struct error *err);
 
-/* Reads an open index and the headers of all files that it names. Checks that each file exists and has exactly the tensors that
- * the index gives it. */
+/* Reads an open index and the headers of all files that it names. Checks that each file exists and has exactly the
+ * tensors that the index gives it. */
 int tensor_list_read_index(struct tensor_list *list, int fd, uint64_t bytes, const char *path, struct error *err);
 
 void tensor_list_release(struct tensor_list *list);
 
-/* Finds a tensor by name, also with the prefix "transformer.": GPT2LMHeadModel has "transformer.wte.weight", GPT2Model and the
- * file on the hub "wte.weight". NULL: not found. */
+/* Finds a tensor by name, also with the prefix "transformer.": GPT2LMHeadModel has "transformer.wte.weight", GPT2Model
+ * and the file on the hub "wte.weight". NULL: not found. */
 struct tensor_entry *tensor_list_find(const struct tensor_list *list, const char *name);
 
 #endif

@@ -4,13 +4,13 @@
  *                   have several such files, and an index (model.safetensors.index.json) with the file of each tensor
  *     llmc          llm.c's model files, magic 20240326: version 3 in fp32, 5 in bf16; the vocabulary padded to 128
  *
- * Both have a head and a *layout*: the file, offset and type of each tensor, and whether it is transposed. A format makes a
- * layout from the head of a file, or from a model to write; all other code is common. A reader asks for elements of a unit, as
- * with a checkpoint. Reading and writing stream through buffers that the caller lends, for any size of model; a tensor that is
- * transposed in the file is handled in strips of rows.
+ * Both have a head and a *layout*: the file, offset and type of each tensor, and whether it is transposed. A format
+ * makes a layout from the head of a file, or from a model to write; all other code is common. A reader asks for
+ * elements of a unit, as with a checkpoint. Reading and writing stream through buffers that the caller lends, for any
+ * size of model; a tensor that is transposed in the file is handled in strips of rows.
  *
- * Files may come from anywhere. So sizes are compared with the files and ranges with each other, and a layout is made only
- * from files that have every tensor of their model once, and no other bytes. */
+ * Files may come from anywhere. So sizes are compared with the files and ranges with each other, and a layout is made
+ * only from files that have every tensor of their model once, and no other bytes. */
 #ifndef ENGINE_CHECKPOINT_WEIGHTS_H
 #define ENGINE_CHECKPOINT_WEIGHTS_H
 
@@ -59,9 +59,9 @@ void weights_lend(struct weights_file *file, void *buffers);
 /* Reads elements [first, first + elems) of a unit, unsharded and unpadded. One thread at a time; fastest in ascending order. */
 int weights_read(struct weights_file *file, int unit, int64_t first, int64_t elems, float *out, struct error *err);
 
-/* Makes the file the source of a rank's state: weights, but no optimizer states and no progress. STATUS_USAGE: its sizes are not
- * the model's. The file must stay open, and the model valid, as long as the source is used. The model may have any number of
- * MLP tiles. */
+/* Makes the file the source of a rank's state: weights, but no optimizer states and no progress. STATUS_USAGE: its
+ * sizes are not the model's. The file must stay open, and the model valid, as long as the source is used. The model may
+ * have any number of MLP tiles. */
 int weights_source(struct state_source *source, struct weights_file *file, const struct model *model, struct error *err);
 
 /* ---- writing ---- */
@@ -73,8 +73,8 @@ struct weights_target {
     void *buffers;    /* lent: STATE_BUFFERS_BYTES, aligned to 4096 */
 };
 
-/* Writes the weights of a source into a file, which gets its name when it is complete. STATUS_USAGE: the format lacks that type;
- * STATUS_RUN: the disk failed, `progress` returned true, or a weight is too large for fp16. */
+/* Writes the weights of a source into a file, which gets its name when it is complete. STATUS_USAGE: the format lacks
+ * that type; STATUS_RUN: the disk failed, `progress` returned true, or a weight is too large for fp16. */
 int weights_write(const struct weights_target *target, const struct model *model, const struct state_source *source,
                   weights_progress *progress, void *user, struct error *err);
 

@@ -31,9 +31,9 @@ struct weights_place *weights_place(const struct weights_layout *layout, int uni
 struct weight_row { int id; const char *name; bool transposed; };
 extern const struct weight_row weight_rows[TENSOR_IDS];
 
-/* The lent buffers, divided into three: `raw`, elements as they are in the file; `line`, the same elements in fp32; `strip`, rows of
- * a tensor in fp32. A transposed tensor is handled as many rows at a time as the strip can hold: `line` is then a piece of one of
- * the file's rows, which is a column of the strip. */
+/* The lent buffers, divided into three: `raw`, elements as they are in the file; `line`, the same elements in fp32;
+ * `strip`, rows of a tensor in fp32. A transposed tensor is handled as many rows at a time as the strip can hold:
+ * `line` is then a piece of one of the file's rows, which is a column of the strip. */
 enum { LINE_ELEMS = 32 << 10, STRIP_ELEMS = STATE_BUFFERS_BYTES / 4 - 2 * LINE_ELEMS };
 struct weights_buffers { float *raw, *line, *strip; };
 void weights_divide(struct weights_buffers *buffers, void *lent);

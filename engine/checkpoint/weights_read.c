@@ -1,6 +1,6 @@
-/* Reads elements of a unit from files of weights by their layout. Tensors that are not transposed are read piece by piece. Of a
- * transposed tensor a strip of rows is kept in memory, because callers ask for pieces in ascending order; each row of the file
- * gives the strip one column. */
+/* Reads elements of a unit from files of weights by their layout. Tensors that are not transposed are read piece by
+ * piece. Of a transposed tensor a strip of rows is kept in memory, because callers ask for pieces in ascending order;
+ * each row of the file gives the strip one column. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -40,8 +40,8 @@ static int fail(struct checkpoint_writer *writer, int status, struct error *err,
     return error_set(err, status, "%s", writer->why);
 }
 
-/* A write that extends a file waits for the disk, also if it is asynchronous (ext4). So the file gets its length first. If the
- * file system cannot do that, writing is only slower. */
+/* A write that extends a file waits for the disk, also if it is asynchronous (ext4). So the file gets its length first.
+ * If the file system cannot do that, writing is only slower. */
 static int reserve(struct checkpoint_writer *writer, uint64_t value_bytes, struct error *err)
 {
     const off_t bytes = (off_t)(SHARD_HEAD_BYTES + whole_pages(value_bytes));

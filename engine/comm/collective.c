@@ -1,5 +1,5 @@
-/* The collectives on tensors, in three phases: arrive, move, leave. This file moves data between near ranks, which read it
- * in place. The wire moves the data of far ranks; pass.c moves data that no other rank can read. */
+/* The collectives on tensors, in three phases: arrive, move, leave. This file moves data between near ranks, which read
+ * it in place. The wire moves the data of far ranks; pass.c moves data that no other rank can read. */
 #include <string.h>
 
 #include "engine/base/rng.h"
@@ -126,8 +126,8 @@ static int reduce(struct comm *comm, enum dtype dtype, enum dtype to, const stru
     return status;
 }
 
-/* After this barrier all ranks have read this rank's data, so it may be overwritten, and its counters are final. Passed data needs no
- * barrier: no other rank reads or counts it. */
+/* After this barrier all ranks have read this rank's data, so it may be overwritten, and its counters are final. Passed
+ * data needs no barrier: no other rank reads or counts it. */
 static int leave(struct comm *comm, struct comm_stat *stat)
 {
     int status = !passes(comm) ? comm_meet(comm, stat) : node_has_failed(comm->node) ? STATUS_RUN : STATUS_OK;
@@ -137,8 +137,8 @@ static int leave(struct comm *comm, struct comm_stat *stat)
     return status;
 }
 
-/* Between the last barrier and the end of its sends, a thread must not wait: device operations of other ranks may wait for operations
- * that this thread has not sent yet (meet.c). */
+/* Between the last barrier and the end of its sends, a thread must not wait: device operations of other ranks may wait
+ * for operations that this thread has not sent yet (meet.c). */
 static int move(struct comm *comm, enum comm_call call, enum dtype dtype, enum dtype to, const struct comm_part *parts,
                 int count, bool accumulate, struct comm_stat *stat)
 {

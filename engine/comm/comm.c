@@ -180,9 +180,9 @@ int comm_broadcast_control(struct comm *comm, void *data, size_t bytes, struct e
     return 0;
 }
 
-/* Ranks that are threads read each other's memory, so after a failure a rank waits here until no other rank reads. The wait is short:
- * all waits of a failed node end at once, and comm_close() has ended the passes (give_up). Only device operations that wait for those
- * of the failed rank may never end. */
+/* Ranks that are threads read each other's memory, so after a failure a rank waits here until no other rank reads. The
+ * wait is short: all waits of a failed node end at once, and comm_close() has ended the passes (give_up). Only device
+ * operations that wait for those of the failed rank may never end. */
 static void wait_until_nobody_reads(const struct comm *comm)
 {
     const struct comm_device_ops *device_ops = comm->device_ops;

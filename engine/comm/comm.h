@@ -1,10 +1,10 @@
 /* Collectives between ranks. The interface counts elements of a dtype, not bytes.
  *
- * The ranks of a node share memory: each maps the symmetric segments (memory.h) of all others. A collective waits until all
- * ranks have arrived, reads their segments in place, and waits until all have read. Ranks that one zerolab process started
- * share memory with all others, also across virtual nodes. Ranks that mpirun started use MPI between (virtual) nodes.
- * Reductions add in fp32 in rank order, divide by the number of ranks (or as comm_scale() says), and round once. So the bits
- * of an element do not depend on its position or on how the parts were cut.
+ * The ranks of a node share memory: each maps the symmetric segments (memory.h) of all others. A collective waits until
+ * all ranks have arrived, reads their segments in place, and waits until all have read. Ranks that one zerolab process
+ * started share memory with all others, also across virtual nodes. Ranks that mpirun started use MPI between (virtual)
+ * nodes. Reductions add in fp32 in rank order, divide by the number of ranks (or as comm_scale() says), and round once.
+ * So the bits of an element do not depend on its position or on how the parts were cut.
  *
  * A collective moves *parts*: ranges that have one owner each. A gather of a unit has one part per rank (its shard); a
  * bucket of several pieces has more parts, of unequal size. All ranks pass the same parts in the same order.
@@ -17,9 +17,9 @@
  *
  * Only one thread of a rank (its communication lane) may be inside a collective at a time. Waiting threads sleep on a futex.
  *
- * Failure: a rank that lacks a buffer still enters the collective, with healthy = false. Then no rank moves data, all ranks
- * learn of it (stat.healthy), and none is left waiting. After a rank has died, collectives return STATUS_RUN and name it:
- * at once if a zerolab process started the ranks, within about a second under MPI. */
+ * Failure: a rank that lacks a buffer still enters the collective, with healthy = false. Then no rank moves data, all
+ * ranks learn of it (stat.healthy), and none is left waiting. After a rank has died, collectives return STATUS_RUN and
+ * name it: at once if a zerolab process started the ranks, within about a second under MPI. */
 #ifndef ENGINE_COMM_COMM_H
 #define ENGINE_COMM_COMM_H
 
@@ -65,16 +65,16 @@ int comm_group_create(struct comm_group **out, int ranks, int ranks_per_node, st
 void comm_group_free(struct comm_group *group);
 int comm_open_thread(struct comm **out, struct comm_group *group, int rank, struct error *err);
 
-/* Ranks as child processes: the process that makes the group forks, and each child opens its rank. Opening is collective,
- * because the ranks exchange their process ids. Afterwards the child may free its copy of the group at any time.
- * The parent calls comm_group_fail() when a rank dies: it ends all waits of all ranks with that reason. */
+/* Ranks as child processes: the process that makes the group forks, and each child opens its rank. Opening is
+ * collective, because the ranks exchange their process ids. Afterwards the child may free its copy of the group at any
+ * time. The parent calls comm_group_fail() when a rank dies: it ends all waits of all ranks with that reason. */
 int comm_group_create_shared(struct comm_group **out, int ranks, int ranks_per_node, struct error *err);
 int comm_open_process(struct comm **out, struct comm_group *group, int rank, struct error *err);
 void comm_group_fail(struct comm_group *group, const struct error *reason);
 
-/* Ranks as processes under MPI (mpirun, srun). Initialises MPI with MPI_THREAD_SERIALIZED; afterwards only functions of this
- * interface call MPI. With mpirun --enable-recovery, the surviving ranks can name a rank that died. ranks_per_node 0: all
- * ranks of a machine are one node; a smaller number makes virtual nodes. */
+/* Ranks as processes under MPI (mpirun, srun). Initialises MPI with MPI_THREAD_SERIALIZED; afterwards only functions of
+ * this interface call MPI. With mpirun --enable-recovery, the surviving ranks can name a rank that died. ranks_per_node
+ * 0: all ranks of a machine are one node; a smaller number makes virtual nodes. */
 int comm_open_mpi(struct comm **out, int ranks_per_node, struct error *err);
 bool comm_have_mpi(void); /* built with MPI? */
 void comm_mpi_version(char *text, size_t room); /* "Open MPI v4.1.4", as the library says; "": none */
@@ -87,16 +87,16 @@ const struct comm_layout *comm_layout(const struct comm *comm);
 /* Collective: maps the symmetric segments of the node's other ranks. Call it once per comm. */
 int comm_attach(struct comm *comm, struct memory *memory, struct error *err);
 
-/* Collective, once per comm: gives each rank a zeroed segment of `bytes` (trace rings, command words), which all ranks of its
- * machine map, also across virtual nodes. comm_segment_of() returns the segment of a rank, NULL for another machine. The
- * segments are valid until comm_close(). */
+/* Collective, once per comm: gives each rank a zeroed segment of `bytes` (trace rings, command words), which all ranks
+ * of its machine map, also across virtual nodes. comm_segment_of() returns the segment of a rank, NULL for another
+ * machine. The segments are valid until comm_close(). */
 int comm_share(struct comm *comm, size_t bytes, struct error *err);
 void *comm_segment_of(struct comm *comm, int rank);
 
-/* Device operations that copy and reduce inside collectives, for ranks that are threads of one process and keep their segments on
- * devices. An operation may return before the device has done it; mover_finish() waits for it. `reduce` is kernels_reduce() on a
- * device. Without device operations the calling thread copies and reduces in memory. Every rank calls comm_use() before
- * comm_attach(), with the same operations; comm keeps the pointer.
+/* Device operations that copy and reduce inside collectives, for ranks that are threads of one process and keep their
+ * segments on devices. An operation may return before the device has done it; mover_finish() waits for it. `reduce` is
+ * kernels_reduce() on a device. Without device operations the calling thread copies and reduces in memory. Every rank
+ * calls comm_use() before comm_attach(), with the same operations; comm keeps the pointer.
  *
  * pass: for devices that cannot read each other's memory. It does this rank's part of an exchange among all ranks, in stream order
  * with the mover's copies and `reduce`.
@@ -130,12 +130,12 @@ void comm_use(struct comm *comm, const struct comm_device_ops *device_ops);
  * the arrival is a meeting. Any thread may call it, for the last COMM_MEETINGS meetings. */
 int comm_waited(const struct comm *comm, struct comm_stat *stat, struct error *err);
 
-/* With `pass`: sets the device memory into which the next reduction receives; every rank passes the same `bytes`. Until the first
- * call there is none, and only a run of one rank can reduce. */
+/* With `pass`: sets the device memory into which the next reduction receives; every rank passes the same `bytes`. Until
+ * the first call there is none, and only a run of one rank can reduce. */
 void comm_room(struct comm *comm, void *room, uint64_t bytes);
 
-/* Sets the factors of later reductions: each rank's source is multiplied by `before` and rounded to its type; the sum is
- * multiplied by `after`. Defaults: 1 and 1 / ranks. Every rank must pass the same values. */
+/* Sets the factors of later reductions: each rank's source is multiplied by `before` and rounded to its type; the sum
+ * is multiplied by `after`. Defaults: 1 and 1 / ranks. Every rank must pass the same values. */
 void comm_scale(struct comm *comm, float before, float after);
 
 int comm_all_gather(struct comm *comm, enum dtype dtype, const struct comm_part *parts, int count, bool healthy, struct comm_stat *stat, struct error *err);
@@ -154,15 +154,15 @@ int comm_barrier(struct comm *comm, struct error *err);
 /* Broadcasts rank 0's `data` (any size, the same on all ranks). Ranks sleep here without a time limit while rank 0 pauses. */
 int comm_broadcast_control(struct comm *comm, void *data, size_t bytes, struct error *err);
 
-/* For a rank that waits outside collectives; only the thread that enters collectives may call it. STATUS_RUN: the run has failed,
- * or a peer has died. Cheap: it looks for dead peers at most a few times a second. */
+/* For a rank that waits outside collectives; only the thread that enters collectives may call it. STATUS_RUN: the run
+ * has failed, or a peer has died. Cheap: it looks for dead peers at most a few times a second. */
 int comm_check(struct comm *comm, struct error *err);
 
 /* Whether the run is known to have failed. Only reads a flag, so it is safe from any thread. */
 bool comm_has_failed(const struct comm *comm);
 
-/* Ends all waits with the failure "rank R: reason"; collectives of all ranks then return reason->status. Safe from any thread;
- * only the first failure of a run counts. */
+/* Ends all waits with the failure "rank R: reason"; collectives of all ranks then return reason->status. Safe from any
+ * thread; only the first failure of a run counts. */
 void comm_abort(struct comm *comm, const struct error *reason);
 
 #endif

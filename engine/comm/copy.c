@@ -8,8 +8,8 @@
 #ifdef __x86_64__
 #include <immintrin.h>
 
-/* Both functions take aligned destinations and multiples of 256 bytes. This one reads 512 bytes before it writes them, so that
- * memory changes less often between reads and writes (measured: a few per cent faster than with 256 bytes). */
+/* Both functions take aligned destinations and multiples of 256 bytes. This one reads 512 bytes before it writes them,
+ * so that memory changes less often between reads and writes (measured: a few per cent faster than with 256 bytes). */
 __attribute__((target("avx512f"))) static void stream_avx512(char *to, const char *from, size_t bytes)
 {
     size_t i = 0;

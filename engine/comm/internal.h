@@ -2,8 +2,8 @@
  *     same node, other node   (layout)          the link under which bytes are counted
  *     near ranks              (base not NULL)   their symmetric segment is mapped here; data is read in place
  *     far ranks               (base NULL)       data goes through the wire (MPI)
- * Under MPI the ranks of a node are near to each other. If one zerolab process started the ranks (group.c), all are near:
- * virtual nodes then only decide how bytes are counted and paced. */
+ * Under MPI the ranks of a node are near to each other. If one zerolab process started the ranks (group.c), all are
+ * near: virtual nodes then only decide how bytes are counted and paced. */
 #ifndef ENGINE_COMM_INTERNAL_H
 #define ENGINE_COMM_INTERNAL_H
 
@@ -73,8 +73,8 @@ int comm_failed(struct comm *comm, const struct error *failure);
 int comm_come(struct comm *comm);
 int comm_met(struct comm *comm, struct comm_stat *stat);
 int comm_meet(struct comm *comm, struct comm_stat *stat);
-/* A rank counts as inside while it, or its device operations, may read other ranks' memory. With device meetings that is until
- * comm_close() (`at_last`). STATUS_RUN: a device operation failed, and all ranks were told. */
+/* A rank counts as inside while it, or its device operations, may read other ranks' memory. With device meetings that
+ * is until comm_close() (`at_last`). STATUS_RUN: a device operation failed, and all ranks were told. */
 void comm_begin_reading(struct comm *comm);
 int comm_end_reading(struct comm *comm, bool at_last);
 

@@ -2,10 +2,10 @@
  * The threads of all ranks always meet. Device operations have three cases. There are none (threads did the work). Or each thread waits
  * for its device before it meets the others. Or the devices keep the barrier themselves (comm.h), and no thread waits for a device.
  *
- * No deadlock: a stream waits only for points that other streams recorded before the threads met, and all ranks send a pass after
- * they met, without a wait in between. So the order in which all ranks' operations were sent is an order in which all can run, even
- * if streams share a hardware queue. Therefore a thread may wait for its device, and for other threads, which enter collectives in
- * the same order. */
+ * No deadlock: a stream waits only for points that other streams recorded before the threads met, and all ranks send a
+ * pass after they met, without a wait in between. So the order in which all ranks' operations were sent is an order in
+ * which all can run, even if streams share a hardware queue. Therefore a thread may wait for its device, and for other
+ * threads, which enter collectives in the same order. */
 #include "engine/comm/internal.h"
 #include "engine/memory/mover.h"
 

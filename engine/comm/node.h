@@ -1,6 +1,6 @@
-/* The node block: shared memory that all ranks of a node map, with a barrier, a failure that ends every wait, messages, and
- * counters of sent bytes. Each rank of the run has two message slots, used in turn, so that a rank can write its next
- * message while slow ranks still read the last one.
+/* The node block: shared memory that all ranks of a node map, with a barrier, a failure that ends every wait, messages,
+ * and counters of sent bytes. Each rank of the run has two message slots, used in turn, so that a rank can write its
+ * next message while slow ranks still read the last one.
  *
  * The barrier's word is also the futex: bit 0 says that the node has failed, the other bits count rounds. So a failure
  * changes the word, and no wake-up can be lost. */
@@ -64,8 +64,8 @@ static inline size_t node_bytes(int ranks)
  * failed, also because a watched peer died meanwhile. */
 int node_meet(struct node *node, struct watch *watch, uint64_t *waited_ns);
 
-/* Ends all waits of the node, now and later. Only the first reason and status are kept; status becomes the program's exit
- * code. node_fail() fails with STATUS_RUN. */
+/* Ends all waits of the node, now and later. Only the first reason and status are kept; status becomes the program's
+ * exit code. node_fail() fails with STATUS_RUN. */
 void node_fail(struct node *node, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void node_fail_as(struct node *node, int status, const char *format, ...) __attribute__((format(printf, 3, 4)));
 bool node_has_failed(const struct node *node);

@@ -29,8 +29,8 @@ static void hear_failure(struct comm *comm)
     node_fail_as(comm->node, heard.status, "%.*s", (int)sizeof heard.text - 1, heard.text);
 }
 
-/* A rank that fails tells the node, then the far ranks, then ends. So a process that is gone may have reported a failure
- * before: that report, or a failure that the node already has, takes precedence over the death. */
+/* A rank that fails tells the node, then the far ranks, then ends. So a process that is gone may have reported a
+ * failure before: that report, or a failure that the node already has, takes precedence over the death. */
 static void look_for_failure(struct comm *comm)
 {
     hear_failure(comm);

@@ -38,8 +38,8 @@ int wire_reduce(struct comm *comm, enum dtype dtype, enum dtype to, const struct
 /* Returns 0 for MPI_SUCCESS; else fails the node with MPI's message and returns STATUS_RUN. */
 int wire_check(struct comm *comm, int mpi_status);
 
-/* Looks for failures, then sleeps until the requests should be tested again. STATUS_RUN: the run has failed. The caller zeroes
- * `patience` when a request has finished. */
+/* Looks for failures, then sleeps until the requests should be tested again. STATUS_RUN: the run has failed. The caller
+ * zeroes `patience` when a request has finished. */
 struct patience { uint64_t since_ns; int looks; };
 int wire_pause(struct comm *comm, struct patience *patience);
 

@@ -3,8 +3,8 @@
  *
  * Data moves in chunks. All transfers of a collective have one order, the same on every rank: by part, then chunk, then
  * peer. Each rank starts its own sends and its own receives in that order, with a few in flight at a time. So the first
- * transfer in the order that has not finished is always in flight at both ends, and there is no deadlock. Messages between
- * two ranks match by their order alone. */
+ * transfer in the order that has not finished is always in flight at both ends, and there is no deadlock. Messages
+ * between two ranks match by their order alone. */
 #ifdef HAVE_MPI
 #include <stdlib.h>
 
@@ -160,8 +160,8 @@ int wire_gather(struct comm *comm, enum dtype dtype, const struct comm_part *par
     return status;
 }
 
-/* Chunks of this rank's own parts, WIRE_GROUPS at a time. A group holds one chunk and is complete when the sources of all
- * far ranks have arrived. Groups are filled and reduced in turn. */
+/* Chunks of this rank's own parts, WIRE_GROUPS at a time. A group holds one chunk and is complete when the sources of
+ * all far ranks have arrived. Groups are filled and reduced in turn. */
 struct groups {
     struct cursor at;
     struct chunk chunk[WIRE_GROUPS];

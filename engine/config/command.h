@@ -1,5 +1,5 @@
-/* Commands that keys, --at, labs and the socket send to a running engine. The table commands.def gives name, argument, class and
- * help. A command is a line of text: "stage=3", "pause", "set zero_optimization.reduce_bucket_size=5e5". */
+/* Commands that keys, --at, labs and the socket send to a running engine. The table commands.def gives name, argument,
+ * class and help. A command is a line of text: "stage=3", "pause", "set zero_optimization.reduce_bucket_size=5e5". */
 #ifndef ENGINE_CONFIG_COMMAND_H
 #define ENGINE_CONFIG_COMMAND_H
 

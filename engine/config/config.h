@@ -1,6 +1,6 @@
-/* The resolved configuration of a run. The file is a DeepSpeed JSON file, unchanged, plus zerolab's own sections (model, data,
- * memory, topology). config_keys.def is the one table of keys. struct config has the values after defaults, "auto" and the
- * batch triad are resolved. Sizes called *_elems are in elements, as in DeepSpeed. */
+/* The resolved configuration of a run. The file is a DeepSpeed JSON file, unchanged, plus zerolab's own sections
+ * (model, data, memory, topology). config_keys.def is the one table of keys. struct config has the values after
+ * defaults, "auto" and the batch triad are resolved. Sizes called *_elems are in elements, as in DeepSpeed. */
 #ifndef ENGINE_CONFIG_CONFIG_H
 #define ENGINE_CONFIG_CONFIG_H
 
@@ -200,8 +200,8 @@ struct config {
 int config_load(struct config *config, const char *path, const char *const *sets, int set_count, struct error *err);
 void config_release(struct config *config);
 
-/* Reads the text of a configuration file for config_load_text(); the caller frees. The path may be a pipe, which gives its text only
- * once. Errors as with config_load(); their text lacks the path. */
+/* Reads the text of a configuration file for config_load_text(); the caller frees. The path may be a pipe, which gives
+ * its text only once. Errors as with config_load(); their text lacks the path. */
 int config_read(char **text, const char *path, struct error *err);
 
 /* The folder for parameters (`parameters`) or optimizer states on NVMe: their own section's, else the other's; "" if none is given. */
@@ -228,8 +228,8 @@ int config_try(struct config *config, const char *key, const char *value, struct
 bool config_is_place(const char *key);
 const char *config_place(const struct config *config);
 
-/* Whether setting a key would have an effect. False, with STATUS_USAGE and the reason: it belongs to another optimizer or scheduler
- * than the current one, or the scheduler overrides it. */
+/* Whether setting a key would have an effect. False, with STATUS_USAGE and the reason: it belongs to another optimizer
+ * or scheduler than the current one, or the scheduler overrides it. */
 int config_matters(const struct config *config, const char *key, struct error *err);
 
 /* One key that was given: its path, its source ("file", "set" or "auto"), its spelling there, and its value, shortened. */

@@ -1,7 +1,7 @@
-/* DeepSpeed's configuration files are Hjson in practice: JSON with comments, trailing commas, line breaks in place of commas,
- * unquoted keys and single quotes. This reads them into a cJSON tree by rewriting the text to plain JSON first. Every number
- * becomes a marked string with its text, because cJSON would keep it as a double; hjson_number() returns that text. All functions
- * here that make a tree do this. */
+/* DeepSpeed's configuration files are Hjson in practice: JSON with comments, trailing commas, line breaks in place of
+ * commas, unquoted keys and single quotes. This reads them into a cJSON tree by rewriting the text to plain JSON first.
+ * Every number becomes a marked string with its text, because cJSON would keep it as a double; hjson_number() returns
+ * that text. All functions here that make a tree do this. */
 #ifndef ENGINE_CONFIG_HJSON_H
 #define ENGINE_CONFIG_HJSON_H
 
@@ -14,8 +14,8 @@
  * a key given twice is an error too. */
 int hjson_parse(cJSON **tree, const char *text, size_t length, struct error *err);
 
-/* Parses JSON into a tree that prints every number exactly as in the text; NULL: not JSON, or no memory. cJSON would round integers
- * of more than 15 digits, such as seeds and "no limit". */
+/* Parses JSON into a tree that prints every number exactly as in the text; NULL: not JSON, or no memory. cJSON would
+ * round integers of more than 15 digits, such as seeds and "no limit". */
 cJSON *hjson_exact(const char *text);
 
 /* A value as typed after `=`: JSON if it is JSON ("true", "[0.9, 0.95]", "5e8"), else a string (nano, 256MiB, a path).

@@ -50,8 +50,8 @@ bool key_is_section(const char *path);
 /* The last word of a path. */
 const char *key_leaf(const char *path);
 
-/* A short name for a key: its last word, or two words if one is unclear ("pcie.bandwidth"); for a key `device`, its section
- * ("offload_optimizer"). */
+/* A short name for a key: its last word, or two words if one is unclear ("pcie.bandwidth"); for a key `device`, its
+ * section ("offload_optimizer"). */
 void key_short_name(char *name, size_t room, const char *path);
 
 /* The unit of a key's value: "elements", "samples", "/s"; "": none, or the value includes it. */

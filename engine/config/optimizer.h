@@ -1,5 +1,5 @@
-/* The optimizer and the scheduler of a configuration: the parameters that each type has, their defaults, and the values that
- * follow from them. */
+/* The optimizer and the scheduler of a configuration: the parameters that each type has, their defaults, and the values
+ * that follow from them. */
 #ifndef ENGINE_CONFIG_OPTIMIZER_H
 #define ENGINE_CONFIG_OPTIMIZER_H
 

@@ -1,7 +1,7 @@
 /* A corpus: the tokens of one file, of all files of a folder one after another, or of the default text, as one range. A
- * token is a byte of a text, or a number of a token shard (shard.h). Files stay open and only the requested tokens are read,
- * so a corpus may be larger than memory. Files are not memory-mapped: a mapped file that shrinks ends the process with SIGBUS,
- * whereas a short read gives an error that names the file. */
+ * token is a byte of a text, or a number of a token shard (shard.h). Files stay open and only the requested tokens are
+ * read, so a corpus may be larger than memory. Files are not memory-mapped: a mapped file that shrinks ends the process
+ * with SIGBUS, whereas a short read gives an error that names the file. */
 #ifndef ENGINE_DATA_CORPUS_H
 #define ENGINE_DATA_CORPUS_H
 
@@ -24,14 +24,14 @@ struct corpus {
     uint64_t length;
 };
 
-/* path "": the default text. The regular files of a folder are used in sorted order of their paths (for token shards only names
- * that end in ".bin"), without empty files and names that begin with a dot; links inside it are not followed. STATUS_INPUT: the
- * text says what is wrong and names the file of a folder. */
+/* path "": the default text. The regular files of a folder are used in sorted order of their paths (for token shards
+ * only names that end in ".bin"), without empty files and names that begin with a dot; links inside it are not
+ * followed. STATUS_INPUT: the text says what is wrong and names the file of a folder. */
 int corpus_open(struct corpus *corpus, const char *path, enum data_format format, struct error *err);
 void corpus_close(struct corpus *corpus);
 
-/* Reads tokens [first, first + count), which must be inside the corpus. Safe from any thread. STATUS_INPUT, here and below: a file
- * cannot be read or has become shorter; the text names it. */
+/* Reads tokens [first, first + count), which must be inside the corpus. Safe from any thread. STATUS_INPUT, here and
+ * below: a file cannot be read or has become shorter; the text names it. */
 int corpus_read(const struct corpus *corpus, uint64_t first, size_t count, int32_t *out, struct error *err);
 
 /* Reads bytes [at, at + bytes) of the tokens of one file, unchanged. */

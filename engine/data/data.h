@@ -1,5 +1,5 @@
-/* Training data: tokens of a text or of token shards (corpus.h), or synthetic tokens. A sample is a pure function of (seed, global
- * sample index), so any number of ranks reads the same stream without communication. */
+/* Training data: tokens of a text or of token shards (corpus.h), or synthetic tokens. A sample is a pure function of
+ * (seed, global sample index), so any number of ranks reads the same stream without communication. */
 #ifndef ENGINE_DATA_DATA_H
 #define ENGINE_DATA_DATA_H
 
@@ -16,9 +16,9 @@ enum data_split { DATA_TRAIN, DATA_VALIDATION };
 int data_open(struct data **out, const struct config *config, struct error *err);
 void data_close(struct data *data);
 
-/* Fills tokens and targets, both [B, T]; targets[t] is the token after tokens[t]. Row b is sample first_sample + b of the stream.
- * DATA_VALIDATION samples follow each other in the held-out slice, and wrap around. STATUS_USAGE: a token is not in the model's
- * vocabulary; STATUS_INPUT: a file can no longer be read, or became shorter. */
+/* Fills tokens and targets, both [B, T]; targets[t] is the token after tokens[t]. Row b is sample first_sample + b of
+ * the stream. DATA_VALIDATION samples follow each other in the held-out slice, and wrap around. STATUS_USAGE: a token
+ * is not in the model's vocabulary; STATUS_INPUT: a file can no longer be read, or became shorter. */
 int data_batch(const struct data *data, enum data_split split, int64_t first_sample, int B, int T, int32_t *tokens,
                int32_t *targets, struct error *err);
 

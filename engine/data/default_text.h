@@ -1,5 +1,5 @@
-/* data/default.txt, assembled into the program. tools/freeze-text.sh makes the file and the two numbers here. Losses, golden
- * files and lab figures depend on every byte of it. */
+/* data/default.txt, assembled into the program. tools/freeze-text.sh makes the file and the two numbers here. Losses,
+ * golden files and lab figures depend on every byte of it. */
 #ifndef ENGINE_DATA_DEFAULT_TEXT_H
 #define ENGINE_DATA_DEFAULT_TEXT_H
 

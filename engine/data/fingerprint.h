@@ -1,5 +1,5 @@
-/* A fingerprint of a corpus, by which a resumed run notices that its data changed: size, time of the last change, and a hash of 64
- * evenly spaced blocks of 4,096 tokens. A corpus of at most 64 blocks is hashed as a whole. */
+/* A fingerprint of a corpus, by which a resumed run notices that its data changed: size, time of the last change, and a
+ * hash of 64 evenly spaced blocks of 4,096 tokens. A corpus of at most 64 blocks is hashed as a whole. */
 #ifndef ENGINE_DATA_FINGERPRINT_H
 #define ENGINE_DATA_FINGERPRINT_H
 

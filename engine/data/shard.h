@@ -19,8 +19,8 @@ enum { SHARD_MAGIC = 20240520, SHARD_VERSION = 1, SHARD_HEAD_BYTES = 1024, SHARD
 /* Whether the first bytes of a file are those of a shard of any version. */
 bool shard_is(const uint8_t *bytes, size_t count);
 
-/* Reads the number of tokens from a head of SHARD_HEAD_BYTES, or from all bytes of a shorter file. STATUS_INPUT: not a shard, another
- * version, or file_bytes does not agree with the head. */
+/* Reads the number of tokens from a head of SHARD_HEAD_BYTES, or from all bytes of a shorter file. STATUS_INPUT: not a
+ * shard, another version, or file_bytes does not agree with the head. */
 int shard_read(const uint8_t *head, uint64_t file_bytes, uint64_t *count, struct error *err);
 
 /* Writes one shard PATH, or shards of `most` tokens each, PATH/tokens-000000.bin, PATH/tokens-000001.bin ...

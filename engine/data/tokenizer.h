@@ -8,8 +8,8 @@
 
 struct tokenizer;
 
-/* Opens the tokenizer for data.format, data.vocabulary_file and data.merges_file. STATUS_INPUT: the files are missing, damaged or do
- * not belong together; STATUS_USAGE: their tokens do not fit model.vocabulary. */
+/* Opens the tokenizer for data.format, data.vocabulary_file and data.merges_file. STATUS_INPUT: the files are missing,
+ * damaged or do not belong together; STATUS_USAGE: their tokens do not fit model.vocabulary. */
 int tokenizer_open(struct tokenizer **out, const struct config *config, struct error *err);
 /* Opens a tokenizer for the two files alone; both NULL: tokens are bytes. */
 int tokenizer_open_files(struct tokenizer **out, const char *vocabulary_file, const char *merges_file, struct error *err);

@@ -1,8 +1,8 @@
 /* A rank's lanes as streams of its GPU: the mover of each lane, and the events (marks) by which a lane runs ahead of its stream. */
 #include "engine/device/gpu_parts.h"
 
-/* A copy from or to unpinned host memory is complete when this returns. So an operation that depends on the copy may start as soon
- * as the copy was sent, also if it reads that memory on the host. */
+/* A copy from or to unpinned host memory is complete when this returns. So an operation that depends on the copy may
+ * start as soon as the copy was sent, also if it reads that memory on the host. */
 static int copy(void *user, void *to, const void *from, uint64_t bytes, struct error *err)
 {
     struct gpu_lane *lane = user;

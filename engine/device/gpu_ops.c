@@ -1,5 +1,5 @@
-/* The device operations of collectives (engine/comm/comm.h) on one or several GPUs: each is enqueued on the communication lane's
- * stream, and meetings are events. */
+/* The device operations of collectives (engine/comm/comm.h) on one or several GPUs: each is enqueued on the
+ * communication lane's stream, and meetings are events. */
 #include <stdio.h>
 #include <unistd.h>
 

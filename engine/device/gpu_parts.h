@@ -1,5 +1,5 @@
-/* Internals of engine/device/gpu.h: gpu.c opens GPUs and ranks, gpu_lanes.c implements a rank's lanes with streams, gpu_ops.c
- * implements the device operations of collectives, gpu_pages.c the memory. */
+/* Internals of engine/device/gpu.h: gpu.c opens GPUs and ranks, gpu_lanes.c implements a rank's lanes with streams,
+ * gpu_ops.c implements the device operations of collectives, gpu_pages.c the memory. */
 #ifndef ENGINE_DEVICE_GPU_PARTS_H
 #define ENGINE_DEVICE_GPU_PARTS_H
 
@@ -14,8 +14,8 @@
 #include "kernels/cuda/clique.h"
 #include "kernels/cuda/device.h"
 
-/* A rank's GPU memory: the pages of its device tier, and the pinned pieces of its host tier. The allocator gets both through
- * `pages` (engine/memory/pages.h).
+/* A rank's GPU memory: the pages of its device tier, and the pinned pieces of its host tier. The allocator gets both
+ * through `pages` (engine/memory/pages.h).
  *
  * Do not move an open struct: the allocator keeps a pointer to `pages`, and calls it under its own lock. Errors are STATUS_RUN. */
 struct gpu_piece { unsigned char *at; uint64_t bytes; };
@@ -33,8 +33,8 @@ struct gpu_pages {
 int gpu_pages_open(struct gpu_pages *pages, struct device *device, struct error *err);
 void gpu_pages_close(struct gpu_pages *pages); /* after the allocator has returned all memory; accepts a zeroed struct */
 
-/* How many of `bytes` at that address one copy may take. CUDA refuses copies across the border of pinned memory and across the
- * border between two pinned pieces. */
+/* How many of `bytes` at that address one copy may take. CUDA refuses copies across the border of pinned memory and
+ * across the border between two pinned pieces. */
 uint64_t gpu_pages_stretch(struct gpu_pages *pages, const void *at, uint64_t bytes);
 
 struct gpu {

@@ -1,5 +1,5 @@
-/* Joins the ranks of one process, each with its own GPU, by NCCL. All ranks share one clique; each rank has a communicator, which
- * enqueues its work on the rank's stream.
+/* Joins the ranks of one process, each with its own GPU, by NCCL. All ranks share one clique; each rank has a
+ * communicator, which enqueues its work on the rank's stream.
  *
  *     clique_open(&clique, ranks, err)                            once
  *     communicator_open(&mine, clique, rank, stream, err)         every rank, at once: it waits for the others
@@ -7,9 +7,9 @@
  *     communicator_close(mine)                                    every rank
  *     clique_close(clique)
  *
- * If a rank fails, the others would wait for it for ever, on their GPUs or in communicator_open(). clique_break() ends all such
- * waits, now and later. clique_open() loads the library, libnccl.so.2, which is not linked because it has 200 MB. Errors are
- * STATUS_RUN; in a build without NCCL, STATUS_USAGE. */
+ * If a rank fails, the others would wait for it for ever, on their GPUs or in communicator_open(). clique_break() ends
+ * all such waits, now and later. clique_open() loads the library, libnccl.so.2, which is not linked because it has 200
+ * MB. Errors are STATUS_RUN; in a build without NCCL, STATUS_USAGE. */
 #ifndef KERNELS_CUDA_CLIQUE_H
 #define KERNELS_CUDA_CLIQUE_H
 

@@ -1,6 +1,6 @@
 /* One NVIDIA GPU for the engine: memory, streams, events, copies, and a struct kernels whose work goes to a stream.
- * Plain C, without CUDA's headers. In a build without CUDA, device_count() is 0 and device_open() returns an error that says
- * so. In the engine's words: GPU memory is the device tier, a stream is a lane, an event is a position in a lane.
+ * Plain C, without CUDA's headers. In a build without CUDA, device_count() is 0 and device_open() returns an error that
+ * says so. In the engine's words: GPU memory is the device tier, a stream is a lane, an event is a position in a lane.
  *
  *     struct device *device;                          struct device_stream *compute, *copy;
  *     device_open(&device, 0, err)                    device_stream_create(&compute, device, "compute", err)
@@ -13,10 +13,10 @@
  *     kernels_embed_forward(kernels, ...)                     returns at once
  *     device_stream_wait(compute, err)                        returns when all sent work is done, or reports what failed
  *
- * Work on a stream runs in the order in which it was sent; only events order streams among each other. A call that sends work
- * returns before the work is done. A later call reports an error of the GPU and names the stream and the work that was sent to
- * it last. After such an error all calls on that device fail. All functions may be called from any thread, one thread at a
- * time for each stream. Errors are STATUS_RUN. */
+ * Work on a stream runs in the order in which it was sent; only events order streams among each other. A call that
+ * sends work returns before the work is done. A later call reports an error of the GPU and names the stream and the
+ * work that was sent to it last. After such an error all calls on that device fail. All functions may be called from
+ * any thread, one thread at a time for each stream. Errors are STATUS_RUN. */
 #ifndef KERNELS_CUDA_DEVICE_H
 #define KERNELS_CUDA_DEVICE_H
 
@@ -38,8 +38,8 @@ struct device_event;
 
 /* ---- the device ---------------------------------------------------------------------------------------------------- */
 
-/* "CUDA 13.0", the library of matrix products, and whether Hopper's own instructions are used; "no CUDA" in a build without
- * CUDA. */
+/* "CUDA 13.0", the library of matrix products, and whether Hopper's own instructions are used; "no CUDA" in a build
+ * without CUDA. */
 void device_build_text(char *text, size_t room);
 /* Number of GPUs that can be opened; 0 if there is no GPU, no driver, or no CUDA in this build. Never fails. */
 int device_count(void);
@@ -64,8 +64,8 @@ const struct device_info *device_info(const struct device *device);
 
 /* The free bytes of the whole GPU; memory of other processes counts as used. */
 int device_free_bytes(struct device *device, uint64_t *free_bytes, struct error *err);
-/* The GPU's memory in use that no range of this device counts: contexts, kernels' code, workspaces, libraries' buffers, and other
- * processes' memory. Measured as total minus free minus the ranges' committed bytes. */
+/* The GPU's memory in use that no range of this device counts: contexts, kernels' code, workspaces, libraries' buffers,
+ * and other processes' memory. Measured as total minus free minus the ranges' committed bytes. */
 int device_outside_bytes(struct device *device, uint64_t *bytes, uint64_t *free_bytes, struct error *err);
 /* The properties and free bytes of a GPU, for a process that will not use it: closes everything again, also the context. */
 int device_look(int ordinal, struct device_info *info, uint64_t *free_bytes, struct error *err);
@@ -77,8 +77,8 @@ int device_stream_create(struct device_stream **out, struct device *device, cons
 void device_stream_destroy(struct device_stream *stream); /* waits for the stream's work */
 /* Sleeps until all work that was sent to the stream is done. */
 int device_stream_wait(struct device_stream *stream, struct error *err);
-/* Work that is sent to the stream from now on waits until the event's last record has happened, on any GPU. The call itself
- * does not wait. */
+/* Work that is sent to the stream from now on waits until the event's last record has happened, on any GPU. The call
+ * itself does not wait. */
 int device_stream_await(struct device_stream *stream, const struct device_event *event, struct error *err);
 
 int device_event_create(struct device_event **out, struct device *device, struct error *err);
@@ -87,11 +87,11 @@ int device_event_record(struct device_event *event, struct device_stream *stream
 /* Whether the event's last record has happened; true for an event that was never recorded. */
 int device_event_query(struct device_event *event, bool *happened, struct error *err);
 int device_event_wait(struct device_event *event, struct error *err); /* sleeps */
-/* The time of the event's last record on the host's clock_ns(); the event must have happened. GPU time is counted from a base event
- * whose time on the host's clock was measured. A new base is measured after four seconds at the latest; two bases give the rate of
- * the GPU's clock. *error_ns (may be NULL) is the possible error: some microseconds, more for an event long past or after a long
- * time without calls. So the times of two events may be in the wrong order by that much. May wait some microseconds for the GPU;
- * safe from any thread. */
+/* The time of the event's last record on the host's clock_ns(); the event must have happened. GPU time is counted from
+ * a base event whose time on the host's clock was measured. A new base is measured after four seconds at the latest;
+ * two bases give the rate of the GPU's clock. *error_ns (may be NULL) is the possible error: some microseconds, more
+ * for an event long past or after a long time without calls. So the times of two events may be in the wrong order by
+ * that much. May wait some microseconds for the GPU; safe from any thread. */
 int device_event_time(struct device_event *event, uint64_t *at_ns, uint64_t *error_ns, struct error *err);
 /* The time between two events that have happened on the same GPU, by that GPU's clock. */
 int device_event_between(const struct device_event *first, const struct device_event *last, uint64_t *ns, struct error *err);
@@ -108,9 +108,9 @@ struct device_range {
 };
 int device_range_reserve(struct device_range *range, struct device *device, uint64_t bytes, struct error *err);
 void device_range_release(struct device_range *range); /* also returns committed pages */
-/* Commits or returns the bytes [first, end), multiples of the granularity. Committing commits all pages or none; if returning
- * fails at a page, the pages before it are returned. Pages that are already committed, or not committed, are skipped. No stream
- * may still use returned pages. STATUS_RUN also if the GPU has no memory left. */
+/* Commits or returns the bytes [first, end), multiples of the granularity. Committing commits all pages or none; if
+ * returning fails at a page, the pages before it are returned. Pages that are already committed, or not committed, are
+ * skipped. No stream may still use returned pages. STATUS_RUN also if the GPU has no memory left. */
 int device_range_commit(struct device_range *range, uint64_t first, uint64_t end, struct error *err);
 int device_range_return(struct device_range *range, uint64_t first, uint64_t end, struct error *err);
 
@@ -118,8 +118,8 @@ int device_range_return(struct device_range *range, uint64_t first, uint64_t end
 int device_pin(struct device *device, void *host, uint64_t bytes, struct error *err);
 int device_unpin(struct device *device, void *host, struct error *err);
 
-/* Sends a copy; the addresses tell host and device memory apart. A copy from or to unpinned host memory returns only when that
- * memory may be used again. */
+/* Sends a copy; the addresses tell host and device memory apart. A copy from or to unpinned host memory returns only
+ * when that memory may be used again. */
 int device_copy(struct device_stream *stream, void *to, const void *from, uint64_t bytes, struct error *err);
 int device_set(struct device_stream *stream, void *to, int byte, uint64_t bytes, struct error *err);
 
@@ -131,12 +131,12 @@ int device_set(struct device_stream *stream, void *to, int byte, uint64_t bytes,
  * outside. Bits depend on shapes and on the GPU's model, not on the run. Scratch: the *_cuda_bytes() functions of scratch.h. */
 int kernels_create_cuda(struct kernels **out, struct device *device, struct device_stream *stream, struct error *err);
 
-/* For tests and benchmarks: chooses between attention with warpgroup instructions (wgmma; the default where GPU and build have them)
- * and with warp instructions, which every GPU has. Returns whether attention now uses warpgroups. */
+/* For tests and benchmarks: chooses between attention with warpgroup instructions (wgmma; the default where GPU and
+ * build have them) and with warp instructions, which every GPU has. Returns whether attention now uses warpgroups. */
 bool kernels_cuda_groups(struct kernels *kernels, bool wanted);
 
-/* Sends a kernels_reduce() to the stream, with the same bits. The sources are on the stream's device or on a device shared with it
- * (device_share()). At most DEVICE_REDUCE_SOURCES sources; `destination` may be one of them. */
+/* Sends a kernels_reduce() to the stream, with the same bits. The sources are on the stream's device or on a device
+ * shared with it (device_share()). At most DEVICE_REDUCE_SOURCES sources; `destination` may be one of them. */
 enum { DEVICE_REDUCE_SOURCES = 64 };
 struct reduce_factors;
 int device_reduce(struct device_stream *stream, enum dtype dtype, enum dtype to, void *destination,

@@ -9,8 +9,8 @@
 extern "C" {
 #endif
 
-/* The operation on the sum before it is rounded. FORWARD: fc = sum, c = GELU(sum). BACKWARD: c = sum x the slope of GELU at fc.
- * fc is in struct product_data. */
+/* The operation on the sum before it is rounded. FORWARD: fc = sum, c = GELU(sum). BACKWARD: c = sum x the slope of
+ * GELU at fc. fc is in struct product_data. */
 enum product_gelu { GELU_NONE, GELU_FORWARD, GELU_BACKWARD };
 
 struct product {
