@@ -1,4 +1,4 @@
-/* Bounds of what sizes come to when they are multiplied. The table of keys bounds each size by itself; products of several sizes
+/* Bounds of products of sizes. The table of keys bounds each size by itself; products of several sizes
  * are bounded here, once, so that plan, engine and views compute with int64_t and need no checks of their own.
  *
  * With L layers, C hidden, H heads, V vocabulary, T sequence length, S tokens of a step over all ranks (train_batch_size x T), R ranks

@@ -1,4 +1,4 @@
-/* One key of a configuration that was loaded: whether it can change while a run goes on, what it is, and changing it. */
+/* Changes one key of a loaded configuration, tells whether it can change during a run, and shows its value. */
 #include <string.h>
 
 #include "engine/config/hjson.h"

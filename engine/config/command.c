@@ -42,8 +42,8 @@ static int read_count(const char *text, int64_t *count, const char *what, struct
     return STATUS_OK;
 }
 
-/* "KEY=VALUE" is tried on a configuration of its own, so that a typo is refused where it was typed and not at step 500. Of a
- * key that needs a new start only its own row is tried: what it means together with others is for that start to say. */
+/* Tries "KEY=VALUE" on a separate configuration, so that a typo is refused when it is typed and not at step 500. A key
+ * that needs a relaunch is checked by its own row only; the relaunch checks it together with other keys. */
 static int read_set(struct command *command, const char *argument, struct error *err)
 {
     const char *equals = strchr(argument, '=');
@@ -59,7 +59,7 @@ static int read_set(struct command *command, const char *argument, struct error 
     struct config scratch;
     int status = config_load(&scratch, NULL, NULL, 0, err);
     if (status) return status;
-    /* Whether a value goes with the others is for the run to say. */
+    /* The run checks whether the value fits the other keys. */
     if (command_class(command) == COMMAND_CLASS_RESTART || config_is_live(command->key))
         status = config_try(&scratch, command->key, command->value, err);
     else status = config_set(&scratch, command->key, command->value, err);

@@ -89,7 +89,7 @@ static int apply_set(struct config *config, cJSON *tree, const char *set, struct
     return strcmp(path, "optimizer.type") == 0 ? optimizer_leave_out(config, section, err) : STATUS_OK;
 }
 
-/* Whether a FIXED key has its one value, or an INERT key the value about which nothing need be said. */
+/* Whether a FIXED key has its accepted value, or an INERT key the value that needs no note. */
 static bool has_value(const char *values, const cJSON *item)
 {
     if (strcmp(values, "off") == 0) return hjson_is_off(item);

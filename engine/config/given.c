@@ -1,6 +1,6 @@
-/* Who gave which key: lines "path<tab>file|set|auto<tab>spelling<tab>value", in the order of the file. They are for people
- * (`zerolab plan --explain`, the header of a trace), so values are shortened; the spelling is the path itself unless the
- * file has another or an older one. */
+/* The source of each given key: lines "path<tab>file|set|auto<tab>spelling<tab>value", in the order of the file. They
+ * are for people (`zerolab plan --explain`, the header of a trace), so values are shortened; the spelling is the path
+ * itself unless the file has another or an older one. */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>

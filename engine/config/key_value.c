@@ -11,7 +11,7 @@
 #include "engine/config/keys.h"
 #include "engine/config/number.h"
 
-/* What a row accepts, in words, for messages. */
+/* Describes the values that a row accepts, for messages. */
 static const char *allowed(const struct config_key *key, char *text, size_t room)
 {
     static const char *const types[] = {

@@ -25,7 +25,7 @@ const struct config_key config_keys[] = {
 const int config_key_count = sizeof config_keys / sizeof *config_keys;
 _Static_assert(sizeof config_keys / sizeof *config_keys <= CONFIG_KEYS_MAX, "CONFIG_KEYS_MAX is too small");
 
-/* What the table's types and help do not say in one word: the unit of a key whose path ends so. */
+/* Units of keys by the end of their path, for keys whose type does not give the unit. */
 static const struct {
     const char *end, *unit;
 } units[] = {

@@ -1,5 +1,5 @@
-/* What is built in: configs/nano.json, assembled into the program so that plain `zerolab` works from any folder, and model shapes. The
- * two small ones are ours, at byte vocabulary; the others are GPT-2's as published. */
+/* The built-in configs/nano.json, assembled into the program so that plain `zerolab` works from any folder, and model
+ * shapes. The two small ones are ours, at byte vocabulary; the others are GPT-2's as published. */
 #include <stddef.h>
 #include <string.h>
 

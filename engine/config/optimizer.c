@@ -70,7 +70,7 @@ int optimizer_leave_out(struct config *config, cJSON *section, struct error *err
     return status;
 }
 
-/* As its name is written above; DeepSpeed compares in lower case. */
+/* Finds a type without regard to case, as DeepSpeed does, and returns its name as the table spells it. */
 static int find_type(const char **found, const char *type, struct error *err)
 {
     const char *names[TYPES], *near;
@@ -110,7 +110,7 @@ static bool given(const struct config_source *source, const char *path)
     return source->given[key_index(path)] != GIVEN_NOT;
 }
 
-/* Where a class's own default is not that of the table. */
+/* Sets defaults of a class that differ from those of the table of keys. */
 static int class_defaults(struct config_source *source, struct error *err)
 {
     struct config_optimizer *optimizer = &source->config->optimizer;

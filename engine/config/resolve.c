@@ -30,7 +30,7 @@ static enum given given(const struct config_source *source, const char *path)
     return source->given[key_index(path)];
 }
 
-/* Given sizes replace those of the named model, which is then no longer it: "custom". */
+/* Given sizes replace those of the named model, whose name then becomes "custom". */
 static int resolve_model(struct config_source *source, struct error *err)
 {
     struct config_model *model = &source->config->model;
@@ -204,7 +204,7 @@ static int check_nvme(const struct config *config, struct error *err)
     return STATUS_OK;
 }
 
-/* DeepSpeed's rules of what can be offloaded when. */
+/* DeepSpeed's rules about which offload needs which stage and device. */
 static int check_offload(const struct config *config, struct error *err)
 {
     const struct config_zero *zero = &config->zero;

@@ -6,7 +6,7 @@
 #include "engine/config/keys.h"
 #include "engine/config/resolve.h"
 
-/* Remembers it of the key, or of all keys of the section, that an alias means. */
+/* Records the spelling for the key that an alias means, or for all keys of that section. */
 static void remember_spelling(struct config_source *source, const struct config_key *alias)
 {
     size_t length = strlen(alias->value);
@@ -95,7 +95,7 @@ static bool ends_so(const char *path, const char *end)
     return length > wanted && path[length - wanted - 1] == '.' && strcmp(path + length - wanted, end) == 0;
 }
 
-/* The one key whose last parts these are; NULL: none, or several. */
+/* The only key whose path ends with these parts; NULL if there is none, or more than one. */
 static const char *key_ending(const char *end)
 {
     const char *found = NULL;

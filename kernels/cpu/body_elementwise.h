@@ -1,4 +1,4 @@
-/* Kernels where each element stands for itself, and plain sums. */
+/* Elementwise kernels, and plain sums. */
 
 INLINE void cast_range(const struct cast_args *a, enum dtype to, enum dtype from, int64_t first, int64_t end)
 {
@@ -41,7 +41,7 @@ INLINE vec rounded(enum dtype dtype, vec x)
     return load(dtype, stored, 0, VEC_LANES);
 }
 
-/* A source as it would be had its rank multiplied it, and stored it, before. */
+/* A source multiplied by `before` and rounded to its type, as if its rank had stored it so. */
 INLINE vec contribution(const struct reduce_args *a, enum dtype dtype, int s, int64_t i, int64_t left)
 {
     fetch_ahead(dtype, a->sources[s], i);
@@ -49,7 +49,7 @@ INLINE vec contribution(const struct reduce_args *a, enum dtype dtype, int s, in
     return a->factors.before == 1 ? x : rounded(dtype, vec_mul(x, vec_set(a->factors.before)));
 }
 
-/* The last step of a reduction: what was reduced is a number of the sources' type, so it is rounded to that first. */
+/* The last step of a reduction: rounds the result to the sources' type, then to the destination's. */
 INLINE void reduce_store(const struct reduce_args *a, enum dtype from, enum dtype to, int64_t i, vec sum, int64_t n)
 {
     if (from != DTYPE_F32 && (a->accumulate || from != to)) sum = rounded(from, sum);

@@ -1,6 +1,6 @@
-/* The optimizers, each one pass over everything: gradient, master weight and states in; master weight, states and the
- * model's parameters out. Operations stand in PyTorch's order, and multiply and add apart: memory is what takes the time, so
- * a fused multiply-add would gain nothing, and without it every instruction set computes the same bits. */
+/* The optimizers. Each makes one pass: it reads gradient, master weight and states, and writes master weight, states
+ * and the model's parameters. Operations have PyTorch's order, without fused multiply-add: memory limits the speed, so
+ * it would gain nothing, and without it every instruction set computes the same bits. */
 
 struct update_lanes { vec p, g, first, second; }; /* of sixteen elements: parameter, gradient, states */
 
@@ -57,7 +57,7 @@ INLINE void adam_step(const struct update_args *a, enum dtype dtype, int64_t i, 
     update_store(a, i, &x, n, 2);
 }
 
-/* Lion (Chen et al. 2023) steps by the sign of a mixture of momentum and gradient, and mixes the momentum otherwise. */
+/* Lion (Chen et al. 2023) steps by the sign of a mix of momentum and gradient (beta1), and updates the momentum with beta2. */
 INLINE void lion_step(const struct update_args *a, enum dtype dtype, int64_t i, int64_t n)
 {
     const struct update_factors *f = &a->factors;

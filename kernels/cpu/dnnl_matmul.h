@@ -1,5 +1,5 @@
-/* What differs between the C interfaces of oneDNN 2 and 3: memory descriptors became handles, operation descriptors went
- * away. Everything else the products need is the same in both. */
+/* Hides the differences between the C interfaces of oneDNN 2 and 3: in 3, memory descriptors are handles, and there are
+ * no operation descriptors. All other calls that products need are the same. */
 #ifndef KERNELS_CPU_DNNL_MATMUL_H
 #define KERNELS_CPU_DNNL_MATMUL_H
 

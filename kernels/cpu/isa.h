@@ -1,5 +1,5 @@
-/* Between kernels.c, which checks and splits work over threads, and the bodies, which do a range of it. A body gets its
- * arguments and the range [first, end) that this thread does; what is counted is said beside each struct. */
+/* The interface between kernels.c, which checks arguments and splits work over threads, and the bodies, which compute. A body
+ * gets its arguments and this thread's range [first, end); the comment beside each struct names the range's unit. */
 #ifndef KERNELS_CPU_ISA_H
 #define KERNELS_CPU_ISA_H
 
@@ -20,9 +20,9 @@ struct isa {
 
 extern const struct isa isa_plain, isa_avx2, isa_avx512;
 
-/* The widest that this processor has. */
+/* The widest instruction set of this processor. */
 const struct isa *isa_best(void);
-/* By name; NULL if unknown or not had here. */
+/* Finds an instruction set by name; NULL if it is unknown or this processor lacks it. */
 const struct isa *isa_named(const char *name);
 
 enum { SUM_BLOCK_ELEMS = 16384 }; /* of kernels_sum_squares */

@@ -1,4 +1,4 @@
-/* One instruction set: all bodies compiled for it, and its table. Included by the isa_*.c, which say which. */
+/* All bodies compiled for one instruction set, and its table. Each isa_*.c chooses the set and includes this file. */
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/vector.h"
 

@@ -1,5 +1,5 @@
-/* OpenMP's threads, except under ThreadSanitizer: it cannot see how libgomp synchronises and would report every loop, so
- * there a region makes its own threads and joins them. Slow, and seen through. */
+/* Uses OpenMP's threads, except under ThreadSanitizer, which cannot see how libgomp synchronises and would report every
+ * loop. There each region makes its own threads and joins them, which is slow but which the sanitizer understands. */
 #include "kernels/cpu/parallel.h"
 
 #include <omp.h>

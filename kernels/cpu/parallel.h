@@ -1,4 +1,4 @@
-/* Splitting a range over the threads of a rank. */
+/* Splits a range over the threads of a rank. */
 #ifndef KERNELS_CPU_PARALLEL_H
 #define KERNELS_CPU_PARALLEL_H
 

@@ -1,4 +1,4 @@
-/* Matrix products, row-major: C [M, N] = op(A) [M, K] op(B) [K, N], with what may be fused into them. */
+/* Matrix products, row-major: C [M, N] = op(A) [M, K] op(B) [K, N], and operations fused into them. */
 #ifndef KERNELS_CPU_PRODUCT_H
 #define KERNELS_CPU_PRODUCT_H
 
@@ -11,11 +11,11 @@
 struct product {
     enum dtype dtype;
     int64_t M, N, K;
-    bool transpose_a, transpose_b; /* a lies as [K, M], b as [N, K] */
+    bool transpose_a, transpose_b; /* a is stored as [K, M], b as [N, K] */
     bool bias;                     /* + bias [N] on every row */
     bool residual;                 /* + residual [M, N] */
     bool accumulate;               /* + what c held */
-    int64_t a_row, c_row;          /* elements from a row of a, or of c, as it lies, to the next; 0: its columns */
+    int64_t a_row, c_row;          /* elements between the starts of stored rows of a, of c; 0: contiguous rows */
 };
 
 static inline int64_t product_a_row(const struct product *p)
@@ -32,7 +32,7 @@ struct product_data { void *c; const void *a, *b, *bias, *residual; };
 
 struct products; /* engine, stream and the primitives made so far */
 
-/* native: let oneDNN multiply 16-bit types; it is asked once which of them it can. */
+/* native: let oneDNN multiply the 16-bit types that it supports on this processor. */
 int products_create(struct products **out, int threads, bool native, struct error *err);
 void products_free(struct products *products);
 bool products_native(const struct products *products, enum dtype dtype);

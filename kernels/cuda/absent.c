@@ -1,5 +1,5 @@
-/* What stands for the GPU in a build without CUDA: there is none, and whoever asks for one is told why. The other functions of
- * device.h need a device to be called with, and no one has one: that they are here keeps callers free of conditions. */
+/* The functions of device.h in a build without CUDA: there is no GPU, and opening one is an error that says why. The
+ * functions that need a device can never be called; they exist so that callers need no conditional compilation. */
 #include "kernels/cuda/device.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* Attention: which kernels do it, and what both kinds need before backward: delta, for each row the sum of dout x out. */
+/* Attention: chooses the kernels, and computes delta, the sum of dout x out of each row, which all backward kernels need. */
 #include "kernels/cuda/attention.cuh"
 
 enum { DELTA_THREADS = 256, PAIRS_MOST = 65535 };

@@ -1,4 +1,4 @@
-/* What the attention kernels share: where a (sequence, head) lies, tiles of it in shared memory, and scores of a tile. */
+/* Shared by the attention kernels: the addresses of a (sequence, head), its tiles in shared memory, and scores of a tile. */
 #ifndef KERNELS_CUDA_ATTENTION_CUH
 #define KERNELS_CUDA_ATTENTION_CUH
 
@@ -40,7 +40,7 @@ static inline attention_heads heads_of(const struct attention_shape *shape)
     return {shape->T, shape->NH, size, 1 / sqrtf((float)size)};
 }
 
-/* The tensor cores take 16-bit types, in rows of whole 16 bytes; what is wider than 128 would not fit the registers. */
+/* The tensor cores take 16-bit types, in rows of whole 16 bytes. Heads wider than 128 would not fit the registers. */
 static inline bool attention_tiled(enum dtype dtype, const struct attention_shape *shape, bool all_aligned)
 {
     const int size = shape->C / shape->NH;

@@ -1,5 +1,5 @@
-/* Attention in fp32 arithmetic, for what the tensor cores do not take: fp32, odd sizes of heads, arrays that are not aligned. A
- * warp for each query (or key), 32 of the others at a time, one to a lane. Right, and not fast. */
+/* Attention in fp32 arithmetic, where the tensor cores cannot be used: fp32, odd head sizes, arrays that are not aligned. One
+ * warp handles a query (or key) with 32 keys (or queries) at a time, one in each lane. Correct, but not fast. */
 #include "kernels/cuda/attention.cuh"
 
 enum { WARPS_WANTED = 4, PLAIN_THREADS = WARPS_WANTED * WARP, PLAIN_SHARED = 48 << 10 /* what all GPUs give */ };

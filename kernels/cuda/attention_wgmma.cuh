@@ -1,4 +1,4 @@
-/* What attention's kernels by warpgroups share: tiles as Hopper's tensor cores read them, and products with them. */
+/* Shared by the attention kernels that use warpgroups: tiles in the layout of Hopper's tensor cores, and products with them. */
 #ifndef KERNELS_CUDA_ATTENTION_WGMMA_CUH
 #define KERNELS_CUDA_ATTENTION_WGMMA_CUH
 

@@ -1,4 +1,4 @@
-/* The GPU's side of kernels.h: the table of functions, and the matrix products by their three names. */
+/* The GPU backend of kernels.h: the table of functions, and the matrix products. */
 #include "kernels/cuda/cuda.cuh"
 #include "kernels/cuda/product.h"
 #include "kernels/cuda/wgmma.cuh"

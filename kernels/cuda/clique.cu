@@ -1,8 +1,8 @@
 /* Ranks joined by NCCL. See clique.h.
  *
- * Communicators do not block: a call that has to hear from other ranks first says that it is in progress, and is asked about until
- * it is done. So a rank is never inside NCCL for long, and another may give its communicator up, which is what ends a wait on the
- * GPU. Each communicator has a lock for that: held in every call, and not while its rank sleeps. */
+ * Communicators do not block: a call that waits for other ranks returns "in progress", and the rank polls until it is
+ * done. So a rank is never inside NCCL for long, and another rank may abort its communicator, which ends a wait on the
+ * GPU. Each communicator has a lock for that, held during every call, but not while its rank sleeps. */
 #include "kernels/cuda/clique.h"
 #include "kernels/cuda/nccl.cuh"
 #include "kernels/cuda/runtime.cuh"
@@ -49,8 +49,8 @@ int clique_library_text(char *text, size_t room, struct error *err)
 
 /* ---- the clique ------------------------------------------------------------------------------------------------------------- */
 
-/* Between GPUs of one process NCCL reads and writes the callers' own arrays, for which it opens what cudaMalloc() gave. Ours are
- * pages that only their own GPU reaches (range.cu): told so, NCCL passes bytes by way of its own buffers, as between processes. */
+/* Between GPUs of one process NCCL accesses the callers' arrays directly, which works for memory of cudaMalloc(). Our arrays are pages
+ * that only their own GPU can access (range.cu). With this setting NCCL uses its own buffers, as between processes. */
 int clique_open(struct clique **out, int ranks, struct error *err)
 {
     setenv("NCCL_P2P_DIRECT_DISABLE", "1", 1);
@@ -75,7 +75,7 @@ void clique_close(struct clique *clique)
     free(clique);
 }
 
-/* With its lock held. */
+/* The caller holds the communicator's lock. */
 static void communicator_give_up(struct communicator *c)
 {
     ncclComm_t handle = c->handle;
@@ -125,7 +125,7 @@ static int given_up(struct communicator *c, struct error *err)
                      c->stream->device->ordinal);
 }
 
-/* What a call said, once it is done. With the lock held, which is let go while it is not. */
+/* Waits until a call is done and returns its result. The caller holds the lock, which is released between polls. */
 static int communicator_settle(struct communicator *c, const char *what, ncclResult_t result, struct error *err)
 {
     const struct nccl *nccl = &c->clique->nccl;
@@ -204,7 +204,7 @@ static ncclResult_t send_one(struct communicator *c, const struct transfer *t)
     }
 }
 
-/* A group is one go: sends and receives of several peers would wait for each other otherwise. It must be ended in any case. */
+/* Sends all transfers as one group, or sends and receives of several peers would wait for each other. Always ends the group. */
 static ncclResult_t send_group(struct communicator *c, const struct transfer *transfers, int count)
 {
     const struct nccl *nccl = &c->clique->nccl;

@@ -1,4 +1,4 @@
-/* What stands for NCCL in a build without it: see clique.h. */
+/* The functions of clique.h in a build without NCCL. */
 #include "kernels/cuda/clique.h"
 
 #include <stdio.h>

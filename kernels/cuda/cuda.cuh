@@ -1,5 +1,5 @@
-/* The kernels of one rank on a GPU, and the functions that send them: what backend.cu puts into the table of kernels/backend.h.
- * Each file of kernels has the kernels themselves and, below, the functions declared here that launch them. */
+/* The kernels of one rank on a GPU, and the functions that launch them; backend.cu puts those into the table of
+ * kernels/backend.h. Each .cu file has kernels and, below them, the functions declared here. */
 #ifndef KERNELS_CUDA_CUDA_CUH
 #define KERNELS_CUDA_CUDA_CUH
 
@@ -28,7 +28,7 @@ static inline struct cuda *cuda_of(struct kernels *kernels)
     return (struct cuda *)kernels;
 }
 
-/* What comes after so many elements of an array. */
+/* The address after `elems` elements of an array. */
 static inline void *past(const void *array, enum dtype dtype, int64_t elems)
 {
     return (char *)array + elems * dtype_bytes(dtype);

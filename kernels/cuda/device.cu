@@ -7,8 +7,8 @@
 
 /* ---- the device ------------------------------------------------------------------------------------------------------ */
 
-/* The first call to CUDA of a program, so what the driver is to know stands here: streams get as many queues of the GPU as there
- * can be. With the usual eight, lanes of several ranks would share one and wait for each other. */
+/* A program's first call to CUDA, so it sets the driver's environment: streams get the largest possible number of
+ * hardware queues. With the default of eight, lanes of several ranks would share a queue and wait for each other. */
 int device_count(void)
 {
     setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
@@ -36,8 +36,8 @@ static int info_read(struct device *device, struct error *err)
     return STATUS_OK;
 }
 
-/* Host threads that wait are to sleep: several ranks share the processors. Where somebody else opened the GPU first, they may spin,
- * and all works the same. */
+/* Makes waiting host threads sleep, because several ranks share the CPU. If other code opened the GPU first, they may
+ * spin, which only costs CPU time. */
 static int device_begin(struct device *device, struct error *err)
 {
 #if CUDART_VERSION >= 12000
@@ -121,7 +121,7 @@ int device_free_bytes(struct device *device, uint64_t *free_bytes, struct error 
     return STATUS_OK;
 }
 
-/* Pages that another rank commits while the driver is asked would be counted twice or not at all: then it is asked again. */
+/* Pages that another rank commits during the query would be counted twice or not at all, so the query is then repeated. */
 int device_outside_bytes(struct device *device, uint64_t *bytes, uint64_t *free_bytes, struct error *err)
 {
     enum { ATTEMPTS = 4 };
@@ -209,7 +209,7 @@ int device_stream_wait(struct device_stream *stream, struct error *err)
     return status ? status : stream_result(stream, "waiting", cudaStreamSynchronize(stream->handle), err);
 }
 
-/* Before something is sent: nothing is, where something failed before. */
+/* Called before work is sent: fails if earlier work of the stream failed. */
 static int stream_begin(struct device_stream *stream, const char *what, struct error *err)
 {
     int status = device_use(stream->device, err);

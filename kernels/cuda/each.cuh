@@ -1,6 +1,6 @@
-/* Kernels in which every element stands for itself. An operation is a struct with its arrays and run<W>(i), which does W elements
- * from i on: each thread does WIDTH of them at a time, 8 or 4, or one after the other at the end and where arrays are not aligned.
- * An element's arithmetic is the same in all. */
+/* Elementwise kernels. An operation is a struct with its arrays and run<W>(i), which handles W elements from i on. Each
+ * thread handles WIDTH of them at a time, 8 or 4; at the end, and where arrays are not aligned, one after the other. An
+ * element's arithmetic is the same in all. */
 #ifndef KERNELS_CUDA_EACH_CUH
 #define KERNELS_CUDA_EACH_CUH
 

@@ -1,10 +1,10 @@
-/* Events: where a stream has come to, and when, on the host's clock.
+/* Events: positions in a stream, and their times on the host's clock.
  *
- * The GPU tells only how long after another event one happened, as a float of milliseconds, which after four seconds is good to a
- * quarter of a microsecond. So there is a base event, whose place on the host's clock is measured by watching it happen, and it is
- * made anew when it is older than that. Two are kept, because the GPU's clock has a crystal of its own: how far apart both are on
- * either clock says how fast one runs by the other. At first they are near each other and say little, so the first ones last only
- * milliseconds, and each next one twice as long. */
+ * CUDA gives only the time between two events, as a float of milliseconds, which after four seconds is exact to a
+ * quarter of a microsecond. So there is a base event, whose time on the host's clock is measured by watching it happen;
+ * a base that is older than four seconds is replaced. Two bases are kept, because the GPU's clock has its own crystal:
+ * the distance of the two on both clocks gives the ratio of the clocks' rates. The first bases are close together and
+ * give a poor ratio, so they last only milliseconds, and each later one twice as long. */
 #include "kernels/cuda/runtime.cuh"
 
 #include <math.h>
@@ -94,7 +94,7 @@ int device_event_wait(struct device_event *event, struct error *err)
 
 /* ---- time ------------------------------------------------------------------------------------------------------------- */
 
-/* Records the event and watches it happen: it did between two readings of the clock. */
+/* Records the base event and polls it, so that its time is known to lie between two readings of the host's clock. */
 static cudaError_t base_watch(struct device *device, struct clock_base *base)
 {
     const uint64_t before = clock_ns();
@@ -113,7 +113,7 @@ static cudaError_t base_watch(struct device *device, struct clock_base *base)
     return error;
 }
 
-/* How fast the GPU's clock runs, from the two bases, if they tell it better than what is true of any two clocks. */
+/* Computes the rate of the GPU's clock from the two bases, if that is more exact than the bound that holds for any two clocks. */
 static cudaError_t rate_measure(struct device *device)
 {
     const struct clock_base *b = device->base;
@@ -154,7 +154,7 @@ int clock_begin(struct device *device, struct error *err)
     return error == cudaSuccess ? STATUS_OK : cuda_failed(err, "measuring the GPU's clock", error);
 }
 
-/* Counted from the base that is nearer. */
+/* The event's time, counted from the nearer base. */
 static cudaError_t event_place(const struct device *device, cudaEvent_t event, uint64_t *at_ns, uint64_t *error_ns)
 {
     const struct clock_base *base = &device->base[1];

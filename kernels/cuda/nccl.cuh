@@ -1,4 +1,4 @@
-/* NCCL's functions, as the library that is opened has them. */
+/* Pointers to the functions of the NCCL library, which is opened at run time. */
 #ifndef KERNELS_CUDA_NCCL_CUH
 #define KERNELS_CUDA_NCCL_CUH
 
@@ -8,7 +8,7 @@ extern "C" {
 #include "engine/base/error.h"
 }
 
-/* Communicators that do not block, which came with 2.14: only they can be given up at any time. */
+/* Non-blocking communicators, which can be aborted at any time, need NCCL 2.14. */
 #if NCCL_VERSION_CODE < 21400
 #error "NCCL 2.14 or later is needed; NCCL=0 builds without"
 #endif

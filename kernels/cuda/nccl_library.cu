@@ -1,4 +1,4 @@
-/* Opens NCCL's library: where the system finds it, else where this build's header lies beside one. */
+/* Opens the NCCL library: where the system finds it, else beside the header that this build used. */
 #include "kernels/cuda/nccl.cuh"
 
 #include <dlfcn.h>

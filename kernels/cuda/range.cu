@@ -1,5 +1,5 @@
-/* Addresses of the GPU, and memory committed under parts of them, by the driver's virtual memory management. A page of granularity
- * (2 MiB) has a handle of its own, so that any page can go back; libcuda is not linked, its calls are asked for by name. */
+/* Reserves GPU addresses and commits memory to parts of them, with the driver's virtual memory management. Each page of granularity
+ * (2 MiB) has its own handle, so any page can be returned. libcuda is not linked; its functions are looked up by name. */
 #include "kernels/cuda/runtime.cuh"
 
 #include <cuda.h>
@@ -27,7 +27,7 @@ struct driver_names {
     size_t offset;
 };
 
-/* Each of three generations of the runtime has its own way of asking. */
+/* Looks up a driver function; three generations of the runtime have three different calls for that. */
 static cudaError_t driver_call(const char *name, void **call)
 {
     bool found = true;
@@ -47,7 +47,7 @@ static cudaError_t driver_call(const char *name, void **call)
     return error == cudaSuccess && (!found || !*call) ? cudaErrorInsufficientDriver : error;
 }
 
-/* Found anew for every use, which is rare: a table to keep would be a global, or a member with the driver's types in it. */
+/* Looks the functions up for every use, which is rare. Keeping them would need a global, or a member with the driver's types. */
 static int driver_find(struct driver *driver, struct error *err)
 {
 #define X(name) {#name, offsetof(struct driver, name)},
@@ -94,7 +94,7 @@ static bool page_test(const struct device_range *range, uint64_t page)
     return ((const unsigned char *)range->pages)[page / 8] >> page % 8 & 1;
 }
 
-/* Only of a page that was not so before: everything that counts follows. */
+/* Changes the state of a page, which must differ from the new one, and the counters of committed bytes. */
 static void page_put(struct device_range *range, uint64_t page, bool committed)
 {
     unsigned char *bits = (unsigned char *)range->pages + page / 8;

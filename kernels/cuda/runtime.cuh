@@ -1,9 +1,9 @@
-/* What the parts of kernels/cuda share on the host's side: the device, its streams, errors, and how a kernel is sent.
+/* Host-side internals of kernels/cuda: the device, its streams, errors, and launch(), which sends a kernel.
  *
  *     launch(stream, "norm_forward", norm_forward<T>, blocks, threads, shared_bytes, arguments...)
  *
- * stands where others write kernel<<<blocks, threads, shared_bytes, stream>>>(arguments...): it remembers what was sent last, and
- * keeps the first failure. It is also what lets tests run kernels on the processor (tests/support/fake_cuda). */
+ * replaces kernel<<<blocks, threads, shared_bytes, stream>>>(arguments...). It records the name of the last kernel and
+ * the first failure. Tests use another launch() to run kernels on the CPU (tests/support/fake_cuda). */
 #ifndef KERNELS_CUDA_RUNTIME_CUH
 #define KERNELS_CUDA_RUNTIME_CUH
 
@@ -41,14 +41,14 @@ struct device_stream {
     struct error failure; /* the first; status 0: none */
 };
 
-/* A line about a call to CUDA that failed: "what: the runtime's words". STATUS_RUN. */
+/* Sets the error of a failed CUDA call, "what: the runtime's message"; returns STATUS_RUN. */
 static inline int cuda_failed(struct error *err, const char *what, cudaError_t error)
 {
     cudaGetLastError(); /* or the next launch would find it */
     return error_set(err, STATUS_RUN, "%s: CUDA says \"%s\"", what, cudaGetErrorString(error));
 }
 
-/* The same of a stream: what it was doing is the best that is known about an error that comes back later. */
+/* The same for a stream. An error may be reported late, so the message also names the work that was sent last. */
 int stream_failed(struct device_stream *stream, const char *what, cudaError_t error, struct error *err);
 
 int range_granularity(struct device *device, struct error *err); /* makes the context, too */

@@ -1,5 +1,5 @@
-/* One number of a whole array, in double: a block sums a piece of fixed size, and one block sums the pieces. So the order depends
- * on the number of elements alone. The sum goes to the host when the stream has come there. */
+/* Sums of whole arrays, in double: each block sums a piece of fixed size, then one block sums the pieces. So the order
+ * depends on the number of elements alone. The sum is copied to the host in stream order. */
 #include "kernels/cuda/cuda.cuh"
 #include "kernels/cuda/warp.cuh"
 
@@ -45,7 +45,7 @@ __global__ void sum_to_mean(double *sum, int64_t n)
     *(float *)sum = (float)mean;
 }
 
-/* Leaves it in cuda->sum. */
+/* Leaves the sum in cuda->sum. */
 template <bool SQUARES>
 static void sum_of(struct cuda *cuda, const char *name, enum dtype dtype, const void *x, int64_t n)
 {
@@ -65,7 +65,7 @@ static void sum_of(struct cuda *cuda, const char *name, enum dtype dtype, const 
     }
 }
 
-/* What goes wrong is kept on the stream, for kernels_check(). */
+/* Copies a result to the host; the stream keeps an error for kernels_check(). */
 static void bring(struct cuda *cuda, void *to, uint64_t bytes)
 {
     struct error err;

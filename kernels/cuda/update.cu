@@ -1,6 +1,6 @@
-/* The optimizers, each one pass over everything: gradient, master weight and states in; master weight, states and the model's
- * parameters out. Operations stand in the CPU's order, each with a rounding of its own, so the bits are the CPU's: memory is what
- * takes the time, and a fused multiply-add would gain nothing. */
+/* The optimizers. Each makes one pass: it reads gradient, master weight and states, and writes master weight, states
+ * and the model's parameters. Operations have the CPU's order and are rounded one by one, so the bits are the CPU's.
+ * Memory limits the speed, so a fused multiply-add would gain nothing. */
 #include "kernels/cuda/cuda.cuh"
 #include "kernels/cuda/each.cuh"
 

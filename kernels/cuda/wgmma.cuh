@@ -2,16 +2,16 @@
  * bits and C in fp32. B lies in shared memory, A there or in registers, as swizzle.h says; a warp of the four has 16 rows of A and
  * C, in the fragments of mma.cuh. All of the PTX stands here; tests/support/fake_cuda/fake_wgmma.h has the same functions without it.
  *
- * A product is sent and goes on beside the threads, until they wait for it:
+ * A product runs asynchronously until the threads wait for it:
  *
  *     group_begin(c, a)                       what was written to c and a before is now seen by products
  *     group_multiply<E, false>(c, a, b, 1)    any number of them, in order
  *     group_commit()                          what was sent since the last one is a batch
  *     group_wait<1>(c, a)                     all batches are done but the last one
  *
- * In between nobody may touch c, a, or B's shared memory. What is waited for is named, because to the compiler c is written, and a
- * has been read, when the product is sent; it must not use c, nor a's registers for other things, earlier than the wait. Copies and
- * stores into shared memory are seen by products after shared_written(), by the thread that made them, and a barrier. */
+ * In between no thread may access c, a, or B's shared memory. group_wait() takes c and a, because the compiler believes that c is
+ * written and a is read when the product is sent; it must not use c, nor reuse a's registers, before the wait. A product sees copies
+ * and stores into shared memory after the thread that made them has called shared_written(), and after a barrier. */
 #ifndef KERNELS_CUDA_WGMMA_CUH
 #define KERNELS_CUDA_WGMMA_CUH
 
